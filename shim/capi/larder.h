@@ -1,0 +1,190 @@
+/* larder.h: the C ABI of liblarder.so, the shim inside an inference engine. The only exported symbols.
+ *
+ * A client stands for one engine process attached to one larderd. It never blocks the caller on larderd: opening succeeds while
+ * larderd is absent, a native thread attaches and re-attaches by itself, and until then everything is a miss.
+ *
+ * Threads: every function may be called from any thread, unless it says otherwise. Forked children: every function fails with
+ * LARDER_FAILED_PRECONDITION or reports a miss; the parent is not disturbed.
+ * Ownership: pointers passed in are only read during the call, except for registered pages, which must stay valid and mapped until
+ * larder_close() has returned. Strings are UTF-8 and zero-terminated.
+ * Errors: functions return a larder_status; larder_status_text() tells it in words. Nothing throws, nothing aborts.
+ * Versions: structs begin with their size in bytes, set by the caller; fields behind it are taken as 0. */
+#ifndef LARDER_H_
+#define LARDER_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define LARDER_API __attribute__((visibility("default")))
+
+typedef struct larder_client larder_client;
+
+/* The numbers of larder::Code in shim/protocol/status.h. */
+typedef enum larder_status {
+  LARDER_OK = 0,
+  LARDER_INVALID_ARGUMENT = 1,
+  LARDER_NOT_FOUND = 2,
+  LARDER_ALREADY_EXISTS = 3,
+  LARDER_OUT_OF_RANGE = 4,
+  LARDER_RESOURCE_EXHAUSTED = 5,
+  LARDER_UNAVAILABLE = 6,
+  LARDER_DEADLINE_EXCEEDED = 7,
+  LARDER_FAILED_PRECONDITION = 8,
+  LARDER_DATA_LOSS = 9,
+  LARDER_UNSUPPORTED = 10,
+  LARDER_PERMISSION_DENIED = 11,
+  LARDER_INTERNAL = 12
+} larder_status;
+
+/* A constant string; never NULL. */
+LARDER_API const char* larder_status_text(larder_status status);
+
+/* "1.0.0 protocol 1.0": a constant string. */
+LARDER_API const char* larder_version(void);
+
+/* ---- Opening ---- */
+
+typedef struct larder_options {
+  uint32_t struct_bytes;
+  uint32_t copy_threads; /* threads for loads; 0: one for each 2 processors, at most 4 */
+  const char* socket;    /* larderd's socket; NULL: $LARDER_SOCKET, else /run/larder/larder.sock */
+  const char* engine;    /* for people, e.g. "vllm 0.32.0 worker 0" */
+} larder_options;
+
+/* Starts a client. Fails only for bad arguments or when no thread can be made. */
+LARDER_API larder_status larder_open(const larder_options* options, larder_client** client);
+
+/* Stops and frees it: waits until no thread of it writes into registered pages. No other call may be under way. NULL is fine. */
+LARDER_API void larder_close(larder_client* client);
+
+typedef struct larder_group {
+  uint64_t piece_bytes;      /* one layer's part of one block */
+  uint32_t layers;
+  uint32_t blocks_per_chunk; /* a chunk is layers * blocks_per_chunk pieces */
+} larder_group;
+
+typedef struct larder_namespace {
+  uint32_t struct_bytes;
+  uint32_t shard_count;   /* a hit needs the chunk of every shard and group */
+  const char* fingerprint; /* canonical text, "field: value" lines; its XXH3-128 is the namespace's id */
+  const char* model;       /* served name, a metric label */
+  const larder_group* groups;
+  uint32_t group_count;
+  uint32_t chunk_tokens;
+} larder_namespace;
+
+/* Sets the namespace of this client, once, before anything else. It is announced at every attachment. */
+LARDER_API larder_status larder_set_namespace(larder_client* client, const larder_namespace* ns);
+
+/* The namespace id as 32 hex digits and a zero: at least 33 bytes. */
+LARDER_API larder_status larder_namespace_id(const char* fingerprint, char* hex, size_t hex_bytes);
+
+/* One layer's KV pages of this engine: page i is page_bytes bytes at base + i * stride_bytes. Any gap between pages is left alone. */
+typedef struct larder_pages {
+  void* base;
+  uint64_t stride_bytes;
+  uint64_t page_bytes;
+  uint64_t page_count;
+} larder_pages;
+
+/* Gives the pages of one group, a larder_pages for each layer, in the order of the fingerprint's layers. Once a group. */
+LARDER_API larder_status larder_register_pages(larder_client* client, uint32_t group, const larder_pages* layers, uint32_t layer_count);
+
+typedef struct larder_state {
+  uint32_t struct_bytes;
+  uint32_t attached;       /* 1: larderd answers and the namespace is open */
+  uint32_t usable;         /* 1: look-ups can hit; may be 1 while larderd is away */
+  uint32_t attachments;    /* how often it attached */
+  uint64_t epoch;          /* of the sidecar's life, 0 if never attached */
+  uint64_t loads_running;
+  uint64_t stores_running;
+} larder_state;
+LARDER_API larder_status larder_get_state(larder_client* client, larder_state* state);
+
+/* Waits up to timeout_ms until attached. For tools and tests; an engine need not wait. LARDER_DEADLINE_EXCEEDED if not. */
+LARDER_API larder_status larder_wait_attached(larder_client* client, uint32_t timeout_ms);
+
+/* Takes the oldest unread log line of the native threads ("level text") into line, zero-terminated, cut to line_bytes.
+ * Returns its length, 0 if there is none. At most 64 lines are kept; the oldest are lost. */
+LARDER_API size_t larder_next_log(larder_client* client, char* line, size_t line_bytes);
+
+/* ---- Looking up (the scheduler). No system call, no message, no side effect. ---- */
+
+/* Chunk hashes: the first 16 bytes of each count as key; hash i starts at bytes + i * stride_bytes. */
+typedef struct larder_hashes {
+  const uint8_t* bytes;
+  size_t stride_bytes; /* at least 16 */
+  size_t count;
+} larder_hashes;
+
+/* How many chunks from the first on are present in all shards and groups: 0..count. */
+LARDER_API size_t larder_lookup(larder_client* client, const larder_hashes* hashes);
+
+/* Announces holds on the chunks until larder_release(): larderd will not reuse their slots. *held is how many from the first on are
+ * held (fewer than count where one went away or the table of holds is full); *hold is 0 when none is. */
+LARDER_API larder_status larder_hold(larder_client* client, const larder_hashes* hashes, uint64_t* hold, size_t* held);
+LARDER_API void larder_release(larder_client* client, uint64_t hold);
+
+/* Tells larderd, for its metrics, of one request that was looked up. Lossy, one way. */
+LARDER_API void larder_report_request(larder_client* client, uint64_t tokens_asked, uint64_t tokens_hit, uint64_t lookup_ns);
+/* ... and of what the engine computed, for the prefill seconds that hits save. */
+LARDER_API void larder_report_prefill(larder_client* client, uint64_t tokens, uint64_t compute_ns);
+
+/* ---- Moving (the worker) ---- */
+
+/* Chunks of one shard and group and the pages they stand on: pages[i * blocks_per_chunk + b] is block b of chunk i. */
+typedef struct larder_transfer {
+  uint32_t struct_bytes;
+  uint16_t shard;
+  uint16_t group;
+  larder_hashes hashes;
+  const uint32_t* pages;
+  size_t page_count;    /* hashes.count * blocks_per_chunk of the group */
+  uint32_t start_within_ms; /* load: fails unless its copy began by then; 0: 5000 */
+} larder_transfer;
+
+/* Starts one asynchronous load. Ends in exactly one completion. A failure at once (no completion) is returned here. Pages may be
+ * written until the completion is polled, and never after. */
+LARDER_API larder_status larder_load(larder_client* client, const larder_transfer* transfer, uint64_t* ticket);
+
+typedef struct larder_completion {
+  uint64_t ticket;
+  uint32_t status; /* larder_status: LARDER_OK means that every byte on the pages was verified */
+  uint32_t reserved;
+  uint64_t bytes;
+  uint64_t wait_ns; /* from larder_load() to the start of the copy */
+  uint64_t copy_ns; /* copy and verification */
+} larder_completion;
+
+/* Takes up to max completions of loads; returns how many. Never waits. */
+LARDER_API size_t larder_poll(larder_client* client, larder_completion* completions, size_t max);
+
+/* Asks larderd for the right to store; the answer may come while the engine computes. Chunks that are known to be stored already
+ * cost nothing. */
+LARDER_API larder_status larder_store_begin(larder_client* client, const larder_transfer* transfer);
+
+typedef struct larder_store_result {
+  uint32_t struct_bytes;
+  uint32_t reserved;
+  uint64_t stored;  /* chunks copied and committed */
+  uint64_t present; /* stored or being stored by somebody */
+  uint64_t refused; /* no space, no answer in time, larderd away */
+  uint64_t bytes;
+  uint64_t copy_ns;
+} larder_store_result;
+
+/* Ends every store begun since the last call: waits up to wait_ms for outstanding answers, copies what was granted off the pages and
+ * queues the commits. When it returns no page is read any more. Grants that come later are given back. */
+LARDER_API larder_status larder_store_finish(larder_client* client, uint32_t wait_ms, larder_store_result* result);
+
+/* The engine's weights or cache were reset: larderd drops everything in this client's namespace. */
+LARDER_API larder_status larder_drop_namespace(larder_client* client);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* LARDER_H_ */

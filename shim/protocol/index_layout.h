@@ -1,0 +1,128 @@
+// The index region: written by the sidecar, mapped read-only by engines, read without locks.
+//
+//   0                 IndexHeader                          4096 bytes
+//   entries_offset    IndexEntry[entry_count]              64 bytes each, one per slot
+//   buckets_offset    Bucket[bucket_count]                 64 bytes each; bucket_count is a power of two
+//   namespaces_offset NamespaceEntry[kMaxNamespaces]       32 bytes each; a handle is an index into it
+//
+// Reading an entry: load word (acquire); if it is not committed, miss; load the fields (acquire each); load the word again; if it
+// moved, retry at most kProbeRetries times, then miss. The writer makes the word not committed before it stores any field
+// (release each), so a reader that saw a new field also sees the moved word. No fence, no store wider than 64 bits: a writer that
+// dies at any instruction leaves an entry that is either whole or not committed.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "shim/protocol/key.h"
+#include "shim/protocol/limits.h"
+#include "shim/protocol/word.h"
+
+namespace larder::protocol {
+
+using AtomicU64 = std::atomic<std::uint64_t>;
+static_assert(sizeof(AtomicU64) == 8 && AtomicU64::is_always_lock_free);
+
+inline constexpr std::uint64_t kIndexMagic = 0x3158444e4952414cULL;  // "LARINDX1"
+
+struct IndexHeader {
+  std::uint64_t magic;
+  std::uint32_t version_major;
+  std::uint32_t version_minor;
+  std::uint64_t epoch;  // one life of a sidecar
+  std::uint64_t size_bytes;
+  std::uint64_t arena_bytes;
+  std::uint64_t entry_count;
+  std::uint64_t bucket_count;
+  std::uint64_t entries_offset;
+  std::uint64_t buckets_offset;
+  std::uint64_t namespaces_offset;
+  AtomicU64 dead;                   // not 0: look nothing up here again, attach anew
+  AtomicU64 generation_high_water;  // no generation above it was ever given
+  std::uint8_t reserved[4000];
+};
+static_assert(sizeof(IndexHeader) == 4096);
+static_assert(offsetof(IndexHeader, dead) == 80);
+
+// One slot. Every field is one atomic word; fields but `word` change only while the word is not committed.
+struct IndexEntry {
+  AtomicU64 word;    // word.h
+  AtomicU64 hash_lo;
+  AtomicU64 hash_hi;
+  AtomicU64 scope;   // Key::scope()
+  AtomicU64 place;   // low 32: arena offset in kSlotAlignBytes; high 32: payload bytes
+  AtomicU64 origin;  // low 32: granting session's number; high 32: piece bytes
+  AtomicU64 root;    // checksum.h
+  AtomicU64 record;  // record_checksum() of the rest, set with the commit: what a warm restart trusts
+};
+static_assert(sizeof(IndexEntry) == 64);
+
+// A cell is 0 (empty) or tag (high 32 bits of the key's place hash) and slot + 1 (low 32).
+struct Bucket {
+  AtomicU64 cells[kBucketCells];
+};
+static_assert(sizeof(Bucket) == 64);
+
+struct NamespaceEntry {
+  AtomicU64 id_lo;
+  AtomicU64 id_hi;
+  AtomicU64 live;  // 1: in use
+  AtomicU64 reserved;
+};
+static_assert(sizeof(NamespaceEntry) == 32);
+
+constexpr std::uint64_t pack_halves(std::uint32_t low, std::uint32_t high) {
+  return static_cast<std::uint64_t>(low) | (static_cast<std::uint64_t>(high) << 32);
+}
+constexpr std::uint32_t low_half(std::uint64_t packed) { return static_cast<std::uint32_t>(packed); }
+constexpr std::uint32_t high_half(std::uint64_t packed) { return static_cast<std::uint32_t>(packed >> 32); }
+
+// Where a key may stand: two buckets and a tag. The block hash is already uniform, so nothing is hashed a second time; the scope
+// is only spread over the words by a multiplication (the 64-bit golden ratio, Knuth TAOCP 3, 6.4).
+struct KeyPlace {
+  std::uint64_t bucket[2];
+  std::uint32_t tag;
+};
+
+inline KeyPlace key_place(const Key& key, std::uint64_t bucket_count) {
+  const std::uint64_t spread = key.scope() * 0x9e3779b97f4a7c15ULL;
+  const std::uint64_t a = key.hash.lo ^ spread;
+  const std::uint64_t b = key.hash.hi ^ (spread << 7 | spread >> 57);
+  const std::uint64_t mask = bucket_count - 1;
+  std::uint64_t second = b & mask;
+  if (second == (a & mask)) second ^= 1 & mask;
+  return {{a & mask, second}, static_cast<std::uint32_t>(b >> 32)};
+}
+
+// What a reader takes out of a committed entry.
+struct EntryView {
+  Key key;
+  std::uint32_t slot = 0;
+  std::uint64_t generation = 0;
+  std::uint64_t offset_bytes = 0;
+  std::uint32_t payload_bytes = 0;
+  std::uint32_t piece_bytes = 0;
+  std::uint64_t root = 0;
+};
+
+inline std::uint64_t record_checksum(const EntryView& view) {
+  const std::uint64_t words[] = {view.key.hash.lo, view.key.hash.hi, view.key.scope(), view.generation, view.offset_bytes,
+                                 pack_halves(view.payload_bytes, view.piece_bytes), view.root};
+  return XXH3_64bits(words, sizeof(words));
+}
+
+struct IndexSizes {
+  std::uint64_t entries_offset, buckets_offset, namespaces_offset, total_bytes;
+};
+
+constexpr IndexSizes index_sizes(std::uint64_t entry_count, std::uint64_t bucket_count) {
+  IndexSizes sizes{};
+  sizes.entries_offset = sizeof(IndexHeader);
+  sizes.buckets_offset = sizes.entries_offset + entry_count * sizeof(IndexEntry);
+  sizes.namespaces_offset = sizes.buckets_offset + bucket_count * sizeof(Bucket);
+  sizes.total_bytes = sizes.namespaces_offset + kMaxNamespaces * sizeof(NamespaceEntry);
+  return sizes;
+}
+
+}  // namespace larder::protocol

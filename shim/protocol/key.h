@@ -1,0 +1,69 @@
+// Key: what names a chunk, and the 128-bit namespace id that a fingerprint text hashes to.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace larder::protocol {
+
+// Hash of the canonical fingerprint text: XXH3-128 (an accident, not an attacker, is what it guards against).
+struct NamespaceId {
+  std::uint64_t lo = 0;
+  std::uint64_t hi = 0;
+  friend bool operator==(const NamespaceId&, const NamespaceId&) = default;
+
+  // 32 lower-case hex digits, high half first: how people see and type it.
+  std::string to_hex() const {
+    static constexpr char kDigits[] = "0123456789abcdef";
+    std::string text(32, '0');
+    for (int i = 0; i < 16; ++i) {
+      text[15 - i] = kDigits[(hi >> (4 * i)) & 15];
+      text[31 - i] = kDigits[(lo >> (4 * i)) & 15];
+    }
+    return text;
+  }
+};
+
+inline NamespaceId namespace_id(std::string_view fingerprint) {
+  const XXH128_hash_t hash = XXH3_128bits(fingerprint.data(), fingerprint.size());
+  return {hash.low64, hash.high64};
+}
+
+inline constexpr std::size_t kBlockHashBytes = 16;
+
+// The first 16 bytes of the engine's chained block hash at the chunk's end, as two little-endian words.
+struct BlockHash {
+  std::uint64_t lo = 0;
+  std::uint64_t hi = 0;
+  friend bool operator==(const BlockHash&, const BlockHash&) = default;
+
+  static BlockHash from_bytes(const void* bytes) {
+    BlockHash hash;
+    std::memcpy(&hash, bytes, sizeof(hash));
+    return hash;
+  }
+};
+static_assert(sizeof(BlockHash) == kBlockHashBytes);
+
+// A chunk's key inside one index: the namespace is a handle that is valid in that index only.
+struct Key {
+  BlockHash hash;
+  std::uint32_t namespace_handle = 0;
+  std::uint16_t shard = 0;
+  std::uint16_t group = 0;
+  friend bool operator==(const Key&, const Key&) = default;
+
+  // Namespace, shard and group in one word, as the index entry keeps them.
+  std::uint64_t scope() const {
+    return static_cast<std::uint64_t>(namespace_handle) | (static_cast<std::uint64_t>(shard) << 32) |
+           (static_cast<std::uint64_t>(group) << 48);
+  }
+};
+
+}  // namespace larder::protocol

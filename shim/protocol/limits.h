@@ -1,0 +1,45 @@
+// Every bound of the contract between engine and sidecar, in one place.
+//
+// A limit that is exceeded is refused by name (see Status) and counted in a metric; nothing grows without one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace larder::protocol {
+
+// Slots start at and are rounded up to this many bytes; also the unit of a digest.
+inline constexpr std::size_t kSlotAlignBytes = 4096;
+inline constexpr std::size_t kDigestUnitBytes = 4096;
+
+// One control message is one SEQPACKET datagram.
+inline constexpr std::size_t kMaxPacketBytes = 64 * 1024;
+inline constexpr std::size_t kMaxPacketFds = 4;
+
+inline constexpr std::uint32_t kMaxSessions = 256;
+inline constexpr std::uint32_t kMaxHolds = 8192;            // per session
+inline constexpr std::uint32_t kMaxGrants = 8192;           // per session, granted and not yet committed or disowned
+inline constexpr std::uint32_t kMaxKeysPerReserve = 1024;   // 16 bytes each
+inline constexpr std::uint32_t kMaxGrantsPerMessage = 1024; // COMMIT, DISOWN, BAD, ATTACHED
+inline constexpr std::uint32_t kEventSlots = 4096;          // per session, power of two, lossy
+
+inline constexpr std::uint32_t kMaxNamespaces = 1024;  // per index
+inline constexpr std::uint32_t kMaxGroups = 16;        // KV groups of one namespace
+inline constexpr std::uint32_t kMaxShards = 256;       // shards of one namespace
+inline constexpr std::size_t kMaxFingerprintBytes = 48 * 1024;
+inline constexpr std::size_t kMaxNameBytes = 128;      // engine and model names, shown to people only
+
+inline constexpr std::uint64_t kMaxPieceBytes = 64ULL << 20;
+inline constexpr std::uint64_t kMaxPayloadBytes = 1ULL << 30;
+
+// Lookup: cells of one bucket, and how often a torn read is repeated before it counts as a miss.
+inline constexpr std::uint32_t kBucketCells = 8;
+inline constexpr int kProbeRetries = 3;
+
+// Liveness. The engine's native thread beats; a session silent for longer loses its holds and its grants are quarantined.
+inline constexpr std::uint32_t kHeartbeatIntervalMs = 100;
+inline constexpr std::uint32_t kHeartbeatTimeoutMs = 2000;
+// A connection that has not finished the handshake by then is closed.
+inline constexpr std::uint32_t kHandshakeTimeoutMs = 2000;
+
+}  // namespace larder::protocol

@@ -1,0 +1,178 @@
+// The control messages: fixed little-endian structs, one message a SEQPACKET datagram. PROTOCOL.md is the grammar.
+//
+// A message is a MessageHeader, the fixed struct of its type, then `count` records where the struct has a count. Receivers copy into
+// locals before they check (decode.h). Bytes behind what this version knows are ignored: that is how a minor version grows.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "shim/protocol/key.h"
+#include "shim/protocol/limits.h"
+
+namespace larder::protocol {
+
+inline constexpr std::uint32_t kMessageMagic = 0x3152444c;  // "LDR1"
+
+enum class MessageType : std::uint16_t {
+  kHello = 1,          // engine -> sidecar, first
+  kWelcome = 2,        // sidecar -> engine, with the descriptors arena, index, session, lock, in this order
+  kAttached = 3,       // engine -> sidecar: mapped, lock taken; lists the grants of its earlier session that it still writes
+  kOpenNamespace = 4,  // engine -> sidecar
+  kNamespace = 5,      // sidecar -> engine
+  kReserve = 6,        // engine -> sidecar
+  kGranted = 7,        // sidecar -> engine
+  kCommit = 8,         // engine -> sidecar, one way
+  kDisown = 9,         // engine -> sidecar, one way
+  kBad = 10,           // engine -> sidecar, one way
+  kDropNamespace = 11, // engine -> sidecar, one way: the engine's weights or cache were reset
+  kError = 12,         // sidecar -> engine, last: why the session ends
+  // 13 and 14 are kept for FETCH and FETCHED, which come with the first tier below dram.
+};
+
+struct MessageHeader {
+  std::uint32_t magic;
+  std::uint16_t type;
+  std::uint16_t flags;        // 0
+  std::uint32_t body_bytes;   // what follows the header
+  std::uint32_t request;      // chosen by the engine, echoed in the answer; 0 where there is none
+};
+static_assert(sizeof(MessageHeader) == 16);
+
+// A text field: not terminated, `bytes` says how much of it counts.
+struct ShortText {
+  std::uint32_t bytes;
+  char text[kMaxNameBytes];
+};
+static_assert(sizeof(ShortText) == 132);
+
+struct Hello {
+  std::uint32_t version_major;
+  std::uint32_t version_minor;
+  std::uint64_t capabilities;      // none yet: 0
+  std::uint64_t previous_session;  // token of this engine's earlier session, or 0
+  std::uint64_t previous_epoch;
+  ShortText engine;                // "vllm 0.32.0 worker 0": for people
+  std::uint8_t reserved[28];
+};
+static_assert(sizeof(Hello) == 192);
+
+struct Welcome {
+  std::uint32_t version_major;
+  std::uint32_t version_minor;
+  std::uint64_t capabilities;
+  std::uint64_t epoch;
+  std::uint64_t session_token;
+  std::uint32_t session_number;
+  std::uint32_t heartbeat_interval_ms;
+  std::uint32_t heartbeat_timeout_ms;
+  std::uint32_t max_grants;
+  std::uint64_t arena_bytes;
+  std::uint64_t index_bytes;
+  std::uint64_t session_bytes;
+  std::uint64_t arena_page_bytes;  // 4 KiB, 2 MiB or 1 GiB
+  std::uint8_t reserved[48];
+};
+static_assert(sizeof(Welcome) == 128);
+
+// A slot at one generation: what COMMIT, DISOWN, BAD and ATTACHED speak of.
+struct SlotRef {
+  std::uint32_t slot;
+  std::uint32_t reserved;
+  std::uint64_t generation;
+};
+static_assert(sizeof(SlotRef) == 16);
+
+struct Attached {  // followed by SlotRef[count]
+  std::uint32_t count;
+  std::uint32_t reserved;
+};
+
+// One KV group of a namespace: a chunk of it is pieces_per_chunk pieces of piece_bytes each.
+struct GroupLayout {
+  std::uint64_t piece_bytes;
+  std::uint32_t pieces_per_chunk;
+  std::uint32_t reserved;
+};
+static_assert(sizeof(GroupLayout) == 16);
+
+struct OpenNamespace {  // followed by GroupLayout[group_count], then text_bytes of fingerprint
+  NamespaceId id;           // must be the hash of the text
+  std::uint32_t group_count;
+  std::uint32_t shard_count;
+  std::uint32_t chunk_tokens;
+  std::uint32_t text_bytes;
+  ShortText model;          // served name: a metric label, for people
+  std::uint32_t reserved;
+};
+static_assert(sizeof(OpenNamespace) == 168);
+
+struct Namespace {  // followed by text_bytes: how it differs from the namespace most like it, or nothing
+  std::uint32_t handle;
+  std::uint32_t text_bytes;
+};
+
+struct Reserve {  // followed by BlockHash[count]
+  std::uint32_t namespace_handle;
+  std::uint16_t shard;
+  std::uint16_t group;
+  std::uint32_t count;
+  std::uint32_t reserved;
+};
+static_assert(sizeof(Reserve) == 16);
+
+enum class GrantStatus : std::uint32_t {
+  kGranted = 0,  // write it, then COMMIT or DISOWN
+  kPresent = 1,  // somebody has stored it
+  kPending = 2,  // somebody is writing it
+  kNoSpace = 3,  // nothing can be evicted for it now
+  kRefused = 4,  // over a cap of this session, or the namespace is gone
+};
+
+struct Grant {
+  std::uint32_t status;
+  std::uint32_t slot;
+  std::uint64_t generation;
+  std::uint64_t offset_bytes;  // in the arena
+};
+static_assert(sizeof(Grant) == 24);
+
+struct Granted {  // followed by Grant[count], in the order of the keys asked
+  std::uint32_t count;
+  std::uint32_t reserved;
+};
+
+struct CommitRecord {
+  std::uint32_t slot;
+  std::uint32_t reserved;
+  std::uint64_t generation;
+  std::uint64_t root;
+};
+static_assert(sizeof(CommitRecord) == 24);
+
+struct SlotList {  // COMMIT: followed by CommitRecord[count]; DISOWN and BAD: by SlotRef[count]
+  std::uint32_t count;
+  std::uint32_t reserved;
+};
+
+struct DropNamespace {
+  std::uint32_t namespace_handle;
+  std::uint32_t reserved;
+};
+
+struct Error {  // followed by text_bytes of text
+  std::uint32_t code;  // larder::Code
+  std::uint32_t text_bytes;
+};
+
+static_assert(sizeof(Attached) == 8 && sizeof(Namespace) == 8 && sizeof(Granted) == 8 && sizeof(SlotList) == 8 &&
+              sizeof(DropNamespace) == 8 && sizeof(Error) == 8);
+static_assert(std::is_trivially_copyable_v<Hello> && std::is_trivially_copyable_v<Welcome>);
+static_assert(sizeof(MessageHeader) + sizeof(Reserve) + kMaxKeysPerReserve * sizeof(BlockHash) <= kMaxPacketBytes);
+static_assert(sizeof(MessageHeader) + sizeof(SlotList) + kMaxGrantsPerMessage * sizeof(CommitRecord) <= kMaxPacketBytes);
+static_assert(sizeof(MessageHeader) + sizeof(Granted) + kMaxKeysPerReserve * sizeof(Grant) <= kMaxPacketBytes);
+static_assert(sizeof(MessageHeader) + sizeof(OpenNamespace) + kMaxGroups * sizeof(GroupLayout) + kMaxFingerprintBytes <=
+              kMaxPacketBytes);
+
+}  // namespace larder::protocol

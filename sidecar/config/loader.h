@@ -1,0 +1,22 @@
+// Loads a Config strictly: unknown or duplicate keys, wrong units, values out of range are errors that name file, line and what is
+// allowed. Pure but for reading the file. Thread-safe.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+
+#include "shim/protocol/status.h"
+#include "sidecar/config/config.h"
+
+namespace larder::config {
+
+using Environment = std::map<std::string, std::string>;
+
+// This process's environment.
+Environment process_environment();
+
+// `file` wins over $LARDER_CONFIG_FILE; with neither, defaults and environment alone.
+Result<Config> load(const std::optional<std::string>& file, const Environment& environment);
+
+}  // namespace larder::config

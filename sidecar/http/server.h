@@ -1,0 +1,21 @@
+// HttpServer: /metrics, /healthz, /readyz, /v1/status on config.http.listen; the same and the admin verbs (POST /v1/drop?namespace=ID,
+// POST /v1/clear) on the admin Unix socket and, where the listen address is loopback, there too. Bounded: bodies, headers, time and
+// connections. Threads of its own; thread-safe.
+#pragma once
+
+#include <memory>
+
+#include "shim/protocol/status.h"
+#include "sidecar/config/config.h"
+#include "sidecar/stats/control.h"
+
+namespace larder::http {
+
+class HttpServer {
+ public:
+  // `control` outlives the server.
+  static Result<std::unique_ptr<HttpServer>> start(const config::Config& config, stats::Control& control);
+  virtual ~HttpServer() = default;  // stops and joins within 2 s
+};
+
+}  // namespace larder::http

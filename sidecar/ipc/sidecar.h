@@ -1,0 +1,24 @@
+// Sidecar: the event loop that owns sessions, index and slots, and the regions that engines map.
+//
+// start() makes arena, index and socket and returns at once; a background thread touches the arena. run() is the loop; stop() may be
+// called from any thread or a signal handler. As stats::Control it is thread-safe; all else belongs to the thread in run().
+#pragma once
+
+#include <memory>
+
+#include "sidecar/base/clock.h"
+#include "sidecar/config/config.h"
+#include "sidecar/stats/control.h"
+
+namespace larder::ipc {
+
+class Sidecar : public stats::Control {
+ public:
+  // `clock` outlives the sidecar. Errors name what is missing and how to give it.
+  static Result<std::unique_ptr<Sidecar>> start(const config::Config& config, const base::Clock& clock);
+  // Returns after stop(), or with the reason why the loop cannot go on.
+  virtual Status run() = 0;
+  virtual void stop() = 0;
+};
+
+}  // namespace larder::ipc

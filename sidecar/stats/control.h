@@ -1,0 +1,28 @@
+// Control: what the admin side may ask of the running sidecar. Implemented by the event loop, called by the HTTP room.
+//
+// Thread-safe: calls come from HTTP threads and wait at most `deadline_ms` for the loop.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "shim/protocol/status.h"
+#include "sidecar/stats/stats.h"
+
+namespace larder::stats {
+
+class Control {
+ public:
+  virtual ~Control() = default;
+  // A copy that is at most about 100 ms old; never waits for the loop.
+  virtual Stats snapshot() const = 0;
+  // False while the loop has not turned for 2 s.
+  virtual bool healthy() const = 0;
+  // Whether engines can attach.
+  virtual bool ready() const = 0;
+  // Drops every chunk of the namespace (id, or a prefix of it that is unique, at least 4 digits). Returns chunks dropped.
+  virtual Result<std::uint64_t> drop_namespace(const std::string& id, std::uint32_t deadline_ms) = 0;
+  virtual Result<std::uint64_t> clear(std::uint32_t deadline_ms) = 0;
+};
+
+}  // namespace larder::stats

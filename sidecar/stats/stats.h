@@ -1,0 +1,104 @@
+// Stats: what the sidecar counts, as plain data. The event loop owns and fills one; readers get copies.
+//
+// Counters only grow within one life of the sidecar; gauges are what is true now. Units stand in the names. Rooms that measure
+// depend on this header; the HTTP room turns a copy into metrics and JSON. Thread-compatible.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace larder::stats {
+
+// Durations from 1 us to about 67 s in powers of four, then everything above.
+class Histogram {
+ public:
+  static constexpr std::size_t kBuckets = 14;
+  static constexpr std::uint64_t bound_ns(std::size_t bucket) { return 1000ULL << (2 * bucket); }
+
+  void record(std::uint64_t ns) {
+    std::size_t bucket = 0;
+    while (bucket < kBuckets && ns > bound_ns(bucket)) ++bucket;
+    ++counts_[bucket];
+    sum_ns_ += ns;
+  }
+  // Observations in this bucket alone; bucket kBuckets holds those above the last bound.
+  std::uint64_t count(std::size_t bucket) const { return counts_[bucket]; }
+  std::uint64_t total() const {
+    std::uint64_t total = 0;
+    for (const std::uint64_t count : counts_) total += count;
+    return total;
+  }
+  std::uint64_t sum_ns() const { return sum_ns_; }
+
+ private:
+  std::array<std::uint64_t, kBuckets + 1> counts_{};
+  std::uint64_t sum_ns_ = 0;
+};
+
+struct NamespaceStats {
+  std::string id;           // 32 hex digits
+  std::string model;        // served name
+  std::string fingerprint;  // canonical text
+  std::uint64_t chunks = 0;
+  std::uint64_t bytes = 0;
+  std::uint32_t sessions = 0;
+};
+
+struct SessionStats {
+  std::uint32_t number = 0;
+  std::string engine;
+  std::string namespace_id;  // empty before one is open
+  bool silent = false;       // its heartbeat is missed
+  std::uint32_t holds = 0;
+  std::uint32_t grants = 0;
+};
+
+// Requests of one served model name. The label is bounded: the loop keeps at most kMaxModels, the rest count as "other".
+inline constexpr std::size_t kMaxModels = 32;
+struct ModelStats {
+  std::string model;
+  std::uint64_t requests = 0, requests_hit = 0;
+  std::uint64_t tokens_asked = 0, tokens_hit = 0;
+  std::uint64_t bytes_loaded = 0, bytes_stored = 0;
+  std::uint64_t prefill_tokens = 0, prefill_ns = 0;  // what the engines computed themselves
+};
+
+struct Stats {
+  std::string version;
+  std::string pool;
+  std::uint64_t epoch = 0;
+  std::uint64_t uptime_ms = 0;
+
+  // Memory tier.
+  std::uint64_t arena_bytes = 0, touched_bytes = 0, used_bytes = 0;
+  std::uint64_t arena_page_bytes = 0;
+  std::uint64_t slot_bytes = 0;  // 0 before the first store
+  std::uint64_t slots_free = 0, slots_granted = 0, slots_committed = 0, slots_quarantined = 0;
+  std::uint64_t chunks_committed = 0;  // counter
+  std::uint64_t evicted_capacity = 0, evicted_dropped = 0, evicted_bad = 0, evicted_resized = 0;
+
+  // Refusals: RESERVE answered with no space, with a cap, as present, as pending; COMMIT of another session or generation.
+  std::uint64_t refused_no_space = 0, refused_cap = 0, reserve_present = 0, reserve_pending = 0, refused_commit = 0;
+  std::uint64_t disowned = 0;
+
+  // Bytes that did not match: reported by engines, and those that the sidecar found true when it looked.
+  std::uint64_t bad_reported = 0, bad_confirmed = 0, checksum_failures = 0, loads_failed = 0, events_lost = 0;
+
+  // Sessions.
+  std::uint64_t sessions_opened = 0, sessions_ended = 0, sessions_refused = 0, protocol_errors = 0, heartbeats_missed = 0;
+  std::uint64_t holds = 0, grants = 0;  // gauges
+
+  Histogram lookup, load_wait, load_copy, store_copy, reserve;
+
+  std::vector<ModelStats> models;
+  std::vector<NamespaceStats> namespaces;
+  std::vector<SessionStats> sessions;
+  // Fallbacks in force, e.g. {"hugepages", "4 KiB pages: 3 of 2560 huge pages are free"}.
+  std::vector<std::pair<std::string, std::string>> fallbacks;
+};
+
+}  // namespace larder::stats

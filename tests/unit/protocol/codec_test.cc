@@ -1,0 +1,80 @@
+#include "shim/protocol/codec.h"
+
+#include <gtest/gtest.h>
+
+namespace larder::protocol {
+namespace {
+
+std::vector<std::byte> bytes_of(std::span<const std::byte> packet) { return {packet.begin(), packet.end()}; }
+
+TEST(Codec, RoundTripOfReserve) {
+  const std::vector<BlockHash> hashes{{1, 2}, {3, 4}};
+  Encoder encoder(MessageType::kReserve, 7);
+  encoder.append(Reserve{5, 1, 0, 2, 0}).append_all(std::span(hashes));
+  const auto packet = bytes_of(encoder.packet());
+  ASSERT_EQ(packet.size(), 16U + 16U + 32U);
+
+  Result<Decoder> decoder = Decoder::open(packet);
+  ASSERT_TRUE(decoder.ok());
+  EXPECT_EQ(decoder->type(), MessageType::kReserve);
+  EXPECT_EQ(decoder->request(), 7U);
+  Reserve reserve{};
+  ASSERT_TRUE(decoder->read(reserve));
+  EXPECT_EQ(reserve.namespace_handle, 5U);
+  std::vector<BlockHash> read;
+  ASSERT_TRUE(decoder->read_all(reserve.count, kMaxKeysPerReserve, read));
+  EXPECT_EQ(read, hashes);
+}
+
+// The bytes on the wire: little-endian, header first. A change here is a new major version.
+TEST(Codec, GoldenBytesOfDropNamespace) {
+  Encoder encoder(MessageType::kDropNamespace, 0);
+  encoder.append(DropNamespace{0x11223344, 0});
+  const std::vector<std::uint8_t> expected{'L', 'D', 'R', '1', 11, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0x44, 0x33, 0x22, 0x11, 0, 0, 0, 0};
+  const auto packet = encoder.packet();
+  ASSERT_EQ(packet.size(), expected.size());
+  EXPECT_EQ(std::memcmp(packet.data(), expected.data(), expected.size()), 0);
+}
+
+TEST(Codec, EveryTruncationIsRefused) {
+  const std::vector<BlockHash> hashes(3);
+  Encoder encoder(MessageType::kReserve, 1);
+  encoder.append(Reserve{0, 0, 0, 3, 0}).append_all(std::span(hashes));
+  const auto packet = bytes_of(encoder.packet());
+  for (std::size_t size = 0; size < packet.size(); ++size)
+    EXPECT_FALSE(Decoder::open(std::span(packet).first(size)).ok()) << size;
+}
+
+TEST(Codec, ACountBeyondThePacketOrTheLimitIsRefused) {
+  Encoder encoder(MessageType::kReserve, 1);
+  encoder.append(Reserve{0, 0, 0, 0xffffffff, 0});
+  const auto packet = bytes_of(encoder.packet());
+  Result<Decoder> decoder = Decoder::open(packet);
+  Reserve reserve{};
+  ASSERT_TRUE(decoder->read(reserve));
+  std::vector<BlockHash> hashes;
+  EXPECT_FALSE(decoder->read_all(reserve.count, kMaxKeysPerReserve, hashes));
+  EXPECT_FALSE(decoder->read_all(1, kMaxKeysPerReserve, hashes));
+}
+
+TEST(Codec, TheTailOfANewerMinorVersionIsIgnored) {
+  Encoder encoder(MessageType::kDropNamespace, 0);
+  encoder.append(DropNamespace{9, 0}).append_text("what a later version added");
+  const auto packet = bytes_of(encoder.packet());
+  Result<Decoder> decoder = Decoder::open(packet);
+  ASSERT_TRUE(decoder.ok());
+  DropNamespace drop{};
+  ASSERT_TRUE(decoder->read(drop));
+  EXPECT_EQ(drop.namespace_handle, 9U);
+}
+
+TEST(Codec, ShortTextsAreCutAndCleaned) {
+  EXPECT_EQ(short_text(make_short_text("a\nb\x7f")), "a?b?");
+  EXPECT_EQ(short_text(make_short_text(std::string(500, 'x'))).size(), kMaxNameBytes);
+  ShortText hostile = make_short_text("x");
+  hostile.bytes = 0xffffffff;
+  EXPECT_EQ(short_text(hostile).size(), kMaxNameBytes);
+}
+
+}  // namespace
+}  // namespace larder::protocol
