@@ -1,27 +1,37 @@
 """A model made on the spot: Llama architecture, real random weights from a fixed seed, a tokenizer trained on text of this machine.
 
 Real weights, since with vLLM's load_format=dummy a changed KV cache does not change the tokens and every comparison is void.
-python e2e/demo/model.py OUT_DIR makes the demo's model: 12 layers, 12 KiB of KV a token."""
+python e2e/demo/model.py OUT_DIR makes the demo's: 12 layers, 12 KiB of KV a token."""
 
 import glob
 import gzip
 import json
 import os
 import sys
+import tempfile
 
 SPECIAL = ("<unk>", "<s>", "</s>")
 
 
+def demo_model(progress=print):
+    """Path of the demo's model, made in the cache folder ($LARDER_CACHE, ~/.cache/larder) when it is not there yet."""
+    cache = os.environ.get("LARDER_CACHE") or os.path.expanduser("~/.cache/larder")
+    out_dir = os.path.join(cache, "demo-model-1")
+    if not os.path.exists(out_dir):
+        progress("making a small model: tokenizer trained on the manual pages, random weights (about 15 s, 390 MB)")
+    return make_model(out_dir)
+
+
 def make_model(out_dir, layers=12, hidden=1024, intermediate=2816, heads=16, kv_heads=4, head_dim=64, vocab=32000, seed=0):
-    """Writes config, weights (bfloat16 safetensors) and tokenizer; does nothing where they are complete. Returns out_dir."""
-    done = os.path.join(out_dir, ".complete")
-    if os.path.exists(done):
+    """Writes config, weights (bfloat16 safetensors) and tokenizer; does nothing where out_dir exists. Returns out_dir."""
+    if os.path.exists(out_dir):
         return out_dir
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
-    os.makedirs(out_dir, exist_ok=True)
-    vocab = make_tokenizer(out_dir, vocab)
+    os.makedirs(os.path.dirname(os.path.abspath(out_dir)), exist_ok=True)
+    unfinished = tempfile.mkdtemp(prefix=out_dir + ".")
+    vocab = make_tokenizer(unfinished, vocab)
     config = LlamaConfig(
         vocab_size=vocab,
         hidden_size=hidden,
@@ -41,15 +51,15 @@ def make_model(out_dir, layers=12, hidden=1024, intermediate=2816, heads=16, kv_
     default = torch.get_default_dtype()
     torch.set_default_dtype(torch.bfloat16)
     try:
-        LlamaForCausalLM(config).save_pretrained(out_dir)
+        LlamaForCausalLM(config).save_pretrained(unfinished)
     finally:
         torch.set_default_dtype(default)
-    with open(done, "w", encoding="utf-8"):
-        return out_dir
+    os.rename(unfinished, out_dir)
+    return out_dir
 
 
 def make_tokenizer(out_dir, vocab):
-    """A byte-level BPE tokenizer trained on long_text(); returns the vocabulary it reached (rounded up to 64)."""
+    """A byte-level BPE tokenizer trained on texts(); returns the vocabulary it reached (rounded up to 64)."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
     tokenizer = Tokenizer(models.BPE(unk_token=SPECIAL[0]))
@@ -88,17 +98,6 @@ def texts(most_bytes=12 << 20):
         text = _read(name)
         total += len(text)
         yield text
-
-
-def long_text(least_chars=64 << 10):
-    """One text of at least so many characters: the bash manual where it stands, and what follows it."""
-    parts, length = [], 0
-    for text in texts():
-        parts.append(text)
-        length += len(text)
-        if length >= least_chars:
-            break
-    return "\n".join(parts)
 
 
 def _read(name):

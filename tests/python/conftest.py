@@ -10,7 +10,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 BUILD = Path(os.environ.get("LARDER_BUILD", ROOT / "build" / "dev")).resolve()
-for folder in (ROOT / "shim" / "python", ROOT / "e2e" / "demo", Path(__file__).parent):
+for folder in (ROOT / "shim" / "python", ROOT / "e2e", Path(__file__).parent):
     sys.path.insert(0, str(folder))
 os.environ.setdefault("LARDER_LIBRARY", str(BUILD / "lib" / "liblarder.so"))
 
