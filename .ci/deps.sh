@@ -69,8 +69,8 @@ make_python() {
   rm -rf "$venv"
   stage "new Python environment in $venv" /usr/bin/python3 -m venv "$venv"
   stage "downloading $(grep -c == python.lock) Python packages (3 GB)" \
-    "$venv/bin/pip" download --no-cache-dir --no-deps --only-binary :all: -d "$wheels" -r python.lock
-  stage "installing them (7 GB)" "$venv/bin/pip" install --no-deps --no-index --find-links "$wheels" -r python.lock
+    "$venv/bin/pip" download --progress-bar off --no-cache-dir --no-deps --only-binary :all: -d "$wheels" -r python.lock
+  stage "installing them (7 GB)" "$venv/bin/pip" install --progress-bar off --no-deps --no-index --find-links "$wheels" -r python.lock
   name_vllm
   stage "first import of vLLM" "$venv/bin/python" -c 'import torch, vllm, pytest; import importlib.metadata as m; m.version("vllm")'
   touch "$venv/.complete"

@@ -14,7 +14,7 @@ stage() {
   echo "==> $title"
   (
     while sleep 5; do
-      printf '    %4d s  %s\n' $((SECONDS - start)) "$(tail -n 1 "$log" | tr '\r' '\n' | tail -n 1 | cut -c1-100)"
+      printf '    %4d s  %s\n' $((SECONDS - start)) "$(tail -n 1 "$log" | cut -c1-100)"
     done
   ) 9>&- &
   ticker=$!
