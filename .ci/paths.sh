@@ -1,0 +1,4 @@
+# Sourced: where things live outside the checkout.
+# cache: $LARDER_CACHE; venv: the Python environment of exactly this python.lock. REQUIRES: the current folder is .ci.
+cache=${LARDER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/larder}
+venv=$cache/venv-$(sha256sum python.lock | cut -c1-12)

@@ -1,0 +1,60 @@
+# The front door. `make` alone lists the targets; each installs what it needs and is missing (`make deps`).
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+.PHONY: help deps deps-build deps-tools deps-python build release demo test test-asan test-tsan lint format wheel install clean
+
+PREFIX ?= /usr/local
+JOBS ?= $(shell nproc)
+PYTHON = $(shell cd .ci && . ./paths.sh && echo $$venv/bin/python)
+# What Python needs to find: the package, the shim, the programs.
+RUN = PYTHONPATH=$(CURDIR)/shim/python LARDER_LIBRARY=$(CURDIR)/build/$(1)/lib/liblarder.so PATH=$(CURDIR)/build/$(1)/bin:$$PATH
+SOURCES = $(shell git ls-files '*.cc' '*.h' '*.cu')
+
+help: ## this list
+	@sed -n 's/^\([a-z-]*[*]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
+
+deps: ## install all that is missing: Debian packages, a Python environment with CPU vLLM outside the checkout
+	@.ci/deps.sh build tools python
+deps-build:
+	@.ci/deps.sh build
+deps-tools:
+	@.ci/deps.sh build tools
+deps-python:
+	@.ci/deps.sh build python
+
+build/%/build.ninja: CMakePresets.json | deps-build
+	@cmake --preset $* >/dev/null
+
+build: build/dev/build.ninja deps-build ## larderd, larderctl, liblarder.so and all tests, in build/dev
+	@cmake --build --preset dev -j$(JOBS)
+release: build/release/build.ninja deps-build
+	@cmake --build --preset release -j$(JOBS)
+
+demo: release deps-python ## a real vLLM answers one long prompt twice: recomputed, then loaded from larderd (MODEL=path for yours)
+	@$(call RUN,release) $(PYTHON) -m larder.demo $(if $(MODEL),--model $(MODEL))
+
+test: build deps-python ## every test; ends in "N passed, N failed, N skipped"
+	@.ci/test.sh dev
+test-asan: build/asan/build.ninja ## the C++ tests under the address and undefined-behaviour sanitizers
+	@cmake --build --preset asan -j$(JOBS) && .ci/test.sh asan
+test-tsan: build/tsan/build.ninja ## the C++ tests under the thread sanitizer
+	@cmake --build --preset tsan -j$(JOBS) && .ci/test.sh tsan
+
+bench-*: ## lookup, copy, ttft: a table, and build/bench/NAME.json
+bench-%: release deps-python
+	@mkdir -p build/bench
+	@$(call RUN,release) $(PYTHON) tests/bench/$*.py --json build/bench/$*.json
+
+lint: deps-tools build ## formatting, and the rules of the house (who may include what, how long a file may be)
+	@clang-format --dry-run -Werror $(SOURCES)
+	@ctest --test-dir build/dev -R '^House' --output-on-failure
+format: deps-tools ## clang-format over all C++
+	@clang-format -i $(SOURCES)
+
+wheel: release deps-python ## the Python package with liblarder.so inside, in build/wheel
+	@rm -rf build/wheel && LARDER_LIBRARY=$(CURDIR)/build/release/lib/liblarder.so \
+	  $(PYTHON) -m pip wheel --no-deps --no-build-isolation --no-index -w build/wheel shim/python
+install: release ## programs, liblarder.so, larder.h and the systemd unit under PREFIX (/usr/local)
+	@cmake --install build/release --prefix $(PREFIX)
+clean: ## remove build/ (the Python environment stays: it is outside the checkout)
+	@rm -rf build

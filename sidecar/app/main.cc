@@ -1,0 +1,148 @@
+// larderd: wiring only. Configuration in, sidecar and HTTP server up, signals to stop().
+#include <sys/signalfd.h>
+#include <sys/eventfd.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+
+#include "shim/protocol/fd.h"
+#include "sidecar/base/clock.h"
+#include "sidecar/base/log.h"
+#include "sidecar/config/loader.h"
+#include "sidecar/config/reference.h"
+#include "sidecar/http/server.h"
+#include "sidecar/ipc/sidecar.h"
+
+namespace larder {
+namespace {
+
+constexpr int kExitFailure = 1;
+constexpr int kExitConfig = 2;
+
+struct Arguments {
+  std::optional<std::string> config_file;
+  bool check_config = false, version = false, help = false;
+};
+
+Result<Arguments> parse(int argc, char** argv) {
+  Arguments arguments;
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == "--check-config") {
+      arguments.check_config = true;
+    } else if (word == "--version") {
+      arguments.version = true;
+    } else if (word == "--help" || word == "-h") {
+      arguments.help = true;
+    } else if (word == "--config" && i + 1 < argc) {
+      arguments.config_file = argv[++i];
+    } else if (word.starts_with("--config=")) {
+      arguments.config_file = word.substr(word.find('=') + 1);
+    } else {
+      const std::string why = word == "--config" ? "needs a file" : "is no option of larderd";
+      return Status(Code::kInvalidArgument, "'" + std::string(word) + "' " + why + " (see larderd --help)");
+    }
+  }
+  return arguments;
+}
+
+void print_help() {
+  std::printf(
+      "usage: larderd [--config FILE] [--check-config] [--version] [--help]\n\n"
+      "Keeps the KV cache of LLM engines on this machine and shares it among them.\n"
+      "Configuration: defaults, then FILE (or $LARDER_CONFIG_FILE), then the environment; a later one wins.\n\n%s",
+      config::reference().c_str());
+}
+
+base::LogLevel log_level(const std::string& name) {
+  if (name == "debug") return base::LogLevel::kDebug;
+  if (name == "warning") return base::LogLevel::kWarning;
+  if (name == "error") return base::LogLevel::kError;
+  return base::LogLevel::kInfo;
+}
+
+// SIGINT and SIGTERM, blocked in every thread from here on and read from a descriptor instead.
+Result<Fd> take_signals() {
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  ::sigaddset(&signals, SIGINT);
+  ::sigaddset(&signals, SIGTERM);
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);
+  Fd fd(::signalfd(-1, &signals, SFD_CLOEXEC));
+  if (!fd.valid()) return Status::from_errno(errno, "signalfd");
+  return fd;
+}
+
+// Waits for a signal and stops the sidecar; ends as well when `done` becomes readable.
+void stop_on_signal(const Fd& signals, const Fd& done, ipc::Sidecar& sidecar) {
+  pollfd polled[] = {{signals.get(), POLLIN, 0}, {done.get(), POLLIN, 0}};
+  while (::poll(polled, 2, -1) < 0 && errno == EINTR) {
+  }
+  signalfd_siginfo signal{};
+  if ((polled[0].revents & POLLIN) == 0 || ::read(signals.get(), &signal, sizeof(signal)) != sizeof(signal)) return;
+  base::log_info(std::string("stopping on ") + (signal.ssi_signo == SIGINT ? "SIGINT" : "SIGTERM"));
+  sidecar.stop();
+}
+
+Status serve(const config::Config& config) {
+  const Result<Fd> signals = take_signals();
+  if (!signals.ok()) return signals.status();
+  const Fd done(::eventfd(0, EFD_CLOEXEC));
+  if (!done.valid()) return Status::from_errno(errno, "eventfd");
+  const base::MonotonicClock clock;
+
+  Result<std::unique_ptr<ipc::Sidecar>> sidecar = ipc::Sidecar::start(config, clock);
+  if (!sidecar.ok()) return sidecar.status();
+  const Result<std::unique_ptr<http::HttpServer>> http = http::HttpServer::start(config, **sidecar);
+  if (!http.ok()) return http.status();
+
+  std::jthread stopper([&] { stop_on_signal(*signals, done, **sidecar); });
+  const Status status = (*sidecar)->run();
+  ::eventfd_write(done.get(), 1);
+  return status;
+}
+
+int run(int argc, char** argv) {
+  const Result<Arguments> arguments = parse(argc, argv);
+  if (!arguments.ok()) {
+    std::fprintf(stderr, "larderd: %s\n", arguments.status().text().c_str());
+    return kExitConfig;
+  }
+  if (arguments->help) {
+    print_help();
+    return 0;
+  }
+  if (arguments->version) {
+    std::printf("larderd %s\n", LARDER_VERSION);
+    return 0;
+  }
+  const Result<config::Config> config = config::load(arguments->config_file, config::process_environment());
+  if (!config.ok()) {
+    std::fprintf(stderr, "larderd: %s\n", config.status().text().c_str());
+    return kExitConfig;
+  }
+  if (arguments->check_config) {
+    std::printf("# valid\n%s", config::to_yaml(*config).c_str());
+    return 0;
+  }
+  base::set_log_level(log_level(config->log_level));
+  if (const Status status = serve(*config); !status.ok()) {
+    std::fprintf(stderr, "larderd: %s\n", status.to_string().c_str());
+    return kExitFailure;
+  }
+  return 0;
+}
+
+}  // namespace
+}  // namespace larder
+
+int main(int argc, char** argv) { return larder::run(argc, argv); }

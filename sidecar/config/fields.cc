@@ -1,0 +1,117 @@
+#include "sidecar/config/fields.h"
+
+#include <array>
+#include <cctype>
+
+#include "sidecar/config/values.h"
+
+namespace larder::config {
+namespace {
+
+constexpr std::uint64_t kLeastMemory = 1ULL << 20;
+constexpr std::uint64_t kMostMemory = 16ULL << 40;  // an index entry counts 4 KiB pages in 32 bits
+
+Status set(std::string_view text, std::string& target, Status (*check)(std::string_view)) {
+  if (Status status = check(text); !status.ok()) return status;
+  target = text;
+  return {};
+}
+
+Status set_memory_size(std::string_view text, Config& config) {
+  const Result<std::uint64_t> bytes = parse_size(text);
+  if (!bytes.ok()) return bytes.status();
+  if (*bytes < kLeastMemory || *bytes > kMostMemory)
+    return {Code::kOutOfRange, "is out of range: " + print_size(kLeastMemory) + " to " + print_size(kMostMemory)};
+  config.memory.size_bytes = *bytes;
+  return {};
+}
+
+struct HugepagesName {
+  std::string_view name;
+  Hugepages value;
+};
+constexpr std::array<HugepagesName, 3> kHugepages{
+    {{"none", Hugepages::kNone}, {"2Mi", Hugepages::k2Mi}, {"prefer", Hugepages::kPrefer2Mi}}};
+
+Status set_hugepages(std::string_view text, Config& config) {
+  for (const HugepagesName& mode : kHugepages) {
+    if (mode.name != text) continue;
+    config.memory.hugepages = mode.value;
+    return {};
+  }
+  return {Code::kInvalidArgument, "is none of: none, 2Mi, prefer"};
+}
+
+std::string print_hugepages(const Config& config) {
+  for (const HugepagesName& mode : kHugepages)
+    if (mode.value == config.memory.hugepages) return std::string(mode.name);
+  return "?";
+}
+
+Status set_log_level(std::string_view text, Config& config) {
+  for (const std::string_view level : {"debug", "info", "warning", "error"})
+    if (level == text) {
+      config.log_level = text;
+      return {};
+    }
+  return {Code::kInvalidArgument, "is none of: debug, info, warning, error"};
+}
+
+Status set_socket_mode(std::string_view text, Config& config) {
+  const Result<std::uint32_t> mode = parse_mode(text);
+  if (!mode.ok()) return mode.status();
+  config.socket_mode = *mode;
+  return {};
+}
+
+Status set_listen(std::string_view text, Config& config) {
+  if (!text.empty())
+    if (const Result<ListenAddress> address = parse_listen(text); !address.ok()) return address.status();
+  config.http.listen = text;
+  return {};
+}
+
+constexpr std::array<Field, 11> kFields{{
+    {"pool", "name of this configuration of sidecars; `socket` and `memory.shm_name` follow it where they are not set",
+     [](std::string_view text, Config& c) { return set(text, c.pool, check_name); }, [](const Config& c) { return c.pool; }},
+    {"socket", "Unix socket on which engines attach", [](std::string_view text, Config& c) { return set(text, c.socket, check_socket_path); },
+     [](const Config& c) { return c.socket; }},
+    {"socket_mode", "file mode of both sockets, octal", set_socket_mode, [](const Config& c) { return print_mode(c.socket_mode); }},
+    {"log_level", "debug, info, warning or error", set_log_level, [](const Config& c) { return c.log_level; }},
+    {"memory.size", "bytes of KV kept in memory, 1MiB to 16TiB; 5GiB, 5Gi and 5G are the same", set_memory_size,
+     [](const Config& c) { return print_size(c.memory.size_bytes); }},
+    {"memory.shm_name", "the shared-memory files are DIRECTORY/NAME.arena, NAME.index.*, NAME.lock.*",
+     [](std::string_view text, Config& c) { return set(text, c.memory.shm_name, check_name); },
+     [](const Config& c) { return c.memory.shm_name; }},
+    {"memory.directory", "a tmpfs for index, locks, and the arena on normal pages",
+     [](std::string_view text, Config& c) { return set(text, c.memory.directory, check_absolute_path); },
+     [](const Config& c) { return c.memory.directory; }},
+    {"memory.hugepages", "none; 2Mi: start only on huge pages; prefer: normal pages where huge ones are short", set_hugepages,
+     print_hugepages},
+    {"memory.hugepage_directory", "a hugetlbfs mount with 2 MiB pages, for the arena on huge pages",
+     [](std::string_view text, Config& c) { return set(text, c.memory.hugepage_directory, check_absolute_path); },
+     [](const Config& c) { return c.memory.hugepage_directory; }},
+    {"http.listen", "HOST:PORT of metrics, health and status; \"\" for none; on loopback the admin verbs answer too", set_listen,
+     [](const Config& c) { return c.http.listen; }},
+    {"http.admin_socket", "Unix socket for larderctl; not set: beside `socket`, with .admin in place of .sock",
+     [](std::string_view text, Config& c) { return set(text, c.http.admin_socket, check_socket_path); },
+     [](const Config& c) { return c.http.admin_socket; }},
+}};
+
+}  // namespace
+
+std::span<const Field> fields() { return kFields; }
+
+const Field* find_field(std::string_view key) {
+  for (const Field& field : kFields)
+    if (field.key == key) return &field;
+  return nullptr;
+}
+
+std::string environment_name(const Field& field) {
+  std::string name = "LARDER_";
+  for (const char c : field.key) name += c == '.' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
+  return name;
+}
+
+}  // namespace larder::config

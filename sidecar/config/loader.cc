@@ -1,0 +1,137 @@
+#include "sidecar/config/loader.h"
+
+#include <unistd.h>
+
+#include <set>
+
+#include "sidecar/config/fields.h"
+#include "sidecar/config/values.h"
+#include "sidecar/config/yaml_file.h"
+
+namespace larder::config {
+namespace {
+
+using Given = std::set<std::string, std::less<>>;  // keys that the user has set
+
+std::string section_of(std::string_view key) {
+  const std::size_t dot = key.find('.');
+  return dot == std::string_view::npos ? "" : std::string(key.substr(0, dot));
+}
+
+// What may stand in a section, "" for the top: names of keys, and of the sections at the top.
+std::string allowed_in(const std::string& section) {
+  std::set<std::string> sections;
+  std::string names;
+  const auto add = [&names](std::string_view name) { names += (names.empty() ? "" : ", ") + std::string(name); };
+  for (const Field& field : fields()) {
+    const std::string of = section_of(field.key);
+    if (of == section)
+      add(section.empty() ? field.key : field.key.substr(section.size() + 1));
+    else if (section.empty() && sections.insert(of).second)
+      add(of);
+  }
+  return names;
+}
+
+Status unknown_key(const std::string& where, const std::string& key) {
+  const std::string section = section_of(key);
+  if (!section.empty() && allowed_in(section).empty())
+    return {Code::kInvalidArgument, where + "unknown section '" + section + "'; allowed: " + allowed_in("")};
+  if (!allowed_in(key).empty()) return {Code::kInvalidArgument, where + "'" + key + "' is a section: " + allowed_in(key)};
+  const std::string in = section.empty() ? "" : " in section '" + section + "'";
+  return {Code::kInvalidArgument, where + "unknown key '" + key + "'; allowed" + in + ": " + allowed_in(section)};
+}
+
+Status apply(const Field& field, const std::string& where, const std::string& text, Config& config, Given& given) {
+  if (Status status = field.parse(text, config); !status.ok())
+    return {status.code(), where + "'" + text + "' " + status.text()};
+  given.insert(std::string(field.key));
+  return {};
+}
+
+Status apply_file(const std::string& file, Config& config, Given& given) {
+  const Result<std::vector<YamlEntry>> entries = read_yaml_file(file);
+  if (!entries.ok()) return entries.status();
+  for (const YamlEntry& entry : *entries) {
+    const std::string where = file + ":" + std::to_string(entry.line) + ": ";
+    const Field* field = find_field(entry.key);
+    if (field == nullptr) return unknown_key(where, entry.key);
+    if (Status status = apply(*field, where + entry.key + " ", entry.text, config, given); !status.ok()) return status;
+  }
+  return {};
+}
+
+// Kubernetes sets NAME_SERVICE_HOST, NAME_PORT=tcp://... and the like for every Service; one may well be called larder-http.
+bool set_by_kubernetes(const std::string& name, const std::string& value) {
+  return name.find("_SERVICE_") != std::string::npos || name.find("_PORT_") != std::string::npos || value.find("://") != std::string::npos;
+}
+
+// A misspelt variable of a section is an error. Other LARDER_ names belong to others: the engine's side, build, tests.
+Status check_names(const Environment& environment) {
+  Given known;
+  for (const Field& field : fields()) known.insert(environment_name(field));
+  for (const auto& [name, value] : environment) {
+    const bool in_section = name.starts_with("LARDER_MEMORY_") || name.starts_with("LARDER_HTTP_");
+    if (!in_section || known.contains(name) || set_by_kubernetes(name, value)) continue;
+    std::string allowed;
+    for (const std::string& one : known) allowed += (allowed.empty() ? "" : ", ") + one;
+    return {Code::kInvalidArgument, "environment: unknown variable " + name + "; allowed: " + allowed};
+  }
+  return {};
+}
+
+Status apply_environment(const Environment& environment, Config& config, Given& given) {
+  if (Status status = check_names(environment); !status.ok()) return status;
+  for (const Field& field : fields()) {
+    const std::string name = environment_name(field);
+    const auto found = environment.find(name);
+    if (found == environment.end()) continue;
+    if (Status status = apply(field, "environment: " + name + " ", found->second, config, given); !status.ok()) return status;
+  }
+  return {};
+}
+
+// Two pools on one machine meet neither in a socket nor in a file.
+Status follow_pool(Config& config, const Given& given) {
+  if (config.pool != Config().pool) {
+    if (!given.contains("socket")) config.socket = "/run/larder/" + config.pool + ".sock";
+    if (!given.contains("memory.shm_name")) config.memory.shm_name = "larder-" + config.pool;
+  }
+  if (config.http.admin_socket.empty()) {
+    const std::string suffix = ".sock";
+    const bool has = config.socket.ends_with(suffix);
+    config.http.admin_socket = config.socket.substr(0, config.socket.size() - (has ? suffix.size() : 0)) + ".admin";
+  }
+  if (config.http.admin_socket == config.socket)
+    return {Code::kInvalidArgument, "http.admin_socket and socket are the same path: " + config.socket};
+  if (Status status = check_socket_path(config.http.admin_socket); !status.ok())
+    return {status.code(), "http.admin_socket '" + config.http.admin_socket + "' " + status.text()};
+  return {};
+}
+
+}  // namespace
+
+Environment process_environment() {
+  Environment result;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const std::size_t equals = text.find('=');
+    if (equals != std::string_view::npos) result.emplace(text.substr(0, equals), text.substr(equals + 1));
+  }
+  return result;
+}
+
+Result<Config> load(const std::optional<std::string>& file, const Environment& environment) {
+  Config config;
+  Given given;
+  const auto from_environment = environment.find("LARDER_CONFIG_FILE");
+  const bool named = from_environment != environment.end() && !from_environment->second.empty();
+  if (file || named) {
+    if (Status status = apply_file(file ? *file : from_environment->second, config, given); !status.ok()) return status;
+  }
+  if (Status status = apply_environment(environment, config, given); !status.ok()) return status;
+  if (Status status = follow_pool(config, given); !status.ok()) return status;
+  return config;
+}
+
+}  // namespace larder::config

@@ -1,0 +1,105 @@
+#include "sidecar/config/values.h"
+
+#include <sys/un.h>
+
+#include <array>
+#include <charconv>
+#include <cstdio>
+#include <limits>
+
+namespace larder::config {
+namespace {
+
+Status invalid(std::string text) { return {Code::kInvalidArgument, std::move(text)}; }
+
+struct Unit {
+  std::string_view name;
+  int shift;
+};
+// The form that print_size uses stands first for each size.
+constexpr std::array<Unit, 12> kUnits{{{"TiB", 40}, {"Ti", 40}, {"T", 40}, {"GiB", 30}, {"Gi", 30}, {"G", 30},
+                                       {"MiB", 20}, {"Mi", 20}, {"M", 20}, {"KiB", 10}, {"Ki", 10}, {"K", 10}}};
+
+template <typename Number>
+bool parse_number(std::string_view text, Number& number, int base = 10) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+bool is_name_character(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+}
+
+}  // namespace
+
+Result<std::uint64_t> parse_size(std::string_view text) {
+  const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  std::uint64_t number = 0;
+  if (!parse_number(text.substr(0, digits), number)) return invalid("is no size: a whole number and a unit, e.g. 5GiB");
+  const std::string_view name = text.substr(digits);
+  if (name.empty()) return invalid("has no unit: K, M, G, T or KiB, MiB, GiB, TiB, e.g. 5GiB");
+  for (const Unit& unit : kUnits) {
+    if (unit.name != name) continue;
+    if (number > (std::numeric_limits<std::uint64_t>::max() >> unit.shift)) return invalid("is too large for a size");
+    return number << unit.shift;
+  }
+  return invalid("has unknown unit '" + std::string(name) + "': K, M, G, T or KiB, MiB, GiB, TiB (all powers of 1024), e.g. 5GiB");
+}
+
+std::string print_size(std::uint64_t bytes) {
+  for (std::size_t i = 0; i < kUnits.size(); i += 3) {
+    const std::uint64_t unit = 1ULL << kUnits[i].shift;
+    if (bytes >= unit && bytes % unit == 0) return std::to_string(bytes / unit) + std::string(kUnits[i].name);
+  }
+  return std::to_string(bytes);
+}
+
+Result<std::uint32_t> parse_mode(std::string_view text) {
+  std::uint32_t mode = 0;
+  if (text.size() < 3 || text.size() > 4 || !parse_number(text, mode, 8) || mode > 0777)
+    return invalid("is no file mode: three or four octal digits up to 0777, e.g. 0660");
+  if ((mode & 0600) != 0600) return invalid("shuts larderd's own user out: the mode must contain 0600, e.g. 0660");
+  return mode;
+}
+
+std::string print_mode(std::uint32_t mode) {
+  std::array<char, 16> text{};
+  std::snprintf(text.data(), text.size(), "%04o", mode);
+  return text.data();
+}
+
+Status check_name(std::string_view text) {
+  bool good = !text.empty() && text.size() <= 63 && text[0] != '.' && text[0] != '-';
+  for (const char c : text) good = good && is_name_character(c);
+  if (good) return {};
+  return invalid("is no name: 1 to 63 letters, digits, '.', '_' and '-', beginning with a letter, digit or '_'");
+}
+
+Status check_absolute_path(std::string_view text) {
+  if (text.empty() || text[0] != '/') return invalid("is no absolute path: it must begin with '/'");
+  return {};
+}
+
+Status check_socket_path(std::string_view text) {
+  if (Status status = check_absolute_path(text); !status.ok()) return status;
+  constexpr std::size_t kLongest = sizeof(sockaddr_un::sun_path) - 1;
+  if (text.size() > kLongest) return invalid("is too long for a Unix socket: at most " + std::to_string(kLongest) + " bytes");
+  return {};
+}
+
+Result<ListenAddress> parse_listen(std::string_view text) {
+  constexpr const char* kWhy = "is no address to listen on: HOST:PORT with a port up to 65535, e.g. 127.0.0.1:9464, or \"\" for none";
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos) return invalid(kWhy);
+  ListenAddress address;
+  std::string_view host = text.substr(0, colon);
+  if (!parse_number(text.substr(colon + 1), address.port)) return invalid(kWhy);
+  const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  if (bracketed) host = host.substr(1, host.size() - 2);
+  if (!bracketed && host.find_first_of(":[]") != std::string_view::npos)
+    return invalid("holds an IPv6 address without brackets: write [::1]:9464");
+  address.host = host;
+  return address;
+}
+
+}  // namespace larder::config

@@ -1,0 +1,36 @@
+// What a configuration value may look like: text in, value or the reason in words out. Pure; thread-safe.
+//
+// Both the YAML file and the environment give texts, so that "010" is never eight by accident: only socket modes are octal.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "shim/protocol/status.h"
+
+namespace larder::config {
+
+// "5GiB", "5Gi" and "5G" are the same: units are powers of 1024, a number without one is refused.
+Result<std::uint64_t> parse_size(std::string_view text);
+// The shortest exact form, "5GiB".
+std::string print_size(std::uint64_t bytes);
+
+// Three or four octal digits; the owner must be able to read and write.
+Result<std::uint32_t> parse_mode(std::string_view text);
+std::string print_mode(std::uint32_t mode);
+
+// Letters, digits, '.', '_', '-'; at most 63, none of them '.' or '-' at the start.
+Status check_name(std::string_view text);
+Status check_absolute_path(std::string_view text);
+// An absolute path that fits into a Unix socket address.
+Status check_socket_path(std::string_view text);
+
+struct ListenAddress {
+  std::string host;  // empty: every address of the machine
+  std::uint16_t port = 0;
+};
+// "127.0.0.1:9464", "[::1]:9464", "localhost:9464", ":9464"; port 0 takes a free one.
+Result<ListenAddress> parse_listen(std::string_view text);
+
+}  // namespace larder::config

@@ -1,0 +1,125 @@
+#include "sidecar/config/yaml_file.h"
+
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/yaml.h>
+
+#include <cerrno>
+#include <fstream>
+#include <sstream>
+
+namespace larder::config {
+namespace {
+
+constexpr std::size_t kMaxFileBytes = 64 * 1024;
+
+// Leaves the parser from inside an event; never leaves this file.
+struct Refused {
+  int line;
+  std::string why;
+};
+
+// Turns yaml-cpp's events into entries. A key is read in one event and its value in the next.
+class Visitor final : public YAML::EventHandler {
+ public:
+  std::vector<YamlEntry> entries;
+
+  void OnDocumentStart(const YAML::Mark&) override {}
+  void OnDocumentEnd() override {}
+
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t) override {
+    if (depth_ == 0) return;  // an empty file
+    if (key_.empty()) throw Refused{line(mark), "a key is missing"};
+    throw Refused{seen_.back().second, "'" + key_ + "' has no value"};  // the mark stands where the parser noticed
+  }
+
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override { throw Refused{line(mark), "aliases (*name) are not allowed"}; }
+
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string& value) override {
+    check(mark, tag, anchor);
+    if (depth_ == 0) throw Refused{line(mark), "the file must be a map of keys and values"};
+    if (key_.empty()) {
+      take_key(mark, value);
+      return;
+    }
+    for (const char c : value)
+      if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) throw Refused{line(mark), "'" + key_ + "' holds a control character"};
+    entries.push_back({key_, value, line(mark)});
+    key_.clear();
+  }
+
+  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
+    throw Refused{line(mark), key_.empty() ? "a list where a key is expected" : "'" + key_ + "' is a list, but takes one value"};
+  }
+  void OnSequenceEnd() override {}
+
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
+    check(mark, tag, anchor);
+    if (depth_ == 2) throw Refused{line(mark), "'" + key_ + "' is a section inside a section"};
+    if (depth_ == 1) {
+      if (key_.empty()) throw Refused{line(mark), "a map where a key is expected"};
+      section_ = key_ + ".";
+      key_.clear();
+    }
+    ++depth_;
+  }
+
+  void OnMapEnd() override {
+    --depth_;
+    section_.clear();
+  }
+
+ private:
+  static int line(const YAML::Mark& mark) { return mark.line + 1; }
+
+  static void check(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor) {
+    if (anchor != 0) throw Refused{line(mark), "anchors (&name) are not allowed"};
+    if (!tag.empty() && tag != "?" && tag != "!") throw Refused{line(mark), "tags (" + tag + ") are not allowed"};
+  }
+
+  void take_key(const YAML::Mark& mark, const std::string& name) {
+    if (name.empty() || name.find('.') != std::string::npos) throw Refused{line(mark), "'" + name + "' is no key"};
+    key_ = section_ + name;
+    for (const auto& [seen, at] : seen_)
+      if (seen == key_) throw Refused{line(mark), "'" + key_ + "' stands here again, it was given on line " + std::to_string(at)};
+    seen_.emplace_back(key_, line(mark));
+  }
+
+  int depth_ = 0;
+  std::string section_;  // "memory." inside of it
+  std::string key_;      // waits for its value
+  std::vector<std::pair<std::string, int>> seen_;
+};
+
+}  // namespace
+
+Result<std::vector<YamlEntry>> parse_yaml(const std::string& text, const std::string& file) {
+  const auto refuse = [&file](int line, const std::string& why) {
+    return Status(Code::kInvalidArgument, file + ":" + std::to_string(line) + ": " + why);
+  };
+  if (text.size() > kMaxFileBytes) return refuse(1, "the file is longer than " + std::to_string(kMaxFileBytes) + " bytes");
+  try {
+    std::istringstream stream(text);
+    YAML::Parser parser(stream);
+    Visitor visitor;
+    if (!parser.HandleNextDocument(visitor)) return visitor.entries;
+    Visitor second;
+    if (parser.HandleNextDocument(second)) return refuse(1, "a second document (---) is not allowed");
+    return visitor.entries;
+  } catch (const Refused& refused) {
+    return refuse(refused.line, refused.why);
+  } catch (const YAML::Exception& error) {
+    return refuse(error.mark.line + 1, "is no valid YAML: " + error.msg);
+  }
+}
+
+Result<std::vector<YamlEntry>> read_yaml_file(const std::string& file) {
+  std::ifstream stream(file, std::ios::binary);
+  if (!stream) return Status::from_errno(errno, "configuration file " + file);
+  std::string text(kMaxFileBytes + 1, '\0');
+  stream.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (stream.bad()) return Status(Code::kInternal, "configuration file " + file + " cannot be read");
+  text.resize(static_cast<std::size_t>(stream.gcount()));
+  return parse_yaml(text, file);
+}
+
+}  // namespace larder::config

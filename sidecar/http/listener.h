@@ -1,0 +1,23 @@
+// Sockets to accept on. Errors name the address and what to do. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "shim/protocol/fd.h"
+#include "sidecar/config/values.h"
+
+namespace larder::http {
+
+struct Listener {
+  Fd socket;            // non-blocking
+  std::string address;  // "127.0.0.1:9464", with the port in use, or the path
+  bool loopback = false;
+};
+
+Result<Listener> listen_tcp(const config::ListenAddress& address);
+
+// A socket file that nobody answers on is replaced; one that is in use is refused.
+Result<Listener> listen_unix(const std::string& path, std::uint32_t mode);
+
+}  // namespace larder::http

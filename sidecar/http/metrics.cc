@@ -1,0 +1,198 @@
+#include "sidecar/http/metrics.h"
+
+#include <prometheus/metric_family.h>
+#include <prometheus/text_serializer.h>
+
+#include <map>
+#include <sstream>
+
+#include "sidecar/http/utf8.h"
+
+namespace larder::http {
+namespace {
+
+using prometheus::ClientMetric;
+using prometheus::MetricType;
+using Labels = std::vector<std::pair<std::string, std::string>>;
+
+// The fallbacks that larderd can fall into; one that is in force and not listed here shows as well.
+constexpr const char* kFallbackKinds[] = {"hugepages"};
+
+class Families {
+ public:
+  void begin(MetricType type, const std::string& name, const std::string& help) {
+    families_.push_back({"larder_" + name, help, type, {}});
+  }
+  void add(double value, const Labels& labels = {}) {
+    ClientMetric metric = labelled(labels);
+    if (families_.back().type == MetricType::Counter)
+      metric.counter.value = value;
+    else
+      metric.gauge.value = value;
+    families_.back().metric.push_back(metric);
+  }
+  void add(std::uint64_t value, const Labels& labels = {}) { add(static_cast<double>(value), labels); }
+  void add(const stats::Histogram& histogram, const Labels& labels) {
+    ClientMetric metric = labelled(labels);
+    for (std::size_t i = 0; i < stats::Histogram::kBuckets; ++i) {
+      metric.histogram.sample_count += histogram.count(i);
+      metric.histogram.bucket.push_back({metric.histogram.sample_count, static_cast<double>(histogram.bound_ns(i)) * 1e-9});
+    }
+    metric.histogram.sample_count = histogram.total();
+    metric.histogram.sample_sum = static_cast<double>(histogram.sum_ns()) * 1e-9;
+    families_.back().metric.push_back(metric);
+  }
+
+  void gauge(const std::string& name, const std::string& help, std::uint64_t value, const Labels& labels = {}) {
+    begin(MetricType::Gauge, name, help);
+    add(value, labels);
+  }
+  void counter(const std::string& name, const std::string& help, std::uint64_t value) {
+    begin(MetricType::Counter, name, help);
+    add(value);
+  }
+
+  std::string text() const {
+    std::ostringstream stream;
+    prometheus::TextSerializer().Serialize(stream, families_);
+    return stream.str();
+  }
+
+ private:
+  static ClientMetric labelled(const Labels& labels) {
+    ClientMetric metric;
+    for (const auto& [name, value] : labels) metric.label.push_back({name, value});
+    return metric;
+  }
+
+  std::vector<prometheus::MetricFamily> families_;
+};
+
+void add_identity(Families& out, const stats::Stats& stats, bool ready) {
+  out.gauge("build_info", "Version and pool of this larderd.", 1, {{"version", stats.version}, {"pool", stats.pool}});
+  out.begin(MetricType::Gauge, "uptime_seconds", "Seconds since this larderd started.");
+  out.add(static_cast<double>(stats.uptime_ms) * 1e-3);
+  out.gauge("ready", "1 while engines can attach.", ready ? 1 : 0);
+  out.begin(MetricType::Gauge, "fallback", "1 while larderd runs in this fallback; /v1/status says why.");
+  std::map<std::string, std::uint64_t> kinds;
+  for (const char* kind : kFallbackKinds) kinds[kind] = 0;
+  for (const auto& [kind, why] : stats.fallbacks) kinds[kind] = 1;
+  for (const auto& [kind, in_force] : kinds) out.add(in_force, {{"kind", kind}});
+}
+
+void add_memory(Families& out, const stats::Stats& stats) {
+  out.gauge("tier_capacity_bytes", "Bytes that a tier can hold.", stats.arena_bytes, {{"tier", "dram"}});
+  out.gauge("tier_used_bytes", "Bytes of a tier in use by slots that are not free.", stats.used_bytes, {{"tier", "dram"}});
+  out.gauge("tier_chunks", "Chunks that a lookup can find in a tier.", stats.slots_committed, {{"tier", "dram"}});
+  out.gauge("arena_touched_bytes", "Bytes of the arena that are backed by memory; only these are granted.", stats.touched_bytes);
+  out.gauge("arena_page_bytes", "Page size of the arena.", stats.arena_page_bytes);
+  out.gauge("slot_bytes", "Size of a slot; 0 before the first store.", stats.slot_bytes);
+  out.begin(MetricType::Gauge, "slots", "Slots by state.");
+  out.add(stats.slots_free, {{"state", "free"}});
+  out.add(stats.slots_granted, {{"state", "granted"}});
+  out.add(stats.slots_committed, {{"state", "committed"}});
+  out.add(stats.slots_quarantined, {{"state", "quarantined"}});
+  out.counter("chunks_committed_total", "Chunks stored.", stats.chunks_committed);
+  out.begin(MetricType::Counter, "evictions_total", "Chunks that left a tier, by reason.");
+  out.add(stats.evicted_capacity, {{"tier", "dram"}, {"reason", "capacity"}});
+  out.add(stats.evicted_dropped, {{"tier", "dram"}, {"reason", "dropped"}});
+  out.add(stats.evicted_bad, {{"tier", "dram"}, {"reason", "bad"}});
+  out.add(stats.evicted_resized, {{"tier", "dram"}, {"reason", "resized"}});
+}
+
+void add_stores(Families& out, const stats::Stats& stats) {
+  out.begin(MetricType::Counter, "refused_total", "Requests to store that were refused, by reason.");
+  out.add(stats.refused_no_space, {{"reason", "no_space"}});
+  out.add(stats.refused_cap, {{"reason", "cap"}});
+  out.add(stats.refused_commit, {{"reason", "commit"}});
+  out.counter("reserve_present_total", "Chunks not stored because they were there.", stats.reserve_present);
+  out.counter("reserve_pending_total", "Chunks not stored because another session was storing them.", stats.reserve_pending);
+  out.counter("disowned_total", "Grants given back unused.", stats.disowned);
+}
+
+void add_trust(Families& out, const stats::Stats& stats) {
+  out.counter("checksum_failures_total", "Loads whose bytes did not match their checksum; the engine recomputed them.",
+              stats.checksum_failures);
+  out.counter("bad_reported_total", "Slots that engines reported as bad.", stats.bad_reported);
+  out.counter("bad_confirmed_total", "Reported slots that larderd found bad as well.", stats.bad_confirmed);
+  out.counter("loads_failed_total", "Loads that failed for any reason.", stats.loads_failed);
+  out.counter("events_lost_total", "Events that engines wrote faster than larderd read them.", stats.events_lost);
+}
+
+void add_sessions(Families& out, const stats::Stats& stats) {
+  out.gauge("sessions", "Engine processes attached.", stats.sessions.size());
+  out.counter("sessions_opened_total", "Sessions ever attached.", stats.sessions_opened);
+  out.counter("sessions_ended_total", "Sessions that ended.", stats.sessions_ended);
+  out.counter("sessions_refused_total", "Sessions refused in the handshake.", stats.sessions_refused);
+  out.counter("protocol_errors_total", "Sessions ended because of a message against the protocol.", stats.protocol_errors);
+  out.counter("heartbeats_missed_total", "Sessions that went silent.", stats.heartbeats_missed);
+  out.gauge("holds", "Holds on slots that engines are reading.", stats.holds);
+  out.gauge("grants", "Slots granted and not yet committed.", stats.grants);
+}
+
+void add_operations(Families& out, const stats::Stats& stats) {
+  out.begin(MetricType::Histogram, "operation_seconds", "Duration of one operation.");
+  out.add(stats.lookup, {{"operation", "lookup"}});
+  out.add(stats.load_wait, {{"operation", "load_wait"}});
+  out.add(stats.load_copy, {{"operation", "load_copy"}});
+  out.add(stats.store_copy, {{"operation", "store_copy"}});
+  out.add(stats.reserve, {{"operation", "reserve"}});
+}
+
+// One row a label value: names that become equal when they are made valid UTF-8 are one row. "other" is always there.
+std::map<std::string, stats::ModelStats> rows_by_model(const stats::Stats& stats) {
+  std::map<std::string, stats::ModelStats> rows{{"other", {}}};
+  for (const stats::ModelStats& model : stats.models) {
+    stats::ModelStats& row = rows[valid_utf8(model.model)];
+    row.requests += model.requests;
+    row.requests_hit += model.requests_hit;
+    row.tokens_asked += model.tokens_asked;
+    row.tokens_hit += model.tokens_hit;
+    row.bytes_loaded += model.bytes_loaded;
+    row.bytes_stored += model.bytes_stored;
+    row.prefill_tokens += model.prefill_tokens;
+    row.prefill_ns += model.prefill_ns;
+  }
+  return rows;
+}
+
+void add_models(Families& out, const stats::Stats& stats) {
+  const std::map<std::string, stats::ModelStats> rows = rows_by_model(stats);
+  const auto counter = [&](const char* name, const char* help, std::uint64_t stats::ModelStats::*value, double unit = 1) {
+    out.begin(MetricType::Counter, name, help);
+    for (const auto& [model, row] : rows) out.add(static_cast<double>(row.*value) * unit, {{"model", model}});
+  };
+  counter("requests_total", "Requests that were looked up.", &stats::ModelStats::requests);
+  counter("requests_hit_total", "Requests of which at least one chunk was found.", &stats::ModelStats::requests_hit);
+  counter("tokens_asked_total", "Prompt tokens that were looked up.", &stats::ModelStats::tokens_asked);
+  counter("tokens_hit_total", "Prompt tokens that were found.", &stats::ModelStats::tokens_hit);
+  counter("loaded_bytes_total", "Bytes loaded and verified.", &stats::ModelStats::bytes_loaded);
+  counter("stored_bytes_total", "Bytes stored.", &stats::ModelStats::bytes_stored);
+  counter("prefill_tokens_total", "Prompt tokens that the engines computed.", &stats::ModelStats::prefill_tokens);
+  counter("prefill_seconds_total", "Seconds in which they computed them.", &stats::ModelStats::prefill_ns, 1e-9);
+}
+
+void add_http(Families& out, const Counters& http) {
+  out.counter("http_requests_total", "HTTP requests answered.", http.requests);
+  out.begin(MetricType::Counter, "http_refused_total", "HTTP connections ended without an answer to their request, by reason.");
+  out.add(http.refused, {{"reason", "limits"}});
+  out.add(http.timed_out, {{"reason", "deadline"}});
+  out.add(http.crowded_out, {{"reason", "connections"}});
+}
+
+}  // namespace
+
+std::string metrics_text(const stats::Stats& stats, bool ready, const Counters& http) {
+  Families out;
+  add_identity(out, stats, ready);
+  add_memory(out, stats);
+  add_stores(out, stats);
+  add_trust(out, stats);
+  add_sessions(out, stats);
+  add_operations(out, stats);
+  add_models(out, stats);
+  add_http(out, http);
+  return out.text();
+}
+
+}  // namespace larder::http

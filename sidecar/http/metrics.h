@@ -1,0 +1,17 @@
+// Stats as Prometheus metrics: the only place that knows prometheus-cpp. Pure; thread-safe.
+//
+// Every family is there from the start, at zero. Labels are bounded: served model names (at most kMaxModels and "other") and
+// constant lists; never namespaces or sessions, which /v1/status has.
+#pragma once
+
+#include <string>
+
+#include "sidecar/http/endpoint.h"
+#include "sidecar/stats/stats.h"
+
+namespace larder::http {
+
+// The text exposition format.
+std::string metrics_text(const stats::Stats& stats, bool ready, const Counters& http);
+
+}  // namespace larder::http

@@ -1,0 +1,123 @@
+#include "sidecar/http/routes.h"
+
+#include <httplib.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "sidecar/http/answer.h"
+#include "sidecar/http/metrics.h"
+#include "sidecar/http/status_json.h"
+
+namespace larder::http {
+namespace {
+
+// What an admin verb waits for the event loop. The endpoint's other clients wait with it.
+constexpr std::uint32_t kVerbDeadlineMs = 1000;
+
+class MemoryStream final : public httplib::Stream {
+ public:
+  explicit MemoryStream(std::string_view request) : request_(request) {}
+
+  bool is_readable() const override { return true; }
+  bool is_writable() const override { return true; }
+  ssize_t read(char* data, size_t size) override {
+    const std::size_t count = std::min(size, request_.size());
+    std::memcpy(data, request_.data(), count);
+    request_.remove_prefix(count);
+    return static_cast<ssize_t>(count);
+  }
+  ssize_t write(const char* data, size_t size) override {
+    answer.append(data, size);
+    return static_cast<ssize_t>(size);
+  }
+  void get_remote_ip_and_port(std::string&, int&) const override {}
+  void get_local_ip_and_port(std::string&, int&) const override {}
+  socket_t socket() const override { return INVALID_SOCKET; }
+
+  std::string answer;
+
+ private:
+  std::string_view request_;
+};
+
+int http_status(Code code) {
+  switch (code) {
+    case Code::kOk: return 200;
+    case Code::kInvalidArgument: return 400;
+    case Code::kNotFound: return 404;
+    case Code::kFailedPrecondition: return 409;
+    case Code::kUnavailable: case Code::kDeadlineExceeded: return 503;
+    default: return 500;
+  }
+}
+
+void answer_text(httplib::Response& response, int status, const std::string& text) {
+  response.status = status;
+  response.set_content(text + "\n", "text/plain");
+}
+
+void answer_verb(httplib::Response& response, const Result<std::uint64_t>& dropped) {
+  response.status = http_status(dropped.status().code());
+  response.set_content(dropped.ok() ? dropped_json(*dropped) : error_json(dropped.status().to_string()), "application/json");
+}
+
+}  // namespace
+
+class Routes::MemoryServer final : public httplib::Server {
+ public:
+  MemoryServer(stats::Control& control, const Counters& counters, Admin admin) : control_(control), counters_(counters) {
+    Get("/metrics", [this](const httplib::Request&, httplib::Response& response) {
+      response.set_content(metrics_text(control_.snapshot(), control_.ready(), counters_), "text/plain; version=0.0.4");
+    });
+    Get("/healthz", [this](const httplib::Request&, httplib::Response& response) {
+      const bool healthy = control_.healthy();
+      answer_text(response, healthy ? 200 : 503, healthy ? "ok" : "the event loop has not turned for 2 s");
+    });
+    Get("/readyz", [this](const httplib::Request&, httplib::Response& response) {
+      const bool ready = control_.ready();
+      answer_text(response, ready ? 200 : 503, ready ? "ready" : "engines cannot attach yet");
+    });
+    Get("/v1/status", [this](const httplib::Request&, httplib::Response& response) {
+      response.set_content(status_json(control_.snapshot(), control_.healthy(), control_.ready()), "application/json");
+    });
+    add_verb("/v1/drop", admin, [this](const httplib::Request& request) -> Result<std::uint64_t> {
+      const std::string id = request.get_param_value("namespace");
+      if (id.empty()) return Status(Code::kInvalidArgument, "which one? POST /v1/drop?namespace=ID (larderctl status lists the ids)");
+      return control_.drop_namespace(id, kVerbDeadlineMs);
+    });
+    add_verb("/v1/clear", admin, [this](const httplib::Request&) { return control_.clear(kVerbDeadlineMs); });
+  }
+
+  std::string respond(const std::string& request) {
+    MemoryStream stream(request);
+    bool closed = false;
+    process_request(stream, true, closed, nullptr);
+    return std::move(stream.answer);
+  }
+
+ private:
+  void add_verb(const char* path, Admin admin, std::function<Result<std::uint64_t>(const httplib::Request&)> act) {
+    Post(path, [admin, act = std::move(act)](const httplib::Request& request, httplib::Response& response) {
+      if (admin == Admin::kRefused)
+        return answer_text(response, 403, "admin verbs answer on the admin socket and on a loopback http.listen only");
+      if (request.has_header("Origin")) return answer_text(response, 403, "admin verbs are not for web pages (Origin)");
+      answer_verb(response, act(request));
+    });
+  }
+
+  stats::Control& control_;
+  const Counters& counters_;
+};
+
+Routes::Routes(stats::Control& control, const Counters& counters, Admin admin)
+    : server_(std::make_unique<MemoryServer>(control, counters, admin)) {}
+Routes::~Routes() = default;
+Routes::Routes(Routes&&) noexcept = default;
+
+std::string Routes::respond(const std::string& request) {
+  std::string answer = server_->respond(request);
+  return answer.empty() ? plain_answer(400, "this is no HTTP request") : answer;
+}
+
+}  // namespace larder::http

@@ -1,0 +1,33 @@
+// Routes: what each path answers. The only place of the HTTP room that knows cpp-httplib; it gets whole requests from memory and
+// never sees a socket.
+//
+// GET /metrics /healthz /readyz /v1/status; POST /v1/drop?namespace=ID and /v1/clear where admin verbs are allowed. A request that
+// carries an Origin header comes from a web page and is refused these verbs. Thread-compatible: one caller at a time.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "sidecar/http/endpoint.h"
+#include "sidecar/stats/control.h"
+
+namespace larder::http {
+
+class Routes {
+ public:
+  enum class Admin { kRefused, kAllowed };
+
+  // Both outlive the routes.
+  Routes(stats::Control& control, const Counters& counters, Admin admin);
+  ~Routes();
+  Routes(Routes&&) noexcept;
+
+  // A whole answer; empty when the request is beyond any answer.
+  std::string respond(const std::string& request);
+
+ private:
+  class MemoryServer;
+  std::unique_ptr<MemoryServer> server_;
+};
+
+}  // namespace larder::http

@@ -1,0 +1,132 @@
+#include "sidecar/http/status_json.h"
+
+#include <nlohmann/json.hpp>
+
+#include "sidecar/http/utf8.h"
+
+namespace larder::http {
+namespace {
+
+using nlohmann::json;
+// Keeps the order in which keys are written.
+using Object = nlohmann::ordered_json;
+
+// Bytes that are no UTF-8 are replaced, never thrown at.
+std::string text_of(const Object& value) { return value.dump(2, ' ', false, json::error_handler_t::replace) + "\n"; }
+
+Object memory_of(const stats::Stats& stats) {
+  return {{"capacity_bytes", stats.arena_bytes},
+          {"touched_bytes", stats.touched_bytes},
+          {"used_bytes", stats.used_bytes},
+          {"page_bytes", stats.arena_page_bytes},
+          {"slot_bytes", stats.slot_bytes},
+          {"slots",
+           {{"free", stats.slots_free},
+            {"granted", stats.slots_granted},
+            {"committed", stats.slots_committed},
+            {"quarantined", stats.slots_quarantined}}},
+          {"chunks_committed", stats.chunks_committed},
+          {"evicted",
+           {{"capacity", stats.evicted_capacity},
+            {"dropped", stats.evicted_dropped},
+            {"bad", stats.evicted_bad},
+            {"resized", stats.evicted_resized}}}};
+}
+
+Object stores_of(const stats::Stats& stats) {
+  return {{"refused_no_space", stats.refused_no_space}, {"refused_cap", stats.refused_cap},
+          {"refused_commit", stats.refused_commit},     {"present", stats.reserve_present},
+          {"pending", stats.reserve_pending},           {"disowned", stats.disowned}};
+}
+
+Object trust_of(const stats::Stats& stats) {
+  return {{"checksum_failures", stats.checksum_failures},
+          {"bad_reported", stats.bad_reported},
+          {"bad_confirmed", stats.bad_confirmed},
+          {"loads_failed", stats.loads_failed},
+          {"events_lost", stats.events_lost}};
+}
+
+Object operation(const stats::Histogram& histogram) {
+  return {{"count", histogram.total()}, {"seconds", static_cast<double>(histogram.sum_ns()) * 1e-9}};
+}
+
+Object model_of(const stats::ModelStats& model) {
+  return {{"model", model.model},
+          {"requests", model.requests},
+          {"requests_hit", model.requests_hit},
+          {"tokens_asked", model.tokens_asked},
+          {"tokens_hit", model.tokens_hit},
+          {"bytes_loaded", model.bytes_loaded},
+          {"bytes_stored", model.bytes_stored},
+          {"prefill_tokens", model.prefill_tokens},
+          {"prefill_seconds", static_cast<double>(model.prefill_ns) * 1e-9}};
+}
+
+Object sessions_of(const stats::Stats& stats) {
+  Object list = Object::array();
+  for (const stats::SessionStats& session : stats.sessions)
+    list.push_back({{"number", session.number},
+                    {"engine", session.engine},
+                    {"namespace", session.namespace_id},
+                    {"silent", session.silent},
+                    {"holds", session.holds},
+                    {"grants", session.grants}});
+  return {{"attached", list},
+          {"opened", stats.sessions_opened},
+          {"ended", stats.sessions_ended},
+          {"refused", stats.sessions_refused},
+          {"protocol_errors", stats.protocol_errors},
+          {"heartbeats_missed", stats.heartbeats_missed}};
+}
+
+Object namespaces_of(const stats::Stats& stats) {
+  Object list = Object::array();
+  for (const stats::NamespaceStats& space : stats.namespaces)
+    list.push_back({{"id", space.id},
+                    {"model", space.model},
+                    {"chunks", space.chunks},
+                    {"bytes", space.bytes},
+                    {"sessions", space.sessions},
+                    {"fingerprint", space.fingerprint}});
+  return list;
+}
+
+}  // namespace
+
+std::string status_json(const stats::Stats& stats, bool healthy, bool ready) {
+  Object models = Object::array();
+  for (const stats::ModelStats& model : stats.models) models.push_back(model_of(model));
+  Object fallbacks = Object::array();
+  for (const auto& [kind, why] : stats.fallbacks) fallbacks.push_back({{"kind", kind}, {"why", why}});
+  return text_of({{"version", stats.version},
+                  {"pool", stats.pool},
+                  {"epoch", stats.epoch},
+                  {"uptime_seconds", static_cast<double>(stats.uptime_ms) * 1e-3},
+                  {"healthy", healthy},
+                  {"ready", ready},
+                  {"memory", memory_of(stats)},
+                  {"models", models},
+                  {"sessions", sessions_of(stats)},
+                  {"namespaces", namespaces_of(stats)},
+                  {"stores", stores_of(stats)},
+                  {"trust", trust_of(stats)},
+                  {"operations",
+                   {{"lookup", operation(stats.lookup)},
+                    {"load_wait", operation(stats.load_wait)},
+                    {"load_copy", operation(stats.load_copy)},
+                    {"store_copy", operation(stats.store_copy)},
+                    {"reserve", operation(stats.reserve)}}},
+                  {"holds", stats.holds},
+                  {"grants", stats.grants},
+                  {"fallbacks", fallbacks}});
+}
+
+std::string dropped_json(std::uint64_t chunks) { return text_of({{"dropped", chunks}}); }
+std::string error_json(const std::string& text) { return text_of({{"error", text}}); }
+
+std::string valid_utf8(std::string_view text) {
+  return json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace)).get<std::string>();
+}
+
+}  // namespace larder::http

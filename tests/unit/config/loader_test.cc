@@ -1,0 +1,156 @@
+#include "sidecar/config/loader.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "sidecar/config/fields.h"
+#include "sidecar/config/reference.h"
+
+namespace larder::config {
+namespace {
+
+using testing::EndsWith;
+using testing::HasSubstr;
+
+class LoaderTest : public testing::Test {
+ protected:
+  LoaderTest()
+      : file_(testing::TempDir() + "larder_loader_" + testing::UnitTest::GetInstance()->current_test_info()->name() + ".yaml") {}
+  ~LoaderTest() override { std::filesystem::remove(file_); }
+
+  Result<Config> load_text(const std::string& yaml, const Environment& environment = {}) {
+    std::ofstream(file_) << yaml;
+    return load(file_, environment);
+  }
+  // The error without the name of the file.
+  std::string why(const std::string& yaml) {
+    const std::string text = load_text(yaml).status().text();
+    return text.starts_with(file_) ? text.substr(file_.size()) : text;
+  }
+  static std::string why_environment(const std::string& name, const std::string& value) {
+    return load(std::nullopt, {{name, value}}).status().text();
+  }
+
+  const std::string file_;
+};
+
+TEST_F(LoaderTest, DefaultsAlone) {
+  const Result<Config> config = load(std::nullopt, {});
+  ASSERT_TRUE(config.ok()) << config.status().text();
+  EXPECT_EQ(config->memory.size_bytes, 5ULL << 30);
+  EXPECT_EQ(config->socket, "/run/larder/larder.sock");
+  EXPECT_EQ(config->http.admin_socket, "/run/larder/larder.admin");
+}
+
+TEST_F(LoaderTest, EveryKeyOfTheFile) {
+  const Result<Config> config = load_text(
+      "pool: a\nsocket: /s/x.sock\nsocket_mode: 0666\nlog_level: debug\n"
+      "memory:\n  size: 512MiB\n  shm_name: n\n  directory: /d\n  hugepages: 2Mi\n  hugepage_directory: /h\n"
+      "http:\n  listen: 0.0.0.0:1\n  admin_socket: /s/adm\n");
+  ASSERT_TRUE(config.ok()) << config.status().text();
+  EXPECT_EQ(config->pool, "a");
+  EXPECT_EQ(config->socket, "/s/x.sock");
+  EXPECT_EQ(config->socket_mode, 0666U);
+  EXPECT_EQ(config->log_level, "debug");
+  EXPECT_EQ(config->memory.size_bytes, 512ULL << 20);
+  EXPECT_EQ(config->memory.shm_name, "n");
+  EXPECT_EQ(config->memory.directory, "/d");
+  EXPECT_EQ(config->memory.hugepages, Hugepages::k2Mi);
+  EXPECT_EQ(config->memory.hugepage_directory, "/h");
+  EXPECT_EQ(config->http.listen, "0.0.0.0:1");
+  EXPECT_EQ(config->http.admin_socket, "/s/adm");
+}
+
+// Whatever the table holds, the YAML that it prints gives the same configuration, and so do the variables.
+TEST_F(LoaderTest, PrintedConfigurationsComeBack) {
+  Config config;
+  config.pool = "p";
+  config.memory.hugepages = Hugepages::kPrefer2Mi;
+  config.memory.size_bytes = 3ULL << 20;
+  config.http.listen = "";
+  config.http.admin_socket = "/a/b";
+  const Result<Config> from_file = load_text(to_yaml(config));
+  ASSERT_TRUE(from_file.ok()) << from_file.status().text();
+  EXPECT_EQ(to_yaml(*from_file), to_yaml(config));
+  Environment environment;
+  for (const Field& field : fields()) environment[environment_name(field)] = field.print(config);
+  const Result<Config> from_environment = load(std::nullopt, environment);
+  ASSERT_TRUE(from_environment.ok()) << from_environment.status().text();
+  EXPECT_EQ(to_yaml(*from_environment), to_yaml(config));
+  for (const Field& field : fields()) EXPECT_THAT(reference(), HasSubstr(environment_name(field)));
+}
+
+TEST_F(LoaderTest, TheEnvironmentWins) {
+  const Result<Config> config = load_text("memory: {size: 1G}\nlog_level: error\n", {{"LARDER_MEMORY_SIZE", "2G"}});
+  ASSERT_TRUE(config.ok()) << config.status().text();
+  EXPECT_EQ(config->memory.size_bytes, 2ULL << 30);
+  EXPECT_EQ(config->log_level, "error");
+}
+
+TEST_F(LoaderTest, TheFileCanComeFromTheEnvironment) {
+  std::ofstream(file_) << "pool: from-file\n";
+  EXPECT_EQ(load(std::nullopt, {{"LARDER_CONFIG_FILE", file_}})->pool, "from-file");
+  EXPECT_THAT(load(std::nullopt, {{"LARDER_CONFIG_FILE", "/nonexistent"}}).status().text(), HasSubstr("/nonexistent"));
+  EXPECT_EQ(load(file_, {{"LARDER_CONFIG_FILE", "/nonexistent"}})->pool, "from-file");
+}
+
+TEST_F(LoaderTest, PathsFollowThePool) {
+  const Result<Config> config = load(std::nullopt, {{"LARDER_POOL", "blue"}});
+  EXPECT_EQ(config->socket, "/run/larder/blue.sock");
+  EXPECT_EQ(config->http.admin_socket, "/run/larder/blue.admin");
+  EXPECT_EQ(config->memory.shm_name, "larder-blue");
+  EXPECT_EQ(load(std::nullopt, {{"LARDER_POOL", "blue"}, {"LARDER_SOCKET", "/x/y"}})->http.admin_socket, "/x/y.admin");
+}
+
+TEST_F(LoaderTest, UnknownKeysSayWhatIsAllowed) {
+  EXPECT_EQ(why("\nsise: 5G\n"), ":2: unknown key 'sise'; allowed: pool, socket, socket_mode, log_level, memory, http");
+  EXPECT_EQ(why("memory:\n  sise: 5G\n"),
+            ":2: unknown key 'memory.sise'; allowed in section 'memory': size, shm_name, directory, hugepages, hugepage_directory");
+  EXPECT_EQ(why("mem:\n  size: 5G\n"), ":2: unknown section 'mem'; allowed: pool, socket, socket_mode, log_level, memory, http");
+  EXPECT_EQ(why("memory: 5G\n"), ":1: 'memory' is a section: size, shm_name, directory, hugepages, hugepage_directory");
+  EXPECT_EQ(why("pool:\n  name: x\n"), ":2: unknown section 'pool'; allowed: pool, socket, socket_mode, log_level, memory, http");
+}
+
+TEST_F(LoaderTest, WrongValuesSayWhatIsAllowed) {
+  EXPECT_EQ(why("memory:\n  size: 0\n"), ":2: memory.size '0' has no unit: K, M, G, T or KiB, MiB, GiB, TiB, e.g. 5GiB");
+  EXPECT_EQ(why("memory:\n  size: 0GiB\n"), ":2: memory.size '0GiB' is out of range: 1MiB to 16TiB");
+  EXPECT_EQ(why("memory:\n  size: 17TiB\n"), ":2: memory.size '17TiB' is out of range: 1MiB to 16TiB");
+  EXPECT_THAT(why("memory:\n  size: 5GB\n"), HasSubstr(":2: memory.size '5GB' has unknown unit 'GB'"));
+  EXPECT_THAT(why("memory:\n  size: five\n"), HasSubstr(":2: memory.size 'five' is no size"));
+  EXPECT_EQ(why("memory:\n  hugepages: 1Gi\n"), ":2: memory.hugepages '1Gi' is none of: none, 2Mi, prefer");
+  EXPECT_THAT(why("memory:\n  directory: shm\n"), HasSubstr(":2: memory.directory 'shm' is no absolute path"));
+  EXPECT_THAT(why("memory:\n  hugepage_directory: ''\n"), HasSubstr("is no absolute path"));
+  EXPECT_THAT(why("memory:\n  shm_name: a/b\n"), HasSubstr(":2: memory.shm_name 'a/b' is no name"));
+  EXPECT_THAT(why("pool: a b\n"), HasSubstr(":1: pool 'a b' is no name"));
+  EXPECT_THAT(why("socket: x\n"), HasSubstr(":1: socket 'x' is no absolute path"));
+  EXPECT_THAT(why("socket_mode: 7\n"), HasSubstr(":1: socket_mode '7' is no file mode"));
+  EXPECT_EQ(why("log_level: loud\n"), ":1: log_level 'loud' is none of: debug, info, warning, error");
+  EXPECT_THAT(why("http: {listen: 9464}\n"), HasSubstr(":1: http.listen '9464' is no address to listen on"));
+  EXPECT_THAT(why("http: {admin_socket: x}\n"), HasSubstr(":1: http.admin_socket 'x' is no absolute path"));
+  EXPECT_EQ(why("socket: /a/b\nhttp: {admin_socket: /a/b}\n"), "http.admin_socket and socket are the same path: /a/b");
+  EXPECT_THAT(why("socket: /" + std::string(102, 'x') + "\n"), EndsWith("is too long for a Unix socket: at most 107 bytes"));
+}
+
+TEST_F(LoaderTest, VariablesAreAsStrict) {
+  EXPECT_EQ(why_environment("LARDER_MEMORY_SIZE", "0G"),
+            "environment: LARDER_MEMORY_SIZE '0G' is out of range: 1MiB to 16TiB");
+  EXPECT_THAT(why_environment("LARDER_MEMORY_SISE", "5G"),
+              HasSubstr("environment: unknown variable LARDER_MEMORY_SISE; allowed: LARDER_HTTP_ADMIN_SOCKET, "));
+  EXPECT_THAT(why_environment("LARDER_HTTP_PORT", "9464"), HasSubstr("unknown variable LARDER_HTTP_PORT"));
+}
+
+TEST_F(LoaderTest, VariablesOfOthersAreLeftAlone) {
+  const Environment environment{{"LARDER_LIBRARY", "x"},
+                                {"LARDER_CACHE", "x"},
+                                {"LARDER_TEST_BIN", "x"},
+                                {"LARDER_HTTP_SERVICE_HOST", "10.0.0.1"},
+                                {"LARDER_HTTP_PORT", "tcp://10.0.0.1:9464"},
+                                {"LARDER_HTTP_PORT_9464_TCP_PROTO", "tcp"}};
+  EXPECT_TRUE(load(std::nullopt, environment).ok()) << load(std::nullopt, environment).status().text();
+}
+
+}  // namespace
+}  // namespace larder::config

@@ -1,0 +1,75 @@
+#include "sidecar/config/values.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace larder::config {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(ValuesTest, SizesAreBinary) {
+  for (const char* text : {"5GiB", "5Gi", "5G", "5120MiB", "5242880K"}) {
+    const Result<std::uint64_t> size = parse_size(text);
+    ASSERT_TRUE(size.ok()) << text;
+    EXPECT_EQ(*size, 5ULL << 30) << text;
+  }
+  EXPECT_EQ(*parse_size("010M"), 10ULL << 20) << "never octal";
+}
+
+TEST(ValuesTest, SizesThatAreNone) {
+  const auto why = [](const char* text) { return parse_size(text).status().text(); };
+  EXPECT_THAT(why("5"), HasSubstr("has no unit"));
+  EXPECT_THAT(why("0"), HasSubstr("has no unit"));
+  EXPECT_THAT(why("5GB"), HasSubstr("unknown unit 'GB'"));
+  EXPECT_THAT(why("5 GiB"), HasSubstr("unknown unit ' GiB'"));
+  EXPECT_THAT(why(""), HasSubstr("is no size"));
+  EXPECT_THAT(why("GiB"), HasSubstr("is no size"));
+  EXPECT_THAT(why("-5GiB"), HasSubstr("is no size"));
+  EXPECT_THAT(why("1.5GiB"), HasSubstr("unknown unit '.5GiB'"));
+  EXPECT_THAT(why("99999999999999999999G"), HasSubstr("is no size"));
+  EXPECT_THAT(why("18446744073709551615T"), HasSubstr("too large"));
+}
+
+TEST(ValuesTest, PrintsSizesExactly) {
+  EXPECT_EQ(print_size(5ULL << 30), "5GiB");
+  EXPECT_EQ(print_size(1536ULL << 20), "1536MiB");
+  EXPECT_EQ(print_size(16ULL << 40), "16TiB");
+  EXPECT_EQ(print_size(1000), "1000");
+}
+
+TEST(ValuesTest, ModesAreOctal) {
+  EXPECT_EQ(*parse_mode("0660"), 0660U);
+  EXPECT_EQ(*parse_mode("666"), 0666U);
+  EXPECT_EQ(print_mode(0660), "0660");
+  for (const char* text : {"", "66", "0o660", "00660", "0888", "1777", "rw"})
+    EXPECT_THAT(parse_mode(text).status().text(), HasSubstr("is no file mode")) << text;
+  EXPECT_THAT(parse_mode("0060").status().text(), HasSubstr("must contain 0600"));
+}
+
+TEST(ValuesTest, Names) {
+  for (const char* text : {"larder", "a", "Pool_1.x-y", "_"}) EXPECT_TRUE(check_name(text).ok()) << text;
+  for (const std::string& text : {std::string(), std::string("a/b"), std::string(".."), std::string("-x"), std::string(64, 'a')})
+    EXPECT_THAT(check_name(text).text(), HasSubstr("is no name")) << text;
+}
+
+TEST(ValuesTest, Paths) {
+  EXPECT_TRUE(check_socket_path("/run/larder/larder.sock").ok());
+  EXPECT_THAT(check_socket_path("larder.sock").text(), HasSubstr("must begin with '/'"));
+  EXPECT_THAT(check_socket_path("/" + std::string(107, 'x')).text(), HasSubstr("at most 107 bytes"));
+  EXPECT_TRUE(check_socket_path("/" + std::string(106, 'x')).ok());
+}
+
+TEST(ValuesTest, ListenAddresses) {
+  const auto host = [](const char* text) { return parse_listen(text)->host; };
+  EXPECT_EQ(host("127.0.0.1:9464"), "127.0.0.1");
+  EXPECT_EQ(host("[::1]:9464"), "::1");
+  EXPECT_EQ(host(":0"), "");
+  EXPECT_EQ(parse_listen("localhost:65535")->port, 65535);
+  for (const char* text : {"9464", "host:", "host:65536", "host:-1", "host:http", ":"})
+    EXPECT_THAT(parse_listen(text).status().text(), HasSubstr("is no address to listen on")) << text;
+  EXPECT_THAT(parse_listen("::1:9464").status().text(), HasSubstr("without brackets"));
+}
+
+}  // namespace
+}  // namespace larder::config

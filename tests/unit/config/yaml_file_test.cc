@@ -1,0 +1,62 @@
+#include "sidecar/config/yaml_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace larder::config {
+namespace {
+
+using testing::StartsWith;
+
+std::string why(const std::string& text) { return parse_yaml(text, "f.yaml").status().text(); }
+
+TEST(YamlFileTest, ReadsKeysWithTheirLines) {
+  const auto entries = parse_yaml("# comment\npool: a\nmemory:\n  size: 010\n  directory: \"/x\"\nhttp: {listen: ''}\n", "f.yaml");
+  ASSERT_TRUE(entries.ok()) << entries.status().text();
+  ASSERT_EQ(entries->size(), 4U);
+  EXPECT_EQ((*entries)[1].key, "memory.size");
+  EXPECT_EQ((*entries)[1].text, "010");
+  EXPECT_EQ((*entries)[1].line, 4);
+  EXPECT_EQ((*entries)[3].key, "http.listen");
+  EXPECT_EQ((*entries)[3].text, "");
+}
+
+TEST(YamlFileTest, EmptyFilesHoldNothing) {
+  for (const char* text : {"", "\n\n", "# only a comment\n", "---\n", "{}"}) {
+    const auto entries = parse_yaml(text, "f.yaml");
+    ASSERT_TRUE(entries.ok()) << text << entries.status().text();
+    EXPECT_TRUE(entries->empty()) << text;
+  }
+}
+
+TEST(YamlFileTest, RefusesByFileAndLine) {
+  EXPECT_EQ(why("a: 1\na: 2\n"), "f.yaml:2: 'a' stands here again, it was given on line 1");
+  EXPECT_EQ(why("m:\n  a: 1\n  a: 2\n"), "f.yaml:3: 'm.a' stands here again, it was given on line 2");
+  EXPECT_EQ(why("m: {a: 1}\nm: {b: 1}\n"), "f.yaml:2: 'm' stands here again, it was given on line 1");
+  EXPECT_EQ(why("a: &x 1\n"), "f.yaml:1: anchors (&name) are not allowed");
+  EXPECT_EQ(why("m: &x\n  a: 1\n"), "f.yaml:1: anchors (&name) are not allowed");
+  EXPECT_EQ(why("a: *x\n").substr(0, 9), "f.yaml:1:");
+  EXPECT_EQ(why("a: !!int 5\n"), "f.yaml:1: tags (tag:yaml.org,2002:int) are not allowed");
+  EXPECT_EQ(why("a:\nb: 1\n"), "f.yaml:1: 'a' has no value");
+  EXPECT_EQ(why("a: ~\n"), "f.yaml:1: 'a' has no value");
+  EXPECT_EQ(why("a: [1, 2]\n"), "f.yaml:1: 'a' is a list, but takes one value");
+  EXPECT_EQ(why("- a\n"), "f.yaml:1: a list where a key is expected");
+  EXPECT_EQ(why("word\n"), "f.yaml:1: the file must be a map of keys and values");
+  EXPECT_EQ(why("m:\n  n:\n    a: 1\n"), "f.yaml:3: 'm.n' is a section inside a section");
+  EXPECT_EQ(why("? {a: b}\n: c\n"), "f.yaml:1: a map where a key is expected");
+  EXPECT_EQ(why("memory.size: 5G\n"), "f.yaml:1: 'memory.size' is no key");
+  EXPECT_EQ(why("a: \"x\\ny\"\n"), "f.yaml:1: 'a' holds a control character");
+  EXPECT_EQ(why("a: 1\n---\nb: 1\n"), "f.yaml:1: a second document (---) is not allowed");
+  EXPECT_EQ(why(std::string(64 * 1024 + 1, '#')), "f.yaml:1: the file is longer than 65536 bytes");
+  EXPECT_THAT(why("a: 1\n\tb: \"\n"), StartsWith("f.yaml:"));
+  EXPECT_THAT(why(std::string(20000, '[')), StartsWith("f.yaml:"));
+  EXPECT_THAT(why("a: {" + std::string(20000, '{')), StartsWith("f.yaml:"));
+}
+
+TEST(YamlFileTest, NamesAMissingFile) {
+  EXPECT_EQ(read_yaml_file("/nonexistent/larder.yaml").status().text(),
+            "configuration file /nonexistent/larder.yaml: No such file or directory");
+}
+
+}  // namespace
+}  // namespace larder::config
