@@ -136,8 +136,8 @@ LARDER_API void larder_report_prefill(larder_client* client, uint64_t tokens, ui
 
 /* ---- Moving (the worker) ---- */
 
-/* In place of a page: a load verifies this block's bytes but writes them nowhere. For blocks that the engine already holds and may
- * share with running requests, and for null blocks. A store refuses a chunk that has one. */
+/* In place of a page: a load leaves this block out. For blocks that the engine already holds and may share with running requests,
+ * and for null blocks. A store refuses it: LARDER_INVALID_ARGUMENT. */
 #define LARDER_NO_PAGE UINT32_MAX
 
 /* Chunks of one shard and group and the pages they stand on: pages[i * blocks_per_chunk + b] is block b of chunk i. */

@@ -122,7 +122,7 @@ void Client::report(protocol::EventKind kind, std::uint64_t a, std::uint64_t b, 
   if (attachment) attachment->events().add({kind, 0, 0, a, b, c, 0});
 }
 
-Status Client::check(const Transfer& transfer) const {
+Status Client::check(const Transfer& transfer, bool blocks_left_out) const {
   if (control() == nullptr) return {Code::kFailedPrecondition, "set the namespace first"};
   if (transfer.group >= spec_.groups.size() || transfer.shard >= spec_.shard_count)
     return {Code::kInvalidArgument, "no such shard or group"};
@@ -133,19 +133,20 @@ Status Client::check(const Transfer& transfer) const {
   std::uint64_t page_count = UINT64_MAX;
   for (const LayerPages& layer : pages_[transfer.group]) page_count = std::min(page_count, layer.page_count);
   for (const std::uint32_t page : transfer.pages)
-    if (page >= page_count) return {Code::kInvalidArgument, "page " + std::to_string(page) + " is beyond the registered pages"};
+    if (page >= page_count && !(blocks_left_out && page == kNoPage))
+      return {Code::kInvalidArgument, "page " + std::to_string(page) + " is beyond the registered pages"};
   return {};
 }
 
 Result<std::uint64_t> Client::load(Transfer transfer, std::uint32_t start_within_ms) {
-  if (Status status = check(transfer); !status.ok()) return status;
+  if (Status status = check(transfer, true); !status.ok()) return status;
   std::shared_ptr<Attachment> attachment = current();
   if (!attachment || attachment->index().dead()) return Status(Code::kUnavailable, "not attached to larderd");
   return loads_.start(std::move(attachment), std::move(transfer), start_within_ms);
 }
 
 Status Client::store_begin(const Transfer& transfer) {
-  if (Status status = check(transfer); !status.ok()) return status;
+  if (Status status = check(transfer, false); !status.ok()) return status;
   stores_.begin(control()->attached(), transfer);
   return {};
 }

@@ -70,7 +70,8 @@ class Client final : public ControlListener {
   // The control thread exists from set_namespace() on.
   Control* control() const { return control_ready_.load(std::memory_order_acquire); }
   std::shared_ptr<Attachment> current() const { return control() ? control()->current() : nullptr; }
-  Status check(const Transfer& transfer) const;
+  // blocks_left_out: pages may be kNoPage.
+  Status check(const Transfer& transfer, bool blocks_left_out) const;
 
   const Options options_;
   ForkGuard fork_guard_;

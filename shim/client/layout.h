@@ -39,14 +39,17 @@ struct LayerPages {
   std::uint64_t page_count = 0;
 };
 
+inline constexpr std::uint32_t kNoPage = UINT32_MAX;  // LARDER_NO_PAGE: a load leaves the block out
+
 using GroupPages = std::vector<LayerPages>;  // one for each layer; empty: not registered
 
 // The pieces of one chunk, in payload order: layer by layer, and inside a layer block by block.
-// REQUIRES: every page below its layer's page_count.
+// REQUIRES: every page below its layer's page_count, or kNoPage: then the pieces are null.
 inline void chunk_pieces(const GroupPages& layers, const std::uint32_t* pages, std::uint32_t blocks, std::vector<std::byte*>& pieces) {
   pieces.clear();
   for (const LayerPages& layer : layers)
-    for (std::uint32_t block = 0; block < blocks; ++block) pieces.push_back(layer.base + pages[block] * layer.stride_bytes);
+    for (std::uint32_t block = 0; block < blocks; ++block)
+      pieces.push_back(pages[block] == kNoPage ? nullptr : layer.base + pages[block] * layer.stride_bytes);
 }
 
 // Chunks of one shard and group, and the pages they stand on.

@@ -127,6 +127,24 @@ TEST_P(CopyEngineTest, ASlotThatIsTooSmallIsRefused) {
   EXPECT_EQ(engine_.load(chunk.slot().first(8192), 0, chunk.list()).code(), Code::kInvalidArgument);
 }
 
+TEST_P(CopyEngineTest, ALoadLeavesNullPiecesOut) {
+  constexpr std::uint64_t kPiece = 5000;
+  Chunk chunk(kPiece, 4, 0);
+  chunk.fill(7);
+  const std::uint64_t root = engine_.store(chunk.list(), chunk.slot());
+  chunk.wipe();
+  std::vector<std::byte*> pieces(chunk.list().pieces.begin(), chunk.list().pieces.end());
+  const std::vector<std::byte*> all = pieces;
+  pieces[0] = pieces[2] = nullptr;
+  ASSERT_TRUE(engine_.load(chunk.slot(), root, {pieces, kPiece}).ok());
+  for (std::uint64_t at = 0; at < kPiece; ++at) {
+    ASSERT_EQ(all[0][at], std::byte{0xee});
+    ASSERT_EQ(all[1][at], expected_byte(7, kPiece + at));
+    ASSERT_EQ(all[2][at], std::byte{0xee});
+    ASSERT_EQ(all[3][at], expected_byte(7, 3 * kPiece + at));
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(HostLoops, CopyEngineTest, testing::ValuesIn(host_loops()),
                          [](const auto& loop) { return std::string(loop.param->name); });
 
