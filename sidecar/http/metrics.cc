@@ -36,10 +36,10 @@ class Families {
     ClientMetric metric = labelled(labels);
     for (std::size_t i = 0; i < stats::Histogram::kBuckets; ++i) {
       metric.histogram.sample_count += histogram.count(i);
-      metric.histogram.bucket.push_back({metric.histogram.sample_count, static_cast<double>(histogram.bound_ns(i)) * 1e-9});
+      metric.histogram.bucket.push_back({metric.histogram.sample_count, static_cast<double>(histogram.bound_ns(i)) / 1e9});
     }
     metric.histogram.sample_count = histogram.total();
-    metric.histogram.sample_sum = static_cast<double>(histogram.sum_ns()) * 1e-9;
+    metric.histogram.sample_sum = static_cast<double>(histogram.sum_ns()) / 1e9;
     families_.back().metric.push_back(metric);
   }
 

@@ -1,0 +1,51 @@
+#include "sidecar/ctl/admin_client.h"
+
+#include <httplib.h>
+
+#include "sidecar/ctl/report.h"
+
+namespace larder::ctl {
+namespace {
+
+constexpr time_t kTimeoutSeconds = 5;
+
+Status unreachable(const std::string& admin_socket, httplib::Error error) {
+  const int err = errno;
+  if (error == httplib::Error::Connection)
+    return {Code::kUnavailable, "no larderd answers on " + admin_socket + " (" + std::generic_category().message(err) +
+                                    "). Is it running? --socket, or its configuration in the environment, names another socket"};
+  return {Code::kDeadlineExceeded, "larderd on " + admin_socket + " took the request but gave no answer: " + httplib::to_string(error)};
+}
+
+}  // namespace
+
+Result<std::string> ask_larderd(const std::string& admin_socket, Verb verb, const std::string& path) {
+  httplib::Client client(admin_socket, 80);
+  client.set_address_family(AF_UNIX);
+  client.set_connection_timeout(kTimeoutSeconds);
+  client.set_read_timeout(kTimeoutSeconds);
+  client.set_write_timeout(kTimeoutSeconds);
+  client.set_default_headers({{"Host", "larderd"}});
+  const httplib::Result result = verb == Verb::kGet ? client.Get(path) : client.Post(path);
+  if (!result) return unreachable(admin_socket, result.error());
+  if (result->status != 200) return Status(Code::kFailedPrecondition, error_of(result->body));
+  return result->body;
+}
+
+std::string percent_encoded(const std::string& text) {
+  constexpr std::string_view kHex = "0123456789ABCDEF";
+  std::string encoded;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (std::isalnum(byte) != 0) {
+      encoded += c;
+    } else {
+      encoded += '%';
+      encoded += kHex[byte >> 4];
+      encoded += kHex[byte & 15];
+    }
+  }
+  return encoded;
+}
+
+}  // namespace larder::ctl

@@ -1,0 +1,65 @@
+#include "sidecar/ctl/words.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+namespace larder::ctl {
+namespace {
+
+std::string decimal(double value, const char* unit) {
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), "%.1f%s", value, unit);
+  return text.data();
+}
+
+}  // namespace
+
+std::string grouped(std::uint64_t number) {
+  std::string text = std::to_string(number);
+  for (std::size_t at = text.size(); at > 3;) text.insert(at -= 3, ",");
+  return text;
+}
+
+std::string bytes_text(std::uint64_t bytes) {
+  constexpr std::array<const char*, 4> kUnits{" TiB", " GiB", " MiB", " KiB"};
+  for (std::size_t i = 0; i < kUnits.size(); ++i) {
+    const int shift = 40 - 10 * static_cast<int>(i);
+    if (bytes >> shift != 0) return decimal(std::ldexp(static_cast<double>(bytes), -shift), kUnits[i]);
+  }
+  return std::to_string(bytes) + " bytes";
+}
+
+std::string seconds_text(double seconds) {
+  if (seconds < 1) return std::to_string(std::lround(seconds * 1000)) + " ms";
+  if (seconds < 120) return decimal(seconds, " s");
+  const auto minutes = static_cast<std::uint64_t>(seconds / 60);
+  if (minutes < 120) return std::to_string(minutes) + " min";
+  return grouped(minutes / 60) + " h " + std::to_string(minutes % 60) + " min";
+}
+
+std::string percent_text(double part, double whole) { return whole > 0 ? decimal(100 * part / whole, "%") : "-"; }
+
+std::string bar(double part, double whole, int width) {
+  const double share = whole > 0 ? std::clamp(part / whole, 0.0, 1.0) : 0;
+  const auto full = static_cast<std::size_t>(std::lround(share * width));
+  return "[" + std::string(full, '#') + std::string(static_cast<std::size_t>(width) - full, '.') + "]";
+}
+
+std::string printable(std::string_view text) {
+  std::string result(text);
+  for (std::size_t i = 0; i < result.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(result[i]);
+    const bool c1 = byte >= 0x80 && byte < 0xa0 && i > 0 && static_cast<unsigned char>(text[i - 1]) == 0xc2;
+    if (byte < ' ' || byte == 0x7f || c1) result[i] = '?';
+  }
+  return result;
+}
+
+std::string column(std::string_view text, std::size_t width) {
+  if (text.size() > width && width > 3) return std::string(text.substr(0, width - 3)) + "...";
+  return std::string(text) + std::string(width - std::min(width, text.size()), ' ');
+}
+
+}  // namespace larder::ctl

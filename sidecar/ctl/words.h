@@ -1,0 +1,24 @@
+// Numbers and names as people read them. Pure; thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace larder::ctl {
+
+std::string grouped(std::uint64_t number);            // "12,345"
+std::string bytes_text(std::uint64_t bytes);          // "5.0 GiB"
+std::string seconds_text(double seconds);             // "350 ms", "21.4 s", "2 h 14 min"
+std::string percent_text(double part, double whole);  // "93.8%"; "-" of nothing
+
+// A bar of `width` characters.
+std::string bar(double part, double whole, int width);
+
+// Without control characters: engines choose their names, and a terminal obeys escape sequences.
+std::string printable(std::string_view text);
+
+// Cut or filled with spaces to `width` characters (of ASCII).
+std::string column(std::string_view text, std::size_t width);
+
+}  // namespace larder::ctl

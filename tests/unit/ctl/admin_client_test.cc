@@ -1,0 +1,60 @@
+#include "sidecar/ctl/admin_client.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "sidecar/ctl/report.h"
+#include "sidecar/http/server.h"
+#include "tests/unit/http/fake_control.h"
+
+namespace larder::ctl {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// larderctl's client against the real HTTP room.
+class AdminClientTest : public testing::Test {
+ protected:
+  AdminClientTest() {
+    config_.http.listen = "";
+    config_.http.admin_socket = testing::TempDir() + "larder_ctl_test.admin";
+    std::filesystem::remove(config_.http.admin_socket);
+  }
+  void start() {
+    Result<std::unique_ptr<http::HttpServer>> server = http::HttpServer::start(config_, control_);
+    ASSERT_TRUE(server.ok()) << server.status().text();
+    server_ = std::move(*server);
+  }
+  Result<std::string> ask(Verb verb, const std::string& path) { return ask_larderd(config_.http.admin_socket, verb, path); }
+
+  config::Config config_;
+  http::FakeControl control_;
+  std::unique_ptr<http::HttpServer> server_;
+};
+
+TEST_F(AdminClientTest, AsksTheRealServer) {
+  start();
+  const Result<std::string> status = ask(Verb::kGet, "/v1/status");
+  ASSERT_TRUE(status.ok()) << status.status().text();
+  EXPECT_TRUE(status_report(*status).ok());
+  EXPECT_EQ(*dropped_report(*ask(Verb::kPost, "/v1/clear")), "dropped 11 chunks\n");
+  EXPECT_EQ(*dropped_report(*ask(Verb::kPost, "/v1/drop?namespace=" + percent_encoded("a b/ü&c"))), "dropped 7 chunks\n");
+  EXPECT_THAT(control_.dropped(), ElementsAre("a b/ü&c"));
+}
+
+TEST_F(AdminClientTest, SaysWhatLarderdSays) {
+  start();
+  EXPECT_THAT(ask(Verb::kPost, "/v1/drop?namespace=beef").status().text(), HasSubstr("no namespace beef"));
+}
+
+TEST_F(AdminClientTest, SaysThatNoneAnswers) {
+  const std::string text = ask(Verb::kGet, "/v1/status").status().text();
+  EXPECT_THAT(text, AllOf(HasSubstr("no larderd answers on " + config_.http.admin_socket), HasSubstr("Is it running?")));
+}
+
+}  // namespace
+}  // namespace larder::ctl

@@ -1,0 +1,40 @@
+#include "sidecar/ctl/words.h"
+
+#include <gtest/gtest.h>
+
+namespace larder::ctl {
+namespace {
+
+TEST(WordsTest, Numbers) {
+  EXPECT_EQ(grouped(0), "0");
+  EXPECT_EQ(grouped(999), "999");
+  EXPECT_EQ(grouped(1000), "1,000");
+  EXPECT_EQ(grouped(12345678), "12,345,678");
+  EXPECT_EQ(bytes_text(1023), "1023 bytes");
+  EXPECT_EQ(bytes_text(1024), "1.0 KiB");
+  EXPECT_EQ(bytes_text(5ULL << 30), "5.0 GiB");
+  EXPECT_EQ(bytes_text(1536ULL << 30), "1.5 TiB");
+  EXPECT_EQ(seconds_text(0.0504), "50 ms");
+  EXPECT_EQ(seconds_text(21.44), "21.4 s");
+  EXPECT_EQ(seconds_text(3599), "59 min");
+  EXPECT_EQ(seconds_text(8040), "2 h 14 min");
+  EXPECT_EQ(percent_text(15, 16), "93.8%");
+  EXPECT_EQ(percent_text(0, 0), "-");
+  EXPECT_EQ(bar(1, 4, 8), "[##......]");
+  EXPECT_EQ(bar(5, 4, 8), "[########]");
+  EXPECT_EQ(bar(0, 0, 3), "[...]");
+}
+
+TEST(WordsTest, NamesCannotCommandATerminal) {
+  EXPECT_EQ(printable("a\x1b[2Jb\n\x7f"), "a?[2Jb??");
+  EXPECT_EQ(printable("\xc2\x9b" "31m"), "\xc2?31m");
+  EXPECT_EQ(printable("gr\xc3\xbc\xc3\x9f"), "gr\xc3\xbc\xc3\x9f");
+}
+
+TEST(WordsTest, Columns) {
+  EXPECT_EQ(column("ab", 4), "ab  ");
+  EXPECT_EQ(column("abcdef", 5), "ab...");
+}
+
+}  // namespace
+}  // namespace larder::ctl

@@ -1,0 +1,41 @@
+// A Control whose answers the test sets. Thread-safe but for its fields, which are set before the server starts or are atomic.
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "sidecar/stats/control.h"
+
+namespace larder::http {
+
+class FakeControl final : public stats::Control {
+ public:
+  stats::Stats snapshot() const override { return stats; }
+  bool healthy() const override { return is_healthy; }
+  bool ready() const override { return is_ready; }
+  Result<std::uint64_t> drop_namespace(const std::string& id, std::uint32_t) override {
+    const std::lock_guard lock(mutex_);
+    dropped_.push_back(id);
+    if (id == "beef") return Status(Code::kNotFound, "no namespace beef");
+    return std::uint64_t{7};
+  }
+  Result<std::uint64_t> clear(std::uint32_t) override {
+    if (!is_healthy) return Status(Code::kDeadlineExceeded, "the event loop did not answer");
+    return std::uint64_t{11};
+  }
+  std::vector<std::string> dropped() const {
+    const std::lock_guard lock(mutex_);
+    return dropped_;
+  }
+
+  stats::Stats stats;
+  std::atomic<bool> is_healthy{true}, is_ready{true};
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::string> dropped_;
+};
+
+}  // namespace larder::http

@@ -1,0 +1,95 @@
+#include "sidecar/http/metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <sstream>
+
+namespace larder::http {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+std::string text_of(const stats::Stats& stats) { return metrics_text(stats, true, Counters()); }
+
+// Names of all series with their labels; histogram parts and values left out.
+std::set<std::string> series(const std::string& text) {
+  std::set<std::string> names;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("#") || line.empty()) continue;
+    EXPECT_TRUE(names.insert(line.substr(0, line.rfind(' '))).second) << line;
+  }
+  return names;
+}
+
+TEST(MetricsTest, EverythingIsThereFromTheStart) {
+  const std::string empty = text_of({});
+  EXPECT_THAT(empty, HasSubstr("larder_tokens_hit_total{model=\"other\"} 0"));
+  EXPECT_THAT(empty, HasSubstr("larder_fallback{kind=\"hugepages\"} 0"));
+  EXPECT_THAT(empty, HasSubstr("larder_operation_seconds_count{operation=\"lookup\"} 0"));
+  EXPECT_THAT(empty, HasSubstr("larder_evictions_total{tier=\"dram\",reason=\"bad\"} 0"));
+  EXPECT_THAT(empty, HasSubstr("# TYPE larder_requests_total counter"));
+
+  stats::Stats busy;
+  busy.lookup.record(1000);
+  busy.fallbacks = {{"hugepages", "why"}};
+  busy.models = {{"other", 1, 1, 1, 1, 1, 1, 1, 1}};
+  busy.evicted_bad = busy.refused_cap = busy.holds = 1;
+  EXPECT_EQ(series(text_of(busy)), series(empty)) << "a series that only appears with its first event breaks rate()";
+}
+
+TEST(MetricsTest, CountsAndUnits) {
+  stats::Stats stats;
+  stats.version = "1.2.3";
+  stats.pool = "blue";
+  stats.uptime_ms = 1500;
+  stats.arena_bytes = 5ULL << 30;
+  stats.models = {{"llama", 10, 8, 4096, 3840, 100, 200, 256, 2'500'000'000}};
+  stats.sessions.resize(2);
+  stats.fallbacks = {{"hugepages", "none are free"}};
+  const std::string text = text_of(stats);
+  EXPECT_THAT(text, HasSubstr("larder_build_info{version=\"1.2.3\",pool=\"blue\"} 1"));
+  EXPECT_THAT(text, HasSubstr("larder_uptime_seconds 1.5"));
+  EXPECT_THAT(text, HasSubstr("larder_tier_capacity_bytes{tier=\"dram\"} 5368709120"));
+  EXPECT_THAT(text, HasSubstr("larder_tokens_hit_total{model=\"llama\"} 3840"));
+  EXPECT_THAT(text, HasSubstr("larder_prefill_seconds_total{model=\"llama\"} 2.5"));
+  EXPECT_THAT(text, HasSubstr("larder_sessions 2"));
+  EXPECT_THAT(text, HasSubstr("larder_fallback{kind=\"hugepages\"} 1"));
+}
+
+TEST(MetricsTest, HistogramsAreCumulative) {
+  stats::Stats stats;
+  stats.lookup.record(900);            // <= 1 us
+  stats.lookup.record(3000);           // <= 4 us
+  stats.lookup.record(1ULL << 40);     // above the last bound
+  const std::string text = text_of(stats);
+  EXPECT_THAT(text, HasSubstr("larder_operation_seconds_bucket{operation=\"lookup\",le=\"1e-06\"} 1"));
+  EXPECT_THAT(text, HasSubstr("larder_operation_seconds_bucket{operation=\"lookup\",le=\"4e-06\"} 2"));
+  EXPECT_THAT(text, HasSubstr("larder_operation_seconds_bucket{operation=\"lookup\",le=\"+Inf\"} 3"));
+  EXPECT_THAT(text, HasSubstr("larder_operation_seconds_count{operation=\"lookup\"} 3"));
+}
+
+// An engine chooses its model's name; it must not be able to spoil the scrape.
+TEST(MetricsTest, HostileModelNames) {
+  stats::Stats stats;
+  stats.models = {{"a\"} 1\nlarder_fake 1", 1, 0, 0, 0, 0, 0, 0, 0}, {"\xff", 2, 0, 0, 0, 0, 0, 0, 0}, {"\xfe", 3, 0, 0, 0, 0, 0, 0, 0}};
+  const std::string text = text_of(stats);
+  EXPECT_THAT(text, Not(HasSubstr("\nlarder_fake")));
+  EXPECT_THAT(text, Not(HasSubstr("\xff")));
+  EXPECT_THAT(text, HasSubstr("larder_requests_total{model=\"\xEF\xBF\xBD\"} 5")) << "names that become equal are one series";
+  series(text);
+}
+
+TEST(MetricsTest, NamespacesAndSessionsAreNoLabels) {
+  stats::Stats stats;
+  stats.namespaces = {{"0123456789abcdef0123456789abcdef", "m", "text", 1, 1, 1}};
+  stats.sessions = {{1, "vllm worker", "0123456789abcdef0123456789abcdef", false, 0, 0}};
+  EXPECT_THAT(text_of(stats), Not(HasSubstr("0123456789abcdef")));
+  EXPECT_THAT(text_of(stats), Not(HasSubstr("vllm worker")));
+}
+
+}  // namespace
+}  // namespace larder::http

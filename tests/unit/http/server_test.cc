@@ -1,0 +1,138 @@
+#include "sidecar/http/server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "sidecar/http/listener.h"
+#include "tests/unit/http/client.h"
+#include "tests/unit/http/fake_control.h"
+
+namespace larder::http {
+namespace {
+
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+class ServerTest : public testing::Test {
+ protected:
+  ServerTest() {
+    config_.http.listen = "127.0.0.1:0";
+    config_.http.admin_socket = testing::TempDir() + "larder_http_test.admin";
+    std::filesystem::remove(config_.http.admin_socket);
+  }
+  void start() {
+    Result<std::unique_ptr<HttpServer>> server = HttpServer::start(config_, control_);
+    ASSERT_TRUE(server.ok()) << server.status().text();
+    server_ = std::move(*server);
+  }
+  std::string tcp(const std::string& line, const std::string& headers = "") {
+    return ask(connect_tcp(server_->address()), line + " HTTP/1.1\r\nHost: x\r\n" + headers + "\r\n");
+  }
+  std::string admin(const std::string& line) {
+    return ask(connect_unix(config_.http.admin_socket), line + " HTTP/1.1\r\nHost: x\r\n\r\n");
+  }
+  static std::string body(const std::string& answer) { return answer.substr(answer.find("\r\n\r\n") + 4); }
+
+  config::Config config_;
+  FakeControl control_;
+  std::unique_ptr<HttpServer> server_;
+};
+
+TEST_F(ServerTest, HealthAndReadinessFollowTheLoop) {
+  start();
+  EXPECT_THAT(tcp("GET /healthz"), AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr("ok")));
+  EXPECT_THAT(tcp("GET /readyz"), StartsWith("HTTP/1.1 200 "));
+  control_.is_healthy = false;
+  control_.is_ready = false;
+  EXPECT_THAT(tcp("GET /healthz"), AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("has not turned")));
+  EXPECT_THAT(tcp("GET /readyz"), StartsWith("HTTP/1.1 503 "));
+}
+
+TEST_F(ServerTest, MetricsAndStatus) {
+  control_.stats.models = {{"llama\xff", 1, 1, 100, 60, 0, 0, 0, 0}};
+  control_.stats.fallbacks = {{"hugepages", "3 of 5 are free"}};
+  start();
+  EXPECT_THAT(tcp("GET /metrics"), AllOf(HasSubstr("Content-Type: text/plain; version=0.0.4"), HasSubstr("larder_ready 1")));
+  const auto status = nlohmann::json::parse(body(tcp("GET /v1/status")));
+  EXPECT_EQ(status["models"][0]["tokens_hit"], 60);
+  EXPECT_EQ(status["fallbacks"][0]["why"], "3 of 5 are free");
+  EXPECT_EQ(nlohmann::json::parse(body(admin("GET /v1/status"))), status);
+}
+
+TEST_F(ServerTest, AdminVerbs) {
+  start();
+  EXPECT_THAT(admin("POST /v1/drop?namespace=abcd1234"), AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr("\"dropped\": 7")));
+  EXPECT_THAT(admin("POST /v1/drop?namespace=beef"), AllOf(StartsWith("HTTP/1.1 404 "), HasSubstr("no namespace beef")));
+  EXPECT_THAT(admin("POST /v1/drop"), AllOf(StartsWith("HTTP/1.1 400 "), HasSubstr("which one?")));
+  EXPECT_THAT(control_.dropped(), ElementsAre("abcd1234", "beef"));
+  EXPECT_THAT(tcp("POST /v1/clear"), AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr("\"dropped\": 11")));
+  EXPECT_THAT(tcp("GET /v1/clear"), StartsWith("HTTP/1.1 404 ")) << "a verb is never a GET";
+  EXPECT_THAT(tcp("POST /v1/clear", "Origin: http://evil\r\n"), StartsWith("HTTP/1.1 403 "));
+  control_.is_healthy = false;
+  EXPECT_THAT(admin("POST /v1/clear"), AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("did not answer")));
+}
+
+TEST_F(ServerTest, AdminVerbsAreRefusedOnOtherAddresses) {
+  config_.http.listen = "0.0.0.0:0";
+  start();
+  EXPECT_THAT(tcp("POST /v1/clear"), AllOf(StartsWith("HTTP/1.1 403 "), HasSubstr("loopback")));
+  EXPECT_THAT(tcp("POST /v1/drop?namespace=abcd1234"), StartsWith("HTTP/1.1 403 "));
+  EXPECT_TRUE(control_.dropped().empty());
+  EXPECT_THAT(tcp("GET /healthz"), StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(admin("POST /v1/clear"), StartsWith("HTTP/1.1 200 "));
+}
+
+TEST_F(ServerTest, HostileRequestsAreAnswered) {
+  start();
+  EXPECT_THAT(ask(connect_tcp(server_->address()), "\r\n\r\n"), StartsWith("HTTP/1.1 400 "));
+  EXPECT_THAT(ask(connect_tcp(server_->address()), std::string("\0\x01\xff\r\n\r\n", 7)), StartsWith("HTTP/1.1 400 "));
+  EXPECT_THAT(tcp("GET /" + std::string(9000, 'a')), StartsWith("HTTP/1.1 414 "));
+  EXPECT_THAT(tcp("GET /%%%zz?a=%"), StartsWith("HTTP/1.1 404 "));
+  EXPECT_THAT(tcp("DELETE /v1/clear"), StartsWith("HTTP/1.1 "));
+  EXPECT_THAT(tcp("GET /healthz", "Range: bytes=" + std::string(8000, '1') + "-\r\n"), StartsWith("HTTP/1.1 "));
+  EXPECT_THAT(tcp("GET /healthz", "Expect: 100-continue\r\n"), HasSubstr("HTTP/1.1 200 "));
+  EXPECT_THAT(tcp("GET /healthz"), StartsWith("HTTP/1.1 200 ")) << "and the server goes on";
+}
+
+TEST_F(ServerTest, TheAdminSocketHasTheConfiguredMode) {
+  config_.socket_mode = 0600;
+  start();
+  struct stat info {};
+  ASSERT_EQ(::stat(config_.http.admin_socket.c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600U);
+  server_.reset();
+  EXPECT_FALSE(std::filesystem::exists(config_.http.admin_socket));
+}
+
+TEST_F(ServerTest, AStaleSocketIsReplacedAndALiveOneIsNot) {
+  start();
+  config_.http.listen = "";
+  EXPECT_THAT(HttpServer::start(config_, control_).status().text(), HasSubstr("another larderd answers there"));
+  EXPECT_THAT(admin("GET /healthz"), StartsWith("HTTP/1.1 200 ")) << "the first one is undisturbed";
+  server_.reset();
+  {
+    const Result<Listener> abandoned = listen_unix(config_.http.admin_socket, 0600);
+    ASSERT_TRUE(abandoned.ok());
+  }
+  ASSERT_TRUE(std::filesystem::exists(config_.http.admin_socket));
+  start();
+  EXPECT_THAT(admin("GET /healthz"), StartsWith("HTTP/1.1 200 "));
+}
+
+TEST_F(ServerTest, NamesAnAddressInUse) {
+  start();
+  config::Config second = config_;
+  second.http.listen = server_->address();
+  second.http.admin_socket = "";
+  EXPECT_THAT(HttpServer::start(second, control_).status().text(),
+              AllOf(HasSubstr("http.listen 127.0.0.1:"), HasSubstr("Address already in use")));
+}
+
+}  // namespace
+}  // namespace larder::http
