@@ -1,0 +1,100 @@
+#include "sidecar/ipc/arena_file.h"
+
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/statvfs.h>
+#include <sys/vfs.h>
+
+#include <fstream>
+
+#include "sidecar/base/log.h"
+#include "sidecar/ipc/owned_name.h"
+
+namespace larder::ipc {
+namespace {
+
+constexpr std::uint64_t kHugePageBytes = 2ULL << 20;
+
+std::string mib(std::uint64_t bytes) { return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB"; }
+std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+Status check_space(const std::string& directory, std::uint64_t needed) {
+  struct statvfs info {};
+  if (::statvfs(directory.c_str(), &info) != 0) return Status::from_errno(errno, "memory.directory " + directory);
+  if (info.f_blocks == 0) return {};  // a tmpfs without a limit
+  const std::uint64_t free = static_cast<std::uint64_t>(info.f_bavail) * info.f_frsize;
+  if (free >= needed) return {};
+  return {Code::kResourceExhausted, "memory.directory " + directory + " has " + mib(free) + " free and the cache needs " + mib(needed) +
+                                        ": enlarge it (docker run --shm-size, emptyDir sizeLimit, mount -o remount,size=), or lower memory.size"};
+}
+
+std::uint64_t read_number(const std::string& path) {
+  std::uint64_t value = 0;
+  std::ifstream(path) >> value;
+  return value;
+}
+
+// The system's free pages less those promised to others.
+std::uint64_t free_huge_pages() {
+  const std::string directory = "/sys/kernel/mm/hugepages/hugepages-2048kB/";
+  const std::uint64_t free = read_number(directory + "free_hugepages");
+  const std::uint64_t promised = read_number(directory + "resv_hugepages");
+  return free > promised ? free - promised : 0;
+}
+
+Status check_huge_pages(const config::MemoryConfig& memory) {
+  struct statfs info {};
+  const std::string& directory = memory.hugepage_directory;
+  if (::statfs(directory.c_str(), &info) != 0) return Status::from_errno(errno, "memory.hugepage_directory " + directory);
+  if (info.f_type != HUGETLBFS_MAGIC || static_cast<std::uint64_t>(info.f_bsize) != kHugePageBytes)
+    return {Code::kFailedPrecondition, "memory.hugepage_directory " + directory +
+                                           " is no hugetlbfs of 2 MiB pages: mount -t hugetlbfs -o pagesize=2M none " + directory};
+  const std::uint64_t needed = round_up(memory.size_bytes, kHugePageBytes) / kHugePageBytes;
+  const std::uint64_t free = free_huge_pages();
+  if (free >= needed) return {};
+  const std::uint64_t total = read_number("/proc/sys/vm/nr_hugepages");
+  return {Code::kResourceExhausted, std::to_string(free) + " of " + std::to_string(needed) + " huge pages of 2 MiB are free: sysctl vm.nr_hugepages=" +
+                                        std::to_string(total + needed - free) + ", or memory.hugepages: prefer to start without them"};
+}
+
+Result<ArenaFile> make_file(const std::string& path, std::uint64_t size_bytes, std::uint64_t page_bytes) {
+  ArenaFile arena;
+  arena.path = path;
+  arena.page_bytes = page_bytes;
+  arena.fd = Fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!arena.fd.valid()) return Status::from_errno(errno, "create arena " + path);
+  Result<Mapping> mapping = ::ftruncate(arena.fd.get(), static_cast<off_t>(size_bytes)) == 0
+                                ? Mapping::map_shared(arena.fd, size_bytes, PROT_READ | PROT_WRITE, path)
+                                : Status::from_errno(errno, "ftruncate " + path + " to " + mib(size_bytes));
+  if (!mapping.ok()) {
+    ::unlink(path.c_str());
+    return mapping.status();
+  }
+  arena.mapping = std::move(*mapping);
+  return arena;
+}
+
+Result<ArenaFile> huge_arena(const config::MemoryConfig& memory) {
+  if (Status status = check_huge_pages(memory); !status.ok()) return status;
+  return make_file(arena_path(memory, true), round_up(memory.size_bytes, kHugePageBytes), kHugePageBytes);
+}
+
+}  // namespace
+
+Result<ArenaFile> create_arena(const config::MemoryConfig& memory, std::uint64_t other_bytes) {
+  std::string fallback;
+  if (memory.hugepages != config::Hugepages::kNone) {
+    if (Status status = check_space(memory.directory, other_bytes); !status.ok()) return status;
+    Result<ArenaFile> arena = huge_arena(memory);
+    if (arena.ok() || memory.hugepages == config::Hugepages::k2Mi) return arena;
+    fallback = "4 KiB pages: " + arena.status().text();
+    base::log_warning("memory.hugepages: prefer: " + fallback);
+  }
+  const std::uint64_t size_bytes = round_up(memory.size_bytes, 4096);
+  if (Status status = check_space(memory.directory, size_bytes + other_bytes); !status.ok()) return status;
+  Result<ArenaFile> arena = make_file(arena_path(memory, false), size_bytes, 4096);
+  if (arena.ok()) arena->fallback = fallback;
+  return arena;
+}
+
+}  // namespace larder::ipc

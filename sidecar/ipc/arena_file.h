@@ -1,0 +1,24 @@
+// The arena: a named file of fixed size on tmpfs or hugetlbfs, mapped by the sidecar and by every engine.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "shim/protocol/fd.h"
+#include "sidecar/config/config.h"
+
+namespace larder::ipc {
+
+struct ArenaFile {
+  Fd fd;
+  Mapping mapping;
+  std::uint64_t page_bytes = 4096;
+  std::string path;
+  std::string fallback;  // why it stands on normal pages although huge ones were preferred; else empty
+};
+
+// Makes it; nothing is touched yet. `other_bytes` is what else the directory must hold. kResourceExhausted: too little space or too
+// few huge pages, with figures and the remedy. REQUIRES: no file of that name.
+Result<ArenaFile> create_arena(const config::MemoryConfig& memory, std::uint64_t other_bytes);
+
+}  // namespace larder::ipc

@@ -1,0 +1,205 @@
+#include "sidecar/ipc/event_loop.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+
+#include <array>
+
+#include "shim/protocol/packet.h"
+#include "sidecar/base/log.h"
+#include "sidecar/ipc/listener.h"
+#include "sidecar/ipc/owned_name.h"
+#include "sidecar/ipc/wakeups.h"
+
+namespace larder::ipc {
+namespace {
+
+constexpr int kMessagesPerTurn = 16;
+constexpr int kAcceptsPerTurn = 16;
+constexpr int kEventsPerTurn = 64;
+
+std::uint64_t random_token() {
+  std::uint64_t token = 0;
+  while (token == 0)
+    if (::getrandom(&token, sizeof(token), 0) != sizeof(token)) token = 0;
+  return token;
+}
+
+std::string session_name(const Connection& connection) {
+  const std::string& engine = connection.protocol.engine();
+  return "session " + std::to_string(connection.protocol.facts().number) + (engine.empty() ? "" : " (" + engine + ")");
+}
+
+}  // namespace
+
+EventLoop::EventLoop(LoopParts parts, const base::Clock& clock)
+    : parts_(std::move(parts)),
+      clock_(clock),
+      store_(parts_.shape, parts_.index.mapping.data(), parts_.arena.mapping.data(), stats_),
+      started_ms_(clock.now_ms()),
+      ticked_ms_(started_ms_),
+      control_([this] { signal_wake(parts_.wake); }),
+      turned_ms_(started_ms_),
+      toucher_({parts_.arena.mapping.data(), parts_.arena.mapping.size()}) {
+  stats_.version = LARDER_VERSION;
+  stats_.pool = parts_.config.pool;
+  stats_.epoch = parts_.shape.epoch;
+  stats_.arena_bytes = parts_.arena.mapping.size();
+  stats_.arena_page_bytes = parts_.arena.page_bytes;
+  if (!parts_.arena.fallback.empty()) stats_.fallbacks.emplace_back("hugepages", parts_.arena.fallback);
+  running_ = true;
+  publish();
+}
+
+EventLoop::~EventLoop() {
+  running_ = false;
+  control_.close();
+  ::unlink(parts_.config.socket.c_str());
+  store_.mark_index_dead();
+  ::unlink(parts_.index.path.c_str());
+  ::unlink(parts_.arena.path.c_str());
+}
+
+Status EventLoop::run() {
+  base::log_info("listening at " + parts_.config.socket + ", " + std::to_string(parts_.arena.mapping.size() >> 20) + " MiB in " +
+                 parts_.arena.path);
+  Status status;
+  while (status.ok() && !stopping_) status = turn();
+  running_ = false;
+  control_.close();
+  while (!connections_.empty()) fail_session(connections_.begin()->first, {Code::kUnavailable, "larderd is stopping"});
+  publish();
+  return status;
+}
+
+void EventLoop::stop() {
+  stopping_ = true;
+  signal_wake(parts_.wake);
+}
+
+Status EventLoop::turn() {
+  std::array<epoll_event, kEventsPerTurn> events{};
+  // The timer bounds the wait; with a chunk to verify there is none.
+  const bool verified = store_.verify_next();
+  const int count = ::epoll_wait(parts_.epoll.get(), events.data(), kEventsPerTurn, verified ? 0 : -1);
+  if (count < 0 && errno != EINTR) return Status::from_errno(errno, "epoll_wait");
+  turned_ms_.store(clock_.now_ms());
+  store_.set_touched_bytes(toucher_.touched_bytes());
+  for (int i = 0; i < count; ++i) {
+    const Wakeup wakeup = Wakeup::unpack(events[static_cast<std::size_t>(i)].data.u64);
+    switch (wakeup.source) {
+      case WakeupSource::kListener: accept_all(); break;
+      case WakeupSource::kTimer: clear_wake(parts_.timer), tick(); break;
+      case WakeupSource::kControl: clear_wake(parts_.wake), control_.run_all(); break;
+      case WakeupSource::kSocket: receive(wakeup.session); break;
+      case WakeupSource::kPidfd: receive(wakeup.session), end_session(wakeup.session, "its process ended"); break;
+    }
+  }
+  return {};
+}
+
+void EventLoop::accept_all() {
+  for (int i = 0; i < kAcceptsPerTurn; ++i) {
+    Fd socket(::accept4(parts_.listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
+    if (!socket.valid()) return;
+    if (Status status = admit(socket); !status.ok()) {
+      ++stats_.sessions_refused;
+      base::log_warning("an engine was refused: " + status.text());
+      // Best effort: the closed socket says it too.
+      [[maybe_unused]] const Status sent = protocol::send_packet(socket.get(), error_packet(status));
+    }
+  }
+}
+
+Status EventLoop::admit(Fd& socket) {
+  if (connections_.size() + ended_.size() >= protocol::kMaxSessions)
+    return {Code::kResourceExhausted, "all " + std::to_string(protocol::kMaxSessions) + " sessions are taken"};
+  SessionFacts facts;
+  facts.number = next_session_++;
+  facts.token = random_token();
+  facts.epoch = parts_.shape.epoch;
+  facts.arena_bytes = parts_.arena.mapping.size();
+  facts.index_bytes = parts_.index.mapping.size();
+  facts.arena_page_bytes = parts_.arena.page_bytes;
+  Result<SessionMemory> memory = SessionMemory::create();
+  if (!memory.ok()) return memory.status();
+  Result<LockFile> lock = LockFile::create(lock_path(parts_.config.memory, facts.number));
+  if (!lock.ok()) return lock.status();
+  Fd pidfd = peer_pidfd(socket);
+  auto connection = std::make_unique<Connection>(std::move(socket), std::move(pidfd), std::move(*memory), std::move(*lock), facts, store_,
+                                                 stats_, clock_);
+  if (Status status = watch(parts_.epoll, connection->socket, {WakeupSource::kSocket, facts.number}); !status.ok()) return status;
+  if (connection->pidfd.valid()) {
+    if (Status status = watch(parts_.epoll, connection->pidfd, {WakeupSource::kPidfd, facts.number}); !status.ok()) return status;
+  }
+  connections_.emplace(facts.number, std::move(connection));
+  return {};
+}
+
+void EventLoop::receive(std::uint32_t number) {
+  for (int i = 0; i < kMessagesPerTurn; ++i) {
+    const auto found = connections_.find(number);
+    if (found == connections_.end()) return;  // ended earlier in this turn
+    Result<protocol::Packet> packet = protocol::receive_packet(found->second->socket.get());
+    if (!packet.ok()) {
+      if (packet.status().code() == Code::kResourceExhausted) return;
+      if (packet.status().code() == Code::kInvalidArgument) return fail_session(number, packet.status());
+      return end_session(number, packet.status().text());
+    }
+    if (Status status = answer(*found->second, *packet); !status.ok()) return fail_session(number, status);
+  }
+}
+
+Status EventLoop::answer(Connection& connection, const protocol::Packet& packet) {
+  const auto before = connection.protocol.state();
+  Result<Reply> reply = connection.protocol.handle(packet.bytes, packet.fds.size());
+  if (!reply.ok()) return reply.status();
+  if (connection.protocol.state() == SessionProtocol::State::kAttached && before != SessionProtocol::State::kAttached) {
+    ++stats_.sessions_opened;
+    connection.beat_ms = clock_.now_ms();
+    base::log_info(session_name(connection) + " attached");
+  }
+  if (reply->packet.empty()) return {};
+  const std::array<int, 4> fds{parts_.arena.fd.get(), parts_.index.read_only.get(), connection.memory.fd.get(), connection.lock.fd()};
+  const Status sent = protocol::send_packet(connection.socket.get(), reply->packet, reply->with_regions ? std::span<const int>(fds) : std::span<const int>());
+  if (sent.code() == Code::kResourceExhausted) return {Code::kResourceExhausted, "the engine does not read its answers"};
+  return sent;
+}
+
+void EventLoop::fail_session(std::uint32_t number, const Status& why) {
+  const auto found = connections_.find(number);
+  if (found == connections_.end()) return;
+  const bool malformed = why.code() == Code::kInvalidArgument || why.code() == Code::kFailedPrecondition ||
+                         why.code() == Code::kOutOfRange || why.code() == Code::kUnsupported;
+  if (malformed) ++stats_.protocol_errors;
+  if (malformed) base::log_warning(session_name(*found->second) + ": " + why.to_string());
+  // Best effort: an engine that does not read learns from the closed socket.
+  [[maybe_unused]] const Status sent = protocol::send_packet(found->second->socket.get(), error_packet(why));
+  end_session(number, why.text());
+}
+
+void EventLoop::end_session(std::uint32_t number, const std::string& why) {
+  const auto found = connections_.find(number);
+  if (found == connections_.end()) return;
+  const std::unique_ptr<Connection> connection = std::move(found->second);
+  connections_.erase(found);
+  if (connection->protocol.state() != SessionProtocol::State::kAttached) {
+    base::log_debug(session_name(*connection) + " ended before it was attached: " + why);
+    return;
+  }
+  ++stats_.sessions_ended;
+  drain_events(*connection);
+  for (const std::uint32_t handle : connection->protocol.namespaces()) --store_.namespaces().at(handle).sessions;
+  const std::uint32_t grants = store_.grants_of(number);
+  const bool quarantined = store_.end_session(number);
+  base::log_info(session_name(*connection) + " ended: " + why + (grants == 0 ? "" : ", " + std::to_string(grants) + " grants quarantined"));
+  if (quarantined && connection->lock.held()) {
+    ended_.emplace(number, std::move(connection->lock));
+  } else {
+    store_.release_quarantine(number);
+  }
+}
+
+}  // namespace larder::ipc

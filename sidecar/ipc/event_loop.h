@@ -1,0 +1,84 @@
+// EventLoop: the Sidecar. One thread in run() owns sessions, store and regions; no lock but those of the snapshot and the admin queue.
+//
+// A turn: accept, at most kMessagesPerTurn messages of each session that has some, one chunk verified. A tick (100 ms): events,
+// heartbeats, deadlines, locks of dead sessions, the statistics.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "shim/protocol/packet.h"
+#include "sidecar/ipc/arena_file.h"
+#include "sidecar/ipc/connection.h"
+#include "sidecar/ipc/control_queue.h"
+#include "sidecar/ipc/sidecar.h"
+#include "sidecar/ipc/toucher.h"
+
+namespace larder::ipc {
+
+// What start() made; the loop unlinks the files and the socket when it ends.
+struct LoopParts {
+  config::Config config;
+  Fd owner;  // of the name
+  ArenaFile arena;
+  IndexFile index;
+  store::IndexShape shape{};
+  Fd listener, epoll, timer, wake;
+};
+
+class EventLoop final : public Sidecar {
+ public:
+  EventLoop(LoopParts parts, const base::Clock& clock);
+  ~EventLoop() override;
+
+  Status run() override;
+  void stop() override;
+
+  stats::Stats snapshot() const override;
+  bool healthy() const override;
+  bool ready() const override { return running_.load(); }
+  Result<std::uint64_t> drop_namespace(const std::string& id, std::uint32_t deadline_ms) override;
+  Result<std::uint64_t> clear(std::uint32_t deadline_ms) override;
+
+ private:
+  // Sessions (event_loop.cc).
+  Status turn();
+  void accept_all();
+  // Takes the socket; on an error, only if it was the last step that failed.
+  Status admit(Fd& socket);
+  void receive(std::uint32_t number);
+  Status answer(Connection& connection, const protocol::Packet& packet);
+  void fail_session(std::uint32_t number, const Status& why);
+  void end_session(std::uint32_t number, const std::string& why);
+
+  // What happens with time (event_loop_tick.cc).
+  void tick();
+  void check_session(Connection& connection, std::uint64_t now_ms, bool slept);
+  void drain_events(Connection& connection);
+  void release_ended();
+  void publish();
+
+  LoopParts parts_;
+  const base::Clock& clock_;
+  stats::Stats stats_;
+  store::Store store_;
+  std::map<std::uint32_t, std::unique_ptr<Connection>> connections_;
+  std::map<std::uint32_t, LockFile> ended_;  // sessions whose grants are quarantined
+  std::uint32_t next_session_ = 1;
+  std::uint64_t started_ms_;
+  std::uint64_t ticked_ms_;
+  ControlQueue control_;
+
+  std::atomic<bool> stopping_{false};
+  std::atomic<bool> running_{false};
+  std::atomic<std::uint64_t> turned_ms_{0};
+  mutable std::mutex snapshot_mutex_;
+  stats::Stats snapshot_;
+  Toucher toucher_;  // last: its thread uses the arena
+};
+
+}  // namespace larder::ipc

@@ -1,0 +1,116 @@
+// The loop's tick: everything that happens because time has passed, and the admin side's view.
+#include "sidecar/base/log.h"
+#include "sidecar/ipc/event_loop.h"
+
+namespace larder::ipc {
+namespace {
+constexpr std::uint64_t kAsleepMs = 1000;   // a tick that comes so late means that we were stopped, not the engines
+constexpr std::uint64_t kHealthyMs = 2000;  // longest silence of a loop that is called healthy
+}  // namespace
+
+void EventLoop::tick() {
+  const std::uint64_t now_ms = clock_.now_ms();
+  const bool slept = now_ms - ticked_ms_ > kAsleepMs;
+  ticked_ms_ = now_ms;
+  if (slept) base::log_warning("larderd was stopped for a while: heartbeats count anew");
+  for (auto next = connections_.begin(); next != connections_.end();) {
+    Connection& connection = *(next++)->second;  // it may end
+    check_session(connection, now_ms, slept);
+  }
+  release_ended();
+  store_.sweep();
+  publish();
+}
+
+void EventLoop::check_session(Connection& connection, std::uint64_t now_ms, bool slept) {
+  const std::uint32_t number = connection.protocol.facts().number;
+  if (slept) connection.connected_ms = connection.beat_ms = now_ms;
+  if (connection.protocol.state() != SessionProtocol::State::kAttached) {
+    if (now_ms - connection.connected_ms > protocol::kHandshakeTimeoutMs)
+      fail_session(number, {Code::kDeadlineExceeded, "the handshake was not finished in " + std::to_string(protocol::kHandshakeTimeoutMs) + " ms"});
+    return;
+  }
+  drain_events(connection);
+  const std::uint64_t beat = connection.memory.region().heartbeat.load(std::memory_order_acquire);
+  if (beat != connection.beat) {
+    connection.beat = beat;
+    connection.beat_ms = now_ms;
+  }
+  const bool silent = now_ms - connection.beat_ms > protocol::kHeartbeatTimeoutMs;
+  if (silent == connection.silent) return;
+  connection.silent = silent;
+  store_.set_silent(number, silent);
+  stats_.heartbeats_missed += silent;
+  base::log_warning("session " + std::to_string(number) + (silent ? " is silent: its holds do not count, its grants are quarantined" : " is back"));
+}
+
+void EventLoop::drain_events(Connection& connection) {
+  const std::vector<std::uint32_t>& handles = connection.protocol.namespaces();
+  if (handles.empty()) return;
+  stats::ModelStats& row = model_row(stats_, store_.namespaces().at(handles.back()).spec.model);
+  connection.events.drain(connection.memory.region(), store_, stats_, row);
+}
+
+void EventLoop::release_ended() {
+  for (auto next = ended_.begin(); next != ended_.end();) {
+    if (next->second.held()) {
+      ++next;
+      continue;
+    }
+    base::log_info("session " + std::to_string(next->first) + ": its process has stopped, its grants are free");
+    store_.release_quarantine(next->first);
+    next = ended_.erase(next);
+  }
+}
+
+void EventLoop::publish() {
+  stats::Stats view = stats_;
+  view.uptime_ms = clock_.now_ms() - started_ms_;
+  view.touched_bytes = toucher_.touched_bytes();
+  if (const int problem = toucher_.problem(); problem != 0)
+    view.fallbacks.emplace_back("memory", std::to_string(view.touched_bytes >> 20) + " of " + std::to_string(view.arena_bytes >> 20) +
+                                              " MiB: " + std::generic_category().message(problem));
+  store_.fill(view);
+  for (const auto& [number, connection] : connections_) {
+    if (connection->protocol.state() != SessionProtocol::State::kAttached) continue;
+    const std::vector<std::uint32_t>& handles = connection->protocol.namespaces();
+    const std::uint32_t holds = store::count_holds(connection->memory.region());
+    view.holds += holds;
+    view.sessions.push_back({number, connection->protocol.engine(),
+                             handles.empty() ? "" : store_.namespaces().at(handles.back()).spec.id.to_hex(), connection->silent, holds,
+                             store_.grants_of(number)});
+  }
+  const std::lock_guard lock(snapshot_mutex_);
+  snapshot_ = std::move(view);
+}
+
+stats::Stats EventLoop::snapshot() const {
+  const std::lock_guard lock(snapshot_mutex_);
+  return snapshot_;
+}
+
+bool EventLoop::healthy() const { return running_ && clock_.now_ms() - turned_ms_ <= kHealthyMs; }
+
+Result<std::uint64_t> EventLoop::drop_namespace(const std::string& id, std::uint32_t deadline_ms) {
+  return control_.call(
+      [this, id]() -> Result<std::uint64_t> {
+        Result<std::uint32_t> handle = store_.namespaces().by_prefix(id);
+        if (!handle.ok()) return handle.status();
+        const std::uint64_t dropped = store_.drop_namespace(*handle);
+        base::log_info("admin: dropped " + std::to_string(dropped) + " chunks of namespace " + store_.namespaces().at(*handle).spec.id.to_hex());
+        return dropped;
+      },
+      deadline_ms);
+}
+
+Result<std::uint64_t> EventLoop::clear(std::uint32_t deadline_ms) {
+  return control_.call(
+      [this]() -> Result<std::uint64_t> {
+        const std::uint64_t dropped = store_.clear();
+        base::log_info("admin: cleared, " + std::to_string(dropped) + " chunks dropped");
+        return dropped;
+      },
+      deadline_ms);
+}
+
+}  // namespace larder::ipc

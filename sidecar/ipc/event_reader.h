@@ -1,0 +1,28 @@
+// EventReader: takes an engine's events out of its ring and into the statistics and the store's recency.
+//
+// The ring is hostile memory: positions are bounded, a torn event counts as lost, and what an event says can falsify only counters.
+// Owned by the loop's thread.
+#pragma once
+
+#include <cstdint>
+
+#include "shim/protocol/session_layout.h"
+#include "sidecar/stats/stats.h"
+#include "sidecar/store/store.h"
+
+namespace larder::ipc {
+
+class EventReader {
+ public:
+  // Handles what was written since the last call: at most one ring's worth. `model` is the session's row of the statistics.
+  void drain(const protocol::SessionRegion& region, store::Store& store, stats::Stats& stats, stats::ModelStats& model);
+
+ private:
+  std::uint64_t position_ = 0;
+  std::uint64_t unfinished_ = ~0ULL;  // the position that was being written at the last call
+};
+
+// The row of `model`, made if it is new; the row "other" once kMaxModels - 1 names are known.
+stats::ModelStats& model_row(stats::Stats& stats, const std::string& model);
+
+}  // namespace larder::ipc

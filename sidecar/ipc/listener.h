@@ -1,0 +1,19 @@
+// The listening socket of the control protocol, and what the kernel says of a peer.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "shim/protocol/fd.h"
+
+namespace larder::ipc {
+
+// Binds and listens at `path`, whose directory is made. A socket file that nobody listens at is replaced; kAlreadyExists if somebody
+// does.
+Result<Fd> listen_at(const std::string& path, std::uint32_t mode);
+
+// A descriptor that becomes readable when the peer's process ends, even while a child of it keeps the socket open. Invalid on kernels
+// before 6.5.
+Fd peer_pidfd(const Fd& socket);
+
+}  // namespace larder::ipc

@@ -1,0 +1,209 @@
+#include "sidecar/ipc/session_protocol.h"
+
+#include <algorithm>
+
+#include "shim/protocol/version.h"
+#include "sidecar/base/log.h"
+
+namespace larder::ipc {
+
+using protocol::Decoder;
+using protocol::Encoder;
+using protocol::MessageType;
+
+namespace {
+
+std::vector<std::byte> finish(Encoder& encoder) {
+  const auto packet = encoder.packet();
+  return {packet.begin(), packet.end()};
+}
+
+std::string_view type_name(MessageType type) {
+  switch (type) {
+    case MessageType::kHello: return "HELLO";
+    case MessageType::kWelcome: return "WELCOME";
+    case MessageType::kAttached: return "ATTACHED";
+    case MessageType::kOpenNamespace: return "OPEN_NAMESPACE";
+    case MessageType::kNamespace: return "NAMESPACE";
+    case MessageType::kReserve: return "RESERVE";
+    case MessageType::kGranted: return "GRANTED";
+    case MessageType::kCommit: return "COMMIT";
+    case MessageType::kDisown: return "DISOWN";
+    case MessageType::kBad: return "BAD";
+    case MessageType::kDropNamespace: return "DROP_NAMESPACE";
+    case MessageType::kError: return "ERROR";
+  }
+  return "";
+}
+
+Status malformed(MessageType type, const std::string& why) { return {Code::kInvalidArgument, std::string(type_name(type)) + ": " + why}; }
+
+// The records behind a list's head.
+template <typename Record>
+Status read_list(Decoder& decoder, std::vector<Record>& records) {
+  protocol::SlotList list{};
+  if (!decoder.read(list)) return malformed(decoder.type(), "shorter than its fixed part");
+  if (!decoder.read_all(list.count, protocol::kMaxGrantsPerMessage, records))
+    return malformed(decoder.type(), "count " + std::to_string(list.count) + " is over the limit or the packet");
+  return {};
+}
+
+}  // namespace
+
+std::vector<std::byte> error_packet(const Status& status) {
+  const std::string text = status.text().substr(0, 4096);
+  Encoder encoder(MessageType::kError, 0);
+  encoder.append(protocol::Error{static_cast<std::uint32_t>(status.code()), static_cast<std::uint32_t>(text.size())}).append_text(text);
+  return finish(encoder);
+}
+
+SessionProtocol::SessionProtocol(const SessionFacts& facts, const protocol::SessionRegion& region, store::Store& store,
+                                 stats::Stats& stats, const base::Clock& clock, std::function<bool()> lock_held)
+    : facts_(facts), region_(region), store_(store), stats_(stats), clock_(clock), lock_held_(std::move(lock_held)) {}
+
+Result<Reply> SessionProtocol::handle(std::span<const std::byte> packet, std::size_t fd_count) {
+  if (fd_count != 0) return Status(Code::kInvalidArgument, "engines send no descriptors");
+  Result<Decoder> decoder = Decoder::open(packet);
+  if (!decoder.ok()) return decoder.status();
+  const MessageType type = decoder->type();
+  if (type_name(type).empty())
+    return Status(Code::kInvalidArgument, "message type " + std::to_string(static_cast<unsigned>(type)) + " is unknown");
+  if (state_ == State::kNew && type == MessageType::kHello) return hello(*decoder);
+  if (state_ == State::kWelcomed && type == MessageType::kAttached) return attached(*decoder);
+  if (state_ == State::kAttached) {
+    switch (type) {
+      case MessageType::kOpenNamespace: return open_namespace(*decoder);
+      case MessageType::kReserve: return reserve(*decoder);
+      case MessageType::kCommit: return commit(*decoder);
+      case MessageType::kDisown: return disown(*decoder);
+      case MessageType::kBad: return bad(*decoder);
+      case MessageType::kDropNamespace: return drop_namespace(*decoder);
+      default: break;
+    }
+  }
+  static constexpr std::string_view kExpected[] = {"HELLO", "ATTACHED", "a request"};
+  return Status(Code::kFailedPrecondition,
+                std::string(type_name(type)) + " where " + std::string(kExpected[static_cast<int>(state_)]) + " was expected");
+}
+
+Result<Reply> SessionProtocol::hello(Decoder& decoder) {
+  Decoder version_reader = decoder;
+  std::uint32_t major = 0;
+  if (!version_reader.read(major)) return malformed(decoder.type(), "shorter than its version");
+  if (major != protocol::kVersionMajor)
+    return Status(Code::kUnsupported, "protocol version " + std::to_string(major) + " is not served: this larderd speaks " +
+                                          std::to_string(protocol::kVersionMajor) + "." + std::to_string(protocol::kVersionMinor));
+  protocol::Hello hello{};
+  if (!decoder.read(hello)) return malformed(decoder.type(), "shorter than its fixed part");
+  engine_ = protocol::short_text(hello.engine);
+  state_ = State::kWelcomed;
+
+  protocol::Welcome welcome{};
+  welcome.version_major = protocol::kVersionMajor;
+  welcome.version_minor = protocol::kVersionMinor;
+  welcome.epoch = facts_.epoch;
+  welcome.session_token = facts_.token;
+  welcome.session_number = facts_.number;
+  welcome.heartbeat_interval_ms = protocol::kHeartbeatIntervalMs;
+  welcome.heartbeat_timeout_ms = protocol::kHeartbeatTimeoutMs;
+  welcome.max_grants = protocol::kMaxGrants;
+  welcome.arena_bytes = facts_.arena_bytes;
+  welcome.index_bytes = facts_.index_bytes;
+  welcome.session_bytes = sizeof(protocol::SessionRegion);
+  welcome.arena_page_bytes = facts_.arena_page_bytes;
+  Encoder encoder(MessageType::kWelcome, decoder.request());
+  encoder.append(welcome);
+  return Reply{finish(encoder), true};
+}
+
+Result<Reply> SessionProtocol::attached(Decoder& decoder) {
+  // Grants of an earlier session stay quarantined until that session's lock is gone: the list is checked and not yet used.
+  if (Status status = read_list(decoder, slots_); !status.ok()) return status;
+  if (!lock_held_())
+    return Status(Code::kFailedPrecondition, "ATTACHED: the lock file is not locked (F_SETLK on the descriptor of WELCOME)");
+  store_.add_session(facts_.number, region_);
+  state_ = State::kAttached;
+  return Reply{};
+}
+
+bool SessionProtocol::has_open(std::uint32_t handle) const {
+  return std::find(namespaces_.begin(), namespaces_.end(), handle) != namespaces_.end();
+}
+
+Result<Reply> SessionProtocol::open_namespace(Decoder& decoder) {
+  protocol::OpenNamespace open{};
+  if (!decoder.read(open)) return malformed(decoder.type(), "shorter than its fixed part");
+  store::NamespaceSpec spec;
+  spec.id = open.id;
+  spec.shard_count = open.shard_count;
+  spec.chunk_tokens = open.chunk_tokens;
+  spec.model = protocol::short_text(open.model);
+  if (!decoder.read_all(open.group_count, protocol::kMaxGroups, spec.groups))
+    return malformed(decoder.type(), "group_count " + std::to_string(open.group_count) + " is over the limit or the packet");
+  if (!decoder.read_text(open.text_bytes, protocol::kMaxFingerprintBytes, spec.fingerprint))
+    return malformed(decoder.type(), "text_bytes " + std::to_string(open.text_bytes) + " is over the limit or the packet");
+  std::string difference;
+  Result<std::uint32_t> handle = store_.open_namespace(spec, &difference);
+  if (!handle.ok()) return Status(handle.status().code(), "OPEN_NAMESPACE: " + handle.status().text());
+  if (!has_open(*handle)) {
+    namespaces_.push_back(*handle);
+    ++store_.namespaces().at(*handle).sessions;
+  }
+  base::log_info("session " + std::to_string(facts_.number) + ": namespace " + spec.id.to_hex() + " model '" + spec.model + "'" +
+                 (difference.empty() ? "" : ", " + difference));
+  Encoder encoder(MessageType::kNamespace, decoder.request());
+  encoder.append(protocol::Namespace{*handle, static_cast<std::uint32_t>(difference.size())}).append_text(difference);
+  return Reply{finish(encoder)};
+}
+
+Result<Reply> SessionProtocol::reserve(Decoder& decoder) {
+  const std::uint64_t start_ns = clock_.now_ns();
+  protocol::Reserve reserve{};
+  if (!decoder.read(reserve)) return malformed(decoder.type(), "shorter than its fixed part");
+  if (!decoder.read_all(reserve.count, protocol::kMaxKeysPerReserve, hashes_))
+    return malformed(decoder.type(), "count " + std::to_string(reserve.count) + " is over the limit or the packet");
+  if (!has_open(reserve.namespace_handle))
+    return malformed(decoder.type(), "this session has not opened namespace " + std::to_string(reserve.namespace_handle));
+  const store::NamespaceSpec& spec = store_.namespaces().at(reserve.namespace_handle).spec;
+  if (reserve.group >= spec.groups.size() || reserve.shard >= spec.shard_count)
+    return malformed(decoder.type(), "the namespace has no shard " + std::to_string(reserve.shard) + " of group " + std::to_string(reserve.group));
+  grants_.resize(hashes_.size());
+  store_.reserve(facts_.number, {{}, reserve.namespace_handle, reserve.shard, reserve.group}, hashes_, grants_);
+  Encoder encoder(MessageType::kGranted, decoder.request());
+  encoder.append(protocol::Granted{reserve.count, 0}).append_all(std::span<const protocol::Grant>(grants_));
+  stats_.reserve.record(clock_.now_ns() - start_ns);
+  return Reply{finish(encoder)};
+}
+
+Result<Reply> SessionProtocol::commit(Decoder& decoder) {
+  if (Status status = read_list(decoder, commits_); !status.ok()) return status;
+  for (const protocol::CommitRecord& record : commits_) store_.commit(facts_.number, record);
+  return Reply{};
+}
+
+Result<Reply> SessionProtocol::disown(Decoder& decoder) {
+  if (Status status = read_list(decoder, slots_); !status.ok()) return status;
+  for (const protocol::SlotRef& slot : slots_) store_.disown(facts_.number, slot);
+  return Reply{};
+}
+
+Result<Reply> SessionProtocol::bad(Decoder& decoder) {
+  if (Status status = read_list(decoder, slots_); !status.ok()) return status;
+  base::log_warning("session " + std::to_string(facts_.number) + ": " + std::to_string(slots_.size()) +
+                    " chunks did not match their checksum and are dropped");
+  for (const protocol::SlotRef& slot : slots_) store_.report_bad(slot);
+  return Reply{};
+}
+
+Result<Reply> SessionProtocol::drop_namespace(Decoder& decoder) {
+  protocol::DropNamespace drop{};
+  if (!decoder.read(drop)) return malformed(decoder.type(), "shorter than its fixed part");
+  if (!has_open(drop.namespace_handle))
+    return malformed(decoder.type(), "this session has not opened namespace " + std::to_string(drop.namespace_handle));
+  const std::uint64_t dropped = store_.drop_namespace(drop.namespace_handle);
+  base::log_info("session " + std::to_string(facts_.number) + ": dropped " + std::to_string(dropped) + " chunks of namespace " +
+                 store_.namespaces().at(drop.namespace_handle).spec.id.to_hex());
+  return Reply{};
+}
+
+}  // namespace larder::ipc

@@ -1,0 +1,79 @@
+// SessionProtocol: one session's state machine, from packet to answer. It sees no socket, so tests and fuzzers drive it directly.
+//
+//   new --HELLO--> welcomed --ATTACHED--> attached --(OPEN_NAMESPACE, RESERVE, COMMIT, DISOWN, BAD, DROP_NAMESPACE)*-->
+//
+// Anything else ends the session: handle() returns why, the caller sends ERROR and closes. Owned by the loop's thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "shim/protocol/codec.h"
+#include "sidecar/base/clock.h"
+#include "sidecar/store/store.h"
+
+namespace larder::ipc {
+
+struct SessionFacts {
+  std::uint32_t number = 0;
+  std::uint64_t token = 0;
+  std::uint64_t epoch = 0;
+  std::uint64_t arena_bytes = 0;
+  std::uint64_t index_bytes = 0;
+  std::uint64_t arena_page_bytes = 0;
+};
+
+struct Reply {
+  std::vector<std::byte> packet;  // empty: the message has no answer
+  bool with_regions = false;      // WELCOME: the four descriptors go with it
+};
+
+std::vector<std::byte> error_packet(const Status& status);
+
+class SessionProtocol {
+ public:
+  enum class State { kNew, kWelcomed, kAttached };
+
+  // All references outlive it. `lock_held` tells whether the engine has its lock file.
+  SessionProtocol(const SessionFacts& facts, const protocol::SessionRegion& region, store::Store& store, stats::Stats& stats,
+                  const base::Clock& clock, std::function<bool()> lock_held);
+
+  Result<Reply> handle(std::span<const std::byte> packet, std::size_t fd_count);
+
+  State state() const { return state_; }
+  const SessionFacts& facts() const { return facts_; }
+  const std::string& engine() const { return engine_; }
+  // Handles that it opened, oldest first.
+  const std::vector<std::uint32_t>& namespaces() const { return namespaces_; }
+
+ private:
+  Result<Reply> hello(protocol::Decoder& decoder);
+  Result<Reply> attached(protocol::Decoder& decoder);
+  Result<Reply> open_namespace(protocol::Decoder& decoder);
+  Result<Reply> reserve(protocol::Decoder& decoder);
+  Result<Reply> commit(protocol::Decoder& decoder);
+  Result<Reply> disown(protocol::Decoder& decoder);
+  Result<Reply> bad(protocol::Decoder& decoder);
+  Result<Reply> drop_namespace(protocol::Decoder& decoder);
+  bool has_open(std::uint32_t handle) const;
+
+  SessionFacts facts_;
+  const protocol::SessionRegion& region_;
+  store::Store& store_;
+  stats::Stats& stats_;
+  const base::Clock& clock_;
+  std::function<bool()> lock_held_;
+  State state_ = State::kNew;
+  std::string engine_;
+  std::vector<std::uint32_t> namespaces_;
+  std::vector<protocol::BlockHash> hashes_;  // kept, so that a message costs no allocation of its own
+  std::vector<protocol::Grant> grants_;
+  std::vector<protocol::CommitRecord> commits_;
+  std::vector<protocol::SlotRef> slots_;
+};
+
+}  // namespace larder::ipc

@@ -1,0 +1,66 @@
+#include "sidecar/ipc/small_regions.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <utility>
+
+#include "shim/protocol/version.h"
+
+namespace larder::ipc {
+
+Result<IndexFile> IndexFile::create(const std::string& path, std::uint64_t size_bytes) {
+  IndexFile index;
+  const Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!fd.valid()) return Status::from_errno(errno, "create index " + path);
+  index.path = path;
+  index.read_only = Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  if (!index.read_only.valid()) return Status::from_errno(errno, "open index " + path);
+  if (::ftruncate(fd.get(), static_cast<off_t>(size_bytes)) != 0) return Status::from_errno(errno, "ftruncate index " + path);
+  Result<Mapping> mapping = Mapping::map_shared(fd, size_bytes, PROT_READ | PROT_WRITE, path);
+  if (!mapping.ok()) return mapping.status();
+  index.mapping = std::move(*mapping);
+  return index;
+}
+
+Result<SessionMemory> SessionMemory::create() {
+  constexpr std::size_t kBytes = sizeof(protocol::SessionRegion);
+  SessionMemory memory;
+  memory.fd = Fd(::memfd_create("larder-session", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  if (!memory.fd.valid()) return Status::from_errno(errno, "memfd_create for a session");
+  const int fd = memory.fd.get();
+  // A memfd starts with mode 0777: another uid could open it again through /proc.
+  if (::fchmod(fd, 0600) != 0 || ::ftruncate(fd, kBytes) != 0 ||
+      ::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
+    return Status::from_errno(errno, "size and seal a session region");
+  Result<Mapping> mapping = Mapping::map_shared(memory.fd, kBytes, PROT_READ | PROT_WRITE, "session region");
+  if (!mapping.ok()) return mapping.status();
+  memory.mapping = std::move(*mapping);
+  auto* region = reinterpret_cast<protocol::SessionRegion*>(memory.mapping.data());
+  region->magic = protocol::kSessionMagic;
+  region->version_major = protocol::kVersionMajor;
+  region->version_minor = protocol::kVersionMinor;
+  return memory;
+}
+
+Result<LockFile> LockFile::create(const std::string& path) {
+  Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!fd.valid()) return Status::from_errno(errno, "create lock file " + path);
+  return LockFile(std::move(fd), path);
+}
+
+LockFile::LockFile(LockFile&& other) noexcept : fd_(std::move(other.fd_)), path_(std::exchange(other.path_, "")) {}
+
+LockFile::~LockFile() {
+  if (!path_.empty()) ::unlink(path_.c_str());
+}
+
+bool LockFile::held() const {
+  struct flock query {};
+  query.l_type = F_WRLCK;
+  query.l_whence = SEEK_SET;
+  // l_pid is 0 across containers: only the type tells.
+  return ::fcntl(fd_.get(), F_OFD_GETLK, &query) != 0 || query.l_type != F_UNLCK;
+}
+
+}  // namespace larder::ipc

@@ -1,0 +1,85 @@
+// Sidecar::start(): makes the regions and the socket, in the order that leaves nothing behind on an error.
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "sidecar/ipc/event_loop.h"
+#include "sidecar/ipc/listener.h"
+#include "sidecar/ipc/owned_name.h"
+#include "sidecar/ipc/wakeups.h"
+
+namespace larder::ipc {
+namespace {
+
+constexpr long kTickNs = 100'000'000;
+
+// Entries cost 64 bytes when used, and 16 in the hash table when not. Chunks of real models are far above 64 KiB; a small arena may
+// be cut finer, for small models.
+constexpr std::uint64_t kSmallestUsualSlot = 64 << 10;
+constexpr std::uint64_t kFineEntries = 1 << 18;
+
+std::uint64_t entries_for(std::uint64_t arena_bytes) {
+  const std::uint64_t finest = std::max<std::uint64_t>(arena_bytes / protocol::kSlotAlignBytes, 1);
+  return std::max(arena_bytes / kSmallestUsualSlot, std::min(finest, kFineEntries));
+}
+
+store::IndexShape shape_for(std::uint64_t arena_bytes, std::uint64_t old_generation) {
+  const auto now_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  store::IndexShape shape{};
+  shape.entry_count = entries_for(arena_bytes);
+  shape.bucket_count = store::IndexShape::buckets_for(shape.entry_count);
+  shape.arena_bytes = arena_bytes;
+  // Grants come slower than one in 16 ns, so the clock stays ahead of every earlier life whose files are gone.
+  shape.first_generation = std::max(static_cast<std::uint64_t>(now_ns) / 16, old_generation + 1);
+  shape.epoch = shape.first_generation;
+  return shape;
+}
+
+Status make_wakeups(LoopParts& parts) {
+  parts.epoll = Fd(::epoll_create1(EPOLL_CLOEXEC));
+  parts.timer = Fd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  parts.wake = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!parts.epoll.valid() || !parts.timer.valid() || !parts.wake.valid()) return Status::from_errno(errno, "epoll, timerfd or eventfd");
+  const itimerspec every_tick{{0, kTickNs}, {0, kTickNs}};
+  if (::timerfd_settime(parts.timer.get(), 0, &every_tick, nullptr) != 0) return Status::from_errno(errno, "timerfd_settime");
+  if (Status status = watch(parts.epoll, parts.listener, {WakeupSource::kListener}); !status.ok()) return status;
+  if (Status status = watch(parts.epoll, parts.timer, {WakeupSource::kTimer}); !status.ok()) return status;
+  return watch(parts.epoll, parts.wake, {WakeupSource::kControl});
+}
+
+// Everything but the arena and what needs it. The arena's file stays behind on an error; the next start removes it.
+Status make_rest(LoopParts& parts, std::uint64_t old_generation) {
+  parts.shape = shape_for(parts.arena.mapping.size(), old_generation);
+  Result<IndexFile> index = IndexFile::create(index_path(parts.config.memory, parts.shape.epoch), parts.shape.bytes());
+  if (!index.ok()) return index.status();
+  parts.index = std::move(*index);
+  Result<Fd> listener = listen_at(parts.config.socket, parts.config.socket_mode);
+  if (!listener.ok()) return listener.status();
+  parts.listener = std::move(*listener);
+  return make_wakeups(parts);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Sidecar>> Sidecar::start(const config::Config& config, const base::Clock& clock) {
+  LoopParts parts;
+  parts.config = config;
+  Result<Fd> owner = own_name(config.memory);
+  if (!owner.ok()) return owner.status();
+  parts.owner = std::move(*owner);
+  Result<std::uint64_t> old_generation = remove_old_files(config.memory);
+  if (!old_generation.ok()) return old_generation.status();
+  Result<ArenaFile> arena = create_arena(config.memory, shape_for(config.memory.size_bytes, 0).bytes());
+  if (!arena.ok()) return arena.status();
+  parts.arena = std::move(*arena);
+  if (Status status = make_rest(parts, *old_generation); !status.ok()) {
+    ::unlink(parts.index.path.c_str());
+    ::unlink(parts.arena.path.c_str());
+    return status;
+  }
+  return std::unique_ptr<Sidecar>(std::make_unique<EventLoop>(std::move(parts), clock));
+}
+
+}  // namespace larder::ipc

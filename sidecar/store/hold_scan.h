@@ -1,0 +1,37 @@
+// HoldScan: which of a batch of slots some engine says it is reading. One pass over all announced holds answers for the whole batch.
+//
+// Session regions are hostile memory: what stands there is copied, bounded and compared, nothing else. Owned by the store's thread.
+// REQUIRES of callers: the words of the batch were made not committed before run(), by sequentially consistent exchange.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "shim/protocol/session_layout.h"
+#include "sidecar/store/index_writer.h"
+
+namespace larder::store {
+
+class HoldScan {
+ public:
+  void clear();
+  void add(std::uint32_t slot);
+  // Reads every hold of the region. Marks the slots of the batch that are held at their present generation.
+  void run(const protocol::SessionRegion& region, const IndexWriter& index);
+  bool held(std::uint32_t slot) const { return bit(held_, slot); }
+
+ private:
+  static bool bit(const std::vector<std::uint64_t>& bits, std::uint32_t slot) {
+    return slot / 64 < bits.size() && (bits[slot / 64] >> (slot % 64) & 1) != 0;
+  }
+
+  std::vector<std::uint64_t> asked_;  // a bit a slot, grown as needed
+  std::vector<std::uint64_t> held_;
+  std::vector<std::uint32_t> batch_;
+};
+
+// Holds that stand in the region now: for people.
+std::uint32_t count_holds(const protocol::SessionRegion& region);
+
+}  // namespace larder::store

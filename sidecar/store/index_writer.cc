@@ -1,0 +1,151 @@
+#include "sidecar/store/index_writer.h"
+
+#include "shim/protocol/version.h"
+#include "sidecar/store/slot_links.h"
+
+namespace larder::store {
+
+using protocol::SlotState;
+
+namespace {
+// The mark in the header rises this far ahead of use, so that one grant in so many writes it.
+constexpr std::uint64_t kGenerationStep = 1ULL << 16;
+}  // namespace
+
+IndexWriter::IndexWriter(std::byte* data, const IndexShape& shape)
+    : bucket_count_(shape.bucket_count), last_generation_(shape.first_generation), high_water_(shape.first_generation) {
+  const protocol::IndexSizes sizes = protocol::index_sizes(shape.entry_count, shape.bucket_count);
+  header_ = reinterpret_cast<protocol::IndexHeader*>(data);
+  entries_ = reinterpret_cast<protocol::IndexEntry*>(data + sizes.entries_offset);
+  buckets_ = reinterpret_cast<protocol::Bucket*>(data + sizes.buckets_offset);
+  namespaces_ = reinterpret_cast<protocol::NamespaceEntry*>(data + sizes.namespaces_offset);
+  header_->magic = protocol::kIndexMagic;
+  header_->version_major = protocol::kVersionMajor;
+  header_->version_minor = protocol::kVersionMinor;
+  header_->epoch = shape.epoch;
+  header_->size_bytes = sizes.total_bytes;
+  header_->arena_bytes = shape.arena_bytes;
+  header_->entry_count = shape.entry_count;
+  header_->bucket_count = shape.bucket_count;
+  header_->entries_offset = sizes.entries_offset;
+  header_->buckets_offset = sizes.buckets_offset;
+  header_->namespaces_offset = sizes.namespaces_offset;
+  store(header_->generation_high_water, high_water_);
+}
+
+protocol::Key IndexWriter::key(std::uint32_t slot) const {
+  const protocol::IndexEntry& entry = entries_[slot];
+  const std::uint64_t scope = load(entry.scope);
+  return {{load(entry.hash_lo), load(entry.hash_hi)},
+          protocol::low_half(scope),
+          static_cast<std::uint16_t>(scope >> 32),
+          static_cast<std::uint16_t>(scope >> 48)};
+}
+
+std::uint32_t IndexWriter::find(const protocol::Key& wanted) const {
+  const protocol::KeyPlace place = protocol::key_place(wanted, bucket_count_);
+  for (const std::uint64_t bucket : place.bucket) {
+    for (const protocol::AtomicU64& cell : buckets_[bucket].cells) {
+      const std::uint64_t value = load(cell);
+      if (value == 0 || protocol::high_half(value) != place.tag) continue;
+      const std::uint32_t slot = protocol::low_half(value) - 1;
+      if (key(slot) == wanted) return slot;
+    }
+  }
+  return kNoSlot;
+}
+
+// A cell of the bucket that has more room.
+protocol::AtomicU64* IndexWriter::empty_cell(const protocol::KeyPlace& place) {
+  protocol::AtomicU64* best = nullptr;
+  int most = 0;
+  for (const std::uint64_t bucket : place.bucket) {
+    int empty = 0;
+    protocol::AtomicU64* first = nullptr;
+    for (protocol::AtomicU64& cell : buckets_[bucket].cells) {
+      if (load(cell) != 0) continue;
+      if (first == nullptr) first = &cell;
+      ++empty;
+    }
+    if (empty > most) {
+      most = empty;
+      best = first;
+    }
+  }
+  return best;
+}
+
+std::uint64_t IndexWriter::next_generation() {
+  ++last_generation_;
+  if (last_generation_ > high_water_) {
+    high_water_ = last_generation_ + kGenerationStep;
+    store(header_->generation_high_water, high_water_);
+  }
+  return last_generation_;
+}
+
+std::uint64_t IndexWriter::grant(std::uint32_t slot, const protocol::Key& new_key, const Place& where, std::uint32_t session) {
+  const protocol::KeyPlace place = protocol::key_place(new_key, bucket_count_);
+  protocol::AtomicU64* cell = empty_cell(place);
+  if (cell == nullptr) return 0;
+  protocol::IndexEntry& entry = entries_[slot];
+  const std::uint64_t generation = next_generation();
+  entry.word.exchange(protocol::make_word(SlotState::kGranted, generation), std::memory_order_seq_cst);
+  store(entry.hash_lo, new_key.hash.lo);
+  store(entry.hash_hi, new_key.hash.hi);
+  store(entry.scope, new_key.scope());
+  store(entry.place,
+        protocol::pack_halves(static_cast<std::uint32_t>(where.offset_bytes / protocol::kSlotAlignBytes), where.payload_bytes));
+  store(entry.origin, protocol::pack_halves(session, where.piece_bytes));
+  store(entry.root, 0);
+  store(entry.record, 0);
+  store(*cell, protocol::pack_halves(slot + 1, place.tag));
+  return generation;
+}
+
+void IndexWriter::commit(std::uint32_t slot, std::uint64_t root) {
+  protocol::IndexEntry& entry = entries_[slot];
+  store(entry.root, root);
+  store(entry.record, protocol::record_checksum(view(slot)));
+  set_state(slot, SlotState::kCommitted);
+}
+
+void IndexWriter::set_state(std::uint32_t slot, SlotState state) {
+  entries_[slot].word.exchange(protocol::make_word(state, generation(slot)), std::memory_order_seq_cst);
+}
+
+void IndexWriter::erase_key(std::uint32_t slot) {
+  const protocol::KeyPlace place = protocol::key_place(key(slot), bucket_count_);
+  const std::uint64_t value = protocol::pack_halves(slot + 1, place.tag);
+  for (const std::uint64_t bucket : place.bucket)
+    for (protocol::AtomicU64& cell : buckets_[bucket].cells)
+      if (load(cell) == value) {
+        store(cell, 0);
+        return;
+      }
+}
+
+protocol::EntryView IndexWriter::view(std::uint32_t slot) const {
+  const protocol::IndexEntry& entry = entries_[slot];
+  const std::uint64_t place = load(entry.place);
+  protocol::EntryView view;
+  view.key = key(slot);
+  view.slot = slot;
+  view.generation = generation(slot);
+  view.offset_bytes = static_cast<std::uint64_t>(protocol::low_half(place)) * protocol::kSlotAlignBytes;
+  view.payload_bytes = protocol::high_half(place);
+  view.piece_bytes = protocol::high_half(load(entry.origin));
+  view.root = load(entry.root);
+  return view;
+}
+
+void IndexWriter::set_namespace(std::uint32_t handle, const protocol::NamespaceId& id) {
+  protocol::NamespaceEntry& entry = namespaces_[handle];
+  store(entry.id_lo, id.lo);
+  store(entry.id_hi, id.hi);
+  store(entry.live, 1);
+}
+
+void IndexWriter::mark_dead() { header_->dead.store(1, std::memory_order_seq_cst); }
+
+}  // namespace larder::store

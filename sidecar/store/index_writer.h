@@ -1,0 +1,80 @@
+// IndexWriter: the one writer of an index region (shim/protocol/index_layout.h says what readers rely on).
+//
+// Owned by the store's thread; readers run beside it in other processes. The memory belongs to the caller and outlives the writer.
+// A slot's word moves first, by a sequentially consistent exchange, to a state that is not committed; then its fields change; a
+// committed word comes last. Granted and committed slots stand in the hash table, all others do not.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "shim/protocol/index_layout.h"
+
+namespace larder::store {
+
+struct IndexShape {
+  std::uint64_t entry_count;   // at most one slot each
+  std::uint64_t bucket_count;  // a power of two, at least 2
+  std::uint64_t arena_bytes;
+  std::uint64_t epoch;
+  std::uint64_t first_generation;  // above every generation of an earlier life
+
+  std::uint64_t bytes() const { return protocol::index_sizes(entry_count, bucket_count).total_bytes; }
+  // Buckets for a load of at most one half.
+  static constexpr std::uint64_t buckets_for(std::uint64_t entry_count) {
+    std::uint64_t buckets = 2;
+    while (buckets * protocol::kBucketCells < 2 * entry_count) buckets *= 2;
+    return buckets;
+  }
+};
+
+class IndexWriter {
+ public:
+  // Formats the region. REQUIRES: `data` is zeroed, aligned to a page and shape.bytes() long.
+  IndexWriter(std::byte* data, const IndexShape& shape);
+
+  // The granted or committed slot of the key, or kNoSlot.
+  std::uint32_t find(const protocol::Key& key) const;
+
+  struct Place {
+    std::uint64_t offset_bytes;
+    std::uint32_t payload_bytes;
+    std::uint32_t piece_bytes;
+  };
+  // Makes a free slot granted under a new generation and enters its key. Returns the generation, or 0 if both buckets of the key are
+  // full; the slot is free then. REQUIRES: find(key) == kNoSlot.
+  std::uint64_t grant(std::uint32_t slot, const protocol::Key& key, const Place& place, std::uint32_t session);
+  // granted -> committed.
+  void commit(std::uint32_t slot, std::uint64_t root);
+  // Changes the state alone, under the same generation.
+  void set_state(std::uint32_t slot, protocol::SlotState state);
+  // Takes the slot's key out of the hash table.
+  void erase_key(std::uint32_t slot);
+
+  protocol::SlotState state(std::uint32_t slot) const { return protocol::word_state(word(slot)); }
+  std::uint64_t generation(std::uint32_t slot) const { return protocol::word_generation(word(slot)); }
+  std::uint32_t session(std::uint32_t slot) const { return protocol::low_half(load(entries_[slot].origin)); }
+  // The fields as they stand, whatever the state.
+  protocol::EntryView view(std::uint32_t slot) const;
+
+  void set_namespace(std::uint32_t handle, const protocol::NamespaceId& id);
+  void mark_dead();
+
+ private:
+  static std::uint64_t load(const protocol::AtomicU64& value) { return value.load(std::memory_order_relaxed); }
+  static void store(protocol::AtomicU64& value, std::uint64_t word) { value.store(word, std::memory_order_release); }
+  std::uint64_t word(std::uint32_t slot) const { return load(entries_[slot].word); }
+  protocol::Key key(std::uint32_t slot) const;
+  protocol::AtomicU64* empty_cell(const protocol::KeyPlace& place);
+  std::uint64_t next_generation();
+
+  protocol::IndexHeader* header_;
+  protocol::IndexEntry* entries_;
+  protocol::Bucket* buckets_;
+  protocol::NamespaceEntry* namespaces_;
+  std::uint64_t bucket_count_;
+  std::uint64_t last_generation_;
+  std::uint64_t high_water_;
+};
+
+}  // namespace larder::store

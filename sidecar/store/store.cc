@@ -1,0 +1,162 @@
+#include "sidecar/store/store.h"
+
+#include <algorithm>
+
+#include "shim/protocol/checksum.h"
+#include "sidecar/store/lru.h"
+#include "sidecar/store/verify.h"
+
+namespace larder::store {
+
+using protocol::GrantStatus;
+using protocol::SlotState;
+
+namespace {
+// Slots that one RESERVE may look at for room before it says that there is none: bounds the time when all are held.
+constexpr std::uint32_t kMaxExaminedPerReserve = 4096;
+
+protocol::Grant refusal(GrantStatus status) { return {static_cast<std::uint32_t>(status), 0, 0, 0}; }
+}  // namespace
+
+Store::Store(const IndexShape& shape, std::byte* index, const std::byte* arena, stats::Stats& stats)
+    : index_(index, shape),
+      arena_(shape.arena_bytes, shape.entry_count),
+      arena_memory_(arena),
+      stats_(stats),
+      policy_(std::make_unique<Lru>()) {}
+
+Result<std::uint32_t> Store::open_namespace(const NamespaceSpec& spec, std::string* difference) {
+  Result<std::uint32_t> handle = namespaces_.open(spec, arena_.arena_bytes(), difference);
+  if (handle.ok()) index_.set_namespace(*handle, spec.id);
+  return handle;
+}
+
+void Store::reserve(SessionNumber number, const protocol::Key& scope, std::span<const protocol::BlockHash> hashes,
+                    std::span<protocol::Grant> grants) {
+  Session& session = sessions_.at(number);
+  const protocol::GroupLayout& group = namespaces_.at(scope.namespace_handle).spec.groups[scope.group];
+  const std::uint64_t payload = group.piece_bytes * group.pieces_per_chunk;
+  const IndexWriter::Place layout{0, static_cast<std::uint32_t>(payload), static_cast<std::uint32_t>(group.piece_bytes)};
+  const std::uint64_t slot_bytes = protocol::slot_bytes(payload, group.piece_bytes);
+  std::uint32_t may_examine = kMaxExaminedPerReserve;
+  protocol::Key key = scope;
+  for (std::size_t i = 0; i < hashes.size(); ++i) {
+    key.hash = hashes[i];
+    grants[i] = reserve_one(number, session, key, layout, slot_bytes, may_examine);
+  }
+}
+
+protocol::Grant Store::reserve_one(SessionNumber number, Session& session, const protocol::Key& key, const IndexWriter::Place& layout,
+                                   std::uint64_t slot_bytes, std::uint32_t& may_examine) {
+  if (const std::uint32_t known = index_.find(key); known != kNoSlot) {
+    const bool present = index_.state(known) == SlotState::kCommitted;
+    ++(present ? stats_.reserve_present : stats_.reserve_pending);
+    return refusal(present ? GrantStatus::kPresent : GrantStatus::kPending);
+  }
+  if (session.granted.count + session.quarantined.count >= protocol::kMaxGrants) {
+    ++stats_.refused_cap;
+    return refusal(GrantStatus::kRefused);
+  }
+  const std::uint32_t slot = take_slot(slot_bytes, may_examine);
+  if (slot == kNoSlot) {
+    ++stats_.refused_no_space;
+    return refusal(GrantStatus::kNoSpace);
+  }
+  IndexWriter::Place place = layout;
+  place.offset_bytes = arena_.offset_bytes(slot);
+  const std::uint64_t generation = index_.grant(slot, key, place, number);
+  if (generation == 0) {  // both buckets full: hardly ever, as the load is at most one half
+    arena_.give(slot);
+    ++stats_.refused_no_space;
+    return refusal(GrantStatus::kNoSpace);
+  }
+  links_.push_back(session.granted, slot);
+  ++granted_;
+  return {static_cast<std::uint32_t>(GrantStatus::kGranted), slot, generation, place.offset_bytes};
+}
+
+Store::Session* Store::owner(SessionNumber number, std::uint32_t slot, std::uint64_t generation) {
+  if (slot >= arena_.end() || index_.generation(slot) != generation || index_.session(slot) != number) return nullptr;
+  const SlotState state = index_.state(slot);
+  if (state != SlotState::kGranted && state != SlotState::kQuarantined) return nullptr;
+  const auto found = sessions_.find(number);
+  return found == sessions_.end() ? nullptr : &found->second;
+}
+
+void Store::commit(SessionNumber number, const protocol::CommitRecord& record) {
+  Session* session = owner(number, record.slot, record.generation);
+  if (session == nullptr || index_.state(record.slot) == SlotState::kQuarantined) {
+    ++stats_.refused_commit;
+    if (session == nullptr) return;
+    links_.remove(session->quarantined, record.slot);
+    --quarantined_;
+    free_slot(record.slot);
+    return;
+  }
+  links_.remove(session->granted, record.slot);
+  --granted_;
+  index_.commit(record.slot, record.root);
+  policy_->insert(record.slot);
+  count_in(record.slot);
+  ++stats_.chunks_committed;
+}
+
+void Store::disown(SessionNumber number, const protocol::SlotRef& ref) {
+  Session* session = owner(number, ref.slot, ref.generation);
+  if (session == nullptr) return;
+  ++stats_.disowned;
+  if (index_.state(ref.slot) == SlotState::kGranted) {
+    index_.erase_key(ref.slot);
+    links_.remove(session->granted, ref.slot);
+    --granted_;
+  } else {
+    links_.remove(session->quarantined, ref.slot);
+    --quarantined_;
+  }
+  free_slot(ref.slot);
+}
+
+void Store::touch(std::uint32_t slot, std::uint64_t generation) {
+  if (slot >= arena_.end() || index_.state(slot) != SlotState::kCommitted || index_.generation(slot) != generation) return;
+  policy_->touch(slot);
+}
+
+void Store::free_slot(std::uint32_t slot) {
+  index_.set_state(slot, SlotState::kFree);
+  arena_.give(slot);
+}
+
+void Store::count_in(std::uint32_t slot) {
+  const protocol::EntryView view = index_.view(slot);
+  Namespace& ns = namespaces_.at(view.key.namespace_handle);
+  ++committed_;
+  ++ns.chunks;
+  committed_bytes_ += view.payload_bytes;
+  ns.bytes += view.payload_bytes;
+}
+
+void Store::count_out(std::uint32_t slot) {
+  const protocol::EntryView view = index_.view(slot);
+  Namespace& ns = namespaces_.at(view.key.namespace_handle);
+  --committed_;
+  --ns.chunks;
+  committed_bytes_ -= view.payload_bytes;
+  ns.bytes -= view.payload_bytes;
+}
+
+void Store::fill(stats::Stats& stats) const {
+  stats.slot_bytes = arena_.slot_bytes();
+  stats.used_bytes = committed_bytes_;
+  stats.slots_granted = granted_;
+  stats.slots_quarantined = quarantined_;
+  stats.slots_committed = committed_;
+  stats.slots_free = arena_.total_slots() - arena_.used();
+  stats.grants = granted_ + quarantined_;
+  stats.namespaces.clear();
+  for (std::uint32_t handle = 0; handle < namespaces_.size(); ++handle) {
+    const Namespace& ns = namespaces_.at(handle);
+    stats.namespaces.push_back({ns.spec.id.to_hex(), ns.spec.model, ns.spec.fingerprint, ns.chunks, ns.bytes, ns.sessions});
+  }
+}
+
+}  // namespace larder::store

@@ -1,0 +1,122 @@
+// Store: what is in the arena, who may write where, and what goes when room is needed.
+//
+// Pure: no socket, file or clock; the loop calls it and gives it the memory. Owned by the loop's thread. Sessions are numbers that
+// the loop chose and never uses twice in one life; what they ask is hostile and can only cost themselves.
+//
+// Every slot is in exactly one place:
+//   free (SlotArena) · granted (its session's list) · quarantined (its session's list; no key) · committed (EvictionPolicy)
+//   · doomed (dying, no key, maybe still being read; freed by sweep() once no engine holds it)
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "shim/protocol/messages.h"
+#include "shim/protocol/session_layout.h"
+#include "sidecar/stats/stats.h"
+#include "sidecar/store/eviction_policy.h"
+#include "sidecar/store/hold_scan.h"
+#include "sidecar/store/index_writer.h"
+#include "sidecar/store/namespace_table.h"
+#include "sidecar/store/slot_arena.h"
+#include "sidecar/store/slot_links.h"
+
+namespace larder::store {
+
+using SessionNumber = std::uint32_t;
+
+class Store {
+ public:
+  // `index` and `arena` (shape.arena_bytes of it) are mapped and outlive the store, as does `stats`, whose counters it raises.
+  Store(const IndexShape& shape, std::byte* index, const std::byte* arena, stats::Stats& stats);
+
+  void set_touched_bytes(std::uint64_t bytes) { arena_.set_touched_bytes(bytes); }
+
+  // ---- Namespaces ----
+  // See NamespaceTable::open().
+  Result<std::uint32_t> open_namespace(const NamespaceSpec& spec, std::string* difference);
+  NamespaceTable& namespaces() { return namespaces_; }
+  // Dooms every chunk of it; what is being written into it will not be committed. The handle stays good. Returns chunks dropped.
+  std::uint64_t drop_namespace(std::uint32_t handle);
+  // The same for all namespaces.
+  std::uint64_t clear();
+
+  // ---- Sessions ----
+  // `region` stays mapped until end_session().
+  void add_session(SessionNumber session, const protocol::SessionRegion& region);
+  // A silent session's holds do not count and its grants are quarantined; it may still commit or disown those, which frees them.
+  void set_silent(SessionNumber session, bool silent);
+  // Its holds go at once, its grants are quarantined until release_quarantine(). Returns whether there are any.
+  bool end_session(SessionNumber session);
+  // Its writer has surely stopped. The session is forgotten. REQUIRES: end_session().
+  void release_quarantine(SessionNumber session);
+  // Granted and quarantined slots.
+  std::uint32_t grants_of(SessionNumber session) const;
+
+  // ---- Chunks ----
+  // Fills one Grant for each hash. REQUIRES: as many grants as hashes; the namespace open, shard and group within it.
+  void reserve(SessionNumber session, const protocol::Key& scope, std::span<const protocol::BlockHash> hashes,
+               std::span<protocol::Grant> grants);
+  // Refused, and counted, unless this session holds the grant at this generation. A quarantined grant of its own is freed by it.
+  void commit(SessionNumber session, const protocol::CommitRecord& record);
+  void disown(SessionNumber session, const protocol::SlotRef& slot);
+  // An engine found bytes that do not match: the chunk is doomed, and verify_next() looks who was right.
+  void report_bad(const protocol::SlotRef& slot);
+  // An engine used it.
+  void touch(std::uint32_t slot, std::uint64_t generation);
+
+  // ---- Work for idle moments ----
+  // Verifies one reported chunk. False if there is none.
+  bool verify_next();
+  // Frees doomed slots that nobody holds any more.
+  void sweep();
+
+  // Writes the gauges and the namespaces into `stats`.
+  void fill(stats::Stats& stats) const;
+  void mark_index_dead() { index_.mark_dead(); }
+
+ private:
+  struct Session {
+    const protocol::SessionRegion* region = nullptr;  // null once it has ended
+    bool silent = false;
+    SlotList granted;
+    SlotList quarantined;
+  };
+
+  protocol::Grant reserve_one(SessionNumber number, Session& session, const protocol::Key& key, const IndexWriter::Place& layout,
+                              std::uint64_t slot_bytes, std::uint32_t& may_examine);
+  std::uint32_t take_slot(std::uint64_t slot_bytes, std::uint32_t& may_examine);
+  std::uint32_t evict(std::uint32_t count, std::uint64_t& counter);
+  void scan_holds(std::span<const std::uint32_t> slots);
+  void free_slot(std::uint32_t slot);
+  void doom(std::uint32_t slot, SlotList& list);
+  void quarantine(Session& session, std::uint32_t slot);
+  void quarantine_all(Session& session);
+  Session* owner(SessionNumber session, std::uint32_t slot, std::uint64_t generation);
+  void count_in(std::uint32_t slot);
+  void count_out(std::uint32_t slot);
+  template <typename Wanted>
+  std::uint64_t drop_if(const Wanted& wanted);
+
+  IndexWriter index_;
+  SlotArena arena_;
+  const std::byte* arena_memory_;
+  stats::Stats& stats_;
+  NamespaceTable namespaces_;
+  std::unique_ptr<EvictionPolicy> policy_;
+  std::unordered_map<SessionNumber, Session> sessions_;
+  SlotLinks links_;
+  SlotList doomed_;
+  SlotList unverified_;  // doomed, and not yet looked at
+  HoldScan holds_;
+  std::vector<std::uint32_t> batch_;  // of evict() and sweep()
+  std::uint32_t granted_ = 0, quarantined_ = 0, committed_ = 0;
+  std::uint64_t committed_bytes_ = 0;
+};
+
+}  // namespace larder::store

@@ -1,0 +1,65 @@
+// A real Sidecar in a thread of the test's process, in a directory of its own under /dev/shm.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+
+#include <chrono>
+#include <filesystem>
+#include <thread>
+
+#include "sidecar/ipc/sidecar.h"
+#include "tests/unit/ipc/client.h"
+
+namespace larder::ipc::testing_support {
+
+class SidecarTest : public testing::Test {
+ protected:
+  SidecarTest() {
+    char name[] = "/dev/shm/larder-test-XXXXXX";
+    directory_ = ::mkdtemp(name);
+    config_.memory.size_bytes = 1 << 20;
+    config_.memory.directory = directory_;
+    config_.socket = directory_ + "/run/test.sock";
+  }
+  ~SidecarTest() override {
+    stop();
+    std::filesystem::remove_all(directory_);
+  }
+
+  void start() {
+    Result<std::unique_ptr<Sidecar>> sidecar = Sidecar::start(config_, clock_);
+    ASSERT_TRUE(sidecar.ok()) << sidecar.status().to_string();
+    sidecar_ = std::move(*sidecar);
+    loop_ = std::thread([this] { loop_status_ = sidecar_->run(); });
+    ASSERT_TRUE(wait([&] { return sidecar_->snapshot().touched_bytes == sidecar_->snapshot().arena_bytes; }));
+  }
+  void stop() {
+    if (!loop_.joinable()) return;
+    sidecar_->stop();
+    loop_.join();
+    EXPECT_TRUE(loop_status_.ok()) << loop_status_.to_string();
+    sidecar_.reset();
+  }
+
+  // Whether it came true within 5 s.
+  template <typename Condition>
+  static bool wait(const Condition& condition) {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+    while (std::chrono::steady_clock::now() < end) {
+      if (condition()) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return condition();
+  }
+  stats::Stats stats() const { return sidecar_->snapshot(); }
+
+  std::string directory_;
+  config::Config config_;
+  base::ManualClock clock_;
+  std::unique_ptr<Sidecar> sidecar_;
+  std::thread loop_;
+  Status loop_status_;
+};
+
+}  // namespace larder::ipc::testing_support
