@@ -23,7 +23,7 @@ from harness import goals  # noqa: E402
 from harness.larder_share import LarderShare  # noqa: E402
 from harness.larderd import Larderd  # noqa: E402
 from harness.vllm_server import VllmServer, engine_env  # noqa: E402
-from larder.query_twice import reset_prefix_cache, stream_completion  # noqa: E402
+from larder.completions import reset_prefix_cache, stream_completion  # noqa: E402
 
 BUILD = ROOT / "build" / "bench"
 NAME = "demo"
