@@ -46,7 +46,7 @@ def ask(server: VllmServer, prompt: str):
 
 
 def hit_tokens(larderd: Larderd) -> int:
-    return int(sum(value for name, value in larderd.metrics().items() if name.startswith("larder_prompt_tokens_hit_total")))
+    return int(sum(value for name, value in larderd.metrics().items() if name.startswith("larder_tokens_hit_total")))
 
 
 def warm_up(server: VllmServer) -> None:

@@ -15,7 +15,8 @@ class UnverifiedEngine final : public copy::CopyEngine {
     return copy::host_copy_engine().store(from, slot);
   }
   Status load(std::span<const std::byte> slot, std::uint64_t, const copy::PieceList& to) const override {
-    for (std::size_t i = 0; i < to.pieces.size(); ++i) std::memcpy(to.pieces[i], slot.data() + i * to.piece_bytes, to.piece_bytes);
+    for (std::size_t i = 0; i < to.pieces.size(); ++i)
+      if (to.pieces[i] != nullptr) std::memcpy(to.pieces[i], slot.data() + i * to.piece_bytes, to.piece_bytes);
     return {};
   }
 };

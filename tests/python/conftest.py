@@ -1,6 +1,6 @@
-"""Paths for all Python tests: the package from the tree, the library and larderd from the build.
+"""Paths for all Python tests: the package and the harness from the tree, programs and libraries from the build.
 
-LARDER_BUILD names the build folder (default build/dev); LARDER_LIBRARY and LARDERD override single files."""
+LARDER_TEST_BIN and LARDER_LIBRARY name what was built (default: build/dev)."""
 
 import os
 import sys
@@ -9,17 +9,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-BUILD = Path(os.environ.get("LARDER_BUILD", ROOT / "build" / "dev")).resolve()
-for folder in (ROOT / "shim" / "python", ROOT / "e2e", Path(__file__).parent):
-    sys.path.insert(0, str(folder))
-os.environ.setdefault("LARDER_LIBRARY", str(BUILD / "lib" / "liblarder.so"))
+os.environ.setdefault("LARDER_TEST_BIN", str(ROOT / "build" / "dev" / "bin"))
+os.environ.setdefault("LARDER_LIBRARY", str(ROOT / "build" / "dev" / "lib" / "liblarder.so"))
+sys.path[:0] = [str(ROOT / "shim" / "python"), str(ROOT / "e2e")]
 
 
 @pytest.fixture(scope="session")
 def root():
     return ROOT
-
-
-@pytest.fixture(scope="session")
-def build():
-    return BUILD
