@@ -29,7 +29,7 @@ build/%/build.ninja: CMakePresets.json | deps-build
 build: build/dev/build.ninja deps-build ## larderd, larderctl, liblarder.so and all tests, in build/dev
 	@cmake --build --preset dev -j$(JOBS)
 release: build/release/build.ninja deps-build
-	@cmake --build --preset release -j$(JOBS)
+	@cmake --build --preset release -j$(JOBS) --target larderd larderctl larder_shared
 
 demo: release deps-python ## a real vLLM answers one long prompt twice: recomputed, then loaded from larderd (MODEL=path for yours)
 	@$(call RUN,release) LARDERD=$(CURDIR)/build/release/bin/larderd MODEL=$(MODEL) $(PYTHON) e2e/demo/demo.py
@@ -43,8 +43,10 @@ test-tsan: build/tsan/build.ninja ## the C++ tests under the thread sanitizer
 
 bench-*: ## lookup, copy, ttft: a table, and build/bench/NAME.json
 bench-copy: release
+	@cmake --build --preset release -j$(JOBS) --target copy_bench
 	@mkdir -p build/bench && build/release/bin/copy_bench build/bench/copy.json
 bench-lookup: release deps-python
+	@cmake --build --preset release -j$(JOBS) --target lookup_bench
 	@mkdir -p build/bench && $(call RUN,release) $(PYTHON) tests/bench/lookup_bench.py
 bench-ttft: release deps-python
 	@$(call RUN,release) LARDERD=$(CURDIR)/build/release/bin/larderd MODEL=$(MODEL) $(PYTHON) tests/bench/ttft_bench.py
