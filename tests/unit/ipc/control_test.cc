@@ -164,7 +164,7 @@ TEST_F(ControlTest, ModelNamesAreBounded) {
     ASSERT_TRUE(one.receive().ok());
     write_event(one.region(), EventKind::kRequest, 0, 0, 1);
   }
-  ASSERT_TRUE(wait([&] { return stats().sessions.size() == 1; }));
+  ASSERT_TRUE(wait([&] { return stats().sessions_ended == 2 * stats::kMaxModels; }));
   const stats::Stats now = stats();
   EXPECT_LE(now.models.size(), stats::kMaxModels);
   EXPECT_EQ(now.models.back().model, "other");

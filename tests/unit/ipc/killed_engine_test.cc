@@ -31,7 +31,14 @@ class KilledEngineTest : public SidecarTest {
     Client client(config_.socket);
     if (!up || !client.connected()) ::_exit(1);
     client.attach();
-    const auto grants = client.reserve(client.open_namespace("a: 1"), {{1, 1}, {2, 2}});
+    const std::uint32_t handle = client.open_namespace("a: 1");
+    std::vector<protocol::Grant> grants;
+    // No space until the arena is touched, which may come later than an engine that waited for the socket.
+    const bool granted = wait([&] {
+      grants = client.reserve(handle, {{1, 1}});
+      return grants.size() == 1 && grants[0].status == 0;
+    });
+    if (!granted || client.reserve(handle, {{2, 2}}).at(0).status != 0) ::_exit(3);
     client.commit(grants[0], 1);
     then();
     announce();

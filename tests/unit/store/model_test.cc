@@ -1,6 +1,7 @@
 // Random operations against a reference: a list of chunks in order of use, and a set of slots that somebody may still touch.
 //
-// The arena has fewer than 64 slots, so the store evicts one at a time and the reference knows exactly which. A failure prints its seed.
+// The arena has fewer than 64 slots, so the store evicts one at a time and the reference knows exactly which. A failure prints
+// its seed.
 #include <list>
 #include <random>
 #include <set>
@@ -32,8 +33,13 @@ class Reference {
 
   void step() {
     switch (pick(12)) {
-      case 0: case 1: case 2: case 3: return reserve();
-      case 4: case 5: case 6: return commit();
+      case 0:
+      case 1:
+      case 2:
+      case 3: return reserve();
+      case 4:
+      case 5:
+      case 6: return commit();
       case 7: return pick(4) == 0 ? disown() : touch();
       case 8: return hold();
       case 9: return pick(6) == 0 ? bad() : sweep();
@@ -157,7 +163,8 @@ class Reference {
     const SessionNumber number = any_session();
     const std::uint32_t place = static_cast<std::uint32_t>(pick(kHoldPlaces));
     protocol::Grant& mine = sessions_[number].holds[place];
-    mine = order_.empty() || pick(2) == 0 ? protocol::Grant{} : std::next(order_.begin(), static_cast<long>(pick(order_.size())))->grant;
+    mine = order_.empty() || pick(2) == 0 ? protocol::Grant{}
+                                          : std::next(order_.begin(), static_cast<long>(pick(order_.size())))->grant;
     if (mine.generation == 0) {
       box_.region(number).holds[place] = 0;
     } else {

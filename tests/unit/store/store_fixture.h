@@ -116,6 +116,8 @@ class StoreBox {
   std::uint32_t handle_ = 0;
 };
 
-constexpr std::uint32_t status_of(protocol::GrantStatus status) { return static_cast<std::uint32_t>(status); }
+constexpr std::uint32_t status_of(protocol::GrantStatus status) {
+  return static_cast<std::uint32_t>(status);
+}
 
 }  // namespace larder::store::testing_support
