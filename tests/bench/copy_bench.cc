@@ -3,9 +3,9 @@
 // One thread. KV pages are anonymous memory in scattered order, the arena is a shared mapping, both touched before. Every arm's bytes
 // are verified once, apart from the timing.
 #include <sys/mman.h>
+#include <time.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -21,11 +21,10 @@
 namespace {
 
 using namespace larder;
-using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kMiB = 1 << 20;
 constexpr std::uint64_t kBatchBytes = 64 * kMiB;
-constexpr int kRounds = 15;
+constexpr int kRounds = 25;
 
 std::byte* touched(std::uint64_t bytes, int flags) {
   void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | flags, -1, 0);
@@ -133,16 +132,24 @@ std::vector<Arm> make_arms() {
   }));
   for (const copy::HostLoop* loop : copy::host_loops())
     arms.push_back(loop_arm(std::string("fused ") + loop->name, [loop](std::byte* to, const std::byte* from, std::uint64_t bytes, std::uint64_t* digests) {
-      loop->copy_piece(to, from, bytes, digests);
+      loop->copy_piece(to, from, bytes, digests, from + bytes);
       loop->publish();
     }));
   return arms;
 }
 
+// This thread's processor time: the wall's on an idle machine, and fair to all arms on a busy one.
+double thread_seconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
+}
+
+// GB/s.
 double rate(Batch& batch, const std::function<void(Batch&)>& work) {
-  const auto start = Clock::now();
+  const double start = thread_seconds();
   work(batch);
-  return static_cast<double>(kBatchBytes) / std::chrono::duration<double>(Clock::now() - start).count() / 1e9;
+  return static_cast<double>(kBatchBytes) / (thread_seconds() - start) / 1e9;
 }
 
 // Every arm must have moved every byte.
