@@ -29,7 +29,7 @@ class CopyEngine {
   virtual std::uint64_t store(const PieceList& from, std::span<std::byte> slot) const = 0;
 
   // Verifies the slot's digest table against `root`, copies the payload onto the pieces and verifies every unit as it was written
-  // there. kDataLoss: a digest did not match; pieces may be partly written, and no byte will be written after return.
+  // there. A null piece is left out. kDataLoss: a digest did not match; pieces may be partly written, and no byte will be written after return.
   virtual Status load(std::span<const std::byte> slot, std::uint64_t root, const PieceList& to) const = 0;
 };
 

@@ -136,6 +136,10 @@ LARDER_API void larder_report_prefill(larder_client* client, uint64_t tokens, ui
 
 /* ---- Moving (the worker) ---- */
 
+/* In place of a page: a load leaves this block out. For blocks that the engine already holds and may share with running requests,
+ * and for null blocks. A store refuses it: LARDER_INVALID_ARGUMENT. */
+#define LARDER_NO_PAGE UINT32_MAX
+
 /* Chunks of one shard and group and the pages they stand on: pages[i * blocks_per_chunk + b] is block b of chunk i. */
 typedef struct larder_transfer {
   uint32_t struct_bytes;

@@ -68,6 +68,19 @@ class IndexReader {
     __builtin_prefetch(&buckets_[place.bucket[1]]);
   }
 
+  // Starts bringing the key's entry into cache, where a bucket names it: call between prefetch() and find().
+  void prefetch_entry(const Key& key) const {
+    const KeyPlace place = key_place(key, bucket_count_);
+    for (const std::uint64_t bucket : place.bucket) {
+      for (const AtomicU64& cell : buckets_[bucket].cells) {
+        const std::uint64_t value = cell.load(std::memory_order_acquire);
+        if (high_half(value) != place.tag || low_half(value) == 0 || low_half(value) > entry_count_) continue;
+        __builtin_prefetch(&entries_[low_half(value) - 1]);
+        return;
+      }
+    }
+  }
+
   // A consistent copy of a committed entry, or nothing.
   std::optional<EntryView> read(std::uint32_t slot) const {
     if (slot >= entry_count_) return std::nullopt;

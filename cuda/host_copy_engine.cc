@@ -1,0 +1,58 @@
+#include "cuda/host_copy_engine.h"
+
+#include <algorithm>
+#include <string>
+
+#include "shim/protocol/checksum.h"
+
+namespace larder::copy {
+
+std::uint64_t HostCopyEngine::store(const PieceList& from, std::span<std::byte> slot) const {
+  const std::uint64_t payload_bytes = from.pieces.size() * from.piece_bytes;
+  const std::uint64_t units = protocol::units_per_piece(from.piece_bytes);
+  std::vector<std::uint64_t> table(from.pieces.size() * units);
+  for (std::size_t i = 0; i < from.pieces.size(); ++i)
+    loop_.copy_piece(slot.data() + i * from.piece_bytes, from.pieces[i], from.piece_bytes, table.data() + i * units);
+  racy_copy(slot.data() + protocol::digest_table_offset(payload_bytes), table.data(), table.size() * sizeof(std::uint64_t));
+  loop_.publish();
+  return protocol::root_digest(table.data(), table.size());
+}
+
+Status HostCopyEngine::load(std::span<const std::byte> slot, std::uint64_t root, const PieceList& to) const {
+  const std::uint64_t payload_bytes = to.pieces.size() * to.piece_bytes;
+  const std::uint64_t units = protocol::units_per_piece(to.piece_bytes);
+  const std::uint64_t count = to.pieces.size() * units;
+  if (slot.size() < protocol::digest_table_offset(payload_bytes) + count * sizeof(std::uint64_t))
+    return {Code::kInvalidArgument, "slot is smaller than the pieces and their digest table"};
+  // A copy of the table is checked and used: the slot may change under us.
+  std::vector<std::uint64_t> table(count);
+  racy_copy(table.data(), slot.data() + protocol::digest_table_offset(payload_bytes), count * sizeof(std::uint64_t));
+  if (protocol::root_digest(table.data(), count) != root) return {Code::kDataLoss, "the digest table does not match its root"};
+  std::vector<std::uint64_t> written(units);
+  for (std::size_t i = 0; i < to.pieces.size(); ++i) {
+    if (to.pieces[i] == nullptr) continue;
+    loop_.copy_piece(to.pieces[i], slot.data() + i * to.piece_bytes, to.piece_bytes, written.data());
+    if (std::equal(written.begin(), written.end(), table.begin() + static_cast<std::ptrdiff_t>(i * units))) continue;
+    loop_.publish();
+    return {Code::kDataLoss, "piece " + std::to_string(i) + " does not match its digests"};
+  }
+  loop_.publish();
+  return {};
+}
+
+std::vector<const HostLoop*> host_loops() {
+  std::vector<const HostLoop*> loops;
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512f")) loops.push_back(&kAvx512Loop);
+  if (__builtin_cpu_supports("avx2")) loops.push_back(&kAvx2Loop);
+#endif
+  loops.push_back(&kPortableLoop);
+  return loops;
+}
+
+const CopyEngine& host_copy_engine() {
+  static const HostCopyEngine engine(*host_loops().front());
+  return engine;
+}
+
+}  // namespace larder::copy

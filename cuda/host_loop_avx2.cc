@@ -1,0 +1,76 @@
+// XXH3-64 of a whole unit, fused with its copy: each 64-byte stripe is loaded once, stored past the caches and accumulated from the
+// same registers. The steps are those of XXH3_hashLong_64b with the default secret; the constants are xxhash's own.
+#include <immintrin.h>
+
+#include "cuda/host_loop.h"
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
+namespace larder::copy {
+namespace {
+
+constexpr uint64_t kUnitBytes = 4096;
+constexpr uint64_t kStripeBytes = 64;
+constexpr uint64_t kStripesPerBlock = 16;  // (192 - 64) / 8 stripes until the secret is used up
+constexpr uint64_t kBlocks = kUnitBytes / (kStripeBytes * kStripesPerBlock);
+constexpr uint64_t kPrefetchBytes = 2048;
+
+__m256i accumulate(__m256i acc, __m256i data, const unsigned char* secret) {
+  const __m256i key = _mm256_xor_si256(data, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(secret)));
+  const __m256i product = _mm256_mul_epu32(key, _mm256_srli_epi64(key, 32));
+  const __m256i swapped = _mm256_shuffle_epi32(data, _MM_SHUFFLE(1, 0, 3, 2));
+  return _mm256_add_epi64(product, _mm256_add_epi64(acc, swapped));
+}
+
+__m256i scramble(__m256i acc, const unsigned char* secret) {
+  const __m256i prime = _mm256_set1_epi64x(XXH_PRIME32_1);
+  const __m256i shifted = _mm256_xor_si256(acc, _mm256_srli_epi64(acc, 47));
+  const __m256i mixed = _mm256_xor_si256(shifted, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(secret)));
+  const __m256i high = _mm256_mul_epu32(_mm256_srli_epi64(mixed, 32), prime);
+  return _mm256_add_epi64(_mm256_mul_epu32(mixed, prime), _mm256_slli_epi64(high, 32));
+}
+
+// REQUIRES: `to` aligned to 32 bytes.
+LARDER_RACES_BY_DESIGN uint64_t copy_unit(unsigned char* to, const unsigned char* from) {
+  alignas(64) uint64_t lanes[8] = XXH3_INIT_ACC;
+  __m256i low = _mm256_load_si256(reinterpret_cast<const __m256i*>(lanes));
+  __m256i high = _mm256_load_si256(reinterpret_cast<const __m256i*>(lanes + 4));
+  for (uint64_t block = 0; block < kBlocks; ++block) {
+    for (uint64_t stripe = 0; stripe < kStripesPerBlock; ++stripe) {
+      const uint64_t at = (block * kStripesPerBlock + stripe) * kStripeBytes;
+      _mm_prefetch(reinterpret_cast<const char*>(from) + at + kPrefetchBytes, _MM_HINT_T0);
+      const __m256i data0 = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + at));
+      const __m256i data1 = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + at + 32));
+      _mm256_stream_si256(reinterpret_cast<__m256i*>(to + at), data0);
+      _mm256_stream_si256(reinterpret_cast<__m256i*>(to + at + 32), data1);
+      const bool last = at + kStripeBytes == kUnitBytes;  // the last stripe takes the secret's end, 7 bytes back
+      const unsigned char* secret = XXH3_kSecret + (last ? 192 - 64 - 7 : stripe * 8);
+      low = accumulate(low, data0, secret);
+      high = accumulate(high, data1, secret + 32);
+    }
+    if (block + 1 == kBlocks) break;
+    low = scramble(low, XXH3_kSecret + 128);
+    high = scramble(high, XXH3_kSecret + 160);
+  }
+  _mm256_store_si256(reinterpret_cast<__m256i*>(lanes), low);
+  _mm256_store_si256(reinterpret_cast<__m256i*>(lanes + 4), high);
+  return XXH3_mergeAccs(lanes, XXH3_kSecret + 11, kUnitBytes * XXH_PRIME64_1);
+}
+
+void copy_piece(void* to, const void* from, uint64_t bytes, uint64_t* digests) {
+  auto* out = static_cast<unsigned char*>(to);
+  const auto* in = static_cast<const unsigned char*>(from);
+  const bool aligned = reinterpret_cast<uintptr_t>(out) % 32 == 0;
+  for (; bytes >= kUnitBytes; bytes -= kUnitBytes, out += kUnitBytes, in += kUnitBytes)
+    *digests++ = aligned ? copy_unit(out, in) : copy_unit_portable(out, in, kUnitBytes);
+  if (bytes != 0) *digests = copy_unit_portable(out, in, bytes);
+}
+
+void publish() { _mm_sfence(); }
+
+}  // namespace
+
+const HostLoop kAvx2Loop{"avx2", copy_piece, publish};
+
+}  // namespace larder::copy

@@ -1,0 +1,119 @@
+"""make demo: one long prompt, three times: cold, warm from larderd, and warm in another engine that never saw it.
+
+Environment: MODEL (a path or name; default: a small Llama made on the spot), LARDER_CACHE, LARDERD and LARDER_LIBRARY (set by make).
+Ends all that it started, also on Ctrl-C. Exit status 0 when the continuations were identical and every whole chunk hit.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "e2e"), str(ROOT / "shim" / "python")]
+
+from demo import report  # noqa: E402
+from demo.model import demo_model  # noqa: E402
+from demo.prompt import prompt_of  # noqa: E402
+from harness import goals  # noqa: E402
+from harness.larder_share import LarderShare  # noqa: E402
+from harness.larderd import Larderd  # noqa: E402
+from harness.process import ProcessError  # noqa: E402
+from harness.vllm_server import VllmServer, engine_env  # noqa: E402
+from larder.completions import reset_prefix_cache, stream_completion  # noqa: E402
+
+BUILD = ROOT / "build"
+PROMPT_TOKENS = 4096 + 5
+CONTINUATION = 32
+SERVED_NAME = "demo"
+
+
+class Steps:
+    """Prints numbered steps with the time since the start."""
+
+    def __init__(self):
+        self.started = time.monotonic()
+
+    def __call__(self, text: str) -> None:
+        print(f"[{time.monotonic() - self.started:5.1f} s] {text}", flush=True)
+
+
+def ask(server: VllmServer, prompt: str):
+    return stream_completion(server.url, SERVED_NAME, prompt, CONTINUATION)
+
+
+def hit_tokens(larderd: Larderd) -> int:
+    return int(sum(value for name, value in larderd.metrics().items() if name.startswith("larder_tokens_hit_total")))
+
+
+def warm_up(server: VllmServer) -> None:
+    """Another, short prompt: the first request after a start costs 0.2 s more than the next."""
+    for _ in range(2):
+        stream_completion(server.url, SERVED_NAME, "Larder keeps what was computed.", 2)
+
+
+def measure(larderd: Larderd, model: str, step: Steps) -> report.Measured:
+    env = engine_env(larderd.socket, os.environ["LARDER_LIBRARY"])
+    prompt = prompt_of(model, PROMPT_TOKENS)
+    step("starting vLLM with the Larder connector (about half a minute)")
+    with VllmServer("vLLM", model, SERVED_NAME, env, BUILD / "demo" / "vllm.log") as first:
+        first.wait_ready(progress=step)
+        warm_up(first)
+        step("asking a long prompt, cold (5 to 20 s on 2 cores)")
+        cold = ask(first, prompt)
+        step(f"first token after {cold.ttft_s:.3f} s; now resetting vLLM's own prefix cache and asking again")
+        reset_prefix_cache(first.url)
+        share, before = LarderShare(larderd), hit_tokens(larderd)
+        warm = ask(first, prompt)
+        share_ms = share.read()
+        hits = hit_tokens(larderd) - before
+        step(f"first token after {warm.ttft_s:.3f} s; starting a second vLLM on the same larderd")
+        with VllmServer("second vLLM", model, SERVED_NAME, env, BUILD / "demo" / "vllm2.log") as second:
+            second.wait_ready(progress=step)
+            warm_up(second)
+            other = ask(second, prompt)
+            step(f"first token after {other.ttft_s:.3f} s")
+    identical = cold.token_ids == warm.token_ids == other.token_ids and len(cold.token_ids) == CONTINUATION
+    return report.Measured(cold.prompt_tokens, hits, cold.ttft_s, warm.ttft_s, other.ttft_s, share_ms, identical)
+
+
+def judge(m: report.Measured) -> list[dict]:
+    return [
+        goals.goal("ttft.speedup_4k", m.cold_s / m.warm_s, ">=", 100),
+        goals.goal("ttft.larder_ms", sum(m.share_ms.values()), "<=", 12),
+        goals.goal("ttft.second_engine_ms", 1e3 * m.second_engine_s, "<=", 120),
+        goals.goal("ttft.hit_tokens", m.hit_tokens, ">=", m.prompt_tokens // 128 * 128),
+        goals.figure("ttft.prompt_tokens", m.prompt_tokens),
+    ]
+
+
+def main() -> int:
+    # Ctrl-C and SIGTERM unwind the with-blocks, which end all that was started.
+    signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    step = Steps()
+    model = os.environ.get("MODEL") or str(demo_model(step))
+    step("starting larderd with 5 GiB of memory")
+    with Larderd(os.environ["LARDERD"], BUILD / "demo", f"larder-demo-{os.getpid()}") as larderd:
+        larderd.wait_ready()
+        larderd.wait_touched(progress=step)
+        measured = measure(larderd, model, step)
+    print(report.text(measured))
+    verdict = judge(measured)
+    goals.print_goals(verdict)
+    goals.write(BUILD / "demo.json", "demo", [vars(measured)], verdict)
+    print(f"\n  written to {os.path.relpath(BUILD / 'demo.json')}")
+    return 0 if measured.identical and verdict[3]["met"] else 1
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        print("\ndemo: interrupted; everything that it started was ended", file=sys.stderr)
+        sys.exit(130)
+    except (ProcessError, OSError) as error:
+        print(f"demo: {error}", file=sys.stderr)
+        sys.exit(1)

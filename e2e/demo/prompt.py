@@ -1,0 +1,15 @@
+"""A long prompt out of text that is on this machine anyway."""
+
+from __future__ import annotations
+
+from demo.model import long_text
+
+
+def prompt_of(tokenizer_dir: str, tokens: int) -> str:
+    """A text of about `tokens` tokens: the bash manual where it is installed, else what stands in its place."""
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(tokenizer_dir)
+    text = long_text(16 * tokens)
+    encoded = tokenizer(text, return_offsets_mapping=True)["offset_mapping"]
+    return text[: encoded[min(tokens, len(encoded)) - 1][1]]

@@ -1,0 +1,1 @@
+"""Real processes for demo, benchmarks and tests: larderd and vLLM's OpenAI server, started, watched and ended with all they spawned."""

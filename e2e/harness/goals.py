@@ -1,0 +1,42 @@
+"""Figures and goals in the one form of all benchmarks: {"name", "date", "machine", "rows", "goals"}."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import operator
+import os
+import pathlib
+import platform
+
+_OPS = {"<=": operator.le, ">=": operator.ge}
+
+
+def machine() -> str:
+    model = next((line.split(":", 1)[1].strip() for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+                  if line.startswith("model name")), platform.machine())
+    return f"{model}, {os.cpu_count()} cores, Linux {platform.release()}"
+
+
+def goal(identifier: str, value: float, op: str, bound: float) -> dict:
+    return {"id": identifier, "value": round(value, 4), "op": op, "goal": bound, "met": _OPS[op](value, bound)}
+
+
+def figure(identifier: str, value: float) -> dict:
+    """A figure without a goal of its own."""
+    return {"id": identifier, "value": round(value, 4)}
+
+
+def write(path: pathlib.Path, name: str, rows: list[dict], goals: list[dict]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    report = {"name": name, "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+              "machine": machine(), "rows": rows, "goals": goals}
+    path.write_text(json.dumps(report, indent=2) + "\n")
+
+
+def print_goals(goals: list[dict]) -> None:
+    for g in goals:
+        if "goal" in g:
+            print(f"  {g['id']:<28} {g['value']:>10g}  goal {g['op']} {g['goal']:g}  {'met' if g['met'] else 'MISSED'}")
+        else:
+            print(f"  {g['id']:<28} {g['value']:>10g}")

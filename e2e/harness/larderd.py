@@ -1,0 +1,66 @@
+"""larderd from the build tree, with a configuration, socket and shared memory of its own."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import pathlib
+import re
+import socket
+
+from harness.process import Process
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: str):
+        super().__init__("localhost", timeout=5)
+        self.path = path
+
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self.path)
+
+
+class Larderd(Process):
+    """`folder` holds its socket, configuration and log; `name` is unique among those that run."""
+
+    def __init__(self, binary: str | os.PathLike, folder: pathlib.Path, name: str, size: str = "5GiB", extra: str = "",
+                 log_name: str = "larderd.log"):
+        folder.mkdir(parents=True, exist_ok=True)
+        self.socket = str(folder / "larder.sock")
+        self.admin_socket = str(folder / "larder.admin")
+        self.shm_name = name
+        config = folder / "larder.yaml"
+        config.write_text(f"pool: {name}\nsocket: {self.socket}\nmemory:\n  size: {size}\n  shm_name: {name}\n"
+                          f'http:\n  listen: ""\n  admin_socket: {self.admin_socket}\n{extra}')
+        env = {k: v for k, v in os.environ.items() if not k.startswith("LARDER_")}
+        super().__init__("larderd", [str(binary), "--config", str(config)], env, folder / log_name)
+
+    def request(self, method: str, path: str) -> tuple[int, str]:
+        connection = _UnixConnection(self.admin_socket)
+        try:
+            connection.request(method, path)
+            response = connection.getresponse()
+            return response.status, response.read().decode()
+        finally:
+            connection.close()
+
+    def status(self) -> dict:
+        return json.loads(self.request("GET", "/v1/status")[1])
+
+    def metrics(self) -> dict[str, float]:
+        """Samples by "name{labels}"."""
+        text = self.request("GET", "/metrics")[1]
+        return {name: float(value) for name, value in re.findall(r"^(larder_\S+|larder_[^{]+\{.*\}) (\S+)$", text, re.M)}
+
+    def wait_ready(self, timeout_s: float = 10, progress=None) -> None:
+        self.wait_until(lambda: self.request("GET", "/readyz")[0] == 200, timeout_s, progress)
+
+    def wait_touched(self, timeout_s: float = 120, progress=None) -> None:
+        def touched() -> bool:
+            memory = self.status()["memory"]
+            return memory["touched_bytes"] >= memory["capacity_bytes"]
+
+        self.wait_until(touched, timeout_s, progress)

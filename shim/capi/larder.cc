@@ -1,0 +1,287 @@
+// The C ABI over client::Client: checks pointers, converts, and lets no exception out.
+#include "shim/capi/larder.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <system_error>
+#include <thread>
+#include <tuple>
+
+#include "shim/capi/engine.h"
+#include "shim/client/client.h"
+#include "shim/protocol/version.h"
+
+using larder::Code;
+using larder::Status;
+namespace client = larder::client;
+
+struct larder_client {
+  client::Client impl;
+};
+
+namespace {
+
+constexpr std::uint32_t kDefaultStartWithinMs = 5000;
+
+larder_status to_c(Code code) { return static_cast<larder_status>(code); }
+
+// Runs `call` on a usable client; what it throws becomes a status.
+template <typename Call>
+larder_status guarded(const larder_client* client, Call call) noexcept {
+  if (client == nullptr) return LARDER_INVALID_ARGUMENT;
+  if (client->impl.in_child()) return LARDER_FAILED_PRECONDITION;
+  try {
+    return call();
+  } catch (const std::bad_alloc&) {
+    return LARDER_RESOURCE_EXHAUSTED;
+  } catch (...) {
+    return LARDER_INTERNAL;
+  }
+}
+
+// A versioned struct of the caller: what it does not have is 0. Nothing where it is NULL or gives no size.
+template <typename T>
+bool read_struct(const T* from, T& to) {
+  if (from == nullptr || from->struct_bytes < sizeof(from->struct_bytes)) return false;
+  std::memset(&to, 0, sizeof(to));
+  std::memcpy(&to, from, std::min<std::size_t>(from->struct_bytes, sizeof(to)));
+  return true;
+}
+// The way back: only what the caller has room for.
+template <typename T>
+void write_struct(T value, T* to) {
+  value.struct_bytes = to->struct_bytes;
+  std::memcpy(to, &value, std::min<std::size_t>(to->struct_bytes, sizeof(value)));
+}
+
+bool read_hashes(const larder_hashes* from, client::Hashes& to) {
+  if (from == nullptr || (from->count != 0 && (from->bytes == nullptr || from->stride_bytes < larder::protocol::kBlockHashBytes))) return false;
+  to = {from->bytes, from->stride_bytes, from->count};
+  return true;
+}
+
+bool read_transfer(const larder_transfer* from, client::Transfer& to, std::uint32_t& start_within_ms) {
+  larder_transfer transfer;
+  client::Hashes hashes;
+  if (!read_struct(from, transfer) || !read_hashes(&transfer.hashes, hashes)) return false;
+  if (transfer.pages == nullptr && transfer.page_count != 0) return false;
+  to.shard = transfer.shard;
+  to.group = transfer.group;
+  to.hashes.reserve(hashes.count);
+  for (std::size_t i = 0; i < hashes.count; ++i) to.hashes.push_back(hashes.at(i));
+  if (transfer.page_count != 0) to.pages.assign(transfer.pages, transfer.pages + transfer.page_count);
+  start_within_ms = transfer.start_within_ms != 0 ? transfer.start_within_ms : kDefaultStartWithinMs;
+  return true;
+}
+
+std::string default_socket() {
+  const char* socket = std::getenv("LARDER_SOCKET");
+  return socket != nullptr && *socket != '\0' ? socket : "/run/larder/larder.sock";
+}
+
+}  // namespace
+
+extern "C" {
+
+const char* larder_status_text(larder_status status) {
+  return larder::code_name(static_cast<Code>(status)).data();  // made of literals: zero-terminated
+}
+
+const char* larder_version(void) {
+  static_assert(larder::protocol::kVersionMajor == 1 && larder::protocol::kVersionMinor == 0, "change the text");
+  return LARDER_VERSION " protocol 1.0";
+}
+
+larder_status larder_open(const larder_options* options, larder_client** client) {
+  larder_options given{};
+  if (client == nullptr || !read_struct(options, given)) return LARDER_INVALID_ARGUMENT;
+  *client = nullptr;
+  try {
+    const unsigned by_processors = std::clamp(std::thread::hardware_concurrency() / 2, 1U, 4U);
+    client::Options chosen;
+    chosen.socket = given.socket != nullptr ? given.socket : default_socket();
+    chosen.engine = given.engine != nullptr ? given.engine : "";
+    chosen.copy_threads = given.copy_threads != 0 ? std::min(given.copy_threads, 64U) : by_processors;
+    *client = new larder_client{{std::move(chosen), larder::capi::copy_engine()}};
+    return LARDER_OK;
+  } catch (const std::system_error&) {
+    return LARDER_RESOURCE_EXHAUSTED;
+  } catch (...) {
+    return LARDER_INTERNAL;
+  }
+}
+
+// In a forked child the client's threads do not exist: its memory is left to the parent's image.
+void larder_close(larder_client* client) {
+  if (client == nullptr || client->impl.in_child()) return;
+  try {
+    delete client;
+  } catch (...) {
+  }
+}
+
+larder_status larder_set_namespace(larder_client* client, const larder_namespace* ns) {
+  return guarded(client, [&] {
+    larder_namespace given{};
+    if (!read_struct(ns, given) || given.fingerprint == nullptr || (given.groups == nullptr && given.group_count != 0)) return LARDER_INVALID_ARGUMENT;
+    if (given.group_count > larder::protocol::kMaxGroups) return LARDER_OUT_OF_RANGE;
+    client::NamespaceSpec spec;
+    spec.fingerprint = given.fingerprint;
+    spec.model = given.model != nullptr ? given.model : "";
+    spec.shard_count = given.shard_count;
+    spec.chunk_tokens = given.chunk_tokens;
+    for (std::uint32_t i = 0; i < given.group_count; ++i)
+      spec.groups.push_back({given.groups[i].piece_bytes, given.groups[i].layers, given.groups[i].blocks_per_chunk});
+    return to_c(client->impl.set_namespace(std::move(spec)).code());
+  });
+}
+
+larder_status larder_namespace_id(const char* fingerprint, char* hex, size_t hex_bytes) {
+  if (fingerprint == nullptr || hex == nullptr || hex_bytes < 33) return LARDER_INVALID_ARGUMENT;
+  try {
+    const std::string text = larder::protocol::namespace_id(fingerprint).to_hex();
+    std::memcpy(hex, text.c_str(), 33);
+    return LARDER_OK;
+  } catch (...) {
+    return LARDER_INTERNAL;
+  }
+}
+
+larder_status larder_register_pages(larder_client* client, uint32_t group, const larder_pages* layers, uint32_t layer_count) {
+  return guarded(client, [&] {
+    if (layers == nullptr) return LARDER_INVALID_ARGUMENT;
+    client::GroupPages pages;
+    for (std::uint32_t i = 0; i < layer_count; ++i)
+      pages.push_back({static_cast<std::byte*>(layers[i].base), layers[i].stride_bytes, layers[i].page_bytes, layers[i].page_count});
+    return to_c(client->impl.register_pages(group, std::move(pages)).code());
+  });
+}
+
+larder_status larder_get_state(larder_client* client, larder_state* state) {
+  return guarded(client, [&] {
+    larder_state value{};
+    if (!read_struct(state, value)) return LARDER_INVALID_ARGUMENT;
+    const client::State now = client->impl.state();
+    value.attached = now.attached ? 1 : 0;
+    value.usable = now.usable ? 1 : 0;
+    value.attachments = now.attachments;
+    value.epoch = now.epoch;
+    value.loads_running = now.loads_running;
+    value.stores_running = now.stores_running;
+    write_struct(value, state);
+    return LARDER_OK;
+  });
+}
+
+larder_status larder_wait_attached(larder_client* client, uint32_t timeout_ms) {
+  return guarded(client, [&] { return to_c(client->impl.wait_attached(timeout_ms).code()); });
+}
+
+size_t larder_next_log(larder_client* client, char* line, size_t line_bytes) {
+  size_t length = 0;
+  guarded(client, [&] {
+    if (line == nullptr || line_bytes == 0) return LARDER_INVALID_ARGUMENT;
+    const std::optional<std::string> text = client->impl.next_log();
+    if (!text) return LARDER_NOT_FOUND;
+    length = std::min(text->size(), line_bytes - 1);
+    std::memcpy(line, text->data(), length);
+    line[length] = '\0';
+    return LARDER_OK;
+  });
+  return length;
+}
+
+size_t larder_lookup(larder_client* client, const larder_hashes* hashes) {
+  size_t present = 0;
+  guarded(client, [&] {
+    client::Hashes given;
+    if (!read_hashes(hashes, given)) return LARDER_INVALID_ARGUMENT;
+    present = client->impl.lookup(given);
+    return LARDER_OK;
+  });
+  return present;
+}
+
+larder_status larder_hold(larder_client* client, const larder_hashes* hashes, uint64_t* hold, size_t* held) {
+  return guarded(client, [&] {
+    client::Hashes given;
+    if (hold == nullptr || held == nullptr || !read_hashes(hashes, given)) return LARDER_INVALID_ARGUMENT;
+    std::tie(*hold, *held) = client->impl.hold(given);
+    return LARDER_OK;
+  });
+}
+
+void larder_release(larder_client* client, uint64_t hold) {
+  guarded(client, [&] {
+    client->impl.release(hold);
+    return LARDER_OK;
+  });
+}
+
+void larder_report_request(larder_client* client, uint64_t tokens_asked, uint64_t tokens_hit, uint64_t lookup_ns) {
+  guarded(client, [&] {
+    client->impl.report(larder::protocol::EventKind::kRequest, tokens_asked, tokens_hit, lookup_ns);
+    return LARDER_OK;
+  });
+}
+
+void larder_report_prefill(larder_client* client, uint64_t tokens, uint64_t compute_ns) {
+  guarded(client, [&] {
+    client->impl.report(larder::protocol::EventKind::kPrefill, tokens, compute_ns, 0);
+    return LARDER_OK;
+  });
+}
+
+larder_status larder_load(larder_client* client, const larder_transfer* transfer, uint64_t* ticket) {
+  return guarded(client, [&] {
+    client::Transfer given;
+    std::uint32_t start_within_ms = 0;
+    if (ticket == nullptr || !read_transfer(transfer, given, start_within_ms)) return LARDER_INVALID_ARGUMENT;
+    const larder::Result<std::uint64_t> started = client->impl.load(std::move(given), start_within_ms);
+    *ticket = started.ok() ? *started : 0;
+    return to_c(started.status().code());
+  });
+}
+
+size_t larder_poll(larder_client* client, larder_completion* completions, size_t max) {
+  size_t count = 0;
+  guarded(client, [&] {
+    if (completions == nullptr) return LARDER_INVALID_ARGUMENT;
+    for (const client::Completion& done : client->impl.poll(max))
+      completions[count++] = {done.ticket, static_cast<std::uint32_t>(done.status), 0, done.bytes, done.wait_ns, done.copy_ns};
+    return LARDER_OK;
+  });
+  return count;
+}
+
+larder_status larder_store_begin(larder_client* client, const larder_transfer* transfer) {
+  return guarded(client, [&] {
+    client::Transfer given;
+    std::uint32_t unused = 0;
+    if (!read_transfer(transfer, given, unused)) return LARDER_INVALID_ARGUMENT;
+    return to_c(client->impl.store_begin(given).code());
+  });
+}
+
+larder_status larder_store_finish(larder_client* client, uint32_t wait_ms, larder_store_result* result) {
+  return guarded(client, [&] {
+    larder_store_result value{};
+    if (!read_struct(result, value)) return LARDER_INVALID_ARGUMENT;
+    const client::StoreResult done = client->impl.store_finish(wait_ms);
+    value.stored = done.stored;
+    value.present = done.present;
+    value.refused = done.refused;
+    value.bytes = done.bytes;
+    value.copy_ns = done.copy_ns;
+    write_struct(value, result);
+    return LARDER_OK;
+  });
+}
+
+larder_status larder_drop_namespace(larder_client* client) {
+  return guarded(client, [&] { return to_c(client->impl.drop_namespace().code()); });
+}
+
+}  // extern "C"

@@ -1,0 +1,65 @@
+#include "shim/client/attachment.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+namespace larder::client {
+namespace {
+
+// A region that is shorter than announced would be a SIGBUS later.
+Status check_size(const Fd& fd, std::uint64_t size_bytes, const std::string& what) {
+  struct stat file {};
+  if (::fstat(fd.get(), &file) != 0) return Status::from_errno(errno, "fstat of the " + what);
+  if (static_cast<std::uint64_t>(file.st_size) < size_bytes)
+    return {Code::kDataLoss, "the " + what + " has " + std::to_string(file.st_size) + " bytes, larderd announced " + std::to_string(size_bytes)};
+  return {};
+}
+
+Result<Mapping> map_region(const Fd& fd, std::uint64_t size_bytes, int prot, const std::string& what) {
+  if (Status status = check_size(fd, size_bytes, what); !status.ok()) return status;
+  return Mapping::map_shared(fd, size_bytes, prot, what);
+}
+
+// Held as long as this process has the descriptor open, and by no child of it.
+Status take_lock(const Fd& fd) {
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  if (::fcntl(fd.get(), F_SETLK, &lock) != 0) return Status::from_errno(errno, "fcntl(F_SETLK) on the session's lock file");
+  return {};
+}
+
+}  // namespace
+
+Attachment::Attachment(const protocol::Welcome& welcome, Fd lock, Mapping arena, Mapping index, Mapping session, Fd socket,
+                       std::shared_ptr<const Fd> wake)
+    : welcome_(welcome),
+      lock_(std::move(lock)),
+      arena_(std::move(arena)),
+      index_(std::move(index)),
+      session_(std::move(session)),
+      holds_(region()),
+      events_(region()),
+      outbox_(std::move(socket), std::move(wake)) {}
+
+Result<std::shared_ptr<Attachment>> Attachment::make(const protocol::Welcome& welcome, std::vector<Fd> fds, Fd socket,
+                                                     std::shared_ptr<const Fd> wake) {
+  if (fds.size() != 4) return Status(Code::kInvalidArgument, "WELCOME brought " + std::to_string(fds.size()) + " descriptors, not 4");
+  if (welcome.session_bytes < sizeof(protocol::SessionRegion)) return Status(Code::kInvalidArgument, "WELCOME: session region too small");
+  Result<Mapping> arena = map_region(fds[0], welcome.arena_bytes, PROT_READ | PROT_WRITE, "arena");
+  if (!arena.ok()) return arena.status();
+  Result<Mapping> index = map_region(fds[1], welcome.index_bytes, PROT_READ, "index");
+  if (!index.ok()) return index.status();
+  Result<Mapping> session = map_region(fds[2], welcome.session_bytes, PROT_READ | PROT_WRITE, "session region");
+  if (!session.ok()) return session.status();
+  Result<protocol::IndexReader> reader = protocol::IndexReader::open(index->data(), index->size());
+  if (!reader.ok()) return reader.status();
+  if (Status locked = take_lock(fds[3]); !locked.ok()) return locked;
+
+  std::shared_ptr<Attachment> attachment(new Attachment(welcome, std::move(fds[3]), *std::move(arena), *std::move(index),
+                                                        *std::move(session), std::move(socket), std::move(wake)));
+  attachment->reader_ = *reader;
+  return attachment;
+}
+
+}  // namespace larder::client

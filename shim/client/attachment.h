@@ -1,0 +1,65 @@
+// Attachment: everything that one session with one life of a sidecar gave us: the mapped regions, the lock, the socket.
+//
+// Shared by the control thread, look-ups, holds and copies, and alive until the last of them lets go: a new attachment never pulls
+// the mappings away from a copy. The lock goes last, which tells the sidecar that the writers of this session have stopped.
+// Immutable after it is made, but for its thread-safe members: thread-safe.
+#pragma once
+
+#include <memory>
+
+#include "shim/client/event_ring.h"
+#include "shim/client/hold_table.h"
+#include "shim/client/outbox.h"
+#include "shim/protocol/index_reader.h"
+#include "shim/protocol/messages.h"
+#include "shim/protocol/session_layout.h"
+
+namespace larder::client {
+
+class Attachment {
+ public:
+  // Maps the regions of a WELCOME and takes the lock. `fds` are arena, index, session, lock.
+  static Result<std::shared_ptr<Attachment>> make(const protocol::Welcome& welcome, std::vector<Fd> fds, Fd socket,
+                                                  std::shared_ptr<const Fd> wake);
+
+  const protocol::Welcome& welcome() const { return welcome_; }
+  std::uint64_t epoch() const { return welcome_.epoch; }
+  const protocol::IndexReader& index() const { return reader_; }
+  // The handle of this client's namespace in this index. REQUIRES: set before the attachment is shared.
+  std::uint32_t namespace_handle() const { return namespace_handle_; }
+  void set_namespace_handle(std::uint32_t handle) { namespace_handle_ = handle; }
+
+  // A key of this client's namespace.
+  protocol::Key key(const protocol::BlockHash& hash, std::uint16_t shard, std::uint16_t group) const {
+    return {hash, namespace_handle_, shard, group};
+  }
+  // Bytes of a slot, or nothing where they would leave the arena.
+  std::span<std::byte> slot(std::uint64_t offset_bytes, std::uint64_t size_bytes) const {
+    if (offset_bytes > arena_.size() || size_bytes > arena_.size() - offset_bytes) return {};
+    return {arena_.data() + offset_bytes, size_bytes};
+  }
+
+  void beat() { region().heartbeat.fetch_add(1, std::memory_order_release); }
+  HoldTable& holds() { return holds_; }
+  EventRing& events() { return events_; }
+  Outbox& outbox() { return outbox_; }
+
+ private:
+  Attachment(const protocol::Welcome& welcome, Fd lock, Mapping arena, Mapping index, Mapping session, Fd socket,
+             std::shared_ptr<const Fd> wake);
+
+  protocol::SessionRegion& region() { return *reinterpret_cast<protocol::SessionRegion*>(session_.data()); }
+
+  const protocol::Welcome welcome_;
+  const Fd lock_;
+  const Mapping arena_;
+  const Mapping index_;
+  const Mapping session_;
+  protocol::IndexReader reader_;
+  std::uint32_t namespace_handle_ = 0;
+  HoldTable holds_;
+  EventRing events_;
+  Outbox outbox_;
+};
+
+}  // namespace larder::client

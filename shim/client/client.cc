@@ -1,0 +1,171 @@
+#include "shim/client/client.h"
+
+#include <algorithm>
+#include <system_error>
+
+#include "shim/protocol/codec.h"
+
+namespace larder::client {
+namespace {
+
+Status check_group(const Group& group, std::size_t number) {
+  const std::string name = "group " + std::to_string(number) + ": ";
+  if (group.piece_bytes == 0 || group.piece_bytes > protocol::kMaxPieceBytes)
+    return {Code::kOutOfRange, name + "piece_bytes must be 1 to " + std::to_string(protocol::kMaxPieceBytes)};
+  if (group.layers == 0 || group.blocks_per_chunk == 0 || group.pieces() > UINT32_MAX ||
+      group.pieces() > protocol::kMaxPayloadBytes / group.piece_bytes)
+    return {Code::kOutOfRange, name + "a chunk must have 1 to " + std::to_string(protocol::kMaxPayloadBytes) + " bytes"};
+  return {};
+}
+
+Status check_spec(const NamespaceSpec& spec) {
+  if (spec.fingerprint.empty() || spec.fingerprint.size() > protocol::kMaxFingerprintBytes)
+    return {Code::kOutOfRange, "fingerprint must have 1 to " + std::to_string(protocol::kMaxFingerprintBytes) + " bytes"};
+  if (spec.shard_count == 0 || spec.shard_count > protocol::kMaxShards)
+    return {Code::kOutOfRange, "shard_count must be 1 to " + std::to_string(protocol::kMaxShards)};
+  if (spec.groups.empty() || spec.groups.size() > protocol::kMaxGroups)
+    return {Code::kOutOfRange, "group_count must be 1 to " + std::to_string(protocol::kMaxGroups)};
+  if (spec.chunk_tokens == 0) return {Code::kInvalidArgument, "chunk_tokens must not be 0"};
+  for (std::size_t i = 0; i < spec.groups.size(); ++i)
+    if (Status status = check_group(spec.groups[i], i); !status.ok()) return status;
+  return {};
+}
+
+}  // namespace
+
+Client::Client(Options options, const copy::CopyEngine& engine)
+    : options_(std::move(options)),
+      pool_(options_.copy_threads),
+      loads_(pool_, engine, spec_, pages_),
+      stores_(pool_, engine, spec_, pages_) {
+  if (const Status armed = fork_guard_.arm(); !armed.ok()) throw std::runtime_error(armed.text());
+}
+
+Client::~Client() {
+  control_.reset();  // no grant comes any more
+  pool_.close();     // no writer is left
+}
+
+Status Client::set_namespace(NamespaceSpec spec) {
+  if (Status status = check_spec(spec); !status.ok()) return status;
+  const std::lock_guard lock(setup_mutex_);
+  if (control_) return {Code::kFailedPrecondition, "the namespace is already set"};
+  spec_ = std::move(spec);
+  spec_.id = protocol::namespace_id(spec_.fingerprint);
+  pages_.resize(spec_.groups.size());
+  registered_ = std::vector<std::atomic<bool>>(spec_.groups.size());
+  control_ = std::make_unique<Control>(options_.socket, options_.engine, spec_, log_, *this);
+  control_ready_.store(control_.get(), std::memory_order_release);
+  return {};
+}
+
+Status Client::register_pages(std::uint32_t group, GroupPages layers) {
+  const std::lock_guard lock(setup_mutex_);
+  if (!control_) return {Code::kFailedPrecondition, "set the namespace first"};
+  if (group >= spec_.groups.size()) return {Code::kInvalidArgument, "no such group: " + std::to_string(group)};
+  if (registered_[group]) return {Code::kFailedPrecondition, "the group's pages are already registered"};
+  if (layers.size() != spec_.groups[group].layers)
+    return {Code::kInvalidArgument, "the namespace has " + std::to_string(spec_.groups[group].layers) + " layers, got " + std::to_string(layers.size())};
+  for (const LayerPages& layer : layers) {
+    if (layer.base == nullptr || layer.page_bytes != spec_.groups[group].piece_bytes)
+      return {Code::kInvalidArgument, "a layer needs a base and pages of piece_bytes"};
+    if (layer.stride_bytes < layer.page_bytes && layer.page_count > 1) return {Code::kInvalidArgument, "pages overlap: stride below page_bytes"};
+  }
+  pages_[group] = std::move(layers);
+  registered_[group].store(true, std::memory_order_release);
+  return {};
+}
+
+State Client::state() const {
+  State state;
+  state.loads_running = loads_.running();
+  state.stores_running = stores_.running();
+  const std::shared_ptr<Attachment> attachment = current();
+  if (!attachment) return state;
+  state.attached = !attachment->outbox().closed();
+  state.usable = !attachment->index().dead();
+  state.attachments = control()->attachments();
+  state.epoch = attachment->epoch();
+  return state;
+}
+
+Status Client::wait_attached(std::uint32_t timeout_ms) {
+  if (control() == nullptr) return {Code::kFailedPrecondition, "set the namespace first"};
+  if (control()->wait_attached(timeout_ms)) return {};
+  return {Code::kDeadlineExceeded, "larderd at " + options_.socket + " did not answer"};
+}
+
+std::size_t Client::lookup(const Hashes& hashes) const {
+  const std::shared_ptr<Attachment> attachment = current();
+  return attachment ? count_present(*attachment, spec_, hashes) : 0;
+}
+
+std::pair<std::uint64_t, std::size_t> Client::hold(const Hashes& hashes) {
+  std::shared_ptr<Attachment> attachment = current();
+  if (!attachment) return {0, 0};
+  HoldSet holds(std::move(attachment), spec_, hashes);
+  const std::size_t chunks = holds.chunks();
+  if (chunks == 0) return {0, 0};
+  const std::lock_guard lock(holds_mutex_);
+  holds_.emplace(++last_hold_, std::move(holds));
+  return {last_hold_, chunks};
+}
+
+void Client::release(std::uint64_t hold) {
+  std::unordered_map<std::uint64_t, HoldSet>::node_type released;  // given up outside the lock
+  const std::lock_guard lock(holds_mutex_);
+  released = holds_.extract(hold);
+}
+
+void Client::report(protocol::EventKind kind, std::uint64_t a, std::uint64_t b, std::uint64_t c) {
+  const std::shared_ptr<Attachment> attachment = current();
+  if (attachment) attachment->events().add({kind, 0, 0, a, b, c, 0});
+}
+
+Status Client::check(const Transfer& transfer, bool blocks_left_out) const {
+  if (control() == nullptr) return {Code::kFailedPrecondition, "set the namespace first"};
+  if (transfer.group >= spec_.groups.size() || transfer.shard >= spec_.shard_count)
+    return {Code::kInvalidArgument, "no such shard or group"};
+  if (!registered_[transfer.group].load(std::memory_order_acquire)) return {Code::kFailedPrecondition, "register the group's pages first"};
+  if (transfer.hashes.empty()) return {Code::kInvalidArgument, "a transfer of no chunks"};
+  if (transfer.pages.size() != transfer.hashes.size() * spec_.groups[transfer.group].blocks_per_chunk)
+    return {Code::kInvalidArgument, "page_count must be chunks * blocks_per_chunk"};
+  std::uint64_t page_count = UINT64_MAX;
+  for (const LayerPages& layer : pages_[transfer.group]) page_count = std::min(page_count, layer.page_count);
+  for (const std::uint32_t page : transfer.pages)
+    if (page >= page_count && !(blocks_left_out && page == kNoPage))
+      return {Code::kInvalidArgument, "page " + std::to_string(page) + " is beyond the registered pages"};
+  return {};
+}
+
+Result<std::uint64_t> Client::load(Transfer transfer, std::uint32_t start_within_ms) {
+  if (Status status = check(transfer, true); !status.ok()) return status;
+  std::shared_ptr<Attachment> attachment = current();
+  if (!attachment || attachment->index().dead()) return Status(Code::kUnavailable, "not attached to larderd");
+  return loads_.start(std::move(attachment), std::move(transfer), start_within_ms);
+}
+
+Status Client::store_begin(const Transfer& transfer) {
+  if (Status status = check(transfer, false); !status.ok()) return status;
+  stores_.begin(control()->attached(), transfer);
+  return {};
+}
+
+Status Client::drop_namespace() {
+  const std::shared_ptr<Attachment> attachment = control() ? control()->attached() : nullptr;
+  if (!attachment) return {Code::kUnavailable, "not attached to larderd"};
+  protocol::Encoder message(protocol::MessageType::kDropNamespace, 0);
+  message.append(protocol::DropNamespace{attachment->namespace_handle(), 0});
+  if (attachment->outbox().send(message.packet())) return {};
+  return {Code::kUnavailable, "lost larderd"};
+}
+
+void Client::granted(const std::shared_ptr<Attachment>& attachment, std::uint32_t request, const std::vector<protocol::Grant>& grants) {
+  stores_.granted(attachment, request, grants);
+}
+
+void Client::lost(const std::shared_ptr<Attachment>& attachment) { stores_.lost(attachment); }
+
+std::vector<protocol::SlotRef> Client::still_writing() { return stores_.still_writing(); }
+
+}  // namespace larder::client

@@ -1,0 +1,93 @@
+// Client: one engine process attached to one larderd. larder.h is its contract; this is the same in C++.
+//
+// Thread-safe, but for destruction. Nothing here waits for larderd, unless its name or a timeout says so.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+
+#include "cuda/copy_engine.h"
+#include "shim/client/control.h"
+#include "shim/client/fork_guard.h"
+#include "shim/client/loads.h"
+#include "shim/client/lookup.h"
+#include "shim/client/stores.h"
+
+namespace larder::client {
+
+struct Options {
+  std::string socket;
+  std::string engine;
+  unsigned copy_threads = 1;
+};
+
+struct State {
+  bool attached = false;
+  bool usable = false;
+  std::uint32_t attachments = 0;
+  std::uint64_t epoch = 0;
+  std::uint64_t loads_running = 0;
+  std::uint64_t stores_running = 0;
+};
+
+class Client final : public ControlListener {
+ public:
+  // `engine` outlives the client. May throw std::system_error where no thread can be made.
+  Client(Options options, const copy::CopyEngine& engine);
+  // Waits until nothing writes into registered pages.
+  ~Client() override;
+
+  // True in a forked child, where everything is refused and nothing may be destroyed.
+  bool in_child() const { return fork_guard_.in_child(); }
+
+  Status set_namespace(NamespaceSpec spec);
+  Status register_pages(std::uint32_t group, GroupPages layers);
+
+  State state() const;
+  Status wait_attached(std::uint32_t timeout_ms);
+  std::optional<std::string> next_log() { return log_.take(); }
+
+  std::size_t lookup(const Hashes& hashes) const;
+  // The holds' handle and how many chunks they cover; {0, 0} where none could be held.
+  std::pair<std::uint64_t, std::size_t> hold(const Hashes& hashes);
+  void release(std::uint64_t hold);
+  void report(protocol::EventKind kind, std::uint64_t a, std::uint64_t b, std::uint64_t c);
+
+  Result<std::uint64_t> load(Transfer transfer, std::uint32_t start_within_ms);
+  std::vector<Completion> poll(std::size_t max) { return loads_.poll(max); }
+  Status store_begin(const Transfer& transfer);
+  StoreResult store_finish(std::uint32_t wait_ms) { return stores_.finish(wait_ms); }
+  Status drop_namespace();
+
+ private:
+  void granted(const std::shared_ptr<Attachment>& attachment, std::uint32_t request, const std::vector<protocol::Grant>& grants) override;
+  void lost(const std::shared_ptr<Attachment>& attachment) override;
+  std::vector<protocol::SlotRef> still_writing() override;
+
+  // The control thread exists from set_namespace() on.
+  Control* control() const { return control_ready_.load(std::memory_order_acquire); }
+  std::shared_ptr<Attachment> current() const { return control() ? control()->current() : nullptr; }
+  // blocks_left_out: pages may be kNoPage.
+  Status check(const Transfer& transfer, bool blocks_left_out) const;
+
+  const Options options_;
+  ForkGuard fork_guard_;
+  LogRing log_;
+  NamespaceSpec spec_;
+  std::vector<GroupPages> pages_;  // by group; sized with the namespace
+  mutable std::mutex setup_mutex_;
+  std::vector<std::atomic<bool>> registered_;  // by group
+  std::mutex holds_mutex_;
+  std::uint64_t last_hold_ = 0;
+  std::unordered_map<std::uint64_t, HoldSet> holds_;
+  CopyPool pool_;
+  Loads loads_;
+  Stores stores_;
+  std::unique_ptr<Control> control_;
+  std::atomic<Control*> control_ready_{nullptr};
+};
+
+}  // namespace larder::client

@@ -1,0 +1,178 @@
+#include "shim/client/control.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "shim/client/handshake.h"
+#include "shim/protocol/codec.h"
+
+namespace larder::client {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using protocol::MessageType;
+
+constexpr std::uint32_t kFirstBackoffMs = 50;
+constexpr std::uint32_t kLastBackoffMs = 250;
+
+void drain(const Fd& wake) {
+  std::uint64_t count = 0;
+  [[maybe_unused]] const ssize_t got = ::read(wake.get(), &count, sizeof(count));
+}
+
+Result<std::vector<protocol::Grant>> read_granted(protocol::Decoder& decoder) {
+  protocol::Granted head{};
+  std::vector<protocol::Grant> grants;
+  if (!decoder.read(head) || !decoder.read_all(head.count, protocol::kMaxKeysPerReserve, grants))
+    return Status(Code::kInvalidArgument, "GRANTED is too short for its count");
+  return grants;
+}
+
+std::string describe(const protocol::Welcome& welcome) {
+  return "session " + std::to_string(welcome.session_number) + ", epoch " + std::to_string(welcome.epoch) + ", arena " +
+         std::to_string(welcome.arena_bytes >> 20) + " MiB";
+}
+
+}  // namespace
+
+Control::Control(std::string socket, std::string engine, const NamespaceSpec& spec, LogRing& log, ControlListener& listener)
+    : socket_(std::move(socket)),
+      engine_(std::move(engine)),
+      spec_(spec),
+      log_(log),
+      listener_(listener),
+      wake_(std::make_shared<const Fd>(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC))) {
+  if (!wake_->valid()) throw std::system_error(errno, std::generic_category(), "eventfd");
+  // The engine's signal handlers are none of this thread's business.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread(&Control::run, this);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+Control::~Control() {
+  stop_ = true;
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t written = ::write(wake_->get(), &one, sizeof(one));
+  thread_.join();
+}
+
+std::shared_ptr<Attachment> Control::attached() const {
+  std::shared_ptr<Attachment> attachment = current();
+  if (attachment && attachment->outbox().closed()) return nullptr;
+  return attachment;
+}
+
+bool Control::wait_attached(std::uint32_t timeout_ms) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [this] { return current_ && !current_->outbox().closed(); });
+}
+
+void Control::run() {
+  pthread_setname_np(pthread_self(), "larder-control");
+  std::uint32_t backoff_ms = kFirstBackoffMs;
+  while (!stop_) {
+    try {
+      attach(backoff_ms);
+    } catch (const std::exception& error) {  // out of memory: the engine must not die of it
+      log_.add("error", std::string("control thread: ") + error.what());
+    }
+    if (!stop_) pause(backoff_ms);
+    backoff_ms = std::min(backoff_ms * 2, kLastBackoffMs);
+  }
+}
+
+// One attempt, and the session that it may lead to.
+void Control::attach(std::uint32_t& backoff_ms) {
+  drain(*wake_);  // what an earlier session left
+  HandshakeInput input{socket_, engine_, 0, 0, listener_.still_writing(), wake_};
+  if (const std::shared_ptr<Attachment> previous = current()) {
+    input.previous_token = previous->welcome().session_token;
+    input.previous_epoch = previous->epoch();
+  }
+  Result<HandshakeOutput> output = shake_hands(input, spec_, stop_);
+  if (!output.ok()) {
+    if (!stop_) log_.add("warning", "no cache for now, trying on: " + output.status().to_string());
+    return;
+  }
+  const std::shared_ptr<Attachment> attachment = output->attachment;
+  publish(attachment, output->difference);
+  const Status ended = serve(attachment);
+  attachment->outbox().close();
+  listener_.lost(attachment);
+  if (!stop_) log_.add("warning", "lost larderd (" + ended.to_string() + "): stores are refused until it is back");
+  backoff_ms = kFirstBackoffMs;
+}
+
+void Control::publish(const std::shared_ptr<Attachment>& attachment, const std::string& difference) {
+  {
+    const std::lock_guard lock(mutex_);
+    current_ = attachment;
+    ++attachments_;
+  }
+  changed_.notify_all();
+  log_.add("info", "attached to larderd at " + socket_ + ": " + describe(attachment->welcome()));
+  if (!difference.empty()) log_.add("info", "the cache holds a namespace that differs: " + difference);
+}
+
+Status Control::serve(const std::shared_ptr<Attachment>& attachment) {
+  constexpr auto kBeat = std::chrono::milliseconds(protocol::kHeartbeatIntervalMs);
+  Outbox& outbox = attachment->outbox();
+  auto next_beat = Clock::now();
+  while (!stop_) {
+    if (Clock::now() >= next_beat) {
+      attachment->beat();
+      next_beat = Clock::now() + kBeat;
+    }
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_beat - Clock::now()).count();
+    const short events = outbox.pending() ? POLLIN | POLLOUT : POLLIN;
+    pollfd waits[] = {{outbox.socket(), events, 0}, {wake_->get(), POLLIN, 0}};
+    if (::poll(waits, 2, static_cast<int>(std::max<std::int64_t>(left, 0))) < 0 && errno != EINTR) return Status::from_errno(errno, "poll");
+    if ((waits[1].revents & POLLIN) != 0) drain(*wake_);
+    if (Status received = receive_all(attachment); !received.ok()) return received;
+    if (!outbox.flush()) return {Code::kUnavailable, "the queue to larderd is full or its socket failed"};
+  }
+  return {Code::kUnavailable, "closing"};
+}
+
+Status Control::receive_all(const std::shared_ptr<Attachment>& attachment) {
+  constexpr int kAtOnce = 64;  // then the heart beats again
+  for (int i = 0; i < kAtOnce; ++i) {
+    Result<protocol::Packet> packet = protocol::receive_packet(attachment->outbox().socket());
+    if (!packet.ok()) return packet.status().code() == Code::kResourceExhausted ? Status() : packet.status();
+    if (Status handled = handle(attachment, *packet); !handled.ok()) return handled;
+  }
+  return {};
+}
+
+Status Control::handle(const std::shared_ptr<Attachment>& attachment, const protocol::Packet& packet) {
+  Result<protocol::Decoder> decoder = protocol::Decoder::open(packet.bytes);
+  if (!decoder.ok()) return decoder.status();
+  if (decoder->type() == MessageType::kGranted) {
+    const Result<std::vector<protocol::Grant>> grants = read_granted(*decoder);
+    if (!grants.ok()) return grants.status();
+    listener_.granted(attachment, decoder->request(), *grants);
+    return {};
+  }
+  if (decoder->type() == MessageType::kError) {
+    protocol::Error error{};
+    std::string text;
+    if (decoder->read(error) && decoder->read_text(error.text_bytes, protocol::kMaxPacketBytes, text))
+      return {Code::kFailedPrecondition, "larderd ended the session: " + text};
+    return {Code::kInvalidArgument, "ERROR is too short"};
+  }
+  return {};  // a message of a newer minor version
+}
+
+void Control::pause(std::uint32_t ms) {
+  pollfd wait{wake_->get(), POLLIN, 0};
+  if (::poll(&wait, 1, static_cast<int>(ms)) > 0 && !stop_) drain(*wake_);
+}
+
+}  // namespace larder::client

@@ -1,0 +1,71 @@
+// Control: the native thread that attaches to larderd, keeps the session alive, and attaches again, for ever.
+//
+// It beats the heart, flushes the outbox and hands answers to its listener. Thread-safe. A lost session keeps its attachment in
+// place until the next one replaces it: look-ups and loads go on over the old mapping.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "shim/client/attachment.h"
+#include "shim/client/layout.h"
+#include "shim/client/log_ring.h"
+
+namespace larder::client {
+
+// Called on the control thread; must not block.
+class ControlListener {
+ public:
+  virtual ~ControlListener() = default;
+  virtual void granted(const std::shared_ptr<Attachment>& attachment, std::uint32_t request, const std::vector<protocol::Grant>& grants) = 0;
+  // The session of `attachment` has ended: no answer of it will come.
+  virtual void lost(const std::shared_ptr<Attachment>& attachment) = 0;
+  // Grants of lost sessions that are still being written.
+  virtual std::vector<protocol::SlotRef> still_writing() = 0;
+};
+
+class Control {
+ public:
+  // `log`, `spec` and `listener` outlive it. Starts the thread.
+  Control(std::string socket, std::string engine, const NamespaceSpec& spec, LogRing& log, ControlListener& listener);
+  // Ends the session and joins the thread.
+  ~Control();
+
+  // The attachment to look up in, or nullptr before the first one.
+  std::shared_ptr<Attachment> current() const {
+    const std::lock_guard lock(mutex_);
+    return current_;
+  }
+  // The same, if its session is alive: for stores.
+  std::shared_ptr<Attachment> attached() const;
+  std::uint32_t attachments() const { return attachments_; }
+  bool wait_attached(std::uint32_t timeout_ms);
+
+ private:
+  void run();
+  void attach(std::uint32_t& backoff_ms);
+  Status serve(const std::shared_ptr<Attachment>& attachment);
+  Status receive_all(const std::shared_ptr<Attachment>& attachment);
+  Status handle(const std::shared_ptr<Attachment>& attachment, const protocol::Packet& packet);
+  void publish(const std::shared_ptr<Attachment>& attachment, const std::string& difference);
+  void pause(std::uint32_t ms);
+
+  const std::string socket_;
+  const std::string engine_;
+  const NamespaceSpec& spec_;
+  LogRing& log_;
+  ControlListener& listener_;
+  std::shared_ptr<const Fd> wake_;
+  std::atomic<bool> stop_{false};
+  std::atomic<std::uint32_t> attachments_{0};
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::shared_ptr<Attachment> current_;
+  std::thread thread_;  // last: it uses all of the above
+};
+
+}  // namespace larder::client

@@ -1,0 +1,68 @@
+// CopyPool: a few native threads that share the parts of copy jobs, first come first served.
+//
+// Thread-safe. All threads work on the oldest job until its parts are all claimed. A job is finished only when every thread has left
+// it: then, and only then, nobody writes for it any more.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+namespace larder::client {
+
+class CopyJob {
+ public:
+  explicit CopyJob(std::size_t parts) : parts_(parts) {}
+  virtual ~CopyJob() = default;
+  // Copies one part; called by several threads at once. False: no further part is started. Must not throw.
+  virtual bool copy(std::size_t part) = 0;
+  // Once, by the last thread to leave. Parts may not have been started: after a false, or because the pool closes. Must not throw.
+  virtual void finished() = 0;
+
+ private:
+  friend class CopyPool;
+  const std::size_t parts_;
+  // Under the pool's mutex.
+  std::size_t next_ = 0;
+  std::size_t running_ = 0;
+  bool done_ = false;
+};
+
+class CopyPool {
+ public:
+  static constexpr std::size_t kMaxQueued = 1024;
+
+  // The threads block every signal. Throws std::system_error when one cannot be made.
+  explicit CopyPool(unsigned threads);
+  ~CopyPool() { close(); }
+
+  // Finishes every job that is queued without starting another part, and joins the threads. Twice is once.
+  void close();
+
+  // False, and nothing happened: the queue is full or the pool closes. REQUIRES: at least one part.
+  bool submit(std::shared_ptr<CopyJob> job);
+
+  // Runs a job with the calling thread and as many of the pool's as come to help; returns when it is finished.
+  void run(const std::shared_ptr<CopyJob>& job);
+
+ private:
+  using Lock = std::unique_lock<std::mutex>;
+  void work();
+  bool enqueue(const std::shared_ptr<CopyJob>& job, Lock& lock);
+  void run_part(const std::shared_ptr<CopyJob>& job, Lock& lock);
+  void end_claims(const std::shared_ptr<CopyJob>& job);
+  void finish_if_left(const std::shared_ptr<CopyJob>& job, Lock& lock);
+
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::condition_variable finished_;
+  std::deque<std::shared_ptr<CopyJob>> queue_;
+  bool closing_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace larder::client

@@ -1,0 +1,127 @@
+#include "shim/client/handshake.h"
+
+#include <poll.h>
+#include <sys/un.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "shim/protocol/codec.h"
+#include "shim/protocol/version.h"
+
+namespace larder::client {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using protocol::MessageType;
+
+Result<Fd> connect_to(const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) return Status(Code::kInvalidArgument, "socket path is too long: " + path);
+  path.copy(address.sun_path, path.size());
+  Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.valid()) return Status::from_errno(errno, "socket");
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
+    return Status::from_errno(errno, "connect to " + path);
+  return fd;
+}
+
+// The next packet, or why there is none within the deadline.
+Result<protocol::Packet> await_packet(int socket, const HandshakeInput& input, const std::atomic<bool>& stop) {
+  const auto deadline = Clock::now() + std::chrono::milliseconds(protocol::kHandshakeTimeoutMs);
+  while (!stop) {
+    Result<protocol::Packet> packet = protocol::receive_packet(socket);
+    if (packet.ok() || packet.status().code() != Code::kResourceExhausted) return packet;
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
+    if (left <= 0) return Status(Code::kDeadlineExceeded, "larderd did not answer the handshake in time");
+    // Only `stop` wakes us before a session exists, so a readable eventfd ends the loop.
+    pollfd waits[] = {{socket, POLLIN, 0}, {input.wake->get(), POLLIN, 0}};
+    ::poll(waits, stop ? 1 : 2, static_cast<int>(left));
+  }
+  return Status(Code::kUnavailable, "closing");
+}
+
+// The packet's body, if it is of the type expected. An ERROR becomes its own status.
+Result<protocol::Decoder> expect(const protocol::Packet& packet, MessageType type, const char* name) {
+  Result<protocol::Decoder> decoder = protocol::Decoder::open(packet.bytes);
+  if (!decoder.ok() || decoder->type() == type) return decoder;
+  protocol::Error error{};
+  std::string text;
+  if (decoder->type() == MessageType::kError && decoder->read(error) && decoder->read_text(error.text_bytes, protocol::kMaxPacketBytes, text))
+    return Status(error.code == 0 ? Code::kInternal : static_cast<Code>(error.code), "larderd refused: " + text);
+  return Status(Code::kInvalidArgument, std::string("expected ") + name + " from larderd, got another message");
+}
+
+Status send_hello(int socket, const HandshakeInput& input) {
+  protocol::Hello hello{};
+  hello.version_major = protocol::kVersionMajor;
+  hello.version_minor = protocol::kVersionMinor;
+  hello.previous_session = input.previous_token;
+  hello.previous_epoch = input.previous_epoch;
+  hello.engine = protocol::make_short_text(input.engine);
+  return protocol::send_packet(socket, protocol::Encoder(MessageType::kHello, 1).append(hello).packet());
+}
+
+Status send_attached(int socket, const std::vector<protocol::SlotRef>& still_writing) {
+  const std::span<const protocol::SlotRef> refs(still_writing.data(), std::min<std::size_t>(still_writing.size(), protocol::kMaxGrantsPerMessage));
+  protocol::Encoder message(MessageType::kAttached, 0);
+  message.append(protocol::Attached{static_cast<std::uint32_t>(refs.size()), 0}).append_all(refs);
+  return protocol::send_packet(socket, message.packet());
+}
+
+Status send_namespace(int socket, const NamespaceSpec& spec) {
+  protocol::OpenNamespace open{};
+  open.id = spec.id;
+  open.group_count = static_cast<std::uint32_t>(spec.groups.size());
+  open.shard_count = spec.shard_count;
+  open.chunk_tokens = spec.chunk_tokens;
+  open.text_bytes = static_cast<std::uint32_t>(spec.fingerprint.size());
+  open.model = protocol::make_short_text(spec.model);
+  protocol::Encoder message(MessageType::kOpenNamespace, 2);
+  message.append(open);
+  for (const Group& group : spec.groups)
+    message.append(protocol::GroupLayout{group.piece_bytes, static_cast<std::uint32_t>(group.pieces()), 0});
+  return protocol::send_packet(socket, message.append_text(spec.fingerprint).packet());
+}
+
+Result<std::shared_ptr<Attachment>> receive_welcome(Fd socket, const HandshakeInput& input, const std::atomic<bool>& stop) {
+  Result<protocol::Packet> packet = await_packet(socket.get(), input, stop);
+  if (!packet.ok()) return packet.status();
+  Result<protocol::Decoder> decoder = expect(*packet, MessageType::kWelcome, "WELCOME");
+  if (!decoder.ok()) return decoder.status();
+  protocol::Welcome welcome{};
+  if (!decoder->read(welcome)) return Status(Code::kInvalidArgument, "WELCOME is too short");
+  if (welcome.version_major != protocol::kVersionMajor)
+    return Status(Code::kUnsupported, "larderd speaks protocol " + std::to_string(welcome.version_major) + ", this shim speaks " +
+                                          std::to_string(protocol::kVersionMajor));
+  return Attachment::make(welcome, std::move(packet->fds), std::move(socket), input.wake);
+}
+
+}  // namespace
+
+Result<HandshakeOutput> shake_hands(const HandshakeInput& input, const NamespaceSpec& spec, const std::atomic<bool>& stop) {
+  Result<Fd> connected = connect_to(input.socket);
+  if (!connected.ok()) return connected.status();
+  if (Status sent = send_hello(connected->get(), input); !sent.ok()) return sent;
+  Result<std::shared_ptr<Attachment>> attachment = receive_welcome(*std::move(connected), input, stop);
+  if (!attachment.ok()) return attachment.status();
+
+  const int socket = (*attachment)->outbox().socket();  // nobody else uses it yet
+  if (Status sent = send_attached(socket, input.still_writing); !sent.ok()) return sent;
+  if (Status sent = send_namespace(socket, spec); !sent.ok()) return sent;
+  (*attachment)->beat();
+  Result<protocol::Packet> packet = await_packet(socket, input, stop);
+  if (!packet.ok()) return packet.status();
+  Result<protocol::Decoder> decoder = expect(*packet, MessageType::kNamespace, "NAMESPACE");
+  if (!decoder.ok()) return decoder.status();
+  protocol::Namespace opened{};
+  HandshakeOutput output;
+  if (!decoder->read(opened) || !decoder->read_text(opened.text_bytes, protocol::kMaxPacketBytes, output.difference))
+    return Status(Code::kInvalidArgument, "NAMESPACE is too short");
+  (*attachment)->set_namespace_handle(opened.handle);
+  output.attachment = *std::move(attachment);
+  return output;
+}
+
+}  // namespace larder::client

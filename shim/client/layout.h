@@ -1,0 +1,63 @@
+// What the engine told of itself: its namespace, and where its KV pages lie.
+//
+// Plain data, set once before use and then only read: thread-safe. No shape is ever parsed: pages are bytes at base + i * stride.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "shim/protocol/checksum.h"
+#include "shim/protocol/key.h"
+
+namespace larder::client {
+
+struct Group {
+  std::uint64_t piece_bytes = 0;
+  std::uint32_t layers = 0;
+  std::uint32_t blocks_per_chunk = 0;
+
+  std::uint64_t pieces() const { return static_cast<std::uint64_t>(layers) * blocks_per_chunk; }
+  std::uint64_t payload_bytes() const { return pieces() * piece_bytes; }
+  std::uint64_t slot_bytes() const { return protocol::slot_bytes(payload_bytes(), piece_bytes); }
+};
+
+struct NamespaceSpec {
+  std::string fingerprint;
+  std::string model;
+  protocol::NamespaceId id;
+  std::uint32_t shard_count = 0;
+  std::uint32_t chunk_tokens = 0;
+  std::vector<Group> groups;
+};
+
+struct LayerPages {
+  std::byte* base = nullptr;
+  std::uint64_t stride_bytes = 0;
+  std::uint64_t page_bytes = 0;
+  std::uint64_t page_count = 0;
+};
+
+inline constexpr std::uint32_t kNoPage = UINT32_MAX;  // LARDER_NO_PAGE: a load leaves the block out
+
+using GroupPages = std::vector<LayerPages>;  // one for each layer; empty: not registered
+
+// The pieces of one chunk, in payload order: layer by layer, and inside a layer block by block.
+// REQUIRES: every page below its layer's page_count, or kNoPage: then the pieces are null.
+inline void chunk_pieces(const GroupPages& layers, const std::uint32_t* pages, std::uint32_t blocks, std::vector<std::byte*>& pieces) {
+  pieces.clear();
+  for (const LayerPages& layer : layers)
+    for (std::uint32_t block = 0; block < blocks; ++block)
+      pieces.push_back(pages[block] == kNoPage ? nullptr : layer.base + pages[block] * layer.stride_bytes);
+}
+
+// Chunks of one shard and group, and the pages they stand on.
+struct Transfer {
+  std::uint16_t shard = 0;
+  std::uint16_t group = 0;
+  std::vector<protocol::BlockHash> hashes;
+  std::vector<std::uint32_t> pages;  // blocks_per_chunk for each hash
+};
+
+}  // namespace larder::client

@@ -1,0 +1,167 @@
+#include "shim/client/loads.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "shim/protocol/codec.h"
+
+namespace larder::client {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::uint64_t ns_between(Clock::time_point from, Clock::time_point to) {
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(to - from).count());
+}
+
+// EventKind::kLoadFailed's reasons.
+std::uint64_t failure_reason(Code code) {
+  switch (code) {
+    case Code::kDataLoss: return 1;
+    case Code::kNotFound: return 2;
+    case Code::kDeadlineExceeded: return 3;
+    default: return 4;
+  }
+}
+
+}  // namespace
+
+class Loads::Job final : public CopyJob {
+ public:
+  Job(Loads& loads, std::shared_ptr<Attachment> attachment, Transfer transfer, std::uint64_t ticket, std::uint32_t start_within_ms)
+      : CopyJob(transfer.hashes.size()),
+        loads_(loads),
+        attachment_(std::move(attachment)),
+        transfer_(std::move(transfer)),
+        group_(loads.spec_.groups[transfer_.group]),
+        ticket_(ticket),
+        begun_(Clock::now()),
+        deadline_(begun_ + std::chrono::milliseconds(start_within_ms)) {}
+
+  bool copy(std::size_t part) override {
+    Code code = start() ? Code::kOk : Code::kDeadlineExceeded;
+    try {
+      if (code == Code::kOk) code = copy_chunk(part);
+    } catch (const std::exception&) {
+      code = Code::kInternal;
+    }
+    if (code == Code::kOk) {
+      ++copied_;
+      return true;
+    }
+    Code none = Code::kOk;
+    failure_.compare_exchange_strong(none, code);
+    return false;
+  }
+
+  void finished() override {
+    const auto now = Clock::now();
+    const Clock::time_point started = started_ns_ <= 0 ? now : begun_ + std::chrono::nanoseconds(started_ns_);
+    Completion done;
+    done.ticket = ticket_;
+    done.status = failure_;
+    if (done.status == Code::kOk && copied_ < transfer_.hashes.size()) done.status = Code::kUnavailable;  // the client closes
+    done.bytes = copied_ * group_.payload_bytes();
+    done.wait_ns = ns_between(begun_, started);
+    done.copy_ns = ns_between(started, now);
+    report(done);
+    attachment_.reset();
+    loads_.complete(done);
+  }
+
+ private:
+  // False: too late. The first thread decides for all.
+  bool start() {
+    const auto now = Clock::now();
+    const std::int64_t mine = now > deadline_ ? kTooLate : std::max<std::int64_t>(1, (now - begun_).count());
+    std::int64_t decided = 0;
+    if (started_ns_.compare_exchange_strong(decided, mine)) decided = mine;
+    return decided != kTooLate;
+  }
+
+  Code copy_chunk(std::size_t part) {
+    const protocol::IndexReader& index = attachment_->index();
+    const auto view = index.find(attachment_->key(transfer_.hashes[part], transfer_.shard, transfer_.group));
+    if (!view) return Code::kNotFound;
+    if (view->payload_bytes != group_.payload_bytes() || view->piece_bytes != group_.piece_bytes) return Code::kDataLoss;
+    const std::span<const std::byte> slot = attachment_->slot(view->offset_bytes, group_.slot_bytes());
+    if (slot.empty()) return Code::kDataLoss;
+    const auto hold = attachment_->holds().acquire(index, view->slot, view->generation);
+    if (!hold) return Code::kNotFound;
+
+    std::vector<std::byte*> pieces;
+    chunk_pieces(loads_.pages_[transfer_.group], transfer_.pages.data() + part * group_.blocks_per_chunk, group_.blocks_per_chunk, pieces);
+    const Status copied = loads_.engine_.load(slot, view->root, {pieces, group_.piece_bytes});
+    const bool still_there = index.still_committed(view->slot, view->generation);
+    attachment_->holds().release(*hold);
+    if (copied.ok()) {
+      attachment_->events().add({protocol::EventKind::kTouch, view->slot, view->generation});
+      return Code::kOk;
+    }
+    if (!still_there) return Code::kNotFound;  // reclaimed under the copy: no bad byte, only a late one
+    send_bad(*view);
+    return copied.code();
+  }
+
+  void send_bad(const protocol::EntryView& view) {
+    protocol::Encoder message(protocol::MessageType::kBad, 0);
+    message.append(protocol::SlotList{1, 0}).append(protocol::SlotRef{view.slot, 0, view.generation});
+    attachment_->outbox().send(message.packet());
+  }
+
+  void report(const Completion& done) {
+    EventFields event;
+    event.kind = done.status == Code::kOk ? protocol::EventKind::kLoad : protocol::EventKind::kLoadFailed;
+    event.a = done.status == Code::kOk ? done.bytes : failure_reason(done.status);
+    event.b = copied_ * loads_.spec_.chunk_tokens;
+    event.c = done.wait_ns;
+    event.d = done.copy_ns;
+    attachment_->events().add(event);
+  }
+
+  static constexpr std::int64_t kTooLate = -1;
+
+  Loads& loads_;
+  std::shared_ptr<Attachment> attachment_;
+  const Transfer transfer_;
+  const Group& group_;
+  const std::uint64_t ticket_;
+  const Clock::time_point begun_;
+  const Clock::time_point deadline_;
+  std::atomic<std::int64_t> started_ns_{0};  // after begun_; 0: not yet
+  std::atomic<std::size_t> copied_{0};
+  std::atomic<Code> failure_{Code::kOk};
+};
+
+Result<std::uint64_t> Loads::start(std::shared_ptr<Attachment> attachment, Transfer transfer, std::uint32_t start_within_ms) {
+  std::uint64_t ticket = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (outstanding_ == kMaxLoads) return Status(Code::kResourceExhausted, "too many loads are not polled yet");
+    ++outstanding_;
+    ticket = ++last_ticket_;
+  }
+  ++running_;
+  if (pool_.submit(std::make_shared<Job>(*this, std::move(attachment), std::move(transfer), ticket, start_within_ms))) return ticket;
+  --running_;
+  const std::lock_guard lock(mutex_);
+  --outstanding_;
+  return Status(Code::kResourceExhausted, "the queue of copies is full");
+}
+
+std::vector<Completion> Loads::poll(std::size_t max) {
+  const std::lock_guard lock(mutex_);
+  const std::size_t count = std::min(max, completed_.size());
+  std::vector<Completion> taken(completed_.begin(), completed_.begin() + static_cast<std::ptrdiff_t>(count));
+  completed_.erase(completed_.begin(), completed_.begin() + static_cast<std::ptrdiff_t>(count));
+  outstanding_ -= count;
+  return taken;
+}
+
+void Loads::complete(const Completion& completion) {
+  --running_;
+  const std::lock_guard lock(mutex_);
+  completed_.push_back(completion);
+}
+
+}  // namespace larder::client

@@ -1,0 +1,88 @@
+// Outbox: the bounded queue of messages to the sidecar, and the only sender on its socket.
+//
+// Thread-safe; send() never waits: a packet goes out at once where the socket has room, else it stays until the control thread calls
+// flush(). A queue that overflows, or a socket that fails, closes the box for good: the session is lost.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "shim/protocol/packet.h"
+
+namespace larder::client {
+
+class Outbox {
+ public:
+  static constexpr std::size_t kMaxQueued = 256;  // packets of at most 64 KiB
+
+  // Takes the connected socket over; `wake` is an eventfd that is written when packets were left for flush(). Shared with the control
+  // thread, because an attachment may outlive it.
+  Outbox(Fd socket, std::shared_ptr<const Fd> wake) : socket_(std::move(socket)), wake_(std::move(wake)) {}
+
+  int socket() const { return socket_.get(); }
+
+  // False: the session is lost, the message was dropped.
+  bool send(std::span<const std::byte> packet) {
+    const std::lock_guard lock(mutex_);
+    if (closed_) return false;
+    if (queue_.empty()) {
+      const Status sent = protocol::send_packet(socket_.get(), packet);
+      if (sent.ok()) return true;
+      if (sent.code() != Code::kResourceExhausted) return close_locked();
+    }
+    if (queue_.size() == kMaxQueued) return close_locked();
+    queue_.emplace_back(packet.begin(), packet.end());
+    wake_control();
+    return true;
+  }
+
+  // Sends what it can. False: the session is lost.
+  bool flush() {
+    const std::lock_guard lock(mutex_);
+    while (!closed_ && !queue_.empty()) {
+      const Status sent = protocol::send_packet(socket_.get(), queue_.front());
+      if (sent.code() == Code::kResourceExhausted) break;
+      if (!sent.ok()) return close_locked();
+      queue_.pop_front();
+    }
+    return !closed_;
+  }
+
+  bool pending() const {
+    const std::lock_guard lock(mutex_);
+    return !queue_.empty();
+  }
+  bool closed() const {
+    const std::lock_guard lock(mutex_);
+    return closed_;
+  }
+  void close() {
+    const std::lock_guard lock(mutex_);
+    close_locked();
+  }
+
+ private:
+  bool close_locked() {
+    if (!closed_) ::shutdown(socket_.get(), SHUT_RDWR);
+    closed_ = true;
+    queue_.clear();
+    wake_control();
+    return false;
+  }
+  // An eventfd that is full already wakes.
+  void wake_control() {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const ssize_t written = ::write(wake_->get(), &one, sizeof(one));
+  }
+
+  const Fd socket_;
+  const std::shared_ptr<const Fd> wake_;
+  mutable std::mutex mutex_;
+  bool closed_ = false;
+  std::deque<std::vector<std::byte>> queue_;
+};
+
+}  // namespace larder::client

@@ -1,0 +1,261 @@
+#include "shim/client/stores.h"
+
+#include <algorithm>
+
+#include "shim/protocol/codec.h"
+
+namespace larder::client {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using protocol::GrantStatus;
+using protocol::MessageType;
+
+// Sends records of one type in messages within the limits. False: the session is lost.
+template <typename Record>
+bool send_list(Outbox& outbox, MessageType type, const std::vector<Record>& records) {
+  std::span<const Record> rest(records);
+  while (!rest.empty()) {
+    const auto part = rest.first(std::min<std::size_t>(rest.size(), protocol::kMaxGrantsPerMessage));
+    rest = rest.subspan(part.size());
+    protocol::Encoder message(type, 0);
+    message.append(protocol::SlotList{static_cast<std::uint32_t>(part.size()), 0}).append_all(part);
+    if (!outbox.send(message.packet())) return false;
+  }
+  return true;
+}
+
+bool is_granted(const protocol::Grant& grant) { return grant.status == static_cast<std::uint32_t>(GrantStatus::kGranted); }
+
+void disown(Attachment& attachment, const std::vector<protocol::Grant>& grants) {
+  std::vector<protocol::SlotRef> refs;
+  for (const protocol::Grant& grant : grants)
+    if (is_granted(grant)) refs.push_back({grant.slot, 0, grant.generation});
+  send_list(attachment.outbox(), MessageType::kDisown, refs);
+}
+
+}  // namespace
+
+// The granted chunks of one RESERVE.
+class Stores::Job final : public CopyJob {
+ public:
+  struct Chunk {
+    const std::uint32_t* pages;
+    std::span<std::byte> slot;
+    protocol::CommitRecord record;
+  };
+
+  Job(const Stores& stores, PendingPtr pending, std::vector<Chunk> chunks)
+      : CopyJob(chunks.size()), stores_(stores), pending_(std::move(pending)), chunks_(std::move(chunks)), written_(chunks_.size()) {}
+
+  bool copy(std::size_t part) override {
+    const Group& group = stores_.spec_.groups[pending_->transfer.group];
+    try {
+      std::vector<std::byte*> pieces;
+      chunk_pieces(stores_.pages_[pending_->transfer.group], chunks_[part].pages, group.blocks_per_chunk, pieces);
+      chunks_[part].record.root = stores_.engine_.store({pieces, group.piece_bytes}, chunks_[part].slot);
+    } catch (const std::exception&) {
+      return false;
+    }
+    written_[part] = 1;
+    return true;
+  }
+  void finished() override {}
+
+  Attachment& attachment() const { return *pending_->attachment; }
+  const Group& group() const { return stores_.spec_.groups[pending_->transfer.group]; }
+  const std::vector<Chunk>& chunks() const { return chunks_; }
+  std::uint64_t copy_ns() const { return copy_ns_; }
+  void set_copy_ns(std::uint64_t ns) { copy_ns_ = ns; }
+  bool written(std::size_t part) const { return written_[part] != 0; }
+
+ private:
+  const Stores& stores_;
+  const PendingPtr pending_;
+  std::vector<Chunk> chunks_;
+  std::uint64_t copy_ns_ = 0;
+  std::vector<std::uint8_t> written_;  // each element by one thread
+};
+
+void Stores::begin(const std::shared_ptr<Attachment>& attachment, const Transfer& transfer) {
+  if (!attachment) {
+    const std::lock_guard lock(mutex_);
+    counted_.refused += transfer.hashes.size();
+    return;
+  }
+  const std::uint32_t blocks = spec_.groups[transfer.group].blocks_per_chunk;
+  Transfer part{transfer.shard, transfer.group, {}, {}};
+  std::uint64_t present = 0;
+  for (std::size_t i = 0; i < transfer.hashes.size(); ++i) {
+    if (attachment->index().find(attachment->key(transfer.hashes[i], transfer.shard, transfer.group))) {
+      ++present;
+      continue;
+    }
+    part.hashes.push_back(transfer.hashes[i]);
+    const auto first = transfer.pages.begin() + static_cast<std::ptrdiff_t>(i * blocks);
+    part.pages.insert(part.pages.end(), first, first + blocks);
+    if (part.hashes.size() < protocol::kMaxKeysPerReserve) continue;
+    reserve(attachment, std::exchange(part, Transfer{transfer.shard, transfer.group, {}, {}}));
+  }
+  if (!part.hashes.empty()) reserve(attachment, std::move(part));
+  const std::lock_guard lock(mutex_);
+  counted_.present += present;
+}
+
+// Registered before it is sent: the answer may be faster than this thread.
+void Stores::reserve(const std::shared_ptr<Attachment>& attachment, Transfer part) {
+  const std::size_t count = part.hashes.size();
+  const Lock lock(mutex_);
+  if (keys_waiting_ + count > protocol::kMaxGrants) {
+    counted_.refused += count;
+    return;
+  }
+  const std::uint32_t request = ++last_request_;
+  protocol::Encoder message(MessageType::kReserve, request);
+  message.append(protocol::Reserve{attachment->namespace_handle(), part.shard, part.group, static_cast<std::uint32_t>(count), 0});
+  message.append_all(std::span<const protocol::BlockHash>(part.hashes));
+  if (!attachment->outbox().send(message.packet())) {
+    counted_.refused += count;
+    return;
+  }
+  const auto pending = std::make_shared<Pending>();
+  pending->attachment = attachment;
+  pending->transfer = std::move(part);
+  waiting_.emplace(request, pending);
+  begun_.push_back(pending);
+  keys_waiting_ += count;
+  ++running_;
+}
+
+void Stores::granted(const std::shared_ptr<Attachment>& attachment, std::uint32_t request, const std::vector<protocol::Grant>& grants) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto at = waiting_.find(request);
+    const bool ours = at != waiting_.end() && at->second->attachment == attachment;
+    const bool wanted = ours && !at->second->abandoned && at->second->transfer.hashes.size() == grants.size();
+    if (wanted) {
+      at->second->grants = grants;
+      at->second->answered = true;
+    }
+    if (ours) {
+      keys_waiting_ -= at->second->transfer.hashes.size();
+      waiting_.erase(at);
+    }
+    if (wanted) {
+      answered_.notify_all();
+      return;
+    }
+  }
+  disown(*attachment, grants);
+}
+
+void Stores::lost(const std::shared_ptr<Attachment>& attachment) {
+  const std::lock_guard lock(mutex_);
+  for (auto at = waiting_.begin(); at != waiting_.end();) {
+    if (at->second->attachment != attachment) {
+      ++at;
+      continue;
+    }
+    at->second->answered = true;  // with no grants
+    keys_waiting_ -= at->second->transfer.hashes.size();
+    at = waiting_.erase(at);
+  }
+  answered_.notify_all();
+}
+
+std::vector<protocol::SlotRef> Stores::still_writing() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<protocol::SlotRef> refs;
+  for (const auto& job : writing_)
+    for (const Job::Chunk& chunk : job->chunks()) refs.push_back({chunk.record.slot, 0, chunk.record.generation});
+  return refs;
+}
+
+// Waits for the answers to what was begun; who has none by the deadline is left behind.
+std::vector<Stores::PendingPtr> Stores::collect(Lock& lock, Clock::time_point deadline) {
+  std::vector<PendingPtr> begun;
+  begun.swap(begun_);
+  const auto all_answered = [&] { return std::all_of(begun.begin(), begun.end(), [](const PendingPtr& p) { return p->answered; }); };
+  answered_.wait_until(lock, deadline, all_answered);
+  for (const PendingPtr& pending : begun)
+    if (!pending->answered) pending->abandoned = true;
+  return begun;
+}
+
+std::shared_ptr<Stores::Job> Stores::make_job(const PendingPtr& pending, StoreResult& result) const {
+  const Group& group = spec_.groups[pending->transfer.group];
+  const std::size_t count = pending->transfer.hashes.size();
+  if (pending->grants.size() != count || pending->attachment->outbox().closed()) {
+    result.refused += count;
+    return nullptr;
+  }
+  std::vector<Job::Chunk> chunks;
+  for (std::size_t i = 0; i < count; ++i) {
+    const protocol::Grant& grant = pending->grants[i];
+    const auto status = static_cast<GrantStatus>(grant.status);
+    const std::span<std::byte> slot = is_granted(grant) ? pending->attachment->slot(grant.offset_bytes, group.slot_bytes()) : std::span<std::byte>();
+    if (!slot.empty())
+      chunks.push_back({pending->transfer.pages.data() + i * group.blocks_per_chunk, slot, {grant.slot, 0, grant.generation, 0}});
+    else if (status == GrantStatus::kPresent || status == GrantStatus::kPending)
+      ++result.present;
+    else
+      ++result.refused;
+  }
+  return chunks.empty() ? nullptr : std::make_shared<Job>(*this, pending, std::move(chunks));
+}
+
+StoreResult Stores::finish(std::uint32_t wait_ms) {
+  const auto deadline = Clock::now() + std::chrono::milliseconds(wait_ms);
+  std::vector<std::shared_ptr<Job>> jobs;
+  Lock lock(mutex_);
+  const std::vector<PendingPtr> begun = collect(lock, deadline);
+  StoreResult result = std::exchange(counted_, {});
+  // Seen alive and listed under one lock: a session that is lost from here on lists these slots when it re-attaches.
+  for (const PendingPtr& pending : begun)
+    if (std::shared_ptr<Job> job = make_job(pending, result)) jobs.push_back(job);
+  writing_.insert(writing_.end(), jobs.begin(), jobs.end());
+  lock.unlock();
+
+  for (const auto& job : jobs) {
+    const auto started = Clock::now();
+    pool_.run(job);
+    job->set_copy_ns(static_cast<std::uint64_t>(std::chrono::nanoseconds(Clock::now() - started).count()));
+    result.copy_ns += job->copy_ns();
+  }
+
+  lock.lock();
+  for (const auto& job : jobs) std::erase(writing_, job);
+  lock.unlock();
+  for (const auto& job : jobs) commit(*job, result);
+  running_ -= begun.size();
+  return result;
+}
+
+void Stores::commit(Job& job, StoreResult& result) {
+  std::vector<protocol::CommitRecord> records;
+  std::vector<protocol::SlotRef> failed;
+  for (std::size_t i = 0; i < job.chunks().size(); ++i) {
+    const protocol::CommitRecord& record = job.chunks()[i].record;
+    if (job.written(i))
+      records.push_back(record);
+    else
+      failed.push_back({record.slot, 0, record.generation});
+  }
+  Attachment& attachment = job.attachment();
+  send_list(attachment.outbox(), MessageType::kDisown, failed);
+  result.refused += failed.size();
+  if (!send_list(attachment.outbox(), MessageType::kCommit, records)) {
+    result.refused += records.size();
+    return;
+  }
+  result.stored += records.size();
+  result.bytes += records.size() * job.group().payload_bytes();
+  EventFields event;
+  event.kind = protocol::EventKind::kStore;
+  event.a = records.size() * job.group().payload_bytes();
+  event.b = records.size() * spec_.chunk_tokens;
+  event.c = job.copy_ns();
+  attachment.events().add(event);
+}
+
+}  // namespace larder::client

@@ -1,0 +1,5 @@
+"""Larder: a KV cache outside the inference engine. Client is the thin door to liblarder.so; larder.vllm is vLLM's connector."""
+
+from larder.client import Client, LarderError, namespace_id, version
+
+__all__ = ["Client", "LarderError", "namespace_id", "version"]

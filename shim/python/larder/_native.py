@@ -1,0 +1,146 @@
+"""The C ABI of liblarder.so (shim/capi/larder.h) as ctypes sees it: structs, prototypes, and where the library is.
+
+Nothing here decides anything. Every struct that begins with struct_bytes sets it by itself."""
+
+import ctypes
+import os
+from ctypes import POINTER, c_char_p, c_size_t, c_uint16, c_uint32, c_uint64, c_void_p
+
+OK, INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, OUT_OF_RANGE, RESOURCE_EXHAUSTED, UNAVAILABLE = range(7)
+DEADLINE_EXCEEDED, FAILED_PRECONDITION, DATA_LOSS, UNSUPPORTED, PERMISSION_DENIED, INTERNAL = range(7, 13)
+
+NO_PAGE = 0xFFFFFFFF  # LARDER_NO_PAGE: a block that a load leaves alone
+
+
+class _Sized(ctypes.Structure):
+    """A struct whose first field tells its size to the library."""
+
+    def __init__(self, **fields):
+        super().__init__(ctypes.sizeof(type(self)), **fields)
+
+
+class Options(_Sized):
+    _fields_ = [("struct_bytes", c_uint32), ("copy_threads", c_uint32), ("socket", c_char_p), ("engine", c_char_p)]
+
+
+class Group(ctypes.Structure):
+    _fields_ = [("piece_bytes", c_uint64), ("layers", c_uint32), ("blocks_per_chunk", c_uint32)]
+
+
+class Namespace(_Sized):
+    _fields_ = [
+        ("struct_bytes", c_uint32),
+        ("shard_count", c_uint32),
+        ("fingerprint", c_char_p),
+        ("model", c_char_p),
+        ("groups", POINTER(Group)),
+        ("group_count", c_uint32),
+        ("chunk_tokens", c_uint32),
+    ]
+
+
+class Pages(ctypes.Structure):
+    _fields_ = [("base", c_void_p), ("stride_bytes", c_uint64), ("page_bytes", c_uint64), ("page_count", c_uint64)]
+
+
+class State(_Sized):
+    _fields_ = [
+        ("struct_bytes", c_uint32),
+        ("attached", c_uint32),
+        ("usable", c_uint32),
+        ("attachments", c_uint32),
+        ("epoch", c_uint64),
+        ("loads_running", c_uint64),
+        ("stores_running", c_uint64),
+    ]
+
+
+class Hashes(ctypes.Structure):
+    _fields_ = [("bytes", c_char_p), ("stride_bytes", c_size_t), ("count", c_size_t)]
+
+
+class Transfer(_Sized):
+    _fields_ = [
+        ("struct_bytes", c_uint32),
+        ("shard", c_uint16),
+        ("group", c_uint16),
+        ("hashes", Hashes),
+        ("pages", c_void_p),
+        ("page_count", c_size_t),
+        ("start_within_ms", c_uint32),
+    ]
+
+
+class Completion(ctypes.Structure):
+    _fields_ = [
+        ("ticket", c_uint64),
+        ("status", c_uint32),
+        ("reserved", c_uint32),
+        ("bytes", c_uint64),
+        ("wait_ns", c_uint64),
+        ("copy_ns", c_uint64),
+    ]
+
+
+class StoreResult(_Sized):
+    _fields_ = [
+        ("struct_bytes", c_uint32),
+        ("reserved", c_uint32),
+        ("stored", c_uint64),
+        ("present", c_uint64),
+        ("refused", c_uint64),
+        ("bytes", c_uint64),
+        ("copy_ns", c_uint64),
+    ]
+
+
+# name: (result, arguments). A client is a c_void_p.
+PROTOTYPES = {
+    "larder_status_text": (c_char_p, [c_uint32]),
+    "larder_version": (c_char_p, []),
+    "larder_open": (c_uint32, [POINTER(Options), POINTER(c_void_p)]),
+    "larder_close": (None, [c_void_p]),
+    "larder_set_namespace": (c_uint32, [c_void_p, POINTER(Namespace)]),
+    "larder_namespace_id": (c_uint32, [c_char_p, c_char_p, c_size_t]),
+    "larder_register_pages": (c_uint32, [c_void_p, c_uint32, POINTER(Pages), c_uint32]),
+    "larder_get_state": (c_uint32, [c_void_p, POINTER(State)]),
+    "larder_wait_attached": (c_uint32, [c_void_p, c_uint32]),
+    "larder_next_log": (c_size_t, [c_void_p, c_char_p, c_size_t]),
+    "larder_lookup": (c_size_t, [c_void_p, POINTER(Hashes)]),
+    "larder_hold": (c_uint32, [c_void_p, POINTER(Hashes), POINTER(c_uint64), POINTER(c_size_t)]),
+    "larder_release": (None, [c_void_p, c_uint64]),
+    "larder_report_request": (None, [c_void_p, c_uint64, c_uint64, c_uint64]),
+    "larder_report_prefill": (None, [c_void_p, c_uint64, c_uint64]),
+    "larder_load": (c_uint32, [c_void_p, POINTER(Transfer), POINTER(c_uint64)]),
+    "larder_poll": (c_size_t, [c_void_p, POINTER(Completion), c_size_t]),
+    "larder_store_begin": (c_uint32, [c_void_p, POINTER(Transfer)]),
+    "larder_store_finish": (c_uint32, [c_void_p, c_uint32, POINTER(StoreResult)]),
+    "larder_drop_namespace": (c_uint32, [c_void_p]),
+}
+
+
+def library_path():
+    """$LARDER_LIBRARY where it is set, else the library packaged beside this file."""
+    named = os.environ.get("LARDER_LIBRARY")
+    return named or os.path.join(os.path.dirname(os.path.abspath(__file__)), "liblarder.so")
+
+
+_library = None
+
+
+def library():
+    """The loaded library. OSError, naming the path and the variable, where it cannot be loaded."""
+    global _library
+    if _library is None:
+        path = library_path()
+        try:
+            loaded = ctypes.CDLL(path)
+        except OSError as error:
+            raise OSError(f"liblarder.so cannot be loaded from {path} ({error}); LARDER_LIBRARY names another file") from None
+        for name, (result, arguments) in PROTOTYPES.items():
+            function = getattr(loaded, name)
+            function.restype, function.argtypes = result, arguments
+        _library = loaded
+    return _library
+
+

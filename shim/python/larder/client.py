@@ -1,0 +1,168 @@
+"""Client: one engine process attached to one larderd, as Python sees it.
+
+Thread-safe, as the library is. Nothing here waits for larderd but wait_attached(); until it answers, everything is a miss. Hashes
+are given as bytes in which one hash begins every `stride` bytes (its first 16 bytes are the key), pages as bytes of uint32."""
+
+import ctypes
+from collections import namedtuple
+
+from larder import _native as native
+
+Completion = namedtuple("Completion", "ticket ok reason bytes wait_ns copy_ns")
+Stored = namedtuple("Stored", "stored present refused bytes copy_ns")
+State = namedtuple("State", "attached usable attachments epoch loads_running stores_running")
+
+_POLL = 64
+
+
+class LarderError(Exception):
+    """A call was refused; `status` is the library's number for it (larder.h)."""
+
+    def __init__(self, what, status):
+        super().__init__(f"{what}: {native.library().larder_status_text(status).decode()}")
+        self.status = status
+
+
+def version():
+    """Version of the loaded library and of its protocol."""
+    return native.library().larder_version().decode()
+
+
+def namespace_id(fingerprint):
+    """The 32 hex digits that name the namespace of this fingerprint text."""
+    out = ctypes.create_string_buffer(33)
+    _check("namespace_id", native.library().larder_namespace_id(fingerprint.encode(), out, len(out)))
+    return out.value.decode()
+
+
+def _check(what, status):
+    if status != native.OK:
+        raise LarderError(what, status)
+
+
+def _hashes(data, stride):
+    return native.Hashes(data, stride, len(data) // stride)
+
+
+class Client:
+    def __init__(self, socket=None, engine="python", copy_threads=0):
+        self._lib = native.library()
+        self._client = ctypes.c_void_p()
+        options = native.Options(
+            copy_threads=copy_threads, socket=socket.encode() if socket else None, engine=engine.encode()
+        )
+        _check("larder_open", self._lib.larder_open(options, self._client))
+        self._completions = (native.Completion * _POLL)()
+        self._line = ctypes.create_string_buffer(4096)
+
+    def close(self):
+        """Waits until no thread of it writes into registered pages. No other call may be under way."""
+        client, self._client = self._client, ctypes.c_void_p()
+        self._lib.larder_close(client)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    # ---- setting up
+
+    def set_namespace(self, fingerprint, model, chunk_tokens, groups, shard_count=1):
+        """groups: (piece_bytes, layers, blocks_per_chunk) for each KV group."""
+        array = (native.Group * len(groups))(*groups)
+        namespace = native.Namespace(
+            shard_count=shard_count,
+            fingerprint=fingerprint.encode(),
+            model=model.encode(),
+            groups=array,
+            group_count=len(groups),
+            chunk_tokens=chunk_tokens,
+        )
+        _check("larder_set_namespace", self._lib.larder_set_namespace(self._client, namespace))
+
+    def register_pages(self, group, layers):
+        """layers: (address, stride_bytes, page_bytes, page_count) for each layer of the group, in the fingerprint's order."""
+        array = (native.Pages * len(layers))(*layers)
+        _check("larder_register_pages", self._lib.larder_register_pages(self._client, group, array, len(layers)))
+
+    def wait_attached(self, timeout_ms):
+        """False where larderd did not answer in time."""
+        return self._lib.larder_wait_attached(self._client, timeout_ms) == native.OK
+
+    def state(self):
+        state = native.State()
+        _check("larder_get_state", self._lib.larder_get_state(self._client, state))
+        return State(*(getattr(state, name) for name in State._fields))
+
+    def next_log(self):
+        """The oldest unread line of the native threads as (level, text), or None."""
+        if not self._lib.larder_next_log(self._client, self._line, len(self._line)):
+            return None
+        level, _, text = self._line.value.decode(errors="replace").partition(" ")
+        return level, text
+
+    # ---- looking up
+
+    def lookup(self, hashes, stride):
+        """How many chunks from the first on are stored."""
+        return self._lib.larder_lookup(self._client, _hashes(hashes, stride))
+
+    def hold(self, hashes, stride):
+        """Keeps their slots until release(). Returns (hold, chunks held)."""
+        hold, held = ctypes.c_uint64(), ctypes.c_size_t()
+        status = self._lib.larder_hold(self._client, _hashes(hashes, stride), hold, held)
+        return (hold.value, held.value) if status == native.OK else (0, 0)
+
+    def release(self, hold):
+        self._lib.larder_release(self._client, hold)
+
+    def report_request(self, tokens_asked, tokens_hit, lookup_ns):
+        self._lib.larder_report_request(self._client, tokens_asked, tokens_hit, lookup_ns)
+
+    def report_prefill(self, tokens, compute_ns):
+        self._lib.larder_report_prefill(self._client, tokens, compute_ns)
+
+    # ---- moving
+
+    def load(self, hashes, stride, pages, group=0, shard=0):
+        """Starts a load and returns its ticket; it ends in one completion of poll(). LarderError where it fails at once."""
+        ticket = ctypes.c_uint64()
+        transfer = self._transfer(hashes, stride, pages, group, shard)
+        _check("larder_load", self._lib.larder_load(self._client, transfer, ticket))
+        return ticket.value
+
+    def poll(self):
+        """The loads that ended since the last call."""
+        count = self._lib.larder_poll(self._client, self._completions, _POLL)
+        text = self._lib.larder_status_text
+        return [
+            Completion(c.ticket, c.status == native.OK, text(c.status).decode(), c.bytes, c.wait_ns, c.copy_ns)
+            for c in self._completions[:count]
+        ]
+
+    def store_begin(self, hashes, stride, pages, group=0, shard=0):
+        """Asks for the right to store. False where it was refused at once: nothing is stored then."""
+        transfer = self._transfer(hashes, stride, pages, group, shard)
+        return self._lib.larder_store_begin(self._client, transfer) == native.OK
+
+    def store_finish(self, wait_ms):
+        """Copies what was granted off the pages; when it returns no page is read any more."""
+        result = native.StoreResult()
+        _check("larder_store_finish", self._lib.larder_store_finish(self._client, wait_ms, result))
+        return Stored(*(getattr(result, name) for name in Stored._fields))
+
+    def drop_namespace(self):
+        return self._lib.larder_drop_namespace(self._client) == native.OK
+
+    @staticmethod
+    def _transfer(hashes, stride, pages, group, shard):
+        transfer = native.Transfer(
+            shard=shard,
+            group=group,
+            hashes=_hashes(hashes, stride),
+            pages=ctypes.cast(ctypes.c_char_p(pages), ctypes.c_void_p),
+            page_count=len(pages) // 4,
+        )
+        transfer.keep = (hashes, pages)  # alive for as long as the struct that points at them
+        return transfer

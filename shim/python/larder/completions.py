@@ -1,0 +1,122 @@
+"""A streaming client of OpenAI-compatible completions, on the standard library alone: time to first token, tokens, usage."""
+
+import http.client
+import json
+import time
+import urllib.parse
+from dataclasses import dataclass, field
+
+TIMEOUT_S = 900
+
+
+class ServerError(Exception):
+    """The server refused or broke off; the text is its own."""
+
+
+@dataclass
+class Completion:
+    ttft_s: float = 0.0  # from sending the request to the first token
+    total_s: float = 0.0
+    token_ids: list = field(default_factory=list)
+    text: str = ""
+    prompt_tokens: int = 0
+    cached_tokens: int = 0  # as the server tells: its own cache and connectors together
+
+
+def stream_completion(url, model, prompt, max_tokens, timeout_s=TIMEOUT_S, **fields):
+    """One greedy completion of exactly max_tokens tokens. prompt: text or token ids. fields go into the request's body."""
+    body = {
+        "model": model,
+        "prompt": prompt,
+        "max_tokens": max_tokens,
+        "temperature": 0,
+        "stream": True,
+        "ignore_eos": True,
+        "return_token_ids": True,
+        "stream_options": {"include_usage": True},
+        **fields,
+    }
+    completion = Completion()
+    begin = time.perf_counter()
+    with _request(url, "POST", "/v1/completions", body, timeout_s) as response:
+        for line in response:
+            if line.startswith(b"data: {"):
+                _take(completion, json.loads(line[6:]), begin)
+    completion.total_s = time.perf_counter() - begin
+    if not completion.ttft_s:
+        raise ServerError(f"{url} ended the stream without a token")
+    return completion
+
+
+def _take(completion, event, begin):
+    if "error" in event:
+        raise ServerError(str(event["error"]))
+    usage = event.get("usage")
+    if usage:
+        completion.prompt_tokens = usage.get("prompt_tokens", 0)
+        completion.cached_tokens = (usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0
+    for choice in event.get("choices", []):
+        if not completion.ttft_s:
+            completion.ttft_s = time.perf_counter() - begin
+        completion.token_ids += choice.get("token_ids") or []
+        completion.text += choice.get("text") or ""
+
+
+def first_model(url):
+    """The name of the first model that the server serves."""
+    with _request(url, "GET", "/v1/models", None, 30) as response:
+        return json.load(response)["data"][0]["id"]
+
+
+def reset_prefix_cache(url):
+    """Empties the engine's own prefix cache. False where the server does not offer that (VLLM_SERVER_DEV_MODE=1 does)."""
+    try:
+        with _request(url, "POST", "/reset_prefix_cache", None, 60):
+            return True
+    except ServerError:
+        return False
+
+
+def hit_tokens(url):
+    """(engine's own, external) prompt tokens hit since the server's start, from its metrics; None where it has none."""
+    try:
+        with _request(url, "GET", "/metrics", None, 30) as response:
+            lines = response.read().decode(errors="replace").splitlines()
+    except ServerError:
+        return None
+    return tuple(
+        sum(_sample(line) for line in lines if line.startswith((f"{name}_total", f"{name}{{")))
+        for name in ("vllm:prefix_cache_hits", "vllm:external_prefix_cache_hits")
+    )
+
+
+def _sample(line):
+    return float(line.rsplit(" ", 1)[1])
+
+
+class _request:
+    """One request on a connection of its own; ServerError unless the answer is 200."""
+
+    def __init__(self, url, method, path, body, timeout_s):
+        parts = urllib.parse.urlsplit(url if "//" in url else f"http://{url}")
+        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
+        self._connection = kind(parts.netloc, timeout=timeout_s)
+        self._what = f"{method} {url}{path}"
+        payload = json.dumps(body) if body is not None else None
+        self._call = (method, parts.path.rstrip("/") + path, payload, {"Content-Type": "application/json"})
+
+    def __enter__(self):
+        try:
+            self._connection.request(*self._call)
+            response = self._connection.getresponse()
+        except OSError as error:
+            self._connection.close()
+            raise ServerError(f"{self._what}: {error}") from None
+        if response.status != 200:
+            text = response.read(2000).decode(errors="replace")
+            self._connection.close()
+            raise ServerError(f"{self._what}: {response.status} {text}")
+        return response
+
+    def __exit__(self, *_):
+        self._connection.close()

@@ -1,0 +1,137 @@
+"""LarderConnector: vLLM's KVConnectorBase_V1 over the two halves. Thin: each hook is one call."""
+
+from vllm.distributed.kv_transfer.kv_connector.v1 import base
+from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorBase_V1, KVConnectorRole, SupportsHMA
+
+from larder.client import Client, namespace_id
+from larder.vllm.guard import LogPump, logger
+from larder.vllm.messages import StepWork
+from larder.vllm.scheduler import SchedulerHalf
+from larder.vllm.setup import Unsupported, setup_of
+from larder.vllm.worker import WorkerHalf
+
+try:
+    from vllm.v1.metrics.cache_hit_source import CacheHitSource
+
+    _HOST = CacheHitSource.HOST
+except ImportError:  # a vLLM whose metrics do not tell sources apart
+    _HOST = None
+
+
+class LarderConnector(KVConnectorBase_V1, SupportsHMA):
+    """One for the scheduler, one for each worker, each with its own attachment to larderd."""
+
+    requires_kv_delivery = False  # a cache: a store that is lost is a later miss
+    _cache_hit_source = _HOST
+
+    def __init__(self, vllm_config, role, kv_cache_config, **kwargs):
+        super().__init__(vllm_config, role, kv_cache_config, **kwargs)
+        self._client = self._pump = None
+        is_scheduler = role == KVConnectorRole.SCHEDULER
+        setup, off = None, None
+        try:
+            # A failed load is recomputed. vLLM reads the policy after it has made the scheduler's connector.
+            vllm_config.kv_transfer_config.kv_load_failure_policy = "recompute"
+            setup = setup_of(vllm_config, kv_cache_config)
+            self._client = _open(setup, "scheduler" if is_scheduler else "worker 0")
+            self._pump = LogPump(self._client)
+        except Unsupported as reason:
+            off = str(reason)
+        except Exception as error:
+            off = f"{type(error).__name__}: {error}"
+        self._half = (SchedulerHalf if is_scheduler else WorkerHalf)(setup, self._client)
+        if off is not None:
+            self._half.turn_off(off)
+        elif is_scheduler:
+            _tell(setup)
+
+    # ---- scheduler
+
+    def get_num_new_matched_tokens(self, request, num_computed_tokens, **kwargs):
+        return self._half.matched_tokens(request, num_computed_tokens)
+
+    def update_state_after_alloc(self, request, blocks, num_external_tokens, **kwargs):
+        self._half.allocated(request, blocks, num_external_tokens)
+
+    def build_connector_meta(self, scheduler_output):
+        return self._half.step_work(scheduler_output)
+
+    def update_connector_output(self, connector_output):
+        self._half.worker_output(connector_output)
+
+    def request_finished(self, request, block_ids):
+        self._half.finished(request)
+        return False, None
+
+    def request_finished_all_groups(self, request, block_ids):
+        return self.request_finished(request, block_ids)
+
+    def reset_cache(self):
+        return self._half.reset()
+
+    # ---- worker
+
+    def register_kv_caches(self, kv_caches):
+        self._half.register(kv_caches)
+
+    def bind_connector_metadata(self, connector_metadata):
+        super().bind_connector_metadata(connector_metadata)
+        if isinstance(connector_metadata, StepWork):
+            self._half.bind(connector_metadata)
+
+    def start_load_kv(self, forward_context, **kwargs):
+        """Nothing: asynchronous loads start in bind_connector_metadata, so that the forward pass hides them."""
+
+    def wait_for_layer_load(self, layer_name):
+        """Nothing: no load is synchronous."""
+
+    def save_kv_layer(self, layer_name, kv_layer, attn_metadata, **kwargs):
+        """Nothing: whole chunks are stored in wait_for_save."""
+
+    def wait_for_save(self):
+        self._half.wait_for_save()
+
+    def get_transfer_results(self, finished_req_ids):
+        ended, failed = self._half.transfer_results()
+        return base.KVConnectorTransferResults(finished_recving=ended, failed_recving=failed)
+
+    def build_connector_worker_meta(self):
+        return self._half.report()
+
+    # ---- both
+
+    def shutdown(self):
+        try:
+            if self._pump is not None:
+                self._pump.stop()
+            if self._client is not None:
+                self._half.off = self._half.off or "vLLM shuts down"
+                self._client.close()
+        except Exception:
+            logger.exception("Larder: shutdown failed")
+        self._pump = self._client = None
+
+
+def _open(setup, who):
+    from vllm.version import __version__
+
+    client = Client(setup.socket, f"vllm {__version__} {who}", setup.copy_threads)
+    client.set_namespace(
+        setup.fingerprint,
+        setup.model,
+        setup.chunk_tokens,
+        [(setup.page_bytes, len(setup.layers), setup.blocks_per_chunk)],
+    )
+    return client
+
+
+def _tell(setup):
+    chunk_bytes = setup.page_bytes * len(setup.layers) * setup.blocks_per_chunk
+    logger.info(
+        "Larder: model %s, chunks of %d tokens (%d bytes), namespace %s of:\n%s",
+        setup.model,
+        setup.chunk_tokens,
+        chunk_bytes,
+        namespace_id(setup.fingerprint),
+        setup.fingerprint,
+    )

@@ -1,0 +1,66 @@
+"""No exception leaves the connector: what a hook does instead, and the one log line that says so."""
+
+import functools
+import threading
+
+from vllm.logger import init_logger
+
+logger = init_logger("vllm.larder")
+
+
+class Guarded:
+    """One half of the connector. Once `off` it says nothing more and answers as an empty cache would."""
+
+    def __init__(self, setup, client):
+        self.setup = setup
+        self.client = client
+        self.off = None  # why the cache is not used
+
+    def turn_off(self, why):
+        if self.off is None:
+            self.off = why
+            logger.warning("Larder is off for this engine: %s", why)
+
+
+def guarded(default):
+    """A method of Guarded that returns default() where it would raise, and turns its half off."""
+
+    def wrap(method):
+        @functools.wraps(method)
+        def call(self, *args, **kwargs):
+            try:
+                return method(self, *args, **kwargs)
+            except Exception as error:
+                logger.debug("Larder: %s failed", method.__name__, exc_info=True)
+                self.turn_off(f"unexpected {type(error).__name__} in {method.__name__}: {error}")
+                return default()
+
+        return call
+
+    return wrap
+
+
+class LogPump:
+    """Carries the native threads' log lines to vLLM's logger, twice a second, from a thread of its own."""
+
+    _LEVELS = {"error": logger.error, "warning": logger.warning, "debug": logger.debug}
+
+    def __init__(self, client):
+        self._client = client
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="larder-log", daemon=True)
+        self._thread.start()
+
+    def _run(self):
+        while not self._stop.wait(0.5):
+            self._drain()
+
+    def _drain(self):
+        while (line := self._client.next_log()) is not None:
+            self._LEVELS.get(line[0], logger.info)("Larder: %s", line[1])
+
+    def stop(self):
+        """Call before the client is closed."""
+        self._stop.set()
+        self._thread.join()
+        self._drain()

@@ -1,0 +1,132 @@
+"""The worker's half: moves chunks between KV pages and the arena, one native call a request each way.
+
+Owned by the worker's thread; the copies of loads run on the library's threads. Every load that vLLM waits for is reported exactly
+once, well or failed, and never while a thread still writes its pages."""
+
+import time
+
+from larder.client import LarderError
+from larder.vllm.guard import Guarded, guarded, logger
+from larder.vllm.messages import WorkerReport
+
+STORE_WAIT_MS = 20  # for answers of larderd that are late when the forward pass is over
+IDLE_WAIT_S = 0.0005  # between looks at running loads while there is nothing to compute
+
+
+class WorkerHalf(Guarded):
+    def __init__(self, setup, client):
+        super().__init__(setup, client)
+        self._tickets: dict[int, str] = {}
+        self._failed: set[str] = set()
+        self._begun = False  # a store was begun in this step
+        self._computes = False
+        self._prefill_tokens = 0
+        self._step_begin = 0
+        self._reported_off = False
+
+    def register(self, kv_caches):
+        """Gives the library the address of every page of every layer."""
+        if self.off is not None:
+            return
+        try:
+            self.client.register_pages(0, [self._pages_of(name, kv_caches[name]) for name in self.setup.layers])
+        except (KeyError, ValueError, LarderError) as error:
+            self.turn_off(f"KV pages cannot be served: {error}")
+
+    def _pages_of(self, name, tensor):
+        page_bytes = self.setup.page_bytes
+        if not hasattr(tensor, "untyped_storage"):
+            raise ValueError(f"{name} is a {type(tensor).__name__}, not one tensor")
+        item = tensor.element_size()
+        stride = tensor.stride(0) * item
+        if _span_bytes(tensor[0]) != page_bytes or tensor[0].numel() * item != page_bytes:
+            raise ValueError(f"{name}: a block of shape {tuple(tensor.shape[1:])} is not one run of {page_bytes} bytes")
+        if stride < page_bytes and tensor.shape[0] > 1:
+            raise ValueError(f"{name}: blocks of {page_bytes} bytes overlap, {stride} bytes apart")
+        return tensor.data_ptr(), stride, page_bytes, tensor.shape[0]
+
+    # ---- the step
+
+    def bind(self, work):
+        """Before the forward pass: loads start, and larderd is asked for room for what this step fills."""
+        self._step_begin = time.perf_counter_ns()
+        self._computes, self._prefill_tokens = work.computes, work.prefill_tokens
+        for load in work.loads:
+            self._load(load)
+        self._store(work)
+
+    def _load(self, load):
+        try:
+            if self.off is not None or not load.hashes:
+                raise LookupError(self.off or "nothing to load")
+            stride = len(load.hashes) * self.setup.blocks_per_chunk * 4 // len(load.pages)
+            self._tickets[self.client.load(load.hashes, stride, load.pages)] = load.request_id
+        except Exception as error:
+            logger.warning("Request %s is computed, not loaded: %s", load.request_id, error)
+            self._failed.add(load.request_id)
+
+    @guarded(lambda: None)
+    def _store(self, work):
+        if self.off is not None:
+            return
+        if work.namespace and work.namespace != self.setup.fingerprint:
+            raise ValueError("scheduler and worker derived different fingerprints")
+        for store in work.stores:
+            stride = len(store.hashes) * self.setup.blocks_per_chunk * 4 // len(store.pages)
+            self._begun |= self.client.store_begin(store.hashes, stride, store.pages)
+
+    @guarded(lambda: None)
+    def wait_for_save(self):
+        """After the forward pass: what was granted is copied. No page is read any more when it returns."""
+        begun, self._begun = self._begun, False
+        if self.off is None and self._prefill_tokens:
+            self.client.report_prefill(self._prefill_tokens, time.perf_counter_ns() - self._step_begin)
+        self._prefill_tokens = 0
+        if begun:
+            result = self.client.store_finish(STORE_WAIT_MS)
+            logger.info(
+                "Stored %d chunks, %d bytes in %.2f ms (%d were there, %d refused)",
+                result.stored,
+                result.bytes,
+                result.copy_ns / 1e6,
+                result.present,
+                result.refused,
+            )
+
+    def transfer_results(self):
+        """(ended, failed): request ids of loads that ended since the last call; the failed are among the ended."""
+        failed, self._failed = self._failed, set()
+        ended = set(failed)
+        if self._tickets:
+            if not self._computes:
+                time.sleep(IDLE_WAIT_S)
+            for completion in self.client.poll():
+                request_id = self._tickets.pop(completion.ticket, None)
+                if request_id is None:
+                    continue
+                ended.add(request_id)
+                self._tell(request_id, completion)
+                if not completion.ok:
+                    failed.add(request_id)
+        return ended, failed
+
+    @staticmethod
+    def _tell(request_id, completion):
+        if completion.ok:
+            times = (completion.bytes, completion.wait_ns / 1e6, completion.copy_ns / 1e6)
+            logger.info("Loaded %d bytes for request %s: waited %.2f ms, copied and verified in %.2f ms", times[0], request_id, *times[1:])
+        else:
+            logger.warning("Load of request %s failed (%s): it is computed", request_id, completion.reason)
+
+    def report(self):
+        """For the scheduler: that this half is off; once."""
+        if self.off is None or self._reported_off:
+            return None
+        self._reported_off = True
+        return WorkerReport(self.off)
+
+
+def _span_bytes(tensor):
+    """Bytes from the first to behind the last element of a strided view."""
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
+    return (last + 1) * tensor.element_size()

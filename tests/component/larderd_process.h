@@ -1,0 +1,62 @@
+// A real larderd of the build tree with files of its own, and any other child process. Ended by SIGKILL in the destructor.
+#pragma once
+
+#include <sys/types.h>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace larder::test {
+
+class ChildProcess {
+ public:
+  explicit ChildProcess(const std::vector<std::string>& command);
+  ChildProcess(const ChildProcess&) = delete;
+  ~ChildProcess();
+
+  void signal(int number) const;
+  // Waits for its end, at most timeout_ms. The exit status, 128 + signal, or -1 when it still runs.
+  int wait(int timeout_ms);
+  bool running() { return wait(0) == -1; }
+
+ private:
+  pid_t pid_;
+  int status_ = -1;
+};
+
+class LarderdProcess {
+ public:
+  // `size` as in the configuration file. Returns once it is ready; fails the test otherwise.
+  explicit LarderdProcess(const std::string& size);
+  ~LarderdProcess();
+
+  const std::string& socket() const { return socket_; }
+  ChildProcess& process() { return *process_; }
+  // SIGKILL, and a new one with the same files.
+  void kill_and_restart();
+  // A number, or the length of a list, out of `larderctl status --json` by its path of keys; -1 when larderd does not answer.
+  std::int64_t status_number(const std::vector<std::string>& path) const;
+
+ private:
+  void start();
+
+  std::string folder_, name_, socket_, admin_socket_;
+  std::unique_ptr<ChildProcess> process_;
+};
+
+// Polls until condition() or timeout_ms; returns whether it became true.
+template <typename Condition>
+bool eventually(Condition condition, int timeout_ms = 5000) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return true;
+}
+
+}  // namespace larder::test

@@ -1,0 +1,19 @@
+"""Paths for all Python tests: the package and the harness from the tree, programs and libraries from the build.
+
+LARDER_TEST_BIN and LARDER_LIBRARY name what was built (default: build/dev)."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+os.environ.setdefault("LARDER_TEST_BIN", str(ROOT / "build" / "dev" / "bin"))
+os.environ.setdefault("LARDER_LIBRARY", str(ROOT / "build" / "dev" / "lib" / "liblarder.so"))
+sys.path[:0] = [str(ROOT / "shim" / "python"), str(ROOT / "e2e")]
+
+
+@pytest.fixture(scope="session")
+def root():
+    return ROOT

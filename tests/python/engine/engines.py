@@ -1,0 +1,100 @@
+"""Real engines for the tests: vLLM's server over real larderds, both in processes of their own, on a tiny model with real weights."""
+
+import itertools
+import json
+import os
+import random
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from harness.larderd import Larderd
+from harness.vllm_server import VllmServer, engine_env
+
+from larder import completions
+
+OFFLINE = Path(__file__).with_name("offline_run.py")
+# Only the connector's name: it must set by itself what it needs.
+CONNECTOR = {"kv_connector": "LarderConnector", "kv_connector_module_path": "larder.vllm", "kv_role": "kv_both"}
+OFF = {"kv_transfer_params": {"larder": "off"}}
+VOCABULARY = range(3, 1000)
+
+_numbers = itertools.count()
+
+
+def prompt(seed, tokens):
+    generator = random.Random(seed)
+    return [generator.choice(VOCABULARY) for _ in range(tokens)]
+
+
+def start_larderd(folder, size="256MiB", name=None):
+    number = next(_numbers)
+    name = name or f"larder-test-{os.getpid()}-{number}"
+    binary = Path(os.environ["LARDER_TEST_BIN"]) / "larderd"
+    larderd = Larderd(binary, folder, name, size, log_name=f"larderd-{number}.log")
+    larderd.wait_ready()
+    return larderd
+
+
+def environment(socket, **more):
+    return engine_env(str(socket), os.environ["LARDER_LIBRARY"], VLLM_CPU_KVCACHE_SPACE="1", **more)
+
+
+class Engine(VllmServer):
+    """vLLM's server with Larder's connector. Ask with token ids."""
+
+    def __init__(self, model, socket, folder, *arguments, extra=None):
+        connector = {**CONNECTOR, "kv_connector_extra_config": extra or {}}
+        super().__init__(
+            "vLLM", str(model), "tiny", environment(socket), folder / f"vllm-{next(_numbers)}.log", connector, list(arguments)
+        )
+
+    def ask(self, tokens, max_tokens=8, **fields):
+        return completions.stream_completion(self.url, "tiny", tokens, max_tokens, timeout_s=120, **fields).token_ids
+
+    def alone(self, tokens, max_tokens=8):
+        """The answer without any cache."""
+        self.reset()
+        return self.ask(tokens, max_tokens, **OFF)
+
+    def reset(self):
+        """Empties the engine's own prefix cache; what still runs (an abort) is waited for."""
+        deadline = time.monotonic() + 20
+        while not completions.reset_prefix_cache(self.url):
+            assert time.monotonic() < deadline, "vLLM's prefix cache could not be reset"
+            time.sleep(0.1)
+
+    def hits(self):
+        """Tokens loaded from Larder since the start."""
+        return int(completions.hit_tokens(self.url)[1])
+
+    def ask_and_count(self, tokens, max_tokens=8, **fields):
+        """(answer, tokens loaded from Larder for it), with nothing in the engine's own cache."""
+        self.reset()
+        before = self.hits()
+        answer = self.ask(tokens, max_tokens, **fields)
+        return answer, self.hits() - before
+
+    def logged(self, pattern):
+        return re.findall(pattern, self.log.read_text(errors="replace"))
+
+
+def run_offline(model, socket, steps, extra=None, env=None, timeout_s=180, **llm):
+    """Runs offline_run.py and returns (its results, all that it printed)."""
+    job = json.dumps({"model": str(model), "steps": steps, "connector": CONNECTOR, "extra": extra or {}, "llm": llm})
+    environ = {**environment(socket), **(env or {})}
+    done = subprocess.run(
+        [sys.executable, OFFLINE, job], env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout_s
+    )
+    lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
+    assert done.returncode == 0 and lines, done.stdout[-6000:]
+    return json.loads(lines[-1][7:]), done.stdout
+
+
+def wait_for(condition, timeout_s, what):
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"{what}: not within {timeout_s} s"
+        time.sleep(0.05)

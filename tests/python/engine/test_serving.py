@@ -1,0 +1,243 @@
+"""One served engine with blocks and chunks of 128 tokens, started before larderd is there: equal tokens, whatever happens around it."""
+
+import http.client
+import json
+import mmap
+import threading
+import time
+import types
+
+import pytest
+from engines import OFF, Engine, prompt, start_larderd, wait_for
+
+from larder import completions
+
+CHUNK = 128
+
+
+@pytest.fixture(scope="module")
+def world(model, tmp_path_factory):
+    """The engine as `engine`; its larderd as `larderd`, which tests may kill and start again."""
+    folder = tmp_path_factory.mktemp("serving")
+    socket = folder / "larder.sock"
+    world = types.SimpleNamespace(folder=folder, larderd=None)
+    with Engine(model, socket, folder) as engine:
+        engine.wait_ready()
+        world.engine = engine
+        world.alone = engine.ask(prompt("absent", 300))
+        world.larderd = start_larderd(folder)
+        wait_for(lambda: attached(world.larderd) == 2, 5, "attaching to a larderd that came late")
+        yield world
+    world.larderd.stop()
+
+
+@pytest.fixture
+def engine(world):
+    return world.engine
+
+
+def attached(larderd):
+    return len(larderd.status()["sessions"]["attached"])
+
+
+def failures(larderd):
+    trust = larderd.status()["trust"]
+    return trust["checksum_failures"], trust["loads_failed"]
+
+
+def whole(tokens):
+    return tokens // CHUNK * CHUNK
+
+
+def test_answered_without_larderd(world, engine):
+    assert world.alone == engine.alone(prompt("absent", 300))
+
+
+@pytest.mark.parametrize("tokens", [127, 128, 129, 255, 256, 257, 383, 384, 640])
+def test_cold_local_and_warm_answers_are_equal_at_every_boundary(engine, tokens):
+    text = prompt(f"length {tokens}", tokens)
+    alone = engine.alone(text, 16)
+    cold, cold_hit = engine.ask_and_count(text, 16)
+    local = engine.ask(text, 16)
+    warm, warm_hit = engine.ask_and_count(text, 16)
+    assert cold == local == warm == alone
+    assert (cold_hit, warm_hit) == (0, whole(tokens))
+
+
+def test_prompts_that_share_a_prefix(engine):
+    first = prompt("shared", 512)
+    second, third = first[:300] + prompt("tail 2", 200), first[:256] + prompt("tail 3", 90)
+    alone = [engine.alone(text) for text in (first, second, third)]
+    assert engine.ask_and_count(first) == (alone[0], 0)
+    assert engine.ask_and_count(second) == (alone[1], 256)
+    assert engine.ask_and_count(third) == (alone[2], 256)
+    # What the engine has itself is not loaded: its first chunk is there, the other three come from Larder.
+    engine.reset()
+    engine.ask(first[:140])
+    before = engine.hits()
+    assert engine.ask(first) == alone[0]
+    assert engine.hits() - before == 384
+
+
+def test_the_second_turn_hits_on_the_answer_of_the_first(engine):
+    turn = prompt("turn", 200)
+    answer = engine.ask(turn, 100)
+    follow_up = turn + answer + prompt("and then", 30)
+    alone = engine.alone(follow_up)
+    assert engine.ask_and_count(follow_up) == (alone, 256)
+
+
+def test_many_at_once_are_all_answered_and_verified(world, engine):
+    base = prompt("many", 300)
+    texts = [base + prompt(f"many {i}", 150) for i in range(8)]
+    alone = engine.alone(texts[0])
+    answers = ask_all(engine, texts)
+    engine.reset()
+    warm = ask_all(engine, texts)
+    assert [len(a) for a in answers + warm] == [8] * 16
+    assert engine.ask_and_count(texts[0]) == (alone, 384)
+    assert failures(world.larderd) == (0, 0)
+
+
+def ask_all(engine, texts):
+    answers = [None] * len(texts)
+
+    def ask(i):
+        answers[i] = engine.ask(texts[i])
+
+    threads = [threading.Thread(target=ask, args=(i,)) for i in range(len(texts))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return answers
+
+
+def test_requests_aborted_at_any_moment_leave_nothing_behind(world, engine):
+    texts = [prompt(f"abort {i % 2}", 600) for i in range(10)]
+    alone = engine.alone(texts[0])
+    engine.ask(texts[0])
+    engine.reset()
+    for i, text in enumerate(texts):
+        abort_after(engine, text, 0.02 * i)
+    assert engine.ask(texts[0]) == alone
+    engine.reset()  # succeeds only once every block is free
+    wait_for(lambda: world.larderd.status()["holds"] == 0, 5, "giving up the holds of aborted requests")
+    assert failures(world.larderd) == (0, 0)
+
+
+def abort_after(engine, text, seconds):
+    connection = http.client.HTTPConnection("127.0.0.1", engine.port, timeout=30)
+    body = {"model": "tiny", "prompt": text, "max_tokens": 400, "ignore_eos": True, "stream": True}
+    connection.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"})
+    time.sleep(seconds)
+    connection.close()
+
+
+def test_a_request_opts_out(world, engine):
+    text = prompt("opt out", 300)
+    stored = world.larderd.status()["models"][0]["bytes_stored"]
+    alone, hit = engine.ask_and_count(text, **OFF)
+    assert hit == 0
+    assert engine.ask_and_count(text, **OFF) == (alone, 0)
+    time.sleep(0.5)  # metrics travel over a ring that is drained several times a second
+    assert world.larderd.status()["models"][0]["bytes_stored"] == stored
+
+
+def test_the_hit_shows_as_host_in_vllms_metrics(engine):
+    text = prompt("metrics", 300)
+    engine.ask(text)
+    engine.ask_and_count(text)
+    connection = http.client.HTTPConnection("127.0.0.1", engine.port, timeout=30)
+    connection.request("GET", "/metrics")
+    lines = connection.getresponse().read().decode().splitlines()
+    hosts = [line for line in lines if line.startswith("vllm:prompt_tokens_cached_by_source_total") and '"host"' in line]
+    assert hosts and float(hosts[0].rsplit(" ", 1)[1]) > 0
+
+
+def test_the_log_tells_what_was_hit_and_stored(engine):
+    text = prompt("log", 300)
+    engine.reset()
+    engine.ask(text)
+    engine.ask_and_count(text)
+    assert engine.logged(r"Total tokens 300, Larder hit tokens: 256, need to load: 256")
+    assert engine.logged(r"Storing 256 out of 256 tokens for request")
+
+
+def test_reset_of_the_external_cache_drops_the_namespace(engine):
+    text = prompt("dropped", 300)
+    alone = engine.ask(text)
+    assert engine.ask_and_count(text) == (alone, 256)
+    connection = http.client.HTTPConnection("127.0.0.1", engine.port, timeout=30)
+    connection.request("POST", "/reset_prefix_cache?reset_external=true")
+    assert connection.getresponse().status == 200
+    time.sleep(0.3)
+    assert engine.ask_and_count(text) == (alone, 0)
+
+
+def test_a_corrupted_slot_is_recomputed_dropped_and_stored_anew(world, engine):
+    """One single request on an idle engine: it must not be looked up for ever."""
+    text = prompt("corrupted", 300)
+    alone = engine.alone(text)
+    engine.ask_and_count(text)
+    before = world.larderd.status()["trust"]["checksum_failures"]
+    flip_a_bit_of_every_page(f"/dev/shm/{world.larderd.shm_name}.arena")
+    answer, _ = engine.ask_and_count(text)
+    assert answer == alone
+    wait_for(lambda: world.larderd.status()["trust"]["checksum_failures"] > before, 5, "verifying the slots reported BAD")
+    assert engine.logged(r"Load of request \S+ failed")
+    engine.ask_and_count(text)
+    assert engine.ask_and_count(text) == (alone, 256)
+
+
+def flip_a_bit_of_every_page(path):
+    with open(path, "r+b") as file, mmap.mmap(file.fileno(), 0) as arena:
+        for page in range(0, len(arena), 4096):
+            arena[page + 100] ^= 1
+
+
+def test_larderd_killed_under_the_engine_and_started_again(world, engine):
+    text = prompt("killed", 300)
+    alone = engine.alone(text)
+    engine.ask_and_count(text)
+    world.larderd.kill()
+    began = time.monotonic()
+    engine.reset()
+    assert engine.ask(text) == alone
+    assert engine.alone(prompt("while away", 300)) == engine.ask(prompt("while away", 300))
+    assert time.monotonic() - began < 20
+    world.larderd = start_larderd(world.folder, name=world.larderd.shm_name)
+    wait_for(lambda: attached(world.larderd) == 2, 2, "attaching to the restarted larderd")
+    engine.ask_and_count(text)
+    assert engine.ask_and_count(text) == (alone, 256)
+
+
+def test_query_twice_against_a_users_server(world, engine, tmp_path, capsys):
+    from larder import query_twice
+
+    file = tmp_path / "text"
+    file.write_text("The quick brown fox jumps over the lazy dog. " * 60)
+    assert query_twice.main(["--url", engine.url, "--file", str(file)]) == 0
+    shown = capsys.readouterr().out
+    assert "external cache" in shown and "identical    yes" in shown
+
+
+def test_a_second_engine_hits_what_the_first_stored(world, engine, model):
+    text = prompt("two engines", 600)
+    alone = engine.alone(text)
+    engine.ask_and_count(text)
+    with Engine(model, world.larderd.socket, world.folder) as second:
+        second.wait_ready()
+        assert attached(world.larderd) == 4
+        before = second.hits()
+        assert second.ask(text) == alone
+        assert second.hits() - before == whole(600)
+        other = prompt("from the second", 300)
+        answer = second.ask(other)
+        assert engine.ask_and_count(other) == (answer, 256)
+
+
+def test_no_hook_ever_failed(engine):
+    """Last: nothing that happened above turned the cache off."""
+    assert not engine.logged(r"Larder is off")
+    assert completions.first_model(engine.url) == "tiny"

@@ -1,0 +1,68 @@
+"""The ctypes mirror against the header itself: the C compiler says sizes, offsets and numbers."""
+
+import ctypes
+import re
+import subprocess
+
+import pytest
+
+from larder import _native as native
+
+STRUCTS = {
+    "larder_options": native.Options,
+    "larder_group": native.Group,
+    "larder_namespace": native.Namespace,
+    "larder_pages": native.Pages,
+    "larder_state": native.State,
+    "larder_hashes": native.Hashes,
+    "larder_transfer": native.Transfer,
+    "larder_completion": native.Completion,
+    "larder_store_result": native.StoreResult,
+}
+STATUSES = (
+    "OK INVALID_ARGUMENT NOT_FOUND ALREADY_EXISTS OUT_OF_RANGE RESOURCE_EXHAUSTED UNAVAILABLE DEADLINE_EXCEEDED "
+    "FAILED_PRECONDITION DATA_LOSS UNSUPPORTED PERMISSION_DENIED INTERNAL"
+).split()
+
+
+@pytest.fixture(scope="module")
+def compiled(root, tmp_path_factory):
+    """What a C program that includes larder.h prints, as {name: number}."""
+    lines = [f'printf("{c} %zu\\n", sizeof({c}));' for c in STRUCTS]
+    for c, python in STRUCTS.items():
+        lines += [f'printf("{c}.{f[0]} %zu\\n", offsetof({c}, {f[0]}));' for f in python._fields_]
+    lines += [f'printf("{s} %zu\\n", (size_t)LARDER_{s});' for s in STATUSES]
+    lines.append('printf("NO_PAGE %zu\\n", (size_t)LARDER_NO_PAGE);')
+    folder = tmp_path_factory.mktemp("header")
+    source = folder / "sizes.c"
+    source.write_text('#include <stdio.h>\n#include "shim/capi/larder.h"\nint main(void) {' + "\n".join(lines) + "return 0;}\n")
+    subprocess.run(["cc", "-I", root, "-o", folder / "sizes", source], check=True)
+    output = subprocess.run([folder / "sizes"], check=True, capture_output=True, text=True).stdout
+    return {name: int(number) for name, number in (line.split() for line in output.splitlines())}
+
+
+@pytest.mark.parametrize("name", STRUCTS)
+def test_struct_is_laid_out_as_in_the_header(compiled, name):
+    python = STRUCTS[name]
+    assert ctypes.sizeof(python) == compiled[name]
+    for field, *_ in python._fields_:
+        assert getattr(python, field).offset == compiled[f"{name}.{field}"], field
+
+
+def test_numbers_are_the_headers(compiled):
+    for status in STATUSES:
+        assert getattr(native, status) == compiled[status], status
+    assert native.NO_PAGE == compiled["NO_PAGE"]
+
+
+def test_every_function_of_the_header_has_a_prototype(root):
+    header = (root / "shim/capi/larder.h").read_text()
+    declared = {}
+    for name, arguments in re.findall(r"LARDER_API [^;]*?(larder_\w+)\(([^)]*)\);", header):
+        declared[name] = 0 if arguments.strip() == "void" else arguments.count(",") + 1
+    assert declared == {name: len(arguments) for name, (_, arguments) in native.PROTOTYPES.items()}
+
+
+def test_sized_structs_tell_their_size():
+    for python in (native.Options, native.Namespace, native.State, native.Transfer, native.StoreResult):
+        assert python().struct_bytes == ctypes.sizeof(python)

@@ -1,0 +1,250 @@
+"""The scheduler's half against fakes: what hits, what is loaded where, what is stored when, and what no exception may do."""
+
+import pytest
+
+pytest.importorskip("vllm")
+
+from fakes import Client, Request, blocks, ended, pages, setup, split, step  # noqa: E402
+
+from larder import _native as native  # noqa: E402
+from larder.vllm.scheduler import SchedulerHalf  # noqa: E402
+
+NO = native.NO_PAGE
+
+
+@pytest.fixture
+def client():
+    return Client()
+
+
+@pytest.fixture
+def half(client):
+    return SchedulerHalf(setup(), client)
+
+
+def chunk_keys(request, per_chunk=4):
+    return request.block_hashes[per_chunk - 1 :: per_chunk]
+
+
+def store_all(client, request):
+    client.stored.update(chunk_keys(request))
+
+
+def run_prefill(half, request, table, step_tokens, computed=0):
+    """Schedules the whole prompt in steps; returns the (keys, pages) stored."""
+    half.allocated(request, blocks(table), 0)
+    stored = []
+    while computed < request.num_tokens:
+        count = min(step_tokens, request.num_tokens - computed)
+        kind = "new" if computed == 0 else "cached"
+        work = half.step_work(step(**{kind: [(request.request_id, computed, count)]}, tables={request.request_id: table}))
+        for move in work.stores:
+            stored += list(zip(split(move.hashes, 32), zip(*[iter(pages(move.pages))] * 4)))
+        computed += count
+    return stored
+
+
+class TestHits:
+    def test_nothing_stored_is_no_hit(self, half):
+        assert half.matched_tokens(Request("r", range(500)), 0) == (0, False)
+
+    @pytest.mark.parametrize(("tokens", "hit"), [(127, 0), (128, 128), (129, 128), (255, 128), (256, 256), (500, 384)])
+    def test_whole_chunks_hit_and_may_cover_the_whole_prompt(self, half, client, tokens, hit):
+        store_all(client, Request("s", range(512)))
+        assert half.matched_tokens(Request("r", range(tokens)), 0) == (hit, hit > 0)
+
+    @pytest.mark.parametrize(("local", "external"), [(0, 384), (32, 352), (128, 256), (352, 32), (384, 0), (480, 0)])
+    def test_what_the_engine_has_itself_is_not_counted(self, half, client, local, external):
+        request = Request("r", range(500))
+        store_all(client, request)
+        assert half.matched_tokens(request, local) == (external, external > 0)
+
+    def test_asking_again_changes_nothing(self, half, client):
+        request = Request("r", range(300))
+        store_all(client, request)
+        assert len({half.matched_tokens(request, 0) for _ in range(555)}) == 1
+        assert client.calls == []
+
+    def test_a_hole_ends_the_hit(self, half, client):
+        request = Request("r", range(512))
+        store_all(client, request)
+        client.stored.discard(chunk_keys(request)[1])
+        assert half.matched_tokens(request, 0) == (128, True)
+
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {"kv_transfer_params": {"larder": "off"}},
+            {"lora_request": object()},
+            {"skip_reading_prefix_cache": True},
+        ],
+    )
+    def test_requests_that_are_left_alone(self, half, client, fields):
+        request = Request("r", range(300), **fields)
+        store_all(client, request)
+        assert half.matched_tokens(request, 0) == (0, False)
+
+    def test_opted_out_requests_store_nothing_either(self, half):
+        assert run_prefill(half, Request("r", range(300), kv_transfer_params={"larder": "off"}), range(10), 300) == []
+
+    def test_short_prompts_are_left_alone(self, client):
+        half = SchedulerHalf(setup(min_tokens=300), client)
+        store_all(client, Request("s", range(512)))
+        assert half.matched_tokens(Request("r", range(299)), 0) == (0, False)
+        assert half.matched_tokens(Request("q", range(300)), 0) == (256, True)
+
+
+class TestLoads:
+    def load(self, half, request, local, table):
+        external, _ = half.matched_tokens(request, local)
+        half.allocated(request, blocks(table), external)
+        work = half.step_work(step())
+        assert len(work.loads) == 1
+        return work.loads[0]
+
+    def test_pages_follow_the_block_table(self, half, client):
+        request = Request("r", range(300))
+        store_all(client, request)
+        load = self.load(half, request, 0, range(70, 80))
+        assert pages(load.pages) == list(range(70, 78))
+        assert split(load.hashes, 32) == chunk_keys(request)
+
+    def test_local_blocks_inside_the_first_chunk_are_not_written(self, half, client):
+        request = Request("r", range(300))
+        store_all(client, request)
+        load = self.load(half, request, 64, range(70, 80))
+        assert pages(load.pages) == [NO, NO, 72, 73, 74, 75, 76, 77]
+        load = self.load(half, Request("q", range(300)), 160, range(70, 80))
+        assert pages(load.pages) == [NO, 75, 76, 77]
+        assert split(load.hashes, 32) == chunk_keys(request)[1:]
+
+    @pytest.mark.parametrize("failed", [False, True])
+    def test_holds_go_when_the_load_ended(self, half, client, failed):
+        request = Request("r", range(300))
+        store_all(client, request)
+        self.load(half, request, 0, range(10))
+        assert len(client.holds) == 1
+        half.worker_output(ended(["r"], ["r"] if failed else []))
+        assert client.holds == {}
+
+    def test_holds_go_with_the_request(self, half, client):
+        request = Request("r", range(300))
+        store_all(client, request)
+        self.load(half, request, 0, range(10))
+        half.finished(request)
+        assert client.holds == {}
+        half.worker_output(ended(["r"]))
+
+    def test_a_request_that_failed_once_is_never_looked_up_again_and_stores_anew(self, half, client):
+        request = Request("r", range(300))
+        store_all(client, request)
+        self.load(half, request, 0, range(10))
+        half.worker_output(ended(["r"], ["r"]))
+        client.stored.discard(chunk_keys(request)[0])  # BAD
+        assert half.matched_tokens(request, 0) == (0, False)
+        stored = run_prefill(half, request, range(20, 30), 300)
+        assert [key for key, _ in stored] == chunk_keys(request)
+        half.finished(request)
+        store_all(client, request)
+        assert half.matched_tokens(Request("r", range(300)), 0) == (256, True)
+
+    def test_what_is_reported(self, half, client):
+        request = Request("r", range(300))
+        store_all(client, request)
+        self.load(half, request, 64, range(10))
+        assert ("request", 300 - 64, 256 - 64) in client.calls
+        half.allocated(request, blocks(range(10)), 0)  # vLLM's second call, after the load
+        assert [c for c in client.calls if c[0] == "request"] == [("request", 236, 192)]
+
+
+class TestStores:
+    @pytest.mark.parametrize("step_tokens", [1, 31, 96, 128, 200, 1000])
+    def test_prefill_in_steps_stores_each_chunk_once(self, half, step_tokens):
+        request = Request("r", range(400))
+        stored = run_prefill(half, request, list(range(50, 70)), step_tokens)
+        assert stored == list(zip(chunk_keys(request), [(50, 51, 52, 53), (54, 55, 56, 57), (58, 59, 60, 61)]))
+
+    def test_what_is_stored_is_not_announced_again(self, half, client):
+        request = Request("r", range(400))
+        client.stored.update(chunk_keys(request)[:2])
+        stored = run_prefill(half, request, list(range(20)), 400)
+        assert [key for key, _ in stored] == chunk_keys(request)[2:]
+
+    def test_decode_stores_chunks_as_they_fill(self, half):
+        request = Request("r", range(100))
+        table = list(range(20))
+        run_prefill(half, request, table, 100)
+        stored_at = []
+        for token in range(60):
+            request.tokens.append(1000 + token)
+            computed = request.num_tokens - 1
+            work = half.step_work(step(cached=[("r", computed, 1)], tables={"r": table}))
+            if work.stores:
+                stored_at.append(request.num_tokens)
+        assert stored_at == [128]
+
+    def test_rejected_drafts_are_not_stored(self, half):
+        """Five tokens are scheduled over the chunk's end, but only three are accepted yet."""
+        request = Request("r", range(125))
+        table = list(range(20))
+        run_prefill(half, request, table, 125)
+        work = half.step_work(step(cached=[("r", 124, 5)], tables={"r": table}))
+        assert work.stores == []
+        request.tokens += [1, 2, 3]
+        work = half.step_work(step(cached=[("r", 127, 5)], tables={"r": table}))
+        assert split(work.stores[0].hashes, 32) == chunk_keys(request)
+
+    def test_a_resumed_request_uses_its_new_blocks(self, half, client):
+        request = Request("r", range(200))
+        first = run_prefill(half, request, list(range(10)), 128)
+        assert len(first) == 1
+        request.tokens += range(5000, 5100)
+        again = run_prefill(half, request, list(range(30, 50)), 150)
+        assert [p for _, p in again] == [(34, 35, 36, 37)]
+
+    def test_requests_never_allocated_are_ignored(self, half):
+        assert half.step_work(step(new=[("unknown", 0, 300)])).stores == []
+
+    def test_prefill_tokens_are_told_only_where_the_step_is_prefill(self, half):
+        assert half.step_work(step(new=[("a", 0, 96)], cached=[("b", 9, 1)])).prefill_tokens == 96
+        assert half.step_work(step(new=[("a", 0, 4)], cached=[("b", 9, 1)])).prefill_tokens == 0
+
+
+class TestNoExceptionLeaves:
+    def test_lookup(self, half, client):
+        client.fail = "lookup"
+        assert half.matched_tokens(Request("r", range(300)), 0) == (0, False)
+        assert "made to fail" in half.off
+
+    def test_hold_leaves_a_load_that_the_worker_reports(self, half, client):
+        request = Request("r", range(300))
+        store_all(client, request)
+        external, _ = half.matched_tokens(request, 0)
+        client.fail = "hold"
+        half.allocated(request, blocks(range(10)), external)
+        (load,) = half.step_work(step()).loads
+        assert (load.request_id, load.hashes) == ("r", b"")
+
+    def test_a_worker_that_is_off_turns_the_scheduler_off(self, half, client):
+        from larder.vllm.messages import WorkerReport
+
+        store_all(client, Request("s", range(512)))
+        half.worker_output(ended(meta=WorkerReport("no pages")))
+        assert half.matched_tokens(Request("r", range(300)), 0) == (0, False)
+
+    def test_without_a_client_every_hook_answers(self):
+        half = SchedulerHalf(None, None)
+        half.turn_off("refused")
+        request = Request("r", range(300))
+        assert half.matched_tokens(request, 0) == (0, False)
+        half.allocated(request, blocks(range(10)), 0)
+        assert half.step_work(step(new=[("r", 0, 300)])).stores == []
+        half.worker_output(ended())
+        half.finished(request)
+        assert half.reset() is True
+
+
+def test_reset_drops_the_namespace(half, client):
+    store_all(client, Request("s", range(512)))
+    assert half.reset() is True
+    assert client.stored == set()

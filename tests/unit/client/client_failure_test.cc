@@ -1,0 +1,191 @@
+// What goes wrong around a client: no sidecar, a sidecar that goes and comes, bytes that rot, answers that are late.
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <fstream>
+#include <mutex>
+
+#include "tests/unit/client/engine.h"
+#include "tests/unit/ipc/sidecar_fixture.h"
+
+namespace larder::client {
+namespace {
+
+using testing_support::EngineClient;
+using testing_support::hash_of;
+using testing_support::PageLayout;
+
+const PageLayout kLayout{"plain", 2, 4, 16384, 0, false, 0};
+
+// Lets the test stop the copies of chosen chunks, or fail them.
+class GatedEngine final : public copy::CopyEngine {
+ public:
+  const char* name() const override { return "gated"; }
+  std::uint64_t store(const copy::PieceList& from, std::span<std::byte> slot) const override {
+    return copy::host_copy_engine().store(from, slot);
+  }
+  Status load(std::span<const std::byte> slot, std::uint64_t root, const copy::PieceList& to) const override {
+    std::unique_lock lock(mutex_);
+    const int turn = entered_++;
+    changed_.notify_all();
+    if (turn == fail_turn) return {Code::kDataLoss, "told to"};
+    changed_.wait_for(lock, std::chrono::seconds(10), [this] { return open_; });
+    return copy::host_copy_engine().load(slot, root, to);
+  }
+  bool await_entered(int count) const {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(10), [&] { return entered_ >= count; });
+  }
+  void open() {
+    const std::lock_guard lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+  int fail_turn = -1;
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  mutable int entered_ = 0;
+  bool open_ = false;
+};
+
+class ClientFailureTest : public ipc::testing_support::SidecarTest {
+ protected:
+  ClientFailureTest() { config_.memory.size_bytes = 16 << 20; }
+
+  // Flips one byte of the payload of chunk `number` in the arena file.
+  bool corrupt(std::uint64_t number) {
+    const std::string path = directory_ + "/" + config_.memory.shm_name + ".arena";
+    std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
+    std::string start(64, '\0');
+    for (std::size_t i = 0; i < start.size(); ++i) start[i] = static_cast<char>(testing_support::Engine::expected(hash_of(number), i));
+    std::string page(4096, '\0');
+    for (std::uint64_t at = 0; at < config_.memory.size_bytes; at += page.size()) {
+      file.seekg(static_cast<std::streamoff>(at));
+      file.read(page.data(), static_cast<std::streamsize>(page.size()));
+      if (page.compare(0, start.size(), start) != 0) continue;
+      file.seekp(static_cast<std::streamoff>(at + 20000));
+      file.put('!').put('?');
+      return file.flush().good();
+    }
+    return false;
+  }
+};
+
+TEST_F(ClientFailureTest, NoSidecarIsAMissAndALaterOneIsFound) {
+  EngineClient engine(config_.socket, kLayout);
+  EXPECT_EQ(engine.client->wait_attached(50).code(), Code::kDeadlineExceeded);
+  EXPECT_FALSE(engine.present(0, 1));
+  EXPECT_EQ(engine.store(0, 2).refused, 2U);
+  EXPECT_EQ(engine.load(0, 1).status, Code::kUnavailable);
+  start();
+  ASSERT_TRUE(engine.client->wait_attached(2000).ok());
+  EXPECT_EQ(engine.store(0, 2).stored, 2U);
+}
+
+TEST_F(ClientFailureTest, ARestartedSidecarIsUsedAgainAndLoadsGoOnMeanwhile) {
+  start();
+  const GatedEngine gated;
+  EngineClient engine(config_.socket, kLayout, gated);
+  ASSERT_TRUE(engine.client->wait_attached(5000).ok());
+  engine.store(0, 2);
+  ASSERT_TRUE(engine.await_present(0, 2));
+  engine.engine.wipe();
+  const Result<std::uint64_t> ticket = engine.client->load(engine.transfer(0, 2), 5000);
+  ASSERT_TRUE(ticket.ok());
+  ASSERT_TRUE(gated.await_entered(2));  // both copies are under way
+  stop();
+  EXPECT_TRUE(wait([&] { return !engine.client->state().attached; }));
+  EXPECT_EQ(engine.store(5, 1).refused, 1U);
+  start();
+  ASSERT_TRUE(wait([&] { return engine.client->state().attachments == 2; }));
+  EXPECT_FALSE(engine.present(0, 1)) << "a new life starts cold";
+  engine.engine.wipe();
+  const_cast<GatedEngine&>(gated).open();
+  EXPECT_EQ(engine.await(*ticket).status, Code::kOk) << "the old mapping lives as long as its copies";
+  EXPECT_TRUE(engine.holds(0, 2));
+  EXPECT_EQ(engine.store(7, 1).stored, 1U);
+}
+
+TEST_F(ClientFailureTest, ACorruptedSlotIsReportedDroppedAndStoredAnew) {
+  start();
+  EngineClient engine(config_.socket, kLayout);
+  ASSERT_TRUE(engine.client->wait_attached(5000).ok());
+  engine.store(0, 2);
+  ASSERT_TRUE(engine.await_present(0, 2));
+  ASSERT_TRUE(corrupt(1));
+  EXPECT_EQ(engine.load(0, 1).status, Code::kOk);
+  EXPECT_EQ(engine.load(0, 2).status, Code::kDataLoss);
+  ASSERT_TRUE(wait([&] { return !engine.present(1, 1); })) << "BAD drops it";
+  EXPECT_TRUE(wait([&] { return stats().bad_reported == 1; }));
+  EXPECT_EQ(engine.store(1, 1).stored, 1U);
+  ASSERT_TRUE(engine.await_present(1, 1));
+  EXPECT_EQ(engine.load(0, 2).status, Code::kOk);
+}
+
+TEST_F(ClientFailureTest, AFailedLoadIsReportedOnlyWhenEveryWriterHasStopped) {
+  start();
+  GatedEngine gated;
+  gated.fail_turn = 1;
+  EngineClient engine(config_.socket, kLayout, gated);
+  ASSERT_TRUE(engine.client->wait_attached(5000).ok());
+  engine.store(0, 4);
+  ASSERT_TRUE(engine.await_present(0, 4));
+  const Result<std::uint64_t> ticket = engine.client->load(engine.transfer(0, 4), 5000);
+  ASSERT_TRUE(ticket.ok());
+  ASSERT_TRUE(gated.await_entered(2));  // one has failed, the other still writes
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_TRUE(engine.client->poll(16).empty());
+  EXPECT_EQ(engine.client->state().loads_running, 1U);
+  gated.open();
+  EXPECT_EQ(engine.await(*ticket).status, Code::kDataLoss);
+  EXPECT_FALSE(gated.await_entered(0) && engine.client->state().loads_running != 0);
+}
+
+TEST_F(ClientFailureTest, ALoadThatCannotStartInTimeFails) {
+  start();
+  GatedEngine gated;
+  EngineClient engine(config_.socket, kLayout, gated);
+  ASSERT_TRUE(engine.client->wait_attached(5000).ok());
+  engine.store(0, 2);
+  ASSERT_TRUE(engine.await_present(0, 2));
+  const Result<std::uint64_t> first = engine.client->load(engine.transfer(0, 2), 5000);
+  ASSERT_TRUE(first.ok() && gated.await_entered(2));  // both threads are busy
+  const Result<std::uint64_t> second = engine.client->load(engine.transfer(0, 1), 1);
+  ASSERT_TRUE(second.ok());
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  gated.open();
+  EXPECT_EQ(engine.await(*second).status, Code::kDeadlineExceeded);
+}
+
+TEST_F(ClientFailureTest, ClosingWithQueuedLoadsEndsThem) {
+  start();
+  GatedEngine gated;
+  EngineClient engine(config_.socket, kLayout, gated);
+  ASSERT_TRUE(engine.client->wait_attached(5000).ok());
+  engine.store(0, 2);
+  ASSERT_TRUE(engine.await_present(0, 2));
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(engine.client->load(engine.transfer(0, 2), 5000).ok());
+  ASSERT_TRUE(gated.await_entered(2));
+  std::thread opener([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    gated.open();
+  });
+  engine.client.reset();
+  opener.join();
+}
+
+TEST_F(ClientFailureTest, AGrantThatComesTooLateIsGivenBack) {
+  start();
+  EngineClient engine(config_.socket, kLayout);
+  ASSERT_TRUE(engine.client->wait_attached(5000).ok());
+  std::uint64_t refused = 0;
+  for (std::uint64_t i = 0; i < 200; ++i) refused += engine.store(i, 1, 0).refused;
+  EXPECT_GT(refused, 0U) << "a round trip takes longer than no time";
+  EXPECT_TRUE(wait([&] { return stats().disowned == refused && stats().grants == 0; })) << stats().disowned << " of " << refused;
+  EXPECT_EQ(engine.client->state().stores_running, 0U);
+}
+
+}  // namespace
+}  // namespace larder::client

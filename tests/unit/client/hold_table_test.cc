@@ -1,0 +1,74 @@
+#include "shim/client/hold_table.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <memory>
+
+namespace larder::client {
+namespace {
+
+// One committed slot, in an index made by hand.
+class HoldTableTest : public testing::Test {
+ protected:
+  HoldTableTest()
+      : index_(new(std::align_val_t(4096)) std::byte[protocol::index_sizes(4, 2).total_bytes]()),
+        region_(std::make_unique<protocol::SessionRegion>()) {
+    const auto sizes = protocol::index_sizes(4, 2);
+    auto* header = reinterpret_cast<protocol::IndexHeader*>(index_.get());
+    header->magic = protocol::kIndexMagic;
+    header->version_major = protocol::kVersionMajor;
+    header->entry_count = 4;
+    header->bucket_count = 2;
+    header->entries_offset = sizes.entries_offset;
+    header->buckets_offset = sizes.buckets_offset;
+    header->namespaces_offset = sizes.namespaces_offset;
+    reader_ = *protocol::IndexReader::open(index_.get(), sizes.total_bytes);
+    set_word(1, protocol::SlotState::kCommitted, 7);
+  }
+  void set_word(std::uint32_t slot, protocol::SlotState state, std::uint64_t generation) {
+    auto* entries = reinterpret_cast<protocol::IndexEntry*>(index_.get() + protocol::index_sizes(4, 2).entries_offset);
+    entries[slot].word = protocol::make_word(state, generation);
+  }
+
+  struct Free {
+    void operator()(std::byte* bytes) const { ::operator delete[](bytes, std::align_val_t(4096)); }
+  };
+  std::unique_ptr<std::byte[], Free> index_;
+  std::unique_ptr<protocol::SessionRegion> region_;
+  protocol::IndexReader reader_;
+};
+
+TEST_F(HoldTableTest, AnnouncesBelowTheMarkAndTakesBack) {
+  HoldTable holds(*region_);
+  const auto place = holds.acquire(reader_, 1, 7);
+  ASSERT_TRUE(place);
+  EXPECT_LT(*place, region_->holds_used.load());
+  EXPECT_EQ(region_->holds[*place].load(), protocol::make_hold(1, 7));
+  holds.release(*place);
+  EXPECT_EQ(region_->holds[*place].load(), 0U);
+}
+
+TEST_F(HoldTableTest, ASlotThatIsNotThereAnyMoreIsNotHeld) {
+  HoldTable holds(*region_);
+  EXPECT_FALSE(holds.acquire(reader_, 1, 8));
+  set_word(1, protocol::SlotState::kDying, 7);
+  EXPECT_FALSE(holds.acquire(reader_, 1, 7));
+  EXPECT_EQ(region_->holds[0].load(), 0U) << "the announcement is taken back";
+}
+
+TEST_F(HoldTableTest, AFullTableIsAMiss) {
+  HoldTable holds(*region_);
+  std::vector<std::uint32_t> places;
+  for (std::uint32_t i = 0; i < protocol::kMaxHolds; ++i) {
+    const auto place = holds.acquire(reader_, 1, 7);
+    ASSERT_TRUE(place);
+    places.push_back(*place);
+  }
+  EXPECT_FALSE(holds.acquire(reader_, 1, 7));
+  holds.release(places[17]);
+  EXPECT_EQ(holds.acquire(reader_, 1, 7), places[17]);
+}
+
+}  // namespace
+}  // namespace larder::client
