@@ -83,6 +83,12 @@ TEST_F(LoaderTest, PrintedConfigurationsComeBack) {
   for (const Field& field : fields()) EXPECT_THAT(reference(), HasSubstr(environment_name(field)));
 }
 
+TEST_F(LoaderTest, TheShippedFileIsTheDefaults) {
+  const Result<Config> shipped = load(std::string(SHIPPED_FILE), {});
+  ASSERT_TRUE(shipped.ok()) << shipped.status().text();
+  EXPECT_EQ(to_yaml(*shipped), to_yaml(*load(std::nullopt, {})));
+}
+
 TEST_F(LoaderTest, TheEnvironmentWins) {
   const Result<Config> config = load_text("memory: {size: 1G}\nlog_level: error\n", {{"LARDER_MEMORY_SIZE", "2G"}});
   ASSERT_TRUE(config.ok()) << config.status().text();
