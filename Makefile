@@ -8,7 +8,7 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 PYTHON = $(shell cd .ci && . ./paths.sh && echo $$venv/bin/python)
 # What Python needs to find: the package, the shim, the programs.
-RUN = PYTHONPATH=$(CURDIR)/shim/python LARDER_LIBRARY=$(CURDIR)/build/$(1)/lib/liblarder.so PATH=$(CURDIR)/build/$(1)/bin:$$PATH
+RUN = PYTHONPATH=$(CURDIR)/shim/python:$(CURDIR)/e2e LARDER_LIBRARY=$(CURDIR)/build/$(1)/lib/liblarder.so PATH=$(CURDIR)/build/$(1)/bin:$$PATH
 SOURCES = $(shell git ls-files '*.cc' '*.h' '*.cu')
 
 help: ## this list
@@ -32,7 +32,7 @@ release: build/release/build.ninja deps-build
 	@cmake --build --preset release -j$(JOBS) --target larderd larderctl larder_shared
 
 demo: release deps-python ## a real vLLM answers one long prompt twice: recomputed, then loaded from larderd (MODEL=path for yours)
-	@$(call RUN,release) LARDERD=$(CURDIR)/build/release/bin/larderd MODEL=$(MODEL) $(PYTHON) e2e/demo/demo.py
+	@$(call RUN,release) LARDERD=$(CURDIR)/build/release/bin/larderd MODEL=$(MODEL) $(PYTHON) -m demo
 
 test: build deps-python ## every test; ends in "N passed, N failed, N skipped"
 	@.ci/test.sh dev

@@ -58,15 +58,6 @@ def make_model(out_dir, layers=12, hidden=1024, intermediate=2816, heads=16, kv_
     return out_dir
 
 
-def demo_model(step):
-    """The demo's model in the cache folder, made where it is missing; step(text) tells of it. Returns its path."""
-    cache = os.environ.get("LARDER_CACHE") or os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "larder")
-    out_dir = os.path.join(cache, "demo-model-1")
-    if not os.path.exists(os.path.join(out_dir, ".complete")):
-        step("making a small Llama with random weights and a tokenizer (about 10 s)")
-    return make_model(out_dir)
-
-
 def make_tokenizer(out_dir, vocab):
     """A byte-level BPE tokenizer trained on texts(); returns the vocabulary it reached (rounded up to 64)."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers

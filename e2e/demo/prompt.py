@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from demo.model import long_text
+from demo.model import texts
 
 
 def prompt_of(tokenizer_dir: str, tokens: int) -> str:
@@ -10,6 +10,6 @@ def prompt_of(tokenizer_dir: str, tokens: int) -> str:
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(tokenizer_dir)
-    text = long_text(16 * tokens)
+    text = "\n".join(texts(most_bytes=16 * tokens))
     encoded = tokenizer(text, return_offsets_mapping=True)["offset_mapping"]
     return text[: encoded[min(tokens, len(encoded)) - 1][1]]
