@@ -65,9 +65,10 @@ TEST(HouseTest, EveryRoomHasAShortReadme) {
 }
 
 TEST(HouseTest, TopLevelIsAsDesigned) {
-  const std::vector<std::string> allowed{"sidecar", "shim", "cuda", "operator", "charts", "manifests", "tests", "e2e", "docs", "build",
-                                         "CMakeLists.txt", "CMakePresets.json", "Makefile", "README.md", "CONTRIBUTING.md", "LICENSE",
-                                         "NOTICE", "shared"};
+  const std::vector<std::string> allowed{
+      "sidecar", "shim",  "cuda",           "operator",          "charts",   "manifests", "tests",           "e2e",
+      "docs",    "build", "CMakeLists.txt", "CMakePresets.json", "Makefile", "README.md", "CONTRIBUTING.md", "LICENSE",
+      "NOTICE",  "shared"};
   for (const fs::directory_entry& entry : fs::directory_iterator(kRoot)) {
     const std::string name = entry.path().filename();
     EXPECT_TRUE(name.starts_with(".") || std::ranges::find(allowed, name) != allowed.end()) << name << " at the top level";
@@ -76,12 +77,15 @@ TEST(HouseTest, TopLevelIsAsDesigned) {
 
 // The rules themselves: each must be able to fail.
 TEST(HouseTest, TheRulesBite) {
-  const auto check = [](std::string_view path, const std::string& include) { return check_source(path, "#pragma once\n" + include + "\n"); };
+  const auto check = [](std::string_view path, const std::string& include) {
+    return check_source(path, "#pragma once\n" + include + "\n");
+  };
   EXPECT_THAT(check("shim/protocol/a.h", "#include \"sidecar/base/log.h\""),
               ElementsAre("shim/protocol/a.h:2: shim/protocol/ has no door to \"sidecar/base/log.h\""));
   EXPECT_THAT(check("sidecar/ipc/a.cc", "#include \"shim/client/client.h\""),
               ElementsAre("sidecar/ipc/a.cc:2: sidecar/ipc/ has no door to \"shim/client/client.h\""));
-  EXPECT_THAT(check("sidecar/store/a.cc", "#include <chrono>"), ElementsAre("sidecar/store/a.cc:2: sidecar/store/ may not see chrono"));
+  EXPECT_THAT(check("sidecar/store/a.cc", "#include <chrono>"),
+              ElementsAre("sidecar/store/a.cc:2: sidecar/store/ may not see chrono"));
   EXPECT_THAT(check("sidecar/store/a.cc", "#include \"shim/protocol/fd.h\""),
               ElementsAre("sidecar/store/a.cc:2: sidecar/store/ may not see shim/protocol/fd.h"));
   EXPECT_THAT(check("sidecar/tiers/a.cc", "#include \"sidecar/ipc/sidecar.h\""),

@@ -26,8 +26,9 @@ const std::vector<Library>& libraries() {
 // Standard C++ headers have neither dot nor slash; these are the operating system's, C's and the compiler's.
 constexpr std::array<std::string_view, 7> kSystemFolders{"sys/", "netinet/", "arpa/", "linux/", "net/", "asm/", "bits/"};
 constexpr std::array<std::string_view, 24> kSystemHeaders{
-    "unistd.h", "fcntl.h",  "poll.h",  "pthread.h", "signal.h", "netdb.h",     "dirent.h",    "sched.h",  "link.h", "dlfcn.h", "errno.h",   "limits.h",
-    "stddef.h", "stdint.h", "stdio.h", "stdlib.h",  "string.h", "immintrin.h", "emmintrin.h", "cpuid.h", "grp.h",  "pwd.h",   "arm_neon.h", "syslog.h"};
+    "unistd.h", "fcntl.h",     "poll.h",      "pthread.h", "signal.h", "netdb.h",  "dirent.h",   "sched.h",
+    "link.h",   "dlfcn.h",     "errno.h",     "limits.h",  "stddef.h", "stdint.h", "stdio.h",    "stdlib.h",
+    "string.h", "immintrin.h", "emmintrin.h", "cpuid.h",   "grp.h",    "pwd.h",    "arm_neon.h", "syslog.h"};
 
 bool begins_with_any(std::string_view text, const auto& prefixes) {
   return std::ranges::any_of(prefixes, [text](std::string_view prefix) { return text.starts_with(prefix); });
@@ -82,8 +83,8 @@ std::span<const Room> rooms() {
       // Pure: no socket, no file, no clock, no thread.
       {"sidecar/store/",
        {"shim/protocol/", "sidecar/stats/"},
-       {"shim/protocol/packet.h", "shim/protocol/fd.h", "sidecar/base/", "sys/", "netinet/", "unistd.h", "fcntl.h", "poll.h", "fstream",
-        "filesystem", "chrono", "ctime", "time.h", "thread", "mutex", "condition_variable", "random"}},
+       {"shim/protocol/packet.h", "shim/protocol/fd.h", "sidecar/base/", "sys/", "netinet/", "unistd.h", "fcntl.h", "poll.h",
+        "fstream", "filesystem", "chrono", "ctime", "time.h", "thread", "mutex", "condition_variable", "random"}},
       {"sidecar/tiers/", {"shim/protocol/", "sidecar/base/", "sidecar/stats/", "sidecar/config/config.h"}, {}},
       {"sidecar/ipc/", {"shim/protocol/", "sidecar/base/", "sidecar/stats/", "sidecar/store/", "sidecar/config/config.h"}, {}},
       {"sidecar/config/", {"shim/protocol/"}, {}},
