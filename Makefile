@@ -53,7 +53,7 @@ bench-ttft: release deps-python
 
 lint: deps-tools build ## formatting, and the rules of the house (who may include what, how long a file may be)
 	@clang-format --dry-run -Werror $(SOURCES)
-	@ctest --test-dir build/dev -R '^House' --output-on-failure
+	@ctest --test-dir build/dev -R "^HouseTest" --output-on-failure
 format: deps-tools ## clang-format over all C++
 	@clang-format -i $(SOURCES)
 
