@@ -1,13 +1,14 @@
 # The front door. `make` alone lists the targets; each installs what it needs and is missing (`make deps`).
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help deps deps-build deps-tools deps-python build release demo test test-asan test-tsan lint format wheel install clean
+BENCHES = bench-copy bench-lookup bench-ttft
+.PHONY: $(BENCHES) help deps deps-build deps-tools deps-python build release demo test test-asan test-tsan lint format wheel install clean
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 PYTHON = $(shell cd .ci && . ./paths.sh && echo $$venv/bin/python)
 # What Python needs to find: the package, the shim, the programs.
-RUN = PYTHONPATH=$(CURDIR)/shim/python LARDER_LIBRARY=$(CURDIR)/build/$(1)/lib/liblarder.so PATH=$(CURDIR)/build/$(1)/bin:$$PATH
+RUN = PYTHONPATH=$(CURDIR)/shim/python:$(CURDIR)/e2e LARDER_LIBRARY=$(CURDIR)/build/$(1)/lib/liblarder.so PATH=$(CURDIR)/build/$(1)/bin:$$PATH
 SOURCES = $(shell git ls-files '*.cc' '*.h' '*.cu')
 
 help: ## this list
@@ -28,10 +29,10 @@ build/%/build.ninja: CMakePresets.json | deps-build
 build: build/dev/build.ninja deps-build ## larderd, larderctl, liblarder.so and all tests, in build/dev
 	@cmake --build --preset dev -j$(JOBS)
 release: build/release/build.ninja deps-build
-	@cmake --build --preset release -j$(JOBS)
+	@cmake --build --preset release -j$(JOBS) --target larderd larderctl larder_shared
 
 demo: release deps-python ## a real vLLM answers one long prompt twice: recomputed, then loaded from larderd (MODEL=path for yours)
-	@$(call RUN,release) $(PYTHON) -m larder.demo $(if $(MODEL),--model $(MODEL))
+	@$(call RUN,release) LARDERD=$(CURDIR)/build/release/bin/larderd MODEL=$(MODEL) $(PYTHON) -m demo
 
 test: build deps-python ## every test; ends in "N passed, N failed, N skipped"
 	@.ci/test.sh dev
@@ -41,9 +42,14 @@ test-tsan: build/tsan/build.ninja ## the C++ tests under the thread sanitizer
 	@cmake --build --preset tsan -j$(JOBS) && .ci/test.sh tsan
 
 bench-*: ## lookup, copy, ttft: a table, and build/bench/NAME.json
-bench-%: release deps-python
-	@mkdir -p build/bench
-	@$(call RUN,release) $(PYTHON) tests/bench/$*.py --json build/bench/$*.json
+bench-copy: release
+	@cmake --build --preset release -j$(JOBS) --target copy_bench
+	@mkdir -p build/bench && build/release/bin/copy_bench build/bench/copy.json
+bench-lookup: release deps-python
+	@cmake --build --preset release -j$(JOBS) --target lookup_bench
+	@mkdir -p build/bench && $(call RUN,release) $(PYTHON) tests/bench/lookup_bench.py
+bench-ttft: release deps-python
+	@$(call RUN,release) LARDERD=$(CURDIR)/build/release/bin/larderd MODEL=$(MODEL) $(PYTHON) tests/bench/ttft_bench.py
 
 lint: deps-tools build ## formatting, and the rules of the house (who may include what, how long a file may be)
 	@clang-format --dry-run -Werror $(SOURCES)

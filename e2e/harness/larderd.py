@@ -61,6 +61,6 @@ class Larderd(Process):
     def wait_touched(self, timeout_s: float = 120, progress=None) -> None:
         def touched() -> bool:
             memory = self.status()["memory"]
-            return memory["touched_bytes"] >= memory["arena_bytes"]
+            return memory["touched_bytes"] >= memory["capacity_bytes"]
 
         self.wait_until(touched, timeout_s, progress)

@@ -18,7 +18,7 @@ std::string decimal(double value, const char* unit) {
 
 std::string grouped(std::uint64_t number) {
   std::string text = std::to_string(number);
-  for (std::size_t at = text.size(); at > 3;) text.insert(at -= 3, ",");
+  for (std::size_t at = text.size(); at > 3;) text.insert(at -= 3, 1, ',');
   return text;
 }
 
@@ -44,7 +44,7 @@ std::string percent_text(double part, double whole) { return whole > 0 ? decimal
 std::string bar(double part, double whole, int width) {
   const double share = whole > 0 ? std::clamp(part / whole, 0.0, 1.0) : 0;
   const auto full = static_cast<std::size_t>(std::lround(share * width));
-  return "[" + std::string(full, '#') + std::string(static_cast<std::size_t>(width) - full, '.') + "]";
+  return std::string("[") + std::string(full, '#') + std::string(static_cast<std::size_t>(width) - full, '.') + "]";
 }
 
 std::string printable(std::string_view text) {

@@ -15,8 +15,12 @@ namespace {
 
 constexpr std::uint64_t kHugePageBytes = 2ULL << 20;
 
-std::string mib(std::uint64_t bytes) { return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB"; }
-std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
+std::string mib(std::uint64_t bytes) {
+  return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB";
+}
+std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
 
 Status check_space(const std::string& directory, std::uint64_t needed) {
   struct statvfs info {};
@@ -24,8 +28,9 @@ Status check_space(const std::string& directory, std::uint64_t needed) {
   if (info.f_blocks == 0) return {};  // a tmpfs without a limit
   const std::uint64_t free = static_cast<std::uint64_t>(info.f_bavail) * info.f_frsize;
   if (free >= needed) return {};
-  return {Code::kResourceExhausted, "memory.directory " + directory + " has " + mib(free) + " free and the cache needs " + mib(needed) +
-                                        ": enlarge it (docker run --shm-size, emptyDir sizeLimit, mount -o remount,size=), or lower memory.size"};
+  return {Code::kResourceExhausted,
+          "memory.directory " + directory + " has " + mib(free) + " free and the cache needs " + mib(needed) +
+              ": enlarge it (docker run --shm-size, emptyDir sizeLimit, mount -o remount,size=), or lower memory.size"};
 }
 
 std::uint64_t read_number(const std::string& path) {
@@ -48,13 +53,15 @@ Status check_huge_pages(const config::MemoryConfig& memory) {
   if (::statfs(directory.c_str(), &info) != 0) return Status::from_errno(errno, "memory.hugepage_directory " + directory);
   if (info.f_type != HUGETLBFS_MAGIC || static_cast<std::uint64_t>(info.f_bsize) != kHugePageBytes)
     return {Code::kFailedPrecondition, "memory.hugepage_directory " + directory +
-                                           " is no hugetlbfs of 2 MiB pages: mount -t hugetlbfs -o pagesize=2M none " + directory};
+                                           " is no hugetlbfs of 2 MiB pages: mount -t hugetlbfs -o pagesize=2M none " +
+                                           directory};
   const std::uint64_t needed = round_up(memory.size_bytes, kHugePageBytes) / kHugePageBytes;
   const std::uint64_t free = free_huge_pages();
   if (free >= needed) return {};
   const std::uint64_t total = read_number("/proc/sys/vm/nr_hugepages");
-  return {Code::kResourceExhausted, std::to_string(free) + " of " + std::to_string(needed) + " huge pages of 2 MiB are free: sysctl vm.nr_hugepages=" +
-                                        std::to_string(total + needed - free) + ", or memory.hugepages: prefer to start without them"};
+  return {Code::kResourceExhausted,
+          std::to_string(free) + " of " + std::to_string(needed) + " huge pages of 2 MiB are free: sysctl vm.nr_hugepages=" +
+              std::to_string(total + needed - free) + ", or memory.hugepages: prefer to start without them"};
 }
 
 Result<ArenaFile> make_file(const std::string& path, std::uint64_t size_bytes, std::uint64_t page_bytes) {

@@ -17,8 +17,8 @@ struct ArenaFile {
   std::string fallback;  // why it stands on normal pages although huge ones were preferred; else empty
 };
 
-// Makes it; nothing is touched yet. `other_bytes` is what else the directory must hold. kResourceExhausted: too little space or too
-// few huge pages, with figures and the remedy. REQUIRES: no file of that name.
+// Makes it; nothing is touched yet. `other_bytes` is what else the directory must hold. kResourceExhausted: too little space or
+// too few huge pages, with figures and the remedy. REQUIRES: no file of that name.
 Result<ArenaFile> create_arena(const config::MemoryConfig& memory, std::uint64_t other_bytes);
 
 }  // namespace larder::ipc

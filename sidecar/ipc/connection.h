@@ -12,8 +12,8 @@
 namespace larder::ipc {
 
 struct Connection {
-  Connection(Fd socket_fd, Fd pid_fd, SessionMemory session_memory, LockFile lock_file, const SessionFacts& facts, store::Store& store,
-             stats::Stats& stats, const base::Clock& clock)
+  Connection(Fd socket_fd, Fd pid_fd, SessionMemory session_memory, LockFile lock_file, const SessionFacts& facts,
+             store::Store& store, stats::Stats& stats, const base::Clock& clock)
       : socket(std::move(socket_fd)),
         pidfd(std::move(pid_fd)),
         memory(std::move(session_memory)),

@@ -33,8 +33,8 @@ Result<std::uint64_t> ControlQueue::call(Command command, std::uint32_t deadline
   call->answered.wait_for(lock, std::chrono::milliseconds(deadline_ms), [&] { return call->answer.has_value(); });
   if (call->answer) return *std::move(call->answer);
   call->abandoned = true;
-  return Status(Code::kDeadlineExceeded, std::string("larderd's loop did not ") + (call->begun ? "finish" : "begin") + " it within " +
-                                             std::to_string(deadline_ms) + " ms");
+  return Status(Code::kDeadlineExceeded, std::string("larderd's loop did not ") + (call->begun ? "finish" : "begin") +
+                                             " it within " + std::to_string(deadline_ms) + " ms");
 }
 
 void ControlQueue::run_all() {

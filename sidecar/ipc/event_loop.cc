@@ -103,7 +103,7 @@ Status EventLoop::turn() {
 void EventLoop::accept_all() {
   for (int i = 0; i < kAcceptsPerTurn; ++i) {
     Fd socket(::accept4(parts_.listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!socket.valid()) return;
+    if (!socket.valid()) return errno == EAGAIN || errno == EINTR || errno == ECONNABORTED ? void() : pause_accepting(errno);
     if (Status status = admit(socket); !status.ok()) {
       ++stats_.sessions_refused;
       base::log_warning("an engine was refused: " + status.text());
@@ -111,6 +111,14 @@ void EventLoop::accept_all() {
       [[maybe_unused]] const Status sent = protocol::send_packet(socket.get(), error_packet(status));
     }
   }
+}
+
+// Out of descriptors or memory: the socket stays readable, so that without a pause the loop would spin. The tick resumes.
+void EventLoop::pause_accepting(int error) {
+  accepting_ = false;
+  ::epoll_ctl(parts_.epoll.get(), EPOLL_CTL_DEL, parts_.listener.get(), nullptr);
+  ++stats_.sessions_refused;
+  base::log_error("accept: " + std::generic_category().message(error));
 }
 
 Status EventLoop::admit(Fd& socket) {
@@ -128,10 +136,12 @@ Status EventLoop::admit(Fd& socket) {
   Result<LockFile> lock = LockFile::create(lock_path(parts_.config.memory, facts.number));
   if (!lock.ok()) return lock.status();
   Fd pidfd = peer_pidfd(socket);
-  auto connection = std::make_unique<Connection>(std::move(socket), std::move(pidfd), std::move(*memory), std::move(*lock), facts, store_,
-                                                 stats_, clock_);
+  auto connection = std::make_unique<Connection>(std::move(socket), std::move(pidfd), std::move(*memory), std::move(*lock), facts,
+                                                 store_, stats_, clock_);
   if (Status status = watch(parts_.epoll, connection->socket, {WakeupSource::kSocket, facts.number}); !status.ok()) return status;
-  if (connection->pidfd.valid()) {
+  if (!connection->pidfd.valid()) {
+    note_fallback("pidfd", "the kernel gives none for a peer: an engine's death is seen by its socket and its heartbeat alone");
+  } else {
     if (Status status = watch(parts_.epoll, connection->pidfd, {WakeupSource::kPidfd, facts.number}); !status.ok()) return status;
   }
   connections_.emplace(facts.number, std::move(connection));
@@ -162,8 +172,11 @@ Status EventLoop::answer(Connection& connection, const protocol::Packet& packet)
     base::log_info(session_name(connection) + " attached");
   }
   if (reply->packet.empty()) return {};
-  const std::array<int, 4> fds{parts_.arena.fd.get(), parts_.index.read_only.get(), connection.memory.fd.get(), connection.lock.fd()};
-  const Status sent = protocol::send_packet(connection.socket.get(), reply->packet, reply->with_regions ? std::span<const int>(fds) : std::span<const int>());
+  const std::array<int, 4> fds{parts_.arena.fd.get(), parts_.index.read_only.get(), connection.memory.fd.get(),
+                               connection.lock.fd()};
+  const Status sent = protocol::send_packet(connection.socket.get(), reply->packet,
+                                            reply->with_regions ? std::span<const int>(fds) : std::span<const int>());
+  if (reply->with_regions) connection.memory.fd.reset();  // mapped on both sides: not needed any more
   if (sent.code() == Code::kResourceExhausted) return {Code::kResourceExhausted, "the engine does not read its answers"};
   return sent;
 }
@@ -194,7 +207,8 @@ void EventLoop::end_session(std::uint32_t number, const std::string& why) {
   for (const std::uint32_t handle : connection->protocol.namespaces()) --store_.namespaces().at(handle).sessions;
   const std::uint32_t grants = store_.grants_of(number);
   const bool quarantined = store_.end_session(number);
-  base::log_info(session_name(*connection) + " ended: " + why + (grants == 0 ? "" : ", " + std::to_string(grants) + " grants quarantined"));
+  base::log_info(session_name(*connection) + " ended: " + why +
+                 (grants == 0 ? "" : ", " + std::to_string(grants) + " grants quarantined"));
   if (quarantined && connection->lock.held()) {
     ended_.emplace(number, std::move(connection->lock));
   } else {

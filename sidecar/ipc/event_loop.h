@@ -1,4 +1,5 @@
-// EventLoop: the Sidecar. One thread in run() owns sessions, store and regions; no lock but those of the snapshot and the admin queue.
+// EventLoop: the Sidecar. One thread in run() owns sessions, store and regions; no lock but those of the snapshot and the admin
+// queue.
 //
 // A turn: accept, at most kMessagesPerTurn messages of each session that has some, one chunk verified. A tick (100 ms): events,
 // heartbeats, deadlines, locks of dead sessions, the statistics.
@@ -48,6 +49,7 @@ class EventLoop final : public Sidecar {
   // Sessions (event_loop.cc).
   Status turn();
   void accept_all();
+  void pause_accepting(int error);
   // Takes the socket; on an error, only if it was the last step that failed.
   Status admit(Fd& socket);
   void receive(std::uint32_t number);
@@ -61,6 +63,7 @@ class EventLoop final : public Sidecar {
   void drain_events(Connection& connection);
   void release_ended();
   void publish();
+  void note_fallback(const std::string& what, const std::string& why);
 
   LoopParts parts_;
   const base::Clock& clock_;
@@ -71,6 +74,7 @@ class EventLoop final : public Sidecar {
   std::uint32_t next_session_ = 1;
   std::uint64_t started_ms_;
   std::uint64_t ticked_ms_;
+  bool accepting_ = true;
   ControlQueue control_;
 
   std::atomic<bool> stopping_{false};

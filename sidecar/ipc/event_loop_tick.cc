@@ -1,6 +1,7 @@
 // The loop's tick: everything that happens because time has passed, and the admin side's view.
 #include "sidecar/base/log.h"
 #include "sidecar/ipc/event_loop.h"
+#include "sidecar/ipc/wakeups.h"
 
 namespace larder::ipc {
 namespace {
@@ -17,6 +18,7 @@ void EventLoop::tick() {
     Connection& connection = *(next++)->second;  // it may end
     check_session(connection, now_ms, slept);
   }
+  if (!accepting_) accepting_ = watch(parts_.epoll, parts_.listener, {WakeupSource::kListener}).ok();
   release_ended();
   store_.sweep();
   publish();
@@ -27,7 +29,8 @@ void EventLoop::check_session(Connection& connection, std::uint64_t now_ms, bool
   if (slept) connection.connected_ms = connection.beat_ms = now_ms;
   if (connection.protocol.state() != SessionProtocol::State::kAttached) {
     if (now_ms - connection.connected_ms > protocol::kHandshakeTimeoutMs)
-      fail_session(number, {Code::kDeadlineExceeded, "the handshake was not finished in " + std::to_string(protocol::kHandshakeTimeoutMs) + " ms"});
+      fail_session(number, {Code::kDeadlineExceeded,
+                            "the handshake was not finished in " + std::to_string(protocol::kHandshakeTimeoutMs) + " ms"});
     return;
   }
   drain_events(connection);
@@ -41,7 +44,8 @@ void EventLoop::check_session(Connection& connection, std::uint64_t now_ms, bool
   connection.silent = silent;
   store_.set_silent(number, silent);
   stats_.heartbeats_missed += silent;
-  base::log_warning("session " + std::to_string(number) + (silent ? " is silent: its holds do not count, its grants are quarantined" : " is back"));
+  base::log_warning("session " + std::to_string(number) +
+                    (silent ? " is silent: its holds do not count, its grants are quarantined" : " is back"));
 }
 
 void EventLoop::drain_events(Connection& connection) {
@@ -63,12 +67,20 @@ void EventLoop::release_ended() {
   }
 }
 
+void EventLoop::note_fallback(const std::string& what, const std::string& why) {
+  for (const auto& [known, reason] : stats_.fallbacks)
+    if (known == what) return;
+  stats_.fallbacks.emplace_back(what, why);
+  base::log_warning(what + ": " + why);
+}
+
 void EventLoop::publish() {
   stats::Stats view = stats_;
   view.uptime_ms = clock_.now_ms() - started_ms_;
   view.touched_bytes = toucher_.touched_bytes();
   if (const int problem = toucher_.problem(); problem != 0)
-    view.fallbacks.emplace_back("memory", std::to_string(view.touched_bytes >> 20) + " of " + std::to_string(view.arena_bytes >> 20) +
+    view.fallbacks.emplace_back("memory", std::to_string(view.touched_bytes >> 20) + " of " +
+                                              std::to_string(view.arena_bytes >> 20) +
                                               " MiB: " + std::generic_category().message(problem));
   store_.fill(view);
   for (const auto& [number, connection] : connections_) {
@@ -77,8 +89,8 @@ void EventLoop::publish() {
     const std::uint32_t holds = store::count_holds(connection->memory.region());
     view.holds += holds;
     view.sessions.push_back({number, connection->protocol.engine(),
-                             handles.empty() ? "" : store_.namespaces().at(handles.back()).spec.id.to_hex(), connection->silent, holds,
-                             store_.grants_of(number)});
+                             handles.empty() ? "" : store_.namespaces().at(handles.back()).spec.id.to_hex(), connection->silent,
+                             holds, store_.grants_of(number)});
   }
   const std::lock_guard lock(snapshot_mutex_);
   snapshot_ = std::move(view);
@@ -89,7 +101,9 @@ stats::Stats EventLoop::snapshot() const {
   return snapshot_;
 }
 
-bool EventLoop::healthy() const { return running_ && clock_.now_ms() - turned_ms_ <= kHealthyMs; }
+bool EventLoop::healthy() const {
+  return running_ && clock_.now_ms() - turned_ms_ <= kHealthyMs;
+}
 
 Result<std::uint64_t> EventLoop::drop_namespace(const std::string& id, std::uint32_t deadline_ms) {
   return control_.call(
@@ -97,7 +111,8 @@ Result<std::uint64_t> EventLoop::drop_namespace(const std::string& id, std::uint
         Result<std::uint32_t> handle = store_.namespaces().by_prefix(id);
         if (!handle.ok()) return handle.status();
         const std::uint64_t dropped = store_.drop_namespace(*handle);
-        base::log_info("admin: dropped " + std::to_string(dropped) + " chunks of namespace " + store_.namespaces().at(*handle).spec.id.to_hex());
+        base::log_info("admin: dropped " + std::to_string(dropped) + " chunks of namespace " +
+                       store_.namespaces().at(*handle).spec.id.to_hex());
         return dropped;
       },
       deadline_ms);

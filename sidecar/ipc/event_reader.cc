@@ -20,8 +20,13 @@ std::optional<EventCopy> copy_event(const protocol::Event& event, std::uint64_t 
   constexpr auto kAcquire = std::memory_order_acquire;
   if (event.sequence.load(kAcquire) != position + 1) return std::nullopt;
   const std::uint64_t kind_slot = event.kind_slot.load(kAcquire);
-  const EventCopy copy{static_cast<EventKind>(protocol::low_half(kind_slot)), protocol::high_half(kind_slot), event.generation.load(kAcquire),
-                       event.a.load(kAcquire), event.b.load(kAcquire), event.c.load(kAcquire), event.d.load(kAcquire)};
+  const EventCopy copy{static_cast<EventKind>(protocol::low_half(kind_slot)),
+                       protocol::high_half(kind_slot),
+                       event.generation.load(kAcquire),
+                       event.a.load(kAcquire),
+                       event.b.load(kAcquire),
+                       event.c.load(kAcquire),
+                       event.d.load(kAcquire)};
   if (event.sequence.load(kAcquire) != position + 1) return std::nullopt;
   return copy;
 }
@@ -61,7 +66,8 @@ void apply(const EventCopy& event, store::Store& store, stats::Stats& stats, sta
 
 }  // namespace
 
-void EventReader::drain(const protocol::SessionRegion& region, store::Store& store, stats::Stats& stats, stats::ModelStats& model) {
+void EventReader::drain(const protocol::SessionRegion& region, store::Store& store, stats::Stats& stats,
+                        stats::ModelStats& model) {
   const std::uint64_t head = region.event_head.load(std::memory_order_acquire);
   const std::uint64_t fresh = head - position_;
   if (fresh > protocol::kEventSlots) {  // overrun, or a head that jumped

@@ -1,7 +1,7 @@
 // EventReader: takes an engine's events out of its ring and into the statistics and the store's recency.
 //
-// The ring is hostile memory: positions are bounded, a torn event counts as lost, and what an event says can falsify only counters.
-// Owned by the loop's thread.
+// The ring is hostile memory: positions are bounded, a torn event counts as lost, and what an event says can falsify only
+// counters. Owned by the loop's thread.
 #pragma once
 
 #include <cstdint>

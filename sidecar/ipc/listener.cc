@@ -43,7 +43,8 @@ Result<Fd> listen_at(const std::string& path, std::uint32_t mode) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
   if (path.empty() || path.size() >= sizeof(address.sun_path))
-    return Status(Code::kInvalidArgument, "socket '" + path + "': a path of 1 to " + std::to_string(sizeof(address.sun_path) - 1) + " bytes is needed");
+    return Status(Code::kInvalidArgument,
+                  "socket '" + path + "': a path of 1 to " + std::to_string(sizeof(address.sun_path) - 1) + " bytes is needed");
   std::memcpy(address.sun_path, path.data(), path.size());
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
@@ -53,7 +54,8 @@ Result<Fd> listen_at(const std::string& path, std::uint32_t mode) {
   if (!fd.ok()) return fd;
   // The mode of the socket inode is set before it has a name, so that it is never open to more than `mode` allows.
   if (::fchmod(fd->get(), mode) != 0) return Status::from_errno(errno, "fchmod socket " + path);
-  if (::bind(fd->get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) return Status::from_errno(errno, "bind socket " + path);
+  if (::bind(fd->get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
+    return Status::from_errno(errno, "bind socket " + path);
   if (::chmod(path.c_str(), mode) != 0) return Status::from_errno(errno, "chmod socket " + path);
   if (::listen(fd->get(), protocol::kMaxSessions) != 0) return Status::from_errno(errno, "listen at socket " + path);
   return fd;

@@ -8,12 +8,12 @@
 
 namespace larder::ipc {
 
-// Binds and listens at `path`, whose directory is made. A socket file that nobody listens at is replaced; kAlreadyExists if somebody
-// does.
+// Binds and listens at `path`, whose directory is made. A socket file that nobody listens at is replaced; kAlreadyExists if
+// somebody does.
 Result<Fd> listen_at(const std::string& path, std::uint32_t mode);
 
-// A descriptor that becomes readable when the peer's process ends, even while a child of it keeps the socket open. Invalid on kernels
-// before 6.5.
+// A descriptor that becomes readable when the peer's process ends, even while a child of it keeps the socket open. Invalid on
+// kernels before 6.5.
 Fd peer_pidfd(const Fd& socket);
 
 }  // namespace larder::ipc

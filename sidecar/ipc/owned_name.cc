@@ -15,7 +15,9 @@
 namespace larder::ipc {
 namespace {
 
-std::string prefix(const config::MemoryConfig& memory) { return memory.directory + "/" + memory.shm_name; }
+std::string prefix(const config::MemoryConfig& memory) {
+  return memory.directory + "/" + memory.shm_name;
+}
 
 bool is_number(const std::string& text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });

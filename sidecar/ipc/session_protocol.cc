@@ -36,7 +36,9 @@ std::string_view type_name(MessageType type) {
   return "";
 }
 
-Status malformed(MessageType type, const std::string& why) { return {Code::kInvalidArgument, std::string(type_name(type)) + ": " + why}; }
+Status malformed(MessageType type, const std::string& why) {
+  return {Code::kInvalidArgument, std::string(type_name(type)) + ": " + why};
+}
 
 // The records behind a list's head.
 template <typename Record>
@@ -53,7 +55,8 @@ Status read_list(Decoder& decoder, std::vector<Record>& records) {
 std::vector<std::byte> error_packet(const Status& status) {
   const std::string text = status.text().substr(0, 4096);
   Encoder encoder(MessageType::kError, 0);
-  encoder.append(protocol::Error{static_cast<std::uint32_t>(status.code()), static_cast<std::uint32_t>(text.size())}).append_text(text);
+  encoder.append(protocol::Error{static_cast<std::uint32_t>(status.code()), static_cast<std::uint32_t>(text.size())})
+      .append_text(text);
   return finish(encoder);
 }
 
@@ -92,7 +95,8 @@ Result<Reply> SessionProtocol::hello(Decoder& decoder) {
   if (!version_reader.read(major)) return malformed(decoder.type(), "shorter than its version");
   if (major != protocol::kVersionMajor)
     return Status(Code::kUnsupported, "protocol version " + std::to_string(major) + " is not served: this larderd speaks " +
-                                          std::to_string(protocol::kVersionMajor) + "." + std::to_string(protocol::kVersionMinor));
+                                          std::to_string(protocol::kVersionMajor) + "." +
+                                          std::to_string(protocol::kVersionMinor));
   protocol::Hello hello{};
   if (!decoder.read(hello)) return malformed(decoder.type(), "shorter than its fixed part");
   engine_ = protocol::short_text(hello.engine);
@@ -166,7 +170,8 @@ Result<Reply> SessionProtocol::reserve(Decoder& decoder) {
     return malformed(decoder.type(), "this session has not opened namespace " + std::to_string(reserve.namespace_handle));
   const store::NamespaceSpec& spec = store_.namespaces().at(reserve.namespace_handle).spec;
   if (reserve.group >= spec.groups.size() || reserve.shard >= spec.shard_count)
-    return malformed(decoder.type(), "the namespace has no shard " + std::to_string(reserve.shard) + " of group " + std::to_string(reserve.group));
+    return malformed(decoder.type(), "the namespace has no shard " + std::to_string(reserve.shard) + " of group " +
+                                         std::to_string(reserve.group));
   grants_.resize(hashes_.size());
   store_.reserve(facts_.number, {{}, reserve.namespace_handle, reserve.shard, reserve.group}, hashes_, grants_);
   Encoder encoder(MessageType::kGranted, decoder.request());

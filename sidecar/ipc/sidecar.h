@@ -1,7 +1,7 @@
 // Sidecar: the event loop that owns sessions, index and slots, and the regions that engines map.
 //
-// start() makes arena, index and socket and returns at once; a background thread touches the arena. run() is the loop; stop() may be
-// called from any thread or a signal handler. As stats::Control it is thread-safe; all else belongs to the thread in run().
+// start() makes arena, index and socket and returns at once; a background thread touches the arena. run() is the loop; stop() may
+// be called from any thread or a signal handler. As stats::Control it is thread-safe; all else belongs to the thread in run().
 #pragma once
 
 #include <memory>

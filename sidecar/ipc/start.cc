@@ -1,10 +1,12 @@
 // Sidecar::start(): makes the regions and the socket, in the order that leaves nothing behind on an error.
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sys/timerfd.h>
 
 #include <algorithm>
 #include <chrono>
 
+#include "sidecar/base/log.h"
 #include "sidecar/ipc/event_loop.h"
 #include "sidecar/ipc/listener.h"
 #include "sidecar/ipc/owned_name.h"
@@ -15,8 +17,8 @@ namespace {
 
 constexpr long kTickNs = 100'000'000;
 
-// Entries cost 64 bytes when used, and 16 in the hash table when not. Chunks of real models are far above 64 KiB; a small arena may
-// be cut finer, for small models.
+// Entries cost 64 bytes when used, and 16 in the hash table when not. Chunks of real models are far above 64 KiB; a small arena
+// may be cut finer, for small models.
 constexpr std::uint64_t kSmallestUsualSlot = 64 << 10;
 constexpr std::uint64_t kFineEntries = 1 << 18;
 
@@ -26,7 +28,8 @@ std::uint64_t entries_for(std::uint64_t arena_bytes) {
 }
 
 store::IndexShape shape_for(std::uint64_t arena_bytes, std::uint64_t old_generation) {
-  const auto now_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
+  const auto now_ns =
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
   store::IndexShape shape{};
   shape.entry_count = entries_for(arena_bytes);
   shape.bucket_count = store::IndexShape::buckets_for(shape.entry_count);
@@ -37,11 +40,22 @@ store::IndexShape shape_for(std::uint64_t arena_bytes, std::uint64_t old_generat
   return shape;
 }
 
+// A session takes three descriptors, so that the usual soft limit of 1024 would not do for all of them.
+void raise_descriptor_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  const rlim_t wanted = std::min<rlim_t>(limit.rlim_max, 8 * protocol::kMaxSessions);
+  if (limit.rlim_cur >= wanted) return;
+  limit.rlim_cur = wanted;
+  if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) base::log_warning("the limit of open files could not be raised");
+}
+
 Status make_wakeups(LoopParts& parts) {
   parts.epoll = Fd(::epoll_create1(EPOLL_CLOEXEC));
   parts.timer = Fd(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
   parts.wake = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!parts.epoll.valid() || !parts.timer.valid() || !parts.wake.valid()) return Status::from_errno(errno, "epoll, timerfd or eventfd");
+  if (!parts.epoll.valid() || !parts.timer.valid() || !parts.wake.valid())
+    return Status::from_errno(errno, "epoll, timerfd or eventfd");
   const itimerspec every_tick{{0, kTickNs}, {0, kTickNs}};
   if (::timerfd_settime(parts.timer.get(), 0, &every_tick, nullptr) != 0) return Status::from_errno(errno, "timerfd_settime");
   if (Status status = watch(parts.epoll, parts.listener, {WakeupSource::kListener}); !status.ok()) return status;
@@ -64,6 +78,7 @@ Status make_rest(LoopParts& parts, std::uint64_t old_generation) {
 }  // namespace
 
 Result<std::unique_ptr<Sidecar>> Sidecar::start(const config::Config& config, const base::Clock& clock) {
+  raise_descriptor_limit();
   LoopParts parts;
   parts.config = config;
   Result<Fd> owner = own_name(config.memory);

@@ -23,7 +23,9 @@ int touch(std::span<std::byte> step) {
   return 0;
 }
 
-std::string mib(std::uint64_t bytes) { return std::to_string(bytes >> 20) + " MiB"; }
+std::string mib(std::uint64_t bytes) {
+  return std::to_string(bytes >> 20) + " MiB";
+}
 
 }  // namespace
 
@@ -39,7 +41,8 @@ void Toucher::run(const std::stop_token& stop) {
       continue;
     } else if (error != 0) {
       problem_.store(error, std::memory_order_release);
-      base::log_error("touching the arena stopped at " + mib(at) + " of " + mib(total) + ": " + std::generic_category().message(error) +
+      base::log_error("touching the arena stopped at " + mib(at) + " of " + mib(total) + ": " +
+                      std::generic_category().message(error) +
                       "; only what was touched is used. Raise the memory or hugetlb limit, or lower memory.size");
       return;
     }

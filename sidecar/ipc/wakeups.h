@@ -16,9 +16,7 @@ struct Wakeup {
   std::uint32_t session = 0;
 
   std::uint64_t pack() const { return static_cast<std::uint64_t>(source) << 32 | session; }
-  static Wakeup unpack(std::uint64_t word) {
-    return {static_cast<WakeupSource>(word >> 32), static_cast<std::uint32_t>(word)};
-  }
+  static Wakeup unpack(std::uint64_t word) { return {static_cast<WakeupSource>(word >> 32), static_cast<std::uint32_t>(word)}; }
 };
 
 // Level-triggered, for reading. The kernel forgets the descriptor when it is closed.

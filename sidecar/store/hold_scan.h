@@ -1,7 +1,8 @@
-// HoldScan: which of a batch of slots some engine says it is reading. One pass over all announced holds answers for the whole batch.
+// HoldScan: which of a batch of slots some engine says it is reading. One pass over all announced holds answers for the whole
+// batch.
 //
-// Session regions are hostile memory: what stands there is copied, bounded and compared, nothing else. Owned by the store's thread.
-// REQUIRES of callers: the words of the batch were made not committed before run(), by sequentially consistent exchange.
+// Session regions are hostile memory: what stands there is copied, bounded and compared, nothing else. Owned by the store's
+// thread. REQUIRES of callers: the words of the batch were made not committed before run(), by sequentially consistent exchange.
 #pragma once
 
 #include <cstdint>

@@ -146,6 +146,8 @@ void IndexWriter::set_namespace(std::uint32_t handle, const protocol::NamespaceI
   store(entry.live, 1);
 }
 
-void IndexWriter::mark_dead() { header_->dead.store(1, std::memory_order_seq_cst); }
+void IndexWriter::mark_dead() {
+  header_->dead.store(1, std::memory_order_seq_cst);
+}
 
 }  // namespace larder::store

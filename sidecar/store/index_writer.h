@@ -1,8 +1,8 @@
 // IndexWriter: the one writer of an index region (shim/protocol/index_layout.h says what readers rely on).
 //
-// Owned by the store's thread; readers run beside it in other processes. The memory belongs to the caller and outlives the writer.
-// A slot's word moves first, by a sequentially consistent exchange, to a state that is not committed; then its fields change; a
-// committed word comes last. Granted and committed slots stand in the hash table, all others do not.
+// Owned by the store's thread; readers run beside it in other processes. The memory belongs to the caller and outlives the
+// writer. A slot's word moves first, by a sequentially consistent exchange, to a state that is not committed; then its fields
+// change; a committed word comes last. Granted and committed slots stand in the hash table, all others do not.
 #pragma once
 
 #include <cstddef>
@@ -41,13 +41,18 @@ class IndexWriter {
     std::uint32_t payload_bytes;
     std::uint32_t piece_bytes;
   };
-  // Makes a free slot granted under a new generation and enters its key. Returns the generation, or 0 if both buckets of the key are
-  // full; the slot is free then. REQUIRES: find(key) == kNoSlot.
+  // Makes a free slot granted under a new generation and enters its key. Returns the generation, or 0 if both buckets of the key
+  // are full; the slot is free then. REQUIRES: find(key) == kNoSlot.
   std::uint64_t grant(std::uint32_t slot, const protocol::Key& key, const Place& place, std::uint32_t session);
   // granted -> committed.
   void commit(std::uint32_t slot, std::uint64_t root);
   // Changes the state alone, under the same generation.
   void set_state(std::uint32_t slot, protocol::SlotState state);
+  // Starts bringing a key's buckets into cache, or a slot's key's: for batches, whose misses then overlap.
+  void prefetch(const protocol::Key& key) const {
+    for (const std::uint64_t bucket : protocol::key_place(key, bucket_count_).bucket) __builtin_prefetch(&buckets_[bucket], 1);
+  }
+  void prefetch(std::uint32_t slot) const { prefetch(key(slot)); }
   // Takes the slot's key out of the hash table.
   void erase_key(std::uint32_t slot);
 

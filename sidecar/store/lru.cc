@@ -2,14 +2,18 @@
 
 namespace larder::store {
 
-void Lru::insert(std::uint32_t slot) { links_.push_back(order_, slot); }
+void Lru::insert(std::uint32_t slot) {
+  links_.push_back(order_, slot);
+}
 
 void Lru::touch(std::uint32_t slot) {
   links_.remove(order_, slot);
   links_.push_back(order_, slot);
 }
 
-void Lru::erase(std::uint32_t slot) { links_.remove(order_, slot); }
+void Lru::erase(std::uint32_t slot) {
+  links_.remove(order_, slot);
+}
 
 std::size_t Lru::take_victims(std::span<std::uint32_t> slots) {
   std::size_t taken = 0;

@@ -10,9 +10,11 @@ Status validate(const NamespaceSpec& spec, std::uint64_t arena_bytes) {
   if (protocol::namespace_id(spec.fingerprint) != spec.id)
     return {Code::kInvalidArgument, "namespace id " + spec.id.to_hex() + " is not the hash of its fingerprint text"};
   if (spec.groups.empty() || spec.groups.size() > protocol::kMaxGroups)
-    return {Code::kOutOfRange, "group_count " + std::to_string(spec.groups.size()) + " is not 1.." + std::to_string(protocol::kMaxGroups)};
+    return {Code::kOutOfRange,
+            "group_count " + std::to_string(spec.groups.size()) + " is not 1.." + std::to_string(protocol::kMaxGroups)};
   if (spec.shard_count == 0 || spec.shard_count > protocol::kMaxShards)
-    return {Code::kOutOfRange, "shard_count " + std::to_string(spec.shard_count) + " is not 1.." + std::to_string(protocol::kMaxShards)};
+    return {Code::kOutOfRange,
+            "shard_count " + std::to_string(spec.shard_count) + " is not 1.." + std::to_string(protocol::kMaxShards)};
   for (const protocol::GroupLayout& group : spec.groups) {
     if (group.piece_bytes == 0 || group.piece_bytes > protocol::kMaxPieceBytes || group.pieces_per_chunk == 0)
       return {Code::kOutOfRange, "piece_bytes " + std::to_string(group.piece_bytes) + " is not 1.." +
@@ -23,8 +25,8 @@ Status validate(const NamespaceSpec& spec, std::uint64_t arena_bytes) {
                                      std::to_string(protocol::kMaxPayloadBytes) + ": use a smaller chunk_tokens"};
     const std::uint64_t slot = protocol::slot_bytes(payload, group.piece_bytes);
     if (slot > arena_bytes)
-      return {Code::kOutOfRange, "a chunk needs " + std::to_string(slot) + " bytes and the arena has " + std::to_string(arena_bytes) +
-                                     ": raise memory.size or use a smaller chunk_tokens"};
+      return {Code::kOutOfRange, "a chunk needs " + std::to_string(slot) + " bytes and the arena has " +
+                                     std::to_string(arena_bytes) + ": raise memory.size or use a smaller chunk_tokens"};
   }
   return {};
 }
@@ -32,7 +34,8 @@ Status validate(const NamespaceSpec& spec, std::uint64_t arena_bytes) {
 bool same_layout(const NamespaceSpec& a, const NamespaceSpec& b) {
   if (a.shard_count != b.shard_count || a.chunk_tokens != b.chunk_tokens || a.groups.size() != b.groups.size()) return false;
   for (std::size_t i = 0; i < a.groups.size(); ++i)
-    if (a.groups[i].piece_bytes != b.groups[i].piece_bytes || a.groups[i].pieces_per_chunk != b.groups[i].pieces_per_chunk) return false;
+    if (a.groups[i].piece_bytes != b.groups[i].piece_bytes || a.groups[i].pieces_per_chunk != b.groups[i].pieces_per_chunk)
+      return false;
   return true;
 }
 
@@ -43,11 +46,13 @@ Result<std::uint32_t> NamespaceTable::open(const NamespaceSpec& spec, std::uint6
   for (std::uint32_t handle = 0; handle < size(); ++handle) {
     if (namespaces_[handle].spec.id != spec.id) continue;
     if (same_layout(namespaces_[handle].spec, spec)) return handle;
-    return Status(Code::kInvalidArgument, "namespace " + spec.id.to_hex() + " is known with another chunk layout: its fingerprint must "
-                                          "name everything that decides the layout");
+    return Status(Code::kInvalidArgument, "namespace " + spec.id.to_hex() +
+                                              " is known with another chunk layout: its fingerprint must "
+                                              "name everything that decides the layout");
   }
   if (namespaces_.size() == protocol::kMaxNamespaces)
-    return Status(Code::kResourceExhausted, "all " + std::to_string(protocol::kMaxNamespaces) + " namespaces are taken: restart larderd");
+    return Status(Code::kResourceExhausted,
+                  "all " + std::to_string(protocol::kMaxNamespaces) + " namespaces are taken: restart larderd");
   *difference = describe_difference(spec.fingerprint);
   namespaces_.push_back({spec});
   return size() - 1;

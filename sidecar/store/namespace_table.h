@@ -1,5 +1,5 @@
-// NamespaceTable: the namespaces of one index. A handle is a place in it and is never given a second time in one life of the index:
-// an engine that lost its session may still be looking up under it.
+// NamespaceTable: the namespaces of one index. A handle is a place in it and is never given a second time in one life of the
+// index: an engine that lost its session may still be looking up under it.
 //
 // Owned by the store's thread.
 #pragma once
@@ -33,8 +33,8 @@ struct Namespace {
 class NamespaceTable {
  public:
   // The handle of the namespace, made if it is new (`difference` then tells how it differs from the one most like it).
-  // kInvalidArgument: the spec contradicts itself or what is known under its id. kOutOfRange: over a limit, or larger than the arena.
-  // kResourceExhausted: the table is full.
+  // kInvalidArgument: the spec contradicts itself or what is known under its id. kOutOfRange: over a limit, or larger than the
+  // arena. kResourceExhausted: the table is full.
   Result<std::uint32_t> open(const NamespaceSpec& spec, std::uint64_t arena_bytes, std::string* difference);
 
   std::uint32_t size() const { return static_cast<std::uint32_t>(namespaces_.size()); }

@@ -1,5 +1,5 @@
-// SlotLinks: doubly linked lists of slot numbers in two vectors: 8 bytes a slot, every step O(1), no allocation but when the range of
-// slots grows.
+// SlotLinks: doubly linked lists of slot numbers in two vectors: 8 bytes a slot, every step O(1), no allocation but when the
+// range of slots grows.
 //
 // A slot stands in at most one of the lists that share one SlotLinks. Thread-compatible.
 #pragma once

@@ -14,8 +14,11 @@ using protocol::SlotState;
 namespace {
 // Slots that one RESERVE may look at for room before it says that there is none: bounds the time when all are held.
 constexpr std::uint32_t kMaxExaminedPerReserve = 4096;
+constexpr std::size_t kPrefetchAhead = 8;
 
-protocol::Grant refusal(GrantStatus status) { return {static_cast<std::uint32_t>(status), 0, 0, 0}; }
+protocol::Grant refusal(GrantStatus status) {
+  return {static_cast<std::uint32_t>(status), 0, 0, 0};
+}
 }  // namespace
 
 Store::Store(const IndexShape& shape, std::byte* index, const std::byte* arena, stats::Stats& stats)
@@ -40,14 +43,19 @@ void Store::reserve(SessionNumber number, const protocol::Key& scope, std::span<
   const std::uint64_t slot_bytes = protocol::slot_bytes(payload, group.piece_bytes);
   std::uint32_t may_examine = kMaxExaminedPerReserve;
   protocol::Key key = scope;
+  protocol::Key ahead = scope;
   for (std::size_t i = 0; i < hashes.size(); ++i) {
+    if (i + kPrefetchAhead < hashes.size()) {
+      ahead.hash = hashes[i + kPrefetchAhead];
+      index_.prefetch(ahead);
+    }
     key.hash = hashes[i];
     grants[i] = reserve_one(number, session, key, layout, slot_bytes, may_examine);
   }
 }
 
-protocol::Grant Store::reserve_one(SessionNumber number, Session& session, const protocol::Key& key, const IndexWriter::Place& layout,
-                                   std::uint64_t slot_bytes, std::uint32_t& may_examine) {
+protocol::Grant Store::reserve_one(SessionNumber number, Session& session, const protocol::Key& key,
+                                   const IndexWriter::Place& layout, std::uint64_t slot_bytes, std::uint32_t& may_examine) {
   if (const std::uint32_t known = index_.find(key); known != kNoSlot) {
     const bool present = index_.state(known) == SlotState::kCommitted;
     ++(present ? stats_.reserve_present : stats_.reserve_pending);

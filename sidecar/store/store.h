@@ -1,7 +1,7 @@
 // Store: what is in the arena, who may write where, and what goes when room is needed.
 //
-// Pure: no socket, file or clock; the loop calls it and gives it the memory. Owned by the loop's thread. Sessions are numbers that
-// the loop chose and never uses twice in one life; what they ask is hostile and can only cost themselves.
+// Pure: no socket, file or clock; the loop calls it and gives it the memory. Owned by the loop's thread. Sessions are numbers
+// that the loop chose and never uses twice in one life; what they ask is hostile and can only cost themselves.
 //
 // Every slot is in exactly one place:
 //   free (SlotArena) · granted (its session's list) · quarantined (its session's list; no key) · committed (EvictionPolicy)

@@ -12,6 +12,7 @@ namespace {
 // Slots evicted ahead of need, so that one scan of all holds serves many. A sixty-fourth of the arena at most.
 constexpr std::uint32_t kMaxBatch = 1024;
 constexpr std::uint32_t kBatchShare = 64;
+constexpr std::size_t kPrefetchAhead = 8;
 }  // namespace
 
 std::uint32_t Store::take_slot(std::uint64_t slot_bytes, std::uint32_t& may_examine) {
@@ -39,7 +40,9 @@ std::uint32_t Store::evict(std::uint32_t count, std::uint64_t& counter) {
   for (const std::uint32_t slot : batch_) index_.set_state(slot, SlotState::kDying);
   scan_holds(batch_);
   std::uint32_t freed = 0;
-  for (const std::uint32_t slot : batch_) {
+  for (std::size_t i = 0; i < batch_.size(); ++i) {
+    if (i + kPrefetchAhead < batch_.size()) index_.prefetch(batch_[i + kPrefetchAhead]);
+    const std::uint32_t slot = batch_[i];
     if (holds_.held(slot)) {  // being read: that counts as use
       index_.set_state(slot, SlotState::kCommitted);
       policy_->insert(slot);
@@ -85,7 +88,9 @@ void Store::sweep() {
 
 void Store::report_bad(const protocol::SlotRef& ref) {
   ++stats_.bad_reported;
-  if (ref.slot >= arena_.end() || index_.state(ref.slot) != SlotState::kCommitted || index_.generation(ref.slot) != ref.generation) return;
+  if (ref.slot >= arena_.end() || index_.state(ref.slot) != SlotState::kCommitted ||
+      index_.generation(ref.slot) != ref.generation)
+    return;
   ++stats_.evicted_bad;
   doom(ref.slot, unverified_);
 }
@@ -120,6 +125,7 @@ std::uint64_t Store::drop_if(const Wanted& wanted) {
 }
 
 std::uint64_t Store::drop_namespace(std::uint32_t handle) {
+  if (namespaces_.at(handle).chunks == 0 && granted_ == 0) return 0;  // repeated drops need not scan every slot
   return drop_if([handle](std::uint32_t other) { return other == handle; });
 }
 

@@ -5,7 +5,9 @@ namespace larder::store {
 
 using protocol::SlotState;
 
-void Store::add_session(SessionNumber number, const protocol::SessionRegion& region) { sessions_[number].region = &region; }
+void Store::add_session(SessionNumber number, const protocol::SessionRegion& region) {
+  sessions_[number].region = &region;
+}
 
 void Store::set_silent(SessionNumber number, bool silent) {
   Session& session = sessions_.at(number);

@@ -16,14 +16,12 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "e2e"), str(ROOT / "shim" / "python")]
-
-from demo.model import demo_model  # noqa: E402
-from harness import goals  # noqa: E402
-from harness.larder_share import LarderShare  # noqa: E402
-from harness.larderd import Larderd  # noqa: E402
-from harness.vllm_server import VllmServer, engine_env  # noqa: E402
-from larder.query_twice import reset_prefix_cache, stream_completion  # noqa: E402
+from demo.model import demo_model
+from harness import goals
+from harness.larder_share import LarderShare
+from harness.larderd import Larderd
+from harness.vllm_server import VllmServer, engine_env
+from larder.completions import reset_prefix_cache, stream_completion
 
 BUILD = ROOT / "build" / "bench"
 NAME = "demo"

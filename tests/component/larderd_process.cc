@@ -97,6 +97,7 @@ std::int64_t LarderdProcess::status_number(const std::vector<std::string>& path)
     if (!node.is_object() || !node.contains(key)) return -1;
     node = nlohmann::json(node[key]);
   }
+  if (node.is_array()) return static_cast<std::int64_t>(node.size());
   return node.is_number() ? node.get<std::int64_t>() : -1;
 }
 

@@ -38,7 +38,7 @@ class LarderdProcess {
   ChildProcess& process() { return *process_; }
   // SIGKILL, and a new one with the same files.
   void kill_and_restart();
-  // A number out of `larderctl status --json` by its path of keys; -1 when larderd does not answer.
+  // A number, or the length of a list, out of `larderctl status --json` by its path of keys; -1 when larderd does not answer.
   std::int64_t status_number(const std::vector<std::string>& path) const;
 
  private:

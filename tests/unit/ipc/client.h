@@ -36,7 +36,9 @@ class Client {
   void close() { socket_.reset(); }
 
   Status send(protocol::Encoder& encoder, std::span<const int> fds = {}) { return send_raw(encoder.packet(), fds); }
-  Status send_raw(std::span<const std::byte> bytes, std::span<const int> fds = {}) { return protocol::send_packet(socket_.get(), bytes, fds); }
+  Status send_raw(std::span<const std::byte> bytes, std::span<const int> fds = {}) {
+    return protocol::send_packet(socket_.get(), bytes, fds);
+  }
 
   // The next packet; kDeadlineExceeded after 5 s.
   Result<protocol::Packet> receive() {
@@ -104,7 +106,8 @@ class Client {
   }
 
   // Returns the handle; `difference` gets the text.
-  std::uint32_t open_namespace(const std::string& fingerprint, std::uint32_t piece_bytes = 4096, std::string* difference = nullptr) {
+  std::uint32_t open_namespace(const std::string& fingerprint, std::uint32_t piece_bytes = 4096,
+                               std::string* difference = nullptr) {
     protocol::OpenNamespace open{};
     open.id = protocol::namespace_id(fingerprint);
     open.group_count = 1;

@@ -13,17 +13,15 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path[:0] = [str(ROOT / "e2e"), str(ROOT / "shim" / "python")]
-
-from demo import prompt as prompts  # noqa: E402
-from demo import report  # noqa: E402
-from demo.model import demo_model  # noqa: E402
-from harness import goals  # noqa: E402
-from harness.larder_share import LarderShare  # noqa: E402
-from harness.larderd import Larderd  # noqa: E402
-from harness.process import ProcessError  # noqa: E402
-from harness.vllm_server import VllmServer, engine_env  # noqa: E402
-from larder.query_twice import reset_prefix_cache, stream_completion  # noqa: E402
+from demo import report
+from demo.model import demo_model
+from demo.prompt import prompt_of
+from harness import goals
+from harness.larder_share import LarderShare
+from harness.larderd import Larderd
+from harness.process import ProcessError
+from harness.vllm_server import VllmServer, engine_env
+from larder.completions import reset_prefix_cache, stream_completion
 
 BUILD = ROOT / "build"
 PROMPT_TOKENS = 4096 + 5
@@ -57,12 +55,12 @@ def warm_up(server: VllmServer) -> None:
 
 def measure(larderd: Larderd, model: str, step: Steps) -> report.Measured:
     env = engine_env(larderd.socket, os.environ["LARDER_LIBRARY"])
-    source, prompt = prompts.prompt_of(model, PROMPT_TOKENS)
+    prompt = prompt_of(model, PROMPT_TOKENS)
     step("starting vLLM with the Larder connector (about half a minute)")
     with VllmServer("vLLM", model, SERVED_NAME, env, BUILD / "demo" / "vllm.log") as first:
         first.wait_ready(progress=step)
         warm_up(first)
-        step(f"asking a long prompt from {source}, cold (about 20 s on 2 cores)")
+        step("asking a long prompt, cold (5 to 20 s on 2 cores)")
         cold = ask(first, prompt)
         step(f"first token after {cold.ttft_s:.3f} s; now resetting vLLM's own prefix cache and asking again")
         reset_prefix_cache(first.url)

@@ -1,0 +1,190 @@
+// The admin side: snapshots, drop and clear; and what events become in them.
+#include "tests/unit/ipc/sidecar_fixture.h"
+
+namespace larder::ipc::testing_support {
+namespace {
+
+using protocol::EventKind;
+
+void write_event(protocol::SessionRegion& region, EventKind kind, std::uint32_t slot, std::uint64_t generation, std::uint64_t a,
+                 std::uint64_t b = 0, std::uint64_t c = 0, std::uint64_t d = 0) {
+  const std::uint64_t position = region.event_head.load();
+  protocol::Event& event = region.events[position % protocol::kEventSlots];
+  event.sequence = 0;
+  event.kind_slot = protocol::pack_halves(static_cast<std::uint32_t>(kind), slot);
+  event.generation = generation;
+  event.a = a;
+  event.b = b;
+  event.c = c;
+  event.d = d;
+  event.sequence = position + 1;
+  region.event_head = position + 1;
+}
+
+class ControlTest : public SidecarTest {
+ protected:
+  void SetUp() override {
+    start();
+    client_ = std::make_unique<Client>(config_.socket);
+    client_->attach();
+    handle_ = client_->open_namespace("a: 1\n");
+  }
+  void put(std::uint64_t n) {
+    const auto grants = client_->reserve(handle_, {{n, n}});
+    client_->commit(grants.at(0), n);
+  }
+  bool has(std::uint64_t n) { return client_->index().find({{n, n}, handle_, 0, 0}).has_value(); }
+
+  std::unique_ptr<Client> client_;
+  std::uint32_t handle_ = 0;
+};
+
+TEST_F(ControlTest, SnapshotsSayWhatIsThere) {
+  put(1);
+  ASSERT_TRUE(wait([&] { return stats().slots_committed == 1; }));
+  const stats::Stats now = stats();
+  EXPECT_EQ(now.arena_bytes, 1U << 20);
+  EXPECT_EQ(now.slot_bytes, 12288U);
+  EXPECT_EQ(now.used_bytes, 8192U);
+  EXPECT_EQ(now.slots_free, (1U << 20) / 12288 - 1);
+  ASSERT_EQ(now.namespaces.size(), 1U);
+  EXPECT_EQ(now.namespaces[0].model, "test-model");
+  EXPECT_EQ(now.namespaces[0].sessions, 1U);
+  ASSERT_EQ(now.sessions.size(), 1U);
+  EXPECT_EQ(now.sessions[0].engine, "test engine");
+  EXPECT_EQ(now.sessions[0].namespace_id, now.namespaces[0].id);
+  EXPECT_TRUE(sidecar_->healthy());
+  EXPECT_TRUE(sidecar_->ready());
+}
+
+TEST_F(ControlTest, DropTakesAPrefixAndClearEverything) {
+  put(1);
+  ASSERT_TRUE(wait([&] { return has(1); }));
+  EXPECT_EQ(sidecar_->drop_namespace("zz", 1000).status().code(), Code::kInvalidArgument);
+  const Result<std::uint64_t> dropped = sidecar_->drop_namespace(protocol::namespace_id("a: 1\n").to_hex().substr(0, 6), 1000);
+  ASSERT_TRUE(dropped.ok()) << dropped.status().to_string();
+  EXPECT_EQ(*dropped, 1U);
+  EXPECT_FALSE(has(1));
+  put(2);
+  ASSERT_TRUE(wait([&] { return has(2); })) << "the namespace's handle stays good";
+  EXPECT_EQ(*sidecar_->clear(1000), 1U);
+  EXPECT_FALSE(has(2));
+}
+
+TEST_F(ControlTest, AnEngineDropsItsOwnNamespace) {
+  put(1);
+  protocol::Encoder encoder(MessageType::kDropNamespace, 0);
+  encoder.append(protocol::DropNamespace{handle_, 0});
+  ASSERT_TRUE(client_->send(encoder).ok());
+  EXPECT_TRUE(wait([&] { return stats().evicted_dropped == 1; }));
+  EXPECT_FALSE(has(1));
+}
+
+TEST_F(ControlTest, ABadChunkIsDroppedAndLookedAt) {
+  put(1);
+  ASSERT_TRUE(wait([&] { return has(1); }));
+  const auto view = client_->index().find({{1, 1}, handle_, 0, 0});
+  client_->send_slot(MessageType::kBad, view->slot, view->generation);
+  EXPECT_TRUE(wait([&] { return stats().bad_reported == 1 && stats().bad_confirmed == 1; }));
+  EXPECT_FALSE(has(1));
+  put(1);
+  EXPECT_TRUE(wait([&] { return has(1); })) << "stored anew";
+}
+
+TEST_F(ControlTest, TheNearestNamespaceIsNamed) {
+  std::string difference;
+  client_->open_namespace("a: 2\n", 4096, &difference);
+  EXPECT_EQ(difference, "differs from namespace " + protocol::namespace_id("a: 1\n").to_hex().substr(0, 8) + " in: a: 1 -> 2");
+}
+
+TEST_F(ControlTest, EventsBecomeStatistics) {
+  protocol::SessionRegion& region = client_->region();
+  write_event(region, EventKind::kRequest, 0, 0, 4096, 3840, 5000);
+  write_event(region, EventKind::kRequest, 0, 0, 100, 0, 5000);
+  write_event(region, EventKind::kLoad, 0, 0, 1000, 256, 2'000'000, 1'000'000);
+  write_event(region, EventKind::kStore, 0, 0, 2000, 256, 1000);
+  write_event(region, EventKind::kLoadFailed, 0, 0, 1);
+  write_event(region, EventKind::kPrefill, 0, 0, 256, 1'000'000);
+  write_event(region, static_cast<EventKind>(77), 0, 0, 1);  // of a later minor version
+  ASSERT_TRUE(wait([&] { return !stats().models.empty() && stats().models[0].prefill_tokens == 256; }));
+  const stats::Stats now = stats();
+  const stats::ModelStats& model = now.models[0];
+  EXPECT_EQ(model.model, "test-model");
+  EXPECT_EQ(model.requests, 2U);
+  EXPECT_EQ(model.requests_hit, 1U);
+  EXPECT_EQ(model.tokens_asked, 4196U);
+  EXPECT_EQ(model.tokens_hit, 3840U);
+  EXPECT_EQ(model.bytes_loaded, 1000U);
+  EXPECT_EQ(model.bytes_stored, 2000U);
+  EXPECT_EQ(now.lookup.total(), 2U);
+  EXPECT_EQ(now.load_wait.sum_ns(), 2'000'000U);
+  EXPECT_EQ(now.load_copy.sum_ns(), 1'000'000U);
+  EXPECT_EQ(now.store_copy.total(), 1U);
+  EXPECT_EQ(now.loads_failed, 1U);
+  EXPECT_EQ(now.checksum_failures, 1U);
+  EXPECT_EQ(now.events_lost, 0U);
+}
+
+TEST_F(ControlTest, TouchesReachTheEvictionPolicy) {
+  const std::uint64_t slots = (1U << 20) / 12288;
+  for (std::uint64_t n = 1; n <= slots; ++n) put(n);
+  ASSERT_TRUE(wait([&] { return has(slots); }));
+  const auto oldest = client_->index().find({{1, 1}, handle_, 0, 0});
+  write_event(client_->region(), EventKind::kTouch, oldest->slot, oldest->generation, 0);
+  write_event(client_->region(), EventKind::kPrefill, 0, 0, 1, 1);
+  ASSERT_TRUE(wait([&] { return !stats().models.empty() && stats().models[0].prefill_tokens == 1; }));
+  put(slots + 1);
+  ASSERT_TRUE(wait([&] { return has(slots + 1); }));
+  EXPECT_TRUE(has(1));
+  EXPECT_FALSE(has(2));
+}
+
+TEST_F(ControlTest, HostileEventRingsCostOnlyCounters) {
+  protocol::SessionRegion& region = client_->region();
+  region.event_head = 1ULL << 63;
+  EXPECT_TRUE(wait([&] { return stats().events_lost > 0; }));
+  region.event_head = 3;
+  put(1);
+  EXPECT_TRUE(wait([&] { return has(1); }));
+}
+
+TEST_F(ControlTest, ModelNamesAreBounded) {
+  for (std::uint32_t i = 0; i < 2 * stats::kMaxModels; ++i) {
+    protocol::OpenNamespace open{};
+    const std::string text = "b: " + std::to_string(i);
+    open.id = protocol::namespace_id(text);
+    open.group_count = open.shard_count = 1;
+    open.text_bytes = static_cast<std::uint32_t>(text.size());
+    open.model = protocol::make_short_text("model-" + std::to_string(i));
+    Client one(config_.socket);
+    one.attach();
+    protocol::Encoder encoder(MessageType::kOpenNamespace, 0);
+    encoder.append(open).append(protocol::GroupLayout{4096, 1, 0}).append_text(text);
+    ASSERT_TRUE(one.send(encoder).ok());
+    ASSERT_TRUE(one.receive().ok());
+    write_event(one.region(), EventKind::kRequest, 0, 0, 1);
+  }
+  ASSERT_TRUE(wait([&] { return stats().sessions_ended == 2 * stats::kMaxModels; }));
+  const stats::Stats now = stats();
+  EXPECT_LE(now.models.size(), stats::kMaxModels);
+  EXPECT_EQ(now.models.back().model, "other");
+  EXPECT_GT(now.models.back().requests, stats::kMaxModels - 2);
+}
+
+TEST(Control, CommandsToALoopThatStandsHaveADeadline) {
+  char name[] = "/dev/shm/larder-test-XXXXXX";
+  config::Config config;
+  config.memory.directory = ::mkdtemp(name);
+  config.memory.size_bytes = 1 << 20;
+  config.socket = config.memory.directory + "/test.sock";
+  const base::ManualClock clock;
+  {
+    Result<std::unique_ptr<Sidecar>> sidecar = Sidecar::start(config, clock);
+    ASSERT_TRUE(sidecar.ok());
+    EXPECT_EQ((*sidecar)->clear(50).status().code(), Code::kDeadlineExceeded);
+  }
+  std::filesystem::remove_all(config.memory.directory);
+}
+
+}  // namespace
+}  // namespace larder::ipc::testing_support

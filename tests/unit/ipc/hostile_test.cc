@@ -1,0 +1,158 @@
+// Malformed, unexpected and truncated messages end their session with a named error, and nobody else notices.
+#include "tests/unit/ipc/sidecar_fixture.h"
+
+namespace larder::ipc::testing_support {
+namespace {
+
+using protocol::Encoder;
+
+class HostileTest : public SidecarTest {
+ protected:
+  void SetUp() override {
+    start();
+    bystander_ = std::make_unique<Client>(config_.socket);
+    bystander_->attach();
+    handle_ = bystander_->open_namespace("a: 1");
+    hostile_ = std::make_unique<Client>(config_.socket);
+  }
+
+  // The session ended with this error, it was counted, and the other engine is still served.
+  void expect_ended(Code code, const std::string& text) {
+    const Status status = hostile_->receive_error();
+    EXPECT_EQ(status.code(), code) << status.to_string();
+    EXPECT_NE(status.text().find(text), std::string::npos) << status.to_string();
+    EXPECT_EQ(hostile_->receive().status().code(), Code::kUnavailable);
+    EXPECT_TRUE(wait([&] { return stats().protocol_errors == 1; }));
+    EXPECT_EQ(bystander_->reserve(handle_, {{9, 9}}).size(), 1U);
+  }
+
+  std::unique_ptr<Client> bystander_, hostile_;
+  std::uint32_t handle_ = 0;
+};
+
+TEST_F(HostileTest, Garbage) {
+  const std::vector<std::byte> garbage(100, std::byte{0xab});
+  ASSERT_TRUE(hostile_->send_raw(garbage).ok());
+  expect_ended(Code::kInvalidArgument, "wrong magic");
+}
+
+TEST_F(HostileTest, AMessageShorterThanItsHeader) {
+  const std::vector<std::byte> garbage(3, std::byte{0});
+  ASSERT_TRUE(hostile_->send_raw(garbage).ok());
+  expect_ended(Code::kInvalidArgument, "shorter than its header");
+}
+
+TEST_F(HostileTest, APacketOverTheLimit) {
+  const std::vector<std::byte> large(protocol::kMaxPacketBytes + 1);
+  ASSERT_EQ(::send(hostile_->socket(), large.data(), large.size(), MSG_NOSIGNAL), static_cast<ssize_t>(large.size()));
+  expect_ended(Code::kInvalidArgument, "over its limit");
+}
+
+TEST_F(HostileTest, UnknownMajorVersion) {
+  ASSERT_TRUE(hostile_->hello(9).ok());
+  expect_ended(Code::kUnsupported, "protocol version 9 is not served: this larderd speaks 1.0");
+}
+
+TEST_F(HostileTest, UnknownMessageType) {
+  hostile_->attach();
+  Encoder encoder(static_cast<MessageType>(999), 0);
+  ASSERT_TRUE(hostile_->send(encoder).ok());
+  expect_ended(Code::kInvalidArgument, "message type 999 is unknown");
+}
+
+TEST_F(HostileTest, ReserveBeforeHello) {
+  Encoder encoder(MessageType::kReserve, 0);
+  encoder.append(protocol::Reserve{});
+  ASSERT_TRUE(hostile_->send(encoder).ok());
+  expect_ended(Code::kFailedPrecondition, "RESERVE where HELLO was expected");
+}
+
+TEST_F(HostileTest, HelloTwice) {
+  hostile_->attach();
+  ASSERT_TRUE(hostile_->hello().ok());
+  expect_ended(Code::kFailedPrecondition, "HELLO where a request was expected");
+}
+
+TEST_F(HostileTest, AttachedWithoutTheLock) {
+  ASSERT_TRUE(hostile_->hello().ok());
+  ASSERT_TRUE(hostile_->receive().ok());
+  Encoder encoder(MessageType::kAttached, 0);
+  encoder.append(protocol::Attached{0, 0});
+  ASSERT_TRUE(hostile_->send(encoder).ok());
+  expect_ended(Code::kFailedPrecondition, "lock file is not locked");
+}
+
+TEST_F(HostileTest, Descriptors) {
+  hostile_->attach();
+  Encoder encoder(MessageType::kReserve, 0);
+  encoder.append(protocol::Reserve{});
+  const int fds[] = {0};
+  ASSERT_TRUE(hostile_->send(encoder, fds).ok());
+  expect_ended(Code::kInvalidArgument, "no descriptors");
+}
+
+TEST_F(HostileTest, ACountBeyondThePacket) {
+  hostile_->attach();
+  Encoder encoder(MessageType::kCommit, 0);
+  encoder.append(protocol::SlotList{1000, 0});
+  ASSERT_TRUE(hostile_->send(encoder).ok());
+  expect_ended(Code::kInvalidArgument, "COMMIT: count 1000");
+}
+
+TEST_F(HostileTest, ANamespaceThatThisSessionHasNotOpened) {
+  hostile_->attach();
+  Encoder encoder(MessageType::kReserve, 0);
+  encoder.append(protocol::Reserve{handle_, 0, 0, 0, 0});
+  ASSERT_TRUE(hostile_->send(encoder).ok());
+  expect_ended(Code::kInvalidArgument, "has not opened namespace");
+}
+
+TEST_F(HostileTest, AShardThatTheNamespaceLacks) {
+  hostile_->attach();
+  const std::uint32_t handle = hostile_->open_namespace("a: 1");
+  Encoder encoder(MessageType::kReserve, 0);
+  encoder.append(protocol::Reserve{handle, 1, 0, 0, 0});
+  ASSERT_TRUE(hostile_->send(encoder).ok());
+  expect_ended(Code::kInvalidArgument, "no shard 1 of group 0");
+}
+
+TEST_F(HostileTest, ANamespaceIdThatIsNotTheHashOfItsText) {
+  hostile_->attach();
+  protocol::OpenNamespace open{};
+  open.group_count = open.shard_count = 1;
+  Encoder encoder(MessageType::kOpenNamespace, 0);
+  encoder.append(open).append(protocol::GroupLayout{4096, 1, 0});
+  ASSERT_TRUE(hostile_->send(encoder).ok());
+  expect_ended(Code::kInvalidArgument, "is not the hash");
+}
+
+TEST_F(HostileTest, AnEngineThatNeverReadsItsAnswers) {
+  hostile_->attach();
+  const std::uint32_t handle = hostile_->open_namespace("a: 1");
+  const std::vector<protocol::BlockHash> hashes(protocol::kMaxKeysPerReserve);
+  for (int i = 0; i < 10'000; ++i) {
+    Encoder encoder(MessageType::kReserve, 0);
+    encoder.append(protocol::Reserve{handle, 0, 0, protocol::kMaxKeysPerReserve, 0}).append_all(std::span(hashes));
+    const Status sent = hostile_->send(encoder);
+    if (sent.code() == Code::kUnavailable) break;
+  }
+  EXPECT_TRUE(wait([&] { return stats().sessions_ended == 1; }));
+  EXPECT_EQ(bystander_->reserve(handle_, {{9, 9}}).size(), 1U);
+}
+
+TEST_F(HostileTest, MoreSessionsThanTheLimit) {
+  std::vector<std::unique_ptr<Client>> many;
+  for (std::uint32_t i = 0; i < protocol::kMaxSessions - 2; ++i) many.push_back(std::make_unique<Client>(config_.socket));
+  Client last(config_.socket);
+  const Status status = last.receive_error();
+  EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.to_string();
+  EXPECT_TRUE(wait([&] { return stats().sessions_refused == 1; }));
+  many.clear();
+  EXPECT_TRUE(wait([&] {
+    Client again(config_.socket);
+    return again.hello().ok() && again.receive().ok();
+  }));
+}
+
+}  // namespace
+}  // namespace larder::ipc::testing_support

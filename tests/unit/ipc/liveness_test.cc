@@ -1,0 +1,99 @@
+// Silence, sleep, death: what counts while an engine is away, and what comes back when.
+#include "tests/unit/ipc/sidecar_fixture.h"
+
+namespace larder::ipc::testing_support {
+namespace {
+
+class LivenessTest : public SidecarTest {
+ protected:
+  // Lets time pass in steps that are no sleep of the sidecar; each step is seen by a tick. `beating` engines beat in each.
+  void pass_ms(std::uint64_t ms, std::initializer_list<Client*> beating = {}) {
+    for (std::uint64_t passed = 0; passed < ms; passed += 500) {
+      for (Client* client : beating) client->beat();
+      clock_.advance_ms(500);
+      const std::uint64_t uptime = stats().uptime_ms;
+      ASSERT_TRUE(wait([&] { return stats().uptime_ms > uptime; }));
+    }
+  }
+};
+
+TEST_F(LivenessTest, ASilentEngineLosesGrantsAndHoldsAndMayComeBack) {
+  start();
+  Client client(config_.socket), other(config_.socket);
+  client.attach();
+  other.attach();
+  const std::uint32_t handle = client.open_namespace("a: 1");
+  const std::uint32_t other_handle = other.open_namespace("a: 1");
+  const auto grant = client.reserve(handle, {{1, 1}});
+  pass_ms(3000, {&other});
+  ASSERT_TRUE(stats().sessions.at(0).silent);
+  EXPECT_FALSE(stats().sessions.at(1).silent);
+  EXPECT_EQ(stats().heartbeats_missed, 1U);
+  EXPECT_EQ(stats().slots_quarantined, 1U);
+  EXPECT_EQ(other.reserve(other_handle, {{1, 1}}).at(0).status, 0U) << "its key is free for others";
+
+  pass_ms(500, {&client, &other});
+  EXPECT_FALSE(stats().sessions.at(0).silent);
+  client.commit(grant[0], 5);  // late: reaches nobody, and its slot comes back
+  EXPECT_TRUE(wait([&] { return stats().refused_commit == 1 && stats().slots_quarantined == 0; }));
+  EXPECT_FALSE(client.index().find({{1, 1}, handle, 0, 0}));
+}
+
+TEST_F(LivenessTest, ASidecarThatSleptBlamesNobody) {
+  start();
+  Client client(config_.socket);
+  client.attach();
+  clock_.advance_ms(60'000);
+  pass_ms(1500);
+  EXPECT_FALSE(stats().sessions.at(0).silent);
+  EXPECT_EQ(stats().heartbeats_missed, 0U);
+}
+
+TEST_F(LivenessTest, AHandshakeHasADeadline) {
+  start();
+  Client client(config_.socket);
+  ASSERT_TRUE(client.hello().ok());
+  ASSERT_TRUE(client.receive().ok());
+  pass_ms(2500);
+  const Status status = client.receive_error();
+  EXPECT_EQ(status.code(), Code::kDeadlineExceeded) << status.to_string();
+}
+
+TEST_F(LivenessTest, QuarantineLastsUntilTheLockIsGone) {
+  start();
+  Client client(config_.socket);
+  client.attach();
+  client.reserve(client.open_namespace("a: 1"), {{1, 1}, {2, 2}});
+  const std::string lock_file = directory_ + "/larder.lock." + std::to_string(client.welcome().session_number);
+  client.close();
+  ASSERT_TRUE(wait([&] { return stats().sessions_ended == 1 && stats().slots_quarantined == 2; }));
+  const std::uint64_t uptime = stats().uptime_ms;
+  clock_.advance_ms(100);
+  ASSERT_TRUE(wait([&] { return stats().uptime_ms > uptime; }));
+  EXPECT_EQ(stats().slots_quarantined, 2U);
+  EXPECT_TRUE(std::filesystem::exists(lock_file));
+  client.drop_lock();
+  EXPECT_TRUE(wait([&] { return stats().slots_quarantined == 0; }));
+  EXPECT_FALSE(std::filesystem::exists(lock_file));
+}
+
+TEST_F(LivenessTest, ASessionWithNothingInQuarantineLeavesNoFile) {
+  start();
+  Client client(config_.socket);
+  client.attach();
+  const std::string lock_file = directory_ + "/larder.lock." + std::to_string(client.welcome().session_number);
+  EXPECT_TRUE(std::filesystem::exists(lock_file));
+  client.close();
+  EXPECT_TRUE(wait([&] { return !std::filesystem::exists(lock_file); }));
+}
+
+TEST_F(LivenessTest, TheSidecarIsUnhealthyWhileItsLoopStands) {
+  Result<std::unique_ptr<Sidecar>> sidecar = Sidecar::start(config_, clock_);
+  ASSERT_TRUE(sidecar.ok());
+  EXPECT_TRUE((*sidecar)->healthy());
+  clock_.advance_ms(3000);
+  EXPECT_FALSE((*sidecar)->healthy());
+}
+
+}  // namespace
+}  // namespace larder::ipc::testing_support

@@ -1,0 +1,160 @@
+// Starting: what is refused, what an earlier life leaves behind, what engines are given.
+#include <fstream>
+
+#include "shim/protocol/index_layout.h"
+#include "tests/unit/ipc/sidecar_fixture.h"
+
+namespace larder::ipc::testing_support {
+namespace {
+
+std::vector<std::string> files_in(const std::string& directory) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) names.push_back(entry.path().filename());
+  return names;
+}
+
+bool any_starts_with(const std::vector<std::string>& names, const std::string& start) {
+  return std::any_of(names.begin(), names.end(), [&](const std::string& name) { return name.starts_with(start); });
+}
+
+class StartTest : public SidecarTest {
+ protected:
+  Status refused() {
+    Result<std::unique_ptr<Sidecar>> sidecar = Sidecar::start(config_, clock_);
+    return sidecar.ok() ? Status() : sidecar.status();
+  }
+};
+
+TEST_F(StartTest, IsReadyAtOnceWhateverTheSize) {
+  config_.memory.size_bytes = 2ULL << 30;
+  const auto begin = std::chrono::steady_clock::now();
+  Result<std::unique_ptr<Sidecar>> sidecar = Sidecar::start(config_, clock_);
+  const auto took = std::chrono::steady_clock::now() - begin;
+  ASSERT_TRUE(sidecar.ok()) << sidecar.status().to_string();
+  EXPECT_LT(took, std::chrono::milliseconds(300));
+  EXPECT_TRUE((*sidecar)->ready());
+}
+
+TEST_F(StartTest, TooLittleSpaceIsSaidWithFiguresAndRemedy) {
+  config_.memory.size_bytes = 1ULL << 50;
+  const Status status = refused();
+  EXPECT_EQ(status.code(), Code::kResourceExhausted);
+  EXPECT_NE(status.text().find("the cache needs 107"), std::string::npos) << status.text();
+  EXPECT_NE(status.text().find("--shm-size"), std::string::npos);
+  EXPECT_FALSE(any_starts_with(files_in(directory_), "larder.arena"));
+}
+
+TEST_F(StartTest, AMissingDirectoryIsNamed) {
+  config_.memory.directory = directory_ + "/absent";
+  EXPECT_NE(refused().text().find("memory.directory"), std::string::npos);
+}
+
+TEST_F(StartTest, HugePagesOfNoHugetlbfsAreRefusedUnlessOnlyPreferred) {
+  config_.memory.hugepages = config::Hugepages::k2Mi;
+  config_.memory.hugepage_directory = directory_;
+  EXPECT_NE(refused().text().find("no hugetlbfs"), std::string::npos);
+  config_.memory.hugepages = config::Hugepages::kPrefer2Mi;
+  start();
+  ASSERT_EQ(stats().fallbacks.size(), 1U);
+  EXPECT_EQ(stats().fallbacks[0].first, "hugepages");
+  EXPECT_TRUE(stats().fallbacks[0].second.starts_with("4 KiB pages: ")) << stats().fallbacks[0].second;
+  EXPECT_EQ(stats().arena_page_bytes, 4096U);
+}
+
+TEST_F(StartTest, ANameThatIsTakenByALivingSidecarIsRefused) {
+  start();
+  const Status status = refused();
+  EXPECT_EQ(status.code(), Code::kAlreadyExists);
+  EXPECT_NE(status.text().find("memory.shm_name"), std::string::npos);
+  Client client(config_.socket);
+  client.attach();  // the first one is not disturbed
+}
+
+TEST_F(StartTest, ASocketThatSomebodyListensAtIsRefusedAndAStaleOneReplaced) {
+  start();
+  config_.memory.shm_name = "second";
+  EXPECT_EQ(refused().code(), Code::kAlreadyExists);
+  EXPECT_FALSE(any_starts_with(files_in(directory_), "second.arena"));
+  stop();
+
+  const Fd stale(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, config_.socket.data(), config_.socket.size());
+  ASSERT_EQ(::bind(stale.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  start();
+  Client client(config_.socket);
+  EXPECT_TRUE(client.connected());
+}
+
+TEST_F(StartTest, AFileInTheSocketsPlaceIsLeftAlone) {
+  config_.socket = directory_ + "/precious";
+  std::ofstream(config_.socket) << "data";
+  EXPECT_EQ(refused().code(), Code::kAlreadyExists);
+  EXPECT_TRUE(std::filesystem::exists(config_.socket));
+}
+
+TEST_F(StartTest, AColdStartRetiresWhatAKilledSidecarLeft) {
+  const protocol::IndexSizes sizes = protocol::index_sizes(1, 2);
+  const std::string old_index = directory_ + "/larder.index.17";
+  {
+    std::vector<char> bytes(sizes.total_bytes);
+    auto* header = reinterpret_cast<protocol::IndexHeader*>(bytes.data());
+    header->magic = protocol::kIndexMagic;
+    header->generation_high_water = 1ULL << 59;  // above this machine's clock
+    std::ofstream(old_index, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  }
+  std::ofstream(directory_ + "/larder.arena") << "old";
+  std::ofstream(directory_ + "/larder.lock.5");
+  std::ofstream(directory_ + "/larder.index.notours");
+  const Fd mapped(::open(old_index.c_str(), O_RDONLY));
+
+  start();
+  protocol::IndexHeader header{};
+  ASSERT_EQ(::pread(mapped.get(), static_cast<void*>(&header), sizeof(header), 0), static_cast<ssize_t>(sizeof(header)));
+  EXPECT_EQ(header.dead.load(), 1U);
+  const auto names = files_in(directory_);
+  EXPECT_FALSE(any_starts_with(names, "larder.index.17"));
+  EXPECT_FALSE(any_starts_with(names, "larder.lock."));
+  EXPECT_TRUE(any_starts_with(names, "larder.index.notours"));
+  Client client(config_.socket);
+  client.attach();
+  const auto grants = client.reserve(client.open_namespace("a: 1"), {{1, 1}});
+  EXPECT_GT(grants[0].generation, 1ULL << 59);
+}
+
+TEST_F(StartTest, AStoppedSidecarLeavesADeadIndexAndNoFiles) {
+  start();
+  Client client(config_.socket);
+  client.attach();
+  stop();
+  EXPECT_EQ(client.receive_error().code(), Code::kUnavailable);
+  EXPECT_TRUE(client.index().dead());
+  client.arena()[0] = std::byte{1};  // the mapping stays good
+  const auto names = files_in(directory_);
+  EXPECT_FALSE(any_starts_with(names, "larder.arena"));
+  EXPECT_FALSE(any_starts_with(names, "larder.index."));
+  EXPECT_FALSE(any_starts_with(names, "larder.lock."));
+  EXPECT_FALSE(std::filesystem::exists(config_.socket));
+}
+
+TEST_F(StartTest, EnginesCanNeitherWriteTheIndexNorResizeTheirRegion) {
+  start();
+  Client client(config_.socket);
+  ASSERT_TRUE(client.hello().ok());
+  Result<protocol::Packet> packet = client.receive();
+  ASSERT_TRUE(packet.ok());
+  EXPECT_FALSE(Mapping::map_shared(packet->fds[1], 4096, PROT_READ | PROT_WRITE, "index").ok());
+  EXPECT_NE(::ftruncate(packet->fds[2].get(), 0), 0);
+  EXPECT_NE(::ftruncate(packet->fds[2].get(), 1 << 24), 0);
+}
+
+TEST_F(StartTest, TheSocketHasItsMode) {
+  config_.socket_mode = 0600;
+  start();
+  EXPECT_EQ(std::filesystem::status(config_.socket).permissions(),
+            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+}
+
+}  // namespace
+}  // namespace larder::ipc::testing_support

@@ -1,0 +1,94 @@
+#include "sidecar/store/fingerprint_diff.h"
+#include "tests/unit/store/store_fixture.h"
+
+namespace larder::store::testing_support {
+namespace {
+
+TEST(FingerprintDiff, NamesTheFieldAndBothValues) {
+  const auto difference = diff_fingerprints("engine: vllm\ndtype: bfloat16\n", "engine: vllm\ndtype: float16\n");
+  EXPECT_EQ(difference.fields, 1U);
+  EXPECT_EQ(difference.text, "dtype: bfloat16 -> float16");
+}
+
+TEST(FingerprintDiff, AFieldThatOneSideLacks) {
+  EXPECT_EQ(diff_fingerprints("a: 1\n", "a: 1\nlora: x").text, "lora: (none) -> x");
+  EXPECT_EQ(diff_fingerprints("a: 1\nlora: x", "a: 1\n").text, "lora: x -> (none)");
+}
+
+TEST(FingerprintDiff, IsBounded) {
+  std::string before, after;
+  for (int i = 0; i < 1000; ++i) {
+    before += "field" + std::to_string(i) + ": " + std::string(1000, 'x') + "\n";
+    after += "field" + std::to_string(i) + ": " + std::string(1000, 'y') + "\n";
+  }
+  const auto difference = diff_fingerprints(before, after);
+  EXPECT_EQ(difference.fields, 1000U);
+  EXPECT_LT(difference.text.size(), 4096U);
+  EXPECT_TRUE(difference.text.ends_with("; and 992 more fields"));
+}
+
+TEST(FingerprintDiff, ShowsWhereLongValuesDiffer) {
+  const std::string long_value(500, 'x');
+  const auto difference = diff_fingerprints("w: " + long_value + "A", "w: " + long_value + "B");
+  EXPECT_NE(difference.text.find("xA -> "), std::string::npos);
+  EXPECT_TRUE(difference.text.ends_with("xB"));
+}
+
+TEST(Namespaces, TheSameIdIsTheSameHandleAndTheNearestIsNamed) {
+  NamespaceTable table;
+  std::string difference;
+  EXPECT_EQ(*table.open(make_spec("a: 1\nb: 1\nc: 1\n"), 1 << 20, &difference), 0U);
+  EXPECT_EQ(difference, "");
+  EXPECT_EQ(*table.open(make_spec("a: 2\nb: 2\nc: 1\n"), 1 << 20, &difference), 1U);
+  EXPECT_EQ(*table.open(make_spec("a: 2\nb: 3\nc: 1\n"), 1 << 20, &difference), 2U);
+  const std::string nearest = table.at(1).spec.id.to_hex().substr(0, 8);
+  EXPECT_EQ(difference, "differs from namespace " + nearest + " in: b: 2 -> 3");
+  EXPECT_EQ(*table.open(make_spec("a: 1\nb: 1\nc: 1\n"), 1 << 20, &difference), 0U);
+}
+
+TEST(Namespaces, ContradictionsAreRefusedByName) {
+  NamespaceTable table;
+  std::string difference;
+  const auto refused = [&](const NamespaceSpec& spec) { return table.open(spec, 1 << 20, &difference).status(); };
+  NamespaceSpec spec = make_spec("a: 1");
+  spec.id.lo ^= 1;
+  EXPECT_NE(refused(spec).text().find("not the hash"), std::string::npos);
+  spec = make_spec("a: 1");
+  spec.shard_count = 0;
+  EXPECT_NE(refused(spec).text().find("shard_count"), std::string::npos);
+  spec = make_spec("a: 1");
+  spec.groups.clear();
+  EXPECT_NE(refused(spec).text().find("group_count"), std::string::npos);
+  spec = make_spec("a: 1", 0);
+  EXPECT_NE(refused(spec).text().find("piece_bytes"), std::string::npos);
+  spec = make_spec("a: 1", 64 << 20, 0xffffffff);
+  EXPECT_EQ(refused(spec).code(), Code::kOutOfRange);
+  spec = make_spec("a: 1", 1 << 20);
+  EXPECT_NE(refused(spec).text().find("memory.size"), std::string::npos);
+  EXPECT_EQ(table.size(), 0U);
+  ASSERT_TRUE(table.open(make_spec("a: 1"), 1 << 20, &difference).ok());
+  EXPECT_NE(refused(make_spec("a: 1", 4096, 2)).text().find("another chunk layout"), std::string::npos);
+}
+
+TEST(Namespaces, TheTableIsBounded) {
+  NamespaceTable table;
+  std::string difference;
+  for (std::uint32_t i = 0; i < protocol::kMaxNamespaces; ++i)
+    ASSERT_TRUE(table.open(make_spec("a: " + std::to_string(i)), 1 << 20, &difference).ok());
+  EXPECT_EQ(table.open(make_spec("a: x"), 1 << 20, &difference).status().code(), Code::kResourceExhausted);
+}
+
+TEST(Namespaces, APrefixFindsOne) {
+  NamespaceTable table;
+  std::string difference;
+  ASSERT_TRUE(table.open(make_spec("a: 1"), 1 << 20, &difference).ok());
+  const std::string id = table.at(0).spec.id.to_hex();
+  EXPECT_EQ(*table.by_prefix(id.substr(0, 4)), 0U);
+  EXPECT_EQ(*table.by_prefix(id), 0U);
+  EXPECT_EQ(table.by_prefix(id.substr(0, 3)).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(table.by_prefix("ABCD").status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(table.by_prefix(id[0] == '0' ? "1111" : "0000").status().code(), Code::kNotFound);
+}
+
+}  // namespace
+}  // namespace larder::store::testing_support
