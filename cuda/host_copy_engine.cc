@@ -42,6 +42,7 @@ Status HostCopyEngine::load(std::span<const std::byte> slot, std::uint64_t root,
   if (protocol::root_digest(table.data(), count) != root) return {Code::kDataLoss, "the digest table does not match its root"};
   std::vector<std::uint64_t> written(units);
   for (std::size_t i = 0; i < to.pieces.size(); ++i) {
+    if (to.pieces[i] == nullptr) continue;
     loop_.copy_piece(to.pieces[i], slot.data() + i * to.piece_bytes, to.piece_bytes, written.data(),
                      slot.data() + (i + 1) * to.piece_bytes);
     if (std::equal(written.begin(), written.end(), table.begin() + static_cast<std::ptrdiff_t>(i * units))) continue;
