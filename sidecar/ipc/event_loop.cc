@@ -10,7 +10,6 @@
 #include "shim/protocol/packet.h"
 #include "sidecar/base/log.h"
 #include "sidecar/ipc/listener.h"
-#include "sidecar/ipc/owned_name.h"
 
 namespace larder::ipc {
 namespace {

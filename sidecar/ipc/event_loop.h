@@ -16,6 +16,7 @@
 #include "sidecar/ipc/arena_file.h"
 #include "sidecar/ipc/connection.h"
 #include "sidecar/ipc/control_queue.h"
+#include "sidecar/ipc/owned_name.h"
 #include "sidecar/ipc/sidecar.h"
 #include "sidecar/ipc/toucher.h"
 #include "sidecar/ipc/wakeups.h"
@@ -25,7 +26,7 @@ namespace larder::ipc {
 // What start() made; the loop unlinks the files and the socket when it ends.
 struct LoopParts {
   config::Config config;
-  Fd owner;  // of the name
+  OwnedName owner;
   ArenaFile arena;
   IndexFile index;
   store::IndexShape shape{};
