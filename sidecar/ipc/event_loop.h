@@ -18,6 +18,7 @@
 #include "sidecar/ipc/control_queue.h"
 #include "sidecar/ipc/sidecar.h"
 #include "sidecar/ipc/toucher.h"
+#include "sidecar/ipc/wakeups.h"
 
 namespace larder::ipc {
 
@@ -48,6 +49,7 @@ class EventLoop final : public Sidecar {
  private:
   // Sessions (event_loop.cc).
   Status turn();
+  void handle(const Wakeup& wakeup);
   void accept_all();
   void pause_accepting(int error);
   // Takes the socket; on an error, only if it was the last step that failed.

@@ -33,7 +33,7 @@ Toucher::Toucher(std::span<std::byte> memory) : memory_(memory), thread_([this](
 
 void Toucher::run(const std::stop_token& stop) {
   const std::size_t total = memory_.size();
-  const std::size_t report_every = std::max<std::size_t>(total / 10, 1U << 30);
+  const std::size_t report_every = std::max<std::size_t>(total / 10, 256U << 20);
   std::size_t reported = 0;
   for (std::size_t at = 0; at < total && !stop.stop_requested();) {
     const std::size_t size = std::min(kStepBytes, total - at);

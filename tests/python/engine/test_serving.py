@@ -99,11 +99,11 @@ def test_many_at_once_are_all_answered_and_verified(world, engine):
     assert failures(world.larderd) == (0, 0)
 
 
-def ask_all(engine, texts):
+def ask_all(engine, texts, max_tokens=8):
     answers = [None] * len(texts)
 
     def ask(i):
-        answers[i] = engine.ask(texts[i])
+        answers[i] = engine.ask(texts[i], max_tokens)
 
     threads = [threading.Thread(target=ask, args=(i,)) for i in range(len(texts))]
     for thread in threads:

@@ -30,8 +30,13 @@ def store_all(client, request):
     client.stored.update(chunk_keys(request))
 
 
+@pytest.fixture(autouse=True)
+def no_wait(monkeypatch):
+    monkeypatch.setattr("larder.vllm.scheduler.RETRY_AFTER_S", 0)
+
+
 def run_prefill(half, request, table, step_tokens, computed=0):
-    """Schedules the whole prompt in steps; returns the (keys, pages) stored."""
+    """Schedules the whole prompt in steps and stores what is asked; returns the (key, pages) of each chunk."""
     half.allocated(request, blocks(table), 0)
     stored = []
     while computed < request.num_tokens:
@@ -40,6 +45,7 @@ def run_prefill(half, request, table, step_tokens, computed=0):
         work = half.step_work(step(**{kind: [(request.request_id, computed, count)]}, tables={request.request_id: table}))
         for move in work.stores:
             stored += list(zip(split(move.hashes, 32), zip(*[iter(pages(move.pages))] * 4)))
+            half.client.stored.update(split(move.hashes, 32))
         computed += count
     return stored
 
@@ -179,9 +185,21 @@ class TestStores:
             request.tokens.append(1000 + token)
             computed = request.num_tokens - 1
             work = half.step_work(step(cached=[("r", computed, 1)], tables={"r": table}))
-            if work.stores:
+            for move in work.stores:
                 stored_at.append(request.num_tokens)
+                half.client.stored.update(split(move.hashes, 32))
         assert stored_at == [128]
+
+    def test_what_was_refused_is_asked_again_a_few_times(self, half, client):
+        request = Request("r", range(300))
+        half.allocated(request, blocks(range(20)), 0)
+        asked = []
+        for computed in (0, 299, 300, 301, 302):
+            kind = "new" if computed == 0 else "cached"
+            work = half.step_work(step(**{kind: [("r", computed, 299 if computed == 0 else 1)]}, tables={"r": list(range(20))}))
+            asked.append([len(split(move.hashes, 32)) for move in work.stores])
+            client.stored.add(chunk_keys(request)[0])  # only the first chunk was granted
+        assert asked == [[2], [1], [1], [], []]
 
     def test_rejected_drafts_are_not_stored(self, half):
         """Five tokens are scheduled over the chunk's end, but only three are accepted yet."""

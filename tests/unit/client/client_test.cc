@@ -95,7 +95,7 @@ TEST_F(ClientTest, AHeldChunkIsNotEvicted) {
   EXPECT_EQ(held, 2U);
   for (std::uint64_t first = 10; first < 60; first += 4) engine.store(first, 4);
   EXPECT_TRUE(engine.present(0, 2));
-  EXPECT_GT(stats().evicted_capacity, 0U);
+  EXPECT_TRUE(wait([&] { return stats().evicted_capacity > 0; }));
   engine.client->release(hold);
   for (std::uint64_t first = 100; first < 160; first += 4) engine.store(first, 4);
   EXPECT_FALSE(engine.present(0, 1));

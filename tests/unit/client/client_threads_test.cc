@@ -57,7 +57,7 @@ TEST_F(ClientThreadsTest, StoresLoadsAndEvictionsAtOnce) {
   prober.join();
   EXPECT_EQ(wrong, 0U);
   EXPECT_GT(loaded, 20U);
-  EXPECT_GT(stats().evicted_capacity, 0U);
+  EXPECT_TRUE(wait([&] { return stats().evicted_capacity > 0; }));
 }
 
 TEST_F(ClientThreadsTest, TheSidecarGoesAndComesUnderLoad) {

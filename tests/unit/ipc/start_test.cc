@@ -61,6 +61,25 @@ TEST_F(StartTest, HugePagesOfNoHugetlbfsAreRefusedUnlessOnlyPreferred) {
   EXPECT_EQ(stats().arena_page_bytes, 4096U);
 }
 
+// The arena really stands on huge pages, engines map it, and one page too many is refused with figures.
+TEST_F(StartTest, HugePages) {
+  std::uint64_t free_pages = 0;
+  std::ifstream("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages") >> free_pages;
+  if (free_pages == 0 || !std::filesystem::exists(config_.memory.hugepage_directory))
+    GTEST_SKIP() << "needs a hugetlbfs at " << config_.memory.hugepage_directory << " and sysctl vm.nr_hugepages of at least 1";
+  config_.memory.hugepages = config::Hugepages::k2Mi;
+  config_.memory.shm_name = "larder-test-" + std::to_string(::getpid());
+  config_.memory.size_bytes = (free_pages + 1) << 21;
+  EXPECT_NE(refused().text().find("sysctl vm.nr_hugepages="), std::string::npos);
+  config_.memory.size_bytes = (free_pages << 21) - 4096;  // rounded up to whole pages
+  start();
+  EXPECT_EQ(stats().arena_page_bytes, 2U << 20);
+  EXPECT_EQ(stats().arena_bytes, free_pages << 21);
+  Client client(config_.socket);
+  client.attach();
+  client.arena()[stats().arena_bytes - 1] = std::byte{1};
+}
+
 TEST_F(StartTest, ANameThatIsTakenByALivingSidecarIsRefused) {
   start();
   const Status status = refused();

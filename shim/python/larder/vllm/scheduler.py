@@ -10,13 +10,20 @@ from larder import _native as native
 from larder.vllm.guard import Guarded, guarded, logger
 from larder.vllm.messages import Move, StepWork
 
+# A chunk that larderd's late answer left out is given to the worker again, while its request lives.
+STORE_RETRIES = 2
+RETRY_AFTER_S = 0.05
+
 
 @dataclass
 class Tracked:
     """A request that vLLM has allocated blocks for."""
 
     request: object
-    stored_chunks: int = 0  # chunks before it are stored, or need not be asked for again
+    stored_chunks: int = 0  # chunks before it were seen in the index
+    asked_chunks: int = 0  # chunks before it were given to the worker, or seen
+    asked_at: float = 0.0
+    retries: int = 0  # how often those between the two may be given again
 
 
 @dataclass
@@ -154,14 +161,19 @@ class SchedulerHalf(Guarded):
         # Hashes cover accepted tokens only: speculative ones, which may be rejected, stay out.
         request = tracked.request
         full = min(computed_after // self.setup.chunk_tokens, len(request.block_hashes) // self.setup.hashes_per_chunk)
-        if full <= tracked.stored_chunks:
+        if full > tracked.asked_chunks:
+            tracked.retries = STORE_RETRIES
+        elif full > tracked.stored_chunks and tracked.retries and time.monotonic() >= tracked.asked_at + RETRY_AFTER_S:
+            tracked.retries -= 1
+        else:
             return
         hashes = self._hashes(request, tracked.stored_chunks, full)
         stride = _stride(request)
         present = self.client.lookup(hashes, stride)
-        first = tracked.stored_chunks + present
-        tracked.stored_chunks = full
-        if first >= full:
+        tracked.stored_chunks += present
+        tracked.asked_chunks, tracked.asked_at = full, time.monotonic()
+        first = tracked.stored_chunks
+        if first == full:
             return
         table = array("I", scheduler_output.kv_connector_block_state.get_block_ids(request_id)[0])
         pages = table[first * self.setup.blocks_per_chunk : full * self.setup.blocks_per_chunk]
@@ -181,7 +193,7 @@ class SchedulerHalf(Guarded):
         for request_id in output.failed_recving or ():
             self._failed.add(request_id)
             if request_id in self._tracked:
-                self._tracked[request_id].stored_chunks = 0  # what could not be loaded is stored anew
+                self._tracked[request_id] = Tracked(self._tracked[request_id].request)  # what could not be loaded is stored anew
 
     @guarded(lambda: None)
     def finished(self, request):

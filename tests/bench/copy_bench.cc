@@ -1,0 +1,238 @@
+// bench copy: the copy engine against the fastest loop found that copies and hashes, on the same buffers, taking turns.
+//
+// One thread. KV pages are anonymous memory in scattered order, the arena is a shared mapping, both touched before. Every arm's bytes
+// are verified once, apart from the timing.
+#include <sys/mman.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <random>
+#include <string>
+
+#include "cuda/host_copy_engine.h"
+#include "shim/protocol/checksum.h"
+#include "tests/bench/report.h"
+
+namespace {
+
+using namespace larder;
+
+constexpr std::uint64_t kMiB = 1 << 20;
+constexpr std::uint64_t kBatchBytes = 64 * kMiB;
+constexpr int kRounds = 25;
+
+std::byte* touched(std::uint64_t bytes, int flags) {
+  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_ANONYMOUS | flags, -1, 0);
+  if (memory == MAP_FAILED) std::abort();
+  std::memset(memory, 1, bytes);
+  return static_cast<std::byte*>(memory);
+}
+
+std::byte expected(std::uint64_t at) { return static_cast<std::byte>((at / 8 * 0x9e3779b97f4a7c15ULL) >> (8 * (at % 8))); }
+
+// One batch: 64 MiB of KV pages, and slots for its chunks.
+struct Batch {
+  Batch(std::byte* kv_memory, std::byte* arena_memory, std::uint64_t chunk, std::uint64_t piece)
+      : kv(kv_memory), arena(arena_memory), chunk_bytes(chunk), piece_bytes(piece), slot_bytes(protocol::slot_bytes(chunk, piece)) {
+    pieces.resize(kBatchBytes / piece);
+    std::vector<std::uint64_t> order(pieces.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::shuffle(order.begin(), order.end(), std::mt19937(1));
+    for (std::size_t i = 0; i < pieces.size(); ++i) pieces[i] = kv + order[i] * piece;
+    roots.resize(chunks());
+  }
+  std::size_t chunks() const { return kBatchBytes / chunk_bytes; }
+  copy::PieceList list(std::size_t c) const {
+    const std::size_t each = chunk_bytes / piece_bytes;
+    return {std::span(pieces).subspan(c * each, each), piece_bytes};
+  }
+  std::span<std::byte> slot(std::size_t c) const { return {arena + c * slot_bytes, slot_bytes}; }
+
+  void fill() {
+    for (std::size_t i = 0; i < pieces.size(); ++i)
+      for (std::uint64_t at = 0; at < piece_bytes; ++at) pieces[i][at] = expected(i * piece_bytes + at);
+  }
+  bool pages_right() const {
+    for (std::size_t i = 0; i < pieces.size(); ++i)
+      for (std::uint64_t at = 0; at < piece_bytes; ++at)
+        if (pieces[i][at] != expected(i * piece_bytes + at)) return false;
+    return true;
+  }
+  bool slots_right() const {
+    for (std::uint64_t at = 0; at < kBatchBytes; ++at)
+      if (slot(at / chunk_bytes)[at % chunk_bytes] != expected(at)) return false;
+    return true;
+  }
+
+  std::byte* kv;
+  std::byte* arena;
+  std::uint64_t chunk_bytes, piece_bytes, slot_bytes;
+  std::vector<std::byte*> pieces;
+  std::vector<std::uint64_t> roots;
+};
+
+struct Arm {
+  std::string name;
+  std::function<void(Batch&)> store, load;
+  std::vector<double> store_rates, load_rates;  // GB/s
+};
+
+// Arms that only move and hash pieces, with no table, root or comparison.
+using PieceLoop = std::function<void(std::byte* to, const std::byte* from, std::uint64_t bytes, std::uint64_t* digests)>;
+
+Arm loop_arm(const std::string& name, const PieceLoop& loop) {
+  Arm arm;
+  arm.name = name;
+  const auto each = [loop](Batch& batch, bool storing) {
+    std::vector<std::uint64_t> digests(protocol::units_per_piece(batch.piece_bytes));
+    for (std::size_t c = 0; c < batch.chunks(); ++c) {
+      std::byte* at = batch.slot(c).data();
+      for (std::byte* piece : batch.list(c).pieces) {
+        storing ? loop(at, piece, batch.piece_bytes, digests.data()) : loop(piece, at, batch.piece_bytes, digests.data());
+        at += batch.piece_bytes;
+      }
+    }
+  };
+  arm.store = [each](Batch& batch) { each(batch, true); };
+  arm.load = [each](Batch& batch) { each(batch, false); };
+  return arm;
+}
+
+Arm engine_arm() {
+  Arm arm;
+  const copy::CopyEngine& engine = copy::host_copy_engine();
+  arm.name = "larder";
+  arm.store = [&engine](Batch& batch) {
+    for (std::size_t c = 0; c < batch.chunks(); ++c) batch.roots[c] = engine.store(batch.list(c), batch.slot(c));
+  };
+  arm.load = [&engine](Batch& batch) {
+    for (std::size_t c = 0; c < batch.chunks(); ++c)
+      if (!engine.load(batch.slot(c), batch.roots[c], batch.list(c)).ok()) std::abort();
+  };
+  return arm;
+}
+
+std::vector<Arm> make_arms() {
+  std::vector<Arm> arms;
+  arms.push_back(engine_arm());
+  arms.push_back(loop_arm("memcpy,xxh3", [](std::byte* to, const std::byte* from, std::uint64_t bytes, std::uint64_t* digests) {
+    std::memcpy(to, from, bytes);
+    protocol::piece_digests(to, bytes, digests);
+  }));
+  arms.push_back(loop_arm("4k memcpy,xxh3", [](std::byte* to, const std::byte* from, std::uint64_t bytes, std::uint64_t* digests) {
+    for (std::uint64_t at = 0; at < bytes; at += 4096) {
+      std::memcpy(to + at, from + at, 4096);
+      *digests++ = protocol::unit_digest(to + at, 4096);
+    }
+  }));
+  for (const copy::HostLoop* loop : copy::host_loops())
+    arms.push_back(loop_arm(std::string("fused ") + loop->name, [loop](std::byte* to, const std::byte* from, std::uint64_t bytes, std::uint64_t* digests) {
+      loop->copy_piece(to, from, bytes, digests, from + bytes);
+      loop->publish();
+    }));
+  return arms;
+}
+
+// This thread's processor time: the wall's on an idle machine, and fair to all arms on a busy one.
+double thread_seconds() {
+  timespec now{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) / 1e9;
+}
+
+// GB/s.
+double rate(Batch& batch, const std::function<void(Batch&)>& work) {
+  const double start = thread_seconds();
+  work(batch);
+  return static_cast<double>(kBatchBytes) / (thread_seconds() - start) / 1e9;
+}
+
+// Every arm must have moved every byte.
+bool verify(Batch& batch, std::vector<Arm>& arms) {
+  for (const Arm& arm : arms) {
+    std::memset(batch.arena, 0, batch.chunks() * batch.slot_bytes);
+    arm.store(batch);
+    if (!batch.slots_right()) return false;
+    arms.front().store(batch);  // tables and roots, for the arms that check them
+    std::memset(batch.kv, 0, kBatchBytes);
+    arm.load(batch);
+    if (!batch.pages_right()) return false;
+  }
+  return true;
+}
+
+// Median of the rounds' own ratios: what else the machine does in a round slows both sides of it.
+double ratio(const std::vector<double>& ours, const std::vector<double>& ceiling) {
+  std::vector<double> ratios;
+  for (std::size_t i = 0; i < ours.size(); ++i) ratios.push_back(ours[i] / ceiling[i]);
+  return bench::median(ratios);
+}
+
+// Against the fastest arm but our own, by median rate.
+double ratio_to_best(const std::vector<Arm>& arms, std::vector<double> Arm::*rates) {
+  const auto best = std::max_element(arms.begin() + 1, arms.end(), [rates](const Arm& a, const Arm& b) {
+    return bench::median(a.*rates) < bench::median(b.*rates);
+  });
+  return ratio(arms.front().*rates, *best.*rates);
+}
+
+struct Ratios {
+  double store = 0, load = 0;
+};
+
+Ratios run_row(Batch& batch, bench::Report& report) {
+  std::vector<Arm> arms = make_arms();
+  for (int round = 0; round < kRounds; ++round) {
+    for (std::size_t i = 0; i < arms.size(); ++i) {  // another one begins in each round
+      Arm& arm = arms[(i + static_cast<std::size_t>(round)) % arms.size()];
+      arm.store_rates.push_back(rate(batch, arm.store));
+    }
+    arms.front().store(batch);  // the arms without tables have left the slots without roots
+    for (std::size_t i = 0; i < arms.size(); ++i) {
+      Arm& arm = arms[(i + static_cast<std::size_t>(round)) % arms.size()];
+      arm.load_rates.push_back(rate(batch, arm.load));
+    }
+  }
+  bench::Row row{{"chunk_mib", static_cast<double>(batch.chunk_bytes / kMiB)}, {"piece_kib", static_cast<double>(batch.piece_bytes / 1024)}};
+  for (const Arm& arm : arms) {
+    row.push_back({arm.name + " store_gbs", bench::median(arm.store_rates)});
+    row.push_back({arm.name + " load_gbs", bench::median(arm.load_rates)});
+  }
+  const Ratios ratios{ratio_to_best(arms, &Arm::store_rates), ratio_to_best(arms, &Arm::load_rates)};
+  row.push_back({"store_vs_ceiling", ratios.store});
+  row.push_back({"load_vs_ceiling", ratios.load});
+  report.add_row(std::move(row));
+  return ratios;
+}
+
+}  // namespace
+
+// Usage: copy_bench [DIRECTORY of the JSON]
+int main(int argc, char** argv) {
+  std::byte* kv = touched(kBatchBytes, MAP_PRIVATE);
+  std::byte* arena = touched(2 * kBatchBytes, MAP_SHARED);
+  bench::Report report("copy");
+  Ratios worst{1e9, 1e9};
+  for (const std::uint64_t chunk : {2 * kMiB, 8 * kMiB, 32 * kMiB}) {
+    for (const std::uint64_t piece : {16 * 1024UL, 128 * 1024UL, 2 * kMiB}) {
+      Batch batch(kv, arena, chunk, piece);
+      batch.fill();
+      std::vector<Arm> arms = make_arms();
+      if (!verify(batch, arms)) {
+        std::fprintf(stderr, "wrong bytes: chunk %llu, piece %llu\n", static_cast<unsigned long long>(chunk), static_cast<unsigned long long>(piece));
+        return 1;
+      }
+      const Ratios ratios = run_row(batch, report);
+      worst.store = std::min(worst.store, ratios.store);
+      worst.load = std::min(worst.load, ratios.load);
+    }
+  }
+  report.add_goal("copy.store_vs_ceiling", worst.store, ">=", 0.95);
+  report.add_goal("copy.load_vs_ceiling", worst.load, ">=", 0.95);
+  return report.finish(argc > 1 ? argv[1] : "build/bench") ? 0 : 1;
+}

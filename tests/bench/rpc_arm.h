@@ -1,0 +1,21 @@
+// The rival of the shared index: the same look-up behind a round trip over a Unix socket. Server and caller are processes of their own.
+#pragma once
+
+#include <vector>
+
+#include "shim/client/lookup.h"
+#include "shim/protocol/fd.h"
+#include "tests/bench/small_client.h"
+
+namespace larder::bench {
+
+// Neither side sleeps when `spinning`: the price of a whole processor.
+enum class Waiting { kSleeping, kSpinning };
+
+// Answers look-ups on `socket` until the other end closes.
+void serve_lookups(int socket, SmallClient& client, Waiting waiting);
+
+// One round trip: how many of the hashes are there.
+std::uint64_t ask(int socket, const std::vector<protocol::BlockHash>& hashes, Waiting waiting);
+
+}  // namespace larder::bench

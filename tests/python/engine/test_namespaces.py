@@ -1,0 +1,82 @@
+"""What one engine stored, an engine that differs never hits, and the log names the field; an equal one does. No server: one vLLM a case."""
+
+import os
+import shutil
+import subprocess
+import sys
+import types
+
+import pytest
+from engines import environment, prompt, run_offline, start_larderd
+from transformers import AutoTokenizer
+
+EXAMPLE = "The quick brown fox jumps over the lazy dog. " * 40
+
+
+@pytest.fixture(scope="module")
+def world(make, root, tmp_path_factory):
+    """A model at `path`, and a larderd in which the example for offline use has stored `text`."""
+    folder = tmp_path_factory.mktemp("namespaces")
+    path = shutil.copytree(make(0), folder / "model")
+    text = AutoTokenizer.from_pretrained(path)(EXAMPLE)["input_ids"]
+    assert len(text) > 256
+    with start_larderd(folder) as larderd:
+        yield types.SimpleNamespace(folder=folder, path=path, larderd=larderd, text=text, example=run_example(root, folder, path, larderd))
+
+
+def run_example(root, folder, path, larderd):
+    """What examples/offline.py printed."""
+    (folder / "text").write_text(EXAMPLE)
+    script = root / "shim" / "python" / "examples" / "offline.py"
+    command = [sys.executable, script, path, folder / "text"]
+    env = environment(larderd.socket)
+    done = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=180)
+    assert done.returncode == 0, done.stdout[-6000:]
+    return done.stdout.splitlines()
+
+
+def test_the_offline_example_hits_the_second_time(world):
+    answers = [line for line in world.example if line.startswith(("'", '"'))]
+    assert len(answers) == 2 and answers[0] == answers[1]
+    loads = [line.rsplit(" ", 1)[1] for line in world.example if "need to load" in line]
+    assert loads == ["0", str(len(world.text) // 128 * 128)]
+
+
+def test_another_dtype_misses_and_short_prompts_are_left_alone(world):
+    short = prompt("short", 200)
+    steps = [{"ask": world.text}, {"ask": short}, {"reset": True}, {"ask": world.text}, {"ask": short}]
+    results, log = run_offline(world.path, world.larderd.socket, steps, extra={"min_tokens": 201}, dtype="float32")
+    cold, short_cold, _, warm, short_warm = results
+    assert (cold["hit"], warm["hit"]) == (0, len(world.text) // 128 * 128)
+    assert warm["tokens"] == cold["tokens"]
+    assert (short_cold["hit"], short_warm["hit"]) == (0, 0)
+    assert "dtype" in named_in(log)
+
+
+def test_another_block_size_misses(world):
+    steps = [{"ask": world.text}, {"reset": True}, {"ask": world.text}]
+    (cold, _, warm), log = run_offline(world.path, world.larderd.socket, steps, extra={"chunk_tokens": 128}, block_size=32)
+    assert (cold["hit"], warm["hit"]) == (0, len(world.text) // 128 * 128)
+    assert warm["tokens"] == cold["tokens"]
+    assert "block_size" in named_in(log)
+
+
+def test_a_fine_tune_at_the_same_path_misses_and_the_negative_control(world, make):
+    """Verification is bypassed (liblarder_test.so): zeroed chunks must change the answer, else equal tokens prove nothing."""
+    shutil.rmtree(world.path)
+    shutil.copytree(make(1), world.path)
+    ask = {"ask": world.text, "max_tokens": 16}
+    steps = [ask, {"reset": True}, ask, {"zero": f"/dev/shm/{world.larderd.shm_name}.arena"}, {"reset": True}, ask]
+    library = os.path.join(os.path.dirname(os.environ["LARDER_LIBRARY"]), "liblarder_test.so")
+    bypassed = {"LARDER_LIBRARY": library, "LARDER_TEST_SKIP_VERIFY": "1"}
+    (cold, _, warm, _, _, zeroed), log = run_offline(world.path, world.larderd.socket, steps, env=bypassed)
+    assert cold["hit"] == 0
+    assert "weights" in named_in(log)
+    assert warm["hit"] == zeroed["hit"] == len(world.text) // 128 * 128
+    assert warm["tokens"] == cold["tokens"]
+    assert zeroed["tokens"] != cold["tokens"]
+
+
+def named_in(log):
+    """The log lines that compare this namespace with another."""
+    return "\n".join(line for line in log.splitlines() if "Larder" in line and "differ" in line)

@@ -1,0 +1,81 @@
+"""Blocks of 32 tokens in chunks of 256, prefill in steps of 96 tokens, and too few blocks: requests are preempted and resumed."""
+
+import time
+import types
+
+import pytest
+from engines import Engine, prompt, start_larderd
+from test_serving import ask_all, failures
+
+from larder import completions
+
+BLOCKS = 60  # 1,920 tokens
+
+
+@pytest.fixture(scope="module")
+def world(model, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("small")
+    larderd = start_larderd(folder)
+    arguments = ["--block-size", "32", "--max-num-batched-tokens", "96", "--max-num-seqs", "8", "--max-model-len", "1600"]
+    with larderd, Engine(model, larderd.socket, folder, *arguments, "--num-gpu-blocks-override", str(BLOCKS)) as engine:
+        engine.wait_ready()
+        yield types.SimpleNamespace(larderd=larderd, engine=engine)
+
+
+@pytest.fixture
+def engine(world):
+    return world.engine
+
+
+@pytest.mark.parametrize("tokens", [255, 256, 257, 511, 512, 600])
+def test_chunks_fill_across_prefill_steps_of_96(engine, tokens):
+    text = prompt(f"96 {tokens}", tokens)
+    alone = engine.alone(text, 16)
+    cold, cold_hit = engine.ask_and_count(text, 16)
+    warm, warm_hit = engine.ask_and_count(text, 16)
+    assert cold == warm == alone
+    assert (cold_hit, warm_hit) == (0, tokens // 256 * 256)
+
+
+@pytest.mark.parametrize("local", [32, 224, 288, 480])
+def test_a_local_hit_that_ends_inside_a_chunk(engine, local):
+    """The blocks that vLLM has already are shared with whoever runs: the load leaves them out and brings the rest."""
+    text = prompt(f"inside {local}", 560)
+    alone = engine.alone(text, 16)
+    engine.ask_and_count(text)
+    engine.reset()
+    engine.ask(text[: local + 1], 1)
+    before = engine.hits()
+    assert engine.ask(text, 16) == alone
+    assert engine.hits() - before == 512 - local
+
+
+def test_decode_fills_a_chunk(engine):
+    turn = prompt("decode", 230)
+    follow_up = turn + engine.ask(turn, 40)
+    alone = engine.alone(follow_up)
+    assert engine.ask_and_count(follow_up) == (alone, 256)
+
+
+def test_preempted_requests_are_answered_as_if_alone(world, engine):
+    texts = [prompt(f"preempt {i}", 400) for i in range(8)]
+    cold = ask_all(engine, texts, 150)
+    assert preemptions(engine) > 0, "the test must make vLLM preempt"
+    warm = ask_all(engine, texts, 150)
+    assert [len(answer) for answer in cold + warm] == [150] * 16
+    assert failures(world.larderd) == (0, 0)
+    alone = engine.alone(texts[0], 150)
+    answer, hit = engine.ask_and_count(texts[0], 150)
+    assert answer == alone and hit == 256
+    time.sleep(0.5)
+    assert world.larderd.status()["holds"] == 0
+
+
+def preemptions(engine):
+    with completions._request(engine.url, "GET", "/metrics", None, 30) as response:
+        lines = response.read().decode().splitlines()
+    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith("vllm:num_preemptions_total"))
+
+
+def test_no_hook_ever_failed(engine):
+    assert not engine.logged(r"Larder is off")
