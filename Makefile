@@ -58,9 +58,12 @@ format: deps-tools ## clang-format over all C++
 	@clang-format -i $(SOURCES)
 
 wheel: release deps-python ## the Python package with liblarder.so inside, in build/wheel
-	@rm -rf build/wheel && LARDER_LIBRARY=$(CURDIR)/build/release/lib/liblarder.so \
-	  $(PYTHON) -m pip wheel --no-deps --no-build-isolation --no-index -w build/wheel shim/python
+	@rm -rf build/wheel && mkdir -p build/wheel && cp -r shim/python build/wheel/source
+	@LARDER_LIBRARY=$(CURDIR)/build/release/lib/liblarder.so \
+	  $(PYTHON) -m pip wheel --no-deps --no-build-isolation --no-index -w build/wheel build/wheel/source
+	@rm -rf build/wheel/source
 install: release ## programs, liblarder.so, larder.h and the systemd unit under PREFIX (/usr/local)
-	@cmake --install build/release --prefix $(PREFIX)
+	@cmake --preset release -DCMAKE_INSTALL_PREFIX=$(PREFIX) >/dev/null && cmake --build --preset release --target larderd larderctl larder_shared
+	@cmake --install build/release
 clean: ## remove build/ (the Python environment stays: it is outside the checkout)
 	@rm -rf build
