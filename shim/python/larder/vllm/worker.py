@@ -95,26 +95,37 @@ class WorkerHalf(Guarded):
 
     def transfer_results(self):
         """(ended, failed): request ids of loads that ended since the last call; the failed are among the ended."""
+        completions = self._poll()
         failed, self._failed = self._failed, set()
         ended = set(failed)
-        if self._tickets:
-            if not self._computes:
-                time.sleep(IDLE_WAIT_S)
-            for completion in self.client.poll():
-                request_id = self._tickets.pop(completion.ticket, None)
-                if request_id is None:
-                    continue
-                ended.add(request_id)
-                self._tell(request_id, completion)
-                if not completion.ok:
-                    failed.add(request_id)
+        for completion in completions:
+            request_id = self._tickets.pop(completion.ticket, None)
+            if request_id is None:
+                continue
+            ended.add(request_id)
+            self._tell(request_id, completion)
+            if not completion.ok:
+                failed.add(request_id)
         return ended, failed
+
+    @guarded(list)
+    def _poll(self):
+        if not self._tickets:
+            return []
+        if not self._computes:
+            time.sleep(IDLE_WAIT_S)
+        return self.client.poll()
 
     @staticmethod
     def _tell(request_id, completion):
         if completion.ok:
-            times = (completion.bytes, completion.wait_ns / 1e6, completion.copy_ns / 1e6)
-            logger.info("Loaded %d bytes for request %s: waited %.2f ms, copied and verified in %.2f ms", times[0], request_id, *times[1:])
+            logger.info(
+                "Loaded %d bytes for request %s: waited %.2f ms, copied and verified in %.2f ms",
+                completion.bytes,
+                request_id,
+                completion.wait_ns / 1e6,
+                completion.copy_ns / 1e6,
+            )
         else:
             logger.warning("Load of request %s failed (%s): it is computed", request_id, completion.reason)
 

@@ -1,0 +1,67 @@
+"""The Python client against the real library, without a larderd: everything is a miss, nothing waits, errors have names."""
+
+import time
+
+import pytest
+
+from larder import Client, LarderError, namespace_id
+
+FINGERPRINT = "engine: test\n"
+
+
+@pytest.fixture
+def client(tmp_path):
+    with Client(str(tmp_path / "none.sock"), "test") as client:
+        yield client
+
+
+def open_namespace(client):
+    client.set_namespace(FINGERPRINT, "m", 128, [(4096, 2, 1)])
+
+
+def test_without_larderd_all_is_a_miss_at_once(client):
+    open_namespace(client)
+    begin = time.monotonic()
+    assert client.lookup(bytes(64 * 32), 32) == 0
+    assert client.hold(bytes(32), 32) == (0, 0)
+    assert client.poll() == []
+    client.report_request(1, 0, 1)
+    assert time.monotonic() - begin < 0.5
+    assert client.state().attached == 0
+    assert client.wait_attached(50) is False
+
+
+def test_stores_without_larderd_are_refused_and_counted(client):
+    import ctypes
+
+    open_namespace(client)
+    memory = ctypes.create_string_buffer(4096 * 8)
+    address = ctypes.addressof(memory)
+    client.register_pages(0, [(address, 4096, 4096, 4), (address + 4 * 4096, 4096, 4096, 4)])
+    client.store_begin(bytes(32), 32, (1).to_bytes(4, "little"))
+    assert client.store_finish(5).stored == 0
+    with pytest.raises(LarderError):
+        client.load(bytes(32), 32, (1).to_bytes(4, "little"))
+
+
+def test_what_does_not_fit_the_layout_is_an_error_with_a_name(client):
+    open_namespace(client)
+    with pytest.raises(LarderError, match="larder_register_pages"):
+        client.register_pages(7, [])
+    with pytest.raises(LarderError, match="larder_set_namespace"):
+        open_namespace(client)
+
+
+def test_the_absent_larderd_is_told_in_the_log(client):
+    open_namespace(client)
+    deadline = time.monotonic() + 5
+    while (line := client.next_log()) is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    level, text = line
+    assert level in ("debug", "info", "warning", "error") and "none.sock" in text
+
+
+def test_namespace_ids_are_32_hex_digits_of_the_text():
+    one, other = namespace_id("a: 1\n"), namespace_id("a: 2\n")
+    assert one != other and len(one) == 32 and int(one, 16)

@@ -1,0 +1,133 @@
+"""What the connector refuses, by name, and what it derives; on stand-ins for vLLM's configuration."""
+
+from types import SimpleNamespace as Fake
+
+import pytest
+
+pytest.importorskip("vllm")
+
+import torch  # noqa: E402
+
+from larder.vllm.setup import Unsupported, setup_of  # noqa: E402
+
+
+class FullAttentionSpec(Fake):
+    pass
+
+
+class SlidingWindowSpec(Fake):
+    pass
+
+
+def spec(kind=FullAttentionSpec, block_size=128):
+    return kind(
+        block_size=block_size,
+        num_kv_heads=4,
+        head_size=32,
+        head_size_v=32,
+        dtype=torch.bfloat16,
+        page_size_bytes=block_size * 512,
+    )
+
+
+def caches(*specs):
+    groups = [Fake(layer_names=[f"layer.{i}"], kv_cache_spec=s) for i, s in enumerate(specs)]
+    return Fake(kv_cache_groups=groups, kv_cache_layout="LBHNC", hash_block_size=None)
+
+
+def config(extra=None, **sizes):
+    hf = Fake(to_dict=lambda: {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 256})
+    parallel = dict(tensor_parallel_size=1, pipeline_parallel_size=1, prefill_context_parallel_size=1, decode_context_parallel_size=1)
+    return Fake(
+        kv_transfer_config=Fake(kv_connector_extra_config=extra or {}, is_kv_producer=True, is_kv_consumer=True),
+        parallel_config=Fake(**{**parallel, **sizes}),
+        speculative_config=None,
+        load_config=Fake(load_format="auto"),
+        cache_config=Fake(cache_dtype="auto", prefix_caching_hash_algo="sha256"),
+        model_config=Fake(
+            model="/nowhere/model",
+            served_model_name=None,
+            hf_config=hf,
+            hf_text_config=hf,
+            hf_overrides={},
+            max_model_len=4096,
+            revision=None,
+            seed=0,
+            dtype=torch.bfloat16,
+            quantization=None,
+        ),
+    )
+
+
+def named(**extra):
+    return {"weights_id": "w", **extra}
+
+
+@pytest.mark.parametrize(
+    ("block_size", "extra", "chunk"),
+    [(16, {}, 256), (32, {}, 256), (128, {}, 128), (256, {}, 256), (32, {"chunk_tokens": 64}, 64), (128, {"chunk_tokens": 512}, 512)],
+)
+def test_chunks(block_size, extra, chunk):
+    setup = setup_of(config(named(**extra)), caches(spec(block_size=block_size)))
+    assert (setup.chunk_tokens, setup.blocks_per_chunk) == (chunk, chunk // block_size)
+    assert f"chunk_tokens: {chunk}\n" in setup.fingerprint
+
+
+def test_the_served_name_falls_back_to_the_folder():
+    assert setup_of(config(named()), caches(spec())).model == "model"
+
+
+@pytest.mark.parametrize(
+    ("extra", "reason"),
+    [
+        (named(sokcet="x"), "unknown key sokcet"),
+        (named(chunk_tokens=100), "no multiple of the block size 128"),
+        (named(min_tokens="5"), "min_tokens"),
+        (named(copy_threads=-1), "copy_threads"),
+        ({}, "weights_id"),
+    ],
+)
+def test_bad_options_are_named(extra, reason):
+    with pytest.raises(Unsupported, match=reason):
+        setup_of(config(extra), caches(spec()))
+
+
+@pytest.mark.parametrize("size", ["tensor_parallel_size", "pipeline_parallel_size", "decode_context_parallel_size"])
+def test_several_shards_are_refused(size):
+    with pytest.raises(Unsupported, match="shards"):
+        setup_of(config(named(), **{size: 2}), caches(spec()))
+
+
+def test_several_groups_and_other_kinds_of_kv_are_refused():
+    with pytest.raises(Unsupported, match="several KV groups"):
+        setup_of(config(named()), caches(spec(), spec()))
+    with pytest.raises(Unsupported, match="SlidingWindowSpec"):
+        setup_of(config(named()), caches(spec(SlidingWindowSpec)))
+
+
+def test_speculation_other_than_ngram_is_refused():
+    vllm_config = config(named())
+    vllm_config.speculative_config = Fake(method="eagle")
+    with pytest.raises(Unsupported, match="eagle"):
+        setup_of(vllm_config, caches(spec()))
+    vllm_config.speculative_config = Fake(method="ngram")
+    setup_of(vllm_config, caches(spec()))
+
+
+def test_weak_hashes_are_refused_unless_allowed_and_reproducible(monkeypatch):
+    monkeypatch.delenv("PYTHONHASHSEED", raising=False)
+    for extra, reason in ((named(), "allow_weak_hash"), (named(allow_weak_hash=True), "PYTHONHASHSEED")):
+        vllm_config = config(extra)
+        vllm_config.cache_config.prefix_caching_hash_algo = "xxhash"
+        with pytest.raises(Unsupported, match=reason):
+            setup_of(vllm_config, caches(spec()))
+
+
+def test_the_hash_seed_is_part_of_the_namespace(monkeypatch):
+    monkeypatch.delenv("PYTHONHASHSEED", raising=False)
+    unset = setup_of(config(named()), caches(spec())).fingerprint
+    monkeypatch.setenv("PYTHONHASHSEED", "7")
+    seeded = setup_of(config(named()), caches(spec())).fingerprint
+    from larder.fingerprint import differing_fields
+
+    assert differing_fields(unset, seeded) == ["none_hash"]

@@ -1,0 +1,169 @@
+"""The worker's half against fakes: pages as bytes, every load reported once, and nothing raised."""
+
+from array import array
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("vllm")
+
+import torch  # noqa: E402
+from fakes import setup  # noqa: E402
+
+from larder.client import Completion, Stored  # noqa: E402
+from larder.vllm.messages import Move, StepWork  # noqa: E402
+from larder.vllm.worker import WorkerHalf  # noqa: E402
+
+
+class Client:
+    def __init__(self):
+        self.layers = None
+        self.loads = []
+        self.done = []
+        self.begun = []
+        self.finished = 0
+        self.fail = None
+
+    def register_pages(self, group, layers):
+        self.layers = layers
+
+    def load(self, hashes, stride, pages):
+        if self.fail == "load":
+            raise RuntimeError("made to fail")
+        self.loads.append((len(hashes) // stride, len(pages) // 4))
+        return len(self.loads)
+
+    def poll(self):
+        done, self.done = self.done, []
+        return done
+
+    def store_begin(self, hashes, stride, pages):
+        if self.fail == "store_begin":
+            raise RuntimeError("made to fail")
+        self.begun.append((len(hashes) // stride, len(pages) // 4))
+        return True
+
+    def store_finish(self, wait_ms):
+        self.finished += 1
+        return Stored(1, 0, 0, 4096, 10)
+
+    def report_prefill(self, tokens, nanoseconds):
+        self.prefill = (tokens, nanoseconds)
+
+
+@pytest.fixture
+def client():
+    return Client()
+
+
+@pytest.fixture
+def half(client):
+    return WorkerHalf(setup(), client)
+
+
+def move(request_id="r", chunks=2):
+    return Move(request_id, bytes(32 * chunks), array("I", range(4 * chunks)).tobytes())
+
+
+def completion(ticket, ok=True):
+    return Completion(ticket, ok, "ok" if ok else "data loss", 4096, 1, 2)
+
+
+class TestPages:
+    def pages_of(self, half, tensor):
+        half.register({"layer.0": tensor})
+        return half.client.layers
+
+    def test_one_storage_of_its_own(self, half):
+        tensor = torch.zeros(10, 4, 8, 64, dtype=torch.bfloat16)
+        assert self.pages_of(half, tensor) == [(tensor.data_ptr(), 4096, 4096, 10)]
+
+    def test_a_view_into_a_storage_shared_by_layers(self, half):
+        storage = torch.zeros(3, 10, 4096, dtype=torch.uint8)
+        assert self.pages_of(half, storage[1]) == [(storage.data_ptr() + 40960, 4096, 4096, 10)]
+
+    def test_layers_side_by_side_in_each_block(self, half):
+        storage = torch.zeros(10, 3, 4096, dtype=torch.uint8)
+        assert self.pages_of(half, storage[:, 2]) == [(storage.data_ptr() + 8192, 3 * 4096, 4096, 10)]
+
+    def test_dimensions_in_another_order_are_still_one_run_of_bytes(self, half):
+        tensor = torch.zeros(10, 8, 4, 64, dtype=torch.bfloat16).permute(0, 2, 1, 3)
+        assert self.pages_of(half, tensor)[0][1:] == (4096, 4096, 10)
+
+    @pytest.mark.parametrize(
+        "tensor",
+        [
+            torch.zeros(10, 4, 8, 32, dtype=torch.bfloat16),  # half a page
+            torch.zeros(2, 10, 2048, dtype=torch.uint8).transpose(0, 1),  # K and V apart
+            torch.zeros(4096 * 2, dtype=torch.uint8).as_strided((2, 4096), (2048, 1)),  # overlapping
+            [torch.zeros(10, 4096, dtype=torch.uint8)],
+        ],
+    )
+    def test_what_is_no_run_of_bytes_turns_the_cache_off(self, half, tensor):
+        assert self.pages_of(half, tensor) is None
+        assert "layer.0" in half.off
+        assert half.report().disabled == half.off
+        assert half.report() is None
+
+    def test_a_missing_layer_turns_the_cache_off(self, half):
+        half.register({"other": torch.zeros(10, 4096, dtype=torch.uint8)})
+        assert "layer.0" in half.off
+
+
+class TestLoads:
+    def test_each_load_is_one_call_and_reported_once(self, half, client):
+        half.bind(StepWork(loads=[move("a"), move("b", 5)]))
+        assert client.loads == [(2, 8), (5, 20)]
+        assert half.transfer_results() == (set(), set())
+        client.done = [completion(2), completion(1, ok=False)]
+        assert half.transfer_results() == ({"a", "b"}, {"a"})
+        assert half.transfer_results() == (set(), set())
+
+    def test_a_load_that_cannot_start_is_reported_as_failed(self, half, client):
+        client.fail = "load"
+        half.bind(StepWork(loads=[move("a")]))
+        assert half.transfer_results() == ({"a"}, {"a"})
+        assert half.transfer_results() == (set(), set())
+
+    def test_an_empty_load_is_reported_as_failed(self, half, client):
+        half.bind(StepWork(loads=[Move("a", b"", b"")]))
+        assert client.loads == []
+        assert half.transfer_results() == ({"a"}, {"a"})
+
+    def test_running_loads_are_still_reported_after_the_cache_went_off(self, half, client):
+        half.bind(StepWork(loads=[move("a")]))
+        half.turn_off("a reason")
+        half.bind(StepWork(loads=[move("b")]))
+        client.done = [completion(1)]
+        assert half.transfer_results() == ({"a", "b"}, {"b"})
+
+
+class TestStores:
+    def test_one_call_a_request_and_one_finish_a_step(self, half, client):
+        half.bind(StepWork(stores=[move("a"), move("b", 3)], prefill_tokens=96, computes=True))
+        assert client.begun == [(2, 8), (3, 12)]
+        half.wait_for_save()
+        half.bind(StepWork())
+        half.wait_for_save()
+        assert client.finished == 1
+        assert client.prefill[0] == 96
+
+    def test_a_failing_call_turns_the_cache_off_and_raises_nothing(self, half, client):
+        client.fail = "store_begin"
+        half.bind(StepWork(stores=[move("a")]))
+        half.wait_for_save()
+        assert "made to fail" in half.off
+
+    def test_halves_that_disagree_about_the_namespace_do_not_store(self, half, client):
+        half.bind(StepWork(namespace="engine: other\n", stores=[move("a")]))
+        assert client.begun == [] and "fingerprints" in half.off
+
+
+def test_without_a_client_every_hook_answers():
+    half = WorkerHalf(None, None)
+    half.turn_off("refused")
+    half.register({"layer.0": SimpleNamespace()})
+    half.bind(StepWork(loads=[move("a")], stores=[move("b")], prefill_tokens=5))
+    half.wait_for_save()
+    assert half.transfer_results() == ({"a"}, {"a"})
+    assert half.report().disabled == "refused"
