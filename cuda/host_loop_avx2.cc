@@ -39,7 +39,8 @@ LARDER_RACES_BY_DESIGN uint64_t copy_unit(unsigned char* to, const unsigned char
   for (uint64_t block = 0; block < kBlocks; ++block) {
     for (uint64_t stripe = 0; stripe < kStripesPerBlock; ++stripe) {
       const uint64_t at = (block * kStripesPerBlock + stripe) * kStripeBytes;
-      const unsigned char* ahead = at + kPrefetchBytes < kUnitBytes ? from + kPrefetchBytes : next - (kUnitBytes - kPrefetchBytes);
+      const unsigned char* ahead =
+          at + kPrefetchBytes < kUnitBytes ? from + kPrefetchBytes : next - (kUnitBytes - kPrefetchBytes);
       _mm_prefetch(reinterpret_cast<const char*>(ahead + at), _MM_HINT_T0);
       const __m256i data0 = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + at));
       const __m256i data1 = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + at + 32));
@@ -70,7 +71,9 @@ void copy_piece(void* to, const void* from, uint64_t bytes, uint64_t* digests, c
   if (bytes != 0) *digests = copy_unit_portable(out, in, bytes);
 }
 
-void publish() { _mm_sfence(); }
+void publish() {
+  _mm_sfence();
+}
 
 }  // namespace
 

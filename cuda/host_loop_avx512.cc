@@ -25,7 +25,8 @@ __m512i accumulate(__m512i acc, __m512i data, const unsigned char* secret) {
 
 __m512i scramble(__m512i acc) {
   const __m512i prime = _mm512_set1_epi64(XXH_PRIME32_1);
-  const __m512i mixed = _mm512_xor_si512(_mm512_xor_si512(acc, _mm512_srli_epi64(acc, 47)), _mm512_loadu_si512(XXH3_kSecret + 128));
+  const __m512i mixed =
+      _mm512_xor_si512(_mm512_xor_si512(acc, _mm512_srli_epi64(acc, 47)), _mm512_loadu_si512(XXH3_kSecret + 128));
   const __m512i high = _mm512_mul_epu32(_mm512_srli_epi64(mixed, 32), prime);
   return _mm512_add_epi64(_mm512_mul_epu32(mixed, prime), _mm512_slli_epi64(high, 32));
 }
@@ -37,7 +38,8 @@ LARDER_RACES_BY_DESIGN uint64_t copy_unit(unsigned char* to, const unsigned char
   for (uint64_t block = 0; block < kBlocks; ++block) {
     for (uint64_t stripe = 0; stripe < kStripesPerBlock; ++stripe) {
       const uint64_t at = (block * kStripesPerBlock + stripe) * kStripeBytes;
-      const unsigned char* ahead = at + kPrefetchBytes < kUnitBytes ? from + kPrefetchBytes : next - (kUnitBytes - kPrefetchBytes);
+      const unsigned char* ahead =
+          at + kPrefetchBytes < kUnitBytes ? from + kPrefetchBytes : next - (kUnitBytes - kPrefetchBytes);
       _mm_prefetch(reinterpret_cast<const char*>(ahead + at), _MM_HINT_T0);
       const __m512i data = _mm512_loadu_si512(from + at);
       _mm512_stream_si512(reinterpret_cast<__m512i*>(to + at), data);
@@ -61,7 +63,9 @@ void copy_piece(void* to, const void* from, uint64_t bytes, uint64_t* digests, c
   if (bytes != 0) *digests = copy_unit_portable(out, in, bytes);
 }
 
-void publish() { _mm_sfence(); }
+void publish() {
+  _mm_sfence();
+}
 
 }  // namespace
 

@@ -1,6 +1,4 @@
 // larder.h from outside: every function with wrong, absent and old arguments, and with no larderd at all.
-#include "shim/capi/larder.h"
-
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -8,6 +6,8 @@
 #include <cstring>
 #include <string>
 #include <vector>
+
+#include "shim/capi/larder.h"
 
 namespace {
 
