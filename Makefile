@@ -44,23 +44,26 @@ test-tsan: build/tsan/build.ninja ## the C++ tests under the thread sanitizer
 bench-*: ## lookup, copy, ttft: a table, and build/bench/NAME.json
 bench-copy: release
 	@cmake --build --preset release -j$(JOBS) --target copy_bench
-	@mkdir -p build/bench && build/release/bin/copy_bench build/bench/copy.json
+	@build/release/bin/copy_bench build/bench
 bench-lookup: release deps-python
 	@cmake --build --preset release -j$(JOBS) --target lookup_bench
-	@mkdir -p build/bench && $(call RUN,release) $(PYTHON) tests/bench/lookup_bench.py
+	@$(call RUN,release) build/release/bin/lookup_bench build/bench '$(PYTHON) tests/bench/lookup_python.py'
 bench-ttft: release deps-python
 	@$(call RUN,release) LARDERD=$(CURDIR)/build/release/bin/larderd MODEL=$(MODEL) $(PYTHON) tests/bench/ttft_bench.py
 
 lint: deps-tools build ## formatting, and the rules of the house (who may include what, how long a file may be)
 	@clang-format --dry-run -Werror $(SOURCES)
-	@ctest --test-dir build/dev -R '^House' --output-on-failure
+	@ctest --test-dir build/dev -R "^HouseTest" --output-on-failure
 format: deps-tools ## clang-format over all C++
 	@clang-format -i $(SOURCES)
 
 wheel: release deps-python ## the Python package with liblarder.so inside, in build/wheel
-	@rm -rf build/wheel && LARDER_LIBRARY=$(CURDIR)/build/release/lib/liblarder.so \
-	  $(PYTHON) -m pip wheel --no-deps --no-build-isolation --no-index -w build/wheel shim/python
+	@rm -rf build/wheel && mkdir -p build/wheel && cp -r shim/python build/wheel/source
+	@LARDER_LIBRARY=$(CURDIR)/build/release/lib/liblarder.so \
+	  $(PYTHON) -m pip wheel --no-deps --no-build-isolation --no-index -w build/wheel build/wheel/source
+	@rm -rf build/wheel/source
 install: release ## programs, liblarder.so, larder.h and the systemd unit under PREFIX (/usr/local)
-	@cmake --install build/release --prefix $(PREFIX)
+	@cmake --preset release -DCMAKE_INSTALL_PREFIX=$(PREFIX) >/dev/null && cmake --build --preset release --target larderd larderctl larder_shared
+	@cmake --install build/release
 clean: ## remove build/ (the Python environment stays: it is outside the checkout)
 	@rm -rf build

@@ -6,14 +6,26 @@
 #include "shim/protocol/checksum.h"
 
 namespace larder::copy {
+namespace {
+
+// A digest table of this thread, kept from chunk to chunk: fresh memory for each would cost 1 to 2% of the copy in page faults.
+// Grows to the largest chunk's table (0.2% of it). Valid until the next call on this thread.
+std::span<std::uint64_t> scratch_table(std::uint64_t count) {
+  thread_local std::vector<std::uint64_t> table;
+  if (table.size() < count) table.resize(count);
+  return {table.data(), count};
+}
+
+}  // namespace
 
 std::uint64_t HostCopyEngine::store(const PieceList& from, std::span<std::byte> slot) const {
   const std::uint64_t payload_bytes = from.pieces.size() * from.piece_bytes;
   const std::uint64_t units = protocol::units_per_piece(from.piece_bytes);
-  std::vector<std::uint64_t> table(from.pieces.size() * units);
+  const std::span<std::uint64_t> table = scratch_table(from.pieces.size() * units);
   for (std::size_t i = 0; i < from.pieces.size(); ++i)
-    loop_.copy_piece(slot.data() + i * from.piece_bytes, from.pieces[i], from.piece_bytes, table.data() + i * units);
-  racy_copy(slot.data() + protocol::digest_table_offset(payload_bytes), table.data(), table.size() * sizeof(std::uint64_t));
+    loop_.copy_piece(slot.data() + i * from.piece_bytes, from.pieces[i], from.piece_bytes, table.data() + i * units,
+                     from.pieces[std::min(i + 1, from.pieces.size() - 1)]);
+  racy_copy(slot.data() + protocol::digest_table_offset(payload_bytes), table.data(), table.size_bytes());
   loop_.publish();
   return protocol::root_digest(table.data(), table.size());
 }
@@ -25,13 +37,14 @@ Status HostCopyEngine::load(std::span<const std::byte> slot, std::uint64_t root,
   if (slot.size() < protocol::digest_table_offset(payload_bytes) + count * sizeof(std::uint64_t))
     return {Code::kInvalidArgument, "slot is smaller than the pieces and their digest table"};
   // A copy of the table is checked and used: the slot may change under us.
-  std::vector<std::uint64_t> table(count);
+  const std::span<std::uint64_t> table = scratch_table(count);
   racy_copy(table.data(), slot.data() + protocol::digest_table_offset(payload_bytes), count * sizeof(std::uint64_t));
   if (protocol::root_digest(table.data(), count) != root) return {Code::kDataLoss, "the digest table does not match its root"};
   std::vector<std::uint64_t> written(units);
   for (std::size_t i = 0; i < to.pieces.size(); ++i) {
     if (to.pieces[i] == nullptr) continue;
-    loop_.copy_piece(to.pieces[i], slot.data() + i * to.piece_bytes, to.piece_bytes, written.data());
+    loop_.copy_piece(to.pieces[i], slot.data() + i * to.piece_bytes, to.piece_bytes, written.data(),
+                     slot.data() + (i + 1) * to.piece_bytes);
     if (std::equal(written.begin(), written.end(), table.begin() + static_cast<std::ptrdiff_t>(i * units))) continue;
     loop_.publish();
     return {Code::kDataLoss, "piece " + std::to_string(i) + " does not match its digests"};

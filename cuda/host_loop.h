@@ -13,8 +13,9 @@ namespace larder::copy {
 struct HostLoop {
   const char* name;
   // Copies `bytes` from `from` to `to` and writes one digest for each unit of at most 4 KiB (protocol/checksum.h). Every digest is
-  // taken of the values that were stored. What it stored may become visible late: see publish.
-  void (*copy_piece)(void* to, const void* from, uint64_t bytes, uint64_t* digests);
+  // taken of the values that were stored. What it stored may become visible late: see publish. `next` is what the caller reads after
+  // this piece: it is brought into cache where the loop does that, and may be any address.
+  void (*copy_piece)(void* to, const void* from, uint64_t bytes, uint64_t* digests, const void* next);
   // Orders everything that copy_piece stored before whatever this thread stores next.
   void (*publish)();
 };

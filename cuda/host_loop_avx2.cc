@@ -31,15 +31,17 @@ __m256i scramble(__m256i acc, const unsigned char* secret) {
   return _mm256_add_epi64(_mm256_mul_epu32(mixed, prime), _mm256_slli_epi64(high, 32));
 }
 
-// REQUIRES: `to` aligned to 32 bytes.
-LARDER_RACES_BY_DESIGN uint64_t copy_unit(unsigned char* to, const unsigned char* from) {
+// `next` is the unit that comes after this one. REQUIRES: `to` aligned to 32 bytes.
+LARDER_RACES_BY_DESIGN uint64_t copy_unit(unsigned char* to, const unsigned char* from, const unsigned char* next) {
   alignas(64) uint64_t lanes[8] = XXH3_INIT_ACC;
   __m256i low = _mm256_load_si256(reinterpret_cast<const __m256i*>(lanes));
   __m256i high = _mm256_load_si256(reinterpret_cast<const __m256i*>(lanes + 4));
   for (uint64_t block = 0; block < kBlocks; ++block) {
     for (uint64_t stripe = 0; stripe < kStripesPerBlock; ++stripe) {
       const uint64_t at = (block * kStripesPerBlock + stripe) * kStripeBytes;
-      _mm_prefetch(reinterpret_cast<const char*>(from) + at + kPrefetchBytes, _MM_HINT_T0);
+      const unsigned char* ahead =
+          at + kPrefetchBytes < kUnitBytes ? from + kPrefetchBytes : next - (kUnitBytes - kPrefetchBytes);
+      _mm_prefetch(reinterpret_cast<const char*>(ahead + at), _MM_HINT_T0);
       const __m256i data0 = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + at));
       const __m256i data1 = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + at + 32));
       _mm256_stream_si256(reinterpret_cast<__m256i*>(to + at), data0);
@@ -58,16 +60,20 @@ LARDER_RACES_BY_DESIGN uint64_t copy_unit(unsigned char* to, const unsigned char
   return XXH3_mergeAccs(lanes, XXH3_kSecret + 11, kUnitBytes * XXH_PRIME64_1);
 }
 
-void copy_piece(void* to, const void* from, uint64_t bytes, uint64_t* digests) {
+void copy_piece(void* to, const void* from, uint64_t bytes, uint64_t* digests, const void* next) {
   auto* out = static_cast<unsigned char*>(to);
   const auto* in = static_cast<const unsigned char*>(from);
   const bool aligned = reinterpret_cast<uintptr_t>(out) % 32 == 0;
-  for (; bytes >= kUnitBytes; bytes -= kUnitBytes, out += kUnitBytes, in += kUnitBytes)
-    *digests++ = aligned ? copy_unit(out, in) : copy_unit_portable(out, in, kUnitBytes);
+  for (; bytes >= kUnitBytes; bytes -= kUnitBytes, out += kUnitBytes, in += kUnitBytes) {
+    const unsigned char* after = bytes > kUnitBytes ? in + kUnitBytes : static_cast<const unsigned char*>(next);
+    *digests++ = aligned ? copy_unit(out, in, after) : copy_unit_portable(out, in, kUnitBytes);
+  }
   if (bytes != 0) *digests = copy_unit_portable(out, in, bytes);
 }
 
-void publish() { _mm_sfence(); }
+void publish() {
+  _mm_sfence();
+}
 
 }  // namespace
 

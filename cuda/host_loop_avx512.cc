@@ -25,19 +25,22 @@ __m512i accumulate(__m512i acc, __m512i data, const unsigned char* secret) {
 
 __m512i scramble(__m512i acc) {
   const __m512i prime = _mm512_set1_epi64(XXH_PRIME32_1);
-  const __m512i mixed = _mm512_xor_si512(_mm512_xor_si512(acc, _mm512_srli_epi64(acc, 47)), _mm512_loadu_si512(XXH3_kSecret + 128));
+  const __m512i mixed =
+      _mm512_xor_si512(_mm512_xor_si512(acc, _mm512_srli_epi64(acc, 47)), _mm512_loadu_si512(XXH3_kSecret + 128));
   const __m512i high = _mm512_mul_epu32(_mm512_srli_epi64(mixed, 32), prime);
   return _mm512_add_epi64(_mm512_mul_epu32(mixed, prime), _mm512_slli_epi64(high, 32));
 }
 
-// REQUIRES: `to` aligned to 64 bytes.
-LARDER_RACES_BY_DESIGN uint64_t copy_unit(unsigned char* to, const unsigned char* from) {
+// `next` is the unit that comes after this one. REQUIRES: `to` aligned to 64 bytes.
+LARDER_RACES_BY_DESIGN uint64_t copy_unit(unsigned char* to, const unsigned char* from, const unsigned char* next) {
   alignas(64) uint64_t lanes[8] = XXH3_INIT_ACC;
   __m512i acc = _mm512_load_si512(lanes);
   for (uint64_t block = 0; block < kBlocks; ++block) {
     for (uint64_t stripe = 0; stripe < kStripesPerBlock; ++stripe) {
       const uint64_t at = (block * kStripesPerBlock + stripe) * kStripeBytes;
-      _mm_prefetch(reinterpret_cast<const char*>(from) + at + kPrefetchBytes, _MM_HINT_T0);
+      const unsigned char* ahead =
+          at + kPrefetchBytes < kUnitBytes ? from + kPrefetchBytes : next - (kUnitBytes - kPrefetchBytes);
+      _mm_prefetch(reinterpret_cast<const char*>(ahead + at), _MM_HINT_T0);
       const __m512i data = _mm512_loadu_si512(from + at);
       _mm512_stream_si512(reinterpret_cast<__m512i*>(to + at), data);
       const bool last = at + kStripeBytes == kUnitBytes;  // the last stripe takes the secret's end, 7 bytes back
@@ -49,16 +52,20 @@ LARDER_RACES_BY_DESIGN uint64_t copy_unit(unsigned char* to, const unsigned char
   return XXH3_mergeAccs(lanes, XXH3_kSecret + 11, kUnitBytes * XXH_PRIME64_1);
 }
 
-void copy_piece(void* to, const void* from, uint64_t bytes, uint64_t* digests) {
+void copy_piece(void* to, const void* from, uint64_t bytes, uint64_t* digests, const void* next) {
   auto* out = static_cast<unsigned char*>(to);
   const auto* in = static_cast<const unsigned char*>(from);
   const bool aligned = reinterpret_cast<uintptr_t>(out) % 64 == 0;
-  for (; bytes >= kUnitBytes; bytes -= kUnitBytes, out += kUnitBytes, in += kUnitBytes)
-    *digests++ = aligned ? copy_unit(out, in) : copy_unit_portable(out, in, kUnitBytes);
+  for (; bytes >= kUnitBytes; bytes -= kUnitBytes, out += kUnitBytes, in += kUnitBytes) {
+    const unsigned char* after = bytes > kUnitBytes ? in + kUnitBytes : static_cast<const unsigned char*>(next);
+    *digests++ = aligned ? copy_unit(out, in, after) : copy_unit_portable(out, in, kUnitBytes);
+  }
   if (bytes != 0) *digests = copy_unit_portable(out, in, bytes);
 }
 
-void publish() { _mm_sfence(); }
+void publish() {
+  _mm_sfence();
+}
 
 }  // namespace
 

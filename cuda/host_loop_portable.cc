@@ -8,7 +8,7 @@ namespace {
 
 constexpr uint64_t kUnitBytes = 4096;
 
-void copy_piece(void* to, const void* from, uint64_t bytes, uint64_t* digests) {
+void copy_piece(void* to, const void* from, uint64_t bytes, uint64_t* digests, const void*) {
   auto* out = static_cast<unsigned char*>(to);
   const auto* in = static_cast<const unsigned char*>(from);
   for (uint64_t at = 0; at < bytes; at += kUnitBytes)

@@ -2,6 +2,8 @@
 
 namespace larder::capi {
 
-const copy::CopyEngine& copy_engine() { return copy::host_copy_engine(); }
+const copy::CopyEngine& copy_engine() {
+  return copy::host_copy_engine();
+}
 
 }  // namespace larder::capi

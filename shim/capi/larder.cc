@@ -25,7 +25,9 @@ namespace {
 
 constexpr std::uint32_t kDefaultStartWithinMs = 5000;
 
-larder_status to_c(Code code) { return static_cast<larder_status>(code); }
+larder_status to_c(Code code) {
+  return static_cast<larder_status>(code);
+}
 
 // Runs `call` on a usable client; what it throws becomes a status.
 template <typename Call>
@@ -57,7 +59,8 @@ void write_struct(T value, T* to) {
 }
 
 bool read_hashes(const larder_hashes* from, client::Hashes& to) {
-  if (from == nullptr || (from->count != 0 && (from->bytes == nullptr || from->stride_bytes < larder::protocol::kBlockHashBytes))) return false;
+  if (from == nullptr || (from->count != 0 && (from->bytes == nullptr || from->stride_bytes < larder::protocol::kBlockHashBytes)))
+    return false;
   to = {from->bytes, from->stride_bytes, from->count};
   return true;
 }
@@ -125,7 +128,8 @@ void larder_close(larder_client* client) {
 larder_status larder_set_namespace(larder_client* client, const larder_namespace* ns) {
   return guarded(client, [&] {
     larder_namespace given{};
-    if (!read_struct(ns, given) || given.fingerprint == nullptr || (given.groups == nullptr && given.group_count != 0)) return LARDER_INVALID_ARGUMENT;
+    if (!read_struct(ns, given) || given.fingerprint == nullptr || (given.groups == nullptr && given.group_count != 0))
+      return LARDER_INVALID_ARGUMENT;
     if (given.group_count > larder::protocol::kMaxGroups) return LARDER_OUT_OF_RANGE;
     client::NamespaceSpec spec;
     spec.fingerprint = given.fingerprint;
@@ -154,7 +158,8 @@ larder_status larder_register_pages(larder_client* client, uint32_t group, const
     if (layers == nullptr) return LARDER_INVALID_ARGUMENT;
     client::GroupPages pages;
     for (std::uint32_t i = 0; i < layer_count; ++i)
-      pages.push_back({static_cast<std::byte*>(layers[i].base), layers[i].stride_bytes, layers[i].page_bytes, layers[i].page_count});
+      pages.push_back(
+          {static_cast<std::byte*>(layers[i].base), layers[i].stride_bytes, layers[i].page_bytes, layers[i].page_count});
     return to_c(client->impl.register_pages(group, std::move(pages)).code());
   });
 }

@@ -62,14 +62,14 @@ LARDER_API larder_status larder_open(const larder_options* options, larder_clien
 LARDER_API void larder_close(larder_client* client);
 
 typedef struct larder_group {
-  uint64_t piece_bytes;      /* one layer's part of one block */
+  uint64_t piece_bytes; /* one layer's part of one block */
   uint32_t layers;
   uint32_t blocks_per_chunk; /* a chunk is layers * blocks_per_chunk pieces */
 } larder_group;
 
 typedef struct larder_namespace {
   uint32_t struct_bytes;
-  uint32_t shard_count;   /* a hit needs the chunk of every shard and group */
+  uint32_t shard_count;    /* a hit needs the chunk of every shard and group */
   const char* fingerprint; /* canonical text, "field: value" lines; its XXH3-128 is the namespace's id */
   const char* model;       /* served name, a metric label */
   const larder_group* groups;
@@ -92,14 +92,15 @@ typedef struct larder_pages {
 } larder_pages;
 
 /* Gives the pages of one group, a larder_pages for each layer, in the order of the fingerprint's layers. Once a group. */
-LARDER_API larder_status larder_register_pages(larder_client* client, uint32_t group, const larder_pages* layers, uint32_t layer_count);
+LARDER_API larder_status larder_register_pages(larder_client* client, uint32_t group, const larder_pages* layers,
+                                               uint32_t layer_count);
 
 typedef struct larder_state {
   uint32_t struct_bytes;
-  uint32_t attached;       /* 1: larderd answers and the namespace is open */
-  uint32_t usable;         /* 1: look-ups can hit; may be 1 while larderd is away */
-  uint32_t attachments;    /* how often it attached */
-  uint64_t epoch;          /* of the sidecar's life, 0 if never attached */
+  uint32_t attached;    /* 1: larderd answers and the namespace is open */
+  uint32_t usable;      /* 1: look-ups can hit; may be 1 while larderd is away */
+  uint32_t attachments; /* how often it attached */
+  uint64_t epoch;       /* of the sidecar's life, 0 if never attached */
   uint64_t loads_running;
   uint64_t stores_running;
 } larder_state;
@@ -147,7 +148,7 @@ typedef struct larder_transfer {
   uint16_t group;
   larder_hashes hashes;
   const uint32_t* pages;
-  size_t page_count;    /* hashes.count * blocks_per_chunk of the group */
+  size_t page_count;        /* hashes.count * blocks_per_chunk of the group */
   uint32_t start_within_ms; /* load: fails unless its copy began by then; 0: 5000 */
 } larder_transfer;
 

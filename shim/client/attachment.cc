@@ -11,7 +11,8 @@ Status check_size(const Fd& fd, std::uint64_t size_bytes, const std::string& wha
   struct stat file {};
   if (::fstat(fd.get(), &file) != 0) return Status::from_errno(errno, "fstat of the " + what);
   if (static_cast<std::uint64_t>(file.st_size) < size_bytes)
-    return {Code::kDataLoss, "the " + what + " has " + std::to_string(file.st_size) + " bytes, larderd announced " + std::to_string(size_bytes)};
+    return {Code::kDataLoss,
+            "the " + what + " has " + std::to_string(file.st_size) + " bytes, larderd announced " + std::to_string(size_bytes)};
   return {};
 }
 
@@ -44,8 +45,10 @@ Attachment::Attachment(const protocol::Welcome& welcome, Fd lock, Mapping arena,
 
 Result<std::shared_ptr<Attachment>> Attachment::make(const protocol::Welcome& welcome, std::vector<Fd> fds, Fd socket,
                                                      std::shared_ptr<const Fd> wake) {
-  if (fds.size() != 4) return Status(Code::kInvalidArgument, "WELCOME brought " + std::to_string(fds.size()) + " descriptors, not 4");
-  if (welcome.session_bytes < sizeof(protocol::SessionRegion)) return Status(Code::kInvalidArgument, "WELCOME: session region too small");
+  if (fds.size() != 4)
+    return Status(Code::kInvalidArgument, "WELCOME brought " + std::to_string(fds.size()) + " descriptors, not 4");
+  if (welcome.session_bytes < sizeof(protocol::SessionRegion))
+    return Status(Code::kInvalidArgument, "WELCOME: session region too small");
   Result<Mapping> arena = map_region(fds[0], welcome.arena_bytes, PROT_READ | PROT_WRITE, "arena");
   if (!arena.ok()) return arena.status();
   Result<Mapping> index = map_region(fds[1], welcome.index_bytes, PROT_READ, "index");

@@ -65,11 +65,13 @@ Status Client::register_pages(std::uint32_t group, GroupPages layers) {
   if (group >= spec_.groups.size()) return {Code::kInvalidArgument, "no such group: " + std::to_string(group)};
   if (registered_[group]) return {Code::kFailedPrecondition, "the group's pages are already registered"};
   if (layers.size() != spec_.groups[group].layers)
-    return {Code::kInvalidArgument, "the namespace has " + std::to_string(spec_.groups[group].layers) + " layers, got " + std::to_string(layers.size())};
+    return {Code::kInvalidArgument,
+            "the namespace has " + std::to_string(spec_.groups[group].layers) + " layers, got " + std::to_string(layers.size())};
   for (const LayerPages& layer : layers) {
     if (layer.base == nullptr || layer.page_bytes != spec_.groups[group].piece_bytes)
       return {Code::kInvalidArgument, "a layer needs a base and pages of piece_bytes"};
-    if (layer.stride_bytes < layer.page_bytes && layer.page_count > 1) return {Code::kInvalidArgument, "pages overlap: stride below page_bytes"};
+    if (layer.stride_bytes < layer.page_bytes && layer.page_count > 1)
+      return {Code::kInvalidArgument, "pages overlap: stride below page_bytes"};
   }
   pages_[group] = std::move(layers);
   registered_[group].store(true, std::memory_order_release);
@@ -126,7 +128,8 @@ Status Client::check(const Transfer& transfer, bool blocks_left_out) const {
   if (control() == nullptr) return {Code::kFailedPrecondition, "set the namespace first"};
   if (transfer.group >= spec_.groups.size() || transfer.shard >= spec_.shard_count)
     return {Code::kInvalidArgument, "no such shard or group"};
-  if (!registered_[transfer.group].load(std::memory_order_acquire)) return {Code::kFailedPrecondition, "register the group's pages first"};
+  if (!registered_[transfer.group].load(std::memory_order_acquire))
+    return {Code::kFailedPrecondition, "register the group's pages first"};
   if (transfer.hashes.empty()) return {Code::kInvalidArgument, "a transfer of no chunks"};
   if (transfer.pages.size() != transfer.hashes.size() * spec_.groups[transfer.group].blocks_per_chunk)
     return {Code::kInvalidArgument, "page_count must be chunks * blocks_per_chunk"};
@@ -160,12 +163,17 @@ Status Client::drop_namespace() {
   return {Code::kUnavailable, "lost larderd"};
 }
 
-void Client::granted(const std::shared_ptr<Attachment>& attachment, std::uint32_t request, const std::vector<protocol::Grant>& grants) {
+void Client::granted(const std::shared_ptr<Attachment>& attachment, std::uint32_t request,
+                     const std::vector<protocol::Grant>& grants) {
   stores_.granted(attachment, request, grants);
 }
 
-void Client::lost(const std::shared_ptr<Attachment>& attachment) { stores_.lost(attachment); }
+void Client::lost(const std::shared_ptr<Attachment>& attachment) {
+  stores_.lost(attachment);
+}
 
-std::vector<protocol::SlotRef> Client::still_writing() { return stores_.still_writing(); }
+std::vector<protocol::SlotRef> Client::still_writing() {
+  return stores_.still_writing();
+}
 
 }  // namespace larder::client

@@ -63,7 +63,8 @@ class Client final : public ControlListener {
   Status drop_namespace();
 
  private:
-  void granted(const std::shared_ptr<Attachment>& attachment, std::uint32_t request, const std::vector<protocol::Grant>& grants) override;
+  void granted(const std::shared_ptr<Attachment>& attachment, std::uint32_t request,
+               const std::vector<protocol::Grant>& grants) override;
   void lost(const std::shared_ptr<Attachment>& attachment) override;
   std::vector<protocol::SlotRef> still_writing() override;
 

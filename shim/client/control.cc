@@ -71,7 +71,8 @@ std::shared_ptr<Attachment> Control::attached() const {
 
 bool Control::wait_attached(std::uint32_t timeout_ms) {
   std::unique_lock lock(mutex_);
-  return changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [this] { return current_ && !current_->outbox().closed(); });
+  return changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms),
+                           [this] { return current_ && !current_->outbox().closed(); });
 }
 
 void Control::run() {
@@ -133,7 +134,8 @@ Status Control::serve(const std::shared_ptr<Attachment>& attachment) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_beat - Clock::now()).count();
     const short events = outbox.pending() ? POLLIN | POLLOUT : POLLIN;
     pollfd waits[] = {{outbox.socket(), events, 0}, {wake_->get(), POLLIN, 0}};
-    if (::poll(waits, 2, static_cast<int>(std::max<std::int64_t>(left, 0))) < 0 && errno != EINTR) return Status::from_errno(errno, "poll");
+    if (::poll(waits, 2, static_cast<int>(std::max<std::int64_t>(left, 0))) < 0 && errno != EINTR)
+      return Status::from_errno(errno, "poll");
     if ((waits[1].revents & POLLIN) != 0) drain(*wake_);
     if (Status received = receive_all(attachment); !received.ok()) return received;
     if (!outbox.flush()) return {Code::kUnavailable, "the queue to larderd is full or its socket failed"};

@@ -21,7 +21,8 @@ namespace larder::client {
 class ControlListener {
  public:
   virtual ~ControlListener() = default;
-  virtual void granted(const std::shared_ptr<Attachment>& attachment, std::uint32_t request, const std::vector<protocol::Grant>& grants) = 0;
+  virtual void granted(const std::shared_ptr<Attachment>& attachment, std::uint32_t request,
+                       const std::vector<protocol::Grant>& grants) = 0;
   // The session of `attachment` has ended: no answer of it will come.
   virtual void lost(const std::shared_ptr<Attachment>& attachment) = 0;
   // Grants of lost sessions that are still being written.

@@ -48,7 +48,8 @@ Result<protocol::Decoder> expect(const protocol::Packet& packet, MessageType typ
   if (!decoder.ok() || decoder->type() == type) return decoder;
   protocol::Error error{};
   std::string text;
-  if (decoder->type() == MessageType::kError && decoder->read(error) && decoder->read_text(error.text_bytes, protocol::kMaxPacketBytes, text))
+  if (decoder->type() == MessageType::kError && decoder->read(error) &&
+      decoder->read_text(error.text_bytes, protocol::kMaxPacketBytes, text))
     return Status(error.code == 0 ? Code::kInternal : static_cast<Code>(error.code), "larderd refused: " + text);
   return Status(Code::kInvalidArgument, std::string("expected ") + name + " from larderd, got another message");
 }
@@ -64,7 +65,8 @@ Status send_hello(int socket, const HandshakeInput& input) {
 }
 
 Status send_attached(int socket, const std::vector<protocol::SlotRef>& still_writing) {
-  const std::span<const protocol::SlotRef> refs(still_writing.data(), std::min<std::size_t>(still_writing.size(), protocol::kMaxGrantsPerMessage));
+  const std::span<const protocol::SlotRef> refs(still_writing.data(),
+                                                std::min<std::size_t>(still_writing.size(), protocol::kMaxGrantsPerMessage));
   protocol::Encoder message(MessageType::kAttached, 0);
   message.append(protocol::Attached{static_cast<std::uint32_t>(refs.size()), 0}).append_all(refs);
   return protocol::send_packet(socket, message.packet());

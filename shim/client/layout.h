@@ -45,7 +45,8 @@ using GroupPages = std::vector<LayerPages>;  // one for each layer; empty: not r
 
 // The pieces of one chunk, in payload order: layer by layer, and inside a layer block by block.
 // REQUIRES: every page below its layer's page_count, or kNoPage: then the pieces are null.
-inline void chunk_pieces(const GroupPages& layers, const std::uint32_t* pages, std::uint32_t blocks, std::vector<std::byte*>& pieces) {
+inline void chunk_pieces(const GroupPages& layers, const std::uint32_t* pages, std::uint32_t blocks,
+                         std::vector<std::byte*>& pieces) {
   pieces.clear();
   for (const LayerPages& layer : layers)
     for (std::uint32_t block = 0; block < blocks; ++block)

@@ -28,7 +28,8 @@ std::uint64_t failure_reason(Code code) {
 
 class Loads::Job final : public CopyJob {
  public:
-  Job(Loads& loads, std::shared_ptr<Attachment> attachment, Transfer transfer, std::uint64_t ticket, std::uint32_t start_within_ms)
+  Job(Loads& loads, std::shared_ptr<Attachment> attachment, Transfer transfer, std::uint64_t ticket,
+      std::uint32_t start_within_ms)
       : CopyJob(transfer.hashes.size()),
         loads_(loads),
         attachment_(std::move(attachment)),
@@ -90,7 +91,8 @@ class Loads::Job final : public CopyJob {
     if (!hold) return Code::kNotFound;
 
     std::vector<std::byte*> pieces;
-    chunk_pieces(loads_.pages_[transfer_.group], transfer_.pages.data() + part * group_.blocks_per_chunk, group_.blocks_per_chunk, pieces);
+    chunk_pieces(loads_.pages_[transfer_.group], transfer_.pages.data() + part * group_.blocks_per_chunk, group_.blocks_per_chunk,
+                 pieces);
     const Status copied = loads_.engine_.load(slot, view->root, {pieces, group_.piece_bytes});
     const bool still_there = index.still_committed(view->slot, view->generation);
     attachment_->holds().release(*hold);
@@ -142,7 +144,8 @@ Result<std::uint64_t> Loads::start(std::shared_ptr<Attachment> attachment, Trans
     ticket = ++last_ticket_;
   }
   ++running_;
-  if (pool_.submit(std::make_shared<Job>(*this, std::move(attachment), std::move(transfer), ticket, start_within_ms))) return ticket;
+  if (pool_.submit(std::make_shared<Job>(*this, std::move(attachment), std::move(transfer), ticket, start_within_ms)))
+    return ticket;
   --running_;
   const std::lock_guard lock(mutex_);
   --outstanding_;

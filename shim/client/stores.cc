@@ -25,7 +25,9 @@ bool send_list(Outbox& outbox, MessageType type, const std::vector<Record>& reco
   return true;
 }
 
-bool is_granted(const protocol::Grant& grant) { return grant.status == static_cast<std::uint32_t>(GrantStatus::kGranted); }
+bool is_granted(const protocol::Grant& grant) {
+  return grant.status == static_cast<std::uint32_t>(GrantStatus::kGranted);
+}
 
 void disown(Attachment& attachment, const std::vector<protocol::Grant>& grants) {
   std::vector<protocol::SlotRef> refs;
@@ -46,7 +48,11 @@ class Stores::Job final : public CopyJob {
   };
 
   Job(const Stores& stores, PendingPtr pending, std::vector<Chunk> chunks)
-      : CopyJob(chunks.size()), stores_(stores), pending_(std::move(pending)), chunks_(std::move(chunks)), written_(chunks_.size()) {}
+      : CopyJob(chunks.size()),
+        stores_(stores),
+        pending_(std::move(pending)),
+        chunks_(std::move(chunks)),
+        written_(chunks_.size()) {}
 
   bool copy(std::size_t part) override {
     const Group& group = stores_.spec_.groups[pending_->transfer.group];
@@ -127,7 +133,8 @@ void Stores::reserve(const std::shared_ptr<Attachment>& attachment, Transfer par
   ++running_;
 }
 
-void Stores::granted(const std::shared_ptr<Attachment>& attachment, std::uint32_t request, const std::vector<protocol::Grant>& grants) {
+void Stores::granted(const std::shared_ptr<Attachment>& attachment, std::uint32_t request,
+                     const std::vector<protocol::Grant>& grants) {
   {
     const std::lock_guard lock(mutex_);
     const auto at = waiting_.find(request);
@@ -175,7 +182,9 @@ std::vector<protocol::SlotRef> Stores::still_writing() const {
 std::vector<Stores::PendingPtr> Stores::collect(Lock& lock, Clock::time_point deadline) {
   std::vector<PendingPtr> begun;
   begun.swap(begun_);
-  const auto all_answered = [&] { return std::all_of(begun.begin(), begun.end(), [](const PendingPtr& p) { return p->answered; }); };
+  const auto all_answered = [&] {
+    return std::all_of(begun.begin(), begun.end(), [](const PendingPtr& p) { return p->answered; });
+  };
   answered_.wait_until(lock, deadline, all_answered);
   for (const PendingPtr& pending : begun)
     if (!pending->answered) pending->abandoned = true;
@@ -193,7 +202,8 @@ std::shared_ptr<Stores::Job> Stores::make_job(const PendingPtr& pending, StoreRe
   for (std::size_t i = 0; i < count; ++i) {
     const protocol::Grant& grant = pending->grants[i];
     const auto status = static_cast<GrantStatus>(grant.status);
-    const std::span<std::byte> slot = is_granted(grant) ? pending->attachment->slot(grant.offset_bytes, group.slot_bytes()) : std::span<std::byte>();
+    const std::span<std::byte> slot =
+        is_granted(grant) ? pending->attachment->slot(grant.offset_bytes, group.slot_bytes()) : std::span<std::byte>();
     if (!slot.empty())
       chunks.push_back({pending->transfer.pages.data() + i * group.blocks_per_chunk, slot, {grant.slot, 0, grant.generation, 0}});
     else if (status == GrantStatus::kPresent || status == GrantStatus::kPending)

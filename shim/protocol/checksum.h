@@ -17,7 +17,9 @@ namespace larder::protocol {
 
 static_assert(std::endian::native == std::endian::little, "the layouts are little-endian");
 
-constexpr std::uint64_t units_per_piece(std::uint64_t piece_bytes) { return (piece_bytes + kDigestUnitBytes - 1) / kDigestUnitBytes; }
+constexpr std::uint64_t units_per_piece(std::uint64_t piece_bytes) {
+  return (piece_bytes + kDigestUnitBytes - 1) / kDigestUnitBytes;
+}
 
 // REQUIRES: piece_bytes > 0 and payload_bytes a multiple of it.
 constexpr std::uint64_t digest_count(std::uint64_t payload_bytes, std::uint64_t piece_bytes) {
@@ -25,7 +27,9 @@ constexpr std::uint64_t digest_count(std::uint64_t payload_bytes, std::uint64_t 
 }
 
 // The table starts at the payload's end, rounded up to a word.
-constexpr std::uint64_t digest_table_offset(std::uint64_t payload_bytes) { return (payload_bytes + 7) / 8 * 8; }
+constexpr std::uint64_t digest_table_offset(std::uint64_t payload_bytes) {
+  return (payload_bytes + 7) / 8 * 8;
+}
 
 // Bytes of arena that a chunk needs: payload, table, rounded up to kSlotAlignBytes.
 constexpr std::uint64_t slot_bytes(std::uint64_t payload_bytes, std::uint64_t piece_bytes) {
@@ -33,7 +37,9 @@ constexpr std::uint64_t slot_bytes(std::uint64_t payload_bytes, std::uint64_t pi
   return (used + kSlotAlignBytes - 1) / kSlotAlignBytes * kSlotAlignBytes;
 }
 
-inline std::uint64_t unit_digest(const void* unit, std::size_t size_bytes) { return XXH3_64bits(unit, size_bytes); }
+inline std::uint64_t unit_digest(const void* unit, std::size_t size_bytes) {
+  return XXH3_64bits(unit, size_bytes);
+}
 
 // Writes units_per_piece(piece_bytes) digests.
 inline void piece_digests(const std::byte* piece, std::uint64_t piece_bytes, std::uint64_t* digests) {

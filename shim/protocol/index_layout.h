@@ -47,7 +47,7 @@ static_assert(offsetof(IndexHeader, dead) == 80);
 
 // One slot. Every field is one atomic word; fields but `word` change only while the word is not committed.
 struct IndexEntry {
-  AtomicU64 word;    // word.h
+  AtomicU64 word;  // word.h
   AtomicU64 hash_lo;
   AtomicU64 hash_hi;
   AtomicU64 scope;   // Key::scope()
@@ -75,8 +75,12 @@ static_assert(sizeof(NamespaceEntry) == 32);
 constexpr std::uint64_t pack_halves(std::uint32_t low, std::uint32_t high) {
   return static_cast<std::uint64_t>(low) | (static_cast<std::uint64_t>(high) << 32);
 }
-constexpr std::uint32_t low_half(std::uint64_t packed) { return static_cast<std::uint32_t>(packed); }
-constexpr std::uint32_t high_half(std::uint64_t packed) { return static_cast<std::uint32_t>(packed >> 32); }
+constexpr std::uint32_t low_half(std::uint64_t packed) {
+  return static_cast<std::uint32_t>(packed);
+}
+constexpr std::uint32_t high_half(std::uint64_t packed) {
+  return static_cast<std::uint32_t>(packed >> 32);
+}
 
 // Where a key may stand: two buckets and a tag. The block hash is already uniform, so nothing is hashed a second time; the scope
 // is only spread over the words by a multiplication (the 64-bit golden ratio, Knuth TAOCP 3, 6.4).
@@ -107,8 +111,9 @@ struct EntryView {
 };
 
 inline std::uint64_t record_checksum(const EntryView& view) {
-  const std::uint64_t words[] = {view.key.hash.lo, view.key.hash.hi, view.key.scope(), view.generation, view.offset_bytes,
-                                 pack_halves(view.payload_bytes, view.piece_bytes), view.root};
+  const std::uint64_t words[] = {view.key.hash.lo, view.key.hash.hi,  view.key.scope(),
+                                 view.generation,  view.offset_bytes, pack_halves(view.payload_bytes, view.piece_bytes),
+                                 view.root};
   return XXH3_64bits(words, sizeof(words));
 }
 

@@ -98,7 +98,8 @@ class IndexReader {
 
   // Whether the slot is still committed at this generation: the re-read that follows the announcement of a hold, and a copy.
   bool still_committed(std::uint32_t slot, std::uint64_t generation) const {
-    return slot < entry_count_ && entries_[slot].word.load(std::memory_order_seq_cst) == make_word(SlotState::kCommitted, generation);
+    return slot < entry_count_ &&
+           entries_[slot].word.load(std::memory_order_seq_cst) == make_word(SlotState::kCommitted, generation);
   }
 
  private:

@@ -17,17 +17,17 @@ inline constexpr std::size_t kMaxPacketBytes = 64 * 1024;
 inline constexpr std::size_t kMaxPacketFds = 4;
 
 inline constexpr std::uint32_t kMaxSessions = 256;
-inline constexpr std::uint32_t kMaxHolds = 8192;            // per session
-inline constexpr std::uint32_t kMaxGrants = 8192;           // per session, granted and not yet committed or disowned
-inline constexpr std::uint32_t kMaxKeysPerReserve = 1024;   // 16 bytes each
-inline constexpr std::uint32_t kMaxGrantsPerMessage = 1024; // COMMIT, DISOWN, BAD, ATTACHED
-inline constexpr std::uint32_t kEventSlots = 4096;          // per session, power of two, lossy
+inline constexpr std::uint32_t kMaxHolds = 8192;             // per session
+inline constexpr std::uint32_t kMaxGrants = 8192;            // per session, granted and not yet committed or disowned
+inline constexpr std::uint32_t kMaxKeysPerReserve = 1024;    // 16 bytes each
+inline constexpr std::uint32_t kMaxGrantsPerMessage = 1024;  // COMMIT, DISOWN, BAD, ATTACHED
+inline constexpr std::uint32_t kEventSlots = 4096;           // per session, power of two, lossy
 
 inline constexpr std::uint32_t kMaxNamespaces = 1024;  // per index
 inline constexpr std::uint32_t kMaxGroups = 16;        // KV groups of one namespace
 inline constexpr std::uint32_t kMaxShards = 256;       // shards of one namespace
 inline constexpr std::size_t kMaxFingerprintBytes = 48 * 1024;
-inline constexpr std::size_t kMaxNameBytes = 128;      // engine and model names, shown to people only
+inline constexpr std::size_t kMaxNameBytes = 128;  // engine and model names, shown to people only
 
 inline constexpr std::uint64_t kMaxPieceBytes = 64ULL << 20;
 inline constexpr std::uint64_t kMaxPayloadBytes = 1ULL << 30;

@@ -16,27 +16,27 @@ namespace larder::protocol {
 inline constexpr std::uint32_t kMessageMagic = 0x3152444c;  // "LDR1"
 
 enum class MessageType : std::uint16_t {
-  kHello = 1,          // engine -> sidecar, first
-  kWelcome = 2,        // sidecar -> engine, with the descriptors arena, index, session, lock, in this order
-  kAttached = 3,       // engine -> sidecar: mapped, lock taken; lists the grants of its earlier session that it still writes
-  kOpenNamespace = 4,  // engine -> sidecar
-  kNamespace = 5,      // sidecar -> engine
-  kReserve = 6,        // engine -> sidecar
-  kGranted = 7,        // sidecar -> engine
-  kCommit = 8,         // engine -> sidecar, one way
-  kDisown = 9,         // engine -> sidecar, one way
-  kBad = 10,           // engine -> sidecar, one way
-  kDropNamespace = 11, // engine -> sidecar, one way: the engine's weights or cache were reset
-  kError = 12,         // sidecar -> engine, last: why the session ends
+  kHello = 1,           // engine -> sidecar, first
+  kWelcome = 2,         // sidecar -> engine, with the descriptors arena, index, session, lock, in this order
+  kAttached = 3,        // engine -> sidecar: mapped, lock taken; lists the grants of its earlier session that it still writes
+  kOpenNamespace = 4,   // engine -> sidecar
+  kNamespace = 5,       // sidecar -> engine
+  kReserve = 6,         // engine -> sidecar
+  kGranted = 7,         // sidecar -> engine
+  kCommit = 8,          // engine -> sidecar, one way
+  kDisown = 9,          // engine -> sidecar, one way
+  kBad = 10,            // engine -> sidecar, one way
+  kDropNamespace = 11,  // engine -> sidecar, one way: the engine's weights or cache were reset
+  kError = 12,          // sidecar -> engine, last: why the session ends
   // 13 and 14 are kept for FETCH and FETCHED, which come with the first tier below dram.
 };
 
 struct MessageHeader {
   std::uint32_t magic;
   std::uint16_t type;
-  std::uint16_t flags;        // 0
-  std::uint32_t body_bytes;   // what follows the header
-  std::uint32_t request;      // chosen by the engine, echoed in the answer; 0 where there is none
+  std::uint16_t flags;       // 0
+  std::uint32_t body_bytes;  // what follows the header
+  std::uint32_t request;     // chosen by the engine, echoed in the answer; 0 where there is none
 };
 static_assert(sizeof(MessageHeader) == 16);
 
@@ -53,7 +53,7 @@ struct Hello {
   std::uint64_t capabilities;      // none yet: 0
   std::uint64_t previous_session;  // token of this engine's earlier session, or 0
   std::uint64_t previous_epoch;
-  ShortText engine;                // "vllm 0.32.0 worker 0": for people
+  ShortText engine;  // "vllm 0.32.0 worker 0": for people
   std::uint8_t reserved[28];
 };
 static_assert(sizeof(Hello) == 192);
@@ -98,12 +98,12 @@ struct GroupLayout {
 static_assert(sizeof(GroupLayout) == 16);
 
 struct OpenNamespace {  // followed by GroupLayout[group_count], then text_bytes of fingerprint
-  NamespaceId id;           // must be the hash of the text
+  NamespaceId id;       // must be the hash of the text
   std::uint32_t group_count;
   std::uint32_t shard_count;
   std::uint32_t chunk_tokens;
   std::uint32_t text_bytes;
-  ShortText model;          // served name: a metric label, for people
+  ShortText model;  // served name: a metric label, for people
   std::uint32_t reserved;
 };
 static_assert(sizeof(OpenNamespace) == 168);
@@ -161,7 +161,7 @@ struct DropNamespace {
   std::uint32_t reserved;
 };
 
-struct Error {  // followed by text_bytes of text
+struct Error {         // followed by text_bytes of text
   std::uint32_t code;  // larder::Code
   std::uint32_t text_bytes;
 };

@@ -24,17 +24,17 @@ constexpr std::uint64_t make_hold(std::uint32_t slot, std::uint64_t generation) 
 
 enum class EventKind : std::uint32_t {
   kNone = 0,
-  kTouch = 1,      // a chunk was used: slot, generation. Feeds recency
-  kRequest = 2,    // one request was looked up: a = tokens asked, b = tokens hit, c = lookup nanoseconds
-  kLoad = 3,       // one load ended well: a = bytes, b = tokens, c = nanoseconds waited, d = nanoseconds of copy and verification
-  kLoadFailed = 4, // a = 1 checksum, 2 gone, 3 deadline, 4 other
-  kStore = 5,      // one store ended: a = bytes, b = tokens, c = nanoseconds of copy
-  kPrefill = 6,    // the engine computed: a = tokens, b = nanoseconds. Gives the seconds of prefill saved
+  kTouch = 1,    // a chunk was used: slot, generation. Feeds recency
+  kRequest = 2,  // one request was looked up: a = tokens asked, b = tokens hit, c = lookup nanoseconds
+  kLoad = 3,     // one load ended well: a = bytes, b = tokens, c = nanoseconds waited, d = nanoseconds of copy and verification
+  kLoadFailed = 4,  // a = 1 checksum, 2 gone, 3 deadline, 4 other
+  kStore = 5,       // one store ended: a = bytes, b = tokens, c = nanoseconds of copy
+  kPrefill = 6,     // the engine computed: a = tokens, b = nanoseconds. Gives the seconds of prefill saved
 };
 
 struct Event {
-  AtomicU64 sequence;  // position in the ring + 1 once the event is whole; anything else: being written
-  AtomicU64 kind_slot; // low half EventKind, high half slot
+  AtomicU64 sequence;   // position in the ring + 1 once the event is whole; anything else: being written
+  AtomicU64 kind_slot;  // low half EventKind, high half slot
   AtomicU64 generation;
   AtomicU64 a, b, c, d;
   AtomicU64 reserved;
@@ -45,9 +45,9 @@ struct SessionRegion {
   std::uint64_t magic;
   std::uint32_t version_major;
   std::uint32_t version_minor;
-  AtomicU64 heartbeat;    // counts up; a number and no time, so that no clock is shared
-  AtomicU64 holds_used;   // every hold stands below it; raised before the hold is announced
-  AtomicU64 event_head;   // events ever written
+  AtomicU64 heartbeat;   // counts up; a number and no time, so that no clock is shared
+  AtomicU64 holds_used;  // every hold stands below it; raised before the hold is announced
+  AtomicU64 event_head;  // events ever written
   std::uint8_t reserved0[24];
   AtomicU64 holds[kMaxHolds];
   Event events[kEventSlots];

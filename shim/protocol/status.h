@@ -74,7 +74,7 @@ class [[nodiscard]] Status {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}                                   // NOLINT(google-explicit-constructor)
+  Result(T value) : value_(std::move(value)) {}                                  // NOLINT(google-explicit-constructor)
   Result(Status status) : status_(std::move(status)) { assert(!status_.ok()); }  // NOLINT(google-explicit-constructor)
 
   bool ok() const { return value_.has_value(); }
@@ -96,9 +96,18 @@ class [[nodiscard]] Result {
 inline Status Status::from_errno(int err, std::string what) {
   Code code = Code::kInternal;
   switch (err) {
-    case ENOENT: case ECONNREFUSED: case ECONNRESET: case EPIPE: case ENOTCONN: code = Code::kUnavailable; break;
-    case EACCES: case EPERM: code = Code::kPermissionDenied; break;
-    case ENOSPC: case ENOMEM: case EMFILE: case ENFILE: case EAGAIN: code = Code::kResourceExhausted; break;
+    case ENOENT:
+    case ECONNREFUSED:
+    case ECONNRESET:
+    case EPIPE:
+    case ENOTCONN: code = Code::kUnavailable; break;
+    case EACCES:
+    case EPERM: code = Code::kPermissionDenied; break;
+    case ENOSPC:
+    case ENOMEM:
+    case EMFILE:
+    case ENFILE:
+    case EAGAIN: code = Code::kResourceExhausted; break;
     case ETIMEDOUT: code = Code::kDeadlineExceeded; break;
     case EEXIST: code = Code::kAlreadyExists; break;
     default: break;

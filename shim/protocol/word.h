@@ -22,8 +22,12 @@ inline constexpr std::uint64_t kMaxGeneration = (1ULL << (64 - kStateBits)) - 1;
 constexpr std::uint64_t make_word(SlotState state, std::uint64_t generation) {
   return (generation << kStateBits) | static_cast<std::uint64_t>(state);
 }
-constexpr SlotState word_state(std::uint64_t word) { return static_cast<SlotState>(word & ((1U << kStateBits) - 1)); }
-constexpr std::uint64_t word_generation(std::uint64_t word) { return word >> kStateBits; }
+constexpr SlotState word_state(std::uint64_t word) {
+  return static_cast<SlotState>(word & ((1U << kStateBits) - 1));
+}
+constexpr std::uint64_t word_generation(std::uint64_t word) {
+  return word >> kStateBits;
+}
 
 constexpr std::string_view state_name(SlotState state) {
   switch (state) {

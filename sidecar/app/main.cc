@@ -1,7 +1,7 @@
 // larderd: wiring only. Configuration in, sidecar and HTTP server up, signals to stop().
-#include <sys/signalfd.h>
-#include <sys/eventfd.h>
 #include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -145,4 +145,6 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace larder
 
-int main(int argc, char** argv) { return larder::run(argc, argv); }
+int main(int argc, char** argv) {
+  return larder::run(argc, argv);
+}

@@ -39,7 +39,9 @@ const char* level_name(LogLevel level) {
 
 }  // namespace
 
-void set_log_level(LogLevel least) { least_level = least; }
+void set_log_level(LogLevel least) {
+  least_level = least;
+}
 
 void log(LogLevel level, std::string_view text) {
   if (level < least_level.load(std::memory_order_relaxed)) return;

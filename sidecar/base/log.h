@@ -13,9 +13,17 @@ enum class LogLevel { kDebug, kInfo, kWarning, kError };
 void set_log_level(LogLevel least);
 void log(LogLevel level, std::string_view text);
 
-inline void log_debug(std::string_view text) { log(LogLevel::kDebug, text); }
-inline void log_info(std::string_view text) { log(LogLevel::kInfo, text); }
-inline void log_warning(std::string_view text) { log(LogLevel::kWarning, text); }
-inline void log_error(std::string_view text) { log(LogLevel::kError, text); }
+inline void log_debug(std::string_view text) {
+  log(LogLevel::kDebug, text);
+}
+inline void log_info(std::string_view text) {
+  log(LogLevel::kInfo, text);
+}
+inline void log_warning(std::string_view text) {
+  log(LogLevel::kWarning, text);
+}
+inline void log_error(std::string_view text) {
+  log(LogLevel::kError, text);
+}
 
 }  // namespace larder::base

@@ -1,7 +1,7 @@
 // Config: everything larderd can be told, in one struct, filled by one strict loader (loader.h).
 //
-// Order: defaults, then the YAML file, then LARDER_* environment variables; a later one wins. Sizes are bytes. Where a pool is named,
-// load() makes `socket` and `memory.shm_name` follow it unless they are given. fields.cc has the allowed values.
+// Order: defaults, then the YAML file, then LARDER_* environment variables; a later one wins. Sizes are bytes. Where a pool is
+// named, load() makes `socket` and `memory.shm_name` follow it unless they are given. fields.cc has the allowed values.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,16 @@ enum class Hugepages { kNone, k2Mi, kPrefer2Mi };
 
 struct MemoryConfig {
   std::uint64_t size_bytes = 5ULL << 30;
-  std::string shm_name = "larder";     // files are DIRECTORY/shm_name.arena, .index.*, .lock.*
-  std::string directory = "/dev/shm";  // tmpfs; of the index and lock files, and of the arena on normal pages
-  Hugepages hugepages = Hugepages::kNone;  // none | 2Mi | prefer
+  std::string shm_name = "larder";                    // files are DIRECTORY/shm_name.arena, .index.*, .lock.*
+  std::string directory = "/dev/shm";                 // tmpfs; of the index and lock files, and of the arena on normal pages
+  Hugepages hugepages = Hugepages::kNone;             // none | 2Mi | prefer
   std::string hugepage_directory = "/dev/hugepages";  // hugetlbfs
 };
 
 struct HttpConfig {
-  std::string listen = "127.0.0.1:9464";  // metrics and health; "" for none. Admin verbs only answer on loopback and on the socket
-  std::string admin_socket = "";          // load() sets it beside `socket`, with .admin in place of .sock. "" : none
+  std::string listen =
+      "127.0.0.1:9464";           // metrics and health; "" for none. Admin verbs only answer on loopback and on the socket
+  std::string admin_socket = "";  // load() sets it beside `socket`, with .admin in place of .sock. "" : none
 };
 
 struct Config {

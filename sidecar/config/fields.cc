@@ -74,9 +74,11 @@ Status set_listen(std::string_view text, Config& config) {
 constexpr std::array<Field, 11> kFields{{
     {"pool", "name of this configuration of sidecars; `socket` and `memory.shm_name` follow it where they are not set",
      [](std::string_view text, Config& c) { return set(text, c.pool, check_name); }, [](const Config& c) { return c.pool; }},
-    {"socket", "Unix socket on which engines attach", [](std::string_view text, Config& c) { return set(text, c.socket, check_socket_path); },
+    {"socket", "Unix socket on which engines attach",
+     [](std::string_view text, Config& c) { return set(text, c.socket, check_socket_path); },
      [](const Config& c) { return c.socket; }},
-    {"socket_mode", "file mode of both sockets, octal", set_socket_mode, [](const Config& c) { return print_mode(c.socket_mode); }},
+    {"socket_mode", "file mode of both sockets, octal", set_socket_mode,
+     [](const Config& c) { return print_mode(c.socket_mode); }},
     {"log_level", "debug, info, warning or error", set_log_level, [](const Config& c) { return c.log_level; }},
     {"memory.size", "bytes of KV kept in memory, 1MiB to 16TiB; 5GiB, 5Gi and 5G are the same", set_memory_size,
      [](const Config& c) { return print_size(c.memory.size_bytes); }},
@@ -100,7 +102,9 @@ constexpr std::array<Field, 11> kFields{{
 
 }  // namespace
 
-std::span<const Field> fields() { return kFields; }
+std::span<const Field> fields() {
+  return kFields;
+}
 
 const Field* find_field(std::string_view key) {
   for (const Field& field : kFields)

@@ -43,8 +43,7 @@ Status unknown_key(const std::string& where, const std::string& key) {
 }
 
 Status apply(const Field& field, const std::string& where, const std::string& text, Config& config, Given& given) {
-  if (Status status = field.parse(text, config); !status.ok())
-    return {status.code(), where + "'" + text + "' " + status.text()};
+  if (Status status = field.parse(text, config); !status.ok()) return {status.code(), where + "'" + text + "' " + status.text()};
   given.insert(std::string(field.key));
   return {};
 }
@@ -63,7 +62,8 @@ Status apply_file(const std::string& file, Config& config, Given& given) {
 
 // Kubernetes sets NAME_SERVICE_HOST, NAME_PORT=tcp://... and the like for every Service; one may well be called larder-http.
 bool set_by_kubernetes(const std::string& name, const std::string& value) {
-  return name.find("_SERVICE_") != std::string::npos || name.find("_PORT_") != std::string::npos || value.find("://") != std::string::npos;
+  return name.find("_SERVICE_") != std::string::npos || name.find("_PORT_") != std::string::npos ||
+         value.find("://") != std::string::npos;
 }
 
 // A misspelt variable of a section is an error. Other LARDER_ names belong to others: the engine's side, build, tests.

@@ -1,5 +1,5 @@
-// Loads a Config strictly: unknown or duplicate keys, wrong units, values out of range are errors that name file, line and what is
-// allowed. Pure but for reading the file. Thread-safe.
+// Loads a Config strictly: unknown or duplicate keys, wrong units, values out of range are errors that name file, line and what
+// is allowed. Pure but for reading the file. Thread-safe.
 #pragma once
 
 #include <map>

@@ -5,7 +5,9 @@
 namespace larder::config {
 namespace {
 
-std::string quoted(const std::string& text) { return "\"" + text + "\""; }
+std::string quoted(const std::string& text) {
+  return "\"" + text + "\"";
+}
 
 }  // namespace
 
@@ -14,7 +16,8 @@ std::string reference() {
   std::string text;
   for (const Field& field : fields()) {
     const std::string value = field.print(defaults);
-    text += "  " + std::string(field.key) + "  (" + environment_name(field) + ", default " + (value.empty() ? "not set" : value) + ")\n";
+    text += "  " + std::string(field.key) + "  (" + environment_name(field) + ", default " + (value.empty() ? "not set" : value) +
+            ")\n";
     text += "      " + std::string(field.help) + "\n";
   }
   return text;

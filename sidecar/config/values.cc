@@ -10,15 +10,27 @@
 namespace larder::config {
 namespace {
 
-Status invalid(std::string text) { return {Code::kInvalidArgument, std::move(text)}; }
+Status invalid(std::string text) {
+  return {Code::kInvalidArgument, std::move(text)};
+}
 
 struct Unit {
   std::string_view name;
   int shift;
 };
 // The form that print_size uses stands first for each size.
-constexpr std::array<Unit, 12> kUnits{{{"TiB", 40}, {"Ti", 40}, {"T", 40}, {"GiB", 30}, {"Gi", 30}, {"G", 30},
-                                       {"MiB", 20}, {"Mi", 20}, {"M", 20}, {"KiB", 10}, {"Ki", 10}, {"K", 10}}};
+constexpr std::array<Unit, 12> kUnits{{{"TiB", 40},
+                                       {"Ti", 40},
+                                       {"T", 40},
+                                       {"GiB", 30},
+                                       {"Gi", 30},
+                                       {"G", 30},
+                                       {"MiB", 20},
+                                       {"Mi", 20},
+                                       {"M", 20},
+                                       {"KiB", 10},
+                                       {"Ki", 10},
+                                       {"K", 10}}};
 
 template <typename Number>
 bool parse_number(std::string_view text, Number& number, int base = 10) {
@@ -43,7 +55,8 @@ Result<std::uint64_t> parse_size(std::string_view text) {
     if (number > (std::numeric_limits<std::uint64_t>::max() >> unit.shift)) return invalid("is too large for a size");
     return number << unit.shift;
   }
-  return invalid("has unknown unit '" + std::string(name) + "': K, M, G, T or KiB, MiB, GiB, TiB (all powers of 1024), e.g. 5GiB");
+  return invalid("has unknown unit '" + std::string(name) +
+                 "': K, M, G, T or KiB, MiB, GiB, TiB (all powers of 1024), e.g. 5GiB");
 }
 
 std::string print_size(std::uint64_t bytes) {
@@ -88,7 +101,8 @@ Status check_socket_path(std::string_view text) {
 }
 
 Result<ListenAddress> parse_listen(std::string_view text) {
-  constexpr const char* kWhy = "is no address to listen on: HOST:PORT with a port up to 65535, e.g. 127.0.0.1:9464, or \"\" for none";
+  constexpr const char* kWhy =
+      "is no address to listen on: HOST:PORT with a port up to 65535, e.g. 127.0.0.1:9464, or \"\" for none";
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos) return invalid(kWhy);
   ListenAddress address;

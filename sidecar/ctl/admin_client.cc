@@ -14,7 +14,8 @@ Status unreachable(const std::string& admin_socket, httplib::Error error) {
   if (error == httplib::Error::Connection)
     return {Code::kUnavailable, "no larderd answers on " + admin_socket + " (" + std::generic_category().message(err) +
                                     "). Is it running? --socket, or its configuration in the environment, names another socket"};
-  return {Code::kDeadlineExceeded, "larderd on " + admin_socket + " took the request but gave no answer: " + httplib::to_string(error)};
+  return {Code::kDeadlineExceeded,
+          "larderd on " + admin_socket + " took the request but gave no answer: " + httplib::to_string(error)};
 }
 
 }  // namespace

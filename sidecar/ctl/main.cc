@@ -101,4 +101,6 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace larder::ctl
 
-int main(int argc, char** argv) { return larder::ctl::run(argc, argv); }
+int main(int argc, char** argv) {
+  return larder::ctl::run(argc, argv);
+}

@@ -11,10 +11,16 @@ using nlohmann::json;
 
 constexpr int kBarWidth = 30;
 
-std::uint64_t number(const json& object, const char* key) { return object.at(key).get<std::uint64_t>(); }
-std::string text(const json& object, const char* key) { return printable(object.at(key).get<std::string>()); }
+std::uint64_t number(const json& object, const char* key) {
+  return object.at(key).get<std::uint64_t>();
+}
+std::string text(const json& object, const char* key) {
+  return printable(object.at(key).get<std::string>());
+}
 
-std::string line(std::string_view name, const std::string& value) { return "  " + column(name, 16) + value + "\n"; }
+std::string line(std::string_view name, const std::string& value) {
+  return "  " + column(name, 16) + value + "\n";
+}
 
 std::string plural(std::uint64_t count, const char* one) {
   return grouped(count) + " " + one + (count == 1 ? "" : "s");
@@ -24,7 +30,8 @@ std::string plural(std::uint64_t count, const char* one) {
 double seconds_saved(const json& model) {
   const std::uint64_t computed = number(model, "prefill_tokens");
   if (computed == 0) return 0;
-  return static_cast<double>(number(model, "tokens_hit")) * model.at("prefill_seconds").get<double>() / static_cast<double>(computed);
+  return static_cast<double>(number(model, "tokens_hit")) * model.at("prefill_seconds").get<double>() /
+         static_cast<double>(computed);
 }
 
 struct Totals {
@@ -50,7 +57,8 @@ std::string verdict(const Totals& totals) {
   if (totals.requests == 0) return "no request has been looked up yet";
   if (totals.hit == 0) return "not yet: no prompt has been found";
   const std::string share = percent_text(static_cast<double>(totals.hit), static_cast<double>(totals.asked));
-  return "yes: " + share + " of prompt tokens were found" + (totals.saved > 0 ? ", " + seconds_text(totals.saved) + " of prefill saved" : "");
+  return "yes: " + share + " of prompt tokens were found" +
+         (totals.saved > 0 ? ", " + seconds_text(totals.saved) + " of prefill saved" : "");
 }
 
 std::string head(const json& status) {
@@ -70,8 +78,8 @@ std::string helping(const json& status) {
   out += line("requests", grouped(totals.requests_hit) + " with a hit of " + grouped(totals.requests));
   out += line("prefill saved", seconds_text(totals.saved));
   out += line("moved", bytes_text(totals.loaded) + " loaded, " + bytes_text(totals.stored) + " stored");
-  out += line("failed loads", grouped(number(trust, "loads_failed")) + ", of these " + grouped(number(trust, "checksum_failures")) +
-                                  " by checksum (all recomputed)");
+  out += line("failed loads", grouped(number(trust, "loads_failed")) + ", of these " +
+                                  grouped(number(trust, "checksum_failures")) + " by checksum (all recomputed)");
   return out;
 }
 
@@ -84,17 +92,19 @@ std::string memory(const json& status) {
   const std::uint64_t used = number(memory, "used_bytes");
   const auto share = static_cast<double>(capacity);
   std::string out = "\nMemory\n";
-  out += line("used", bar(static_cast<double>(used), share, kBarWidth) + " " + bytes_text(used) + " of " + bytes_text(capacity) + " (" +
-                          percent_text(static_cast<double>(used), share) + ")");
+  out += line("used", bar(static_cast<double>(used), share, kBarWidth) + " " + bytes_text(used) + " of " + bytes_text(capacity) +
+                          " (" + percent_text(static_cast<double>(used), share) + ")");
   if (touched < capacity)
-    out += line("touched", bar(static_cast<double>(touched), share, kBarWidth) + " " + bytes_text(touched) + ", the rest follows in the background");
+    out += line("touched", bar(static_cast<double>(touched), share, kBarWidth) + " " + bytes_text(touched) +
+                               ", the rest follows in the background");
   out += line("pages", bytes_text(number(memory, "page_bytes")));
-  out += line("chunks", grouped(number(memory.at("slots"), "committed")) +
-                            (number(memory, "slot_bytes") == 0 ? "" : " in slots of " + bytes_text(number(memory, "slot_bytes"))));
-  out += line("evicted", grouped(number(evicted, "capacity")) + " for room, " + grouped(number(evicted, "dropped")) + " dropped, " +
-                             grouped(number(evicted, "bad")) + " bad");
-  out += line("refused stores", grouped(number(stores, "refused_no_space")) + " for room, " + grouped(number(stores, "refused_cap")) +
-                                    " over a session's cap");
+  out +=
+      line("chunks", grouped(number(memory.at("slots"), "committed")) +
+                         (number(memory, "slot_bytes") == 0 ? "" : " in slots of " + bytes_text(number(memory, "slot_bytes"))));
+  out += line("evicted", grouped(number(evicted, "capacity")) + " for room, " + grouped(number(evicted, "dropped")) +
+                             " dropped, " + grouped(number(evicted, "bad")) + " bad");
+  out += line("refused stores", grouped(number(stores, "refused_no_space")) + " for room, " +
+                                    grouped(number(stores, "refused_cap")) + " over a session's cap");
   return out;
 }
 
@@ -102,7 +112,8 @@ std::string models(const json& status) {
   if (status.at("models").empty()) return "";
   std::string out = "\nModels\n  " + column("name", 32) + column("requests", 12) + column("tokens found", 16) + "prefill saved\n";
   for (const json& model : status.at("models")) {
-    const std::string found = percent_text(static_cast<double>(number(model, "tokens_hit")), static_cast<double>(number(model, "tokens_asked")));
+    const std::string found =
+        percent_text(static_cast<double>(number(model, "tokens_hit")), static_cast<double>(number(model, "tokens_asked")));
     out += "  " + column(text(model, "model"), 31) + " " + column(grouped(number(model, "requests")), 12) + column(found, 16) +
            seconds_text(seconds_saved(model)) + "\n";
   }
@@ -121,9 +132,9 @@ std::string namespaces(const json& status) {
 std::string sessions(const json& status) {
   const json& sessions = status.at("sessions");
   const json& attached = sessions.at("attached");
-  std::string out = "\nSessions        " + grouped(attached.size()) + " attached, " + grouped(number(sessions, "opened")) + " ever, " +
-                    grouped(number(sessions, "refused")) + " refused, " + grouped(number(sessions, "protocol_errors")) +
-                    " ended by protocol errors\n";
+  std::string out = "\nSessions        " + grouped(attached.size()) + " attached, " + grouped(number(sessions, "opened")) +
+                    " ever, " + grouped(number(sessions, "refused")) + " refused, " +
+                    grouped(number(sessions, "protocol_errors")) + " ended by protocol errors\n";
   for (const json& session : attached)
     out += "  " + text(session, "engine") + ": " + plural(number(session, "holds"), "hold") + ", " +
            plural(number(session, "grants"), "grant") + (session.at("silent").get<bool>() ? ", SILENT" : "") + "\n";
@@ -147,7 +158,8 @@ Status not_understood(const json::exception& error) {
 Result<std::string> status_report(const std::string& body) {
   try {
     const json status = json::parse(body);
-    return head(status) + helping(status) + memory(status) + models(status) + namespaces(status) + sessions(status) + fallbacks(status);
+    return head(status) + helping(status) + memory(status) + models(status) + namespaces(status) + sessions(status) +
+           fallbacks(status);
   } catch (const json::exception& error) {
     return not_understood(error);
   }

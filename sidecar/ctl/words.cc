@@ -39,7 +39,9 @@ std::string seconds_text(double seconds) {
   return grouped(minutes / 60) + " h " + std::to_string(minutes % 60) + " min";
 }
 
-std::string percent_text(double part, double whole) { return whole > 0 ? decimal(100 * part / whole, "%") : "-"; }
+std::string percent_text(double part, double whole) {
+  return whole > 0 ? decimal(100 * part / whole, "%") : "-";
+}
 
 std::string bar(double part, double whole, int width) {
   const double share = whole > 0 ? std::clamp(part / whole, 0.0, 1.0) : 0;

@@ -19,7 +19,8 @@ std::string_view reason(int http_status) {
 std::string plain_answer(int http_status, std::string_view text) {
   const std::string body = std::string(text) + "\n";
   return "HTTP/1.1 " + std::to_string(http_status) + " " + std::string(reason(http_status)) +
-         "\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body;
+         "\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" +
+         body;
 }
 
 }  // namespace larder::http

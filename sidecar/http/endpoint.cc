@@ -17,8 +17,13 @@ constexpr int kIdleWaitMs = 1000;
 }  // namespace
 
 Endpoint::Endpoint(Listener listener, Limits limits, Respond respond, const base::Clock& clock, Counters& counters)
-    : listener_(std::move(listener)), limits_(limits), respond_(std::move(respond)), clock_(clock), counters_(counters),
-      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), thread_([this] { loop(); }) {}
+    : listener_(std::move(listener)),
+      limits_(limits),
+      respond_(std::move(respond)),
+      clock_(clock),
+      counters_(counters),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      thread_([this] { loop(); }) {}
 
 Endpoint::~Endpoint() {
   stopping_ = true;
@@ -57,7 +62,8 @@ void Endpoint::accept_all() {
   for (std::size_t i = 0; i < limits_.connections; ++i) {
     Fd socket(::accept4(listener_.socket.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!socket.valid()) {
-      if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) accept_again_ms_ = clock_.now_ms() + kAcceptPauseMs;
+      if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
+        accept_again_ms_ = clock_.now_ms() + kAcceptPauseMs;
       return;
     }
     if (connections_.size() >= limits_.connections) {

@@ -1,8 +1,8 @@
 // Endpoint: one listening socket and the thread that serves it, whatever its clients do.
 //
-// Requests are read without blocking and answered only when they are whole, so that a silent or slow client costs one of a bounded
-// number of connections and no thread. Each connection carries one request and ends by an absolute deadline; where connections run
-// out the oldest one goes. Handlers run on the endpoint's thread and must be quick.
+// Requests are read without blocking and answered only when they are whole, so that a silent or slow client costs one of a
+// bounded number of connections and no thread. Each connection carries one request and ends by an absolute deadline; where
+// connections run out the oldest one goes. Handlers run on the endpoint's thread and must be quick.
 #pragma once
 
 #include <poll.h>
@@ -65,8 +65,8 @@ class Endpoint {
   Counters& counters_;
   Fd wake_;
   std::atomic<bool> stopping_{false};
-  std::uint64_t accept_again_ms_ = 0;     // after descriptors ran out
-  std::vector<Connection> connections_;   // in the order of their accept
+  std::uint64_t accept_again_ms_ = 0;    // after descriptors ran out
+  std::vector<Connection> connections_;  // in the order of their accept
   std::jthread thread_;
 };
 

@@ -8,7 +8,9 @@
 namespace larder::http {
 namespace {
 
-Framing refused(int status, std::string_view why) { return {Framing::State::kRefused, 0, status, why}; }
+Framing refused(int status, std::string_view why) {
+  return {Framing::State::kRefused, 0, status, why};
+}
 
 bool equal_ignoring_case(std::string_view a, std::string_view b) {
   return std::ranges::equal(a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });

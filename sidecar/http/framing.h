@@ -1,7 +1,7 @@
 // Framing: where one HTTP request ends in the bytes received so far, or why it is refused. Pure; thread-safe.
 //
-// It looks at lengths alone, so that cpp-httplib, which has no limits of its own, is given whole and bounded requests only. Bodies
-// need a Content-Length: chunked and compressed bodies are refused, no verb needs them.
+// It looks at lengths alone, so that cpp-httplib, which has no limits of its own, is given whole and bounded requests only.
+// Bodies need a Content-Length: chunked and compressed bodies are refused, no verb needs them.
 #pragma once
 
 #include <cstddef>
@@ -12,8 +12,8 @@ namespace larder::http {
 struct Limits {
   std::size_t head_bytes = 16 * 1024;
   std::size_t body_bytes = 48 * 1024;
-  std::size_t connections = 64;    // of one endpoint; one more closes the oldest
-  unsigned deadline_ms = 5000;     // from accept to the last byte of the answer
+  std::size_t connections = 64;  // of one endpoint; one more closes the oldest
+  unsigned deadline_ms = 5000;   // from accept to the last byte of the answer
 };
 
 struct Framing {

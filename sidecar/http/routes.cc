@@ -47,7 +47,8 @@ int http_status(Code code) {
     case Code::kInvalidArgument: return 400;
     case Code::kNotFound: return 404;
     case Code::kFailedPrecondition: return 409;
-    case Code::kUnavailable: case Code::kDeadlineExceeded: return 503;
+    case Code::kUnavailable:
+    case Code::kDeadlineExceeded: return 503;
     default: return 500;
   }
 }
@@ -83,7 +84,8 @@ class Routes::MemoryServer final : public httplib::Server {
     });
     add_verb("/v1/drop", admin, [this](const httplib::Request& request) -> Result<std::uint64_t> {
       const std::string id = request.get_param_value("namespace");
-      if (id.empty()) return Status(Code::kInvalidArgument, "which one? POST /v1/drop?namespace=ID (larderctl status lists the ids)");
+      if (id.empty())
+        return Status(Code::kInvalidArgument, "which one? POST /v1/drop?namespace=ID (larderctl status lists the ids)");
       return control_.drop_namespace(id, kVerbDeadlineMs);
     });
     add_verb("/v1/clear", admin, [this](const httplib::Request&) { return control_.clear(kVerbDeadlineMs); });

@@ -45,8 +45,9 @@ class Server final : public HttpServer {
     base::log_info("HTTP on " + listener.address + (admin == Routes::Admin::kAllowed ? ", admin verbs too" : ""));
     // std::function wants what it holds to be copyable; nobody copies it.
     const auto routes = std::make_shared<Routes>(control_, counters_, admin);
-    endpoint.emplace(std::move(listener), Limits{}, [routes](const std::string& request) { return routes->respond(request); }, clock_,
-                     counters_);
+    endpoint.emplace(
+        std::move(listener), Limits{}, [routes](const std::string& request) { return routes->respond(request); }, clock_,
+        counters_);
   }
 
   stats::Control& control_;

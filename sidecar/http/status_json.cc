@@ -12,7 +12,9 @@ using nlohmann::json;
 using Object = nlohmann::ordered_json;
 
 // Bytes that are no UTF-8 are replaced, never thrown at.
-std::string text_of(const Object& value) { return value.dump(2, ' ', false, json::error_handler_t::replace) + "\n"; }
+std::string text_of(const Object& value) {
+  return value.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+}
 
 Object memory_of(const stats::Stats& stats) {
   return {{"capacity_bytes", stats.arena_bytes},
@@ -122,8 +124,12 @@ std::string status_json(const stats::Stats& stats, bool healthy, bool ready) {
                   {"fallbacks", fallbacks}});
 }
 
-std::string dropped_json(std::uint64_t chunks) { return text_of({{"dropped", chunks}}); }
-std::string error_json(const std::string& text) { return text_of({{"error", text}}); }
+std::string dropped_json(std::uint64_t chunks) {
+  return text_of({{"dropped", chunks}});
+}
+std::string error_json(const std::string& text) {
+  return text_of({{"error", text}});
+}
 
 std::string valid_utf8(std::string_view text) {
   return json::parse(json(text).dump(-1, ' ', false, json::error_handler_t::replace)).get<std::string>();

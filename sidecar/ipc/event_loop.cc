@@ -10,8 +10,6 @@
 #include "shim/protocol/packet.h"
 #include "sidecar/base/log.h"
 #include "sidecar/ipc/listener.h"
-#include "sidecar/ipc/owned_name.h"
-#include "sidecar/ipc/wakeups.h"
 
 namespace larder::ipc {
 namespace {
@@ -87,23 +85,36 @@ Status EventLoop::turn() {
   if (count < 0 && errno != EINTR) return Status::from_errno(errno, "epoll_wait");
   turned_ms_.store(clock_.now_ms());
   store_.set_touched_bytes(toucher_.touched_bytes());
-  for (int i = 0; i < count; ++i) {
-    const Wakeup wakeup = Wakeup::unpack(events[static_cast<std::size_t>(i)].data.u64);
-    switch (wakeup.source) {
-      case WakeupSource::kListener: accept_all(); break;
-      case WakeupSource::kTimer: clear_wake(parts_.timer), tick(); break;
-      case WakeupSource::kControl: clear_wake(parts_.wake), control_.run_all(); break;
-      case WakeupSource::kSocket: receive(wakeup.session); break;
-      case WakeupSource::kPidfd: receive(wakeup.session), end_session(wakeup.session, "its process ended"); break;
-    }
-  }
+  for (int i = 0; i < count; ++i) handle(Wakeup::unpack(events[static_cast<std::size_t>(i)].data.u64));
   return {};
+}
+
+void EventLoop::handle(const Wakeup& wakeup) {
+  switch (wakeup.source) {
+    case WakeupSource::kListener: accept_all(); return;
+    case WakeupSource::kSocket: receive(wakeup.session); return;
+    case WakeupSource::kTimer:
+      clear_wake(parts_.timer);
+      tick();
+      return;
+    case WakeupSource::kControl:
+      clear_wake(parts_.wake);
+      control_.run_all();
+      return;
+    case WakeupSource::kPidfd:
+      receive(wakeup.session);  // what it had said before it died
+      end_session(wakeup.session, "its process ended");
+      return;
+  }
 }
 
 void EventLoop::accept_all() {
   for (int i = 0; i < kAcceptsPerTurn; ++i) {
     Fd socket(::accept4(parts_.listener.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
-    if (!socket.valid()) return errno == EAGAIN || errno == EINTR || errno == ECONNABORTED ? void() : pause_accepting(errno);
+    if (!socket.valid()) {
+      if (errno != EAGAIN && errno != EINTR && errno != ECONNABORTED) pause_accepting(errno);
+      return;
+    }
     if (Status status = admit(socket); !status.ok()) {
       ++stats_.sessions_refused;
       base::log_warning("an engine was refused: " + status.text());

@@ -16,15 +16,17 @@
 #include "sidecar/ipc/arena_file.h"
 #include "sidecar/ipc/connection.h"
 #include "sidecar/ipc/control_queue.h"
+#include "sidecar/ipc/owned_name.h"
 #include "sidecar/ipc/sidecar.h"
 #include "sidecar/ipc/toucher.h"
+#include "sidecar/ipc/wakeups.h"
 
 namespace larder::ipc {
 
 // What start() made; the loop unlinks the files and the socket when it ends.
 struct LoopParts {
   config::Config config;
-  Fd owner;  // of the name
+  OwnedName owner;
   ArenaFile arena;
   IndexFile index;
   store::IndexShape shape{};
@@ -48,6 +50,7 @@ class EventLoop final : public Sidecar {
  private:
   // Sessions (event_loop.cc).
   Status turn();
+  void handle(const Wakeup& wakeup);
   void accept_all();
   void pause_accepting(int error);
   // Takes the socket; on an error, only if it was the last step that failed.

@@ -1,7 +1,6 @@
 // The loop's tick: everything that happens because time has passed, and the admin side's view.
 #include "sidecar/base/log.h"
 #include "sidecar/ipc/event_loop.h"
-#include "sidecar/ipc/wakeups.h"
 
 namespace larder::ipc {
 namespace {

@@ -67,15 +67,21 @@ std::string lock_path(const config::MemoryConfig& memory, std::uint32_t session)
   return prefix(memory) + ".lock." + std::to_string(session);
 }
 
-Result<Fd> own_name(const config::MemoryConfig& memory) {
+Result<OwnedName> own_name(const config::MemoryConfig& memory) {
   const std::string path = prefix(memory) + ".owner";
-  Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!fd.valid()) return Status::from_errno(errno, "open " + path + " (memory.directory, memory.shm_name)");
-  if (::flock(fd.get(), LOCK_EX | LOCK_NB) == 0) return fd;
-  if (errno == EWOULDBLOCK)
-    return Status(Code::kAlreadyExists, "another larderd is running as '" + memory.shm_name + "' in " + memory.directory +
-                                            ": stop it, or give this one another memory.shm_name and socket");
-  return Status::from_errno(errno, "flock " + path);
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+    if (!fd.valid()) return Status::from_errno(errno, "open " + path + " (memory.directory, memory.shm_name)");
+    if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
+      if (errno != EWOULDBLOCK) return Status::from_errno(errno, "flock " + path);
+      break;
+    }
+    // A larderd that ended between our open and our lock has unlinked it: then this lock protects nothing.
+    struct stat info {};
+    if (::fstat(fd.get(), &info) == 0 && info.st_nlink != 0) return OwnedName(std::move(fd), path);
+  }
+  return Status(Code::kAlreadyExists, "another larderd is running as '" + memory.shm_name + "' in " + memory.directory +
+                                          ": stop it, or give this one another memory.shm_name and socket");
 }
 
 Result<std::uint64_t> remove_old_files(const config::MemoryConfig& memory) {

@@ -5,14 +5,35 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "shim/protocol/fd.h"
 #include "sidecar/config/config.h"
 
 namespace larder::ipc {
 
-// Takes NAME for this process until the descriptor is closed. kAlreadyExists: another larderd that lives has it.
-Result<Fd> own_name(const config::MemoryConfig& memory);
+// The right to the files of NAME: a lock on its .owner file, which is unlinked with this object.
+class OwnedName {
+ public:
+  OwnedName() = default;
+  OwnedName(Fd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+  OwnedName(OwnedName&& other) noexcept : fd_(std::move(other.fd_)), path_(std::exchange(other.path_, "")) {}
+  OwnedName& operator=(OwnedName&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    std::swap(path_, other.path_);
+    return *this;
+  }
+  ~OwnedName() {
+    if (!path_.empty()) ::unlink(path_.c_str());
+  }
+
+ private:
+  Fd fd_;
+  std::string path_;
+};
+
+// kAlreadyExists: another larderd that lives has the name.
+Result<OwnedName> own_name(const config::MemoryConfig& memory);
 
 // Cold start: marks old indexes dead, so that engines that still map them attach anew, then unlinks them, the old arena and the
 // lock files. Returns the highest generation that any of them ever gave, or 0. REQUIRES: own_name().

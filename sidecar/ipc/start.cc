@@ -9,7 +9,6 @@
 #include "sidecar/base/log.h"
 #include "sidecar/ipc/event_loop.h"
 #include "sidecar/ipc/listener.h"
-#include "sidecar/ipc/owned_name.h"
 #include "sidecar/ipc/wakeups.h"
 
 namespace larder::ipc {
@@ -81,7 +80,7 @@ Result<std::unique_ptr<Sidecar>> Sidecar::start(const config::Config& config, co
   raise_descriptor_limit();
   LoopParts parts;
   parts.config = config;
-  Result<Fd> owner = own_name(config.memory);
+  Result<OwnedName> owner = own_name(config.memory);
   if (!owner.ok()) return owner.status();
   parts.owner = std::move(*owner);
   Result<std::uint64_t> old_generation = remove_old_files(config.memory);

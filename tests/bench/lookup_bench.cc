@@ -98,7 +98,8 @@ bool run_round(Arm& arm, std::uint64_t& next) {
     const std::uint64_t present = arm.probe(hashes);
     times_us.push_back(std::chrono::duration<double, std::micro>(Clock::now() - start).count());
     if (present != kPromptChunks) {
-      std::fprintf(stderr, "%s: only %llu of %zu chunks were found\n", arm.name.c_str(), static_cast<unsigned long long>(present), kPromptChunks);
+      std::fprintf(stderr, "%s: only %llu of %zu chunks were found\n", arm.name.c_str(), static_cast<unsigned long long>(present),
+                   kPromptChunks);
       return false;
     }
   }
@@ -169,19 +170,21 @@ int run(const std::string& directory, const config::Config& config, const char* 
     std::fprintf(stderr, "the chunks could not be stored\n");
     return 1;
   }
-  std::vector<Arm> arms{{"shared index",
-                         [&](const auto& hashes) {
-                           return client.client().lookup({reinterpret_cast<const std::uint8_t*>(hashes.data()), sizeof(hashes[0]), hashes.size()});
-                         }},
-                        {"round trip", [&](const auto& hashes) { return bench::ask(sleeping.socket(), hashes, Waiting::kSleeping); }},
-                        {"round trip, spinning", [&](const auto& hashes) { return bench::ask(spinning.socket(), hashes, Waiting::kSpinning); }}};
+  std::vector<Arm> arms{
+      {"shared index",
+       [&](const auto& hashes) {
+         return client.client().lookup({reinterpret_cast<const std::uint8_t*>(hashes.data()), sizeof(hashes[0]), hashes.size()});
+       }},
+      {"round trip", [&](const auto& hashes) { return bench::ask(sleeping.socket(), hashes, Waiting::kSleeping); }},
+      {"round trip, spinning", [&](const auto& hashes) { return bench::ask(spinning.socket(), hashes, Waiting::kSpinning); }}};
   std::uint64_t next = 0;
   for (int round = 0; round < kRounds; ++round)
     for (Arm& arm : arms)
       if (!run_round(arm, next)) return 1;
 
   bench::Report report("lookup");
-  for (const Arm& arm : arms) report.add_row({{"arm", arm.name}, {"p50_us", bench::median(arm.p50_us)}, {"p99_us", bench::median(arm.p99_us)}});
+  for (const Arm& arm : arms)
+    report.add_row({{"arm", arm.name}, {"p50_us", bench::median(arm.p50_us)}, {"p99_us", bench::median(arm.p99_us)}});
   const double p50 = bench::median(arms[0].p50_us);
   report.add_goal("lookup.p50_us", p50, "<=", 5);
   report.add_goal("lookup.p99_us", bench::median(arms[0].p99_us), "<=", 12);

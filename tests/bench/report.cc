@@ -61,13 +61,16 @@ double percentile(std::vector<double> values, double p) {
   return values[static_cast<std::size_t>(at)];
 }
 
-double median(std::vector<double> values) { return percentile(std::move(values), 0.5); }
+double median(std::vector<double> values) {
+  return percentile(std::move(values), 0.5);
+}
 
 void Report::print() const {
   std::vector<std::size_t> widths;
   for (const Row& row : rows_) {
     widths.resize(row.size());
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max({widths[i], row[i].first.size(), shown(row[i].second).size()});
+    for (std::size_t i = 0; i < row.size(); ++i)
+      widths[i] = std::max({widths[i], row[i].first.size(), shown(row[i].second).size()});
   }
   const auto line = [&](const Row& row, bool head) {
     for (std::size_t i = 0; i < row.size(); ++i)
@@ -77,13 +80,14 @@ void Report::print() const {
   if (!rows_.empty()) line(rows_.front(), true);
   for (const Row& row : rows_) line(row, false);
   for (const Goal& goal : goals_)
-    std::printf("%-28s %10s  goal %s %s  %s\n", goal.id.c_str(), number(goal.value).c_str(), goal.op.c_str(), number(goal.goal).c_str(),
-                goal.met() ? "met" : "MISSED");
+    std::printf("%-28s %10s  goal %s %s  %s\n", goal.id.c_str(), number(goal.value).c_str(), goal.op.c_str(),
+                number(goal.goal).c_str(), goal.met() ? "met" : "MISSED");
 }
 
 std::string Report::json() const {
   std::ostringstream out;
-  out << "{\"name\": " << quoted(name_) << ", \"date\": " << quoted(today()) << ", \"machine\": " << quoted(machine()) << ",\n \"rows\": [";
+  out << "{\"name\": " << quoted(name_) << ", \"date\": " << quoted(today()) << ", \"machine\": " << quoted(machine())
+      << ",\n \"rows\": [";
   for (std::size_t r = 0; r < rows_.size(); ++r) {
     out << (r == 0 ? "\n  {" : ",\n  {");
     for (std::size_t i = 0; i < rows_[r].size(); ++i)
@@ -93,8 +97,9 @@ std::string Report::json() const {
   out << "],\n \"goals\": [";
   for (std::size_t i = 0; i < goals_.size(); ++i) {
     const Goal& goal = goals_[i];
-    out << (i == 0 ? "\n  " : ",\n  ") << "{\"id\": " << quoted(goal.id) << ", \"value\": " << number(goal.value) << ", \"op\": " << quoted(goal.op)
-        << ", \"goal\": " << number(goal.goal) << ", \"met\": " << (goal.met() ? "true" : "false") << "}";
+    out << (i == 0 ? "\n  " : ",\n  ") << "{\"id\": " << quoted(goal.id) << ", \"value\": " << number(goal.value)
+        << ", \"op\": " << quoted(goal.op) << ", \"goal\": " << number(goal.goal)
+        << ", \"met\": " << (goal.met() ? "true" : "false") << "}";
   }
   out << "]}\n";
   return out.str();

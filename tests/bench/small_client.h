@@ -10,7 +10,9 @@
 namespace larder::bench {
 
 // Hash i of the benchmark: two little-endian words, which programs in other languages make alike.
-inline protocol::BlockHash bench_hash(std::uint64_t i) { return {(i + 1) * 0xd6e8feb86659fd93ULL, (i + 1) * 0xa0761d6478bd642fULL}; }
+inline protocol::BlockHash bench_hash(std::uint64_t i) {
+  return {(i + 1) * 0xd6e8feb86659fd93ULL, (i + 1) * 0xa0761d6478bd642fULL};
+}
 
 class SmallClient {
  public:

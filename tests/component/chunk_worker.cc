@@ -33,7 +33,9 @@ class Pages {
  public:
   Pages() : bytes_(kLayers * kBlocks * kStrideBytes) {}
 
-  larder_pages layer(std::uint32_t layer) { return {bytes_.data() + layer * kBlocks * kStrideBytes, kStrideBytes, kPageBytes, kBlocks}; }
+  larder_pages layer(std::uint32_t layer) {
+    return {bytes_.data() + layer * kBlocks * kStrideBytes, kStrideBytes, kPageBytes, kBlocks};
+  }
 
   void fill(std::uint64_t key) {
     each_word(key, [](std::uint8_t* at, std::uint64_t expected) {
@@ -42,7 +44,8 @@ class Pages {
     });
   }
   bool holds(std::uint64_t key) {
-    return each_word(key, [](const std::uint8_t* at, std::uint64_t expected) { return std::memcmp(at, &expected, sizeof(expected)) == 0; });
+    return each_word(
+        key, [](const std::uint8_t* at, std::uint64_t expected) { return std::memcmp(at, &expected, sizeof(expected)) == 0; });
   }
 
  private:

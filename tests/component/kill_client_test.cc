@@ -36,8 +36,9 @@ TEST(KillClient, ManyKilledWorkersHarmNobodyAndLeaveNothingBehind) {
 
   EXPECT_TRUE(eventually([&] { return larderd.status_number({"sessions", "attached"}) == 0; }));
   EXPECT_TRUE(eventually([&] { return larderd.status_number({"memory", "slots", "granted"}) == 0; }));
-  EXPECT_TRUE(eventually([&] { return larderd.status_number({"memory", "slots", "quarantined"}) == 0; }))
-      << "the slots of dead writers come back when their locks are gone";
+  EXPECT_TRUE(eventually([&] {
+    return larderd.status_number({"memory", "slots", "quarantined"}) == 0;
+  })) << "the slots of dead writers come back when their locks are gone";
 }
 
 TEST(KillLarderd, WorkersGoOnAndUseTheNewOne) {
@@ -47,7 +48,12 @@ TEST(KillLarderd, WorkersGoOnAndUseTheNewOne) {
   for (int round = 0; round < 5; ++round) {
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
     larderd.kill_and_restart();
-    EXPECT_TRUE(eventually([&] { return larderd.status_number({"sessions", "attached"}) == 2; }, 2000)) << "re-attached within 2 s";
+    EXPECT_TRUE(eventually(
+        [&] {
+          return larderd.status_number({"sessions", "attached"}) == 2;
+        },
+        2000))
+        << "re-attached within 2 s";
   }
   EXPECT_EQ(one.wait(30'000), 0);
   EXPECT_EQ(other.wait(30'000), 0);

@@ -52,7 +52,8 @@ int ChildProcess::wait(int timeout_ms) {
   eventually(
       [this] {
         int raw = 0;
-        if (status_ == -1 && ::waitpid(pid_, &raw, WNOHANG) == pid_) status_ = WIFSIGNALED(raw) ? 128 + WTERMSIG(raw) : WEXITSTATUS(raw);
+        if (status_ == -1 && ::waitpid(pid_, &raw, WNOHANG) == pid_)
+          status_ = WIFSIGNALED(raw) ? 128 + WTERMSIG(raw) : WEXITSTATUS(raw);
         return status_ != -1;
       },
       timeout_ms);
@@ -66,8 +67,8 @@ LarderdProcess::LarderdProcess(const std::string& size) {
   socket_ = folder_ + "/larder.sock";
   admin_socket_ = folder_ + "/larder.admin";
   std::ofstream(folder_ + "/larder.yaml") << "socket: " << socket_ << "\nlog_level: warning\nmemory:\n  size: " << size
-                                          << "\n  shm_name: " << name_ << "\nhttp:\n  listen: \"\"\n  admin_socket: " << admin_socket_
-                                          << "\n";
+                                          << "\n  shm_name: " << name_
+                                          << "\nhttp:\n  listen: \"\"\n  admin_socket: " << admin_socket_ << "\n";
   start();
 }
 

@@ -49,7 +49,8 @@ class Chunk {
     std::size_t foreign = 0;
     for (const std::byte byte : pages_) foreign += byte == std::byte{0xee} ? 1 : 0;
     std::size_t in_pieces = 0;
-    for (const std::byte* piece : pieces_) in_pieces += static_cast<std::size_t>(std::count(piece, piece + piece_bytes_, std::byte{0xee}));
+    for (const std::byte* piece : pieces_)
+      in_pieces += static_cast<std::size_t>(std::count(piece, piece + piece_bytes_, std::byte{0xee}));
     return foreign - in_pieces == pages_.size() - payload_;
   }
 
@@ -82,10 +83,13 @@ TEST_P(CopyEngineTest, DigestsAreThoseOfTheProtocol) {
 
       std::vector<std::uint64_t> expected(protocol::digest_count(chunk.payload_bytes(), piece_bytes));
       for (std::size_t i = 0; i < 3; ++i)
-        protocol::piece_digests(chunk.list().pieces[i], piece_bytes, expected.data() + i * protocol::units_per_piece(piece_bytes));
+        protocol::piece_digests(chunk.list().pieces[i], piece_bytes,
+                                expected.data() + i * protocol::units_per_piece(piece_bytes));
       EXPECT_EQ(root, protocol::root_digest(expected.data(), expected.size())) << piece_bytes << " at " << misalign;
       EXPECT_EQ(std::memcmp(chunk.slot().data() + protocol::digest_table_offset(chunk.payload_bytes()), expected.data(),
-                            expected.size() * sizeof(std::uint64_t)), 0) << piece_bytes << " at " << misalign;
+                            expected.size() * sizeof(std::uint64_t)),
+                0)
+          << piece_bytes << " at " << misalign;
 
       chunk.wipe();
       ASSERT_TRUE(engine_.load(chunk.slot(), root, chunk.list()).ok()) << piece_bytes << " at " << misalign;

@@ -59,7 +59,8 @@ class ClientFailureTest : public ipc::testing_support::SidecarTest {
     const std::string path = directory_ + "/" + config_.memory.shm_name + ".arena";
     std::fstream file(path, std::ios::in | std::ios::out | std::ios::binary);
     std::string start(64, '\0');
-    for (std::size_t i = 0; i < start.size(); ++i) start[i] = static_cast<char>(testing_support::Engine::expected(hash_of(number), i));
+    for (std::size_t i = 0; i < start.size(); ++i)
+      start[i] = static_cast<char>(testing_support::Engine::expected(hash_of(number), i));
     std::string page(4096, '\0');
     for (std::uint64_t at = 0; at < config_.memory.size_bytes; at += page.size()) {
       file.seekg(static_cast<std::streamoff>(at));

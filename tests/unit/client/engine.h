@@ -57,7 +57,8 @@ class Engine {
   // The pages of the i-th place for a chunk, scattered on purpose.
   std::vector<std::uint32_t> chunk_pages(std::uint32_t place) const {
     std::vector<std::uint32_t> pages;
-    for (std::uint32_t b = 0; b < layout_.blocks_per_chunk; ++b) pages.push_back((place * layout_.blocks_per_chunk + b) * 37 % kPages);
+    for (std::uint32_t b = 0; b < layout_.blocks_per_chunk; ++b)
+      pages.push_back((place * layout_.blocks_per_chunk + b) * 37 % kPages);
     return pages;
   }
 
@@ -65,7 +66,8 @@ class Engine {
     each_byte(place, [&](std::byte& byte, std::uint64_t at) { byte = expected(hash, at); });
   }
   void wipe() {
-    for (std::uint32_t place = 0; place < chunks(); ++place) each_byte(place, [](std::byte& byte, std::uint64_t) { byte = std::byte{0}; });
+    for (std::uint32_t place = 0; place < chunks(); ++place)
+      each_byte(place, [](std::byte& byte, std::uint64_t) { byte = std::byte{0}; });
   }
   bool holds(std::uint32_t place, const protocol::BlockHash& hash) {
     bool equal = true;

@@ -12,7 +12,7 @@ namespace {
 class HoldTableTest : public testing::Test {
  protected:
   HoldTableTest()
-      : index_(new(std::align_val_t(4096)) std::byte[protocol::index_sizes(4, 2).total_bytes]()),
+      : index_(new (std::align_val_t(4096)) std::byte[protocol::index_sizes(4, 2).total_bytes]()),
         region_(std::make_unique<protocol::SessionRegion>()) {
     const auto sizes = protocol::index_sizes(4, 2);
     auto* header = reinterpret_cast<protocol::IndexHeader*>(index_.get());

@@ -83,6 +83,12 @@ TEST_F(LoaderTest, PrintedConfigurationsComeBack) {
   for (const Field& field : fields()) EXPECT_THAT(reference(), HasSubstr(environment_name(field)));
 }
 
+TEST_F(LoaderTest, TheShippedFileIsTheDefaults) {
+  const Result<Config> shipped = load(std::string(SHIPPED_FILE), {});
+  ASSERT_TRUE(shipped.ok()) << shipped.status().text();
+  EXPECT_EQ(to_yaml(*shipped), to_yaml(*load(std::nullopt, {})));
+}
+
 TEST_F(LoaderTest, TheEnvironmentWins) {
   const Result<Config> config = load_text("memory: {size: 1G}\nlog_level: error\n", {{"LARDER_MEMORY_SIZE", "2G"}});
   ASSERT_TRUE(config.ok()) << config.status().text();
@@ -107,8 +113,9 @@ TEST_F(LoaderTest, PathsFollowThePool) {
 
 TEST_F(LoaderTest, UnknownKeysSayWhatIsAllowed) {
   EXPECT_EQ(why("\nsise: 5G\n"), ":2: unknown key 'sise'; allowed: pool, socket, socket_mode, log_level, memory, http");
-  EXPECT_EQ(why("memory:\n  sise: 5G\n"),
-            ":2: unknown key 'memory.sise'; allowed in section 'memory': size, shm_name, directory, hugepages, hugepage_directory");
+  EXPECT_EQ(
+      why("memory:\n  sise: 5G\n"),
+      ":2: unknown key 'memory.sise'; allowed in section 'memory': size, shm_name, directory, hugepages, hugepage_directory");
   EXPECT_EQ(why("mem:\n  size: 5G\n"), ":2: unknown section 'mem'; allowed: pool, socket, socket_mode, log_level, memory, http");
   EXPECT_EQ(why("memory: 5G\n"), ":1: 'memory' is a section: size, shm_name, directory, hugepages, hugepage_directory");
   EXPECT_EQ(why("pool:\n  name: x\n"), ":2: unknown section 'pool'; allowed: pool, socket, socket_mode, log_level, memory, http");
@@ -135,8 +142,7 @@ TEST_F(LoaderTest, WrongValuesSayWhatIsAllowed) {
 }
 
 TEST_F(LoaderTest, VariablesAreAsStrict) {
-  EXPECT_EQ(why_environment("LARDER_MEMORY_SIZE", "0G"),
-            "environment: LARDER_MEMORY_SIZE '0G' is out of range: 1MiB to 16TiB");
+  EXPECT_EQ(why_environment("LARDER_MEMORY_SIZE", "0G"), "environment: LARDER_MEMORY_SIZE '0G' is out of range: 1MiB to 16TiB");
   EXPECT_THAT(why_environment("LARDER_MEMORY_SISE", "5G"),
               HasSubstr("environment: unknown variable LARDER_MEMORY_SISE; allowed: LARDER_HTTP_ADMIN_SOCKET, "));
   EXPECT_THAT(why_environment("LARDER_HTTP_PORT", "9464"), HasSubstr("unknown variable LARDER_HTTP_PORT"));

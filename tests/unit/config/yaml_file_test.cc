@@ -8,10 +8,13 @@ namespace {
 
 using testing::StartsWith;
 
-std::string why(const std::string& text) { return parse_yaml(text, "f.yaml").status().text(); }
+std::string why(const std::string& text) {
+  return parse_yaml(text, "f.yaml").status().text();
+}
 
 TEST(YamlFileTest, ReadsKeysWithTheirLines) {
-  const auto entries = parse_yaml("# comment\npool: a\nmemory:\n  size: 010\n  directory: \"/x\"\nhttp: {listen: ''}\n", "f.yaml");
+  const auto entries =
+      parse_yaml("# comment\npool: a\nmemory:\n  size: 010\n  directory: \"/x\"\nhttp: {listen: ''}\n", "f.yaml");
   ASSERT_TRUE(entries.ok()) << entries.status().text();
   ASSERT_EQ(entries->size(), 4U);
   EXPECT_EQ((*entries)[1].key, "memory.size");

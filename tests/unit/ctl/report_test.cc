@@ -57,9 +57,15 @@ stats::Stats busy() {
   return stats;
 }
 
-TEST(ReportTest, Idle) { expect_golden("idle", idle()); }
-TEST(ReportTest, Busy) { expect_golden("busy", busy()); }
-TEST(ReportTest, Unhealthy) { expect_golden("unhealthy", busy(), false, false); }
+TEST(ReportTest, Idle) {
+  expect_golden("idle", idle());
+}
+TEST(ReportTest, Busy) {
+  expect_golden("busy", busy());
+}
+TEST(ReportTest, Unhealthy) {
+  expect_golden("unhealthy", busy(), false, false);
+}
 
 TEST(ReportTest, HostileNamesAreHarmless) {
   stats::Stats stats = busy();

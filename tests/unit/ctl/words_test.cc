@@ -27,7 +27,9 @@ TEST(WordsTest, Numbers) {
 
 TEST(WordsTest, NamesCannotCommandATerminal) {
   EXPECT_EQ(printable("a\x1b[2Jb\n\x7f"), "a?[2Jb??");
-  EXPECT_EQ(printable("\xc2\x9b" "31m"), "\xc2?31m");
+  EXPECT_EQ(printable("\xc2\x9b"
+                      "31m"),
+            "\xc2?31m");
   EXPECT_EQ(printable("gr\xc3\xbc\xc3\x9f"), "gr\xc3\xbc\xc3\x9f");
 }
 

@@ -22,8 +22,8 @@ class EndpointTest : public testing::Test {
     Result<Listener> listener = listen_tcp({"127.0.0.1", 0});
     ASSERT_TRUE(listener.ok()) << listener.status().text();
     endpoint_ = std::make_unique<Endpoint>(
-        std::move(*listener), limits, [answer_bytes](const std::string&) { return plain_answer(400, std::string(answer_bytes, 'a')); },
-        clock_, counters_);
+        std::move(*listener), limits,
+        [answer_bytes](const std::string&) { return plain_answer(400, std::string(answer_bytes, 'a')); }, clock_, counters_);
   }
   Fd connect() { return connect_tcp(endpoint_->address()); }
   std::uint64_t elapsed_ms(auto&& work) {
@@ -89,7 +89,8 @@ TEST_F(EndpointTest, RefusesByName) {
   start({});
   EXPECT_THAT(ask(connect(), std::string(17 * 1024, 'x')), StartsWith("HTTP/1.1 431 "));
   EXPECT_THAT(ask(connect(), "GET / HTTP/1.1\r\nA: " + std::string(20 * 1024, 'x') + "\r\n\r\n"), StartsWith("HTTP/1.1 431 "));
-  EXPECT_THAT(ask(connect(), "POST / HTTP/1.1\r\nContent-Length: 1000000\r\n\r\n" + std::string(1000000, 'x')), StartsWith("HTTP/1.1 413 "));
+  EXPECT_THAT(ask(connect(), "POST / HTTP/1.1\r\nContent-Length: 1000000\r\n\r\n" + std::string(1000000, 'x')),
+              StartsWith("HTTP/1.1 413 "));
   EXPECT_THAT(ask(connect(), "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"), StartsWith("HTTP/1.1 411 "));
   EXPECT_EQ(counters_.refused, 4U);
   EXPECT_EQ(counters_.requests, 0U);

@@ -11,7 +11,9 @@ using State = Framing::State;
 
 constexpr Limits kSmall{.head_bytes = 100, .body_bytes = 20, .connections = 1, .deadline_ms = 1};
 
-Framing find(std::string_view bytes) { return find_request(bytes, kSmall); }
+Framing find(std::string_view bytes) {
+  return find_request(bytes, kSmall);
+}
 
 TEST(FramingTest, FindsTheEndOfARequest) {
   const std::string get = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";

@@ -12,7 +12,9 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-std::string text_of(const stats::Stats& stats) { return metrics_text(stats, true, Counters()); }
+std::string text_of(const stats::Stats& stats) {
+  return metrics_text(stats, true, Counters());
+}
 
 // Names of all series with their labels; histogram parts and values left out.
 std::set<std::string> series(const std::string& text) {
@@ -62,9 +64,9 @@ TEST(MetricsTest, CountsAndUnits) {
 
 TEST(MetricsTest, HistogramsAreCumulative) {
   stats::Stats stats;
-  stats.lookup.record(900);            // <= 1 us
-  stats.lookup.record(3000);           // <= 4 us
-  stats.lookup.record(1ULL << 40);     // above the last bound
+  stats.lookup.record(900);         // <= 1 us
+  stats.lookup.record(3000);        // <= 4 us
+  stats.lookup.record(1ULL << 40);  // above the last bound
   const std::string text = text_of(stats);
   EXPECT_THAT(text, HasSubstr("larder_operation_seconds_bucket{operation=\"lookup\",le=\"1e-06\"} 1"));
   EXPECT_THAT(text, HasSubstr("larder_operation_seconds_bucket{operation=\"lookup\",le=\"4e-06\"} 2"));
@@ -75,7 +77,8 @@ TEST(MetricsTest, HistogramsAreCumulative) {
 // An engine chooses its model's name; it must not be able to spoil the scrape.
 TEST(MetricsTest, HostileModelNames) {
   stats::Stats stats;
-  stats.models = {{"a\"} 1\nlarder_fake 1", 1, 0, 0, 0, 0, 0, 0, 0}, {"\xff", 2, 0, 0, 0, 0, 0, 0, 0}, {"\xfe", 3, 0, 0, 0, 0, 0, 0, 0}};
+  stats.models = {
+      {"a\"} 1\nlarder_fake 1", 1, 0, 0, 0, 0, 0, 0, 0}, {"\xff", 2, 0, 0, 0, 0, 0, 0, 0}, {"\xfe", 3, 0, 0, 0, 0, 0, 0, 0}};
   const std::string text = text_of(stats);
   EXPECT_THAT(text, Not(HasSubstr("\nlarder_fake")));
   EXPECT_THAT(text, Not(HasSubstr("\xff")));

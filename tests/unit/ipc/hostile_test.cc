@@ -1,4 +1,6 @@
 // Malformed, unexpected and truncated messages end their session with a named error, and nobody else notices.
+#include <sys/resource.h>
+
 #include "tests/unit/ipc/sidecar_fixture.h"
 
 namespace larder::ipc::testing_support {
@@ -152,6 +154,26 @@ TEST_F(HostileTest, MoreSessionsThanTheLimit) {
     Client again(config_.socket);
     return again.hello().ok() && again.receive().ok();
   }));
+}
+
+TEST_F(HostileTest, OutOfDescriptorsTheLoopWaitsInsteadOfSpinning) {
+  hostile_.reset();
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int lowest_free = Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC)).get();
+  rlimit tight = before;
+  tight.rlim_cur = static_cast<rlim_t>(lowest_free) + 1;  // one for the engine's end, none for ours
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &tight), 0);
+  Client client(config_.socket);
+  const bool refused = wait([&] { return stats().sessions_refused >= 2; });
+  const std::uint64_t so_far = stats().sessions_refused;
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  const std::uint64_t more = stats().sessions_refused - so_far;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  EXPECT_TRUE(refused);
+  EXPECT_LT(more, 20U) << "one attempt a tick";
+  ASSERT_TRUE(client.hello().ok());
+  EXPECT_TRUE(client.receive().ok());
 }
 
 }  // namespace

@@ -151,6 +151,7 @@ TEST_F(StartTest, AStoppedSidecarLeavesADeadIndexAndNoFiles) {
   EXPECT_TRUE(client.index().dead());
   client.arena()[0] = std::byte{1};  // the mapping stays good
   const auto names = files_in(directory_);
+  EXPECT_FALSE(any_starts_with(names, "larder.owner"));
   EXPECT_FALSE(any_starts_with(names, "larder.arena"));
   EXPECT_FALSE(any_starts_with(names, "larder.index."));
   EXPECT_FALSE(any_starts_with(names, "larder.lock."));

@@ -5,7 +5,9 @@
 namespace larder::protocol {
 namespace {
 
-std::vector<std::byte> bytes_of(std::span<const std::byte> packet) { return {packet.begin(), packet.end()}; }
+std::vector<std::byte> bytes_of(std::span<const std::byte> packet) {
+  return {packet.begin(), packet.end()};
+}
 
 TEST(Codec, RoundTripOfReserve) {
   const std::vector<BlockHash> hashes{{1, 2}, {3, 4}};
@@ -30,7 +32,8 @@ TEST(Codec, RoundTripOfReserve) {
 TEST(Codec, GoldenBytesOfDropNamespace) {
   Encoder encoder(MessageType::kDropNamespace, 0);
   encoder.append(DropNamespace{0x11223344, 0});
-  const std::vector<std::uint8_t> expected{'L', 'D', 'R', '1', 11, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0x44, 0x33, 0x22, 0x11, 0, 0, 0, 0};
+  const std::vector<std::uint8_t> expected{'L', 'D', 'R', '1', 11,   0,    0,    0,    8, 0, 0, 0,
+                                           0,   0,   0,   0,   0x44, 0x33, 0x22, 0x11, 0, 0, 0, 0};
   const auto packet = encoder.packet();
   ASSERT_EQ(packet.size(), expected.size());
   EXPECT_EQ(std::memcmp(packet.data(), expected.data(), expected.size()), 0);

@@ -11,7 +11,8 @@ namespace {
 // An index of 8 entries and 2 buckets, filled by hand.
 class IndexReaderTest : public testing::Test {
  protected:
-  IndexReaderTest() : sizes_(index_sizes(8, 2)), bytes_(static_cast<std::byte*>(std::aligned_alloc(4096, rounded())), &std::free) {
+  IndexReaderTest()
+      : sizes_(index_sizes(8, 2)), bytes_(static_cast<std::byte*>(std::aligned_alloc(4096, rounded())), &std::free) {
     std::memset(bytes_.get(), 0, rounded());
     IndexHeader& h = header();
     h.magic = kIndexMagic;

@@ -1,0 +1,131 @@
+// larderd and larderctl as a user meets them: options, messages, exit statuses, signals.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+#include <array>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/component/larderd_process.h"
+
+namespace larder::test {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+struct Outcome {
+  int status;
+  std::string text;  // of both streams
+};
+
+// In an environment without any LARDER_ variable but those of `variables` ("NAME=value NAME=value").
+Outcome run(const std::string& command, const std::string& variables = "") {
+  Outcome outcome{-1, ""};
+  FILE* pipe = ::popen(("env -i " + variables + " timeout 10 " + command + " 2>&1").c_str(), "r");
+  if (pipe == nullptr) return outcome;
+  std::array<char, 4096> buffer{};
+  while (const std::size_t got = std::fread(buffer.data(), 1, buffer.size(), pipe)) outcome.text.append(buffer.data(), got);
+  outcome.status = WEXITSTATUS(::pclose(pipe));
+  return outcome;
+}
+
+const std::string kLarderd = LARDERD_PATH;
+const std::string kLarderctl = LARDERCTL_PATH;
+
+TEST(CommandLineTest, LarderdTellsAboutItself) {
+  EXPECT_THAT(run(kLarderd + " --version").text, StartsWith("larderd 0."));
+  const Outcome help = run(kLarderd + " --help");
+  EXPECT_EQ(help.status, 0);
+  EXPECT_THAT(help.text, AllOf(HasSubstr("usage: larderd"), HasSubstr("LARDER_MEMORY_SIZE, default 5GiB")));
+}
+
+TEST(CommandLineTest, CheckConfigPrintsWhatIsInForce) {
+  const Outcome good = run(kLarderd + " --check-config", "LARDER_POOL=blue LARDER_MEMORY_SIZE=3G");
+  EXPECT_EQ(good.status, 0);
+  EXPECT_THAT(good.text, AllOf(HasSubstr("size: \"3GiB\""), HasSubstr("socket: \"/run/larder/blue.sock\"")));
+  const Outcome bad = run(kLarderd + " --check-config", "LARDER_MEMORY_SIZE=0");
+  EXPECT_EQ(bad.status, 2);
+  EXPECT_THAT(bad.text, StartsWith("larderd: environment: LARDER_MEMORY_SIZE '0' "));
+}
+
+TEST(CommandLineTest, WrongUsageIsRefusedByName) {
+  const Outcome option = run(kLarderd + " --memory 5G");
+  EXPECT_EQ(option.status, 2);
+  EXPECT_THAT(option.text, StartsWith("larderd: '--memory' is no option of larderd"));
+  EXPECT_THAT(run(kLarderd + " --config").text, StartsWith("larderd: '--config' needs a file"));
+  EXPECT_THAT(run(kLarderd + " --config /nonexistent.yaml").text, HasSubstr("/nonexistent.yaml: No such file"));
+  for (const char* words : {"", "drop", "clear everything", "--verbose status", "restart"}) {
+    const Outcome usage = run(kLarderctl + " " + words);
+    EXPECT_EQ(usage.status, 2) << words;
+    EXPECT_THAT(usage.text, HasSubstr("usage: larderctl")) << words;
+  }
+}
+
+TEST(CommandLineTest, LarderctlSaysThatNoneAnswers) {
+  const Outcome away = run(kLarderctl + " status", "LARDER_SOCKET=/nonexistent/x.sock");
+  EXPECT_EQ(away.status, 1);
+  EXPECT_THAT(away.text, AllOf(HasSubstr("no larderd answers on /nonexistent/x.admin"), HasSubstr("Is it running?")));
+}
+
+// A folder and names of its own, ended by SIGTERM.
+class RunningTest : public testing::Test {
+ protected:
+  RunningTest() {
+    std::filesystem::create_directories(folder_);
+    std::ofstream(folder_ + "/larder.yaml") << "pool: " << name_ << "\nsocket: " << folder_ << "/s.sock\nmemory: {size: 16MiB}\n"
+                                            << "http: {listen: \"\"}\n";
+  }
+  ~RunningTest() override { std::filesystem::remove_all(folder_); }
+
+  Outcome ctl(const std::string& words) { return run(kLarderctl + " --socket " + folder_ + "/s.admin " + words); }
+  bool answers() { return ctl("status").status == 0; }
+
+  const std::string name_ = "cli" + std::to_string(::getpid());
+  const std::string folder_ = testing::TempDir() + "larder_" + name_;
+  const std::string command_ = kLarderd + " --config " + folder_ + "/larder.yaml";
+};
+
+TEST_F(RunningTest, ServesAndEndsOnASignal) {
+  for (const int signal : {SIGTERM, SIGINT}) {
+    ChildProcess larderd({kLarderd, "--config", folder_ + "/larder.yaml"});
+    ASSERT_TRUE(eventually([&] { return answers(); }));
+    EXPECT_THAT(ctl("status").text, HasSubstr("pool " + name_));
+    EXPECT_EQ(ctl("clear").text, "dropped 0 chunks\n");
+    EXPECT_EQ(ctl("--json clear").text, "{\n  \"dropped\": 0\n}\n");
+    const Outcome unknown = ctl("drop abcdef");
+    EXPECT_EQ(unknown.status, 1);
+    EXPECT_THAT(unknown.text, HasSubstr("no namespace"));
+    larderd.signal(signal);
+    EXPECT_EQ(larderd.wait(5000), 0);
+    EXPECT_FALSE(std::filesystem::exists(folder_ + "/s.admin"));
+  }
+}
+
+TEST_F(RunningTest, ASecondOneIsRefusedAndTheFirstGoesOn) {
+  ChildProcess first({kLarderd, "--config", folder_ + "/larder.yaml"});
+  ASSERT_TRUE(eventually([&] { return answers(); }));
+  const Outcome second = run(command_);
+  EXPECT_EQ(second.status, 1);
+  EXPECT_THAT(second.text, HasSubstr("another larderd"));
+  EXPECT_TRUE(answers());
+}
+
+TEST_F(RunningTest, StartsAgainAfterBeingKilled) {
+  {
+    ChildProcess killed({kLarderd, "--config", folder_ + "/larder.yaml"});
+    ASSERT_TRUE(eventually([&] { return answers(); }));
+  }
+  EXPECT_FALSE(answers());
+  ChildProcess again({kLarderd, "--config", folder_ + "/larder.yaml"});
+  EXPECT_TRUE(eventually([&] { return answers(); }));
+  again.signal(SIGTERM);
+  EXPECT_EQ(again.wait(5000), 0);
+}
+
+}  // namespace
+}  // namespace larder::test

@@ -1,0 +1,149 @@
+// larder.h from outside: every function with wrong, absent and old arguments, and with no larderd at all.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "shim/capi/larder.h"
+
+namespace {
+
+class CapiTest : public testing::Test {
+ protected:
+  CapiTest() {
+    larder_options options{};
+    options.struct_bytes = sizeof(options);
+    options.copy_threads = 1;
+    options.socket = "/nonexistent/larder.sock";
+    EXPECT_EQ(larder_open(&options, &client_), LARDER_OK);
+  }
+  ~CapiTest() override { larder_close(client_); }
+
+  larder_status set_namespace() {
+    const larder_group group{4096, 2, 1};
+    larder_namespace ns{};
+    ns.struct_bytes = sizeof(ns);
+    ns.shard_count = 1;
+    ns.fingerprint = "engine: capi test\n";
+    ns.groups = &group;
+    ns.group_count = 1;
+    ns.chunk_tokens = 16;
+    return larder_set_namespace(client_, &ns);
+  }
+  larder_status register_pages() {
+    const larder_pages layers[] = {{pages_.data(), 4096, 4096, 4}, {pages_.data() + 16384, 4096, 4096, 4}};
+    return larder_register_pages(client_, 0, layers, 2);
+  }
+  larder_transfer transfer() {
+    larder_transfer t{};
+    t.struct_bytes = sizeof(t);
+    t.hashes = {hash_, 16, 1};
+    t.pages = &page_;
+    t.page_count = 1;
+    return t;
+  }
+
+  larder_client* client_ = nullptr;
+  std::vector<char> pages_ = std::vector<char>(32768);
+  const std::uint8_t hash_[16] = {1, 2, 3};
+  const std::uint32_t page_ = 1;
+};
+
+TEST(Capi, NamesAndIds) {
+  EXPECT_STREQ(larder_status_text(LARDER_DATA_LOSS), "data loss");
+  EXPECT_STREQ(larder_status_text(static_cast<larder_status>(15)), "unknown code");
+  EXPECT_NE(std::string(larder_version()).find("protocol 1.0"), std::string::npos);
+  char hex[33];
+  ASSERT_EQ(larder_namespace_id("engine: vllm\n", hex, sizeof(hex)), LARDER_OK);
+  EXPECT_STREQ(hex, "258dc23d19688895675f4994de3a1b65");
+  EXPECT_EQ(larder_namespace_id("x", hex, 32), LARDER_INVALID_ARGUMENT);
+}
+
+TEST(Capi, NullIsRefusedEverywhere) {
+  larder_client* client = nullptr;
+  EXPECT_EQ(larder_open(nullptr, &client), LARDER_INVALID_ARGUMENT);
+  larder_options options{};
+  EXPECT_EQ(larder_open(&options, &client), LARDER_INVALID_ARGUMENT) << "no struct_bytes";
+  larder_close(nullptr);
+  EXPECT_EQ(larder_lookup(nullptr, nullptr), 0U);
+  EXPECT_EQ(larder_poll(nullptr, nullptr, 1), 0U);
+  EXPECT_EQ(larder_next_log(nullptr, nullptr, 0), 0U);
+  EXPECT_EQ(larder_drop_namespace(nullptr), LARDER_INVALID_ARGUMENT);
+  larder_release(nullptr, 1);
+}
+
+TEST_F(CapiTest, OrderOfSetUp) {
+  std::uint64_t ticket = 0;
+  larder_transfer t = transfer();
+  EXPECT_EQ(larder_load(client_, &t, &ticket), LARDER_FAILED_PRECONDITION);
+  EXPECT_EQ(register_pages(), LARDER_FAILED_PRECONDITION);
+  EXPECT_EQ(set_namespace(), LARDER_OK);
+  EXPECT_EQ(set_namespace(), LARDER_FAILED_PRECONDITION);
+  EXPECT_EQ(larder_load(client_, &t, &ticket), LARDER_FAILED_PRECONDITION);
+  EXPECT_EQ(register_pages(), LARDER_OK);
+  EXPECT_EQ(larder_load(client_, &t, &ticket), LARDER_UNAVAILABLE);
+}
+
+TEST_F(CapiTest, WithoutLarderdEverythingIsAMissAndNothingWaits) {
+  ASSERT_EQ(set_namespace(), LARDER_OK);
+  ASSERT_EQ(register_pages(), LARDER_OK);
+  const larder_hashes hashes{hash_, 16, 1};
+  EXPECT_EQ(larder_lookup(client_, &hashes), 0U);
+  std::uint64_t hold = 7;
+  std::size_t held = 7;
+  EXPECT_EQ(larder_hold(client_, &hashes, &hold, &held), LARDER_OK);
+  EXPECT_EQ(hold, 0U);
+  EXPECT_EQ(held, 0U);
+  const larder_transfer t = transfer();
+  EXPECT_EQ(larder_store_begin(client_, &t), LARDER_OK);
+  larder_store_result result{};
+  result.struct_bytes = sizeof(result);
+  EXPECT_EQ(larder_store_finish(client_, 1000, &result), LARDER_OK);
+  EXPECT_EQ(result.refused, 1U);
+  larder_report_request(client_, 16, 0, 100);
+  larder_report_prefill(client_, 16, 100);
+  EXPECT_EQ(larder_wait_attached(client_, 1), LARDER_DEADLINE_EXCEEDED);
+  char line[200];
+  std::size_t length = 0;
+  for (int i = 0; i < 5000 && length == 0; ++i) {  // the native thread's first attempt may take its time
+    length = larder_next_log(client_, line, sizeof(line));
+    if (length == 0) ::usleep(1000);
+  }
+  EXPECT_EQ(length, std::strlen(line));
+  EXPECT_NE(std::string(line).find("/nonexistent/larder.sock"), std::string::npos) << line;
+  ::usleep(200'000);  // two more attempts
+  EXPECT_EQ(larder_next_log(client_, line, sizeof(line)), 0U) << "said once, not at every attempt";
+}
+
+// A caller that was compiled with a shorter struct gets what it has room for.
+TEST_F(CapiTest, ShorterStructsOfOlderCallers) {
+  struct {
+    larder_state state;
+  } box;
+  std::memset(&box, 0x5a, sizeof(box));
+  box.state.struct_bytes = 8;
+  EXPECT_EQ(larder_get_state(client_, &box.state), LARDER_OK);
+  EXPECT_EQ(box.state.attached, 0U);
+  EXPECT_EQ(box.state.usable, 0x5a5a5a5aU) << "behind the caller's end";
+}
+
+TEST_F(CapiTest, AForkedChildIsRefusedAndMayClose) {
+  ASSERT_EQ(set_namespace(), LARDER_OK);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const larder_hashes hashes{hash_, 16, 1};
+    larder_state state{};
+    state.struct_bytes = sizeof(state);
+    const bool refused = larder_get_state(client_, &state) == LARDER_FAILED_PRECONDITION && larder_lookup(client_, &hashes) == 0;
+    larder_close(client_);
+    ::_exit(refused ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+
+}  // namespace

@@ -1,0 +1,105 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "tests/unit/house/rules.h"
+
+namespace larder::house {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+const fs::path kRoot = REPOSITORY_ROOT;
+
+std::string read(const fs::path& file) {
+  std::stringstream text;
+  text << std::ifstream(file).rdbuf();
+  return text.str();
+}
+
+bool is_source(const fs::path& file) {
+  const std::string suffix = file.extension();
+  return suffix == ".cc" || suffix == ".h" || suffix == ".cu";
+}
+
+std::vector<fs::path> sources() {
+  std::vector<fs::path> found;
+  for (const char* top : {"shim", "cuda", "sidecar", "operator", "tests"}) {
+    if (!fs::exists(kRoot / top)) continue;
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(kRoot / top))
+      if (entry.is_regular_file() && is_source(entry.path())) found.push_back(entry.path());
+  }
+  return found;
+}
+
+TEST(HouseTest, EveryIncludeGoesThroughADoor) {
+  const std::vector<fs::path> files = sources();
+  EXPECT_GT(files.size(), 50U);
+  for (const fs::path& file : files)
+    for (const std::string& wrong : check_source(fs::relative(file, kRoot).string(), read(file))) ADD_FAILURE() << wrong;
+}
+
+TEST(HouseTest, EveryRoomHasAShortReadme) {
+  std::vector<fs::path> folders;
+  for (const char* name : {"cuda", "operator", "charts", "manifests", "tests", "e2e", "sidecar/tiers", "shim/python"})
+    folders.push_back(kRoot / name);
+  for (const Room& room : rooms())
+    if (fs::exists(kRoot / room.path)) folders.push_back(kRoot / room.path);
+  for (const fs::path& folder : folders) {
+    const fs::path readme = folder / "README.md";
+    if (!fs::exists(readme)) {
+      ADD_FAILURE() << fs::relative(readme, kRoot) << " is missing";
+      continue;
+    }
+    const std::string text = read(readme);
+    const auto lines = static_cast<std::size_t>(std::ranges::count(text, '\n'));
+    EXPECT_LE(lines, kMostReadmeLines) << fs::relative(readme, kRoot);
+    EXPECT_GE(lines, 3U) << fs::relative(readme, kRoot);
+  }
+}
+
+TEST(HouseTest, TopLevelIsAsDesigned) {
+  const std::vector<std::string> allowed{
+      "sidecar", "shim",  "cuda",           "operator",          "charts",   "manifests", "tests",           "e2e",
+      "docs",    "build", "CMakeLists.txt", "CMakePresets.json", "Makefile", "README.md", "CONTRIBUTING.md", "LICENSE",
+      "NOTICE",  "shared"};
+  for (const fs::directory_entry& entry : fs::directory_iterator(kRoot)) {
+    const std::string name = entry.path().filename();
+    EXPECT_TRUE(name.starts_with(".") || std::ranges::find(allowed, name) != allowed.end()) << name << " at the top level";
+  }
+}
+
+// The rules themselves: each must be able to fail.
+TEST(HouseTest, TheRulesBite) {
+  const auto check = [](std::string_view path, const std::string& include) {
+    return check_source(path, "#pragma once\n" + include + "\n");
+  };
+  EXPECT_THAT(check("shim/protocol/a.h", "#include \"sidecar/base/log.h\""),
+              ElementsAre("shim/protocol/a.h:2: shim/protocol/ has no door to \"sidecar/base/log.h\""));
+  EXPECT_THAT(check("sidecar/ipc/a.cc", "#include \"shim/client/client.h\""),
+              ElementsAre("sidecar/ipc/a.cc:2: sidecar/ipc/ has no door to \"shim/client/client.h\""));
+  EXPECT_THAT(check("sidecar/store/a.cc", "#include <chrono>"),
+              ElementsAre("sidecar/store/a.cc:2: sidecar/store/ may not see chrono"));
+  EXPECT_THAT(check("sidecar/store/a.cc", "#include \"shim/protocol/fd.h\""),
+              ElementsAre("sidecar/store/a.cc:2: sidecar/store/ may not see shim/protocol/fd.h"));
+  EXPECT_THAT(check("sidecar/tiers/a.cc", "#include \"sidecar/ipc/sidecar.h\""),
+              ElementsAre("sidecar/tiers/a.cc:2: sidecar/tiers/ has no door to \"sidecar/ipc/sidecar.h\""));
+  EXPECT_THAT(check("sidecar/app/a.cc", "#include <httplib.h>"),
+              ElementsAre("sidecar/app/a.cc:2: <httplib.h> belongs into sidecar/http/routes.cc alone"));
+  EXPECT_THAT(check("sidecar/ipc/a.cc", "#include <boost/asio.hpp>"),
+              ElementsAre("sidecar/ipc/a.cc:2: <boost/asio.hpp> is of a library that rules.cc does not know"));
+  EXPECT_THAT(check("sidecar/newroom/a.cc", "#include <string>"),
+              ElementsAre("sidecar/newroom/a.cc:1: no room of DESIGN.md (rules.cc lists them)"));
+  EXPECT_THAT(check_source("cuda/a.h", std::string(601, '\n')), ElementsAre("cuda/a.h:601: longer than 600 lines"));
+  EXPECT_THAT(check("sidecar/store/a.cc", "#include <vector>"), IsEmpty());
+  EXPECT_THAT(check("cuda/kernels.cu", "#include <cuda_runtime.h>"), IsEmpty());
+}
+
+}  // namespace
+}  // namespace larder::house

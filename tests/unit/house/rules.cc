@@ -1,0 +1,120 @@
+#include "tests/unit/house/rules.h"
+
+#include <algorithm>
+#include <array>
+
+namespace larder::house {
+namespace {
+
+// A third-party library and the only files that may see it, each behind one class or function.
+struct Library {
+  std::string_view header;              // prefix
+  std::vector<std::string_view> files;  // prefixes
+};
+
+const std::vector<Library>& libraries() {
+  static const std::vector<Library> all{
+      {"xxhash.h", {"shim/protocol/key.h", "cuda/host_loop_"}},  // the loops compile it once more, for their instruction set
+      {"yaml-cpp/", {"sidecar/config/yaml_file.cc"}},
+      {"httplib.h", {"sidecar/http/routes.cc", "sidecar/ctl/admin_client.cc"}},
+      {"prometheus/", {"sidecar/http/metrics.cc"}},
+      {"nlohmann/", {"sidecar/http/status_json.cc", "sidecar/ctl/report.cc"}},
+  };
+  return all;
+}
+
+// Standard C++ headers have neither dot nor slash; these are the operating system's, C's and the compiler's.
+constexpr std::array<std::string_view, 7> kSystemFolders{"sys/", "netinet/", "arpa/", "linux/", "net/", "asm/", "bits/"};
+constexpr std::array<std::string_view, 24> kSystemHeaders{
+    "unistd.h", "fcntl.h",     "poll.h",      "pthread.h", "signal.h", "netdb.h",  "dirent.h",   "sched.h",
+    "link.h",   "dlfcn.h",     "errno.h",     "limits.h",  "stddef.h", "stdint.h", "stdio.h",    "stdlib.h",
+    "string.h", "immintrin.h", "emmintrin.h", "cpuid.h",   "grp.h",    "pwd.h",    "arm_neon.h", "syslog.h"};
+
+bool begins_with_any(std::string_view text, const auto& prefixes) {
+  return std::ranges::any_of(prefixes, [text](std::string_view prefix) { return text.starts_with(prefix); });
+}
+
+bool is_system(std::string_view header) {
+  return header.find_first_of("./") == std::string_view::npos || begins_with_any(header, kSystemFolders) ||
+         std::ranges::find(kSystemHeaders, header) != kSystemHeaders.end();
+}
+
+const Room* room_of(std::string_view path) {
+  const Room* best = nullptr;
+  for (const Room& room : rooms())
+    if (path.starts_with(room.path) && (best == nullptr || room.path.size() > best->path.size())) best = &room;
+  return best;
+}
+
+std::string check_quoted(const Room& room, std::string_view header) {
+  if (header.starts_with(room.path) || begins_with_any(header, room.doors)) return "";
+  return std::string(room.path) + " has no door to \"" + std::string(header) + "\"";
+}
+
+std::string check_angled(std::string_view path, std::string_view header) {
+  if (is_system(header)) return "";
+  for (const Library& library : libraries()) {
+    if (!header.starts_with(library.header)) continue;
+    if (begins_with_any(path, library.files)) return "";
+    return "<" + std::string(header) + "> belongs into " + std::string(library.files.front()) + " alone";
+  }
+  // CUDA's headers stay out of every header of ours and out of files that a machine without it compiles.
+  if (path.starts_with("cuda/") && path.ends_with(".cu")) return "";
+  return "<" + std::string(header) + "> is of a library that rules.cc does not know";
+}
+
+std::string check_include(const Room& room, std::string_view path, std::string_view include) {
+  const char close = include.front() == '<' ? '>' : '"';
+  const std::string_view header = include.substr(1, include.find(close, 1) - 1);
+  if (begins_with_any(header, room.refused)) return std::string(room.path) + " may not see " + std::string(header);
+  return close == '"' ? check_quoted(room, header) : check_angled(path, header);
+}
+
+}  // namespace
+
+std::span<const Room> rooms() {
+  static const std::vector<Room> all{
+      {"shim/protocol/", {}, {}},
+      {"shim/client/", {"shim/protocol/", "cuda/"}, {}},
+      {"shim/capi/", {"shim/client/", "shim/protocol/", "cuda/"}, {}},
+      {"cuda/", {"shim/protocol/"}, {}},
+      {"sidecar/base/", {"shim/protocol/"}, {}},
+      {"sidecar/stats/", {"shim/protocol/"}, {}},
+      // Pure: no socket, no file, no clock, no thread.
+      {"sidecar/store/",
+       {"shim/protocol/", "sidecar/stats/"},
+       {"shim/protocol/packet.h", "shim/protocol/fd.h", "sidecar/base/", "sys/", "netinet/", "unistd.h", "fcntl.h", "poll.h",
+        "fstream", "filesystem", "chrono", "ctime", "time.h", "thread", "mutex", "condition_variable", "random"}},
+      {"sidecar/tiers/", {"shim/protocol/", "sidecar/base/", "sidecar/stats/", "sidecar/config/config.h"}, {}},
+      {"sidecar/ipc/", {"shim/protocol/", "sidecar/base/", "sidecar/stats/", "sidecar/store/", "sidecar/config/config.h"}, {}},
+      {"sidecar/config/", {"shim/protocol/"}, {}},
+      {"sidecar/http/", {"shim/protocol/", "sidecar/base/", "sidecar/stats/", "sidecar/config/"}, {}},
+      {"sidecar/ctl/", {"shim/protocol/", "sidecar/config/"}, {}},
+      {"sidecar/app/", {"shim/protocol/", "sidecar/"}, {}},
+  };
+  return all;
+}
+
+std::vector<std::string> check_source(std::string_view path, std::string_view text) {
+  std::vector<std::string> wrong;
+  const auto say = [&](std::size_t line, const std::string& why) {
+    wrong.push_back(std::string(path) + ":" + std::to_string(line) + ": " + why);
+  };
+  const bool is_test = path.starts_with("tests/");
+  const Room* room = room_of(path);
+  if (room == nullptr && !is_test) say(1, "no room of DESIGN.md (rules.cc lists them)");
+  std::size_t number = 0;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const std::string_view line = text.substr(at, end - at);
+    at = end + 1;
+    ++number;
+    constexpr std::string_view kInclude = "#include ";
+    if (room == nullptr || !line.starts_with(kInclude) || line.size() < kInclude.size() + 3) continue;
+    if (const std::string why = check_include(*room, path, line.substr(kInclude.size())); !why.empty()) say(number, why);
+  }
+  if (number > kMostLines) say(number, "longer than " + std::to_string(kMostLines) + " lines");
+  return wrong;
+}
+
+}  // namespace larder::house

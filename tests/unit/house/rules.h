@@ -1,0 +1,25 @@
+// The rules of the house (DESIGN.md, "The house") as data and pure checks: who may include what, and how long a file may be.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace larder::house {
+
+struct Room {
+  std::string_view path;                  // files below it belong to it; the longest match wins
+  std::vector<std::string_view> doors;    // prefixes of "..." includes it may use; its own path always
+  std::vector<std::string_view> refused;  // prefixes of includes, of either kind, that it may not use all the same
+};
+
+std::span<const Room> rooms();
+
+inline constexpr std::size_t kMostLines = 600;
+inline constexpr std::size_t kMostReadmeLines = 60;
+
+// What is wrong with a source file, a line each: "FILE:LINE: why". `path` is relative to the repository's root.
+std::vector<std::string> check_source(std::string_view path, std::string_view text);
+
+}  // namespace larder::house
