@@ -1,4 +1,6 @@
 // Starting: what is refused, what an earlier life leaves behind, what engines are given.
+#include <sys/stat.h>
+
 #include <fstream>
 
 #include "shim/protocol/index_layout.h"
@@ -33,6 +35,18 @@ TEST_F(StartTest, IsReadyAtOnceWhateverTheSize) {
   ASSERT_TRUE(sidecar.ok()) << sidecar.status().to_string();
   EXPECT_LT(took, std::chrono::milliseconds(300));
   EXPECT_TRUE((*sidecar)->ready());
+}
+
+// A page of it that is not there yet would be a SIGBUS in whoever looks first, the engine included, once the directory is full.
+TEST_F(StartTest, EveryPageOfTheIndexIsThereBeforeAnEngineLooks) {
+  start();
+  for (const std::string& name : files_in(directory_)) {
+    struct stat info {};
+    ASSERT_EQ(::stat((directory_ + "/" + name).c_str(), &info), 0);
+    if (name.starts_with("larder.index.")) {
+      EXPECT_GE(info.st_blocks * 512, info.st_size);
+    }
+  }
 }
 
 TEST_F(StartTest, TooLittleSpaceIsSaidWithFiguresAndRemedy) {
