@@ -136,7 +136,7 @@ int run(int argc, char** argv) {
   }
   base::set_log_level(log_level(config->log_level));
   if (const Status status = serve(*config); !status.ok()) {
-    std::fprintf(stderr, "larderd: %s\n", status.to_string().c_str());
+    std::fprintf(stderr, "larderd: %s\n", status.text().c_str());
     return kExitFailure;
   }
   return 0;

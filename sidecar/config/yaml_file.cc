@@ -77,7 +77,10 @@ class Visitor final : public YAML::EventHandler {
   }
 
   void take_key(const YAML::Mark& mark, const std::string& name) {
-    if (name.empty() || name.find('.') != std::string::npos) throw Refused{line(mark), "'" + name + "' is no key"};
+    if (name.empty()) throw Refused{line(mark), "a key without a name"};
+    if (const std::size_t dot = name.find('.'); dot != std::string::npos)
+      throw Refused{line(mark), "'" + name + "' is no key: write '" + name.substr(0, dot) + ":' and, indented below it, '" +
+                                    name.substr(dot + 1) + ":'"};
     key_ = section_ + name;
     for (const auto& [seen, at] : seen_)
       if (seen == key_) throw Refused{line(mark), "'" + key_ + "' stands here again, it was given on line " + std::to_string(at)};

@@ -1,6 +1,5 @@
 // larderctl: asks a running larderd. Wiring only.
 #include <cstdio>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -27,7 +26,7 @@ struct Arguments {
   std::vector<std::string> words;
 };
 
-std::optional<Arguments> parse(int argc, char** argv) {
+Result<Arguments> parse(int argc, char** argv) {
   Arguments arguments;
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
@@ -42,7 +41,8 @@ std::optional<Arguments> parse(int argc, char** argv) {
     } else if (word.starts_with("--socket=")) {
       arguments.socket = word.substr(word.find('=') + 1);
     } else if (word.starts_with("-")) {
-      return std::nullopt;
+      const std::string why = word == "--socket" ? "needs a path" : "is no option of larderctl";
+      return Status(Code::kInvalidArgument, "'" + std::string(word) + "' " + why);
     } else {
       arguments.words.emplace_back(word);
     }
@@ -69,25 +69,34 @@ Result<std::string> act(const Arguments& arguments, const std::string& socket) {
   return status ? status_report(*answer) : dropped_report(*answer);
 }
 
-bool is_command(const std::vector<std::string>& words) {
-  if (words.empty()) return false;
-  return words[0] == "drop" ? words.size() == 2 : words.size() == 1 && (words[0] == "status" || words[0] == "clear");
+// Why the words are no command.
+Status check_command(const std::vector<std::string>& words) {
+  const auto wrong = [](const std::string& why) { return Status(Code::kInvalidArgument, why); };
+  if (words.empty()) return wrong("which command?");
+  if (words[0] != "status" && words[0] != "drop" && words[0] != "clear") return wrong("'" + words[0] + "' is no command");
+  const std::size_t expected = words[0] == "drop" ? 2 : 1;
+  if (words.size() < expected) return wrong("drop which namespace? `larderctl status` lists them");
+  if (words.size() > expected) return wrong("'" + words[expected] + "' is too much for '" + words[0] + "'");
+  return {};
+}
+
+int usage_error(const Status& status) {
+  std::fprintf(stderr, "larderctl: %s\n%s", status.text().c_str(), kUsage);
+  return 2;
 }
 
 int run(int argc, char** argv) {
-  const std::optional<Arguments> arguments = parse(argc, argv);
-  if (arguments && arguments->help) {
+  const Result<Arguments> arguments = parse(argc, argv);
+  if (!arguments.ok()) return usage_error(arguments.status());
+  if (arguments->help) {
     std::fputs(kUsage, stdout);
     return 0;
   }
-  if (arguments && arguments->version) {
+  if (arguments->version) {
     std::printf("larderctl %s\n", LARDER_VERSION);
     return 0;
   }
-  if (!arguments || !is_command(arguments->words)) {
-    std::fputs(kUsage, stderr);
-    return 2;
-  }
+  if (const Status status = check_command(arguments->words); !status.ok()) return usage_error(status);
   const Result<std::string> socket = admin_socket(*arguments);
   const Result<std::string> report = socket.ok() ? act(*arguments, *socket) : socket;
   if (!report.ok()) {

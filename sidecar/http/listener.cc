@@ -70,7 +70,7 @@ Result<Listener> listen_tcp(const config::ListenAddress& address) {
   const int on = 1;
   ::setsockopt(listener.socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   if (::bind(listener.socket.get(), found->ai_addr, found->ai_addrlen) != 0 || ::listen(listener.socket.get(), kBacklog) != 0)
-    return Status::from_errno(errno, name);
+    return Status::from_errno(errno, name + " (choose another address, or \"\" for none)");
   if (Status status = describe(listener); !status.ok()) return status;
   return listener;
 }

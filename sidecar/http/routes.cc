@@ -15,6 +15,9 @@ namespace {
 // What an admin verb waits for the event loop. The endpoint's other clients wait with it.
 constexpr std::uint32_t kVerbDeadlineMs = 1000;
 
+constexpr const char* kPaths =
+    ": GET /metrics, /healthz, /readyz, /v1/status; POST /v1/drop?namespace=ID, /v1/clear on loopback and on the admin socket";
+
 class MemoryStream final : public httplib::Stream {
  public:
   explicit MemoryStream(std::string_view request) : request_(request) {}
@@ -81,6 +84,10 @@ class Routes::MemoryServer final : public httplib::Server {
     });
     Get("/v1/status", [this](const httplib::Request&, httplib::Response& response) {
       response.set_content(status_json(control_.snapshot(), control_.healthy(), control_.ready()), "application/json");
+    });
+    set_error_handler([](const httplib::Request& request, httplib::Response& response) {
+      if (response.status == 404 && response.body.empty())
+        answer_text(response, 404, "nothing at " + request.method + " " + request.path + kPaths);
     });
     add_verb("/v1/drop", admin, [this](const httplib::Request& request) -> Result<std::uint64_t> {
       const std::string id = request.get_param_value("namespace");

@@ -40,6 +40,12 @@ std::uint64_t await_room(std::uint64_t needed, std::uint64_t total, const Free& 
   return now;
 }
 
+void warn_unless_tmpfs(const std::string& directory) {
+  struct statfs info {};
+  if (::statfs(directory.c_str(), &info) == 0 && info.f_type != TMPFS_MAGIC)
+    base::log_warning("memory.directory " + directory + " is no tmpfs: what is cached there is also written to its disk");
+}
+
 Status check_space(const std::string& directory, std::uint64_t needed) {
   struct statvfs info {};
   if (::statvfs(directory.c_str(), &info) != 0) return Status::from_errno(errno, "memory.directory " + directory);
@@ -72,11 +78,11 @@ std::uint64_t free_huge_pages() {
 Status check_huge_pages(const config::MemoryConfig& memory) {
   struct statfs info {};
   const std::string& directory = memory.hugepage_directory;
-  if (::statfs(directory.c_str(), &info) != 0) return Status::from_errno(errno, "memory.hugepage_directory " + directory);
-  if (info.f_type != HUGETLBFS_MAGIC || static_cast<std::uint64_t>(info.f_bsize) != kHugePageBytes)
-    return {Code::kFailedPrecondition, "memory.hugepage_directory " + directory +
-                                           " is no hugetlbfs of 2 MiB pages: mount -t hugetlbfs -o pagesize=2M none " +
-                                           directory};
+  const int error = ::statfs(directory.c_str(), &info) != 0 ? errno : 0;
+  if (error != 0 && error != ENOENT) return Status::from_errno(error, "memory.hugepage_directory " + directory);
+  if (error == ENOENT || info.f_type != HUGETLBFS_MAGIC || static_cast<std::uint64_t>(info.f_bsize) != kHugePageBytes)
+    return {Code::kFailedPrecondition, "memory.hugepage_directory " + directory + " is no hugetlbfs of 2 MiB pages: mkdir -p " +
+                                           directory + " && mount -t hugetlbfs -o pagesize=2M none " + directory};
   const std::uint64_t needed = round_up(memory.size_bytes, kHugePageBytes) / kHugePageBytes;
   const std::uint64_t total = read_number("/proc/sys/vm/nr_hugepages");
   const std::uint64_t free = await_room(needed, total, free_huge_pages);
@@ -111,6 +117,7 @@ Result<ArenaFile> huge_arena(const config::MemoryConfig& memory) {
 }  // namespace
 
 Result<ArenaFile> create_arena(const config::MemoryConfig& memory, std::uint64_t other_bytes) {
+  warn_unless_tmpfs(memory.directory);
   std::string fallback;
   if (memory.hugepages != config::Hugepages::kNone) {
     if (Status status = check_space(memory.directory, other_bytes); !status.ok()) return status;

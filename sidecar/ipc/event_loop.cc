@@ -61,8 +61,8 @@ EventLoop::~EventLoop() {
 }
 
 Status EventLoop::run() {
-  base::log_info("listening at " + parts_.config.socket + ", " + std::to_string(parts_.arena.mapping.size() >> 20) + " MiB in " +
-                 parts_.arena.path);
+  base::log_info("larderd " + stats_.version + " pool " + stats_.pool + ": engines attach at " + parts_.config.socket + ", " +
+                 std::to_string(parts_.arena.mapping.size() >> 20) + " MiB in " + parts_.arena.path);
   Status status;
   while (status.ok() && !stopping_) status = turn();
   running_ = false;

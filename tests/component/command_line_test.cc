@@ -59,10 +59,16 @@ TEST(CommandLineTest, WrongUsageIsRefusedByName) {
   EXPECT_THAT(option.text, StartsWith("larderd: '--memory' is no option of larderd"));
   EXPECT_THAT(run(kLarderd + " --config").text, StartsWith("larderd: '--config' needs a file"));
   EXPECT_THAT(run(kLarderd + " --config /nonexistent.yaml").text, HasSubstr("/nonexistent.yaml: No such file"));
-  for (const char* words : {"", "drop", "clear everything", "--verbose status", "restart"}) {
+  const std::pair<const char*, const char*> wrong[] = {{"", "which command?"},
+                                                       {"drop", "drop which namespace?"},
+                                                       {"clear everything", "'everything' is too much for 'clear'"},
+                                                       {"--verbose status", "'--verbose' is no option"},
+                                                       {"status --socket", "'--socket' needs a path"},
+                                                       {"restart", "'restart' is no command"}};
+  for (const auto& [words, why] : wrong) {
     const Outcome usage = run(kLarderctl + " " + words);
     EXPECT_EQ(usage.status, 2) << words;
-    EXPECT_THAT(usage.text, HasSubstr("usage: larderctl")) << words;
+    EXPECT_THAT(usage.text, AllOf(StartsWith(std::string("larderctl: ") + why), HasSubstr("usage: larderctl"))) << words;
   }
 }
 
@@ -100,6 +106,7 @@ TEST_F(RunningTest, ServesAndEndsOnASignal) {
     const Outcome unknown = ctl("drop abcdef");
     EXPECT_EQ(unknown.status, 1);
     EXPECT_THAT(unknown.text, HasSubstr("no namespace"));
+    EXPECT_THAT(run(kLarderctl + " --socket " + folder_ + "/s.sock status").text, HasSubstr("is the socket of the engines"));
     larderd.signal(signal);
     EXPECT_EQ(larderd.wait(5000), 0);
     EXPECT_FALSE(std::filesystem::exists(folder_ + "/s.admin"));

@@ -109,7 +109,7 @@ class _request:
         try:
             self._connection.request(*self._call)
             response = self._connection.getresponse()
-        except OSError as error:
+        except (OSError, http.client.HTTPException) as error:
             self._connection.close()
             raise ServerError(f"{self._what}: {error}") from None
         if response.status != 200:

@@ -63,11 +63,11 @@ def main(arguments=None):
     parser.add_argument("--file", required=True, help="text that makes a long prompt")
     parser.add_argument("--model", help="served name; default: the server's first")
     options = parser.parse_args(arguments)
-    with open(options.file, encoding="utf-8", errors="replace") as file:
-        prompt = file.read()
     try:
+        with open(options.file, encoding="utf-8", errors="replace") as file:
+            prompt = file.read()
         twice = query_twice(options.url, options.model or first_model(options.url), prompt)
-    except ServerError as error:
+    except (ServerError, OSError) as error:
         print(f"query_twice: {error}", file=sys.stderr)
         return 1
     print("\n".join(lines(twice)))

@@ -122,7 +122,7 @@ TEST_F(LoaderTest, UnknownKeysSayWhatIsAllowed) {
 }
 
 TEST_F(LoaderTest, WrongValuesSayWhatIsAllowed) {
-  EXPECT_EQ(why("memory:\n  size: 0\n"), ":2: memory.size '0' has no unit: K, M, G, T or KiB, MiB, GiB, TiB, e.g. 5GiB");
+  EXPECT_EQ(why("memory:\n  size: 0\n"), ":2: memory.size '0' is out of range: 1MiB to 16TiB");
   EXPECT_EQ(why("memory:\n  size: 0GiB\n"), ":2: memory.size '0GiB' is out of range: 1MiB to 16TiB");
   EXPECT_EQ(why("memory:\n  size: 17TiB\n"), ":2: memory.size '17TiB' is out of range: 1MiB to 16TiB");
   EXPECT_THAT(why("memory:\n  size: 5GB\n"), HasSubstr(":2: memory.size '5GB' has unknown unit 'GB'"));

@@ -47,7 +47,8 @@ TEST(YamlFileTest, RefusesByFileAndLine) {
   EXPECT_EQ(why("word\n"), "f.yaml:1: the file must be a map of keys and values");
   EXPECT_EQ(why("m:\n  n:\n    a: 1\n"), "f.yaml:3: 'm.n' is a section inside a section");
   EXPECT_EQ(why("? {a: b}\n: c\n"), "f.yaml:1: a map where a key is expected");
-  EXPECT_EQ(why("memory.size: 5G\n"), "f.yaml:1: 'memory.size' is no key");
+  EXPECT_EQ(why("memory.size: 5G\n"), "f.yaml:1: 'memory.size' is no key: write 'memory:' and, indented below it, 'size:'");
+  EXPECT_EQ(why("'': 5G\n"), "f.yaml:1: a key without a name");
   EXPECT_EQ(why("a: \"x\\ny\"\n"), "f.yaml:1: 'a' holds a control character");
   EXPECT_EQ(why("a: 1\n---\nb: 1\n"), "f.yaml:1: a second document (---) is not allowed");
   EXPECT_EQ(why(std::string(64 * 1024 + 1, '#')), "f.yaml:1: the file is longer than 65536 bytes");
