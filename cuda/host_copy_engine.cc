@@ -56,7 +56,6 @@ Status HostCopyEngine::load(std::span<const std::byte> slot, std::uint64_t root,
 std::vector<const HostLoop*> host_loops() {
   std::vector<const HostLoop*> loops;
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f")) loops.push_back(&kAvx512Loop);
   if (__builtin_cpu_supports("avx2")) loops.push_back(&kAvx2Loop);
 #endif
   loops.push_back(&kPortableLoop);

@@ -25,7 +25,6 @@ extern const HostLoop kPortableLoop;
 #if defined(__x86_64__)
 // REQUIRES a processor that has the instruction set.
 extern const HostLoop kAvx2Loop;
-extern const HostLoop kAvx512Loop;
 #endif
 
 // Payloads may be overwritten while they are read (a slot reclaimed under a load, a page reused under a save): that race is by design

@@ -195,16 +195,16 @@ struct Ratios {
 
 Ratios run_row(Batch& batch, bench::Report& report) {
   std::vector<Arm> arms = make_arms();
+  // In another order each time: what an arm leaves in the caches costs the one that comes after it.
+  std::vector<std::size_t> order(arms.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::mt19937 random(20261121);
   for (int round = 0; round < kRounds; ++round) {
-    for (std::size_t i = 0; i < arms.size(); ++i) {  // another one begins in each round
-      Arm& arm = arms[(i + static_cast<std::size_t>(round)) % arms.size()];
-      arm.store_rates.push_back(rate(batch, arm.store));
-    }
+    std::shuffle(order.begin(), order.end(), random);
+    for (const std::size_t i : order) arms[i].store_rates.push_back(rate(batch, arms[i].store));
     arms.front().store(batch);  // the arms without tables have left the slots without roots
-    for (std::size_t i = 0; i < arms.size(); ++i) {
-      Arm& arm = arms[(i + static_cast<std::size_t>(round)) % arms.size()];
-      arm.load_rates.push_back(rate(batch, arm.load));
-    }
+    std::shuffle(order.begin(), order.end(), random);
+    for (const std::size_t i : order) arms[i].load_rates.push_back(rate(batch, arms[i].load));
   }
   bench::Row row{{"chunk_mib", static_cast<double>(batch.chunk_bytes / kMiB)},
                  {"piece_kib", static_cast<double>(batch.piece_bytes / 1024)}};

@@ -17,6 +17,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "sidecar/base/log.h"
 #include "sidecar/ipc/sidecar.h"
@@ -164,7 +165,7 @@ int run(const std::string& directory, const config::Config& config, const char* 
   // Children are made before this process has threads of its own that they would miss.
   Server sleeping(config.socket, Waiting::kSleeping);
   Server spinning(config.socket, Waiting::kSpinning);
-  const Child writer([&] { run_writer(config.socket); });
+  std::optional<Child> writer(std::in_place, [&] { run_writer(config.socket); });
   SmallClient client(config.socket, kFingerprint);
   if (!client.ok() || !fill(client)) {
     std::fprintf(stderr, "the chunks could not be stored\n");
@@ -181,6 +182,13 @@ int run(const std::string& directory, const config::Config& config, const char* 
   for (int round = 0; round < kRounds; ++round)
     for (Arm& arm : arms)
       if (!run_round(arm, next)) return 1;
+
+  // What a round trip costs where nothing else keeps the processors awake; without a goal.
+  writer.reset();
+  Arm quiet{"round trip, no writer", arms[1].probe};
+  for (int round = 0; round < kRounds; ++round)
+    if (!run_round(quiet, next)) return 1;
+  arms.push_back(quiet);
 
   bench::Report report("lookup");
   for (const Arm& arm : arms)
