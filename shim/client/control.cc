@@ -129,6 +129,7 @@ void Control::publish(const std::shared_ptr<Attachment>& attachment, const std::
     current_ = attachment;
     ++attachments_;
   }
+  listener_.attached(attachment);
   changed_.notify_all();
   log_.add("info", "attached to larderd at " + socket_ + ": " + describe(attachment->welcome()));
   if (!difference.empty()) log_.add("info", "the cache holds a namespace that differs: " + difference);
