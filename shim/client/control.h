@@ -70,7 +70,7 @@ class Control {
   std::condition_variable changed_;
   std::shared_ptr<Attachment> current_;
   std::uint64_t last_token_ = 0, last_epoch_ = 0;  // the control thread's
-  std::thread thread_;  // last: it uses all of the above
+  std::thread thread_;                             // last: it uses all of the above
 };
 
 }  // namespace larder::client
