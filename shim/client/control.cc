@@ -53,7 +53,12 @@ Control::Control(std::string socket, std::string engine, const NamespaceSpec& sp
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread(&Control::run, this);
+  try {
+    thread_ = std::thread(&Control::run, this);
+  } catch (...) {
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw;
+  }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 

@@ -139,7 +139,8 @@ class TestLoads:
         self.load(half, request, 0, range(10))
         half.finished(request)
         assert client.holds == {}
-        half.worker_output(ended(["r"]))
+        half.worker_output(ended(["r"], ["r"]))
+        assert half.matched_tokens(request, 0) == (256, True), "a load that fails after an abort is not remembered for ever"
 
     def test_a_request_that_failed_once_is_never_looked_up_again_and_stores_anew(self, half, client):
         request = Request("r", range(300))

@@ -192,8 +192,8 @@ class SchedulerHalf(Guarded):
         for request_id in output.finished_recving or ():
             self._release(request_id)
         for request_id in output.failed_recving or ():
-            self._failed.add(request_id)
-            if request_id in self._tracked:
+            if request_id in self._tracked:  # else it was aborted meanwhile: nobody asks for it again
+                self._failed.add(request_id)
                 self._tracked[request_id] = Tracked(self._tracked[request_id].request)  # what could not be loaded is stored anew
 
     @guarded(lambda: None)
