@@ -186,7 +186,8 @@ typedef struct larder_store_result {
  * queues the commits. When it returns no page is read any more. Grants that come later are given back. */
 LARDER_API larder_status larder_store_finish(larder_client* client, uint32_t wait_ms, larder_store_result* result);
 
-/* The engine's weights or cache were reset: larderd drops everything in this client's namespace. */
+/* The engine's weights or cache were reset: larderd drops everything in this client's namespace. From here on this client finds
+ * nothing of it, even while larderd is away: then it is dropped when it is back, before anything is looked up again. */
 LARDER_API larder_status larder_drop_namespace(larder_client* client);
 
 #ifdef __cplusplus

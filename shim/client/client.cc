@@ -8,6 +8,9 @@
 namespace larder::client {
 namespace {
 
+// Numbers of requests that ask for nothing; Stores counts up from small ones.
+constexpr std::uint32_t kFenceRequest = 1U << 31;
+
 Status check_group(const Group& group, std::size_t number) {
   const std::string name = "group " + std::to_string(number) + ": ";
   if (group.piece_bytes == 0 || group.piece_bytes > protocol::kMaxPieceBytes)
@@ -98,12 +101,12 @@ Status Client::wait_attached(std::uint32_t timeout_ms) {
 }
 
 std::size_t Client::lookup(const Hashes& hashes) const {
-  const std::shared_ptr<Attachment> attachment = current();
+  const std::shared_ptr<Attachment> attachment = readable();
   return attachment ? count_present(*attachment, spec_, hashes) : 0;
 }
 
 std::pair<std::uint64_t, std::size_t> Client::hold(const Hashes& hashes) {
-  std::shared_ptr<Attachment> attachment = current();
+  std::shared_ptr<Attachment> attachment = readable();
   if (!attachment) return {0, 0};
   HoldSet holds(std::move(attachment), spec_, hashes);
   const std::size_t chunks = holds.chunks();
@@ -155,16 +158,37 @@ Status Client::store_begin(const Transfer& transfer) {
 }
 
 Status Client::drop_namespace() {
-  const std::shared_ptr<Attachment> attachment = control() ? control()->attached() : nullptr;
-  if (!attachment) return {Code::kUnavailable, "not attached to larderd"};
-  protocol::Encoder message(protocol::MessageType::kDropNamespace, 0);
-  message.append(protocol::DropNamespace{attachment->namespace_handle(), 0});
-  if (attachment->outbox().send(message.packet())) return {};
-  return {Code::kUnavailable, "lost larderd"};
+  if (control() == nullptr) return {Code::kFailedPrecondition, "set the namespace first"};
+  {
+    const std::lock_guard lock(drop_mutex_);
+    ++drops_;
+    drop_pending_ = true;
+  }
+  if (const std::shared_ptr<Attachment> attachment = control()->attached()) send_drop(*attachment);
+  return {};
+}
+
+// Messages are handled in order: the answer to an empty RESERVE tells that the drop before it is done.
+void Client::send_drop(Attachment& attachment) {
+  const std::lock_guard lock(drop_mutex_);
+  protocol::Encoder drop(protocol::MessageType::kDropNamespace, 0);
+  drop.append(protocol::DropNamespace{attachment.namespace_handle(), 0});
+  protocol::Encoder fence(protocol::MessageType::kReserve, kFenceRequest | drops_);
+  fence.append(protocol::Reserve{attachment.namespace_handle(), 0, 0, 0, 0});
+  if (attachment.outbox().send(drop.packet())) attachment.outbox().send(fence.packet());
+}
+
+void Client::attached(const std::shared_ptr<Attachment>& attachment) {
+  if (drop_pending_) send_drop(*attachment);
 }
 
 void Client::granted(const std::shared_ptr<Attachment>& attachment, std::uint32_t request,
                      const std::vector<protocol::Grant>& grants) {
+  if ((request & kFenceRequest) != 0) {
+    const std::lock_guard lock(drop_mutex_);
+    if (request == (kFenceRequest | drops_)) drop_pending_ = false;
+    return;
+  }
   stores_.granted(attachment, request, grants);
 }
 

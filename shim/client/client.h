@@ -60,17 +60,22 @@ class Client final : public ControlListener {
   std::vector<Completion> poll(std::size_t max) { return loads_.poll(max); }
   Status store_begin(const Transfer& transfer);
   StoreResult store_finish(std::uint32_t wait_ms) { return stores_.finish(wait_ms); }
+  // From here on nothing that was stored before is found by this client, also where larderd is away or slow.
   Status drop_namespace();
 
  private:
   void granted(const std::shared_ptr<Attachment>& attachment, std::uint32_t request,
                const std::vector<protocol::Grant>& grants) override;
+  void attached(const std::shared_ptr<Attachment>& attachment) override;
   void lost(const std::shared_ptr<Attachment>& attachment) override;
   std::vector<protocol::SlotRef> still_writing() override;
 
   // The control thread exists from set_namespace() on.
   Control* control() const { return control_ready_.load(std::memory_order_acquire); }
   std::shared_ptr<Attachment> current() const { return control() ? control()->current() : nullptr; }
+  // The attachment to look up in, or nullptr.
+  std::shared_ptr<Attachment> readable() const { return drop_pending_ ? nullptr : current(); }
+  void send_drop(Attachment& attachment);
   // blocks_left_out: pages may be kNoPage.
   Status check(const Transfer& transfer, bool blocks_left_out) const;
 
@@ -81,6 +86,9 @@ class Client final : public ControlListener {
   std::vector<GroupPages> pages_;  // by group; sized with the namespace
   mutable std::mutex setup_mutex_;
   std::vector<std::atomic<bool>> registered_;  // by group
+  std::mutex drop_mutex_;
+  std::uint32_t drops_ = 0;
+  std::atomic<bool> drop_pending_{false};  // a drop that larderd has not done yet
   std::mutex holds_mutex_;
   std::uint64_t last_hold_ = 0;
   std::unordered_map<std::uint64_t, HoldSet> holds_;

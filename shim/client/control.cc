@@ -53,7 +53,12 @@ Control::Control(std::string socket, std::string engine, const NamespaceSpec& sp
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread(&Control::run, this);
+  try {
+    thread_ = std::thread(&Control::run, this);
+  } catch (...) {
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw;
+  }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
@@ -129,6 +134,7 @@ void Control::publish(const std::shared_ptr<Attachment>& attachment, const std::
     current_ = attachment;
     ++attachments_;
   }
+  listener_.attached(attachment);
   changed_.notify_all();
   log_.add("info", "attached to larderd at " + socket_ + ": " + describe(attachment->welcome()));
   if (!difference.empty()) log_.add("info", "the cache holds a namespace that differs: " + difference);

@@ -23,6 +23,8 @@ class ControlListener {
   virtual ~ControlListener() = default;
   virtual void granted(const std::shared_ptr<Attachment>& attachment, std::uint32_t request,
                        const std::vector<protocol::Grant>& grants) = 0;
+  // `attachment` is the current one from now on.
+  virtual void attached(const std::shared_ptr<Attachment>& attachment) = 0;
   // The session of `attachment` has ended: no answer of it will come.
   virtual void lost(const std::shared_ptr<Attachment>& attachment) = 0;
   // Grants of lost sessions that are still being written.
@@ -68,7 +70,7 @@ class Control {
   std::condition_variable changed_;
   std::shared_ptr<Attachment> current_;
   std::uint64_t last_token_ = 0, last_epoch_ = 0;  // the control thread's
-  std::thread thread_;  // last: it uses all of the above
+  std::thread thread_;                             // last: it uses all of the above
 };
 
 }  // namespace larder::client

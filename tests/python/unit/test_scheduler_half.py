@@ -139,7 +139,8 @@ class TestLoads:
         self.load(half, request, 0, range(10))
         half.finished(request)
         assert client.holds == {}
-        half.worker_output(ended(["r"]))
+        half.worker_output(ended(["r"], ["r"]))
+        assert half.matched_tokens(request, 0) == (256, True), "a load that fails after an abort is not remembered for ever"
 
     def test_a_request_that_failed_once_is_never_looked_up_again_and_stores_anew(self, half, client):
         request = Request("r", range(300))
@@ -260,6 +261,20 @@ class TestNoExceptionLeaves:
         half.worker_output(ended())
         half.finished(request)
         assert half.reset() is True
+
+
+def test_pages_older_than_a_reset_are_not_stored(half, client):
+    """With weights changed in place they would verify for ever under the namespace of the new ones."""
+    old = Request("old", range(512))
+    table = list(range(16))
+    half.allocated(old, blocks(table), 0)
+    half.step_work(step(new=[("old", 0, 200)], tables={"old": table}))
+    client.stored.clear()
+    assert half.reset() is True
+    half.allocated(old, blocks(table), 0)  # as vLLM does again when an asynchronous load has ended
+    assert half.step_work(step(cached=[("old", 200, 312)], tables={"old": table})).stores == []
+    half.finished(old)
+    assert len(run_prefill(half, Request("new", range(512)), table, 512)) == 4
 
 
 def test_reset_drops_the_namespace(half, client):

@@ -50,6 +50,19 @@ class GatedEngine final : public copy::CopyEngine {
   bool open_ = false;
 };
 
+// Stops the sidecar's loop wherever it asks for the time.
+class GatedClock final : public base::Clock {
+ public:
+  std::uint64_t now_ns() const override {
+    const std::lock_guard closed(gate);
+    return clock_.now_ns();
+  }
+  mutable std::mutex gate;
+
+ private:
+  base::MonotonicClock clock_;
+};
+
 class ClientFailureTest : public ipc::testing_support::SidecarTest {
  protected:
   ClientFailureTest() { config_.memory.size_bytes = 16 << 20; }
@@ -126,6 +139,38 @@ TEST_F(ClientFailureTest, TheMemoryOfADeadSidecarIsLetGoBeforeTheNextOneIsThere)
   EXPECT_FALSE(engine.client->state().usable);
   start();
   EXPECT_TRUE(engine.client->wait_attached(5000).ok());
+}
+
+TEST_F(ClientFailureTest, NothingStoredBeforeADropIsFoundAfterItHoweverSlowTheSidecar) {
+  const GatedClock clock;
+  Result<std::unique_ptr<ipc::Sidecar>> sidecar = ipc::Sidecar::start(config_, clock);
+  ASSERT_TRUE(sidecar.ok());
+  std::thread loop([&] { EXPECT_TRUE((*sidecar)->run().ok()); });
+  {
+    EngineClient engine(config_.socket, kLayout);
+    EXPECT_TRUE(engine.client->wait_attached(5000).ok());
+    EXPECT_TRUE(wait([&] { return engine.store(0, 2).stored == 2; }));
+    EXPECT_TRUE(engine.await_present(0, 2));
+    {
+      const std::lock_guard asleep(clock.gate);
+      EXPECT_TRUE(engine.client->drop_namespace().ok());
+      EXPECT_FALSE(engine.present(0, 1));
+    }
+    EXPECT_TRUE(wait([&] { return engine.store(0, 1).stored == 1; }));
+    EXPECT_TRUE(engine.await_present(0, 1));
+    EXPECT_FALSE(engine.present(1, 1)) << "what was stored before the drop is gone";
+  }
+  (*sidecar)->stop();
+  loop.join();
+}
+
+TEST_F(ClientFailureTest, ADropWhileTheSidecarIsAwayIsNotLost) {
+  EngineClient engine(config_.socket, kLayout);
+  EXPECT_TRUE(engine.client->drop_namespace().ok());
+  start();
+  ASSERT_TRUE(engine.client->wait_attached(5000).ok());
+  EXPECT_EQ(engine.store(0, 1).stored, 1U);
+  EXPECT_TRUE(engine.await_present(0, 1)) << "and it does not last";
 }
 
 TEST_F(ClientFailureTest, ACorruptedSlotIsReportedDroppedAndStoredAnew) {

@@ -24,6 +24,7 @@ class Tracked:
     asked_chunks: int = 0  # chunks before it were given to the worker, or seen
     asked_at: float = 0.0
     retries: int = 0  # how often those between the two may be given again
+    stale: bool = False  # its pages are older than the last reset: nothing of them is stored
 
 
 @dataclass
@@ -156,7 +157,7 @@ class SchedulerHalf(Guarded):
 
     def _plan_store(self, request_id, computed_after, scheduler_output, work):
         tracked = self._tracked.get(request_id)
-        if tracked is None:
+        if tracked is None or tracked.stale:
             return
         # Hashes cover accepted tokens only: speculative ones, which may be rejected, stay out.
         request = tracked.request
@@ -191,8 +192,8 @@ class SchedulerHalf(Guarded):
         for request_id in output.finished_recving or ():
             self._release(request_id)
         for request_id in output.failed_recving or ():
-            self._failed.add(request_id)
-            if request_id in self._tracked:
+            if request_id in self._tracked:  # else it was aborted meanwhile: nobody asks for it again
+                self._failed.add(request_id)
                 self._tracked[request_id] = Tracked(self._tracked[request_id].request)  # what could not be loaded is stored anew
 
     @guarded(lambda: None)
@@ -204,6 +205,8 @@ class SchedulerHalf(Guarded):
 
     @guarded(lambda: False)
     def reset(self):
+        for tracked in self._tracked.values():
+            tracked.stale = True
         return self.client is None or self.client.drop_namespace()
 
     def _release(self, request_id):
