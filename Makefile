@@ -44,10 +44,10 @@ test-tsan: build/tsan/build.ninja ## the C++ tests under the thread sanitizer
 bench-*: ## lookup, copy, ttft: a table, and build/bench/NAME.json
 bench-copy: release
 	@cmake --build --preset release -j$(JOBS) --target copy_bench
-	@mkdir -p build/bench && build/release/bin/copy_bench build/bench/copy.json
+	@build/release/bin/copy_bench build/bench
 bench-lookup: release deps-python
 	@cmake --build --preset release -j$(JOBS) --target lookup_bench
-	@mkdir -p build/bench && $(call RUN,release) $(PYTHON) tests/bench/lookup_bench.py
+	@$(call RUN,release) build/release/bin/lookup_bench build/bench '$(PYTHON) tests/bench/lookup_python.py'
 bench-ttft: release deps-python
 	@$(call RUN,release) LARDERD=$(CURDIR)/build/release/bin/larderd MODEL=$(MODEL) $(PYTHON) tests/bench/ttft_bench.py
 

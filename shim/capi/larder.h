@@ -100,7 +100,7 @@ typedef struct larder_state {
   uint32_t attached;    /* 1: larderd answers and the namespace is open */
   uint32_t usable;      /* 1: look-ups can hit; may be 1 while larderd is away */
   uint32_t attachments; /* how often it attached */
-  uint64_t epoch;       /* of the sidecar's life, 0 if never attached */
+  uint64_t epoch;       /* of the sidecar's life whose memory is mapped, 0 if none is */
   uint64_t loads_running;
   uint64_t stores_running;
 } larder_state;

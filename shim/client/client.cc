@@ -82,11 +82,11 @@ State Client::state() const {
   State state;
   state.loads_running = loads_.running();
   state.stores_running = stores_.running();
+  if (control() != nullptr) state.attachments = control()->attachments();
   const std::shared_ptr<Attachment> attachment = current();
   if (!attachment) return state;
   state.attached = !attachment->outbox().closed();
   state.usable = !attachment->index().dead();
-  state.attachments = control()->attachments();
   state.epoch = attachment->epoch();
   return state;
 }

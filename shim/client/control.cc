@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "shim/client/handshake.h"
 #include "shim/protocol/codec.h"
@@ -92,26 +93,37 @@ void Control::run() {
 // One attempt, and the session that it may lead to.
 void Control::attach(std::uint32_t& backoff_ms) {
   drain(*wake_);  // what an earlier session left
-  HandshakeInput input{socket_, engine_, 0, 0, listener_.still_writing(), wake_};
-  if (const std::shared_ptr<Attachment> previous = current()) {
-    input.previous_token = previous->welcome().session_token;
-    input.previous_epoch = previous->epoch();
-  }
+  let_go_of_the_dead();
+  const HandshakeInput input{socket_, engine_, last_token_, last_epoch_, listener_.still_writing(), wake_};
   Result<HandshakeOutput> output = shake_hands(input, spec_, stop_);
   if (!output.ok()) {
     if (!stop_) log_.add("warning", "no cache for now, trying on: " + output.status().to_string());
     return;
   }
   const std::shared_ptr<Attachment> attachment = output->attachment;
-  publish(attachment, output->difference);
-  const Status ended = serve(attachment);
+  Status ended;
+  try {
+    publish(attachment, output->difference);
+    ended = serve(attachment);
+  } catch (const std::exception& error) {  // the session ends all the same, else what waits for it would wait for ever
+    ended = {Code::kInternal, error.what()};
+  }
   attachment->outbox().close();
   listener_.lost(attachment);
   if (!stop_) log_.add("warning", "lost larderd (" + ended.to_string() + "): stores are refused until it is back");
   backoff_ms = kFirstBackoffMs;
 }
 
+// Nothing is looked up in a dead index again, and the next larderd may need the room that the old arena takes while it is mapped.
+void Control::let_go_of_the_dead() {
+  std::shared_ptr<Attachment> dead;  // unmapped outside the lock
+  const std::lock_guard lock(mutex_);
+  if (current_ && current_->index().dead()) dead = std::exchange(current_, nullptr);
+}
+
 void Control::publish(const std::shared_ptr<Attachment>& attachment, const std::string& difference) {
+  last_token_ = attachment->welcome().session_token;
+  last_epoch_ = attachment->epoch();
   {
     const std::lock_guard lock(mutex_);
     current_ = attachment;

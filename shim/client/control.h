@@ -1,7 +1,7 @@
 // Control: the native thread that attaches to larderd, keeps the session alive, and attaches again, for ever.
 //
 // It beats the heart, flushes the outbox and hands answers to its listener. Thread-safe. A lost session keeps its attachment in
-// place until the next one replaces it: look-ups and loads go on over the old mapping.
+// place until the next one replaces it or its index is dead: look-ups and loads go on over the old mapping.
 #pragma once
 
 #include <atomic>
@@ -53,6 +53,7 @@ class Control {
   Status receive_all(const std::shared_ptr<Attachment>& attachment);
   Status handle(const std::shared_ptr<Attachment>& attachment, const protocol::Packet& packet);
   void publish(const std::shared_ptr<Attachment>& attachment, const std::string& difference);
+  void let_go_of_the_dead();
   void pause(std::uint32_t ms);
 
   const std::string socket_;
@@ -66,6 +67,7 @@ class Control {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::shared_ptr<Attachment> current_;
+  std::uint64_t last_token_ = 0, last_epoch_ = 0;  // the control thread's
   std::thread thread_;  // last: it uses all of the above
 };
 

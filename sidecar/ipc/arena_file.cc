@@ -5,7 +5,9 @@
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
 
+#include <chrono>
 #include <fstream>
+#include <thread>
 
 #include "sidecar/base/log.h"
 #include "sidecar/ipc/owned_name.h"
@@ -22,6 +24,22 @@ std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
 
+// Engines of an earlier life map its arena until they see that it is dead, within half a second: an unlinked file that takes room.
+constexpr int kLooks = 40;
+constexpr std::chrono::milliseconds kBetweenLooks{50};
+
+// `free` and `total` tell what there is now. Returns what is free at last: as soon as it is enough, at once if it can never be.
+template <typename Free>
+std::uint64_t await_room(std::uint64_t needed, std::uint64_t total, const Free& free) {
+  std::uint64_t now = free();
+  for (int look = 0; look < kLooks && now < needed && needed <= total; ++look) {
+    if (look == 0) base::log_info("waiting for room: engines may still map the arena of an earlier larderd");
+    std::this_thread::sleep_for(kBetweenLooks);
+    now = free();
+  }
+  return now;
+}
+
 void warn_unless_tmpfs(const std::string& directory) {
   struct statfs info {};
   if (::statfs(directory.c_str(), &info) == 0 && info.f_type != TMPFS_MAGIC)
@@ -32,7 +50,11 @@ Status check_space(const std::string& directory, std::uint64_t needed) {
   struct statvfs info {};
   if (::statvfs(directory.c_str(), &info) != 0) return Status::from_errno(errno, "memory.directory " + directory);
   if (info.f_blocks == 0) return {};  // a tmpfs without a limit
-  const std::uint64_t free = static_cast<std::uint64_t>(info.f_bavail) * info.f_frsize;
+  const std::uint64_t total = static_cast<std::uint64_t>(info.f_blocks) * info.f_frsize;
+  const std::uint64_t free = await_room(needed, total, [&] {
+    ::statvfs(directory.c_str(), &info);
+    return static_cast<std::uint64_t>(info.f_bavail) * info.f_frsize;
+  });
   if (free >= needed) return {};
   return {Code::kResourceExhausted,
           "memory.directory " + directory + " has " + mib(free) + " free and the cache needs " + mib(needed) +
@@ -62,9 +84,9 @@ Status check_huge_pages(const config::MemoryConfig& memory) {
     return {Code::kFailedPrecondition, "memory.hugepage_directory " + directory + " is no hugetlbfs of 2 MiB pages: mkdir -p " +
                                            directory + " && mount -t hugetlbfs -o pagesize=2M none " + directory};
   const std::uint64_t needed = round_up(memory.size_bytes, kHugePageBytes) / kHugePageBytes;
-  const std::uint64_t free = free_huge_pages();
-  if (free >= needed) return {};
   const std::uint64_t total = read_number("/proc/sys/vm/nr_hugepages");
+  const std::uint64_t free = await_room(needed, total, free_huge_pages);
+  if (free >= needed) return {};
   return {Code::kResourceExhausted,
           std::to_string(free) + " of " + std::to_string(needed) + " huge pages of 2 MiB are free: sysctl vm.nr_hugepages=" +
               std::to_string(total + needed - free) + ", or memory.hugepages: prefer to start without them"};

@@ -16,7 +16,11 @@ Result<IndexFile> IndexFile::create(const std::string& path, std::uint64_t size_
   index.path = path;
   index.read_only = Fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
   if (!index.read_only.valid()) return Status::from_errno(errno, "open index " + path);
-  if (::ftruncate(fd.get(), static_cast<off_t>(size_bytes)) != 0) return Status::from_errno(errno, "ftruncate index " + path);
+  // Every page now: one that is made later, when the directory is full, is a SIGBUS in us or in an engine that looks something up.
+  if (const int error = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(size_bytes)); error != 0) {
+    ::unlink(path.c_str());
+    return Status::from_errno(error, "allocate " + std::to_string(size_bytes >> 20) + " MiB for index " + path);
+  }
   Result<Mapping> mapping = Mapping::map_shared(fd, size_bytes, PROT_READ | PROT_WRITE, path);
   if (!mapping.ok()) return mapping.status();
   index.mapping = std::move(*mapping);

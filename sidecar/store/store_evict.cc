@@ -19,6 +19,8 @@ std::uint32_t Store::take_slot(std::uint64_t slot_bytes, std::uint32_t& may_exam
   const bool same_size = arena_.adopt(slot_bytes);
   std::uint32_t slot = same_size ? arena_.take() : kNoSlot;
   if (slot != kNoSlot || may_examine == 0) return slot;
+  // Somebody writes, or reads what is doomed: all would be evicted in vain.
+  if (!same_size && arena_.used() != committed_) return kNoSlot;
   // Room of the same size comes by the batch; another size needs the whole arena, and one attempt a message is enough for it.
   const std::uint32_t batch = same_size ? std::clamp(arena_.total_slots() / kBatchShare, 1U, kMaxBatch) : kMaxBatch;
   std::uint64_t& counter = same_size ? stats_.evicted_capacity : stats_.evicted_resized;

@@ -7,17 +7,19 @@
 
 namespace larder::store {
 
+// Piece by piece: an engine chooses the pieces, and a table of many small ones is larger than the payload.
 bool verify_payload(const std::byte* slot, const protocol::EntryView& view) {
-  const std::uint64_t count = protocol::digest_count(view.payload_bytes, view.piece_bytes);
-  std::vector<std::uint64_t> digests(count);
-  std::uint64_t* next = digests.data();
-  for (std::uint64_t at = 0; at < view.payload_bytes; at += view.piece_bytes) {
-    protocol::piece_digests(slot + at, view.piece_bytes, next);
-    next += protocol::units_per_piece(view.piece_bytes);
-  }
+  std::vector<std::uint64_t> digests(protocol::units_per_piece(view.piece_bytes));
+  const std::size_t digest_bytes = digests.size() * sizeof(std::uint64_t);
   const std::byte* table = slot + protocol::digest_table_offset(view.payload_bytes);
-  return std::memcmp(table, digests.data(), count * sizeof(std::uint64_t)) == 0 &&
-         protocol::root_digest(digests.data(), count) == view.root;
+  XXH3_state_t root;
+  XXH3_64bits_reset(&root);
+  for (std::uint64_t at = 0; at < view.payload_bytes; at += view.piece_bytes, table += digest_bytes) {
+    protocol::piece_digests(slot + at, view.piece_bytes, digests.data());
+    if (std::memcmp(table, digests.data(), digest_bytes) != 0) return false;
+    XXH3_64bits_update(&root, digests.data(), digest_bytes);
+  }
+  return XXH3_64bits_digest(&root) == view.root;
 }
 
 }  // namespace larder::store

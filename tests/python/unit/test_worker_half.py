@@ -1,6 +1,7 @@
 """The worker's half against fakes: pages as bytes, every load reported once, and nothing raised."""
 
 from array import array
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
@@ -153,6 +154,32 @@ class TestStores:
         half.bind(StepWork(stores=[move("a")]))
         half.wait_for_save()
         assert "made to fail" in half.off
+
+    @pytest.mark.parametrize("error", [SystemExit, RuntimeError])
+    def test_pages_of_a_forward_pass_that_did_not_end_are_not_stored(self, half, client, error):
+        """vLLM saves in a `finally`, and its workers end by SystemExit out of a signal handler, also in the middle of a pass."""
+
+        @contextmanager
+        def step():
+            half.bind(StepWork(stores=[move("a")], computes=True))
+            try:
+                yield
+            finally:
+                half.wait_for_save()
+                half.transfer_results()
+
+        with pytest.raises(error), step():
+            raise error
+        assert client.begun and not client.finished
+        half.bind(StepWork(stores=[move("b")]))
+        half.wait_for_save()
+        assert not client.finished, "what was begun before is copied by the next finish"
+
+    def test_a_step_that_follows_one_without_a_save_stores_nothing(self, half, client):
+        half.bind(StepWork(stores=[move("a")]))
+        half.bind(StepWork(stores=[move("b")]))
+        half.wait_for_save()
+        assert not client.finished
 
     def test_halves_that_disagree_about_the_namespace_do_not_store(self, half, client):
         half.bind(StepWork(namespace="engine: other\n", stores=[move("a")]))

@@ -109,6 +109,25 @@ TEST_F(ClientFailureTest, ARestartedSidecarIsUsedAgainAndLoadsGoOnMeanwhile) {
   EXPECT_EQ(engine.store(7, 1).stored, 1U);
 }
 
+// Else the next sidecar finds no room for an arena where the directory does not hold two of them.
+TEST_F(ClientFailureTest, TheMemoryOfADeadSidecarIsLetGoBeforeTheNextOneIsThere) {
+  const auto maps_the_arena = [] {
+    std::ifstream maps("/proc/self/maps");
+    const std::string text(std::istreambuf_iterator<char>(maps), {});
+    return text.find("larder.arena") != std::string::npos;
+  };
+  start();
+  EngineClient engine(config_.socket, kLayout);
+  ASSERT_TRUE(engine.client->wait_attached(5000).ok());
+  EXPECT_TRUE(maps_the_arena());
+  stop();
+  EXPECT_TRUE(wait([&] { return !maps_the_arena(); }));
+  EXPECT_EQ(engine.client->state().attachments, 1U);
+  EXPECT_FALSE(engine.client->state().usable);
+  start();
+  EXPECT_TRUE(engine.client->wait_attached(5000).ok());
+}
+
 TEST_F(ClientFailureTest, ACorruptedSlotIsReportedDroppedAndStoredAnew) {
   start();
   EngineClient engine(config_.socket, kLayout);

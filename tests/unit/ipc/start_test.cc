@@ -1,4 +1,7 @@
 // Starting: what is refused, what an earlier life leaves behind, what engines are given.
+#include <sys/mount.h>
+#include <sys/stat.h>
+
 #include <fstream>
 
 #include "shim/protocol/index_layout.h"
@@ -34,6 +37,18 @@ TEST_F(StartTest, IsReadyAtOnceWhateverTheSize) {
   EXPECT_LT(at_start.touched_bytes, at_start.arena_bytes) << "it waited for its memory";
 }
 
+// A page of it that is not there yet would be a SIGBUS in whoever looks first, the engine included, once the directory is full.
+TEST_F(StartTest, EveryPageOfTheIndexIsThereBeforeAnEngineLooks) {
+  start();
+  for (const std::string& name : files_in(directory_)) {
+    struct stat info {};
+    ASSERT_EQ(::stat((directory_ + "/" + name).c_str(), &info), 0);
+    if (name.starts_with("larder.index.")) {
+      EXPECT_GE(info.st_blocks * 512, info.st_size);
+    }
+  }
+}
+
 TEST_F(StartTest, TooLittleSpaceIsSaidWithFiguresAndRemedy) {
   config_.memory.size_bytes = 1ULL << 50;
   const Status status = refused();
@@ -41,6 +56,24 @@ TEST_F(StartTest, TooLittleSpaceIsSaidWithFiguresAndRemedy) {
   EXPECT_NE(status.text().find("the cache needs 107"), std::string::npos) << status.text();
   EXPECT_NE(status.text().find("--shm-size"), std::string::npos);
   EXPECT_FALSE(any_starts_with(files_in(directory_), "larder.arena"));
+}
+
+// After a restart the engines map the old arena until they have looked: its space comes back a moment later.
+TEST_F(StartTest, SpaceThatEnginesAreAboutToGiveBackIsWaitedFor) {
+  const std::string small = directory_ + "/small";
+  std::filesystem::create_directory(small);
+  if (::mount("none", small.c_str(), "tmpfs", 0, "size=3M") != 0) GTEST_SKIP() << "needs the right to mount a tmpfs";
+  config_.memory.directory = small;
+  config_.memory.size_bytes = 2 << 20;
+  std::ofstream(small + "/full") << std::string(2 << 20, 'x');
+  std::thread engine([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    std::filesystem::remove(small + "/full");
+  });
+  const Status status = refused();
+  engine.join();
+  EXPECT_TRUE(status.ok()) << status.to_string();
+  EXPECT_EQ(::umount2(small.c_str(), MNT_DETACH), 0);
 }
 
 TEST_F(StartTest, AMissingDirectoryIsNamed) {

@@ -164,6 +164,19 @@ TEST(Store, GrantsOfOneSessionAreCapped) {
   EXPECT_EQ(box.stats().refused_cap, 1U);
 }
 
+TEST(Store, AnotherSlotSizeEvictsNothingWhileItCannotBeTakenUp) {
+  StoreBox box(4);
+  box.add_session(1);
+  protocol::Key large_key = box.key(50);
+  large_key.namespace_handle = box.open("field: large\n", 8192);
+  box.put(1, 1);
+  const protocol::Grant writing = box.reserve(1, 2);
+  EXPECT_EQ(box.reserve(1, large_key).status, status_of(GrantStatus::kNoSpace));
+  EXPECT_TRUE(box.find(1));
+  box.store().disown(1, {writing.slot, 0, writing.generation});
+  EXPECT_EQ(box.reserve(1, large_key).status, status_of(GrantStatus::kGranted));
+}
+
 TEST(Store, AnotherSlotSizeWaitsUntilNothingOfTheOldOneIsUsed) {
   StoreBox box(4);
   auto& region = box.add_session(1);

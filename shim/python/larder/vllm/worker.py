@@ -3,6 +3,7 @@
 Owned by the worker's thread; the copies of loads run on the library's threads. Every load that vLLM waits for is reported exactly
 once, well or failed, and never while a thread still writes its pages."""
 
+import sys
 import time
 
 from larder.client import LarderError
@@ -69,6 +70,9 @@ class WorkerHalf(Guarded):
     def _store(self, work):
         if self.off is not None:
             return
+        if self._begun:  # whatever is begun is copied by the next finish, and its pages may be others' by now
+            self._begun = False
+            raise RuntimeError("the step before this one was never saved")
         if work.namespace and work.namespace != self.setup.fingerprint:
             raise ValueError("scheduler and worker derived different fingerprints")
         for store in work.stores:
@@ -79,6 +83,11 @@ class WorkerHalf(Guarded):
     def wait_for_save(self):
         """After the forward pass: what was granted is copied. No page is read any more when it returns."""
         begun, self._begun = self._begun, False
+        # vLLM comes here by a `finally`. Pages that a pass left half written would verify for ever.
+        failed = sys.exc_info()[0]
+        if begun and failed is not None:
+            self.turn_off(f"the forward pass ended by {failed.__name__}")
+            return
         if self.off is None and self._prefill_tokens:
             self.client.report_prefill(self._prefill_tokens, time.perf_counter_ns() - self._step_begin)
         self._prefill_tokens = 0
