@@ -6,6 +6,8 @@
 #include <regex>
 #include <sstream>
 
+#include "tests/unit/house/rules.h"
+
 namespace larder::house {
 namespace {
 
@@ -54,6 +56,15 @@ TEST(DocsTest, TheCheckBites) {
   const std::string tests = "TEST_F(StartTest, Works) {\ndef test_it(world):\n";
   EXPECT_TRUE(defined(tests, "StartTest.Works") && defined(tests, "StartTest.*") && defined(tests, "test_it"));
   EXPECT_FALSE(defined(tests, "StartTest.Work") || defined(tests, "Test.*") || defined(tests, "test_i"));
+}
+
+TEST(DocsTest, TheMapShowsEveryRoom) {
+  const std::string map = read(kRoot / "README.md");
+  for (const Room& room : rooms()) {
+    const std::string path(room.path.substr(0, room.path.size() - 1));
+    if (!fs::exists(kRoot / path / "README.md") || path.starts_with("tests/")) continue;
+    EXPECT_NE(map.find("](" + path + ")"), std::string::npos) << "README.md does not lead to " << path;
+  }
 }
 
 // A link in a page to a file of the tree.
