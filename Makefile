@@ -13,7 +13,8 @@ RUN = PYTHONPATH=$(CURDIR)/shim/python:$(CURDIR)/e2e LARDER_LIBRARY=$(CURDIR)/bu
 SOURCES = $(shell git ls-files '*.cc' '*.h' '*.cu')
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*[*]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
+	@sed -n 's/^\([a-z-]*[*]*\):.*## \(.*\)/\1|\2/p' Makefile | \
+	  while IFS='|' read -r target what; do printf '  make %-11s %s\n' "$$target" "$$what"; done
 
 deps: ## install all that is missing: Debian packages, a Python environment with CPU vLLM outside the checkout
 	@.ci/deps.sh build tools python
