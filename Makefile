@@ -1,4 +1,5 @@
-# The front door. `make` alone lists the targets; each installs what it needs and is missing (`make deps`).
+# The front door. `make` alone lists the targets; each installs what it needs and is missing (`make deps`). Python comes before the
+# C++ build, so that too little disk or memory for it is said at once.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BENCHES = bench-copy bench-lookup bench-ttft
@@ -12,7 +13,8 @@ RUN = PYTHONPATH=$(CURDIR)/shim/python:$(CURDIR)/e2e LARDER_LIBRARY=$(CURDIR)/bu
 SOURCES = $(shell git ls-files '*.cc' '*.h' '*.cu')
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*[*]*\):.*## \(.*\)/  make \1|\2/p' Makefile | column -t -s '|'
+	@sed -n 's/^\([a-z-]*[*]*\):.*## \(.*\)/\1|\2/p' Makefile | \
+	  while IFS='|' read -r target what; do printf '  make %-11s %s\n' "$$target" "$$what"; done
 
 deps: ## install all that is missing: Debian packages, a Python environment with CPU vLLM outside the checkout
 	@.ci/deps.sh build tools python
@@ -31,10 +33,10 @@ build: build/dev/build.ninja deps-build ## larderd, larderctl, liblarder.so and 
 release: build/release/build.ninja deps-build
 	@cmake --build --preset release -j$(JOBS) --target larderd larderctl larder_shared
 
-demo: release deps-python ## a real vLLM answers one long prompt twice: recomputed, then loaded from larderd (MODEL=path for yours)
+demo: deps-python release ## a real vLLM answers one long prompt twice: recomputed, then loaded from larderd (MODEL=path for yours)
 	@$(call RUN,release) LARDERD=$(CURDIR)/build/release/bin/larderd MODEL=$(MODEL) $(PYTHON) -m demo
 
-test: build deps-python ## every test; ends in "N passed, N failed, N skipped"
+test: deps-python build ## every test; ends in "N passed, N failed, N skipped"
 	@.ci/test.sh dev
 test-asan: build/asan/build.ninja ## the C++ tests under the address and undefined-behaviour sanitizers
 	@cmake --build --preset asan -j$(JOBS) && .ci/test.sh asan
@@ -45,10 +47,10 @@ bench-*: ## lookup, copy, ttft: a table, and build/bench/NAME.json
 bench-copy: release
 	@cmake --build --preset release -j$(JOBS) --target copy_bench
 	@build/release/bin/copy_bench build/bench
-bench-lookup: release deps-python
+bench-lookup: deps-python release
 	@cmake --build --preset release -j$(JOBS) --target lookup_bench
 	@$(call RUN,release) build/release/bin/lookup_bench build/bench '$(PYTHON) tests/bench/lookup_python.py'
-bench-ttft: release deps-python
+bench-ttft: deps-python release
 	@$(call RUN,release) LARDERD=$(CURDIR)/build/release/bin/larderd MODEL=$(MODEL) $(PYTHON) tests/bench/ttft_bench.py
 
 lint: deps-tools build ## formatting, and the rules of the house (who may include what, how long a file may be)
@@ -57,7 +59,7 @@ lint: deps-tools build ## formatting, and the rules of the house (who may includ
 format: deps-tools ## clang-format over all C++
 	@clang-format -i $(SOURCES)
 
-wheel: release deps-python ## the Python package with liblarder.so inside, in build/wheel
+wheel: deps-python release ## the Python package with liblarder.so inside, in build/wheel
 	@rm -rf build/wheel && mkdir -p build/wheel && cp -r shim/python build/wheel/source
 	@LARDER_LIBRARY=$(CURDIR)/build/release/lib/liblarder.so \
 	  $(PYTHON) -m pip wheel --no-deps --no-build-isolation --no-index -w build/wheel build/wheel/source

@@ -58,13 +58,13 @@ check_disk() {
 
 make_python() {
   if [ -e "$venv/.complete" ]; then return 0; fi
-  install_packages packages.build
   mkdir -p "$cache"
   check_memory
   exec 9>"$cache/lock"
   flock -n 9 || stage "waiting for another make deps" flock 9
   if [ -e "$venv/.complete" ]; then return 0; fi
   check_disk
+  install_packages packages.build
   local wheels=$cache/wheels
   rm -rf "$venv"
   stage "new Python environment in $venv" /usr/bin/python3 -m venv "$venv"

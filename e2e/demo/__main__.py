@@ -97,6 +97,8 @@ def main() -> int:
     with Larderd(os.environ["LARDERD"], BUILD / "demo", f"larder-demo-{os.getpid()}") as larderd:
         larderd.wait_ready()
         larderd.wait_touched(progress=step)
+        larderctl = pathlib.Path(os.environ["LARDERD"]).with_name("larderctl")
+        step(f"watch it meanwhile: {os.path.relpath(larderctl)} --socket {os.path.relpath(larderd.admin_socket)} status")
         measured = measure(larderd, model, step)
     print(report.text(measured))
     verdict = judge(measured)

@@ -10,7 +10,6 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 
 namespace larder::protocol {
 
@@ -27,17 +26,6 @@ constexpr SlotState word_state(std::uint64_t word) {
 }
 constexpr std::uint64_t word_generation(std::uint64_t word) {
   return word >> kStateBits;
-}
-
-constexpr std::string_view state_name(SlotState state) {
-  switch (state) {
-    case SlotState::kFree: return "free";
-    case SlotState::kGranted: return "granted";
-    case SlotState::kCommitted: return "committed";
-    case SlotState::kDying: return "dying";
-    case SlotState::kQuarantined: return "quarantined";
-  }
-  return "unknown";
 }
 
 }  // namespace larder::protocol

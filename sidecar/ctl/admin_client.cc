@@ -12,7 +12,8 @@ constexpr time_t kTimeoutSeconds = 5;
 Status unreachable(const std::string& admin_socket, httplib::Error error) {
   const int err = errno;
   if (err == EPROTOTYPE)
-    return {Code::kInvalidArgument, admin_socket + " is the socket of the engines: larderctl asks the one beside it, which ends in .admin"};
+    return {Code::kInvalidArgument,
+            admin_socket + " is the socket of the engines: larderctl asks the one beside it, which ends in .admin"};
   if (error == httplib::Error::Connection)
     return {Code::kUnavailable, "no larderd answers on " + admin_socket + " (" + std::generic_category().message(err) +
                                     "). Is it running? --socket, or its configuration in the environment, names another socket"};

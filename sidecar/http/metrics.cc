@@ -16,7 +16,7 @@ using prometheus::MetricType;
 using Labels = std::vector<std::pair<std::string, std::string>>;
 
 // The fallbacks that larderd can fall into; one that is in force and not listed here shows as well.
-constexpr const char* kFallbackKinds[] = {"hugepages"};
+constexpr const char* kFallbackKinds[] = {"hugepages", "memory", "pidfd"};
 
 class Families {
  public:
@@ -82,7 +82,8 @@ void add_identity(Families& out, const stats::Stats& stats, bool ready) {
 
 void add_memory(Families& out, const stats::Stats& stats) {
   out.gauge("tier_capacity_bytes", "Bytes that a tier can hold.", stats.arena_bytes, {{"tier", "dram"}});
-  out.gauge("tier_used_bytes", "Bytes of a tier in use by slots that are not free.", stats.used_bytes, {{"tier", "dram"}});
+  out.gauge("tier_used_bytes", "Bytes of the chunks that a lookup can find in a tier, without digests and padding.",
+            stats.used_bytes, {{"tier", "dram"}});
   out.gauge("tier_chunks", "Chunks that a lookup can find in a tier.", stats.slots_committed, {{"tier", "dram"}});
   out.gauge("arena_touched_bytes", "Bytes of the arena that are backed by memory; only these are granted.", stats.touched_bytes);
   out.gauge("arena_page_bytes", "Page size of the arena.", stats.arena_page_bytes);

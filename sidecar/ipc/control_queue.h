@@ -1,6 +1,6 @@
 // ControlQueue: carries admin commands from other threads to the loop and their answers back, with a deadline and a bound.
 //
-// call() is thread-safe; take_all() belongs to the loop.
+// call() is thread-safe; all else belongs to the loop.
 #pragma once
 
 #include <cstdint>

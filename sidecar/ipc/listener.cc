@@ -49,7 +49,8 @@ Result<Fd> listen_at(const std::string& path, std::uint32_t mode) {
   std::error_code error;
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
   if (error)
-    return Status::from_errno(error.value(), "socket " + path + ": its directory is missing and cannot be made (make it, or set " +
+    return Status::from_errno(error.value(), "socket " + path +
+                                                 ": its directory is missing and cannot be made (make it, or set " +
                                                  "LARDER_SOCKET for larderd and engines)");
   if (Status status = remove_stale(address); !status.ok()) return status;
   Result<Fd> fd = make_socket();

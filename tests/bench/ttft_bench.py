@@ -78,7 +78,7 @@ def floor_ttft(server: VllmServer) -> float:
 
 
 def first_queries(larderd: Larderd, model: str, env: dict, prompts: list[list[int]], expected: dict) -> float:
-    """Median over prompts of a second engine's first query of each, in seconds."""
+    """The slowest of a second engine's first queries of each prompt, in seconds."""
     ttfts = []
     with VllmServer("second vLLM", model, NAME, env, BUILD / "vllm2.log") as second:
         second.wait_ready(progress=print)

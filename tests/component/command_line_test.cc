@@ -120,6 +120,8 @@ TEST_F(RunningTest, ASecondOneIsRefusedAndTheFirstGoesOn) {
   EXPECT_EQ(second.status, 1);
   EXPECT_THAT(second.text, HasSubstr("another larderd"));
   EXPECT_TRUE(answers());
+  first.signal(SIGTERM);  // killed, it would leave its arena in /dev/shm
+  EXPECT_EQ(first.wait(5000), 0);
 }
 
 TEST_F(RunningTest, StartsAgainAfterBeingKilled) {

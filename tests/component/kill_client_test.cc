@@ -63,6 +63,7 @@ TEST(StoppedClient, SilenceCostsItsGrantsAndNobodyElse) {
   LarderdProcess larderd(kSmallArena);
   ChildProcess sleeper(worker(larderd, 1, "8"));
   ChildProcess other(worker(larderd, 2, "8"));
+  ASSERT_TRUE(eventually([&] { return larderd.status_number({"sessions", "attached"}) == 2; }));
   std::this_thread::sleep_for(std::chrono::milliseconds(500));
   sleeper.signal(SIGSTOP);
   EXPECT_TRUE(eventually([&] { return larderd.status_number({"sessions", "heartbeats_missed"}) == 1; }));

@@ -111,7 +111,7 @@ class _request:
             response = self._connection.getresponse()
         except (OSError, http.client.HTTPException) as error:
             self._connection.close()
-            raise ServerError(f"{self._what}: {error}") from None
+            raise ServerError(f"{self._what}: {str(error).strip()}") from None
         if response.status != 200:
             text = response.read(2000).decode(errors="replace")
             self._connection.close()

@@ -69,12 +69,13 @@ TEST_F(ClientThreadsTest, TheSidecarGoesAndComesUnderLoad) {
   std::thread worker([&] {
     for (std::uint32_t seed = 0; !stop; ++seed) churn(a, seed, loaded, wrong);
   });
-  for (int life = 0; life < 3; ++life) {
+  for (unsigned life = 0; life < 3; ++life) {
+    ASSERT_TRUE(wait([&] { return a.client->state().attachments == life + 1U; }));
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     this->stop();
     start();
   }
-  EXPECT_TRUE(a.client->wait_attached(2000).ok());
+  EXPECT_TRUE(a.client->wait_attached(5000).ok());
   stop = true;
   worker.join();
   EXPECT_EQ(wrong, 0U);

@@ -167,7 +167,7 @@ class EngineClient {
     return client->lookup(hashes_of(t.hashes)) == count;
   }
   bool await_present(std::uint64_t first, std::uint32_t count) const {
-    for (int i = 0; i < 2000 && !present(first, count); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    for (int i = 0; i < 10000 && !present(first, count); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
     return present(first, count);
   }
   bool holds(std::uint64_t first, std::uint32_t count) {

@@ -171,7 +171,7 @@ TEST_F(HostileTest, OutOfDescriptorsTheLoopWaitsInsteadOfSpinning) {
   const std::uint64_t more = stats().sessions_refused - so_far;
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
   EXPECT_TRUE(refused);
-  EXPECT_LT(more, 20U) << "one attempt a tick";
+  EXPECT_LT(more, 200U) << "one attempt a tick, not thousands";
   ASSERT_TRUE(client.hello().ok());
   EXPECT_TRUE(client.receive().ok());
 }

@@ -30,12 +30,11 @@ class StartTest : public SidecarTest {
 
 TEST_F(StartTest, IsReadyAtOnceWhateverTheSize) {
   config_.memory.size_bytes = 2ULL << 30;
-  const auto begin = std::chrono::steady_clock::now();
   Result<std::unique_ptr<Sidecar>> sidecar = Sidecar::start(config_, clock_);
-  const auto took = std::chrono::steady_clock::now() - begin;
   ASSERT_TRUE(sidecar.ok()) << sidecar.status().to_string();
-  EXPECT_LT(took, std::chrono::milliseconds(300));
   EXPECT_TRUE((*sidecar)->ready());
+  const stats::Stats at_start = (*sidecar)->snapshot();  // of its first moment: the loop that renews it does not run yet
+  EXPECT_LT(at_start.touched_bytes, at_start.arena_bytes) << "it waited for its memory";
 }
 
 // A page of it that is not there yet would be a SIGBUS in whoever looks first, the engine included, once the directory is full.
@@ -94,12 +93,38 @@ TEST_F(StartTest, HugePagesOfNoHugetlbfsAreRefusedUnlessOnlyPreferred) {
   EXPECT_EQ(stats().arena_page_bytes, 4096U);
 }
 
+// A hugetlbfs of its own with some free pages, where this process may make one; the machine is left as it was.
+class HugePages {
+ public:
+  explicit HugePages(std::string directory) : directory_(std::move(directory)), before_(read("/proc/sys/vm/nr_hugepages")) {
+    std::filesystem::create_directories(directory_);
+    std::ofstream("/proc/sys/vm/nr_hugepages") << before_ + kPages;
+    mounted_ = ::mount("none", directory_.c_str(), "hugetlbfs", 0, "pagesize=2M") == 0;
+  }
+  ~HugePages() {
+    if (mounted_) ::umount2(directory_.c_str(), MNT_DETACH);
+    std::ofstream("/proc/sys/vm/nr_hugepages") << before_;
+  }
+  std::uint64_t free() const { return mounted_ ? read("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages") : 0; }
+
+ private:
+  static constexpr std::uint64_t kPages = 8;
+  static std::uint64_t read(const char* file) {
+    std::uint64_t number = 0;
+    std::ifstream(file) >> number;
+    return number;
+  }
+  const std::string directory_;
+  const std::uint64_t before_;
+  bool mounted_ = false;
+};
+
 // The arena really stands on huge pages, engines map it, and one page too many is refused with figures.
 TEST_F(StartTest, HugePages) {
-  std::uint64_t free_pages = 0;
-  std::ifstream("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages") >> free_pages;
-  if (free_pages == 0 || !std::filesystem::exists(config_.memory.hugepage_directory))
-    GTEST_SKIP() << "needs a hugetlbfs at " << config_.memory.hugepage_directory << " and sysctl vm.nr_hugepages of at least 1";
+  config_.memory.hugepage_directory = directory_ + "/huge";
+  const HugePages pages(config_.memory.hugepage_directory);
+  const std::uint64_t free_pages = pages.free();
+  if (free_pages == 0) GTEST_SKIP() << "needs root, to mount a hugetlbfs and raise vm.nr_hugepages";
   config_.memory.hugepages = config::Hugepages::k2Mi;
   config_.memory.shm_name = "larder-test-" + std::to_string(::getpid());
   config_.memory.size_bytes = (free_pages + 1) << 21;
@@ -111,6 +136,7 @@ TEST_F(StartTest, HugePages) {
   Client client(config_.socket);
   client.attach();
   client.arena()[stats().arena_bytes - 1] = std::byte{1};
+  stop();
 }
 
 TEST_F(StartTest, ANameThatIsTakenByALivingSidecarIsRefused) {

@@ -73,7 +73,7 @@ TEST_F(IndexReaderTest, FindsACommittedEntryByItsWholeKey) {
 TEST_F(IndexReaderTest, OnlyCommittedEntriesAreVisible) {
   for (const SlotState state : {SlotState::kFree, SlotState::kGranted, SlotState::kDying, SlotState::kQuarantined}) {
     put(kKey, 1, state, 9);
-    EXPECT_FALSE(open()->find(kKey)) << state_name(state);
+    EXPECT_FALSE(open()->find(kKey)) << static_cast<int>(state);
   }
 }
 

@@ -1,0 +1,84 @@
+// What the pages name must exist: a table of faults whose tests are gone proves nothing.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <sstream>
+
+#include "tests/unit/house/rules.h"
+
+namespace larder::house {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kRoot = REPOSITORY_ROOT;
+
+std::string read(const fs::path& file) {
+  std::stringstream text;
+  text << std::ifstream(file).rdbuf();
+  return text.str();
+}
+
+// All tests, one after the other.
+std::string read_tests() {
+  std::string all;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(kRoot / "tests"))
+    if (entry.path().extension() == ".cc" || entry.path().extension() == ".py") all += read(entry.path());
+  return all;
+}
+
+// `test_name` of Python; `Suite.Case` and `Suite.*` of C++, in a plain test, a fixture's or a parameterised one.
+bool defined(const std::string& tests, const std::string& name) {
+  if (name.starts_with("test_")) return tests.find("def " + name + "(") != std::string::npos;
+  const std::size_t dot = name.find('.');
+  const std::string start = "(" + name.substr(0, dot) + ", ";
+  const std::string test_case = name.substr(dot + 1);
+  return tests.find(test_case == "*" ? start : start + test_case + ")") != std::string::npos;
+}
+
+TEST(DocsTest, EveryTestOfTheTableOfFailuresExists) {
+  const std::string tests = read_tests();
+  const std::string page = read(kRoot / "docs/failures.md");
+  const std::regex names("`(test_[a-z0-9_]+|[A-Z][A-Za-z]+\\.[A-Z*][A-Za-z]*)`");
+  int found = 0;
+  for (auto at = std::sregex_iterator(page.begin(), page.end(), names); at != std::sregex_iterator(); ++at) {
+    const std::string name = (*at)[1];
+    if (name == "test_name" || name == "Suite.Case") continue;  // how the page says they are named
+    EXPECT_TRUE(defined(tests, name)) << "docs/failures.md names " << name;
+    ++found;
+  }
+  EXPECT_GT(found, 30);
+}
+
+TEST(DocsTest, TheCheckBites) {
+  const std::string tests = "TEST_F(StartTest, Works) {\ndef test_it(world):\n";
+  EXPECT_TRUE(defined(tests, "StartTest.Works") && defined(tests, "StartTest.*") && defined(tests, "test_it"));
+  EXPECT_FALSE(defined(tests, "StartTest.Work") || defined(tests, "Test.*") || defined(tests, "test_i"));
+}
+
+TEST(DocsTest, TheMapShowsEveryRoom) {
+  const std::string map = read(kRoot / "README.md");
+  for (const Room& room : rooms()) {
+    const std::string path(room.path.substr(0, room.path.size() - 1));
+    if (!fs::exists(kRoot / path / "README.md") || path.starts_with("tests/")) continue;
+    EXPECT_NE(map.find("](" + path + ")"), std::string::npos) << "README.md does not lead to " << path;
+  }
+}
+
+// A link in a page to a file of the tree.
+TEST(DocsTest, EveryLinkOfAPageLeadsSomewhere) {
+  const std::regex links("\\]\\(([^)#:]+)\\)");
+  for (const fs::path& folder : {kRoot, kRoot / "docs"}) {
+    for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
+      if (entry.path().extension() != ".md") continue;
+      const std::string page = read(entry.path());
+      for (auto at = std::sregex_iterator(page.begin(), page.end(), links); at != std::sregex_iterator(); ++at)
+        EXPECT_TRUE(fs::exists(folder / (*at)[1].str())) << entry.path() << " links to " << (*at)[1];
+    }
+  }
+}
+
+}  // namespace
+}  // namespace larder::house
