@@ -28,17 +28,6 @@ TEST(Codec, RoundTripOfReserve) {
   EXPECT_EQ(read, hashes);
 }
 
-// The bytes on the wire: little-endian, header first. A change here is a new major version.
-TEST(Codec, GoldenBytesOfDropNamespace) {
-  Encoder encoder(MessageType::kDropNamespace, 0);
-  encoder.append(DropNamespace{0x11223344, 0});
-  const std::vector<std::uint8_t> expected{'L', 'D', 'R', '1', 11,   0,    0,    0,    8, 0, 0, 0,
-                                           0,   0,   0,   0,   0x44, 0x33, 0x22, 0x11, 0, 0, 0, 0};
-  const auto packet = encoder.packet();
-  ASSERT_EQ(packet.size(), expected.size());
-  EXPECT_EQ(std::memcmp(packet.data(), expected.data(), expected.size()), 0);
-}
-
 TEST(Codec, EveryTruncationIsRefused) {
   const std::vector<BlockHash> hashes(3);
   Encoder encoder(MessageType::kReserve, 1);
