@@ -10,6 +10,6 @@ def prompt_of(tokenizer_dir: str, tokens: int) -> str:
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(tokenizer_dir)
-    text = "\n".join(texts(most_bytes=16 * tokens))
+    text = "\n".join(texts(most_bytes=16 * tokens))[: 16 * tokens]
     encoded = tokenizer(text, return_offsets_mapping=True)["offset_mapping"]
     return text[: encoded[min(tokens, len(encoded)) - 1][1]]

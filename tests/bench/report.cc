@@ -105,6 +105,13 @@ std::string Report::json() const {
   return out.str();
 }
 
+std::string far_from_reference(double value, double reference) {
+  if (value <= 2 * reference && reference <= 2 * value) return "";
+  char text[64];
+  std::snprintf(text, sizeof(text), "far from reference %.3g", reference);
+  return text;
+}
+
 bool Report::finish(const std::string& directory) const {
   print();
   std::error_code error;
