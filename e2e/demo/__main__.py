@@ -90,7 +90,8 @@ def judge(m: report.Measured) -> list[dict]:
 
 def main() -> int:
     # Ctrl-C and SIGTERM unwind the with-blocks, which end all that was started.
-    signal.signal(signal.SIGTERM, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.default_int_handler)
     step = Steps()
     model = os.environ.get("MODEL") or str(demo_model(step))
     step("starting larderd with 5 GiB of memory")
