@@ -18,9 +18,9 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 from demo.model import demo_model
 from harness import goals
-from harness.larder_share import LarderShare
 from harness.larderd import Larderd
 from harness.vllm_server import VllmServer, engine_env
+from larder import larderd_metrics
 from larder.completions import reset_prefix_cache, stream_completion
 
 BUILD = ROOT / "build" / "bench"
@@ -54,12 +54,13 @@ def measure(server: VllmServer, larderd: Larderd, label: str, prompts: list[list
     warm, share_ms = [], []
     for _ in range(WARM_ROUNDS):
         reset_prefix_cache(server.url)
-        share = LarderShare(larderd)
+        share = larderd_metrics.Share(larderd.metrics)
         ttfts, tokens = ask_all(server, prompts)
         if exact and tokens != expected:
             raise WrongTokens(f"{label}: the warm continuation differs from the cold one")
         warm.append(max(ttfts))
-        share_ms.append(sum(share.read(loads=len(prompts)).values()))
+        share.wait(loads=len(prompts))
+        share_ms.append(sum(share.milliseconds().values()))
     row = {"what": label, "cold_s": max(cold_ttfts), "warm_s": statistics.median(warm), "warm_worst_s": max(warm),
            "larder_ms": statistics.median(share_ms) / len(prompts)}
     row["speedup"] = row["cold_s"] / row["warm_s"]

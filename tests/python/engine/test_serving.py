@@ -221,9 +221,10 @@ def test_query_twice_against_a_users_server(world, engine, tmp_path, capsys):
 
     file = tmp_path / "text"
     file.write_text("The quick brown fox jumps over the lazy dog. " * 60)
-    assert query_twice.main(["--url", engine.url, "--file", str(file)]) == 0
+    assert query_twice.main(["--url", engine.url, "--file", str(file), "--larderd", "http://127.0.0.1:1"]) == 0
     shown = capsys.readouterr().out
-    assert "external cache" in shown and "identical    yes" in shown
+    assert "external cache" in shown and "identical in both" in shown
+    assert "http://127.0.0.1:1/metrics cannot be read" in shown
 
 
 def test_a_second_engine_hits_what_the_first_stored(world, engine, model):
