@@ -64,11 +64,15 @@ class Share:
         deadline = time.monotonic() + timeout_s
         while True:
             self.after = self._read_samples()
-            if self.after[self._LOADS] - self.before[self._LOADS] >= loads and self.tokens_hit() >= hit:
+            if self.loads() >= loads and self.tokens_hit() >= hit:
                 return True
             if time.monotonic() > deadline:
                 return False
             time.sleep(0.1)
+
+    def loads(self):
+        """Those that ended well."""
+        return int(self.after[self._LOADS] - self.before[self._LOADS])
 
     def tokens_hit(self):
         return tokens_hit(self.after) - tokens_hit(self.before)

@@ -42,9 +42,10 @@ def text(m):
     if m.second_engine_s is not None:
         rows.append(("other engine", m.second_engine_s))
         lines.append(_line("TTFT other engine", f"{_faster(m, m.second_engine_s)}, its first query of this prompt"))
+    same = "identical" if m.identical else "DIFFERENT"
     lines += [
         _line("Larder's share", _share(m)),
-        _line(f"{CONTINUATION} tokens that follow", f"{'identical' if m.identical else 'DIFFERENT'} in {'both' if len(rows) == 2 else 'all three'}"),
+        _line(f"{CONTINUATION} tokens that follow", f"{same} in {'both' if len(rows) == 2 else 'all three'}"),
     ]
     return "\n".join(["", *lines, "", bars(rows), ""])
 
