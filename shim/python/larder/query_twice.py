@@ -38,7 +38,7 @@ def _first_reading(larderd_url):
     try:
         return larderd_metrics.Share(lambda: larderd_metrics.read(larderd_url)), ""
     except larderd_metrics.NotLarderd as why:
-        return None, f"{why} (--larderd URL names another)"
+        return None, f"{why} (another: --larderd URL)"
 
 
 def _second_reading(share, loaded):
@@ -46,7 +46,7 @@ def _second_reading(share, loaded):
         counted = share.wait(loads=1) if loaded else True
     except larderd_metrics.NotLarderd as why:
         return None, str(why)
-    return (share.milliseconds(), "") if counted else (None, "this larderd counted no load: the server uses another (--larderd URL)")
+    return (share.milliseconds(), "") if counted else (None, "this larderd counted no load: the server uses another (which: --larderd URL)")
 
 
 def _source(was_reset, measured, own, external):
