@@ -13,19 +13,17 @@ import sys
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-from demo import report
 from demo.model import demo_model
 from demo.prompt import prompt_of
 from harness import goals
-from harness.larder_share import LarderShare
 from harness.larderd import Larderd
 from harness.process import ProcessError
 from harness.vllm_server import VllmServer, engine_env
+from larder import larderd_metrics, report
 from larder.completions import reset_prefix_cache, stream_completion
 
 BUILD = ROOT / "build"
 PROMPT_TOKENS = 4096 + 5
-CONTINUATION = 32
 SERVED_NAME = "demo"
 
 
@@ -40,11 +38,7 @@ class Steps:
 
 
 def ask(server: VllmServer, prompt: str):
-    return stream_completion(server.url, SERVED_NAME, prompt, CONTINUATION)
-
-
-def hit_tokens(larderd: Larderd) -> int:
-    return int(sum(value for name, value in larderd.metrics().items() if name.startswith("larder_tokens_hit_total")))
+    return stream_completion(server.url, SERVED_NAME, prompt, report.CONTINUATION)
 
 
 def warm_up(server: VllmServer) -> None:
@@ -64,18 +58,25 @@ def measure(larderd: Larderd, model: str, step: Steps) -> report.Measured:
         cold = ask(first, prompt)
         step(f"first token after {cold.ttft_s:.3f} s; now resetting vLLM's own prefix cache and asking again")
         reset_prefix_cache(first.url)
-        share, before = LarderShare(larderd), hit_tokens(larderd)
+        share = larderd_metrics.Share(larderd.metrics)
         warm = ask(first, prompt)
-        share_ms = share.read()
-        hits = hit_tokens(larderd) - before
+        share.wait()
         step(f"first token after {warm.ttft_s:.3f} s; starting a second vLLM on the same larderd")
         with VllmServer("second vLLM", model, SERVED_NAME, env, BUILD / "demo" / "vllm2.log") as second:
             second.wait_ready(progress=step)
             warm_up(second)
             other = ask(second, prompt)
             step(f"first token after {other.ttft_s:.3f} s")
-    identical = cold.token_ids == warm.token_ids == other.token_ids and len(cold.token_ids) == CONTINUATION
-    return report.Measured(cold.prompt_tokens, hits, cold.ttft_s, warm.ttft_s, other.ttft_s, share_ms, identical)
+    identical = cold.token_ids == warm.token_ids == other.token_ids and len(cold.token_ids) == report.CONTINUATION
+    return report.Measured(
+        prompt_tokens=cold.prompt_tokens,
+        hit_tokens=share.tokens_hit(),
+        cold_s=cold.ttft_s,
+        warm_s=warm.ttft_s,
+        identical=identical,
+        share_ms=share.milliseconds(),
+        second_engine_s=other.ttft_s,
+    )
 
 
 def judge(m: report.Measured) -> list[dict]:

@@ -6,10 +6,10 @@ import http.client
 import json
 import os
 import pathlib
-import re
 import socket
 
 from harness.process import Process
+from larder import larderd_metrics
 
 
 class _UnixConnection(http.client.HTTPConnection):
@@ -52,8 +52,7 @@ class Larderd(Process):
 
     def metrics(self) -> dict[str, float]:
         """Samples by "name{labels}"."""
-        text = self.request("GET", "/metrics")[1]
-        return {name: float(value) for name, value in re.findall(r"^(larder_\S+|larder_[^{]+\{.*\}) (\S+)$", text, re.M)}
+        return larderd_metrics.samples(self.request("GET", "/metrics")[1])
 
     def wait_ready(self, timeout_s: float = 10, progress=None) -> None:
         self.wait_until(lambda: self.request("GET", "/readyz")[0] == 200, timeout_s, progress)

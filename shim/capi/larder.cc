@@ -43,6 +43,18 @@ larder_status guarded(const larder_client* client, Call call) noexcept {
   }
 }
 
+// The code of `status`. What the caller did wrong is told in words in its log; that larderd is away or full is no news there.
+larder_status answered(larder_client* client, std::string_view function, const Status& status) {
+  const Code code = status.code();
+  if (code == Code::kInvalidArgument || code == Code::kOutOfRange || code == Code::kFailedPrecondition)
+    client->impl.log("error", std::string(function) + ": " + status.text());
+  return to_c(code);
+}
+
+Status bad_transfer() {
+  return {Code::kInvalidArgument, "needs struct_bytes, pages, and hashes of a stride of at least 16"};
+}
+
 // A versioned struct of the caller: what it does not have is 0. Nothing where it is NULL or gives no size.
 template <typename T>
 bool read_struct(const T* from, T& to) {
@@ -129,8 +141,10 @@ larder_status larder_set_namespace(larder_client* client, const larder_namespace
   return guarded(client, [&] {
     larder_namespace given{};
     if (!read_struct(ns, given) || given.fingerprint == nullptr || (given.groups == nullptr && given.group_count != 0))
-      return LARDER_INVALID_ARGUMENT;
-    if (given.group_count > larder::protocol::kMaxGroups) return LARDER_OUT_OF_RANGE;
+      return answered(client, "larder_set_namespace", {Code::kInvalidArgument, "needs struct_bytes, a fingerprint and groups"});
+    if (given.group_count > larder::protocol::kMaxGroups)
+      return answered(client, "larder_set_namespace",
+                      {Code::kOutOfRange, "too many groups: " + std::to_string(given.group_count)});
     client::NamespaceSpec spec;
     spec.fingerprint = given.fingerprint;
     spec.model = given.model != nullptr ? given.model : "";
@@ -138,7 +152,7 @@ larder_status larder_set_namespace(larder_client* client, const larder_namespace
     spec.chunk_tokens = given.chunk_tokens;
     for (std::uint32_t i = 0; i < given.group_count; ++i)
       spec.groups.push_back({given.groups[i].piece_bytes, given.groups[i].layers, given.groups[i].blocks_per_chunk});
-    return to_c(client->impl.set_namespace(std::move(spec)).code());
+    return answered(client, "larder_set_namespace", client->impl.set_namespace(std::move(spec)));
   });
 }
 
@@ -155,12 +169,12 @@ larder_status larder_namespace_id(const char* fingerprint, char* hex, size_t hex
 
 larder_status larder_register_pages(larder_client* client, uint32_t group, const larder_pages* layers, uint32_t layer_count) {
   return guarded(client, [&] {
-    if (layers == nullptr) return LARDER_INVALID_ARGUMENT;
+    if (layers == nullptr) return answered(client, "larder_register_pages", {Code::kInvalidArgument, "needs layers"});
     client::GroupPages pages;
     for (std::uint32_t i = 0; i < layer_count; ++i)
       pages.push_back(
           {static_cast<std::byte*>(layers[i].base), layers[i].stride_bytes, layers[i].page_bytes, layers[i].page_count});
-    return to_c(client->impl.register_pages(group, std::move(pages)).code());
+    return answered(client, "larder_register_pages", client->impl.register_pages(group, std::move(pages)));
   });
 }
 
@@ -243,10 +257,11 @@ larder_status larder_load(larder_client* client, const larder_transfer* transfer
   return guarded(client, [&] {
     client::Transfer given;
     std::uint32_t start_within_ms = 0;
-    if (ticket == nullptr || !read_transfer(transfer, given, start_within_ms)) return LARDER_INVALID_ARGUMENT;
+    if (ticket == nullptr || !read_transfer(transfer, given, start_within_ms))
+      return answered(client, "larder_load", bad_transfer());
     const larder::Result<std::uint64_t> started = client->impl.load(std::move(given), start_within_ms);
     *ticket = started.ok() ? *started : 0;
-    return to_c(started.status().code());
+    return answered(client, "larder_load", started.status());
   });
 }
 
@@ -265,8 +280,8 @@ larder_status larder_store_begin(larder_client* client, const larder_transfer* t
   return guarded(client, [&] {
     client::Transfer given;
     std::uint32_t unused = 0;
-    if (!read_transfer(transfer, given, unused)) return LARDER_INVALID_ARGUMENT;
-    return to_c(client->impl.store_begin(given).code());
+    if (!read_transfer(transfer, given, unused)) return answered(client, "larder_store_begin", bad_transfer());
+    return answered(client, "larder_store_begin", client->impl.store_begin(given));
   });
 }
 
@@ -286,7 +301,7 @@ larder_status larder_store_finish(larder_client* client, uint32_t wait_ms, larde
 }
 
 larder_status larder_drop_namespace(larder_client* client) {
-  return guarded(client, [&] { return to_c(client->impl.drop_namespace().code()); });
+  return guarded(client, [&] { return answered(client, "larder_drop_namespace", client->impl.drop_namespace()); });
 }
 
 }  // extern "C"

@@ -7,7 +7,9 @@
  * LARDER_FAILED_PRECONDITION or reports a miss; the parent is not disturbed.
  * Ownership: pointers passed in are only read during the call, except for registered pages, which must stay valid and mapped until
  * larder_close() has returned. Strings are UTF-8 and zero-terminated.
- * Errors: functions return a larder_status; larder_status_text() tells it in words. Nothing throws, nothing aborts.
+ * Errors: functions return a larder_status; larder_status_text() tells it in words. Nothing throws, nothing aborts. What a caller did
+ * wrong in setting up, loading, storing or dropping is also told in full by larder_next_log(): "error larder_register_pages: the
+ * namespace has 2 layers, got 1".
  * Versions: structs begin with their size in bytes, set by the caller; fields behind it are taken as 0. */
 #ifndef LARDER_H_
 #define LARDER_H_
@@ -109,7 +111,8 @@ LARDER_API larder_status larder_get_state(larder_client* client, larder_state* s
 /* Waits up to timeout_ms until attached. For tools and tests; an engine need not wait. LARDER_DEADLINE_EXCEEDED if not. */
 LARDER_API larder_status larder_wait_attached(larder_client* client, uint32_t timeout_ms);
 
-/* Takes the oldest unread log line of the native threads ("level text") into line, zero-terminated, cut to line_bytes.
+/* Takes the oldest unread log line of the native threads and of refused calls ("level text"; level is info, warning or error; a line
+ * that only repeats the one before it is left out) into line, zero-terminated, cut to line_bytes.
  * Returns its length, 0 if there is none. At most 64 lines are kept; the oldest are lost. */
 LARDER_API size_t larder_next_log(larder_client* client, char* line, size_t line_bytes);
 

@@ -48,6 +48,7 @@ class Client final : public ControlListener {
 
   State state() const;
   Status wait_attached(std::uint32_t timeout_ms);
+  void log(std::string_view level, std::string_view text) { log_.add(level, text); }
   std::optional<std::string> next_log() { return log_.take(); }
 
   std::size_t lookup(const Hashes& hashes) const;

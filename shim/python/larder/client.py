@@ -4,7 +4,8 @@ Thread-safe, as the library is. Nothing here waits for larderd but wait_attached
 are given as bytes in which one hash begins every `stride` bytes (its first 16 bytes are the key), pages as bytes of uint32."""
 
 import ctypes
-from collections import namedtuple
+import threading
+from collections import deque, namedtuple
 
 from larder import _native as native
 
@@ -13,13 +14,14 @@ Stored = namedtuple("Stored", "stored present refused bytes copy_ns")
 State = namedtuple("State", "attached usable attachments epoch loads_running stores_running")
 
 _POLL = 64
+_LOG_LINES = 64
 
 
 class LarderError(Exception):
-    """A call was refused; `status` is the library's number for it (larder.h)."""
+    """A call was refused; `status` is the library's number for it (larder.h). The text says why, where the library told it."""
 
-    def __init__(self, what, status):
-        super().__init__(f"{what}: {native.library().larder_status_text(status).decode()}")
+    def __init__(self, what, status, why=""):
+        super().__init__(f"{what}: {native.library().larder_status_text(status).decode()}{why and f': {why}'}")
         self.status = status
 
 
@@ -54,6 +56,8 @@ class Client:
         _check("larder_open", self._lib.larder_open(options, self._client))
         self._completions = (native.Completion * _POLL)()
         self._line = ctypes.create_string_buffer(4096)
+        self._log_lock = threading.Lock()
+        self._unread = deque(maxlen=_LOG_LINES)  # taken from the library in search of a refusal, not yet by next_log()
 
     def close(self):
         """Waits until no thread of it writes into registered pages. No other call may be under way."""
@@ -79,12 +83,12 @@ class Client:
             group_count=len(groups),
             chunk_tokens=chunk_tokens,
         )
-        _check("larder_set_namespace", self._lib.larder_set_namespace(self._client, namespace))
+        self._check("larder_set_namespace", self._lib.larder_set_namespace(self._client, namespace))
 
     def register_pages(self, group, layers):
         """layers: (address, stride_bytes, page_bytes, page_count) for each layer of the group, in the fingerprint's order."""
         array = (native.Pages * len(layers))(*layers)
-        _check("larder_register_pages", self._lib.larder_register_pages(self._client, group, array, len(layers)))
+        self._check("larder_register_pages", self._lib.larder_register_pages(self._client, group, array, len(layers)))
 
     def wait_attached(self, timeout_ms):
         """False where larderd did not answer in time."""
@@ -96,11 +100,28 @@ class Client:
         return State(*(getattr(state, name) for name in State._fields))
 
     def next_log(self):
-        """The oldest unread line of the native threads as (level, text), or None."""
+        """The oldest unread line of the native threads and of refused calls as (level, text), or None."""
+        with self._log_lock:
+            return self._unread.popleft() if self._unread else self._take_log()
+
+    def _take_log(self):
         if not self._lib.larder_next_log(self._client, self._line, len(self._line)):
             return None
         level, _, text = self._line.value.decode(errors="replace").partition(" ")
         return level, text
+
+    def _check(self, what, status):
+        """Raises LarderError with what the log tells of the refusal; the line stays for next_log()."""
+        if status == native.OK:
+            return
+        why = ""
+        with self._log_lock:
+            while (line := self._take_log()) is not None:
+                self._unread.append(line)
+            for level, text in self._unread:
+                if level == "error" and text.startswith(f"{what}: "):
+                    why = text.removeprefix(f"{what}: ")
+        raise LarderError(what, status, why)
 
     # ---- looking up
 
@@ -129,7 +150,7 @@ class Client:
         """Starts a load and returns its ticket; it ends in one completion of poll(). LarderError where it fails at once."""
         ticket = ctypes.c_uint64()
         transfer = self._transfer(hashes, stride, pages, group, shard)
-        _check("larder_load", self._lib.larder_load(self._client, transfer, ticket))
+        self._check("larder_load", self._lib.larder_load(self._client, transfer, ticket))
         return ticket.value
 
     def poll(self):

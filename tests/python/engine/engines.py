@@ -43,7 +43,9 @@ def environment(socket, **more):
 
 
 class Engine(VllmServer):
-    """vLLM's server with Larder's connector. Ask with token ids."""
+    """vLLM's server with Larder's connector. Ask with token ids. `larderd`: the one that it uses, None while there is none."""
+
+    larderd = None
 
     def __init__(self, model, socket, folder, *arguments, extra=None):
         connector = {**CONNECTOR, "kv_connector_extra_config": extra or {}}
@@ -60,11 +62,14 @@ class Engine(VllmServer):
         return self.ask(tokens, max_tokens, **OFF)
 
     def reset(self):
-        """Empties the engine's own prefix cache; what still runs (an abort) is waited for."""
+        """Empties the engine's own prefix cache; what still runs (an abort) is waited for, and so is larderd, until it has committed
+        all that the engine stored: the engine does not wait for that, and what is asked next may expect a full hit."""
         deadline = time.monotonic() + 20
         while not completions.reset_prefix_cache(self.url):
             assert time.monotonic() < deadline, "vLLM's prefix cache could not be reset"
             time.sleep(0.1)
+        if self.larderd is not None:
+            committed_chunks(self.larderd)
 
     def hits(self):
         """Tokens loaded from Larder since the start."""
@@ -92,6 +97,12 @@ def run_offline(model, socket, steps, extra=None, env=None, timeout_s=180, **llm
     lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
     assert done.returncode == 0 and lines, done.stdout[-6000:]
     return json.loads(lines[-1][7:]), done.stdout
+
+
+def committed_chunks(larderd):
+    """How many chunks were ever committed, once no grant is left that could still be."""
+    wait_for(lambda: larderd.status()["memory"]["slots"]["granted"] == 0, 5, "committing what was stored")
+    return larderd.status()["memory"]["chunks_committed"]
 
 
 def wait_for(condition, timeout_s, what):

@@ -18,6 +18,7 @@ def world(model, tmp_path_factory):
     arguments = ["--block-size", "32", "--max-num-batched-tokens", "96", "--max-num-seqs", "8", "--max-model-len", "1600"]
     with larderd, Engine(model, larderd.socket, folder, *arguments, "--num-gpu-blocks-override", str(BLOCKS)) as engine:
         engine.wait_ready()
+        engine.larderd = larderd
         yield types.SimpleNamespace(larderd=larderd, engine=engine)
 
 

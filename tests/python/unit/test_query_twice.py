@@ -1,7 +1,9 @@
-"""query_twice as a user meets it when something is missing: one line, never a traceback."""
+"""query_twice as a user meets it: the lines of the demo, and one line, never a traceback, where something is missing."""
 
 import socket
 import threading
+
+from http_fakes import FakeLarderd, FakeVllm, serving
 
 from larder import query_twice
 
@@ -40,3 +42,44 @@ def test_what_speaks_no_http_is_named(capsys, tmp_path):
         thread.start()
         assert "this is no HTTP" in told(capsys, f"http://127.0.0.1:{server.getsockname()[1]}", prompt)
         thread.join(5)
+
+
+def shown(capsys, tmp_path, vllm, larderd_url):
+    prompt = tmp_path / "p.txt"
+    prompt.write_text("hello")
+    with serving(vllm.answers) as url:
+        assert query_twice.main(["--url", url, "--file", str(prompt), "--larderd", larderd_url]) == 0
+    return capsys.readouterr().out
+
+
+def test_it_prints_the_demos_lines_with_larders_share(capsys, tmp_path):
+    larderd = FakeLarderd()
+    with serving({"GET /metrics": larderd.metrics}) as larderd_url:
+        out = shown(capsys, tmp_path, FakeVllm((0, 256), larderd), larderd_url)
+    assert "tokens in the prompt   300" in out and "tokens hit in Larder   256" in out
+    assert "hit came from          external cache\n" in out
+    assert "Larder's share         6.0 ms of the warm TTFT: look-up 2.00, waiting for the copy 2.0, copying and verifying 2.0" in out
+    assert "32 tokens that follow  identical in both" in out
+    assert "other engine" not in out and "█" in out
+
+
+def test_a_larderd_that_is_away_costs_one_line(capsys, tmp_path):
+    out = shown(capsys, tmp_path, FakeVllm((0, 256)), "http://127.0.0.1:1")
+    (line,) = [line for line in out.splitlines() if "Larder's share" in line]
+    assert "unknown: http://127.0.0.1:1/metrics cannot be read" in line and "--larderd URL" in line
+
+
+def test_where_the_own_cache_cannot_be_reset_the_metrics_tell_the_source(capsys, tmp_path):
+    vllm = FakeVllm((256, 0))
+    del vllm.answers["POST /reset_prefix_cache"]
+    out = shown(capsys, tmp_path, vllm, "http://127.0.0.1:1")
+    assert "hit came from          the engine's own prefix cache, which could not be reset" in out
+    assert "tokens hit in Larder   0\n" in out
+
+
+def test_without_metrics_and_reset_the_source_is_unknown(capsys, tmp_path):
+    vllm = FakeVllm((256, 0))
+    del vllm.answers["POST /reset_prefix_cache"], vllm.answers["GET /metrics"]
+    out = shown(capsys, tmp_path, vllm, "http://127.0.0.1:1")
+    assert "hit came from          unknown: the server shows no metrics" in out
+    assert "tokens hit in Larder   unknown\n" in out

@@ -87,6 +87,40 @@ TEST_F(CapiTest, OrderOfSetUp) {
   EXPECT_EQ(larder_load(client_, &t, &ticket), LARDER_UNAVAILABLE);
 }
 
+// The first line of the log that is of a refused call.
+std::string refusal(larder_client* client) {
+  char line[200];
+  while (larder_next_log(client, line, sizeof(line)) != 0)
+    if (std::string_view(line).starts_with("error larder_")) return line;
+  return "";
+}
+
+TEST_F(CapiTest, ARefusedCallIsToldInTheLog) {
+  EXPECT_EQ(larder_register_pages(client_, 0, nullptr, 0), LARDER_INVALID_ARGUMENT);
+  EXPECT_EQ(refusal(client_), "error larder_register_pages: needs layers");
+  EXPECT_EQ(register_pages(), LARDER_FAILED_PRECONDITION);
+  EXPECT_EQ(refusal(client_), "error larder_register_pages: set the namespace first");
+  ASSERT_EQ(set_namespace(), LARDER_OK);
+  const larder_pages layer{pages_.data(), 4096, 4096, 4};
+  EXPECT_EQ(larder_register_pages(client_, 0, &layer, 1), LARDER_INVALID_ARGUMENT);
+  EXPECT_EQ(refusal(client_), "error larder_register_pages: the namespace has 2 layers, got 1");
+  EXPECT_EQ(set_namespace(), LARDER_FAILED_PRECONDITION);
+  EXPECT_EQ(refusal(client_), "error larder_set_namespace: the namespace is already set");
+  ASSERT_EQ(register_pages(), LARDER_OK);
+  larder_transfer t = transfer();
+  t.hashes.count = 0;
+  t.page_count = 0;
+  std::uint64_t ticket = 0;
+  EXPECT_EQ(larder_load(client_, &t, &ticket), LARDER_INVALID_ARGUMENT);
+  EXPECT_EQ(refusal(client_), "error larder_load: a transfer of no chunks");
+  t.struct_bytes = 0;
+  EXPECT_EQ(larder_store_begin(client_, &t), LARDER_INVALID_ARGUMENT);
+  EXPECT_NE(refusal(client_).find("larder_store_begin: needs struct_bytes"), std::string::npos);
+  const larder_transfer good = transfer();
+  EXPECT_EQ(larder_load(client_, &good, &ticket), LARDER_UNAVAILABLE);
+  EXPECT_EQ(refusal(client_), "") << "that larderd is away is no mistake of the caller";
+}
+
 TEST_F(CapiTest, WithoutLarderdEverythingIsAMissAndNothingWaits) {
   ASSERT_EQ(set_namespace(), LARDER_OK);
   ASSERT_EQ(register_pages(), LARDER_OK);

@@ -1,5 +1,7 @@
 """LarderConnector: vLLM's KVConnectorBase_V1 over the two halves. Thin: each hook is one call."""
 
+import logging
+
 from vllm.distributed.kv_transfer.kv_connector.v1 import base
 from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorBase_V1, KVConnectorRole, SupportsHMA
 
@@ -28,7 +30,7 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
         super().__init__(vllm_config, role, kv_cache_config, **kwargs)
         self._client = self._pump = None
         is_scheduler = role == KVConnectorRole.SCHEDULER
-        setup, off = None, None
+        setup, off, level = None, None, logging.WARNING
         try:
             # A failed load is recomputed. vLLM reads the policy after it has made the scheduler's connector.
             vllm_config.kv_transfer_config.kv_load_failure_policy = "recompute"
@@ -37,11 +39,13 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
             self._pump = LogPump(self._client)
         except Unsupported as reason:
             off = str(reason)
+            if not is_scheduler:  # whose half finds the same, or is told of it, and says it once
+                level = logging.DEBUG
         except Exception as error:
             off = f"{type(error).__name__}: {error}"
         self._half = (SchedulerHalf if is_scheduler else WorkerHalf)(setup, self._client)
         if off is not None:
-            self._half.turn_off(off)
+            self._half.turn_off(off, level)
         elif is_scheduler:
             _tell(setup)
 

@@ -1,6 +1,7 @@
 """No exception leaves the connector: what a hook does instead, and the one log line that says so."""
 
 import functools
+import logging
 import threading
 
 from vllm.logger import init_logger
@@ -16,10 +17,10 @@ class Guarded:
         self.client = client
         self.off = None  # why the cache is not used
 
-    def turn_off(self, why):
+    def turn_off(self, why, level=logging.WARNING):
         if self.off is None:
             self.off = why
-            logger.warning("Larder is off for this engine: %s", why)
+            logger.log(level, "Larder is off for this engine: %s", why)
 
 
 def guarded(default):

@@ -1,0 +1,78 @@
+"""What bench-ttft counts as a warm round, which row its goals take, and how it ends when something is missing."""
+
+import importlib.util
+import os
+import subprocess
+import sys
+
+import pytest
+from http_fakes import FakeLarderd
+
+from larder import larderd_metrics
+
+
+@pytest.fixture(scope="module")
+def bench(root):
+    spec = importlib.util.spec_from_file_location("ttft_bench", root / "tests" / "bench" / "ttft_bench.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Larderd:
+    """The two doors that the bench uses."""
+
+    def __init__(self):
+        self.fake, self.chunks = FakeLarderd(), 0
+
+    def metrics(self):
+        return larderd_metrics.samples(self.fake.metrics())
+
+    def status(self):
+        return {"namespaces": [{"chunks": self.chunks}, {"chunks": 1}]}
+
+
+PROMPTS = [[1] * 300, [2] * 128]  # 2 + 1 whole chunks
+
+
+def test_a_round_that_hit_every_whole_chunk_counts(bench):
+    larderd = Larderd()
+    warm = bench.Warm(larderd, "here", PROMPTS)
+    larderd.fake.load(256)
+    larderd.fake.load(128)
+    assert warm.check() == pytest.approx(12)
+
+
+@pytest.mark.parametrize("loads", [(), (256,), (256, 0)])
+def test_any_other_round_voids_the_row(bench, loads):
+    larderd = Larderd()
+    warm = bench.Warm(larderd, "here", PROMPTS)
+    for tokens in loads:
+        larderd.fake.load(tokens)
+    with pytest.raises(bench.Void, match=f"here: in a warm round {sum(loads)} of 384 tokens hit, and {len(loads)} of 2 loads"):
+        warm.check(timeout_s=0.2)
+
+
+def test_a_round_waits_for_what_the_cold_one_stored(bench):
+    larderd = Larderd()
+    before = bench.stored_chunks(larderd)
+    with pytest.raises(bench.Void, match="holds 1 of 4 chunks"):
+        bench.wait_stored(larderd, "here", before + bench.whole_chunks(PROMPTS), timeout_s=0.1)
+    larderd.chunks = 3
+    bench.wait_stored(larderd, "here", before + bench.whole_chunks(PROMPTS))
+
+
+def test_larders_share_is_that_of_the_worst_row(bench):
+    row = {"what": "4096 tokens", "larder_ms": 3.0, "speedup": 200, "warm_s": 0.05}
+    goals = {g["id"]: g for g in bench.judge([{**row, "what": "other", "larder_ms": 13.0}, row], floor_s=0.03, second_s=0.1)}
+    assert goals["ttft.larder_ms"]["value"] == 13.0 and not goals["ttft.larder_ms"]["met"]
+    assert goals["ttft.speedup_4k"]["value"] == 200 and goals["ttft.over_one_token_ms"]["value"] == 20
+
+
+@pytest.mark.parametrize("larderd, told", [("/bin/false", "larderd ended with status 1; its log "), ("/nonexistent", "No such file")])
+def test_it_ends_with_one_line_where_larderd_does_not_start(root, larderd, told):
+    env = {**os.environ, "PYTHONPATH": f"{root}/shim/python:{root}/e2e", "LARDERD": larderd, "MODEL": "none"}
+    command = [sys.executable, root / "tests" / "bench" / "ttft_bench.py"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+    (line,) = done.stderr.splitlines()
+    assert done.returncode == 1 and line.startswith("bench-ttft: ") and told in line
