@@ -149,9 +149,10 @@ Status EventLoop::admit(Fd& socket) {
   if (!memory.ok()) return memory.status();
   Result<LockFile> lock = LockFile::create(lock_path(parts_.config.memory, facts.number));
   if (!lock.ok()) return lock.status();
-  Fd pidfd = peer_pidfd(socket);
-  auto connection = std::make_unique<Connection>(std::move(socket), std::move(pidfd), std::move(*memory), std::move(*lock), facts,
-                                                 store_, stats_, clock_);
+  Result<Fd> pidfd = peer_pidfd(socket);
+  if (!pidfd.ok() && pidfd.status().code() != Code::kUnsupported) return pidfd.status();
+  auto connection = std::make_unique<Connection>(std::move(socket), pidfd.ok() ? std::move(*pidfd) : Fd(), std::move(*memory),
+                                                 std::move(*lock), facts, store_, stats_, clock_);
   if (Status status = watch(parts_.epoll, connection->socket, {WakeupSource::kSocket, facts.number}); !status.ok()) return status;
   if (!connection->pidfd.valid()) {
     note_fallback("pidfd", "the kernel gives none for a peer: an engine's death is seen by its socket and its heartbeat alone");
