@@ -13,6 +13,8 @@ using protocol::MessageType;
 
 namespace {
 
+constexpr std::uint64_t kBadLogEveryMs = 1000;
+
 std::vector<std::byte> finish(Encoder& encoder) {
   const auto packet = encoder.packet();
   return {packet.begin(), packet.end()};
@@ -194,10 +196,19 @@ Result<Reply> SessionProtocol::disown(Decoder& decoder) {
 
 Result<Reply> SessionProtocol::bad(Decoder& decoder) {
   if (Status status = read_list(decoder, slots_); !status.ok()) return status;
-  base::log_warning("session " + std::to_string(facts_.number) + ": " + std::to_string(slots_.size()) +
-                    " chunks did not match their checksum and are dropped");
+  log_bad(slots_.size());
   for (const protocol::SlotRef& slot : slots_) store_.report_bad(slot);
   return Reply{};
+}
+
+// One line a second at most: an engine with a broken copy path reports every chunk that it loads.
+void SessionProtocol::log_bad(std::size_t chunks) {
+  bad_unlogged_ += chunks;
+  if (clock_.now_ms() < bad_log_from_ms_) return;
+  base::log_warning("session " + std::to_string(facts_.number) + ": " + std::to_string(bad_unlogged_) +
+                    " chunks did not match their checksum and are dropped");
+  bad_unlogged_ = 0;
+  bad_log_from_ms_ = clock_.now_ms() + kBadLogEveryMs;
 }
 
 Result<Reply> SessionProtocol::drop_namespace(Decoder& decoder) {
