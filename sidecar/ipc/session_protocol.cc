@@ -146,8 +146,10 @@ Result<Reply> SessionProtocol::open_namespace(Decoder& decoder) {
   spec.model = protocol::short_text(open.model);
   if (!decoder.read_all(open.group_count, protocol::kMaxGroups, spec.groups))
     return malformed(decoder.type(), "group_count " + std::to_string(open.group_count) + " is over the limit or the packet");
-  if (!decoder.read_text(open.text_bytes, protocol::kMaxFingerprintBytes, spec.fingerprint))
+  std::string fingerprint;
+  if (!decoder.read_text(open.text_bytes, protocol::kMaxFingerprintBytes, fingerprint))
     return malformed(decoder.type(), "text_bytes " + std::to_string(open.text_bytes) + " is over the limit or the packet");
+  spec.fingerprint = std::make_shared<const std::string>(std::move(fingerprint));
   std::string difference;
   Result<std::uint32_t> handle = store_.open_namespace(spec, &difference);
   if (!handle.ok()) return Status(handle.status().code(), "OPEN_NAMESPACE: " + handle.status().text());

@@ -50,6 +50,7 @@ TEST_F(ControlTest, SnapshotsSayWhatIsThere) {
   ASSERT_EQ(now.namespaces.size(), 1U);
   EXPECT_EQ(now.namespaces[0].model, "test-model");
   EXPECT_EQ(now.namespaces[0].sessions, 1U);
+  EXPECT_EQ(*now.namespaces[0].fingerprint, "a: 1\n");
   ASSERT_EQ(now.sessions.size(), 1U);
   EXPECT_EQ(now.sessions[0].engine, "test engine");
   EXPECT_EQ(now.sessions[0].namespace_id, now.namespaces[0].id);
@@ -77,6 +78,15 @@ TEST_F(ControlTest, ABurstOfRequestsIsAnsweredInOrder) {
     ASSERT_EQ(decoder->request(), request);
   }
   EXPECT_EQ(client_->reserve(handle_, {{1000, 1}}).size(), 1U);
+}
+
+// Snapshots are made every tick and fingerprints may be long.
+TEST_F(ControlTest, SnapshotsShareTheFingerprint) {
+  ASSERT_TRUE(wait([&] { return stats().namespaces.size() == 1; }));
+  const stats::Stats before = stats();
+  clock_.advance_ms(1);
+  ASSERT_TRUE(wait([&] { return stats().uptime_ms > before.uptime_ms; }));
+  EXPECT_EQ(stats().namespaces[0].fingerprint, before.namespaces[0].fingerprint);
 }
 
 TEST_F(ControlTest, DropTakesAPrefixAndClearEverything) {
