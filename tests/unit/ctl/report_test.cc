@@ -43,6 +43,7 @@ stats::Stats busy() {
   stats.slot_bytes = 3154 * 1024;
   stats.slots_committed = 250;
   stats.evicted_capacity = 1234;
+  stats.evicted_resized = 7;
   stats.evicted_bad = 1;
   stats.refused_no_space = 3;
   stats.checksum_failures = 1;
