@@ -16,7 +16,7 @@ namespace larder::client {
 class HoldTable {
  public:
   // The region outlives the table.
-  explicit HoldTable(protocol::SessionRegion& region) : region_(region) {}
+  explicit HoldTable(protocol::SessionRegion& region) : region_(region) { free_.reserve(protocol::kMaxHolds); }
 
   // Holds the slot, if it is still committed at this generation. Nothing: it is not, or the table is full.
   std::optional<std::uint32_t> acquire(const protocol::IndexReader& index, std::uint32_t slot, std::uint64_t generation) {
@@ -28,8 +28,8 @@ class HoldTable {
     return std::nullopt;
   }
 
-  // REQUIRES: `place` came from acquire() and was not released.
-  void release(std::uint32_t place) {
+  // REQUIRES: `place` came from acquire() and was not released. Never allocates: it runs in destructors.
+  void release(std::uint32_t place) noexcept {
     region_.holds[place].exchange(0, std::memory_order_seq_cst);
     const std::lock_guard lock(mutex_);
     free_.push_back(place);

@@ -161,7 +161,7 @@ std::vector<Completion> Loads::poll(std::size_t max) {
   return taken;
 }
 
-void Loads::complete(const Completion& completion) {
+void Loads::complete(const Completion& completion) noexcept {
   --running_;
   const std::lock_guard lock(mutex_);
   completed_.push_back(completion);

@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -33,7 +32,9 @@ class Loads {
 
   // All outlive it. `spec` and `pages` are complete before the first start().
   Loads(CopyPool& pool, const copy::CopyEngine& engine, const NamespaceSpec& spec, const std::vector<GroupPages>& pages)
-      : pool_(pool), engine_(engine), spec_(spec), pages_(pages) {}
+      : pool_(pool), engine_(engine), spec_(spec), pages_(pages) {
+    completed_.reserve(kMaxLoads);
+  }
 
   // REQUIRES: a checked transfer of at least one chunk. Returns the ticket.
   Result<std::uint64_t> start(std::shared_ptr<Attachment> attachment, Transfer transfer, std::uint32_t start_within_ms);
@@ -42,7 +43,8 @@ class Loads {
 
  private:
   class Job;
-  void complete(const Completion& completion);
+  // Never allocates: a load that was begun is answered whatever happens.
+  void complete(const Completion& completion) noexcept;
 
   CopyPool& pool_;
   const copy::CopyEngine& engine_;
@@ -52,7 +54,7 @@ class Loads {
   std::mutex mutex_;
   std::uint64_t last_ticket_ = 0;
   std::size_t outstanding_ = 0;
-  std::deque<Completion> completed_;
+  std::vector<Completion> completed_;  // oldest first
 };
 
 }  // namespace larder::client

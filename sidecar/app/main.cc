@@ -125,11 +125,14 @@ int run(int argc, char** argv) {
     std::printf("larderd %s\n", LARDER_VERSION);
     return 0;
   }
-  const Result<config::Config> config = config::load(arguments->config_file, config::process_environment());
+  const config::Environment environment = config::process_environment();
+  const Result<config::Config> config = config::load(arguments->config_file, environment);
   if (!config.ok()) {
     std::fprintf(stderr, "larderd: %s\n", config.status().text().c_str());
     return kExitConfig;
   }
+  for (const std::string& name : config::unknown_variables(environment))
+    base::log_warning("environment: " + name + " is no variable of larderd and is ignored (see larderd --help)");
   if (arguments->check_config) {
     std::printf("# valid\n%s", config::to_yaml(*config).c_str());
     return 0;

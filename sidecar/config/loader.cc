@@ -66,13 +66,27 @@ bool set_by_kubernetes(const std::string& name, const std::string& value) {
          value.find("://") != std::string::npos;
 }
 
-// A misspelt variable of a section is an error. Other LARDER_ names belong to others: the engine's side, build, tests.
-Status check_names(const Environment& environment) {
+// Read by the engine's side, the loader, benches and tests.
+bool read_by_others(const std::string& name) {
+  return name == "LARDER_CONFIG_FILE" || name == "LARDER_LIBRARY" || name == "LARDER_CACHE" || name.starts_with("LARDER_TEST_") ||
+         name.starts_with("LARDER_BENCH_");
+}
+
+bool in_section(const std::string& name) {
+  return name.starts_with("LARDER_MEMORY_") || name.starts_with("LARDER_HTTP_");
+}
+
+Given known_variables() {
   Given known;
   for (const Field& field : fields()) known.insert(environment_name(field));
+  return known;
+}
+
+// A misspelt variable of a section is an error; of the others unknown_variables() tells.
+Status check_names(const Environment& environment) {
+  const Given known = known_variables();
   for (const auto& [name, value] : environment) {
-    const bool in_section = name.starts_with("LARDER_MEMORY_") || name.starts_with("LARDER_HTTP_");
-    if (!in_section || known.contains(name) || set_by_kubernetes(name, value)) continue;
+    if (!in_section(name) || known.contains(name) || set_by_kubernetes(name, value)) continue;
     std::string allowed;
     for (const std::string& one : known) allowed += (allowed.empty() ? "" : ", ") + one;
     return {Code::kInvalidArgument, "environment: unknown variable " + name + "; allowed: " + allowed};
@@ -119,6 +133,16 @@ Environment process_environment() {
     if (equals != std::string_view::npos) result.emplace(text.substr(0, equals), text.substr(equals + 1));
   }
   return result;
+}
+
+std::vector<std::string> unknown_variables(const Environment& environment) {
+  const Given known = known_variables();
+  std::vector<std::string> unknown;
+  for (const auto& [name, value] : environment) {
+    if (!name.starts_with("LARDER_") || in_section(name) || known.contains(name)) continue;
+    if (!read_by_others(name) && !set_by_kubernetes(name, value)) unknown.push_back(name);
+  }
+  return unknown;
 }
 
 Result<Config> load(const std::optional<std::string>& file, const Environment& environment) {

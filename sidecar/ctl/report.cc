@@ -101,8 +101,9 @@ std::string memory(const json& status) {
   out +=
       line("chunks", grouped(number(memory.at("slots"), "committed")) +
                          (number(memory, "slot_bytes") == 0 ? "" : " in slots of " + bytes_text(number(memory, "slot_bytes"))));
-  out += line("evicted", grouped(number(evicted, "capacity")) + " for room, " + grouped(number(evicted, "dropped")) +
-                             " dropped, " + grouped(number(evicted, "bad")) + " bad");
+  out += line("evicted", grouped(number(evicted, "capacity")) + " for room, " + grouped(number(evicted, "resized")) +
+                             " for another slot size, " + grouped(number(evicted, "dropped")) + " dropped, " +
+                             grouped(number(evicted, "bad")) + " bad");
   out += line("refused stores", grouped(number(stores, "refused_no_space")) + " for room, " +
                                     grouped(number(stores, "refused_cap")) + " over a session's cap");
   return out;

@@ -90,7 +90,7 @@ Object namespaces_of(const stats::Stats& stats) {
                     {"chunks", space.chunks},
                     {"bytes", space.bytes},
                     {"sessions", space.sessions},
-                    {"fingerprint", space.fingerprint}});
+                    {"fingerprint", *space.fingerprint}});
   return list;
 }
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <sys/file.h>
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
 
@@ -98,6 +99,7 @@ Result<ArenaFile> make_file(const std::string& path, std::uint64_t size_bytes, s
   arena.page_bytes = page_bytes;
   arena.fd = Fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!arena.fd.valid()) return Status::from_errno(errno, "create arena " + path);
+  ::flock(arena.fd.get(), LOCK_EX | LOCK_NB);  // tells others that it is in use; cannot fail on a file just made
   Result<Mapping> mapping = ::ftruncate(arena.fd.get(), static_cast<off_t>(size_bytes)) == 0
                                 ? Mapping::map_shared(arena.fd, size_bytes, PROT_READ | PROT_WRITE, path)
                                 : Status::from_errno(errno, "ftruncate " + path + " to " + mib(size_bytes));

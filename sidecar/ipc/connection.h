@@ -5,6 +5,7 @@
 #include <string>
 
 #include "shim/protocol/fd.h"
+#include "sidecar/ipc/answer_queue.h"
 #include "sidecar/ipc/event_reader.h"
 #include "sidecar/ipc/session_protocol.h"
 #include "sidecar/ipc/small_regions.h"
@@ -27,6 +28,7 @@ struct Connection {
   SessionMemory memory;
   LockFile lock;
   SessionProtocol protocol;
+  AnswerQueue answers;
   EventReader events;
   std::uint64_t connected_ms;
   std::uint64_t beat_ms;  // when the heartbeat last moved, by our clock

@@ -92,7 +92,10 @@ Status EventLoop::turn() {
 void EventLoop::handle(const Wakeup& wakeup) {
   switch (wakeup.source) {
     case WakeupSource::kListener: accept_all(); return;
-    case WakeupSource::kSocket: receive(wakeup.session); return;
+    case WakeupSource::kSocket:
+      flush(wakeup.session);
+      receive(wakeup.session);
+      return;
     case WakeupSource::kTimer:
       clear_wake(parts_.timer);
       tick();
@@ -146,9 +149,10 @@ Status EventLoop::admit(Fd& socket) {
   if (!memory.ok()) return memory.status();
   Result<LockFile> lock = LockFile::create(lock_path(parts_.config.memory, facts.number));
   if (!lock.ok()) return lock.status();
-  Fd pidfd = peer_pidfd(socket);
-  auto connection = std::make_unique<Connection>(std::move(socket), std::move(pidfd), std::move(*memory), std::move(*lock), facts,
-                                                 store_, stats_, clock_);
+  Result<Fd> pidfd = peer_pidfd(socket);
+  if (!pidfd.ok() && pidfd.status().code() != Code::kUnsupported) return pidfd.status();
+  auto connection = std::make_unique<Connection>(std::move(socket), pidfd.ok() ? std::move(*pidfd) : Fd(), std::move(*memory),
+                                                 std::move(*lock), facts, store_, stats_, clock_);
   if (Status status = watch(parts_.epoll, connection->socket, {WakeupSource::kSocket, facts.number}); !status.ok()) return status;
   if (!connection->pidfd.valid()) {
     note_fallback("pidfd", "the kernel gives none for a peer: an engine's death is seen by its socket and its heartbeat alone");
@@ -185,11 +189,22 @@ Status EventLoop::answer(Connection& connection, const protocol::Packet& packet)
   if (reply->packet.empty()) return {};
   const std::array<int, 4> fds{parts_.arena.fd.get(), parts_.index.read_only.get(), connection.memory.fd.get(),
                                connection.lock.fd()};
-  const Status sent = protocol::send_packet(connection.socket.get(), reply->packet,
-                                            reply->with_regions ? std::span<const int>(fds) : std::span<const int>());
+  const bool waited = !connection.answers.empty();
+  Status sent = connection.answers.send(connection.socket, std::move(reply->packet),
+                                        reply->with_regions ? std::span<const int>(fds) : std::span<const int>());
   if (reply->with_regions) connection.memory.fd.reset();  // mapped on both sides: not needed any more
-  if (sent.code() == Code::kResourceExhausted) return {Code::kResourceExhausted, "the engine does not read its answers"};
-  return sent;
+  if (!sent.ok() || waited || connection.answers.empty()) return sent;
+  return watch_room(parts_.epoll, connection.socket, {WakeupSource::kSocket, connection.protocol.facts().number}, true);
+}
+
+void EventLoop::flush(std::uint32_t number) {
+  const auto found = connections_.find(number);
+  if (found == connections_.end() || found->second->answers.empty()) return;
+  Connection& connection = *found->second;
+  Status status = connection.answers.flush(connection.socket);
+  if (status.ok() && connection.answers.empty())
+    status = watch_room(parts_.epoll, connection.socket, {WakeupSource::kSocket, number}, false);
+  if (!status.ok()) end_session(number, status.text());
 }
 
 void EventLoop::fail_session(std::uint32_t number, const Status& why) {

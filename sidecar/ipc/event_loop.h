@@ -57,6 +57,7 @@ class EventLoop final : public Sidecar {
   Status admit(Fd& socket);
   void receive(std::uint32_t number);
   Status answer(Connection& connection, const protocol::Packet& packet);
+  void flush(std::uint32_t number);
   void fail_session(std::uint32_t number, const Status& why);
   void end_session(std::uint32_t number, const std::string& why);
 

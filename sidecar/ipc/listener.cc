@@ -64,11 +64,13 @@ Result<Fd> listen_at(const std::string& path, std::uint32_t mode) {
   return fd;
 }
 
-Fd peer_pidfd(const Fd& socket) {
+Result<Fd> peer_pidfd(const Fd& socket) {
   int fd = -1;
   socklen_t size = sizeof(fd);
-  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERPIDFD, &fd, &size) != 0) return Fd();
-  return Fd(fd);
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERPIDFD, &fd, &size) == 0) return Fd(fd);
+  // EINVAL is no sign of an old kernel: 6.5 says it of a process that has ended, later ones ESRCH.
+  if (errno == ENOPROTOOPT) return Status(Code::kUnsupported, "the kernel gives no pidfd for a peer");
+  return Status::from_errno(errno, "SO_PEERPIDFD (the pidfd of the engine's process)");
 }
 
 }  // namespace larder::ipc

@@ -55,6 +55,19 @@ Status unlink_file(const std::string& path) {
   return {};
 }
 
+// Whether another larderd, of the same name in another memory.directory, lives and has this arena: it keeps it locked.
+bool in_use(const std::string& arena) {
+  const Fd fd(::open(arena.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
+  return fd.valid() && ::flock(fd.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
+// What a killed larderd had before memory.hugepages was set to none. No reason not to start: this one needs no huge pages.
+void remove_unused_huge_arena(const config::MemoryConfig& memory) {
+  const std::string path = arena_path(memory, true);
+  if (in_use(path)) return;
+  if (Status status = unlink_file(path); !status.ok()) base::log_warning(status.text());
+}
+
 }  // namespace
 
 std::string arena_path(const config::MemoryConfig& memory, bool hugepages) {
@@ -93,7 +106,10 @@ Result<std::uint64_t> remove_old_files(const config::MemoryConfig& memory) {
   if (!old.ok()) return old.status();
   old->insert(old->end(), indexes->begin(), indexes->end());
   old->push_back(arena_path(memory, false));
-  if (memory.hugepages != config::Hugepages::kNone) old->push_back(arena_path(memory, true));
+  if (memory.hugepages != config::Hugepages::kNone)
+    old->push_back(arena_path(memory, true));
+  else
+    remove_unused_huge_arena(memory);
   for (const std::string& path : *old)
     if (Status status = unlink_file(path); !status.ok()) return status;
   if (!indexes->empty()) base::log_info("cold start: removed the arena and index of an earlier larderd");

@@ -35,8 +35,8 @@ class OwnedName {
 // kAlreadyExists: another larderd that lives has the name.
 Result<OwnedName> own_name(const config::MemoryConfig& memory);
 
-// Cold start: marks old indexes dead, so that engines that still map them attach anew, then unlinks them, the old arena and the
-// lock files. Returns the highest generation that any of them ever gave, or 0. REQUIRES: own_name().
+// Cold start: marks old indexes dead, so that engines that still map them attach anew, then unlinks them, the old
+// arenas (on normal and on huge pages) and the lock files. Returns the highest generation that any of them ever gave, or 0. REQUIRES: own_name().
 Result<std::uint64_t> remove_old_files(const config::MemoryConfig& memory);
 
 std::string arena_path(const config::MemoryConfig& memory, bool hugepages);

@@ -13,6 +13,8 @@ using protocol::MessageType;
 
 namespace {
 
+constexpr std::uint64_t kBadLogEveryMs = 1000;
+
 std::vector<std::byte> finish(Encoder& encoder) {
   const auto packet = encoder.packet();
   return {packet.begin(), packet.end()};
@@ -144,8 +146,10 @@ Result<Reply> SessionProtocol::open_namespace(Decoder& decoder) {
   spec.model = protocol::short_text(open.model);
   if (!decoder.read_all(open.group_count, protocol::kMaxGroups, spec.groups))
     return malformed(decoder.type(), "group_count " + std::to_string(open.group_count) + " is over the limit or the packet");
-  if (!decoder.read_text(open.text_bytes, protocol::kMaxFingerprintBytes, spec.fingerprint))
+  std::string fingerprint;
+  if (!decoder.read_text(open.text_bytes, protocol::kMaxFingerprintBytes, fingerprint))
     return malformed(decoder.type(), "text_bytes " + std::to_string(open.text_bytes) + " is over the limit or the packet");
+  spec.fingerprint = std::make_shared<const std::string>(std::move(fingerprint));
   std::string difference;
   Result<std::uint32_t> handle = store_.open_namespace(spec, &difference);
   if (!handle.ok()) return Status(handle.status().code(), "OPEN_NAMESPACE: " + handle.status().text());
@@ -194,10 +198,19 @@ Result<Reply> SessionProtocol::disown(Decoder& decoder) {
 
 Result<Reply> SessionProtocol::bad(Decoder& decoder) {
   if (Status status = read_list(decoder, slots_); !status.ok()) return status;
-  base::log_warning("session " + std::to_string(facts_.number) + ": " + std::to_string(slots_.size()) +
-                    " chunks did not match their checksum and are dropped");
+  log_bad(slots_.size());
   for (const protocol::SlotRef& slot : slots_) store_.report_bad(slot);
   return Reply{};
+}
+
+// One line a second at most: an engine with a broken copy path reports every chunk that it loads.
+void SessionProtocol::log_bad(std::size_t chunks) {
+  bad_unlogged_ += chunks;
+  if (clock_.now_ms() < bad_log_from_ms_) return;
+  base::log_warning("session " + std::to_string(facts_.number) + ": " + std::to_string(bad_unlogged_) +
+                    " chunks did not match their checksum and are dropped");
+  bad_unlogged_ = 0;
+  bad_log_from_ms_ = clock_.now_ms() + kBadLogEveryMs;
 }
 
 Result<Reply> SessionProtocol::drop_namespace(Decoder& decoder) {

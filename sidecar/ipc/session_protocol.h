@@ -59,6 +59,7 @@ class SessionProtocol {
   Result<Reply> disown(protocol::Decoder& decoder);
   Result<Reply> bad(protocol::Decoder& decoder);
   Result<Reply> drop_namespace(protocol::Decoder& decoder);
+  void log_bad(std::size_t chunks);
   bool has_open(std::uint32_t handle) const;
 
   SessionFacts facts_;
@@ -70,6 +71,8 @@ class SessionProtocol {
   State state_ = State::kNew;
   std::string engine_;
   std::vector<std::uint32_t> namespaces_;
+  std::uint64_t bad_unlogged_ = 0;           // chunks since the last line about them
+  std::uint64_t bad_log_from_ms_ = 0;        // when the next line may come
   std::vector<protocol::BlockHash> hashes_;  // kept, so that a message costs no allocation of its own
   std::vector<protocol::Grant> grants_;
   std::vector<protocol::CommitRecord> commits_;

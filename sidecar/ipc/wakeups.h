@@ -28,6 +28,15 @@ inline Status watch(const Fd& epoll, const Fd& fd, Wakeup wakeup) {
   return {};
 }
 
+// Whether a watched descriptor wakes also when there is room to write.
+inline Status watch_room(const Fd& epoll, const Fd& fd, Wakeup wakeup, bool wanted) {
+  epoll_event event{};
+  event.events = EPOLLIN | (wanted ? EPOLLOUT : 0U);
+  event.data.u64 = wakeup.pack();
+  if (::epoll_ctl(epoll.get(), EPOLL_CTL_MOD, fd.get(), &event) != 0) return Status::from_errno(errno, "epoll_ctl");
+  return {};
+}
+
 // Makes an eventfd readable. Async-signal-safe; it fails only when it is readable already.
 inline void signal_wake(const Fd& eventfd) {
   const std::uint64_t one = 1;

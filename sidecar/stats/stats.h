@@ -7,6 +7,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -40,9 +41,9 @@ class Histogram {
 };
 
 struct NamespaceStats {
-  std::string id;           // 32 hex digits
-  std::string model;        // served name
-  std::string fingerprint;  // canonical text
+  std::string id;                                  // 32 hex digits
+  std::string model;                               // served name
+  std::shared_ptr<const std::string> fingerprint;  // canonical text, up to 48 KiB: shared by all copies
   std::uint64_t chunks = 0;
   std::uint64_t bytes = 0;
   std::uint32_t sessions = 0;

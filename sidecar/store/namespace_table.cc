@@ -7,7 +7,7 @@ namespace larder::store {
 namespace {
 
 Status validate(const NamespaceSpec& spec, std::uint64_t arena_bytes) {
-  if (protocol::namespace_id(spec.fingerprint) != spec.id)
+  if (protocol::namespace_id(*spec.fingerprint) != spec.id)
     return {Code::kInvalidArgument, "namespace id " + spec.id.to_hex() + " is not the hash of its fingerprint text"};
   if (spec.groups.empty() || spec.groups.size() > protocol::kMaxGroups)
     return {Code::kOutOfRange,
@@ -53,7 +53,7 @@ Result<std::uint32_t> NamespaceTable::open(const NamespaceSpec& spec, std::uint6
   if (namespaces_.size() == protocol::kMaxNamespaces)
     return Status(Code::kResourceExhausted,
                   "all " + std::to_string(protocol::kMaxNamespaces) + " namespaces are taken: restart larderd");
-  *difference = describe_difference(spec.fingerprint);
+  *difference = describe_difference(*spec.fingerprint);
   namespaces_.push_back({spec});
   return size() - 1;
 }
@@ -62,7 +62,7 @@ std::string NamespaceTable::describe_difference(const std::string& fingerprint) 
   FingerprintDifference least;
   const Namespace* nearest = nullptr;
   for (const Namespace& known : namespaces_) {
-    FingerprintDifference difference = diff_fingerprints(known.spec.fingerprint, fingerprint);
+    FingerprintDifference difference = diff_fingerprints(*known.spec.fingerprint, fingerprint);
     if (nearest != nullptr && difference.fields >= least.fields) continue;
     least = std::move(difference);
     nearest = &known;

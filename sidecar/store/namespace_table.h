@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,7 @@ struct NamespaceSpec {
   std::vector<protocol::GroupLayout> groups;
   std::uint32_t shard_count = 0;
   std::uint32_t chunk_tokens = 0;
-  std::string fingerprint;
+  std::shared_ptr<const std::string> fingerprint;  // never null; shared with the statistics, which are copied every tick
   std::string model;
 };
 

@@ -51,6 +51,9 @@ TEST(CommandLineTest, CheckConfigPrintsWhatIsInForce) {
   const Outcome bad = run(kLarderd + " --check-config", "LARDER_MEMORY_SIZE=0");
   EXPECT_EQ(bad.status, 2);
   EXPECT_THAT(bad.text, StartsWith("larderd: environment: LARDER_MEMORY_SIZE '0' "));
+  const Outcome misspelt = run(kLarderd + " --check-config", "LARDER_POOOL=blue");
+  EXPECT_EQ(misspelt.status, 0);
+  EXPECT_THAT(misspelt.text, HasSubstr("warning environment: LARDER_POOOL is no variable of larderd"));
 }
 
 TEST(CommandLineTest, WrongUsageIsRefusedByName) {

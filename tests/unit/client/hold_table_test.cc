@@ -5,6 +5,8 @@
 #include <cstring>
 #include <memory>
 
+#include "tests/unit/client/no_memory.h"
+
 namespace larder::client {
 namespace {
 
@@ -68,6 +70,16 @@ TEST_F(HoldTableTest, AFullTableIsAMiss) {
   EXPECT_FALSE(holds.acquire(reader_, 1, 7));
   holds.release(places[17]);
   EXPECT_EQ(holds.acquire(reader_, 1, 7), places[17]);
+}
+
+TEST_F(HoldTableTest, HoldsAreGivenBackAlsoWithoutMemory) {
+  HoldTable holds(*region_);
+  std::vector<std::uint32_t> places;
+  for (std::uint32_t i = 0; i < protocol::kMaxHolds; ++i) places.push_back(holds.acquire(reader_, 1, 7).value());
+  testing_support::no_memory = true;
+  for (const std::uint32_t place : places) holds.release(place);
+  testing_support::no_memory = false;
+  for (const std::uint32_t place : places) EXPECT_EQ(region_->holds[place].load(), 0U);
 }
 
 }  // namespace

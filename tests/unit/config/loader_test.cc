@@ -158,5 +158,23 @@ TEST_F(LoaderTest, VariablesOfOthersAreLeftAlone) {
   EXPECT_TRUE(load(std::nullopt, environment).ok()) << load(std::nullopt, environment).status().text();
 }
 
+TEST_F(LoaderTest, MisspeltVariablesAreNamed) {
+  const Environment environment{{"LARDER_POOOL", "x"},
+                                {"LARDER_LOG_LEVLE", "debug"},
+                                {"LARDER_POOL", "x"},
+                                {"LARDER_MEMORY_SIZE", "5G"},
+                                {"LARDERD", "x"},
+                                {"HOME", "/"},
+                                {"LARDER_CONFIG_FILE", ""},
+                                {"LARDER_LIBRARY", "x"},
+                                {"LARDER_CACHE", "x"},
+                                {"LARDER_TEST_BIN", "x"},
+                                {"LARDER_BENCH_PROMPTS", "x"},
+                                {"LARDER_SERVICE_HOST", "10.0.0.1"},
+                                {"LARDER_PORT", "tcp://10.0.0.1:9464"}};
+  EXPECT_THAT(unknown_variables(environment), testing::ElementsAre("LARDER_LOG_LEVLE", "LARDER_POOOL"));
+  EXPECT_TRUE(load(std::nullopt, environment).ok());
+}
+
 }  // namespace
 }  // namespace larder::config

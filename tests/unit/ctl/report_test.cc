@@ -43,6 +43,7 @@ stats::Stats busy() {
   stats.slot_bytes = 3154 * 1024;
   stats.slots_committed = 250;
   stats.evicted_capacity = 1234;
+  stats.evicted_resized = 7;
   stats.evicted_bad = 1;
   stats.refused_no_space = 3;
   stats.checksum_failures = 1;
@@ -50,7 +51,8 @@ stats::Stats busy() {
   stats.sessions_opened = 5;
   stats.models = {{"demo", 2000, 1500, 4'096'000, 3'840'000, 47ULL << 30, 3ULL << 30, 256'000, 1'000'000'000'000},
                   {"a-model-with-a-rather-long-served-name-v2", 1, 0, 512, 0, 0, 0, 0, 0}};
-  stats.namespaces = {{"0123456789abcdef0123456789abcdef", "demo", "engine: vllm\n", 250, 768ULL << 20, 2}};
+  stats.namespaces = {
+      {"0123456789abcdef0123456789abcdef", "demo", std::make_shared<const std::string>("engine: vllm\n"), 250, 768ULL << 20, 2}};
   stats.sessions = {{1, "vllm 0.32.0 scheduler", stats.namespaces[0].id, false, 16, 0},
                     {2, "vllm 0.32.0 worker 0", stats.namespaces[0].id, true, 0, 1}};
   stats.fallbacks = {{"hugepages", "4 KiB pages: 3 of 2560 huge pages are free"}};

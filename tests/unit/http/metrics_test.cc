@@ -89,7 +89,7 @@ TEST(MetricsTest, HostileModelNames) {
 
 TEST(MetricsTest, NamespacesAndSessionsAreNoLabels) {
   stats::Stats stats;
-  stats.namespaces = {{"0123456789abcdef0123456789abcdef", "m", "text", 1, 1, 1}};
+  stats.namespaces = {{"0123456789abcdef0123456789abcdef", "m", std::make_shared<const std::string>("text"), 1, 1, 1}};
   stats.sessions = {{1, "vllm worker", "0123456789abcdef0123456789abcdef", false, 0, 0}};
   EXPECT_THAT(text_of(stats), Not(HasSubstr("0123456789abcdef")));
   EXPECT_THAT(text_of(stats), Not(HasSubstr("vllm worker")));

@@ -50,11 +50,43 @@ TEST_F(ControlTest, SnapshotsSayWhatIsThere) {
   ASSERT_EQ(now.namespaces.size(), 1U);
   EXPECT_EQ(now.namespaces[0].model, "test-model");
   EXPECT_EQ(now.namespaces[0].sessions, 1U);
+  EXPECT_EQ(*now.namespaces[0].fingerprint, "a: 1\n");
   ASSERT_EQ(now.sessions.size(), 1U);
   EXPECT_EQ(now.sessions[0].engine, "test engine");
   EXPECT_EQ(now.sessions[0].namespace_id, now.namespaces[0].id);
   EXPECT_TRUE(sidecar_->healthy());
   EXPECT_TRUE(sidecar_->ready());
+}
+
+// The stores of one step of many requests: all are sent before the engine's control thread runs. The socket alone would not hold
+// their answers.
+TEST_F(ControlTest, ABurstOfRequestsIsAnsweredInOrder) {
+  constexpr std::uint32_t kRequests = 400;
+  for (std::uint32_t request = 0; request < kRequests; ++request) {
+    protocol::Encoder encoder(MessageType::kReserve, request);
+    encoder.append(protocol::Reserve{handle_, 0, 0, 1, 0}).append(protocol::BlockHash{request, 1});
+    Status sent;
+    ASSERT_TRUE(wait([&] { return (sent = client_->send(encoder)).code() != Code::kResourceExhausted; }));
+    ASSERT_TRUE(sent.ok()) << sent.to_string();
+  }
+  EXPECT_TRUE(wait([&] { return stats().reserve.total() == kRequests; }));
+  for (std::uint32_t request = 0; request < kRequests; ++request) {
+    Result<protocol::Packet> packet = client_->receive();
+    ASSERT_TRUE(packet.ok()) << request << ": " << packet.status().to_string();
+    Result<protocol::Decoder> decoder = protocol::Decoder::open(packet->bytes);
+    ASSERT_TRUE(decoder.ok() && decoder->type() == MessageType::kGranted);
+    ASSERT_EQ(decoder->request(), request);
+  }
+  EXPECT_EQ(client_->reserve(handle_, {{1000, 1}}).size(), 1U);
+}
+
+// Snapshots are made every tick and fingerprints may be long.
+TEST_F(ControlTest, SnapshotsShareTheFingerprint) {
+  ASSERT_TRUE(wait([&] { return stats().namespaces.size() == 1; }));
+  const stats::Stats before = stats();
+  clock_.advance_ms(1);
+  ASSERT_TRUE(wait([&] { return stats().uptime_ms > before.uptime_ms; }));
+  EXPECT_EQ(stats().namespaces[0].fingerprint, before.namespaces[0].fingerprint);
 }
 
 TEST_F(ControlTest, DropTakesAPrefixAndClearEverything) {

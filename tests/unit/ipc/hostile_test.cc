@@ -156,6 +156,33 @@ TEST_F(HostileTest, MoreSessionsThanTheLimit) {
   }));
 }
 
+// Whichever descriptor is the one too many: what the kernel has does not change with it.
+TEST_F(HostileTest, OutOfDescriptorsIsNoMissingPidfd) {
+  hostile_.reset();
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const auto knows_pidfds = [&] {
+    for (const auto& [what, why] : stats().fallbacks)
+      if (what == "pidfd") return false;
+    return true;
+  };
+  if (!knows_pidfds()) GTEST_SKIP() << "this kernel gives no pidfd for a peer";
+  for (rlim_t spare = 1; spare <= 8; ++spare) {
+    const std::uint64_t refused = stats().sessions_refused;
+    rlimit tight = before;
+    tight.rlim_cur = static_cast<rlim_t>(Fd(::open("/dev/null", O_RDONLY | O_CLOEXEC)).get()) + spare;
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &tight), 0);
+    Client client(config_.socket);
+    [[maybe_unused]] const Status sent = client.hello();  // it may be refused already
+    pollfd answer{client.socket(), POLLIN, 0};
+    const bool decided = wait([&] { return ::poll(&answer, 1, 0) == 1 || stats().sessions_refused > refused; });
+    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+    EXPECT_TRUE(decided) << spare;
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(250));  // two ticks: the snapshot is fresh
+  EXPECT_TRUE(knows_pidfds());
+}
+
 TEST_F(HostileTest, OutOfDescriptorsTheLoopWaitsInsteadOfSpinning) {
   hostile_.reset();
   rlimit before{};

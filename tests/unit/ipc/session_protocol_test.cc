@@ -2,6 +2,7 @@
 // touches nothing outside, and leaves a store that another session can use.
 #include "sidecar/ipc/session_protocol.h"
 
+#include <algorithm>
 #include <random>
 
 #include "tests/unit/store/store_fixture.h"
@@ -81,6 +82,28 @@ TEST_F(SessionProtocolTest, TheWholeConversationIsUnderstood) {
   EXPECT_EQ(box_.stats().chunks_committed, 1U);
   EXPECT_EQ(box_.stats().disowned, 1U);
   EXPECT_EQ(box_.stats().evicted_bad, 1U);
+}
+
+TEST_F(SessionProtocolTest, ManyBadReportsAreOneLineASecond) {
+  SessionProtocol session = make(1);
+  const std::vector<Bytes> messages = conversation(1000);
+  const Bytes& bad = messages[6];
+  for (const Bytes& message : {messages[0], messages[1], messages[2]}) ASSERT_TRUE(session.handle(message, 0).ok());
+  const auto lines_of = [&](int reports) {
+    testing::internal::CaptureStderr();
+    for (int i = 0; i < reports; ++i) EXPECT_TRUE(session.handle(bad, 0).ok());
+    const std::string log = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(log.empty(), log.find("session 1: ") == std::string::npos) << log;
+    return std::pair(std::count(log.begin(), log.end(), '\n'), log);
+  };
+  EXPECT_EQ(lines_of(100).first, 1);
+  EXPECT_EQ(lines_of(100).first, 0);
+  clock_.advance_ms(1000);
+  const auto [count, log] = lines_of(100);
+  EXPECT_EQ(count, 1);
+  EXPECT_NE(log.find(" 200 chunks "), std::string::npos) << log;
+  EXPECT_EQ(box_.stats().bad_reported, 300U);
+  end(session);
 }
 
 TEST_F(SessionProtocolTest, EveryTruncationIsAnError) {

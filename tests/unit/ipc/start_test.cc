@@ -1,4 +1,5 @@
 // Starting: what is refused, what an earlier life leaves behind, what engines are given.
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 
@@ -199,6 +200,26 @@ TEST_F(StartTest, AColdStartRetiresWhatAKilledSidecarLeft) {
   client.attach();
   const auto grants = client.reserve(client.open_namespace("a: 1"), {{1, 1}});
   EXPECT_GT(grants[0].generation, 1ULL << 59);
+}
+
+TEST_F(StartTest, AnArenaOnHugePagesThatAKilledSidecarLeftGoesAlsoWithoutThem) {
+  config_.memory.hugepage_directory = directory_ + "/huge";
+  std::filesystem::create_directory(config_.memory.hugepage_directory);
+  const std::string old = config_.memory.hugepage_directory + "/larder.arena";
+  std::ofstream(old) << "old";
+  start();
+  EXPECT_FALSE(std::filesystem::exists(old));
+}
+
+// One with the same name in another memory.directory.
+TEST_F(StartTest, AnArenaOnHugePagesThatALivingSidecarHasIsLeftAlone) {
+  config_.memory.hugepage_directory = directory_ + "/huge";
+  std::filesystem::create_directory(config_.memory.hugepage_directory);
+  const std::string theirs = config_.memory.hugepage_directory + "/larder.arena";
+  const Fd held(::open(theirs.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  ASSERT_EQ(::flock(held.get(), LOCK_EX | LOCK_NB), 0);
+  start();
+  EXPECT_TRUE(std::filesystem::exists(theirs));
 }
 
 TEST_F(StartTest, AStoppedSidecarLeavesADeadIndexAndNoFiles) {

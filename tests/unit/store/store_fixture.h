@@ -29,7 +29,7 @@ inline Memory zeroed_pages(std::size_t bytes) {
 inline NamespaceSpec make_spec(const std::string& fingerprint, std::uint64_t piece_bytes = 4096, std::uint32_t pieces = 1) {
   NamespaceSpec spec;
   spec.id = protocol::namespace_id(fingerprint);
-  spec.fingerprint = fingerprint;
+  spec.fingerprint = std::make_shared<const std::string>(fingerprint);
   spec.groups = {{piece_bytes, pieces, 0}};
   spec.shard_count = 2;
   spec.chunk_tokens = 256;

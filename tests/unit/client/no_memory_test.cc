@@ -1,0 +1,67 @@
+// A thread that can allocate nothing any more still completes its loads. (For holds see hold_table_test.cc.)
+#include "tests/unit/client/no_memory.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <new>
+
+#include "tests/unit/client/engine.h"
+#include "tests/unit/ipc/sidecar_fixture.h"
+
+namespace larder::client::testing_support {
+thread_local bool no_memory = false;
+}  // namespace larder::client::testing_support
+
+void* operator new(std::size_t size) {
+  void* memory = larder::client::testing_support::no_memory ? nullptr : std::malloc(size == 0 ? 1 : size);
+  if (memory == nullptr) throw std::bad_alloc();
+  return memory;
+}
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+  return larder::client::testing_support::no_memory ? nullptr : std::malloc(size == 0 ? 1 : size);
+}
+void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+
+namespace larder::client {
+namespace {
+
+using testing_support::EngineClient;
+using testing_support::PageLayout;
+
+// Copies, and from then on this copying thread has no memory.
+class LastCopyEngine final : public copy::CopyEngine {
+ public:
+  const char* name() const override { return "last copy"; }
+  std::uint64_t store(const copy::PieceList& from, std::span<std::byte> slot) const override {
+    return copy::host_copy_engine().store(from, slot);
+  }
+  Status load(std::span<const std::byte> slot, std::uint64_t root, const copy::PieceList& to) const override {
+    Status status = copy::host_copy_engine().load(slot, root, to);
+    testing_support::no_memory = true;
+    return status;
+  }
+};
+
+class NoMemoryTest : public ipc::testing_support::SidecarTest {};
+
+TEST_F(NoMemoryTest, EveryLoadIsCompleted) {
+  start();
+  const LastCopyEngine copies;
+  EngineClient a(config_.socket, PageLayout{"plain", 2, 4, 16384, 0, false, 0}, copies);
+  ASSERT_TRUE(a.client->wait_attached(5000).ok());
+  ASSERT_EQ(a.store(0, 1).stored, 1U);
+  constexpr std::size_t kLoads = 100;
+  for (std::size_t i = 0; i < kLoads; ++i) ASSERT_TRUE(a.client->load(a.transfer(0, 1), 5000).ok());
+  ASSERT_TRUE(wait([&] { return a.client->state().loads_running == 0; }));
+  std::size_t polled = 0;
+  EXPECT_TRUE(wait([&] { return (polled += a.client->poll(kLoads).size()) == kLoads; })) << polled;
+}
+
+}  // namespace
+}  // namespace larder::client
