@@ -6,11 +6,8 @@
 // Usage: lookup_bench [DIRECTORY of the JSON] [COMMAND]. COMMAND is a program in another language that probes the same chunks through
 // liblarder: it is run with LARDER_SOCKET, LARDER_BENCH_FINGERPRINT and LARDER_BENCH_PROMPTS set, and prints its p50 in microseconds as
 // its last line, which becomes lookup.python_p50_us.
-#include <signal.h>
 #include <stdlib.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 
 #include <chrono>
 #include <cstdio>
@@ -19,8 +16,7 @@
 #include <memory>
 #include <optional>
 
-#include "sidecar/base/log.h"
-#include "sidecar/ipc/sidecar.h"
+#include "tests/bench/child.h"
 #include "tests/bench/report.h"
 #include "tests/bench/rpc_arm.h"
 
@@ -29,6 +25,7 @@ namespace {
 using namespace larder;
 using Clock = std::chrono::steady_clock;
 using bench::bench_hash;
+using bench::Child;
 using bench::SmallClient;
 using bench::Waiting;
 
@@ -42,34 +39,6 @@ constexpr int kRounds = 9;
 constexpr double kWakeReferenceUs = 75;
 constexpr int kProbesPerRound = 2000;
 const char kFingerprint[] = "engine: bench lookup\n";
-
-// A child process; killed when this object, or the parent, goes.
-class Child {
- public:
-  explicit Child(const std::function<void()>& work) : pid_(::fork()) {
-    if (pid_ != 0) return;
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    work();
-    ::_exit(0);
-  }
-  ~Child() {
-    ::kill(pid_, SIGKILL);
-    ::waitpid(pid_, nullptr, 0);
-  }
-  Child(const Child&) = delete;
-  Child& operator=(const Child&) = delete;
-
- private:
-  const pid_t pid_;
-};
-
-void run_sidecar(const config::Config& config) {
-  base::set_log_level(base::LogLevel::kError);
-  const base::MonotonicClock clock;
-  Result<std::unique_ptr<ipc::Sidecar>> sidecar = ipc::Sidecar::start(config, clock);
-  const Status status = sidecar.ok() ? (*sidecar)->run() : sidecar.status();
-  std::fprintf(stderr, "larderd: %s\n", status.to_string().c_str());
-}
 
 // Full rate: a batch is stored, committed, and dropped. Its namespace is its own, so that what is probed stays.
 void run_writer(const std::string& socket) {
@@ -163,7 +132,7 @@ double run_command(const char* command, const std::string& socket) {
 }
 
 int run(const std::string& directory, const config::Config& config, const char* command) {
-  const Child sidecar([&] { run_sidecar(config); });
+  const Child sidecar([&] { bench::run_sidecar(config); });
   // Children are made before this process has threads of its own that they would miss.
   Server sleeping(config.socket, Waiting::kSleeping);
   Server spinning(config.socket, Waiting::kSpinning);

@@ -1,0 +1,46 @@
+// Child: a process of a benchmark's own; killed when this object, or the parent, goes. And larderd as such a child.
+//
+// Make children before this process has threads that they would miss. Thread-compatible.
+#pragma once
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <functional>
+
+#include "sidecar/base/log.h"
+#include "sidecar/ipc/sidecar.h"
+
+namespace larder::bench {
+
+class Child {
+ public:
+  explicit Child(const std::function<void()>& work) : pid_(::fork()) {
+    if (pid_ != 0) return;
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    work();
+    ::_exit(0);
+  }
+  ~Child() {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+  }
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+
+ private:
+  const pid_t pid_;
+};
+
+inline void run_sidecar(const config::Config& config) {
+  base::set_log_level(base::LogLevel::kError);
+  const base::MonotonicClock clock;
+  Result<std::unique_ptr<ipc::Sidecar>> sidecar = ipc::Sidecar::start(config, clock);
+  const Status status = sidecar.ok() ? (*sidecar)->run() : sidecar.status();
+  std::fprintf(stderr, "larderd: %s\n", status.to_string().c_str());
+}
+
+}  // namespace larder::bench

@@ -1,0 +1,108 @@
+#include "tests/bench/shim_arm.h"
+
+#include <sched.h>
+
+#include <chrono>
+#include <thread>
+
+#include "shim/protocol/checksum.h"
+
+namespace larder::bench {
+namespace {
+
+constexpr std::uint32_t kStoreWaitMs = 5000;
+constexpr auto kDeadline = std::chrono::seconds(10);
+constexpr auto kBetweenPolls = std::chrono::milliseconds(1);
+constexpr int kAttempts = 100;
+
+config::Config config_of(const std::string& directory, const std::string& name, std::uint64_t arena_bytes) {
+  config::Config config;
+  config.socket = directory + "/" + name + ".sock";
+  config.memory.directory = directory;
+  config.memory.shm_name = name;
+  config.memory.size_bytes = arena_bytes;
+  return config;
+}
+
+// The benchmark has one processor; larderd takes the others.
+void leave_processor() {
+  cpu_set_t mine, others;
+  ::sched_getaffinity(0, sizeof(mine), &mine);
+  CPU_ZERO(&others);
+  for (unsigned cpu = 0; cpu < std::thread::hardware_concurrency(); ++cpu)
+    if (!CPU_ISSET(cpu, &mine)) CPU_SET(cpu, &others);
+  if (CPU_COUNT(&others) != 0) ::sched_setaffinity(0, sizeof(others), &others);
+}
+
+client::Transfer transfer_of(const ShimBatch& batch) {
+  client::Transfer transfer;
+  transfer.hashes.resize(batch.order.size() / batch.pieces_per_chunk);
+  transfer.pages = batch.order;
+  return transfer;
+}
+
+}  // namespace
+
+ShimArm::ShimArm(const std::string& directory, const std::string& name, std::uint64_t arena_bytes, const ShimBatch& batch)
+    : transfer_(transfer_of(batch)), sidecar_([&] {
+        leave_processor();
+        run_sidecar(config_of(directory, name, arena_bytes));
+      }) {
+  const client::Options options{config_of(directory, name, arena_bytes).socket, "bench copy", 1};
+  client_ = std::make_unique<client::Client>(options, copy::host_copy_engine());
+  client::NamespaceSpec spec;
+  spec.fingerprint = "engine: bench copy\n";
+  spec.model = "bench";
+  spec.shard_count = 1;
+  spec.chunk_tokens = 256;
+  spec.groups = {{batch.piece_bytes, 1, batch.pieces_per_chunk}};
+  if (!client_->set_namespace(spec).ok() ||
+      !client_->register_pages(0, {{batch.kv, batch.piece_bytes, batch.piece_bytes, batch.order.size()}}).ok())
+    client_.reset();
+}
+
+// Again and again: larderd grants only memory that it has touched.
+bool ShimArm::warm_up() {
+  if (!client_ || !client_->wait_attached(10'000).ok()) return false;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    rename();
+    if (store()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  return false;
+}
+
+void ShimArm::rename() {
+  for (protocol::BlockHash& hash : transfer_.hashes) {
+    ++last_name_;
+    hash = {last_name_, last_name_ * 0x9e3779b97f4a7c15ULL};
+  }
+}
+
+bool ShimArm::store() {
+  return client_->store_begin(transfer_).ok() && client_->store_finish(kStoreWaitMs).stored == transfer_.hashes.size();
+}
+
+bool ShimArm::await_commits() const {
+  const client::Hashes hashes{reinterpret_cast<const std::uint8_t*>(transfer_.hashes.data()), sizeof(protocol::BlockHash),
+                              transfer_.hashes.size()};
+  const auto deadline = std::chrono::steady_clock::now() + kDeadline;
+  while (client_->lookup(hashes) != hashes.count) {
+    if (std::chrono::steady_clock::now() > deadline) return false;
+    std::this_thread::sleep_for(kBetweenPolls);
+  }
+  return true;
+}
+
+bool ShimArm::load() {
+  if (!client_->load(transfer_, kStoreWaitMs).ok()) return false;
+  const auto deadline = std::chrono::steady_clock::now() + kDeadline;
+  while (std::chrono::steady_clock::now() < deadline) {
+    const std::vector<client::Completion> done = client_->poll(1);
+    if (!done.empty()) return done.front().status == Code::kOk;
+    std::this_thread::sleep_for(kBetweenPolls);
+  }
+  return false;
+}
+
+}  // namespace larder::bench
