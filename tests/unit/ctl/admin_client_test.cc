@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 
@@ -21,7 +22,7 @@ class AdminClientTest : public testing::Test {
  protected:
   AdminClientTest() {
     config_.http.listen = "";
-    config_.http.admin_socket = testing::TempDir() + "larder_ctl_test.admin";
+    config_.http.admin_socket = testing::TempDir() + "larder_ctl_test." + std::to_string(::getpid()) + ".admin";
     std::filesystem::remove(config_.http.admin_socket);
   }
   void start() {

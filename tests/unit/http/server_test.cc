@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -23,7 +24,7 @@ class ServerTest : public testing::Test {
  protected:
   ServerTest() {
     config_.http.listen = "127.0.0.1:0";
-    config_.http.admin_socket = testing::TempDir() + "larder_http_test.admin";
+    config_.http.admin_socket = testing::TempDir() + "larder_http_test." + std::to_string(::getpid()) + ".admin";
     std::filesystem::remove(config_.http.admin_socket);
   }
   void start() {
