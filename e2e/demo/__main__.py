@@ -12,7 +12,6 @@ import signal
 import sys
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 from demo.model import demo_model
 from demo.prompt import prompt_of
 from harness import goals
@@ -22,6 +21,7 @@ from harness.vllm_server import VllmServer, engine_env
 from larder import larderd_metrics, report
 from larder.completions import reset_prefix_cache, stream_completion
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build"
 PROMPT_TOKENS = 4096 + 5
 SERVED_NAME = "demo"

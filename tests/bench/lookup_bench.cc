@@ -35,9 +35,9 @@ constexpr std::uint64_t kWriterChunks = 4096;
 constexpr std::uint64_t kSpareSlots = 3 * kWriterChunks;
 constexpr std::uint64_t kSlotBytes = 4096;
 constexpr int kRounds = 9;
+constexpr int kProbesPerRound = 2000;
 // A round trip that wakes the other processor, on the reference machine.
 constexpr double kWakeReferenceUs = 75;
-constexpr int kProbesPerRound = 2000;
 const char kFingerprint[] = "engine: bench lookup\n";
 
 // Full rate: a batch is stored, committed, and dropped. Its namespace is its own, so that what is probed stays.

@@ -5,8 +5,6 @@
 #include <chrono>
 #include <thread>
 
-#include "shim/protocol/checksum.h"
-
 namespace larder::bench {
 namespace {
 

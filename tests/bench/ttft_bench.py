@@ -16,7 +16,6 @@ import statistics
 import sys
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 from demo.model import demo_model
 from harness import goals
 from harness.larderd import Larderd
@@ -25,6 +24,7 @@ from harness.vllm_server import VllmServer, engine_env
 from larder import larderd_metrics
 from larder.completions import ServerError, reset_prefix_cache, stream_completion
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "bench"
 NAME = "demo"
 WARM_ROUNDS = 9

@@ -66,6 +66,9 @@ class GatedClock final : public base::Clock {
 class ClientFailureTest : public ipc::testing_support::SidecarTest {
  protected:
   ClientFailureTest() { config_.memory.size_bytes = 16 << 20; }
+  void TearDown() override { stop(); }  // before the clock goes
+
+  GatedClock gated_clock_;
 
   // Flips one byte of the payload of chunk `number` in the arena file.
   bool corrupt(std::uint64_t number) {
@@ -142,26 +145,19 @@ TEST_F(ClientFailureTest, TheMemoryOfADeadSidecarIsLetGoBeforeTheNextOneIsThere)
 }
 
 TEST_F(ClientFailureTest, NothingStoredBeforeADropIsFoundAfterItHoweverSlowTheSidecar) {
-  const GatedClock clock;
-  Result<std::unique_ptr<ipc::Sidecar>> sidecar = ipc::Sidecar::start(config_, clock);
-  ASSERT_TRUE(sidecar.ok());
-  std::thread loop([&] { EXPECT_TRUE((*sidecar)->run().ok()); });
+  start(gated_clock_);
+  EngineClient engine(config_.socket, kLayout);
+  ASSERT_TRUE(engine.client->wait_attached(5000).ok());
+  EXPECT_TRUE(wait([&] { return engine.store(0, 2).stored == 2; }));
+  EXPECT_TRUE(engine.await_present(0, 2));
   {
-    EngineClient engine(config_.socket, kLayout);
-    EXPECT_TRUE(engine.client->wait_attached(5000).ok());
-    EXPECT_TRUE(wait([&] { return engine.store(0, 2).stored == 2; }));
-    EXPECT_TRUE(engine.await_present(0, 2));
-    {
-      const std::lock_guard asleep(clock.gate);
-      EXPECT_TRUE(engine.client->drop_namespace().ok());
-      EXPECT_FALSE(engine.present(0, 1));
-    }
-    EXPECT_TRUE(wait([&] { return engine.store(0, 1).stored == 1; }));
-    EXPECT_TRUE(engine.await_present(0, 1));
-    EXPECT_FALSE(engine.present(1, 1)) << "what was stored before the drop is gone";
+    const std::lock_guard asleep(gated_clock_.gate);
+    EXPECT_TRUE(engine.client->drop_namespace().ok());
+    EXPECT_FALSE(engine.present(0, 1));
   }
-  (*sidecar)->stop();
-  loop.join();
+  EXPECT_TRUE(wait([&] { return engine.store(0, 1).stored == 1; }));
+  EXPECT_TRUE(engine.await_present(0, 1));
+  EXPECT_FALSE(engine.present(1, 1)) << "what was stored before the drop is gone";
 }
 
 TEST_F(ClientFailureTest, ADropWhileTheSidecarIsAwayIsNotLost) {
@@ -242,28 +238,18 @@ TEST_F(ClientFailureTest, ClosingWithQueuedLoadsEndsThem) {
 }
 
 TEST_F(ClientFailureTest, AGrantThatComesTooLateIsGivenBack) {
-  GatedClock clock;
-  Result<std::unique_ptr<ipc::Sidecar>> sidecar = ipc::Sidecar::start(config_, clock);
-  ASSERT_TRUE(sidecar.ok()) << sidecar.status().to_string();
-  std::thread loop([&] { EXPECT_TRUE((*sidecar)->run().ok()); });
+  start(gated_clock_);
+  EngineClient engine(config_.socket, kLayout);
+  ASSERT_TRUE(engine.client->wait_attached(5000).ok());
+  EXPECT_TRUE(wait([&] { return engine.store(0, 1).stored == 1; })) << "memory is touched: what is asked for is granted";
   {
-    EngineClient engine(config_.socket, kLayout);
-    EXPECT_TRUE(engine.client->wait_attached(5000).ok());
-    EXPECT_TRUE(wait([&] { return engine.store(0, 1).stored == 1; })) << "memory is touched: what is asked for is granted";
-    Transfer late;
-    late.hashes.push_back(hash_of(1));
-    for (const std::uint32_t page : engine.engine.chunk_pages(1)) late.pages.push_back(page);
-    {
-      const std::lock_guard asleep(clock.gate);
-      EXPECT_TRUE(engine.client->store_begin(late).ok());
-      EXPECT_EQ(engine.client->store_finish(0).refused, 1U);
-    }
-    EXPECT_TRUE(wait([&] { return (*sidecar)->snapshot().disowned == 1; }));
-    EXPECT_TRUE(wait([&] { return (*sidecar)->snapshot().grants == 0; }));
-    EXPECT_EQ(engine.client->state().stores_running, 0U);
+    const std::lock_guard asleep(gated_clock_.gate);
+    EXPECT_TRUE(engine.client->store_begin(engine.transfer(1, 1)).ok());
+    EXPECT_EQ(engine.client->store_finish(0).refused, 1U);
   }
-  (*sidecar)->stop();
-  loop.join();
+  EXPECT_TRUE(wait([&] { return stats().disowned == 1; }));
+  EXPECT_TRUE(wait([&] { return stats().grants == 0; }));
+  EXPECT_EQ(engine.client->state().stores_running, 0U);
 }
 
 }  // namespace

@@ -27,8 +27,10 @@ class SidecarTest : public testing::Test {
     std::filesystem::remove_all(directory_);
   }
 
-  void start() {
-    Result<std::unique_ptr<Sidecar>> sidecar = Sidecar::start(config_, clock_);
+  void start() { start(clock_); }
+  // `clock` lives until stop().
+  void start(const base::Clock& clock) {
+    Result<std::unique_ptr<Sidecar>> sidecar = Sidecar::start(config_, clock);
     ASSERT_TRUE(sidecar.ok()) << sidecar.status().to_string();
     sidecar_ = std::move(*sidecar);
     loop_ = std::thread([this] { loop_status_ = sidecar_->run(); });
