@@ -1,31 +1,54 @@
 #include "shim/client/lookup.h"
 
 #include <algorithm>
+#include <array>
 
 namespace larder::client {
 namespace {
 
-// Keys whose cache lines are on their way at one time: enough to hide memory, few enough for the processor's fill buffers.
+// Keys whose cache lines are on their way at one time: enough to hide memory, few enough for the processor's miss buffers.
 constexpr std::size_t kBatch = 16;
 
-bool chunk_present(const Attachment& attachment, const NamespaceSpec& spec, const protocol::BlockHash& hash) {
-  for (std::uint16_t shard = 0; shard < spec.shard_count; ++shard)
-    for (std::uint16_t group = 0; group < spec.groups.size(); ++group)
-      if (!attachment.index().find(attachment.key(hash, shard, group))) return false;
-  return true;
-}
+// The keys of a prompt one after the other: every group of every shard of a chunk, then the next chunk.
+class KeyWalk {
+ public:
+  KeyWalk(const Attachment& attachment, const NamespaceSpec& spec, const Hashes& hashes)
+      : attachment_(attachment), hashes_(hashes), shards_(spec.shard_count), groups_(spec.groups.size()) {}
+
+  // REQUIRES: called at most keys() times.
+  protocol::Key next() {
+    const protocol::Key key = attachment_.key(hashes_.at(chunk_), shard_, group_);
+    if (++group_ < groups_) return key;
+    group_ = 0;
+    if (++shard_ < shards_) return key;
+    shard_ = 0;
+    ++chunk_;
+    return key;
+  }
+  std::size_t parts() const { return shards_ * groups_; }
+  std::size_t keys() const { return hashes_.count * parts(); }
+
+ private:
+  const Attachment& attachment_;
+  const Hashes& hashes_;
+  const std::size_t shards_, groups_;
+  std::size_t chunk_ = 0;
+  std::uint16_t shard_ = 0, group_ = 0;
+};
 
 }  // namespace
 
 std::size_t count_present(const Attachment& attachment, const NamespaceSpec& spec, const Hashes& hashes) {
-  if (attachment.index().dead()) return 0;
   const protocol::IndexReader& index = attachment.index();
-  for (std::size_t start = 0; start < hashes.count; start += kBatch) {
-    const std::size_t end = std::min(start + kBatch, hashes.count);
-    for (std::size_t i = start; i < end; ++i) index.prefetch(attachment.key(hashes.at(i), 0, 0));
-    for (std::size_t i = start; i < end; ++i) index.prefetch_entry(attachment.key(hashes.at(i), 0, 0));
-    for (std::size_t i = start; i < end; ++i)
-      if (!chunk_present(attachment, spec, hashes.at(i))) return i;
+  if (index.dead()) return 0;
+  KeyWalk walk(attachment, spec, hashes);
+  std::array<protocol::IndexReader::Probe, kBatch> probes;
+  for (std::size_t first = 0; first < walk.keys(); first += kBatch) {
+    const std::size_t count = std::min(kBatch, walk.keys() - first);
+    for (std::size_t i = 0; i < count; ++i) probes[i] = index.start(walk.next());
+    for (std::size_t i = 0; i < count; ++i) index.advance(probes[i]);
+    for (std::size_t i = 0; i < count; ++i)
+      if (!index.finish(probes[i])) return (first + i) / walk.parts();
   }
   return hashes.count;
 }

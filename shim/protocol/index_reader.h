@@ -61,25 +61,34 @@ class IndexReader {
     return std::nullopt;
   }
 
-  // Starts bringing the key's buckets into cache: call for a batch of keys before finding them.
-  void prefetch(const Key& key) const {
-    const KeyPlace place = key_place(key, bucket_count_);
-    __builtin_prefetch(&buckets_[place.bucket[0]]);
-    __builtin_prefetch(&buckets_[place.bucket[1]]);
+  // One of a batch of keys on its way: what memory it needs next is asked for early, so that the cache misses of a batch overlap.
+  struct Probe {
+    Key key;
+    KeyPlace place;
+    std::uint32_t guess;  // the slot that the first bucket names for the key's tag, or entry_count_
+  };
+
+  // First step: asks for the key's first bucket. The second is rarely needed (a key goes there when the first is full).
+  Probe start(const Key& key) const {
+    const Probe probe{key, key_place(key, bucket_count_), 0};
+    __builtin_prefetch(&buckets_[probe.place.bucket[0]]);
+    return probe;
   }
 
-  // Starts bringing the key's entry into cache, where a bucket names it: call between prefetch() and find().
-  void prefetch_entry(const Key& key) const {
-    const KeyPlace place = key_place(key, bucket_count_);
-    for (const std::uint64_t bucket : place.bucket) {
-      for (const AtomicU64& cell : buckets_[bucket].cells) {
-        const std::uint64_t value = cell.load(std::memory_order_acquire);
-        if (high_half(value) != place.tag || low_half(value) == 0 || low_half(value) > entry_count_) continue;
-        __builtin_prefetch(&entries_[low_half(value) - 1]);
-        return;
-      }
+  // Second step: looks into that bucket, without a branch for each cell, and asks for the entry.
+  void advance(Probe& probe) const {
+    const Bucket& bucket = buckets_[probe.place.bucket[0]];
+    std::uint64_t cell = 0;
+    for (const AtomicU64& candidate : bucket.cells) {
+      const std::uint64_t value = candidate.load(std::memory_order_acquire);
+      cell = high_half(value) == probe.place.tag ? value : cell;
     }
+    probe.guess = low_half(cell) - 1;
+    if (probe.guess < entry_count_) __builtin_prefetch(&entries_[probe.guess]);
   }
+
+  // Last step: whether the key is committed.
+  bool finish(const Probe& probe) const { return holds(probe.guess, probe.key) || find(probe.key); }
 
   // A consistent copy of a committed entry, or nothing.
   std::optional<EntryView> read(std::uint32_t slot) const {
@@ -103,6 +112,17 @@ class IndexReader {
   }
 
  private:
+  // Whether the slot is committed under this key. It reads what read() does without making a view of it.
+  bool holds(std::uint32_t slot, const Key& key) const {
+    constexpr auto kAcquire = std::memory_order_acquire;
+    if (slot >= entry_count_) return false;
+    const IndexEntry& entry = entries_[slot];
+    const std::uint64_t word = entry.word.load(kAcquire);
+    const std::uint64_t differs = (entry.hash_lo.load(kAcquire) ^ key.hash.lo) | (entry.hash_hi.load(kAcquire) ^ key.hash.hi) |
+                                  (entry.scope.load(kAcquire) ^ key.scope());
+    return word_state(word) == SlotState::kCommitted && differs == 0 && entry.word.load(kAcquire) == word;
+  }
+
   static EntryView fields(const IndexEntry& entry, std::uint32_t slot, std::uint64_t generation) {
     constexpr auto kAcquire = std::memory_order_acquire;
     EntryView view;

@@ -28,6 +28,7 @@ class Child {
     ::kill(pid_, SIGKILL);
     ::waitpid(pid_, nullptr, 0);
   }
+  void signal(int number) const { ::kill(pid_, number); }
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
 

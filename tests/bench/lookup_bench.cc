@@ -1,13 +1,18 @@
 // bench lookup: one probe for the 64 chunks of a 16,384-token prompt, against the same probe by a round trip over a Unix socket.
 //
+// The engine's thread, which asks, has a processor of its own, as a scheduler loop has; the server that is asked sleeps on another, as a
+// sidecar does: what a round trip costs is to wake it. Beside it stand, without a goal, a server that never sleeps, and one on the
+// asker's own processor, which the kernel need not wake but which stops the engine meanwhile.
 // Prompts rotate over 100,000 chunks that are all there. Meanwhile another process stores others and drops them again as fast as it
 // can, so that buckets and entries change under the reader. larderd, writer and servers are processes of their own.
 //
 // Usage: lookup_bench [DIRECTORY of the JSON] [COMMAND]. COMMAND is a program in another language that probes the same chunks through
 // liblarder: it is run with LARDER_SOCKET, LARDER_BENCH_FINGERPRINT and LARDER_BENCH_PROMPTS set, and prints its p50 in microseconds as
 // its last line, which becomes lookup.python_p50_us.
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/sysinfo.h>
 
 #include <chrono>
 #include <cstdio>
@@ -38,6 +43,7 @@ constexpr int kRounds = 9;
 constexpr int kProbesPerRound = 2000;
 // A round trip that wakes the other processor, on the reference machine.
 constexpr double kWakeReferenceUs = 75;
+constexpr int kAskersProcessor = 0;
 const char kFingerprint[] = "engine: bench lookup\n";
 
 // Full rate: a batch is stored, committed, and dropped. Its namespace is its own, so that what is probed stays.
@@ -55,15 +61,50 @@ std::vector<protocol::BlockHash> prompt(std::uint64_t number) {
   return hashes;
 }
 
+// Keeps this thread, and those it makes from now on, on one processor.
+void stay_on(int processor) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(processor, &set);
+  if (::sched_setaffinity(0, sizeof(set), &set) != 0) std::perror("sched_setaffinity");
+}
+
+// A server process on one end of a socket pair; the other end is for asking. It is stopped between its rounds, so that one that spins
+// takes nobody's processor.
+class Server {
+ public:
+  Server(const std::string& larder_socket, int processor, Waiting waiting) : waiting_(waiting) {
+    int ends[2];
+    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) ::abort();
+    asking_ = Fd(ends[0]);
+    Fd answering(ends[1]);
+    child_ = std::make_unique<Child>([&] {
+      stay_on(processor);
+      SmallClient client(larder_socket, kFingerprint);
+      if (client.ok()) bench::serve_lookups(answering.get(), client, waiting);
+    });
+  }
+  void rest() const { child_->signal(SIGSTOP); }
+  void go_on() const { child_->signal(SIGCONT); }
+  std::uint64_t ask(const std::vector<protocol::BlockHash>& hashes) const { return bench::ask(asking_.get(), hashes, waiting_); }
+
+ private:
+  const Waiting waiting_;
+  Fd asking_;
+  std::unique_ptr<Child> child_;
+};
+
 struct Arm {
   std::string name;
   std::function<std::uint64_t(const std::vector<protocol::BlockHash>&)> probe;
+  const Server* server = nullptr;  // null: nobody is asked
   std::vector<double> p50_us = {}, p99_us = {};
 };
 
 // One round of an arm. False: a chunk was missing, and the figures would be void.
 bool run_round(Arm& arm, std::uint64_t& next) {
   std::vector<double> times_us;
+  if (arm.server != nullptr) arm.server->go_on();
   for (int i = 0; i < kProbesPerRound; ++i) {
     const std::vector<protocol::BlockHash> hashes = prompt(next++ * 7);
     const auto start = Clock::now();
@@ -75,30 +116,15 @@ bool run_round(Arm& arm, std::uint64_t& next) {
       return false;
     }
   }
+  if (arm.server != nullptr) arm.server->rest();
   arm.p50_us.push_back(bench::percentile(times_us, 0.5));
   arm.p99_us.push_back(bench::percentile(times_us, 0.99));
   return true;
 }
 
-// A server process on one end of a socket pair; the other end is for asking.
-class Server {
- public:
-  Server(const std::string& larder_socket, Waiting waiting) {
-    int ends[2];
-    if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) ::abort();
-    asking_ = Fd(ends[0]);
-    Fd answering(ends[1]);
-    child_ = std::make_unique<Child>([&] {
-      SmallClient client(larder_socket, kFingerprint);
-      if (client.ok()) bench::serve_lookups(answering.get(), client, waiting);
-    });
-  }
-  int socket() const { return asking_.get(); }
-
- private:
-  Fd asking_;
-  std::unique_ptr<Child> child_;
-};
+Arm round_trip(const std::string& name, const Server& server) {
+  return {name, [&server](const auto& hashes) { return server.ask(hashes); }, &server};
+}
 
 bool all_present(SmallClient& client) {
   for (std::uint64_t number = 0; number < kPrompts; ++number) {
@@ -134,9 +160,12 @@ double run_command(const char* command, const std::string& socket) {
 int run(const std::string& directory, const config::Config& config, const char* command) {
   const Child sidecar([&] { bench::run_sidecar(config); });
   // Children are made before this process has threads of its own that they would miss.
-  Server sleeping(config.socket, Waiting::kSleeping);
-  Server spinning(config.socket, Waiting::kSpinning);
+  const int other = ::get_nprocs() - 1;
+  const Server far(config.socket, other, Waiting::kSleeping);
+  const Server spinning(config.socket, other, Waiting::kSpinning);
+  const Server near(config.socket, kAskersProcessor, Waiting::kSleeping);
   std::optional<Child> writer(std::in_place, [&] { run_writer(config.socket); });
+  stay_on(kAskersProcessor);
   SmallClient client(config.socket, kFingerprint);
   if (!client.ok() || !fill(client)) {
     std::fprintf(stderr, "the chunks could not be stored\n");
@@ -147,28 +176,27 @@ int run(const std::string& directory, const config::Config& config, const char* 
        [&](const auto& hashes) {
          return client.client().lookup({reinterpret_cast<const std::uint8_t*>(hashes.data()), sizeof(hashes[0]), hashes.size()});
        }},
-      {"round trip", [&](const auto& hashes) { return bench::ask(sleeping.socket(), hashes, Waiting::kSleeping); }},
-      {"round trip, spinning", [&](const auto& hashes) { return bench::ask(spinning.socket(), hashes, Waiting::kSpinning); }}};
+      round_trip("round trip", far),
+      round_trip("round trip, server spins", spinning),
+      round_trip("round trip, same processor", near)};
   std::uint64_t next = 0;
   for (int round = 0; round < kRounds; ++round)
     for (Arm& arm : arms)
       if (!run_round(arm, next)) return 1;
 
-  // What a round trip costs where nothing else keeps the processors awake; without a goal.
+  // The same where nothing else keeps the processors busy.
   writer.reset();
-  Arm quiet{"round trip, no writer", arms[1].probe};
+  arms.push_back(round_trip("round trip, no writer", far));
   for (int round = 0; round < kRounds; ++round)
-    if (!run_round(quiet, next)) return 1;
-  arms.push_back(quiet);
+    if (!run_round(arms.back(), next)) return 1;
 
   bench::Report report("lookup");
   for (const Arm& arm : arms) {
     const double arm_p50 = bench::median(arm.p50_us);
-    const bool sleeps = &arm == &arms[1] || &arm == &arms.back();
     report.add_row({{"arm", arm.name},
                     {"p50_us", arm_p50},
                     {"p99_us", bench::median(arm.p99_us)},
-                    {"mark", sleeps ? bench::far_from_reference(arm_p50, kWakeReferenceUs) : std::string()}});
+                    {"mark", arm.server == &far ? bench::far_from_reference(arm_p50, kWakeReferenceUs) : std::string()}});
   }
   const double p50 = bench::median(arms[0].p50_us);
   report.add_goal("lookup.p50_us", p50, "<=", 5);

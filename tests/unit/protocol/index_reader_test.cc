@@ -29,6 +29,8 @@ class IndexReaderTest : public testing::Test {
   IndexHeader& header() { return *reinterpret_cast<IndexHeader*>(bytes_.get()); }
   IndexEntry& entry(std::uint32_t slot) { return reinterpret_cast<IndexEntry*>(bytes_.get() + sizes_.entries_offset)[slot]; }
 
+  Bucket& bucket(std::uint64_t number) { return reinterpret_cast<Bucket*>(bytes_.get() + sizes_.buckets_offset)[number]; }
+
   void put(const Key& key, std::uint32_t slot, SlotState state, std::uint64_t generation, std::uint32_t offset_pages = 0) {
     IndexEntry& e = entry(slot);
     e.hash_lo = key.hash.lo;
@@ -38,8 +40,7 @@ class IndexReaderTest : public testing::Test {
     e.origin = pack_halves(1, 4096);
     e.word = make_word(state, generation);
     const KeyPlace place = key_place(key, 2);
-    auto* buckets = reinterpret_cast<Bucket*>(bytes_.get() + sizes_.buckets_offset);
-    buckets[place.bucket[0]].cells[slot] = pack_halves(slot + 1, place.tag);
+    bucket(place.bucket[0]).cells[slot] = pack_halves(slot + 1, place.tag);
   }
 
   Result<IndexReader> open() { return IndexReader::open(bytes_.get(), rounded()); }
@@ -68,6 +69,31 @@ TEST_F(IndexReaderTest, FindsACommittedEntryByItsWholeKey) {
   other = kKey;
   other.namespace_handle = 4;
   EXPECT_FALSE(reader->find(other));
+}
+
+TEST_F(IndexReaderTest, ProbesInABatchFindWhatFindFinds) {
+  const auto present = [&](const Key& key) {
+    const Result<IndexReader> reader = open();
+    IndexReader::Probe probe = reader->start(key);
+    reader->advance(probe);
+    EXPECT_EQ(reader->finish(probe), reader->find(key).has_value());
+    return reader->finish(probe);
+  };
+  EXPECT_FALSE(present(kKey));
+  put(kKey, 5, SlotState::kCommitted, 42);
+  EXPECT_TRUE(present(kKey));
+  Key same_tag = kKey;  // the tag is made of the upper half of hash.hi: the bucket names slot 5 for this key too
+  same_tag.hash.lo ^= 0xff00;
+  ASSERT_EQ(key_place(same_tag, 2).tag, key_place(kKey, 2).tag);
+  EXPECT_FALSE(present(same_tag));
+  put(kKey, 5, SlotState::kDying, 42);
+  EXPECT_FALSE(present(kKey));
+  put(kKey, 5, SlotState::kCommitted, 42);
+  bucket(0).cells[5] = bucket(1).cells[5] = 0;
+  bucket(key_place(kKey, 2).bucket[1]).cells[5] = pack_halves(6, key_place(kKey, 2).tag);  // where it goes when the first is full
+  EXPECT_TRUE(present(kKey));
+  bucket(key_place(kKey, 2).bucket[0]).cells[0] = pack_halves(1000, key_place(kKey, 2).tag);  // hostile: beyond the entries
+  EXPECT_TRUE(present(kKey));
 }
 
 TEST_F(IndexReaderTest, OnlyCommittedEntriesAreVisible) {
