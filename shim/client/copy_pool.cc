@@ -1,13 +1,24 @@
 #include "shim/client/copy_pool.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 
 #include <algorithm>
 
 namespace larder::client {
 
-CopyPool::CopyPool(unsigned threads) {
+namespace {
+
+// A thread that was bound to one processor hands that on to the threads it makes: they could only take turns with it.
+bool bound_to_one_processor() {
+  cpu_set_t allowed;
+  return ::sched_getaffinity(0, sizeof(allowed), &allowed) == 0 && CPU_COUNT(&allowed) == 1;
+}
+
+}  // namespace
+
+CopyPool::CopyPool(unsigned threads) : one_processor_(bound_to_one_processor()) {
   sigset_t all, before;
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -42,7 +53,7 @@ bool CopyPool::submit(std::shared_ptr<CopyJob> job) {
 
 void CopyPool::run(const std::shared_ptr<CopyJob>& job) {
   Lock lock(mutex_);
-  enqueue(job, lock);  // where the queue is full this thread does it all
+  if (!one_processor_) enqueue(job, lock);  // otherwise, and where the queue is full, this thread does it all
   while (job->next_ < job->parts_) run_part(job, lock);
   finished_.wait(lock, [&] { return job->done_; });
 }

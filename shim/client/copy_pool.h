@@ -46,7 +46,8 @@ class CopyPool {
   // False, and nothing happened: the queue is full or the pool closes. REQUIRES: at least one part.
   bool submit(std::shared_ptr<CopyJob> job);
 
-  // Runs a job with the calling thread and as many of the pool's as come to help; returns when it is finished.
+  // Runs a job with the calling thread and as many of the pool's as come to help (none where all are bound to one processor); returns when it
+  // is finished.
   void run(const std::shared_ptr<CopyJob>& job);
 
  private:
@@ -57,6 +58,7 @@ class CopyPool {
   void end_claims(const std::shared_ptr<CopyJob>& job);
   void finish_if_left(const std::shared_ptr<CopyJob>& job, Lock& lock);
 
+  const bool one_processor_;
   std::mutex mutex_;
   std::condition_variable wake_;
   std::condition_variable finished_;

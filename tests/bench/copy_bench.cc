@@ -1,8 +1,9 @@
 // bench copy: store and load through the shim against the fastest loop found that copies and hashes, taking turns.
 //
 // One processor for this process, and processor time is what is counted, so that all arms have one thread's worth, whatever else the
-// machine does; larderd has the other processors. KV pages are anonymous memory in scattered order, the same for all arms; slots are
-// larderd's arena for the shim, and a file beside it for the others. All is touched before. Every arm's bytes are verified once, apart from the timing.
+// machine does; larderd has the other processors. KV pages are anonymous memory in scattered order. The slots are those of larderd's
+// arena for all arms: other memory, backed in other ways by the host, differs by a tenth. Each arm writes into a chunk's slot the bytes
+// that stand there already. All is touched before. Every arm's bytes are verified once, apart from the timing.
 #include <fcntl.h>
 #include <sched.h>
 #include <sys/mman.h>
@@ -29,8 +30,8 @@ using namespace larder;
 
 constexpr std::uint64_t kMiB = 1 << 20;
 constexpr std::uint64_t kBatchBytes = 64 * kMiB;
-constexpr std::uint64_t kTablesBytes = 2 * kMiB;  // digests and rounding of the slots of a batch
-constexpr int kRounds = 25;
+constexpr std::uint64_t kTablesBytes = 2 * kMiB;  // digests and rounding of a batch's slots in larderd's arena
+constexpr int kRounds = 51;
 // memcpy at 11 GB/s, then XXH3 at 9 GB/s, on the reference machine; make_arms() puts that arm second.
 constexpr double kPlainReferenceGbs = 4.95;
 constexpr std::size_t kPlainArm = 1;
@@ -41,32 +42,20 @@ void must(bool held, const char* what) {
   std::exit(1);
 }
 
-std::byte* touched(std::uint64_t bytes, int flags, int fd) {
-  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+std::byte* touched(std::uint64_t bytes) {
+  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   must(memory != MAP_FAILED, "no memory");
   std::memset(memory, 1, bytes);
   return static_cast<std::byte*>(memory);
-}
-
-// Slots for the arms without larderd, in a file of the same file system as its arena.
-std::byte* touched_file(const std::string& path, std::uint64_t bytes) {
-  const Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
-  must(fd.valid() && ::ftruncate(fd.get(), static_cast<off_t>(bytes)) == 0, "no shared memory");
-  return touched(bytes, MAP_SHARED, fd.get());
 }
 
 std::byte expected(std::uint64_t at) {
   return static_cast<std::byte>((at / 8 * 0x9e3779b97f4a7c15ULL) >> (8 * (at % 8)));
 }
 
-// One batch: 64 MiB of KV pages, and slots for its chunks.
+// One batch: 64 MiB of KV pages, and where its chunks' payloads stand.
 struct Batch {
-  Batch(std::byte* kv_memory, std::byte* arena_memory, std::uint64_t chunk, std::uint64_t piece)
-      : kv(kv_memory),
-        arena(arena_memory),
-        chunk_bytes(chunk),
-        piece_bytes(piece),
-        slot_bytes(protocol::slot_bytes(chunk, piece)) {
+  Batch(std::byte* kv_memory, std::uint64_t chunk, std::uint64_t piece) : kv(kv_memory), chunk_bytes(chunk), piece_bytes(piece) {
     pieces.resize(kBatchBytes / piece);
     std::vector<std::uint64_t> order(pieces.size());
     std::iota(order.begin(), order.end(), 0);
@@ -78,7 +67,6 @@ struct Batch {
     const std::size_t each = chunk_bytes / piece_bytes;
     return {std::span(pieces).subspan(c * each, each), piece_bytes};
   }
-  std::span<std::byte> slot(std::size_t c) const { return {arena + c * slot_bytes, slot_bytes}; }
 
   void fill() {
     for (std::size_t i = 0; i < pieces.size(); ++i)
@@ -92,49 +80,66 @@ struct Batch {
   }
   bool slots_right() const {
     for (std::uint64_t at = 0; at < kBatchBytes; ++at)
-      if (slot(at / chunk_bytes)[at % chunk_bytes] != expected(at)) return false;
+      if (payloads[at / chunk_bytes][at % chunk_bytes] != expected(at)) return false;
     return true;
   }
 
   std::byte* kv;
-  std::byte* arena;
-  std::uint64_t chunk_bytes, piece_bytes, slot_bytes;
+  std::uint64_t chunk_bytes, piece_bytes;
   std::vector<std::byte*> pieces;
+  std::vector<std::byte*> payloads;  // of each chunk
 };
 
 struct Arm {
   std::string name;
-  std::function<void()> before_store = [] {}, before_load = [] {};  // not timed
+  std::function<void(Batch&)> before_store, before_load;  // not timed
   std::function<void(Batch&)> store, load;
   std::vector<double> store_rates, load_rates;  // GB/s
 };
 
 // Arms that only move and hash pieces, with no table, root or comparison.
-using PieceLoop = std::function<void(std::byte* to, const std::byte* from, std::uint64_t bytes, std::uint64_t* digests)>;
+// `next` is the piece that comes after `from`.
+using PieceLoop =
+    std::function<void(std::byte* to, const std::byte* from, std::uint64_t bytes, std::uint64_t* digests, const std::byte* next)>;
 
-Arm loop_arm(const std::string& name, const PieceLoop& loop) {
+Arm loop_arm(const std::string& name, bench::ShimArm& shim, const PieceLoop& loop) {
   Arm arm;
   arm.name = name;
-  const auto each = [loop](Batch& batch, bool storing) {
+  arm.before_store = arm.before_load = [&shim](Batch& batch) {
+    must(shim.await_commits(), "larderd took not every chunk");
+    batch.payloads = shim.payloads();
+    must(batch.payloads.size() == batch.chunks(), "larderd's index names not every chunk");
+  };
+  arm.store = [loop](Batch& batch) {
     std::vector<std::uint64_t> digests(protocol::units_per_piece(batch.piece_bytes));
     for (std::size_t c = 0; c < batch.chunks(); ++c) {
-      std::byte* at = batch.slot(c).data();
+      const auto pieces = batch.list(c).pieces;
+      for (std::size_t i = 0; i < pieces.size(); ++i)
+        loop(batch.payloads[c] + i * batch.piece_bytes, pieces[i], batch.piece_bytes, digests.data(),
+             pieces[std::min(i + 1, pieces.size() - 1)]);
+    }
+  };
+  arm.load = [loop](Batch& batch) {
+    std::vector<std::uint64_t> digests(protocol::units_per_piece(batch.piece_bytes));
+    for (std::size_t c = 0; c < batch.chunks(); ++c) {
+      const std::byte* at = batch.payloads[c];
       for (std::byte* piece : batch.list(c).pieces) {
-        storing ? loop(at, piece, batch.piece_bytes, digests.data()) : loop(piece, at, batch.piece_bytes, digests.data());
+        loop(piece, at, batch.piece_bytes, digests.data(), at + batch.piece_bytes);
         at += batch.piece_bytes;
       }
     }
   };
-  arm.store = [each](Batch& batch) { each(batch, true); };
-  arm.load = [each](Batch& batch) { each(batch, false); };
   return arm;
 }
 
 Arm shim_arm(bench::ShimArm& shim) {
   Arm arm;
   arm.name = "larder";
-  arm.before_store = [&shim] { shim.rename(); };
-  arm.before_load = [&shim] { must(shim.await_commits(), "larderd took not every chunk"); };
+  arm.before_store = [&shim](Batch&) {
+    must(shim.await_commits(), "larderd took not every chunk");
+    shim.rename();
+  };
+  arm.before_load = [&shim](Batch&) { must(shim.await_commits(), "larderd took not every chunk"); };
   arm.store = [&shim](Batch&) { must(shim.store(), "not every chunk was stored"); };
   arm.load = [&shim](Batch&) { must(shim.load(), "not every chunk was loaded and verified"); };
   return arm;
@@ -143,23 +148,27 @@ Arm shim_arm(bench::ShimArm& shim) {
 std::vector<Arm> make_arms(bench::ShimArm& shim) {
   std::vector<Arm> arms;
   arms.push_back(shim_arm(shim));
-  arms.push_back(loop_arm("memcpy,xxh3", [](std::byte* to, const std::byte* from, std::uint64_t bytes, std::uint64_t* digests) {
-    std::memcpy(to, from, bytes);
-    protocol::piece_digests(to, bytes, digests);
-  }));
   arms.push_back(
-      loop_arm("4k memcpy,xxh3", [](std::byte* to, const std::byte* from, std::uint64_t bytes, std::uint64_t* digests) {
-        for (std::uint64_t at = 0; at < bytes; at += 4096) {
-          std::memcpy(to + at, from + at, 4096);
-          *digests++ = protocol::unit_digest(to + at, 4096);
-        }
-      }));
+      loop_arm("memcpy,xxh3", shim,
+               [](std::byte* to, const std::byte* from, std::uint64_t bytes, std::uint64_t* digests, const std::byte*) {
+                 std::memcpy(to, from, bytes);
+                 protocol::piece_digests(to, bytes, digests);
+               }));
+  arms.push_back(
+      loop_arm("4k memcpy,xxh3", shim,
+               [](std::byte* to, const std::byte* from, std::uint64_t bytes, std::uint64_t* digests, const std::byte*) {
+                 for (std::uint64_t at = 0; at < bytes; at += 4096) {
+                   std::memcpy(to + at, from + at, 4096);
+                   *digests++ = protocol::unit_digest(to + at, 4096);
+                 }
+               }));
   for (const copy::HostLoop* loop : copy::host_loops())
-    arms.push_back(loop_arm(std::string("fused ") + loop->name,
-                            [loop](std::byte* to, const std::byte* from, std::uint64_t bytes, std::uint64_t* digests) {
-                              loop->copy_piece(to, from, bytes, digests, from + bytes);
-                              loop->publish();
-                            }));
+    arms.push_back(loop_arm(
+        std::string("fused ") + loop->name, shim,
+        [loop](std::byte* to, const std::byte* from, std::uint64_t bytes, std::uint64_t* digests, const std::byte* next) {
+          loop->copy_piece(to, from, bytes, digests, next);
+          loop->publish();
+        }));
   return arms;
 }
 
@@ -177,16 +186,16 @@ double rate(Batch& batch, const std::function<void(Batch&)>& work) {
   return static_cast<double>(kBatchBytes) / (processor_seconds() - start) / 1e9;
 }
 
-// Every arm must have moved every byte.
+// Every arm must have moved every byte. Larder comes first: the slots are its own, and its load tells whether they are right.
 bool verify(Batch& batch, std::vector<Arm>& arms) {
   for (Arm& arm : arms) {
     const bool ours = &arm == &arms.front();
-    std::memset(batch.arena, 0, batch.chunks() * batch.slot_bytes);
-    arm.before_store();
+    arm.before_store(batch);
+    for (std::byte* payload : batch.payloads) std::memset(payload, 0, batch.chunk_bytes);
     arm.store(batch);
-    if (!ours && !batch.slots_right()) return false;  // larder's slots are wherever larderd put them: its load tells
+    if (!ours && !batch.slots_right()) return false;
     std::memset(batch.kv, 0, kBatchBytes);
-    arm.before_load();
+    arm.before_load(batch);
     arm.load(batch);
     if (!batch.pages_right()) return false;
   }
@@ -220,12 +229,12 @@ Ratios run_row(Batch& batch, std::vector<Arm> arms, bench::Report& report) {
   for (int round = 0; round < kRounds; ++round) {
     std::shuffle(order.begin(), order.end(), random);
     for (const std::size_t i : order) {
-      arms[i].before_store();
+      arms[i].before_store(batch);
       arms[i].store_rates.push_back(rate(batch, arms[i].store));
     }
     std::shuffle(order.begin(), order.end(), random);
     for (const std::size_t i : order) {
-      arms[i].before_load();
+      arms[i].before_load(batch);
       arms[i].load_rates.push_back(rate(batch, arms[i].load));
     }
   }
@@ -243,9 +252,9 @@ Ratios run_row(Batch& batch, std::vector<Arm> arms, bench::Report& report) {
   return ratios;
 }
 
-Ratios run_geometry(const std::string& directory, std::byte* kv, std::byte* arena, std::uint64_t chunk, std::uint64_t piece,
+Ratios run_geometry(const std::string& directory, std::byte* kv, std::uint64_t chunk, std::uint64_t piece,
                     bench::Report& report) {
-  Batch batch(kv, arena, chunk, piece);
+  Batch batch(kv, chunk, piece);
   std::vector<std::uint32_t> order;
   for (const std::byte* page : batch.pieces)
     order.push_back(static_cast<std::uint32_t>(static_cast<std::uint64_t>(page - kv) / piece));
@@ -268,13 +277,12 @@ int main(int argc, char** argv) {
   ::sched_setaffinity(0, sizeof(one), &one);
   char scratch[] = "/dev/shm/larder-bench-XXXXXX";
   if (::mkdtemp(scratch) == nullptr) return 1;
-  std::byte* kv = touched(kBatchBytes, MAP_PRIVATE | MAP_ANONYMOUS, -1);
-  std::byte* arena = touched_file(std::string(scratch) + "/slots", kBatchBytes + kTablesBytes);
+  std::byte* kv = touched(kBatchBytes);
   bench::Report report("copy");
   Ratios worst{1e9, 1e9};
   for (const std::uint64_t chunk : {2 * kMiB, 8 * kMiB, 32 * kMiB}) {
     for (const std::uint64_t piece : {16 * 1024UL, 128 * 1024UL, 2 * kMiB}) {
-      const Ratios ratios = run_geometry(scratch, kv, arena, chunk, piece, report);
+      const Ratios ratios = run_geometry(scratch, kv, chunk, piece, report);
       worst.store = std::min(worst.store, ratios.store);
       worst.load = std::min(worst.load, ratios.load);
     }

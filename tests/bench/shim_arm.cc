@@ -1,8 +1,11 @@
 #include "tests/bench/shim_arm.h"
 
+#include <fcntl.h>
 #include <sched.h>
+#include <sys/mman.h>
 
 #include <chrono>
+#include <filesystem>
 #include <thread>
 
 namespace larder::bench {
@@ -10,7 +13,7 @@ namespace {
 
 constexpr std::uint32_t kStoreWaitMs = 5000;
 constexpr auto kDeadline = std::chrono::seconds(10);
-constexpr auto kBetweenPolls = std::chrono::milliseconds(1);
+constexpr auto kBetweenPolls = std::chrono::milliseconds(5);
 constexpr int kAttempts = 100;
 
 config::Config config_of(const std::string& directory, const std::string& name, std::uint64_t arena_bytes) {
@@ -32,6 +35,17 @@ void leave_processor() {
   if (CPU_COUNT(&others) != 0) ::sched_setaffinity(0, sizeof(others), &others);
 }
 
+// The file in `directory` whose name begins so, whole; larderd is alive and has made it.
+Mapping map_file(const std::string& directory, const std::string& beginning, int flags, int prot) {
+  for (const auto& entry : std::filesystem::directory_iterator(directory)) {
+    if (!entry.path().filename().string().starts_with(beginning)) continue;
+    const Fd fd(::open(entry.path().c_str(), flags | O_CLOEXEC));
+    Result<Mapping> mapping = Mapping::map_shared(fd, entry.file_size(), prot, entry.path());
+    if (mapping.ok()) return std::move(*mapping);
+  }
+  return {};
+}
+
 client::Transfer transfer_of(const ShimBatch& batch) {
   client::Transfer transfer;
   transfer.hashes.resize(batch.order.size() / batch.pieces_per_chunk);
@@ -42,7 +56,7 @@ client::Transfer transfer_of(const ShimBatch& batch) {
 }  // namespace
 
 ShimArm::ShimArm(const std::string& directory, const std::string& name, std::uint64_t arena_bytes, const ShimBatch& batch)
-    : transfer_(transfer_of(batch)), sidecar_([&] {
+    : directory_(directory), name_(name), transfer_(transfer_of(batch)), sidecar_([&] {
         leave_processor();
         run_sidecar(config_of(directory, name, arena_bytes));
       }) {
@@ -62,9 +76,11 @@ ShimArm::ShimArm(const std::string& directory, const std::string& name, std::uin
 // Again and again: larderd grants only memory that it has touched.
 bool ShimArm::warm_up() {
   if (!client_ || !client_->wait_attached(10'000).ok()) return false;
+  arena_ = map_file(directory_, name_ + ".arena", O_RDWR, PROT_READ | PROT_WRITE);
+  index_ = map_file(directory_, name_ + ".index.", O_RDONLY, PROT_READ);
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     rename();
-    if (store()) return true;
+    if (store()) return await_commits();
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   return false;
@@ -90,6 +106,15 @@ bool ShimArm::await_commits() const {
     std::this_thread::sleep_for(kBetweenPolls);
   }
   return true;
+}
+
+std::vector<std::byte*> ShimArm::payloads() const {
+  const Result<protocol::IndexReader> index = protocol::IndexReader::open(index_.data(), index_.size());
+  std::vector<std::byte*> payloads;
+  if (!index.ok()) return payloads;
+  for (const protocol::BlockHash& hash : transfer_.hashes)
+    if (const auto view = index->find({hash, 0, 0, 0})) payloads.push_back(arena_.data() + view->offset_bytes);
+  return payloads;
 }
 
 bool ShimArm::load() {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "shim/client/client.h"
+#include "shim/protocol/fd.h"
 #include "tests/bench/child.h"
 
 namespace larder::bench {
@@ -33,8 +34,14 @@ class ShimArm {
   bool await_commits() const;
   bool load();
 
+  // The same slots for arms that go without larderd: where each chunk's payload stands now. They may write there what it holds already.
+  // REQUIRES: await_commits().
+  std::vector<std::byte*> payloads() const;
+
  private:
+  const std::string directory_, name_;
   client::Transfer transfer_;
+  Mapping arena_, index_;  // larderd's own files, mapped once more
   std::uint64_t last_name_ = 0;
   Child sidecar_;
   std::unique_ptr<client::Client> client_;
