@@ -91,6 +91,24 @@ bool read_transfer(const larder_transfer* from, client::Transfer& to, std::uint3
   return true;
 }
 
+// prefetch, pin, unpin, evict.
+larder_status act(larder_client* client, std::string_view function, larder::protocol::Verb verb, const larder_hashes* hashes,
+                  std::uint32_t wait_ms, larder_act_result* result) noexcept {
+  return guarded(client, [&] {
+    client::Hashes given;
+    larder_act_result value{};
+    if (!read_hashes(hashes, given) || (result != nullptr && !read_struct(result, value)))
+      return answered(client, function, {Code::kInvalidArgument, "needs hashes of a stride of at least 16, and struct_bytes"});
+    const larder::Result<client::ActCounts> done = client->impl.act(verb, given, wait_ms);
+    const client::ActCounts counts = done.ok() ? *done : client::ActCounts{};
+    value.found = counts.found;
+    value.absent = counts.absent;
+    value.refused = counts.refused;
+    if (result != nullptr) write_struct(value, result);
+    return answered(client, function, done.status());
+  });
+}
+
 std::string default_socket() {
   const char* socket = std::getenv("LARDER_SOCKET");
   return socket != nullptr && *socket != '\0' ? socket : "/run/larder/larder.sock";
@@ -105,8 +123,8 @@ const char* larder_status_text(larder_status status) {
 }
 
 const char* larder_version(void) {
-  static_assert(larder::protocol::kVersionMajor == 1 && larder::protocol::kVersionMinor == 0, "change the text");
-  return LARDER_VERSION " protocol 1.0";
+  static_assert(larder::protocol::kVersionMajor == 1 && larder::protocol::kVersionMinor == 1, "change the text");
+  return LARDER_VERSION " protocol 1.1";
 }
 
 larder_status larder_open(const larder_options* options, larder_client** client) {
@@ -298,6 +316,26 @@ larder_status larder_store_finish(larder_client* client, uint32_t wait_ms, larde
     write_struct(value, result);
     return LARDER_OK;
   });
+}
+
+larder_status larder_store_abandon(larder_client* client) {
+  return guarded(client, [&] {
+    client->impl.store_abandon();
+    return LARDER_OK;
+  });
+}
+
+larder_status larder_prefetch(larder_client* client, const larder_hashes* hashes, uint32_t wait_ms, larder_act_result* result) {
+  return act(client, "larder_prefetch", larder::protocol::Verb::kPrefetch, hashes, wait_ms, result);
+}
+larder_status larder_pin(larder_client* client, const larder_hashes* hashes, uint32_t wait_ms, larder_act_result* result) {
+  return act(client, "larder_pin", larder::protocol::Verb::kPin, hashes, wait_ms, result);
+}
+larder_status larder_unpin(larder_client* client, const larder_hashes* hashes, uint32_t wait_ms, larder_act_result* result) {
+  return act(client, "larder_unpin", larder::protocol::Verb::kUnpin, hashes, wait_ms, result);
+}
+larder_status larder_evict(larder_client* client, const larder_hashes* hashes, uint32_t wait_ms, larder_act_result* result) {
+  return act(client, "larder_evict", larder::protocol::Verb::kEvict, hashes, wait_ms, result);
 }
 
 larder_status larder_drop_namespace(larder_client* client) {

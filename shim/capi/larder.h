@@ -45,7 +45,7 @@ typedef enum larder_status {
 /* A constant string; never NULL. */
 LARDER_API const char* larder_status_text(larder_status status);
 
-/* "1.0.0 protocol 1.0": a constant string. */
+/* "0.1.0 protocol 1.1": a constant string. */
 LARDER_API const char* larder_version(void);
 
 /* ---- Opening ---- */
@@ -189,9 +189,42 @@ typedef struct larder_store_result {
  * queues the commits. When it returns no page is read any more. Grants that come later are given back. */
 LARDER_API larder_status larder_store_finish(larder_client* client, uint32_t wait_ms, larder_store_result* result);
 
+/* Gives up every store begun since the last larder_store_finish(): larderd gets its grants back, no page is read. For a forward pass
+ * that failed, or an engine that stops storing. A store that is neither finished nor abandoned for two minutes is given up as well. */
+LARDER_API larder_status larder_store_abandon(larder_client* client);
+
 /* The engine's weights or cache were reset: larderd drops everything in this client's namespace. From here on this client finds
  * nothing of it, even while larderd is away: then it is dropped when it is back, before anything is looked up again. */
 LARDER_API larder_status larder_drop_namespace(larder_client* client);
+
+/* ---- What is kept, by hand ---- */
+
+/* Counts of hashes. A hash stands for the chunks of all shards and groups of this client's namespace. */
+typedef struct larder_act_result {
+  uint32_t struct_bytes;
+  uint32_t reserved;
+  uint64_t found;   /* there, and it was done */
+  uint64_t absent;  /* not there, or not in whole */
+  uint64_t refused; /* there, but over a bound: at most half of the memory can be pinned */
+} larder_act_result;
+
+/* All four ask larderd, wait up to wait_ms for its answer and write the counts into result, which may be NULL. With wait_ms 0 they do
+ * not wait, and the counts are 0. Hashes are those of larder_lookup(), at most 65,536 at once: else LARDER_OUT_OF_RANGE.
+ * LARDER_UNAVAILABLE: larderd is away. LARDER_UNSUPPORTED: it is older than these calls. LARDER_DEADLINE_EXCEEDED: no answer in time,
+ * it may be done all the same. LARDER_RESOURCE_EXHAUSTED: too many calls wait. Chunks that come later are not affected. */
+
+/* Brings chunks into memory ahead of their use. What is there already counts as just used and goes last when room is needed. */
+LARDER_API larder_status larder_prefetch(larder_client* client, const larder_hashes* hashes, uint32_t wait_ms,
+                                         larder_act_result* result);
+/* Keeps chunks in memory until they are unpinned, evicted by hand, found bad, or their namespace is dropped; not beyond larderd's life.
+ * Pinning twice is pinning once: pins are larderd's, not this client's. */
+LARDER_API larder_status larder_pin(larder_client* client, const larder_hashes* hashes, uint32_t wait_ms,
+                                    larder_act_result* result);
+LARDER_API larder_status larder_unpin(larder_client* client, const larder_hashes* hashes, uint32_t wait_ms,
+                                      larder_act_result* result);
+/* Takes chunks out of memory at once, pinned or not; one that is being loaded goes when nobody reads it any more. */
+LARDER_API larder_status larder_evict(larder_client* client, const larder_hashes* hashes, uint32_t wait_ms,
+                                      larder_act_result* result);
 
 #ifdef __cplusplus
 }

@@ -153,7 +153,7 @@ Result<std::uint64_t> Client::load(Transfer transfer, std::uint32_t start_within
 
 Status Client::store_begin(const Transfer& transfer) {
   if (Status status = check(transfer, false); !status.ok()) return status;
-  stores_.begin(control()->attached(), transfer);
+  stores_.begin(control()->attached(), transfer, !drop_pending_);
   return {};
 }
 
@@ -168,6 +168,11 @@ Status Client::drop_namespace() {
   return {};
 }
 
+Result<ActCounts> Client::act(protocol::Verb verb, const Hashes& hashes, std::uint32_t wait_ms) {
+  if (control() == nullptr) return Status(Code::kFailedPrecondition, "set the namespace first");
+  return acts_.run(control()->attached(), verb, hashes, wait_ms);
+}
+
 // Messages are handled in order: the answer to an empty RESERVE tells that the drop before it is done.
 void Client::send_drop(Attachment& attachment) {
   const std::lock_guard lock(drop_mutex_);
@@ -180,6 +185,7 @@ void Client::send_drop(Attachment& attachment) {
 
 void Client::attached(const std::shared_ptr<Attachment>& attachment) {
   if (drop_pending_) send_drop(*attachment);
+  stores_.attached(attachment);
 }
 
 void Client::granted(const std::shared_ptr<Attachment>& attachment, std::uint32_t request,
@@ -194,6 +200,11 @@ void Client::granted(const std::shared_ptr<Attachment>& attachment, std::uint32_
 
 void Client::lost(const std::shared_ptr<Attachment>& attachment) {
   stores_.lost(attachment);
+  acts_.lost(attachment);
+}
+
+void Client::asked(const std::shared_ptr<Attachment>& attachment, const std::vector<protocol::SlotRef>& grants) {
+  stores_.asked(attachment, grants);
 }
 
 std::vector<protocol::SlotRef> Client::still_writing() {

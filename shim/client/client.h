@@ -10,6 +10,7 @@
 #include <unordered_map>
 
 #include "cuda/copy_engine.h"
+#include "shim/client/acts.h"
 #include "shim/client/control.h"
 #include "shim/client/fork_guard.h"
 #include "shim/client/loads.h"
@@ -61,14 +62,19 @@ class Client final : public ControlListener {
   std::vector<Completion> poll(std::size_t max) { return loads_.poll(max); }
   Status store_begin(const Transfer& transfer);
   StoreResult store_finish(std::uint32_t wait_ms) { return stores_.finish(wait_ms); }
+  void store_abandon() { stores_.abandon(); }
   // From here on nothing that was stored before is found by this client, also where larderd is away or slow.
   Status drop_namespace();
+  // See Acts::run(). The only calls beside store_finish() and wait_attached() that wait for larderd, as long as they are told.
+  Result<ActCounts> act(protocol::Verb verb, const Hashes& hashes, std::uint32_t wait_ms);
 
  private:
   void granted(const std::shared_ptr<Attachment>& attachment, std::uint32_t request,
                const std::vector<protocol::Grant>& grants) override;
   void attached(const std::shared_ptr<Attachment>& attachment) override;
   void lost(const std::shared_ptr<Attachment>& attachment) override;
+  void asked(const std::shared_ptr<Attachment>& attachment, const std::vector<protocol::SlotRef>& grants) override;
+  void acted(std::uint32_t request, const protocol::Acted& acted) override { acts_.acted(request, acted); }
   std::vector<protocol::SlotRef> still_writing() override;
 
   // The control thread exists from set_namespace() on.
@@ -96,6 +102,7 @@ class Client final : public ControlListener {
   CopyPool pool_;
   Loads loads_;
   Stores stores_;
+  Acts acts_;
   std::unique_ptr<Control> control_;
   std::atomic<Control*> control_ready_{nullptr};
 };

@@ -34,6 +34,23 @@ Result<std::vector<protocol::Grant>> read_granted(protocol::Decoder& decoder) {
   return grants;
 }
 
+Result<std::vector<protocol::SlotRef>> read_asked(protocol::Decoder& decoder) {
+  protocol::SlotList head{};
+  std::vector<protocol::SlotRef> grants;
+  if (!decoder.read(head) || !decoder.read_all(head.count, protocol::kMaxGrantsPerMessage, grants))
+    return Status(Code::kInvalidArgument, "ASK_GRANTS is too short for its count");
+  return grants;
+}
+
+// Why larderd ended the session.
+Status read_error(protocol::Decoder& decoder) {
+  protocol::Error error{};
+  std::string text;
+  if (decoder.read(error) && decoder.read_text(error.text_bytes, protocol::kMaxPacketBytes, text))
+    return {Code::kFailedPrecondition, "larderd ended the session: " + text};
+  return {Code::kInvalidArgument, "ERROR is too short"};
+}
+
 std::string describe(const protocol::Welcome& welcome) {
   return "session " + std::to_string(welcome.session_number) + ", epoch " + std::to_string(welcome.epoch) + ", arena " +
          std::to_string(welcome.arena_bytes >> 20) + " MiB";
@@ -180,13 +197,19 @@ Status Control::handle(const std::shared_ptr<Attachment>& attachment, const prot
     listener_.granted(attachment, decoder->request(), *grants);
     return {};
   }
-  if (decoder->type() == MessageType::kError) {
-    protocol::Error error{};
-    std::string text;
-    if (decoder->read(error) && decoder->read_text(error.text_bytes, protocol::kMaxPacketBytes, text))
-      return {Code::kFailedPrecondition, "larderd ended the session: " + text};
-    return {Code::kInvalidArgument, "ERROR is too short"};
+  if (decoder->type() == MessageType::kAskGrants) {
+    const Result<std::vector<protocol::SlotRef>> grants = read_asked(*decoder);
+    if (!grants.ok()) return grants.status();
+    listener_.asked(attachment, *grants);
+    return {};
   }
+  if (decoder->type() == MessageType::kActed) {
+    protocol::Acted acted{};
+    if (!decoder->read(acted)) return {Code::kInvalidArgument, "ACTED is too short"};
+    listener_.acted(decoder->request(), acted);
+    return {};
+  }
+  if (decoder->type() == MessageType::kError) return read_error(*decoder);
   return {};  // a message of a newer minor version
 }
 

@@ -27,6 +27,9 @@ class ControlListener {
   virtual void attached(const std::shared_ptr<Attachment>& attachment) = 0;
   // The session of `attachment` has ended: no answer of it will come.
   virtual void lost(const std::shared_ptr<Attachment>& attachment) = 0;
+  // larderd asks whether these grants are still written.
+  virtual void asked(const std::shared_ptr<Attachment>& attachment, const std::vector<protocol::SlotRef>& grants) = 0;
+  virtual void acted(std::uint32_t request, const protocol::Acted& acted) = 0;
   // Grants of lost sessions that are still being written.
   virtual std::vector<protocol::SlotRef> still_writing() = 0;
 };

@@ -1,6 +1,7 @@
 #include "shim/client/stores.h"
 
 #include <algorithm>
+#include <unordered_set>
 
 #include "shim/protocol/codec.h"
 
@@ -83,7 +84,7 @@ class Stores::Job final : public CopyJob {
   std::vector<std::uint8_t> written_;  // each element by one thread
 };
 
-void Stores::begin(const std::shared_ptr<Attachment>& attachment, const Transfer& transfer) {
+void Stores::begin(const std::shared_ptr<Attachment>& attachment, const Transfer& transfer, bool index_is_good) {
   if (!attachment) {
     const std::lock_guard lock(mutex_);
     counted_.refused += transfer.hashes.size();
@@ -93,7 +94,8 @@ void Stores::begin(const std::shared_ptr<Attachment>& attachment, const Transfer
   Transfer part{transfer.shard, transfer.group, {}, {}};
   std::uint64_t present = 0;
   for (std::size_t i = 0; i < transfer.hashes.size(); ++i) {
-    if (attachment->index().find(attachment->key(transfer.hashes[i], transfer.shard, transfer.group))) {
+    const protocol::Key key = attachment->key(transfer.hashes[i], transfer.shard, transfer.group);
+    if (index_is_good && attachment->index().find(key)) {
       ++present;
       continue;
     }
@@ -127,6 +129,7 @@ void Stores::reserve(const std::shared_ptr<Attachment>& attachment, Transfer par
   const auto pending = std::make_shared<Pending>();
   pending->attachment = attachment;
   pending->transfer = std::move(part);
+  pending->begun = Clock::now();
   waiting_.emplace(request, pending);
   begun_.push_back(pending);
   keys_waiting_ += count;
@@ -178,10 +181,14 @@ std::vector<protocol::SlotRef> Stores::still_writing() const {
   return refs;
 }
 
-// Waits for the answers to what was begun; who has none by the deadline is left behind.
+// Waits for the answers to what was begun; who has none by the deadline is left behind. What it returns stays in begun_.
 std::vector<Stores::PendingPtr> Stores::collect(Lock& lock, Clock::time_point deadline) {
   std::vector<PendingPtr> begun;
-  begun.swap(begun_);
+  for (const PendingPtr& pending : begun_) {
+    if (pending->finishing) continue;  // another thread's
+    pending->finishing = true;
+    begun.push_back(pending);
+  }
   const auto all_answered = [&] {
     return std::all_of(begun.begin(), begun.end(), [](const PendingPtr& p) { return p->answered; });
   };
@@ -214,16 +221,24 @@ std::shared_ptr<Stores::Job> Stores::make_job(const PendingPtr& pending, StoreRe
   return chunks.empty() ? nullptr : std::make_shared<Job>(*this, pending, std::move(chunks));
 }
 
+// Seen alive and listed under one lock: a session that is lost from here on lists these slots when it attaches anew, and one that is
+// asked about them says that they are written.
+std::vector<std::shared_ptr<Stores::Job>> Stores::make_jobs(const std::vector<PendingPtr>& begun, StoreResult& result) {
+  std::vector<std::shared_ptr<Job>> jobs;
+  for (const PendingPtr& pending : begun) {
+    if (std::shared_ptr<Job> job = make_job(pending, result)) jobs.push_back(job);
+    std::erase(begun_, pending);
+  }
+  writing_.insert(writing_.end(), jobs.begin(), jobs.end());
+  return jobs;
+}
+
 StoreResult Stores::finish(std::uint32_t wait_ms) {
   const auto deadline = Clock::now() + std::chrono::milliseconds(wait_ms);
-  std::vector<std::shared_ptr<Job>> jobs;
   Lock lock(mutex_);
   const std::vector<PendingPtr> begun = collect(lock, deadline);
   StoreResult result = std::exchange(counted_, {});
-  // Seen alive and listed under one lock: a session that is lost from here on lists these slots when it re-attaches.
-  for (const PendingPtr& pending : begun)
-    if (std::shared_ptr<Job> job = make_job(pending, result)) jobs.push_back(job);
-  writing_.insert(writing_.end(), jobs.begin(), jobs.end());
+  const std::vector<std::shared_ptr<Job>> jobs = make_jobs(begun, result);
   lock.unlock();
 
   for (const auto& job : jobs) {
@@ -233,10 +248,11 @@ StoreResult Stores::finish(std::uint32_t wait_ms) {
     result.copy_ns += job->copy_ns();
   }
 
+  for (const auto& job : jobs) commit(*job, result);
   lock.lock();
   for (const auto& job : jobs) std::erase(writing_, job);
   lock.unlock();
-  for (const auto& job : jobs) commit(*job, result);
+  for (const auto& job : jobs) writer_stopped(*job);
   running_ -= begun.size();
   return result;
 }
@@ -266,6 +282,63 @@ void Stores::commit(Job& job, StoreResult& result) {
   event.b = records.size() * spec_.chunk_tokens;
   event.c = job.copy_ns();
   attachment.events().add(event);
+}
+
+// Takes out of what was begun all that is wanted and in nobody's hand, and gives it back.
+template <typename Wanted>
+void Stores::give_up(const Wanted& wanted) {
+  const Lock lock(mutex_);
+  std::erase_if(begun_, [&](const PendingPtr& pending) {
+    if (pending->finishing || !wanted(*pending)) return false;
+    pending->abandoned = true;  // an answer that is still to come is disowned as it comes
+    disown(*pending->attachment, pending->grants);
+    counted_.refused += pending->transfer.hashes.size();
+    --running_;
+    return true;
+  });
+}
+
+void Stores::abandon() {
+  give_up([](const Pending&) { return true; });
+}
+
+void Stores::asked(const std::shared_ptr<Attachment>& attachment, const std::vector<protocol::SlotRef>& grants) {
+  const auto oldest = Clock::now() - max_age_;
+  give_up([&](const Pending& pending) { return pending.begun < oldest; });
+  std::vector<protocol::SlotRef> written, stopped;
+  const Lock lock(mutex_);
+  std::unordered_set<std::uint64_t> wanted;  // generations: there are no two grants of one
+  for (const PendingPtr& pending : begun_)
+    for (const protocol::Grant& grant : pending->grants)
+      if (is_granted(grant)) wanted.insert(grant.generation);
+  for (const auto& job : writing_)
+    for (const Job::Chunk& chunk : job->chunks()) wanted.insert(chunk.record.generation);
+  for (const protocol::SlotRef& ref : grants) (wanted.contains(ref.generation) ? written : stopped).push_back(ref);
+  send_list(attachment->outbox(), MessageType::kStillWriting, written);
+  send_list(attachment->outbox(), MessageType::kDisown, stopped);
+}
+
+// A lost session cannot be told that its slots are free; the next one can. Where there is none yet they wait.
+void Stores::writer_stopped(const Job& job) {
+  if (!job.attachment().outbox().closed()) return;
+  const Lock lock(mutex_);
+  for (const Job::Chunk& chunk : job.chunks()) stopped_.push_back({chunk.record.slot, 0, chunk.record.generation});
+  tell_stopped();
+}
+
+// REQUIRES: mutex_ is held.
+void Stores::tell_stopped() {
+  const std::shared_ptr<Attachment> newest = newest_.lock();
+  const bool alive = newest && !newest->outbox().closed();
+  if (alive) send_list(newest->outbox(), MessageType::kDisown, stopped_);
+  // The lock of the lost session tells it too: what is too much to remember may be forgotten.
+  if (alive || stopped_.size() > protocol::kMaxGrants) stopped_.clear();
+}
+
+void Stores::attached(const std::shared_ptr<Attachment>& attachment) {
+  const Lock lock(mutex_);
+  newest_ = attachment;
+  tell_stopped();
 }
 
 }  // namespace larder::client

@@ -21,7 +21,14 @@ inline constexpr std::uint32_t kMaxHolds = 8192;             // per session
 inline constexpr std::uint32_t kMaxGrants = 8192;            // per session, granted and not yet committed or disowned
 inline constexpr std::uint32_t kMaxKeysPerReserve = 1024;    // 16 bytes each
 inline constexpr std::uint32_t kMaxGrantsPerMessage = 1024;  // COMMIT, DISOWN, BAD, ATTACHED
+inline constexpr std::uint32_t kMaxKeysPerAct = 1024;        // ACT
 inline constexpr std::uint32_t kEventSlots = 4096;           // per session, power of two, lossy
+
+// What one engine process may keep from the others: at most one part in so many of the arena granted to it (and not yet committed or
+// given back), held by it, or pinned by all of them. Of what it holds above that the rest does not count, in the order of its table.
+inline constexpr std::uint64_t kSessionGrantedShare = 2;
+inline constexpr std::uint64_t kSessionHeldShare = 2;
+inline constexpr std::uint64_t kPinnedShare = 2;
 
 inline constexpr std::uint32_t kMaxNamespaces = 1024;  // per index
 inline constexpr std::uint32_t kMaxGroups = 16;        // KV groups of one namespace
@@ -41,5 +48,14 @@ inline constexpr std::uint32_t kHeartbeatIntervalMs = 100;
 inline constexpr std::uint32_t kHeartbeatTimeoutMs = 2000;
 // A connection that has not finished the handshake by then is closed.
 inline constexpr std::uint32_t kHandshakeTimeoutMs = 2000;
+
+// Ages. A hold that has stood unchanged for longer does not count any more.
+inline constexpr std::uint32_t kMaxHoldAgeMs = 60'000;
+// The sidecar asks an engine about grants that are older (and again after as long), and quarantines those it is not answered about in
+// time.
+inline constexpr std::uint32_t kGrantAgeMs = 30'000;
+inline constexpr std::uint32_t kGrantAnswerMs = 2000;
+// Asked, an engine gives back what it was granted for a store that was begun longer ago and that nobody has finished.
+inline constexpr std::uint32_t kMaxStoreAgeMs = 120'000;
 
 }  // namespace larder::protocol

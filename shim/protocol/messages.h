@@ -29,7 +29,14 @@ enum class MessageType : std::uint16_t {
   kDropNamespace = 11,  // engine -> sidecar, one way: the engine's weights or cache were reset
   kError = 12,          // sidecar -> engine, last: why the session ends
   // 13 and 14 are kept for FETCH and FETCHED, which come with the first tier below dram.
+  kAskGrants = 15,     // sidecar -> engine, since 1.1: grants beyond their age; are they still written?
+  kStillWriting = 16,  // engine -> sidecar, one way: these are; it disowns the others
+  kAct = 17,           // engine -> sidecar, where the capability is announced: prefetch, pin, unpin or evict
+  kActed = 18,         // sidecar -> engine
 };
+
+// Capability bits of WELCOME.
+inline constexpr std::uint64_t kCapabilityAct = 1;
 
 struct MessageHeader {
   std::uint32_t magic;
@@ -151,7 +158,7 @@ struct CommitRecord {
 };
 static_assert(sizeof(CommitRecord) == 24);
 
-struct SlotList {  // COMMIT: followed by CommitRecord[count]; DISOWN and BAD: by SlotRef[count]
+struct SlotList {  // COMMIT: followed by CommitRecord[count]; DISOWN, BAD, ASK_GRANTS and STILL_WRITING: by SlotRef[count]
   std::uint32_t count;
   std::uint32_t reserved;
 };
@@ -160,6 +167,29 @@ struct DropNamespace {
   std::uint32_t namespace_handle;
   std::uint32_t reserved;
 };
+
+enum class Verb : std::uint32_t {
+  kPrefetch = 1,  // bring into memory; what is there already counts as just used
+  kPin = 2,       // keep until unpinned, evicted or dropped
+  kUnpin = 3,
+  kEvict = 4,  // out of memory, pinned or not
+};
+
+struct Act {  // followed by BlockHash[count]: each means the chunks of all shards and groups
+  std::uint32_t namespace_handle;
+  std::uint32_t verb;
+  std::uint32_t count;
+  std::uint32_t reserved;
+};
+static_assert(sizeof(Act) == 16);
+
+struct Acted {
+  std::uint32_t verb;
+  std::uint32_t found;    // hashes whose chunks are all there, and the verb was done
+  std::uint32_t absent;   // at least one chunk of it is not
+  std::uint32_t refused;  // there, but over a bound: pins
+};
+static_assert(sizeof(Acted) == 16);
 
 struct Error {         // followed by text_bytes of text
   std::uint32_t code;  // larder::Code
@@ -170,6 +200,7 @@ static_assert(sizeof(Attached) == 8 && sizeof(Namespace) == 8 && sizeof(Granted)
               sizeof(DropNamespace) == 8 && sizeof(Error) == 8);
 static_assert(std::is_trivially_copyable_v<Hello> && std::is_trivially_copyable_v<Welcome>);
 static_assert(sizeof(MessageHeader) + sizeof(Reserve) + kMaxKeysPerReserve * sizeof(BlockHash) <= kMaxPacketBytes);
+static_assert(sizeof(MessageHeader) + sizeof(Act) + kMaxKeysPerAct * sizeof(BlockHash) <= kMaxPacketBytes);
 static_assert(sizeof(MessageHeader) + sizeof(SlotList) + kMaxGrantsPerMessage * sizeof(CommitRecord) <= kMaxPacketBytes);
 static_assert(sizeof(MessageHeader) + sizeof(Granted) + kMaxKeysPerReserve * sizeof(Grant) <= kMaxPacketBytes);
 static_assert(sizeof(MessageHeader) + sizeof(OpenNamespace) + kMaxGroups * sizeof(GroupLayout) + kMaxFingerprintBytes <=

@@ -109,6 +109,10 @@ void add_stores(Families& out, const stats::Stats& stats) {
   out.counter("reserve_present_total", "Chunks not stored because they were there.", stats.reserve_present);
   out.counter("reserve_pending_total", "Chunks not stored because another session was storing them.", stats.reserve_pending);
   out.counter("disowned_total", "Grants given back unused.", stats.disowned);
+  out.counter("grants_asked_total", "Grants beyond their age that engines were asked about.", stats.grants_asked);
+  out.counter("grants_unanswered_total", "Of these, grants quarantined because no answer came.", stats.grants_unanswered);
+  out.counter("grants_reclaimed_total", "Grants of a lost session that its engine did not write any more when it attached anew.",
+              stats.grants_reclaimed);
 }
 
 void add_trust(Families& out, const stats::Stats& stats) {
@@ -128,7 +132,13 @@ void add_sessions(Families& out, const stats::Stats& stats) {
   out.counter("protocol_errors_total", "Sessions ended because of a message against the protocol.", stats.protocol_errors);
   out.counter("heartbeats_missed_total", "Sessions that went silent.", stats.heartbeats_missed);
   out.gauge("holds", "Holds on slots that engines are reading.", stats.holds);
+  out.gauge("held_bytes", "Bytes of the chunks that are held.", stats.held_bytes);
+  out.begin(MetricType::Counter, "holds_not_counted_total",
+            "Holds that ceased to count, by reason: too old, or over a session's cap.");
+  out.add(stats.holds_expired, {{"reason", "age"}});
+  out.add(stats.holds_over_cap, {{"reason", "cap"}});
   out.gauge("grants", "Slots granted and not yet committed.", stats.grants);
+  out.gauge("granted_bytes", "Bytes of the chunks that are granted and not yet committed.", stats.granted_bytes);
 }
 
 void add_operations(Families& out, const stats::Stats& stats) {

@@ -36,9 +36,15 @@ Object memory_of(const stats::Stats& stats) {
 }
 
 Object stores_of(const stats::Stats& stats) {
-  return {{"refused_no_space", stats.refused_no_space}, {"refused_cap", stats.refused_cap},
-          {"refused_commit", stats.refused_commit},     {"present", stats.reserve_present},
-          {"pending", stats.reserve_pending},           {"disowned", stats.disowned}};
+  return {{"refused_no_space", stats.refused_no_space},
+          {"refused_cap", stats.refused_cap},
+          {"refused_commit", stats.refused_commit},
+          {"present", stats.reserve_present},
+          {"pending", stats.reserve_pending},
+          {"disowned", stats.disowned},
+          {"asked", stats.grants_asked},
+          {"unanswered", stats.grants_unanswered},
+          {"reclaimed", stats.grants_reclaimed}};
 }
 
 Object trust_of(const stats::Stats& stats) {
@@ -73,7 +79,9 @@ Object sessions_of(const stats::Stats& stats) {
                     {"namespace", session.namespace_id},
                     {"silent", session.silent},
                     {"holds", session.holds},
-                    {"grants", session.grants}});
+                    {"held_bytes", session.held_bytes},
+                    {"grants", session.grants},
+                    {"granted_bytes", session.granted_bytes}});
   return {{"attached", list},
           {"opened", stats.sessions_opened},
           {"ended", stats.sessions_ended},
@@ -120,7 +128,10 @@ std::string status_json(const stats::Stats& stats, bool healthy, bool ready) {
                     {"store_copy", operation(stats.store_copy)},
                     {"reserve", operation(stats.reserve)}}},
                   {"holds", stats.holds},
+                  {"held_bytes", stats.held_bytes},
+                  {"holds_not_counted", {{"age", stats.holds_expired}, {"cap", stats.holds_over_cap}}},
                   {"grants", stats.grants},
+                  {"granted_bytes", stats.granted_bytes},
                   {"fallbacks", fallbacks}});
 }
 

@@ -182,19 +182,60 @@ Status EventLoop::answer(Connection& connection, const protocol::Packet& packet)
   Result<Reply> reply = connection.protocol.handle(packet.bytes, packet.fds.size());
   if (!reply.ok()) return reply.status();
   if (connection.protocol.state() == SessionProtocol::State::kAttached && before != SessionProtocol::State::kAttached) {
-    ++stats_.sessions_opened;
-    connection.beat_ms = clock_.now_ms();
-    base::log_info(session_name(connection) + " attached");
+    attached(connection);
   }
   if (reply->packet.empty()) return {};
   const std::array<int, 4> fds{parts_.arena.fd.get(), parts_.index.read_only.get(), connection.memory.fd.get(),
                                connection.lock.fd()};
-  const bool waited = !connection.answers.empty();
-  Status sent = connection.answers.send(connection.socket, std::move(reply->packet),
-                                        reply->with_regions ? std::span<const int>(fds) : std::span<const int>());
+  Status sent =
+      send(connection, std::move(reply->packet), reply->with_regions ? std::span<const int>(fds) : std::span<const int>());
   if (reply->with_regions) connection.memory.fd.reset();  // mapped on both sides: not needed any more
+  return sent;
+}
+
+// Sends, or keeps it for when the socket has room.
+Status EventLoop::send(Connection& connection, std::vector<std::byte> packet, std::span<const int> fds) {
+  const bool waited = !connection.answers.empty();
+  Status sent = connection.answers.send(connection.socket, std::move(packet), fds);
   if (!sent.ok() || waited || connection.answers.empty()) return sent;
   return watch_room(parts_.epoll, connection.socket, {WakeupSource::kSocket, connection.protocol.facts().number}, true);
+}
+
+void EventLoop::attached(Connection& connection) {
+  ++stats_.sessions_opened;
+  connection.beat_ms = clock_.now_ms();
+  connection.protocol.inquiry().restart(connection.beat_ms);
+  base::log_info(session_name(connection) + " attached");
+  if (connection.protocol.previous_session() != 0 && connection.protocol.previous_epoch() == parts_.shape.epoch)
+    take_over(connection.protocol);
+}
+
+// The engine had a session before: that one is over, whether we have seen its end or not, and what it does not write any more comes
+// back. What it still writes stays with the old session's lock.
+void EventLoop::take_over(const SessionProtocol& session) {
+  const std::uint32_t number = session.facts().number;
+  for (const auto& [earlier, connection] : connections_) {
+    if (earlier == number || connection->protocol.facts().token != session.previous_session()) continue;
+    end_session(earlier, "its engine attached anew");
+    break;
+  }
+  for (auto next = ended_.begin(); next != ended_.end();) {
+    auto& [earlier, ended] = *next;
+    if (ended.token != session.previous_session()) {
+      ++next;
+      continue;
+    }
+    ended.token = session.facts().token;
+    const std::uint32_t back = store_.succeed(number, earlier, session.still_written(), session.still_written_is_complete());
+    base::log_info("session " + std::to_string(earlier) + " goes on as " + std::to_string(number) + ": " + std::to_string(back) +
+                   " of its grants are free, " + std::to_string(store_.use_of(earlier).grants) + " are still written");
+    if (store_.use_of(earlier).grants != 0) {
+      ++next;
+      continue;
+    }
+    store_.release_quarantine(earlier);
+    next = ended_.erase(next);
+  }
 }
 
 void EventLoop::flush(std::uint32_t number) {
@@ -231,12 +272,12 @@ void EventLoop::end_session(std::uint32_t number, const std::string& why) {
   ++stats_.sessions_ended;
   drain_events(*connection);
   for (const std::uint32_t handle : connection->protocol.namespaces()) --store_.namespaces().at(handle).sessions;
-  const std::uint32_t grants = store_.grants_of(number);
+  const std::uint32_t grants = store_.use_of(number).grants;
   const bool quarantined = store_.end_session(number);
   base::log_info(session_name(*connection) + " ended: " + why +
                  (grants == 0 ? "" : ", " + std::to_string(grants) + " grants quarantined"));
   if (quarantined && connection->lock.held()) {
-    ended_.emplace(number, std::move(connection->lock));
+    ended_.emplace(number, Ended{std::move(connection->lock), connection->protocol.facts().token});
   } else {
     store_.release_quarantine(number);
   }

@@ -16,6 +16,7 @@
 #include "sidecar/ipc/arena_file.h"
 #include "sidecar/ipc/connection.h"
 #include "sidecar/ipc/control_queue.h"
+#include "sidecar/ipc/grant_ages.h"
 #include "sidecar/ipc/owned_name.h"
 #include "sidecar/ipc/sidecar.h"
 #include "sidecar/ipc/toucher.h"
@@ -57,6 +58,9 @@ class EventLoop final : public Sidecar {
   Status admit(Fd& socket);
   void receive(std::uint32_t number);
   Status answer(Connection& connection, const protocol::Packet& packet);
+  Status send(Connection& connection, std::vector<std::byte> packet, std::span<const int> fds = {});
+  void attached(Connection& connection);
+  void take_over(const SessionProtocol& session);
   void flush(std::uint32_t number);
   void fail_session(std::uint32_t number, const Status& why);
   void end_session(std::uint32_t number, const std::string& why);
@@ -64,6 +68,8 @@ class EventLoop final : public Sidecar {
   // What happens with time (event_loop_tick.cc).
   void tick();
   void check_session(Connection& connection, std::uint64_t now_ms, bool slept);
+  void check_heartbeat(Connection& connection, std::uint64_t now_ms);
+  void ask_about_grants(Connection& connection, std::uint64_t now_ms, bool slept);
   void drain_events(Connection& connection);
   void release_ended();
   void publish();
@@ -74,7 +80,12 @@ class EventLoop final : public Sidecar {
   stats::Stats stats_;
   store::Store store_;
   std::map<std::uint32_t, std::unique_ptr<Connection>> connections_;
-  std::map<std::uint32_t, LockFile> ended_;  // sessions whose grants are quarantined
+  struct Ended {
+    LockFile lock;
+    std::uint64_t token;  // of its engine's newest session
+  };
+  std::map<std::uint32_t, Ended> ended_;  // sessions whose grants are quarantined
+  GrantAges grant_ages_;
   std::uint32_t next_session_ = 1;
   std::uint64_t started_ms_;
   std::uint64_t ticked_ms_;

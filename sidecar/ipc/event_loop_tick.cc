@@ -12,13 +12,16 @@ void EventLoop::tick() {
   const std::uint64_t now_ms = clock_.now_ms();
   const bool slept = now_ms - ticked_ms_ > kAsleepMs;
   ticked_ms_ = now_ms;
-  if (slept) base::log_warning("larderd was stopped for a while: heartbeats count anew");
+  if (slept) base::log_warning("larderd was stopped for a while: heartbeats and ages count anew");
+  if (slept) grant_ages_.restart();
+  grant_ages_.tick(now_ms, store_.last_generation());
   for (auto next = connections_.begin(); next != connections_.end();) {
     Connection& connection = *(next++)->second;  // it may end
     check_session(connection, now_ms, slept);
   }
   if (!accepting_) accepting_ = watch(parts_.epoll, parts_.listener, {WakeupSource::kListener}).ok();
   release_ended();
+  store_.watch_holds(now_ms, slept);
   store_.sweep();
   publish();
 }
@@ -33,6 +36,12 @@ void EventLoop::check_session(Connection& connection, std::uint64_t now_ms, bool
     return;
   }
   drain_events(connection);
+  check_heartbeat(connection, now_ms);
+  ask_about_grants(connection, now_ms, slept);
+}
+
+void EventLoop::check_heartbeat(Connection& connection, std::uint64_t now_ms) {
+  const std::uint32_t number = connection.protocol.facts().number;
   const std::uint64_t beat = connection.memory.region().heartbeat.load(std::memory_order_acquire);
   if (beat != connection.beat) {
     connection.beat = beat;
@@ -47,6 +56,14 @@ void EventLoop::check_session(Connection& connection, std::uint64_t now_ms, bool
                     (silent ? " is silent: its holds do not count, its grants are quarantined" : " is back"));
 }
 
+void EventLoop::ask_about_grants(Connection& connection, std::uint64_t now_ms, bool slept) {
+  const std::uint32_t number = connection.protocol.facts().number;
+  GrantInquiry& inquiry = connection.protocol.inquiry();
+  if (slept || connection.silent) inquiry.restart(now_ms);
+  for (std::vector<std::byte>& packet : inquiry.tick(number, store_, stats_, now_ms, grant_ages_.overdue()))
+    if (Status sent = send(connection, std::move(packet)); !sent.ok()) return end_session(number, sent.text());
+}
+
 void EventLoop::drain_events(Connection& connection) {
   const std::vector<std::uint32_t>& handles = connection.protocol.namespaces();
   if (handles.empty()) return;
@@ -56,7 +73,7 @@ void EventLoop::drain_events(Connection& connection) {
 
 void EventLoop::release_ended() {
   for (auto next = ended_.begin(); next != ended_.end();) {
-    if (next->second.held()) {
+    if (next->second.lock.held()) {
       ++next;
       continue;
     }
@@ -85,11 +102,10 @@ void EventLoop::publish() {
   for (const auto& [number, connection] : connections_) {
     if (connection->protocol.state() != SessionProtocol::State::kAttached) continue;
     const std::vector<std::uint32_t>& handles = connection->protocol.namespaces();
-    const std::uint32_t holds = store::count_holds(connection->memory.region());
-    view.holds += holds;
+    const store::Store::SessionUse use = store_.use_of(number);
     view.sessions.push_back({number, connection->protocol.engine(),
                              handles.empty() ? "" : store_.namespaces().at(handles.back()).spec.id.to_hex(), connection->silent,
-                             holds, store_.grants_of(number)});
+                             use.holds, use.grants, use.held_bytes, use.granted_bytes});
   }
   const std::lock_guard lock(snapshot_mutex_);
   snapshot_ = std::move(view);

@@ -34,6 +34,10 @@ std::string_view type_name(MessageType type) {
     case MessageType::kBad: return "BAD";
     case MessageType::kDropNamespace: return "DROP_NAMESPACE";
     case MessageType::kError: return "ERROR";
+    case MessageType::kAskGrants: return "ASK_GRANTS";
+    case MessageType::kStillWriting: return "STILL_WRITING";
+    case MessageType::kAct: return "ACT";
+    case MessageType::kActed: return "ACTED";
   }
   return "";
 }
@@ -82,6 +86,7 @@ Result<Reply> SessionProtocol::handle(std::span<const std::byte> packet, std::si
       case MessageType::kCommit: return commit(*decoder);
       case MessageType::kDisown: return disown(*decoder);
       case MessageType::kBad: return bad(*decoder);
+      case MessageType::kStillWriting: return still_writing(*decoder);
       case MessageType::kDropNamespace: return drop_namespace(*decoder);
       default: break;
     }
@@ -102,6 +107,8 @@ Result<Reply> SessionProtocol::hello(Decoder& decoder) {
   protocol::Hello hello{};
   if (!decoder.read(hello)) return malformed(decoder.type(), "shorter than its fixed part");
   engine_ = protocol::short_text(hello.engine);
+  previous_session_ = hello.previous_session;
+  previous_epoch_ = hello.previous_epoch;
   state_ = State::kWelcomed;
 
   protocol::Welcome welcome{};
@@ -123,11 +130,11 @@ Result<Reply> SessionProtocol::hello(Decoder& decoder) {
 }
 
 Result<Reply> SessionProtocol::attached(Decoder& decoder) {
-  // Grants of an earlier session stay quarantined until that session's lock is gone: the list is checked and not yet used.
-  if (Status status = read_list(decoder, slots_); !status.ok()) return status;
+  if (Status status = read_list(decoder, still_written_); !status.ok()) return status;
   if (!lock_held_())
     return Status(Code::kFailedPrecondition, "ATTACHED: the lock file is not locked (F_SETLK on the descriptor of WELCOME)");
-  store_.add_session(facts_.number, region_);
+  store_.add_session(facts_.number, region_,
+                     {facts_.arena_bytes / protocol::kSessionGrantedShare, facts_.arena_bytes / protocol::kSessionHeldShare});
   state_ = State::kAttached;
   return Reply{};
 }
@@ -200,6 +207,12 @@ Result<Reply> SessionProtocol::bad(Decoder& decoder) {
   if (Status status = read_list(decoder, slots_); !status.ok()) return status;
   log_bad(slots_.size());
   for (const protocol::SlotRef& slot : slots_) store_.report_bad(slot);
+  return Reply{};
+}
+
+Result<Reply> SessionProtocol::still_writing(Decoder& decoder) {
+  if (Status status = read_list(decoder, slots_); !status.ok()) return status;
+  inquiry_.still_writing(slots_);
   return Reply{};
 }
 

@@ -1,6 +1,6 @@
 // SessionProtocol: one session's state machine, from packet to answer. It sees no socket, so tests and fuzzers drive it directly.
 //
-//   new --HELLO--> welcomed --ATTACHED--> attached --(OPEN_NAMESPACE, RESERVE, COMMIT, DISOWN, BAD, DROP_NAMESPACE)*-->
+//   new --HELLO--> welcomed --ATTACHED--> attached --(a request, or a message with no answer)*-->
 //
 // Anything else ends the session: handle() returns why, the caller sends ERROR and closes. Owned by the loop's thread.
 #pragma once
@@ -14,6 +14,7 @@
 
 #include "shim/protocol/codec.h"
 #include "sidecar/base/clock.h"
+#include "sidecar/ipc/grant_inquiry.h"
 #include "sidecar/store/store.h"
 
 namespace larder::ipc {
@@ -47,6 +48,13 @@ class SessionProtocol {
   State state() const { return state_; }
   const SessionFacts& facts() const { return facts_; }
   const std::string& engine() const { return engine_; }
+  // What its HELLO and ATTACHED said of the session before: its token and epoch or 0, and which of its grants are still written. A
+  // full list may have been cut.
+  std::uint64_t previous_session() const { return previous_session_; }
+  std::uint64_t previous_epoch() const { return previous_epoch_; }
+  const std::vector<protocol::SlotRef>& still_written() const { return still_written_; }
+  bool still_written_is_complete() const { return still_written_.size() < protocol::kMaxGrantsPerMessage; }
+  GrantInquiry& inquiry() { return inquiry_; }
   // Handles that it opened, oldest first.
   const std::vector<std::uint32_t>& namespaces() const { return namespaces_; }
 
@@ -58,6 +66,7 @@ class SessionProtocol {
   Result<Reply> commit(protocol::Decoder& decoder);
   Result<Reply> disown(protocol::Decoder& decoder);
   Result<Reply> bad(protocol::Decoder& decoder);
+  Result<Reply> still_writing(protocol::Decoder& decoder);
   Result<Reply> drop_namespace(protocol::Decoder& decoder);
   void log_bad(std::size_t chunks);
   bool has_open(std::uint32_t handle) const;
@@ -70,6 +79,9 @@ class SessionProtocol {
   std::function<bool()> lock_held_;
   State state_ = State::kNew;
   std::string engine_;
+  std::uint64_t previous_session_ = 0, previous_epoch_ = 0;
+  std::vector<protocol::SlotRef> still_written_;
+  GrantInquiry inquiry_;
   std::vector<std::uint32_t> namespaces_;
   std::uint64_t bad_unlogged_ = 0;           // chunks since the last line about them
   std::uint64_t bad_log_from_ms_ = 0;        // when the next line may come

@@ -56,6 +56,8 @@ struct SessionStats {
   bool silent = false;       // its heartbeat is missed
   std::uint32_t holds = 0;
   std::uint32_t grants = 0;
+  std::uint64_t held_bytes = 0;  // of the holds that count
+  std::uint64_t granted_bytes = 0;
 };
 
 // Requests of one served model name. The label is bounded: the loop keeps at most kMaxModels, the rest count as "other".
@@ -86,12 +88,17 @@ struct Stats {
   std::uint64_t refused_no_space = 0, refused_cap = 0, reserve_present = 0, reserve_pending = 0, refused_commit = 0;
   std::uint64_t disowned = 0;
 
+  // Ages and caps: holds that ceased to count because of their age or of what their session held already; grants asked about, those
+  // quarantined because no answer came, and those that came back because their engine attached anew without naming them.
+  std::uint64_t holds_expired = 0, holds_over_cap = 0;
+  std::uint64_t grants_asked = 0, grants_unanswered = 0, grants_reclaimed = 0;
+
   // Bytes that did not match: reported by engines, and those that the sidecar found true when it looked.
   std::uint64_t bad_reported = 0, bad_confirmed = 0, checksum_failures = 0, loads_failed = 0, events_lost = 0;
 
   // Sessions.
   std::uint64_t sessions_opened = 0, sessions_ended = 0, sessions_refused = 0, protocol_errors = 0, heartbeats_missed = 0;
-  std::uint64_t holds = 0, grants = 0;  // gauges
+  std::uint64_t holds = 0, grants = 0, held_bytes = 0, granted_bytes = 0;  // gauges
 
   Histogram lookup, load_wait, load_copy, store_copy, reserve;
 

@@ -26,21 +26,15 @@ void HoldScan::add(std::uint32_t slot) {
   batch_.push_back(slot);
 }
 
-void HoldScan::run(const protocol::SessionRegion& region, const IndexWriter& index) {
+void HoldScan::run(const protocol::SessionRegion& region, const IndexWriter& index, const HoldWatch& watch) {
   const std::uint32_t used = holds_in_use(region);
   for (std::uint32_t i = 0; i < used; ++i) {
     const std::uint64_t hold = region.holds[i].load(std::memory_order_seq_cst);
     const std::uint32_t slot = protocol::low_half(hold) - 1;  // 0 - 1 is no slot of any batch
     if (!bit(asked_, slot) || protocol::make_hold(slot, index.generation(slot)) != hold) continue;
+    if (watch.refuses(i, hold)) continue;
     held_[slot / 64] |= 1ULL << (slot % 64);
   }
-}
-
-std::uint32_t count_holds(const protocol::SessionRegion& region) {
-  const std::uint32_t used = holds_in_use(region);
-  std::uint32_t count = 0;
-  for (std::uint32_t i = 0; i < used; ++i) count += region.holds[i].load(std::memory_order_relaxed) != 0;
-  return count;
 }
 
 }  // namespace larder::store

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "shim/protocol/session_layout.h"
+#include "sidecar/store/hold_watch.h"
 #include "sidecar/store/index_writer.h"
 
 namespace larder::store {
@@ -18,8 +19,8 @@ class HoldScan {
  public:
   void clear();
   void add(std::uint32_t slot);
-  // Reads every hold of the region. Marks the slots of the batch that are held at their present generation.
-  void run(const protocol::SessionRegion& region, const IndexWriter& index);
+  // Reads every hold of the region. Marks the slots of the batch that are held at their present generation by a hold that counts.
+  void run(const protocol::SessionRegion& region, const IndexWriter& index, const HoldWatch& watch);
   bool held(std::uint32_t slot) const { return bit(held_, slot); }
 
  private:
@@ -31,8 +32,5 @@ class HoldScan {
   std::vector<std::uint64_t> held_;
   std::vector<std::uint32_t> batch_;
 };
-
-// Holds that stand in the region now: for people.
-std::uint32_t count_holds(const protocol::SessionRegion& region);
 
 }  // namespace larder::store

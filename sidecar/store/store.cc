@@ -42,6 +42,7 @@ void Store::reserve(SessionNumber number, const protocol::Key& scope, std::span<
   const IndexWriter::Place layout{0, static_cast<std::uint32_t>(payload), static_cast<std::uint32_t>(group.piece_bytes)};
   const std::uint64_t slot_bytes = protocol::slot_bytes(payload, group.piece_bytes);
   std::uint32_t may_examine = kMaxExaminedPerReserve;
+  const Inherited earlier = inherited(number);
   protocol::Key key = scope;
   protocol::Key ahead = scope;
   for (std::size_t i = 0; i < hashes.size(); ++i) {
@@ -50,18 +51,20 @@ void Store::reserve(SessionNumber number, const protocol::Key& scope, std::span<
       index_.prefetch(ahead);
     }
     key.hash = hashes[i];
-    grants[i] = reserve_one(number, session, key, layout, slot_bytes, may_examine);
+    grants[i] = reserve_one(number, session, earlier, key, layout, slot_bytes, may_examine);
   }
 }
 
-protocol::Grant Store::reserve_one(SessionNumber number, Session& session, const protocol::Key& key,
+protocol::Grant Store::reserve_one(SessionNumber number, Session& session, const Inherited& earlier, const protocol::Key& key,
                                    const IndexWriter::Place& layout, std::uint64_t slot_bytes, std::uint32_t& may_examine) {
   if (const std::uint32_t known = index_.find(key); known != kNoSlot) {
     const bool present = index_.state(known) == SlotState::kCommitted;
     ++(present ? stats_.reserve_present : stats_.reserve_pending);
     return refusal(present ? GrantStatus::kPresent : GrantStatus::kPending);
   }
-  if (session.granted.count + session.quarantined.count >= protocol::kMaxGrants) {
+  const std::uint64_t granted = session.granted_bytes + earlier.bytes;
+  if (session.granted.count + session.quarantined.count + earlier.slots >= protocol::kMaxGrants ||
+      (granted != 0 && layout.payload_bytes > session.caps.granted_bytes - std::min(granted, session.caps.granted_bytes))) {
     ++stats_.refused_cap;
     return refusal(GrantStatus::kRefused);
   }
@@ -78,17 +81,17 @@ protocol::Grant Store::reserve_one(SessionNumber number, Session& session, const
     ++stats_.refused_no_space;
     return refusal(GrantStatus::kNoSpace);
   }
-  links_.push_back(session.granted, slot);
-  ++granted_;
+  take_in(session, slot);
   return {static_cast<std::uint32_t>(GrantStatus::kGranted), slot, generation, place.offset_bytes};
 }
 
 Store::Session* Store::owner(SessionNumber number, std::uint32_t slot, std::uint64_t generation) {
-  if (slot >= arena_.end() || index_.generation(slot) != generation || index_.session(slot) != number) return nullptr;
+  if (slot >= arena_.end() || index_.generation(slot) != generation) return nullptr;
   const SlotState state = index_.state(slot);
   if (state != SlotState::kGranted && state != SlotState::kQuarantined) return nullptr;
-  const auto found = sessions_.find(number);
-  return found == sessions_.end() ? nullptr : &found->second;
+  const auto found = sessions_.find(index_.session(slot));
+  if (found == sessions_.end() || (found->first != number && found->second.successor != number)) return nullptr;
+  return &found->second;
 }
 
 void Store::commit(SessionNumber number, const protocol::CommitRecord& record) {
@@ -96,13 +99,11 @@ void Store::commit(SessionNumber number, const protocol::CommitRecord& record) {
   if (session == nullptr || index_.state(record.slot) == SlotState::kQuarantined) {
     ++stats_.refused_commit;
     if (session == nullptr) return;
-    links_.remove(session->quarantined, record.slot);
-    --quarantined_;
+    let_go(*session, session->quarantined, record.slot);
     free_slot(record.slot);
     return;
   }
-  links_.remove(session->granted, record.slot);
-  --granted_;
+  let_go(*session, session->granted, record.slot);
   index_.commit(record.slot, record.root);
   policy_->insert(record.slot);
   count_in(record.slot);
@@ -115,11 +116,9 @@ void Store::disown(SessionNumber number, const protocol::SlotRef& ref) {
   ++stats_.disowned;
   if (index_.state(ref.slot) == SlotState::kGranted) {
     index_.erase_key(ref.slot);
-    links_.remove(session->granted, ref.slot);
-    --granted_;
+    let_go(*session, session->granted, ref.slot);
   } else {
-    links_.remove(session->quarantined, ref.slot);
-    --quarantined_;
+    let_go(*session, session->quarantined, ref.slot);
   }
   free_slot(ref.slot);
 }
@@ -160,6 +159,12 @@ void Store::fill(stats::Stats& stats) const {
   stats.slots_committed = committed_;
   stats.slots_free = arena_.total_slots() - arena_.used();
   stats.grants = granted_ + quarantined_;
+  stats.holds = stats.held_bytes = stats.granted_bytes = 0;
+  for (const auto& [number, session] : sessions_) {
+    stats.holds += session.watch.holds();
+    stats.held_bytes += session.watch.bytes();
+    stats.granted_bytes += session.granted_bytes;
+  }
   stats.namespaces.clear();
   for (std::uint32_t handle = 0; handle < namespaces_.size(); ++handle) {
     const Namespace& ns = namespaces_.at(handle);

@@ -21,6 +21,7 @@
 #include "sidecar/stats/stats.h"
 #include "sidecar/store/eviction_policy.h"
 #include "sidecar/store/hold_scan.h"
+#include "sidecar/store/hold_watch.h"
 #include "sidecar/store/index_writer.h"
 #include "sidecar/store/namespace_table.h"
 #include "sidecar/store/slot_arena.h"
@@ -29,6 +30,13 @@
 namespace larder::store {
 
 using SessionNumber = std::uint32_t;
+inline constexpr SessionNumber kNoSession = 0xffffffff;
+
+// What one session may take at most, in bytes of payload. One chunk may always be granted.
+struct SessionCaps {
+  std::uint64_t granted_bytes = UINT64_MAX;
+  std::uint64_t held_bytes = UINT64_MAX;
+};
 
 class Store {
  public:
@@ -48,15 +56,31 @@ class Store {
 
   // ---- Sessions ----
   // `region` stays mapped until end_session().
-  void add_session(SessionNumber session, const protocol::SessionRegion& region);
+  void add_session(SessionNumber session, const protocol::SessionRegion& region, const SessionCaps& caps = {});
   // A silent session's holds do not count and its grants are quarantined; it may still commit or disown those, which frees them.
   void set_silent(SessionNumber session, bool silent);
   // Its holds go at once, its grants are quarantined until release_quarantine(). Returns whether there are any.
   bool end_session(SessionNumber session);
   // Its writer has surely stopped. The session is forgotten. REQUIRES: end_session().
   void release_quarantine(SessionNumber session);
-  // Granted and quarantined slots.
-  std::uint32_t grants_of(SessionNumber session) const;
+  // The engine of the session `earlier` goes on as `session`. What it does not list as still being written comes back now, unless the
+  // list is not `complete`; what is left is for `session` to commit or disown. Returns the slots that came back. REQUIRES: `earlier`
+  // has ended.
+  std::uint32_t succeed(SessionNumber session, SessionNumber earlier, std::span<const protocol::SlotRef> still_written,
+                        bool complete);
+  // Appends the grants of the session up to that generation, and all that are quarantined.
+  void overdue(SessionNumber session, std::uint64_t generation, std::vector<protocol::SlotRef>& slots) const;
+  // Sets a grant aside, as if the session were silent. False: it is no grant of it any more.
+  bool quarantine_grant(SessionNumber session, const protocol::SlotRef& slot);
+  // Looks which holds are too old or too many (see HoldWatch), once a tick. `restart`: nobody was watching for a while.
+  void watch_holds(std::uint64_t now_ms, bool restart);
+  struct SessionUse {
+    std::uint32_t grants, holds;  // grants: granted and quarantined slots
+    std::uint64_t granted_bytes, held_bytes;
+  };
+  // Holds as of the last watch_holds().
+  SessionUse use_of(SessionNumber session) const;
+  std::uint64_t last_generation() const { return index_.last_generation(); }
 
   // ---- Chunks ----
   // Fills one Grant for each hash. REQUIRES: as many grants as hashes; the namespace open, shard and group within it.
@@ -83,13 +107,26 @@ class Store {
  private:
   struct Session {
     const protocol::SessionRegion* region = nullptr;  // null once it has ended
+    SessionCaps caps;
     bool silent = false;
+    SessionNumber successor = kNoSession;  // under which its engine goes on
     SlotList granted;
     SlotList quarantined;
+    std::uint64_t granted_bytes = 0;  // of both lists
+    HoldWatch watch;
+  };
+  // What earlier sessions of the same engine still have.
+  struct Inherited {
+    std::uint32_t slots = 0;
+    std::uint64_t bytes = 0;
   };
 
-  protocol::Grant reserve_one(SessionNumber number, Session& session, const protocol::Key& key, const IndexWriter::Place& layout,
-                              std::uint64_t slot_bytes, std::uint32_t& may_examine);
+  protocol::Grant reserve_one(SessionNumber number, Session& session, const Inherited& earlier, const protocol::Key& key,
+                              const IndexWriter::Place& layout, std::uint64_t slot_bytes, std::uint32_t& may_examine);
+  Inherited inherited(SessionNumber session) const;
+  // A slot comes to the session, or leaves it for good.
+  void take_in(Session& session, std::uint32_t slot);
+  void let_go(Session& session, SlotList& list, std::uint32_t slot);
   std::uint32_t take_slot(std::uint64_t slot_bytes, std::uint32_t& may_examine);
   std::uint32_t evict(std::uint32_t count, std::uint64_t& counter);
   void scan_holds(std::span<const std::uint32_t> slots);
@@ -110,10 +147,12 @@ class Store {
   NamespaceTable namespaces_;
   std::unique_ptr<EvictionPolicy> policy_;
   std::unordered_map<SessionNumber, Session> sessions_;
+  std::uint32_t succeeded_ = 0;  // of these, ended ones whose engine goes on
   SlotLinks links_;
   SlotList doomed_;
   SlotList unverified_;  // doomed, and not yet looked at
   HoldScan holds_;
+  std::vector<std::uint64_t> seen_;   // scratch of watch_holds()
   std::vector<std::uint32_t> batch_;  // of evict() and sweep()
   std::uint32_t granted_ = 0, quarantined_ = 0, committed_ = 0;
   std::uint64_t committed_bytes_ = 0;

@@ -64,7 +64,7 @@ void Store::scan_holds(std::span<const std::uint32_t> slots) {
   holds_.clear();
   for (const std::uint32_t slot : slots) holds_.add(slot);
   for (const auto& [number, session] : sessions_)
-    if (session.region != nullptr && !session.silent) holds_.run(*session.region, index_);
+    if (session.region != nullptr && !session.silent) holds_.run(*session.region, index_, session.watch);
 }
 
 // Takes a committed slot out of sight for good. Engines that are reading it find the word moved.

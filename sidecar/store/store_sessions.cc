@@ -5,8 +5,10 @@ namespace larder::store {
 
 using protocol::SlotState;
 
-void Store::add_session(SessionNumber number, const protocol::SessionRegion& region) {
-  sessions_[number].region = &region;
+void Store::add_session(SessionNumber number, const protocol::SessionRegion& region, const SessionCaps& caps) {
+  Session& session = sessions_[number];
+  session.region = &region;
+  session.caps = caps;
 }
 
 void Store::set_silent(SessionNumber number, bool silent) {
@@ -18,6 +20,7 @@ void Store::set_silent(SessionNumber number, bool silent) {
 bool Store::end_session(SessionNumber number) {
   Session& session = sessions_.at(number);
   session.region = nullptr;
+  session.watch = {};
   quarantine_all(session);
   return session.quarantined.count != 0;
 }
@@ -26,16 +29,89 @@ void Store::release_quarantine(SessionNumber number) {
   Session& session = sessions_.at(number);
   while (session.quarantined.count != 0) {
     const std::uint32_t slot = session.quarantined.first;
-    links_.remove(session.quarantined, slot);
-    --quarantined_;
+    let_go(session, session.quarantined, slot);
     free_slot(slot);
   }
+  succeeded_ -= session.successor != kNoSession;
   sessions_.erase(number);
 }
 
-std::uint32_t Store::grants_of(SessionNumber number) const {
+void Store::take_in(Session& session, std::uint32_t slot) {
+  links_.push_back(session.granted, slot);
+  session.granted_bytes += index_.payload_bytes(slot);
+  ++granted_;
+}
+
+void Store::let_go(Session& session, SlotList& list, std::uint32_t slot) {
+  links_.remove(list, slot);
+  session.granted_bytes -= index_.payload_bytes(slot);
+  --(&list == &session.granted ? granted_ : quarantined_);
+}
+
+Store::Inherited Store::inherited(SessionNumber number) const {
+  Inherited sum;
+  if (succeeded_ == 0) return sum;
+  for (const auto& [earlier, session] : sessions_) {
+    if (session.successor != number) continue;
+    sum.slots += session.quarantined.count;
+    sum.bytes += session.granted_bytes;
+  }
+  return sum;
+}
+
+Store::SessionUse Store::use_of(SessionNumber number) const {
   const Session& session = sessions_.at(number);
-  return session.granted.count + session.quarantined.count;
+  const Inherited earlier = inherited(number);
+  return {session.granted.count + session.quarantined.count + earlier.slots, session.watch.holds(),
+          session.granted_bytes + earlier.bytes, session.watch.bytes()};
+}
+
+std::uint32_t Store::succeed(SessionNumber number, SessionNumber earlier, std::span<const protocol::SlotRef> still_written,
+                             bool complete) {
+  Session& session = sessions_.at(earlier);
+  succeeded_ += session.successor == kNoSession;
+  session.successor = number;
+  if (!complete) return 0;
+  std::unordered_map<std::uint32_t, std::uint64_t> written;
+  for (const protocol::SlotRef& ref : still_written) written.emplace(ref.slot, ref.generation);
+  std::uint32_t back = 0;
+  for (std::uint32_t slot = session.quarantined.first; slot != kNoSlot;) {
+    const std::uint32_t next = links_.next(slot);
+    const auto listed = written.find(slot);
+    if (listed == written.end() || listed->second != index_.generation(slot)) {
+      let_go(session, session.quarantined, slot);
+      free_slot(slot);
+      ++back;
+    }
+    slot = next;
+  }
+  stats_.grants_reclaimed += back;
+  return back;
+}
+
+void Store::overdue(SessionNumber number, std::uint64_t generation, std::vector<protocol::SlotRef>& slots) const {
+  const Session& session = sessions_.at(number);
+  // The list is in the order of granting, so that the young ones are never walked.
+  for (std::uint32_t slot = session.granted.first; slot != kNoSlot && index_.generation(slot) <= generation;
+       slot = links_.next(slot))
+    slots.push_back({slot, 0, index_.generation(slot)});
+  for (std::uint32_t slot = session.quarantined.first; slot != kNoSlot; slot = links_.next(slot))
+    slots.push_back({slot, 0, index_.generation(slot)});
+}
+
+bool Store::quarantine_grant(SessionNumber number, const protocol::SlotRef& ref) {
+  Session* session = owner(number, ref.slot, ref.generation);
+  if (session == nullptr || index_.state(ref.slot) != SlotState::kGranted) return false;
+  quarantine(*session, ref.slot);
+  return true;
+}
+
+void Store::watch_holds(std::uint64_t now_ms, bool restart) {
+  for (auto& [number, session] : sessions_) {
+    if (session.region == nullptr) continue;
+    if (restart) session.watch.restart(now_ms);
+    session.watch.look(*session.region, index_, now_ms, session.caps.held_bytes, seen_, stats_);
+  }
 }
 
 // Its writer may still write: the slot is set aside, and its key is free for others.

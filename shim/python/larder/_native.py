@@ -94,6 +94,18 @@ class StoreResult(_Sized):
     ]
 
 
+class ActResult(_Sized):
+    _fields_ = [
+        ("struct_bytes", c_uint32),
+        ("reserved", c_uint32),
+        ("found", c_uint64),
+        ("absent", c_uint64),
+        ("refused", c_uint64),
+    ]
+
+
+_ACT = (c_uint32, [c_void_p, POINTER(Hashes), c_uint32, POINTER(ActResult)])
+
 # name: (result, arguments). A client is a c_void_p.
 PROTOTYPES = {
     "larder_status_text": (c_char_p, [c_uint32]),
@@ -115,7 +127,12 @@ PROTOTYPES = {
     "larder_poll": (c_size_t, [c_void_p, POINTER(Completion), c_size_t]),
     "larder_store_begin": (c_uint32, [c_void_p, POINTER(Transfer)]),
     "larder_store_finish": (c_uint32, [c_void_p, c_uint32, POINTER(StoreResult)]),
+    "larder_store_abandon": (c_uint32, [c_void_p]),
     "larder_drop_namespace": (c_uint32, [c_void_p]),
+    "larder_prefetch": _ACT,
+    "larder_pin": _ACT,
+    "larder_unpin": _ACT,
+    "larder_evict": _ACT,
 }
 
 

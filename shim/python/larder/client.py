@@ -1,16 +1,19 @@
 """Client: one engine process attached to one larderd, as Python sees it.
 
-Thread-safe, as the library is. Nothing here waits for larderd but wait_attached(); until it answers, everything is a miss. Hashes
-are given as bytes in which one hash begins every `stride` bytes (its first 16 bytes are the key), pages as bytes of uint32."""
+Thread-safe, as the library is. Nothing here waits for larderd but wait_attached(), store_finish() and what takes wait_ms; until it
+answers, everything is a miss. Hashes are given as bytes in which one hash begins every `stride` bytes (its first 16 bytes are the key),
+pages as bytes of uint32."""
 
 import ctypes
 import threading
 from collections import deque, namedtuple
 
 from larder import _native as native
+from larder.hashing import hash_tokens
 
 Completion = namedtuple("Completion", "ticket ok reason bytes wait_ns copy_ns")
 Stored = namedtuple("Stored", "stored present refused bytes copy_ns")
+Acted = namedtuple("Acted", "found absent refused")
 State = namedtuple("State", "attached usable attachments epoch loads_running stores_running")
 
 _POLL = 64
@@ -173,8 +176,41 @@ class Client:
         _check("larder_store_finish", self._lib.larder_store_finish(self._client, wait_ms, result))
         return Stored(*(getattr(result, name) for name in Stored._fields))
 
+    def store_abandon(self):
+        """Gives back what was begun since the last store_finish(). No page is read."""
+        self._lib.larder_store_abandon(self._client)
+
     def drop_namespace(self):
         return self._lib.larder_drop_namespace(self._client) == native.OK
+
+    # ---- what is kept, by hand. Hashes as above, or a list of them as hash_tokens() gives; each stands for the chunks of all shards
+    # and groups. A call waits up to wait_ms for larderd's counts, not at all with 0; LarderError where it is away, old or late.
+
+    def prefetch(self, hashes=None, stride=16, wait_ms=1000, *, tokens=None, **hashing):
+        """Brings chunks into memory ahead of their use; what is there already counts as just used.
+
+        In place of hashes, `tokens` and the arguments of hash_tokens(): block_size, and chunk_tokens as the engine has it."""
+        if (hashes is None) == (tokens is None):
+            raise TypeError("prefetch() takes hashes or tokens")
+        return self._act("larder_prefetch", hashes if tokens is None else hash_tokens(tokens, **hashing), stride, wait_ms)
+
+    def pin(self, hashes, stride=16, wait_ms=1000):
+        """Keeps chunks until they are unpinned, evicted, found bad or dropped with their namespace."""
+        return self._act("larder_pin", hashes, stride, wait_ms)
+
+    def unpin(self, hashes, stride=16, wait_ms=1000):
+        return self._act("larder_unpin", hashes, stride, wait_ms)
+
+    def evict(self, hashes, stride=16, wait_ms=1000):
+        """Takes chunks out of memory at once, pinned or not."""
+        return self._act("larder_evict", hashes, stride, wait_ms)
+
+    def _act(self, name, hashes, stride, wait_ms):
+        if not isinstance(hashes, bytes):
+            hashes, stride = b"".join(one[:16] for one in hashes), 16
+        result = native.ActResult()
+        self._check(name, getattr(self._lib, name)(self._client, _hashes(hashes, stride), wait_ms, result))
+        return Acted(result.found, result.absent, result.refused)
 
     @staticmethod
     def _transfer(hashes, stride, pages, group, shard):

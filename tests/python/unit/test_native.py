@@ -18,6 +18,7 @@ STRUCTS = {
     "larder_transfer": native.Transfer,
     "larder_completion": native.Completion,
     "larder_store_result": native.StoreResult,
+    "larder_act_result": native.ActResult,
 }
 STATUSES = (
     "OK INVALID_ARGUMENT NOT_FOUND ALREADY_EXISTS OUT_OF_RANGE RESOURCE_EXHAUSTED UNAVAILABLE DEADLINE_EXCEEDED "
@@ -64,5 +65,5 @@ def test_every_function_of_the_header_has_a_prototype(root):
 
 
 def test_sized_structs_tell_their_size():
-    for python in (native.Options, native.Namespace, native.State, native.Transfer, native.StoreResult):
+    for python in (native.Options, native.Namespace, native.State, native.Transfer, native.StoreResult, native.ActResult):
         assert python().struct_bytes == ctypes.sizeof(python)

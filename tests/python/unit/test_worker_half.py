@@ -23,6 +23,7 @@ class Client:
         self.done = []
         self.begun = []
         self.finished = 0
+        self.abandoned = 0
         self.fail = None
 
     def register_pages(self, group, layers):
@@ -47,6 +48,9 @@ class Client:
     def store_finish(self, wait_ms):
         self.finished += 1
         return Stored(1, 0, 0, 4096, 10)
+
+    def store_abandon(self):
+        self.abandoned += 1
 
     def report_prefill(self, tokens, nanoseconds):
         self.prefill = (tokens, nanoseconds)
@@ -171,6 +175,7 @@ class TestStores:
         with pytest.raises(error), step():
             raise error
         assert client.begun and not client.finished
+        assert client.abandoned == 1, "larderd gets its grants back"
         half.bind(StepWork(stores=[move("b")]))
         half.wait_for_save()
         assert not client.finished, "what was begun before is copied by the next finish"
@@ -179,7 +184,7 @@ class TestStores:
         half.bind(StepWork(stores=[move("a")]))
         half.bind(StepWork(stores=[move("b")]))
         half.wait_for_save()
-        assert not client.finished
+        assert not client.finished and client.abandoned == 1
 
     def test_halves_that_disagree_about_the_namespace_do_not_store(self, half, client):
         half.bind(StepWork(namespace="engine: other\n", stores=[move("a")]))

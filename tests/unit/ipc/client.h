@@ -62,8 +62,10 @@ class Client {
     }
   }
 
-  Status hello(std::uint32_t major = protocol::kVersionMajor) {
+  Status hello(std::uint32_t major = protocol::kVersionMajor, const Client* previous = nullptr) {
     protocol::Hello hello{};
+    if (previous != nullptr) hello.previous_session = previous->welcome_.session_token;
+    if (previous != nullptr) hello.previous_epoch = previous->welcome_.epoch;
     hello.version_major = major;
     hello.version_minor = 7;  // a newer minor is fine
     hello.engine = protocol::make_short_text("test engine");
@@ -73,8 +75,10 @@ class Client {
   }
 
   // HELLO, WELCOME, maps, lock, ATTACHED.
-  void attach() {
-    ASSERT_TRUE(hello().ok());
+  void attach() { attach_after(nullptr, {}); }
+  // The same as the next session of the engine that `previous` is.
+  void attach_after(const Client* previous, const std::vector<protocol::SlotRef>& still_written) {
+    ASSERT_TRUE(hello(protocol::kVersionMajor, previous).ok());
     Result<protocol::Packet> packet = receive();
     ASSERT_TRUE(packet.ok()) << packet.status().to_string();
     Result<protocol::Decoder> decoder = protocol::Decoder::open(packet->bytes);
@@ -88,7 +92,8 @@ class Client {
     lock_ = std::move(packet->fds[3]);
     take_lock();
     protocol::Encoder encoder(MessageType::kAttached, 0);
-    encoder.append(protocol::Attached{0, 0});
+    encoder.append(protocol::Attached{static_cast<std::uint32_t>(still_written.size()), 0});
+    encoder.append_all(std::span(still_written));
     ASSERT_TRUE(send(encoder).ok());
   }
 
@@ -155,6 +160,19 @@ class Client {
     protocol::Encoder encoder(type, 0);
     encoder.append(protocol::SlotList{1, 0}).append(protocol::SlotRef{slot, 0, generation});
     ASSERT_TRUE(send(encoder).ok());
+  }
+
+  // The list of the next message, which must be of this type.
+  std::vector<protocol::SlotRef> receive_slots(MessageType type) {
+    Result<protocol::Packet> packet = receive();
+    EXPECT_TRUE(packet.ok()) << packet.status().to_string();
+    std::vector<protocol::SlotRef> slots;
+    if (!packet.ok()) return slots;
+    Result<protocol::Decoder> decoder = protocol::Decoder::open(packet->bytes);
+    protocol::SlotList list{};
+    EXPECT_TRUE(decoder.ok() && decoder->type() == type && decoder->read(list));
+    EXPECT_TRUE(decoder->read_all(list.count, protocol::kMaxGrantsPerMessage, slots));
+    return slots;
   }
 
   protocol::SessionRegion& region() { return *reinterpret_cast<protocol::SessionRegion*>(session_.data()); }

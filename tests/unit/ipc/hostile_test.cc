@@ -52,7 +52,7 @@ TEST_F(HostileTest, APacketOverTheLimit) {
 
 TEST_F(HostileTest, UnknownMajorVersion) {
   ASSERT_TRUE(hostile_->hello(9).ok());
-  expect_ended(Code::kUnsupported, "protocol version 9 is not served: this larderd speaks 1.0");
+  expect_ended(Code::kUnsupported, "protocol version 9 is not served: this larderd speaks 1.1");
 }
 
 TEST_F(HostileTest, UnknownMessageType) {

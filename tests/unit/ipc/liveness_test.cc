@@ -4,18 +4,7 @@
 namespace larder::ipc::testing_support {
 namespace {
 
-class LivenessTest : public SidecarTest {
- protected:
-  // Lets time pass in steps that are no sleep of the sidecar; each step is seen by a tick. `beating` engines beat in each.
-  void pass_ms(std::uint64_t ms, std::initializer_list<Client*> beating = {}) {
-    for (std::uint64_t passed = 0; passed < ms; passed += 500) {
-      for (Client* client : beating) client->beat();
-      clock_.advance_ms(500);
-      const std::uint64_t uptime = stats().uptime_ms;
-      ASSERT_TRUE(wait([&] { return stats().uptime_ms > uptime; }));
-    }
-  }
-};
+class LivenessTest : public SidecarTest {};
 
 TEST_F(LivenessTest, ASilentEngineLosesGrantsAndHoldsAndMayComeBack) {
   start();

@@ -100,6 +100,19 @@ TEST(Golden, ListsOfSlots) {
   expect_bytes(MessageType::kBad, 10, slot, SlotList{1, 0}, SlotRef{5, 0, kA});
 }
 
+TEST(Golden, GrantsAskedAbout) {
+  const std::string slot = le(1, 4) + zeros(4) + le(5, 4) + zeros(4) + le(kA, 8);
+  expect_bytes(MessageType::kAskGrants, 15, slot, SlotList{1, 0}, SlotRef{5, 0, kA});
+  expect_bytes(MessageType::kStillWriting, 16, slot, SlotList{1, 0}, SlotRef{5, 0, kA});
+}
+
+TEST(Golden, Acts) {
+  expect_bytes(MessageType::kAct, 17, le(3, 4) + le(2, 4) + le(1, 4) + zeros(4) + le(kA, 8) + le(kB, 8),
+               Act{3, static_cast<std::uint32_t>(Verb::kPin), 1, 0}, BlockHash{kA, kB});
+  expect_bytes(MessageType::kActed, 18, le(4, 4) + le(5, 4) + le(6, 4) + le(7, 4),
+               Acted{static_cast<std::uint32_t>(Verb::kEvict), 5, 6, 7});
+}
+
 TEST(Golden, Error) {
   expect_bytes(MessageType::kError, 12, le(10, 4) + le(0, 4), protocol::Error{static_cast<std::uint32_t>(Code::kUnsupported), 0});
 }

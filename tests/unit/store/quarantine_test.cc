@@ -39,7 +39,7 @@ TEST(Quarantine, ASilentSessionMayStillGiveItsSlotBack) {
   const protocol::Grant held = box.put(1, 3);
   StoreBox::hold(region, 0, held);
   box.store().set_silent(1, true);
-  EXPECT_EQ(box.store().grants_of(1), 2U);
+  EXPECT_EQ(box.store().use_of(1).grants, 2U);
   box.add_session(2);
   const protocol::Grant other = box.reserve(2, 1);
   EXPECT_EQ(other.slot, held.slot) << "the holds of a silent session do not count";
@@ -47,7 +47,7 @@ TEST(Quarantine, ASilentSessionMayStillGiveItsSlotBack) {
   box.store().commit(1, {first.slot, 0, first.generation, 1});
   EXPECT_FALSE(box.find(1)) << "what it wrote while it was silent reaches nobody";
   box.store().disown(1, {second.slot, 0, second.generation});
-  EXPECT_EQ(box.store().grants_of(1), 0U);
+  EXPECT_EQ(box.store().use_of(1).grants, 0U);
   EXPECT_EQ(box.filled().slots_quarantined, 0U);
   EXPECT_EQ(box.filled().slots_free, 2U);
 }

@@ -57,9 +57,9 @@ class StoreBox {
     return *store_.open_namespace(make_spec(fingerprint, piece_bytes), &difference);
   }
 
-  protocol::SessionRegion& add_session(SessionNumber number) {
+  protocol::SessionRegion& add_session(SessionNumber number, const SessionCaps& caps = {}) {
     regions_.emplace(number, zeroed_pages(sizeof(protocol::SessionRegion)));
-    store_.add_session(number, region(number));
+    store_.add_session(number, region(number), caps);
     return region(number);
   }
   protocol::SessionRegion& region(SessionNumber number) {

@@ -144,7 +144,9 @@ TEST(Store, HostileHoldsAreBounded) {
   box.put(1, 1);
   box.put(1, 2);
   EXPECT_EQ(box.put(1, 3).status, status_of(GrantStatus::kGranted));
-  EXPECT_EQ(count_holds(region), protocol::kMaxHolds);
+  box.store().watch_holds(0, false);
+  EXPECT_EQ(box.store().use_of(1).holds, protocol::kMaxHolds);
+  EXPECT_EQ(box.store().use_of(1).held_bytes, 0U);
 }
 
 TEST(Store, AHoldOfAnEarlierGenerationDoesNotCount) {

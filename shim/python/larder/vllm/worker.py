@@ -3,6 +3,7 @@
 Owned by the worker's thread; the copies of loads run on the library's threads. Every load that vLLM waits for is reported exactly
 once, well or failed, and never while a thread still writes its pages."""
 
+import logging
 import sys
 import time
 
@@ -24,6 +25,12 @@ class WorkerHalf(Guarded):
         self._prefill_tokens = 0
         self._step_begin = 0
         self._reported_off = False
+
+    def turn_off(self, why, level=logging.WARNING):
+        """Nobody finishes any more what was begun: larderd gets its grants back."""
+        super().turn_off(why, level)
+        if self.client is not None:
+            self.client.store_abandon()
 
     def register(self, kv_caches):
         """Gives the library the address of every page of every layer."""

@@ -1,0 +1,72 @@
+#include "shim/client/acts.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "shim/protocol/codec.h"
+
+namespace larder::client {
+
+Result<ActCounts> Acts::run(const std::shared_ptr<Attachment>& attachment, protocol::Verb verb, const Hashes& hashes,
+                            std::uint32_t wait_ms) {
+  if (!attachment) return Status(Code::kUnavailable, "not attached to larderd");
+  if ((attachment->welcome().capabilities & protocol::kCapabilityAct) == 0)
+    return Status(Code::kUnsupported, "this larderd is older than prefetch, pin, unpin and evict");
+  if (hashes.count > kMaxWaiting * protocol::kMaxKeysPerAct)
+    return Status(Code::kOutOfRange, "at most " + std::to_string(kMaxWaiting * protocol::kMaxKeysPerAct) + " hashes at once");
+  const auto call = std::make_shared<Call>();
+  call->attachment = attachment;
+  std::unique_lock lock(mutex_);
+  if (Status sent = send(call, verb, hashes); !sent.ok()) return sent;
+  if (wait_ms == 0) return ActCounts{};
+  const bool done = answered_.wait_for(lock, std::chrono::milliseconds(wait_ms), [&] { return call->unanswered == 0; });
+  if (!done) return Status(Code::kDeadlineExceeded, "larderd did not answer in time");
+  if (call->lost) return Status(Code::kUnavailable, "larderd went away");
+  return call->counts;
+}
+
+// Registered before it is sent: the answer may be faster than this thread. REQUIRES: mutex_ is held.
+Status Acts::send(const std::shared_ptr<Call>& call, protocol::Verb verb, const Hashes& hashes) {
+  const std::size_t messages = (hashes.count + protocol::kMaxKeysPerAct - 1) / protocol::kMaxKeysPerAct;
+  if (waiting_.size() + messages > kMaxWaiting) return {Code::kResourceExhausted, "too many calls wait for larderd's answer"};
+  for (std::size_t at = 0; at < hashes.count; at += protocol::kMaxKeysPerAct) {
+    const std::size_t count = std::min<std::size_t>(hashes.count - at, protocol::kMaxKeysPerAct);
+    const std::uint32_t request = ++last_request_;
+    protocol::Encoder message(protocol::MessageType::kAct, request);
+    message.append(protocol::Act{call->attachment->namespace_handle(), static_cast<std::uint32_t>(verb),
+                                 static_cast<std::uint32_t>(count), 0});
+    for (std::size_t i = 0; i < count; ++i) message.append(hashes.at(at + i));
+    waiting_.emplace(request, call);
+    ++call->unanswered;
+    if (call->attachment->outbox().send(message.packet())) continue;
+    std::erase_if(waiting_, [&](const auto& entry) { return entry.second == call; });
+    return {Code::kUnavailable, "larderd went away"};
+  }
+  return {};
+}
+
+void Acts::acted(std::uint32_t request, const protocol::Acted& acted) {
+  const std::lock_guard lock(mutex_);
+  const auto at = waiting_.find(request);
+  if (at == waiting_.end()) return;
+  Call& call = *at->second;
+  call.counts.found += acted.found;
+  call.counts.absent += acted.absent;
+  call.counts.refused += acted.refused;
+  --call.unanswered;
+  waiting_.erase(at);
+  answered_.notify_all();
+}
+
+void Acts::lost(const std::shared_ptr<Attachment>& attachment) {
+  const std::lock_guard lock(mutex_);
+  std::erase_if(waiting_, [&](const auto& entry) {
+    if (entry.second->attachment != attachment) return false;
+    entry.second->lost = true;
+    --entry.second->unanswered;
+    return true;
+  });
+  answered_.notify_all();
+}
+
+}  // namespace larder::client

@@ -1,0 +1,66 @@
+"""vLLM's block hashes of a prompt, without vLLM: what prefetch(), pin() and evict() name chunks by.
+
+A block's hash is that of (hash of the block before, its tokens, what else decides its content). Equal to vLLM 0.32's for text prompts,
+with a salt or a LoRA adapter; prompts with images or embeddings are hashed by more than their tokens and are not served here."""
+
+import hashlib
+import os
+import pickle
+
+# What vLLM's chain starts from where PYTHONHASHSEED is not set. vLLM before 0.32 may start at random then.
+DEFAULT_SEED = "vllm-none-hash"
+
+
+def hash_tokens(tokens, block_size, *, chunk_tokens=None, algorithm="sha256", seed=None, cache_salt=None, lora=None):
+    """The hashes of the full blocks of `tokens`, as a list of bytes; with chunk_tokens, of each chunk's last block only.
+
+    tokens: token ids. algorithm: vLLM's --prefix-caching-hash-algo: "sha256" (its default) or "sha256_cbor"; xxhash is not served.
+    seed: else $PYTHONHASHSEED, which must be the engine's, else vLLM's own. cache_salt: as in the request. lora: (name, path) of the
+    request's adapter. ValueError names what is not served."""
+    if algorithm not in _DIGESTS:
+        raise ValueError(f"hash algorithm {algorithm!r} is not served: {', '.join(_DIGESTS)}")
+    step = block_size if chunk_tokens is None else chunk_tokens
+    if block_size < 1 or step < block_size or step % block_size:
+        raise ValueError("block_size must be at least 1, and chunk_tokens a multiple of it")
+    digest = _DIGESTS[algorithm]
+    parent = digest(seed if seed is not None else os.environ.get("PYTHONHASHSEED", DEFAULT_SEED))
+    always = [("lora", *lora)] if lora else []
+    hashes = []
+    for start in range(0, len(tokens) - block_size + 1, block_size):
+        extra = always + [("cache_salt", cache_salt)] if cache_salt and start == 0 else always
+        block = tuple(int(token) for token in tokens[start : start + block_size])
+        parent = digest((parent, block, tuple(extra) or None))
+        hashes.append(parent)
+    return hashes[step // block_size - 1 :: step // block_size]
+
+
+def _sha256(value):
+    return hashlib.sha256(pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)).digest()
+
+
+def _sha256_cbor(value):
+    return hashlib.sha256(_cbor(value)).digest()
+
+
+_DIGESTS = {"sha256": _sha256, "sha256_cbor": _sha256_cbor}
+
+
+def _cbor(value):
+    """Canonical CBOR (RFC 8949, 4.2.1) of what a block's hash is made of."""
+    if value is None:
+        return b"\xf6"
+    if isinstance(value, int):
+        return _cbor_head(0, value) if value >= 0 else _cbor_head(1, -1 - value)
+    if isinstance(value, bytes):
+        return _cbor_head(2, len(value)) + value
+    if isinstance(value, str):
+        encoded = value.encode()
+        return _cbor_head(3, len(encoded)) + encoded
+    return _cbor_head(4, len(value)) + b"".join(map(_cbor, value))
+
+
+def _cbor_head(kind, number):
+    if number < 24:
+        return bytes([kind << 5 | number])
+    size = next(size for size in (1, 2, 4, 8) if number < 1 << 8 * size)
+    return bytes([kind << 5 | 23 + size.bit_length()]) + number.to_bytes(size, "big")

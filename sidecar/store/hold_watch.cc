@@ -1,0 +1,67 @@
+#include "sidecar/store/hold_watch.h"
+
+#include <algorithm>
+
+namespace larder::store {
+namespace {
+
+std::uint32_t slot_of(std::uint64_t hold) {
+  return protocol::low_half(hold) - 1;
+}
+
+// What the hold keeps, in pages; 0 where it names no slot or another life of one.
+std::uint32_t held_pages(std::uint64_t hold, const IndexWriter& index) {
+  const std::uint32_t slot = slot_of(hold);
+  if (slot >= index.entry_count() || protocol::make_hold(slot, index.generation(slot)) != hold) return 0;
+  return static_cast<std::uint32_t>((index.payload_bytes(slot) + protocol::kSlotAlignBytes - 1) / protocol::kSlotAlignBytes);
+}
+
+bool marked(const std::vector<std::uint64_t>& bits, std::uint32_t slot) {
+  return slot / 64 < bits.size() && (bits[slot / 64] >> (slot % 64) & 1) != 0;
+}
+void mark(std::vector<std::uint64_t>& bits, std::uint32_t slot) {
+  if (slot / 64 >= bits.size()) bits.resize(slot / 64 + 1);
+  bits[slot / 64] |= 1ULL << (slot % 64);
+}
+
+}  // namespace
+
+void HoldWatch::look(const protocol::SessionRegion& region, const IndexWriter& index, std::uint64_t now_ms,
+                     std::uint64_t cap_bytes, std::vector<std::uint64_t>& seen, stats::Stats& stats) {
+  const auto used = std::min<std::uint64_t>(region.holds_used.load(std::memory_order_seq_cst), protocol::kMaxHolds);
+  if (places_.size() < used) places_.resize(used);
+  const auto now = static_cast<std::uint32_t>(now_ms);
+  holds_ = 0;
+  bytes_ = 0;
+  for (std::uint32_t i = 0; i < places_.size(); ++i) {
+    Place& place = places_[i];
+    const std::uint64_t hold = region.holds[i].load(std::memory_order_seq_cst);
+    if (hold != place.word) place = {hold, now, 0, 0, held_pages(hold, index)};
+    if (hold == 0) continue;
+    ++holds_;
+    if (!place.expired && now - place.since_ms > protocol::kMaxHoldAgeMs) {
+      place.expired = 1;
+      ++stats.holds_expired;
+    }
+    if (place.expired || place.pages == 0) continue;
+    const std::uint64_t bytes = place.pages * protocol::kSlotAlignBytes;
+    const bool again = marked(seen, slot_of(hold));
+    const bool above = !again && bytes > cap_bytes - std::min(bytes_, cap_bytes);
+    stats.holds_over_cap += above && !place.above;
+    place.above = above;
+    if (above || again) continue;
+    bytes_ += bytes;
+    mark(seen, slot_of(hold));
+  }
+  for (const Place& place : places_)
+    if (marked(seen, slot_of(place.word))) seen[slot_of(place.word) / 64] = 0;
+}
+
+void HoldWatch::restart(std::uint64_t now_ms) {
+  for (Place& place : places_) {
+    place.since_ms = static_cast<std::uint32_t>(now_ms);
+    place.expired = 0;
+  }
+}
+
+}  // namespace larder::store

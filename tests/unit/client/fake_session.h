@@ -1,0 +1,97 @@
+// The other side of one session, in the hands of the test: an attachment over regions of its own, and what the client sends on it.
+#pragma once
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+#include <memory>
+#include <vector>
+
+#include "shim/client/attachment.h"
+#include "shim/protocol/codec.h"
+#include "sidecar/store/index_writer.h"
+
+namespace larder::client::testing_support {
+
+class FakeSession {
+ public:
+  static constexpr std::uint64_t kArenaBytes = 4 << 20;
+
+  FakeSession() {
+    const store::IndexShape shape{64, store::IndexShape::buckets_for(64), kArenaBytes, 1, 1};
+    std::vector<Fd> fds;
+    fds.push_back(memory(kArenaBytes));
+    fds.push_back(memory(shape.bytes()));
+    fds.push_back(memory(sizeof(protocol::SessionRegion)));
+    index_ = *Mapping::map_shared(fds[1], shape.bytes(), PROT_READ | PROT_WRITE, "index");
+    writer_.emplace(index_.data(), shape);
+    char name[] = "/tmp/larder-fake-lock-XXXXXX";
+    fds.emplace_back(::mkstemp(name));
+    ::unlink(name);
+    int pair[2] = {-1, -1};
+    EXPECT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair), 0);
+    peer_ = Fd(pair[1]);
+    protocol::Welcome welcome{};
+    welcome.version_major = 1;
+    welcome.epoch = 1;
+    welcome.capabilities = protocol::kCapabilityAct;
+    welcome.arena_bytes = kArenaBytes;
+    welcome.index_bytes = shape.bytes();
+    welcome.session_bytes = sizeof(protocol::SessionRegion);
+    auto wake = std::make_shared<const Fd>(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+    auto made = Attachment::make(welcome, std::move(fds), Fd(pair[0]), std::move(wake));
+    EXPECT_TRUE(made.ok()) << made.status().to_string();
+    attachment = *std::move(made);
+  }
+
+  // The next packet from the client, which must be of this type; its list of records. Empty after 5 s.
+  template <typename Head, typename Record>
+  std::vector<Record> receive(protocol::MessageType type, std::uint32_t* request = nullptr) {
+    std::vector<Record> records;
+    pollfd waited{peer_.get(), POLLIN, 0};
+    const bool came = ::poll(&waited, 1, 5000) == 1;
+    EXPECT_TRUE(came) << "nothing came for 5 s";
+    if (!came) return records;
+    const Result<protocol::Packet> packet = protocol::receive_packet(peer_.get());
+    EXPECT_TRUE(packet.ok()) << packet.status().to_string();
+    Result<protocol::Decoder> decoder = protocol::Decoder::open(packet->bytes);
+    Head head{};
+    EXPECT_TRUE(decoder.ok() && decoder->type() == type && decoder->read(head));
+    EXPECT_TRUE(decoder->read_all(head.count, 1U << 20, records));
+    if (request != nullptr) *request = decoder->request();
+    return records;
+  }
+  std::vector<protocol::SlotRef> receive_slots(protocol::MessageType type) {
+    return receive<protocol::SlotList, protocol::SlotRef>(type);
+  }
+  bool silent() const {
+    pollfd waited{peer_.get(), POLLIN, 0};
+    return ::poll(&waited, 1, 0) == 0;
+  }
+  // As many grants as keys, of slots of their own; generation is slot + 100.
+  static std::vector<protocol::Grant> grants(std::size_t count, std::uint64_t slot_bytes) {
+    std::vector<protocol::Grant> grants;
+    for (std::uint32_t slot = 0; slot < count; ++slot) grants.push_back({0, slot, slot + 100U, slot * slot_bytes});
+    return grants;
+  }
+  Fd& peer() { return peer_; }
+
+  std::shared_ptr<Attachment> attachment;
+
+ private:
+  static Fd memory(std::uint64_t bytes) {
+    Fd fd(::memfd_create("larder-test", MFD_CLOEXEC));
+    EXPECT_EQ(::ftruncate(fd.get(), static_cast<off_t>(bytes)), 0);
+    return fd;
+  }
+
+  Mapping index_;
+  std::optional<store::IndexWriter> writer_;
+  Fd peer_;
+};
+
+}  // namespace larder::client::testing_support

@@ -1,0 +1,273 @@
+// Grants that are not written: abandoned, too old, asked about; and those whose session is lost while they are written.
+#include <gtest/gtest.h>
+
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+
+#include "shim/client/stores.h"
+#include "tests/unit/client/engine.h"
+#include "tests/unit/client/fake_session.h"
+#include "tests/unit/ipc/sidecar_fixture.h"
+
+namespace larder::client {
+namespace {
+
+using protocol::MessageType;
+using protocol::SlotRef;
+using testing_support::EngineClient;
+using testing_support::FakeSession;
+using testing_support::hash_of;
+using testing_support::PageLayout;
+
+const PageLayout kLayout{"plain", 2, 4, 16384, 0, false, 0};
+
+// Stores wait at the gate until it is open.
+class GatedStores final : public copy::CopyEngine {
+ public:
+  const char* name() const override { return "gated"; }
+  std::uint64_t store(const copy::PieceList& from, std::span<std::byte> slot) const override {
+    std::unique_lock lock(mutex_);
+    ++entered_;
+    changed_.notify_all();
+    changed_.wait_for(lock, std::chrono::seconds(10), [this] { return open_; });
+    return copy::host_copy_engine().store(from, slot);
+  }
+  Status load(std::span<const std::byte> slot, std::uint64_t root, const copy::PieceList& to) const override {
+    return copy::host_copy_engine().load(slot, root, to);
+  }
+  bool await_entered() const {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(10), [this] { return entered_ != 0; });
+  }
+  void open() {
+    const std::lock_guard lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  mutable int entered_ = 0;
+  bool open_ = false;
+};
+
+// Stores with a session of the test's, which grants what is asked for.
+class StoresTest : public testing::Test {
+ protected:
+  StoresTest() : engine_(kLayout), pages_{engine_.pages()} {
+    spec_.shard_count = 1;
+    spec_.groups = {engine_.group()};
+  }
+  ~StoresTest() override { gated_.open(); }
+
+  Transfer transfer(std::uint32_t count) const {
+    Transfer t;
+    for (std::uint32_t i = 0; i < count; ++i) {
+      t.hashes.push_back(hash_of(i));
+      const auto pages = engine_.chunk_pages(i);
+      t.pages.insert(t.pages.end(), pages.begin(), pages.end());
+    }
+    return t;
+  }
+  // Begins a store of so many chunks, and grants it.
+  std::vector<SlotRef> granted(Stores& stores, std::uint32_t count) {
+    const std::uint32_t request = begun(stores, count);
+    return grant(stores, request, count);
+  }
+  std::uint32_t begun(Stores& stores, std::uint32_t count) {
+    stores.begin(session_.attachment, transfer(count), true);
+    std::uint32_t request = 0;
+    EXPECT_EQ((session_.receive<protocol::Reserve, protocol::BlockHash>(MessageType::kReserve, &request).size()), count);
+    return request;
+  }
+  std::vector<SlotRef> grant(Stores& stores, std::uint32_t request, std::uint32_t count) {
+    const auto grants = FakeSession::grants(count, engine_.group().slot_bytes());
+    stores.granted(session_.attachment, request, grants);
+    std::vector<SlotRef> refs;
+    for (const protocol::Grant& grant : grants) refs.push_back({grant.slot, 0, grant.generation});
+    return refs;
+  }
+
+  testing_support::Engine engine_;
+  std::vector<GroupPages> pages_;
+  NamespaceSpec spec_;
+  GatedStores gated_;
+  CopyPool pool_{1};
+  FakeSession session_;
+};
+
+TEST_F(StoresTest, WhatIsBegunAndWhatIsBeingWrittenIsSaidToBeWritten) {
+  Stores stores(pool_, gated_, spec_, pages_);
+  const std::vector<SlotRef> refs = granted(stores, 2);
+  stores.asked(session_.attachment, refs);
+  EXPECT_EQ(session_.receive_slots(MessageType::kStillWriting).size(), 2U) << "finish() may still come";
+
+  std::thread finisher([&] { EXPECT_EQ(stores.finish(0).stored, 2U); });
+  ASSERT_TRUE(gated_.await_entered());
+  stores.asked(session_.attachment, refs);
+  EXPECT_EQ(session_.receive_slots(MessageType::kStillWriting).size(), 2U);
+  gated_.open();
+  finisher.join();
+  EXPECT_EQ((session_.receive<protocol::SlotList, protocol::CommitRecord>(MessageType::kCommit).size()), 2U);
+  stores.asked(session_.attachment, refs);
+  EXPECT_EQ(session_.receive_slots(MessageType::kDisown).size(), 2U) << "no thread writes them any more";
+  EXPECT_TRUE(session_.silent());
+}
+
+TEST_F(StoresTest, AFinishThatWaitsForOtherAnswersHasItsGrantsInHand) {
+  Stores stores(pool_, gated_, spec_, pages_, std::chrono::milliseconds(0));
+  const std::vector<SlotRef> refs = granted(stores, 1);
+  const std::uint32_t late = begun(stores, 2);
+  std::thread finisher([&] { EXPECT_EQ(stores.finish(10'000).stored, 3U); });
+  // Asked while finish() waits: sooner it would be given up here for its age.
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  stores.asked(session_.attachment, refs);
+  EXPECT_EQ(session_.receive_slots(MessageType::kStillWriting).size(), 1U);
+  stores.abandon();
+  EXPECT_TRUE(session_.silent());
+  gated_.open();
+  grant(stores, late, 2);
+  finisher.join();
+}
+
+TEST_F(StoresTest, AStoreThatNobodyFinishedForTooLongIsGivenBack) {
+  Stores stores(pool_, gated_, spec_, pages_, std::chrono::milliseconds(0));
+  const std::vector<SlotRef> refs = granted(stores, 2);
+  stores.asked(session_.attachment, refs);
+  EXPECT_EQ(session_.receive_slots(MessageType::kDisown).size(), 2U) << "the store";
+  EXPECT_EQ(session_.receive_slots(MessageType::kDisown).size(), 2U) << "the answer";
+  EXPECT_EQ(stores.running(), 0U);
+  const StoreResult result = stores.finish(0);
+  EXPECT_EQ(result.stored, 0U);
+  EXPECT_EQ(result.refused, 2U);
+}
+
+TEST_F(StoresTest, AnAbandonedStoreIsGivenBackAndNeverRead) {
+  Stores stores(pool_, gated_, spec_, pages_);
+  granted(stores, 2);
+  const std::uint32_t late = begun(stores, 1);
+  stores.abandon();
+  EXPECT_EQ(session_.receive_slots(MessageType::kDisown).size(), 2U);
+  grant(stores, late, 1);
+  EXPECT_EQ(session_.receive_slots(MessageType::kDisown).size(), 1U) << "granted after the abandon";
+  EXPECT_EQ(stores.finish(0).refused, 3U);
+  EXPECT_EQ(stores.running(), 0U);
+}
+
+TEST_F(StoresTest, TheNextSessionIsToldWhenTheWriterOfALostOneHasStopped) {
+  Stores stores(pool_, gated_, spec_, pages_);
+  const std::vector<SlotRef> refs = granted(stores, 2);
+  std::thread finisher([&] { EXPECT_EQ(stores.finish(0).refused, 2U); });
+  ASSERT_TRUE(gated_.await_entered());
+  session_.attachment->outbox().close();
+  stores.lost(session_.attachment);
+  const std::vector<SlotRef> listed = stores.still_writing();
+  ASSERT_EQ(listed.size(), 2U);
+  FakeSession next;
+  stores.attached(next.attachment);
+  EXPECT_TRUE(next.silent());
+  gated_.open();
+  finisher.join();
+  const std::vector<SlotRef> stopped = next.receive_slots(MessageType::kDisown);
+  ASSERT_EQ(stopped.size(), 2U);
+  EXPECT_EQ(stopped[0].generation, refs[0].generation);
+  EXPECT_TRUE(stores.still_writing().empty());
+}
+
+TEST_F(StoresTest, AWriterThatStopsBetweenTwoSessionsIsToldToTheNext) {
+  Stores stores(pool_, gated_, spec_, pages_);
+  granted(stores, 2);
+  std::thread finisher([&] { stores.finish(0); });
+  ASSERT_TRUE(gated_.await_entered());
+  session_.attachment->outbox().close();
+  stores.lost(session_.attachment);
+  ASSERT_EQ(stores.still_writing().size(), 2U);  // for ATTACHED
+  gated_.open();
+  finisher.join();
+  FakeSession next;
+  stores.attached(next.attachment);
+  EXPECT_EQ(next.receive_slots(MessageType::kDisown).size(), 2U);
+}
+
+// Stops the sidecar's loop wherever it asks for the time.
+class GatedClock final : public base::Clock {
+ public:
+  std::uint64_t now_ns() const override {
+    const std::lock_guard closed(gate);
+    return clock_.now_ns();
+  }
+  mutable std::mutex gate;
+
+ private:
+  base::MonotonicClock clock_;
+};
+
+class ClientGrantsTest : public ipc::testing_support::SidecarTest {
+ protected:
+  ClientGrantsTest() { config_.memory.size_bytes = 16 << 20; }
+  void TearDown() override { stop(); }  // before the clock goes
+
+  // Fills the queue to a larderd that sleeps until the session is lost.
+  void lose_session(EngineClient& engine) {
+    const std::lock_guard asleep(gated_clock_.gate);
+    ASSERT_TRUE(wait([&] {
+      for (std::uint64_t n = 1000; n < 1100; ++n) engine.status = engine.client->store_begin(engine.transfer(n, 1));
+      return !engine.client->state().attached;
+    }));
+  }
+
+  GatedClock gated_clock_;
+};
+
+TEST_F(ClientGrantsTest, AnAbandonedStoreLeavesNothingAtLarderd) {
+  start();
+  EngineClient engine(config_.socket, kLayout);
+  ASSERT_TRUE(engine.client->wait_attached(5000).ok());
+  ASSERT_TRUE(engine.client->store_begin(engine.transfer(0, 3)).ok());
+  ASSERT_TRUE(wait([&] { return stats().grants == 3; }));
+  engine.client->store_abandon();
+  EXPECT_TRUE(wait([&] { return stats().grants == 0 && stats().disowned == 3; }));
+  EXPECT_EQ(engine.store(0, 3).stored, 3U);
+}
+
+TEST_F(ClientGrantsTest, ALostSessionKeepsOnlyWhatIsStillWritten) {
+  start(gated_clock_);
+  GatedStores gated;
+  EngineClient engine(config_.socket, kLayout, gated);
+  ASSERT_TRUE(engine.client->wait_attached(5000).ok());
+  ASSERT_TRUE(engine.client->store_begin(engine.transfer(0, 1)).ok());
+  std::thread finisher([&] { engine.client->store_finish(5000); });
+  ASSERT_TRUE(gated.await_entered());
+  lose_session(engine);
+  EXPECT_TRUE(wait([&] { return engine.client->state().attachments == 2 && stats().slots_quarantined == 1; }))
+      << stats().slots_quarantined << " quarantined";
+  EXPECT_GT(stats().grants_reclaimed, 0U);
+  gated.open();
+  finisher.join();
+  EXPECT_TRUE(wait([&] { return stats().slots_quarantined == 0; }));
+  engine.client->store_abandon();
+  EXPECT_TRUE(wait([&] { return stats().grants == 0; }));
+}
+
+// The index still shows what was dropped until larderd has done it.
+TEST_F(ClientGrantsTest, WhatIsStoredAfterADropIsNotTakenForPresentHoweverSlowTheSidecar) {
+  start(gated_clock_);
+  EngineClient engine(config_.socket, kLayout);
+  ASSERT_TRUE(engine.client->wait_attached(5000).ok());
+  ASSERT_TRUE(wait([&] { return engine.store(0, 2).stored == 2; }));
+  ASSERT_TRUE(engine.await_present(0, 2));
+  {
+    const std::lock_guard asleep(gated_clock_.gate);
+    ASSERT_TRUE(engine.client->drop_namespace().ok());
+    ASSERT_TRUE(engine.client->store_begin(engine.transfer(0, 2)).ok());
+  }
+  const StoreResult result = engine.client->store_finish(5000);
+  EXPECT_EQ(result.present, 0U);
+  EXPECT_EQ(result.stored, 2U);
+  EXPECT_TRUE(engine.await_present(0, 2));
+}
+
+}  // namespace
+}  // namespace larder::client

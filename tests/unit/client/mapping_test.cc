@@ -1,0 +1,83 @@
+// A mapping is let go only when nothing of this process looks into it or copies through it any more, and then it is.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <fstream>
+#include <thread>
+
+#include "tests/unit/client/engine.h"
+#include "tests/unit/ipc/sidecar_fixture.h"
+
+namespace larder::client {
+namespace {
+
+using testing_support::EngineClient;
+using testing_support::PageLayout;
+
+const PageLayout kLayout{"plain", 2, 4, 16384, 0, false, 0};
+
+class MappingTest : public ipc::testing_support::SidecarTest {
+ protected:
+  MappingTest() { config_.memory.size_bytes = 16 << 20; }
+
+  // Arenas of this test that this process maps, larderd's own mapping among them.
+  std::size_t arenas() const {
+    std::ifstream maps("/proc/self/maps");
+    std::size_t count = 0;
+    for (std::string line; std::getline(maps, line);) count += line.find(directory_ + "/larder.arena") != std::string::npos;
+    return count;
+  }
+};
+
+TEST_F(MappingTest, AHoldKeepsItsArenaUntilItIsReleased) {
+  start();
+  EngineClient engine(config_.socket, kLayout);
+  ASSERT_TRUE(engine.client->wait_attached(5000).ok());
+  engine.store(0, 2);
+  ASSERT_TRUE(engine.await_present(0, 2));
+  const Transfer chunks = engine.transfer(0, 2);
+  const auto [hold, held] = engine.client->hold(testing_support::hashes_of(chunks.hashes));
+  ASSERT_EQ(held, 2U);
+  stop();
+  start();
+  ASSERT_TRUE(wait([&] { return engine.client->state().attachments == 2; }));
+  EXPECT_EQ(arenas(), 3U) << "larderd's, the client's new one, and the old one";
+  engine.client->release(hold);
+  EXPECT_EQ(arenas(), 2U);
+}
+
+TEST_F(MappingTest, ThreadsLookUpHoldAndLoadWhileSidecarsComeAndGo) {
+  start();
+  EngineClient engine(config_.socket, kLayout);
+  ASSERT_TRUE(engine.client->wait_attached(5000).ok());
+  std::atomic<bool> stop_threads{false};
+  const Transfer chunks = engine.transfer(0, 2);
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i)
+    threads.emplace_back([&] {
+      while (!stop_threads) {
+        const auto [hold, held] = engine.client->hold(testing_support::hashes_of(chunks.hashes));
+        engine.client->lookup(testing_support::hashes_of(chunks.hashes));
+        engine.client->report(protocol::EventKind::kRequest, 1, 1, 1);
+        if (hold != 0) engine.client->release(hold);
+      }
+    });
+  std::uint64_t right = 0;
+  for (std::uint32_t life = 1; life <= 4; ++life) {
+    ASSERT_TRUE(wait([&] { return engine.store(0, 2).stored == 2; }));
+    ASSERT_TRUE(engine.await_present(0, 2));
+    engine.engine.wipe();
+    const bool loaded = engine.load(0, 2).status == Code::kOk;
+    right += loaded && engine.holds(0, 2);
+    stop();
+    start();
+    ASSERT_TRUE(wait([&] { return engine.client->state().attachments == life + 1; }));
+  }
+  stop_threads = true;
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(right, 4U);
+  EXPECT_EQ(arenas(), 2U) << "no old arena is left";
+}
+
+}  // namespace
+}  // namespace larder::client

@@ -1,0 +1,211 @@
+// What one engine may keep from the others, and for how long: granted and held bytes, the age of holds and grants, and what comes
+// back when it attaches anew.
+#include "tests/unit/store/store_fixture.h"
+
+namespace larder::store::testing_support {
+namespace {
+
+using protocol::GrantStatus;
+using protocol::SlotRef;
+
+constexpr std::uint64_t kPayload = 4096;  // of a chunk of the box
+
+SlotRef ref_of(const protocol::Grant& grant) {
+  return {grant.slot, 0, grant.generation};
+}
+
+TEST(Caps, GrantedBytesOfOneSessionAreCappedUntilItCommitsOrGivesBack) {
+  StoreBox box(8);
+  box.add_session(1, {2 * kPayload, UINT64_MAX});
+  box.add_session(2);
+  const protocol::Grant first = box.reserve(1, 1);
+  const protocol::Grant second = box.reserve(1, 2);
+  EXPECT_EQ(box.reserve(1, 3).status, status_of(GrantStatus::kRefused));
+  EXPECT_EQ(box.stats().refused_cap, 1U);
+  EXPECT_EQ(box.reserve(2, 3).status, status_of(GrantStatus::kGranted)) << "it is that session's cap alone";
+  EXPECT_EQ(box.filled().granted_bytes, 3 * kPayload);
+  box.store().commit(1, {first.slot, 0, first.generation, 1});
+  EXPECT_EQ(box.reserve(1, 4).status, status_of(GrantStatus::kGranted));
+  box.store().disown(1, ref_of(second));
+  EXPECT_EQ(box.reserve(1, 5).status, status_of(GrantStatus::kGranted));
+  EXPECT_EQ(box.reserve(1, 6).status, status_of(GrantStatus::kRefused));
+}
+
+TEST(Caps, QuarantinedBytesCountAsGranted) {
+  StoreBox box(8);
+  box.add_session(1, {2 * kPayload, UINT64_MAX});
+  box.reserve(1, 1);
+  box.reserve(1, 2);
+  box.store().set_silent(1, true);
+  box.store().set_silent(1, false);
+  EXPECT_EQ(box.reserve(1, 3).status, status_of(GrantStatus::kRefused));
+}
+
+TEST(Caps, OneChunkMayAlwaysBeGranted) {
+  StoreBox box(8);
+  box.add_session(1, {1, UINT64_MAX});
+  EXPECT_EQ(box.reserve(1, 1).status, status_of(GrantStatus::kGranted));
+  EXPECT_EQ(box.reserve(1, 2).status, status_of(GrantStatus::kRefused));
+}
+
+// A session that holds `held` chunks of a box of four, with another session that wants room.
+class Holds : public testing::Test {
+ protected:
+  void hold(std::uint64_t held, std::uint64_t cap_bytes) {
+    region_ = &box_.add_session(1, {UINT64_MAX, cap_bytes});
+    box_.add_session(2);
+    for (std::uint64_t n = 0; n < 4; ++n) {
+      grants_.push_back(box_.put(1, n));
+      if (n < held) StoreBox::hold(*region_, static_cast<std::uint32_t>(n), grants_[n]);
+    }
+  }
+  // Chunks that a second session can store anew: everything that is not held goes.
+  std::uint64_t room() {
+    std::uint64_t granted = 0;
+    while (box_.reserve(2, 100 + granted).status == status_of(GrantStatus::kGranted)) ++granted;
+    return granted;
+  }
+
+  StoreBox box_{4};
+  protocol::SessionRegion* region_ = nullptr;
+  std::vector<protocol::Grant> grants_;
+};
+
+TEST_F(Holds, AboveTheCapDoNotCountInTheOrderOfTheTable) {
+  hold(3, 2 * kPayload);
+  box_.store().watch_holds(0, false);
+  EXPECT_EQ(box_.stats().holds_over_cap, 1U);
+  EXPECT_EQ(box_.store().use_of(1).holds, 3U);
+  EXPECT_EQ(box_.store().use_of(1).held_bytes, 2 * kPayload);
+  EXPECT_EQ(room(), 2U);
+  EXPECT_TRUE(box_.find(0));
+  EXPECT_TRUE(box_.find(1));
+  EXPECT_FALSE(box_.find(2));
+}
+
+TEST_F(Holds, BelowTheCapCountAgainWhenOthersWent) {
+  hold(3, 2 * kPayload);
+  box_.store().watch_holds(0, false);
+  region_->holds[0].exchange(0);
+  box_.store().watch_holds(100, false);
+  EXPECT_EQ(room(), 2U);
+  EXPECT_TRUE(box_.find(1));
+  EXPECT_TRUE(box_.find(2));
+}
+
+TEST_F(Holds, OfOneSlotAreOne) {
+  hold(2, 2 * kPayload);
+  StoreBox::hold(*region_, 2, grants_[0]);
+  StoreBox::hold(*region_, 3, grants_[0]);
+  box_.store().watch_holds(0, false);
+  EXPECT_EQ(box_.store().use_of(1).held_bytes, 2 * kPayload);
+  EXPECT_EQ(box_.stats().holds_over_cap, 0U);
+}
+
+TEST_F(Holds, OfASlotAboveTheCapDoNotCountTwice) {
+  hold(2, kPayload);
+  StoreBox::hold(*region_, 2, grants_[1]);
+  box_.store().watch_holds(0, false);
+  EXPECT_EQ(room(), 3U);
+}
+
+TEST_F(Holds, HaveAGreatestAge) {
+  hold(4, UINT64_MAX);
+  box_.store().watch_holds(1000, false);
+  box_.store().watch_holds(1000 + protocol::kMaxHoldAgeMs, false);
+  EXPECT_EQ(room(), 0U);
+  region_->holds[3].exchange(0);
+  StoreBox::hold(*region_, 4, grants_[3]);  // announced anew, in another place
+  box_.store().watch_holds(1001 + protocol::kMaxHoldAgeMs, false);
+  EXPECT_EQ(box_.stats().holds_expired, 3U);
+  EXPECT_EQ(room(), 3U);
+  EXPECT_TRUE(box_.find(3));
+}
+
+TEST_F(Holds, AreYoungAgainWhereNobodyWatched) {
+  hold(4, UINT64_MAX);
+  box_.store().watch_holds(0, false);
+  box_.store().watch_holds(10 * protocol::kMaxHoldAgeMs, true);
+  EXPECT_EQ(box_.stats().holds_expired, 0U);
+  EXPECT_EQ(room(), 0U);
+}
+
+// A session with three grants that ended, and the next one of its engine.
+class Reattach : public testing::Test {
+ protected:
+  Reattach() {
+    box_.add_session(1);
+    for (std::uint64_t n = 0; n < 3; ++n) grants_.push_back(box_.reserve(1, n));
+    box_.store().end_session(1);
+    box_.add_session(2, {2 * kPayload, UINT64_MAX});
+  }
+  StoreBox box_{4};
+  std::vector<protocol::Grant> grants_;
+};
+
+TEST_F(Reattach, WhatIsNotListedComesBackAtOnce) {
+  const SlotRef listed = ref_of(grants_[1]);
+  EXPECT_EQ(box_.store().succeed(2, 1, std::span(&listed, 1), true), 2U);
+  EXPECT_EQ(box_.stats().grants_reclaimed, 2U);
+  EXPECT_EQ(box_.filled().slots_quarantined, 1U);
+  EXPECT_EQ(box_.filled().slots_free, 3U);
+  box_.store().disown(2, listed);
+  EXPECT_EQ(box_.filled().slots_quarantined, 0U) << "the new session says that the writer has stopped";
+  box_.store().release_quarantine(1);
+}
+
+TEST_F(Reattach, ACommitOfTheNewSessionIsRefusedAndFrees) {
+  const SlotRef listed = ref_of(grants_[1]);
+  box_.store().succeed(2, 1, std::span(&listed, 1), true);
+  box_.store().commit(2, {listed.slot, 0, listed.generation, 1});
+  EXPECT_EQ(box_.stats().refused_commit, 1U);
+  EXPECT_FALSE(box_.find(1));
+  EXPECT_EQ(box_.filled().slots_quarantined, 0U);
+}
+
+TEST_F(Reattach, AnIncompleteListFreesNothing) {
+  EXPECT_EQ(box_.store().succeed(2, 1, {}, false), 0U);
+  EXPECT_EQ(box_.filled().slots_quarantined, 3U);
+}
+
+TEST_F(Reattach, AListedSlotOfAnotherGenerationIsNotListed) {
+  const SlotRef stale{grants_[1].slot, 0, grants_[1].generation - 1};
+  EXPECT_EQ(box_.store().succeed(2, 1, std::span(&stale, 1), true), 3U);
+}
+
+TEST_F(Reattach, WhatIsStillWrittenCountsForTheNewSession) {
+  const SlotRef listed = ref_of(grants_[1]);
+  box_.store().succeed(2, 1, std::span(&listed, 1), true);
+  EXPECT_EQ(box_.store().use_of(2).grants, 1U);
+  EXPECT_EQ(box_.reserve(2, 10).status, status_of(GrantStatus::kGranted));
+  EXPECT_EQ(box_.reserve(2, 11).status, status_of(GrantStatus::kRefused));
+  box_.store().release_quarantine(1);
+  EXPECT_EQ(box_.reserve(2, 11).status, status_of(GrantStatus::kGranted));
+}
+
+TEST_F(Reattach, AStrangerIsNotTheNextSession) {
+  box_.add_session(3);
+  box_.store().succeed(2, 1, {}, false);
+  box_.store().disown(3, ref_of(grants_[0]));
+  EXPECT_EQ(box_.filled().slots_quarantined, 3U);
+}
+
+TEST(Overdue, GrantsUpToAGenerationAndWhatIsQuarantined) {
+  StoreBox box(8);
+  box.add_session(1);
+  const protocol::Grant old = box.reserve(1, 1);
+  const std::uint64_t generation = box.store().last_generation();
+  const protocol::Grant young = box.reserve(1, 2);
+  std::vector<SlotRef> slots;
+  box.store().overdue(1, generation, slots);
+  ASSERT_EQ(slots.size(), 1U);
+  EXPECT_EQ(slots[0].slot, old.slot);
+  EXPECT_TRUE(box.store().quarantine_grant(1, ref_of(young)));
+  EXPECT_FALSE(box.store().quarantine_grant(1, ref_of(young)));
+  slots.clear();
+  box.store().overdue(1, generation, slots);
+  EXPECT_EQ(slots.size(), 2U);
+}
+
+}  // namespace
+}  // namespace larder::store::testing_support
