@@ -47,6 +47,9 @@ class Client {
     return protocol::receive_packet(socket_.get());
   }
 
+  // kResourceExhausted where nothing has come and the session stands.
+  Code receive_none() { return protocol::receive_packet(socket_.get()).status().code(); }
+
   // The ERROR that ends the session: its code and text. kUnavailable: the socket closed without one.
   Status receive_error() {
     for (;;) {

@@ -38,6 +38,28 @@ TEST_F(LivenessTest, ASidecarThatSleptBlamesNobody) {
   EXPECT_EQ(stats().heartbeats_missed, 0U);
 }
 
+TEST_F(LivenessTest, WhileTheSidecarSleptNoHoldAndNoGrantGrewOldAndNoHandshakeLate) {
+  start();
+  Client client(config_.socket), greeting(config_.socket);
+  client.attach();
+  ASSERT_TRUE(greeting.hello().ok());
+  ASSERT_TRUE(greeting.receive().ok());
+  const std::uint32_t handle = client.open_namespace("a: 1");
+  const auto grants = client.reserve(handle, {{1, 1}, {2, 2}});
+  client.commit(grants[0], 1);
+  client.region().holds_used = 1;
+  client.region().holds[0] = protocol::make_hold(grants[0].slot, grants[0].generation);
+  pass_ms(500, {&client});
+  ASSERT_TRUE(wait([&] { return stats().held_bytes == 8192; }));
+  clock_.advance_ms(10 * protocol::kMaxHoldAgeMs);
+  pass_ms(1500, {&client});
+  EXPECT_EQ(stats().held_bytes, 8192U) << "it still counts";
+  EXPECT_EQ(stats().holds_expired, 0U);
+  EXPECT_EQ(stats().grants_asked, 0U);
+  EXPECT_EQ(stats().slots_granted, 1U);
+  EXPECT_EQ(greeting.receive_none(), Code::kResourceExhausted) << "it is still waited for";
+}
+
 TEST_F(LivenessTest, AHandshakeHasADeadline) {
   start();
   Client client(config_.socket);

@@ -52,6 +52,17 @@ TEST(Quarantine, ASilentSessionMayStillGiveItsSlotBack) {
   EXPECT_EQ(box.filled().slots_free, 2U);
 }
 
+TEST(Quarantine, TheHoldsOfASessionThatIsBackCountAgain) {
+  StoreBox box(1);
+  auto& region = box.add_session(1);
+  box.add_session(2);
+  StoreBox::hold(region, 0, box.put(1, 1));
+  box.store().set_silent(1, true);
+  box.store().set_silent(1, false);
+  EXPECT_EQ(box.reserve(2, 2).status, status_of(GrantStatus::kNoSpace));
+  EXPECT_TRUE(box.find(1));
+}
+
 TEST(Quarantine, ACommitOfAStrangerDoesNotFreeIt) {
   StoreBox box(1);
   box.add_session(1);
