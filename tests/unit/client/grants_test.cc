@@ -1,7 +1,10 @@
 // Grants that are not written: abandoned, too old, asked about; and those whose session is lost while they are written.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <condition_variable>
+#include <fstream>
 #include <mutex>
 #include <thread>
 
@@ -52,6 +55,18 @@ class GatedStores final : public copy::CopyEngine {
   mutable int entered_ = 0;
   bool open_ = false;
 };
+
+// Until the thread of that number sleeps, for 5 s at most.
+bool await_asleep(const std::atomic<pid_t>& thread) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  while (std::chrono::steady_clock::now() < end) {
+    std::ifstream stat("/proc/self/task/" + std::to_string(thread) + "/stat");
+    const std::string text(std::istreambuf_iterator<char>(stat), {});
+    if (text.find(") S ") != std::string::npos) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return false;
+}
 
 // Stores with a session of the test's, which grants what is asked for.
 class StoresTest : public testing::Test {
@@ -120,9 +135,13 @@ TEST_F(StoresTest, AFinishThatWaitsForOtherAnswersHasItsGrantsInHand) {
   Stores stores(pool_, gated_, spec_, pages_, std::chrono::milliseconds(0));
   const std::vector<SlotRef> refs = granted(stores, 1);
   const std::uint32_t late = begun(stores, 2);
-  std::thread finisher([&] { EXPECT_EQ(stores.finish(10'000).stored, 3U); });
-  // Asked while finish() waits: sooner it would be given up here for its age.
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  std::atomic<pid_t> finisher_id{0};
+  std::thread finisher([&] {
+    finisher_id = ::gettid();
+    EXPECT_EQ(stores.finish(10'000).stored, 3U);
+  });
+  // Asked while finish() waits: sooner it would be given up for its age.
+  ASSERT_TRUE(await_asleep(finisher_id));
   stores.asked(session_.attachment, refs);
   EXPECT_EQ(session_.receive_slots(MessageType::kStillWriting).size(), 1U);
   stores.abandon();

@@ -1,8 +1,8 @@
 // A mapping is let go only when nothing of this process looks into it or copies through it any more, and then it is.
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <fstream>
+#include <stop_token>
 #include <thread>
 
 #include "tests/unit/client/engine.h"
@@ -50,12 +50,11 @@ TEST_F(MappingTest, ThreadsLookUpHoldAndLoadWhileSidecarsComeAndGo) {
   start();
   EngineClient engine(config_.socket, kLayout);
   ASSERT_TRUE(engine.client->wait_attached(5000).ok());
-  std::atomic<bool> stop_threads{false};
   const Transfer chunks = engine.transfer(0, 2);
-  std::vector<std::thread> threads;
+  std::vector<std::jthread> threads;
   for (int i = 0; i < 3; ++i)
-    threads.emplace_back([&] {
-      while (!stop_threads) {
+    threads.emplace_back([&](const std::stop_token& stopped) {
+      while (!stopped.stop_requested()) {
         const auto [hold, held] = engine.client->hold(testing_support::hashes_of(chunks.hashes));
         engine.client->lookup(testing_support::hashes_of(chunks.hashes));
         engine.client->report(protocol::EventKind::kRequest, 1, 1, 1);
@@ -73,8 +72,7 @@ TEST_F(MappingTest, ThreadsLookUpHoldAndLoadWhileSidecarsComeAndGo) {
     start();
     ASSERT_TRUE(wait([&] { return engine.client->state().attachments == life + 1; }));
   }
-  stop_threads = true;
-  for (std::thread& thread : threads) thread.join();
+  threads.clear();  // stops and joins them
   EXPECT_EQ(right, 4U);
   EXPECT_EQ(arenas(), 2U) << "no old arena is left";
 }
