@@ -5,6 +5,9 @@
 namespace larder::store {
 namespace {
 
+constexpr std::uint32_t kMostPages = (1U << 30) - 1;
+static_assert(protocol::kMaxPayloadBytes / protocol::kSlotAlignBytes < kMostPages);
+
 std::uint32_t slot_of(std::uint64_t hold) {
   return protocol::low_half(hold) - 1;
 }
@@ -36,7 +39,7 @@ void HoldWatch::look(const protocol::SessionRegion& region, const IndexWriter& i
   for (std::uint32_t i = 0; i < places_.size(); ++i) {
     Place& place = places_[i];
     const std::uint64_t hold = region.holds[i].load(std::memory_order_seq_cst);
-    if (hold != place.word) place = {hold, now, 0, 0, held_pages(hold, index)};
+    if (hold != place.word) place = {hold, now, 0, 0, held_pages(hold, index) & kMostPages};
     if (hold == 0) continue;
     ++holds_;
     if (!place.expired && now - place.since_ms > protocol::kMaxHoldAgeMs) {
