@@ -56,6 +56,7 @@ class SessionProtocolTest : public testing::Test {
   SessionProtocol make(std::uint32_t number) {
     SessionFacts facts;
     facts.number = number;
+    facts.arena_bytes = 8 * store::testing_support::StoreBox::kSlotBytes;
     return SessionProtocol(facts, *reinterpret_cast<protocol::SessionRegion*>(region_.get()), box_.store(), box_.stats(), clock_,
                            [] { return true; });
   }
