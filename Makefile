@@ -2,12 +2,13 @@
 # C++ build, so that too little disk or memory for it is said at once.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-BENCHES = bench-copy bench-lookup bench-ttft
-.PHONY: $(BENCHES) help deps deps-build deps-tools deps-python build release demo test test-asan test-tsan lint format wheel install clean
+BENCHES = bench-copy bench-lookup bench-ttft bench-engine bench-rivals bench-serve
+.PHONY: $(BENCHES) help deps deps-build deps-tools deps-python deps-rivals build release demo test test-asan test-tsan lint format wheel install clean
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 PYTHON = $(shell cd .ci && . ./paths.sh && echo $$venv/bin/python)
+RIVALS_PYTHON = $(shell cd .ci && . ./paths.sh && echo $$rivals/bin/python)
 # What Python needs to find: the package, the shim, the programs.
 RUN = PYTHONPATH=$(CURDIR)/shim/python:$(CURDIR)/e2e LARDER_LIBRARY=$(CURDIR)/build/$(1)/lib/liblarder.so PATH=$(CURDIR)/build/$(1)/bin:$$PATH
 SOURCES = $(shell git ls-files '*.cc' '*.h' '*.cu')
@@ -24,6 +25,8 @@ deps-tools:
 	@.ci/deps.sh build tools
 deps-python:
 	@.ci/deps.sh build python
+deps-rivals:
+	@.ci/deps.sh build rivals
 
 build/%/build.ninja: CMakePresets.json | deps-build
 	@cmake --preset $* >/dev/null
@@ -43,7 +46,7 @@ test-asan: build/asan/build.ninja ## the C++ tests under the address and undefin
 test-tsan: build/tsan/build.ninja ## the C++ tests under the thread sanitizer
 	@cmake --build --preset tsan -j$(JOBS) && .ci/test.sh tsan
 
-bench-*: ## lookup, copy, ttft: a table, and build/bench/NAME.json
+bench-*: ## lookup, copy, ttft, engine, rivals, serve: a table, and build/bench/NAME.json
 bench-copy: release
 	@cmake --build --preset release -j$(JOBS) --target copy_bench
 	@build/release/bin/copy_bench build/bench
@@ -52,6 +55,12 @@ bench-lookup: deps-python release
 	@$(call RUN,release) build/release/bin/lookup_bench build/bench '$(PYTHON) tests/bench/lookup_python.py'
 bench-ttft: deps-python release
 	@$(call RUN,release) LARDERD=$(CURDIR)/build/release/bin/larderd MODEL=$(MODEL) $(PYTHON) tests/bench/ttft_bench.py
+bench-engine: deps-python release
+	@$(call RUN,release) LARDERD=$(CURDIR)/build/release/bin/larderd $(PYTHON) tests/bench/engine_bench.py
+bench-rivals: deps-rivals release
+	@$(call RUN,release) LARDERD=$(CURDIR)/build/release/bin/larderd $(RIVALS_PYTHON) tests/bench/rivals_bench.py
+bench-serve: deps-rivals release
+	@$(call RUN,release) LARDERD=$(CURDIR)/build/release/bin/larderd $(RIVALS_PYTHON) tests/bench/serve_bench.py
 
 lint: deps-tools build ## formatting, and the rules of the house (who may include what, how long a file may be)
 	@clang-format --dry-run -Werror $(SOURCES)

@@ -1,9 +1,10 @@
 #!/bin/bash
-# deps.sh build|tools|python...: installs what is missing and nothing else. What is there already costs a few milliseconds.
+# deps.sh build|tools|python|rivals...: installs what is missing and nothing else. What is there already costs a few milliseconds.
 #
 # build, tools: the Debian packages of packages.build, packages.tools, as root or through sudo.
 # python: CPU vLLM and pytest as python.lock pins them, in an environment of its own under $LARDER_CACHE (paths.sh). An environment
 # counts only with its .complete file; an interrupted one is made again from the packages that were already downloaded.
+# rivals: LMCache as rivals.lock pins it, in an environment of its own over that one.
 set -euo pipefail
 cd "$(dirname "$0")"
 . ./paths.sh
@@ -86,10 +87,26 @@ name_vllm() {
   printf 'Metadata-Version: 2.1\nName: vllm\nVersion: %s\n' "$version" >"$site/vllm-$version.dist-info/METADATA"
 }
 
+make_rivals() {
+  make_python
+  if [ -e "$rivals/.complete" ]; then return 0; fi
+  exec 9>"$cache/lock"
+  flock -n 9 || stage "waiting for another make deps" flock 9
+  if [ -e "$rivals/.complete" ]; then return 0; fi
+  rm -rf "$rivals"
+  stage "new Python environment in $rivals" /usr/bin/python3 -m venv "$rivals"
+  echo "$venv"/lib/python3*/site-packages >"$(echo "$rivals"/lib/python3*/site-packages)/python-lock.pth"
+  stage "installing LMCache and what it needs (60 MB)" \
+    "$rivals/bin/pip" install --progress-bar off --no-cache-dir --no-deps --only-binary :all: -r rivals.lock
+  stage "first import of LMCache" env LMCACHE_DISABLE_BANNER=1 "$rivals/bin/python" -c 'import vllm, lmcache'
+  touch "$rivals/.complete"
+}
+
 for what in "$@"; do
   case $what in
     build | tools) install_packages "packages.$what" ;;
     python) make_python ;;
-    *) fail "deps.sh: unknown part '$what' (build, tools, python)" ;;
+    rivals) make_rivals ;;
+    *) fail "deps.sh: unknown part '$what' (build, tools, python, rivals)" ;;
   esac
 done

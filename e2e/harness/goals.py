@@ -27,6 +27,13 @@ def figure(identifier: str, value: float) -> dict:
     return {"id": identifier, "value": round(value, 4)}
 
 
+def kept_rows(path: pathlib.Path, renewed: set[str]) -> list[dict]:
+    """Rows of an earlier report, less those of the parts that are measured anew: benchmarks of several parts may run one at a time."""
+    if not path.exists():
+        return []
+    return [row for row in json.loads(path.read_text())["rows"] if row.get("part") not in renewed]
+
+
 def write(path: pathlib.Path, name: str, rows: list[dict], goals: list[dict]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     report = {"name": name, "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),

@@ -1,0 +1,262 @@
+"""make bench-engine: what Larder's connector costs an engine that gets nothing from it.
+
+Three vLLM servers on one small model, alive side by side, busy one at a time, in rotating order: "none" without a connector,
+"idle" on a larderd of its own where every lookup misses and nothing is stored, "stores" on another that is given every whole
+chunk. Each round sends eight new prompts in one request; tokens/s are prompt and answer together. Losses are ratios to "none"
+within a round. The time inside the connector's hooks is measured around them (engine_timed.py), in the scheduler's and the
+worker's process, over the steps of the round.
+
+Ends with status 1 where answers differ between the arms, where the idle arm hit or stored anything, or where the other's chunks
+are not all there, or do not give the same answer when they are loaded. Environment: the demo's; ENGINE_ROUNDS (default 11)."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import pathlib
+import random
+import statistics
+import sys
+import time
+from dataclasses import dataclass, field
+
+import engine_hooks
+from engine_model import small_model
+from harness import goals
+from harness.larderd import Larderd
+from harness.process import ProcessError
+from harness.vllm_server import CONNECTOR, VllmServer, engine_env
+from larder.completions import ServerError, hit_tokens, reset_prefix_cache, stream_completion
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build" / "bench"
+NAME = "small"
+ROUNDS = int(os.environ.get("ENGINE_ROUNDS", "11"))
+VOCABULARY = 32000
+CHUNK_TOKENS = 128  # one block of CPU vLLM
+PROMPTS, PROMPT_TOKENS, ANSWER_TOKENS = 8, 448, 72  # three chunks fill in prefill, the fourth while it decodes
+REST_S = 1.5  # vLLM's worker spins for a second after its last step: an arm must not be busy in another's turn
+
+
+class Void(RuntimeError):
+    """What was measured is not what the row says."""
+
+
+@dataclass
+class Arm:
+    name: str
+    server: VllmServer
+    larderd: Larderd | None
+    hooks: pathlib.Path
+    tokens_per_s: list[float] = field(default_factory=list)
+    counted: list[dict] = field(default_factory=list)  # one engine_hooks.difference() a round
+
+    def chunks(self) -> int:
+        return sum(space["chunks"] for space in self.larderd.status()["namespaces"])
+
+
+def token_ids(seed: int, count: int = PROMPT_TOKENS) -> list[int]:
+    source = random.Random(seed)
+    return [source.randrange(3, VOCABULARY) for _ in range(count)]
+
+
+def complete_all(server: VllmServer, prompts: list[list[int]]) -> list[list[int]]:
+    """Greedy answers to prompts sent in one request, without a stream, so that the client costs nothing meanwhile."""
+    body = {"model": NAME, "prompt": prompts, "max_tokens": ANSWER_TOKENS, "temperature": 0, "ignore_eos": True,
+            "return_token_ids": True}
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=300)
+    try:
+        connection.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"})
+        response = connection.getresponse()
+        text = response.read()
+    finally:
+        connection.close()
+    if response.status != 200:
+        raise ServerError(f"{server.name}: {response.status} {text[:2000]!r}")
+    return [choice["token_ids"] for choice in sorted(json.loads(text)["choices"], key=lambda choice: choice["index"])]
+
+
+def turn(arm: Arm, prompts: list[list[int]]) -> list[list[int]]:
+    """One arm's part of a round."""
+    time.sleep(REST_S)
+    before = engine_hooks.read(arm.hooks)
+    begin = time.perf_counter()
+    answers = complete_all(arm.server, prompts)
+    seconds = time.perf_counter() - begin
+    if any(len(answer) != ANSWER_TOKENS for answer in answers):
+        raise Void(f"{arm.name}: an answer is shorter than {ANSWER_TOKENS} tokens")
+    arm.tokens_per_s.append(len(prompts) * (PROMPT_TOKENS + ANSWER_TOKENS) / seconds)
+    arm.counted.append(engine_hooks.difference(engine_hooks.read(arm.hooks), before))
+    return answers
+
+
+def alone(arm: Arm, prompt: list[int]) -> list[int]:
+    reset_prefix_cache(arm.server.url)
+    return stream_completion(arm.server.url, NAME, prompt, ANSWER_TOKENS).token_ids
+
+
+def check_before(arms: list[Arm]) -> None:
+    answers = [alone(arm, token_ids(7)) for arm in arms]
+    if any(answer != answers[0] for answer in answers):
+        raise Void("one prompt alone gets different answers from the arms")
+    for arm in arms:
+        complete_all(arm.server, [token_ids(100 + i) for i in range(PROMPTS)])  # warms up what a first batch costs
+
+
+def check_after(arms: dict[str, Arm], asked: int) -> None:
+    if arms["idle"].chunks() or hit_tokens(arms["idle"].server.url)[1]:
+        raise Void("the idle arm stored or hit something")
+    wanted = asked * ((PROMPT_TOKENS + ANSWER_TOKENS - 1) // CHUNK_TOKENS)
+    deadline = time.monotonic() + 5
+    while (stored := arms["stores"].chunks()) < wanted:
+        if time.monotonic() > deadline:
+            raise Void(f"larderd holds {stored} chunks, not the {wanted} of {asked} prompts")
+        time.sleep(0.1)
+    before = hit_tokens(arms["stores"].server.url)[1]
+    first = token_ids(1000)
+    loaded = alone(arms["stores"], first)
+    alone(arms["none"], first)
+    # Asked again it hits in the engine's own cache, as far as the other loaded: what is left is then computed in the same batches.
+    if loaded != stream_completion(arms["none"].server.url, NAME, first, ANSWER_TOKENS).token_ids:
+        raise Void("what was stored gives another answer than what is computed")
+    if hit_tokens(arms["stores"].server.url)[1] - before != PROMPT_TOKENS // CHUNK_TOKENS * CHUNK_TOKENS:
+        raise Void("what was stored was not loaded")
+
+
+def median_interval(values: list[float]) -> tuple[float, float, float]:
+    """(low, median, high): the median, and the order statistics that hold it with 95% or a little more where there are enough."""
+    ordered = sorted(values)
+    count = len(ordered)
+    reach = 0  # the k-th smallest and largest, for the greatest k whose tails stay under 5%
+    tail = 0.5**count
+    term = tail
+    while 2 * tail < 0.05 and reach < (count - 1) // 2:
+        reach += 1
+        term *= (count - reach + 1) / reach
+        tail += term
+    low = max(reach - 1, 0)
+    return ordered[low], statistics.median(ordered), ordered[count - 1 - low]
+
+
+def hook_row(arm: Arm) -> dict:
+    """Microseconds a step inside the hooks, over the rounds, and of each hook over all rounds together."""
+    per_round = [sum(ns for ns, _ in counts.values()) / 1e3 / counts["scheduler.build_connector_meta"][1] for counts in arm.counted]
+    steps = sum(counts["scheduler.build_connector_meta"][1] for counts in arm.counted)
+    total: dict[str, list[int]] = {}
+    for counts in arm.counted:
+        for name, (ns, calls) in counts.items():
+            entry = total.setdefault(name, [0, 0])
+            entry[0] += ns
+            entry[1] += calls
+    by_hook = {name: {"us_per_step": ns / 1e3 / steps, "calls_per_step": calls / steps}
+               for name, (ns, calls) in total.items() if calls}
+    low, median, high = median_interval(per_round)
+    return {"hook_us_per_step": median, "hook_us_interval": [low, high], "steps": steps, "hooks": by_hook}
+
+
+def rows_of(arms: dict[str, Arm]) -> list[dict]:
+    rows = []
+    for arm in arms.values():
+        low, median, high = median_interval(arm.tokens_per_s)
+        row = {"what": arm.name, "tokens_per_s": median, "tokens_per_s_interval": [low, high], "rounds": len(arm.tokens_per_s)}
+        if arm.name != "none":
+            losses = [1 - mine / base for mine, base in zip(arm.tokens_per_s, arms["none"].tokens_per_s)]
+            low, median, high = median_interval(losses)
+            row |= {"loss": median, "loss_interval": [low, high], **hook_row(arm)}
+        rows.append(row)
+    return rows
+
+
+def print_rows(rows: list[dict]) -> None:
+    for row in rows:
+        low, high = row["tokens_per_s_interval"]
+        line = f"  {row['what']:<8} {row['tokens_per_s']:8.1f} tokens/s  [{low:.1f}, {high:.1f}]"
+        if "loss" in row:
+            low, high = row["loss_interval"]
+            line += f"   loss {100 * row['loss']:+.2f}%  [{100 * low:+.2f}, {100 * high:+.2f}]"
+            low, high = row["hook_us_interval"]
+            line += f"   hooks {row['hook_us_per_step']:.0f} us a step  [{low:.0f}, {high:.0f}]"
+        print(line)
+    for row in rows:
+        for name, hook in sorted(row.get("hooks", {}).items(), key=lambda item: -item[1]["us_per_step"])[:8]:
+            print(f"    {row['what']:<8} {name:<40} {hook['us_per_step']:8.1f} us a step, {hook['calls_per_step']:6.2f} calls")
+
+
+def judge(rows: list[dict]) -> list[dict]:
+    by_name = {row["what"]: row for row in rows}
+    return [
+        goals.goal("engine.hook_us_per_step", max(by_name[name]["hook_us_per_step"] for name in ("idle", "stores")), "<=", 150),
+        goals.goal("engine.idle_loss", by_name["idle"]["loss"], "<=", 0.01),
+        goals.figure("engine.store_loss", by_name["stores"]["loss"]),
+        goals.figure("engine.idle_hook_us_per_step", by_name["idle"]["hook_us_per_step"]),
+    ]
+
+
+def start(name: str, role: str | None, model: str, stack: list) -> Arm:
+    """An arm with its larderd; what it starts goes onto `stack`, for the caller to end."""
+    folder = BUILD / f"engine-{name}"
+    hooks = folder / "hooks"
+    hooks.mkdir(parents=True, exist_ok=True)
+    for old in hooks.glob("*.hooks"):
+        old.unlink()
+    larderd = None
+    if role:
+        larderd = Larderd(os.environ["LARDERD"], folder, f"larder-bench-{os.getpid()}-{name}", size="2GiB")
+        stack.append(larderd)
+        larderd.wait_ready()
+        larderd.wait_touched(progress=print)
+    env = engine_env(larderd.socket if larderd else "", os.environ["LARDER_LIBRARY"], VLLM_CPU_KVCACHE_SPACE="1",
+                     **{engine_hooks.FOLDER_VARIABLE: str(hooks)})
+    env["PYTHONPATH"] += os.pathsep + str(pathlib.Path(__file__).parent)
+    connector = {**CONNECTOR, "kv_connector": "TimedConnector", "kv_connector_module_path": "engine_timed", "kv_role": role}
+    server = VllmServer(f"vLLM ({name})", model, NAME, env, folder / "vllm.log", connector if role else None)
+    stack.append(server)
+    return Arm(name, server, larderd, hooks)
+
+
+def measure(arms: dict[str, Arm]) -> list[dict]:
+    check_before(list(arms.values()))
+    before = arms["stores"].chunks()
+    differing = 0
+    order = list(arms.values())
+    for number in range(ROUNDS):
+        prompts = [token_ids(1000 + number * PROMPTS + i) for i in range(PROMPTS)]
+        answers = {arm.name: turn(arm, prompts) for arm in order}
+        differing += sum(len({tuple(answers[name][i]) for name in arms}) > 1 for i in range(PROMPTS))
+        order = order[1:] + order[:1]
+        each = ", ".join(f"{arm.name} {arm.tokens_per_s[-1]:.0f}" for arm in arms.values())
+        print(f"  round {number + 1}: {each} tokens/s", flush=True)
+    stored_before = before // ((PROMPT_TOKENS + ANSWER_TOKENS - 1) // CHUNK_TOKENS)
+    check_after(arms, stored_before + ROUNDS * PROMPTS)
+    print(f"  {differing} of {ROUNDS * PROMPTS} answers differ between the arms by rounding: prompts are batched as they come in")
+    return rows_of(arms)
+
+
+def main() -> int:
+    started = time.monotonic()
+    model = small_model()
+    stack: list = []
+    try:
+        roles = {"none": None, "idle": "kv_consumer", "stores": "kv_both"}
+        arms = {name: start(name, role, model, stack) for name, role in roles.items()}
+        for arm in arms.values():
+            arm.server.wait_ready(progress=print)
+        rows = measure(arms)
+    finally:
+        for process in reversed(stack):
+            process.stop()
+    print_rows(rows)
+    verdict = judge(rows)
+    goals.print_goals(verdict)
+    goals.write(BUILD / "engine.json", "engine", rows, verdict)
+    print(f"  {time.monotonic() - started:.0f} s; written to {os.path.relpath(BUILD / 'engine.json')}")
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except (Void, ProcessError, ServerError, OSError) as error:
+        print(f"bench-engine: {str(error).splitlines()[0].removesuffix(' ends:')}", file=sys.stderr)
+        sys.exit(1)

@@ -1,0 +1,134 @@
+"""Part "kill" of bench-rivals: the cache's server is killed with SIGKILL under one user's traffic, and is back after one
+second.
+
+The user asks a few prompts in turn, each after the engine's own cache was reset, so that only the server can give a hit.
+LMCache's clients wait up to 300 s for a dead server: a request is given up after RIVALS_KILL_BOUND_S (default 45), and is then
+a lower bound."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from dataclasses import dataclass
+
+from harness.larderd import Larderd
+from larder.completions import ServerError, hit_tokens, reset_prefix_cache, stream_completion
+from rivals_arms import BUILD, NAME, Arm, LmcacheServer, both, start_larderd
+from rivals_ttft import CONTINUATION, Asked, Void, token_ids
+
+PROMPTS, PROMPT_TOKENS = 3, 512
+BEFORE_S, DOWN_S, AFTER_S = 4.0, 1.0, 12.0
+BOUND_S = float(os.environ.get("RIVALS_KILL_BOUND_S", "45"))
+
+
+@dataclass
+class Answer:
+    begin: float  # time.monotonic()
+    seconds: float
+    hit: int
+    broken: str = ""  # why it is none
+
+    @property
+    def end(self) -> float:
+        return self.begin + self.seconds
+
+
+class Traffic(threading.Thread):
+    """Asks in a loop until stop(), or until an answer does not come. Read `answers` after stop()."""
+
+    def __init__(self, engine: Asked, expected: list[list[int]]):
+        super().__init__(daemon=True)
+        self.engine, self.expected = engine, expected
+        self.answers: list[Answer] = []
+        self._end = threading.Event()
+        self.start()
+
+    def run(self) -> None:
+        number = 0
+        while not self._end.is_set() and not (self.answers and self.answers[-1].broken):
+            self.answers.append(self._ask(number % PROMPTS))
+            number += 1
+
+    def _ask(self, index: int) -> Answer:
+        url = self.engine.server.url
+        begin = time.monotonic()
+        try:
+            reset_prefix_cache(url)
+            before = hit_tokens(url)[1]
+            begin = time.monotonic()
+            tokens = stream_completion(url, NAME, token_ids(index, PROMPT_TOKENS), CONTINUATION, timeout_s=BOUND_S).token_ids
+            seconds = time.monotonic() - begin
+            hit = int(hit_tokens(url)[1] - before)
+        except (ServerError, OSError, TypeError) as error:  # TypeError: an engine that is gone has no metrics
+            return Answer(begin, time.monotonic() - begin, 0, str(error) or type(error).__name__)
+        return Answer(begin, seconds, hit, "" if tokens == self.expected[index] else "another answer than the cold one")
+
+    def stop(self, patience_s: float) -> None:
+        """What has not ended after patience_s stays without an answer."""
+        self._end.set()
+        self.join(patience_s)
+
+
+def started_again(arm: Arm):
+    """The same server once more: same name, same socket or ports."""
+    old = arm.cache
+    if isinstance(old, Larderd):
+        return start_larderd(BUILD / "rivals", old.shm_name, log_name="larderd-again.log")
+    return LmcacheServer(BUILD / "rivals", old.shm_name, old.ports, log_name="lmcache-again.log")
+
+
+def kill_under(arm: Arm, model: str) -> dict:
+    with arm.engine(model, "kill") as server:
+        engine = Asked(arm, server)
+        server.wait_ready(progress=print)
+        engine.warm_up()
+        colds = [stream_completion(server.url, NAME, token_ids(i, PROMPT_TOKENS), CONTINUATION) for i in range(PROMPTS)]
+        time.sleep(2)  # both store behind the answer
+        traffic = Traffic(engine, [cold.token_ids for cold in colds])
+        time.sleep(BEFORE_S)
+        killed = time.monotonic()
+        arm.cache.kill()
+        time.sleep(DOWN_S)
+        back = time.monotonic()
+        with started_again(arm):
+            time.sleep(AFTER_S)
+            traffic.stop(BOUND_S + 5)
+        stopped = time.monotonic()
+    return row_of(arm.name, colds, traffic.answers, killed, back, stopped)
+
+
+def row_of(name: str, colds: list, answers: list[Answer], killed: float, back: float, stopped: float) -> dict:
+    wrong = [answer for answer in answers if answer.broken.startswith("another")]
+    if wrong:
+        raise Void(f"{name}: after the kill came {wrong[0].broken}")
+    if not any(answer.hit and answer.end < killed for answer in answers):
+        raise Void(f"{name}: nothing hit before the kill")
+    unanswered = [answer for answer in answers if answer.broken]
+    after = [answer for answer in answers if answer.end >= killed]
+    hits = [answer for answer in after if answer.hit and answer.begin >= back]
+    return {
+        "part": "kill", "what": name,
+        "cold_s": max(cold.total_s for cold in colds),
+        "slowest_s": max((answer.seconds for answer in after), default=stopped - killed),
+        "unanswered": unanswered[0].broken if unanswered else "",
+        "rehit_s": hits[0].end - back if hits else None,
+        "looked_s": stopped - back,
+        "answers_after": [[round(answer.begin - killed, 2), round(answer.seconds, 3), answer.hit] for answer in after],
+    }
+
+
+def tell(row: dict) -> None:
+    slowest = f">= {row['slowest_s']:.0f} s, stopped" if row["unanswered"] else f"{row['slowest_s']:.2f} s"
+    again = f"{row['rehit_s']:.2f} s after it was back" if row["rehit_s"] is not None else f"not within {row['looked_s']:.0f} s"
+    print(f"  killed, down for 1 s, {row['what']:<8} slowest answer {slowest} (cold {row['cold_s']:.2f} s); hits again {again}"
+          + (f"; {row['unanswered']}" if row["unanswered"] else ""), flush=True)
+
+
+def run(model: str) -> list[dict]:
+    rows = []
+    with both("kill") as arms:
+        for arm in arms.values():
+            rows.append(kill_under(arm, model))
+            tell(rows[-1])
+    return rows
