@@ -13,6 +13,9 @@ from harness.process import Process
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
+# A worker spins for a second after its last step: before another engine of the same machine is timed, this must be over.
+REST_S = 1.5
+
 CONNECTOR = {"kv_connector": "LarderConnector", "kv_connector_module_path": "larder.vllm", "kv_role": "kv_both",
              "kv_load_failure_policy": "recompute"}
 

@@ -26,7 +26,7 @@ from engine_model import small_model
 from harness import goals
 from harness.larderd import Larderd
 from harness.process import ProcessError
-from harness.vllm_server import CONNECTOR, VllmServer, engine_env
+from harness.vllm_server import CONNECTOR, REST_S, VllmServer, engine_env
 from larder.completions import ServerError, hit_tokens, reset_prefix_cache, stream_completion
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -36,7 +36,6 @@ ROUNDS = int(os.environ.get("ENGINE_ROUNDS", "11"))
 VOCABULARY = 32000
 CHUNK_TOKENS = 128  # one block of CPU vLLM
 PROMPTS, PROMPT_TOKENS, ANSWER_TOKENS = 8, 448, 72  # three chunks fill in prefill, the fourth while it decodes
-REST_S = 1.5  # vLLM's worker spins for a second after its last step: an arm must not be busy in another's turn
 
 
 class Void(RuntimeError):

@@ -8,7 +8,7 @@ import random
 import statistics
 import time
 
-from harness.vllm_server import VllmServer
+from harness.vllm_server import REST_S, VllmServer
 from larder.completions import hit_tokens, reset_prefix_cache, stream_completion
 from rivals_arms import NAME, Arm, both
 
@@ -49,6 +49,7 @@ class Asked:
 
     def warm(self, length: int, expected: list[int]) -> tuple[float, int]:
         """(TTFT, tokens that came from the arm's cache). Void unless nearly all did, and the answer is the cold one."""
+        time.sleep(REST_S)
         reset_prefix_cache(self.server.url)
         before = hit_tokens(self.server.url)[1]
         answer = stream_completion(self.server.url, NAME, token_ids(length, length), CONTINUATION)

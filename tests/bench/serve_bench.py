@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from engine_model import small_model
 from harness import goals
 from harness.process import ProcessError
-from harness.vllm_server import VllmServer
+from harness.vllm_server import REST_S, VllmServer
 from larder.completions import ServerError, hit_tokens, reset_prefix_cache, stream_completion
 from rivals_arms import BUILD, NAME, Arm, both
 from rivals_ttft import Void, token_ids
@@ -34,7 +34,6 @@ SLICES = 2
 USERS = [1, 8]
 PARTS = [f"{scenario}-{users}" for scenario in SCENARIOS for users in USERS]
 KV_BLOCKS = 56  # of 128 tokens
-REST_S = 1.5  # vLLM's worker spins for a second after its last step
 CHECK_TOKENS = 1024
 
 
