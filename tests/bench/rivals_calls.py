@@ -9,6 +9,7 @@ pages are zeroed; after it, every byte is compared, untimed."""
 
 from __future__ import annotations
 
+import hashlib
 import statistics
 import struct
 import time
@@ -34,7 +35,8 @@ PATIENCE_S = 10
 
 
 def block_hash(prompt: int, chunk: int) -> bytes:
-    return struct.pack("<QQ", prompt + 1, chunk + 1)
+    """As even as an engine's, which larderd hashes no second time."""
+    return hashlib.sha256(struct.pack("<QQ", prompt, chunk)).digest()[:16]
 
 
 class Pages:
