@@ -29,7 +29,7 @@ constexpr int kExitConfig = 2;
 
 struct Arguments {
   std::optional<std::string> config_file;
-  bool check_config = false, version = false, help = false;
+  bool check_config = false, config_reference = false, version = false, help = false;
 };
 
 Result<Arguments> parse(int argc, char** argv) {
@@ -38,6 +38,8 @@ Result<Arguments> parse(int argc, char** argv) {
     const std::string_view word = argv[i];
     if (word == "--check-config") {
       arguments.check_config = true;
+    } else if (word == "--config-reference") {
+      arguments.config_reference = true;
     } else if (word == "--version") {
       arguments.version = true;
     } else if (word == "--help" || word == "-h") {
@@ -56,7 +58,7 @@ Result<Arguments> parse(int argc, char** argv) {
 
 void print_help() {
   std::printf(
-      "usage: larderd [--config FILE] [--check-config] [--version] [--help]\n\n"
+      "usage: larderd [--config FILE] [--check-config] [--config-reference] [--version] [--help]\n\n"
       "Keeps the KV cache of LLM engines on this machine and shares it among them.\n"
       "Configuration: defaults, then FILE (or $LARDER_CONFIG_FILE), then the environment; a later one wins.\n\n%s",
       config::reference().c_str());
@@ -123,6 +125,10 @@ int run(int argc, char** argv) {
   }
   if (arguments->version) {
     std::printf("larderd %s\n", LARDER_VERSION);
+    return 0;
+  }
+  if (arguments->config_reference) {
+    std::fputs(config::reference_page().c_str(), stdout);
     return 0;
   }
   const config::Environment environment = config::process_environment();

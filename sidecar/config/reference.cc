@@ -9,6 +9,36 @@ std::string quoted(const std::string& text) {
   return "\"" + text + "\"";
 }
 
+// A cell of a Markdown table: a bar would end it.
+std::string cell(std::string_view text) {
+  std::string escaped;
+  for (const char c : text) {
+    if (c == '|') escaped += '\\';
+    escaped += c;
+  }
+  return escaped;
+}
+
+std::string code(const std::string& text) {
+  return "`" + cell(text) + "`";
+}
+
+constexpr const char* kPageHead =
+    "# Configuration of larderd\n\n"
+    "Printed by `larderd --config-reference` from the table that larderd itself reads; a test compares this page with it.\n\n"
+    "- Where values come from: defaults, then the file of `larderd --config FILE` (or `$LARDER_CONFIG_FILE`), then the "
+    "environment. A\n"
+    "  later one wins. Without any of them larderd starts with the defaults.\n"
+    "- The file is YAML. A key with a dot stands in a section: `memory.size` is `size:` below `memory:`. An unknown key, a key "
+    "given\n"
+    "  twice, a size without a unit or a value out of range is an error that names file and line; larderd then does not start.\n"
+    "- Units are powers of 1024: `5GiB`, `5Gi` and `5G` are the same. `5GB` is refused, since half the world means another "
+    "number.\n"
+    "- `larderd --check-config` reads all of it, prints what is in force, and starts nothing.\n"
+    "- The engine's side has its own few keys, in `kv_connector_extra_config`: see [shim/python](../shim/python/README.md).\n\n"
+    "| key | variable | default | meaning |\n"
+    "|---|---|---|---|\n";
+
 }  // namespace
 
 std::string reference() {
@@ -19,6 +49,17 @@ std::string reference() {
     text += "  " + std::string(field.key) + "  (" + environment_name(field) + ", default " + (value.empty() ? "not set" : value) +
             ")\n";
     text += "      " + std::string(field.help) + "\n";
+  }
+  return text;
+}
+
+std::string reference_page() {
+  const Config defaults;
+  std::string text = kPageHead;
+  for (const Field& field : fields()) {
+    const std::string value = field.print(defaults);
+    text += "| " + code(std::string(field.key)) + " | " + code(environment_name(field)) + " | " +
+            (value.empty() ? "not set" : code(value)) + " | " + cell(field.help) + " |\n";
   }
   return text;
 }

@@ -1,4 +1,4 @@
-// The configuration in words, for --help and --check-config. Pure; thread-safe.
+// The configuration in words, for --help, --config-reference and --check-config. Pure; thread-safe.
 #pragma once
 
 #include <string>
@@ -9,6 +9,9 @@ namespace larder::config {
 
 // Every key with its variable, default and meaning.
 std::string reference();
+
+// docs/configuration.md: the same as a page in Markdown.
+std::string reference_page();
 
 // A configuration as the YAML that gives it.
 std::string to_yaml(const Config& config);

@@ -21,6 +21,8 @@ struct Refused {
 // Turns yaml-cpp's events into entries. A key is read in one event and its value in the next.
 class Visitor final : public YAML::EventHandler {
  public:
+  explicit Visitor(YamlForm form) : form_(form) {}
+
   std::vector<YamlEntry> entries;
 
   void OnDocumentStart(const YAML::Mark&) override {}
@@ -28,6 +30,8 @@ class Visitor final : public YAML::EventHandler {
 
   void OnNull(const YAML::Mark& mark, YAML::anchor_t) override {
     if (depth_ == 0) return;  // an empty file
+    if (gathering()) return gather("null");
+    if (!key_.empty() && form_ == YamlForm::kForeign) return take_value(seen_.back().second, "null");
     if (key_.empty()) throw Refused{line(mark), "a key is missing"};
     throw Refused{seen_.back().second, "'" + key_ + "' has no value"};  // the mark stands where the parser noticed
   }
@@ -37,23 +41,29 @@ class Visitor final : public YAML::EventHandler {
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, const std::string& value) override {
     check(mark, tag, anchor);
     if (depth_ == 0) throw Refused{line(mark), "the file must be a map of keys and values"};
-    if (key_.empty()) {
+    if (gathering()) {
+      check_characters(mark, value);
+      gather(value);
+    } else if (key_.empty()) {
       take_key(mark, value);
-      return;
+    } else {
+      check_characters(mark, value);
+      take_value(line(mark), value);
     }
-    for (const char c : value)
-      if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) throw Refused{line(mark), "'" + key_ + "' holds a control character"};
-    entries.push_back({key_, value, line(mark)});
-    key_.clear();
   }
 
-  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t, YAML::EmitterStyle::value) override {
-    throw Refused{line(mark), key_.empty() ? "a list where a key is expected" : "'" + key_ + "' is a list, but takes one value"};
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
+    if (key_.empty()) throw Refused{line(mark), "a list where a key is expected"};
+    if (form_ == YamlForm::kOwn) throw Refused{line(mark), "'" + key_ + "' is a list, but takes one value"};
+    check(mark, tag, anchor);
+    open_gathered(mark, '[', ']');
   }
-  void OnSequenceEnd() override {}
+  void OnSequenceEnd() override { close_gathered(); }
 
   void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor, YAML::EmitterStyle::value) override {
     check(mark, tag, anchor);
+    if (gathering() || (depth_ == 2 && form_ == YamlForm::kForeign && !key_.empty())) return open_gathered(mark, '{', '}');
     if (depth_ == 2) throw Refused{line(mark), "'" + key_ + "' is a section inside a section"};
     if (depth_ == 1) {
       if (key_.empty()) throw Refused{line(mark), "a map where a key is expected"};
@@ -64,6 +74,7 @@ class Visitor final : public YAML::EventHandler {
   }
 
   void OnMapEnd() override {
+    if (gathering()) return close_gathered();
     --depth_;
     section_.clear();
   }
@@ -78,7 +89,7 @@ class Visitor final : public YAML::EventHandler {
 
   void take_key(const YAML::Mark& mark, const std::string& name) {
     if (name.empty()) throw Refused{line(mark), "a key without a name"};
-    if (const std::size_t dot = name.find('.'); dot != std::string::npos)
+    if (const std::size_t dot = name.find('.'); dot != std::string::npos && form_ == YamlForm::kOwn)
       throw Refused{line(mark), "'" + name + "' is no key: write '" + name.substr(0, dot) + ":' and, indented below it, '" +
                                     name.substr(dot + 1) + ":'"};
     key_ = section_ + name;
@@ -87,15 +98,54 @@ class Visitor final : public YAML::EventHandler {
     seen_.emplace_back(key_, line(mark));
   }
 
+  void check_characters(const YAML::Mark& mark, const std::string& text) const {
+    for (const char c : text)
+      if (static_cast<unsigned char>(c) < ' ' || c == 0x7f) throw Refused{line(mark), "'" + key_ + "' holds a control character"};
+  }
+
+  void take_value(int at, const std::string& text) {
+    entries.push_back({key_, text, at});
+    key_.clear();
+  }
+
+  // What a foreign file holds below its sections is gathered into one text, brackets and all.
+  bool gathering() const { return !closing_.empty(); }
+
+  void gather(const std::string& text) {
+    if (gathered_.back() != '[' && gathered_.back() != '{') gathered_ += ", ";
+    gathered_ += text;
+  }
+
+  void open_gathered(const YAML::Mark& mark, char open, char close) {
+    if (gathering()) {
+      gather(std::string(1, open));
+    } else {
+      gathered_ = open;
+      gathered_line_ = line(mark);
+    }
+    closing_ += close;
+  }
+
+  void close_gathered() {
+    gathered_ += closing_.back();
+    closing_.pop_back();
+    if (gathering()) return;
+    entries.push_back({key_, gathered_, gathered_line_});
+    key_.clear();
+  }
+
+  const YamlForm form_;
   int depth_ = 0;
   std::string section_;  // "memory." inside of it
   std::string key_;      // waits for its value
   std::vector<std::pair<std::string, int>> seen_;
+  std::string closing_, gathered_;  // brackets that are open; what they hold
+  int gathered_line_ = 0;
 };
 
 }  // namespace
 
-Result<std::vector<YamlEntry>> parse_yaml(const std::string& text, const std::string& file) {
+Result<std::vector<YamlEntry>> parse_yaml(const std::string& text, const std::string& file, YamlForm form) {
   const auto refuse = [&file](int line, const std::string& why) {
     return Status(Code::kInvalidArgument, file + ":" + std::to_string(line) + ": " + why);
   };
@@ -103,9 +153,9 @@ Result<std::vector<YamlEntry>> parse_yaml(const std::string& text, const std::st
   try {
     std::istringstream stream(text);
     YAML::Parser parser(stream);
-    Visitor visitor;
+    Visitor visitor(form);
     if (!parser.HandleNextDocument(visitor)) return visitor.entries;
-    Visitor second;
+    Visitor second(form);
     if (parser.HandleNextDocument(second)) return refuse(1, "a second document (---) is not allowed");
     return visitor.entries;
   } catch (const Refused& refused) {
@@ -115,14 +165,14 @@ Result<std::vector<YamlEntry>> parse_yaml(const std::string& text, const std::st
   }
 }
 
-Result<std::vector<YamlEntry>> read_yaml_file(const std::string& file) {
+Result<std::vector<YamlEntry>> read_yaml_file(const std::string& file, YamlForm form) {
   std::ifstream stream(file, std::ios::binary);
   if (!stream) return Status::from_errno(errno, "configuration file " + file);
   std::string text(kMaxFileBytes + 1, '\0');
   stream.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (stream.bad()) return Status(Code::kInternal, "configuration file " + file + " cannot be read");
   text.resize(static_cast<std::size_t>(stream.gcount()));
-  return parse_yaml(text, file);
+  return parse_yaml(text, file, form);
 }
 
 }  // namespace larder::config

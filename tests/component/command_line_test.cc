@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 #include "tests/component/larderd_process.h"
 
@@ -54,6 +55,16 @@ TEST(CommandLineTest, CheckConfigPrintsWhatIsInForce) {
   const Outcome misspelt = run(kLarderd + " --check-config", "LARDER_POOOL=blue");
   EXPECT_EQ(misspelt.status, 0);
   EXPECT_THAT(misspelt.text, HasSubstr("warning environment: LARDER_POOOL is no variable of larderd"));
+}
+
+// After a wanted change: larderd --config-reference > docs/configuration.md
+TEST(CommandLineTest, TheConfigurationPageIsWhatLarderdPrints) {
+  std::stringstream page;
+  page << std::ifstream(REPOSITORY_ROOT "/docs/configuration.md").rdbuf();
+  const Outcome printed = run(kLarderd + " --config-reference");
+  EXPECT_EQ(printed.status, 0);
+  EXPECT_THAT(printed.text, HasSubstr("| `memory.size` | `LARDER_MEMORY_SIZE` | `5GiB` |"));
+  EXPECT_EQ(page.str(), printed.text) << "larderd --config-reference > docs/configuration.md";
 }
 
 TEST(CommandLineTest, WrongUsageIsRefusedByName) {

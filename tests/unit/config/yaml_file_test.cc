@@ -57,6 +57,28 @@ TEST(YamlFileTest, RefusesByFileAndLine) {
   EXPECT_THAT(why("a: {" + std::string(20000, '{')), StartsWith("f.yaml:"));
 }
 
+TEST(YamlFileTest, ForeignFilesMayHoldMore) {
+  const std::string text =
+      "a: [1, [two, ~], {k: v}]\nb: null\nc:\nm:\n  n: {x: {y: 1}}\n  o: []\n  p.q: 7\nlast: {}\n\"j\": {\"k\": true}\n";
+  const auto entries = parse_yaml(text, "f.yaml", YamlForm::kForeign);
+  ASSERT_TRUE(entries.ok()) << entries.status().text();
+  std::vector<std::string> seen;
+  for (const YamlEntry& entry : *entries) seen.push_back(std::to_string(entry.line) + " " + entry.key + "=" + entry.text);
+  EXPECT_THAT(seen, testing::ElementsAre("1 a=[1, [two, null], {k, v}]", "2 b=null", "3 c=null", "5 m.n={x, {y, 1}}", "6 m.o=[]",
+                                         "7 m.p.q=7", "9 j.k=true"));
+}
+
+TEST(YamlFileTest, ForeignFilesAreReadStrictlyToo) {
+  const auto why = [](const std::string& text) { return parse_yaml(text, "f.yaml", YamlForm::kForeign).status().text(); };
+  EXPECT_EQ(why("a: 1\na: 2\n"), "f.yaml:2: 'a' stands here again, it was given on line 1");
+  EXPECT_EQ(why("a: [&x 1]\n"), "f.yaml:1: anchors (&name) are not allowed");
+  EXPECT_EQ(why("a: &x [1]\n"), "f.yaml:1: anchors (&name) are not allowed");
+  EXPECT_EQ(why("a: [\"x\\ny\"]\n"), "f.yaml:1: 'a' holds a control character");
+  EXPECT_EQ(why("- a\n"), "f.yaml:1: a list where a key is expected");
+  EXPECT_EQ(why("m: {[a]: 1}\n"), "f.yaml:1: a list where a key is expected");
+  for (const char bracket : {'[', '{'}) EXPECT_THAT(why("a: " + std::string(20000, bracket)), StartsWith("f.yaml:"));
+}
+
 TEST(YamlFileTest, NamesAMissingFile) {
   EXPECT_EQ(read_yaml_file("/nonexistent/larder.yaml").status().text(),
             "configuration file /nonexistent/larder.yaml: No such file or directory");
