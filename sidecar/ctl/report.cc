@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "sidecar/ctl/snapshot.h"
 #include "sidecar/ctl/words.h"
 
 namespace larder::ctl {
@@ -22,61 +23,21 @@ std::string line(std::string_view name, const std::string& value) {
   return "  " + column(name, 16) + value + "\n";
 }
 
-std::string plural(std::uint64_t count, const char* one) {
-  return grouped(count) + " " + one + (count == 1 ? "" : "s");
-}
-
-// What the engines' own speed makes of the tokens that they did not have to compute.
-double seconds_saved(const json& model) {
-  const std::uint64_t computed = number(model, "prefill_tokens");
-  if (computed == 0) return 0;
-  return static_cast<double>(number(model, "tokens_hit")) * model.at("prefill_seconds").get<double>() /
-         static_cast<double>(computed);
-}
-
-struct Totals {
-  std::uint64_t requests = 0, requests_hit = 0, asked = 0, hit = 0, loaded = 0, stored = 0;
-  double saved = 0;
-};
-
-Totals totals_of(const json& models) {
-  Totals totals;
-  for (const json& model : models) {
-    totals.requests += number(model, "requests");
-    totals.requests_hit += number(model, "requests_hit");
-    totals.asked += number(model, "tokens_asked");
-    totals.hit += number(model, "tokens_hit");
-    totals.loaded += number(model, "bytes_loaded");
-    totals.stored += number(model, "bytes_stored");
-    totals.saved += seconds_saved(model);
-  }
-  return totals;
-}
-
-std::string verdict(const Totals& totals) {
+std::string verdict(const ModelCounts& totals) {
   if (totals.requests == 0) return "no request has been looked up yet";
   if (totals.hit == 0) return "not yet: no prompt has been found";
   const std::string share = percent_text(static_cast<double>(totals.hit), static_cast<double>(totals.asked));
   return "yes: " + share + " of prompt tokens were found" +
-         (totals.saved > 0 ? ", " + seconds_text(totals.saved) + " of prefill saved" : "");
+         (totals.saved_seconds > 0 ? ", " + seconds_text(totals.saved_seconds) + " of prefill saved" : "");
 }
 
-std::string head(const json& status) {
-  const char* state = !status.at("healthy").get<bool>() ? "NOT HEALTHY: its event loop does not turn"
-                      : !status.at("ready").get<bool>() ? "not ready: engines cannot attach yet"
-                                                        : "ready";
-  return "larderd " + text(status, "version") + ", pool " + text(status, "pool") + ", up " +
-         seconds_text(status.at("uptime_seconds").get<double>()) + ": " + state + "\n";
-}
-
-std::string helping(const json& status) {
-  const Totals totals = totals_of(status.at("models"));
+std::string helping(const json& status, const ModelCounts& totals) {
   const json& trust = status.at("trust");
   std::string out = "\nIs it helping?  " + verdict(totals) + "\n";
   out += line("prompt tokens", grouped(totals.hit) + " found of " + grouped(totals.asked) + " asked (" +
                                    percent_text(static_cast<double>(totals.hit), static_cast<double>(totals.asked)) + ")");
   out += line("requests", grouped(totals.requests_hit) + " with a hit of " + grouped(totals.requests));
-  out += line("prefill saved", seconds_text(totals.saved));
+  out += line("prefill saved", seconds_text(totals.saved_seconds));
   out += line("moved", bytes_text(totals.loaded) + " loaded, " + bytes_text(totals.stored) + " stored");
   out += line("failed loads", grouped(number(trust, "loads_failed")) + ", of these " +
                                   grouped(number(trust, "checksum_failures")) + " by checksum (all recomputed)");
@@ -109,14 +70,13 @@ std::string memory(const json& status) {
   return out;
 }
 
-std::string models(const json& status) {
-  if (status.at("models").empty()) return "";
+std::string models(const Snapshot& snapshot) {
+  if (snapshot.models.empty()) return "";
   std::string out = "\nModels\n  " + column("name", 32) + column("requests", 12) + column("tokens found", 16) + "prefill saved\n";
-  for (const json& model : status.at("models")) {
-    const std::string found =
-        percent_text(static_cast<double>(number(model, "tokens_hit")), static_cast<double>(number(model, "tokens_asked")));
-    out += "  " + column(text(model, "model"), 31) + " " + column(grouped(number(model, "requests")), 12) + column(found, 16) +
-           seconds_text(seconds_saved(model)) + "\n";
+  for (const ModelCounts& model : snapshot.models) {
+    const std::string found = percent_text(static_cast<double>(model.hit), static_cast<double>(model.asked));
+    out += "  " + column(model.name, 31) + " " + column(grouped(model.requests), 12) + column(found, 16) +
+           seconds_text(model.saved_seconds) + "\n";
   }
   return out;
 }
@@ -157,10 +117,12 @@ Status not_understood(const json::exception& error) {
 }  // namespace
 
 Result<std::string> status_report(const std::string& body) {
+  const Result<Snapshot> snapshot = read_snapshot(body);
+  if (!snapshot.ok()) return snapshot.status();
   try {
     const json status = json::parse(body);
-    return head(status) + helping(status) + memory(status) + models(status) + namespaces(status) + sessions(status) +
-           fallbacks(status);
+    return headline(*snapshot) + helping(status, snapshot->all) + memory(status) + models(*snapshot) + namespaces(status) +
+           sessions(status) + fallbacks(status);
   } catch (const json::exception& error) {
     return not_understood(error);
   }

@@ -1,4 +1,4 @@
-// What larderd's answers mean, in words for a terminal: the only place of larderctl that knows nlohmann/json. Pure; thread-safe.
+// What larderd's answers mean, in words for a terminal. Pure; thread-safe.
 #pragma once
 
 #include <string>

@@ -22,6 +22,14 @@ std::string grouped(std::uint64_t number) {
   return text;
 }
 
+std::string plural(std::uint64_t count, const char* one) {
+  return grouped(count) + " " + one + (count == 1 ? "" : "s");
+}
+
+std::string decimal_text(double number) {
+  return decimal(number, "");
+}
+
 std::string bytes_text(std::uint64_t bytes) {
   constexpr std::array<const char*, 4> kUnits{" TiB", " GiB", " MiB", " KiB"};
   for (std::size_t i = 0; i < kUnits.size(); ++i) {

@@ -7,10 +7,12 @@
 
 namespace larder::ctl {
 
-std::string grouped(std::uint64_t number);            // "12,345"
-std::string bytes_text(std::uint64_t bytes);          // "5.0 GiB"
-std::string seconds_text(double seconds);             // "350 ms", "21.4 s", "2 h 14 min"
-std::string percent_text(double part, double whole);  // "93.8%"; "-" of nothing
+std::string grouped(std::uint64_t number);                 // "12,345"
+std::string plural(std::uint64_t count, const char* one);  // "1 chunk", "2 chunks"
+std::string decimal_text(double number);                   // "12.5"
+std::string bytes_text(std::uint64_t bytes);               // "5.0 GiB"
+std::string seconds_text(double seconds);                  // "350 ms", "21.4 s", "2 h 14 min"
+std::string percent_text(double part, double whole);       // "93.8%"; "-" of nothing
 
 // A bar of `width` characters.
 std::string bar(double part, double whole, int width);

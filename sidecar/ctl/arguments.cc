@@ -1,0 +1,98 @@
+#include "sidecar/ctl/arguments.h"
+
+#include <charconv>
+
+namespace larder::ctl {
+namespace {
+
+constexpr double kShortestInterval = 0.1;
+constexpr double kLongestInterval = 3600;
+constexpr std::uint64_t kMostIterations = 1'000'000'000;
+
+Status wrong(std::string_view word, std::string_view why) {
+  return {Code::kInvalidArgument, "'" + std::string(word) + "' " + std::string(why)};
+}
+
+template <typename Number>
+bool read_number(std::string_view text, Number least, Number most, Number& target) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), target);
+  return error == std::errc() && end == text.data() + text.size() && target >= least && target <= most;
+}
+
+// An option that takes a value: its name, what it takes, and how it is set from a text.
+struct ValueOption {
+  std::string_view name, takes;
+  bool (*set)(std::string_view text, Arguments& arguments);
+};
+constexpr ValueOption kValueOptions[] = {
+    {"--socket", "a path",
+     [](std::string_view text, Arguments& arguments) {
+       arguments.socket = text;
+       return !text.empty();
+     }},
+    {"--interval", "a number of seconds, 0.1 to 3600",
+     [](std::string_view text, Arguments& arguments) {
+       return read_number(text, kShortestInterval, kLongestInterval, arguments.interval_seconds);
+     }},
+    {"--iterations", "a whole number of at least 1",
+     [](std::string_view text, Arguments& arguments) {
+       return read_number(text, std::uint64_t{1}, kMostIterations, arguments.iterations);
+     }},
+};
+
+struct Flag {
+  std::string_view name;
+  void (*set)(Arguments& arguments);
+};
+constexpr Flag kFlags[] = {
+    {"--json", [](Arguments& arguments) { arguments.json = true; }},
+    {"--help", [](Arguments& arguments) { arguments.help = true; }},
+    {"-h", [](Arguments& arguments) { arguments.help = true; }},
+    {"--version", [](Arguments& arguments) { arguments.version = true; }},
+    {"--once", [](Arguments& arguments) { arguments.iterations = 1; }},
+};
+
+bool set_flag(std::string_view word, Arguments& arguments) {
+  for (const Flag& flag : kFlags) {
+    if (flag.name != word) continue;
+    flag.set(arguments);
+    return true;
+  }
+  return false;
+}
+
+// Reads the option at `words[0]`, and its value there or in the next word. How many words it took.
+Result<std::size_t> read_option(std::span<const std::string_view> words, Arguments& arguments) {
+  const std::string_view word = words[0];
+  if (set_flag(word, arguments)) return std::size_t{1};
+  const std::size_t equals = word.find('=');
+  for (const ValueOption& option : kValueOptions) {
+    if (option.name != word.substr(0, equals)) continue;
+    const bool inside = equals != std::string_view::npos;
+    if (!inside && words.size() < 2) return wrong(word, "needs " + std::string(option.takes));
+    if (!option.set(inside ? word.substr(equals + 1) : words[1], arguments))
+      return wrong(option.name, "needs " + std::string(option.takes));
+    return std::size_t{inside ? 1U : 2U};
+  }
+  return wrong(word, "is no option of larderctl");
+}
+
+}  // namespace
+
+Result<Arguments> parse_arguments(std::span<const std::string_view> words) {
+  Arguments arguments;
+  while (!words.empty()) {
+    std::size_t taken = 1;
+    if (words[0].starts_with("-")) {
+      const Result<std::size_t> option = read_option(words, arguments);
+      if (!option.ok()) return option.status();
+      taken = *option;
+    } else {
+      arguments.words.emplace_back(words[0]);
+    }
+    words = words.subspan(taken);
+  }
+  return arguments;
+}
+
+}  // namespace larder::ctl

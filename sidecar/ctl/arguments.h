@@ -1,0 +1,25 @@
+// What the words of larderctl's command line mean. Pure; thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "shim/protocol/status.h"
+
+namespace larder::ctl {
+
+struct Arguments {
+  std::string socket;  // empty: the configuration says
+  bool json = false, help = false, version = false;
+  double interval_seconds = 1;   // of top
+  std::uint64_t iterations = 0;  // of top; 0: until it is stopped
+  std::vector<std::string> words;
+};
+
+// Options may stand anywhere. An error is a sentence that begins with the wrong word.
+Result<Arguments> parse_arguments(std::span<const std::string_view> words);
+
+}  // namespace larder::ctl

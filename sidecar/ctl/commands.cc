@@ -1,0 +1,128 @@
+#include "sidecar/ctl/commands.h"
+
+#include <array>
+#include <cstdio>
+
+#include "sidecar/config/loader.h"
+#include "sidecar/ctl/admin_client.h"
+#include "sidecar/ctl/lmcache.h"
+#include "sidecar/ctl/lmcache_settings.h"
+#include "sidecar/ctl/report.h"
+#include "sidecar/ctl/watch.h"
+#include "sidecar/ctl/words.h"
+
+namespace larder::ctl {
+namespace {
+
+constexpr std::size_t kHelpColumn = 24;
+
+Result<std::string> admin_socket(const Arguments& arguments) {
+  if (!arguments.socket.empty()) return arguments.socket;
+  const Result<config::Config> config = config::load(std::nullopt, config::process_environment());
+  if (!config.ok()) return config.status();
+  return config->http.admin_socket;
+}
+
+// Asks larderd, and puts its answer into words unless it is wanted as it is.
+Result<std::string> ask(const Arguments& arguments, Verb verb, const std::string& path,
+                        Result<std::string> (*report)(const std::string&)) {
+  const Result<std::string> socket = admin_socket(arguments);
+  if (!socket.ok()) return socket;
+  const Result<std::string> answer = ask_larderd(*socket, verb, path);
+  return answer.ok() && !arguments.json ? report(*answer) : answer;
+}
+
+Result<std::string> status(const Arguments& arguments) {
+  return ask(arguments, Verb::kGet, "/v1/status", status_report);
+}
+Result<std::string> drop(const Arguments& arguments) {
+  return ask(arguments, Verb::kPost, "/v1/drop?namespace=" + percent_encoded(arguments.words[1]), dropped_report);
+}
+Result<std::string> clear(const Arguments& arguments) {
+  return ask(arguments, Verb::kPost, "/v1/clear", dropped_report);
+}
+
+// What is shown is printed as it comes.
+Result<std::string> top(const Arguments& arguments) {
+  if (arguments.json) return Status(Code::kInvalidArgument, "top is for people; `larderctl --json status` prints what it reads");
+  const Result<std::string> socket = admin_socket(arguments);
+  if (!socket.ok()) return socket;
+  if (Status ended = watch(*socket, arguments.interval_seconds, arguments.iterations); !ended.ok()) return ended;
+  return std::string();
+}
+
+// The configuration to standard output, so that it can go into a file; that there is something to read in it to standard error.
+Result<std::string> import_from_lmcache(const Arguments& arguments) {
+  const std::optional<std::string> file = arguments.words.size() > 1 ? std::optional(arguments.words[1]) : std::nullopt;
+  const Result<std::vector<LmcacheSetting>> settings = read_lmcache_settings(file, config::process_environment());
+  if (!settings.ok()) return settings.status();
+  if (settings->empty() && !file)
+    return Status(Code::kNotFound, "import which configuration? Name LMCache's file, or set its LMCACHE_* variables");
+  const Result<ImportedLmcache> imported = import_lmcache(*settings);
+  if (!imported.ok()) return imported.status();
+  if (imported->unserved != 0)
+    std::fprintf(stderr, "larderctl: %zu of LMCache's settings are not served by Larder; the comments say which and why\n",
+                 imported->unserved);
+  return imported->yaml;
+}
+
+constexpr std::array<Command, 5> kCommands{{
+    {"status", "", 0, 0, "", "is it helping? hits, prefill saved, memory, sessions", status},
+    {"top", "", 0, 0, "", "the same live: hits, tokens, bytes and evictions a second, memory, sessions; Ctrl-C ends it", top},
+    {"drop", "NAMESPACE", 1, 1, "drop which namespace? `larderctl status` lists them",
+     "drop what a namespace holds (id or a unique prefix of it, at least 4 digits; status lists them)", drop},
+    {"clear", "", 0, 0, "", "drop everything", clear},
+    {"import-lmcache", "[FILE]", 0, 1, "",
+     "print the Larder configuration of an LMCache one: FILE, or $LMCACHE_CONFIG_FILE, and LMCACHE_* variables",
+     import_from_lmcache},
+}};
+
+Status wrong(const std::string& why) {
+  return {Code::kInvalidArgument, why};
+}
+
+// "  NAME OPERANDS    help", its further lines below the help.
+std::string help_line(std::string_view head, std::string_view help) {
+  std::string text = "  " + column(head, kHelpColumn - 3) + " ";
+  for (const char c : help) {
+    text += c;
+    if (c == '\n') text.append(kHelpColumn, ' ');
+  }
+  return text + "\n";
+}
+
+}  // namespace
+
+std::span<const Command> commands() {
+  return kCommands;
+}
+
+Result<const Command*> find_command(const Arguments& arguments) {
+  const std::vector<std::string>& words = arguments.words;
+  if (words.empty()) return wrong("which command?");
+  for (const Command& command : kCommands) {
+    if (command.name != words[0]) continue;
+    if (words.size() - 1 < command.least) return wrong(std::string(command.missing));
+    if (words.size() - 1 > command.most) return wrong("'" + words[command.most + 1] + "' is too much for '" + words[0] + "'");
+    return &command;
+  }
+  return wrong("'" + words[0] + "' is no command");
+}
+
+std::string usage() {
+  std::string text = "usage: larderctl [--socket PATH] [--json] COMMAND\n\n";
+  for (const Command& command : kCommands) {
+    const std::string head(command.name);
+    text += help_line(command.operands.empty() ? head : head + " " + std::string(command.operands), command.help);
+  }
+  text += "\n";
+  text += help_line("--socket PATH",
+                    "larderd's admin socket; else $LARDER_CONFIG_FILE and LARDER_* variables say, as they do to larderd");
+  text += help_line("--json", "larderd's answer as it is");
+  text += help_line("--interval SECONDS", "of top: between two screens, default 1");
+  text += help_line("--iterations N", "of top: print N screens one after the other and end; --once: one");
+  text += help_line("--version", "print the version");
+  return text;
+}
+
+}  // namespace larder::ctl

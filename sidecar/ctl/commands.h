@@ -1,0 +1,32 @@
+// The commands of larderctl: one table that the check of the words, --help and main() read. Thread-compatible.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "shim/protocol/status.h"
+#include "sidecar/ctl/arguments.h"
+
+namespace larder::ctl {
+
+struct Command {
+  std::string_view name;
+  std::string_view operands;  // as --help shows them
+  std::size_t least, most;    // how many of them
+  std::string_view missing;   // what is said when there are fewer
+  std::string_view help;      // its lines after the first are indented by print
+  // What goes to standard output. An error is a sentence for the user.
+  Result<std::string> (*run)(const Arguments& arguments);
+};
+
+std::span<const Command> commands();
+
+// The command that the words name. An error says what is wrong with them.
+Result<const Command*> find_command(const Arguments& arguments);
+
+// The text of --help.
+std::string usage();
+
+}  // namespace larder::ctl

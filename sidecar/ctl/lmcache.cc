@@ -1,0 +1,312 @@
+#include "sidecar/ctl/lmcache.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <cmath>
+#include <map>
+
+#include "sidecar/config/fields.h"
+#include "sidecar/config/values.h"
+#include "sidecar/ctl/lmcache_keys.h"
+#include "sidecar/ctl/words.h"
+
+namespace larder::ctl {
+namespace {
+
+constexpr std::uint64_t kDefaultChunkTokens = 256;  // LMCache's and Larder's
+constexpr std::uint64_t kBlockTokens = 16;          // the smallest block of vLLM; a chunk is a multiple of the engine's
+constexpr double kMebibytesPerGib = 1024;           // LMCache's "GB" is 2^30 bytes
+constexpr double kMostGib = 1 << 20;                // keeps the sum exact; larderd's own limit is far below
+
+// Each turns LMCache from a cache into a transport between engines.
+constexpr std::array<std::string_view, 3> kTransports{"enable_pd", "enable_xpyd", "enable_nixl"};
+
+Status refuse(const LmcacheSetting& setting, const std::string& why) {
+  return {Code::kInvalidArgument, setting.where + ": " + setting.key + " '" + printable(setting.text) + "' " + why};
+}
+
+std::string lower(std::string_view text) {
+  std::string result(text);
+  std::ranges::transform(result, result.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return result;
+}
+
+bool is_one_of(std::string_view text, const auto& words) {
+  return std::ranges::find(words, lower(text)) != std::end(words);
+}
+
+// Not given, or given as nothing.
+bool is_nothing(std::string_view text) {
+  static constexpr std::array<std::string_view, 6> kNothing{"", "null", "none", "~", "[]", "{}"};
+  return is_one_of(text, kNothing);
+}
+
+Result<bool> read_bool(const LmcacheSetting& setting) {
+  static constexpr std::array<std::string_view, 4> kTrue{"true", "1", "yes", "on"};
+  static constexpr std::array<std::string_view, 4> kFalse{"false", "0", "no", "off"};
+  if (is_one_of(setting.text, kTrue)) return true;
+  if (is_one_of(setting.text, kFalse)) return false;
+  return refuse(setting, "is neither true nor false");
+}
+
+template <typename Number>
+bool read_number(std::string_view text, Number& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size();
+}
+
+// LMCache's sizes are numbers of GiB, with or without a fraction; in ours as whole MiB, rounded up.
+Result<std::string> read_gib(const LmcacheSetting& setting) {
+  double gib = 0;
+  if (!read_number(setting.text, gib) || !std::isfinite(gib) || gib < 0 || gib > kMostGib)
+    return refuse(setting, "is no number of GiB");
+  return config::print_size(static_cast<std::uint64_t>(std::ceil(gib * kMebibytesPerGib)) << 20);
+}
+
+// Without the name and password that a URL may carry.
+std::string without_secrets(std::string_view url) {
+  const std::size_t start = url.find("://") + 3;
+  const std::size_t end = std::min(url.find('/', start), url.size());
+  const std::size_t at = url.substr(0, end).rfind('@');
+  return std::string(url.substr(0, start)) + std::string(url.substr(at == std::string_view::npos ? start : at + 1));
+}
+
+// What is said of settings, in one line for all of which the same is said.
+struct Note {
+  Counterpart counterpart;
+  std::string names, words;
+};
+
+class Import {
+ public:
+  Status take(const LmcacheSetting& setting);
+  ImportedLmcache result() const;
+
+ private:
+  using Converter = Status (Import::*)(const LmcacheSetting&);
+  static Converter converter_of(std::string_view key);
+
+  Status chunk_size(const LmcacheSetting& setting);
+  Status local_cpu(const LmcacheSetting& setting);
+  Status memory_size(const LmcacheSetting& setting);
+  Status hugepages(const LmcacheSetting& setting);
+  Status local_disk(const LmcacheSetting& setting);
+  Status disk_size(const LmcacheSetting& setting);
+  Status remote_url(const LmcacheSetting& setting);
+  Status disaggregated(const LmcacheSetting& setting);
+  Status log_level(const LmcacheSetting& setting);
+
+  // Tries the value as larderd will.
+  Status put(const LmcacheSetting& setting, std::string_view key, const std::string& text);
+  void note(Counterpart counterpart, const LmcacheSetting& setting, std::string_view words);
+  void unknown(const LmcacheSetting& setting);
+  std::string comments(Counterpart counterpart, std::string_view title) const;
+
+  config::Config config_;
+  std::string chunk_tokens_;                                // empty: the default
+  std::map<std::string, std::string, std::less<>> values_;  // of larderd's keys
+  std::vector<Note> notes_;
+  std::map<Counterpart, std::size_t> counted_;  // settings with such a note
+  std::vector<std::string> unknown_;
+};
+
+Status Import::put(const LmcacheSetting& setting, std::string_view key, const std::string& text) {
+  const config::Field* field = config::find_field(key);
+  if (field == nullptr) return {Code::kInternal, "larderd has no key " + std::string(key)};
+  if (const Status status = field->parse(text, config_); !status.ok()) return refuse(setting, status.text());
+  values_[std::string(key)] = text;
+  return {};
+}
+
+void Import::note(Counterpart counterpart, const LmcacheSetting& setting, std::string_view words) {
+  const std::string name = setting.key + " (" + setting.where + ")";
+  ++counted_[counterpart];
+  for (Note& note : notes_) {
+    if (note.counterpart != counterpart || note.words != words) continue;
+    note.names += ", " + name;
+    return;
+  }
+  notes_.push_back({counterpart, name, std::string(words)});
+}
+
+void Import::unknown(const LmcacheSetting& setting) {
+  const std::string_view nearest = nearest_lmcache_key(setting.key);
+  unknown_.push_back(setting.key + " (" + setting.where + "): " +
+                     (nearest.empty() ? "left out, as LMCache ignores what it does not know"
+                                      : "left out; was " + std::string(nearest) + " meant?"));
+}
+
+Status Import::chunk_size(const LmcacheSetting& setting) {
+  std::uint64_t tokens = 0;
+  if (!read_number(setting.text, tokens) || tokens == 0) return refuse(setting, "is no number of tokens");
+  chunk_tokens_.clear();
+  if (tokens == kDefaultChunkTokens) return {};
+  if (tokens % kBlockTokens == 0 && tokens <= UINT32_MAX)
+    chunk_tokens_ = std::to_string(tokens);
+  else
+    note(Counterpart::kNone, setting,
+         setting.text + " tokens are no multiple of vLLM's block of 16: chunks keep their default size");
+  return {};
+}
+
+// What LMCache means by it: memory is a buffer on the way to disk or remote, and keeps nothing. With memory as the only tier that
+// would be a cache that never hits, so that it is refused rather than turned into its opposite.
+Status Import::local_cpu(const LmcacheSetting& setting) {
+  const Result<bool> kept = read_bool(setting);
+  if (!kept.ok()) return kept.status();
+  if (*kept) return {};
+  return refuse(
+      setting,
+      "makes memory a mere buffer for disk and remote storage, and larderd has no other tier than memory yet: it would keep "
+      "nothing. To let it keep KV in memory: LMCACHE_LOCAL_CPU=true larderctl import-lmcache ...");
+}
+
+Status Import::memory_size(const LmcacheSetting& setting) {
+  const Result<std::string> size = read_gib(setting);
+  return size.ok() ? put(setting, "memory.size", *size) : size.status();
+}
+
+Status Import::hugepages(const LmcacheSetting& setting) {
+  const Result<bool> huge = read_bool(setting);
+  if (!huge.ok()) return huge.status();
+  return *huge ? put(setting, "memory.hugepages", "2Mi") : Status();
+}
+
+Status Import::local_disk(const LmcacheSetting& setting) {
+  if (!is_nothing(setting.text))
+    note(Counterpart::kNotYet, setting,
+         setting.text + " is not used: larderd has no disk tier yet, and drops what does not fit into memory");
+  return {};
+}
+
+Status Import::disk_size(const LmcacheSetting& setting) {
+  const Result<std::string> size = read_gib(setting);
+  if (!size.ok()) return size.status();
+  if (*size != config::print_size(0)) note(Counterpart::kNotYet, setting, *size + " are not used: larderd has no disk tier yet");
+  return {};
+}
+
+Status Import::remote_url(const LmcacheSetting& setting) {
+  static constexpr std::array<std::string_view, 7> kRedis{"redis",         "rediss", "unix", "redis-sentinel",
+                                                          "redis-cluster", "valkey", "resp"};
+  if (is_nothing(setting.text)) return {};
+  const std::size_t end = setting.text.find("://");
+  // Not shown in the error: it may hold a password.
+  if (end == std::string::npos || end == 0)
+    return {Code::kInvalidArgument, setting.where + ": remote_url is no URL: PROTOCOL://HOST:PORT is wanted"};
+  const std::string scheme = lower(std::string_view(setting.text).substr(0, end));
+  const std::string url = without_secrets(setting.text);
+  if (is_one_of(scheme, kRedis))
+    note(Counterpart::kNotYet, setting,
+         url +
+             " will be a backend of Larder; larderd does not speak to Redis or Valkey yet, and shares "
+             "among the engines of one machine alone");
+  else if (scheme == "lm")
+    note(Counterpart::kNone, setting,
+         url +
+             " is LMCache's own server. Engines of one machine need none: they share one larderd. "
+             "Between machines a Redis or Valkey will be the way, which larderd does not speak to yet");
+  else
+    note(Counterpart::kNone, setting, url + ": Larder has no backend for " + scheme);
+  return {};
+}
+
+Status Import::disaggregated(const LmcacheSetting& setting) {
+  const Result<bool> on = read_bool(setting);
+  if (!on.ok()) return on.status();
+  if (!*on) return {};
+  return refuse(setting, "moves KV from prefill to decode engines and keeps none; Larder keeps KV and is no such transport");
+}
+
+Status Import::log_level(const LmcacheSetting& setting) {
+  const std::string level = lower(setting.text);
+  if (level == "info") return {};
+  return put(setting, "log_level", level == "critical" ? "error" : level);
+}
+
+Import::Converter Import::converter_of(std::string_view key) {
+  static const std::map<std::string_view, Converter> kConverters{
+      {"chunk_size", &Import::chunk_size},
+      {"local_cpu", &Import::local_cpu},
+      {"max_local_cpu_size", &Import::memory_size},
+      {"local_cpu_use_hugepages", &Import::hugepages},
+      {"local_disk", &Import::local_disk},
+      {"max_local_disk_size", &Import::disk_size},
+      {"remote_url", &Import::remote_url},
+      {"enable_pd", &Import::disaggregated},
+      {"enable_xpyd", &Import::disaggregated},
+      {"enable_nixl", &Import::disaggregated},
+      {"log_level", &Import::log_level},
+  };
+  const auto found = kConverters.find(key);
+  return found == kConverters.end() ? nullptr : found->second;
+}
+
+Status Import::take(const LmcacheSetting& setting) {
+  const LmcacheKey* known = find_lmcache_key(setting.key);
+  if (const Converter converter = converter_of(setting.key)) return (this->*converter)(setting);
+  const bool nested = setting.key.find('.') != std::string::npos;
+  if (known == nullptr && nested)
+    note(Counterpart::kNone, setting, "Larder does not know it");
+  else if (known == nullptr)
+    unknown(setting);
+  else if (known->counterpart == Counterpart::kAlways)
+    note(known->counterpart, setting, known->words);
+  else if (!is_nothing(setting.text) && lower(setting.text) != "false" && lower(setting.text) != lower(known->same))
+    note(known->counterpart, setting, known->words);
+  return {};
+}
+
+std::string Import::comments(Counterpart counterpart, std::string_view title) const {
+  std::string text;
+  for (const Note& note : notes_)
+    if (note.counterpart == counterpart) text += "#   " + printable(note.names + ": " + note.words) + "\n";
+  return text.empty() ? "" : "# " + std::string(title) + ":\n" + text;
+}
+
+ImportedLmcache Import::result() const {
+  ImportedLmcache imported;
+  const std::string chunk = chunk_tokens_.empty() ? "" : R"(,"kv_connector_extra_config":{"chunk_tokens":)" + chunk_tokens_ + "}";
+  imported.yaml =
+      "# Larder's configuration for what LMCache was told. Look it over: larderd --check-config --config THIS-FILE\n"
+      "# vLLM gets, in place of LMCache's connector:\n"
+      R"(#   --kv-transfer-config '{"kv_connector":"LarderConnector","kv_connector_module_path":"larder.vllm","kv_role":"kv_both")" +
+      chunk + "}'\n";
+  imported.yaml += comments(Counterpart::kAlways, "Nothing to set");
+  imported.yaml += comments(Counterpart::kNotYet, "Not yet served");
+  imported.yaml += comments(Counterpart::kNone, "Without counterpart");
+  if (!unknown_.empty()) imported.yaml += "# Not known as settings of LMCache:\n";
+  for (const std::string& words : unknown_) imported.yaml += "#   " + printable(words) + "\n";
+
+  std::string section;
+  for (const auto& [key, text] : values_) {
+    const std::size_t dot = key.find('.');
+    const std::string of = dot == std::string::npos ? "" : key.substr(0, dot);
+    if (of != section && !of.empty()) imported.yaml += of + ":\n";
+    section = of;
+    imported.yaml += of.empty() ? key + ": " + text + "\n" : "  " + key.substr(dot + 1) + ": " + text + "\n";
+  }
+  imported.unserved = unknown_.size();
+  for (const auto& [counterpart, count] : counted_) imported.unserved += counterpart == Counterpart::kAlways ? 0 : count;
+  return imported;
+}
+
+}  // namespace
+
+Result<ImportedLmcache> import_lmcache(std::span<const LmcacheSetting> settings) {
+  static const LmcacheSetting kDefaultSize{"max_local_cpu_size", "5.0", "LMCache's default"};
+  Import import;
+  if (Status status = import.take(kDefaultSize); !status.ok()) return status;
+  // What cannot be served at all is said before what could be mended.
+  for (const bool transport : {true, false}) {
+    for (const LmcacheSetting& setting : settings) {
+      if (is_one_of(setting.key, kTransports) != transport) continue;
+      if (Status status = import.take(setting); !status.ok()) return status;
+    }
+  }
+  return import.result();
+}
+
+}  // namespace larder::ctl

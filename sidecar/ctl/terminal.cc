@@ -1,0 +1,91 @@
+#include "sidecar/ctl/terminal.h"
+
+#include <signal.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <string_view>
+
+namespace larder::ctl {
+namespace {
+
+// The second screen of a terminal, and no cursor on it; what was on the first comes back.
+constexpr std::string_view kEnter = "\x1b[?1049h\x1b[?25l";
+constexpr std::string_view kLeave = "\x1b[?25h\x1b[?1049l";
+constexpr std::string_view kHome = "\x1b[H";
+constexpr std::string_view kClearLine = "\x1b[K";
+constexpr std::string_view kClearBelow = "\x1b[J";
+constexpr int kSignals[] = {SIGINT, SIGTERM, SIGTSTP};
+
+// Safe in a signal handler.
+void put(std::string_view text) {
+  const ssize_t written = ::write(STDOUT_FILENO, text.data(), text.size());
+  static_cast<void>(written);
+}
+
+// Gives the terminal back, then dies or stops of the signal as any program does, so that the shell sees which it was.
+void give_back(int number) {
+  const int saved = errno;
+  put(kLeave);
+  if (number == SIGTSTP) {
+    ::raise(SIGSTOP);
+    put(kEnter);
+  } else {
+    ::signal(number, SIG_DFL);
+    ::raise(number);
+  }
+  errno = saved;
+}
+
+winsize size_of_terminal() {
+  winsize size{};
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0 || size.ws_col == 0) size = {24, 80, 0, 0};
+  return size;
+}
+
+// The lines that fit, each ended so that nothing of the screen before shines through.
+std::string fitted(std::string_view screen) {
+  const winsize size = size_of_terminal();
+  std::string text(kHome);
+  for (unsigned row = 0; row < size.ws_row && !screen.empty(); ++row) {
+    const std::size_t end = std::min(screen.find('\n'), screen.size());
+    if (row > 0) text += '\n';
+    text += screen.substr(0, std::min<std::size_t>(end, size.ws_col));
+    text += kClearLine;
+    screen.remove_prefix(std::min(end + 1, screen.size()));
+  }
+  return text.append(kClearBelow);
+}
+
+}  // namespace
+
+Terminal::Terminal(bool whole) : whole_(whole && ::isatty(STDOUT_FILENO) == 1) {
+  if (!whole_) return;
+  for (const int number : kSignals) {
+    struct sigaction action {};
+    action.sa_handler = give_back;
+    ::sigaction(number, &action, nullptr);
+  }
+  put(kEnter);
+}
+
+Terminal::~Terminal() {
+  if (!whole_) return;
+  put(kLeave);
+  for (const int number : kSignals) ::signal(number, SIG_DFL);
+}
+
+void Terminal::show(const std::string& screen) {
+  if (whole_) {
+    put(fitted(screen));
+    return;
+  }
+  std::printf("%s%s", first_ ? "" : "\n", screen.c_str());
+  std::fflush(stdout);
+  first_ = false;
+}
+
+}  // namespace larder::ctl

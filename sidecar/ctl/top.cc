@@ -1,0 +1,109 @@
+#include "sidecar/ctl/top.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "sidecar/ctl/words.h"
+
+namespace larder::ctl {
+namespace {
+
+constexpr int kBarWidth = 30;
+constexpr std::size_t kNameColumn = 16, kNowColumn = 18, kEngineColumn = 34, kCountColumn = 14;
+constexpr const char* kNoRate = "-";
+
+// How long lies between two snapshots of one life of larderd, by its own clock. nullopt: nothing to compare.
+std::optional<double> seconds_between(const Snapshot& now, const std::optional<Snapshot>& before) {
+  if (!before || before->epoch != now.epoch || now.uptime_seconds <= before->uptime_seconds) return std::nullopt;
+  return now.uptime_seconds - before->uptime_seconds;
+}
+
+std::string row(std::string_view name, const std::string& now, const std::string& overall) {
+  return column(name, kNameColumn) + column(now, kNowColumn) + overall + "\n";
+}
+
+// Small rates with a digit after the point, others as whole numbers.
+std::string rate_text(double per_second) {
+  constexpr double kWhole = 100;
+  return (per_second < kWhole ? decimal_text(per_second) : grouped(static_cast<std::uint64_t>(std::llround(per_second)))) + "/s";
+}
+
+std::string byte_rate_text(double per_second) {
+  return bytes_text(static_cast<std::uint64_t>(std::llround(per_second))) + "/s";
+}
+
+std::uint64_t grown(std::uint64_t now, std::uint64_t before) {
+  return now - std::min(now, before);
+}
+
+// What happened since `before`, the rows that have a rate.
+class Rates {
+ public:
+  Rates(const Snapshot& now, const std::optional<Snapshot>& before) : now_(now), seconds_(seconds_between(now, before)) {
+    if (seconds_) before_ = *before;
+  }
+
+  std::string hit_ratio() const {
+    return seconds_ ? percent_text(static_cast<double>(grown(now_.all.hit, before_.all.hit)),
+                                   static_cast<double>(grown(now_.all.asked, before_.all.asked)))
+                    : kNoRate;
+  }
+  std::string count(std::uint64_t ModelCounts::*member) const { return text(per_second(member), rate_text); }
+  std::string bytes(std::uint64_t ModelCounts::*member) const { return text(per_second(member), byte_rate_text); }
+  std::string evicted() const {
+    return text(static_cast<double>(grown(now_.evicted, before_.evicted)) / seconds_.value_or(1), rate_text);
+  }
+
+ private:
+  double per_second(std::uint64_t ModelCounts::*member) const {
+    return static_cast<double>(grown(now_.all.*member, before_.all.*member)) / seconds_.value_or(1);
+  }
+  std::string text(double per_second, std::string (*words)(double)) const { return seconds_ ? words(per_second) : kNoRate; }
+
+  const Snapshot& now_;
+  std::optional<double> seconds_;
+  Snapshot before_;
+};
+
+std::string rates(const Snapshot& now, const std::optional<Snapshot>& before) {
+  const Rates rates(now, before);
+  const ModelCounts& all = now.all;
+  std::string text = row("", "now", "overall");
+  text += row("hit ratio", rates.hit_ratio(), percent_text(static_cast<double>(all.hit), static_cast<double>(all.asked)));
+  text += row("tokens asked", rates.count(&ModelCounts::asked), grouped(all.asked));
+  text += row("tokens found", rates.count(&ModelCounts::hit), grouped(all.hit));
+  text += row("requests", rates.count(&ModelCounts::requests), grouped(all.requests));
+  text += row("loaded", rates.bytes(&ModelCounts::loaded), bytes_text(all.loaded));
+  text += row("stored", rates.bytes(&ModelCounts::stored), bytes_text(all.stored));
+  text += row("evicted", rates.evicted(), plural(now.evicted, "chunk"));
+  text += row("prefill saved", "", seconds_text(all.saved_seconds));
+  return text;
+}
+
+std::string memory(const Snapshot& now) {
+  const auto used = static_cast<double>(now.used_bytes), capacity = static_cast<double>(now.capacity_bytes);
+  return column("memory", kNameColumn) + bar(used, capacity, kBarWidth) + " " + bytes_text(now.used_bytes) + " of " +
+         bytes_text(now.capacity_bytes) + " (" + percent_text(used, capacity) + "), " + plural(now.chunks, "chunk") + "\n";
+}
+
+std::string sessions(const Snapshot& now) {
+  std::string text = column("sessions", kNameColumn) + grouped(now.sessions.size()) + " attached\n";
+  for (const SessionState& session : now.sessions)
+    text += "  " + column(session.engine, kEngineColumn) + column(plural(session.holds, "hold"), kCountColumn) +
+            plural(session.grants, "grant") + (session.silent ? ", SILENT" : "") + "\n";
+  return text;
+}
+
+}  // namespace
+
+std::string top_screen(const Snapshot& now, const std::optional<Snapshot>& before) {
+  return headline(now) + "\n" + rates(now, before) + "\n" + memory(now) + "\n" + sessions(now);
+}
+
+std::string waiting_screen(const std::string& why, const std::optional<Snapshot>& last) {
+  std::string text = "waiting for larderd: " + why + "\n";
+  if (last) text += "last seen: " + headline(*last);
+  return text;
+}
+
+}  // namespace larder::ctl

@@ -1,0 +1,107 @@
+"""docs/from-lmcache.md: every line of its tables, run. (The rows of settings are run by lmcache_docs_test.cc.)"""
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+
+import pytest
+from harness.process import Process
+
+
+def rows(page, heading):
+    """(left, right) cells of the table below a heading, without the two lines of its head."""
+    section = page.split(f"## {heading}\n")[1].split("\n## ")[0]
+    lines = [line for line in section.splitlines() if line.startswith("|")][2:]
+    assert len(lines) >= 4, heading
+    return [tuple(cell.strip() for cell in line.strip("|").split(" | ")) for line in lines]
+
+
+def code(cell):
+    """The command or statement in a cell; None where the cell says that there is none."""
+    found = re.fullmatch(r"`(.*)`", cell)
+    assert found or cell.startswith("none"), cell
+    return found and found[1]
+
+
+@pytest.fixture(scope="module")
+def page(root):
+    return (root / "docs" / "from-lmcache.md").read_text()
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory, root):
+    """A larderd on a port and sockets of its own, and how a user's shell would reach it."""
+    folder = tmp_path_factory.mktemp("from_lmcache")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = taken.getsockname()[1]
+    binaries = os.environ["LARDER_TEST_BIN"]
+    config = folder / "larder.yaml"
+    config.write_text(
+        f"pool: lmc{os.getpid()}\nsocket: {folder}/larder.sock\nmemory: {{size: 16MiB}}\nhttp: {{listen: '127.0.0.1:{port}'}}\n"
+    )
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("LARDER_", "LMCACHE_"))}
+    env |= {
+        "PATH": f"{binaries}:{os.path.dirname(sys.executable)}:{env['PATH']}",
+        "PYTHONPATH": str(root / "shim" / "python"),
+        "LARDER_CONFIG_FILE": str(config),
+        "LARDER_LIBRARY": os.environ["LARDER_LIBRARY"],
+    }
+
+    def shell(command):
+        command = command.replace("127.0.0.1:9464", f"127.0.0.1:{port}")
+        return subprocess.run(command, shell=True, env=env, cwd=root, capture_output=True, text=True, timeout=60)
+
+    with Process("larderd", [f"{binaries}/larderd"], env, folder / "larderd.log") as larderd:
+        larderd.wait_until(lambda: shell("larderctl status").returncode == 0, 10)
+        yield shell
+
+
+def test_every_command_has_a_counterpart_that_runs(page, world):
+    for theirs, ours in rows(page, "Commands") + rows(page, "HTTP"):
+        command = code(ours)
+        if command is None:
+            continue
+        if command.endswith("larderd"):
+            command += " --check-config"  # it would take the memory that the line gives it
+        done = world(command)
+        assert done.returncode == 0, (theirs, command, done.stderr)
+        assert done.stdout, command
+
+
+def test_the_two_steps_run(page, world, tmp_path):
+    (tmp_path / "lmcache.yaml").write_text("chunk_size: 512\nmax_local_cpu_size: 2\n")
+    first = page.split("## Two steps\n```sh\n")[1].splitlines()[0]
+    assert world(f"cd {tmp_path} && {first}").returncode == 0
+    checked = world(f"larderd --check-config --config {tmp_path}/larder.yaml")
+    assert checked.returncode == 0 and 'size: "2GiB"' in checked.stdout
+
+
+def test_every_connector_has_a_counterpart_that_loads(page):
+    pytest.importorskip("vllm")
+    import importlib
+
+    from larder.vllm import setup
+
+    for theirs, ours in rows(page, "vLLM"):
+        config = json.loads(re.fullmatch(r"--kv-transfer-config '(.*)'", code(ours))[1])
+        assert getattr(importlib.import_module(config["kv_connector_module_path"]), config["kv_connector"])
+        assert set(config.get("kv_connector_extra_config", {})) <= set(setup._OPTIONS), theirs
+
+
+def test_every_import_has_a_counterpart_that_imports(page):
+    pytest.importorskip("vllm")
+    for theirs, ours in rows(page, "Imports"):
+        assert code(theirs).startswith(("from lmcache", "import lmcache"))
+        if code(ours):
+            exec(code(ours), {})
+
+
+def test_the_check_of_cells_bites():
+    assert code("`larderctl status`") == "larderctl status"
+    assert code("none: not served") is None
+    with pytest.raises(AssertionError):
+        code("see elsewhere")

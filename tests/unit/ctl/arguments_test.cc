@@ -1,0 +1,57 @@
+#include "sidecar/ctl/arguments.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sidecar/ctl/commands.h"
+
+namespace larder::ctl {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+Result<Arguments> parse(const std::vector<std::string_view>& words) {
+  return parse_arguments(words);
+}
+std::string why(const std::vector<std::string_view>& words) {
+  const Result<Arguments> arguments = parse(words);
+  return arguments.ok() ? find_command(*arguments).status().text() : arguments.status().text();
+}
+
+TEST(ArgumentsTest, OptionsStandAnywhere) {
+  const Result<Arguments> arguments = parse({"--socket=/a", "top", "--interval", "0.5", "--json", "--iterations=3"});
+  ASSERT_TRUE(arguments.ok()) << arguments.status().text();
+  EXPECT_EQ(arguments->socket, "/a");
+  EXPECT_EQ(arguments->interval_seconds, 0.5);
+  EXPECT_EQ(arguments->iterations, 3U);
+  EXPECT_TRUE(arguments->json);
+  EXPECT_THAT(arguments->words, ElementsAre("top"));
+  EXPECT_EQ(parse({"top", "--once"})->iterations, 1U);
+  EXPECT_EQ(parse({"top"})->iterations, 0U);
+}
+
+TEST(ArgumentsTest, WrongOptionsAreNamed) {
+  EXPECT_EQ(why({"--verbose"}), "'--verbose' is no option of larderctl");
+  EXPECT_EQ(why({"--json=1"}), "'--json=1' is no option of larderctl");
+  EXPECT_EQ(why({"status", "--socket"}), "'--socket' needs a path");
+  EXPECT_EQ(why({"--socket="}), "'--socket' needs a path");
+  for (const char* number : {"0", "0.09", "3601", "-1", "nan", "inf", "", "1s", "x"})
+    EXPECT_EQ(why({"--interval", number}), "'--interval' needs a number of seconds, 0.1 to 3600") << number;
+  for (const char* number : {"0", "-1", "1.5", "", "1000000001"})
+    EXPECT_EQ(why({"--iterations", number}), "'--iterations' needs a whole number of at least 1") << number;
+}
+
+TEST(ArgumentsTest, EveryCommandIsInTheHelpAndChecksItsOperands) {
+  for (const Command& command : commands()) {
+    EXPECT_THAT(usage(), HasSubstr("\n  " + std::string(command.name)));
+    const std::vector<std::string_view> too_many(command.most + 2, command.name);
+    EXPECT_EQ(why(too_many), "'" + std::string(command.name) + "' is too much for '" + std::string(command.name) + "'");
+    if (command.least == 0) continue;
+    EXPECT_EQ(why({command.name}), command.missing);
+    EXPECT_FALSE(command.missing.empty());
+  }
+}
+
+}  // namespace
+}  // namespace larder::ctl

@@ -1,0 +1,157 @@
+#include "sidecar/ctl/lmcache.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "sidecar/ctl/lmcache_keys.h"
+
+namespace larder::ctl {
+namespace {
+
+using testing::AllOf;
+using testing::EndsWith;
+using testing::HasSubstr;
+using testing::Not;
+
+class LmcacheTest : public testing::Test {
+ protected:
+  ~LmcacheTest() override { std::filesystem::remove(file_); }
+
+  Result<ImportedLmcache> import(const std::string& yaml, const std::map<std::string, std::string>& environment = {}) {
+    std::ofstream(file_) << yaml;
+    const auto settings = read_lmcache_settings(file_, environment);
+    return settings.ok() ? import_lmcache(*settings) : settings.status();
+  }
+  std::string yaml_of(const std::string& yaml, const std::map<std::string, std::string>& environment = {}) {
+    const Result<ImportedLmcache> imported = import(yaml, environment);
+    EXPECT_TRUE(imported.ok()) << imported.status().text();
+    return imported.ok() ? imported->yaml : "";
+  }
+  std::string why(const std::string& yaml, const std::map<std::string, std::string>& environment = {}) {
+    const std::string text = import(yaml, environment).status().text();
+    const std::size_t at = text.find(file_);
+    return at == std::string::npos ? text : text.substr(0, at) + "F" + text.substr(at + file_.size());
+  }
+
+  const std::string file_ = testing::TempDir() + "lmcache." + std::to_string(::getpid()) + ".yaml";
+};
+
+TEST_F(LmcacheTest, SizesAreGibAndRoundedUpToMib) {
+  EXPECT_THAT(yaml_of(""), EndsWith("memory:\n  size: 5GiB\n"));
+  EXPECT_THAT(yaml_of("max_local_cpu_size: 60"), EndsWith("  size: 60GiB\n"));
+  EXPECT_THAT(yaml_of("max_local_cpu_size: 0.5"), EndsWith("  size: 512MiB\n"));
+  EXPECT_THAT(yaml_of("max_local_cpu_size: 1.3"), EndsWith("  size: 1332MiB\n"));
+}
+
+TEST_F(LmcacheTest, WrongValuesAreNamedByFileLineAndKey) {
+  EXPECT_THAT(why("# size\nmax_local_cpu_size: 0\n"),
+              AllOf(HasSubstr("F:2: max_local_cpu_size '0' is out of range: 1MiB to 16TiB")));
+  for (const char* size : {"many", "-1", "nan", "1e300", "5GB", "''"})
+    EXPECT_THAT(why(std::string("max_local_cpu_size: ") + size), HasSubstr("is no number of GiB")) << size;
+  EXPECT_THAT(why("max_local_cpu_size: 99999"), HasSubstr("is out of range: 1MiB to 16TiB"));
+  for (const char* size : {"0", "-256", "2.5", "many"})
+    EXPECT_THAT(why(std::string("chunk_size: ") + size), HasSubstr("is no number of tokens")) << size;
+  EXPECT_EQ(why("local_cpu_use_hugepages: maybe"), "F:1: local_cpu_use_hugepages 'maybe' is neither true nor false");
+  EXPECT_EQ(why("", {{"LMCACHE_LOCAL_CPU", "maybe"}}), "LMCACHE_LOCAL_CPU: local_cpu 'maybe' is neither true nor false");
+  EXPECT_EQ(why("remote_url: secret@localhost:6379"), "F:1: remote_url is no URL: PROTOCOL://HOST:PORT is wanted");
+  EXPECT_EQ(why("", {{"LMCACHE_LOG_LEVEL", "LOUD"}}),
+            "LMCACHE_LOG_LEVEL: log_level 'LOUD' is none of: debug, info, warning, error");
+}
+
+TEST_F(LmcacheTest, FilesAreReadStrictly) {
+  EXPECT_EQ(why("chunk_size: 256\nchunk_size: 512\n"), "F:2: 'chunk_size' stands here again, it was given on line 1");
+  EXPECT_EQ(why("chunk_size: &a 256\n"), "F:1: anchors (&name) are not allowed");
+  EXPECT_THAT(why("chunk_size: [\n"), HasSubstr("is no valid YAML"));
+  EXPECT_EQ(read_lmcache_settings("/nonexistent", {}).status().text(),
+            "configuration file /nonexistent: No such file or directory");
+  EXPECT_EQ(why("", {{"LMCACHE_EXTRA_CONFIG", "{a: 1, a: 2}"}}),
+            "LMCACHE_EXTRA_CONFIG:1: 'a' stands here again, it was given on line 1");
+}
+
+// As in LMCache 0.5; in versions before 0.4 a file hid the variables.
+TEST_F(LmcacheTest, VariablesWinOverTheFile) {
+  EXPECT_THAT(yaml_of("max_local_cpu_size: 1", {{"LMCACHE_MAX_LOCAL_CPU_SIZE", "\"2\""}}), EndsWith("size: 2GiB\n"));
+  const std::string yaml =
+      yaml_of("extra_config: {use_odirect: true}", {{"LMCACHE_EXTRA_CONFIG", "{\"valkey_mode\": \"cluster\"}"}});
+  EXPECT_THAT(yaml, AllOf(HasSubstr("extra_config.valkey_mode (LMCACHE_EXTRA_CONFIG)"), Not(HasSubstr("use_odirect"))));
+}
+
+TEST_F(LmcacheTest, TheVariableNamesAFile) {
+  std::ofstream(file_) << "max_local_cpu_size: 3\n";
+  const auto settings = read_lmcache_settings(std::nullopt, {{"LMCACHE_CONFIG_FILE", file_}, {"PATH", "/bin"}});
+  ASSERT_TRUE(settings.ok()) << settings.status().text();
+  ASSERT_EQ(settings->size(), 1U);
+  EXPECT_EQ(settings->front().where, file_ + ":1");
+}
+
+// LMCache: memory as a mere buffer on the way to other storage. Without other storage that keeps nothing, and must not quietly turn
+// into its opposite.
+TEST_F(LmcacheTest, MemoryAsABufferIsRefusedUntilThereIsAnotherTier) {
+  for (const char* off : {"false", "False", "0", "no", "off"})
+    EXPECT_THAT(why(std::string("chunk_size: 256\nlocal_cpu: ") + off),
+                AllOf(HasSubstr("F:2: local_cpu"), HasSubstr("no other tier than memory yet"),
+                      HasSubstr("LMCACHE_LOCAL_CPU=true larderctl import-lmcache")));
+  EXPECT_THAT(yaml_of("local_cpu: false\nmax_local_cpu_size: 2\n", {{"LMCACHE_LOCAL_CPU", "true"}}), EndsWith("size: 2GiB\n"));
+}
+
+TEST_F(LmcacheTest, ATransportIsNoCache) {
+  for (const char* key : {"enable_pd", "enable_xpyd", "enable_nixl"}) {
+    EXPECT_THAT(why("local_cpu: false\n" + std::string(key) + ": true\n"),
+                HasSubstr("F:2: " + std::string(key) + " 'true' moves KV"));
+    EXPECT_THAT(yaml_of(std::string(key) + ": false\n"), Not(HasSubstr(key)));
+  }
+}
+
+TEST_F(LmcacheTest, ChunkSizesGoToTheEngine) {
+  EXPECT_THAT(yaml_of("chunk_size: 512"), HasSubstr(R"("kv_role":"kv_both","kv_connector_extra_config":{"chunk_tokens":512}}')"));
+  EXPECT_THAT(yaml_of("chunk_size: 256"), HasSubstr(R"("kv_role":"kv_both"}')"));
+  EXPECT_THAT(yaml_of("chunk_size: 8"), AllOf(HasSubstr("8 tokens are no multiple"), HasSubstr(R"("kv_role":"kv_both"}')")));
+}
+
+TEST_F(LmcacheTest, RemoteUrlsSayWhatBecomesOfThem) {
+  const auto url = [this](const std::string& text) { return yaml_of("remote_url: \"" + text + "\""); };
+  for (const char* redis : {"redis", "rediss", "redis-sentinel", "redis-cluster", "valkey", "resp", "REDIS"})
+    EXPECT_THAT(url(std::string(redis) + "://h:1"), AllOf(HasSubstr("# Not yet served:"), HasSubstr("will be a backend")))
+        << redis;
+  EXPECT_THAT(url("lm://h:1"), AllOf(HasSubstr("# Without counterpart:"), HasSubstr("lm://h:1 is LMCache's own server")));
+  EXPECT_THAT(url("s3://bucket"), HasSubstr("Larder has no backend for s3"));
+  EXPECT_THAT(url("redis://u:p@ss@h:1/0"), AllOf(HasSubstr(": redis://h:1/0 will be"), Not(HasSubstr("p@ss"))));
+  for (const char* nothing : {"null", "None", "~", "''"})
+    EXPECT_THAT(yaml_of(std::string("remote_url: ") + nothing), Not(HasSubstr("remote_url")));
+}
+
+TEST_F(LmcacheTest, UnknownKeysAreNamedAndNearOnesGuessed) {
+  const std::string yaml = yaml_of("max_local_cpu_sizes: 5\nsomething_else: 1\nextra_config: {x: 1}\n");
+  EXPECT_THAT(yaml, HasSubstr("max_local_cpu_sizes (" + file_ + ":1): left out; was max_local_cpu_size meant?"));
+  EXPECT_THAT(yaml, HasSubstr("something_else (" + file_ + ":2): left out, as LMCache ignores"));
+  EXPECT_THAT(yaml, HasSubstr("extra_config.x (" + file_ + ":3): Larder does not know it"));
+  EXPECT_EQ(import("max_local_cpu_sizes: 5\nsave_decode_cache: true\n")->unserved, 1U);
+  EXPECT_EQ(nearest_lmcache_key(std::string(100'000, 'x')), "");
+}
+
+TEST_F(LmcacheTest, WhatIsSwitchedOffNeedsNoWord) {
+  EXPECT_EQ(import("enable_p2p: false\ncache_policy: lru\nremote_serde: naive\ngds_path: null\nnixl_backends: []\n")->unserved,
+            0U);
+  EXPECT_EQ(import("enable_p2p: true\ncache_policy: lfu\nremote_serde: cachegen\ngds_path: /x\n")->unserved, 4U);
+}
+
+TEST_F(LmcacheTest, NothingEndsAComment) {
+  const std::string yaml = yaml_of("", {{"LMCACHE_REMOTE_URL", "redis://h\nmemory: {size: 1TiB}"}, {"LMCACHE_X\npool: y", "1"}});
+  EXPECT_THAT(yaml, AllOf(Not(HasSubstr("\nmemory: {")), Not(HasSubstr("\npool"))));
+}
+
+TEST(LmcacheKeysTest, EveryKeyStandsOnceAndSaysSomething) {
+  std::set<std::string_view> seen;
+  for (const LmcacheKey& key : lmcache_keys()) {
+    EXPECT_TRUE(seen.insert(key.key).second) << key.key;
+    EXPECT_EQ(key.words.empty(), key.counterpart == Counterpart::kConverted) << key.key;
+  }
+}
+
+}  // namespace
+}  // namespace larder::ctl

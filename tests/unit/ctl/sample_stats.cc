@@ -1,0 +1,54 @@
+#include "tests/unit/ctl/sample_stats.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+namespace larder::ctl {
+
+stats::Stats idle_stats() {
+  stats::Stats stats;
+  stats.version = "0.1.0";
+  stats.pool = "larder";
+  stats.uptime_ms = 400;
+  stats.arena_bytes = 5ULL << 30;
+  stats.touched_bytes = 2ULL << 30;
+  stats.arena_page_bytes = 4096;
+  return stats;
+}
+
+stats::Stats busy_stats() {
+  stats::Stats stats = idle_stats();
+  stats.uptime_ms = 8'040'000;
+  stats.touched_bytes = stats.arena_bytes;
+  stats.used_bytes = 768ULL << 20;
+  stats.slot_bytes = 3154 * 1024;
+  stats.slots_committed = 250;
+  stats.evicted_capacity = 1234;
+  stats.evicted_resized = 7;
+  stats.evicted_bad = 1;
+  stats.refused_no_space = 3;
+  stats.checksum_failures = 1;
+  stats.loads_failed = 2;
+  stats.sessions_opened = 5;
+  stats.models = {{"demo", 2000, 1500, 4'096'000, 3'840'000, 47ULL << 30, 3ULL << 30, 256'000, 1'000'000'000'000},
+                  {"a-model-with-a-rather-long-served-name-v2", 1, 0, 512, 0, 0, 0, 0, 0}};
+  stats.namespaces = {
+      {"0123456789abcdef0123456789abcdef", "demo", std::make_shared<const std::string>("engine: vllm\n"), 250, 768ULL << 20, 2}};
+  stats.sessions = {{1, "vllm 0.32.0 scheduler", stats.namespaces[0].id, false, 16, 0},
+                    {2, "vllm 0.32.0 worker 0", stats.namespaces[0].id, true, 0, 1}};
+  stats.fallbacks = {{"hugepages", "4 KiB pages: 3 of 2560 huge pages are free"}};
+  return stats;
+}
+
+void expect_golden(const std::string& name, const std::string& screen) {
+  const std::string file = std::string(GOLDEN_FOLDER) + "/" + name + ".txt";
+  if (std::getenv("LARDER_TEST_WRITE_GOLDEN") != nullptr) std::ofstream(file) << screen;
+  std::stringstream golden;
+  golden << std::ifstream(file).rdbuf();
+  EXPECT_EQ(screen, golden.str());
+}
+
+}  // namespace larder::ctl

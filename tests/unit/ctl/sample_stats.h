@@ -1,0 +1,14 @@
+// What a larderd may have counted, for the golden screens.
+#pragma once
+
+#include "sidecar/stats/stats.h"
+
+namespace larder::ctl {
+
+stats::Stats idle_stats();
+stats::Stats busy_stats();
+
+// Compares with golden/NAME.txt. After a wanted change: LARDER_TEST_WRITE_GOLDEN=1 and read the difference.
+void expect_golden(const std::string& name, const std::string& screen);
+
+}  // namespace larder::ctl
