@@ -62,6 +62,10 @@ bench-rivals: deps-rivals release
 bench-serve: deps-rivals release
 	@$(call RUN,release) LARDERD=$(CURDIR)/build/release/bin/larderd $(RIVALS_PYTHON) tests/bench/serve_bench.py
 
+.PHONY: test-ubuntu
+test-ubuntu: deps-python release ## liblarder.so in Ubuntu 22.04's own Python and glibc (fetches 9 MB of its packages)
+	@tests/component/ubuntu/run.sh build/release/bin/larderd $(CURDIR)/build/release/lib/liblarder.so $(CURDIR)/shim/python
+
 lint: deps-tools build ## formatting, and the rules of the house (who may include what, how long a file may be)
 	@clang-format --dry-run -Werror $(SOURCES)
 	@ctest --test-dir build/dev -R "^HouseTest" --output-on-failure

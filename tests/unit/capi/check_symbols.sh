@@ -1,21 +1,33 @@
-#!/bin/sh
-# Usage: check_symbols.sh LIBLARDER LIBLARDER_TEST. The product exports larder_* alone, needs nothing above glibc 2.34 and no C++ run
-# time, and has no test hook; the test library has it, so that the search is known to find one.
+#!/bin/bash
+# Usage: check_symbols.sh LIBLARDER LIBLARDER_TEST CHECK_LOADABLE. The product loads into strangers' images and has no test hook. The
+# test library has one, and other libraries do not load, so that both checks are known to find what they look for.
 set -u
-product=$1
-test_library=$2
+product=$1 test_library=$2 check=$3
 failed=0
 fail() { echo "FAILED: $*"; failed=1; }
 
-foreign=$(nm -D --defined-only "$product" | awk '{print $3}' | grep -v '^larder_')
-[ -z "$foreign" ] || fail "exported besides larder_*: $foreign"
-[ "$(nm -D --defined-only "$product" | grep -c ' T larder_')" -ge 20 ] || fail "fewer than 20 functions of larder.h are exported"
-
-newest=$(nm -D --undefined-only "$product" | grep -o 'GLIBC_[0-9.]*' | sed 's/GLIBC_//' | sort -V | tail -1)
-[ "$(printf '%s\n2.34\n' "$newest" | sort -V | tail -1)" = 2.34 ] || fail "needs GLIBC_$newest, more than 2.34"
-readelf -d "$product" | grep -E 'NEEDED.*(libstdc\+\+|libgcc)' && fail "needs a C++ run time"
+"$check" "$product" || fail "check_loadable"
+newest=$(readelf -VW "$product" | grep -o 'GLIBC_[0-9.]*' | sort -uV | tail -1)
 
 grep -q LARDER_TEST "$product" && fail "the product has a test hook"
 grep -q LARDER_TEST_SKIP_VERIFY "$test_library" || fail "the test library has no hook: this check finds nothing"
-[ $failed = 0 ] && echo "symbols of $product: ok, newest GLIBC_$newest"
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+# A library that exports something else, brings its C++ run time along, or needs a newer glibc.
+printf '#include <string>\nextern "C" unsigned long other(const char* s) { return std::string(s).size(); }\n' >"$work/a.cc"
+c++ -shared -fPIC -o "$work/cxx.so" "$work/a.cc"
+printf 'void arc4random_buf(void*, unsigned long);\nvoid larder_x(void* p) { arc4random_buf(p, 1); }\n' >"$work/b.c"
+cc -shared -fPIC -o "$work/new.so" "$work/b.c"
+expect() {
+  local library=$1 why=$2
+  "$check" "$library" 2>&1 | grep -q "$why" || fail "check_loadable does not find: $why"
+}
+expect "$work/cxx.so" 'exports besides larder_\*: other'
+expect "$work/cxx.so" 'needs besides glibc: libstdc++'
+expect "$work/cxx.so" 'needs GLIBCXX_'
+[ "$(getconf GNU_LIBC_VERSION | sed 's/.* //;s/\.//')" -lt 236 ] || expect "$work/new.so" 'needs GLIBC_2.36, more than GLIBC_2.34'
+expect "$work/new.so" 'fewer than 20 functions'
+
+[ $failed = 0 ] && echo "$product: ok, newest $newest"
 exit $failed
