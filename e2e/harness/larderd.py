@@ -54,6 +54,12 @@ class Larderd(Process):
         """Samples by "name{labels}"."""
         return larderd_metrics.samples(self.request("GET", "/metrics")[1])
 
+    def chunk_tokens(self) -> int:
+        """Tokens of a chunk in the only namespace, by its fingerprint."""
+        (space,) = self.status()["namespaces"]
+        lines = dict(line.split(": ", 1) for line in space["fingerprint"].splitlines() if ": " in line)
+        return int(lines["chunk_tokens"])
+
     def wait_ready(self, timeout_s: float = 10, progress=None) -> None:
         self.wait_until(lambda: self.request("GET", "/readyz")[0] == 200, timeout_s, progress)
 
