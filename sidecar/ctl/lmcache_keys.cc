@@ -1,6 +1,7 @@
 #include "sidecar/ctl/lmcache_keys.h"
 
 #include <algorithm>
+#include <cctype>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -222,8 +223,11 @@ std::string_view nearest_lmcache_key(std::string_view key) {
   constexpr std::size_t kLongestKey = 64;
   constexpr std::size_t kNear = 2;
   if (key.size() > kLongestKey) return "";
-  const auto* nearest = std::ranges::min_element(kKeys, {}, [key](const LmcacheKey& known) { return distance(key, known.key); });
-  return distance(key, nearest->key) <= kNear ? nearest->key : "";
+  std::string lower(key);
+  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const auto* nearest =
+      std::ranges::min_element(kKeys, {}, [&lower](const LmcacheKey& known) { return distance(lower, known.key); });
+  return distance(lower, nearest->key) <= kNear ? nearest->key : "";
 }
 
 }  // namespace larder::ctl

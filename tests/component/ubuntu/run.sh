@@ -1,12 +1,12 @@
 #!/bin/bash
 # run.sh LARDERD LIBLARDER PYTHON_PACKAGE: a chunk is stored and loaded by liblarder.so inside Ubuntu 22.04's own Python and glibc. They
-# come from Ubuntu's packages, unpacked into a temporary folder and run by their own loader: no root, nothing installed. Needs the
-# network, so that `make test` leaves it out. UBUNTU_MIRROR names another mirror.
+# come from Ubuntu's packages, unpacked into a temporary folder that is the whole world of that process (chroot). Nothing is installed.
+# Needs the network, so that `make test` leaves it out. UBUNTU_MIRROR names another mirror.
 set -euo pipefail
 larderd=$1 library=$2 package=$3
 here=$(cd "$(dirname "$0")" && pwd)
 mirror=${UBUNTU_MIRROR:-http://archive.ubuntu.com/ubuntu}
-packages="libc6 python3.10-minimal libpython3.10-minimal libpython3.10-stdlib libexpat1 zlib1g libffi8"
+packages="coreutils libc6 python3.10-minimal libpython3.10-minimal libpython3.10-stdlib libexpat1 zlib1g libffi8"
 
 work=$(mktemp -d)
 server=
@@ -25,16 +25,21 @@ for name in $packages; do
   dpkg-deb -x "$work/$name.deb" "$work/root"
 done
 
-export LARDER_SOCKET=$work/larder.sock
-LARDER_POOL=ubuntu$$ LARDER_MEMORY_SIZE=16MiB LARDER_HTTP_LISTEN= "$larderd" 2>"$work/log" &
+root=$work/root
+mkdir -p "$root/opt" "$root/tmp"
+cp "$library" "$root/opt/liblarder.so"
+cp -r "$package/larder" "$here/store_and_load.py" "$root/opt/"
+LARDER_SOCKET=$root/opt/larder.sock LARDER_POOL=ubuntu$$ LARDER_MEMORY_SIZE=16MiB LARDER_HTTP_LISTEN= "$larderd" 2>"$work/log" &
 server=$!
 
-root=$work/root
-lib=$root/lib/x86_64-linux-gnu:$root/usr/lib/x86_64-linux-gnu
+enter=(chroot)
+[ "$(id -u)" = 0 ] || enter=(unshare --map-root-user chroot)
 run() {
-  env -i LARDER_SOCKET="$LARDER_SOCKET" LARDER_LIBRARY="$library" GLIBC_EXPECTED=2.35 PYTHONHOME="$root/usr" PYTHONPATH="$package" \
-    PYTHONDONTWRITEBYTECODE=1 "$root/lib64/ld-linux-x86-64.so.2" --library-path "$lib" "$root/usr/bin/python3.10" "$@"
+  "${enter[@]}" "$root" /usr/bin/env -i LARDER_SOCKET=/opt/larder.sock LARDER_LIBRARY=/opt/liblarder.so GLIBC_EXPECTED=2.35 \
+    PYTHONDONTWRITEBYTECODE=1 PYTHONPATH=/opt /usr/bin/python3.10 "$@"
 }
-# The check can fail: a library of this machine's C++ does not load there.
-run -c "import ctypes; ctypes.CDLL('$(ldconfig -p | awk '/libyaml-cpp.so.0.7 /{print $NF; exit}')')" 2>/dev/null && { echo "FAILED: anything loads"; exit 1; }
-run "$here/store_and_load.py" || { cat "$work/log"; exit 1; }
+# The check can fail: a library of this machine, which needs its C++ run time, does not load there.
+cp "$(ldconfig -p | awk '/libyaml-cpp.so.0.7 /{print $NF; exit}')" "$root/opt/libcxx.so"
+run -c "import ctypes; ctypes.CDLL('/opt/libcxx.so')" 2>"$work/refused" && { echo "FAILED: anything loads"; exit 1; }
+grep -q "libstdc++.so.6: cannot open" "$work/refused" || { cat "$work/refused"; exit 1; }
+run /opt/store_and_load.py || { cat "$work/log"; exit 1; }

@@ -52,11 +52,13 @@ def read_until(master, pattern, timeout_s=10):
     drawn, end = b"", time.monotonic() + timeout_s
     while not re.search(pattern, drawn):
         ready, _, _ = select.select([master], [], [], max(0, end - time.monotonic()))
-        assert ready, f"{pattern} was not drawn: {drawn[-500:]}"
+        assert ready and time.monotonic() < end, f"{pattern} was not drawn: {drawn[-500:]}"
         try:
-            drawn += os.read(master, 65536)
-        except OSError:
-            raise AssertionError(f"it ended before {pattern} was drawn: {drawn[-500:]}") from None
+            more = os.read(master, 65536)
+        except OSError:  # a terminal whose last process is gone
+            more = b""
+        assert more, f"it ended before {pattern} was drawn: {drawn[-500:]}"
+        drawn += more
     return drawn
 
 

@@ -131,6 +131,7 @@ TEST_F(LmcacheTest, UnknownKeysAreNamedAndNearOnesGuessed) {
   EXPECT_THAT(yaml, HasSubstr("something_else (" + file_ + ":2): left out, as LMCache ignores"));
   EXPECT_THAT(yaml, HasSubstr("extra_config.x (" + file_ + ":3): Larder does not know it"));
   EXPECT_EQ(import("max_local_cpu_sizes: 5\nsave_decode_cache: true\n")->unserved, 1U);
+  EXPECT_EQ(nearest_lmcache_key("MAX-LOCAL-CPU_SIZE"), "max_local_cpu_size");
   EXPECT_EQ(nearest_lmcache_key(std::string(100'000, 'x')), "");
 }
 
