@@ -218,7 +218,7 @@ def start(name: str, role: str | None, model: str, stack: list) -> Arm:
         larderd.wait_ready()
         larderd.wait_touched(progress=print)
     env = engine_env(larderd.socket if larderd else "", os.environ["LARDER_LIBRARY"], VLLM_CPU_KVCACHE_SPACE="1",
-                     OMP_NUM_THREADS="1", **{engine_hooks.FOLDER_VARIABLE: str(hooks)})
+                     **{engine_hooks.FOLDER_VARIABLE: str(hooks)})
     env["PYTHONPATH"] += os.pathsep + str(pathlib.Path(__file__).parent)
     connector = {**CONNECTOR, "kv_connector": "TimedConnector", "kv_connector_module_path": "engine_timed", "kv_role": role}
     server = VllmServer(f"vLLM ({name})", model, NAME, env, folder / "vllm.log", connector if role else None)

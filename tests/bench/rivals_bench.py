@@ -76,6 +76,7 @@ def main() -> int:
     if unknown:
         print(f"bench-rivals: unknown part {sorted(unknown)[0]}; known: {', '.join(PARTS)}", file=sys.stderr)
         return 1
+    os.environ.setdefault("LMCACHE_LOG_LEVEL", "WARNING")  # its client would talk between the rows
     report = BUILD / "rivals.json"
     for part in wanted:
         module, function, model = PARTS[part]
