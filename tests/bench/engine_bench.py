@@ -16,6 +16,7 @@ import json
 import os
 import pathlib
 import random
+import signal
 import statistics
 import sys
 import time
@@ -264,8 +265,13 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    for number in (signal.SIGINT, signal.SIGTERM):  # both unwind the with-blocks, which end all that was started
+        signal.signal(number, signal.default_int_handler)
     try:
         sys.exit(main())
+    except KeyboardInterrupt:
+        print("bench-engine: interrupted; everything that it started was ended", file=sys.stderr)
+        sys.exit(130)
     except (Void, ProcessError, ServerError, OSError) as error:
         print(f"bench-engine: {str(error).splitlines()[0].removesuffix(' ends:')}", file=sys.stderr)
         sys.exit(1)
