@@ -2,12 +2,12 @@
 
 Three vLLM servers on one small model, alive side by side, busy one at a time, in rotating order: "none" without a connector,
 "idle" on a larderd of its own where every lookup misses and nothing is stored, "stores" on another that is given every whole
-chunk. Each round sends eight new prompts in one request; tokens/s are prompt and answer together. Losses are ratios to "none"
+chunk. Each round sends four new prompts in one request; tokens/s are prompt and answer together. Losses are ratios to "none"
 within a round. The time inside the connector's hooks is measured around them (engine_timed.py), in the scheduler's and the
 worker's process, over the steps of the round.
 
 Ends with status 1 where answers differ between the arms, where the idle arm hit or stored anything, or where the other's chunks
-are not all there, or do not give the same answer when they are loaded. Environment: the demo's; ENGINE_ROUNDS (default 11)."""
+are not all there, or do not give the same answer when they are loaded. Environment: the demo's; ENGINE_ROUNDS (default 21)."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import json
 import os
 import pathlib
 import random
+import signal
 import statistics
 import sys
 import time
@@ -32,10 +33,10 @@ from larder.completions import ServerError, hit_tokens, reset_prefix_cache, stre
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "bench"
 NAME = "small"
-ROUNDS = int(os.environ.get("ENGINE_ROUNDS", "11"))
+ROUNDS = int(os.environ.get("ENGINE_ROUNDS", "21"))
 VOCABULARY = 32000
 CHUNK_TOKENS = 128  # one block of CPU vLLM
-PROMPTS, PROMPT_TOKENS, ANSWER_TOKENS = 8, 448, 72  # three chunks fill in prefill, the fourth while it decodes
+PROMPTS, PROMPT_TOKENS, ANSWER_TOKENS = 4, 192, 72  # one chunk fills in prefill, the second while it decodes
 
 
 class Void(RuntimeError):
@@ -48,8 +49,9 @@ class Arm:
     server: VllmServer
     larderd: Larderd | None
     hooks: pathlib.Path
+    seconds: list[float] = field(default_factory=list)  # one a round, as the next two
     tokens_per_s: list[float] = field(default_factory=list)
-    counted: list[dict] = field(default_factory=list)  # one engine_hooks.difference() a round
+    counted: list[dict] = field(default_factory=list)  # engine_hooks.difference()
 
     def chunks(self) -> int:
         return sum(space["chunks"] for space in self.larderd.status()["namespaces"])
@@ -85,6 +87,7 @@ def turn(arm: Arm, prompts: list[list[int]]) -> list[list[int]]:
     seconds = time.perf_counter() - begin
     if any(len(answer) != ANSWER_TOKENS for answer in answers):
         raise Void(f"{arm.name}: an answer is shorter than {ANSWER_TOKENS} tokens")
+    arm.seconds.append(seconds)
     arm.tokens_per_s.append(len(prompts) * (PROMPT_TOKENS + ANSWER_TOKENS) / seconds)
     arm.counted.append(engine_hooks.difference(engine_hooks.read(arm.hooks), before))
     return answers
@@ -95,15 +98,8 @@ def alone(arm: Arm, prompt: list[int]) -> list[int]:
     return stream_completion(arm.server.url, NAME, prompt, ANSWER_TOKENS).token_ids
 
 
-def check_before(arms: list[Arm]) -> None:
-    answers = [alone(arm, token_ids(7)) for arm in arms]
-    if any(answer != answers[0] for answer in answers):
-        raise Void("one prompt alone gets different answers from the arms")
-    for arm in arms:
-        complete_all(arm.server, [token_ids(100 + i) for i in range(PROMPTS)])  # warms up what a first batch costs
-
-
-def check_after(arms: dict[str, Arm], asked: int) -> None:
+def check_stored(arms: dict[str, Arm], asked: int) -> None:
+    """Every whole chunk of `asked` prompts and their answers is in the larderd of "stores", and none in that of "idle"."""
     if arms["idle"].chunks() or hit_tokens(arms["idle"].server.url)[1]:
         raise Void("the idle arm stored or hit something")
     wanted = asked * ((PROMPT_TOKENS + ANSWER_TOKENS - 1) // CHUNK_TOKENS)
@@ -112,6 +108,21 @@ def check_after(arms: dict[str, Arm], asked: int) -> None:
         if time.monotonic() > deadline:
             raise Void(f"larderd holds {stored} chunks, not the {wanted} of {asked} prompts")
         time.sleep(0.1)
+
+
+def check_before(arms: dict[str, Arm]) -> int:
+    """Returns how many prompts were asked."""
+    answers = [alone(arm, token_ids(7)) for arm in arms.values()]
+    if any(answer != answers[0] for answer in answers):
+        raise Void("one prompt alone gets different answers from the arms")
+    for arm in arms.values():
+        complete_all(arm.server, [token_ids(100 + i) for i in range(PROMPTS)])  # warms up what a first batch costs
+    check_stored(arms, 1 + PROMPTS)
+    return 1 + PROMPTS
+
+
+def check_after(arms: dict[str, Arm], asked: int) -> None:
+    check_stored(arms, asked)
     before = hit_tokens(arms["stores"].server.url)[1]
     first = token_ids(1000)
     loaded = alone(arms["stores"], first)
@@ -148,10 +159,12 @@ def hook_row(arm: Arm) -> dict:
             entry = total.setdefault(name, [0, 0])
             entry[0] += ns
             entry[1] += calls
+    share = [sum(ns for ns, _ in counts.values()) / 1e9 / seconds for counts, seconds in zip(arm.counted, arm.seconds)]
     by_hook = {name: {"us_per_step": ns / 1e3 / steps, "calls_per_step": calls / steps}
                for name, (ns, calls) in total.items() if calls}
     low, median, high = median_interval(per_round)
-    return {"hook_us_per_step": median, "hook_us_interval": [low, high], "steps": steps, "hooks": by_hook}
+    return {"hook_us_per_step": median, "hook_us_interval": [low, high], "hook_share": statistics.median(share),
+            "steps": steps, "hooks": by_hook}
 
 
 def rows_of(arms: dict[str, Arm]) -> list[dict]:
@@ -175,7 +188,7 @@ def print_rows(rows: list[dict]) -> None:
             low, high = row["loss_interval"]
             line += f"   loss {100 * row['loss']:+.2f}%  [{100 * low:+.2f}, {100 * high:+.2f}]"
             low, high = row["hook_us_interval"]
-            line += f"   hooks {row['hook_us_per_step']:.0f} us a step  [{low:.0f}, {high:.0f}]"
+            line += f"   hooks {row['hook_us_per_step']:.0f} us a step  [{low:.0f}, {high:.0f}], {100 * row['hook_share']:.2f}% of time"
         print(line)
     for row in rows:
         for name, hook in sorted(row.get("hooks", {}).items(), key=lambda item: -item[1]["us_per_step"])[:8]:
@@ -215,8 +228,7 @@ def start(name: str, role: str | None, model: str, stack: list) -> Arm:
 
 
 def measure(arms: dict[str, Arm]) -> list[dict]:
-    check_before(list(arms.values()))
-    before = arms["stores"].chunks()
+    asked = check_before(arms)
     differing = 0
     order = list(arms.values())
     for number in range(ROUNDS):
@@ -226,8 +238,7 @@ def measure(arms: dict[str, Arm]) -> list[dict]:
         order = order[1:] + order[:1]
         each = ", ".join(f"{arm.name} {arm.tokens_per_s[-1]:.0f}" for arm in arms.values())
         print(f"  round {number + 1}: {each} tokens/s", flush=True)
-    stored_before = before // ((PROMPT_TOKENS + ANSWER_TOKENS - 1) // CHUNK_TOKENS)
-    check_after(arms, stored_before + ROUNDS * PROMPTS)
+    check_after(arms, asked + ROUNDS * PROMPTS)
     print(f"  {differing} of {ROUNDS * PROMPTS} answers differ between the arms by rounding: prompts are batched as they come in")
     return rows_of(arms)
 
@@ -254,8 +265,13 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    for number in (signal.SIGINT, signal.SIGTERM):  # both unwind the with-blocks, which end all that was started
+        signal.signal(number, signal.default_int_handler)
     try:
         sys.exit(main())
+    except KeyboardInterrupt:
+        print("bench-engine: interrupted; everything that it started was ended", file=sys.stderr)
+        sys.exit(130)
     except (Void, ProcessError, ServerError, OSError) as error:
         print(f"bench-engine: {str(error).splitlines()[0].removesuffix(' ends:')}", file=sys.stderr)
         sys.exit(1)

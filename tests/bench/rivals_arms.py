@@ -56,7 +56,8 @@ class LmcacheServer(Process):
 
     def stop(self, grace_s: float = 10) -> None:
         super().stop(grace_s)
-        pathlib.Path("/dev/shm", self.shm_name).unlink(missing_ok=True)  # it leaves its memory when it is killed
+        for left in pathlib.Path("/dev/shm").glob(f"*{self.shm_name}*"):  # its memory, when it was killed
+            left.unlink(missing_ok=True)
 
 
 def lmcache_env() -> dict[str, str]:

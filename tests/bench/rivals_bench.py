@@ -13,6 +13,7 @@ from __future__ import annotations
 import datetime
 import importlib
 import os
+import signal
 import sys
 import time
 
@@ -76,6 +77,7 @@ def main() -> int:
     if unknown:
         print(f"bench-rivals: unknown part {sorted(unknown)[0]}; known: {', '.join(PARTS)}", file=sys.stderr)
         return 1
+    os.environ.setdefault("LMCACHE_LOG_LEVEL", "WARNING")  # its client would talk between the rows
     report = BUILD / "rivals.json"
     for part in wanted:
         module, function, model = PARTS[part]
@@ -89,8 +91,13 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    for number in (signal.SIGINT, signal.SIGTERM):  # both unwind the with-blocks, which end all that was started
+        signal.signal(number, signal.default_int_handler)
     try:
         sys.exit(main())
+    except KeyboardInterrupt:
+        print("bench-rivals: interrupted; everything that it started was ended", file=sys.stderr)
+        sys.exit(130)
     except (Void, ProcessError, ServerError, OSError) as error:
         print(f"bench-rivals: {str(error).splitlines()[0].removesuffix(' ends:')}", file=sys.stderr)
         sys.exit(1)

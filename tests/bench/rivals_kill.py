@@ -1,9 +1,10 @@
 """Part "kill" of bench-rivals: the cache's server is killed with SIGKILL under one user's traffic, and is back after one
 second.
 
-The user asks a few prompts in turn, each after the engine's own cache was reset, so that only the server can give a hit.
-LMCache's clients wait up to 300 s for a dead server: a request is given up after RIVALS_KILL_BOUND_S (default 45), and is then
-a lower bound."""
+The user asks one prompt again and again, each time after the engine's own cache was reset, so that only the server can give a
+hit. What Larder's engines have mapped serves hits while larderd is down, too: "used again" is the first hit that follows a
+miss, which the new server was given anew, or, where no answer ever missed, the first hit after it was back. LMCache's clients
+wait up to 300 s for a dead server: a request is given up after RIVALS_KILL_BOUND_S (default 45), and is then a lower bound."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from larder.completions import ServerError, hit_tokens, reset_prefix_cache, stre
 from rivals_arms import BUILD, NAME, Arm, LmcacheServer, both, start_larderd
 from rivals_ttft import CONTINUATION, Asked, Void, token_ids
 
-PROMPTS, PROMPT_TOKENS = 3, 512
+PROMPT = token_ids(1, 512)
 BEFORE_S, DOWN_S, AFTER_S = 4.0, 1.0, 12.0
 BOUND_S = float(os.environ.get("RIVALS_KILL_BOUND_S", "45"))
 
@@ -37,7 +38,7 @@ class Answer:
 class Traffic(threading.Thread):
     """Asks in a loop until stop(), or until an answer does not come. Read `answers` after stop()."""
 
-    def __init__(self, engine: Asked, expected: list[list[int]]):
+    def __init__(self, engine: Asked, expected: list[int]):
         super().__init__(daemon=True)
         self.engine, self.expected = engine, expected
         self.answers: list[Answer] = []
@@ -45,24 +46,22 @@ class Traffic(threading.Thread):
         self.start()
 
     def run(self) -> None:
-        number = 0
         while not self._end.is_set() and not (self.answers and self.answers[-1].broken):
-            self.answers.append(self._ask(number % PROMPTS))
-            number += 1
+            self.answers.append(self._ask())
 
-    def _ask(self, index: int) -> Answer:
+    def _ask(self) -> Answer:
         url = self.engine.server.url
         begin = time.monotonic()
         try:
             reset_prefix_cache(url)
             before = hit_tokens(url)[1]
             begin = time.monotonic()
-            tokens = stream_completion(url, NAME, token_ids(index, PROMPT_TOKENS), CONTINUATION, timeout_s=BOUND_S).token_ids
+            tokens = stream_completion(url, NAME, PROMPT, CONTINUATION, timeout_s=BOUND_S).token_ids
             seconds = time.monotonic() - begin
             hit = int(hit_tokens(url)[1] - before)
         except (ServerError, OSError, TypeError) as error:  # TypeError: an engine that is gone has no metrics
             return Answer(begin, time.monotonic() - begin, 0, str(error) or type(error).__name__)
-        return Answer(begin, seconds, hit, "" if tokens == self.expected[index] else "another answer than the cold one")
+        return Answer(begin, seconds, hit, "" if tokens == self.expected else "another answer than the cold one")
 
     def stop(self, patience_s: float) -> None:
         """What has not ended after patience_s stays without an answer."""
@@ -83,9 +82,9 @@ def kill_under(arm: Arm, model: str) -> dict:
         engine = Asked(arm, server)
         server.wait_ready(progress=print)
         engine.warm_up()
-        colds = [stream_completion(server.url, NAME, token_ids(i, PROMPT_TOKENS), CONTINUATION) for i in range(PROMPTS)]
+        cold = stream_completion(server.url, NAME, PROMPT, CONTINUATION)
         time.sleep(2)  # both store behind the answer
-        traffic = Traffic(engine, [cold.token_ids for cold in colds])
+        traffic = Traffic(engine, cold.token_ids)
         time.sleep(BEFORE_S)
         killed = time.monotonic()
         arm.cache.kill()
@@ -95,10 +94,10 @@ def kill_under(arm: Arm, model: str) -> dict:
             time.sleep(AFTER_S)
             traffic.stop(BOUND_S + 5)
         stopped = time.monotonic()
-    return row_of(arm.name, colds, traffic.answers, killed, back, stopped)
+    return row_of(arm.name, cold.total_s, traffic.answers, killed, back, stopped)
 
 
-def row_of(name: str, colds: list, answers: list[Answer], killed: float, back: float, stopped: float) -> dict:
+def row_of(name: str, cold_s: float, answers: list[Answer], killed: float, back: float, stopped: float) -> dict:
     wrong = [answer for answer in answers if answer.broken.startswith("another")]
     if wrong:
         raise Void(f"{name}: after the kill came {wrong[0].broken}")
@@ -106,10 +105,12 @@ def row_of(name: str, colds: list, answers: list[Answer], killed: float, back: f
         raise Void(f"{name}: nothing hit before the kill")
     unanswered = [answer for answer in answers if answer.broken]
     after = [answer for answer in answers if answer.end >= killed]
-    hits = [answer for answer in after if answer.hit and answer.begin >= back]
+    since = [answer for answer in after if answer.begin >= back]
+    misses = [answer.begin for answer in since if not answer.hit]
+    hits = [answer for answer in since if answer.hit and answer.begin >= min(misses, default=back)]
     return {
         "part": "kill", "what": name,
-        "cold_s": max(cold.total_s for cold in colds),
+        "cold_s": cold_s,
         "slowest_s": max((answer.seconds for answer in after), default=stopped - killed),
         "unanswered": unanswered[0].broken if unanswered else "",
         "rehit_s": hits[0].end - back if hits else None,

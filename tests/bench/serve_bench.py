@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import datetime
 import os
+import signal
 import statistics
 import sys
 import time
@@ -169,8 +170,13 @@ def main() -> int:
 
 
 if __name__ == "__main__":
+    for number in (signal.SIGINT, signal.SIGTERM):  # both unwind the with-blocks, which end all that was started
+        signal.signal(number, signal.default_int_handler)
     try:
         sys.exit(main())
+    except KeyboardInterrupt:
+        print("bench-serve: interrupted; everything that it started was ended", file=sys.stderr)
+        sys.exit(130)
     except (Void, ProcessError, ServerError, OSError) as error:
         print(f"bench-serve: {str(error).splitlines()[0].removesuffix(' ends:')}", file=sys.stderr)
         sys.exit(1)

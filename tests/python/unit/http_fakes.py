@@ -5,6 +5,10 @@ import http.server
 import threading
 
 
+class _Server(http.server.ThreadingHTTPServer):
+    request_queue_size = 64  # with 5, some of eight clients at once wait a second for their connection
+
+
 @contextlib.contextmanager
 def serving(answers):
     """answers: {"GET /path": function of nothing that returns the body, or None for a 404}. Yields the server's URL."""
@@ -24,7 +28,7 @@ def serving(answers):
         def log_message(self, *_):
             pass
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server = _Server(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     try:

@@ -61,6 +61,7 @@ def test_goals(bench):
 
 def test_hook_time_is_a_step(bench):
     arm = bench.Arm("idle", None, None, None)
+    arm.seconds = [0.1] * 3
     arm.counted = [{"scheduler.build_connector_meta": (20_000, 10), "worker.bind": (60_000, 10)}] * 3
     row = bench.hook_row(arm)
     assert row["hook_us_per_step"] == 8 and row["steps"] == 30

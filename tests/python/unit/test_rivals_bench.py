@@ -31,20 +31,24 @@ def answers(kill, *each):
     return [kill.Answer(begin, seconds, hit, broken) for begin, seconds, hit, broken in each]
 
 
-class Cold:
-    total_s = 0.5
-
-
 def test_a_kill_row(_path):
     import rivals_bench
     import rivals_kill as kill
 
-    seen = answers(kill, (9.0, 0.1, 512, ""), (9.95, 0.7, 0, ""), (10.7, 0.5, 0, ""), (11.6, 0.1, 512, ""))
-    row = kill.row_of("larder", [Cold()], seen, killed=10.0, back=11.0, stopped=23.0)
-    assert row["slowest_s"] == 0.7 and row["rehit_s"] == pytest.approx(0.7) and row["unanswered"] == ""
+    # The hit at 11.1 still comes from what the engine had mapped.
+    seen = answers(kill, (9.0, 0.1, 512, ""), (9.95, 0.7, 0, ""), (11.1, 0.1, 512, ""), (11.2, 0.5, 0, ""), (11.7, 0.1, 512, ""))
+    row = kill.row_of("larder", 0.5, seen, killed=10.0, back=11.0, stopped=23.0)
+    assert row["slowest_s"] == 0.7 and row["rehit_s"] == pytest.approx(0.8) and row["unanswered"] == ""
     verdict = by_id(rivals_bench.judge([row]))
     assert verdict["rivals.kill_slowest_answer_s"]["met"] and verdict["rivals.kill_slowest_answer_s"]["goal"] == 1.5
     assert verdict["rivals.kill_rehit_s"]["met"]
+
+
+def test_hits_that_never_stopped_count_from_the_servers_return(_path):
+    import rivals_kill as kill
+
+    seen = answers(kill, (9.0, 0.1, 512, ""), (10.5, 0.1, 512, ""), (11.3, 0.1, 512, ""))
+    assert kill.row_of("larder", 0.5, seen, killed=10.0, back=11.0, stopped=23.0)["rehit_s"] == pytest.approx(0.4)
 
 
 def test_an_answer_that_never_came_is_a_missed_goal_for_larder_and_a_bound_for_lmcache(_path):
@@ -52,7 +56,7 @@ def test_an_answer_that_never_came_is_a_missed_goal_for_larder_and_a_bound_for_l
     import rivals_kill as kill
 
     seen = answers(kill, (9.0, 0.1, 512, ""), (9.95, 1.2, 0, "timed out"))
-    row = kill.row_of("larder", [Cold()], seen, killed=10.0, back=11.0, stopped=70.0)
+    row = kill.row_of("larder", 0.5, seen, killed=10.0, back=11.0, stopped=70.0)
     verdict = by_id(rivals_bench.judge([row, {**row, "what": "lmcache"}]))
     assert not verdict["rivals.kill_slowest_answer_s"]["met"] and not verdict["rivals.kill_rehit_s"]["met"]
     assert "goal" not in verdict["rivals.lmcache_kill_slowest_answer_s"]
@@ -64,7 +68,7 @@ def test_a_wrong_answer_voids_the_kill_row(_path):
 
     seen = answers(kill, (9.0, 0.1, 512, ""), (10.0, 0.1, 0, "another answer than the cold one"))
     with pytest.raises(Void, match="another answer"):
-        kill.row_of("larder", [Cold()], seen, killed=9.5, back=10.0, stopped=11.0)
+        kill.row_of("larder", 0.5, seen, killed=9.5, back=10.0, stopped=11.0)
 
 
 def test_rows_of_other_parts_are_kept(tmp_path):
