@@ -16,7 +16,7 @@ using prometheus::MetricType;
 using Labels = std::vector<std::pair<std::string, std::string>>;
 
 // The fallbacks that larderd can fall into; one that is in force and not listed here shows as well.
-constexpr const char* kFallbackKinds[] = {"hugepages", "memory", "pidfd"};
+constexpr const char* kFallbackKinds[] = {"hugepages", "memory", "numa", "pidfd"};
 
 class Families {
  public:
@@ -87,6 +87,7 @@ void add_memory(Families& out, const stats::Stats& stats) {
   out.gauge("tier_chunks", "Chunks that a lookup can find in a tier.", stats.slots_committed, {{"tier", "dram"}});
   out.gauge("arena_touched_bytes", "Bytes of the arena that are backed by memory; only these are granted.", stats.touched_bytes);
   out.gauge("arena_page_bytes", "Page size of the arena.", stats.arena_page_bytes);
+  out.gauge("arena_numa", "1, labelled with the NUMA nodes that the arena is bound to.", 1, {{"nodes", stats.arena_numa}});
   out.gauge("slot_bytes", "Size of a slot; 0 before the first store.", stats.slot_bytes);
   out.begin(MetricType::Gauge, "slots", "Slots by state.");
   out.add(stats.slots_free, {{"state", "free"}});

@@ -21,6 +21,7 @@ Object memory_of(const stats::Stats& stats) {
           {"touched_bytes", stats.touched_bytes},
           {"used_bytes", stats.used_bytes},
           {"page_bytes", stats.arena_page_bytes},
+          {"numa", stats.arena_numa},
           {"slot_bytes", stats.slot_bytes},
           {"slots",
            {{"free", stats.slots_free},
