@@ -1,8 +1,9 @@
 // corruption [COUNT [SEED]]: damages COUNT chunks in arena or index, each in one of the ways of damage.h, and loads each through the
 // shim. Every load must be a miss; one that succeeds fails the run, and one that brought a wrong byte is named as such.
 //
-// Prints the seed, what was damaged how often, and how many distinct places (bytes of arena and index) were hit. Between rounds
-// undamaged chunks are loaded and must be right, so that "a miss" means something.
+// Without COUNT 30,000 with a fixed seed, or, where LARDER_CRASH=whole, 1,000,000 with a random one. Prints the seed, what was damaged
+// how often, and how many distinct places (bytes of arena and index) were hit. Between rounds undamaged chunks are loaded and must be
+// right, so that "a miss" means something.
 #include <cstdio>
 #include <cstdlib>
 #include <numeric>
@@ -17,7 +18,8 @@ using Outcome = StoredChunks::Outcome;
 
 // Whole pages, and pieces of odd sizes whose last unit is short.
 constexpr Shape kShapes[] = {{4096, 2, 1}, {1001, 3, 2}, {5000, 1, 2}};
-constexpr std::uint64_t kDefaultCount = 20'000;
+constexpr std::uint64_t kSmallCount = 30'000, kWholeCount = 1'000'000;
+constexpr std::uint64_t kSmallSeed = 20261121;
 constexpr std::uint64_t kControlEvery = 64;  // rounds
 
 struct Tally {
@@ -111,8 +113,10 @@ std::uint64_t number(const char* text) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::uint64_t count = argc > 1 ? number(argv[1]) : kDefaultCount;
-  const std::uint64_t seed = argc > 2 ? number(argv[2]) : std::random_device()();
+  const char* const crash = std::getenv("LARDER_CRASH");
+  const bool whole = crash != nullptr && std::string_view(crash) == "whole";
+  const std::uint64_t count = argc > 1 ? number(argv[1]) : whole ? kWholeCount : kSmallCount;
+  const std::uint64_t seed = argc > 2 ? number(argv[2]) : argc > 1 || whole ? std::random_device()() : kSmallSeed;
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
   Tally tally;
   const std::uint64_t shapes = std::size(kShapes);

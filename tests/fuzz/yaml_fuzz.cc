@@ -34,10 +34,20 @@ std::optional<config::Config> taken(const std::string& text) {
   return config;
 }
 
+// Another product's file, which may hold more (larderctl import-lmcache).
+void check_foreign(const std::string& text) {
+  const auto entries = config::parse_yaml(text, "FILE", config::YamlForm::kForeign);
+  if (!entries.ok()) return must(entries.status().text().starts_with("FILE:"), "a refusal names file and line");
+  for (const config::YamlEntry& entry : *entries)
+    must(!entry.key.empty() && entry.line >= 1, "an entry has a key and stands on a line");
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  auto config = taken(Input(data, size).rest());
+  const std::string text = Input(data, size).rest();
+  check_foreign(text);
+  auto config = taken(text);
   if (!config) return 0;
   if (config->http.admin_socket.empty())
     config->http.admin_socket = "/admin";  // the loader sets it, --check-config never sees none
