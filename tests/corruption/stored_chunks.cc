@@ -45,9 +45,9 @@ Mapping map_memfd(const char* name, std::size_t bytes, Fd& fd) {
 
 StoredChunks::StoredChunks(const Shape& made) : group_{made.piece_bytes, made.layers, made.blocks_per_chunk} {
   store::IndexShape shape{};
-  shape.entry_count = kChunks;
-  shape.bucket_count = store::IndexShape::buckets_for(kChunks);
-  shape.arena_bytes = kChunks * group_.slot_bytes();
+  shape.entry_count = 2 * kChunks;  // more than needed: nothing is evicted
+  shape.bucket_count = store::IndexShape::buckets_for(shape.entry_count);
+  shape.arena_bytes = 2 * kChunks * group_.slot_bytes();
   shape.epoch = 1;
   shape.first_generation = 1'000'000;
   arena_ = map_memfd("arena", shape.arena_bytes, arena_fd_);
