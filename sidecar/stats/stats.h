@@ -80,7 +80,7 @@ struct Stats {
   std::uint64_t arena_bytes = 0, touched_bytes = 0, used_bytes = 0;
   std::uint64_t arena_page_bytes = 0;
   std::string arena_numa = "none";  // NUMA nodes that the arena is bound to: "node 1", "nodes 0-1 interleaved"
-  std::uint64_t slot_bytes = 0;  // 0 before the first store
+  std::uint64_t slot_bytes = 0;     // 0 before the first store
   std::uint64_t slots_free = 0, slots_granted = 0, slots_committed = 0, slots_quarantined = 0;
   std::uint64_t chunks_committed = 0;  // counter
   std::uint64_t evicted_capacity = 0, evicted_dropped = 0, evicted_bad = 0, evicted_resized = 0;
