@@ -2,8 +2,8 @@
 # C++ build, so that too little disk or memory for it is said at once.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-BENCHES = bench-copy bench-index bench-lookup bench-ttft bench-engine bench-rivals bench-serve
-.PHONY: $(BENCHES) help deps deps-build deps-tools deps-python deps-rivals build release demo test test-asan test-tsan lint format wheel install clean
+BENCHES = bench-copy bench-index bench-lookup bench-start bench-ttft bench-engine bench-rivals bench-serve
+.PHONY: $(BENCHES) help deps deps-build deps-tools deps-python deps-rivals build release demo test test-asan test-tsan fuzz lint format wheel install clean
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
@@ -46,7 +46,11 @@ test-asan: build/asan/build.ninja ## the C++ tests under the address and undefin
 test-tsan: build/tsan/build.ninja ## the C++ tests under the thread sanitizer
 	@cmake --build --preset tsan -j$(JOBS) && .ci/test.sh tsan
 
-bench-*: ## lookup, copy, index, ttft, engine, rivals, serve: a table, and build/bench/NAME.json
+FUZZ_SECONDS ?= 60
+fuzz: deps-tools build/fuzz/build.ninja ## hostile bytes into every door, FUZZ_SECONDS (60) each; fails if something is found
+	@cmake --build --preset fuzz -j$(JOBS) --target fuzz_targets && tests/fuzz/run.sh build/fuzz $(FUZZ_SECONDS)
+
+bench-*: ## lookup, copy, index, start, ttft, engine, rivals, serve: a table, and build/bench/NAME.json
 bench-copy: release
 	@cmake --build --preset release -j$(JOBS) --target copy_bench
 	@build/release/bin/copy_bench build/bench
@@ -56,6 +60,9 @@ bench-index: release
 bench-lookup: deps-python release
 	@cmake --build --preset release -j$(JOBS) --target lookup_bench
 	@$(call RUN,release) build/release/bin/lookup_bench build/bench '$(PYTHON) tests/bench/lookup_python.py'
+bench-start: release
+	@cmake --build --preset release -j$(JOBS) --target start_bench
+	@build/release/bin/start_bench build/bench $(CURDIR)/build/release/bin/larderd
 bench-ttft: deps-python release
 	@$(call RUN,release) LARDERD=$(CURDIR)/build/release/bin/larderd MODEL=$(MODEL) $(PYTHON) tests/bench/ttft_bench.py
 bench-engine: deps-python release

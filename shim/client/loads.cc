@@ -84,6 +84,8 @@ class Loads::Job final : public CopyJob {
     const protocol::IndexReader& index = attachment_->index();
     const auto view = index.find(attachment_->key(transfer_.hashes[part], transfer_.shard, transfer_.group));
     if (!view) return Code::kNotFound;
+    // Key, generation, place and root belong together, or another chunk's bytes would verify. No BAD: larderd would look in the same entry.
+    if (view->record != protocol::record_checksum(*view)) return Code::kDataLoss;
     if (view->payload_bytes != group_.payload_bytes() || view->piece_bytes != group_.piece_bytes) return Code::kDataLoss;
     const std::span<const std::byte> slot = attachment_->slot(view->offset_bytes, group_.slot_bytes());
     if (slot.empty()) return Code::kDataLoss;

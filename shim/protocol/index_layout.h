@@ -54,7 +54,7 @@ struct IndexEntry {
   AtomicU64 place;   // low 32: arena offset in kSlotAlignBytes; high 32: payload bytes
   AtomicU64 origin;  // low 32: granting session's number; high 32: piece bytes
   AtomicU64 root;    // checksum.h
-  AtomicU64 record;  // record_checksum() of the rest, set with the commit: what a warm restart trusts
+  AtomicU64 record;  // record_checksum() of the rest, set with the commit: what a load and a warm restart trust
 };
 static_assert(sizeof(IndexEntry) == 64);
 
@@ -108,6 +108,7 @@ struct EntryView {
   std::uint32_t payload_bytes = 0;
   std::uint32_t piece_bytes = 0;
   std::uint64_t root = 0;
+  std::uint64_t record = 0;  // as it stands: record_checksum() of the rest, unless the entry is damaged
 };
 
 inline std::uint64_t record_checksum(const EntryView& view) {

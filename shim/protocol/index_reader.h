@@ -138,6 +138,7 @@ class IndexReader {
     view.payload_bytes = high_half(place);
     view.piece_bytes = high_half(entry.origin.load(kAcquire));
     view.root = entry.root.load(kAcquire);
+    view.record = entry.record.load(kAcquire);
     return view;
   }
 

@@ -9,14 +9,15 @@
 
 namespace larder::config {
 
-enum class Hugepages { kNone, k2Mi, kPrefer2Mi };
+enum class Hugepages { kNone, k2Mi, k1Gi, kPrefer2Mi };
 
 struct MemoryConfig {
   std::uint64_t size_bytes = 5ULL << 30;
   std::string shm_name = "larder";                    // files are DIRECTORY/shm_name.arena, .index.*, .lock.*
   std::string directory = "/dev/shm";                 // tmpfs; of the index and lock files, and of the arena on normal pages
-  Hugepages hugepages = Hugepages::kNone;             // none | 2Mi | prefer
-  std::string hugepage_directory = "/dev/hugepages";  // hugetlbfs
+  Hugepages hugepages = Hugepages::kNone;             // none | 2Mi | 1Gi | prefer
+  std::string hugepage_directory = "/dev/hugepages";  // hugetlbfs, of pages of that size
+  std::string numa = "none";                          // none | auto | the number of a node
 };
 
 struct HttpConfig {

@@ -30,8 +30,13 @@ struct HugepagesName {
   std::string_view name;
   Hugepages value;
 };
-constexpr std::array<HugepagesName, 3> kHugepages{
-    {{"none", Hugepages::kNone}, {"2Mi", Hugepages::k2Mi}, {"prefer", Hugepages::kPrefer2Mi}}};
+// The form that is printed stands first for each value.
+constexpr std::array<HugepagesName, 6> kHugepages{{{"none", Hugepages::kNone},
+                                                   {"2Mi", Hugepages::k2Mi},
+                                                   {"2MiB", Hugepages::k2Mi},
+                                                   {"1Gi", Hugepages::k1Gi},
+                                                   {"1GiB", Hugepages::k1Gi},
+                                                   {"prefer", Hugepages::kPrefer2Mi}}};
 
 Status set_hugepages(std::string_view text, Config& config) {
   for (const HugepagesName& mode : kHugepages) {
@@ -39,13 +44,22 @@ Status set_hugepages(std::string_view text, Config& config) {
     config.memory.hugepages = mode.value;
     return {};
   }
-  return {Code::kInvalidArgument, "is none of: none, 2Mi, prefer"};
+  return {Code::kInvalidArgument, "is none of: none, 2Mi, 1Gi, prefer"};
 }
 
 std::string print_hugepages(const Config& config) {
   for (const HugepagesName& mode : kHugepages)
     if (mode.value == config.memory.hugepages) return std::string(mode.name);
   return "?";
+}
+
+// Which nodes there are only the machine can tell, at start.
+Status set_numa(std::string_view text, Config& config) {
+  const bool number = !text.empty() && text.size() <= 4 && text.find_first_not_of("0123456789") == std::string_view::npos;
+  if (text != "none" && text != "auto" && !number)
+    return {Code::kInvalidArgument, "is none of: none, auto, the number of a node"};
+  config.memory.numa = text;
+  return {};
 }
 
 Status set_log_level(std::string_view text, Config& config) {
@@ -71,7 +85,7 @@ Status set_listen(std::string_view text, Config& config) {
   return {};
 }
 
-constexpr std::array<Field, 11> kFields{{
+constexpr std::array<Field, 12> kFields{{
     {"pool", "name of this configuration of sidecars; `socket` and `memory.shm_name` follow it where they are not set",
      [](std::string_view text, Config& c) { return set(text, c.pool, check_name); }, [](const Config& c) { return c.pool; }},
     {"socket", "Unix socket on which engines attach",
@@ -88,11 +102,16 @@ constexpr std::array<Field, 11> kFields{{
     {"memory.directory", "a tmpfs for index, locks, and the arena on normal pages",
      [](std::string_view text, Config& c) { return set(text, c.memory.directory, check_absolute_path); },
      [](const Config& c) { return c.memory.directory; }},
-    {"memory.hugepages", "none; 2Mi: start only on huge pages; prefer: normal pages where huge ones are short", set_hugepages,
+    {"memory.hugepages",
+     "none; 2Mi or 1Gi: start only on huge pages of that size; prefer: 2Mi, or normal pages where those are short", set_hugepages,
      print_hugepages},
-    {"memory.hugepage_directory", "a hugetlbfs mount with 2 MiB pages, for the arena on huge pages",
+    {"memory.hugepage_directory", "a hugetlbfs mount with pages of that size, for the arena on huge pages",
      [](std::string_view text, Config& c) { return set(text, c.memory.hugepage_directory, check_absolute_path); },
      [](const Config& c) { return c.memory.hugepage_directory; }},
+    {"memory.numa",
+     "none; a node's number: the arena's memory comes from that node alone; auto: from the node that larderd runs on, or "
+     "interleaved over all where it may run on several",
+     set_numa, [](const Config& c) { return c.memory.numa; }},
     {"http.listen", "HOST:PORT of metrics, health and status; \"\" for none; on loopback the admin verbs answer too", set_listen,
      [](const Config& c) { return c.http.listen; }},
     {"http.admin_socket", "Unix socket for larderctl; not set: beside `socket`, with .admin in place of .sock",

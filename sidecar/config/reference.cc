@@ -6,7 +6,12 @@ namespace larder::config {
 namespace {
 
 std::string quoted(const std::string& text) {
-  return "\"" + text + "\"";
+  std::string result = "\"";
+  for (const char c : text) {
+    if (c == '"' || c == '\\') result += '\\';
+    result += c;
+  }
+  return result + "\"";
 }
 
 // A cell of a Markdown table: a bar would end it.

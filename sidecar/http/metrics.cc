@@ -16,7 +16,7 @@ using prometheus::MetricType;
 using Labels = std::vector<std::pair<std::string, std::string>>;
 
 // The fallbacks that larderd can fall into; one that is in force and not listed here shows as well.
-constexpr const char* kFallbackKinds[] = {"hugepages", "memory", "pidfd"};
+constexpr const char* kFallbackKinds[] = {"hugepages", "memory", "numa", "pidfd"};
 
 class Families {
  public:
@@ -92,6 +92,7 @@ void add_memory(Families& out, const stats::Stats& stats) {
   out.begin(MetricType::Gauge, "extent_slots", "Slots of each size, free ones included.");
   for (const stats::SlotSizeStats& size : stats.slot_sizes)
     out.add(size.slots, {{"slot_bytes", std::to_string(size.slot_bytes)}});
+  out.gauge("arena_numa", "1, labelled with the NUMA nodes that the arena is bound to.", 1, {{"nodes", stats.arena_numa}});
   out.begin(MetricType::Gauge, "slots", "Slots by state.");
   out.add(stats.slots_free, {{"state", "free"}});
   out.add(stats.slots_granted, {{"state", "granted"}});

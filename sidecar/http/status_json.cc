@@ -31,6 +31,7 @@ Object memory_of(const stats::Stats& stats) {
           {"unused_bytes", stats.unused_bytes},
           {"pinned_bytes", stats.pinned_bytes},
           {"slot_sizes", slot_sizes_of(stats)},
+          {"numa", stats.arena_numa},
           {"slots",
            {{"free", stats.slots_free},
             {"granted", stats.slots_granted},

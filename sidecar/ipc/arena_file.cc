@@ -6,39 +6,20 @@
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
 
-#include <chrono>
-#include <fstream>
-#include <thread>
-
 #include "sidecar/base/log.h"
+#include "sidecar/ipc/await_room.h"
+#include "sidecar/ipc/huge_pages.h"
+#include "sidecar/ipc/numa.h"
 #include "sidecar/ipc/owned_name.h"
 
 namespace larder::ipc {
 namespace {
-
-constexpr std::uint64_t kHugePageBytes = 2ULL << 20;
 
 std::string mib(std::uint64_t bytes) {
   return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB";
 }
 std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) {
   return (bytes + unit - 1) / unit * unit;
-}
-
-// Engines of an earlier life map its arena until they see that it is dead, within half a second: an unlinked file that takes room.
-constexpr int kLooks = 40;
-constexpr std::chrono::milliseconds kBetweenLooks{50};
-
-// `free` and `total` tell what there is now. Returns what is free at last: as soon as it is enough, at once if it can never be.
-template <typename Free>
-std::uint64_t await_room(std::uint64_t needed, std::uint64_t total, const Free& free) {
-  std::uint64_t now = free();
-  for (int look = 0; look < kLooks && now < needed && needed <= total; ++look) {
-    if (look == 0) base::log_info("waiting for room: engines may still map the arena of an earlier larderd");
-    std::this_thread::sleep_for(kBetweenLooks);
-    now = free();
-  }
-  return now;
 }
 
 void warn_unless_tmpfs(const std::string& directory) {
@@ -62,38 +43,39 @@ Status check_space(const std::string& directory, std::uint64_t needed) {
               ": enlarge it (docker run --shm-size, emptyDir sizeLimit, mount -o remount,size=), or lower memory.size"};
 }
 
-std::uint64_t read_number(const std::string& path) {
-  std::uint64_t value = 0;
-  std::ifstream(path) >> value;
-  return value;
+// 0 for normal pages.
+std::uint64_t huge_page_bytes(config::Hugepages hugepages) {
+  switch (hugepages) {
+    case config::Hugepages::kNone: return 0;
+    case config::Hugepages::k2Mi:
+    case config::Hugepages::kPrefer2Mi: return 2ULL << 20;
+    case config::Hugepages::k1Gi: return 1ULL << 30;
+  }
+  return 0;
 }
 
-// The system's free pages less those promised to others.
-std::uint64_t free_huge_pages() {
-  const std::string directory = "/sys/kernel/mm/hugepages/hugepages-2048kB/";
-  const std::uint64_t free = read_number(directory + "free_hugepages");
-  const std::uint64_t promised = read_number(directory + "resv_hugepages");
-  return free > promised ? free - promised : 0;
+// Nothing may be bound to nodes that cannot hold it: the kernel would kill somebody in the end.
+Status check_nodes(const NumaPlan& plan, std::uint64_t size_bytes) {
+  if (plan.nodes.empty()) return {};
+  const std::uint64_t total = memory_of_nodes(plan.nodes);
+  if (total >= size_bytes) return {};
+  return {Code::kResourceExhausted, "memory.numa: " + plan.text() + " has " + mib(total) + " in all and the cache needs " +
+                                        mib(size_bytes) + ": lower memory.size, or memory.numa: auto"};
 }
 
-Status check_huge_pages(const config::MemoryConfig& memory) {
-  struct statfs info {};
-  const std::string& directory = memory.hugepage_directory;
-  const int error = ::statfs(directory.c_str(), &info) != 0 ? errno : 0;
-  if (error != 0 && error != ENOENT) return Status::from_errno(error, "memory.hugepage_directory " + directory);
-  if (error == ENOENT || info.f_type != HUGETLBFS_MAGIC || static_cast<std::uint64_t>(info.f_bsize) != kHugePageBytes)
-    return {Code::kFailedPrecondition, "memory.hugepage_directory " + directory + " is no hugetlbfs of 2 MiB pages: mkdir -p " +
-                                           directory + " && mount -t hugetlbfs -o pagesize=2M none " + directory};
-  const std::uint64_t needed = round_up(memory.size_bytes, kHugePageBytes) / kHugePageBytes;
-  const std::uint64_t total = read_number("/proc/sys/vm/nr_hugepages");
-  const std::uint64_t free = await_room(needed, total, free_huge_pages);
-  if (free >= needed) return {};
-  return {Code::kResourceExhausted,
-          std::to_string(free) + " of " + std::to_string(needed) + " huge pages of 2 MiB are free: sysctl vm.nr_hugepages=" +
-              std::to_string(total + needed - free) + ", or memory.hugepages: prefer to start without them"};
+// Where the plan is optional and the kernel refuses it, the arena stands where it comes to stand.
+Status bind_arena(const NumaPlan& plan, ArenaFile& arena) {
+  arena.numa = plan.text();
+  if (plan.nodes.empty()) return {};
+  Status status = bind_memory(plan, {arena.mapping.data(), arena.mapping.size()});
+  if (status.ok() || !plan.optional) return status;
+  arena.numa = NumaPlan{}.text();
+  arena.numa_fallback = status.text();
+  base::log_warning("memory.numa: auto: " + status.text());
+  return {};
 }
 
-Result<ArenaFile> make_file(const std::string& path, std::uint64_t size_bytes, std::uint64_t page_bytes) {
+Result<ArenaFile> make_file(const std::string& path, std::uint64_t size_bytes, std::uint64_t page_bytes, const NumaPlan& plan) {
   ArenaFile arena;
   arena.path = path;
   arena.page_bytes = page_bytes;
@@ -108,29 +90,38 @@ Result<ArenaFile> make_file(const std::string& path, std::uint64_t size_bytes, s
     return mapping.status();
   }
   arena.mapping = std::move(*mapping);
+  if (Status status = bind_arena(plan, arena); !status.ok()) {
+    ::unlink(path.c_str());
+    return status;
+  }
   return arena;
 }
 
-Result<ArenaFile> huge_arena(const config::MemoryConfig& memory) {
-  if (Status status = check_huge_pages(memory); !status.ok()) return status;
-  return make_file(arena_path(memory, true), round_up(memory.size_bytes, kHugePageBytes), kHugePageBytes);
+Result<ArenaFile> huge_arena(const config::MemoryConfig& memory, const NumaPlan& plan) {
+  const std::uint64_t page_bytes = huge_page_bytes(memory.hugepages);
+  if (Status status = check_huge_pages(memory.hugepage_directory, page_bytes, memory.size_bytes, plan.nodes); !status.ok())
+    return status;
+  return make_file(arena_path(memory, true), round_up(memory.size_bytes, page_bytes), page_bytes, plan);
 }
 
 }  // namespace
 
 Result<ArenaFile> create_arena(const config::MemoryConfig& memory, std::uint64_t other_bytes) {
   warn_unless_tmpfs(memory.directory);
+  const Result<NumaPlan> plan = plan_numa(memory.numa, read_numa_facts(""));
+  if (!plan.ok()) return plan.status();
+  if (Status status = check_nodes(*plan, memory.size_bytes); !status.ok()) return status;
   std::string fallback;
   if (memory.hugepages != config::Hugepages::kNone) {
     if (Status status = check_space(memory.directory, other_bytes); !status.ok()) return status;
-    Result<ArenaFile> arena = huge_arena(memory);
-    if (arena.ok() || memory.hugepages == config::Hugepages::k2Mi) return arena;
+    Result<ArenaFile> arena = huge_arena(memory, *plan);
+    if (arena.ok() || memory.hugepages != config::Hugepages::kPrefer2Mi) return arena;
     fallback = "4 KiB pages: " + arena.status().text();
     base::log_warning("memory.hugepages: prefer: " + fallback);
   }
   const std::uint64_t size_bytes = round_up(memory.size_bytes, 4096);
   if (Status status = check_space(memory.directory, size_bytes + other_bytes); !status.ok()) return status;
-  Result<ArenaFile> arena = make_file(arena_path(memory, false), size_bytes, 4096);
+  Result<ArenaFile> arena = make_file(arena_path(memory, false), size_bytes, 4096, *plan);
   if (arena.ok()) arena->fallback = fallback;
   return arena;
 }

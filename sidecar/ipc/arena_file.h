@@ -14,11 +14,13 @@ struct ArenaFile {
   Mapping mapping;
   std::uint64_t page_bytes = 4096;
   std::string path;
-  std::string fallback;  // why it stands on normal pages although huge ones were preferred; else empty
+  std::string numa;           // nodes that it is bound to, in words; "none"
+  std::string numa_fallback;  // why it is not bound although that was wanted; else empty
+  std::string fallback;       // why it stands on normal pages although huge ones were preferred; else empty
 };
 
-// Makes it; nothing is touched yet. `other_bytes` is what else the directory must hold. kResourceExhausted: too little space or
-// too few huge pages, with figures and the remedy. REQUIRES: no file of that name.
+// Makes it, bound to its NUMA nodes; nothing is touched yet. `other_bytes` is what else the directory must hold. kResourceExhausted:
+// too little space or too few huge pages, with figures and the remedy. kInvalidArgument: memory.numa names no node of this machine. REQUIRES: no file of that name.
 Result<ArenaFile> create_arena(const config::MemoryConfig& memory, std::uint64_t other_bytes);
 
 }  // namespace larder::ipc

@@ -40,13 +40,15 @@ EventLoop::EventLoop(LoopParts parts, const base::Clock& clock)
       ticked_ms_(started_ms_),
       control_([this] { signal_wake(parts_.wake); }),
       turned_ms_(started_ms_),
-      toucher_({parts_.arena.mapping.data(), parts_.arena.mapping.size()}) {
+      toucher_({parts_.arena.mapping.data(), parts_.arena.mapping.size()}, parts_.arena.page_bytes) {
   stats_.version = LARDER_VERSION;
   stats_.pool = parts_.config.pool;
   stats_.epoch = parts_.shape.epoch;
   stats_.arena_bytes = parts_.arena.mapping.size();
   stats_.arena_page_bytes = parts_.arena.page_bytes;
+  stats_.arena_numa = parts_.arena.numa;
   if (!parts_.arena.fallback.empty()) stats_.fallbacks.emplace_back("hugepages", parts_.arena.fallback);
+  if (!parts_.arena.numa_fallback.empty()) stats_.fallbacks.emplace_back("numa", parts_.arena.numa_fallback);
   running_ = true;
   publish();
 }

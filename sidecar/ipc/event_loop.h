@@ -97,7 +97,7 @@ class EventLoop final : public Sidecar {
   std::atomic<std::uint64_t> turned_ms_{0};
   mutable std::mutex snapshot_mutex_;
   stats::Stats snapshot_;
-  Toucher toucher_;  // last: its thread uses the arena
+  Toucher toucher_;  // last: its threads use the arena
 };
 
 }  // namespace larder::ipc

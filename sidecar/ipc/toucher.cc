@@ -12,14 +12,14 @@
 namespace larder::ipc {
 namespace {
 
-constexpr std::size_t kStepBytes = 64U << 20;  // about 0.1 s of touching at worst; a whole number of pages of any size but 1 GiB
+constexpr std::size_t kSpanBytes = 16U << 20;  // some milliseconds of touching; a page of 1 GiB takes 0.3 s
 constexpr std::size_t kPageBytes = 4096;
 
-int touch(std::span<std::byte> step) {
-  if (::madvise(step.data(), step.size(), MADV_POPULATE_WRITE) == 0) return 0;
+int touch(std::span<std::byte> span) {
+  if (::madvise(span.data(), span.size(), MADV_POPULATE_WRITE) == 0) return 0;
   if (errno != EINVAL) return errno;
   // Kernels before 5.14: write to each page. Nobody else uses it yet, and 0 is what stands there.
-  for (std::size_t at = 0; at < step.size(); at += kPageBytes) *reinterpret_cast<volatile std::byte*>(&step[at]) = std::byte{0};
+  for (std::size_t at = 0; at < span.size(); at += kPageBytes) *reinterpret_cast<volatile std::byte*>(&span[at]) = std::byte{0};
   return 0;
 }
 
@@ -29,29 +29,55 @@ std::string mib(std::uint64_t bytes) {
 
 }  // namespace
 
-Toucher::Toucher(std::span<std::byte> memory) : memory_(memory), thread_([this](const std::stop_token& stop) { run(stop); }) {}
+unsigned Toucher::thread_count() {
+  return std::clamp(std::thread::hardware_concurrency(), 1U, kMostThreads);
+}
+
+Toucher::Toucher(std::span<std::byte> memory, std::size_t page_bytes)
+    : memory_(memory), span_bytes_(std::max(kSpanBytes, page_bytes)), finished_((memory.size() + span_bytes_ - 1) / span_bytes_) {
+  const auto threads = std::min<std::size_t>(thread_count(), finished_.size());
+  for (std::size_t i = 0; i < threads; ++i) threads_.emplace_back([this](const std::stop_token& stop) { run(stop); });
+}
+
+// All at once, or each would go on until the one before it is joined.
+Toucher::~Toucher() {
+  for (std::jthread& thread : threads_) thread.request_stop();
+}
 
 void Toucher::run(const std::stop_token& stop) {
-  const std::size_t total = memory_.size();
-  const std::size_t report_every = std::max<std::size_t>(total / 10, 256U << 20);
-  std::size_t reported = 0;
-  for (std::size_t at = 0; at < total && !stop.stop_requested();) {
-    const std::size_t size = std::min(kStepBytes, total - at);
-    if (const int error = touch(memory_.subspan(at, size)); error == EINTR || error == EAGAIN) {
-      continue;
-    } else if (error != 0) {
-      problem_.store(error, std::memory_order_release);
-      base::log_error("touching the arena stopped at " + mib(at) + " of " + mib(total) + ": " +
-                      std::generic_category().message(error) +
-                      "; only what was touched is used. Raise the memory or hugetlb limit, or lower memory.size");
-      return;
-    }
-    at += size;
-    touched_.store(at, std::memory_order_release);
-    if (at - reported < report_every && at != total) continue;
-    reported = at;
-    base::log_info("arena: " + mib(at) + " of " + mib(total) + " touched");
+  while (!stop.stop_requested() && problem() == 0) {
+    const std::size_t span = next_.fetch_add(1);
+    if (span >= finished_.size()) return;
+    const std::size_t at = span * span_bytes_;
+    const std::span<std::byte> bytes = memory_.subspan(at, std::min(span_bytes_, memory_.size() - at));
+    int error = touch(bytes);
+    while ((error == EINTR || error == EAGAIN) && !stop.stop_requested()) error = touch(bytes);
+    if (error == 0)
+      finish(span);
+    else
+      give_up(error);
   }
+}
+
+void Toucher::finish(std::size_t span) {
+  const std::lock_guard lock(mutex_);
+  finished_[span] = true;
+  while (first_unfinished_ < finished_.size() && finished_[first_unfinished_]) ++first_unfinished_;
+  const std::uint64_t total = memory_.size();
+  const std::uint64_t touched = std::min<std::uint64_t>(first_unfinished_ * span_bytes_, total);
+  touched_.store(touched, std::memory_order_release);
+  const std::uint64_t report_every = std::max<std::uint64_t>(total / 10, 256U << 20);
+  if (touched == reported_ || (touched - reported_ < report_every && touched != total)) return;
+  reported_ = touched;
+  base::log_info("arena: " + mib(touched) + " of " + mib(total) + " touched");
+}
+
+void Toucher::give_up(int error) {
+  int none = 0;
+  if (!problem_.compare_exchange_strong(none, error)) return;
+  base::log_error("touching the arena stopped at " + mib(touched_bytes()) + " of " + mib(memory_.size()) + ": " +
+                  std::generic_category().message(error) +
+                  "; only what was touched is used. Raise the memory or hugetlb limit, or lower memory.size");
 }
 
 }  // namespace larder::ipc

@@ -1,33 +1,49 @@
-// Toucher: a thread that makes every page of the arena present, in steps, so that engines never wait for a first touch.
+// Toucher: threads that make every page of the arena present, span by span, so that engines never wait for a first touch.
 //
-// touched_bytes() and problem() are thread-safe. The memory outlives the object; its destructor stops the thread within one step.
+// touched_bytes() and problem() are thread-safe. The memory outlives the object; its destructor stops the threads within one span.
 #pragma once
 
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 #include <span>
 #include <stop_token>
 #include <thread>
+#include <vector>
 
 namespace larder::ipc {
 
 class Toucher {
  public:
-  explicit Toucher(std::span<std::byte> memory);
+  // `page_bytes` is the size of the memory's pages: a page is touched by one thread.
+  Toucher(std::span<std::byte> memory, std::size_t page_bytes);
+  ~Toucher();
 
-  // From the start on; grows.
+  // So many threads on this machine: as many as processors that this process may use, kMostThreads at most.
+  static unsigned thread_count();
+  static constexpr unsigned kMostThreads = 8;
+
+  // Bytes from the start on, all of them touched; grows.
   std::uint64_t touched_bytes() const { return touched_.load(std::memory_order_acquire); }
-  // errno of the step that failed, after which no more is touched; 0 if none did.
+  // errno of the first span that failed, after which no more is touched; 0 if none did.
   int problem() const { return problem_.load(std::memory_order_acquire); }
 
  private:
   void run(const std::stop_token& stop);
+  void finish(std::size_t span);
+  void give_up(int error);
 
-  std::span<std::byte> memory_;
+  const std::span<std::byte> memory_;
+  const std::size_t span_bytes_;
+  std::atomic<std::size_t> next_{0};  // span
   std::atomic<std::uint64_t> touched_{0};
   std::atomic<int> problem_{0};
-  std::jthread thread_;  // last: it uses the rest
+  std::mutex mutex_;  // of the next three
+  std::vector<bool> finished_;
+  std::size_t first_unfinished_ = 0;
+  std::uint64_t reported_ = 0;
+  std::vector<std::jthread> threads_;  // last: they use the rest
 };
 
 }  // namespace larder::ipc

@@ -87,7 +87,8 @@ struct Stats {
   // Memory tier.
   std::uint64_t arena_bytes = 0, touched_bytes = 0, used_bytes = 0;
   std::uint64_t arena_page_bytes = 0;
-  std::uint64_t unused_bytes = 0;  // touched, and in no extent
+  std::string arena_numa = "none";  // NUMA nodes that the arena is bound to: "node 1", "nodes 0-1 interleaved"
+  std::uint64_t unused_bytes = 0;   // touched, and in no extent
   std::uint64_t pinned_bytes = 0;
   std::vector<SlotSizeStats> slot_sizes;  // at most kMaxSlotSizes of those in use
   std::uint64_t slots_free = 0;           // in extents

@@ -48,7 +48,7 @@ TEST_F(LoaderTest, DefaultsAlone) {
 TEST_F(LoaderTest, EveryKeyOfTheFile) {
   const Result<Config> config = load_text(
       "pool: a\nsocket: /s/x.sock\nsocket_mode: 0666\nlog_level: debug\n"
-      "memory:\n  size: 512MiB\n  shm_name: n\n  directory: /d\n  hugepages: 2Mi\n  hugepage_directory: /h\n"
+      "memory:\n  size: 512MiB\n  shm_name: n\n  directory: /d\n  hugepages: 2Mi\n  hugepage_directory: /h\n  numa: 3\n"
       "http:\n  listen: 0.0.0.0:1\n  admin_socket: /s/adm\n");
   ASSERT_TRUE(config.ok()) << config.status().text();
   EXPECT_EQ(config->pool, "a");
@@ -60,6 +60,7 @@ TEST_F(LoaderTest, EveryKeyOfTheFile) {
   EXPECT_EQ(config->memory.directory, "/d");
   EXPECT_EQ(config->memory.hugepages, Hugepages::k2Mi);
   EXPECT_EQ(config->memory.hugepage_directory, "/h");
+  EXPECT_EQ(config->memory.numa, "3");
   EXPECT_EQ(config->http.listen, "0.0.0.0:1");
   EXPECT_EQ(config->http.admin_socket, "/s/adm");
 }
@@ -81,6 +82,22 @@ TEST_F(LoaderTest, PrintedConfigurationsComeBack) {
   ASSERT_TRUE(from_environment.ok()) << from_environment.status().text();
   EXPECT_EQ(to_yaml(*from_environment), to_yaml(config));
   for (const Field& field : fields()) EXPECT_THAT(reference(), HasSubstr(environment_name(field)));
+}
+
+TEST_F(LoaderTest, PagesOfOneSizeHaveTwoNames) {
+  EXPECT_EQ(load_text("memory: {hugepages: 1GiB}\n")->memory.hugepages, Hugepages::k1Gi);
+  EXPECT_EQ(load_text("memory: {hugepages: 1Gi}\n")->memory.hugepages, Hugepages::k1Gi);
+  EXPECT_EQ(load_text("memory: {hugepages: 2MiB}\n")->memory.hugepages, Hugepages::k2Mi);
+}
+
+// Found by the fuzz target yaml: --check-config printed them so that they did not come back.
+TEST_F(LoaderTest, QuotesAndBackslashesComeBack) {
+  Config config;
+  config.socket = "/run/a\"b\\c";
+  config.http.admin_socket = "/run/x";
+  const Result<Config> again = load_text(to_yaml(config));
+  ASSERT_TRUE(again.ok()) << again.status().text();
+  EXPECT_EQ(again->socket, config.socket);
 }
 
 TEST_F(LoaderTest, TheShippedFileIsTheDefaults) {
@@ -113,11 +130,11 @@ TEST_F(LoaderTest, PathsFollowThePool) {
 
 TEST_F(LoaderTest, UnknownKeysSayWhatIsAllowed) {
   EXPECT_EQ(why("\nsise: 5G\n"), ":2: unknown key 'sise'; allowed: pool, socket, socket_mode, log_level, memory, http");
-  EXPECT_EQ(
-      why("memory:\n  sise: 5G\n"),
-      ":2: unknown key 'memory.sise'; allowed in section 'memory': size, shm_name, directory, hugepages, hugepage_directory");
+  EXPECT_EQ(why("memory:\n  sise: 5G\n"),
+            ":2: unknown key 'memory.sise'; allowed in section 'memory': size, shm_name, directory, hugepages, "
+            "hugepage_directory, numa");
   EXPECT_EQ(why("mem:\n  size: 5G\n"), ":2: unknown section 'mem'; allowed: pool, socket, socket_mode, log_level, memory, http");
-  EXPECT_EQ(why("memory: 5G\n"), ":1: 'memory' is a section: size, shm_name, directory, hugepages, hugepage_directory");
+  EXPECT_EQ(why("memory: 5G\n"), ":1: 'memory' is a section: size, shm_name, directory, hugepages, hugepage_directory, numa");
   EXPECT_EQ(why("pool:\n  name: x\n"), ":2: unknown section 'pool'; allowed: pool, socket, socket_mode, log_level, memory, http");
 }
 
@@ -127,7 +144,9 @@ TEST_F(LoaderTest, WrongValuesSayWhatIsAllowed) {
   EXPECT_EQ(why("memory:\n  size: 17TiB\n"), ":2: memory.size '17TiB' is out of range: 1MiB to 16TiB");
   EXPECT_THAT(why("memory:\n  size: 5GB\n"), HasSubstr(":2: memory.size '5GB' has unknown unit 'GB'"));
   EXPECT_THAT(why("memory:\n  size: five\n"), HasSubstr(":2: memory.size 'five' is no size"));
-  EXPECT_EQ(why("memory:\n  hugepages: 1Gi\n"), ":2: memory.hugepages '1Gi' is none of: none, 2Mi, prefer");
+  EXPECT_EQ(why("memory:\n  hugepages: 1G\n"), ":2: memory.hugepages '1G' is none of: none, 2Mi, 1Gi, prefer");
+  for (const char* numa : {"all", "-1", "0,1", "12345", "''"})
+    EXPECT_THAT(why(std::string("memory:\n  numa: ") + numa + "\n"), HasSubstr("is none of: none, auto, the number of a node"));
   EXPECT_THAT(why("memory:\n  directory: shm\n"), HasSubstr(":2: memory.directory 'shm' is no absolute path"));
   EXPECT_THAT(why("memory:\n  hugepage_directory: ''\n"), HasSubstr("is no absolute path"));
   EXPECT_THAT(why("memory:\n  shm_name: a/b\n"), HasSubstr(":2: memory.shm_name 'a/b' is no name"));

@@ -30,7 +30,7 @@ std::set<std::string> series(const std::string& text) {
 TEST(MetricsTest, EverythingIsThereFromTheStart) {
   const std::string empty = text_of({});
   EXPECT_THAT(empty, HasSubstr("larder_tokens_hit_total{model=\"other\"} 0"));
-  for (const char* kind : {"hugepages", "memory", "pidfd"})
+  for (const char* kind : {"hugepages", "memory", "numa", "pidfd"})
     EXPECT_THAT(empty, HasSubstr(std::string("larder_fallback{kind=\"") + kind + "\"} 0"));
   EXPECT_THAT(empty, HasSubstr("larder_operation_seconds_count{operation=\"lookup\"} 0"));
   EXPECT_THAT(empty, HasSubstr("larder_evictions_total{tier=\"dram\",reason=\"bad\"} 0"));
@@ -53,6 +53,7 @@ TEST(MetricsTest, CountsAndUnits) {
   stats.models = {{"llama", 10, 8, 4096, 3840, 100, 200, 256, 2'500'000'000}};
   stats.sessions.resize(2);
   stats.fallbacks = {{"hugepages", "none are free"}};
+  stats.arena_numa = "node 1";
   const std::string text = text_of(stats);
   EXPECT_THAT(text, HasSubstr("larder_build_info{version=\"1.2.3\",pool=\"blue\"} 1"));
   EXPECT_THAT(text, HasSubstr("larder_uptime_seconds 1.5"));
@@ -60,6 +61,7 @@ TEST(MetricsTest, CountsAndUnits) {
   EXPECT_THAT(text, HasSubstr("larder_tokens_hit_total{model=\"llama\"} 3840"));
   EXPECT_THAT(text, HasSubstr("larder_prefill_seconds_total{model=\"llama\"} 2.5"));
   EXPECT_THAT(text, HasSubstr("larder_sessions 2"));
+  EXPECT_THAT(text, HasSubstr("larder_arena_numa{nodes=\"node 1\"} 1"));
   EXPECT_THAT(text, HasSubstr("larder_fallback{kind=\"hugepages\"} 1"));
 }
 

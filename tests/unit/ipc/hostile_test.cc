@@ -1,6 +1,8 @@
 // Malformed, unexpected and truncated messages end their session with a named error, and nobody else notices.
 #include <sys/resource.h>
 
+#include <random>
+
 #include "tests/unit/ipc/sidecar_fixture.h"
 
 namespace larder::ipc::testing_support {
@@ -126,6 +128,53 @@ TEST_F(HostileTest, ANamespaceIdThatIsNotTheHashOfItsText) {
   encoder.append(open).append(protocol::GroupLayout{4096, 1, 0});
   ASSERT_TRUE(hostile_->send(encoder).ok());
   expect_ended(Code::kInvalidArgument, "is not the hash");
+}
+
+// Every kind of message with a body of noise, then what no session survives: it ends with an error that says something.
+TEST_F(HostileTest, NoiseInEveryMessage) {
+  constexpr std::uint64_t kSeed = 20261121;
+  std::mt19937_64 random(kSeed);
+  for (int round = 0; round < 200; ++round) {
+    Client noisy(config_.socket);
+    if (random() % 4 != 0) noisy.attach();
+    for (int message = 0; message < 20; ++message) {
+      Encoder encoder(static_cast<MessageType>(random() % 20), static_cast<std::uint32_t>(random()));
+      for (std::uint64_t words = random() % 64; words > 0; --words) encoder.append(random() >> (random() % 64));
+      if (!noisy.send(encoder).ok()) break;
+    }
+    const std::vector<std::byte> garbage(3, std::byte{0});
+    [[maybe_unused]] const Status sent = noisy.send_raw(garbage);
+    Status ended = noisy.receive_error();
+    if (ended.code() == Code::kUnavailable) ended = noisy.receive_error();  // messages that nobody read are told of first
+    EXPECT_NE(ended.code(), Code::kUnavailable) << "seed " << kSeed << " round " << round << ": " << ended.to_string();
+    EXPECT_FALSE(ended.text().empty());
+  }
+  EXPECT_EQ(bystander_->reserve(handle_, {{9, 9}}).size(), 1U);
+}
+
+// An engine that writes noise all over its session region, while another one stores and finds.
+TEST_F(HostileTest, ASessionRegionThatIsNoise) {
+  hostile_->attach();
+  hostile_->open_namespace("b: 2");
+  std::atomic<bool> stop{false};
+  std::thread writer([&] {
+    std::mt19937_64 random(1);
+    auto* const words = reinterpret_cast<protocol::AtomicU64*>(&hostile_->region());
+    while (!stop) words[random() % (sizeof(protocol::SessionRegion) / 8)] = random() >> (random() % 64);
+  });
+  for (std::uint64_t n = 0; n < 300; ++n) {  // more than fits, so that holds are scanned
+    const auto grants = bystander_->reserve(handle_, {{n + 1, n + 1}});
+    ASSERT_EQ(grants.size(), 1U);
+    ASSERT_EQ(grants[0].status, 0U) << n;
+    bystander_->commit(grants[0], n);
+    bystander_->beat();
+    if (n % 30 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(20));  // a tick now and then
+  }
+  const protocol::Key last{{300, 300}, handle_, 0, 0};
+  EXPECT_TRUE(wait([&] { return bystander_->index().find(last).has_value(); }));
+  stop = true;
+  writer.join();
+  EXPECT_EQ(stats().sessions_ended, 0U);
 }
 
 TEST_F(HostileTest, AnEngineThatNeverReadsItsAnswers) {

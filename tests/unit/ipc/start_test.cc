@@ -1,11 +1,14 @@
 // Starting: what is refused, what an earlier life leaves behind, what engines are given.
+#include <linux/mempolicy.h>
 #include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #include <fstream>
 
 #include "shim/protocol/index_layout.h"
+#include "sidecar/ipc/numa.h"
 #include "tests/unit/ipc/sidecar_fixture.h"
 
 namespace larder::ipc::testing_support {
@@ -94,28 +97,33 @@ TEST_F(StartTest, HugePagesOfNoHugetlbfsAreRefusedUnlessOnlyPreferred) {
   EXPECT_EQ(stats().arena_page_bytes, 4096U);
 }
 
-// A hugetlbfs of its own with some free pages, where this process may make one; the machine is left as it was.
+// A hugetlbfs of its own, of pages of 2M or 1G, with some more free pages, where this process may make one; the machine is left as it
+// was.
 class HugePages {
  public:
-  explicit HugePages(std::string directory) : directory_(std::move(directory)), before_(read("/proc/sys/vm/nr_hugepages")) {
+  HugePages(std::string directory, const std::string& size, std::uint64_t more)
+      : directory_(std::move(directory)),
+        pool_("/sys/kernel/mm/hugepages/hugepages-" + std::string(size == "1G" ? "1048576kB/" : "2048kB/")),
+        before_(read("nr_hugepages")) {
     std::filesystem::create_directories(directory_);
-    std::ofstream("/proc/sys/vm/nr_hugepages") << before_ + kPages;
-    mounted_ = ::mount("none", directory_.c_str(), "hugetlbfs", 0, "pagesize=2M") == 0;
+    if (more != 0) std::ofstream(pool_ + "nr_hugepages") << before_ + more;
+    mounted_ = ::mount("none", directory_.c_str(), "hugetlbfs", 0, ("pagesize=" + size).c_str()) == 0;
   }
   ~HugePages() {
     if (mounted_) ::umount2(directory_.c_str(), MNT_DETACH);
-    std::ofstream("/proc/sys/vm/nr_hugepages") << before_;
+    std::ofstream(pool_ + "nr_hugepages") << before_;
   }
-  std::uint64_t free() const { return mounted_ ? read("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages") : 0; }
+  bool mounted() const { return mounted_; }
+  std::uint64_t free() const { return mounted_ ? read("free_hugepages") - read("resv_hugepages") : 0; }
 
  private:
-  static constexpr std::uint64_t kPages = 8;
-  static std::uint64_t read(const char* file) {
+  std::uint64_t read(const char* file) const {
     std::uint64_t number = 0;
-    std::ifstream(file) >> number;
+    std::ifstream(pool_ + file) >> number;
     return number;
   }
   const std::string directory_;
+  const std::string pool_;
   const std::uint64_t before_;
   bool mounted_ = false;
 };
@@ -123,7 +131,7 @@ class HugePages {
 // The arena really stands on huge pages, engines map it, and one page too many is refused with figures.
 TEST_F(StartTest, HugePages) {
   config_.memory.hugepage_directory = directory_ + "/huge";
-  const HugePages pages(config_.memory.hugepage_directory);
+  const HugePages pages(config_.memory.hugepage_directory, "2M", 8);
   const std::uint64_t free_pages = pages.free();
   if (free_pages == 0) GTEST_SKIP() << "needs root, to mount a hugetlbfs and raise vm.nr_hugepages";
   config_.memory.hugepages = config::Hugepages::k2Mi;
@@ -138,6 +146,82 @@ TEST_F(StartTest, HugePages) {
   client.attach();
   client.arena()[stats().arena_bytes - 1] = std::byte{1};
   stop();
+}
+
+// Most machines have none to give, so the refusals are what most people meet.
+TEST_F(StartTest, PagesOfOneGibibyteThatAreMissingAreSaidWithFiguresAndTheBootLine) {
+  config_.memory.hugepages = config::Hugepages::k1Gi;
+  config_.memory.hugepage_directory = directory_;
+  const std::string no_mount = refused().text();
+  if (no_mount.find("this machine has no huge pages of 1 GiB") != std::string::npos) GTEST_SKIP() << no_mount;
+  EXPECT_NE(no_mount.find("is no hugetlbfs of 1 GiB pages: mkdir -p "), std::string::npos) << no_mount;
+  EXPECT_NE(no_mount.find("mount -t hugetlbfs -o pagesize=1G none "), std::string::npos) << no_mount;
+
+  config_.memory.hugepage_directory = directory_ + "/small";
+  const HugePages small(config_.memory.hugepage_directory, "2M", 0);
+  if (!small.mounted()) GTEST_SKIP() << "needs the right to mount a hugetlbfs";
+  const std::string other_size = refused().text();
+  EXPECT_NE(other_size.find("is no hugetlbfs of 1 GiB pages (its pages have 2 MiB): mkdir -p " + directory_ + "/small-1G"),
+            std::string::npos)
+      << other_size;
+
+  config_.memory.hugepage_directory = directory_ + "/large";
+  const HugePages large(config_.memory.hugepage_directory, "1G", 0);
+  const std::uint64_t free = large.free();
+  config_.memory.size_bytes = (free + 1) << 30;
+  const Status too_few = refused();
+  EXPECT_EQ(too_few.code(), Code::kResourceExhausted);
+  const std::string figures = std::to_string(free) + " of " + std::to_string(free + 1) + " huge pages of 1 GiB are free: ";
+  EXPECT_TRUE(too_few.text().starts_with(figures)) << too_few.text();
+  EXPECT_NE(too_few.text().find("kernel command line: hugepagesz=1G hugepages="), std::string::npos) << too_few.text();
+  EXPECT_FALSE(any_starts_with(files_in(config_.memory.hugepage_directory), "larder.arena"));
+}
+
+TEST_F(StartTest, PagesOfOneGibibyte) {
+  config_.memory.hugepage_directory = directory_ + "/huge";
+  const HugePages pages(config_.memory.hugepage_directory, "1G", 1);
+  if (pages.free() == 0) GTEST_SKIP() << "no page of 1 GiB can be reserved here";
+  config_.memory.hugepages = config::Hugepages::k1Gi;
+  config_.memory.size_bytes = 1 << 20;  // rounded up to one page
+  start();
+  EXPECT_EQ(stats().arena_page_bytes, 1ULL << 30);
+  EXPECT_EQ(stats().arena_bytes, 1ULL << 30);
+  Client client(config_.socket);
+  client.attach();
+  client.arena()[stats().arena_bytes - 1] = std::byte{1};
+  stop();
+}
+
+TEST_F(StartTest, ANumaNodeThatIsNotThereIsRefusedByName) {
+  config_.memory.numa = "999";
+  const Status status = refused();
+  EXPECT_EQ(status.code(), Code::kInvalidArgument);
+  EXPECT_TRUE(status.text().starts_with("memory.numa 999: this machine has no such node with memory; nodes with memory here: "))
+      << status.text();
+  EXPECT_FALSE(any_starts_with(files_in(directory_), "larder.arena"));
+}
+
+// The binding belongs to the file: who touches a page later, engines included, gets it from that node.
+TEST_F(StartTest, TheArenaIsBoundToItsNumaNode) {
+  const NumaFacts facts = read_numa_facts("");
+  if (facts.with_memory.empty()) GTEST_SKIP() << "this kernel knows no NUMA nodes";
+  const unsigned node = facts.with_memory.front();
+  config_.memory.numa = std::to_string(node);
+  if (const Status status = refused(); status.code() == Code::kPermissionDenied) GTEST_SKIP() << status.text();
+  start();
+  EXPECT_EQ(stats().arena_numa, "node " + std::to_string(node));
+  Client client(config_.socket);
+  client.attach();
+  int mode = -1;
+  unsigned long nodes[16] = {};
+  ASSERT_EQ(::syscall(SYS_get_mempolicy, &mode, nodes, 8 * sizeof(nodes), client.arena(), MPOL_F_ADDR), 0);
+  EXPECT_EQ(mode, MPOL_BIND);
+  EXPECT_EQ(nodes[node / 64], 1UL << (node % 64));
+}
+
+TEST_F(StartTest, WithoutNumaNothingIsBound) {
+  start();
+  EXPECT_EQ(stats().arena_numa, "none");
 }
 
 TEST_F(StartTest, ANameThatIsTakenByALivingSidecarIsRefused) {

@@ -1,0 +1,114 @@
+// The session region: whatever a hostile engine writes into its shared memory, while the sidecar reads events and holds there.
+//
+// Promises: nothing beyond the region is read; one turn reads at most one ring of events; holds that lie cost at most the slots that
+// they name; an honest engine keeps what it holds; when the hostile one has gone, nothing has leaked.
+#include "sidecar/ipc/event_reader.h"
+#include "tests/fuzz/bystander.h"
+
+namespace {
+
+using namespace larder;
+using namespace larder::fuzz;
+
+constexpr std::uint64_t kSlots = 8;
+constexpr std::uint64_t kFirstGeneration = 1000;
+constexpr store::SessionNumber kHostile = 1, kOther = 2;
+
+enum Op : std::uint8_t { kHoldsUsed, kWord, kHold, kHead, kEvent, kRing, kDrain, kReserve, kEvict, kSilent, kIdle, kOps };
+
+class World {
+ public:
+  World() : box_(kSlots, kFirstGeneration), bystander_(box_) {
+    static const store::testing_support::Memory memory = store::testing_support::zeroed_pages(sizeof(protocol::SessionRegion));
+    std::memset(memory.get(), 0, sizeof(protocol::SessionRegion));
+    region_ = reinterpret_cast<protocol::SessionRegion*>(memory.get());
+    box_.store().add_session(kHostile, *region_);
+    box_.add_session(kOther);
+  }
+
+  void step(Input& input) {
+    switch (input.byte() % kOps) {
+      case kHoldsUsed: region_->holds_used = input.take<std::uint64_t>(); return;
+      case kWord: return write_word(input);
+      case kHold:
+        region_->holds[input.take<std::uint16_t>() % protocol::kMaxHolds] =
+            protocol::make_hold(input.byte(), kFirstGeneration + input.byte());
+        return;
+      case kHead: region_->event_head = input.take<std::uint64_t>(); return;
+      case kEvent: return add_event(input);
+      case kRing: return fill_ring(input);
+      case kDrain: return drain();
+      case kReserve: box_.put(kOther, input.byte()); return;
+      case kEvict:  // more than fits, so that holds are scanned
+        for (std::uint64_t n = input.byte(), end = n + kSlots; n < end; ++n) box_.put(kOther, n);
+        return;
+      case kSilent: box_.store().set_silent(kHostile, (input.byte() & 1) != 0); return;
+      default:
+        now_ms_ += input.byte() * 100;
+        bystander_.renew();
+        box_.store().watch_holds(now_ms_, (input.byte() & 1) != 0);
+        must(box_.store().use_of(kHostile).holds <= protocol::kMaxHolds, "holds are bounded");
+        box_.store().verify_next();
+        box_.store().sweep();
+        return;
+    }
+  }
+
+  void check() const { bystander_.check(); }
+  void finish() {
+    drain();
+    for (const store::SessionNumber session : {kHostile, kOther}) {
+      box_.store().end_session(session);
+      box_.store().release_quarantine(session);
+    }
+    bystander_.leave(kSlots);
+  }
+
+ private:
+  void write_word(Input& input) {
+    const std::size_t words = sizeof(protocol::SessionRegion) / sizeof(std::uint64_t);
+    reinterpret_cast<protocol::AtomicU64*>(region_)[input.take<std::uint32_t>() % words] = input.take<std::uint64_t>();
+  }
+  // As an engine writes one, with fields of the input's choice.
+  void add_event(Input& input) {
+    const std::uint64_t position = region_->event_head.fetch_add(1);
+    protocol::Event& event = region_->events[position % protocol::kEventSlots];
+    event.kind_slot = protocol::pack_halves(input.byte(), input.byte());
+    event.generation = kFirstGeneration + input.byte();
+    event.a = input.take<std::uint64_t>();
+    event.b = input.byte();
+    event.c = input.take<std::uint64_t>();
+    event.sequence = position + 1 - (input.byte() % 8 == 7 ? 1 : 0);
+  }
+  void fill_ring(Input& input) {
+    const std::uint64_t first = region_->event_head;
+    const std::uint32_t count = input.take<std::uint16_t>();
+    for (std::uint64_t i = 0; i < count; ++i) region_->events[(first + i) % protocol::kEventSlots].sequence = first + i + 1;
+    region_->event_head = first + count;
+  }
+  void drain() {
+    const std::uint64_t lost = box_.stats().events_lost;
+    reader_.drain(*region_, box_.store(), box_.stats(), model_);
+    must(box_.stats().events_lost - lost <= 2ULL * protocol::kEventSlots, "one turn reads at most one ring");
+  }
+
+  store::testing_support::StoreBox box_;
+  Bystander bystander_;
+  protocol::SessionRegion* region_ = nullptr;
+  ipc::EventReader reader_;
+  std::uint64_t now_ms_ = 1000;
+  stats::ModelStats model_;
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  Input input(data, size);
+  World world;
+  for (int steps = 0; steps < 512 && !input.empty(); ++steps) {
+    world.step(input);
+    world.check();
+  }
+  world.finish();
+  return 0;
+}

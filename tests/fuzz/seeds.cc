@@ -1,0 +1,202 @@
+// Writes the first inputs of every corpus: DIRECTORY/TARGET/seed-NAME. What fuzzing finds comes beside them.
+//
+// A target reads its input as its source says (Op in session_fuzz.cc and region_fuzz.cc); here is the same, written.
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "shim/protocol/codec.h"
+#include "tests/fuzz/input.h"
+
+namespace {
+
+using namespace larder;
+using protocol::Encoder;
+using protocol::MessageType;
+
+std::string directory;
+
+void write(const std::string& target, const std::string& name, const std::string& bytes) {
+  std::filesystem::create_directories(directory + "/" + target);
+  std::ofstream(directory + "/" + target + "/seed-" + name, std::ios::binary) << bytes;
+}
+
+template <typename... Values>
+std::string pack(Values... values) {
+  std::string bytes;
+  (bytes.append(reinterpret_cast<const char*>(&values), sizeof(values)), ...);
+  return bytes;
+}
+std::string u8(std::initializer_list<int> values) {
+  std::string bytes;
+  for (const int value : values) bytes += static_cast<char>(value);
+  return bytes;
+}
+std::string text_of(Encoder& encoder) {
+  const auto packet = encoder.packet();
+  return {reinterpret_cast<const char*>(packet.data()), packet.size()};
+}
+
+void protocol_seeds() {
+  protocol::Hello hello{};
+  hello.version_major = 1;
+  hello.engine = protocol::make_short_text("vllm 0.32.0 worker 0");
+  write("protocol", "hello", text_of(Encoder(MessageType::kHello, 1).append(hello)));
+  protocol::Welcome welcome{};
+  welcome.version_major = 1;
+  write("protocol", "welcome", text_of(Encoder(MessageType::kWelcome, 1).append(welcome)));
+  protocol::OpenNamespace open{};
+  open.group_count = 2;
+  open.text_bytes = 5;
+  open.model = protocol::make_short_text("llama");
+  write("protocol", "open_namespace",
+        text_of(Encoder(MessageType::kOpenNamespace, 2)
+                    .append(open)
+                    .append(protocol::GroupLayout{4096, 1, 0})
+                    .append(protocol::GroupLayout{8192, 2, 0})
+                    .append_text("a: 1\n")));
+  write("protocol", "namespace",
+        text_of(Encoder(MessageType::kNamespace, 2).append(protocol::Namespace{1, 4}).append_text("text")));
+  write("protocol", "reserve",
+        text_of(Encoder(MessageType::kReserve, 3)
+                    .append(protocol::Reserve{1, 0, 0, 2, 0})
+                    .append(protocol::BlockHash{1, 1})
+                    .append(protocol::BlockHash{2, 2})));
+  write("protocol", "granted",
+        text_of(Encoder(MessageType::kGranted, 3).append(protocol::Granted{1, 0}).append(protocol::Grant{0, 1, 1000, 4096})));
+  write("protocol", "commit",
+        text_of(Encoder(MessageType::kCommit, 0).append(protocol::SlotList{1, 0}).append(protocol::CommitRecord{1, 0, 1000, 5})));
+  for (const auto& [name, type] : {std::pair("attached", MessageType::kAttached), std::pair("disown", MessageType::kDisown),
+                                   std::pair("bad", MessageType::kBad)})
+    write("protocol", name, text_of(Encoder(type, 0).append(protocol::SlotList{1, 0}).append(protocol::SlotRef{1, 0, 1000})));
+  write("protocol", "drop", text_of(Encoder(MessageType::kDropNamespace, 0).append(protocol::DropNamespace{1, 0})));
+  write("protocol", "error", text_of(Encoder(MessageType::kError, 0).append(protocol::Error{1, 3}).append_text("why")));
+}
+
+// The ops of session_fuzz.cc: low half the op, high half the session.
+constexpr int kRaw = 0, kBody = 1, kAttach = 2, kOpen = 3, kReserve = 4, kCommit = 5, kSlot = 6, kDrop = 7, kHold = 8,
+              kSilent = 9, kEnd = 10, kIdle = 11, kClear = 12, kReturn = 13;
+
+std::string open_op(int who, int pieces = 1, const std::string& text = "a: 1\n") {
+  return u8({kOpen | who << 4, 1, 1}) + pack(std::uint16_t{4096}) + u8({pieces, static_cast<int>(text.size())}) + text;
+}
+std::string reserve_op(int who, int handle, int first, int count) {
+  std::string op = u8({kReserve | who << 4, handle, 0, 0, count});
+  for (int i = 0; i < count; ++i) op += static_cast<char>(first + i);
+  return op;
+}
+
+// The bystander has taken slot 0 at generation 1001.
+void session_seeds() {
+  const std::string begin = u8({kAttach}) + open_op(0) + reserve_op(0, 1, 1, 3);
+  const std::string commits = u8({kCommit, 1, 2, 5, kCommit, 2, 3, 5});
+  write("session", "stored", begin + commits);
+  write("session", "stored_and_dropped", begin + commits + u8({kDrop, 1, kIdle, 1, kSlot, 0, 1, 2, kIdle, 1}));
+  write("session", "asked_and_answered", begin + u8({kIdle, 250, kIdle, 250, kSlot, 2, 1, 2, kIdle, 30, kCommit, 2, 3, 5}));
+  write("session", "came_back", begin + u8({kReturn, 1, 1, 2, kSlot, 1, 1, 2, kReturn, 0, kEnd}));
+  write("session", "disowned", begin + u8({kSlot, 1, 1, 2, kSlot, 1, 2, 3}));
+  write("session", "died_storing", begin + u8({kEnd}));
+  write("session", "silent_and_back", begin + u8({kSilent, 1, kCommit, 1, 2, 5, kSilent, 0, kCommit, 2, 3, 5}));
+  write("session", "two_at_once",
+        begin + u8({kAttach | 1 << 4}) + open_op(1) + reserve_op(1, 1, 1, 2) + commits + u8({kCommit | 1 << 4, 3, 4, 1}));
+  write("session", "evicted_under_holds",
+        begin + commits + u8({kHold, 0}) + pack(std::uint16_t{1}) + u8({1, 2}) + reserve_op(0, 1, 10, 12) + u8({kIdle, 1}));
+  write("session", "larger_chunks",
+        begin + commits + u8({kAttach | 1 << 4}) + open_op(1, 3, "b: 2\n") + reserve_op(1, 2, 1, 4) + u8({kIdle, 1, kClear}));
+  write("session", "not_attached", u8({kBody, 6, 0}) + pack(std::uint16_t{0}) + u8({kRaw}) + pack(std::uint16_t{3}) + "abc");
+}
+
+void region_seeds() {
+  constexpr int kHoldsUsed = 0, kWord = 1, kHoldSlot = 2, kHead = 3, kEvent = 4, kRing = 5, kDrain = 6, kPut = 7, kEvict = 8,
+                kMute = 9, kTurn = 10;
+  const std::string event = u8({kEvent, 1, 1, 2}) + pack(std::uint64_t{1}) + u8({1}) + pack(std::uint64_t{1000}) + u8({0});
+  write("region", "events", event + event + u8({kDrain}) + event + u8({kDrain}));
+  write("region", "overrun", u8({kRing}) + pack(std::uint16_t{5000}) + u8({kDrain}));
+  write("region", "head_jumps",
+        u8({kHead}) + pack(~std::uint64_t{0}) + u8({kDrain, kHead}) + pack(std::uint64_t{3}) + u8({kDrain}));
+  write("region", "holds_beyond", u8({kHoldsUsed}) + pack(~std::uint64_t{0}) + u8({kPut, 1, kEvict, 2, kTurn}));
+  write("region", "held",
+        u8({kPut, 1, kHoldsUsed}) + pack(std::uint64_t{1}) + u8({kHoldSlot}) + pack(std::uint16_t{0}) +
+            u8({1, 2, kEvict, 10, kTurn}));
+  write("region", "silent_holds",
+        u8({kHoldsUsed}) + pack(std::uint64_t{1}) + u8({kHoldSlot}) + pack(std::uint16_t{0}) + u8({0, 1, kMute, 1, kEvict, 10}));
+  write("region", "words",
+        u8({kWord}) + pack(std::uint32_t{2}, ~std::uint64_t{0}) + u8({kWord}) + pack(std::uint32_t{9000}, std::uint64_t{7}));
+}
+
+void namespace_seeds() {
+  const std::string keys(2 * 24 + 2, '\1');
+  const auto spec = [](const std::string& text, int pieces, const std::string& model) {
+    return u8({0, 1}) + pack(std::uint16_t{4096}) + u8({pieces, 1}) + pack(std::uint16_t{256}) +
+           u8({static_cast<int>(model.size())}) + model + pack(static_cast<std::uint16_t>(text.size())) + text;
+  };
+  const std::string first = spec("dtype: bfloat16\nlayer: 0\nlayer: 1\n", 2, "llama");
+  write("namespace", "one", keys + first);
+  write("namespace", "two", keys + first + spec("dtype: float16\nlayer: 0\nweights: " + std::string(200, 'w') + "\n", 2, "qwen"));
+  write("namespace", "odd_texts", keys + first + spec("\xff\xfe\"\\:\n::\n\n{}=,\x01", 1, "m\"\n\\x"));
+  write("namespace", "wrong_id", keys + u8({2, 0, 1}) + pack(std::uint16_t{1}) + u8({0}) + pack(std::uint16_t{2}) + "ab" + keys);
+}
+
+void index_seeds() {
+  const auto patch = [](std::uint16_t at, const std::string& bytes) {
+    return pack(at) + u8({static_cast<int>(bytes.size()) - 1}) + bytes;
+  };
+  const std::string whole = pack(~std::uint32_t{0});
+  write("index", "good", whole);
+  write("index", "short", pack(std::uint32_t{100}));
+  write("index", "counts", whole + patch(40, pack(~std::uint64_t{0}, ~std::uint64_t{0})));
+  write("index", "place", whole + patch(4096 + 32, pack(~std::uint64_t{0})));
+  write("index", "word", whole + patch(4096, pack(std::uint64_t{3})));
+  write("index", "cell", whole + patch(4096 + 8 * 64, pack(~std::uint64_t{0})));
+}
+
+void yaml_seeds() {
+  write("yaml", "full",
+        "pool: a\nsocket: /run/a.sock\nsocket_mode: 0660\nlog_level: info\nmemory:\n  size: 5GiB\n  shm_name: x\n  directory: "
+        "/dev/shm\n"
+        "  hugepages: prefer\n  hugepage_directory: /h\n  numa: auto\nhttp:\n  listen: \"[::1]:0\"\n  admin_socket: "
+        "/run/a.admin\n");
+  write("yaml", "quoted", "socket: \"/a\\\"b\\\\c\"\n");
+  write("yaml", "anchors", "a: &x 1\nb: *x\n");
+  write("yaml", "lists", "memory: [1, 2]\n");
+  write("yaml", "two", "pool: a\n---\npool: b\n");
+  write("yaml", "flow", "{memory: {size: 1TiB}, pool: 'it''s'}");
+  write("yaml", "block", "pool: |\n  a\n  b\nsocket: >-\n  /a\n  b\n");
+  write("yaml", "empty", "");
+}
+
+// Two bytes first: which limits and whether admin verbs answer; how many bytes arrive at once.
+void http_seeds() {
+  write("http", "metrics", "2~GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
+  write("http", "status", "2!GET /v1/status HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
+  write("http", "drop", "2~POST /v1/drop?namespace=beef HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+  write(
+      "http", "drop_form",
+      "2~POST /v1/drop HTTP/1.1\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 14\r\n\r\nnamespace=beef");
+  write("http", "refused", "1~POST /v1/clear HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc");
+  write("http", "origin", "2~POST /v1/clear HTTP/1.1\r\nOrigin: http://x\r\n\r\n");
+  write("http", "chunked", "2~POST /v1/clear HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n");
+  write("http", "range", "2~GET /metrics HTTP/1.1\r\nRange: bytes=0-5,7-,-3\r\nAccept-Encoding: gzip, br\r\n\r\n");
+  write("http", "multipart",
+        "2~POST /v1/drop HTTP/1.1\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: 66\r\n\r\n"
+        "--x\r\nContent-Disposition: form-data; name=\"namespace\"\r\n\r\nbeef\r\n--x--\r\n");
+  write("http", "options", "0~OPTIONS * HTTP/1.0\r\n\r\n");
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: %s DIRECTORY\n", argv[0]);
+    return 2;
+  }
+  directory = argv[1];
+  protocol_seeds();
+  session_seeds();
+  region_seeds();
+  namespace_seeds();
+  index_seeds();
+  yaml_seeds();
+  http_seeds();
+  return 0;
+}

@@ -1,0 +1,228 @@
+// The session state machine: streams of messages from three hostile sessions into the real SessionProtocol and Store, with no socket.
+//
+// Promises: a message is answered or its session ends with a named error; an honest engine beside them keeps what it holds; no two
+// slots in use meet; when all have gone, nothing has leaked.
+#include <array>
+#include <optional>
+
+#include "sidecar/base/log.h"
+#include "sidecar/ipc/session_protocol.h"
+#include "tests/fuzz/bystander.h"
+
+namespace {
+
+using namespace larder;
+using namespace larder::fuzz;
+using protocol::Encoder;
+using protocol::MessageType;
+
+constexpr std::uint64_t kSlots = 8;
+constexpr std::uint64_t kFirstGeneration = 1000;
+constexpr std::size_t kSessions = 3;
+
+// What an input may ask for; seeds.cc writes the same.
+enum Op : std::uint8_t {
+  kRaw,
+  kBody,
+  kAttach,
+  kOpen,
+  kReserve,
+  kCommit,
+  kSlot,
+  kDrop,
+  kHold,
+  kSilent,
+  kEnd,
+  kIdle,
+  kClear,
+  kReturn,
+  kOps
+};
+
+class World {
+ public:
+  World() : box_(kSlots, kFirstGeneration), bystander_(box_) {
+    static const bool quiet = (base::set_log_level(base::LogLevel::kError), true);
+    (void)quiet;
+    for (std::size_t i = 0; i < kSessions; ++i) begin(i);
+  }
+
+  void step(Input& input) {
+    const std::uint8_t op = input.byte();
+    const std::size_t who = (op >> 4) % kSessions;
+    switch ((op & 15) % kOps) {
+      case kRaw: return send(who, input.take_bytes(input.take<std::uint16_t>()));
+      case kBody: return send_body(who, input);
+      case kAttach: return send_attach(who);
+      case kOpen: return send_open(who, input);
+      case kReserve: return send_reserve(who, input);
+      case kCommit: return send_commit(who, input);
+      case kSlot: return send_slot(who, input);
+      case kDrop: return send(who, Encoder(MessageType::kDropNamespace, 0).append(protocol::DropNamespace{input.byte(), 0}));
+      case kHold: return hold(who, input);
+      case kSilent:
+        if (attached(who)) box_.store().set_silent(sessions_[who]->facts().number, (input.byte() & 1) != 0);
+        return;
+      case kEnd: return end(who);
+      case kIdle: return idle(input.byte() * 100);
+      case kReturn: return come_back(who, input);
+      default: box_.store().clear(); return;
+    }
+  }
+
+  void check() const { bystander_.check(); }
+  void finish() {
+    for (std::size_t i = 0; i < kSessions; ++i) end(i);
+    bystander_.leave(kSlots);
+  }
+
+ private:
+  bool attached(std::size_t who) const { return sessions_[who]->state() == ipc::SessionProtocol::State::kAttached; }
+
+  // The loop gives every connection a new number and a new region.
+  void begin(std::size_t who) {
+    ipc::SessionFacts facts;
+    facts.number = ++last_number_;
+    facts.arena_bytes = 4 * kSlots * store::testing_support::StoreBox::kSlotBytes;  // caps that do not bind
+    static std::array<store::testing_support::Memory, kSessions> memory{
+        store::testing_support::zeroed_pages(sizeof(protocol::SessionRegion)),
+        store::testing_support::zeroed_pages(sizeof(protocol::SessionRegion)),
+        store::testing_support::zeroed_pages(sizeof(protocol::SessionRegion))};
+    regions_[who] = reinterpret_cast<protocol::SessionRegion*>(memory[who].get());
+    std::memset(memory[who].get(), 0, sizeof(protocol::SessionRegion));
+    sessions_[who].emplace(facts, *regions_[who], box_.store(), box_.stats(), clock_, [] { return true; });
+  }
+
+  // The engine is dead, its locks are gone.
+  void end(std::size_t who) {
+    if (attached(who)) leave(who);
+    for (const store::SessionNumber number : ended_[who]) box_.store().release_quarantine(number);
+    ended_[who].clear();
+    begin(who);
+  }
+  // Its socket is closed, its lock may still be held.
+  void leave(std::size_t who) {
+    box_.store().end_session(sessions_[who]->facts().number);
+    ended_[who].push_back(sessions_[who]->facts().number);
+  }
+  // The engine lives on and attaches anew, with a list of what it still writes.
+  void come_back(std::size_t who, Input& input) {
+    if (attached(who)) leave(who);
+    std::vector<protocol::SlotRef> still_written;
+    for (std::uint8_t left = input.byte() % 4; left > 0; --left)
+      still_written.push_back({input.byte(), 0, kFirstGeneration + input.byte()});
+    begin(who);
+    send_attach(who);
+    std::erase_if(ended_[who], [&](store::SessionNumber earlier) {
+      box_.store().succeed(sessions_[who]->facts().number, earlier, still_written, true);
+      if (box_.store().use_of(earlier).grants != 0) return false;
+      box_.store().release_quarantine(earlier);
+      return true;
+    });
+  }
+
+  void idle(std::uint64_t ms) {
+    clock_.advance_ms(ms);
+    bystander_.renew();
+    store::Store& store = box_.store();
+    store.watch_holds(clock_.now_ms(), false);
+    for (std::optional<ipc::SessionProtocol>& session : sessions_)
+      if (session->state() == ipc::SessionProtocol::State::kAttached)
+        for (const std::vector<std::byte>& packet :
+             session->inquiry().tick(session->facts().number, store, box_.stats(), clock_.now_ms(), store.last_generation()))
+          must(protocol::Decoder::open(packet).ok(), "a question is a message");
+    store.verify_next();
+    store.sweep();
+  }
+
+  void send(std::size_t who, Encoder& message) { send(who, message.packet()); }
+  void send(std::size_t who, std::span<const std::byte> packet) {
+    const std::vector<std::byte> own = exact_copy(packet);
+    const Result<ipc::Reply> reply = sessions_[who]->handle(own, 0);
+    if (reply.ok()) {
+      must(reply->packet.size() <= protocol::kMaxPacketBytes, "an answer fits a packet");
+      must(reply->packet.empty() || protocol::Decoder::open(reply->packet).ok(), "an answer is a message");
+      return;
+    }
+    must(!reply.status().text().empty(), "an error is named");
+    must(protocol::Decoder::open(ipc::error_packet(reply.status())).ok(), "an error is a message");
+    end(who);
+  }
+
+  // Any type and body under a good header.
+  void send_body(std::size_t who, Input& input) {
+    Encoder message(static_cast<MessageType>(input.byte()), input.byte());
+    message.append_text(input.take_text(input.take<std::uint16_t>() % 4096));
+    send(who, message);
+  }
+  void send_attach(std::size_t who) {
+    if (attached(who)) return;
+    protocol::Hello hello{};
+    hello.version_major = 1;
+    send(who, Encoder(MessageType::kHello, 1).append(hello));
+    send(who, Encoder(MessageType::kAttached, 0).append(protocol::Attached{}));
+  }
+  void send_open(std::size_t who, Input& input) {
+    protocol::OpenNamespace open{};
+    const std::uint32_t groups = input.byte() % 4;
+    open.group_count = groups;
+    open.shard_count = input.byte();
+    open.chunk_tokens = 256;
+    std::vector<protocol::GroupLayout> layouts;
+    for (std::uint32_t i = 0; i < groups; ++i) layouts.push_back({input.take<std::uint16_t>(), input.byte(), 0});
+    const std::string text = input.take_text(input.byte());
+    open.id = protocol::namespace_id(text);
+    open.text_bytes = static_cast<std::uint32_t>(text.size());
+    send(who, Encoder(MessageType::kOpenNamespace, 2)
+                  .append(open)
+                  .append_all(std::span<const protocol::GroupLayout>(layouts))
+                  .append_text(text));
+  }
+  void send_reserve(std::size_t who, Input& input) {
+    protocol::Reserve reserve{};
+    reserve.namespace_handle = input.byte();
+    reserve.shard = input.byte();
+    reserve.group = input.byte();
+    std::vector<protocol::BlockHash> hashes;
+    for (std::uint8_t left = input.byte() % 32; left > 0; --left) hashes.push_back({input.byte(), 1});
+    reserve.count = static_cast<std::uint32_t>(hashes.size());
+    send(who, Encoder(MessageType::kReserve, 3).append(reserve).append_all(std::span<const protocol::BlockHash>(hashes)));
+  }
+  // Slots and generations are small numbers here, and can be guessed.
+  void send_commit(std::size_t who, Input& input) {
+    const protocol::CommitRecord record{input.byte(), 0, kFirstGeneration + input.byte(), input.byte()};
+    send(who, Encoder(MessageType::kCommit, 0).append(protocol::SlotList{1, 0}).append(record));
+  }
+  void send_slot(std::size_t who, Input& input) {
+    static constexpr MessageType kTypes[] = {MessageType::kBad, MessageType::kDisown, MessageType::kStillWriting};
+    const MessageType type = kTypes[input.byte() % 3];
+    const protocol::SlotRef slot{input.byte(), 0, kFirstGeneration + input.byte()};
+    send(who, Encoder(type, 0).append(protocol::SlotList{1, 0}).append(slot));
+  }
+  void hold(std::size_t who, Input& input) {
+    const std::uint8_t place = input.byte();
+    regions_[who]->holds_used = input.take<std::uint16_t>();
+    regions_[who]->holds[place] = protocol::make_hold(input.byte(), kFirstGeneration + input.byte());
+  }
+
+  store::testing_support::StoreBox box_;
+  Bystander bystander_;
+  base::ManualClock clock_;
+  std::uint32_t last_number_ = 0;
+  std::array<protocol::SessionRegion*, kSessions> regions_{};
+  std::array<std::optional<ipc::SessionProtocol>, kSessions> sessions_;
+  std::array<std::vector<store::SessionNumber>, kSessions> ended_;  // of living engines
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  Input input(data, size);
+  World world;
+  for (int steps = 0; steps < 512 && !input.empty(); ++steps) {
+    world.step(input);
+    world.check();
+  }
+  world.finish();
+  return 0;
+}
