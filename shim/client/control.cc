@@ -203,6 +203,12 @@ Status Control::handle(const std::shared_ptr<Attachment>& attachment, const prot
     listener_.asked(attachment, *grants);
     return {};
   }
+  if (decoder->type() == MessageType::kNamespace) {
+    protocol::Namespace opened{};
+    if (!decoder->read(opened)) return {Code::kInvalidArgument, "NAMESPACE is too short"};
+    listener_.opened(attachment, decoder->request(), opened.handle);
+    return {};
+  }
   if (decoder->type() == MessageType::kActed) {
     protocol::Acted acted{};
     if (!decoder->read(acted)) return {Code::kInvalidArgument, "ACTED is too short"};

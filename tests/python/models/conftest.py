@@ -1,0 +1,25 @@
+"""Tiny models of many kinds, one larderd for all settings, and the engine tests' harness."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "engine")]
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory):
+    """models(shape, seed=0): path of a tiny model."""
+    from shapes import make_model
+
+    folder = tmp_path_factory.mktemp("shapes")
+    return lambda shape, seed=0: make_model(folder, shape, seed)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    from engines import start_larderd
+
+    with start_larderd(tmp_path_factory.mktemp("models"), "512MiB") as larderd:
+        yield larderd
