@@ -11,10 +11,14 @@ from pathlib import Path
 BEGIN, END = "<!-- models: begin -->", "<!-- models: end -->"
 
 
-@contextmanager
 def of(setting):
+    return named(setting.name, setting.what, setting.tokens)
+
+
+@contextmanager
+def named(name, what, tokens):
     """Gives told(**facts); the record says whether the test passed."""
-    facts = {"name": setting.name, "what": setting.what, "tokens": setting.tokens, "passed": False}
+    facts = {"name": name, "what": what, "tokens": tokens, "passed": False}
     try:
         yield lambda **more: facts.update(more)
         facts["passed"] = True
@@ -24,7 +28,7 @@ def of(setting):
             from vllm.version import __version__
 
             Path(folder).mkdir(parents=True, exist_ok=True)
-            Path(folder, f"{setting.name}.json").write_text(json.dumps({**facts, "vllm": __version__}, indent=1) + "\n")
+            Path(folder, f"{name}.json").write_text(json.dumps({**facts, "vllm": __version__}, indent=1) + "\n")
 
 
 def table(records):
@@ -32,8 +36,9 @@ def table(records):
     lines = ["| model or setting | of a prompt | from Larder | result |", "|---|---|---|---|"]
     for one in records:
         hit = f"{one['hits']} tokens" if one.get("hits") else "-"
+        tokens = f"{one['tokens']} tokens" if one["tokens"] else "-"
         result = one.get("result", "did not run") if one["passed"] else "**FAILED**"
-        lines.append(f"| {one['what']} | {one['tokens']} tokens | {hit} | {result} |")
+        lines.append(f"| {one['what']} | {tokens} | {hit} | {result} |")
     return "\n".join(lines)
 
 
