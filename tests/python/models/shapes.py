@@ -112,3 +112,52 @@ def make_adapter(path, seed, layers=4, hidden=256, kv=128, rank=8):
     config = {"peft_type": "LORA", "r": rank, "lora_alpha": 2 * rank, "target_modules": ["q_proj", "v_proj"], "bias": "none"}
     (path / "adapter_config.json").write_text(json.dumps(config))
     return path
+
+
+IMAGE_TOKEN = 3  # that of make_image_model's tokenizer
+
+
+def make_image_model(folder):
+    """A LLaVA of a small CLIP and a small Llama, with the processor that vLLM needs for images of 56 x 56."""
+    import torch
+    from tokenizers import AddedToken, Tokenizer, models
+    from transformers import (
+        CLIPImageProcessor,
+        CLIPVisionConfig,
+        LlamaConfig,
+        LlavaConfig,
+        LlavaForConditionalGeneration,
+        LlavaProcessor,
+        PreTrainedTokenizerFast,
+    )
+
+    path = Path(folder) / "image"
+    if path.exists():
+        return path
+    words = {word: i for i, word in enumerate(["<pad>", "<s>", "</s>", "<image>", *(f"w{i}" for i in range(4, 1024))])}
+    tokenizer = Tokenizer(models.WordLevel(words, unk_token="<pad>"))
+    tokenizer.add_special_tokens([AddedToken("<image>", special=True)])
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>")
+    vision = CLIPVisionConfig(
+        hidden_size=64, intermediate_size=128, num_hidden_layers=3, num_attention_heads=4, image_size=56, patch_size=14
+    )
+    text = LlamaConfig(**{**_COMMON, "num_key_value_heads": 4, "head_dim": 32})
+    config = LlavaConfig(vision_config=vision, text_config=text, image_token_index=IMAGE_TOKEN, image_seq_length=16)
+    torch.manual_seed(0)
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        LlavaForConditionalGeneration(config).save_pretrained(path)
+    finally:
+        torch.set_default_dtype(default)
+    size = {"height": 56, "width": 56}
+    images = CLIPImageProcessor(size={"shortest_edge": 56}, crop_size=size)
+    LlavaProcessor(
+        image_processor=images,
+        tokenizer=fast,
+        patch_size=14,
+        vision_feature_select_strategy="default",
+        image_token="<image>",
+        num_additional_image_tokens=1,
+    ).save_pretrained(path)
+    return path

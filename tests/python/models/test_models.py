@@ -136,3 +136,19 @@ def test_adapters(world, models, tmp_path):
         told(hits=warm["hit"], result="equal tokens")
         assert tokens[0] != tokens[1]
         assert zeroed["hit"] == 512 and zeroed["tokens"] != cold["tokens"]
+
+
+@slow
+def test_an_image_in_the_prompt(world, models, tmp_path):
+    """The engine's hash covers the image: another one under the same tokens misses."""
+    with record.named("image", "an image in the prompt (LLaVA shape)", 615) as told:
+        path = shapes.make_image_model(tmp_path)
+        text = [1, shapes.IMAGE_TOKEN, *(4 + token % 1000 for token in prompt("image", 598))]
+        walk = Walk(world, tmp_path, path, skip_tokenizer_init=False, limit_mm_per_prompt={"image": 1})
+        one, two = ask(text, image=1), ask(text, image=2)
+        steps = [one, *walk.settled(), one, *walk.settled(), two, *walk.settled(), two, *walk.zeroed(), one]
+        (cold, warm, other, again, zeroed), _ = walk.run(steps)
+        told(hits=warm["hit"], result="equal tokens")
+        assert [cold["hit"], warm["hit"], other["hit"], again["hit"], zeroed["hit"]] == [0, 512, 0, 512, 512]
+        assert cold["tokens"] == warm["tokens"] and other["tokens"] == again["tokens"]
+        assert zeroed["tokens"] != cold["tokens"]
