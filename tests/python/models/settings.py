@@ -40,7 +40,10 @@ SETTINGS = [
         "gpt_oss",
         {"block_size": 32, "max_num_batched_tokens": 96},
     ),
-    Setting("mla", "MLA (DeepSeek-V2 shape), full hits", "mla", tokens=512, local=False, tail=False),
+    # float32: prefill and decode are different kernels there, which differ by more than bfloat16 leaves to the tokens.
+    Setting("deepseek_v2", "MLA (DeepSeek-V2 shape, float32), full hits", "mla", {"dtype": "float32"}, tokens=512, local=False, tail=False),
+    Setting("deepseek_v2_ranks", "MLA, tensor parallel 2: stored once", "mla", {"dtype": "float32", "tensor_parallel_size": 2}, tokens=512,
+            local=False, tail=False, processes=True),
     Setting("fp8_e4m3", "KV in fp8_e4m3", llm={"kv_cache_dtype": "fp8_e4m3"}),
     Setting("fp8_e5m2", "KV in fp8_e5m2", llm={"kv_cache_dtype": "fp8_e5m2"}),
     Setting("float32", "float32", llm={"dtype": "float32"}),
