@@ -28,7 +28,7 @@ class Attachment {
   std::uint64_t epoch() const { return welcome_.epoch; }
   const protocol::IndexReader& index() const { return reader_; }
   // The handle of this client's namespace of that number in this index; kNoHandle until larderd has told it: its keys are misses.
-  static constexpr std::uint32_t kNoHandle = UINT32_MAX;
+  static constexpr std::uint32_t kNoHandle = protocol::kNoNamespace;
   std::uint32_t namespace_handle(std::uint32_t ns) const {
     return ns < handles_.size() ? handles_[ns].load(std::memory_order_acquire) : kNoHandle;
   }

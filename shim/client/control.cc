@@ -206,6 +206,9 @@ Status Control::handle(const std::shared_ptr<Attachment>& attachment, const prot
   if (decoder->type() == MessageType::kNamespace) {
     protocol::Namespace opened{};
     if (!decoder->read(opened)) return {Code::kInvalidArgument, "NAMESPACE is too short"};
+    std::string why;
+    if (opened.handle == protocol::kNoNamespace && decoder->read_text(opened.text_bytes, protocol::kMaxPacketBytes, why))
+      log_.add("warning", "an adapter runs without the cache: " + why);
     listener_.opened(attachment, decoder->request(), opened.handle);
     return {};
   }

@@ -123,6 +123,9 @@ struct NamespaceShards {
 };
 static_assert(sizeof(NamespaceShards) == 8);
 
+// The handle of a namespace for which there was no room, where the session has others (since version 1.1).
+inline constexpr std::uint32_t kNoNamespace = UINT32_MAX;
+
 struct Namespace {  // followed by text_bytes: how it differs from the namespace most like it, or nothing
   std::uint32_t handle;
   std::uint32_t text_bytes;

@@ -161,6 +161,13 @@ Result<Reply> SessionProtocol::open_namespace(Decoder& decoder) {
   if (decoder.read(shards)) spec.layout_shard = shards.layout_shard;  // since 1.1
   std::string difference;
   Result<std::uint32_t> handle = store_.open_namespace(spec, &difference);
+  if (handle.status().code() == Code::kResourceExhausted &&
+      !namespaces_.empty()) {  // an adapter must not cost the engine its own
+    const std::string why = handle.status().text();
+    Encoder refusal(MessageType::kNamespace, decoder.request());
+    refusal.append(protocol::Namespace{protocol::kNoNamespace, static_cast<std::uint32_t>(why.size())}).append_text(why);
+    return Reply{finish(refusal)};
+  }
   if (!handle.ok()) return Status(handle.status().code(), "OPEN_NAMESPACE: " + handle.status().text());
   if (!has_open(*handle)) {
     namespaces_.push_back(*handle);
