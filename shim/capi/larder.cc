@@ -73,7 +73,7 @@ void write_struct(T value, T* to) {
 bool read_hashes(const larder_hashes* from, client::Hashes& to) {
   if (from == nullptr || (from->count != 0 && (from->bytes == nullptr || from->stride_bytes < larder::protocol::kBlockHashBytes)))
     return false;
-  to = {from->bytes, from->stride_bytes, from->count};
+  to = {from->bytes, from->stride_bytes, from->count, from->ns};
   return true;
 }
 
@@ -82,6 +82,7 @@ bool read_transfer(const larder_transfer* from, client::Transfer& to, std::uint3
   client::Hashes hashes;
   if (!read_struct(from, transfer) || !read_hashes(&transfer.hashes, hashes)) return false;
   if (transfer.pages == nullptr && transfer.page_count != 0) return false;
+  to.ns = hashes.ns;
   to.shard = transfer.shard;
   to.group = transfer.group;
   to.hashes.reserve(hashes.count);
@@ -168,10 +169,26 @@ larder_status larder_set_namespace(larder_client* client, const larder_namespace
     spec.model = given.model != nullptr ? given.model : "";
     spec.shard_count = given.shard_count;
     spec.chunk_tokens = given.chunk_tokens;
+    spec.layout_shard = given.layout_of_shard;
     for (std::uint32_t i = 0; i < given.group_count; ++i)
       spec.groups.push_back({given.groups[i].piece_bytes, given.groups[i].layers, given.groups[i].blocks_per_chunk});
     return answered(client, "larder_set_namespace", client->impl.set_namespace(std::move(spec)));
   });
+}
+
+larder_status larder_add_namespace(larder_client* client, const char* fingerprint, const char* model, uint32_t* ns) {
+  return guarded(client, [&] {
+    if (fingerprint == nullptr || ns == nullptr)
+      return answered(client, "larder_add_namespace",
+                      {Code::kInvalidArgument, "needs a fingerprint and where to put the number"});
+    const larder::Result<std::uint32_t> added = client->impl.add_namespace(fingerprint, model != nullptr ? model : "");
+    if (added.ok()) *ns = *added;
+    return answered(client, "larder_add_namespace", added.status());
+  });
+}
+
+larder_status larder_wait_namespace(larder_client* client, uint32_t ns, uint32_t timeout_ms) {
+  return guarded(client, [&] { return to_c(client->impl.wait_namespace(ns, timeout_ms).code()); });
 }
 
 larder_status larder_namespace_id(const char* fingerprint, char* hex, size_t hex_bytes) {

@@ -77,10 +77,20 @@ typedef struct larder_namespace {
   const larder_group* groups;
   uint32_t group_count;
   uint32_t chunk_tokens;
+  uint32_t layout_of_shard; /* 0: every shard's groups are as told here; n + 1: shard n's are, others have other layers */
 } larder_namespace;
 
 /* Sets the namespace of this client, once, before anything else. It is announced at every attachment. */
 LARDER_API larder_status larder_set_namespace(larder_client* client, const larder_namespace* ns);
+
+/* Adds a namespace of the same geometry with another fingerprint (an adapter's), at any time. *ns is its number, to be named in
+ * larder_hashes; the same fingerprint has the same number, and the first namespace is 0. Until larderd has opened it its chunks are
+ * misses. model may be NULL: the first namespace's. At most 64 a client: LARDER_RESOURCE_EXHAUSTED. */
+LARDER_API larder_status larder_add_namespace(larder_client* client, const char* fingerprint, const char* model, uint32_t* ns);
+
+/* Waits until larderd has opened namespace `ns`, at most timeout_ms: LARDER_DEADLINE_EXCEEDED. Where no session is alive it returns
+ * LARDER_UNAVAILABLE at once. */
+LARDER_API larder_status larder_wait_namespace(larder_client* client, uint32_t ns, uint32_t timeout_ms);
 
 /* The namespace id as 32 hex digits and a zero: at least 33 bytes. */
 LARDER_API larder_status larder_namespace_id(const char* fingerprint, char* hex, size_t hex_bytes);
@@ -123,6 +133,8 @@ typedef struct larder_hashes {
   const uint8_t* bytes;
   size_t stride_bytes; /* at least 16 */
   size_t count;
+  uint32_t ns; /* number of the namespace: 0, or one of larder_add_namespace() */
+  uint32_t reserved;
 } larder_hashes;
 
 /* How many chunks from the first on are present in all shards and groups: 0..count. */
@@ -193,7 +205,7 @@ LARDER_API larder_status larder_store_finish(larder_client* client, uint32_t wai
  * that failed, or an engine that stops storing. A store that is neither finished nor abandoned for two minutes is given up as well. */
 LARDER_API larder_status larder_store_abandon(larder_client* client);
 
-/* The engine's weights or cache were reset: larderd drops everything in this client's namespace. From here on this client finds
+/* The engine's weights or cache were reset: larderd drops everything in this client's namespaces. From here on this client finds
  * nothing of it, even while larderd is away: then it is dropped when it is back, before anything is looked up again. */
 LARDER_API larder_status larder_drop_namespace(larder_client* client);
 

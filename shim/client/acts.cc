@@ -14,6 +14,8 @@ Result<ActCounts> Acts::run(const std::shared_ptr<Attachment>& attachment, proto
     return Status(Code::kUnsupported, "this larderd is older than prefetch, pin, unpin and evict");
   if (hashes.count > kMaxWaiting * protocol::kMaxKeysPerAct)
     return Status(Code::kOutOfRange, "at most " + std::to_string(kMaxWaiting * protocol::kMaxKeysPerAct) + " hashes at once");
+  if (attachment->namespace_handle(hashes.ns) == Attachment::kNoHandle)
+    return Status(Code::kUnavailable, "larderd has not opened the namespace yet");
   const auto call = std::make_shared<Call>();
   call->attachment = attachment;
   std::unique_lock lock(mutex_);
@@ -33,7 +35,7 @@ Status Acts::send(const std::shared_ptr<Call>& call, protocol::Verb verb, const 
     const std::size_t count = std::min<std::size_t>(hashes.count - at, protocol::kMaxKeysPerAct);
     const std::uint32_t request = ++last_request_;
     protocol::Encoder message(protocol::MessageType::kAct, request);
-    message.append(protocol::Act{call->attachment->namespace_handle(), static_cast<std::uint32_t>(verb),
+    message.append(protocol::Act{call->attachment->namespace_handle(hashes.ns), static_cast<std::uint32_t>(verb),
                                  static_cast<std::uint32_t>(count), 0});
     for (std::size_t i = 0; i < count; ++i) message.append(hashes.at(at + i));
     waiting_.emplace(request, call);

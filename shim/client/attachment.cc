@@ -41,7 +41,9 @@ Attachment::Attachment(const protocol::Welcome& welcome, Fd lock, Mapping arena,
       session_(std::move(session)),
       holds_(region()),
       events_(region()),
-      outbox_(std::move(socket), std::move(wake)) {}
+      outbox_(std::move(socket), std::move(wake)) {
+  for (auto& handle : handles_) handle = kNoHandle;
+}
 
 Result<std::shared_ptr<Attachment>> Attachment::make(const protocol::Welcome& welcome, std::vector<Fd> fds, Fd socket,
                                                      std::shared_ptr<const Fd> wake) {

@@ -5,6 +5,8 @@
 // Immutable after it is made, but for its thread-safe members: thread-safe.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <memory>
 
 #include "shim/client/event_ring.h"
@@ -25,13 +27,15 @@ class Attachment {
   const protocol::Welcome& welcome() const { return welcome_; }
   std::uint64_t epoch() const { return welcome_.epoch; }
   const protocol::IndexReader& index() const { return reader_; }
-  // The handle of this client's namespace in this index. REQUIRES: set before the attachment is shared.
-  std::uint32_t namespace_handle() const { return namespace_handle_; }
-  void set_namespace_handle(std::uint32_t handle) { namespace_handle_ = handle; }
+  // The handle of this client's namespace of that number in this index; kNoHandle until larderd has told it: its keys are misses.
+  static constexpr std::uint32_t kNoHandle = protocol::kNoNamespace;
+  std::uint32_t namespace_handle(std::uint32_t ns) const {
+    return ns < handles_.size() ? handles_[ns].load(std::memory_order_acquire) : kNoHandle;
+  }
+  void set_namespace_handle(std::uint32_t ns, std::uint32_t handle) { handles_[ns].store(handle, std::memory_order_release); }
 
-  // A key of this client's namespace.
-  protocol::Key key(const protocol::BlockHash& hash, std::uint16_t shard, std::uint16_t group) const {
-    return {hash, namespace_handle_, shard, group};
+  protocol::Key key(std::uint32_t ns, const protocol::BlockHash& hash, std::uint16_t shard, std::uint16_t group) const {
+    return {hash, namespace_handle(ns), shard, group};
   }
   // Bytes of a slot, or nothing where they would leave the arena.
   std::span<std::byte> slot(std::uint64_t offset_bytes, std::uint64_t size_bytes) const {
@@ -56,7 +60,7 @@ class Attachment {
   const Mapping index_;
   const Mapping session_;
   protocol::IndexReader reader_;
-  std::uint32_t namespace_handle_ = 0;
+  std::array<std::atomic<std::uint32_t>, protocol::kMaxClientNamespaces> handles_;
   HoldTable holds_;
   EventRing events_;
   Outbox outbox_;

@@ -8,9 +8,6 @@
 namespace larder::client {
 namespace {
 
-// Numbers of requests that ask for nothing; Stores counts up from small ones.
-constexpr std::uint32_t kFenceRequest = 1U << 31;
-
 Status check_group(const Group& group, std::size_t number) {
   const std::string name = "group " + std::to_string(number) + ": ";
   if (group.piece_bytes == 0 || group.piece_bytes > protocol::kMaxPieceBytes)
@@ -28,6 +25,7 @@ Status check_spec(const NamespaceSpec& spec) {
     return {Code::kOutOfRange, "shard_count must be 1 to " + std::to_string(protocol::kMaxShards)};
   if (spec.groups.empty() || spec.groups.size() > protocol::kMaxGroups)
     return {Code::kOutOfRange, "group_count must be 1 to " + std::to_string(protocol::kMaxGroups)};
+  if (spec.layout_shard > spec.shard_count) return {Code::kOutOfRange, "layout_of_shard names a shard that there is not"};
   if (spec.chunk_tokens == 0) return {Code::kInvalidArgument, "chunk_tokens must not be 0"};
   for (std::size_t i = 0; i < spec.groups.size(); ++i)
     if (Status status = check_group(spec.groups[i], i); !status.ok()) return status;
@@ -60,6 +58,21 @@ Status Client::set_namespace(NamespaceSpec spec) {
   control_ = std::make_unique<Control>(options_.socket, options_.engine, spec_, log_, *this);
   control_ready_.store(control_.get(), std::memory_order_release);
   return {};
+}
+
+Result<std::uint32_t> Client::add_namespace(const std::string& fingerprint, const std::string& model) {
+  if (control() == nullptr) return Status(Code::kFailedPrecondition, "set the namespace first");
+  if (fingerprint.empty() || fingerprint.size() > protocol::kMaxFingerprintBytes)
+    return Status(Code::kOutOfRange, "fingerprint must have 1 to " + std::to_string(protocol::kMaxFingerprintBytes) + " bytes");
+  return namespaces_.add(fingerprint, model.empty() ? spec_.model : model, control()->attached().get());
+}
+
+Status Client::wait_namespace(std::uint32_t ns, std::uint32_t timeout_ms) {
+  if (control() == nullptr) return {Code::kFailedPrecondition, "set the namespace first"};
+  const std::shared_ptr<Attachment> attachment = control()->attached();
+  if (!attachment) return {Code::kUnavailable, "not attached to larderd"};
+  if (namespaces_.wait_open(*attachment, ns, timeout_ms)) return {};
+  return {Code::kDeadlineExceeded, "larderd has not opened the namespace yet"};
 }
 
 Status Client::register_pages(std::uint32_t group, GroupPages layers) {
@@ -101,12 +114,12 @@ Status Client::wait_attached(std::uint32_t timeout_ms) {
 }
 
 std::size_t Client::lookup(const Hashes& hashes) const {
-  const std::shared_ptr<Attachment> attachment = readable();
+  const std::shared_ptr<Attachment> attachment = readable(hashes.ns);
   return attachment ? count_present(*attachment, spec_, hashes) : 0;
 }
 
 std::pair<std::uint64_t, std::size_t> Client::hold(const Hashes& hashes) {
-  std::shared_ptr<Attachment> attachment = readable();
+  std::shared_ptr<Attachment> attachment = readable(hashes.ns);
   if (!attachment) return {0, 0};
   HoldSet holds(std::move(attachment), spec_, hashes);
   const std::size_t chunks = holds.chunks();
@@ -129,6 +142,9 @@ void Client::report(protocol::EventKind kind, std::uint64_t a, std::uint64_t b, 
 
 Status Client::check(const Transfer& transfer, bool blocks_left_out) const {
   if (control() == nullptr) return {Code::kFailedPrecondition, "set the namespace first"};
+  if (transfer.ns >= protocol::kMaxClientNamespaces) return {Code::kInvalidArgument, "no such namespace"};
+  if (spec_.layout_shard != 0 && transfer.shard != spec_.layout_shard - 1)
+    return {Code::kInvalidArgument, "the layout of that shard is another engine's"};
   if (transfer.group >= spec_.groups.size() || transfer.shard >= spec_.shard_count)
     return {Code::kInvalidArgument, "no such shard or group"};
   if (!registered_[transfer.group].load(std::memory_order_acquire))
@@ -153,18 +169,13 @@ Result<std::uint64_t> Client::load(Transfer transfer, std::uint32_t start_within
 
 Status Client::store_begin(const Transfer& transfer) {
   if (Status status = check(transfer, false); !status.ok()) return status;
-  stores_.begin(control()->attached(), transfer, !drop_pending_);
+  stores_.begin(control()->attached(), transfer, !namespaces_.drop_pending(transfer.ns));
   return {};
 }
 
 Status Client::drop_namespace() {
   if (control() == nullptr) return {Code::kFailedPrecondition, "set the namespace first"};
-  {
-    const std::lock_guard lock(drop_mutex_);
-    ++drops_;
-    drop_pending_ = true;
-  }
-  if (const std::shared_ptr<Attachment> attachment = control()->attached()) send_drop(*attachment);
+  namespaces_.drop_all(control()->attached().get());
   return {};
 }
 
@@ -173,29 +184,18 @@ Result<ActCounts> Client::act(protocol::Verb verb, const Hashes& hashes, std::ui
   return acts_.run(control()->attached(), verb, hashes, wait_ms);
 }
 
-// Messages are handled in order: the answer to an empty RESERVE tells that the drop before it is done.
-void Client::send_drop(Attachment& attachment) {
-  const std::lock_guard lock(drop_mutex_);
-  protocol::Encoder drop(protocol::MessageType::kDropNamespace, 0);
-  drop.append(protocol::DropNamespace{attachment.namespace_handle(), 0});
-  protocol::Encoder fence(protocol::MessageType::kReserve, kFenceRequest | drops_);
-  fence.append(protocol::Reserve{attachment.namespace_handle(), 0, 0, 0, 0});
-  if (attachment.outbox().send(drop.packet())) attachment.outbox().send(fence.packet());
+void Client::attached(const std::shared_ptr<Attachment>& attachment) {
+  namespaces_.attached(*attachment);
+  stores_.attached(attachment);
 }
 
-void Client::attached(const std::shared_ptr<Attachment>& attachment) {
-  if (drop_pending_) send_drop(*attachment);
-  stores_.attached(attachment);
+void Client::opened(const std::shared_ptr<Attachment>& attachment, std::uint32_t request, std::uint32_t handle) {
+  namespaces_.opened(*attachment, request, handle);
 }
 
 void Client::granted(const std::shared_ptr<Attachment>& attachment, std::uint32_t request,
                      const std::vector<protocol::Grant>& grants) {
-  if ((request & kFenceRequest) != 0) {
-    const std::lock_guard lock(drop_mutex_);
-    if (request == (kFenceRequest | drops_)) drop_pending_ = false;
-    return;
-  }
-  stores_.granted(attachment, request, grants);
+  if (!namespaces_.fence_passed(request)) stores_.granted(attachment, request, grants);
 }
 
 void Client::lost(const std::shared_ptr<Attachment>& attachment) {

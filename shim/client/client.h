@@ -15,6 +15,7 @@
 #include "shim/client/fork_guard.h"
 #include "shim/client/loads.h"
 #include "shim/client/lookup.h"
+#include "shim/client/namespaces.h"
 #include "shim/client/stores.h"
 
 namespace larder::client {
@@ -45,6 +46,10 @@ class Client final : public ControlListener {
   bool in_child() const { return fork_guard_.in_child(); }
 
   Status set_namespace(NamespaceSpec spec);
+  // The number of one more namespace of the same geometry, for Hashes and Transfer; the same fingerprint has the same number.
+  Result<std::uint32_t> add_namespace(const std::string& fingerprint, const std::string& model);
+  // Until larderd has opened it, at most so long; at once where no session is alive.
+  Status wait_namespace(std::uint32_t ns, std::uint32_t timeout_ms);
   Status register_pages(std::uint32_t group, GroupPages layers);
 
   State state() const;
@@ -63,7 +68,7 @@ class Client final : public ControlListener {
   Status store_begin(const Transfer& transfer);
   StoreResult store_finish(std::uint32_t wait_ms) { return stores_.finish(wait_ms); }
   void store_abandon() { stores_.abandon(); }
-  // From here on nothing that was stored before is found by this client, also where larderd is away or slow.
+  // From here on nothing that was stored before is found by this client, in any namespace, also where larderd is away or slow.
   Status drop_namespace();
   // See Acts::run(). The only calls beside store_finish() and wait_attached() that wait for larderd, as long as they are told.
   Result<ActCounts> act(protocol::Verb verb, const Hashes& hashes, std::uint32_t wait_ms);
@@ -71,6 +76,7 @@ class Client final : public ControlListener {
  private:
   void granted(const std::shared_ptr<Attachment>& attachment, std::uint32_t request,
                const std::vector<protocol::Grant>& grants) override;
+  void opened(const std::shared_ptr<Attachment>& attachment, std::uint32_t request, std::uint32_t handle) override;
   void attached(const std::shared_ptr<Attachment>& attachment) override;
   void lost(const std::shared_ptr<Attachment>& attachment) override;
   void asked(const std::shared_ptr<Attachment>& attachment, const std::vector<protocol::SlotRef>& grants) override;
@@ -81,8 +87,7 @@ class Client final : public ControlListener {
   Control* control() const { return control_ready_.load(std::memory_order_acquire); }
   std::shared_ptr<Attachment> current() const { return control() ? control()->current() : nullptr; }
   // The attachment to look up in, or nullptr.
-  std::shared_ptr<Attachment> readable() const { return drop_pending_ ? nullptr : current(); }
-  void send_drop(Attachment& attachment);
+  std::shared_ptr<Attachment> readable(std::uint32_t ns) const { return namespaces_.drop_pending(ns) ? nullptr : current(); }
   // blocks_left_out: pages may be kNoPage.
   Status check(const Transfer& transfer, bool blocks_left_out) const;
 
@@ -93,9 +98,7 @@ class Client final : public ControlListener {
   std::vector<GroupPages> pages_;  // by group; sized with the namespace
   mutable std::mutex setup_mutex_;
   std::vector<std::atomic<bool>> registered_;  // by group
-  std::mutex drop_mutex_;
-  std::uint32_t drops_ = 0;
-  std::atomic<bool> drop_pending_{false};  // a drop that larderd has not done yet
+  Namespaces namespaces_{spec_};
   std::mutex holds_mutex_;
   std::uint64_t last_hold_ = 0;
   std::unordered_map<std::uint64_t, HoldSet> holds_;

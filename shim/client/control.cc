@@ -203,6 +203,15 @@ Status Control::handle(const std::shared_ptr<Attachment>& attachment, const prot
     listener_.asked(attachment, *grants);
     return {};
   }
+  if (decoder->type() == MessageType::kNamespace) {
+    protocol::Namespace opened{};
+    if (!decoder->read(opened)) return {Code::kInvalidArgument, "NAMESPACE is too short"};
+    std::string why;
+    if (opened.handle == protocol::kNoNamespace && decoder->read_text(opened.text_bytes, protocol::kMaxPacketBytes, why))
+      log_.add("warning", "an adapter runs without the cache: " + why);
+    listener_.opened(attachment, decoder->request(), opened.handle);
+    return {};
+  }
   if (decoder->type() == MessageType::kActed) {
     protocol::Acted acted{};
     if (!decoder->read(acted)) return {Code::kInvalidArgument, "ACTED is too short"};

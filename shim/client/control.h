@@ -23,6 +23,8 @@ class ControlListener {
   virtual ~ControlListener() = default;
   virtual void granted(const std::shared_ptr<Attachment>& attachment, std::uint32_t request,
                        const std::vector<protocol::Grant>& grants) = 0;
+  // larderd has opened one more namespace: the answer to an OPEN_NAMESPACE of this session.
+  virtual void opened(const std::shared_ptr<Attachment>& attachment, std::uint32_t request, std::uint32_t handle) = 0;
   // `attachment` is the current one from now on.
   virtual void attached(const std::shared_ptr<Attachment>& attachment) = 0;
   // The session of `attachment` has ended: no answer of it will come.

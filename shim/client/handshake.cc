@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "shim/client/namespaces.h"
 #include "shim/protocol/codec.h"
 #include "shim/protocol/version.h"
 
@@ -72,19 +73,11 @@ Status send_attached(int socket, const std::vector<protocol::SlotRef>& still_wri
   return protocol::send_packet(socket, message.packet());
 }
 
-Status send_namespace(int socket, const NamespaceSpec& spec) {
-  protocol::OpenNamespace open{};
-  open.id = spec.id;
-  open.group_count = static_cast<std::uint32_t>(spec.groups.size());
-  open.shard_count = spec.shard_count;
-  open.chunk_tokens = spec.chunk_tokens;
-  open.text_bytes = static_cast<std::uint32_t>(spec.fingerprint.size());
-  open.model = protocol::make_short_text(spec.model);
-  protocol::Encoder message(MessageType::kOpenNamespace, 2);
-  message.append(open);
-  for (const Group& group : spec.groups)
-    message.append(protocol::GroupLayout{group.piece_bytes, static_cast<std::uint32_t>(group.pieces()), 0});
-  return protocol::send_packet(socket, message.append_text(spec.fingerprint).packet());
+// Shards of different layouts are told apart since version 1.1.
+Status send_namespace(const Attachment& attachment, int socket, const NamespaceSpec& spec) {
+  if (spec.layout_shard != 0 && attachment.welcome().version_minor < 1)
+    return {Code::kUnsupported, "shards with different layers (a pipeline) need a larderd of protocol 1.1, this one speaks 1.0"};
+  return protocol::send_packet(socket, open_namespace_message(spec, spec.fingerprint, spec.model, 2).packet());
 }
 
 Result<std::shared_ptr<Attachment>> receive_welcome(Fd socket, const HandshakeInput& input, const std::atomic<bool>& stop) {
@@ -111,7 +104,7 @@ Result<HandshakeOutput> shake_hands(const HandshakeInput& input, const Namespace
 
   const int socket = (*attachment)->outbox().socket();  // nobody else uses it yet
   if (Status sent = send_attached(socket, input.still_writing); !sent.ok()) return sent;
-  if (Status sent = send_namespace(socket, spec); !sent.ok()) return sent;
+  if (Status sent = send_namespace(**attachment, socket, spec); !sent.ok()) return sent;
   (*attachment)->beat();
   Result<protocol::Packet> packet = await_packet(socket, input, stop);
   if (!packet.ok()) return packet.status();
@@ -121,7 +114,7 @@ Result<HandshakeOutput> shake_hands(const HandshakeInput& input, const Namespace
   HandshakeOutput output;
   if (!decoder->read(opened) || !decoder->read_text(opened.text_bytes, protocol::kMaxPacketBytes, output.difference))
     return Status(Code::kInvalidArgument, "NAMESPACE is too short");
-  (*attachment)->set_namespace_handle(opened.handle);
+  (*attachment)->set_namespace_handle(0, opened.handle);
   output.attachment = *std::move(attachment);
   return output;
 }

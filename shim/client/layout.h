@@ -28,6 +28,7 @@ struct NamespaceSpec {
   std::string model;
   protocol::NamespaceId id;
   std::uint32_t shard_count = 0;
+  std::uint32_t layout_shard = 0;  // 0: groups are laid out so in every shard; n + 1: in shard n, others differ
   std::uint32_t chunk_tokens = 0;
   std::vector<Group> groups;
 };
@@ -55,10 +56,16 @@ inline void chunk_pieces(const GroupPages& layers, const std::uint32_t* pages, s
 
 // Chunks of one shard and group, and the pages they stand on.
 struct Transfer {
+  std::uint32_t ns = 0;  // number of the client's namespace
   std::uint16_t shard = 0;
   std::uint16_t group = 0;
   std::vector<protocol::BlockHash> hashes;
   std::vector<std::uint32_t> pages;  // blocks_per_chunk for each hash
 };
+
+// Tokens are counted once, with the first shard and group of a chunk; bytes with each.
+inline bool is_first_part(const Transfer& transfer) {
+  return transfer.shard == 0 && transfer.group == 0;
+}
 
 }  // namespace larder::client

@@ -82,7 +82,7 @@ class Loads::Job final : public CopyJob {
 
   Code copy_chunk(std::size_t part) {
     const protocol::IndexReader& index = attachment_->index();
-    const auto view = index.find(attachment_->key(transfer_.hashes[part], transfer_.shard, transfer_.group));
+    const auto view = index.find(attachment_->key(transfer_.ns, transfer_.hashes[part], transfer_.shard, transfer_.group));
     if (!view) return Code::kNotFound;
     // Key, generation, place and root belong together, or another chunk's bytes would verify. No BAD: larderd would look in the same entry.
     if (view->record != protocol::record_checksum(*view)) return Code::kDataLoss;
@@ -117,7 +117,7 @@ class Loads::Job final : public CopyJob {
     EventFields event;
     event.kind = done.status == Code::kOk ? protocol::EventKind::kLoad : protocol::EventKind::kLoadFailed;
     event.a = done.status == Code::kOk ? done.bytes : failure_reason(done.status);
-    event.b = copied_ * loads_.spec_.chunk_tokens;
+    event.b = is_first_part(transfer_) ? copied_ * loads_.spec_.chunk_tokens : 0;
     event.c = done.wait_ns;
     event.d = done.copy_ns;
     attachment_->events().add(event);

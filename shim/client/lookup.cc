@@ -17,7 +17,7 @@ class KeyWalk {
 
   // REQUIRES: called at most keys() times.
   protocol::Key next() {
-    const protocol::Key key = attachment_.key(hashes_.at(chunk_), shard_, group_);
+    const protocol::Key key = attachment_.key(hashes_.ns, hashes_.at(chunk_), shard_, group_);
     if (++group_ < groups_) return key;
     group_ = 0;
     if (++shard_ < shards_) return key;
@@ -56,7 +56,7 @@ std::size_t count_present(const Attachment& attachment, const NamespaceSpec& spe
 HoldSet::HoldSet(std::shared_ptr<Attachment> attachment, const NamespaceSpec& spec, const Hashes& hashes)
     : attachment_(std::move(attachment)) {
   if (attachment_->index().dead()) return;
-  while (chunks_ < hashes.count && hold_chunk(spec, hashes.at(chunks_))) ++chunks_;
+  while (chunks_ < hashes.count && hold_chunk(spec, hashes.ns, hashes.at(chunks_))) ++chunks_;
 }
 
 HoldSet::~HoldSet() {
@@ -64,11 +64,11 @@ HoldSet::~HoldSet() {
 }
 
 // All shards and groups, or none.
-bool HoldSet::hold_chunk(const NamespaceSpec& spec, const protocol::BlockHash& hash) {
+bool HoldSet::hold_chunk(const NamespaceSpec& spec, std::uint32_t ns, const protocol::BlockHash& hash) {
   const std::size_t before = places_.size();
   for (std::uint16_t shard = 0; shard < spec.shard_count; ++shard) {
     for (std::uint16_t group = 0; group < spec.groups.size(); ++group) {
-      const auto view = attachment_->index().find(attachment_->key(hash, shard, group));
+      const auto view = attachment_->index().find(attachment_->key(ns, hash, shard, group));
       const auto place = view ? attachment_->holds().acquire(attachment_->index(), view->slot, view->generation) : std::nullopt;
       if (place) {
         places_.push_back(*place);

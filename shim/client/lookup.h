@@ -16,6 +16,7 @@ struct Hashes {
   const std::uint8_t* bytes = nullptr;
   std::size_t stride_bytes = 0;
   std::size_t count = 0;
+  std::uint32_t ns = 0;  // number of the client's namespace
 
   protocol::BlockHash at(std::size_t i) const { return protocol::BlockHash::from_bytes(bytes + i * stride_bytes); }
 };
@@ -35,7 +36,7 @@ class HoldSet {
   std::size_t chunks() const { return chunks_; }
 
  private:
-  bool hold_chunk(const NamespaceSpec& spec, const protocol::BlockHash& hash);
+  bool hold_chunk(const NamespaceSpec& spec, std::uint32_t ns, const protocol::BlockHash& hash);
 
   std::shared_ptr<Attachment> attachment_;
   std::vector<std::uint32_t> places_;

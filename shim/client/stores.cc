@@ -12,6 +12,8 @@ using Clock = std::chrono::steady_clock;
 using protocol::GrantStatus;
 using protocol::MessageType;
 
+constexpr std::uint32_t kLastRequest = (1U << 30) - 1;  // numbers above are those of Namespaces
+
 // Sends records of one type in messages within the limits. False: the session is lost.
 template <typename Record>
 bool send_list(Outbox& outbox, MessageType type, const std::vector<Record>& records) {
@@ -70,6 +72,7 @@ class Stores::Job final : public CopyJob {
   void finished() override {}
 
   Attachment& attachment() const { return *pending_->attachment; }
+  bool first_part() const { return is_first_part(pending_->transfer); }
   const Group& group() const { return stores_.spec_.groups[pending_->transfer.group]; }
   const std::vector<Chunk>& chunks() const { return chunks_; }
   std::uint64_t copy_ns() const { return copy_ns_; }
@@ -85,16 +88,17 @@ class Stores::Job final : public CopyJob {
 };
 
 void Stores::begin(const std::shared_ptr<Attachment>& attachment, const Transfer& transfer, bool index_is_good) {
-  if (!attachment) {
+  if (!attachment || attachment->namespace_handle(transfer.ns) == Attachment::kNoHandle) {
     const std::lock_guard lock(mutex_);
     counted_.refused += transfer.hashes.size();
     return;
   }
   const std::uint32_t blocks = spec_.groups[transfer.group].blocks_per_chunk;
-  Transfer part{transfer.shard, transfer.group, {}, {}};
+  const Transfer empty{transfer.ns, transfer.shard, transfer.group, {}, {}};
+  Transfer part = empty;
   std::uint64_t present = 0;
   for (std::size_t i = 0; i < transfer.hashes.size(); ++i) {
-    const protocol::Key key = attachment->key(transfer.hashes[i], transfer.shard, transfer.group);
+    const protocol::Key key = attachment->key(transfer.ns, transfer.hashes[i], transfer.shard, transfer.group);
     if (index_is_good && attachment->index().find(key)) {
       ++present;
       continue;
@@ -103,7 +107,7 @@ void Stores::begin(const std::shared_ptr<Attachment>& attachment, const Transfer
     const auto first = transfer.pages.begin() + static_cast<std::ptrdiff_t>(i * blocks);
     part.pages.insert(part.pages.end(), first, first + blocks);
     if (part.hashes.size() < protocol::kMaxKeysPerReserve) continue;
-    reserve(attachment, std::exchange(part, Transfer{transfer.shard, transfer.group, {}, {}}));
+    reserve(attachment, std::exchange(part, empty));
   }
   if (!part.hashes.empty()) reserve(attachment, std::move(part));
   const std::lock_guard lock(mutex_);
@@ -118,9 +122,11 @@ void Stores::reserve(const std::shared_ptr<Attachment>& attachment, Transfer par
     counted_.refused += count;
     return;
   }
-  const std::uint32_t request = ++last_request_;
+  last_request_ = last_request_ % kLastRequest + 1;
+  const std::uint32_t request = last_request_;
   protocol::Encoder message(MessageType::kReserve, request);
-  message.append(protocol::Reserve{attachment->namespace_handle(), part.shard, part.group, static_cast<std::uint32_t>(count), 0});
+  message.append(
+      protocol::Reserve{attachment->namespace_handle(part.ns), part.shard, part.group, static_cast<std::uint32_t>(count), 0});
   message.append_all(std::span<const protocol::BlockHash>(part.hashes));
   if (!attachment->outbox().send(message.packet())) {
     counted_.refused += count;
@@ -279,7 +285,7 @@ void Stores::commit(Job& job, StoreResult& result) {
   EventFields event;
   event.kind = protocol::EventKind::kStore;
   event.a = records.size() * job.group().payload_bytes();
-  event.b = records.size() * spec_.chunk_tokens;
+  event.b = job.first_part() ? records.size() * spec_.chunk_tokens : 0;
   event.c = job.copy_ns();
   attachment.events().add(event);
 }

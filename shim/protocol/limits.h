@@ -30,9 +30,10 @@ inline constexpr std::uint64_t kSessionGrantedShare = 2;
 inline constexpr std::uint64_t kSessionHeldShare = 2;
 inline constexpr std::uint64_t kPinnedShare = 2;
 
-inline constexpr std::uint32_t kMaxNamespaces = 1024;  // per index
-inline constexpr std::uint32_t kMaxGroups = 16;        // KV groups of one namespace
-inline constexpr std::uint32_t kMaxShards = 256;       // shards of one namespace
+inline constexpr std::uint32_t kMaxNamespaces = 1024;      // per index
+inline constexpr std::uint32_t kMaxClientNamespaces = 64;  // that one engine has open: its own and one for each adapter
+inline constexpr std::uint32_t kMaxGroups = 16;            // KV groups of one namespace
+inline constexpr std::uint32_t kMaxShards = 256;           // shards of one namespace
 inline constexpr std::size_t kMaxFingerprintBytes = 48 * 1024;
 inline constexpr std::size_t kMaxNameBytes = 128;  // engine and model names, shown to people only
 

@@ -104,8 +104,9 @@ struct GroupLayout {
 };
 static_assert(sizeof(GroupLayout) == 16);
 
-struct OpenNamespace {  // followed by GroupLayout[group_count], then text_bytes of fingerprint
-  NamespaceId id;       // must be the hash of the text
+// Followed by GroupLayout[group_count], text_bytes of fingerprint and, since version 1.1, a NamespaceShards.
+struct OpenNamespace {
+  NamespaceId id;  // must be the hash of the text
   std::uint32_t group_count;
   std::uint32_t shard_count;
   std::uint32_t chunk_tokens;
@@ -114,6 +115,16 @@ struct OpenNamespace {  // followed by GroupLayout[group_count], then text_bytes
   std::uint32_t reserved;
 };
 static_assert(sizeof(OpenNamespace) == 168);
+
+// Whose layout the groups of an OPEN_NAMESPACE are. With a pipeline, each stage has other layers.
+struct NamespaceShards {
+  std::uint32_t layout_shard;  // 0: every shard's; n + 1: shard n's alone
+  std::uint32_t reserved;
+};
+static_assert(sizeof(NamespaceShards) == 8);
+
+// The handle of a namespace for which there was no room, where the session has others (since version 1.1).
+inline constexpr std::uint32_t kNoNamespace = UINT32_MAX;
 
 struct Namespace {  // followed by text_bytes: how it differs from the namespace most like it, or nothing
   std::uint32_t handle;
@@ -203,7 +214,8 @@ static_assert(sizeof(MessageHeader) + sizeof(Reserve) + kMaxKeysPerReserve * siz
 static_assert(sizeof(MessageHeader) + sizeof(Act) + kMaxKeysPerAct * sizeof(BlockHash) <= kMaxPacketBytes);
 static_assert(sizeof(MessageHeader) + sizeof(SlotList) + kMaxGrantsPerMessage * sizeof(CommitRecord) <= kMaxPacketBytes);
 static_assert(sizeof(MessageHeader) + sizeof(Granted) + kMaxKeysPerReserve * sizeof(Grant) <= kMaxPacketBytes);
-static_assert(sizeof(MessageHeader) + sizeof(OpenNamespace) + kMaxGroups * sizeof(GroupLayout) + kMaxFingerprintBytes <=
+static_assert(sizeof(MessageHeader) + sizeof(OpenNamespace) + kMaxGroups * sizeof(GroupLayout) + kMaxFingerprintBytes +
+                  sizeof(NamespaceShards) <=
               kMaxPacketBytes);
 
 }  // namespace larder::protocol

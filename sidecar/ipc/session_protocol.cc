@@ -157,8 +157,17 @@ Result<Reply> SessionProtocol::open_namespace(Decoder& decoder) {
   if (!decoder.read_text(open.text_bytes, protocol::kMaxFingerprintBytes, fingerprint))
     return malformed(decoder.type(), "text_bytes " + std::to_string(open.text_bytes) + " is over the limit or the packet");
   spec.fingerprint = std::make_shared<const std::string>(std::move(fingerprint));
+  protocol::NamespaceShards shards{};
+  if (decoder.read(shards)) spec.layout_shard = shards.layout_shard;  // since 1.1
   std::string difference;
   Result<std::uint32_t> handle = store_.open_namespace(spec, &difference);
+  if (handle.status().code() == Code::kResourceExhausted &&
+      !namespaces_.empty()) {  // an adapter must not cost the engine its own
+    const std::string why = handle.status().text();
+    Encoder refusal(MessageType::kNamespace, decoder.request());
+    refusal.append(protocol::Namespace{protocol::kNoNamespace, static_cast<std::uint32_t>(why.size())}).append_text(why);
+    return Reply{finish(refusal)};
+  }
   if (!handle.ok()) return Status(handle.status().code(), "OPEN_NAMESPACE: " + handle.status().text());
   if (!has_open(*handle)) {
     namespaces_.push_back(*handle);
@@ -179,10 +188,9 @@ Result<Reply> SessionProtocol::reserve(Decoder& decoder) {
     return malformed(decoder.type(), "count " + std::to_string(reserve.count) + " is over the limit or the packet");
   if (!has_open(reserve.namespace_handle))
     return malformed(decoder.type(), "this session has not opened namespace " + std::to_string(reserve.namespace_handle));
-  const store::NamespaceSpec& spec = store_.namespaces().at(reserve.namespace_handle).spec;
-  if (reserve.group >= spec.groups.size() || reserve.shard >= spec.shard_count)
+  if (store_.namespaces().at(reserve.namespace_handle).layout(reserve.shard, reserve.group) == nullptr)
     return malformed(decoder.type(), "the namespace has no shard " + std::to_string(reserve.shard) + " of group " +
-                                         std::to_string(reserve.group));
+                                         std::to_string(reserve.group) + ", or nobody told its layout");
   grants_.resize(hashes_.size());
   store_.reserve(facts_.number, {{}, reserve.namespace_handle, reserve.shard, reserve.group}, hashes_, grants_);
   Encoder encoder(MessageType::kGranted, decoder.request());

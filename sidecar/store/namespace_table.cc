@@ -1,5 +1,7 @@
 #include "sidecar/store/namespace_table.h"
 
+#include <algorithm>
+
 #include "shim/protocol/checksum.h"
 #include "sidecar/store/fingerprint_diff.h"
 
@@ -15,6 +17,9 @@ Status validate(const NamespaceSpec& spec, std::uint64_t arena_bytes) {
   if (spec.shard_count == 0 || spec.shard_count > protocol::kMaxShards)
     return {Code::kOutOfRange,
             "shard_count " + std::to_string(spec.shard_count) + " is not 1.." + std::to_string(protocol::kMaxShards)};
+  if (spec.layout_shard > spec.shard_count)
+    return {Code::kOutOfRange,
+            "layout_shard " + std::to_string(spec.layout_shard) + " is not 0.." + std::to_string(spec.shard_count)};
   for (const protocol::GroupLayout& group : spec.groups) {
     if (group.piece_bytes == 0 || group.piece_bytes > protocol::kMaxPieceBytes || group.pieces_per_chunk == 0)
       return {Code::kOutOfRange, "piece_bytes " + std::to_string(group.piece_bytes) + " is not 1.." +
@@ -31,12 +36,18 @@ Status validate(const NamespaceSpec& spec, std::uint64_t arena_bytes) {
   return {};
 }
 
-bool same_layout(const NamespaceSpec& a, const NamespaceSpec& b) {
-  if (a.shard_count != b.shard_count || a.chunk_tokens != b.chunk_tokens || a.groups.size() != b.groups.size()) return false;
-  for (std::size_t i = 0; i < a.groups.size(); ++i)
-    if (a.groups[i].piece_bytes != b.groups[i].piece_bytes || a.groups[i].pieces_per_chunk != b.groups[i].pieces_per_chunk)
-      return false;
-  return true;
+bool same_groups(const std::vector<protocol::GroupLayout>& a, const std::vector<protocol::GroupLayout>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& one, const auto& other) {
+    return one.piece_bytes == other.piece_bytes && one.pieces_per_chunk == other.pieces_per_chunk;
+  });
+}
+
+Namespace make_namespace(const NamespaceSpec& spec) {
+  Namespace made;
+  made.spec = spec;
+  made.layouts.resize(spec.layout_shard == 0 ? 1 : spec.shard_count);
+  made.layouts[spec.layout_shard == 0 ? 0 : spec.layout_shard - 1] = spec.groups;
+  return made;
 }
 
 }  // namespace
@@ -45,17 +56,32 @@ Result<std::uint32_t> NamespaceTable::open(const NamespaceSpec& spec, std::uint6
   if (Status status = validate(spec, arena_bytes); !status.ok()) return status;
   for (std::uint32_t handle = 0; handle < size(); ++handle) {
     if (namespaces_[handle].spec.id != spec.id) continue;
-    if (same_layout(namespaces_[handle].spec, spec)) return handle;
-    return Status(Code::kInvalidArgument, "namespace " + spec.id.to_hex() +
-                                              " is known with another chunk layout: its fingerprint must "
-                                              "name everything that decides the layout");
+    if (Status joined = join(namespaces_[handle], spec); !joined.ok()) return joined;
+    return handle;
   }
   if (namespaces_.size() == protocol::kMaxNamespaces)
     return Status(Code::kResourceExhausted,
                   "all " + std::to_string(protocol::kMaxNamespaces) + " namespaces are taken: restart larderd");
   *difference = describe_difference(*spec.fingerprint);
-  namespaces_.push_back({spec});
+  namespaces_.push_back(make_namespace(spec));
   return size() - 1;
+}
+
+// One more opener of a known namespace: it must agree, and may tell the layout of its own shard.
+Status NamespaceTable::join(Namespace& known, const NamespaceSpec& spec) {
+  const bool one_for_all = known.spec.layout_shard == 0;
+  bool agrees = known.spec.shard_count == spec.shard_count && known.spec.chunk_tokens == spec.chunk_tokens &&
+                known.spec.groups.size() == spec.groups.size() && one_for_all == (spec.layout_shard == 0);
+  if (agrees) {
+    std::vector<protocol::GroupLayout>& layout = known.layouts[one_for_all ? 0 : spec.layout_shard - 1];
+    if (layout.empty()) layout = spec.groups;
+    agrees = same_groups(layout, spec.groups);
+  }
+  if (agrees) return {};
+  return {Code::kInvalidArgument,
+          "namespace " + spec.id.to_hex() +
+              " is known with another chunk layout: its fingerprint must name everything that decides the "
+              "layout"};
 }
 
 std::string NamespaceTable::describe_difference(const std::string& fingerprint) const {

@@ -19,6 +19,7 @@ struct NamespaceSpec {
   protocol::NamespaceId id;
   std::vector<protocol::GroupLayout> groups;
   std::uint32_t shard_count = 0;
+  std::uint32_t layout_shard = 0;  // whose layout `groups` is: 0: every shard's; n + 1: shard n's
   std::uint32_t chunk_tokens = 0;
   std::shared_ptr<const std::string> fingerprint;  // never null; shared with the statistics, which are copied every tick
   std::string model;
@@ -26,9 +27,17 @@ struct NamespaceSpec {
 
 struct Namespace {
   NamespaceSpec spec;
+  std::vector<std::vector<protocol::GroupLayout>> layouts;  // one for all shards, or one for each: empty where nobody told it yet
   std::uint64_t chunks = 0;
   std::uint64_t bytes = 0;  // payloads
   std::uint32_t sessions = 0;
+
+  // The layout of a chunk of this shard and group, or nullptr where the namespace has none, or none yet.
+  const protocol::GroupLayout* layout(std::uint32_t shard, std::uint32_t group) const {
+    if (shard >= spec.shard_count) return nullptr;
+    const std::vector<protocol::GroupLayout>& groups = layouts.size() == 1 ? layouts.front() : layouts[shard];
+    return group < groups.size() ? &groups[group] : nullptr;
+  }
 };
 
 class NamespaceTable {
@@ -47,6 +56,7 @@ class NamespaceTable {
   Result<std::uint32_t> by_prefix(const std::string& prefix) const;
 
  private:
+  Status join(Namespace& known, const NamespaceSpec& spec);
   std::string describe_difference(const std::string& fingerprint) const;
 
   std::vector<Namespace> namespaces_;

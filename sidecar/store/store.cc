@@ -38,7 +38,7 @@ Result<std::uint32_t> Store::open_namespace(const NamespaceSpec& spec, std::stri
 void Store::reserve(SessionNumber number, const protocol::Key& scope, std::span<const protocol::BlockHash> hashes,
                     std::span<protocol::Grant> grants) {
   Session& session = sessions_.at(number);
-  const protocol::GroupLayout& group = namespaces_.at(scope.namespace_handle).spec.groups[scope.group];
+  const protocol::GroupLayout& group = *namespaces_.at(scope.namespace_handle).layout(scope.shard, scope.group);
   const std::uint64_t payload = group.piece_bytes * group.pieces_per_chunk;
   const IndexWriter::Place layout{0, static_cast<std::uint32_t>(payload), static_cast<std::uint32_t>(group.piece_bytes)};
   const std::uint32_t size_class = arena_.size_class(protocol::slot_bytes(payload, group.piece_bytes));

@@ -92,7 +92,7 @@ class Store {
   std::uint64_t last_generation() const { return index_.last_generation(); }
 
   // ---- Chunks ----
-  // Fills one Grant for each hash. REQUIRES: as many grants as hashes; the namespace open, shard and group within it.
+  // Fills one Grant for each hash. REQUIRES: as many grants as hashes; the namespace open, and the layout of shard and group known.
   void reserve(SessionNumber session, const protocol::Key& scope, std::span<const protocol::BlockHash> hashes,
                std::span<protocol::Grant> grants);
   // Refused, and counted, unless this session holds the grant at this generation. A quarantined grant of its own is freed by it.

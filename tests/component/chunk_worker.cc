@@ -128,7 +128,7 @@ int main(int argc, char** argv) {
     const std::uint64_t hash[2] = {mix(key), mix(~key)};
     larder_transfer transfer{};
     transfer.struct_bytes = sizeof(transfer);
-    transfer.hashes = {reinterpret_cast<const std::uint8_t*>(hash), sizeof(hash), 1};
+    transfer.hashes = {reinterpret_cast<const std::uint8_t*>(hash), sizeof(hash), 1, 0, 0};
     transfer.pages = page_ids;
     transfer.page_count = kBlocks;
     if (random() % 2 == 0) {

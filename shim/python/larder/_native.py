@@ -36,6 +36,7 @@ class Namespace(_Sized):
         ("groups", POINTER(Group)),
         ("group_count", c_uint32),
         ("chunk_tokens", c_uint32),
+        ("layout_of_shard", c_uint32),
     ]
 
 
@@ -56,7 +57,7 @@ class State(_Sized):
 
 
 class Hashes(ctypes.Structure):
-    _fields_ = [("bytes", c_char_p), ("stride_bytes", c_size_t), ("count", c_size_t)]
+    _fields_ = [("bytes", c_char_p), ("stride_bytes", c_size_t), ("count", c_size_t), ("ns", c_uint32), ("reserved", c_uint32)]
 
 
 class Transfer(_Sized):
@@ -113,6 +114,8 @@ PROTOTYPES = {
     "larder_open": (c_uint32, [POINTER(Options), POINTER(c_void_p)]),
     "larder_close": (None, [c_void_p]),
     "larder_set_namespace": (c_uint32, [c_void_p, POINTER(Namespace)]),
+    "larder_add_namespace": (c_uint32, [c_void_p, c_char_p, c_char_p, POINTER(c_uint32)]),
+    "larder_wait_namespace": (c_uint32, [c_void_p, c_uint32, c_uint32]),
     "larder_namespace_id": (c_uint32, [c_char_p, c_char_p, c_size_t]),
     "larder_register_pages": (c_uint32, [c_void_p, c_uint32, POINTER(Pages), c_uint32]),
     "larder_get_state": (c_uint32, [c_void_p, POINTER(State)]),

@@ -45,8 +45,8 @@ def _check(what, status):
         raise LarderError(what, status)
 
 
-def _hashes(data, stride):
-    return native.Hashes(data, stride, len(data) // stride)
+def _hashes(data, stride, ns):
+    return native.Hashes(data, stride, len(data) // stride, ns)
 
 
 class Client:
@@ -75,8 +75,8 @@ class Client:
 
     # ---- setting up
 
-    def set_namespace(self, fingerprint, model, chunk_tokens, groups, shard_count=1):
-        """groups: (piece_bytes, layers, blocks_per_chunk) for each KV group."""
+    def set_namespace(self, fingerprint, model, chunk_tokens, groups, shard_count=1, layout_of_shard=None):
+        """groups: (piece_bytes, layers, blocks_per_chunk) for each KV group, of every shard or of layout_of_shard alone."""
         array = (native.Group * len(groups))(*groups)
         namespace = native.Namespace(
             shard_count=shard_count,
@@ -85,8 +85,18 @@ class Client:
             groups=array,
             group_count=len(groups),
             chunk_tokens=chunk_tokens,
+            layout_of_shard=0 if layout_of_shard is None else layout_of_shard + 1,
         )
         self._check("larder_set_namespace", self._lib.larder_set_namespace(self._client, namespace))
+
+    def add_namespace(self, fingerprint, wait_ms=0):
+        """The number of one more namespace of the same geometry, for `ns` below; the same text has the same number. It is a miss until
+        larderd has opened it, for which this waits wait_ms at most."""
+        number = ctypes.c_uint32()
+        self._check("larder_add_namespace", self._lib.larder_add_namespace(self._client, fingerprint.encode(), None, number))
+        if wait_ms:
+            self._lib.larder_wait_namespace(self._client, number, wait_ms)
+        return number.value
 
     def register_pages(self, group, layers):
         """layers: (address, stride_bytes, page_bytes, page_count) for each layer of the group, in the fingerprint's order."""
@@ -128,14 +138,14 @@ class Client:
 
     # ---- looking up
 
-    def lookup(self, hashes, stride):
+    def lookup(self, hashes, stride, ns=0):
         """How many chunks from the first on are stored."""
-        return self._lib.larder_lookup(self._client, _hashes(hashes, stride))
+        return self._lib.larder_lookup(self._client, _hashes(hashes, stride, ns))
 
-    def hold(self, hashes, stride):
+    def hold(self, hashes, stride, ns=0):
         """Keeps their slots until release(). Returns (hold, chunks held)."""
         hold, held = ctypes.c_uint64(), ctypes.c_size_t()
-        status = self._lib.larder_hold(self._client, _hashes(hashes, stride), hold, held)
+        status = self._lib.larder_hold(self._client, _hashes(hashes, stride, ns), hold, held)
         return (hold.value, held.value) if status == native.OK else (0, 0)
 
     def release(self, hold):
@@ -149,10 +159,10 @@ class Client:
 
     # ---- moving
 
-    def load(self, hashes, stride, pages, group=0, shard=0):
+    def load(self, hashes, stride, pages, group=0, shard=0, ns=0):
         """Starts a load and returns its ticket; it ends in one completion of poll(). LarderError where it fails at once."""
         ticket = ctypes.c_uint64()
-        transfer = self._transfer(hashes, stride, pages, group, shard)
+        transfer = self._transfer(hashes, stride, pages, group, shard, ns)
         self._check("larder_load", self._lib.larder_load(self._client, transfer, ticket))
         return ticket.value
 
@@ -165,9 +175,9 @@ class Client:
             for c in self._completions[:count]
         ]
 
-    def store_begin(self, hashes, stride, pages, group=0, shard=0):
+    def store_begin(self, hashes, stride, pages, group=0, shard=0, ns=0):
         """Asks for the right to store. False where it was refused at once: nothing is stored then."""
-        transfer = self._transfer(hashes, stride, pages, group, shard)
+        transfer = self._transfer(hashes, stride, pages, group, shard, ns)
         return self._lib.larder_store_begin(self._client, transfer) == native.OK
 
     def store_finish(self, wait_ms):
@@ -186,38 +196,38 @@ class Client:
     # ---- what is kept, by hand. Hashes as above, or a list of them as hash_tokens() gives; each stands for the chunks of all shards
     # and groups. A call waits up to wait_ms for larderd's counts, not at all with 0; LarderError where it is away, old or late.
 
-    def prefetch(self, hashes=None, stride=16, wait_ms=1000, *, tokens=None, **hashing):
+    def prefetch(self, hashes=None, stride=16, wait_ms=1000, ns=0, *, tokens=None, **hashing):
         """Brings chunks into memory ahead of their use; what is there already counts as just used.
 
         In place of hashes, `tokens` and the arguments of hash_tokens(): block_size, and chunk_tokens as the engine has it."""
         if (hashes is None) == (tokens is None):
             raise TypeError("prefetch() takes hashes or tokens")
-        return self._act("larder_prefetch", hashes if tokens is None else hash_tokens(tokens, **hashing), stride, wait_ms)
+        return self._act("larder_prefetch", hashes if tokens is None else hash_tokens(tokens, **hashing), stride, wait_ms, ns)
 
-    def pin(self, hashes, stride=16, wait_ms=1000):
+    def pin(self, hashes, stride=16, wait_ms=1000, ns=0):
         """Keeps chunks until they are unpinned, evicted, found bad or dropped with their namespace."""
-        return self._act("larder_pin", hashes, stride, wait_ms)
+        return self._act("larder_pin", hashes, stride, wait_ms, ns)
 
-    def unpin(self, hashes, stride=16, wait_ms=1000):
-        return self._act("larder_unpin", hashes, stride, wait_ms)
+    def unpin(self, hashes, stride=16, wait_ms=1000, ns=0):
+        return self._act("larder_unpin", hashes, stride, wait_ms, ns)
 
-    def evict(self, hashes, stride=16, wait_ms=1000):
+    def evict(self, hashes, stride=16, wait_ms=1000, ns=0):
         """Takes chunks out of memory at once, pinned or not."""
-        return self._act("larder_evict", hashes, stride, wait_ms)
+        return self._act("larder_evict", hashes, stride, wait_ms, ns)
 
-    def _act(self, name, hashes, stride, wait_ms):
+    def _act(self, name, hashes, stride, wait_ms, ns):
         if not isinstance(hashes, bytes):
             hashes, stride = b"".join(one[:16] for one in hashes), 16
         result = native.ActResult()
-        self._check(name, getattr(self._lib, name)(self._client, _hashes(hashes, stride), wait_ms, result))
+        self._check(name, getattr(self._lib, name)(self._client, _hashes(hashes, stride, ns), wait_ms, result))
         return Acted(result.found, result.absent, result.refused)
 
     @staticmethod
-    def _transfer(hashes, stride, pages, group, shard):
+    def _transfer(hashes, stride, pages, group, shard, ns):
         transfer = native.Transfer(
             shard=shard,
             group=group,
-            hashes=_hashes(hashes, stride),
+            hashes=_hashes(hashes, stride, ns),
             pages=ctypes.cast(ctypes.c_char_p(pages), ctypes.c_void_p),
             page_count=len(pages) // 4,
         )

@@ -6,7 +6,7 @@ Pure but for weights_identity(), which reads model files."""
 import hashlib
 import json
 
-LAYOUT = 1  # raised whenever the shim's own serialisation of a chunk changes
+LAYOUT = 2  # raised whenever the shim's own serialisation of a chunk changes
 
 FIELDS = (
     "engine",

@@ -1,11 +1,19 @@
 """offline_run.py JOB: one vLLM without a server walks through the steps of a JSON job and prints "RESULT [...]", one entry a step.
 
-Steps: {"ask": tokens, "max_tokens": n} gives {"tokens", "hit"}; {"reset": true} empties vLLM's own prefix cache; {"zero": arena file}
-zeroes every byte that is stored."""
+Steps: {"ask": tokens, ...} gives {"tokens", "hit"}, with max_tokens, off (without Larder), salt, lora, prompt_logprobs as they are
+given; {"continue": n, "tokens": t, ...} asks for the first t tokens of the n-th ask's prompt and answer; {"ask_all": [tokens, ...]} gives a list of tokens and the sum of hits; {"reset": true} empties vLLM's own prefix cache, and
+{"reset": "external"} Larder's namespace too; {"settle": admin socket} waits until larderd has committed what was stored; {"zero": arena
+file} zeroes every byte that is stored; {"touch": file}; {"copy": [from, to]} copies the files of a folder; {"reload": true} has vLLM load
+its weights anew."""
 
+import http.client
 import json
 import os
+import pathlib
+import shutil
+import socket
 import sys
+import time
 
 
 def zero(path):
@@ -15,21 +23,95 @@ def zero(path):
             arena.write(block)
 
 
+def settle(path):
+    """What an engine has sent larderd before this is handled when no grant is left."""
+    for _ in range(200):
+        connection = http.client.HTTPConnection("localhost", timeout=5)
+        connection.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.sock.connect(path)
+        connection.request("GET", "/v1/status")
+        status = json.loads(connection.getresponse().read())
+        connection.close()
+        if status["memory"]["slots"]["granted"] == 0:
+            return
+        time.sleep(0.02)
+    raise TimeoutError("larderd still has grants")
+
+
 def external_hits(llm):
     return sum(int(m.value) for m in llm.get_metrics() if m.name == "vllm:external_prefix_cache_hits")
 
 
-def run(llm, step):
-    from vllm import SamplingParams
+def preemptions(llm):
+    return sum(int(m.value) for m in llm.get_metrics() if m.name == "vllm:num_preemptions")
 
+
+_asked = []  # prompt and answer of each ask
+
+
+def ask(llm, step):
+    from vllm import SamplingParams
+    from vllm.lora.request import LoRARequest
+
+    before = external_hits(llm)
+    extra = {"kv_transfer_params": {"larder": "off"}} if step.get("off") else None
+    sampling = SamplingParams(
+        max_tokens=step.get("max_tokens", 8),
+        temperature=0,
+        ignore_eos=True,
+        prompt_logprobs=step.get("prompt_logprobs"),
+        extra_args=extra,
+    )
+    asked = step.get("ask_all") or [step["ask"]]
+    prompts = [{"prompt_token_ids": tokens} for tokens in asked]
+    for prompt in prompts:
+        if "salt" in step:
+            prompt["cache_salt"] = step["salt"]
+        if "image" in step:
+            prompt["multi_modal_data"] = {"image": image(step["image"])}
+    more = {"lora_request": LoRARequest(*step["lora"])} if "lora" in step else {}
+    if "priority" in step:
+        more["priority"] = step["priority"]
+    outputs = llm.generate(prompts, sampling, use_tqdm=False, **more)
+    hit = external_hits(llm) - before
+    tokens = [list(output.outputs[0].token_ids) for output in outputs]
+    if "ask_all" in step:
+        return {"tokens": tokens, "hit": hit, "preemptions": preemptions(llm)}
+    _asked.append(asked[0] + tokens[0])
+    return {"tokens": tokens[0], "hit": hit}
+
+
+def image(seed):
+    import numpy
+    from PIL import Image
+
+    return Image.fromarray(numpy.random.default_rng(seed).integers(0, 255, (56, 56, 3), dtype=numpy.uint8))
+
+
+def reset(llm, external):
+    for _ in range(100):
+        if llm.reset_prefix_cache(reset_connector=external):
+            return True
+        time.sleep(0.05)
+    raise TimeoutError("vLLM's prefix cache could not be reset")
+
+
+def run(llm, step):
     if "zero" in step:
         return zero(step["zero"])
+    if "settle" in step:
+        return settle(step["settle"])
+    if "touch" in step:
+        return pathlib.Path(step["touch"]).touch()
+    if "copy" in step:
+        return shutil.copytree(*step["copy"], dirs_exist_ok=True) and None
+    if "reload" in step:
+        return llm.collective_rpc("reload_weights") and None
     if "reset" in step:
-        return llm.reset_prefix_cache()
-    before = external_hits(llm)
-    sampling = SamplingParams(max_tokens=step.get("max_tokens", 8), temperature=0, ignore_eos=True)
-    output = llm.generate([{"prompt_token_ids": step["ask"]}], sampling, use_tqdm=False)[0]
-    return {"tokens": list(output.outputs[0].token_ids), "hit": external_hits(llm) - before}
+        return reset(llm, step["reset"] == "external")
+    if "continue" in step:
+        step = {**step, "ask": _asked[step["continue"]][: step["tokens"]]}
+    return ask(llm, step)
 
 
 def main():

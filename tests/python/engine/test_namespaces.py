@@ -67,42 +67,6 @@ def test_another_block_size_misses_and_rejected_drafts_are_not_stored(world):
     assert "block_size" in named_in(log)
 
 
-def test_a_model_of_several_kv_groups_runs_without_the_cache_and_says_why(world, tmp_path):
-    path = make_gemma3(tmp_path / "gemma3", world.path)
-    ask = {"ask": world.text}
-    (cold, _, again), log = run_offline(path, world.larderd.socket, [ask, {"reset": True}, ask])
-    assert (cold["hit"], again["hit"]) == (0, 0) and cold["tokens"] == again["tokens"]
-    assert log.count("Larder is off for this engine: several KV groups are not served yet") == 1
-
-
-def make_gemma3(path, tokenizer_from):
-    import torch
-    from transformers import AutoConfig, AutoModelForCausalLM
-
-    config = AutoConfig.for_model(
-        "gemma3_text",
-        vocab_size=1024,
-        hidden_size=256,
-        intermediate_size=512,
-        num_hidden_layers=6,
-        num_attention_heads=8,
-        num_key_value_heads=4,
-        head_dim=32,
-        sliding_window=256,
-        query_pre_attn_scalar=32,
-        layer_types=["sliding_attention"] * 5 + ["full_attention"],
-        initializer_range=0.08,
-        bos_token_id=1,
-        eos_token_id=2,
-        pad_token_id=0,
-    )
-    torch.manual_seed(0)
-    AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).save_pretrained(path)
-    for file in tokenizer_from.glob("tokenizer*"):
-        shutil.copy(file, path)
-    return path
-
-
 def test_a_fine_tune_at_the_same_path_misses_and_the_negative_control(world, make):
     """Verification is bypassed (liblarder_test.so): zeroed chunks must change the answer, else equal tokens prove nothing."""
     shutil.rmtree(world.path)

@@ -4,17 +4,22 @@ import hashlib
 from array import array
 from types import SimpleNamespace
 
+from larder.vllm.groups import Group, Shards
 from larder.vllm.setup import Setup
 
 
-def setup(block_size=32, chunk_tokens=128, **changes):
+def group(table=0, block_size=32, chunk_tokens=128, window=None, layers=("layer.0",)):
+    span = chunk_tokens // block_size
+    kept = span if window is None else min(span, -(-(window - 1) // block_size))
+    return Group(table, None, layers, 4096, block_size, span, kept, window)
+
+
+def setup(block_size=32, chunk_tokens=128, groups=None, **changes):
     values = dict(
-        block_size=block_size,
         chunk_tokens=chunk_tokens,
-        blocks_per_chunk=chunk_tokens // block_size,
         hashes_per_chunk=chunk_tokens // block_size,
-        layers=("layer.0",),
-        page_bytes=4096,
+        groups=groups or (group(0, block_size, chunk_tokens),),
+        shards=Shards(),
         fingerprint="engine: test\n",
         model="m",
         socket=None,
@@ -33,18 +38,23 @@ class Client:
         self.stored = set()
         self.holds = {}
         self.calls = []
+        self.namespaces = []
         self.fail = None  # name of a method that raises
 
-    def lookup(self, hashes, stride):
+    def lookup(self, hashes, stride, ns=0):
         self._maybe_fail("lookup")
         found = 0
         for key in split(hashes, stride):
-            if key not in self.stored:
+            if (key if ns == 0 else (ns, key)) not in self.stored:
                 break
             found += 1
         return found
 
-    def hold(self, hashes, stride):
+    def add_namespace(self, fingerprint, wait_ms=0):
+        self.namespaces.append(fingerprint)
+        return len(self.namespaces)
+
+    def hold(self, hashes, stride, ns=0):
         self._maybe_fail("hold")
         number = len(self.calls) + 1
         self.holds[number] = split(hashes, stride)
@@ -96,8 +106,9 @@ class Request:
         return chain
 
 
-def blocks(ids):
-    return SimpleNamespace(get_block_ids=lambda: (list(ids),))
+def blocks(*tables):
+    """A block table for each KV group. Block 0 is the null block."""
+    return SimpleNamespace(get_block_ids=lambda: tuple(list(ids) for ids in tables))
 
 
 def step(new=(), cached=(), tables=None):
@@ -110,8 +121,12 @@ def step(new=(), cached=(), tables=None):
         ),
         num_scheduled_tokens=scheduled,
         total_num_scheduled_tokens=sum(scheduled.values()),
-        kv_connector_block_state=SimpleNamespace(get_block_ids=lambda name: ((tables or {})[name],)),
+        kv_connector_block_state=SimpleNamespace(get_block_ids=lambda name: _by_group((tables or {})[name])),
     )
+
+
+def _by_group(tables):
+    return tables if isinstance(tables, tuple) else (tables,)
 
 
 def ended(done=(), failed=(), meta=None):

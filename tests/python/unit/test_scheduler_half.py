@@ -44,8 +44,9 @@ def run_prefill(half, request, table, step_tokens, computed=0):
         kind = "new" if computed == 0 else "cached"
         work = half.step_work(step(**{kind: [(request.request_id, computed, count)]}, tables={request.request_id: table}))
         for move in work.stores:
-            stored += list(zip(split(move.hashes, 32), zip(*[iter(pages(move.pages))] * 4)))
-            half.client.stored.update(split(move.hashes, 32))
+            (part,) = move.parts
+            stored += list(zip(split(part.hashes, 32), zip(*[iter(pages(part.pages))] * 4)))
+            half.client.stored.update(split(part.hashes, 32))
         computed += count
     return stored
 
@@ -81,7 +82,6 @@ class TestHits:
         "fields",
         [
             {"kv_transfer_params": {"larder": "off"}},
-            {"lora_request": object()},
             {"skip_reading_prefix_cache": True},
         ],
     )
@@ -91,7 +91,7 @@ class TestHits:
         assert half.matched_tokens(request, 0) == (0, False)
 
     def test_opted_out_requests_store_nothing_either(self, half):
-        assert run_prefill(half, Request("r", range(300), kv_transfer_params={"larder": "off"}), range(10), 300) == []
+        assert run_prefill(half, Request("r", range(300), kv_transfer_params={"larder": "off"}), range(1, 11), 300) == []
 
     def test_short_prompts_are_left_alone(self, client):
         half = SchedulerHalf(setup(min_tokens=300), client)
@@ -105,8 +105,9 @@ class TestLoads:
         external, _ = half.matched_tokens(request, local)
         half.allocated(request, blocks(table), external)
         work = half.step_work(step())
-        assert len(work.loads) == 1
-        return work.loads[0]
+        (move,) = work.loads
+        (part,) = move.parts
+        return part
 
     def test_pages_follow_the_block_table(self, half, client):
         request = Request("r", range(300))
@@ -128,7 +129,7 @@ class TestLoads:
     def test_holds_go_when_the_load_ended(self, half, client, failed):
         request = Request("r", range(300))
         store_all(client, request)
-        self.load(half, request, 0, range(10))
+        self.load(half, request, 0, range(1, 11))
         assert len(client.holds) == 1
         half.worker_output(ended(["r"], ["r"] if failed else []))
         assert client.holds == {}
@@ -136,7 +137,7 @@ class TestLoads:
     def test_holds_go_with_the_request(self, half, client):
         request = Request("r", range(300))
         store_all(client, request)
-        self.load(half, request, 0, range(10))
+        self.load(half, request, 0, range(1, 11))
         half.finished(request)
         assert client.holds == {}
         half.worker_output(ended(["r"], ["r"]))
@@ -145,7 +146,7 @@ class TestLoads:
     def test_a_request_that_failed_once_is_never_looked_up_again_and_stores_anew(self, half, client):
         request = Request("r", range(300))
         store_all(client, request)
-        self.load(half, request, 0, range(10))
+        self.load(half, request, 0, range(1, 11))
         half.worker_output(ended(["r"], ["r"]))
         client.stored.discard(chunk_keys(request)[0])  # BAD
         assert half.matched_tokens(request, 0) == (0, False)
@@ -158,9 +159,9 @@ class TestLoads:
     def test_what_is_reported(self, half, client):
         request = Request("r", range(300))
         store_all(client, request)
-        self.load(half, request, 64, range(10))
+        self.load(half, request, 64, range(1, 11))
         assert ("request", 300 - 64, 256 - 64) in client.calls
-        half.allocated(request, blocks(range(10)), 0)  # vLLM's second call, after the load
+        half.allocated(request, blocks(range(1, 11)), 0)  # vLLM's second call, after the load
         assert [c for c in client.calls if c[0] == "request"] == [("request", 236, 192)]
 
 
@@ -174,12 +175,12 @@ class TestStores:
     def test_what_is_stored_is_not_announced_again(self, half, client):
         request = Request("r", range(400))
         client.stored.update(chunk_keys(request)[:2])
-        stored = run_prefill(half, request, list(range(20)), 400)
+        stored = run_prefill(half, request, list(range(1, 21)), 400)
         assert [key for key, _ in stored] == chunk_keys(request)[2:]
 
     def test_decode_stores_chunks_as_they_fill(self, half):
         request = Request("r", range(100))
-        table = list(range(20))
+        table = list(range(1, 21))
         run_prefill(half, request, table, 100)
         stored_at = []
         for token in range(60):
@@ -188,34 +189,34 @@ class TestStores:
             work = half.step_work(step(cached=[("r", computed, 1)], tables={"r": table}))
             for move in work.stores:
                 stored_at.append(request.num_tokens)
-                half.client.stored.update(split(move.hashes, 32))
+                half.client.stored.update(split(move.parts[0].hashes, 32))
         assert stored_at == [128]
 
     def test_what_was_refused_is_asked_again_a_few_times(self, half, client):
         request = Request("r", range(300))
-        half.allocated(request, blocks(range(20)), 0)
+        half.allocated(request, blocks(range(1, 21)), 0)
         asked = []
         for computed in (0, 299, 300, 301, 302):
             kind = "new" if computed == 0 else "cached"
-            work = half.step_work(step(**{kind: [("r", computed, 299 if computed == 0 else 1)]}, tables={"r": list(range(20))}))
-            asked.append([len(split(move.hashes, 32)) for move in work.stores])
+            work = half.step_work(step(**{kind: [("r", computed, 299 if computed == 0 else 1)]}, tables={"r": list(range(1, 21))}))
+            asked.append([len(split(move.parts[0].hashes, 32)) for move in work.stores])
             client.stored.add(chunk_keys(request)[0])  # only the first chunk was granted
         assert asked == [[2], [1], [1], [], []]
 
     def test_rejected_drafts_are_not_stored(self, half):
         """Five tokens are scheduled over the chunk's end, but only three are accepted yet."""
         request = Request("r", range(125))
-        table = list(range(20))
+        table = list(range(1, 21))
         run_prefill(half, request, table, 125)
         work = half.step_work(step(cached=[("r", 124, 5)], tables={"r": table}))
         assert work.stores == []
         request.tokens += [1, 2, 3]
         work = half.step_work(step(cached=[("r", 127, 5)], tables={"r": table}))
-        assert split(work.stores[0].hashes, 32) == chunk_keys(request)
+        assert split(work.stores[0].parts[0].hashes, 32) == chunk_keys(request)
 
     def test_a_resumed_request_uses_its_new_blocks(self, half, client):
         request = Request("r", range(200))
-        first = run_prefill(half, request, list(range(10)), 128)
+        first = run_prefill(half, request, list(range(1, 11)), 128)
         assert len(first) == 1
         request.tokens += range(5000, 5100)
         again = run_prefill(half, request, list(range(30, 50)), 150)
@@ -240,9 +241,9 @@ class TestNoExceptionLeaves:
         store_all(client, request)
         external, _ = half.matched_tokens(request, 0)
         client.fail = "hold"
-        half.allocated(request, blocks(range(10)), external)
+        half.allocated(request, blocks(range(1, 11)), external)
         (load,) = half.step_work(step()).loads
-        assert (load.request_id, load.hashes) == ("r", b"")
+        assert (load.request_id, load.parts) == ("r", [])
 
     def test_a_worker_that_is_off_turns_the_scheduler_off(self, half, client):
         from larder.vllm.messages import WorkerReport
@@ -256,7 +257,7 @@ class TestNoExceptionLeaves:
         half.turn_off("refused")
         request = Request("r", range(300))
         assert half.matched_tokens(request, 0) == (0, False)
-        half.allocated(request, blocks(range(10)), 0)
+        half.allocated(request, blocks(range(1, 11)), 0)
         assert half.step_work(step(new=[("r", 0, 300)])).stores == []
         half.worker_output(ended())
         half.finished(request)
@@ -266,7 +267,7 @@ class TestNoExceptionLeaves:
 def test_pages_older_than_a_reset_are_not_stored(half, client):
     """With weights changed in place they would verify for ever under the namespace of the new ones."""
     old = Request("old", range(512))
-    table = list(range(16))
+    table = list(range(1, 17))
     half.allocated(old, blocks(table), 0)
     half.step_work(step(new=[("old", 0, 200)], tables={"old": table}))
     client.stored.clear()

@@ -15,8 +15,12 @@ class FullAttentionSpec(Fake):
     pass
 
 
-class SlidingWindowSpec(Fake):
+class MambaSpec(Fake):
     pass
+
+
+class SlidingWindowSpec(Fake):
+    sliding_window = 64
 
 
 def spec(kind=FullAttentionSpec, block_size=128):
@@ -36,7 +40,7 @@ def caches(*specs):
 
 
 def config(extra=None, **sizes):
-    hf = Fake(to_dict=lambda: {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 256})
+    hf = Fake(num_hidden_layers=4, to_dict=lambda: {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 256})
     parallel = dict(tensor_parallel_size=1, pipeline_parallel_size=1, prefill_context_parallel_size=1, decode_context_parallel_size=1)
     return Fake(
         kv_transfer_config=Fake(kv_connector_extra_config=extra or {}, is_kv_producer=True, is_kv_consumer=True),
@@ -69,7 +73,7 @@ def named(**extra):
 )
 def test_chunks(block_size, extra, chunk):
     setup = setup_of(config(named(**extra)), caches(spec(block_size=block_size)))
-    assert (setup.chunk_tokens, setup.blocks_per_chunk) == (chunk, chunk // block_size)
+    assert (setup.chunk_tokens, setup.groups[0].blocks) == (chunk, chunk // block_size)
     assert f"chunk_tokens: {chunk}\n" in setup.fingerprint
 
 
@@ -92,17 +96,34 @@ def test_bad_options_are_named(extra, reason):
         setup_of(config(extra), caches(spec()))
 
 
-@pytest.mark.parametrize("size", ["tensor_parallel_size", "pipeline_parallel_size", "decode_context_parallel_size"])
-def test_several_shards_are_refused(size):
-    with pytest.raises(Unsupported, match="shards"):
+@pytest.mark.parametrize("size", ["prefill_context_parallel_size", "decode_context_parallel_size"])
+def test_context_parallel_is_refused(size):
+    with pytest.raises(Unsupported, match=f"{size} 2 is not served yet"):
         setup_of(config(named(), **{size: 2}), caches(spec()))
 
 
-def test_several_groups_and_other_kinds_of_kv_are_refused():
-    with pytest.raises(Unsupported, match="several KV groups"):
-        setup_of(config(named()), caches(spec(), spec()))
-    with pytest.raises(Unsupported, match="SlidingWindowSpec"):
-        setup_of(config(named()), caches(spec(SlidingWindowSpec)))
+def test_other_kinds_of_kv_are_refused():
+    with pytest.raises(Unsupported, match="MambaSpec is not served yet"):
+        setup_of(config(named()), caches(spec(), spec(MambaSpec)))
+
+
+def test_scales_calculated_at_run_time_are_refused():
+    vllm_config = config(named())
+    vllm_config.cache_config.calculate_kv_scales = True
+    with pytest.raises(Unsupported, match="calculate_kv_scales"):
+        setup_of(vllm_config, caches(spec()))
+
+
+def test_stages_of_a_pipeline_reach_one_fingerprint_although_each_knows_its_own_layers():
+    def text(*layers, **sizes):
+        found = caches(spec(), spec(SlidingWindowSpec))
+        for group, names in zip(found.kv_cache_groups, layers):
+            group.layer_names = names
+        return setup_of(config(named(), **sizes), found).fingerprint
+
+    one, other = text(["l.0"], ["l.1"], pipeline_parallel_size=2), text(["l.2", "l.4"], ["l.3"], pipeline_parallel_size=2)
+    assert one == other and "stage 1 layers 2 to 4" in one
+    assert text(["l.0"], ["l.1"]) != text(["l.2"], ["l.3"])
 
 
 def test_speculation_other_than_ngram_is_refused():

@@ -12,13 +12,15 @@ import torch  # noqa: E402
 from fakes import setup  # noqa: E402
 
 from larder.client import Completion, Stored  # noqa: E402
-from larder.vllm.messages import Move, StepWork  # noqa: E402
+from larder.vllm.messages import Move, Part, StepWork  # noqa: E402
 from larder.vllm.worker import WorkerHalf  # noqa: E402
 
 
 class Client:
     def __init__(self):
         self.layers = None
+        self.groups = []
+        self.namespaces = []
         self.loads = []
         self.done = []
         self.begun = []
@@ -28,8 +30,13 @@ class Client:
 
     def register_pages(self, group, layers):
         self.layers = layers
+        self.groups.append(layers)
 
-    def load(self, hashes, stride, pages):
+    def add_namespace(self, fingerprint, wait_ms=0):
+        self.namespaces.append(fingerprint)
+        return len(self.namespaces)
+
+    def load(self, hashes, stride, pages, group=0, shard=0, ns=0):
         if self.fail == "load":
             raise RuntimeError("made to fail")
         self.loads.append((len(hashes) // stride, len(pages) // 4))
@@ -39,7 +46,7 @@ class Client:
         done, self.done = self.done, []
         return done
 
-    def store_begin(self, hashes, stride, pages):
+    def store_begin(self, hashes, stride, pages, group=0, shard=0, ns=0):
         if self.fail == "store_begin":
             raise RuntimeError("made to fail")
         self.begun.append((len(hashes) // stride, len(pages) // 4))
@@ -67,7 +74,11 @@ def half(client):
 
 
 def move(request_id="r", chunks=2):
-    return Move(request_id, bytes(32 * chunks), array("I", range(4 * chunks)).tobytes())
+    return Move(request_id, [part(0, chunks, 4)])
+
+
+def part(group, chunks, blocks):
+    return Part(group, bytes(32 * chunks), array("I", range(blocks * chunks)).tobytes())
 
 
 def completion(ticket, ok=True):
@@ -131,7 +142,7 @@ class TestLoads:
         assert half.transfer_results() == (set(), set())
 
     def test_an_empty_load_is_reported_as_failed(self, half, client):
-        half.bind(StepWork(loads=[Move("a", b"", b"")]))
+        half.bind(StepWork(loads=[Move("a")]))
         assert client.loads == []
         assert half.transfer_results() == ({"a"}, {"a"})
 

@@ -40,7 +40,7 @@ class CapiTest : public testing::Test {
   larder_transfer transfer() {
     larder_transfer t{};
     t.struct_bytes = sizeof(t);
-    t.hashes = {hash_, 16, 1};
+    t.hashes = {hash_, 16, 1, 0, 0};
     t.pages = &page_;
     t.page_count = 1;
     return t;
@@ -124,7 +124,7 @@ TEST_F(CapiTest, ARefusedCallIsToldInTheLog) {
 TEST_F(CapiTest, WithoutLarderdEverythingIsAMissAndNothingWaits) {
   ASSERT_EQ(set_namespace(), LARDER_OK);
   ASSERT_EQ(register_pages(), LARDER_OK);
-  const larder_hashes hashes{hash_, 16, 1};
+  const larder_hashes hashes{hash_, 16, 1, 0, 0};
   EXPECT_EQ(larder_lookup(client_, &hashes), 0U);
   std::uint64_t hold = 7;
   std::size_t held = 7;
@@ -168,7 +168,7 @@ TEST_F(CapiTest, AForkedChildIsRefusedAndMayClose) {
   ASSERT_EQ(set_namespace(), LARDER_OK);
   const pid_t child = ::fork();
   if (child == 0) {
-    const larder_hashes hashes{hash_, 16, 1};
+    const larder_hashes hashes{hash_, 16, 1, 0, 0};
     larder_state state{};
     state.struct_bytes = sizeof(state);
     const bool refused = larder_get_state(client_, &state) == LARDER_FAILED_PRECONDITION && larder_lookup(client_, &hashes) == 0;

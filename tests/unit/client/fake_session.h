@@ -46,6 +46,7 @@ class FakeSession {
     auto made = Attachment::make(welcome, std::move(fds), Fd(pair[0]), std::move(wake));
     EXPECT_TRUE(made.ok()) << made.status().to_string();
     attachment = *std::move(made);
+    attachment->set_namespace_handle(0, 0);
   }
 
   // The next packet from the client, which must be of this type; its list of records. Empty after 5 s.

@@ -23,5 +23,18 @@ TEST_F(SidecarTest, AnEngineAttachesStoresAndFinds) {
   EXPECT_EQ(view->generation, grants[0].generation);
 }
 
+TEST_F(SidecarTest, ANamespaceForWhichThereIsNoRoomCostsNoSession) {
+  start();
+  Client client(config_.socket);
+  client.attach();
+  const std::uint32_t handle = client.open_namespace("number: 0");
+  for (std::uint32_t i = 1; i < protocol::kMaxNamespaces; ++i)
+    ASSERT_EQ(client.open_namespace("number: " + std::to_string(i)), i);
+  std::string why;
+  EXPECT_EQ(client.open_namespace("one more", 4096, &why), protocol::kNoNamespace);
+  EXPECT_NE(why.find("namespaces are taken"), std::string::npos) << why;
+  EXPECT_EQ(client.reserve(handle, {{1, 1}}).at(0).status, 0U);
+}
+
 }  // namespace
 }  // namespace larder::ipc::testing_support

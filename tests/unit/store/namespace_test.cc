@@ -70,6 +70,27 @@ TEST(Namespaces, ContradictionsAreRefusedByName) {
   EXPECT_NE(refused(make_spec("a: 1", 4096, 2)).text().find("another chunk layout"), std::string::npos);
 }
 
+TEST(Namespaces, EachShardMayTellItsOwnLayout) {
+  NamespaceTable table;
+  std::string difference;
+  const auto open = [&](std::uint32_t layout_shard, std::uint32_t pieces) {
+    NamespaceSpec spec = make_spec("a: 1", 4096, pieces);
+    spec.layout_shard = layout_shard;
+    return table.open(spec, 1 << 20, &difference);
+  };
+  ASSERT_TRUE(open(1, 3).ok());
+  EXPECT_EQ(table.at(0).layout(0, 0)->pieces_per_chunk, 3U);
+  EXPECT_EQ(table.at(0).layout(1, 0), nullptr) << "nobody told it yet";
+  ASSERT_TRUE(open(2, 5).ok());
+  EXPECT_EQ(table.at(0).layout(1, 0)->pieces_per_chunk, 5U);
+  EXPECT_EQ(table.at(0).layout(0, 0)->pieces_per_chunk, 3U);
+  EXPECT_EQ(table.at(0).layout(1, 1), nullptr);
+  EXPECT_EQ(table.at(0).layout(2, 0), nullptr);
+  EXPECT_EQ(open(2, 4).status().code(), Code::kInvalidArgument);
+  EXPECT_EQ(open(0, 3).status().code(), Code::kInvalidArgument) << "one for all, and one for each";
+  EXPECT_EQ(open(3, 3).status().code(), Code::kOutOfRange);
+}
+
 TEST(Namespaces, TheTableIsBounded) {
   NamespaceTable table;
   std::string difference;

@@ -31,11 +31,14 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
         self._client = self._pump = None
         is_scheduler = role == KVConnectorRole.SCHEDULER
         setup, off, level = None, None, logging.WARNING
+        shard, stores = 0, True
         try:
             # A failed load is recomputed. vLLM reads the policy after it has made the scheduler's connector.
             vllm_config.kv_transfer_config.kv_load_failure_policy = "recompute"
             setup = setup_of(vllm_config, kv_cache_config)
-            self._client = _open(setup, "scheduler" if is_scheduler else "worker 0")
+            if not is_scheduler:
+                shard, stores = setup.shards.of(*_stage_and_rank(setup.shards))
+            self._client = _open(setup, shard, "scheduler" if is_scheduler else f"worker of shard {shard}")
             self._pump = LogPump(self._client)
         except Unsupported as reason:
             off = str(reason)
@@ -43,7 +46,10 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
                 level = logging.DEBUG
         except Exception as error:
             off = f"{type(error).__name__}: {error}"
-        self._half = (SchedulerHalf if is_scheduler else WorkerHalf)(setup, self._client)
+        if is_scheduler:
+            self._half = SchedulerHalf(setup, self._client, getattr(vllm_config, "lora_config", None))
+        else:
+            self._half = WorkerHalf(setup, self._client, shard, stores)
         if off is not None:
             self._half.turn_off(off, level)
         elif is_scheduler:
@@ -116,7 +122,16 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
         self._pump = self._client = None
 
 
-def _open(setup, who):
+def _stage_and_rank(shards):
+    """This worker's pipeline stage, and its tensor-parallel rank inside it."""
+    if shards.stages == shards.ranks == 1:
+        return 0, 0
+    from vllm.distributed.parallel_state import get_pp_group, get_tp_group
+
+    return get_pp_group().rank_in_group, get_tp_group().rank_in_group
+
+
+def _open(setup, shard, who):
     from vllm.version import __version__
 
     client = Client(setup.socket, f"vllm {__version__} {who}", setup.copy_threads)
@@ -124,18 +139,21 @@ def _open(setup, who):
         setup.fingerprint,
         setup.model,
         setup.chunk_tokens,
-        [(setup.page_bytes, len(setup.layers), setup.blocks_per_chunk)],
+        [(group.page_bytes, len(group.layers), group.blocks) for group in setup.groups],
+        setup.shards.count,
+        shard if setup.shards.stages > 1 else None,
     )
     return client
 
 
 def _tell(setup):
-    chunk_bytes = setup.page_bytes * len(setup.layers) * setup.blocks_per_chunk
+    chunk_bytes = sum(group.page_bytes * len(group.layers) * group.blocks for group in setup.groups)
     logger.info(
-        "Larder: model %s, chunks of %d tokens (%d bytes), namespace %s of:\n%s",
+        "Larder: model %s, chunks of %d tokens (%d bytes in each of %d shards), namespace %s of:\n%s",
         setup.model,
         setup.chunk_tokens,
         chunk_bytes,
+        setup.shards.count,
         namespace_id(setup.fingerprint),
         setup.fingerprint,
     )

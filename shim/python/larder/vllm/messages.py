@@ -5,13 +5,25 @@ from dataclasses import dataclass, field
 from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorMetadata, KVConnectorWorkerMetadata
 
 
-@dataclass
-class Move:
-    """Chunks of one request: one block hash for each chunk, one uint32 page for each block."""
+OPEN_WAIT_MS = 20  # for larderd to open the namespace of an adapter, once in each process
 
-    request_id: str
+
+@dataclass
+class Part:
+    """Chunks of one group: one block hash for each chunk, one uint32 page for each block that is kept of it."""
+
+    group: int
     hashes: bytes
     pages: bytes
+
+
+@dataclass
+class Move:
+    """Chunks of one request, each group's as far as it has any. No parts: a load that the worker reports as failed."""
+
+    request_id: str
+    parts: list[Part] = field(default_factory=list)
+    adapter: str = ""  # what the request's adapter adds to the fingerprint
 
 
 @dataclass

@@ -7,8 +7,10 @@ from array import array
 from dataclasses import dataclass
 
 from larder import _native as native
+from larder.client import LarderError
+from larder.vllm.adapters import Adapters, Unserved
 from larder.vllm.guard import Guarded, guarded, logger
-from larder.vllm.messages import Move, StepWork
+from larder.vllm.messages import OPEN_WAIT_MS, Move, Part, StepWork
 
 # A chunk that larderd's late answer left out is given to the worker again, while its request lives.
 STORE_RETRIES = 2
@@ -20,6 +22,7 @@ class Tracked:
     """A request that vLLM has allocated blocks for."""
 
     request: object
+    space: object  # Space
     stored_chunks: int = 0  # chunks before it were seen in the index
     asked_chunks: int = 0  # chunks before it were given to the worker, or seen
     asked_at: float = 0.0
@@ -27,48 +30,63 @@ class Tracked:
     stale: bool = False  # its pages are older than the last reset: nothing of them is stored
 
 
+@dataclass(frozen=True)
+class Space:
+    """The namespace of a request: the engine's own, or one of an adapter."""
+
+    number: int = 0  # the client's
+    line: str = ""  # what the adapter adds to the fingerprint
+
+
 @dataclass
 class Lookup:
     """The last answer to get_num_new_matched_tokens for a request."""
 
+    space: Space
     local_tokens: int
     hit_chunks: int
     nanoseconds: int
 
 
 class SchedulerHalf(Guarded):
-    def __init__(self, setup, client):
+    def __init__(self, setup, client, lora_config=None):
         super().__init__(setup, client)
+        self._adapters = Adapters(lora_config)
+        self._spaces: dict[str, Space] = {"": Space()}  # by the adapter's line
         self._tracked: dict[str, Tracked] = {}
         self._lookups: dict[str, Lookup] = {}
         self._holds: dict[str, int] = {}
         self._failed: set[str] = set()  # failed a load once: never looked up again
         self._loads: list[Move] = []
         self._announced = False
-        self._lora_told = False
+        self._unserved: set[str] = set()  # adapters of which the log has told
 
     # ---- hits
 
     @guarded(lambda: (0, False))
     def matched_tokens(self, request, local_tokens):
-        if not self._may_load(request):
+        space = self._space_of(request) if self._may_load(request) else None
+        if space is None:
             return 0, False
         begin = time.perf_counter_ns()
         chunk = self.setup.chunk_tokens
         first = local_tokens // chunk
         hashes = self._hashes(request, first, request.num_tokens // chunk)
-        hits = first + self.client.lookup(hashes, _stride(request)) if hashes else first
+        hits = first + self.client.lookup(hashes, _stride(request), space.number) if hashes else first
+        if hits * chunk == request.num_tokens and any(group.needs_one_more for group in self.setup.groups):
+            hits -= 1
         external = max(hits * chunk - local_tokens, 0)
-        self._lookups[request.request_id] = Lookup(local_tokens, hits, time.perf_counter_ns() - begin)
+        self._lookups[request.request_id] = Lookup(space, local_tokens, hits, time.perf_counter_ns() - begin)
         return external, external > 0
 
     def allocated(self, request, blocks, external_tokens):
         """vLLM has blocks for the request; where external_tokens is not 0 it now waits for a load."""
-        load = Move(request.request_id, b"", b"")  # empty: the worker reports it as failed
+        load = Move(request.request_id)  # empty: the worker reports it as failed
         try:
             lookup = self._lookups.pop(request.request_id, None)
-            if self.off is None and self._wanted(request):
-                self._tracked.setdefault(request.request_id, Tracked(request))
+            space = self._space_of(request) if self.off is None and self._wanted(request) else None
+            if space is not None:
+                self._tracked.setdefault(request.request_id, Tracked(request, space))
                 if lookup is not None:
                     self._report(request, lookup, external_tokens)
                 if external_tokens:
@@ -93,12 +111,23 @@ class SchedulerHalf(Guarded):
             return False
         if (request.kv_transfer_params or {}).get("larder") == "off":
             return False
-        if request.lora_request is not None:
-            if not self._lora_told:
-                self._lora_told = True
-                logger.warning("Larder: requests with a LoRA adapter are not served yet and run without the cache")
-            return False
         return True
+
+    def _space_of(self, request):
+        """The request's namespace, or None: its adapter is not served."""
+        if request.lora_request is None:
+            return self._spaces[""]
+        try:
+            line = self._adapters.line(request.lora_request)
+            if line not in self._spaces:
+                self._spaces[line] = Space(self.client.add_namespace(self.setup.fingerprint + line, OPEN_WAIT_MS), line)
+            return self._spaces[line]
+        except (Unserved, LarderError) as reason:
+            name = request.lora_request.lora_name
+            if name not in self._unserved:
+                self._unserved.add(name)
+                logger.warning("Larder: requests with the adapter %s run without the cache: it %s", name, reason)
+            return None
 
     def _report(self, request, lookup, external_tokens):
         self.client.report_request(request.num_tokens - lookup.local_tokens, external_tokens, lookup.nanoseconds)
@@ -111,18 +140,23 @@ class SchedulerHalf(Guarded):
         )
 
     def _load_of(self, request, blocks, lookup):
-        setup = self.setup
-        first = lookup.local_tokens // setup.chunk_tokens
+        first, stride = lookup.local_tokens // self.setup.chunk_tokens, _stride(request)
         hashes = self._hashes(request, first, lookup.hit_chunks)
-        pages = array("I", blocks.get_block_ids()[0])
-        pages = pages[first * setup.blocks_per_chunk : lookup.hit_chunks * setup.blocks_per_chunk]
-        # Blocks that vLLM hit by itself are shared with running requests: a load must not write them.
-        for block in range(lookup.local_tokens // setup.block_size - first * setup.blocks_per_chunk):
-            pages[block] = native.NO_PAGE
-        hold, _ = self.client.hold(hashes, _stride(request))
+        move = Move(request.request_id, adapter=lookup.space.line)
+        tables = blocks.get_block_ids()
+        for number, group in enumerate(self.setup.groups):
+            part = Part(number, b"", b"")
+            for i, chunk in enumerate(range(first, lookup.hit_chunks)):
+                pages = _load_pages(group, tables[group.table], chunk, lookup.local_tokens // group.block_size)
+                if pages is not None:
+                    part.hashes += hashes[i * stride : (i + 1) * stride]
+                    part.pages += pages
+            if part.hashes:
+                move.parts.append(part)
+        hold, _ = self.client.hold(hashes, stride, lookup.space.number)
         if hold:
             self._holds[request.request_id] = hold
-        return Move(request.request_id, hashes, pages.tobytes())
+        return move
 
     # ---- the step
 
@@ -170,17 +204,31 @@ class SchedulerHalf(Guarded):
             return
         hashes = self._hashes(request, tracked.stored_chunks, full)
         stride = _stride(request)
-        present = self.client.lookup(hashes, stride)
+        present = self.client.lookup(hashes, stride, tracked.space.number)
         tracked.stored_chunks += present
         tracked.asked_chunks, tracked.asked_at = full, time.monotonic()
         first = tracked.stored_chunks
         if first == full:
             return
-        table = array("I", scheduler_output.kv_connector_block_state.get_block_ids(request_id)[0])
-        pages = table[first * self.setup.blocks_per_chunk : full * self.setup.blocks_per_chunk]
-        work.stores.append(Move(request_id, hashes[present * stride :], pages.tobytes()))
-        chunk = self.setup.chunk_tokens
-        logger.info("Storing %d out of %d tokens for request %s", (full - first) * chunk, full * chunk, request_id)
+        tables = scheduler_output.kv_connector_block_state.get_block_ids(request_id)
+        move = self._store_of(request_id, tracked, tables, first, hashes[present * stride :], stride)
+        if move.parts:
+            work.stores.append(move)
+            chunk, chunks = self.setup.chunk_tokens, len(move.parts[0].hashes) // stride
+            logger.info("Storing %d out of %d tokens for request %s", chunks * chunk, full * chunk, request_id)
+
+    def _store_of(self, request_id, tracked, tables, first, hashes, stride):
+        """All parts of the chunks from `first` on, but of those that a window has already left behind."""
+        groups = self.setup.groups
+        parts = [Part(number, b"", b"") for number in range(len(groups))]
+        for i in range(len(hashes) // stride):
+            pages = [array("I", group.pages(tables[group.table], first + i)) for group in groups]
+            if any(0 in kept for kept in pages):
+                continue
+            for part, kept in zip(parts, pages):
+                part.hashes += hashes[i * stride : (i + 1) * stride]
+                part.pages += kept.tobytes()
+        return Move(request_id, [part for part in parts if part.hashes], tracked.space.line)
 
     # ---- ends
 
@@ -194,7 +242,8 @@ class SchedulerHalf(Guarded):
         for request_id in output.failed_recving or ():
             if request_id in self._tracked:  # else it was aborted meanwhile: nobody asks for it again
                 self._failed.add(request_id)
-                self._tracked[request_id] = Tracked(self._tracked[request_id].request)  # what could not be loaded is stored anew
+                old = self._tracked[request_id]
+                self._tracked[request_id] = Tracked(old.request, old.space)  # what could not be loaded is stored anew
 
     @guarded(lambda: None)
     def finished(self, request):
@@ -224,3 +273,17 @@ class SchedulerHalf(Guarded):
 
 def _stride(request):
     return len(request.block_hashes[0])
+
+
+def _load_pages(group, table, chunk, local_blocks):
+    """Where the kept blocks of a chunk go, or None where none of them is to be written: vLLM has hit it by itself, and may share it
+    with running requests, or it lies behind a window."""
+    pages = array("I", group.pages(table, chunk))
+    local = local_blocks - (chunk + 1) * group.span + group.blocks
+    if local > 0 or 0 in pages:
+        for i, page in enumerate(pages):
+            if i < local or page == 0:
+                pages[i] = native.NO_PAGE
+        if all(page == native.NO_PAGE for page in pages):
+            return None
+    return pages.tobytes()

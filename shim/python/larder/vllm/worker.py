@@ -6,19 +6,36 @@ once, well or failed, and never while a thread still writes its pages."""
 import logging
 import sys
 import time
+from dataclasses import dataclass
 
 from larder.client import LarderError
 from larder.vllm.guard import Guarded, guarded, logger
-from larder.vllm.messages import WorkerReport
+from larder.vllm.messages import OPEN_WAIT_MS, WorkerReport
 
 STORE_WAIT_MS = 20  # for answers of larderd that are late when the forward pass is over
 IDLE_WAIT_S = 0.0005  # between looks at running loads while there is nothing to compute
 
 
+@dataclass
+class Load:
+    """One request's load: a ticket for each group, ended when all are."""
+
+    request_id: str
+    tickets: int = 0
+    failure: str = ""
+    bytes: int = 0
+    wait_ns: int = 0
+    copy_ns: int = 0
+
+
 class WorkerHalf(Guarded):
-    def __init__(self, setup, client):
+    """`shard`: the one whose pages this worker holds; `stores`: it is the one of several with equal bytes that stores them."""
+
+    def __init__(self, setup, client, shard=0, stores=True):
         super().__init__(setup, client)
-        self._tickets: dict[int, str] = {}
+        self._shard, self._stores = shard, stores
+        self._spaces = {"": 0}  # the client's namespaces, by what an adapter adds to the fingerprint
+        self._tickets: dict[int, Load] = {}
         self._failed: set[str] = set()
         self._begun = False  # a store was begun in this step
         self._computes = False
@@ -37,21 +54,11 @@ class WorkerHalf(Guarded):
         if self.off is not None:
             return
         try:
-            self.client.register_pages(0, [self._pages_of(name, kv_caches[name]) for name in self.setup.layers])
+            for number, group in enumerate(self.setup.groups):
+                pages = [_pages_of(name, kv_caches[name], group.page_bytes) for name in group.layers]
+                self.client.register_pages(number, pages)
         except (KeyError, ValueError, LarderError) as error:
             self.turn_off(f"KV pages cannot be served: {error}")
-
-    def _pages_of(self, name, tensor):
-        page_bytes = self.setup.page_bytes
-        if not hasattr(tensor, "untyped_storage"):
-            raise ValueError(f"{name} is a {type(tensor).__name__}, not one tensor")
-        item = tensor.element_size()
-        stride = tensor.stride(0) * item
-        if _span_bytes(tensor[0]) != page_bytes or tensor[0].numel() * item != page_bytes:
-            raise ValueError(f"{name}: a block of shape {tuple(tensor.shape[1:])} is not one run of {page_bytes} bytes")
-        if stride < page_bytes and tensor.shape[0] > 1:
-            raise ValueError(f"{name}: blocks of {page_bytes} bytes overlap, {stride} bytes apart")
-        return tensor.data_ptr(), stride, page_bytes, tensor.shape[0]
 
     # ---- the step
 
@@ -63,15 +70,29 @@ class WorkerHalf(Guarded):
             self._load(load)
         self._store(work)
 
-    def _load(self, load):
+    def _load(self, move):
+        load = Load(move.request_id)
         try:
-            if self.off is not None or not load.hashes:
+            if self.off is not None or not move.parts:
                 raise LookupError(self.off or "nothing to load")
-            stride = len(load.hashes) * self.setup.blocks_per_chunk * 4 // len(load.pages)
-            self._tickets[self.client.load(load.hashes, stride, load.pages)] = load.request_id
+            space = self._space_of(move)
+            for part in move.parts:
+                ticket = self.client.load(part.hashes, self._stride(part), part.pages, part.group, self._shard, space)
+                self._tickets[ticket] = load
+                load.tickets += 1
         except Exception as error:
-            logger.warning("Request %s is computed, not loaded: %s", load.request_id, error)
-            self._failed.add(load.request_id)
+            load.failure = str(error)
+            if not load.tickets:  # else it has failed when what was started has ended
+                logger.warning("Request %s is computed, not loaded: %s", move.request_id, error)
+                self._failed.add(move.request_id)
+
+    def _space_of(self, move):
+        if move.adapter not in self._spaces:
+            self._spaces[move.adapter] = self.client.add_namespace(self.setup.fingerprint + move.adapter, OPEN_WAIT_MS)
+        return self._spaces[move.adapter]
+
+    def _stride(self, part):
+        return len(part.hashes) * self.setup.groups[part.group].blocks * 4 // len(part.pages)
 
     @guarded(lambda: None)
     def _store(self, work):
@@ -82,9 +103,10 @@ class WorkerHalf(Guarded):
             raise RuntimeError("the step before this one was never saved")
         if work.namespace and work.namespace != self.setup.fingerprint:
             raise ValueError("scheduler and worker derived different fingerprints")
-        for store in work.stores:
-            stride = len(store.hashes) * self.setup.blocks_per_chunk * 4 // len(store.pages)
-            self._begun |= self.client.store_begin(store.hashes, stride, store.pages)
+        for move in work.stores if self._stores else ():
+            space = self._space_of(move)
+            for part in move.parts:
+                self._begun |= self.client.store_begin(part.hashes, self._stride(part), part.pages, part.group, self._shard, space)
 
     @guarded(lambda: None)
     def wait_for_save(self):
@@ -115,13 +137,21 @@ class WorkerHalf(Guarded):
         failed, self._failed = self._failed, set()
         ended = set(failed)
         for completion in completions:
-            request_id = self._tickets.pop(completion.ticket, None)
-            if request_id is None:
+            load = self._tickets.pop(completion.ticket, None)
+            if load is None:
                 continue
-            ended.add(request_id)
-            self._tell(request_id, completion)
+            load.tickets -= 1
+            load.bytes += completion.bytes
+            load.wait_ns = max(load.wait_ns, completion.wait_ns)
+            load.copy_ns += completion.copy_ns
             if not completion.ok:
-                failed.add(request_id)
+                load.failure = load.failure or completion.reason
+            if load.tickets:
+                continue
+            ended.add(load.request_id)
+            self._tell(load)
+            if load.failure:
+                failed.add(load.request_id)
         return ended, failed
 
     @guarded(list)
@@ -133,17 +163,17 @@ class WorkerHalf(Guarded):
         return self.client.poll()
 
     @staticmethod
-    def _tell(request_id, completion):
-        if completion.ok:
+    def _tell(load):
+        if load.failure:
+            logger.warning("Load of request %s failed (%s): it is computed", load.request_id, load.failure)
+        else:
             logger.info(
                 "Loaded %d bytes for request %s: waited %.2f ms, copied and verified in %.2f ms",
-                completion.bytes,
-                request_id,
-                completion.wait_ns / 1e6,
-                completion.copy_ns / 1e6,
+                load.bytes,
+                load.request_id,
+                load.wait_ns / 1e6,
+                load.copy_ns / 1e6,
             )
-        else:
-            logger.warning("Load of request %s failed (%s): it is computed", request_id, completion.reason)
 
     def report(self):
         """For the scheduler: that this half is off; once."""
@@ -151,6 +181,19 @@ class WorkerHalf(Guarded):
             return None
         self._reported_off = True
         return WorkerReport(self.off)
+
+
+def _pages_of(name, tensor, page_bytes):
+    """(address, stride, bytes, count) of a layer's pages: each must be one run of bytes, whatever its shape."""
+    if not hasattr(tensor, "untyped_storage"):
+        raise ValueError(f"{name} is a {type(tensor).__name__}, not one tensor")
+    item = tensor.element_size()
+    stride = tensor.stride(0) * item
+    if _span_bytes(tensor[0]) != page_bytes or tensor[0].numel() * item != page_bytes:
+        raise ValueError(f"{name}: a block of shape {tuple(tensor.shape[1:])} is not one run of {page_bytes} bytes")
+    if stride < page_bytes and tensor.shape[0] > 1:
+        raise ValueError(f"{name}: blocks of {page_bytes} bytes overlap, {stride} bytes apart")
+    return tensor.data_ptr(), stride, page_bytes, tensor.shape[0]
 
 
 def _span_bytes(tensor):

@@ -1,0 +1,100 @@
+"""KV groups: what of each of vLLM's block tables makes a part of a chunk, and which shard of it a rank holds.
+
+Pure, on vLLM's KV cache configuration. A chunk of `chunk_tokens` tokens has one part for each group and shard. Of a sliding window
+only the last blocks of a chunk are kept that a hit ending there can need: the earlier ones are null when a chunk fills."""
+
+import math
+from dataclasses import dataclass
+
+DEFAULT_CHUNK_TOKENS = 256
+_KINDS = ("FullAttentionSpec", "MLAAttentionSpec", "SlidingWindowSpec")
+
+
+class Unsupported(Exception):
+    """The engine runs without the cache; the text says why, and what to set where something can be set."""
+
+
+@dataclass(frozen=True)
+class Group:
+    table: int  # which of vLLM's block tables
+    spec: object
+    layers: tuple
+    page_bytes: int
+    block_size: int
+    span: int  # blocks that a chunk spans
+    blocks: int  # of these the last ones, which are kept
+    window: int | None = None
+
+    def pages(self, table, chunk):
+        """The blocks of the table that are kept of a chunk."""
+        end = (chunk + 1) * self.span
+        return table[end - self.blocks : end]
+
+    @property
+    def needs_one_more(self):
+        """Whether the token before a full hit's end attends to one block more than vLLM allocates: it recomputes that token."""
+        return self.window is not None and (self.window - 1) % self.block_size == 0
+
+
+@dataclass(frozen=True)
+class Shards:
+    """Pipeline stages times tensor-parallel ranks that differ; ranks with equal bytes (MLA, replicated heads) are one shard."""
+
+    stages: int = 1
+    ranks: int = 1  # tensor-parallel ranks
+    replicas: int = 1  # consecutive ranks with equal bytes
+
+    @property
+    def count(self):
+        return self.stages * (self.ranks // self.replicas)
+
+    def of(self, stage, rank):
+        """(shard, whether this rank is the one that stores it)."""
+        return stage * (self.ranks // self.replicas) + rank // self.replicas, rank % self.replicas == 0
+
+
+def groups_of(kv_cache_config, chunk_tokens):
+    """The groups in Larder's order, full attention first, and the chunk size. chunk_tokens 0: chosen here."""
+    found = kv_cache_config.kv_cache_groups
+    for group in found:
+        _check_group(group)
+    least = math.lcm(*(group.kv_cache_spec.block_size for group in found))
+    if chunk_tokens % least:
+        raise Unsupported(f"chunk_tokens {chunk_tokens} is no multiple of the block size {least}")
+    chunk = chunk_tokens or (least if least >= 128 else math.ceil(DEFAULT_CHUNK_TOKENS / least) * least)
+    groups = [_group(table, group, chunk) for table, group in enumerate(found)]
+    return tuple(sorted(groups, key=lambda group: (group.window is not None, group.table))), chunk
+
+
+def _check_group(group):
+    kind = type(group.kv_cache_spec).__name__
+    if kind not in _KINDS:
+        raise Unsupported(f"KV of the kind {kind} is not served yet, only {', '.join(_KINDS)}")
+    if not group.layer_names:
+        raise Unsupported("a pipeline stage without a layer of each KV group is not served yet")
+    if getattr(group, "host_resident", False) or not getattr(group, "enable_kv_transfer", True):
+        raise Unsupported("a KV group that vLLM keeps to itself is not served yet")
+
+
+def _group(table, group, chunk_tokens):
+    spec = group.kv_cache_spec
+    span = chunk_tokens // spec.block_size
+    window = spec.sliding_window if type(spec).__name__ == "SlidingWindowSpec" else None
+    blocks = span if window is None else max(1, min(span, math.ceil((window - 1) / spec.block_size)))
+    return Group(table, spec, tuple(group.layer_names), spec.page_size_bytes, spec.block_size, span, blocks, window)
+
+
+def shards_of(parallel_config, kv_cache_config):
+    sizes = parallel_sizes(parallel_config)
+    for name in ("prefill_context_parallel_size", "decode_context_parallel_size"):
+        if sizes[name] > 1:
+            raise Unsupported(f"{name} {sizes[name]} is not served yet")
+    ranks = sizes["tensor_parallel_size"]
+    # A vLLM that does not tell replicas stores each of them.
+    replicas = getattr(kv_cache_config, "kv_tp_replicas", 1)
+    return Shards(sizes["pipeline_parallel_size"], ranks, replicas if ranks % replicas == 0 else 1)
+
+
+def parallel_sizes(config):
+    names = ("tensor_parallel_size", "pipeline_parallel_size", "prefill_context_parallel_size", "decode_context_parallel_size")
+    return {name: getattr(config, name, 1) for name in names}

@@ -1,0 +1,59 @@
+"""Every model shape and engine setting that is tried, and what is expected of it."""
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Setting:
+    name: str
+    what: str  # for people: the row of docs/compatibility.md
+    model: str = "llama"
+    llm: dict = field(default_factory=dict)  # arguments of LLM()
+    ask: dict = field(default_factory=dict)  # fields of each request
+    extra: dict = field(default_factory=dict)  # kv_connector_extra_config
+    tokens: int = 600  # of the prompt
+    hit: int = 512  # of these, from Larder
+    pattern: int = 0  # the prompt repeats its first tokens: drafts for speculation
+    continued: bool = False  # only a full hit on what decode stored can be compared: walk.py
+    max_tokens: int = 16
+    own_namespace: bool = True  # False: it may hit what other settings stored, so its prompt is its own
+    processes: bool = False  # needs vLLM's engine core in a process of its own
+    refused: str = ""  # the line of vLLM's log, instead of hits
+    in_test: bool = False  # a part of `make test`
+
+
+_PIPELINE = {"enforce_eager": False, "compilation_config": {"mode": 2, "backend": "eager"}}
+_NGRAM = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3}
+
+SETTINGS = [
+    Setting("llama", "Llama; blocks of 128 tokens"),
+    Setting("qwen2", "Qwen2", "qwen2"),
+    Setting("qwen3", "Qwen3", "qwen3"),
+    Setting("mixtral", "Mixtral", "mixtral"),
+    Setting("mistral_window", "Mistral, all layers with a sliding window of 256", "mistral_window"),
+    Setting("gemma3", "Gemma 3: windows of 256 and full attention, hybrid allocation", "gemma3", tokens=800, hit=768, in_test=True),
+    Setting("gpt_oss", "GPT-OSS: windows of 128 and full attention, hybrid allocation", "gpt_oss"),
+    Setting(
+        "gpt_oss_96",
+        "GPT-OSS, blocks of 32, prefill in steps of 96 tokens: blocks leave the window before a chunk is full",
+        "gpt_oss",
+        {"block_size": 32, "max_num_batched_tokens": 96},
+    ),
+    Setting("mla", "MLA (DeepSeek-V2 shape), full hits", "mla", tokens=512, continued=True),
+    Setting("mla_ranks", "MLA, tensor parallel 2: stored once", "mla", {"tensor_parallel_size": 2}, tokens=512, continued=True, processes=True),
+    Setting("fp8_e4m3", "KV in fp8_e4m3", llm={"kv_cache_dtype": "fp8_e4m3"}),
+    Setting("fp8_e5m2", "KV in fp8_e5m2", llm={"kv_cache_dtype": "fp8_e5m2"}),
+    Setting("float32", "float32", llm={"dtype": "float32"}),
+    Setting("block_32", "blocks of 32 tokens", llm={"block_size": 32}),
+    Setting("prefill_96", "blocks of 32, prefill in steps of 96 tokens", llm={"block_size": 32, "max_num_batched_tokens": 96},
+            own_namespace=False),
+    Setting("tp2", "tensor parallel 2", llm={"tensor_parallel_size": 2}, processes=True, in_test=True),
+    Setting("tp2_replicated", "tensor parallel 2, one KV head: stored once", "llama_one_head", {"tensor_parallel_size": 2},
+            processes=True),
+    Setting("pp2", "pipeline parallel 2", llm={"pipeline_parallel_size": 2, **_PIPELINE}, processes=True),
+    Setting("ngram", "n-gram speculation", llm={"speculative_config": _NGRAM}, pattern=100, max_tokens=150, own_namespace=False),
+    Setting("salt", "cache_salt", ask={"salt": "one"}, own_namespace=False),
+    Setting("mamba_hybrid", "Mamba-like state (Qwen3-Next shape)", "mamba_hybrid",
+            refused=r"KV of the kind MambaSpec is not served yet"),
+]
+ORDER = [setting.name for setting in SETTINGS]

@@ -1,0 +1,163 @@
+"""Tiny models of many architectures with real random weights, and LoRA adapters for them. Made where they are not there yet."""
+
+import json
+from pathlib import Path
+
+_COMMON = dict(
+    vocab_size=1024,
+    hidden_size=256,
+    intermediate_size=512,
+    num_hidden_layers=4,
+    num_attention_heads=8,
+    max_position_embeddings=8192,
+    bos_token_id=1,
+    eos_token_id=2,
+    pad_token_id=0,
+    tie_word_embeddings=False,
+    initializer_range=0.08,  # so that the tokens depend on the KV
+)
+_MLA = dict(
+    model_type="deepseek_v2",
+    num_key_value_heads=8,
+    q_lora_rank=None,
+    kv_lora_rank=512,
+    qk_rope_head_dim=64,
+    qk_nope_head_dim=128,
+    v_head_dim=128,
+    n_routed_experts=4,
+    num_experts_per_tok=2,
+    n_shared_experts=1,
+    moe_intermediate_size=128,
+    first_k_dense_replace=4,
+    topk_method="greedy",
+    n_group=1,
+    topk_group=1,
+    head_dim=64,
+)
+SHAPES = {
+    "llama": dict(model_type="llama", num_key_value_heads=4, head_dim=32),
+    "llama_one_head": dict(model_type="llama", num_key_value_heads=1, head_dim=32),
+    "qwen2": dict(model_type="qwen2", num_key_value_heads=2),
+    "qwen3": dict(model_type="qwen3", num_key_value_heads=2, head_dim=64),
+    "mixtral": dict(
+        model_type="mixtral", num_key_value_heads=4, num_local_experts=4, num_experts_per_tok=2, sliding_window=None
+    ),
+    "mistral_window": dict(model_type="mistral", num_key_value_heads=4, head_dim=32, sliding_window=256),
+    "gemma3": dict(
+        model_type="gemma3_text",
+        num_key_value_heads=4,
+        head_dim=32,
+        num_hidden_layers=6,
+        sliding_window=256,
+        query_pre_attn_scalar=32,
+        layer_types=["sliding_attention"] * 5 + ["full_attention"],
+    ),
+    "gpt_oss": dict(
+        model_type="gpt_oss",
+        num_key_value_heads=4,
+        head_dim=32,
+        sliding_window=128,
+        num_local_experts=4,
+        num_experts_per_tok=2,
+        intermediate_size=256,
+        layer_types=["sliding_attention", "full_attention"] * 2,
+    ),
+    "mla": _MLA,
+    "mamba_hybrid": dict(
+        model_type="qwen3_next",
+        num_key_value_heads=2,
+        head_dim=64,
+        layer_types=["linear_attention", "full_attention"] * 2,
+        num_experts=4,
+        num_experts_per_tok=2,
+        moe_intermediate_size=128,
+        shared_expert_intermediate_size=128,
+        linear_num_value_heads=4,
+        linear_num_key_heads=2,
+        linear_key_head_dim=64,
+        linear_value_head_dim=64,
+    ),
+}
+
+
+def make_model(folder, shape, seed=0):
+    """Path of a model of SHAPES[shape] in `folder`, with weights of this seed."""
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    path = Path(folder) / f"{shape}-{seed}"
+    if not path.exists():
+        fields = {**_COMMON, **SHAPES[shape]}
+        config = AutoConfig.for_model(fields.pop("model_type"), **fields)
+        torch.manual_seed(seed)
+        AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).save_pretrained(path)
+    return path
+
+
+def make_adapter(path, seed, layers=4, hidden=256, kv=128, rank=8):
+    """A LoRA adapter for the llama shape in PEFT's form; an adapter that stands there is written over."""
+    import torch
+    from safetensors.torch import save_file
+
+    generator = torch.Generator().manual_seed(seed)
+    tensors = {}
+    for layer in range(layers):
+        for name, out in (("q_proj", hidden), ("v_proj", kv)):
+            key = f"base_model.model.model.layers.{layer}.self_attn.{name}"
+            tensors[f"{key}.lora_A.weight"] = torch.randn(rank, hidden, generator=generator) * 0.2
+            tensors[f"{key}.lora_B.weight"] = torch.randn(out, rank, generator=generator) * 0.2
+    path = Path(path)
+    path.mkdir(parents=True, exist_ok=True)
+    save_file(tensors, path / "adapter_model.safetensors")
+    config = {"peft_type": "LORA", "r": rank, "lora_alpha": 2 * rank, "target_modules": ["q_proj", "v_proj"], "bias": "none"}
+    (path / "adapter_config.json").write_text(json.dumps(config))
+    return path
+
+
+IMAGE_TOKEN = 3  # that of make_image_model's tokenizer
+
+
+def make_image_model(folder):
+    """A LLaVA of a small CLIP and a small Llama, with the processor that vLLM needs for images of 56 x 56."""
+    import torch
+    from tokenizers import AddedToken, Tokenizer, models
+    from transformers import (
+        CLIPImageProcessor,
+        CLIPVisionConfig,
+        LlamaConfig,
+        LlavaConfig,
+        LlavaForConditionalGeneration,
+        LlavaProcessor,
+        PreTrainedTokenizerFast,
+    )
+
+    path = Path(folder) / "image"
+    if path.exists():
+        return path
+    words = {word: i for i, word in enumerate(["<pad>", "<s>", "</s>", "<image>", *(f"w{i}" for i in range(4, 1024))])}
+    tokenizer = Tokenizer(models.WordLevel(words, unk_token="<pad>"))
+    tokenizer.add_special_tokens([AddedToken("<image>", special=True)])
+    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>")
+    vision = CLIPVisionConfig(
+        hidden_size=64, intermediate_size=128, num_hidden_layers=3, num_attention_heads=4, image_size=56, patch_size=14
+    )
+    text = LlamaConfig(**{**_COMMON, "num_key_value_heads": 4, "head_dim": 32})
+    config = LlavaConfig(vision_config=vision, text_config=text, image_token_index=IMAGE_TOKEN, image_seq_length=16)
+    torch.manual_seed(0)
+    default = torch.get_default_dtype()
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        LlavaForConditionalGeneration(config).save_pretrained(path)
+    finally:
+        torch.set_default_dtype(default)
+    size = {"height": 56, "width": 56}
+    images = CLIPImageProcessor(size={"shortest_edge": 56}, crop_size=size)
+    LlavaProcessor(
+        image_processor=images,
+        tokenizer=fast,
+        patch_size=14,
+        vision_feature_select_strategy="default",
+        image_token="<image>",
+        num_additional_image_tokens=1,
+    ).save_pretrained(path)
+    return path

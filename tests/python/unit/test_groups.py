@@ -1,0 +1,246 @@
+"""Several KV groups, shards and adapters in the connector's halves: what is kept of a window, what is loaded where, who stores."""
+
+from types import SimpleNamespace as Fake
+
+import pytest
+
+pytest.importorskip("vllm")
+
+from fakes import Client, Request, blocks, ended, group, pages, setup, split, step  # noqa: E402
+from test_scheduler_half import NO, chunk_keys, store_all  # noqa: E402
+from test_worker_half import Client as WorkerClient  # noqa: E402
+from test_worker_half import completion, part  # noqa: E402
+
+from larder.vllm.groups import Shards, Unsupported, groups_of, shards_of  # noqa: E402
+from larder.vllm.messages import Move, StepWork  # noqa: E402
+from larder.vllm.scheduler import SchedulerHalf  # noqa: E402
+from larder.vllm.worker import WorkerHalf  # noqa: E402
+
+
+class FullAttentionSpec(Fake):
+    pass
+
+
+class SlidingWindowSpec(Fake):
+    pass
+
+
+def caches(*specs, **fields):
+    found = [Fake(layer_names=[f"layer.{i}"], kv_cache_spec=spec) for i, spec in enumerate(specs)]
+    return Fake(kv_cache_groups=found, **fields)
+
+
+def full(block_size=32):
+    return FullAttentionSpec(block_size=block_size, page_size_bytes=4096)
+
+
+def sliding(window, block_size=32):
+    return SlidingWindowSpec(block_size=block_size, page_size_bytes=4096, sliding_window=window)
+
+
+class TestGeometry:
+    @pytest.mark.parametrize(
+        ("window", "kept"), [(1, 1), (2, 1), (33, 1), (34, 2), (64, 2), (128, 4), (256, 8), (257, 8), (4096, 8)]
+    )
+    def test_of_a_window_the_last_blocks_are_kept_that_a_hit_needs(self, window, kept):
+        (found,), chunk = groups_of(caches(sliding(window)), 0)
+        assert (chunk, found.blocks) == (256, kept)
+        assert found.pages(list(range(100, 116)), 1) == list(range(116 - kept, 116))
+
+    def test_full_attention_comes_first_and_chunks_fit_all_groups(self):
+        found, chunk = groups_of(caches(sliding(64, 48), full(32)), 0)
+        assert chunk == 288  # 3 x 96
+        assert [g.table for g in found] == [1, 0]
+        with pytest.raises(Unsupported, match="block size 96"):
+            groups_of(caches(sliding(64, 48), full(32)), 128)
+
+    @pytest.mark.parametrize("window", [33, 129])
+    def test_windows_of_whole_blocks_and_one_token_need_one_block_more_for_a_full_hit(self, window):
+        client = Client()
+        one_more = group(1, window=window)
+        assert one_more.needs_one_more
+        half = SchedulerHalf(setup(groups=(group(), one_more)), client)
+        store_all(client, Request("s", range(512)))
+        assert half.matched_tokens(Request("r", range(256)), 0) == (128, True)
+        assert half.matched_tokens(Request("q", range(257)), 0) == (256, True)
+
+    def test_stages_without_a_layer_of_a_group_are_refused(self):
+        config = caches(full())
+        config.kv_cache_groups[0].layer_names = []
+        with pytest.raises(Unsupported, match="without a layer"):
+            groups_of(config, 0)
+
+    @pytest.mark.parametrize(
+        ("sizes", "replicas", "count", "places"),
+        [
+            ((1, 2), 1, 2, {(0, 0): (0, True), (0, 1): (1, True)}),
+            ((2, 1), 1, 2, {(0, 0): (0, True), (1, 0): (1, True)}),
+            ((2, 2), 1, 4, {(1, 0): (2, True), (1, 1): (3, True)}),
+            ((1, 4), 4, 1, {(0, 0): (0, True), (0, 3): (0, False)}),
+            ((2, 4), 2, 4, {(0, 1): (0, False), (0, 2): (1, True), (1, 0): (2, True), (1, 3): (3, False)}),
+        ],
+    )
+    def test_ranks_with_equal_bytes_are_one_shard_and_store_once(self, sizes, replicas, count, places):
+        stages, ranks = sizes
+        shards = shards_of(
+            Fake(tensor_parallel_size=ranks, pipeline_parallel_size=stages), caches(full(), kv_tp_replicas=replicas)
+        )
+        assert shards == Shards(stages, ranks, replicas) and shards.count == count
+        assert {place: shards.of(*place) for place in places} == places
+
+
+WINDOW = 64  # of a chunk of 4 blocks the last 2
+
+
+def two_groups():
+    return setup(groups=(group(0), group(1, window=WINDOW, layers=("layer.1",))))
+
+
+@pytest.fixture
+def client():
+    return Client()
+
+
+@pytest.fixture
+def half(client):
+    return SchedulerHalf(two_groups(), client)
+
+
+class TestScheduler:
+    def load(self, half, request, local, *tables):
+        external, _ = half.matched_tokens(request, local)
+        half.allocated(request, blocks(*tables), external)
+        (move,) = half.step_work(step()).loads
+        return {p.group: (split(p.hashes, 32), pages(p.pages)) for p in move.parts}
+
+    def test_blocks_behind_the_window_are_not_loaded(self, half, client):
+        request = Request("r", range(300))
+        store_all(client, request)
+        found = self.load(half, request, 0, range(70, 80), [0] * 6 + [31, 32, 33])
+        assert found[0] == (chunk_keys(request), list(range(70, 78)))
+        assert found[1] == (chunk_keys(request)[1:], [31, 32]), "one call, only the chunk that the window reaches"
+
+    def test_local_blocks_and_null_blocks_inside_one_chunk(self, half, client):
+        request = Request("r", range(300))
+        store_all(client, request)
+        found = self.load(half, request, 224, range(70, 80), [0] * 6 + [31, 32, 33])
+        assert found[0] == (chunk_keys(request)[1:], [NO, NO, NO, 77])
+        assert found[1] == (chunk_keys(request)[1:], [NO, 32])
+
+    def store(self, half, request, *tables, computed=0):
+        half.allocated(request, blocks(*tables), 0)
+        work = half.step_work(step(new=[("r", computed, request.num_tokens - computed)], tables={"r": tables}))
+        return [{p.group: (split(p.hashes, 32), pages(p.pages)) for p in move.parts} for move in work.stores]
+
+    def test_every_group_stores_the_same_chunks_in_one_move(self, half):
+        request = Request("r", range(300))
+        (found,) = self.store(half, request, list(range(1, 11)), list(range(21, 31)))
+        assert found[0] == (chunk_keys(request), list(range(1, 9)))
+        assert found[1] == (chunk_keys(request), [23, 24, 27, 28])
+
+    def test_chunks_that_a_window_has_left_behind_are_stored_by_no_group(self, half):
+        request = Request("r", range(300))
+        (found,) = self.store(half, request, list(range(1, 11)), [0, 0, 0, 24, *range(25, 31)], computed=160)
+        assert found == {0: (chunk_keys(request)[1:], [5, 6, 7, 8]), 1: (chunk_keys(request)[1:], [27, 28])}
+        assert self.store(half, Request("r", range(128)), list(range(1, 5)), [0, 0, 0, 24]) == []
+
+    def test_blocks_before_the_kept_ones_may_be_gone(self, half):
+        """Prefill in steps smaller than a chunk: the window has passed the chunk's first blocks when it fills."""
+        request = Request("r", range(128))
+        (found,) = self.store(half, request, list(range(1, 5)), [0, 0, 23, 24], computed=96)
+        assert found[1] == (chunk_keys(request), [23, 24])
+
+
+class TestWorker:
+    @pytest.fixture
+    def client(self):
+        return WorkerClient()
+
+    def test_a_load_of_several_groups_is_reported_when_its_last_part_has_ended(self, client):
+        half = WorkerHalf(two_groups(), client)
+        half.bind(StepWork(loads=[Move("a", [part(0, 2, 4), part(1, 1, 2)])]))
+        assert client.loads == [(2, 8), (1, 2)]
+        client.done = [completion(1, ok=False)]
+        assert half.transfer_results() == (set(), set()), "the other part still writes its pages"
+        client.done = [completion(2)]
+        assert half.transfer_results() == ({"a"}, {"a"})
+
+    def test_a_part_that_cannot_start_fails_the_load_when_the_others_have_ended(self, client):
+        half = WorkerHalf(two_groups(), client)
+        start = client.load
+        client.load = lambda *given: start(*given) if given[3] == 0 else 1 / 0
+        half.bind(StepWork(loads=[Move("a", [part(0, 2, 4), part(1, 1, 2)])]))
+        assert half.transfer_results() == (set(), set())
+        client.done = [completion(1)]
+        assert half.transfer_results() == ({"a"}, {"a"})
+
+    def test_a_rank_whose_bytes_another_has_too_stores_nothing(self, client):
+        half = WorkerHalf(two_groups(), client, shard=0, stores=False)
+        half.bind(StepWork(stores=[Move("a", [part(0, 1, 4), part(1, 1, 2)])]))
+        half.wait_for_save()
+        assert client.begun == [] and client.finished == 0
+
+    def test_each_group_registers_its_layers(self, client):
+        import torch
+
+        half = WorkerHalf(two_groups(), client)
+        shared = torch.zeros(10, 4096, dtype=torch.uint8)  # groups may stand on the same memory, at different blocks
+        half.register({"layer.0": shared, "layer.1": shared})
+        assert client.groups == [[(shared.data_ptr(), 4096, 4096, 10)]] * 2
+
+
+class TestAdapters:
+    def adapter(self, folder, content, name="a", number=1, **fields):
+        folder.mkdir(exist_ok=True)
+        (folder / "adapter_config.json").write_text('{"r": 8}')
+        (folder / "adapter_model.safetensors").write_bytes(content)
+        return Fake(lora_name=name, lora_int_id=number, lora_path=str(folder), **fields)
+
+    def request(self, name, lora):
+        return Request(name, range(300), lora_request=lora)
+
+    def test_an_adapter_has_a_namespace_of_its_own_by_its_files(self, tmp_path, half, client):
+        one = self.adapter(tmp_path / "one", b"one" * 100)
+        store_all(client, Request("s", range(300)))
+        assert half.matched_tokens(self.request("r", one), 0) == (0, False)
+        client.stored.update((1, key) for key in chunk_keys(Request("s", range(300))))
+        assert half.matched_tokens(self.request("r", one), 0) == (256, True)
+        copy = self.adapter(tmp_path / "copy", b"one" * 100, "b", 2)
+        other = self.adapter(tmp_path / "other", b"two" * 100, "c", 3)
+        assert half.matched_tokens(self.request("q", copy), 0) == (256, True)
+        assert half.matched_tokens(self.request("p", other), 0) == (0, False)
+        assert len(client.namespaces) == 2
+        assert all(text.startswith("engine: test\nadapter: files 1 ") for text in client.namespaces)
+
+    def test_moves_name_the_adapter_and_workers_open_its_namespace_once(self, tmp_path, half, client):
+        request = self.request("r", self.adapter(tmp_path / "one", b"one" * 100))
+        half.allocated(request, blocks(range(1, 11), range(21, 31)), 0)
+        tables = (list(range(1, 11)), list(range(21, 31)))
+        work = half.step_work(step(new=[("r", 0, 300)], tables={"r": tables}))
+        worker_client = WorkerClient()
+        worker = WorkerHalf(two_groups(), worker_client)
+        worker.bind(work)
+        worker.wait_for_save()
+        worker.bind(StepWork(stores=work.stores))
+        assert worker_client.namespaces == client.namespaces
+
+    @pytest.mark.parametrize("change", ["files", "number", "in place", "nothing there"])
+    def test_an_adapter_of_which_nobody_knows_what_it_holds_is_left_alone(self, tmp_path, half, client, change):
+        one = self.adapter(tmp_path / "one", b"one" * 100)
+        client.stored.update((1, key) for key in chunk_keys(Request("s", range(300))))
+        assert half.matched_tokens(self.request("r", one), 0) == (256, True)
+        if change == "files":
+            self.adapter(tmp_path / "one", b"two" * 101)
+        elif change == "number":
+            one = self.adapter(tmp_path / "two", b"one" * 100, "b", 1)
+        elif change == "in place":
+            one = self.adapter(tmp_path / "one", b"one" * 100, load_inplace=True)
+        else:
+            one = Fake(lora_name="n", lora_int_id=9, lora_path="/nowhere")
+        request = self.request("q", one)
+        assert half.matched_tokens(request, 0) == (0, False)
+        half.allocated(request, blocks(range(1, 11), range(21, 31)), 0)
+        tables = {"q": (list(range(1, 11)), list(range(21, 31)))}
+        assert half.step_work(step(new=[("q", 0, 300)], tables=tables)).stores == []
+        half.worker_output(ended())
+        assert half.off is None

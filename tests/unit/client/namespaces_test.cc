@@ -1,0 +1,158 @@
+// A chunk of several shards and groups is there when all its parts are; a client's namespaces are apart; a drop reaches all of them.
+#include <gtest/gtest.h>
+
+#include "tests/unit/client/engine.h"
+#include "tests/unit/ipc/sidecar_fixture.h"
+
+namespace larder::client {
+namespace {
+
+using testing_support::Engine;
+using testing_support::hash_of;
+using testing_support::hashes_of;
+using testing_support::PageLayout;
+
+constexpr std::uint16_t kGroups[] = {0, 1};
+const PageLayout kFull{"full", 2, 4, 8192, 0, false, 0};
+const PageLayout kWindow{"window", 4, 2, 8192, 0, false, 0};
+
+// One process of an engine with two KV groups, the second of which keeps one block of each chunk.
+struct Process {
+  Process(const std::string& socket, std::uint32_t shards, std::uint32_t layout_shard = 0, const PageLayout& first = kFull)
+      : full(first), window(kWindow), client(std::make_unique<Client>(Options{socket, "process", 1}, copy::host_copy_engine())) {
+    NamespaceSpec spec;
+    spec.fingerprint = "engine: made-up\n";
+    spec.shard_count = shards;
+    spec.layout_shard = layout_shard;
+    spec.chunk_tokens = 64;
+    spec.groups = {full.group(), window.group()};
+    status = client->set_namespace(spec);
+    if (status.ok()) status = client->register_pages(0, full.pages());
+    if (status.ok()) status = client->register_pages(1, window.pages());
+  }
+
+  Engine& engine(std::uint16_t group) { return group == 0 ? full : window; }
+
+  Transfer transfer(std::uint64_t hash, std::uint16_t shard, std::uint16_t group, std::uint32_t ns) {
+    return {ns, shard, group, {hash_of(hash)}, engine(group).chunk_pages(0)};
+  }
+  // What is stored differs by shard and group, as it does in engines.
+  static protocol::BlockHash content(std::uint64_t hash, std::uint16_t shard, std::uint16_t group) {
+    return hash_of(hash * 100 + shard * 10U + group);
+  }
+  std::uint64_t store(std::uint64_t hash, std::uint16_t shard, std::uint16_t group, std::uint32_t ns = 0) {
+    engine(group).fill(0, content(hash, shard, group));
+    EXPECT_TRUE(client->store_begin(transfer(hash, shard, group, ns)).ok());
+    return client->store_finish(2000).stored;
+  }
+  bool load(std::uint64_t hash, std::uint16_t shard, std::uint16_t group, std::uint32_t ns = 0) {
+    engine(group).wipe();
+    const Result<std::uint64_t> ticket = client->load(transfer(hash, shard, group, ns), 5000);
+    for (int i = 0; ticket.ok() && i < 10000; ++i) {
+      for (const Completion& done : client->poll(1))
+        return done.status == Code::kOk && engine(group).holds(0, content(hash, shard, group));
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    return false;
+  }
+  bool present(std::uint64_t hash, std::uint32_t ns = 0) const {
+    const std::vector<protocol::BlockHash> one{hash_of(hash)};
+    Hashes hashes = hashes_of(one);
+    hashes.ns = ns;
+    return client->lookup(hashes) == 1;
+  }
+
+  Engine full, window;
+  std::unique_ptr<Client> client;
+  Status status;
+};
+
+class NamespacesTest : public ipc::testing_support::SidecarTest {
+ protected:
+  NamespacesTest() { config_.memory.size_bytes = 32 << 20; }
+};
+
+TEST_F(NamespacesTest, AChunkIsThereWhenEveryShardAndGroupIs) {
+  start();
+  Process one(config_.socket, 2), other(config_.socket, 2);
+  ASSERT_TRUE(one.status.ok()) << one.status.to_string();
+  ASSERT_TRUE(one.client->wait_attached(5000).ok() && other.client->wait_attached(5000).ok());
+  EXPECT_EQ(one.store(1, 0, 0) + one.store(1, 0, 1) + other.store(1, 1, 0), 3U);
+  EXPECT_EQ(one.store(2, 0, 0) + one.store(2, 0, 1) + other.store(2, 1, 0) + other.store(2, 1, 1), 4U);
+  ASSERT_TRUE(wait([&] { return one.present(2); }));
+  EXPECT_FALSE(one.present(1)) << "a part is missing";
+  const std::vector<protocol::BlockHash> first{hash_of(1)}, second{hash_of(2)};
+  EXPECT_EQ(one.client->hold(hashes_of(first)).second, 0U);
+  EXPECT_EQ(one.client->hold(hashes_of(second)).second, 1U);
+  for (const std::uint16_t group : kGroups) EXPECT_TRUE(one.load(2, 0, group) && other.load(2, 1, group)) << group;
+}
+
+TEST_F(NamespacesTest, ShardsOfAPipelineHaveLayersOfTheirOwn) {
+  start();
+  PageLayout longer = kFull;
+  longer.layers = 4;
+  longer.piece_bytes = 4096;
+  Process first(config_.socket, 2, 1), second(config_.socket, 2, 2, longer), scheduler(config_.socket, 2, 1);
+  ASSERT_TRUE(first.client->wait_attached(5000).ok() && second.client->wait_attached(5000).ok());
+  ASSERT_TRUE(scheduler.client->wait_attached(5000).ok());
+  for (const std::uint16_t group : kGroups) EXPECT_EQ(first.store(1, 0, group) + second.store(1, 1, group), 2U);
+  EXPECT_TRUE(wait([&] { return scheduler.present(1); }));
+  for (const std::uint16_t group : kGroups) EXPECT_TRUE(first.load(1, 0, group) && second.load(1, 1, group)) << group;
+  EXPECT_EQ(first.client->store_begin(first.transfer(2, 1, 0, 0)).code(), Code::kInvalidArgument) << "another's shard";
+}
+
+TEST_F(NamespacesTest, AddedNamespacesAreApartAndOpenedAgainAfterARestart) {
+  start();
+  Process process(config_.socket, 1);
+  const std::uint32_t adapter = *process.client->add_namespace("engine: made-up\nadapter: a\n", "");
+  EXPECT_EQ(adapter, 1U);
+  EXPECT_EQ(*process.client->add_namespace("engine: made-up\nadapter: a\n", "again"), 1U);
+  EXPECT_EQ(*process.client->add_namespace("engine: made-up\n", ""), 0U);
+  ASSERT_TRUE(process.client->wait_attached(5000).ok());
+  ASSERT_TRUE(wait([&] { return process.store(1, 0, 0, adapter) == 1; })) << "opened while the session runs";
+  EXPECT_EQ(process.store(1, 0, 1, adapter), 1U);
+  ASSERT_TRUE(wait([&] { return process.present(1, adapter); }));
+  EXPECT_FALSE(process.present(1, 0));
+  EXPECT_FALSE(process.present(1, 7)) << "no such namespace";
+  EXPECT_TRUE(process.load(1, 0, 0, adapter));
+  EXPECT_FALSE(process.load(1, 0, 0, 0));
+
+  const std::uint32_t attachments = process.client->state().attachments;
+  stop();
+  start();
+  ASSERT_TRUE(wait([&] { return process.client->state().attachments > attachments; }));
+  ASSERT_TRUE(wait([&] { return process.store(2, 0, 0, adapter) == 1; }));
+  EXPECT_EQ(process.store(2, 0, 1, adapter), 1U);
+  EXPECT_TRUE(wait([&] { return process.present(2, adapter); }));
+}
+
+TEST_F(NamespacesTest, ADropReachesWhatIsAddedLaterToo) {
+  start();
+  Process old(config_.socket, 1), process(config_.socket, 1);
+  const std::string text = "engine: made-up\nadapter: a\n";
+  const std::uint32_t adapter = *old.client->add_namespace(text, "");
+  ASSERT_TRUE(old.client->wait_attached(5000).ok() && process.client->wait_attached(5000).ok());
+  ASSERT_TRUE(wait([&] { return old.store(1, 0, 0, adapter) == 1; }));
+  EXPECT_EQ(old.store(1, 0, 1, adapter) + old.store(1, 0, 0) + old.store(1, 0, 1), 3U);
+  ASSERT_TRUE(wait([&] { return old.present(1, adapter) && process.present(1); }));
+
+  ASSERT_TRUE(process.client->drop_namespace().ok());
+  EXPECT_FALSE(process.present(1));
+  const std::uint32_t added = *process.client->add_namespace(text, "");
+  EXPECT_FALSE(process.present(1, added));
+  EXPECT_TRUE(wait([&] { return !old.present(1) && !old.present(1, adapter); })) << "dropped in larderd, not only hidden";
+  ASSERT_TRUE(wait([&] { return process.store(1, 0, 0, added) == 1; }));
+  EXPECT_EQ(process.store(1, 0, 1, added), 1U);
+  EXPECT_TRUE(wait([&] { return process.present(1, added); })) << "what is stored after the drop is found";
+}
+
+TEST_F(NamespacesTest, TheyAreBounded) {
+  start();
+  Process process(config_.socket, 1);
+  for (std::uint32_t i = 1; i < protocol::kMaxClientNamespaces; ++i)
+    ASSERT_TRUE(process.client->add_namespace("adapter: " + std::to_string(i), "").ok());
+  EXPECT_EQ(process.client->add_namespace("adapter: x", "").status().code(), Code::kResourceExhausted);
+}
+
+}  // namespace
+}  // namespace larder::client
