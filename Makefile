@@ -2,7 +2,7 @@
 # C++ build, so that too little disk or memory for it is said at once.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-BENCHES = bench-copy bench-lookup bench-ttft bench-engine bench-rivals bench-serve
+BENCHES = bench-copy bench-index bench-lookup bench-ttft bench-engine bench-rivals bench-serve
 .PHONY: $(BENCHES) help deps deps-build deps-tools deps-python deps-rivals build release demo test test-models test-asan test-tsan lint format wheel install clean
 
 PREFIX ?= /usr/local
@@ -50,10 +50,13 @@ test-asan: build/asan/build.ninja ## the C++ tests under the address and undefin
 test-tsan: build/tsan/build.ninja ## the C++ tests under the thread sanitizer
 	@cmake --build --preset tsan -j$(JOBS) && .ci/test.sh tsan
 
-bench-*: ## lookup, copy, ttft, engine, rivals, serve: a table, and build/bench/NAME.json
+bench-*: ## lookup, copy, index, ttft, engine, rivals, serve: a table, and build/bench/NAME.json
 bench-copy: release
 	@cmake --build --preset release -j$(JOBS) --target copy_bench
 	@build/release/bin/copy_bench build/bench
+bench-index: release
+	@cmake --build --preset release -j$(JOBS) --target index_bench
+	@build/release/bin/index_bench build/bench
 bench-lookup: deps-python release
 	@cmake --build --preset release -j$(JOBS) --target lookup_bench
 	@$(call RUN,release) build/release/bin/lookup_bench build/bench '$(PYTHON) tests/bench/lookup_python.py'

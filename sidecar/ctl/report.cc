@@ -44,6 +44,13 @@ std::string helping(const json& status, const ModelCounts& totals) {
   return out;
 }
 
+// " in slots of 3 MiB, 20 MiB", or nothing.
+std::string sizes_text(const json& sizes) {
+  std::string out;
+  for (const json& size : sizes) out += (out.empty() ? " in slots of " : ", ") + bytes_text(number(size, "slot_bytes"));
+  return out;
+}
+
 std::string memory(const json& status) {
   const json& memory = status.at("memory");
   const json& evicted = memory.at("evicted");
@@ -59,9 +66,8 @@ std::string memory(const json& status) {
     out += line("touched", bar(static_cast<double>(touched), share, kBarWidth) + " " + bytes_text(touched) +
                                ", the rest follows in the background");
   out += line("pages", bytes_text(number(memory, "page_bytes")));
-  out +=
-      line("chunks", grouped(number(memory.at("slots"), "committed")) +
-                         (number(memory, "slot_bytes") == 0 ? "" : " in slots of " + bytes_text(number(memory, "slot_bytes"))));
+  out += line("chunks", grouped(number(memory.at("slots"), "committed")) + sizes_text(memory.at("slot_sizes")));
+  if (const std::uint64_t pinned = number(memory, "pinned_bytes"); pinned != 0) out += line("pinned", bytes_text(pinned));
   out += line("evicted", grouped(number(evicted, "capacity")) + " for room, " + grouped(number(evicted, "resized")) +
                              " for another slot size, " + grouped(number(evicted, "dropped")) + " dropped, " +
                              grouped(number(evicted, "bad")) + " bad");

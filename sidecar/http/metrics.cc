@@ -87,7 +87,11 @@ void add_memory(Families& out, const stats::Stats& stats) {
   out.gauge("tier_chunks", "Chunks that a lookup can find in a tier.", stats.slots_committed, {{"tier", "dram"}});
   out.gauge("arena_touched_bytes", "Bytes of the arena that are backed by memory; only these are granted.", stats.touched_bytes);
   out.gauge("arena_page_bytes", "Page size of the arena.", stats.arena_page_bytes);
-  out.gauge("slot_bytes", "Size of a slot; 0 before the first store.", stats.slot_bytes);
+  out.gauge("arena_unused_bytes", "Touched bytes of the arena that are in no extent.", stats.unused_bytes);
+  out.gauge("arena_pinned_bytes", "Bytes of slots that are not evicted for room.", stats.pinned_bytes);
+  out.begin(MetricType::Gauge, "extent_slots", "Slots of each size, free ones included.");
+  for (const stats::SlotSizeStats& size : stats.slot_sizes)
+    out.add(size.slots, {{"slot_bytes", std::to_string(size.slot_bytes)}});
   out.begin(MetricType::Gauge, "slots", "Slots by state.");
   out.add(stats.slots_free, {{"state", "free"}});
   out.add(stats.slots_granted, {{"state", "granted"}});

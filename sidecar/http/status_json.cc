@@ -16,16 +16,26 @@ std::string text_of(const Object& value) {
   return value.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
+Object slot_sizes_of(const stats::Stats& stats) {
+  Object sizes = Object::array();
+  for (const stats::SlotSizeStats& size : stats.slot_sizes)
+    sizes.push_back({{"slot_bytes", size.slot_bytes}, {"extents", size.extents}, {"slots", size.slots}, {"used", size.used}});
+  return sizes;
+}
+
 Object memory_of(const stats::Stats& stats) {
   return {{"capacity_bytes", stats.arena_bytes},
           {"touched_bytes", stats.touched_bytes},
           {"used_bytes", stats.used_bytes},
           {"page_bytes", stats.arena_page_bytes},
-          {"slot_bytes", stats.slot_bytes},
+          {"unused_bytes", stats.unused_bytes},
+          {"pinned_bytes", stats.pinned_bytes},
+          {"slot_sizes", slot_sizes_of(stats)},
           {"slots",
            {{"free", stats.slots_free},
             {"granted", stats.slots_granted},
             {"committed", stats.slots_committed},
+            {"pinned", stats.slots_pinned},
             {"quarantined", stats.slots_quarantined}}},
           {"chunks_committed", stats.chunks_committed},
           {"evicted",

@@ -60,6 +60,14 @@ struct SessionStats {
   std::uint64_t granted_bytes = 0;
 };
 
+// The extents of one slot size.
+inline constexpr std::size_t kMaxSlotSizes = 16;
+struct SlotSizeStats {
+  std::uint64_t slot_bytes = 0;
+  std::uint64_t extents = 0;
+  std::uint64_t slots = 0, used = 0;  // used: all but free ones
+};
+
 // Requests of one served model name. The label is bounded: the loop keeps at most kMaxModels, the rest count as "other".
 inline constexpr std::size_t kMaxModels = 32;
 struct ModelStats {
@@ -79,8 +87,12 @@ struct Stats {
   // Memory tier.
   std::uint64_t arena_bytes = 0, touched_bytes = 0, used_bytes = 0;
   std::uint64_t arena_page_bytes = 0;
-  std::uint64_t slot_bytes = 0;  // 0 before the first store
-  std::uint64_t slots_free = 0, slots_granted = 0, slots_committed = 0, slots_quarantined = 0;
+  std::uint64_t unused_bytes = 0;  // touched, and in no extent
+  std::uint64_t pinned_bytes = 0;
+  std::vector<SlotSizeStats> slot_sizes;  // at most kMaxSlotSizes of those in use
+  std::uint64_t slots_free = 0;           // in extents
+  std::uint64_t slots_granted = 0, slots_committed = 0, slots_quarantined = 0;
+  std::uint64_t slots_pinned = 0;      // of the committed
   std::uint64_t chunks_committed = 0;  // counter
   std::uint64_t evicted_capacity = 0, evicted_dropped = 0, evicted_bad = 0, evicted_resized = 0;
 

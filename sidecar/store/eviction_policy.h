@@ -1,4 +1,5 @@
-// EvictionPolicy: which committed slots go first when room is needed. Knows slot numbers and nothing else.
+// EvictionPolicy: in which order committed slots go when room is needed. Knows slot numbers and their size classes, nothing else:
+// room for one size is made among slots of that size.
 //
 // Owned by the store's thread.
 #pragma once
@@ -13,13 +14,13 @@ class EvictionPolicy {
  public:
   virtual ~EvictionPolicy() = default;
   // A slot became a candidate; it counts as just used. REQUIRES: it is none yet.
-  virtual void insert(std::uint32_t slot) = 0;
-  // A candidate was used. REQUIRES: it is one.
-  virtual void touch(std::uint32_t slot) = 0;
-  // No candidate any more. REQUIRES: it was one.
-  virtual void erase(std::uint32_t slot) = 0;
-  // Takes the first victims out of the candidates into `slots`, in order. Returns how many.
-  virtual std::size_t take_victims(std::span<std::uint32_t> slots) = 0;
+  virtual void insert(std::uint32_t slot, std::uint32_t size_class) = 0;
+  // A candidate was used. REQUIRES: it is one, of this class; so does erase().
+  virtual void touch(std::uint32_t slot, std::uint32_t size_class) = 0;
+  // No candidate any more.
+  virtual void erase(std::uint32_t slot, std::uint32_t size_class) = 0;
+  // Writes those that should go first into `slots`, in order, and leaves them where they are. Returns how many.
+  virtual std::size_t first_victims(std::uint32_t size_class, std::span<std::uint32_t> slots) const = 0;
 };
 
 }  // namespace larder::store

@@ -1,7 +1,7 @@
 #include "sidecar/store/index_writer.h"
 
 #include "shim/protocol/version.h"
-#include "sidecar/store/slot_links.h"
+#include "sidecar/store/slot_table.h"
 
 namespace larder::store {
 

@@ -53,6 +53,7 @@ class IndexWriter {
     for (const std::uint64_t bucket : protocol::key_place(key, bucket_count_).bucket) __builtin_prefetch(&buckets_[bucket], 1);
   }
   void prefetch(std::uint32_t slot) const { prefetch(key(slot)); }
+  void prefetch_entry(std::uint32_t slot) const { __builtin_prefetch(&entries_[slot], 1); }
   // Takes the slot's key out of the hash table.
   void erase_key(std::uint32_t slot);
 
@@ -63,6 +64,10 @@ class IndexWriter {
   std::uint64_t entry_count() const { return header_->entry_count; }
   // No generation above it was given yet.
   std::uint64_t last_generation() const { return last_generation_; }
+  std::uint64_t offset_bytes(std::uint32_t slot) const {
+    return static_cast<std::uint64_t>(protocol::low_half(load(entries_[slot].place))) * protocol::kSlotAlignBytes;
+  }
+  protocol::Key key(std::uint32_t slot) const;
   // The fields as they stand, whatever the state.
   protocol::EntryView view(std::uint32_t slot) const;
 
@@ -73,7 +78,6 @@ class IndexWriter {
   static std::uint64_t load(const protocol::AtomicU64& value) { return value.load(std::memory_order_relaxed); }
   static void store(protocol::AtomicU64& value, std::uint64_t word) { value.store(word, std::memory_order_release); }
   std::uint64_t word(std::uint32_t slot) const { return load(entries_[slot].word); }
-  protocol::Key key(std::uint32_t slot) const;
   protocol::AtomicU64* empty_cell(const protocol::KeyPlace& place);
   std::uint64_t next_generation();
 

@@ -1,77 +1,138 @@
-// SlotArena: which places of the arena are free. Numbers only; it never sees the memory.
+// SlotArena: slots of several sizes, from extents. Numbers only; it never sees the memory.
 //
-// One slot size at a time: slot i stands at i * slot_bytes, and another size is taken up only while no slot is in use. Only slots
-// whose bytes were touched are given out. Owned by the store's thread.
+// An extent is a run of whole slots of one size, cut from a free span of the touched arena. It is long (a 128th of the arena where
+// it fits), because what is lost is less than a slot an extent. One that has no slot in use is a free span again at once, and
+// places that an extent never gave out are taken back when another size needs them. When neither helps, the store drains a
+// window: neighbouring extents and spans, chosen by drain_window(), whose content it evicts; until it has, nothing is given out
+// there. Owned by the store's thread.
 #pragma once
 
-#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
+#include <unordered_map>
 #include <vector>
 
-#include "sidecar/store/slot_links.h"
+#include "sidecar/store/arena_map.h"
+#include "sidecar/store/slot_table.h"
 
 namespace larder::store {
 
 class SlotArena {
  public:
-  SlotArena(std::uint64_t arena_bytes, std::uint64_t entry_count) : arena_bytes_(arena_bytes), entry_count_(entry_count) {}
+  // `table` outlives it. Slot numbers are its entries; a slot's place is another matter.
+  SlotArena(std::uint64_t arena_bytes, SlotTable& table);
 
-  // Only slots that end below it are given out. Never shrinks.
-  void set_touched_bytes(std::uint64_t bytes) { touched_bytes_ = std::max(touched_bytes_, std::min(bytes, arena_bytes_)); }
+  // Only memory below it is given out. Never shrinks.
+  void set_touched_bytes(std::uint64_t bytes);
 
-  // Whether slots of this size can be given out, at once or after evictions; takes the size up if nothing is in use.
-  bool adopt(std::uint64_t slot_bytes) {
-    if (slot_bytes == slot_bytes_) return true;
-    if (used_ != 0) return false;
-    slot_bytes_ = slot_bytes;
-    next_ = 0;
-    free_.clear();
-    return true;
-  }
+  // The number of a slot size; good until another size is asked for here while this one has no extent.
+  std::uint32_t size_class(std::uint64_t slot_bytes);
+  std::uint32_t class_of(std::uint32_t slot) const { return extents_[table_.note(slot).extent].size_class; }
+  // REQUIRES of all that take a class: size_class() gave it.
+  std::uint32_t class_slots(std::uint32_t size_class) const { return classes_[size_class].slots; }
 
-  // A free slot, or kNoSlot. REQUIRES: adopt().
-  std::uint32_t take() {
-    std::uint32_t slot = kNoSlot;
-    if (!free_.empty()) {
-      slot = free_.back();
-      free_.pop_back();
-    } else if (next_ < touched_slots()) {
-      slot = next_++;
-    } else {
-      return kNoSlot;
-    }
-    ++used_;
-    return slot;
-  }
+  struct Slot {
+    std::uint32_t number = kNoSlot;
+    std::uint64_t offset_bytes = 0;
+  };
+  // A slot of the size; its number is kNoSlot if there is no room, or no number.
+  Slot take(std::uint32_t size_class);
+  // REQUIRES: take() gave it, at this offset, and it is no candidate.
+  void give(std::uint32_t slot, std::uint64_t offset_bytes);
 
-  // REQUIRES: slot was taken.
-  void give(std::uint32_t slot) {
-    free_.push_back(slot);
-    --used_;
-  }
+  // Candidates are the slots that may be evicted: an extent with others in it is not drained. How lately they were used makes an
+  // extent warm. insert and touch count as one use.
+  void insert_candidate(std::uint32_t slot);
+  void touch_candidate(std::uint32_t slot);
+  void erase_candidate(std::uint32_t slot);
+  // Uses of any slot since this one was used. REQUIRES: a candidate.
+  std::uint64_t age(std::uint32_t slot) const { return uses_ - table_.note(slot).used_stamp; }
 
-  std::uint64_t offset_bytes(std::uint32_t slot) const { return slot * slot_bytes_; }
+  // ---- Draining: at most one window at a time ----
+  struct Window {
+    PageRange range;
+    double mean_age = 0;  // of its pages; free ones count as `oldest`
+  };
+  // The coldest window that gives room for a long extent of the size, or at least for one slot. Not in extents of the same size.
+  std::optional<Window> coldest_window(std::uint32_t size_class, std::uint64_t oldest) const;
+  // Where spans too short for a slot add up to one at the price of few evictions, once such spans are over a hundredth of the
+  // arena.
+  std::optional<Window> scattered_window(std::uint32_t size_class) const;
+  void drain(const Window& window);
+  void stop_draining();
+  bool draining() const { return drain_.end != 0; }
+  bool draining(std::uint32_t slot) const { return extents_[table_.note(slot).extent].draining; }
+  // Slots in the window's extents. Returns how many it wrote.
+  std::size_t slots_in(const PageRange& range, std::span<std::uint32_t> slots) const;
+  const PageRange& drained_range() const { return drain_; }
+  // Leaves these extents out of windows until clear_avoided().
+  void avoid(std::uint32_t slot) { extents_[table_.note(slot).extent].avoided = true; }
+  void clear_avoided();
+
   std::uint64_t arena_bytes() const { return arena_bytes_; }
-  std::uint64_t slot_bytes() const { return slot_bytes_; }  // 0 before the first adopt()
-  std::uint32_t used() const { return used_; }
-  // Every slot ever taken at this size is below it.
-  std::uint32_t end() const { return next_; }
-  // Slots that may be given out now, used ones included.
-  std::uint32_t touched_slots() const { return slots_in(touched_bytes_); }
-  std::uint32_t total_slots() const { return slots_in(arena_bytes_); }
+  // Touched and in no extent.
+  std::uint64_t unused_bytes() const;
+  struct ClassView {
+    std::uint64_t slot_bytes;
+    std::uint32_t extents, slots, used;
+  };
+  std::vector<ClassView> classes() const;
+  std::uint32_t class_count() const { return static_cast<std::uint32_t>(classes_.size()); }
+  const ArenaMap& map() const { return map_; }
 
  private:
-  std::uint32_t slots_in(std::uint64_t bytes) const {
-    return slot_bytes_ == 0 ? 0 : static_cast<std::uint32_t>(std::min(bytes / slot_bytes_, entry_count_));
-  }
+  static constexpr std::uint32_t kNone = 0xffffffff;
+  struct Extent {
+    std::uint32_t start = 0;       // page
+    std::uint32_t slot_pages = 0;  // 0: this number is not in use
+    std::uint32_t slots = 0;
+    std::uint32_t fresh = 0;  // the first place that was never given out
+    std::uint32_t used = 0;
+    std::uint32_t candidates = 0;
+    std::uint64_t stamps = 0;  // of the candidates, summed up
+    std::uint32_t size_class = 0;
+    std::uint32_t free_head = kNone;               // kFreeBit and a place, or kNone
+    std::uint32_t previous = kNone, next = kNone;  // of the class's extents with room
+    bool has_room = false, draining = false, avoided = false;
+    std::vector<std::uint32_t> places;  // the slot number there, or kFreeBit and the next free place, or kNone
+  };
+  struct Class {
+    std::uint32_t slot_pages = 0;
+    std::uint32_t with_room = kNone;  // first extent
+    std::uint32_t extents = 0, slots = 0, used = 0;
+  };
+  struct Segment {
+    std::uint32_t start, pages, free_pages;
+    double age;  // summed up over pages
+    bool span, fixed;
+  };
+
+  std::uint32_t long_extent_slots(std::uint32_t slot_pages) const;
+  bool cut(std::uint32_t size_class);
+  void trim(std::uint32_t extent);
+  void trim_all();
+  void end_extent(std::uint32_t extent);
+  void link(std::uint32_t extent);
+  void unlink(std::uint32_t extent);
+  std::uint32_t place_of(const Extent& extent, std::uint64_t offset_bytes) const;
+  void list_segments(std::uint32_t fixed_class, std::uint64_t oldest) const;
+  std::uint64_t lost_pages(std::size_t first, std::size_t last, std::uint64_t pages, std::uint32_t slot_pages) const;
+  std::optional<Window> coldest(std::uint64_t pages, std::uint32_t slot_pages) const;
 
   std::uint64_t arena_bytes_;
-  std::uint64_t entry_count_;
-  std::uint64_t touched_bytes_ = 0;
-  std::uint64_t slot_bytes_ = 0;
-  std::uint32_t next_ = 0;
-  std::uint32_t used_ = 0;
-  std::vector<std::uint32_t> free_;
+  SlotTable& table_;
+  ArenaMap map_;
+  std::vector<Extent> extents_;
+  std::vector<std::uint32_t> free_extents_;
+  std::vector<Class> classes_;
+  std::unordered_map<std::uint32_t, std::uint32_t> class_by_pages_;
+  std::uint64_t fresh_slots_ = 0;  // of all extents
+  std::uint64_t uses_ = 0;
+  PageRange drain_;
+  std::uint32_t drain_extents_ = 0;
+  mutable std::vector<Segment> segments_;  // kept, so that a choice allocates nothing
 };
 
 }  // namespace larder::store

@@ -23,10 +23,11 @@ protocol::Grant refusal(GrantStatus status) {
 
 Store::Store(const IndexShape& shape, std::byte* index, const std::byte* arena, stats::Stats& stats)
     : index_(index, shape),
-      arena_(shape.arena_bytes, shape.entry_count),
+      table_(shape.entry_count),
+      arena_(shape.arena_bytes, table_),
       arena_memory_(arena),
       stats_(stats),
-      policy_(std::make_unique<Lru>()) {}
+      policy_(std::make_unique<Lru>(table_)) {}
 
 Result<std::uint32_t> Store::open_namespace(const NamespaceSpec& spec, std::string* difference) {
   Result<std::uint32_t> handle = namespaces_.open(spec, arena_.arena_bytes(), difference);
@@ -40,7 +41,7 @@ void Store::reserve(SessionNumber number, const protocol::Key& scope, std::span<
   const protocol::GroupLayout& group = *namespaces_.at(scope.namespace_handle).layout(scope.shard, scope.group);
   const std::uint64_t payload = group.piece_bytes * group.pieces_per_chunk;
   const IndexWriter::Place layout{0, static_cast<std::uint32_t>(payload), static_cast<std::uint32_t>(group.piece_bytes)};
-  const std::uint64_t slot_bytes = protocol::slot_bytes(payload, group.piece_bytes);
+  const std::uint32_t size_class = arena_.size_class(protocol::slot_bytes(payload, group.piece_bytes));
   std::uint32_t may_examine = kMaxExaminedPerReserve;
   const Inherited earlier = inherited(number);
   protocol::Key key = scope;
@@ -51,12 +52,12 @@ void Store::reserve(SessionNumber number, const protocol::Key& scope, std::span<
       index_.prefetch(ahead);
     }
     key.hash = hashes[i];
-    grants[i] = reserve_one(number, session, earlier, key, layout, slot_bytes, may_examine);
+    grants[i] = reserve_one(number, session, earlier, key, layout, size_class, may_examine);
   }
 }
 
 protocol::Grant Store::reserve_one(SessionNumber number, Session& session, const Inherited& earlier, const protocol::Key& key,
-                                   const IndexWriter::Place& layout, std::uint64_t slot_bytes, std::uint32_t& may_examine) {
+                                   const IndexWriter::Place& layout, std::uint32_t size_class, std::uint32_t& may_examine) {
   if (const std::uint32_t known = index_.find(key); known != kNoSlot) {
     const bool present = index_.state(known) == SlotState::kCommitted;
     ++(present ? stats_.reserve_present : stats_.reserve_pending);
@@ -68,25 +69,25 @@ protocol::Grant Store::reserve_one(SessionNumber number, Session& session, const
     ++stats_.refused_cap;
     return refusal(GrantStatus::kRefused);
   }
-  const std::uint32_t slot = take_slot(slot_bytes, may_examine);
-  if (slot == kNoSlot) {
+  const SlotArena::Slot slot = take_slot(size_class, may_examine);
+  if (slot.number == kNoSlot) {
     ++stats_.refused_no_space;
     return refusal(GrantStatus::kNoSpace);
   }
   IndexWriter::Place place = layout;
-  place.offset_bytes = arena_.offset_bytes(slot);
-  const std::uint64_t generation = index_.grant(slot, key, place, number);
+  place.offset_bytes = slot.offset_bytes;
+  const std::uint64_t generation = index_.grant(slot.number, key, place, number);
   if (generation == 0) {  // both buckets full: hardly ever, as the load is at most one half
-    arena_.give(slot);
+    arena_.give(slot.number, slot.offset_bytes);
     ++stats_.refused_no_space;
     return refusal(GrantStatus::kNoSpace);
   }
-  take_in(session, slot);
-  return {static_cast<std::uint32_t>(GrantStatus::kGranted), slot, generation, place.offset_bytes};
+  take_in(session, slot.number);
+  return {static_cast<std::uint32_t>(GrantStatus::kGranted), slot.number, generation, place.offset_bytes};
 }
 
 Store::Session* Store::owner(SessionNumber number, std::uint32_t slot, std::uint64_t generation) {
-  if (slot >= arena_.end() || index_.generation(slot) != generation) return nullptr;
+  if (slot >= table_.end() || index_.generation(slot) != generation) return nullptr;
   const SlotState state = index_.state(slot);
   if (state != SlotState::kGranted && state != SlotState::kQuarantined) return nullptr;
   const auto found = sessions_.find(index_.session(slot));
@@ -105,7 +106,7 @@ void Store::commit(SessionNumber number, const protocol::CommitRecord& record) {
   }
   let_go(*session, session->granted, record.slot);
   index_.commit(record.slot, record.root);
-  policy_->insert(record.slot);
+  enter_order(record.slot);
   count_in(record.slot);
   ++stats_.chunks_committed;
 }
@@ -124,13 +125,29 @@ void Store::disown(SessionNumber number, const protocol::SlotRef& ref) {
 }
 
 void Store::touch(std::uint32_t slot, std::uint64_t generation) {
-  if (slot >= arena_.end() || index_.state(slot) != SlotState::kCommitted || index_.generation(slot) != generation) return;
-  policy_->touch(slot);
+  if (slot >= table_.end() || index_.state(slot) != SlotState::kCommitted || index_.generation(slot) != generation) return;
+  touch_order(slot);
+}
+
+void Store::enter_order(std::uint32_t slot) {
+  arena_.insert_candidate(slot);
+  policy_->insert(slot, arena_.class_of(slot));
+}
+
+void Store::touch_order(std::uint32_t slot) {
+  if (table_.note(slot).pinned) return;
+  arena_.touch_candidate(slot);
+  policy_->touch(slot, arena_.class_of(slot));
+}
+
+void Store::leave_order(std::uint32_t slot) {
+  arena_.erase_candidate(slot);
+  policy_->erase(slot, arena_.class_of(slot));
 }
 
 void Store::free_slot(std::uint32_t slot) {
   index_.set_state(slot, SlotState::kFree);
-  arena_.give(slot);
+  arena_.give(slot, index_.offset_bytes(slot));
 }
 
 void Store::count_in(std::uint32_t slot) {
@@ -152,12 +169,20 @@ void Store::count_out(std::uint32_t slot) {
 }
 
 void Store::fill(stats::Stats& stats) const {
-  stats.slot_bytes = arena_.slot_bytes();
+  stats.slot_sizes.clear();
+  stats.slots_free = 0;
+  for (const SlotArena::ClassView& of_size : arena_.classes()) {
+    stats.slots_free += of_size.slots - of_size.used;
+    if (stats.slot_sizes.size() == stats::kMaxSlotSizes) continue;
+    stats.slot_sizes.push_back({of_size.slot_bytes, of_size.extents, of_size.slots, of_size.used});
+  }
+  stats.unused_bytes = arena_.unused_bytes();
+  stats.pinned_bytes = pinned_bytes_;
+  stats.slots_pinned = pinned_.count;
   stats.used_bytes = committed_bytes_;
   stats.slots_granted = granted_;
   stats.slots_quarantined = quarantined_;
   stats.slots_committed = committed_;
-  stats.slots_free = arena_.total_slots() - arena_.used();
   stats.grants = granted_ + quarantined_;
   stats.holds = stats.held_bytes = stats.granted_bytes = 0;
   for (const auto& [number, session] : sessions_) {

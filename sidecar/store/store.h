@@ -4,8 +4,10 @@
 // that the loop chose and never uses twice in one life; what they ask is hostile and can only cost themselves.
 //
 // Every slot is in exactly one place:
-//   free (SlotArena) · granted (its session's list) · quarantined (its session's list; no key) · committed (EvictionPolicy)
-//   · doomed (dying, no key, maybe still being read; freed by sweep() once no engine holds it)
+//   free (SlotTable) · granted (its session's list) · quarantined (its session's list; no key) · committed (EvictionPolicy, or the
+//   list of pinned ones) · doomed (dying, no key, maybe still being read; freed by sweep() once no engine holds it)
+//
+// Chunks of one block hash are a family: all shards and groups of it. They leave together for room, and are pinned together.
 #pragma once
 
 #include <cstddef>
@@ -25,7 +27,7 @@
 #include "sidecar/store/index_writer.h"
 #include "sidecar/store/namespace_table.h"
 #include "sidecar/store/slot_arena.h"
-#include "sidecar/store/slot_links.h"
+#include "sidecar/store/slot_table.h"
 
 namespace larder::store {
 
@@ -36,6 +38,13 @@ inline constexpr SessionNumber kNoSession = 0xffffffff;
 struct SessionCaps {
   std::uint64_t granted_bytes = UINT64_MAX;
   std::uint64_t held_bytes = UINT64_MAX;
+};
+
+// What became of a list of block hashes.
+struct VerbCounts {
+  std::uint64_t found = 0;    // done: the family is there (evict: any of it)
+  std::uint64_t absent = 0;   // the family is not there, or not whole
+  std::uint64_t refused = 0;  // over the bound of pinned bytes
 };
 
 class Store {
@@ -94,10 +103,20 @@ class Store {
   // An engine used it.
   void touch(std::uint32_t slot, std::uint64_t generation);
 
+  // ---- Families, by block hash. REQUIRES: the namespace is open ----
+  // Counts them as used.
+  VerbCounts prefetch(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
+  // Keeps whole families from being evicted for room, up to a share of the arena (protocol::kPinnedShare). Pinned twice is
+  // once; a pin belongs to no session and ends by unpin, evict, drop, clear, or with a bad chunk of the family.
+  VerbCounts pin(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
+  VerbCounts unpin(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
+  // Dooms what is there, pinned or not; what is being written of it will not be committed.
+  VerbCounts evict(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
+
   // ---- Work for idle moments ----
   // Verifies one reported chunk. False if there is none.
   bool verify_next();
-  // Frees doomed slots that nobody holds any more.
+  // Frees doomed slots that nobody holds any more, and goes on with what is being drained.
   void sweep();
 
   // Writes the gauges and the namespaces into `stats`.
@@ -122,13 +141,35 @@ class Store {
   };
 
   protocol::Grant reserve_one(SessionNumber number, Session& session, const Inherited& earlier, const protocol::Key& key,
-                              const IndexWriter::Place& layout, std::uint64_t slot_bytes, std::uint32_t& may_examine);
+                              const IndexWriter::Place& layout, std::uint32_t size_class, std::uint32_t& may_examine);
   Inherited inherited(SessionNumber session) const;
   // A slot comes to the session, or leaves it for good.
   void take_in(Session& session, std::uint32_t slot);
   void let_go(Session& session, SlotList& list, std::uint32_t slot);
-  std::uint32_t take_slot(std::uint64_t slot_bytes, std::uint32_t& may_examine);
-  std::uint32_t evict(std::uint32_t count, std::uint64_t& counter);
+  SlotArena::Slot take_slot(std::uint32_t size_class, std::uint32_t& may_examine);
+  bool make_room(std::uint32_t size_class, std::uint32_t& may_examine);
+  bool evict_own(std::uint32_t size_class, std::uint32_t& may_examine);
+  bool start_drain(std::uint32_t size_class);
+  bool any_held(const SlotArena::Window& window);
+  std::uint32_t go_on_draining(std::uint32_t& may_examine);
+  std::uint32_t evict_families(std::span<const std::uint32_t> slots, std::size_t enough, std::uint64_t& counter);
+  void claim_family(std::uint32_t slot);
+  bool release_family(std::span<const std::uint32_t> slots);
+  struct Family {
+    std::vector<std::uint32_t> committed, granted;
+    std::uint32_t expected = 0;
+    bool whole() const { return committed.size() == expected; }
+    void clear() { committed.clear(), granted.clear(), expected = 0; }
+  };
+  void find_family(std::uint32_t handle, const protocol::BlockHash& hash, Family& family, std::uint32_t known = kNoSlot) const;
+  void pin_slot(std::uint32_t slot);
+  void unpin_slot(std::uint32_t slot);
+  void unpin_all(const Family& family);
+  std::uint64_t slot_bytes(std::uint32_t slot) const;
+  std::uint64_t oldest_age() const;
+  void enter_order(std::uint32_t slot);
+  void touch_order(std::uint32_t slot);
+  void leave_order(std::uint32_t slot);
   void scan_holds(std::span<const std::uint32_t> slots);
   void free_slot(std::uint32_t slot);
   void doom(std::uint32_t slot, SlotList& list);
@@ -141,6 +182,7 @@ class Store {
   std::uint64_t drop_if(const Wanted& wanted);
 
   IndexWriter index_;
+  SlotTable table_;
   SlotArena arena_;
   const std::byte* arena_memory_;
   stats::Stats& stats_;
@@ -148,14 +190,18 @@ class Store {
   std::unique_ptr<EvictionPolicy> policy_;
   std::unordered_map<SessionNumber, Session> sessions_;
   std::uint32_t succeeded_ = 0;  // of these, ended ones whose engine goes on
-  SlotLinks links_;
+  SlotList pinned_;
   SlotList doomed_;
   SlotList unverified_;  // doomed, and not yet looked at
   HoldScan holds_;
-  std::vector<std::uint64_t> seen_;   // scratch of watch_holds()
-  std::vector<std::uint32_t> batch_;  // of evict() and sweep()
+  std::vector<std::uint64_t> seen_;  // scratch of watch_holds()
+  // Kept, so that evicting allocates nothing.
+  std::vector<std::uint32_t> batch_;       // of evict_families() and sweep(), made not committed
+  std::vector<std::uint32_t> family_end_;  // in batch_
+  std::vector<std::uint32_t> victims_;     // asked to go
+  Family family_;
   std::uint32_t granted_ = 0, quarantined_ = 0, committed_ = 0;
-  std::uint64_t committed_bytes_ = 0;
+  std::uint64_t committed_bytes_ = 0, pinned_bytes_ = 0;
 };
 
 }  // namespace larder::store

@@ -9,54 +9,62 @@ namespace larder::store {
 using protocol::SlotState;
 
 namespace {
-// Slots evicted ahead of need, so that one scan of all holds serves many. A sixty-fourth of the arena at most.
-constexpr std::uint32_t kMaxBatch = 1024;
-constexpr std::uint32_t kBatchShare = 64;
 constexpr std::size_t kPrefetchAhead = 8;
+constexpr std::uint32_t kMaxExaminedPerSweep = 4096;
 }  // namespace
 
-std::uint32_t Store::take_slot(std::uint64_t slot_bytes, std::uint32_t& may_examine) {
-  const bool same_size = arena_.adopt(slot_bytes);
-  std::uint32_t slot = same_size ? arena_.take() : kNoSlot;
-  if (slot != kNoSlot || may_examine == 0) return slot;
-  // Somebody writes, or reads what is doomed: all would be evicted in vain.
-  if (!same_size && arena_.used() != committed_) return kNoSlot;
-  // Room of the same size comes by the batch; another size needs the whole arena, and one attempt a message is enough for it.
-  const std::uint32_t batch = same_size ? std::clamp(arena_.total_slots() / kBatchShare, 1U, kMaxBatch) : kMaxBatch;
-  std::uint64_t& counter = same_size ? stats_.evicted_capacity : stats_.evicted_resized;
-  std::uint32_t left = same_size ? std::min<std::uint32_t>(may_examine, committed_) : committed_;
-  may_examine = same_size ? may_examine - left : 0;
-  while (left != 0 && slot == kNoSlot) {
-    const std::uint32_t count = std::min(batch, left);
-    left -= count;
-    evict(count, counter);
-    if (arena_.adopt(slot_bytes)) slot = arena_.take();
+// Evicts the families of these slots, in order, until enough slots are won; one scan of all holds serves them all. A family of
+// which something is held or written stays, and counts as used. Returns the slots won.
+std::uint32_t Store::evict_families(std::span<const std::uint32_t> slots, std::size_t enough, std::uint64_t& counter) {
+  batch_.clear();
+  family_end_.clear();
+  for (std::size_t i = 0; i < slots.size() && batch_.size() < enough; ++i) {
+    if (i + 2 * kPrefetchAhead < slots.size()) index_.prefetch_entry(slots[i + 2 * kPrefetchAhead]);
+    if (i + kPrefetchAhead < slots.size()) index_.prefetch(slots[i + kPrefetchAhead]);
+    if (index_.state(slots[i]) == SlotState::kCommitted) claim_family(slots[i]);  // else it went with an earlier one
   }
-  may_examine += left;
-  return slot;
+  scan_holds(batch_);
+  std::uint32_t freed = 0, begin = 0;
+  for (const std::uint32_t end : family_end_) {
+    if (begin + kPrefetchAhead < batch_.size()) index_.prefetch(batch_[begin + kPrefetchAhead]);
+    if (release_family(std::span(batch_).subspan(begin, end - begin))) freed += end - begin;
+    begin = end;
+  }
+  counter += freed;
+  return freed;
 }
 
-std::uint32_t Store::evict(std::uint32_t count, std::uint64_t& counter) {
-  batch_.resize(count);
-  batch_.resize(policy_->take_victims(batch_));
-  for (const std::uint32_t slot : batch_) index_.set_state(slot, SlotState::kDying);
-  scan_holds(batch_);
-  std::uint32_t freed = 0;
-  for (std::size_t i = 0; i < batch_.size(); ++i) {
-    if (i + kPrefetchAhead < batch_.size()) index_.prefetch(batch_[i + kPrefetchAhead]);
-    const std::uint32_t slot = batch_[i];
-    if (holds_.held(slot)) {  // being read: that counts as use
+// Makes the family's committed slots not committed and adds them to the batch, unless it must stay.
+void Store::claim_family(std::uint32_t slot) {
+  const protocol::Key key = index_.key(slot);
+  find_family(key.namespace_handle, key.hash, family_, slot);
+  const bool stays = !family_.granted.empty();  // a pinned family is pinned as a whole, and no candidate
+  for (const std::uint32_t member : family_.committed) {
+    if (stays) {
+      touch_order(member);
+    } else {
+      leave_order(member);
+      index_.set_state(member, SlotState::kDying);
+      batch_.push_back(member);
+    }
+  }
+  if (!stays) family_end_.push_back(static_cast<std::uint32_t>(batch_.size()));
+}
+
+// REQUIRES: all holds were scanned since its words were made not committed. False: it is being read, and stays.
+bool Store::release_family(std::span<const std::uint32_t> slots) {
+  const bool held = std::any_of(slots.begin(), slots.end(), [this](std::uint32_t slot) { return holds_.held(slot); });
+  for (const std::uint32_t slot : slots) {
+    if (held) {  // that counts as use
       index_.set_state(slot, SlotState::kCommitted);
-      policy_->insert(slot);
+      enter_order(slot);
       continue;
     }
     count_out(slot);
     index_.erase_key(slot);
     free_slot(slot);
-    ++freed;
   }
-  counter += freed;
-  return freed;
+  return !held;
 }
 
 // REQUIRES: none of the slots is committed.
@@ -71,29 +79,40 @@ void Store::scan_holds(std::span<const std::uint32_t> slots) {
 void Store::doom(std::uint32_t slot, SlotList& list) {
   index_.set_state(slot, SlotState::kDying);
   index_.erase_key(slot);
-  policy_->erase(slot);
+  if (table_.note(slot).pinned) {
+    unpin_slot(slot);
+  } else {
+    leave_order(slot);
+  }
   count_out(slot);
-  links_.push_back(list, slot);
+  table_.push_back(list, slot);
 }
 
 void Store::sweep() {
+  std::uint32_t may_examine = kMaxExaminedPerSweep;
+  go_on_draining(may_examine);
   if (doomed_.count == 0) return;
   batch_.clear();
-  for (std::uint32_t slot = doomed_.first; slot != kNoSlot; slot = links_.next(slot)) batch_.push_back(slot);
+  for (std::uint32_t slot = doomed_.first; slot != kNoSlot; slot = table_.next(slot)) batch_.push_back(slot);
   scan_holds(batch_);
   for (const std::uint32_t slot : batch_) {
     if (holds_.held(slot)) continue;
-    links_.remove(doomed_, slot);
+    table_.remove(doomed_, slot);
     free_slot(slot);
   }
 }
 
 void Store::report_bad(const protocol::SlotRef& ref) {
   ++stats_.bad_reported;
-  if (ref.slot >= arena_.end() || index_.state(ref.slot) != SlotState::kCommitted ||
+  if (ref.slot >= table_.end() || index_.state(ref.slot) != SlotState::kCommitted ||
       index_.generation(ref.slot) != ref.generation)
     return;
   ++stats_.evicted_bad;
+  if (table_.note(ref.slot).pinned) {  // the others of it are of no use until this one is stored again
+    const protocol::Key key = index_.key(ref.slot);
+    find_family(key.namespace_handle, key.hash, family_);
+    unpin_all(family_);
+  }
   doom(ref.slot, unverified_);
 }
 
@@ -102,15 +121,15 @@ bool Store::verify_next() {
   const std::uint32_t slot = unverified_.first;
   const protocol::EntryView view = index_.view(slot);
   if (!verify_payload(arena_memory_ + view.offset_bytes, view)) ++stats_.bad_confirmed;
-  links_.remove(unverified_, slot);
-  links_.push_back(doomed_, slot);
+  table_.remove(unverified_, slot);
+  table_.push_back(doomed_, slot);
   return true;
 }
 
 template <typename Wanted>
 std::uint64_t Store::drop_if(const Wanted& wanted) {
   std::uint64_t dropped = 0;
-  for (std::uint32_t slot = 0; slot < arena_.end(); ++slot) {
+  for (std::uint32_t slot = 0; slot < table_.end(); ++slot) {
     const SlotState state = index_.state(slot);
     if (state != SlotState::kCommitted && state != SlotState::kGranted) continue;
     if (!wanted(index_.view(slot).key.namespace_handle)) continue;

@@ -37,13 +37,13 @@ void Store::release_quarantine(SessionNumber number) {
 }
 
 void Store::take_in(Session& session, std::uint32_t slot) {
-  links_.push_back(session.granted, slot);
+  table_.push_back(session.granted, slot);
   session.granted_bytes += index_.payload_bytes(slot);
   ++granted_;
 }
 
 void Store::let_go(Session& session, SlotList& list, std::uint32_t slot) {
-  links_.remove(list, slot);
+  table_.remove(list, slot);
   session.granted_bytes -= index_.payload_bytes(slot);
   --(&list == &session.granted ? granted_ : quarantined_);
 }
@@ -76,7 +76,7 @@ std::uint32_t Store::succeed(SessionNumber number, SessionNumber earlier, std::s
   for (const protocol::SlotRef& ref : still_written) written.emplace(ref.slot, ref.generation);
   std::uint32_t back = 0;
   for (std::uint32_t slot = session.quarantined.first; slot != kNoSlot;) {
-    const std::uint32_t next = links_.next(slot);
+    const std::uint32_t next = table_.next(slot);
     const auto listed = written.find(slot);
     if (listed == written.end() || listed->second != index_.generation(slot)) {
       let_go(session, session.quarantined, slot);
@@ -93,9 +93,9 @@ void Store::overdue(SessionNumber number, std::uint64_t generation, std::vector<
   const Session& session = sessions_.at(number);
   // The list is in the order of granting, so that the young ones are never walked.
   for (std::uint32_t slot = session.granted.first; slot != kNoSlot && index_.generation(slot) <= generation;
-       slot = links_.next(slot))
+       slot = table_.next(slot))
     slots.push_back({slot, 0, index_.generation(slot)});
-  for (std::uint32_t slot = session.quarantined.first; slot != kNoSlot; slot = links_.next(slot))
+  for (std::uint32_t slot = session.quarantined.first; slot != kNoSlot; slot = table_.next(slot))
     slots.push_back({slot, 0, index_.generation(slot)});
 }
 
@@ -118,8 +118,8 @@ void Store::watch_holds(std::uint64_t now_ms, bool restart) {
 void Store::quarantine(Session& session, std::uint32_t slot) {
   index_.erase_key(slot);
   index_.set_state(slot, SlotState::kQuarantined);
-  links_.remove(session.granted, slot);
-  links_.push_back(session.quarantined, slot);
+  table_.remove(session.granted, slot);
+  table_.push_back(session.quarantined, slot);
   --granted_;
   ++quarantined_;
 }

@@ -24,7 +24,7 @@ stats::Stats busy_stats() {
   stats.uptime_ms = 8'040'000;
   stats.touched_bytes = stats.arena_bytes;
   stats.used_bytes = 768ULL << 20;
-  stats.slot_bytes = 3154 * 1024;
+  stats.slot_sizes = {{3154 * 1024, 2, 256, 250}};
   stats.slots_committed = 250;
   stats.evicted_capacity = 1234;
   stats.evicted_resized = 7;

@@ -44,9 +44,10 @@ TEST_F(ControlTest, SnapshotsSayWhatIsThere) {
   ASSERT_TRUE(wait([&] { return stats().slots_committed == 1; }));
   const stats::Stats now = stats();
   EXPECT_EQ(now.arena_bytes, 1U << 20);
-  EXPECT_EQ(now.slot_bytes, 12288U);
+  ASSERT_EQ(now.slot_sizes.size(), 1U);
+  EXPECT_EQ(now.slot_sizes[0].slot_bytes, 12288U);
   EXPECT_EQ(now.used_bytes, 8192U);
-  EXPECT_EQ(now.slots_free, (1U << 20) / 12288 - 1);
+  EXPECT_EQ(now.slot_sizes[0].slots * 12288 + now.unused_bytes, now.touched_bytes);
   ASSERT_EQ(now.namespaces.size(), 1U);
   EXPECT_EQ(now.namespaces[0].model, "test-model");
   EXPECT_EQ(now.namespaces[0].sessions, 1U);

@@ -148,7 +148,7 @@ TEST_F(Reattach, WhatIsNotListedComesBackAtOnce) {
   EXPECT_EQ(box_.store().succeed(2, 1, std::span(&listed, 1), true), 2U);
   EXPECT_EQ(box_.stats().grants_reclaimed, 2U);
   EXPECT_EQ(box_.filled().slots_quarantined, 1U);
-  EXPECT_EQ(box_.filled().slots_free, 3U);
+  EXPECT_EQ(box_.free_slots(), 3U);
   box_.store().disown(2, listed);
   EXPECT_EQ(box_.filled().slots_quarantined, 0U) << "the new session says that the writer has stopped";
   box_.store().release_quarantine(1);

@@ -1,7 +1,7 @@
 // Random operations against a reference: a list of chunks in order of use, and a set of slots that somebody may still touch.
 //
-// The arena has fewer than 64 slots, so the store evicts one at a time and the reference knows exactly which. A failure prints
-// its seed.
+// Keys 2n and 2n + 1 are the two shards of one family. The arena is small, so that the store looks at one victim, then at two, four
+// and so on, and the reference knows exactly which. A failure prints its seed.
 #include <list>
 #include <random>
 #include <set>
@@ -22,6 +22,7 @@ struct Chunk {
   std::uint64_t key;
   protocol::Grant grant;
   std::uint64_t root;
+  bool pinned = false;
 };
 
 class Reference {
@@ -41,8 +42,8 @@ class Reference {
       case 5:
       case 6: return commit();
       case 7: return pick(4) == 0 ? disown() : touch();
-      case 8: return hold();
-      case 9: return pick(6) == 0 ? bad() : sweep();
+      case 8: return pick(5) == 0 ? pin_or_unpin() : hold();
+      case 9: return pick(6) == 0 ? (pick(2) == 0 ? bad() : evict()) : sweep();
       case 10: return pick(10) == 0 ? set_silent() : touch();
       default: return pick(20) == 0 ? end_session() : release_one();
     }
@@ -50,7 +51,7 @@ class Reference {
 
   void check() {
     for (std::uint64_t key = 0; key < kKeys; ++key) {
-      const auto found = box_.find(key);
+      const auto found = box_.reader().find(name(key));
       const auto chunk = committed(key);
       ASSERT_EQ(found.has_value(), chunk != order_.end()) << "key " << key;
       if (!found) continue;
@@ -62,8 +63,17 @@ class Reference {
     ASSERT_EQ(stats.slots_committed, order_.size());
     ASSERT_EQ(stats.slots_granted, granted_.size());
     ASSERT_EQ(stats.slots_quarantined, quarantined_.size());
-    if (stats.slot_bytes == 0) return;  // nothing was ever reserved
-    ASSERT_EQ(stats.slots_free + order_.size() + granted_.size() + quarantined_.size() + doomed_.size(), kSlots);
+    ASSERT_EQ(stats.slots_pinned, std::count_if(order_.begin(), order_.end(), [](const Chunk& chunk) { return chunk.pinned; }));
+    ASSERT_EQ(stats.pinned_bytes, stats.slots_pinned * StoreBox::kSlotBytes);
+    // Every slot in one place, every byte in a free span or an extent.
+    ASSERT_EQ(box_.free_slots() + order_.size() + granted_.size() + quarantined_.size() + doomed_.size(), kSlots);
+    std::uint64_t slots = 0, used = 0;
+    for (const stats::SlotSizeStats& size : stats.slot_sizes) {
+      slots += size.slots;
+      used += size.used;
+    }
+    ASSERT_EQ(slots * StoreBox::kSlotBytes + stats.unused_bytes, kSlots * StoreBox::kSlotBytes);
+    ASSERT_EQ(used, order_.size() + granted_.size() + quarantined_.size() + doomed_.size());
   }
 
  private:
@@ -95,24 +105,72 @@ class Reference {
     return false;
   }
 
-  // What the store must do for room: the coldest chunk that nobody holds goes; held ones on the way count as used.
+  protocol::Key name(std::uint64_t key) const { return key % 2 == 0 ? box_.key(key / 2) : box_.sibling(key / 2); }
+  bool writing(std::uint64_t key) const {
+    return std::any_of(granted_.begin(), granted_.end(), [&](const Writing& w) { return w.key == key; });
+  }
+  std::vector<std::list<Chunk>::iterator> family(std::uint64_t key) {
+    std::vector<std::list<Chunk>::iterator> found;
+    for (const std::uint64_t member : {key / 2 * 2, key / 2 * 2 + 1})
+      if (const auto chunk = committed(member); chunk != order_.end()) found.push_back(chunk);
+    return found;
+  }
+  void use(std::list<Chunk>::iterator chunk) {
+    if (!chunk->pinned) order_.splice(order_.end(), order_, chunk);
+  }
+
+  // What the store must do for room: the families of the coldest chunks go, unless something of them is held, pinned or being
+  // written; those count as used, and twice as many are looked at next.
   bool make_room() {
     if (order_.size() + granted_.size() + quarantined_.size() + doomed_.size() < kSlots) return true;
-    for (std::size_t i = order_.size(); i > 0; --i) {
-      if (!held(order_.front().grant)) {
-        order_.pop_front();
-        return true;
-      }
-      order_.splice(order_.end(), order_, order_.begin());
+    std::size_t left = kSlots;
+    for (std::size_t batch = 1; left > 0; batch *= 2) {
+      std::vector<std::uint64_t> victims;
+      for (const Chunk& chunk : order_)
+        if (!chunk.pinned && victims.size() < std::min(batch, left)) victims.push_back(chunk.key);
+      if (victims.empty()) return false;
+      left -= victims.size();
+      if (evict_families(victims)) return true;
     }
     return false;
+  }
+  bool evict_families(const std::vector<std::uint64_t>& victims) {
+    std::list<Chunk> claimed;
+    for (const std::uint64_t key : victims) {
+      if (claimed.size() >= victims.size()) break;
+      const auto members = family(key);
+      if (committed(key) == order_.end()) continue;
+      const bool stays = writing(key / 2 * 2) || writing(key / 2 * 2 + 1) ||
+                         std::any_of(members.begin(), members.end(), [](const auto& chunk) { return chunk->pinned; });
+      for (const auto& chunk : members) {
+        if (stays) {
+          use(chunk);
+        } else {
+          claimed.splice(claimed.end(), order_, chunk);
+        }
+      }
+    }
+    bool any = false;
+    while (!claimed.empty()) {
+      const std::uint64_t family_of = claimed.front().key / 2;
+      auto end = claimed.begin();
+      bool is_held = false;
+      for (; end != claimed.end() && end->key / 2 == family_of; ++end) is_held = is_held || held(end->grant);
+      if (is_held) {
+        order_.splice(order_.end(), claimed, claimed.begin(), end);
+      } else {
+        claimed.erase(claimed.begin(), end);
+        any = true;
+      }
+    }
+    return any;
   }
 
   void reserve() {
     const SessionNumber session = any_session();
     const std::uint64_t key = pick(kKeys);
-    const protocol::Grant grant = box_.reserve(session, key);
-    const bool pending = std::any_of(granted_.begin(), granted_.end(), [&](const Writing& w) { return w.key == key; });
+    const protocol::Grant grant = box_.reserve(session, name(key));
+    const bool pending = writing(key);
     if (committed(key) != order_.end()) {
       ASSERT_EQ(grant.status, status_of(GrantStatus::kPresent));
     } else if (pending) {
@@ -156,7 +214,44 @@ class Reference {
     if (order_.empty()) return;
     const auto chunk = std::next(order_.begin(), static_cast<long>(pick(order_.size())));
     box_.store().touch(chunk->grant.slot, chunk->grant.generation);
-    order_.splice(order_.end(), order_, chunk);
+    use(chunk);
+  }
+
+  void pin_or_unpin() {
+    const std::uint64_t key = pick(kKeys) / 2 * 2;
+    const protocol::BlockHash hash = name(key).hash;
+    const auto members = family(key);
+    if (pick(2) == 0) {
+      box_.store().unpin(box_.handle(), std::span(&hash, 1));
+      for (const auto& chunk : members) {
+        if (!chunk->pinned) continue;
+        chunk->pinned = false;
+        use(chunk);
+      }
+      return;
+    }
+    std::size_t pinned = 0;
+    for (const Chunk& chunk : order_) pinned += chunk.pinned;
+    for (const auto& chunk : members) pinned += !chunk->pinned;
+    const VerbCounts counts = box_.store().pin(box_.handle(), std::span(&hash, 1));
+    ASSERT_EQ(counts.absent, members.size() != 2);
+    ASSERT_EQ(counts.found, members.size() == 2 && pinned <= kSlots / protocol::kPinnedShare);
+    if (counts.found == 0) return;
+    for (const auto& chunk : members) chunk->pinned = true;
+  }
+
+  void evict() {
+    const std::uint64_t key = pick(kKeys) / 2 * 2;
+    const protocol::BlockHash hash = name(key).hash;
+    box_.store().evict(box_.handle(), std::span(&hash, 1));
+    for (const auto& chunk : family(key)) {
+      doomed_.push_back(chunk->grant);
+      order_.erase(chunk);
+    }
+    for (const Writing& writing : granted_)
+      if (writing.key / 2 * 2 == key) quarantined_.push_back(writing);
+    std::erase_if(granted_, [&](const Writing& writing) { return writing.key / 2 * 2 == key; });
+    std::erase_if(doomed_, [&](const protocol::Grant& grant) { return !held(grant); });
   }
 
   void hold() {
@@ -176,6 +271,11 @@ class Reference {
     if (order_.empty()) return;
     const auto chunk = std::next(order_.begin(), static_cast<long>(pick(order_.size())));
     box_.store().report_bad({chunk->grant.slot, 0, chunk->grant.generation});
+    if (chunk->pinned)
+      for (const auto& member : family(chunk->key)) {
+        member->pinned = false;
+        use(member);
+      }
     doomed_.push_back(chunk->grant);
     order_.erase(chunk);
     while (box_.store().verify_next()) {

@@ -49,7 +49,7 @@ TEST(Quarantine, ASilentSessionMayStillGiveItsSlotBack) {
   box.store().disown(1, {second.slot, 0, second.generation});
   EXPECT_EQ(box.store().use_of(1).grants, 0U);
   EXPECT_EQ(box.filled().slots_quarantined, 0U);
-  EXPECT_EQ(box.filled().slots_free, 2U);
+  EXPECT_EQ(box.free_slots(), 2U);
 }
 
 TEST(Quarantine, TheHoldsOfASessionThatIsBackCountAgain) {

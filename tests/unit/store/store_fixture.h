@@ -26,6 +26,7 @@ inline Memory zeroed_pages(std::size_t bytes) {
   return memory;
 }
 
+// Two shards of one group: a family has two chunks.
 inline NamespaceSpec make_spec(const std::string& fingerprint, std::uint64_t piece_bytes = 4096, std::uint32_t pieces = 1) {
   NamespaceSpec spec;
   spec.id = protocol::namespace_id(fingerprint);
@@ -88,6 +89,23 @@ class StoreBox {
     return grant;
   }
   std::optional<protocol::EntryView> find(std::uint64_t n) const { return reader_.find(key(n)); }
+  // The other shard's chunk of the same family.
+  protocol::Key sibling(std::uint64_t n) const {
+    protocol::Key other = key(n);
+    other.shard = 1;
+    return other;
+  }
+  protocol::Grant put(SessionNumber session, const protocol::Key& wanted) {
+    const protocol::Grant grant = reserve(session, wanted);
+    if (grant.status == 0) store_.commit(session, {grant.slot, 0, grant.generation, 1});
+    return grant;
+  }
+  bool has(const protocol::Key& wanted) const { return reader_.find(wanted).has_value(); }
+  // Room for slots of the usual size, in extents or out of them.
+  std::uint64_t free_slots() {
+    const stats::Stats stats = filled();
+    return stats.slots_free + stats.unused_bytes / kSlotBytes;
+  }
   static void hold(protocol::SessionRegion& region, std::uint32_t place, const protocol::Grant& grant) {
     if (region.holds_used.load() <= place) region.holds_used.store(place + 1);
     region.holds[place].exchange(protocol::make_hold(grant.slot, grant.generation));

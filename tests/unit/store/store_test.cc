@@ -166,40 +166,6 @@ TEST(Store, GrantsOfOneSessionAreCapped) {
   EXPECT_EQ(box.stats().refused_cap, 1U);
 }
 
-TEST(Store, AnotherSlotSizeEvictsNothingWhileItCannotBeTakenUp) {
-  StoreBox box(4);
-  box.add_session(1);
-  protocol::Key large_key = box.key(50);
-  large_key.namespace_handle = box.open("field: large\n", 8192);
-  box.put(1, 1);
-  const protocol::Grant writing = box.reserve(1, 2);
-  EXPECT_EQ(box.reserve(1, large_key).status, status_of(GrantStatus::kNoSpace));
-  EXPECT_TRUE(box.find(1));
-  box.store().disown(1, {writing.slot, 0, writing.generation});
-  EXPECT_EQ(box.reserve(1, large_key).status, status_of(GrantStatus::kGranted));
-}
-
-TEST(Store, AnotherSlotSizeWaitsUntilNothingOfTheOldOneIsUsed) {
-  StoreBox box(4);
-  auto& region = box.add_session(1);
-  const std::uint32_t large = box.open("field: large\n", 8192);
-  protocol::Key large_key = box.key(50);
-  large_key.namespace_handle = large;
-  const protocol::Grant held = box.put(1, 1);
-  box.put(1, 2);
-  StoreBox::hold(region, 0, held);
-  EXPECT_EQ(box.reserve(1, large_key).status, status_of(GrantStatus::kNoSpace));
-  EXPECT_TRUE(box.find(1));
-  EXPECT_FALSE(box.find(2));
-  EXPECT_EQ(box.stats().evicted_resized, 1U);
-  region.holds[0] = 0;
-  const protocol::Grant grant = box.reserve(1, large_key);
-  EXPECT_EQ(grant.status, status_of(GrantStatus::kGranted));
-  EXPECT_FALSE(box.find(1));
-  EXPECT_EQ(box.filled().slot_bytes, 12288U);
-  EXPECT_EQ(box.reserve(1, 3).status, status_of(GrantStatus::kNoSpace));  // the large one is being written
-}
-
 TEST(Store, GenerationsStayBelowTheMarkInTheHeader) {
   StoreBox box(2, 5000);
   box.add_session(1);

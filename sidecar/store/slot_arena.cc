@@ -1,0 +1,203 @@
+#include "sidecar/store/slot_arena.h"
+
+#include <algorithm>
+
+#include "shim/protocol/limits.h"
+
+namespace larder::store {
+namespace {
+
+constexpr std::uint64_t kPageBytes = protocol::kSlotAlignBytes;
+constexpr std::uint32_t kFreeBit = 0x80000000;
+constexpr std::uint32_t kMaxExtents = 0xffff;          // a note has 16 bits for it
+constexpr std::uint64_t kMaxStamp = (1ULL << 47) - 1;  // at a million uses a second, four years
+// A long extent, and what one window gives up at once.
+constexpr std::uint64_t kExtentShare = 128;
+constexpr std::uint64_t kMaxExtentSlots = 4096;
+
+}  // namespace
+
+SlotArena::SlotArena(std::uint64_t arena_bytes, SlotTable& table) : arena_bytes_(arena_bytes), table_(table) {}
+
+void SlotArena::set_touched_bytes(std::uint64_t bytes) {
+  const std::uint64_t pages = std::min(bytes, arena_bytes_) / kPageBytes;
+  if (pages > map_.end()) map_.grow(static_cast<std::uint32_t>(pages - map_.end()));
+}
+
+std::uint32_t SlotArena::size_class(std::uint64_t slot_bytes) {
+  const auto pages = static_cast<std::uint32_t>(slot_bytes / kPageBytes);
+  if (const auto known = class_by_pages_.find(pages); known != class_by_pages_.end()) return known->second;
+  auto unused = std::find_if(classes_.begin(), classes_.end(), [](const Class& other) { return other.extents == 0; });
+  if (unused == classes_.end()) {
+    unused = classes_.emplace(unused);
+  } else {
+    class_by_pages_.erase(unused->slot_pages);
+  }
+  unused->slot_pages = pages;
+  const auto number = static_cast<std::uint32_t>(unused - classes_.begin());
+  class_by_pages_.emplace(pages, number);
+  return number;
+}
+
+std::uint32_t SlotArena::long_extent_slots(std::uint32_t slot_pages) const {
+  const std::uint64_t slots = arena_bytes_ / kPageBytes / kExtentShare / slot_pages;
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(slots, 1, kMaxExtentSlots));
+}
+
+SlotArena::Slot SlotArena::take(std::uint32_t size_class) {
+  const std::uint32_t number = table_.take();
+  if (number == kNoSlot) return {};
+  if (classes_[size_class].with_room == kNone && !cut(size_class)) {
+    table_.give(number);
+    return {};
+  }
+  Class& of_size = classes_[size_class];
+  const std::uint32_t id = of_size.with_room;
+  Extent& extent = extents_[id];
+  std::uint32_t place = extent.fresh;
+  if (extent.free_head != kNone) {
+    place = extent.free_head & ~kFreeBit;
+    extent.free_head = extent.places[place];
+  } else {
+    ++extent.fresh;
+    --fresh_slots_;
+  }
+  extent.places[place] = number;
+  ++of_size.used;
+  if (++extent.used == extent.slots) unlink(id);
+  SlotNote& note = table_.note(number);
+  note.extent = id & kMaxExtents;
+  note.pinned = 0;
+  return {number, (extent.start + static_cast<std::uint64_t>(place) * extent.slot_pages) * kPageBytes};
+}
+
+void SlotArena::give(std::uint32_t slot, std::uint64_t offset_bytes) {
+  const std::uint32_t id = table_.note(slot).extent;
+  Extent& extent = extents_[id];
+  const std::uint32_t place = (static_cast<std::uint32_t>(offset_bytes / kPageBytes) - extent.start) / extent.slot_pages;
+  extent.places[place] = extent.free_head;
+  extent.free_head = place | kFreeBit;
+  --extent.used;
+  --classes_[extent.size_class].used;
+  table_.give(slot);
+  if (extent.used == 0) {
+    end_extent(id);
+  } else if (!extent.has_room && !extent.draining) {
+    link(id);
+  }
+}
+
+bool SlotArena::cut(std::uint32_t size_class) {
+  const std::uint32_t pages = classes_[size_class].slot_pages;
+  std::optional<std::uint32_t> start = map_.best_fit(pages, drain_);
+  if (!start && fresh_slots_ != 0) {
+    trim_all();
+    start = map_.best_fit(pages, drain_);
+  }
+  if (!start) return false;
+  std::uint32_t id = static_cast<std::uint32_t>(extents_.size());
+  if (!free_extents_.empty()) {
+    id = free_extents_.back();
+    free_extents_.pop_back();
+  } else if (id < kMaxExtents) {
+    extents_.emplace_back();
+  } else {
+    return false;
+  }
+  Extent& extent = extents_[id];
+  extent = {};
+  extent.start = *start;
+  extent.slot_pages = pages;
+  extent.slots = std::min(map_.pages_at(*start) / pages, long_extent_slots(pages));
+  extent.size_class = size_class;
+  extent.places.assign(extent.slots, kNone);
+  map_.cut(*start, extent.slots * pages, id);
+  ++classes_[size_class].extents;
+  classes_[size_class].slots += extent.slots;
+  fresh_slots_ += extent.slots;
+  link(id);
+  return true;
+}
+
+// Takes back the places behind the last one that was ever given out.
+void SlotArena::trim(std::uint32_t id) {
+  Extent& extent = extents_[id];
+  const std::uint32_t unused = extent.slots - extent.fresh;
+  if (unused == 0) return;
+  fresh_slots_ -= unused;
+  classes_[extent.size_class].slots -= unused;
+  extent.slots = extent.fresh;
+  map_.shorten(extent.start, extent.slots * extent.slot_pages);
+  if (extent.has_room && extent.free_head == kNone) unlink(id);
+}
+
+void SlotArena::trim_all() {
+  for (std::uint32_t id = 0; id < extents_.size(); ++id)
+    if (extents_[id].slot_pages != 0) trim(id);
+}
+
+// REQUIRES: no slot of it is in use.
+void SlotArena::end_extent(std::uint32_t id) {
+  Extent& extent = extents_[id];
+  if (extent.has_room) unlink(id);
+  Class& of_size = classes_[extent.size_class];
+  --of_size.extents;
+  of_size.slots -= extent.slots;
+  fresh_slots_ -= extent.slots - extent.fresh;
+  map_.shorten(extent.start, 0);
+  if (extent.draining && --drain_extents_ == 0) drain_ = {};
+  extent = {};
+  free_extents_.push_back(id);
+}
+
+void SlotArena::link(std::uint32_t id) {
+  Extent& extent = extents_[id];
+  Class& of_size = classes_[extent.size_class];
+  extent.has_room = true;
+  extent.previous = kNone;
+  extent.next = of_size.with_room;
+  if (extent.next != kNone) extents_[extent.next].previous = id;
+  of_size.with_room = id;
+}
+
+void SlotArena::unlink(std::uint32_t id) {
+  Extent& extent = extents_[id];
+  extent.has_room = false;
+  (extent.previous == kNone ? classes_[extent.size_class].with_room : extents_[extent.previous].next) = extent.next;
+  if (extent.next != kNone) extents_[extent.next].previous = extent.previous;
+}
+
+void SlotArena::insert_candidate(std::uint32_t slot) {
+  SlotNote& note = table_.note(slot);
+  Extent& extent = extents_[note.extent];
+  note.used_stamp = ++uses_ & kMaxStamp;
+  extent.stamps += uses_;
+  ++extent.candidates;
+}
+
+void SlotArena::touch_candidate(std::uint32_t slot) {
+  SlotNote& note = table_.note(slot);
+  const std::uint64_t before = note.used_stamp;
+  note.used_stamp = ++uses_ & kMaxStamp;
+  extents_[note.extent].stamps += uses_ - before;
+}
+
+void SlotArena::erase_candidate(std::uint32_t slot) {
+  const SlotNote& note = table_.note(slot);
+  Extent& extent = extents_[note.extent];
+  extent.stamps -= note.used_stamp;
+  --extent.candidates;
+}
+
+std::uint64_t SlotArena::unused_bytes() const {
+  return map_.free_pages() * kPageBytes;
+}
+
+std::vector<SlotArena::ClassView> SlotArena::classes() const {
+  std::vector<ClassView> views;
+  for (const Class& of_size : classes_)
+    if (of_size.extents != 0) views.push_back({of_size.slot_pages * kPageBytes, of_size.extents, of_size.slots, of_size.used});
+  return views;
+}
+
+}  // namespace larder::store

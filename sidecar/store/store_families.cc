@@ -1,0 +1,110 @@
+// Families: the chunks of all shards and groups of one block hash, and what can be asked for by block hash.
+#include "shim/protocol/checksum.h"
+#include "sidecar/store/store.h"
+
+namespace larder::store {
+
+using protocol::SlotState;
+
+// `known` is a committed slot of it, or kNoSlot: it need not be looked for where it is alone.
+void Store::find_family(std::uint32_t handle, const protocol::BlockHash& hash, Family& family, std::uint32_t known) const {
+  family.clear();
+  const NamespaceSpec& spec = namespaces_.at(handle).spec;
+  family.expected = spec.shard_count * static_cast<std::uint32_t>(spec.groups.size());
+  if (known != kNoSlot && family.expected == 1) return family.committed.push_back(known);
+  protocol::Key key{hash, handle, 0, 0};
+  for (std::uint32_t shard = 0; shard < spec.shard_count; ++shard) {
+    for (std::uint32_t group = 0; group < spec.groups.size(); ++group) {
+      key.shard = static_cast<std::uint16_t>(shard);
+      key.group = static_cast<std::uint16_t>(group);
+      const std::uint32_t slot = index_.find(key);
+      if (slot == kNoSlot) continue;
+      (index_.state(slot) == SlotState::kCommitted ? family.committed : family.granted).push_back(slot);
+    }
+  }
+}
+
+VerbCounts Store::prefetch(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
+  VerbCounts counts;
+  for (const protocol::BlockHash& hash : hashes) {
+    find_family(handle, hash, family_);
+    for (const std::uint32_t slot : family_.committed) touch_order(slot);
+    ++(family_.whole() ? counts.found : counts.absent);
+  }
+  return counts;
+}
+
+VerbCounts Store::pin(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
+  VerbCounts counts;
+  for (const protocol::BlockHash& hash : hashes) {
+    find_family(handle, hash, family_);
+    if (!family_.whole()) {
+      ++counts.absent;
+      continue;
+    }
+    std::uint64_t bytes = 0;
+    for (const std::uint32_t slot : family_.committed)
+      if (!table_.note(slot).pinned) bytes += slot_bytes(slot);
+    if (pinned_bytes_ + bytes > arena_.arena_bytes() / protocol::kPinnedShare) {
+      ++counts.refused;
+      continue;
+    }
+    ++counts.found;
+    for (const std::uint32_t slot : family_.committed) pin_slot(slot);
+  }
+  return counts;
+}
+
+VerbCounts Store::unpin(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
+  VerbCounts counts;
+  for (const protocol::BlockHash& hash : hashes) {
+    find_family(handle, hash, family_);
+    unpin_all(family_);
+    ++(family_.whole() ? counts.found : counts.absent);
+  }
+  return counts;
+}
+
+VerbCounts Store::evict(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
+  VerbCounts counts;
+  for (const protocol::BlockHash& hash : hashes) {
+    find_family(handle, hash, family_);
+    ++(family_.committed.empty() && family_.granted.empty() ? counts.absent : counts.found);
+    stats_.evicted_dropped += family_.committed.size();
+    for (const std::uint32_t slot : family_.committed) doom(slot, doomed_);
+    for (const std::uint32_t slot : family_.granted) quarantine(sessions_.at(index_.session(slot)), slot);
+  }
+  sweep();
+  return counts;
+}
+
+std::uint64_t Store::slot_bytes(std::uint32_t slot) const {
+  const protocol::EntryView view = index_.view(slot);
+  return protocol::slot_bytes(view.payload_bytes, view.piece_bytes);
+}
+
+void Store::pin_slot(std::uint32_t slot) {
+  if (table_.note(slot).pinned) return;
+  if (arena_.draining(slot)) arena_.stop_draining();  // it would never end
+  leave_order(slot);
+  table_.note(slot).pinned = 1;
+  table_.push_back(pinned_, slot);
+  pinned_bytes_ += slot_bytes(slot);
+}
+
+// It is in no order then.
+void Store::unpin_slot(std::uint32_t slot) {
+  table_.remove(pinned_, slot);
+  table_.note(slot).pinned = 0;
+  pinned_bytes_ -= slot_bytes(slot);
+}
+
+void Store::unpin_all(const Family& family) {
+  for (const std::uint32_t slot : family.committed) {
+    if (!table_.note(slot).pinned) continue;
+    unpin_slot(slot);
+    enter_order(slot);
+  }
+}
+
+}  // namespace larder::store
