@@ -1,4 +1,4 @@
-// CrashTest: a real larderd of 28 slots, and engines in processes of their own that stop at named points.
+// CrashTest: a real larderd of about 28 slots, and engines in processes of their own that stop at named points.
 //
 // A test of one thread, since it forks.
 #pragma once
@@ -22,7 +22,6 @@ using test::ChildProcess;
 using test::eventually;
 
 inline constexpr char kTinyArena[] = "1MiB";
-inline constexpr std::uint64_t kSlots = (1 << 20) / 36864;  // of ChunkPages::kGroup
 
 inline std::vector<std::uint64_t> keys(std::uint64_t first, std::uint64_t count) {
   std::vector<std::uint64_t> all(count);
@@ -61,7 +60,7 @@ class CrashTest : public testing::Test {
   // Stores other chunks than the first few, far more than there is room for: whatever may be handed on is handed on.
   void fill_with_others() {
     const auto others = engine([](Engine& engine) {
-      for (std::uint64_t key = 100; key < 100 + 4 * kSlots; ++key) engine.store({key}, key, 1000);
+      for (std::uint64_t key = 100; key < 100 + 4 * Engine::kChunks; ++key) engine.store({key}, key, 1000);
       return 0;
     });
     EXPECT_EQ(others->wait(20'000), 0);
@@ -75,6 +74,7 @@ class CrashTest : public testing::Test {
   std::int64_t status(const std::vector<std::string>& path) { return world_.larderd().status_number(path); }
 
   World world_{kTinyArena};
+  const std::uint64_t slots_ = world_.slots();  // fewer than Engine::kChunks
   PointPage& page_ = PointPage::make();
   Tally& tally_ = Tally::make();
 };

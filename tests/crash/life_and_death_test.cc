@@ -40,7 +40,7 @@ TEST_F(LifeAndDeath, WhatAStoppedWriterWritesLateReachesNobody) {
   const auto reader =
       engine([](Engine& engine) { return engine.load({1}) == Code::kOk && engine.holds_bytes_of({1}, 222) ? 0 : 10; });
   EXPECT_EQ(reader->wait(20'000), 0);
-  EXPECT_GT(all_visible_verify(), kSlots / 2);
+  EXPECT_GT(all_visible_verify(), slots_ / 2);
   EXPECT_EQ(world_.leaks(), "");
 }
 
@@ -63,7 +63,7 @@ TEST_F(LifeAndDeath, TheWriterOfALostSessionKeepsItsSlotToItselfUntilItStops) {
   page_.go("store_half");
   EXPECT_EQ(writer->wait(20'000), 0);
   EXPECT_TRUE(eventually([&] { return world_.slots_in(SlotState::kQuarantined) == 0; }));
-  EXPECT_GT(all_visible_verify(), kSlots / 2);
+  EXPECT_GT(all_visible_verify(), slots_ / 2);
   EXPECT_EQ(world_.leaks(), "");
 }
 
@@ -123,22 +123,22 @@ class Asker {
 };
 
 TEST_F(LifeAndDeath, HoldsAndGrantsOfTheDeadAreThereForOthersAtOnce) {
-  constexpr std::uint64_t kHeld = kSlots / 2;  // more is not honoured of one engine
+  const std::uint64_t held = slots_ / 2;  // more is not honoured of one engine
   Asker one(world_.socket()), other(world_.socket());
   const auto room = [&] {
-    const std::size_t slots = one.take(kHeld) + other.take(kSlots - kHeld);
+    const std::size_t slots = one.take(held) + other.take(slots_ - held);
     one.give_back();
     other.give_back();
     return slots;
   };
   std::vector<std::chrono::nanoseconds> times;
   for (int i = 0; i < (whole() ? 500 : 20); ++i) {
-    ASSERT_TRUE(eventually([&] { return room() == kSlots; }));
+    ASSERT_TRUE(eventually([&] { return room() == slots_; }));
     page_.disarm();
     const auto greedy = engine([this](Engine& engine) {
-      if (!store_at_last(engine, keys(0, kHeld), 1) || engine.hold_all(keys(0, kHeld)) == 0) return 10;
+      if (!store_at_last(engine, keys(0, held), 1) || engine.hold_all(keys(0, held)) == 0) return 10;
       page_.stop_at("store_half");
-      engine.store(keys(kHeld, kSlots - kHeld), 1, 5000);
+      engine.store(keys(held, slots_ - held), 1, 5000);
       return sleep_for_ever();
     });
     ASSERT_TRUE(page_.await("store_half"));
@@ -146,36 +146,36 @@ TEST_F(LifeAndDeath, HoldsAndGrantsOfTheDeadAreThereForOthersAtOnce) {
     const auto killed = std::chrono::steady_clock::now();
     greedy->signal(SIGKILL);
     bool all = false;
-    while (!all && std::chrono::steady_clock::now() < killed + std::chrono::seconds(5)) all = room() == kSlots;
+    while (!all && std::chrono::steady_clock::now() < killed + std::chrono::seconds(5)) all = room() == slots_;
     ASSERT_TRUE(all) << "not within 5 s";
     times.push_back(std::chrono::steady_clock::now() - killed);
   }
   std::printf("from kill until all %llu slots were granted to another: %s (goal: p99 10 ms)\n",
-              static_cast<unsigned long long>(kSlots), percentiles(times).c_str());
+              static_cast<unsigned long long>(slots_), percentiles(times).c_str());
 }
 
 TEST_F(LifeAndDeath, AnArenaFullOfHeldSlotsRefusesStoresAndLoadsGoOn) {
-  const auto hold = [this](std::uint64_t first) {  // half of all: more is not honoured of one engine
-    return engine([this, first](Engine& engine) {
-      const std::vector<std::uint64_t> half = keys(first, kSlots / 2);
+  const auto holder = [this](std::uint64_t first, std::uint64_t count) {  // half of all: more is not honoured of one engine
+    return engine([this, first, count](Engine& engine) {
+      const std::vector<std::uint64_t> half = keys(first, count);
       if (!store_at_last(engine, half, 7)) return 10;
-      const std::uint64_t held = engine.hold_all(half);
-      if (held == 0) return 11;
+      const std::uint64_t hold = engine.hold_all(half);
+      if (hold == 0) return 11;
       ++tally_.stored;
       while (!tally_.stop) ::usleep(1000);
-      engine.client().release(held);
+      engine.client().release(hold);
       return store_at_last(engine, {1000 + first}, 7) ? 0 : 12;
     });
   };
-  const auto one = hold(0);
+  const auto one = holder(0, slots_ / 2);
   ASSERT_TRUE(eventually([&] { return tally_.stored == 1; }));
-  const auto two = hold(kSlots / 2);
+  const auto two = holder(slots_ / 2, slots_ - slots_ / 2);
   ASSERT_TRUE(eventually([&] { return tally_.stored == 2; }));
-  const auto other = engine([](Engine& engine) {
+  const auto other = engine([this](Engine& engine) {
     for (int round = 0; round < 20; ++round) {
       if (engine.store(keys(2000 + 8 * round, 8), 7, 1000) != 0) return 10;
-      if (engine.load(keys(0, kSlots)) != Code::kOk) return 11;
-      if (!engine.holds_bytes_of(keys(0, kSlots))) return 12;
+      if (engine.load(keys(0, slots_)) != Code::kOk) return 11;
+      if (!engine.holds_bytes_of(keys(0, slots_))) return 12;
     }
     return 0;
   });

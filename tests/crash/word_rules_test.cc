@@ -117,5 +117,69 @@ TEST_F(WordRules, WhatIsDroppedIsNotHandedOnUnderAHold) {
   EXPECT_TRUE(replaced_by(2));
 }
 
+// Two shards of one block hash in an arena of two slots.
+class FamilyRules : public testing::Test {
+ protected:
+  FamilyRules() {
+    crash::announce_in(&page_);
+    box_.add_session(kWriter);
+    put_family(1);
+  }
+  ~FamilyRules() override {
+    page_.disarm();
+    crash::announce_in(nullptr);
+  }
+  protocol::Key shard(std::uint64_t number, std::uint16_t shard) const {
+    protocol::Key key = box_.key(number);
+    key.shard = shard;
+    return key;
+  }
+  bool put_one(const protocol::Key& key) {
+    const protocol::Grant grant = box_.reserve(kWriter, key);
+    if (grant.status != 0) return false;
+    box_.store().commit(kWriter, {grant.slot, 0, grant.generation, box_.write(grant, key.shard)});
+    return true;
+  }
+  void put_family(std::uint64_t number) {
+    ASSERT_TRUE(put_one(shard(number, 0)));
+    ASSERT_TRUE(put_one(shard(number, 1)));
+  }
+  std::size_t visible(std::uint64_t number) const {
+    std::size_t count = 0;
+    for (std::uint16_t i = 0; i < 2; ++i) count += box_.reader().find(shard(number, i)).has_value();
+    return count;
+  }
+
+  static constexpr SessionNumber kWriter = 1, kReader = 2;
+  crash::PointPage& page_ = crash::PointPage::make();
+  StoreBox box_{2};
+  client::HoldTable holds_{box_.add_session(kReader)};
+};
+
+TEST_F(FamilyRules, AHoldOnOneOfAFamilyKeepsAllOfIt) {
+  for (std::uint16_t held_shard = 0; held_shard < 2; ++held_shard) {
+    const auto seen = *box_.reader().find(shard(1, held_shard));
+    page_.stop_at("hold_announced");
+    auto held = std::async(std::launch::async, [&] { return holds_.acquire(box_.reader(), seen.slot, seen.generation); });
+    ASSERT_TRUE(page_.await("hold_announced"));
+    EXPECT_FALSE(put_one(shard(2, 0))) << "the slot of another of the family was handed on";
+    page_.go("hold_announced");
+    const auto place = held.get();
+    ASSERT_TRUE(place);
+    EXPECT_EQ(visible(1), 2U);
+    holds_.release(*place);
+  }
+}
+
+TEST_F(FamilyRules, ItIsGoneAsAWholeBeforeOneOfItsSlotsIsHandedOn) {
+  page_.stop_at("victims_scanned");
+  auto replaced = std::async(std::launch::async, [this] { return put_one(shard(2, 0)); });
+  ASSERT_TRUE(page_.await("victims_scanned"));
+  EXPECT_EQ(visible(1), 0U) << "half a hit";
+  page_.go("victims_scanned");
+  EXPECT_TRUE(replaced.get());
+  EXPECT_EQ(visible(1), 0U);
+}
+
 }  // namespace
 }  // namespace larder::store::testing_support

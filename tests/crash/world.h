@@ -28,6 +28,8 @@ class World {
   // larderd is killed and another one starts with the same files.
   void restart();
 
+  // Chunks of ChunkPages that all engines together can be granted: as many as there are.
+  std::uint64_t slots() const { return static_cast<std::uint64_t>(first_.slots); }
   // Slots whose word is granted or quarantined, read in the index itself.
   std::uint32_t slots_in(protocol::SlotState state) const;
   // No session is left: no grant, no quarantine, no lock file. A matter of microseconds.
