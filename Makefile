@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BENCHES = bench-copy bench-index bench-lookup bench-start bench-ttft bench-engine bench-rivals bench-serve
-.PHONY: $(BENCHES) help deps deps-build deps-tools deps-python deps-rivals build release demo test test-models test-asan test-tsan fuzz lint format wheel install clean
+.PHONY: $(BENCHES) help deps deps-build deps-tools deps-python deps-rivals build release demo test test-models test-asan test-crash test-tsan fuzz lint format wheel install clean
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
@@ -45,6 +45,8 @@ test-models: deps-python build ## every model shape and engine setting (an hour'
 	@rm -rf build/models && $(call RUN,dev) LARDER_TEST_BIN=$(CURDIR)/build/dev/bin LARDER_MODELS=all LARDER_MODELS_RECORD=build/models \
 	  $(PYTHON) -m pytest tests/python/models -p no:cacheprovider --timeout 600 -v; status=$$?; \
 	  $(PYTHON) tests/python/models/record.py build/models docs/compatibility.md && exit $$status
+test-crash: deps-python build ## engines and larderd killed at every point and 10,000 times at random, minutes; tests/crash/README.md
+	@.ci/test-crash.sh
 test-asan: build/asan/build.ninja ## the C++ tests under the address and undefined-behaviour sanitizers
 	@cmake --build --preset asan -j$(JOBS) && .ci/test.sh asan
 test-tsan: build/tsan/build.ninja ## the C++ tests under the thread sanitizer

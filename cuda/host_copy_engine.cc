@@ -4,6 +4,7 @@
 #include <string>
 
 #include "shim/protocol/checksum.h"
+#include "shim/protocol/test_point.h"
 
 namespace larder::copy {
 namespace {
@@ -22,10 +23,14 @@ std::uint64_t HostCopyEngine::store(const PieceList& from, std::span<std::byte> 
   const std::uint64_t payload_bytes = from.pieces.size() * from.piece_bytes;
   const std::uint64_t units = protocol::units_per_piece(from.piece_bytes);
   const std::span<std::uint64_t> table = scratch_table(from.pieces.size() * units);
-  for (std::size_t i = 0; i < from.pieces.size(); ++i)
+  LARDER_POINT(store_begun);
+  for (std::size_t i = 0; i < from.pieces.size(); ++i) {
+    if (i == from.pieces.size() / 2) LARDER_POINT(store_half);
     loop_.copy_piece(slot.data() + i * from.piece_bytes, from.pieces[i], from.piece_bytes, table.data() + i * units,
                      from.pieces[std::min(i + 1, from.pieces.size() - 1)]);
+  }
   racy_copy(slot.data() + protocol::digest_table_offset(payload_bytes), table.data(), table.size_bytes());
+  LARDER_POINT(store_digests_written);
   loop_.publish();
   return protocol::root_digest(table.data(), table.size());
 }
@@ -40,8 +45,10 @@ Status HostCopyEngine::load(std::span<const std::byte> slot, std::uint64_t root,
   const std::span<std::uint64_t> table = scratch_table(count);
   racy_copy(table.data(), slot.data() + protocol::digest_table_offset(payload_bytes), count * sizeof(std::uint64_t));
   if (protocol::root_digest(table.data(), count) != root) return {Code::kDataLoss, "the digest table does not match its root"};
+  LARDER_POINT(load_begun);
   std::vector<std::uint64_t> written(units);
   for (std::size_t i = 0; i < to.pieces.size(); ++i) {
+    if (i == to.pieces.size() / 2) LARDER_POINT(load_half);
     if (to.pieces[i] == nullptr) continue;
     loop_.copy_piece(to.pieces[i], slot.data() + i * to.piece_bytes, to.piece_bytes, written.data(),
                      slot.data() + (i + 1) * to.piece_bytes);
@@ -49,6 +56,7 @@ Status HostCopyEngine::load(std::span<const std::byte> slot, std::uint64_t root,
     loop_.publish();
     return {Code::kDataLoss, "piece " + std::to_string(i) + " does not match its digests"};
   }
+  LARDER_POINT(load_verified);
   loop_.publish();
   return {};
 }

@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "shim/protocol/test_point.h"
+
 namespace larder::client {
 namespace {
 
@@ -59,7 +61,9 @@ Result<std::shared_ptr<Attachment>> Attachment::make(const protocol::Welcome& we
   if (!session.ok()) return session.status();
   Result<protocol::IndexReader> reader = protocol::IndexReader::open(index->data(), index->size());
   if (!reader.ok()) return reader.status();
+  LARDER_POINT(regions_mapped);
   if (Status locked = take_lock(fds[3]); !locked.ok()) return locked;
+  LARDER_POINT(locked);
 
   std::shared_ptr<Attachment> attachment(new Attachment(welcome, std::move(fds[3]), *std::move(arena), *std::move(index),
                                                         *std::move(session), std::move(socket), std::move(wake)));

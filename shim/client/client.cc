@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "shim/protocol/codec.h"
+#include "shim/protocol/test_point.h"
 
 namespace larder::client {
 namespace {
@@ -43,8 +44,10 @@ Client::Client(Options options, const copy::CopyEngine& engine)
 }
 
 Client::~Client() {
+  LARDER_POINT(closing);
   control_.reset();  // no grant comes any more
-  pool_.close();     // no writer is left
+  LARDER_POINT(session_closed);
+  pool_.close();  // no writer is left
 }
 
 Status Client::set_namespace(NamespaceSpec spec) {

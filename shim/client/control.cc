@@ -11,6 +11,7 @@
 
 #include "shim/client/handshake.h"
 #include "shim/protocol/codec.h"
+#include "shim/protocol/test_point.h"
 
 namespace larder::client {
 namespace {
@@ -153,6 +154,7 @@ void Control::publish(const std::shared_ptr<Attachment>& attachment, const std::
   }
   listener_.attached(attachment);
   changed_.notify_all();
+  LARDER_POINT(session_published);
   log_.add("info", "attached to larderd at " + socket_ + ": " + describe(attachment->welcome()));
   if (!difference.empty()) log_.add("info", "the cache holds a namespace that differs: " + difference);
 }
@@ -164,6 +166,7 @@ Status Control::serve(const std::shared_ptr<Attachment>& attachment) {
   while (!stop_) {
     if (Clock::now() >= next_beat) {
       attachment->beat();
+      LARDER_POINT(heart_beaten);
       next_beat = Clock::now() + kBeat;
     }
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_beat - Clock::now()).count();

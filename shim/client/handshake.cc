@@ -8,6 +8,7 @@
 
 #include "shim/client/namespaces.h"
 #include "shim/protocol/codec.h"
+#include "shim/protocol/test_point.h"
 #include "shim/protocol/version.h"
 
 namespace larder::client {
@@ -90,6 +91,7 @@ Result<std::shared_ptr<Attachment>> receive_welcome(Fd socket, const HandshakeIn
   if (welcome.version_major != protocol::kVersionMajor)
     return Status(Code::kUnsupported, "larderd speaks protocol " + std::to_string(welcome.version_major) + ", this shim speaks " +
                                           std::to_string(protocol::kVersionMajor));
+  LARDER_POINT(welcome_received);
   return Attachment::make(welcome, std::move(packet->fds), std::move(socket), input.wake);
 }
 
@@ -98,13 +100,17 @@ Result<std::shared_ptr<Attachment>> receive_welcome(Fd socket, const HandshakeIn
 Result<HandshakeOutput> shake_hands(const HandshakeInput& input, const NamespaceSpec& spec, const std::atomic<bool>& stop) {
   Result<Fd> connected = connect_to(input.socket);
   if (!connected.ok()) return connected.status();
+  LARDER_POINT(connected);
   if (Status sent = send_hello(connected->get(), input); !sent.ok()) return sent;
+  LARDER_POINT(hello_sent);
   Result<std::shared_ptr<Attachment>> attachment = receive_welcome(*std::move(connected), input, stop);
   if (!attachment.ok()) return attachment.status();
 
   const int socket = (*attachment)->outbox().socket();  // nobody else uses it yet
   if (Status sent = send_attached(socket, input.still_writing); !sent.ok()) return sent;
+  LARDER_POINT(attached_sent);
   if (Status sent = send_namespace(**attachment, socket, spec); !sent.ok()) return sent;
+  LARDER_POINT(namespace_sent);
   (*attachment)->beat();
   Result<protocol::Packet> packet = await_packet(socket, input, stop);
   if (!packet.ok()) return packet.status();
@@ -115,6 +121,7 @@ Result<HandshakeOutput> shake_hands(const HandshakeInput& input, const Namespace
   if (!decoder->read(opened) || !decoder->read_text(opened.text_bytes, protocol::kMaxPacketBytes, output.difference))
     return Status(Code::kInvalidArgument, "NAMESPACE is too short");
   (*attachment)->set_namespace_handle(0, opened.handle);
+  LARDER_POINT(namespace_opened);
   output.attachment = *std::move(attachment);
   return output;
 }

@@ -10,6 +10,7 @@
 
 #include "shim/protocol/index_reader.h"
 #include "shim/protocol/session_layout.h"
+#include "shim/protocol/test_point.h"
 
 namespace larder::client {
 
@@ -22,7 +23,9 @@ class HoldTable {
   std::optional<std::uint32_t> acquire(const protocol::IndexReader& index, std::uint32_t slot, std::uint64_t generation) {
     const std::optional<std::uint32_t> place = take_place();
     if (!place) return std::nullopt;
+    LARDER_POINT(hold_place_taken);
     region_.holds[*place].exchange(protocol::make_hold(slot, generation), std::memory_order_seq_cst);
+    LARDER_POINT(hold_announced);
     if (index.still_committed(slot, generation)) return place;
     release(*place);
     return std::nullopt;

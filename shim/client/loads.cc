@@ -4,6 +4,7 @@
 #include <chrono>
 
 #include "shim/protocol/codec.h"
+#include "shim/protocol/test_point.h"
 
 namespace larder::client {
 namespace {
@@ -66,6 +67,7 @@ class Loads::Job final : public CopyJob {
     done.wait_ns = ns_between(begun_, started);
     done.copy_ns = ns_between(started, now);
     report(done);
+    LARDER_POINT(load_ended);
     attachment_.reset();
     loads_.complete(done);
   }
@@ -89,6 +91,7 @@ class Loads::Job final : public CopyJob {
     if (view->payload_bytes != group_.payload_bytes() || view->piece_bytes != group_.piece_bytes) return Code::kDataLoss;
     const std::span<const std::byte> slot = attachment_->slot(view->offset_bytes, group_.slot_bytes());
     if (slot.empty()) return Code::kDataLoss;
+    LARDER_POINT(load_found);
     const auto hold = attachment_->holds().acquire(index, view->slot, view->generation);
     if (!hold) return Code::kNotFound;
 
@@ -97,7 +100,9 @@ class Loads::Job final : public CopyJob {
                  pieces);
     const Status copied = loads_.engine_.load(slot, view->root, {pieces, group_.piece_bytes});
     const bool still_there = index.still_committed(view->slot, view->generation);
+    LARDER_POINT(load_copied);
     attachment_->holds().release(*hold);
+    LARDER_POINT(load_hold_released);
     if (copied.ok()) {
       attachment_->events().add({protocol::EventKind::kTouch, view->slot, view->generation});
       return Code::kOk;
@@ -111,6 +116,7 @@ class Loads::Job final : public CopyJob {
     protocol::Encoder message(protocol::MessageType::kBad, 0);
     message.append(protocol::SlotList{1, 0}).append(protocol::SlotRef{view.slot, 0, view.generation});
     attachment_->outbox().send(message.packet());
+    LARDER_POINT(bad_sent);
   }
 
   void report(const Completion& done) {

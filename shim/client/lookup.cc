@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "shim/protocol/test_point.h"
+
 namespace larder::client {
 namespace {
 
@@ -71,6 +73,7 @@ bool HoldSet::hold_chunk(const NamespaceSpec& spec, std::uint32_t ns, const prot
       const auto view = attachment_->index().find(attachment_->key(ns, hash, shard, group));
       const auto place = view ? attachment_->holds().acquire(attachment_->index(), view->slot, view->generation) : std::nullopt;
       if (place) {
+        LARDER_POINT(chunk_held);
         places_.push_back(*place);
         attachment_->events().add({protocol::EventKind::kTouch, view->slot, view->generation});
         continue;

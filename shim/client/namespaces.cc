@@ -2,6 +2,8 @@
 
 #include <chrono>
 
+#include "shim/protocol/test_point.h"
+
 namespace larder::client {
 namespace {
 
@@ -102,6 +104,7 @@ void Namespaces::send_drop(Attachment& attachment, std::uint32_t ns) {
   protocol::Encoder fence(protocol::MessageType::kReserve, fence_request(ns, drops_));
   fence.append(protocol::Reserve{handle, 0, 0, 0, 0});
   if (attachment.outbox().send(drop.packet())) attachment.outbox().send(fence.packet());
+  LARDER_POINT(drop_sent);
 }
 
 }  // namespace larder::client

@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "shim/protocol/codec.h"
+#include "shim/protocol/test_point.h"
 
 namespace larder::client {
 namespace {
@@ -37,6 +38,7 @@ void disown(Attachment& attachment, const std::vector<protocol::Grant>& grants) 
   for (const protocol::Grant& grant : grants)
     if (is_granted(grant)) refs.push_back({grant.slot, 0, grant.generation});
   send_list(attachment.outbox(), MessageType::kDisown, refs);
+  LARDER_POINT(disown_sent);
 }
 
 }  // namespace
@@ -140,10 +142,12 @@ void Stores::reserve(const std::shared_ptr<Attachment>& attachment, Transfer par
   begun_.push_back(pending);
   keys_waiting_ += count;
   ++running_;
+  LARDER_POINT(reserve_sent);
 }
 
 void Stores::granted(const std::shared_ptr<Attachment>& attachment, std::uint32_t request,
                      const std::vector<protocol::Grant>& grants) {
+  LARDER_POINT(granted_received);
   {
     const std::lock_guard lock(mutex_);
     const auto at = waiting_.find(request);
@@ -246,6 +250,7 @@ StoreResult Stores::finish(std::uint32_t wait_ms) {
   StoreResult result = std::exchange(counted_, {});
   const std::vector<std::shared_ptr<Job>> jobs = make_jobs(begun, result);
   lock.unlock();
+  LARDER_POINT(store_listed);
 
   for (const auto& job : jobs) {
     const auto started = Clock::now();
@@ -254,6 +259,7 @@ StoreResult Stores::finish(std::uint32_t wait_ms) {
     result.copy_ns += job->copy_ns();
   }
 
+  LARDER_POINT(store_copied);
   for (const auto& job : jobs) commit(*job, result);
   lock.lock();
   for (const auto& job : jobs) std::erase(writing_, job);
@@ -276,10 +282,12 @@ void Stores::commit(Job& job, StoreResult& result) {
   Attachment& attachment = job.attachment();
   send_list(attachment.outbox(), MessageType::kDisown, failed);
   result.refused += failed.size();
+  LARDER_POINT(commit_ready);
   if (!send_list(attachment.outbox(), MessageType::kCommit, records)) {
     result.refused += records.size();
     return;
   }
+  LARDER_POINT(commit_sent);
   result.stored += records.size();
   result.bytes += records.size() * job.group().payload_bytes();
   EventFields event;
@@ -327,6 +335,7 @@ void Stores::asked(const std::shared_ptr<Attachment>& attachment, const std::vec
 // A lost session cannot be told that its slots are free; the next one can. Where there is none yet they wait.
 void Stores::writer_stopped(const Job& job) {
   if (!job.attachment().outbox().closed()) return;
+  LARDER_POINT(orphan_written);
   const Lock lock(mutex_);
   for (const Job::Chunk& chunk : job.chunks()) stopped_.push_back({chunk.record.slot, 0, chunk.record.generation});
   tell_stopped();

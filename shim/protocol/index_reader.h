@@ -11,6 +11,7 @@
 
 #include "shim/protocol/index_layout.h"
 #include "shim/protocol/status.h"
+#include "shim/protocol/test_point.h"
 #include "shim/protocol/version.h"
 
 namespace larder::protocol {
@@ -97,6 +98,7 @@ class IndexReader {
     for (int attempt = 0; attempt < kProbeRetries; ++attempt) {
       const std::uint64_t word = entry.word.load(std::memory_order_acquire);
       if (word_state(word) != SlotState::kCommitted) return std::nullopt;
+      LARDER_POINT(word_read);
       const EntryView view = fields(entry, slot, word_generation(word));
       if (entry.word.load(std::memory_order_acquire) != word) continue;
       if (view.offset_bytes > arena_bytes_ || view.payload_bytes > arena_bytes_ - view.offset_bytes) return std::nullopt;

@@ -108,7 +108,7 @@ void EventLoop::handle(const Wakeup& wakeup) {
       return;
     case WakeupSource::kPidfd:
       receive(wakeup.session);  // what it had said before it died
-      end_session(wakeup.session, "its process ended");
+      process_ended(wakeup.session);
       return;
   }
 }
@@ -262,6 +262,15 @@ void EventLoop::fail_session(std::uint32_t number, const Status& why) {
   end_session(number, why.text());
 }
 
+// Its locks went before, so that what it had left to write in is free now and not at the next tick.
+void EventLoop::process_ended(std::uint32_t number) {
+  end_session(number, "its process ended");
+  const auto ended = ended_.find(number);
+  if (ended == ended_.end()) return;
+  ended->second.pidfd.reset();  // it would stay readable
+  release_ended();
+}
+
 void EventLoop::end_session(std::uint32_t number, const std::string& why) {
   const auto found = connections_.find(number);
   if (found == connections_.end()) return;
@@ -279,7 +288,7 @@ void EventLoop::end_session(std::uint32_t number, const std::string& why) {
   base::log_info(session_name(*connection) + " ended: " + why +
                  (grants == 0 ? "" : ", " + std::to_string(grants) + " grants quarantined"));
   if (quarantined && connection->lock.held()) {
-    ended_.emplace(number, Ended{std::move(connection->lock), connection->protocol.facts().token});
+    ended_.emplace(number, Ended{std::move(connection->lock), std::move(connection->pidfd), connection->protocol.facts().token});
   } else {
     store_.release_quarantine(number);
   }

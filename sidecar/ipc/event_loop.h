@@ -73,6 +73,7 @@ class EventLoop final : public Sidecar {
   void check_heartbeat(Connection& connection, std::uint64_t now_ms);
   void ask_about_grants(Connection& connection, std::uint64_t now_ms, bool slept);
   void drain_events(Connection& connection);
+  void process_ended(std::uint32_t number);
   void release_ended();
   void publish();
   void note_fallback(const std::string& what, const std::string& why);
@@ -84,6 +85,7 @@ class EventLoop final : public Sidecar {
   std::map<std::uint32_t, std::unique_ptr<Connection>> connections_;
   struct Ended {
     LockFile lock;
+    Fd pidfd;             // still watched: a dying process closes its socket before its lock
     std::uint64_t token;  // of its engine's newest session
   };
   std::map<std::uint32_t, Ended> ended_;  // sessions whose grants are quarantined

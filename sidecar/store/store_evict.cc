@@ -1,6 +1,7 @@
 // How slots are won back: eviction, dropping, and the slots that wait until nobody reads them.
 #include <algorithm>
 
+#include "shim/protocol/test_point.h"
 #include "sidecar/store/store.h"
 #include "sidecar/store/verify.h"
 
@@ -23,7 +24,9 @@ std::uint32_t Store::evict_families(std::span<const std::uint32_t> slots, std::s
     if (i + kPrefetchAhead < slots.size()) index_.prefetch(slots[i + kPrefetchAhead]);
     if (index_.state(slots[i]) == SlotState::kCommitted) claim_family(slots[i]);  // else it went with an earlier one
   }
+  LARDER_POINT(victims_dying);
   scan_holds(batch_);
+  LARDER_POINT(victims_scanned);
   std::uint32_t freed = 0, begin = 0;
   for (const std::uint32_t end : family_end_) {
     if (begin + kPrefetchAhead < batch_.size()) index_.prefetch(batch_[begin + kPrefetchAhead]);

@@ -39,6 +39,12 @@ ChildProcess::ChildProcess(const std::vector<std::string>& command) : pid_(::for
   ::_exit(127);
 }
 
+ChildProcess::ChildProcess(const std::function<int()>& work) : pid_(::fork()) {
+  if (pid_ != 0) return;
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::_exit(work());
+}
+
 ChildProcess::~ChildProcess() {
   signal(SIGKILL);
   wait(10'000);
@@ -48,26 +54,36 @@ void ChildProcess::signal(int number) const {
   if (status_ == -1) ::kill(pid_, number);
 }
 
+void ChildProcess::note(int raw) {
+  status_ = WIFSIGNALED(raw) ? 128 + WTERMSIG(raw) : WEXITSTATUS(raw);
+}
+
+int ChildProcess::kill() {
+  signal(SIGKILL);
+  int raw = 0;
+  if (status_ == -1 && ::waitpid(pid_, &raw, 0) == pid_) note(raw);
+  return status_;
+}
+
 int ChildProcess::wait(int timeout_ms) {
   eventually(
       [this] {
         int raw = 0;
-        if (status_ == -1 && ::waitpid(pid_, &raw, WNOHANG) == pid_)
-          status_ = WIFSIGNALED(raw) ? 128 + WTERMSIG(raw) : WEXITSTATUS(raw);
+        if (status_ == -1 && ::waitpid(pid_, &raw, WNOHANG) == pid_) note(raw);
         return status_ != -1;
       },
       timeout_ms);
   return status_;
 }
 
-LarderdProcess::LarderdProcess(const std::string& size) {
+LarderdProcess::LarderdProcess(const std::string& size, const std::string& log_level) {
   std::string pattern = (std::filesystem::temp_directory_path() / "larder-test-XXXXXX").string();
   folder_ = ::mkdtemp(pattern.data());
   name_ = std::filesystem::path(folder_).filename().string();
   socket_ = folder_ + "/larder.sock";
   admin_socket_ = folder_ + "/larder.admin";
-  std::ofstream(folder_ + "/larder.yaml") << "socket: " << socket_ << "\nlog_level: warning\nmemory:\n  size: " << size
-                                          << "\n  shm_name: " << name_
+  std::ofstream(folder_ + "/larder.yaml") << "socket: " << socket_ << "\nlog_level: " << log_level
+                                          << "\nmemory:\n  size: " << size << "\n  shm_name: " << name_
                                           << "\nhttp:\n  listen: \"\"\n  admin_socket: " << admin_socket_ << "\n";
   start();
 }

@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -15,15 +16,22 @@ namespace larder::test {
 class ChildProcess {
  public:
   explicit ChildProcess(const std::vector<std::string>& command);
+  // A fork of this process that runs `work` and ends with what it returns. REQUIRES: no other thread in this process.
+  explicit ChildProcess(const std::function<int()>& work);
   ChildProcess(const ChildProcess&) = delete;
   ~ChildProcess();
 
+  pid_t pid() const { return pid_; }
   void signal(int number) const;
   // Waits for its end, at most timeout_ms. The exit status, 128 + signal, or -1 when it still runs.
   int wait(int timeout_ms);
   bool running() { return wait(0) == -1; }
+  // SIGKILL. Returns the status as wait() does, which is another where it had ended before.
+  int kill();
 
  private:
+  void note(int raw);
+
   pid_t pid_;
   int status_ = -1;
 };
@@ -31,10 +39,12 @@ class ChildProcess {
 class LarderdProcess {
  public:
   // `size` as in the configuration file. Returns once it is ready; fails the test otherwise.
-  explicit LarderdProcess(const std::string& size);
+  explicit LarderdProcess(const std::string& size, const std::string& log_level = "warning");
   ~LarderdProcess();
 
   const std::string& socket() const { return socket_; }
+  // Its files in /dev/shm begin with it and a dot.
+  const std::string& name() const { return name_; }
   ChildProcess& process() { return *process_; }
   // SIGKILL, and a new one with the same files.
   void kill_and_restart();

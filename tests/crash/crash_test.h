@@ -1,0 +1,82 @@
+// CrashTest: a real larderd of about 28 slots, and engines in processes of their own that stop at named points.
+//
+// A test of one thread, since it forks.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#include "tests/crash/engine.h"
+#include "tests/crash/point_page.h"
+#include "tests/crash/victim.h"
+#include "tests/crash/world.h"
+
+namespace larder::crash {
+
+using protocol::SlotState;
+using test::ChildProcess;
+using test::eventually;
+
+inline constexpr char kTinyArena[] = "1MiB";
+
+inline std::vector<std::uint64_t> keys(std::uint64_t first, std::uint64_t count) {
+  std::vector<std::uint64_t> all(count);
+  std::iota(all.begin(), all.end(), first);
+  return all;
+}
+
+// Until the parent kills it.
+inline int sleep_for_ever() {
+  for (;;) ::pause();
+}
+
+// Asks until `count` chunks were stored: memory may not be touched yet, a session may be on its way.
+inline bool store_at_last(Engine& engine, const std::vector<std::uint64_t>& wanted, std::uint64_t generation) {
+  return eventually([&] {
+    engine.store(wanted, generation, 1000);
+    for (const std::uint64_t key : wanted)
+      if (!eventually([&] { return engine.present(key); }, 200)) return false;
+    return true;
+  });
+}
+
+class CrashTest : public testing::Test {
+ protected:
+  ~CrashTest() override { tally_.stop = true; }
+
+  // A process whose engine is attached; exit status 1: it could not.
+  template <typename Work>
+  std::unique_ptr<ChildProcess> engine(const Work& work) {
+    return std::make_unique<ChildProcess>([&] {
+      announce_in(&page_);
+      Engine engine(world_.socket());
+      return engine.attached() ? work(engine) : 1;
+    });
+  }
+  // Stores other chunks than the first few, far more than there is room for: whatever may be handed on is handed on.
+  void fill_with_others() {
+    const auto others = engine([](Engine& engine) {
+      for (std::uint64_t key = 100; key < 100 + 4 * Engine::kChunks; ++key) engine.store({key}, key, 1000);
+      return 0;
+    });
+    EXPECT_EQ(others->wait(20'000), 0);
+  }
+  std::uint64_t all_visible_verify() {
+    Tally& tally = Tally::make();
+    ChildProcess checker([&] { return check_all(world_.socket(), tally); });
+    EXPECT_EQ(checker.wait(30'000), 0) << "3 is a wrong byte, 4 a visible chunk that could not be loaded";
+    return tally.loaded;
+  }
+  std::int64_t status(const std::vector<std::string>& path) { return world_.larderd().status_number(path); }
+
+  World world_{kTinyArena};
+  const std::uint64_t slots_ = world_.slots();  // fewer than Engine::kChunks
+  PointPage& page_ = PointPage::make();
+  Tally& tally_ = Tally::make();
+};
+
+}  // namespace larder::crash

@@ -1,0 +1,128 @@
+// Engine: a made-up inference engine over the shim's client, for processes that a test has forked.
+//
+// Used by one thread. Its copy engine is the host's, with a switch to find fault with good bytes.
+#pragma once
+
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tests/crash/chunk_pages.h"
+
+namespace larder::crash {
+
+// Finds fault with good bytes when it is told to: the sidecar then verifies the chunk for itself.
+class FaultFinder final : public copy::CopyEngine {
+ public:
+  const char* name() const override { return "fault finder"; }
+  std::uint64_t store(const copy::PieceList& from, std::span<std::byte> slot) const override {
+    return copy::host_copy_engine().store(from, slot);
+  }
+  Status load(std::span<const std::byte> slot, std::uint64_t root, const copy::PieceList& to) const override {
+    if (finds_fault) return {Code::kDataLoss, "told to"};
+    return copy::host_copy_engine().load(slot, root, to);
+  }
+  std::atomic<bool> finds_fault{false};
+};
+
+// kChunks chunks of memory, and the shim's client. Each call may wait for larderd as long as it is told.
+class Engine {
+ public:
+  static constexpr std::uint32_t kChunks = 32;  // moved at once, at most
+
+  explicit Engine(const std::string& socket) : socket_(socket), client_({socket, "victim", 1}, copies_), pages_(kChunks) {
+    client::NamespaceSpec spec;
+    spec.fingerprint = "engine: victim\n";
+    spec.model = "victim";
+    spec.shard_count = 1;
+    spec.chunk_tokens = 256;
+    spec.groups = {ChunkPages::kGroup};
+    ready_ = client_.set_namespace(spec).ok() && client_.register_pages(0, pages_.layers()).ok();
+  }
+  bool attached() { return ready_ && client_.wait_attached(10'000).ok(); }
+  bool present(std::uint64_t key) const { return lookup(ChunkPages::transfer({key})) == 1; }
+
+  std::uint64_t store(const std::vector<std::uint64_t>& keys, std::uint64_t generation, std::uint32_t wait_ms) {
+    for (std::uint32_t place = 0; place < keys.size(); ++place) pages_.fill(place, keys[place], generation);
+    if (!client_.store_begin(ChunkPages::transfer(keys)).ok()) return 0;
+    return client_.store_finish(wait_ms).stored;
+  }
+  Code load(const std::vector<std::uint64_t>& keys) {
+    pages_.wipe();
+    const Result<std::uint64_t> ticket = client_.load(ChunkPages::transfer(keys), 5000);
+    if (!ticket.ok()) return ticket.status().code();
+    std::vector<client::Completion> done;
+    while (done.empty()) {
+      done = client_.poll(1);
+      if (done.empty()) ::usleep(50);
+    }
+    return done[0].status;
+  }
+  bool holds_bytes_of(const std::vector<std::uint64_t>& keys) {
+    bool right = true;
+    for (std::uint32_t place = 0; place < keys.size(); ++place) right = right && pages_.holds(place, keys[place]);
+    return right;
+  }
+  bool holds_bytes_of(const std::vector<std::uint64_t>& keys, std::uint64_t generation) {
+    bool right = true;
+    for (std::uint32_t place = 0; place < keys.size(); ++place) right = right && pages_.holds(place, keys[place], generation);
+    return right;
+  }
+  void load_in_bad_faith(const std::vector<std::uint64_t>& keys) {
+    copies_.finds_fault = true;
+    load(keys);
+    copies_.finds_fault = false;
+  }
+  // What a scheduler does: hold, and let go later.
+  void hold(const std::vector<std::uint64_t>& keys) {
+    if (const std::uint64_t held = hold_all(keys); held != 0) client_.release(held);
+  }
+  // Ends this process's connection to larderd, as a full outbox would.
+  void cut_off() {
+    for (int fd = 3; fd < 256; ++fd) {
+      sockaddr_un peer{};
+      socklen_t bytes = sizeof(peer);
+      if (::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &bytes) == 0 && peer.sun_path == socket_)
+        ::shutdown(fd, SHUT_RDWR);
+    }
+  }
+  // The session is lost between the grants and the copies.
+  void store_cut_off(const std::vector<std::uint64_t>& keys, std::uint64_t generation) {
+    for (std::uint32_t place = 0; place < keys.size(); ++place) pages_.fill(place, keys[place], generation);
+    if (!client_.store_begin(ChunkPages::transfer(keys)).ok()) return;
+    ::usleep(2000);  // for the answer
+    cut_off();
+    client_.store_finish(50);
+    static_cast<void>(attached());
+  }
+  void drop() { static_cast<void>(client_.drop_namespace()); }
+
+  client::Client& client() { return client_; }
+  // 0: not all of them are there, and none is held. release() by the client.
+  std::uint64_t hold_all(const std::vector<std::uint64_t>& keys) {
+    const client::Transfer transfer = ChunkPages::transfer(keys);
+    const auto [hold, chunks] = client_.hold(hashes(transfer));
+    if (chunks == keys.size()) return hold;
+    if (hold != 0) client_.release(hold);
+    return 0;
+  }
+
+ private:
+  static client::Hashes hashes(const client::Transfer& transfer) {
+    return {reinterpret_cast<const std::uint8_t*>(transfer.hashes.data()), sizeof(protocol::BlockHash), transfer.hashes.size()};
+  }
+  std::size_t lookup(const client::Transfer& transfer) const { return client_.lookup(hashes(transfer)); }
+
+  const std::string socket_;
+  FaultFinder copies_;
+  client::Client client_;
+  ChunkPages pages_;
+  bool ready_ = false;
+};
+
+}  // namespace larder::crash

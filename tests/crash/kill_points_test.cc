@@ -1,0 +1,127 @@
+// An engine's client killed with SIGKILL from outside at each named point: nothing leaks, nobody reads a wrong byte, and what it had is
+// there for others within milliseconds. And larderd killed under engines.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <random>
+
+#include "tests/crash/point_page.h"
+#include "tests/crash/victim.h"
+#include "tests/crash/world.h"
+
+namespace larder::crash {
+namespace {
+
+constexpr char kSmallArena[] = "8MiB";  // half of all keys fit: eviction runs all the time
+
+using Times = std::vector<std::chrono::nanoseconds>;
+using test::ChildProcess;
+
+// Every chunk that is visible has the bytes of its key.
+void expect_all_verify(World& world) {
+  Tally& tally = Tally::make();
+  ChildProcess checker([&] { return check_all(world.socket(), tally); });
+  EXPECT_EQ(checker.wait(30'000), 0) << "3 is a wrong byte, 4 a visible chunk that could not be loaded";
+}
+
+class KillPoints : public testing::Test {
+ protected:
+  // By a session: those up to the first heartbeat, and those of its end.
+  static bool passed_once(std::string_view point) {
+    const auto at = std::find(kPoints.begin(), kPoints.end(), point) - kPoints.begin();
+    return at < kOncePoints || point == "closing" || point == "session_closed";
+  }
+
+  // One victim, killed at its nth passage of the point. Returns how long larderd needed to take back what it had.
+  std::chrono::nanoseconds kill_one(std::string_view point) {
+    page_.disarm();
+    page_.stop_at(point, passed_once(point) ? 1 : 1 + static_cast<std::uint32_t>(random_() % 3));
+    const Orders orders{world_.socket(), random_(), point};
+    ChildProcess victim([&] {
+      announce_in(&page_);
+      return live(orders, tally_);
+    });
+    EXPECT_TRUE(page_.await(point)) << point << " was not reached";
+    victim.signal(SIGKILL);
+    const auto reclaimed = world_.until_empty(5000);
+    EXPECT_EQ(victim.kill(), 128 + SIGKILL) << "the victim ended by itself: 3 is a wrong byte";
+    return reclaimed;
+  }
+
+  World world_{kSmallArena};
+  PointPage& page_ = PointPage::make();
+  Tally& tally_ = Tally::make();
+  std::mt19937_64 random_{20261121};
+};
+
+TEST_F(KillPoints, EachIsReachedAndNothingLeaks) {
+  const int kills = whole() ? 100 : 2;
+  Times all;
+  for (const std::string_view point : client_points()) {
+    Times times;
+    for (int i = 0; i < kills; ++i) times.push_back(kill_one(point));
+    EXPECT_GE(percentile(times, 0).count(), 0) << point << ": not everything came back within 5 s";
+    std::printf("%-22.*s killed %3d times, reached %6llu times, reclaimed: %s\n", static_cast<int>(point.size()), point.data(),
+                kills, static_cast<unsigned long long>(page_.reached(point)), percentiles(times).c_str());
+    EXPECT_GE(page_.reached(point), static_cast<std::uint64_t>(kills)) << point;
+    all.insert(all.end(), times.begin(), times.end());
+    if (!whole() && point != client_points().back()) continue;
+    expect_all_verify(world_);
+    ASSERT_EQ(world_.leaks(), "") << "after " << point;
+  }
+  std::printf("from kill to everything reclaimed: %s (goal: p99 10 ms)\n", percentiles(all).c_str());
+  EXPECT_EQ(tally_.wrong, 0U);
+}
+
+TEST_F(KillPoints, AtRandom) {
+  const int kills = whole() ? 10'000 : 300;
+  constexpr int kBatch = 1000;
+  ChildProcess bystander([&] { return live({world_.socket(), 7, ""}, tally_); });
+  std::vector<std::unique_ptr<ChildProcess>> victims;
+  for (int i = 0; i < kills; ++i) {
+    const Orders orders{world_.socket(), random_(), ""};
+    victims.push_back(std::make_unique<ChildProcess>([&] { return live(orders, tally_); }));
+    std::this_thread::sleep_for(std::chrono::microseconds(random_() % 8000));
+    if (victims.size() < 3 && i + 1 < kills && (i + 1) % kBatch != 0) continue;
+    const std::size_t which = random_() % victims.size();
+    ASSERT_EQ(victims[which]->kill(), 128 + SIGKILL) << "the victim ended by itself: 3 is a wrong byte";
+    victims.erase(victims.begin() + static_cast<std::ptrdiff_t>(which));
+    ASSERT_TRUE(world_.larderd().process().running());
+  }
+  victims.clear();
+  tally_.stop = true;
+  EXPECT_EQ(bystander.wait(30'000), 0) << "who was not killed was harmed";
+  expect_all_verify(world_);
+  EXPECT_EQ(world_.leaks(), "");
+  EXPECT_EQ(tally_.wrong, 0U);
+  EXPECT_GT(tally_.loaded, 100U);
+  std::printf("%d kills at random; %llu chunks stored, %llu loads verified meanwhile\n", kills,
+              static_cast<unsigned long long>(tally_.stored), static_cast<unsigned long long>(tally_.loaded));
+}
+
+TEST(KillLarderd, EnginesGoOnAndUseTheNewOne) {
+  const int kills = whole() ? 50 : 5;
+  World world(kSmallArena);
+  Tally& tally = Tally::make();
+  std::vector<std::unique_ptr<ChildProcess>> engines;
+  for (std::uint64_t seed = 0; seed < 2; ++seed)
+    engines.push_back(std::make_unique<ChildProcess>([&] { return live({world.socket(), seed, ""}, tally); }));
+  std::mt19937_64 random(50);
+  for (int i = 0; i < kills; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(random() % 300));
+    const std::uint64_t loaded = tally.loaded;
+    world.restart();
+    const auto attached = [&] { return world.larderd().status_number({"sessions", "attached"}) == 2; };
+    ASSERT_TRUE(test::eventually(attached, 2000)) << "not attached again within 2 s";
+    ASSERT_TRUE(test::eventually([&] { return tally.loaded > loaded + 10; }, 2000)) << "attached and of no use";
+  }
+  tally.stop = true;
+  for (const auto& engine : engines) EXPECT_EQ(engine->wait(30'000), 0) << "3 is a wrong byte";
+  expect_all_verify(world);
+  EXPECT_EQ(world.leaks(), "");
+}
+
+}  // namespace
+}  // namespace larder::crash

@@ -1,0 +1,77 @@
+"""rules.py [--check] [WORDS...]: takes the rules of README.md's table out, one by one, and sees that the test named there fails.
+
+Each rule: the line becomes what stands beside it, the test is built and must pass before and fail after; the file is put back. With
+WORDS only rules whose row has one of them. --check builds nothing: every line must stand exactly once in its file. Works in the checkout:
+nothing else may build there meanwhile.
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build" / "dev"
+
+
+class Rule:
+    def __init__(self, cells):
+        self.name = cells[0]
+        self.test, self.file, self.line, self.instead = [cell.strip("`").replace("\\|", "|") for cell in cells[1:]]
+        self.path = ROOT / self.file
+
+    def count(self):
+        return self.path.read_text().count(self.line) if self.path.exists() else 0
+
+    def run(self):
+        """Whether the test passes; a build that fails raises."""
+        program, *words = self.test.split()
+        if program == "pytest":
+            python = subprocess.run("cd .ci && . ./paths.sh && echo $venv/bin/python", shell=True, cwd=ROOT, check=True, text=True,
+                                    stdout=subprocess.PIPE).stdout.strip()
+            return passes([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", words[0], "-k", words[1]],
+                          env={"PYTHONPATH": f"{ROOT}/shim/python", "LARDER_LIBRARY": f"{BUILD}/lib/liblarder.so", "PATH": "/usr/bin:/bin"})
+        subprocess.run(["cmake", "--build", "--preset", "dev", "-j2", "--target", program], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+        return passes([BUILD / "bin" / program, f"--gtest_filter={words[0]}"])
+
+    def taken_out_fails(self):
+        text = self.path.read_text()
+        self.path.write_text(text.replace(self.line, self.instead))
+        try:
+            return not self.run()
+        finally:
+            self.path.write_text(text)
+
+
+def passes(command, env=None):
+    try:
+        return subprocess.run(command, cwd=ROOT, env=env, timeout=180, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False
+
+
+def rules():
+    text = (ROOT / "tests/crash/README.md").read_text()
+    table = text[text.index("| rule |"):].split("\n\n")[0].splitlines()[2:]
+    return [Rule([cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]]) for row in table]
+
+
+def main(arguments):
+    wanted = [word for word in arguments if word != "--check"]
+    chosen = [rule for rule in rules() if not wanted or any(word in rule.name + rule.test for word in wanted)]
+    wrong = [f"{rule.file} has {rule.count()} times: {rule.line}" for rule in chosen if rule.count() != 1]
+    if "--check" not in arguments and not wrong:
+        for rule in chosen:
+            before = rule.run()
+            fails = before and rule.taken_out_fails()
+            print(f"{'ok' if fails else 'NOT'}: {rule.name}: {rule.test}", flush=True)
+            if not fails:
+                wrong.append(f"{rule.name}: " + ("passes without its rule" if before else "fails with its rule"))
+    for line in wrong:
+        print("wrong:", line)
+    print(f"{len(chosen)} rules, {len(wrong)} wrong")
+    return 1 if wrong or not chosen else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

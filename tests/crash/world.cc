@@ -1,0 +1,159 @@
+#include "tests/crash/world.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/crash/chunk_pages.h"
+#include "tests/unit/ipc/client.h"
+
+namespace larder::crash {
+namespace {
+
+namespace fs = std::filesystem;
+using test::eventually;
+
+Mapping map_index(const std::string& name) {
+  for (const auto& file : fs::directory_iterator("/dev/shm")) {
+    if (!file.path().filename().string().starts_with(name + ".index.")) continue;
+    const Fd fd(::open(file.path().c_str(), O_RDONLY | O_CLOEXEC));
+    Result<Mapping> mapping = Mapping::map_shared(fd, file.file_size(), PROT_READ, "index");
+    if (mapping.ok()) return std::move(*mapping);
+  }
+  ADD_FAILURE() << "no index of " << name;
+  return {};
+}
+
+std::int64_t count_lines(const std::string& path) {
+  std::ifstream file(path);
+  std::int64_t lines = 0;
+  for (std::string line; std::getline(file, line);) ++lines;
+  return lines;
+}
+
+double ms(std::chrono::nanoseconds time) {
+  return std::chrono::duration<double, std::milli>(time).count();
+}
+
+}  // namespace
+
+bool whole() {
+  const char* value = std::getenv("LARDER_CRASH");
+  return value != nullptr && std::string(value) == "whole";
+}
+
+void World::restart() {
+  larderd_.kill_and_restart();
+  index_ = map_index(larderd_.name());
+}
+
+World::World(const std::string& size) : larderd_(size, "error"), index_(map_index(larderd_.name())) {
+  EXPECT_TRUE(eventually([this] {
+    return larderd_.status_number({"memory", "touched_bytes"}) == larderd_.status_number({"memory", "capacity_bytes"});
+  }));
+  footprint();  // what is made once and kept
+  first_ = footprint();
+}
+
+std::uint32_t World::slots_in(protocol::SlotState state) const {
+  const auto* header = reinterpret_cast<const protocol::IndexHeader*>(index_.data());
+  const auto* entries = reinterpret_cast<const protocol::IndexEntry*>(index_.data() + header->entries_offset);
+  std::uint32_t count = 0;
+  for (std::uint64_t i = 0; i < header->entry_count; ++i) count += protocol::word_state(entries[i].word) == state;
+  return count;
+}
+
+bool World::empty() const {
+  if (slots_in(protocol::SlotState::kGranted) != 0 || slots_in(protocol::SlotState::kQuarantined) != 0) return false;
+  const std::string prefix = larderd_.name() + ".lock.";
+  std::error_code gone;  // files of others come and go
+  for (fs::directory_iterator at("/dev/shm", gone), end; at != end; at.increment(gone))
+    if (at->path().filename().string().starts_with(prefix)) return false;
+  return true;
+}
+
+std::chrono::nanoseconds World::until_empty(int timeout_ms) const {
+  const auto start = std::chrono::steady_clock::now();
+  const auto end = start + std::chrono::milliseconds(timeout_ms);
+  while (!empty()) {
+    if (std::chrono::steady_clock::now() > end) return std::chrono::nanoseconds(-1);
+    ::usleep(50);
+  }
+  return std::chrono::steady_clock::now() - start;
+}
+
+// Asks for more chunks than there can be and counts the grants; they go with those who asked.
+std::int64_t World::slots_to_be_had() {
+  constexpr std::uint64_t kSessions = 4;                                                        // one alone is not given all
+  const auto piece_bytes = static_cast<std::uint32_t>(ChunkPages::kGroup.payload_bytes() / 2);  // equal slots
+  std::vector<std::unique_ptr<ipc::testing_support::Client>> askers;
+  std::int64_t granted = 0;
+  for (std::uint64_t number = 0; number < kSessions; ++number) {
+    ipc::testing_support::Client& asker = *askers.emplace_back(new ipc::testing_support::Client(larderd_.socket()));
+    asker.attach();
+    const std::uint32_t handle = asker.open_namespace("engine: who counts slots\n", piece_bytes);
+    std::vector<protocol::BlockHash> hashes(1024);
+    for (std::uint64_t i = 0; i < hashes.size(); ++i) hashes[i] = {number, i};
+    for (const protocol::Grant& grant : asker.reserve(handle, hashes)) granted += grant.status == 0;
+  }
+  return granted;
+}
+
+World::Footprint World::footprint() {
+  Footprint now;
+  now.slots = slots_to_be_had();
+  EXPECT_TRUE(eventually([this] { return empty() && larderd_.status_number({"sessions", "attached"}) == 0; }));
+  const std::string process = "/proc/" + std::to_string(larderd_.process().pid());
+  now.descriptors = std::distance(fs::directory_iterator(process + "/fd"), {});
+  now.mappings = count_lines(process + "/maps");
+  return now;
+}
+
+std::string World::leaks() {
+  if (!larderd_.process().running()) return "larderd has ended";
+  const auto settled = [this] {
+    if (!empty()) return false;
+    for (const auto& path : {std::vector<std::string>{"sessions", "attached"},
+                             {"memory", "slots", "granted"},
+                             {"memory", "slots", "quarantined"},
+                             {"holds"},
+                             {"grants"}})
+      if (larderd_.status_number(path) != 0) return false;
+    return true;
+  };
+  if (!eventually(settled))
+    return "sessions " + std::to_string(larderd_.status_number({"sessions", "attached"})) + ", granted " +
+           std::to_string(larderd_.status_number({"memory", "slots", "granted"})) + ", quarantined " +
+           std::to_string(larderd_.status_number({"memory", "slots", "quarantined"})) + ", holds " +
+           std::to_string(larderd_.status_number({"holds"})) + ", grants " + std::to_string(larderd_.status_number({"grants"})) +
+           (empty() ? "" : ", and a lock file or a word in the index");
+  const Footprint now = footprint();
+  std::string text;
+  if (now.slots != first_.slots) text += " slots " + std::to_string(first_.slots) + " -> " + std::to_string(now.slots);
+  if (now.descriptors != first_.descriptors)
+    text += " descriptors " + std::to_string(first_.descriptors) + " -> " + std::to_string(now.descriptors);
+  if (now.mappings > first_.mappings + 4)  // the allocator's own come and go
+    text += " mappings " + std::to_string(first_.mappings) + " -> " + std::to_string(now.mappings);
+  return text;
+}
+
+std::chrono::nanoseconds percentile(std::vector<std::chrono::nanoseconds> times, double share) {
+  if (times.empty()) return {};
+  std::sort(times.begin(), times.end());
+  return times[static_cast<std::size_t>(share * static_cast<double>(times.size() - 1))];
+}
+
+std::string percentiles(std::vector<std::chrono::nanoseconds> times) {
+  char text[128];
+  std::snprintf(text, sizeof(text), "p50 %.2f ms, p99 %.2f ms, longest %.2f ms of %zu", ms(percentile(times, 0.5)),
+                ms(percentile(times, 0.99)), ms(percentile(times, 1)), times.size());
+  return text;
+}
+
+}  // namespace larder::crash

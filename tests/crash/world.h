@@ -1,0 +1,60 @@
+// World: one larderd in a process of its own, seen from outside: what the dead left in it.
+//
+// Used by one thread of a test that has no other, since it forks.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "shim/protocol/fd.h"
+#include "shim/protocol/index_layout.h"
+#include "tests/component/larderd_process.h"
+
+namespace larder::crash {
+
+// Whether LARDER_CRASH=whole: `make test-crash`. Else small.
+bool whole();
+
+class World {
+ public:
+  // `size` as in the configuration file.
+  explicit World(const std::string& size);
+
+  test::LarderdProcess& larderd() { return larderd_; }
+  const std::string& socket() const { return larderd_.socket(); }
+
+  // larderd is killed and another one starts with the same files.
+  void restart();
+
+  // Chunks of ChunkPages that all engines together can be granted: as many as there are.
+  std::uint64_t slots() const { return static_cast<std::uint64_t>(first_.slots); }
+  // Slots whose word is granted or quarantined, read in the index itself.
+  std::uint32_t slots_in(protocol::SlotState state) const;
+  // No session is left: no grant, no quarantine, no lock file. A matter of microseconds.
+  bool empty() const;
+  // How long until empty(), at most timeout_ms; negative: it took longer.
+  std::chrono::nanoseconds until_empty(int timeout_ms) const;
+
+  // Everything that should be as it was when nobody had come yet, by name; "" when all is. Waits until that is so, at most 5 s.
+  // Evicts what is stored. REQUIRES: nobody is attached.
+  std::string leaks();
+
+ private:
+  struct Footprint {
+    std::int64_t descriptors = 0, mappings = 0, slots = 0;
+  };
+  Footprint footprint();
+  std::int64_t slots_to_be_had();
+
+  test::LarderdProcess larderd_;
+  Mapping index_;
+  Footprint first_;
+};
+
+// Of times: "p50 0.31 ms, p99 1.20 ms, longest 2.05 ms of 300".
+std::string percentiles(std::vector<std::chrono::nanoseconds> times);
+std::chrono::nanoseconds percentile(std::vector<std::chrono::nanoseconds> times, double share);
+
+}  // namespace larder::crash
