@@ -1,7 +1,7 @@
 """offline_run.py JOB: one vLLM without a server walks through the steps of a JSON job and prints "RESULT [...]", one entry a step.
 
 Steps: {"ask": tokens, ...} gives {"tokens", "hit"}, with max_tokens, off (without Larder), salt, lora, prompt_logprobs as they are
-given; {"ask_all": [tokens, ...]} gives a list of tokens and the sum of hits; {"reset": true} empties vLLM's own prefix cache, and
+given; {"continue": n, "tokens": t, ...} asks for the first t tokens of the n-th ask's prompt and answer; {"ask_all": [tokens, ...]} gives a list of tokens and the sum of hits; {"reset": true} empties vLLM's own prefix cache, and
 {"reset": "external"} Larder's namespace too; {"settle": admin socket} waits until larderd has committed what was stored; {"zero": arena
 file} zeroes every byte that is stored; {"touch": file}; {"copy": [from, to]} copies the files of a folder; {"reload": true} has vLLM load
 its weights anew."""
@@ -46,6 +46,9 @@ def preemptions(llm):
     return sum(int(m.value) for m in llm.get_metrics() if m.name == "vllm:num_preemptions")
 
 
+_asked = []  # prompt and answer of each ask
+
+
 def ask(llm, step):
     from vllm import SamplingParams
     from vllm.lora.request import LoRARequest
@@ -59,7 +62,8 @@ def ask(llm, step):
         prompt_logprobs=step.get("prompt_logprobs"),
         extra_args=extra,
     )
-    prompts = [{"prompt_token_ids": tokens} for tokens in step.get("ask_all", [step.get("ask")])]
+    asked = step.get("ask_all") or [step["ask"]]
+    prompts = [{"prompt_token_ids": tokens} for tokens in asked]
     for prompt in prompts:
         if "salt" in step:
             prompt["cache_salt"] = step["salt"]
@@ -73,6 +77,7 @@ def ask(llm, step):
     tokens = [list(output.outputs[0].token_ids) for output in outputs]
     if "ask_all" in step:
         return {"tokens": tokens, "hit": hit, "preemptions": preemptions(llm)}
+    _asked.append(asked[0] + tokens[0])
     return {"tokens": tokens[0], "hit": hit}
 
 
@@ -104,6 +109,8 @@ def run(llm, step):
         return llm.collective_rpc("reload_weights") and None
     if "reset" in step:
         return reset(llm, step["reset"] == "external")
+    if "continue" in step:
+        step = {**step, "ask": _asked[step["continue"]][: step["tokens"]]}
     return ask(llm, step)
 
 

@@ -14,8 +14,7 @@ class Setting:
     tokens: int = 600  # of the prompt
     hit: int = 512  # of these, from Larder
     pattern: int = 0  # the prompt repeats its first tokens: drafts for speculation
-    local: bool = True  # vLLM's own prefix cache works
-    tail: bool = True  # a hit with a tail of other tokens can be compared with a cold answer
+    continued: bool = False  # only a full hit on what decode stored can be compared: walk.py
     max_tokens: int = 16
     own_namespace: bool = True  # False: it may hit what other settings stored, so its prompt is its own
     processes: bool = False  # needs vLLM's engine core in a process of its own
@@ -40,10 +39,8 @@ SETTINGS = [
         "gpt_oss",
         {"block_size": 32, "max_num_batched_tokens": 96},
     ),
-    # float32: prefill and decode are different kernels there, which differ by more than bfloat16 leaves to the tokens.
-    Setting("deepseek_v2", "MLA (DeepSeek-V2 shape, float32), full hits", "mla", {"dtype": "float32"}, tokens=512, local=False, tail=False),
-    Setting("deepseek_v2_ranks", "MLA, tensor parallel 2: stored once", "mla", {"dtype": "float32", "tensor_parallel_size": 2}, tokens=512,
-            local=False, tail=False, processes=True),
+    Setting("mla", "MLA (DeepSeek-V2 shape), full hits", "mla", tokens=512, continued=True),
+    Setting("mla_ranks", "MLA, tensor parallel 2: stored once", "mla", {"tensor_parallel_size": 2}, tokens=512, continued=True, processes=True),
     Setting("fp8_e4m3", "KV in fp8_e4m3", llm={"kv_cache_dtype": "fp8_e4m3"}),
     Setting("fp8_e5m2", "KV in fp8_e5m2", llm={"kv_cache_dtype": "fp8_e5m2"}),
     Setting("float32", "float32", llm={"dtype": "float32"}),
