@@ -135,7 +135,7 @@ TEST_F(LifeAndDeath, HoldsAndGrantsOfTheDeadAreThereForOthersAtOnce) {
   for (int i = 0; i < (whole() ? 500 : 20); ++i) {
     ASSERT_TRUE(eventually([&] { return room() == slots_; }));
     page_.disarm();
-    const auto greedy = engine([this](Engine& engine) {
+    const auto greedy = engine([this, held](Engine& engine) {
       if (!store_at_last(engine, keys(0, held), 1) || engine.hold_all(keys(0, held)) == 0) return 10;
       page_.stop_at("store_half");
       engine.store(keys(held, slots_ - held), 1, 5000);

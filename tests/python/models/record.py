@@ -47,7 +47,7 @@ def main(folder, document):
     from settings import ORDER
 
     records = [json.loads(path.read_text()) for path in Path(folder).glob("*.json")]
-    records.sort(key=lambda one: ORDER.index(one["name"]) if one["name"] in ORDER else len(ORDER))
+    records.sort(key=lambda one: (ORDER.index(one["name"]) if one["name"] in ORDER else len(ORDER), one["name"]))
     text = Path(document).read_text()
     before, rest = text.split(BEGIN)
     _, after = rest.split(END)

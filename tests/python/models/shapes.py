@@ -114,50 +114,45 @@ def make_adapter(path, seed, layers=4, hidden=256, kv=128, rank=8):
     return path
 
 
-IMAGE_TOKEN = 3  # that of make_image_model's tokenizer
-
-
 def make_image_model(folder):
-    """A LLaVA of a small CLIP and a small Llama, with the processor that vLLM needs for images of 56 x 56."""
+    """A small BLIP-2, whose image becomes 16 tokens before the prompt, with the processor that vLLM needs. (Most other kinds need
+    torchvision, which a vLLM for CPUs comes without.)"""
     import torch
     from tokenizers import AddedToken, Tokenizer, models
     from transformers import (
-        CLIPImageProcessor,
-        CLIPVisionConfig,
-        LlamaConfig,
-        LlavaConfig,
-        LlavaForConditionalGeneration,
-        LlavaProcessor,
+        Blip2Config,
+        Blip2ForConditionalGeneration,
+        Blip2Processor,
+        Blip2QFormerConfig,
+        Blip2VisionConfig,
+        BlipImageProcessor,
+        OPTConfig,
         PreTrainedTokenizerFast,
     )
 
     path = Path(folder) / "image"
-    if path.exists():
-        return path
     words = {word: i for i, word in enumerate(["<pad>", "<s>", "</s>", "<image>", *(f"w{i}" for i in range(4, 1024))])}
     tokenizer = Tokenizer(models.WordLevel(words, unk_token="<pad>"))
     tokenizer.add_special_tokens([AddedToken("<image>", special=True)])
     fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="<pad>")
-    vision = CLIPVisionConfig(
-        hidden_size=64, intermediate_size=128, num_hidden_layers=3, num_attention_heads=4, image_size=56, patch_size=14
+    small = dict(hidden_size=64, intermediate_size=128, num_hidden_layers=2, num_attention_heads=4, initializer_range=0.08)
+    config = Blip2Config(
+        vision_config=Blip2VisionConfig(**small, image_size=56, patch_size=14).to_dict(),
+        qformer_config=Blip2QFormerConfig(**small, vocab_size=1024, encoder_hidden_size=64).to_dict(),
+        text_config=OPTConfig(
+            vocab_size=1024, hidden_size=256, ffn_dim=512, num_hidden_layers=4, num_attention_heads=8, word_embed_proj_dim=256,
+            max_position_embeddings=2048, init_std=0.08, bos_token_id=1, eos_token_id=2, pad_token_id=0,
+        ).to_dict(),
+        num_query_tokens=16,
+        image_token_index=3,
     )
-    text = LlamaConfig(**{**_COMMON, "num_key_value_heads": 4, "head_dim": 32})
-    config = LlavaConfig(vision_config=vision, text_config=text, image_token_index=IMAGE_TOKEN, image_seq_length=16)
     torch.manual_seed(0)
     default = torch.get_default_dtype()
     torch.set_default_dtype(torch.bfloat16)
     try:
-        LlavaForConditionalGeneration(config).save_pretrained(path)
+        Blip2ForConditionalGeneration(config).save_pretrained(path)
     finally:
         torch.set_default_dtype(default)
-    size = {"height": 56, "width": 56}
-    images = CLIPImageProcessor(size={"shortest_edge": 56}, crop_size=size)
-    LlavaProcessor(
-        image_processor=images,
-        tokenizer=fast,
-        patch_size=14,
-        vision_feature_select_strategy="default",
-        image_token="<image>",
-        num_additional_image_tokens=1,
-    ).save_pretrained(path)
+    images = BlipImageProcessor(size={"height": 56, "width": 56})
+    Blip2Processor(image_processor=images, tokenizer=fast, num_query_tokens=16).save_pretrained(path)
     return path
