@@ -13,6 +13,7 @@ started=$SECONDS
 for test in kill life bytes word; do
   "build/dev/bin/crash_${test}_test" --gtest_output="xml:$reports/$test.xml" || echo "crash_${test}_test ended with status $?"
 done
+ctest --test-dir build/dev -R "^Corruption" -V --timeout 600 --output-junit "$PWD/$reports/corruption.xml" || echo "corruption ended with status $?"
 # Deaths under a running vLLM. -s: the figures are shown.
 PYTHONPATH=$PWD/shim/python "$venv/bin/python" -m pytest tests/python/engine/test_serving.py -p no:cacheprovider --timeout 1800 -v -s \
   -k "larderd_killed or larderd_stopped or corrupted" --junitxml "$reports/pytest.xml" || echo "pytest ended with status $?"

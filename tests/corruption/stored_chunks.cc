@@ -78,7 +78,7 @@ StoredChunks::StoredChunks(const Shape& made) : group_{made.piece_bytes, made.la
     groups_[0].push_back({pages_.back().data(), group_.piece_bytes, group_.piece_bytes, count});
   }
   attach(shape);
-  attachment_->set_namespace_handle(*handle);
+  attachment_->set_namespace_handle(0, *handle);
   for (std::uint32_t chunk = 0; chunk < kChunks; ++chunk) {
     const protocol::BlockHash hash = hash_of(chunk);
     protocol::Grant grant{};
@@ -88,7 +88,7 @@ StoredChunks::StoredChunks(const Shape& made) : group_{made.piece_bytes, made.la
     const std::span<std::byte> slot(arena_.data() + grant.offset_bytes, group_.slot_bytes());
     const std::uint64_t root = copy::host_copy_engine().store({pieces(0), group_.piece_bytes}, slot);
     store_->commit(kSession, {grant.slot, 0, grant.generation, root});
-    const auto view = attachment_->index().find(attachment_->key(hash, 0, 0));
+    const auto view = attachment_->index().find(attachment_->key(0, hash, 0, 0));
     must(view.has_value(), "a chunk was not committed");
     views_.push_back(*view);
   }
