@@ -3,7 +3,7 @@
 // The engine's thread, which asks, has a processor of its own, as a scheduler loop has; the server that is asked sleeps on another, as a
 // sidecar does: what a round trip costs is to wake it. Beside it stand, without a goal, a server that never sleeps, and one on the
 // asker's own processor, which the kernel need not wake but which stops the engine meanwhile.
-// Prompts rotate over 100,000 chunks that are all there. Meanwhile another process stores others and drops them again as fast as it
+// Prompts rotate over 100,000 chunks that are all there. Meanwhile another process stores others and evicts them again as fast as it
 // can, so that buckets and entries change under the reader. larderd, writer and servers are processes of their own.
 //
 // Usage: lookup_bench [DIRECTORY of the JSON] [COMMAND]. COMMAND is a program in another language that probes the same chunks through
@@ -37,6 +37,7 @@ using bench::Waiting;
 constexpr std::size_t kPromptChunks = 64;
 constexpr std::uint64_t kPrompts = 1563;  // of 64 chunks: 100,032
 constexpr std::uint64_t kWriterChunks = 4096;
+constexpr std::uint32_t kWriterWaitMs = 5000;
 constexpr std::uint64_t kSpareSlots = 3 * kWriterChunks;
 constexpr std::uint64_t kSlotBytes = 4096;
 constexpr int kRounds = 9;
@@ -46,12 +47,15 @@ constexpr double kWakeReferenceUs = 75;
 constexpr int kAskersProcessor = 0;
 const char kFingerprint[] = "engine: bench lookup\n";
 
-// Full rate: a batch is stored, committed, and dropped. Its namespace is its own, so that what is probed stays.
+// Full rate: a batch is stored, committed, and evicted by its hashes, so that what is probed stays.
 void run_writer(const std::string& socket) {
   SmallClient writer(socket, "engine: bench lookup's writer\n");
+  std::vector<protocol::BlockHash> hashes(kWriterChunks);
   for (std::uint64_t first = 1'000'000; writer.ok(); first += kWriterChunks) {
     writer.store(first, kWriterChunks);
-    if (!writer.client().drop_namespace().ok()) return;
+    for (std::uint64_t i = 0; i < kWriterChunks; ++i) hashes[i] = bench_hash(first + i);
+    const client::Hashes stored{reinterpret_cast<const std::uint8_t*>(hashes.data()), sizeof(hashes[0]), hashes.size()};
+    if (!writer.client().act(protocol::Verb::kEvict, stored, kWriterWaitMs).ok()) return;
   }
 }
 
