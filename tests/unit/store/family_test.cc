@@ -56,6 +56,33 @@ TEST(Family, StaysWhileOneOfItIsBeingWritten) {
   EXPECT_TRUE(box.has(box.sibling(1)));
 }
 
+TEST(Family, OfGroupsOfTwoSizesLeavesTogether) {
+  StoreBox box(16);
+  box.add_session(1);
+  NamespaceSpec spec = make_spec("groups: 2\n");
+  spec.shard_count = 1;
+  spec.groups = {{4096, 1, 0}, {16384, 1, 0}};
+  std::string difference;
+  const std::uint32_t handle = *box.store().open_namespace(spec, &difference);
+  const auto member = [&](std::uint64_t n, std::uint16_t group) {
+    protocol::Key key = box.key(n);
+    key.namespace_handle = handle;
+    key.group = group;
+    return key;
+  };
+  std::uint64_t whole = 0;
+  for (std::uint64_t n = 0; n < 100; ++n) {
+    ASSERT_EQ(box.put(1, member(n, 0)).status, status_of(GrantStatus::kGranted));
+    ASSERT_EQ(box.put(1, member(n, 1)).status, status_of(GrantStatus::kGranted));
+    whole = 0;
+    for (std::uint64_t known = 0; known <= n; ++known) {
+      ASSERT_EQ(box.has(member(known, 0)), box.has(member(known, 1))) << "half a family: " << known << " after " << n;
+      whole += box.has(member(known, 0));
+    }
+  }
+  EXPECT_GE(whole, 3U) << "of four that the arena takes";
+}
+
 TEST(Family, ABadChunkLeavesTheOthersForTheNextStore) {
   StoreBox box(4);
   box.add_session(1);
