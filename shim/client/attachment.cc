@@ -43,7 +43,8 @@ Attachment::Attachment(const protocol::Welcome& welcome, Fd lock, Mapping arena,
       session_(std::move(session)),
       holds_(region()),
       events_(region()),
-      outbox_(std::move(socket), std::move(wake)) {
+      outbox_(std::move(socket), std::move(wake)),
+      prefault_(arena_.size()) {
   for (auto& handle : handles_) handle = kNoHandle;
 }
 

@@ -12,6 +12,7 @@
 #include "shim/client/event_ring.h"
 #include "shim/client/hold_table.h"
 #include "shim/client/outbox.h"
+#include "shim/client/prefault.h"
 #include "shim/protocol/index_reader.h"
 #include "shim/protocol/messages.h"
 #include "shim/protocol/session_layout.h"
@@ -43,6 +44,11 @@ class Attachment {
     return {arena_.data() + offset_bytes, size_bytes};
   }
 
+  // Of a granted slot. The control thread's.
+  void prefault(std::uint64_t offset_bytes, std::uint64_t size_bytes) {
+    if (const std::span<std::byte> bytes = slot(offset_bytes, size_bytes); !bytes.empty()) prefault_.ensure(offset_bytes, bytes);
+  }
+
   void beat() { region().heartbeat.fetch_add(1, std::memory_order_release); }
   HoldTable& holds() { return holds_; }
   EventRing& events() { return events_; }
@@ -64,6 +70,7 @@ class Attachment {
   HoldTable holds_;
   EventRing events_;
   Outbox outbox_;
+  Prefault prefault_;
 };
 
 }  // namespace larder::client

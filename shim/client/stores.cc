@@ -148,6 +148,7 @@ void Stores::reserve(const std::shared_ptr<Attachment>& attachment, Transfer par
 void Stores::granted(const std::shared_ptr<Attachment>& attachment, std::uint32_t request,
                      const std::vector<protocol::Grant>& grants) {
   LARDER_POINT(granted_received);
+  std::uint64_t slot_bytes = 0;
   {
     const std::lock_guard lock(mutex_);
     const auto at = waiting_.find(request);
@@ -156,17 +157,17 @@ void Stores::granted(const std::shared_ptr<Attachment>& attachment, std::uint32_
     if (wanted) {
       at->second->grants = grants;
       at->second->answered = true;
+      slot_bytes = spec_.groups[at->second->transfer.group].slot_bytes();
     }
     if (ours) {
       keys_waiting_ -= at->second->transfer.hashes.size();
       waiting_.erase(at);
     }
-    if (wanted) {
-      answered_.notify_all();
-      return;
-    }
+    if (wanted) answered_.notify_all();
   }
-  disown(*attachment, grants);
+  if (slot_bytes == 0) return disown(*attachment, grants);
+  for (const protocol::Grant& grant : grants)
+    if (is_granted(grant)) attachment->prefault(grant.offset_bytes, slot_bytes);
 }
 
 void Stores::lost(const std::shared_ptr<Attachment>& attachment) {

@@ -145,6 +145,18 @@ def library_path():
     return named or os.path.join(os.path.dirname(os.path.abspath(__file__)), "liblarder.so")
 
 
+# Over in microseconds: the calls keep Python's lock. Given away, it comes back when the engine's other Python threads let it go, which
+# may take them milliseconds.
+_QUICK = (
+    "larder_lookup",
+    "larder_hold",
+    "larder_release",
+    "larder_report_request",
+    "larder_report_prefill",
+    "larder_poll",
+    "larder_store_begin",
+)
+
 _library = None
 
 
@@ -154,11 +166,12 @@ def library():
     if _library is None:
         path = library_path()
         try:
-            loaded = ctypes.CDLL(path)
+            loaded, quick = ctypes.CDLL(path), ctypes.PyDLL(path)
         except OSError as error:
             raise OSError(f"liblarder.so cannot be loaded from {path} ({error}); LARDER_LIBRARY names another file") from None
         for name, (result, arguments) in PROTOTYPES.items():
-            function = getattr(loaded, name)
+            function = getattr(quick if name in _QUICK else loaded, name)
+            setattr(loaded, name, function)
             function.restype, function.argtypes = result, arguments
         _library = loaded
     return _library
