@@ -6,6 +6,7 @@
 // virtual machine. Huge pages are reserved for the run where this machine allows it; a row that cannot be measured says why.
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -37,7 +38,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kGiB = 1ULL << 30;
 constexpr std::uint64_t kSpareBytes = kGiB;  // left to others
-constexpr int kRounds = 5;
+constexpr int kRounds = 3;
 constexpr auto kDeadline = std::chrono::seconds(120);
 constexpr const char* kHugeTotal = "/proc/sys/vm/nr_hugepages";
 constexpr const char* kHugeFree = "/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages";
@@ -69,12 +70,13 @@ std::uint64_t available_bytes() {
   return 0;
 }
 
-// A folder of this run on tmpfs, and a hugetlbfs in it; the machine is left as it was, also when the run ends early.
+// A folder of this run on tmpfs, and in it a hugetlbfs that only this process and its children see, so that it ends with them.
 class Place {
  public:
   Place() : directory_("/dev/shm/larder-bench-start-" + std::to_string(::getpid())), huge_before_(read_number(kHugeTotal)) {
     std::filesystem::create_directories(huge());
-    mounted_ = ::mount("none", huge().c_str(), "hugetlbfs", 0, "pagesize=2M") == 0;
+    mounted_ = ::unshare(CLONE_NEWNS) == 0 && ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+               ::mount("none", huge().c_str(), "hugetlbfs", 0, "pagesize=2M") == 0;
   }
   ~Place() {
     if (mounted_) ::umount2(huge().c_str(), MNT_DETACH);
@@ -267,6 +269,7 @@ int main(int argc, char** argv) {
   for (const bool huge : {false, true}) {
     config.memory.hugepages = huge ? config::Hugepages::k2Mi : config::Hugepages::kNone;
     for (const std::uint64_t size_gib : {1, 4, 8}) {
+      std::fprintf(stderr, "bench-start: %d GiB of pages of %s\n", static_cast<int>(size_gib), huge ? "2 MiB" : "4 KiB");
       config.memory.size_bytes = size_gib * kGiB;
       if (const auto why = place.missing(config.memory.size_bytes, huge)) {
         report.add_row(row(size_gib, huge, std::nullopt, "skipped: " + *why));

@@ -103,6 +103,16 @@ void session_seeds() {
         begin + commits + u8({kHold, 0}) + pack(std::uint16_t{1}) + u8({1, 2}) + reserve_op(0, 1, 10, 12) + u8({kIdle, 1}));
   write("session", "larger_chunks",
         begin + commits + u8({kAttach | 1 << 4}) + open_op(1, 3, "b: 2\n") + reserve_op(1, 2, 1, 4) + u8({kIdle, 1, kClear}));
+  // A verb on the chunks 1 and 9 of the first namespace.
+  const auto act = [](protocol::Verb verb) {
+    const std::string body =
+        pack(protocol::Act{1, static_cast<std::uint32_t>(verb), 2, 0}, protocol::BlockHash{1, 1}, protocol::BlockHash{9, 1});
+    return u8({kBody, 17, 4}) + pack(static_cast<std::uint16_t>(body.size())) + body;
+  };
+  write("session", "pinned",
+        begin + commits + act(protocol::Verb::kPin) + reserve_op(0, 1, 10, 12) + act(protocol::Verb::kPrefetch));
+  write("session", "unpinned",
+        begin + commits + act(protocol::Verb::kPin) + act(protocol::Verb::kUnpin) + act(protocol::Verb::kEvict));
   write("session", "not_attached", u8({kBody, 6, 0}) + pack(std::uint16_t{0}) + u8({kRaw}) + pack(std::uint16_t{3}) + "abc");
 }
 
@@ -180,6 +190,7 @@ void http_seeds() {
   write("http", "multipart",
         "2~POST /v1/drop HTTP/1.1\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: 66\r\n\r\n"
         "--x\r\nContent-Disposition: form-data; name=\"namespace\"\r\n\r\nbeef\r\n--x--\r\n");
+  write("http", "body_over", "1~POST /v1/clear HTTP/1.1\r\nContent-Length: 400\r\n\r\n" + std::string(400, 'x'));
   write("http", "options", "0~OPTIONS * HTTP/1.0\r\n\r\n");
 }
 
