@@ -147,6 +147,9 @@ void Control::let_go_of_the_dead() {
 void Control::publish(const std::shared_ptr<Attachment>& attachment, const std::string& difference) {
   last_token_ = attachment->welcome().session_token;
   last_epoch_ = attachment->epoch();
+  // Before anybody can see that it is attached, so that whoever waited for that finds it told.
+  log_.add("info", "attached to larderd at " + socket_ + ": " + describe(attachment->welcome()));
+  if (!difference.empty()) log_.add("info", "the cache holds a namespace that differs: " + difference);
   {
     const std::lock_guard lock(mutex_);
     current_ = attachment;
@@ -155,8 +158,6 @@ void Control::publish(const std::shared_ptr<Attachment>& attachment, const std::
   listener_.attached(attachment);
   changed_.notify_all();
   LARDER_POINT(session_published);
-  log_.add("info", "attached to larderd at " + socket_ + ": " + describe(attachment->welcome()));
-  if (!difference.empty()) log_.add("info", "the cache holds a namespace that differs: " + difference);
 }
 
 Status Control::serve(const std::shared_ptr<Attachment>& attachment) {

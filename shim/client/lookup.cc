@@ -15,11 +15,14 @@ constexpr std::size_t kBatch = 16;
 class KeyWalk {
  public:
   KeyWalk(const Attachment& attachment, const NamespaceSpec& spec, const Hashes& hashes)
-      : attachment_(attachment), hashes_(hashes), shards_(spec.shard_count), groups_(spec.groups.size()) {}
+      : hashes_(hashes),
+        handle_(attachment.namespace_handle(hashes.ns)),
+        shards_(spec.shard_count),
+        groups_(spec.groups.size()) {}
 
   // REQUIRES: called at most keys() times.
   protocol::Key next() {
-    const protocol::Key key = attachment_.key(hashes_.ns, hashes_.at(chunk_), shard_, group_);
+    const protocol::Key key{hashes_.at(chunk_), handle_, shard_, group_};
     if (++group_ < groups_) return key;
     group_ = 0;
     if (++shard_ < shards_) return key;
@@ -31,8 +34,8 @@ class KeyWalk {
   std::size_t keys() const { return hashes_.count * parts(); }
 
  private:
-  const Attachment& attachment_;
   const Hashes& hashes_;
+  const std::uint32_t handle_;
   const std::size_t shards_, groups_;
   std::size_t chunk_ = 0;
   std::uint16_t shard_ = 0, group_ = 0;

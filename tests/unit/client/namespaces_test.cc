@@ -14,7 +14,7 @@ using testing_support::PageLayout;
 
 constexpr std::uint16_t kGroups[] = {0, 1};
 const PageLayout kFull{"full", 2, 4, 8192, 0, false, 0};
-const PageLayout kWindow{"window", 4, 2, 8192, 0, false, 0};
+const PageLayout kWindow{"window", 3, 1, 4096, 0, false, 0};  // its slots are smaller: extents of their own
 
 // One process of an engine with two KV groups, the second of which keeps one block of each chunk.
 struct Process {
@@ -90,8 +90,7 @@ TEST_F(NamespacesTest, AChunkIsThereWhenEveryShardAndGroupIs) {
 TEST_F(NamespacesTest, ShardsOfAPipelineHaveLayersOfTheirOwn) {
   start();
   PageLayout longer = kFull;
-  longer.layers = 4;
-  longer.piece_bytes = 4096;
+  longer.layers = 5;
   Process first(config_.socket, 2, 1), second(config_.socket, 2, 2, longer), scheduler(config_.socket, 2, 1);
   ASSERT_TRUE(first.client->wait_attached(5000).ok() && second.client->wait_attached(5000).ok());
   ASSERT_TRUE(scheduler.client->wait_attached(5000).ok());
