@@ -109,6 +109,10 @@ World::Footprint World::footprint() {
   Footprint now;
   now.slots = slots_to_be_had();
   EXPECT_TRUE(eventually([this] { return empty() && larderd_.status_number({"sessions", "attached"}) == 0; }));
+  return as_the_kernel_sees(now);
+}
+
+World::Footprint World::as_the_kernel_sees(Footprint now) {
   const std::string process = "/proc/" + std::to_string(larderd_.process().pid());
   now.descriptors = std::distance(fs::directory_iterator(process + "/fd"), {});
   now.mappings = count_lines(process + "/maps");
@@ -133,7 +137,9 @@ std::string World::leaks() {
            std::to_string(larderd_.status_number({"memory", "slots", "quarantined"})) + ", holds " +
            std::to_string(larderd_.status_number({"holds"})) + ", grants " + std::to_string(larderd_.status_number({"grants"})) +
            (empty() ? "" : ", and a lock file or a word in the index");
-  const Footprint now = footprint();
+  Footprint now = footprint();
+  // The connection of a larderctl that was answered may still be on its way out.
+  eventually([&] { return (now = as_the_kernel_sees(now)).descriptors == first_.descriptors; }, 2000);
   std::string text;
   if (now.slots != first_.slots) text += " slots " + std::to_string(first_.slots) + " -> " + std::to_string(now.slots);
   if (now.descriptors != first_.descriptors)

@@ -46,6 +46,7 @@ class World {
     std::int64_t descriptors = 0, mappings = 0, slots = 0;
   };
   Footprint footprint();
+  Footprint as_the_kernel_sees(Footprint now);  // its descriptors and mappings anew
   std::int64_t slots_to_be_had();
 
   test::LarderdProcess larderd_;
