@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -47,6 +48,22 @@ struct BlockHash {
     BlockHash hash;
     std::memcpy(&hash, bytes, sizeof(hash));
     return hash;
+  }
+  // How people and JSON write it: the hex digits of its bytes. More digits may follow, as of a whole SHA-256: they do not count.
+  static std::optional<BlockHash> from_hex(std::string_view text) {
+    std::uint8_t bytes[kBlockHashBytes];
+    if (text.size() < 2 * kBlockHashBytes || text.size() % 2 != 0) return std::nullopt;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      const char c = text[i];
+      const int digit = c >= '0' && c <= '9'   ? c - '0'
+                        : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                        : c >= 'A' && c <= 'F' ? c - 'A' + 10
+                                               : -1;
+      if (digit < 0) return std::nullopt;
+      if (i >= 2 * kBlockHashBytes) continue;
+      bytes[i / 2] = static_cast<std::uint8_t>(i % 2 == 0 ? digit << 4 : bytes[i / 2] | digit);
+    }
+    return from_bytes(bytes);
   }
 };
 static_assert(sizeof(BlockHash) == kBlockHashBytes);

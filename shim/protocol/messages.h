@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <type_traits>
 
 #include "shim/protocol/key.h"
@@ -185,6 +186,17 @@ enum class Verb : std::uint32_t {
   kUnpin = 3,
   kEvict = 4,  // out of memory, pinned or not
 };
+
+// For people; empty where there is no such verb.
+constexpr std::string_view verb_name(Verb verb) {
+  switch (verb) {
+    case Verb::kPrefetch: return "prefetch";
+    case Verb::kPin: return "pin";
+    case Verb::kUnpin: return "unpin";
+    case Verb::kEvict: return "evict";
+  }
+  return "";
+}
 
 struct Act {  // followed by BlockHash[count]: each means the chunks of all shards and groups
   std::uint32_t namespace_handle;

@@ -23,14 +23,14 @@ Status unreachable(const std::string& admin_socket, httplib::Error error) {
 
 }  // namespace
 
-Result<std::string> ask_larderd(const std::string& admin_socket, Verb verb, const std::string& path) {
+Result<std::string> ask_larderd(const std::string& admin_socket, Verb verb, const std::string& path, const std::string& json) {
   httplib::Client client(admin_socket, 80);
   client.set_address_family(AF_UNIX);
   client.set_connection_timeout(kTimeoutSeconds);
   client.set_read_timeout(kTimeoutSeconds);
   client.set_write_timeout(kTimeoutSeconds);
   client.set_default_headers({{"Host", "larderd"}});
-  const httplib::Result result = verb == Verb::kGet ? client.Get(path) : client.Post(path);
+  const httplib::Result result = verb == Verb::kGet ? client.Get(path) : client.Post(path, json, "application/json");
   if (!result) return unreachable(admin_socket, result.error());
   if (result->status != 200) return Status(Code::kFailedPrecondition, error_of(result->body));
   return result->body;

@@ -142,6 +142,36 @@ Result<std::string> dropped_report(const std::string& body) {
   }
 }
 
+std::string hashes_request(const std::string& space, std::span<const std::string> hashes) {
+  const json request{{"namespace", space}, {"hashes", json(hashes)}};
+  return request.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+Status add_acted(const std::string& body, Acted& acted) {
+  try {
+    const json answer = json::parse(body);
+    acted.found += number(answer, "found");
+    acted.absent += number(answer, "absent");
+    acted.refused += number(answer, "refused");
+    return {};
+  } catch (const json::exception& error) {
+    return not_understood(error);
+  }
+}
+
+std::string acted_report(std::string_view done, const Acted& acted) {
+  std::string out =
+      std::string(done) + " " + grouped(acted.found) + " of " + grouped(acted.asked) + (acted.asked == 1 ? " hash" : " hashes");
+  if (acted.absent != 0) out += ", " + grouped(acted.absent) + " absent";
+  if (acted.refused != 0) out += ", " + grouped(acted.refused) + " refused: too much is pinned";
+  return out + "\n";
+}
+
+std::string acted_json(const Acted& acted) {
+  const nlohmann::ordered_json answer{{"found", acted.found}, {"absent", acted.absent}, {"refused", acted.refused}};
+  return answer.dump(2) + "\n";
+}
+
 std::string error_of(const std::string& body) {
   const json parsed = json::parse(body, nullptr, false);
   if (parsed.is_object() && parsed.contains("error") && parsed["error"].is_string()) return text(parsed, "error");

@@ -1,7 +1,10 @@
 // What larderd's answers mean, in words for a terminal. Pure; thread-safe.
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "shim/protocol/status.h"
 
@@ -12,6 +15,20 @@ Result<std::string> status_report(const std::string& json);
 
 // "dropped 12 chunks" from the body of a verb's answer.
 Result<std::string> dropped_report(const std::string& json);
+
+// The body of a request that names chunks.
+std::string hashes_request(const std::string& space, std::span<const std::string> hashes);
+
+// What became of the hashes that one or several requests named.
+struct Acted {
+  std::uint64_t asked = 0, found = 0, absent = 0, refused = 0;
+};
+// Adds what an answer says.
+Status add_acted(const std::string& json, Acted& acted);
+// "pinned 3 of 4 hashes, 1 absent".
+std::string acted_report(std::string_view done, const Acted& acted);
+// The same as larderd answers it.
+std::string acted_json(const Acted& acted);
 
 // The reason in the body of a failed answer, which is JSON or plain text.
 std::string error_of(const std::string& body);

@@ -119,6 +119,14 @@ void add_stores(Families& out, const stats::Stats& stats) {
               stats.grants_reclaimed);
 }
 
+void add_verbs(Families& out, const stats::Stats& stats) {
+  out.begin(MetricType::Counter, "verb_hashes_total", "Hashes named in a verb, by engines and through the admin API.");
+  out.add(stats.asked_to_prefetch, {{"verb", "prefetch"}});
+  out.add(stats.asked_to_pin, {{"verb", "pin"}});
+  out.add(stats.asked_to_unpin, {{"verb", "unpin"}});
+  out.add(stats.asked_to_evict, {{"verb", "evict"}});
+}
+
 void add_trust(Families& out, const stats::Stats& stats) {
   out.counter("checksum_failures_total", "Loads whose bytes did not match their checksum; the engine recomputed them.",
               stats.checksum_failures);
@@ -202,6 +210,7 @@ std::string metrics_text(const stats::Stats& stats, bool ready, const Counters& 
   add_identity(out, stats, ready);
   add_memory(out, stats);
   add_stores(out, stats);
+  add_verbs(out, stats);
   add_trust(out, stats);
   add_sessions(out, stats);
   add_operations(out, stats);

@@ -16,7 +16,8 @@ namespace {
 constexpr std::uint32_t kVerbDeadlineMs = 1000;
 
 constexpr const char* kPaths =
-    ": GET /metrics, /healthz, /readyz, /v1/status; POST /v1/drop?namespace=ID, /v1/clear on loopback and on the admin socket";
+    ": GET /metrics, /healthz, /readyz, /v1/status; POST /v1/drop?namespace=ID, /v1/clear, /v1/prefetch, /v1/pin, "
+    "/v1/unpin, /v1/evict on loopback and on the admin socket";
 
 class MemoryStream final : public httplib::Stream {
  public:
@@ -47,7 +48,8 @@ class MemoryStream final : public httplib::Stream {
 int http_status(Code code) {
   switch (code) {
     case Code::kOk: return 200;
-    case Code::kInvalidArgument: return 400;
+    case Code::kInvalidArgument:
+    case Code::kOutOfRange: return 400;
     case Code::kNotFound: return 404;
     case Code::kFailedPrecondition: return 409;
     case Code::kUnavailable:
@@ -61,9 +63,22 @@ void answer_text(httplib::Response& response, int status, const std::string& tex
   response.set_content(text + "\n", "text/plain");
 }
 
-void answer_verb(httplib::Response& response, const Result<std::uint64_t>& dropped) {
-  response.status = http_status(dropped.status().code());
-  response.set_content(dropped.ok() ? dropped_json(*dropped) : error_json(dropped.status().to_string()), "application/json");
+// The answer of an admin verb: its JSON.
+Result<std::string> dropped(const Result<std::uint64_t>& chunks) {
+  if (!chunks.ok()) return chunks.status();
+  return dropped_json(*chunks);
+}
+Result<std::string> acted(stats::Control& control, protocol::Verb verb, const std::string& body) {
+  const Result<ActRequest> wanted = read_act_request(body);
+  if (!wanted.ok()) return wanted.status();
+  const Result<stats::Acted> done = control.act(verb, wanted->namespace_id, wanted->hashes, kVerbDeadlineMs);
+  if (!done.ok()) return done.status();
+  return acted_json(*done);
+}
+
+void answer_verb(httplib::Response& response, const Result<std::string>& answer) {
+  response.status = http_status(answer.status().code());
+  response.set_content(answer.ok() ? *answer : error_json(answer.status().to_string()), "application/json");
 }
 
 }  // namespace
@@ -89,13 +104,19 @@ class Routes::MemoryServer final : public httplib::Server {
       if (response.status == 404 && response.body.empty())
         answer_text(response, 404, "nothing at " + request.method + " " + request.path + kPaths);
     });
-    add_verb("/v1/drop", admin, [this](const httplib::Request& request) -> Result<std::uint64_t> {
+    add_verb("/v1/drop", admin, [this](const httplib::Request& request) -> Result<std::string> {
       const std::string id = request.get_param_value("namespace");
       if (id.empty())
         return Status(Code::kInvalidArgument, "which one? POST /v1/drop?namespace=ID (larderctl status lists the ids)");
-      return control_.drop_namespace(id, kVerbDeadlineMs);
+      return dropped(control_.drop_namespace(id, kVerbDeadlineMs));
     });
-    add_verb("/v1/clear", admin, [this](const httplib::Request&) { return control_.clear(kVerbDeadlineMs); });
+    add_verb("/v1/clear", admin, [this](const httplib::Request&) { return dropped(control_.clear(kVerbDeadlineMs)); });
+    static constexpr std::pair<const char*, protocol::Verb> kActs[] = {{"/v1/prefetch", protocol::Verb::kPrefetch},
+                                                                       {"/v1/pin", protocol::Verb::kPin},
+                                                                       {"/v1/unpin", protocol::Verb::kUnpin},
+                                                                       {"/v1/evict", protocol::Verb::kEvict}};
+    for (const auto& [path, verb] : kActs)
+      add_verb(path, admin, [this, verb = verb](const httplib::Request& request) { return acted(control_, verb, request.body); });
   }
 
   std::string respond(const std::string& request) {
@@ -106,7 +127,7 @@ class Routes::MemoryServer final : public httplib::Server {
   }
 
  private:
-  void add_verb(const char* path, Admin admin, std::function<Result<std::uint64_t>(const httplib::Request&)> act) {
+  void add_verb(const char* path, Admin admin, std::function<Result<std::string>(const httplib::Request&)> act) {
     Post(path, [admin, act = std::move(act)](const httplib::Request& request, httplib::Response& response) {
       if (admin == Admin::kRefused)
         return answer_text(response, 403, "admin verbs answer on the admin socket and on a loopback http.listen only");

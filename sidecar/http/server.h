@@ -1,5 +1,5 @@
-// HttpServer: /metrics, /healthz, /readyz, /v1/status on config.http.listen; the same and the admin verbs (POST
-// /v1/drop?namespace=ID, POST /v1/clear) on the admin Unix socket and, where the listen address is loopback, there too. Bounded:
+// HttpServer: /metrics, /healthz, /readyz, /v1/status on config.http.listen; the same and the admin verbs (see
+// routes.h) on the admin Unix socket and, where the listen address is loopback, there too. Bounded:
 // bodies, headers, time and connections. Threads of its own; thread-safe.
 #pragma once
 

@@ -57,6 +57,13 @@ Object stores_of(const stats::Stats& stats) {
           {"reclaimed", stats.grants_reclaimed}};
 }
 
+Object verbs_of(const stats::Stats& stats) {
+  return {{"prefetch", stats.asked_to_prefetch},
+          {"pin", stats.asked_to_pin},
+          {"unpin", stats.asked_to_unpin},
+          {"evict", stats.asked_to_evict}};
+}
+
 Object trust_of(const stats::Stats& stats) {
   return {{"checksum_failures", stats.checksum_failures},
           {"bad_reported", stats.bad_reported},
@@ -130,6 +137,7 @@ std::string status_json(const stats::Stats& stats, bool healthy, bool ready) {
                   {"sessions", sessions_of(stats)},
                   {"namespaces", namespaces_of(stats)},
                   {"stores", stores_of(stats)},
+                  {"verb_hashes", verbs_of(stats)},
                   {"trust", trust_of(stats)},
                   {"operations",
                    {{"lookup", operation(stats.lookup)},
@@ -148,8 +156,32 @@ std::string status_json(const stats::Stats& stats, bool healthy, bool ready) {
 std::string dropped_json(std::uint64_t chunks) {
   return text_of({{"dropped", chunks}});
 }
+std::string acted_json(const stats::Acted& acted) {
+  return text_of({{"found", acted.found}, {"absent", acted.absent}, {"refused", acted.refused}});
+}
 std::string error_json(const std::string& text) {
   return text_of({{"error", text}});
+}
+
+Result<ActRequest> read_act_request(const std::string& body) {
+  const auto wrong = [](const std::string& why) {
+    return Status(Code::kInvalidArgument, why + R"(: the body is {"namespace": ID, "hashes": [HEX, ...]})");
+  };
+  const json parsed = json::parse(body, nullptr, false);
+  if (!parsed.is_object()) return wrong("this is no JSON object");
+  const auto id = parsed.find("namespace"), hashes = parsed.find("hashes");
+  if (id == parsed.end() || !id->is_string()) return wrong("namespace must be a text");
+  if (hashes == parsed.end() || !hashes->is_array()) return wrong("hashes must be a list");
+  if (hashes->size() > protocol::kMaxKeysPerAct)
+    return Status(Code::kOutOfRange, "at most " + std::to_string(protocol::kMaxKeysPerAct) + " hashes in one request");
+  ActRequest request;
+  request.namespace_id = id->get<std::string>();
+  for (const json& text : *hashes) {
+    const auto hash = text.is_string() ? protocol::BlockHash::from_hex(text.get_ref<const std::string&>()) : std::nullopt;
+    if (!hash) return wrong("hash " + std::to_string(request.hashes.size() + 1) + " must have 32 hex digits or more");
+    request.hashes.push_back(*hash);
+  }
+  return request;
 }
 
 std::string valid_utf8(std::string_view text) {

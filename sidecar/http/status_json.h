@@ -1,9 +1,13 @@
-// JSON that the HTTP room answers with: the only place of the room that knows nlohmann/json. Pure; thread-safe.
+// JSON that the HTTP room answers with, and that it reads: the only place of the room that knows nlohmann/json. Pure; thread-safe.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
+#include "shim/protocol/key.h"
+#include "shim/protocol/status.h"
+#include "sidecar/stats/control.h"
 #include "sidecar/stats/stats.h"
 
 namespace larder::http {
@@ -11,8 +15,16 @@ namespace larder::http {
 // The body of /v1/status.
 std::string status_json(const stats::Stats& stats, bool healthy, bool ready);
 
-// {"dropped": N}, {"error": TEXT}.
+// {"dropped": N}, {"found": N, "absent": N, "refused": N}, {"error": TEXT}.
 std::string dropped_json(std::uint64_t chunks);
+std::string acted_json(const stats::Acted& acted);
 std::string error_json(const std::string& text);
+
+// {"namespace": ID, "hashes": [HEX, ...]}, at most kMaxKeysPerAct of them. An error says what is wrong with it.
+struct ActRequest {
+  std::string namespace_id;
+  std::vector<protocol::BlockHash> hashes;
+};
+Result<ActRequest> read_act_request(const std::string& body);
 
 }  // namespace larder::http

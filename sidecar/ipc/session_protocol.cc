@@ -4,6 +4,7 @@
 
 #include "shim/protocol/version.h"
 #include "sidecar/base/log.h"
+#include "sidecar/ipc/chunk_verbs.h"
 
 namespace larder::ipc {
 
@@ -88,6 +89,7 @@ Result<Reply> SessionProtocol::handle(std::span<const std::byte> packet, std::si
       case MessageType::kBad: return bad(*decoder);
       case MessageType::kStillWriting: return still_writing(*decoder);
       case MessageType::kDropNamespace: return drop_namespace(*decoder);
+      case MessageType::kAct: return act(*decoder);
       default: break;
     }
   }
@@ -114,6 +116,7 @@ Result<Reply> SessionProtocol::hello(Decoder& decoder) {
   protocol::Welcome welcome{};
   welcome.version_major = protocol::kVersionMajor;
   welcome.version_minor = protocol::kVersionMinor;
+  welcome.capabilities = protocol::kCapabilityAct;
   welcome.epoch = facts_.epoch;
   welcome.session_token = facts_.token;
   welcome.session_number = facts_.number;
@@ -243,6 +246,23 @@ Result<Reply> SessionProtocol::drop_namespace(Decoder& decoder) {
   base::log_info("session " + std::to_string(facts_.number) + ": dropped " + std::to_string(dropped) + " chunks of namespace " +
                  store_.namespaces().at(drop.namespace_handle).spec.id.to_hex());
   return Reply{};
+}
+
+Result<Reply> SessionProtocol::act(Decoder& decoder) {
+  protocol::Act act{};
+  if (!decoder.read(act)) return malformed(decoder.type(), "shorter than its fixed part");
+  const auto verb = static_cast<protocol::Verb>(act.verb);
+  if (protocol::verb_name(verb).empty())
+    return Status(Code::kUnsupported, "ACT: verb " + std::to_string(act.verb) + " is unknown");
+  if (!decoder.read_all(act.count, protocol::kMaxKeysPerAct, hashes_))
+    return malformed(decoder.type(), "count " + std::to_string(act.count) + " is over the limit or the packet");
+  if (!has_open(act.namespace_handle))
+    return malformed(decoder.type(), "this session has not opened namespace " + std::to_string(act.namespace_handle));
+  const store::VerbCounts counts = ipc::act(store_, stats_, verb, act.namespace_handle, hashes_);
+  Encoder encoder(MessageType::kActed, decoder.request());
+  encoder.append(protocol::Acted{act.verb, static_cast<std::uint32_t>(counts.found), static_cast<std::uint32_t>(counts.absent),
+                                 static_cast<std::uint32_t>(counts.refused)});
+  return Reply{finish(encoder)};
 }
 
 }  // namespace larder::ipc

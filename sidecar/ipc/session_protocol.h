@@ -68,6 +68,7 @@ class SessionProtocol {
   Result<Reply> bad(protocol::Decoder& decoder);
   Result<Reply> still_writing(protocol::Decoder& decoder);
   Result<Reply> drop_namespace(protocol::Decoder& decoder);
+  Result<Reply> act(protocol::Decoder& decoder);
   void log_bad(std::size_t chunks);
   bool has_open(std::uint32_t handle) const;
 

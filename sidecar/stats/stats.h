@@ -105,6 +105,9 @@ struct Stats {
   std::uint64_t holds_expired = 0, holds_over_cap = 0;
   std::uint64_t grants_asked = 0, grants_unanswered = 0, grants_reclaimed = 0;
 
+  // Hashes that engines and people named in a verb.
+  std::uint64_t asked_to_prefetch = 0, asked_to_pin = 0, asked_to_unpin = 0, asked_to_evict = 0;
+
   // Bytes that did not match: reported by engines, and those that the sidecar found true when it looked.
   std::uint64_t bad_reported = 0, bad_confirmed = 0, checksum_failures = 0, loads_failed = 0, events_lost = 0;
 

@@ -86,6 +86,18 @@ def test_the_absent_larderd_is_told_in_the_log(client):
     assert level in ("info", "warning", "error") and "none.sock" in text
 
 
+def test_what_is_kept_by_hand_needs_larderd(client):
+    open_namespace(client)
+    for act in (client.prefetch, client.pin, client.unpin, client.evict):
+        with pytest.raises(LarderError, match=f"^larder_{act.__name__}: unavailable$"):
+            act(bytes(64), 32)
+    with pytest.raises(LarderError, match="^larder_prefetch: unavailable$"):
+        client.prefetch(tokens=range(300), block_size=16, chunk_tokens=256)
+    with pytest.raises(TypeError):
+        client.prefetch()
+    client.store_abandon()
+
+
 def test_namespace_ids_are_32_hex_digits_of_the_text():
     one, other = namespace_id("a: 1\n"), namespace_id("a: 2\n")
     assert one != other and len(one) == 32 and int(one, 16)

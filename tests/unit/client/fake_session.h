@@ -21,7 +21,7 @@ class FakeSession {
  public:
   static constexpr std::uint64_t kArenaBytes = 4 << 20;
 
-  FakeSession() {
+  explicit FakeSession(std::uint64_t capabilities = protocol::kCapabilityAct) {
     const store::IndexShape shape{64, store::IndexShape::buckets_for(64), kArenaBytes, 1, 1};
     std::vector<Fd> fds;
     fds.push_back(memory(kArenaBytes));
@@ -38,7 +38,7 @@ class FakeSession {
     protocol::Welcome welcome{};
     welcome.version_major = 1;
     welcome.epoch = 1;
-    welcome.capabilities = protocol::kCapabilityAct;
+    welcome.capabilities = capabilities;
     welcome.arena_bytes = kArenaBytes;
     welcome.index_bytes = shape.bytes();
     welcome.session_bytes = sizeof(protocol::SessionRegion);

@@ -35,8 +35,9 @@ class ServerTest : public testing::Test {
   std::string tcp(const std::string& line, const std::string& headers = "") {
     return ask(connect_tcp(server_->address()), line + " HTTP/1.1\r\nHost: x\r\n" + headers + "\r\n");
   }
-  std::string admin(const std::string& line) {
-    return ask(connect_unix(config_.http.admin_socket), line + " HTTP/1.1\r\nHost: x\r\n\r\n");
+  std::string admin(const std::string& line, const std::string& body = "") {
+    return ask(connect_unix(config_.http.admin_socket),
+               line + " HTTP/1.1\r\nHost: x\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
   }
   static std::string body(const std::string& answer) { return answer.substr(answer.find("\r\n\r\n") + 4); }
 
@@ -79,11 +80,49 @@ TEST_F(ServerTest, AdminVerbs) {
   EXPECT_THAT(admin("POST /v1/clear"), AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("did not answer")));
 }
 
+TEST_F(ServerTest, ChunksArePrefetchedPinnedUnpinnedAndEvictedByHash) {
+  start();
+  const std::string hash =
+      "0100000000000000"
+      "0200000000000000";
+  const std::string body = R"({"namespace": "abcd", "hashes": [")" + hash + R"(", ")" + hash + hash + R"("]})";
+  for (const char* verb : {"prefetch", "pin", "unpin", "evict"}) {
+    const std::string answer = admin(std::string("POST /v1/") + verb, body);
+    EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 ")) << verb;
+    EXPECT_EQ(nlohmann::json::parse(ServerTest::body(answer)),
+              nlohmann::json::parse(R"({"found": 2, "absent": 1, "refused": 2})"));
+  }
+  EXPECT_THAT(control_.acted(), ElementsAre("1 abcd 1:2 1:2", "2 abcd 1:2 1:2", "3 abcd 1:2 1:2", "4 abcd 1:2 1:2"));
+  EXPECT_THAT(admin("POST /v1/pin", R"({"namespace": "beef", "hashes": []})"), StartsWith("HTTP/1.1 404 "));
+}
+
+TEST_F(ServerTest, WhatIsNoListOfHashesIsRefused) {
+  start();
+  const std::pair<std::string, const char*> wrong[] = {
+      {"", "no JSON object"},
+      {"[1, 2]", "no JSON object"},
+      {std::string(40'000, '['), "no JSON object"},
+      {R"({"hashes": []})", "namespace must be a text"},
+      {R"({"namespace": 7, "hashes": []})", "namespace must be a text"},
+      {R"({"namespace": "ab", "hashes": "x"})", "hashes must be a list"},
+      {R"({"namespace": "ab", "hashes": [7]})", "hash 1 must have 32 hex digits or more"},
+      {R"({"namespace": "ab", "hashes": ["00112233445566778899aabbccddeef"]})", "hash 1 must have 32"},
+      {R"({"namespace": "ab", "hashes": ["00112233445566778899aabbccddeefg"]})", "hash 1 must have 32"},
+  };
+  for (const auto& [body, why] : wrong)
+    EXPECT_THAT(admin("POST /v1/evict", body), AllOf(StartsWith("HTTP/1.1 400 "), HasSubstr(why))) << body.substr(0, 60);
+  std::string many = R"({"namespace": "ab", "hashes": [)";
+  for (int i = 0; i < 1025; ++i) many += (i == 0 ? "0" : ",0");
+  EXPECT_THAT(admin("POST /v1/evict", many + "]}"), AllOf(StartsWith("HTTP/1.1 400 "), HasSubstr("at most 1024 hashes")));
+  EXPECT_TRUE(control_.acted().empty());
+}
+
 TEST_F(ServerTest, AdminVerbsAreRefusedOnOtherAddresses) {
   config_.http.listen = "0.0.0.0:0";
   start();
   EXPECT_THAT(tcp("POST /v1/clear"), AllOf(StartsWith("HTTP/1.1 403 "), HasSubstr("loopback")));
   EXPECT_THAT(tcp("POST /v1/drop?namespace=abcd1234"), StartsWith("HTTP/1.1 403 "));
+  EXPECT_THAT(tcp("POST /v1/evict"), StartsWith("HTTP/1.1 403 "));
   EXPECT_TRUE(control_.dropped().empty());
   EXPECT_THAT(tcp("GET /healthz"), StartsWith("HTTP/1.1 200 "));
   EXPECT_THAT(admin("POST /v1/clear"), StartsWith("HTTP/1.1 200 "));

@@ -165,6 +165,21 @@ class Client {
     ASSERT_TRUE(send(encoder).ok());
   }
 
+  // The answer to ACT, or zeros.
+  protocol::Acted act(std::uint32_t handle, protocol::Verb verb, const std::vector<protocol::BlockHash>& hashes) {
+    protocol::Encoder encoder(MessageType::kAct, 4);
+    encoder.append(protocol::Act{handle, static_cast<std::uint32_t>(verb), static_cast<std::uint32_t>(hashes.size()), 0});
+    encoder.append_all(std::span(hashes));
+    EXPECT_TRUE(send(encoder).ok());
+    protocol::Acted acted{};
+    const Result<protocol::Packet> packet = receive();
+    EXPECT_TRUE(packet.ok()) << packet.status().to_string();
+    if (!packet.ok()) return acted;
+    Result<protocol::Decoder> decoder = protocol::Decoder::open(packet->bytes);
+    EXPECT_TRUE(decoder.ok() && decoder->type() == MessageType::kActed && decoder->request() == 4 && decoder->read(acted));
+    return acted;
+  }
+
   // The list of the next message, which must be of this type.
   std::vector<protocol::SlotRef> receive_slots(MessageType type) {
     Result<protocol::Packet> packet = receive();

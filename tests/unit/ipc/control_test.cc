@@ -124,6 +124,39 @@ TEST_F(ControlTest, ABadChunkIsDroppedAndLookedAt) {
   EXPECT_TRUE(wait([&] { return has(1); })) << "stored anew";
 }
 
+TEST_F(ControlTest, AnEngineEvictsPinsAndPrefetchesByHash) {
+  using protocol::Verb;
+  put(1);
+  put(2);
+  ASSERT_TRUE(wait([&] { return has(1) && has(2); }));
+  EXPECT_EQ(client_->welcome().capabilities & protocol::kCapabilityAct, protocol::kCapabilityAct);
+  const protocol::Acted pinned = client_->act(handle_, Verb::kPin, {{1, 1}, {2, 2}, {3, 3}});
+  EXPECT_EQ(pinned.verb, static_cast<std::uint32_t>(Verb::kPin));
+  EXPECT_EQ(pinned.found, 2U);
+  EXPECT_EQ(pinned.absent, 1U);
+  EXPECT_EQ(client_->act(handle_, Verb::kEvict, {{1, 1}}).found, 1U);
+  EXPECT_FALSE(has(1));
+  EXPECT_EQ(client_->act(handle_, Verb::kUnpin, {{1, 1}, {2, 2}}).found, 1U);
+  EXPECT_EQ(client_->act(handle_, Verb::kPrefetch, {{1, 1}, {2, 2}}).found, 1U);
+  EXPECT_TRUE(wait([&] {
+    const stats::Stats now = stats();
+    return now.asked_to_pin == 3 && now.asked_to_evict == 1 && now.asked_to_unpin == 2 && now.asked_to_prefetch == 2;
+  }));
+}
+
+TEST_F(ControlTest, PeopleDoTheSameByTheNamespacesId) {
+  using protocol::Verb;
+  put(1);
+  ASSERT_TRUE(wait([&] { return has(1); }));
+  const std::string id = protocol::namespace_id("a: 1\n").to_hex();
+  const Result<stats::Acted> evicted = sidecar_->act(Verb::kEvict, id.substr(0, 8), {{1, 1}, {2, 2}}, 1000);
+  ASSERT_TRUE(evicted.ok()) << evicted.status().to_string();
+  EXPECT_EQ(evicted->found, 1U);
+  EXPECT_EQ(evicted->absent, 1U);
+  EXPECT_FALSE(has(1));
+  EXPECT_EQ(sidecar_->act(Verb::kPin, "zzzz", {}, 1000).status().code(), Code::kInvalidArgument);
+}
+
 TEST_F(ControlTest, TheNearestNamespaceIsNamed) {
   std::string difference;
   client_->open_namespace("a: 2\n", 4096, &difference);

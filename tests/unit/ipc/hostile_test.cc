@@ -109,6 +109,38 @@ TEST_F(HostileTest, ANamespaceThatThisSessionHasNotOpened) {
   expect_ended(Code::kInvalidArgument, "has not opened namespace");
 }
 
+TEST_F(HostileTest, AVerbThatThereIsNot) {
+  hostile_->attach();
+  Encoder encoder(MessageType::kAct, 1);
+  encoder.append(protocol::Act{hostile_->open_namespace("a: 1"), 9, 0, 0});
+  ASSERT_TRUE(hostile_->send(encoder).ok());
+  expect_ended(Code::kUnsupported, "verb 9 is unknown");
+}
+
+TEST_F(HostileTest, AVerbOnANamespaceOfOthers) {
+  hostile_->attach();
+  Encoder encoder(MessageType::kAct, 1);
+  encoder.append(protocol::Act{handle_, static_cast<std::uint32_t>(protocol::Verb::kEvict), 0, 0});
+  ASSERT_TRUE(hostile_->send(encoder).ok());
+  expect_ended(Code::kInvalidArgument, "has not opened namespace");
+}
+
+TEST_F(HostileTest, AVerbOnMoreHashesThanThereAre) {
+  hostile_->attach();
+  Encoder encoder(MessageType::kAct, 1);
+  encoder.append(protocol::Act{hostile_->open_namespace("a: 1"), 1, 2, 0}).append(protocol::BlockHash{1, 1});
+  ASSERT_TRUE(hostile_->send(encoder).ok());
+  expect_ended(Code::kInvalidArgument, "count 2 is over the limit or the packet");
+}
+
+TEST_F(HostileTest, MoreGrantsStillWrittenThanTheLimit) {
+  hostile_->attach();
+  Encoder encoder(MessageType::kStillWriting, 0);
+  encoder.append(protocol::SlotList{0xffffffff, 0});
+  ASSERT_TRUE(hostile_->send(encoder).ok());
+  expect_ended(Code::kInvalidArgument, "STILL_WRITING: count 4294967295 is over the limit or the packet");
+}
+
 TEST_F(HostileTest, AShardThatTheNamespaceLacks) {
   hostile_->attach();
   const std::uint32_t handle = hostile_->open_namespace("a: 1");

@@ -46,6 +46,12 @@ std::vector<Bytes> conversation(std::uint64_t first_generation) {
   add(e7.append(protocol::SlotList{1, 0}).append(protocol::SlotRef{0, 0, first_generation + 1}));
   Encoder e8(MessageType::kDropNamespace, 0);
   add(e8.append(protocol::DropNamespace{1, 0}));
+  Encoder e9(MessageType::kStillWriting, 0);
+  add(e9.append(protocol::SlotList{1, 0}).append(protocol::SlotRef{1, 0, first_generation + 2}));
+  Encoder e10(MessageType::kAct, 4);
+  add(e10.append(protocol::Act{1, 1 + static_cast<std::uint32_t>(first_generation % 4), 2, 0})
+          .append(protocol::BlockHash{1, 1})
+          .append(protocol::BlockHash{2, 2}));
   return messages;
 }
 
@@ -79,7 +85,7 @@ TEST_F(SessionProtocolTest, TheWholeConversationIsUnderstood) {
     ASSERT_TRUE(reply.ok()) << reply.status().to_string();
     answered.push_back(!reply->packet.empty());
   }
-  EXPECT_EQ(answered, (std::vector<bool>{true, false, true, true, false, false, false, false}));
+  EXPECT_EQ(answered, (std::vector<bool>{true, false, true, true, false, false, false, false, false, true}));
   EXPECT_EQ(box_.stats().chunks_committed, 1U);
   EXPECT_EQ(box_.stats().disowned, 1U);
   EXPECT_EQ(box_.stats().evicted_bad, 1U);

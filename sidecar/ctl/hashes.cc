@@ -1,0 +1,62 @@
+#include "sidecar/ctl/hashes.h"
+
+#include <cerrno>
+#include <fstream>
+#include <iostream>
+
+#include "shim/protocol/key.h"
+#include "sidecar/ctl/words.h"
+
+namespace larder::ctl {
+namespace {
+
+constexpr std::size_t kMostHashes = 1 << 20;
+constexpr std::size_t kDigits = 2 * protocol::kBlockHashBytes;
+
+Status add(std::string_view text, const std::string& where, std::vector<std::string>& hashes) {
+  if (!protocol::BlockHash::from_hex(text))
+    return {Code::kInvalidArgument, where + "'" + printable(text.substr(0, 80)) + "' is no hash: 32 hex digits or more"};
+  if (hashes.size() == kMostHashes) return {Code::kOutOfRange, "more than " + grouped(kMostHashes) + " hashes"};
+  hashes.emplace_back(text.substr(0, kDigits));
+  return {};
+}
+
+std::string_view trimmed(std::string_view line) {
+  line = line.substr(0, line.find('#'));
+  constexpr const char* kSpace = " \t\r";
+  const std::size_t first = line.find_first_not_of(kSpace);
+  return first == std::string_view::npos ? "" : line.substr(first, line.find_last_not_of(kSpace) - first + 1);
+}
+
+Status read_lines(std::istream& lines, const std::string& name, std::vector<std::string>& hashes) {
+  std::size_t number = 0;
+  for (std::string line; std::getline(lines, line);) {
+    ++number;
+    const std::string_view text = trimmed(line);
+    if (text.empty()) continue;
+    if (Status status = add(text, name + ":" + std::to_string(number) + ": ", hashes); !status.ok()) return status;
+  }
+  return {};
+}
+
+Status read_file(const std::string& file, std::vector<std::string>& hashes) {
+  if (file == "-") return read_lines(std::cin, "standard input", hashes);
+  std::ifstream lines(file);
+  if (!lines) return Status::from_errno(errno, file);
+  return read_lines(lines, file, hashes);
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> read_hashes(std::span<const std::string> words, const std::optional<std::string>& file) {
+  std::vector<std::string> hashes;
+  for (const std::string& word : words)
+    if (Status status = add(word, "", hashes); !status.ok()) return status;
+  if (file)
+    if (Status status = read_file(*file, hashes); !status.ok()) return status;
+  if (hashes.empty())
+    return Status(Code::kInvalidArgument, "which hashes? Name them, or a file of them by --hashes (- is standard input)");
+  return hashes;
+}
+
+}  // namespace larder::ctl

@@ -1,0 +1,103 @@
+"""Prefetch, pin, unpin and evict through every door: Python, HTTP and larderctl, on a real larderd."""
+
+import ctypes
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from harness.larderd import Larderd
+
+from larder import Client, hash_tokens, namespace_id
+
+FINGERPRINT = "engine: kept by hand\n"
+BLOCK, CHUNK = 16, 64
+PROMPT = list(range(1, 4 * CHUNK + 1))  # four chunks
+
+
+@pytest.fixture
+def larderd(tmp_path):
+    binary = Path(os.environ["LARDER_TEST_BIN"]) / "larderd"
+    larderd = Larderd(binary, tmp_path, f"larder-hand-{os.getpid()}", "16MiB")
+    try:
+        larderd.wait_ready()
+        larderd.wait_touched()
+        yield larderd
+    finally:
+        larderd.stop()
+
+
+@pytest.fixture
+def engine(larderd):
+    """A client of one layer, four blocks a chunk, that has stored PROMPT's first three chunks."""
+    memory = ctypes.create_string_buffer(4096 * 16)
+    with Client(larderd.socket, "by hand") as client:
+        client.set_namespace(FINGERPRINT, "m", CHUNK, [(4096, 1, CHUNK // BLOCK)])
+        client.register_pages(0, [(ctypes.addressof(memory), 4096, 4096, 16)])
+        assert client.wait_attached(5000)
+        stored = hashes()[:3]
+        pages = b"".join(page.to_bytes(4, "little") for page in range(12))
+        assert client.store_begin(b"".join(stored), 32, pages)
+        assert client.store_finish(5000).stored == 3
+        deadline = time.monotonic() + 5
+        while client.lookup(b"".join(stored), 32) != 3:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        yield client
+
+
+def hashes():
+    return hash_tokens(PROMPT, BLOCK, chunk_tokens=CHUNK)
+
+
+def test_python_names_chunks_by_tokens_or_hashes(engine):
+    assert engine.prefetch(tokens=PROMPT, block_size=BLOCK, chunk_tokens=CHUNK) == (3, 1, 0)
+    assert engine.prefetch(b"".join(hashes()), 32) == (3, 1, 0)
+    assert engine.pin(hashes()) == (3, 1, 0)
+    assert engine.unpin(hashes()[:2]) == (2, 0, 0)
+    assert engine.evict(hashes()[1:]) == (2, 1, 0)
+    assert engine.lookup(b"".join(hashes()), 32) == 1
+    assert engine.evict(hashes(), wait_ms=0) == (0, 0, 0)
+
+
+def ctl(larderd, *words, stdin=None):
+    program = Path(os.environ["LARDER_TEST_BIN"]) / "larderctl"
+    command = [program, "--socket", larderd.admin_socket, *words]
+    return subprocess.run(command, input=stdin, capture_output=True, text=True, timeout=30)
+
+
+def test_larderctl_reads_hashes_from_words_files_and_standard_input(larderd, engine, tmp_path):
+    space = namespace_id(FINGERPRINT)[:8]
+    digits = [one.hex() for one in hashes()]
+    assert ctl(larderd, "pin", space, *digits).stdout == "pinned 3 of 4 hashes, 1 absent\n"
+    listed = tmp_path / "hashes.txt"
+    listed.write_text("# the prompt\n" + "\n".join(digits) + "\n\n")
+    assert ctl(larderd, "prefetch", space, "--hashes", str(listed)).stdout == "prefetched 3 of 4 hashes, 1 absent\n"
+    assert ctl(larderd, "unpin", space, "--hashes", "-", stdin="\n".join(digits[:2])).stdout == "unpinned 2 of 2 hashes\n"
+    assert ctl(larderd, "evict", space, digits[0][:32]).stdout == "evicted 1 of 1 hash\n"
+    answer = ctl(larderd, "--json", "evict", space, digits[1])
+    assert json.loads(answer.stdout) == {"found": 1, "absent": 0, "refused": 0}
+    assert engine.lookup(b"".join(hashes()[2:]), 32) == 1
+
+
+def test_larderctl_says_what_is_wrong_with_hashes(larderd, engine, tmp_path):
+    space = namespace_id(FINGERPRINT)
+    for words, status, why in (
+        (["pin"], 2, "which namespace"),
+        (["pin", space], 1, "which hashes"),
+        (["pin", space, "xyz"], 1, "'xyz' is no hash"),
+        (["pin", space, "--hashes", str(tmp_path / "none")], 1, "No such file"),
+        (["pin", "ffffffff", hashes()[0].hex()], 1, "no namespace"),
+    ):
+        done = ctl(larderd, *words)
+        assert (done.returncode, why in done.stderr) == (status, True), done
+
+
+def test_larderctl_splits_many_hashes_into_requests(larderd, engine):
+    many = "\n".join(f"{number:032x}" for number in range(3000))
+    assert ctl(larderd, "evict", namespace_id(FINGERPRINT), "--hashes", "-", stdin=many).stdout == (
+        "evicted 0 of 3,000 hashes, 3,000 absent\n"
+    )
+    assert larderd.status()["verb_hashes"]["evict"] == 3000
