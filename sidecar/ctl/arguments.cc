@@ -30,6 +30,11 @@ constexpr ValueOption kValueOptions[] = {
        arguments.socket = text;
        return !text.empty();
      }},
+    {"--hashes", "a file, or - for standard input",
+     [](std::string_view text, Arguments& arguments) {
+       arguments.hashes_file = text;
+       return !text.empty();
+     }},
     {"--interval", "a number of seconds, 0.1 to 3600",
      [](std::string_view text, Arguments& arguments) {
        return read_number(text, kShortestInterval, kLongestInterval, arguments.interval_seconds);

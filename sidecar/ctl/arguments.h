@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -14,8 +15,9 @@ namespace larder::ctl {
 struct Arguments {
   std::string socket;  // empty: the configuration says
   bool json = false, help = false, version = false;
-  double interval_seconds = 1;   // of top
-  std::uint64_t iterations = 0;  // of top; 0: until it is stopped
+  double interval_seconds = 1;             // of top
+  std::uint64_t iterations = 0;            // of top; 0: until it is stopped
+  std::optional<std::string> hashes_file;  // of prefetch, pin, unpin, evict; "-": standard input
   std::vector<std::string> words;
 };
 

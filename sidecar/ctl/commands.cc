@@ -1,10 +1,13 @@
 #include "sidecar/ctl/commands.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 
+#include "shim/protocol/limits.h"
 #include "sidecar/config/loader.h"
 #include "sidecar/ctl/admin_client.h"
+#include "sidecar/ctl/hashes.h"
 #include "sidecar/ctl/lmcache.h"
 #include "sidecar/ctl/lmcache_settings.h"
 #include "sidecar/ctl/report.h"
@@ -42,6 +45,35 @@ Result<std::string> clear(const Arguments& arguments) {
   return ask(arguments, Verb::kPost, "/v1/clear", dropped_report);
 }
 
+// A verb on the chunks of many hashes, in requests within the limit.
+Result<std::string> act(const Arguments& arguments, const std::string& path, std::string_view done) {
+  const Result<std::vector<std::string>> hashes = read_hashes(std::span(arguments.words).subspan(2), arguments.hashes_file);
+  if (!hashes.ok()) return hashes.status();
+  const Result<std::string> socket = admin_socket(arguments);
+  if (!socket.ok()) return socket;
+  Acted acted;
+  for (std::span<const std::string> rest(*hashes); !rest.empty();) {
+    const auto part = rest.first(std::min<std::size_t>(rest.size(), protocol::kMaxKeysPerAct));
+    rest = rest.subspan(part.size());
+    const Result<std::string> answer = ask_larderd(*socket, Verb::kPost, path, hashes_request(arguments.words[1], part));
+    if (!answer.ok()) return answer;
+    if (Status read = add_acted(*answer, part.size(), acted); !read.ok()) return read;
+  }
+  return arguments.json ? acted_json(acted) : acted_report(done, acted);
+}
+Result<std::string> prefetch(const Arguments& arguments) {
+  return act(arguments, "/v1/prefetch", "prefetched");
+}
+Result<std::string> pin(const Arguments& arguments) {
+  return act(arguments, "/v1/pin", "pinned");
+}
+Result<std::string> unpin(const Arguments& arguments) {
+  return act(arguments, "/v1/unpin", "unpinned");
+}
+Result<std::string> evict(const Arguments& arguments) {
+  return act(arguments, "/v1/evict", "evicted");
+}
+
 // What is shown is printed as it comes.
 Result<std::string> top(const Arguments& arguments) {
   if (arguments.json) return Status(Code::kInvalidArgument, "top is for people; `larderctl --json status` prints what it reads");
@@ -66,12 +98,21 @@ Result<std::string> import_from_lmcache(const Arguments& arguments) {
   return imported->yaml;
 }
 
-constexpr std::array<Command, 5> kCommands{{
+constexpr std::size_t kAnyNumber = SIZE_MAX;
+constexpr std::string_view kWhichNamespace = "which namespace? `larderctl status` lists them";
+
+constexpr std::array<Command, 9> kCommands{{
     {"status", "", 0, 0, "", "is it helping? hits, prefill saved, memory, sessions", status},
     {"top", "", 0, 0, "", "the same live: hits, tokens, bytes and evictions a second, memory, sessions; Ctrl-C ends it", top},
     {"drop", "NAMESPACE", 1, 1, "drop which namespace? `larderctl status` lists them",
      "drop what a namespace holds (id or a unique prefix of it, at least 4 digits; status lists them)", drop},
     {"clear", "", 0, 0, "", "drop everything", clear},
+    {"prefetch", "NS HASH...", 1, kAnyNumber, kWhichNamespace,
+     "bring chunks into memory; what is there counts as just used\nHASH: a block hash in hex; or --hashes FILE", prefetch},
+    {"pin", "NS HASH...", 1, kAnyNumber, kWhichNamespace, "keep chunks in memory until they are unpinned, evicted or dropped",
+     pin},
+    {"unpin", "NS HASH...", 1, kAnyNumber, kWhichNamespace, "let them go like any other", unpin},
+    {"evict", "NS HASH...", 1, kAnyNumber, kWhichNamespace, "take chunks out of memory, pinned or not", evict},
     {"import-lmcache", "[FILE]", 0, 1, "",
      "print the Larder configuration of an LMCache one: FILE, or $LMCACHE_CONFIG_FILE, and LMCACHE_* variables",
      import_from_lmcache},
@@ -119,6 +160,7 @@ std::string usage() {
   text += help_line("--socket PATH",
                     "larderd's admin socket; else $LARDER_CONFIG_FILE and LARDER_* variables say, as they do to larderd");
   text += help_line("--json", "larderd's answer as it is");
+  text += help_line("--hashes FILE", "of prefetch, pin, unpin, evict: one hash a line; - is standard input");
   text += help_line("--interval SECONDS", "of top: between two screens, default 1");
   text += help_line("--iterations N", "of top: print N screens one after the other and end; --once: one");
   text += help_line("--version", "print the version");

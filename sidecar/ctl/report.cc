@@ -147,9 +147,10 @@ std::string hashes_request(const std::string& space, std::span<const std::string
   return request.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-Status add_acted(const std::string& body, Acted& acted) {
+Status add_acted(const std::string& body, std::uint64_t asked, Acted& acted) {
   try {
     const json answer = json::parse(body);
+    acted.asked += asked;
     acted.found += number(answer, "found");
     acted.absent += number(answer, "absent");
     acted.refused += number(answer, "refused");

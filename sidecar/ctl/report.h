@@ -23,8 +23,8 @@ std::string hashes_request(const std::string& space, std::span<const std::string
 struct Acted {
   std::uint64_t asked = 0, found = 0, absent = 0, refused = 0;
 };
-// Adds what an answer says.
-Status add_acted(const std::string& json, Acted& acted);
+// Adds what the answer to one request says, which named so many hashes.
+Status add_acted(const std::string& json, std::uint64_t asked, Acted& acted);
 // "pinned 3 of 4 hashes, 1 absent".
 std::string acted_report(std::string_view done, const Acted& acted);
 // The same as larderd answers it.
