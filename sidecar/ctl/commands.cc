@@ -98,7 +98,7 @@ Result<std::string> import_from_lmcache(const Arguments& arguments) {
   return imported->yaml;
 }
 
-constexpr std::size_t kAnyNumber = SIZE_MAX;
+constexpr std::size_t kManyWords = 1 << 16;
 constexpr std::string_view kWhichNamespace = "which namespace? `larderctl status` lists them";
 
 constexpr std::array<Command, 9> kCommands{{
@@ -107,12 +107,12 @@ constexpr std::array<Command, 9> kCommands{{
     {"drop", "NAMESPACE", 1, 1, "drop which namespace? `larderctl status` lists them",
      "drop what a namespace holds (id or a unique prefix of it, at least 4 digits; status lists them)", drop},
     {"clear", "", 0, 0, "", "drop everything", clear},
-    {"prefetch", "NS HASH...", 1, kAnyNumber, kWhichNamespace,
+    {"prefetch", "NS HASH...", 1, kManyWords, kWhichNamespace,
      "bring chunks into memory; what is there counts as just used\nHASH: a block hash in hex; or --hashes FILE", prefetch},
-    {"pin", "NS HASH...", 1, kAnyNumber, kWhichNamespace, "keep chunks in memory until they are unpinned, evicted or dropped",
+    {"pin", "NS HASH...", 1, kManyWords, kWhichNamespace, "keep chunks in memory until they are unpinned, evicted or dropped",
      pin},
-    {"unpin", "NS HASH...", 1, kAnyNumber, kWhichNamespace, "let them go like any other", unpin},
-    {"evict", "NS HASH...", 1, kAnyNumber, kWhichNamespace, "take chunks out of memory, pinned or not", evict},
+    {"unpin", "NS HASH...", 1, kManyWords, kWhichNamespace, "let them go like any other", unpin},
+    {"evict", "NS HASH...", 1, kManyWords, kWhichNamespace, "take chunks out of memory, pinned or not", evict},
     {"import-lmcache", "[FILE]", 0, 1, "",
      "print the Larder configuration of an LMCache one: FILE, or $LMCACHE_CONFIG_FILE, and LMCACHE_* variables",
      import_from_lmcache},

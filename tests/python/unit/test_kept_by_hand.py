@@ -100,4 +100,4 @@ def test_larderctl_splits_many_hashes_into_requests(larderd, engine):
     assert ctl(larderd, "evict", namespace_id(FINGERPRINT), "--hashes", "-", stdin=many).stdout == (
         "evicted 0 of 3,000 hashes, 3,000 absent\n"
     )
-    assert larderd.status()["verb_hashes"]["evict"] == 3000
+    larderd.wait_until(lambda: larderd.status()["verb_hashes"]["evict"] == 3000, 5)
