@@ -92,6 +92,7 @@ class Import {
   Status local_cpu(const LmcacheSetting& setting);
   Status memory_size(const LmcacheSetting& setting);
   Status hugepages(const LmcacheSetting& setting);
+  Status numa(const LmcacheSetting& setting);
   Status local_disk(const LmcacheSetting& setting);
   Status disk_size(const LmcacheSetting& setting);
   Status remote_url(const LmcacheSetting& setting);
@@ -174,6 +175,16 @@ Status Import::hugepages(const LmcacheSetting& setting) {
   return *huge ? put(setting, "memory.hugepages", "2Mi") : Status();
 }
 
+// LMCache's manual mode gives each GPU a node of its own.
+Status Import::numa(const LmcacheSetting& setting) {
+  const std::string mode = lower(setting.text);
+  if (is_nothing(mode)) return {};
+  if (mode == "auto") return put(setting, "memory.numa", mode);
+  if (mode != "manual") return refuse(setting, "is neither auto nor manual");
+  note(Counterpart::kNone, setting, find_lmcache_key("extra_config.gpu_to_numa_mapping")->words);
+  return {};
+}
+
 Status Import::local_disk(const LmcacheSetting& setting) {
   if (!is_nothing(setting.text))
     note(Counterpart::kNotYet, setting,
@@ -232,6 +243,7 @@ Import::Converter Import::converter_of(std::string_view key) {
       {"local_cpu", &Import::local_cpu},
       {"max_local_cpu_size", &Import::memory_size},
       {"local_cpu_use_hugepages", &Import::hugepages},
+      {"numa_mode", &Import::numa},
       {"local_disk", &Import::local_disk},
       {"max_local_disk_size", &Import::disk_size},
       {"remote_url", &Import::remote_url},

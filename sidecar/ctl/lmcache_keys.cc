@@ -43,7 +43,7 @@ constexpr LmcacheKey kKeys[] = {
     {"lazy_memory_expand_trigger_ratio", kAlways, kLazy},
     {"lazy_memory_step_ratio", kAlways, kLazy},
     {"lazy_memory_safe_size", kAlways, kLazy},
-    {"numa_mode", kNotYet, "memory is not bound to NUMA nodes yet"},
+    {"numa_mode", kConverted, ""},
     {"cache_policy", kNone, "the least recently used chunk goes first, always", "LRU"},
     // Disk and remote.
     {"local_disk", kConverted, ""},
@@ -191,7 +191,7 @@ constexpr LmcacheKey kKeys[] = {
     {"extra_config.valkey_mode", kNotYet, kBackend},
     {"extra_config.valkey_num_workers", kNotYet, kBackend},
     {"extra_config.tls_enable", kNotYet, kBackend},
-    {"extra_config.gpu_to_numa_mapping", kNotYet, "memory is not bound to NUMA nodes yet"},
+    {"extra_config.gpu_to_numa_mapping", kNone, "all engines share one memory: memory.numa takes auto or one node's number"},
 };
 
 // How many letters have to be changed, added or taken away.

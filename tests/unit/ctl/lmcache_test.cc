@@ -113,6 +113,13 @@ TEST_F(LmcacheTest, ChunkSizesGoToTheEngine) {
   EXPECT_THAT(yaml_of("chunk_size: 8"), AllOf(HasSubstr("8 tokens are no multiple"), HasSubstr(R"("kv_role":"kv_both"}')")));
 }
 
+TEST_F(LmcacheTest, NumaModes) {
+  EXPECT_THAT(yaml_of("numa_mode: auto"), HasSubstr("memory:\n  numa: auto\n"));
+  EXPECT_THAT(yaml_of("numa_mode: manual"), AllOf(HasSubstr("# Without counterpart:"), Not(HasSubstr("  numa:"))));
+  EXPECT_THAT(yaml_of("numa_mode: null"), Not(HasSubstr("numa")));
+  EXPECT_EQ(why("numa_mode: 3"), "F:1: numa_mode '3' is neither auto nor manual");
+}
+
 TEST_F(LmcacheTest, RemoteUrlsSayWhatBecomesOfThem) {
   const auto url = [this](const std::string& text) { return yaml_of("remote_url: \"" + text + "\""); };
   for (const char* redis : {"redis", "rediss", "redis-sentinel", "redis-cluster", "valkey", "resp", "REDIS"})
