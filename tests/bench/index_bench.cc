@@ -176,7 +176,11 @@ bool run_million(const std::string& directory, Million& result) {
   for (std::uint32_t number = 1; number <= kSessions; ++number) box.add_session(number);
   const std::uint32_t handle = box.open(spec_of("engine: bench index\n", 4096, 1));
   for (std::uint64_t first = 0; first < kChunks; first += kKeysPerMessage) box.put(1, handle, first, kKeysPerMessage);
-  if (box.filled().slots_committed != kChunks) return fail("the arena does not hold a million chunks");
+  if (const std::uint64_t there = box.filled().slots_committed; there != kChunks) {
+    std::fprintf(stderr, "index: %llu chunks of a million are there, %llu were refused\n", static_cast<unsigned long long>(there),
+                 static_cast<unsigned long long>(box.filled().refused_no_space));
+    return false;
+  }
   shuffle_uses(box, handle, random);
   Holds holds;
   if (!holds.announce(box, handle, random)) return false;
