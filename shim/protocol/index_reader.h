@@ -69,14 +69,14 @@ class IndexReader {
     std::uint32_t guess;  // the slot that the first bucket names for the key's tag, or entry_count_
   };
 
-  // First step: asks for the key's first bucket. The second is rarely needed (a key goes there when the first is full).
+  // First step: asks for the key's first bucket. The second is seldom needed (a key goes there when the first is nearly full).
   Probe start(const Key& key) const {
     const Probe probe{key, key_place(key, bucket_count_), 0};
     __builtin_prefetch(&buckets_[probe.place.bucket[0]]);
     return probe;
   }
 
-  // Second step: looks into that bucket, without a branch for each cell, and asks for the entry.
+  // Second step: looks into that bucket, without a branch for each cell, and asks for the entry, or for the second bucket.
   void advance(Probe& probe) const {
     const Bucket& bucket = buckets_[probe.place.bucket[0]];
     std::uint64_t cell = 0;
@@ -85,7 +85,8 @@ class IndexReader {
       cell = high_half(value) == probe.place.tag ? value : cell;
     }
     probe.guess = low_half(cell) - 1;
-    if (probe.guess < entry_count_) __builtin_prefetch(&entries_[probe.guess]);
+    __builtin_prefetch(probe.guess < entry_count_ ? static_cast<const void*>(&entries_[probe.guess])
+                                                  : static_cast<const void*>(&buckets_[probe.place.bucket[1]]));
   }
 
   // Last step: whether the key is committed.
