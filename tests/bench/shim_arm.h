@@ -21,7 +21,7 @@ struct ShimBatch {
 
 class ShimArm {
  public:
-  // larderd's files stand in `directory`, its arena has arena_bytes: room for the batch and little more.
+  // larderd's files stand in `directory`, its arena has arena_bytes: room for two batches.
   ShimArm(const std::string& directory, const std::string& name, std::uint64_t arena_bytes, const ShimBatch& batch);
 
   // Attached, and everything was stored once. Call first.

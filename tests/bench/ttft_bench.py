@@ -150,8 +150,9 @@ def run(larderd: Larderd, model: str) -> tuple[list[dict], list[dict]]:
         for _ in range(2):
             stream_completion(server.url, NAME, token_ids(1, 40), 2)
         rows = [measure(server, larderd, f"{n} tokens", [token_ids(n, n)], exact=True) for n in LENGTHS]
-        # Requests at once are batched differently cold and warm, so that their tokens may differ by rounding.
-        rows += [measure(server, larderd, f"{n} x 512 tokens", [token_ids(100 * n + i, 512) for i in range(n)], exact=n == 1)
+        # Requests at once are batched differently cold and warm, so that their tokens may differ by rounding. Another seed than 100 n: its
+        # 512 tokens lead to two that are equally likely in bfloat16, and which of them comes depends on the batch that the last token is in.
+        rows += [measure(server, larderd, f"{n} x 512 tokens", [token_ids(1000 * n + i, 512) for i in range(n)], exact=n == 1)
                  for n in AT_ONCE]
         floor_s = floor_ttft(server)
         fours = [token_ids(4096, 4096)]
