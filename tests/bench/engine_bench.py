@@ -16,17 +16,16 @@ import json
 import os
 import pathlib
 import random
-import signal
 import statistics
-import sys
 import time
 from dataclasses import dataclass, field
 
 import engine_hooks
 from engine_model import small_model
 from harness import goals
+from harness.bench import Void
+from harness.bench import run as run_bench
 from harness.larderd import Larderd
-from harness.process import ProcessError
 from harness.vllm_server import CONNECTOR, REST_S, VllmServer, engine_env
 from larder.completions import ServerError, hit_tokens, reset_prefix_cache, stream_completion
 
@@ -37,10 +36,6 @@ ROUNDS = int(os.environ.get("ENGINE_ROUNDS", "21"))
 VOCABULARY = 32000
 CHUNK_TOKENS = 128  # one block of CPU vLLM
 PROMPTS, PROMPT_TOKENS, ANSWER_TOKENS = 4, 192, 72  # one chunk fills in prefill, the second while it decodes
-
-
-class Void(RuntimeError):
-    """What was measured is not what the row says."""
 
 
 @dataclass
@@ -265,13 +260,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    for number in (signal.SIGINT, signal.SIGTERM):  # both unwind the with-blocks, which end all that was started
-        signal.signal(number, signal.default_int_handler)
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        print("bench-engine: interrupted; everything that it started was ended", file=sys.stderr)
-        sys.exit(130)
-    except (Void, ProcessError, ServerError, OSError) as error:
-        print(f"bench-engine: {str(error).splitlines()[0].removesuffix(' ends:')}", file=sys.stderr)
-        sys.exit(1)
+    run_bench("engine", main)

@@ -13,17 +13,14 @@ from __future__ import annotations
 import datetime
 import importlib
 import os
-import signal
 import sys
 import time
 
 from demo.model import demo_model
 from engine_model import small_model
 from harness import goals
-from harness.process import ProcessError
-from larder.completions import ServerError
+from harness.bench import run as run_bench
 from rivals_arms import BUILD
-from rivals_ttft import Void
 
 PARTS = {"ttft": ("rivals_ttft", "run_ttft", demo_model), "second": ("rivals_ttft", "run_second", demo_model),
          "calls": ("rivals_calls", "run", lambda: ""), "kill": ("rivals_kill", "run", small_model)}
@@ -91,13 +88,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    for number in (signal.SIGINT, signal.SIGTERM):  # both unwind the with-blocks, which end all that was started
-        signal.signal(number, signal.default_int_handler)
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        print("bench-rivals: interrupted; everything that it started was ended", file=sys.stderr)
-        sys.exit(130)
-    except (Void, ProcessError, ServerError, OSError) as error:
-        print(f"bench-rivals: {str(error).splitlines()[0].removesuffix(' ends:')}", file=sys.stderr)
-        sys.exit(1)
+    run_bench("rivals", main)

@@ -8,6 +8,7 @@ import random
 import statistics
 import time
 
+from harness.bench import Void
 from harness.vllm_server import REST_S, VllmServer
 from larder.completions import hit_tokens, reset_prefix_cache, stream_completion
 from rivals_arms import NAME, Arm, both
@@ -19,10 +20,6 @@ SECOND_STARTS = int(os.environ.get("RIVALS_STARTS", "2"))
 CONTINUATION = 8
 VOCABULARY = 32000
 LMCACHE_CHUNK = 256
-
-
-class Void(RuntimeError):
-    """What was measured is no warm answer."""
 
 
 def token_ids(seed: int, count: int) -> list[int]:

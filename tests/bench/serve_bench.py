@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import datetime
 import os
-import signal
 import statistics
 import sys
 import time
@@ -22,11 +21,12 @@ from dataclasses import dataclass, field
 
 from engine_model import small_model
 from harness import goals
-from harness.process import ProcessError
+from harness.bench import Void
+from harness.bench import run as run_bench
 from harness.vllm_server import REST_S, VllmServer
-from larder.completions import ServerError, hit_tokens, reset_prefix_cache, stream_completion
+from larder.completions import hit_tokens, reset_prefix_cache, stream_completion
 from rivals_arms import BUILD, NAME, Arm, both
-from rivals_ttft import Void, token_ids
+from rivals_ttft import token_ids
 from serve_load import SCENARIOS, Seen, run_users
 
 FULL_SECONDS = 120
@@ -170,13 +170,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    for number in (signal.SIGINT, signal.SIGTERM):  # both unwind the with-blocks, which end all that was started
-        signal.signal(number, signal.default_int_handler)
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        print("bench-serve: interrupted; everything that it started was ended", file=sys.stderr)
-        sys.exit(130)
-    except (Void, ProcessError, ServerError, OSError) as error:
-        print(f"bench-serve: {str(error).splitlines()[0].removesuffix(' ends:')}", file=sys.stderr)
-        sys.exit(1)
+    run_bench("serve", main)

@@ -13,16 +13,16 @@ import os
 import pathlib
 import random
 import statistics
-import sys
 import time
 
 from demo.model import demo_model
 from harness import goals
+from harness.bench import Void
+from harness.bench import run as run_bench
 from harness.larderd import Larderd
-from harness.process import ProcessError
 from harness.vllm_server import VllmServer, engine_env
 from larder import larderd_metrics
-from larder.completions import ServerError, reset_prefix_cache, stream_completion
+from larder.completions import reset_prefix_cache, stream_completion
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "bench"
@@ -33,10 +33,6 @@ VOCABULARY = 32000
 CHUNK_TOKENS = 128  # one block of CPU vLLM
 LENGTHS = [1024, 2048, 4096, 8192, 1024 + 1, 1024 + 127, 1024 + 255]
 AT_ONCE = [1, 4, 16]
-
-
-class Void(RuntimeError):
-    """What was measured is no warm answer: other tokens than the cold one's, or not every whole chunk from larderd."""
 
 
 def whole_chunks(prompts: list[list[int]]) -> int:
@@ -176,8 +172,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except (Void, ProcessError, ServerError, OSError) as error:
-        print(f"bench-ttft: {str(error).splitlines()[0].removesuffix(' ends:')}", file=sys.stderr)  # a log's tail stays in the log
-        sys.exit(1)
+    run_bench("ttft", main)

@@ -6,12 +6,14 @@
 #include <mutex>
 
 #include "tests/unit/client/engine.h"
+#include "tests/unit/client/gated_clock.h"
 #include "tests/unit/ipc/sidecar_fixture.h"
 
 namespace larder::client {
 namespace {
 
 using testing_support::EngineClient;
+using testing_support::GatedClock;
 using testing_support::hash_of;
 using testing_support::PageLayout;
 
@@ -48,19 +50,6 @@ class GatedEngine final : public copy::CopyEngine {
   mutable std::condition_variable changed_;
   mutable int entered_ = 0;
   bool open_ = false;
-};
-
-// Stops the sidecar's loop wherever it asks for the time.
-class GatedClock final : public base::Clock {
- public:
-  std::uint64_t now_ns() const override {
-    const std::lock_guard closed(gate);
-    return clock_.now_ns();
-  }
-  mutable std::mutex gate;
-
- private:
-  base::MonotonicClock clock_;
 };
 
 class ClientFailureTest : public ipc::testing_support::SidecarTest {

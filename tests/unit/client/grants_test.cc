@@ -11,6 +11,7 @@
 #include "shim/client/stores.h"
 #include "tests/unit/client/engine.h"
 #include "tests/unit/client/fake_session.h"
+#include "tests/unit/client/gated_clock.h"
 #include "tests/unit/ipc/sidecar_fixture.h"
 
 namespace larder::client {
@@ -20,6 +21,7 @@ using protocol::MessageType;
 using protocol::SlotRef;
 using testing_support::EngineClient;
 using testing_support::FakeSession;
+using testing_support::GatedClock;
 using testing_support::hash_of;
 using testing_support::PageLayout;
 
@@ -209,19 +211,6 @@ TEST_F(StoresTest, AWriterThatStopsBetweenTwoSessionsIsToldToTheNext) {
   stores.attached(next.attachment);
   EXPECT_EQ(next.receive_slots(MessageType::kDisown).size(), 2U);
 }
-
-// Stops the sidecar's loop wherever it asks for the time.
-class GatedClock final : public base::Clock {
- public:
-  std::uint64_t now_ns() const override {
-    const std::lock_guard closed(gate);
-    return clock_.now_ns();
-  }
-  mutable std::mutex gate;
-
- private:
-  base::MonotonicClock clock_;
-};
 
 class ClientGrantsTest : public ipc::testing_support::SidecarTest {
  protected:
