@@ -16,6 +16,9 @@ ctest --test-dir "build/$preset" --output-junit "$PWD/$reports/ctest.xml" -j2 --
 # Python finds what was built here by these names; tests/python says more.
 if [ "$preset" = dev ]; then
   export LARDER_LIBRARY=$PWD/build/dev/lib/liblarder.so LARDER_TEST_BIN=$PWD/build/dev/bin
+  VLLM_RPC_BASE_PATH=$(mktemp -d /tmp/larder-vllm-XXXXXX)  # vLLM leaves its processes' sockets lying there
+  export VLLM_RPC_BASE_PATH
+  trap 'rm -rf "$VLLM_RPC_BASE_PATH"' EXIT
   PYTHONPATH=$PWD/shim/python "$venv/bin/python" -m pytest tests/python -p no:cacheprovider --timeout 600 -v \
     --junitxml "$reports/pytest.xml" || echo "pytest ended with status $?"
   set -- "$reports/ctest.xml" "$reports/pytest.xml"
@@ -23,4 +26,4 @@ else
   set -- "$reports/ctest.xml"
 fi
 echo "tests took $((SECONDS - started)) s"
-exec /usr/bin/python3 .ci/summary.py "$@"
+/usr/bin/python3 .ci/summary.py "$@"

@@ -8,6 +8,7 @@ import os
 import pathlib
 import socket
 import sys
+import tempfile
 
 from harness.process import Process
 
@@ -51,7 +52,13 @@ class VllmServer(Process):
                    "--no-enable-log-requests", *arguments]
         if connector is not None:
             command += ["--kv-transfer-config", json.dumps(connector)]
-        super().__init__(name, command, env, log)
+        # vLLM leaves its processes' sockets lying in /tmp.
+        self._sockets = tempfile.TemporaryDirectory(prefix="larder-vllm-")
+        super().__init__(name, command, {**env, "VLLM_RPC_BASE_PATH": self._sockets.name}, log)
+
+    def stop(self, grace_s: float = 10) -> None:
+        super().stop(grace_s)
+        self._sockets.cleanup()
 
     def wait_ready(self, timeout_s: float = 300, progress=None) -> None:
         self.wait_until(self._healthy, timeout_s, progress)

@@ -300,11 +300,11 @@ larder_status larder_load(larder_client* client, const larder_transfer* transfer
   });
 }
 
-size_t larder_poll(larder_client* client, larder_completion* completions, size_t max) {
+size_t larder_poll(larder_client* client, larder_completion* completions, size_t max, uint32_t wait_ms) {
   size_t count = 0;
   guarded(client, [&] {
     if (completions == nullptr) return LARDER_INVALID_ARGUMENT;
-    for (const client::Completion& done : client->impl.poll(max))
+    for (const client::Completion& done : client->impl.poll(max, std::chrono::milliseconds(wait_ms)))
       completions[count++] = {done.ticket, static_cast<std::uint32_t>(done.status), 0, done.bytes, done.wait_ns, done.copy_ns};
     return LARDER_OK;
   });

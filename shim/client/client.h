@@ -64,7 +64,7 @@ class Client final : public ControlListener {
   void report(protocol::EventKind kind, std::uint64_t a, std::uint64_t b, std::uint64_t c);
 
   Result<std::uint64_t> load(Transfer transfer, std::uint32_t start_within_ms);
-  std::vector<Completion> poll(std::size_t max) { return loads_.poll(max); }
+  std::vector<Completion> poll(std::size_t max, std::chrono::milliseconds wait = {}) { return loads_.poll(max, wait); }
   Status store_begin(const Transfer& transfer);
   StoreResult store_finish(std::uint32_t wait_ms) { return stores_.finish(wait_ms); }
   void store_abandon() { stores_.abandon(); }

@@ -160,8 +160,9 @@ Result<std::uint64_t> Loads::start(std::shared_ptr<Attachment> attachment, Trans
   return Status(Code::kResourceExhausted, "the queue of copies is full");
 }
 
-std::vector<Completion> Loads::poll(std::size_t max) {
-  const std::lock_guard lock(mutex_);
+std::vector<Completion> Loads::poll(std::size_t max, std::chrono::milliseconds wait) {
+  std::unique_lock lock(mutex_);
+  ended_.wait_for(lock, wait, [this] { return !completed_.empty() || outstanding_ == 0; });
   const std::size_t count = std::min(max, completed_.size());
   std::vector<Completion> taken(completed_.begin(), completed_.begin() + static_cast<std::ptrdiff_t>(count));
   completed_.erase(completed_.begin(), completed_.begin() + static_cast<std::ptrdiff_t>(count));
@@ -173,6 +174,7 @@ void Loads::complete(const Completion& completion) noexcept {
   --running_;
   const std::lock_guard lock(mutex_);
   completed_.push_back(completion);
+  ended_.notify_all();
 }
 
 }  // namespace larder::client

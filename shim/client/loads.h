@@ -5,6 +5,8 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -38,7 +40,8 @@ class Loads {
 
   // REQUIRES: a checked transfer of at least one chunk. Returns the ticket.
   Result<std::uint64_t> start(std::shared_ptr<Attachment> attachment, Transfer transfer, std::uint32_t start_within_ms);
-  std::vector<Completion> poll(std::size_t max);
+  // Where none has ended yet: waits for one as long as one is begun, at most `wait`.
+  std::vector<Completion> poll(std::size_t max, std::chrono::milliseconds wait);
   std::uint64_t running() const { return running_; }
 
  private:
@@ -52,6 +55,7 @@ class Loads {
   const std::vector<GroupPages>& pages_;
   std::atomic<std::uint64_t> running_{0};
   std::mutex mutex_;
+  std::condition_variable ended_;
   std::uint64_t last_ticket_ = 0;
   std::size_t outstanding_ = 0;
   std::vector<Completion> completed_;  // oldest first

@@ -166,7 +166,7 @@ std::vector<StoredChunks::Outcome> StoredChunks::load_all(const std::vector<std:
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (!places.empty()) {
     must(std::chrono::steady_clock::now() < deadline, "a load did not end");
-    for (const client::Completion& done : loads_->poll(kAtOnce)) {
+    for (const client::Completion& done : loads_->poll(kAtOnce, std::chrono::milliseconds(100))) {
       const std::uint32_t place = places.at(done.ticket);
       places.erase(done.ticket);
       if (done.status != Code::kOk) continue;

@@ -166,9 +166,9 @@ class Client:
         self._check("larder_load", self._lib.larder_load(self._client, transfer, ticket))
         return ticket.value
 
-    def poll(self):
-        """The loads that ended since the last call."""
-        count = self._lib.larder_poll(self._client, self._completions, _POLL)
+    def poll(self, wait_ms=0):
+        """The loads that ended since the last call. Where there is none but some run: waits until one ends, at most so long."""
+        count = self._lib.larder_poll(self._client, self._completions, _POLL, wait_ms)
         text = self._lib.larder_status_text
         return [
             Completion(c.ticket, c.status == native.OK, text(c.status).decode(), c.bytes, c.wait_ns, c.copy_ns)

@@ -13,7 +13,7 @@ from fakes import setup  # noqa: E402
 
 from larder.client import Completion, Stored  # noqa: E402
 from larder.vllm.messages import Move, Part, StepWork  # noqa: E402
-from larder.vllm.worker import WorkerHalf  # noqa: E402
+from larder.vllm.worker import IDLE_WAIT_MS, WorkerHalf  # noqa: E402
 
 
 class Client:
@@ -26,6 +26,7 @@ class Client:
         self.begun = []
         self.finished = 0
         self.abandoned = 0
+        self.waits = []  # of poll
         self.fail = None
 
     def register_pages(self, group, layers):
@@ -42,7 +43,8 @@ class Client:
         self.loads.append((len(hashes) // stride, len(pages) // 4))
         return len(self.loads)
 
-    def poll(self):
+    def poll(self, wait_ms=0):
+        self.waits.append(wait_ms)
         done, self.done = self.done, []
         return done
 
@@ -140,6 +142,16 @@ class TestLoads:
         half.bind(StepWork(loads=[move("a")]))
         assert half.transfer_results() == ({"a"}, {"a"})
         assert half.transfer_results() == (set(), set())
+
+    def test_only_a_step_without_a_forward_pass_waits_for_loads(self, half, client):
+        half.bind(StepWork())
+        half.transfer_results()
+        assert client.waits == []  # nothing is loaded
+        half.bind(StepWork(loads=[move("a")]))
+        half.transfer_results()
+        half.bind(StepWork(computes=True))
+        half.transfer_results()
+        assert client.waits == [IDLE_WAIT_MS, 0]
 
     def test_an_empty_load_is_reported_as_failed(self, half, client):
         half.bind(StepWork(loads=[Move("a")]))

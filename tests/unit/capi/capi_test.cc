@@ -69,7 +69,7 @@ TEST(Capi, NullIsRefusedEverywhere) {
   EXPECT_EQ(larder_open(&options, &client), LARDER_INVALID_ARGUMENT) << "no struct_bytes";
   larder_close(nullptr);
   EXPECT_EQ(larder_lookup(nullptr, nullptr), 0U);
-  EXPECT_EQ(larder_poll(nullptr, nullptr, 1), 0U);
+  EXPECT_EQ(larder_poll(nullptr, nullptr, 1, 0), 0U);
   EXPECT_EQ(larder_next_log(nullptr, nullptr, 0), 0U);
   EXPECT_EQ(larder_drop_namespace(nullptr), LARDER_INVALID_ARGUMENT);
   larder_release(nullptr, 1);

@@ -193,6 +193,26 @@ TEST_F(ClientFailureTest, AFailedLoadIsReportedOnlyWhenEveryWriterHasStopped) {
   EXPECT_EQ(engine.client->state().loads_running, 0U);
 }
 
+TEST_F(ClientFailureTest, PollWaitsForALoadOnlyWhereOneRuns) {
+  start();
+  GatedEngine gated;
+  EngineClient engine(config_.socket, kLayout, gated);
+  ASSERT_TRUE(engine.client->wait_attached(5000).ok());
+  engine.store(0, 1);
+  ASSERT_TRUE(engine.await_present(0, 1));
+  constexpr std::chrono::milliseconds kLong(60'000);  // longer than this test may take
+  EXPECT_TRUE(engine.client->poll(16, kLong).empty());
+  ASSERT_TRUE(engine.client->load(engine.transfer(0, 1), 5000).ok());
+  ASSERT_TRUE(gated.await_entered(1));
+  EXPECT_TRUE(engine.client->poll(16, std::chrono::milliseconds(1)).empty());
+  std::thread opener([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    gated.open();
+  });
+  EXPECT_EQ(engine.client->poll(16, kLong).size(), 1U);
+  opener.join();
+}
+
 TEST_F(ClientFailureTest, ALoadThatCannotStartInTimeFails) {
   start();
   GatedEngine gated;

@@ -152,10 +152,9 @@ class EngineClient {
     return ticket.ok() ? await(*ticket) : done;
   }
   Completion await(std::uint64_t ticket) {
-    for (int i = 0; i < 10000; ++i) {
-      for (const Completion& done : client->poll(16))
+    for (int i = 0; i < 10; ++i) {
+      for (const Completion& done : client->poll(16, std::chrono::seconds(1)))
         if (done.ticket == ticket) return done;
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
     }
     Completion late;
     late.status = Code::kDeadlineExceeded;

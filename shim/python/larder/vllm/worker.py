@@ -13,7 +13,9 @@ from larder.vllm.guard import Guarded, guarded, logger
 from larder.vllm.messages import OPEN_WAIT_MS, WorkerReport
 
 STORE_WAIT_MS = 20  # for answers of larderd that are late when the forward pass is over
-IDLE_WAIT_S = 0.0005  # between looks at running loads while there is nothing to compute
+# How long a step with nothing to compute waits for a load. vLLM's processes spin between steps: on few processors they would take them
+# from the copy. A request that comes meanwhile waits as long.
+IDLE_WAIT_MS = 2
 
 
 @dataclass
@@ -158,9 +160,7 @@ class WorkerHalf(Guarded):
     def _poll(self):
         if not self._tickets:
             return []
-        if not self._computes:
-            time.sleep(IDLE_WAIT_S)
-        return self.client.poll()
+        return self.client.poll(0 if self._computes else IDLE_WAIT_MS)
 
     @staticmethod
     def _tell(load):
