@@ -48,6 +48,10 @@ Attachment::Attachment(const protocol::Welcome& welcome, Fd lock, Mapping arena,
   for (auto& handle : handles_) handle = kNoHandle;
 }
 
+Attachment::~Attachment() {
+  LARDER_POINT(attachment_ends);
+}
+
 Result<std::shared_ptr<Attachment>> Attachment::make(const protocol::Welcome& welcome, std::vector<Fd> fds, Fd socket,
                                                      std::shared_ptr<const Fd> wake) {
   if (fds.size() != 4)

@@ -24,6 +24,8 @@ class Attachment {
   // Maps the regions of a WELCOME and takes the lock. `fds` are arena, index, session, lock.
   static Result<std::shared_ptr<Attachment>> make(const protocol::Welcome& welcome, std::vector<Fd> fds, Fd socket,
                                                   std::shared_ptr<const Fd> wake);
+  // Unmaps the arena: not on an engine's thread, nor under a lock that one may want (see Control::earlier_).
+  ~Attachment();
 
   const protocol::Welcome& welcome() const { return welcome_; }
   std::uint64_t epoch() const { return welcome_.epoch; }

@@ -67,7 +67,7 @@ Result<std::uint32_t> Client::add_namespace(const std::string& fingerprint, cons
   if (control() == nullptr) return Status(Code::kFailedPrecondition, "set the namespace first");
   if (fingerprint.empty() || fingerprint.size() > protocol::kMaxFingerprintBytes)
     return Status(Code::kOutOfRange, "fingerprint must have 1 to " + std::to_string(protocol::kMaxFingerprintBytes) + " bytes");
-  return namespaces_.add(fingerprint, model.empty() ? spec_.model : model, control()->attached().get());
+  return namespaces_.add(fingerprint, model.empty() ? spec_.model : model);
 }
 
 Status Client::wait_namespace(std::uint32_t ns, std::uint32_t timeout_ms) {
@@ -165,6 +165,7 @@ Status Client::check(const Transfer& transfer, bool blocks_left_out) const {
 
 Result<std::uint64_t> Client::load(Transfer transfer, std::uint32_t start_within_ms) {
   if (Status status = check(transfer, true); !status.ok()) return status;
+  if (namespaces_.drop_pending(transfer.ns)) return Status(Code::kNotFound, "larderd has still to drop what the namespace held");
   std::shared_ptr<Attachment> attachment = current();
   if (!attachment || attachment->index().dead()) return Status(Code::kUnavailable, "not attached to larderd");
   return loads_.start(std::move(attachment), std::move(transfer), start_within_ms);
@@ -178,7 +179,7 @@ Status Client::store_begin(const Transfer& transfer) {
 
 Status Client::drop_namespace() {
   if (control() == nullptr) return {Code::kFailedPrecondition, "set the namespace first"};
-  namespaces_.drop_all(control()->attached().get());
+  namespaces_.drop_all();
   return {};
 }
 
@@ -188,7 +189,7 @@ Result<ActCounts> Client::act(protocol::Verb verb, const Hashes& hashes, std::ui
 }
 
 void Client::attached(const std::shared_ptr<Attachment>& attachment) {
-  namespaces_.attached(*attachment);
+  namespaces_.attached(attachment);
   stores_.attached(attachment);
 }
 

@@ -63,6 +63,7 @@ class Client final : public ControlListener {
   void release(std::uint64_t hold);
   void report(protocol::EventKind kind, std::uint64_t a, std::uint64_t b, std::uint64_t c);
 
+  // kNotFound: what is there is still to be dropped.
   Result<std::uint64_t> load(Transfer transfer, std::uint32_t start_within_ms);
   std::vector<Completion> poll(std::size_t max, std::chrono::milliseconds wait = {}) { return loads_.poll(max, wait); }
   Status store_begin(const Transfer& transfer);

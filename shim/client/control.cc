@@ -139,9 +139,15 @@ void Control::attach(std::uint32_t& backoff_ms) {
 
 // Nothing is looked up in a dead index again, and the next larderd may need the room that the old arena takes while it is mapped.
 void Control::let_go_of_the_dead() {
-  std::shared_ptr<Attachment> dead;  // unmapped outside the lock
-  const std::lock_guard lock(mutex_);
-  if (current_ && current_->index().dead()) dead = std::exchange(current_, nullptr);
+  {
+    const std::lock_guard lock(mutex_);
+    if (current_ && current_->index().dead()) earlier_.push_back(std::exchange(current_, nullptr));
+  }
+  unmap_unused();
+}
+
+void Control::unmap_unused() {
+  std::erase_if(earlier_, [](const std::shared_ptr<Attachment>& attachment) { return attachment.use_count() == 1; });
 }
 
 void Control::publish(const std::shared_ptr<Attachment>& attachment, const std::string& difference) {
@@ -150,11 +156,13 @@ void Control::publish(const std::shared_ptr<Attachment>& attachment, const std::
   // Before anybody can see that it is attached, so that whoever waited for that finds it told.
   log_.add("info", "attached to larderd at " + socket_ + ": " + describe(attachment->welcome()));
   if (!difference.empty()) log_.add("info", "the cache holds a namespace that differs: " + difference);
+  std::shared_ptr<Attachment> before;
   {
     const std::lock_guard lock(mutex_);
-    current_ = attachment;
+    before = std::exchange(current_, attachment);
     ++attachments_;
   }
+  if (before) earlier_.push_back(std::move(before));
   listener_.attached(attachment);
   changed_.notify_all();
   LARDER_POINT(session_published);
@@ -168,6 +176,7 @@ Status Control::serve(const std::shared_ptr<Attachment>& attachment) {
     if (Clock::now() >= next_beat) {
       attachment->beat();
       LARDER_POINT(heart_beaten);
+      unmap_unused();
       next_beat = Clock::now() + kBeat;
     }
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(next_beat - Clock::now()).count();

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "shim/client/attachment.h"
 #include "shim/client/layout.h"
@@ -61,6 +62,7 @@ class Control {
   Status handle(const std::shared_ptr<Attachment>& attachment, const protocol::Packet& packet);
   void publish(const std::shared_ptr<Attachment>& attachment, const std::string& difference);
   void let_go_of_the_dead();
+  void unmap_unused();
   void pause(std::uint32_t ms);
 
   const std::string socket_;
@@ -74,6 +76,9 @@ class Control {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::shared_ptr<Attachment> current_;
+  // The control thread's: what others may still use. Unmapping an arena takes milliseconds for each GiB, more where its pages go with
+  // it, so that no engine's thread may be the last to let go.
+  std::vector<std::shared_ptr<Attachment>> earlier_;
   std::uint64_t last_token_ = 0, last_epoch_ = 0;  // the control thread's
   std::thread thread_;                             // last: it uses all of the above
 };

@@ -58,4 +58,17 @@ class HoldTable {
   std::uint32_t used_ = 0;
 };
 
+// A place that acquire() gave, released on destruction. The table outlives it.
+class Held {
+ public:
+  Held(HoldTable& table, std::uint32_t place) : table_(table), place_(place) {}
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+  ~Held() { table_.release(place_); }
+
+ private:
+  HoldTable& table_;
+  const std::uint32_t place_;
+};
+
 }  // namespace larder::client

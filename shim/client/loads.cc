@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
+#include <optional>
 
 #include "shim/protocol/codec.h"
 #include "shim/protocol/test_point.h"
@@ -92,16 +94,16 @@ class Loads::Job final : public CopyJob {
     const std::span<const std::byte> slot = attachment_->slot(view->offset_bytes, group_.slot_bytes());
     if (slot.empty()) return Code::kDataLoss;
     LARDER_POINT(load_found);
-    const auto hold = attachment_->holds().acquire(index, view->slot, view->generation);
-    if (!hold) return Code::kNotFound;
-
     std::vector<std::byte*> pieces;
     chunk_pieces(loads_.pages_[transfer_.group], transfer_.pages.data() + part * group_.blocks_per_chunk, group_.blocks_per_chunk,
                  pieces);
+    const auto place = attachment_->holds().acquire(index, view->slot, view->generation);
+    if (!place) return Code::kNotFound;
+    std::optional<Held> held(std::in_place, attachment_->holds(), *place);  // let go also where the copy throws
     const Status copied = loads_.engine_.load(slot, view->root, {pieces, group_.piece_bytes});
     const bool still_there = index.still_committed(view->slot, view->generation);
     LARDER_POINT(load_copied);
-    attachment_->holds().release(*hold);
+    held.reset();
     LARDER_POINT(load_hold_released);
     if (copied.ok()) {
       attachment_->events().add({protocol::EventKind::kTouch, view->slot, view->generation});
@@ -152,8 +154,11 @@ Result<std::uint64_t> Loads::start(std::shared_ptr<Attachment> attachment, Trans
     ticket = ++last_ticket_;
   }
   ++running_;
-  if (pool_.submit(std::make_shared<Job>(*this, std::move(attachment), std::move(transfer), ticket, start_within_ms)))
-    return ticket;
+  try {
+    if (pool_.submit(std::make_shared<Job>(*this, std::move(attachment), std::move(transfer), ticket, start_within_ms)))
+      return ticket;
+  } catch (const std::bad_alloc&) {  // refused as well
+  }
   --running_;
   const std::lock_guard lock(mutex_);
   --outstanding_;

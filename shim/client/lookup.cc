@@ -61,6 +61,8 @@ std::size_t count_present(const Attachment& attachment, const NamespaceSpec& spe
 HoldSet::HoldSet(std::shared_ptr<Attachment> attachment, const NamespaceSpec& spec, const Hashes& hashes)
     : attachment_(std::move(attachment)) {
   if (attachment_->index().dead()) return;
+  // At once, so that nothing throws while something is held.
+  places_.reserve(std::min<std::size_t>(hashes.count * spec.shard_count * spec.groups.size(), protocol::kMaxHolds));
   while (chunks_ < hashes.count && hold_chunk(spec, hashes.ns, hashes.at(chunks_))) ++chunks_;
 }
 

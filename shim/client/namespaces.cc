@@ -36,7 +36,8 @@ protocol::Encoder open_namespace_message(const NamespaceSpec& spec, const std::s
   return message.append(protocol::NamespaceShards{spec.layout_shard, 0});
 }
 
-Result<std::uint32_t> Namespaces::add(const std::string& fingerprint, const std::string& model, Attachment* attachment) {
+Result<std::uint32_t> Namespaces::add(const std::string& fingerprint, const std::string& model) {
+  std::shared_ptr<Attachment> newest;  // let go outside the lock
   const std::lock_guard lock(mutex_);
   if (fingerprint == spec_.fingerprint) return 0U;
   for (std::size_t i = 0; i < added_.size(); ++i)
@@ -47,7 +48,8 @@ Result<std::uint32_t> Namespaces::add(const std::string& fingerprint, const std:
   added_.push_back({fingerprint, model});
   const auto ns = static_cast<std::uint32_t>(added_.size());
   drop_pending_[ns] = drops_ != 0;  // an earlier process may have stored in it what a drop was meant for
-  if (attachment != nullptr) send_open(*attachment, ns);
+  newest = newest_.lock();
+  if (newest) send_open(*newest, ns);
   return ns;
 }
 
@@ -57,19 +59,22 @@ bool Namespaces::wait_open(const Attachment& attachment, std::uint32_t ns, std::
                           [&] { return attachment.namespace_handle(ns) != Attachment::kNoHandle && !drop_pending(ns); });
 }
 
-void Namespaces::drop_all(Attachment* attachment) {
+void Namespaces::drop_all() {
+  std::shared_ptr<Attachment> newest;  // let go outside the lock
   const std::lock_guard lock(mutex_);
+  newest = newest_.lock();
   ++drops_;
   for (std::uint32_t ns = 0; ns <= added_.size(); ++ns) {
     drop_pending_[ns] = true;
-    if (attachment != nullptr) send_drop(*attachment, ns);
+    if (newest) send_drop(*newest, ns);
   }
 }
 
-void Namespaces::attached(Attachment& attachment) {
+void Namespaces::attached(const std::shared_ptr<Attachment>& attachment) {
   const std::lock_guard lock(mutex_);
-  if (drop_pending_[0]) send_drop(attachment, 0);
-  for (std::uint32_t ns = 1; ns <= added_.size(); ++ns) send_open(attachment, ns);
+  newest_ = attachment;
+  if (drop_pending_[0]) send_drop(*attachment, 0);
+  for (std::uint32_t ns = 1; ns <= added_.size(); ++ns) send_open(*attachment, ns);
 }
 
 void Namespaces::opened(Attachment& attachment, std::uint32_t request, std::uint32_t handle) {

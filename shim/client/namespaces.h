@@ -8,6 +8,7 @@
 #include <array>
 #include <atomic>
 #include <condition_variable>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -27,19 +28,19 @@ class Namespaces {
   // `spec` outlives it and is complete before the first call.
   explicit Namespaces(const NamespaceSpec& spec) : spec_(spec) {}
 
-  // The number of this fingerprint; the same text has the same number. `attachment` may be nullptr.
-  Result<std::uint32_t> add(const std::string& fingerprint, const std::string& model, Attachment* attachment);
+  // The number of this fingerprint; the same text has the same number.
+  Result<std::uint32_t> add(const std::string& fingerprint, const std::string& model);
   // Waits until larderd has opened it in this session, at most so long. False: not yet.
   bool wait_open(const Attachment& attachment, std::uint32_t ns, std::uint32_t timeout_ms);
   // What was stored in this one before must not be found: larderd has not dropped it yet.
   bool drop_pending(std::uint32_t ns) const {
     return ns < drop_pending_.size() && drop_pending_[ns].load(std::memory_order_acquire);
   }
-  // From here on nothing that was stored before is found, in any of them. `attachment` may be nullptr.
-  void drop_all(Attachment* attachment);
+  // From here on nothing that was stored before is found, in any of them.
+  void drop_all();
 
   // From the control thread.
-  void attached(Attachment& attachment);
+  void attached(const std::shared_ptr<Attachment>& attachment);
   void opened(Attachment& attachment, std::uint32_t request, std::uint32_t handle);
   // False: GRANTED of this request answers no fence.
   bool fence_passed(std::uint32_t request);
@@ -54,7 +55,8 @@ class Namespaces {
   const NamespaceSpec& spec_;
   std::mutex mutex_;
   std::condition_variable opened_;
-  std::vector<Name> added_;  // number 1 and up
+  std::weak_ptr<Attachment> newest_;  // under the lock: who looked it up before might tell a session that is lost meanwhile
+  std::vector<Name> added_;           // number 1 and up
   std::uint32_t drops_ = 0;
   std::array<std::atomic<bool>, protocol::kMaxClientNamespaces> drop_pending_{};
 };

@@ -166,8 +166,11 @@ void Stores::granted(const std::shared_ptr<Attachment>& attachment, std::uint32_
     if (wanted) answered_.notify_all();
   }
   if (slot_bytes == 0) return disown(*attachment, grants);
-  for (const protocol::Grant& grant : grants)
-    if (is_granted(grant)) attachment->prefault(grant.offset_bytes, slot_bytes);
+  for (const protocol::Grant& grant : grants) {
+    if (!is_granted(grant)) continue;
+    attachment->prefault(grant.offset_bytes, slot_bytes);
+    attachment->beat();  // the first 11 GiB take as long as a session may be silent
+  }
 }
 
 void Stores::lost(const std::shared_ptr<Attachment>& attachment) {

@@ -41,6 +41,7 @@ void HoldWatch::look(const protocol::SessionRegion& region, const IndexWriter& i
     const std::uint64_t hold = region.holds[i].load(std::memory_order_seq_cst);
     if (hold != place.word) place = {hold, now, 0, 0, held_pages(hold, index) & kMostPages};
     if (hold == 0) continue;
+    if (place.pages == 0) place.pages = held_pages(hold, index) & kMostPages;  // announced before its slot had the generation
     ++holds_;
     if (!place.expired && now - place.since_ms > protocol::kMaxHoldAgeMs) {
       place.expired = 1;

@@ -44,6 +44,8 @@ class SlotTable {
     free_ = notes_[slot].next;
     return slot;
   }
+  // No number is left to take.
+  bool used_up() const { return free_ == kNoSlot && end_ == entry_count_; }
   // REQUIRES: taken, and in no list.
   void give(std::uint32_t slot) {
     notes_[slot].next = free_;

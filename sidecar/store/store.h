@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <unordered_map>
@@ -148,7 +149,8 @@ class Store {
   void let_go(Session& session, SlotList& list, std::uint32_t slot);
   SlotArena::Slot take_slot(std::uint32_t size_class, std::uint32_t& may_examine);
   bool make_room(std::uint32_t size_class, std::uint32_t& may_examine);
-  bool evict_own(std::uint32_t size_class, std::uint32_t& may_examine);
+  bool evict_of(std::uint32_t size_class, std::uint32_t& may_examine);
+  std::optional<std::uint32_t> coldest_candidate() const;
   bool start_drain(std::uint32_t size_class);
   bool any_held(const SlotArena::Window& window);
   std::uint32_t go_on_draining(std::uint32_t& may_examine);
@@ -166,7 +168,6 @@ class Store {
   void unpin_slot(std::uint32_t slot);
   void unpin_all(const Family& family);
   std::uint64_t slot_bytes(std::uint32_t slot) const;
-  std::uint64_t oldest_age() const;
   void enter_order(std::uint32_t slot);
   void touch_order(std::uint32_t slot);
   void leave_order(std::uint32_t slot);

@@ -26,11 +26,18 @@ SlotArena::Slot Store::take_slot(std::uint32_t size_class, std::uint32_t& may_ex
 // One step. False: nothing was won by it.
 bool Store::make_room(std::uint32_t size_class, std::uint32_t& may_examine) {
   if (go_on_draining(may_examine) != 0) return true;
-  if (!arena_.draining() && start_drain(size_class)) return true;
-  return evict_own(size_class, may_examine);
+  if (table_.used_up()) {  // a place is no use without a number, and any slot that goes leaves one
+    const std::optional<std::uint32_t> coldest = coldest_candidate();
+    if (coldest && evict_of(arena_.class_of(*coldest), may_examine)) return true;
+  } else if (!arena_.draining() && start_drain(size_class)) {
+    return true;
+  }
+  if (evict_of(size_class, may_examine)) return true;
+  may_examine = 0;  // all of them are held or pinned: asked once a message
+  return false;
 }
 
-bool Store::evict_own(std::uint32_t size_class, std::uint32_t& may_examine) {
+bool Store::evict_of(std::uint32_t size_class, std::uint32_t& may_examine) {
   std::uint32_t batch = std::clamp(arena_.class_slots(size_class) / kBatchShare, 1U, kMaxBatch);
   std::uint32_t left = std::min(may_examine, arena_.class_slots(size_class));
   for (; left != 0; batch *= 2) {  // what is held goes behind the others, so that the next ones come up
@@ -41,16 +48,16 @@ bool Store::evict_own(std::uint32_t size_class, std::uint32_t& may_examine) {
     may_examine -= static_cast<std::uint32_t>(victims_.size());
     if (evict_families(victims_, victims_.size(), stats_.evicted_capacity) != 0) return true;
   }
-  may_examine = 0;  // all of them are held or pinned: asked once a message
   return false;
 }
 
-std::uint64_t Store::oldest_age() const {
-  std::uint64_t oldest = 0;
+std::optional<std::uint32_t> Store::coldest_candidate() const {
+  std::optional<std::uint32_t> coldest;
   std::uint32_t slot = kNoSlot;
   for (std::uint32_t number = 0; number < arena_.class_count(); ++number)
-    if (policy_->first_victims(number, std::span(&slot, 1)) != 0) oldest = std::max(oldest, arena_.age(slot));
-  return oldest;
+    if (policy_->first_victims(number, std::span(&slot, 1)) != 0 && (!coldest || arena_.age(slot) > arena_.age(*coldest)))
+      coldest = slot;
+  return coldest;
 }
 
 // Whether another part of the arena should be given up for this size, rather than its own coldest chunks: where that part is colder
@@ -61,13 +68,14 @@ bool Store::start_drain(std::uint32_t size_class) {
   for (int i = 0; i < kMaxWindows; ++i) {
     std::optional<SlotArena::Window> window = arena_.scattered_window(size_class);
     if (!window) {
-      window = arena_.coldest_window(size_class, oldest_age());
+      const std::optional<std::uint32_t> coldest = coldest_candidate();
+      window = arena_.coldest_window(size_class, coldest ? arena_.age(*coldest) : 0);
       if (window && has_own && window->mean_age <= kColder * static_cast<double>(arena_.age(own))) window.reset();
     }
     if (window && any_held(*window)) continue;
     arena_.clear_avoided();
     if (window) arena_.drain(*window);
-    return window.has_value();
+    return arena_.draining();  // not where the window is a free span: there is room, and it cannot be cut
   }
   arena_.clear_avoided();
   return false;

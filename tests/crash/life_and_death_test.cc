@@ -72,6 +72,43 @@ TEST_F(LifeAndDeath, TheWriterOfALostSessionKeepsItsSlotToItselfUntilItStops) {
   EXPECT_EQ(world_.leaks(), "");
 }
 
+TEST_F(LifeAndDeath, LookUpsGoOnWhileTheMemoryOfALostSessionIsUnmapped) {
+  const auto reader = engine([this](Engine& engine) {
+    if (!store_at_last(engine, {1}, 1)) return 10;
+    page_.stop_at("attachment_ends");
+    engine.cut_off();
+    if (!page_.await("attachment_ends")) return 11;
+    std::thread asker([&] { tally_.loaded += engine.present(1) ? 1 : 0; });
+    const bool answered = eventually([&] { return tally_.loaded == 1; }, 2000);
+    page_.go("attachment_ends");
+    asker.join();
+    return answered ? 0 : 12;
+  });
+  EXPECT_EQ(reader->wait(20'000), 0) << "12: the look-up waited";
+  EXPECT_EQ(world_.leaks(), "");
+}
+
+TEST_F(LifeAndDeath, WhoIsTheLastToReadALostSessionsMemoryDoesNotUnmapIt) {
+  const auto reader = engine([this](Engine& engine) {
+    if (!store_at_last(engine, {1}, 1)) return 10;
+    const std::uint64_t hold = engine.hold_all({1});
+    engine.cut_off();
+    if (hold == 0 || !eventually([&] { return engine.client().state().attachments == 2; })) return 11;
+    page_.stop_at("attachment_ends");
+    std::thread scheduler([&] {
+      engine.client().release(hold);
+      ++tally_.loaded;
+    });
+    const bool released = eventually([&] { return tally_.loaded == 1; }, 2000);
+    if (!page_.await("attachment_ends")) return 12;
+    page_.go("attachment_ends");
+    scheduler.join();
+    return released ? 0 : 13;
+  });
+  EXPECT_EQ(reader->wait(20'000), 0) << "12: nobody unmaps it; 13: who let go of it had to";
+  EXPECT_EQ(world_.leaks(), "");
+}
+
 TEST_F(LifeAndDeath, AForkedChildThatKeepsTheSocketDoesNotKeepTheDead) {
   const auto writer = engine([this](Engine& engine) {
     if (::fork() == 0) {  // inherits socket and mappings

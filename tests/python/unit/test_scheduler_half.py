@@ -278,6 +278,20 @@ def test_pages_older_than_a_reset_are_not_stored(half, client):
     assert len(run_prefill(half, Request("new", range(512)), table, 512)) == 4
 
 
+def test_pages_older_than_a_reset_are_not_stored_when_a_load_fails_after_it(half, client):
+    """vLLM did not reset its own blocks then, one of which was being loaded: it recomputes behind those that it hits by itself."""
+    old = Request("old", range(512))
+    table = list(range(1, 17))
+    store_all(client, old)
+    external, _ = half.matched_tokens(old, 128)
+    half.allocated(old, blocks(table), external)
+    half.step_work(step())
+    assert half.reset() is True
+    half.worker_output(ended(["old"], ["old"]))
+    half.allocated(old, blocks(table), 0)
+    assert half.step_work(step(new=[("old", 128, 384)], tables={"old": table})).stores == []
+
+
 def test_reset_drops_the_namespace(half, client):
     store_all(client, Request("s", range(512)))
     assert half.reset() is True

@@ -29,6 +29,7 @@ class FakeSession {
     fds.push_back(memory(sizeof(protocol::SessionRegion)));
     index_ = *Mapping::map_shared(fds[1], shape.bytes(), PROT_READ | PROT_WRITE, "index");
     writer_.emplace(index_.data(), shape);
+    region_ = *Mapping::map_shared(fds[2], sizeof(protocol::SessionRegion), PROT_READ, "session region");
     char name[] = "/tmp/larder-fake-lock-XXXXXX";
     fds.emplace_back(::mkstemp(name));
     ::unlink(name);
@@ -80,6 +81,7 @@ class FakeSession {
     return grants;
   }
   Fd& peer() { return peer_; }
+  std::uint64_t heartbeat() const { return reinterpret_cast<const protocol::SessionRegion*>(region_.data())->heartbeat; }
 
   std::shared_ptr<Attachment> attachment;
 
@@ -90,7 +92,7 @@ class FakeSession {
     return fd;
   }
 
-  Mapping index_;
+  Mapping index_, region_;
   std::optional<store::IndexWriter> writer_;
   Fd peer_;
 };

@@ -133,6 +133,14 @@ TEST_F(StoresTest, WhatIsBegunAndWhatIsBeingWrittenIsSaidToBeWritten) {
   EXPECT_TRUE(session_.silent());
 }
 
+TEST_F(StoresTest, TheHeartBeatsWhileGrantedPagesAreMadePresent) {
+  Stores stores(pool_, gated_, spec_, pages_);
+  const std::uint64_t before = session_.heartbeat();
+  granted(stores, 3);
+  EXPECT_GE(session_.heartbeat(), before + 3) << "or the session is silent, and loses what it was granted";
+  stores.abandon();
+}
+
 TEST_F(StoresTest, AFinishThatWaitsForOtherAnswersHasItsGrantsInHand) {
   Stores stores(pool_, gated_, spec_, pages_, std::chrono::milliseconds(0));
   const std::vector<SlotRef> refs = granted(stores, 1);

@@ -1,13 +1,17 @@
 // A chunk of several shards and groups is there when all its parts are; a client's namespaces are apart; a drop reaches all of them.
+#include "shim/client/namespaces.h"
+
 #include <gtest/gtest.h>
 
 #include "tests/unit/client/engine.h"
+#include "tests/unit/client/fake_session.h"
 #include "tests/unit/ipc/sidecar_fixture.h"
 
 namespace larder::client {
 namespace {
 
 using testing_support::Engine;
+using testing_support::FakeSession;
 using testing_support::hash_of;
 using testing_support::hashes_of;
 using testing_support::PageLayout;
@@ -143,6 +147,42 @@ TEST_F(NamespacesTest, ADropReachesWhatIsAddedLaterToo) {
   ASSERT_TRUE(wait([&] { return process.store(1, 0, 0, added) == 1; }));
   EXPECT_EQ(process.store(1, 0, 1, added), 1U);
   EXPECT_TRUE(wait([&] { return process.present(1, added); })) << "what is stored after the drop is found";
+}
+
+// In the packet that comes next; kError where none came.
+protocol::MessageType next_type(FakeSession& session) {
+  pollfd waited{session.peer().get(), POLLIN, 0};
+  if (::poll(&waited, 1, 1000) != 1) return protocol::MessageType::kError;
+  const Result<protocol::Packet> packet = protocol::receive_packet(session.peer().get());
+  return protocol::Decoder::open(packet->bytes)->type();
+}
+
+// As when a call is overtaken by the control thread between its look at the session and its message.
+TEST(NamespacesOfOneClient, ANewSessionIsToldWhateverBecameOfTheOneBefore) {
+  const NamespaceSpec spec{"engine: made-up\n", "", {}, 1, 0, 64, {{4096, 1, 1}}};
+  Namespaces namespaces(spec);
+  FakeSession before, now;
+  namespaces.attached(before.attachment);
+  before.attachment->outbox().close();
+  namespaces.attached(now.attachment);
+
+  namespaces.drop_all();
+  EXPECT_EQ(next_type(now), protocol::MessageType::kDropNamespace);
+  EXPECT_EQ(next_type(now), protocol::MessageType::kReserve) << "whose answer ends the drop";
+  ASSERT_TRUE(namespaces.add("engine: made-up\nadapter: a\n", "").ok());
+  EXPECT_EQ(next_type(now), protocol::MessageType::kOpenNamespace);
+}
+
+TEST_F(NamespacesTest, NothingIsLoadedThatWasStoredBeforeADrop) {
+  start();
+  Process process(config_.socket, 1);
+  ASSERT_TRUE(process.client->wait_attached(5000).ok());
+  for (std::uint64_t hash = 1; hash <= 50; ++hash) {  // larderd is often faster
+    ASSERT_TRUE(wait([&] { return process.store(hash, 0, 0) == 1; }));
+    ASSERT_TRUE(wait([&] { return process.load(hash, 0, 0); }));
+    ASSERT_TRUE(process.client->drop_namespace().ok());
+    ASSERT_FALSE(process.load(hash, 0, 0)) << "at the time " << hash;
+  }
 }
 
 TEST_F(NamespacesTest, TheyAreBounded) {

@@ -50,6 +50,16 @@ class LastCopyEngine final : public copy::CopyEngine {
   }
 };
 
+// Has no memory for its tables.
+class PoorCopyEngine final : public copy::CopyEngine {
+ public:
+  const char* name() const override { return "poor"; }
+  std::uint64_t store(const copy::PieceList& from, std::span<std::byte> slot) const override {
+    return copy::host_copy_engine().store(from, slot);
+  }
+  Status load(std::span<const std::byte>, std::uint64_t, const copy::PieceList&) const override { throw std::bad_alloc(); }
+};
+
 class NoMemoryTest : public ipc::testing_support::SidecarTest {};
 
 TEST_F(NoMemoryTest, EveryLoadIsCompleted) {
@@ -63,6 +73,38 @@ TEST_F(NoMemoryTest, EveryLoadIsCompleted) {
   ASSERT_TRUE(wait([&] { return a.client->state().loads_running == 0; }));
   std::size_t polled = 0;
   EXPECT_TRUE(wait([&] { return (polled += a.client->poll(kLoads).size()) == kLoads; })) << polled;
+}
+
+TEST_F(NoMemoryTest, ALoadThatIsRefusedForWantOfItIsNotRunning) {
+  start();
+  EngineClient a(config_.socket, PageLayout{"plain", 2, 4, 16384, 0, false, 0});
+  ASSERT_TRUE(a.client->wait_attached(5000).ok());
+  Transfer transfer = a.transfer(0, 1);
+  bool started = false;
+  testing_support::no_memory = true;
+  try {
+    started = a.client->load(std::move(transfer), 5000).ok();
+  } catch (const std::bad_alloc&) {
+  }
+  testing_support::no_memory = false;
+#ifndef LARDER_SANITIZED
+  EXPECT_FALSE(started);
+  EXPECT_EQ(a.client->state().loads_running, 0U);
+#endif
+}
+
+TEST_F(NoMemoryTest, NothingStaysHeldByALoadThatHadNone) {
+  start();
+  const PoorCopyEngine copies;
+  EngineClient a(config_.socket, PageLayout{"plain", 2, 4, 16384, 0, false, 0}, copies);
+  ASSERT_TRUE(a.client->wait_attached(5000).ok());
+  ASSERT_EQ(a.store(0, 1).stored, 1U);
+  ASSERT_TRUE(a.await_present(0, 1));
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(a.load(0, 1).status, Code::kInternal);
+  const std::uint64_t uptime = stats().uptime_ms;
+  clock_.advance_ms(500);
+  ASSERT_TRUE(wait([&] { return stats().uptime_ms > uptime; })) << "a look at the table";
+  EXPECT_EQ(stats().holds, 0U);
 }
 
 }  // namespace

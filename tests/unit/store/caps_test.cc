@@ -102,6 +102,20 @@ TEST_F(Holds, OfOneSlotAreOne) {
   EXPECT_EQ(box_.stats().holds_over_cap, 0U);
 }
 
+TEST_F(Holds, AnnouncedBeforeTheirSlotsHadTheGenerationAreCappedAsWell) {
+  hold(0, kPayload);
+  const std::uint64_t next = box_.store().last_generation() + 1;
+  for (std::uint32_t n = 0; n < 3; ++n) StoreBox::hold(*region_, n, {0, grants_[n].slot, next + n, 0});
+  box_.store().watch_holds(0, false);
+  for (std::uint32_t n = 0; n < 3; ++n) {
+    const protocol::Grant grant = box_.put(2, 200 + n);
+    ASSERT_TRUE(grant.slot == grants_[n].slot && grant.generation == next + n) << "as was foreseen";
+  }
+  box_.store().watch_holds(100, false);
+  EXPECT_EQ(box_.store().use_of(1).held_bytes, kPayload);
+  EXPECT_EQ(room(), 3U);
+}
+
 TEST_F(Holds, OfASlotAboveTheCapDoNotCountTwice) {
   hold(2, kPayload);
   StoreBox::hold(*region_, 2, grants_[1]);

@@ -125,6 +125,28 @@ TEST_F(DrainTest, GenerationsNeverRepeatWhereExtentsAreCutAnew) {
   }
 }
 
+// Slots so small that their numbers are used up before the arena is: there is a free span, and nothing can be cut from it.
+TEST(SlotNumbers, WhenTheyAreUsedUpTheColdestChunkGoes) {
+  StoreBox box(64, 1000, 16);
+  box.add_session(1);
+  for (std::uint64_t n = 0; n < 40; ++n) ASSERT_EQ(box.put(1, n).status, status_of(GrantStatus::kGranted)) << n;
+  for (std::uint64_t n = 0; n < 40; ++n) EXPECT_EQ(box.find(n).has_value(), n >= 24) << n;
+}
+
+TEST(SlotNumbers, ASizeThatHasNoneTakesThoseOfAnother) {
+  StoreBox box(64, 1000, 16);
+  protocol::SessionRegion& region = box.add_session(1);
+  protocol::Key large = box.key(100);
+  large.namespace_handle = box.open("field: large\n", 16384);
+  std::vector<protocol::Grant> grants;
+  for (std::uint64_t n = 0; n < 16; ++n) grants.push_back(box.put(1, n));
+  for (std::uint32_t n = 0; n < 16; ++n) StoreBox::hold(region, n, grants[n]);
+  EXPECT_EQ(box.reserve(1, large).status, status_of(GrantStatus::kNoSpace)) << "all are held";
+  region.holds[3] = 0;
+  EXPECT_EQ(box.reserve(1, large).status, status_of(GrantStatus::kGranted));
+  for (std::uint64_t n = 0; n < 16; ++n) EXPECT_EQ(box.find(n).has_value(), n != 3) << n;
+}
+
 // Numbers only: an arena that nobody touches, with 16 KiB for each MiB.
 class MixedSizes {
  public:

@@ -38,13 +38,14 @@ inline NamespaceSpec make_spec(const std::string& fingerprint, std::uint64_t pie
   return spec;
 }
 
-// A store whose arena takes `slots` slots of one 4 KiB piece (8 KiB with the digest table).
+// A store whose arena takes `slots` slots of one 4 KiB piece (8 KiB with the digest table). `entries`: slot numbers, if not two for
+// each of these.
 class StoreBox {
  public:
   static constexpr std::uint64_t kSlotBytes = 8192;
 
-  explicit StoreBox(std::uint64_t slots, std::uint64_t first_generation = 1000)
-      : shape_{slots * 2, IndexShape::buckets_for(slots * 2), slots * kSlotBytes, 1, first_generation},
+  explicit StoreBox(std::uint64_t slots, std::uint64_t first_generation = 1000, std::uint64_t entries = 0)
+      : shape_{entries != 0 ? entries : slots * 2, IndexShape::buckets_for(slots * 2), slots * kSlotBytes, 1, first_generation},
         index_(zeroed_pages(shape_.bytes())),
         arena_(zeroed_pages(shape_.arena_bytes)),
         store_(shape_, index_.get(), arena_.get(), stats_),

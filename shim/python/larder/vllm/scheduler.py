@@ -243,7 +243,8 @@ class SchedulerHalf(Guarded):
             if request_id in self._tracked:  # else it was aborted meanwhile: nobody asks for it again
                 self._failed.add(request_id)
                 old = self._tracked[request_id]
-                self._tracked[request_id] = Tracked(old.request, old.space)  # what could not be loaded is stored anew
+                # What could not be loaded is stored anew, but not what vLLM hit by itself before a reset and may hit again.
+                self._tracked[request_id] = Tracked(old.request, old.space, stale=old.stale)
 
     @guarded(lambda: None)
     def finished(self, request):
