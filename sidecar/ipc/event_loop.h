@@ -32,6 +32,7 @@ struct LoopParts {
   IndexFile index;
   store::IndexShape shape{};
   Fd listener, epoll, timer, wake;
+  std::uint64_t grant_age_ms = protocol::kGrantAgeMs;
 };
 
 class EventLoop final : public Sidecar {

@@ -54,7 +54,8 @@ void World::restart() {
   index_ = map_index(larderd_.name());
 }
 
-World::World(const std::string& size) : larderd_(size, "error"), index_(map_index(larderd_.name())) {
+World::World(const std::string& size, const std::string& program)
+    : larderd_(size, "error", program), index_(map_index(larderd_.name())) {
   EXPECT_TRUE(eventually([this] {
     return larderd_.status_number({"memory", "touched_bytes"}) == larderd_.status_number({"memory", "capacity_bytes"});
   }));

@@ -20,7 +20,7 @@ bool whole();
 class World {
  public:
   // `size` as in the configuration file.
-  explicit World(const std::string& size);
+  explicit World(const std::string& size, const std::string& program = LARDERD_PATH);
 
   test::LarderdProcess& larderd() { return larderd_; }
   const std::string& socket() const { return larderd_.socket(); }
