@@ -1,5 +1,5 @@
-// impatient_larderd --config FILE: larderd, but grants are too old, and asked about, after 100 ms: a test that kills an engine at ASK_GRANTS and
-// STILL_WRITING would wait half a minute for each death. Runs until it is killed.
+// impatient_larderd --config FILE: larderd, but grants are too old, and asked about, after 100 ms: a test that kills an engine at
+// ASK_GRANTS and STILL_WRITING would wait half a minute for each death. Runs until it is killed.
 #include <csignal>
 #include <cstdio>
 

@@ -1,8 +1,8 @@
 """rules.py [--check] [WORDS...]: takes the rules of README.md's table out, one by one, and sees that the test named there fails.
 
-Each rule: the line becomes what stands beside it, the test is built and must pass before and fail after; the file is put back, and the
-day goes into the table. With WORDS only rules whose row has one of them. --check builds nothing: every line must stand exactly once in
-its file, and every rule must have been seen. Works in the checkout: nothing else may build there meanwhile.
+Each rule: the line becomes what stands beside it, the test is built and must pass before and fail after; the file is put back,
+and the day goes into the table. With WORDS only rules whose row has one of them. --check builds nothing: every line must stand
+exactly once in its file, and every rule must have been seen. Works in the checkout: nothing else may build there meanwhile.
 """
 
 import datetime

@@ -31,8 +31,8 @@ struct Orders {
 // Until it is killed, or tally.stop. Exit status: 0, 1 no larderd, 3 a wrong byte.
 int live(const Orders& orders, Tally& tally);
 
-// Begins a store that it never finishes, or (odd seeds) finishes one whose writer stops half way: larderd asks about its grants. Until it
-// is killed. Exit status 1: no larderd. REQUIRES: the process announces its points in `page`.
+// Begins a store that it never finishes, or (odd seeds) finishes one whose writer stops half way: larderd asks about its grants.
+// Until it is killed. Exit status 1: no larderd. REQUIRES: the process announces its points in `page`.
 int live_unfinished(const Orders& orders, PointPage& page);
 
 // Loads every chunk that is visible and compares it. Exit status: 0 (and tally.loaded says how many), 1 no larderd, 3 a wrong byte,

@@ -21,7 +21,8 @@ CONNECTOR = {"kv_connector": "LarderConnector", "kv_connector_module_path": "lar
 OFF = {"kv_transfer_params": {"larder": "off"}}
 VOCABULARY = range(3, 1000)
 PATIENCE_S = 60  # for what comes for certain, on a machine that may be busy
-REFUSED = r"\d+ were there, [1-9]\d* refused"  # in the log: larderd had no answer within the 20 ms that a step waits for it
+# In the log: larderd had no answer within the 20 ms that a step waits for it.
+REFUSED = r"\d+ were there, [1-9]\d* refused"
 
 _numbers = itertools.count()
 
@@ -88,8 +89,8 @@ class Engine(VllmServer):
         return answer, hit
 
     def store(self, tokens, max_tokens=8, **fields):
-        """The answer, once all that it fills is stored: a chunk that a busy larderd answered too late for is left out, the log says so,
-        and it is stored when it is computed again."""
+        """The answer, once all that it fills is stored: a chunk for which a busy larderd answered too late is left out, the log
+        says so, and it is stored when it is computed again."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             self.reset()
@@ -101,7 +102,8 @@ class Engine(VllmServer):
 
     def ask_batch(self, prompts, max_tokens):
         """The answers to prompts that come in one request: vLLM has all of them within a few steps."""
-        body = {"model": "tiny", "prompt": prompts, "max_tokens": max_tokens, "temperature": 0, "ignore_eos": True, "return_token_ids": True}
+        body = {"model": "tiny", "prompt": prompts, "max_tokens": max_tokens, "temperature": 0, "ignore_eos": True}
+        body["return_token_ids"] = True
         with completions._request(self.url, "POST", "/v1/completions", body, 300) as response:
             choices = json.load(response)["choices"]
         return [choice["token_ids"] for choice in sorted(choices, key=lambda choice: choice["index"])]
