@@ -1,8 +1,8 @@
-"""rules.py [--check] [WORDS...]: takes the rules of README.md's table out, one by one, and sees that the test named there fails.
+"""rules.py [--check | --unseen] [WORDS...]: takes the rules of README.md's table out, one by one, and sees that the test named there fails.
 
 Each rule: the line becomes what stands beside it, the test is built and must pass before and fail after; the file is put back,
-and the day goes into the table. With WORDS only rules whose row has one of them. --check builds nothing: every line must stand
-exactly once in its file, and every rule must have been seen. Works in the checkout: nothing else may build there meanwhile.
+and the day goes into the table. With WORDS only rules whose row has one of them, with --unseen those not seen to fail yet. --check
+builds nothing: every line must stand exactly once in its file, and every rule must have been seen. Works in the checkout: nothing else may build there meanwhile.
 """
 
 import datetime
@@ -20,9 +20,10 @@ class Rule:
     def __init__(self, row):
         self.row = row
         cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]]
-        self.name, self.seen = cells[0], cells[5]
+        self.name = cells[0]
         self.test, self.file, self.line, self.instead = [cell.strip("`").replace("\\|", "|") for cell in cells[1:5]]
         self.path = ROOT / self.file
+        self.was_seen = re.fullmatch(r"\d{4}-\d\d-\d\d", cells[5]) is not None
 
     def count(self):
         return self.path.read_text().count(self.line) if self.path.exists() else 0
@@ -69,11 +70,13 @@ def rules():
 
 
 def main(arguments):
-    wanted = [word for word in arguments if word != "--check"]
+    wanted = [word for word in arguments if not word.startswith("--")]
     chosen = [rule for rule in rules() if not wanted or any(word in rule.name + rule.test for word in wanted)]
+    if "--unseen" in arguments:
+        chosen = [rule for rule in chosen if not rule.was_seen]
     wrong = [f"{rule.file} has {rule.count()} times: {rule.line}" for rule in chosen if rule.count() != 1]
     if "--check" in arguments:
-        wrong += [f"never seen to fail without it: {rule.name}" for rule in chosen if not re.fullmatch(r"\d{4}-\d\d-\d\d", rule.seen)]
+        wrong += [f"never seen to fail without it: {rule.name}" for rule in chosen if not rule.was_seen]
     elif not wrong:
         for rule in chosen:
             try:
