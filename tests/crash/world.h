@@ -14,7 +14,7 @@
 
 namespace larder::crash {
 
-// Whether LARDER_CRASH=whole: `make test-crash`. Else small.
+// Whether CRASH_SUITE=whole: `make test-crash`. Else small.
 bool whole();
 
 class World {
