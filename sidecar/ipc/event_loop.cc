@@ -36,7 +36,6 @@ EventLoop::EventLoop(LoopParts parts, const base::Clock& clock)
     : parts_(std::move(parts)),
       clock_(clock),
       store_(parts_.shape, parts_.index.mapping.data(), parts_.arena.mapping.data(), stats_),
-      grant_ages_(parts_.grant_age_ms),
       started_ms_(clock.now_ms()),
       ticked_ms_(started_ms_),
       control_([this] { signal_wake(parts_.wake); }),
