@@ -7,7 +7,7 @@ cd ..
 reports=build/reports/crash
 rm -rf "$reports"
 mkdir -p "$reports"
-export LARDER_CRASH=whole LARDER_LIBRARY=$PWD/build/dev/lib/liblarder.so LARDER_TEST_BIN=$PWD/build/dev/bin
+export CRASH_SUITE=whole LARDER_LIBRARY=$PWD/build/dev/lib/liblarder.so LARDER_TEST_BIN=$PWD/build/dev/bin
 
 started=$SECONDS
 for test in kill life bytes word; do

@@ -321,6 +321,7 @@ void Stores::abandon() {
 }
 
 void Stores::asked(const std::shared_ptr<Attachment>& attachment, const std::vector<protocol::SlotRef>& grants) {
+  LARDER_POINT(grants_asked);
   const auto oldest = Clock::now() - max_age_;
   give_up([&](const Pending& pending) { return pending.begun < oldest; });
   std::vector<protocol::SlotRef> written, stopped;
@@ -333,6 +334,7 @@ void Stores::asked(const std::shared_ptr<Attachment>& attachment, const std::vec
     for (const Job::Chunk& chunk : job->chunks()) wanted.insert(chunk.record.generation);
   for (const protocol::SlotRef& ref : grants) (wanted.contains(ref.generation) ? written : stopped).push_back(ref);
   send_list(attachment->outbox(), MessageType::kStillWriting, written);
+  LARDER_POINT(still_writing_sent);
   send_list(attachment->outbox(), MessageType::kDisown, stopped);
 }
 

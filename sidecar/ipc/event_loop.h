@@ -32,6 +32,7 @@ struct LoopParts {
   IndexFile index;
   store::IndexShape shape{};
   Fd listener, epoll, timer, wake;
+  std::uint64_t grant_age_ms = protocol::kGrantAgeMs;
 };
 
 class EventLoop final : public Sidecar {
@@ -89,7 +90,7 @@ class EventLoop final : public Sidecar {
     std::uint64_t token;  // of its engine's newest session
   };
   std::map<std::uint32_t, Ended> ended_;  // sessions whose grants are quarantined
-  GrantAges grant_ages_;
+  GrantAges grant_ages_{parts_.grant_age_ms};
   std::uint32_t next_session_ = 1;
   std::uint64_t started_ms_;
   std::uint64_t ticked_ms_;

@@ -61,7 +61,7 @@ void EventLoop::ask_about_grants(Connection& connection, std::uint64_t now_ms, b
   const std::uint32_t number = connection.protocol.facts().number;
   GrantInquiry& inquiry = connection.protocol.inquiry();
   if (slept || connection.silent) inquiry.restart(now_ms);
-  for (std::vector<std::byte>& packet : inquiry.tick(number, store_, stats_, now_ms, grant_ages_.overdue()))
+  for (std::vector<std::byte>& packet : inquiry.tick(number, store_, stats_, now_ms, grant_ages_))
     if (Status sent = send(connection, std::move(packet)); !sent.ok()) return end_session(number, sent.text());
 }
 

@@ -9,10 +9,10 @@
 namespace larder::ipc {
 
 std::vector<std::vector<std::byte>> GrantInquiry::tick(store::SessionNumber session, store::Store& store, stats::Stats& stats,
-                                                       std::uint64_t now_ms, std::uint64_t overdue) {
+                                                       std::uint64_t now_ms, const GrantAges& ages) {
   if (open_ && now_ms - began_ms_ > protocol::kGrantAnswerMs) close(session, store, stats);
-  if (open_ || now_ms - began_ms_ < protocol::kGrantAgeMs) return {};
-  store.overdue(session, overdue, asked_);
+  if (open_ || now_ms - began_ms_ < ages.age_ms()) return {};
+  store.overdue(session, ages.overdue(), asked_);
   if (asked_.empty()) return {};
   open_ = true;
   began_ms_ = now_ms;

@@ -6,6 +6,7 @@
 
 #include <memory>
 
+#include "shim/protocol/limits.h"
 #include "sidecar/base/clock.h"
 #include "sidecar/config/config.h"
 #include "sidecar/stats/control.h"
@@ -14,8 +15,9 @@ namespace larder::ipc {
 
 class Sidecar : public stats::Control {
  public:
-  // `clock` outlives the sidecar. Errors name what is missing and how to give it.
-  static Result<std::unique_ptr<Sidecar>> start(const config::Config& config, const base::Clock& clock);
+  // `clock` outlives the sidecar. Grants older than `grant_age_ms` are asked about. Errors name what is missing and how to give it.
+  static Result<std::unique_ptr<Sidecar>> start(const config::Config& config, const base::Clock& clock,
+                                                std::uint64_t grant_age_ms = protocol::kGrantAgeMs);
   // Returns after stop(), or with the reason why the loop cannot go on.
   virtual Status run() = 0;
   virtual void stop() = 0;

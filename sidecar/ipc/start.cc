@@ -76,10 +76,12 @@ Status make_rest(LoopParts& parts, std::uint64_t old_generation) {
 
 }  // namespace
 
-Result<std::unique_ptr<Sidecar>> Sidecar::start(const config::Config& config, const base::Clock& clock) {
+Result<std::unique_ptr<Sidecar>> Sidecar::start(const config::Config& config, const base::Clock& clock,
+                                                std::uint64_t grant_age_ms) {
   raise_descriptor_limit();
   LoopParts parts;
   parts.config = config;
+  parts.grant_age_ms = grant_age_ms;
   Result<OwnedName> owner = own_name(config.memory);
   if (!owner.ok()) return owner.status();
   parts.owner = std::move(*owner);

@@ -76,7 +76,8 @@ int ChildProcess::wait(int timeout_ms) {
   return status_;
 }
 
-LarderdProcess::LarderdProcess(const std::string& size, const std::string& log_level) {
+LarderdProcess::LarderdProcess(const std::string& size, const std::string& log_level, const std::string& program)
+    : program_(program) {
   std::string pattern = (std::filesystem::temp_directory_path() / "larder-test-XXXXXX").string();
   folder_ = ::mkdtemp(pattern.data());
   name_ = std::filesystem::path(folder_).filename().string();
@@ -96,7 +97,7 @@ LarderdProcess::~LarderdProcess() {
 }
 
 void LarderdProcess::start() {
-  process_ = std::make_unique<ChildProcess>(std::vector<std::string>{LARDERD_PATH, "--config", folder_ + "/larder.yaml"});
+  process_ = std::make_unique<ChildProcess>(std::vector<std::string>{program_, "--config", folder_ + "/larder.yaml"});
   const bool ready = eventually([this] { return status_number({"memory", "touched_bytes"}) > 0; }, 10'000);
   EXPECT_TRUE(ready) << "larderd is not ready";
 }

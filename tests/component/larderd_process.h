@@ -39,7 +39,8 @@ class ChildProcess {
 class LarderdProcess {
  public:
   // `size` as in the configuration file. Returns once it is ready; fails the test otherwise.
-  explicit LarderdProcess(const std::string& size, const std::string& log_level = "warning");
+  explicit LarderdProcess(const std::string& size, const std::string& log_level = "warning",
+                          const std::string& program = LARDERD_PATH);
   ~LarderdProcess();
 
   const std::string& socket() const { return socket_; }
@@ -54,6 +55,7 @@ class LarderdProcess {
  private:
   void start();
 
+  const std::string program_;
   std::string folder_, name_, socket_, admin_socket_;
   std::unique_ptr<ChildProcess> process_;
 };

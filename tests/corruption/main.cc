@@ -1,7 +1,7 @@
 // corruption [COUNT [SEED]]: damages COUNT chunks in arena or index, each in one of the ways of damage.h, and loads each through the
 // shim. Every load must be a miss; one that succeeds fails the run, and one that brought a wrong byte is named as such.
 //
-// Without COUNT 30,000 with a fixed seed, or, where LARDER_CRASH=whole, 1,000,000 with a random one. Prints the seed, what was damaged
+// Without COUNT 30,000 with a fixed seed, or, where CRASH_SUITE=whole, 1,000,000 with a random one. Prints the seed, what was damaged
 // how often, and how many distinct places (bytes of arena and index) were hit. Between rounds undamaged chunks are loaded and must be
 // right, so that "a miss" means something.
 #include <cstdio>
@@ -113,7 +113,7 @@ std::uint64_t number(const char* text) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const char* const crash = std::getenv("LARDER_CRASH");
+  const char* const crash = std::getenv("CRASH_SUITE");
   const bool whole = crash != nullptr && std::string_view(crash) == "whole";
   const std::uint64_t count = argc > 1 ? number(argv[1]) : whole ? kWholeCount : kSmallCount;
   const std::uint64_t seed = argc > 2 ? number(argv[2]) : argc > 1 || whole ? std::random_device()() : kSmallSeed;

@@ -65,6 +65,7 @@ TEST_F(Bytes, AComplaintOfAnEarlierLifeDropsNothing) {
   const auto witness =
       engine([](Engine& engine) { return engine.load({1}) == Code::kOk && engine.holds_bytes_of({1}, 8) ? 0 : 10; });
   EXPECT_EQ(witness->wait(20'000), 0) << "the chunk of the new generation is gone";
+  EXPECT_EQ(status({"memory", "evicted", "bad"}), 0) << "whoever has the slot now was dropped";
 }
 
 TEST_F(Bytes, ADropCoversWhatIsJustBeingWritten) {

@@ -47,10 +47,13 @@ class Engine {
   bool attached() { return ready_ && client_.wait_attached(10'000).ok(); }
   bool present(std::uint64_t key) const { return lookup(ChunkPages::transfer({key})) == 1; }
 
-  std::uint64_t store(const std::vector<std::uint64_t>& keys, std::uint64_t generation, std::uint32_t wait_ms) {
+  // Asks for the grants of a store.
+  bool begin(const std::vector<std::uint64_t>& keys, std::uint64_t generation) {
     for (std::uint32_t place = 0; place < keys.size(); ++place) pages_.fill(place, keys[place], generation);
-    if (!client_.store_begin(ChunkPages::transfer(keys)).ok()) return 0;
-    return client_.store_finish(wait_ms).stored;
+    return client_.store_begin(ChunkPages::transfer(keys)).ok();
+  }
+  std::uint64_t store(const std::vector<std::uint64_t>& keys, std::uint64_t generation, std::uint32_t wait_ms) {
+    return begin(keys, generation) ? client_.store_finish(wait_ms).stored : 0;
   }
   Code load(const std::vector<std::uint64_t>& keys) {
     pages_.wipe();
@@ -93,8 +96,7 @@ class Engine {
   }
   // The session is lost between the grants and the copies.
   void store_cut_off(const std::vector<std::uint64_t>& keys, std::uint64_t generation) {
-    for (std::uint32_t place = 0; place < keys.size(); ++place) pages_.fill(place, keys[place], generation);
-    if (!client_.store_begin(ChunkPages::transfer(keys)).ok()) return;
+    if (!begin(keys, generation)) return;
     ::usleep(2000);  // for the answer
     cut_off();
     client_.store_finish(50);

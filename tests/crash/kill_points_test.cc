@@ -26,7 +26,42 @@ void expect_all_verify(World& world) {
   EXPECT_EQ(checker.wait(30'000), 0) << "3 is a wrong byte, 4 a visible chunk that could not be loaded";
 }
 
-class KillPoints : public testing::Test {
+class DeathsAtPoints : public testing::Test {
+ protected:
+  // One victim that lives `life`, killed at its nth passage of the point. Returns how long larderd needed to take back what it had.
+  template <typename Life>
+  std::chrono::nanoseconds kill_one(World& world, std::string_view point, std::uint32_t nth, const Life& life) {
+    page_.disarm();
+    page_.stop_at(point, nth);
+    ChildProcess victim([&] {
+      announce_in(&page_);
+      return life();
+    });
+    EXPECT_TRUE(page_.await(point)) << point << " was not reached";
+    victim.signal(SIGKILL);
+    const auto reclaimed = world.until_empty(5000);
+    EXPECT_EQ(victim.kill(), 128 + SIGKILL) << "the victim ended by itself: 3 is a wrong byte";
+    return reclaimed;
+  }
+  // Victims one after another, each killed at the point by `kill`.
+  template <typename Kill>
+  Times kill_at(std::string_view point, const Kill& kill) {
+    Times times;
+    for (int i = 0; i < kills_; ++i) times.push_back(kill());
+    EXPECT_GE(percentile(times, 0).count(), 0) << point << ": not everything came back within 5 s";
+    std::printf("%-22.*s killed %3d times, reached %6llu times, reclaimed: %s\n", static_cast<int>(point.size()), point.data(),
+                kills_, static_cast<unsigned long long>(page_.reached(point)), percentiles(times).c_str());
+    EXPECT_GE(page_.reached(point), static_cast<std::uint64_t>(kills_)) << point;
+    return times;
+  }
+
+  const int kills_ = whole() ? 100 : 2;  // at each point
+  PointPage& page_ = PointPage::make();
+  Tally& tally_ = Tally::make();
+  std::mt19937_64 random_{20261121};
+};
+
+class KillPoints : public DeathsAtPoints {
  protected:
   // By a session: those up to the first heartbeat, and those of its end.
   static bool passed_once(std::string_view point) {
@@ -34,38 +69,17 @@ class KillPoints : public testing::Test {
     return at < kOncePoints || point == "closing" || point == "session_closed";
   }
 
-  // One victim, killed at its nth passage of the point. Returns how long larderd needed to take back what it had.
-  std::chrono::nanoseconds kill_one(std::string_view point) {
-    page_.disarm();
-    page_.stop_at(point, passed_once(point) ? 1 : 1 + static_cast<std::uint32_t>(random_() % 3));
-    const Orders orders{world_.socket(), random_(), point};
-    ChildProcess victim([&] {
-      announce_in(&page_);
-      return live(orders, tally_);
-    });
-    EXPECT_TRUE(page_.await(point)) << point << " was not reached";
-    victim.signal(SIGKILL);
-    const auto reclaimed = world_.until_empty(5000);
-    EXPECT_EQ(victim.kill(), 128 + SIGKILL) << "the victim ended by itself: 3 is a wrong byte";
-    return reclaimed;
-  }
-
   World world_{kSmallArena};
-  PointPage& page_ = PointPage::make();
-  Tally& tally_ = Tally::make();
-  std::mt19937_64 random_{20261121};
 };
 
 TEST_F(KillPoints, EachIsReachedAndNothingLeaks) {
-  const int kills = whole() ? 100 : 2;
   Times all;
   for (const std::string_view point : client_points()) {
-    Times times;
-    for (int i = 0; i < kills; ++i) times.push_back(kill_one(point));
-    EXPECT_GE(percentile(times, 0).count(), 0) << point << ": not everything came back within 5 s";
-    std::printf("%-22.*s killed %3d times, reached %6llu times, reclaimed: %s\n", static_cast<int>(point.size()), point.data(),
-                kills, static_cast<unsigned long long>(page_.reached(point)), percentiles(times).c_str());
-    EXPECT_GE(page_.reached(point), static_cast<std::uint64_t>(kills)) << point;
+    const Times times = kill_at(point, [&] {
+      const std::uint32_t nth = passed_once(point) ? 1 : 1 + static_cast<std::uint32_t>(random_() % 3);
+      const Orders orders{world_.socket(), random_(), point};
+      return kill_one(world_, point, nth, [&] { return live(orders, tally_); });
+    });
     all.insert(all.end(), times.begin(), times.end());
     if (!whole() && point != client_points().back()) continue;
     expect_all_verify(world_);
@@ -73,6 +87,18 @@ TEST_F(KillPoints, EachIsReachedAndNothingLeaks) {
   }
   std::printf("from kill to everything reclaimed: %s (goal: p99 10 ms)\n", percentiles(all).c_str());
   EXPECT_EQ(tally_.wrong, 0U);
+}
+
+// Asked about its grants, which larderd does after half a minute, and this one at once.
+TEST_F(DeathsAtPoints, AskedAboutItsGrants) {
+  World world(kSmallArena, IMPATIENT_LARDERD_PATH);
+  for (const std::string_view point : asked_points()) {
+    kill_at(point, [&] {
+      const Orders orders{world.socket(), random_(), point};
+      return kill_one(world, point, 1, [&] { return live_unfinished(orders, page_); });
+    });
+    ASSERT_EQ(world.leaks(), "") << "after " << point;
+  }
 }
 
 TEST_F(KillPoints, AtRandom) {

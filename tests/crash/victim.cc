@@ -64,6 +64,20 @@ int live(const Orders& orders, Tally& tally) {
   return 0;
 }
 
+int live_unfinished(const Orders& orders, PointPage& page) {
+  std::mt19937_64 random(orders.seed);
+  Engine engine(orders.socket);
+  if (!engine.attached()) return 1;
+  const std::vector<std::uint64_t> keys = some_keys(random);
+  if (orders.seed % 2 == 0) {
+    engine.begin(keys, random());
+  } else {
+    page.stop_at("store_half");
+    engine.store(keys, random(), 5000);
+  }
+  for (;;) ::pause();
+}
+
 int check_all(const std::string& socket, Tally& tally) {
   Engine engine(socket);
   if (!engine.attached()) return 1;

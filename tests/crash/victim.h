@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "tests/crash/point_page.h"
+
 namespace larder::crash {
 
 inline constexpr std::uint64_t kKeys = 400;
@@ -28,6 +30,10 @@ struct Orders {
 
 // Until it is killed, or tally.stop. Exit status: 0, 1 no larderd, 3 a wrong byte.
 int live(const Orders& orders, Tally& tally);
+
+// Begins a store that it never finishes, or (odd seeds) finishes one whose writer stops half way: larderd asks about its grants.
+// Until it is killed. Exit status 1: no larderd. REQUIRES: the process announces its points in `page`.
+int live_unfinished(const Orders& orders, PointPage& page);
 
 // Loads every chunk that is visible and compares it. Exit status: 0 (and tally.loaded says how many), 1 no larderd, 3 a wrong byte,
 // 4 a visible chunk could not be loaded.

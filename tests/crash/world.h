@@ -14,13 +14,13 @@
 
 namespace larder::crash {
 
-// Whether LARDER_CRASH=whole: `make test-crash`. Else small.
+// Whether CRASH_SUITE=whole: `make test-crash`. Else small.
 bool whole();
 
 class World {
  public:
   // `size` as in the configuration file.
-  explicit World(const std::string& size);
+  explicit World(const std::string& size, const std::string& program = LARDERD_PATH);
 
   test::LarderdProcess& larderd() { return larderd_; }
   const std::string& socket() const { return larderd_.socket(); }

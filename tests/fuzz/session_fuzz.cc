@@ -126,10 +126,13 @@ class World {
     bystander_.renew();
     store::Store& store = box_.store();
     store.watch_holds(clock_.now_ms(), false);
+    ipc::GrantAges all_are_old;
+    for (const std::uint64_t at_ms : {std::uint64_t{0}, all_are_old.age_ms() + 1})
+      all_are_old.tick(at_ms, store.last_generation());
     for (std::optional<ipc::SessionProtocol>& session : sessions_)
       if (session->state() == ipc::SessionProtocol::State::kAttached)
         for (const std::vector<std::byte>& packet :
-             session->inquiry().tick(session->facts().number, store, box_.stats(), clock_.now_ms(), store.last_generation()))
+             session->inquiry().tick(session->facts().number, store, box_.stats(), clock_.now_ms(), all_are_old))
           must(protocol::Decoder::open(packet).ok(), "a question is a message");
     store.verify_next();
     store.sweep();

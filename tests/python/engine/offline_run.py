@@ -15,6 +15,12 @@ import socket
 import sys
 import time
 
+import larder.vllm.worker
+
+PATIENCE_S = 60
+# An ask is followed by one that must hit: what larderd of a busy machine answers late is waited for, not left out.
+larder.vllm.worker.STORE_WAIT_MS = 1000 * PATIENCE_S
+
 
 def zero(path):
     with open(path, "r+b") as arena:
@@ -25,7 +31,8 @@ def zero(path):
 
 def settle(path):
     """What an engine has sent larderd before this is handled when no grant is left."""
-    for _ in range(200):
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
         connection = http.client.HTTPConnection("localhost", timeout=5)
         connection.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         connection.sock.connect(path)
@@ -89,7 +96,8 @@ def image(seed):
 
 
 def reset(llm, external):
-    for _ in range(100):
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
         if llm.reset_prefix_cache(reset_connector=external):
             return True
         time.sleep(0.05)

@@ -1,13 +1,14 @@
 """What one engine stored, an engine that differs never hits, and the log names the field; an equal one does. No server: one vLLM a case."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import types
 
 import pytest
-from engines import environment, prompt, run_offline, start_larderd
+from engines import REFUSED, environment, prompt, run_offline, start_larderd
 from transformers import AutoTokenizer
 
 EXAMPLE = "The quick brown fox jumps over the lazy dog. " * 40
@@ -25,13 +26,17 @@ def world(make, root, tmp_path_factory):
 
 
 def run_example(root, folder, path, larderd):
-    """What examples/offline.py printed."""
+    """What examples/offline.py printed. Once more where the machine was too busy for larderd to answer a store in time."""
     (folder / "text").write_text(EXAMPLE)
     script = root / "shim" / "python" / "examples" / "offline.py"
     command = [sys.executable, script, path, folder / "text"]
     env = environment(larderd.socket)
-    done = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=180)
-    assert done.returncode == 0, done.stdout[-6000:]
+    for _ in range(5):
+        larderd.request("POST", "/v1/clear")
+        done = subprocess.run(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
+        assert done.returncode == 0, done.stdout[-6000:]
+        if not re.search(REFUSED, done.stdout):
+            break
     return done.stdout.splitlines()
 
 
@@ -44,9 +49,9 @@ def test_the_offline_example_hits_the_second_time(world):
 
 def test_another_dtype_misses_and_short_prompts_are_left_alone(world):
     short = prompt("short", 200)
-    steps = [{"ask": world.text}, {"ask": short}, {"reset": True}, {"ask": world.text}, {"ask": short}]
+    steps = [{"ask": world.text}, {"ask": short}, *settled(world), {"ask": world.text}, {"ask": short}]
     results, log = run_offline(world.path, world.larderd.socket, steps, extra={"min_tokens": 201}, dtype="float32")
-    cold, short_cold, _, warm, short_warm = results
+    cold, short_cold, _, _, warm, short_warm = results
     assert (cold["hit"], warm["hit"]) == (0, len(world.text) // 128 * 128)
     assert warm["tokens"] == cold["tokens"]
     assert (short_cold["hit"], short_warm["hit"]) == (0, 0)
@@ -61,7 +66,7 @@ def test_another_block_size_misses_and_rejected_drafts_are_not_stored(world):
     }
     ask = {"ask": world.text, "max_tokens": 150}
     extra = {"chunk_tokens": 128}
-    (cold, _, warm), log = run_offline(world.path, world.larderd.socket, [ask, {"reset": True}, ask], extra=extra, **llm)
+    (cold, *_, warm), log = run_offline(world.path, world.larderd.socket, [ask, *settled(world), ask], extra=extra, **llm)
     assert (cold["hit"], warm["hit"]) == (0, len(world.text) // 128 * 128)
     assert warm["tokens"] == cold["tokens"]
     assert "block_size" in named_in(log)
@@ -72,15 +77,20 @@ def test_a_fine_tune_at_the_same_path_misses_and_the_negative_control(world, mak
     shutil.rmtree(world.path)
     shutil.copytree(make(1), world.path)
     ask = {"ask": world.text, "max_tokens": 16}
-    steps = [ask, {"reset": True}, ask, {"zero": f"/dev/shm/{world.larderd.shm_name}.arena"}, {"reset": True}, ask]
+    steps = [ask, *settled(world), ask, {"zero": f"/dev/shm/{world.larderd.shm_name}.arena"}, {"reset": True}, ask]
     library = os.path.join(os.path.dirname(os.environ["LARDER_LIBRARY"]), "liblarder_test.so")
     bypassed = {"LARDER_LIBRARY": library, "LARDER_TEST_SKIP_VERIFY": "1"}
-    (cold, _, warm, _, _, zeroed), log = run_offline(world.path, world.larderd.socket, steps, env=bypassed)
+    (cold, _, _, warm, _, _, zeroed), log = run_offline(world.path, world.larderd.socket, steps, env=bypassed)
     assert cold["hit"] == 0
     assert "weights" in named_in(log)
     assert warm["hit"] == zeroed["hit"] == len(world.text) // 128 * 128
     assert warm["tokens"] == cold["tokens"]
     assert zeroed["tokens"] != cold["tokens"]
+
+
+def settled(world):
+    """What was stored can be found, and vLLM's own cache is empty."""
+    return [{"settle": world.larderd.admin_socket}, {"reset": True}]
 
 
 def named_in(log):

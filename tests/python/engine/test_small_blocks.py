@@ -3,12 +3,13 @@
 import types
 
 import pytest
-from engines import Engine, prompt, start_larderd, wait_for
-from test_serving import ask_all, failures
+from engines import PATIENCE_S, Engine, prompt, start_larderd, wait_for
+from test_serving import failures
 
 from larder import completions
 
 BLOCKS = 60  # 1,920 tokens
+OUTPUT = 200  # 400 tokens of a prompt and these are 19 blocks
 
 
 @pytest.fixture(scope="module")
@@ -52,22 +53,24 @@ def test_a_local_hit_that_ends_inside_a_chunk(engine, local):
 
 def test_decode_fills_a_chunk(engine):
     turn = prompt("decode", 230)
-    follow_up = turn + engine.ask(turn, 40)
+    follow_up = turn + engine.store(turn, 40)
     alone = engine.alone(follow_up)
     assert engine.ask_and_count(follow_up) == (alone, 256)
 
 
 def test_preempted_requests_are_answered_as_if_alone(world, engine):
+    """Eight come at once, four have room for their prompts, and none of these ends before the four have filled all blocks."""
     texts = [prompt(f"preempt {i}", 400) for i in range(8)]
-    cold = ask_all(engine, texts, 150)
-    assert preemptions(engine) > 0, "the test must make vLLM preempt"
-    warm = ask_all(engine, texts, 150)
-    assert [len(answer) for answer in cold + warm] == [150] * 16
+    cold, at_first = engine.ask_batch(texts, OUTPUT), preemptions(engine)
+    engine.reset()
+    warm = engine.ask_batch(texts, OUTPUT)
+    assert at_first > 0 and preemptions(engine) > at_first, "the test must make vLLM preempt, cold and warm"
+    assert [len(answer) for answer in cold + warm] == [OUTPUT] * 16
     assert failures(world.larderd) == (0, 0)
-    alone = engine.alone(texts[0], 150)
-    answer, hit = engine.ask_and_count(texts[0], 150)
-    assert answer == alone and hit == 256
-    wait_for(lambda: world.larderd.status()["holds"] == 0, 5, "giving up the holds")
+    alone = engine.alone(texts[0], OUTPUT)
+    engine.store(texts[0], OUTPUT)
+    assert engine.ask_and_count(texts[0], OUTPUT) == (alone, 256)
+    wait_for(lambda: world.larderd.status()["holds"] == 0, PATIENCE_S, "giving up the holds")
 
 
 def preemptions(engine):

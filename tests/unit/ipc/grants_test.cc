@@ -38,14 +38,20 @@ class GrantInquiryTest : public testing::Test {
   GrantInquiryTest() {
     box_.add_session(1);
     old_ = box_.reserve(1, 1);
-    overdue_ = box_.store().last_generation();
+    all_are_old();
     young_ = box_.reserve(1, 2);
     inquiry_.restart(0);
+  }
+  // All grants so far.
+  void all_are_old() {
+    ages_.restart();
+    ages_.tick(0, box_.store().last_generation());
+    ages_.tick(kAge + 1, box_.store().last_generation());
   }
   // What the engine is asked about now.
   std::vector<SlotRef> tick(std::uint64_t now_ms) {
     std::vector<SlotRef> asked;
-    for (const auto& packet : inquiry_.tick(1, box_.store(), box_.stats(), now_ms, overdue_)) {
+    for (const auto& packet : inquiry_.tick(1, box_.store(), box_.stats(), now_ms, ages_)) {
       Result<protocol::Decoder> decoder = protocol::Decoder::open(packet);
       EXPECT_TRUE(decoder.ok() && decoder->type() == MessageType::kAskGrants);
       protocol::SlotList list{};
@@ -60,9 +66,9 @@ class GrantInquiryTest : public testing::Test {
   static constexpr std::uint64_t kAnswered = kAge + protocol::kGrantAnswerMs + 1;
 
   store::testing_support::StoreBox box_{protocol::kMaxGrants};
+  GrantAges ages_;
   GrantInquiry inquiry_;
   protocol::Grant old_{}, young_{};
-  std::uint64_t overdue_ = 0;
 };
 
 TEST_F(GrantInquiryTest, AnEngineIsAskedOnceAboutWhatIsOld) {
@@ -114,7 +120,7 @@ TEST_F(GrantInquiryTest, QuarantinedGrantsAreAskedAboutToo) {
 
 TEST_F(GrantInquiryTest, ManyAreAskedAboutInMessagesWithinTheLimit) {
   for (std::uint64_t n = 10; n < 3010; ++n) box_.reserve(1, n);
-  overdue_ = box_.store().last_generation();
+  all_are_old();
   EXPECT_EQ(tick(kAge).size(), 3002U);
   EXPECT_EQ(box_.stats().grants_asked, 3002U);
 }

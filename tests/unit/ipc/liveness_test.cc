@@ -32,6 +32,8 @@ TEST_F(LivenessTest, ASidecarThatSleptBlamesNobody) {
   start();
   Client client(config_.socket);
   client.attach();
+  ASSERT_TRUE(wait([&] { return stats().sessions.size() == 1; }));
+  pass_ms(500, {&client});  // its heart was seen beating
   clock_.advance_ms(60'000);
   pass_ms(1500);
   EXPECT_FALSE(stats().sessions.at(0).silent);

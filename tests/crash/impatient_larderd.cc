@@ -1,0 +1,37 @@
+// impatient_larderd --config FILE: larderd, but grants are too old, and asked about, after 100 ms: a test that kills an engine at
+// ASK_GRANTS and STILL_WRITING would wait half a minute for each death. Runs until it is killed.
+#include <csignal>
+#include <cstdio>
+
+#include "sidecar/base/clock.h"
+#include "sidecar/base/log.h"
+#include "sidecar/config/loader.h"
+#include "sidecar/http/server.h"
+#include "sidecar/ipc/sidecar.h"
+
+namespace larder {
+namespace {
+
+constexpr std::uint64_t kGrantAgeMs = 100;  // a tick
+
+Status serve(const std::string& file) {
+  std::signal(SIGPIPE, SIG_IGN);
+  const Result<config::Config> config = config::load(file, {});
+  if (!config.ok()) return config.status();
+  base::set_log_level(base::LogLevel::kError);
+  const base::MonotonicClock clock;
+  Result<std::unique_ptr<ipc::Sidecar>> sidecar = ipc::Sidecar::start(*config, clock, kGrantAgeMs);
+  if (!sidecar.ok()) return sidecar.status();
+  const Result<std::unique_ptr<http::HttpServer>> http = http::HttpServer::start(*config, **sidecar);
+  if (!http.ok()) return http.status();
+  return (*sidecar)->run();
+}
+
+}  // namespace
+}  // namespace larder
+
+int main(int argc, char** argv) {
+  const larder::Status status = larder::serve(argc == 3 ? argv[2] : "");
+  std::fprintf(stderr, "impatient_larderd: %s\n", status.text().c_str());
+  return 1;
+}

@@ -1,0 +1,28 @@
+"""larderd's index in shared memory, as engines read it, also when larderd is dead: which slots are being written just now.
+
+shim/protocol/index_layout.h and word.h are the layout."""
+
+import glob
+import struct
+
+import numpy
+
+_HEADER = struct.Struct("<8sIIQQQQQQ")  # magic, version, epoch, sizes, entry_count, bucket_count, entries_offset
+_ENTRY_WORDS = 8
+_STATES = 7
+_GRANTED = 1
+
+
+class IndexWords:
+    """Of the larderd of that name that lives. Keeps its mapping when the file has gone."""
+
+    def __init__(self, shm_name):
+        (path,) = glob.glob(f"/dev/shm/{shm_name}.index.*")
+        words = numpy.memmap(path, dtype="<u8", mode="r")
+        magic, _, _, _, _, _, entries, _, offset = _HEADER.unpack_from(words[:8].tobytes())
+        assert magic == b"LARINDX1"
+        first = offset // 8
+        self._words = words[first : first + entries * _ENTRY_WORDS : _ENTRY_WORDS]
+
+    def granted(self):
+        return int(((self._words & _STATES) == _GRANTED).sum())
