@@ -1,5 +1,7 @@
 #include "sidecar/store/index_writer.h"
 
+#include <bit>
+
 #include "shim/protocol/version.h"
 #include "sidecar/store/slot_table.h"
 
@@ -47,7 +49,7 @@ std::uint32_t IndexWriter::find(const protocol::Key& wanted) const {
   for (const std::uint64_t bucket : place.bucket) {
     for (const protocol::AtomicU64& cell : buckets_[bucket].cells) {
       const std::uint64_t value = load(cell);
-      if (value == 0 || protocol::high_half(value) != place.tag) continue;
+      if (protocol::high_half(value) != place.tag || value == 0) continue;  // most are told apart by the tag
       const std::uint32_t slot = protocol::low_half(value) - 1;
       if (key(slot) == wanted) return slot;
     }
@@ -64,16 +66,13 @@ protocol::AtomicU64* IndexWriter::empty_cell(const protocol::KeyPlace& place) {
   protocol::AtomicU64* best = nullptr;
   int most = 0;
   for (const std::uint64_t bucket : place.bucket) {
-    int empty = 0;
-    protocol::AtomicU64* first = nullptr;
-    for (protocol::AtomicU64& cell : buckets_[bucket].cells) {
-      if (load(cell) != 0) continue;
-      if (first == nullptr) first = &cell;
-      ++empty;
-    }
-    if (empty > most) {
-      most = empty;
-      best = first;
+    unsigned empty = 0;  // a bit a cell: which are empty no processor can guess, so there is no branch on it
+    for (unsigned i = 0; i < protocol::kBucketCells; ++i)
+      empty |= static_cast<unsigned>(load(buckets_[bucket].cells[i]) == 0) << i;
+    const int count = std::popcount(empty);
+    if (count > most) {
+      most = count;
+      best = &buckets_[bucket].cells[std::countr_zero(empty)];
     }
     if (most > kSpareCells) break;
   }

@@ -1,27 +1,41 @@
 #include "sidecar/store/lru.h"
 
+#include <algorithm>
+
 namespace larder::store {
 
 void Lru::insert(std::uint32_t slot, std::uint32_t size_class) {
   if (size_class >= orders_.size()) orders_.resize(size_class + 1);
-  table_.push_back(orders_[size_class], slot);
-}
-
-void Lru::touch(std::uint32_t slot, std::uint32_t size_class) {
-  table_.remove(orders_[size_class], slot);
-  table_.push_back(orders_[size_class], slot);
+  table_.push_back(lane_of(slot, size_class), slot);
 }
 
 void Lru::erase(std::uint32_t slot, std::uint32_t size_class) {
-  table_.remove(orders_[size_class], slot);
+  table_.remove(lane_of(slot, size_class), slot);
 }
 
 std::size_t Lru::first_victims(std::uint32_t size_class, std::span<std::uint32_t> slots) const {
   if (size_class >= orders_.size()) return 0;
-  std::size_t found = 0;
-  for (std::uint32_t slot = orders_[size_class].first; slot != kNoSlot && found < slots.size(); slot = table_.next(slot))
-    slots[found++] = slot;
-  return found;
+  constexpr std::uint64_t kEnd = UINT64_MAX;
+  std::array<std::uint32_t, kLanes> heads;
+  std::array<std::uint64_t, kLanes> stamps;
+  const auto set_head = [&](std::size_t lane, std::uint32_t slot) {
+    heads[lane] = slot;
+    stamps[lane] = kEnd;
+    if (slot == kNoSlot) return;
+    stamps[lane] = table_.note(slot).used_stamp;
+    if (const std::uint32_t behind = table_.next(slot); behind != kNoSlot) table_.prefetch(behind);
+  };
+  for (const SlotList& lane : orders_[size_class])
+    if (lane.first != kNoSlot) table_.prefetch(lane.first);
+  for (std::size_t lane = 0; lane < kLanes; ++lane) set_head(lane, orders_[size_class][lane].first);
+  for (std::size_t found = 0; found < slots.size(); ++found) {
+    const std::uint64_t oldest = *std::min_element(stamps.begin(), stamps.end());
+    if (oldest == kEnd) return found;
+    const std::size_t lane = oldest % kLanes;
+    slots[found] = heads[lane];
+    set_head(lane, table_.next(heads[lane]));
+  }
+  return slots.size();
 }
 
 }  // namespace larder::store

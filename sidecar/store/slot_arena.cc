@@ -44,6 +44,10 @@ std::uint32_t SlotArena::long_extent_slots(std::uint32_t slot_pages) const {
   return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(slots, 1, kMaxExtentSlots));
 }
 
+std::uint32_t SlotArena::place_of(const Extent& extent, std::uint64_t offset_bytes) {
+  return (static_cast<std::uint32_t>(offset_bytes / kPageBytes) - extent.start) / extent.slot_pages;
+}
+
 SlotArena::Slot SlotArena::take(std::uint32_t size_class) {
   const std::uint32_t number = table_.take();
   if (number == kNoSlot) return {};
@@ -74,7 +78,7 @@ SlotArena::Slot SlotArena::take(std::uint32_t size_class) {
 void SlotArena::give(std::uint32_t slot, std::uint64_t offset_bytes) {
   const std::uint32_t id = table_.note(slot).extent;
   Extent& extent = extents_[id];
-  const std::uint32_t place = (static_cast<std::uint32_t>(offset_bytes / kPageBytes) - extent.start) / extent.slot_pages;
+  const std::uint32_t place = place_of(extent, offset_bytes);
   extent.places[place] = extent.free_head;
   extent.free_head = place | kFreeBit;
   --extent.used;
@@ -173,13 +177,6 @@ void SlotArena::insert_candidate(std::uint32_t slot) {
   note.used_stamp = ++uses_ & kMaxStamp;
   extent.stamps += uses_;
   ++extent.candidates;
-}
-
-void SlotArena::touch_candidate(std::uint32_t slot) {
-  SlotNote& note = table_.note(slot);
-  const std::uint64_t before = note.used_stamp;
-  note.used_stamp = ++uses_ & kMaxStamp;
-  extents_[note.extent].stamps += uses_ - before;
 }
 
 void SlotArena::erase_candidate(std::uint32_t slot) {

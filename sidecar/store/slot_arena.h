@@ -41,11 +41,15 @@ class SlotArena {
   Slot take(std::uint32_t size_class);
   // REQUIRES: take() gave it, at this offset, and it is no candidate.
   void give(std::uint32_t slot, std::uint64_t offset_bytes);
+  // Starts bringing what give() will write into cache.
+  void prefetch_place(std::uint32_t slot, std::uint64_t offset_bytes) const {
+    const Extent& extent = extents_[table_.note(slot).extent];
+    __builtin_prefetch(&extent.places[place_of(extent, offset_bytes)], 1);
+  }
 
   // Candidates are the slots that may be evicted: an extent with others in it is not drained. How lately they were used makes an
-  // extent warm. insert and touch count as one use.
+  // extent warm. insert counts as one use, and stamps it; one that is used again is erased and inserted.
   void insert_candidate(std::uint32_t slot);
-  void touch_candidate(std::uint32_t slot);
   void erase_candidate(std::uint32_t slot);
   // Uses of any slot since this one was used. REQUIRES: a candidate.
   std::uint64_t age(std::uint32_t slot) const { return uses_ - table_.note(slot).used_stamp; }
@@ -116,7 +120,7 @@ class SlotArena {
   void end_extent(std::uint32_t extent);
   void link(std::uint32_t extent);
   void unlink(std::uint32_t extent);
-  std::uint32_t place_of(const Extent& extent, std::uint64_t offset_bytes) const;
+  static std::uint32_t place_of(const Extent& extent, std::uint64_t offset_bytes);
   void list_segments(std::uint32_t fixed_class, std::uint64_t oldest) const;
   std::uint64_t lost_pages(std::size_t first, std::size_t last, std::uint64_t pages, std::uint32_t slot_pages) const;
   std::optional<Window> coldest(std::uint64_t pages, std::uint32_t slot_pages) const;

@@ -21,9 +21,10 @@ protocol::Grant refusal(GrantStatus status) {
 }
 }  // namespace
 
-Store::Store(const IndexShape& shape, std::byte* index, const std::byte* arena, stats::Stats& stats)
+Store::Store(const IndexShape& shape, std::byte* index, const std::byte* arena, stats::Stats& stats,
+             std::pmr::memory_resource& memory)
     : index_(index, shape),
-      table_(shape.entry_count),
+      table_(shape.entry_count, memory),
       arena_(shape.arena_bytes, table_),
       arena_memory_(arena),
       stats_(stats),
@@ -46,9 +47,10 @@ void Store::reserve(SessionNumber number, const protocol::Key& scope, std::span<
   const Inherited earlier = inherited(number);
   protocol::Key key = scope;
   protocol::Key ahead = scope;
+  std::size_t asked_for = 0;
   for (std::size_t i = 0; i < hashes.size(); ++i) {
-    if (i + kPrefetchAhead < hashes.size()) {
-      ahead.hash = hashes[i + kPrefetchAhead];
+    for (; asked_for < std::min(i + kPrefetchAhead, hashes.size()); ++asked_for) {
+      ahead.hash = hashes[asked_for];
       index_.prefetch(ahead);
     }
     key.hash = hashes[i];
@@ -136,13 +138,13 @@ void Store::enter_order(std::uint32_t slot) {
 
 void Store::touch_order(std::uint32_t slot) {
   if (table_.note(slot).pinned) return;
-  arena_.touch_candidate(slot);
-  policy_->touch(slot, arena_.class_of(slot));
+  leave_order(slot);
+  enter_order(slot);
 }
 
 void Store::leave_order(std::uint32_t slot) {
-  arena_.erase_candidate(slot);
   policy_->erase(slot, arena_.class_of(slot));
+  arena_.erase_candidate(slot);
 }
 
 void Store::free_slot(std::uint32_t slot) {

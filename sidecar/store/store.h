@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <memory_resource>
 #include <optional>
 #include <span>
 #include <string>
@@ -50,8 +51,10 @@ struct VerbCounts {
 
 class Store {
  public:
-  // `index` and `arena` (shape.arena_bytes of it) are mapped and outlive the store, as does `stats`, whose counters it raises.
-  Store(const IndexShape& shape, std::byte* index, const std::byte* arena, stats::Stats& stats);
+  // `index` and `arena` (shape.arena_bytes of it) are mapped and outlive the store, as do `stats`, whose counters it raises, and
+  // `memory`, in which its notes about slots stand.
+  Store(const IndexShape& shape, std::byte* index, const std::byte* arena, stats::Stats& stats,
+        std::pmr::memory_resource& memory = *std::pmr::new_delete_resource());
 
   void set_touched_bytes(std::uint64_t bytes) { arena_.set_touched_bytes(bytes); }
 
@@ -171,6 +174,9 @@ class Store {
   void enter_order(std::uint32_t slot);
   void touch_order(std::uint32_t slot);
   void leave_order(std::uint32_t slot);
+  void prefetch_slot(std::uint32_t slot) const;
+  void prefetch_family(std::uint32_t slot) const;
+  void prefetch_freeing(std::uint32_t slot) const;
   void scan_holds(std::span<const std::uint32_t> slots);
   void free_slot(std::uint32_t slot);
   void doom(std::uint32_t slot, SlotList& list);

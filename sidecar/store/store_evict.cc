@@ -20,8 +20,8 @@ std::uint32_t Store::evict_families(std::span<const std::uint32_t> slots, std::s
   batch_.clear();
   family_end_.clear();
   for (std::size_t i = 0; i < slots.size() && batch_.size() < enough; ++i) {
-    if (i + 2 * kPrefetchAhead < slots.size()) index_.prefetch_entry(slots[i + 2 * kPrefetchAhead]);
-    if (i + kPrefetchAhead < slots.size()) index_.prefetch(slots[i + kPrefetchAhead]);
+    if (i + 2 * kPrefetchAhead < slots.size()) prefetch_slot(slots[i + 2 * kPrefetchAhead]);
+    if (i + kPrefetchAhead < slots.size()) prefetch_family(slots[i + kPrefetchAhead]);
     if (index_.state(slots[i]) == SlotState::kCommitted) claim_family(slots[i]);  // else it went with an earlier one
   }
   LARDER_POINT(victims_dying);
@@ -29,12 +29,24 @@ std::uint32_t Store::evict_families(std::span<const std::uint32_t> slots, std::s
   LARDER_POINT(victims_scanned);
   std::uint32_t freed = 0, begin = 0;
   for (const std::uint32_t end : family_end_) {
-    if (begin + kPrefetchAhead < batch_.size()) index_.prefetch(batch_[begin + kPrefetchAhead]);
+    if (begin + 2 * kPrefetchAhead < batch_.size()) prefetch_slot(batch_[begin + 2 * kPrefetchAhead]);
+    if (begin + kPrefetchAhead < batch_.size()) prefetch_freeing(batch_[begin + kPrefetchAhead]);
     if (release_family(std::span(batch_).subspan(begin, end - begin))) freed += end - begin;
     begin = end;
   }
   counter += freed;
   return freed;
+}
+
+void Store::prefetch_slot(std::uint32_t slot) const {
+  index_.prefetch_entry(slot);
+  table_.prefetch(slot);
+}
+
+// What free_slot() and erase_key() will write.
+void Store::prefetch_freeing(std::uint32_t slot) const {
+  index_.prefetch(slot);
+  arena_.prefetch_place(slot, index_.offset_bytes(slot));
 }
 
 // Makes the family's committed slots not committed and adds them to the batch, unless it must stay.

@@ -24,6 +24,20 @@ void Store::find_family(std::uint32_t handle, const protocol::BlockHash& hash, F
   }
 }
 
+// What find_family() will read.
+void Store::prefetch_family(std::uint32_t slot) const {
+  protocol::Key key = index_.key(slot);
+  const NamespaceSpec& spec = namespaces_.at(key.namespace_handle).spec;
+  if (spec.shard_count * spec.groups.size() == 1) return;
+  for (std::uint32_t shard = 0; shard < spec.shard_count; ++shard) {
+    for (std::uint32_t group = 0; group < spec.groups.size(); ++group) {
+      key.shard = static_cast<std::uint16_t>(shard);
+      key.group = static_cast<std::uint16_t>(group);
+      index_.prefetch(key);
+    }
+  }
+}
+
 VerbCounts Store::prefetch(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
   VerbCounts counts;
   for (const protocol::BlockHash& hash : hashes) {

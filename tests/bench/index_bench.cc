@@ -2,7 +2,7 @@
 //
 // The index is the file that larderd makes, the sessions have the regions that engines get, and 64 of them hold 1,024 chunks each.
 // The arena is an address range that nobody touches: slot places are numbers. Every round is checked: what was stored is found, what
-// is held is still there.
+// is held is still there. Hashes are made before the clock starts: engines send them.
 //
 // Usage: index_bench [DIRECTORY of the JSON]
 #include <stdlib.h>
@@ -14,10 +14,12 @@
 #include <fstream>
 #include <memory>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "shim/protocol/index_reader.h"
+#include "sidecar/ipc/huge_page_memory.h"
 #include "sidecar/ipc/small_regions.h"
 #include "sidecar/store/store.h"
 #include "tests/bench/report.h"
@@ -51,6 +53,11 @@ protocol::BlockHash hash_of(std::uint64_t n) {
   return {hash.low64, hash.high64};
 }
 
+// Of the chunks [first, first + hashes.size()).
+void fill_hashes(std::span<protocol::BlockHash> hashes, std::uint64_t first) {
+  for (protocol::BlockHash& hash : hashes) hash = hash_of(first++);
+}
+
 store::NamespaceSpec spec_of(const std::string& fingerprint, std::uint64_t piece_bytes, std::uint32_t pieces) {
   store::NamespaceSpec spec;
   spec.id = protocol::namespace_id(fingerprint);
@@ -67,7 +74,7 @@ class Box {
   Box(const std::string& directory, std::uint64_t entries, std::uint64_t arena_bytes)
       : shape_{entries, store::IndexShape::buckets_for(entries), arena_bytes, 1, 1},
         index_(*ipc::IndexFile::create(directory + "/index." + std::to_string(entries), shape_.bytes())),
-        store_(std::make_unique<store::Store>(shape_, index_.mapping.data(), nullptr, stats_)),
+        store_(std::make_unique<store::Store>(shape_, index_.mapping.data(), nullptr, stats_, ipc::huge_page_memory())),
         reader_(*protocol::IndexReader::open(index_.mapping.data(), shape_.bytes())) {
     store_->set_touched_bytes(arena_bytes);
   }
@@ -84,15 +91,10 @@ class Box {
     std::string difference;
     return *store_->open_namespace(spec, &difference);
   }
-  // Stores the chunks [first, first + count) as one engine does: RESERVE, then COMMIT. Returns how many were granted.
-  std::size_t put(std::uint32_t session, std::uint32_t handle, std::uint64_t first, std::size_t count) {
-    hashes_.resize(count);
-    grants_.resize(count);
-    for (std::size_t i = 0; i < count; ++i) hashes_[i] = hash_of(first + i);
-    return put_hashes(session, handle);
-  }
-  std::size_t put_hashes(std::uint32_t session, std::uint32_t handle) {
-    store_->reserve(session, {{}, handle, 0, 0}, hashes_, grants_);
+  // Stores chunks as one engine does: RESERVE, then COMMIT. Returns how many were granted.
+  std::size_t put(std::uint32_t session, std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
+    grants_.resize(hashes.size());
+    store_->reserve(session, {{}, handle, 0, 0}, hashes, grants_);
     std::size_t granted = 0;
     for (const protocol::Grant& grant : grants_) {
       if (grant.status != 0) continue;
@@ -104,6 +106,7 @@ class Box {
   std::optional<protocol::EntryView> find(std::uint32_t handle, std::uint64_t n) const {
     return reader_.find({hash_of(n), handle, 0, 0});
   }
+  const stats::Stats& stats() const { return stats_; }
   stats::Stats filled() {
     stats::Stats copy = stats_;
     store_->fill(copy);
@@ -121,7 +124,6 @@ class Box {
   std::vector<ipc::SessionMemory> regions_;
   std::unique_ptr<store::Store> store_;
   protocol::IndexReader reader_;
-  std::vector<protocol::BlockHash> hashes_;
   std::vector<protocol::Grant> grants_;
 };
 
@@ -133,6 +135,7 @@ bool fail(const char* what) {
 // Chunks that engines hold, spread over all that are there.
 class Holds {
  public:
+  Holds() : held_(kSessions * kHoldsEach) { held_.clear(); }
   bool announce(Box& box, std::uint32_t handle, std::mt19937_64& random) {
     for (std::uint32_t number = 1; number <= kSessions; ++number) {
       protocol::SessionRegion& region = box.region(number);
@@ -169,34 +172,43 @@ struct Million {
   double bytes_per_chunk = 0;
 };
 
+// Stores these chunks, by messages of all sessions in turn. False: one was refused.
+bool put_round(Box& box, std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
+  for (std::size_t at = 0; at < hashes.size(); at += kKeysPerMessage)
+    if (box.put(1 + at / kKeysPerMessage % kSessions, handle, hashes.subspan(at, kKeysPerMessage)) != kKeysPerMessage)
+      return fail("a chunk was refused");
+  return true;
+}
+
+bool fill_million(Box& box, std::uint32_t handle, std::span<protocol::BlockHash> hashes) {
+  for (std::uint64_t first = 0; first < kChunks; first += hashes.size()) {
+    hashes = hashes.first(std::min<std::uint64_t>(hashes.size(), kChunks - first));
+    fill_hashes(hashes, first);
+    if (!put_round(box, handle, hashes)) return false;
+  }
+  return box.filled().slots_committed == kChunks || fail("a million chunks were stored and are not all there");
+}
+
 bool run_million(const std::string& directory, Million& result) {
-  const std::uint64_t before = anonymous_bytes();
   std::mt19937_64 random(1);
+  Holds holds;
+  std::vector<protocol::BlockHash> hashes(kPairsPerRound);
+  const std::uint64_t before = anonymous_bytes();  // what the bench keeps for itself is there already
   Box box(directory, kChunks, kChunks * 8192);
   for (std::uint32_t number = 1; number <= kSessions; ++number) box.add_session(number);
   const std::uint32_t handle = box.open(spec_of("engine: bench index\n", 4096, 1));
-  for (std::uint64_t first = 0; first < kChunks; first += kKeysPerMessage) box.put(1, handle, first, kKeysPerMessage);
-  if (const std::uint64_t there = box.filled().slots_committed; there != kChunks) {
-    std::fprintf(stderr, "index: %llu chunks of a million are there, %llu were refused\n", static_cast<unsigned long long>(there),
-                 static_cast<unsigned long long>(box.filled().refused_no_space));
-    return false;
-  }
+  if (!fill_million(box, handle, hashes)) return false;
   shuffle_uses(box, handle, random);
-  Holds holds;
   if (!holds.announce(box, handle, random)) return false;
   std::uint64_t next = kChunks;
-  std::vector<std::uint64_t> firsts;
-  for (int round = -2; round < kRounds; ++round) {  // two to warm up
-    const std::uint64_t first = next;
-    const std::uint64_t evicted = box.filled().evicted_capacity;
+  for (int round = -2; round < kRounds; ++round, next += kPairsPerRound) {  // two to warm up
+    fill_hashes(hashes, next);
+    const std::uint64_t evicted = box.stats().evicted_capacity;
     const auto start = Clock::now();
-    for (; next < first + kPairsPerRound; next += kKeysPerMessage)
-      if (box.put(1 + next / kKeysPerMessage % kSessions, handle, next, kKeysPerMessage) != kKeysPerMessage)
-        return fail("a chunk was refused");
+    if (!put_round(box, handle, hashes)) return false;
     const double took = seconds_since(start);
-    const std::uint64_t fresh = box.filled().evicted_capacity - evicted;
-    if (fresh + 8192 < kPairsPerRound) return fail("fewer chunks were evicted than stored");
-    for (std::uint64_t n = first; n < next; ++n)
+    if (box.stats().evicted_capacity - evicted + 8192 < kPairsPerRound) return fail("fewer chunks were evicted than stored");
+    for (std::uint64_t n = next; n < next + kPairsPerRound; ++n)
       if (!box.find(handle, n)) return fail("a chunk that was just stored is not there");
     if (!holds.all_there(box)) return fail("a held chunk was evicted");
     if (round >= 0) result.pairs_per_s.push_back(static_cast<double>(kPairsPerRound) / took);
@@ -209,7 +221,7 @@ bool run_million(const std::string& directory, Million& result) {
 // Taking and giving back slots of an arena in which a million are in use, by the batch.
 bool run_alloc(std::vector<double>& alloc_ns) {
   constexpr std::size_t kBatch = 4096;
-  store::SlotTable table(kChunks);
+  store::SlotTable table(kChunks, ipc::huge_page_memory());
   store::SlotArena arena(kChunks * 8192, table);
   arena.set_touched_bytes(kChunks * 8192);
   const std::uint32_t size = arena.size_class(8192);
@@ -233,27 +245,47 @@ struct Utilisation {
   double least = 1, mean = 0;
 };
 
-// Chunks of the four sizes in turn at random, with the weights of the phase; looked at after each turnover of the arena.
-Utilisation churn(Box& box, const std::vector<std::uint32_t>& handles, const std::vector<int>& weights, std::uint64_t& next) {
-  constexpr int kTurnovers = 12;
-  std::mt19937_64 random(next);
-  std::discrete_distribution<std::size_t> pick(weights.begin(), weights.end());
-  const double arena_bytes = static_cast<double>(box.shape().arena_bytes);
-  Utilisation result;
-  int looks = 0;
-  for (int turn = 0; turn < kTurnovers; ++turn) {
-    const std::uint64_t before = box.filled().chunks_committed;
-    const std::uint64_t chunks = std::max<std::uint64_t>(box.filled().slots_committed, 64);
-    while (box.filled().chunks_committed < before + chunks) box.put(1, handles[pick(random)], next++, 1);
-    if (turn < kTurnovers / 3) continue;  // the phase before it is still there
-    const double used = static_cast<double>(box.filled().used_bytes) / arena_bytes;
-    result.least = std::min(result.least, used);
-    result.mean += used;
-    ++looks;
+// Chunks of the four sizes in turn at random, by the weights of a phase.
+class Churn {
+ public:
+  Churn(Box& box, const std::vector<std::uint32_t>& handles) : box_(box), handles_(handles) {}
+
+  void put_one(const std::vector<int>& weights) {
+    std::discrete_distribution<std::size_t> pick(weights.begin(), weights.end());
+    const protocol::BlockHash hash = hash_of(next_++);
+    box_.put(1, handles_[pick(random_)], std::span(&hash, 1));
   }
-  result.mean /= looks;
-  return result;
-}
+  // Until the first chunk has to go. Returns what is used then.
+  double fill(const std::vector<int>& weights) {
+    while (box_.stats().evicted_capacity + box_.stats().evicted_resized == 0) put_one(weights);
+    return used();
+  }
+  // The arena's content is replaced twelve times; after a third of them nothing of the phase before is left, and from then on it is
+  // looked at sixteen times each. REQUIRES: full.
+  Utilisation run(const std::vector<int>& weights) {
+    constexpr int kTurnovers = 12, kLooks = 16;
+    Utilisation result;
+    int looks = 0;
+    for (int part = 0; part < kTurnovers * kLooks; ++part) {
+      const std::uint64_t enough = box_.stats().chunks_committed + box_.filled().slots_committed / kLooks + 1;
+      while (box_.stats().chunks_committed < enough) put_one(weights);
+      if (part < kTurnovers * kLooks / 3) continue;
+      result.least = std::min(result.least, used());
+      result.mean += used();
+      ++looks;
+    }
+    result.mean /= looks;
+    return result;
+  }
+
+ private:
+  double used() { return static_cast<double>(box_.filled().used_bytes) / static_cast<double>(box_.shape().arena_bytes); }
+
+  Box& box_;
+  const std::vector<std::uint32_t>& handles_;
+  std::mt19937_64 random_{3};
+  std::uint64_t next_ = 0;
+};
 
 struct Phase {
   const char* name;
@@ -273,16 +305,21 @@ double run_mixed(const std::string& directory, std::uint64_t arena_bytes, bench:
   for (const std::uint64_t mib : {3, 20, 36, 80})
     handles.push_back(
         box.open(spec_of("chunk: " + std::to_string(mib) + " MiB\n", kMiB / 4, static_cast<std::uint32_t>(4 * mib))));
+  const auto row = [&](const std::string& what, double value, double worst) {
+    report.add_row({{"what", "utilisation, " + std::to_string(arena_bytes >> 30) + " GiB, " + what},
+                    {"value", value},
+                    {"worst", worst},
+                    {"evicted_for_another_size", static_cast<double>(box.stats().evicted_resized)}});
+  };
+  Churn churn(box, handles);
+  const double filled = churn.fill(kPhases[0].weights);
+  row("when the first chunk goes", filled, filled);
   double least = 1;
-  std::uint64_t next = 0;
   for (const Phase& phase : kPhases) {
-    const Utilisation used = churn(box, handles, phase.weights, next);
+    const Utilisation used = churn.run(phase.weights);
     const bool mixed = std::all_of(phase.weights.begin(), phase.weights.end(), [](int weight) { return weight != 0; });
     if (mixed) least = std::min(least, used.least);
-    report.add_row({{"what", "utilisation, " + std::to_string(arena_bytes >> 30) + " GiB, " + phase.name},
-                    {"value", used.mean},
-                    {"worst", used.least},
-                    {"evicted_for_another_size", static_cast<double>(box.filled().evicted_resized)}});
+    row(phase.name, used.mean, used.least);
   }
   return least;
 }

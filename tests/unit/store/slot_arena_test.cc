@@ -44,6 +44,11 @@ class ArenaModel {
     arena_.insert_candidate(slot);
     places_.at(slot).candidate = true;
   }
+  // REQUIRES: a candidate.
+  void use(std::uint32_t slot) {
+    arena_.erase_candidate(slot);
+    arena_.insert_candidate(slot);
+  }
   void check() const {
     std::uint64_t at = 0, free = 0, in_extents = 0;
     bool before_free = false;
@@ -153,7 +158,7 @@ TEST(SlotArena, TheColdestWindowIsDrainedAndItsRoomIsKeptTogether) {
   for (int i = 0; i < 64; ++i) slots.push_back(model.take(2));  // an extent each
   for (const std::uint32_t slot : slots) model.make_candidate(slot);
   for (std::size_t i = 0; i < 64; ++i)
-    if (i < 20 || i >= 25) model.arena().touch_candidate(slots[i]);
+    if (i < 20 || i >= 25) model.use(slots[i]);
   const std::uint32_t large = model.arena().size_class(10 * kPage);
   const auto window = model.arena().coldest_window(large, 1000);
   ASSERT_TRUE(window);
@@ -216,7 +221,7 @@ void random_step(ArenaModel& model, std::mt19937_64& random) {
       if (any != kNoSlot && !model.is_candidate(any)) model.make_candidate(any);
       return;
     case 8:
-      if (any != kNoSlot && model.is_candidate(any)) model.arena().touch_candidate(any);
+      if (any != kNoSlot && model.is_candidate(any)) model.use(any);
       return;
     default: break;
   }

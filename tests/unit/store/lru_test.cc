@@ -1,0 +1,75 @@
+// The order of use, whichever lists it is kept in.
+#include "sidecar/store/lru.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <vector>
+
+namespace larder::store {
+namespace {
+
+constexpr std::uint32_t kSlots = 300, kClasses = 3;
+
+class OrderModel {
+ public:
+  OrderModel() {
+    for (std::uint32_t n = 0; n < kSlots; ++n) table_.take();
+  }
+  // Becomes a candidate, or is used.
+  void use(std::uint32_t slot) {
+    if (stamps_.contains(slot)) erase(slot);
+    table_.note(slot).used_stamp = ++uses_ & 0xffffffff;
+    stamps_[slot] = uses_;
+    lru_.insert(slot, slot % kClasses);
+  }
+  void erase(std::uint32_t slot) {
+    lru_.erase(slot, slot % kClasses);
+    stamps_.erase(slot);
+  }
+  bool has(std::uint32_t slot) const { return stamps_.contains(slot); }
+  void check(std::uint32_t size_class, std::size_t most) const {
+    std::map<std::uint64_t, std::uint32_t> by_use;
+    for (const auto& [slot, stamp] : stamps_)
+      if (slot % kClasses == size_class) by_use[stamp] = slot;
+    std::vector<std::uint32_t> expected, victims(most);
+    for (const auto& [stamp, slot] : by_use)
+      if (expected.size() < most) expected.push_back(slot);
+    victims.resize(lru_.first_victims(size_class, victims));
+    ASSERT_EQ(victims, expected);
+  }
+
+ private:
+  SlotTable table_{kSlots};
+  Lru lru_{table_};
+  std::map<std::uint32_t, std::uint64_t> stamps_;
+  std::uint64_t uses_ = 0;
+};
+
+TEST(Lru, VictimsComeInTheOrderOfUse) {
+  OrderModel model;
+  std::mt19937 random(20261121);
+  for (int step = 0; step < 20'000; ++step) {
+    const auto slot = static_cast<std::uint32_t>(random() % kSlots);
+    if (random() % 3 == 0 && model.has(slot)) {
+      model.erase(slot);
+    } else {
+      model.use(slot);
+    }
+    if (step % 16 == 0) {
+      ASSERT_NO_FATAL_FAILURE(model.check(slot % kClasses, random() % (kSlots / 2)));
+    }
+  }
+}
+
+TEST(Lru, AClassWithoutCandidatesHasNoVictims) {
+  OrderModel model;
+  model.check(2, 5);
+  model.use(2);
+  model.erase(2);
+  model.check(2, 5);
+}
+
+}  // namespace
+}  // namespace larder::store
