@@ -11,6 +11,7 @@ from fakes import ended, setup  # noqa: E402
 from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorRole  # noqa: E402
 
 from larder.vllm import connector, guard  # noqa: E402
+from larder.vllm.messages import COMPUTES  # noqa: E402
 
 
 @pytest.fixture
@@ -60,3 +61,10 @@ def test_what_nobody_expected_is_said_by_each(monkeypatch, told):
     for role in (KVConnectorRole.SCHEDULER, KVConnectorRole.WORKER):
         make(role, monkeypatch, OSError("liblarder.so cannot be loaded"))
     assert told == [("WARNING", "Larder is off for this engine: OSError: liblarder.so cannot be loaded")] * 2
+
+
+def test_the_hooks_of_a_layer_are_left_out(monkeypatch):
+    """vLLM asks for them only where metadata is set; two calls for each layer of each step."""
+    worker = make(KVConnectorRole.WORKER, monkeypatch, connector.Unsupported("not served yet"))
+    worker.bind_connector_metadata(COMPUTES)
+    assert not worker.has_connector_metadata()

@@ -51,7 +51,8 @@ def arm_row(name, **more):
 
 
 def test_goals(bench):
-    idle, stores = {"loss": 0.004, "hook_us_per_step": 80.0}, {"loss": 0.05, "hook_us_per_step": 190.0}
+    idle = {"loss": 0.004, "loss_against_none": 0.03, "hook_us_per_step": 80.0}
+    stores = {"loss": 0.05, "hook_us_per_step": 190.0}
     rows = [arm_row("none"), arm_row("idle", **idle), arm_row("stores", **stores)]
     verdict = {goal["id"]: goal for goal in bench.judge(rows)}
     assert verdict["engine.hook_us_per_step"]["value"] == 190 and not verdict["engine.hook_us_per_step"]["met"]  # the worst row
@@ -62,7 +63,58 @@ def test_goals(bench):
 def test_hook_time_is_a_step(bench):
     arm = bench.Arm("idle", None, None, None)
     arm.seconds = [0.1] * 3
-    arm.counted = [{"scheduler.build_connector_meta": (20_000, 10), "worker.bind": (60_000, 10)}] * 3
+    arm.counted = [{"scheduler.build_connector_meta": (20_000, 10), "worker.bind": (60_000, 10), "steps.with": (10**9, 10)}] * 3
     row = bench.hook_row(arm)
     assert row["hook_us_per_step"] == 8 and row["steps"] == 30
     assert row["hooks"]["worker.bind"] == {"us_per_step": 6, "calls_per_step": 1}
+
+
+def steps(with_ns, without_ns, count=36):
+    return {"steps.with": (with_ns, count), "steps.without": (without_ns, count)}
+
+
+def test_a_loss_is_of_steps_with_and_without_the_connector_in_one_engine(bench):
+    # The second turn was slower by a tenth: each of the two has both kinds of steps.
+    assert bench.loss_of([steps(1010, 1000), steps(1111, 1100)]) == pytest.approx(1 - 1000 / 1010)
+    assert bench.loss_of([steps(2020, 0, 72), steps(0, 2000, 72)]) == pytest.approx(1 - 2000 / 2020)
+
+
+def test_turns_that_do_not_match_are_no_pair(bench):
+    with pytest.raises(bench.Void, match="do not match"):
+        bench.loss_of([{"steps.with": (2000, 72), "steps.without": (0, 0)}] * 2)
+    with pytest.raises(bench.Void, match="do not match"):
+        bench.loss_of([{"steps.with": (2000, 72), "steps.without": (900, 30)}])
+
+
+def test_what_larder_runs_beside_the_steps_counts_as_loss(bench):
+    idle, none = bench.Arm("idle", None, None, None), bench.Arm("none", None, None, None)
+    idle.losses, idle.background, idle.tokens_per_s, none.tokens_per_s = [0.004] * 5, [0.002] * 5, [99.0] * 5, [100.0] * 5
+    row = bench.loss_row(idle, none)
+    assert row["loss"] == pytest.approx(0.006) and row["loss_interval"] == pytest.approx([0.006, 0.006])
+    assert row["loss_against_none"] == pytest.approx(0.01)
+
+
+def test_two_alternating_turns_do_each_part_once_with_and_once_without(_path, tmp_path):
+    import engine_switch
+
+    bench_side, engine_side = engine_switch.Mode(tmp_path, create=True), engine_switch.Mode(tmp_path)
+    seen = {}
+    for mode in (engine_switch.WITHOUT, engine_switch.WITH, engine_switch.ALTERNATE, engine_switch.ALTERNATE_SWAPPED):
+        bench_side.set(mode)
+        seen[mode] = [engine_side.attached(tokens) for tokens in (0, *range(192, 264))]
+    assert not any(seen[engine_switch.WITHOUT]) and all(seen[engine_switch.WITH])
+    first, swapped = seen[engine_switch.ALTERNATE], seen[engine_switch.ALTERNATE_SWAPPED]
+    assert all(one != other for one, other in zip(first, swapped))
+    assert first[1 : 1 + engine_switch.BLOCK_TOKENS] == [first[1]] * engine_switch.BLOCK_TOKENS != first[9 : 9 + engine_switch.BLOCK_TOKENS]
+
+
+def test_larders_threads_are_found_in_the_noted_process(_path, tmp_path):
+    import threading
+
+    import engine_hooks
+
+    engine_hooks.note_process(str(tmp_path), "worker", threading.get_native_id())
+    (task,) = engine_hooks.larder_threads(tmp_path)
+    before = engine_hooks.processor_ns([task])
+    sum(range(3_000_000))
+    assert engine_hooks.processor_ns([task]) > before

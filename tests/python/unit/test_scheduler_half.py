@@ -1,5 +1,7 @@
 """The scheduler's half against fakes: what hits, what is loaded where, what is stored when, and what no exception may do."""
 
+import pickle
+
 import pytest
 
 pytest.importorskip("vllm")
@@ -7,6 +9,7 @@ pytest.importorskip("vllm")
 from fakes import Client, Request, blocks, ended, pages, setup, split, step  # noqa: E402
 
 from larder import _native as native  # noqa: E402
+from larder.vllm.messages import COMPUTES, RESTS, Move, StepWork  # noqa: E402
 from larder.vllm.scheduler import SchedulerHalf  # noqa: E402
 
 NO = native.NO_PAGE
@@ -228,6 +231,39 @@ class TestStores:
     def test_prefill_tokens_are_told_only_where_the_step_is_prefill(self, half):
         assert half.step_work(step(new=[("a", 0, 96)], cached=[("b", 9, 1)])).prefill_tokens == 96
         assert half.step_work(step(new=[("a", 0, 4)], cached=[("b", 9, 1)])).prefill_tokens == 0
+
+
+class TestQuietSteps:
+    """What nearly every step of a running engine is: it must cost next to nothing."""
+
+    def test_running_requests_are_not_looked_at_before_their_next_chunk_can_be_full(self, half, client):
+        request = Request("r", range(200))
+        table = list(range(1, 21))
+        run_prefill(half, request, table, 200)
+        half.step_work(step(cached=[("r", 200, 1)], tables={"r": table}))  # sees that the first chunk is stored
+        client.fail = "lookup"
+        half._tracked["r"].request = None  # whoever looks at it raises
+        for computed in range(201, 255):
+            assert half.step_work(step(cached=[("r", computed, 1)])) is COMPUTES
+        half._tracked["r"].request = request
+        request.tokens += range(7000, 7056)
+        client.fail = None
+        (move,) = half.step_work(step(cached=[("r", 255, 1)], tables={"r": table})).stores
+        assert split(move.parts[0].hashes, 32) == chunk_keys(request)[1:2]
+
+    def test_a_step_without_work_is_one_of_two_shared_objects(self, half):
+        assert half.step_work(step()).namespace == half.setup.fingerprint  # the first
+        assert half.step_work(step()) is RESTS
+        assert half.step_work(step(cached=[("unknown", 300, 1)])) is COMPUTES
+
+    @pytest.mark.parametrize("work", [COMPUTES, RESTS])
+    def test_they_stay_the_same_objects_on_the_way_to_the_worker(self, work):
+        data = pickle.dumps(work, pickle.HIGHEST_PROTOCOL)
+        assert pickle.loads(data) is work and len(data) < 60
+
+    def test_other_work_arrives_as_it_was_sent(self):
+        work = StepWork("space", [Move("a")], [Move("b")], 96, True)
+        assert pickle.loads(pickle.dumps(work, pickle.HIGHEST_PROTOCOL)) == work
 
 
 class TestNoExceptionLeaves:

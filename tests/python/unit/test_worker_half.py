@@ -12,7 +12,7 @@ import torch  # noqa: E402
 from fakes import setup  # noqa: E402
 
 from larder.client import Completion, Stored  # noqa: E402
-from larder.vllm.messages import Move, Part, StepWork  # noqa: E402
+from larder.vllm.messages import COMPUTES, Move, Part, StepWork  # noqa: E402
 from larder.vllm.worker import WorkerHalf  # noqa: E402
 
 
@@ -194,6 +194,12 @@ class TestStores:
     def test_a_step_that_follows_one_without_a_save_stores_nothing(self, half, client):
         half.bind(StepWork(stores=[move("a")]))
         half.bind(StepWork(stores=[move("b")]))
+        half.wait_for_save()
+        assert not client.finished and client.abandoned == 1
+
+    def test_a_quiet_step_after_one_without_a_save_turns_the_cache_off_too(self, half, client):
+        half.bind(StepWork(stores=[move("a")]))
+        half.bind(COMPUTES)
         half.wait_for_save()
         assert not client.finished and client.abandoned == 1
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from larder.client import LarderError
 from larder.vllm.guard import Guarded, guarded, logger
-from larder.vllm.messages import OPEN_WAIT_MS, WorkerReport
+from larder.vllm.messages import COMPUTES, OPEN_WAIT_MS, RESTS, WorkerReport
 
 STORE_WAIT_MS = 20  # for answers of larderd that are late when the forward pass is over
 IDLE_WAIT_S = 0.0005  # between looks at running loads while there is nothing to compute
@@ -64,8 +64,10 @@ class WorkerHalf(Guarded):
 
     def bind(self, work):
         """Before the forward pass: loads start, and larderd is asked for room for what this step fills."""
-        self._step_begin = time.perf_counter_ns()
         self._computes, self._prefill_tokens = work.computes, work.prefill_tokens
+        if (work is COMPUTES or work is RESTS) and not self._begun:
+            return
+        self._step_begin = time.perf_counter_ns()
         for load in work.loads:
             self._load(load)
         self._store(work)
@@ -111,6 +113,8 @@ class WorkerHalf(Guarded):
     @guarded(lambda: None)
     def wait_for_save(self):
         """After the forward pass: what was granted is copied. No page is read any more when it returns."""
+        if not self._begun and not self._prefill_tokens:
+            return
         begun, self._begun = self._begun, False
         # vLLM comes here by a `finally`. Pages that a pass left half written would verify for ever.
         failed = sys.exc_info()[0]
@@ -133,6 +137,8 @@ class WorkerHalf(Guarded):
 
     def transfer_results(self):
         """(ended, failed): request ids of loads that ended since the last call; the failed are among the ended."""
+        if not self._tickets and not self._failed:
+            return set(), set()
         completions = self._poll()
         failed, self._failed = self._failed, set()
         ended = set(failed)
