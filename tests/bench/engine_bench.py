@@ -4,11 +4,11 @@ Three vLLM servers on one small model, alive side by side, busy one at a time, i
 connector, "idle" on a larderd of its own where every lookup misses and nothing is stored, "stores" on another that is given every
 whole chunk. Each turn sends four new prompts in one request; tokens/s are prompt and answer together.
 
-A loss is measured inside one engine, whose connector is taken away and given back (engine_switch.py says why): in "idle" every few
-steps, over pairs of turns in which each part of a turn is done once with it and once without; to that is added the processor time of
-larderd and of Larder's own threads, which do not go away with the connector. In "stores" by whole turns. Losses against "none" are
-printed beside, and hold what one process differs from another. The time inside the hooks is measured around them (engine_timed.py),
-in the scheduler's and the worker's process, over turns that were done with them.
+A loss is measured inside one engine, whose connector is taken away and given back (engine_switch.py says why): in "idle" every
+few steps, over pairs of turns in which each part of a turn is done once with it and once without; to that is added the processor
+time of larderd and of Larder's own threads, which do not go away with the connector. In "stores" by whole turns. Losses against
+"none" are printed beside, and hold what one process differs from another. The time inside the hooks is measured around them
+(engine_timed.py), in the scheduler's and the worker's process, over turns that were done with them.
 
 Ends with status 1 where answers differ between the arms, where the idle arm hit or stored anything, or where the other's chunks
 are not all there, or do not give the same answer when they are loaded. Environment: the demo's; ENGINE_ROUNDS (default 21)."""
@@ -198,7 +198,8 @@ def median_interval(values: list[float]) -> tuple[float, float, float]:
 
 def hook_row(arm: Arm) -> dict:
     """Microseconds a step inside the hooks, over the rounds, and of each hook over all rounds together."""
-    counted = [{name: count for name, count in counts.items() if not name.startswith(engine_switch.STEPS)} for counts in arm.counted]
+    counted = [{name: count for name, count in counts.items() if not name.startswith(f"{engine_switch.STEPS}.")}
+               for counts in arm.counted]
     per_round = [sum(ns for ns, _ in counts.values()) / 1e3 / counts["scheduler.build_connector_meta"][1] for counts in counted]
     steps = sum(counts["scheduler.build_connector_meta"][1] for counts in counted)
     total: dict[str, list[int]] = {}
@@ -227,7 +228,7 @@ def rows_of(arms: dict[str, Arm]) -> list[dict]:
 
 
 def loss_row(arm: Arm, none: Arm) -> dict:
-    """`loss`: in the engine's steps and, where nothing is stored, by what Larder runs beside them, as if all of it kept the engine."""
+    """`loss`: in the engine's steps and, where nothing is stored, by what Larder runs beside them, as if all of that kept it."""
     background = statistics.median(arm.background)
     beside = background if arm.name == "idle" else 0.0  # what stores is at work in the steps that were compared
     low, median, high = (value + beside for value in median_interval(arm.losses))
@@ -243,10 +244,10 @@ def print_rows(rows: list[dict]) -> None:
         if "loss" not in row:
             continue
         low, high = row["loss_interval"]
-        print(f"    loss in one engine {100 * row['loss']:+.2f}%  [{100 * low:+.2f}, {100 * high:+.2f}] over {row['pairs']} pairs of turns; "
+        print(f"    loss in one engine {100 * row['loss']:+.2f}%  [{100 * low:+.2f}, {100 * high:+.2f}], {row['pairs']} pairs of turns; "
               f"larderd and Larder's threads {100 * row['background']:.2f}% of a processor")
         low, high = row["loss_against_none_interval"]
-        print(f"    against the engine without a connector {100 * row['loss_against_none']:+.2f}%  [{100 * low:+.2f}, {100 * high:+.2f}]")
+        print(f"    against the other engine {100 * row['loss_against_none']:+.2f}%  [{100 * low:+.2f}, {100 * high:+.2f}]")
         low, high = row["hook_us_interval"]
         print(f"    hooks {row['hook_us_per_step']:.0f} us a step  [{low:.0f}, {high:.0f}], {100 * row['hook_share']:.2f}% of time")
     for row in rows:

@@ -1,8 +1,9 @@
 """Takes the connector away from a running engine and gives it back, between two steps.
 
-Two engines differ by a few percent for as long as they live, by where their memory lies, and the machine's speed drifts from one second
-to the next. So what a connector costs is seen only where one engine works with and without it by turns, every few steps. Without it
-the engine is as vLLM runs with none: no hook, no metadata, nothing aggregated. vLLM's processes import this, the product never does."""
+Two engines differ by a few percent for as long as they live, by where their memory lies, and the machine's speed drifts from one
+second to the next. So what a connector costs is seen only where one engine works with and without it by turns, every few steps.
+Without it the engine is as vLLM runs with none: no hook, no metadata, nothing aggregated. vLLM's processes import this, the product
+never does."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ class Mode:
 
 
 def switch_scheduler(connector, folder: str) -> None:
-    """Call from the connector's constructor. A step is timed from the beginning of schedule() to the end of update_from_output()."""
+    """Call from the connector's constructor. A step is timed from the begin of schedule() to the end of update_from_output()."""
     from vllm.v1.core.sched.scheduler import Scheduler
     from vllm.v1.executor.multiproc_executor import MultiprocExecutor
 

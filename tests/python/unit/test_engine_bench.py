@@ -105,7 +105,8 @@ def test_two_alternating_turns_do_each_part_once_with_and_once_without(_path, tm
     assert not any(seen[engine_switch.WITHOUT]) and all(seen[engine_switch.WITH])
     first, swapped = seen[engine_switch.ALTERNATE], seen[engine_switch.ALTERNATE_SWAPPED]
     assert all(one != other for one, other in zip(first, swapped))
-    assert first[1 : 1 + engine_switch.BLOCK_TOKENS] == [first[1]] * engine_switch.BLOCK_TOKENS != first[9 : 9 + engine_switch.BLOCK_TOKENS]
+    block = engine_switch.BLOCK_TOKENS
+    assert first[1 : 1 + block] == [first[1]] * block and first[1 + block : 1 + 2 * block] == [not first[1]] * block
 
 
 def test_larders_threads_are_found_in_the_noted_process(_path, tmp_path):

@@ -85,7 +85,7 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
         self._half.register(kv_caches)
 
     def bind_connector_metadata(self, connector_metadata):
-        """Keeps nothing: with no metadata set (has_connector_metadata) vLLM leaves the two hooks of each layer out, which are empty."""
+        """Keeps nothing: while no metadata is set (has_connector_metadata) vLLM leaves out the empty hooks of the layers."""
         if isinstance(connector_metadata, StepWork):
             self._half.bind(connector_metadata)
 

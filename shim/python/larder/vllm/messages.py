@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorMetadata, KVConnectorWorkerMetadata
 
 
-OPEN_WAIT_MS = 20  # for larderd to open the namespace of an adapter, once in each process
+OPEN_WAIT_MS = 20  # for larderd to open one more namespace, once in each process
 
 
 @dataclass
@@ -23,7 +23,7 @@ class Move:
 
     request_id: str
     parts: list[Part] = field(default_factory=list)
-    adapter: str = ""  # what the request's adapter adds to the fingerprint
+    line: str = ""  # what a reset or the request's adapter adds to the fingerprint
 
 
 @dataclass(frozen=True)

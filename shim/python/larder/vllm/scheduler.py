@@ -2,6 +2,7 @@
 
 Owned by the scheduler's thread. A lookup reads shared memory only: no message, no side effect, since vLLM repeats it every step."""
 
+import secrets
 import time
 from array import array
 from dataclasses import dataclass
@@ -34,10 +35,10 @@ class Tracked:
 
 @dataclass(frozen=True)
 class Space:
-    """The namespace of a request: the engine's own, or one of an adapter."""
+    """The namespace of a request: the engine's own, or what a reset or an adapter makes of it."""
 
     number: int = 0  # the client's
-    line: str = ""  # what the adapter adds to the fingerprint
+    line: str = ""  # what they add to the fingerprint
 
 
 @dataclass
@@ -54,14 +55,15 @@ class SchedulerHalf(Guarded):
     def __init__(self, setup, client, lora_config=None):
         super().__init__(setup, client)
         self._adapters = Adapters(lora_config)
-        self._spaces: dict[str, Space] = {"": Space()}  # by the adapter's line
+        self._spaces: dict[str, Space] = {"": Space()}  # by line
+        self._private = ""  # the line of the first reset
         self._tracked: dict[str, Tracked] = {}
         self._lookups: dict[str, Lookup] = {}
         self._holds: dict[str, int] = {}
         self._failed: set[str] = set()  # failed a load once: never looked up again
         self._loads: list[Move] = []
         self._announced = False
-        self._unserved: set[str] = set()  # adapters of which the log has told
+        self._unserved: set[str] = set()  # of which the log has told
 
     # ---- hits
 
@@ -116,19 +118,18 @@ class SchedulerHalf(Guarded):
         return True
 
     def _space_of(self, request):
-        """The request's namespace, or None: its adapter is not served."""
-        if request.lora_request is None:
-            return self._spaces[""]
+        """The request's namespace, or None: it runs without the cache."""
+        adapter = request.lora_request
         try:
-            line = self._adapters.line(request.lora_request)
+            line = self._private if adapter is None else self._private + self._adapters.line(adapter)
             if line not in self._spaces:
                 self._spaces[line] = Space(self.client.add_namespace(self.setup.fingerprint + line, OPEN_WAIT_MS), line)
             return self._spaces[line]
         except (Unserved, LarderError) as reason:
-            name = request.lora_request.lora_name
+            name = f"with the adapter {adapter.lora_name}" if adapter else "after a reset"
             if name not in self._unserved:
                 self._unserved.add(name)
-                logger.warning("Larder: requests with the adapter %s run without the cache: it %s", name, reason)
+                logger.warning("Larder: requests %s run without the cache: it %s", name, reason)
             return None
 
     def _report(self, request, lookup, external_tokens):
@@ -144,7 +145,7 @@ class SchedulerHalf(Guarded):
     def _load_of(self, request, blocks, lookup):
         first, stride = lookup.local_tokens // self.setup.chunk_tokens, _stride(request)
         hashes = self._hashes(request, first, lookup.hit_chunks)
-        move = Move(request.request_id, adapter=lookup.space.line)
+        move = Move(request.request_id, line=lookup.space.line)
         tables = blocks.get_block_ids()
         for number, group in enumerate(self.setup.groups):
             part = Part(number, b"", b"")
@@ -257,7 +258,8 @@ class SchedulerHalf(Guarded):
             if request_id in self._tracked:  # else it was aborted meanwhile: nobody asks for it again
                 self._failed.add(request_id)
                 old = self._tracked[request_id]
-                self._tracked[request_id] = Tracked(old.request, old.space)  # what could not be loaded is stored anew
+                # What could not be loaded is stored anew, but not across a reset: its namespace is the old weights'.
+                self._tracked[request_id] = Tracked(old.request, old.space, stale=old.stale)
 
     @guarded(lambda: None)
     def finished(self, request):
@@ -268,9 +270,14 @@ class SchedulerHalf(Guarded):
 
     @guarded(lambda: False)
     def reset(self):
+        """Weights may have been changed in place, and nobody can tell to what: this engine shares with no other from here on."""
         for tracked in self._tracked.values():
             tracked.stale = True
-        return self.client is None or self.client.drop_namespace()
+        if self.client is None:
+            return True
+        if not self._private:
+            self._private = f"private: {secrets.token_hex(16)}\n"
+        return self.client.drop_namespace()
 
     def _release(self, request_id):
         hold = self._holds.pop(request_id, None)

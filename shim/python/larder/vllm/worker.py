@@ -34,7 +34,7 @@ class WorkerHalf(Guarded):
     def __init__(self, setup, client, shard=0, stores=True):
         super().__init__(setup, client)
         self._shard, self._stores = shard, stores
-        self._spaces = {"": 0}  # the client's namespaces, by what an adapter adds to the fingerprint
+        self._spaces = {"": 0}  # the client's namespaces, by what is added to the fingerprint
         self._tickets: dict[int, Load] = {}
         self._failed: set[str] = set()
         self._begun = False  # a store was begun in this step
@@ -89,9 +89,9 @@ class WorkerHalf(Guarded):
                 self._failed.add(move.request_id)
 
     def _space_of(self, move):
-        if move.adapter not in self._spaces:
-            self._spaces[move.adapter] = self.client.add_namespace(self.setup.fingerprint + move.adapter, OPEN_WAIT_MS)
-        return self._spaces[move.adapter]
+        if move.line not in self._spaces:
+            self._spaces[move.line] = self.client.add_namespace(self.setup.fingerprint + move.line, OPEN_WAIT_MS)
+        return self._spaces[move.line]
 
     def _stride(self, part):
         return len(part.hashes) * self.setup.groups[part.group].blocks * 4 // len(part.pages)
