@@ -4,11 +4,12 @@ Three vLLM servers on one small model, alive side by side, busy one at a time, i
 connector, "idle" on a larderd of its own where every lookup misses and nothing is stored, "stores" on another that is given every
 whole chunk. Each turn sends four new prompts in one request; tokens/s are prompt and answer together.
 
-A loss is measured inside one engine, whose connector is taken away and given back (engine_switch.py says why): in "idle" every
-few steps, over pairs of turns in which each part of a turn is done once with it and once without; to that is added the processor
-time of larderd and of Larder's own threads, which do not go away with the connector. In "stores" by whole turns. Losses against
-"none" are printed beside, and hold what one process differs from another. The time inside the hooks is measured around them
-(engine_timed.py), in the scheduler's and the worker's process, over turns that were done with them.
+A loss is measured inside one engine, whose connector is taken away and given back (engine_switch.py says why). In "idle" every few
+steps of decode: the median over pairs of neighbouring blocks of steps; to that is added what a median does not see, the share of
+the hooks that run once a request, and what does not go away with the connector, the processor time of larderd and of Larder's
+own threads, as if all of it were taken from the engine. In "stores" by whole turns. Losses against "none" are printed beside, and
+hold what one process differs from another. The time inside the hooks is measured around them (engine_timed.py), in the scheduler's
+and the worker's process, over turns that were done with them.
 
 Ends with status 1 where answers differ between the arms, where the idle arm hit or stored anything, or where the other's chunks
 are not all there, or do not give the same answer when they are loaded. Environment: the demo's; ENGINE_ROUNDS (default 21)."""
@@ -23,8 +24,10 @@ import random
 import statistics
 import time
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import engine_hooks
+import engine_steps
 import engine_switch
 from engine_model import small_model
 from harness import goals
@@ -41,8 +44,7 @@ ROUNDS = int(os.environ.get("ENGINE_ROUNDS", "21"))
 VOCABULARY = 32000
 CHUNK_TOKENS = 128  # one block of CPU vLLM
 PROMPTS, PROMPT_TOKENS, ANSWER_TOKENS = 4, 192, 72  # one chunk fills in prefill, the second while it decodes
-IDLE_PAIRS = 2  # a round
-SETS = 1 + 2 * IDLE_PAIRS  # of prompts, a round
+SETS = 5  # of prompts, a round: one for all, four for the idle engine alone
 
 
 @dataclass
@@ -56,7 +58,7 @@ class Arm:
     tokens_per_s: list[float] = field(default_factory=list)
     counted: list[dict] = field(default_factory=list)  # engine_hooks.difference()
     background: list[float] = field(default_factory=list)  # processors kept busy by larderd and by Larder's threads
-    losses: list[float] = field(default_factory=list)  # in the engine's own steps
+    losses: list[float] = field(default_factory=list)  # inside the engine: of pairs of blocks of steps, or of turns
 
     def chunks(self) -> int:
         return sum(space["chunks"] for space in self.larderd.status()["namespaces"])
@@ -83,60 +85,59 @@ def complete_all(server: VllmServer, prompts: list[list[int]]) -> list[list[int]
     return [choice["token_ids"] for choice in sorted(json.loads(text)["choices"], key=lambda choice: choice["index"])]
 
 
-def turn(arm: Arm, prompts: list[list[int]], mode: int = engine_switch.WITH) -> tuple[list[list[int]], float, dict]:
-    """(answers, seconds, what engine_hooks counted)."""
+class Turn(NamedTuple):
+    answers: list[list[int]]
+    seconds: float
+    counted: dict  # engine_hooks.difference()
+    steps: list[engine_steps.Step]
+
+
+def turn(arm: Arm, prompts: list[list[int]], mode: int = engine_switch.WITH) -> Turn:
     if arm.mode:
         arm.mode.set(mode)
-    before = engine_hooks.read(arm.hooks)
+    before, steps_before = engine_hooks.read(arm.hooks), engine_steps.count(arm.hooks)
     begin = time.perf_counter()
     answers = complete_all(arm.server, prompts)
     seconds = time.perf_counter() - begin
     time.sleep(0.05)  # the step that tells the worker of finished requests
     if any(len(answer) != ANSWER_TOKENS for answer in answers):
         raise Void(f"{arm.name}: an answer is shorter than {ANSWER_TOKENS} tokens")
-    return answers, seconds, engine_hooks.difference(engine_hooks.read(arm.hooks), before)
+    counted = engine_hooks.difference(engine_hooks.read(arm.hooks), before)
+    return Turn(answers, seconds, counted, engine_steps.since(arm.hooks, steps_before))
 
 
-def whole_turn(arm: Arm, prompts: list[list[int]]) -> list[list[int]]:
+def whole_turn(arm: Arm, prompts: list[list[int]]) -> Turn:
     """The turn that tokens/s and hooks are of."""
     threads = engine_hooks.larder_threads(arm.hooks)
     if arm.larderd:
         threads += pathlib.Path(f"/proc/{arm.larderd.child.pid}/task").iterdir()
     busy = engine_hooks.processor_ns(threads)
-    answers, seconds, counted = turn(arm, prompts)
-    arm.background.append((engine_hooks.processor_ns(threads) - busy) / 1e9 / seconds)
-    arm.seconds.append(seconds)
-    arm.tokens_per_s.append(len(prompts) * (PROMPT_TOKENS + ANSWER_TOKENS) / seconds)
-    arm.counted.append(counted)
-    return answers
-
-
-def loss_of(counted: list[dict]) -> float:
-    """What the steps without the connector lack of the time of those with it: the loss in tokens/s, each part having been done both
-    ways."""
-    ns = {kind: sum(counts[f"{engine_switch.STEPS}.{kind}"][0] for counts in counted) for kind in ("with", "without")}
-    steps = {kind: sum(counts[f"{engine_switch.STEPS}.{kind}"][1] for counts in counted) for kind in ("with", "without")}
-    if not ns["without"] or abs(steps["with"] - steps["without"]) > ANSWER_TOKENS / 4:
-        raise Void(f"steps with and without the connector do not match: {steps}")
-    return 1 - ns["without"] / ns["with"]
+    done = turn(arm, prompts)
+    arm.background.append((engine_hooks.processor_ns(threads) - busy) / 1e9 / done.seconds)
+    arm.seconds.append(done.seconds)
+    arm.tokens_per_s.append(len(prompts) * (PROMPT_TOKENS + ANSWER_TOKENS) / done.seconds)
+    arm.counted.append(done.counted)
+    return done
 
 
 def round_of(arm: Arm, prompts: list[list[list[int]]], number: int) -> list[list[int]]:
     """One arm's part of a round. Returns the answers to the first set of prompts, which all arms are asked."""
     time.sleep(REST_S)
     if arm.name == "none":
-        return whole_turn(arm, prompts[0])
+        return whole_turn(arm, prompts[0]).answers
     if arm.name == "idle":
-        answers = whole_turn(arm, prompts[0])
-        for first in range(1, 1 + 2 * IDLE_PAIRS, 2):
-            modes = (engine_switch.ALTERNATE, engine_switch.ALTERNATE_SWAPPED)
-            arm.losses.append(loss_of([turn(arm, prompts[first + i], mode)[2] for i, mode in enumerate(modes)]))
+        answers = whole_turn(arm, prompts[0]).answers
+        for i, asked in enumerate(prompts[1:]):
+            steps = turn(arm, asked, engine_switch.ALTERNATE_SWAPPED if i % 2 else engine_switch.ALTERNATE).steps
+            arm.losses += engine_steps.block_losses(steps, PROMPTS)
         return answers
-    without_first = number % 2 == 0
-    before = turn(arm, prompts[1], engine_switch.WITHOUT)[2] if without_first else None
-    answers = whole_turn(arm, prompts[0])
-    arm.losses.append(loss_of([arm.counted[-1], before or turn(arm, prompts[1], engine_switch.WITHOUT)[2]]))
-    return answers
+    before = turn(arm, prompts[1], engine_switch.WITHOUT) if number % 2 == 0 else None
+    done = whole_turn(arm, prompts[0])
+    without = before or turn(arm, prompts[1], engine_switch.WITHOUT)
+    if {step.attached for step in without.steps} != {False} or {step.attached for step in done.steps} != {True}:
+        raise Void("the connector was not taken away or not given back")
+    arm.losses.append(1 - engine_steps.total_ns(without.steps) / engine_steps.total_ns(done.steps))
+    return done.answers
 
 
 def alone(arm: Arm, prompt: list[int]) -> list[int]:
@@ -198,17 +199,15 @@ def median_interval(values: list[float]) -> tuple[float, float, float]:
 
 def hook_row(arm: Arm) -> dict:
     """Microseconds a step inside the hooks, over the rounds, and of each hook over all rounds together."""
-    counted = [{name: count for name, count in counts.items() if not name.startswith(f"{engine_switch.STEPS}.")}
-               for counts in arm.counted]
-    per_round = [sum(ns for ns, _ in counts.values()) / 1e3 / counts["scheduler.build_connector_meta"][1] for counts in counted]
-    steps = sum(counts["scheduler.build_connector_meta"][1] for counts in counted)
+    per_round = [sum(ns for ns, _ in counts.values()) / 1e3 / counts["scheduler.build_connector_meta"][1] for counts in arm.counted]
+    steps = sum(counts["scheduler.build_connector_meta"][1] for counts in arm.counted)
     total: dict[str, list[int]] = {}
-    for counts in counted:
+    for counts in arm.counted:
         for name, (ns, calls) in counts.items():
             entry = total.setdefault(name, [0, 0])
             entry[0] += ns
             entry[1] += calls
-    share = [sum(ns for ns, _ in counts.values()) / 1e9 / seconds for counts, seconds in zip(counted, arm.seconds)]
+    share = [sum(ns for ns, _ in counts.values()) / 1e9 / seconds for counts, seconds in zip(arm.counted, arm.seconds)]
     by_hook = {name: {"us_per_step": ns / 1e3 / steps, "calls_per_step": calls / steps}
                for name, (ns, calls) in total.items() if calls}
     low, median, high = median_interval(per_round)
@@ -222,18 +221,23 @@ def rows_of(arms: dict[str, Arm]) -> list[dict]:
         low, median, high = median_interval(arm.tokens_per_s)
         row = {"what": arm.name, "tokens_per_s": median, "tokens_per_s_interval": [low, high], "rounds": len(arm.tokens_per_s)}
         if arm.name != "none":
-            row |= {**loss_row(arm, arms["none"]), **hook_row(arm)}
+            hooks = hook_row(arm)
+            row |= {**loss_row(arm, arms["none"], hooks), **hooks}
         rows.append(row)
     return rows
 
 
-def loss_row(arm: Arm, none: Arm) -> dict:
-    """`loss`: in the engine's steps and, where nothing is stored, by what Larder runs beside them, as if all of that kept it."""
-    background = statistics.median(arm.background)
-    beside = background if arm.name == "idle" else 0.0  # what stores is at work in the steps that were compared
+def loss_row(arm: Arm, none: Arm, hooks: dict) -> dict:
+    """`hooks`: the arm's hook_row."""
+    if len(arm.losses) < len(arm.counted):
+        raise Void(f"{arm.name}: too few steps with and without the connector")
+    background, beside = statistics.median(arm.background), 0.0
+    if arm.name == "idle":  # where it stores, whole turns were compared, and the threads at work in them
+        rare = sum(hook["us_per_step"] for hook in hooks["hooks"].values() if hook["calls_per_step"] < 0.5)
+        beside = background + rare / hooks["hook_us_per_step"] * hooks["hook_share"]
     low, median, high = (value + beside for value in median_interval(arm.losses))
     against = median_interval([1 - mine / base for mine, base in zip(arm.tokens_per_s, none.tokens_per_s)])
-    return {"loss": median, "loss_interval": [low, high], "background": background, "pairs": len(arm.losses),
+    return {"loss": median, "loss_interval": [low, high], "loss_beside": beside, "background": background, "pairs": len(arm.losses),
             "loss_against_none": against[1], "loss_against_none_interval": [against[0], against[2]]}
 
 
@@ -244,7 +248,7 @@ def print_rows(rows: list[dict]) -> None:
         if "loss" not in row:
             continue
         low, high = row["loss_interval"]
-        print(f"    loss in one engine {100 * row['loss']:+.2f}%  [{100 * low:+.2f}, {100 * high:+.2f}], {row['pairs']} pairs of turns; "
+        print(f"    loss in one engine {100 * row['loss']:+.2f}%  [{100 * low:+.2f}, {100 * high:+.2f}], {row['pairs']} pairs; "
               f"larderd and Larder's threads {100 * row['background']:.2f}% of a processor")
         low, high = row["loss_against_none_interval"]
         print(f"    against the other engine {100 * row['loss_against_none']:+.2f}%  [{100 * low:+.2f}, {100 * high:+.2f}]")
@@ -271,7 +275,7 @@ def start(name: str, role: str | None, model: str, stack: list) -> Arm:
     folder = BUILD / f"engine-{name}"
     hooks = folder / "hooks"
     hooks.mkdir(parents=True, exist_ok=True)
-    for old in [*hooks.glob("*.hooks"), *hooks.glob("*.process")]:
+    for old in hooks.iterdir():
         old.unlink()
     larderd = None
     if role:
@@ -301,8 +305,8 @@ def measure(arms: dict[str, Arm]) -> list[dict]:
         answers = {arm.name: round_of(arm, sets, number) for arm in order}
         differing += sum(len({tuple(answers[name][i]) for name in arms}) > 1 for i in range(PROMPTS))
         each = ", ".join(f"{arm.name} {arm.tokens_per_s[-1]:.0f}" for arm in arms.values())
-        losses = ", ".join(f"{100 * loss:+.2f}%" for loss in arms["idle"].losses[-IDLE_PAIRS:])
-        print(f"  round {number + 1}: {each} tokens/s; loss in the idle engine's steps {losses}", flush=True)
+        steady = statistics.median(arms["idle"].losses or [0])
+        print(f"  round {number + 1}: {each} tokens/s; loss in the idle engine's steps so far {100 * steady:+.2f}%", flush=True)
     check_after(arms, asked + ROUNDS * PROMPTS)
     print(f"  {differing} of {ROUNDS * PROMPTS} answers differ between the arms by rounding: prompts are batched as they come in")
     return rows_of(arms)

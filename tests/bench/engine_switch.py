@@ -11,11 +11,10 @@ import mmap
 import pathlib
 import time
 
-from engine_hooks import HookCounts
+from engine_steps import StepLog
 
 WITHOUT, WITH, ALTERNATE, ALTERNATE_SWAPPED = range(4)
-STEPS = "steps"  # the counts' file: "with" and "without", nanoseconds and number of steps of each
-BLOCK_TOKENS = 8  # a request goes so far before the two change
+BLOCK_TOKENS = 4  # a request goes so far before the two change
 
 
 class Mode:
@@ -43,7 +42,7 @@ def switch_scheduler(connector, folder: str) -> None:
     from vllm.v1.core.sched.scheduler import Scheduler
     from vllm.v1.executor.multiproc_executor import MultiprocExecutor
 
-    mode, counts = Mode(folder), HookCounts(folder, STEPS, ["with", "without"])
+    mode, log = Mode(folder), StepLog(folder)
     schedule, update, execute = Scheduler.schedule, Scheduler.update_from_output, MultiprocExecutor.execute_model
     began = aggregator = None
 
@@ -61,7 +60,8 @@ def switch_scheduler(connector, folder: str) -> None:
 
     def timed_update(self, scheduler_output, *args, **kwargs):
         output = update(self, scheduler_output, *args, **kwargs)
-        counts.add(scheduler_output.kv_connector_metadata is None, time.perf_counter_ns() - began)
+        attached = scheduler_output.kv_connector_metadata is not None
+        log.add(attached, scheduler_output.total_num_scheduled_tokens, time.perf_counter_ns() - began)
         return output
 
     Scheduler.schedule, Scheduler.update_from_output = timed_schedule, timed_update

@@ -164,8 +164,8 @@ def test_the_log_tells_what_was_hit_and_stored(engine):
     engine.reset()
     engine.ask(text)
     engine.ask_and_count(text)
-    assert engine.logged(r"Total tokens 300, Larder hit tokens: 256, need to load: 256")
-    assert engine.logged(r"Storing 256 out of 256 tokens for request")
+    for line in (r"Total tokens 300, Larder hit tokens: 256, need to load: 256", r"Storing 256 out of 256 tokens for request"):
+        wait_for(lambda line=line: engine.logged(line), 5, line)
 
 
 def test_a_corrupted_slot_is_recomputed_dropped_and_stored_anew(world, engine):

@@ -63,35 +63,51 @@ def test_goals(bench):
 def test_hook_time_is_a_step(bench):
     arm = bench.Arm("idle", None, None, None)
     arm.seconds = [0.1] * 3
-    arm.counted = [{"scheduler.build_connector_meta": (20_000, 10), "worker.bind": (60_000, 10), "steps.with": (10**9, 10)}] * 3
+    arm.counted = [{"scheduler.build_connector_meta": (20_000, 10), "worker.bind": (60_000, 10)}] * 3
     row = bench.hook_row(arm)
     assert row["hook_us_per_step"] == 8 and row["steps"] == 30
     assert row["hooks"]["worker.bind"] == {"us_per_step": 6, "calls_per_step": 1}
 
 
-def steps(with_ns, without_ns, count=36):
-    return {"steps.with": (with_ns, count), "steps.without": (without_ns, count)}
+def run_of(*blocks):
+    """blocks: (attached, step times in us)"""
+    import engine_steps
+
+    return [engine_steps.Step(attached, 4, 1000 * us) for attached, times in blocks for us in times]
 
 
-def test_a_loss_is_of_steps_with_and_without_the_connector_in_one_engine(bench):
-    # The second turn was slower by a tenth: each of the two has both kinds of steps.
-    assert bench.loss_of([steps(1010, 1000), steps(1111, 1100)]) == pytest.approx(1 - 1000 / 1010)
-    assert bench.loss_of([steps(2020, 0, 72), steps(0, 2000, 72)]) == pytest.approx(1 - 2000 / 2020)
+def test_a_loss_is_of_neighbouring_blocks_of_steps_with_and_without_the_connector(_path):
+    import engine_steps
+
+    steps = run_of((False, [1000] * 4), (True, [1010, 1010, 9000, 1010]), (False, [1100] * 4), (True, [1111] * 4), (True, [1] * 4))
+    assert engine_steps.block_losses(steps, tokens=4) == pytest.approx([1 - 1000 / 1010] * 2)
+    assert engine_steps.block_losses(steps, tokens=3) == []
+    assert engine_steps.block_losses(run_of((False, [1000] * 4), (True, [1010] * 2)), tokens=4) == []
+    assert engine_steps.total_ns(steps[:4]) == 4_000_000
 
 
-def test_turns_that_do_not_match_are_no_pair(bench):
-    with pytest.raises(bench.Void, match="do not match"):
-        bench.loss_of([{"steps.with": (2000, 72), "steps.without": (0, 0)}] * 2)
-    with pytest.raises(bench.Void, match="do not match"):
-        bench.loss_of([{"steps.with": (2000, 72), "steps.without": (900, 30)}])
+def test_steps_go_from_the_engine_to_the_bench(_path, tmp_path):
+    import engine_steps
+
+    assert engine_steps.count(tmp_path) == 0 and engine_steps.since(tmp_path, 0) == []
+    log = engine_steps.StepLog(str(tmp_path))
+    log.add(True, 768, 10)
+    before = engine_steps.count(tmp_path)
+    log.add(False, 4, 20)
+    log.add(True, 0, 30)
+    assert before == 1 and engine_steps.since(tmp_path, before) == [(False, 4, 20), (True, 0, 30)]
 
 
-def test_what_larder_runs_beside_the_steps_counts_as_loss(bench):
+def test_what_a_median_of_steps_does_not_see_counts_as_loss(bench):
     idle, none = bench.Arm("idle", None, None, None), bench.Arm("none", None, None, None)
     idle.losses, idle.background, idle.tokens_per_s, none.tokens_per_s = [0.004] * 5, [0.002] * 5, [99.0] * 5, [100.0] * 5
-    row = bench.loss_row(idle, none)
-    assert row["loss"] == pytest.approx(0.006) and row["loss_interval"] == pytest.approx([0.006, 0.006])
+    hook = {"often": {"us_per_step": 30, "calls_per_step": 1}, "once a request": {"us_per_step": 10, "calls_per_step": 0.05}}
+    row = bench.loss_row(idle, none, {"hook_us_per_step": 40, "hook_share": 0.004, "hooks": hook})
+    assert row["loss"] == pytest.approx(0.004 + 0.002 + 0.001) and row["loss_interval"] == pytest.approx([0.007, 0.007])
     assert row["loss_against_none"] == pytest.approx(0.01)
+    idle.losses, idle.counted = [], [{}]
+    with pytest.raises(bench.Void, match="too few steps"):
+        bench.loss_row(idle, none, {})
 
 
 def test_two_alternating_turns_do_each_part_once_with_and_once_without(_path, tmp_path):

@@ -11,7 +11,7 @@ from itertools import chain
 from larder import _native as native
 from larder.client import LarderError
 from larder.vllm.adapters import Adapters, Unserved
-from larder.vllm.guard import Guarded, guarded, logger
+from larder.vllm.guard import Guarded, guarded, late, logger
 from larder.vllm.messages import COMPUTES, OPEN_WAIT_MS, RESTS, Move, Part, StepWork
 
 # A chunk that larderd's late answer left out is given to the worker again, while its request lives.
@@ -134,7 +134,7 @@ class SchedulerHalf(Guarded):
 
     def _report(self, request, lookup, external_tokens):
         self.client.report_request(request.num_tokens - lookup.local_tokens, external_tokens, lookup.nanoseconds)
-        logger.info(
+        late.info(
             "Reqid: %s, Total tokens %d, Larder hit tokens: %d, need to load: %d",
             request.request_id,
             request.num_tokens,
@@ -229,7 +229,7 @@ class SchedulerHalf(Guarded):
         if not move.parts:
             return None
         chunk, chunks = self.setup.chunk_tokens, len(move.parts[0].hashes) // stride
-        logger.info("Storing %d out of %d tokens for request %s", chunks * chunk, full * chunk, request_id)
+        late.info("Storing %d out of %d tokens for request %s", chunks * chunk, full * chunk, request_id)
         return move
 
     def _store_of(self, request_id, tracked, tables, first, hashes, stride):

@@ -1,4 +1,4 @@
-"""The worker's half: moves chunks between KV pages and the arena, one native call a request each way.
+"""The worker's half: moves chunks between KV pages and the arena, one native call a request to load, one a step to store.
 
 Owned by the worker's thread; the copies of loads run on the library's threads. Every load that vLLM waits for is reported exactly
 once, well or failed, and never while a thread still writes its pages."""
@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 
 from larder.client import LarderError
-from larder.vllm.guard import Guarded, guarded, logger
+from larder.vllm.guard import Guarded, guarded, late, logger
 from larder.vllm.messages import COMPUTES, OPEN_WAIT_MS, RESTS, WorkerReport
 
 STORE_WAIT_MS = 20  # for answers of larderd that are late when the forward pass is over
@@ -105,10 +105,18 @@ class WorkerHalf(Guarded):
             raise RuntimeError("the step before this one was never saved")
         if work.namespace and work.namespace != self.setup.fingerprint:
             raise ValueError("scheduler and worker derived different fingerprints")
-        for move in work.stores if self._stores else ():
+        for (space, group), parts in self._by_call(work.stores if self._stores else ()).items():
+            hashes, pages = (b"".join(one) for one in zip(*((part.hashes, part.pages) for part in parts)))
+            self._begun |= self.client.store_begin(hashes, self._stride(parts[0]), pages, group, self._shard, space)
+
+    def _by_call(self, moves):
+        """Parts by (space, group): requests whose chunks fill in one step share a call, and larderd's answer."""
+        calls = {}
+        for move in moves:
             space = self._space_of(move)
             for part in move.parts:
-                self._begun |= self.client.store_begin(part.hashes, self._stride(part), part.pages, part.group, self._shard, space)
+                calls.setdefault((space, part.group), []).append(part)
+        return calls
 
     @guarded(lambda: None)
     def wait_for_save(self):
@@ -126,7 +134,7 @@ class WorkerHalf(Guarded):
         self._prefill_tokens = 0
         if begun:
             result = self.client.store_finish(STORE_WAIT_MS)
-            logger.info(
+            late.info(
                 "Stored %d chunks, %d bytes in %.2f ms (%d were there, %d refused)",
                 result.stored,
                 result.bytes,
@@ -173,7 +181,7 @@ class WorkerHalf(Guarded):
         if load.failure:
             logger.warning("Load of request %s failed (%s): it is computed", load.request_id, load.failure)
         else:
-            logger.info(
+            late.info(
                 "Loaded %d bytes for request %s: waited %.2f ms, copied and verified in %.2f ms",
                 load.bytes,
                 load.request_id,
