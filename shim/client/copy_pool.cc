@@ -53,7 +53,8 @@ bool CopyPool::submit(std::shared_ptr<CopyJob> job) {
 
 void CopyPool::run(const std::shared_ptr<CopyJob>& job) {
   Lock lock(mutex_);
-  if (!one_processor_) enqueue(job, lock);  // otherwise, and where the queue is full, this thread does it all
+  // Otherwise, and where the queue is full, this thread does it all: to wake another for nothing costs what a small copy does.
+  if (!one_processor_ && job->parts_ > 1) enqueue(job, lock);
   while (job->next_ < job->parts_) run_part(job, lock);
   finished_.wait(lock, [&] { return job->done_; });
 }

@@ -1,10 +1,15 @@
 """make bench-engine: what Larder's connector costs an engine that gets nothing from it.
 
-Three vLLM servers on one small model, alive side by side, busy one at a time, in rotating order: "none" without a connector,
-"idle" on a larderd of its own where every lookup misses and nothing is stored, "stores" on another that is given every whole
-chunk. Each round sends four new prompts in one request; tokens/s are prompt and answer together. Losses are ratios to "none"
-within a round. The time inside the connector's hooks is measured around them (engine_timed.py), in the scheduler's and the
-worker's process, over the steps of the round.
+Three vLLM servers on one small model, alive side by side, busy one at a time, in an order drawn anew each round: "none" without a
+connector, "idle" on a larderd of its own where every lookup misses and nothing is stored, "stores" on another that is given every
+whole chunk. Each turn sends four new prompts in one request; tokens/s are prompt and answer together.
+
+A loss is measured inside one engine, whose connector is taken away and given back (engine_switch.py says why). In "idle" every few
+steps of decode: the median over pairs of neighbouring blocks of steps; to that is added what a median does not see, the share of
+the hooks that run once a request, and what does not go away with the connector, the processor time of larderd and of Larder's
+own threads, as if all of it were taken from the engine. In "stores" by whole turns. Losses against "none" are printed beside, and
+hold what one process differs from another. The time inside the hooks is measured around them (engine_timed.py), in the scheduler's
+and the worker's process, over turns that were done with them.
 
 Ends with status 1 where answers differ between the arms, where the idle arm hit or stored anything, or where the other's chunks
 are not all there, or do not give the same answer when they are loaded. Environment: the demo's; ENGINE_ROUNDS (default 21)."""
@@ -19,8 +24,11 @@ import random
 import statistics
 import time
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import engine_hooks
+import engine_steps
+import engine_switch
 from engine_model import small_model
 from harness import goals
 from harness.bench import Void
@@ -36,6 +44,7 @@ ROUNDS = int(os.environ.get("ENGINE_ROUNDS", "21"))
 VOCABULARY = 32000
 CHUNK_TOKENS = 128  # one block of CPU vLLM
 PROMPTS, PROMPT_TOKENS, ANSWER_TOKENS = 4, 192, 72  # one chunk fills in prefill, the second while it decodes
+SETS = 5  # of prompts, a round: one for all, four for the idle engine alone
 
 
 @dataclass
@@ -44,9 +53,12 @@ class Arm:
     server: VllmServer
     larderd: Larderd | None
     hooks: pathlib.Path
-    seconds: list[float] = field(default_factory=list)  # one a round, as the next two
+    mode: engine_switch.Mode | None = None
+    seconds: list[float] = field(default_factory=list)  # one a round, of its turn with all that it has, as the next three
     tokens_per_s: list[float] = field(default_factory=list)
     counted: list[dict] = field(default_factory=list)  # engine_hooks.difference()
+    background: list[float] = field(default_factory=list)  # processors kept busy by larderd and by Larder's threads
+    losses: list[float] = field(default_factory=list)  # inside the engine: of pairs of blocks of steps, or of turns
 
     def chunks(self) -> int:
         return sum(space["chunks"] for space in self.larderd.status()["namespaces"])
@@ -73,19 +85,59 @@ def complete_all(server: VllmServer, prompts: list[list[int]]) -> list[list[int]
     return [choice["token_ids"] for choice in sorted(json.loads(text)["choices"], key=lambda choice: choice["index"])]
 
 
-def turn(arm: Arm, prompts: list[list[int]]) -> list[list[int]]:
-    """One arm's part of a round."""
-    time.sleep(REST_S)
-    before = engine_hooks.read(arm.hooks)
+class Turn(NamedTuple):
+    answers: list[list[int]]
+    seconds: float
+    counted: dict  # engine_hooks.difference()
+    steps: list[engine_steps.Step]
+
+
+def turn(arm: Arm, prompts: list[list[int]], mode: int = engine_switch.WITH) -> Turn:
+    if arm.mode:
+        arm.mode.set(mode)
+    before, steps_before = engine_hooks.read(arm.hooks), engine_steps.count(arm.hooks)
     begin = time.perf_counter()
     answers = complete_all(arm.server, prompts)
     seconds = time.perf_counter() - begin
+    time.sleep(0.05)  # the step that tells the worker of finished requests
     if any(len(answer) != ANSWER_TOKENS for answer in answers):
         raise Void(f"{arm.name}: an answer is shorter than {ANSWER_TOKENS} tokens")
-    arm.seconds.append(seconds)
-    arm.tokens_per_s.append(len(prompts) * (PROMPT_TOKENS + ANSWER_TOKENS) / seconds)
-    arm.counted.append(engine_hooks.difference(engine_hooks.read(arm.hooks), before))
-    return answers
+    counted = engine_hooks.difference(engine_hooks.read(arm.hooks), before)
+    return Turn(answers, seconds, counted, engine_steps.since(arm.hooks, steps_before))
+
+
+def whole_turn(arm: Arm, prompts: list[list[int]]) -> Turn:
+    """The turn that tokens/s and hooks are of."""
+    threads = engine_hooks.larder_threads(arm.hooks)
+    if arm.larderd:
+        threads += pathlib.Path(f"/proc/{arm.larderd.child.pid}/task").iterdir()
+    busy = engine_hooks.processor_ns(threads)
+    done = turn(arm, prompts)
+    arm.background.append((engine_hooks.processor_ns(threads) - busy) / 1e9 / done.seconds)
+    arm.seconds.append(done.seconds)
+    arm.tokens_per_s.append(len(prompts) * (PROMPT_TOKENS + ANSWER_TOKENS) / done.seconds)
+    arm.counted.append(done.counted)
+    return done
+
+
+def round_of(arm: Arm, prompts: list[list[list[int]]], number: int) -> list[list[int]]:
+    """One arm's part of a round. Returns the answers to the first set of prompts, which all arms are asked."""
+    time.sleep(REST_S)
+    if arm.name == "none":
+        return whole_turn(arm, prompts[0]).answers
+    if arm.name == "idle":
+        answers = whole_turn(arm, prompts[0]).answers
+        for i, asked in enumerate(prompts[1:]):
+            steps = turn(arm, asked, engine_switch.ALTERNATE_SWAPPED if i % 2 else engine_switch.ALTERNATE).steps
+            arm.losses += engine_steps.block_losses(steps, PROMPTS)
+        return answers
+    before = turn(arm, prompts[1], engine_switch.WITHOUT) if number % 2 == 0 else None
+    done = whole_turn(arm, prompts[0])
+    without = before or turn(arm, prompts[1], engine_switch.WITHOUT)
+    if {step.attached for step in without.steps} != {False} or {step.attached for step in done.steps} != {True}:
+        raise Void("the connector was not taken away or not given back")
+    arm.losses.append(1 - engine_steps.total_ns(without.steps) / engine_steps.total_ns(done.steps))
+    return done.answers
 
 
 def alone(arm: Arm, prompt: list[int]) -> list[int]:
@@ -118,6 +170,7 @@ def check_before(arms: dict[str, Arm]) -> int:
 
 def check_after(arms: dict[str, Arm], asked: int) -> None:
     check_stored(arms, asked)
+    arms["stores"].mode.set(engine_switch.WITH)
     before = hit_tokens(arms["stores"].server.url)[1]
     first = token_ids(1000)
     loaded = alone(arms["stores"], first)
@@ -168,25 +221,41 @@ def rows_of(arms: dict[str, Arm]) -> list[dict]:
         low, median, high = median_interval(arm.tokens_per_s)
         row = {"what": arm.name, "tokens_per_s": median, "tokens_per_s_interval": [low, high], "rounds": len(arm.tokens_per_s)}
         if arm.name != "none":
-            losses = [1 - mine / base for mine, base in zip(arm.tokens_per_s, arms["none"].tokens_per_s)]
-            low, median, high = median_interval(losses)
-            row |= {"loss": median, "loss_interval": [low, high], **hook_row(arm)}
+            hooks = hook_row(arm)
+            row |= {**loss_row(arm, arms["none"], hooks), **hooks}
         rows.append(row)
     return rows
+
+
+def loss_row(arm: Arm, none: Arm, hooks: dict) -> dict:
+    """`hooks`: the arm's hook_row."""
+    if len(arm.losses) < len(arm.counted):
+        raise Void(f"{arm.name}: too few steps with and without the connector")
+    background, beside = statistics.median(arm.background), 0.0
+    if arm.name == "idle":  # where it stores, whole turns were compared, and the threads at work in them
+        rare = sum(hook["us_per_step"] for hook in hooks["hooks"].values() if hook["calls_per_step"] < 0.5)
+        beside = background + rare / hooks["hook_us_per_step"] * hooks["hook_share"]
+    low, median, high = (value + beside for value in median_interval(arm.losses))
+    against = median_interval([1 - mine / base for mine, base in zip(arm.tokens_per_s, none.tokens_per_s)])
+    return {"loss": median, "loss_interval": [low, high], "loss_beside": beside, "background": background, "pairs": len(arm.losses),
+            "loss_against_none": against[1], "loss_against_none_interval": [against[0], against[2]]}
 
 
 def print_rows(rows: list[dict]) -> None:
     for row in rows:
         low, high = row["tokens_per_s_interval"]
-        line = f"  {row['what']:<8} {row['tokens_per_s']:8.1f} tokens/s  [{low:.1f}, {high:.1f}]"
-        if "loss" in row:
-            low, high = row["loss_interval"]
-            line += f"   loss {100 * row['loss']:+.2f}%  [{100 * low:+.2f}, {100 * high:+.2f}]"
-            low, high = row["hook_us_interval"]
-            line += f"   hooks {row['hook_us_per_step']:.0f} us a step  [{low:.0f}, {high:.0f}], {100 * row['hook_share']:.2f}% of time"
-        print(line)
+        print(f"  {row['what']:<8} {row['tokens_per_s']:8.1f} tokens/s  [{low:.1f}, {high:.1f}]")
+        if "loss" not in row:
+            continue
+        low, high = row["loss_interval"]
+        print(f"    loss in one engine {100 * row['loss']:+.2f}%  [{100 * low:+.2f}, {100 * high:+.2f}], {row['pairs']} pairs; "
+              f"larderd and Larder's threads {100 * row['background']:.2f}% of a processor")
+        low, high = row["loss_against_none_interval"]
+        print(f"    against the other engine {100 * row['loss_against_none']:+.2f}%  [{100 * low:+.2f}, {100 * high:+.2f}]")
+        low, high = row["hook_us_interval"]
+        print(f"    hooks {row['hook_us_per_step']:.0f} us a step  [{low:.0f}, {high:.0f}], {100 * row['hook_share']:.2f}% of time")
     for row in rows:
-        for name, hook in sorted(row.get("hooks", {}).items(), key=lambda item: -item[1]["us_per_step"])[:8]:
+        for name, hook in sorted(row.get("hooks", {}).items(), key=lambda item: -item[1]["us_per_step"])[:10]:
             print(f"    {row['what']:<8} {name:<40} {hook['us_per_step']:8.1f} us a step, {hook['calls_per_step']:6.2f} calls")
 
 
@@ -195,6 +264,7 @@ def judge(rows: list[dict]) -> list[dict]:
     return [
         goals.goal("engine.hook_us_per_step", max(by_name[name]["hook_us_per_step"] for name in ("idle", "stores")), "<=", 150),
         goals.goal("engine.idle_loss", by_name["idle"]["loss"], "<=", 0.01),
+        goals.figure("engine.idle_loss_against_none", by_name["idle"]["loss_against_none"]),
         goals.figure("engine.store_loss", by_name["stores"]["loss"]),
         goals.figure("engine.idle_hook_us_per_step", by_name["idle"]["hook_us_per_step"]),
     ]
@@ -205,10 +275,11 @@ def start(name: str, role: str | None, model: str, stack: list) -> Arm:
     folder = BUILD / f"engine-{name}"
     hooks = folder / "hooks"
     hooks.mkdir(parents=True, exist_ok=True)
-    for old in hooks.glob("*.hooks"):
+    for old in hooks.iterdir():
         old.unlink()
     larderd = None
     if role:
+        engine_switch.Mode(hooks, create=True)
         larderd = Larderd(os.environ["LARDERD"], folder, f"larder-bench-{os.getpid()}-{name}", size="2GiB")
         stack.append(larderd)
         larderd.wait_ready()
@@ -219,20 +290,23 @@ def start(name: str, role: str | None, model: str, stack: list) -> Arm:
     connector = {**CONNECTOR, "kv_connector": "TimedConnector", "kv_connector_module_path": "engine_timed", "kv_role": role}
     server = VllmServer(f"vLLM ({name})", model, NAME, env, folder / "vllm.log", connector if role else None)
     stack.append(server)
-    return Arm(name, server, larderd, hooks)
+    return Arm(name, server, larderd, hooks, engine_switch.Mode(hooks) if role else None)
 
 
 def measure(arms: dict[str, Arm]) -> list[dict]:
     asked = check_before(arms)
     differing = 0
     order = list(arms.values())
+    source = random.Random(1)
     for number in range(ROUNDS):
-        prompts = [token_ids(1000 + number * PROMPTS + i) for i in range(PROMPTS)]
-        answers = {arm.name: turn(arm, prompts) for arm in order}
+        first = 1000 + number * SETS * PROMPTS
+        sets = [[token_ids(first + i * PROMPTS + k) for k in range(PROMPTS)] for i in range(SETS)]
+        source.shuffle(order)
+        answers = {arm.name: round_of(arm, sets, number) for arm in order}
         differing += sum(len({tuple(answers[name][i]) for name in arms}) > 1 for i in range(PROMPTS))
-        order = order[1:] + order[:1]
         each = ", ".join(f"{arm.name} {arm.tokens_per_s[-1]:.0f}" for arm in arms.values())
-        print(f"  round {number + 1}: {each} tokens/s", flush=True)
+        steady = statistics.median(arms["idle"].losses or [0])
+        print(f"  round {number + 1}: {each} tokens/s; loss in the idle engine's steps so far {100 * steady:+.2f}%", flush=True)
     check_after(arms, asked + ROUNDS * PROMPTS)
     print(f"  {differing} of {ROUNDS * PROMPTS} answers differ between the arms by rounding: prompts are batched as they come in")
     return rows_of(arms)

@@ -1,4 +1,5 @@
-"""Nanoseconds and calls of each connector hook, counted by the engine's processes in files that the bench reads while they run.
+"""Nanoseconds and calls of each connector hook, counted by the engine's processes in files that the bench reads while they run;
+and the threads of theirs that are Larder's.
 
 One file a process (its role), one writer each; a counter is one aligned 64-bit word. No vLLM in here: the bench reads without
 it."""
@@ -6,6 +7,7 @@ it."""
 from __future__ import annotations
 
 import mmap
+import os
 import pathlib
 
 FOLDER_VARIABLE = "LARDER_BENCH_HOOKS"
@@ -44,6 +46,26 @@ def read(folder: pathlib.Path) -> dict[str, tuple[int, int]]:
             if name:
                 counts[f"{path.stem}.{name}"] = (words[2 * index], words[2 * index + 1])
     return counts
+
+
+def note_process(folder: str, role: str, log_thread: int) -> None:
+    """For larder_threads(). log_thread: the thread of Larder's whose name does not tell."""
+    (pathlib.Path(folder) / f"{role}.process").write_text(f"{os.getpid()} {log_thread}")
+
+
+def larder_threads(folder: pathlib.Path) -> list[pathlib.Path]:
+    """/proc/PID/task/TID of all threads that Larder runs in the noted processes."""
+    found = []
+    for path in sorted(folder.glob("*.process")):
+        pid, log_thread = path.read_text().split()
+        found += [task for task in pathlib.Path(f"/proc/{pid}/task").iterdir()
+                  if task.name == log_thread or (task / "comm").read_text().startswith("larder")]
+    return found
+
+
+def processor_ns(threads: list[pathlib.Path]) -> int:
+    """Processor time that threads have used."""
+    return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads)
 
 
 def difference(after: dict, before: dict) -> dict[str, tuple[int, int]]:

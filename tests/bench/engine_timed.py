@@ -11,7 +11,8 @@ import inspect
 import os
 import time
 
-from engine_hooks import FOLDER_VARIABLE, HookCounts
+from engine_hooks import FOLDER_VARIABLE, HookCounts, note_process
+from engine_switch import switch_scheduler, switch_worker
 from larder.vllm import LarderConnector
 from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorRole
 
@@ -23,8 +24,14 @@ class TimedConnector(LarderConnector):
         super().__init__(vllm_config, role, kv_cache_config, **kwargs)
         names = [name for name, _ in inspect.getmembers(LarderConnector, inspect.isfunction)
                  if not name.startswith("_") and name not in NOT_OF_A_STEP]
+        folder = os.environ[FOLDER_VARIABLE]
         process = "scheduler" if role == KVConnectorRole.SCHEDULER else "worker"
-        self._counts = HookCounts(os.environ[FOLDER_VARIABLE], process, names)
+        self._counts = HookCounts(folder, process, names)
+        note_process(folder, process, self._pump._thread.native_id)
+        if role == KVConnectorRole.SCHEDULER:
+            switch_scheduler(self, folder)
+        else:
+            switch_worker(self)
         self._inside = False
         for index, name in enumerate(names):
             setattr(self, name, self._timed(index, getattr(self, name)))

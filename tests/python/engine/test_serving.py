@@ -166,19 +166,8 @@ def test_the_log_tells_what_was_hit_and_stored(engine):
     text = prompt("log", 300)
     engine.store(text)
     engine.ask_and_count(text)
-    assert engine.logged(r"Total tokens 300, Larder hit tokens: 256, need to load: 256")
-    assert engine.logged(r"Storing 256 out of 256 tokens for request")
-
-
-def test_reset_of_the_external_cache_drops_the_namespace(world, engine):
-    text = prompt("dropped", 300)
-    alone = engine.ask(text)
-    assert engine.ask_and_count(text) == (alone, 256)
-    connection = http.client.HTTPConnection("127.0.0.1", engine.port, timeout=30)
-    connection.request("POST", "/reset_prefix_cache?reset_external=true")
-    assert connection.getresponse().status == 200
-    wait_for(lambda: not any(space["chunks"] for space in world.larderd.status()["namespaces"]), 5, "dropping the namespace")
-    assert engine.ask_and_count(text) == (alone, 0)
+    for line in (r"Total tokens 300, Larder hit tokens: 256, need to load: 256", r"Storing 256 out of 256 tokens for request"):
+        wait_for(lambda line=line: engine.logged(line), 5, line)
 
 
 def test_a_corrupted_slot_is_recomputed_dropped_and_stored_anew(world, engine):
@@ -352,6 +341,19 @@ def test_a_second_engine_hits_what_the_first_stored(world, engine, model):
         second.larderd = world.larderd
         answer = second.store(other)
         assert engine.ask_and_count(other) == (answer, 256)
+
+
+def test_reset_of_the_external_cache_drops_the_namespace(world, engine):
+    text = prompt("dropped", 300)
+    alone = engine.ask(text)
+    assert engine.ask_and_count(text) == (alone, 256)
+    connection = http.client.HTTPConnection("127.0.0.1", engine.port, timeout=30)
+    connection.request("POST", "/reset_prefix_cache?reset_external=true")
+    assert connection.getresponse().status == 200
+    wait_for(lambda: not any(space["chunks"] for space in world.larderd.status()["namespaces"]), 5, "dropping the namespace")
+    assert engine.ask_and_count(text) == (alone, 0)
+    wait_for(lambda: any(space["chunks"] for space in world.larderd.status()["namespaces"]), 5, "storing anew")
+    assert [space["chunks"] > 0 for space in world.larderd.status()["namespaces"] if "private: " in space["fingerprint"]] == [True]
 
 
 def test_no_hook_ever_failed(engine):

@@ -100,6 +100,8 @@ def test_weights_changed_in_place_under_a_running_engine(world, models, tmp_path
         told(hits=again["hit"], result="equal tokens")
         assert (old["hit"], hit["hit"], new["hit"], again["hit"]) == (0, 512, 0, 512)
         assert old["tokens"] == hit["tokens"] != alone["tokens"] == new["tokens"] == again["tokens"]
+        (other,), _ = Walk(world, tmp_path, models("llama", 7)).run([ask(text)])
+        assert (other["hit"], other["tokens"]) == (0, old["tokens"]), "an engine of the old files shares nothing with this one"
 
 
 @slow

@@ -1,6 +1,7 @@
 """The connector where Larder cannot take part: who says why, and how loudly."""
 
 import logging
+import time
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +12,7 @@ from fakes import ended, setup  # noqa: E402
 from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorRole  # noqa: E402
 
 from larder.vllm import connector, guard  # noqa: E402
+from larder.vllm.messages import COMPUTES  # noqa: E402
 
 
 @pytest.fixture
@@ -60,3 +62,32 @@ def test_what_nobody_expected_is_said_by_each(monkeypatch, told):
     for role in (KVConnectorRole.SCHEDULER, KVConnectorRole.WORKER):
         make(role, monkeypatch, OSError("liblarder.so cannot be loaded"))
     assert told == [("WARNING", "Larder is off for this engine: OSError: liblarder.so cannot be loaded")] * 2
+
+
+def test_the_hooks_of_a_layer_are_left_out(monkeypatch):
+    """vLLM asks for them only where metadata is set; two calls for each layer of each step."""
+    worker = make(KVConnectorRole.WORKER, monkeypatch, connector.Unsupported("not served yet"))
+    worker.bind_connector_metadata(COMPUTES)
+    assert not worker.has_connector_metadata()
+
+
+def test_late_lines_come_from_the_pump_with_their_own_time_and_place(told):
+    class Silent:
+        def next_log(self):
+            return None
+
+    records = []
+    handler = logging.Handler()
+    handler.emit = records.append
+    guard.logger.addHandler(handler)
+    try:
+        before = time.time()
+        guard.late.info("Storing %d tokens", 256)
+        assert told == []
+        pump = guard.LogPump(Silent())
+        pump.stop()
+    finally:
+        guard.logger.removeHandler(handler)
+    assert told == [("INFO", "Storing 256 tokens")]
+    (record,) = records
+    assert before <= record.created <= time.time() and record.filename == "test_connector.py" and record.levelname == "INFO"

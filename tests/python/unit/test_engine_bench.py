@@ -51,7 +51,8 @@ def arm_row(name, **more):
 
 
 def test_goals(bench):
-    idle, stores = {"loss": 0.004, "hook_us_per_step": 80.0}, {"loss": 0.05, "hook_us_per_step": 190.0}
+    idle = {"loss": 0.004, "loss_against_none": 0.03, "hook_us_per_step": 80.0}
+    stores = {"loss": 0.05, "hook_us_per_step": 190.0}
     rows = [arm_row("none"), arm_row("idle", **idle), arm_row("stores", **stores)]
     verdict = {goal["id"]: goal for goal in bench.judge(rows)}
     assert verdict["engine.hook_us_per_step"]["value"] == 190 and not verdict["engine.hook_us_per_step"]["met"]  # the worst row
@@ -66,3 +67,71 @@ def test_hook_time_is_a_step(bench):
     row = bench.hook_row(arm)
     assert row["hook_us_per_step"] == 8 and row["steps"] == 30
     assert row["hooks"]["worker.bind"] == {"us_per_step": 6, "calls_per_step": 1}
+
+
+def run_of(*blocks):
+    """blocks: (attached, step times in us)"""
+    import engine_steps
+
+    return [engine_steps.Step(attached, 4, 1000 * us) for attached, times in blocks for us in times]
+
+
+def test_a_loss_is_of_neighbouring_blocks_of_steps_with_and_without_the_connector(_path):
+    import engine_steps
+
+    steps = run_of((False, [1000] * 4), (True, [1010, 1010, 9000, 1010]), (False, [1100] * 4), (True, [1111] * 4), (True, [1] * 4))
+    assert engine_steps.block_losses(steps, tokens=4) == pytest.approx([1 - 1000 / 1010] * 2)
+    assert engine_steps.block_losses(steps, tokens=3) == []
+    assert engine_steps.block_losses(run_of((False, [1000] * 4), (True, [1010] * 2)), tokens=4) == []
+    assert engine_steps.total_ns(steps[:4]) == 4_000_000
+
+
+def test_steps_go_from_the_engine_to_the_bench(_path, tmp_path):
+    import engine_steps
+
+    assert engine_steps.count(tmp_path) == 0 and engine_steps.since(tmp_path, 0) == []
+    log = engine_steps.StepLog(str(tmp_path))
+    log.add(True, 768, 10)
+    before = engine_steps.count(tmp_path)
+    log.add(False, 4, 20)
+    log.add(True, 0, 30)
+    assert before == 1 and engine_steps.since(tmp_path, before) == [(False, 4, 20), (True, 0, 30)]
+
+
+def test_what_a_median_of_steps_does_not_see_counts_as_loss(bench):
+    idle, none = bench.Arm("idle", None, None, None), bench.Arm("none", None, None, None)
+    idle.losses, idle.background, idle.tokens_per_s, none.tokens_per_s = [0.004] * 5, [0.002] * 5, [99.0] * 5, [100.0] * 5
+    hook = {"often": {"us_per_step": 30, "calls_per_step": 1}, "once a request": {"us_per_step": 10, "calls_per_step": 0.05}}
+    row = bench.loss_row(idle, none, {"hook_us_per_step": 40, "hook_share": 0.004, "hooks": hook})
+    assert row["loss"] == pytest.approx(0.004 + 0.002 + 0.001) and row["loss_interval"] == pytest.approx([0.007, 0.007])
+    assert row["loss_against_none"] == pytest.approx(0.01)
+    idle.losses, idle.counted = [], [{}]
+    with pytest.raises(bench.Void, match="too few steps"):
+        bench.loss_row(idle, none, {})
+
+
+def test_two_alternating_turns_do_each_part_once_with_and_once_without(_path, tmp_path):
+    import engine_switch
+
+    bench_side, engine_side = engine_switch.Mode(tmp_path, create=True), engine_switch.Mode(tmp_path)
+    seen = {}
+    for mode in (engine_switch.WITHOUT, engine_switch.WITH, engine_switch.ALTERNATE, engine_switch.ALTERNATE_SWAPPED):
+        bench_side.set(mode)
+        seen[mode] = [engine_side.attached(tokens) for tokens in (0, *range(192, 264))]
+    assert not any(seen[engine_switch.WITHOUT]) and all(seen[engine_switch.WITH])
+    first, swapped = seen[engine_switch.ALTERNATE], seen[engine_switch.ALTERNATE_SWAPPED]
+    assert all(one != other for one, other in zip(first, swapped))
+    block = engine_switch.BLOCK_TOKENS
+    assert first[1 : 1 + block] == [first[1]] * block and first[1 + block : 1 + 2 * block] == [not first[1]] * block
+
+
+def test_larders_threads_are_found_in_the_noted_process(_path, tmp_path):
+    import threading
+
+    import engine_hooks
+
+    engine_hooks.note_process(str(tmp_path), "worker", threading.get_native_id())
+    (task,) = engine_hooks.larder_threads(tmp_path)
+    before = engine_hooks.processor_ns([task])
+    sum(range(3_000_000))
+    assert engine_hooks.processor_ns([task]) > before

@@ -1,5 +1,7 @@
 """The scheduler's half against fakes: what hits, what is loaded where, what is stored when, and what no exception may do."""
 
+import pickle
+
 import pytest
 
 pytest.importorskip("vllm")
@@ -7,6 +9,7 @@ pytest.importorskip("vllm")
 from fakes import Client, Request, blocks, ended, pages, setup, split, step  # noqa: E402
 
 from larder import _native as native  # noqa: E402
+from larder.vllm.messages import COMPUTES, RESTS, Move, StepWork  # noqa: E402
 from larder.vllm.scheduler import SchedulerHalf  # noqa: E402
 
 NO = native.NO_PAGE
@@ -230,6 +233,39 @@ class TestStores:
         assert half.step_work(step(new=[("a", 0, 4)], cached=[("b", 9, 1)])).prefill_tokens == 0
 
 
+class TestQuietSteps:
+    """What nearly every step of a running engine is: it must cost next to nothing."""
+
+    def test_running_requests_are_not_looked_at_before_their_next_chunk_can_be_full(self, half, client):
+        request = Request("r", range(200))
+        table = list(range(1, 21))
+        run_prefill(half, request, table, 200)
+        half.step_work(step(cached=[("r", 200, 1)], tables={"r": table}))  # sees that the first chunk is stored
+        client.fail = "lookup"
+        half._tracked["r"].request = None  # whoever looks at it raises
+        for computed in range(201, 255):
+            assert half.step_work(step(cached=[("r", computed, 1)])) is COMPUTES
+        half._tracked["r"].request = request
+        request.tokens += range(7000, 7056)
+        client.fail = None
+        (move,) = half.step_work(step(cached=[("r", 255, 1)], tables={"r": table})).stores
+        assert split(move.parts[0].hashes, 32) == chunk_keys(request)[1:2]
+
+    def test_a_step_without_work_is_one_of_two_shared_objects(self, half):
+        assert half.step_work(step()).namespace == half.setup.fingerprint  # the first
+        assert half.step_work(step()) is RESTS
+        assert half.step_work(step(cached=[("unknown", 300, 1)])) is COMPUTES
+
+    @pytest.mark.parametrize("work", [COMPUTES, RESTS])
+    def test_they_stay_the_same_objects_on_the_way_to_the_worker(self, work):
+        data = pickle.dumps(work, pickle.HIGHEST_PROTOCOL)
+        assert pickle.loads(data) is work and len(data) < 60
+
+    def test_other_work_arrives_as_it_was_sent(self):
+        work = StepWork("space", [Move("a")], [Move("b")], 96, True)
+        assert pickle.loads(pickle.dumps(work, pickle.HIGHEST_PROTOCOL)) == work
+
+
 class TestNoExceptionLeaves:
     def test_lookup(self, half, client):
         client.fail = "lookup"
@@ -296,3 +332,45 @@ def test_reset_drops_the_namespace(half, client):
     store_all(client, Request("s", range(512)))
     assert half.reset() is True
     assert client.stored == set()
+
+
+class TestAfterAReset:
+    """Weights may have been changed in place. An engine that was started from the old files has the old fingerprint."""
+
+    def stored_lines(self, half, request):
+        half.allocated(request, blocks(range(1, 17)), 0)
+        name = request.request_id
+        work = half.step_work(step(new=[(name, 0, request.num_tokens)], tables={name: list(range(1, 17))}))
+        return {move.line for move in work.stores}
+
+    def test_the_engine_has_a_namespace_that_nobody_else_reaches(self, half, client):
+        assert self.stored_lines(half, Request("before", range(300))) == {""}
+        others = [SchedulerHalf(setup(), Client()) for _ in range(2)]
+        for one in (half, *others):
+            assert one.reset() is True
+        lines = [self.stored_lines(one, Request("after", range(300))).pop() for one in (half, *others)]
+        assert len({*lines, ""}) == 4
+        assert client.namespaces == [half.setup.fingerprint + lines[0]]
+
+    def test_what_other_engines_store_is_not_hit(self, half, client):
+        half.reset()
+        store_all(client, Request("other", range(512)))  # in the namespace of the files
+        assert half.matched_tokens(Request("r", range(300)), 0) == (0, False)
+        client.stored = {(1, key) for key in chunk_keys(Request("own", range(512)))}
+        assert half.matched_tokens(Request("r", range(300)), 0) == (256, True)
+
+    def test_a_load_that_fails_after_it_stores_nothing_where_the_old_weights_did(self, half, client):
+        request = Request("r", range(300))
+        store_all(client, request)
+        external, _ = half.matched_tokens(request, 0)
+        half.allocated(request, blocks(range(1, 17)), external)
+        half.step_work(step())
+        half.reset()
+        half.worker_output(ended(["r"], ["r"]))
+        assert self.stored_lines(half, request) == set()
+
+    def test_a_second_reset_takes_no_further_namespace(self, half, client):
+        for _ in range(3):
+            half.reset()
+            half.matched_tokens(Request("r", range(300)), 0)
+        assert len(client.namespaces) == 1

@@ -9,10 +9,10 @@ import pytest
 pytest.importorskip("vllm")
 
 import torch  # noqa: E402
-from fakes import setup  # noqa: E402
+from fakes import group, setup  # noqa: E402
 
 from larder.client import Completion, Stored  # noqa: E402
-from larder.vllm.messages import Move, Part, StepWork  # noqa: E402
+from larder.vllm.messages import COMPUTES, Move, Part, StepWork  # noqa: E402
 from larder.vllm.worker import IDLE_WAIT_MS, WorkerHalf  # noqa: E402
 
 
@@ -167,14 +167,20 @@ class TestLoads:
 
 
 class TestStores:
-    def test_one_call_a_request_and_one_finish_a_step(self, half, client):
+    def test_one_call_and_one_finish_a_step(self, half, client):
         half.bind(StepWork(stores=[move("a"), move("b", 3)], prefill_tokens=96, computes=True))
-        assert client.begun == [(2, 8), (3, 12)]
+        assert client.begun == [(5, 20)]
         half.wait_for_save()
         half.bind(StepWork())
         half.wait_for_save()
         assert client.finished == 1
         assert client.prefill[0] == 96
+
+    def test_groups_and_namespaces_have_calls_of_their_own(self, client):
+        half = WorkerHalf(setup(groups=(group(0), group(1, window=33))), client)
+        both, other = Move("a", [part(0, 2, 4), part(1, 2, 1)]), Move("b", [part(0, 1, 4)], "adapter: x\n")
+        half.bind(StepWork(stores=[both, other, both], computes=True))
+        assert client.begun == [(4, 16), (4, 4), (1, 4)]
 
     def test_a_failing_call_turns_the_cache_off_and_raises_nothing(self, half, client):
         client.fail = "store_begin"
@@ -206,6 +212,12 @@ class TestStores:
     def test_a_step_that_follows_one_without_a_save_stores_nothing(self, half, client):
         half.bind(StepWork(stores=[move("a")]))
         half.bind(StepWork(stores=[move("b")]))
+        half.wait_for_save()
+        assert not client.finished and client.abandoned == 1
+
+    def test_a_quiet_step_after_one_without_a_save_turns_the_cache_off_too(self, half, client):
+        half.bind(StepWork(stores=[move("a")]))
+        half.bind(COMPUTES)
         half.wait_for_save()
         assert not client.finished and client.abandoned == 1
 

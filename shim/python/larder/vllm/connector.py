@@ -85,7 +85,7 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
         self._half.register(kv_caches)
 
     def bind_connector_metadata(self, connector_metadata):
-        super().bind_connector_metadata(connector_metadata)
+        """Keeps nothing: while no metadata is set (has_connector_metadata) vLLM leaves out the empty hooks of the layers."""
         if isinstance(connector_metadata, StepWork):
             self._half.bind(connector_metadata)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorMetadata, KVConnectorWorkerMetadata
 
 
-OPEN_WAIT_MS = 20  # for larderd to open the namespace of an adapter, once in each process
+OPEN_WAIT_MS = 20  # for larderd to open one more namespace, once in each process
 
 
 @dataclass
@@ -23,16 +23,29 @@ class Move:
 
     request_id: str
     parts: list[Part] = field(default_factory=list)
-    adapter: str = ""  # what the request's adapter adds to the fingerprint
+    line: str = ""  # what a reset or the request's adapter adds to the fingerprint
 
 
-@dataclass
+@dataclass(frozen=True)
 class StepWork(KVConnectorMetadata):
+    """Most steps have nothing for the worker: they share COMPUTES or RESTS, which are pickled by name."""
+
     namespace: str = ""  # fingerprint, in the first step only: both halves must have reached the same
     loads: list[Move] = field(default_factory=list)
     stores: list[Move] = field(default_factory=list)
     prefill_tokens: int = 0  # computed in this step, where it computes little else
     computes: bool = False
+
+    def __reduce__(self):
+        if self is COMPUTES:
+            return "COMPUTES"
+        if self is RESTS:
+            return "RESTS"
+        return StepWork, (self.namespace, self.loads, self.stores, self.prefill_tokens, self.computes)
+
+
+COMPUTES = StepWork(computes=True)
+RESTS = StepWork()
 
 
 @dataclass

@@ -2,15 +2,17 @@
 
 Owned by the scheduler's thread. A lookup reads shared memory only: no message, no side effect, since vLLM repeats it every step."""
 
+import secrets
 import time
 from array import array
 from dataclasses import dataclass
+from itertools import chain
 
 from larder import _native as native
 from larder.client import LarderError
 from larder.vllm.adapters import Adapters, Unserved
-from larder.vllm.guard import Guarded, guarded, logger
-from larder.vllm.messages import OPEN_WAIT_MS, Move, Part, StepWork
+from larder.vllm.guard import Guarded, guarded, late, logger
+from larder.vllm.messages import COMPUTES, OPEN_WAIT_MS, RESTS, Move, Part, StepWork
 
 # A chunk that larderd's late answer left out is given to the worker again, while its request lives.
 STORE_RETRIES = 2
@@ -27,15 +29,16 @@ class Tracked:
     asked_chunks: int = 0  # chunks before it were given to the worker, or seen
     asked_at: float = 0.0
     retries: int = 0  # how often those between the two may be given again
+    due_tokens: int = 0  # with fewer computed tokens there is nothing to store
     stale: bool = False  # its pages are older than the last reset: nothing of them is stored
 
 
 @dataclass(frozen=True)
 class Space:
-    """The namespace of a request: the engine's own, or one of an adapter."""
+    """The namespace of a request: the engine's own, or what a reset or an adapter makes of it."""
 
     number: int = 0  # the client's
-    line: str = ""  # what the adapter adds to the fingerprint
+    line: str = ""  # what they add to the fingerprint
 
 
 @dataclass
@@ -52,14 +55,15 @@ class SchedulerHalf(Guarded):
     def __init__(self, setup, client, lora_config=None):
         super().__init__(setup, client)
         self._adapters = Adapters(lora_config)
-        self._spaces: dict[str, Space] = {"": Space()}  # by the adapter's line
+        self._spaces: dict[str, Space] = {"": Space()}  # by line
+        self._private = ""  # the line of the first reset
         self._tracked: dict[str, Tracked] = {}
         self._lookups: dict[str, Lookup] = {}
         self._holds: dict[str, int] = {}
         self._failed: set[str] = set()  # failed a load once: never looked up again
         self._loads: list[Move] = []
         self._announced = False
-        self._unserved: set[str] = set()  # adapters of which the log has told
+        self._unserved: set[str] = set()  # of which the log has told
 
     # ---- hits
 
@@ -114,24 +118,23 @@ class SchedulerHalf(Guarded):
         return True
 
     def _space_of(self, request):
-        """The request's namespace, or None: its adapter is not served."""
-        if request.lora_request is None:
-            return self._spaces[""]
+        """The request's namespace, or None: it runs without the cache."""
+        adapter = request.lora_request
         try:
-            line = self._adapters.line(request.lora_request)
+            line = self._private if adapter is None else self._private + self._adapters.line(adapter)
             if line not in self._spaces:
                 self._spaces[line] = Space(self.client.add_namespace(self.setup.fingerprint + line, OPEN_WAIT_MS), line)
             return self._spaces[line]
         except (Unserved, LarderError) as reason:
-            name = request.lora_request.lora_name
+            name = f"with the adapter {adapter.lora_name}" if adapter else "after a reset"
             if name not in self._unserved:
                 self._unserved.add(name)
-                logger.warning("Larder: requests with the adapter %s run without the cache: it %s", name, reason)
+                logger.warning("Larder: requests %s run without the cache: it %s", name, reason)
             return None
 
     def _report(self, request, lookup, external_tokens):
         self.client.report_request(request.num_tokens - lookup.local_tokens, external_tokens, lookup.nanoseconds)
-        logger.info(
+        late.info(
             "Reqid: %s, Total tokens %d, Larder hit tokens: %d, need to load: %d",
             request.request_id,
             request.num_tokens,
@@ -142,7 +145,7 @@ class SchedulerHalf(Guarded):
     def _load_of(self, request, blocks, lookup):
         first, stride = lookup.local_tokens // self.setup.chunk_tokens, _stride(request)
         hashes = self._hashes(request, first, lookup.hit_chunks)
-        move = Move(request.request_id, adapter=lookup.space.line)
+        move = Move(request.request_id, line=lookup.space.line)
         tables = blocks.get_block_ids()
         for number, group in enumerate(self.setup.groups):
             part = Part(number, b"", b"")
@@ -161,38 +164,49 @@ class SchedulerHalf(Guarded):
     # ---- the step
 
     def step_work(self, scheduler_output):
-        work = StepWork(loads=self._loads)
-        self._loads = []
+        loads, self._loads = self._loads, []
+        namespace, stores, prefill_tokens = "", [], 0
         if self.off is None:
-            self._plan(scheduler_output, work)
-        return work
+            namespace, stores, prefill_tokens = self._plan(scheduler_output)
+        computes = bool(scheduler_output.num_scheduled_tokens)
+        if loads or namespace or stores or prefill_tokens:
+            return StepWork(namespace, loads, stores, prefill_tokens, computes)
+        return COMPUTES if computes else RESTS
 
-    @guarded(lambda: None)
-    def _plan(self, scheduler_output, work):
+    @guarded(lambda: ("", [], 0))
+    def _plan(self, scheduler_output):
+        """(namespace, stores, prefill_tokens) of StepWork."""
         scheduled = scheduler_output.num_scheduled_tokens
-        work.computes = bool(scheduled)
-        if not self._announced:
-            work.namespace = self.setup.fingerprint
-            self._announced = True
-        if not scheduled:
-            return
-        prefill = sum(count for count in scheduled.values() if count > 1)
-        if prefill >= 0.9 * scheduler_output.total_num_scheduled_tokens:
-            work.prefill_tokens = prefill
-        if self.setup.stores:
-            for request_id, computed in self._computed(scheduler_output):
-                self._plan_store(request_id, computed + scheduled[request_id], scheduler_output, work)
+        stores = self._plan_stores(scheduler_output) if scheduled and self.setup.stores else []
+        namespace = "" if self._announced else self.setup.fingerprint
+        self._announced = True
+        total, prefill = scheduler_output.total_num_scheduled_tokens, 0
+        if total > len(scheduled):
+            prefill = sum(count for count in scheduled.values() if count > 1)
+        return namespace, stores, prefill if prefill >= 0.9 * total else 0
 
-    @staticmethod
-    def _computed(scheduler_output):
-        cached = scheduler_output.scheduled_cached_reqs
-        yield from ((new.req_id, new.num_computed_tokens) for new in scheduler_output.scheduled_new_reqs)
-        yield from zip(cached.req_ids, cached.num_computed_tokens)
+    def _plan_stores(self, scheduler_output):
+        """Every step passes all running requests, of which a chunk fills in few: the others must cost next to nothing."""
+        scheduled, cached = scheduler_output.num_scheduled_tokens, scheduler_output.scheduled_cached_reqs
+        new = scheduler_output.scheduled_new_reqs
+        stores = []
+        for request_id, computed in chain(
+            ((one.req_id, one.num_computed_tokens) for one in new), zip(cached.req_ids, cached.num_computed_tokens)
+        ):
+            tracked = self._tracked.get(request_id)
+            if tracked is None or computed + scheduled[request_id] < tracked.due_tokens:
+                continue
+            move = self._plan_store(request_id, tracked, computed + scheduled[request_id], scheduler_output)
+            if move is not None:
+                stores.append(move)
+            waits = tracked.retries and tracked.asked_chunks > tracked.stored_chunks
+            tracked.due_tokens = 0 if waits else (tracked.asked_chunks + 1) * self.setup.chunk_tokens
+        return stores
 
-    def _plan_store(self, request_id, computed_after, scheduler_output, work):
-        tracked = self._tracked.get(request_id)
-        if tracked is None or tracked.stale:
-            return
+    def _plan_store(self, request_id, tracked, computed_after, scheduler_output):
+        """What of the request is to be stored now, or None."""
+        if tracked.stale:
+            return None
         # Hashes cover accepted tokens only: speculative ones, which may be rejected, stay out.
         request = tracked.request
         full = min(computed_after // self.setup.chunk_tokens, len(request.block_hashes) // self.setup.hashes_per_chunk)
@@ -201,7 +215,7 @@ class SchedulerHalf(Guarded):
         elif full > tracked.stored_chunks and tracked.retries and time.monotonic() >= tracked.asked_at + RETRY_AFTER_S:
             tracked.retries -= 1
         else:
-            return
+            return None
         hashes = self._hashes(request, tracked.stored_chunks, full)
         stride = _stride(request)
         present = self.client.lookup(hashes, stride, tracked.space.number)
@@ -209,13 +223,14 @@ class SchedulerHalf(Guarded):
         tracked.asked_chunks, tracked.asked_at = full, time.monotonic()
         first = tracked.stored_chunks
         if first == full:
-            return
+            return None
         tables = scheduler_output.kv_connector_block_state.get_block_ids(request_id)
         move = self._store_of(request_id, tracked, tables, first, hashes[present * stride :], stride)
-        if move.parts:
-            work.stores.append(move)
-            chunk, chunks = self.setup.chunk_tokens, len(move.parts[0].hashes) // stride
-            logger.info("Storing %d out of %d tokens for request %s", chunks * chunk, full * chunk, request_id)
+        if not move.parts:
+            return None
+        chunk, chunks = self.setup.chunk_tokens, len(move.parts[0].hashes) // stride
+        late.info("Storing %d out of %d tokens for request %s", chunks * chunk, full * chunk, request_id)
+        return move
 
     def _store_of(self, request_id, tracked, tables, first, hashes, stride):
         """All parts of the chunks from `first` on, but of those that a window has already left behind."""
@@ -243,7 +258,7 @@ class SchedulerHalf(Guarded):
             if request_id in self._tracked:  # else it was aborted meanwhile: nobody asks for it again
                 self._failed.add(request_id)
                 old = self._tracked[request_id]
-                # What could not be loaded is stored anew, but not what vLLM hit by itself before a reset and may hit again.
+                # What could not be loaded is stored anew, but not across a reset: its namespace is the old weights'.
                 self._tracked[request_id] = Tracked(old.request, old.space, stale=old.stale)
 
     @guarded(lambda: None)
@@ -255,9 +270,14 @@ class SchedulerHalf(Guarded):
 
     @guarded(lambda: False)
     def reset(self):
+        """Weights may have been changed in place, and nobody can tell to what: this engine shares with no other from here on."""
         for tracked in self._tracked.values():
             tracked.stale = True
-        return self.client is None or self.client.drop_namespace()
+        if self.client is None:
+            return True
+        if not self._private:
+            self._private = f"private: {secrets.token_hex(16)}\n"
+        return self.client.drop_namespace()
 
     def _release(self, request_id):
         hold = self._holds.pop(request_id, None)

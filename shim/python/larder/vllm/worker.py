@@ -1,4 +1,4 @@
-"""The worker's half: moves chunks between KV pages and the arena, one native call a request each way.
+"""The worker's half: moves chunks between KV pages and the arena, one native call a request to load, one a step to store.
 
 Owned by the worker's thread; the copies of loads run on the library's threads. Every load that vLLM waits for is reported exactly
 once, well or failed, and never while a thread still writes its pages."""
@@ -9,8 +9,8 @@ import time
 from dataclasses import dataclass
 
 from larder.client import LarderError
-from larder.vllm.guard import Guarded, guarded, logger
-from larder.vllm.messages import OPEN_WAIT_MS, WorkerReport
+from larder.vllm.guard import Guarded, guarded, late, logger
+from larder.vllm.messages import COMPUTES, OPEN_WAIT_MS, RESTS, WorkerReport
 
 STORE_WAIT_MS = 20  # for answers of larderd that are late when the forward pass is over
 # How long a step with nothing to compute waits for a load. vLLM's processes spin between steps: on few processors they would take them
@@ -36,7 +36,7 @@ class WorkerHalf(Guarded):
     def __init__(self, setup, client, shard=0, stores=True):
         super().__init__(setup, client)
         self._shard, self._stores = shard, stores
-        self._spaces = {"": 0}  # the client's namespaces, by what an adapter adds to the fingerprint
+        self._spaces = {"": 0}  # the client's namespaces, by what is added to the fingerprint
         self._tickets: dict[int, Load] = {}
         self._failed: set[str] = set()
         self._begun = False  # a store was begun in this step
@@ -66,8 +66,10 @@ class WorkerHalf(Guarded):
 
     def bind(self, work):
         """Before the forward pass: loads start, and larderd is asked for room for what this step fills."""
-        self._step_begin = time.perf_counter_ns()
         self._computes, self._prefill_tokens = work.computes, work.prefill_tokens
+        if (work is COMPUTES or work is RESTS) and not self._begun:
+            return
+        self._step_begin = time.perf_counter_ns()
         for load in work.loads:
             self._load(load)
         self._store(work)
@@ -89,9 +91,9 @@ class WorkerHalf(Guarded):
                 self._failed.add(move.request_id)
 
     def _space_of(self, move):
-        if move.adapter not in self._spaces:
-            self._spaces[move.adapter] = self.client.add_namespace(self.setup.fingerprint + move.adapter, OPEN_WAIT_MS)
-        return self._spaces[move.adapter]
+        if move.line not in self._spaces:
+            self._spaces[move.line] = self.client.add_namespace(self.setup.fingerprint + move.line, OPEN_WAIT_MS)
+        return self._spaces[move.line]
 
     def _stride(self, part):
         return len(part.hashes) * self.setup.groups[part.group].blocks * 4 // len(part.pages)
@@ -105,14 +107,24 @@ class WorkerHalf(Guarded):
             raise RuntimeError("the step before this one was never saved")
         if work.namespace and work.namespace != self.setup.fingerprint:
             raise ValueError("scheduler and worker derived different fingerprints")
-        for move in work.stores if self._stores else ():
+        for (space, group), parts in self._by_call(work.stores if self._stores else ()).items():
+            hashes, pages = (b"".join(one) for one in zip(*((part.hashes, part.pages) for part in parts)))
+            self._begun |= self.client.store_begin(hashes, self._stride(parts[0]), pages, group, self._shard, space)
+
+    def _by_call(self, moves):
+        """Parts by (space, group): requests whose chunks fill in one step share a call, and larderd's answer."""
+        calls = {}
+        for move in moves:
             space = self._space_of(move)
             for part in move.parts:
-                self._begun |= self.client.store_begin(part.hashes, self._stride(part), part.pages, part.group, self._shard, space)
+                calls.setdefault((space, part.group), []).append(part)
+        return calls
 
     @guarded(lambda: None)
     def wait_for_save(self):
         """After the forward pass: what was granted is copied. No page is read any more when it returns."""
+        if not self._begun and not self._prefill_tokens:
+            return
         begun, self._begun = self._begun, False
         # vLLM comes here by a `finally`. Pages that a pass left half written would verify for ever.
         failed = sys.exc_info()[0]
@@ -124,7 +136,7 @@ class WorkerHalf(Guarded):
         self._prefill_tokens = 0
         if begun:
             result = self.client.store_finish(STORE_WAIT_MS)
-            logger.info(
+            late.info(
                 "Stored %d chunks, %d bytes in %.2f ms (%d were there, %d refused)",
                 result.stored,
                 result.bytes,
@@ -135,6 +147,8 @@ class WorkerHalf(Guarded):
 
     def transfer_results(self):
         """(ended, failed): request ids of loads that ended since the last call; the failed are among the ended."""
+        if not self._tickets and not self._failed:
+            return set(), set()
         completions = self._poll()
         failed, self._failed = self._failed, set()
         ended = set(failed)
@@ -167,7 +181,7 @@ class WorkerHalf(Guarded):
         if load.failure:
             logger.warning("Load of request %s failed (%s): it is computed", load.request_id, load.failure)
         else:
-            logger.info(
+            late.info(
                 "Loaded %d bytes for request %s: waited %.2f ms, copied and verified in %.2f ms",
                 load.bytes,
                 load.request_id,

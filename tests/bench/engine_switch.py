@@ -1,0 +1,82 @@
+"""Takes the connector away from a running engine and gives it back, between two steps.
+
+Two engines differ by a few percent for as long as they live, by where their memory lies, and the machine's speed drifts from one
+second to the next. So what a connector costs is seen only where one engine works with and without it by turns, every few steps.
+Without it the engine is as vLLM runs with none: no hook, no metadata, nothing aggregated. vLLM's processes import this, the product
+never does."""
+
+from __future__ import annotations
+
+import mmap
+import pathlib
+import time
+
+from engine_steps import StepLog
+
+WITHOUT, WITH, ALTERNATE, ALTERNATE_SWAPPED = range(4)
+BLOCK_TOKENS = 4  # a request goes so far before the two change
+
+
+class Mode:
+    """One word in a file: written by the bench while the engine rests, read by its scheduler."""
+
+    def __init__(self, folder: str | pathlib.Path, create: bool = False):
+        path = pathlib.Path(folder) / "mode"
+        if create:
+            path.write_bytes(WITH.to_bytes(8, "little"))
+        with open(path, "r+b") as file:
+            self._map = mmap.mmap(file.fileno(), 8)
+        self._words = memoryview(self._map).cast("Q")
+
+    def set(self, mode: int) -> None:
+        self._words[0] = mode
+
+    def attached(self, computed_tokens: int) -> bool:
+        """Whether a step is done with the connector; computed_tokens: of the request that runs longest."""
+        mode = self._words[0]
+        return mode == WITH if mode < ALTERNATE else (computed_tokens // BLOCK_TOKENS + mode) % 2 == 0
+
+
+def switch_scheduler(connector, folder: str) -> None:
+    """Call from the connector's constructor. A step is timed from the begin of schedule() to the end of update_from_output()."""
+    from vllm.v1.core.sched.scheduler import Scheduler
+    from vllm.v1.executor.multiproc_executor import MultiprocExecutor
+
+    mode, log = Mode(folder), StepLog(folder)
+    schedule, update, execute = Scheduler.schedule, Scheduler.update_from_output, MultiprocExecutor.execute_model
+    began = aggregator = None
+
+    def timed_schedule(self, *args, **kwargs):
+        nonlocal began
+        began = time.perf_counter_ns()
+        self.connector = connector if mode.attached(self.running[0].num_computed_tokens if self.running else 0) else None
+        return schedule(self, *args, **kwargs)
+
+    def switched_execute(self, scheduler_output, *args, **kwargs):
+        nonlocal aggregator
+        aggregator = aggregator or self.kv_output_aggregator
+        self.kv_output_aggregator = None if scheduler_output.kv_connector_metadata is None else aggregator
+        return execute(self, scheduler_output, *args, **kwargs)
+
+    def timed_update(self, scheduler_output, *args, **kwargs):
+        output = update(self, scheduler_output, *args, **kwargs)
+        attached = scheduler_output.kv_connector_metadata is not None
+        log.add(attached, scheduler_output.total_num_scheduled_tokens, time.perf_counter_ns() - began)
+        return output
+
+    Scheduler.schedule, Scheduler.update_from_output = timed_schedule, timed_update
+    MultiprocExecutor.execute_model = switched_execute
+
+
+def switch_worker(connector) -> None:
+    """Call from the connector's constructor: the worker follows what the scheduler sends."""
+    from vllm.distributed.kv_transfer import kv_transfer_state
+    from vllm.v1.worker.gpu_model_runner import GPUModelRunner
+
+    execute = GPUModelRunner.execute_model
+
+    def switched_execute(self, scheduler_output, *args, **kwargs):
+        kv_transfer_state._KV_CONNECTOR_AGENT = None if scheduler_output.kv_connector_metadata is None else connector
+        return execute(self, scheduler_output, *args, **kwargs)
+
+    GPUModelRunner.execute_model = switched_execute
