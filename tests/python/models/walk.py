@@ -64,7 +64,7 @@ def judge(setting, results):
     """AssertionError, or what the table of docs/compatibility.md tells."""
     first_alone, tail_alone, cold, local, warm, first, tail, *_, zeroed = results
     assert (cold["hit"], cold["local"]) == (0, 0), "nothing of another setting is hit"
-    assert (local["hit"], local["local"]) == (0, setting.local_hit)
+    assert (local["hit"], local["local"]) == (0 if setting.local_hit else setting.hit, setting.local_hit)
     assert warm["hit"] == tail["hit"] == zeroed["hit"] == setting.hit and first["hit"] == setting.full_hit
     assert warm["local"] == first["local"] == tail["local"] == zeroed["local"] == 0
     assert local["tokens"] == warm["tokens"] == cold["tokens"]
