@@ -35,7 +35,7 @@ class Setting:
 
 
 _PIPELINE = {"enforce_eager": False, "compilation_config": {"mode": 2, "backend": "eager"}}
-_NGRAM = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3}
+_NGRAM = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3, "prompt_lookup_min": 1}
 
 SETTINGS = [
     Setting("llama", "Llama; blocks of 128 tokens"),
@@ -82,7 +82,9 @@ SETTINGS = [
     Setting("pp2_no_window", "pipeline parallel 2, GPT-OSS with 3 layers and 1: the second stage has no window", "gpt_oss",
             {"pipeline_parallel_size": 2, **_PIPELINE}, env={"VLLM_PP_LAYER_PARTITION": "3,1"}, processes=True,
             refused=r"a pipeline stage without a layer of each KV group is not served yet"),
-    Setting("ngram", "n-gram speculation", llm={"speculative_config": _NGRAM}, pattern=100, max_tokens=150, own_namespace=False),
+    # float32: drafts are computed several at once, as no answer without them is.
+    Setting("ngram", "n-gram speculation (float32)", llm={"speculative_config": _NGRAM, "dtype": "float32"}, pattern=100, max_tokens=150,
+            own_namespace=False),
     Setting("salt", "cache_salt", ask={"salt": "one"}, own_namespace=False),
     Setting("mamba_hybrid", "Mamba-like state (Qwen3-Next shape)", "mamba_hybrid",
             refused=r"KV of the kind MambaSpec is not served yet"),

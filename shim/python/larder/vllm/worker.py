@@ -6,8 +6,9 @@ once, well or failed, and never while a thread still writes its pages."""
 import logging
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from larder import fingerprint
 from larder.client import LarderError
 from larder.vllm.guard import Guarded, guarded, logger
 from larder.vllm.messages import OPEN_WAIT_MS, WorkerReport
@@ -66,9 +67,22 @@ class WorkerHalf(Guarded):
         """Before the forward pass: loads start, and larderd is asked for room for what this step fills."""
         self._step_begin = time.perf_counter_ns()
         self._computes, self._prefill_tokens = work.computes, work.prefill_tokens
+        self._agree(work.namespace)
         for load in work.loads:
             self._load(load)
         self._store(work)
+
+    @guarded(lambda: None)
+    def _agree(self, namespace):
+        """The scheduler's fingerprint holds. Models change their configuration while they are built, in this process (DeepSeek-V2
+        renames its rope): in those lines alone the two may differ."""
+        if self.off is not None or namespace in ("", self.setup.fingerprint):
+            return
+        lines = {name.split(".")[0] for name in fingerprint.differing_fields(namespace, self.setup.fingerprint)}
+        if not lines <= set(fingerprint.CONFIG_FIELDS):
+            raise ValueError(f"scheduler and worker derived different fingerprints: {', '.join(sorted(lines))}")
+        self.setup = replace(self.setup, fingerprint=namespace)
+        self._spaces = {"": self.client.add_namespace(namespace, OPEN_WAIT_MS)}
 
     def _load(self, move):
         load = Load(move.request_id)
@@ -101,8 +115,6 @@ class WorkerHalf(Guarded):
         if self._begun:  # whatever is begun is copied by the next finish, and its pages may be others' by now
             self._begun = False
             raise RuntimeError("the step before this one was never saved")
-        if work.namespace and work.namespace != self.setup.fingerprint:
-            raise ValueError("scheduler and worker derived different fingerprints")
         for move in work.stores if self._stores else ():
             space = self._space_of(move)
             for part in move.parts:
