@@ -36,6 +36,9 @@ FIELDS = (
     "layers",
 )
 
+# The lines that come from the model's configuration, which models change as they are built: config_fields().
+CONFIG_FIELDS = ("architectures", "model_type", "rope", "rope_max_model_len", "sliding_window", "hf_overrides", "config")
+
 # Fields of a Hugging Face config that differ between equal models, or that have a line of their own.
 _VOLATILE = {"_name_or_path", "name_or_path", "transformers_version", "_commit_hash"}
 _ROPE = ("rope_parameters", "rope_scaling", "rope_theta", "rope_local_base_freq", "partial_rotary_factor", "rope_interleave")

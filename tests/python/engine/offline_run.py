@@ -1,10 +1,11 @@
 """offline_run.py JOB: one vLLM without a server walks through the steps of a JSON job and prints "RESULT [...]", one entry a step.
 
-Steps: {"ask": tokens, ...} gives {"tokens", "hit"}, with max_tokens, off (without Larder), salt, lora, prompt_logprobs as they are
-given; {"continue": n, "tokens": t, ...} asks for the first t tokens of the n-th ask's prompt and answer; {"ask_all": [tokens, ...]} gives a list of tokens and the sum of hits; {"reset": true} empties vLLM's own prefix cache, and
-{"reset": "external"} Larder's namespace too; {"settle": admin socket} waits until larderd has committed what was stored; {"zero": arena
-file} zeroes every byte that is stored; {"touch": file}; {"copy": [from, to]} copies the files of a folder; {"reload": true} has vLLM load
-its weights anew."""
+Steps: {"ask": tokens, ...} gives {"tokens", "hit", "local", ...}: the answer, the tokens that Larder and vLLM's own prefix cache had of the
+prompt; with max_tokens, off (without Larder), salt, lora, image, prompt_logprobs as they are given. {"continue": n, "tokens": t, ...} asks
+for the first t tokens of the n-th ask's prompt and answer; {"ask_all": [tokens, ...]} asks for all at once and gives a list of answers and
+the sums. {"reset": true} empties vLLM's own prefix cache, and {"reset": "external"} Larder's namespace too; {"settle": admin socket} waits
+until larderd has committed what was stored; {"zero": arena file} zeroes every byte that is stored; {"touch": file}; {"copy": [from, to]}
+copies the files of a folder; {"reload": true} has vLLM load its weights anew."""
 
 import http.client
 import json
@@ -45,12 +46,17 @@ def settle(path):
     raise TimeoutError("larderd still has grants")
 
 
-def external_hits(llm):
-    return sum(int(m.value) for m in llm.get_metrics() if m.name == "vllm:external_prefix_cache_hits")
+COUNTED = {
+    "hit": "vllm:external_prefix_cache_hits",
+    "local": "vllm:prefix_cache_hits",
+    "preemptions": "vllm:num_preemptions",
+    "drafts": "vllm:spec_decode_num_draft_tokens",
+}
 
 
-def preemptions(llm):
-    return sum(int(m.value) for m in llm.get_metrics() if m.name == "vllm:num_preemptions")
+def counters(llm):
+    found = llm.get_metrics()
+    return {name: sum(int(m.value) for m in found if m.name == metric) for name, metric in COUNTED.items()}
 
 
 _asked = []  # prompt and answer of each ask
@@ -60,7 +66,7 @@ def ask(llm, step):
     from vllm import SamplingParams
     from vllm.lora.request import LoRARequest
 
-    before = external_hits(llm)
+    before = counters(llm)
     extra = {"kv_transfer_params": {"larder": "off"}} if step.get("off") else None
     sampling = SamplingParams(
         max_tokens=step.get("max_tokens", 8),
@@ -80,12 +86,19 @@ def ask(llm, step):
     if "priority" in step:
         more["priority"] = step["priority"]
     outputs = llm.generate(prompts, sampling, use_tqdm=False, **more)
-    hit = external_hits(llm) - before
+    counted = {name: value - before[name] for name, value in counters(llm).items()}
     tokens = [list(output.outputs[0].token_ids) for output in outputs]
     if "ask_all" in step:
-        return {"tokens": tokens, "hit": hit, "preemptions": preemptions(llm)}
+        return {"tokens": tokens, **counted}
     _asked.append(asked[0] + tokens[0])
-    return {"tokens": tokens[0], "hit": hit}
+    return {"tokens": tokens[0], **counted, "prompt_logprobs": of_the_prompt(outputs[0], asked[0])}
+
+
+def of_the_prompt(output, tokens):
+    """The log probability of each token of the prompt but the first, where they were asked for."""
+    if not output.prompt_logprobs:
+        return None
+    return [place[token].logprob for token, place in zip(tokens[1:], output.prompt_logprobs[1:])]
 
 
 def image(seed):

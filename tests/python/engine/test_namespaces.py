@@ -62,13 +62,14 @@ def test_another_block_size_misses_and_rejected_drafts_are_not_stored(world):
     """With n-gram speculation, drafts that are rejected later stand in the blocks of chunks that fill in decode."""
     llm = {
         "block_size": 32,
-        "speculative_config": {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3},
+        "speculative_config": {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3, "prompt_lookup_min": 1},
     }
     ask = {"ask": world.text, "max_tokens": 150}
     extra = {"chunk_tokens": 128}
     (cold, *_, warm), log = run_offline(world.path, world.larderd.socket, [ask, *settled(world), ask], extra=extra, **llm)
     assert (cold["hit"], warm["hit"]) == (0, len(world.text) // 128 * 128)
     assert warm["tokens"] == cold["tokens"]
+    assert cold["drafts"] > 0, "the test must make vLLM speculate"
     assert "block_size" in named_in(log)
 
 

@@ -31,14 +31,16 @@ def named(name, what, tokens):
             Path(folder, f"{name}.json").write_text(json.dumps({**facts, "vllm": __version__}, indent=1) + "\n")
 
 
+COLUMNS = ("model or setting", "prompt", "vLLM's own hit", "hit from Larder", "with another tail", "with zeroed KV", "result")
+
+
 def table(records):
-    """Markdown rows, in the order of the settings."""
-    lines = ["| model or setting | of a prompt | from Larder | result |", "|---|---|---|---|"]
+    """Markdown rows, in the order of the settings; hits in tokens."""
+    lines = [f"| {' | '.join(COLUMNS)} |", "|---" * len(COLUMNS) + "|"]
     for one in records:
-        hit = f"{one['hits']} tokens" if one.get("hits") else "-"
-        tokens = f"{one['tokens']} tokens" if one["tokens"] else "-"
         result = one.get("result", "did not run") if one["passed"] else "**FAILED**"
-        lines.append(f"| {one['what']} | {tokens} | {hit} | {result} |")
+        cells = [one[name] if one.get(name) else "-" for name in ("tokens", "local", "hits", "tail", "zeroed")]
+        lines.append(f"| {' | '.join(map(str, [one['what'], *cells, result]))} |")
     return "\n".join(lines)
 
 

@@ -12,18 +12,30 @@ class Setting:
     ask: dict = field(default_factory=dict)  # fields of each request
     extra: dict = field(default_factory=dict)  # kv_connector_extra_config
     tokens: int = 600  # of the prompt
+    ahead: int = 0  # of these, what vLLM puts before it (an image)
     hit: int = 512  # of these, from Larder
+    local: int | None = None  # of these, from vLLM's own cache; None: as many
+    full: int | None = None  # from Larder for a prompt of the first `hit` tokens; None: all of them
+    chunks: int = 0  # what larderd commits in all; 0: not looked at
     pattern: int = 0  # the prompt repeats its first tokens: drafts for speculation
-    continued: bool = False  # only a full hit on what decode stored can be compared: walk.py
     max_tokens: int = 16
     own_namespace: bool = True  # False: it may hit what other settings stored, so its prompt is its own
+    env: dict = field(default_factory=dict)
     processes: bool = False  # needs vLLM's engine core in a process of its own
     refused: str = ""  # the line of vLLM's log, instead of hits
     in_test: bool = False  # a part of `make test`
 
+    @property
+    def local_hit(self):
+        return self.hit if self.local is None else self.local
+
+    @property
+    def full_hit(self):
+        return self.hit if self.full is None else self.full
+
 
 _PIPELINE = {"enforce_eager": False, "compilation_config": {"mode": 2, "backend": "eager"}}
-_NGRAM = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3}
+_NGRAM = {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3, "prompt_lookup_min": 1}
 
 SETTINGS = [
     Setting("llama", "Llama; blocks of 128 tokens"),
@@ -31,6 +43,14 @@ SETTINGS = [
     Setting("qwen3", "Qwen3", "qwen3"),
     Setting("mixtral", "Mixtral", "mixtral"),
     Setting("mistral_window", "Mistral, all layers with a sliding window of 256", "mistral_window"),
+    Setting(
+        "window_33",
+        "Mistral with a window of 33, blocks of 32: the last token of a full hit needs a block that vLLM does not allocate",
+        "window_33",
+        {"block_size": 32},
+        tokens=520,  # a longer one forgets what was hit
+        full=256,
+    ),
     Setting("gemma3", "Gemma 3: windows of 256 and full attention, hybrid allocation", "gemma3", tokens=800, hit=768, in_test=True),
     Setting("gpt_oss", "GPT-OSS: windows of 128 and full attention, hybrid allocation", "gpt_oss"),
     Setting(
@@ -38,20 +58,33 @@ SETTINGS = [
         "GPT-OSS, blocks of 32, prefill in steps of 96 tokens: blocks leave the window before a chunk is full",
         "gpt_oss",
         {"block_size": 32, "max_num_batched_tokens": 96},
+        local=576,
     ),
-    Setting("mla", "MLA (DeepSeek-V2 shape), full hits", "mla", tokens=512, continued=True),
-    Setting("mla_ranks", "MLA, tensor parallel 2: stored once", "mla", {"tensor_parallel_size": 2}, tokens=512, continued=True, processes=True),
+    # float32: MLA's prefill and decode are different kernels, whose rounding decides bfloat16's tokens. vLLM keeps no prefix cache for it.
+    Setting("mla", "MLA (DeepSeek-V2 shape, float32)", "mla", {"dtype": "float32"}, local=0, chunks=2),
+    Setting("mla_ranks", "MLA, tensor parallel 2: stored once", "mla", {"dtype": "float32", "tensor_parallel_size": 2}, local=0, chunks=2,
+            processes=True),
     Setting("fp8_e4m3", "KV in fp8_e4m3", llm={"kv_cache_dtype": "fp8_e4m3"}),
     Setting("fp8_e5m2", "KV in fp8_e5m2", llm={"kv_cache_dtype": "fp8_e5m2"}),
     Setting("float32", "float32", llm={"dtype": "float32"}),
-    Setting("block_32", "blocks of 32 tokens", llm={"block_size": 32}),
-    Setting("prefill_96", "blocks of 32, prefill in steps of 96 tokens", llm={"block_size": 32, "max_num_batched_tokens": 96},
+    Setting("block_32", "blocks of 32 tokens", llm={"block_size": 32}, local=576),
+    Setting("prefill_96", "blocks of 32, prefill in steps of 96 tokens", llm={"block_size": 32, "max_num_batched_tokens": 96}, local=576,
             own_namespace=False),
-    Setting("tp2", "tensor parallel 2", llm={"tensor_parallel_size": 2}, processes=True, in_test=True),
-    Setting("tp2_replicated", "tensor parallel 2, one KV head: stored once", "llama_one_head", {"tensor_parallel_size": 2},
+    Setting("tp2", "tensor parallel 2", llm={"tensor_parallel_size": 2}, chunks=8, processes=True, in_test=True),
+    Setting("tp2_replicated", "tensor parallel 2, one KV head: stored once", "llama_one_head", {"tensor_parallel_size": 2}, chunks=4,
             processes=True),
-    Setting("pp2", "pipeline parallel 2", llm={"pipeline_parallel_size": 2, **_PIPELINE}, processes=True),
-    Setting("ngram", "n-gram speculation", llm={"speculative_config": _NGRAM}, pattern=100, max_tokens=150, own_namespace=False),
+    Setting("pp2", "pipeline parallel 2", llm={"pipeline_parallel_size": 2, **_PIPELINE}, chunks=8, processes=True),
+    Setting("pp2_gpt_oss", "pipeline parallel 2, GPT-OSS: layers of both KV groups in each stage", "gpt_oss",
+            {"pipeline_parallel_size": 2, **_PIPELINE}, chunks=16, processes=True),
+    Setting("pp2_gemma3", "pipeline parallel 2, Gemma 3: stages without a layer of some KV group", "gemma3",
+            {"pipeline_parallel_size": 2, **_PIPELINE}, processes=True,
+            refused=r"a pipeline stage without a layer of each KV group is not served yet"),
+    Setting("pp2_no_window", "pipeline parallel 2, GPT-OSS with 3 layers and 1: the second stage has no window", "gpt_oss",
+            {"pipeline_parallel_size": 2, **_PIPELINE}, env={"VLLM_PP_LAYER_PARTITION": "3,1"}, processes=True,
+            refused=r"a pipeline stage without a layer of each KV group is not served yet"),
+    # float32: drafts are computed several at once, as no answer without them is.
+    Setting("ngram", "n-gram speculation (float32)", llm={"speculative_config": _NGRAM, "dtype": "float32"}, pattern=100, max_tokens=150,
+            own_namespace=False),
     Setting("salt", "cache_salt", ask={"salt": "one"}, own_namespace=False),
     Setting("mamba_hybrid", "Mamba-like state (Qwen3-Next shape)", "mamba_hybrid",
             refused=r"KV of the kind MambaSpec is not served yet"),

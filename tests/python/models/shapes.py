@@ -33,6 +33,18 @@ _MLA = dict(
     n_group=1,
     topk_group=1,
     head_dim=64,
+    # As DeepSeek's own models. Without scaling, vLLM 0.32's rotary embedding for CPUs takes the wrong strides here: a prefill of several
+    # tokens computes other KV than decode, and no answer equals its own continuation, with Larder or without.
+    rope_parameters=dict(
+        rope_type="yarn",
+        rope_theta=10000.0,
+        factor=4.0,
+        original_max_position_embeddings=2048,
+        mscale=0.707,
+        mscale_all_dim=0.707,
+        beta_fast=32,
+        beta_slow=1,
+    ),
 )
 SHAPES = {
     "llama": dict(model_type="llama", num_key_value_heads=4, head_dim=32),
@@ -43,6 +55,7 @@ SHAPES = {
         model_type="mixtral", num_key_value_heads=4, num_local_experts=4, num_experts_per_tok=2, sliding_window=None
     ),
     "mistral_window": dict(model_type="mistral", num_key_value_heads=4, head_dim=32, sliding_window=256),
+    "window_33": dict(model_type="mistral", num_key_value_heads=4, head_dim=32, sliding_window=33),
     "gemma3": dict(
         model_type="gemma3_text",
         num_key_value_heads=4,

@@ -10,8 +10,8 @@ import pytest
 import record
 import shapes
 from engines import prompt
-from settings import SETTINGS
-from walk import Walk, continued_steps, judge, judge_continued, steps_of
+from settings import SETTINGS, Setting
+from walk import Walk, judge, prompts_of, steps_of
 
 ALL = os.environ.get("LARDER_MODELS") == "all"
 
@@ -19,23 +19,34 @@ ALL = os.environ.get("LARDER_MODELS") == "all"
 slow = pytest.mark.slow  # conftest.py
 
 
+def walk_of(setting, world, folder, model):
+    env = {"VLLM_ENABLE_V1_MULTIPROCESSING": "1"} if setting.processes else {}
+    return Walk(world, folder, model, setting.extra, {**env, **setting.env}, **setting.llm)
+
+
+def committed(world):
+    return world.status()["memory"]["chunks_committed"]
+
+
 @pytest.mark.parametrize("setting", [s for s in SETTINGS if ALL or s.in_test], ids=lambda s: s.name)
 def test_setting(setting, world, models, tmp_path):
-    env = {"VLLM_ENABLE_V1_MULTIPROCESSING": "1"} if setting.processes else {}
-    walk = Walk(world, tmp_path, models(setting.model), setting.extra, env, **setting.llm)
-    began = time.monotonic()
+    walk = walk_of(setting, world, tmp_path, models(setting.model))
+    began, before = time.monotonic(), committed(world)
     with record.of(setting) as told:
-        results, log = walk.run((continued_steps if setting.continued else steps_of)(setting, walk))
+        results, log = walk.run(steps_of(setting, walk))
         told(seconds=time.monotonic() - began)
         if setting.refused:
             lines = re.findall(r"Larder is off for this engine: (.*)", log)
             told(result=f"refused: {lines[0] if lines else log[-500:]}")
             assert len(lines) == 1 and re.search(setting.refused, lines[0]), lines
             assert {result["hit"] for result in results} == {0}
-        else:
-            told(hits=results[-2]["hit"], result="equal tokens")
-            assert "Larder is off" not in log, re.findall(r"Larder is off.*", log)
-            (judge_continued if setting.continued else judge)(setting, results)
+            return
+        told(result="equal tokens", hits=results[4]["hit"])
+        assert "Larder is off" not in log, re.findall(r"Larder is off.*", log)
+        told(**judge(setting, results))
+        assert setting.chunks in (0, committed(world) - before), "what several ranks have is stored once"
+        if setting.pattern:
+            assert results[2]["drafts"] > 0, "the test must make vLLM speculate"
 
 
 def llama_walk(world, models, folder, **llm):
@@ -48,14 +59,27 @@ def ask(tokens, max_tokens=16, **more):
 
 @slow
 def test_prompt_logprobs_are_right_and_never_hit(world, models, tmp_path):
-    """vLLM computes the whole prompt for them; what it computed is stored all the same."""
-    with record.named("prompt_logprobs", "prompt_logprobs: computed, never hit; stored for others", 600) as told:
-        walk, text = llama_walk(world, models, tmp_path), prompt("logprobs", 600)
-        asked = [ask(text, prompt_logprobs=1), *walk.settled(), ask(text, prompt_logprobs=1), *walk.settled(), ask(text)]
-        (cold, warm, without), _ = walk.run(asked)
-        told(result="equal tokens")
-        assert (cold["hit"], warm["hit"], without["hit"]) == (0, 0, 512)
-        assert cold["tokens"] == warm["tokens"] == without["tokens"]
+    """vLLM computes the whole prompt for them; what it computed is stored all the same, for requests without them. The control is
+    one of these: zeroed KV changes its answer, and none with prompt_logprobs."""
+    what = "prompt_logprobs: computed, never hit; stored for others"
+    setting = Setting("prompt_logprobs", what, ask={"prompt_logprobs": 1}, own_namespace=False)
+    with record.of(setting) as told:
+        walk, (whole, _, _) = llama_walk(world, models, tmp_path), prompts_of(setting)
+        more = [ask(whole), *walk.settled(), ask(whole, prompt_logprobs=1), *walk.settled()]
+        results, _ = walk.run([*steps_of(setting, walk, more), *walk.settled(), ask(whole)])
+        first_alone, tail_alone, cold, local, warm, first, tail, without, after, zeroed, control = results
+        told(result="equal tokens and log probabilities", local=local["local"], tail="computed", zeroed="other tokens without them")
+        with_them = [one for one in results if one["prompt_logprobs"]]
+        assert len(with_them) == 9 and {(one["hit"], one["local"]) for one in with_them} == {(0, 0)}
+        assert (without["hit"], control["hit"]) == (512, 512)
+
+        def said(one):
+            return one["tokens"], one["prompt_logprobs"]
+
+        assert said(cold) == said(local) == said(warm) == said(after) == said(zeroed)
+        assert said(first) == said(first_alone) and said(tail) == said(tail_alone)
+        assert len(cold["prompt_logprobs"]) == len(whole) - 1
+        assert without["tokens"] == cold["tokens"] != control["tokens"]
 
 
 @slow
@@ -70,22 +94,36 @@ def test_a_salt_is_a_cache_of_its_own(world, models, tmp_path):
 @slow
 @pytest.mark.parametrize("policy", ["fcfs", "priority"])
 def test_requests_preempted_for_want_of_blocks_are_answered_as_if_alone(policy, world, models, tmp_path):
-    """float32, so that a batch of another size computes the same tokens."""
-    with record.named(f"preemption_{policy}", f"preemption, scheduling by {policy}", 400) as told:
+    """float32, so that a batch of another size computes the same tokens. Of 400 tokens 256 are a chunk; of what is asked again at
+    once, vLLM's own cache has the 384 of whole blocks."""
+    with record.named(f"preemption_{policy}", f"preemption, scheduling by {policy}; 8 requests at once", 400) as told:
         walk = llama_walk(
             world, models, tmp_path, scheduling_policy=policy, block_size=32, num_gpu_blocks_override=60, max_model_len=1600,
             max_num_batched_tokens=96, max_num_seqs=8, dtype="float32",
         )
         texts = [prompt(f"preempt {policy} {i}", 400) for i in range(8)]
-        many = {"ask_all": texts, "max_tokens": 150}
-        if policy == "priority":
-            many["priority"] = [len(texts) - i for i in range(len(texts))]
-        alone = [step for text in texts[:3] for step in (ask(text, 150, off=True), {"reset": True})]
-        (*alone, cold, warm), _ = walk.run([*alone, many, *walk.settled(), many])
-        told(hits=warm["hit"], result="equal tokens")
-        assert warm["preemptions"] > 0, "the test must make vLLM preempt"
-        assert warm["hit"] >= 256 * len(texts)
-        assert cold["tokens"][:3] == warm["tokens"][:3] == [one["tokens"] for one in alone]
+        tails = [text[:256] + prompt(f"preempt {policy} tail {i}", 140) for i, text in enumerate(texts)]
+        alone = [step for text in texts[:3] + tails[:3] for step in (ask(text, 150, off=True), {"reset": True})]
+
+        def many(prompts):
+            order = {"priority": [len(prompts) - i for i in range(len(prompts))]} if policy == "priority" else {}
+            return {"ask_all": prompts, "max_tokens": 150, **order}
+
+        steps = [*alone, many(texts), *walk.settled(), many(texts), *walk.settled(), many(tails), *walk.settled()]
+        steps += [ask(texts[0], 150), ask(texts[0], 150), *walk.zeroed(), many(texts)]
+        (*alone, cold, warm, tail, one, local, zeroed), _ = walk.run(steps)
+        told(result="equal tokens", hits=warm["hit"], local=local["local"])
+        told(tail=f"{tail['hit']} of {8 * 396}", zeroed="other tokens")
+        for batch in (cold, warm, tail, zeroed):
+            assert batch["preemptions"] > 0, "the test must make vLLM preempt"
+        for batch in (warm, tail, zeroed):
+            assert batch["hit"] >= 256 * len(texts)
+        assert (one["hit"], one["local"], local["hit"], local["local"]) == (256, 0, 0, 384)
+        alone = [answer["tokens"] for answer in alone]
+        assert cold["tokens"] == warm["tokens"] and cold["tokens"][:3] == alone[:3]
+        assert tail["tokens"][:3] == alone[3:]
+        assert one["tokens"] == local["tokens"] == alone[0]
+        assert all(wrong != right for wrong, right in zip(zeroed["tokens"], cold["tokens"]))
 
 
 @slow
@@ -106,51 +144,58 @@ def test_weights_changed_in_place_under_a_running_engine(world, models, tmp_path
 
 @slow
 def test_two_models_of_equal_shape_at_one_path(world, models, tmp_path):
-    path, text = tmp_path / "model", prompt("one path", 600)
-    answers = []
-    for seed in (3, 4):
-        shutil.copytree(models("llama", seed), path, dirs_exist_ok=True)
-        walk = Walk(world, tmp_path, path)
-        (cold, warm), log = walk.run([ask(text), *walk.settled(), ask(text)])
-        assert (cold["hit"], warm["hit"]) == (0, 512) and cold["tokens"] == warm["tokens"]
-        answers.append(cold["tokens"])
-    assert answers[0] != answers[1] and re.search(r"differs? .*weights", log)
+    with record.named("one_path", "another model of equal shape at the same path misses", 600) as told:
+        path, text = tmp_path / "model", prompt("one path", 600)
+        answers = []
+        for seed in (3, 4):
+            shutil.copytree(models("llama", seed), path, dirs_exist_ok=True)
+            walk = Walk(world, tmp_path, path)
+            (cold, warm), log = walk.run([ask(text), *walk.settled(), ask(text)])
+            assert (cold["hit"], warm["hit"]) == (0, 512) and cold["tokens"] == warm["tokens"]
+            answers.append(cold["tokens"])
+        told(hits=warm["hit"], result="equal tokens")
+        assert answers[0] != answers[1] and re.search(r"differs? .*weights", log)
 
 
 @slow
 def test_adapters(world, models, tmp_path):
     """An adapter hits its own KV; another one under the same name, number and path misses, and so does the model alone."""
-    with record.named("lora", "LoRA; another adapter under the same name misses", 600) as told:
-        path, text = tmp_path / "adapter", prompt("adapter", 600)
-        lora = ["a", 1, str(path)]
-        tokens = []
+    path = tmp_path / "adapter"
+    setting = Setting(
+        "lora",
+        "LoRA; another adapter under the same name misses",
+        llm={"enable_lora": True, "max_lora_rank": 8},
+        ask={"lora": ["a", 1, str(path)]},
+    )
+    with record.of(setting) as told:
+        answers = []
         for seed in (1, 2):
             shapes.make_adapter(path, seed)
-            walk = llama_walk(world, models, tmp_path, enable_lora=True, max_lora_rank=8)
-            asked = [ask(text, lora=lora), *walk.settled(), ask(text, lora=lora), *walk.settled()]
-            (cold, warm, alone, zeroed), log = walk.run(
-                [*asked, ask(text), *walk.zeroed(), ask(text, lora=lora)] if seed == 2 else [*asked, ask(text), *asked[:1]]
-            )
+            walk, (whole, _, _) = walk_of(setting, world, tmp_path, models("llama")), prompts_of(setting)
+            results, log = walk.run(steps_of(setting, walk, [ask(whole, off=True), *walk.settled()]))
             assert "run without the cache" not in log
-            assert (cold["hit"], warm["hit"]) == (0, 512)
-            assert cold["tokens"] == warm["tokens"] != alone["tokens"]
-            tokens.append(cold["tokens"])
-        told(hits=warm["hit"], result="equal tokens")
-        assert tokens[0] != tokens[1]
-        assert zeroed["hit"] == 512 and zeroed["tokens"] != cold["tokens"]
+            told(result="equal tokens", **judge(setting, results))
+            cold, without = results[2], results[-2]
+            assert cold["tokens"] != without["tokens"], "the adapter must change the answer"
+            answers.append(cold["tokens"])
+        assert answers[0] != answers[1]
 
 
 @slow
 def test_an_image_in_the_prompt(world, models, tmp_path):
     """The engine's hash covers the image: another one under the same tokens misses."""
-    with record.named("image", "an image before the prompt (BLIP-2 shape)", 616) as told:
-        path = shapes.make_image_model(tmp_path)
-        text = [4 + token % 1000 for token in prompt("image", 600)]
-        walk = Walk(world, tmp_path, path, skip_tokenizer_init=False, limit_mm_per_prompt={"image": 1})
-        one, two = ask(text, image=1), ask(text, image=2)
-        steps = [one, *walk.settled(), one, *walk.settled(), two, *walk.settled(), two, *walk.zeroed(), one]
-        (cold, warm, other, again, zeroed), _ = walk.run(steps)
-        told(hits=warm["hit"], result="equal tokens")
-        assert [cold["hit"], warm["hit"], other["hit"], again["hit"], zeroed["hit"]] == [0, 512, 0, 512, 512]
-        assert cold["tokens"] == warm["tokens"] and other["tokens"] == again["tokens"]
-        assert zeroed["tokens"] != cold["tokens"]
+    setting = Setting(
+        "image",
+        "an image before the prompt (BLIP-2 shape)",
+        llm={"skip_tokenizer_init": False, "limit_mm_per_prompt": {"image": 1}},
+        ask={"image": 1},
+        tokens=616,
+        ahead=16,
+    )
+    with record.of(setting) as told:
+        walk, (whole, _, _) = walk_of(setting, world, tmp_path, shapes.make_image_model(tmp_path)), prompts_of(setting)
+        two = ask(whole, image=2)
+        results, _ = walk.run(steps_of(setting, walk, [two, *walk.settled(), two, *walk.settled()]))
+        told(result="equal tokens", **judge(setting, results))
+        other, again = results[-3:-1]
+        assert (other["hit"], again["hit"]) == (0, 512) and other["tokens"] == again["tokens"] != results[2]["tokens"]

@@ -6,6 +6,7 @@ from pathlib import Path
 from engines import prompt, run_offline
 
 TEST_LIBRARY = Path(os.environ["LARDER_LIBRARY"]).with_name("liblarder_test.so")
+TAIL = 40
 
 
 class Walk:
@@ -15,12 +16,13 @@ class Walk:
         self.larderd, self.folder, self.model = larderd, folder, model
         self.extra, self.env, self.llm = extra, env or {}, llm
 
-    def run(self, steps):
+    def run(self, steps, timeout_s=240):
         """(results of the asks, log)."""
         unverified = self.folder / "unverified"
+        unverified.unlink(missing_ok=True)
         env = {"LARDER_LIBRARY": str(TEST_LIBRARY), "LARDER_TEST_SKIP_VERIFY": str(unverified), "OMP_NUM_THREADS": "1", **self.env}
         llm = {"skip_tokenizer_init": True, **self.llm}
-        results, log = run_offline(self.model, self.larderd.socket, steps, extra=self.extra, env=env, **llm)
+        results, log = run_offline(self.model, self.larderd.socket, steps, extra=self.extra, env=env, timeout_s=timeout_s, **llm)
         return [result for result in results if isinstance(result, dict)], log
 
     def settled(self):
@@ -34,51 +36,39 @@ class Walk:
 
 
 def prompts_of(setting):
-    """The prompt, and the prompt with another tail."""
+    """The prompt, its first `hit` tokens, and these with another tail."""
     seed = "common" if setting.own_namespace else setting.name
     tokens = prompt(seed, setting.pattern or setting.tokens)
-    tokens = (tokens * (setting.tokens // len(tokens) + 1))[: setting.tokens]
-    return tokens, tokens[: setting.hit] + prompt(f"{seed} tail", 40)
+    tokens = (tokens * (setting.tokens // len(tokens) + 1))[: setting.tokens - setting.ahead]
+    tail = prompt(f"{seed} tail", TAIL)
+    if setting.ahead:  # token 3 stands for the image
+        tokens, tail = ([max(token, 4) for token in part] for part in (tokens, tail))
+    first = tokens[: setting.hit - setting.ahead]
+    return tokens, first, first + tail
 
 
-def steps_of(setting, walk):
-    """The order in which the results are named in `judge`."""
-    whole, tail = prompts_of(setting)
+def steps_of(setting, walk, more=()):
+    """The order in which the results are named in `judge`. The results of `more` come before the last, of zeroed KV."""
+    whole, first, tail = prompts_of(setting)
 
-    def ask(tokens, **more):
-        return {"ask": tokens, "max_tokens": setting.max_tokens, **setting.ask, **more}
+    def ask(tokens, **fields):
+        return {"ask": tokens, "max_tokens": setting.max_tokens, **setting.ask, **fields}
 
-    steps = [ask(whole[: setting.hit], off=True), {"reset": True}, ask(tail, off=True), {"reset": True}]
+    steps = [ask(first, off=True), {"reset": True}, ask(tail, off=True), {"reset": True}]
     steps += [ask(whole), {"settle": walk.larderd.admin_socket}, ask(whole), *walk.settled(), ask(whole), *walk.settled()]
-    steps += [ask(whole[: setting.hit]), *walk.settled(), ask(tail), *walk.zeroed(), ask(whole)]
+    steps += [ask(first), *walk.settled(), ask(tail), *walk.settled(), *more, *walk.zeroed(), ask(whole)]
     return steps
 
 
-CONTINUED_FROM = 12  # tokens of an answer that are asked again
-
-
-def continued_steps(setting, walk):
-    """For engines whose prefill and decode disagree (MLA on CPUs) and which keep no prefix cache: a prompt's answer fills its last
-    chunk by decode; prompt and first answer are asked again, and must go on as the answer went on: by decode over the same KV."""
-    whole, _ = prompts_of(setting)
-    first = {"ask": whole[: setting.hit - CONTINUED_FROM], "max_tokens": CONTINUED_FROM + setting.max_tokens, **setting.ask}
-    again = {"continue": 0, "tokens": setting.hit, "max_tokens": setting.max_tokens, **setting.ask}
-    return [first, *walk.settled(), again, *walk.settled(), again, *walk.zeroed(), again]
-
-
-def judge_continued(setting, results):
-    first, warm, again, zeroed = results
-    assert first["hit"] == 0 and warm["hit"] == again["hit"] == zeroed["hit"] == setting.hit
-    assert warm["tokens"] == again["tokens"] == first["tokens"][CONTINUED_FROM:]
-    assert zeroed["tokens"] != warm["tokens"], "the control: with zeroed KV the answer must change, else equal tokens prove nothing"
-
-
 def judge(setting, results):
-    full_alone, tail_alone, cold, local, warm, full, tail, zeroed = results
-    assert cold["hit"] == 0, "nothing of another setting is hit"
-    assert local["hit"] == 0
-    assert warm["hit"] == full["hit"] == tail["hit"] == zeroed["hit"] == setting.hit
+    """AssertionError, or what the table of docs/compatibility.md tells."""
+    first_alone, tail_alone, cold, local, warm, first, tail, *_, zeroed = results
+    assert (cold["hit"], cold["local"]) == (0, 0), "nothing of another setting is hit"
+    assert (local["hit"], local["local"]) == (0 if setting.local_hit else setting.hit, setting.local_hit)
+    assert warm["hit"] == tail["hit"] == zeroed["hit"] == setting.hit and first["hit"] == setting.full_hit
+    assert warm["local"] == first["local"] == tail["local"] == zeroed["local"] == 0
     assert local["tokens"] == warm["tokens"] == cold["tokens"]
-    assert full["tokens"] == full_alone["tokens"]
+    assert first["tokens"] == first_alone["tokens"]
     assert tail["tokens"] == tail_alone["tokens"]
     assert zeroed["tokens"] != cold["tokens"], "the control: with zeroed KV the answer must change, else equal tokens prove nothing"
+    return {"local": local["local"], "hits": warm["hit"], "tail": f"{tail['hit']} of {setting.hit + TAIL}", "zeroed": "other tokens"}

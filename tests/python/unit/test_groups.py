@@ -89,6 +89,34 @@ class TestGeometry:
         assert {place: shards.of(*place) for place in places} == places
 
 
+class TestReplicatedHeads:
+    """vLLM 0.32 tells of them for MLA alone."""
+
+    def shards(self, heads, ranks, specs=None, overrides=None, **fields):
+        model = Fake(
+            model_arch_config=Fake(total_num_kv_heads=heads, per_layer_overrides=overrides),
+            hf_text_config=Fake(to_dict=lambda: {"num_key_value_heads": heads, "num_attention_heads": 8, **fields}),
+        )
+        specs = specs or (spec_with(FullAttentionSpec), spec_with(SlidingWindowSpec))
+        return shards_of(Fake(tensor_parallel_size=ranks), caches(*specs, kv_tp_replicas=1), model).replicas
+
+    @pytest.mark.parametrize(("heads", "ranks", "replicas"), [(1, 2, 2), (1, 4, 4), (2, 4, 2), (2, 2, 1), (8, 2, 1), (3, 4, 1), (1, 1, 1)])
+    def test_ranks_of_one_head_are_one_shard(self, heads, ranks, replicas):
+        assert self.shards(heads, ranks) == replicas
+
+    def test_not_where_a_layer_may_have_other_heads(self):
+        assert self.shards(1, 4, overrides=[{"total_num_kv_heads": 4}]) == 1
+        assert self.shards(1, 4, num_global_key_value_heads=4) == 1
+        assert self.shards(1, 4, num_global_key_value_heads=None) == 4
+        assert self.shards(1, 4, layer_kv_heads=[1, 4]) == 1
+        assert self.shards(1, 4, specs=(spec_with(FullAttentionSpec, 2),)) == 1
+        assert shards_of(Fake(tensor_parallel_size=4), caches(full()), Fake()).replicas == 1
+
+
+def spec_with(kind, heads=1):
+    return kind(block_size=32, page_size_bytes=4096, sliding_window=64, num_kv_heads=heads)
+
+
 WINDOW = 64  # of a chunk of 4 blocks the last 2
 
 

@@ -21,6 +21,7 @@ class Client:
         self.layers = None
         self.groups = []
         self.namespaces = []
+        self.spaces = []  # of loads and stores, by number
         self.loads = []
         self.done = []
         self.begun = []
@@ -40,6 +41,7 @@ class Client:
     def load(self, hashes, stride, pages, group=0, shard=0, ns=0):
         if self.fail == "load":
             raise RuntimeError("made to fail")
+        self.spaces.append(ns)
         self.loads.append((len(hashes) // stride, len(pages) // 4))
         return len(self.loads)
 
@@ -51,6 +53,7 @@ class Client:
     def store_begin(self, hashes, stride, pages, group=0, shard=0, ns=0):
         if self.fail == "store_begin":
             raise RuntimeError("made to fail")
+        self.spaces.append(ns)
         self.begun.append((len(hashes) // stride, len(pages) // 4))
         return True
 
@@ -223,7 +226,19 @@ class TestStores:
 
     def test_halves_that_disagree_about_the_namespace_do_not_store(self, half, client):
         half.bind(StepWork(namespace="engine: other\n", stores=[move("a")]))
-        assert client.begun == [] and "fingerprints" in half.off
+        assert client.begun == [] and "fingerprints: engine" in half.off
+
+    def test_what_the_model_changed_of_its_configuration_is_as_the_scheduler_says(self, client):
+        """DeepSeek-V2 renames its rope while it is built, in the worker's process alone."""
+        half = WorkerHalf(setup(fingerprint="engine: test\nrope: deepseek_yarn\n"), client)
+        told = "engine: test\nrope: yarn\n"
+        half.bind(StepWork(namespace=told, loads=[move("a")], stores=[move("b")]))
+        assert half.off is None and client.namespaces == [told]
+        assert client.spaces == [1, 1], "load and store are in the namespace that the scheduler looks up"
+        half.wait_for_save()
+        half.bind(StepWork(stores=[Move("c", [part(0, 1, 4)], adapter="adapter: x\n")]))
+        half.wait_for_save()
+        assert client.namespaces == [told, told + "adapter: x\n"]
 
 
 def test_without_a_client_every_hook_answers():

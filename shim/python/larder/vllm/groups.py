@@ -4,6 +4,7 @@ Pure, on vLLM's KV cache configuration. A chunk of `chunk_tokens` tokens has one
 only the last blocks of a chunk are kept that a hit ending there can need: the earlier ones are null when a chunk fills."""
 
 import math
+import re
 from dataclasses import dataclass
 
 DEFAULT_CHUNK_TOKENS = 256
@@ -84,15 +85,32 @@ def _group(table, group, chunk_tokens):
     return Group(table, spec, tuple(group.layer_names), spec.page_size_bytes, spec.block_size, span, blocks, window)
 
 
-def shards_of(parallel_config, kv_cache_config):
+def shards_of(parallel_config, kv_cache_config, model_config=None):
     sizes = parallel_sizes(parallel_config)
     for name in ("prefill_context_parallel_size", "decode_context_parallel_size"):
         if sizes[name] > 1:
             raise Unsupported(f"{name} {sizes[name]} is not served yet")
     ranks = sizes["tensor_parallel_size"]
-    # A vLLM that does not tell replicas stores each of them.
-    replicas = getattr(kv_cache_config, "kv_tp_replicas", 1)
+    # vLLM tells of replicas for MLA; where neither it nor the configuration does, each rank stores its own.
+    replicas = max(getattr(kv_cache_config, "kv_tp_replicas", 1), _head_replicas(model_config, kv_cache_config, ranks))
     return Shards(sizes["pipeline_parallel_size"], ranks, replicas if ranks % replicas == 0 else 1)
+
+
+_KV_HEADS = re.compile(r"(key_value|kv).*head|head.*kv")
+
+
+def _head_replicas(model_config, kv_cache_config, ranks):
+    """Consecutive ranks that vLLM gives the same KV head, because the model has fewer of them than there are ranks. 1 where it cannot
+    be known that every layer has as many heads as the configuration says: ranks taken for equal by mistake would be wrong bytes."""
+    arch = getattr(model_config, "model_arch_config", None)
+    heads = getattr(arch, "total_num_kv_heads", None)
+    specs = [group.kv_cache_spec for group in kv_cache_config.kv_cache_groups]
+    if not heads or ranks <= heads or ranks % heads or getattr(arch, "per_layer_overrides", True) is not None:
+        return 1
+    if any(type(spec).__name__ not in ("FullAttentionSpec", "SlidingWindowSpec") or spec.num_kv_heads != 1 for spec in specs):
+        return 1
+    named = [value for name, value in model_config.hf_text_config.to_dict().items() if _KV_HEADS.search(name)]
+    return ranks // heads if all(value in (None, heads) for value in named) else 1
 
 
 def parallel_sizes(config):

@@ -30,7 +30,7 @@ class Move:
 class StepWork(KVConnectorMetadata):
     """Most steps have nothing for the worker: they share COMPUTES or RESTS, which are pickled by name."""
 
-    namespace: str = ""  # fingerprint, in the first step only: both halves must have reached the same
+    namespace: str = ""  # the scheduler's fingerprint, in the first step only
     loads: list[Move] = field(default_factory=list)
     stores: list[Move] = field(default_factory=list)
     prefill_tokens: int = 0  # computed in this step, where it computes little else

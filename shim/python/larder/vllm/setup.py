@@ -1,6 +1,7 @@
 """What one vLLM engine is to Larder: its chunk geometry, its options and its namespace, or why it runs without the cache.
 
-Derived from vllm_config and kv_cache_config alone, which scheduler and workers both have, so that both reach the same namespace."""
+Derived from vllm_config and kv_cache_config alone, which scheduler and workers both have, so that both reach the same namespace (but for
+what a model changes of its configuration while it is built: WorkerHalf._agree)."""
 
 import os
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ def setup_of(vllm_config, kv_cache_config):
     if unknown:
         raise Unsupported(f"unknown key {sorted(unknown)[0]} in kv_connector_extra_config; known: {', '.join(_OPTIONS)}")
     _check_engine(vllm_config)
-    shards = shards_of(vllm_config.parallel_config, kv_cache_config)
+    shards = shards_of(vllm_config.parallel_config, kv_cache_config, vllm_config.model_config)
     groups, chunk_tokens = groups_of(kv_cache_config, _count(options, "chunk_tokens"))
     hash_block = getattr(kv_cache_config, "hash_block_size", None) or min(group.block_size for group in groups)
     if chunk_tokens % hash_block:

@@ -6,8 +6,9 @@ once, well or failed, and never while a thread still writes its pages."""
 import logging
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from larder import fingerprint
 from larder.client import LarderError
 from larder.vllm.guard import Guarded, guarded, late, logger
 from larder.vllm.messages import COMPUTES, OPEN_WAIT_MS, RESTS, WorkerReport
@@ -70,9 +71,22 @@ class WorkerHalf(Guarded):
         if (work is COMPUTES or work is RESTS) and not self._begun:
             return
         self._step_begin = time.perf_counter_ns()
+        self._agree(work.namespace)
         for load in work.loads:
             self._load(load)
         self._store(work)
+
+    @guarded(lambda: None)
+    def _agree(self, namespace):
+        """The scheduler's fingerprint holds. Models change their configuration while they are built, in this process (DeepSeek-V2
+        renames its rope): in those lines alone the two may differ."""
+        if self.off is not None or namespace in ("", self.setup.fingerprint):
+            return
+        lines = {name.split(".")[0] for name in fingerprint.differing_fields(namespace, self.setup.fingerprint)}
+        if not lines <= set(fingerprint.CONFIG_FIELDS):
+            raise ValueError(f"scheduler and worker derived different fingerprints: {', '.join(sorted(lines))}")
+        self.setup = replace(self.setup, fingerprint=namespace)
+        self._spaces = {"": self.client.add_namespace(namespace, OPEN_WAIT_MS)}
 
     def _load(self, move):
         load = Load(move.request_id)
@@ -105,8 +119,6 @@ class WorkerHalf(Guarded):
         if self._begun:  # whatever is begun is copied by the next finish, and its pages may be others' by now
             self._begun = False
             raise RuntimeError("the step before this one was never saved")
-        if work.namespace and work.namespace != self.setup.fingerprint:
-            raise ValueError("scheduler and worker derived different fingerprints")
         for (space, group), parts in self._by_call(work.stores if self._stores else ()).items():
             hashes, pages = (b"".join(one) for one in zip(*((part.hashes, part.pages) for part in parts)))
             self._begun |= self.client.store_begin(hashes, self._stride(parts[0]), pages, group, self._shard, space)
