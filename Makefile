@@ -91,8 +91,8 @@ format: deps-tools ## clang-format over all C++
 wheel: deps-python release ## the Python package with liblarder.so inside, in build/wheel
 	@rm -rf build/wheel && mkdir -p build/wheel && cp -r shim/python build/wheel/source
 	@LARDER_LIBRARY=$(CURDIR)/build/release/lib/liblarder.so \
-	  $(PYTHON) -m pip wheel --no-deps --no-build-isolation --no-index -w build/wheel build/wheel/source
-	@rm -rf build/wheel/source
+	  $(PYTHON) -m pip wheel -q --no-deps --no-build-isolation --no-index -w build/wheel build/wheel/source
+	@rm -rf build/wheel/source && ls build/wheel/larder-*.whl
 install: release ## programs, liblarder.so, larder.h and the systemd unit under PREFIX (/usr/local)
 	@cmake --preset release -DCMAKE_INSTALL_PREFIX=$(PREFIX) >/dev/null && cmake --build --preset release --target larderd larderctl larder_shared
 	@cmake --install build/release
