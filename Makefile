@@ -36,12 +36,12 @@ build: build/dev/build.ninja deps-build ## larderd, larderctl, liblarder.so and 
 release: build/release/build.ninja deps-build
 	@cmake --build --preset release -j$(JOBS) --target larderd larderctl larder_shared
 
-demo: deps-python release ## a real vLLM answers one long prompt twice: recomputed, then loaded from larderd (MODEL=path for yours)
+demo: deps-python release ## a real vLLM answers one long prompt, recomputed, then loaded from larderd, as does a second (MODEL=path for yours)
 	@$(call RUN,release) LARDERD=$(CURDIR)/build/release/bin/larderd MODEL=$(MODEL) $(PYTHON) -m demo
 
 test: deps-python build ## every test; ends in "N passed, N failed, N skipped"
 	@.ci/test.sh dev
-test-models: deps-python build ## every model shape and engine setting (an hour's part); writes the table of docs/compatibility.md
+test-models: deps-python build ## every model shape and engine setting (part of an hour); writes the table of docs/compatibility.md
 	@rm -rf build/models && $(call RUN,dev) LARDER_TEST_BIN=$(CURDIR)/build/dev/bin LARDER_MODELS=all LARDER_MODELS_RECORD=build/models \
 	  $(PYTHON) -m pytest tests/python/models -p no:cacheprovider --timeout 600 -v; status=$$?; \
 	  $(PYTHON) tests/python/models/record.py build/models docs/compatibility.md && exit $$status
@@ -91,8 +91,8 @@ format: deps-tools ## clang-format over all C++
 wheel: deps-python release ## the Python package with liblarder.so inside, in build/wheel
 	@rm -rf build/wheel && mkdir -p build/wheel && cp -r shim/python build/wheel/source
 	@LARDER_LIBRARY=$(CURDIR)/build/release/lib/liblarder.so \
-	  $(PYTHON) -m pip wheel --no-deps --no-build-isolation --no-index -w build/wheel build/wheel/source
-	@rm -rf build/wheel/source
+	  $(PYTHON) -m pip wheel -q --no-deps --no-build-isolation --no-index -w build/wheel build/wheel/source
+	@rm -rf build/wheel/source && ls build/wheel/larder-*.whl
 install: release ## programs, liblarder.so, larder.h and the systemd unit under PREFIX (/usr/local)
 	@cmake --preset release -DCMAKE_INSTALL_PREFIX=$(PREFIX) >/dev/null && cmake --build --preset release --target larderd larderctl larder_shared
 	@cmake --install build/release

@@ -23,6 +23,7 @@ install_packages() {
   local missing as_root=
   missing=$(missing_packages "$1" | tr '\n' ' ')
   [ -n "$missing" ] || return 0
+  command -v apt-get >/dev/null || fail "this is no Debian or Ubuntu; what is needed, by the names of Debian 12: $missing"
   if [ "$(id -u)" != 0 ]; then
     command -v sudo >/dev/null || fail "missing Debian packages: $missing- install them as root (sudo is not here)"
     as_root=sudo
@@ -66,6 +67,8 @@ make_python() {
   if [ -e "$venv/.complete" ]; then return 0; fi
   check_disk
   install_packages packages.build
+  /usr/bin/python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
+    fail "/usr/bin/python3 is older than 3.11, and some packages of .ci/python.lock are not: Debian 12 and Ubuntu 24.04 have one"
   local wheels=$cache/wheels
   rm -rf "$venv"
   stage "new Python environment in $venv" /usr/bin/python3 -m venv "$venv"

@@ -217,6 +217,9 @@ class Client:
 
     def _act(self, name, hashes, stride, wait_ms, ns):
         if not isinstance(hashes, bytes):
+            for one in hashes:
+                if not isinstance(one, bytes) or len(one) < 16:
+                    raise TypeError(f"{one!r} is no hash: bytes, at least 16, as hash_tokens() gives them (bytes.fromhex() of digits)")
             hashes, stride = b"".join(one[:16] for one in hashes), 16
         result = native.ActResult()
         self._check(name, getattr(self._lib, name)(self._client, _hashes(hashes, stride, ns), wait_ms, result))

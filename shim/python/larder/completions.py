@@ -10,7 +10,11 @@ TIMEOUT_S = 900
 
 
 class ServerError(Exception):
-    """The server refused or broke off; the text is its own."""
+    """The server refused or broke off; the text is its own, in one line."""
+
+
+class NoServer(ServerError):
+    """Nothing that speaks HTTP answers at the URL."""
 
 
 @dataclass
@@ -65,7 +69,11 @@ def _take(completion, event, begin):
 def first_model(url):
     """The name of the first model that the server serves."""
     with _request(url, "GET", "/v1/models", None, 30) as response:
-        return json.load(response)["data"][0]["id"]
+        text = response.read()
+    try:
+        return json.loads(text)["data"][0]["id"]
+    except (ValueError, LookupError, TypeError):
+        raise NoServer(f"GET {url}/v1/models: the answer lists no models") from None
 
 
 def reset_prefix_cache(url):
@@ -98,10 +106,13 @@ class _request:
     """One request on a connection of its own; ServerError unless the answer is 200."""
 
     def __init__(self, url, method, path, body, timeout_s):
+        self._what = f"{method} {url}{path}"
         parts = urllib.parse.urlsplit(url if "//" in url else f"http://{url}")
         kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        self._connection = kind(parts.netloc, timeout=timeout_s)
-        self._what = f"{method} {url}{path}"
+        try:
+            self._connection = kind(parts.netloc, timeout=timeout_s)
+        except http.client.InvalidURL as error:
+            raise NoServer(f"{self._what}: {error}") from None
         payload = json.dumps(body) if body is not None else None
         self._call = (method, parts.path.rstrip("/") + path, payload, {"Content-Type": "application/json"})
 
@@ -111,12 +122,14 @@ class _request:
             response = self._connection.getresponse()
         except (OSError, http.client.HTTPException) as error:
             self._connection.close()
-            raise ServerError(f"{self._what}: {str(error).strip()}") from None
+            raise NoServer(f"{self._what}: {str(error).strip()}") from None
         if response.status != 200:
             text = response.read(2000).decode(errors="replace")
             self._connection.close()
-            raise ServerError(f"{self._what}: {response.status} {text}")
+            raise ServerError(f"{self._what}: {response.status} {' '.join(text.split())[:500]}")
         return response
 
-    def __exit__(self, *_):
+    def __exit__(self, _, error, traceback):
         self._connection.close()
+        if isinstance(error, http.client.HTTPException):  # IncompleteRead
+            raise ServerError(f"{self._what}: the answer broke off ({error})") from None

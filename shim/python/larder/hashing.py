@@ -4,6 +4,7 @@ A block's hash is that of (hash of the block before, its tokens, what else decid
 with a salt or a LoRA adapter; prompts with images or embeddings are hashed by more than their tokens and are not served here."""
 
 import hashlib
+import operator
 import os
 import pickle
 
@@ -16,19 +17,21 @@ def hash_tokens(tokens, block_size, *, chunk_tokens=None, algorithm="sha256", se
 
     tokens: token ids. algorithm: vLLM's --prefix-caching-hash-algo: "sha256" (its default) or "sha256_cbor"; xxhash is not served.
     seed: else $PYTHONHASHSEED, which must be the engine's, else vLLM's own. cache_salt: as in the request. lora: (name, path) of the
-    request's adapter. ValueError names what is not served."""
+    request's adapter. ValueError names what is not served, TypeError what is no token id: a text's characters would give hashes that nothing has."""
     if algorithm not in _DIGESTS:
         raise ValueError(f"hash algorithm {algorithm!r} is not served: {', '.join(_DIGESTS)}")
     step = block_size if chunk_tokens is None else chunk_tokens
     if block_size < 1 or step < block_size or step % block_size:
         raise ValueError("block_size must be at least 1, and chunk_tokens a multiple of it")
+    if isinstance(tokens, (str, bytes)):
+        raise TypeError("hash_tokens() takes the token ids of a prompt, as the model's tokenizer gives them, not its text")
     digest = _DIGESTS[algorithm]
     parent = digest(seed if seed is not None else os.environ.get("PYTHONHASHSEED", DEFAULT_SEED))
     always = [("lora", *lora)] if lora else []
     hashes = []
     for start in range(0, len(tokens) - block_size + 1, block_size):
         extra = always + [("cache_salt", cache_salt)] if cache_salt and start == 0 else always
-        block = tuple(int(token) for token in tokens[start : start + block_size])
+        block = tuple(operator.index(token) for token in tokens[start : start + block_size])
         parent = digest((parent, block, tuple(extra) or None))
         hashes.append(parent)
     return hashes[step // block_size - 1 :: step // block_size]

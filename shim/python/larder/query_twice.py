@@ -7,7 +7,7 @@ import argparse
 import sys
 
 from larder import larderd_metrics, report
-from larder.completions import ServerError, first_model, hit_tokens, reset_prefix_cache, stream_completion
+from larder.completions import NoServer, ServerError, first_model, hit_tokens, reset_prefix_cache, stream_completion
 
 
 def query_twice(url, model, prompt, larderd_url=larderd_metrics.DEFAULT_URL):
@@ -72,6 +72,9 @@ def main(arguments=None):
         with open(options.file, encoding="utf-8", errors="replace") as file:
             prompt = file.read()
         measured = query_twice(options.url, options.model or first_model(options.url), prompt, options.larderd)
+    except NoServer as error:
+        print(f"query_twice: {error}. Is a server like `vllm serve` up at --url?", file=sys.stderr)
+        return 1
     except (ServerError, OSError) as error:
         print(f"query_twice: {error}", file=sys.stderr)
         return 1

@@ -86,5 +86,9 @@ def test_what_is_not_served_is_named():
         hash_tokens([], 16, algorithm="xxhash")
     with pytest.raises(ValueError, match="chunk_tokens"):
         hash_tokens([], 16, chunk_tokens=40)
+    with pytest.raises(TypeError, match="not its text"):
+        hash_tokens("0" * 16, 16)
+    with pytest.raises(TypeError, match="float"):
+        hash_tokens([1.5] * 16, 16)
     with pytest.raises(ValueError, match="block_size"):
         hash_tokens([], 0)

@@ -62,6 +62,12 @@ def test_python_names_chunks_by_tokens_or_hashes(engine):
     assert engine.evict(hashes(), wait_ms=0) == (0, 0, 0)
 
 
+def test_what_is_no_hash_is_named(engine):
+    for wrong in (hashes()[0].hex(), b"short"):
+        with pytest.raises(TypeError, match=f"{wrong!r} is no hash: bytes, at least 16"):
+            engine.pin([hashes()[0], wrong])
+
+
 def ctl(larderd, *words, stdin=None):
     program = Path(os.environ["LARDER_TEST_BIN"]) / "larderctl"
     command = [program, "--socket", larderd.admin_socket, *words]

@@ -24,10 +24,22 @@ def test_a_server_that_is_away_is_named(capsys, tmp_path):
     prompt.write_text("hello")
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    assert f"http://127.0.0.1:{port}/v1/models" in told(capsys, f"http://127.0.0.1:{port}", prompt)
+    line = told(capsys, f"http://127.0.0.1:{port}", prompt)
+    assert f"http://127.0.0.1:{port}/v1/models" in line and line.endswith("Is a server like `vllm serve` up at --url?")
 
 
-def test_what_speaks_no_http_is_named(capsys, tmp_path):
+def test_another_kind_of_server_is_one_line(capsys, tmp_path):
+    prompt = tmp_path / "p.txt"
+    prompt.write_text("hello")
+    for page in ("<html>\n\n<p>It works", '{"data": []}', "[]"):
+        with serving({"GET /v1/models": lambda page=page: page}) as url:
+            assert f"{url}/v1/models: the answer lists no models. Is a server" in told(capsys, url, prompt)
+    with serving({"GET /v1/models": lambda: '{"data": [{"id": "m"}]}'}) as url:
+        assert f"POST {url}/v1/completions: 404 no such path" in told(capsys, url, prompt)
+    assert "nonnumeric port" in told(capsys, "http://localhost:port", prompt)
+
+
+def test_an_answer_that_breaks_off_is_one_line(capsys, tmp_path):
     prompt = tmp_path / "p.txt"
     prompt.write_text("hello")
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -36,12 +48,47 @@ def test_what_speaks_no_http_is_named(capsys, tmp_path):
             peer, _ = server.accept()
             with peer:
                 peer.recv(4096)
-                peer.sendall(b"this is no HTTP\r\n\r\n")
+                peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")
 
         thread = threading.Thread(target=answer)
         thread.start()
-        assert "this is no HTTP" in told(capsys, f"http://127.0.0.1:{server.getsockname()[1]}", prompt)
+        assert "the answer broke off (IncompleteRead(1 bytes read, 99 more expected))" in told(
+            capsys, f"http://127.0.0.1:{server.getsockname()[1]}", prompt
+        )
         thread.join(5)
+
+
+def told_of(capsys, tmp_path, answer):
+    """What is told of a server that answers one connection with these bytes."""
+    prompt = tmp_path / "p.txt"
+    prompt.write_text("hello")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve():
+            peer, _ = server.accept()
+            with peer:
+                peer.recv(4096)
+                peer.sendall(answer)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        line = told(capsys, f"http://127.0.0.1:{server.getsockname()[1]}", prompt)
+        thread.join(5)
+    return line
+
+
+def test_what_speaks_no_http_is_named(capsys, tmp_path):
+    assert "this is no HTTP" in told_of(capsys, tmp_path, b"this is no HTTP\r\n\r\n")
+
+
+def test_a_page_of_refusal_is_one_line(capsys, tmp_path):
+    page = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 28\r\n\r\n<html>\n  <p>Not for you\n</p>"
+    assert told_of(capsys, tmp_path, page).endswith("/v1/models: 403 <html> <p>Not for you </p>")
+
+
+def test_an_answer_that_breaks_off_is_one_line(capsys, tmp_path):
+    line = told_of(capsys, tmp_path, b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")
+    assert line.endswith("the answer broke off (IncompleteRead(1 bytes read, 99 more expected))")
 
 
 def shown(capsys, tmp_path, vllm, larderd_url):
