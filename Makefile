@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BENCHES = bench-copy bench-index bench-lookup bench-start bench-ttft bench-engine bench-rivals bench-serve
-.PHONY: $(BENCHES) help deps deps-build deps-tools deps-python deps-rivals build release demo test test-models test-asan test-crash test-tsan fuzz lint format wheel install clean
+.PHONY: $(BENCHES) help deps deps-build deps-tools deps-python deps-rivals build release demo test test-models test-asan test-crash test-tsan test-ubuntu fuzz lint format wheel install clean
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
@@ -78,7 +78,6 @@ bench-rivals: deps-rivals release
 bench-serve: deps-rivals release
 	@$(call RUN,release) LARDERD=$(CURDIR)/build/release/bin/larderd $(RIVALS_PYTHON) tests/bench/serve_bench.py
 
-.PHONY: test-ubuntu
 test-ubuntu: deps-python release ## liblarder.so in Ubuntu 22.04's own Python and glibc (fetches 9 MB of its packages)
 	@tests/component/ubuntu/run.sh build/release/bin/larderd $(CURDIR)/build/release/lib/liblarder.so $(CURDIR)/shim/python
 

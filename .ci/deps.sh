@@ -58,12 +58,17 @@ check_disk() {
       "(another place: LARDER_CACHE=/some/folder)"
 }
 
+# One script at a time makes an environment in $cache: this one, until it ends.
+lock_cache() {
+  exec 9>"$cache/lock"
+  flock -n 9 || stage "waiting for another make deps" flock 9
+}
+
 make_python() {
   if [ -e "$venv/.complete" ]; then return 0; fi
   mkdir -p "$cache"
   check_memory
-  exec 9>"$cache/lock"
-  flock -n 9 || stage "waiting for another make deps" flock 9
+  lock_cache
   if [ -e "$venv/.complete" ]; then return 0; fi
   check_disk
   install_packages packages.build
@@ -93,8 +98,7 @@ name_vllm() {
 make_rivals() {
   make_python
   if [ -e "$rivals/.complete" ]; then return 0; fi
-  exec 9>"$cache/lock"
-  flock -n 9 || stage "waiting for another make deps" flock 9
+  lock_cache
   if [ -e "$rivals/.complete" ]; then return 0; fi
   rm -rf "$rivals"
   stage "new Python environment in $rivals" /usr/bin/python3 -m venv "$rivals"

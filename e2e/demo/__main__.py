@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import os
 import pathlib
-import signal
-import sys
 import time
 
 from demo.model import demo_model
 from demo.prompt import prompt_of
 from harness import goals
+from harness.bench import run
 from harness.larderd import Larderd
-from harness.process import ProcessError
 from harness.vllm_server import VllmServer, engine_env
 from larder import larderd_metrics, report
 from larder.completions import reset_prefix_cache, stream_completion
@@ -90,9 +88,6 @@ def judge(m: report.Measured, chunk_tokens: int) -> list[dict]:
 
 
 def main() -> int:
-    # Ctrl-C and SIGTERM unwind the with-blocks, which end all that was started.
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.default_int_handler)
     step = Steps()
     model = os.environ.get("MODEL") or str(demo_model(step))
     step("starting larderd with 1 GiB of memory")
@@ -112,11 +107,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        print("\ndemo: interrupted; everything that it started was ended", file=sys.stderr)
-        sys.exit(130)
-    except (ProcessError, OSError) as error:
-        print(f"demo: {error}", file=sys.stderr)
-        sys.exit(1)
+    run("demo", main)

@@ -1,4 +1,4 @@
-"""How a benchmark ends: in its report, by Ctrl-C, or in one line that says what went wrong."""
+"""How a benchmark, or the demo, ends: in its report, by Ctrl-C, or in one line that says what went wrong."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ class Void(RuntimeError):
     """What was measured is not what the row says: other tokens than the cold ones, no hit where one was due, too few answers."""
 
 
-def run(name: str, main: Callable[[], int]) -> None:
+def run(program: str, main: Callable[[], int]) -> None:
     """Ends the process with main's status. A failure ends it with 1 and a line; an interruption with 130 when all has ended."""
     for number in (signal.SIGINT, signal.SIGTERM):  # both unwind the with-blocks, which end all that was started
         signal.signal(number, signal.default_int_handler)
     try:
         sys.exit(main())
     except KeyboardInterrupt:
-        print(f"bench-{name}: interrupted; everything that it started was ended", file=sys.stderr)
+        print(f"{program}: interrupted; everything that it started was ended", file=sys.stderr)
         sys.exit(130)
     except (Void, ProcessError, ServerError, OSError) as error:
-        print(f"bench-{name}: {str(error).splitlines()[0].removesuffix(' ends:')}", file=sys.stderr)  # a log's tail stays in the log
+        print(f"{program}: {str(error).splitlines()[0].removesuffix(' ends:')}", file=sys.stderr)  # a log's tail stays in the log
         sys.exit(1)

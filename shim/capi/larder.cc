@@ -150,10 +150,7 @@ larder_status larder_open(const larder_options* options, larder_client** client)
 // In a forked child the client's threads do not exist: its memory is left to the parent's image.
 void larder_close(larder_client* client) {
   if (client == nullptr || client->impl.in_child()) return;
-  try {
-    delete client;
-  } catch (...) {
-  }
+  delete client;
 }
 
 larder_status larder_set_namespace(larder_client* client, const larder_namespace* ns) {

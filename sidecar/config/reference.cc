@@ -69,18 +69,19 @@ std::string reference_page() {
   return text;
 }
 
+void YamlWriter::add(std::string_view key, std::string_view text) {
+  const std::size_t dot = key.find('.');
+  const std::string section(key.substr(0, dot == std::string_view::npos ? 0 : dot));
+  if (section != section_ && !section.empty()) yaml_ += section + ":\n";
+  section_ = section;
+  const std::string_view name = section.empty() ? key : key.substr(dot + 1);
+  yaml_ += (section.empty() ? "" : "  ") + std::string(name) + ": " + std::string(text) + "\n";
+}
+
 std::string to_yaml(const Config& config) {
-  std::string text;
-  std::string section;
-  for (const Field& field : fields()) {
-    const std::size_t dot = field.key.find('.');
-    const std::string of(field.key.substr(0, dot == std::string_view::npos ? 0 : dot));
-    if (of != section) text += of + ":\n";
-    section = of;
-    const std::string_view name = of.empty() ? field.key : field.key.substr(dot + 1);
-    text += (of.empty() ? "" : "  ") + std::string(name) + ": " + quoted(field.print(config)) + "\n";
-  }
-  return text;
+  YamlWriter writer;
+  for (const Field& field : fields()) writer.add(field.key, quoted(field.print(config)));
+  return writer.yaml();
 }
 
 }  // namespace larder::config

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "sidecar/config/config.h"
 
@@ -12,6 +13,17 @@ std::string reference();
 
 // docs/configuration.md: the same as a page in Markdown.
 std::string reference_page();
+
+// Keys and their texts as YAML, one after the other: a key of another section than the one before it opens that section.
+class YamlWriter {
+ public:
+  void add(std::string_view key, std::string_view text);
+  const std::string& yaml() const { return yaml_; }
+
+ private:
+  std::string yaml_;
+  std::string section_;  // that is open; "" for the top
+};
 
 // A configuration as the YAML that gives it.
 std::string to_yaml(const Config& config);

@@ -3,7 +3,6 @@
 #include <sys/un.h>
 
 #include <array>
-#include <charconv>
 #include <cstdio>
 #include <limits>
 
@@ -31,12 +30,6 @@ constexpr std::array<Unit, 12> kUnits{{{"TiB", 40},
                                        {"KiB", 10},
                                        {"Ki", 10},
                                        {"K", 10}}};
-
-template <typename Number>
-bool parse_number(std::string_view text, Number& number, int base = 10) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base);
-  return error == std::errc() && end == text.data() + text.size();
-}
 
 bool is_name_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';

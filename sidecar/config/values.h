@@ -3,6 +3,7 @@
 // Both the YAML file and the environment give texts, so that "010" is never eight by accident: only socket modes are octal.
 #pragma once
 
+#include <charconv>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -10,6 +11,13 @@
 #include "shim/protocol/status.h"
 
 namespace larder::config {
+
+// The whole text as a number; `base`: of an integer, else 10. False where it is none.
+template <typename Number>
+bool parse_number(std::string_view text, Number& number, auto... base) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number, base...);
+  return error == std::errc() && end == text.data() + text.size();
+}
 
 // "5GiB", "5Gi" and "5G" are the same: units are powers of 1024, a number without one is refused.
 Result<std::uint64_t> parse_size(std::string_view text);

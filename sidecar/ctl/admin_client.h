@@ -9,7 +9,8 @@ namespace larder::ctl {
 
 enum class Verb { kGet, kPost };
 
-// The body of a successful answer, at most 5 s later. `json`: the body of the request. Errors say what larderd said, or that none answers and what to do.
+// The body of a successful answer, at most 5 s later. `json`: the body of the request. Errors say what larderd said, or that none
+// answers and what to do.
 Result<std::string> ask_larderd(const std::string& admin_socket, Verb verb, const std::string& path,
                                 const std::string& json = "");
 

@@ -1,6 +1,6 @@
 #include "sidecar/ctl/arguments.h"
 
-#include <charconv>
+#include "sidecar/config/values.h"
 
 namespace larder::ctl {
 namespace {
@@ -15,8 +15,7 @@ Status wrong(std::string_view word, std::string_view why) {
 
 template <typename Number>
 bool read_number(std::string_view text, Number least, Number most, Number& target) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), target);
-  return error == std::errc() && end == text.data() + text.size() && target >= least && target <= most;
+  return config::parse_number(text, target) && target >= least && target <= most;
 }
 
 // An option that takes a value: its name, what it takes, and how it is set from a text.

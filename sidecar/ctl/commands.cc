@@ -11,6 +11,8 @@
 #include "sidecar/ctl/lmcache.h"
 #include "sidecar/ctl/lmcache_settings.h"
 #include "sidecar/ctl/report.h"
+#include "sidecar/ctl/snapshot.h"
+#include "sidecar/ctl/status_screen.h"
 #include "sidecar/ctl/watch.h"
 #include "sidecar/ctl/words.h"
 
@@ -35,6 +37,11 @@ Result<std::string> ask(const Arguments& arguments, Verb verb, const std::string
   return answer.ok() && !arguments.json ? report(*answer) : answer;
 }
 
+Result<std::string> status_report(const std::string& json) {
+  const Result<Snapshot> snapshot = read_snapshot(json);
+  if (!snapshot.ok()) return snapshot.status();
+  return status_screen(*snapshot);
+}
 Result<std::string> status(const Arguments& arguments) {
   return ask(arguments, Verb::kGet, "/v1/status", status_report);
 }

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
-#include <charconv>
 #include <cmath>
 #include <map>
 
 #include "sidecar/config/fields.h"
+#include "sidecar/config/reference.h"
 #include "sidecar/config/values.h"
 #include "sidecar/ctl/lmcache_keys.h"
 #include "sidecar/ctl/words.h"
@@ -25,12 +24,6 @@ constexpr std::array<std::string_view, 3> kTransports{"enable_pd", "enable_xpyd"
 
 Status refuse(const LmcacheSetting& setting, const std::string& why) {
   return {Code::kInvalidArgument, setting.where + ": " + setting.key + " '" + printable(setting.text) + "' " + why};
-}
-
-std::string lower(std::string_view text) {
-  std::string result(text);
-  std::ranges::transform(result, result.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return result;
 }
 
 bool is_one_of(std::string_view text, const auto& words) {
@@ -51,16 +44,10 @@ Result<bool> read_bool(const LmcacheSetting& setting) {
   return refuse(setting, "is neither true nor false");
 }
 
-template <typename Number>
-bool read_number(std::string_view text, Number& number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  return error == std::errc() && end == text.data() + text.size();
-}
-
 // LMCache's sizes are numbers of GiB, with or without a fraction; in ours as whole MiB, rounded up.
 Result<std::string> read_gib(const LmcacheSetting& setting) {
   double gib = 0;
-  if (!read_number(setting.text, gib) || !std::isfinite(gib) || gib < 0 || gib > kMostGib)
+  if (!config::parse_number(setting.text, gib) || !std::isfinite(gib) || gib < 0 || gib > kMostGib)
     return refuse(setting, "is no number of GiB");
   return config::print_size(static_cast<std::uint64_t>(std::ceil(gib * kMebibytesPerGib)) << 20);
 }
@@ -141,7 +128,7 @@ void Import::unknown(const LmcacheSetting& setting) {
 
 Status Import::chunk_size(const LmcacheSetting& setting) {
   std::uint64_t tokens = 0;
-  if (!read_number(setting.text, tokens) || tokens == 0) return refuse(setting, "is no number of tokens");
+  if (!config::parse_number(setting.text, tokens) || tokens == 0) return refuse(setting, "is no number of tokens");
   chunk_tokens_.clear();
   if (tokens == kDefaultChunkTokens) return {};
   if (tokens % kBlockTokens == 0 && tokens <= UINT32_MAX)
@@ -292,14 +279,9 @@ ImportedLmcache Import::result() const {
   if (!unknown_.empty()) imported.yaml += "# Not known as settings of LMCache:\n";
   for (const std::string& words : unknown_) imported.yaml += "#   " + printable(words) + "\n";
 
-  std::string section;
-  for (const auto& [key, text] : values_) {
-    const std::size_t dot = key.find('.');
-    const std::string of = dot == std::string::npos ? "" : key.substr(0, dot);
-    if (of != section && !of.empty()) imported.yaml += of + ":\n";
-    section = of;
-    imported.yaml += of.empty() ? key + ": " + text + "\n" : "  " + key.substr(dot + 1) + ": " + text + "\n";
-  }
+  config::YamlWriter writer;
+  for (const auto& [key, text] : values_) writer.add(key, text);
+  imported.yaml += writer.yaml();
   imported.unserved = unknown_.size();
   for (const auto& [counterpart, count] : counted_) imported.unserved += counterpart == Counterpart::kAlways ? 0 : count;
   return imported;

@@ -1,10 +1,11 @@
 #include "sidecar/ctl/lmcache_keys.h"
 
 #include <algorithm>
-#include <cctype>
 #include <numeric>
 #include <utility>
 #include <vector>
+
+#include "sidecar/ctl/words.h"
 
 namespace larder::ctl {
 namespace {
@@ -223,11 +224,10 @@ std::string_view nearest_lmcache_key(std::string_view key) {
   constexpr std::size_t kLongestKey = 64;
   constexpr std::size_t kNear = 2;
   if (key.size() > kLongestKey) return "";
-  std::string lower(key);
-  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string meant = lower(key);
   const auto* nearest =
-      std::ranges::min_element(kKeys, {}, [&lower](const LmcacheKey& known) { return distance(lower, known.key); });
-  return distance(lower, nearest->key) <= kNear ? nearest->key : "";
+      std::ranges::min_element(kKeys, {}, [&meant](const LmcacheKey& known) { return distance(meant, known.key); });
+  return distance(meant, nearest->key) <= kNear ? nearest->key : "";
 }
 
 }  // namespace larder::ctl

@@ -1,9 +1,7 @@
 #include "sidecar/ctl/lmcache_settings.h"
 
-#include <algorithm>
-#include <cctype>
-
 #include "sidecar/config/yaml_file.h"
+#include "sidecar/ctl/words.h"
 
 namespace larder::ctl {
 namespace {
@@ -54,8 +52,7 @@ Result<Settings> read_lmcache_settings(const std::optional<std::string>& file,
     if (Status status = add_file(file ? *file : named->second, settings); !status.ok()) return status;
   for (const auto& [name, value] : environment) {
     if (!name.starts_with(kPrefix) || name == kFileVariable) continue;
-    std::string key = name.substr(kPrefix.size());
-    std::ranges::transform(key, key.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    const std::string key = lower(name.substr(kPrefix.size()));
     if (key != kDictionary)
       put(settings, {key, std::string(unquoted(value)), name});
     else if (Status status = add_dictionary(name, unquoted(value), settings); !status.ok())

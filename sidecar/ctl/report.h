@@ -1,4 +1,4 @@
-// What larderd's answers mean, in words for a terminal. Pure; thread-safe.
+// What larderd's answers to the verbs mean, in words for a terminal, and the requests that name chunks. Pure; thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,6 @@
 #include "shim/protocol/status.h"
 
 namespace larder::ctl {
-
-// One screen of text from the body of /v1/status.
-Result<std::string> status_report(const std::string& json);
 
 // "dropped 12 chunks" from the body of a verb's answer.
 Result<std::string> dropped_report(const std::string& json);

@@ -1,7 +1,6 @@
 #include "sidecar/ctl/snapshot.h"
 
-#include <nlohmann/json.hpp>
-
+#include "sidecar/ctl/answer_json.h"
 #include "sidecar/ctl/words.h"
 
 namespace larder::ctl {
@@ -9,18 +8,12 @@ namespace {
 
 using nlohmann::json;
 
-std::uint64_t number(const json& object, const char* key) {
-  return object.at(key).get<std::uint64_t>();
-}
-std::string text(const json& object, const char* key) {
-  return printable(object.at(key).get<std::string>());
-}
-
 ModelCounts read_model(const json& model) {
-  ModelCounts counts{
-      text(model, "model"),        number(model, "requests"),     number(model, "requests_hit"), number(model, "tokens_asked"),
-      number(model, "tokens_hit"), number(model, "bytes_loaded"), number(model, "bytes_stored"), 0};
-  const std::uint64_t computed = number(model, "prefill_tokens");
+  ModelCounts counts{text_at(model, "model"),          number_at(model, "requests"),
+                     number_at(model, "requests_hit"), number_at(model, "tokens_asked"),
+                     number_at(model, "tokens_hit"),   number_at(model, "bytes_loaded"),
+                     number_at(model, "bytes_stored"), 0};
+  const std::uint64_t computed = number_at(model, "prefill_tokens");
   if (computed != 0)
     counts.saved_seconds =
         static_cast<double>(counts.hit) * model.at("prefill_seconds").get<double>() / static_cast<double>(computed);
@@ -37,11 +30,40 @@ void add(ModelCounts& sum, const ModelCounts& model) {
   sum.saved_seconds += model.saved_seconds;
 }
 
+MemoryState read_memory(const json& status) {
+  const json& memory = status.at("memory");
+  const json& evicted = memory.at("evicted");
+  MemoryState state;
+  state.capacity_bytes = number_at(memory, "capacity_bytes");
+  state.touched_bytes = number_at(memory, "touched_bytes");
+  state.used_bytes = number_at(memory, "used_bytes");
+  state.pinned_bytes = number_at(memory, "pinned_bytes");
+  state.page_bytes = number_at(memory, "page_bytes");
+  state.chunks = number_at(memory.at("slots"), "committed");
+  for (const json& size : memory.at("slot_sizes")) state.slot_sizes.push_back(number_at(size, "slot_bytes"));
+  state.evicted = {number_at(evicted, "capacity"), number_at(evicted, "dropped"), number_at(evicted, "bad"),
+                   number_at(evicted, "resized")};
+  state.refused_no_space = number_at(status.at("stores"), "refused_no_space");
+  state.refused_cap = number_at(status.at("stores"), "refused_cap");
+  return state;
+}
+
+Sessions read_sessions(const json& sessions) {
+  Sessions state;
+  for (const json& session : sessions.at("attached"))
+    state.attached.push_back({text_at(session, "engine"), number_at(session, "holds"), number_at(session, "grants"),
+                              session.at("silent").get<bool>()});
+  state.opened = number_at(sessions, "opened");
+  state.refused = number_at(sessions, "refused");
+  state.protocol_errors = number_at(sessions, "protocol_errors");
+  return state;
+}
+
 Snapshot read(const json& status) {
   Snapshot snapshot;
-  snapshot.version = text(status, "version");
-  snapshot.pool = text(status, "pool");
-  snapshot.epoch = number(status, "epoch");
+  snapshot.version = text_at(status, "version");
+  snapshot.pool = text_at(status, "pool");
+  snapshot.epoch = number_at(status, "epoch");
   snapshot.uptime_seconds = status.at("uptime_seconds").get<double>();
   snapshot.healthy = status.at("healthy").get<bool>();
   snapshot.ready = status.at("ready").get<bool>();
@@ -49,25 +71,22 @@ Snapshot read(const json& status) {
     snapshot.models.push_back(read_model(model));
     add(snapshot.all, snapshot.models.back());
   }
-  const json& memory = status.at("memory");
-  for (const char* reason : {"capacity", "dropped", "bad", "resized"}) snapshot.evicted += number(memory.at("evicted"), reason);
-  snapshot.capacity_bytes = number(memory, "capacity_bytes");
-  snapshot.used_bytes = number(memory, "used_bytes");
-  snapshot.chunks = number(memory.at("slots"), "committed");
-  for (const json& session : status.at("sessions").at("attached"))
-    snapshot.sessions.push_back(
-        {text(session, "engine"), number(session, "holds"), number(session, "grants"), session.at("silent").get<bool>()});
+  snapshot.loads_failed = number_at(status.at("trust"), "loads_failed");
+  snapshot.checksum_failures = number_at(status.at("trust"), "checksum_failures");
+  snapshot.memory = read_memory(status);
+  for (const json& space : status.at("namespaces"))
+    snapshot.namespaces.push_back({text_at(space, "id"), text_at(space, "model"), number_at(space, "chunks"),
+                                   number_at(space, "bytes"), number_at(space, "sessions")});
+  snapshot.sessions = read_sessions(status.at("sessions"));
+  for (const json& fallback : status.at("fallbacks"))
+    snapshot.fallbacks.push_back({text_at(fallback, "kind"), text_at(fallback, "why")});
   return snapshot;
 }
 
 }  // namespace
 
 Result<Snapshot> read_snapshot(const std::string& status_json) {
-  try {
-    return read(json::parse(status_json));
-  } catch (const json::exception& error) {
-    return Status(Code::kInvalidArgument, std::string("larderd's answer is not understood (another version?): ") + error.what());
-  }
+  return understood(status_json, read);
 }
 
 std::string headline(const Snapshot& snapshot) {

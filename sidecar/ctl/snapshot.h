@@ -1,4 +1,5 @@
-// What larderd has counted so far and how it stands now, out of /v1/status. Pure; thread-safe.
+// What larderd has counted so far and how it stands now, out of /v1/status: what the screens of `status` and `top` are made of.
+// Pure; thread-safe.
 //
 // Names in it were chosen by engines: they are printable already.
 #pragma once
@@ -17,10 +18,37 @@ struct ModelCounts {
   double saved_seconds = 0;  // of prefill, by the engines' own speed
 };
 
+struct Evictions {
+  std::uint64_t capacity = 0, dropped = 0, bad = 0, resized = 0;
+  std::uint64_t all() const { return capacity + dropped + bad + resized; }
+};
+
+struct MemoryState {
+  std::uint64_t capacity_bytes = 0, touched_bytes = 0, used_bytes = 0, pinned_bytes = 0, page_bytes = 0;
+  std::uint64_t chunks = 0;
+  std::vector<std::uint64_t> slot_sizes;  // bytes
+  Evictions evicted;
+  std::uint64_t refused_no_space = 0, refused_cap = 0;  // stores
+};
+
+struct NamespaceState {
+  std::string id, model;
+  std::uint64_t chunks = 0, bytes = 0, sessions = 0;
+};
+
 struct SessionState {
   std::string engine;
   std::uint64_t holds = 0, grants = 0;
   bool silent = false;
+};
+
+struct Sessions {
+  std::vector<SessionState> attached;
+  std::uint64_t opened = 0, refused = 0, protocol_errors = 0;
+};
+
+struct Fallback {
+  std::string kind, why;
 };
 
 struct Snapshot {
@@ -30,9 +58,11 @@ struct Snapshot {
   bool healthy = false, ready = false;
   std::vector<ModelCounts> models;
   ModelCounts all;  // their sum
-  std::uint64_t evicted = 0;
-  std::uint64_t capacity_bytes = 0, used_bytes = 0, chunks = 0;
-  std::vector<SessionState> sessions;
+  std::uint64_t loads_failed = 0, checksum_failures = 0;
+  MemoryState memory;
+  std::vector<NamespaceState> namespaces;
+  Sessions sessions;
+  std::vector<Fallback> fallbacks;
 };
 
 Result<Snapshot> read_snapshot(const std::string& status_json);

@@ -51,7 +51,8 @@ class Rates {
   std::string count(std::uint64_t ModelCounts::*member) const { return text(per_second(member), rate_text); }
   std::string bytes(std::uint64_t ModelCounts::*member) const { return text(per_second(member), byte_rate_text); }
   std::string evicted() const {
-    return text(static_cast<double>(grown(now_.evicted, before_.evicted)) / seconds_.value_or(1), rate_text);
+    return text(static_cast<double>(grown(now_.memory.evicted.all(), before_.memory.evicted.all())) / seconds_.value_or(1),
+                rate_text);
   }
 
  private:
@@ -75,20 +76,20 @@ std::string rates(const Snapshot& now, const std::optional<Snapshot>& before) {
   text += row("requests", rates.count(&ModelCounts::requests), grouped(all.requests));
   text += row("loaded", rates.bytes(&ModelCounts::loaded), bytes_text(all.loaded));
   text += row("stored", rates.bytes(&ModelCounts::stored), bytes_text(all.stored));
-  text += row("evicted", rates.evicted(), plural(now.evicted, "chunk"));
+  text += row("evicted", rates.evicted(), plural(now.memory.evicted.all(), "chunk"));
   text += row("prefill saved", "", seconds_text(all.saved_seconds));
   return text;
 }
 
-std::string memory(const Snapshot& now) {
-  const auto used = static_cast<double>(now.used_bytes), capacity = static_cast<double>(now.capacity_bytes);
-  return column("memory", kNameColumn) + bar(used, capacity, kBarWidth) + " " + bytes_text(now.used_bytes) + " of " +
-         bytes_text(now.capacity_bytes) + " (" + percent_text(used, capacity) + "), " + plural(now.chunks, "chunk") + "\n";
+std::string memory(const MemoryState& memory) {
+  const auto used = static_cast<double>(memory.used_bytes), capacity = static_cast<double>(memory.capacity_bytes);
+  return column("memory", kNameColumn) + bar(used, capacity, kBarWidth) + " " + bytes_text(memory.used_bytes) + " of " +
+         bytes_text(memory.capacity_bytes) + " (" + percent_text(used, capacity) + "), " + plural(memory.chunks, "chunk") + "\n";
 }
 
-std::string sessions(const Snapshot& now) {
-  std::string text = column("sessions", kNameColumn) + grouped(now.sessions.size()) + " attached\n";
-  for (const SessionState& session : now.sessions)
+std::string sessions(const std::vector<SessionState>& attached) {
+  std::string text = column("sessions", kNameColumn) + grouped(attached.size()) + " attached\n";
+  for (const SessionState& session : attached)
     text += "  " + column(session.engine, kEngineColumn) + column(plural(session.holds, "hold"), kCountColumn) +
             plural(session.grants, "grant") + (session.silent ? ", SILENT" : "") + "\n";
   return text;
@@ -97,7 +98,7 @@ std::string sessions(const Snapshot& now) {
 }  // namespace
 
 std::string top_screen(const Snapshot& now, const std::optional<Snapshot>& before) {
-  return headline(now) + "\n" + rates(now, before) + "\n" + memory(now) + "\n" + sessions(now);
+  return headline(now) + "\n" + rates(now, before) + "\n" + memory(now.memory) + "\n" + sessions(now.sessions.attached);
 }
 
 std::string waiting_screen(const std::string& why, const std::optional<Snapshot>& last) {

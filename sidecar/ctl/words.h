@@ -20,6 +20,9 @@ std::string bar(double part, double whole, int width);
 // Without control characters: engines choose their names, and a terminal obeys escape sequences.
 std::string printable(std::string_view text);
 
+// In lower case (of ASCII).
+std::string lower(std::string_view text);
+
 // Cut or filled with spaces to `width` characters (of ASCII).
 std::string column(std::string_view text, std::size_t width);
 

@@ -22,12 +22,12 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-// The lines of `head` between the request line and the empty line.
 struct BodyLength {
   Framing refusal;
   std::optional<std::size_t> bytes;
 };
 
+// What the headers say of the body: the lines of `head` after the request line.
 BodyLength body_length(std::string_view head) {
   BodyLength result;
   for (std::size_t at = head.find("\r\n"); at != std::string_view::npos && !result.refusal.http_status;) {

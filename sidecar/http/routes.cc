@@ -143,7 +143,6 @@ class Routes::MemoryServer final : public httplib::Server {
 Routes::Routes(stats::Control& control, const Counters& counters, Admin admin)
     : server_(std::make_unique<MemoryServer>(control, counters, admin)) {}
 Routes::~Routes() = default;
-Routes::Routes(Routes&&) noexcept = default;
 
 std::string Routes::respond(const std::string& request) {
   std::string answer = server_->respond(request);

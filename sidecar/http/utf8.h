@@ -1,4 +1,4 @@
-// Texts that engines sent, made fit for metrics. Pure; thread-safe.
+// Texts that engines sent, made fit for metrics. Pure; thread-safe. Defined in status_json.cc: nlohmann/json knows UTF-8.
 #pragma once
 
 #include <string>

@@ -334,4 +334,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    run_bench("engine", main)
+    run_bench("bench-engine", main)

@@ -88,4 +88,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    run_bench("rivals", main)
+    run_bench("bench-rivals", main)

@@ -170,4 +170,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    run_bench("serve", main)
+    run_bench("bench-serve", main)

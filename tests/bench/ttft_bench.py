@@ -172,4 +172,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    run_bench("ttft", main)
+    run_bench("bench-ttft", main)

@@ -8,9 +8,9 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include "tests/component/larderd_process.h"
+#include "tests/unit/text_file.h"
 
 namespace larder::test {
 namespace {
@@ -59,12 +59,11 @@ TEST(CommandLineTest, CheckConfigPrintsWhatIsInForce) {
 
 // After a wanted change: larderd --config-reference > docs/configuration.md
 TEST(CommandLineTest, TheConfigurationPageIsWhatLarderdPrints) {
-  std::stringstream page;
-  page << std::ifstream(REPOSITORY_ROOT "/docs/configuration.md").rdbuf();
   const Outcome printed = run(kLarderd + " --config-reference");
   EXPECT_EQ(printed.status, 0);
   EXPECT_THAT(printed.text, HasSubstr("| `memory.size` | `LARDER_MEMORY_SIZE` | `5GiB` |"));
-  EXPECT_EQ(page.str(), printed.text) << "larderd --config-reference > docs/configuration.md";
+  EXPECT_EQ(text_of(REPOSITORY_ROOT "/docs/configuration.md"), printed.text)
+      << "larderd --config-reference > docs/configuration.md";
 }
 
 TEST(CommandLineTest, WrongUsageIsRefusedByName) {

@@ -1,6 +1,7 @@
 #include "tests/corruption/damage.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 namespace larder::corruption {
@@ -70,6 +71,12 @@ void Damage::tear(std::span<std::byte> bytes, std::span<const std::byte> from) {
   write(&bytes[begin], from.subspan(begin, size));
 }
 
+// Any but those that no load depends on.
+std::size_t Damage::byte_of_entry() {
+  const std::size_t at = below(sizeof(protocol::IndexEntry) - (kSessionEnd - kSessionBegin));
+  return at < kSessionBegin ? at : at + (kSessionEnd - kSessionBegin);
+}
+
 void Damage::apply(Kind kind, std::uint32_t chunk, std::uint32_t other) {
   places_.clear();
   if (kind < Kind::kEntryFlip) return damage_slot(kind, chunk, other);
@@ -107,13 +114,9 @@ void Damage::damage_entry(Kind kind, std::uint32_t chunk, std::uint32_t other) {
   const std::span<std::byte> another = chunks_.entry(other);
   const std::uint64_t generation = chunks_.generation(chunk);
   switch (kind) {
-    case Kind::kEntryFlip: {
-      const std::uint64_t at = below(entry.size() - (kSessionEnd - kSessionBegin));
-      return flip(entry.subspan(at < kSessionBegin ? at : at + (kSessionEnd - kSessionBegin), 1));
-    }
+    case Kind::kEntryFlip: return flip(entry.subspan(byte_of_entry(), 1));
     case Kind::kEntryBurst: {
-      const std::uint64_t at = below(entry.size() - (kSessionEnd - kSessionBegin));
-      const std::size_t begin = at < kSessionBegin ? at : at + (kSessionEnd - kSessionBegin);
+      const std::size_t begin = byte_of_entry();
       return burst(entry.subspan(begin, std::min<std::size_t>(kMostEntryBurst, entry.size() - begin)));
     }
     case Kind::kTornEntry: return write(entry.data(), another.first(8 * (1 + below(7))));

@@ -1,7 +1,6 @@
 // Damage: one corruption of what a load of one chunk reads, and its undoing. Thread-compatible.
 #pragma once
 
-#include <array>
 #include <random>
 #include <string_view>
 #include <vector>
@@ -52,6 +51,7 @@ class Damage {
   };
 
   std::uint64_t below(std::uint64_t limit) { return random_() % limit; }
+  std::size_t byte_of_entry();
   void write(std::byte* at, std::span<const std::byte> bytes);
   void write_word(std::byte* at, std::uint64_t word) { write(at, std::as_bytes(std::span(&word, 1))); }
   void swap(std::span<std::byte> a, std::span<std::byte> b);

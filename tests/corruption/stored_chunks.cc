@@ -8,7 +8,6 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
-#include <thread>
 
 #include "shim/protocol/codec.h"
 
@@ -174,7 +173,6 @@ std::vector<StoredChunks::Outcome> StoredChunks::load_all(const std::vector<std:
       const bool right = holds(place, hash_of(chunk), views_[chunk].generation);
       outcomes[place] = right ? Outcome::kRight : Outcome::kWrong;
     }
-    if (!places.empty()) std::this_thread::yield();
   }
   return outcomes;
 }

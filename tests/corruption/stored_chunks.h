@@ -5,8 +5,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
-#include <random>
 #include <vector>
 
 #include "shim/client/loads.h"

@@ -58,6 +58,21 @@ class Input {
   std::span<const std::byte> rest_;
 };
 
+// One input as operations: a World takes them one by one with step(input), and holds what it promises after each, check(), and when
+// all have ended, finish().
+template <typename World>
+int run_steps(const std::uint8_t* data, std::size_t size) {
+  constexpr int kMostSteps = 512;
+  Input input(data, size);
+  World world;
+  for (int steps = 0; steps < kMostSteps && !input.empty(); ++steps) {
+    world.step(input);
+    world.check();
+  }
+  world.finish();
+  return 0;
+}
+
 // A copy of its own on the heap, of exactly this size: the sanitizer sees one byte too many being read.
 inline std::vector<std::byte> exact_copy(std::span<const std::byte> bytes) {
   std::vector<std::byte> copy(bytes.begin(), bytes.end());

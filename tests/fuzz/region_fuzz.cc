@@ -4,6 +4,7 @@
 // they name; an honest engine keeps what it holds; when the hostile one has gone, nothing has leaked.
 #include "sidecar/ipc/event_reader.h"
 #include "tests/fuzz/bystander.h"
+#include "tests/fuzz/ops.h"
 
 namespace {
 
@@ -13,8 +14,6 @@ using namespace larder::fuzz;
 constexpr std::uint64_t kSlots = 8;
 constexpr std::uint64_t kFirstGeneration = 1000;
 constexpr store::SessionNumber kHostile = 1, kOther = 2;
-
-enum Op : std::uint8_t { kHoldsUsed, kWord, kHold, kHead, kEvent, kRing, kDrain, kReserve, kEvict, kSilent, kIdle, kOps };
 
 class World {
  public:
@@ -27,6 +26,7 @@ class World {
   }
 
   void step(Input& input) {
+    using namespace region_op;
     switch (input.byte() % kOps) {
       case kHoldsUsed: region_->holds_used = input.take<std::uint64_t>(); return;
       case kWord: return write_word(input);
@@ -103,12 +103,5 @@ class World {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  Input input(data, size);
-  World world;
-  for (int steps = 0; steps < 512 && !input.empty(); ++steps) {
-    world.step(input);
-    world.check();
-  }
-  world.finish();
-  return 0;
+  return run_steps<World>(data, size);
 }

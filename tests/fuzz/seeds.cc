@@ -1,12 +1,13 @@
 // Writes the first inputs of every corpus: DIRECTORY/TARGET/seed-NAME. What fuzzing finds comes beside them.
 //
-// A target reads its input as its source says (Op in session_fuzz.cc and region_fuzz.cc); here is the same, written.
+// A target reads its input as its source says; here is the same, written.
 #include <filesystem>
 #include <fstream>
 #include <string>
 
 #include "shim/protocol/codec.h"
 #include "tests/fuzz/input.h"
+#include "tests/fuzz/ops.h"
 
 namespace {
 
@@ -73,14 +74,12 @@ void protocol_seeds() {
   write("protocol", "error", text_of(Encoder(MessageType::kError, 0).append(protocol::Error{1, 3}).append_text("why")));
 }
 
-// The ops of session_fuzz.cc: low half the op, high half the session.
-constexpr int kRaw = 0, kBody = 1, kAttach = 2, kOpen = 3, kReserve = 4, kCommit = 5, kSlot = 6, kDrop = 7, kHold = 8,
-              kSilent = 9, kEnd = 10, kIdle = 11, kClear = 12, kReturn = 13;
-
 std::string open_op(int who, int pieces = 1, const std::string& text = "a: 1\n") {
+  using namespace larder::fuzz::session_op;
   return u8({kOpen | who << 4, 1, 1}) + pack(std::uint16_t{4096}) + u8({pieces, static_cast<int>(text.size())}) + text;
 }
 std::string reserve_op(int who, int handle, int first, int count) {
+  using namespace larder::fuzz::session_op;
   std::string op = u8({kReserve | who << 4, handle, 0, 0, count});
   for (int i = 0; i < count; ++i) op += static_cast<char>(first + i);
   return op;
@@ -88,6 +87,7 @@ std::string reserve_op(int who, int handle, int first, int count) {
 
 // The bystander has taken slot 0 at generation 1001.
 void session_seeds() {
+  using namespace larder::fuzz::session_op;
   const std::string begin = u8({kAttach}) + open_op(0) + reserve_op(0, 1, 1, 3);
   const std::string commits = u8({kCommit, 1, 2, 5, kCommit, 2, 3, 5});
   write("session", "stored", begin + commits);
@@ -117,19 +117,18 @@ void session_seeds() {
 }
 
 void region_seeds() {
-  constexpr int kHoldsUsed = 0, kWord = 1, kHoldSlot = 2, kHead = 3, kEvent = 4, kRing = 5, kDrain = 6, kPut = 7, kEvict = 8,
-                kMute = 9, kTurn = 10;
+  using namespace larder::fuzz::region_op;
   const std::string event = u8({kEvent, 1, 1, 2}) + pack(std::uint64_t{1}) + u8({1}) + pack(std::uint64_t{1000}) + u8({0});
   write("region", "events", event + event + u8({kDrain}) + event + u8({kDrain}));
   write("region", "overrun", u8({kRing}) + pack(std::uint16_t{5000}) + u8({kDrain}));
   write("region", "head_jumps",
         u8({kHead}) + pack(~std::uint64_t{0}) + u8({kDrain, kHead}) + pack(std::uint64_t{3}) + u8({kDrain}));
-  write("region", "holds_beyond", u8({kHoldsUsed}) + pack(~std::uint64_t{0}) + u8({kPut, 1, kEvict, 2, kTurn}));
+  write("region", "holds_beyond", u8({kHoldsUsed}) + pack(~std::uint64_t{0}) + u8({kReserve, 1, kEvict, 2, kIdle}));
   write("region", "held",
-        u8({kPut, 1, kHoldsUsed}) + pack(std::uint64_t{1}) + u8({kHoldSlot}) + pack(std::uint16_t{0}) +
-            u8({1, 2, kEvict, 10, kTurn}));
+        u8({kReserve, 1, kHoldsUsed}) + pack(std::uint64_t{1}) + u8({kHold}) + pack(std::uint16_t{0}) +
+            u8({1, 2, kEvict, 10, kIdle}));
   write("region", "silent_holds",
-        u8({kHoldsUsed}) + pack(std::uint64_t{1}) + u8({kHoldSlot}) + pack(std::uint16_t{0}) + u8({0, 1, kMute, 1, kEvict, 10}));
+        u8({kHoldsUsed}) + pack(std::uint64_t{1}) + u8({kHold}) + pack(std::uint16_t{0}) + u8({0, 1, kSilent, 1, kEvict, 10}));
   write("region", "words",
         u8({kWord}) + pack(std::uint32_t{2}, ~std::uint64_t{0}) + u8({kWord}) + pack(std::uint32_t{9000}, std::uint64_t{7}));
 }

@@ -8,6 +8,7 @@
 #include "sidecar/base/log.h"
 #include "sidecar/ipc/session_protocol.h"
 #include "tests/fuzz/bystander.h"
+#include "tests/fuzz/ops.h"
 
 namespace {
 
@@ -20,25 +21,6 @@ constexpr std::uint64_t kSlots = 8;
 constexpr std::uint64_t kFirstGeneration = 1000;
 constexpr std::size_t kSessions = 3;
 
-// What an input may ask for; seeds.cc writes the same.
-enum Op : std::uint8_t {
-  kRaw,
-  kBody,
-  kAttach,
-  kOpen,
-  kReserve,
-  kCommit,
-  kSlot,
-  kDrop,
-  kHold,
-  kSilent,
-  kEnd,
-  kIdle,
-  kClear,
-  kReturn,
-  kOps
-};
-
 class World {
  public:
   World() : box_(kSlots, kFirstGeneration), bystander_(box_) {
@@ -50,6 +32,7 @@ class World {
   void step(Input& input) {
     const std::uint8_t op = input.byte();
     const std::size_t who = (op >> 4) % kSessions;
+    using namespace session_op;
     switch ((op & 15) % kOps) {
       case kRaw: return send(who, input.take_bytes(input.take<std::uint16_t>()));
       case kBody: return send_body(who, input);
@@ -220,12 +203,5 @@ class World {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-  Input input(data, size);
-  World world;
-  for (int steps = 0; steps < 512 && !input.empty(); ++steps) {
-    world.step(input);
-    world.check();
-  }
-  world.finish();
-  return 0;
+  return run_steps<World>(data, size);
 }

@@ -1,6 +1,6 @@
 // The YAML configuration: arbitrary text through parser, fields and loader's rules.
 //
-// Promises: a refusal names the file and says why, in one printable line; what was taken, printed as YAML, is taken again and means the same.
+// Promises: a refusal names the file and says why; what was taken, printed as YAML, is taken again and means the same.
 #include <optional>
 
 #include "sidecar/config/fields.h"

@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <fstream>
 #include <mutex>
+#include <optional>
 
 #include "tests/unit/client/engine.h"
 #include "tests/unit/client/gated_clock.h"
@@ -55,9 +56,19 @@ class GatedEngine final : public copy::CopyEngine {
 class ClientFailureTest : public ipc::testing_support::SidecarTest {
  protected:
   ClientFailureTest() { config_.memory.size_bytes = 16 << 20; }
-  void TearDown() override { stop(); }  // before the clock goes
+  void TearDown() override {  // before what they use goes
+    engine_.reset();
+    stop();
+  }
 
-  GatedClock gated_clock_;
+  // The sidecar, and an engine that has stored the chunks 0 to `chunks` - 1.
+  void start_with_stored(std::uint32_t chunks, const copy::CopyEngine& copies = copy::host_copy_engine()) {
+    start();
+    engine_.emplace(config_.socket, kLayout, copies);
+    ASSERT_TRUE(engine_->client->wait_attached(5000).ok());
+    engine_->store(0, chunks);
+    ASSERT_TRUE(engine_->await_present(0, chunks));
+  }
 
   // Flips one byte of the payload of chunk `number` in the arena file.
   bool corrupt(std::uint64_t number) {
@@ -77,6 +88,10 @@ class ClientFailureTest : public ipc::testing_support::SidecarTest {
     }
     return false;
   }
+
+  GatedClock gated_clock_;
+  GatedEngine gated_;
+  std::optional<EngineClient> engine_;
 };
 
 TEST_F(ClientFailureTest, NoSidecarIsAMissAndALaterOneIsFound) {
@@ -91,27 +106,22 @@ TEST_F(ClientFailureTest, NoSidecarIsAMissAndALaterOneIsFound) {
 }
 
 TEST_F(ClientFailureTest, ARestartedSidecarIsUsedAgainAndLoadsGoOnMeanwhile) {
-  start();
-  GatedEngine gated;
-  EngineClient engine(config_.socket, kLayout, gated);
-  ASSERT_TRUE(engine.client->wait_attached(5000).ok());
-  engine.store(0, 2);
-  ASSERT_TRUE(engine.await_present(0, 2));
-  engine.engine.wipe();
-  const Result<std::uint64_t> ticket = engine.client->load(engine.transfer(0, 2), 5000);
+  start_with_stored(2, gated_);
+  engine_->engine.wipe();
+  const Result<std::uint64_t> ticket = engine_->client->load(engine_->transfer(0, 2), 5000);
   ASSERT_TRUE(ticket.ok());
-  ASSERT_TRUE(gated.await_entered(2));  // both copies are under way
+  ASSERT_TRUE(gated_.await_entered(2));  // both copies are under way
   stop();
-  EXPECT_TRUE(wait([&] { return !engine.client->state().attached; }));
-  EXPECT_EQ(engine.store(5, 1).refused, 1U);
+  EXPECT_TRUE(wait([&] { return !engine_->client->state().attached; }));
+  EXPECT_EQ(engine_->store(5, 1).refused, 1U);
   start();
-  ASSERT_TRUE(wait([&] { return engine.client->state().attachments == 2; }));
-  EXPECT_FALSE(engine.present(0, 1)) << "a new life starts cold";
-  engine.engine.wipe();
-  gated.open();
-  EXPECT_EQ(engine.await(*ticket).status, Code::kOk) << "the old mapping lives as long as its copies";
-  EXPECT_TRUE(engine.holds(0, 2));
-  EXPECT_EQ(engine.store(7, 1).stored, 1U);
+  ASSERT_TRUE(wait([&] { return engine_->client->state().attachments == 2; }));
+  EXPECT_FALSE(engine_->present(0, 1)) << "a new life starts cold";
+  engine_->engine.wipe();
+  gated_.open();
+  EXPECT_EQ(engine_->await(*ticket).status, Code::kOk) << "the old mapping lives as long as its copies";
+  EXPECT_TRUE(engine_->holds(0, 2));
+  EXPECT_EQ(engine_->store(7, 1).stored, 1U);
 }
 
 // Else the next sidecar finds no room for an arena where the directory does not hold two of them.
@@ -159,90 +169,66 @@ TEST_F(ClientFailureTest, ADropWhileTheSidecarIsAwayIsNotLost) {
 }
 
 TEST_F(ClientFailureTest, ACorruptedSlotIsReportedDroppedAndStoredAnew) {
-  start();
-  EngineClient engine(config_.socket, kLayout);
-  ASSERT_TRUE(engine.client->wait_attached(5000).ok());
-  engine.store(0, 2);
-  ASSERT_TRUE(engine.await_present(0, 2));
+  start_with_stored(2);
   ASSERT_TRUE(corrupt(1));
-  EXPECT_EQ(engine.load(0, 1).status, Code::kOk);
-  EXPECT_EQ(engine.load(0, 2).status, Code::kDataLoss);
-  ASSERT_TRUE(wait([&] { return !engine.present(1, 1); })) << "BAD drops it";
+  EXPECT_EQ(engine_->load(0, 1).status, Code::kOk);
+  EXPECT_EQ(engine_->load(0, 2).status, Code::kDataLoss);
+  ASSERT_TRUE(wait([&] { return !engine_->present(1, 1); })) << "BAD drops it";
   EXPECT_TRUE(wait([&] { return stats().bad_reported == 1; }));
-  EXPECT_EQ(engine.store(1, 1).stored, 1U);
-  ASSERT_TRUE(engine.await_present(1, 1));
-  EXPECT_EQ(engine.load(0, 2).status, Code::kOk);
+  EXPECT_EQ(engine_->store(1, 1).stored, 1U);
+  ASSERT_TRUE(engine_->await_present(1, 1));
+  EXPECT_EQ(engine_->load(0, 2).status, Code::kOk);
 }
 
 TEST_F(ClientFailureTest, AFailedLoadIsReportedOnlyWhenEveryWriterHasStopped) {
-  start();
-  GatedEngine gated;
-  gated.fail_turn = 1;
-  EngineClient engine(config_.socket, kLayout, gated);
-  ASSERT_TRUE(engine.client->wait_attached(5000).ok());
-  engine.store(0, 4);
-  ASSERT_TRUE(engine.await_present(0, 4));
-  const Result<std::uint64_t> ticket = engine.client->load(engine.transfer(0, 4), 5000);
+  gated_.fail_turn = 1;
+  start_with_stored(4, gated_);
+  const Result<std::uint64_t> ticket = engine_->client->load(engine_->transfer(0, 4), 5000);
   ASSERT_TRUE(ticket.ok());
-  ASSERT_TRUE(gated.await_entered(2));  // one has failed, the other still writes
+  ASSERT_TRUE(gated_.await_entered(2));  // one has failed, the other still writes
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  EXPECT_TRUE(engine.client->poll(16).empty());
-  EXPECT_EQ(engine.client->state().loads_running, 1U);
-  gated.open();
-  EXPECT_EQ(engine.await(*ticket).status, Code::kDataLoss);
-  EXPECT_EQ(engine.client->state().loads_running, 0U);
+  EXPECT_TRUE(engine_->client->poll(16).empty());
+  EXPECT_EQ(engine_->client->state().loads_running, 1U);
+  gated_.open();
+  EXPECT_EQ(engine_->await(*ticket).status, Code::kDataLoss);
+  EXPECT_EQ(engine_->client->state().loads_running, 0U);
 }
 
 TEST_F(ClientFailureTest, PollWaitsForALoadOnlyWhereOneRuns) {
-  start();
-  GatedEngine gated;
-  EngineClient engine(config_.socket, kLayout, gated);
-  ASSERT_TRUE(engine.client->wait_attached(5000).ok());
-  engine.store(0, 1);
-  ASSERT_TRUE(engine.await_present(0, 1));
+  start_with_stored(1, gated_);
   constexpr std::chrono::milliseconds kLong(60'000);  // longer than this test may take
-  EXPECT_TRUE(engine.client->poll(16, kLong).empty());
-  ASSERT_TRUE(engine.client->load(engine.transfer(0, 1), 5000).ok());
-  ASSERT_TRUE(gated.await_entered(1));
-  EXPECT_TRUE(engine.client->poll(16, std::chrono::milliseconds(1)).empty());
+  EXPECT_TRUE(engine_->client->poll(16, kLong).empty());
+  ASSERT_TRUE(engine_->client->load(engine_->transfer(0, 1), 5000).ok());
+  ASSERT_TRUE(gated_.await_entered(1));
+  EXPECT_TRUE(engine_->client->poll(16, std::chrono::milliseconds(1)).empty());
   std::thread opener([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    gated.open();
+    gated_.open();
   });
-  EXPECT_EQ(engine.client->poll(16, kLong).size(), 1U);
+  EXPECT_EQ(engine_->client->poll(16, kLong).size(), 1U);
   opener.join();
 }
 
 TEST_F(ClientFailureTest, ALoadThatCannotStartInTimeFails) {
-  start();
-  GatedEngine gated;
-  EngineClient engine(config_.socket, kLayout, gated);
-  ASSERT_TRUE(engine.client->wait_attached(5000).ok());
-  engine.store(0, 2);
-  ASSERT_TRUE(engine.await_present(0, 2));
-  const Result<std::uint64_t> first = engine.client->load(engine.transfer(0, 2), 5000);
-  ASSERT_TRUE(first.ok() && gated.await_entered(2));  // both threads are busy
-  const Result<std::uint64_t> second = engine.client->load(engine.transfer(0, 1), 1);
+  start_with_stored(2, gated_);
+  const Result<std::uint64_t> first = engine_->client->load(engine_->transfer(0, 2), 5000);
+  ASSERT_TRUE(first.ok() && gated_.await_entered(2));  // both threads are busy
+  const Result<std::uint64_t> second = engine_->client->load(engine_->transfer(0, 1), 1);
   ASSERT_TRUE(second.ok());
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  gated.open();
-  EXPECT_EQ(engine.await(*second).status, Code::kDeadlineExceeded);
+  gated_.open();
+  EXPECT_EQ(engine_->await(*second).status, Code::kDeadlineExceeded);
 }
 
 TEST_F(ClientFailureTest, ClosingWithQueuedLoadsEndsThem) {
-  start();
-  GatedEngine gated;
-  EngineClient engine(config_.socket, kLayout, gated);
-  ASSERT_TRUE(engine.client->wait_attached(5000).ok());
-  engine.store(0, 2);
-  ASSERT_TRUE(engine.await_present(0, 2));
-  for (int i = 0; i < 20; ++i) ASSERT_TRUE(engine.client->load(engine.transfer(0, 2), 5000).ok());
-  ASSERT_TRUE(gated.await_entered(2));
+  start_with_stored(2, gated_);
+  for (int i = 0; i < 20; ++i) ASSERT_TRUE(engine_->client->load(engine_->transfer(0, 2), 5000).ok());
+  ASSERT_TRUE(gated_.await_entered(2));
   std::thread opener([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    gated.open();
+    gated_.open();
   });
-  engine.client.reset();
+  engine_->client.reset();
   opener.join();
 }
 

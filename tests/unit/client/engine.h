@@ -1,8 +1,6 @@
 // A made-up inference engine: KV pages in the layouts that engines have, filled with bytes that derive from the chunk's key alone.
 #pragma once
 
-#include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "sidecar/ctl/report.h"
+#include "sidecar/ctl/snapshot.h"
 #include "sidecar/http/server.h"
 #include "tests/unit/http/fake_control.h"
 
@@ -41,7 +42,7 @@ TEST_F(AdminClientTest, AsksTheRealServer) {
   start();
   const Result<std::string> status = ask(Verb::kGet, "/v1/status");
   ASSERT_TRUE(status.ok()) << status.status().text();
-  EXPECT_TRUE(status_report(*status).ok());
+  EXPECT_TRUE(read_snapshot(*status).ok());
   EXPECT_EQ(*dropped_report(*ask(Verb::kPost, "/v1/clear")), "dropped 11 chunks\n");
   EXPECT_EQ(*dropped_report(*ask(Verb::kPost, "/v1/drop?namespace=" + percent_encoded("a b/ü&c"))), "dropped 7 chunks\n");
   EXPECT_THAT(control_.dropped(), ElementsAre("a b/ü&c"));

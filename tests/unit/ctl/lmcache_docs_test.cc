@@ -14,22 +14,17 @@
 #include "sidecar/config/loader.h"
 #include "sidecar/ctl/lmcache.h"
 #include "sidecar/ctl/lmcache_keys.h"
+#include "tests/unit/text_file.h"
 
 namespace larder::ctl {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::string read(const fs::path& file) {
-  std::stringstream text;
-  text << std::ifstream(file).rdbuf();
-  return text.str();
-}
-
 // NAME=value lines.
 config::Environment read_environment(const fs::path& file) {
   config::Environment environment;
-  std::istringstream lines(read(file));
+  std::istringstream lines(test::text_of(file));
   for (std::string line; std::getline(lines, line);)
     environment[line.substr(0, line.find('='))] = line.substr(line.find('=') + 1);
   return environment;
@@ -65,7 +60,7 @@ TEST_P(LmcacheDocsTest, IsImported) {
   const std::string text = imported.ok() ? imported->yaml : "larderctl: " + imported.status().text() + "\n";
   const fs::path golden = fs::path(GOLDEN_FOLDER) / "lmcache" / (GetParam() + ".txt");
   if (std::getenv("LARDER_TEST_WRITE_GOLDEN") != nullptr) std::ofstream(golden) << text;
-  EXPECT_EQ(text, read(golden));
+  EXPECT_EQ(text, test::text_of(golden));
   EXPECT_EQ(text.find("hunter2"), std::string::npos) << "a password is shown";
 }
 
@@ -92,7 +87,7 @@ struct Row {
 // The rows of the table below a heading.
 std::vector<Row> rows_of(const std::string& heading) {
   static const std::regex kRow("\\| (`.*`) \\| (.*) \\|"), kCode("`([^`]+)`");
-  std::istringstream page(read(LMCACHE_PAGE));
+  std::istringstream page(test::text_of(LMCACHE_PAGE));
   std::vector<Row> rows;
   bool inside = false;
   std::smatch cells;

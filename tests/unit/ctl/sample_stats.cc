@@ -4,7 +4,9 @@
 
 #include <cstdlib>
 #include <fstream>
-#include <sstream>
+
+#include "sidecar/http/status_json.h"
+#include "tests/unit/text_file.h"
 
 namespace larder::ctl {
 
@@ -43,12 +45,16 @@ stats::Stats busy_stats() {
   return stats;
 }
 
+Snapshot snapshot_of(const stats::Stats& stats, bool healthy, bool ready) {
+  const Result<Snapshot> snapshot = read_snapshot(http::status_json(stats, healthy, ready));
+  EXPECT_TRUE(snapshot.ok()) << snapshot.status().text();
+  return snapshot.ok() ? *snapshot : Snapshot();
+}
+
 void expect_golden(const std::string& name, const std::string& screen) {
   const std::string file = std::string(GOLDEN_FOLDER) + "/" + name + ".txt";
   if (std::getenv("LARDER_TEST_WRITE_GOLDEN") != nullptr) std::ofstream(file) << screen;
-  std::stringstream golden;
-  golden << std::ifstream(file).rdbuf();
-  EXPECT_EQ(screen, golden.str());
+  EXPECT_EQ(screen, test::text_of(file));
 }
 
 }  // namespace larder::ctl

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "sidecar/http/status_json.h"
 #include "tests/unit/ctl/sample_stats.h"
 
 namespace larder::ctl {
@@ -12,12 +11,6 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
-
-Snapshot snapshot_of(const stats::Stats& stats) {
-  const Result<Snapshot> snapshot = read_snapshot(http::status_json(stats, true, true));
-  EXPECT_TRUE(snapshot.ok()) << snapshot.status().text();
-  return snapshot.ok() ? *snapshot : Snapshot();
-}
 
 // Two seconds after busy_stats().
 stats::Stats later_stats() {

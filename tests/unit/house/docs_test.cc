@@ -2,11 +2,10 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 #include <regex>
-#include <sstream>
 
 #include "tests/unit/house/rules.h"
+#include "tests/unit/text_file.h"
 
 namespace larder::house {
 namespace {
@@ -15,17 +14,11 @@ namespace fs = std::filesystem;
 
 const fs::path kRoot = REPOSITORY_ROOT;
 
-std::string read(const fs::path& file) {
-  std::stringstream text;
-  text << std::ifstream(file).rdbuf();
-  return text.str();
-}
-
 // All tests, one after the other.
 std::string read_tests() {
   std::string all;
   for (const fs::directory_entry& entry : fs::recursive_directory_iterator(kRoot / "tests"))
-    if (entry.path().extension() == ".cc" || entry.path().extension() == ".py") all += read(entry.path());
+    if (entry.path().extension() == ".cc" || entry.path().extension() == ".py") all += test::text_of(entry.path());
   return all;
 }
 
@@ -40,7 +33,7 @@ bool defined(const std::string& tests, const std::string& name) {
 
 TEST(DocsTest, EveryTestOfTheTableOfFailuresExists) {
   const std::string tests = read_tests();
-  const std::string page = read(kRoot / "docs/failures.md");
+  const std::string page = test::text_of(kRoot / "docs/failures.md");
   const std::regex names("`(test_[a-z0-9_]+|[A-Z][A-Za-z]+\\.[A-Z*][A-Za-z]*)`");
   int found = 0;
   for (auto at = std::sregex_iterator(page.begin(), page.end(), names); at != std::sregex_iterator(); ++at) {
@@ -59,7 +52,7 @@ TEST(DocsTest, TheCheckBites) {
 }
 
 TEST(DocsTest, TheMapShowsEveryRoom) {
-  const std::string map = read(kRoot / "README.md");
+  const std::string map = test::text_of(kRoot / "README.md");
   for (const Room& room : rooms()) {
     const std::string path(room.path.substr(0, room.path.size() - 1));
     if (!fs::exists(kRoot / path / "README.md") || path.starts_with("tests/")) continue;
@@ -73,7 +66,7 @@ TEST(DocsTest, EveryLinkOfAPageLeadsSomewhere) {
   for (const fs::path& folder : {kRoot, kRoot / "docs"}) {
     for (const fs::directory_entry& entry : fs::directory_iterator(folder)) {
       if (entry.path().extension() != ".md") continue;
-      const std::string page = read(entry.path());
+      const std::string page = test::text_of(entry.path());
       for (auto at = std::sregex_iterator(page.begin(), page.end(), links); at != std::sregex_iterator(); ++at)
         EXPECT_TRUE(fs::exists(folder / (*at)[1].str())) << entry.path() << " links to " << (*at)[1];
     }

@@ -3,10 +3,9 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "tests/unit/house/rules.h"
+#include "tests/unit/text_file.h"
 
 namespace larder::house {
 namespace {
@@ -16,12 +15,6 @@ using testing::ElementsAre;
 using testing::IsEmpty;
 
 const fs::path kRoot = REPOSITORY_ROOT;
-
-std::string read(const fs::path& file) {
-  std::stringstream text;
-  text << std::ifstream(file).rdbuf();
-  return text.str();
-}
 
 bool is_source(const fs::path& file) {
   const std::string suffix = file.extension();
@@ -42,7 +35,7 @@ TEST(HouseTest, EveryIncludeGoesThroughADoor) {
   const std::vector<fs::path> files = sources();
   EXPECT_GT(files.size(), 50U);
   for (const fs::path& file : files)
-    for (const std::string& wrong : check_source(fs::relative(file, kRoot).string(), read(file))) ADD_FAILURE() << wrong;
+    for (const std::string& wrong : check_source(fs::relative(file, kRoot).string(), test::text_of(file))) ADD_FAILURE() << wrong;
 }
 
 TEST(HouseTest, EveryRoomHasAShortReadme) {
@@ -57,7 +50,7 @@ TEST(HouseTest, EveryRoomHasAShortReadme) {
       ADD_FAILURE() << fs::relative(readme, kRoot) << " is missing";
       continue;
     }
-    const std::string text = read(readme);
+    const std::string text = test::text_of(readme);
     const auto lines = static_cast<std::size_t>(std::ranges::count(text, '\n'));
     EXPECT_LE(lines, kMostReadmeLines) << fs::relative(readme, kRoot);
     EXPECT_GE(lines, 3U) << fs::relative(readme, kRoot);

@@ -11,7 +11,7 @@ using protocol::GrantStatus;
 // A key of a namespace whose chunks take 16 KiB of payload: slots of 20 KiB.
 class DrainTest : public testing::Test {
  protected:
-  static constexpr std::uint64_t kLargePayload = 16384, kLargeSlot = 20480;
+  static constexpr std::uint64_t kLargePayload = 16384;
   explicit DrainTest(std::uint64_t slots = 64) : box_(slots), region_(box_.add_session(1)) {
     large_ = box_.open("field: large\n", kLargePayload);
   }

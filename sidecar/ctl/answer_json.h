@@ -1,0 +1,32 @@
+// How larderd's answers are read: the only place of larderctl that knows nlohmann/json, included by snapshot.cc and report.cc alone.
+// Pure; thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "shim/protocol/status.h"
+#include "sidecar/ctl/words.h"
+
+namespace larder::ctl {
+
+inline std::uint64_t number_at(const nlohmann::json& object, const char* key) {
+  return object.at(key).get<std::uint64_t>();
+}
+// Printable: engines choose their names.
+inline std::string text_at(const nlohmann::json& object, const char* key) {
+  return printable(object.at(key).get<std::string>());
+}
+
+// What `read` makes of an answer. An error where that is no JSON, or lacks what is read.
+template <typename Read>
+auto understood(const std::string& body, Read read) -> Result<decltype(read(nlohmann::json()))> {
+  try {
+    return read(nlohmann::json::parse(body));
+  } catch (const nlohmann::json::exception& error) {
+    return Status(Code::kInvalidArgument, std::string("larderd's answer is not understood (another version?): ") + error.what());
+  }
+}
+
+}  // namespace larder::ctl

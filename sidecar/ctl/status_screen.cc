@@ -1,0 +1,106 @@
+#include "sidecar/ctl/status_screen.h"
+
+#include "sidecar/ctl/words.h"
+
+namespace larder::ctl {
+namespace {
+
+constexpr int kBarWidth = 30;
+
+std::string line(std::string_view name, const std::string& value) {
+  return "  " + column(name, 16) + value + "\n";
+}
+
+std::string hit_share(const ModelCounts& counts) {
+  return percent_text(static_cast<double>(counts.hit), static_cast<double>(counts.asked));
+}
+
+std::string verdict(const ModelCounts& totals) {
+  if (totals.requests == 0) return "no request has been looked up yet";
+  if (totals.hit == 0) return "not yet: no prompt has been found";
+  return "yes: " + hit_share(totals) + " of prompt tokens were found" +
+         (totals.saved_seconds > 0 ? ", " + seconds_text(totals.saved_seconds) + " of prefill saved" : "");
+}
+
+std::string helping(const Snapshot& now) {
+  const ModelCounts& totals = now.all;
+  std::string out = "\nIs it helping?  " + verdict(totals) + "\n";
+  out += line("prompt tokens", grouped(totals.hit) + " found of " + grouped(totals.asked) + " asked (" + hit_share(totals) + ")");
+  out += line("requests", grouped(totals.requests_hit) + " with a hit of " + grouped(totals.requests));
+  out += line("prefill saved", seconds_text(totals.saved_seconds));
+  out += line("moved", bytes_text(totals.loaded) + " loaded, " + bytes_text(totals.stored) + " stored");
+  out += line("failed loads",
+              grouped(now.loads_failed) + ", of these " + grouped(now.checksum_failures) + " by checksum (all recomputed)");
+  return out;
+}
+
+// " in slots of 3 MiB, 20 MiB", or nothing.
+std::string sizes_text(const std::vector<std::uint64_t>& sizes) {
+  std::string out;
+  for (const std::uint64_t bytes : sizes) out += (out.empty() ? " in slots of " : ", ") + bytes_text(bytes);
+  return out;
+}
+
+std::string memory(const MemoryState& memory) {
+  const auto touched = static_cast<double>(memory.touched_bytes), used = static_cast<double>(memory.used_bytes);
+  const auto capacity = static_cast<double>(memory.capacity_bytes);
+  std::string out = "\nMemory\n";
+  out += line("used", bar(used, capacity, kBarWidth) + " " + bytes_text(memory.used_bytes) + " of " +
+                          bytes_text(memory.capacity_bytes) + " (" + percent_text(used, capacity) + ")");
+  if (touched < capacity)
+    out += line("touched", bar(touched, capacity, kBarWidth) + " " + bytes_text(memory.touched_bytes) +
+                               ", the rest follows in the background");
+  out += line("pages", bytes_text(memory.page_bytes));
+  out += line("chunks", grouped(memory.chunks) + sizes_text(memory.slot_sizes));
+  if (memory.pinned_bytes != 0) out += line("pinned", bytes_text(memory.pinned_bytes));
+  out += line("evicted", grouped(memory.evicted.capacity) + " for room, " + grouped(memory.evicted.resized) +
+                             " for another slot size, " + grouped(memory.evicted.dropped) + " dropped, " +
+                             grouped(memory.evicted.bad) + " bad");
+  out += line("refused stores",
+              grouped(memory.refused_no_space) + " for room, " + grouped(memory.refused_cap) + " over a session's cap");
+  return out;
+}
+
+std::string models(const std::vector<ModelCounts>& models) {
+  if (models.empty()) return "";
+  std::string out = "\nModels\n  " + column("name", 32) + column("requests", 12) + column("tokens found", 16) + "prefill saved\n";
+  for (const ModelCounts& model : models)
+    out += "  " + column(model.name, 31) + " " + column(grouped(model.requests), 12) + column(hit_share(model), 16) +
+           seconds_text(model.saved_seconds) + "\n";
+  return out;
+}
+
+std::string namespaces(const std::vector<NamespaceState>& namespaces) {
+  if (namespaces.empty()) return "";
+  std::string out = "\nNamespaces\n";
+  for (const NamespaceState& space : namespaces)
+    out += "  " + space.id + "  " + space.model + ": " + plural(space.chunks, "chunk") + ", " + bytes_text(space.bytes) + ", " +
+           plural(space.sessions, "session") + "\n";
+  return out;
+}
+
+std::string sessions(const Sessions& sessions) {
+  std::string out = "\nSessions        " + grouped(sessions.attached.size()) + " attached, " + grouped(sessions.opened) +
+                    " ever, " + grouped(sessions.refused) + " refused, " + grouped(sessions.protocol_errors) +
+                    " ended by protocol errors\n";
+  for (const SessionState& session : sessions.attached)
+    out += "  " + session.engine + ": " + plural(session.holds, "hold") + ", " + plural(session.grants, "grant") +
+           (session.silent ? ", SILENT" : "") + "\n";
+  return out;
+}
+
+std::string fallbacks(const std::vector<Fallback>& fallbacks) {
+  if (fallbacks.empty()) return "\nFallbacks       none\n";
+  std::string out = "\nFallbacks\n";
+  for (const Fallback& fallback : fallbacks) out += line(fallback.kind, fallback.why);
+  return out;
+}
+
+}  // namespace
+
+std::string status_screen(const Snapshot& now) {
+  return headline(now) + helping(now) + memory(now.memory) + models(now.models) + namespaces(now.namespaces) +
+         sessions(now.sessions) + fallbacks(now.fallbacks);
+}
+
+}  // namespace larder::ctl

@@ -1,0 +1,34 @@
+// What an input of session_fuzz.cc and of region_fuzz.cc may ask for: one byte an operation, then its operands as the target takes
+// them. seeds.cc writes the same. A new one goes before kOps; the corpora hold the others by number.
+#pragma once
+
+#include <cstdint>
+
+namespace larder::fuzz {
+
+// The low half of the byte; the high half is the session.
+namespace session_op {
+enum Op : std::uint8_t {
+  kRaw,
+  kBody,
+  kAttach,
+  kOpen,
+  kReserve,
+  kCommit,
+  kSlot,
+  kDrop,
+  kHold,
+  kSilent,
+  kEnd,
+  kIdle,
+  kClear,
+  kReturn,
+  kOps
+};
+}  // namespace session_op
+
+namespace region_op {
+enum Op : std::uint8_t { kHoldsUsed, kWord, kHold, kHead, kEvent, kRing, kDrain, kReserve, kEvict, kSilent, kIdle, kOps };
+}  // namespace region_op
+
+}  // namespace larder::fuzz
