@@ -81,9 +81,9 @@ bench-serve: deps-rivals release
 test-ubuntu: deps-python release ## liblarder.so in Ubuntu 22.04's own Python and glibc (fetches 9 MB of its packages)
 	@tests/component/ubuntu/run.sh build/release/bin/larderd $(CURDIR)/build/release/lib/liblarder.so $(CURDIR)/shim/python
 
-lint: deps-tools build ## formatting, and the rules of the house (who may include what, how long a file may be)
+lint: deps-tools build/dev/build.ninja ## formatting, and the rules of the house (who may include what, how long a file may be)
 	@clang-format --dry-run -Werror $(SOURCES)
-	@ctest --test-dir build/dev -R "^HouseTest" --output-on-failure
+	@cmake --build --preset dev -j$(JOBS) --target house_test && ctest --test-dir build/dev -R "^(House|Docs)Test" --output-on-failure
 format: deps-tools ## clang-format over all C++
 	@clang-format -i $(SOURCES)
 

@@ -33,10 +33,14 @@ std::string allowed_in(const std::string& section) {
   return names;
 }
 
-Status unknown_key(const std::string& where, const std::string& key) {
+Status unknown_key(const std::string& file, const YamlEntry& entry) {
+  const std::string& key = entry.key;
   const std::string section = section_of(key);
-  if (!section.empty() && allowed_in(section).empty())
-    return {Code::kInvalidArgument, where + "unknown section '" + section + "'; allowed: " + allowed_in("")};
+  const bool wrong_section = !section.empty() && allowed_in(section).empty();
+  const std::string where = file + ":" + std::to_string(wrong_section ? entry.section_line : entry.line) + ": ";
+  if (wrong_section && find_field(section) != nullptr)
+    return {Code::kInvalidArgument, where + "'" + section + "' takes one value and is no section"};
+  if (wrong_section) return {Code::kInvalidArgument, where + "unknown section '" + section + "'; allowed: " + allowed_in("")};
   if (!allowed_in(key).empty()) return {Code::kInvalidArgument, where + "'" + key + "' is a section: " + allowed_in(key)};
   const std::string in = section.empty() ? "" : " in section '" + section + "'";
   return {Code::kInvalidArgument, where + "unknown key '" + key + "'; allowed" + in + ": " + allowed_in(section)};
@@ -52,9 +56,9 @@ Status apply_file(const std::string& file, Config& config, Given& given) {
   const Result<std::vector<YamlEntry>> entries = read_yaml_file(file);
   if (!entries.ok()) return entries.status();
   for (const YamlEntry& entry : *entries) {
-    const std::string where = file + ":" + std::to_string(entry.line) + ": ";
     const Field* field = find_field(entry.key);
-    if (field == nullptr) return unknown_key(where, entry.key);
+    if (field == nullptr) return unknown_key(file, entry);
+    const std::string where = file + ":" + std::to_string(entry.line) + ": ";
     if (Status status = apply(*field, where + entry.key + " ", entry.text, config, given); !status.ok()) return status;
   }
   return {};
@@ -119,7 +123,8 @@ Status follow_pool(Config& config, const Given& given) {
   if (config.http.admin_socket == config.socket)
     return {Code::kInvalidArgument, "http.admin_socket and socket are the same path: " + config.socket};
   if (Status status = check_socket_path(config.http.admin_socket); !status.ok())
-    return {status.code(), "http.admin_socket '" + config.http.admin_socket + "' " + status.text()};
+    return {status.code(), "http.admin_socket '" + config.http.admin_socket + "', which follows socket, " + status.text() +
+                               "; set either of them"};
   return {};
 }
 

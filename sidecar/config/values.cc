@@ -42,6 +42,7 @@ Result<std::uint64_t> parse_size(std::string_view text) {
   std::uint64_t number = 0;
   if (!parse_number(text.substr(0, digits), number)) return invalid("is no size: a whole number and a unit, e.g. 5GiB");
   const std::string_view name = text.substr(digits);
+  if (name.starts_with('.') || name.starts_with(',')) return invalid("is no whole number: take a smaller unit, e.g. 1536MiB");
   if (name.empty() && number == 0) return number;  // whatever the unit: the field says what it allows
   if (name.empty()) return invalid("has no unit: K, M, G, T or KiB, MiB, GiB, TiB, e.g. 5GiB");
   for (const Unit& unit : kUnits) {

@@ -4,6 +4,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -68,6 +69,8 @@ class Visitor final : public YAML::EventHandler {
     if (depth_ == 1) {
       if (key_.empty()) throw Refused{line(mark), "a map where a key is expected"};
       section_ = key_ + ".";
+      section_line_ = seen_.back().second;
+      entries_before_section_ = entries.size();
       key_.clear();
     }
     ++depth_;
@@ -76,7 +79,10 @@ class Visitor final : public YAML::EventHandler {
   void OnMapEnd() override {
     if (gathering()) return close_gathered();
     --depth_;
+    if (form_ == YamlForm::kOwn && !section_.empty() && entries.size() == entries_before_section_)
+      throw Refused{section_line_, "'" + section_.substr(0, section_.size() - 1) + "' has no value"};
     section_.clear();
+    section_line_ = 0;
   }
 
  private:
@@ -104,7 +110,7 @@ class Visitor final : public YAML::EventHandler {
   }
 
   void take_value(int at, const std::string& text) {
-    entries.push_back({key_, text, at});
+    entries.push_back({key_, text, at, section_line_});
     key_.clear();
   }
 
@@ -130,18 +136,29 @@ class Visitor final : public YAML::EventHandler {
     gathered_ += closing_.back();
     closing_.pop_back();
     if (gathering()) return;
-    entries.push_back({key_, gathered_, gathered_line_});
+    entries.push_back({key_, gathered_, gathered_line_, section_line_});
     key_.clear();
   }
 
   const YamlForm form_;
   int depth_ = 0;
   std::string section_;  // "memory." inside of it
-  std::string key_;      // waits for its value
+  int section_line_ = 0;
+  std::size_t entries_before_section_ = 0;
+  std::string key_;  // waits for its value
   std::vector<std::pair<std::string, int>> seen_;
   std::string closing_, gathered_;  // brackets that are open; what they hold
   int gathered_line_ = 0;
 };
+
+// yaml-cpp's own words for a tab, "illegal map value", help nobody.
+std::string tab_hint(const std::string& text, int line) {
+  std::istringstream lines(text);
+  std::string found;
+  for (int i = 0; i <= line; ++i) std::getline(lines, found);
+  const std::size_t first = found.find_first_not_of(' ');
+  return first != std::string::npos && found[first] == '\t' ? " (indent with spaces: YAML allows no tabs there)" : "";
+}
 
 }  // namespace
 
@@ -161,11 +178,13 @@ Result<std::vector<YamlEntry>> parse_yaml(const std::string& text, const std::st
   } catch (const Refused& refused) {
     return refuse(refused.line, refused.why);
   } catch (const YAML::Exception& error) {
-    return refuse(error.mark.line + 1, "is no valid YAML: " + error.msg);
+    return refuse(error.mark.line + 1, "is no valid YAML: " + error.msg + tab_hint(text, error.mark.line));
   }
 }
 
 Result<std::vector<YamlEntry>> read_yaml_file(const std::string& file, YamlForm form) {
+  std::error_code unknown;
+  if (std::filesystem::is_directory(file, unknown)) return Status::from_errno(EISDIR, "configuration file " + file);
   std::ifstream stream(file, std::ios::binary);
   if (!stream) return Status::from_errno(errno, "configuration file " + file);
   std::string text(kMaxFileBytes + 1, '\0');

@@ -1,7 +1,7 @@
 // A YAML file as a flat list of keys and texts, read strictly: the only place that knows yaml-cpp.
 //
-// Refused by file and line: anything but maps of scalars, duplicate keys, anchors, aliases, tags, a key without a value, a second
-// document, more than 64 KiB. Values stay texts: what they mean is the field's business. Thread-safe.
+// Refused by file and line: anything but maps of scalars, duplicate keys, anchors, aliases, tags, a key without a value, a section
+// without keys, a second document, more than 64 KiB. Values stay texts: what they mean is the field's business. Thread-safe.
 //
 // A foreign file (another product's, to be imported) may also hold lists, deeper maps, keys without a value and keys with dots.
 #pragma once
@@ -16,7 +16,8 @@ namespace larder::config {
 struct YamlEntry {
   std::string key;  // "memory.size"
   std::string text;
-  int line = 0;  // from 1
+  int line = 0;          // from 1
+  int section_line = 0;  // where its section begins; 0 outside of one
 };
 
 enum class YamlForm {

@@ -1,6 +1,7 @@
 #include "sidecar/ctl/admin_client.h"
 
 #include <httplib.h>
+#include <sys/un.h>
 
 #include "sidecar/ctl/report.h"
 
@@ -14,6 +15,9 @@ Status unreachable(const std::string& admin_socket, httplib::Error error) {
   if (err == EPROTOTYPE)
     return {Code::kInvalidArgument,
             admin_socket + " is the socket of the engines: larderctl asks the one beside it, which ends in .admin"};
+  if (error == httplib::Error::Connection && err == EACCES)
+    return {Code::kPermissionDenied,
+            "no permission to ask larderd on " + admin_socket + ": the socket is for its user and group (socket_mode)"};
   if (error == httplib::Error::Connection)
     return {Code::kUnavailable, "no larderd answers on " + admin_socket + " (" + std::generic_category().message(err) +
                                     "). Is it running? --socket, or its configuration in the environment, names another socket"};
@@ -24,6 +28,10 @@ Status unreachable(const std::string& admin_socket, httplib::Error error) {
 }  // namespace
 
 Result<std::string> ask_larderd(const std::string& admin_socket, Verb verb, const std::string& path, const std::string& json) {
+  constexpr std::size_t kLongest = sizeof(sockaddr_un::sun_path) - 1;
+  if (admin_socket.size() > kLongest)
+    return Status(Code::kInvalidArgument,
+                  "'" + admin_socket + "' is too long for a Unix socket: at most " + std::to_string(kLongest) + " bytes");
   httplib::Client client(admin_socket, 80);
   client.set_address_family(AF_UNIX);
   client.set_connection_timeout(kTimeoutSeconds);

@@ -1,6 +1,7 @@
 #include "sidecar/ctl/hashes.h"
 
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 
@@ -41,6 +42,8 @@ Status read_lines(std::istream& lines, const std::string& name, std::vector<std:
 
 Status read_file(const std::string& file, std::vector<std::string>& hashes) {
   if (file == "-") return read_lines(std::cin, "standard input", hashes);
+  std::error_code unknown;
+  if (std::filesystem::is_directory(file, unknown)) return Status::from_errno(EISDIR, file);
   std::ifstream lines(file);
   if (!lines) return Status::from_errno(errno, file);
   return read_lines(lines, file, hashes);
@@ -54,6 +57,7 @@ Result<std::vector<std::string>> read_hashes(std::span<const std::string> words,
     if (Status status = add(word, "", hashes); !status.ok()) return status;
   if (file)
     if (Status status = read_file(*file, hashes); !status.ok()) return status;
+  if (hashes.empty() && file) return Status(Code::kInvalidArgument, *file + " holds no hash: 32 hex digits or more, one a line");
   if (hashes.empty())
     return Status(Code::kInvalidArgument, "which hashes? Name them, or a file of them by --hashes (- is standard input)");
   return hashes;

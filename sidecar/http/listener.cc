@@ -15,6 +15,7 @@ namespace larder::http {
 namespace {
 
 constexpr int kBacklog = 128;
+const std::string kAdmin = "http.admin_socket ";
 
 bool is_loopback(const sockaddr* address) {
   if (address->sa_family == AF_INET) return (ntohl(reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr) >> 24) == 127;
@@ -41,12 +42,16 @@ Status describe(Listener& listener) {
 Status remove_stale(const std::string& path, const sockaddr_un& address) {
   struct stat info {};
   if (::lstat(path.c_str(), &info) != 0) return {};
-  if (!S_ISSOCK(info.st_mode)) return {Code::kAlreadyExists, "admin socket " + path + ": a file that is no socket stands there"};
+  if (!S_ISSOCK(info.st_mode))
+    return {Code::kAlreadyExists,
+            kAdmin + path + ": a file that is no socket stands there; remove it or set another http.admin_socket"};
   const Fd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const bool refused =
-      ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 && errno == ECONNREFUSED;
-  if (!refused)
-    return {Code::kAlreadyExists, "admin socket " + path + ": another larderd answers there (set pool, or http.admin_socket)"};
+  const int error = ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 ? 0 : errno;
+  if (error == 0 || error == EAGAIN)
+    return {Code::kAlreadyExists, kAdmin + path + ": another larderd answers there (set pool, or http.admin_socket)"};
+  // EACCES: it is another user's. EPROTOTYPE: a socket of engines.
+  if (error != ECONNREFUSED && error != ENOENT)
+    return Status::from_errno(error, kAdmin + path + ": somebody else's socket stands there; set another http.admin_socket");
   ::unlink(path.c_str());
   return {};
 }
@@ -56,12 +61,13 @@ Status remove_stale(const std::string& path, const sockaddr_un& address) {
 Result<Listener> listen_tcp(const config::ListenAddress& address) {
   const std::string port = std::to_string(address.port);
   const std::string name = "http.listen " + address.host + ":" + port;
+  constexpr const char* kHint = " (choose another address, or \"\" for none)";
   addrinfo hints{};
   hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
   const int error = ::getaddrinfo(address.host.empty() ? nullptr : address.host.c_str(), port.c_str(), &hints, &found);
-  if (error != 0) return Status(Code::kInvalidArgument, name + ": " + ::gai_strerror(error));
+  if (error != 0) return Status(Code::kInvalidArgument, name + kHint + ": " + ::gai_strerror(error));
   const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> guard(found, &::freeaddrinfo);
 
   Listener listener;
@@ -70,7 +76,7 @@ Result<Listener> listen_tcp(const config::ListenAddress& address) {
   const int on = 1;
   ::setsockopt(listener.socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
   if (::bind(listener.socket.get(), found->ai_addr, found->ai_addrlen) != 0 || ::listen(listener.socket.get(), kBacklog) != 0)
-    return Status::from_errno(errno, name + " (choose another address, or \"\" for none)");
+    return Status::from_errno(errno, name + kHint);
   if (Status status = describe(listener); !status.ok()) return status;
   return listener;
 }
@@ -78,19 +84,19 @@ Result<Listener> listen_tcp(const config::ListenAddress& address) {
 Result<Listener> listen_unix(const std::string& path, std::uint32_t mode) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof(address.sun_path)) return Status(Code::kOutOfRange, "admin socket " + path + ": path too long");
+  if (path.size() >= sizeof(address.sun_path)) return Status(Code::kOutOfRange, kAdmin + path + ": path too long");
   std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
   if (Status status = remove_stale(path, address); !status.ok()) return status;
 
   Listener listener;
   listener.address = path;
   listener.socket = Fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!listener.socket.valid()) return Status::from_errno(errno, "admin socket " + path);
+  if (!listener.socket.valid()) return Status::from_errno(errno, kAdmin + path);
   // fchmod before bind gives the file its mode from its first moment on.
   if (::fchmod(listener.socket.get(), mode) != 0 ||
       ::bind(listener.socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
       ::chmod(path.c_str(), mode) != 0 || ::listen(listener.socket.get(), kBacklog) != 0)
-    return Status::from_errno(errno, "admin socket " + path);
+    return Status::from_errno(errno, kAdmin + path + " cannot be made (its folder must exist and be writable, or set another)");
   return listener;
 }
 

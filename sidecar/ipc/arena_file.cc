@@ -99,8 +99,10 @@ Result<ArenaFile> make_file(const std::string& path, std::uint64_t size_bytes, s
 
 Result<ArenaFile> huge_arena(const config::MemoryConfig& memory, const NumaPlan& plan) {
   const std::uint64_t page_bytes = huge_page_bytes(memory.hugepages);
-  if (Status status = check_huge_pages(memory.hugepage_directory, page_bytes, memory.size_bytes, plan.nodes); !status.ok())
-    return status;
+  if (Status status = check_huge_pages(memory.hugepage_directory, page_bytes, memory.size_bytes, plan.nodes); !status.ok()) {
+    const bool say_prefer = memory.hugepages == config::Hugepages::k2Mi && status.code() == Code::kResourceExhausted;
+    return Status(status.code(), status.text() + (say_prefer ? ", or memory.hugepages: prefer to start without them" : ""));
+  }
   return make_file(arena_path(memory, true), round_up(memory.size_bytes, page_bytes), page_bytes, plan);
 }
 

@@ -80,7 +80,7 @@ std::string remedy(std::uint64_t page_bytes, const Pool& pool, std::uint64_t wan
   if (page_bytes >= kGiB)
     return "reserve them at boot (kernel command line: hugepagesz=" + mount_name(page_bytes) + " hugepages=" + count +
            "), or try now: " + now + "; memory.hugepages: 2Mi needs no pieces as large";
-  return (on_nodes ? now : "sysctl vm.nr_hugepages=" + count) + ", or memory.hugepages: prefer to start without them";
+  return on_nodes ? now : "sysctl vm.nr_hugepages=" + count;
 }
 
 }  // namespace

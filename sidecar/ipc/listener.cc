@@ -29,10 +29,14 @@ Status remove_stale(const sockaddr_un& address) {
   const std::string path = address.sun_path;
   struct stat info {};
   if (::lstat(path.c_str(), &info) != 0) return {};
-  if (!S_ISSOCK(info.st_mode)) return {Code::kAlreadyExists, "socket " + path + ": a file that is no socket stands there"};
+  if (!S_ISSOCK(info.st_mode))
+    return {Code::kAlreadyExists,
+            "socket " + path + ": a file that is no socket stands there; remove it or choose another socket"};
   if (::connect(probe->get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 || errno == EAGAIN)
     return {Code::kAlreadyExists, "socket " + path + ": another process listens there; stop it or choose another socket"};
-  if (errno != ECONNREFUSED) return Status::from_errno(errno, "socket " + path);
+  // EACCES: it is another user's. EPROTOTYPE: an admin socket, or not Larder's at all.
+  if (errno != ECONNREFUSED && errno != ENOENT)
+    return Status::from_errno(errno, "socket " + path + ": somebody else's socket stands there; choose another socket");
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) return Status::from_errno(errno, "unlink stale socket " + path);
   return {};
 }
@@ -58,7 +62,7 @@ Result<Fd> listen_at(const std::string& path, std::uint32_t mode) {
   // The mode of the socket inode is set before it has a name, so that it is never open to more than `mode` allows.
   if (::fchmod(fd->get(), mode) != 0) return Status::from_errno(errno, "fchmod socket " + path);
   if (::bind(fd->get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
-    return Status::from_errno(errno, "bind socket " + path);
+    return Status::from_errno(errno, "socket " + path + " cannot be made (set LARDER_SOCKET for larderd and engines to another)");
   if (::chmod(path.c_str(), mode) != 0) return Status::from_errno(errno, "chmod socket " + path);
   if (::listen(fd->get(), protocol::kMaxSessions) != 0) return Status::from_errno(errno, "listen at socket " + path);
   return fd;

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <memory>
@@ -68,6 +69,14 @@ void remove_unused_huge_arena(const config::MemoryConfig& memory) {
   if (Status status = unlink_file(path); !status.ok()) base::log_warning(status.text());
 }
 
+// Whose fault it is that the file of the name cannot be opened: its owner's, or the directory's.
+Status cannot_own(const config::MemoryConfig& memory, const std::string& path, int error) {
+  if (error == EACCES && ::access(path.c_str(), F_OK) == 0)
+    return {Code::kPermissionDenied,
+            path + " belongs to another user's larderd: give this one another pool, or memory.shm_name and socket"};
+  return Status::from_errno(error, "memory.directory " + memory.directory + " must be a folder that larderd may write in");
+}
+
 }  // namespace
 
 std::string arena_path(const config::MemoryConfig& memory, bool hugepages) {
@@ -84,7 +93,7 @@ Result<OwnedName> own_name(const config::MemoryConfig& memory) {
   const std::string path = prefix(memory) + ".owner";
   for (int attempt = 0; attempt < 3; ++attempt) {
     Fd fd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (!fd.valid()) return Status::from_errno(errno, "open " + path + " (memory.directory, memory.shm_name)");
+    if (!fd.valid()) return cannot_own(memory, path, errno);
     if (::flock(fd.get(), LOCK_EX | LOCK_NB) != 0) {
       if (errno != EWOULDBLOCK) return Status::from_errno(errno, "flock " + path);
       break;
@@ -94,7 +103,7 @@ Result<OwnedName> own_name(const config::MemoryConfig& memory) {
     if (::fstat(fd.get(), &info) == 0 && info.st_nlink != 0) return OwnedName(std::move(fd), path);
   }
   return Status(Code::kAlreadyExists, "another larderd is running as '" + memory.shm_name + "' in " + memory.directory +
-                                          ": stop it, or give this one another memory.shm_name and socket");
+                                          ": stop it, or give this one another pool, or memory.shm_name and socket");
 }
 
 Result<std::uint64_t> remove_old_files(const config::MemoryConfig& memory) {

@@ -17,7 +17,7 @@ def hash_tokens(tokens, block_size, *, chunk_tokens=None, algorithm="sha256", se
 
     tokens: token ids. algorithm: vLLM's --prefix-caching-hash-algo: "sha256" (its default) or "sha256_cbor"; xxhash is not served.
     seed: else $PYTHONHASHSEED, which must be the engine's, else vLLM's own. cache_salt: as in the request. lora: (name, path) of the
-    request's adapter. ValueError names what is not served, TypeError what is no token id: a text's characters would give hashes that nothing has."""
+    request's adapter. ValueError names what is not served, TypeError what is no token id: hashes of a text's characters are nobody's."""
     if algorithm not in _DIGESTS:
         raise ValueError(f"hash algorithm {algorithm!r} is not served: {', '.join(_DIGESTS)}")
     step = block_size if chunk_tokens is None else chunk_tokens

@@ -104,6 +104,16 @@ TEST_F(LoaderTest, TheShippedFileIsTheDefaults) {
   const Result<Config> shipped = load(std::string(SHIPPED_FILE), {});
   ASSERT_TRUE(shipped.ok()) << shipped.status().text();
   EXPECT_EQ(to_yaml(*shipped), to_yaml(*load(std::nullopt, {})));
+
+  // So are its keys in comments, when a user takes the "# " away.
+  std::string text;
+  std::ifstream file(SHIPPED_FILE);
+  for (std::string line; std::getline(file, line); text += line + "\n")
+    for (const char* key : {"# socket: ", "# shm_name: ", "# memory.shm_name: ", "# admin_socket: ", "# http.admin_socket: "})
+      if (const std::size_t at = line.find(key); at != std::string::npos) line.erase(at, 2);
+  const Result<Config> all = load_text(text);
+  ASSERT_TRUE(all.ok()) << all.status().text();
+  EXPECT_EQ(to_yaml(*all), to_yaml(*load(std::nullopt, {})));
 }
 
 TEST_F(LoaderTest, TheEnvironmentWins) {
@@ -133,9 +143,10 @@ TEST_F(LoaderTest, UnknownKeysSayWhatIsAllowed) {
   EXPECT_EQ(why("memory:\n  sise: 5G\n"),
             ":2: unknown key 'memory.sise'; allowed in section 'memory': size, shm_name, directory, hugepages, "
             "hugepage_directory, numa");
-  EXPECT_EQ(why("mem:\n  size: 5G\n"), ":2: unknown section 'mem'; allowed: pool, socket, socket_mode, log_level, memory, http");
+  EXPECT_EQ(why("\nmem:\n  size: 5G\n"),
+            ":2: unknown section 'mem'; allowed: pool, socket, socket_mode, log_level, memory, http");
   EXPECT_EQ(why("memory: 5G\n"), ":1: 'memory' is a section: size, shm_name, directory, hugepages, hugepage_directory, numa");
-  EXPECT_EQ(why("pool:\n  name: x\n"), ":2: unknown section 'pool'; allowed: pool, socket, socket_mode, log_level, memory, http");
+  EXPECT_EQ(why("pool:\n  name: x\n"), ":1: 'pool' takes one value and is no section");
 }
 
 TEST_F(LoaderTest, WrongValuesSayWhatIsAllowed) {
@@ -143,6 +154,7 @@ TEST_F(LoaderTest, WrongValuesSayWhatIsAllowed) {
   EXPECT_EQ(why("memory:\n  size: 0GiB\n"), ":2: memory.size '0GiB' is out of range: 1MiB to 16TiB");
   EXPECT_EQ(why("memory:\n  size: 17TiB\n"), ":2: memory.size '17TiB' is out of range: 1MiB to 16TiB");
   EXPECT_THAT(why("memory:\n  size: 5GB\n"), HasSubstr(":2: memory.size '5GB' has unknown unit 'GB'"));
+  EXPECT_EQ(why("memory:\n  size: 1.5GiB\n"), ":2: memory.size '1.5GiB' is no whole number: take a smaller unit, e.g. 1536MiB");
   EXPECT_THAT(why("memory:\n  size: five\n"), HasSubstr(":2: memory.size 'five' is no size"));
   EXPECT_EQ(why("memory:\n  hugepages: 1G\n"), ":2: memory.hugepages '1G' is none of: none, 2Mi, 1Gi, prefer");
   for (const char* numa : {"all", "-1", "0,1", "12345", "''"})
@@ -157,7 +169,8 @@ TEST_F(LoaderTest, WrongValuesSayWhatIsAllowed) {
   EXPECT_THAT(why("http: {listen: 9464}\n"), HasSubstr(":1: http.listen '9464' is no address to listen on"));
   EXPECT_THAT(why("http: {admin_socket: x}\n"), HasSubstr(":1: http.admin_socket 'x' is no absolute path"));
   EXPECT_EQ(why("socket: /a/b\nhttp: {admin_socket: /a/b}\n"), "http.admin_socket and socket are the same path: /a/b");
-  EXPECT_THAT(why("socket: /" + std::string(102, 'x') + "\n"), EndsWith("is too long for a Unix socket: at most 107 bytes"));
+  EXPECT_THAT(why("socket: /" + std::string(102, 'x') + "\n"),
+              EndsWith("xx.admin', which follows socket, is too long for a Unix socket: at most 107 bytes; set either of them"));
 }
 
 TEST_F(LoaderTest, VariablesAreAsStrict) {

@@ -42,6 +42,8 @@ TEST(YamlFileTest, RefusesByFileAndLine) {
   EXPECT_EQ(why("a: !!int 5\n"), "f.yaml:1: tags (tag:yaml.org,2002:int) are not allowed");
   EXPECT_EQ(why("a:\nb: 1\n"), "f.yaml:1: 'a' has no value");
   EXPECT_EQ(why("a: ~\n"), "f.yaml:1: 'a' has no value");
+  EXPECT_EQ(why("a: 1\nm: {}\n"), "f.yaml:2: 'm' has no value");
+  EXPECT_EQ(why("m:\n\ta: 1\n"), "f.yaml:2: is no valid YAML: illegal map value (indent with spaces: YAML allows no tabs there)");
   EXPECT_EQ(why("a: [1, 2]\n"), "f.yaml:1: 'a' is a list, but takes one value");
   EXPECT_EQ(why("- a\n"), "f.yaml:1: a list where a key is expected");
   EXPECT_EQ(why("word\n"), "f.yaml:1: the file must be a map of keys and values");
@@ -82,6 +84,7 @@ TEST(YamlFileTest, ForeignFilesAreReadStrictlyToo) {
 TEST(YamlFileTest, NamesAMissingFile) {
   EXPECT_EQ(read_yaml_file("/nonexistent/larder.yaml").status().text(),
             "configuration file /nonexistent/larder.yaml: No such file or directory");
+  EXPECT_EQ(read_yaml_file("/dev").status().text(), "configuration file /dev: Is a directory");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/fsuid.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -56,6 +57,21 @@ TEST_F(AdminClientTest, SaysWhatLarderdSays) {
 TEST_F(AdminClientTest, SaysThatNoneAnswers) {
   const std::string text = ask(Verb::kGet, "/v1/status").status().text();
   EXPECT_THAT(text, AllOf(HasSubstr("no larderd answers on " + config_.http.admin_socket), HasSubstr("Is it running?")));
+}
+
+TEST_F(AdminClientTest, SaysWhoMayAsk) {
+  start();
+  std::filesystem::permissions(config_.http.admin_socket, std::filesystem::perms::none);
+  const int before = ::setfsuid(65534);  // of this thread; without the right to it, the mode alone refuses
+  const std::string text = ask(Verb::kGet, "/v1/status").status().text();
+  ::setfsuid(static_cast<uid_t>(before));
+  EXPECT_EQ(text, "no permission to ask larderd on " + config_.http.admin_socket +
+                      ": the socket is for its user and group (socket_mode)");
+}
+
+TEST_F(AdminClientTest, SaysThatAPathIsTooLong) {
+  EXPECT_THAT(ask_larderd("/" + std::string(200, 'x'), Verb::kGet, "/v1/status").status().text(),
+              HasSubstr("x' is too long for a Unix socket: at most 107 bytes"));
 }
 
 }  // namespace

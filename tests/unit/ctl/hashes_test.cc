@@ -47,6 +47,8 @@ TEST(HashesTest, WhatIsNoHashIsNamed) {
   EXPECT_THAT(file(kOne + "\nno\x1bpe\n").status().text(), HasSubstr(":2: 'no?pe' is no hash"));
   EXPECT_THAT(words({}).status().text(), HasSubstr("which hashes?"));
   EXPECT_THAT(read_hashes({}, "/nonexistent/hashes").status().text(), HasSubstr("/nonexistent/hashes: No such file"));
+  EXPECT_EQ(read_hashes({}, "/dev").status().text(), "/dev: Is a directory");
+  EXPECT_THAT(file("# none yet\n").status().text(), HasSubstr(" holds no hash: 32 hex digits or more, one a line"));
 }
 
 }  // namespace

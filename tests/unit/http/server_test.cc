@@ -2,9 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
+#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -163,6 +166,25 @@ TEST_F(ServerTest, AStaleSocketIsReplacedAndALiveOneIsNot) {
   ASSERT_TRUE(std::filesystem::exists(config_.http.admin_socket));
   start();
   EXPECT_THAT(admin("GET /healthz"), StartsWith("HTTP/1.1 200 "));
+}
+
+TEST_F(ServerTest, AnAdminSocketThatCannotBeMadeNamesItsKey) {
+  const std::string path = config_.http.admin_socket;
+  const auto why = [](const std::string& at) { return listen_unix(at, 0600).status().text(); };
+  EXPECT_EQ(why("/nonexistent/x.admin"),
+            "http.admin_socket /nonexistent/x.admin cannot be made (its folder must exist and be writable, or set another): "
+            "No such file or directory");
+  EXPECT_THAT(why("/etc/passwd"), HasSubstr("stands there; remove it or set another http.admin_socket"));
+  const Fd engines(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  ASSERT_EQ(::bind(engines.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  ASSERT_EQ(::listen(engines.get(), 1), 0);
+  EXPECT_EQ(why(path),
+            "http.admin_socket " + path +
+                ": somebody else's socket stands there; set another http.admin_socket: Protocol wrong type for socket");
+  std::filesystem::remove(path);
 }
 
 TEST_F(ServerTest, NamesAnAddressInUse) {

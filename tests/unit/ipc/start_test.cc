@@ -1,6 +1,7 @@
 // Starting: what is refused, what an earlier life leaves behind, what engines are given.
 #include <linux/mempolicy.h>
 #include <sys/file.h>
+#include <sys/fsuid.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -82,7 +83,20 @@ TEST_F(StartTest, SpaceThatEnginesAreAboutToGiveBackIsWaitedFor) {
 
 TEST_F(StartTest, AMissingDirectoryIsNamed) {
   config_.memory.directory = directory_ + "/absent";
-  EXPECT_NE(refused().text().find("memory.directory"), std::string::npos);
+  EXPECT_EQ(refused().text(), "memory.directory " + config_.memory.directory +
+                                  " must be a folder that larderd may write in: No such file or directory");
+}
+
+// Two users of one machine, both with the defaults.
+TEST_F(StartTest, ANameThatBelongsToAnotherUserIsSaidToDoSo) {
+  const std::string owner = directory_ + "/larder.owner";
+  std::ofstream(owner) << "";
+  ASSERT_EQ(::chmod(owner.c_str(), 0), 0);
+  const int before = ::setfsuid(65534);  // of this thread; without the right to it, the mode alone refuses
+  const Status status = refused();
+  ::setfsuid(static_cast<uid_t>(before));
+  EXPECT_EQ(status.text(),
+            owner + " belongs to another user's larderd: give this one another pool, or memory.shm_name and socket");
 }
 
 TEST_F(StartTest, HugePagesOfNoHugetlbfsAreRefusedUnlessOnlyPreferred) {
@@ -138,6 +152,12 @@ TEST_F(StartTest, HugePages) {
   config_.memory.shm_name = "larder-test-" + std::to_string(::getpid());
   config_.memory.size_bytes = (free_pages + 1) << 21;
   EXPECT_NE(refused().text().find("sysctl vm.nr_hugepages="), std::string::npos);
+  EXPECT_NE(refused().text().find(", or memory.hugepages: prefer to start without them"), std::string::npos);
+  config_.memory.hugepages = config::Hugepages::kPrefer2Mi;
+  start();
+  EXPECT_EQ(stats().fallbacks.at(0).second.find("prefer"), std::string::npos) << "to who prefers already";
+  stop();
+  config_.memory.hugepages = config::Hugepages::k2Mi;
   config_.memory.size_bytes = (free_pages << 21) - 4096;  // rounded up to whole pages
   start();
   EXPECT_EQ(stats().arena_page_bytes, 2U << 20);
@@ -253,8 +273,27 @@ TEST_F(StartTest, ASocketThatSomebodyListensAtIsRefusedAndAStaleOneReplaced) {
 TEST_F(StartTest, AFileInTheSocketsPlaceIsLeftAlone) {
   config_.socket = directory_ + "/precious";
   std::ofstream(config_.socket) << "data";
-  EXPECT_EQ(refused().code(), Code::kAlreadyExists);
+  const Status status = refused();
+  EXPECT_EQ(status.code(), Code::kAlreadyExists);
+  EXPECT_NE(status.text().find("a file that is no socket stands there; remove it or choose another"), std::string::npos);
   EXPECT_TRUE(std::filesystem::exists(config_.socket));
+}
+
+TEST_F(StartTest, ASocketOfAnotherKindIsLeftAlone) {
+  config_.socket = directory_ + "/other.sock";
+  const Fd admin(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path, config_.socket.data(), config_.socket.size());
+  ASSERT_EQ(::bind(admin.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  ASSERT_EQ(::listen(admin.get(), 1), 0);
+  EXPECT_EQ(refused().text(), "socket " + config_.socket +
+                                  ": somebody else's socket stands there; choose another socket: Protocol wrong type for socket");
+}
+
+TEST_F(StartTest, ASocketThatCannotBeMadeNamesTheVariable) {
+  config_.socket = "/proc/larder.sock";
+  EXPECT_NE(refused().text().find("cannot be made (set LARDER_SOCKET for larderd and engines to another): "), std::string::npos);
 }
 
 TEST_F(StartTest, AColdStartRetiresWhatAKilledSidecarLeft) {
