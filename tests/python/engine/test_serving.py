@@ -242,17 +242,20 @@ def kill_once(world, engine, number, loaded, alone, warm_s):
         engine.store(text)
     engine.reset()
     engine.larderd = None
-    stored = [prompt(f"stored {number} {i}", 600) for i in range(2)]
-    # One at a time, in turn a load and a store: the answers of a batch may differ in the last bit from those alone.
-    texts = [loaded[0], stored[0], loaded[1], loaded[2], stored[1], loaded[3]]
     killer = Killer(world.larderd, random.Random(number).uniform(0, warm_s) if number % 2 else None)
-    answers, ends = [], [time.monotonic()]
-    for text in texts:
+
+    def texts():  # in turn loads and stores
+        fresh = (prompt(f"stored {number} {i}", 600) for i in itertools.count())
+        yield from [loaded[0], next(fresh), loaded[1], loaded[2], next(fresh), loaded[3]]
+        while killer.is_alive():
+            yield next(fresh)
+
+    asked, answers, ends = [], [], [time.monotonic()]
+    for text in texts():  # one at a time: the answers of a batch may differ in the last bit from those alone
+        asked.append(text)
         answers.append(engine.ask(text))
         ends.append(time.monotonic())
-    killer.join()
-    right = [alone[0], engine.alone(stored[0]), alone[1], alone[2], engine.alone(stored[1]), alone[3]]
-    assert answers == right
+    assert answers == [alone[loaded.index(text)] if text in loaded else engine.alone(text) for text in asked]
 
     engine.larderd = world.larderd = start_larderd(world.folder, name=world.larderd.shm_name)
     ready = time.monotonic()
@@ -266,7 +269,7 @@ def kill_once(world, engine, number, loaded, alone, warm_s):
     wait_for(hit, PATIENCE_S, "using the restarted larderd")
     used_s = time.monotonic() - ready
     assert failures(world.larderd) == (0, 0)
-    during = [text for text, begin, end in zip(texts, ends, ends[1:]) if begin <= killer.at <= end]
+    during = [text for text, begin, end in zip(asked, ends, ends[1:]) if begin <= killer.at <= end]
     return types.SimpleNamespace(
         slowest_s=max(end - begin for begin, end in zip(ends, ends[1:])),
         used_s=used_s,
