@@ -78,7 +78,9 @@ TEST_F(LifeAndDeath, LookUpsGoOnWhileTheMemoryOfALostSessionIsUnmapped) {
     page_.stop_at("attachment_ends");
     engine.cut_off();
     if (!page_.await("attachment_ends")) return 11;
-    std::thread asker([&] { tally_.loaded += engine.present(1) ? 1 : 0; });
+    std::thread asker([&] {
+      if (engine.present(1)) ++tally_.loaded;
+    });
     const bool answered = eventually([&] { return tally_.loaded == 1; }, 2000);
     page_.go("attachment_ends");
     asker.join();
