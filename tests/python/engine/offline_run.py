@@ -1,11 +1,10 @@
 """offline_run.py JOB: one vLLM without a server walks through the steps of a JSON job and prints "RESULT [...]", one entry a step.
 
 Steps: {"ask": tokens, ...} gives {"tokens", "hit", "local", ...}: the answer, the tokens that Larder and vLLM's own prefix cache had of the
-prompt; with max_tokens, off (without Larder), salt, lora, image, prompt_logprobs as they are given. {"continue": n, "tokens": t, ...} asks
-for the first t tokens of the n-th ask's prompt and answer; {"ask_all": [tokens, ...]} asks for all at once and gives a list of answers and
-the sums. {"reset": true} empties vLLM's own prefix cache, and {"reset": "external"} Larder's namespace too; {"settle": admin socket} waits
-until larderd has committed what was stored; {"zero": arena file} zeroes every byte that is stored; {"touch": file}; {"copy": [from, to]}
-copies the files of a folder; {"reload": true} has vLLM load its weights anew."""
+prompt; with max_tokens, off (without Larder), salt, lora, image, prompt_logprobs as they are given. {"ask_all": [tokens, ...]} asks for all at
+once and gives a list of answers and the sums. {"reset": true} empties vLLM's own prefix cache, and {"reset": "external"} Larder's
+namespace too; {"settle": admin socket} waits until larderd has committed what was stored; {"zero": arena file} zeroes every byte that is
+stored; {"touch": file}; {"copy": [from, to]} copies the files of a folder; {"reload": true} has vLLM load its weights anew."""
 
 import http.client
 import json
@@ -60,9 +59,6 @@ def counters(llm):
     return {name: sum(int(m.value) for m in found if m.name == metric) for name, metric in COUNTED.items()}
 
 
-_asked = []  # prompt and answer of each ask
-
-
 def ask(llm, step):
     from vllm import SamplingParams
     from vllm.lora.request import LoRARequest
@@ -91,7 +87,6 @@ def ask(llm, step):
     tokens = [list(output.outputs[0].token_ids) for output in outputs]
     if "ask_all" in step:
         return {"tokens": tokens, **counted}
-    _asked.append(asked[0] + tokens[0])
     return {"tokens": tokens[0], **counted, "prompt_logprobs": of_the_prompt(outputs[0], asked[0])}
 
 
@@ -131,8 +126,6 @@ def run(llm, step):
         return llm.collective_rpc("reload_weights") and None
     if "reset" in step:
         return reset(llm, step["reset"] == "external")
-    if "continue" in step:
-        step = {**step, "ask": _asked[step["continue"]][: step["tokens"]]}
     return ask(llm, step)
 
 
