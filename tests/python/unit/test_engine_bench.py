@@ -79,7 +79,7 @@ def run_of(*blocks):
 def test_a_loss_is_of_neighbouring_blocks_of_steps_with_and_without_the_connector(_path):
     import engine_steps
 
-    steps = run_of((False, [1000] * 4), (True, [1010, 1010, 9000, 1010]), (False, [1100] * 4), (True, [1111] * 4), (True, [1] * 4))
+    steps = run_of((False, [1000] * 4), (True, [1010, 1010, 9000, 1010]), (False, [1100] * 4), (True, [1111] * 4), (False, [1] * 4))
     assert engine_steps.block_losses(steps, tokens=4) == pytest.approx([1 - 1000 / 1010] * 2)
     assert engine_steps.block_losses(steps, tokens=3) == []
     assert engine_steps.block_losses(run_of((False, [1000] * 4), (True, [1010] * 2)), tokens=4) == []
