@@ -236,7 +236,7 @@ class TestStores:
         assert half.off is None and client.namespaces == [told]
         assert client.spaces == [1, 1], "load and store are in the namespace that the scheduler looks up"
         half.wait_for_save()
-        half.bind(StepWork(stores=[Move("c", [part(0, 1, 4)], adapter="adapter: x\n")]))
+        half.bind(StepWork(stores=[Move("c", [part(0, 1, 4)], line="adapter: x\n")]))
         half.wait_for_save()
         assert client.namespaces == [told, told + "adapter: x\n"]
 
