@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "sidecar/store/arena_map.h"
+#include "sidecar/store/prefetch.h"
 #include "sidecar/store/slot_table.h"
 
 namespace larder::store {
@@ -44,7 +45,7 @@ class SlotArena {
   // Starts bringing what give() will write into cache.
   void prefetch_place(std::uint32_t slot, std::uint64_t offset_bytes) const {
     const Extent& extent = extents_[table_.note(slot).extent];
-    __builtin_prefetch(&extent.places[place_of(extent, offset_bytes)], 1);
+    store::prefetch(&extent.places[place_of(extent, offset_bytes)]);
   }
 
   // Candidates are the slots that may be evicted: an extent with others in it is not drained. How lately they were used makes an
