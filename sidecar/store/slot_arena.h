@@ -62,8 +62,8 @@ class SlotArena {
   };
   // The coldest window that gives room for a long extent of the size, or at least for one slot. Not in extents of the same size.
   std::optional<Window> coldest_window(std::uint32_t size_class, std::uint64_t oldest) const;
-  // Where spans too short for a slot add up to one at the price of few evictions, once such spans are over a hundredth of the
-  // arena.
+  // Where spans too short for a slot add up to one and no more is evicted for it than lies idle in such spans, once they are over a
+  // 400th of the arena.
   std::optional<Window> scattered_window(std::uint32_t size_class) const;
   void drain(const Window& window);
   void stop_draining();
