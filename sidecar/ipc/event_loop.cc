@@ -9,7 +9,6 @@
 
 #include "shim/protocol/packet.h"
 #include "sidecar/base/log.h"
-#include "sidecar/ipc/huge_page_memory.h"
 #include "sidecar/ipc/listener.h"
 
 namespace larder::ipc {
@@ -36,7 +35,7 @@ std::string session_name(const Connection& connection) {
 EventLoop::EventLoop(LoopParts parts, const base::Clock& clock)
     : parts_(std::move(parts)),
       clock_(clock),
-      store_(parts_.shape, parts_.index.mapping.data(), parts_.arena.mapping.data(), stats_, huge_page_memory()),
+      store_(parts_.shape, parts_.index.mapping.data(), parts_.arena.mapping.data(), stats_),
       started_ms_(clock.now_ms()),
       ticked_ms_(started_ms_),
       control_([this] { signal_wake(parts_.wake); }),

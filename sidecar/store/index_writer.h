@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "shim/protocol/index_layout.h"
+#include "sidecar/store/prefetch.h"
 
 namespace larder::store {
 
@@ -50,10 +51,10 @@ class IndexWriter {
   void set_state(std::uint32_t slot, protocol::SlotState state);
   // Starts bringing a key's buckets into cache, or a slot's key's: for batches, whose misses then overlap.
   void prefetch(const protocol::Key& key) const {
-    for (const std::uint64_t bucket : protocol::key_place(key, bucket_count_).bucket) __builtin_prefetch(&buckets_[bucket], 1);
+    for (const std::uint64_t bucket : protocol::key_place(key, bucket_count_).bucket) store::prefetch(&buckets_[bucket]);
   }
   void prefetch(std::uint32_t slot) const { prefetch(key(slot)); }
-  void prefetch_entry(std::uint32_t slot) const { __builtin_prefetch(&entries_[slot], 1); }
+  void prefetch_entry(std::uint32_t slot) const { store::prefetch(&entries_[slot]); }
   // Takes the slot's key out of the hash table.
   void erase_key(std::uint32_t slot);
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "sidecar/store/arena_map.h"
+#include "sidecar/store/prefetch.h"
 #include "sidecar/store/slot_table.h"
 
 namespace larder::store {
@@ -44,7 +45,7 @@ class SlotArena {
   // Starts bringing what give() will write into cache.
   void prefetch_place(std::uint32_t slot, std::uint64_t offset_bytes) const {
     const Extent& extent = extents_[table_.note(slot).extent];
-    __builtin_prefetch(&extent.places[place_of(extent, offset_bytes)], 1);
+    store::prefetch(&extent.places[place_of(extent, offset_bytes)]);
   }
 
   // Candidates are the slots that may be evicted: an extent with others in it is not drained. How lately they were used makes an
@@ -61,8 +62,8 @@ class SlotArena {
   };
   // The coldest window that gives room for a long extent of the size, or at least for one slot. Not in extents of the same size.
   std::optional<Window> coldest_window(std::uint32_t size_class, std::uint64_t oldest) const;
-  // Where spans too short for a slot add up to one at the price of few evictions, once such spans are over a hundredth of the
-  // arena.
+  // Where spans too short for a slot add up to one and no more is evicted for it than lies idle in such spans, once they are over a
+  // 400th of the arena.
   std::optional<Window> scattered_window(std::uint32_t size_class) const;
   void drain(const Window& window);
   void stop_draining();

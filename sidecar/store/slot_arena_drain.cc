@@ -1,15 +1,13 @@
 // Which part of the arena is emptied when a size needs room that only others have.
 #include <algorithm>
 
-#include "shim/protocol/limits.h"
 #include "sidecar/store/slot_arena.h"
 
 namespace larder::store {
 namespace {
-// Spans that no slot fits into are gathered once they are over one part in so many of the arena,
-constexpr std::uint64_t kScatteredShare = 100;
-// and only where at most one part in so many of the arena, or one slot, is evicted for it.
-constexpr std::uint64_t kScatteredPrice = 32;
+// Spans that no slot fits into are gathered once they are over one part in so many of the arena, and only where no more is evicted for
+// it than lies idle in them, or one slot: while it is done, twice of what was idle is empty at most.
+constexpr std::uint64_t kScatteredShare = 400;
 // Room that would be lost in a window makes it look younger: by so many times its share, and down to a part of its age.
 constexpr double kLossWeight = 40;
 constexpr double kLeastScore = 0.25;
@@ -88,7 +86,7 @@ std::optional<SlotArena::Window> SlotArena::scattered_window(std::uint32_t size_
   if (unused_bytes() < arena_bytes_ / kScatteredShare || map_.free_pages() < slot_pages) return std::nullopt;
   list_segments(kNone, 0);
   std::optional<Window> best;
-  std::uint64_t best_price = std::max(slot_pages, arena_bytes_ / protocol::kSlotAlignBytes / kScatteredPrice);
+  std::uint64_t best_price = std::max<std::uint64_t>(slot_pages, map_.free_pages());
   std::uint64_t free = 0, sum = 0;
   std::size_t first = 0;
   for (std::size_t last = 0; last < segments_.size(); ++last) {

@@ -2,13 +2,16 @@
 //
 // A slot number is an entry of the index. It stands in exactly one list at any time: the stack of free numbers here, or one that
 // the store or its eviction policy owns, since all of them are linked through the same note. Every step is O(1) and allocates
-// nothing; pages of the table are charged when they are first written. Slots are visited in no order of memory: give it large pages.
-// Owned by the store's thread.
+// nothing; pages of the table are charged when they are first written. Owned by the store's thread.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <memory_resource>
+#include <cstdlib>
+#include <memory>
+#include <new>
+
+#include "sidecar/store/prefetch.h"
 
 namespace larder::store {
 
@@ -31,24 +34,23 @@ static_assert(sizeof(SlotNote) == 16);
 
 class SlotTable {
  public:
-  // `memory` outlives it; it need not be zeroed, since a note means something from take() on.
-  explicit SlotTable(std::uint64_t entry_count, std::pmr::memory_resource& memory = *std::pmr::new_delete_resource())
-      : notes_(static_cast<SlotNote*>(memory.allocate(entry_count * sizeof(SlotNote)))),
-        entry_count_(entry_count),
-        memory_(memory) {}
-  SlotTable(const SlotTable&) = delete;
-  SlotTable& operator=(const SlotTable&) = delete;
-  ~SlotTable() { memory_.deallocate(notes_, entry_count_ * sizeof(SlotNote)); }
+  explicit SlotTable(std::uint64_t entry_count)
+      : notes_(static_cast<SlotNote*>(std::calloc(entry_count, sizeof(SlotNote))), &std::free), entry_count_(entry_count) {
+    if (notes_ == nullptr) throw std::bad_alloc();
+  }
 
   // A number that nothing else has, or kNoSlot when all are taken. Last given back, first taken: its entry is still in cache.
   std::uint32_t take() {
     if (free_ == kNoSlot) return end_ < entry_count_ ? end_++ : kNoSlot;
     const std::uint32_t slot = free_;
     free_ = notes_[slot].next;
+    if (free_ != kNoSlot) prefetch(free_);
     return slot;
   }
   // No number is left to take.
   bool used_up() const { return free_ == kNoSlot && end_ == entry_count_; }
+  // The number that take() gives next, if it was given back before; else kNoSlot.
+  std::uint32_t next_free() const { return free_; }
   // REQUIRES: taken, and in no list.
   void give(std::uint32_t slot) {
     notes_[slot].next = free_;
@@ -75,14 +77,13 @@ class SlotTable {
     --list.count;
   }
   // Starts bringing a slot's note into cache.
-  void prefetch(std::uint32_t slot) const { __builtin_prefetch(&notes_[slot], 1); }
+  void prefetch(std::uint32_t slot) const { store::prefetch(&notes_[slot]); }
   // The slot behind `slot`, or kNoSlot. REQUIRES: slot stands in a list.
   std::uint32_t next(std::uint32_t slot) const { return notes_[slot].next; }
 
  private:
-  SlotNote* notes_;
+  std::unique_ptr<SlotNote[], decltype(&std::free)> notes_;
   std::uint64_t entry_count_;
-  std::pmr::memory_resource& memory_;
   std::uint32_t end_ = 0;
   std::uint32_t free_ = kNoSlot;
 };

@@ -21,10 +21,9 @@ protocol::Grant refusal(GrantStatus status) {
 }
 }  // namespace
 
-Store::Store(const IndexShape& shape, std::byte* index, const std::byte* arena, stats::Stats& stats,
-             std::pmr::memory_resource& memory)
+Store::Store(const IndexShape& shape, std::byte* index, const std::byte* arena, stats::Stats& stats)
     : index_(index, shape),
-      table_(shape.entry_count, memory),
+      table_(shape.entry_count),
       arena_(shape.arena_bytes, table_),
       arena_memory_(arena),
       stats_(stats),
@@ -85,6 +84,7 @@ protocol::Grant Store::reserve_one(SessionNumber number, Session& session, const
     return refusal(GrantStatus::kNoSpace);
   }
   take_in(session, slot.number);
+  if (const std::uint32_t next = table_.next_free(); next != kNoSlot) index_.prefetch_entry(next);
   return {static_cast<std::uint32_t>(GrantStatus::kGranted), slot.number, generation, place.offset_bytes};
 }
 

@@ -13,7 +13,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <memory_resource>
 #include <optional>
 #include <span>
 #include <string>
@@ -51,10 +50,8 @@ struct VerbCounts {
 
 class Store {
  public:
-  // `index` and `arena` (shape.arena_bytes of it) are mapped and outlive the store, as do `stats`, whose counters it raises, and
-  // `memory`, in which its notes about slots stand.
-  Store(const IndexShape& shape, std::byte* index, const std::byte* arena, stats::Stats& stats,
-        std::pmr::memory_resource& memory = *std::pmr::new_delete_resource());
+  // `index` and `arena` (shape.arena_bytes of it) are mapped and outlive the store, as does `stats`, whose counters it raises.
+  Store(const IndexShape& shape, std::byte* index, const std::byte* arena, stats::Stats& stats);
 
   void set_touched_bytes(std::uint64_t bytes) { arena_.set_touched_bytes(bytes); }
 
