@@ -6,36 +6,41 @@ namespace larder::store {
 
 using protocol::SlotState;
 
+namespace {
+
+// Calls visit(key) with `key` in every shard and group of its namespace.
+template <typename Visit>
+void each_member(const NamespaceSpec& spec, protocol::Key key, const Visit& visit) {
+  for (std::uint32_t shard = 0; shard < spec.shard_count; ++shard) {
+    for (std::uint32_t group = 0; group < spec.groups.size(); ++group) {
+      key.shard = static_cast<std::uint16_t>(shard);
+      key.group = static_cast<std::uint16_t>(group);
+      visit(key);
+    }
+  }
+}
+
+}  // namespace
+
 // `known` is a committed slot of it, or kNoSlot: it need not be looked for where it is alone.
 void Store::find_family(std::uint32_t handle, const protocol::BlockHash& hash, Family& family, std::uint32_t known) const {
   family.clear();
   const NamespaceSpec& spec = namespaces_.at(handle).spec;
   family.expected = spec.shard_count * static_cast<std::uint32_t>(spec.groups.size());
   if (known != kNoSlot && family.expected == 1) return family.committed.push_back(known);
-  protocol::Key key{hash, handle, 0, 0};
-  for (std::uint32_t shard = 0; shard < spec.shard_count; ++shard) {
-    for (std::uint32_t group = 0; group < spec.groups.size(); ++group) {
-      key.shard = static_cast<std::uint16_t>(shard);
-      key.group = static_cast<std::uint16_t>(group);
-      const std::uint32_t slot = index_.find(key);
-      if (slot == kNoSlot) continue;
-      (index_.state(slot) == SlotState::kCommitted ? family.committed : family.granted).push_back(slot);
-    }
-  }
+  each_member(spec, {hash, handle, 0, 0}, [&](const protocol::Key& key) {
+    const std::uint32_t slot = index_.find(key);
+    if (slot == kNoSlot) return;
+    (index_.state(slot) == SlotState::kCommitted ? family.committed : family.granted).push_back(slot);
+  });
 }
 
 // What find_family() will read.
 void Store::prefetch_family(std::uint32_t slot) const {
-  protocol::Key key = index_.key(slot);
-  const NamespaceSpec& spec = namespaces_.at(key.namespace_handle).spec;
+  const protocol::Key known = index_.key(slot);
+  const NamespaceSpec& spec = namespaces_.at(known.namespace_handle).spec;
   if (spec.shard_count * spec.groups.size() == 1) return;
-  for (std::uint32_t shard = 0; shard < spec.shard_count; ++shard) {
-    for (std::uint32_t group = 0; group < spec.groups.size(); ++group) {
-      key.shard = static_cast<std::uint16_t>(shard);
-      key.group = static_cast<std::uint16_t>(group);
-      index_.prefetch(key);
-    }
-  }
+  each_member(spec, known, [this](const protocol::Key& key) { index_.prefetch(key); });
 }
 
 VerbCounts Store::prefetch(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
