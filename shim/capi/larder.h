@@ -180,8 +180,8 @@ typedef struct larder_completion {
   uint64_t copy_ns; /* copy and verification */
 } larder_completion;
 
-/* Takes up to max completions of loads; returns how many. Where no load has ended it waits until one does, at most wait_ms, and not at
- * all where none runs: an engine with nothing else to do leaves the processor to the copy. */
+/* Takes up to max completions of loads; returns how many. Where no load has ended it waits until one does, at most wait_ms, and not
+ * at all where none runs: an engine with nothing else to do leaves the processor to the copy. */
 LARDER_API size_t larder_poll(larder_client* client, larder_completion* completions, size_t max, uint32_t wait_ms);
 
 /* Asks larderd for the right to store; the answer may come while the engine computes. Chunks that are known to be stored already

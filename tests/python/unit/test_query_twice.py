@@ -39,25 +39,6 @@ def test_another_kind_of_server_is_one_line(capsys, tmp_path):
     assert "nonnumeric port" in told(capsys, "http://localhost:port", prompt)
 
 
-def test_an_answer_that_breaks_off_is_one_line(capsys, tmp_path):
-    prompt = tmp_path / "p.txt"
-    prompt.write_text("hello")
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def answer():
-            peer, _ = server.accept()
-            with peer:
-                peer.recv(4096)
-                peer.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{")
-
-        thread = threading.Thread(target=answer)
-        thread.start()
-        assert "the answer broke off (IncompleteRead(1 bytes read, 99 more expected))" in told(
-            capsys, f"http://127.0.0.1:{server.getsockname()[1]}", prompt
-        )
-        thread.join(5)
-
-
 def told_of(capsys, tmp_path, answer):
     """What is told of a server that answers one connection with these bytes."""
     prompt = tmp_path / "p.txt"
