@@ -28,8 +28,9 @@ class CopyEngine {
   // bytes written into the slot. REQUIRES: slot.size() >= protocol::slot_bytes(...), slot aligned to 4 KiB.
   virtual std::uint64_t store(const PieceList& from, std::span<std::byte> slot) const = 0;
 
-  // Verifies the slot's digest table against `root`, copies the payload onto the pieces and verifies every unit as it was written
-  // there. A null piece is left out. kDataLoss: a digest did not match; pieces may be partly written, and no byte will be written after return.
+  // Copies the payload onto the pieces and verifies against `root` every unit as it was written there, and the slot's digest table. A
+  // null piece is left out; its digests in the table count. kDataLoss: something did not match; pieces may be written, and no byte will
+  // be written after return.
   virtual Status load(std::span<const std::byte> slot, std::uint64_t root, const PieceList& to) const = 0;
 };
 

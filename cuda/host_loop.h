@@ -16,7 +16,9 @@ struct HostLoop {
   // taken of the values that were stored. What it stored may become visible late: see publish. `next` is what the caller reads after
   // this piece: it is brought into cache where the loop does that, and may be any address.
   void (*copy_piece)(void* to, const void* from, uint64_t bytes, uint64_t* digests, const void* next);
-  // Orders everything that copy_piece stored before whatever this thread stores next.
+  // The same without digests: a digest table, into memory that nobody reads soon. REQUIRES: both aligned to 8 bytes.
+  void (*copy_words)(void* to, const uint64_t* from, uint64_t words);
+  // Orders everything that was stored by these before whatever this thread stores next.
   void (*publish)();
 };
 
@@ -38,6 +40,9 @@ extern const HostLoop kAvx2Loop;
 
 // The copy of everything that is no whole, aligned unit: digest tables and odd ends.
 void racy_copy(void* to, const void* from, uint64_t bytes);
+
+// Whether they are equal, for a digest table that may be overwritten meanwhile: then either answer.
+bool racy_equal(const uint64_t* table, const void* other, uint64_t bytes);
 
 // One unit of at most 4 KiB at any alignment, through a buffer. Returns its digest.
 uint64_t copy_unit_portable(void* to, const void* from, uint64_t bytes);

@@ -31,7 +31,19 @@ __m256i scramble(__m256i acc, const unsigned char* secret) {
   return _mm256_add_epi64(_mm256_mul_epu32(mixed, prime), _mm256_slli_epi64(high, 32));
 }
 
-// `next` is the unit that comes after this one. REQUIRES: `to` aligned to 32 bytes.
+// Past the caches. malloc aligns to 16 bytes, torch to 64.
+template <int kAlignment>
+LARDER_RACES_BY_DESIGN inline void stream(unsigned char* to, __m256i data) {
+  if (kAlignment == 32) {
+    _mm256_stream_si256(reinterpret_cast<__m256i*>(to), data);
+  } else {
+    _mm_stream_si128(reinterpret_cast<__m128i*>(to), _mm256_castsi256_si128(data));
+    _mm_stream_si128(reinterpret_cast<__m128i*>(to + 16), _mm256_extracti128_si256(data, 1));
+  }
+}
+
+// `next` is the unit that comes after this one. REQUIRES: `to` aligned to kAlignment, 16 or 32.
+template <int kAlignment>
 LARDER_RACES_BY_DESIGN uint64_t copy_unit(unsigned char* to, const unsigned char* from, const unsigned char* next) {
   alignas(64) uint64_t lanes[8] = XXH3_INIT_ACC;
   __m256i low = _mm256_load_si256(reinterpret_cast<const __m256i*>(lanes));
@@ -44,8 +56,8 @@ LARDER_RACES_BY_DESIGN uint64_t copy_unit(unsigned char* to, const unsigned char
       _mm_prefetch(reinterpret_cast<const char*>(ahead + at), _MM_HINT_T0);
       const __m256i data0 = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + at));
       const __m256i data1 = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from + at + 32));
-      _mm256_stream_si256(reinterpret_cast<__m256i*>(to + at), data0);
-      _mm256_stream_si256(reinterpret_cast<__m256i*>(to + at + 32), data1);
+      stream<kAlignment>(to + at, data0);
+      stream<kAlignment>(to + at + 32, data1);
       const bool last = at + kStripeBytes == kUnitBytes;  // the last stripe takes the secret's end, 7 bytes back
       const unsigned char* secret = XXH3_kSecret + (last ? 192 - 64 - 7 : stripe * 8);
       low = accumulate(low, data0, secret);
@@ -63,12 +75,23 @@ LARDER_RACES_BY_DESIGN uint64_t copy_unit(unsigned char* to, const unsigned char
 void copy_piece(void* to, const void* from, uint64_t bytes, uint64_t* digests, const void* next) {
   auto* out = static_cast<unsigned char*>(to);
   const auto* in = static_cast<const unsigned char*>(from);
-  const bool aligned = reinterpret_cast<uintptr_t>(out) % 32 == 0;
+  const uintptr_t misaligned = reinterpret_cast<uintptr_t>(out) % 32;
   for (; bytes >= kUnitBytes; bytes -= kUnitBytes, out += kUnitBytes, in += kUnitBytes) {
     const unsigned char* after = bytes > kUnitBytes ? in + kUnitBytes : static_cast<const unsigned char*>(next);
-    *digests++ = aligned ? copy_unit(out, in, after) : copy_unit_portable(out, in, kUnitBytes);
+    if (misaligned == 0)
+      *digests++ = copy_unit<32>(out, in, after);
+    else if (misaligned == 16)
+      *digests++ = copy_unit<16>(out, in, after);
+    else
+      *digests++ = copy_unit_portable(out, in, kUnitBytes);
   }
   if (bytes != 0) *digests = copy_unit_portable(out, in, bytes);
+}
+
+// Past the caches as well: to fetch the table's lines only to overwrite them costs 1% of a store.
+LARDER_RACES_BY_DESIGN void copy_words(void* to, const uint64_t* from, uint64_t words) {
+  auto* out = static_cast<long long*>(to);
+  for (uint64_t i = 0; i < words; ++i) _mm_stream_si64(out + i, static_cast<long long>(from[i]));
 }
 
 void publish() {
@@ -77,6 +100,6 @@ void publish() {
 
 }  // namespace
 
-const HostLoop kAvx2Loop{"avx2", copy_piece, publish};
+const HostLoop kAvx2Loop{"avx2", copy_piece, copy_words, publish};
 
 }  // namespace larder::copy

@@ -15,11 +15,15 @@ void copy_piece(void* to, const void* from, uint64_t bytes, uint64_t* digests, c
     *digests++ = copy_unit_portable(out + at, in + at, bytes - at < kUnitBytes ? bytes - at : kUnitBytes);
 }
 
+void copy_words(void* to, const uint64_t* from, uint64_t words) {
+  racy_copy(to, from, words * sizeof(uint64_t));
+}
+
 void publish() {}  // ordinary stores: the release of whoever publishes the chunk is enough
 
 }  // namespace
 
-const HostLoop kPortableLoop{"portable", copy_piece, publish};
+const HostLoop kPortableLoop{"portable", copy_piece, copy_words, publish};
 
 // Words by __builtin_memcpy of a constant size, which is a load and a store: a call of memcpy would be seen by ThreadSanitizer.
 LARDER_RACES_BY_DESIGN void racy_copy(void* to, const void* from, uint64_t bytes) {
@@ -32,6 +36,17 @@ LARDER_RACES_BY_DESIGN void racy_copy(void* to, const void* from, uint64_t bytes
     __builtin_memcpy(out + at, words, sizeof(words));
   }
   for (; at < bytes; ++at) out[at] = in[at];
+}
+
+LARDER_RACES_BY_DESIGN bool racy_equal(const uint64_t* table, const void* other, uint64_t bytes) {
+  const auto* in = static_cast<const unsigned char*>(other);
+  uint64_t different = 0;
+  for (uint64_t at = 0; at < bytes; at += sizeof(uint64_t)) {
+    uint64_t word;
+    __builtin_memcpy(&word, in + at, sizeof(word));
+    different |= word ^ table[at / sizeof(uint64_t)];
+  }
+  return different == 0;
 }
 
 // The buffer stays in the first-level cache and nobody else writes it: what is hashed is what is stored.

@@ -119,13 +119,8 @@ std::vector<std::byte*> ShimArm::payloads() const {
 
 bool ShimArm::load() {
   if (!client_->load(transfer_, kStoreWaitMs).ok()) return false;
-  const auto deadline = std::chrono::steady_clock::now() + kDeadline;
-  while (std::chrono::steady_clock::now() < deadline) {
-    const std::vector<client::Completion> done = client_->poll(1);
-    if (!done.empty()) return done.front().status == Code::kOk;
-    std::this_thread::sleep_for(kBetweenPolls);
-  }
-  return false;
+  const std::vector<client::Completion> done = client_->poll(1, kDeadline);
+  return !done.empty() && done.front().status == Code::kOk;
 }
 
 }  // namespace larder::bench

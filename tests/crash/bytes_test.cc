@@ -39,7 +39,7 @@ TEST_F(Bytes, WhatIsWrittenIntoThePagesIsVerifiedNotWhatWasRead) {
     return eventually([&] { return !engine.present(1); }) ? 0 : 13;
   });
   ASSERT_TRUE(page_.await("load_half"));
-  overwrite_the_arena();  // after its digest table was checked against the root
+  overwrite_the_arena();  // the other half, and the digest table
   page_.go("load_half");
   EXPECT_EQ(reader->wait(20'000), 0) << "11: wrong bytes were reported good; 13: what is bad was not dropped";
   EXPECT_TRUE(eventually([&] { return status({"trust", "bad_reported"}) == 1; }));
