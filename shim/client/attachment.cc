@@ -3,6 +3,8 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+
 #include "shim/protocol/test_point.h"
 
 namespace larder::client {
@@ -46,6 +48,13 @@ Attachment::Attachment(const protocol::Welcome& welcome, Fd lock, Mapping arena,
       outbox_(std::move(socket), std::move(wake)),
       prefault_(arena_.size()) {
   for (auto& handle : handles_) handle = kNoHandle;
+}
+
+void Attachment::prefault_ahead() {
+  prefault_.look_ahead(reader_, {arena_.data(), arena_.size()}, [this](const protocol::Key& key) {
+    const auto named = [&key](const auto& handle) { return handle.load(std::memory_order_relaxed) == key.namespace_handle; };
+    return key.namespace_handle != kNoHandle && std::ranges::any_of(handles_, named);
+  });
 }
 
 Attachment::~Attachment() {

@@ -51,6 +51,9 @@ class Attachment {
     if (const std::span<std::byte> bytes = slot(offset_bytes, size_bytes); !bytes.empty()) prefault_.ensure(offset_bytes, bytes);
   }
 
+  // Of chunks of this client's namespaces that are there, a few a call. The control thread's.
+  void prefault_ahead();
+
   void beat() { region().heartbeat.fetch_add(1, std::memory_order_release); }
   HoldTable& holds() { return holds_; }
   EventRing& events() { return events_; }

@@ -193,6 +193,12 @@ void Client::attached(const std::shared_ptr<Attachment>& attachment) {
   stores_.attached(attachment);
 }
 
+// Only who has pages will load: a scheduler has none.
+void Client::beaten(Attachment& attachment) {
+  const bool loads = std::ranges::any_of(registered_, [](const auto& group) { return group.load(std::memory_order_acquire); });
+  if (loads) attachment.prefault_ahead();
+}
+
 void Client::opened(const std::shared_ptr<Attachment>& attachment, std::uint32_t request, std::uint32_t handle) {
   namespaces_.opened(*attachment, request, handle);
 }

@@ -81,6 +81,7 @@ class Client final : public ControlListener {
   void attached(const std::shared_ptr<Attachment>& attachment) override;
   void lost(const std::shared_ptr<Attachment>& attachment) override;
   void asked(const std::shared_ptr<Attachment>& attachment, const std::vector<protocol::SlotRef>& grants) override;
+  void beaten(Attachment& attachment) override;
   void acted(std::uint32_t request, const protocol::Acted& acted) override { acts_.acted(request, acted); }
   std::vector<protocol::SlotRef> still_writing() override;
 

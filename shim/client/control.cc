@@ -176,6 +176,7 @@ Status Control::serve(const std::shared_ptr<Attachment>& attachment) {
     if (Clock::now() >= next_beat) {
       attachment->beat();
       LARDER_POINT(heart_beaten);
+      listener_.beaten(*attachment);
       unmap_unused();
       next_beat = Clock::now() + kBeat;
     }

@@ -32,6 +32,8 @@ class ControlListener {
   virtual void lost(const std::shared_ptr<Attachment>& attachment) = 0;
   // larderd asks whether these grants are still written.
   virtual void asked(const std::shared_ptr<Attachment>& attachment, const std::vector<protocol::SlotRef>& grants) = 0;
+  // Once a heartbeat, while the session of `attachment` lives.
+  virtual void beaten(Attachment& attachment) = 0;
   virtual void acted(std::uint32_t request, const protocol::Acted& acted) = 0;
   // Grants of lost sessions that are still being written.
   virtual std::vector<protocol::SlotRef> still_writing() = 0;

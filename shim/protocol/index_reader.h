@@ -47,6 +47,7 @@ class IndexReader {
   bool valid() const { return header_ != nullptr; }
   bool dead() const { return header_->dead.load(std::memory_order_acquire) != 0; }
   std::uint64_t epoch() const { return header_->epoch; }
+  std::uint64_t entry_count() const { return entry_count_; }
 
   // The committed entry of `key`, or nothing.
   std::optional<EntryView> find(const Key& key) const {

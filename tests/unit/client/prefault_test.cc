@@ -1,10 +1,12 @@
-// The pages of a granted slot are present before anything is copied, and no others are.
+// The pages of slots that are granted, or filled by others, are present before anything is copied, and no others are.
 #include "shim/client/prefault.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
+
+#include "sidecar/store/index_writer.h"
 
 namespace larder::client {
 namespace {
@@ -66,6 +68,36 @@ TEST_F(PrefaultTest, ASmallSlotIsLeftAlone) {
   Prefault prefault(kArena);
   EXPECT_FALSE(ensure(prefault, kPage, 16 * 1024));
   EXPECT_EQ(present(0, kArena), 0U);
+}
+
+TEST_F(PrefaultTest, WhatOthersHaveFilledIsPresentBeforeItIsLoaded) {
+#ifndef MADV_POPULATE_WRITE
+  GTEST_SKIP() << "no MADV_POPULATE_WRITE";
+#endif
+  constexpr std::uint32_t kOurs = 3, kPayload = 128 * 1024, kSlot = 192 * 1024;
+  const store::IndexShape shape{Prefault::kEntriesAhead + 8, store::IndexShape::buckets_for(Prefault::kEntriesAhead + 8), kArena,
+                                1, 1};
+  std::vector<std::byte> memory(shape.bytes() + kPage);
+  auto* index = memory.data() + kPage - reinterpret_cast<std::uintptr_t>(memory.data()) % kPage;
+  store::IndexWriter writer(index, shape);
+  const auto fill = [&](std::uint32_t slot, std::uint32_t ns, std::uint64_t offset, bool commit) {
+    writer.grant(slot, {{slot, slot}, ns, 0, 0}, {offset, kPayload, 16 * 1024}, 1);
+    if (commit) writer.commit(slot, 0);
+  };
+  fill(1, kOurs, 0, true);
+  fill(2, kOurs + 1, kSlot, true);
+  fill(3, kOurs, 2 * kSlot, false);
+  fill(Prefault::kEntriesAhead + 4, kOurs, 3 * kSlot, true);
+  const protocol::IndexReader reader = *protocol::IndexReader::open(index, shape.bytes());
+  const auto ours = [](const protocol::Key& key) { return key.namespace_handle == kOurs; };
+
+  Prefault prefault(kArena);
+  prefault.look_ahead(reader, {data_, kArena}, ours);
+  EXPECT_EQ(present(0, kPayload), kPayload / kPage);
+  EXPECT_EQ(present(kSlot, 2 * kSlot), 0U) << "another namespace's, or not committed";
+  EXPECT_EQ(present(3 * kSlot, kPayload), 0U) << "more than a heartbeat can spare";
+  prefault.look_ahead(reader, {data_, kArena}, ours);
+  EXPECT_EQ(present(3 * kSlot, kPayload), kPayload / kPage);
 }
 
 }  // namespace
