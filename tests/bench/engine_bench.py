@@ -5,7 +5,7 @@ connector, "idle" on a larderd of its own where every lookup misses and nothing 
 whole chunk. Each turn sends four new prompts in one request; tokens/s are prompt and answer together.
 
 A loss is measured inside one engine, whose connector is taken away and given back (engine_switch.py says why). In "idle" every few
-steps of decode: the median over pairs of neighbouring blocks of steps; to that is added what a median does not see, the share of
+steps of decode, as is that of a connector that does nothing, for what vLLM itself spends on having one: the median over pairs of neighbouring blocks of steps; to that is added what a median does not see, the share of
 the hooks that run once a request, and what does not go away with the connector, the processor time of larderd and of Larder's
 own threads, as if all of it were taken from the engine. In "stores" by whole turns. Losses against "none" are printed beside, and
 hold what one process differs from another. The time inside the hooks is measured around them (engine_timed.py), in the scheduler's
@@ -59,6 +59,7 @@ class Arm:
     counted: list[dict] = field(default_factory=list)  # engine_hooks.difference()
     background: list[float] = field(default_factory=list)  # processors kept busy by larderd and by Larder's threads
     losses: list[float] = field(default_factory=list)  # inside the engine: of pairs of blocks of steps, or of turns
+    empty_losses: list[float] = field(default_factory=list)  # the same of the empty connector
 
     def chunks(self) -> int:
         return sum(space["chunks"] for space in self.larderd.status()["namespaces"])
@@ -129,12 +130,14 @@ def round_of(arm: Arm, prompts: list[list[list[int]]], number: int) -> list[list
         answers = whole_turn(arm, prompts[0]).answers
         for i, asked in enumerate(prompts[1:]):
             steps = turn(arm, asked, engine_switch.ALTERNATE_SWAPPED if i % 2 else engine_switch.ALTERNATE).steps
-            arm.losses += engine_steps.block_losses(steps, PROMPTS)
+            arm.losses += engine_steps.block_losses(steps, PROMPTS, engine_steps.LARDER)
+            arm.empty_losses += engine_steps.block_losses(steps, PROMPTS, engine_steps.EMPTY)
         return answers
     before = turn(arm, prompts[1], engine_switch.WITHOUT) if number % 2 == 0 else None
     done = whole_turn(arm, prompts[0])
     without = before or turn(arm, prompts[1], engine_switch.WITHOUT)
-    if {step.attached for step in without.steps} != {False} or {step.attached for step in done.steps} != {True}:
+    used = [{step.connector for step in of.steps} for of in (without, done)]
+    if used != [{engine_steps.NONE}, {engine_steps.LARDER}]:
         raise Void("the connector was not taken away or not given back")
     arm.losses.append(1 - engine_steps.total_ns(without.steps) / engine_steps.total_ns(done.steps))
     return done.answers
@@ -223,6 +226,9 @@ def rows_of(arms: dict[str, Arm]) -> list[dict]:
         if arm.name != "none":
             hooks = hook_row(arm)
             row |= {**loss_row(arm, arms["none"], hooks), **hooks}
+        if arm.empty_losses:
+            low, row["empty_loss"], high = median_interval(arm.empty_losses)
+            row["empty_loss_interval"] = [low, high]
         rows.append(row)
     return rows
 
@@ -250,6 +256,9 @@ def print_rows(rows: list[dict]) -> None:
         low, high = row["loss_interval"]
         print(f"    loss in one engine {100 * row['loss']:+.2f}%  [{100 * low:+.2f}, {100 * high:+.2f}], {row['pairs']} pairs; "
               f"larderd and Larder's threads {100 * row['background']:.2f}% of a processor")
+        if "empty_loss" in row:
+            low, high = row["empty_loss_interval"]
+            print(f"    with a connector that does nothing {100 * row['empty_loss']:+.2f}%  [{100 * low:+.2f}, {100 * high:+.2f}]")
         low, high = row["loss_against_none_interval"]
         print(f"    against the other engine {100 * row['loss_against_none']:+.2f}%  [{100 * low:+.2f}, {100 * high:+.2f}]")
         low, high = row["hook_us_interval"]
@@ -264,6 +273,7 @@ def judge(rows: list[dict]) -> list[dict]:
     return [
         goals.goal("engine.hook_us_per_step", max(by_name[name]["hook_us_per_step"] for name in ("idle", "stores")), "<=", 150),
         goals.goal("engine.idle_loss", by_name["idle"]["loss"], "<=", 0.01),
+        goals.figure("engine.empty_connector_loss", by_name["idle"]["empty_loss"]),
         goals.figure("engine.idle_loss_against_none", by_name["idle"]["loss_against_none"]),
         goals.figure("engine.store_loss", by_name["stores"]["loss"]),
         goals.figure("engine.idle_hook_us_per_step", by_name["idle"]["hook_us_per_step"]),

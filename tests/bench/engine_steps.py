@@ -9,18 +9,20 @@ import pathlib
 import statistics
 from typing import NamedTuple
 
+NONE, LARDER, EMPTY = range(3)  # which connector a step was done with
+
 _KEPT = 1 << 16
 _FILE_BYTES = 8 + _KEPT * 16
 
 
 class Step(NamedTuple):
-    attached: bool  # done with the connector
+    connector: int
     tokens: int
     ns: int
 
 
 class StepLog:
-    """The writer's side: a count, then a ring of (nanoseconds, tokens and mode). Owned by the scheduler's thread."""
+    """The writer's side: a count, then a ring of (nanoseconds, tokens and connector). Owned by the scheduler's thread."""
 
     def __init__(self, folder: str):
         path = pathlib.Path(folder) / "steps"
@@ -29,9 +31,9 @@ class StepLog:
             self._map = mmap.mmap(file.fileno(), _FILE_BYTES)
         self._words = memoryview(self._map).cast("Q")
 
-    def add(self, attached: bool, tokens: int, ns: int) -> None:
+    def add(self, connector: int, tokens: int, ns: int) -> None:
         at = 1 + 2 * (self._words[0] % _KEPT)
-        self._words[at], self._words[at + 1] = ns, 2 * tokens + attached
+        self._words[at], self._words[at + 1] = ns, 4 * tokens + connector
         self._words[0] += 1
 
 
@@ -50,26 +52,26 @@ def since(folder: pathlib.Path, before: int) -> list[Step]:
         return []
     words = memoryview((folder / "steps").read_bytes()).cast("Q")
     places = (1 + 2 * (number % _KEPT) for number in range(before, words[0]))
-    return [Step(bool(words[at + 1] & 1), words[at + 1] >> 1, words[at]) for at in places]
+    return [Step(words[at + 1] & 3, words[at + 1] >> 2, words[at]) for at in places]
 
 
-def block_losses(steps: list[Step], tokens: int, least: int = 3) -> list[float]:
-    """What pairs of neighbouring blocks, one with the connector and one without, differ by: of each block the median of its steps.
+def block_losses(steps: list[Step], tokens: int, connector: int, least: int = 3) -> list[float]:
+    """What pairs of neighbouring blocks, one with that connector and one with none, differ by: of each block the median of its steps.
 
     Only steps of `tokens` tokens count, which all do the same work; blocks of fewer than `least` of them are left out."""
-    blocks: list[tuple[bool, list[int]]] = []
+    blocks: list[tuple[int, list[int]]] = []
     for step in steps:
         if step.tokens != tokens:
             continue
-        if not blocks or blocks[-1][0] != step.attached:
-            blocks.append((step.attached, []))
+        if not blocks or blocks[-1][0] != step.connector:
+            blocks.append((step.connector, []))
         blocks[-1][1].append(step.ns)
-    whole = [(attached, statistics.median(ns)) for attached, ns in blocks if len(ns) >= least]
+    whole = [(used, statistics.median(ns)) for used, ns in blocks if len(ns) >= least]
     losses = []
-    for (first_attached, first), (second_attached, second) in zip(whole[::2], whole[1::2]):
-        if first_attached != second_attached:
-            attached, without = (first, second) if first_attached else (second, first)
-            losses.append(1 - without / attached)
+    for pair in zip(whole[::2], whole[1::2]):
+        ns = dict(pair)
+        if ns.keys() == {NONE, connector}:
+            losses.append(1 - ns[NONE] / ns[connector])
     return losses
 
 

@@ -1,4 +1,4 @@
-"""Takes the connector away from a running engine and gives it back, between two steps.
+"""Takes the connector away from a running engine, or puts an empty one in its place, and gives it back, between two steps.
 
 Two engines differ by a few percent for as long as they live, by where their memory lies, and the machine's speed drifts from one
 second to the next. So what a connector costs is seen only where one engine works with and without it by turns, every few steps.
@@ -11,10 +11,11 @@ import mmap
 import pathlib
 import time
 
-from engine_steps import StepLog
+from engine_steps import EMPTY, LARDER, NONE, StepLog
 
 WITHOUT, WITH, ALTERNATE, ALTERNATE_SWAPPED = range(4)
-BLOCK_TOKENS = 4  # a request goes so far before the two change
+BLOCK_TOKENS = 4  # a request goes so far before they change
+CYCLES = {WITHOUT: (NONE,), WITH: (LARDER,), ALTERNATE: (LARDER, NONE, EMPTY, NONE), ALTERNATE_SWAPPED: (NONE, LARDER, NONE, EMPTY)}
 
 
 class Mode:
@@ -31,14 +32,19 @@ class Mode:
     def set(self, mode: int) -> None:
         self._words[0] = mode
 
-    def attached(self, computed_tokens: int) -> bool:
-        """Whether a step is done with the connector; computed_tokens: of the request that runs longest."""
-        mode = self._words[0]
-        return mode == WITH if mode < ALTERNATE else (computed_tokens // BLOCK_TOKENS + mode) % 2 == 0
+    def connector(self, computed_tokens: int) -> int:
+        """What a step is done with; computed_tokens: of the request that runs longest."""
+        cycle = CYCLES[self._words[0]]
+        return cycle[computed_tokens // BLOCK_TOKENS % len(cycle)]
 
 
-def switch_scheduler(connector, folder: str) -> None:
-    """Call from the connector's constructor. A step is timed from the begin of schedule() to the end of update_from_output()."""
+def _used(metadata) -> int:
+    """The connector whose metadata a step carries."""
+    return NONE if metadata is None else getattr(metadata, "connector", LARDER)
+
+
+def switch_scheduler(connectors: dict, folder: str) -> None:
+    """`connectors` by number; call from the connector's constructor. A step is timed from the begin of schedule() to the end of update_from_output()."""
     from vllm.v1.core.sched.scheduler import Scheduler
     from vllm.v1.executor.multiproc_executor import MultiprocExecutor
 
@@ -49,7 +55,7 @@ def switch_scheduler(connector, folder: str) -> None:
     def timed_schedule(self, *args, **kwargs):
         nonlocal began
         began = time.perf_counter_ns()
-        self.connector = connector if mode.attached(self.running[0].num_computed_tokens if self.running else 0) else None
+        self.connector = connectors[mode.connector(self.running[0].num_computed_tokens if self.running else 0)]
         return schedule(self, *args, **kwargs)
 
     def switched_execute(self, scheduler_output, *args, **kwargs):
@@ -60,15 +66,14 @@ def switch_scheduler(connector, folder: str) -> None:
 
     def timed_update(self, scheduler_output, *args, **kwargs):
         output = update(self, scheduler_output, *args, **kwargs)
-        attached = scheduler_output.kv_connector_metadata is not None
-        log.add(attached, scheduler_output.total_num_scheduled_tokens, time.perf_counter_ns() - began)
+        log.add(_used(scheduler_output.kv_connector_metadata), scheduler_output.total_num_scheduled_tokens, time.perf_counter_ns() - began)
         return output
 
     Scheduler.schedule, Scheduler.update_from_output = timed_schedule, timed_update
     MultiprocExecutor.execute_model = switched_execute
 
 
-def switch_worker(connector) -> None:
+def switch_worker(connectors: dict) -> None:
     """Call from the connector's constructor: the worker follows what the scheduler sends."""
     from vllm.distributed.kv_transfer import kv_transfer_state
     from vllm.v1.worker.gpu_model_runner import GPUModelRunner
@@ -76,7 +81,7 @@ def switch_worker(connector) -> None:
     execute = GPUModelRunner.execute_model
 
     def switched_execute(self, scheduler_output, *args, **kwargs):
-        kv_transfer_state._KV_CONNECTOR_AGENT = None if scheduler_output.kv_connector_metadata is None else connector
+        kv_transfer_state._KV_CONNECTOR_AGENT = connectors[_used(scheduler_output.kv_connector_metadata)]
         return execute(self, scheduler_output, *args, **kwargs)
 
     GPUModelRunner.execute_model = switched_execute

@@ -11,7 +11,9 @@ import inspect
 import os
 import time
 
+from engine_empty import EmptyConnector
 from engine_hooks import FOLDER_VARIABLE, HookCounts, note_process
+from engine_steps import EMPTY, LARDER, NONE
 from engine_switch import switch_scheduler, switch_worker
 from larder.vllm import LarderConnector
 from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorRole
@@ -28,10 +30,11 @@ class TimedConnector(LarderConnector):
         process = "scheduler" if role == KVConnectorRole.SCHEDULER else "worker"
         self._counts = HookCounts(folder, process, names)
         note_process(folder, process, self._pump._thread.native_id)
+        connectors = {NONE: None, LARDER: self, EMPTY: EmptyConnector(vllm_config, role, kv_cache_config)}
         if role == KVConnectorRole.SCHEDULER:
-            switch_scheduler(self, folder)
+            switch_scheduler(connectors, folder)
         else:
-            switch_worker(self)
+            switch_worker(connectors)
         self._inside = False
         for index, name in enumerate(names):
             setattr(self, name, self._timed(index, getattr(self, name)))

@@ -51,7 +51,7 @@ def arm_row(name, **more):
 
 
 def test_goals(bench):
-    idle = {"loss": 0.004, "loss_against_none": 0.03, "hook_us_per_step": 80.0}
+    idle = {"loss": 0.004, "empty_loss": 0.002, "loss_against_none": 0.03, "hook_us_per_step": 80.0}
     stores = {"loss": 0.05, "hook_us_per_step": 190.0}
     rows = [arm_row("none"), arm_row("idle", **idle), arm_row("stores", **stores)]
     verdict = {goal["id"]: goal for goal in bench.judge(rows)}
@@ -70,19 +70,22 @@ def test_hook_time_is_a_step(bench):
 
 
 def run_of(*blocks):
-    """blocks: (attached, step times in us)"""
+    """blocks: (connector, step times in us)"""
     import engine_steps
 
-    return [engine_steps.Step(attached, 4, 1000 * us) for attached, times in blocks for us in times]
+    return [engine_steps.Step(connector, 4, 1000 * us) for connector, times in blocks for us in times]
 
 
 def test_a_loss_is_of_neighbouring_blocks_of_steps_with_and_without_the_connector(_path):
     import engine_steps
 
-    steps = run_of((False, [1000] * 4), (True, [1010, 1010, 9000, 1010]), (False, [1100] * 4), (True, [1111] * 4), (False, [1] * 4))
-    assert engine_steps.block_losses(steps, tokens=4) == pytest.approx([1 - 1000 / 1010] * 2)
-    assert engine_steps.block_losses(steps, tokens=3) == []
-    assert engine_steps.block_losses(run_of((False, [1000] * 4), (True, [1010] * 2)), tokens=4) == []
+    from engine_steps import EMPTY, LARDER, NONE
+
+    steps = run_of((NONE, [1000] * 4), (LARDER, [1010, 1010, 9000, 1010]), (NONE, [1100] * 4), (EMPTY, [1111] * 4), (NONE, [1] * 4))
+    assert engine_steps.block_losses(steps, 4, LARDER) == pytest.approx([1 - 1000 / 1010])
+    assert engine_steps.block_losses(steps, 4, EMPTY) == pytest.approx([1 - 1100 / 1111])
+    assert engine_steps.block_losses(steps, 3, LARDER) == []
+    assert engine_steps.block_losses(run_of((NONE, [1000] * 4), (LARDER, [1010] * 2)), 4, LARDER) == []
     assert engine_steps.total_ns(steps[:4]) == 4_000_000
 
 
@@ -91,11 +94,11 @@ def test_steps_go_from_the_engine_to_the_bench(_path, tmp_path):
 
     assert engine_steps.count(tmp_path) == 0 and engine_steps.since(tmp_path, 0) == []
     log = engine_steps.StepLog(str(tmp_path))
-    log.add(True, 768, 10)
+    log.add(1, 768, 10)
     before = engine_steps.count(tmp_path)
-    log.add(False, 4, 20)
-    log.add(True, 0, 30)
-    assert before == 1 and engine_steps.since(tmp_path, before) == [(False, 4, 20), (True, 0, 30)]
+    log.add(0, 4, 20)
+    log.add(2, 0, 30)
+    assert before == 1 and engine_steps.since(tmp_path, before) == [(0, 4, 20), (2, 0, 30)]
 
 
 def test_what_a_median_of_steps_does_not_see_counts_as_loss(bench):
@@ -110,19 +113,20 @@ def test_what_a_median_of_steps_does_not_see_counts_as_loss(bench):
         bench.loss_row(idle, none, {})
 
 
-def test_two_alternating_turns_do_each_part_once_with_and_once_without(_path, tmp_path):
+def test_two_alternating_turns_do_each_part_once_with_a_connector_and_once_without(_path, tmp_path):
     import engine_switch
+    from engine_steps import EMPTY, LARDER, NONE
 
     bench_side, engine_side = engine_switch.Mode(tmp_path, create=True), engine_switch.Mode(tmp_path)
     seen = {}
     for mode in (engine_switch.WITHOUT, engine_switch.WITH, engine_switch.ALTERNATE, engine_switch.ALTERNATE_SWAPPED):
         bench_side.set(mode)
-        seen[mode] = [engine_side.attached(tokens) for tokens in (0, *range(192, 264))]
-    assert not any(seen[engine_switch.WITHOUT]) and all(seen[engine_switch.WITH])
+        seen[mode] = [engine_side.connector(tokens) for tokens in (0, *range(192, 264))]
+    assert set(seen[engine_switch.WITHOUT]) == {NONE} and set(seen[engine_switch.WITH]) == {LARDER}
     first, swapped = seen[engine_switch.ALTERNATE], seen[engine_switch.ALTERNATE_SWAPPED]
-    assert all(one != other for one, other in zip(first, swapped))
-    block = engine_switch.BLOCK_TOKENS
-    assert first[1 : 1 + block] == [first[1]] * block and first[1 + block : 1 + 2 * block] == [not first[1]] * block
+    assert all((one == NONE) != (other == NONE) for one, other in zip(first, swapped))
+    assert first[1::engine_switch.BLOCK_TOKENS][:4] == [LARDER, NONE, EMPTY, NONE]
+    assert swapped[1::engine_switch.BLOCK_TOKENS][:4] == [NONE, LARDER, NONE, EMPTY]
 
 
 def test_larders_threads_are_found_in_the_noted_process(_path, tmp_path):
