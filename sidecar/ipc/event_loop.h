@@ -46,6 +46,7 @@ class EventLoop final : public Sidecar {
   stats::Stats snapshot() const override;
   bool healthy() const override;
   bool ready() const override { return running_.load(); }
+  // event_loop_admin.cc.
   Result<std::uint64_t> drop_namespace(const std::string& id, std::uint32_t deadline_ms) override;
   Result<stats::Acted> act(protocol::Verb verb, const std::string& id, const std::vector<protocol::BlockHash>& hashes,
                            std::uint32_t deadline_ms) override;
