@@ -7,13 +7,17 @@ namespace larder::ipc {
 
 Result<std::uint64_t> EventLoop::drop_namespace(const std::string& id, std::uint32_t deadline_ms) {
   return control_.call(
-      [this, id]() -> Result<std::uint64_t> {
-        Result<std::uint32_t> handle = store_.namespaces().by_prefix(id);
-        if (!handle.ok()) return handle.status();
-        const std::uint64_t dropped = store_.drop_namespace(*handle);
-        base::log_info("admin: dropped " + std::to_string(dropped) + " chunks of namespace " +
-                       store_.namespaces().at(*handle).spec.id.to_hex());
-        return dropped;
+      [this, id, drop = store::Drop()]() mutable -> std::optional<Result<std::uint64_t>> {
+        if (!drop.handle) {
+          const Result<std::uint32_t> handle = store_.namespaces().by_prefix(id);
+          if (!handle.ok()) return handle.status();
+          drop.handle = *handle;
+        }
+        store_.drop(drop);
+        if (!drop.done) return std::nullopt;
+        base::log_info("admin: dropped " + std::to_string(drop.dropped) + " chunks of namespace " +
+                       store_.namespaces().at(*drop.handle).spec.id.to_hex());
+        return drop.dropped;
       },
       deadline_ms);
 }
@@ -23,13 +27,17 @@ Result<stats::Acted> EventLoop::act(protocol::Verb verb, const std::string& id, 
   // Shared: the caller may leave before the loop comes.
   const auto counts = std::make_shared<store::VerbCounts>();
   const Result<std::uint64_t> done = control_.call(
-      [this, verb, id, hashes, counts]() -> Result<std::uint64_t> {
-        Result<std::uint32_t> handle = store_.namespaces().by_prefix(id);
-        if (!handle.ok()) return handle.status();
-        *counts = ipc::act(store_, stats_, verb, *handle, hashes);
+      [this, verb, id, hashes = hashes, counts,
+       work = std::optional<ChunkVerb>()]() mutable -> std::optional<Result<std::uint64_t>> {
+        if (!work) {
+          const Result<std::uint32_t> handle = store_.namespaces().by_prefix(id);
+          if (!handle.ok()) return handle.status();
+          work.emplace(verb, *handle, std::move(hashes));
+        }
+        if (!work->go_on(store_, stats_)) return std::nullopt;
+        *counts = work->counts();
         base::log_info("admin: " + std::string(protocol::verb_name(verb)) + ": " + std::to_string(counts->found) + " of " +
-                       std::to_string(hashes.size()) + " hashes of namespace " +
-                       store_.namespaces().at(*handle).spec.id.to_hex());
+                       std::to_string(counts->all()) + " hashes of namespace " + id);
         return counts->found;
       },
       deadline_ms);
@@ -39,10 +47,11 @@ Result<stats::Acted> EventLoop::act(protocol::Verb verb, const std::string& id, 
 
 Result<std::uint64_t> EventLoop::clear(std::uint32_t deadline_ms) {
   return control_.call(
-      [this]() -> Result<std::uint64_t> {
-        const std::uint64_t dropped = store_.clear();
-        base::log_info("admin: cleared, " + std::to_string(dropped) + " chunks dropped");
-        return dropped;
+      [this, drop = store::Drop()]() mutable -> std::optional<Result<std::uint64_t>> {
+        store_.drop(drop);
+        if (!drop.done) return std::nullopt;
+        base::log_info("admin: cleared, " + std::to_string(drop.dropped) + " chunks dropped");
+        return drop.dropped;
       },
       deadline_ms);
 }

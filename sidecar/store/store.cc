@@ -12,8 +12,6 @@ using protocol::GrantStatus;
 using protocol::SlotState;
 
 namespace {
-// Slots that one RESERVE may look at for room before it says that there is none: bounds the time when all are held.
-constexpr std::uint32_t kMaxExaminedPerReserve = 4096;
 constexpr std::size_t kPrefetchAhead = 8;
 
 protocol::Grant refusal(GrantStatus status) {
@@ -42,7 +40,8 @@ void Store::reserve(SessionNumber number, const protocol::Key& scope, std::span<
   const std::uint64_t payload = group.piece_bytes * group.pieces_per_chunk;
   const IndexWriter::Place layout{0, static_cast<std::uint32_t>(payload), static_cast<std::uint32_t>(group.piece_bytes)};
   const std::uint32_t size_class = arena_.size_class(protocol::slot_bytes(payload, group.piece_bytes));
-  std::uint32_t may_examine = kMaxExaminedPerReserve;
+  std::uint32_t may_examine = kReserveEffort;  // then there is no room: bounds the time when all are held
+  effort_ += hashes.size();
   const Inherited earlier = inherited(number);
   protocol::Key key = scope;
   protocol::Key ahead = scope;

@@ -49,7 +49,7 @@ class World {
       case kEnd: return end(who);
       case kIdle: return idle(input.byte() * 100);
       case kReturn: return come_back(who, input);
-      default: box_.store().clear(); return;
+      default: box_.drop(); return;
     }
   }
 
@@ -125,6 +125,7 @@ class World {
   void send(std::size_t who, std::span<const std::byte> packet) {
     const std::vector<std::byte> own = exact_copy(packet);
     const Result<ipc::Reply> reply = sessions_[who]->handle(own, 0);
+    while (reply.ok() && sessions_[who]->busy()) sessions_[who]->go_on();
     if (reply.ok()) {
       must(reply->packet.size() <= protocol::kMaxPacketBytes, "an answer fits a packet");
       must(reply->packet.empty() || protocol::Decoder::open(reply->packet).ok(), "an answer is a message");

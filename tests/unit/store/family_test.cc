@@ -147,7 +147,7 @@ TEST(Pins, EndWithABadChunkADropAndAnEvict) {
   EXPECT_EQ(box.filled().slots_pinned, 4U);
   EXPECT_EQ(box.store().evict(box.handle(), hashes(box, {2})).found, 1U);
   EXPECT_EQ(box.filled().slots_pinned, 2U);
-  box.store().drop_namespace(box.handle());
+  box.drop(box.handle());
   EXPECT_EQ(box.filled().slots_pinned, 0U);
   EXPECT_EQ(box.filled().pinned_bytes, 0U);
   while (box.store().verify_next()) {
