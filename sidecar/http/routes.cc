@@ -71,7 +71,7 @@ Result<std::string> dropped(const Result<std::uint64_t>& chunks) {
 Result<std::string> acted(stats::Control& control, protocol::Verb verb, const std::string& body) {
   const Result<ActRequest> wanted = read_act_request(body);
   if (!wanted.ok()) return wanted.status();
-  const Result<stats::Acted> done = control.act(verb, wanted->namespace_id, wanted->hashes, kVerbDeadlineMs);
+  const Result<protocol::ActCounts> done = control.act(verb, wanted->namespace_id, wanted->hashes, kVerbDeadlineMs);
   if (!done.ok()) return done.status();
   return acted_json(*done);
 }

@@ -6,7 +6,7 @@ namespace {
 // The counter of asked hashes, and the store's verb.
 struct Doing {
   std::uint64_t stats::Stats::*asked;
-  store::VerbCounts (store::Store::*verb)(std::uint32_t, std::span<const protocol::BlockHash>);
+  protocol::ActCounts (store::Store::*verb)(std::uint32_t, std::span<const protocol::BlockHash>);
 };
 
 Doing doing(protocol::Verb verb) {
@@ -23,7 +23,7 @@ Doing doing(protocol::Verb verb) {
 
 bool ChunkVerb::go_on(store::Store& store, stats::Stats& stats) {
   const Doing what = doing(verb_);
-  const store::VerbCounts more = (store.*what.verb)(handle_, std::span(hashes_).subspan(counts_.all()));
+  const protocol::ActCounts more = (store.*what.verb)(handle_, std::span(hashes_).subspan(counts_.all()));
   stats.*what.asked += more.all();
   counts_ += more;
   return counts_.all() == hashes_.size();

@@ -18,14 +18,14 @@ class ChunkVerb {
   // One slice. True: all is done.
   bool go_on(store::Store& store, stats::Stats& stats);
   // Of what is done.
-  const store::VerbCounts& counts() const { return counts_; }
+  const protocol::ActCounts& counts() const { return counts_; }
   std::size_t asked() const { return hashes_.size(); }
 
  private:
   protocol::Verb verb_;
   std::uint32_t handle_;
   std::vector<protocol::BlockHash> hashes_;
-  store::VerbCounts counts_;
+  protocol::ActCounts counts_;
 };
 
 }  // namespace larder::ipc

@@ -1,8 +1,8 @@
 // EventLoop: the Sidecar. One thread in run() owns sessions, store and regions; no lock but those of the snapshot and the admin
 // queue.
 //
-// A turn: accept, at most kMessagesPerTurn messages of each session that has some and no longer than a slice; of what takes longer one
-// slice (of one session, of one admin verb); one chunk verified. A tick (100 ms): events, heartbeats, deadlines, locks of dead
+// A turn: accept, at most kMessagesPerTurn messages of each session that has some and no longer than a slice; of what takes longer
+// one slice (of one session, of one admin verb); one chunk verified. A tick (100 ms): events, heartbeats, deadlines, locks of dead
 // sessions, the statistics.
 #pragma once
 
@@ -50,8 +50,8 @@ class EventLoop final : public Sidecar {
   bool ready() const override { return running_.load(); }
   // event_loop_admin.cc.
   Result<std::uint64_t> drop_namespace(const std::string& id, std::uint32_t deadline_ms) override;
-  Result<stats::Acted> act(protocol::Verb verb, const std::string& id, const std::vector<protocol::BlockHash>& hashes,
-                           std::uint32_t deadline_ms) override;
+  Result<protocol::ActCounts> act(protocol::Verb verb, const std::string& id, const std::vector<protocol::BlockHash>& hashes,
+                                  std::uint32_t deadline_ms) override;
   Result<std::uint64_t> clear(std::uint32_t deadline_ms) override;
 
  private:

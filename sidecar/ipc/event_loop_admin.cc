@@ -22,10 +22,10 @@ Result<std::uint64_t> EventLoop::drop_namespace(const std::string& id, std::uint
       deadline_ms);
 }
 
-Result<stats::Acted> EventLoop::act(protocol::Verb verb, const std::string& id, const std::vector<protocol::BlockHash>& hashes,
-                                    std::uint32_t deadline_ms) {
+Result<protocol::ActCounts> EventLoop::act(protocol::Verb verb, const std::string& id,
+                                           const std::vector<protocol::BlockHash>& hashes, std::uint32_t deadline_ms) {
   // Shared: the caller may leave before the loop comes.
-  const auto counts = std::make_shared<store::VerbCounts>();
+  const auto counts = std::make_shared<protocol::ActCounts>();
   const Result<std::uint64_t> done = control_.call(
       [this, verb, id, hashes = hashes, counts,
        work = std::optional<ChunkVerb>()]() mutable -> std::optional<Result<std::uint64_t>> {
@@ -42,7 +42,7 @@ Result<stats::Acted> EventLoop::act(protocol::Verb verb, const std::string& id, 
       },
       deadline_ms);
   if (!done.ok()) return done.status();
-  return stats::Acted{counts->found, counts->absent, counts->refused};
+  return *counts;
 }
 
 Result<std::uint64_t> EventLoop::clear(std::uint32_t deadline_ms) {

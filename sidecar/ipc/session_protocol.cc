@@ -280,7 +280,7 @@ Result<Reply> SessionProtocol::act(Decoder& decoder) {
   ChunkVerb work(verb, act.namespace_handle, std::move(hashes_));
   return begin([this, act, work = std::move(work), request = decoder.request()]() mutable -> std::optional<Reply> {
     if (!work.go_on(store_, stats_)) return std::nullopt;
-    const store::VerbCounts& counts = work.counts();
+    const protocol::ActCounts& counts = work.counts();
     Encoder encoder(MessageType::kActed, request);
     encoder.append(protocol::Acted{act.verb, static_cast<std::uint32_t>(counts.found), static_cast<std::uint32_t>(counts.absent),
                                    static_cast<std::uint32_t>(counts.refused)});

@@ -41,19 +41,6 @@ struct SessionCaps {
   std::uint64_t held_bytes = UINT64_MAX;
 };
 
-// What became of the first all() of a list of block hashes.
-struct VerbCounts {
-  std::uint64_t found = 0;    // done: the family is there (evict: any of it)
-  std::uint64_t absent = 0;   // the family is not there, or not whole
-  std::uint64_t refused = 0;  // over the bound of pinned bytes
-
-  std::uint64_t all() const { return found + absent + refused; }
-  VerbCounts& operator+=(const VerbCounts& more) {
-    found += more.found, absent += more.absent, refused += more.refused;
-    return *this;
-  }
-};
-
 // How far dropping has come.
 struct Drop {
   std::optional<std::uint32_t> handle = {};  // none: every namespace
@@ -86,9 +73,9 @@ class Store {
   bool end_session(SessionNumber session);
   // Its writer has surely stopped. The session is forgotten. REQUIRES: end_session().
   void release_quarantine(SessionNumber session);
-  // The engine of the session `earlier` goes on as `session`. What it does not list as still being written comes back now, unless the
-  // list is not `complete`; what is left is for `session` to commit or disown. Returns the slots that came back. REQUIRES: `earlier`
-  // has ended.
+  // The engine of the session `earlier` goes on as `session`. What it does not list as still being written comes back now, unless
+  // the list is not `complete`; what is left is for `session` to commit or disown. Returns the slots that came back. REQUIRES:
+  // `earlier` has ended.
   std::uint32_t succeed(SessionNumber session, SessionNumber earlier, std::span<const protocol::SlotRef> still_written,
                         bool complete);
   // Appends the grants of the session up to that generation, and all that are quarantined.
@@ -117,19 +104,20 @@ class Store {
   // An engine used it.
   void touch(std::uint32_t slot, std::uint64_t generation);
 
-  // ---- Families, by block hash; one slice a call, of one hash at least. REQUIRES: the namespace is open ----
+  // ---- Families, by block hash. REQUIRES: the namespace is open. One slice a call, of one hash at least: what became of the
+  // first all() of the list. Found: done, the family is there (evict: any of it); absent: it is not there, or not whole ----
   // Counts them as used.
-  VerbCounts prefetch(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
+  protocol::ActCounts prefetch(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
   // Keeps whole families from being evicted for room, up to a share of the arena (protocol::kPinnedShare). Pinned twice is
   // once; a pin belongs to no session and ends by unpin, evict, drop, clear, or with a bad chunk of the family.
-  VerbCounts pin(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
-  VerbCounts unpin(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
+  protocol::ActCounts pin(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
+  protocol::ActCounts unpin(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
   // Dooms what is there, pinned or not; what is being written of it will not be committed.
-  VerbCounts evict(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
+  protocol::ActCounts evict(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
 
   // ---- Work for idle moments ----
-  // Look-ups done and slots looked at, ever: what bounds every call. A slice, or the search for room of a reserve() or sweep(), ends with
-  // the family that makes it as long as this.
+  // Look-ups done and slots looked at, ever: what bounds every call. A slice, or the search for room of a reserve() or sweep(),
+  // ends with the family that makes it as long as this.
   std::uint64_t effort() const { return effort_; }
   static constexpr std::uint32_t kSliceEffort = 16'384;
   static constexpr std::uint32_t kReserveEffort = 8192;
@@ -184,7 +172,7 @@ class Store {
   };
   void find_family(std::uint32_t handle, const protocol::BlockHash& hash, Family& family, std::uint32_t known = kNoSlot);
   template <typename Verb>
-  VerbCounts each_family(std::uint32_t handle, std::span<const protocol::BlockHash> hashes, const Verb& verb);
+  protocol::ActCounts each_family(std::uint32_t handle, std::span<const protocol::BlockHash> hashes, const Verb& verb);
   void pin_slot(std::uint32_t slot);
   void unpin_slot(std::uint32_t slot);
   void unpin_all(const Family& family);

@@ -50,8 +50,8 @@ void Store::prefetch_family(std::uint32_t slot) const {
 
 // Calls verb() with each family in family_, a slice's worth of them; it says where the family counts.
 template <typename Verb>
-VerbCounts Store::each_family(std::uint32_t handle, std::span<const protocol::BlockHash> hashes, const Verb& verb) {
-  VerbCounts counts;
+protocol::ActCounts Store::each_family(std::uint32_t handle, std::span<const protocol::BlockHash> hashes, const Verb& verb) {
+  protocol::ActCounts counts;
   const std::uint64_t end = effort_ + kSliceEffort;
   for (std::size_t i = 0; i < hashes.size() && effort_ < end; ++i) {
     find_family(handle, hashes[i], family_);
@@ -60,38 +60,38 @@ VerbCounts Store::each_family(std::uint32_t handle, std::span<const protocol::Bl
   return counts;
 }
 
-VerbCounts Store::prefetch(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
+protocol::ActCounts Store::prefetch(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
   return each_family(handle, hashes, [this] {
     for (const std::uint32_t slot : family_.committed) touch_order(slot);
-    return family_.whole() ? &VerbCounts::found : &VerbCounts::absent;
+    return family_.whole() ? &protocol::ActCounts::found : &protocol::ActCounts::absent;
   });
 }
 
-VerbCounts Store::pin(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
+protocol::ActCounts Store::pin(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
   return each_family(handle, hashes, [this] {
-    if (!family_.whole()) return &VerbCounts::absent;
+    if (!family_.whole()) return &protocol::ActCounts::absent;
     std::uint64_t bytes = 0;
     for (const std::uint32_t slot : family_.committed)
       if (!table_.note(slot).pinned) bytes += slot_bytes(slot);
-    if (pinned_bytes_ + bytes > arena_.arena_bytes() / protocol::kPinnedShare) return &VerbCounts::refused;
+    if (pinned_bytes_ + bytes > arena_.arena_bytes() / protocol::kPinnedShare) return &protocol::ActCounts::refused;
     for (const std::uint32_t slot : family_.committed) pin_slot(slot);
-    return &VerbCounts::found;
+    return &protocol::ActCounts::found;
   });
 }
 
-VerbCounts Store::unpin(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
+protocol::ActCounts Store::unpin(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
   return each_family(handle, hashes, [this] {
     unpin_all(family_);
-    return family_.whole() ? &VerbCounts::found : &VerbCounts::absent;
+    return family_.whole() ? &protocol::ActCounts::found : &protocol::ActCounts::absent;
   });
 }
 
-VerbCounts Store::evict(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
-  const VerbCounts counts = each_family(handle, hashes, [this] {
+protocol::ActCounts Store::evict(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
+  const protocol::ActCounts counts = each_family(handle, hashes, [this] {
     stats_.evicted_dropped += family_.committed.size();
     for (const std::uint32_t slot : family_.committed) doom(slot, doomed_);
     for (const std::uint32_t slot : family_.granted) quarantine(sessions_.at(index_.session(slot)), slot);
-    return family_.committed.empty() && family_.granted.empty() ? &VerbCounts::absent : &VerbCounts::found;
+    return family_.committed.empty() && family_.granted.empty() ? &protocol::ActCounts::absent : &protocol::ActCounts::found;
   });
   free_doomed();
   return counts;

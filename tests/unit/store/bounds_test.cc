@@ -36,11 +36,11 @@ class BoundsTest : public testing::Test {
 };
 
 TEST_F(BoundsTest, VerbsAreDoneInSlices) {
-  using Verb = VerbCounts (Store::*)(std::uint32_t, std::span<const protocol::BlockHash>);
+  using Verb = protocol::ActCounts (Store::*)(std::uint32_t, std::span<const protocol::BlockHash>);
   const std::vector<protocol::BlockHash> asked = hashes(protocol::kMaxKeysPerAct);
   for (const Verb verb : {&Store::prefetch, &Store::pin, &Store::unpin, &Store::evict}) {
     std::uint64_t slices = 0;
-    VerbCounts counts;
+    protocol::ActCounts counts;
     for (; counts.all() < asked.size() && slices < asked.size(); ++slices)
       expect_effort(Store::kSliceEffort + kFamily,
                     [&] { counts += (box_.store().*verb)(handle_, std::span(asked).subspan(counts.all())); });
