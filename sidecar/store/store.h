@@ -35,7 +35,7 @@ namespace larder::store {
 using SessionNumber = std::uint32_t;
 inline constexpr SessionNumber kNoSession = 0xffffffff;
 
-// What one session may take at most, in bytes of payload. One chunk may always be granted.
+// What one session may take at most, in bytes of slots. One chunk may always be granted.
 struct SessionCaps {
   std::uint64_t granted_bytes = UINT64_MAX;
   std::uint64_t held_bytes = UINT64_MAX;
@@ -147,8 +147,15 @@ class Store {
     std::uint64_t bytes = 0;
   };
 
+  // What each key of a RESERVE asks for.
+  struct Wanted {
+    IndexWriter::Place layout;
+    std::uint64_t slot_bytes;
+    std::uint32_t size_class;
+  };
+
   protocol::Grant reserve_one(SessionNumber number, Session& session, const Inherited& earlier, const protocol::Key& key,
-                              const IndexWriter::Place& layout, std::uint32_t size_class, std::uint32_t& may_examine);
+                              const Wanted& wanted, std::uint32_t& may_examine);
   Inherited inherited(SessionNumber session) const;
   // A slot comes to the session, or leaves it for good.
   void take_in(Session& session, std::uint32_t slot);
