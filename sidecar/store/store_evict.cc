@@ -14,8 +14,8 @@ constexpr std::size_t kPrefetchAhead = 8;
 }  // namespace
 
 // Evicts the families of these slots, in order, until enough slots are won or `may_examine` is used up, by one family more at most;
-// one scan of all holds serves them all. A family of which something is held or written stays, and counts as used. Returns the slots
-// won.
+// one scan of all holds serves them all. A family of which something is held or written stays, and counts as used. Returns the
+// slots won.
 std::uint32_t Store::evict_families(std::span<const std::uint32_t> slots, std::size_t enough, std::uint32_t& may_examine,
                                     std::uint64_t& counter) {
   batch_.clear();

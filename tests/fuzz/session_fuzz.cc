@@ -1,4 +1,5 @@
-// The session state machine: streams of messages from three hostile sessions into the real SessionProtocol and Store, with no socket.
+// The session state machine: streams of messages from three hostile sessions into the real SessionProtocol and Store, with no
+// socket.
 //
 // Promises: a message is answered or its session ends with a named error; an honest engine beside them keeps what it holds; no two
 // slots in use meet; when all have gone, nothing has leaked.
