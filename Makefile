@@ -3,11 +3,12 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BENCHES = bench-copy bench-index bench-lookup bench-start bench-ttft bench-engine bench-rivals bench-serve
-.PHONY: $(BENCHES) help deps deps-build deps-tools deps-python deps-rivals build release demo test test-models test-asan test-crash test-tsan test-ubuntu fuzz lint format wheel install clean
+.PHONY: $(BENCHES) help deps deps-build deps-tools deps-python deps-wheel deps-rivals build release demo test test-models test-asan test-crash test-tsan test-ubuntu fuzz lint format wheel install clean
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 PYTHON = $(shell cd .ci && . ./paths.sh && echo $$venv/bin/python)
+WHEEL_PYTHON = $(shell cd .ci && . ./paths.sh && echo $$wheel/bin/python)
 RIVALS_PYTHON = $(shell cd .ci && . ./paths.sh && echo $$rivals/bin/python)
 # What Python needs to find: the package, the shim, the programs.
 RUN = PYTHONPATH=$(CURDIR)/shim/python:$(CURDIR)/e2e LARDER_LIBRARY=$(CURDIR)/build/$(1)/lib/liblarder.so PATH=$(CURDIR)/build/$(1)/bin:$$PATH
@@ -25,6 +26,8 @@ deps-tools:
 	@.ci/deps.sh build tools
 deps-python:
 	@.ci/deps.sh build python
+deps-wheel:
+	@.ci/deps.sh build wheel
 deps-rivals:
 	@.ci/deps.sh build rivals
 
@@ -87,10 +90,10 @@ lint: deps-tools build/dev/build.ninja ## formatting, and the rules of the house
 format: deps-tools ## clang-format over all C++
 	@clang-format -i $(SOURCES)
 
-wheel: deps-python release ## the Python package with liblarder.so inside, in build/wheel
+wheel: deps-wheel release ## the Python package with liblarder.so inside, in build/wheel
 	@rm -rf build/wheel && mkdir -p build/wheel && cp -r shim/python build/wheel/source
 	@LARDER_LIBRARY=$(CURDIR)/build/release/lib/liblarder.so \
-	  $(PYTHON) -m pip wheel -q --no-deps --no-build-isolation --no-index -w build/wheel build/wheel/source
+	  $(WHEEL_PYTHON) -m pip wheel -q --no-deps --no-build-isolation --no-index -w build/wheel build/wheel/source
 	@rm -rf build/wheel/source && ls build/wheel/larder-*.whl
 install: release ## programs, liblarder.so, larder.h and the systemd unit under PREFIX (/usr/local)
 	@cmake --preset release -DCMAKE_INSTALL_PREFIX=$(PREFIX) >/dev/null && cmake --build --preset release --target larderd larderctl larder_shared

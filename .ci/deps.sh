@@ -1,9 +1,10 @@
 #!/bin/bash
-# deps.sh build|tools|python|rivals...: installs what is missing and nothing else. What is there already costs a few milliseconds.
+# deps.sh build|tools|python|wheel|rivals...: installs what is missing and nothing else. What is there already costs a few milliseconds.
 #
 # build, tools: the Debian packages of packages.build, packages.tools, as root or through sudo.
 # python: CPU vLLM and pytest as python.lock pins them, in an environment of its own under $LARDER_CACHE (paths.sh). An environment
 # counts only with its .complete file; an interrupted one is made again from the packages that were already downloaded.
+# wheel: setuptools as wheel.lock pins it (Debian 12's is too old), in a small environment of its own.
 # rivals: LMCache as rivals.lock pins it, in an environment of its own over that one.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -95,6 +96,18 @@ name_vllm() {
   printf 'Metadata-Version: 2.1\nName: vllm\nVersion: %s\n' "$version" >"$site/vllm-$version.dist-info/METADATA"
 }
 
+make_wheel() {
+  if [ -e "$wheel/.complete" ]; then return 0; fi
+  mkdir -p "$cache"
+  lock_cache
+  if [ -e "$wheel/.complete" ]; then return 0; fi
+  rm -rf "$wheel"
+  stage "new Python environment in $wheel" /usr/bin/python3 -m venv "$wheel"
+  stage "installing setuptools (1 MB)" \
+    "$wheel/bin/pip" install --progress-bar off --no-cache-dir --no-deps --only-binary :all: -r wheel.lock
+  touch "$wheel/.complete"
+}
+
 make_rivals() {
   make_python
   if [ -e "$rivals/.complete" ]; then return 0; fi
@@ -113,7 +126,8 @@ for what in "$@"; do
   case $what in
     build | tools) install_packages "packages.$what" ;;
     python) make_python ;;
+    wheel) make_wheel ;;
     rivals) make_rivals ;;
-    *) fail "deps.sh: unknown part '$what' (build, tools, python, rivals)" ;;
+    *) fail "deps.sh: unknown part '$what' (build, tools, python, wheel, rivals)" ;;
   esac
 done

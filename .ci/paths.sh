@@ -2,5 +2,7 @@
 # cache: $LARDER_CACHE; venv: the Python environment of exactly this python.lock. REQUIRES: the current folder is .ci.
 cache=${LARDER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/larder}
 venv=$cache/venv-$(sha256sum python.lock | cut -c1-12)
+# wheel: what makes the package's wheel (wheel.lock).
+wheel=$cache/wheel-$(sha256sum wheel.lock | cut -c1-12)
 # rivals: LMCache beside it, for the benchmarks that compare (rivals.lock).
 rivals=$cache/rivals-$(cat python.lock rivals.lock | sha256sum | cut -c1-12)

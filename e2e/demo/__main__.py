@@ -1,7 +1,7 @@
 """make demo: one long prompt, three times: cold, warm from larderd, and warm in another engine that never saw it.
 
-Environment: MODEL (a path or name; default: a small Llama made on the spot), LARDER_CACHE, LARDERD and LARDER_LIBRARY (set by make).
-Ends all that it started, also on Ctrl-C. Exit status 0 when the continuations were identical and every whole chunk hit.
+Environment: MODEL (a path or name; default: a small Llama made on the spot), LARDER_CACHE, LARDERD and LARDER_LIBRARY (set by
+make). Ends all that it started, also on Ctrl-C. Exit status 0 when the continuations were identical and every whole chunk hit.
 """
 
 from __future__ import annotations

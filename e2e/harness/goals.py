@@ -28,7 +28,8 @@ def figure(identifier: str, value: float) -> dict:
 
 
 def kept_rows(path: pathlib.Path, renewed: set[str]) -> list[dict]:
-    """Rows of an earlier report, less those of the parts that are measured anew: benchmarks of several parts may run one at a time."""
+    """Rows of an earlier report, less those of the parts that are measured anew: benchmarks of several parts may run one at a
+    time."""
     if not path.exists():
         return []
     return [row for row in json.loads(path.read_text())["rows"] if row.get("part") not in renewed]

@@ -34,8 +34,8 @@ def engine_env(larder_socket: str, library: str, **more: str) -> dict[str, str]:
     env.update(PYTHONPATH=os.pathsep.join(paths), LARDER_SOCKET=larder_socket, LARDER_LIBRARY=library, HF_HUB_OFFLINE="1",
                VLLM_NO_USAGE_STATS="1", VLLM_CPU_OMP_THREADS_BIND="nobind", VLLM_SERVER_DEV_MODE="1", **more)
     env.setdefault("VLLM_CPU_KVCACHE_SPACE", "2")
-    # One processor stays with vLLM's other processes, as its documentation says: EngineCore spins while it waits for the worker, and where
-    # it takes a processor from one of the OpenMP threads, a step of 40 ms becomes one of 150 ms.
+    # One processor stays with vLLM's other processes, as its documentation says: EngineCore spins while it waits for the worker,
+    # and where it takes a processor from one of the OpenMP threads, a step of 40 ms becomes one of 150 ms.
     env.setdefault("OMP_NUM_THREADS", str(max(1, len(os.sched_getaffinity(0)) - 1)))
     return env
 

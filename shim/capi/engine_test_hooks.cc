@@ -1,6 +1,6 @@
-// liblarder_test.so only: with LARDER_TEST_SKIP_VERIFY=1 in the environment, or from the moment when the file is there that it names,
-// loads believe whatever stands in the slot. It is the negative control of the tests: with a zeroed chunk the answer must change, else
-// they prove nothing. Never in the product.
+// liblarder_test.so only: with LARDER_TEST_SKIP_VERIFY=1 in the environment, or from the moment when the file is there that it
+// names, loads believe whatever stands in the slot. It is the negative control of the tests: with a zeroed chunk the answer must
+// change, else they prove nothing. Never in the product.
 #include <unistd.h>
 
 #include <cstdlib>

@@ -1,7 +1,8 @@
 // _dl_find_object for C libraries that lack it (before 2.35).
 //
-// The unwinder of GCC 12's static libgcc asks this function of glibc where an address's unwind tables are. Defined here, and exported
-// to nobody, it keeps the library loadable on glibc 2.34 (RHEL 9). Slower than glibc's, which matters only when something throws.
+// The unwinder of GCC 12's static libgcc asks this function of glibc where an address's unwind tables are. Defined here, and
+// exported to nobody, it keeps the library loadable on glibc 2.34 (RHEL 9). Slower than glibc's, which matters only when something
+// throws.
 #include <link.h>
 
 #include <cstddef>

@@ -100,8 +100,8 @@ larder_status act(larder_client* client, std::string_view function, larder::prot
     larder_act_result value{};
     if (!read_hashes(hashes, given) || (result != nullptr && !read_struct(result, value)))
       return answered(client, function, {Code::kInvalidArgument, "needs hashes of a stride of at least 16, and struct_bytes"});
-    const larder::Result<client::ActCounts> done = client->impl.act(verb, given, wait_ms);
-    const client::ActCounts counts = done.ok() ? *done : client::ActCounts{};
+    const larder::Result<larder::protocol::ActCounts> done = client->impl.act(verb, given, wait_ms);
+    const larder::protocol::ActCounts counts = done.ok() ? *done : larder::protocol::ActCounts{};
     value.found = counts.found;
     value.absent = counts.absent;
     value.refused = counts.refused;

@@ -7,9 +7,9 @@
  * LARDER_FAILED_PRECONDITION or reports a miss; the parent is not disturbed.
  * Ownership: pointers passed in are only read during the call, except for registered pages, which must stay valid and mapped until
  * larder_close() has returned. Strings are UTF-8 and zero-terminated.
- * Errors: functions return a larder_status; larder_status_text() tells it in words. Nothing throws, nothing aborts. What a caller did
- * wrong in setting up, loading, storing or dropping is also told in full by larder_next_log(): "error larder_register_pages: the
- * namespace has 2 layers, got 1".
+ * Errors: functions return a larder_status; larder_status_text() tells it in words. Nothing throws, nothing aborts. What a caller
+ * did wrong in setting up, loading, storing or dropping is also told in full by larder_next_log(): "error larder_register_pages:
+ * the namespace has 2 layers, got 1".
  * Versions: structs begin with their size in bytes, set by the caller; fields behind it are taken as 0. */
 #ifndef LARDER_H_
 #define LARDER_H_
@@ -95,7 +95,7 @@ LARDER_API larder_status larder_wait_namespace(larder_client* client, uint32_t n
 /* The namespace id as 32 hex digits and a zero: at least 33 bytes. */
 LARDER_API larder_status larder_namespace_id(const char* fingerprint, char* hex, size_t hex_bytes);
 
-/* One layer's KV pages of this engine: page i is page_bytes bytes at base + i * stride_bytes. Any gap between pages is left alone. */
+/* One layer's KV pages of this engine: page i is page_bytes bytes at base + i * stride_bytes. Gaps between them are left alone. */
 typedef struct larder_pages {
   void* base;
   uint64_t stride_bytes;
@@ -121,8 +121,8 @@ LARDER_API larder_status larder_get_state(larder_client* client, larder_state* s
 /* Waits up to timeout_ms until attached. For tools and tests; an engine need not wait. LARDER_DEADLINE_EXCEEDED if not. */
 LARDER_API larder_status larder_wait_attached(larder_client* client, uint32_t timeout_ms);
 
-/* Takes the oldest unread log line of the native threads and of refused calls ("level text"; level is info, warning or error; a line
- * that only repeats the one before it is left out) into line, zero-terminated, cut to line_bytes.
+/* Takes the oldest unread log line of the native threads and of refused calls ("level text"; level is info, warning or error; a
+ * line that only repeats the one before it is left out) into line, zero-terminated, cut to line_bytes.
  * Returns its length, 0 if there is none. At most 64 lines are kept; the oldest are lost. */
 LARDER_API size_t larder_next_log(larder_client* client, char* line, size_t line_bytes);
 
@@ -198,12 +198,13 @@ typedef struct larder_store_result {
   uint64_t copy_ns;
 } larder_store_result;
 
-/* Ends every store begun since the last call: waits up to wait_ms for outstanding answers, copies what was granted off the pages and
- * queues the commits. When it returns no page is read any more. Grants that come later are given back. */
+/* Ends every store begun since the last call: waits up to wait_ms for outstanding answers, copies what was granted off the pages
+ * and queues the commits. When it returns no page is read any more. Grants that come later are given back. */
 LARDER_API larder_status larder_store_finish(larder_client* client, uint32_t wait_ms, larder_store_result* result);
 
-/* Gives up every store begun since the last larder_store_finish(): larderd gets its grants back, no page is read. For a forward pass
- * that failed, or an engine that stops storing. A store that is neither finished nor abandoned for two minutes is given up as well. */
+/* Gives up every store begun since the last larder_store_finish(): larderd gets its grants back, no page is read. For a forward
+ * pass that failed, or an engine that stops storing. A store that is neither finished nor abandoned for two minutes is given up as
+ * well. */
 LARDER_API larder_status larder_store_abandon(larder_client* client);
 
 /* The engine's weights or cache were reset: larderd drops everything in this client's namespaces. From here on this client finds
@@ -221,16 +222,16 @@ typedef struct larder_act_result {
   uint64_t refused; /* there, but over a bound: at most half of the memory can be pinned */
 } larder_act_result;
 
-/* All four ask larderd, wait up to wait_ms for its answer and write the counts into result, which may be NULL. With wait_ms 0 they do
- * not wait, and the counts are 0. Hashes are those of larder_lookup(), at most 65,536 at once: else LARDER_OUT_OF_RANGE.
- * LARDER_UNAVAILABLE: larderd is away. LARDER_UNSUPPORTED: it is older than these calls. LARDER_DEADLINE_EXCEEDED: no answer in time,
- * it may be done all the same. LARDER_RESOURCE_EXHAUSTED: too many calls wait. Chunks that come later are not affected. */
+/* All four ask larderd, wait up to wait_ms for its answer and write the counts into result, which may be NULL. With wait_ms 0 they
+ * do not wait, and the counts are 0. Hashes are those of larder_lookup(), at most 65,536 at once: else LARDER_OUT_OF_RANGE.
+ * LARDER_UNAVAILABLE: larderd is away. LARDER_UNSUPPORTED: it is older than these calls. LARDER_DEADLINE_EXCEEDED: no answer in
+ * time, it may be done all the same. LARDER_RESOURCE_EXHAUSTED: too many calls wait. Chunks that come later are not affected. */
 
 /* Brings chunks into memory ahead of their use. What is there already counts as just used and goes last when room is needed. */
 LARDER_API larder_status larder_prefetch(larder_client* client, const larder_hashes* hashes, uint32_t wait_ms,
                                          larder_act_result* result);
-/* Keeps chunks in memory until they are unpinned, evicted by hand, found bad, or their namespace is dropped; not beyond larderd's life.
- * Pinning twice is pinning once: pins are larderd's, not this client's. */
+/* Keeps chunks in memory until they are unpinned, evicted by hand, found bad, or their namespace is dropped; not beyond larderd's
+ * life. Pinning twice is pinning once: pins are larderd's, not this client's. */
 LARDER_API larder_status larder_pin(larder_client* client, const larder_hashes* hashes, uint32_t wait_ms,
                                     larder_act_result* result);
 LARDER_API larder_status larder_unpin(larder_client* client, const larder_hashes* hashes, uint32_t wait_ms,

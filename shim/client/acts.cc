@@ -7,8 +7,8 @@
 
 namespace larder::client {
 
-Result<ActCounts> Acts::run(const std::shared_ptr<Attachment>& attachment, protocol::Verb verb, const Hashes& hashes,
-                            std::uint32_t wait_ms) {
+Result<protocol::ActCounts> Acts::run(const std::shared_ptr<Attachment>& attachment, protocol::Verb verb, const Hashes& hashes,
+                                      std::uint32_t wait_ms) {
   if (!attachment) return Status(Code::kUnavailable, "not attached to larderd");
   if ((attachment->welcome().capabilities & protocol::kCapabilityAct) == 0)
     return Status(Code::kUnsupported, "this larderd is older than prefetch, pin, unpin and evict");
@@ -20,7 +20,7 @@ Result<ActCounts> Acts::run(const std::shared_ptr<Attachment>& attachment, proto
   call->attachment = attachment;
   std::unique_lock lock(mutex_);
   if (Status sent = send(call, verb, hashes); !sent.ok()) return sent;
-  if (wait_ms == 0) return ActCounts{};
+  if (wait_ms == 0) return protocol::ActCounts{};
   const bool done = answered_.wait_for(lock, std::chrono::milliseconds(wait_ms), [&] { return call->unanswered == 0; });
   if (!done) return Status(Code::kDeadlineExceeded, "larderd did not answer in time");
   if (call->lost) return Status(Code::kUnavailable, "larderd went away");
@@ -52,9 +52,7 @@ void Acts::acted(std::uint32_t request, const protocol::Acted& acted) {
   const auto at = waiting_.find(request);
   if (at == waiting_.end()) return;
   Call& call = *at->second;
-  call.counts.found += acted.found;
-  call.counts.absent += acted.absent;
-  call.counts.refused += acted.refused;
+  call.counts += {acted.found, acted.absent, acted.refused};
   --call.unanswered;
   waiting_.erase(at);
   answered_.notify_all();

@@ -15,21 +15,16 @@
 
 namespace larder::client {
 
-struct ActCounts {
-  std::uint64_t found = 0;
-  std::uint64_t absent = 0;
-  std::uint64_t refused = 0;
-};
-
 class Acts {
  public:
   // Messages of kMaxKeysPerAct hashes that are not answered yet; more are refused.
   static constexpr std::size_t kMaxWaiting = 64;
 
   // `attachment` may be nullptr: kUnavailable. With wait_ms 0 the counts are 0. kUnsupported: an older larderd. kOutOfRange: more
-  // hashes than could be asked about at once. kResourceExhausted: too many wait already. kDeadlineExceeded: done perhaps, no answer.
-  Result<ActCounts> run(const std::shared_ptr<Attachment>& attachment, protocol::Verb verb, const Hashes& hashes,
-                        std::uint32_t wait_ms);
+  // hashes than could be asked about at once. kResourceExhausted: too many wait already. kDeadlineExceeded: done perhaps, no
+  // answer.
+  Result<protocol::ActCounts> run(const std::shared_ptr<Attachment>& attachment, protocol::Verb verb, const Hashes& hashes,
+                                  std::uint32_t wait_ms);
 
   // From the control thread.
   void acted(std::uint32_t request, const protocol::Acted& acted);
@@ -38,7 +33,7 @@ class Acts {
  private:
   struct Call {
     std::shared_ptr<Attachment> attachment;
-    ActCounts counts;
+    protocol::ActCounts counts;
     std::size_t unanswered = 0;
     bool lost = false;
   };

@@ -183,7 +183,7 @@ Status Client::drop_namespace() {
   return {};
 }
 
-Result<ActCounts> Client::act(protocol::Verb verb, const Hashes& hashes, std::uint32_t wait_ms) {
+Result<protocol::ActCounts> Client::act(protocol::Verb verb, const Hashes& hashes, std::uint32_t wait_ms) {
   if (control() == nullptr) return Status(Code::kFailedPrecondition, "set the namespace first");
   return acts_.run(control()->attached(), verb, hashes, wait_ms);
 }

@@ -72,7 +72,7 @@ class Client final : public ControlListener {
   // From here on nothing that was stored before is found by this client, in any namespace, also where larderd is away or slow.
   Status drop_namespace();
   // See Acts::run(). The only calls beside store_finish() and wait_attached() that wait for larderd, as long as they are told.
-  Result<ActCounts> act(protocol::Verb verb, const Hashes& hashes, std::uint32_t wait_ms);
+  Result<protocol::ActCounts> act(protocol::Verb verb, const Hashes& hashes, std::uint32_t wait_ms);
 
  private:
   void granted(const std::shared_ptr<Attachment>& attachment, std::uint32_t request,

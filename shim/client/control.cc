@@ -27,20 +27,14 @@ void drain(const Fd& wake) {
   [[maybe_unused]] const ssize_t got = ::read(wake.get(), &count, sizeof(count));
 }
 
-Result<std::vector<protocol::Grant>> read_granted(protocol::Decoder& decoder) {
-  protocol::Granted head{};
-  std::vector<protocol::Grant> grants;
-  if (!decoder.read(head) || !decoder.read_all(head.count, protocol::kMaxKeysPerReserve, grants))
-    return Status(Code::kInvalidArgument, "GRANTED is too short for its count");
-  return grants;
-}
-
-Result<std::vector<protocol::SlotRef>> read_asked(protocol::Decoder& decoder) {
-  protocol::SlotList head{};
-  std::vector<protocol::SlotRef> grants;
-  if (!decoder.read(head) || !decoder.read_all(head.count, protocol::kMaxGrantsPerMessage, grants))
-    return Status(Code::kInvalidArgument, "ASK_GRANTS is too short for its count");
-  return grants;
+// The records behind a message's head, which counts them.
+template <typename Head, typename Record>
+Result<std::vector<Record>> read_counted(protocol::Decoder& decoder, std::uint32_t most, const char* name) {
+  Head head{};
+  std::vector<Record> records;
+  if (!decoder.read(head) || !decoder.read_all(head.count, most, records))
+    return Status(Code::kInvalidArgument, std::string(name) + " is too short for its count");
+  return records;
 }
 
 // Why larderd ended the session.
@@ -206,13 +200,14 @@ Status Control::handle(const std::shared_ptr<Attachment>& attachment, const prot
   Result<protocol::Decoder> decoder = protocol::Decoder::open(packet.bytes);
   if (!decoder.ok()) return decoder.status();
   if (decoder->type() == MessageType::kGranted) {
-    const Result<std::vector<protocol::Grant>> grants = read_granted(*decoder);
+    const auto grants = read_counted<protocol::Granted, protocol::Grant>(*decoder, protocol::kMaxKeysPerReserve, "GRANTED");
     if (!grants.ok()) return grants.status();
     listener_.granted(attachment, decoder->request(), *grants);
     return {};
   }
   if (decoder->type() == MessageType::kAskGrants) {
-    const Result<std::vector<protocol::SlotRef>> grants = read_asked(*decoder);
+    const auto grants =
+        read_counted<protocol::SlotList, protocol::SlotRef>(*decoder, protocol::kMaxGrantsPerMessage, "ASK_GRANTS");
     if (!grants.ok()) return grants.status();
     listener_.asked(attachment, *grants);
     return {};

@@ -78,8 +78,8 @@ class Control {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::shared_ptr<Attachment> current_;
-  // The control thread's: what others may still use. Unmapping an arena takes milliseconds for each GiB, more where its pages go with
-  // it, so that no engine's thread may be the last to let go.
+  // The control thread's: what others may still use. Unmapping an arena takes milliseconds for each GiB, more where its pages go
+  // with it, so that no engine's thread may be the last to let go.
   std::vector<std::shared_ptr<Attachment>> earlier_;
   std::uint64_t last_token_ = 0, last_epoch_ = 0;  // the control thread's
   std::thread thread_;                             // last: it uses all of the above

@@ -1,7 +1,7 @@
 // CopyPool: a few native threads that share the parts of copy jobs, first come first served.
 //
-// Thread-safe. All threads work on the oldest job until its parts are all claimed. A job is finished only when every thread has left
-// it: then, and only then, nobody writes for it any more.
+// Thread-safe. All threads work on the oldest job until its parts are all claimed. A job is finished only when every thread has
+// left it: then, and only then, nobody writes for it any more.
 #pragma once
 
 #include <condition_variable>
@@ -46,8 +46,8 @@ class CopyPool {
   // False, and nothing happened: the queue is full or the pool closes. REQUIRES: at least one part.
   bool submit(std::shared_ptr<CopyJob> job);
 
-  // Runs a job with the calling thread and as many of the pool's as come to help (none where all are bound to one processor); returns when it
-  // is finished.
+  // Runs a job with the calling thread and as many of the pool's as come to help (none where all are bound to one processor);
+  // returns when it is finished.
   void run(const std::shared_ptr<CopyJob>& job);
 
  private:

@@ -1,4 +1,5 @@
-// LogRing: the last lines of the native threads and of refused calls, until the engine's own logger fetches them. The oldest are lost. Thread-safe.
+// LogRing: the last lines of the native threads and of refused calls, until the engine's own logger fetches them. The oldest are
+// lost. Thread-safe.
 #pragma once
 
 #include <deque>

@@ -1,7 +1,7 @@
 // Outbox: the bounded queue of messages to the sidecar, and the only sender on its socket.
 //
-// Thread-safe; send() never waits: a packet goes out at once where the socket has room, else it stays until the control thread calls
-// flush(). A queue that overflows, or a socket that fails, closes the box for good: the session is lost.
+// Thread-safe; send() never waits: a packet goes out at once where the socket has room, else it stays until the control thread
+// calls flush(). A queue that overflows, or a socket that fails, closes the box for good: the session is lost.
 #pragma once
 
 #include <deque>
@@ -18,8 +18,8 @@ class Outbox {
  public:
   static constexpr std::size_t kMaxQueued = 256;  // packets of at most 64 KiB
 
-  // Takes the connected socket over; `wake` is an eventfd that is written when packets were left for flush(). Shared with the control
-  // thread, because an attachment may outlive it.
+  // Takes the connected socket over; `wake` is an eventfd that is written when packets were left for flush(). Shared with the
+  // control thread, because an attachment may outlive it.
   Outbox(Fd socket, std::shared_ptr<const Fd> wake) : socket_(std::move(socket)), wake_(std::move(wake)) {}
 
   int socket() const { return socket_.get(); }

@@ -24,8 +24,9 @@ inline constexpr std::uint32_t kMaxGrantsPerMessage = 1024;  // COMMIT, DISOWN, 
 inline constexpr std::uint32_t kMaxKeysPerAct = 1024;        // ACT
 inline constexpr std::uint32_t kEventSlots = 4096;           // per session, power of two, lossy
 
-// What one engine process may keep from the others: at most one part in so many of the arena granted to it (and not yet committed or
-// given back), held by it, or pinned by all of them. Of what it holds above that the rest does not count, in the order of its table.
+// What one engine process may keep from the others: at most one part in so many of the arena granted to it (and not yet committed
+// or given back), held by it, or pinned by all of them. Of what it holds above that the rest does not count, in the order of its
+// table.
 inline constexpr std::uint64_t kSessionGrantedShare = 2;
 inline constexpr std::uint64_t kSessionHeldShare = 2;
 inline constexpr std::uint64_t kPinnedShare = 2;
@@ -52,8 +53,8 @@ inline constexpr std::uint32_t kHandshakeTimeoutMs = 2000;
 
 // Ages. A hold that has stood unchanged for longer does not count any more.
 inline constexpr std::uint32_t kMaxHoldAgeMs = 60'000;
-// The sidecar asks an engine about grants that are older (and again after as long), and quarantines those it is not answered about in
-// time.
+// The sidecar asks an engine about grants that are older (and again after as long), and quarantines those it is not answered about
+// in time.
 inline constexpr std::uint32_t kGrantAgeMs = 30'000;
 inline constexpr std::uint32_t kGrantAnswerMs = 2000;
 // Asked, an engine gives back what it was granted for a store that was begun longer ago and that nobody has finished.

@@ -1,7 +1,7 @@
 // The control messages: fixed little-endian structs, one message a SEQPACKET datagram. PROTOCOL.md is the grammar.
 //
-// A message is a MessageHeader, the fixed struct of its type, then `count` records where the struct has a count. Receivers copy into
-// locals before they check (decode.h). Bytes behind what this version knows are ignored: that is how a minor version grows.
+// A message is a MessageHeader, the fixed struct of its type, then `count` records where the struct has a count. Receivers copy
+// into locals before they check (decode.h). Bytes behind what this version knows are ignored: that is how a minor version grows.
 #pragma once
 
 #include <cstddef>
@@ -213,6 +213,22 @@ struct Acted {
   std::uint32_t refused;  // there, but over a bound: pins
 };
 static_assert(sizeof(Acted) == 16);
+
+// The counts of one ACTED or of several, as everybody keeps them. No message.
+struct ActCounts {
+  std::uint64_t found = 0;
+  std::uint64_t absent = 0;
+  std::uint64_t refused = 0;
+
+  // Hashes that were asked about.
+  std::uint64_t all() const { return found + absent + refused; }
+  ActCounts& operator+=(const ActCounts& more) {
+    found += more.found;
+    absent += more.absent;
+    refused += more.refused;
+    return *this;
+  }
+};
 
 struct Error {         // followed by text_bytes of text
   std::uint32_t code;  // larder::Code

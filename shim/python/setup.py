@@ -1,4 +1,5 @@
-"""Puts liblarder.so into the wheel and names the platform it was built for. The library: $LARDER_LIBRARY, else larder/liblarder.so."""
+"""Puts liblarder.so into the wheel and names the platform it was built for. The library: $LARDER_LIBRARY, else
+larder/liblarder.so."""
 
 import os
 import shutil

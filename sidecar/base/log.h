@@ -1,7 +1,7 @@
 // The sidecar's log: one line a record on standard error, "2026-11-21T09:33:57.123Z level text".
 //
-// Thread-safe; a line is one write. `text` must hold no secret. Control characters are replaced, so that nothing an engine sends can
-// forge a line.
+// Thread-safe; a line is one write. `text` must hold no secret. Control characters are replaced, so that nothing an engine sends
+// can forge a line.
 #pragma once
 
 #include <string_view>

@@ -17,8 +17,8 @@ using Environment = std::map<std::string, std::string>;
 // This process's environment.
 Environment process_environment();
 
-// Variables named LARDER_... that neither larderd nor anything else of Larder reads: misspelt, most likely. To be warned of, since a
-// Service of Kubernetes called larder makes such names as well (those with a known pattern are left out).
+// Variables named LARDER_... that neither larderd nor anything else of Larder reads: misspelt, most likely. To be warned of, since
+// a Service of Kubernetes called larder makes such names as well (those with a known pattern are left out).
 std::vector<std::string> unknown_variables(const Environment& environment);
 
 // `file` wins over $LARDER_CONFIG_FILE; with neither, defaults and environment alone.

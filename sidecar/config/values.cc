@@ -2,7 +2,9 @@
 
 #include <sys/un.h>
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstdio>
 #include <limits>
 
@@ -107,6 +109,10 @@ Result<ListenAddress> parse_listen(std::string_view text) {
   if (bracketed) host = host.substr(1, host.size() - 2);
   if (!bracketed && host.find_first_of(":[]") != std::string_view::npos)
     return invalid("holds an IPv6 address without brackets: write [::1]:9464");
+  const auto of_a_host = [bracketed](unsigned char c) {
+    return std::isalnum(c) || c == '.' || (bracketed ? c == ':' || c == '%' : c == '-' || c == '_');
+  };
+  if (!std::ranges::all_of(host, of_a_host)) return invalid(kWhy);
   address.host = host;
   return address;
 }

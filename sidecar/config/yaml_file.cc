@@ -183,8 +183,11 @@ Result<std::vector<YamlEntry>> parse_yaml(const std::string& text, const std::st
 }
 
 Result<std::vector<YamlEntry>> read_yaml_file(const std::string& file, YamlForm form) {
-  std::error_code unknown;
-  if (std::filesystem::is_directory(file, unknown)) return Status::from_errno(EISDIR, "configuration file " + file);
+  std::error_code error;
+  const std::filesystem::file_status what = std::filesystem::status(file, error);
+  if (std::filesystem::is_directory(what)) return Status::from_errno(EISDIR, "configuration file " + file);
+  if (std::filesystem::exists(what) && !std::filesystem::is_regular_file(what))  // who opens a pipe waits for its writer
+    return Status(Code::kInvalidArgument, "configuration file " + file + " is no regular file: a pipe or a device is not read");
   std::ifstream stream(file, std::ios::binary);
   if (!stream) return Status::from_errno(errno, "configuration file " + file);
   std::string text(kMaxFileBytes + 1, '\0');

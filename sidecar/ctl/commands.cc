@@ -58,13 +58,15 @@ Result<std::string> act(const Arguments& arguments, const std::string& path, std
   if (!hashes.ok()) return hashes.status();
   const Result<std::string> socket = admin_socket(arguments);
   if (!socket.ok()) return socket;
-  Acted acted;
+  protocol::ActCounts acted;
   for (std::span<const std::string> rest(*hashes); !rest.empty();) {
     const auto part = rest.first(std::min<std::size_t>(rest.size(), protocol::kMaxKeysPerAct));
     rest = rest.subspan(part.size());
     const Result<std::string> answer = ask_larderd(*socket, Verb::kPost, path, hashes_request(arguments.words[1], part));
     if (!answer.ok()) return answer;
-    if (Status read = add_acted(*answer, part.size(), acted); !read.ok()) return read;
+    const Result<protocol::ActCounts> more = read_acted(*answer);
+    if (!more.ok()) return more.status();
+    acted += *more;
   }
   return arguments.json ? acted_json(acted) : acted_report(done, acted);
 }

@@ -16,27 +16,21 @@ std::string hashes_request(const std::string& space, std::span<const std::string
   return request.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-Status add_acted(const std::string& body, std::uint64_t asked, Acted& acted) {
-  const Result<Acted> more = understood(body, [asked](const json& answer) {
-    return Acted{asked, number_at(answer, "found"), number_at(answer, "absent"), number_at(answer, "refused")};
+Result<protocol::ActCounts> read_acted(const std::string& body) {
+  return understood(body, [](const json& answer) {
+    return protocol::ActCounts{number_at(answer, "found"), number_at(answer, "absent"), number_at(answer, "refused")};
   });
-  if (!more.ok()) return more.status();
-  acted.asked += more->asked;
-  acted.found += more->found;
-  acted.absent += more->absent;
-  acted.refused += more->refused;
-  return {};
 }
 
-std::string acted_report(std::string_view done, const Acted& acted) {
+std::string acted_report(std::string_view done, const protocol::ActCounts& acted) {
   std::string out =
-      std::string(done) + " " + grouped(acted.found) + " of " + grouped(acted.asked) + (acted.asked == 1 ? " hash" : " hashes");
+      std::string(done) + " " + grouped(acted.found) + " of " + grouped(acted.all()) + (acted.all() == 1 ? " hash" : " hashes");
   if (acted.absent != 0) out += ", " + grouped(acted.absent) + " absent";
   if (acted.refused != 0) out += ", " + grouped(acted.refused) + " refused: too much is pinned";
   return out + "\n";
 }
 
-std::string acted_json(const Acted& acted) {
+std::string acted_json(const protocol::ActCounts& acted) {
   const nlohmann::ordered_json answer{{"found", acted.found}, {"absent", acted.absent}, {"refused", acted.refused}};
   return answer.dump(2) + "\n";
 }

@@ -1,5 +1,5 @@
-// `larderctl top`: asks larderd again and again and shows what changes. It outlives larderd: while none answers it says so, and goes
-// on when one is back. Thread-compatible.
+// `larderctl top`: asks larderd again and again and shows what changes. It outlives larderd: while none answers it says so, and
+// goes on when one is back. Thread-compatible.
 #pragma once
 
 #include <cstdint>

@@ -4,18 +4,16 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
 
 #include <array>
-#include <cstring>
 #include <memory>
+
+#include "sidecar/base/unix_listener.h"
 
 namespace larder::http {
 namespace {
 
 constexpr int kBacklog = 128;
-const std::string kAdmin = "http.admin_socket ";
 
 bool is_loopback(const sockaddr* address) {
   if (address->sa_family == AF_INET) return (ntohl(reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr) >> 24) == 127;
@@ -35,24 +33,6 @@ Status describe(Listener& listener) {
   const bool v6 = address->sa_family == AF_INET6;
   listener.address = std::string(v6 ? "[" : "") + host.data() + (v6 ? "]:" : ":") + port.data();
   listener.loopback = is_loopback(address);
-  return {};
-}
-
-// An answer on the socket file means that somebody lives there.
-Status remove_stale(const std::string& path, const sockaddr_un& address) {
-  struct stat info {};
-  if (::lstat(path.c_str(), &info) != 0) return {};
-  if (!S_ISSOCK(info.st_mode))
-    return {Code::kAlreadyExists,
-            kAdmin + path + ": a file that is no socket stands there; remove it or set another http.admin_socket"};
-  const Fd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const int error = ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0 ? 0 : errno;
-  if (error == 0 || error == EAGAIN)
-    return {Code::kAlreadyExists, kAdmin + path + ": another larderd answers there (set pool, or http.admin_socket)"};
-  // EACCES: it is another user's. EPROTOTYPE: a socket of engines.
-  if (error != ECONNREFUSED && error != ENOENT)
-    return Status::from_errno(error, kAdmin + path + ": somebody else's socket stands there; set another http.admin_socket");
-  ::unlink(path.c_str());
   return {};
 }
 
@@ -82,22 +62,10 @@ Result<Listener> listen_tcp(const config::ListenAddress& address) {
 }
 
 Result<Listener> listen_unix(const std::string& path, std::uint32_t mode) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof(address.sun_path)) return Status(Code::kOutOfRange, kAdmin + path + ": path too long");
-  std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-  if (Status status = remove_stale(path, address); !status.ok()) return status;
-
-  Listener listener;
-  listener.address = path;
-  listener.socket = Fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!listener.socket.valid()) return Status::from_errno(errno, kAdmin + path);
-  // fchmod before bind gives the file its mode from its first moment on.
-  if (::fchmod(listener.socket.get(), mode) != 0 ||
-      ::bind(listener.socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0 ||
-      ::chmod(path.c_str(), mode) != 0 || ::listen(listener.socket.get(), kBacklog) != 0)
-    return Status::from_errno(errno, kAdmin + path + " cannot be made (its folder must exist and be writable, or set another)");
-  return listener;
+  Result<Fd> socket = base::listen_unix({path, mode, SOCK_STREAM, kBacklog, "http.admin_socket", "set another http.admin_socket",
+                                         "its folder must exist and be writable, or set another"});
+  if (!socket.ok()) return socket.status();
+  return Listener{std::move(*socket), path, false};
 }
 
 }  // namespace larder::http

@@ -145,13 +145,13 @@ void add_sessions(Families& out, const stats::Stats& stats) {
   out.counter("protocol_errors_total", "Sessions ended because of a message against the protocol.", stats.protocol_errors);
   out.counter("heartbeats_missed_total", "Sessions that went silent.", stats.heartbeats_missed);
   out.gauge("holds", "Holds on slots that engines are reading.", stats.holds);
-  out.gauge("held_bytes", "Bytes of the chunks that are held.", stats.held_bytes);
+  out.gauge("held_bytes", "Bytes of the slots that are held.", stats.held_bytes);
   out.begin(MetricType::Counter, "holds_not_counted_total",
             "Holds that ceased to count, by reason: too old, or over a session's cap.");
   out.add(stats.holds_expired, {{"reason", "age"}});
   out.add(stats.holds_over_cap, {{"reason", "cap"}});
   out.gauge("grants", "Slots granted and not yet committed.", stats.grants);
-  out.gauge("granted_bytes", "Bytes of the chunks that are granted and not yet committed.", stats.granted_bytes);
+  out.gauge("granted_bytes", "Bytes of the slots that are granted and not yet committed.", stats.granted_bytes);
 }
 
 void add_operations(Families& out, const stats::Stats& stats) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 
 #include "sidecar/http/answer.h"
 #include "sidecar/http/metrics.h"
@@ -71,7 +72,7 @@ Result<std::string> dropped(const Result<std::uint64_t>& chunks) {
 Result<std::string> acted(stats::Control& control, protocol::Verb verb, const std::string& body) {
   const Result<ActRequest> wanted = read_act_request(body);
   if (!wanted.ok()) return wanted.status();
-  const Result<stats::Acted> done = control.act(verb, wanted->namespace_id, wanted->hashes, kVerbDeadlineMs);
+  const Result<protocol::ActCounts> done = control.act(verb, wanted->namespace_id, wanted->hashes, kVerbDeadlineMs);
   if (!done.ok()) return done.status();
   return acted_json(*done);
 }
@@ -86,23 +87,26 @@ void answer_verb(httplib::Response& response, const Result<std::string>& answer)
 class Routes::MemoryServer final : public httplib::Server {
  public:
   MemoryServer(stats::Control& control, const Counters& counters, Admin admin) : control_(control), counters_(counters) {
-    Get("/metrics", [this](const httplib::Request&, httplib::Response& response) {
+    add_page("/metrics", [this](const httplib::Request&, httplib::Response& response) {
       response.set_content(metrics_text(control_.snapshot(), control_.ready(), counters_), "text/plain; version=0.0.4");
     });
-    Get("/healthz", [this](const httplib::Request&, httplib::Response& response) {
+    add_page("/healthz", [this](const httplib::Request&, httplib::Response& response) {
       const bool healthy = control_.healthy();
       answer_text(response, healthy ? 200 : 503, healthy ? "ok" : "the event loop has not turned for 2 s");
     });
-    Get("/readyz", [this](const httplib::Request&, httplib::Response& response) {
+    add_page("/readyz", [this](const httplib::Request&, httplib::Response& response) {
       const bool ready = control_.ready();
       answer_text(response, ready ? 200 : 503, ready ? "ready" : "engines cannot attach yet");
     });
-    Get("/v1/status", [this](const httplib::Request&, httplib::Response& response) {
+    add_page("/v1/status", [this](const httplib::Request&, httplib::Response& response) {
       response.set_content(status_json(control_.snapshot(), control_.healthy(), control_.ready()), "application/json");
     });
-    set_error_handler([](const httplib::Request& request, httplib::Response& response) {
-      if (response.status == 404 && response.body.empty())
-        answer_text(response, 404, "nothing at " + request.method + " " + request.path + kPaths);
+    set_error_handler([this](const httplib::Request& request, httplib::Response& response) {
+      if (response.status != 404 || !response.body.empty()) return;
+      const auto known = methods_.find(request.path);
+      if (known == methods_.end()) return answer_text(response, 404, "nothing at " + request.path + kPaths);
+      response.set_header("Allow", known->second);
+      answer_text(response, 405, request.path + " takes no " + request.method + kPaths);
     });
     add_verb("/v1/drop", admin, [this](const httplib::Request& request) -> Result<std::string> {
       const std::string id = request.get_param_value("namespace");
@@ -127,7 +131,12 @@ class Routes::MemoryServer final : public httplib::Server {
   }
 
  private:
+  void add_page(const char* path, Handler answer) {
+    methods_[path] = "GET, HEAD";
+    Get(path, std::move(answer));
+  }
   void add_verb(const char* path, Admin admin, std::function<Result<std::string>(const httplib::Request&)> act) {
+    methods_[path] = "POST";
     Post(path, [admin, act = std::move(act)](const httplib::Request& request, httplib::Response& response) {
       if (admin == Admin::kRefused)
         return answer_text(response, 403, "admin verbs answer on the admin socket and on a loopback http.listen only");
@@ -138,6 +147,7 @@ class Routes::MemoryServer final : public httplib::Server {
 
   stats::Control& control_;
   const Counters& counters_;
+  std::map<std::string, const char*> methods_;  // of each path
 };
 
 Routes::Routes(stats::Control& control, const Counters& counters, Admin admin)

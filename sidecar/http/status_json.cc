@@ -157,7 +157,7 @@ std::string status_json(const stats::Stats& stats, bool healthy, bool ready) {
 std::string dropped_json(std::uint64_t chunks) {
   return text_of({{"dropped", chunks}});
 }
-std::string acted_json(const stats::Acted& acted) {
+std::string acted_json(const protocol::ActCounts& acted) {
   return text_of({{"found", acted.found}, {"absent", acted.absent}, {"refused", acted.refused}});
 }
 std::string error_json(const std::string& text) {

@@ -17,7 +17,7 @@ std::string status_json(const stats::Stats& stats, bool healthy, bool ready);
 
 // {"dropped": N}, {"found": N, "absent": N, "refused": N}, {"error": TEXT}.
 std::string dropped_json(std::uint64_t chunks);
-std::string acted_json(const stats::Acted& acted);
+std::string acted_json(const protocol::ActCounts& acted);
 std::string error_json(const std::string& text);
 
 // {"namespace": ID, "hashes": [HEX, ...]}, at most kMaxKeysPerAct of them. An error says what is wrong with it.

@@ -9,9 +9,9 @@
 
 namespace larder::ipc {
 
-// `free` tells what there is now, `total` what there can ever be. Returns what is free at last: as soon as it is enough, at once if it
-// can never be, after 2 s at most. Engines of an earlier life map its arena until they see that it is dead, within half a second: an
-// unlinked file that takes room.
+// `free` tells what there is now, `total` what there can ever be. Returns what is free at last: as soon as it is enough, at once if
+// it can never be, after 2 s at most. Engines of an earlier life map its arena until they see that it is dead, within half a
+// second: an unlinked file that takes room.
 template <typename Free>
 std::uint64_t await_room(std::uint64_t needed, std::uint64_t total, const Free& free) {
   constexpr int kLooks = 40;

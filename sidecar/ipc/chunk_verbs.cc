@@ -1,16 +1,32 @@
 #include "sidecar/ipc/chunk_verbs.h"
 
 namespace larder::ipc {
+namespace {
 
-store::VerbCounts act(store::Store& store, stats::Stats& stats, protocol::Verb verb, std::uint32_t handle,
-                      std::span<const protocol::BlockHash> hashes) {
+// The counter of asked hashes, and the store's verb.
+struct Doing {
+  std::uint64_t stats::Stats::*asked;
+  protocol::ActCounts (store::Store::*verb)(std::uint32_t, std::span<const protocol::BlockHash>);
+};
+
+Doing doing(protocol::Verb verb) {
   switch (verb) {
-    case protocol::Verb::kPrefetch: stats.asked_to_prefetch += hashes.size(); return store.prefetch(handle, hashes);
-    case protocol::Verb::kPin: stats.asked_to_pin += hashes.size(); return store.pin(handle, hashes);
-    case protocol::Verb::kUnpin: stats.asked_to_unpin += hashes.size(); return store.unpin(handle, hashes);
-    case protocol::Verb::kEvict: stats.asked_to_evict += hashes.size(); return store.evict(handle, hashes);
+    case protocol::Verb::kPrefetch: return {&stats::Stats::asked_to_prefetch, &store::Store::prefetch};
+    case protocol::Verb::kPin: return {&stats::Stats::asked_to_pin, &store::Store::pin};
+    case protocol::Verb::kUnpin: return {&stats::Stats::asked_to_unpin, &store::Store::unpin};
+    case protocol::Verb::kEvict: break;
   }
-  return {};
+  return {&stats::Stats::asked_to_evict, &store::Store::evict};
+}
+
+}  // namespace
+
+bool ChunkVerb::go_on(store::Store& store, stats::Stats& stats) {
+  const Doing what = doing(verb_);
+  const protocol::ActCounts more = (store.*what.verb)(handle_, std::span(hashes_).subspan(counts_.all()));
+  stats.*what.asked += more.all();
+  counts_ += more;
+  return counts_.all() == hashes_.size();
 }
 
 }  // namespace larder::ipc

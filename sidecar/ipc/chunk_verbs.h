@@ -1,15 +1,31 @@
 // Prefetch, pin, unpin and evict, as engines and people ask for them. Owned by the loop's thread.
 #pragma once
 
-#include <span>
+#include <vector>
 
 #include "shim/protocol/messages.h"
 #include "sidecar/store/store.h"
 
 namespace larder::ipc {
 
-// Does the verb on the chunks of each hash in the namespace, and counts it. REQUIRES: a verb that there is, an open handle.
-store::VerbCounts act(store::Store& store, stats::Stats& stats, protocol::Verb verb, std::uint32_t handle,
-                      std::span<const protocol::BlockHash> hashes);
+// One verb on the chunks of many hashes, done a slice at a time, so that the loop answers others meanwhile.
+class ChunkVerb {
+ public:
+  // REQUIRES: a verb that there is, a handle that is open until the end.
+  ChunkVerb(protocol::Verb verb, std::uint32_t handle, std::vector<protocol::BlockHash> hashes)
+      : verb_(verb), handle_(handle), hashes_(std::move(hashes)) {}
+
+  // One slice. True: all is done.
+  bool go_on(store::Store& store, stats::Stats& stats);
+  // Of what is done.
+  const protocol::ActCounts& counts() const { return counts_; }
+  std::size_t asked() const { return hashes_.size(); }
+
+ private:
+  protocol::Verb verb_;
+  std::uint32_t handle_;
+  std::vector<protocol::BlockHash> hashes_;
+  protocol::ActCounts counts_;
+};
 
 }  // namespace larder::ipc

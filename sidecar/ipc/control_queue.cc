@@ -10,7 +10,7 @@ namespace {
 constexpr std::size_t kMaxWaiting = 64;
 }
 
-// Guarded by the queue's mutex, but for `command`, which belongs to whoever took the call off the queue.
+// Guarded by the queue's mutex, but for `command`, which is the loop's.
 struct ControlQueue::Call {
   Command command;
   bool begun = false;
@@ -37,36 +37,32 @@ Result<std::uint64_t> ControlQueue::call(Command command, std::uint32_t deadline
                                              " it within " + std::to_string(deadline_ms) + " ms");
 }
 
-void ControlQueue::run_all() {
-  std::vector<std::shared_ptr<Call>> taken;
+bool ControlQueue::go_on() {
+  std::shared_ptr<Call> call;
   {
     const std::lock_guard lock(mutex_);
-    taken.swap(waiting_);
+    while (!waiting_.empty() && waiting_.front()->abandoned && !waiting_.front()->begun) waiting_.pop_front();
+    if (waiting_.empty()) return false;
+    call = waiting_.front();
+    call->begun = true;
   }
-  for (const auto& call : taken) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (call->abandoned) continue;
-      call->begun = true;
-    }
-    answer(*call, call->command());
-  }
-}
-
-void ControlQueue::answer(Call& call, Result<std::uint64_t> result) {
+  std::optional<Result<std::uint64_t>> answer = call->command();
+  if (!answer) return true;
   const std::lock_guard lock(mutex_);
-  call.answer = std::move(result);
-  call.answered.notify_one();
+  waiting_.pop_front();
+  call->answer = std::move(answer);
+  call->answered.notify_one();
+  return true;
 }
 
 void ControlQueue::close() {
-  std::vector<std::shared_ptr<Call>> taken;
-  {
-    const std::lock_guard lock(mutex_);
-    closed_ = true;
-    taken.swap(waiting_);
+  const std::lock_guard lock(mutex_);
+  closed_ = true;
+  for (const auto& call : waiting_) {
+    call->answer = Status(Code::kUnavailable, "larderd is stopping");
+    call->answered.notify_one();
   }
-  for (const auto& call : taken) answer(*call, Status(Code::kUnavailable, "larderd is stopping"));
+  waiting_.clear();
 }
 
 }  // namespace larder::ipc

@@ -81,14 +81,38 @@ void EventLoop::stop() {
 
 Status EventLoop::turn() {
   std::array<epoll_event, kEventsPerTurn> events{};
-  // The timer bounds the wait; with a chunk to verify there is none.
-  const bool verified = store_.verify_next();
-  const int count = ::epoll_wait(parts_.epoll.get(), events.data(), kEventsPerTurn, verified ? 0 : -1);
+  // The timer bounds the wait; with work to do there is none.
+  const int count = ::epoll_wait(parts_.epoll.get(), events.data(), kEventsPerTurn, work() ? 0 : -1);
   if (count < 0 && errno != EINTR) return Status::from_errno(errno, "epoll_wait");
   turned_ms_.store(clock_.now_ms());
   store_.set_touched_bytes(toucher_.touched_bytes());
   for (int i = 0; i < count; ++i) handle(Wakeup::unpack(events[static_cast<std::size_t>(i)].data.u64));
   return {};
+}
+
+// One slice of each kind of work that takes longer than a turn. False: there was none.
+bool EventLoop::work() {
+  const bool verified = store_.verify_next();
+  const bool asked = control_.go_on();
+  return go_on_with_a_session() || verified || asked;
+}
+
+bool EventLoop::go_on_with_a_session() {
+  while (!busy_.empty()) {
+    const std::uint32_t number = busy_.front();
+    busy_.pop_front();
+    const auto found = connections_.find(number);
+    if (found == connections_.end()) continue;
+    Connection& connection = *found->second;
+    Reply reply = connection.protocol.go_on();
+    if (connection.protocol.busy()) {
+      busy_.push_back(number);
+    } else if (!reply.packet.empty()) {
+      if (Status sent = send(connection, std::move(reply.packet)); !sent.ok()) fail_session(number, sent);
+    }
+    return true;
+  }
+  return false;
 }
 
 void EventLoop::handle(const Wakeup& wakeup) {
@@ -103,8 +127,7 @@ void EventLoop::handle(const Wakeup& wakeup) {
       tick();
       return;
     case WakeupSource::kControl:
-      clear_wake(parts_.wake);
-      control_.run_all();
+      clear_wake(parts_.wake);  // work() looks what it was
       return;
     case WakeupSource::kPidfd:
       receive(wakeup.session);  // what it had said before it died
@@ -166,9 +189,10 @@ Status EventLoop::admit(Fd& socket) {
 }
 
 void EventLoop::receive(std::uint32_t number) {
-  for (int i = 0; i < kMessagesPerTurn; ++i) {
+  const std::uint64_t end = store_.effort() + store::Store::kSliceEffort;
+  for (int i = 0; i < kMessagesPerTurn && store_.effort() < end; ++i) {
     const auto found = connections_.find(number);
-    if (found == connections_.end()) return;  // ended earlier in this turn
+    if (found == connections_.end() || found->second->protocol.busy()) return;  // ended earlier in this turn, or to be read later
     Result<protocol::Packet> packet = protocol::receive_packet(found->second->socket.get());
     if (!packet.ok()) {
       if (packet.status().code() == Code::kResourceExhausted) return;
@@ -183,6 +207,7 @@ Status EventLoop::answer(Connection& connection, const protocol::Packet& packet)
   const auto before = connection.protocol.state();
   Result<Reply> reply = connection.protocol.handle(packet.bytes, packet.fds.size());
   if (!reply.ok()) return reply.status();
+  if (connection.protocol.busy()) busy_.push_back(connection.protocol.facts().number);
   if (connection.protocol.state() == SessionProtocol::State::kAttached && before != SessionProtocol::State::kAttached) {
     attached(connection);
   }

@@ -1,12 +1,14 @@
 // EventLoop: the Sidecar. One thread in run() owns sessions, store and regions; no lock but those of the snapshot and the admin
 // queue.
 //
-// A turn: accept, at most kMessagesPerTurn messages of each session that has some, one chunk verified. A tick (100 ms): events,
-// heartbeats, deadlines, locks of dead sessions, the statistics.
+// A turn: accept, at most kMessagesPerTurn messages of each session that has some and no longer than a slice; of what takes longer
+// one slice (of one session, of one admin verb); one chunk verified. A tick (100 ms): events, heartbeats, deadlines, locks of dead
+// sessions, the statistics.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -46,14 +48,17 @@ class EventLoop final : public Sidecar {
   stats::Stats snapshot() const override;
   bool healthy() const override;
   bool ready() const override { return running_.load(); }
+  // event_loop_admin.cc.
   Result<std::uint64_t> drop_namespace(const std::string& id, std::uint32_t deadline_ms) override;
-  Result<stats::Acted> act(protocol::Verb verb, const std::string& id, const std::vector<protocol::BlockHash>& hashes,
-                           std::uint32_t deadline_ms) override;
+  Result<protocol::ActCounts> act(protocol::Verb verb, const std::string& id, const std::vector<protocol::BlockHash>& hashes,
+                                  std::uint32_t deadline_ms) override;
   Result<std::uint64_t> clear(std::uint32_t deadline_ms) override;
 
  private:
   // Sessions (event_loop.cc).
   Status turn();
+  bool work();
+  bool go_on_with_a_session();
   void handle(const Wakeup& wakeup);
   void accept_all();
   void pause_accepting(int error);
@@ -84,6 +89,7 @@ class EventLoop final : public Sidecar {
   stats::Stats stats_;
   store::Store store_;
   std::map<std::uint32_t, std::unique_ptr<Connection>> connections_;
+  std::deque<std::uint32_t> busy_;  // sessions in the midst of a message, and some that have ended since
   struct Ended {
     LockFile lock;
     Fd pidfd;             // still watched: a dying process closes its socket before its lock

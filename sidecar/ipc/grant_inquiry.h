@@ -2,8 +2,8 @@
 //
 // An engine that gave a store up says so by DISOWN, one that still writes says that; either is believed. What gets no answer in
 // time is quarantined: its key is free for others, its slot is handed to nobody until the engine commits or disowns it, or its lock
-// is gone. One inquiry runs at a time, and a new one begins when as long has passed since the last as makes a grant too old. Owned by
-// the loop's thread.
+// is gone. One inquiry runs at a time, and a new one begins when as long has passed since the last as makes a grant too old. Owned
+// by the loop's thread.
 #pragma once
 
 #include <cstddef>

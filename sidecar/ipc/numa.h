@@ -37,13 +37,13 @@ struct NumaPlan {
   std::string text() const;  // "none", "node 1", "nodes 0-1 interleaved"
 };
 
-// none: no binding. auto: the node of the processors that larderd may run on, where that is one; else interleaved over all that it may
-// use; nothing on a machine with one node. A number: that node. kInvalidArgument: the node does not exist, has no memory, or is
+// none: no binding. auto: the node of the processors that larderd may run on, where that is one; else interleaved over all that it
+// may use; nothing on a machine with one node. A number: that node. kInvalidArgument: the node does not exist, has no memory, or is
 // not allowed to this process; names those that are.
 Result<NumaPlan> plan_numa(const std::string& setting, const NumaFacts& facts);
 
-// From here on pages of this shared mapping come from the plan's nodes alone, whoever touches them first. REQUIRES: nodes. The error
-// names the cause: kPermissionDenied where seccomp forbids it (containers without CAP_SYS_NICE).
+// From here on pages of this shared mapping come from the plan's nodes alone, whoever touches them first. REQUIRES: nodes. The
+// error names the cause: kPermissionDenied where seccomp forbids it (containers without CAP_SYS_NICE).
 Status bind_memory(const NumaPlan& plan, std::span<std::byte> memory);
 
 // Bytes of memory that these nodes have in all.

@@ -98,6 +98,18 @@ Result<Reply> SessionProtocol::handle(std::span<const std::byte> packet, std::si
                 std::string(type_name(type)) + " where " + std::string(kExpected[static_cast<int>(state_)]) + " was expected");
 }
 
+Reply SessionProtocol::begin(Work work) {
+  work_ = std::move(work);
+  return go_on();
+}
+
+Reply SessionProtocol::go_on() {
+  std::optional<Reply> reply = work_();
+  if (!reply) return {};
+  work_ = nullptr;
+  return *std::move(reply);
+}
+
 Result<Reply> SessionProtocol::hello(Decoder& decoder) {
   Decoder version_reader = decoder;
   std::uint32_t major = 0;
@@ -217,8 +229,12 @@ Result<Reply> SessionProtocol::disown(Decoder& decoder) {
 Result<Reply> SessionProtocol::bad(Decoder& decoder) {
   if (Status status = read_list(decoder, slots_); !status.ok()) return status;
   log_bad(slots_.size());
-  for (const protocol::SlotRef& slot : slots_) store_.report_bad(slot);
-  return Reply{};
+  return begin([this, slots = slots_, next = std::size_t{0}]() mutable -> std::optional<Reply> {
+    const std::uint64_t end = store_.effort() + store::Store::kSliceEffort;
+    while (next < slots.size() && store_.effort() < end) store_.report_bad(slots[next++]);
+    if (next < slots.size()) return std::nullopt;
+    return Reply{};
+  });
 }
 
 Result<Reply> SessionProtocol::still_writing(Decoder& decoder) {
@@ -242,10 +258,13 @@ Result<Reply> SessionProtocol::drop_namespace(Decoder& decoder) {
   if (!decoder.read(drop)) return malformed(decoder.type(), "shorter than its fixed part");
   if (!has_open(drop.namespace_handle))
     return malformed(decoder.type(), "this session has not opened namespace " + std::to_string(drop.namespace_handle));
-  const std::uint64_t dropped = store_.drop_namespace(drop.namespace_handle);
-  base::log_info("session " + std::to_string(facts_.number) + ": dropped " + std::to_string(dropped) + " chunks of namespace " +
-                 store_.namespaces().at(drop.namespace_handle).spec.id.to_hex());
-  return Reply{};
+  return begin([this, work = store::Drop{drop.namespace_handle}]() mutable -> std::optional<Reply> {
+    store_.drop(work);
+    if (!work.done) return std::nullopt;
+    base::log_info("session " + std::to_string(facts_.number) + ": dropped " + std::to_string(work.dropped) +
+                   " chunks of namespace " + store_.namespaces().at(*work.handle).spec.id.to_hex());
+    return Reply{};
+  });
 }
 
 Result<Reply> SessionProtocol::act(Decoder& decoder) {
@@ -258,11 +277,15 @@ Result<Reply> SessionProtocol::act(Decoder& decoder) {
     return malformed(decoder.type(), "count " + std::to_string(act.count) + " is over the limit or the packet");
   if (!has_open(act.namespace_handle))
     return malformed(decoder.type(), "this session has not opened namespace " + std::to_string(act.namespace_handle));
-  const store::VerbCounts counts = ipc::act(store_, stats_, verb, act.namespace_handle, hashes_);
-  Encoder encoder(MessageType::kActed, decoder.request());
-  encoder.append(protocol::Acted{act.verb, static_cast<std::uint32_t>(counts.found), static_cast<std::uint32_t>(counts.absent),
-                                 static_cast<std::uint32_t>(counts.refused)});
-  return Reply{finish(encoder)};
+  ChunkVerb work(verb, act.namespace_handle, std::move(hashes_));
+  return begin([this, act, work = std::move(work), request = decoder.request()]() mutable -> std::optional<Reply> {
+    if (!work.go_on(store_, stats_)) return std::nullopt;
+    const protocol::ActCounts& counts = work.counts();
+    Encoder encoder(MessageType::kActed, request);
+    encoder.append(protocol::Acted{act.verb, static_cast<std::uint32_t>(counts.found), static_cast<std::uint32_t>(counts.absent),
+                                   static_cast<std::uint32_t>(counts.refused)});
+    return Reply{finish(encoder)};
+  });
 }
 
 }  // namespace larder::ipc

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -43,7 +44,11 @@ class SessionProtocol {
   SessionProtocol(const SessionFacts& facts, const protocol::SessionRegion& region, store::Store& store, stats::Stats& stats,
                   const base::Clock& clock, std::function<bool()> lock_held);
 
+  // Where a message asks for much, only its first slice is done, with no reply yet, and the session is busy. REQUIRES: !busy().
   Result<Reply> handle(std::span<const std::byte> packet, std::size_t fd_count);
+  bool busy() const { return work_ != nullptr; }
+  // The next slice. With the last one comes the reply, if the message has one. REQUIRES: busy().
+  Reply go_on();
 
   State state() const { return state_; }
   const SessionFacts& facts() const { return facts_; }
@@ -69,6 +74,9 @@ class SessionProtocol {
   Result<Reply> still_writing(protocol::Decoder& decoder);
   Result<Reply> drop_namespace(protocol::Decoder& decoder);
   Result<Reply> act(protocol::Decoder& decoder);
+  // One slice; nothing: there are more.
+  using Work = std::function<std::optional<Reply>()>;
+  Reply begin(Work work);
   void log_bad(std::size_t chunks);
   bool has_open(std::uint32_t handle) const;
 
@@ -79,6 +87,7 @@ class SessionProtocol {
   const base::Clock& clock_;
   std::function<bool()> lock_held_;
   State state_ = State::kNew;
+  Work work_;  // that the last message began
   std::string engine_;
   std::uint64_t previous_session_ = 0, previous_epoch_ = 0;
   std::vector<protocol::SlotRef> still_written_;

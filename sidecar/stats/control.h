@@ -14,11 +14,6 @@
 
 namespace larder::stats {
 
-// What became of hashes that a verb was asked for: see protocol::Acted.
-struct Acted {
-  std::uint64_t found = 0, absent = 0, refused = 0;
-};
-
 class Control {
  public:
   virtual ~Control() = default;
@@ -31,8 +26,8 @@ class Control {
   // Drops every chunk of the namespace (id, or a prefix of it that is unique, at least 4 digits). Returns chunks dropped.
   virtual Result<std::uint64_t> drop_namespace(const std::string& id, std::uint32_t deadline_ms) = 0;
   // Prefetches, pins, unpins or evicts the chunks of these hashes in the namespace (named as for drop_namespace()).
-  virtual Result<Acted> act(protocol::Verb verb, const std::string& id, const std::vector<protocol::BlockHash>& hashes,
-                            std::uint32_t deadline_ms) = 0;
+  virtual Result<protocol::ActCounts> act(protocol::Verb verb, const std::string& id,
+                                          const std::vector<protocol::BlockHash>& hashes, std::uint32_t deadline_ms) = 0;
   virtual Result<std::uint64_t> clear(std::uint32_t deadline_ms) = 0;
 };
 

@@ -13,8 +13,8 @@ namespace larder::store {
 class EvictionPolicy {
  public:
   virtual ~EvictionPolicy() = default;
-  // A slot became a candidate, or one was used: it is erased and inserted then. REQUIRES: it is none; its note has the stamp of this
-  // use, which is above every earlier one and stays until erase().
+  // A slot became a candidate, or one was used: it is erased and inserted then. REQUIRES: it is none; its note has the stamp of
+  // this use, which is above every earlier one and stays until erase().
   virtual void insert(std::uint32_t slot, std::uint32_t size_class) = 0;
   // No candidate any more. REQUIRES: it is one, of this class.
   virtual void erase(std::uint32_t slot, std::uint32_t size_class) = 0;

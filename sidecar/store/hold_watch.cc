@@ -2,11 +2,13 @@
 
 #include <algorithm>
 
+#include "shim/protocol/checksum.h"
+
 namespace larder::store {
 namespace {
 
 constexpr std::uint32_t kMostPages = (1U << 30) - 1;
-static_assert(protocol::kMaxPayloadBytes / protocol::kSlotAlignBytes < kMostPages);
+static_assert(10 * protocol::kMaxPayloadBytes / protocol::kSlotAlignBytes < kMostPages);
 
 std::uint32_t slot_of(std::uint64_t hold) {
   return protocol::low_half(hold) - 1;
@@ -16,7 +18,9 @@ std::uint32_t slot_of(std::uint64_t hold) {
 std::uint32_t held_pages(std::uint64_t hold, const IndexWriter& index) {
   const std::uint32_t slot = slot_of(hold);
   if (slot >= index.entry_count() || protocol::make_hold(slot, index.generation(slot)) != hold) return 0;
-  return static_cast<std::uint32_t>((index.payload_bytes(slot) + protocol::kSlotAlignBytes - 1) / protocol::kSlotAlignBytes);
+  const protocol::EntryView view = index.view(slot);
+  if (view.piece_bytes == 0) return 0;  // it was never granted
+  return static_cast<std::uint32_t>(protocol::slot_bytes(view.payload_bytes, view.piece_bytes) / protocol::kSlotAlignBytes);
 }
 
 bool marked(const std::vector<std::uint64_t>& bits, std::uint32_t slot) {

@@ -16,8 +16,8 @@ namespace larder::store {
 
 class HoldWatch {
  public:
-  // One pass. `cap_bytes`: payload that the session may hold; a slot held twice is one. `seen` has a bit for each slot, all 0 before
-  // and after, and is grown as needed.
+  // One pass. `cap_bytes`: of slots that the session may hold; a slot held twice is one. `seen` has a bit for each slot, all 0
+  // before and after, and is grown as needed.
   void look(const protocol::SessionRegion& region, const IndexWriter& index, std::uint64_t now_ms, std::uint64_t cap_bytes,
             std::vector<std::uint64_t>& seen, stats::Stats& stats);
   // Nobody was watching: every hold is as young as if it had been announced now.
@@ -37,7 +37,7 @@ class HoldWatch {
     std::uint32_t since_ms = 0;  // the low half of the time
     std::uint32_t expired : 1 = 0;
     std::uint32_t above : 1 = 0;
-    std::uint32_t pages : 30 = 0;  // of kSlotAlignBytes, rounded up; 0: it holds nothing
+    std::uint32_t pages : 30 = 0;  // of kSlotAlignBytes; 0: it holds nothing
   };
 
   std::vector<Place> places_;  // as many as the session ever used

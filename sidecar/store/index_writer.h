@@ -61,7 +61,6 @@ class IndexWriter {
   protocol::SlotState state(std::uint32_t slot) const { return protocol::word_state(word(slot)); }
   std::uint64_t generation(std::uint32_t slot) const { return protocol::word_generation(word(slot)); }
   std::uint32_t session(std::uint32_t slot) const { return protocol::low_half(load(entries_[slot].origin)); }
-  std::uint32_t payload_bytes(std::uint32_t slot) const { return protocol::high_half(load(entries_[slot].place)); }
   std::uint64_t entry_count() const { return header_->entry_count; }
   // No generation above it was given yet.
   std::uint64_t last_generation() const { return last_generation_; }

@@ -5,7 +5,8 @@ namespace larder::store {
 
 inline void prefetch(const void* line) {
   __builtin_prefetch(line, 1);
-  // GCC 12 takes a function that does nothing but prefetch for one without effect and drops every call of it. This has one, of no code.
+  // GCC 12 takes a function that does nothing but prefetch for one without effect and drops every call of it. This has one, of no
+  // code.
   asm volatile("" : : "r"(line));
 }
 

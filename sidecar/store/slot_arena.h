@@ -108,10 +108,19 @@ class SlotArena {
     std::uint32_t with_room = kNone;  // first extent
     std::uint32_t extents = 0, slots = 0, used = 0;
   };
+  struct Amount {
+    std::uint64_t pages = 0, free_pages = 0;
+    double age = 0;  // summed up over pages
+  };
   struct Segment {
-    std::uint32_t start, pages, free_pages;
-    double age;  // summed up over pages
+    std::uint32_t start;
+    Amount amount;
     bool span, fixed;
+  };
+  // Segments that stand side by side.
+  struct Run {
+    std::size_t first = 0, last = 0;
+    Amount sum;
   };
 
   std::uint32_t long_extent_slots(std::uint32_t slot_pages) const;
@@ -123,7 +132,10 @@ class SlotArena {
   void unlink(std::uint32_t extent);
   static std::uint32_t place_of(const Extent& extent, std::uint64_t offset_bytes);
   void list_segments(std::uint32_t fixed_class, std::uint64_t oldest) const;
-  std::uint64_t lost_pages(std::size_t first, std::size_t last, std::uint64_t pages, std::uint32_t slot_pages) const;
+  std::uint64_t lost_pages(const Run& run, std::uint32_t slot_pages) const;
+  template <typename Visit>
+  void each_run(std::uint64_t Amount::*what, std::uint64_t least, const Visit& visit) const;
+  PageRange range_of(const Run& run) const;
   std::optional<Window> coldest(std::uint64_t pages, std::uint32_t slot_pages) const;
 
   std::uint64_t arena_bytes_;

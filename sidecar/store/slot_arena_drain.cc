@@ -5,8 +5,8 @@
 
 namespace larder::store {
 namespace {
-// Spans that no slot fits into are gathered once they are over one part in so many of the arena, and only where no more is evicted for
-// it than lies idle in them, or one slot: while it is done, twice of what was idle is empty at most.
+// Spans that no slot fits into are gathered once they are over one part in so many of the arena, and only where no more is evicted
+// for it than lies idle in them, or one slot: while it is done, twice of what was idle is empty at most.
 constexpr std::uint64_t kScatteredShare = 400;
 // Room that would be lost in a window makes it look younger: by so many times its share, and down to a part of its age.
 constexpr double kLossWeight = 40;
@@ -18,58 +18,69 @@ void SlotArena::list_segments(std::uint32_t fixed_class, std::uint64_t oldest) c
   segments_.clear();
   for (const auto& [start, piece] : map_.pieces()) {
     if (piece.extent == ArenaMap::kNoExtent) {
-      segments_.push_back({start, piece.pages, piece.pages, static_cast<double>(oldest) * piece.pages, true, false});
+      segments_.push_back({start, {piece.pages, piece.pages, static_cast<double>(oldest) * piece.pages}, true, false});
       continue;
     }
     const Extent& extent = extents_[piece.extent];
     const bool fixed = extent.used != extent.candidates || extent.avoided || extent.size_class == fixed_class;
     const std::uint32_t free_pages = (extent.slots - extent.used) * extent.slot_pages;
     const double ages = static_cast<double>(uses_) * extent.candidates - static_cast<double>(extent.stamps);
-    segments_.push_back(
-        {start, piece.pages, free_pages, ages * extent.slot_pages + static_cast<double>(oldest) * free_pages, false, fixed});
+    const double age = ages * extent.slot_pages + static_cast<double>(oldest) * free_pages;
+    segments_.push_back({start, {piece.pages, free_pages, age}, false, fixed});
   }
 }
 
 // Pages of a window, free neighbours included, that neither this size nor the smallest one in use would get.
-std::uint64_t SlotArena::lost_pages(std::size_t first, std::size_t last, std::uint64_t pages, std::uint32_t slot_pages) const {
-  if (first > 0 && segments_[first - 1].span) pages += segments_[first - 1].pages;
-  if (last + 1 < segments_.size() && segments_[last + 1].span) pages += segments_[last + 1].pages;
+std::uint64_t SlotArena::lost_pages(const Run& run, std::uint32_t slot_pages) const {
+  std::uint64_t pages = run.sum.pages;
+  if (run.first > 0 && segments_[run.first - 1].span) pages += segments_[run.first - 1].amount.pages;
+  if (run.last + 1 < segments_.size() && segments_[run.last + 1].span) pages += segments_[run.last + 1].amount.pages;
   std::uint32_t smallest = slot_pages;
   for (const Class& of_size : classes_)
     if (of_size.extents != 0) smallest = std::min(smallest, of_size.slot_pages);
   return pages % slot_pages % smallest;
 }
 
-// The run of segments of at least so many pages that is oldest on average and loses little; for each last segment the shortest one.
+// Visits, for each last segment, the shortest run that has at least so much of it and nothing fixed.
+template <typename Visit>
+void SlotArena::each_run(std::uint64_t Amount::*what, std::uint64_t least, const Visit& visit) const {
+  Run run;
+  for (; run.last < segments_.size(); ++run.last) {
+    const Segment& segment = segments_[run.last];
+    if (segment.fixed) {
+      run = {run.last + 1, run.last, {}};
+      continue;
+    }
+    run.sum.pages += segment.amount.pages;
+    run.sum.free_pages += segment.amount.free_pages;
+    run.sum.age += segment.amount.age;
+    while (run.sum.*what - segments_[run.first].amount.*what >= least) {
+      const Amount& gone = segments_[run.first++].amount;
+      run.sum.pages -= gone.pages;
+      run.sum.free_pages -= gone.free_pages;
+      run.sum.age -= gone.age;
+    }
+    if (run.sum.*what >= least) visit(run);
+  }
+}
+
+PageRange SlotArena::range_of(const Run& run) const {
+  const Segment& last = segments_[run.last];
+  return {segments_[run.first].start, last.start + static_cast<std::uint32_t>(last.amount.pages)};
+}
+
+// The run of segments of at least so many pages that is oldest on average and loses little.
 std::optional<SlotArena::Window> SlotArena::coldest(std::uint64_t pages, std::uint32_t slot_pages) const {
   std::optional<Window> best;
   double best_score = 0;
-  std::uint64_t sum = 0;
-  double age = 0;
-  std::size_t first = 0;
-  for (std::size_t last = 0; last < segments_.size(); ++last) {
-    const Segment& segment = segments_[last];
-    if (segment.fixed) {
-      sum = 0;
-      age = 0;
-      first = last + 1;
-      continue;
-    }
-    sum += segment.pages;
-    age += segment.age;
-    while (sum - segments_[first].pages >= pages) {
-      sum -= segments_[first].pages;
-      age -= segments_[first].age;
-      ++first;
-    }
-    if (sum < pages) continue;
-    const double mean = age / static_cast<double>(sum);
-    const auto lost = static_cast<double>(lost_pages(first, last, sum, slot_pages));
-    const double score = mean * std::max(kLeastScore, 1 - kLossWeight * lost / static_cast<double>(sum));
-    if (best && score <= best_score) continue;
+  each_run(&Amount::pages, pages, [&](const Run& run) {
+    const auto all = static_cast<double>(run.sum.pages);
+    const double mean = run.sum.age / all;
+    const double score = mean * std::max(kLeastScore, 1 - kLossWeight * static_cast<double>(lost_pages(run, slot_pages)) / all);
+    if (best && score <= best_score) return;
     best_score = score;
-    best = Window{{segments_[first].start, segment.start + segment.pages}, mean};
-  }
+    best = Window{range_of(run), mean};
+  });
   return best;
 }
 
@@ -87,26 +98,12 @@ std::optional<SlotArena::Window> SlotArena::scattered_window(std::uint32_t size_
   list_segments(kNone, 0);
   std::optional<Window> best;
   std::uint64_t best_price = std::max<std::uint64_t>(slot_pages, map_.free_pages());
-  std::uint64_t free = 0, sum = 0;
-  std::size_t first = 0;
-  for (std::size_t last = 0; last < segments_.size(); ++last) {
-    const Segment& segment = segments_[last];
-    if (segment.fixed) {
-      free = sum = 0;
-      first = last + 1;
-      continue;
-    }
-    free += segment.free_pages;
-    sum += segment.pages;
-    while (free - segments_[first].free_pages >= slot_pages) {
-      free -= segments_[first].free_pages;
-      sum -= segments_[first].pages;
-      ++first;
-    }
-    if (free < slot_pages || sum - free > best_price) continue;
-    best_price = sum - free;
-    best = Window{{segments_[first].start, segment.start + segment.pages}, 0};
-  }
+  each_run(&Amount::free_pages, slot_pages, [&](const Run& run) {
+    const std::uint64_t price = run.sum.pages - run.sum.free_pages;
+    if (price > best_price) return;
+    best_price = price;
+    best = Window{range_of(run), 0};
+  });
   return best;
 }
 

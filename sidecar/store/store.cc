@@ -12,8 +12,6 @@ using protocol::GrantStatus;
 using protocol::SlotState;
 
 namespace {
-// Slots that one RESERVE may look at for room before it says that there is none: bounds the time when all are held.
-constexpr std::uint32_t kMaxExaminedPerReserve = 4096;
 constexpr std::size_t kPrefetchAhead = 8;
 
 protocol::Grant refusal(GrantStatus status) {
@@ -40,9 +38,12 @@ void Store::reserve(SessionNumber number, const protocol::Key& scope, std::span<
   Session& session = sessions_.at(number);
   const protocol::GroupLayout& group = *namespaces_.at(scope.namespace_handle).layout(scope.shard, scope.group);
   const std::uint64_t payload = group.piece_bytes * group.pieces_per_chunk;
-  const IndexWriter::Place layout{0, static_cast<std::uint32_t>(payload), static_cast<std::uint32_t>(group.piece_bytes)};
-  const std::uint32_t size_class = arena_.size_class(protocol::slot_bytes(payload, group.piece_bytes));
-  std::uint32_t may_examine = kMaxExaminedPerReserve;
+  const std::uint64_t slot_bytes = protocol::slot_bytes(payload, group.piece_bytes);
+  const Wanted wanted{{0, static_cast<std::uint32_t>(payload), static_cast<std::uint32_t>(group.piece_bytes)},
+                      slot_bytes,
+                      arena_.size_class(slot_bytes)};
+  std::uint32_t may_examine = kReserveEffort;  // then there is no room: bounds the time when all are held
+  effort_ += hashes.size();
   const Inherited earlier = inherited(number);
   protocol::Key key = scope;
   protocol::Key ahead = scope;
@@ -53,12 +54,12 @@ void Store::reserve(SessionNumber number, const protocol::Key& scope, std::span<
       index_.prefetch(ahead);
     }
     key.hash = hashes[i];
-    grants[i] = reserve_one(number, session, earlier, key, layout, size_class, may_examine);
+    grants[i] = reserve_one(number, session, earlier, key, wanted, may_examine);
   }
 }
 
 protocol::Grant Store::reserve_one(SessionNumber number, Session& session, const Inherited& earlier, const protocol::Key& key,
-                                   const IndexWriter::Place& layout, std::uint32_t size_class, std::uint32_t& may_examine) {
+                                   const Wanted& wanted, std::uint32_t& may_examine) {
   if (const std::uint32_t known = index_.find(key); known != kNoSlot) {
     const bool present = index_.state(known) == SlotState::kCommitted;
     ++(present ? stats_.reserve_present : stats_.reserve_pending);
@@ -66,16 +67,16 @@ protocol::Grant Store::reserve_one(SessionNumber number, Session& session, const
   }
   const std::uint64_t granted = session.granted_bytes + earlier.bytes;
   if (session.granted.count + session.quarantined.count + earlier.slots >= protocol::kMaxGrants ||
-      (granted != 0 && layout.payload_bytes > session.caps.granted_bytes - std::min(granted, session.caps.granted_bytes))) {
+      (granted != 0 && wanted.slot_bytes > session.caps.granted_bytes - std::min(granted, session.caps.granted_bytes))) {
     ++stats_.refused_cap;
     return refusal(GrantStatus::kRefused);
   }
-  const SlotArena::Slot slot = take_slot(size_class, may_examine);
+  const SlotArena::Slot slot = take_slot(wanted.size_class, may_examine);
   if (slot.number == kNoSlot) {
     ++stats_.refused_no_space;
     return refusal(GrantStatus::kNoSpace);
   }
-  IndexWriter::Place place = layout;
+  IndexWriter::Place place = wanted.layout;
   place.offset_bytes = slot.offset_bytes;
   const std::uint64_t generation = index_.grant(slot.number, key, place, number);
   if (generation == 0) {  // both buckets full: hardly ever, as the load is at most one half

@@ -35,17 +35,18 @@ namespace larder::store {
 using SessionNumber = std::uint32_t;
 inline constexpr SessionNumber kNoSession = 0xffffffff;
 
-// What one session may take at most, in bytes of payload. One chunk may always be granted.
+// What one session may take at most, in bytes of slots. One chunk may always be granted.
 struct SessionCaps {
   std::uint64_t granted_bytes = UINT64_MAX;
   std::uint64_t held_bytes = UINT64_MAX;
 };
 
-// What became of a list of block hashes.
-struct VerbCounts {
-  std::uint64_t found = 0;    // done: the family is there (evict: any of it)
-  std::uint64_t absent = 0;   // the family is not there, or not whole
-  std::uint64_t refused = 0;  // over the bound of pinned bytes
+// How far dropping has come.
+struct Drop {
+  std::optional<std::uint32_t> handle = {};  // none: every namespace
+  std::uint64_t dropped = 0;                 // chunks
+  std::uint32_t next = 0;                    // slot to look at
+  bool done = false;
 };
 
 class Store {
@@ -59,10 +60,9 @@ class Store {
   // See NamespaceTable::open().
   Result<std::uint32_t> open_namespace(const NamespaceSpec& spec, std::string* difference);
   NamespaceTable& namespaces() { return namespaces_; }
-  // Dooms every chunk of it; what is being written into it will not be committed. The handle stays good. Returns chunks dropped.
-  std::uint64_t drop_namespace(std::uint32_t handle);
-  // The same for all namespaces.
-  std::uint64_t clear();
+  // Dooms every chunk; what is being written will not be committed. The handle stays good. One slice a call: what was there at the
+  // first one is gone when it is done.
+  void drop(Drop& drop);
 
   // ---- Sessions ----
   // `region` stays mapped until end_session().
@@ -73,9 +73,9 @@ class Store {
   bool end_session(SessionNumber session);
   // Its writer has surely stopped. The session is forgotten. REQUIRES: end_session().
   void release_quarantine(SessionNumber session);
-  // The engine of the session `earlier` goes on as `session`. What it does not list as still being written comes back now, unless the
-  // list is not `complete`; what is left is for `session` to commit or disown. Returns the slots that came back. REQUIRES: `earlier`
-  // has ended.
+  // The engine of the session `earlier` goes on as `session`. What it does not list as still being written comes back now, unless
+  // the list is not `complete`; what is left is for `session` to commit or disown. Returns the slots that came back. REQUIRES:
+  // `earlier` has ended.
   std::uint32_t succeed(SessionNumber session, SessionNumber earlier, std::span<const protocol::SlotRef> still_written,
                         bool complete);
   // Appends the grants of the session up to that generation, and all that are quarantined.
@@ -104,17 +104,23 @@ class Store {
   // An engine used it.
   void touch(std::uint32_t slot, std::uint64_t generation);
 
-  // ---- Families, by block hash. REQUIRES: the namespace is open ----
+  // ---- Families, by block hash. REQUIRES: the namespace is open. One slice a call, of one hash at least: what became of the
+  // first all() of the list. Found: done, the family is there (evict: any of it); absent: it is not there, or not whole ----
   // Counts them as used.
-  VerbCounts prefetch(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
+  protocol::ActCounts prefetch(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
   // Keeps whole families from being evicted for room, up to a share of the arena (protocol::kPinnedShare). Pinned twice is
   // once; a pin belongs to no session and ends by unpin, evict, drop, clear, or with a bad chunk of the family.
-  VerbCounts pin(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
-  VerbCounts unpin(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
+  protocol::ActCounts pin(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
+  protocol::ActCounts unpin(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
   // Dooms what is there, pinned or not; what is being written of it will not be committed.
-  VerbCounts evict(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
+  protocol::ActCounts evict(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
 
   // ---- Work for idle moments ----
+  // Look-ups done and slots looked at, ever: what bounds every call. A slice, or the search for room of a reserve() or sweep(),
+  // ends with the family that makes it as long as this.
+  std::uint64_t effort() const { return effort_; }
+  static constexpr std::uint32_t kSliceEffort = 16'384;
+  static constexpr std::uint32_t kReserveEffort = 8192;
   // Verifies one reported chunk. False if there is none.
   bool verify_next();
   // Frees doomed slots that nobody holds any more, and goes on with what is being drained.
@@ -141,8 +147,15 @@ class Store {
     std::uint64_t bytes = 0;
   };
 
+  // What each key of a RESERVE asks for.
+  struct Wanted {
+    IndexWriter::Place layout;
+    std::uint64_t slot_bytes;
+    std::uint32_t size_class;
+  };
+
   protocol::Grant reserve_one(SessionNumber number, Session& session, const Inherited& earlier, const protocol::Key& key,
-                              const IndexWriter::Place& layout, std::uint32_t size_class, std::uint32_t& may_examine);
+                              const Wanted& wanted, std::uint32_t& may_examine);
   Inherited inherited(SessionNumber session) const;
   // A slot comes to the session, or leaves it for good.
   void take_in(Session& session, std::uint32_t slot);
@@ -154,7 +167,8 @@ class Store {
   bool start_drain(std::uint32_t size_class);
   bool any_held(const SlotArena::Window& window);
   std::uint32_t go_on_draining(std::uint32_t& may_examine);
-  std::uint32_t evict_families(std::span<const std::uint32_t> slots, std::size_t enough, std::uint64_t& counter);
+  std::uint32_t evict_families(std::span<const std::uint32_t> slots, std::size_t enough, std::uint32_t& may_examine,
+                               std::uint64_t& counter);
   void claim_family(std::uint32_t slot);
   bool release_family(std::span<const std::uint32_t> slots);
   struct Family {
@@ -163,7 +177,9 @@ class Store {
     bool whole() const { return committed.size() == expected; }
     void clear() { committed.clear(), granted.clear(), expected = 0; }
   };
-  void find_family(std::uint32_t handle, const protocol::BlockHash& hash, Family& family, std::uint32_t known = kNoSlot) const;
+  void find_family(std::uint32_t handle, const protocol::BlockHash& hash, Family& family, std::uint32_t known = kNoSlot);
+  template <typename Verb>
+  protocol::ActCounts each_family(std::uint32_t handle, std::span<const protocol::BlockHash> hashes, const Verb& verb);
   void pin_slot(std::uint32_t slot);
   void unpin_slot(std::uint32_t slot);
   void unpin_all(const Family& family);
@@ -176,14 +192,13 @@ class Store {
   void prefetch_freeing(std::uint32_t slot) const;
   void scan_holds(std::span<const std::uint32_t> slots);
   void free_slot(std::uint32_t slot);
+  void free_doomed();
   void doom(std::uint32_t slot, SlotList& list);
   void quarantine(Session& session, std::uint32_t slot);
   void quarantine_all(Session& session);
   Session* owner(SessionNumber session, std::uint32_t slot, std::uint64_t generation);
   void count_in(std::uint32_t slot);
   void count_out(std::uint32_t slot);
-  template <typename Wanted>
-  std::uint64_t drop_if(const Wanted& wanted);
 
   IndexWriter index_;
   SlotTable table_;
@@ -206,6 +221,7 @@ class Store {
   Family family_;
   std::uint32_t granted_ = 0, quarantined_ = 0, committed_ = 0;
   std::uint64_t committed_bytes_ = 0, pinned_bytes_ = 0;
+  std::uint64_t effort_ = 0;
 };
 
 }  // namespace larder::store

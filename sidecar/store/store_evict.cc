@@ -11,18 +11,21 @@ using protocol::SlotState;
 
 namespace {
 constexpr std::size_t kPrefetchAhead = 8;
-constexpr std::uint32_t kMaxExaminedPerSweep = 4096;
 }  // namespace
 
-// Evicts the families of these slots, in order, until enough slots are won; one scan of all holds serves them all. A family of
-// which something is held or written stays, and counts as used. Returns the slots won.
-std::uint32_t Store::evict_families(std::span<const std::uint32_t> slots, std::size_t enough, std::uint64_t& counter) {
+// Evicts the families of these slots, in order, until enough slots are won or `may_examine` is used up, by one family more at most;
+// one scan of all holds serves them all. A family of which something is held or written stays, and counts as used. Returns the
+// slots won.
+std::uint32_t Store::evict_families(std::span<const std::uint32_t> slots, std::size_t enough, std::uint32_t& may_examine,
+                                    std::uint64_t& counter) {
   batch_.clear();
   family_end_.clear();
-  for (std::size_t i = 0; i < slots.size() && batch_.size() < enough; ++i) {
+  for (std::size_t i = 0; i < slots.size() && batch_.size() < enough && may_examine != 0; ++i) {
     if (i + 2 * kPrefetchAhead < slots.size()) prefetch_slot(slots[i + 2 * kPrefetchAhead]);
     if (i + kPrefetchAhead < slots.size()) prefetch_family(slots[i + kPrefetchAhead]);
+    const std::uint64_t before = effort_++;
     if (index_.state(slots[i]) == SlotState::kCommitted) claim_family(slots[i]);  // else it went with an earlier one
+    may_examine -= static_cast<std::uint32_t>(std::min<std::uint64_t>(may_examine, effort_ - before));
   }
   LARDER_POINT(victims_dying);
   scan_holds(batch_);
@@ -104,8 +107,12 @@ void Store::doom(std::uint32_t slot, SlotList& list) {
 }
 
 void Store::sweep() {
-  std::uint32_t may_examine = kMaxExaminedPerSweep;
+  std::uint32_t may_examine = kReserveEffort;
   go_on_draining(may_examine);
+  free_doomed();
+}
+
+void Store::free_doomed() {
   if (doomed_.count == 0) return;
   batch_.clear();
   for (std::uint32_t slot = doomed_.first; slot != kNoSlot; slot = table_.next(slot)) batch_.push_back(slot);
@@ -141,32 +148,28 @@ bool Store::verify_next() {
   return true;
 }
 
-template <typename Wanted>
-std::uint64_t Store::drop_if(const Wanted& wanted) {
-  std::uint64_t dropped = 0;
-  for (std::uint32_t slot = 0; slot < table_.end(); ++slot) {
+void Store::drop(Drop& drop) {
+  // Repeated drops need not look at every slot.
+  if (drop.next == 0 && granted_ == 0 && (drop.handle ? namespaces_.at(*drop.handle).chunks : committed_) == 0) drop.done = true;
+  if (drop.done) return;
+  const std::uint32_t begin = drop.next;
+  const std::uint64_t dropped_before = drop.dropped;
+  drop.next += std::min(kSliceEffort, table_.end() - begin);
+  effort_ += drop.next - begin;
+  for (std::uint32_t slot = begin; slot < drop.next; ++slot) {
     const SlotState state = index_.state(slot);
     if (state != SlotState::kCommitted && state != SlotState::kGranted) continue;
-    if (!wanted(index_.view(slot).key.namespace_handle)) continue;
+    if (drop.handle && index_.key(slot).namespace_handle != *drop.handle) continue;
     if (state == SlotState::kGranted) {
       quarantine(sessions_.at(index_.session(slot)), slot);
       continue;
     }
     doom(slot, doomed_);
-    ++dropped;
+    ++drop.dropped;
   }
-  stats_.evicted_dropped += dropped;
-  sweep();
-  return dropped;
-}
-
-std::uint64_t Store::drop_namespace(std::uint32_t handle) {
-  if (namespaces_.at(handle).chunks == 0 && granted_ == 0) return 0;  // repeated drops need not scan every slot
-  return drop_if([handle](std::uint32_t other) { return other == handle; });
-}
-
-std::uint64_t Store::clear() {
-  return drop_if([](std::uint32_t) { return true; });
+  stats_.evicted_dropped += drop.dropped - dropped_before;
+  drop.done = drop.next == table_.end();
+  free_doomed();
 }
 
 }  // namespace larder::store

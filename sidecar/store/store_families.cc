@@ -8,6 +8,9 @@ using protocol::SlotState;
 
 namespace {
 
+// Cells of one family that are asked for ahead; of larger ones, which are not looked up in one go, caches would keep no more.
+constexpr std::size_t kMostPrefetched = 64;
+
 // Calls visit(key) with `key` in every shard and group of its namespace.
 template <typename Visit>
 void each_member(const NamespaceSpec& spec, protocol::Key key, const Visit& visit) {
@@ -23,11 +26,12 @@ void each_member(const NamespaceSpec& spec, protocol::Key key, const Visit& visi
 }  // namespace
 
 // `known` is a committed slot of it, or kNoSlot: it need not be looked for where it is alone.
-void Store::find_family(std::uint32_t handle, const protocol::BlockHash& hash, Family& family, std::uint32_t known) const {
+void Store::find_family(std::uint32_t handle, const protocol::BlockHash& hash, Family& family, std::uint32_t known) {
   family.clear();
   const NamespaceSpec& spec = namespaces_.at(handle).spec;
   family.expected = spec.shard_count * static_cast<std::uint32_t>(spec.groups.size());
   if (known != kNoSlot && family.expected == 1) return family.committed.push_back(known);
+  effort_ += family.expected;
   each_member(spec, {hash, handle, 0, 0}, [&](const protocol::Key& key) {
     const std::uint32_t slot = index_.find(key);
     if (slot == kNoSlot) return;
@@ -39,61 +43,57 @@ void Store::find_family(std::uint32_t handle, const protocol::BlockHash& hash, F
 void Store::prefetch_family(std::uint32_t slot) const {
   const protocol::Key known = index_.key(slot);
   const NamespaceSpec& spec = namespaces_.at(known.namespace_handle).spec;
-  if (spec.shard_count * spec.groups.size() == 1) return;
+  const std::size_t members = spec.shard_count * spec.groups.size();
+  if (members == 1 || members > kMostPrefetched) return;
   each_member(spec, known, [this](const protocol::Key& key) { index_.prefetch(key); });
 }
 
-VerbCounts Store::prefetch(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
-  VerbCounts counts;
-  for (const protocol::BlockHash& hash : hashes) {
-    find_family(handle, hash, family_);
-    for (const std::uint32_t slot : family_.committed) touch_order(slot);
-    ++(family_.whole() ? counts.found : counts.absent);
+// Calls verb() with each family in family_, a slice's worth of them; it says where the family counts.
+template <typename Verb>
+protocol::ActCounts Store::each_family(std::uint32_t handle, std::span<const protocol::BlockHash> hashes, const Verb& verb) {
+  protocol::ActCounts counts;
+  const std::uint64_t end = effort_ + kSliceEffort;
+  for (std::size_t i = 0; i < hashes.size() && effort_ < end; ++i) {
+    find_family(handle, hashes[i], family_);
+    ++(counts.*verb());
   }
   return counts;
 }
 
-VerbCounts Store::pin(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
-  VerbCounts counts;
-  for (const protocol::BlockHash& hash : hashes) {
-    find_family(handle, hash, family_);
-    if (!family_.whole()) {
-      ++counts.absent;
-      continue;
-    }
+protocol::ActCounts Store::prefetch(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
+  return each_family(handle, hashes, [this] {
+    for (const std::uint32_t slot : family_.committed) touch_order(slot);
+    return family_.whole() ? &protocol::ActCounts::found : &protocol::ActCounts::absent;
+  });
+}
+
+protocol::ActCounts Store::pin(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
+  return each_family(handle, hashes, [this] {
+    if (!family_.whole()) return &protocol::ActCounts::absent;
     std::uint64_t bytes = 0;
     for (const std::uint32_t slot : family_.committed)
       if (!table_.note(slot).pinned) bytes += slot_bytes(slot);
-    if (pinned_bytes_ + bytes > arena_.arena_bytes() / protocol::kPinnedShare) {
-      ++counts.refused;
-      continue;
-    }
-    ++counts.found;
+    if (pinned_bytes_ + bytes > arena_.arena_bytes() / protocol::kPinnedShare) return &protocol::ActCounts::refused;
     for (const std::uint32_t slot : family_.committed) pin_slot(slot);
-  }
-  return counts;
+    return &protocol::ActCounts::found;
+  });
 }
 
-VerbCounts Store::unpin(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
-  VerbCounts counts;
-  for (const protocol::BlockHash& hash : hashes) {
-    find_family(handle, hash, family_);
+protocol::ActCounts Store::unpin(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
+  return each_family(handle, hashes, [this] {
     unpin_all(family_);
-    ++(family_.whole() ? counts.found : counts.absent);
-  }
-  return counts;
+    return family_.whole() ? &protocol::ActCounts::found : &protocol::ActCounts::absent;
+  });
 }
 
-VerbCounts Store::evict(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
-  VerbCounts counts;
-  for (const protocol::BlockHash& hash : hashes) {
-    find_family(handle, hash, family_);
-    ++(family_.committed.empty() && family_.granted.empty() ? counts.absent : counts.found);
+protocol::ActCounts Store::evict(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
+  const protocol::ActCounts counts = each_family(handle, hashes, [this] {
     stats_.evicted_dropped += family_.committed.size();
     for (const std::uint32_t slot : family_.committed) doom(slot, doomed_);
     for (const std::uint32_t slot : family_.granted) quarantine(sessions_.at(index_.session(slot)), slot);
-  }
-  sweep();
+    return family_.committed.empty() && family_.granted.empty() ? &protocol::ActCounts::absent : &protocol::ActCounts::found;
+  });
+  free_doomed();
   return counts;
 }
 

@@ -45,8 +45,8 @@ bool Store::evict_of(std::uint32_t size_class, std::uint32_t& may_examine) {
     victims_.resize(policy_->first_victims(size_class, victims_));
     if (victims_.empty()) break;
     left -= static_cast<std::uint32_t>(victims_.size());
-    may_examine -= static_cast<std::uint32_t>(victims_.size());
-    if (evict_families(victims_, victims_.size(), stats_.evicted_capacity) != 0) return true;
+    if (evict_families(victims_, victims_.size(), may_examine, stats_.evicted_capacity) != 0) return true;
+    left = std::min(left, may_examine);
   }
   return false;
 }
@@ -99,8 +99,7 @@ std::uint32_t Store::go_on_draining(std::uint32_t& may_examine) {
   if (!arena_.draining() || may_examine == 0) return 0;
   victims_.resize(may_examine);
   victims_.resize(arena_.slots_in(arena_.drained_range(), victims_));
-  may_examine -= static_cast<std::uint32_t>(victims_.size());
-  return evict_families(victims_, victims_.size() + 1, stats_.evicted_resized);
+  return evict_families(victims_, victims_.size() + 1, may_examine, stats_.evicted_resized);
 }
 
 }  // namespace larder::store

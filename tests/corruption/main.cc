@@ -1,9 +1,9 @@
-// corruption [COUNT [SEED]]: damages COUNT chunks in arena or index, each in one of the ways of damage.h, and loads each through the
-// shim. Every load must be a miss; one that succeeds fails the run, and one that brought a wrong byte is named as such.
+// corruption [COUNT [SEED]]: damages COUNT chunks in arena or index, each in one of the ways of damage.h, and loads each through
+// the shim. Every load must be a miss; one that succeeds fails the run, and one that brought a wrong byte is named as such.
 //
-// Without COUNT 30,000 with a fixed seed, or, where CRASH_SUITE=whole, 1,000,000 with a random one. Prints the seed, what was damaged
-// how often, and how many distinct places (bytes of arena and index) were hit. Between rounds undamaged chunks are loaded and must be
-// right, so that "a miss" means something.
+// Without COUNT 30,000 with a fixed seed, or, where CRASH_SUITE=whole, 1,000,000 with a random one. Prints the seed, what was
+// damaged how often, and how many distinct places (bytes of arena and index) were hit. Between rounds undamaged chunks are loaded
+// and must be right, so that "a miss" means something.
 #include <cstdio>
 #include <cstdlib>
 #include <numeric>

@@ -1,6 +1,6 @@
-// ChunkPages: the KV pages of one chunk of a made-up engine. Its first word is the generation of its content, a number that its writer
-// drew; every other word derives from (key, generation). So a checker that knows the key alone finds a byte of anybody else's, of an
-// earlier store of the same key, and of two stores mixed.
+// ChunkPages: the KV pages of one chunk of a made-up engine. Its first word is the generation of its content, a number that its
+// writer drew; every other word derives from (key, generation). So a checker that knows the key alone finds a byte of anybody
+// else's, of an earlier store of the same key, and of two stores mixed.
 #pragma once
 
 #include <cstdint>

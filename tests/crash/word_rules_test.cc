@@ -1,5 +1,5 @@
-// The word of a slot and the hold on it, with the reader or the sidecar stopped between two instructions: DESIGN section 4, "The word",
-// "Load". Reader and sidecar are threads of this process. README.md says which line each test misses when it is taken out.
+// The word of a slot and the hold on it, with the reader or the sidecar stopped between two instructions: DESIGN section 4, "The
+// word", "Load". Reader and sidecar are threads of this process. README.md says which line each test misses when it is taken out.
 #include <gtest/gtest.h>
 
 #include <future>
@@ -109,7 +109,7 @@ TEST_F(WordRules, WhatIsDroppedIsNotHandedOnUnderAHold) {
   page_.stop_at("hold_announced");
   auto held = std::async(std::launch::async, [this] { return hold_what_was_seen(); });
   ASSERT_TRUE(page_.await("hold_announced"));
-  box_.store().drop_namespace(box_.handle());
+  box_.drop(box_.handle());
   EXPECT_FALSE(replaced_by(2));
   page_.go("hold_announced");
   EXPECT_FALSE(held.get()) << "dying: it is not read any more";

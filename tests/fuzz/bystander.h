@@ -65,7 +65,7 @@ class Bystander {
     store.release_quarantine(kNumber);
     while (store.verify_next()) {
     }
-    store.clear();
+    box_.drop();
     store.sweep();
     const stats::Stats stats = box_.filled();
     must(stats.slots_granted + stats.slots_committed + stats.slots_quarantined == 0, "everything comes back");

@@ -1,7 +1,7 @@
 // HTTP: head and body as they arrive, piece by piece, through framing and routes.
 //
-// Promises: what framing says of a part it does not take back when more comes; it takes no more than the limits; every whole request
-// gets one whole answer; an admin verb is done only for a POST to an endpoint that allows it, without Origin.
+// Promises: what framing says of a part it does not take back when more comes; it takes no more than the limits; every whole
+// request gets one whole answer; an admin verb is done only for a POST to an endpoint that allows it, without Origin.
 #include "sidecar/http/answer.h"
 #include "sidecar/http/framing.h"
 #include "sidecar/http/routes.h"

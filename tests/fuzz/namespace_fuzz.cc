@@ -1,8 +1,8 @@
 // Namespaces and keys: fingerprint texts, chunk layouts and names of OPEN_NAMESPACE through the table, and out again to people.
 //
-// Promises: an id that is not the hash of its text is refused; a layout is taken only where a slot of it fits the arena; opening again
-// gives the same handle, another layout under the same id is refused; words about a difference are bounded and cannot break a log line,
-// a metric or JSON; no two scopes share a key.
+// Promises: an id that is not the hash of its text is refused; a layout is taken only where a slot of it fits the arena; opening
+// again gives the same handle, another layout under the same id is refused; words about a difference are bounded and cannot break a
+// log line, a metric or JSON; no two scopes share a key.
 #include <nlohmann/json.hpp>
 
 #include "shim/protocol/checksum.h"

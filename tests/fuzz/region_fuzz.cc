@@ -1,7 +1,7 @@
 // The session region: whatever a hostile engine writes into its shared memory, while the sidecar reads events and holds there.
 //
-// Promises: nothing beyond the region is read; one turn reads at most one ring of events; holds that lie cost at most the slots that
-// they name; an honest engine keeps what it holds; when the hostile one has gone, nothing has leaked.
+// Promises: nothing beyond the region is read; one turn reads at most one ring of events; holds that lie cost at most the slots
+// that they name; an honest engine keeps what it holds; when the hostile one has gone, nothing has leaked.
 #include "sidecar/ipc/event_reader.h"
 #include "tests/fuzz/bystander.h"
 #include "tests/fuzz/ops.h"

@@ -1,4 +1,5 @@
-// The session state machine: streams of messages from three hostile sessions into the real SessionProtocol and Store, with no socket.
+// The session state machine: streams of messages from three hostile sessions into the real SessionProtocol and Store, with no
+// socket.
 //
 // Promises: a message is answered or its session ends with a named error; an honest engine beside them keeps what it holds; no two
 // slots in use meet; when all have gone, nothing has leaked.
@@ -49,7 +50,7 @@ class World {
       case kEnd: return end(who);
       case kIdle: return idle(input.byte() * 100);
       case kReturn: return come_back(who, input);
-      default: box_.store().clear(); return;
+      default: box_.drop(); return;
     }
   }
 
@@ -125,6 +126,7 @@ class World {
   void send(std::size_t who, std::span<const std::byte> packet) {
     const std::vector<std::byte> own = exact_copy(packet);
     const Result<ipc::Reply> reply = sessions_[who]->handle(own, 0);
+    while (reply.ok() && sessions_[who]->busy()) sessions_[who]->go_on();
     if (reply.ok()) {
       must(reply->packet.size() <= protocol::kMaxPacketBytes, "an answer fits a packet");
       must(reply->packet.empty() || protocol::Decoder::open(reply->packet).ok(), "an answer is a message");

@@ -145,8 +145,8 @@ def library_path():
     return named or os.path.join(os.path.dirname(os.path.abspath(__file__)), "liblarder.so")
 
 
-# Over in microseconds: the calls keep Python's lock. Given away, it comes back when the engine's other Python threads let it go, which
-# may take them milliseconds.
+# Over in microseconds: the calls keep Python's lock. Given away, it comes back when the engine's other Python threads let it go,
+# which may take them milliseconds.
 _QUICK = (
     "larder_lookup",
     "larder_hold",

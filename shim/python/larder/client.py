@@ -1,8 +1,8 @@
 """Client: one engine process attached to one larderd, as Python sees it.
 
 Thread-safe, as the library is. Nothing here waits for larderd but wait_attached(), store_finish() and what takes wait_ms; until it
-answers, everything is a miss. Hashes are given as bytes in which one hash begins every `stride` bytes (its first 16 bytes are the key),
-pages as bytes of uint32."""
+answers, everything is a miss. Hashes are given as bytes in which one hash begins every `stride` bytes (its first 16 bytes are the
+key), pages as bytes of uint32."""
 
 import ctypes
 import threading
@@ -90,8 +90,8 @@ class Client:
         self._check("larder_set_namespace", self._lib.larder_set_namespace(self._client, namespace))
 
     def add_namespace(self, fingerprint, wait_ms=0):
-        """The number of one more namespace of the same geometry, for `ns` below; the same text has the same number. It is a miss until
-        larderd has opened it, for which this waits wait_ms at most."""
+        """The number of one more namespace of the same geometry, for `ns` below; the same text has the same number. It is a miss
+        until larderd has opened it, for which this waits wait_ms at most."""
         number = ctypes.c_uint32()
         self._check("larder_add_namespace", self._lib.larder_add_namespace(self._client, fingerprint.encode(), None, number))
         if wait_ms:
@@ -193,8 +193,9 @@ class Client:
     def drop_namespace(self):
         return self._lib.larder_drop_namespace(self._client) == native.OK
 
-    # ---- what is kept, by hand. Hashes as above, or a list of them as hash_tokens() gives; each stands for the chunks of all shards
-    # and groups. A call waits up to wait_ms for larderd's counts, not at all with 0; LarderError where it is away, old or late.
+    # ---- what is kept, by hand. Hashes as above, or a list of them as hash_tokens() gives; each stands for the chunks of all
+    # shards and groups. A call waits up to wait_ms for larderd's counts, not at all with 0; LarderError where it is away, old or
+    # late.
 
     def prefetch(self, hashes=None, stride=16, wait_ms=1000, ns=0, *, tokens=None, **hashing):
         """Brings chunks into memory ahead of their use; what is there already counts as just used.

@@ -1,7 +1,8 @@
 """vLLM's block hashes of a prompt, without vLLM: what prefetch(), pin() and evict() name chunks by.
 
-A block's hash is that of (hash of the block before, its tokens, what else decides its content). Equal to vLLM 0.32's for text prompts,
-with a salt or a LoRA adapter; prompts with images or embeddings are hashed by more than their tokens and are not served here."""
+A block's hash is that of (hash of the block before, its tokens, what else decides its content). Equal to vLLM 0.32's for text
+prompts, with a salt or a LoRA adapter; prompts with images or embeddings are hashed by more than their tokens and are not served
+here."""
 
 import hashlib
 import operator
@@ -16,8 +17,9 @@ def hash_tokens(tokens, block_size, *, chunk_tokens=None, algorithm="sha256", se
     """The hashes of the full blocks of `tokens`, as a list of bytes; with chunk_tokens, of each chunk's last block only.
 
     tokens: token ids. algorithm: vLLM's --prefix-caching-hash-algo: "sha256" (its default) or "sha256_cbor"; xxhash is not served.
-    seed: else $PYTHONHASHSEED, which must be the engine's, else vLLM's own. cache_salt: as in the request. lora: (name, path) of the
-    request's adapter. ValueError names what is not served, TypeError what is no token id: hashes of a text's characters are nobody's."""
+    seed: else $PYTHONHASHSEED, which must be the engine's, else vLLM's own. cache_salt: as in the request. lora: (name, path) of
+    the request's adapter. ValueError names what is not served, TypeError what is no token id: hashes of a text's characters are
+    nobody's."""
     if algorithm not in _DIGESTS:
         raise ValueError(f"hash algorithm {algorithm!r} is not served: {', '.join(_DIGESTS)}")
     step = block_size if chunk_tokens is None else chunk_tokens

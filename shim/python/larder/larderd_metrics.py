@@ -60,7 +60,8 @@ class Share:
         self.before = self.after = read_samples()
 
     def wait(self, loads=1, hit=0, timeout_s=3):
-        """Reads until `loads` more loads and `hit` more tokens are counted. False where time was up before: `after` has what there is."""
+        """Reads until `loads` more loads and `hit` more tokens are counted. False where time was up before: `after` has what there
+        is."""
         deadline = time.monotonic() + timeout_s
         while True:
             self.after = self._read_samples()

@@ -1,7 +1,8 @@
 """Identity of a model's weights: which commit of a hub repository, or what stands in the local files.
 
-Names identify nothing (every model that KServe serves is /mnt/models, and a fine-tune is often written over its base), so local files
-are identified by name, size, header and bytes sampled from every tensor; time stamps and paths are left out, so that copies agree."""
+Names identify nothing (every model that KServe serves is /mnt/models, and a fine-tune is often written over its base), so local
+files are identified by name, size, header and bytes sampled from every tensor; time stamps and paths are left out, so that copies
+agree."""
 
 import glob
 import hashlib

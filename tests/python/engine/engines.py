@@ -1,4 +1,5 @@
-"""Real engines for the tests: vLLM's server over real larderds, both in processes of their own, on a tiny model with real weights."""
+"""Real engines for the tests: vLLM's server over real larderds, both in processes of their own, on a tiny model with real
+weights."""
 
 import itertools
 import json
@@ -65,8 +66,8 @@ class Engine(VllmServer):
         return self.ask(tokens, max_tokens, **OFF)
 
     def reset(self):
-        """Empties the engine's own prefix cache; what still runs (an abort) is waited for, and so is larderd, until it has committed
-        all that the engine stored: the engine does not wait for that, and what is asked next may expect a full hit."""
+        """Empties the engine's own prefix cache; what still runs (an abort) is waited for, and so is larderd, until it has
+        committed all that the engine stored: the engine does not wait for that, and what is asked next may expect a full hit."""
         deadline = time.monotonic() + PATIENCE_S
         while not completions.reset_prefix_cache(self.url):
             assert time.monotonic() < deadline, "vLLM's prefix cache could not be reset"
@@ -113,8 +114,8 @@ class Engine(VllmServer):
 
 
 def run_offline(model, socket, steps, extra=None, env=None, timeout_s=180, **llm):
-    """Runs offline_run.py and returns (its results, all that it printed). In one process, which starts in half the time; servers and
-    the example for offline use run as users run them, in several."""
+    """Runs offline_run.py and returns (its results, all that it printed). In one process, which starts in half the time; servers
+    and the example for offline use run as users run them, in several."""
     job = json.dumps({"model": str(model), "steps": steps, "connector": CONNECTOR, "extra": extra or {}, "llm": llm})
     environ = {**environment(socket, VLLM_ENABLE_V1_MULTIPROCESSING="0"), **(env or {})}
     done = subprocess.run(
@@ -126,8 +127,8 @@ def run_offline(model, socket, steps, extra=None, env=None, timeout_s=180, **llm
 
 
 def committed_chunks(larderd):
-    """How many chunks were ever committed, once no grant is left that could still be. larderd tells what it saw at its last tick: only
-    a later one has seen all that was granted until now."""
+    """How many chunks were ever committed, once no grant is left that could still be. larderd tells what it saw at its last tick:
+    only a later one has seen all that was granted until now."""
     earlier = larderd.status()["uptime_seconds"]
     now = {}
 

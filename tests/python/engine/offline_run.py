@@ -1,10 +1,11 @@
 """offline_run.py JOB: one vLLM without a server walks through the steps of a JSON job and prints "RESULT [...]", one entry a step.
 
-Steps: {"ask": tokens, ...} gives {"tokens", "hit", "local", ...}: the answer, the tokens that Larder and vLLM's own prefix cache had of the
-prompt; with max_tokens, off (without Larder), salt, lora, image, prompt_logprobs as they are given. {"ask_all": [tokens, ...]} asks for all at
-once and gives a list of answers and the sums. {"reset": true} empties vLLM's own prefix cache, and {"reset": "external"} Larder's
-namespace too; {"settle": admin socket} waits until larderd has committed what was stored; {"zero": arena file} zeroes every byte that is
-stored; {"touch": file}; {"copy": [from, to]} copies the files of a folder; {"reload": true} has vLLM load its weights anew."""
+Steps: {"ask": tokens, ...} gives {"tokens", "hit", "local", ...}: the answer, the tokens that Larder and vLLM's own prefix cache
+had of the prompt; with max_tokens, off (without Larder), salt, lora, image, prompt_logprobs as they are given. {"ask_all": [tokens,
+...]} asks for all at once and gives a list of answers and the sums. {"reset": true} empties vLLM's own prefix cache, and {"reset":
+"external"} Larder's namespace too; {"settle": admin socket} waits until larderd has committed what was stored; {"zero": arena file}
+zeroes every byte that is stored; {"touch": file}; {"copy": [from, to]} copies the files of a folder; {"reload": true} has vLLM load
+its weights anew."""
 
 import http.client
 import json

@@ -1,4 +1,5 @@
-"""What one engine stored, an engine that differs never hits, and the log names the field; an equal one does. No server: one vLLM a case."""
+"""What one engine stored, an engine that differs never hits, and the log names the field; an equal one does. No server: one vLLM a
+case."""
 
 import os
 import re
@@ -22,7 +23,8 @@ def world(make, root, tmp_path_factory):
     text = AutoTokenizer.from_pretrained(path)(EXAMPLE)["input_ids"]
     assert len(text) > 256
     with start_larderd(folder) as larderd:
-        yield types.SimpleNamespace(folder=folder, path=path, larderd=larderd, text=text, example=run_example(root, folder, path, larderd))
+        yield types.SimpleNamespace(folder=folder, path=path, larderd=larderd, text=text, example=run_example(root, folder, path,
+        larderd))
 
 
 def run_example(root, folder, path, larderd):

@@ -1,4 +1,5 @@
-"""One served engine with blocks and chunks of 128 tokens, started before larderd is there: equal tokens, whatever happens around it."""
+"""One served engine with blocks and chunks of 128 tokens, started before larderd is there: equal tokens, whatever happens around
+it."""
 
 import http.client
 import itertools

@@ -60,7 +60,8 @@ SETTINGS = [
         {"block_size": 32, "max_num_batched_tokens": 96},
         local=576,
     ),
-    # float32: MLA's prefill and decode are different kernels, whose rounding decides bfloat16's tokens. vLLM keeps no prefix cache for it.
+    # float32: MLA's prefill and decode are different kernels, whose rounding decides bfloat16's tokens. vLLM keeps no prefix cache
+    # for it.
     Setting("mla", "MLA (DeepSeek-V2 shape, float32)", "mla", {"dtype": "float32"}, local=0, chunks=2),
     Setting("mla_ranks", "MLA, tensor parallel 2: stored once", "mla", {"dtype": "float32", "tensor_parallel_size": 2}, local=0, chunks=2,
             processes=True),

@@ -33,8 +33,8 @@ _MLA = dict(
     n_group=1,
     topk_group=1,
     head_dim=64,
-    # As DeepSeek's own models. Without scaling, vLLM 0.32's rotary embedding for CPUs takes the wrong strides here: a prefill of several
-    # tokens computes other KV than decode, and no answer equals its own continuation, with Larder or without.
+    # As DeepSeek's own models. Without scaling, vLLM 0.32's rotary embedding for CPUs takes the wrong strides here: a prefill of
+    # several tokens computes other KV than decode, and no answer equals its own continuation, with Larder or without.
     rope_parameters=dict(
         rope_type="yarn",
         rope_theta=10000.0,

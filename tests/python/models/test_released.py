@@ -1,5 +1,5 @@
-"""The connector over the base classes of other vLLM releases, read out of their wheels: loads, leaves nothing abstract, takes what each
-hook is called with. The rest of vLLM is the installed one: those wheels have no build for a CPU."""
+"""The connector over the base classes of other vLLM releases, read out of their wheels: loads, leaves nothing abstract, takes what
+each hook is called with. The rest of vLLM is the installed one: those wheels have no build for a CPU."""
 
 import subprocess
 import sys

@@ -1,4 +1,5 @@
-"""One thing changed in an engine's configuration at a time: another namespace, and the line that differs is the one named for it."""
+"""One thing changed in an engine's configuration at a time: another namespace, and the line that differs is the one named for
+it."""
 
 import pytest
 

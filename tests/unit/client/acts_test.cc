@@ -45,7 +45,7 @@ TEST_F(ActsTest, ManyHashesAreAskedInMessagesAndTheirCountsSummed) {
   std::thread larderd([&] {
     for (const std::uint32_t absent : {0U, 10U, 5U}) asked += answer(absent);
   });
-  const Result<ActCounts> counts = acts_.run(session_.attachment, Verb::kPin, hashes_of(hashes), 5000);
+  const Result<protocol::ActCounts> counts = acts_.run(session_.attachment, Verb::kPin, hashes_of(hashes), 5000);
   larderd.join();
   ASSERT_TRUE(counts.ok()) << counts.status().to_string();
   EXPECT_EQ(asked, 2500U);
@@ -108,9 +108,9 @@ TEST_F(ClientActsTest, PinnedChunksStayAndEvictedOnesGo) {
   ASSERT_TRUE(engine.client->wait_attached(5000).ok());
   const auto act = [&](Verb verb, std::uint64_t first, std::uint32_t count) {
     const Transfer chunks = engine.transfer(first, count);
-    const Result<ActCounts> counts = engine.client->act(verb, hashes_of(chunks.hashes), 5000);
+    const Result<protocol::ActCounts> counts = engine.client->act(verb, hashes_of(chunks.hashes), 5000);
     EXPECT_TRUE(counts.ok()) << counts.status().to_string();
-    return counts.ok() ? *counts : ActCounts{};
+    return counts.ok() ? *counts : protocol::ActCounts{};
   };
   ASSERT_EQ(engine.store(0, 4).stored, 4U);
   ASSERT_TRUE(engine.await_present(0, 4));

@@ -1,4 +1,5 @@
-// A chunk of several shards and groups is there when all its parts are; a client's namespaces are apart; a drop reaches all of them.
+// A chunk of several shards and groups is there when all its parts are; a client's namespaces are apart; a drop reaches all of
+// them.
 #include "shim/client/namespaces.h"
 
 #include <gtest/gtest.h>

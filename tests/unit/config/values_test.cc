@@ -64,9 +64,12 @@ TEST(ValuesTest, ListenAddresses) {
   const auto host = [](const char* text) { return parse_listen(text)->host; };
   EXPECT_EQ(host("127.0.0.1:9464"), "127.0.0.1");
   EXPECT_EQ(host("[::1]:9464"), "::1");
+  EXPECT_EQ(host("[fe80::1%eth0]:9464"), "fe80::1%eth0");
+  EXPECT_EQ(host("my-host_1.example:9464"), "my-host_1.example");
   EXPECT_EQ(host(":0"), "");
   EXPECT_EQ(parse_listen("localhost:65535")->port, 65535);
-  for (const char* text : {"9464", "host:", "host:65536", "host:-1", "host:http", ":"})
+  for (const char* text :
+       {"9464", "host:", "host:65536", "host:-1", "host:http", ":", "foo bar:94", "a/b:94", "[::1 ]:94", "[a-b]:94"})
     EXPECT_THAT(parse_listen(text).status().text(), HasSubstr("is no address to listen on")) << text;
   EXPECT_THAT(parse_listen("::1:9464").status().text(), HasSubstr("without brackets"));
 }

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace larder::config {
 namespace {
@@ -85,6 +87,16 @@ TEST(YamlFileTest, NamesAMissingFile) {
   EXPECT_EQ(read_yaml_file("/nonexistent/larder.yaml").status().text(),
             "configuration file /nonexistent/larder.yaml: No such file or directory");
   EXPECT_EQ(read_yaml_file("/dev").status().text(), "configuration file /dev: Is a directory");
+}
+
+// Who opens a pipe waits for its writer.
+TEST(YamlFileTest, ReadsRegularFilesAlone) {
+  const std::string pipe = testing::TempDir() + "larder_yaml_pipe." + std::to_string(::getpid());
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_EQ(read_yaml_file(pipe).status().text(),
+            "configuration file " + pipe + " is no regular file: a pipe or a device is not read");
+  ::unlink(pipe.c_str());
+  EXPECT_EQ(read_yaml_file("/dev/null").status().code(), Code::kInvalidArgument);
 }
 
 }  // namespace

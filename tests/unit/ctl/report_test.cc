@@ -12,13 +12,14 @@ using testing::HasSubstr;
 
 TEST(ReportTest, AnswersThatAreNotUnderstood) {
   EXPECT_THAT(dropped_report("{}").status().text(), HasSubstr("is not understood"));
-  Acted acted;
-  EXPECT_THAT(add_acted("[]", 1, acted).text(), HasSubstr("is not understood"));
+  EXPECT_THAT(read_acted("[]").status().text(), HasSubstr("is not understood"));
 }
 
 TEST(ReportTest, Verbs) {
   EXPECT_EQ(*dropped_report(http::dropped_json(1)), "dropped 1 chunk\n");
   EXPECT_EQ(*dropped_report(http::dropped_json(1200)), "dropped 1,200 chunks\n");
+  EXPECT_EQ(acted_report("pinned", *read_acted(http::acted_json({3, 1, 1200}))),
+            "pinned 3 of 1,204 hashes, 1 absent, 1,200 refused: too much is pinned\n");
   EXPECT_EQ(error_of(http::error_json("not found: no namespace beef")), "not found: no namespace beef");
   EXPECT_EQ(error_of("plain\nsecond line"), "plain");
 }

@@ -25,13 +25,13 @@ class FakeControl final : public stats::Control {
     if (!is_healthy) return Status(Code::kDeadlineExceeded, "the event loop did not answer");
     return std::uint64_t{11};
   }
-  Result<stats::Acted> act(protocol::Verb verb, const std::string& id, const std::vector<protocol::BlockHash>& hashes,
-                           std::uint32_t) override {
+  Result<protocol::ActCounts> act(protocol::Verb verb, const std::string& id, const std::vector<protocol::BlockHash>& hashes,
+                                  std::uint32_t) override {
     const std::lock_guard lock(mutex_);
     acted_.push_back(std::to_string(static_cast<unsigned>(verb)) + " " + id);
     for (const protocol::BlockHash& hash : hashes) acted_.back() += " " + std::to_string(hash.lo) + ":" + std::to_string(hash.hi);
     if (id == "beef") return Status(Code::kNotFound, "no namespace beef");
-    return stats::Acted{hashes.size(), 1, 2};
+    return protocol::ActCounts{hashes.size(), 1, 2};
   }
   // "VERB NAMESPACE LO:HI ..." of each call.
   std::vector<std::string> acted() const {

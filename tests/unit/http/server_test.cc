@@ -77,7 +77,12 @@ TEST_F(ServerTest, AdminVerbs) {
   EXPECT_THAT(admin("POST /v1/drop"), AllOf(StartsWith("HTTP/1.1 400 "), HasSubstr("which one?")));
   EXPECT_THAT(control_.dropped(), ElementsAre("abcd1234", "beef"));
   EXPECT_THAT(tcp("POST /v1/clear"), AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr("\"dropped\": 11")));
-  EXPECT_THAT(tcp("GET /v1/clear"), AllOf(StartsWith("HTTP/1.1 404 "), HasSubstr("POST /v1/drop"))) << "a verb is never a GET";
+  EXPECT_THAT(tcp("GET /v1/clear"), AllOf(StartsWith("HTTP/1.1 405 "), HasSubstr("Allow: POST\r\n"), HasSubstr("POST /v1/drop")))
+      << "a verb is never a GET";
+  EXPECT_THAT(tcp("POST /metrics"), AllOf(StartsWith("HTTP/1.1 405 "), HasSubstr("Allow: GET, HEAD\r\n")));
+  EXPECT_THAT(tcp("HEAD /metrics"), StartsWith("HTTP/1.1 200 "));
+  for (const char* line : {"GET /v1", "POST /v1/clear/", "DELETE /metric"})
+    EXPECT_THAT(tcp(line), StartsWith("HTTP/1.1 404 ")) << line;
   EXPECT_THAT(tcp("POST /v1/clear", "Origin: http://evil\r\n"), StartsWith("HTTP/1.1 403 "));
   control_.is_healthy = false;
   EXPECT_THAT(admin("POST /v1/clear"), AllOf(StartsWith("HTTP/1.1 503 "), HasSubstr("did not answer")));
@@ -156,7 +161,8 @@ TEST_F(ServerTest, TheAdminSocketHasTheConfiguredMode) {
 TEST_F(ServerTest, AStaleSocketIsReplacedAndALiveOneIsNot) {
   start();
   config_.http.listen = "";
-  EXPECT_THAT(HttpServer::start(config_, control_).status().text(), HasSubstr("another larderd answers there"));
+  EXPECT_THAT(HttpServer::start(config_, control_).status().text(),
+              HasSubstr("another process listens there; stop it or set another http.admin_socket"));
   EXPECT_THAT(admin("GET /healthz"), StartsWith("HTTP/1.1 200 ")) << "the first one is undisturbed";
   server_.reset();
   {

@@ -149,7 +149,7 @@ TEST_F(ControlTest, PeopleDoTheSameByTheNamespacesId) {
   put(1);
   ASSERT_TRUE(wait([&] { return has(1); }));
   const std::string id = protocol::namespace_id("a: 1\n").to_hex();
-  const Result<stats::Acted> evicted = sidecar_->act(Verb::kEvict, id.substr(0, 8), {{1, 1}, {2, 2}}, 1000);
+  const Result<protocol::ActCounts> evicted = sidecar_->act(Verb::kEvict, id.substr(0, 8), {{1, 1}, {2, 2}}, 1000);
   ASSERT_TRUE(evicted.ok()) << evicted.status().to_string();
   EXPECT_EQ(evicted->found, 1U);
   EXPECT_EQ(evicted->absent, 1U);

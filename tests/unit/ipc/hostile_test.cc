@@ -272,7 +272,8 @@ TEST_F(HostileTest, OutOfDescriptorsTheLoopWaitsInsteadOfSpinning) {
   rlimit tight = before;
   tight.rlim_cur = static_cast<rlim_t>(lowest_free) + 1;  // one for the engine's end, none for ours
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &tight), 0);
-  // What larderd closes late, the hostile engine's descriptor among it, would leave it room: all is taken but one for the engine's end.
+  // What larderd closes late, the hostile engine's descriptor among it, would leave it room: all is taken but one for the engine's
+  // end.
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   std::vector<Fd> taken;
   do taken.emplace_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));

@@ -52,10 +52,10 @@ TEST_F(LivenessTest, WhileTheSidecarSleptNoHoldAndNoGrantGrewOldAndNoHandshakeLa
   client.region().holds_used = 1;
   client.region().holds[0] = protocol::make_hold(grants[0].slot, grants[0].generation);
   pass_ms(500, {&client});
-  ASSERT_TRUE(wait([&] { return stats().held_bytes == 8192; }));
+  ASSERT_TRUE(wait([&] { return stats().held_bytes == 12288; }));
   clock_.advance_ms(10 * protocol::kMaxHoldAgeMs);
   pass_ms(1500, {&client});
-  EXPECT_EQ(stats().held_bytes, 8192U) << "it still counts";
+  EXPECT_EQ(stats().held_bytes, 12288U) << "it still counts";
   EXPECT_EQ(stats().holds_expired, 0U);
   EXPECT_EQ(stats().grants_asked, 0U);
   EXPECT_EQ(stats().slots_granted, 1U);

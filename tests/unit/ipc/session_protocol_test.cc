@@ -154,7 +154,7 @@ TEST_F(SessionProtocolTest, RandomDamageNeverGetsOut) {
   EXPECT_GT(errors, 1000U);
   while (box_.store().verify_next()) {
   }
-  box_.store().clear();
+  box_.drop();
   const stats::Stats stats = box_.filled();
   EXPECT_EQ(stats.slots_granted + stats.slots_committed + stats.slots_quarantined, 0U);
   box_.add_session(1'000'000);

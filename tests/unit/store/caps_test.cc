@@ -8,7 +8,7 @@ namespace {
 using protocol::GrantStatus;
 using protocol::SlotRef;
 
-constexpr std::uint64_t kPayload = 4096;  // of a chunk of the box
+constexpr std::uint64_t kSlot = StoreBox::kSlotBytes;  // what a chunk of the box takes: its payload is half of it
 
 SlotRef ref_of(const protocol::Grant& grant) {
   return {grant.slot, 0, grant.generation};
@@ -16,14 +16,14 @@ SlotRef ref_of(const protocol::Grant& grant) {
 
 TEST(Caps, GrantedBytesOfOneSessionAreCappedUntilItCommitsOrGivesBack) {
   StoreBox box(8);
-  box.add_session(1, {2 * kPayload, UINT64_MAX});
+  box.add_session(1, {2 * kSlot, UINT64_MAX});
   box.add_session(2);
   const protocol::Grant first = box.reserve(1, 1);
   const protocol::Grant second = box.reserve(1, 2);
   EXPECT_EQ(box.reserve(1, 3).status, status_of(GrantStatus::kRefused));
   EXPECT_EQ(box.stats().refused_cap, 1U);
   EXPECT_EQ(box.reserve(2, 3).status, status_of(GrantStatus::kGranted)) << "it is that session's cap alone";
-  EXPECT_EQ(box.filled().granted_bytes, 3 * kPayload);
+  EXPECT_EQ(box.filled().granted_bytes, 3 * kSlot);
   box.store().commit(1, {first.slot, 0, first.generation, 1});
   EXPECT_EQ(box.reserve(1, 4).status, status_of(GrantStatus::kGranted));
   box.store().disown(1, ref_of(second));
@@ -33,7 +33,7 @@ TEST(Caps, GrantedBytesOfOneSessionAreCappedUntilItCommitsOrGivesBack) {
 
 TEST(Caps, QuarantinedBytesCountAsGranted) {
   StoreBox box(8);
-  box.add_session(1, {2 * kPayload, UINT64_MAX});
+  box.add_session(1, {2 * kSlot, UINT64_MAX});
   box.reserve(1, 1);
   box.reserve(1, 2);
   box.store().set_silent(1, true);
@@ -72,11 +72,11 @@ class Holds : public testing::Test {
 };
 
 TEST_F(Holds, AboveTheCapDoNotCountInTheOrderOfTheTable) {
-  hold(3, 2 * kPayload);
+  hold(3, 2 * kSlot);
   box_.store().watch_holds(0, false);
   EXPECT_EQ(box_.stats().holds_over_cap, 1U);
   EXPECT_EQ(box_.store().use_of(1).holds, 3U);
-  EXPECT_EQ(box_.store().use_of(1).held_bytes, 2 * kPayload);
+  EXPECT_EQ(box_.store().use_of(1).held_bytes, 2 * kSlot);
   EXPECT_EQ(room(), 2U);
   EXPECT_TRUE(box_.find(0));
   EXPECT_TRUE(box_.find(1));
@@ -84,7 +84,7 @@ TEST_F(Holds, AboveTheCapDoNotCountInTheOrderOfTheTable) {
 }
 
 TEST_F(Holds, BelowTheCapCountAgainWhenOthersWent) {
-  hold(3, 2 * kPayload);
+  hold(3, 2 * kSlot);
   box_.store().watch_holds(0, false);
   region_->holds[0].exchange(0);
   box_.store().watch_holds(100, false);
@@ -94,16 +94,16 @@ TEST_F(Holds, BelowTheCapCountAgainWhenOthersWent) {
 }
 
 TEST_F(Holds, OfOneSlotAreOne) {
-  hold(2, 2 * kPayload);
+  hold(2, 2 * kSlot);
   StoreBox::hold(*region_, 2, grants_[0]);
   StoreBox::hold(*region_, 3, grants_[0]);
   box_.store().watch_holds(0, false);
-  EXPECT_EQ(box_.store().use_of(1).held_bytes, 2 * kPayload);
+  EXPECT_EQ(box_.store().use_of(1).held_bytes, 2 * kSlot);
   EXPECT_EQ(box_.stats().holds_over_cap, 0U);
 }
 
 TEST_F(Holds, AnnouncedBeforeTheirSlotsHadTheGenerationAreCappedAsWell) {
-  hold(0, kPayload);
+  hold(0, kSlot);
   const std::uint64_t next = box_.store().last_generation() + 1;
   for (std::uint32_t n = 0; n < 3; ++n) StoreBox::hold(*region_, n, {0, grants_[n].slot, next + n, 0});
   box_.store().watch_holds(0, false);
@@ -112,12 +112,12 @@ TEST_F(Holds, AnnouncedBeforeTheirSlotsHadTheGenerationAreCappedAsWell) {
     ASSERT_TRUE(grant.slot == grants_[n].slot && grant.generation == next + n) << "as was foreseen";
   }
   box_.store().watch_holds(100, false);
-  EXPECT_EQ(box_.store().use_of(1).held_bytes, kPayload);
+  EXPECT_EQ(box_.store().use_of(1).held_bytes, kSlot);
   EXPECT_EQ(room(), 3U);
 }
 
 TEST_F(Holds, OfASlotAboveTheCapDoNotCountTwice) {
-  hold(2, kPayload);
+  hold(2, kSlot);
   StoreBox::hold(*region_, 2, grants_[1]);
   box_.store().watch_holds(0, false);
   EXPECT_EQ(room(), 3U);
@@ -151,7 +151,7 @@ class Reattach : public testing::Test {
     box_.add_session(1);
     for (std::uint64_t n = 0; n < 3; ++n) grants_.push_back(box_.reserve(1, n));
     box_.store().end_session(1);
-    box_.add_session(2, {2 * kPayload, UINT64_MAX});
+    box_.add_session(2, {2 * kSlot, UINT64_MAX});
   }
   StoreBox box_{4};
   std::vector<protocol::Grant> grants_;

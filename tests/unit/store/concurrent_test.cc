@@ -55,7 +55,7 @@ void store_many(StoreBox& box, std::uint64_t rounds) {
     std::uint64_t* payload = words(box, grant.offset_bytes);
     for (std::uint64_t w = 0; w < 8; ++w) payload[w] = expected(key, grant.generation) + w;
     box.store().commit(1, {grant.slot, 0, grant.generation, expected(key, grant.generation)});
-    if (i % 1000 == 0) box.store().drop_namespace(box.handle());
+    if (i % 1000 == 0) box.drop(box.handle());
     if (i % 64 == 0) box.store().sweep();
   }
 }

@@ -98,7 +98,7 @@ TEST(Pins, AreNotEvictedForRoom) {
   StoreBox box(8);
   box.add_session(1);
   for (std::uint64_t n = 1; n <= 4; ++n) put_family(box, n);
-  const VerbCounts counts = box.store().pin(box.handle(), hashes(box, {1, 2, 9}));
+  const protocol::ActCounts counts = box.store().pin(box.handle(), hashes(box, {1, 2, 9}));
   EXPECT_EQ(counts.found, 2U);
   EXPECT_EQ(counts.absent, 1U);
   for (std::uint64_t n = 10; n < 40; ++n) ASSERT_EQ(box.put(1, n).status, status_of(GrantStatus::kGranted));
@@ -147,7 +147,7 @@ TEST(Pins, EndWithABadChunkADropAndAnEvict) {
   EXPECT_EQ(box.filled().slots_pinned, 4U);
   EXPECT_EQ(box.store().evict(box.handle(), hashes(box, {2})).found, 1U);
   EXPECT_EQ(box.filled().slots_pinned, 2U);
-  box.store().drop_namespace(box.handle());
+  box.drop(box.handle());
   EXPECT_EQ(box.filled().slots_pinned, 0U);
   EXPECT_EQ(box.filled().pinned_bytes, 0U);
   while (box.store().verify_next()) {
@@ -162,7 +162,7 @@ TEST(Verbs, EvictTakesAFamilyOutOfSightAndRefusesWhatIsBeingWritten) {
   StoreBox::hold(region, 0, box.put(1, box.key(1)));
   const protocol::Grant writing = box.reserve(1, box.sibling(1));
   put_family(box, 2);
-  const VerbCounts counts = box.store().evict(box.handle(), hashes(box, {1, 7}));
+  const protocol::ActCounts counts = box.store().evict(box.handle(), hashes(box, {1, 7}));
   EXPECT_EQ(counts.found, 1U);
   EXPECT_EQ(counts.absent, 1U);
   EXPECT_FALSE(box.has(box.key(1)));
@@ -180,7 +180,7 @@ TEST(Verbs, PrefetchCountsAsUse) {
   box.add_session(1);
   put_family(box, 1);
   put_family(box, 2);
-  const VerbCounts counts = box.store().prefetch(box.handle(), hashes(box, {1, 8}));
+  const protocol::ActCounts counts = box.store().prefetch(box.handle(), hashes(box, {1, 8}));
   EXPECT_EQ(counts.found, 1U);
   EXPECT_EQ(counts.absent, 1U);
   box.put(1, 3);

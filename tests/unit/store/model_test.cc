@@ -233,7 +233,7 @@ class Reference {
     std::size_t pinned = 0;
     for (const Chunk& chunk : order_) pinned += chunk.pinned;
     for (const auto& chunk : members) pinned += !chunk->pinned;
-    const VerbCounts counts = box_.store().pin(box_.handle(), std::span(&hash, 1));
+    const protocol::ActCounts counts = box_.store().pin(box_.handle(), std::span(&hash, 1));
     ASSERT_EQ(counts.absent, members.size() != 2);
     ASSERT_EQ(counts.found, members.size() == 2 && pinned <= kSlots / protocol::kPinnedShare);
     if (counts.found == 0) return;

@@ -101,6 +101,12 @@ class StoreBox {
     if (grant.status == 0) store_.commit(session, {grant.slot, 0, grant.generation, 1});
     return grant;
   }
+  // Of one namespace or of all. Returns the chunks.
+  std::uint64_t drop(std::optional<std::uint32_t> handle = {}) {
+    Drop drop{handle};
+    while (!drop.done) store_.drop(drop);
+    return drop.dropped;
+  }
   bool has(const protocol::Key& wanted) const { return reader_.find(wanted).has_value(); }
   // Room for slots of the usual size, in extents or out of them.
   std::uint64_t free_slots() {

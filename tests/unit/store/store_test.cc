@@ -227,7 +227,7 @@ TEST(Store, DroppingANamespaceSparesTheOthersAndRefusesWhatIsBeingWritten) {
   box.put(1, 2);
   StoreBox::hold(region, 0, held);
   const protocol::Grant writing = box.reserve(1, 3);
-  EXPECT_EQ(box.store().drop_namespace(box.handle()), 2U);
+  EXPECT_EQ(box.drop(box.handle()), 2U);
   EXPECT_FALSE(box.find(1));
   EXPECT_FALSE(box.find(2));
   EXPECT_TRUE(box.reader().find(spared));
@@ -240,7 +240,7 @@ TEST(Store, DroppingANamespaceSparesTheOthersAndRefusesWhatIsBeingWritten) {
   EXPECT_EQ(stats.namespaces[0].chunks, 0U);
   EXPECT_EQ(stats.namespaces[1].chunks, 1U);
   EXPECT_EQ(stats.namespaces[1].bytes, 4096U);
-  EXPECT_EQ(box.store().clear(), 1U);
+  EXPECT_EQ(box.drop(), 1U);
   EXPECT_EQ(box.stats().evicted_dropped, 3U);
 }
 

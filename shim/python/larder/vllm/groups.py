@@ -100,8 +100,9 @@ _KV_HEADS = re.compile(r"(key_value|kv).*head|head.*kv")
 
 
 def _head_replicas(model_config, kv_cache_config, ranks):
-    """Consecutive ranks that vLLM gives the same KV head, because the model has fewer of them than there are ranks. 1 where it cannot
-    be known that every layer has as many heads as the configuration says: ranks taken for equal by mistake would be wrong bytes."""
+    """Consecutive ranks that vLLM gives the same KV head, because the model has fewer of them than there are ranks. 1 where it
+    cannot be known that every layer has as many heads as the configuration says: ranks taken for equal by mistake would be wrong
+    bytes."""
     arch = getattr(model_config, "model_arch_config", None)
     heads = getattr(arch, "total_num_kv_heads", None)
     specs = [group.kv_cache_spec for group in kv_cache_config.kv_cache_groups]

@@ -46,8 +46,8 @@ def guarded(default):
 
 
 class LateLines:
-    """What the engine's thread tells of ordinary requests: a line costs it 0.2 ms, so the pump writes it, up to half a second later but
-    with its own time and place."""
+    """What the engine's thread tells of ordinary requests: a line costs it 0.2 ms, so the pump writes it, up to half a second later
+    but with its own time and place."""
 
     def __init__(self):
         self._records = deque(maxlen=4096)

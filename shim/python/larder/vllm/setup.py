@@ -1,7 +1,7 @@
 """What one vLLM engine is to Larder: its chunk geometry, its options and its namespace, or why it runs without the cache.
 
-Derived from vllm_config and kv_cache_config alone, which scheduler and workers both have, so that both reach the same namespace (but for
-what a model changes of its configuration while it is built: WorkerHalf._agree)."""
+Derived from vllm_config and kv_cache_config alone, which scheduler and workers both have, so that both reach the same namespace
+(but for what a model changes of its configuration while it is built: WorkerHalf._agree)."""
 
 import os
 from dataclasses import dataclass

@@ -14,8 +14,8 @@ from larder.vllm.guard import Guarded, guarded, late, logger
 from larder.vllm.messages import COMPUTES, OPEN_WAIT_MS, RESTS, WorkerReport
 
 STORE_WAIT_MS = 20  # for answers of larderd that are late when the forward pass is over
-# How long a step with nothing to compute waits for a load. vLLM's processes spin between steps: on few processors they would take them
-# from the copy. A request that comes meanwhile waits as long.
+# How long a step with nothing to compute waits for a load. vLLM's processes spin between steps: on few processors they would take
+# them from the copy. A request that comes meanwhile waits as long.
 IDLE_WAIT_MS = 2
 
 
