@@ -92,6 +92,7 @@ void Store::scan_holds(std::span<const std::uint32_t> slots) {
 
 // Takes a committed slot out of sight for good. Engines that are reading it find the word moved.
 void Store::doom(std::uint32_t slot, SlotList& list) {
+  supersede_earlier();  // or who has not attached anew would still find it
   index_.set_state(slot, SlotState::kDying);
   index_.erase_key(slot);
   if (table_.note(slot).pinned) {
@@ -104,6 +105,7 @@ void Store::doom(std::uint32_t slot, SlotList& list) {
 }
 
 void Store::sweep() {
+  if (settling_) return;  // not every hold is announced again
   std::uint32_t may_examine = kMaxExaminedPerSweep;
   go_on_draining(may_examine);
   if (doomed_.count == 0) return;
