@@ -24,7 +24,7 @@ class Attachment {
   // Maps the regions of a WELCOME and takes the lock. `fds` are arena, index, session, lock. Where `earlier`, which may be nullptr, maps
   // the same arena, its mapping is used.
   static Result<std::shared_ptr<Attachment>> make(const protocol::Welcome& welcome, std::vector<Fd> fds, Fd socket,
-                                                  std::shared_ptr<const Fd> wake, const Attachment* earlier);
+                                                  std::shared_ptr<const Fd> wake, const Attachment* earlier = nullptr);
   // May unmap the arena: not on an engine's thread, nor under a lock that one may want (see Control::earlier_).
   ~Attachment();
 

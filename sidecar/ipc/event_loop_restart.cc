@@ -90,6 +90,7 @@ void EventLoop::note_namespace(const protocol::Packet& packet) {
 
 // Engines are told that the session ends. What they had sent is handled first; what they still write stays theirs for the next life.
 void EventLoop::say_goodbye() {
+  LARDER_POINT(stopping);
   const Status why(Code::kUnavailable, "larderd is stopping");
   while (!parts_.config.memory.keep_on_exit && !connections_.empty()) fail_session(connections_.begin()->first, why);
   std::vector<std::uint32_t> numbers;
