@@ -55,6 +55,8 @@ class Store {
   Store(const IndexShape& shape, std::byte* index, const std::byte* arena, stats::Stats& stats);
 
   void set_touched_bytes(std::uint64_t bytes) {
+    if (bytes == touched_bytes_) return;  // readers have that line of the header in their caches
+    touched_bytes_ = bytes;
     arena_.set_touched_bytes(bytes);
     index_.set_touched_bytes(bytes);
   }
@@ -237,6 +239,7 @@ class Store {
   Family family_;
   std::optional<EarlierIndex> earlier_;  // in which engines may still look up
   bool settling_ = false;
+  std::uint64_t touched_bytes_ = 0;
   std::uint32_t granted_ = 0, quarantined_ = 0, committed_ = 0;
   std::uint64_t committed_bytes_ = 0, pinned_bytes_ = 0;
 };

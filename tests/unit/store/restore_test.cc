@@ -192,6 +192,7 @@ TEST_F(Restore, WhatWasBeingTakenOutOfSightStaysSoAndWaitsForItsReaders) {
   first_.store.evict(handle_, std::span(&hash, 1));
   restore({kWriter});
   EXPECT_FALSE(kept(3));
+  second_->store.sweep();  // at a tick
   protocol::SessionRegion& region = second_->add_session(kNew);
   StoreBox::hold(region, 0, grants[3]);
   second_->store.settled();
