@@ -9,7 +9,6 @@
 #include <chrono>
 #include <utility>
 
-#include "shim/client/handshake.h"
 #include "shim/protocol/codec.h"
 #include "shim/protocol/test_point.h"
 
@@ -113,14 +112,20 @@ void Control::run() {
   }
 }
 
+// Lets go of the earlier attachment, which nothing of this thread may keep while a session lasts.
+Result<HandshakeOutput> Control::try_handshake() {
+  const HandshakeInput input{socket_, engine_, last_token_, last_epoch_, listener_.still_writing(), wake_, current()};
+  Result<HandshakeOutput> output = shake_hands(input, spec_, stop_);
+  if (!output.ok() && input.earlier) input.earlier->holds().carry_over(nullptr);
+  return output;
+}
+
 // One attempt, and the session that it may lead to.
 void Control::attach(std::uint32_t& backoff_ms) {
   drain(*wake_);  // what an earlier session left
   let_go_of_the_dead();
-  const HandshakeInput input{socket_, engine_, last_token_, last_epoch_, listener_.still_writing(), wake_, current()};
-  Result<HandshakeOutput> output = shake_hands(input, spec_, stop_);
+  Result<HandshakeOutput> output = try_handshake();
   if (!output.ok()) {
-    if (input.earlier) input.earlier->holds().carry_over(nullptr);
     if (!stop_) log_.add("warning", "no cache for now, trying on: " + output.status().to_string());
     return;
   }

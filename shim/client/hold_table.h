@@ -49,10 +49,11 @@ class HoldTable {
   // From now on all that is held here is announced in `next` too, in place of an earlier one; nullptr: in none. What does not fit there
   // is held here alone.
   void carry_over(std::shared_ptr<HoldTable> next) {
-    std::shared_ptr<HoldTable> before;  // let go outside the lock
+    std::vector<std::uint32_t> nowhere(next ? protocol::kMaxHolds : 0, kNowhere);  // what may throw comes first
+    std::shared_ptr<HoldTable> before;                                             // let go outside the lock
     const std::lock_guard lock(mutex_);
     before = std::exchange(next_, std::move(next));
-    onward_.assign(protocol::kMaxHolds, kNowhere);
+    onward_.swap(nowhere);
     // Who announces a hold before this is seen below; who does it later sees this, and waits for the lock.
     carried_.exchange(next_ != nullptr, std::memory_order_seq_cst);
     if (!next_) return;
