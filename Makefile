@@ -2,7 +2,7 @@
 # C++ build, so that too little disk or memory for it is said at once.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-BENCHES = bench-copy bench-index bench-lookup bench-start bench-ttft bench-engine bench-rivals bench-serve
+BENCHES = bench-copy bench-index bench-lookup bench-restart bench-start bench-ttft bench-engine bench-rivals bench-serve
 .PHONY: $(BENCHES) help deps deps-build deps-tools deps-python deps-wheel deps-rivals build release demo test test-models test-asan test-crash test-tsan test-ubuntu fuzz lint format wheel install clean
 
 PREFIX ?= /usr/local
@@ -59,7 +59,7 @@ FUZZ_SECONDS ?= 60
 fuzz: deps-tools build/fuzz/build.ninja ## hostile bytes into every door, FUZZ_SECONDS (60) each; fails if something is found
 	@cmake --build --preset fuzz -j$(JOBS) --target fuzz_targets && tests/fuzz/run.sh build/fuzz $(FUZZ_SECONDS)
 
-bench-*: ## lookup, copy, index, start, ttft, engine, rivals, serve: a table, and build/bench/NAME.json
+bench-*: ## lookup, copy, index, restart, start, ttft, engine, rivals, serve: a table, and build/bench/NAME.json
 bench-copy: release
 	@cmake --build --preset release -j$(JOBS) --target copy_bench
 	@build/release/bin/copy_bench build/bench
@@ -69,6 +69,9 @@ bench-index: release
 bench-lookup: deps-python release
 	@cmake --build --preset release -j$(JOBS) --target lookup_bench
 	@$(call RUN,release) build/release/bin/lookup_bench build/bench '$(PYTHON) tests/bench/lookup_python.py'
+bench-restart: release
+	@cmake --build --preset release -j$(JOBS) --target restart_bench
+	@build/release/bin/restart_bench build/bench $(CURDIR)/build/release/bin/larderd
 bench-start: release
 	@cmake --build --preset release -j$(JOBS) --target start_bench
 	@build/release/bin/start_bench build/bench $(CURDIR)/build/release/bin/larderd

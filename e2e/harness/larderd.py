@@ -34,6 +34,8 @@ class Larderd(Process):
         self.shm_name = name
         config = folder / "larder.yaml"
         config.write_text(f"pool: {name}\nsocket: {self.socket}\nmemory:\n  size: {size}\n  shm_name: {name}\n"
+                          # Stopped, it leaves nothing in /dev/shm; killed, all of it, for the next one of the name.
+                          f"  keep_on_exit: false\n"
                           f'http:\n  listen: ""\n  admin_socket: {self.admin_socket}\n{extra}')
         env = {k: v for k, v in os.environ.items() if not k.startswith("LARDER_")}
         super().__init__("larderd", [str(binary), "--config", str(config)], env, folder / log_name)

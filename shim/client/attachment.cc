@@ -34,10 +34,21 @@ Status take_lock(const Fd& fd) {
   return {};
 }
 
+// The arena's mapping that `earlier` has, or one of its own.
+Result<std::shared_ptr<ArenaView>> view_of(const Fd& fd, std::uint64_t size_bytes, const std::shared_ptr<ArenaView>& earlier) {
+  if (Status status = check_size(fd, size_bytes, "arena"); !status.ok()) return status;
+  struct stat file {};
+  if (::fstat(fd.get(), &file) != 0) return Status::from_errno(errno, "fstat of the arena");
+  if (earlier && earlier->maps(file, size_bytes)) return earlier;
+  Result<Mapping> mapping = Mapping::map_shared(fd, size_bytes, PROT_READ | PROT_WRITE, "arena");
+  if (!mapping.ok()) return mapping.status();
+  return std::make_shared<ArenaView>(*std::move(mapping), file);
+}
+
 }  // namespace
 
-Attachment::Attachment(const protocol::Welcome& welcome, Fd lock, Mapping arena, Mapping index, Mapping session, Fd socket,
-                       std::shared_ptr<const Fd> wake)
+Attachment::Attachment(const protocol::Welcome& welcome, Fd lock, std::shared_ptr<ArenaView> arena, Mapping index,
+                       Mapping session, Fd socket, std::shared_ptr<const Fd> wake)
     : welcome_(welcome),
       lock_(std::move(lock)),
       arena_(std::move(arena)),
@@ -45,8 +56,7 @@ Attachment::Attachment(const protocol::Welcome& welcome, Fd lock, Mapping arena,
       session_(std::move(session)),
       holds_(region()),
       events_(region()),
-      outbox_(std::move(socket), std::move(wake)),
-      prefault_(arena_.size()) {
+      outbox_(std::move(socket), std::move(wake)) {
   for (auto& handle : handles_) handle = kNoHandle;
 }
 
@@ -62,12 +72,12 @@ Attachment::~Attachment() {
 }
 
 Result<std::shared_ptr<Attachment>> Attachment::make(const protocol::Welcome& welcome, std::vector<Fd> fds, Fd socket,
-                                                     std::shared_ptr<const Fd> wake) {
+                                                     std::shared_ptr<const Fd> wake, const Attachment* earlier) {
   if (fds.size() != 4)
     return Status(Code::kInvalidArgument, "WELCOME brought " + std::to_string(fds.size()) + " descriptors, not 4");
   if (welcome.session_bytes < sizeof(protocol::SessionRegion))
     return Status(Code::kInvalidArgument, "WELCOME: session region too small");
-  Result<Mapping> arena = map_region(fds[0], welcome.arena_bytes, PROT_READ | PROT_WRITE, "arena");
+  Result<std::shared_ptr<ArenaView>> arena = view_of(fds[0], welcome.arena_bytes, earlier ? earlier->arena_ : nullptr);
   if (!arena.ok()) return arena.status();
   Result<Mapping> index = map_region(fds[1], welcome.index_bytes, PROT_READ, "index");
   if (!index.ok()) return index.status();

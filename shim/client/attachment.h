@@ -9,10 +9,10 @@
 #include <atomic>
 #include <memory>
 
+#include "shim/client/arena_view.h"
 #include "shim/client/event_ring.h"
 #include "shim/client/hold_table.h"
 #include "shim/client/outbox.h"
-#include "shim/client/prefault.h"
 #include "shim/protocol/index_reader.h"
 #include "shim/protocol/messages.h"
 #include "shim/protocol/session_layout.h"
@@ -21,10 +21,11 @@ namespace larder::client {
 
 class Attachment {
  public:
-  // Maps the regions of a WELCOME and takes the lock. `fds` are arena, index, session, lock.
+  // Maps the regions of a WELCOME and takes the lock. `fds` are arena, index, session, lock. Where `earlier`, which may be nullptr, maps
+  // the same arena, its mapping is used.
   static Result<std::shared_ptr<Attachment>> make(const protocol::Welcome& welcome, std::vector<Fd> fds, Fd socket,
-                                                  std::shared_ptr<const Fd> wake);
-  // Unmaps the arena: not on an engine's thread, nor under a lock that one may want (see Control::earlier_).
+                                                  std::shared_ptr<const Fd> wake, const Attachment* earlier = nullptr);
+  // May unmap the arena: not on an engine's thread, nor under a lock that one may want (see Control::earlier_).
   ~Attachment();
 
   const protocol::Welcome& welcome() const { return welcome_; }
@@ -42,14 +43,16 @@ class Attachment {
   }
   // Bytes of a slot, or nothing where they would leave the arena.
   std::span<std::byte> slot(std::uint64_t offset_bytes, std::uint64_t size_bytes) const {
-    if (offset_bytes > arena_.size() || size_bytes > arena_.size() - offset_bytes) return {};
-    return {arena_.data() + offset_bytes, size_bytes};
+    if (offset_bytes > arena_->size() || size_bytes > arena_->size() - offset_bytes) return {};
+    return {arena_->data() + offset_bytes, size_bytes};
   }
 
   // Of a granted slot. The control thread's.
   void prefault(std::uint64_t offset_bytes, std::uint64_t size_bytes) {
-    if (const std::span<std::byte> bytes = slot(offset_bytes, size_bytes); !bytes.empty()) prefault_.ensure(offset_bytes, bytes);
+    if (const std::span<std::byte> bytes = slot(offset_bytes, size_bytes); !bytes.empty()) arena_->prefault(offset_bytes, bytes);
   }
+  // Then slots have the same numbers, places and generations in both.
+  bool same_arena(const Attachment& other) const { return arena_ == other.arena_; }
 
   // Of chunks of this client's namespaces that are there, a few a call. The control thread's.
   void prefault_ahead();
@@ -60,14 +63,14 @@ class Attachment {
   Outbox& outbox() { return outbox_; }
 
  private:
-  Attachment(const protocol::Welcome& welcome, Fd lock, Mapping arena, Mapping index, Mapping session, Fd socket,
-             std::shared_ptr<const Fd> wake);
+  Attachment(const protocol::Welcome& welcome, Fd lock, std::shared_ptr<ArenaView> arena, Mapping index, Mapping session,
+             Fd socket, std::shared_ptr<const Fd> wake);
 
   protocol::SessionRegion& region() { return *reinterpret_cast<protocol::SessionRegion*>(session_.data()); }
 
   const protocol::Welcome welcome_;
   const Fd lock_;
-  const Mapping arena_;
+  const std::shared_ptr<ArenaView> arena_;  // shared with earlier attachments
   const Mapping index_;
   const Mapping session_;
   protocol::IndexReader reader_;
@@ -75,7 +78,6 @@ class Attachment {
   HoldTable holds_;
   EventRing events_;
   Outbox outbox_;
-  Prefault prefault_;
 };
 
 }  // namespace larder::client

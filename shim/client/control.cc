@@ -9,7 +9,6 @@
 #include <chrono>
 #include <utility>
 
-#include "shim/client/handshake.h"
 #include "shim/protocol/codec.h"
 #include "shim/protocol/test_point.h"
 
@@ -107,12 +106,19 @@ void Control::run() {
   }
 }
 
+// Lets go of the earlier attachment, which nothing of this thread may keep while a session lasts.
+Result<HandshakeOutput> Control::try_handshake() {
+  const HandshakeInput input{socket_, engine_, last_token_, last_epoch_, listener_.still_writing(), wake_, current()};
+  Result<HandshakeOutput> output = shake_hands(input, spec_, stop_);
+  if (!output.ok() && input.earlier) input.earlier->holds().carry_over(nullptr);
+  return output;
+}
+
 // One attempt, and the session that it may lead to.
 void Control::attach(std::uint32_t& backoff_ms) {
   drain(*wake_);  // what an earlier session left
   let_go_of_the_dead();
-  const HandshakeInput input{socket_, engine_, last_token_, last_epoch_, listener_.still_writing(), wake_};
-  Result<HandshakeOutput> output = shake_hands(input, spec_, stop_);
+  Result<HandshakeOutput> output = try_handshake();
   if (!output.ok()) {
     if (!stop_) log_.add("warning", "no cache for now, trying on: " + output.status().to_string());
     return;
@@ -131,11 +137,11 @@ void Control::attach(std::uint32_t& backoff_ms) {
   backoff_ms = kFirstBackoffMs;
 }
 
-// Nothing is looked up in a dead index again, and the next larderd may need the room that the old arena takes while it is mapped.
+// Nobody serves that arena again, and the next larderd may need the room that it takes while it is mapped.
 void Control::let_go_of_the_dead() {
   {
     const std::lock_guard lock(mutex_);
-    if (current_ && current_->index().dead()) earlier_.push_back(std::exchange(current_, nullptr));
+    if (current_ && current_->index().gone()) earlier_.push_back(std::exchange(current_, nullptr));
   }
   unmap_unused();
 }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "shim/client/attachment.h"
+#include "shim/client/handshake.h"
 #include "shim/client/layout.h"
 #include "shim/client/log_ring.h"
 
@@ -58,6 +59,7 @@ class Control {
 
  private:
   void run();
+  Result<HandshakeOutput> try_handshake();
   void attach(std::uint32_t& backoff_ms);
   Status serve(const std::shared_ptr<Attachment>& attachment);
   Status receive_all(const std::shared_ptr<Attachment>& attachment);

@@ -92,7 +92,7 @@ Result<std::shared_ptr<Attachment>> receive_welcome(Fd socket, const HandshakeIn
     return Status(Code::kUnsupported, "larderd speaks protocol " + std::to_string(welcome.version_major) + ", this shim speaks " +
                                           std::to_string(protocol::kVersionMajor));
   LARDER_POINT(welcome_received);
-  return Attachment::make(welcome, std::move(packet->fds), std::move(socket), input.wake);
+  return Attachment::make(welcome, std::move(packet->fds), std::move(socket), input.wake, input.earlier.get());
 }
 
 }  // namespace
@@ -106,6 +106,10 @@ Result<HandshakeOutput> shake_hands(const HandshakeInput& input, const Namespace
   Result<std::shared_ptr<Attachment>> attachment = receive_welcome(*std::move(connected), input, stop);
   if (!attachment.ok()) return attachment.status();
 
+  // Announced before ATTACHED, after which larderd hands slots on.
+  if (input.earlier && input.earlier->same_arena(**attachment))
+    input.earlier->holds().carry_over({*attachment, &(*attachment)->holds()});
+  LARDER_POINT(holds_announced_again);
   const int socket = (*attachment)->outbox().socket();  // nobody else uses it yet
   if (Status sent = send_attached(socket, input.still_writing); !sent.ok()) return sent;
   LARDER_POINT(attached_sent);

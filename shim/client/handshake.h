@@ -20,6 +20,7 @@ struct HandshakeInput {
   std::uint64_t previous_epoch = 0;
   std::vector<protocol::SlotRef> still_writing;  // grants of the earlier session
   std::shared_ptr<const Fd> wake;                // readable when `stop` was set
+  std::shared_ptr<Attachment> earlier;  // whose holds and arena the new one takes over where larderd has the same; or nullptr
 };
 
 struct HandshakeOutput {

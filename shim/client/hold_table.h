@@ -1,11 +1,17 @@
 // HoldTable: this engine's announcements of the slots it reads, in the session region.
 //
 // The handshake with eviction: announce (exchange), then re-read the slot's word. The sidecar makes the word dying (exchange), then
-// scans the holds. Both are sequentially consistent, so at least one of the two sees the other. Thread-safe.
+// scans the holds. Both are sequentially consistent, so at least one of the two sees the other.
+//
+// When larderd is restarted over the same arena, what is held here is announced in the next session's table as well, for as long as it
+// is held. Thread-safe; the order of locks is from a table to the next one.
 #pragma once
 
+#include <atomic>
+#include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "shim/protocol/index_reader.h"
@@ -26,6 +32,7 @@ class HoldTable {
     LARDER_POINT(hold_place_taken);
     region_.holds[*place].exchange(protocol::make_hold(slot, generation), std::memory_order_seq_cst);
     LARDER_POINT(hold_announced);
+    if (carried_.load(std::memory_order_seq_cst)) announce_onward(*place);
     if (index.still_committed(slot, generation)) return place;
     release(*place);
     return std::nullopt;
@@ -35,10 +42,41 @@ class HoldTable {
   void release(std::uint32_t place) noexcept {
     region_.holds[place].exchange(0, std::memory_order_seq_cst);
     const std::lock_guard lock(mutex_);
+    if (next_ && onward_[place] != kNowhere) next_->release(std::exchange(onward_[place], kNowhere));
     free_.push_back(place);
   }
 
+  // From now on all that is held here is announced in `next` too, in place of an earlier one; nullptr: in none. What does not fit there
+  // is held here alone.
+  void carry_over(std::shared_ptr<HoldTable> next) {
+    std::vector<std::uint32_t> nowhere(next ? protocol::kMaxHolds : 0, kNowhere);  // what may throw comes first
+    std::shared_ptr<HoldTable> before;                                             // let go outside the lock
+    const std::lock_guard lock(mutex_);
+    before = std::exchange(next_, std::move(next));
+    onward_.swap(nowhere);
+    // Who announces a hold before this is seen below; who does it later sees this, and waits for the lock.
+    carried_.exchange(next_ != nullptr, std::memory_order_seq_cst);
+    if (!next_) return;
+    for (std::uint32_t place = 0; place < used_; ++place) carry(place);
+  }
+
  private:
+  static constexpr std::uint32_t kNowhere = UINT32_MAX;
+
+  void announce_onward(std::uint32_t place) {
+    const std::lock_guard lock(mutex_);
+    if (next_ && onward_[place] == kNowhere) carry(place);
+  }
+  // REQUIRES: mutex_ is held, and there is a next table.
+  void carry(std::uint32_t place) {
+    const std::uint64_t hold = region_.holds[place].load(std::memory_order_seq_cst);
+    if (hold == 0) return;
+    const std::optional<std::uint32_t> there = next_->take_place();
+    if (!there) return;
+    next_->region_.holds[*there].exchange(hold, std::memory_order_seq_cst);
+    onward_[place] = *there;
+  }
+
   // The mark of places used is raised before a hold is announced beyond it.
   std::optional<std::uint32_t> take_place() {
     const std::lock_guard lock(mutex_);
@@ -56,6 +94,9 @@ class HoldTable {
   std::mutex mutex_;
   std::vector<std::uint32_t> free_;
   std::uint32_t used_ = 0;
+  std::shared_ptr<HoldTable> next_;
+  std::vector<std::uint32_t> onward_;  // by place: where it stands in the next table
+  std::atomic<bool> carried_{false};   // there is a next table
 };
 
 // A place that acquire() gave, released on destruction. The table outlives it.

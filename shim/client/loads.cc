@@ -86,6 +86,7 @@ class Loads::Job final : public CopyJob {
 
   Code copy_chunk(std::size_t part) {
     const protocol::IndexReader& index = attachment_->index();
+    if (index.dead()) return Code::kNotFound;  // nobody keeps what it says any more
     const auto view = index.find(attachment_->key(transfer_.ns, transfer_.hashes[part], transfer_.shard, transfer_.group));
     if (!view) return Code::kNotFound;
     // Key, generation, place and root belong together, or another chunk's bytes would verify. No BAD: larderd would look in the same entry.
@@ -101,7 +102,7 @@ class Loads::Job final : public CopyJob {
     if (!place) return Code::kNotFound;
     std::optional<Held> held(std::in_place, attachment_->holds(), *place);  // let go also where the copy throws
     const Status copied = loads_.engine_.load(slot, view->root, {pieces, group_.piece_bytes});
-    const bool still_there = index.still_committed(view->slot, view->generation);
+    const bool still_there = !index.dead() && index.still_committed(view->slot, view->generation);
     LARDER_POINT(load_copied);
     held.reset();
     LARDER_POINT(load_hold_released);

@@ -38,12 +38,22 @@ struct IndexHeader {
   std::uint64_t entries_offset;
   std::uint64_t buckets_offset;
   std::uint64_t namespaces_offset;
-  AtomicU64 dead;                   // not 0: look nothing up here again, attach anew
+  AtomicU64 dead;                   // not 0: look nothing up here again, attach anew; a LifeEnd
   AtomicU64 generation_high_water;  // no generation above it was ever given
-  std::uint8_t reserved[4000];
+  AtomicU64 touched_bytes;          // of the arena, from its start: pages that are there
+  std::uint32_t restart_format;     // how a later sidecar reads it (sidecar/store/earlier_index.h); 0: it cannot
+  std::uint8_t reserved[3988];
 };
 static_assert(sizeof(IndexHeader) == 4096);
 static_assert(offsetof(IndexHeader, dead) == 80);
+static_assert(offsetof(IndexHeader, touched_bytes) == 96);
+
+// What became of an index that is dead.
+enum class LifeEnd : std::uint64_t {
+  kGone = 1,        // and its arena with it
+  kSuperseded = 2,  // another index of the same arena has its entries
+};
+inline constexpr std::uint32_t kRestartFormat = 1;
 
 // One slot. Every field is one atomic word; fields but `word` change only while the word is not committed.
 struct IndexEntry {

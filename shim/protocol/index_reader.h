@@ -46,6 +46,8 @@ class IndexReader {
 
   bool valid() const { return header_ != nullptr; }
   bool dead() const { return header_->dead.load(std::memory_order_acquire) != 0; }
+  // Dead, and nobody will serve its arena again.
+  bool gone() const { return header_->dead.load(std::memory_order_acquire) == static_cast<std::uint64_t>(LifeEnd::kGone); }
   std::uint64_t epoch() const { return header_->epoch; }
   std::uint64_t entry_count() const { return entry_count_; }
 

@@ -28,7 +28,7 @@ constexpr int kExitConfig = 2;
 
 struct Arguments {
   std::optional<std::string> config_file;
-  bool check_config = false, config_reference = false, version = false, help = false;
+  bool check_config = false, config_reference = false, free_memory = false, version = false, help = false;
 };
 
 Result<Arguments> parse(int argc, char** argv) {
@@ -39,6 +39,8 @@ Result<Arguments> parse(int argc, char** argv) {
       arguments.check_config = true;
     } else if (word == "--config-reference") {
       arguments.config_reference = true;
+    } else if (word == "--free-memory") {
+      arguments.free_memory = true;
     } else if (word == "--version") {
       arguments.version = true;
     } else if (word == "--help" || word == "-h") {
@@ -57,8 +59,9 @@ Result<Arguments> parse(int argc, char** argv) {
 
 void print_help() {
   std::printf(
-      "usage: larderd [--config FILE] [--check-config] [--config-reference] [--version] [--help]\n\n"
+      "usage: larderd [--config FILE] [--check-config] [--free-memory] [--config-reference] [--version] [--help]\n\n"
       "Keeps the KV cache of LLM engines on this machine and shares it among them.\n"
+      "A stopped larderd leaves its memory to the next one, which starts warm; --free-memory frees it.\n"
       "Configuration: defaults, then FILE (or $LARDER_CONFIG_FILE), then the environment; a later one wins.\n\n%s",
       config::reference().c_str());
 }
@@ -143,7 +146,7 @@ int run(int argc, char** argv) {
     return 0;
   }
   base::set_log_level(log_level(config->log_level));
-  if (const Status status = serve(*config); !status.ok()) {
+  if (const Status status = arguments->free_memory ? ipc::Sidecar::free_memory(*config) : serve(*config); !status.ok()) {
     std::fprintf(stderr, "larderd: %s\n", status.text().c_str());
     return kExitFailure;
   }

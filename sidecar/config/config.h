@@ -10,6 +10,7 @@
 namespace larder::config {
 
 enum class Hugepages { kNone, k2Mi, k1Gi, kPrefer2Mi };
+enum class OnMismatch { kRefuse, kReplace };
 
 struct MemoryConfig {
   std::uint64_t size_bytes = 5ULL << 30;
@@ -18,6 +19,8 @@ struct MemoryConfig {
   Hugepages hugepages = Hugepages::kNone;             // none | 2Mi | 1Gi | prefer
   std::string hugepage_directory = "/dev/hugepages";  // hugetlbfs, of pages of that size
   std::string numa = "none";                          // none | auto | the number of a node
+  bool keep_on_exit = true;                           // what is cached stays in memory for the next start
+  OnMismatch on_mismatch = OnMismatch::kRefuse;       // memory of an earlier larderd that this one cannot use: refuse | replace
 };
 
 struct HttpConfig {

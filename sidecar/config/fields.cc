@@ -62,6 +62,18 @@ Status set_numa(std::string_view text, Config& config) {
   return {};
 }
 
+Status set_keep_on_exit(std::string_view text, Config& config) {
+  if (text != "true" && text != "false") return {Code::kInvalidArgument, "is none of: true, false"};
+  config.memory.keep_on_exit = text == "true";
+  return {};
+}
+
+Status set_on_mismatch(std::string_view text, Config& config) {
+  if (text != "refuse" && text != "replace") return {Code::kInvalidArgument, "is none of: refuse, replace"};
+  config.memory.on_mismatch = text == "refuse" ? OnMismatch::kRefuse : OnMismatch::kReplace;
+  return {};
+}
+
 Status set_log_level(std::string_view text, Config& config) {
   for (const std::string_view level : {"debug", "info", "warning", "error"})
     if (level == text) {
@@ -85,7 +97,7 @@ Status set_listen(std::string_view text, Config& config) {
   return {};
 }
 
-constexpr std::array<Field, 12> kFields{{
+constexpr std::array<Field, 14> kFields{{
     {"pool", "name of this configuration of sidecars; `socket` and `memory.shm_name` follow it where they are not set",
      [](std::string_view text, Config& c) { return set(text, c.pool, check_name); }, [](const Config& c) { return c.pool; }},
     {"socket", "Unix socket on which engines attach",
@@ -112,6 +124,17 @@ constexpr std::array<Field, 12> kFields{{
      "none; a node's number: the arena's memory comes from that node alone; auto: from the node that larderd runs on, or "
      "interleaved over all where it may run on several",
      set_numa, [](const Config& c) { return c.memory.numa; }},
+    {"memory.keep_on_exit",
+     "true: a stopped larderd leaves its memory to the next one, which starts warm (`larderd --free-memory` frees it); false: it "
+     "is "
+     "freed at the stop",
+     set_keep_on_exit, [](const Config& c) { return std::string(c.memory.keep_on_exit ? "true" : "false"); }},
+    {"memory.on_mismatch",
+     "what to do with memory of an earlier larderd that has another size, format version or owner. refuse: do not start, and say "
+     "so; "
+     "replace: start cold with new memory (not while engines use memory of another size)",
+     set_on_mismatch,
+     [](const Config& c) { return std::string(c.memory.on_mismatch == OnMismatch::kRefuse ? "refuse" : "replace"); }},
     {"http.listen", "HOST:PORT of metrics, health and status; \"\" for none; on loopback the admin verbs answer too", set_listen,
      [](const Config& c) { return c.http.listen; }},
     {"http.admin_socket", "Unix socket for larderctl; not set: beside `socket`, with .admin in place of .sock",

@@ -99,6 +99,8 @@ void add_memory(Families& out, const stats::Stats& stats) {
   out.add(stats.slots_committed, {{"state", "committed"}});
   out.add(stats.slots_quarantined, {{"state", "quarantined"}});
   out.counter("chunks_committed_total", "Chunks stored.", stats.chunks_committed);
+  out.gauge("restored_chunks", "Chunks that this larderd took over from the one before it.", stats.restored_chunks, {});
+  out.gauge("restore_dropped_chunks", "Chunks of the larderd before it that were not valid.", stats.restore_dropped, {});
   out.begin(MetricType::Counter, "evictions_total", "Chunks that left a tier, by reason.");
   out.add(stats.evicted_capacity, {{"tier", "dram"}, {"reason", "capacity"}});
   out.add(stats.evicted_dropped, {{"tier", "dram"}, {"reason", "dropped"}});

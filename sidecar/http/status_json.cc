@@ -39,6 +39,7 @@ Object memory_of(const stats::Stats& stats) {
             {"pinned", stats.slots_pinned},
             {"quarantined", stats.slots_quarantined}}},
           {"chunks_committed", stats.chunks_committed},
+          {"restored", {{"chunks", stats.restored_chunks}, {"dropped", stats.restore_dropped}}},
           {"evicted",
            {{"capacity", stats.evicted_capacity},
             {"dropped", stats.evicted_dropped},

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
 
@@ -75,26 +76,31 @@ Status bind_arena(const NumaPlan& plan, ArenaFile& arena) {
   return {};
 }
 
+// Locks the file, opens it for engines and maps it.
+Status take_file(const std::string& path, std::uint64_t size_bytes, ArenaFile& arena) {
+  if (::flock(arena.fd.get(), LOCK_EX | LOCK_NB) != 0)
+    return {Code::kAlreadyExists,
+            path + " is in use by another larderd: give this one another pool, or memory.shm_name and socket"};
+  arena.to_engines = Fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  if (!arena.to_engines.valid()) return Status::from_errno(errno, "open arena " + path);
+  Result<Mapping> mapping = Mapping::map_shared(arena.fd, size_bytes, PROT_READ | PROT_WRITE, path);
+  if (mapping.ok()) arena.mapping = std::move(*mapping);
+  return mapping.status();
+}
+
 Result<ArenaFile> make_file(const std::string& path, std::uint64_t size_bytes, std::uint64_t page_bytes, const NumaPlan& plan) {
   ArenaFile arena;
   arena.path = path;
   arena.page_bytes = page_bytes;
   arena.fd = Fd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!arena.fd.valid()) return Status::from_errno(errno, "create arena " + path);
-  ::flock(arena.fd.get(), LOCK_EX | LOCK_NB);  // tells others that it is in use; cannot fail on a file just made
-  Result<Mapping> mapping = ::ftruncate(arena.fd.get(), static_cast<off_t>(size_bytes)) == 0
-                                ? Mapping::map_shared(arena.fd, size_bytes, PROT_READ | PROT_WRITE, path)
-                                : Status::from_errno(errno, "ftruncate " + path + " to " + mib(size_bytes));
-  if (!mapping.ok()) {
-    ::unlink(path.c_str());
-    return mapping.status();
-  }
-  arena.mapping = std::move(*mapping);
-  if (Status status = bind_arena(plan, arena); !status.ok()) {
-    ::unlink(path.c_str());
-    return status;
-  }
-  return arena;
+  Status status = ::ftruncate(arena.fd.get(), static_cast<off_t>(size_bytes)) == 0
+                      ? take_file(path, size_bytes, arena)
+                      : Status::from_errno(errno, "ftruncate " + path + " to " + mib(size_bytes));
+  if (status.ok()) status = bind_arena(plan, arena);
+  if (status.ok()) return arena;
+  ::unlink(path.c_str());
+  return status;
 }
 
 Result<ArenaFile> huge_arena(const config::MemoryConfig& memory, const NumaPlan& plan) {
@@ -125,6 +131,40 @@ Result<ArenaFile> create_arena(const config::MemoryConfig& memory, std::uint64_t
   if (Status status = check_space(memory.directory, size_bytes + other_bytes); !status.ok()) return status;
   Result<ArenaFile> arena = make_file(arena_path(memory, false), size_bytes, 4096, *plan);
   if (arena.ok()) arena->fallback = fallback;
+  return arena;
+}
+
+std::optional<ArenaLeft> find_arena(const config::MemoryConfig& memory) {
+  for (const bool huge : {true, false}) {
+    const bool looked_at =
+        huge ? memory.hugepages != config::Hugepages::kNone
+             : memory.hugepages == config::Hugepages::kNone || memory.hugepages == config::Hugepages::kPrefer2Mi;
+    ArenaLeft left;
+    left.path = arena_path(memory, huge);
+    struct stat file {};
+    if (!looked_at || ::lstat(left.path.c_str(), &file) != 0 || !S_ISREG(file.st_mode)) continue;
+    left.page_bytes = huge ? huge_page_bytes(memory.hugepages) : 4096;
+    left.wanted_bytes = round_up(memory.size_bytes, left.page_bytes);
+    left.bytes = static_cast<std::uint64_t>(file.st_size);
+    left.present_bytes = static_cast<std::uint64_t>(file.st_blocks) * 512;
+    left.owner = file.st_uid;
+    return left;
+  }
+  return std::nullopt;
+}
+
+Result<ArenaFile> open_arena(const config::MemoryConfig& memory, const ArenaLeft& left) {
+  const Result<NumaPlan> plan = plan_numa(memory.numa, read_numa_facts(""));
+  if (!plan.ok()) return plan.status();
+  ArenaFile arena;
+  arena.path = left.path;
+  arena.page_bytes = left.page_bytes;
+  arena.fd = Fd(::open(left.path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  if (!arena.fd.valid()) return Status::from_errno(errno, "open arena " + left.path);
+  if (Status status = take_file(left.path, left.bytes, arena); !status.ok()) return status;
+  if (Status status = bind_arena(*plan, arena); !status.ok()) return status;
+  if (memory.hugepages != config::Hugepages::kNone && left.page_bytes == 4096)
+    arena.fallback = "4 KiB pages: those of an earlier larderd are kept";
   return arena;
 }
 

@@ -5,6 +5,7 @@
 #include <sys/random.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
 
 #include "shim/protocol/packet.h"
@@ -25,6 +26,13 @@ std::uint64_t random_token() {
   return token;
 }
 
+// What is there of the arena, by what the earlier life said, as far as the file has that many blocks.
+std::uint64_t present_bytes(const EarlierLife& earlier) {
+  if (!earlier.index) return 0;
+  const std::uint64_t touched = std::min(earlier.index->touched_bytes(), earlier.arena->bytes);
+  return touched <= earlier.arena->present_bytes ? touched : 0;
+}
+
 std::string session_name(const Connection& connection) {
   const std::string& engine = connection.protocol.engine();
   return "session " + std::to_string(connection.protocol.facts().number) + (engine.empty() ? "" : " (" + engine + ")");
@@ -40,7 +48,8 @@ EventLoop::EventLoop(LoopParts parts, const base::Clock& clock)
       ticked_ms_(started_ms_),
       control_([this] { signal_wake(parts_.wake); }),
       turned_ms_(started_ms_),
-      toucher_({parts_.arena.mapping.data(), parts_.arena.mapping.size()}, parts_.arena.page_bytes) {
+      toucher_({parts_.arena.mapping.data(), parts_.arena.mapping.size()}, parts_.arena.page_bytes,
+               present_bytes(parts_.earlier)) {
   stats_.version = LARDER_VERSION;
   stats_.pool = parts_.config.pool;
   stats_.epoch = parts_.shape.epoch;
@@ -49,6 +58,7 @@ EventLoop::EventLoop(LoopParts parts, const base::Clock& clock)
   stats_.arena_numa = parts_.arena.numa;
   if (!parts_.arena.fallback.empty()) stats_.fallbacks.emplace_back("hugepages", parts_.arena.fallback);
   if (!parts_.arena.numa_fallback.empty()) stats_.fallbacks.emplace_back("numa", parts_.arena.numa_fallback);
+  if (parts_.earlier.index) restore();
   running_ = true;
   publish();
 }
@@ -57,9 +67,11 @@ EventLoop::~EventLoop() {
   running_ = false;
   control_.close();
   ::unlink(parts_.config.socket.c_str());
-  store_.mark_index_dead();
-  ::unlink(parts_.index.path.c_str());
-  ::unlink(parts_.arena.path.c_str());
+  if (parts_.config.memory.keep_on_exit || !published_) {
+    leave_files();
+  } else {
+    remove_files();
+  }
 }
 
 Status EventLoop::run() {
@@ -69,7 +81,7 @@ Status EventLoop::run() {
   while (status.ok() && !stopping_) status = turn();
   running_ = false;
   control_.close();
-  while (!connections_.empty()) fail_session(connections_.begin()->first, {Code::kUnavailable, "larderd is stopping"});
+  say_goodbye();
   publish();
   return status;
 }
@@ -161,7 +173,7 @@ void EventLoop::pause_accepting(int error) {
 }
 
 Status EventLoop::admit(Fd& socket) {
-  if (connections_.size() + ended_.size() >= protocol::kMaxSessions)
+  if (connections_.size() + ended_.size() - awaited_.size() >= protocol::kMaxSessions)  // who is awaited was let in before
     return {Code::kResourceExhausted, "all " + std::to_string(protocol::kMaxSessions) + " sessions are taken"};
   SessionFacts facts;
   facts.number = next_session_++;
@@ -174,6 +186,7 @@ Status EventLoop::admit(Fd& socket) {
   if (!memory.ok()) return memory.status();
   Result<LockFile> lock = LockFile::create(lock_path(parts_.config.memory, facts.number));
   if (!lock.ok()) return lock.status();
+  if (Status status = lock->write({facts.token, facts.epoch}); !status.ok()) return status;
   Result<Fd> pidfd = peer_pidfd(socket);
   if (!pidfd.ok() && pidfd.status().code() != Code::kUnsupported) return pidfd.status();
   auto connection = std::make_unique<Connection>(std::move(socket), pidfd.ok() ? std::move(*pidfd) : Fd(), std::move(*memory),
@@ -207,12 +220,13 @@ Status EventLoop::answer(Connection& connection, const protocol::Packet& packet)
   const auto before = connection.protocol.state();
   Result<Reply> reply = connection.protocol.handle(packet.bytes, packet.fds.size());
   if (!reply.ok()) return reply.status();
+  note_namespace(packet);
   if (connection.protocol.busy()) busy_.push_back(connection.protocol.facts().number);
   if (connection.protocol.state() == SessionProtocol::State::kAttached && before != SessionProtocol::State::kAttached) {
     attached(connection);
   }
   if (reply->packet.empty()) return {};
-  const std::array<int, 4> fds{parts_.arena.fd.get(), parts_.index.read_only.get(), connection.memory.fd.get(),
+  const std::array<int, 4> fds{parts_.arena.to_engines.get(), parts_.index.read_only.get(), connection.memory.fd.get(),
                                connection.lock.fd()};
   Status sent =
       send(connection, std::move(reply->packet), reply->with_regions ? std::span<const int>(fds) : std::span<const int>());
@@ -233,8 +247,7 @@ void EventLoop::attached(Connection& connection) {
   connection.beat_ms = clock_.now_ms();
   connection.protocol.inquiry().restart(connection.beat_ms);
   base::log_info(session_name(connection) + " attached");
-  if (connection.protocol.previous_session() != 0 && connection.protocol.previous_epoch() == parts_.shape.epoch)
-    take_over(connection.protocol);
+  if (connection.protocol.previous_session() != 0) take_over(connection.protocol);
 }
 
 // The engine had a session before: that one is over, whether we have seen its end or not, and what it does not write any more comes
@@ -242,17 +255,22 @@ void EventLoop::attached(Connection& connection) {
 void EventLoop::take_over(const SessionProtocol& session) {
   const std::uint32_t number = session.facts().number;
   for (const auto& [earlier, connection] : connections_) {
-    if (earlier == number || connection->protocol.facts().token != session.previous_session()) continue;
+    if (earlier == number || connection->protocol.facts().token != session.previous_session() ||
+        session.previous_epoch() != parts_.shape.epoch)
+      continue;
     end_session(earlier, "its engine attached anew");
     break;
   }
   for (auto next = ended_.begin(); next != ended_.end();) {
     auto& [earlier, ended] = *next;
-    if (ended.token != session.previous_session()) {
+    if (ended.token != session.previous_session() || ended.epoch != session.previous_epoch()) {
       ++next;
       continue;
     }
+    awaited_.erase(earlier);
     ended.token = session.facts().token;
+    ended.epoch = session.facts().epoch;
+    if (Status noted = ended.lock.write({ended.token, ended.epoch}); !noted.ok()) base::log_warning(noted.text());
     const std::uint32_t back = store_.succeed(number, earlier, session.still_written(), session.still_written_is_complete());
     base::log_info("session " + std::to_string(earlier) + " goes on as " + std::to_string(number) + ": " + std::to_string(back) +
                    " of its grants are free, " + std::to_string(store_.use_of(earlier).grants) + " are still written");
@@ -313,7 +331,8 @@ void EventLoop::end_session(std::uint32_t number, const std::string& why) {
   base::log_info(session_name(*connection) + " ended: " + why +
                  (grants == 0 ? "" : ", " + std::to_string(grants) + " grants quarantined"));
   if (quarantined && connection->lock.held()) {
-    ended_.emplace(number, Ended{std::move(connection->lock), std::move(connection->pidfd), connection->protocol.facts().token});
+    ended_.emplace(number, Ended{std::move(connection->lock), std::move(connection->pidfd), connection->protocol.facts().token,
+                                 connection->protocol.facts().epoch});
   } else {
     store_.release_quarantine(number);
   }

@@ -12,13 +12,16 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 
 #include "shim/protocol/packet.h"
 #include "sidecar/ipc/arena_file.h"
 #include "sidecar/ipc/connection.h"
 #include "sidecar/ipc/control_queue.h"
+#include "sidecar/ipc/earlier_life.h"
 #include "sidecar/ipc/grant_ages.h"
+#include "sidecar/ipc/namespace_journal.h"
 #include "sidecar/ipc/owned_name.h"
 #include "sidecar/ipc/sidecar.h"
 #include "sidecar/ipc/toucher.h"
@@ -26,12 +29,14 @@
 
 namespace larder::ipc {
 
-// What start() made; the loop unlinks the files and the socket when it ends.
+// What start() made; when the loop ends it unlinks the socket, and the files unless they are kept for the next start.
 struct LoopParts {
   config::Config config;
   OwnedName owner;
+  EarlierLife earlier;
   ArenaFile arena;
-  IndexFile index;
+  IndexFile index;  // under fresh_index_path() until publish_index()
+  NamespaceJournal names;
   store::IndexShape shape{};
   Fd listener, epoll, timer, wake;
   std::uint64_t grant_age_ms = protocol::kGrantAgeMs;
@@ -42,6 +47,8 @@ class EventLoop final : public Sidecar {
   EventLoop(LoopParts parts, const base::Clock& clock);
   ~EventLoop() override;
 
+  // The index is whole: gives it its name. From here on a later start goes on from this one.
+  Status publish_index();
   Status run() override;
   void stop() override;
 
@@ -73,6 +80,15 @@ class EventLoop final : public Sidecar {
   void fail_session(std::uint32_t number, const Status& why);
   void end_session(std::uint32_t number, const std::string& why);
 
+  // A warm restart, and what is left for the next one (event_loop_restart.cc).
+  void restore();
+  void check_settled(std::uint64_t now_ms, bool slept);
+  void settle();
+  void note_namespace(const protocol::Packet& packet);
+  void say_goodbye();
+  void leave_files();
+  void remove_files();
+
   // What happens with time (event_loop_tick.cc).
   void tick();
   void check_session(Connection& connection, std::uint64_t now_ms, bool slept);
@@ -94,8 +110,12 @@ class EventLoop final : public Sidecar {
     LockFile lock;
     Fd pidfd;             // still watched: a dying process closes its socket before its lock
     std::uint64_t token;  // of its engine's newest session
+    std::uint64_t epoch;  // of the life that gave it
   };
-  std::map<std::uint32_t, Ended> ended_;  // sessions whose grants are quarantined
+  std::map<std::uint32_t, Ended> ended_;  // sessions whose grants are quarantined, or that an earlier life left
+  std::set<std::uint32_t> awaited_;       // of these, those that have not announced their holds and grants again
+  std::uint64_t settling_from_ms_ = 0;
+  bool published_ = false;
   GrantAges grant_ages_{parts_.grant_age_ms};
   std::uint32_t next_session_ = 1;
   std::uint64_t started_ms_;

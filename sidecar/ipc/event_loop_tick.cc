@@ -21,6 +21,7 @@ void EventLoop::tick() {
   }
   if (!accepting_) accepting_ = watch(parts_.epoll, parts_.listener, {WakeupSource::kListener}).ok();
   release_ended();
+  check_settled(now_ms, slept);
   store_.watch_holds(now_ms, slept);
   store_.sweep();
   publish();
@@ -78,6 +79,7 @@ void EventLoop::release_ended() {
       continue;
     }
     base::log_info("session " + std::to_string(next->first) + ": its process has stopped, its grants are free");
+    awaited_.erase(next->first);
     store_.release_quarantine(next->first);
     next = ended_.erase(next);
   }

@@ -10,7 +10,6 @@
 #include <memory>
 #include <vector>
 
-#include "shim/protocol/index_layout.h"
 #include "sidecar/base/log.h"
 
 namespace larder::ipc {
@@ -21,34 +20,7 @@ std::string prefix(const config::MemoryConfig& memory) {
 }
 
 bool is_number(const std::string& text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
-
-// The files NAME.KIND.number in the directory.
-Result<std::vector<std::string>> numbered_files(const config::MemoryConfig& memory, const std::string& kind) {
-  const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir(memory.directory.c_str()), &::closedir);
-  if (directory == nullptr) return Status::from_errno(errno, "memory.directory " + memory.directory);
-  const std::string start = memory.shm_name + "." + kind + ".";
-  std::vector<std::string> paths;
-  while (const dirent* entry = ::readdir(directory.get())) {
-    const std::string name = entry->d_name;
-    if (name.starts_with(start) && is_number(name.substr(start.size()))) paths.push_back(memory.directory + "/" + name);
-  }
-  return paths;
-}
-
-// Marks one old index dead and returns its generation mark. What is no index is left alone: it is unlinked anyway.
-std::uint64_t retire_index(const std::string& path) {
-  const Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
-  struct stat info {};
-  if (!fd.valid() || ::fstat(fd.get(), &info) != 0 || info.st_size < static_cast<off_t>(sizeof(protocol::IndexHeader))) return 0;
-  Result<Mapping> mapping = Mapping::map_shared(fd, sizeof(protocol::IndexHeader), PROT_READ | PROT_WRITE, path);
-  if (!mapping.ok()) return 0;
-  auto* header = reinterpret_cast<protocol::IndexHeader*>(mapping->data());
-  if (header->magic != protocol::kIndexMagic) return 0;
-  header->dead.store(1, std::memory_order_seq_cst);
-  const std::uint64_t mark = header->generation_high_water.load(std::memory_order_acquire);
-  return mark <= protocol::kMaxGeneration / 2 ? mark : 0;  // nonsense must not use up all generations
+  return !text.empty() && text.size() < 20 && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
 }
 
 Status unlink_file(const std::string& path) {
@@ -79,8 +51,40 @@ Status cannot_own(const config::MemoryConfig& memory, const std::string& path, i
 
 }  // namespace
 
+std::uint64_t retire_index(const std::string& path, protocol::LifeEnd end) {
+  const Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  struct stat info {};
+  if (!fd.valid() || ::fstat(fd.get(), &info) != 0 || info.st_size < static_cast<off_t>(sizeof(protocol::IndexHeader))) return 0;
+  Result<Mapping> mapping = Mapping::map_shared(fd, sizeof(protocol::IndexHeader), PROT_READ | PROT_WRITE, path);
+  if (!mapping.ok()) return 0;
+  auto* header = reinterpret_cast<protocol::IndexHeader*>(mapping->data());
+  if (header->magic != protocol::kIndexMagic) return 0;
+  header->dead.store(static_cast<std::uint64_t>(end), std::memory_order_seq_cst);
+  const std::uint64_t mark = header->generation_high_water.load(std::memory_order_acquire);
+  return mark <= protocol::kMaxGeneration / 2 ? mark : 0;  // nonsense must not use up all generations
+}
+
 std::string arena_path(const config::MemoryConfig& memory, bool hugepages) {
   return (hugepages ? memory.hugepage_directory + "/" + memory.shm_name : prefix(memory)) + ".arena";
+}
+Result<std::vector<NumberedFile>> numbered_files(const config::MemoryConfig& memory, const std::string& kind) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir(memory.directory.c_str()), &::closedir);
+  if (directory == nullptr) return Status::from_errno(errno, "memory.directory " + memory.directory);
+  const std::string start = memory.shm_name + "." + kind + ".";
+  std::vector<NumberedFile> files;
+  while (const dirent* entry = ::readdir(directory.get())) {
+    const std::string name = entry->d_name;
+    if (name.starts_with(start) && is_number(name.substr(start.size())))
+      files.push_back({std::stoull(name.substr(start.size())), memory.directory + "/" + name});
+  }
+  return files;
+}
+
+std::string fresh_index_path(const config::MemoryConfig& memory, std::uint64_t epoch) {
+  return prefix(memory) + ".fresh." + std::to_string(epoch);
+}
+std::string namespaces_path(const config::MemoryConfig& memory, std::uint64_t epoch) {
+  return prefix(memory) + ".namespaces." + std::to_string(epoch);
 }
 std::string index_path(const config::MemoryConfig& memory, std::uint64_t epoch) {
   return prefix(memory) + ".index." + std::to_string(epoch);
@@ -108,20 +112,24 @@ Result<OwnedName> own_name(const config::MemoryConfig& memory) {
 
 Result<std::uint64_t> remove_old_files(const config::MemoryConfig& memory) {
   std::uint64_t highest = 0;
-  Result<std::vector<std::string>> indexes = numbered_files(memory, "index");
-  if (!indexes.ok()) return indexes.status();
-  for (const std::string& path : *indexes) highest = std::max(highest, retire_index(path));
-  Result<std::vector<std::string>> old = numbered_files(memory, "lock");
-  if (!old.ok()) return old.status();
-  old->insert(old->end(), indexes->begin(), indexes->end());
-  old->push_back(arena_path(memory, false));
+  std::vector<std::string> old;
+  for (const char* kind : {"lock", "fresh", "namespaces", "index"}) {
+    const Result<std::vector<NumberedFile>> files = numbered_files(memory, kind);
+    if (!files.ok()) return files.status();
+    for (const NumberedFile& file : *files) {
+      if (std::string_view(kind) == "index") highest = std::max(highest, retire_index(file.path, protocol::LifeEnd::kGone));
+      old.push_back(file.path);
+    }
+  }
+  const bool any = !old.empty();
+  old.push_back(arena_path(memory, false));
   if (memory.hugepages != config::Hugepages::kNone)
-    old->push_back(arena_path(memory, true));
+    old.push_back(arena_path(memory, true));
   else
     remove_unused_huge_arena(memory);
-  for (const std::string& path : *old)
+  for (const std::string& path : old)
     if (Status status = unlink_file(path); !status.ok()) return status;
-  if (!indexes->empty()) base::log_info("cold start: removed the arena and index of an earlier larderd");
+  if (any) base::log_info("cold start: removed the arena and index of an earlier larderd");
   return highest;
 }
 

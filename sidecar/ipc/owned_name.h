@@ -1,4 +1,5 @@
-// The files of one larderd: DIRECTORY/NAME.owner (locked while it lives), .arena, .index.EPOCH, .lock.SESSION.
+// The files of one larderd: DIRECTORY/NAME.owner (locked while it lives), .arena, .index.EPOCH (.fresh.EPOCH until it is whole),
+// .namespaces.EPOCH, .lock.SESSION.
 //
 // Functions here run once, at start. Thread-compatible.
 #pragma once
@@ -6,8 +7,10 @@
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "shim/protocol/fd.h"
+#include "shim/protocol/index_layout.h"
 #include "sidecar/config/config.h"
 
 namespace larder::ipc {
@@ -39,8 +42,20 @@ Result<OwnedName> own_name(const config::MemoryConfig& memory);
 // arenas (on normal and on huge pages) and the lock files. Returns the highest generation that any of them ever gave, or 0. REQUIRES: own_name().
 Result<std::uint64_t> remove_old_files(const config::MemoryConfig& memory);
 
+// Marks one old index dead and returns its generation mark; 0 where it is no index.
+std::uint64_t retire_index(const std::string& path, protocol::LifeEnd end);
+
 std::string arena_path(const config::MemoryConfig& memory, bool hugepages);
 std::string index_path(const config::MemoryConfig& memory, std::uint64_t epoch);
+std::string fresh_index_path(const config::MemoryConfig& memory, std::uint64_t epoch);
+std::string namespaces_path(const config::MemoryConfig& memory, std::uint64_t epoch);
 std::string lock_path(const config::MemoryConfig& memory, std::uint32_t session);
+
+// The files NAME.KIND.number in the directory.
+struct NumberedFile {
+  std::uint64_t number;
+  std::string path;
+};
+Result<std::vector<NumberedFile>> numbered_files(const config::MemoryConfig& memory, const std::string& kind);
 
 }  // namespace larder::ipc

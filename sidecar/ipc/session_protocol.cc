@@ -5,6 +5,7 @@
 #include "shim/protocol/version.h"
 #include "sidecar/base/log.h"
 #include "sidecar/ipc/chunk_verbs.h"
+#include "sidecar/ipc/namespace_journal.h"
 
 namespace larder::ipc {
 
@@ -159,21 +160,9 @@ bool SessionProtocol::has_open(std::uint32_t handle) const {
 }
 
 Result<Reply> SessionProtocol::open_namespace(Decoder& decoder) {
-  protocol::OpenNamespace open{};
-  if (!decoder.read(open)) return malformed(decoder.type(), "shorter than its fixed part");
-  store::NamespaceSpec spec;
-  spec.id = open.id;
-  spec.shard_count = open.shard_count;
-  spec.chunk_tokens = open.chunk_tokens;
-  spec.model = protocol::short_text(open.model);
-  if (!decoder.read_all(open.group_count, protocol::kMaxGroups, spec.groups))
-    return malformed(decoder.type(), "group_count " + std::to_string(open.group_count) + " is over the limit or the packet");
-  std::string fingerprint;
-  if (!decoder.read_text(open.text_bytes, protocol::kMaxFingerprintBytes, fingerprint))
-    return malformed(decoder.type(), "text_bytes " + std::to_string(open.text_bytes) + " is over the limit or the packet");
-  spec.fingerprint = std::make_shared<const std::string>(std::move(fingerprint));
-  protocol::NamespaceShards shards{};
-  if (decoder.read(shards)) spec.layout_shard = shards.layout_shard;  // since 1.1
+  const Result<store::NamespaceSpec> read = read_open_namespace(decoder);
+  if (!read.ok()) return read.status();
+  const store::NamespaceSpec& spec = *read;
   std::string difference;
   Result<std::uint32_t> handle = store_.open_namespace(spec, &difference);
   if (handle.status().code() == Code::kResourceExhausted &&

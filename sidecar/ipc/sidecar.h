@@ -18,6 +18,9 @@ class Sidecar : public stats::Control {
   // `clock` outlives the sidecar. Grants older than `grant_age_ms` are asked about. Errors name what is missing and how to give it.
   static Result<std::unique_ptr<Sidecar>> start(const config::Config& config, const base::Clock& clock,
                                                 std::uint64_t grant_age_ms = protocol::kGrantAgeMs);
+  // Frees what a stopped sidecar of this configuration has left; engines that still map it find nothing there any more.
+  // kAlreadyExists: it runs.
+  static Status free_memory(const config::Config& config);
   // Returns after stop(), or with the reason why the loop cannot go on.
   virtual Status run() = 0;
   virtual void stop() = 0;

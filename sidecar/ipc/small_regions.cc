@@ -53,10 +53,27 @@ Result<LockFile> LockFile::create(const std::string& path) {
   return LockFile(std::move(fd), path);
 }
 
-LockFile::LockFile(LockFile&& other) noexcept : fd_(std::move(other.fd_)), path_(std::exchange(other.path_, "")) {}
+Result<LockFile> LockFile::open(const std::string& path) {
+  Fd fd(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+  if (!fd.valid()) return Status::from_errno(errno, "open lock file " + path);
+  return LockFile(std::move(fd), path);
+}
+
+Status LockFile::write(const Note& note) const {
+  if (::pwrite(fd_.get(), &note, sizeof(note), 0) == sizeof(note)) return {};
+  return Status::from_errno(errno, "write lock file " + path_);
+}
+
+LockFile::Note LockFile::read() const {
+  Note note;
+  return ::pread(fd_.get(), &note, sizeof(note), 0) == sizeof(note) ? note : Note{};
+}
+
+LockFile::LockFile(LockFile&& other) noexcept
+    : fd_(std::move(other.fd_)), path_(std::exchange(other.path_, "")), kept_(other.kept_) {}
 
 LockFile::~LockFile() {
-  if (!path_.empty()) ::unlink(path_.c_str());
+  if (!path_.empty() && !kept_) ::unlink(path_.c_str());
 }
 
 bool LockFile::held() const {

@@ -29,11 +29,17 @@ struct SessionMemory {
   const protocol::SessionRegion& region() const { return *reinterpret_cast<const protocol::SessionRegion*>(mapping.data()); }
 };
 
-// An empty file that the engine's process keeps a record lock on for as long as it may write. Unlinked with this object.
+// A file that the engine's process keeps a record lock on for as long as it may write. Unlinked with this object, unless it is kept for
+// the next life of the sidecar. In it stands which session it is of: an engine that overwrites that is not recognised, and waits longer.
 // One descriptor serves for asking and for sending: closing another one of the same process would drop a lock held by it.
 class LockFile {
  public:
+  struct Note {
+    std::uint64_t token = 0, epoch = 0;  // that the engine will name when it attaches anew; 0: none is known
+  };
   static Result<LockFile> create(const std::string& path);
+  // One that an earlier life left.
+  static Result<LockFile> open(const std::string& path);
   LockFile(LockFile&& other) noexcept;
   LockFile& operator=(LockFile&&) = delete;
   ~LockFile();
@@ -41,11 +47,16 @@ class LockFile {
   int fd() const { return fd_.get(); }
   // Whether some process holds it. When the kernel cannot tell, it counts as held.
   bool held() const;
+  Status write(const Note& note) const;
+  Note read() const;
+  // Whether the file stays when this object goes.
+  void set_kept(bool kept) { kept_ = kept; }
 
  private:
   LockFile(Fd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
   Fd fd_;
   std::string path_;
+  bool kept_ = false;
 };
 
 }  // namespace larder::ipc

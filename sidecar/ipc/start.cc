@@ -62,12 +62,35 @@ Status make_wakeups(LoopParts& parts) {
   return watch(parts.epoll, parts.wake, {WakeupSource::kControl});
 }
 
-// Everything but the arena and what needs it. The arena's file stays behind on an error; the next start removes it.
+// The arena: that of the earlier life, or a new one. Returns the newest generation of all earlier lives.
+Result<std::uint64_t> make_arena(LoopParts& parts) {
+  const config::MemoryConfig& memory = parts.config.memory;
+  EarlierLife& earlier = parts.earlier;
+  if (earlier.index) {
+    Result<ArenaFile> arena = open_arena(memory, *earlier.arena);
+    if (!arena.ok()) return arena.status();
+    parts.arena = std::move(*arena);
+    if (Status status = remove_leftovers(memory, earlier); !status.ok()) return status;
+    return earlier.index->last_generation();
+  }
+  earlier = {};
+  const Result<std::uint64_t> old_generation = remove_old_files(memory);
+  if (!old_generation.ok()) return old_generation.status();
+  Result<ArenaFile> arena = create_arena(memory, shape_for(memory.size_bytes, 0).bytes());
+  if (!arena.ok()) return arena.status();
+  parts.arena = std::move(*arena);
+  return *old_generation;
+}
+
+// Everything but the arena and what needs it. Files stay behind on an error; the next start removes them.
 Status make_rest(LoopParts& parts, std::uint64_t old_generation) {
   parts.shape = shape_for(parts.arena.mapping.size(), old_generation);
-  Result<IndexFile> index = IndexFile::create(index_path(parts.config.memory, parts.shape.epoch), parts.shape.bytes());
+  Result<IndexFile> index = IndexFile::create(fresh_index_path(parts.config.memory, parts.shape.epoch), parts.shape.bytes());
   if (!index.ok()) return index.status();
   parts.index = std::move(*index);
+  Result<NamespaceJournal> names = NamespaceJournal::create(namespaces_path(parts.config.memory, parts.shape.epoch));
+  if (!names.ok()) return names.status();
+  parts.names = std::move(*names);
   Result<Fd> listener = listen_at(parts.config.socket, parts.config.socket_mode);
   if (!listener.ok()) return listener.status();
   parts.listener = std::move(*listener);
@@ -85,17 +108,25 @@ Result<std::unique_ptr<Sidecar>> Sidecar::start(const config::Config& config, co
   Result<OwnedName> owner = own_name(config.memory);
   if (!owner.ok()) return owner.status();
   parts.owner = std::move(*owner);
-  Result<std::uint64_t> old_generation = remove_old_files(config.memory);
+  Result<EarlierLife> earlier = find_earlier_life(config.memory, shape_for(config.memory.size_bytes, 0).bytes());
+  if (!earlier.ok()) return earlier.status();
+  parts.earlier = std::move(*earlier);
+  const Result<std::uint64_t> old_generation = make_arena(parts);
   if (!old_generation.ok()) return old_generation.status();
-  Result<ArenaFile> arena = create_arena(config.memory, shape_for(config.memory.size_bytes, 0).bytes());
-  if (!arena.ok()) return arena.status();
-  parts.arena = std::move(*arena);
   if (Status status = make_rest(parts, *old_generation); !status.ok()) {
     ::unlink(parts.index.path.c_str());
-    ::unlink(parts.arena.path.c_str());
+    ::unlink(parts.names.path().c_str());
+    if (!parts.earlier.index) ::unlink(parts.arena.path.c_str());
     return status;
   }
-  return std::unique_ptr<Sidecar>(std::make_unique<EventLoop>(std::move(parts), clock));
+  auto loop = std::make_unique<EventLoop>(std::move(parts), clock);
+  if (Status status = loop->publish_index(); !status.ok()) return status;
+  return std::unique_ptr<Sidecar>(std::move(loop));
+}
+
+Status Sidecar::free_memory(const config::Config& config) {
+  const Result<OwnedName> owner = own_name(config.memory);
+  return owner.ok() ? remove_old_files(config.memory).status() : owner.status();
 }
 
 }  // namespace larder::ipc

@@ -18,8 +18,9 @@ constexpr std::size_t kPageBytes = 4096;
 int touch(std::span<std::byte> span) {
   if (::madvise(span.data(), span.size(), MADV_POPULATE_WRITE) == 0) return 0;
   if (errno != EINVAL) return errno;
-  // Kernels before 5.14: write to each page. Nobody else uses it yet, and 0 is what stands there.
-  for (std::size_t at = 0; at < span.size(); at += kPageBytes) *reinterpret_cast<volatile std::byte*>(&span[at]) = std::byte{0};
+  // Kernels before 5.14: write to each page what stands there, as one step, since an engine may be writing what an earlier larderd granted.
+  for (std::size_t at = 0; at < span.size(); at += kPageBytes)
+    reinterpret_cast<std::atomic<std::uint64_t>*>(&span[at])->fetch_or(0, std::memory_order_relaxed);
   return 0;
 }
 
@@ -33,9 +34,13 @@ unsigned Toucher::thread_count() {
   return std::clamp(std::thread::hardware_concurrency(), 1U, kMostThreads);
 }
 
-Toucher::Toucher(std::span<std::byte> memory, std::size_t page_bytes)
+Toucher::Toucher(std::span<std::byte> memory, std::size_t page_bytes, std::uint64_t present)
     : memory_(memory), span_bytes_(std::max(kSpanBytes, page_bytes)), finished_((memory.size() + span_bytes_ - 1) / span_bytes_) {
-  const auto threads = std::min<std::size_t>(thread_count(), finished_.size());
+  first_unfinished_ = present >= memory.size() ? finished_.size() : present / span_bytes_;
+  std::fill_n(finished_.begin(), first_unfinished_, true);
+  next_ = first_unfinished_;
+  touched_ = reported_ = std::min<std::uint64_t>(present, memory.size());
+  const auto threads = std::min<std::size_t>(thread_count(), finished_.size() - first_unfinished_);
   for (std::size_t i = 0; i < threads; ++i) threads_.emplace_back([this](const std::stop_token& stop) { run(stop); });
 }
 
@@ -64,7 +69,7 @@ void Toucher::finish(std::size_t span) {
   finished_[span] = true;
   while (first_unfinished_ < finished_.size() && finished_[first_unfinished_]) ++first_unfinished_;
   const std::uint64_t total = memory_.size();
-  const std::uint64_t touched = std::min<std::uint64_t>(first_unfinished_ * span_bytes_, total);
+  const std::uint64_t touched = std::max(std::min<std::uint64_t>(first_unfinished_ * span_bytes_, total), touched_.load());
   touched_.store(touched, std::memory_order_release);
   const std::uint64_t report_every = std::max<std::uint64_t>(total / 10, 256U << 20);
   if (touched == reported_ || (touched - reported_ < report_every && touched != total)) return;

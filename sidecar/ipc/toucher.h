@@ -16,8 +16,8 @@ namespace larder::ipc {
 
 class Toucher {
  public:
-  // `page_bytes` is the size of the memory's pages: a page is touched by one thread.
-  Toucher(std::span<std::byte> memory, std::size_t page_bytes);
+  // `page_bytes` is the size of the memory's pages: a page is touched by one thread. So many bytes from the start are `present` already.
+  Toucher(std::span<std::byte> memory, std::size_t page_bytes, std::uint64_t present = 0);
   ~Toucher();
 
   // So many threads on this machine: as many as processors that this process may use, kMostThreads at most.

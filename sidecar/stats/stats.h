@@ -97,6 +97,9 @@ struct Stats {
   std::uint64_t chunks_committed = 0;  // counter
   std::uint64_t evicted_capacity = 0, evicted_dropped = 0, evicted_bad = 0, evicted_resized = 0;
 
+  // Of an earlier life, at the start: chunks kept, and those that were not valid.
+  std::uint64_t restored_chunks = 0, restore_dropped = 0;
+
   // Refusals: RESERVE answered with no space, with a cap, as present, as pending; COMMIT of another session or generation.
   std::uint64_t refused_no_space = 0, refused_cap = 0, reserve_present = 0, reserve_pending = 0, refused_commit = 0;
   std::uint64_t disowned = 0;

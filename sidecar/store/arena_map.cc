@@ -25,6 +25,20 @@ void ArenaMap::cut(std::uint32_t start, std::uint32_t pages, std::uint32_t exten
   if (rest != 0) add_free(start + pages, rest);
 }
 
+void ArenaMap::carve(std::uint32_t start, std::uint32_t pages, std::uint32_t extent) {
+  const auto span = std::prev(pieces_.upper_bound(start));
+  const std::uint32_t before = start - span->first;
+  if (before != 0) {
+    const Piece whole = span->second;
+    free_by_size_.erase({whole.pages, span->first});
+    span->second.pages = before;
+    free_by_size_.emplace(before, span->first);
+    pieces_.emplace(start, Piece{whole.pages - before, kNoExtent});
+    free_by_size_.emplace(whole.pages - before, start);
+  }
+  cut(start, pages, extent);
+}
+
 void ArenaMap::shorten(std::uint32_t start, std::uint32_t pages) {
   const auto piece = pieces_.find(start);
   const std::uint32_t left = piece->second.pages - pages;

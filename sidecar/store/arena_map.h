@@ -31,6 +31,8 @@ class ArenaMap {
   std::optional<std::uint32_t> best_fit(std::uint32_t pages, const PageRange& avoid) const;
   // The first pages of a free span become an extent. REQUIRES: a free span of at least so many pages starts there.
   void cut(std::uint32_t start, std::uint32_t pages, std::uint32_t extent);
+  // The same anywhere inside a free span. REQUIRES: all of these pages are free.
+  void carve(std::uint32_t start, std::uint32_t pages, std::uint32_t extent);
   // An extent keeps its first pages; 0 ends it. What it leaves is free and grows together with free neighbours.
   void shorten(std::uint32_t start, std::uint32_t pages);
 

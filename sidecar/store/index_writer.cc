@@ -32,6 +32,7 @@ IndexWriter::IndexWriter(std::byte* data, const IndexShape& shape)
   header_->entries_offset = sizes.entries_offset;
   header_->buckets_offset = sizes.buckets_offset;
   header_->namespaces_offset = sizes.namespaces_offset;
+  header_->restart_format = protocol::kRestartFormat;
   store(header_->generation_high_water, high_water_);
 }
 
@@ -107,6 +108,30 @@ std::uint64_t IndexWriter::grant(std::uint32_t slot, const protocol::Key& new_ke
   return generation;
 }
 
+void IndexWriter::copy(const protocol::EntryView& view, std::uint32_t session) {
+  protocol::IndexEntry& entry = entries_[view.slot];
+  store(entry.word, protocol::make_word(SlotState::kFree, view.generation));
+  store(entry.hash_lo, view.key.hash.lo);
+  store(entry.hash_hi, view.key.hash.hi);
+  store(entry.scope, view.key.scope());
+  store(entry.place,
+        protocol::pack_halves(static_cast<std::uint32_t>(view.offset_bytes / protocol::kSlotAlignBytes), view.payload_bytes));
+  store(entry.origin, protocol::pack_halves(session, view.piece_bytes));
+  store(entry.root, view.root);
+  store(entry.record, protocol::record_checksum(view));
+}
+
+bool IndexWriter::adopt(std::uint32_t slot, SlotState state) {
+  if (state == SlotState::kCommitted) {
+    const protocol::KeyPlace place = protocol::key_place(key(slot), bucket_count_);
+    protocol::AtomicU64* cell = empty_cell(place);
+    if (cell == nullptr) return false;
+    store(*cell, protocol::pack_halves(slot + 1, place.tag));
+  }
+  set_state(slot, state);
+  return true;
+}
+
 void IndexWriter::commit(std::uint32_t slot, std::uint64_t root) {
   protocol::IndexEntry& entry = entries_[slot];
   store(entry.root, root);
@@ -151,7 +176,7 @@ void IndexWriter::set_namespace(std::uint32_t handle, const protocol::NamespaceI
 }
 
 void IndexWriter::mark_dead() {
-  header_->dead.store(1, std::memory_order_seq_cst);
+  header_->dead.store(static_cast<std::uint64_t>(protocol::LifeEnd::kGone), std::memory_order_seq_cst);
 }
 
 }  // namespace larder::store

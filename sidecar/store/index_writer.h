@@ -47,6 +47,10 @@ class IndexWriter {
   std::uint64_t grant(std::uint32_t slot, const protocol::Key& key, const Place& place, std::uint32_t session);
   // granted -> committed.
   void commit(std::uint32_t slot, std::uint64_t root);
+  // What an earlier life's index said of a slot, under its generation: not visible, in no bucket. REQUIRES: a slot never used here.
+  void copy(const protocol::EntryView& view, std::uint32_t session);
+  // A copied slot gets its state; its key is entered where it is committed. False: both buckets of its key are full.
+  bool adopt(std::uint32_t slot, protocol::SlotState state);
   // Changes the state alone, under the same generation.
   void set_state(std::uint32_t slot, protocol::SlotState state);
   // Starts bringing a key's buckets into cache, or a slot's key's: for batches, whose misses then overlap.
@@ -73,6 +77,7 @@ class IndexWriter {
 
   void set_namespace(std::uint32_t handle, const protocol::NamespaceId& id);
   void mark_dead();
+  void set_touched_bytes(std::uint64_t bytes) { store(header_->touched_bytes, bytes); }
 
  private:
   static std::uint64_t load(const protocol::AtomicU64& value) { return value.load(std::memory_order_relaxed); }

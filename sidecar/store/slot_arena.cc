@@ -91,6 +91,57 @@ void SlotArena::give(std::uint32_t slot, std::uint64_t offset_bytes) {
   }
 }
 
+// An empty one; its number stays good until end_extent().
+std::optional<std::uint32_t> SlotArena::new_extent() {
+  const auto id = static_cast<std::uint32_t>(extents_.size());
+  if (!free_extents_.empty()) {
+    const std::uint32_t known = free_extents_.back();
+    free_extents_.pop_back();
+    extents_[known] = {};
+    return known;
+  }
+  if (id >= kMaxExtents) return std::nullopt;
+  extents_.emplace_back();
+  return id;
+}
+
+std::size_t SlotArena::adopt(std::span<const Placed> slots) {
+  const std::uint32_t start = slots.front().start, pages = slots.front().pages;
+  const std::uint32_t most = long_extent_slots(pages);
+  std::size_t count = 1;
+  for (; count < slots.size(); ++count) {
+    const Placed& next = slots[count];
+    if (next.pages != pages || (next.start - start) % pages != 0 || (next.start - start) / pages >= most) break;
+  }
+  const std::optional<std::uint32_t> id = new_extent();
+  if (!id) return 0;
+  const std::uint32_t size_class = this->size_class(static_cast<std::uint64_t>(pages) * kPageBytes);
+  Extent& extent = extents_[*id];
+  extent.start = start;
+  extent.slot_pages = pages;
+  extent.slots = extent.fresh = (slots[count - 1].start - start) / pages + 1;
+  extent.used = static_cast<std::uint32_t>(count);
+  extent.size_class = size_class;
+  extent.places.assign(extent.slots, kNone);
+  for (const Placed& slot : slots.first(count)) {
+    extent.places[(slot.start - start) / pages] = slot.number;
+    table_.note(slot.number).extent = *id & kMaxExtents;
+    table_.note(slot.number).pinned = 0;
+  }
+  for (std::uint32_t place = extent.slots; place-- > 0;) {
+    if (extent.places[place] != kNone) continue;
+    extent.places[place] = extent.free_head;
+    extent.free_head = place | kFreeBit;
+  }
+  map_.carve(start, extent.slots * pages, *id);
+  Class& of_size = classes_[size_class];
+  ++of_size.extents;
+  of_size.slots += extent.slots;
+  of_size.used += extent.used;
+  if (extent.used != extent.slots) link(*id);
+  return count;
+}
+
 bool SlotArena::cut(std::uint32_t size_class) {
   const std::uint32_t pages = classes_[size_class].slot_pages;
   std::optional<std::uint32_t> start = map_.best_fit(pages, drain_);
@@ -99,17 +150,10 @@ bool SlotArena::cut(std::uint32_t size_class) {
     start = map_.best_fit(pages, drain_);
   }
   if (!start) return false;
-  std::uint32_t id = static_cast<std::uint32_t>(extents_.size());
-  if (!free_extents_.empty()) {
-    id = free_extents_.back();
-    free_extents_.pop_back();
-  } else if (id < kMaxExtents) {
-    extents_.emplace_back();
-  } else {
-    return false;
-  }
+  const std::optional<std::uint32_t> number = new_extent();
+  if (!number) return false;
+  const std::uint32_t id = *number;
   Extent& extent = extents_[id];
-  extent = {};
   extent.start = *start;
   extent.slot_pages = pages;
   extent.slots = std::min(map_.pages_at(*start) / pages, long_extent_slots(pages));

@@ -42,6 +42,14 @@ class SlotArena {
   Slot take(std::uint32_t size_class);
   // REQUIRES: take() gave it, at this offset, and it is no candidate.
   void give(std::uint32_t slot, std::uint64_t offset_bytes);
+  // Places that an earlier life gave out, before anything else is taken: makes one extent of as many of the first as fit. Returns
+  // how many that were; 0: no extent is left. REQUIRES: sorted by place, in touched memory, none overlaps another or an extent; the
+  // numbers are taken.
+  struct Placed {
+    std::uint32_t number;
+    std::uint32_t start, pages;  // in protocol::kSlotAlignBytes
+  };
+  std::size_t adopt(std::span<const Placed> slots);
   // Starts bringing what give() will write into cache.
   void prefetch_place(std::uint32_t slot, std::uint64_t offset_bytes) const {
     const Extent& extent = extents_[table_.note(slot).extent];
@@ -125,6 +133,7 @@ class SlotArena {
 
   std::uint32_t long_extent_slots(std::uint32_t slot_pages) const;
   bool cut(std::uint32_t size_class);
+  std::optional<std::uint32_t> new_extent();
   void trim(std::uint32_t extent);
   void trim_all();
   void end_extent(std::uint32_t extent);

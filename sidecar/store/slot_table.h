@@ -56,6 +56,13 @@ class SlotTable {
     notes_[slot].next = free_;
     free_ = slot;
   }
+  // Before anything else was taken: the numbers for which taken(number) are taken, in no list; `end` is above the last of them.
+  template <typename Taken>
+  void restore(std::uint32_t end, const Taken& taken) {
+    end_ = end;
+    for (std::uint32_t slot = end; slot-- > 0;)
+      if (!taken(slot)) give(slot);
+  }
   // Every number ever taken is below it.
   std::uint32_t end() const { return end_; }
 

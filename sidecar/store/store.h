@@ -22,6 +22,7 @@
 #include "shim/protocol/messages.h"
 #include "shim/protocol/session_layout.h"
 #include "sidecar/stats/stats.h"
+#include "sidecar/store/earlier_index.h"
 #include "sidecar/store/eviction_policy.h"
 #include "sidecar/store/hold_scan.h"
 #include "sidecar/store/hold_watch.h"
@@ -54,7 +55,26 @@ class Store {
   // `index` and `arena` (shape.arena_bytes of it) are mapped and outlive the store, as does `stats`, whose counters it raises.
   Store(const IndexShape& shape, std::byte* index, const std::byte* arena, stats::Stats& stats);
 
-  void set_touched_bytes(std::uint64_t bytes) { arena_.set_touched_bytes(bytes); }
+  void set_touched_bytes(std::uint64_t bytes) {
+    if (bytes == touched_bytes_) return;  // readers have that line of the header in their caches
+    touched_bytes_ = bytes;
+    arena_.set_touched_bytes(bytes);
+    index_.set_touched_bytes(bytes);
+  }
+
+  // ---- A warm restart (store_restore.cc) ----
+  struct Restored {
+    std::uint64_t kept = 0, dropped = 0, quarantined = 0;  // chunks that were committed; slots
+    std::vector<std::size_t> names;                        // that were opened, by their place in the list
+  };
+  // Takes over what an earlier life left, under the same slot numbers and generations. `names`: what is known of its namespaces;
+  // `alive`: its sessions whose process lives, which are ended here and may be succeeded. What is odd is dropped. From here on no slot
+  // that had a chunk is handed on, until settled(); engines go on in the earlier index, which outlives that. REQUIRES: nothing was
+  // done yet but set_touched_bytes().
+  Restored restore(const EarlierIndex& earlier, std::span<const NamespaceSpec> names, std::span<const SessionNumber> alive);
+  // Each of those sessions goes on and has announced its holds and grants again, or is over, or its time is up.
+  void settled();
+  bool settling() const { return settling_; }
 
   // ---- Namespaces ----
   // See NamespaceTable::open().
@@ -131,6 +151,19 @@ class Store {
   void mark_index_dead() { index_.mark_dead(); }
 
  private:
+  // A slot of the earlier life that is kept, where it stands, and as what.
+  struct Found {
+    std::uint32_t slot, start, pages;
+    protocol::SlotState state;
+  };
+  std::vector<std::uint32_t> restore_namespaces(std::span<const NamespaceSpec> names, Restored& restored);
+  std::vector<Found> find_kept(const std::vector<std::uint32_t>& handles, Restored& restored);
+  protocol::SlotState kept_as(EarlierIndex::Entry& entry, const std::vector<std::uint32_t>& handles) const;
+  void keep_apart(std::vector<Found>& found, Restored& restored);
+  void restore_places(std::vector<Found>& found, Restored& restored);
+  void enter(const Found& one, Restored& restored);
+  void supersede_earlier();
+
   struct Session {
     const protocol::SessionRegion* region = nullptr;  // null once it has ended
     SessionCaps caps;
@@ -219,6 +252,9 @@ class Store {
   std::vector<std::uint32_t> family_end_;  // in batch_
   std::vector<std::uint32_t> victims_;     // asked to go
   Family family_;
+  std::optional<EarlierIndex> earlier_;  // in which engines may still look up
+  bool settling_ = false;
+  std::uint64_t touched_bytes_ = 0;
   std::uint32_t granted_ = 0, quarantined_ = 0, committed_ = 0;
   std::uint64_t committed_bytes_ = 0, pinned_bytes_ = 0;
   std::uint64_t effort_ = 0;

@@ -95,6 +95,7 @@ void Store::scan_holds(std::span<const std::uint32_t> slots) {
 
 // Takes a committed slot out of sight for good. Engines that are reading it find the word moved.
 void Store::doom(std::uint32_t slot, SlotList& list) {
+  supersede_earlier();  // or who has not attached anew would still find it
   index_.set_state(slot, SlotState::kDying);
   index_.erase_key(slot);
   if (table_.note(slot).pinned) {
@@ -108,11 +109,12 @@ void Store::doom(std::uint32_t slot, SlotList& list) {
 
 void Store::sweep() {
   std::uint32_t may_examine = kReserveEffort;
-  go_on_draining(may_examine);
+  if (!settling_) go_on_draining(may_examine);
   free_doomed();
 }
 
 void Store::free_doomed() {
+  if (settling_) return;  // not every hold is announced again
   if (doomed_.count == 0) return;
   batch_.clear();
   for (std::uint32_t slot = doomed_.first; slot != kNoSlot; slot = table_.next(slot)) batch_.push_back(slot);

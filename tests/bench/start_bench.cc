@@ -29,11 +29,14 @@
 #include "shim/protocol/version.h"
 #include "sidecar/ipc/owned_name.h"
 #include "sidecar/ipc/toucher.h"
+#include "tests/bench/larderd.h"
 #include "tests/bench/report.h"
 
 namespace {
 
 using namespace larder;
+using bench::available_bytes;
+using bench::Larderd;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::uint64_t kGiB = 1ULL << 30;
@@ -59,15 +62,6 @@ std::uint64_t read_number(const std::string& path) {
   std::uint64_t value = 0;
   std::ifstream(path) >> value;
   return value;
-}
-
-std::uint64_t available_bytes() {
-  std::ifstream file("/proc/meminfo");
-  std::string name, unit;
-  std::uint64_t kib = 0;
-  while (file >> name >> kib >> unit)
-    if (name == "MemAvailable:") return kib << 10;
-  return 0;
 }
 
 // A folder of this run on tmpfs, and in it a hugetlbfs that only this process and its children see, so that it ends with them.
@@ -106,38 +100,6 @@ class Place {
   const std::string directory_;
   const std::uint64_t huge_before_;
   bool mounted_ = false;
-};
-
-// A larderd of its own process; killed with this object.
-class Larderd {
- public:
-  Larderd(const std::string& program, const config::Config& config) : pid_(::fork()) {
-    must(pid_ >= 0, "no process");
-    if (pid_ != 0) return;
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    ::setenv("LARDER_SOCKET", config.socket.c_str(), 1);
-    ::setenv("LARDER_LOG_LEVEL", "error", 1);
-    ::setenv("LARDER_HTTP_LISTEN", "", 1);
-    ::setenv("LARDER_MEMORY_SIZE", (std::to_string(config.memory.size_bytes >> 20) + "MiB").c_str(), 1);
-    ::setenv("LARDER_MEMORY_SHM_NAME", config.memory.shm_name.c_str(), 1);
-    ::setenv("LARDER_MEMORY_DIRECTORY", config.memory.directory.c_str(), 1);
-    ::setenv("LARDER_MEMORY_HUGEPAGES", config.memory.hugepages == config::Hugepages::k2Mi ? "2Mi" : "none", 1);
-    ::setenv("LARDER_MEMORY_HUGEPAGE_DIRECTORY", config.memory.hugepage_directory.c_str(), 1);
-    ::execl(program.c_str(), program.c_str(), nullptr);
-    ::_exit(127);
-  }
-  // Its memory is free when this returns.
-  ~Larderd() {
-    ::kill(pid_, SIGTERM);
-    ::waitpid(pid_, nullptr, 0);
-  }
-  Larderd(const Larderd&) = delete;
-  Larderd& operator=(const Larderd&) = delete;
-
-  bool lives() const { return ::waitpid(pid_, nullptr, WNOHANG) == 0; }
-
- private:
-  const pid_t pid_;
 };
 
 // Whether a larderd answers at the socket.

@@ -91,7 +91,7 @@ TEST(CommandLineTest, LarderctlSaysThatNoneAnswers) {
   EXPECT_THAT(away.text, AllOf(HasSubstr("no larderd answers on /nonexistent/x.admin"), HasSubstr("Is it running?")));
 }
 
-// A folder and names of its own, ended by SIGTERM.
+// A folder and names of its own, ended by SIGTERM; what is left in /dev/shm goes at the end.
 class RunningTest : public testing::Test {
  protected:
   RunningTest() {
@@ -99,7 +99,11 @@ class RunningTest : public testing::Test {
     std::ofstream(folder_ + "/larder.yaml") << "pool: " << name_ << "\nsocket: " << folder_ << "/s.sock\nmemory: {size: 16MiB}\n"
                                             << "http: {listen: \"\"}\n";
   }
-  ~RunningTest() override { std::filesystem::remove_all(folder_); }
+  ~RunningTest() override {
+    EXPECT_EQ(run(command_ + " --free-memory").status, 0);
+    EXPECT_FALSE(std::filesystem::exists(arena_));
+    std::filesystem::remove_all(folder_);
+  }
 
   Outcome ctl(const std::string& words) { return run(kLarderctl + " --socket " + folder_ + "/s.admin " + words); }
   bool answers() { return ctl("status").status == 0; }
@@ -107,6 +111,7 @@ class RunningTest : public testing::Test {
   const std::string name_ = "cli" + std::to_string(::getpid());
   const std::string folder_ = testing::TempDir() + "larder_" + name_;
   const std::string command_ = kLarderd + " --config " + folder_ + "/larder.yaml";
+  const std::string arena_ = "/dev/shm/larder-" + name_ + ".arena";
 };
 
 TEST_F(RunningTest, ServesAndEndsOnASignal) {
@@ -123,6 +128,7 @@ TEST_F(RunningTest, ServesAndEndsOnASignal) {
     larderd.signal(signal);
     EXPECT_EQ(larderd.wait(5000), 0);
     EXPECT_FALSE(std::filesystem::exists(folder_ + "/s.admin"));
+    EXPECT_TRUE(std::filesystem::exists(arena_)) << "it is for the next one";
   }
 }
 
@@ -132,8 +138,9 @@ TEST_F(RunningTest, ASecondOneIsRefusedAndTheFirstGoesOn) {
   const Outcome second = run(command_);
   EXPECT_EQ(second.status, 1);
   EXPECT_THAT(second.text, HasSubstr("another larderd"));
+  EXPECT_EQ(run(command_ + " --free-memory").status, 1) << "freed under one that runs";
   EXPECT_TRUE(answers());
-  first.signal(SIGTERM);  // killed, it would leave its arena in /dev/shm
+  first.signal(SIGTERM);
   EXPECT_EQ(first.wait(5000), 0);
 }
 

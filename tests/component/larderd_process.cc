@@ -102,8 +102,8 @@ void LarderdProcess::start() {
   EXPECT_TRUE(ready) << "larderd is not ready";
 }
 
-void LarderdProcess::kill_and_restart() {
-  process_->signal(SIGKILL);
+void LarderdProcess::kill_and_restart(int signal) {
+  process_->signal(signal);
   process_->wait(10'000);
   start();
 }

@@ -47,8 +47,8 @@ class LarderdProcess {
   // Its files in /dev/shm begin with it and a dot.
   const std::string& name() const { return name_; }
   ChildProcess& process() { return *process_; }
-  // SIGKILL, and a new one with the same files.
-  void kill_and_restart();
+  // SIGKILL, or another signal that ends it, and a new one with the same files.
+  void kill_and_restart(int signal = 9);
   // A number, or the length of a list, out of `larderctl status --json` by its path of keys; -1 when larderd does not answer.
   std::int64_t status_number(const std::vector<std::string>& path) const;
 

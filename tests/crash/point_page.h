@@ -13,7 +13,7 @@
 namespace larder::crash {
 
 // In the order of a life: those of the engine's client, those of one that larderd asks about its grants, then those of the sidecar.
-inline constexpr std::array<std::string_view, 41> kPoints{
+inline constexpr std::array<std::string_view, 47> kPoints{
     "connected", "hello_sent", "welcome_received", "regions_mapped", "locked", "attached_sent", "namespace_sent",
     "namespace_opened", "session_published", "heart_beaten", "reserve_sent", "granted_received", "store_listed", "store_begun",
     "store_half", "store_digests_written", "store_copied", "commit_ready", "commit_sent", "orphan_written", "disown_sent",
@@ -24,7 +24,9 @@ inline constexpr std::array<std::string_view, 41> kPoints{
     // Of sidecar/store.
     "victims_dying", "victims_scanned",
     // Of the client as well, but passed too seldom to be killed at.
-    "attachment_ends"};
+    "attachment_ends",
+    // Of a restart: the client has announced its holds again; then those of sidecar/store and sidecar/ipc.
+    "holds_announced_again", "restore_chosen", "index_unpublished", "index_published", "settled", "stopping"};
 inline constexpr std::size_t kClientPoints = 36;
 inline constexpr std::ptrdiff_t kOncePoints = 10;  // the first so many are passed once by a session, or slowly
 inline std::span<const std::string_view> client_points() {

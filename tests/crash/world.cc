@@ -21,14 +21,18 @@ namespace fs = std::filesystem;
 using test::eventually;
 
 Mapping map_index(const std::string& name) {
+  const std::string start = name + ".index.";
+  std::uint64_t newest = 0;  // an earlier one stays until its engines have come back
   for (const auto& file : fs::directory_iterator("/dev/shm")) {
-    if (!file.path().filename().string().starts_with(name + ".index.")) continue;
-    const Fd fd(::open(file.path().c_str(), O_RDONLY | O_CLOEXEC));
-    Result<Mapping> mapping = Mapping::map_shared(fd, file.file_size(), PROT_READ, "index");
-    if (mapping.ok()) return std::move(*mapping);
+    const std::string found = file.path().filename().string();
+    if (found.starts_with(start)) newest = std::max<std::uint64_t>(newest, std::stoull(found.substr(start.size())));
   }
-  ADD_FAILURE() << "no index of " << name;
-  return {};
+  const std::string path = "/dev/shm/" + start + std::to_string(newest);
+  const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::error_code none;
+  Result<Mapping> mapping = Mapping::map_shared(fd, fs::file_size(path, none), PROT_READ, "index");
+  EXPECT_TRUE(mapping.ok()) << "no index of " << name;
+  return mapping.ok() ? std::move(*mapping) : Mapping();
 }
 
 // Regions of sessions that a process has mapped. Other mappings are its allocator's and a sanitizer's, which come and go.
@@ -50,8 +54,8 @@ bool whole() {
   return value != nullptr && std::string(value) == "whole";
 }
 
-void World::restart() {
-  larderd_.kill_and_restart();
+void World::restart(int signal) {
+  larderd_.kill_and_restart(signal);
   index_ = map_index(larderd_.name());
 }
 

@@ -25,8 +25,8 @@ class World {
   test::LarderdProcess& larderd() { return larderd_; }
   const std::string& socket() const { return larderd_.socket(); }
 
-  // larderd is killed and another one starts with the same files.
-  void restart();
+  // larderd is killed, or ended by another signal, and another one starts with the same files.
+  void restart(int signal = 9);
 
   // Chunks of ChunkPages that all engines together can be granted: as many as there are.
   std::uint64_t slots() const { return static_cast<std::uint64_t>(first_.slots); }

@@ -29,7 +29,7 @@ root=$work/root
 mkdir -p "$root/opt" "$root/tmp"
 cp "$library" "$root/opt/liblarder.so"
 cp -r "$package/larder" "$here/store_and_load.py" "$root/opt/"
-LARDER_SOCKET=$root/opt/larder.sock LARDER_POOL=ubuntu$$ LARDER_MEMORY_SIZE=16MiB LARDER_HTTP_LISTEN= "$larderd" 2>"$work/log" &
+LARDER_SOCKET=$root/opt/larder.sock LARDER_POOL=ubuntu$$ LARDER_MEMORY_SIZE=16MiB LARDER_MEMORY_KEEP_ON_EXIT=false LARDER_HTTP_LISTEN= "$larderd" 2>"$work/log" &
 server=$!
 
 enter=(chroot)

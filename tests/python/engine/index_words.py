@@ -17,7 +17,7 @@ class IndexWords:
     """Of the larderd of that name that lives. Keeps its mapping when the file has gone."""
 
     def __init__(self, shm_name):
-        (path,) = glob.glob(f"/dev/shm/{shm_name}.index.*")
+        path = max(glob.glob(f"/dev/shm/{shm_name}.index.*"), key=lambda name: int(name.rsplit(".", 1)[1]))
         words = numpy.memmap(path, dtype="<u8", mode="r")
         magic, _, _, _, _, _, entries, _, offset = _HEADER.unpack_from(words[:8].tobytes())
         assert magic == b"LARINDX1"

@@ -116,7 +116,7 @@ TEST_F(ClientFailureTest, ARestartedSidecarIsUsedAgainAndLoadsGoOnMeanwhile) {
   EXPECT_EQ(engine_->store(5, 1).refused, 1U);
   start();
   ASSERT_TRUE(wait([&] { return engine_->client->state().attachments == 2; }));
-  EXPECT_FALSE(engine_->present(0, 1)) << "a new life starts cold";
+  EXPECT_TRUE(engine_->present(0, 2)) << "a new life starts warm";
   engine_->engine.wipe();
   gated_.open();
   EXPECT_EQ(engine_->await(*ticket).status, Code::kOk) << "the old mapping lives as long as its copies";
@@ -126,6 +126,7 @@ TEST_F(ClientFailureTest, ARestartedSidecarIsUsedAgainAndLoadsGoOnMeanwhile) {
 
 // Else the next sidecar finds no room for an arena where the directory does not hold two of them.
 TEST_F(ClientFailureTest, TheMemoryOfADeadSidecarIsLetGoBeforeTheNextOneIsThere) {
+  config_.memory.keep_on_exit = false;
   const auto maps_the_arena = [] {
     std::ifstream maps("/proc/self/maps");
     const std::string text(std::istreambuf_iterator<char>(maps), {});

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <thread>
 
 #include "tests/unit/client/no_memory.h"
 
@@ -79,6 +80,48 @@ TEST_F(HoldTableTest, HoldsAreGivenBackAlsoWithoutMemory) {
   for (const std::uint32_t place : places) holds.release(place);
   testing_support::no_memory = false;
   for (const std::uint32_t place : places) EXPECT_EQ(region_->holds[place].load(), 0U);
+}
+
+TEST_F(HoldTableTest, WhatIsCarriedOverIsHeldInTheNextTableTooUntilItIsReleased) {
+  auto next_region = std::make_unique<protocol::SessionRegion>(), last_region = std::make_unique<protocol::SessionRegion>();
+  HoldTable holds(*region_);
+  const auto next = std::make_shared<HoldTable>(*next_region), last = std::make_shared<HoldTable>(*last_region);
+  const auto held_in = [](const protocol::SessionRegion& region) {
+    std::size_t count = 0;
+    for (std::uint64_t place = 0; place < region.holds_used; ++place) count += region.holds[place] == protocol::make_hold(1, 7);
+    return count;
+  };
+  const auto before = holds.acquire(reader_, 1, 7);
+  holds.carry_over(next);
+  EXPECT_EQ(held_in(*next_region), 1U);
+  const auto after = holds.acquire(reader_, 1, 7);
+  EXPECT_EQ(held_in(*next_region), 2U) << "a hold in the earlier session counts as well";
+  next->carry_over(last);
+  EXPECT_EQ(held_in(*last_region), 2U);
+  holds.release(*before);
+  EXPECT_EQ(held_in(*region_) + held_in(*next_region) + held_in(*last_region), 3U);
+  holds.carry_over(nullptr);  // that attempt to attach came to nothing
+  holds.carry_over(last);
+  holds.release(*after);
+  EXPECT_EQ(held_in(*region_), 0U);
+  EXPECT_EQ(held_in(*last_region), 1U) << "of the one that `next` still has";
+}
+
+TEST_F(HoldTableTest, NoHoldIsMissedWhileItIsCarriedOver) {
+  for (int round = 0; round < 200; ++round) {
+    auto next_region = std::make_unique<protocol::SessionRegion>();
+    HoldTable holds(*region_);
+    const auto next = std::make_shared<HoldTable>(*next_region);
+    std::vector<std::uint32_t> places;
+    std::jthread engine([&] {
+      for (int i = 0; i < 50; ++i) places.push_back(*holds.acquire(reader_, 1, 7));
+    });
+    holds.carry_over(next);
+    engine.join();
+    EXPECT_EQ(next_region->holds_used, 50U);
+    for (const std::uint32_t place : places) holds.release(place);
+    for (std::uint64_t place = 0; place < 50; ++place) EXPECT_EQ(next_region->holds[place], 0U);
+  }
 }
 
 }  // namespace

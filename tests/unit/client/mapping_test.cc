@@ -29,7 +29,32 @@ class MappingTest : public ipc::testing_support::SidecarTest {
   }
 };
 
+TEST_F(MappingTest, ARestartedSidecarGoesOnWithTheArenaAndSoDoesTheClient) {
+  start();
+  EngineClient engine(config_.socket, kLayout);
+  ASSERT_TRUE(engine.client->wait_attached(5000).ok());
+  engine.store(0, 2);
+  ASSERT_TRUE(engine.await_present(0, 2));
+  const Transfer chunks = engine.transfer(0, 2);
+  const auto [hold, held] = engine.client->hold(testing_support::hashes_of(chunks.hashes));
+  ASSERT_EQ(held, 2U);
+  for (std::uint32_t life = 2; life <= 3; ++life) {
+    stop();
+    EXPECT_TRUE(engine.present(0, 2)) << "no larderd is needed to look up";
+    start();
+    ASSERT_TRUE(wait([&] { return engine.client->state().attachments == life; }));
+    EXPECT_EQ(arenas(), 2U) << "larderd's and the client's";
+    EXPECT_TRUE(wait([&] { return stats().holds == 2; })) << "what was held before is announced again";
+    engine.engine.wipe();
+    EXPECT_EQ(engine.load(0, 2).status, Code::kOk);
+    EXPECT_TRUE(engine.holds(0, 2));
+  }
+  engine.client->release(hold);
+  EXPECT_TRUE(wait([&] { return stats().holds == 0; }));
+}
+
 TEST_F(MappingTest, AHoldKeepsItsArenaUntilItIsReleased) {
+  config_.memory.keep_on_exit = false;  // the next one has another arena
   start();
   EngineClient engine(config_.socket, kLayout);
   ASSERT_TRUE(engine.client->wait_attached(5000).ok());
@@ -47,6 +72,7 @@ TEST_F(MappingTest, AHoldKeepsItsArenaUntilItIsReleased) {
 }
 
 TEST_F(MappingTest, ThreadsLookUpHoldAndLoadWhileSidecarsComeAndGo) {
+  config_.memory.keep_on_exit = false;
   start();
   EngineClient engine(config_.socket, kLayout);
   ASSERT_TRUE(engine.client->wait_attached(5000).ok());

@@ -49,6 +49,7 @@ TEST_F(LoaderTest, EveryKeyOfTheFile) {
   const Result<Config> config = load_text(
       "pool: a\nsocket: /s/x.sock\nsocket_mode: 0666\nlog_level: debug\n"
       "memory:\n  size: 512MiB\n  shm_name: n\n  directory: /d\n  hugepages: 2Mi\n  hugepage_directory: /h\n  numa: 3\n"
+      "  keep_on_exit: false\n  on_mismatch: replace\n"
       "http:\n  listen: 0.0.0.0:1\n  admin_socket: /s/adm\n");
   ASSERT_TRUE(config.ok()) << config.status().text();
   EXPECT_EQ(config->pool, "a");
@@ -61,6 +62,8 @@ TEST_F(LoaderTest, EveryKeyOfTheFile) {
   EXPECT_EQ(config->memory.hugepages, Hugepages::k2Mi);
   EXPECT_EQ(config->memory.hugepage_directory, "/h");
   EXPECT_EQ(config->memory.numa, "3");
+  EXPECT_FALSE(config->memory.keep_on_exit);
+  EXPECT_EQ(config->memory.on_mismatch, OnMismatch::kReplace);
   EXPECT_EQ(config->http.listen, "0.0.0.0:1");
   EXPECT_EQ(config->http.admin_socket, "/s/adm");
 }
@@ -71,6 +74,8 @@ TEST_F(LoaderTest, PrintedConfigurationsComeBack) {
   config.pool = "p";
   config.memory.hugepages = Hugepages::kPrefer2Mi;
   config.memory.size_bytes = 3ULL << 20;
+  config.memory.keep_on_exit = false;
+  config.memory.on_mismatch = OnMismatch::kReplace;
   config.http.listen = "";
   config.http.admin_socket = "/a/b";
   const Result<Config> from_file = load_text(to_yaml(config));
@@ -142,10 +147,12 @@ TEST_F(LoaderTest, UnknownKeysSayWhatIsAllowed) {
   EXPECT_EQ(why("\nsise: 5G\n"), ":2: unknown key 'sise'; allowed: pool, socket, socket_mode, log_level, memory, http");
   EXPECT_EQ(why("memory:\n  sise: 5G\n"),
             ":2: unknown key 'memory.sise'; allowed in section 'memory': size, shm_name, directory, hugepages, "
-            "hugepage_directory, numa");
+            "hugepage_directory, numa, keep_on_exit, on_mismatch");
   EXPECT_EQ(why("\nmem:\n  size: 5G\n"),
             ":2: unknown section 'mem'; allowed: pool, socket, socket_mode, log_level, memory, http");
-  EXPECT_EQ(why("memory: 5G\n"), ":1: 'memory' is a section: size, shm_name, directory, hugepages, hugepage_directory, numa");
+  EXPECT_EQ(
+      why("memory: 5G\n"),
+      ":1: 'memory' is a section: size, shm_name, directory, hugepages, hugepage_directory, numa, keep_on_exit, on_mismatch");
   EXPECT_EQ(why("pool:\n  name: x\n"), ":1: 'pool' takes one value and is no section");
 }
 

@@ -345,18 +345,20 @@ TEST_F(StartTest, AnArenaOnHugePagesThatALivingSidecarHasIsLeftAlone) {
   EXPECT_TRUE(std::filesystem::exists(theirs));
 }
 
-TEST_F(StartTest, AStoppedSidecarLeavesADeadIndexAndNoFiles) {
+TEST_F(StartTest, AStoppedSidecarThatKeepsNothingLeavesADeadIndexAndNoFiles) {
+  config_.memory.keep_on_exit = false;
   start();
   Client client(config_.socket);
   client.attach();
   stop();
   EXPECT_EQ(client.receive_error().code(), Code::kUnavailable);
-  EXPECT_TRUE(client.index().dead());
+  EXPECT_TRUE(client.index().gone());
   client.arena()[0] = std::byte{1};  // the mapping stays good
   const auto names = files_in(directory_);
   EXPECT_FALSE(any_starts_with(names, "larder.owner"));
   EXPECT_FALSE(any_starts_with(names, "larder.arena"));
   EXPECT_FALSE(any_starts_with(names, "larder.index."));
+  EXPECT_FALSE(any_starts_with(names, "larder.namespaces."));
   EXPECT_FALSE(any_starts_with(names, "larder.lock."));
   EXPECT_FALSE(std::filesystem::exists(config_.socket));
 }

@@ -1,0 +1,41 @@
+// ArenaView: this process's mapping of the arena, shared by all attachments to lives of larderd that serve the same file.
+//
+// A restarted larderd goes on with the arena of the one before it, and so do its engines: pages that were made present, and memory
+// that was registered for DMA, stay so. The mapping goes with the last attachment. Immutable but for prefault(), which is the control
+// thread's: thread-safe.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <utility>
+
+#include "shim/client/prefault.h"
+#include "shim/protocol/fd.h"
+
+namespace larder::client {
+
+class ArenaView {
+ public:
+  ArenaView(Mapping mapping, const struct stat& file)
+      : mapping_(std::move(mapping)), device_(file.st_dev), inode_(file.st_ino), prefault_(mapping_.size()) {}
+
+  // Whether it maps so many bytes of this very file. While it does, no other file has the same number.
+  bool maps(const struct stat& file, std::uint64_t size_bytes) const {
+    return device_ == file.st_dev && inode_ == file.st_ino && mapping_.size() == size_bytes;
+  }
+  std::byte* data() const { return mapping_.data(); }
+  std::size_t size() const { return mapping_.size(); }
+  // The control thread's.
+  void prefault(std::uint64_t offset_bytes, std::span<std::byte> slot) { prefault_.ensure(offset_bytes, slot); }
+
+ private:
+  const Mapping mapping_;
+  const dev_t device_;
+  const ino_t inode_;
+  Prefault prefault_;
+};
+
+}  // namespace larder::client

@@ -1,0 +1,40 @@
+// EarlierLife: what an earlier larderd of the same name left behind: to go on with, to be replaced, or a reason not to start.
+//
+// Looked for once, at start. Thread-compatible; then owned by the loop.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sidecar/config/config.h"
+#include "sidecar/ipc/arena_file.h"
+#include "sidecar/ipc/namespace_journal.h"
+#include "sidecar/ipc/small_regions.h"
+#include "sidecar/store/earlier_index.h"
+
+namespace larder::ipc {
+
+struct EarlierLife {
+  // Nothing: the start is cold, and `why` says why where there was something.
+  std::optional<store::EarlierIndex> index;
+  std::string why;
+  Mapping mapping;  // of the index
+  std::string index_path, names_path;
+  std::optional<ArenaLeft> arena;
+  std::vector<NamespaceJournal::Record> names;
+  // Its sessions whose process lives, by number, with the lock file that says so.
+  std::map<std::uint32_t, LockFile> sessions;
+};
+
+// An error names the file that this larderd cannot go on with and must not replace (memory.on_mismatch). REQUIRES: own_name().
+// `index_bytes`: what the new index will need beside the earlier one; without that room the start is cold.
+Result<EarlierLife> find_earlier_life(const config::MemoryConfig& memory, std::uint64_t index_bytes);
+
+// What a warm start leaves unused: older indexes (their engines attach anew), journals and lock files of nobody. REQUIRES: the life has
+// an index.
+Status remove_leftovers(const config::MemoryConfig& memory, const EarlierLife& life);
+
+}  // namespace larder::ipc

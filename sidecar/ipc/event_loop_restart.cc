@@ -1,0 +1,129 @@
+// A warm restart: what the loop takes over from an earlier life, how that one ends, and what is left for the next.
+#include "shim/protocol/test_point.h"
+#include "sidecar/base/log.h"
+#include "sidecar/ipc/event_loop.h"
+
+namespace larder::ipc {
+namespace {
+
+// An engine attaches anew within 250 ms; one that has not for as long as a session may be silent is treated as such: its holds do not
+// count. Its grants stay quarantined while its lock is held.
+constexpr std::uint64_t kSettlingMs = protocol::kHeartbeatTimeoutMs;
+constexpr int kLastTurns = 64;  // in which a session's messages are still handled at a stop
+
+std::string list_of(const std::set<std::uint32_t>& numbers) {
+  std::string text;
+  for (const std::uint32_t number : numbers) text += (text.empty() ? "" : ", ") + std::to_string(number);
+  return text;
+}
+
+}  // namespace
+
+void EventLoop::restore() {
+  EarlierLife& earlier = parts_.earlier;
+  std::vector<store::SessionNumber> alive;
+  for (auto& [number, lock] : earlier.sessions) {
+    const LockFile::Note note = lock.read();
+    lock.set_kept(false);
+    alive.push_back(number);
+    awaited_.insert(number);
+    next_session_ = std::max(next_session_, number + 1);
+    ended_.emplace(number, Ended{std::move(lock), Fd(), note.token, note.epoch});
+  }
+  earlier.sessions.clear();
+  std::vector<store::NamespaceSpec> names;
+  for (const NamespaceJournal::Record& record : earlier.names) names.push_back(record.spec);
+  store_.set_touched_bytes(toucher_.touched_bytes());
+  const store::Store::Restored restored = store_.restore(*earlier.index, names, alive);
+  for (const std::size_t i : restored.names)
+    if (Status status = parts_.names.add(earlier.names[i].packet, earlier.names[i].spec); !status.ok())
+      note_fallback("restart", status.text());
+  stats_.restored_chunks = restored.kept;
+  stats_.restore_dropped = restored.dropped;
+  settling_from_ms_ = clock_.now_ms();
+  base::log_info("warm start: " + std::to_string(restored.kept) + " chunks kept, " + std::to_string(restored.dropped) +
+                 " not valid; " + std::to_string(awaited_.size()) + " sessions live, which may still write " +
+                 std::to_string(restored.quarantined) + " slots");
+}
+
+Status EventLoop::publish_index() {
+  LARDER_POINT(index_unpublished);
+  const std::string path = index_path(parts_.config.memory, parts_.shape.epoch);
+  if (::rename(parts_.index.path.c_str(), path.c_str()) != 0) return Status::from_errno(errno, "rename index to " + path);
+  parts_.index.path = path;
+  published_ = true;
+  LARDER_POINT(index_published);
+  if (awaited_.empty()) settle();
+  return {};
+}
+
+// No slot is handed on until every session of the earlier life has announced its holds and grants again, or its time is up.
+void EventLoop::check_settled(std::uint64_t now_ms, bool slept) {
+  if (!store_.settling()) return;
+  if (slept) settling_from_ms_ = now_ms;
+  const bool late = now_ms - settling_from_ms_ > kSettlingMs;
+  if (!awaited_.empty() && !late) return;
+  if (!awaited_.empty())
+    base::log_warning("sessions " + list_of(awaited_) + " of the earlier larderd have not come back in " +
+                      std::to_string(kSettlingMs) + " ms: their holds do not count");
+  settle();
+}
+
+void EventLoop::settle() {
+  awaited_.clear();
+  if (!store_.settling()) return;
+  store_.settled();
+  ::unlink(parts_.earlier.index_path.c_str());
+  ::unlink(parts_.earlier.names_path.c_str());
+  parts_.earlier = {};
+}
+
+// Before anything can be stored in it.
+void EventLoop::note_namespace(const protocol::Packet& packet) {
+  Result<protocol::Decoder> decoder = protocol::Decoder::open(packet.bytes);
+  if (!decoder.ok() || decoder->type() != protocol::MessageType::kOpenNamespace) return;
+  const Result<store::NamespaceSpec> spec = read_open_namespace(*decoder);
+  if (!spec.ok() || !store_.namespaces().by_prefix(spec->id.to_hex()).ok()) return;  // there was no room for it
+  if (Status status = parts_.names.add(packet.bytes, *spec); !status.ok())
+    note_fallback("restart", "namespace " + spec->id.to_hex() + " will be gone after a restart: " + status.text());
+}
+
+// Engines are told that the session ends. What they had sent is handled first; what they still write stays theirs for the next life.
+void EventLoop::say_goodbye() {
+  LARDER_POINT(stopping);
+  const Status why(Code::kUnavailable, "larderd is stopping");
+  while (!parts_.config.memory.keep_on_exit && !connections_.empty()) fail_session(connections_.begin()->first, why);
+  std::vector<std::uint32_t> numbers;
+  for (const auto& [number, connection] : connections_) numbers.push_back(number);
+  for (const std::uint32_t number : numbers) {
+    for (int i = 0; i < kLastTurns; ++i) receive(number);
+    const auto found = connections_.find(number);
+    if (found == connections_.end()) continue;
+    [[maybe_unused]] const Status sent = protocol::send_packet(found->second->socket.get(), error_packet(why));
+  }
+}
+
+// For the next start: the arena, the index, and the lock files of who may still write or read.
+void EventLoop::leave_files() {
+  for (auto& [number, connection] : connections_)
+    connection->lock.set_kept(connection->protocol.state() == SessionProtocol::State::kAttached && connection->lock.held());
+  for (auto& [number, ended] : ended_) ended.lock.set_kept(ended.lock.held());
+  if (published_) return;
+  ::unlink(parts_.index.path.c_str());
+  ::unlink(parts_.names.path().c_str());
+  if (!parts_.earlier.index) ::unlink(parts_.arena.path.c_str());
+}
+
+void EventLoop::remove_files() {
+  store_.mark_index_dead();
+  if (parts_.earlier.index) {
+    retire_index(parts_.earlier.index_path, protocol::LifeEnd::kGone);
+    ::unlink(parts_.earlier.index_path.c_str());
+    ::unlink(parts_.earlier.names_path.c_str());
+  }
+  ::unlink(parts_.index.path.c_str());
+  ::unlink(parts_.names.path().c_str());
+  ::unlink(parts_.arena.path.c_str());
+}
+
+}  // namespace larder::ipc

@@ -1,0 +1,188 @@
+// A warm restart: what an earlier life left in its index becomes the content of this one.
+#include "sidecar/store/store.h"
+
+#include <algorithm>
+
+#include "shim/protocol/checksum.h"
+#include "shim/protocol/test_point.h"
+
+namespace larder::store {
+
+using protocol::SlotState;
+
+namespace {
+
+constexpr std::uint64_t kPageBytes = protocol::kSlotAlignBytes;
+
+bool may_be_a_slot(const protocol::EntryView& view) {
+  return view.piece_bytes != 0 && view.piece_bytes <= protocol::kMaxPieceBytes && view.payload_bytes >= view.piece_bytes &&
+         view.payload_bytes <= protocol::kMaxPayloadBytes;
+}
+
+}  // namespace
+
+Store::Restored Store::restore(const EarlierIndex& earlier, std::span<const NamespaceSpec> names,
+                               std::span<const SessionNumber> alive) {
+  earlier_ = earlier;
+  settling_ = true;
+  for (const SessionNumber session : alive) sessions_[session];
+  Restored restored;
+  const std::vector<std::uint32_t> handles = restore_namespaces(names, restored);
+  std::vector<Found> found = find_kept(handles, restored);
+  keep_apart(found, restored);
+  LARDER_POINT(restore_chosen);
+  restore_places(found, restored);
+  // In the order of granting, the best guess at the order of use.
+  std::sort(found.begin(), found.end(),
+            [this](const Found& a, const Found& b) { return index_.generation(a.slot) < index_.generation(b.slot); });
+  for (const Found& one : found) enter(one, restored);
+  return restored;
+}
+
+// Those under which the earlier index has chunks get handles here. Returns these by the earlier ones; kNoSlot for others.
+std::vector<std::uint32_t> Store::restore_namespaces(std::span<const NamespaceSpec> names, Restored& restored) {
+  std::vector<bool> used(protocol::kMaxNamespaces);
+  for (std::uint64_t slot = 0; slot < earlier_->entry_count(); ++slot) {
+    const EarlierIndex::Entry entry = earlier_->read(static_cast<std::uint32_t>(slot));
+    if (entry.state == SlotState::kCommitted && entry.view.key.namespace_handle < used.size())
+      used[entry.view.key.namespace_handle] = true;
+  }
+  std::vector<std::uint32_t> handles(protocol::kMaxNamespaces, kNoSlot);
+  for (std::uint32_t handle = 0; handle < handles.size(); ++handle) {
+    const protocol::NamespaceId id = earlier_->namespace_id(handle);
+    if (!used[handle] || id == protocol::NamespaceId{}) continue;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+      std::string difference;
+      if (names[i].id != id) continue;
+      const Result<std::uint32_t> opened = open_namespace(names[i], &difference);
+      if (!opened.ok()) continue;
+      handles[handle] = *opened;
+      restored.names.push_back(i);
+    }
+  }
+  return handles;
+}
+
+// Copies what may be kept into this index, not visible yet. In the order of place.
+std::vector<Store::Found> Store::find_kept(const std::vector<std::uint32_t>& handles, Restored& restored) {
+  std::vector<Found> found;
+  const std::uint64_t count = std::min<std::uint64_t>(earlier_->entry_count(), index_.entry_count());
+  for (std::uint64_t slot = 0; slot < earlier_->entry_count(); ++slot) {
+    EarlierIndex::Entry entry = earlier_->read(static_cast<std::uint32_t>(slot));
+    const SlotState state = slot < count ? kept_as(entry, handles) : SlotState::kFree;
+    restored.dropped += entry.state == SlotState::kCommitted && state == SlotState::kFree;
+    if (state == SlotState::kFree) continue;
+    index_.copy(entry.view, entry.session);
+    const std::uint64_t bytes = protocol::slot_bytes(entry.view.payload_bytes, entry.view.piece_bytes);
+    found.push_back({static_cast<std::uint32_t>(slot), static_cast<std::uint32_t>(entry.view.offset_bytes / kPageBytes),
+                     static_cast<std::uint32_t>(bytes / kPageBytes), state});
+  }
+  std::sort(found.begin(), found.end(), [](const Found& a, const Found& b) { return a.start < b.start; });
+  return found;
+}
+
+// What an entry of the earlier index is here; kFree: nothing. What was committed gets its namespace's handle of this index.
+SlotState Store::kept_as(EarlierIndex::Entry& entry, const std::vector<std::uint32_t>& handles) const {
+  protocol::EntryView& view = entry.view;
+  if (view.generation == 0 || view.generation > earlier_->last_generation() || !may_be_a_slot(view)) return SlotState::kFree;
+  const std::uint64_t bytes = protocol::slot_bytes(view.payload_bytes, view.piece_bytes);
+  const std::uint64_t end_bytes = static_cast<std::uint64_t>(arena_.map().end()) * kPageBytes;
+  if (view.offset_bytes > end_bytes || bytes > end_bytes - view.offset_bytes) return SlotState::kFree;
+  switch (entry.state) {
+    case SlotState::kGranted:
+    case SlotState::kQuarantined:  // its writer may still write, unless it has surely stopped
+      return sessions_.contains(entry.session) ? SlotState::kQuarantined : SlotState::kFree;
+    case SlotState::kDying:  // taken out of sight, and perhaps still read
+      return view.record == protocol::record_checksum(view) ? SlotState::kDying : SlotState::kFree;
+    case SlotState::kCommitted: break;
+    default: return SlotState::kFree;
+  }
+  if (view.record != protocol::record_checksum(view)) return SlotState::kFree;
+  const std::uint32_t handle = view.key.namespace_handle < handles.size() ? handles[view.key.namespace_handle] : kNoSlot;
+  if (handle == kNoSlot) return SlotState::kFree;
+  view.key.namespace_handle = handle;
+  const protocol::GroupLayout* layout = namespaces_.at(handle).layout(view.key.shard, view.key.group);
+  const bool fits = layout != nullptr && layout->piece_bytes == view.piece_bytes &&
+                    layout->piece_bytes * layout->pieces_per_chunk == view.payload_bytes;
+  return fits ? SlotState::kCommitted : SlotState::kFree;
+}
+
+// Of two in one place one goes. What was committed stays: a grant there was never answered (its fields were not all written when the
+// sidecar died). Of two others the older stays, for the same reason.
+void Store::keep_apart(std::vector<Found>& found, Restored& restored) {
+  const auto goes_before = [this](const Found& a, const Found& b) {
+    if (a.state != b.state)
+      return a.state == SlotState::kCommitted || (a.state == SlotState::kQuarantined && b.state == SlotState::kDying);
+    return index_.generation(a.slot) < index_.generation(b.slot);
+  };
+  std::size_t kept = 0;
+  for (const Found& one : found) {
+    const bool clear = kept == 0 || found[kept - 1].start + found[kept - 1].pages <= one.start;
+    const bool wins = !clear && goes_before(one, found[kept - 1]);
+    const Found& loser = wins ? found[kept - 1] : one;
+    restored.dropped += !clear && loser.state == SlotState::kCommitted;
+    if (wins) --kept;
+    if (clear || wins) found[kept++] = one;
+  }
+  found.resize(kept);
+}
+
+// Slot numbers and extents.
+void Store::restore_places(std::vector<Found>& found, Restored& restored) {
+  std::vector<bool> taken(index_.entry_count());
+  std::uint32_t end = 0;
+  std::vector<SlotArena::Placed> places;
+  for (const Found& one : found) {
+    taken[one.slot] = true;
+    end = std::max(end, one.slot + 1);
+    places.push_back({one.slot, one.start, one.pages});
+  }
+  std::size_t done = 0;
+  while (done < places.size()) {
+    const std::size_t adopted = arena_.adopt(std::span(places).subspan(done));
+    if (adopted == 0) break;
+    done += adopted;
+  }
+  for (std::size_t i = done; i < found.size(); ++i) {  // more extents than there ever were
+    taken[found[i].slot] = false;
+    restored.dropped += found[i].state == SlotState::kCommitted;
+  }
+  found.resize(done);
+  table_.restore(end, [&](std::uint32_t slot) { return taken[slot]; });
+}
+
+void Store::enter(const Found& one, Restored& restored) {
+  const bool known = one.state == SlotState::kCommitted && index_.find(index_.key(one.slot)) != kNoSlot;
+  if (known || !index_.adopt(one.slot, one.state)) {
+    ++restored.dropped;
+    arena_.give(one.slot, index_.offset_bytes(one.slot));
+    return;
+  }
+  if (one.state == SlotState::kCommitted) {
+    enter_order(one.slot);
+    count_in(one.slot);
+    ++restored.kept;
+  } else if (one.state == SlotState::kQuarantined) {
+    Session& session = sessions_.at(index_.session(one.slot));
+    table_.push_back(session.quarantined, one.slot);
+    session.granted_bytes += index_.payload_bytes(one.slot);
+    ++quarantined_;
+    ++restored.quarantined;
+  } else {
+    table_.push_back(doomed_, one.slot);
+  }
+}
+
+void Store::settled() {
+  supersede_earlier();
+  LARDER_POINT(settled);
+  settling_ = false;
+}
+
+void Store::supersede_earlier() {
+  if (!earlier_) return;
+  earlier_->supersede();
+  earlier_.reset();
+}
+
+}  // namespace larder::store

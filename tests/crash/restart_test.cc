@@ -1,0 +1,220 @@
+// larderd killed, stopped and started again under engines that live: what was stored is there, and nobody gets a slot that another one
+// may still read or write.
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <random>
+
+#include "sidecar/base/clock.h"
+#include "sidecar/base/log.h"
+#include "sidecar/config/loader.h"
+#include "sidecar/ipc/sidecar.h"
+#include "tests/crash/crash_test.h"
+#include "tests/crash/restart_model.h"
+
+namespace larder::crash {
+namespace {
+
+class Restart : public CrashTest {
+ protected:
+  // Fills the arena with keys from 1 on, of content 7.
+  bool fill(Engine& engine) { return store_at_last(engine, keys(1, slots_), 7); }
+  // Until the test says so.
+  void await_order() {
+    while (tally_.stored == 0) ::usleep(1000);
+  }
+  std::uint64_t stored_by_others() {
+    Tally& counted = Tally::make();
+    const auto others = engine([&](Engine& engine) {
+      for (std::uint64_t key = 100; key < 110; ++key) counted.stored += engine.store({key}, key, 100);
+      return 0;
+    });
+    EXPECT_EQ(others->wait(20'000), 0);
+    return counted.stored;
+  }
+  bool attached(std::int64_t engines) {
+    return eventually([&] { return status({"sessions", "attached"}) == engines; });
+  }
+  // A larderd of the same files whose points are announced, until it is killed at one of them.
+  void die_starting_at(std::string_view point) {
+    page_.stop_at(point);
+    const std::string file = std::filesystem::path(world_.socket()).parent_path() / "larder.yaml";
+    ChildProcess larderd([&] {
+      announce_in(&page_);
+      base::set_log_level(base::LogLevel::kError);
+      const Result<config::Config> config = config::load(file, {});
+      const base::MonotonicClock clock;
+      Result<std::unique_ptr<ipc::Sidecar>> sidecar = ipc::Sidecar::start(*config, clock);
+      return sidecar.ok() && (*sidecar)->run().ok() ? 0 : 1;
+    });
+    EXPECT_TRUE(page_.await(point)) << point;
+    EXPECT_EQ(larderd.kill(), 128 + SIGKILL);
+    page_.disarm();
+  }
+};
+
+TEST_F(Restart, WhatIsHeldAcrossItIsNotHandedOn) {
+  const auto holder = engine([this](Engine& engine) {
+    if (!fill(engine)) return 10;
+    const std::uint64_t hold = engine.hold_all({1});
+    if (hold == 0) return 11;
+    page_.stop_at("hello_sent");  // when it attaches anew
+    tally_.loaded = 1;
+    await_order();
+    if (engine.load({1}) != Code::kOk || !engine.holds_bytes_of({1}, 7)) return 12;
+    engine.client().release(hold);
+    return 0;
+  });
+  ASSERT_TRUE(eventually([&] { return tally_.loaded == 1; }));
+  world_.restart();
+  ASSERT_TRUE(page_.await("hello_sent"));
+  EXPECT_EQ(stored_by_others(), 0U) << "handed on before the engine could say what it holds";
+  page_.go("hello_sent");
+  ASSERT_TRUE(attached(1));
+  EXPECT_TRUE(eventually([&] { return stored_by_others() > 0; })) << "the others have come back";
+  fill_with_others();
+  tally_.stored = 1;
+  EXPECT_EQ(holder->wait(20'000), 0) << "12: it was evicted under a hold that had been announced again";
+  EXPECT_EQ(world_.leaks(), "");
+}
+
+TEST_F(Restart, AnEngineThatDoesNotComeBackIsWaitedForOnlySoLong) {
+  const auto holder = engine([this](Engine& engine) {
+    if (!fill(engine) || engine.hold_all({1}) == 0) return 10;
+    tally_.loaded = 1;
+    return sleep_for_ever();
+  });
+  ASSERT_TRUE(eventually([&] { return tally_.loaded == 1; }));
+  holder->signal(SIGSTOP);
+  world_.restart();
+  EXPECT_EQ(stored_by_others(), 0U);
+  EXPECT_TRUE(eventually([&] { return stored_by_others() > 0; }, 4000)) << "it may be stopped for hours";
+  holder->signal(SIGCONT);
+  EXPECT_TRUE(attached(1));
+}
+
+TEST_F(Restart, TheWriterOfAnEarlierLarderdKeepsItsSlotToItselfUntilItStops) {
+  for (const int signal : {SIGKILL, SIGTERM}) {
+    const auto writer = engine([this](Engine& engine) {
+      page_.stop_at("store_half");
+      return engine.store({1}, 7, 5000) == 0 ? 0 : 10;
+    });
+    ASSERT_TRUE(page_.await("store_half"));
+    world_.restart(signal);
+    ASSERT_TRUE(attached(1));
+    EXPECT_EQ(world_.slots_in(SlotState::kQuarantined), 1U);
+    fill_with_others();
+    EXPECT_EQ(world_.slots_in(SlotState::kQuarantined), 1U);
+    page_.go("store_half");
+    EXPECT_EQ(writer->wait(20'000), 0) << "10: a store into the dead one was believed";
+    EXPECT_GT(all_visible_verify(), 0U);
+    EXPECT_TRUE(eventually([&] { return world_.slots_in(SlotState::kQuarantined) == 0; }));
+  }
+  EXPECT_EQ(world_.leaks(), "");
+}
+
+// The lock file tells, also where the writer dies after larderd did and a child of it keeps the old socket.
+TEST_F(Restart, TheSlotOfAWriterThatDiesLaterComesBack) {
+  const auto writer = engine([this](Engine& engine) {
+    if (::fork() == 0) {
+      ::alarm(20);
+      return sleep_for_ever();
+    }
+    page_.stop_at("store_half");
+    page_.stop_at("hello_sent");
+    engine.store({1}, 7, 5000);
+    return 0;
+  });
+  ASSERT_TRUE(page_.await("store_half"));
+  world_.restart();
+  ASSERT_TRUE(page_.await("hello_sent"));
+  EXPECT_EQ(world_.slots_in(SlotState::kQuarantined), 1U);
+  writer->kill();
+  EXPECT_TRUE(eventually([&] { return world_.slots_in(SlotState::kQuarantined) == 0; }));
+  EXPECT_EQ(world_.leaks(), "");
+}
+
+TEST_F(Restart, ADeathInTheMiddleOfItCostsNothing) {
+  const auto before = engine([this](Engine& engine) { return fill(engine) ? 0 : 10; });
+  ASSERT_EQ(before->wait(20'000), 0);
+  world_.larderd().process().kill();
+  for (const std::string_view point : {"restore_chosen", "index_unpublished", "index_published", "settled"})
+    die_starting_at(point);
+  world_.restart();
+  const auto after = engine([this](Engine& engine) {
+    for (const std::uint64_t key : keys(1, slots_))
+      if (engine.load({key}) != Code::kOk || !engine.holds_bytes_of({key}, 7)) return 10;
+    return 0;
+  });
+  EXPECT_EQ(after->wait(20'000), 0) << "10: a chunk is gone";
+  EXPECT_EQ(world_.leaks(), "");
+}
+
+TEST_F(Restart, LookUpsAndLoadsGoOnMeanwhile) {
+  const auto reader = engine([this](Engine& engine) {
+    if (!fill(engine)) return 10;
+    tally_.loaded = 1;
+    while (!tally_.stop) {
+      const std::uint64_t key = 1 + ++tally_.stored % slots_;
+      if (!engine.present(key)) return 11;
+      if (engine.load({key}) != Code::kOk) return 12;
+      if (!engine.holds_bytes_of({key}, 7)) return 3;
+    }
+    return 0;
+  });
+  ASSERT_TRUE(eventually([&] { return tally_.loaded == 1; }));
+  for (int i = 0; i < 3; ++i) {
+    world_.larderd().process().kill();
+    const std::uint64_t then = tally_.stored;
+    EXPECT_TRUE(eventually([&] { return tally_.stored > then + 20; })) << "with no larderd at all";
+    world_.restart();
+    ASSERT_TRUE(attached(1));
+  }
+  tally_.stop = true;
+  EXPECT_EQ(reader->wait(20'000), 0) << "11: a miss, 12: a failed load, 3: a wrong byte";
+}
+
+// RESTART_KILLS: how many; 30 otherwise, and 200 in the whole suite.
+int wanted_kills() {
+  if (const char* text = std::getenv("RESTART_KILLS")) return std::atoi(text);
+  return whole() ? 200 : 30;
+}
+
+TEST(KillLarderdUnderLoad, WhatWasAcknowledgedIsThereAndNoByteIsWrong) {
+  constexpr std::uint64_t kEngines = 2;
+  World world("96MiB");
+  std::vector<RestartModel*> models;
+  std::vector<std::unique_ptr<ChildProcess>> engines;
+  for (std::uint64_t i = 0; i < kEngines; ++i) {
+    models.push_back(&RestartModel::make());
+    engines.push_back(std::make_unique<ChildProcess>([&] { return live_by_model(world.socket(), i, *models[i]); }));
+  }
+  std::mt19937_64 random(41);
+  const int kills = wanted_kills();
+  for (int i = 1; i <= kills; ++i) {
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 80'000));
+    world.restart(i % 5 == 0 ? SIGTERM : SIGKILL);
+    for (RestartModel* model : models) model->asked = static_cast<std::uint64_t>(i);
+    for (std::size_t e = 0; e < models.size(); ++e)
+      ASSERT_TRUE(eventually([&] { return models[e]->checked == models[e]->asked || !engines[e]->running(); }, 30'000));
+    for (const auto& engine : engines)
+      ASSERT_TRUE(engine->running()) << engine->wait(0) << ": 3 is a wrong byte, 4 what was gone has risen";
+  }
+  std::uint64_t acknowledged = 0, back = 0, loads = 0;
+  for (std::size_t e = 0; e < models.size(); ++e) {
+    models[e]->stop = true;
+    EXPECT_EQ(engines[e]->wait(30'000), 0);
+    acknowledged += models[e]->acknowledged;
+    back += models[e]->back;
+    loads += models[e]->loads;
+  }
+  EXPECT_GT(acknowledged, static_cast<std::uint64_t>(kills) * 20);
+  EXPECT_GE(static_cast<double>(back), 0.999 * static_cast<double>(acknowledged));
+  std::printf("%d kills: %llu of %llu acknowledged chunks were back, %llu loads verified\n", kills,
+              static_cast<unsigned long long>(back), static_cast<unsigned long long>(acknowledged),
+              static_cast<unsigned long long>(loads));
+  EXPECT_EQ(world.leaks(), "");
+}
+
+}  // namespace
+}  // namespace larder::crash

@@ -1,0 +1,343 @@
+// A warm restart: a second life over the arena and the index of a first one.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <functional>
+#include <random>
+
+#include "tests/unit/store/store_fixture.h"
+
+namespace larder::store::testing_support {
+namespace {
+
+using protocol::SlotState;
+
+constexpr std::uint64_t kSlots = 16, kSlotBytes = StoreBox::kSlotBytes;
+constexpr SessionNumber kWriter = 1, kNew = 9;
+
+// One life: an index of its own over an arena that all share.
+struct Life {
+  Life(std::byte* arena, std::uint64_t first_generation)
+      : shape{kSlots * 2, IndexShape::buckets_for(kSlots * 2), kSlots * kSlotBytes, first_generation, first_generation},
+        index(zeroed_pages(shape.bytes())),
+        region(zeroed_pages(sizeof(protocol::SessionRegion))),
+        store(shape, index.get(), arena, stats),
+        reader(*protocol::IndexReader::open(index.get(), shape.bytes())) {
+    store.set_touched_bytes(shape.arena_bytes);
+  }
+  protocol::SessionRegion& add_session(SessionNumber number) {
+    auto& memory = *reinterpret_cast<protocol::SessionRegion*>(region.get());
+    store.add_session(number, memory);
+    return memory;
+  }
+  std::uint32_t open(const NamespaceSpec& spec) {
+    std::string difference;
+    return *store.open_namespace(spec, &difference);
+  }
+  protocol::Grant reserve(SessionNumber session, const protocol::Key& key) {
+    protocol::Grant grant{};
+    store.reserve(session, key, std::span(&key.hash, 1), std::span(&grant, 1));
+    return grant;
+  }
+  protocol::Grant put(SessionNumber session, const protocol::Key& key) {
+    const protocol::Grant grant = reserve(session, key);
+    if (grant.status == 0) store.commit(session, {grant.slot, 0, grant.generation, key.hash.lo ^ 7});
+    return grant;
+  }
+  stats::Stats filled() {
+    stats::Stats copy = stats;
+    store.fill(copy);
+    return copy;
+  }
+  // The words of an entry in memory.
+  protocol::IndexEntry& entry(std::uint32_t slot) {
+    return reinterpret_cast<protocol::IndexEntry*>(index.get() + sizeof(protocol::IndexHeader))[slot];
+  }
+  EarlierIndex as_earlier() { return *EarlierIndex::open(index.get(), shape.bytes()); }
+  protocol::IndexHeader& header() { return *reinterpret_cast<protocol::IndexHeader*>(index.get()); }
+
+  IndexShape shape;
+  Memory index, region;
+  stats::Stats stats;
+  Store store;
+  protocol::IndexReader reader;
+};
+
+NamespaceSpec one_shard(const std::string& text, std::uint64_t piece_bytes = 4096) {
+  NamespaceSpec spec = make_spec(text, piece_bytes);
+  spec.shard_count = 1;
+  return spec;
+}
+
+class Restore : public testing::Test {
+ protected:
+  Restore() {
+    first_.add_session(kWriter);
+    first_.open(names_[1]);  // nothing is stored in it: the other one's handle is not the same in both lives
+    handle_ = first_.open(names_[0]);
+    small_ = first_.open(names_[2]);
+  }
+  protocol::Key key(std::uint64_t n, std::uint32_t handle) const { return {{n * 0x9e3779b97f4a7c15ULL, n + 1}, handle, 0, 0}; }
+  protocol::Key key(std::uint64_t n) const { return key(n, handle_); }
+  Store::Restored restore(std::vector<SessionNumber> alive = {}) {
+    second_.emplace(arena_.get(), 5000);
+    return second_->store.restore(first_.as_earlier(), names_, alive);
+  }
+  // The same key in the second life.
+  protocol::Key again(std::uint64_t n) { return key(n, second_->open(names_[0])); }
+  bool kept(std::uint64_t n) { return second_->reader.find(again(n)).has_value(); }
+
+  const std::vector<NamespaceSpec> names_{one_shard("a\n"), one_shard("b\n"), one_shard("c\n", 512)};
+  Memory arena_ = zeroed_pages(kSlots * kSlotBytes);
+  Life first_{arena_.get(), 1000};
+  std::uint32_t handle_ = 0, small_ = 0;
+  std::optional<Life> second_;
+};
+
+TEST_F(Restore, KeepsWhatWasCommittedUnderItsNumberPlaceAndGeneration) {
+  std::map<std::uint64_t, protocol::Grant> stored;
+  for (std::uint64_t n = 0; n < 8; ++n) stored[n] = first_.put(kWriter, key(n));
+  first_.put(kWriter, key(1, small_));
+  const Store::Restored restored = restore();
+  EXPECT_EQ(restored.kept, 9U);
+  EXPECT_EQ(restored.dropped, 0U);
+  EXPECT_EQ(restored.names, (std::vector<std::size_t>{0, 2})) << "nothing stands under the other one";
+  for (const auto& [n, grant] : stored) {
+    const auto view = second_->reader.find(again(n));
+    ASSERT_TRUE(view) << n;
+    EXPECT_EQ(view->slot, grant.slot);
+    EXPECT_EQ(view->generation, grant.generation);
+    EXPECT_EQ(view->offset_bytes, grant.offset_bytes);
+    EXPECT_EQ(view->root, key(n).hash.lo ^ 7);
+    EXPECT_EQ(view->record, protocol::record_checksum(*view)) << "a load would refuse it";
+  }
+  const stats::Stats stats = second_->filled(), before = first_.filled();
+  EXPECT_EQ(stats.slots_committed, 9U);
+  EXPECT_EQ(stats.used_bytes, before.used_bytes);
+}
+
+TEST_F(Restore, GenerationsAreAboveEveryEarlierOne) {
+  const protocol::Grant old = first_.put(kWriter, key(1));
+  restore();
+  second_->store.settled();
+  second_->add_session(kNew);
+  EXPECT_GT(second_->reserve(kNew, again(2)).generation, old.generation);
+}
+
+TEST_F(Restore, WhatTheLivingWereGrantedIsQuarantinedAndTheOthersIsFree) {
+  first_.store.add_session(2, *reinterpret_cast<protocol::SessionRegion*>(first_.region.get()));
+  const protocol::Grant living = first_.reserve(kWriter, key(1));
+  first_.reserve(2, key(2));
+  const Store::Restored restored = restore({kWriter});
+  EXPECT_EQ(restored.quarantined, 1U);
+  EXPECT_EQ(second_->filled().slots_quarantined, 1U);
+  second_->store.settled();
+  second_->add_session(kNew);
+  std::uint64_t given = 0;
+  for (std::uint64_t n = 10; n < 10 + 2 * kSlots; ++n) {
+    const protocol::Grant grant = second_->reserve(kNew, again(n));
+    given += grant.status == 0;
+    EXPECT_TRUE(grant.status != 0 || grant.offset_bytes != living.offset_bytes) << "its writer may still write";
+  }
+  EXPECT_EQ(given, kSlots - 1);
+  EXPECT_EQ(second_->reserve(kNew, again(1)).status, status_of(protocol::GrantStatus::kNoSpace))
+      << "the key is free, only there is no room";
+  EXPECT_EQ(second_->store.succeed(kNew, kWriter, {}, true), 1U);
+  EXPECT_EQ(second_->reserve(kNew, again(1)).status, 0U);
+}
+
+TEST_F(Restore, TheNewSessionOfItsWriterGivesASlotBack) {
+  const protocol::Grant grant = first_.reserve(kWriter, key(1));
+  restore({kWriter});
+  second_->add_session(kNew);
+  const protocol::SlotRef ref{grant.slot, 0, grant.generation};
+  EXPECT_EQ(second_->store.succeed(kNew, kWriter, std::span(&ref, 1), true), 0U);
+  second_->store.commit(kNew, {grant.slot, 0, grant.generation, 1});
+  EXPECT_FALSE(kept(1)) << "a commit over a restart is refused";
+  EXPECT_EQ(second_->filled().slots_quarantined, 0U);
+}
+
+TEST_F(Restore, NoSlotIsHandedOnUntilItIsSettled) {
+  for (std::uint64_t n = 0; n < kSlots - 1; ++n) first_.put(kWriter, key(n));
+  restore({kWriter});
+  second_->add_session(kNew);
+  EXPECT_EQ(second_->put(kNew, again(100)).status, 0U) << "what is free may be given";
+  EXPECT_EQ(second_->put(kNew, again(101)).status, status_of(protocol::GrantStatus::kNoSpace));
+  for (std::uint64_t n = 0; n < kSlots - 1; ++n) EXPECT_TRUE(kept(n));
+  EXPECT_FALSE(first_.reader.dead()) << "engines still look up there";
+  second_->store.settled();
+  EXPECT_TRUE(first_.reader.dead());
+  EXPECT_FALSE(first_.reader.gone()) << "the arena lives on";
+  EXPECT_EQ(second_->put(kNew, again(101)).status, 0U);
+  EXPECT_FALSE(kept(0)) << "the one that was stored first goes first";
+  EXPECT_TRUE(kept(1));
+}
+
+TEST_F(Restore, AHoldThatIsAnnouncedAgainKeepsItsSlot) {
+  std::vector<protocol::Grant> grants;
+  for (std::uint64_t n = 0; n < kSlots; ++n) grants.push_back(first_.put(kWriter, key(n)));
+  restore({kWriter});
+  StoreBox::hold(second_->add_session(kNew), 0, grants[0]);
+  second_->store.settled();
+  EXPECT_EQ(second_->put(kNew, again(100)).status, 0U);
+  EXPECT_TRUE(kept(0));
+  EXPECT_FALSE(kept(1));
+}
+
+TEST_F(Restore, WhatWasBeingTakenOutOfSightStaysSoAndWaitsForItsReaders) {
+  std::vector<protocol::Grant> grants;
+  for (std::uint64_t n = 0; n < kSlots; ++n) grants.push_back(first_.put(kWriter, key(n)));
+  StoreBox::hold(*reinterpret_cast<protocol::SessionRegion*>(first_.region.get()), 0, grants[3]);
+  const protocol::BlockHash hash = key(3).hash;
+  first_.store.evict(handle_, std::span(&hash, 1));
+  restore({kWriter});
+  EXPECT_FALSE(kept(3));
+  second_->store.sweep();  // at a tick
+  protocol::SessionRegion& region = second_->add_session(kNew);
+  StoreBox::hold(region, 0, grants[3]);
+  second_->store.settled();
+  second_->store.sweep();
+  EXPECT_EQ(second_->filled().slots_free + second_->filled().unused_bytes / kSlotBytes, 0U);
+  region.holds[0] = 0;
+  second_->store.sweep();
+  EXPECT_EQ(second_->filled().slots_free + second_->filled().unused_bytes / kSlotBytes, 1U);
+}
+
+TEST_F(Restore, WhatIsEvictedOrDroppedMeanwhileWaitsForItsReadersToo) {
+  std::vector<protocol::Grant> grants;
+  for (std::uint64_t n = 0; n < kSlots; ++n) grants.push_back(first_.put(kWriter, key(n)));
+  restore({kWriter});
+  const protocol::BlockHash hash = key(3).hash;
+  second_->store.evict(handle_, std::span(&hash, 1));
+  second_->store.clear();
+  EXPECT_EQ(second_->filled().slots_free + second_->filled().unused_bytes / kSlotBytes, 0U) << "a hold is still to be announced";
+  protocol::SessionRegion& region = second_->add_session(kNew);
+  StoreBox::hold(region, 0, grants[3]);
+  second_->store.settled();
+  second_->store.sweep();
+  EXPECT_EQ(second_->filled().slots_free + second_->filled().unused_bytes / kSlotBytes, kSlots - 1);
+}
+
+TEST_F(Restore, WhatIsDroppedIsNotFoundInTheEarlierIndexEither) {
+  first_.put(kWriter, key(1));
+  restore({kWriter});
+  EXPECT_FALSE(first_.reader.dead());
+  second_->store.clear();
+  EXPECT_TRUE(first_.reader.dead());
+}
+
+// Each damage costs the entry that it is done to.
+TEST_F(Restore, WhatIsOddIsDropped) {
+  const auto nothing = [](protocol::IndexEntry&) {};
+  const auto signed_anew = [this](std::uint32_t slot) {
+    protocol::IndexEntry& entry = first_.entry(slot);
+    entry.record = protocol::record_checksum(first_.as_earlier().read(slot).view);
+  };
+  struct Damage {
+    const char* what;
+    std::function<void(protocol::IndexEntry&)> make;
+    bool sign;  // the record checksum is made to match
+  };
+  const std::vector<Damage> damages{
+      {"nothing", nothing, true},
+      {"another hash", [](auto& e) { e.hash_lo ^= 1; }, false},
+      {"another record", [](auto& e) { e.record ^= 1ULL << 40; }, false},
+      {"another root", [](auto& e) { e.root ^= 1; }, false},
+      {"outside the arena", [](auto& e) { e.place = protocol::pack_halves(0x7fffffff, 4096); }, true},
+      {"half outside", [](auto& e) { e.place = protocol::pack_halves(kSlots * 2 - 1, 4096); }, true},
+      {"on top of an older one", [](auto& e) { e.place = protocol::pack_halves(protocol::low_half(e.place) - 1, 4096); }, true},
+      {"of another size", [](auto& e) { e.place = protocol::pack_halves(protocol::low_half(e.place), 2048); }, true},
+      {"of other pieces", [](auto& e) { e.origin = protocol::pack_halves(kWriter, 2048); }, true},
+      {"of no pieces", [](auto& e) { e.origin = protocol::pack_halves(kWriter, 0); }, true},
+      {"of a namespace that nobody knows", [](auto& e) { e.scope = 1023; }, true},
+      {"of a namespace beyond the table", [](auto& e) { e.scope = 0xfffffff0; }, true},
+      {"of a shard that there is not", [](auto& e) { e.scope |= 5ULL << 32; }, true},
+      {"of a group that there is not", [](auto& e) { e.scope |= 5ULL << 48; }, true},
+      {"of the future", [](auto& e) { e.word = protocol::make_word(SlotState::kCommitted, 1ULL << 50); }, true},
+      {"of no generation", [](auto& e) { e.word = protocol::make_word(SlotState::kCommitted, 0); }, true},
+      {"of no state", [](auto& e) { e.word |= 7; }, true},
+  };
+  std::vector<protocol::Grant> grants;
+  for (std::uint64_t n = 0; n < 4; ++n) grants.push_back(first_.put(kWriter, key(n)));
+  const std::uint32_t slot = grants[1].slot;
+  std::array<std::uint64_t, 8> good{};
+  for (std::size_t i = 0; i < good.size(); ++i) good[i] = (&first_.entry(slot).word)[i];
+  for (const Damage& damage : damages) {
+    SCOPED_TRACE(damage.what);
+    damage.make(first_.entry(slot));
+    if (damage.sign) signed_anew(slot);
+    const bool whole = std::string(damage.what) == "nothing";
+    EXPECT_EQ(restore().kept, whole ? 4U : 3U);
+    EXPECT_EQ(kept(1), whole);
+    EXPECT_TRUE(kept(0) && kept(3));
+    for (std::size_t i = 0; i < good.size(); ++i) (&first_.entry(slot).word)[i] = good[i];
+  }
+}
+
+// An index that nobody wrote: whatever stands there, what is kept is sound, and the store goes on.
+TEST_F(Restore, AnyDamageIsSurvivedAndTheStoreIsWhole) {
+  std::mt19937_64 random(7);
+  for (std::uint64_t n = 0; n < kSlots; ++n) first_.put(kWriter, key(n));
+  const std::size_t words = first_.shape.bytes() / 8;
+  std::vector<std::uint64_t> good(words);
+  auto* memory = reinterpret_cast<std::uint64_t*>(first_.index.get());
+  std::copy_n(memory, words, good.begin());
+  const std::size_t entries = sizeof(protocol::IndexHeader) / 8, entry_words = kSlots * 2 * 8;
+  for (int round = 0; round < 3000; ++round) {
+    for (int i = 0; i < 6; ++i) {
+      const std::size_t at = random() % 8 == 0 ? random() % words : entries + random() % entry_words;
+      const std::uint64_t from = memory[entries + random() % entry_words];
+      memory[at] = random() % 3 == 0 ? from : memory[at] ^ (1ULL << random() % 64);
+      const auto slot = static_cast<std::uint32_t>(random() % (kSlots * 2));
+      if (random() % 2 == 0) {  // a liar that can compute a checksum
+        protocol::EntryView view;
+        const Result<EarlierIndex> earlier = EarlierIndex::open(first_.index.get(), first_.shape.bytes());
+        if (earlier.ok() && earlier->entry_count() == kSlots * 2)
+          first_.entry(slot).record = protocol::record_checksum(earlier->read(slot).view);
+      }
+    }
+    const Result<EarlierIndex> earlier = EarlierIndex::open(first_.index.get(), first_.shape.bytes());
+    if (earlier.ok()) {
+      second_.emplace(arena_.get(), 5000);
+      const std::vector<SessionNumber> alive{kWriter, 77};
+      const Store::Restored restored = second_->store.restore(*earlier, names_, alive);
+      EXPECT_LE(restored.kept, kSlots * 2);
+      second_->store.settled();
+      second_->add_session(kNew);
+      const std::uint32_t handle = second_->open(names_[0]);
+      for (std::uint64_t n = 200; n < 200 + kSlots; ++n) second_->put(kNew, key(n, handle));
+      second_->store.release_quarantine(kWriter);
+      second_->store.release_quarantine(77);
+      second_->store.clear();
+      second_->store.sweep();
+      const stats::Stats stats = second_->filled();
+      ASSERT_EQ(stats.unused_bytes, kSlots * kSlotBytes) << "round " << round;
+      ASSERT_EQ(stats.used_bytes, 0U);
+    }
+    std::copy(good.begin(), good.end(), memory);
+  }
+}
+
+TEST(EarlierIndexTest, SaysWhatItCannotReadByName) {
+  Memory arena = zeroed_pages(kSlots * kSlotBytes);
+  Life life(arena.get(), 1000);
+  const auto why = [&] { return EarlierIndex::open(life.index.get(), life.shape.bytes()).status(); };
+  EXPECT_TRUE(why().ok());
+  life.header().version_major = 9;
+  EXPECT_EQ(why().code(), Code::kUnsupported);
+  EXPECT_NE(why().text().find("version 9."), std::string::npos) << why().text();
+  life.header().version_major = 1;
+  life.header().restart_format = 99;
+  EXPECT_EQ(why().code(), Code::kUnsupported);
+  life.header().restart_format = 0;
+  EXPECT_EQ(why().code(), Code::kFailedPrecondition);
+  life.header().restart_format = protocol::kRestartFormat;
+  life.header().entry_count = 1ULL << 40;
+  EXPECT_EQ(why().code(), Code::kDataLoss);
+  life.header().entry_count = kSlots * 2;
+  life.header().dead = 2;
+  EXPECT_EQ(why().code(), Code::kNotFound);
+}
+
+}  // namespace
+}  // namespace larder::store::testing_support
