@@ -1,8 +1,8 @@
 // ArenaView: this process's mapping of the arena, shared by all attachments to lives of larderd that serve the same file.
 //
 // A restarted larderd goes on with the arena of the one before it, and so do its engines: pages that were made present, and memory
-// that was registered for DMA, stay so. The mapping goes with the last attachment. Immutable but for prefault(), which is the control
-// thread's: thread-safe.
+// that was registered for DMA, stay so. The mapping goes with the last attachment. Immutable but for prefault() and look_ahead(), which
+// are the control thread's: thread-safe.
 #pragma once
 
 #include <sys/stat.h>
@@ -30,6 +30,11 @@ class ArenaView {
   std::size_t size() const { return mapping_.size(); }
   // The control thread's.
   void prefault(std::uint64_t offset_bytes, std::span<std::byte> slot) { prefault_.ensure(offset_bytes, slot); }
+  // See Prefault. The control thread's.
+  template <typename Wanted>
+  void look_ahead(const protocol::IndexReader& index, const Wanted& wanted) {
+    prefault_.look_ahead(index, {mapping_.data(), mapping_.size()}, wanted);
+  }
 
  private:
   const Mapping mapping_;

@@ -61,7 +61,7 @@ Attachment::Attachment(const protocol::Welcome& welcome, Fd lock, std::shared_pt
 }
 
 void Attachment::prefault_ahead() {
-  prefault_.look_ahead(reader_, {arena_.data(), arena_.size()}, [this](const protocol::Key& key) {
+  arena_->look_ahead(reader_, [this](const protocol::Key& key) {
     const auto named = [&key](const auto& handle) { return handle.load(std::memory_order_relaxed) == key.namespace_handle; };
     return key.namespace_handle != kNoHandle && std::ranges::any_of(handles_, named);
   });

@@ -165,7 +165,7 @@ void Store::enter(const Found& one, Restored& restored) {
   } else if (one.state == SlotState::kQuarantined) {
     Session& session = sessions_.at(index_.session(one.slot));
     table_.push_back(session.quarantined, one.slot);
-    session.granted_bytes += index_.payload_bytes(one.slot);
+    session.granted_bytes += slot_bytes(one.slot);
     ++quarantined_;
     ++restored.quarantined;
   } else {
