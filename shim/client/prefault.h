@@ -1,5 +1,5 @@
-// Prefault: makes the pages of granted slots present in this process's mapping of the arena, many a call, before a copy would stop
-// at each of them. A store into pages that this process never wrote costs five times one into pages that it did.
+// Prefault: makes the pages of granted slots present in this process's mapping of the arena, many a call, before a copy would stop at
+// each of them. A store into pages that this process never wrote costs five times one into pages that it did.
 //
 // A slot is granted only after larderd has touched it: nothing is allocated, and nothing charged, on this side. Thread-compatible;
 // the control thread's, which has nothing to do while an engine computes. Failure costs time only.
