@@ -13,19 +13,16 @@
 #include <vector>
 
 #include "tests/crash/chunk_pages.h"
+#include "tests/unit/client/copies.h"
 
 namespace larder::crash {
 
 // Finds fault with good bytes when it is told to: the sidecar then verifies the chunk for itself.
-class FaultFinder final : public copy::CopyEngine {
+class FaultFinder final : public client::testing_support::HostCopies {
  public:
-  const char* name() const override { return "fault finder"; }
-  std::uint64_t store(const copy::PieceList& from, std::span<std::byte> slot) const override {
-    return copy::host_copy_engine().store(from, slot);
-  }
   Status load(std::span<const std::byte> slot, std::uint64_t root, const copy::PieceList& to) const override {
     if (finds_fault) return {Code::kDataLoss, "told to"};
-    return copy::host_copy_engine().load(slot, root, to);
+    return HostCopies::load(slot, root, to);
   }
   std::atomic<bool> finds_fault{false};
 };

@@ -35,7 +35,7 @@ def store_all(client, request):
 
 @pytest.fixture(autouse=True)
 def no_wait(monkeypatch):
-    monkeypatch.setattr("larder.vllm.scheduler.RETRY_AFTER_S", 0)
+    monkeypatch.setattr("larder.vllm.store_plan.RETRY_AFTER_S", 0)
 
 
 def run_prefill(half, request, table, step_tokens, computed=0):

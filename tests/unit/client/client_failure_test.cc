@@ -6,6 +6,7 @@
 #include <mutex>
 #include <optional>
 
+#include "tests/unit/client/copies.h"
 #include "tests/unit/client/engine.h"
 #include "tests/unit/client/gated_clock.h"
 #include "tests/unit/ipc/sidecar_fixture.h"
@@ -21,36 +22,15 @@ using testing_support::PageLayout;
 const PageLayout kLayout{"plain", 2, 4, 16384, 0, false, 0};
 
 // Lets the test stop the copies of chosen chunks, or fail them.
-class GatedEngine final : public copy::CopyEngine {
+class GatedEngine final : public testing_support::HostCopies {
  public:
-  const char* name() const override { return "gated"; }
-  std::uint64_t store(const copy::PieceList& from, std::span<std::byte> slot) const override {
-    return copy::host_copy_engine().store(from, slot);
-  }
   Status load(std::span<const std::byte> slot, std::uint64_t root, const copy::PieceList& to) const override {
-    std::unique_lock lock(mutex_);
-    const int turn = entered_++;
-    changed_.notify_all();
-    if (turn == fail_turn) return {Code::kDataLoss, "told to"};
-    changed_.wait_for(lock, std::chrono::seconds(10), [this] { return open_; });
-    return copy::host_copy_engine().load(slot, root, to);
+    if (gate.enter() == fail_turn) return {Code::kDataLoss, "told to"};
+    gate.pass();
+    return HostCopies::load(slot, root, to);
   }
-  bool await_entered(int count) const {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::seconds(10), [&] { return entered_ >= count; });
-  }
-  void open() {
-    const std::lock_guard lock(mutex_);
-    open_ = true;
-    changed_.notify_all();
-  }
+  mutable testing_support::Gate gate;
   int fail_turn = -1;
-
- private:
-  mutable std::mutex mutex_;
-  mutable std::condition_variable changed_;
-  mutable int entered_ = 0;
-  bool open_ = false;
 };
 
 class ClientFailureTest : public ipc::testing_support::SidecarTest {
@@ -110,7 +90,7 @@ TEST_F(ClientFailureTest, ARestartedSidecarIsUsedAgainAndLoadsGoOnMeanwhile) {
   engine_->engine.wipe();
   const Result<std::uint64_t> ticket = engine_->client->load(engine_->transfer(0, 2), 5000);
   ASSERT_TRUE(ticket.ok());
-  ASSERT_TRUE(gated_.await_entered(2));  // both copies are under way
+  ASSERT_TRUE(gated_.gate.await_entered(2));  // both copies are under way
   stop();
   EXPECT_TRUE(wait([&] { return !engine_->client->state().attached; }));
   EXPECT_EQ(engine_->store(5, 1).refused, 1U);
@@ -118,7 +98,7 @@ TEST_F(ClientFailureTest, ARestartedSidecarIsUsedAgainAndLoadsGoOnMeanwhile) {
   ASSERT_TRUE(wait([&] { return engine_->client->state().attachments == 2; }));
   EXPECT_TRUE(engine_->present(0, 2)) << "a new life starts warm";
   engine_->engine.wipe();
-  gated_.open();
+  gated_.gate.open();
   EXPECT_EQ(engine_->await(*ticket).status, Code::kOk) << "the old mapping lives as long as its copies";
   EXPECT_TRUE(engine_->holds(0, 2));
   EXPECT_EQ(engine_->store(7, 1).stored, 1U);
@@ -186,11 +166,11 @@ TEST_F(ClientFailureTest, AFailedLoadIsReportedOnlyWhenEveryWriterHasStopped) {
   start_with_stored(4, gated_);
   const Result<std::uint64_t> ticket = engine_->client->load(engine_->transfer(0, 4), 5000);
   ASSERT_TRUE(ticket.ok());
-  ASSERT_TRUE(gated_.await_entered(2));  // one has failed, the other still writes
+  ASSERT_TRUE(gated_.gate.await_entered(2));  // one has failed, the other still writes
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_TRUE(engine_->client->poll(16).empty());
   EXPECT_EQ(engine_->client->state().loads_running, 1U);
-  gated_.open();
+  gated_.gate.open();
   EXPECT_EQ(engine_->await(*ticket).status, Code::kDataLoss);
   EXPECT_EQ(engine_->client->state().loads_running, 0U);
 }
@@ -200,11 +180,11 @@ TEST_F(ClientFailureTest, PollWaitsForALoadOnlyWhereOneRuns) {
   constexpr std::chrono::milliseconds kLong(60'000);  // longer than this test may take
   EXPECT_TRUE(engine_->client->poll(16, kLong).empty());
   ASSERT_TRUE(engine_->client->load(engine_->transfer(0, 1), 5000).ok());
-  ASSERT_TRUE(gated_.await_entered(1));
+  ASSERT_TRUE(gated_.gate.await_entered(1));
   EXPECT_TRUE(engine_->client->poll(16, std::chrono::milliseconds(1)).empty());
   std::thread opener([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    gated_.open();
+    gated_.gate.open();
   });
   EXPECT_EQ(engine_->client->poll(16, kLong).size(), 1U);
   opener.join();
@@ -213,21 +193,21 @@ TEST_F(ClientFailureTest, PollWaitsForALoadOnlyWhereOneRuns) {
 TEST_F(ClientFailureTest, ALoadThatCannotStartInTimeFails) {
   start_with_stored(2, gated_);
   const Result<std::uint64_t> first = engine_->client->load(engine_->transfer(0, 2), 5000);
-  ASSERT_TRUE(first.ok() && gated_.await_entered(2));  // both threads are busy
+  ASSERT_TRUE(first.ok() && gated_.gate.await_entered(2));  // both threads are busy
   const Result<std::uint64_t> second = engine_->client->load(engine_->transfer(0, 1), 1);
   ASSERT_TRUE(second.ok());
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  gated_.open();
+  gated_.gate.open();
   EXPECT_EQ(engine_->await(*second).status, Code::kDeadlineExceeded);
 }
 
 TEST_F(ClientFailureTest, ClosingWithQueuedLoadsEndsThem) {
   start_with_stored(2, gated_);
   for (int i = 0; i < 20; ++i) ASSERT_TRUE(engine_->client->load(engine_->transfer(0, 2), 5000).ok());
-  ASSERT_TRUE(gated_.await_entered(2));
+  ASSERT_TRUE(gated_.gate.await_entered(2));
   std::thread opener([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    gated_.open();
+    gated_.gate.open();
   });
   engine_->client.reset();
   opener.join();

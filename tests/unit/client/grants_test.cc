@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "shim/client/stores.h"
+#include "tests/unit/client/copies.h"
 #include "tests/unit/client/engine.h"
 #include "tests/unit/client/fake_session.h"
 #include "tests/unit/client/gated_clock.h"
@@ -28,34 +29,14 @@ using testing_support::PageLayout;
 const PageLayout kLayout{"plain", 2, 4, 16384, 0, false, 0};
 
 // Stores wait at the gate until it is open.
-class GatedStores final : public copy::CopyEngine {
+class GatedStores final : public testing_support::HostCopies {
  public:
-  const char* name() const override { return "gated"; }
   std::uint64_t store(const copy::PieceList& from, std::span<std::byte> slot) const override {
-    std::unique_lock lock(mutex_);
-    ++entered_;
-    changed_.notify_all();
-    changed_.wait_for(lock, std::chrono::seconds(10), [this] { return open_; });
-    return copy::host_copy_engine().store(from, slot);
+    gate.enter();
+    gate.pass();
+    return HostCopies::store(from, slot);
   }
-  Status load(std::span<const std::byte> slot, std::uint64_t root, const copy::PieceList& to) const override {
-    return copy::host_copy_engine().load(slot, root, to);
-  }
-  bool await_entered() const {
-    std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, std::chrono::seconds(10), [this] { return entered_ != 0; });
-  }
-  void open() {
-    const std::lock_guard lock(mutex_);
-    open_ = true;
-    changed_.notify_all();
-  }
-
- private:
-  mutable std::mutex mutex_;
-  mutable std::condition_variable changed_;
-  mutable int entered_ = 0;
-  bool open_ = false;
+  mutable testing_support::Gate gate;
 };
 
 // Until the thread of that number sleeps, for 5 s at most.
@@ -77,7 +58,7 @@ class StoresTest : public testing::Test {
     spec_.shard_count = 1;
     spec_.groups = {engine_.group()};
   }
-  ~StoresTest() override { gated_.open(); }
+  ~StoresTest() override { gated_.gate.open(); }
 
   Transfer transfer(std::uint32_t count) const {
     Transfer t;
@@ -122,10 +103,10 @@ TEST_F(StoresTest, WhatIsBegunAndWhatIsBeingWrittenIsSaidToBeWritten) {
   EXPECT_EQ(session_.receive_slots(MessageType::kStillWriting).size(), 2U) << "finish() may still come";
 
   std::thread finisher([&] { EXPECT_EQ(stores.finish(0).stored, 2U); });
-  ASSERT_TRUE(gated_.await_entered());
+  ASSERT_TRUE(gated_.gate.await_entered(1));
   stores.asked(session_.attachment, refs);
   EXPECT_EQ(session_.receive_slots(MessageType::kStillWriting).size(), 2U);
-  gated_.open();
+  gated_.gate.open();
   finisher.join();
   EXPECT_EQ((session_.receive<protocol::SlotList, protocol::CommitRecord>(MessageType::kCommit).size()), 2U);
   stores.asked(session_.attachment, refs);
@@ -156,7 +137,7 @@ TEST_F(StoresTest, AFinishThatWaitsForOtherAnswersHasItsGrantsInHand) {
   EXPECT_EQ(session_.receive_slots(MessageType::kStillWriting).size(), 1U);
   stores.abandon();
   EXPECT_TRUE(session_.silent());
-  gated_.open();
+  gated_.gate.open();
   grant(stores, late, 2);
   finisher.join();
 }
@@ -189,7 +170,7 @@ TEST_F(StoresTest, TheNextSessionIsToldWhenTheWriterOfALostOneHasStopped) {
   Stores stores(pool_, gated_, spec_, pages_);
   const std::vector<SlotRef> refs = granted(stores, 2);
   std::thread finisher([&] { EXPECT_EQ(stores.finish(0).refused, 2U); });
-  ASSERT_TRUE(gated_.await_entered());
+  ASSERT_TRUE(gated_.gate.await_entered(1));
   session_.attachment->outbox().close();
   stores.lost(session_.attachment);
   const std::vector<SlotRef> listed = stores.still_writing();
@@ -197,7 +178,7 @@ TEST_F(StoresTest, TheNextSessionIsToldWhenTheWriterOfALostOneHasStopped) {
   FakeSession next;
   stores.attached(next.attachment);
   EXPECT_TRUE(next.silent());
-  gated_.open();
+  gated_.gate.open();
   finisher.join();
   const std::vector<SlotRef> stopped = next.receive_slots(MessageType::kDisown);
   ASSERT_EQ(stopped.size(), 2U);
@@ -209,11 +190,11 @@ TEST_F(StoresTest, AWriterThatStopsBetweenTwoSessionsIsToldToTheNext) {
   Stores stores(pool_, gated_, spec_, pages_);
   granted(stores, 2);
   std::thread finisher([&] { stores.finish(0); });
-  ASSERT_TRUE(gated_.await_entered());
+  ASSERT_TRUE(gated_.gate.await_entered(1));
   session_.attachment->outbox().close();
   stores.lost(session_.attachment);
   ASSERT_EQ(stores.still_writing().size(), 2U);  // for ATTACHED
-  gated_.open();
+  gated_.gate.open();
   finisher.join();
   FakeSession next;
   stores.attached(next.attachment);
@@ -255,12 +236,12 @@ TEST_F(ClientGrantsTest, ALostSessionKeepsOnlyWhatIsStillWritten) {
   ASSERT_TRUE(engine.client->wait_attached(5000).ok());
   ASSERT_TRUE(engine.client->store_begin(engine.transfer(0, 1)).ok());
   std::thread finisher([&] { engine.client->store_finish(5000); });
-  ASSERT_TRUE(gated.await_entered());
+  ASSERT_TRUE(gated.gate.await_entered(1));
   lose_session(engine);
   EXPECT_TRUE(wait([&] { return engine.client->state().attachments == 2 && stats().slots_quarantined == 1; }))
       << stats().slots_quarantined << " quarantined";
   EXPECT_GT(stats().grants_reclaimed, 0U);
-  gated.open();
+  gated.gate.open();
   finisher.join();
   EXPECT_TRUE(wait([&] { return stats().slots_quarantined == 0; }));
   engine.client->store_abandon();

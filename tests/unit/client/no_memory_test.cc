@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <new>
 
+#include "tests/unit/client/copies.h"
 #include "tests/unit/client/engine.h"
 #include "tests/unit/ipc/sidecar_fixture.h"
 
@@ -37,26 +38,18 @@ using testing_support::EngineClient;
 using testing_support::PageLayout;
 
 // Copies, and from then on this copying thread has no memory.
-class LastCopyEngine final : public copy::CopyEngine {
+class LastCopyEngine final : public testing_support::HostCopies {
  public:
-  const char* name() const override { return "last copy"; }
-  std::uint64_t store(const copy::PieceList& from, std::span<std::byte> slot) const override {
-    return copy::host_copy_engine().store(from, slot);
-  }
   Status load(std::span<const std::byte> slot, std::uint64_t root, const copy::PieceList& to) const override {
-    Status status = copy::host_copy_engine().load(slot, root, to);
+    Status status = HostCopies::load(slot, root, to);
     testing_support::no_memory = true;
     return status;
   }
 };
 
 // Has no memory for its tables.
-class PoorCopyEngine final : public copy::CopyEngine {
+class PoorCopyEngine final : public testing_support::HostCopies {
  public:
-  const char* name() const override { return "poor"; }
-  std::uint64_t store(const copy::PieceList& from, std::span<std::byte> slot) const override {
-    return copy::host_copy_engine().store(from, slot);
-  }
   Status load(std::span<const std::byte>, std::uint64_t, const copy::PieceList&) const override { throw std::bad_alloc(); }
 };
 

@@ -1,4 +1,4 @@
-"""The scheduler's half: which chunks a request hits, which of its chunks are full, and the holds between.
+"""The scheduler's half: which chunks a request hits, what a step loads and stores (store_plan), and the holds between.
 
 Owned by the scheduler's thread. A lookup reads shared memory only: no message, no side effect, since vLLM repeats it every step."""
 
@@ -6,31 +6,14 @@ import secrets
 import time
 from array import array
 from dataclasses import dataclass
-from itertools import chain
 
 from larder import _native as native
 from larder.client import LarderError
 from larder.vllm.adapters import Adapters, Unserved
 from larder.vllm.guard import Guarded, guarded, late, logger
+from larder.vllm.keys import chunk_hashes, stride_of
 from larder.vllm.messages import COMPUTES, OPEN_WAIT_MS, RESTS, Move, Part, StepWork
-
-# A chunk that larderd's late answer left out is given to the worker again, while its request lives.
-STORE_RETRIES = 2
-RETRY_AFTER_S = 0.05
-
-
-@dataclass
-class Tracked:
-    """A request that vLLM has allocated blocks for."""
-
-    request: object
-    space: object  # Space
-    stored_chunks: int = 0  # chunks before it were seen in the index
-    asked_chunks: int = 0  # chunks before it were given to the worker, or seen
-    asked_at: float = 0.0
-    retries: int = 0  # how often those between the two may be given again
-    due_tokens: int = 0  # with fewer computed tokens there is nothing to store
-    stale: bool = False  # its pages are older than the last reset: nothing of them is stored
+from larder.vllm.store_plan import StorePlan, Tracked
 
 
 @dataclass(frozen=True)
@@ -58,6 +41,7 @@ class SchedulerHalf(Guarded):
         self._spaces: dict[str, Space] = {"": Space()}  # by line
         self._private = ""  # the line of the first reset
         self._tracked: dict[str, Tracked] = {}
+        self._stores = StorePlan(setup, client, self._tracked)
         self._lookups: dict[str, Lookup] = {}
         self._holds: dict[str, int] = {}
         self._failed: set[str] = set()  # failed a load once: never looked up again
@@ -75,8 +59,8 @@ class SchedulerHalf(Guarded):
         begin = time.perf_counter_ns()
         chunk = self.setup.chunk_tokens
         first = local_tokens // chunk
-        hashes = self._hashes(request, first, request.num_tokens // chunk)
-        hits = first + self.client.lookup(hashes, _stride(request), space.number) if hashes else first
+        hashes = chunk_hashes(self.setup, request, first, request.num_tokens // chunk)
+        hits = first + self.client.lookup(hashes, stride_of(request), space.number) if hashes else first
         if hits * chunk == request.num_tokens and any(group.needs_one_more for group in self.setup.groups):
             hits -= 1
         external = max(hits * chunk - local_tokens, 0)
@@ -143,8 +127,8 @@ class SchedulerHalf(Guarded):
         )
 
     def _load_of(self, request, blocks, lookup):
-        first, stride = lookup.local_tokens // self.setup.chunk_tokens, _stride(request)
-        hashes = self._hashes(request, first, lookup.hit_chunks)
+        first, stride = lookup.local_tokens // self.setup.chunk_tokens, stride_of(request)
+        hashes = chunk_hashes(self.setup, request, first, lookup.hit_chunks)
         move = Move(request.request_id, line=lookup.space.line)
         tables = blocks.get_block_ids()
         for number, group in enumerate(self.setup.groups):
@@ -177,73 +161,13 @@ class SchedulerHalf(Guarded):
     def _plan(self, scheduler_output):
         """(namespace, stores, prefill_tokens) of StepWork."""
         scheduled = scheduler_output.num_scheduled_tokens
-        stores = self._plan_stores(scheduler_output) if scheduled and self.setup.stores else []
+        stores = self._stores.of_step(scheduler_output) if scheduled and self.setup.stores else []
         namespace = "" if self._announced else self.setup.fingerprint
         self._announced = True
         total, prefill = scheduler_output.total_num_scheduled_tokens, 0
         if total > len(scheduled):
             prefill = sum(count for count in scheduled.values() if count > 1)
         return namespace, stores, prefill if prefill >= 0.9 * total else 0
-
-    def _plan_stores(self, scheduler_output):
-        """Every step passes all running requests, of which a chunk fills in few: the others must cost next to nothing."""
-        scheduled, cached = scheduler_output.num_scheduled_tokens, scheduler_output.scheduled_cached_reqs
-        new = scheduler_output.scheduled_new_reqs
-        stores = []
-        for request_id, computed in chain(
-            ((one.req_id, one.num_computed_tokens) for one in new), zip(cached.req_ids, cached.num_computed_tokens)
-        ):
-            tracked = self._tracked.get(request_id)
-            if tracked is None or computed + scheduled[request_id] < tracked.due_tokens:
-                continue
-            move = self._plan_store(request_id, tracked, computed + scheduled[request_id], scheduler_output)
-            if move is not None:
-                stores.append(move)
-            waits = tracked.retries and tracked.asked_chunks > tracked.stored_chunks
-            tracked.due_tokens = 0 if waits else (tracked.asked_chunks + 1) * self.setup.chunk_tokens
-        return stores
-
-    def _plan_store(self, request_id, tracked, computed_after, scheduler_output):
-        """What of the request is to be stored now, or None."""
-        if tracked.stale:
-            return None
-        # Hashes cover accepted tokens only: speculative ones, which may be rejected, stay out.
-        request = tracked.request
-        full = min(computed_after // self.setup.chunk_tokens, len(request.block_hashes) // self.setup.hashes_per_chunk)
-        if full > tracked.asked_chunks:
-            tracked.retries = STORE_RETRIES
-        elif full > tracked.stored_chunks and tracked.retries and time.monotonic() >= tracked.asked_at + RETRY_AFTER_S:
-            tracked.retries -= 1
-        else:
-            return None
-        hashes = self._hashes(request, tracked.stored_chunks, full)
-        stride = _stride(request)
-        present = self.client.lookup(hashes, stride, tracked.space.number)
-        tracked.stored_chunks += present
-        tracked.asked_chunks, tracked.asked_at = full, time.monotonic()
-        first = tracked.stored_chunks
-        if first == full:
-            return None
-        tables = scheduler_output.kv_connector_block_state.get_block_ids(request_id)
-        move = self._store_of(request_id, tracked, tables, first, hashes[present * stride :], stride)
-        if not move.parts:
-            return None
-        chunk, chunks = self.setup.chunk_tokens, len(move.parts[0].hashes) // stride
-        late.info("Storing %d out of %d tokens for request %s", chunks * chunk, full * chunk, request_id)
-        return move
-
-    def _store_of(self, request_id, tracked, tables, first, hashes, stride):
-        """All parts of the chunks from `first` on, but of those that a window has already left behind."""
-        groups = self.setup.groups
-        parts = [Part(number, b"", b"") for number in range(len(groups))]
-        for i in range(len(hashes) // stride):
-            pages = [array("I", group.pages(tables[group.table], first + i)) for group in groups]
-            if any(0 in kept for kept in pages):
-                continue
-            for part, kept in zip(parts, pages):
-                part.hashes += hashes[i * stride : (i + 1) * stride]
-                part.pages += kept.tobytes()
-        return Move(request_id, [part for part in parts if part.hashes], tracked.space.line)
 
     # ---- ends
 
@@ -283,17 +207,6 @@ class SchedulerHalf(Guarded):
         hold = self._holds.pop(request_id, None)
         if hold:
             self.client.release(hold)
-
-    # ---- keys
-
-    def _hashes(self, request, first, last):
-        """Block hashes at the ends of chunks first..last-1, as far as the request has them."""
-        step = self.setup.hashes_per_chunk
-        return b"".join(request.block_hashes[(first + 1) * step - 1 : last * step : step])
-
-
-def _stride(request):
-    return len(request.block_hashes[0])
 
 
 def _load_pages(group, table, chunk, local_blocks):

@@ -1,0 +1,98 @@
+"""What a step stores: the chunks of its requests that are full and not in the index yet.
+
+Owned by the scheduler's thread."""
+
+import time
+from array import array
+from dataclasses import dataclass
+from itertools import chain
+
+from larder.vllm.guard import late
+from larder.vllm.keys import chunk_hashes, stride_of
+from larder.vllm.messages import Move, Part
+
+# A chunk that larderd's late answer left out is given to the worker again, while its request lives.
+STORE_RETRIES = 2
+RETRY_AFTER_S = 0.05
+
+
+@dataclass
+class Tracked:
+    """A request that vLLM has allocated blocks for."""
+
+    request: object
+    space: object  # its Space
+    stored_chunks: int = 0  # chunks before it were seen in the index
+    asked_chunks: int = 0  # chunks before it were given to the worker, or seen
+    asked_at: float = 0.0
+    retries: int = 0  # how often those between the two may be given again
+    due_tokens: int = 0  # with fewer computed tokens there is nothing to store
+    stale: bool = False  # its pages are older than the last reset: nothing of them is stored
+
+
+class StorePlan:
+    def __init__(self, setup, client, tracked):
+        """tracked: the requests by id, which the scheduler's half adds and takes away."""
+        self._setup = setup
+        self._client = client
+        self._tracked = tracked
+
+    def of_step(self, scheduler_output):
+        """Every step passes all running requests, of which a chunk fills in few: the others must cost next to nothing."""
+        scheduled, cached = scheduler_output.num_scheduled_tokens, scheduler_output.scheduled_cached_reqs
+        new = scheduler_output.scheduled_new_reqs
+        stores = []
+        for request_id, computed in chain(
+            ((one.req_id, one.num_computed_tokens) for one in new), zip(cached.req_ids, cached.num_computed_tokens)
+        ):
+            tracked = self._tracked.get(request_id)
+            if tracked is None or computed + scheduled[request_id] < tracked.due_tokens:
+                continue
+            move = self._of_request(request_id, tracked, computed + scheduled[request_id], scheduler_output)
+            if move is not None:
+                stores.append(move)
+            waits = tracked.retries and tracked.asked_chunks > tracked.stored_chunks
+            tracked.due_tokens = 0 if waits else (tracked.asked_chunks + 1) * self._setup.chunk_tokens
+        return stores
+
+    def _of_request(self, request_id, tracked, computed_after, scheduler_output):
+        """What of the request is to be stored now, or None."""
+        if tracked.stale:
+            return None
+        # Hashes cover accepted tokens only: speculative ones, which may be rejected, stay out.
+        request = tracked.request
+        full = min(computed_after // self._setup.chunk_tokens, len(request.block_hashes) // self._setup.hashes_per_chunk)
+        if full > tracked.asked_chunks:
+            tracked.retries = STORE_RETRIES
+        elif full > tracked.stored_chunks and tracked.retries and time.monotonic() >= tracked.asked_at + RETRY_AFTER_S:
+            tracked.retries -= 1
+        else:
+            return None
+        hashes = chunk_hashes(self._setup, request, tracked.stored_chunks, full)
+        stride = stride_of(request)
+        present = self._client.lookup(hashes, stride, tracked.space.number)
+        tracked.stored_chunks += present
+        tracked.asked_chunks, tracked.asked_at = full, time.monotonic()
+        first = tracked.stored_chunks
+        if first == full:
+            return None
+        tables = scheduler_output.kv_connector_block_state.get_block_ids(request_id)
+        move = self._move(request_id, tracked, tables, first, hashes[present * stride :], stride)
+        if not move.parts:
+            return None
+        chunk, chunks = self._setup.chunk_tokens, len(move.parts[0].hashes) // stride
+        late.info("Storing %d out of %d tokens for request %s", chunks * chunk, full * chunk, request_id)
+        return move
+
+    def _move(self, request_id, tracked, tables, first, hashes, stride):
+        """All parts of the chunks from `first` on, but of those that a window has already left behind."""
+        groups = self._setup.groups
+        parts = [Part(number, b"", b"") for number in range(len(groups))]
+        for i in range(len(hashes) // stride):
+            pages = [array("I", group.pages(tables[group.table], first + i)) for group in groups]
+            if any(0 in kept for kept in pages):
+                continue
+            for part, kept in zip(parts, pages):
+                part.hashes += hashes[i * stride : (i + 1) * stride]
+                part.pages += kept.tobytes()
+        return Move(request_id, [part for part in parts if part.hashes], tracked.space.line)

@@ -1,0 +1,54 @@
+// Copy engines for tests: the host's, with something in its way.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
+#include "cuda/copy_engine.h"
+
+namespace larder::client::testing_support {
+
+// Tests override what they disturb.
+class HostCopies : public copy::CopyEngine {
+ public:
+  const char* name() const override { return "host, disturbed"; }
+  std::uint64_t store(const copy::PieceList& from, std::span<std::byte> slot) const override {
+    return copy::host_copy_engine().store(from, slot);
+  }
+  Status load(std::span<const std::byte> slot, std::uint64_t root, const copy::PieceList& to) const override {
+    return copy::host_copy_engine().load(slot, root, to);
+  }
+};
+
+// Who passes waits until it is open, 10 s at most. Thread-safe.
+class Gate {
+ public:
+  // Returns how many came before.
+  int enter() {
+    const std::lock_guard lock(mutex_);
+    changed_.notify_all();
+    return entered_++;
+  }
+  void pass() {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, std::chrono::seconds(10), [this] { return open_; });
+  }
+  bool await_entered(int count) {
+    std::unique_lock lock(mutex_);
+    return changed_.wait_for(lock, std::chrono::seconds(10), [&] { return entered_ >= count; });
+  }
+  void open() {
+    const std::lock_guard lock(mutex_);
+    open_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int entered_ = 0;
+  bool open_ = false;
+};
+
+}  // namespace larder::client::testing_support
