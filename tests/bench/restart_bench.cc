@@ -4,6 +4,8 @@
 // once. The hit is a whole one in the new larderd: the engine's shim has attached to its epoch, found the chunk in its index, loaded and
 // verified it. Until then the engine goes on in the earlier index, which is counted as well: the look-ups that missed. Every chunk is
 // loaded again afterwards and compared. What voids the run: a wrong byte, a load that fails.
+#include <sys/stat.h>
+
 #include <chrono>
 #include <cstdio>
 #include <cstring>
@@ -99,6 +101,18 @@ struct Measured {
   double kept = 1;
 };
 
+// Before that a larderd with more to store than it has touched evicts.
+void await_touched(const config::Config& config) {
+  const std::string arena = config.memory.directory + "/" + config.memory.shm_name + ".arena";
+  const auto end = Clock::now() + kDeadline;
+  for (struct stat file{};
+       ::stat(arena.c_str(), &file) != 0 || static_cast<std::uint64_t>(file.st_blocks) * 512 < config.memory.size_bytes;) {
+    must(Clock::now() < end, "touching the arena takes too long");
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));  // larderd gives it out at its next tick
+}
+
 // Kills larderd and starts it again under the engine.
 void kill_once(const std::string& program, const config::Config& config, std::optional<bench::Larderd>& larderd, Engine& engine,
                Measured& measured) {
@@ -129,11 +143,9 @@ Measured measure(const std::string& program, const config::Config& config) {
   {
     Engine engine(config.socket);
     const std::uint64_t wanted = config.memory.size_bytes / 10 * 9 / (kChunkBytes + (8 << 10));
+    await_touched(config);
     const auto end = Clock::now() + kDeadline;
-    while (measured.chunks < wanted && Clock::now() < end) {
-      if (engine.store(measured.chunks)) ++measured.chunks;  // refused where memory is not touched yet
-    }
-    must(measured.chunks == wanted, "the arena could not be filled");
+    for (; measured.chunks < wanted; ++measured.chunks) must(engine.store(measured.chunks), "the arena could not be filled");
     while (!engine.present(wanted - 1)) must(Clock::now() < end, "the last chunk is not there");
     for (int round = 0; round < kRounds; ++round) kill_once(program, config, larderd, engine, measured);
   }

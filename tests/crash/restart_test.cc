@@ -32,6 +32,10 @@ class Restart : public CrashTest {
     EXPECT_EQ(others->wait(20'000), 0);
     return counted.stored;
   }
+  // larderd waits for the engines of the one before it as long as one may be silent.
+  static bool its_time_is_up(std::chrono::steady_clock::time_point began) {
+    return std::chrono::steady_clock::now() - began > std::chrono::milliseconds(protocol::kHeartbeatTimeoutMs - 200);
+  }
   bool attached(std::int64_t engines) {
     return eventually([&] { return status({"sessions", "attached"}) == engines; });
   }
@@ -66,10 +70,13 @@ TEST_F(Restart, WhatIsHeldAcrossItIsNotHandedOn) {
     return 0;
   });
   ASSERT_TRUE(eventually([&] { return tally_.loaded == 1; }));
+  const auto began = std::chrono::steady_clock::now();
   world_.restart();
   ASSERT_TRUE(page_.await("hello_sent"));
-  EXPECT_EQ(stored_by_others(), 0U) << "handed on before the engine could say what it holds";
+  const std::uint64_t stored = stored_by_others();
   page_.go("hello_sent");
+  if (its_time_is_up(began)) GTEST_SKIP() << "this machine is too slow just now: the engine was not awaited any more";
+  EXPECT_EQ(stored, 0U) << "handed on before the engine could say what it holds";
   ASSERT_TRUE(attached(1));
   EXPECT_TRUE(eventually([&] { return stored_by_others() > 0; })) << "the others have come back";
   fill_with_others();
@@ -86,8 +93,10 @@ TEST_F(Restart, AnEngineThatDoesNotComeBackIsWaitedForOnlySoLong) {
   });
   ASSERT_TRUE(eventually([&] { return tally_.loaded == 1; }));
   holder->signal(SIGSTOP);
+  const auto began = std::chrono::steady_clock::now();
   world_.restart();
-  EXPECT_EQ(stored_by_others(), 0U);
+  const std::uint64_t stored = stored_by_others();
+  EXPECT_TRUE(stored == 0 || its_time_is_up(began));
   EXPECT_TRUE(eventually([&] { return stored_by_others() > 0; }, 4000)) << "it may be stopped for hours";
   holder->signal(SIGCONT);
   EXPECT_TRUE(attached(1));

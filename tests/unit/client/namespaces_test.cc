@@ -189,7 +189,8 @@ TEST_F(NamespacesTest, NothingIsLoadedThatIsStillToBeDropped) {
     ASSERT_TRUE(process.client->drop_namespace().ok());
     EXPECT_FALSE(process.load(1, 0, 0));
   }
-  EXPECT_TRUE(wait([&] { return process.store(1, 0, 0) == 1 && process.load(1, 0, 0); })) << "and what comes after the drop is";
+  EXPECT_TRUE(wait([&] { return process.store(1, 0, 0) == 1; }));
+  EXPECT_TRUE(wait([&] { return process.load(1, 0, 0); })) << "and what comes after the drop is";
 }
 
 TEST_F(NamespacesTest, TheyAreBounded) {
