@@ -44,6 +44,10 @@ struct Life {
     if (grant.status == 0) store.commit(session, {grant.slot, 0, grant.generation, key.hash.lo ^ 7});
     return grant;
   }
+  void clear() {
+    Drop all;
+    while (!all.done) store.drop(all);
+  }
   stats::Stats filled() {
     stats::Stats copy = stats;
     store.fill(copy);
@@ -209,7 +213,7 @@ TEST_F(Restore, WhatIsEvictedOrDroppedMeanwhileWaitsForItsReadersToo) {
   restore({kWriter});
   const protocol::BlockHash hash = key(3).hash;
   second_->store.evict(handle_, std::span(&hash, 1));
-  second_->store.clear();
+  second_->clear();
   EXPECT_EQ(second_->filled().slots_free + second_->filled().unused_bytes / kSlotBytes, 0U) << "a hold is still to be announced";
   protocol::SessionRegion& region = second_->add_session(kNew);
   StoreBox::hold(region, 0, grants[3]);
@@ -222,7 +226,7 @@ TEST_F(Restore, WhatIsDroppedIsNotFoundInTheEarlierIndexEither) {
   first_.put(kWriter, key(1));
   restore({kWriter});
   EXPECT_FALSE(first_.reader.dead());
-  second_->store.clear();
+  second_->clear();
   EXPECT_TRUE(first_.reader.dead());
 }
 
@@ -308,7 +312,7 @@ TEST_F(Restore, AnyDamageIsSurvivedAndTheStoreIsWhole) {
       for (std::uint64_t n = 200; n < 200 + kSlots; ++n) second_->put(kNew, key(n, handle));
       second_->store.release_quarantine(kWriter);
       second_->store.release_quarantine(77);
-      second_->store.clear();
+      second_->clear();
       second_->store.sweep();
       const stats::Stats stats = second_->filled();
       ASSERT_EQ(stats.unused_bytes, kSlots * kSlotBytes) << "round " << round;
