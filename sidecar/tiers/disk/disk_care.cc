@@ -78,7 +78,7 @@ void DiskEngine::tend_health() {
     const Status status = open_and_recover();
     if (!status.ok()) {
       volume_.reset();
-      return health_.set(Health::kLost, status.text());
+      return health_.set(Health::kLost, "the directory went away: " + status.text());
     }
     read_errors_in_row_ = 0;
     for (const Health::Cause cause : {Health::kLost, Health::kReads, Health::kWrites}) health_.clear(cause);

@@ -94,7 +94,7 @@ class DiskEngine {
   void tend_regions();
   std::optional<std::uint32_t> place(std::uint32_t blocks);
   void open_region(std::uint32_t number);
-  void opened(std::uint32_t number, std::uint64_t sequence, int error);
+  void opened(std::uint32_t number, std::uint64_t sequence, int error, std::uint64_t failures);
   void close_region(std::uint32_t number);
   void write_footer(std::uint32_t number);
   void bury(std::uint32_t number, std::uint32_t block);

@@ -29,7 +29,7 @@ void DiskEngine::tend_regions() {
   // One is opened ahead, so that no append waits for it; after a failure that is also the attempt whether writes work again.
   const bool wanted = !writes_.empty() || table_.in_state(RegionState::kActive).has_value();
   const bool attempt = health_.is(Health::kWrites) && !health_.is(Health::kStalled);
-  if (coming || closing_ || (attempt ? !health_.retry(clock_.now_ns()) : !wanted)) return;
+  if (coming || (closing_ && writes_.empty()) || (attempt ? !health_.retry(clock_.now_ns()) : !wanted)) return;
   if (const std::optional<std::uint32_t> victim = table_.next_victim()) open_region(*victim);
 }
 
@@ -53,9 +53,11 @@ void DiskEngine::open_region(std::uint32_t number) {
   const std::uint64_t sequence = table_.take_sequence();
   const auto block = std::make_shared<AlignedBytes>(kBlockBytes);
   encode_trailer({{volume_->label.volume, sequence, number}, false, 0, 0}, block->span());
-  const auto done = [this, number, sequence, before](int error) {
+  // Only what began after a failure shows that writes work again.
+  const std::uint64_t failures = health_.times();
+  const auto done = [this, number, sequence, before, failures](int error) {
     if (error != 0) table_[number].state = before;
-    opened(number, sequence, error);
+    opened(number, sequence, error, failures);
   };
   const auto sync = [this, block, done](int error) {
     if (error != 0) return done(error);
@@ -64,7 +66,7 @@ void DiskEngine::open_region(std::uint32_t number) {
   start_io(IoRequest::Kind::kWrite, volume_->offset(number, table_.region_blocks() - 1), block->span(), sync);
 }
 
-void DiskEngine::opened(std::uint32_t number, std::uint64_t sequence, int error) {
+void DiskEngine::opened(std::uint32_t number, std::uint64_t sequence, int error, std::uint64_t failures) {
   Region& region = table_[number];
   if (error != 0) {
     ++region.failures;
@@ -77,8 +79,9 @@ void DiskEngine::opened(std::uint32_t number, std::uint64_t sequence, int error)
   region.records.clear();
   region.broken = false;
   region.failures = 0;
-  region.state = RegionState::kReady;
-  if (!health_.is(Health::kWrites)) return;
+  const bool stale = health_.is(Health::kWrites) && health_.times() != failures;
+  region.state = stale ? RegionState::kFree : RegionState::kReady;
+  if (stale || !health_.is(Health::kWrites)) return;
   health_.clear(Health::kWrites);
   say("writes work again");
 }
