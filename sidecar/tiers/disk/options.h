@@ -21,7 +21,7 @@ struct DiskOptions {
   std::uint64_t accepted_bytes = 256ULL << 20;  // of puts and gets that have not ended
   std::uint32_t accepted_operations = 1024;
   std::uint64_t read_bytes_in_flight = 16ULL << 20;  // at the device
-  std::uint64_t write_bytes_in_flight = 8ULL << 20;
+  std::uint64_t write_bytes_in_flight = 16ULL << 20;
 
   std::uint64_t stall_ms = 2000;  // a request that takes longer makes the tier degraded
   std::uint64_t retry_ms = 100;   // after a failure; doubles up to 50 times as long

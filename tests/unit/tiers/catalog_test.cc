@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <map>
 #include <random>
 #include <thread>
@@ -54,6 +55,15 @@ TEST(CatalogTest, IsAMapOfItsKeys) {
     ASSERT_TRUE(!found || (found->region == at->second.first && found->record.block == at->second.second));
   }
   EXPECT_EQ(catalog.slot_bytes(), expected.size() * 8192);
+}
+
+// Keys whose words are multiples of one another found themselves in one place once: the time grew with the square of their number.
+TEST(CatalogTest, KeysInARowAreSpread) {
+  Catalog catalog(1);
+  const auto start = std::chrono::steady_clock::now();
+  for (std::uint32_t i = 0; i < 100'000; ++i) catalog.insert(record_of(i, i), 0);
+  EXPECT_EQ(catalog.chunks(), 100'000U);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(3));
 }
 
 TEST(CatalogTest, WhatIsHiddenIsNotFoundUntilShownAsOftenAsHidden) {

@@ -76,6 +76,18 @@ TEST_F(DiskFaultsTest, AStalledDeviceCostsOneDeadlineAndTheSlotComesBackLater) {
   ASSERT_TRUE(await([&] { return !tier_->state().degraded(); }));
   EXPECT_EQ(tier_->counters().in_flight_bytes, 0U);
   EXPECT_FALSE(tier_->probe(key_of(2)).has_value()) << "it was said to have failed";
+  // As if it were killed now: a copy of its file, whose open region has no footer.
+  ASSERT_TRUE(loop_->put(3).ok() && loop_->flush().ok());
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  DiskOptions copied = options_;
+  copied.path = options_.path + "/copy";
+  std::filesystem::create_directory(copied.path);
+  std::filesystem::copy(options_.path + "/larder", copied.path + "/larder");
+  std::filesystem::permissions(copied.path + "/larder", std::filesystem::perms::owner_all);
+  const Result<std::unique_ptr<tiers::Tier>> next = open_disk_tier(env_, clock_, copied);
+  ASSERT_TRUE(next.ok()) << next.status().to_string();
+  EXPECT_TRUE((*next)->probe(key_of(1)).has_value() && (*next)->probe(key_of(3)).has_value());
+  EXPECT_FALSE((*next)->probe(key_of(2)).has_value()) << "its bytes have landed, and are buried";
   EXPECT_TRUE(loop_->get(1).ok());
   ASSERT_TRUE(open().ok());
   EXPECT_EQ(loop_->get(2).code(), Code::kNotFound) << "also after a restart";
