@@ -2,7 +2,7 @@
 # C++ build, so that too little disk or memory for it is said at once.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-BENCHES = bench-copy bench-index bench-lookup bench-restart bench-start bench-ttft bench-engine bench-rivals bench-serve
+BENCHES = bench-copy bench-disk bench-index bench-lookup bench-recovery bench-restart bench-start bench-ttft bench-engine bench-rivals bench-serve
 .PHONY: $(BENCHES) help deps deps-build deps-tools deps-python deps-wheel deps-rivals build release demo test test-models test-asan test-crash test-tsan test-ubuntu fuzz lint format wheel install clean
 
 PREFIX ?= /usr/local
@@ -59,13 +59,19 @@ FUZZ_SECONDS ?= 60
 fuzz: deps-tools build/fuzz/build.ninja ## hostile bytes into every door, FUZZ_SECONDS (60) each; fails if something is found
 	@cmake --build --preset fuzz -j$(JOBS) --target fuzz_targets && tests/fuzz/run.sh build/fuzz $(FUZZ_SECONDS)
 
-bench-*: ## lookup, copy, index, restart, start, ttft, engine, rivals, serve: a table, and build/bench/NAME.json
+bench-*: ## lookup, copy, disk, index, recovery, restart, start, ttft, engine, rivals, serve: a table, and build/bench/NAME.json
 bench-copy: release
 	@cmake --build --preset release -j$(JOBS) --target copy_bench
 	@build/release/bin/copy_bench build/bench
 bench-index: release
 	@cmake --build --preset release -j$(JOBS) --target index_bench
 	@build/release/bin/index_bench build/bench
+bench-disk: release
+	@cmake --build --preset release -j$(JOBS) --target disk_bench
+	@build/release/bin/disk_bench build/bench
+bench-recovery: release
+	@cmake --build --preset release -j$(JOBS) --target recovery_bench
+	@build/release/bin/recovery_bench build/bench
 bench-lookup: deps-python release
 	@cmake --build --preset release -j$(JOBS) --target lookup_bench
 	@$(call RUN,release) build/release/bin/lookup_bench build/bench '$(PYTHON) tests/bench/lookup_python.py'

@@ -1,0 +1,177 @@
+#include "sidecar/tiers/disk/catalog.h"
+
+#include <algorithm>
+
+namespace larder::disk {
+namespace {
+
+constexpr std::size_t kLeastCells = 1024;
+constexpr std::size_t kNodesAtOnce = 4096;  // that one hold of the mutex looks at
+
+}  // namespace
+
+void Catalog::reset(std::uint32_t regions) {
+  const std::lock_guard lock(mutex_);
+  nodes_.clear();
+  cells_.assign(kLeastCells, {});
+  heads_.assign(regions, kNone);
+  free_ = kNone;
+  chunks_ = slot_bytes_ = 0;
+}
+
+// Of all fields: a mixture of words by hand had all keys of one family of hashes in one place.
+std::uint32_t Catalog::tag_of(const tiers::ChunkKey& key) {
+  const std::uint64_t words[] = {key.namespace_id.lo, key.namespace_id.hi, key.hash.lo, key.hash.hi,
+                                 std::uint64_t{key.shard} << 16 | key.group};
+  return static_cast<std::uint32_t>(protocol::unit_digest(words, sizeof(words)));
+}
+
+std::size_t Catalog::cell_of(const tiers::ChunkKey& key) const {
+  const std::uint32_t tag = tag_of(key);
+  const std::size_t mask = cells_.size() - 1;
+  std::size_t cell = tag & mask;
+  while (cells_[cell].node != kNone && (cells_[cell].tag != tag || nodes_[cells_[cell].node].record.key != key))
+    cell = (cell + 1) & mask;
+  return cell;
+}
+
+void Catalog::grow(std::size_t cells) {
+  std::vector<Cell> bigger(cells);
+  for (const Cell& cell : cells_) {
+    if (cell.node == kNone) continue;
+    std::size_t at = cell.tag & (cells - 1);
+    while (bigger[at].node != kNone) at = (at + 1) & (cells - 1);
+    bigger[at] = cell;
+  }
+  cells_ = std::move(bigger);
+}
+
+void Catalog::link(std::uint32_t node, std::uint32_t region) {
+  nodes_[node].region = region;
+  nodes_[node].previous = kNone;
+  nodes_[node].next = heads_[region];
+  if (heads_[region] != kNone) nodes_[heads_[region]].previous = node;
+  heads_[region] = node;
+}
+
+void Catalog::unlink(std::uint32_t node) {
+  const Node& gone = nodes_[node];
+  if (gone.previous != kNone)
+    nodes_[gone.previous].next = gone.next;
+  else
+    heads_[gone.region] = gone.next;
+  if (gone.next != kNone) nodes_[gone.next].previous = gone.previous;
+}
+
+// Those behind it move up, so that no probe ends too early.
+void Catalog::erase_cell(std::size_t cell) {
+  const std::size_t mask = cells_.size() - 1;
+  std::size_t hole = cell;
+  for (std::size_t at = (hole + 1) & mask; cells_[at].node != kNone; at = (at + 1) & mask) {
+    const std::size_t home = cells_[at].tag & mask;
+    if (((at - home) & mask) < ((at - hole) & mask)) continue;  // its own chain begins behind the hole
+    cells_[hole] = cells_[at];
+    hole = at;
+  }
+  cells_[hole] = {};
+}
+
+void Catalog::erase_node(std::uint32_t node) {
+  erase_cell(cell_of(nodes_[node].record.key));
+  unlink(node);
+  --chunks_;
+  slot_bytes_ -= nodes_[node].record.facts.slot_bytes();
+  nodes_[node].region = kNone;
+  nodes_[node].next = free_;
+  free_ = node;
+}
+
+std::optional<Located> Catalog::find(const tiers::ChunkKey& key) const {
+  const std::lock_guard lock(mutex_);
+  if (hidden_all_ != 0 || std::ranges::find(hidden_, key.namespace_id) != hidden_.end()) return std::nullopt;
+  const std::uint32_t node = cells_[cell_of(key)].node;
+  if (node == kNone) return std::nullopt;
+  return Located{nodes_[node].record, nodes_[node].region};
+}
+
+void Catalog::insert(const Record& record, std::uint32_t region) {
+  const std::lock_guard lock(mutex_);
+  if (const std::size_t cell = cell_of(record.key); cells_[cell].node != kNone) erase_node(cells_[cell].node);
+  if (2 * (chunks_ + 1) > cells_.size()) grow(2 * cells_.size());
+  std::uint32_t node = free_;
+  if (node != kNone) {
+    free_ = nodes_[node].next;
+  } else {
+    node = static_cast<std::uint32_t>(nodes_.size());
+    nodes_.emplace_back();
+  }
+  nodes_[node].record = record;
+  link(node, region);
+  cells_[cell_of(record.key)] = {node, tag_of(record.key)};
+  ++chunks_;
+  slot_bytes_ += record.facts.slot_bytes();
+}
+
+bool Catalog::erase(const tiers::ChunkKey& key, std::uint32_t region, std::uint32_t block) {
+  const std::lock_guard lock(mutex_);
+  const std::uint32_t node = cells_[cell_of(key)].node;
+  if (node == kNone || nodes_[node].region != region || nodes_[node].record.block != block) return false;
+  erase_node(node);
+  return true;
+}
+
+std::uint64_t Catalog::erase_region(std::uint32_t region) {
+  std::uint64_t erased = 0;
+  for (bool more = true; more;) {
+    const std::lock_guard lock(mutex_);
+    for (std::size_t i = 0; i < kNodesAtOnce && heads_[region] != kNone; ++i, ++erased) erase_node(heads_[region]);
+    more = heads_[region] != kNone;
+  }
+  return erased;
+}
+
+std::uint64_t Catalog::erase_namespace(const protocol::NamespaceId& id) {
+  std::uint64_t erased = 0;
+  for (std::size_t at = 0;; at += kNodesAtOnce) {
+    const std::lock_guard lock(mutex_);
+    const std::size_t end = std::min(at + kNodesAtOnce, nodes_.size());
+    for (std::size_t i = at; i < end; ++i) {
+      if (nodes_[i].region == kNone || nodes_[i].record.key.namespace_id != id) continue;
+      erase_node(static_cast<std::uint32_t>(i));
+      ++erased;
+    }
+    if (end == nodes_.size()) return erased;
+  }
+}
+
+void Catalog::hide(const protocol::NamespaceId& id) {
+  const std::lock_guard lock(mutex_);
+  hidden_.push_back(id);
+}
+
+void Catalog::show(const protocol::NamespaceId& id) {
+  const std::lock_guard lock(mutex_);
+  if (const auto at = std::ranges::find(hidden_, id); at != hidden_.end()) hidden_.erase(at);
+}
+
+void Catalog::hide_all() {
+  const std::lock_guard lock(mutex_);
+  ++hidden_all_;
+}
+
+void Catalog::show_all() {
+  const std::lock_guard lock(mutex_);
+  --hidden_all_;
+}
+
+std::uint64_t Catalog::chunks() const {
+  const std::lock_guard lock(mutex_);
+  return chunks_;
+}
+
+std::uint64_t Catalog::slot_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return slot_bytes_;
+}
+
+}  // namespace larder::disk

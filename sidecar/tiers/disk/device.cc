@@ -1,0 +1,61 @@
+#include "sidecar/tiers/disk/device.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+namespace larder::disk {
+namespace {
+
+constexpr std::size_t kAlignment = 4096;
+
+}  // namespace
+
+AlignedBytes::AlignedBytes(std::size_t bytes)
+    : bytes_(static_cast<std::byte*>(std::aligned_alloc(kAlignment, bytes))), size_(bytes) {
+  std::memset(bytes_.get(), 0, bytes);
+}
+
+void AlignedBytes::Free::operator()(std::byte* bytes) const {
+  std::free(bytes);
+}
+
+void Device::start(IoRequest request, Then then) {
+  request.tag = next_tag_++;
+  flights_.emplace(request.tag, Flight{clock_.now_ns(), request.kind, request.bytes(), std::move(then)});
+  queue_->submit(request);
+}
+
+void Device::turn(std::uint64_t timeout_ns) {
+  results_.clear();
+  queue_->wait(timeout_ns, results_);
+  for (const IoResult& result : results_) {
+    const auto at = flights_.find(result.tag);
+    if (at == flights_.end()) continue;
+    const Flight flight = std::move(at->second);
+    flights_.erase(at);
+    if (result.error == 0) (flight.kind == IoRequest::Kind::kRead ? read_bytes : written_bytes) += flight.bytes;
+    flight.then(result.error);
+  }
+}
+
+Status Device::run(const IoRequest& request) {
+  const auto outcome = std::make_shared<int>(-1);  // shared: it may come after this was given up
+  start(request, [outcome](int error) { *outcome = error; });
+  const std::uint64_t end = clock_.now_ns() + kStartTimeoutNs;
+  while (*outcome < 0) {
+    const std::uint64_t now = clock_.now_ns();
+    if (now >= end) return {Code::kDeadlineExceeded, "the device does not answer"};
+    turn(std::min<std::uint64_t>(end - now, 100'000'000));
+  }
+  if (*outcome != 0) return Status::from_errno(*outcome, request.kind == IoRequest::Kind::kRead ? "read" : "write");
+  return {};
+}
+
+std::uint64_t Device::oldest_start_ns() const {
+  std::uint64_t oldest = clock_.now_ns();
+  for (const auto& [tag, flight] : flights_) oldest = std::min(oldest, flight.started_ns);
+  return oldest;
+}
+
+}  // namespace larder::disk

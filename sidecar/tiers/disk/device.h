@@ -1,0 +1,67 @@
+// Device: the requests in flight on one IoQueue, each with what is done once it has ended. Owned by the tier's thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "sidecar/base/clock.h"
+#include "sidecar/tiers/disk/io_queue.h"
+
+namespace larder::disk {
+
+// Memory for direct I/O.
+class AlignedBytes {
+ public:
+  AlignedBytes() = default;
+  explicit AlignedBytes(std::size_t bytes);  // zeroed; a multiple of a block
+  std::span<std::byte> span() const { return {bytes_.get(), size_}; }
+
+ private:
+  struct Free {
+    void operator()(std::byte* bytes) const;
+  };
+  std::unique_ptr<std::byte, Free> bytes_;
+  std::size_t size_ = 0;
+};
+
+class Device {
+ public:
+  using Then = std::function<void(int error)>;
+
+  Device(const base::Clock& clock, std::unique_ptr<IoQueue> queue) : clock_(clock), queue_(std::move(queue)) {}
+
+  bool has_room() const { return flights_.size() + kKept < kMaxIoInFlight; }
+  // `then` is called by a later turn(), never from here. REQUIRES: has_room(); what the tier does for itself may take kKept more.
+  void start(IoRequest request, Then then);
+  // Starts what was asked for, waits for a result, a wake() or the time-out, and runs what follows.
+  void turn(std::uint64_t timeout_ns);
+  // One request, waited for: at start only. After kStartTimeoutNs the device is given up with kDeadlineExceeded.
+  Status run(const IoRequest& request);
+
+  std::size_t in_flight() const { return flights_.size(); }
+  // Since when the longest of those in flight has been going; now if there is none.
+  std::uint64_t oldest_start_ns() const;
+  IoQueue& queue() { return *queue_; }
+  std::uint64_t written_bytes = 0, read_bytes = 0;  // of requests that succeeded
+
+ private:
+  static constexpr std::size_t kKept = 16;
+  static constexpr std::uint64_t kStartTimeoutNs = 30'000'000'000;
+  struct Flight {
+    std::uint64_t started_ns = 0;
+    IoRequest::Kind kind = IoRequest::Kind::kRead;
+    std::size_t bytes = 0;
+    Then then;
+  };
+
+  const base::Clock& clock_;
+  std::unordered_map<std::uint64_t, Flight> flights_;  // by tag
+  std::uint64_t next_tag_ = 1;
+  std::vector<IoResult> results_;
+  std::unique_ptr<IoQueue> queue_;  // last: it waits for what is in flight
+};
+
+}  // namespace larder::disk

@@ -1,0 +1,238 @@
+// What goes wrong, and how it ends by itself; drops, and how the next life learns of them.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "sidecar/base/log.h"
+#include "sidecar/tiers/disk/disk_engine.h"
+#include "sidecar/tiers/disk/recovery.h"
+
+namespace larder::disk {
+
+using tiers::Operation;
+
+namespace {
+
+constexpr std::uint32_t kReadErrorsInRow = 3;  // one place of a device may be bad without all of it being so
+
+std::string error_text(int error) {
+  return std::generic_category().message(error);
+}
+
+}  // namespace
+
+void DiskEngine::say(const std::string& text) {
+  base::log_info("disk tier at " + options_.path + ": " + text);
+}
+
+Status DiskEngine::start() {
+  const Status status = open_and_recover();
+  if (!status.ok()) return status;
+  first_path_device_ = volume_->path_device;
+  say(std::string("I/O by ") + device_.queue().name() +
+      (queue_fallback_.empty() ? ", slots registered" : "; " + queue_fallback_));
+  return {};
+}
+
+Status DiskEngine::open_and_recover() {
+  Result<Volume> volume = open_volume(env_, device_, options_, scratch_.span(), first_path_device_);
+  if (!volume.ok()) return volume.status();
+  const std::uint64_t start = clock_.now_ns();
+  table_ = RegionTable(volume->regions, volume->region_blocks());
+  catalog_.reset(volume->regions);
+  const Result<Recovered> recovered = recover(device_, *volume, scratch_.span(), table_, catalog_);
+  if (!recovered.ok()) return recovered.status();
+  volume_ = *std::move(volume);
+  for (const std::string& note : volume_->notes) say(note);
+  say(std::to_string(recovered->chunks) + " chunks found again in " + std::to_string((clock_.now_ns() - start) / 1'000'000) +
+      " ms: " + std::to_string(recovered->by_footer) + " regions by their footers, " + std::to_string(recovered->by_scan) +
+      " read through, " + std::to_string(recovered->damaged) + " damaged and empty, of " + std::to_string(volume_->regions));
+  next_check_ns_ = clock_.now_ns() + options_.check_ms * 1'000'000;
+  return {};
+}
+
+void DiskEngine::tend_health() {
+  const std::uint64_t oldest = device_.oldest_start_ns();
+  const std::uint64_t now = clock_.now_ns();
+  const bool stalled = now - oldest > options_.stall_ms * 1'000'000;
+  if (stalled && !health_.is(Health::kStalled)) {
+    health_.set(Health::kStalled, "the device has not answered for " + std::to_string(options_.stall_ms) + " ms");
+    say(health_.state().reason);
+    fail_waiting(true, true);
+  } else if (!stalled && health_.is(Health::kStalled)) {
+    health_.clear(Health::kStalled);
+    say("the device answers again");
+  }
+  if (volume_ && !health_.is(Health::kLost) && now >= next_check_ns_) {
+    next_check_ns_ = now + options_.check_ms * 1'000'000;
+    const Result<FileFacts> facts = env_.facts(volume_->file_path);
+    if (!facts.ok())
+      lose(facts.status().text());
+    else if (facts->inode != volume_->file_facts.inode || facts->device != volume_->file_facts.device)
+      lose(volume_->file_path + " is another file than the one that was opened");
+  }
+  if (health_.is(Health::kLost)) {
+    if (device_.in_flight() != 0 || closing_) return;
+    volume_.reset();  // the old file's lock and space
+    if (!health_.retry(now)) return;
+    const Status status = open_and_recover();
+    if (!status.ok()) {
+      volume_.reset();
+      return health_.set(Health::kLost, "the directory went away: " + status.text());
+    }
+    read_errors_in_row_ = 0;
+    for (const Health::Cause cause : {Health::kLost, Health::kReads, Health::kWrites}) health_.clear(cause);
+    say("is there again");
+    return;
+  }
+  if (health_.is(Health::kReads) && !stalled && !probing_ && health_.retry(now)) probe_read();
+}
+
+// The directory went away, or another stands in its place. Nothing of it is found any more; it is looked for until it is back.
+void DiskEngine::lose(const std::string& why) {
+  health_.set(Health::kLost, "the directory went away: " + why);
+  say(health_.state().reason);
+  catalog_.reset(table_.count());
+  for (const OpPtr& op : live_) op->cancelled = true;
+  fail_waiting(true, true);
+  for (std::vector<OpPtr>* drops : {&label_next_, &label_now_})
+    for (const OpPtr& op : std::exchange(*drops, {})) finish(op, {Code::kUnavailable, health_.state().reason});
+  label_stale_ = false;
+}
+
+void DiskEngine::read_failed(int error) {
+  ++read_errors_in_row_;
+  if (read_errors_in_row_ < kReadErrorsInRow || health_.is(Health::kReads) || health_.is(Health::kLost)) return;
+  health_.set(Health::kReads, "reads fail: " + error_text(error));
+  say(health_.state().reason);
+  fail_waiting(true, true);
+}
+
+void DiskEngine::probe_read() {
+  probing_ = true;
+  const auto block = std::make_shared<AlignedBytes>(kBlockBytes);
+  start_io(IoRequest::Kind::kRead, 0, block->span(), [this, block](int error) {
+    probing_ = false;
+    if (error != 0) return;
+    read_errors_in_row_ = 0;
+    health_.clear(Health::kReads);
+    say("reads work again");
+  });
+}
+
+void DiskEngine::write_failed(int error) {
+  // What was opened ahead is opened once more: that is how it is found out that writes work again.
+  if (const std::optional<std::uint32_t> ready = table_.in_state(RegionState::kReady)) table_[*ready].state = RegionState::kFree;
+  if (const std::optional<std::uint32_t> active = table_.in_state(RegionState::kActive)) table_[*active].broken = true;
+  if (health_.is(Health::kWrites) || health_.is(Health::kLost)) return;
+  health_.set(Health::kWrites, "writes fail: " + error_text(error));
+  say(health_.state().reason);
+  fail_waiting(true, false);
+}
+
+void DiskEngine::tend_flushes() {
+  if (flushing_ || !volume_ || health_.is(Health::kLost)) return;
+  const auto pending = [](const OpPtr& op) { return op->command.operation == Operation::kPut; };
+  const auto flush = std::ranges::find_if(live_, [](const OpPtr& op) { return op->command.operation == Operation::kFlush; });
+  if (flush == live_.end() || std::any_of(live_.begin(), flush, pending)) return;
+  flushing_ = true;
+  start_io(IoRequest::Kind::kSync, 0, {}, [this, op = *flush](int error) {
+    flushing_ = false;
+    finish(op, error == 0 ? Status() : Status::from_errno(error, "fdatasync"));
+  });
+}
+
+void DiskEngine::forget(const tiers::ChunkKey& key, std::uint64_t generation) {
+  const std::optional<Located> located = catalog_.find(key);
+  if (!located || located->record.facts.generation != generation) return;
+  catalog_.erase(key, located->region, located->record.block);
+  ++counters_.records_corrupt;
+  // Its region cannot be opened again before this has ended; a full queue leaves it to the engine to find it bad once more.
+  if (!volume_ || health_.is(Health::kLost) || health_.is(Health::kWrites) || !device_.has_room()) return;
+  Region& region = table_[located->region];
+  if (region.state == RegionState::kActive) return bury(located->region, located->record.block);
+  if (region.state != RegionState::kClosed) return;
+  const auto zeroes = std::make_shared<AlignedBytes>(kBlockBytes);
+  ++region.reads;
+  start_io(IoRequest::Kind::kWrite, volume_->offset(located->region, located->record.block), zeroes->span(),
+           [this, number = located->region, zeroes](int) { --table_[number].reads; });
+}
+
+// No append from now on stands before it, every one until now does.
+Position DiskEngine::next_position() const {
+  std::uint64_t next = table_.next_sequence();
+  for (std::uint32_t number = 0; number < table_.count(); ++number) {
+    const Region& region = table_[number];
+    if (region.state == RegionState::kActive && !region.broken) return {region.sequence, region.next_block};
+    if (region.state == RegionState::kReady) next = std::min(next, region.sequence);
+  }
+  return {next, 0};
+}
+
+void DiskEngine::drop(const OpPtr& op) {
+  const bool all = op->command.operation == Operation::kClear;
+  const protocol::NamespaceId id = op->command.key.namespace_id;
+  const std::vector<OpPtr> live(live_.begin(), live_.end());
+  for (const OpPtr& other : live) {
+    const Operation operation = other->command.operation;
+    if (operation != Operation::kPut && operation != Operation::kGet) continue;
+    if (!all && other->command.key.namespace_id != id) continue;
+    other->cancelled = true;
+    if (!other->on_device) finish(other, {Code::kNotFound, "dropped meanwhile"});
+  }
+  if (all) {
+    for (std::uint32_t number = 0; number < table_.count(); ++number) counters_.chunks_dropped += catalog_.erase_region(number);
+    catalog_.show_all();
+  } else {
+    counters_.chunks_dropped += catalog_.erase_namespace(id);
+    catalog_.show(id);
+  }
+  if (!volume_ || health_.is(Health::kLost)) return finish(op, {Code::kUnavailable, health_.state().reason});
+  Label& label = volume_->label;
+  const Position until = next_position();
+  std::erase_if(label.drops, [&](const DropMark& mark) {
+    return all || mark.namespace_id == id || mark.until.sequence < table_.oldest_sequence();
+  });
+  if (all || label.drops.size() == kMaxDropMarks) {
+    // A table that is full costs the other chunks, not somebody's privacy.
+    label.drops.clear();
+    label.all_dropped = until;
+    for (std::uint32_t number = 0; number < table_.count(); ++number) counters_.chunks_dropped += catalog_.erase_region(number);
+  } else {
+    label.drops.push_back({id, until});
+  }
+  label_stale_ = true;
+  label_next_.push_back(op);
+}
+
+// Both copies, one after the other: at any time one of them is whole, and none is left that knows less.
+void DiskEngine::write_label() {
+  if (!device_.has_room()) return;
+  writing_label_ = true;
+  label_stale_ = false;
+  label_now_ = std::exchange(label_next_, {});
+  ++volume_->label.serial;
+  encode_label(volume_->label, label_bytes_.span());
+  start_io(IoRequest::Kind::kWrite, 0, label_bytes_.span(), [this](int error) { label_written(0, error); });
+}
+
+void DiskEngine::label_written(std::size_t copy, int error) {
+  if (error == 0) {
+    const bool last = copy == 1;
+    start_io(IoRequest::Kind::kSync, 0, {}, [this, last](int sync_error) {
+      if (sync_error == 0 && !last)
+        return start_io(IoRequest::Kind::kWrite, kLabelBytes, label_bytes_.span(), [this](int next) { label_written(1, next); });
+      if (sync_error != 0) return label_written(2, sync_error);
+      writing_label_ = false;
+      for (const OpPtr& op : std::exchange(label_now_, {})) finish(op, {});
+    });
+    return;
+  }
+  // It is written again once writes work; who asked is told that it is not there yet.
+  writing_label_ = false;
+  label_stale_ = true;
+  for (const OpPtr& op : std::exchange(label_now_, {})) finish(op, Status::from_errno(error, "writing the disk tier's label"));
+  write_failed(error);
+}
+
+}  // namespace larder::disk

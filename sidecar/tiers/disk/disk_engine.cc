@@ -1,0 +1,270 @@
+#include "sidecar/tiers/disk/disk_engine.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace larder::disk {
+
+using tiers::Message;
+using tiers::Operation;
+
+namespace {
+
+OpenedQueue open_queue(Env& env, const DiskOptions& options) {
+  return env.open_queue({options.arena, options.allow_uring});
+}
+
+}  // namespace
+
+DiskEngine::DiskEngine(Env& env, const base::Clock& clock, const DiskOptions& options, Catalog& catalog)
+    : env_(env),
+      clock_(clock),
+      options_(options),
+      catalog_(catalog),
+      health_(options.retry_ms),
+      ttl_{options.ttl_s},
+      device_(clock, [&] {
+        OpenedQueue opened = open_queue(env, options);
+        queue_fallback_ = opened.fallback;
+        return std::move(opened.queue);
+      }()) {}
+
+void DiskEngine::accept(const Command& command) {
+  if (command.kind == Command::Kind::kForget) {
+    forget(command.key, command.facts.generation);
+    return;
+  }
+  const OpPtr op = std::make_shared<Op>();
+  op->command = command;
+  op->serial = next_serial_++;
+  live_.push_back(op);
+  next_deadline_ns_ = std::min(next_deadline_ns_, command.deadline_ns);
+  switch (command.operation) {
+    case Operation::kPut: writes_.push_back(op); break;
+    case Operation::kGet: reads_.push_back(op); break;
+    case Operation::kDrop:
+    case Operation::kClear: drop(op); break;
+    case Operation::kFlush: break;  // tend_flushes() looks for it
+  }
+}
+
+void DiskEngine::turn(std::uint64_t timeout_ns) {
+  const bool answers = !outcomes_.empty();
+  device_.turn(answers ? 0 : timeout_ns);
+  tend_health();
+  pump_reads();
+  tend_regions();
+  pump_writes();
+  tend_regions();
+  tend_flushes();
+  if (label_stale_ && !writing_label_ && volume_ && !health_.is(Health::kLost) && !health_.is(Health::kWrites)) write_label();
+  miss_deadlines();
+}
+
+void DiskEngine::take_outcomes(std::vector<Outcome>& out) {
+  out.insert(out.end(), std::make_move_iterator(outcomes_.begin()), std::make_move_iterator(outcomes_.end()));
+  outcomes_.clear();
+}
+
+std::uint64_t DiskEngine::next_turn_ns() const {
+  std::uint64_t wait = options_.check_ms * 1'000'000;
+  if (health_.state().degraded() || closing_) wait = std::min(wait, options_.retry_ms * 1'000'000);
+  if (device_.in_flight() != 0) wait = std::min(wait, options_.stall_ms * 1'000'000 / 4);
+  const std::uint64_t now = clock_.now_ns();
+  return next_deadline_ns_ <= now ? 0 : std::min(wait, next_deadline_ns_ - now);
+}
+
+void DiskEngine::finish(const OpPtr& op, Status status, const tiers::ChunkFacts& facts) {
+  if (op->done) return;
+  op->done = true;
+  const Operation operation = op->command.operation;
+  const bool ok = status.ok();
+  if (operation == Operation::kPut) {
+    ++(ok ? counters_.puts : counters_.puts_failed);
+    if (ok) counters_.put_bytes += op->command.slot.size();
+  } else if (operation == Operation::kGet) {
+    ++(ok ? counters_.gets : status.code() == Code::kNotFound ? counters_.gets_missed : counters_.gets_failed);
+    if (ok) counters_.get_bytes += facts.slot_bytes();
+  }
+  if (status.code() == Code::kDeadlineExceeded) ++counters_.deadlines_missed;
+  Outcome outcome;
+  outcome.message = {Message::Kind::kDone, operation, op->on_device, op->command.ticket, std::move(status), facts};
+  outcome.freed = !op->on_device;
+  outcome.freed_bytes = op->on_device ? 0 : op->command.slot.size();
+  outcomes_.push_back(std::move(outcome));
+  live_.remove(op);
+}
+
+// The device has let go of the slot of an operation that was answered before.
+void DiskEngine::released(const OpPtr& op) {
+  Outcome outcome;
+  outcome.message = {Message::Kind::kReleased, op->command.operation, false, op->command.ticket, {}, {}};
+  outcome.freed = true;
+  outcome.freed_bytes = op->command.slot.size();
+  outcomes_.push_back(std::move(outcome));
+}
+
+void DiskEngine::pump_reads() {
+  while (!reads_.empty() && device_.has_room() && health_.state().takes_gets && volume_) {
+    const OpPtr op = reads_.front();
+    const std::size_t bytes = op->command.slot.size();
+    if (!op->done && reading_bytes_ != 0 && reading_bytes_ + bytes > options_.read_bytes_in_flight) return;
+    reads_.pop_front();
+    if (op->done) continue;
+    const std::optional<Located> located = catalog_.find(op->command.key);
+    if (!located) {
+      finish(op, {Code::kNotFound, ""});
+    } else if (ttl_.expired(located->record.written_s, env_.unix_s())) {
+      counters_.chunks_expired += catalog_.erase(op->command.key, located->region, located->record.block) ? 1 : 0;
+      finish(op, {Code::kNotFound, "expired"});
+    } else if (bytes < located->record.facts.slot_bytes()) {
+      finish(op, {Code::kInvalidArgument, "the slot is smaller than what was stored"});
+    } else {
+      start_read(op, *located);
+    }
+  }
+}
+
+void DiskEngine::start_read(const OpPtr& op, const Located& located) {
+  op->head = AlignedBytes(kBlockBytes);
+  op->on_device = true;
+  ++table_[located.region].reads;
+  reading_bytes_ += op->command.slot.size();
+  IoRequest request;
+  request.fd = volume_->file.get();
+  request.offset = volume_->offset(located.region, located.record.block);
+  request.parts = {op->head.span(), op->command.slot.first(static_cast<std::size_t>(located.record.facts.slot_bytes()))};
+  device_.start(request, [this, op, located, id = id_of(located.region)](int error) { read_done(op, located, id, error); });
+}
+
+void DiskEngine::read_done(const OpPtr& op, const Located& located, const RegionId& id, int error) {
+  --table_[located.region].reads;
+  reading_bytes_ -= op->command.slot.size();
+  op->on_device = false;
+  const std::optional<Record> found = error == 0 ? decode_record(id, op->head.span()) : std::nullopt;
+  if (error == 0) read_errors_in_row_ = 0;
+  if (!found || *found != located.record) {
+    counters_.records_corrupt += error == 0 ? 1 : 0;
+    catalog_.erase(op->command.key, located.region, located.record.block);
+    if (error != 0) read_failed(error);
+  }
+  if (op->done) return released(op);
+  if (op->cancelled) return finish(op, {Code::kNotFound, "dropped meanwhile"});
+  if (error != 0) return finish(op, Status::from_errno(error, "disk read"));
+  if (!found || *found != located.record) return finish(op, {Code::kDataLoss, "the record on disk is not that chunk's"});
+  finish(op, {}, found->facts);
+}
+
+void DiskEngine::pump_writes() {
+  // Reads are what somebody waits for: beside them writes get a part of the device.
+  const bool beside_reads = reading_bytes_ != 0 || !reads_.empty();
+  const std::uint64_t limit = beside_reads ? options_.write_bytes_in_flight / 4 : options_.write_bytes_in_flight;
+  while (!writes_.empty() && device_.has_room() && health_.state().takes_puts && volume_) {
+    const OpPtr op = writes_.front();
+    if (op->done) {
+      writes_.pop_front();
+      continue;
+    }
+    if (writing_bytes_ != 0 && writing_bytes_ + op->command.slot.size() > limit) return;
+    const std::optional<Located> known = catalog_.find(op->command.key);
+    const tiers::ChunkFacts& facts = op->command.facts;
+    if (known && known->record.facts == facts && !ttl_.expired(known->record.written_s, env_.unix_s())) {
+      ++counters_.puts_present;
+      writes_.pop_front();
+      finish(op, {});
+      continue;
+    }
+    const auto blocks = static_cast<std::uint32_t>(1 + facts.slot_bytes() / kBlockBytes);
+    if (blocks + footer_blocks(1) > table_.region_blocks()) {
+      writes_.pop_front();
+      finish(op, {Code::kOutOfRange, "a chunk larger than a region of the disk tier"});
+      continue;
+    }
+    const std::optional<std::uint32_t> number = place(blocks);
+    if (!number) return;
+    writes_.pop_front();
+    start_write(op, *number);
+  }
+}
+
+void DiskEngine::start_write(const OpPtr& op, std::uint32_t number) {
+  Region& region = table_[number];
+  const Record record{op->command.key, op->command.facts, region.next_block, env_.unix_s()};
+  region.next_block += record.blocks();
+  ++region.writes;
+  op->head = AlignedBytes(kBlockBytes);
+  encode_record(id_of(number), record, op->head.span());
+  op->on_device = true;
+  writing_bytes_ += op->command.slot.size();
+  IoRequest request;
+  request.kind = IoRequest::Kind::kWrite;
+  request.fd = volume_->file.get();
+  request.offset = volume_->offset(number, record.block);
+  request.parts = {op->head.span(), op->command.slot};
+  device_.start(request, [this, op, record, number](int error) { write_done(op, record, number, error); });
+}
+
+void DiskEngine::write_done(const OpPtr& op, const Record& record, std::uint32_t number, int error) {
+  Region& region = table_[number];
+  --region.writes;
+  writing_bytes_ -= op->command.slot.size();
+  op->on_device = false;
+  const bool good = error == 0 && !op->done && !op->cancelled;
+  if (error != 0) {
+    region.broken = true;
+    write_failed(error);
+  } else if (good) {
+    region.records.push_back(record);
+    catalog_.insert(record, number);
+  } else {
+    bury(number, record.block);
+  }
+  if (op->done) return released(op);
+  if (good) return finish(op, {});
+  finish(op, error != 0 ? Status::from_errno(error, "disk write") : Status(Code::kNotFound, "dropped meanwhile"));
+}
+
+void DiskEngine::miss_deadlines() {
+  const std::uint64_t now = clock_.now_ns();
+  if (now < next_deadline_ns_) return;
+  next_deadline_ns_ = UINT64_MAX;
+  const std::vector<OpPtr> all(live_.begin(), live_.end());
+  for (const OpPtr& op : all) {
+    if (op->command.deadline_ns <= now)
+      finish(op, {Code::kDeadlineExceeded, "disk"});
+    else
+      next_deadline_ns_ = std::min(next_deadline_ns_, op->command.deadline_ns);
+  }
+}
+
+// What waits for a device that does not answer, or refuses, is told so at once.
+void DiskEngine::fail_waiting(bool puts, bool gets) {
+  const Status why{Code::kUnavailable, health_.state().reason};
+  const auto fail = [&](std::deque<OpPtr>& waiting) {
+    for (const OpPtr& op : std::exchange(waiting, {})) finish(op, why);
+  };
+  if (puts) fail(writes_);
+  if (gets) fail(reads_);
+}
+
+void DiskEngine::abandon(const Status& why) {
+  reads_.clear();
+  writes_.clear();
+  label_next_.clear();
+  label_now_.clear();
+  const std::vector<OpPtr> all(live_.begin(), live_.end());
+  for (const OpPtr& op : all) finish(op, why);
+}
+
+tiers::TierCounters DiskEngine::counters() const {
+  tiers::TierCounters counters = counters_;
+  counters.written_bytes = device_.written_bytes;
+  counters.read_bytes = device_.read_bytes;
+  counters.times_degraded = health_.times();
+  counters.chunks = catalog_.chunks();
+  counters.used_bytes = catalog_.slot_bytes();
+  counters.capacity_bytes = volume_ ? volume_->regions * volume_->label.region_bytes : 0;
+  return counters;
+}
+
+}  // namespace larder::disk

@@ -1,0 +1,150 @@
+// DiskEngine: the disk tier without its thread: commands in, messages out, one turn at a time. Owned by one thread; what it knows
+// of time, files and chance comes from outside, so that a test can run it step by step.
+//
+// disk_engine.cc has the way of a put and a get, disk_regions.cc that of a region, disk_care.cc what goes wrong and drops.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sidecar/base/clock.h"
+#include "sidecar/tiers/disk/catalog.h"
+#include "sidecar/tiers/disk/device.h"
+#include "sidecar/tiers/disk/env.h"
+#include "sidecar/tiers/disk/health.h"
+#include "sidecar/tiers/disk/options.h"
+#include "sidecar/tiers/disk/region_table.h"
+#include "sidecar/tiers/disk/time_to_live.h"
+#include "sidecar/tiers/disk/volume.h"
+#include "sidecar/tiers/tier.h"
+
+namespace larder::disk {
+
+struct Command {
+  enum class Kind : std::uint8_t { kOperation, kForget };
+  Kind kind = Kind::kOperation;
+  tiers::Operation operation = tiers::Operation::kPut;
+  tiers::Ticket ticket = 0;
+  tiers::ChunkKey key;  // drop: its namespace alone
+  tiers::ChunkFacts facts;
+  std::span<std::byte> slot;
+  std::uint64_t deadline_ns = 0;
+};
+
+struct Outcome {
+  tiers::Message message;
+  std::uint64_t freed_bytes = 0;  // of the bytes accepted
+  bool freed = false;             // one of the operations accepted
+};
+
+class DiskEngine {
+ public:
+  // All of them outlive it. The catalog is reset; drops hide their namespace in it before they are accepted, and show it when done.
+  DiskEngine(Env& env, const base::Clock& clock, const DiskOptions& options, Catalog& catalog);
+
+  // Opens the directory and recovers what is in it: configuration errors by the name of their field.
+  Status start();
+  void accept(const Command& command);
+  // One round: device results, what they allow to be started, deadlines. Waits up to `timeout_ns` where there is nothing to do.
+  void turn(std::uint64_t timeout_ns);
+  void take_outcomes(std::vector<Outcome>& out);
+  // At most this long may pass until the next turn.
+  std::uint64_t next_turn_ns() const;
+  void wake() { device_.queue().wake(); }  // thread-safe
+
+  // Closes the open region once nothing waits; closed() when that is done, as far as the device lets it.
+  void begin_close() { closing_ = true; }
+  bool closed() const;
+  // Answers everything that is not answered.
+  void abandon(const Status& why);
+  bool device_quiet() const { return device_.in_flight() == 0; }
+
+  tiers::TierState state() const { return health_.state(); }
+  tiers::TierCounters counters() const;  // without `refused` and what is in flight
+
+ private:
+  struct Op {
+    Command command;
+    std::uint64_t serial = 0;
+    bool done = false;       // its kDone is out
+    bool on_device = false;  // the device has the slot
+    bool cancelled = false;  // dropped or lost meanwhile: whatever the device says, it failed
+    AlignedBytes head;
+  };
+  using OpPtr = std::shared_ptr<Op>;  // shared by the lists and by what runs when the device is done
+
+  // disk_engine.cc
+  void finish(const OpPtr& op, Status status, const tiers::ChunkFacts& facts = {});
+  void released(const OpPtr& op);
+  void pump_reads();
+  void pump_writes();
+  void start_read(const OpPtr& op, const Located& located);
+  void read_done(const OpPtr& op, const Located& located, const RegionId& id, int error);
+  void start_write(const OpPtr& op, std::uint32_t number);
+  void write_done(const OpPtr& op, const Record& record, std::uint32_t number, int error);
+  void miss_deadlines();
+  void fail_waiting(bool puts, bool gets);
+
+  // disk_regions.cc
+  void tend_regions();
+  std::optional<std::uint32_t> place(std::uint32_t blocks);
+  void open_region(std::uint32_t number);
+  void opened(std::uint32_t number, std::uint64_t sequence, int error, std::uint64_t failures);
+  void close_region(std::uint32_t number);
+  void write_footer(std::uint32_t number);
+  void bury(std::uint32_t number, std::uint32_t block);
+  void start_io(IoRequest::Kind kind, std::uint64_t offset, std::span<std::byte> bytes, Device::Then then);
+
+  // disk_care.cc
+  Status open_and_recover();
+  void tend_health();
+  void tend_flushes();
+  void read_failed(int error);
+  void write_failed(int error);
+  void probe_read();
+  void lose(const std::string& why);
+  void drop(const OpPtr& op);
+  void forget(const tiers::ChunkKey& key, std::uint64_t generation);
+  Position next_position() const;
+  void write_label();
+  void label_written(std::size_t copy, int error);
+  RegionId id_of(std::uint32_t number) const { return {volume_->label.volume, table_[number].sequence, number}; }
+  void say(const std::string& text);
+
+  Env& env_;
+  const base::Clock& clock_;
+  const DiskOptions& options_;
+  Catalog& catalog_;
+  Health health_;
+  TimeToLive ttl_;
+  AlignedBytes scratch_{kScratchBytes};  // before the device, which may write to it until its end
+  AlignedBytes label_bytes_{kLabelBytes};
+  std::string queue_fallback_;
+  Device device_;
+  std::optional<Volume> volume_;
+  RegionTable table_{0, 0};
+  std::uint64_t first_path_device_ = 0;
+
+  std::list<OpPtr> live_;  // accepted, not done
+  std::deque<OpPtr> reads_, writes_;
+  std::vector<Outcome> outcomes_;
+  std::uint64_t next_serial_ = 0;
+  std::uint64_t reading_bytes_ = 0, writing_bytes_ = 0;  // at the device
+  std::uint64_t next_deadline_ns_ = UINT64_MAX;          // none is earlier
+  std::uint64_t next_check_ns_ = 0;
+  std::uint32_t read_errors_in_row_ = 0;
+  bool probing_ = false;
+  bool closing_ = false;
+  bool flushing_ = false;
+  bool writing_label_ = false;
+  bool label_stale_ = false;                   // the file's is older than ours
+  std::vector<OpPtr> label_next_, label_now_;  // drops that wait for the next writing, for the one that runs
+  tiers::TierCounters counters_;
+};
+
+}  // namespace larder::disk

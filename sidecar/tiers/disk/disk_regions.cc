@@ -1,0 +1,138 @@
+// The way of a region: opened, filled, closed with its footer, and the oldest opened again.
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "sidecar/tiers/disk/disk_engine.h"
+
+namespace larder::disk {
+
+void DiskEngine::start_io(IoRequest::Kind kind, std::uint64_t offset, std::span<std::byte> bytes, Device::Then then) {
+  IoRequest request;
+  request.kind = kind;
+  request.fd = volume_->file.get();
+  request.offset = offset;
+  request.parts[0] = bytes;
+  device_.start(request, std::move(then));
+}
+
+void DiskEngine::tend_regions() {
+  if (!volume_ || health_.is(Health::kLost)) return;
+  bool coming = false;
+  for (std::uint32_t number = 0; number < table_.count(); ++number) {
+    Region& region = table_[number];
+    if (region.state == RegionState::kActive && (region.broken || (closing_ && writes_.empty())))
+      region.state = RegionState::kClosing;
+    if (region.state == RegionState::kClosing && region.writes == 0) close_region(number);
+    coming = coming || region.state == RegionState::kOpening || region.state == RegionState::kReady;
+  }
+  // One is opened ahead, so that no append waits for it; after a failure that is also the attempt whether writes work again.
+  const bool wanted = !writes_.empty() || table_.in_state(RegionState::kActive).has_value();
+  const bool attempt = health_.is(Health::kWrites) && !health_.is(Health::kStalled);
+  if (coming || (closing_ && writes_.empty()) || (attempt ? !health_.retry(clock_.now_ns()) : !wanted)) return;
+  if (const std::optional<std::uint32_t> victim = table_.next_victim()) open_region(*victim);
+}
+
+// The region that a record of so many blocks goes to: none while the next one is being opened.
+std::optional<std::uint32_t> DiskEngine::place(std::uint32_t blocks) {
+  for (int attempt = 0; attempt < 2; ++attempt) {
+    std::optional<std::uint32_t> active = table_.in_state(RegionState::kActive);
+    if (active && table_.fits(table_[*active], blocks)) return active;
+    const std::optional<std::uint32_t> ready = table_.in_state(RegionState::kReady);
+    if (!ready || table_[*ready].reads != 0) return std::nullopt;
+    if (active) table_[*active].state = RegionState::kClosing;
+    table_[*ready].state = RegionState::kActive;
+  }
+  return std::nullopt;
+}
+
+// What stands in it stays readable until its new trailer is written.
+void DiskEngine::open_region(std::uint32_t number) {
+  Region& region = table_[number];
+  const RegionState before = std::exchange(region.state, RegionState::kOpening);
+  const std::uint64_t sequence = table_.take_sequence();
+  const auto block = std::make_shared<AlignedBytes>(kBlockBytes);
+  encode_trailer({{volume_->label.volume, sequence, number}, false, 0, 0}, block->span());
+  // Only what began after a failure shows that writes work again.
+  const std::uint64_t failures = health_.times();
+  const auto done = [this, number, sequence, before, failures](int error) {
+    if (error != 0) table_[number].state = before;
+    opened(number, sequence, error, failures);
+  };
+  const auto sync = [this, block, done](int error) {
+    if (error != 0) return done(error);
+    start_io(IoRequest::Kind::kSync, 0, {}, done);
+  };
+  start_io(IoRequest::Kind::kWrite, volume_->offset(number, table_.region_blocks() - 1), block->span(), sync);
+}
+
+void DiskEngine::opened(std::uint32_t number, std::uint64_t sequence, int error, std::uint64_t failures) {
+  Region& region = table_[number];
+  if (error != 0) {
+    ++region.failures;
+    write_failed(error);
+    return;
+  }
+  counters_.chunks_evicted += catalog_.erase_region(number);
+  region.sequence = sequence;
+  region.next_block = 0;
+  region.records.clear();
+  region.broken = false;
+  region.failures = 0;
+  const bool stale = health_.is(Health::kWrites) && health_.times() != failures;
+  region.state = stale ? RegionState::kFree : RegionState::kReady;
+  if (stale || !health_.is(Health::kWrites)) return;
+  health_.clear(Health::kWrites);
+  say("writes work again");
+}
+
+// Records before their footer, also if the machine loses power: the footer would speak of bytes that are not there.
+void DiskEngine::close_region(std::uint32_t number) {
+  Region& region = table_[number];
+  if (region.records.empty()) {
+    region.state = RegionState::kFree;
+    return;
+  }
+  if (!device_.has_room()) return;
+  ++region.writes;
+  start_io(IoRequest::Kind::kSync, 0, {}, [this, number](int error) {
+    if (error == 0) return write_footer(number);
+    --table_[number].writes;
+    table_[number].state = RegionState::kClosed;  // without a footer: the next life reads it through
+    table_[number].records = {};
+    write_failed(error);
+  });
+}
+
+void DiskEngine::write_footer(std::uint32_t number) {
+  Region& region = table_[number];
+  const std::size_t bytes = std::size_t{footer_blocks(region.records.size())} * kBlockBytes;
+  const auto footer = std::make_shared<AlignedBytes>(bytes);
+  encode_footer(id_of(number), region.records, footer->span());
+  const std::uint64_t offset = volume_->offset(number, table_.region_blocks()) - bytes;
+  start_io(IoRequest::Kind::kWrite, offset, footer->span(), [this, number, footer](int error) {
+    Region& done = table_[number];
+    --done.writes;
+    done.state = RegionState::kClosed;
+    done.records = {};
+    if (error != 0) write_failed(error);
+  });
+}
+
+// The bytes of a put that has failed for its caller have landed all the same: the next life shall not find them.
+void DiskEngine::bury(std::uint32_t number, std::uint32_t block) {
+  const auto zeroes = std::make_shared<AlignedBytes>(kBlockBytes);
+  ++table_[number].writes;
+  start_io(IoRequest::Kind::kWrite, volume_->offset(number, block), zeroes->span(), [this, number, zeroes](int error) {
+    --table_[number].writes;
+    if (error != 0) write_failed(error);
+  });
+}
+
+bool DiskEngine::closed() const {
+  if (!live_.empty() || device_.in_flight() != 0) return false;
+  if (!volume_ || health_.is(Health::kLost) || health_.is(Health::kWrites)) return true;
+  return !table_.in_state(RegionState::kActive) && !table_.in_state(RegionState::kClosing);
+}
+
+}  // namespace larder::disk

@@ -1,0 +1,263 @@
+#include "sidecar/tiers/disk/disk_tier.h"
+
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <iterator>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "sidecar/tiers/disk/disk_engine.h"
+
+namespace larder::disk {
+namespace {
+
+using tiers::Message;
+using tiers::Operation;
+using tiers::Ticket;
+
+constexpr std::uint64_t kDestroyGraceMs = 10'000;
+
+// What the tier and its thread share. The thread keeps it by a shared_ptr of its own: a device that never answers may outlive the
+// tier.
+struct Core {
+  Core(Env& the_env, const base::Clock& the_clock, const DiskOptions& the_options)
+      : env(the_env), clock(the_clock), options(the_options) {}
+
+  Env& env;
+  const base::Clock& clock;
+  const DiskOptions options;
+  Catalog catalog;
+  Fd message_fd;
+
+  std::mutex mutex;
+  std::condition_variable changed;  // started, or ended
+  DiskEngine* engine = nullptr;     // while the thread runs, for wake()
+  std::vector<Command> commands;
+  std::vector<Message> messages;
+  tiers::TierState state;
+  tiers::TierCounters counters;
+  std::uint64_t refused = 0;
+  std::uint64_t held_bytes = 0;  // accepted, the slot not yet free
+  std::uint32_t held_operations = 0;
+  bool started = false, closed = false, answered = false, ended = false;
+  std::uint64_t close_by_ns = 0;
+  Status start_status;
+};
+
+// Hands over what was asked for and what came of it. Returns whether the thread may end.
+bool exchange(Core& core, DiskEngine& engine, std::vector<Command>& commands) {
+  std::vector<Outcome> outcomes;
+  engine.take_outcomes(outcomes);
+  const tiers::TierCounters counters = engine.counters();
+  const std::lock_guard lock(core.mutex);
+  for (Outcome& outcome : outcomes) {
+    core.held_bytes -= outcome.freed_bytes;
+    core.held_operations -= outcome.freed ? 1 : 0;
+    core.messages.push_back(std::move(outcome.message));
+  }
+  if (!outcomes.empty()) {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto written = ::write(core.message_fd.get(), &one, sizeof(one));
+  }
+  core.state = engine.state();
+  core.counters = counters;
+  commands = std::exchange(core.commands, {});
+  core.answered = core.closed && commands.empty() && core.held_operations == 0 && engine.closed();
+  return core.answered;
+}
+
+void run(const std::shared_ptr<Core>& core) {
+  ::prctl(PR_SET_NAME, "larder-disk");
+  DiskEngine engine(core->env, core->clock, core->options, core->catalog);
+  const Status started = engine.start();
+  {
+    const std::lock_guard lock(core->mutex);
+    core->start_status = started;
+    core->started = true;
+    core->ended = !started.ok();
+    core->engine = started.ok() ? &engine : nullptr;
+    core->counters = engine.counters();
+    core->changed.notify_all();
+  }
+  if (!started.ok()) return;
+  std::vector<Command> commands;
+  bool abandoned = false;
+  while (!exchange(*core, engine, commands)) {
+    for (const Command& command : commands) engine.accept(command);
+    std::uint64_t close_by_ns = 0;
+    {
+      const std::lock_guard lock(core->mutex);
+      if (core->closed) close_by_ns = core->close_by_ns;
+    }
+    if (close_by_ns != 0) engine.begin_close();
+    if (close_by_ns != 0 && core->clock.now_ns() >= close_by_ns) {
+      if (!abandoned) engine.abandon({Code::kUnavailable, "the disk tier is closed"});
+      if (std::exchange(abandoned, true) && engine.device_quiet()) break;
+    }
+    engine.turn(commands.empty() ? engine.next_turn_ns() : 0);
+  }
+  const std::lock_guard lock(core->mutex);
+  core->engine = nullptr;
+  core->ended = true;
+  core->changed.notify_all();
+}
+
+class DiskTier final : public tiers::Tier {
+ public:
+  explicit DiskTier(std::shared_ptr<Core> core) : core_(std::move(core)) {}
+  ~DiskTier() override { finish_thread(); }
+
+  Status start() {
+    core_->message_fd = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (!core_->message_fd.valid()) return Status::from_errno(errno, "eventfd");
+    thread_ = std::thread([core = core_] { run(core); });
+    std::unique_lock lock(core_->mutex);
+    core_->changed.wait(lock, [this] { return core_->started; });  // the device has its own deadline at start
+    return core_->start_status;
+  }
+
+  Status put(Ticket ticket, const tiers::ChunkKey& key, const tiers::ChunkFacts& facts, std::span<const std::byte> slot,
+             std::uint64_t deadline_ns) override {
+    if (!tiers::plausible(facts) || slot.size() != facts.slot_bytes() || !aligned(slot)) return malformed();
+    Command command{Command::Kind::kOperation, Operation::kPut, ticket, key, facts, {}, deadline_ns};
+    command.slot = {const_cast<std::byte*>(slot.data()), slot.size()};  // only read: IoRequest names both directions alike
+    return push(command);
+  }
+  Status get(Ticket ticket, const tiers::ChunkKey& key, std::span<std::byte> slot, std::uint64_t deadline_ns) override {
+    if (slot.empty() || !aligned(slot)) return malformed();
+    return push({Command::Kind::kOperation, Operation::kGet, ticket, key, {}, slot, deadline_ns});
+  }
+  Status drop_namespace(Ticket ticket, const protocol::NamespaceId& id, std::uint64_t deadline_ns) override {
+    return push({Command::Kind::kOperation, Operation::kDrop, ticket, {id, {}, 0, 0}, {}, {}, deadline_ns});
+  }
+  Status clear(Ticket ticket, std::uint64_t deadline_ns) override {
+    return push({Command::Kind::kOperation, Operation::kClear, ticket, {}, {}, {}, deadline_ns});
+  }
+  Status flush(Ticket ticket, std::uint64_t deadline_ns) override {
+    return push({Command::Kind::kOperation, Operation::kFlush, ticket, {}, {}, {}, deadline_ns});
+  }
+
+  std::optional<tiers::ChunkFacts> probe(const tiers::ChunkKey& key) const override {
+    const std::optional<Located> located = core_->catalog.find(key);
+    const TimeToLive ttl{core_->options.ttl_s};
+    if (!located || (ttl.limit_s != 0 && ttl.expired(located->record.written_s, core_->env.unix_s()))) return std::nullopt;
+    return located->record.facts;
+  }
+  void forget(const tiers::ChunkKey& key, std::uint64_t generation) override {
+    Command command;
+    command.kind = Command::Kind::kForget;
+    command.key = key;
+    command.facts.generation = generation;
+    const std::lock_guard lock(core_->mutex);
+    // Bounded as the others are: one too many is found bad once more.
+    if (core_->closed || core_->commands.size() >= 2 * std::size_t{core_->options.accepted_operations}) return;
+    core_->commands.push_back(command);
+    wake_locked();
+  }
+
+  int message_fd() const override { return core_->message_fd.get(); }
+  void take_messages(std::vector<Message>& out) override {
+    const std::lock_guard lock(core_->mutex);
+    std::uint64_t count = 0;
+    [[maybe_unused]] const auto got = ::read(core_->message_fd.get(), &count, sizeof(count));
+    out.insert(out.end(), std::make_move_iterator(core_->messages.begin()), std::make_move_iterator(core_->messages.end()));
+    core_->messages.clear();
+  }
+
+  tiers::TierState state() const override {
+    const std::lock_guard lock(core_->mutex);
+    if (core_->closed) return {false, false, "closed"};
+    return core_->state;
+  }
+  tiers::TierCounters counters() const override {
+    const std::lock_guard lock(core_->mutex);
+    tiers::TierCounters counters = core_->counters;
+    counters.refused = core_->refused;
+    counters.in_flight_bytes = core_->held_bytes;
+    return counters;
+  }
+
+  bool close(std::uint64_t grace_ms) override {
+    std::unique_lock lock(core_->mutex);
+    core_->closed = true;
+    core_->close_by_ns = core_->clock.now_ns() + grace_ms * 1'000'000;
+    wake_locked();
+    // A little longer than the thread needs to see that the time is up and to answer what is left.
+    return core_->changed.wait_for(lock, std::chrono::milliseconds(grace_ms + 500), [this] { return core_->ended; });
+  }
+
+ private:
+  static bool aligned(std::span<const std::byte> slot) {
+    return reinterpret_cast<std::uintptr_t>(slot.data()) % kBlockBytes == 0 && slot.size() % kBlockBytes == 0;
+  }
+  Status malformed() {
+    const std::lock_guard lock(core_->mutex);
+    ++core_->refused;
+    return {Code::kInvalidArgument, "a slot that is not aligned, or of another size than its facts tell"};
+  }
+
+  // REQUIRES: the mutex.
+  void wake_locked() {
+    if (core_->engine != nullptr) core_->engine->wake();
+  }
+
+  Status push(const Command& command) {
+    const std::lock_guard lock(core_->mutex);
+    const Status status = admissible(command);
+    if (!status.ok()) {
+      ++core_->refused;
+      return status;
+    }
+    // Hidden from here on: who asked need not wait for the thread.
+    if (command.operation == Operation::kDrop) core_->catalog.hide(command.key.namespace_id);
+    if (command.operation == Operation::kClear) core_->catalog.hide_all();
+    core_->held_bytes += command.slot.size();
+    ++core_->held_operations;
+    core_->commands.push_back(command);
+    wake_locked();
+    return {};
+  }
+  Status admissible(const Command& command) const {
+    if (core_->closed) return {Code::kUnavailable, "the disk tier is closed"};
+    const bool put = command.operation == Operation::kPut;
+    if (put ? !core_->state.takes_puts : command.operation == Operation::kGet && !core_->state.takes_gets)
+      return {Code::kUnavailable, core_->state.reason};
+    if (command.slot.size() > core_->options.accepted_bytes)
+      return {Code::kOutOfRange, "more bytes than the disk tier takes at once"};
+    if (core_->held_operations >= core_->options.accepted_operations ||
+        core_->held_bytes + command.slot.size() > core_->options.accepted_bytes)
+      return {Code::kResourceExhausted, "too much on its way to and from the disk"};
+    return {};
+  }
+
+  void finish_thread() {
+    if (!thread_.joinable()) return;
+    bool failed = false;
+    {
+      const std::lock_guard lock(core_->mutex);
+      failed = !core_->start_status.ok();
+    }
+    if (failed || close(kDestroyGraceMs))
+      thread_.join();
+    else
+      thread_.detach();
+  }
+
+  std::shared_ptr<Core> core_;
+  std::thread thread_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<tiers::Tier>> open_disk_tier(Env& env, const base::Clock& clock, const DiskOptions& options) {
+  auto tier = std::make_unique<DiskTier>(std::make_shared<Core>(env, clock, options));
+  if (Status status = tier->start(); !status.ok()) return status;
+  return std::unique_ptr<tiers::Tier>(std::move(tier));
+}
+
+}  // namespace larder::disk

@@ -1,0 +1,229 @@
+#include "sidecar/tiers/disk/format.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace larder::disk {
+namespace {
+
+constexpr std::uint32_t kRecordMagic = 0x3152444c;   // "LDR1"
+constexpr std::uint32_t kTrailerMagic = 0x3154444c;  // "LDT1"
+constexpr std::uint32_t kLabelMagic = 0x314c444c;    // "LDL1"
+
+struct RecordBytes {
+  std::uint32_t magic;
+  std::uint16_t version;
+  std::uint16_t zero;
+  std::uint64_t volume;
+  std::uint64_t sequence;
+  std::uint32_t region;
+  std::uint32_t block;
+  protocol::NamespaceId namespace_id;
+  protocol::BlockHash hash;
+  std::uint16_t shard;
+  std::uint16_t group;
+  std::uint32_t written_s;
+  std::uint64_t generation;
+  std::uint64_t payload_bytes;
+  std::uint64_t piece_bytes;
+  std::uint64_t root;
+  std::uint64_t checksum;  // of all before it
+};
+static_assert(sizeof(RecordBytes) == 112 && offsetof(RecordBytes, namespace_id) == 32 && offsetof(RecordBytes, checksum) == 104);
+
+struct EntryBytes {
+  protocol::NamespaceId namespace_id;
+  protocol::BlockHash hash;
+  std::uint64_t generation;
+  std::uint64_t root;
+  std::uint32_t payload_bytes;
+  std::uint32_t piece_bytes;
+  std::uint32_t block;
+  std::uint32_t written_s;
+  std::uint16_t shard;
+  std::uint16_t group;
+  std::uint32_t zero;
+};
+static_assert(sizeof(EntryBytes) == kEntryBytes && offsetof(EntryBytes, shard) == 64);
+static_assert(protocol::kMaxPayloadBytes <= UINT32_MAX && protocol::kMaxPieceBytes <= UINT32_MAX);
+
+enum : std::uint16_t { kOpen = 1, kClosed = 2 };
+struct TrailerBytes {
+  std::uint32_t magic;
+  std::uint16_t version;
+  std::uint16_t kind;
+  std::uint64_t volume;
+  std::uint64_t sequence;
+  std::uint32_t region;
+  std::uint32_t count;
+  std::uint64_t entries_checksum;
+  std::uint64_t checksum;
+};
+static_assert(sizeof(TrailerBytes) == 48 && offsetof(TrailerBytes, checksum) == 40);
+
+struct MarkBytes {
+  protocol::NamespaceId namespace_id;
+  std::uint64_t sequence;
+  std::uint32_t block;
+  std::uint32_t zero;
+};
+static_assert(sizeof(MarkBytes) == 32);
+
+struct LabelBytes {
+  std::uint32_t magic;
+  std::uint16_t version;
+  std::uint16_t zero;
+  std::uint64_t volume;
+  std::uint64_t serial;
+  std::uint64_t region_bytes;
+  std::uint64_t all_sequence;
+  std::uint32_t all_block;
+  std::uint32_t mark_count;
+  MarkBytes marks[kMaxDropMarks];
+  std::uint64_t checksum;
+};
+static_assert(sizeof(LabelBytes) <= kLabelBytes && offsetof(LabelBytes, marks) == 48);
+
+// Every structure ends in the checksum of what stands before it, and stands in zeroes.
+template <typename Bytes>
+void seal(Bytes& bytes, std::span<std::byte> out) {
+  bytes.checksum = protocol::unit_digest(&bytes, offsetof(Bytes, checksum));
+  std::memset(out.data(), 0, out.size());
+  std::memcpy(out.data(), &bytes, sizeof(bytes));
+}
+
+template <typename Bytes>
+bool unseal(std::span<const std::byte> in, std::uint32_t magic, Bytes& bytes) {
+  if (in.size() < sizeof(bytes)) return false;
+  std::memcpy(&bytes, in.data(), sizeof(bytes));
+  return bytes.magic == magic && bytes.version == kFormatVersion &&
+         bytes.checksum == protocol::unit_digest(&bytes, offsetof(Bytes, checksum));
+}
+
+}  // namespace
+
+void encode_record(const RegionId& id, const Record& record, std::span<std::byte> block) {
+  RecordBytes bytes{};
+  bytes.magic = kRecordMagic;
+  bytes.version = kFormatVersion;
+  bytes.volume = id.volume;
+  bytes.sequence = id.sequence;
+  bytes.region = id.region;
+  bytes.block = record.block;
+  bytes.namespace_id = record.key.namespace_id;
+  bytes.hash = record.key.hash;
+  bytes.shard = record.key.shard;
+  bytes.group = record.key.group;
+  bytes.written_s = record.written_s;
+  bytes.generation = record.facts.generation;
+  bytes.payload_bytes = record.facts.payload_bytes;
+  bytes.piece_bytes = record.facts.piece_bytes;
+  bytes.root = record.facts.root;
+  seal(bytes, block.first(kBlockBytes));
+}
+
+std::optional<Record> decode_record(const RegionId& id, std::span<const std::byte> block) {
+  RecordBytes bytes{};
+  if (!unseal(block, kRecordMagic, bytes)) return std::nullopt;
+  if (RegionId{bytes.volume, bytes.sequence, bytes.region} != id) return std::nullopt;
+  const Record record{{bytes.namespace_id, bytes.hash, bytes.shard, bytes.group},
+                      {bytes.generation, bytes.payload_bytes, bytes.piece_bytes, bytes.root},
+                      bytes.block,
+                      bytes.written_s};
+  if (!tiers::plausible(record.facts)) return std::nullopt;
+  return record;
+}
+
+void encode_trailer(const Trailer& trailer, std::span<std::byte> block) {
+  TrailerBytes bytes{};
+  bytes.magic = kTrailerMagic;
+  bytes.version = kFormatVersion;
+  bytes.kind = trailer.closed ? kClosed : kOpen;
+  bytes.volume = trailer.id.volume;
+  bytes.sequence = trailer.id.sequence;
+  bytes.region = trailer.id.region;
+  bytes.count = trailer.count;
+  bytes.entries_checksum = trailer.entries_checksum;
+  seal(bytes, block.first(kBlockBytes));
+}
+
+std::optional<Trailer> decode_trailer(std::uint64_t volume, std::uint32_t region, std::span<const std::byte> block) {
+  TrailerBytes bytes{};
+  if (!unseal(block, kTrailerMagic, bytes)) return std::nullopt;
+  if (bytes.volume != volume || bytes.region != region) return std::nullopt;
+  if (bytes.kind != kOpen && bytes.kind != kClosed) return std::nullopt;
+  return Trailer{{volume, bytes.sequence, region}, bytes.kind == kClosed, bytes.count, bytes.entries_checksum};
+}
+
+void encode_footer(const RegionId& id, std::span<const Record> records, std::span<std::byte> footer) {
+  std::memset(footer.data(), 0, footer.size());
+  const std::span<std::byte> entries = footer.first(footer.size() - kBlockBytes);
+  for (std::size_t i = 0; i < records.size(); ++i) {
+    const Record& record = records[i];
+    EntryBytes bytes{};
+    bytes.namespace_id = record.key.namespace_id;
+    bytes.hash = record.key.hash;
+    bytes.generation = record.facts.generation;
+    bytes.root = record.facts.root;
+    bytes.payload_bytes = static_cast<std::uint32_t>(record.facts.payload_bytes);
+    bytes.piece_bytes = static_cast<std::uint32_t>(record.facts.piece_bytes);
+    bytes.block = record.block;
+    bytes.written_s = record.written_s;
+    bytes.shard = record.key.shard;
+    bytes.group = record.key.group;
+    std::memcpy(entries.data() + i * kEntryBytes, &bytes, sizeof(bytes));
+  }
+  const std::uint64_t checksum = protocol::unit_digest(entries.data(), entries.size());
+  encode_trailer({id, true, static_cast<std::uint32_t>(records.size()), checksum}, footer.last(kBlockBytes));
+}
+
+bool decode_entries(const Trailer& trailer, std::span<const std::byte> entries, std::vector<Record>& out) {
+  if (entries.size() != std::size_t{entry_blocks(trailer.count)} * kBlockBytes) return false;
+  if (protocol::unit_digest(entries.data(), entries.size()) != trailer.entries_checksum) return false;
+  out.reserve(out.size() + trailer.count);
+  for (std::size_t i = 0; i < trailer.count; ++i) {
+    EntryBytes bytes{};
+    std::memcpy(&bytes, entries.data() + i * kEntryBytes, sizeof(bytes));
+    const Record record{{bytes.namespace_id, bytes.hash, bytes.shard, bytes.group},
+                        {bytes.generation, bytes.payload_bytes, bytes.piece_bytes, bytes.root},
+                        bytes.block,
+                        bytes.written_s};
+    if (tiers::plausible(record.facts)) out.push_back(record);
+  }
+  return true;
+}
+
+bool Label::dropped(const Record& record, std::uint64_t sequence) const {
+  const Position at{sequence, record.block};
+  if (at < all_dropped) return true;
+  return std::ranges::any_of(
+      drops, [&](const DropMark& mark) { return at < mark.until && mark.namespace_id == record.key.namespace_id; });
+}
+
+void encode_label(const Label& label, std::span<std::byte> label_bytes) {
+  LabelBytes bytes{};
+  bytes.magic = kLabelMagic;
+  bytes.version = kFormatVersion;
+  bytes.volume = label.volume;
+  bytes.serial = label.serial;
+  bytes.region_bytes = label.region_bytes;
+  bytes.all_sequence = label.all_dropped.sequence;
+  bytes.all_block = label.all_dropped.block;
+  bytes.mark_count = static_cast<std::uint32_t>(label.drops.size());
+  for (std::size_t i = 0; i < label.drops.size(); ++i)
+    bytes.marks[i] = {label.drops[i].namespace_id, label.drops[i].until.sequence, label.drops[i].until.block, 0};
+  seal(bytes, label_bytes);
+}
+
+LabelFault decode_label(std::span<const std::byte> label_bytes, Label& out) {
+  LabelBytes bytes{};
+  if (!unseal(label_bytes, kLabelMagic, bytes))
+    return bytes.magic == kLabelMagic && bytes.version != kFormatVersion ? LabelFault::kOtherVersion : LabelFault::kDamaged;
+  if (bytes.mark_count > kMaxDropMarks) return LabelFault::kDamaged;
+  out = {bytes.volume, bytes.serial, bytes.region_bytes, {bytes.all_sequence, bytes.all_block}, {}};
+  for (std::size_t i = 0; i < bytes.mark_count; ++i)
+    out.drops.push_back({bytes.marks[i].namespace_id, {bytes.marks[i].sequence, bytes.marks[i].block}});
+  return LabelFault::kNone;
+}
+
+}  // namespace larder::disk

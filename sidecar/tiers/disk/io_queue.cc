@@ -1,0 +1,16 @@
+#include "sidecar/tiers/disk/io_queue.h"
+
+#include "sidecar/tiers/disk/pool_queue.h"
+#include "sidecar/tiers/disk/uring_queue.h"
+
+namespace larder::disk {
+
+OpenedQueue open_io_queue(const IoMemory& memory) {
+  if (!memory.allow_uring) return {make_pool_queue(), "io_uring is turned off"};
+  Result<OpenedUring> uring = open_uring_queue(memory.arena);
+  if (!uring.ok()) return {make_pool_queue(), "io_uring is refused: " + uring.status().text()};
+  if (uring->unregistered.empty()) return {std::move(uring->queue), ""};
+  return {std::move(uring->queue), "slots not registered: " + uring->unregistered};
+}
+
+}  // namespace larder::disk

@@ -1,0 +1,174 @@
+#include "sidecar/tiers/disk/volume.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <cstdio>
+#include <thread>
+
+namespace larder::disk {
+namespace {
+
+constexpr std::uint64_t kLeastRegionBytes = 4ULL << 20;
+constexpr std::uint64_t kMostRegionBytes = 256ULL << 20;
+// Left to the file system for its own notes about the file, which count as the file's in `du`; and for the file `owner`.
+constexpr std::uint64_t kNotesShare = 1024;
+constexpr std::uint64_t kLeastNotesBytes = 64 * 1024;
+constexpr int kLockAttempts = 100;
+constexpr std::chrono::milliseconds kLockPause{20};
+
+std::string mib(std::uint64_t bytes) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.1f MiB", static_cast<double>(bytes) / (1 << 20));
+  return text;
+}
+
+Status path_error(const Status& status, const std::string& path, const std::string& what) {
+  return {status.code(), "disk.path: " + path + " " + what + " (" + status.text() + ")"};
+}
+
+std::uint64_t usable(std::uint64_t size_bytes) {
+  const std::uint64_t notes = std::max(kLeastNotesBytes, size_bytes / kNotesShare) + kHeadBytes;
+  return size_bytes > notes ? size_bytes - notes : 0;
+}
+
+std::uint64_t chosen_region_bytes(const DiskOptions& options) {
+  if (options.region_bytes != 0) return options.region_bytes;
+  return std::bit_floor(std::clamp(options.size_bytes / 16, kLeastRegionBytes, kMostRegionBytes));
+}
+
+Status check_size(const DiskOptions& options) {
+  const std::uint64_t region = chosen_region_bytes(options);
+  if (usable(options.size_bytes) / region >= kLeastRegions) return {};
+  const std::uint64_t least = kLeastRegions * region + kHeadBytes + std::max(kLeastNotesBytes, options.size_bytes / kNotesShare);
+  return {Code::kInvalidArgument, "disk.size: " + mib(options.size_bytes) + " is too small, it needs at least " + mib(least)};
+}
+
+// The tier's own folder: ours alone to look into.
+Result<std::string> open_directory(Env& env, const DiskOptions& options, std::uint64_t on_device, Volume& volume) {
+  const Result<FileFacts> path = env.facts(options.path + "/.");
+  if (!path.ok()) return path_error(path.status(), options.path, "is not a directory that can be used");
+  volume.path_device = path->device;
+  if (on_device != 0 && path->device != on_device)
+    return Status(Code::kUnavailable, "disk.path: " + options.path + " is on another device than at the start");
+  const std::string folder = options.path + "/larder";
+  if (const Status made = env.make_directory(folder, 0700); !made.ok())
+    return path_error(made, options.path, "cannot be written");
+  const Result<FileFacts> facts = env.facts(folder);
+  if (!facts.ok()) return path_error(facts.status(), folder, "cannot be read");
+  const std::string start = "disk.path: " + folder;
+  if (!facts->directory) return Status(Code::kPermissionDenied, start + " is not a directory");
+  if (facts->owner != ::geteuid())
+    return Status(Code::kPermissionDenied, start + " belongs to user " + std::to_string(facts->owner) + ", not to this one");
+  if ((facts->mode & 077) != 0)
+    return Status(Code::kPermissionDenied, start + " can be entered by others: it holds users' data, chmod 700 it");
+  return folder;
+}
+
+std::string read_owner(Env& env, const std::string& path) {
+  const Result<Fd> file = env.open(path, O_RDONLY, 0);
+  char text[256];
+  const ssize_t got = file.ok() ? ::read(file->get(), text, sizeof(text)) : 0;
+  return got > 0 ? std::string(text, static_cast<std::size_t>(got)) : "another larderd";
+}
+
+// For a person's eyes: nothing depends on it.
+void write_owner(Env& env, const std::string& path, const std::string& owner) {
+  const Result<Fd> file = env.open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+  const std::string text = owner + ", process " + std::to_string(::getpid());
+  if (file.ok()) [[maybe_unused]]
+    const auto written = ::write(file->get(), text.data(), text.size());
+}
+
+Status lock_file(Env& env, const DiskOptions& options, const std::string& folder, Volume& volume) {
+  volume.file_path = folder + "/chunks";
+  Result<Fd> file = env.open(volume.file_path, O_RDWR | O_CREAT, 0600);
+  if (!file.ok()) return path_error(file.status(), volume.file_path, "cannot be opened for writing");
+  Status locked = env.lock(*file);
+  // One that was just killed has it until the kernel has ended its requests.
+  for (int i = 0; i < kLockAttempts && locked.code() == Code::kAlreadyExists; ++i) {
+    std::this_thread::sleep_for(kLockPause);
+    locked = env.lock(*file);
+  }
+  if (locked.code() == Code::kAlreadyExists)
+    return {Code::kAlreadyExists, "disk.path: " + folder + " is in use by " + read_owner(env, folder + "/owner")};
+  if (!locked.ok()) return path_error(locked, volume.file_path, "cannot be locked");
+  write_owner(env, folder + "/owner", options.owner);
+  volume.file = std::move(*file);
+  const Result<FileFacts> facts = env.facts(volume.file_path);
+  if (!facts.ok()) return path_error(facts.status(), volume.file_path, "went away");
+  volume.file_facts = *facts;
+  volume.direct = options.allow_direct && env.set_direct(volume.file);
+  if (!volume.direct) volume.notes.emplace_back("through the page cache: the file system refuses O_DIRECT, or it is turned off");
+  return {};
+}
+
+IoRequest request(IoRequest::Kind kind, const Volume& volume, std::uint64_t offset, std::span<std::byte> bytes) {
+  IoRequest made;
+  made.kind = kind;
+  made.fd = volume.file.get();
+  made.offset = offset;
+  made.parts[0] = bytes;
+  return made;
+}
+
+// Whether a label was found that what is in the file can be read by.
+Result<bool> read_label(Device& device, const DiskOptions& options, std::span<std::byte> scratch, Volume& volume) {
+  if (volume.file_facts.bytes == 0) return false;
+  if (volume.file_facts.bytes < kHeadBytes) {
+    volume.notes.emplace_back("starts empty: its file is cut off");
+    return false;
+  }
+  const std::span<std::byte> head = scratch.first(kHeadBytes);
+  const Status read = device.run(request(IoRequest::Kind::kRead, volume, 0, head));
+  if (!read.ok()) return path_error(read, volume.file_path, "cannot be read");
+  Label first, second;
+  const LabelFault one = decode_label(head.first(kLabelBytes), first);
+  const LabelFault two = decode_label(head.last(kLabelBytes), second);
+  if (one != LabelFault::kNone && two != LabelFault::kNone) {
+    volume.notes.emplace_back(one == LabelFault::kOtherVersion ? "starts empty: its file is of another format version"
+                                                               : "starts empty: both labels of its file are damaged");
+    return false;
+  }
+  volume.label = two == LabelFault::kNone && (one != LabelFault::kNone || second.serial > first.serial) ? second : first;
+  const std::uint64_t region = volume.label.region_bytes;
+  if (region >= kBlockBytes * 2 && region % kBlockBytes == 0 && usable(options.size_bytes) / region >= kLeastRegions) return true;
+  volume.notes.emplace_back("starts empty: its file has regions of " + mib(region) + ", too large for this size");
+  return false;
+}
+
+Status write_label(Device& device, std::span<std::byte> scratch, Volume& volume) {
+  const std::span<std::byte> head = scratch.first(kHeadBytes);
+  encode_label(volume.label, head.first(kLabelBytes));
+  encode_label(volume.label, head.last(kLabelBytes));
+  Status status = device.run(request(IoRequest::Kind::kWrite, volume, 0, head));
+  if (status.ok()) status = device.run(request(IoRequest::Kind::kSync, volume, 0, {}));
+  return status.ok() ? status : path_error(status, volume.file_path, "cannot be written");
+}
+
+}  // namespace
+
+Result<Volume> open_volume(Env& env, Device& device, const DiskOptions& options, std::span<std::byte> scratch,
+                           std::uint64_t on_device) {
+  Volume volume;
+  if (Status status = check_size(options); !status.ok()) return status;
+  const Result<std::string> folder = open_directory(env, options, on_device, volume);
+  if (!folder.ok()) return folder.status();
+  if (Status status = lock_file(env, options, *folder, volume); !status.ok()) return status;
+  const Result<bool> known = read_label(device, options, scratch, volume);
+  if (!known.ok()) return known.status();
+  // A new volume: nothing that stands in the file is of it.
+  if (!*known) volume.label = {env.random(), 1, chosen_region_bytes(options), {}, {}};
+  volume.regions = static_cast<std::uint32_t>(usable(options.size_bytes) / volume.label.region_bytes);
+  if (const Status reserved = env.reserve(volume.file, volume.bytes()); !reserved.ok())
+    return Status(reserved.code(),
+                  "disk.size: " + mib(options.size_bytes) + " cannot be reserved in " + *folder + " (" + reserved.text() + ")");
+  if (!*known)
+    if (Status status = write_label(device, scratch, volume); !status.ok()) return status;
+  return volume;
+}
+
+}  // namespace larder::disk

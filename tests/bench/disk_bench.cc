@@ -1,0 +1,245 @@
+// bench disk: 2 MiB random reads and appends through the disk tier, against the best hand-made O_DIRECT loop (1, 2 or 4 threads of
+// pread or pwrite over a file of the same size on the same file system), taking turns.
+//
+// The tier writes its headers, footers and syncs, the loops nothing but slots. Payload checksums are the engine's work and in
+// neither. A row is a round; goals are medians of the rounds' own ratios, since a virtual disk drifts. Bytes are verified before a
+// figure is printed: every slot that a round read, against what was put.
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <filesystem>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "sidecar/tiers/disk/disk_tier.h"
+#include "tests/bench/report.h"
+#include "tests/conformance/tier_chunks.h"
+
+namespace {
+
+using namespace larder;
+using tiers::testing_support::Loop;
+using tiers::testing_support::Slot;
+
+constexpr std::uint64_t kPayload = 2 << 20;
+constexpr std::uint64_t kPiece = 128 << 10;
+constexpr std::uint64_t kFileBytes = 4ULL << 30;
+constexpr std::size_t kSources = 32;      // different chunks' bytes
+constexpr std::size_t kInFlight = 8;      // of the tier: a loop needs no hand-over between threads
+constexpr std::size_t kOperations = 128;  // of one arm in one round
+constexpr int kRounds = 9;
+const std::uint64_t kSlot = protocol::slot_bytes(kPayload, kPiece);
+
+void must(bool held, const char* what) {
+  if (held) return;
+  std::fprintf(stderr, "bench-disk: %s\n", what);
+  std::exit(1);
+}
+
+double seconds() {
+  return static_cast<double>(base::MonotonicClock().now_ns()) / 1e9;
+}
+double processor_seconds() {
+  rusage usage{};
+  ::getrusage(RUSAGE_SELF, &usage);
+  const auto of = [](const timeval& time) { return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) / 1e6; };
+  return of(usage.ru_utime) + of(usage.ru_stime);
+}
+
+struct Measured {
+  double gbs = 0, cpu_share = 0;
+  std::vector<double> read_ms;
+};
+
+class TierArm {
+ public:
+  TierArm(const std::string& path, std::span<std::byte> arena) {
+    options_.path = path;
+    options_.size_bytes = kFileBytes;
+    options_.arena = arena;
+    Result<std::unique_ptr<tiers::Tier>> opened = disk::open_disk_tier(env_, clock_, options_);
+    if (!opened.ok()) std::fprintf(stderr, "%s\n", opened.status().to_string().c_str());
+    must(opened.ok(), "no disk tier");
+    tier_ = *std::move(opened);
+    loop_.emplace(*tier_, clock_);
+    for (std::size_t i = 0; i < kSources; ++i) {
+      sources_.push_back(arena.subspan(i * kSlot, kSlot));
+      facts_.push_back(tiers::testing_support::fill(sources_[i], i, 1, kPayload, kPiece));
+    }
+    for (std::size_t i = 0; i < kInFlight; ++i) targets_.push_back(arena.subspan((kSources + i) * kSlot, kSlot));
+  }
+  // kOperations reads, or appends, or both in turn.
+  Measured run(bool reads, bool writes, std::size_t in_flight = kInFlight) {
+    Measured measured;
+    struct Going {
+      tiers::Ticket ticket;
+      std::size_t target;
+      std::uint64_t number;
+      double start;
+      bool read;
+    };
+    std::deque<Going> going;
+    std::vector<std::size_t> free_targets;
+    for (std::size_t i = 0; i < kInFlight; ++i) free_targets.push_back(i);
+    const double start = seconds(), cpu = processor_seconds();
+    for (std::size_t i = 0; i < kOperations || !going.empty();) {
+      while (i < kOperations && going.size() < in_flight) {
+        const bool read = reads && (!writes || i % 2 == 0);
+        const std::size_t target = free_targets.back();
+        free_targets.pop_back();
+        going.push_back({loop_->next(), target, read ? random_number() : next_++, seconds(), read});
+        const Going& now = going.back();
+        const tiers::ChunkKey key = tiers::testing_support::key_of(now.number);
+        const std::size_t source = now.number % kSources;
+        must((read ? tier_->get(now.ticket, key, targets_[target], loop_->in_ms(60'000))
+                   : tier_->put(now.ticket, key, facts_[source], sources_[source], loop_->in_ms(60'000)))
+                 .ok(),
+             "refused");
+        ++i;
+      }
+      loop_->collect(1000);
+      std::erase_if(going, [&](const Going& one) {
+        if (loop_->of(one.ticket).empty()) return false;
+        must(loop_->of(one.ticket)[0].status.ok(), "an operation failed");
+        if (one.read) measured.read_ms.push_back((seconds() - one.start) * 1e3);
+        last_read_[one.target] = one.read ? one.number : UINT64_MAX;
+        free_targets.push_back(one.target);
+        return true;
+      });
+    }
+    const double wall = seconds() - start;
+    measured.gbs = static_cast<double>(kOperations * kSlot) / wall / 1e9;
+    measured.cpu_share = (processor_seconds() - cpu) / wall;
+    verify();
+    return measured;
+  }
+  void fill_up() {
+    while (next_ * (kSlot + 4096) < kFileBytes - (300ULL << 20)) run(false, true);
+  }
+  tiers::TierCounters counters() const { return tier_->counters(); }
+
+ private:
+  // One that cannot have been evicted since.
+  std::uint64_t random_number() {
+    const std::uint64_t there = (kFileBytes - (1100ULL << 20)) / (kSlot + 4096);
+    return next_ - 1 - random_() % std::min(there, next_);
+  }
+  void verify() {
+    for (std::size_t i = 0; i < kInFlight; ++i) {
+      if (last_read_[i] == UINT64_MAX) continue;
+      must(std::memcmp(targets_[i].data(), sources_[last_read_[i] % kSources].data(), kSlot) == 0, "wrong bytes");
+      last_read_[i] = UINT64_MAX;
+    }
+  }
+
+  disk::Env env_;
+  base::MonotonicClock clock_;
+  disk::DiskOptions options_;
+  std::unique_ptr<tiers::Tier> tier_;
+  std::optional<Loop> loop_;
+  std::vector<std::span<std::byte>> sources_, targets_;
+  std::vector<tiers::ChunkFacts> facts_;
+  std::vector<std::uint64_t> last_read_ = std::vector<std::uint64_t>(kInFlight, UINT64_MAX);
+  std::uint64_t next_ = 0;
+  std::mt19937_64 random_{20261121};
+};
+
+class LoopArm {
+ public:
+  explicit LoopArm(const std::string& path) : file_(::open(path.c_str(), O_RDWR | O_CREAT | O_DIRECT | O_CLOEXEC, 0600)) {
+    must(file_.valid() && ::fallocate(file_.get(), 0, 0, static_cast<off_t>(kFileBytes)) == 0, "no file for the loops");
+    for (int i = 0; i < 4; ++i) slots_.push_back(std::make_unique<Slot>(kSlot));
+    for (std::uint64_t at = 0; at < kPlaces; ++at)
+      must(::pwrite(file_.get(), slots_[0]->span().data(), kSlot, static_cast<off_t>(at * kSlot)) == static_cast<ssize_t>(kSlot),
+           "pwrite");
+  }
+  double gbs(bool reads, int threads) {
+    std::atomic<std::size_t> next{0};
+    const double start = seconds();
+    {
+      std::vector<std::jthread> all;
+      for (int t = 0; t < threads; ++t) {
+        all.emplace_back([&, t] {
+          std::mt19937_64 random(static_cast<std::uint64_t>(t) + ++seed_);
+          std::byte* slot = slots_[static_cast<std::size_t>(t)]->span().data();
+          for (std::size_t i = next++; i < kOperations; i = next++) {
+            const auto at = static_cast<off_t>((reads ? random() % kPlaces : (append_ + i) % kPlaces) * kSlot);
+            const ssize_t moved = reads ? ::pread(file_.get(), slot, kSlot, at) : ::pwrite(file_.get(), slot, kSlot, at);
+            must(moved == static_cast<ssize_t>(kSlot), "a loop failed");
+          }
+        });
+      }
+    }
+    append_ += reads ? 0 : kOperations;
+    return static_cast<double>(kOperations * kSlot) / (seconds() - start) / 1e9;
+  }
+
+ private:
+  static constexpr std::uint64_t kPlaces = 1900;
+  Fd file_;
+  std::vector<std::unique_ptr<Slot>> slots_;
+  std::uint64_t append_ = 0;
+  std::atomic<std::uint64_t> seed_{0};
+};
+
+}  // namespace
+
+// Usage: disk_bench [DIRECTORY of the JSON [DIRECTORY on the disk]]
+int main(int argc, char** argv) {
+  const std::string out = argc > 1 ? argv[1] : "build/bench";
+  const std::string place = argc > 2 ? argv[2] : out;
+  std::filesystem::create_directories(place);
+  const std::string scratch = place + "/disk-scratch";
+  std::filesystem::remove_all(scratch);
+  std::filesystem::create_directory(scratch);
+  bench::Report report("disk");
+  {
+    Slot arena((kSources + kInFlight) * kSlot);
+    TierArm tier(scratch, arena.span());
+    LoopArm loops(scratch + "/loop");
+    tier.fill_up();
+    std::vector<double> reads, writes, cpu, alone_p99, mixed_p99;
+    for (int round = 0; round < kRounds; ++round) {
+      double best_read = 0, best_write = 0;
+      for (const int threads : {1, 2, 4}) best_read = std::max(best_read, loops.gbs(true, threads));
+      const Measured read = tier.run(true, false);
+      for (const int threads : {1, 2, 4}) best_write = std::max(best_write, loops.gbs(false, threads));
+      const Measured write = tier.run(false, true);
+      // Beside as many writes, and alone, with the same number of reads in flight.
+      const Measured mixed = tier.run(true, true);
+      const Measured alone = tier.run(true, false, kInFlight / 2);
+      reads.push_back(read.gbs / best_read);
+      writes.push_back(write.gbs / best_write);
+      cpu.push_back(std::max(read.cpu_share, write.cpu_share));
+      alone_p99.push_back(bench::percentile(alone.read_ms, 0.99));
+      mixed_p99.push_back(bench::percentile(mixed.read_ms, 0.99));
+      report.add_row({{"round", static_cast<double>(round + 1)},
+                      {"loop read_gbs", best_read},
+                      {"tier read_gbs", read.gbs},
+                      {"loop write_gbs", best_write},
+                      {"tier write_gbs", write.gbs},
+                      {"read cpu", read.cpu_share},
+                      {"write cpu", write.cpu_share},
+                      {"read p99_ms", alone_p99.back()},
+                      {"mixed read p99_ms", mixed_p99.back()}});
+    }
+    const tiers::TierCounters counters = tier.counters();
+    report.add_goal("disk.read_ratio", bench::median(reads), ">=", 0.95);
+    report.add_goal("disk.write_ratio", bench::median(writes), ">=", 0.95);
+    report.add_goal("disk.cpu_share", bench::median(cpu), "<=", 0.25);
+    report.add_goal("disk.write_amplification",
+                    static_cast<double>(counters.written_bytes) / static_cast<double>(counters.put_bytes), "<=", 1.02);
+    report.add_goal("disk.mixed_p99_ratio", bench::median(mixed_p99) / bench::median(alone_p99), "<=", 3);
+  }
+  std::filesystem::remove_all(scratch);
+  return report.finish(out) ? 0 : 1;
+}

@@ -1,0 +1,38 @@
+// A tier of some kind for the conformance suite: made, and made again over what the last one left where it keeps anything.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <ostream>
+#include <string>
+
+#include "sidecar/base/clock.h"
+#include "sidecar/tiers/tier.h"
+
+namespace larder::tiers::testing_support {
+
+// Owns what the tier needs (a directory, a clock) until it is destroyed.
+class TierBox {
+ public:
+  virtual ~TierBox() = default;
+  virtual std::unique_ptr<Tier> open() = 0;
+  virtual bool survives_restart() const = 0;
+  virtual std::uint64_t most_slot_bytes() const = 0;           // of one chunk
+  virtual std::uint64_t accepted_bytes() const = 0;            // bound of what is in flight
+  virtual std::uint64_t capacity_chunks_of_1_mib() const = 0;  // that more than this many cannot all be there
+  base::MonotonicClock clock;
+};
+
+struct TierKind {
+  std::string name;
+  std::function<std::unique_ptr<TierBox>()> make;
+};
+
+inline void PrintTo(const TierKind& kind, std::ostream* out) {
+  *out << kind.name;
+}
+
+std::unique_ptr<TierBox> make_memory_box();
+std::unique_ptr<TierBox> make_disk_box(bool allow_uring, bool allow_direct);
+
+}  // namespace larder::tiers::testing_support

@@ -1,0 +1,126 @@
+#include "sidecar/tiers/disk/catalog.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <map>
+#include <random>
+#include <thread>
+
+#include "sidecar/tiers/disk/region_table.h"
+
+namespace larder::disk {
+namespace {
+
+tiers::ChunkKey key_of(std::uint64_t number) {
+  return {{number % 3, 0}, {number * 0x9e3779b97f4a7c15ULL, number}, static_cast<std::uint16_t>(number % 2), 0};
+}
+
+Record record_of(std::uint64_t number, std::uint32_t block) {
+  return {key_of(number), {number, 4096, 4096, number}, block, 0};
+}
+
+// Against a plain map, over growth, replacement, regions and namespaces leaving.
+TEST(CatalogTest, IsAMapOfItsKeys) {
+  constexpr std::uint32_t kRegions = 7;
+  std::mt19937_64 random(20261121);
+  Catalog catalog(kRegions);
+  std::map<std::uint64_t, std::pair<std::uint32_t, std::uint32_t>> expected;  // number: region and block
+  for (std::uint32_t step = 0; step < 60'000; ++step) {
+    const std::uint64_t number = random() % 4000;
+    const auto region = static_cast<std::uint32_t>(random() % kRegions);
+    const std::uint64_t what = random() % 1000;
+    if (what < 600) {
+      catalog.insert(record_of(number, step), region);
+      expected[number] = {region, step};
+    } else if (what < 950) {
+      const auto at = expected.find(number);
+      const bool there = at != expected.end();
+      EXPECT_FALSE(there && catalog.erase(key_of(number), at->second.first, at->second.second + 1)) << "another place";
+      EXPECT_EQ(there && catalog.erase(key_of(number), at->second.first, at->second.second), there);
+      if (there) expected.erase(at);
+    } else if (what < 955) {
+      const std::uint64_t gone = std::erase_if(expected, [&](const auto& e) { return e.second.first == region; });
+      EXPECT_EQ(catalog.erase_region(region), gone);
+    } else if (what < 957) {
+      const std::uint64_t space = number % 3;
+      const std::uint64_t gone = std::erase_if(expected, [&](const auto& e) { return e.first % 3 == space; });
+      EXPECT_EQ(catalog.erase_namespace({space, 0}), gone);
+    }
+    ASSERT_EQ(catalog.chunks(), expected.size());
+    const std::uint64_t probe = random() % 4000;
+    const std::optional<Located> found = catalog.find(key_of(probe));
+    const auto at = expected.find(probe);
+    ASSERT_EQ(found.has_value(), at != expected.end());
+    ASSERT_TRUE(!found || (found->region == at->second.first && found->record.block == at->second.second));
+  }
+  EXPECT_EQ(catalog.slot_bytes(), expected.size() * 8192);
+}
+
+// Keys whose words are multiples of one another found themselves in one place once: the time grew with the square of their number.
+TEST(CatalogTest, KeysInARowAreSpread) {
+  Catalog catalog(1);
+  const auto start = std::chrono::steady_clock::now();
+  for (std::uint32_t i = 0; i < 100'000; ++i) catalog.insert(record_of(i, i), 0);
+  EXPECT_EQ(catalog.chunks(), 100'000U);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(3));
+}
+
+TEST(CatalogTest, WhatIsHiddenIsNotFoundUntilShownAsOftenAsHidden) {
+  Catalog catalog(1);
+  catalog.insert(record_of(3, 0), 0);
+  catalog.insert(record_of(4, 9), 0);
+  catalog.hide({0, 0});
+  catalog.hide({0, 0});
+  catalog.show({0, 0});
+  EXPECT_FALSE(catalog.find(key_of(3)).has_value());
+  EXPECT_TRUE(catalog.find(key_of(4)).has_value());
+  catalog.show({0, 0});
+  EXPECT_TRUE(catalog.find(key_of(3)).has_value());
+  catalog.hide_all();
+  EXPECT_FALSE(catalog.find(key_of(4)).has_value());
+  catalog.show_all();
+  EXPECT_TRUE(catalog.find(key_of(4)).has_value());
+}
+
+TEST(CatalogTest, ReadersSeeWholeRecordsWhileItChanges) {
+  Catalog catalog(2);
+  std::jthread writer([&](const std::stop_token& stop) {
+    for (std::uint32_t i = 0; !stop.stop_requested(); ++i) {
+      catalog.insert(record_of(i % 512, i), i % 2);
+      if (i % 5000 == 0) catalog.erase_region(0);
+    }
+  });
+  for (std::uint64_t i = 0; i < 100'000; ++i) {
+    const std::optional<Located> found = catalog.find(key_of(i % 512));
+    ASSERT_TRUE(!found || (found->record.key == key_of(i % 512) && found->record.facts.root == i % 512));
+  }
+}
+
+TEST(RegionTableTest, TheOldestThatNobodyReadsGoesAndOnesThatFailedComeLast) {
+  RegionTable table(4, 1024);
+  for (std::uint32_t i = 0; i < 4; ++i) {
+    table[i].state = RegionState::kClosed;
+    table[i].sequence = 10 - i;
+  }
+  EXPECT_EQ(table.next_victim(), 3U);
+  table[3].reads = 1;
+  EXPECT_EQ(table.next_victim(), 2U);
+  table[2].failures = 1;
+  EXPECT_EQ(table.next_victim(), 1U);
+  table[0].state = RegionState::kFree;
+  EXPECT_EQ(table.next_victim(), 0U) << "a free one costs nothing";
+  for (std::uint32_t i = 0; i < 4; ++i) table[i].reads = 1;
+  EXPECT_EQ(table.next_victim(), std::nullopt);
+}
+
+TEST(RegionTableTest, NewSequencesAreAboveThoseOfRegionsWhoseTrailersAreLost) {
+  RegionTable table(8, 1024);
+  table.saw_sequence(100);
+  EXPECT_GT(table.next_sequence(), 108U);
+  table.saw_sequence(50);
+  EXPECT_GT(table.next_sequence(), 108U);
+}
+
+}  // namespace
+}  // namespace larder::disk

@@ -1,0 +1,114 @@
+// Drops, times to live and deadlines of the disk tier.
+#include <gtest/gtest.h>
+
+#include "tests/unit/tiers/disk_world.h"
+
+namespace larder::disk::testing_support {
+namespace {
+
+class DiskDropTest : public DiskWorld {
+ protected:
+  void SetUp() override { ASSERT_TRUE(open().ok()); }
+};
+
+TEST_F(DiskDropTest, OutlivesARestartWhereverTheChunksStood) {
+  for (std::uint64_t i = 0; i < 12; ++i) ASSERT_TRUE(loop_->put(i, 1, i % 3).ok());
+  ASSERT_TRUE(loop_->drop(0).ok());
+  for (std::uint64_t i = 12; i < 15; ++i) ASSERT_TRUE(loop_->put(i, 1, i % 3).ok());
+  for (int life = 0; life < 2; ++life) {
+    ASSERT_TRUE(open().ok());
+    for (std::uint64_t i = 0; i < 15; ++i) EXPECT_EQ(loop_->get(i, i % 3).ok(), i % 3 != 0 || i >= 12) << i;
+  }
+}
+
+TEST_F(DiskDropTest, MoreNamespacesThanTheLabelHoldsCostAllChunksNotSomebodysPrivacy) {
+  ASSERT_TRUE(loop_->put(1, 1, 1).ok());
+  for (std::uint64_t space = 100; space < 100 + kMaxDropMarks; ++space) {
+    const tiers::Ticket ticket = loop_->next();
+    ASSERT_TRUE(tier_->drop_namespace(ticket, {space, ~space}, loop_->in_ms(20'000)).ok());
+    ASSERT_TRUE(space % 64 != 0 || loop_->ended(ticket).ok());
+  }
+  ASSERT_TRUE(loop_->flush().ok());
+  EXPECT_TRUE(loop_->get(1, 1).ok());
+  ASSERT_TRUE(loop_->drop(1).ok());
+  ASSERT_TRUE(open().ok());
+  EXPECT_EQ(loop_->get(1, 1).code(), Code::kNotFound);
+}
+
+TEST_F(DiskDropTest, APutInFlightIsDroppedWithItsNamespace) {
+  env_.faults.stalled = true;
+  Slot slot(protocol::slot_bytes(kPayloadBytes, kPieceBytes));
+  const tiers::ChunkFacts facts = fill(slot.span(), 1, 1);
+  const tiers::Ticket put = loop_->next(), drop = loop_->next();
+  ASSERT_TRUE(tier_->put(put, key_of(1), facts, slot.span(), loop_->in_ms(20'000)).ok());
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  ASSERT_TRUE(tier_->drop_namespace(drop, {1, ~1ULL}, loop_->in_ms(20'000)).ok());
+  env_.faults.stalled = false;
+  EXPECT_FALSE(loop_->ended(put).ok());
+  EXPECT_TRUE(loop_->ended(drop).ok());
+  EXPECT_FALSE(tier_->probe(key_of(1)).has_value());
+  ASSERT_TRUE(open().ok());
+  EXPECT_EQ(loop_->get(1).code(), Code::kNotFound);
+}
+
+TEST_F(DiskDropTest, ChunksOlderThanTheTimeToLiveAreMisses) {
+  options_.ttl_s = 3600;
+  ASSERT_TRUE(open().ok());
+  ASSERT_TRUE(loop_->put(1).ok());
+  EXPECT_TRUE(loop_->get(1).ok());
+  env_.faults.clock_offset_s = 3601;
+  EXPECT_FALSE(tier_->probe(key_of(1)).has_value());
+  EXPECT_EQ(loop_->get(1).code(), Code::kNotFound);
+  EXPECT_EQ(tier_->counters().chunks_expired, 1U);
+  ASSERT_TRUE(open().ok());
+  EXPECT_EQ(loop_->get(1).code(), Code::kNotFound);
+  ASSERT_TRUE(loop_->put(1).ok()) << "stored anew";
+  EXPECT_TRUE(loop_->get(1).ok());
+}
+
+TEST_F(DiskDropTest, APutOfWhatIsThereWritesNothing) {
+  ASSERT_TRUE(loop_->put(1).ok());
+  ASSERT_TRUE(loop_->flush().ok());
+  const std::uint64_t written = tier_->counters().written_bytes;
+  ASSERT_TRUE(loop_->put(1).ok());
+  ASSERT_TRUE(loop_->flush().ok());
+  EXPECT_EQ(tier_->counters().written_bytes, written);
+  EXPECT_EQ(tier_->counters().puts_present, 1U);
+}
+
+TEST_F(DiskDropTest, WriteAmplificationStaysNearOne) {
+  for (std::uint64_t i = 0; i < 60; ++i) ASSERT_TRUE(loop_->put(i).ok());
+  const tiers::TierCounters counters = tier_->counters();
+  EXPECT_LE(static_cast<double>(counters.written_bytes), 1.02 * static_cast<double>(counters.put_bytes));
+  EXPECT_GE(counters.written_bytes, counters.put_bytes);
+}
+
+TEST_F(DiskDropTest, CloseEndsWhatIsInFlightAndLeavesAFooter) {
+  Slot slot(protocol::slot_bytes(kPayloadBytes, kPieceBytes));
+  const tiers::ChunkFacts facts = fill(slot.span(), 1, 1);
+  const tiers::Ticket put = loop_->next();
+  ASSERT_TRUE(tier_->put(put, key_of(1), facts, slot.span(), loop_->in_ms(20'000)).ok());
+  EXPECT_TRUE(tier_->close(10'000));
+  EXPECT_TRUE(loop_->ended(put).ok());
+  ASSERT_TRUE(open().ok());
+  EXPECT_LT(tier_->counters().read_bytes, 17U << 20) << "no region was read through but the one opened ahead";
+  EXPECT_TRUE(loop_->get(1).ok());
+}
+
+TEST_F(DiskDropTest, CloseOfAStalledDeviceAnswersByItsGraceAndSaysSo) {
+  env_.faults.stalled = true;
+  Slot slot(protocol::slot_bytes(kPayloadBytes, kPieceBytes));
+  const tiers::ChunkFacts facts = fill(slot.span(), 1, 1);
+  const tiers::Ticket put = loop_->next();
+  ASSERT_TRUE(tier_->put(put, key_of(1), facts, slot.span(), loop_->in_ms(60'000)).ok());
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_FALSE(tier_->close(100));
+  const std::optional<tiers::Message> done = loop_->done(put);
+  ASSERT_TRUE(done.has_value());
+  EXPECT_EQ(done->status.code(), Code::kUnavailable);
+  env_.faults.stalled = false;
+  EXPECT_TRUE(!done->slot_busy || loop_->done(put, tiers::Message::Kind::kReleased).has_value());
+}
+
+}  // namespace
+}  // namespace larder::disk::testing_support

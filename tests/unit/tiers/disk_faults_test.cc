@@ -1,0 +1,180 @@
+// A device that fails, stalls, is full or goes away: degraded with a reason, back by itself, and a failed write is never found.
+#include <gmock/gmock.h>
+
+#include "tests/unit/tiers/disk_world.h"
+
+namespace larder::disk::testing_support {
+namespace {
+
+using testing::HasSubstr;
+using tiers::Message;
+using tiers::Ticket;
+
+class DiskFaultsTest : public DiskWorld {
+ protected:
+  void SetUp() override { ASSERT_TRUE(open().ok()); }
+};
+
+TEST_F(DiskFaultsTest, AFullDeviceDegradesPutsAloneAndComesBack) {
+  ASSERT_TRUE(loop_->put(1).ok());
+  env_.faults.error = ENOSPC;
+  env_.faults.all_writes_fail = true;
+  EXPECT_FALSE(loop_->put(2).ok());
+  EXPECT_FALSE(tier_->probe(key_of(2)).has_value());
+  ASSERT_TRUE(await([&] { return tier_->state().degraded(); }));
+  EXPECT_EQ(tier_->state().reason, "writes fail: No space left on device");
+  EXPECT_TRUE(tier_->state().takes_gets);
+  EXPECT_EQ(loop_->put(3).code(), Code::kUnavailable);
+  EXPECT_TRUE(loop_->get(1).ok()) << "what is there can still be had";
+  env_.faults.all_writes_fail = false;
+  ASSERT_TRUE(await([&] { return !tier_->state().degraded(); }));
+  EXPECT_EQ(tier_->state().reason, "");
+  EXPECT_TRUE(loop_->put(2).ok());
+  EXPECT_TRUE(loop_->get(2).ok());
+  EXPECT_EQ(tier_->counters().times_degraded, 1U);
+  ASSERT_TRUE(open().ok());
+  EXPECT_TRUE(loop_->get(1).ok() && loop_->get(2).ok());
+  EXPECT_EQ(loop_->get(3).code(), Code::kNotFound);
+}
+
+TEST_F(DiskFaultsTest, OneBadPlaceCostsItsChunkAndThreeInARowDegradeReads) {
+  for (std::uint64_t i = 0; i < 6; ++i) ASSERT_TRUE(loop_->put(i).ok());
+  env_.faults.all_reads_fail = true;
+  EXPECT_EQ(loop_->get(0).code(), Code::kInternal);
+  EXPECT_FALSE(tier_->state().degraded());
+  EXPECT_FALSE(tier_->probe(key_of(0)).has_value());
+  EXPECT_FALSE(loop_->get(1).ok() || loop_->get(2).ok());
+  ASSERT_TRUE(await([&] { return tier_->state().degraded(); }));
+  EXPECT_THAT(tier_->state().reason, HasSubstr("reads fail: Input/output error"));
+  EXPECT_EQ(loop_->get(3).code(), Code::kUnavailable);
+  env_.faults.all_reads_fail = false;
+  ASSERT_TRUE(await([&] { return !tier_->state().degraded(); }));
+  EXPECT_TRUE(loop_->get(3).ok());
+}
+
+TEST_F(DiskFaultsTest, AStalledDeviceCostsOneDeadlineAndTheSlotComesBackLater) {
+  ASSERT_TRUE(loop_->put(1).ok());
+  env_.faults.stalled = true;
+  Slot slot(protocol::slot_bytes(kPayloadBytes, kPieceBytes)), source(slot.span().size());
+  const tiers::ChunkFacts facts = fill(source.span(), 2, 1);
+  const Ticket get = loop_->next(), put = loop_->next();
+  ASSERT_TRUE(tier_->get(get, key_of(1), slot.span(), loop_->in_ms(50)).ok());
+  ASSERT_TRUE(tier_->put(put, key_of(2), facts, source.span(), loop_->in_ms(50)).ok());
+  for (const Ticket ticket : {get, put}) {
+    const std::optional<Message> done = loop_->done(ticket);
+    ASSERT_TRUE(done.has_value());
+    EXPECT_EQ(done->status.code(), Code::kDeadlineExceeded);
+    EXPECT_TRUE(done->slot_busy);
+  }
+  EXPECT_EQ(tier_->counters().in_flight_bytes, 2 * slot.span().size()) << "the slots are not free";
+  ASSERT_TRUE(await([&] { return tier_->state().degraded(); }));
+  EXPECT_THAT(tier_->state().reason, HasSubstr("has not answered for 200 ms"));
+  EXPECT_EQ(loop_->get(1).code(), Code::kUnavailable) << "nobody waits for it a second time";
+  env_.faults.stalled = false;
+  EXPECT_TRUE(loop_->done(get, Message::Kind::kReleased).has_value());
+  EXPECT_TRUE(loop_->done(put, Message::Kind::kReleased).has_value());
+  ASSERT_TRUE(await([&] { return !tier_->state().degraded(); }));
+  EXPECT_EQ(tier_->counters().in_flight_bytes, 0U);
+  EXPECT_FALSE(tier_->probe(key_of(2)).has_value()) << "it was said to have failed";
+  // As if it were killed now: a copy of its file, whose open region has no footer.
+  ASSERT_TRUE(loop_->put(3).ok() && loop_->flush().ok());
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  DiskOptions copied = options_;
+  copied.path = options_.path + "/copy";
+  std::filesystem::create_directory(copied.path);
+  std::filesystem::copy(options_.path + "/larder", copied.path + "/larder");
+  std::filesystem::permissions(copied.path + "/larder", std::filesystem::perms::owner_all);
+  const Result<std::unique_ptr<tiers::Tier>> next = open_disk_tier(env_, clock_, copied);
+  ASSERT_TRUE(next.ok()) << next.status().to_string();
+  EXPECT_TRUE((*next)->probe(key_of(1)).has_value() && (*next)->probe(key_of(3)).has_value());
+  EXPECT_FALSE((*next)->probe(key_of(2)).has_value()) << "its bytes have landed, and are buried";
+  EXPECT_TRUE(loop_->get(1).ok());
+  ASSERT_TRUE(open().ok());
+  EXPECT_EQ(loop_->get(2).code(), Code::kNotFound) << "also after a restart";
+  EXPECT_TRUE(loop_->get(1).ok());
+}
+
+TEST_F(DiskFaultsTest, ADirectoryThatVanishesIsNamedAndUsedAgainWhenItIsBack) {
+  ASSERT_TRUE(loop_->put(1).ok());
+  const std::string away = options_.path + "/away";
+  std::filesystem::rename(options_.path + "/larder", away);
+  ASSERT_TRUE(await([&] { return tier_->counters().times_degraded == 1; }));
+  EXPECT_FALSE(loop_->get(1).ok());
+  ASSERT_TRUE(await([&] { return !tier_->state().degraded(); })) << "a new one is made where the old one was";
+  EXPECT_EQ(loop_->get(1).code(), Code::kNotFound);
+  ASSERT_TRUE(loop_->put(2).ok());
+  EXPECT_TRUE(loop_->get(2).ok());
+}
+
+TEST_F(DiskFaultsTest, AVolumeThatGoesAwayAndComesBackHasItsChunks) {
+  ASSERT_TRUE(loop_->put(1).ok());
+  const std::string away = options_.path + ".away";
+  std::filesystem::rename(options_.path, away);
+  ASSERT_TRUE(await([&] { return tier_->state().degraded(); }));
+  EXPECT_THAT(tier_->state().reason, HasSubstr("went away"));
+  EXPECT_FALSE(tier_->probe(key_of(1)).has_value());
+  EXPECT_EQ(loop_->put(2).code(), Code::kUnavailable);
+  std::filesystem::rename(away, options_.path);
+  ASSERT_TRUE(await([&] { return !tier_->state().degraded(); }));
+  EXPECT_TRUE(loop_->get(1).ok());
+  EXPECT_TRUE(loop_->put(2).ok());
+}
+
+TEST_F(DiskFaultsTest, ADropWhileTheDeviceFailsSaysSoAndIsWrittenLater) {
+  ASSERT_TRUE(loop_->put(1, 1, 1).ok() && loop_->put(2, 1, 2).ok());
+  env_.faults.all_writes_fail = true;
+  EXPECT_FALSE(loop_->drop(1).ok()) << "not on the disk yet";
+  EXPECT_EQ(loop_->get(1, 1).code(), Code::kNotFound);
+  env_.faults.all_writes_fail = false;
+  ASSERT_TRUE(await([&] { return !tier_->state().degraded(); }));
+  ASSERT_TRUE(loop_->drop(3).ok());  // whose label has the earlier drop too
+  ASSERT_TRUE(open().ok());
+  EXPECT_EQ(loop_->get(1, 1).code(), Code::kNotFound);
+  EXPECT_TRUE(loop_->get(2, 2).ok());
+}
+
+// Every call of a scenario fails once, whole or torn: no crash, nothing found that was said to have failed, nothing wrong, before
+// and after a restart.
+class EveryCallTest : public DiskWorld, public testing::WithParamInterface<bool> {};
+
+TEST_P(EveryCallTest, OfAScenarioMayFail) {
+  constexpr std::uint64_t kChunks = 14;
+  std::int64_t scenarios = 0;
+  for (std::int64_t call = 0;; ++call, ++scenarios) {
+    ASSERT_LT(call, 2000);
+    std::filesystem::remove_all(options_.path + "/larder");
+    env_.faults.fail_call = -1;
+    ASSERT_TRUE(open().ok());
+    env_.faults.tear_writes = GetParam();
+    env_.faults.calls = 0;
+    env_.faults.fail_call = call;
+    std::map<std::uint64_t, bool> stored;
+    for (std::uint64_t i = 0; i < kChunks; ++i) {
+      if (i == 9) (void)loop_->drop(7);
+      stored[i] = loop_->put(i, 1, 1).ok();
+      if (i % 4 == 3) {
+        const Status status = loop_->get(i, 1);
+        ASSERT_NE(status.text(), "WRONG BYTES");
+      }
+    }
+    ASSERT_TRUE(await([&] { return !tier_->state().degraded(); }));
+    const bool reached = env_.faults.calls > call;
+    env_.faults.fail_call = -1;
+    for (int life = 0; life < 2; ++life) {
+      for (std::uint64_t i = 0; i < kChunks; ++i) {
+        const Status status = loop_->get(i, 1);
+        ASSERT_NE(status.text(), "WRONG BYTES") << "call " << call;
+        ASSERT_FALSE(status.ok() && !stored[i]) << "chunk " << i << " was said to have failed, call " << call << " life " << life;
+      }
+      ASSERT_TRUE(life != 0 || open().ok());
+    }
+    close();
+    if (!reached) break;
+  }
+  EXPECT_GT(scenarios, 20);
+}
+
+INSTANTIATE_TEST_SUITE_P(WholeOrTorn, EveryCallTest, testing::Bool());
+
+}  // namespace
+}  // namespace larder::disk::testing_support

@@ -1,0 +1,150 @@
+// What larderd is told at start when the disk cannot be used, and what it finds again when it can.
+#include <gmock/gmock.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "tests/unit/tiers/disk_world.h"
+
+namespace larder::disk::testing_support {
+namespace {
+
+using testing::HasSubstr;
+
+class DiskStartTest : public DiskWorld {};
+
+TEST_F(DiskStartTest, AMissingDirectoryIsNamed) {
+  options_.path += "/not-there";
+  EXPECT_THAT(open().text(), HasSubstr("disk.path: " + options_.path + " is not a directory"));
+  options_.path = std::filesystem::path(options_.path).parent_path();
+}
+
+TEST_F(DiskStartTest, AFileInItsPlaceIsNamed) {
+  const std::string whole = options_.path;
+  std::fclose(std::fopen((whole + "/file").c_str(), "w"));
+  options_.path = whole + "/file";
+  EXPECT_THAT(open().text(), HasSubstr("disk.path: " + options_.path + " is not a directory"));
+  options_.path = whole;
+}
+
+TEST_F(DiskStartTest, ADirectoryThatCannotBeWrittenIsNamed) {
+  env_.faults.fail_call = 0;
+  env_.faults.error = EROFS;
+  const Status status = open();
+  EXPECT_THAT(status.text(), HasSubstr("disk.path: " + options_.path + " cannot be written"));
+  EXPECT_THAT(status.text(), HasSubstr("Read-only file system"));
+}
+
+TEST_F(DiskStartTest, ASizeThatIsTooSmallSaysHowMuchItTakes) {
+  options_.size_bytes = 8 << 20;
+  EXPECT_THAT(open().text(), HasSubstr("disk.size: 8.0 MiB is too small, it needs at least 16.2 MiB"));
+  EXPECT_FALSE(std::filesystem::exists(options_.path + "/larder")) << "nothing is made for it";
+}
+
+TEST_F(DiskStartTest, AFileSystemWithoutRoomIsNamed) {
+  options_.size_bytes = 1ULL << 50;
+  options_.region_bytes = 1ULL << 40;
+  const Status status = open();
+  EXPECT_THAT(status.text(), HasSubstr("disk.size: "));
+  EXPECT_THAT(status.text(), HasSubstr("cannot be reserved in " + options_.path));
+  options_.size_bytes = 34 << 20;
+  options_.region_bytes = kRegionBytes;
+  EXPECT_TRUE(open().ok()) << "and nothing of the attempt stands in the way";
+}
+
+TEST_F(DiskStartTest, ASecondOneIsRefusedByTheNameOfTheFirst) {
+  options_.owner = "larderd of pool llama";
+  ASSERT_TRUE(open().ok());
+  FaultyEnv other_env;
+  const Result<std::unique_ptr<tiers::Tier>> second = open_disk_tier(other_env, clock_, options_);
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.status().code(), Code::kAlreadyExists);
+  EXPECT_EQ(second.status().text(),
+            "disk.path: " + options_.path + "/larder is in use by larderd of pool llama, process " + std::to_string(::getpid()));
+  ASSERT_TRUE(loop_->put(1).ok()) << "the first goes on";
+  EXPECT_TRUE(loop_->get(1).ok());
+  EXPECT_TRUE(open().ok()) << "after its end there is no lock left";
+}
+
+TEST_F(DiskStartTest, TheFolderIsForNobodyElse) {
+  ASSERT_TRUE(open().ok());
+  struct stat info {};
+  ASSERT_EQ(::stat((options_.path + "/larder").c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0700U);
+  ASSERT_EQ(::stat(file().c_str(), &info), 0);
+  EXPECT_EQ(info.st_mode & 0777, 0600U);
+  close();
+  ASSERT_EQ(::chmod((options_.path + "/larder").c_str(), 0755), 0);
+  EXPECT_THAT(open().text(), HasSubstr("can be entered by others"));
+  ASSERT_EQ(::chmod((options_.path + "/larder").c_str(), 0700), 0);
+}
+
+TEST_F(DiskStartTest, ALinkInPlaceOfTheFolderIsRefused) {
+  std::filesystem::create_directory(options_.path + "/elsewhere");
+  std::filesystem::create_directory_symlink(options_.path + "/elsewhere", options_.path + "/larder");
+  EXPECT_THAT(open().text(), HasSubstr("is not a directory"));
+}
+
+TEST_F(DiskStartTest, TheSizeIsACapFromTheFirstMomentOn) {
+  ASSERT_TRUE(open().ok());
+  EXPECT_LE(disk_usage(), options_.size_bytes);
+  EXPECT_GE(disk_usage(), options_.size_bytes * 9 / 10) << "and it is reserved";
+  for (std::uint64_t i = 0; i < 40; ++i) {
+    ASSERT_TRUE(loop_->put(i).ok());
+    ASSERT_LE(disk_usage(), options_.size_bytes);
+  }
+  ASSERT_TRUE(open().ok());
+  EXPECT_LE(disk_usage(), options_.size_bytes);
+}
+
+TEST_F(DiskStartTest, AnotherSizeKeepsWhatStillFits) {
+  ASSERT_TRUE(open().ok());
+  for (std::uint64_t i = 0; i < 9; ++i) ASSERT_TRUE(loop_->put(i).ok());
+  options_.size_bytes = 26 << 20;
+  ASSERT_TRUE(open().ok());
+  EXPECT_LE(disk_usage(), options_.size_bytes);
+  EXPECT_EQ(tier_->counters().chunks, 9U);
+  options_.size_bytes = 50 << 20;
+  ASSERT_TRUE(open().ok());
+  EXPECT_GT(tier_->counters().capacity_bytes, 40U << 20);
+  for (std::uint64_t i = 0; i < 9; ++i) EXPECT_TRUE(loop_->get(i).ok());
+}
+
+TEST_F(DiskStartTest, WhereDirectIoIsRefusedThePageCacheServes) {
+  env_.faults.refuse_direct = true;
+  ASSERT_TRUE(open().ok());
+  ASSERT_TRUE(loop_->put(1).ok());
+  EXPECT_TRUE(loop_->get(1).ok());
+}
+
+// Every single call of the start fails once: an error that names a field, never a crash, and the next attempt succeeds.
+TEST_F(DiskStartTest, EveryCallOfTheStartMayFail) {
+  ASSERT_TRUE(open().ok());
+  for (std::uint64_t i = 0; i < 8; ++i) ASSERT_TRUE(loop_->put(i).ok());
+  close();
+  std::int64_t failed = 0;
+  for (std::int64_t call = 0;; ++call) {
+    env_.faults.calls = 0;
+    env_.faults.fail_call = call;
+    const Status status = open();
+    const bool reached = env_.faults.calls > call;
+    if (!status.ok()) {
+      ++failed;
+      EXPECT_THAT(status.text(), testing::StartsWith("disk.")) << "call " << call;
+    } else {
+      for (std::uint64_t i = 0; i < 8; ++i) {
+        EXPECT_NE(loop_->get(i).text(), "WRONG BYTES") << "call " << call;
+      }
+      close();
+    }
+    if (!reached) break;
+    ASSERT_LT(call, 1000);
+    env_.faults.fail_call = -1;
+    ASSERT_TRUE(open().ok()) << "after call " << call;
+    for (std::uint64_t i = 0; i < 8; ++i) (void)loop_->put(i);
+    close();
+  }
+  EXPECT_GE(failed, 4);
+}
+
+}  // namespace
+}  // namespace larder::disk::testing_support

@@ -1,0 +1,108 @@
+// Both ways of I/O, one suite: bytes, short ends, wake-ups.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <thread>
+
+#include "shim/protocol/fd.h"
+#include "sidecar/tiers/disk/device.h"
+#include "sidecar/tiers/disk/pool_queue.h"
+#include "sidecar/tiers/disk/uring_queue.h"
+
+namespace larder::disk {
+namespace {
+
+struct Kind {
+  const char* name;
+  bool uring, registered;
+};
+
+class IoQueueTest : public testing::TestWithParam<Kind> {
+ protected:
+  void SetUp() override {
+    file_ = Fd(::open("/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
+    ASSERT_TRUE(file_.valid());
+    ASSERT_EQ(::ftruncate(file_.get(), 1 << 20), 0);
+    if (!GetParam().uring) {
+      queue_ = make_pool_queue();
+      return;
+    }
+    Result<OpenedUring> opened = open_uring_queue(GetParam().registered ? memory_.span() : std::span<std::byte>{});
+    if (!opened.ok()) GTEST_SKIP() << opened.status().to_string();
+    if (GetParam().registered && !opened->unregistered.empty()) GTEST_SKIP() << opened->unregistered;
+    queue_ = std::move(opened->queue);
+  }
+  // The request's errno.
+  int run(IoRequest::Kind kind, std::uint64_t offset, std::span<std::byte> first, std::span<std::byte> second = {}) {
+    queue_->submit({kind, file_.get(), offset, {first, second}, ++tag_});
+    std::vector<IoResult> results;
+    for (int i = 0; i < 100 && results.empty(); ++i) queue_->wait(100'000'000, results);
+    if (results.size() != 1 || results[0].tag != tag_) return -1;
+    return results[0].error;
+  }
+
+  AlignedBytes memory_{64 * 1024};
+  Fd file_;
+  std::unique_ptr<IoQueue> queue_;
+  std::uint64_t tag_ = 0;
+};
+
+TEST_P(IoQueueTest, MovesBothPartsAndSyncs) {
+  AlignedBytes head(4096), read_head(4096);
+  std::memset(head.span().data(), 1, 4096);
+  std::memset(memory_.span().data(), 2, 32768);
+  ASSERT_EQ(run(IoRequest::Kind::kWrite, 8192, head.span(), memory_.span().first(32768)), 0);
+  ASSERT_EQ(run(IoRequest::Kind::kSync, 0, {}), 0);
+  std::memset(memory_.span().data(), 0, 65536);
+  ASSERT_EQ(run(IoRequest::Kind::kRead, 8192, read_head.span(), memory_.span().last(32768)), 0);
+  EXPECT_EQ(std::memcmp(read_head.span().data(), head.span().data(), 4096), 0);
+  for (const std::byte byte : memory_.span().last(32768)) ASSERT_EQ(byte, std::byte{2});
+  for (const std::byte byte : memory_.span().first(32768)) ASSERT_EQ(byte, std::byte{0});
+}
+
+TEST_P(IoQueueTest, WhatLiesBehindTheEndIsAnError) {
+  EXPECT_EQ(run(IoRequest::Kind::kRead, (1 << 20) - 4096, memory_.span().first(4096), memory_.span().last(4096)), EIO);
+  EXPECT_EQ(run(IoRequest::Kind::kRead, (1 << 20) - 4096, memory_.span().first(8192)), EIO);
+}
+
+TEST_P(IoQueueTest, AnErrorIsItsErrno) {
+  file_ = Fd(::open("/tmp", O_RDONLY | O_DIRECTORY));
+  EXPECT_EQ(run(IoRequest::Kind::kRead, 0, memory_.span().first(4096)), EISDIR);
+}
+
+TEST_P(IoQueueTest, ManyInFlightAllEnd) {
+  for (std::uint64_t i = 0; i < kMaxIoInFlight; ++i)
+    queue_->submit({IoRequest::Kind::kWrite, file_.get(), i % 200 * 4096, {memory_.span().first(4096), {}}, i});
+  std::vector<IoResult> results;
+  for (int i = 0; i < 1000 && results.size() < kMaxIoInFlight; ++i) queue_->wait(10'000'000, results);
+  ASSERT_EQ(results.size(), kMaxIoInFlight);
+  for (const IoResult& result : results) EXPECT_EQ(result.error, 0);
+}
+
+TEST_P(IoQueueTest, AWakeEndsAWaitAndTimeEndsItToo) {
+  const auto start = std::chrono::steady_clock::now();
+  std::vector<IoResult> results;
+  for (int round = 0; round < 3; ++round) {
+    std::jthread other([this] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      queue_->wake();
+    });
+    queue_->wait(20'000'000'000, results);
+  }
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  queue_->wait(1'000'000, results);
+  EXPECT_TRUE(results.empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, IoQueueTest,
+                         testing::Values(Kind{"io_uring", true, false}, Kind{"io_uring_registered", true, true},
+                                         Kind{"threads", false, false}),
+                         [](const auto& kind) { return kind.param.name; });
+
+}  // namespace
+}  // namespace larder::disk
