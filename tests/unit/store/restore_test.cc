@@ -212,7 +212,7 @@ TEST_F(Restore, WhatIsEvictedOrDroppedMeanwhileWaitsForItsReadersToo) {
   for (std::uint64_t n = 0; n < kSlots; ++n) grants.push_back(first_.put(kWriter, key(n)));
   restore({kWriter});
   const protocol::BlockHash hash = key(3).hash;
-  second_->store.evict(handle_, std::span(&hash, 1));
+  EXPECT_EQ(second_->store.evict(second_->open(names_[0]), std::span(&hash, 1)).found, 1U);
   second_->clear();
   EXPECT_EQ(second_->filled().slots_free + second_->filled().unused_bytes / kSlotBytes, 0U) << "a hold is still to be announced";
   protocol::SessionRegion& region = second_->add_session(kNew);
