@@ -75,6 +75,7 @@ class HoldTable {
     if (!there) return;
     next_->region_.holds[*there].exchange(hold, std::memory_order_seq_cst);
     onward_[place] = *there;
+    if (next_->carried_.load(std::memory_order_seq_cst)) next_->announce_onward(*there);
   }
 
   // The mark of places used is raised before a hold is announced beyond it.

@@ -71,6 +71,11 @@ Status check_arena(const config::MemoryConfig& memory, EarlierLife& life) {
   }
   const ArenaLeft& arena = *life.arena;
   if (arena.owner != ::geteuid()) return belongs_to_another(memory, life, arena.path, arena.owner);
+  if (life.index->touched_bytes() > arena.present_bytes) {  // then what its writers were granted is not known to be there either
+    life.why = arena.path + " has " + mib(arena.present_bytes) + " and its index knows of " + mib(life.index->touched_bytes());
+    life.index.reset();
+    return {};
+  }
   if (arena.bytes == arena.wanted_bytes) return {};
   const std::string what = arena.path + " has " + mib(arena.bytes) + " and memory.size asks for " + mib(arena.wanted_bytes);
   if (life.sessions.empty()) return mismatch(memory, life, what, "set memory.size back");

@@ -26,11 +26,9 @@ std::uint64_t random_token() {
   return token;
 }
 
-// What is there of the arena, by what the earlier life said, as far as the file has that many blocks.
+// What is there of the arena, by what the earlier life said.
 std::uint64_t present_bytes(const EarlierLife& earlier) {
-  if (!earlier.index) return 0;
-  const std::uint64_t touched = std::min(earlier.index->touched_bytes(), earlier.arena->bytes);
-  return touched <= earlier.arena->present_bytes ? touched : 0;
+  return earlier.index ? std::min(earlier.index->touched_bytes(), earlier.arena->bytes) : 0;
 }
 
 std::string session_name(const Connection& connection) {
@@ -127,6 +125,11 @@ bool EventLoop::go_on_with_a_session() {
   return false;
 }
 
+bool EventLoop::busy(std::uint32_t number) const {
+  const auto found = connections_.find(number);
+  return found != connections_.end() && found->second->protocol.busy();
+}
+
 void EventLoop::handle(const Wakeup& wakeup) {
   switch (wakeup.source) {
     case WakeupSource::kListener: accept_all(); return;
@@ -142,8 +145,8 @@ void EventLoop::handle(const Wakeup& wakeup) {
       clear_wake(parts_.wake);  // work() looks what it was
       return;
     case WakeupSource::kPidfd:
-      receive(wakeup.session);  // what it had said before it died
-      process_ended(wakeup.session);
+      receive(wakeup.session);                                   // what it had said before it died
+      if (!busy(wakeup.session)) process_ended(wakeup.session);  // else later: the pidfd stays readable
       return;
   }
 }
@@ -186,7 +189,9 @@ Status EventLoop::admit(Fd& socket) {
   if (!memory.ok()) return memory.status();
   Result<LockFile> lock = LockFile::create(lock_path(parts_.config.memory, facts.number));
   if (!lock.ok()) return lock.status();
-  if (Status status = lock->write({facts.token, facts.epoch}); !status.ok()) return status;
+  // Where the directory is full: no reason to be without a cache.
+  if (Status status = lock->write({facts.token, facts.epoch}); !status.ok())
+    note_fallback("restart", "a session will not be recognised after a restart, which then takes longer: " + status.text());
   Result<Fd> pidfd = peer_pidfd(socket);
   if (!pidfd.ok() && pidfd.status().code() != Code::kUnsupported) return pidfd.status();
   auto connection = std::make_unique<Connection>(std::move(socket), pidfd.ok() ? std::move(*pidfd) : Fd(), std::move(*memory),

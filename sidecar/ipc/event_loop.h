@@ -66,6 +66,7 @@ class EventLoop final : public Sidecar {
   Status turn();
   bool work();
   bool go_on_with_a_session();
+  bool busy(std::uint32_t number) const;
   void handle(const Wakeup& wakeup);
   void accept_all();
   void pause_accepting(int error);

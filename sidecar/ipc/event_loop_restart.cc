@@ -9,7 +9,8 @@ namespace {
 // An engine attaches anew within 250 ms; one that has not for as long as a session may be silent is treated as such: its holds do not
 // count. Its grants stay quarantined while its lock is held.
 constexpr std::uint64_t kSettlingMs = protocol::kHeartbeatTimeoutMs;
-constexpr int kLastTurns = 64;  // in which a session's messages are still handled at a stop
+constexpr int kLastTurns = 64;           // in which a session's messages are still handled at a stop
+constexpr std::uint64_t kLastMs = 2000;  // and for so long those that take many slices
 
 std::string list_of(const std::set<std::uint32_t>& numbers) {
   std::string text;
@@ -95,8 +96,13 @@ void EventLoop::say_goodbye() {
   while (!parts_.config.memory.keep_on_exit && !connections_.empty()) fail_session(connections_.begin()->first, why);
   std::vector<std::uint32_t> numbers;
   for (const auto& [number, connection] : connections_) numbers.push_back(number);
+  const std::uint64_t end_ms = clock_.now_ms() + kLastMs;
+  for (int i = 0; i < kLastTurns; ++i) {
+    for (const std::uint32_t number : numbers) receive(number);
+    while (clock_.now_ms() < end_ms && go_on_with_a_session()) {
+    }
+  }
   for (const std::uint32_t number : numbers) {
-    for (int i = 0; i < kLastTurns; ++i) receive(number);
     const auto found = connections_.find(number);
     if (found == connections_.end()) continue;
     [[maybe_unused]] const Status sent = protocol::send_packet(found->second->socket.get(), error_packet(why));

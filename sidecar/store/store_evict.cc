@@ -151,6 +151,7 @@ bool Store::verify_next() {
 }
 
 void Store::drop(Drop& drop) {
+  supersede_earlier();  // what was not carried over is not here to be found, and is still found there
   // Repeated drops need not look at every slot.
   if (drop.next == 0 && granted_ == 0 && (drop.handle ? namespaces_.at(*drop.handle).chunks : committed_) == 0) drop.done = true;
   if (drop.done) return;

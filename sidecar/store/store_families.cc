@@ -87,6 +87,7 @@ protocol::ActCounts Store::unpin(std::uint32_t handle, std::span<const protocol:
 }
 
 protocol::ActCounts Store::evict(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
+  supersede_earlier();  // what was not carried over is not here to be found, and is still found there
   const protocol::ActCounts counts = each_family(handle, hashes, [this] {
     stats_.evicted_dropped += family_.committed.size();
     for (const std::uint32_t slot : family_.committed) doom(slot, doomed_);

@@ -70,7 +70,7 @@ std::vector<Store::Found> Store::find_kept(const std::vector<std::uint32_t>& han
   for (std::uint64_t slot = 0; slot < earlier_->entry_count(); ++slot) {
     EarlierIndex::Entry entry = earlier_->read(static_cast<std::uint32_t>(slot));
     const SlotState state = slot < count ? kept_as(entry, handles) : SlotState::kFree;
-    restored.dropped += entry.state == SlotState::kCommitted && state == SlotState::kFree;
+    restored.dropped += entry.state == SlotState::kCommitted && state != SlotState::kCommitted;
     if (state == SlotState::kFree) continue;
     index_.copy(entry.view, entry.session);
     const std::uint64_t bytes = protocol::slot_bytes(entry.view.payload_bytes, entry.view.piece_bytes);
@@ -99,12 +99,12 @@ SlotState Store::kept_as(EarlierIndex::Entry& entry, const std::vector<std::uint
   }
   if (view.record != protocol::record_checksum(view)) return SlotState::kFree;
   const std::uint32_t handle = view.key.namespace_handle < handles.size() ? handles[view.key.namespace_handle] : kNoSlot;
-  if (handle == kNoSlot) return SlotState::kFree;
+  if (handle == kNoSlot) return SlotState::kDying;  // not carried over, and perhaps still read by way of the earlier index
   view.key.namespace_handle = handle;
   const protocol::GroupLayout* layout = namespaces_.at(handle).layout(view.key.shard, view.key.group);
   const bool fits = layout != nullptr && layout->piece_bytes == view.piece_bytes &&
                     layout->piece_bytes * layout->pieces_per_chunk == view.payload_bytes;
-  return fits ? SlotState::kCommitted : SlotState::kFree;
+  return fits ? SlotState::kCommitted : SlotState::kDying;
 }
 
 // Of two in one place one goes. What was committed stays: a grant there was never answered (its fields were not all written when the
@@ -152,17 +152,18 @@ void Store::restore_places(std::vector<Found>& found, Restored& restored) {
 }
 
 void Store::enter(const Found& one, Restored& restored) {
-  const bool known = one.state == SlotState::kCommitted && index_.find(index_.key(one.slot)) != kNoSlot;
-  if (known || !index_.adopt(one.slot, one.state)) {
+  SlotState state = one.state;
+  const bool known = state == SlotState::kCommitted && index_.find(index_.key(one.slot)) != kNoSlot;
+  if (known || !index_.adopt(one.slot, state)) {
     ++restored.dropped;
-    arena_.give(one.slot, index_.offset_bytes(one.slot));
-    return;
+    state = SlotState::kDying;
+    index_.adopt(one.slot, state);
   }
-  if (one.state == SlotState::kCommitted) {
+  if (state == SlotState::kCommitted) {
     enter_order(one.slot);
     count_in(one.slot);
     ++restored.kept;
-  } else if (one.state == SlotState::kQuarantined) {
+  } else if (state == SlotState::kQuarantined) {
     Session& session = sessions_.at(index_.session(one.slot));
     table_.push_back(session.quarantined, one.slot);
     session.granted_bytes += slot_bytes(one.slot);

@@ -107,6 +107,18 @@ TEST_F(HoldTableTest, WhatIsCarriedOverIsHeldInTheNextTableTooUntilItIsReleased)
   EXPECT_EQ(held_in(*last_region), 1U) << "of the one that `next` still has";
 }
 
+TEST_F(HoldTableTest, AHoldInTheFirstOfThreeSessionsIsHeldInTheThird) {
+  auto next_region = std::make_unique<protocol::SessionRegion>(), last_region = std::make_unique<protocol::SessionRegion>();
+  HoldTable holds(*region_);
+  const auto next = std::make_shared<HoldTable>(*next_region), last = std::make_shared<HoldTable>(*last_region);
+  holds.carry_over(next);
+  next->carry_over(last);
+  const auto place = holds.acquire(reader_, 1, 7);
+  EXPECT_EQ(last_region->holds[0], protocol::make_hold(1, 7));
+  holds.release(*place);
+  EXPECT_EQ(last_region->holds[0], 0U);
+}
+
 TEST_F(HoldTableTest, NoHoldIsMissedWhileItIsCarriedOver) {
   for (int round = 0; round < 200; ++round) {
     auto next_region = std::make_unique<protocol::SessionRegion>();

@@ -1,4 +1,6 @@
 // What asks for much is done in slices, one a turn of the loop, and others are answered in between.
+#include <sys/wait.h>
+
 #include <future>
 
 #include "sidecar/ipc/control_queue.h"
@@ -95,6 +97,50 @@ TEST_F(LongWorkTest, ASessionThatEndsInTheMidstOfItHarmsNobody) {
     EXPECT_EQ(other.reserve(handle, {{i, 1}}).size(), 1U);
   }
   EXPECT_TRUE(wait([&] { return stats().sessions_ended == 5; }));
+}
+
+TEST_F(LongWorkTest, AStopInTheMidstOfItFinishesIt) {
+  constexpr std::uint64_t kLast = protocol::kMaxKeysPerAct - 1;
+  {
+    Client large(config_.socket);
+    large.attach();
+    const std::uint32_t handle = open_large(large);
+    for (const protocol::Grant& grant : large.reserve(handle, {{0, 0}, {kLast, kLast}})) large.commit(grant, 1);
+    EXPECT_EQ(large.reserve(handle, {}).size(), 0U);
+    const protocol::IndexReader index = large.index();
+    send_act(large, handle, Verb::kEvict);
+    while (index.find({{0, 0}, handle, 0, 0})) {
+    }
+    stop();
+  }
+  start();
+  EXPECT_EQ(stats().slots_committed, 0U) << "the restart brought back what was to go";
+}
+
+TEST_F(LongWorkTest, WhatADeadProcessAskedForIsFinished) {
+  stop();  // a child is made while there is one thread
+  constexpr std::uint64_t kLast = protocol::kMaxKeysPerAct - 1;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (!wait([&] { return Client(config_.socket).connected(); })) ::_exit(1);
+    Client large(config_.socket);
+    large.attach();
+    const std::uint32_t handle = open_large(large);
+    std::vector<protocol::Grant> grants;
+    if (!wait([&] { return (grants = large.reserve(handle, {{0, 0}, {kLast, kLast}})).at(1).status == 0; })) ::_exit(2);
+    for (const protocol::Grant& grant : grants) large.commit(grant, 1);
+    large.reserve(handle, {});
+    const protocol::IndexReader index = large.index();
+    const bool stored = index.find({{0, 0}, handle, 0, 0}) && index.find({{kLast, kLast}, handle, 0, 0});
+    send_act(large, handle, Verb::kEvict);
+    ::_exit(stored ? 0 : 3);
+  }
+  start();
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_EQ(status, 0);
+  EXPECT_TRUE(wait([&] { return stats().sessions_ended == 1; }));
+  EXPECT_EQ(stats().slots_committed, 0U);
 }
 
 TEST(ControlQueue, OneSliceATime) {

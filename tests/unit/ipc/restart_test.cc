@@ -1,6 +1,7 @@
 // A restart: what the next larderd goes on with, what it refuses, what it starts cold from.
 #include <fcntl.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <csignal>
@@ -226,6 +227,39 @@ TEST_F(RestartTest, WhereThereIsNoRoomForASecondIndexTheStartIsCold) {
   stop();
   start();
   EXPECT_EQ(stats().restored_chunks, 0U);
+  stop();
+  EXPECT_EQ(::umount2(small.c_str(), MNT_DETACH), 0);
+}
+
+// Of an arena with holes nobody knows what its writers were granted: they keep the old file to themselves.
+TEST_F(RestartTest, AnArenaThatIsNotAllThereIsAColdStart) {
+  live_with({{1, 1}});
+  const LivingSession engine(directory_ + "/larder.lock.7", {1, 2});
+  const std::string path = directory_ + "/larder.arena";
+  const Fd arena(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  ASSERT_EQ(::fallocate(arena.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, 4096), 0);
+  start();
+  struct stat before {
+  }, now{};
+  ASSERT_TRUE(::fstat(arena.get(), &before) == 0 && ::stat(path.c_str(), &now) == 0);
+  EXPECT_NE(before.st_ino, now.st_ino);
+}
+
+TEST_F(RestartTest, AFullDirectoryKeepsNoEngineOut) {
+  const std::string small = directory_ + "/small";
+  fs::create_directory(small);
+  if (::mount("none", small.c_str(), "tmpfs", 0, "size=2M") != 0) GTEST_SKIP() << "needs the right to mount a tmpfs";
+  config_.memory.directory = small;
+  start();
+  {
+    std::ofstream full(small + "/full");
+    while (full << std::string(4096, 'x') && full.flush()) {
+    }
+    Client client(config_.socket);
+    client.attach();
+    const std::vector<protocol::Grant> grants = client.reserve(client.open_namespace("a: 1"), {{1, 1}});
+    EXPECT_TRUE(grants.size() == 1 && grants[0].status == 0);
+  }
   stop();
   EXPECT_EQ(::umount2(small.c_str(), MNT_DETACH), 0);
 }

@@ -230,6 +230,52 @@ TEST_F(Restore, WhatIsDroppedIsNotFoundInTheEarlierIndexEither) {
   EXPECT_TRUE(first_.reader.dead());
 }
 
+TEST_F(Restore, WhatIsBadIsNotFoundInTheEarlierIndexEither) {
+  const protocol::Grant grant = first_.put(kWriter, key(1));
+  restore({kWriter});
+  EXPECT_FALSE(first_.reader.dead());
+  second_->store.report_bad({grant.slot, 0, grant.generation});
+  EXPECT_TRUE(first_.reader.dead());
+}
+
+// Whose namespace was not written down, for example: it is not here, and engines that have not come back still find it there.
+TEST_F(Restore, WhatIsNotCarriedOverIsNotHandedOnUntilItIsSettled) {
+  const protocol::Grant lost = first_.put(kWriter, key(100, 0));
+  for (std::uint64_t n = 1; n < kSlots; ++n) first_.put(kWriter, key(n));
+  second_.emplace(arena_.get(), 5000);
+  const std::vector<SessionNumber> alive{kWriter};
+  const Store::Restored restored = second_->store.restore(first_.as_earlier(), std::span(names_).first(1), alive);
+  EXPECT_EQ(restored.kept, kSlots - 1);
+  EXPECT_EQ(restored.dropped, 1U);
+  protocol::SessionRegion& region = second_->add_session(kNew);
+  EXPECT_EQ(second_->reserve(kNew, again(200)).status, status_of(protocol::GrantStatus::kNoSpace));
+  StoreBox::hold(region, 0, lost);
+  second_->store.settled();
+  second_->store.sweep();
+  EXPECT_EQ(second_->filled().slots_free + second_->filled().unused_bytes / kSlotBytes, 0U) << "it is held";
+  region.holds[0] = 0;
+  second_->store.sweep();
+  EXPECT_EQ(second_->filled().slots_free + second_->filled().unused_bytes / kSlotBytes, 1U);
+}
+
+TEST_F(Restore, WhatIsNotCarriedOverIsDroppedAndEvictedAllTheSame) {
+  const protocol::BlockHash hash = key(1).hash;
+  first_.put(kWriter, key(1));
+  for (const bool dropped : {true, false}) {
+    first_.header().dead = 0;
+    second_.emplace(arena_.get(), 5000);
+    second_->store.restore(first_.as_earlier(), {}, {});
+    const std::uint32_t handle = second_->open(names_[0]);
+    EXPECT_FALSE(first_.reader.dead());
+    Drop drop{handle};
+    if (dropped)
+      second_->store.drop(drop);
+    else
+      second_->store.evict(handle, std::span(&hash, 1));
+    EXPECT_TRUE(first_.reader.dead()) << "dropped: " << dropped;
+  }
+}
+
 // Each damage costs the entry that it is done to.
 TEST_F(Restore, WhatIsOddIsDropped) {
   const auto nothing = [](protocol::IndexEntry&) {};
