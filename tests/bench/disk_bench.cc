@@ -2,13 +2,15 @@
 // pread or pwrite over a file of the same size on the same file system), taking turns.
 //
 // The tier writes its headers, footers and syncs, the loops nothing but slots. Payload checksums are the engine's work and in
-// neither. A row is a round; goals are medians of the rounds' own ratios, since a virtual disk drifts. Bytes are verified before a
-// figure is printed: every slot that a round read, against what was put.
+// neither. A row is a round; goals are medians of the rounds' own ratios, since a virtual disk drifts. The best loop is that of the
+// number of threads with the best median: the best of each round's three would be the luckiest one, which the loop itself does not
+// reach a second time. Bytes are verified before a figure is printed: every slot that a round read, against what was put.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
@@ -109,7 +111,8 @@ class TierArm {
       loop_->collect(1000);
       std::erase_if(going, [&](const Going& one) {
         if (loop_->of(one.ticket).empty()) return false;
-        must(loop_->of(one.ticket)[0].status.ok(), "an operation failed");
+        const Status& status = loop_->of(one.ticket)[0].status;
+        must(status.ok(), ("an operation failed: " + status.to_string()).c_str());
         if (one.read) measured.read_ms.push_back((seconds() - one.start) * 1e3);
         last_read_[one.target] = one.read ? one.number : UINT64_MAX;
         free_targets.push_back(one.target);
@@ -128,10 +131,10 @@ class TierArm {
   tiers::TierCounters counters() const { return tier_->counters(); }
 
  private:
-  // One that cannot have been evicted since.
+  // One that has been written, and cannot have been evicted since.
   std::uint64_t random_number() {
     const std::uint64_t there = (kFileBytes - (1100ULL << 20)) / (kSlot + 4096);
-    return next_ - 1 - random_() % std::min(there, next_);
+    return next_ - 1 - kInFlight - random_() % std::min(there, next_ - kInFlight);
   }
   void verify() {
     for (std::size_t i = 0; i < kInFlight; ++i) {
@@ -191,6 +194,21 @@ class LoopArm {
   std::atomic<std::uint64_t> seed_{0};
 };
 
+// What each number of threads did in each round.
+constexpr std::array<int, 3> kLoopThreads{1, 2, 4};
+using LoopRounds = std::array<std::vector<double>, kLoopThreads.size()>;
+
+void run_loops(LoopArm& loops, bool reads, LoopRounds& rounds) {
+  for (std::size_t i = 0; i < kLoopThreads.size(); ++i) rounds[i].push_back(loops.gbs(reads, kLoopThreads[i]));
+}
+
+double ratio_to_best(const std::vector<double>& tier, const LoopRounds& rounds) {
+  const auto best = std::ranges::max_element(rounds, {}, [](const std::vector<double>& of) { return bench::median(of); });
+  std::vector<double> ratios;
+  for (std::size_t round = 0; round < tier.size(); ++round) ratios.push_back(tier[round] / (*best)[round]);
+  return bench::median(ratios);
+}
+
 }  // namespace
 
 // Usage: disk_bench [DIRECTORY of the JSON [DIRECTORY on the disk]]
@@ -208,24 +226,28 @@ int main(int argc, char** argv) {
     LoopArm loops(scratch + "/loop");
     tier.fill_up();
     std::vector<double> reads, writes, cpu, alone_p99, mixed_p99;
+    LoopRounds loop_reads, loop_writes;
     for (int round = 0; round < kRounds; ++round) {
-      double best_read = 0, best_write = 0;
-      for (const int threads : {1, 2, 4}) best_read = std::max(best_read, loops.gbs(true, threads));
+      run_loops(loops, true, loop_reads);
       const Measured read = tier.run(true, false);
-      for (const int threads : {1, 2, 4}) best_write = std::max(best_write, loops.gbs(false, threads));
+      run_loops(loops, false, loop_writes);
       const Measured write = tier.run(false, true);
       // Beside as many writes, and alone, with the same number of reads in flight.
       const Measured mixed = tier.run(true, true);
       const Measured alone = tier.run(true, false, kInFlight / 2);
-      reads.push_back(read.gbs / best_read);
-      writes.push_back(write.gbs / best_write);
+      reads.push_back(read.gbs);
+      writes.push_back(write.gbs);
       cpu.push_back(std::max(read.cpu_share, write.cpu_share));
       alone_p99.push_back(bench::percentile(alone.read_ms, 0.99));
       mixed_p99.push_back(bench::percentile(mixed.read_ms, 0.99));
       report.add_row({{"round", static_cast<double>(round + 1)},
-                      {"loop read_gbs", best_read},
+                      {"loop1 read_gbs", loop_reads[0].back()},
+                      {"loop2 read_gbs", loop_reads[1].back()},
+                      {"loop4 read_gbs", loop_reads[2].back()},
                       {"tier read_gbs", read.gbs},
-                      {"loop write_gbs", best_write},
+                      {"loop1 write_gbs", loop_writes[0].back()},
+                      {"loop2 write_gbs", loop_writes[1].back()},
+                      {"loop4 write_gbs", loop_writes[2].back()},
                       {"tier write_gbs", write.gbs},
                       {"read cpu", read.cpu_share},
                       {"write cpu", write.cpu_share},
@@ -233,8 +255,8 @@ int main(int argc, char** argv) {
                       {"mixed read p99_ms", mixed_p99.back()}});
     }
     const tiers::TierCounters counters = tier.counters();
-    report.add_goal("disk.read_ratio", bench::median(reads), ">=", 0.95);
-    report.add_goal("disk.write_ratio", bench::median(writes), ">=", 0.95);
+    report.add_goal("disk.read_ratio", ratio_to_best(reads, loop_reads), ">=", 0.95);
+    report.add_goal("disk.write_ratio", ratio_to_best(writes, loop_writes), ">=", 0.95);
     report.add_goal("disk.cpu_share", bench::median(cpu), "<=", 0.25);
     report.add_goal("disk.write_amplification",
                     static_cast<double>(counters.written_bytes) / static_cast<double>(counters.put_bytes), "<=", 1.02);

@@ -65,6 +65,18 @@ TEST_P(TierTest, TheNewestPutOfAKeyWins) {
   EXPECT_EQ(tier_->counters().chunks, 1U);
 }
 
+TEST_P(TierTest, TheNewestPutOfAKeyWinsAlsoWhereItEndsFirst) {
+  Slot large(protocol::slot_bytes(3 << 20, kPieceBytes)), small(protocol::slot_bytes(4096, 4096));
+  for (std::uint64_t number = 0; number < 8; ++number) {
+    const ChunkFacts older = fill(large.span(), number, 1, 3 << 20), newer = fill(small.span(), number, 2, 4096, 4096);
+    const Ticket first = loop_->next(), second = loop_->next();
+    ASSERT_TRUE(tier_->put(first, key_of(number), older, large.span(), loop_->in_ms(20'000)).ok());
+    ASSERT_TRUE(tier_->put(second, key_of(number), newer, small.span(), loop_->in_ms(20'000)).ok());
+    ASSERT_TRUE(loop_->ended(first).ok() && loop_->ended(second).ok());
+    EXPECT_EQ(tier_->probe(key_of(number)).value_or(ChunkFacts{}).generation, 2U) << number;
+  }
+}
+
 TEST_P(TierTest, EveryOperationIsAnsweredExactlyOnce) {
   constexpr std::uint64_t kOperations = 60;
   Slot slot(protocol::slot_bytes(kPayloadBytes, kPieceBytes));

@@ -1,6 +1,7 @@
 // Catalog: which chunks are on the disk, and where. In memory only: footers and records are the truth.
 //
-// Thread-safe: a mutex that is never held over I/O, nor over more than a few thousand chunks. The tier's thread writes, any reads.
+// Thread-safe: a mutex that is never held over I/O, nor over more than a few thousand chunks, but for the moment when its tables
+// double. The tier's thread writes, any reads.
 // A node is about 96 bytes, found by open addressing; the nodes of a region are linked, so that they leave together.
 #pragma once
 

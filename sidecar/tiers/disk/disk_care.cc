@@ -40,9 +40,16 @@ Status DiskEngine::open_and_recover() {
   const std::uint64_t start = clock_.now_ns();
   table_ = RegionTable(volume->regions, volume->region_blocks());
   catalog_.reset(volume->regions);
+  // What was dropped while the file was away is not found for a moment.
+  for (const Dropped& dropped : owed_) dropped.all ? catalog_.hide_all() : catalog_.hide(dropped.id);
   const Result<Recovered> recovered = recover(device_, *volume, scratch_.span(), table_, catalog_);
+  if (recovered.ok()) volume_ = *std::move(volume);
+  for (const Dropped& dropped : owed_) {
+    erase_dropped(dropped);
+    if (recovered.ok()) mark_dropped(dropped);
+  }
+  label_stale_ = !owed_.empty();
   if (!recovered.ok()) return recovered.status();
-  volume_ = *std::move(volume);
   for (const std::string& note : volume_->notes) say(note);
   say(std::to_string(recovered->chunks) + " chunks found again in " + std::to_string((clock_.now_ns() - start) / 1'000'000) +
       " ms: " + std::to_string(recovered->by_footer) + " regions by their footers, " + std::to_string(recovered->by_scan) +
@@ -93,7 +100,11 @@ void DiskEngine::lose(const std::string& why) {
   health_.set(Health::kLost, "the directory went away: " + why);
   say(health_.state().reason);
   catalog_.reset(table_.count());
-  for (const OpPtr& op : live_) op->cancelled = true;
+  const std::vector<OpPtr> live(live_.begin(), live_.end());
+  for (const OpPtr& op : live) {
+    op->cancelled = true;
+    if (op->command.operation == Operation::kFlush) finish(op, {Code::kUnavailable, health_.state().reason});
+  }
   fail_waiting(true, true);
   for (std::vector<OpPtr>* drops : {&label_next_, &label_now_})
     for (const OpPtr& op : std::exchange(*drops, {})) finish(op, {Code::kUnavailable, health_.state().reason});
@@ -150,12 +161,13 @@ void DiskEngine::forget(const tiers::ChunkKey& key, std::uint64_t generation) {
   // Its region cannot be opened again before this has ended; a full queue leaves it to the engine to find it bad once more.
   if (!volume_ || health_.is(Health::kLost) || health_.is(Health::kWrites) || !device_.has_room()) return;
   Region& region = table_[located->region];
-  if (region.state == RegionState::kActive) return bury(located->region, located->record.block);
+  if (region.state == RegionState::kActive) return bury(located->region, located->record);
   if (region.state != RegionState::kClosed) return;
-  const auto zeroes = std::make_shared<AlignedBytes>(kBlockBytes);
+  const auto grave = std::make_shared<AlignedBytes>(kBlockBytes);
+  encode_grave(id_of(located->region), located->record, grave->span());
   ++region.reads;
-  start_io(IoRequest::Kind::kWrite, volume_->offset(located->region, located->record.block), zeroes->span(),
-           [this, number = located->region, zeroes](int) { --table_[number].reads; });
+  start_io(IoRequest::Kind::kWrite, volume_->offset(located->region, located->record.block), grave->span(),
+           [this, number = located->region, grave](int) { --table_[number].reads; });
 }
 
 // No append from now on stands before it, every one until now does.
@@ -165,44 +177,62 @@ Position DiskEngine::next_position() const {
     const Region& region = table_[number];
     if (region.state == RegionState::kActive && !region.broken) return {region.sequence, region.next_block};
     if (region.state == RegionState::kReady) next = std::min(next, region.sequence);
+    // Its sequence, the last that was taken, is not in the table before its trailer is written.
+    if (region.state == RegionState::kOpening) next = std::min(next, table_.next_sequence() - 1);
   }
   return {next, 0};
 }
 
 void DiskEngine::drop(const OpPtr& op) {
-  const bool all = op->command.operation == Operation::kClear;
-  const protocol::NamespaceId id = op->command.key.namespace_id;
+  const Dropped dropped{op->command.key.namespace_id, op->command.operation == Operation::kClear};
   const std::vector<OpPtr> live(live_.begin(), live_.end());
   for (const OpPtr& other : live) {
     const Operation operation = other->command.operation;
     if (operation != Operation::kPut && operation != Operation::kGet) continue;
-    if (!all && other->command.key.namespace_id != id) continue;
+    if (!dropped.all && other->command.key.namespace_id != dropped.id) continue;
     other->cancelled = true;
     if (!other->on_device) finish(other, {Code::kNotFound, "dropped meanwhile"});
   }
-  if (all) {
+  erase_dropped(dropped);
+  owe(dropped);
+  if (!volume_ || health_.is(Health::kLost)) return finish(op, {Code::kUnavailable, health_.state().reason});
+  mark_dropped(dropped);
+  label_stale_ = true;
+  label_next_.push_back(op);
+}
+
+// Remembered until a label tells of it, also beyond a time in which the file is away. Too many are all.
+void DiskEngine::owe(const Dropped& dropped) {
+  const bool full = owed_.size() == kMaxDropMarks;
+  if (dropped.all || full) owed_.clear();
+  owed_.push_back({dropped.id, dropped.all || full});
+}
+
+// The catalog hid it until now.
+void DiskEngine::erase_dropped(const Dropped& dropped) {
+  if (dropped.all) {
     for (std::uint32_t number = 0; number < table_.count(); ++number) counters_.chunks_dropped += catalog_.erase_region(number);
     catalog_.show_all();
   } else {
-    counters_.chunks_dropped += catalog_.erase_namespace(id);
-    catalog_.show(id);
+    counters_.chunks_dropped += catalog_.erase_namespace(dropped.id);
+    catalog_.show(dropped.id);
   }
-  if (!volume_ || health_.is(Health::kLost)) return finish(op, {Code::kUnavailable, health_.state().reason});
+}
+
+void DiskEngine::mark_dropped(const Dropped& dropped) {
   Label& label = volume_->label;
   const Position until = next_position();
   std::erase_if(label.drops, [&](const DropMark& mark) {
-    return all || mark.namespace_id == id || mark.until.sequence < table_.oldest_sequence();
+    return dropped.all || mark.namespace_id == dropped.id || mark.until.sequence < table_.oldest_sequence();
   });
-  if (all || label.drops.size() == kMaxDropMarks) {
+  if (dropped.all || label.drops.size() == kMaxDropMarks) {
     // A table that is full costs the other chunks, not somebody's privacy.
     label.drops.clear();
     label.all_dropped = until;
     for (std::uint32_t number = 0; number < table_.count(); ++number) counters_.chunks_dropped += catalog_.erase_region(number);
   } else {
-    label.drops.push_back({id, until});
+    label.drops.push_back({dropped.id, until});
   }
-  label_stale_ = true;
-  label_next_.push_back(op);
 }
 
 // Both copies, one after the other: at any time one of them is whole, and none is left that knows less.
@@ -224,6 +254,7 @@ void DiskEngine::label_written(std::size_t copy, int error) {
         return start_io(IoRequest::Kind::kWrite, kLabelBytes, label_bytes_.span(), [this](int next) { label_written(1, next); });
       if (sync_error != 0) return label_written(2, sync_error);
       writing_label_ = false;
+      if (!label_stale_ && !health_.is(Health::kLost)) owed_.clear();
       for (const OpPtr& op : std::exchange(label_now_, {})) finish(op, {});
     });
     return;

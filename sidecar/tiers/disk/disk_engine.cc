@@ -39,12 +39,17 @@ void DiskEngine::accept(const Command& command) {
   op->serial = next_serial_++;
   live_.push_back(op);
   next_deadline_ns_ = std::min(next_deadline_ns_, command.deadline_ns);
+  // It may have come to this since the loop looked.
+  const tiers::TierState state = health_.state();
+  const Status refused{Code::kUnavailable, state.reason};
   switch (command.operation) {
-    case Operation::kPut: writes_.push_back(op); break;
-    case Operation::kGet: reads_.push_back(op); break;
+    case Operation::kPut: state.takes_puts ? writes_.push_back(op) : finish(op, refused); break;
+    case Operation::kGet: state.takes_gets ? reads_.push_back(op) : finish(op, refused); break;
     case Operation::kDrop:
     case Operation::kClear: drop(op); break;
-    case Operation::kFlush: break;  // tend_flushes() looks for it
+    case Operation::kFlush:  // tend_flushes() looks for it
+      if (health_.is(Health::kLost)) finish(op, refused);
+      break;
   }
 }
 
@@ -215,10 +220,12 @@ void DiskEngine::write_done(const OpPtr& op, const Record& record, std::uint32_t
     write_failed(error);
   } else if (good) {
     region.records.push_back(record);
-    catalog_.insert(record, number);
-  } else {
-    bury(number, record.block);
+    // Of two that were in flight together the later append is the newer one, also where it has ended first: as in the next life.
+    const std::optional<Located> known = catalog_.find(record.key);
+    if (!known || Position{table_[known->region].sequence, known->record.block} < Position{region.sequence, record.block})
+      catalog_.insert(record, number);
   }
+  if (!good) bury(number, record);
   if (op->done) return released(op);
   if (good) return finish(op, {});
   finish(op, error != 0 ? Status::from_errno(error, "disk write") : Status(Code::kNotFound, "dropped meanwhile"));

@@ -76,6 +76,10 @@ class DiskEngine {
     bool cancelled = false;  // dropped or lost meanwhile: whatever the device says, it failed
     AlignedBytes head;
   };
+  struct Dropped {
+    protocol::NamespaceId id;
+    bool all = false;
+  };
   using OpPtr = std::shared_ptr<Op>;  // shared by the lists and by what runs when the device is done
 
   // disk_engine.cc
@@ -97,7 +101,7 @@ class DiskEngine {
   void opened(std::uint32_t number, std::uint64_t sequence, int error, std::uint64_t failures);
   void close_region(std::uint32_t number);
   void write_footer(std::uint32_t number);
-  void bury(std::uint32_t number, std::uint32_t block);
+  void bury(std::uint32_t number, const Record& record);
   void start_io(IoRequest::Kind kind, std::uint64_t offset, std::span<std::byte> bytes, Device::Then then);
 
   // disk_care.cc
@@ -109,6 +113,9 @@ class DiskEngine {
   void probe_read();
   void lose(const std::string& why);
   void drop(const OpPtr& op);
+  void owe(const Dropped& dropped);
+  void erase_dropped(const Dropped& dropped);
+  void mark_dropped(const Dropped& dropped);
   void forget(const tiers::ChunkKey& key, std::uint64_t generation);
   Position next_position() const;
   void write_label();
@@ -143,6 +150,7 @@ class DiskEngine {
   bool flushing_ = false;
   bool writing_label_ = false;
   bool label_stale_ = false;                   // the file's is older than ours
+  std::vector<Dropped> owed_;                  // drops that no label on the disk tells of yet
   std::vector<OpPtr> label_next_, label_now_;  // drops that wait for the next writing, for the one that runs
   tiers::TierCounters counters_;
 };

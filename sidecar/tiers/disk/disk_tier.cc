@@ -73,18 +73,24 @@ bool exchange(Core& core, DiskEngine& engine, std::vector<Command>& commands) {
 
 void run(const std::shared_ptr<Core>& core) {
   ::prctl(PR_SET_NAME, "larder-disk");
-  DiskEngine engine(core->env, core->clock, core->options, core->catalog);
+  auto own = std::make_unique<DiskEngine>(core->env, core->clock, core->options, core->catalog);
+  DiskEngine& engine = *own;
   const Status started = engine.start();
   {
     const std::lock_guard lock(core->mutex);
     core->start_status = started;
     core->started = true;
-    core->ended = !started.ok();
     core->engine = started.ok() ? &engine : nullptr;
     core->counters = engine.counters();
     core->changed.notify_all();
   }
-  if (!started.ok()) return;
+  if (!started.ok()) {
+    own.reset();  // waits for a device that does not answer
+    const std::lock_guard lock(core->mutex);
+    core->ended = true;
+    core->changed.notify_all();
+    return;
+  }
   std::vector<Command> commands;
   bool abandoned = false;
   while (!exchange(*core, engine, commands)) {
@@ -242,7 +248,8 @@ class DiskTier final : public tiers::Tier {
       const std::lock_guard lock(core_->mutex);
       failed = !core_->start_status.ok();
     }
-    if (failed || close(kDestroyGraceMs))
+    // One that could not start has waited long enough.
+    if (close(failed ? 0 : kDestroyGraceMs))
       thread_.join();
     else
       thread_.detach();

@@ -122,6 +122,12 @@ void encode_record(const RegionId& id, const Record& record, std::span<std::byte
   seal(bytes, block.first(kBlockBytes));
 }
 
+void encode_grave(const RegionId& id, const Record& record, std::span<std::byte> block) {
+  Record grave = record;
+  grave.facts.root = ~record.facts.root;
+  encode_record(id, grave, block);
+}
+
 std::optional<Record> decode_record(const RegionId& id, std::span<const std::byte> block) {
   RecordBytes bytes{};
   if (!unseal(block, kRecordMagic, bytes)) return std::nullopt;

@@ -45,6 +45,8 @@ struct RegionId {
 
 // The block before a record's slot.
 void encode_record(const RegionId& id, const Record& record, std::span<std::byte> block);
+// In its place: how far the record reaches is still told, but no bytes are those of its root.
+void encode_grave(const RegionId& id, const Record& record, std::span<std::byte> block);
 std::optional<Record> decode_record(const RegionId& id, std::span<const std::byte> block);
 
 // The last block of a region.

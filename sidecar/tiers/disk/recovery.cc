@@ -116,7 +116,10 @@ Result<Recovered> recover(Device& device, const Volume& volume, std::span<std::b
     const Status status = recovery.region(number);
     // One that cannot be read is lost, a device that does not answer is no start.
     if (status.code() == Code::kDeadlineExceeded) return status;
-    if (!status.ok()) ++recovery.recovered.damaged;
+    if (status.ok()) continue;
+    ++recovery.recovered.damaged;
+    // A later life may read it: marks of drops stay as if it were the oldest.
+    if (table[number].sequence == 0) table[number].sequence = 1;
   }
   recovery.recovered.chunks = catalog.chunks();
   return recovery.recovered;

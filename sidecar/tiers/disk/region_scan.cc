@@ -6,8 +6,9 @@
 namespace larder::disk {
 namespace {
 
-// Behind a place where no record is, as after one whose writing was cut off, others may stand that were in flight beside it.
-constexpr std::uint32_t kSearchBlocks = (16U << 20) / kBlockBytes;
+// Behind a place where no header is, as after one whose writing was cut off, others may stand that were in flight beside it: so
+// many blocks of slots, and their headers.
+constexpr std::uint32_t kSearchBlocks = (16U << 20) / kBlockBytes + kMaxIoInFlight;
 constexpr std::size_t kDigestsAtOnce = 8192;
 
 }  // namespace
@@ -60,12 +61,13 @@ Result<std::vector<Record>> RegionScan::records() {
     const std::byte* head = bytes(std::uint64_t{block} * kBlockBytes, kBlockBytes);
     if (head == nullptr) break;
     const std::optional<Record> record = decode_record(id_, {head, kBlockBytes});
-    if (!record || record->block != block || record->blocks() > last - block || !verified(*record)) {
+    if (!record || record->block != block || record->blocks() > last - block) {
       ++block;
       ++searched;
       continue;
     }
-    found.push_back(*record);
+    // The next one stands behind it, whatever became of its bytes.
+    if (verified(*record)) found.push_back(*record);
     block += record->blocks();
     searched = 0;
   }

@@ -155,6 +155,26 @@ TEST_F(DiskDamageTest, ATornTailOfAnOpenRegionIsNotFound) {
   }
 }
 
+// A record that is none any more still tells where the next one stands, however large it was.
+TEST_F(DiskDamageTest, AForgottenRecordHidesNothingBehindIt) {
+  std::filesystem::remove_all(options_.path + "/larder");
+  options_.region_bytes = 32 << 20;
+  options_.size_bytes = 140 << 20;
+  ASSERT_TRUE(open().ok());
+  ASSERT_TRUE(loop_->put(1, 1, 1, 18 << 20).ok() && loop_->put(2).ok());
+  tier_->forget(key_of(1), 1);
+  ASSERT_TRUE(loop_->flush().ok());
+  // As if it were killed: no footer is written.
+  ASSERT_TRUE(await([&] { return tier_->counters().written_bytes > (19U << 20) + 2 * kBlockBytes; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  env_.faults.all_writes_fail = true;
+  close();
+  env_.faults.all_writes_fail = false;
+  ASSERT_TRUE(open().ok());
+  EXPECT_TRUE(loop_->get(2).ok());
+  EXPECT_FALSE(tier_->probe(key_of(1)).has_value());
+}
+
 // Anything, anywhere: what is found is right, or its root shows that it is not.
 TEST_F(DiskDamageTest, RandomDamageIsAMissOrShowsInTheRoot) {
   const std::uint64_t seed = std::random_device{}();

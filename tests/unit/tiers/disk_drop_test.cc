@@ -51,6 +51,45 @@ TEST_F(DiskDropTest, APutInFlightIsDroppedWithItsNamespace) {
   EXPECT_EQ(loop_->get(1).code(), Code::kNotFound);
 }
 
+TEST_F(DiskDropTest, SparesWhatIsPutAfterItIntoARegionThatWasJustBeingOpened) {
+  options_.stall_ms = 20'000;
+  ASSERT_TRUE(open().ok());
+  env_.faults.stalled = true;
+  Slot slot(protocol::slot_bytes(kPayloadBytes, kPieceBytes));
+  const tiers::ChunkFacts facts = fill(slot.span(), 1, 1);
+  const tiers::Ticket put = loop_->next(), drop = loop_->next();
+  ASSERT_TRUE(tier_->put(put, key_of(1), facts, slot.span(), loop_->in_ms(20'000)).ok());
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  ASSERT_TRUE(tier_->drop_namespace(drop, {1, ~1ULL}, loop_->in_ms(20'000)).ok());
+  EXPECT_FALSE(loop_->ended(put).ok());
+  env_.faults.stalled = false;
+  EXPECT_TRUE(loop_->ended(drop).ok());
+  ASSERT_TRUE(loop_->put(2).ok());
+  ASSERT_TRUE(open().ok());
+  EXPECT_TRUE(loop_->get(2).ok());
+  EXPECT_EQ(loop_->get(1).code(), Code::kNotFound);
+}
+
+// The mark of a drop is kept as long as a region may hold what it is about: also one that a start could not read.
+TEST_F(DiskDropTest, OutlivesAStartThatCouldNotReadARegion) {
+  ASSERT_TRUE(loop_->put(1).ok() && loop_->drop(1).ok());
+  close();
+  int opened = 0;
+  for (std::int64_t call = 0; call < 30; ++call) {
+    env_.faults.calls = 0;
+    env_.faults.fail_call = call;
+    const bool started = open().ok();
+    env_.faults.fail_call = -1;
+    if (!started) continue;
+    ++opened;
+    ASSERT_TRUE(loop_->drop(99).ok());
+    ASSERT_TRUE(open().ok());
+    ASSERT_FALSE(tier_->probe(key_of(1)).has_value()) << "after call " << call;
+    close();
+  }
+  EXPECT_GT(opened, 8);
+}
+
 TEST_F(DiskDropTest, ChunksOlderThanTheTimeToLiveAreMisses) {
   options_.ttl_s = 3600;
   ASSERT_TRUE(open().ok());

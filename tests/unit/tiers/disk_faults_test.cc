@@ -133,9 +133,43 @@ TEST_F(DiskFaultsTest, ADropWhileTheDeviceFailsSaysSoAndIsWrittenLater) {
   EXPECT_TRUE(loop_->get(2, 2).ok());
 }
 
-// Every call of a scenario fails once, whole or torn: no crash, nothing found that was said to have failed, nothing wrong, before
+TEST_F(DiskFaultsTest, ADropWhileTheVolumeIsAwayHoldsOnceItIsBack) {
+  for (const bool label_fails : {false, true}) {
+    ASSERT_TRUE(loop_->put(1, 1, 1).ok() && loop_->put(2, 1, 2).ok());
+    env_.faults.all_writes_fail = label_fails;
+    if (label_fails) (void)loop_->drop(1);
+    const std::string away = options_.path + ".away";
+    std::filesystem::rename(options_.path, away);
+    ASSERT_TRUE(await([&] { return tier_->state().reason.find("went away") != std::string::npos; }));
+    EXPECT_FALSE(label_fails ? false : loop_->drop(1).ok()) << "it may be there after a restart";
+    env_.faults.all_writes_fail = false;
+    std::filesystem::rename(away, options_.path);
+    ASSERT_TRUE(await([&] { return !tier_->state().degraded(); }));
+    EXPECT_FALSE(tier_->probe(key_of(1, 1)).has_value());
+    EXPECT_EQ(loop_->get(1, 1).code(), Code::kNotFound);
+    EXPECT_TRUE(loop_->get(2, 2).ok());
+    ASSERT_TRUE(loop_->drop(3).ok());  // its label tells of the earlier drop too
+    ASSERT_TRUE(open().ok());
+    EXPECT_EQ(loop_->get(1, 1).code(), Code::kNotFound);
+    EXPECT_TRUE(loop_->get(2, 2).ok());
+  }
+}
+
+TEST_F(DiskFaultsTest, AFlushWhileTheVolumeIsAwayPromisesNothing) {
+  const std::string away = options_.path + ".away";
+  std::filesystem::rename(options_.path, away);
+  ASSERT_TRUE(await([&] { return tier_->state().degraded(); }));
+  const Ticket ticket = loop_->next();
+  ASSERT_TRUE(tier_->flush(ticket, loop_->in_ms(20'000)).ok());
+  EXPECT_EQ(loop_->ended(ticket).code(), Code::kUnavailable) << "at once";
+  std::filesystem::rename(away, options_.path);
+  ASSERT_TRUE(await([&] { return !tier_->state().degraded(); }));
+  EXPECT_TRUE(loop_->flush().ok());
+}
+
+// Every call of a scenario fails once, before it did anything, torn, or after it did everything: no crash, nothing found that was said to have failed, nothing wrong, before
 // and after a restart.
-class EveryCallTest : public DiskWorld, public testing::WithParamInterface<bool> {};
+class EveryCallTest : public DiskWorld, public testing::WithParamInterface<const char*> {};
 
 TEST_P(EveryCallTest, OfAScenarioMayFail) {
   constexpr std::uint64_t kChunks = 14;
@@ -145,7 +179,8 @@ TEST_P(EveryCallTest, OfAScenarioMayFail) {
     std::filesystem::remove_all(options_.path + "/larder");
     env_.faults.fail_call = -1;
     ASSERT_TRUE(open().ok());
-    env_.faults.tear_writes = GetParam();
+    env_.faults.tear_writes = GetParam() == std::string("torn");
+    env_.faults.land_writes = GetParam() == std::string("landed");
     env_.faults.calls = 0;
     env_.faults.fail_call = call;
     std::map<std::uint64_t, bool> stored;
@@ -174,7 +209,8 @@ TEST_P(EveryCallTest, OfAScenarioMayFail) {
   EXPECT_GT(scenarios, 20);
 }
 
-INSTANTIATE_TEST_SUITE_P(WholeOrTorn, EveryCallTest, testing::Bool());
+INSTANTIATE_TEST_SUITE_P(Failed, EveryCallTest, testing::Values("undone", "torn", "landed"),
+                         [](const auto& how) { return std::string(how.param); });
 
 }  // namespace
 }  // namespace larder::disk::testing_support

@@ -3,6 +3,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <condition_variable>
+#include <future>
+#include <mutex>
+
 #include "tests/unit/tiers/disk_world.h"
 
 namespace larder::disk::testing_support {
@@ -114,6 +118,51 @@ TEST_F(DiskStartTest, WhereDirectIoIsRefusedThePageCacheServes) {
   ASSERT_TRUE(open().ok());
   ASSERT_TRUE(loop_->put(1).ok());
   EXPECT_TRUE(loop_->get(1).ok());
+}
+
+// A device that takes requests and ends none, not even when the process would like to go.
+struct HungEnv final : Env {
+  std::mutex mutex;
+  std::condition_variable changed;
+  bool released = false, ended = false;
+
+  struct Queue final : IoQueue {
+    explicit Queue(HungEnv& the_env) : env(the_env) {}
+    ~Queue() override {
+      std::unique_lock lock(env.mutex);
+      env.changed.wait(lock, [this] { return env.released; });
+      env.ended = true;
+      env.changed.notify_all();
+    }
+    void submit(const IoRequest&) override {}
+    void wait(std::uint64_t, std::vector<IoResult>&) override { std::this_thread::sleep_for(std::chrono::milliseconds(1)); }
+    void wake() override {}
+    const char* name() const override { return "hung"; }
+    HungEnv& env;
+  };
+  OpenedQueue open_queue(const IoMemory&) override { return {std::make_unique<Queue>(*this), ""}; }
+};
+struct HurriedClock final : base::Clock {
+  std::uint64_t now_ns() const override { return base::MonotonicClock().now_ns() * 1000; }
+};
+
+TEST_F(DiskStartTest, ADeviceThatNeverAnswersIsAnErrorNotAStartWithoutEnd) {
+  ASSERT_TRUE(open().ok());  // so that there is a label to read
+  close();
+  HungEnv hung;
+  HurriedClock hurried;
+  std::future<Status> start = std::async(std::launch::async, [&] { return open_disk_tier(hung, hurried, options_).status(); });
+  const bool answered = start.wait_for(std::chrono::seconds(20)) == std::future_status::ready;
+  {
+    std::unique_lock lock(hung.mutex);
+    hung.released = true;
+    hung.changed.notify_all();
+    hung.changed.wait(lock, [&] { return hung.ended; });
+  }
+  EXPECT_TRUE(answered);
+  const Status status = start.get();
+  EXPECT_EQ(status.code(), Code::kDeadlineExceeded);
+  EXPECT_THAT(status.text(), HasSubstr("the device does not answer"));
 }
 
 // Every single call of the start fails once: an error that names a field, never a crash, and the next attempt succeeds.

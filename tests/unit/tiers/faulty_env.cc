@@ -17,11 +17,13 @@ class FaultyQueue final : public IoQueue {
     const bool all_fail = reads ? faults_.all_reads_fail.load() : faults_.all_writes_fail.load();
     if (!faults_.fails_now() && !all_fail) return real_->submit(request);
     failed_.push_back({request.tag, faults_.error.load()});
-    if (request.kind != IoRequest::Kind::kWrite || !faults_.tear_writes) return;
+    if (request.kind != IoRequest::Kind::kWrite || (!faults_.tear_writes && !faults_.land_writes)) return;
     IoRequest half = request;
     half.tag = kTornTag;
-    half.parts[1] = half.parts[1].first(half.parts[1].size() / 8192 * 4096);
-    if (half.parts[1].empty()) return;  // a block is written wholly or not at all
+    if (!faults_.land_writes) {
+      half.parts[1] = half.parts[1].first(half.parts[1].size() / 8192 * 4096);
+      if (half.parts[1].empty()) return;  // a block is written wholly or not at all
+    }
     real_->submit(half);
     std::vector<IoResult> results;
     for (bool torn = false; !torn;) {

@@ -19,6 +19,7 @@ struct Faults {
   std::atomic<bool> all_writes_fail{false};  // and syncs
   std::atomic<bool> all_reads_fail{false};
   std::atomic<bool> tear_writes{false};  // a write that fails has done its first half
+  std::atomic<bool> land_writes{false};  // a write that fails has done all of it
   std::atomic<bool> stalled{false};      // nothing ends
   std::atomic<bool> refuse_direct{false};
   std::atomic<std::int64_t> clock_offset_s{0};
