@@ -32,6 +32,7 @@ class Player {
   int play() {
     if (!engine_.attached()) return 1;
     epoch_ = new_epoch();
+    model_.attached = true;
     while (!model_.stop && wrong_ == 0) {
       if (model_.asked != model_.checked) {
         look_through();

@@ -17,6 +17,7 @@ struct RestartModel {
   static RestartModel& make();
 
   std::atomic<std::uint64_t> asked{0}, checked{0};  // rounds: after a restart all is looked through
+  std::atomic<bool> attached{false};                // the engine, to the first larderd
   std::atomic<bool> stop{false};
   // Chunks that were acknowledged when larderd died, and those of them that were there afterwards, over all rounds.
   std::atomic<std::uint64_t> acknowledged{0}, back{0}, loads{0};

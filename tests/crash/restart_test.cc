@@ -198,6 +198,7 @@ TEST(KillLarderdUnderLoad, WhatWasAcknowledgedIsThereAndNoByteIsWrong) {
     models.push_back(&RestartModel::make());
     engines.push_back(std::make_unique<ChildProcess>([&] { return live_by_model(world.socket(), i, *models[i]); }));
   }
+  for (RestartModel* model : models) ASSERT_TRUE(eventually([&] { return model->attached.load(); }, 20'000));
   std::mt19937_64 random(41);
   const int kills = wanted_kills();
   for (int i = 1; i <= kills; ++i) {
