@@ -76,9 +76,9 @@ TEST_F(HoldTableTest, HoldsAreGivenBackAlsoWithoutMemory) {
   HoldTable holds(*region_);
   std::vector<std::uint32_t> places;
   for (std::uint32_t i = 0; i < protocol::kMaxHolds; ++i) places.push_back(holds.acquire(reader_, 1, 7).value());
-  testing_support::no_memory = true;
+  testing_support::set_no_memory(true);
   for (const std::uint32_t place : places) holds.release(place);
-  testing_support::no_memory = false;
+  testing_support::set_no_memory(false);
   for (const std::uint32_t place : places) EXPECT_EQ(region_->holds[place].load(), 0U);
 }
 

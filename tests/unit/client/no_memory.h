@@ -3,7 +3,8 @@
 
 namespace larder::client::testing_support {
 
-// While it is set, operator new throws std::bad_alloc on this thread.
-extern thread_local bool no_memory;
+// From here on operator new throws std::bad_alloc on this thread, or no longer. A function: GCC's sanitizer takes a thread_local of another
+// file for a null pointer.
+void set_no_memory(bool none);
 
 }  // namespace larder::client::testing_support

@@ -11,7 +11,11 @@
 #include "tests/unit/ipc/sidecar_fixture.h"
 
 namespace larder::client::testing_support {
-thread_local bool no_memory = false;
+static thread_local bool no_memory = false;
+
+void set_no_memory(bool none) {
+  no_memory = none;
+}
 }  // namespace larder::client::testing_support
 
 #ifndef LARDER_SANITIZED  // a sanitizer has its own allocator: there these tests run with memory
@@ -42,7 +46,7 @@ class LastCopyEngine final : public testing_support::HostCopies {
  public:
   Status load(std::span<const std::byte> slot, std::uint64_t root, const copy::PieceList& to) const override {
     Status status = HostCopies::load(slot, root, to);
-    testing_support::no_memory = true;
+    testing_support::set_no_memory(true);
     return status;
   }
 };
@@ -75,12 +79,12 @@ TEST_F(NoMemoryTest, ALoadThatIsRefusedForWantOfItIsNotRunning) {
   ASSERT_TRUE(a.client->wait_attached(5000).ok());
   Transfer transfer = a.transfer(0, 1);
   bool started = false;
-  testing_support::no_memory = true;
+  testing_support::set_no_memory(true);
   try {
     started = a.client->load(std::move(transfer), 5000).ok();
   } catch (const std::bad_alloc&) {
   }
-  testing_support::no_memory = false;
+  testing_support::set_no_memory(false);
   EXPECT_FALSE(started);
   EXPECT_EQ(a.client->state().loads_running, 0U);
 }
