@@ -41,7 +41,7 @@ def world(tmp_path_factory, root):
     binaries = os.environ["LARDER_TEST_BIN"]
     config = folder / "larder.yaml"
     config.write_text(
-        f"pool: lmc{os.getpid()}\nsocket: {folder}/larder.sock\nmemory: {{size: 16MiB}}\nhttp: {{listen: '127.0.0.1:{port}'}}\n"
+        f"pool: lmc{os.getpid()}\nsocket: {folder}/larder.sock\nmemory: {{size: 16MiB, keep_on_exit: false}}\nhttp: {{listen: '127.0.0.1:{port}'}}\n"
     )
     env = {name: value for name, value in os.environ.items() if not name.startswith(("LARDER_", "LMCACHE_"))}
     env |= {
