@@ -60,27 +60,15 @@ fuzz: deps-tools build/fuzz/build.ninja ## hostile bytes into every door, FUZZ_S
 	@cmake --build --preset fuzz -j$(JOBS) --target fuzz_targets && tests/fuzz/run.sh build/fuzz $(FUZZ_SECONDS)
 
 bench-*: ## lookup, copy, disk, index, recovery, restart, start, ttft, engine, rivals, serve: a table, and build/bench/NAME.json
-bench-copy: release
-	@cmake --build --preset release -j$(JOBS) --target copy_bench
-	@build/release/bin/copy_bench build/bench
-bench-index: release
-	@cmake --build --preset release -j$(JOBS) --target index_bench
-	@build/release/bin/index_bench build/bench
-bench-disk: release
-	@cmake --build --preset release -j$(JOBS) --target disk_bench
-	@build/release/bin/disk_bench build/bench
-bench-recovery: release
-	@cmake --build --preset release -j$(JOBS) --target recovery_bench
-	@build/release/bin/recovery_bench build/bench
+bench-copy bench-disk bench-index bench-recovery: bench-%: release
+	@cmake --build --preset release -j$(JOBS) --target $*_bench
+	@build/release/bin/$*_bench build/bench
 bench-lookup: deps-python release
 	@cmake --build --preset release -j$(JOBS) --target lookup_bench
 	@$(call RUN,release) build/release/bin/lookup_bench build/bench '$(PYTHON) tests/bench/lookup_python.py'
-bench-restart: release
-	@cmake --build --preset release -j$(JOBS) --target restart_bench
-	@build/release/bin/restart_bench build/bench $(CURDIR)/build/release/bin/larderd
-bench-start: release
-	@cmake --build --preset release -j$(JOBS) --target start_bench
-	@build/release/bin/start_bench build/bench $(CURDIR)/build/release/bin/larderd
+bench-restart bench-start: bench-%: release
+	@cmake --build --preset release -j$(JOBS) --target $*_bench
+	@build/release/bin/$*_bench build/bench $(CURDIR)/build/release/bin/larderd
 bench-ttft: deps-python release
 	@$(call RUN,release) LARDERD=$(CURDIR)/build/release/bin/larderd MODEL=$(MODEL) $(PYTHON) tests/bench/ttft_bench.py
 bench-engine: deps-python release

@@ -1,7 +1,6 @@
 #include "cuda/host_copy_engine.h"
 
 #include <algorithm>
-#include <string>
 
 #include "shim/protocol/checksum.h"
 #include "shim/protocol/test_point.h"

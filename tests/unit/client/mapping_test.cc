@@ -4,6 +4,7 @@
 #include <fstream>
 #include <stop_token>
 #include <thread>
+#include <tuple>
 
 #include "tests/unit/client/engine.h"
 #include "tests/unit/ipc/sidecar_fixture.h"
@@ -27,17 +28,22 @@ class MappingTest : public ipc::testing_support::SidecarTest {
     for (std::string line; std::getline(maps, line);) count += line.find(directory_ + "/larder.arena") != std::string::npos;
     return count;
   }
+  static void store_and_hold_two(EngineClient& engine, std::uint64_t& hold) {
+    engine.store(0, 2);
+    ASSERT_TRUE(engine.await_present(0, 2));
+    const Transfer chunks = engine.transfer(0, 2);
+    std::size_t held = 0;
+    std::tie(hold, held) = engine.client->hold(testing_support::hashes_of(chunks.hashes));
+    ASSERT_EQ(held, 2U);
+  }
 };
 
 TEST_F(MappingTest, ARestartedSidecarGoesOnWithTheArenaAndSoDoesTheClient) {
   start();
   EngineClient engine(config_.socket, kLayout);
   ASSERT_TRUE(engine.client->wait_attached(5000).ok());
-  engine.store(0, 2);
-  ASSERT_TRUE(engine.await_present(0, 2));
-  const Transfer chunks = engine.transfer(0, 2);
-  const auto [hold, held] = engine.client->hold(testing_support::hashes_of(chunks.hashes));
-  ASSERT_EQ(held, 2U);
+  std::uint64_t hold = 0;
+  ASSERT_NO_FATAL_FAILURE(store_and_hold_two(engine, hold));
   for (std::uint32_t life = 2; life <= 3; ++life) {
     stop();
     EXPECT_TRUE(engine.present(0, 2)) << "no larderd is needed to look up";
@@ -58,11 +64,8 @@ TEST_F(MappingTest, AHoldKeepsItsArenaUntilItIsReleased) {
   start();
   EngineClient engine(config_.socket, kLayout);
   ASSERT_TRUE(engine.client->wait_attached(5000).ok());
-  engine.store(0, 2);
-  ASSERT_TRUE(engine.await_present(0, 2));
-  const Transfer chunks = engine.transfer(0, 2);
-  const auto [hold, held] = engine.client->hold(testing_support::hashes_of(chunks.hashes));
-  ASSERT_EQ(held, 2U);
+  std::uint64_t hold = 0;
+  ASSERT_NO_FATAL_FAILURE(store_and_hold_two(engine, hold));
   stop();
   start();
   ASSERT_TRUE(wait([&] { return engine.client->state().attachments == 2; }));

@@ -9,6 +9,14 @@ namespace {
 class DiskDropTest : public DiskWorld {
  protected:
   void SetUp() override { ASSERT_TRUE(open().ok()); }
+
+  // A put that the device has, and then a drop of its namespace. REQUIRES: the device stands still.
+  void put_and_drop(Slot& slot, tiers::Ticket put, tiers::Ticket drop) {
+    const tiers::ChunkFacts facts = fill(slot.span(), 1, 1);
+    ASSERT_TRUE(tier_->put(put, key_of(1), facts, slot.span(), loop_->in_ms(20'000)).ok());
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    ASSERT_TRUE(tier_->drop_namespace(drop, {1, ~1ULL}, loop_->in_ms(20'000)).ok());
+  }
 };
 
 TEST_F(DiskDropTest, OutlivesARestartWhereverTheChunksStood) {
@@ -38,11 +46,8 @@ TEST_F(DiskDropTest, MoreNamespacesThanTheLabelHoldsCostAllChunksNotSomebodysPri
 TEST_F(DiskDropTest, APutInFlightIsDroppedWithItsNamespace) {
   env_.faults.stalled = true;
   Slot slot(protocol::slot_bytes(kPayloadBytes, kPieceBytes));
-  const tiers::ChunkFacts facts = fill(slot.span(), 1, 1);
   const tiers::Ticket put = loop_->next(), drop = loop_->next();
-  ASSERT_TRUE(tier_->put(put, key_of(1), facts, slot.span(), loop_->in_ms(20'000)).ok());
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  ASSERT_TRUE(tier_->drop_namespace(drop, {1, ~1ULL}, loop_->in_ms(20'000)).ok());
+  ASSERT_NO_FATAL_FAILURE(put_and_drop(slot, put, drop));
   env_.faults.stalled = false;
   EXPECT_FALSE(loop_->ended(put).ok());
   EXPECT_TRUE(loop_->ended(drop).ok());
@@ -56,11 +61,8 @@ TEST_F(DiskDropTest, SparesWhatIsPutAfterItIntoARegionThatWasJustBeingOpened) {
   ASSERT_TRUE(open().ok());
   env_.faults.stalled = true;
   Slot slot(protocol::slot_bytes(kPayloadBytes, kPieceBytes));
-  const tiers::ChunkFacts facts = fill(slot.span(), 1, 1);
   const tiers::Ticket put = loop_->next(), drop = loop_->next();
-  ASSERT_TRUE(tier_->put(put, key_of(1), facts, slot.span(), loop_->in_ms(20'000)).ok());
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  ASSERT_TRUE(tier_->drop_namespace(drop, {1, ~1ULL}, loop_->in_ms(20'000)).ok());
+  ASSERT_NO_FATAL_FAILURE(put_and_drop(slot, put, drop));
   EXPECT_FALSE(loop_->ended(put).ok());
   env_.faults.stalled = false;
   EXPECT_TRUE(loop_->ended(drop).ok());
