@@ -36,9 +36,12 @@ class Child {
   const pid_t pid_;
 };
 
+// Cold: what was killed before it may have left its memory, with pieces of another size under the same fingerprint.
 inline void run_sidecar(const config::Config& config) {
   base::set_log_level(base::LogLevel::kError);
   const base::MonotonicClock clock;
+  if (const Status freed = ipc::Sidecar::free_memory(config); !freed.ok())
+    std::fprintf(stderr, "larderd: %s\n", freed.to_string().c_str());
   Result<std::unique_ptr<ipc::Sidecar>> sidecar = ipc::Sidecar::start(config, clock);
   const Status status = sidecar.ok() ? (*sidecar)->run() : sidecar.status();
   std::fprintf(stderr, "larderd: %s\n", status.to_string().c_str());
