@@ -90,6 +90,7 @@ struct Stats {
   std::string arena_numa = "none";  // NUMA nodes that the arena is bound to: "node 1", "nodes 0-1 interleaved"
   std::uint64_t unused_bytes = 0;   // touched, and in no extent
   std::uint64_t pinned_bytes = 0;
+  std::uint64_t kept_bytes = 0;  // of slots that larderd itself holds
   std::vector<SlotSizeStats> slot_sizes;  // at most kMaxSlotSizes of those in use
   std::uint64_t slots_free = 0;           // in extents
   std::uint64_t slots_granted = 0, slots_committed = 0, slots_quarantined = 0;

@@ -103,11 +103,11 @@ void Store::commit(SessionNumber number, const protocol::CommitRecord& record) {
   if (session == nullptr || index_.state(record.slot) == SlotState::kQuarantined) {
     ++stats_.refused_commit;
     if (session == nullptr) return;
-    let_go(*session, session->quarantined, record.slot);
+    take_out(*session, session->quarantined, record.slot);
     free_slot(record.slot);
     return;
   }
-  let_go(*session, session->granted, record.slot);
+  take_out(*session, session->granted, record.slot);
   index_.commit(record.slot, record.root);
   enter_order(record.slot);
   count_in(record.slot);
@@ -120,9 +120,9 @@ void Store::disown(SessionNumber number, const protocol::SlotRef& ref) {
   ++stats_.disowned;
   if (index_.state(ref.slot) == SlotState::kGranted) {
     index_.erase_key(ref.slot);
-    let_go(*session, session->granted, ref.slot);
+    take_out(*session, session->granted, ref.slot);
   } else {
-    let_go(*session, session->quarantined, ref.slot);
+    take_out(*session, session->quarantined, ref.slot);
   }
   free_slot(ref.slot);
 }
@@ -181,6 +181,7 @@ void Store::fill(stats::Stats& stats) const {
   }
   stats.unused_bytes = arena_.unused_bytes();
   stats.pinned_bytes = pinned_bytes_;
+  stats.kept_bytes = kept_bytes_;
   stats.slots_pinned = pinned_.count;
   stats.used_bytes = committed_bytes_;
   stats.slots_granted = granted_;

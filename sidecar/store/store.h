@@ -124,6 +124,12 @@ class Store {
   // An engine used it.
   void touch(std::uint32_t slot, std::uint64_t generation);
 
+  // ---- Held by larderd itself (store_own.cc) ----
+  // Until it is let go as often, a kept slot is neither evicted nor freed, and its bytes do not change; look-ups go on finding it
+  // unless it is dropped or bad. False: it is not committed at this generation.
+  bool keep(std::uint32_t slot, std::uint64_t generation);
+  void let_go(std::uint32_t slot, std::uint64_t generation);
+
   // ---- Families, by block hash. REQUIRES: the namespace is open. One slice a call, of one hash at least: what became of the
   // first all() of the list. Found: done, the family is there (evict: any of it); absent: it is not there, or not whole ----
   // Counts them as used.
@@ -192,7 +198,7 @@ class Store {
   Inherited inherited(SessionNumber session) const;
   // A slot comes to the session, or leaves it for good.
   void take_in(Session& session, std::uint32_t slot);
-  void let_go(Session& session, SlotList& list, std::uint32_t slot);
+  void take_out(Session& session, SlotList& list, std::uint32_t slot);
   SlotArena::Slot take_slot(std::uint32_t size_class, std::uint32_t& may_examine);
   bool make_room(std::uint32_t size_class, std::uint32_t& may_examine);
   bool evict_of(std::uint32_t size_class, std::uint32_t& may_examine);
@@ -245,6 +251,12 @@ class Store {
   SlotList pinned_;
   SlotList doomed_;
   SlotList unverified_;  // doomed, and not yet looked at
+  struct Kept {
+    std::uint64_t generation = 0, bytes = 0;
+    std::uint32_t times = 0;
+  };
+  std::unordered_map<std::uint32_t, Kept> kept_;  // by slot
+  std::uint64_t kept_bytes_ = 0;
   HoldScan holds_;
   std::vector<std::uint64_t> seen_;  // scratch of watch_holds()
   // Kept, so that evicting allocates nothing.

@@ -91,6 +91,9 @@ void Store::scan_holds(std::span<const std::uint32_t> slots) {
   for (const std::uint32_t slot : slots) holds_.add(slot);
   for (const auto& [number, session] : sessions_)
     if (session.region != nullptr && !session.silent) holds_.run(*session.region, index_, session.watch);
+  if (kept_.empty()) return;
+  for (const std::uint32_t slot : slots)
+    if (kept_.contains(slot)) holds_.mark_held(slot);
 }
 
 // Takes a committed slot out of sight for good. Engines that are reading it find the word moved.
