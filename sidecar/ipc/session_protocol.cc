@@ -40,6 +40,9 @@ std::string_view type_name(MessageType type) {
     case MessageType::kStillWriting: return "STILL_WRITING";
     case MessageType::kAct: return "ACT";
     case MessageType::kActed: return "ACTED";
+    case MessageType::kFetch: return "FETCH";
+    case MessageType::kFetched: return "FETCHED";
+    case MessageType::kFetchEnd: return "FETCH_END";
   }
   return "";
 }
