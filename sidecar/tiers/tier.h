@@ -84,6 +84,16 @@ struct TierCounters {
   std::uint64_t chunks = 0, used_bytes = 0, capacity_bytes = 0, in_flight_bytes = 0;
 };
 
+// Is told what a tier has, so that others can look it up without asking. Called from the tier's own thread, never two calls at once;
+// it returns at once, throws nothing and calls no tier.
+class Residents {
+ public:
+  virtual ~Residents() = default;
+  virtual void added(const ChunkKey& key) = 0;    // also where it was there already
+  virtual void removed(const ChunkKey& key) = 0;  // also where it was never told of
+  virtual void removed_all() = 0;
+};
+
 class Tier {
  public:
   virtual ~Tier() = default;

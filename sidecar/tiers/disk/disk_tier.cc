@@ -26,7 +26,7 @@ constexpr std::uint64_t kDestroyGraceMs = 10'000;
 // tier.
 struct Core {
   Core(Env& the_env, const base::Clock& the_clock, const DiskOptions& the_options)
-      : env(the_env), clock(the_clock), options(the_options) {}
+      : env(the_env), clock(the_clock), options(the_options), catalog(0, options.residents.get()) {}
 
   Env& env;
   const base::Clock& clock;
