@@ -96,6 +96,7 @@ struct Stats {
   std::uint64_t slots_granted = 0, slots_committed = 0, slots_quarantined = 0;
   std::uint64_t slots_pinned = 0;      // of the committed
   std::uint64_t chunks_committed = 0;  // counter
+  std::uint64_t chunks_promoted = 0;   // counter: from below
   std::uint64_t evicted_capacity = 0, evicted_dropped = 0, evicted_bad = 0, evicted_resized = 0;
 
   // Of an earlier life, at the start: chunks kept, and those that were not valid.
@@ -109,6 +110,11 @@ struct Stats {
   // quarantined because no answer came, and those that came back because their engine attached anew without naming them.
   std::uint64_t holds_expired = 0, holds_over_cap = 0;
   std::uint64_t grants_asked = 0, grants_unanswered = 0, grants_reclaimed = 0;
+
+  // From below: fetches asked for, those that a deadline cut short, families that were whole in memory for them, bytes read and chunks
+  // that could not be; and fetches that run or whose chunks are kept.
+  std::uint64_t fetches = 0, fetches_late = 0, families_fetched = 0, promoted_bytes = 0, promotions_failed = 0;
+  std::uint64_t fetches_kept = 0;  // gauge
 
   // Hashes that engines and people named in a verb.
   std::uint64_t asked_to_prefetch = 0, asked_to_pin = 0, asked_to_unpin = 0, asked_to_evict = 0;
