@@ -56,6 +56,8 @@ EventLoop::EventLoop(LoopParts parts, const base::Clock& clock)
   stats_.arena_numa = parts_.arena.numa;
   if (!parts_.arena.fallback.empty()) stats_.fallbacks.emplace_back("hugepages", parts_.arena.fallback);
   if (!parts_.arena.numa_fallback.empty()) stats_.fallbacks.emplace_back("numa", parts_.arena.numa_fallback);
+  if (parts_.below)
+    write_down_ = std::make_unique<WriteDown>(*parts_.below, store_, clock_, parts_.config.disk, parts_.arena.mapping.size());
   if (parts_.earlier.index) restore();
   running_ = true;
   publish();
@@ -80,6 +82,7 @@ Status EventLoop::run() {
   running_ = false;
   control_.close();
   say_goodbye();
+  write_rest();
   publish();
   return status;
 }
@@ -143,6 +146,10 @@ void EventLoop::handle(const Wakeup& wakeup) {
       return;
     case WakeupSource::kControl:
       clear_wake(parts_.wake);  // work() looks what it was
+      return;
+    case WakeupSource::kTier:
+      parts_.below->deliver();
+      write_down_->pump();
       return;
     case WakeupSource::kPidfd:
       receive(wakeup.session);                                   // what it had said before it died

@@ -24,8 +24,10 @@
 #include "sidecar/ipc/namespace_journal.h"
 #include "sidecar/ipc/owned_name.h"
 #include "sidecar/ipc/sidecar.h"
+#include "sidecar/ipc/tier_link.h"
 #include "sidecar/ipc/toucher.h"
 #include "sidecar/ipc/wakeups.h"
+#include "sidecar/ipc/write_down.h"
 
 namespace larder::ipc {
 
@@ -38,6 +40,7 @@ struct LoopParts {
   IndexFile index;  // under fresh_index_path() until publish_index()
   NamespaceJournal names;
   store::IndexShape shape{};
+  std::unique_ptr<TierLink> below;  // the tier below the memory; null: none is configured
   Fd listener, epoll, timer, wake;
   std::uint64_t grant_age_ms = protocol::kGrantAgeMs;
 };
@@ -81,12 +84,17 @@ class EventLoop final : public Sidecar {
   void fail_session(std::uint32_t number, const Status& why);
   void end_session(std::uint32_t number, const std::string& why);
 
+  // What people ask (event_loop_admin.cc).
+  void drop_slice(store::Drop& drop, std::shared_future<Status>& below);
+  std::uint64_t left_ms(std::uint64_t end_ms) const;
+
   // A warm restart, and what is left for the next one (event_loop_restart.cc).
   void restore();
   void check_settled(std::uint64_t now_ms, bool slept);
   void settle();
   void note_namespace(const protocol::Packet& packet);
   void say_goodbye();
+  void write_rest();
   void leave_files();
   void remove_files();
 
@@ -105,6 +113,7 @@ class EventLoop final : public Sidecar {
   const base::Clock& clock_;
   stats::Stats stats_;
   store::Store store_;
+  std::unique_ptr<WriteDown> write_down_;  // null: no tier below the memory
   std::map<std::uint32_t, std::unique_ptr<Connection>> connections_;
   std::deque<std::uint32_t> busy_;  // sessions in the midst of a message, and some that have ended since
   struct Ended {

@@ -112,6 +112,8 @@ void Store::commit(SessionNumber number, const protocol::CommitRecord& record) {
   enter_order(record.slot);
   count_in(record.slot);
   ++stats_.chunks_committed;
+  table_.note(record.slot).written = 0;
+  if (listener_ != nullptr) listener_->committed(index_.view(record.slot));
 }
 
 void Store::disown(SessionNumber number, const protocol::SlotRef& ref) {
@@ -130,6 +132,7 @@ void Store::disown(SessionNumber number, const protocol::SlotRef& ref) {
 void Store::touch(std::uint32_t slot, std::uint64_t generation) {
   if (slot >= table_.end() || index_.state(slot) != SlotState::kCommitted || index_.generation(slot) != generation) return;
   touch_order(slot);
+  if (listener_ != nullptr) listener_->used(index_.view(slot));
 }
 
 void Store::enter_order(std::uint32_t slot) {
