@@ -22,6 +22,7 @@
 #include "shim/protocol/messages.h"
 #include "shim/protocol/session_layout.h"
 #include "sidecar/stats/stats.h"
+#include "sidecar/store/chunk_listener.h"
 #include "sidecar/store/earlier_index.h"
 #include "sidecar/store/eviction_policy.h"
 #include "sidecar/store/hold_scan.h"
@@ -49,6 +50,7 @@ struct Drop {
   std::uint64_t dropped = 0;                 // chunks
   std::uint32_t next = 0;                    // slot to look at
   bool done = false;
+  std::shared_ptr<void> announced = {};  // to the listener, at the first slice
 };
 
 class Store {
@@ -138,6 +140,21 @@ class Store {
   bool promoted(const protocol::SlotRef& slot, std::uint64_t root);
   // The tier has let go of the slot.
   void promotion_failed(const protocol::SlotRef& slot);
+
+  // ---- A tier below the memory (store_below.cc); without one none of it costs anything ----
+  // `listener` outlives the store, or is taken back with nullptr. From here on chunks that are evicted and not written count.
+  void set_listener(ChunkListener* listener) { listener_ = listener; }
+  // What stands there; nothing: it is not committed at this generation (any more).
+  std::optional<protocol::EntryView> committed_chunk(std::uint32_t slot, std::uint64_t generation) const;
+  std::span<const std::byte> slot_memory(const protocol::EntryView& chunk) const;
+  // A tier has the chunk, or has it no more. Nothing where it is not committed at this generation.
+  void mark_written(std::uint32_t slot, std::uint64_t generation, bool written = true);
+  // Appends the coldest slots, coldest first, of every size that will soon have to evict: those that a tier should have. Not the ones
+  // marked written, unless they are asked for: a tier may have lost them since.
+  void next_to_go(std::vector<protocol::SlotRef>& slots, bool also_written);
+  // Appends the chunks in the `most` slots from number `from` on that are not marked written. Returns where to go on; kNoSlot: that
+  // was all.
+  std::uint32_t unwritten(std::uint32_t from, std::uint32_t most, std::vector<protocol::SlotRef>& slots) const;
 
   // ---- Families, by block hash. REQUIRES: the namespace is open. One slice a call, of one hash at least: what became of the
   // first all() of the list. Found: done, the family is there (evict: any of it); absent: it is not there, or not whole ----
@@ -287,6 +304,7 @@ class Store {
   std::vector<std::uint32_t> family_end_;  // in batch_
   std::vector<std::uint32_t> victims_;     // asked to go
   Family family_;
+  ChunkListener* listener_ = nullptr;
   std::optional<EarlierIndex> earlier_;  // in which engines may still look up
   bool settling_ = false;
   std::uint64_t touched_bytes_ = 0;

@@ -47,6 +47,7 @@ bool Store::promoted(const protocol::SlotRef& ref, std::uint64_t root) {
     return false;
   }
   enter_committed(*own, ref.slot, root);
+  table_.note(ref.slot).written = 1;  // the tier has it
   ++stats_.chunks_promoted;
   return true;
 }

@@ -51,6 +51,7 @@ inline bool plausible(const ChunkFacts& facts) {
 using Ticket = std::uint64_t;  // the caller's own name for an operation, handed back with its messages
 
 enum class Operation : std::uint8_t { kPut, kGet, kDrop, kClear, kFlush };
+inline constexpr std::size_t kOperations = 5;
 
 struct Message {
   enum class Kind : std::uint8_t { kDone, kReleased };
@@ -66,7 +67,8 @@ struct Message {
 struct TierState {
   bool takes_puts = true;
   bool takes_gets = true;
-  std::string reason;  // empty while both are taken
+  std::string reason;     // empty while both are taken
+  std::string mode = {};  // how it reaches its device, for people: "io_uring", "threads"
   bool degraded() const { return !takes_puts || !takes_gets; }
 };
 

@@ -82,6 +82,7 @@ void run(const std::shared_ptr<Core>& core) {
     core->started = true;
     core->engine = started.ok() ? &engine : nullptr;
     core->counters = engine.counters();
+    core->state = engine.state();
     core->changed.notify_all();
   }
   if (!started.ok()) {
