@@ -87,7 +87,7 @@ std::span<const Room> rooms() {
        {"shim/protocol/packet.h", "shim/protocol/fd.h", "sidecar/base/", "sys/", "netinet/", "unistd.h", "fcntl.h", "poll.h",
         "fstream", "filesystem", "chrono", "ctime", "time.h", "thread", "mutex", "condition_variable", "random"}},
       {"sidecar/tiers/", {"shim/protocol/", "sidecar/base/", "sidecar/stats/"}, {}},
-      {"sidecar/ipc/", {"shim/protocol/", "sidecar/base/", "sidecar/stats/", "sidecar/store/", "sidecar/config/config.h"}, {}},
+      {"sidecar/ipc/", {"shim/protocol/", "sidecar/base/", "sidecar/stats/", "sidecar/store/", "sidecar/tiers/", "sidecar/config/config.h"}, {}},
       {"sidecar/config/", {"shim/protocol/"}, {}},
       {"sidecar/http/", {"shim/protocol/", "sidecar/base/", "sidecar/stats/", "sidecar/config/"}, {}},
       {"sidecar/ctl/", {"shim/protocol/", "sidecar/config/"}, {}},
