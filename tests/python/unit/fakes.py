@@ -109,9 +109,6 @@ class Client:
         self.stored.update(keys[:chunks])
         self.answers[ticket] = Fetched(chunks, reason == "done", reason == "late", reason, 4096 * chunks, elapsed_s)
 
-    def prefetch(self, hashes, stride, wait_ms, ns=0):
-        self.calls.append(("prefetch", len(split(hashes, stride)), wait_ms))
-
     def report_request(self, asked, hit, nanoseconds):
         self.calls.append(("request", asked, hit))
 

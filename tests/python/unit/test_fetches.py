@@ -172,18 +172,6 @@ def test_several_requests_fetch_at_once(half, client):
     assert [half.matched_tokens(request, 0) for request in requests] == [LATER, (384, True), LATER]
 
 
-def test_a_slow_device_is_looked_at_now_and_then_by_a_chunk_that_nobody_waits_for(half, client, request_below, monkeypatch):
-    client.tier = Below(True, 1_000_000, 1000)
-    for i in range(4):
-        request = Request(f"r{i}", range(400))
-        assert half.matched_tokens(request, 0) == (0, False)
-    assert client.calls == [("prefetch", 1, 0)]
-    monkeypatch.setattr("larder.vllm.fetches.PROBE_EVERY_S", 0)
-    half._fetches._next_probe = 0
-    assert half.matched_tokens(Request("again", range(400)), 0) == (0, False)
-    assert client.calls == [("prefetch", 1, 0)] * 2
-
-
 class TestAnIdleEngine:
     """It steps all the time while a request waits; on few processors that would take them from larderd."""
 

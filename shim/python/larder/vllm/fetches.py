@@ -4,7 +4,6 @@ vLLM is told to ask again ("None") while a fetch runs and no longer: it then set
 A fetch has a deadline, which the library counts, so that no dead or stopped larderd is waited for. Once it has ended the request is
 looked up as ever: what came is hit, the rest is computed. A request fetches once. Owned by the scheduler's thread."""
 
-import time
 from dataclasses import dataclass
 
 from larder import _native as native
@@ -15,8 +14,6 @@ from larder.vllm.worth import Plan
 
 # How long a step with nothing to compute waits for a fetch: see worker.IDLE_WAIT_MS.
 IDLE_WAIT_MS = 2
-# Where the device is found too slow, one chunk is prefetched so often: nobody waits, and larderd sees how fast the device is now.
-PROBE_EVERY_S = 5.0
 
 
 @dataclass
@@ -31,13 +28,11 @@ class Running:
 
 
 class Fetches:
-    def __init__(self, client, worth, clock=time.monotonic):
+    def __init__(self, client, worth):
         self._client = client
         self._worth = worth
-        self._clock = clock
         self._fetches: dict[str, Running] = {}  # until the request's holds stand, or it ends
         self._decided: set[str] = set()
-        self._next_probe = clock()
 
     def runs(self, request_id):
         """Whether the request waits for its fetch."""
@@ -55,10 +50,7 @@ class Fetches:
         reachable = self._client.reachable(hashes, stride, space.number) if below is not None and below.serving else 0
         plan = self._worth.plan(below, reachable - there, lacking_tokens, self._waiting_chunks())
         self._decided.add(request.request_id)
-        if plan is None:
-            self._probe(hashes[there * stride : (there + 1) * stride], stride, space)
-            return False
-        return self._ask(request, space, hashes[: (there + plan.chunks) * stride], there, plan)
+        return plan is not None and self._ask(request, space, hashes[: (there + plan.chunks) * stride], there, plan)
 
     def end(self, request_id):
         """The request's holds stand, or it asks for none."""
@@ -120,12 +112,3 @@ class Fetches:
 
     def _waiting_chunks(self):
         return sum(fetch.plan.chunks for fetch in self._fetches.values() if not fetch.ended)
-
-    def _probe(self, hashes, stride, space):
-        if not self._worth.too_slow or self._clock() < self._next_probe:
-            return
-        self._next_probe = self._clock() + PROBE_EVERY_S
-        try:
-            self._client.prefetch(hashes, stride, 0, space.number)
-        except LarderError:
-            pass  # away, or too many wait already: the next one

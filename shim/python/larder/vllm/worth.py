@@ -68,7 +68,6 @@ class LoadOrRecompute:
         self._prefill = Speed(PREFILL_MEMORY_TOKENS)
         self._load = Speed(LOAD_MEMORY_BYTES)
         self._pause_s, self._paused_until = 0.0, -math.inf
-        self.too_slow = False  # the last plan() found the device slower than computing
 
     def measured(self, prefill_tokens=0, prefill_ns=0, load_bytes=0, load_ns=0):
         self._prefill.add(prefill_tokens, prefill_ns)
@@ -77,7 +76,6 @@ class LoadOrRecompute:
     def plan(self, below, chunks, lacking_tokens, waiting_chunks=0):
         """The Plan for a request that lacks so many tokens, the first `chunks` chunks of which are below memory, or None: compute
         them. waiting_chunks: what other fetches of this engine have still to bring."""
-        self.too_slow = False
         if below is None or not below.serving or chunks <= 0 or self._clock() < self._paused_until:
             return None
         one = self._chunk_bytes / below.read_bytes_per_s if below.read_bytes_per_s else 0.0
@@ -86,13 +84,13 @@ class LoadOrRecompute:
         longest = UNKNOWN_DEADLINE_S if tokens_per_s is None else DEADLINE_SHARE * lacking_tokens / tokens_per_s
         if tokens_per_s is not None:
             load = self._chunk_bytes / (self._load.value() or ASSUMED_LOAD_BYTES_PER_S)
-            self.too_slow = one + load > WORTH_SHARE * self._chunk_tokens / tokens_per_s
+            if one + load > WORTH_SHARE * self._chunk_tokens / tokens_per_s:
+                return None
         if one:
             chunks = min(chunks, int((DEADLINE_FILLED * longest - first) / one))
         elif first > DEADLINE_FILLED * longest:
             chunks = 0
-        self.too_slow = self.too_slow or chunks <= 0
-        if self.too_slow or longest < LEAST_DEADLINE_S:
+        if chunks <= 0 or longest < LEAST_DEADLINE_S:
             return None
         estimate = first + chunks * one
         compute = None if tokens_per_s is None else chunks * self._chunk_tokens / tokens_per_s
