@@ -48,7 +48,7 @@ def fetch_of(client):
 def test_what_is_below_is_fetched_and_then_hit_as_ever(half, client, request_below):
     assert half.matched_tokens(request_below, 0) == LATER
     asked, deadline_ms = client.fetches[fetch_of(client)]
-    assert asked == keys(request_below) and 20 <= deadline_ms <= 250
+    assert asked == keys(request_below) and 50 <= deadline_ms <= 250
     assert half.matched_tokens(request_below, 0) == LATER
     client.arrive(fetch_of(client))
     assert half.matched_tokens(request_below, 0) == (384, True)

@@ -80,11 +80,11 @@ class Fetches:
             return False
         self._fetches[request.request_id] = Running(ticket, len(hashes) // stride, there, plan)
         late.info(
-            "Reqid: %s, Total tokens %d, Larder hit chunks: %d, to fetch: %d, within %d ms (estimated %.1f ms, computing them %s)",
+            "Reqid: %s, Total tokens %d, Larder hit tokens: %d, to fetch: %d within %d ms (estimated %.1f ms, computing them %s)",
             request.request_id,
             request.num_tokens,
-            there,
-            plan.chunks,
+            there * self._worth.chunk_tokens,
+            plan.chunks * self._worth.chunk_tokens,
             plan.deadline_ms,
             plan.estimate_s * 1e3,
             "unknown" if plan.compute_s is None else f"{plan.compute_s * 1e3:.0f} ms",

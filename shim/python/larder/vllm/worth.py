@@ -14,7 +14,7 @@ DEADLINE_SHARE = 0.25
 # ... and asks for no more than should have come after this part of that.
 DEADLINE_FILLED = 0.8
 # Else a deadline is the estimate so often, and a little more: what a busy machine takes to answer at all.
-SLACK, SLACK_S = 4, 0.02
+SLACK, SLACK_S = 4, 0.05
 # Of an engine that has computed nothing yet nobody knows how long it takes: it waits so long at most.
 UNKNOWN_DEADLINE_S = 0.25
 # With less time than this to gain nothing is asked for.
@@ -63,7 +63,8 @@ class LoadOrRecompute:
     """chunk_bytes: of all shards and groups."""
 
     def __init__(self, chunk_bytes, chunk_tokens, clock=time.monotonic):
-        self._chunk_bytes, self._chunk_tokens = chunk_bytes, chunk_tokens
+        self.chunk_tokens = chunk_tokens
+        self._chunk_bytes = chunk_bytes
         self._clock = clock
         self._prefill = Speed(PREFILL_MEMORY_TOKENS)
         self._load = Speed(LOAD_MEMORY_BYTES)
@@ -84,7 +85,7 @@ class LoadOrRecompute:
         longest = UNKNOWN_DEADLINE_S if tokens_per_s is None else DEADLINE_SHARE * lacking_tokens / tokens_per_s
         if tokens_per_s is not None:
             load = self._chunk_bytes / (self._load.value() or ASSUMED_LOAD_BYTES_PER_S)
-            if one + load > WORTH_SHARE * self._chunk_tokens / tokens_per_s:
+            if one + load > WORTH_SHARE * self.chunk_tokens / tokens_per_s:
                 return None
         if one:
             chunks = min(chunks, int((DEADLINE_FILLED * longest - first) / one))
@@ -93,7 +94,7 @@ class LoadOrRecompute:
         if chunks <= 0 or longest < LEAST_DEADLINE_S:
             return None
         estimate = first + chunks * one
-        compute = None if tokens_per_s is None else chunks * self._chunk_tokens / tokens_per_s
+        compute = None if tokens_per_s is None else chunks * self.chunk_tokens / tokens_per_s
         return Plan(chunks, min(SLACK * estimate + SLACK_S, longest) if one else longest, estimate, compute)
 
     def ended(self, plan, chunks, elapsed_s, late):
