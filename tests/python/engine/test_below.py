@@ -59,7 +59,7 @@ def store_below(world, seed):
     before = on_disk(world)
     assert world.engine.store(text) == alone
     push_out(world, seed)
-    wait_for(lambda: on_disk(world) >= before + (1 + OTHERS) * (TOKENS // CHUNK), PATIENCE_S, "writing to the disk")
+    wait_for(lambda: on_disk(world) >= before + (1 + OTHERS) * (WHOLE // CHUNK), PATIENCE_S, "writing to the disk")
     return text, alone
 
 
@@ -78,14 +78,24 @@ def fetched(engine):
     return [int(count) for count in engine.logged(r"Fetched (\d+) of \d+ chunks")]
 
 
+def from_disk(world, text, alone):
+    """Whether all of the prompt, which is not in memory, came from the disk. On a busy machine that may be late: then it is computed, in
+    memory, and pushed out again."""
+    before = sum(fetched(world.engine))
+    answer, hit = world.engine.ask_and_count(text)
+    assert answer == alone
+    if hit == WHOLE and sum(fetched(world.engine)) - before == WHOLE // CHUNK:
+        return True
+    push_out(world, "again")
+    return False
+
+
 def test_what_memory_has_no_room_for_comes_from_the_disk(world, engine):
     text, alone = store_below(world, "plain")
+    wait_for(lambda: from_disk(world, text, alone), PATIENCE_S, "the prompt from the disk")
     before = fetched(engine)
-    wait_for(lambda: engine.ask_and_count(text) == (alone, WHOLE), PATIENCE_S, "the whole prompt, on a machine that may be busy")
-    brought = fetched(engine)[len(before) :]
-    assert sum(brought) == WHOLE // CHUNK
     assert engine.ask_and_count(text) == (alone, WHOLE), "and now from memory"
-    assert len(fetched(engine)) == len(before) + len(brought)
+    assert fetched(engine) == before
 
 
 def test_ten_times_the_memory_comes_from_the_disk(world, engine):
@@ -107,8 +117,7 @@ def test_a_larderd_without_its_memory_has_its_disk(world, engine):
     for name in glob.glob(f"/dev/shm/{world.name}*"):
         os.unlink(name)
     world.start()
-    wait_for(lambda: engine.ask_and_count(text) == (alone, WHOLE), PATIENCE_S, "the prompt from the disk")
-    assert world.larderd.status()["disk"]["gets"]["ok"] > 0
+    wait_for(lambda: from_disk(world, text, alone), PATIENCE_S, "the prompt from the disk")
 
 
 @pytest.fixture
@@ -133,12 +142,7 @@ def test_a_stopped_disk_costs_one_deadline_once(world, engine, throttle):
     assert len(fetched(engine)) - len(before) <= 1, "a disk that is known to stand is not waited for"
     throttle.reads(0)
     text, alone = store_below(world, "moving again")
-
-    def served():
-        push_out(world, "moving again")
-        return engine.ask_and_count(text) == (alone, WHOLE) and sum(fetched(engine)[len(before) :]) > 0
-
-    wait_for(served, 2 * PATIENCE_S, "using the disk again")
+    wait_for(lambda: from_disk(world, text, alone), 2 * PATIENCE_S, "using the disk again")
 
 
 def check(engine, text, alone):
