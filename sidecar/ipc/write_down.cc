@@ -82,7 +82,7 @@ void WriteDown::look_ahead() {
 void WriteDown::walk() {
   if (queued_.size() + kWalkSlots > kMostQueued) return;
   found_.clear();
-  walked_to_ = store_.unwritten(walked_to_, kWalkSlots, found_, walking_all_);
+  walked_to_ = store_.walk(walked_to_, kWalkSlots, found_, walking_all_);
   if (walked_to_ == store::kNoSlot) {
     walked_to_ = 0;
     walking_all_ = false;

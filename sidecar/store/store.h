@@ -144,7 +144,7 @@ class Store {
   // marked written, unless they are asked for: a tier may have lost them since.
   void next_to_go(std::vector<protocol::SlotRef>& slots, bool also_written);
   // The same for the `most` slots from number `from` on, whatever their age. Returns where to go on; kNoSlot: that was all.
-  std::uint32_t unwritten(std::uint32_t from, std::uint32_t most, std::vector<protocol::SlotRef>& slots, bool also_written) const;
+  std::uint32_t walk(std::uint32_t from, std::uint32_t most, std::vector<protocol::SlotRef>& slots, bool also_written) const;
 
   // ---- Families, by block hash. REQUIRES: the namespace is open. One slice a call, of one hash at least: what became of the
   // first all() of the list. Found: done, the family is there (evict: any of it); absent: it is not there, or not whole ----

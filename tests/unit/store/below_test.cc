@@ -66,16 +66,16 @@ TEST_F(Below, WhatIsWrittenIsOfOneGeneration) {
   const protocol::Grant grant = fill(1).front();
   std::vector<protocol::SlotRef> slots;
   box_.store().mark_written(grant.slot, grant.generation + 1);
-  EXPECT_EQ(box_.store().unwritten(0, 100, slots, false), kNoSlot);
+  EXPECT_EQ(box_.store().walk(0, 100, slots, false), kNoSlot);
   EXPECT_EQ(slots.size(), 1U);
   mark(grant);
   slots.clear();
-  box_.store().unwritten(0, 100, slots, false);
+  box_.store().walk(0, 100, slots, false);
   EXPECT_TRUE(slots.empty());
   box_.drop();
   const protocol::Grant again = box_.put(1, 1);  // the same slot, another chunk
   ASSERT_EQ(again.slot, grant.slot);
-  box_.store().unwritten(0, 100, slots, false);
+  box_.store().walk(0, 100, slots, false);
   EXPECT_EQ(slots.size(), 1U);
 }
 
@@ -84,7 +84,7 @@ TEST_F(Below, TheWalkComesToAllInSlices) {
   std::vector<protocol::SlotRef> slots;
   std::uint32_t next = 0;
   int slices = 0;
-  for (; next != kNoSlot; ++slices) next = box_.store().unwritten(next, 5, slots, false);
+  for (; next != kNoSlot; ++slices) next = box_.store().walk(next, 5, slots, false);
   EXPECT_EQ(slots.size(), 16U);
   EXPECT_EQ(slices, 4);
 }
