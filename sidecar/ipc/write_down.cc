@@ -57,9 +57,18 @@ void WriteDown::tick() {
   ++ticks_;
   std::erase_if(dropping_, [](const Dropping& one) { return one.going_on.expired(); });
   send_drops();
+  notice_failures();
   look_ahead();
   if (through_) walk();
   pump();
+}
+
+// A tier that failed may have lost what was written to it: one round of the walk looks at all of it.
+void WriteDown::notice_failures() {
+  const std::uint64_t times = link_.tier().counters().times_degraded;
+  if (times == std::exchange(times_degraded_, times)) return;
+  walked_to_ = 0;
+  walking_all_ = true;
 }
 
 void WriteDown::look_ahead() {
@@ -73,8 +82,11 @@ void WriteDown::look_ahead() {
 void WriteDown::walk() {
   if (queued_.size() + kWalkSlots > kMostQueued) return;
   found_.clear();
-  const std::uint32_t next = store_.unwritten(walked_to_, kWalkSlots, found_);
-  walked_to_ = next == store::kNoSlot ? 0 : next;
+  walked_to_ = store_.walk(walked_to_, kWalkSlots, found_, walking_all_);
+  if (walked_to_ == store::kNoSlot) {
+    walked_to_ = 0;
+    walking_all_ = false;
+  }
   queued_.insert(queued_.end(), found_.begin(), found_.end());
 }
 

@@ -87,7 +87,7 @@ bool WriteDown::write_rest(std::uint64_t by_ns) {
   for (;;) {
     while (queued_.empty() && next != store::kNoSlot) {
       found_.clear();
-      next = store_.unwritten(next, kSliceSlots, found_);
+      next = store_.walk(next, kSliceSlots, found_, true);  // what is marked may be gone below since
       queued_.assign(found_.begin(), found_.end());
     }
     pump();
