@@ -14,15 +14,15 @@ class PromotionsBox {
   static constexpr std::uint64_t kSlotBytes = store::testing_support::StoreBox::kSlotBytes;
 
   explicit PromotionsBox(std::uint64_t slots)
-      : store(slots),
+      : memory(slots),
         below(*BelowRegion::create(1 << 30)),
-        promotions(tier, store.store(), store.stats(), clock, *below, std::span(store.arena(), slots * kSlotBytes),
+        promotions(tier, memory.store(), memory.stats(), clock, *below, std::span(memory.arena(), slots * kSlotBytes),
                    [this] { return ++ticket_; }) {}
 
   tiers::ChunkKey chunk(const protocol::Key& key) {
-    return {store.store().namespaces().at(key.namespace_handle).spec.id, key.hash, key.shard, key.group};
+    return {memory.store().namespaces().at(key.namespace_handle).spec.id, key.hash, key.shard, key.group};
   }
-  std::vector<protocol::Key> family(std::uint64_t n) const { return {store.key(n), store.sibling(n)}; }
+  std::vector<protocol::Key> family(std::uint64_t n) const { return {memory.key(n), memory.sibling(n)}; }
   // Every chunk of the family is full of its number.
   void put_below(std::uint64_t n) {
     for (const protocol::Key& key : family(n)) {
@@ -34,8 +34,8 @@ class PromotionsBox {
   void fetch(std::uint32_t request, const std::vector<std::uint64_t>& numbers, std::uint32_t deadline_ms = 1000,
              store::SessionNumber session = 1) {
     std::vector<protocol::BlockHash> hashes;
-    for (const std::uint64_t n : numbers) hashes.push_back(store.key(n).hash);
-    const protocol::Fetch asked{store.handle(), deadline_ms, static_cast<std::uint32_t>(hashes.size()), 0};
+    for (const std::uint64_t n : numbers) hashes.push_back(memory.key(n).hash);
+    const protocol::Fetch asked{memory.handle(), deadline_ms, static_cast<std::uint32_t>(hashes.size()), 0};
     EXPECT_TRUE(promotions.fetch(session, request, asked, hashes).ok());
     turn();
   }
@@ -71,23 +71,23 @@ class PromotionsBox {
   }
   bool in_memory(std::uint64_t n) const {
     for (const protocol::Key& key : family(n))
-      if (!store.has(key)) return false;
+      if (!memory.has(key)) return false;
     return true;
   }
   // Grants that a stranger gets out of so many asked for: how much may be evicted.
   std::uint64_t grants(std::uint64_t asked) {
     std::uint64_t granted = 0;
-    for (std::uint64_t i = 0; i < asked; ++i) granted += store.reserve(stranger_, next_stranger_++).status == 0;
+    for (std::uint64_t i = 0; i < asked; ++i) granted += memory.reserve(stranger_, next_stranger_++).status == 0;
     return granted;
   }
   void add_stranger(store::SessionNumber number) {
     stranger_ = number;
-    store.add_session(number);
+    memory.add_session(number);
   }
 
   HeldTier tier;
   base::ManualClock clock;
-  store::testing_support::StoreBox store;
+  store::testing_support::StoreBox memory;
   std::shared_ptr<BelowRegion> below;
   Promotions promotions;
 

@@ -26,17 +26,17 @@ TEST_F(PromotionsTest, WhatIsBelowComesUpWithItsBytes) {
   EXPECT_EQ(box_.answer(7)->bytes, 4 * PromotionsBox::kSlotBytes);
   EXPECT_EQ(box_.answer(7)->elapsed_us, 3000U);
   for (const std::uint64_t n : {1, 2}) {
-    const auto view = box_.store.find(n);
+    const auto view = box_.memory.find(n);
     ASSERT_TRUE(view);
     EXPECT_EQ(view->root, n);
-    EXPECT_EQ(static_cast<std::uint64_t>(box_.store.arena()[view->offset_bytes + 77]), n);
+    EXPECT_EQ(static_cast<std::uint64_t>(box_.memory.arena()[view->offset_bytes + 77]), n);
   }
-  EXPECT_EQ(box_.store.stats().chunks_promoted, 4U);
-  EXPECT_EQ(box_.store.stats().promoted_bytes, 4 * PromotionsBox::kSlotBytes);
+  EXPECT_EQ(box_.memory.stats().chunks_promoted, 4U);
+  EXPECT_EQ(box_.memory.stats().promoted_bytes, 4 * PromotionsBox::kSlotBytes);
 }
 
 TEST_F(PromotionsTest, WhatIsInMemoryIsNotRead) {
-  for (const protocol::Key& key : box_.family(1)) box_.store.put(2, key);
+  for (const protocol::Key& key : box_.family(1)) box_.memory.put(2, key);
   box_.fetch(7, {1});
   EXPECT_EQ(box_.told(7), "1 all");
   EXPECT_EQ(box_.answer(7)->bytes, 0U);
@@ -45,7 +45,7 @@ TEST_F(PromotionsTest, WhatIsInMemoryIsNotRead) {
 
 TEST_F(PromotionsTest, AFamilyHalfInMemoryIsReadForItsOtherHalf) {
   box_.put_below(1);
-  box_.store.put(2, box_.store.key(1));
+  box_.memory.put(2, box_.memory.key(1));
   box_.fetch(7, {1});
   EXPECT_EQ(box_.tier.gets(), 1U);
   box_.finish_reads();
@@ -68,7 +68,7 @@ TEST_F(PromotionsTest, ThePrefixEndsAtWhatIsNowhere) {
 
 TEST_F(PromotionsTest, WhatAnEngineIsWritingIsNotWaitedFor) {
   box_.put_below(1);
-  ASSERT_EQ(box_.store.reserve(2, box_.store.key(1)).status, status_of(GrantStatus::kGranted));
+  ASSERT_EQ(box_.memory.reserve(2, box_.memory.key(1)).status, status_of(GrantStatus::kGranted));
   box_.fetch(7, {1});
   EXPECT_EQ(box_.told(7), "0 absent");
 }
@@ -76,9 +76,9 @@ TEST_F(PromotionsTest, WhatAnEngineIsWritingIsNotWaitedFor) {
 TEST_F(PromotionsTest, WhoWouldStoreItIsToldThatItIsPending) {
   box_.put_below(1);
   box_.fetch(7, {1});
-  EXPECT_EQ(box_.store.reserve(2, 1).status, status_of(GrantStatus::kPending));
+  EXPECT_EQ(box_.memory.reserve(2, 1).status, status_of(GrantStatus::kPending));
   box_.finish_reads();
-  EXPECT_EQ(box_.store.reserve(2, 1).status, status_of(GrantStatus::kPresent));
+  EXPECT_EQ(box_.memory.reserve(2, 1).status, status_of(GrantStatus::kPresent));
 }
 
 TEST_F(PromotionsTest, TheDeadlineAnswersWithWhatHasComeAndTheRestIsStored) {
@@ -118,7 +118,7 @@ TEST_F(PromotionsTest, AFailureEndsThePrefixWithItsReason) {
   box_.tier.finish_one({Code::kInternal, "EIO"});
   box_.finish_reads();
   EXPECT_EQ(box_.told(7), "1 failed");
-  EXPECT_EQ(box_.store.stats().promotions_failed, 1U);
+  EXPECT_EQ(box_.memory.stats().promotions_failed, 1U);
   box_.tier.degrade();
   box_.put_below(4);
   box_.fetch(8, {4});
@@ -138,7 +138,7 @@ TEST_F(PromotionsTest, AChunkThatIsNamedTwiceMayFail) {
   box_.finish_reads();
   EXPECT_EQ(box_.told(8), "2 all");
   box_.promotions.end(1, 8);
-  EXPECT_EQ(box_.store.filled().kept_bytes, 0U);
+  EXPECT_EQ(box_.memory.filled().kept_bytes, 0U);
 }
 
 TEST_F(PromotionsTest, WhatIsKeptIsBounded) {
@@ -159,17 +159,20 @@ TEST_F(PromotionsTest, WhatIsKeptIsBounded) {
 }
 
 TEST_F(PromotionsTest, FetchesOfASessionAreBounded) {
-  box_.put_below(1);
-  for (std::uint32_t i = 0; i < protocol::kMaxFetches; ++i) box_.fetch(i, {1}, 60'000, 3);
-  box_.fetch(protocol::kMaxFetches, {1}, 60'000, 3);
-  EXPECT_EQ(box_.told(protocol::kMaxFetches, 3), "0 bound");
-  box_.fetch(1, {1}, 60'000, 4);
-  EXPECT_EQ(box_.told(1, 4), "0 bound") << "four families are kept: of what fits";
-  box_.promotions.end(3, 0);
-  box_.fetch(2, {1}, 60'000, 4);
-  EXPECT_EQ(box_.told(2, 4), "nothing") << "under way";
-  const protocol::Fetch asked{box_.store.handle(), 1, 0, 0};
-  EXPECT_EQ(box_.promotions.fetch(4, 2, asked, {}).code(), Code::kInvalidArgument) << "it runs already";
+  PromotionsBox box(1024);
+  box.put_below(1);
+  for (std::uint32_t i = 0; i < protocol::kMaxFetches; ++i) box.fetch(i, {1});
+  box.fetch(protocol::kMaxFetches, {1});
+  EXPECT_EQ(box.told(protocol::kMaxFetches), "0 bound");
+  box.fetch(1, {1}, 1000, 4);
+  EXPECT_EQ(box.told(1, 4), "nothing") << "under way, for another session";
+  box.promotions.end(1, 0);
+  box.fetch(1000, {1});
+  EXPECT_EQ(box.told(1000), "nothing");
+  const protocol::Fetch asked{box.memory.handle(), 1, 0, 0};
+  EXPECT_EQ(box.promotions.fetch(4, 1, asked, {}).code(), Code::kInvalidArgument) << "it runs already";
+  box.finish_reads();
+  EXPECT_EQ(box.told(1000), "1 all");
 }
 
 TEST_F(PromotionsTest, WithoutRoomItIsSaid) {
@@ -181,8 +184,8 @@ TEST_F(PromotionsTest, WithoutRoomItIsSaid) {
 
 TEST_F(PromotionsTest, AnEndBeforeItsReadsBeganLetsThemBe) {
   box_.put_below(1);
-  const std::vector<protocol::BlockHash> hashes{box_.store.key(1).hash};
-  ASSERT_TRUE(box_.promotions.fetch(1, 7, {box_.store.handle(), 1000, 1, 0}, hashes).ok());
+  const std::vector<protocol::BlockHash> hashes{box_.memory.key(1).hash};
+  ASSERT_TRUE(box_.promotions.fetch(1, 7, {box_.memory.handle(), 1000, 1, 0}, hashes).ok());
   box_.promotions.end(1, 7);
   box_.turn();
   EXPECT_EQ(box_.tier.gets(), 0U);
@@ -199,7 +202,7 @@ TEST_F(PromotionsTest, AnEndedSessionKeepsNothing) {
   EXPECT_EQ(box_.grants(kSlots), kSlots - 4);
   box_.promotions.end_session(1);
   box_.finish_reads();
-  EXPECT_EQ(box_.store.filled().kept_bytes, 0U);
+  EXPECT_EQ(box_.memory.filled().kept_bytes, 0U);
   EXPECT_EQ(box_.grants(kSlots), 4U);
 }
 
@@ -211,18 +214,18 @@ TEST_F(PromotionsTest, WhatNobodyEndsIsLetGoByAge) {
   box_.promotions.tick(true);  // nobody was watching: it is young
   box_.clock.advance_ms(protocol::kMaxHoldAgeMs);
   box_.promotions.tick(false);
-  EXPECT_EQ(box_.store.filled().kept_bytes, 2 * PromotionsBox::kSlotBytes);
+  EXPECT_EQ(box_.memory.filled().kept_bytes, 2 * PromotionsBox::kSlotBytes);
   box_.clock.advance_ms(1);
   box_.promotions.tick(false);
-  EXPECT_EQ(box_.store.filled().kept_bytes, 0U);
+  EXPECT_EQ(box_.memory.filled().kept_bytes, 0U);
 }
 
 TEST_F(PromotionsTest, PrefetchBringsUpAndKeepsNothing) {
   box_.put_below(1);
-  for (const protocol::Key& key : box_.family(2)) box_.store.put(2, key);
-  const std::vector<protocol::BlockHash> hashes{box_.store.key(1).hash, box_.store.key(2).hash, box_.store.key(3).hash};
+  for (const protocol::Key& key : box_.family(2)) box_.memory.put(2, key);
+  const std::vector<protocol::BlockHash> hashes{box_.memory.key(1).hash, box_.memory.key(2).hash, box_.memory.key(3).hash};
   protocol::ActCounts counts;
-  counts += box_.promotions.prefetch(box_.store.handle(), hashes);
+  counts += box_.promotions.prefetch(box_.memory.handle(), hashes);
   EXPECT_EQ(counts.found, 2U) << "there, or on its way";
   EXPECT_EQ(counts.absent, 1U);
   box_.turn();
@@ -232,7 +235,7 @@ TEST_F(PromotionsTest, PrefetchBringsUpAndKeepsNothing) {
   box_.finish_reads();
   EXPECT_EQ(box_.told(7), "1 all");
   box_.promotions.end(1, 7);
-  EXPECT_EQ(box_.store.filled().kept_bytes, 0U);
+  EXPECT_EQ(box_.memory.filled().kept_bytes, 0U);
   EXPECT_EQ(box_.grants(kSlots), kSlots);
 }
 
@@ -240,9 +243,9 @@ TEST_F(PromotionsTest, PrefetchBringsUpHalfOfTheArenaAtMost) {
   std::vector<protocol::BlockHash> hashes;
   for (std::uint64_t n = 1; n <= 12; ++n) {
     box_.put_below(n);
-    hashes.push_back(box_.store.key(n).hash);
+    hashes.push_back(box_.memory.key(n).hash);
   }
-  const protocol::ActCounts counts = box_.promotions.prefetch(box_.store.handle(), hashes);
+  const protocol::ActCounts counts = box_.promotions.prefetch(box_.memory.handle(), hashes);
   EXPECT_EQ(counts.found, 8U);
   EXPECT_EQ(counts.refused, 4U);
 }
