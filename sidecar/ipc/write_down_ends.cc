@@ -92,11 +92,9 @@ bool WriteDown::write_rest(std::uint64_t by_ns) {
     }
     pump();
     send_drops();
-    if (puts_.empty() && drops_.empty()) {
-      if (refused_) return false;
-      if (queued_.empty() && next == store::kNoSlot) return true;
-    }
-    if (clock_.now_ns() >= by_ns) return false;
+    if (puts_.empty() && drops_.empty() && queued_.empty() && next == store::kNoSlot) return true;
+    // What a device that does not answer still has is close()'s to wait for.
+    if (clock_.now_ns() >= by_ns || !link_.tier().state().takes_puts) return false;
     if (!puts_.empty() || !drops_.empty() || !queued_.empty()) link_.wait(kWaitMs);
   }
 }
