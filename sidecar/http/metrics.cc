@@ -98,7 +98,8 @@ void add_tiers(Families& out, const stats::Stats& stats) {
   out.add(stats.disk.evicted_capacity, {{"tier", "disk"}, {"reason", "capacity"}});
   out.add(stats.disk.evicted_dropped, {{"tier", "disk"}, {"reason", "dropped"}});
   out.add(stats.disk.evicted_expired, {{"tier", "disk"}, {"reason", "expired"}});
-  out.counter("evicted_unwritten_total", "Chunks that left memory for room and were not on the disk: too many at once, or not admitted.",
+  out.counter("evicted_unwritten_total",
+              "Chunks that left memory for room and were not on the disk: too many at once, or not admitted.",
               stats.evicted_unwritten);
 }
 
@@ -107,7 +108,8 @@ void add_disk(Families& out, const stats::DiskStats& disk) {
   const auto operations = [&out](const char* operation, const char* result, std::uint64_t count) {
     out.add(count, {{"tier", "disk"}, {"operation", operation}, {"result", result}});
   };
-  out.begin(MetricType::Counter, "tier_operations_total", "Chunks that were to be put into a tier or got from it, by what came of it.");
+  out.begin(MetricType::Counter, "tier_operations_total",
+            "Chunks that were to be put into a tier or got from it, by what came of it.");
   operations("put", "ok", disk.puts);
   operations("put", "failed", disk.puts_failed);
   operations("get", "ok", disk.gets);
@@ -127,7 +129,8 @@ void add_disk(Families& out, const stats::DiskStats& disk) {
   counter("tier_deadlines_missed_total", "Operations of a tier that did not end in time.", disk.deadlines_missed);
   counter("tier_corrupt_total", "Chunks in a tier that were not what was stored.", disk.records_corrupt);
   counter("tier_degradations_total", "Times that a tier began to fail.", disk.times_degraded);
-  counter("tier_unqueued_total", "Stored chunks for which the queue to a tier was full; they are written later.", disk.not_queued);
+  counter("tier_unqueued_total", "Stored chunks for which the queue to a tier was full; they are written later.",
+          disk.not_queued);
   out.gauge("tier_degraded", "1 while a tier does not take chunks or give them; /v1/status says why.",
             disk.takes_puts && disk.takes_gets ? 0 : 1, tier);
   out.gauge("tier_in_flight_bytes", "Bytes on their way to a tier or from it.", disk.in_flight_bytes, tier);

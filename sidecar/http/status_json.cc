@@ -52,25 +52,25 @@ Object memory_of(const stats::Stats& stats) {
 // null where there is none.
 Object disk_of(const stats::DiskStats& disk) {
   if (disk.path.empty()) return nullptr;
-  return {{"path", disk.path},
-          {"mode", disk.mode},
-          {"takes_puts", disk.takes_puts},
-          {"takes_gets", disk.takes_gets},
-          {"reason", disk.reason},
-          {"capacity_bytes", disk.capacity_bytes},
-          {"used_bytes", disk.used_bytes},
-          {"chunks", disk.chunks},
-          {"in_flight_bytes", disk.in_flight_bytes},
-          {"write_queue", disk.write_queue},
-          {"puts", {{"ok", disk.puts}, {"bytes", disk.put_bytes}, {"failed", disk.puts_failed}, {"not_queued", disk.not_queued}}},
-          {"gets", {{"ok", disk.gets}, {"bytes", disk.get_bytes}, {"missed", disk.gets_missed}, {"failed", disk.gets_failed}}},
-          {"refused", disk.refused},
-          {"deadlines_missed", disk.deadlines_missed},
-          {"corrupt", disk.records_corrupt},
-          {"evicted",
-           {{"capacity", disk.evicted_capacity}, {"dropped", disk.evicted_dropped}, {"expired", disk.evicted_expired}}},
-          {"device", {{"written_bytes", disk.written_bytes}, {"read_bytes", disk.read_bytes}}},
-          {"times_degraded", disk.times_degraded}};
+  return {
+      {"path", disk.path},
+      {"mode", disk.mode},
+      {"takes_puts", disk.takes_puts},
+      {"takes_gets", disk.takes_gets},
+      {"reason", disk.reason},
+      {"capacity_bytes", disk.capacity_bytes},
+      {"used_bytes", disk.used_bytes},
+      {"chunks", disk.chunks},
+      {"in_flight_bytes", disk.in_flight_bytes},
+      {"write_queue", disk.write_queue},
+      {"puts", {{"ok", disk.puts}, {"bytes", disk.put_bytes}, {"failed", disk.puts_failed}, {"not_queued", disk.not_queued}}},
+      {"gets", {{"ok", disk.gets}, {"bytes", disk.get_bytes}, {"missed", disk.gets_missed}, {"failed", disk.gets_failed}}},
+      {"refused", disk.refused},
+      {"deadlines_missed", disk.deadlines_missed},
+      {"corrupt", disk.records_corrupt},
+      {"evicted", {{"capacity", disk.evicted_capacity}, {"dropped", disk.evicted_dropped}, {"expired", disk.evicted_expired}}},
+      {"device", {{"written_bytes", disk.written_bytes}, {"read_bytes", disk.read_bytes}}},
+      {"times_degraded", disk.times_degraded}};
 }
 
 Object stores_of(const stats::Stats& stats) {

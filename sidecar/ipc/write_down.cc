@@ -9,7 +9,7 @@ namespace {
 using tiers::Message;
 using tiers::Operation;
 
-constexpr std::uint64_t kPutMs = 30'000;  // nobody waits for it; the tier itself is degraded long before
+constexpr std::uint64_t kPutMs = 30'000;           // nobody waits for it; the tier itself is degraded long before
 constexpr std::uint64_t kMostBytes = 64ULL << 20;  // in flight: the tier takes more, so that reads find room beside them
 constexpr std::uint64_t kArenaShare = 8;           // and that part of the memory, since nobody else gets these slots
 constexpr std::size_t kMostPuts = 256;

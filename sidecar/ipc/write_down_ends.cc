@@ -27,7 +27,8 @@ std::shared_ptr<void> WriteDown::dropping(std::optional<std::uint32_t> handle) {
 }
 
 bool WriteDown::is_dropping(const protocol::NamespaceId& id) const {
-  return std::ranges::any_of(dropping_, [&](const Dropping& one) { return !one.going_on.expired() && (!one.id || *one.id == id); });
+  return std::ranges::any_of(dropping_,
+                             [&](const Dropping& one) { return !one.going_on.expired() && (!one.id || *one.id == id); });
 }
 
 std::shared_future<Status> WriteDown::drop(const std::optional<protocol::NamespaceId>& id) {

@@ -38,7 +38,10 @@ TEST(TopTest, RatesAreDifferencesByLarderdsClock) {
 
 TEST(TopTest, TheDiskHasALineWhereThereIsOne) {
   const std::string screen = top_screen(snapshot_of(stats_with_disk()), std::nullopt);
-  EXPECT_THAT(screen, HasSubstr("disk            [########......................] 25.0 GiB of 100.0 GiB (25.0%), 8,333 chunks, DEGRADED: writes fail"));
+  EXPECT_THAT(
+      screen,
+      HasSubstr(
+          "disk            [########......................] 25.0 GiB of 100.0 GiB (25.0%), 8,333 chunks, DEGRADED: writes fail"));
   EXPECT_THAT(top_screen(snapshot_of(busy_stats()), std::nullopt), Not(HasSubstr("disk")));
 }
 

@@ -63,7 +63,8 @@ TEST(Codec, TheTailOfANewerMinorVersionIsIgnored) {
 TEST(Codec, NamespaceIdsAreReadAsTheyAreWritten) {
   const NamespaceId id = namespace_id("engine: a\n");
   EXPECT_EQ(NamespaceId::from_hex(id.to_hex()), id);
-  for (const std::string& text : {std::string(), std::string(31, 'a'), std::string(33, 'a'), std::string(32, 'g'), std::string(32, 'A')})
+  for (const std::string& text :
+       {std::string(), std::string(31, 'a'), std::string(33, 'a'), std::string(32, 'g'), std::string(32, 'A')})
     EXPECT_FALSE(NamespaceId::from_hex(text)) << text;
 }
 
