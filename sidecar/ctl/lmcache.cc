@@ -150,9 +150,9 @@ Status Import::local_cpu(const LmcacheSetting& setting) {
   const Result<bool> kept = read_bool(setting);
   if (!kept.ok()) return kept.status();
   if (*kept) return {};
-  return refuse(
-      setting,
-      "makes memory a mere buffer for disk and remote storage; larderd always keeps KV in memory, and on a disk besides. To let it keep KV in memory: LMCACHE_LOCAL_CPU=true larderctl import-lmcache ...");
+  return refuse(setting,
+                "makes memory a mere buffer for disk and remote storage; larderd always keeps KV in memory, and on a disk "
+                "besides. To let it keep KV in memory: LMCACHE_LOCAL_CPU=true larderctl import-lmcache ...");
 }
 
 Status Import::memory_size(const LmcacheSetting& setting) {
@@ -200,7 +200,8 @@ Status Import::disk() {
   static constexpr std::string_view kScheme = "file://";
   const std::string& text = disk_path_->text;
   const std::string path = text.substr(text.starts_with(kScheme) ? kScheme.size() : 0);
-  const bool plain = std::ranges::all_of(path, [](unsigned char c) { return std::isalnum(c) != 0 || c == '/' || c == '.' || c == '_' || c == '-'; });
+  const bool plain = std::ranges::all_of(
+      path, [](unsigned char c) { return std::isalnum(c) != 0 || c == '/' || c == '.' || c == '_' || c == '-'; });
   if (!path.starts_with('/') || !plain) {
     note(Counterpart::kNone, *disk_path_,
          path + (plain ? " is a path from where the engine starts" : " is no path that is understood here") +

@@ -106,7 +106,8 @@ std::string sessions(const std::vector<SessionState>& attached) {
 }  // namespace
 
 std::string top_screen(const Snapshot& now, const std::optional<Snapshot>& before) {
-  return headline(now) + "\n" + rates(now, before) + "\n" + memory(now.memory) + disk(now.disk) + "\n" + sessions(now.sessions.attached);
+  return headline(now) + "\n" + rates(now, before) + "\n" + memory(now.memory) + disk(now.disk) + "\n" +
+         sessions(now.sessions.attached);
 }
 
 std::string waiting_screen(const std::string& why, const std::optional<Snapshot>& last) {

@@ -9,7 +9,7 @@ namespace {
 using tiers::Message;
 using tiers::Operation;
 
-constexpr std::uint64_t kPutMs = 30'000;  // nobody waits for it; the tier itself is degraded long before
+constexpr std::uint64_t kPutMs = 30'000;           // nobody waits for it; the tier itself is degraded long before
 constexpr std::uint64_t kMostBytes = 64ULL << 20;  // in flight: the tier takes more, so that reads find room beside them
 constexpr std::uint64_t kArenaShare = 8;           // and that part of the memory, since nobody else gets these slots
 constexpr std::size_t kMostPuts = 256;
@@ -91,7 +91,6 @@ void WriteDown::walk() {
 }
 
 void WriteDown::pump() {
-  refused_ = false;
   for (std::deque<protocol::SlotRef>* slots : {&ahead_, &queued_}) {
     while (!slots->empty()) {
       if (!begin(slots->front())) return;
@@ -129,8 +128,7 @@ bool WriteDown::start_put(const protocol::EntryView& chunk, const tiers::ChunkKe
   if (!taken.ok()) {
     store_.let_go(chunk.slot, chunk.generation);
     if (taken.code() == Code::kOutOfRange) too_large_bytes_ = std::min(too_large_bytes_, bytes);
-    refused_ = taken.code() == Code::kUnavailable;
-    return taken.code() != Code::kResourceExhausted && !refused_;
+    return taken.code() != Code::kResourceExhausted && taken.code() != Code::kUnavailable;
   }
   began_ = true;
   puts_.emplace(ticket, Put{{chunk.slot, 0, chunk.generation}, bytes});

@@ -96,7 +96,6 @@ class WriteDown final : public store::ChunkListener {
   std::uint64_t writing_bytes_ = 0;
   std::uint64_t too_large_bytes_ = UINT64_MAX;  // slots from this size on the tier never takes
   bool began_ = false;                          // a put since the last look ahead
-  bool refused_ = false;                        // the tier took nothing more at the last pump
   std::uint32_t walked_to_ = 0;
   bool walking_all_ = false;  // also what is marked written
   std::uint64_t times_degraded_ = 0;

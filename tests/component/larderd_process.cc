@@ -86,7 +86,8 @@ LarderdProcess::LarderdProcess(const std::string& size, const std::string& log_l
   admin_socket_ = folder_ + "/larder.admin";
   std::ofstream(folder_ + "/larder.yaml") << "socket: " << socket_ << "\nlog_level: " << log_level
                                           << "\nmemory:\n  size: " << size << "\n  shm_name: " << name_
-                                          << "\nhttp:\n  listen: \"\"\n  admin_socket: " << admin_socket_ << "\n" << more;
+                                          << "\nhttp:\n  listen: \"\"\n  admin_socket: " << admin_socket_ << "\n"
+                                          << more;
   start();
 }
 

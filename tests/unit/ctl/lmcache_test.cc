@@ -102,7 +102,8 @@ TEST_F(LmcacheTest, MemoryAsABufferIsRefused) {
 TEST_F(LmcacheTest, PathAndSizeAreADiskTier) {
   EXPECT_THAT(yaml_of("local_disk: file:///mnt/kv\nmax_local_disk_size: 100\n"),
               EndsWith("disk:\n  path: /mnt/kv\n  size: 100GiB\nmemory:\n  size: 5GiB\n"));
-  EXPECT_THAT(yaml_of("max_local_disk_size: 0.5\nlocal_disk: /mnt/kv/\n"), HasSubstr("disk:\n  path: /mnt/kv/\n  size: 512MiB\n"));
+  EXPECT_THAT(yaml_of("max_local_disk_size: 0.5\nlocal_disk: /mnt/kv/\n"),
+              HasSubstr("disk:\n  path: /mnt/kv/\n  size: 512MiB\n"));
   EXPECT_THAT(yaml_of("local_disk: file:///mnt/kv\n"),
               AllOf(HasSubstr("nothing there without max_local_disk_size"), Not(HasSubstr("disk:\n"))));
   EXPECT_THAT(yaml_of("max_local_disk_size: 3\n"), AllOf(HasSubstr("without local_disk"), Not(HasSubstr("disk:\n"))));
@@ -110,7 +111,8 @@ TEST_F(LmcacheTest, PathAndSizeAreADiskTier) {
   const Result<ImportedLmcache> relative = import("local_disk: file://kv/\nmax_local_disk_size: 3\n");
   EXPECT_THAT(relative->yaml, AllOf(HasSubstr("kv/ is a path from where the engine starts"), HasSubstr("disk.size to 3GiB")));
   EXPECT_EQ(relative->unserved, 1U);
-  EXPECT_THAT(yaml_of("local_disk: \"/mnt/a,/mnt/b\"\nmax_local_disk_size: 3\n"), HasSubstr("is no path that is understood here"));
+  EXPECT_THAT(yaml_of("local_disk: \"/mnt/a,/mnt/b\"\nmax_local_disk_size: 3\n"),
+              HasSubstr("is no path that is understood here"));
 }
 
 TEST_F(LmcacheTest, ATransportIsNoCache) {

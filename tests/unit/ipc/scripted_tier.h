@@ -28,11 +28,11 @@ class ScriptedTier final : public tiers::Tier {
   ScriptedTier() : message_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
   // ---- The script ----
-  Status refusal;         // not ok: nothing is taken
-  Status outcome;         // of what is taken
+  Status refusal;          // not ok: nothing is taken
+  Status outcome;          // of what is taken
   bool hold_back = false;  // answers wait for answer_held()
   // ---- What came ----
-  std::vector<Stored> stored;                                // by puts that were answered well
+  std::vector<Stored> stored;                               // by puts that were answered well
   std::vector<std::optional<protocol::NamespaceId>> drops;  // none: clear
   std::vector<tiers::ChunkKey> forgotten;
   std::size_t puts = 0, flushes = 0;
