@@ -4,7 +4,9 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
+#include <cstring>
 #include <set>
+#include <vector>
 
 namespace larder::ipc {
 namespace {
