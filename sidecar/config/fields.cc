@@ -175,19 +175,22 @@ constexpr std::array<Field, 19> kFields{{
      set_on_mismatch,
      [](const Config& c) { return std::string(c.memory.on_mismatch == OnMismatch::kRefuse ? "refuse" : "replace"); }},
     {"disk.path",
-     "an existing directory on a local disk, in which larderd keeps a folder of its own; not set: no disk tier. What the memory has "
+     "an existing directory on a local disk, in which larderd keeps a folder of its own; not set: no disk tier. What the memory "
+     "has "
      "no room for is found again there, also after the machine was started anew",
      set_disk_path, [](const Config& c) { return c.disk.path; }},
     {"disk.size", "all that this folder may take, reserved at the start", set_disk_size,
      [](const Config& c) { return print_size(c.disk.size_bytes); }},
     {"disk.write",
-     "back: a chunk is written shortly before the memory evicts it, and at a stop; through: when it is stored (more wear, less lost "
+     "back: a chunk is written shortly before the memory evicts it, and at a stop; through: when it is stored (more wear, less "
+     "lost "
      "when the machine fails)",
      set_disk_write, [](const Config& c) { return std::string(c.disk.write == DiskWrite::kBack ? "back" : "through"); }},
     {"disk.ttl", "what was written longer ago is not found on the disk any more: 90s, 15m, 12h, 30d; 0: no limit", set_disk_ttl,
      [](const Config& c) { return print_duration_s(c.disk.ttl_s); }},
     {"disk.admit_after",
-     "1 to 15: a chunk is written to the disk from the time on that it was stored or used so often; more than 1 spares the disk what "
+     "1 to 15: a chunk is written to the disk from the time on that it was stored or used so often; more than 1 spares the disk "
+     "what "
      "is seen once and never again",
      set_admit_after, [](const Config& c) { return std::to_string(c.disk.admit_after); }},
     {"http.listen", "HOST:PORT of metrics, health and status; \"\" for none; on loopback the admin verbs answer too", set_listen,

@@ -132,8 +132,10 @@ Status follow_pool(Config& config, const Given& given) {
 Status check_disk(const DiskConfig& disk) {
   if (disk.path.empty() == (disk.size_bytes == 0)) return {};
   if (disk.path.empty())
-    return {Code::kInvalidArgument, "disk.size is " + print_size(disk.size_bytes) + " and disk.path is not set: set both or neither"};
-  return {Code::kInvalidArgument, "disk.path is " + disk.path + " and disk.size is not set: set both or neither, e.g. disk.size: 100GiB"};
+    return {Code::kInvalidArgument,
+            "disk.size is " + print_size(disk.size_bytes) + " and disk.path is not set: set both or neither"};
+  return {Code::kInvalidArgument,
+          "disk.path is " + disk.path + " and disk.size is not set: set both or neither, e.g. disk.size: 100GiB"};
 }
 
 }  // namespace

@@ -98,7 +98,8 @@ void add_tiers(Families& out, const stats::Stats& stats) {
   out.add(stats.disk.evicted_capacity, {{"tier", "disk"}, {"reason", "capacity"}});
   out.add(stats.disk.evicted_dropped, {{"tier", "disk"}, {"reason", "dropped"}});
   out.add(stats.disk.evicted_expired, {{"tier", "disk"}, {"reason", "expired"}});
-  out.counter("evicted_unwritten_total", "Chunks that left memory for room and were not on the disk: too many at once, or not admitted.",
+  out.counter("evicted_unwritten_total",
+              "Chunks that left memory for room and were not on the disk: too many at once, or not admitted.",
               stats.evicted_unwritten);
 }
 
@@ -107,7 +108,8 @@ void add_disk(Families& out, const stats::DiskStats& disk) {
   const auto operations = [&out](const char* operation, const char* result, std::uint64_t count) {
     out.add(count, {{"tier", "disk"}, {"operation", operation}, {"result", result}});
   };
-  out.begin(MetricType::Counter, "tier_operations_total", "Chunks that were to be put into a tier or got from it, by what came of it.");
+  out.begin(MetricType::Counter, "tier_operations_total",
+            "Chunks that were to be put into a tier or got from it, by what came of it.");
   operations("put", "ok", disk.puts);
   operations("put", "failed", disk.puts_failed);
   operations("get", "ok", disk.gets);
@@ -127,13 +129,30 @@ void add_disk(Families& out, const stats::DiskStats& disk) {
   counter("tier_deadlines_missed_total", "Operations of a tier that did not end in time.", disk.deadlines_missed);
   counter("tier_corrupt_total", "Chunks in a tier that were not what was stored.", disk.records_corrupt);
   counter("tier_degradations_total", "Times that a tier began to fail.", disk.times_degraded);
-  counter("tier_unqueued_total", "Stored chunks for which the queue to a tier was full; they are written later.", disk.not_queued);
+  counter("tier_unqueued_total", "Stored chunks for which the queue to a tier was full; they are written later.",
+          disk.not_queued);
   out.gauge("tier_degraded", "1 while a tier does not take chunks or give them; /v1/status says why.",
             disk.takes_puts && disk.takes_gets ? 0 : 1, tier);
   out.gauge("tier_in_flight_bytes", "Bytes on their way to a tier or from it.", disk.in_flight_bytes, tier);
   out.gauge("tier_write_queue", "Chunks that wait to be written to a tier or are being written.", disk.write_queue, tier);
   out.begin(MetricType::Gauge, "tier_mode", "1 for the way in which a tier reaches its device.");
   for (const char* mode : {"io_uring", "threads"}) out.add(std::uint64_t{disk.mode == mode}, {{"tier", "disk"}, {"mode", mode}});
+}
+
+void add_fetches(Families& out, const stats::Stats& stats) {
+  out.gauge("tier_serving", "1 while a tier takes reads and answers them in time; engines fetch from it only then.",
+            stats.disk.serving ? 1 : 0, {{"tier", "disk"}});
+  out.begin(MetricType::Gauge, "tier_read_latency_seconds", "From a fetch of little to its bytes in memory, as measured.");
+  out.add(static_cast<double>(stats.disk.read_latency_ns) * 1e-9, {{"tier", "disk"}});
+  out.gauge("tier_read_bytes_per_second", "How fast a tier reads, as measured.", stats.disk.read_bytes_per_s, {{"tier", "disk"}});
+  out.counter("fetches_total", "Fetches that engines asked for.", stats.fetches);
+  out.counter("fetches_late_total", "Fetches that their deadline cut short.", stats.fetches_late);
+  out.gauge("fetches_kept", "Fetches that run, or whose chunks larderd keeps for their engine.", stats.fetches_kept);
+  out.counter("families_fetched_total", "Chunks, all shards and groups as one, that were whole in memory for a fetch.",
+              stats.families_fetched);
+  out.counter("chunks_promoted_total", "Chunks that came up from a tier.", stats.chunks_promoted);
+  out.counter("promoted_bytes_total", "Bytes that came up from a tier.", stats.promoted_bytes);
+  out.counter("promotions_failed_total", "Chunks that should have come up and could not.", stats.promotions_failed);
 }
 
 void add_memory(Families& out, const stats::Stats& stats) {
@@ -263,6 +282,7 @@ std::string metrics_text(const stats::Stats& stats, bool ready, const Counters& 
   add_tiers(out, stats);
   add_memory(out, stats);
   add_disk(out, stats.disk);
+  add_fetches(out, stats);
   add_stores(out, stats);
   add_verbs(out, stats);
   add_trust(out, stats);

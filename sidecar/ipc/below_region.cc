@@ -105,6 +105,11 @@ void BelowRegion::publish(const protocol::BelowSpeed& speed) {
   header_->serving.store(speed.serving ? 1 : 0, std::memory_order_release);
 }
 
+std::span<std::byte> BelowRegion::probe_memory(std::size_t bytes) {
+  probe_memory_.reset(static_cast<std::byte*>(std::aligned_alloc(protocol::kSlotAlignBytes, bytes)));
+  return {probe_memory_.get(), probe_memory_ ? bytes : 0};
+}
+
 std::optional<tiers::ChunkKey> BelowRegion::recent() {
   const std::lock_guard lock(recent_mutex_);
   const std::uint64_t known = std::min<std::uint64_t>(recent_added_, recent_.size());

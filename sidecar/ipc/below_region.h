@@ -5,9 +5,11 @@
 #pragma once
 
 #include <array>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 
 #include "shim/protocol/below_layout.h"
 #include "shim/protocol/fd.h"
@@ -28,6 +30,10 @@ class BelowRegion final : public tiers::Residents {
   // One of the last chunks that were added, each time another one; it may be gone.
   std::optional<tiers::ChunkKey> recent();
 
+  // Memory to read a chunk into for nobody, aligned as slots are; empty where there is none. It is here because it lasts as long as the
+  // tier's thread. REQUIRES: the tier has let go of what was given before.
+  std::span<std::byte> probe_memory(std::size_t bytes);
+
   // For engines: it can only read.
   int fd() const { return read_only_.get(); }
   std::uint64_t bytes() const { return mapping_.size(); }
@@ -46,6 +52,7 @@ class BelowRegion final : public tiers::Residents {
   std::uint64_t bucket_count_;
   std::uint64_t words_ = 0;  // in use: an empty region is not walked, which would touch all of its pages
 
+  std::unique_ptr<std::byte, decltype(&std::free)> probe_memory_{nullptr, &std::free};
   std::mutex recent_mutex_;
   std::array<tiers::ChunkKey, 16> recent_{};
   std::uint64_t recent_added_ = 0, recent_given_ = 0;

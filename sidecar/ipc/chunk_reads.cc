@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "shim/protocol/test_point.h"
-
 namespace larder::ipc {
 
 using protocol::GrantStatus;
@@ -104,7 +102,6 @@ ChunkReads::Begun ChunkReads::begin_read(Ticket ticket, Read& read) {
     read.begun = true;
     reading_bytes_ += bytes;
     speed_.began(clock_.now_ns(), bytes);
-    LARDER_POINT(promotion_begun);
     return Begun::kYes;
   }
   store_.promotion_failed(read.slot);

@@ -23,8 +23,9 @@ Result<std::uint64_t> with_tier(const Result<std::uint64_t>& dropped, const Belo
     return Status(Code::kDeadlineExceeded, done + "that it outlives a restart of larderd is not confirmed in time");
   const Status status = below.ended.get();
   if (status.ok()) return dropped;
-  return Status(status.code(), done + "the disk could not note it yet, and a larderd that starts before it can may find it again: " +
-                                   status.text());
+  return Status(
+      status.code(),
+      done + "the disk could not note it yet, and a larderd that starts before it can may find it again: " + status.text());
 }
 
 }  // namespace

@@ -105,6 +105,10 @@ void EventLoop::publish() {
   if (parts_.below) {
     parts_.below->fill(view.disk);
     write_down_->fill(view.disk);
+    const protocol::BelowSpeed speed = promotions_->speed();
+    view.disk.serving = speed.serving;
+    view.disk.read_latency_ns = speed.read_latency_ns;
+    view.disk.read_bytes_per_s = speed.read_bytes_per_s;
     if (!view.disk.reason.empty()) view.fallbacks.emplace_back("disk", view.disk.reason);
   }
   store_.fill(view);

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "shim/protocol/checksum.h"
-#include "shim/protocol/test_point.h"
 
 namespace larder::ipc {
 
@@ -39,11 +38,6 @@ Promotions::Promotions(tiers::Tier& tier, store::Store& store, stats::Stats& sta
       kept_cap_(arena.size() / protocol::kFetchedShare),
       reads_(tier, store, clock, speed_, arena, std::move(next_ticket)) {
   below_.publish(speed());
-}
-
-// Where a device still has a probe's memory, that is left to the process's end.
-Promotions::~Promotions() {
-  if (probe_) [[maybe_unused]] const std::byte* left = probe_->memory.release();
 }
 
 Status Promotions::fetch(SessionNumber session, std::uint32_t request, const protocol::Fetch& asked,
@@ -186,7 +180,6 @@ void Promotions::take_outcomes() {
       waiters_.erase(found);
       for (const Waiter& waiter : waiters) give(*outcome, waiter);
     }
-    LARDER_POINT(promotion_given);
     if (outcome->status.ok()) store_.let_go(outcome->slot.slot, outcome->slot.generation);
   }
 }
@@ -297,17 +290,12 @@ void Promotions::probe() {
   const std::optional<tiers::ChunkFacts> facts = key ? tier_.probe(*key) : std::nullopt;
   const std::uint64_t bytes = facts ? facts->slot_bytes() : 0;
   if (bytes == 0 || bytes > kMostProbeBytes) return speed_.probe_ended(clock_.now_ms(), 0, 0, false);
-  Probe probe;
-  probe.memory.reset(static_cast<std::byte*>(std::aligned_alloc(protocol::kSlotAlignBytes, bytes)));
-  probe.bytes = bytes;
-  probe.begun_ns = clock_.now_ns();
-  probe.ticket = next_ticket_();
-  const bool begun = probe.memory != nullptr && tier_.get(probe.ticket, *key, {probe.memory.get(), static_cast<std::size_t>(bytes)},
-                                                          probe.begun_ns + kProbeMs * 1'000'000)
-                                                    .ok();
-  if (!begun) return speed_.probe_ended(clock_.now_ms(), 0, 0, false);
+  const Probe probe{next_ticket_(), bytes, clock_.now_ns()};
+  const std::span<std::byte> memory = below_.probe_memory(bytes);
+  if (memory.empty() || !tier_.get(probe.ticket, *key, memory, probe.begun_ns + kProbeMs * 1'000'000).ok())
+    return speed_.probe_ended(clock_.now_ms(), 0, 0, false);
   speed_.began(probe.begun_ns, bytes);
-  probe_ = std::move(probe);
+  probe_ = probe;
 }
 
 bool Promotions::on_probe(const tiers::Message& message) {

@@ -7,10 +7,9 @@
 #pragma once
 
 #include <cstdint>
-#include <cstdlib>
 #include <deque>
+#include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <span>
 #include <unordered_map>
@@ -30,7 +29,6 @@ class Promotions {
   // All of them outlive it. `arena`: the store's. `next_ticket`: one that the tier was never given.
   Promotions(tiers::Tier& tier, store::Store& store, stats::Stats& stats, const base::Clock& clock, BelowRegion& below,
              std::span<std::byte> arena, std::function<tiers::Ticket()> next_ticket);
-  ~Promotions();
 
   // kInvalidArgument: a fetch of this number runs. REQUIRES: the namespace is open.
   Status fetch(store::SessionNumber session, std::uint32_t request, const protocol::Fetch& asked,
@@ -127,10 +125,9 @@ class Promotions {
 
   struct Probe {
     tiers::Ticket ticket = 0;
-    std::unique_ptr<std::byte, decltype(&std::free)> memory{nullptr, &std::free};
     std::uint64_t bytes = 0, begun_ns = 0;
   };
-  std::optional<Probe> probe_;  // until the device has let go of its memory
+  std::optional<Probe> probe_;  // until the device has let go of its memory, which is below_'s
 };
 
 }  // namespace larder::ipc

@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sidecar/base/clock.h"
@@ -23,8 +24,13 @@ class TierLink {
   using Answer = std::function<void(const tiers::Message&)>;
 
   // What the configuration asks for; nullptr where that is none. Errors name disk.path or disk.size. Clock and arena outlive it.
-  // `present`: the arena's pages are all there, so that registering them with the kernel brings none in. `residents` is told what the
-  // tier has.
+<<<<<<< HEAD
+  // `present`: the arena's pages are all there. Only then it is registered with the kernel, which would bring every page in first, and a
+  // cold start would stand for as long. `residents` is told what the tier has.
+=======
+  // `present`: the arena's pages are all there. Only then it is registered with the kernel, which would bring every page in first and
+  // keep a cold start standing for as long.
+>>>>>>> down
   static Result<std::unique_ptr<TierLink>> open(const config::Config& config, std::span<std::byte> arena, bool present,
                                                 std::shared_ptr<tiers::Residents> residents, const base::Clock& clock);
   TierLink(std::unique_ptr<tiers::Tier> tier, std::string path) : tier_(std::move(tier)), path_(std::move(path)) {}

@@ -9,7 +9,7 @@ namespace {
 using tiers::Message;
 using tiers::Operation;
 
-constexpr std::uint64_t kPutMs = 30'000;  // nobody waits for it; the tier itself is degraded long before
+constexpr std::uint64_t kPutMs = 30'000;           // nobody waits for it; the tier itself is degraded long before
 constexpr std::uint64_t kMostBytes = 64ULL << 20;  // in flight: the tier takes more, so that reads find room beside them
 constexpr std::uint64_t kArenaShare = 8;           // and that part of the memory, since nobody else gets these slots
 constexpr std::size_t kMostPuts = 256;
@@ -57,9 +57,18 @@ void WriteDown::tick() {
   ++ticks_;
   std::erase_if(dropping_, [](const Dropping& one) { return one.going_on.expired(); });
   send_drops();
+  notice_failures();
   look_ahead();
   if (through_) walk();
   pump();
+}
+
+// A tier that failed may have lost what was written to it: one round of the walk looks at all of it.
+void WriteDown::notice_failures() {
+  const std::uint64_t times = link_.tier().counters().times_degraded;
+  if (times == std::exchange(times_degraded_, times)) return;
+  walked_to_ = 0;
+  walking_all_ = true;
 }
 
 void WriteDown::look_ahead() {
@@ -73,13 +82,15 @@ void WriteDown::look_ahead() {
 void WriteDown::walk() {
   if (queued_.size() + kWalkSlots > kMostQueued) return;
   found_.clear();
-  const std::uint32_t next = store_.unwritten(walked_to_, kWalkSlots, found_);
-  walked_to_ = next == store::kNoSlot ? 0 : next;
+  walked_to_ = store_.walk(walked_to_, kWalkSlots, found_, walking_all_);
+  if (walked_to_ == store::kNoSlot) {
+    walked_to_ = 0;
+    walking_all_ = false;
+  }
   queued_.insert(queued_.end(), found_.begin(), found_.end());
 }
 
 void WriteDown::pump() {
-  refused_ = false;
   for (std::deque<protocol::SlotRef>* slots : {&ahead_, &queued_}) {
     while (!slots->empty()) {
       if (!begin(slots->front())) return;
@@ -117,8 +128,7 @@ bool WriteDown::start_put(const protocol::EntryView& chunk, const tiers::ChunkKe
   if (!taken.ok()) {
     store_.let_go(chunk.slot, chunk.generation);
     if (taken.code() == Code::kOutOfRange) too_large_bytes_ = std::min(too_large_bytes_, bytes);
-    refused_ = taken.code() == Code::kUnavailable;
-    return taken.code() != Code::kResourceExhausted && !refused_;
+    return taken.code() != Code::kResourceExhausted && taken.code() != Code::kUnavailable;
   }
   began_ = true;
   puts_.emplace(ticket, Put{{chunk.slot, 0, chunk.generation}, bytes});

@@ -69,6 +69,7 @@ class WriteDown final : public store::ChunkListener {
 
   void look_ahead();
   void walk();
+  void notice_failures();
   bool begin(const protocol::SlotRef& slot);
   bool start_put(const protocol::EntryView& chunk, const tiers::ChunkKey& key, const tiers::ChunkFacts& facts);
   bool is_below(const tiers::ChunkKey& key, const tiers::ChunkFacts& facts) const;
@@ -95,8 +96,9 @@ class WriteDown final : public store::ChunkListener {
   std::uint64_t writing_bytes_ = 0;
   std::uint64_t too_large_bytes_ = UINT64_MAX;  // slots from this size on the tier never takes
   bool began_ = false;                          // a put since the last look ahead
-  bool refused_ = false;                        // the tier took nothing more at the last pump
   std::uint32_t walked_to_ = 0;
+  bool walking_all_ = false;  // also what is marked written
+  std::uint64_t times_degraded_ = 0;
   std::uint32_t ticks_ = 0;
   std::deque<Drop> drops_;
   std::vector<Dropping> dropping_;

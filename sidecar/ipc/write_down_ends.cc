@@ -27,7 +27,8 @@ std::shared_ptr<void> WriteDown::dropping(std::optional<std::uint32_t> handle) {
 }
 
 bool WriteDown::is_dropping(const protocol::NamespaceId& id) const {
-  return std::ranges::any_of(dropping_, [&](const Dropping& one) { return !one.going_on.expired() && (!one.id || *one.id == id); });
+  return std::ranges::any_of(dropping_,
+                             [&](const Dropping& one) { return !one.going_on.expired() && (!one.id || *one.id == id); });
 }
 
 std::shared_future<Status> WriteDown::drop(const std::optional<protocol::NamespaceId>& id) {
@@ -87,16 +88,14 @@ bool WriteDown::write_rest(std::uint64_t by_ns) {
   for (;;) {
     while (queued_.empty() && next != store::kNoSlot) {
       found_.clear();
-      next = store_.unwritten(next, kSliceSlots, found_);
+      next = store_.walk(next, kSliceSlots, found_, true);  // what is marked may be gone below since
       queued_.assign(found_.begin(), found_.end());
     }
     pump();
     send_drops();
-    if (puts_.empty() && drops_.empty()) {
-      if (refused_) return false;
-      if (queued_.empty() && next == store::kNoSlot) return true;
-    }
-    if (clock_.now_ns() >= by_ns) return false;
+    if (puts_.empty() && drops_.empty() && queued_.empty() && next == store::kNoSlot) return true;
+    // What a device that does not answer still has is close()'s to wait for.
+    if (clock_.now_ns() >= by_ns || !link_.tier().state().takes_puts) return false;
     if (!puts_.empty() || !drops_.empty() || !queued_.empty()) link_.wait(kWaitMs);
   }
 }

@@ -83,7 +83,7 @@ struct DiskStats {
   std::string path;  // empty: there is none, and all else says nothing
   std::string mode;  // io_uring, threads
   bool takes_puts = true, takes_gets = true;
-  std::string reason;  // why not both are taken
+  std::string reason;                                                                                  // why not both are taken
   std::uint64_t capacity_bytes = 0, used_bytes = 0, chunks = 0, in_flight_bytes = 0, write_queue = 0;  // gauges
   std::uint64_t puts = 0, put_bytes = 0, puts_failed = 0;
   std::uint64_t gets = 0, get_bytes = 0, gets_missed = 0, gets_failed = 0;
@@ -91,6 +91,9 @@ struct DiskStats {
   std::uint64_t evicted_capacity = 0, evicted_dropped = 0, evicted_expired = 0;
   std::uint64_t written_bytes = 0, read_bytes = 0;  // to and from the device, with all that is not payload
   std::uint64_t times_degraded = 0;
+  // What engines are told of it: whether it answers in time, and how fast.
+  bool serving = false;
+  std::uint64_t read_latency_ns = 0, read_bytes_per_s = 0;
 };
 
 struct Stats {
@@ -105,7 +108,7 @@ struct Stats {
   std::string arena_numa = "none";  // NUMA nodes that the arena is bound to: "node 1", "nodes 0-1 interleaved"
   std::uint64_t unused_bytes = 0;   // touched, and in no extent
   std::uint64_t pinned_bytes = 0;
-  std::uint64_t kept_bytes = 0;  // of slots that larderd itself holds
+  std::uint64_t kept_bytes = 0;           // of slots that larderd itself holds
   std::vector<SlotSizeStats> slot_sizes;  // at most kMaxSlotSizes of those in use
   std::uint64_t slots_free = 0;           // in extents
   std::uint64_t slots_granted = 0, slots_committed = 0, slots_quarantined = 0;

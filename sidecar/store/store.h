@@ -152,9 +152,8 @@ class Store {
   // Appends the coldest slots, coldest first, of every size that will soon have to evict: those that a tier should have. Not the ones
   // marked written, unless they are asked for: a tier may have lost them since.
   void next_to_go(std::vector<protocol::SlotRef>& slots, bool also_written);
-  // Appends the chunks in the `most` slots from number `from` on that are not marked written. Returns where to go on; kNoSlot: that
-  // was all.
-  std::uint32_t unwritten(std::uint32_t from, std::uint32_t most, std::vector<protocol::SlotRef>& slots) const;
+  // The same for the `most` slots from number `from` on, whatever their age. Returns where to go on; kNoSlot: that was all.
+  std::uint32_t walk(std::uint32_t from, std::uint32_t most, std::vector<protocol::SlotRef>& slots, bool also_written) const;
 
   // ---- Families, by block hash. REQUIRES: the namespace is open. One slice a call, of one hash at least: what became of the
   // first all() of the list. Found: done, the family is there (evict: any of it); absent: it is not there, or not whole ----

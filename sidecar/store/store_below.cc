@@ -41,10 +41,11 @@ void Store::next_to_go(std::vector<protocol::SlotRef>& slots, bool also_written)
   }
 }
 
-std::uint32_t Store::unwritten(std::uint32_t from, std::uint32_t most, std::vector<protocol::SlotRef>& slots) const {
+std::uint32_t Store::walk(std::uint32_t from, std::uint32_t most, std::vector<protocol::SlotRef>& slots,
+                          bool also_written) const {
   const std::uint32_t end = from + std::min(most, table_.end() - std::min(from, table_.end()));
   for (std::uint32_t slot = from; slot < end; ++slot)
-    if (index_.state(slot) == SlotState::kCommitted && !table_.note(slot).written)
+    if (index_.state(slot) == SlotState::kCommitted && (also_written || !table_.note(slot).written))
       slots.push_back({slot, 0, index_.generation(slot)});
   return end < table_.end() ? end : kNoSlot;
 }

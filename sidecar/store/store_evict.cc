@@ -162,7 +162,7 @@ void Store::drop(Drop& drop) {
   if (listener_ != nullptr && !drop.announced) drop.announced = listener_->dropping(drop.handle);
   // Repeated drops need not look at every slot.
   if (drop.next == 0 && granted_ == 0 && (drop.handle ? namespaces_.at(*drop.handle).chunks : committed_) == 0) drop.done = true;
-  if (drop.done) return;
+  if (drop.done) return drop.announced.reset();
   const std::uint32_t begin = drop.next;
   const std::uint64_t dropped_before = drop.dropped;
   drop.next += std::min(kSliceEffort, table_.end() - begin);
@@ -180,6 +180,7 @@ void Store::drop(Drop& drop) {
   }
   stats_.evicted_dropped += drop.dropped - dropped_before;
   drop.done = drop.next == table_.end();
+  if (drop.done) drop.announced.reset();
   free_doomed();
 }
 

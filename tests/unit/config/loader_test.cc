@@ -190,8 +190,7 @@ TEST_F(LoaderTest, WrongValuesSayWhatIsAllowed) {
 TEST_F(LoaderTest, ADiskTierTakesPathAndSize) {
   EXPECT_TRUE(load(std::nullopt, {})->disk.path.empty()) << "none unless it is asked for";
   EXPECT_TRUE(load_text("disk: {path: /d, size: 4GiB}\n").ok());
-  EXPECT_EQ(why("disk: {path: /d}\n"),
-            "disk.path is /d and disk.size is not set: set both or neither, e.g. disk.size: 100GiB");
+  EXPECT_EQ(why("disk: {path: /d}\n"), "disk.path is /d and disk.size is not set: set both or neither, e.g. disk.size: 100GiB");
   EXPECT_EQ(why_environment("LARDER_DISK_SIZE", "4G"), "disk.size is 4GiB and disk.path is not set: set both or neither");
   EXPECT_THAT(why("disk:\n  path: d\n"), HasSubstr(":2: disk.path 'd' is no absolute path"));
   EXPECT_EQ(why("disk:\n  size: 65TiB\n"), ":2: disk.size '65TiB' is out of range: at most 64TiB");
@@ -203,8 +202,9 @@ TEST_F(LoaderTest, ADiskTierTakesPathAndSize) {
 
 TEST_F(LoaderTest, VariablesAreAsStrict) {
   EXPECT_EQ(why_environment("LARDER_MEMORY_SIZE", "0G"), "environment: LARDER_MEMORY_SIZE '0G' is out of range: 1MiB to 16TiB");
-  EXPECT_THAT(why_environment("LARDER_MEMORY_SISE", "5G"),
-              HasSubstr("environment: unknown variable LARDER_MEMORY_SISE; allowed: LARDER_DISK_ADMIT_AFTER, LARDER_DISK_PATH, "));
+  EXPECT_THAT(
+      why_environment("LARDER_MEMORY_SISE", "5G"),
+      HasSubstr("environment: unknown variable LARDER_MEMORY_SISE; allowed: LARDER_DISK_ADMIT_AFTER, LARDER_DISK_PATH, "));
   EXPECT_THAT(why_environment("LARDER_DISK_SISE", "5G"), HasSubstr("unknown variable LARDER_DISK_SISE"));
   EXPECT_THAT(why_environment("LARDER_HTTP_PORT", "9464"), HasSubstr("unknown variable LARDER_HTTP_PORT"));
 }

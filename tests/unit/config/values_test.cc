@@ -42,7 +42,8 @@ TEST(ValuesTest, Durations) {
   for (const char* text : {"90m", "5400s"}) EXPECT_EQ(*parse_duration_s(text), 5400U) << text;
   EXPECT_EQ(*parse_duration_s("0"), 0U);
   EXPECT_EQ(*parse_duration_s("2d"), 172'800U);
-  for (const char* text : {"", "h", "-1h"}) EXPECT_THAT(parse_duration_s(text).status().text(), HasSubstr("is no duration")) << text;
+  for (const char* text : {"", "h", "-1h"})
+    EXPECT_THAT(parse_duration_s(text).status().text(), HasSubstr("is no duration")) << text;
   for (const char* text : {"12", "12 h", "12w", "12hh", "1.5h"})
     EXPECT_THAT(parse_duration_s(text).status().text(), HasSubstr("has no unit")) << text;
   EXPECT_THAT(parse_duration_s("49711d").status().text(), HasSubstr("too long"));
