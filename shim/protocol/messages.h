@@ -17,9 +17,9 @@ namespace larder::protocol {
 inline constexpr std::uint32_t kMessageMagic = 0x3152444c;  // "LDR1"
 
 enum class MessageType : std::uint16_t {
-  kHello = 1,           // engine -> sidecar, first
-  kWelcome = 2,         // sidecar -> engine, with the descriptors arena, index, session, lock and, by capability, below, in this order
-  kAttached = 3,        // engine -> sidecar: mapped, lock taken; lists the grants of its earlier session that it still writes
+  kHello = 1,     // engine -> sidecar, first
+  kWelcome = 2,   // sidecar -> engine, with the descriptors arena, index, session, lock and, by capability, below, in this order
+  kAttached = 3,  // engine -> sidecar: mapped, lock taken; lists the grants of its earlier session that it still writes
   kOpenNamespace = 4,   // engine -> sidecar
   kNamespace = 5,       // sidecar -> engine
   kReserve = 6,         // engine -> sidecar
@@ -31,11 +31,11 @@ enum class MessageType : std::uint16_t {
   kError = 12,          // sidecar -> engine, last: why the session ends
   kFetch = 13,          // engine -> sidecar, where capability below is announced: bring these up and keep them for me
   kFetched = 14,        // sidecar -> engine: how many of them, from the first on, are in memory now
-  kAskGrants = 15,     // sidecar -> engine, since 1.1: grants beyond their age; are they still written?
-  kStillWriting = 16,  // engine -> sidecar, one way: these are; it disowns the others
-  kAct = 17,           // engine -> sidecar, where the capability is announced: prefetch, pin, unpin or evict
-  kActed = 18,         // sidecar -> engine
-  kFetchEnd = 19,      // engine -> sidecar, one way: what that FETCH keeps is needed no more, and what still runs of it may end
+  kAskGrants = 15,      // sidecar -> engine, since 1.1: grants beyond their age; are they still written?
+  kStillWriting = 16,   // engine -> sidecar, one way: these are; it disowns the others
+  kAct = 17,            // engine -> sidecar, where the capability is announced: prefetch, pin, unpin or evict
+  kActed = 18,          // sidecar -> engine
+  kFetchEnd = 19,       // engine -> sidecar, one way: what that FETCH keeps is needed no more, and what still runs of it may end
 };
 
 // Capability bits.

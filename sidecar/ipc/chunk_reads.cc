@@ -96,8 +96,8 @@ ChunkReads::Begun ChunkReads::begin_read(Ticket ticket, Read& read) {
   }
   read.slot = {grant.slot, 0, grant.generation};
   const std::uint64_t bytes = read.facts.slot_bytes();
-  const Status status = tier_.get(ticket, read.chunk, arena_.subspan(grant.offset_bytes, bytes),
-                                  clock_.now_ns() + kReadMs * 1'000'000);
+  const Status status =
+      tier_.get(ticket, read.chunk, arena_.subspan(grant.offset_bytes, bytes), clock_.now_ns() + kReadMs * 1'000'000);
   if (status.ok()) {
     read.begun = true;
     reading_bytes_ += bytes;
@@ -122,7 +122,8 @@ bool ChunkReads::on_message(const Message& message) {
     return true;
   }
   speed_.ended(clock_.now_ns(), bytes, message.status.ok());
-  const bool same = message.facts.payload_bytes == read.facts.payload_bytes && message.facts.piece_bytes == read.facts.piece_bytes;
+  const bool same =
+      message.facts.payload_bytes == read.facts.payload_bytes && message.facts.piece_bytes == read.facts.piece_bytes;
   Status status = message.status;
   if (status.ok() && !same) status = {Code::kNotFound, "it was stored anew, in another layout"};
   if (!status.ok() && !message.slot_busy) store_.promotion_failed(read.slot);

@@ -22,11 +22,12 @@ namespace larder::ipc {
 
 class ChunkReads {
  public:
-  static constexpr std::uint64_t kReadingBytes = 32ULL << 20;  // of all reads that were begun and have not ended; one more at most
-  static constexpr std::uint64_t kAheadBytes = 16ULL << 20;    // ... up to which one is begun that nobody waits for
-  static constexpr std::size_t kMostWaiting = 16'384;          // reads not begun yet that nobody waits for
-  static constexpr std::uint64_t kAheadShare = 2;              // ... and of the arena one part in so many of them all
-  static constexpr std::uint64_t kReadMs = 5000;               // that one may take
+  static constexpr std::uint64_t kReadingBytes = 32ULL
+                                                 << 20;      // of all reads that were begun and have not ended; one more at most
+  static constexpr std::uint64_t kAheadBytes = 16ULL << 20;  // ... up to which one is begun that nobody waits for
+  static constexpr std::size_t kMostWaiting = 16'384;        // reads not begun yet that nobody waits for
+  static constexpr std::uint64_t kAheadShare = 2;            // ... and of the arena one part in so many of them all
+  static constexpr std::uint64_t kReadMs = 5000;             // that one may take
 
   // All of them outlive it. `arena`: the store's. `next_ticket`: one that the tier was never given.
   ChunkReads(tiers::Tier& tier, store::Store& store, const base::Clock& clock, TierSpeed& speed, std::span<std::byte> arena,
@@ -47,7 +48,7 @@ class ChunkReads {
 
   struct Outcome {
     tiers::Ticket ticket = 0;
-    Status status;  // kResourceExhausted: no room. kNotFound: a miss. Whatever else: the tier failed
+    Status status;                 // kResourceExhausted: no room. kNotFound: a miss. Whatever else: the tier failed
     protocol::SlotRef slot;        // ok: kept once, for who takes the outcome to let go
     std::uint64_t read_bytes = 0;  // from the tier; 0 where somebody else had stored it
   };

@@ -19,7 +19,8 @@ struct Connection {
         pidfd(std::move(pid_fd)),
         memory(std::move(session_memory)),
         lock(std::move(lock_file)),
-        protocol(facts, memory.region(), store, stats, clock, [this] { return lock.held(); }, promotions),
+        protocol(
+            facts, memory.region(), store, stats, clock, [this] { return lock.held(); }, promotions),
         connected_ms(clock.now_ms()),
         beat_ms(connected_ms) {}
 

@@ -42,7 +42,7 @@ struct LoopParts {
   IndexFile index;  // under fresh_index_path() until publish_index()
   NamespaceJournal names;
   store::IndexShape shape{};
-  std::unique_ptr<TierLink> below;  // the tier below the memory; null: none is configured
+  std::unique_ptr<TierLink> below;            // the tier below the memory; null: none is configured
   std::shared_ptr<BelowRegion> below_region;  // shared with the tier
   Fd listener, epoll, timer, wake;
   std::uint64_t grant_age_ms = protocol::kGrantAgeMs;

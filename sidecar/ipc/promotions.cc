@@ -236,7 +236,8 @@ void Promotions::decide(const FetchId& id, Fetch& fetch) {
 
 void Promotions::answer(const FetchId& id, Fetch& fetch) {
   const std::uint64_t elapsed_us = (clock_.now_ns() - fetch.begun_ns) / 1000;
-  answers_.push_back({id.first, id.second,
+  answers_.push_back({id.first,
+                      id.second,
                       {fetch.whole, static_cast<std::uint32_t>(fetch.reason), fetch.read_bytes,
                        static_cast<std::uint32_t>(std::min<std::uint64_t>(elapsed_us, UINT32_MAX)), 0}});
   stats_.fetches_late += fetch.reason == FetchEnd::kLate;

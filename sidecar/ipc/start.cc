@@ -99,8 +99,8 @@ Status make_rest(LoopParts& parts, std::uint64_t old_generation, const base::Clo
     if (!region.ok()) return region.status();
     parts.below_region = std::move(*region);
   }
-  Result<std::unique_ptr<TierLink>> below = TierLink::open(
-      parts.config, {parts.arena.mapping.data(), parts.arena.mapping.size()}, present, parts.below_region, clock);
+  Result<std::unique_ptr<TierLink>> below =
+      TierLink::open(parts.config, {parts.arena.mapping.data(), parts.arena.mapping.size()}, present, parts.below_region, clock);
   if (!below.ok()) return below.status();
   parts.below = std::move(*below);
   Result<Fd> listener = listen_at(parts.config.socket, parts.config.socket_mode);

@@ -85,8 +85,8 @@ class World {
         store::testing_support::zeroed_pages(sizeof(protocol::SessionRegion))};
     regions_[who] = reinterpret_cast<protocol::SessionRegion*>(memory[who].get());
     std::memset(memory[who].get(), 0, sizeof(protocol::SessionRegion));
-    sessions_[who].emplace(facts, *regions_[who], box_.store(), box_.stats(), clock_, [] { return true; },
-                           &promotions_);
+    sessions_[who].emplace(
+        facts, *regions_[who], box_.store(), box_.stats(), clock_, [] { return true; }, &promotions_);
   }
 
   // The engine is dead, its locks are gone.
@@ -203,8 +203,7 @@ class World {
   void send_fetch(std::size_t who, Input& input) {
     protocol::Fetch fetch{input.byte(), input.byte(), 0, 0};
     const std::uint8_t request = input.byte();
-    if ((request & 128) != 0)
-      return send(who, Encoder(MessageType::kFetchEnd, 0).append(protocol::EndFetch{request % 4U, 0}));
+    if ((request & 128) != 0) return send(who, Encoder(MessageType::kFetchEnd, 0).append(protocol::EndFetch{request % 4U, 0}));
     std::vector<protocol::BlockHash> hashes;
     for (std::uint8_t left = input.byte() % 16; left > 0; --left) hashes.push_back({input.byte(), 1});
     fetch.count = static_cast<std::uint32_t>(hashes.size());
@@ -266,7 +265,8 @@ class World {
   ipc::testing_support::HeldTier tier_;
   std::shared_ptr<ipc::BelowRegion> below_ = *ipc::BelowRegion::create(1 << 20);
   tiers::Ticket ticket_ = 0;
-  ipc::Promotions promotions_{tier_, box_.store(), box_.stats(), clock_, *below_, {box_.arena(), kSlots * 8192}, [this] { return ++ticket_; }};
+  ipc::Promotions promotions_{
+      tier_, box_.store(), box_.stats(), clock_, *below_, {box_.arena(), kSlots * 8192}, [this] { return ++ticket_; }};
   std::uint32_t last_number_ = 0;
   std::array<protocol::SessionRegion*, kSessions> regions_{};
   std::array<std::optional<ipc::SessionProtocol>, kSessions> sessions_;

@@ -19,7 +19,7 @@ struct DiskOptions {
   // Told of every chunk that is there, from recovery on; what is hidden by a drop is still told of until it is gone. Shared: the tier's
   // thread may outlive the tier.
   std::shared_ptr<tiers::Residents> residents;
-  std::uint32_t ttl_s = 0;        // chunks written longer ago are not found; 0: no limit
+  std::uint32_t ttl_s = 0;  // chunks written longer ago are not found; 0: no limit
   bool allow_uring = true;
   bool allow_direct = true;  // false: through the page cache
 

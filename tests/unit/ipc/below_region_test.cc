@@ -17,7 +17,8 @@ tiers::ChunkKey key_of(std::uint64_t n) {
 
 class BelowRegionTest : public testing::Test {
  protected:
-  BelowRegionTest() : region_(*BelowRegion::create(64 << 20)), reader_(*protocol::BelowReader::open(region_->data(), region_->bytes())) {}
+  BelowRegionTest()
+      : region_(*BelowRegion::create(64 << 20)), reader_(*protocol::BelowReader::open(region_->data(), region_->bytes())) {}
 
   bool has(std::uint64_t n) const {
     const tiers::ChunkKey key = key_of(n);

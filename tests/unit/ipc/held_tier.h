@@ -52,7 +52,8 @@ class HeldTier final : public tiers::Tier {
   }
   void degrade() { state_ = {false, false, "test"}; }
 
-  Status put(tiers::Ticket, const tiers::ChunkKey&, const tiers::ChunkFacts&, std::span<const std::byte>, std::uint64_t) override {
+  Status put(tiers::Ticket, const tiers::ChunkKey&, const tiers::ChunkFacts&, std::span<const std::byte>,
+             std::uint64_t) override {
     return {Code::kUnavailable, "not here"};
   }
   Status get(tiers::Ticket ticket, const tiers::ChunkKey& key, std::span<std::byte> slot, std::uint64_t) override {

@@ -74,7 +74,8 @@ TEST(CatalogTest, WhatIsThereIsTold) {
   using Numbers = std::set<std::uint64_t>;
   SeenResidents residents;
   Catalog catalog(3, &residents);
-  for (std::uint64_t number = 0; number < 9; ++number) catalog.insert(record_of(number, 1), static_cast<std::uint32_t>(number / 3));
+  for (std::uint64_t number = 0; number < 9; ++number)
+    catalog.insert(record_of(number, 1), static_cast<std::uint32_t>(number / 3));
   catalog.insert(record_of(8, 2), 0);  // replaced, in another region
   EXPECT_EQ(residents.there(), (Numbers{0, 1, 2, 3, 4, 5, 6, 7, 8}));
   catalog.erase(key_of(4), 1, 7);
