@@ -48,7 +48,9 @@ class FakeSession {
       welcome.below_bytes = protocol::below_bytes(protocol::kLeastBelowBuckets);
       fds.push_back(memory(welcome.below_bytes));
       below_ = *Mapping::map_shared(fds[4], welcome.below_bytes, PROT_READ | PROT_WRITE, "below region");
-      below_header() = {protocol::kBelowMagic, protocol::kVersionMajor, protocol::kVersionMinor, protocol::kLeastBelowBuckets};
+      below_header().magic = protocol::kBelowMagic;
+      below_header().version_major = protocol::kVersionMajor;
+      below_header().bucket_count = protocol::kLeastBelowBuckets;
       below_header().serving = 1;
     }
     auto wake = std::make_shared<const Fd>(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
