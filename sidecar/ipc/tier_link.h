@@ -24,13 +24,8 @@ class TierLink {
   using Answer = std::function<void(const tiers::Message&)>;
 
   // What the configuration asks for; nullptr where that is none. Errors name disk.path or disk.size. Clock and arena outlive it.
-<<<<<<< HEAD
-  // `present`: the arena's pages are all there. Only then it is registered with the kernel, which would bring every page in first, and a
-  // cold start would stand for as long. `residents` is told what the tier has.
-=======
   // `present`: the arena's pages are all there. Only then it is registered with the kernel, which would bring every page in first and
-  // keep a cold start standing for as long.
->>>>>>> down
+  // keep a cold start standing for as long. `residents` is told what the tier has.
   static Result<std::unique_ptr<TierLink>> open(const config::Config& config, std::span<std::byte> arena, bool present,
                                                 std::shared_ptr<tiers::Residents> residents, const base::Clock& clock);
   TierLink(std::unique_ptr<tiers::Tier> tier, std::string path) : tier_(std::move(tier)), path_(std::move(path)) {}
