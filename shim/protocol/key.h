@@ -29,6 +29,18 @@ struct NamespaceId {
     }
     return text;
   }
+  // As to_hex() writes it, and nothing else.
+  static std::optional<NamespaceId> from_hex(std::string_view text) {
+    NamespaceId id;
+    if (text.size() != 32) return std::nullopt;
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      const char c = text[i];
+      if ((c < '0' || c > '9') && (c < 'a' || c > 'f')) return std::nullopt;
+      const auto digit = static_cast<std::uint64_t>(c <= '9' ? c - '0' : c - 'a' + 10);
+      (i < 16 ? id.hi : id.lo) = (i < 16 ? id.hi : id.lo) << 4 | digit;
+    }
+    return id;
+  }
 };
 
 inline NamespaceId namespace_id(std::string_view fingerprint) {

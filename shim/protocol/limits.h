@@ -14,7 +14,7 @@ inline constexpr std::size_t kDigestUnitBytes = 4096;
 
 // One control message is one SEQPACKET datagram.
 inline constexpr std::size_t kMaxPacketBytes = 64 * 1024;
-inline constexpr std::size_t kMaxPacketFds = 4;
+inline constexpr std::size_t kMaxPacketFds = 5;
 
 inline constexpr std::uint32_t kMaxSessions = 256;
 inline constexpr std::uint32_t kMaxHolds = 8192;             // per session
@@ -22,6 +22,9 @@ inline constexpr std::uint32_t kMaxGrants = 8192;            // per session, gra
 inline constexpr std::uint32_t kMaxKeysPerReserve = 1024;    // 16 bytes each
 inline constexpr std::uint32_t kMaxGrantsPerMessage = 1024;  // COMMIT, DISOWN, BAD, ATTACHED
 inline constexpr std::uint32_t kMaxKeysPerAct = 1024;        // ACT
+inline constexpr std::uint32_t kMaxFetches = 64;             // per session, begun and not yet ended by FETCH_END
+inline constexpr std::uint32_t kMaxKeysPerFetch = 1024;      // FETCH
+inline constexpr std::uint32_t kMaxFetchMs = 60'000;         // a deadline that is longer counts as this
 inline constexpr std::uint32_t kEventSlots = 4096;           // per session, power of two, lossy
 
 // What one engine process may keep from the others: at most one part in so many of the arena granted to it (and not yet committed
@@ -30,6 +33,8 @@ inline constexpr std::uint32_t kEventSlots = 4096;           // per session, pow
 inline constexpr std::uint64_t kSessionGrantedShare = 2;
 inline constexpr std::uint64_t kSessionHeldShare = 2;
 inline constexpr std::uint64_t kPinnedShare = 2;
+// What larderd keeps for all fetches together, at most one part in so many of the arena.
+inline constexpr std::uint64_t kFetchedShare = 4;
 
 inline constexpr std::uint32_t kMaxNamespaces = 1024;      // per index
 inline constexpr std::uint32_t kMaxClientNamespaces = 64;  // that one engine has open: its own and one for each adapter

@@ -17,9 +17,9 @@ namespace larder::protocol {
 inline constexpr std::uint32_t kMessageMagic = 0x3152444c;  // "LDR1"
 
 enum class MessageType : std::uint16_t {
-  kHello = 1,           // engine -> sidecar, first
-  kWelcome = 2,         // sidecar -> engine, with the descriptors arena, index, session, lock, in this order
-  kAttached = 3,        // engine -> sidecar: mapped, lock taken; lists the grants of its earlier session that it still writes
+  kHello = 1,     // engine -> sidecar, first
+  kWelcome = 2,   // sidecar -> engine, with the descriptors arena, index, session, lock and, by capability, below, in this order
+  kAttached = 3,  // engine -> sidecar: mapped, lock taken; lists the grants of its earlier session that it still writes
   kOpenNamespace = 4,   // engine -> sidecar
   kNamespace = 5,       // sidecar -> engine
   kReserve = 6,         // engine -> sidecar
@@ -29,15 +29,19 @@ enum class MessageType : std::uint16_t {
   kBad = 10,            // engine -> sidecar, one way
   kDropNamespace = 11,  // engine -> sidecar, one way: the engine's weights or cache were reset
   kError = 12,          // sidecar -> engine, last: why the session ends
-  // 13 and 14 are kept for FETCH and FETCHED, which come with the first tier below dram.
-  kAskGrants = 15,     // sidecar -> engine, since 1.1: grants beyond their age; are they still written?
-  kStillWriting = 16,  // engine -> sidecar, one way: these are; it disowns the others
-  kAct = 17,           // engine -> sidecar, where the capability is announced: prefetch, pin, unpin or evict
-  kActed = 18,         // sidecar -> engine
+  kFetch = 13,          // engine -> sidecar, where capability below is announced: bring these up and keep them for me
+  kFetched = 14,        // sidecar -> engine: how many of them, from the first on, are in memory now
+  kAskGrants = 15,      // sidecar -> engine, since 1.1: grants beyond their age; are they still written?
+  kStillWriting = 16,   // engine -> sidecar, one way: these are; it disowns the others
+  kAct = 17,            // engine -> sidecar, where the capability is announced: prefetch, pin, unpin or evict
+  kActed = 18,          // sidecar -> engine
+  kFetchEnd = 19,       // engine -> sidecar, one way: what that FETCH keeps is needed no more, and what still runs of it may end
 };
 
-// Capability bits of WELCOME.
+// Capability bits.
 inline constexpr std::uint64_t kCapabilityAct = 1;
+// HELLO: the engine takes a fifth descriptor, the below region. WELCOME: it is there, and so is a tier that FETCH reads from.
+inline constexpr std::uint64_t kCapabilityBelow = 2;
 
 struct MessageHeader {
   std::uint32_t magic;
@@ -58,7 +62,7 @@ static_assert(sizeof(ShortText) == 132);
 struct Hello {
   std::uint32_t version_major;
   std::uint32_t version_minor;
-  std::uint64_t capabilities;      // none yet: 0
+  std::uint64_t capabilities;
   std::uint64_t previous_session;  // token of this engine's earlier session, or 0
   std::uint64_t previous_epoch;
   ShortText engine;  // "vllm 0.32.0 worker 0": for people
@@ -80,7 +84,8 @@ struct Welcome {
   std::uint64_t index_bytes;
   std::uint64_t session_bytes;
   std::uint64_t arena_page_bytes;  // 4 KiB, 2 MiB or 1 GiB
-  std::uint8_t reserved[48];
+  std::uint64_t below_bytes;       // since 1.2: of the below region; 0: there is none
+  std::uint8_t reserved[40];
 };
 static_assert(sizeof(Welcome) == 128);
 
@@ -230,16 +235,50 @@ struct ActCounts {
   }
 };
 
+struct Fetch {  // followed by BlockHash[count], in the order of the prompt: each means the chunks of all shards and groups
+  std::uint32_t namespace_handle;
+  std::uint32_t deadline_ms;  // from now; after it the answer is what has come by then
+  std::uint32_t count;
+  std::uint32_t reserved;
+};
+static_assert(sizeof(Fetch) == 16);
+
+// Why a FETCH brought no more than it did.
+enum class FetchEnd : std::uint32_t {
+  kAll = 0,
+  kAbsent = 1,  // the next one is neither in memory nor below
+  kLate = 2,    // the deadline came first
+  kNoRoom = 3,  // all of the arena is held, pinned or being written
+  kFailed = 4,  // the tier could not read it, or takes no reads now
+  kBound = 5,   // too many fetches of this session, or more bytes than larderd keeps
+};
+
+// From the answer on, until FETCH_END, the session's end or kMaxHoldAgeMs, larderd keeps these families in memory.
+struct Fetched {
+  std::uint32_t families;    // from the first on: whole in memory
+  std::uint32_t reason;      // FetchEnd
+  std::uint64_t bytes;       // read for it
+  std::uint32_t elapsed_us;  // UINT32_MAX: as long or longer
+  std::uint32_t reserved;
+};
+static_assert(sizeof(Fetched) == 24);
+
+struct EndFetch {         // FETCH_END
+  std::uint32_t request;  // of the FETCH
+  std::uint32_t reserved;
+};
+
 struct Error {         // followed by text_bytes of text
   std::uint32_t code;  // larder::Code
   std::uint32_t text_bytes;
 };
 
 static_assert(sizeof(Attached) == 8 && sizeof(Namespace) == 8 && sizeof(Granted) == 8 && sizeof(SlotList) == 8 &&
-              sizeof(DropNamespace) == 8 && sizeof(Error) == 8);
+              sizeof(DropNamespace) == 8 && sizeof(Error) == 8 && sizeof(EndFetch) == 8);
 static_assert(std::is_trivially_copyable_v<Hello> && std::is_trivially_copyable_v<Welcome>);
 static_assert(sizeof(MessageHeader) + sizeof(Reserve) + kMaxKeysPerReserve * sizeof(BlockHash) <= kMaxPacketBytes);
 static_assert(sizeof(MessageHeader) + sizeof(Act) + kMaxKeysPerAct * sizeof(BlockHash) <= kMaxPacketBytes);
+static_assert(sizeof(MessageHeader) + sizeof(Fetch) + kMaxKeysPerFetch * sizeof(BlockHash) <= kMaxPacketBytes);
 static_assert(sizeof(MessageHeader) + sizeof(SlotList) + kMaxGrantsPerMessage * sizeof(CommitRecord) <= kMaxPacketBytes);
 static_assert(sizeof(MessageHeader) + sizeof(Granted) + kMaxKeysPerReserve * sizeof(Grant) <= kMaxPacketBytes);
 static_assert(sizeof(MessageHeader) + sizeof(OpenNamespace) + kMaxGroups * sizeof(GroupLayout) + kMaxFingerprintBytes +

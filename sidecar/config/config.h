@@ -11,6 +11,7 @@ namespace larder::config {
 
 enum class Hugepages { kNone, k2Mi, k1Gi, kPrefer2Mi };
 enum class OnMismatch { kRefuse, kReplace };
+enum class DiskWrite { kBack, kThrough };
 
 struct MemoryConfig {
   std::uint64_t size_bytes = 5ULL << 30;
@@ -21,6 +22,14 @@ struct MemoryConfig {
   std::string numa = "none";                          // none | auto | the number of a node
   bool keep_on_exit = true;                           // what is cached stays in memory for the next start
   OnMismatch on_mismatch = OnMismatch::kRefuse;       // memory of an earlier larderd that this one cannot use: refuse | replace
+};
+
+struct DiskConfig {
+  std::string path;                    // an existing directory on a local disk; "": no disk tier
+  std::uint64_t size_bytes = 0;        // a hard cap on what is kept there
+  DiskWrite write = DiskWrite::kBack;  // back: ahead of eviction from memory; through: at once
+  std::uint32_t ttl_s = 0;             // what was written longer ago is not found; 0: no limit
+  std::uint32_t admit_after = 1;       // a chunk is written from its n-th sight on
 };
 
 struct HttpConfig {
@@ -35,6 +44,7 @@ struct Config {
   std::uint32_t socket_mode = 0660;
   std::string log_level = "info";  // debug | info | warning | error
   MemoryConfig memory;
+  DiskConfig disk;
   HttpConfig http;
 };
 

@@ -10,6 +10,8 @@ namespace {
 
 constexpr std::uint64_t kLeastMemory = 1ULL << 20;
 constexpr std::uint64_t kMostMemory = 16ULL << 40;  // an index entry counts 4 KiB pages in 32 bits
+constexpr std::uint64_t kMostDisk = 64ULL << 40;
+constexpr std::uint32_t kMostSights = 15;  // what the counters of the admission filter can tell apart
 
 Status set(std::string_view text, std::string& target, Status (*check)(std::string_view)) {
   if (Status status = check(text); !status.ok()) return status;
@@ -74,6 +76,43 @@ Status set_on_mismatch(std::string_view text, Config& config) {
   return {};
 }
 
+Status set_disk_path(std::string_view text, Config& config) {
+  if (!text.empty())
+    if (Status status = check_absolute_path(text); !status.ok()) return status;
+  config.disk.path = text;
+  return {};
+}
+
+// How little is too little the tier says at the start, since it depends on what is there.
+Status set_disk_size(std::string_view text, Config& config) {
+  const Result<std::uint64_t> bytes = parse_size(text);
+  if (!bytes.ok()) return bytes.status();
+  if (*bytes > kMostDisk) return {Code::kOutOfRange, "is out of range: at most " + print_size(kMostDisk)};
+  config.disk.size_bytes = *bytes;
+  return {};
+}
+
+Status set_disk_write(std::string_view text, Config& config) {
+  if (text != "back" && text != "through") return {Code::kInvalidArgument, "is none of: back, through"};
+  config.disk.write = text == "back" ? DiskWrite::kBack : DiskWrite::kThrough;
+  return {};
+}
+
+Status set_disk_ttl(std::string_view text, Config& config) {
+  const Result<std::uint32_t> seconds = parse_duration_s(text);
+  if (!seconds.ok()) return seconds.status();
+  config.disk.ttl_s = *seconds;
+  return {};
+}
+
+Status set_admit_after(std::string_view text, Config& config) {
+  std::uint32_t sights = 0;
+  if (!parse_number(text, sights) || sights < 1 || sights > kMostSights)
+    return {Code::kOutOfRange, "is out of range: 1 to " + std::to_string(kMostSights)};
+  config.disk.admit_after = sights;
+  return {};
+}
+
 Status set_log_level(std::string_view text, Config& config) {
   for (const std::string_view level : {"debug", "info", "warning", "error"})
     if (level == text) {
@@ -97,7 +136,7 @@ Status set_listen(std::string_view text, Config& config) {
   return {};
 }
 
-constexpr std::array<Field, 14> kFields{{
+constexpr std::array<Field, 19> kFields{{
     {"pool", "name of this configuration of sidecars; `socket` and `memory.shm_name` follow it where they are not set",
      [](std::string_view text, Config& c) { return set(text, c.pool, check_name); }, [](const Config& c) { return c.pool; }},
     {"socket", "Unix socket on which engines attach",
@@ -135,6 +174,25 @@ constexpr std::array<Field, 14> kFields{{
      "replace: start cold with new memory (not while engines use memory of another size)",
      set_on_mismatch,
      [](const Config& c) { return std::string(c.memory.on_mismatch == OnMismatch::kRefuse ? "refuse" : "replace"); }},
+    {"disk.path",
+     "an existing directory on a local disk, in which larderd keeps a folder of its own; not set: no disk tier. What the memory "
+     "has "
+     "no room for is found again there, also after the machine was started anew",
+     set_disk_path, [](const Config& c) { return c.disk.path; }},
+    {"disk.size", "all that this folder may take, reserved at the start", set_disk_size,
+     [](const Config& c) { return print_size(c.disk.size_bytes); }},
+    {"disk.write",
+     "back: a chunk is written shortly before the memory evicts it, and at a stop; through: when it is stored (more wear, less "
+     "lost "
+     "when the machine fails)",
+     set_disk_write, [](const Config& c) { return std::string(c.disk.write == DiskWrite::kBack ? "back" : "through"); }},
+    {"disk.ttl", "what was written longer ago is not found on the disk any more: 90s, 15m, 12h, 30d; 0: no limit", set_disk_ttl,
+     [](const Config& c) { return print_duration_s(c.disk.ttl_s); }},
+    {"disk.admit_after",
+     "1 to 15: a chunk is written to the disk from the time on that it was stored or used so often; more than 1 spares the disk "
+     "what "
+     "is seen once and never again",
+     set_admit_after, [](const Config& c) { return std::to_string(c.disk.admit_after); }},
     {"http.listen", "HOST:PORT of metrics, health and status; \"\" for none; on loopback the admin verbs answer too", set_listen,
      [](const Config& c) { return c.http.listen; }},
     {"http.admin_socket", "Unix socket for larderctl; not set: beside `socket`, with .admin in place of .sock",

@@ -77,7 +77,7 @@ bool read_by_others(const std::string& name) {
 }
 
 bool in_section(const std::string& name) {
-  return name.starts_with("LARDER_MEMORY_") || name.starts_with("LARDER_HTTP_");
+  return name.starts_with("LARDER_MEMORY_") || name.starts_with("LARDER_DISK_") || name.starts_with("LARDER_HTTP_");
 }
 
 Given known_variables() {
@@ -128,6 +128,16 @@ Status follow_pool(Config& config, const Given& given) {
   return {};
 }
 
+// One without the other would be a tier that is not there, or of no size.
+Status check_disk(const DiskConfig& disk) {
+  if (disk.path.empty() == (disk.size_bytes == 0)) return {};
+  if (disk.path.empty())
+    return {Code::kInvalidArgument,
+            "disk.size is " + print_size(disk.size_bytes) + " and disk.path is not set: set both or neither"};
+  return {Code::kInvalidArgument,
+          "disk.path is " + disk.path + " and disk.size is not set: set both or neither, e.g. disk.size: 100GiB"};
+}
+
 }  // namespace
 
 Environment process_environment() {
@@ -160,6 +170,7 @@ Result<Config> load(const std::optional<std::string>& file, const Environment& e
   }
   if (Status status = apply_environment(environment, config, given); !status.ok()) return status;
   if (Status status = follow_pool(config, given); !status.ok()) return status;
+  if (Status status = check_disk(config.disk); !status.ok()) return status;
   return config;
 }
 

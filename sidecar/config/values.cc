@@ -33,6 +33,13 @@ constexpr std::array<Unit, 12> kUnits{{{"TiB", 40},
                                        {"Ki", 10},
                                        {"K", 10}}};
 
+// The largest first.
+struct Period {
+  char name;
+  std::uint32_t seconds;
+};
+constexpr std::array<Period, 4> kPeriods{{{'d', 86'400}, {'h', 3600}, {'m', 60}, {'s', 1}}};
+
 bool is_name_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
 }
@@ -62,6 +69,26 @@ std::string print_size(std::uint64_t bytes) {
     if (bytes >= unit && bytes % unit == 0) return std::to_string(bytes / unit) + std::string(kUnits[i].name);
   }
   return std::to_string(bytes);
+}
+
+Result<std::uint32_t> parse_duration_s(std::string_view text) {
+  const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  std::uint32_t number = 0;
+  if (!parse_number(text.substr(0, digits), number)) return invalid("is no duration: a whole number and a unit, e.g. 12h");
+  const std::string_view name = text.substr(digits);
+  if (name.empty() && number == 0) return number;
+  for (const Period& period : kPeriods) {
+    if (name.size() != 1 || name.front() != period.name) continue;
+    if (number > std::numeric_limits<std::uint32_t>::max() / period.seconds) return invalid("is too long for a duration");
+    return number * period.seconds;
+  }
+  return invalid("has no unit of s, m, h or d, e.g. 12h");
+}
+
+std::string print_duration_s(std::uint32_t seconds) {
+  for (const Period& period : kPeriods)
+    if (seconds != 0 && seconds % period.seconds == 0) return std::to_string(seconds / period.seconds) + period.name;
+  return "0";
 }
 
 Result<std::uint32_t> parse_mode(std::string_view text) {

@@ -24,6 +24,11 @@ Result<std::uint64_t> parse_size(std::string_view text);
 // The shortest exact form, "5GiB".
 std::string print_size(std::uint64_t bytes);
 
+// "90s", "15m", "12h", "30d" in seconds; "0" needs no unit.
+Result<std::uint32_t> parse_duration_s(std::string_view text);
+// The shortest exact form, "15m".
+std::string print_duration_s(std::uint32_t seconds);
+
 // Three or four octal digits; the owner must be able to read and write.
 Result<std::uint32_t> parse_mode(std::string_view text);
 std::string print_mode(std::uint32_t mode);

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cmath>
 #include <map>
+#include <optional>
 
 #include "sidecar/config/fields.h"
 #include "sidecar/config/reference.h"
@@ -69,7 +71,8 @@ struct Note {
 class Import {
  public:
   Status take(const LmcacheSetting& setting);
-  ImportedLmcache result() const;
+  // REQUIRES: take() of all settings.
+  Result<ImportedLmcache> result();
 
  private:
   using Converter = Status (Import::*)(const LmcacheSetting&);
@@ -82,6 +85,7 @@ class Import {
   Status numa(const LmcacheSetting& setting);
   Status local_disk(const LmcacheSetting& setting);
   Status disk_size(const LmcacheSetting& setting);
+  Status disk();
   Status remote_url(const LmcacheSetting& setting);
   Status disaggregated(const LmcacheSetting& setting);
   Status log_level(const LmcacheSetting& setting);
@@ -93,6 +97,7 @@ class Import {
   std::string comments(Counterpart counterpart, std::string_view title) const;
 
   config::Config config_;
+  std::optional<LmcacheSetting> disk_path_, disk_size_;     // of the size: as larderd writes it
   std::string chunk_tokens_;                                // empty: the default
   std::map<std::string, std::string, std::less<>> values_;  // of larderd's keys
   std::vector<Note> notes_;
@@ -139,16 +144,15 @@ Status Import::chunk_size(const LmcacheSetting& setting) {
   return {};
 }
 
-// What LMCache means by it: memory is a buffer on the way to disk or remote, and keeps nothing. With memory as the only tier that
-// would be a cache that never hits, so that it is refused rather than turned into its opposite.
+// What LMCache means by it: memory is a buffer on the way to disk or remote, and keeps nothing. larderd always keeps KV in memory, so
+// that it is refused rather than turned into its opposite.
 Status Import::local_cpu(const LmcacheSetting& setting) {
   const Result<bool> kept = read_bool(setting);
   if (!kept.ok()) return kept.status();
   if (*kept) return {};
-  return refuse(
-      setting,
-      "makes memory a mere buffer for disk and remote storage, and larderd has no other tier than memory yet: it would keep "
-      "nothing. To let it keep KV in memory: LMCACHE_LOCAL_CPU=true larderctl import-lmcache ...");
+  return refuse(setting,
+                "makes memory a mere buffer for disk and remote storage; larderd always keeps KV in memory, and on a disk "
+                "besides. To let it keep KV in memory: LMCACHE_LOCAL_CPU=true larderctl import-lmcache ...");
 }
 
 Status Import::memory_size(const LmcacheSetting& setting) {
@@ -173,17 +177,39 @@ Status Import::numa(const LmcacheSetting& setting) {
 }
 
 Status Import::local_disk(const LmcacheSetting& setting) {
-  if (!is_nothing(setting.text))
-    note(Counterpart::kNotYet, setting,
-         setting.text + " is not used: larderd has no disk tier yet, and drops what does not fit into memory");
+  disk_path_.reset();
+  if (!is_nothing(setting.text)) disk_path_ = setting;
   return {};
 }
 
 Status Import::disk_size(const LmcacheSetting& setting) {
   const Result<std::string> size = read_gib(setting);
   if (!size.ok()) return size.status();
-  if (*size != config::print_size(0)) note(Counterpart::kNotYet, setting, *size + " are not used: larderd has no disk tier yet");
+  disk_size_.reset();
+  if (*size != config::print_size(0)) disk_size_ = {setting.key, *size, setting.where};
   return {};
+}
+
+// Path and size together are a disk tier, for LMCache as for larderd. Here when all settings are known.
+Status Import::disk() {
+  if (disk_path_ && !disk_size_)
+    note(Counterpart::kAlways, *disk_path_, "LMCache keeps nothing there without max_local_disk_size: no disk tier");
+  if (disk_size_ && !disk_path_)
+    note(Counterpart::kAlways, *disk_size_, "LMCache keeps nothing on a disk without local_disk: no disk tier");
+  if (!disk_path_ || !disk_size_) return {};
+  static constexpr std::string_view kScheme = "file://";
+  const std::string& text = disk_path_->text;
+  const std::string path = text.substr(text.starts_with(kScheme) ? kScheme.size() : 0);
+  const bool plain = std::ranges::all_of(
+      path, [](unsigned char c) { return std::isalnum(c) != 0 || c == '/' || c == '.' || c == '_' || c == '-'; });
+  if (!path.starts_with('/') || !plain) {
+    note(Counterpart::kNone, *disk_path_,
+         path + (plain ? " is a path from where the engine starts" : " is no path that is understood here") +
+             ": set disk.path to a directory that exists, as an absolute path, and disk.size to " + disk_size_->text);
+    return {};
+  }
+  if (const Status status = put(*disk_path_, "disk.path", path); !status.ok()) return status;
+  return put(*disk_size_, "disk.size", disk_size_->text);
 }
 
 Status Import::remote_url(const LmcacheSetting& setting) {
@@ -265,7 +291,8 @@ std::string Import::comments(Counterpart counterpart, std::string_view title) co
   return text.empty() ? "" : "# " + std::string(title) + ":\n" + text;
 }
 
-ImportedLmcache Import::result() const {
+Result<ImportedLmcache> Import::result() {
+  if (Status status = disk(); !status.ok()) return status;
   ImportedLmcache imported;
   const std::string chunk = chunk_tokens_.empty() ? "" : R"(,"kv_connector_extra_config":{"chunk_tokens":)" + chunk_tokens_ + "}";
   imported.yaml =

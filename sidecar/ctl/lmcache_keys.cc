@@ -12,7 +12,6 @@ namespace {
 
 using enum Counterpart;
 
-constexpr std::string_view kDisk = "larderd has no disk tier yet: what does not fit into memory is dropped";
 constexpr std::string_view kBackend = "belongs to the remote backend, which larderd does not serve yet";
 constexpr std::string_view kText = "reuse of text at other positions (CacheBlend) is not served: prefixes alone hit";
 constexpr std::string_view kPeers =
@@ -49,7 +48,7 @@ constexpr LmcacheKey kKeys[] = {
     // Disk and remote.
     {"local_disk", kConverted, ""},
     {"max_local_disk_size", kConverted, ""},
-    {"local_disk_path_sharding", kNotYet, kDisk},
+    {"local_disk_path_sharding", kNone, "the disk tier is one file in one directory"},
     {"remote_url", kConverted, ""},
     {"remote_serde", kNone, "KV is stored as the engine has it, without lossy compression", "naive"},
     {"resp_host", kNotYet, kBackend},
@@ -180,7 +179,7 @@ constexpr LmcacheKey kKeys[] = {
     {"chunk_statistics_strategy", kAlways, kStatistics},
     // What the documentation puts into extra_config.
     {"extra_config", kNone, "none of its keys is known to Larder"},
-    {"extra_config.use_odirect", kNotYet, kDisk},
+    {"extra_config.use_odirect", kAlways, "the disk tier goes past the page cache where the file system allows it"},
     {"extra_config.redis_username", kNotYet, kBackend},
     {"extra_config.redis_password", kNotYet, kBackend},
     {"extra_config.username", kNotYet, kBackend},

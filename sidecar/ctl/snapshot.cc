@@ -48,6 +48,29 @@ MemoryState read_memory(const json& status) {
   return state;
 }
 
+// null, or not there at all in the answer of an older larderd: none.
+DiskState read_disk(const json& status) {
+  DiskState state;
+  const auto found = status.find("disk");
+  if (found == status.end() || found->is_null()) return state;
+  const json& disk = *found;
+  const json& puts = disk.at("puts");
+  const json& gets = disk.at("gets");
+  state.path = text_at(disk, "path");
+  state.reason = text_at(disk, "reason");
+  state.capacity_bytes = number_at(disk, "capacity_bytes");
+  state.used_bytes = number_at(disk, "used_bytes");
+  state.chunks = number_at(disk, "chunks");
+  state.write_queue = number_at(disk, "write_queue");
+  state.put = number_at(puts, "ok");
+  state.put_bytes = number_at(puts, "bytes");
+  state.got = number_at(gets, "ok");
+  state.got_bytes = number_at(gets, "bytes");
+  state.failed = number_at(puts, "failed") + number_at(gets, "failed");
+  state.evicted_unwritten = number_at(status.at("memory").at("evicted"), "unwritten");
+  return state;
+}
+
 Sessions read_sessions(const json& sessions) {
   Sessions state;
   for (const json& session : sessions.at("attached"))
@@ -74,6 +97,7 @@ Snapshot read(const json& status) {
   snapshot.loads_failed = number_at(status.at("trust"), "loads_failed");
   snapshot.checksum_failures = number_at(status.at("trust"), "checksum_failures");
   snapshot.memory = read_memory(status);
+  snapshot.disk = read_disk(status);
   for (const json& space : status.at("namespaces"))
     snapshot.namespaces.push_back({text_at(space, "id"), text_at(space, "model"), number_at(space, "chunks"),
                                    number_at(space, "bytes"), number_at(space, "sessions")});

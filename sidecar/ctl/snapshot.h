@@ -31,6 +31,14 @@ struct MemoryState {
   std::uint64_t refused_no_space = 0, refused_cap = 0;  // stores
 };
 
+struct DiskState {
+  std::string path;    // empty: no disk tier
+  std::string reason;  // why it does not serve as it should; empty while it does
+  std::uint64_t capacity_bytes = 0, used_bytes = 0, chunks = 0, write_queue = 0;
+  std::uint64_t put = 0, put_bytes = 0, got = 0, got_bytes = 0, failed = 0;
+  std::uint64_t evicted_unwritten = 0;  // from memory
+};
+
 struct NamespaceState {
   std::string id, model;
   std::uint64_t chunks = 0, bytes = 0, sessions = 0;
@@ -60,6 +68,7 @@ struct Snapshot {
   ModelCounts all;  // their sum
   std::uint64_t loads_failed = 0, checksum_failures = 0;
   MemoryState memory;
+  DiskState disk;
   std::vector<NamespaceState> namespaces;
   Sessions sessions;
   std::vector<Fallback> fallbacks;

@@ -61,6 +61,20 @@ std::string memory(const MemoryState& memory) {
   return out;
 }
 
+std::string disk(const DiskState& disk) {
+  if (disk.path.empty()) return "";
+  const auto used = static_cast<double>(disk.used_bytes), capacity = static_cast<double>(disk.capacity_bytes);
+  std::string out = "\nDisk            " + disk.path + (disk.reason.empty() ? "" : ", DEGRADED: " + disk.reason) + "\n";
+  out += line("used", bar(used, capacity, kBarWidth) + " " + bytes_text(disk.used_bytes) + " of " +
+                          bytes_text(disk.capacity_bytes) + " (" + percent_text(used, capacity) + ")");
+  out += line("chunks", grouped(disk.chunks) + ", " + grouped(disk.write_queue) + " on their way there");
+  out += line("written", plural(disk.put, "chunk") + ", " + bytes_text(disk.put_bytes));
+  out += line("brought up", plural(disk.got, "chunk") + ", " + bytes_text(disk.got_bytes));
+  out += line("failed", grouped(disk.failed) + " writes and reads");
+  out += line("lost", grouped(disk.evicted_unwritten) + " evicted from memory and not on the disk");
+  return out;
+}
+
 std::string models(const std::vector<ModelCounts>& models) {
   if (models.empty()) return "";
   std::string out = "\nModels\n  " + column("name", 32) + column("requests", 12) + column("tokens found", 16) + "prefill saved\n";
@@ -99,7 +113,7 @@ std::string fallbacks(const std::vector<Fallback>& fallbacks) {
 }  // namespace
 
 std::string status_screen(const Snapshot& now) {
-  return headline(now) + helping(now) + memory(now.memory) + models(now.models) + namespaces(now.namespaces) +
+  return headline(now) + helping(now) + memory(now.memory) + disk(now.disk) + models(now.models) + namespaces(now.namespaces) +
          sessions(now.sessions) + fallbacks(now.fallbacks);
 }
 

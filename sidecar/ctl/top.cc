@@ -87,6 +87,14 @@ std::string memory(const MemoryState& memory) {
          bytes_text(memory.capacity_bytes) + " (" + percent_text(used, capacity) + "), " + plural(memory.chunks, "chunk") + "\n";
 }
 
+std::string disk(const DiskState& disk) {
+  if (disk.path.empty()) return "";
+  const auto used = static_cast<double>(disk.used_bytes), capacity = static_cast<double>(disk.capacity_bytes);
+  return column("disk", kNameColumn) + bar(used, capacity, kBarWidth) + " " + bytes_text(disk.used_bytes) + " of " +
+         bytes_text(disk.capacity_bytes) + " (" + percent_text(used, capacity) + "), " + plural(disk.chunks, "chunk") +
+         (disk.reason.empty() ? "" : ", DEGRADED: " + disk.reason) + "\n";
+}
+
 std::string sessions(const std::vector<SessionState>& attached) {
   std::string text = column("sessions", kNameColumn) + grouped(attached.size()) + " attached\n";
   for (const SessionState& session : attached)
@@ -98,7 +106,8 @@ std::string sessions(const std::vector<SessionState>& attached) {
 }  // namespace
 
 std::string top_screen(const Snapshot& now, const std::optional<Snapshot>& before) {
-  return headline(now) + "\n" + rates(now, before) + "\n" + memory(now.memory) + "\n" + sessions(now.sessions.attached);
+  return headline(now) + "\n" + rates(now, before) + "\n" + memory(now.memory) + disk(now.disk) + "\n" +
+         sessions(now.sessions.attached);
 }
 
 std::string waiting_screen(const std::string& why, const std::optional<Snapshot>& last) {

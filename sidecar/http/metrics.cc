@@ -16,7 +16,7 @@ using prometheus::MetricType;
 using Labels = std::vector<std::pair<std::string, std::string>>;
 
 // The fallbacks that larderd can fall into; one that is in force and not listed here shows as well.
-constexpr const char* kFallbackKinds[] = {"hugepages", "memory", "numa", "pidfd"};
+constexpr const char* kFallbackKinds[] = {"disk", "hugepages", "memory", "numa", "pidfd"};
 
 class Families {
  public:
@@ -80,15 +80,88 @@ void add_identity(Families& out, const stats::Stats& stats, bool ready) {
   for (const auto& [kind, in_force] : kinds) out.add(in_force, {{"kind", kind}});
 }
 
+void add_tiers(Families& out, const stats::Stats& stats) {
+  const auto both = [&out](const char* name, const char* help, std::uint64_t dram, std::uint64_t disk) {
+    out.begin(MetricType::Gauge, name, help);
+    out.add(dram, {{"tier", "dram"}});
+    out.add(disk, {{"tier", "disk"}});
+  };
+  both("tier_capacity_bytes", "Bytes that a tier can hold; 0 where there is none.", stats.arena_bytes, stats.disk.capacity_bytes);
+  both("tier_used_bytes", "Bytes of the chunks that a tier holds: in memory without digests and padding.", stats.used_bytes,
+       stats.disk.used_bytes);
+  both("tier_chunks", "Chunks that a tier holds.", stats.slots_committed, stats.disk.chunks);
+  out.begin(MetricType::Counter, "evictions_total", "Chunks that left a tier, by reason.");
+  out.add(stats.evicted_capacity, {{"tier", "dram"}, {"reason", "capacity"}});
+  out.add(stats.evicted_dropped, {{"tier", "dram"}, {"reason", "dropped"}});
+  out.add(stats.evicted_bad, {{"tier", "dram"}, {"reason", "bad"}});
+  out.add(stats.evicted_resized, {{"tier", "dram"}, {"reason", "resized"}});
+  out.add(stats.disk.evicted_capacity, {{"tier", "disk"}, {"reason", "capacity"}});
+  out.add(stats.disk.evicted_dropped, {{"tier", "disk"}, {"reason", "dropped"}});
+  out.add(stats.disk.evicted_expired, {{"tier", "disk"}, {"reason", "expired"}});
+  out.counter("evicted_unwritten_total",
+              "Chunks that left memory for room and were not on the disk: too many at once, or not admitted.",
+              stats.evicted_unwritten);
+}
+
+void add_disk(Families& out, const stats::DiskStats& disk) {
+  const Labels tier{{"tier", "disk"}};
+  const auto operations = [&out](const char* operation, const char* result, std::uint64_t count) {
+    out.add(count, {{"tier", "disk"}, {"operation", operation}, {"result", result}});
+  };
+  out.begin(MetricType::Counter, "tier_operations_total",
+            "Chunks that were to be put into a tier or got from it, by what came of it.");
+  operations("put", "ok", disk.puts);
+  operations("put", "failed", disk.puts_failed);
+  operations("get", "ok", disk.gets);
+  operations("get", "missed", disk.gets_missed);
+  operations("get", "failed", disk.gets_failed);
+  out.begin(MetricType::Counter, "tier_bytes_total", "Bytes of the chunks that were put into a tier and got from it.");
+  out.add(disk.put_bytes, {{"tier", "disk"}, {"operation", "put"}});
+  out.add(disk.get_bytes, {{"tier", "disk"}, {"operation", "get"}});
+  out.begin(MetricType::Counter, "tier_device_bytes_total", "Bytes written to the device of a tier and read from it.");
+  out.add(disk.written_bytes, {{"tier", "disk"}, {"direction", "write"}});
+  out.add(disk.read_bytes, {{"tier", "disk"}, {"direction", "read"}});
+  const auto counter = [&](const char* name, const char* help, std::uint64_t value) {
+    out.begin(MetricType::Counter, name, help);
+    out.add(value, tier);
+  };
+  counter("tier_refused_total", "Operations that a tier did not take: too many, or it is degraded.", disk.refused);
+  counter("tier_deadlines_missed_total", "Operations of a tier that did not end in time.", disk.deadlines_missed);
+  counter("tier_corrupt_total", "Chunks in a tier that were not what was stored.", disk.records_corrupt);
+  counter("tier_degradations_total", "Times that a tier began to fail.", disk.times_degraded);
+  counter("tier_unqueued_total", "Stored chunks for which the queue to a tier was full; they are written later.",
+          disk.not_queued);
+  out.gauge("tier_degraded", "1 while a tier does not take chunks or give them; /v1/status says why.",
+            disk.takes_puts && disk.takes_gets ? 0 : 1, tier);
+  out.gauge("tier_in_flight_bytes", "Bytes on their way to a tier or from it.", disk.in_flight_bytes, tier);
+  out.gauge("tier_write_queue", "Chunks that wait to be written to a tier or are being written.", disk.write_queue, tier);
+  out.begin(MetricType::Gauge, "tier_mode", "1 for the way in which a tier reaches its device.");
+  for (const char* mode : {"io_uring", "threads"}) out.add(std::uint64_t{disk.mode == mode}, {{"tier", "disk"}, {"mode", mode}});
+}
+
+void add_fetches(Families& out, const stats::Stats& stats) {
+  out.gauge("tier_serving", "1 while a tier takes reads and answers them in time; engines fetch from it only then.",
+            stats.disk.serving ? 1 : 0, {{"tier", "disk"}});
+  out.begin(MetricType::Gauge, "tier_read_latency_seconds", "From a fetch of little to its bytes in memory, as measured.");
+  out.add(static_cast<double>(stats.disk.read_latency_ns) * 1e-9, {{"tier", "disk"}});
+  out.gauge("tier_read_bytes_per_second", "How fast a tier reads, as measured.", stats.disk.read_bytes_per_s, {{"tier", "disk"}});
+  out.counter("fetches_total", "Fetches that engines asked for.", stats.fetches);
+  out.counter("fetches_late_total", "Fetches that their deadline cut short.", stats.fetches_late);
+  out.gauge("fetches_kept", "Fetches that run, or whose chunks larderd keeps for their engine.", stats.fetches_kept);
+  out.counter("families_fetched_total", "Chunks, all shards and groups as one, that were whole in memory for a fetch.",
+              stats.families_fetched);
+  out.counter("chunks_promoted_total", "Chunks that came up from a tier.", stats.chunks_promoted);
+  out.counter("promoted_bytes_total", "Bytes that came up from a tier.", stats.promoted_bytes);
+  out.counter("promotions_failed_total", "Chunks that should have come up and could not.", stats.promotions_failed);
+}
+
 void add_memory(Families& out, const stats::Stats& stats) {
-  out.gauge("tier_capacity_bytes", "Bytes that a tier can hold.", stats.arena_bytes, {{"tier", "dram"}});
-  out.gauge("tier_used_bytes", "Bytes of the chunks that a lookup can find in a tier, without digests and padding.",
-            stats.used_bytes, {{"tier", "dram"}});
-  out.gauge("tier_chunks", "Chunks that a lookup can find in a tier.", stats.slots_committed, {{"tier", "dram"}});
   out.gauge("arena_touched_bytes", "Bytes of the arena that are backed by memory; only these are granted.", stats.touched_bytes);
   out.gauge("arena_page_bytes", "Page size of the arena.", stats.arena_page_bytes);
   out.gauge("arena_unused_bytes", "Touched bytes of the arena that are in no extent.", stats.unused_bytes);
   out.gauge("arena_pinned_bytes", "Bytes of slots that are not evicted for room.", stats.pinned_bytes);
+  out.gauge("arena_kept_bytes", "Bytes of slots that larderd itself holds for a moment, on their way to a tier or from it.",
+            stats.kept_bytes);
   out.begin(MetricType::Gauge, "extent_slots", "Slots of each size, free ones included.");
   for (const stats::SlotSizeStats& size : stats.slot_sizes)
     out.add(size.slots, {{"slot_bytes", std::to_string(size.slot_bytes)}});
@@ -101,11 +174,6 @@ void add_memory(Families& out, const stats::Stats& stats) {
   out.counter("chunks_committed_total", "Chunks stored.", stats.chunks_committed);
   out.gauge("restored_chunks", "Chunks that this larderd took over from the one before it.", stats.restored_chunks, {});
   out.gauge("restore_dropped_chunks", "Chunks of the larderd before it that were not valid.", stats.restore_dropped, {});
-  out.begin(MetricType::Counter, "evictions_total", "Chunks that left a tier, by reason.");
-  out.add(stats.evicted_capacity, {{"tier", "dram"}, {"reason", "capacity"}});
-  out.add(stats.evicted_dropped, {{"tier", "dram"}, {"reason", "dropped"}});
-  out.add(stats.evicted_bad, {{"tier", "dram"}, {"reason", "bad"}});
-  out.add(stats.evicted_resized, {{"tier", "dram"}, {"reason", "resized"}});
 }
 
 void add_stores(Families& out, const stats::Stats& stats) {
@@ -211,7 +279,10 @@ void add_http(Families& out, const Counters& http) {
 std::string metrics_text(const stats::Stats& stats, bool ready, const Counters& http) {
   Families out;
   add_identity(out, stats, ready);
+  add_tiers(out, stats);
   add_memory(out, stats);
+  add_disk(out, stats.disk);
+  add_fetches(out, stats);
   add_stores(out, stats);
   add_verbs(out, stats);
   add_trust(out, stats);

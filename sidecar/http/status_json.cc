@@ -30,6 +30,7 @@ Object memory_of(const stats::Stats& stats) {
           {"page_bytes", stats.arena_page_bytes},
           {"unused_bytes", stats.unused_bytes},
           {"pinned_bytes", stats.pinned_bytes},
+          {"kept_bytes", stats.kept_bytes},
           {"slot_sizes", slot_sizes_of(stats)},
           {"numa", stats.arena_numa},
           {"slots",
@@ -44,7 +45,44 @@ Object memory_of(const stats::Stats& stats) {
            {{"capacity", stats.evicted_capacity},
             {"dropped", stats.evicted_dropped},
             {"bad", stats.evicted_bad},
-            {"resized", stats.evicted_resized}}}};
+            {"resized", stats.evicted_resized},
+            {"unwritten", stats.evicted_unwritten}}}};
+}
+
+// null where there is none.
+Object disk_of(const stats::Stats& stats) {
+  const stats::DiskStats& disk = stats.disk;
+  if (disk.path.empty()) return nullptr;
+  return {
+      {"path", disk.path},
+      {"mode", disk.mode},
+      {"takes_puts", disk.takes_puts},
+      {"takes_gets", disk.takes_gets},
+      {"reason", disk.reason},
+      {"capacity_bytes", disk.capacity_bytes},
+      {"used_bytes", disk.used_bytes},
+      {"chunks", disk.chunks},
+      {"in_flight_bytes", disk.in_flight_bytes},
+      {"write_queue", disk.write_queue},
+      {"puts", {{"ok", disk.puts}, {"bytes", disk.put_bytes}, {"failed", disk.puts_failed}, {"not_queued", disk.not_queued}}},
+      {"gets", {{"ok", disk.gets}, {"bytes", disk.get_bytes}, {"missed", disk.gets_missed}, {"failed", disk.gets_failed}}},
+      {"refused", disk.refused},
+      {"deadlines_missed", disk.deadlines_missed},
+      {"corrupt", disk.records_corrupt},
+      {"evicted", {{"capacity", disk.evicted_capacity}, {"dropped", disk.evicted_dropped}, {"expired", disk.evicted_expired}}},
+      {"device", {{"written_bytes", disk.written_bytes}, {"read_bytes", disk.read_bytes}}},
+      {"times_degraded", disk.times_degraded},
+      {"serving", disk.serving},
+      {"read_latency_ns", disk.read_latency_ns},
+      {"read_bytes_per_s", disk.read_bytes_per_s},
+      {"fetches",
+       {{"asked", stats.fetches},
+        {"late", stats.fetches_late},
+        {"kept", stats.fetches_kept},
+        {"families", stats.families_fetched},
+        {"chunks", stats.chunks_promoted},
+        {"bytes", stats.promoted_bytes},
+        {"failed", stats.promotions_failed}}}};
 }
 
 Object stores_of(const stats::Stats& stats) {
@@ -135,6 +173,7 @@ std::string status_json(const stats::Stats& stats, bool healthy, bool ready) {
                   {"healthy", healthy},
                   {"ready", ready},
                   {"memory", memory_of(stats)},
+                  {"disk", disk_of(stats)},
                   {"models", models},
                   {"sessions", sessions_of(stats)},
                   {"namespaces", namespaces_of(stats)},

@@ -21,9 +21,11 @@ Doing doing(protocol::Verb verb) {
 
 }  // namespace
 
-bool ChunkVerb::go_on(store::Store& store, stats::Stats& stats) {
+bool ChunkVerb::go_on(store::Store& store, stats::Stats& stats, Promotions* promotions) {
   const Doing what = doing(verb_);
-  const protocol::ActCounts more = (store.*what.verb)(handle_, std::span(hashes_).subspan(counts_.all()));
+  const std::span<const protocol::BlockHash> left = std::span(hashes_).subspan(counts_.all());
+  const bool below = verb_ == protocol::Verb::kPrefetch && promotions != nullptr;
+  const protocol::ActCounts more = below ? promotions->prefetch(handle_, left) : (store.*what.verb)(handle_, left);
   stats.*what.asked += more.all();
   counts_ += more;
   return counts_.all() == hashes_.size();

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "shim/protocol/messages.h"
+#include "sidecar/ipc/promotions.h"
 #include "sidecar/store/store.h"
 
 namespace larder::ipc {
@@ -15,8 +16,8 @@ class ChunkVerb {
   ChunkVerb(protocol::Verb verb, std::uint32_t handle, std::vector<protocol::BlockHash> hashes)
       : verb_(verb), handle_(handle), hashes_(std::move(hashes)) {}
 
-  // One slice. True: all is done.
-  bool go_on(store::Store& store, stats::Stats& stats);
+  // One slice. True: all is done. `promotions`: nullptr where there is no tier.
+  bool go_on(store::Store& store, stats::Stats& stats, Promotions* promotions);
   // Of what is done.
   const protocol::ActCounts& counts() const { return counts_; }
   std::size_t asked() const { return hashes_.size(); }

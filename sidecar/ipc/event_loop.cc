@@ -56,6 +56,13 @@ EventLoop::EventLoop(LoopParts parts, const base::Clock& clock)
   stats_.arena_numa = parts_.arena.numa;
   if (!parts_.arena.fallback.empty()) stats_.fallbacks.emplace_back("hugepages", parts_.arena.fallback);
   if (!parts_.arena.numa_fallback.empty()) stats_.fallbacks.emplace_back("numa", parts_.arena.numa_fallback);
+  if (parts_.below) {
+    const std::span<std::byte> arena(parts_.arena.mapping.data(), parts_.arena.mapping.size());
+    write_down_ = std::make_unique<WriteDown>(*parts_.below, store_, clock_, parts_.config.disk, arena.size());
+    promotions_ = std::make_unique<Promotions>(parts_.below->tier(), store_, stats_, clock_, *parts_.below_region, arena,
+                                               [this] { return parts_.below->next_ticket(); });
+    parts_.below->answer_to(tiers::Operation::kGet, [this](const tiers::Message& message) { promotions_->on_get(message); });
+  }
   if (parts_.earlier.index) restore();
   running_ = true;
   publish();
@@ -80,6 +87,7 @@ Status EventLoop::run() {
   running_ = false;
   control_.close();
   say_goodbye();
+  write_rest();
   publish();
   return status;
 }
@@ -92,7 +100,9 @@ void EventLoop::stop() {
 Status EventLoop::turn() {
   std::array<epoll_event, kEventsPerTurn> events{};
   // The timer bounds the wait; with work to do there is none.
-  const int count = ::epoll_wait(parts_.epoll.get(), events.data(), kEventsPerTurn, work() ? 0 : -1);
+  const bool more = work();
+  answer_fetches();
+  const int count = ::epoll_wait(parts_.epoll.get(), events.data(), kEventsPerTurn, more ? 0 : wait_ms());
   if (count < 0 && errno != EINTR) return Status::from_errno(errno, "epoll_wait");
   turned_ms_.store(clock_.now_ms());
   store_.set_touched_bytes(toucher_.touched_bytes());
@@ -104,7 +114,26 @@ Status EventLoop::turn() {
 bool EventLoop::work() {
   const bool verified = store_.verify_next();
   const bool asked = control_.go_on();
-  return go_on_with_a_session() || verified || asked;
+  const bool promoted = promotions_ && promotions_->go_on();
+  return go_on_with_a_session() || verified || asked || promoted;
+}
+
+// Until a fetch is late; -1: the timer will do.
+int EventLoop::wait_ms() const {
+  const std::uint64_t deadline_ns = promotions_ ? promotions_->next_deadline_ns() : UINT64_MAX;
+  if (deadline_ns == UINT64_MAX) return -1;
+  const std::uint64_t now_ns = clock_.now_ns();
+  return deadline_ns <= now_ns ? 0 : static_cast<int>((deadline_ns - now_ns + 999'999) / 1'000'000);
+}
+
+void EventLoop::answer_fetches() {
+  if (!promotions_) return;
+  promotions_->miss_deadlines();
+  for (const Promotions::Answer& answer : promotions_->take_answers()) {
+    const auto found = connections_.find(answer.session);
+    if (found == connections_.end()) continue;
+    if (Status sent = send(*found->second, fetched_packet(answer)); !sent.ok()) fail_session(answer.session, sent);
+  }
 }
 
 bool EventLoop::go_on_with_a_session() {
@@ -143,6 +172,10 @@ void EventLoop::handle(const Wakeup& wakeup) {
       return;
     case WakeupSource::kControl:
       clear_wake(parts_.wake);  // work() looks what it was
+      return;
+    case WakeupSource::kTier:
+      parts_.below->deliver();
+      write_down_->pump();
       return;
     case WakeupSource::kPidfd:
       receive(wakeup.session);                                   // what it had said before it died
@@ -185,6 +218,7 @@ Status EventLoop::admit(Fd& socket) {
   facts.arena_bytes = parts_.arena.mapping.size();
   facts.index_bytes = parts_.index.mapping.size();
   facts.arena_page_bytes = parts_.arena.page_bytes;
+  if (parts_.below_region) facts.below_bytes = parts_.below_region->bytes();
   Result<SessionMemory> memory = SessionMemory::create();
   if (!memory.ok()) return memory.status();
   Result<LockFile> lock = LockFile::create(lock_path(parts_.config.memory, facts.number));
@@ -195,7 +229,7 @@ Status EventLoop::admit(Fd& socket) {
   Result<Fd> pidfd = peer_pidfd(socket);
   if (!pidfd.ok() && pidfd.status().code() != Code::kUnsupported) return pidfd.status();
   auto connection = std::make_unique<Connection>(std::move(socket), pidfd.ok() ? std::move(*pidfd) : Fd(), std::move(*memory),
-                                                 std::move(*lock), facts, store_, stats_, clock_);
+                                                 std::move(*lock), facts, store_, stats_, clock_, promotions_.get());
   if (Status status = watch(parts_.epoll, connection->socket, {WakeupSource::kSocket, facts.number}); !status.ok()) return status;
   if (!connection->pidfd.valid()) {
     note_fallback("pidfd", "the kernel gives none for a peer: an engine's death is seen by its socket and its heartbeat alone");
@@ -231,10 +265,10 @@ Status EventLoop::answer(Connection& connection, const protocol::Packet& packet)
     attached(connection);
   }
   if (reply->packet.empty()) return {};
-  const std::array<int, 4> fds{parts_.arena.to_engines.get(), parts_.index.read_only.get(), connection.memory.fd.get(),
-                               connection.lock.fd()};
-  Status sent =
-      send(connection, std::move(reply->packet), reply->with_regions ? std::span<const int>(fds) : std::span<const int>());
+  const std::array<int, 5> fds{parts_.arena.to_engines.get(), parts_.index.read_only.get(), connection.memory.fd.get(),
+                               connection.lock.fd(), parts_.below_region ? parts_.below_region->fd() : -1};
+  const std::size_t count = !reply->with_regions ? 0 : reply->with_below ? 5 : 4;
+  Status sent = send(connection, std::move(reply->packet), std::span(fds).first(count));
   if (reply->with_regions) connection.memory.fd.reset();  // mapped on both sides: not needed any more
   return sent;
 }
@@ -329,6 +363,7 @@ void EventLoop::end_session(std::uint32_t number, const std::string& why) {
     return;
   }
   ++stats_.sessions_ended;
+  if (promotions_) promotions_->end_session(number);
   drain_events(*connection);
   for (const std::uint32_t handle : connection->protocol.namespaces()) --store_.namespaces().at(handle).sessions;
   const std::uint32_t grants = store_.use_of(number).grants;

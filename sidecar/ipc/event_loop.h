@@ -17,15 +17,19 @@
 
 #include "shim/protocol/packet.h"
 #include "sidecar/ipc/arena_file.h"
+#include "sidecar/ipc/below_region.h"
 #include "sidecar/ipc/connection.h"
 #include "sidecar/ipc/control_queue.h"
 #include "sidecar/ipc/earlier_life.h"
 #include "sidecar/ipc/grant_ages.h"
 #include "sidecar/ipc/namespace_journal.h"
 #include "sidecar/ipc/owned_name.h"
+#include "sidecar/ipc/promotions.h"
 #include "sidecar/ipc/sidecar.h"
+#include "sidecar/ipc/tier_link.h"
 #include "sidecar/ipc/toucher.h"
 #include "sidecar/ipc/wakeups.h"
+#include "sidecar/ipc/write_down.h"
 
 namespace larder::ipc {
 
@@ -38,6 +42,8 @@ struct LoopParts {
   IndexFile index;  // under fresh_index_path() until publish_index()
   NamespaceJournal names;
   store::IndexShape shape{};
+  std::unique_ptr<TierLink> below;            // the tier below the memory; null: none is configured
+  std::shared_ptr<BelowRegion> below_region;  // shared with the tier
   Fd listener, epoll, timer, wake;
   std::uint64_t grant_age_ms = protocol::kGrantAgeMs;
 };
@@ -67,6 +73,8 @@ class EventLoop final : public Sidecar {
   bool work();
   bool go_on_with_a_session();
   bool busy(std::uint32_t number) const;
+  int wait_ms() const;
+  void answer_fetches();
   void handle(const Wakeup& wakeup);
   void accept_all();
   void pause_accepting(int error);
@@ -81,12 +89,17 @@ class EventLoop final : public Sidecar {
   void fail_session(std::uint32_t number, const Status& why);
   void end_session(std::uint32_t number, const std::string& why);
 
+  // What people ask (event_loop_admin.cc).
+  void drop_slice(store::Drop& drop, std::shared_future<Status>& below);
+  std::uint64_t left_ms(std::uint64_t end_ms) const;
+
   // A warm restart, and what is left for the next one (event_loop_restart.cc).
   void restore();
   void check_settled(std::uint64_t now_ms, bool slept);
   void settle();
   void note_namespace(const protocol::Packet& packet);
   void say_goodbye();
+  void write_rest();
   void leave_files();
   void remove_files();
 
@@ -105,6 +118,8 @@ class EventLoop final : public Sidecar {
   const base::Clock& clock_;
   stats::Stats stats_;
   store::Store store_;
+  std::unique_ptr<WriteDown> write_down_;   // null: no tier below the memory
+  std::unique_ptr<Promotions> promotions_;  // the same
   std::map<std::uint32_t, std::unique_ptr<Connection>> connections_;
   std::deque<std::uint32_t> busy_;  // sessions in the midst of a message, and some that have ended since
   struct Ended {

@@ -1,25 +1,70 @@
 // What people ask of the loop: each verb waits in the control queue and runs between two turns.
+#include <algorithm>
+#include <chrono>
+
 #include "sidecar/base/log.h"
 #include "sidecar/ipc/chunk_verbs.h"
 #include "sidecar/ipc/event_loop.h"
 
 namespace larder::ipc {
 
+namespace {
+
+// What the tier below has said of a drop. Shared between the caller, who may leave before the end, and the loop.
+struct Below {
+  std::shared_future<Status> ended;  // not valid: there is no tier
+};
+
+// The drop is done in memory: waits for the tier's word that it survives a restart.
+Result<std::uint64_t> with_tier(const Result<std::uint64_t>& dropped, const Below& below, std::uint64_t left_ms) {
+  if (!dropped.ok() || !below.ended.valid()) return dropped;
+  const std::string done = "dropped from memory, and not found on the disk any more; ";
+  if (below.ended.wait_for(std::chrono::milliseconds(left_ms)) != std::future_status::ready)
+    return Status(Code::kDeadlineExceeded, done + "that it outlives a restart of larderd is not confirmed in time");
+  const Status status = below.ended.get();
+  if (status.ok()) return dropped;
+  return Status(
+      status.code(),
+      done + "the disk could not note it yet, and a larderd that starts before it can may find it again: " + status.text());
+}
+
+}  // namespace
+
 Result<std::uint64_t> EventLoop::drop_namespace(const std::string& id, std::uint32_t deadline_ms) {
-  return control_.call(
-      [this, id, drop = store::Drop()]() mutable -> std::optional<Result<std::uint64_t>> {
+  const std::uint64_t end_ms = clock_.now_ms() + deadline_ms;
+  const auto below = std::make_shared<Below>();
+  const Result<std::uint64_t> dropped = control_.call(
+      [this, id, below, drop = store::Drop()]() mutable -> std::optional<Result<std::uint64_t>> {
         if (!drop.handle) {
           const Result<std::uint32_t> handle = store_.namespaces().by_prefix(id);
+          const std::optional<protocol::NamespaceId> whole = protocol::NamespaceId::from_hex(id);
+          if (!handle.ok() && whole && write_down_) {  // of an earlier life, on the disk alone
+            below->ended = write_down_->drop(*whole);
+            base::log_info("admin: dropped namespace " + id + " from the disk");
+            return std::uint64_t{0};
+          }
           if (!handle.ok()) return handle.status();
           drop.handle = *handle;
         }
-        store_.drop(drop);
+        drop_slice(drop, below->ended);
         if (!drop.done) return std::nullopt;
         base::log_info("admin: dropped " + std::to_string(drop.dropped) + " chunks of namespace " +
                        store_.namespaces().at(*drop.handle).spec.id.to_hex());
         return drop.dropped;
       },
       deadline_ms);
+  return with_tier(dropped, *below, left_ms(end_ms));
+}
+
+// The first slice begins the drop below, too.
+void EventLoop::drop_slice(store::Drop& drop, std::shared_future<Status>& below) {
+  const bool first = drop.next == 0;
+  store_.drop(drop);
+  if (first && write_down_) below = write_down_->last_drop();
+}
+
+std::uint64_t EventLoop::left_ms(std::uint64_t end_ms) const {
+  return end_ms - std::min(end_ms, clock_.now_ms());
 }
 
 Result<protocol::ActCounts> EventLoop::act(protocol::Verb verb, const std::string& id,
@@ -34,7 +79,7 @@ Result<protocol::ActCounts> EventLoop::act(protocol::Verb verb, const std::strin
           if (!handle.ok()) return handle.status();
           work.emplace(verb, *handle, std::move(hashes));
         }
-        if (!work->go_on(store_, stats_)) return std::nullopt;
+        if (!work->go_on(store_, stats_, promotions_.get())) return std::nullopt;
         *counts = work->counts();
         base::log_info("admin: " + std::string(protocol::verb_name(verb)) + ": " + std::to_string(counts->found) + " of " +
                        std::to_string(counts->all()) + " hashes of namespace " + id);
@@ -46,14 +91,17 @@ Result<protocol::ActCounts> EventLoop::act(protocol::Verb verb, const std::strin
 }
 
 Result<std::uint64_t> EventLoop::clear(std::uint32_t deadline_ms) {
-  return control_.call(
-      [this, drop = store::Drop()]() mutable -> std::optional<Result<std::uint64_t>> {
-        store_.drop(drop);
+  const std::uint64_t end_ms = clock_.now_ms() + deadline_ms;
+  const auto below = std::make_shared<Below>();
+  const Result<std::uint64_t> dropped = control_.call(
+      [this, below, drop = store::Drop()]() mutable -> std::optional<Result<std::uint64_t>> {
+        drop_slice(drop, below->ended);
         if (!drop.done) return std::nullopt;
         base::log_info("admin: cleared, " + std::to_string(drop.dropped) + " chunks dropped");
         return drop.dropped;
       },
       deadline_ms);
+  return with_tier(dropped, *below, left_ms(end_ms));
 }
 
 }  // namespace larder::ipc

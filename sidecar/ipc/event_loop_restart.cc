@@ -9,8 +9,9 @@ namespace {
 // An engine attaches anew within 250 ms; one that has not for as long as a session may be silent is treated as such: its holds do not
 // count. Its grants stay quarantined while its lock is held.
 constexpr std::uint64_t kSettlingMs = protocol::kHeartbeatTimeoutMs;
-constexpr int kLastTurns = 64;           // in which a session's messages are still handled at a stop
-constexpr std::uint64_t kLastMs = 2000;  // and for so long those that take many slices
+constexpr int kLastTurns = 64;             // in which a session's messages are still handled at a stop
+constexpr std::uint64_t kLastMs = 2000;    // and for so long those that take many slices
+constexpr std::uint64_t kStopMs = 20'000;  // for what is not on the disk yet: a pod has 30 s until it is killed
 
 std::string list_of(const std::set<std::uint32_t>& numbers) {
   std::string text;
@@ -107,6 +108,13 @@ void EventLoop::say_goodbye() {
     if (found == connections_.end()) continue;
     [[maybe_unused]] const Status sent = protocol::send_packet(found->second->socket.get(), error_packet(why));
   }
+}
+
+// What the write policy promised is on the disk afterwards. Engines that come back meanwhile find nobody listening.
+void EventLoop::write_rest() {
+  if (!write_down_) return;
+  parts_.listener.reset();
+  write_down_->finish(clock_.now_ns() + kStopMs * 1'000'000);
 }
 
 // For the next start: the arena, the index, and the lock files of who may still write or read.

@@ -24,6 +24,8 @@ void EventLoop::tick() {
   check_settled(now_ms, slept);
   store_.watch_holds(now_ms, slept);
   store_.sweep();
+  if (write_down_) write_down_->tick();
+  if (promotions_) promotions_->tick(slept);
   publish();
 }
 
@@ -100,6 +102,15 @@ void EventLoop::publish() {
     view.fallbacks.emplace_back("memory", std::to_string(view.touched_bytes >> 20) + " of " +
                                               std::to_string(view.arena_bytes >> 20) +
                                               " MiB: " + std::generic_category().message(problem));
+  if (parts_.below) {
+    parts_.below->fill(view.disk);
+    write_down_->fill(view.disk);
+    const protocol::BelowSpeed speed = promotions_->speed();
+    view.disk.serving = speed.serving;
+    view.disk.read_latency_ns = speed.read_latency_ns;
+    view.disk.read_bytes_per_s = speed.read_bytes_per_s;
+    if (!view.disk.reason.empty()) view.fallbacks.emplace_back("disk", view.disk.reason);
+  }
   store_.fill(view);
   for (const auto& [number, connection] : connections_) {
     if (connection->protocol.state() != SessionProtocol::State::kAttached) continue;

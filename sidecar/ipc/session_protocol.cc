@@ -40,6 +40,9 @@ std::string_view type_name(MessageType type) {
     case MessageType::kStillWriting: return "STILL_WRITING";
     case MessageType::kAct: return "ACT";
     case MessageType::kActed: return "ACTED";
+    case MessageType::kFetch: return "FETCH";
+    case MessageType::kFetched: return "FETCHED";
+    case MessageType::kFetchEnd: return "FETCH_END";
   }
   return "";
 }
@@ -69,8 +72,15 @@ std::vector<std::byte> error_packet(const Status& status) {
 }
 
 SessionProtocol::SessionProtocol(const SessionFacts& facts, const protocol::SessionRegion& region, store::Store& store,
-                                 stats::Stats& stats, const base::Clock& clock, std::function<bool()> lock_held)
-    : facts_(facts), region_(region), store_(store), stats_(stats), clock_(clock), lock_held_(std::move(lock_held)) {}
+                                 stats::Stats& stats, const base::Clock& clock, std::function<bool()> lock_held,
+                                 Promotions* promotions)
+    : facts_(facts),
+      region_(region),
+      store_(store),
+      stats_(stats),
+      clock_(clock),
+      lock_held_(std::move(lock_held)),
+      promotions_(promotions) {}
 
 Result<Reply> SessionProtocol::handle(std::span<const std::byte> packet, std::size_t fd_count) {
   if (fd_count != 0) return Status(Code::kInvalidArgument, "engines send no descriptors");
@@ -91,6 +101,8 @@ Result<Reply> SessionProtocol::handle(std::span<const std::byte> packet, std::si
       case MessageType::kStillWriting: return still_writing(*decoder);
       case MessageType::kDropNamespace: return drop_namespace(*decoder);
       case MessageType::kAct: return act(*decoder);
+      case MessageType::kFetch: return fetch(*decoder);
+      case MessageType::kFetchEnd: return end_fetch(*decoder);
       default: break;
     }
   }
@@ -129,7 +141,7 @@ Result<Reply> SessionProtocol::hello(Decoder& decoder) {
   protocol::Welcome welcome{};
   welcome.version_major = protocol::kVersionMajor;
   welcome.version_minor = protocol::kVersionMinor;
-  welcome.capabilities = protocol::kCapabilityAct;
+  welcome.capabilities = protocol::kCapabilityAct | (promotions_ != nullptr ? protocol::kCapabilityBelow : 0);
   welcome.epoch = facts_.epoch;
   welcome.session_token = facts_.token;
   welcome.session_number = facts_.number;
@@ -140,9 +152,11 @@ Result<Reply> SessionProtocol::hello(Decoder& decoder) {
   welcome.index_bytes = facts_.index_bytes;
   welcome.session_bytes = sizeof(protocol::SessionRegion);
   welcome.arena_page_bytes = facts_.arena_page_bytes;
+  const bool below = promotions_ != nullptr && (hello.capabilities & protocol::kCapabilityBelow) != 0;
+  if (below) welcome.below_bytes = facts_.below_bytes;
   Encoder encoder(MessageType::kWelcome, decoder.request());
   encoder.append(welcome);
-  return Reply{finish(encoder), true};
+  return Reply{finish(encoder), true, below};
 }
 
 Result<Reply> SessionProtocol::attached(Decoder& decoder) {
@@ -268,13 +282,39 @@ Result<Reply> SessionProtocol::act(Decoder& decoder) {
     return malformed(decoder.type(), "this session has not opened namespace " + std::to_string(act.namespace_handle));
   ChunkVerb work(verb, act.namespace_handle, std::move(hashes_));
   return begin([this, act, work = std::move(work), request = decoder.request()]() mutable -> std::optional<Reply> {
-    if (!work.go_on(store_, stats_)) return std::nullopt;
+    if (!work.go_on(store_, stats_, promotions_)) return std::nullopt;
     const protocol::ActCounts& counts = work.counts();
     Encoder encoder(MessageType::kActed, request);
     encoder.append(protocol::Acted{act.verb, static_cast<std::uint32_t>(counts.found), static_cast<std::uint32_t>(counts.absent),
                                    static_cast<std::uint32_t>(counts.refused)});
     return Reply{finish(encoder)};
   });
+}
+
+Result<Reply> SessionProtocol::fetch(Decoder& decoder) {
+  protocol::Fetch fetch{};
+  if (!decoder.read(fetch)) return malformed(decoder.type(), "shorter than its fixed part");
+  if (promotions_ == nullptr) return Status(Code::kUnsupported, "FETCH: this larderd has no tier below memory");
+  if (!decoder.read_all(fetch.count, protocol::kMaxKeysPerFetch, hashes_))
+    return malformed(decoder.type(), "count " + std::to_string(fetch.count) + " is over the limit or the packet");
+  if (!has_open(fetch.namespace_handle))
+    return malformed(decoder.type(), "this session has not opened namespace " + std::to_string(fetch.namespace_handle));
+  if (Status begun = promotions_->fetch(facts_.number, decoder.request(), fetch, hashes_); !begun.ok())
+    return malformed(decoder.type(), begun.text());
+  return Reply{};
+}
+
+Result<Reply> SessionProtocol::end_fetch(Decoder& decoder) {
+  protocol::EndFetch end{};
+  if (!decoder.read(end)) return malformed(decoder.type(), "shorter than its fixed part");
+  if (promotions_ != nullptr) promotions_->end(facts_.number, end.request);
+  return Reply{};
+}
+
+std::vector<std::byte> fetched_packet(const Promotions::Answer& answer) {
+  Encoder encoder(MessageType::kFetched, answer.request);
+  encoder.append(answer.fetched);
+  return finish(encoder);
 }
 
 }  // namespace larder::ipc

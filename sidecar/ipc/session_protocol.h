@@ -16,6 +16,7 @@
 #include "shim/protocol/codec.h"
 #include "sidecar/base/clock.h"
 #include "sidecar/ipc/grant_inquiry.h"
+#include "sidecar/ipc/promotions.h"
 #include "sidecar/store/store.h"
 
 namespace larder::ipc {
@@ -27,22 +28,26 @@ struct SessionFacts {
   std::uint64_t arena_bytes = 0;
   std::uint64_t index_bytes = 0;
   std::uint64_t arena_page_bytes = 0;
+  std::uint64_t below_bytes = 0;  // 0: there is no tier
 };
 
 struct Reply {
   std::vector<std::byte> packet;  // empty: the message has no answer
   bool with_regions = false;      // WELCOME: the four descriptors go with it
+  bool with_below = false;        // and a fifth
 };
 
 std::vector<std::byte> error_packet(const Status& status);
+std::vector<std::byte> fetched_packet(const Promotions::Answer& answer);
 
 class SessionProtocol {
  public:
   enum class State { kNew, kWelcomed, kAttached };
 
-  // All references outlive it. `lock_held` tells whether the engine has its lock file.
+  // All of them outlive it. `lock_held` tells whether the engine has its lock file. `promotions`: nullptr where there is no tier; it
+  // answers FETCH later.
   SessionProtocol(const SessionFacts& facts, const protocol::SessionRegion& region, store::Store& store, stats::Stats& stats,
-                  const base::Clock& clock, std::function<bool()> lock_held);
+                  const base::Clock& clock, std::function<bool()> lock_held, Promotions* promotions = nullptr);
 
   // Where a message asks for much, only its first slice is done, with no reply yet, and the session is busy. REQUIRES: !busy().
   Result<Reply> handle(std::span<const std::byte> packet, std::size_t fd_count);
@@ -74,6 +79,8 @@ class SessionProtocol {
   Result<Reply> still_writing(protocol::Decoder& decoder);
   Result<Reply> drop_namespace(protocol::Decoder& decoder);
   Result<Reply> act(protocol::Decoder& decoder);
+  Result<Reply> fetch(protocol::Decoder& decoder);
+  Result<Reply> end_fetch(protocol::Decoder& decoder);
   // One slice; nothing: there are more.
   using Work = std::function<std::optional<Reply>()>;
   Reply begin(Work work);
@@ -86,6 +93,7 @@ class SessionProtocol {
   stats::Stats& stats_;
   const base::Clock& clock_;
   std::function<bool()> lock_held_;
+  Promotions* promotions_;
   State state_ = State::kNew;
   Work work_;  // that the last message began
   std::string engine_;

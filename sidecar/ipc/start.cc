@@ -59,6 +59,8 @@ Status make_wakeups(LoopParts& parts) {
   if (::timerfd_settime(parts.timer.get(), 0, &every_tick, nullptr) != 0) return Status::from_errno(errno, "timerfd_settime");
   if (Status status = watch(parts.epoll, parts.listener, {WakeupSource::kListener}); !status.ok()) return status;
   if (Status status = watch(parts.epoll, parts.timer, {WakeupSource::kTimer}); !status.ok()) return status;
+  if (parts.below)
+    if (Status status = watch(parts.epoll, parts.below->tier().message_fd(), {WakeupSource::kTier}); !status.ok()) return status;
   return watch(parts.epoll, parts.wake, {WakeupSource::kControl});
 }
 
@@ -83,7 +85,7 @@ Result<std::uint64_t> make_arena(LoopParts& parts) {
 }
 
 // Everything but the arena and what needs it. Files stay behind on an error; the next start removes them.
-Status make_rest(LoopParts& parts, std::uint64_t old_generation) {
+Status make_rest(LoopParts& parts, std::uint64_t old_generation, const base::Clock& clock) {
   parts.shape = shape_for(parts.arena.mapping.size(), old_generation);
   Result<IndexFile> index = IndexFile::create(fresh_index_path(parts.config.memory, parts.shape.epoch), parts.shape.bytes());
   if (!index.ok()) return index.status();
@@ -91,6 +93,16 @@ Status make_rest(LoopParts& parts, std::uint64_t old_generation) {
   Result<NamespaceJournal> names = NamespaceJournal::create(namespaces_path(parts.config.memory, parts.shape.epoch));
   if (!names.ok()) return names.status();
   parts.names = std::move(*names);
+  const bool present = parts.earlier.index && parts.earlier.index->touched_bytes() >= parts.arena.mapping.size();
+  if (!parts.config.disk.path.empty()) {
+    Result<std::shared_ptr<BelowRegion>> region = BelowRegion::create(parts.config.disk.size_bytes);
+    if (!region.ok()) return region.status();
+    parts.below_region = std::move(*region);
+  }
+  Result<std::unique_ptr<TierLink>> below =
+      TierLink::open(parts.config, {parts.arena.mapping.data(), parts.arena.mapping.size()}, present, parts.below_region, clock);
+  if (!below.ok()) return below.status();
+  parts.below = std::move(*below);
   Result<Fd> listener = listen_at(parts.config.socket, parts.config.socket_mode);
   if (!listener.ok()) return listener.status();
   parts.listener = std::move(*listener);
@@ -113,7 +125,7 @@ Result<std::unique_ptr<Sidecar>> Sidecar::start(const config::Config& config, co
   parts.earlier = std::move(*earlier);
   const Result<std::uint64_t> old_generation = make_arena(parts);
   if (!old_generation.ok()) return old_generation.status();
-  if (Status status = make_rest(parts, *old_generation); !status.ok()) {
+  if (Status status = make_rest(parts, *old_generation, clock); !status.ok()) {
     ::unlink(parts.index.path.c_str());
     ::unlink(parts.names.path().c_str());
     if (!parts.earlier.index) ::unlink(parts.arena.path.c_str());

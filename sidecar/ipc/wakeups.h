@@ -9,7 +9,7 @@
 
 namespace larder::ipc {
 
-enum class WakeupSource : std::uint32_t { kListener, kTimer, kControl, kSocket, kPidfd };
+enum class WakeupSource : std::uint32_t { kListener, kTimer, kControl, kSocket, kPidfd, kTier };
 
 struct Wakeup {
   WakeupSource source;
@@ -20,12 +20,15 @@ struct Wakeup {
 };
 
 // Level-triggered, for reading. The kernel forgets the descriptor when it is closed.
-inline Status watch(const Fd& epoll, const Fd& fd, Wakeup wakeup) {
+inline Status watch(const Fd& epoll, int fd, Wakeup wakeup) {
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.u64 = wakeup.pack();
-  if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd.get(), &event) != 0) return Status::from_errno(errno, "epoll_ctl");
+  if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd, &event) != 0) return Status::from_errno(errno, "epoll_ctl");
   return {};
+}
+inline Status watch(const Fd& epoll, const Fd& fd, Wakeup wakeup) {
+  return watch(epoll, fd.get(), wakeup);
 }
 
 // Whether a watched descriptor wakes also when there is room to write.

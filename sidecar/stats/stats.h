@@ -78,6 +78,24 @@ struct ModelStats {
   std::uint64_t prefill_tokens = 0, prefill_ns = 0;  // what the engines computed themselves
 };
 
+// The disk tier. Counters of chunks where no unit stands in the name.
+struct DiskStats {
+  std::string path;  // empty: there is none, and all else says nothing
+  std::string mode;  // io_uring, threads
+  bool takes_puts = true, takes_gets = true;
+  std::string reason;                                                                                  // why not both are taken
+  std::uint64_t capacity_bytes = 0, used_bytes = 0, chunks = 0, in_flight_bytes = 0, write_queue = 0;  // gauges
+  std::uint64_t puts = 0, put_bytes = 0, puts_failed = 0;
+  std::uint64_t gets = 0, get_bytes = 0, gets_missed = 0, gets_failed = 0;
+  std::uint64_t refused = 0, deadlines_missed = 0, records_corrupt = 0, not_queued = 0;
+  std::uint64_t evicted_capacity = 0, evicted_dropped = 0, evicted_expired = 0;
+  std::uint64_t written_bytes = 0, read_bytes = 0;  // to and from the device, with all that is not payload
+  std::uint64_t times_degraded = 0;
+  // What engines are told of it: whether it answers in time, and how fast.
+  bool serving = false;
+  std::uint64_t read_latency_ns = 0, read_bytes_per_s = 0;
+};
+
 struct Stats {
   std::string version;
   std::string pool;
@@ -90,12 +108,17 @@ struct Stats {
   std::string arena_numa = "none";  // NUMA nodes that the arena is bound to: "node 1", "nodes 0-1 interleaved"
   std::uint64_t unused_bytes = 0;   // touched, and in no extent
   std::uint64_t pinned_bytes = 0;
+  std::uint64_t kept_bytes = 0;           // of slots that larderd itself holds
   std::vector<SlotSizeStats> slot_sizes;  // at most kMaxSlotSizes of those in use
   std::uint64_t slots_free = 0;           // in extents
   std::uint64_t slots_granted = 0, slots_committed = 0, slots_quarantined = 0;
   std::uint64_t slots_pinned = 0;      // of the committed
   std::uint64_t chunks_committed = 0;  // counter
+  std::uint64_t chunks_promoted = 0;   // counter: from below
   std::uint64_t evicted_capacity = 0, evicted_dropped = 0, evicted_bad = 0, evicted_resized = 0;
+  std::uint64_t evicted_unwritten = 0;  // of those for room or another size, where there is a tier that did not have them
+
+  DiskStats disk;
 
   // Of an earlier life, at the start: chunks kept, and those that were not valid.
   std::uint64_t restored_chunks = 0, restore_dropped = 0;
@@ -108,6 +131,11 @@ struct Stats {
   // quarantined because no answer came, and those that came back because their engine attached anew without naming them.
   std::uint64_t holds_expired = 0, holds_over_cap = 0;
   std::uint64_t grants_asked = 0, grants_unanswered = 0, grants_reclaimed = 0;
+
+  // From below: fetches asked for, those that a deadline cut short, families that were whole in memory for them, bytes read and chunks
+  // that could not be; and fetches that run or whose chunks are kept.
+  std::uint64_t fetches = 0, fetches_late = 0, families_fetched = 0, promoted_bytes = 0, promotions_failed = 0;
+  std::uint64_t fetches_kept = 0;  // gauge
 
   // Hashes that engines and people named in a verb.
   std::uint64_t asked_to_prefetch = 0, asked_to_pin = 0, asked_to_unpin = 0, asked_to_evict = 0;

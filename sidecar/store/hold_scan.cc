@@ -33,7 +33,7 @@ void HoldScan::run(const protocol::SessionRegion& region, const IndexWriter& ind
     const std::uint32_t slot = protocol::low_half(hold) - 1;  // 0 - 1 is no slot of any batch
     if (!bit(asked_, slot) || protocol::make_hold(slot, index.generation(slot)) != hold) continue;
     if (watch.refuses(i, hold)) continue;
-    held_[slot / 64] |= 1ULL << (slot % 64);
+    mark_held(slot);
   }
 }
 

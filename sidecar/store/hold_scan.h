@@ -21,6 +21,8 @@ class HoldScan {
   void add(std::uint32_t slot);
   // Reads every hold of the region. Marks the slots of the batch that are held at their present generation by a hold that counts.
   void run(const protocol::SessionRegion& region, const IndexWriter& index, const HoldWatch& watch);
+  // Held otherwise. REQUIRES: the slot is of the batch.
+  void mark_held(std::uint32_t slot) { held_[slot / 64] |= 1ULL << (slot % 64); }
   bool held(std::uint32_t slot) const { return bit(held_, slot); }
 
  private:

@@ -10,7 +10,7 @@ namespace {
 constexpr std::uint64_t kPageBytes = protocol::kSlotAlignBytes;
 constexpr std::uint32_t kFreeBit = 0x80000000;
 constexpr std::uint32_t kMaxExtents = 0xffff;          // a note has 16 bits for it
-constexpr std::uint64_t kMaxStamp = (1ULL << 47) - 1;  // at a million uses a second, four years
+constexpr std::uint64_t kMaxStamp = (1ULL << 46) - 1;  // at a million uses a second, two years
 // A long extent, and what one window gives up at once.
 constexpr std::uint64_t kExtentShare = 128;
 constexpr std::uint64_t kMaxExtentSlots = 4096;
@@ -228,6 +228,13 @@ void SlotArena::erase_candidate(std::uint32_t slot) {
   Extent& extent = extents_[note.extent];
   extent.stamps -= note.used_stamp;
   --extent.candidates;
+}
+
+std::uint64_t SlotArena::room(std::uint32_t size_class) const {
+  const Class& of_size = classes_[size_class];
+  std::uint64_t pages = arena_bytes_ / kPageBytes - map_.end();  // not touched yet
+  if (map_.best_fit(of_size.slot_pages, drain_)) pages += map_.free_pages();
+  return of_size.slots - of_size.used + pages / of_size.slot_pages;
 }
 
 std::uint64_t SlotArena::unused_bytes() const {

@@ -34,6 +34,9 @@ class SlotArena {
   // REQUIRES of all that take a class: size_class() gave it.
   std::uint32_t class_slots(std::uint32_t size_class) const { return classes_[size_class].slots; }
 
+  // About how many slots of the size can be given out before something must go: free ones, and what can be cut for them.
+  std::uint64_t room(std::uint32_t size_class) const;
+
   struct Slot {
     std::uint32_t number = kNoSlot;
     std::uint64_t offset_bytes = 0;

@@ -36,12 +36,7 @@ Result<std::uint32_t> Store::open_namespace(const NamespaceSpec& spec, std::stri
 void Store::reserve(SessionNumber number, const protocol::Key& scope, std::span<const protocol::BlockHash> hashes,
                     std::span<protocol::Grant> grants) {
   Session& session = sessions_.at(number);
-  const protocol::GroupLayout& group = *namespaces_.at(scope.namespace_handle).layout(scope.shard, scope.group);
-  const std::uint64_t payload = group.piece_bytes * group.pieces_per_chunk;
-  const std::uint64_t slot_bytes = protocol::slot_bytes(payload, group.piece_bytes);
-  const Wanted wanted{{0, static_cast<std::uint32_t>(payload), static_cast<std::uint32_t>(group.piece_bytes)},
-                      slot_bytes,
-                      arena_.size_class(slot_bytes)};
+  const Wanted asked = wanted(*namespaces_.at(scope.namespace_handle).layout(scope.shard, scope.group));
   std::uint32_t may_examine = kReserveEffort;  // then there is no room: bounds the time when all are held
   effort_ += hashes.size();
   const Inherited earlier = inherited(number);
@@ -54,12 +49,20 @@ void Store::reserve(SessionNumber number, const protocol::Key& scope, std::span<
       index_.prefetch(ahead);
     }
     key.hash = hashes[i];
-    grants[i] = reserve_one(number, session, earlier, key, wanted, may_examine);
+    grants[i] = reserve_one(number, session, earlier, key, asked, may_examine);
   }
 }
 
+Store::Wanted Store::wanted(const protocol::GroupLayout& layout) {
+  const std::uint64_t payload = layout.piece_bytes * layout.pieces_per_chunk;
+  const std::uint64_t slot_bytes = protocol::slot_bytes(payload, layout.piece_bytes);
+  return {{0, static_cast<std::uint32_t>(payload), static_cast<std::uint32_t>(layout.piece_bytes)},
+          slot_bytes,
+          arena_.size_class(slot_bytes)};
+}
+
 protocol::Grant Store::reserve_one(SessionNumber number, Session& session, const Inherited& earlier, const protocol::Key& key,
-                                   const Wanted& wanted, std::uint32_t& may_examine) {
+                                   const Wanted& asked, std::uint32_t& may_examine) {
   if (const std::uint32_t known = index_.find(key); known != kNoSlot) {
     const bool present = index_.state(known) == SlotState::kCommitted;
     ++(present ? stats_.reserve_present : stats_.reserve_pending);
@@ -67,21 +70,25 @@ protocol::Grant Store::reserve_one(SessionNumber number, Session& session, const
   }
   const std::uint64_t granted = session.granted_bytes + earlier.bytes;
   if (session.granted.count + session.quarantined.count + earlier.slots >= protocol::kMaxGrants ||
-      (granted != 0 && wanted.slot_bytes > session.caps.granted_bytes - std::min(granted, session.caps.granted_bytes))) {
+      (granted != 0 && asked.slot_bytes > session.caps.granted_bytes - std::min(granted, session.caps.granted_bytes))) {
     ++stats_.refused_cap;
     return refusal(GrantStatus::kRefused);
   }
-  const SlotArena::Slot slot = take_slot(wanted.size_class, may_examine);
-  if (slot.number == kNoSlot) {
-    ++stats_.refused_no_space;
-    return refusal(GrantStatus::kNoSpace);
-  }
-  IndexWriter::Place place = wanted.layout;
+  const protocol::Grant grant = grant_slot(number, session, key, asked, may_examine);
+  stats_.refused_no_space += grant.status != 0;
+  return grant;
+}
+
+// Granted, or no space. REQUIRES: the key is not there.
+protocol::Grant Store::grant_slot(SessionNumber number, Session& session, const protocol::Key& key, const Wanted& asked,
+                                  std::uint32_t& may_examine) {
+  const SlotArena::Slot slot = take_slot(asked.size_class, may_examine);
+  if (slot.number == kNoSlot) return refusal(GrantStatus::kNoSpace);
+  IndexWriter::Place place = asked.layout;
   place.offset_bytes = slot.offset_bytes;
   const std::uint64_t generation = index_.grant(slot.number, key, place, number);
   if (generation == 0) {  // both buckets full: hardly ever, as the load is at most one half
     arena_.give(slot.number, slot.offset_bytes);
-    ++stats_.refused_no_space;
     return refusal(GrantStatus::kNoSpace);
   }
   take_in(session, slot.number);
@@ -103,33 +110,45 @@ void Store::commit(SessionNumber number, const protocol::CommitRecord& record) {
   if (session == nullptr || index_.state(record.slot) == SlotState::kQuarantined) {
     ++stats_.refused_commit;
     if (session == nullptr) return;
-    let_go(*session, session->quarantined, record.slot);
+    take_out(*session, session->quarantined, record.slot);
     free_slot(record.slot);
     return;
   }
-  let_go(*session, session->granted, record.slot);
-  index_.commit(record.slot, record.root);
-  enter_order(record.slot);
-  count_in(record.slot);
+  enter_committed(*session, record.slot, record.root);
   ++stats_.chunks_committed;
+  table_.note(record.slot).written = 0;
+  if (listener_ != nullptr) listener_->committed(index_.view(record.slot));
+}
+
+void Store::enter_committed(Session& session, std::uint32_t slot, std::uint64_t root) {
+  take_out(session, session.granted, slot);
+  index_.commit(slot, root);
+  enter_order(slot);
+  count_in(slot);
 }
 
 void Store::disown(SessionNumber number, const protocol::SlotRef& ref) {
   Session* session = owner(number, ref.slot, ref.generation);
   if (session == nullptr) return;
   ++stats_.disowned;
-  if (index_.state(ref.slot) == SlotState::kGranted) {
-    index_.erase_key(ref.slot);
-    let_go(*session, session->granted, ref.slot);
+  give_back(*session, ref.slot);
+}
+
+// A slot that nobody writes any more, of either list.
+void Store::give_back(Session& session, std::uint32_t slot) {
+  if (index_.state(slot) == SlotState::kGranted) {
+    index_.erase_key(slot);
+    take_out(session, session.granted, slot);
   } else {
-    let_go(*session, session->quarantined, ref.slot);
+    take_out(session, session.quarantined, slot);
   }
-  free_slot(ref.slot);
+  free_slot(slot);
 }
 
 void Store::touch(std::uint32_t slot, std::uint64_t generation) {
   if (slot >= table_.end() || index_.state(slot) != SlotState::kCommitted || index_.generation(slot) != generation) return;
   touch_order(slot);
+  if (listener_ != nullptr) listener_->used(index_.view(slot));
 }
 
 void Store::enter_order(std::uint32_t slot) {
@@ -181,6 +200,7 @@ void Store::fill(stats::Stats& stats) const {
   }
   stats.unused_bytes = arena_.unused_bytes();
   stats.pinned_bytes = pinned_bytes_;
+  stats.kept_bytes = kept_bytes_;
   stats.slots_pinned = pinned_.count;
   stats.used_bytes = committed_bytes_;
   stats.slots_granted = granted_;

@@ -22,6 +22,7 @@
 #include "shim/protocol/messages.h"
 #include "shim/protocol/session_layout.h"
 #include "sidecar/stats/stats.h"
+#include "sidecar/store/chunk_listener.h"
 #include "sidecar/store/earlier_index.h"
 #include "sidecar/store/eviction_policy.h"
 #include "sidecar/store/hold_scan.h"
@@ -35,6 +36,7 @@ namespace larder::store {
 
 using SessionNumber = std::uint32_t;
 inline constexpr SessionNumber kNoSession = 0xffffffff;
+inline constexpr SessionNumber kOwnSession = 0xfffffffe;  // larderd itself, which writes what it brings up
 
 // What one session may take at most, in bytes of slots. One chunk may always be granted.
 struct SessionCaps {
@@ -48,6 +50,7 @@ struct Drop {
   std::uint64_t dropped = 0;                 // chunks
   std::uint32_t next = 0;                    // slot to look at
   bool done = false;
+  std::shared_ptr<void> announced = {};  // to the listener, at the first slice
 };
 
 class Store {
@@ -124,6 +127,34 @@ class Store {
   // An engine used it.
   void touch(std::uint32_t slot, std::uint64_t generation);
 
+  // ---- Held by larderd itself (store_own.cc) ----
+  // Until it is let go as often, a kept slot is neither evicted nor freed, and its bytes do not change; look-ups go on finding it
+  // unless it is dropped or bad. False: it is not committed at this generation.
+  bool keep(std::uint32_t slot, std::uint64_t generation);
+  void let_go(std::uint32_t slot, std::uint64_t generation);
+  // A slot for a chunk that comes up from a tier, evicting for it as reserve() does: granted to nobody's session, and pending to who would
+  // store it, until promoted() or promotion_failed(). Present: with its slot and generation. Pending: somebody writes it. Refused: the
+  // sizes are not those of the namespace's layout. REQUIRES: the namespace is open.
+  protocol::Grant promote(const protocol::Key& key, std::uint64_t payload_bytes, std::uint64_t piece_bytes);
+  // Its bytes are there. False: it was dropped meanwhile.
+  bool promoted(const protocol::SlotRef& slot, std::uint64_t root);
+  // The tier has let go of the slot.
+  void promotion_failed(const protocol::SlotRef& slot);
+
+  // ---- A tier below the memory (store_below.cc); without one none of it costs anything ----
+  // `listener` outlives the store, or is taken back with nullptr. From here on chunks that are evicted and not written count.
+  void set_listener(ChunkListener* listener) { listener_ = listener; }
+  // What stands there; nothing: it is not committed at this generation (any more).
+  std::optional<protocol::EntryView> committed_chunk(std::uint32_t slot, std::uint64_t generation) const;
+  std::span<const std::byte> slot_memory(const protocol::EntryView& chunk) const;
+  // A tier has the chunk, or has it no more. Nothing where it is not committed at this generation.
+  void mark_written(std::uint32_t slot, std::uint64_t generation, bool written = true);
+  // Appends the coldest slots, coldest first, of every size that will soon have to evict: those that a tier should have. Not the ones
+  // marked written, unless they are asked for: a tier may have lost them since.
+  void next_to_go(std::vector<protocol::SlotRef>& slots, bool also_written);
+  // The same for the `most` slots from number `from` on, whatever their age. Returns where to go on; kNoSlot: that was all.
+  std::uint32_t walk(std::uint32_t from, std::uint32_t most, std::vector<protocol::SlotRef>& slots, bool also_written) const;
+
   // ---- Families, by block hash. REQUIRES: the namespace is open. One slice a call, of one hash at least: what became of the
   // first all() of the list. Found: done, the family is there (evict: any of it); absent: it is not there, or not whole ----
   // Counts them as used.
@@ -134,6 +165,15 @@ class Store {
   protocol::ActCounts unpin(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
   // Dooms what is there, pinned or not; what is being written of it will not be committed.
   protocol::ActCounts evict(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
+
+  // One chunk of a family: committed, granted (being written, or brought up), or kFree: not there.
+  struct Member {
+    protocol::Key key;
+    protocol::SlotRef slot;
+    protocol::SlotState state = protocol::SlotState::kFree;
+  };
+  // All of a family, in `members`. REQUIRES: the namespace is open.
+  void look_at_family(std::uint32_t handle, const protocol::BlockHash& hash, std::vector<Member>& members);
 
   // ---- Work for idle moments ----
   // Look-ups done and slots looked at, ever: what bounds every call. A slice, or the search for room of a reserve() or sweep(),
@@ -188,11 +228,16 @@ class Store {
   };
 
   protocol::Grant reserve_one(SessionNumber number, Session& session, const Inherited& earlier, const protocol::Key& key,
-                              const Wanted& wanted, std::uint32_t& may_examine);
+                              const Wanted& asked, std::uint32_t& may_examine);
+  Wanted wanted(const protocol::GroupLayout& layout);
+  protocol::Grant grant_slot(SessionNumber number, Session& session, const protocol::Key& key, const Wanted& asked,
+                             std::uint32_t& may_examine);
+  void enter_committed(Session& session, std::uint32_t slot, std::uint64_t root);
+  void give_back(Session& session, std::uint32_t slot);
   Inherited inherited(SessionNumber session) const;
   // A slot comes to the session, or leaves it for good.
   void take_in(Session& session, std::uint32_t slot);
-  void let_go(Session& session, SlotList& list, std::uint32_t slot);
+  void take_out(Session& session, SlotList& list, std::uint32_t slot);
   SlotArena::Slot take_slot(std::uint32_t size_class, std::uint32_t& may_examine);
   bool make_room(std::uint32_t size_class, std::uint32_t& may_examine);
   bool evict_of(std::uint32_t size_class, std::uint32_t& may_examine);
@@ -245,6 +290,12 @@ class Store {
   SlotList pinned_;
   SlotList doomed_;
   SlotList unverified_;  // doomed, and not yet looked at
+  struct Kept {
+    std::uint64_t generation = 0, bytes = 0;
+    std::uint32_t times = 0;
+  };
+  std::unordered_map<std::uint32_t, Kept> kept_;  // by slot
+  std::uint64_t kept_bytes_ = 0;
   HoldScan holds_;
   std::vector<std::uint64_t> seen_;  // scratch of watch_holds()
   // Kept, so that evicting allocates nothing.
@@ -252,6 +303,7 @@ class Store {
   std::vector<std::uint32_t> family_end_;  // in batch_
   std::vector<std::uint32_t> victims_;     // asked to go
   Family family_;
+  ChunkListener* listener_ = nullptr;
   std::optional<EarlierIndex> earlier_;  // in which engines may still look up
   bool settling_ = false;
   std::uint64_t touched_bytes_ = 0;

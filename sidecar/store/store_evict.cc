@@ -78,6 +78,7 @@ bool Store::release_family(std::span<const std::uint32_t> slots) {
       enter_order(slot);
       continue;
     }
+    stats_.evicted_unwritten += listener_ != nullptr && !table_.note(slot).written;
     count_out(slot);
     index_.erase_key(slot);
     free_slot(slot);
@@ -91,6 +92,9 @@ void Store::scan_holds(std::span<const std::uint32_t> slots) {
   for (const std::uint32_t slot : slots) holds_.add(slot);
   for (const auto& [number, session] : sessions_)
     if (session.region != nullptr && !session.silent) holds_.run(*session.region, index_, session.watch);
+  if (kept_.empty()) return;
+  for (const std::uint32_t slot : slots)
+    if (kept_.contains(slot)) holds_.mark_held(slot);
 }
 
 // Takes a committed slot out of sight for good. Engines that are reading it find the word moved.
@@ -144,7 +148,10 @@ bool Store::verify_next() {
   if (unverified_.count == 0) return false;
   const std::uint32_t slot = unverified_.first;
   const protocol::EntryView view = index_.view(slot);
-  if (!verify_payload(arena_memory_ + view.offset_bytes, view)) ++stats_.bad_confirmed;
+  if (!verify_payload(arena_memory_ + view.offset_bytes, view)) {
+    ++stats_.bad_confirmed;
+    if (listener_ != nullptr) listener_->damaged(view);
+  }
   table_.remove(unverified_, slot);
   table_.push_back(doomed_, slot);
   return true;
@@ -152,9 +159,10 @@ bool Store::verify_next() {
 
 void Store::drop(Drop& drop) {
   supersede_earlier();  // what was not carried over is not here to be found, and is still found there
+  if (listener_ != nullptr && !drop.announced) drop.announced = listener_->dropping(drop.handle);
   // Repeated drops need not look at every slot.
   if (drop.next == 0 && granted_ == 0 && (drop.handle ? namespaces_.at(*drop.handle).chunks : committed_) == 0) drop.done = true;
-  if (drop.done) return;
+  if (drop.done) return drop.announced.reset();
   const std::uint32_t begin = drop.next;
   const std::uint64_t dropped_before = drop.dropped;
   drop.next += std::min(kSliceEffort, table_.end() - begin);
@@ -172,6 +180,7 @@ void Store::drop(Drop& drop) {
   }
   stats_.evicted_dropped += drop.dropped - dropped_before;
   drop.done = drop.next == table_.end();
+  if (drop.done) drop.announced.reset();
   free_doomed();
 }
 

@@ -39,6 +39,17 @@ void Store::find_family(std::uint32_t handle, const protocol::BlockHash& hash, F
   });
 }
 
+void Store::look_at_family(std::uint32_t handle, const protocol::BlockHash& hash, std::vector<Member>& members) {
+  members.clear();
+  const NamespaceSpec& spec = namespaces_.at(handle).spec;
+  effort_ += spec.shard_count * spec.groups.size();
+  each_member(spec, {hash, handle, 0, 0}, [&](const protocol::Key& key) {
+    const std::uint32_t slot = index_.find(key);
+    if (slot == kNoSlot) return members.push_back({key, {}, SlotState::kFree});
+    members.push_back({key, {slot, 0, index_.generation(slot)}, index_.state(slot)});
+  });
+}
+
 // What find_family() will read.
 void Store::prefetch_family(std::uint32_t slot) const {
   const protocol::Key known = index_.key(slot);

@@ -29,7 +29,7 @@ void Store::release_quarantine(SessionNumber number) {
   Session& session = sessions_.at(number);
   while (session.quarantined.count != 0) {
     const std::uint32_t slot = session.quarantined.first;
-    let_go(session, session.quarantined, slot);
+    take_out(session, session.quarantined, slot);
     free_slot(slot);
   }
   succeeded_ -= session.successor != kNoSession;
@@ -42,7 +42,7 @@ void Store::take_in(Session& session, std::uint32_t slot) {
   ++granted_;
 }
 
-void Store::let_go(Session& session, SlotList& list, std::uint32_t slot) {
+void Store::take_out(Session& session, SlotList& list, std::uint32_t slot) {
   table_.remove(list, slot);
   session.granted_bytes -= slot_bytes(slot);
   --(&list == &session.granted ? granted_ : quarantined_);
@@ -79,7 +79,7 @@ std::uint32_t Store::succeed(SessionNumber number, SessionNumber earlier, std::s
     const std::uint32_t next = table_.next(slot);
     const auto listed = written.find(slot);
     if (listed == written.end() || listed->second != index_.generation(slot)) {
-      let_go(session, session.quarantined, slot);
+      take_out(session, session.quarantined, slot);
       free_slot(slot);
       ++back;
     }

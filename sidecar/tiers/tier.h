@@ -51,6 +51,7 @@ inline bool plausible(const ChunkFacts& facts) {
 using Ticket = std::uint64_t;  // the caller's own name for an operation, handed back with its messages
 
 enum class Operation : std::uint8_t { kPut, kGet, kDrop, kClear, kFlush };
+inline constexpr std::size_t kOperations = 5;
 
 struct Message {
   enum class Kind : std::uint8_t { kDone, kReleased };
@@ -66,7 +67,8 @@ struct Message {
 struct TierState {
   bool takes_puts = true;
   bool takes_gets = true;
-  std::string reason;  // empty while both are taken
+  std::string reason;     // empty while both are taken
+  std::string mode = {};  // how it reaches its device, for people: "io_uring", "threads"
   bool degraded() const { return !takes_puts || !takes_gets; }
 };
 
@@ -82,6 +84,16 @@ struct TierCounters {
   std::uint64_t times_degraded = 0;
 
   std::uint64_t chunks = 0, used_bytes = 0, capacity_bytes = 0, in_flight_bytes = 0;
+};
+
+// Is told what a tier has, so that others can look it up without asking. Called from the tier's own thread, never two calls at once;
+// it returns at once, throws nothing and calls no tier.
+class Residents {
+ public:
+  virtual ~Residents() = default;
+  virtual void added(const ChunkKey& key) = 0;    // also where it was there already
+  virtual void removed(const ChunkKey& key) = 0;  // also where it was never told of
+  virtual void removed_all() = 0;
 };
 
 class Tier {

@@ -76,7 +76,8 @@ int ChildProcess::wait(int timeout_ms) {
   return status_;
 }
 
-LarderdProcess::LarderdProcess(const std::string& size, const std::string& log_level, const std::string& program)
+LarderdProcess::LarderdProcess(const std::string& size, const std::string& log_level, const std::string& program,
+                               const std::string& more)
     : program_(program) {
   std::string pattern = (std::filesystem::temp_directory_path() / "larder-test-XXXXXX").string();
   folder_ = ::mkdtemp(pattern.data());
@@ -85,13 +86,18 @@ LarderdProcess::LarderdProcess(const std::string& size, const std::string& log_l
   admin_socket_ = folder_ + "/larder.admin";
   std::ofstream(folder_ + "/larder.yaml") << "socket: " << socket_ << "\nlog_level: " << log_level
                                           << "\nmemory:\n  size: " << size << "\n  shm_name: " << name_
-                                          << "\nhttp:\n  listen: \"\"\n  admin_socket: " << admin_socket_ << "\n";
+                                          << "\nhttp:\n  listen: \"\"\n  admin_socket: " << admin_socket_ << "\n"
+                                          << more;
   start();
 }
 
 LarderdProcess::~LarderdProcess() {
   process_.reset();
   std::filesystem::remove_all(folder_);
+  lose_memory();
+}
+
+void LarderdProcess::lose_memory() const {
   for (const auto& file : std::filesystem::directory_iterator("/dev/shm"))
     if (file.path().filename().string().starts_with(name_ + ".")) std::filesystem::remove(file.path());
 }
@@ -102,9 +108,10 @@ void LarderdProcess::start() {
   EXPECT_TRUE(ready) << "larderd is not ready";
 }
 
-void LarderdProcess::kill_and_restart(int signal) {
+void LarderdProcess::kill_and_restart(int signal, const std::function<void()>& between) {
   process_->signal(signal);
-  process_->wait(10'000);
+  process_->wait(30'000);
+  if (between) between();
   start();
 }
 

@@ -38,17 +38,19 @@ class ChildProcess {
 
 class LarderdProcess {
  public:
-  // `size` as in the configuration file. Returns once it is ready; fails the test otherwise.
+  // `size` as in the configuration file, `more` further lines of it. Returns once it is ready; fails the test otherwise.
   explicit LarderdProcess(const std::string& size, const std::string& log_level = "warning",
-                          const std::string& program = LARDERD_PATH);
+                          const std::string& program = LARDERD_PATH, const std::string& more = "");
   ~LarderdProcess();
 
   const std::string& socket() const { return socket_; }
   // Its files in /dev/shm begin with it and a dot.
   const std::string& name() const { return name_; }
   ChildProcess& process() { return *process_; }
-  // SIGKILL, or another signal that ends it, and a new one with the same files.
-  void kill_and_restart(int signal = 9);
+  // SIGKILL, or another signal that ends it, and a new one with the same files. `between`: while there is none.
+  void kill_and_restart(int signal = 9, const std::function<void()>& between = nullptr);
+  // As a start of the whole machine does.
+  void lose_memory() const;
   // A number, or the length of a list, out of `larderctl status --json` by its path of keys; -1 when larderd does not answer.
   std::int64_t status_number(const std::vector<std::string>& path) const;
 

@@ -23,8 +23,12 @@ enum Op : std::uint8_t {
   kIdle,
   kClear,
   kReturn,
+  kFetch,
+  kTier,
   kOps
 };
+// Of kTier, in the byte behind it.
+enum TierOp : std::uint8_t { kStoreBelow, kReadEnds, kReadFails, kDeadlineMissed, kReleased, kTicked, kTierOps };
 }  // namespace session_op
 
 namespace region_op {

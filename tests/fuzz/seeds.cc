@@ -70,6 +70,10 @@ void protocol_seeds() {
   for (const auto& [name, type] : {std::pair("attached", MessageType::kAttached), std::pair("disown", MessageType::kDisown),
                                    std::pair("bad", MessageType::kBad)})
     write("protocol", name, text_of(Encoder(type, 0).append(protocol::SlotList{1, 0}).append(protocol::SlotRef{1, 0, 1000})));
+  write("protocol", "fetch",
+        text_of(Encoder(MessageType::kFetch, 4).append(protocol::Fetch{1, 250, 1, 0}).append(protocol::BlockHash{1, 1})));
+  write("protocol", "fetched", text_of(Encoder(MessageType::kFetched, 4).append(protocol::Fetched{1, 2, 4096, 99, 0})));
+  write("protocol", "fetch_end", text_of(Encoder(MessageType::kFetchEnd, 0).append(protocol::EndFetch{4, 0})));
   write("protocol", "drop", text_of(Encoder(MessageType::kDropNamespace, 0).append(protocol::DropNamespace{1, 0})));
   write("protocol", "error", text_of(Encoder(MessageType::kError, 0).append(protocol::Error{1, 3}).append_text("why")));
 }
@@ -113,6 +117,13 @@ void session_seeds() {
         begin + commits + act(protocol::Verb::kPin) + reserve_op(0, 1, 10, 12) + act(protocol::Verb::kPrefetch));
   write("session", "unpinned",
         begin + commits + act(protocol::Verb::kPin) + act(protocol::Verb::kUnpin) + act(protocol::Verb::kEvict));
+  const std::string below = u8({kTier, kStoreBelow, 1, 0, 20, kTier, kStoreBelow, 1, 0, 21});
+  const std::string fetch = u8({kFetch, 1, 100, 1, 3, 20, 21, 22});
+  write("session", "fetched",
+        begin + commits + below + fetch + u8({kTier, kReadEnds, kTier, kReadEnds, kFetch, 1, 0, 129, kTier, kTicked, 0}));
+  write("session", "fetched_late",
+        begin + below + fetch + u8({kTier, kDeadlineMissed, kIdle, 2, kTier, kTicked, 0, kTier, kReleased, kTier, kReadFails}));
+  write("session", "fetched_and_dropped", begin + below + fetch + fetch + u8({kDrop, 1, kTier, kReadEnds, kIdle, 1, kEnd}));
   write("session", "not_attached", u8({kBody, 6, 0}) + pack(std::uint16_t{0}) + u8({kRaw}) + pack(std::uint16_t{3}) + "abc");
 }
 

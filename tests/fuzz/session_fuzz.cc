@@ -1,6 +1,8 @@
 // The session state machine: streams of messages from three hostile sessions into the real SessionProtocol and Store, with no
 // socket.
 //
+// Below them is a tier whose reads end when the input says so.
+//
 // Promises: a message is answered or its session ends with a named error; an honest engine beside them keeps what it holds; no two
 // slots in use meet; when all have gone, nothing has leaked.
 #include <array>
@@ -10,6 +12,7 @@
 #include "sidecar/ipc/session_protocol.h"
 #include "tests/fuzz/bystander.h"
 #include "tests/fuzz/ops.h"
+#include "tests/unit/ipc/held_tier.h"
 
 namespace {
 
@@ -50,6 +53,8 @@ class World {
       case kEnd: return end(who);
       case kIdle: return idle(input.byte() * 100);
       case kReturn: return come_back(who, input);
+      case kFetch: return send_fetch(who, input);
+      case kTier: return tier(input);
       default: box_.drop(); return;
     }
   }
@@ -57,6 +62,12 @@ class World {
   void check() const { bystander_.check(); }
   void finish() {
     for (std::size_t i = 0; i < kSessions; ++i) end(i);
+    tier_.release();
+    do {
+      tier_.finish_all();
+      promote();
+    } while (!tier_.waiting().empty());
+    must(box_.filled().kept_bytes == 0, "nothing is kept for engines that have gone");
     bystander_.leave(kSlots);
   }
 
@@ -74,7 +85,8 @@ class World {
         store::testing_support::zeroed_pages(sizeof(protocol::SessionRegion))};
     regions_[who] = reinterpret_cast<protocol::SessionRegion*>(memory[who].get());
     std::memset(memory[who].get(), 0, sizeof(protocol::SessionRegion));
-    sessions_[who].emplace(facts, *regions_[who], box_.store(), box_.stats(), clock_, [] { return true; });
+    sessions_[who].emplace(
+        facts, *regions_[who], box_.store(), box_.stats(), clock_, [] { return true; }, &promotions_);
   }
 
   // The engine is dead, its locks are gone.
@@ -86,6 +98,7 @@ class World {
   }
   // Its socket is closed, its lock may still be held.
   void leave(std::size_t who) {
+    promotions_.end_session(sessions_[who]->facts().number);
     box_.store().end_session(sessions_[who]->facts().number);
     ended_[who].push_back(sessions_[who]->facts().number);
   }
@@ -187,6 +200,59 @@ class World {
     const protocol::SlotRef slot{input.byte(), 0, kFirstGeneration + input.byte()};
     send(who, Encoder(type, 0).append(protocol::SlotList{1, 0}).append(slot));
   }
+  void send_fetch(std::size_t who, Input& input) {
+    protocol::Fetch fetch{input.byte(), input.byte(), 0, 0};
+    const std::uint8_t request = input.byte();
+    if ((request & 128) != 0) return send(who, Encoder(MessageType::kFetchEnd, 0).append(protocol::EndFetch{request % 4U, 0}));
+    std::vector<protocol::BlockHash> hashes;
+    for (std::uint8_t left = input.byte() % 16; left > 0; --left) hashes.push_back({input.byte(), 1});
+    fetch.count = static_cast<std::uint32_t>(hashes.size());
+    send(who, Encoder(MessageType::kFetch, request % 4U).append(fetch).append_all(std::span<const protocol::BlockHash>(hashes)));
+    promote();
+  }
+  // As the loop does between two messages.
+  void promote() {
+    std::vector<tiers::Message> messages;
+    tier_.take_messages(messages);
+    for (const tiers::Message& message : messages) must(promotions_.on_get(message), "what was asked for is taken");
+    while (promotions_.go_on()) {
+    }
+    promotions_.miss_deadlines();
+    for (const ipc::Promotions::Answer& answer : promotions_.take_answers()) {
+      must(protocol::Decoder::open(ipc::fetched_packet(answer)).ok(), "an answer is a message");
+      must(answer.fetched.families <= protocol::kMaxKeysPerFetch, "no more is answered for than was asked");
+    }
+  }
+  void tier(Input& input) {
+    using namespace session_op;
+    switch (input.byte() % kTierOps) {
+      case kStoreBelow: store_below(input); break;
+      case kReadEnds:
+        if (!tier_.waiting().empty()) tier_.finish_one();
+        break;
+      case kReadFails:
+        if (!tier_.waiting().empty()) tier_.finish_one({Code::kDataLoss, "fuzz"});
+        break;
+      case kDeadlineMissed:
+        if (!tier_.waiting().empty()) tier_.finish_one({Code::kDeadlineExceeded, "fuzz"}, true);
+        break;
+      case kReleased: tier_.release(); break;
+      default: promotions_.tick((input.byte() & 1) != 0); break;
+    }
+    promote();
+  }
+  void store_below(Input& input) {
+    const std::uint32_t handle = input.byte() % box_.store().namespaces().size();
+    const auto shard = static_cast<std::uint16_t>(input.byte() % 4);
+    const store::Namespace& ns = box_.store().namespaces().at(handle);
+    const protocol::GroupLayout* layout = ns.layout(shard, 0);
+    if (layout == nullptr) return;
+    const tiers::ChunkFacts facts{1, layout->piece_bytes * layout->pieces_per_chunk, layout->piece_bytes, 1};
+    if (!tiers::plausible(facts)) return;
+    const tiers::ChunkKey key{ns.spec.id, {input.byte(), 1}, shard, 0};
+    tier_.store(key, facts, std::vector<std::byte>(facts.slot_bytes()));
+    below_->added(key);
+  }
   void hold(std::size_t who, Input& input) {
     const std::uint8_t place = input.byte();
     regions_[who]->holds_used = input.take<std::uint16_t>();
@@ -196,6 +262,11 @@ class World {
   store::testing_support::StoreBox box_;
   Bystander bystander_;
   base::ManualClock clock_;
+  ipc::testing_support::HeldTier tier_;
+  std::shared_ptr<ipc::BelowRegion> below_ = *ipc::BelowRegion::create(1 << 20);
+  tiers::Ticket ticket_ = 0;
+  ipc::Promotions promotions_{
+      tier_, box_.store(), box_.stats(), clock_, *below_, {box_.arena(), kSlots * 8192}, [this] { return ++ticket_; }};
   std::uint32_t last_number_ = 0;
   std::array<protocol::SessionRegion*, kSessions> regions_{};
   std::array<std::optional<ipc::SessionProtocol>, kSessions> sessions_;

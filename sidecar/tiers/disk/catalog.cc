@@ -11,12 +11,15 @@ constexpr std::size_t kNodesAtOnce = 4096;  // that one hold of the mutex looks 
 }  // namespace
 
 void Catalog::reset(std::uint32_t regions) {
-  const std::lock_guard lock(mutex_);
-  nodes_.clear();
-  cells_.assign(kLeastCells, {});
-  heads_.assign(regions, kNone);
-  free_ = kNone;
-  chunks_ = slot_bytes_ = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    nodes_.clear();
+    cells_.assign(kLeastCells, {});
+    heads_.assign(regions, kNone);
+    free_ = kNone;
+    chunks_ = slot_bytes_ = 0;
+  }
+  if (residents_ != nullptr) residents_->removed_all();
 }
 
 // Of all fields: a mixture of words by hand had all keys of one family of hashes in one place.
@@ -35,15 +38,28 @@ std::size_t Catalog::cell_of(const tiers::ChunkKey& key) const {
   return cell;
 }
 
-void Catalog::grow(std::size_t cells) {
-  std::vector<Cell> bigger(cells);
-  for (const Cell& cell : cells_) {
-    if (cell.node == kNone) continue;
-    std::size_t at = cell.tag & (cells - 1);
-    while (bigger[at].node != kNone) at = (at + 1) & (cells - 1);
-    bigger[at] = cell;
+// For one chunk more. Nobody else writes the tables, so they are read without the mutex, which is held to exchange them; what they
+// were is freed after that.
+void Catalog::make_room() {
+  if (2 * (chunks_ + 1) > cells_.size()) {
+    const std::size_t mask = 2 * cells_.size() - 1;
+    std::vector<Cell> bigger(mask + 1);
+    for (const Cell& cell : cells_) {
+      if (cell.node == kNone) continue;
+      std::size_t at = cell.tag & mask;
+      while (bigger[at].node != kNone) at = (at + 1) & mask;
+      bigger[at] = cell;
+    }
+    const std::lock_guard lock(mutex_);
+    cells_.swap(bigger);
   }
-  cells_ = std::move(bigger);
+  if (free_ == kNone && nodes_.size() == nodes_.capacity()) {
+    std::vector<Node> bigger;
+    bigger.reserve(std::max(kLeastCells, 2 * nodes_.size()));
+    bigger.insert(bigger.end(), nodes_.begin(), nodes_.end());
+    const std::lock_guard lock(mutex_);
+    nodes_.swap(bigger);
+  }
 }
 
 void Catalog::link(std::uint32_t node, std::uint32_t region) {
@@ -77,6 +93,11 @@ void Catalog::erase_cell(std::size_t cell) {
 }
 
 void Catalog::erase_node(std::uint32_t node) {
+  if (residents_ != nullptr) residents_->removed(nodes_[node].record.key);
+  take_out(node);
+}
+
+void Catalog::take_out(std::uint32_t node) {
   erase_cell(cell_of(nodes_[node].record.key));
   unlink(node);
   --chunks_;
@@ -95,9 +116,9 @@ std::optional<Located> Catalog::find(const tiers::ChunkKey& key) const {
 }
 
 void Catalog::insert(const Record& record, std::uint32_t region) {
+  make_room();
   const std::lock_guard lock(mutex_);
-  if (const std::size_t cell = cell_of(record.key); cells_[cell].node != kNone) erase_node(cells_[cell].node);
-  if (2 * (chunks_ + 1) > cells_.size()) grow(2 * cells_.size());
+  if (const std::size_t cell = cell_of(record.key); cells_[cell].node != kNone) take_out(cells_[cell].node);
   std::uint32_t node = free_;
   if (node != kNone) {
     free_ = nodes_[node].next;
@@ -110,6 +131,7 @@ void Catalog::insert(const Record& record, std::uint32_t region) {
   cells_[cell_of(record.key)] = {node, tag_of(record.key)};
   ++chunks_;
   slot_bytes_ += record.facts.slot_bytes();
+  if (residents_ != nullptr) residents_->added(record.key);
 }
 
 bool Catalog::erase(const tiers::ChunkKey& key, std::uint32_t region, std::uint32_t block) {

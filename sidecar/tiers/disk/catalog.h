@@ -1,7 +1,7 @@
 // Catalog: which chunks are on the disk, and where. In memory only: footers and records are the truth.
 //
-// Thread-safe: a mutex that is never held over I/O, nor over more than a few thousand chunks, but for the moment when its tables
-// double. The tier's thread writes, any reads.
+// Thread-safe: a mutex that is never held over I/O, nor over more than a few thousand chunks. The tier's thread writes, any reads:
+// tables that double are built beside the old ones, which that thread alone may change.
 // A node is about 96 bytes, found by open addressing; the nodes of a region are linked, so that they leave together.
 #pragma once
 
@@ -21,7 +21,8 @@ struct Located {
 
 class Catalog {
  public:
-  explicit Catalog(std::uint32_t regions = 0) { reset(regions); }
+  // `residents`, or nullptr, outlives it.
+  explicit Catalog(std::uint32_t regions = 0, tiers::Residents* residents = nullptr) : residents_(residents) { reset(regions); }
 
   // Forgets everything.
   void reset(std::uint32_t regions);
@@ -59,12 +60,14 @@ class Catalog {
 
   static std::uint32_t tag_of(const tiers::ChunkKey& key);
   std::size_t cell_of(const tiers::ChunkKey& key) const;  // its cell, or the empty one where it would stand
-  void grow(std::size_t cells);
+  void make_room();
   void link(std::uint32_t node, std::uint32_t region);
   void unlink(std::uint32_t node);
   void erase_cell(std::size_t cell);
+  void take_out(std::uint32_t node);
   void erase_node(std::uint32_t node);
 
+  tiers::Residents* residents_;
   mutable std::mutex mutex_;
   std::vector<Node> nodes_;
   std::vector<Cell> cells_;  // a power of two, at most half full

@@ -26,6 +26,7 @@ DiskEngine::DiskEngine(Env& env, const base::Clock& clock, const DiskOptions& op
       device_(clock, [&] {
         OpenedQueue opened = open_queue(env, options);
         queue_fallback_ = opened.fallback;
+        mode_ = opened.queue->name();
         return std::move(opened.queue);
       }()) {}
 

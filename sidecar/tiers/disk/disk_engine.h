@@ -64,7 +64,11 @@ class DiskEngine {
   void abandon(const Status& why);
   bool device_quiet() const { return device_.in_flight() == 0; }
 
-  tiers::TierState state() const { return health_.state(); }
+  tiers::TierState state() const {
+    tiers::TierState state = health_.state();
+    state.mode = mode_;
+    return state;
+  }
   tiers::TierCounters counters() const;  // without `refused` and what is in flight
 
  private:
@@ -131,7 +135,7 @@ class DiskEngine {
   TimeToLive ttl_;
   AlignedBytes scratch_{kScratchBytes};  // before the device, which may write to it until its end
   AlignedBytes label_bytes_{kLabelBytes};
-  std::string queue_fallback_;
+  std::string queue_fallback_, mode_;
   Device device_;
   std::optional<Volume> volume_;
   RegionTable table_{0, 0};

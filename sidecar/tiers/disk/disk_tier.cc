@@ -26,7 +26,7 @@ constexpr std::uint64_t kDestroyGraceMs = 10'000;
 // tier.
 struct Core {
   Core(Env& the_env, const base::Clock& the_clock, const DiskOptions& the_options)
-      : env(the_env), clock(the_clock), options(the_options) {}
+      : env(the_env), clock(the_clock), options(the_options), catalog(0, options.residents.get()) {}
 
   Env& env;
   const base::Clock& clock;
@@ -82,6 +82,7 @@ void run(const std::shared_ptr<Core>& core) {
     core->started = true;
     core->engine = started.ok() ? &engine : nullptr;
     core->counters = engine.counters();
+    core->state = engine.state();
     core->changed.notify_all();
   }
   if (!started.ok()) {

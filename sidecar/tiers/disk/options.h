@@ -3,8 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
+
+#include "sidecar/tiers/tier.h"
 
 namespace larder::disk {
 
@@ -13,7 +16,10 @@ struct DiskOptions {
   std::uint64_t size_bytes = 0;   // a hard cap on what that folder takes
   std::string owner = "larderd";  // how another larderd is told whose directory it is
   std::span<std::byte> arena;     // memory that slots are in, registered with io_uring where that is allowed
-  std::uint32_t ttl_s = 0;        // chunks written longer ago are not found; 0: no limit
+  // Told of every chunk that is there, from recovery on; what is hidden by a drop is still told of until it is gone. Shared: the tier's
+  // thread may outlive the tier.
+  std::shared_ptr<tiers::Residents> residents;
+  std::uint32_t ttl_s = 0;  // chunks written longer ago are not found; 0: no limit
   bool allow_uring = true;
   bool allow_direct = true;  // false: through the page cache
 

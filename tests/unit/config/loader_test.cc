@@ -50,6 +50,7 @@ TEST_F(LoaderTest, EveryKeyOfTheFile) {
       "pool: a\nsocket: /s/x.sock\nsocket_mode: 0666\nlog_level: debug\n"
       "memory:\n  size: 512MiB\n  shm_name: n\n  directory: /d\n  hugepages: 2Mi\n  hugepage_directory: /h\n  numa: 3\n"
       "  keep_on_exit: false\n  on_mismatch: replace\n"
+      "disk:\n  path: /disk\n  size: 7GiB\n  write: through\n  ttl: 12h\n  admit_after: 2\n"
       "http:\n  listen: 0.0.0.0:1\n  admin_socket: /s/adm\n");
   ASSERT_TRUE(config.ok()) << config.status().text();
   EXPECT_EQ(config->pool, "a");
@@ -64,6 +65,11 @@ TEST_F(LoaderTest, EveryKeyOfTheFile) {
   EXPECT_EQ(config->memory.numa, "3");
   EXPECT_FALSE(config->memory.keep_on_exit);
   EXPECT_EQ(config->memory.on_mismatch, OnMismatch::kReplace);
+  EXPECT_EQ(config->disk.path, "/disk");
+  EXPECT_EQ(config->disk.size_bytes, 7ULL << 30);
+  EXPECT_EQ(config->disk.write, DiskWrite::kThrough);
+  EXPECT_EQ(config->disk.ttl_s, 43'200U);
+  EXPECT_EQ(config->disk.admit_after, 2U);
   EXPECT_EQ(config->http.listen, "0.0.0.0:1");
   EXPECT_EQ(config->http.admin_socket, "/s/adm");
 }
@@ -76,6 +82,7 @@ TEST_F(LoaderTest, PrintedConfigurationsComeBack) {
   config.memory.size_bytes = 3ULL << 20;
   config.memory.keep_on_exit = false;
   config.memory.on_mismatch = OnMismatch::kReplace;
+  config.disk = {"/d", 9ULL << 30, DiskWrite::kThrough, 90, 15};
   config.http.listen = "";
   config.http.admin_socket = "/a/b";
   const Result<Config> from_file = load_text(to_yaml(config));
@@ -144,12 +151,12 @@ TEST_F(LoaderTest, PathsFollowThePool) {
 }
 
 TEST_F(LoaderTest, UnknownKeysSayWhatIsAllowed) {
-  EXPECT_EQ(why("\nsise: 5G\n"), ":2: unknown key 'sise'; allowed: pool, socket, socket_mode, log_level, memory, http");
+  EXPECT_EQ(why("\nsise: 5G\n"), ":2: unknown key 'sise'; allowed: pool, socket, socket_mode, log_level, memory, disk, http");
   EXPECT_EQ(why("memory:\n  sise: 5G\n"),
             ":2: unknown key 'memory.sise'; allowed in section 'memory': size, shm_name, directory, hugepages, "
             "hugepage_directory, numa, keep_on_exit, on_mismatch");
   EXPECT_EQ(why("\nmem:\n  size: 5G\n"),
-            ":2: unknown section 'mem'; allowed: pool, socket, socket_mode, log_level, memory, http");
+            ":2: unknown section 'mem'; allowed: pool, socket, socket_mode, log_level, memory, disk, http");
   EXPECT_EQ(
       why("memory: 5G\n"),
       ":1: 'memory' is a section: size, shm_name, directory, hugepages, hugepage_directory, numa, keep_on_exit, on_mismatch");
@@ -180,10 +187,25 @@ TEST_F(LoaderTest, WrongValuesSayWhatIsAllowed) {
               EndsWith("xx.admin', which follows socket, is too long for a Unix socket: at most 107 bytes; set either of them"));
 }
 
+TEST_F(LoaderTest, ADiskTierTakesPathAndSize) {
+  EXPECT_TRUE(load(std::nullopt, {})->disk.path.empty()) << "none unless it is asked for";
+  EXPECT_TRUE(load_text("disk: {path: /d, size: 4GiB}\n").ok());
+  EXPECT_EQ(why("disk: {path: /d}\n"), "disk.path is /d and disk.size is not set: set both or neither, e.g. disk.size: 100GiB");
+  EXPECT_EQ(why_environment("LARDER_DISK_SIZE", "4G"), "disk.size is 4GiB and disk.path is not set: set both or neither");
+  EXPECT_THAT(why("disk:\n  path: d\n"), HasSubstr(":2: disk.path 'd' is no absolute path"));
+  EXPECT_EQ(why("disk:\n  size: 65TiB\n"), ":2: disk.size '65TiB' is out of range: at most 64TiB");
+  EXPECT_EQ(why("disk:\n  write: never\n"), ":2: disk.write 'never' is none of: back, through");
+  EXPECT_THAT(why("disk:\n  ttl: 12\n"), HasSubstr(":2: disk.ttl '12' has no unit of s, m, h or d"));
+  for (const char* sights : {"0", "16", "-1", "many", "''"})
+    EXPECT_THAT(why(std::string("disk:\n  admit_after: ") + sights + "\n"), HasSubstr("is out of range: 1 to 15")) << sights;
+}
+
 TEST_F(LoaderTest, VariablesAreAsStrict) {
   EXPECT_EQ(why_environment("LARDER_MEMORY_SIZE", "0G"), "environment: LARDER_MEMORY_SIZE '0G' is out of range: 1MiB to 16TiB");
-  EXPECT_THAT(why_environment("LARDER_MEMORY_SISE", "5G"),
-              HasSubstr("environment: unknown variable LARDER_MEMORY_SISE; allowed: LARDER_HTTP_ADMIN_SOCKET, "));
+  EXPECT_THAT(
+      why_environment("LARDER_MEMORY_SISE", "5G"),
+      HasSubstr("environment: unknown variable LARDER_MEMORY_SISE; allowed: LARDER_DISK_ADMIT_AFTER, LARDER_DISK_PATH, "));
+  EXPECT_THAT(why_environment("LARDER_DISK_SISE", "5G"), HasSubstr("unknown variable LARDER_DISK_SISE"));
   EXPECT_THAT(why_environment("LARDER_HTTP_PORT", "9464"), HasSubstr("unknown variable LARDER_HTTP_PORT"));
 }
 

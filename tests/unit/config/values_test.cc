@@ -38,6 +38,18 @@ TEST(ValuesTest, PrintsSizesExactly) {
   EXPECT_EQ(print_size(1000), "1000");
 }
 
+TEST(ValuesTest, Durations) {
+  for (const char* text : {"90m", "5400s"}) EXPECT_EQ(*parse_duration_s(text), 5400U) << text;
+  EXPECT_EQ(*parse_duration_s("0"), 0U);
+  EXPECT_EQ(*parse_duration_s("2d"), 172'800U);
+  for (const char* text : {"", "h", "-1h"})
+    EXPECT_THAT(parse_duration_s(text).status().text(), HasSubstr("is no duration")) << text;
+  for (const char* text : {"12", "12 h", "12w", "12hh", "1.5h"})
+    EXPECT_THAT(parse_duration_s(text).status().text(), HasSubstr("has no unit")) << text;
+  EXPECT_THAT(parse_duration_s("49711d").status().text(), HasSubstr("too long"));
+  for (const char* text : {"0", "90s", "90m", "12h", "30d"}) EXPECT_EQ(print_duration_s(*parse_duration_s(text)), text);
+}
+
 TEST(ValuesTest, ModesAreOctal) {
   EXPECT_EQ(*parse_mode("0660"), 0660U);
   EXPECT_EQ(*parse_mode("666"), 0666U);

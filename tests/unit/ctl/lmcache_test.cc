@@ -89,14 +89,30 @@ TEST_F(LmcacheTest, TheVariableNamesAFile) {
   EXPECT_EQ(settings->front().where, file_ + ":1");
 }
 
-// LMCache: memory as a mere buffer on the way to other storage. Without other storage that keeps nothing, and must not quietly turn
-// into its opposite.
-TEST_F(LmcacheTest, MemoryAsABufferIsRefusedUntilThereIsAnotherTier) {
+// LMCache: memory as a mere buffer on the way to other storage. larderd keeps KV in memory always: that must not quietly turn into its
+// opposite.
+TEST_F(LmcacheTest, MemoryAsABufferIsRefused) {
   for (const char* off : {"false", "False", "0", "no", "off"})
     EXPECT_THAT(why(std::string("chunk_size: 256\nlocal_cpu: ") + off),
-                AllOf(HasSubstr("F:2: local_cpu"), HasSubstr("no other tier than memory yet"),
+                AllOf(HasSubstr("F:2: local_cpu"), HasSubstr("always keeps KV in memory"),
                       HasSubstr("LMCACHE_LOCAL_CPU=true larderctl import-lmcache")));
   EXPECT_THAT(yaml_of("local_cpu: false\nmax_local_cpu_size: 2\n", {{"LMCACHE_LOCAL_CPU", "true"}}), EndsWith("size: 2GiB\n"));
+}
+
+TEST_F(LmcacheTest, PathAndSizeAreADiskTier) {
+  EXPECT_THAT(yaml_of("local_disk: file:///mnt/kv\nmax_local_disk_size: 100\n"),
+              EndsWith("disk:\n  path: /mnt/kv\n  size: 100GiB\nmemory:\n  size: 5GiB\n"));
+  EXPECT_THAT(yaml_of("max_local_disk_size: 0.5\nlocal_disk: /mnt/kv/\n"),
+              HasSubstr("disk:\n  path: /mnt/kv/\n  size: 512MiB\n"));
+  EXPECT_THAT(yaml_of("local_disk: file:///mnt/kv\n"),
+              AllOf(HasSubstr("nothing there without max_local_disk_size"), Not(HasSubstr("disk:\n"))));
+  EXPECT_THAT(yaml_of("max_local_disk_size: 3\n"), AllOf(HasSubstr("without local_disk"), Not(HasSubstr("disk:\n"))));
+  EXPECT_THAT(yaml_of("max_local_disk_size: 0\nlocal_disk: null\n"), Not(HasSubstr("disk")));
+  const Result<ImportedLmcache> relative = import("local_disk: file://kv/\nmax_local_disk_size: 3\n");
+  EXPECT_THAT(relative->yaml, AllOf(HasSubstr("kv/ is a path from where the engine starts"), HasSubstr("disk.size to 3GiB")));
+  EXPECT_EQ(relative->unserved, 1U);
+  EXPECT_THAT(yaml_of("local_disk: \"/mnt/a,/mnt/b\"\nmax_local_disk_size: 3\n"),
+              HasSubstr("is no path that is understood here"));
 }
 
 TEST_F(LmcacheTest, ATransportIsNoCache) {

@@ -45,6 +45,24 @@ stats::Stats busy_stats() {
   return stats;
 }
 
+stats::Stats stats_with_disk() {
+  stats::Stats stats = busy_stats();
+  stats.evicted_unwritten = 3;
+  stats.disk.path = "/var/lib/larder";
+  stats.disk.takes_puts = false;
+  stats.disk.reason = "writes fail: No space left on device";
+  stats.disk.capacity_bytes = 100ULL << 30;
+  stats.disk.used_bytes = 25ULL << 30;
+  stats.disk.chunks = 8333;
+  stats.disk.write_queue = 12;
+  stats.disk.puts = 9001;
+  stats.disk.put_bytes = 27ULL << 30;
+  stats.disk.puts_failed = 2;
+  stats.disk.gets = 1;
+  stats.disk.get_bytes = 3154 * 1024;
+  return stats;
+}
+
 Snapshot snapshot_of(const stats::Stats& stats, bool healthy, bool ready) {
   const Result<Snapshot> snapshot = read_snapshot(http::status_json(stats, healthy, ready));
   EXPECT_TRUE(snapshot.ok()) << snapshot.status().text();

@@ -10,6 +10,7 @@ namespace larder::ctl {
 
 stats::Stats idle_stats();
 stats::Stats busy_stats();
+stats::Stats stats_with_disk();
 
 // As larderctl reads it out of larderd's answer.
 Snapshot snapshot_of(const stats::Stats& stats, bool healthy = true, bool ready = true);

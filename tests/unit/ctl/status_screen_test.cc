@@ -13,6 +13,9 @@ TEST(StatusScreenTest, Idle) {
 TEST(StatusScreenTest, Busy) {
   expect_golden("busy", status_screen(snapshot_of(busy_stats())));
 }
+TEST(StatusScreenTest, WithDisk) {
+  expect_golden("disk", status_screen(snapshot_of(stats_with_disk())));
+}
 TEST(StatusScreenTest, Unhealthy) {
   expect_golden("unhealthy", status_screen(snapshot_of(busy_stats(), false, false)));
 }

@@ -36,6 +36,15 @@ TEST(TopTest, RatesAreDifferencesByLarderdsClock) {
   expect_golden("top_later", top_screen(snapshot_of(later_stats()), snapshot_of(busy_stats())));
 }
 
+TEST(TopTest, TheDiskHasALineWhereThereIsOne) {
+  const std::string screen = top_screen(snapshot_of(stats_with_disk()), std::nullopt);
+  EXPECT_THAT(
+      screen,
+      HasSubstr(
+          "disk            [########......................] 25.0 GiB of 100.0 GiB (25.0%), 8,333 chunks, DEGRADED: writes fail"));
+  EXPECT_THAT(top_screen(snapshot_of(busy_stats()), std::nullopt), Not(HasSubstr("disk")));
+}
+
 TEST(TopTest, NothingHappening) {
   stats::Stats stats = idle_stats();
   const Snapshot before = snapshot_of(stats);

@@ -30,7 +30,7 @@ std::set<std::string> series(const std::string& text) {
 TEST(MetricsTest, EverythingIsThereFromTheStart) {
   const std::string empty = text_of({});
   EXPECT_THAT(empty, HasSubstr("larder_tokens_hit_total{model=\"other\"} 0"));
-  for (const char* kind : {"hugepages", "memory", "numa", "pidfd"})
+  for (const char* kind : {"disk", "hugepages", "memory", "numa", "pidfd"})
     EXPECT_THAT(empty, HasSubstr(std::string("larder_fallback{kind=\"") + kind + "\"} 0"));
   EXPECT_THAT(empty, HasSubstr("larder_operation_seconds_count{operation=\"lookup\"} 0"));
   EXPECT_THAT(empty, HasSubstr("larder_evictions_total{tier=\"dram\",reason=\"bad\"} 0"));
@@ -41,6 +41,9 @@ TEST(MetricsTest, EverythingIsThereFromTheStart) {
   busy.fallbacks = {{"hugepages", "why"}};
   busy.models = {{"other", 1, 1, 1, 1, 1, 1, 1, 1}};
   busy.evicted_bad = busy.refused_cap = busy.holds = 1;
+  busy.disk.path = "/d";
+  busy.disk.mode = "io_uring";
+  busy.disk.puts = busy.disk.gets_missed = busy.disk.evicted_expired = 1;
   EXPECT_EQ(series(text_of(busy)), series(empty)) << "a series that only appears with its first event breaks rate()";
 }
 
@@ -63,6 +66,30 @@ TEST(MetricsTest, CountsAndUnits) {
   EXPECT_THAT(text, HasSubstr("larder_sessions 2"));
   EXPECT_THAT(text, HasSubstr("larder_arena_numa{nodes=\"node 1\"} 1"));
   EXPECT_THAT(text, HasSubstr("larder_fallback{kind=\"hugepages\"} 1"));
+}
+
+TEST(MetricsTest, TheDiskTier) {
+  stats::Stats stats;
+  stats.evicted_unwritten = 4;
+  stats.disk.mode = "threads";
+  stats.disk.takes_puts = false;
+  stats.disk.capacity_bytes = 1 << 30;
+  stats.disk.chunks = 5;
+  stats.disk.put_bytes = 6;
+  stats.disk.written_bytes = 7;
+  stats.disk.gets_missed = 8;
+  stats.disk.evicted_capacity = 9;
+  const std::string text = text_of(stats);
+  EXPECT_THAT(text, HasSubstr("larder_tier_capacity_bytes{tier=\"disk\"} 1073741824"));
+  EXPECT_THAT(text, HasSubstr("larder_tier_chunks{tier=\"disk\"} 5"));
+  EXPECT_THAT(text, HasSubstr("larder_tier_bytes_total{tier=\"disk\",operation=\"put\"} 6"));
+  EXPECT_THAT(text, HasSubstr("larder_tier_device_bytes_total{tier=\"disk\",direction=\"write\"} 7"));
+  EXPECT_THAT(text, HasSubstr("larder_tier_operations_total{tier=\"disk\",operation=\"get\",result=\"missed\"} 8"));
+  EXPECT_THAT(text, HasSubstr("larder_evictions_total{tier=\"disk\",reason=\"capacity\"} 9"));
+  EXPECT_THAT(text, HasSubstr("larder_evicted_unwritten_total 4"));
+  EXPECT_THAT(text, HasSubstr("larder_tier_degraded{tier=\"disk\"} 1"));
+  EXPECT_THAT(text, HasSubstr("larder_tier_mode{tier=\"disk\",mode=\"threads\"} 1"));
+  EXPECT_THAT(text, HasSubstr("larder_tier_mode{tier=\"disk\",mode=\"io_uring\"} 0"));
 }
 
 TEST(MetricsTest, HistogramsAreCumulative) {

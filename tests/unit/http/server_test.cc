@@ -68,6 +68,20 @@ TEST_F(ServerTest, MetricsAndStatus) {
   EXPECT_EQ(status["models"][0]["tokens_hit"], 60);
   EXPECT_EQ(status["fallbacks"][0]["why"], "3 of 5 are free");
   EXPECT_EQ(nlohmann::json::parse(body(admin("GET /v1/status"))), status);
+  EXPECT_TRUE(status["disk"].is_null());
+}
+
+TEST_F(ServerTest, StatusTellsOfTheDiskWhereThereIsOne) {
+  control_.stats.disk.path = "/d";
+  control_.stats.disk.reason = "writes fail";
+  control_.stats.disk.chunks = 5;
+  control_.stats.disk.get_bytes = 6;
+  start();
+  const auto disk = nlohmann::json::parse(body(tcp("GET /v1/status")))["disk"];
+  EXPECT_EQ(disk["path"], "/d");
+  EXPECT_EQ(disk["reason"], "writes fail");
+  EXPECT_EQ(disk["chunks"], 5);
+  EXPECT_EQ(disk["gets"]["bytes"], 6);
 }
 
 TEST_F(ServerTest, AdminVerbs) {

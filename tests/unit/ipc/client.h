@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "shim/protocol/below_layout.h"
 #include "shim/protocol/codec.h"
 #include "shim/protocol/index_reader.h"
 #include "shim/protocol/packet.h"
@@ -71,6 +72,7 @@ class Client {
     if (previous != nullptr) hello.previous_epoch = previous->welcome_.epoch;
     hello.version_major = major;
     hello.version_minor = 7;  // a newer minor is fine
+    hello.capabilities = capabilities;
     hello.engine = protocol::make_short_text("test engine");
     protocol::Encoder encoder(MessageType::kHello, 1);
     encoder.append(hello);
@@ -88,7 +90,9 @@ class Client {
     ASSERT_TRUE(decoder.ok());
     ASSERT_EQ(decoder->type(), MessageType::kWelcome);
     ASSERT_TRUE(decoder->read(welcome_));
-    ASSERT_EQ(packet->fds.size(), 4U);
+    const bool with_below = (capabilities & welcome_.capabilities & protocol::kCapabilityBelow) != 0;
+    ASSERT_EQ(packet->fds.size(), with_below ? 5U : 4U);
+    if (with_below) below_ = map(packet->fds[4], welcome_.below_bytes, PROT_READ);
     arena_ = map(packet->fds[0], welcome_.arena_bytes, PROT_READ | PROT_WRITE);
     index_ = map(packet->fds[1], welcome_.index_bytes, PROT_READ);
     session_ = map(packet->fds[2], welcome_.session_bytes, PROT_READ | PROT_WRITE);
@@ -180,6 +184,29 @@ class Client {
     return acted;
   }
 
+  void send_fetch(std::uint32_t request, std::uint32_t handle, const std::vector<protocol::BlockHash>& hashes,
+                  std::uint32_t deadline_ms = 5000) {
+    protocol::Encoder encoder(MessageType::kFetch, request);
+    encoder.append(protocol::Fetch{handle, deadline_ms, static_cast<std::uint32_t>(hashes.size()), 0});
+    encoder.append_all(std::span(hashes));
+    ASSERT_TRUE(send(encoder).ok());
+  }
+  // The answer, which comes next; or families that are none.
+  protocol::Fetched receive_fetched(std::uint32_t request) {
+    protocol::Fetched fetched{UINT32_MAX, 0, 0, 0, 0};
+    const Result<protocol::Packet> packet = receive();
+    EXPECT_TRUE(packet.ok()) << packet.status().to_string();
+    if (!packet.ok()) return fetched;
+    Result<protocol::Decoder> decoder = protocol::Decoder::open(packet->bytes);
+    EXPECT_TRUE(decoder.ok() && decoder->type() == MessageType::kFetched && decoder->request() == request &&
+                decoder->read(fetched));
+    return fetched;
+  }
+  void end_fetch(std::uint32_t request) {
+    protocol::Encoder encoder(MessageType::kFetchEnd, 0);
+    ASSERT_TRUE(send(encoder.append(protocol::EndFetch{request, 0})).ok());
+  }
+
   // The list of the next message, which must be of this type.
   std::vector<protocol::SlotRef> receive_slots(MessageType type) {
     Result<protocol::Packet> packet = receive();
@@ -197,7 +224,10 @@ class Client {
   std::byte* arena() { return arena_.data(); }
   protocol::IndexReader index() { return *protocol::IndexReader::open(index_.data(), index_.size()); }
   const protocol::Welcome& welcome() const { return welcome_; }
+  protocol::BelowReader below() { return *protocol::BelowReader::open(below_.data(), below_.size()); }
   void beat() { region().heartbeat.fetch_add(1); }
+
+  std::uint64_t capabilities = 0;  // that HELLO tells
 
  private:
   static Mapping map(const Fd& fd, std::size_t size, int prot) {
@@ -209,7 +239,7 @@ class Client {
   Fd socket_;
   bool connected_ = false;
   protocol::Welcome welcome_{};
-  Mapping arena_, index_, session_;
+  Mapping arena_, index_, session_, below_;
   Fd lock_;
 };
 

@@ -60,6 +60,14 @@ TEST(Codec, TheTailOfANewerMinorVersionIsIgnored) {
   EXPECT_EQ(drop.namespace_handle, 9U);
 }
 
+TEST(Codec, NamespaceIdsAreReadAsTheyAreWritten) {
+  const NamespaceId id = namespace_id("engine: a\n");
+  EXPECT_EQ(NamespaceId::from_hex(id.to_hex()), id);
+  for (const std::string& text :
+       {std::string(), std::string(31, 'a'), std::string(33, 'a'), std::string(32, 'g'), std::string(32, 'A')})
+    EXPECT_FALSE(NamespaceId::from_hex(text)) << text;
+}
+
 TEST(Codec, ShortTextsAreCutAndCleaned) {
   EXPECT_EQ(short_text(make_short_text("a\nb\x7f")), "a?b?");
   EXPECT_EQ(short_text(make_short_text(std::string(500, 'x'))).size(), kMaxNameBytes);

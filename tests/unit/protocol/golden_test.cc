@@ -1,6 +1,7 @@
 // The bytes of every message and the places in every region, written down once more: a change here is a new version.
 #include <gtest/gtest.h>
 
+#include "shim/protocol/below_layout.h"
 #include "shim/protocol/codec.h"
 #include "shim/protocol/index_layout.h"
 #include "shim/protocol/session_layout.h"
@@ -62,9 +63,10 @@ TEST(Golden, Welcome) {
   welcome.index_bytes = 8;
   welcome.session_bytes = 9;
   welcome.arena_page_bytes = 10;
+  welcome.below_bytes = 11;
   expect_bytes(MessageType::kWelcome, 2,
                le(1, 4) + le(2, 4) + le(kA, 8) + le(kB, 8) + le(kC, 8) + le(3, 4) + le(4, 4) + le(5, 4) + le(6, 4) + le(7, 8) +
-                   le(8, 8) + le(9, 8) + le(10, 8) + zeros(48),
+                   le(8, 8) + le(9, 8) + le(10, 8) + le(11, 8) + zeros(40),
                welcome);
 }
 
@@ -113,8 +115,25 @@ TEST(Golden, Acts) {
                Acted{static_cast<std::uint32_t>(Verb::kEvict), 5, 6, 7});
 }
 
+TEST(Golden, Fetches) {
+  expect_bytes(MessageType::kFetch, 13, le(3, 4) + le(250, 4) + le(1, 4) + zeros(4) + le(kA, 8) + le(kB, 8), Fetch{3, 250, 1, 0},
+               BlockHash{kA, kB});
+  expect_bytes(MessageType::kFetched, 14, le(5, 4) + le(2, 4) + le(kA, 8) + le(6, 4) + zeros(4),
+               Fetched{5, static_cast<std::uint32_t>(FetchEnd::kLate), kA, 6, 0});
+  expect_bytes(MessageType::kFetchEnd, 19, le(7, 4) + zeros(4), EndFetch{7, 0});
+}
+
 TEST(Golden, Error) {
   expect_bytes(MessageType::kError, 12, le(10, 4) + le(0, 4), protocol::Error{static_cast<std::uint32_t>(Code::kUnsupported), 0});
+}
+
+TEST(Golden, ThePlaceBelow) {
+  const std::string key = le(kA, 8) + le(kB, 8) + le(kC, 8) + le(5, 8) + le(3, 2) + le(2, 2) + zeros(4);
+  const XXH128_hash_t hash = XXH3_128bits(key.data(), key.size());
+  const BelowPlace place = below_place({kA, kB}, {kC, 5}, 3, 2, 1024);
+  EXPECT_EQ(place.bucket[0], hash.low64 % 1024);
+  EXPECT_EQ(place.bucket[1], (hash.low64 >> 32) % 1024);
+  EXPECT_EQ(place.tag, hash.high64 | 1);
 }
 
 TEST(Golden, HoldsAndWords) {
@@ -134,6 +153,10 @@ static_assert(offsetof(IndexEntry, word) == 0 && offsetof(IndexEntry, hash_lo) =
               offsetof(IndexEntry, root) == 48 && offsetof(IndexEntry, record) == 56);
 static_assert(offsetof(NamespaceEntry, id_lo) == 0 && offsetof(NamespaceEntry, id_hi) == 8 &&
               offsetof(NamespaceEntry, live) == 16);
+static_assert(offsetof(BelowHeader, magic) == 0 && offsetof(BelowHeader, version_major) == 8 &&
+              offsetof(BelowHeader, version_minor) == 12 && offsetof(BelowHeader, bucket_count) == 16 &&
+              offsetof(BelowHeader, serving) == 24 && offsetof(BelowHeader, read_latency_ns) == 32 &&
+              offsetof(BelowHeader, read_bytes_per_s) == 40 && sizeof(BelowHeader) == 4096 && sizeof(BelowBucket) == 64);
 static_assert(offsetof(SessionRegion, magic) == 0 && offsetof(SessionRegion, version_major) == 8 &&
               offsetof(SessionRegion, version_minor) == 12 && offsetof(SessionRegion, heartbeat) == 16 &&
               offsetof(SessionRegion, holds_used) == 24 && offsetof(SessionRegion, event_head) == 32);

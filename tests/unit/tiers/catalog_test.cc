@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <map>
 #include <random>
+#include <set>
 #include <thread>
 
 #include "sidecar/tiers/disk/region_table.h"
@@ -55,6 +57,54 @@ TEST(CatalogTest, IsAMapOfItsKeys) {
     ASSERT_TRUE(!found || (found->region == at->second.first && found->record.block == at->second.second));
   }
   EXPECT_EQ(catalog.slot_bytes(), expected.size() * 8192);
+}
+
+class SeenResidents final : public tiers::Residents {
+ public:
+  void added(const tiers::ChunkKey& key) override { there_.insert(key.hash.hi); }
+  void removed(const tiers::ChunkKey& key) override { there_.erase(key.hash.hi); }
+  void removed_all() override { there_.clear(); }
+  const std::set<std::uint64_t>& there() const { return there_; }
+
+ private:
+  std::set<std::uint64_t> there_;  // by number
+};
+
+TEST(CatalogTest, WhatIsThereIsTold) {
+  using Numbers = std::set<std::uint64_t>;
+  SeenResidents residents;
+  Catalog catalog(3, &residents);
+  for (std::uint64_t number = 0; number < 9; ++number)
+    catalog.insert(record_of(number, 1), static_cast<std::uint32_t>(number / 3));
+  catalog.insert(record_of(8, 2), 0);  // replaced, in another region
+  EXPECT_EQ(residents.there(), (Numbers{0, 1, 2, 3, 4, 5, 6, 7, 8}));
+  catalog.erase(key_of(4), 1, 7);
+  EXPECT_TRUE(residents.there().contains(4)) << "another place";
+  catalog.erase(key_of(4), 1, 1);
+  EXPECT_EQ(residents.there(), (Numbers{0, 1, 2, 3, 5, 6, 7, 8}));
+  catalog.erase_region(2);
+  EXPECT_EQ(residents.there(), (Numbers{0, 1, 2, 3, 5, 8}));
+  catalog.erase_namespace({2, 0});
+  EXPECT_EQ(residents.there(), (Numbers{0, 1, 3}));
+  catalog.reset(3);
+  EXPECT_EQ(residents.there(), Numbers{});
+}
+
+// It stays whole for readers while its tables are exchanged under them.
+TEST(CatalogTest, IsWholeForReadersWhileItGrows) {
+  constexpr std::uint32_t kChunks = 1 << 20;
+  Catalog catalog(1);
+  std::atomic<bool> done{false};
+  std::jthread writer([&] {
+    for (std::uint32_t i = 0; i < kChunks; ++i) catalog.insert(record_of(i, i), 0);
+    done = true;
+  });
+  std::uint64_t found = 0;
+  while (!done) found += catalog.find(key_of(1)).has_value();
+  writer.join();
+  EXPECT_GT(found, 0U);
+  EXPECT_EQ(catalog.chunks(), kChunks);
+  for (std::uint32_t i = 0; i < kChunks; i += 997) ASSERT_TRUE(catalog.find(key_of(i)).has_value()) << i;
 }
 
 // Keys whose words are multiples of one another found themselves in one place once: the time grew with the square of their number.

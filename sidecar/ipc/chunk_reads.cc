@@ -1,0 +1,154 @@
+#include "sidecar/ipc/chunk_reads.h"
+
+#include <utility>
+
+namespace larder::ipc {
+
+using protocol::GrantStatus;
+using tiers::Message;
+using tiers::Ticket;
+
+namespace {
+constexpr std::size_t kMostForgotten = 1024;  // tickets in the queue of reads that nobody wants any more
+}  // namespace
+
+ChunkReads::ChunkReads(tiers::Tier& tier, store::Store& store, const base::Clock& clock, TierSpeed& speed,
+                       std::span<std::byte> arena, std::function<Ticket()> next_ticket)
+    : tier_(tier), store_(store), clock_(clock), speed_(speed), arena_(arena), next_ticket_(std::move(next_ticket)) {}
+
+ChunkReads::Read& ChunkReads::enter(const protocol::Key& key, const tiers::ChunkKey& chunk, const tiers::ChunkFacts& facts,
+                                    Ticket& ticket) {
+  const auto known = by_key_.find(key);
+  ticket = known != by_key_.end() ? known->second : next_ticket_();
+  Read& read = reads_[ticket];
+  if (known != by_key_.end()) return read;
+  by_key_.emplace(key, ticket);
+  read.key = key;
+  read.chunk = chunk;
+  read.facts = facts;
+  return read;
+}
+
+Ticket ChunkReads::want(const protocol::Key& key, const tiers::ChunkKey& chunk, const tiers::ChunkFacts& facts) {
+  Ticket ticket = 0;
+  Read& read = enter(key, chunk, facts, ticket);
+  ++read.wanted;
+  if (!read.begun && !std::exchange(read.waits, true)) waiting_.push_back(ticket);
+  return ticket;
+}
+
+bool ChunkReads::want_ahead(const protocol::Key& key, const tiers::ChunkKey& chunk, const tiers::ChunkFacts& facts) {
+  if (coming(key)) return true;
+  if (waiting_ahead_.size() >= kMostWaiting || ahead_bytes_ + facts.slot_bytes() > arena_.size() / kAheadShare) return false;
+  Ticket ticket = 0;
+  enter(key, chunk, facts, ticket).ahead = true;
+  ahead_bytes_ += facts.slot_bytes();
+  waiting_ahead_.push_back(ticket);
+  return true;
+}
+
+void ChunkReads::stop_wanting(Ticket ticket) {
+  const auto found = reads_.find(ticket);
+  if (found == reads_.end() || found->second.wanted == 0) return;
+  Read& read = found->second;
+  if (--read.wanted != 0 || read.begun || read.ahead) return;
+  by_key_.erase(read.key);
+  reads_.erase(found);
+  if (waiting_.size() > 2 * reads_.size() + kMostForgotten)
+    std::erase_if(waiting_, [this](Ticket waiting) { return !reads_.contains(waiting); });
+}
+
+bool ChunkReads::begin(std::uint64_t until) {
+  while (store_.effort() < until)
+    if (!begin_one(waiting_, kReadingBytes) && (!waiting_.empty() || !begin_one(waiting_ahead_, kAheadBytes))) return false;
+  return !waiting_.empty() || !waiting_ahead_.empty();
+}
+
+// False: the queue is empty, or its first read cannot begin now.
+bool ChunkReads::begin_one(std::deque<Ticket>& queue, std::uint64_t limit) {
+  while (!queue.empty()) {
+    const Ticket ticket = queue.front();
+    const auto found = reads_.find(ticket);
+    if (found == reads_.end() || found->second.begun) {
+      queue.pop_front();
+      continue;
+    }
+    Read& read = found->second;
+    if (reading_bytes_ != 0 && reading_bytes_ + read.facts.slot_bytes() > limit) return false;
+    if (begin_read(ticket, read) == Begun::kNotNow) return false;
+    queue.pop_front();
+    return true;
+  }
+  return false;
+}
+
+ChunkReads::Begun ChunkReads::begin_read(Ticket ticket, Read& read) {
+  const protocol::Grant grant = store_.promote(read.key, read.facts.payload_bytes, read.facts.piece_bytes);
+  switch (static_cast<GrantStatus>(grant.status)) {
+    case GrantStatus::kGranted: break;
+    case GrantStatus::kPresent:
+      read.slot = {grant.slot, 0, grant.generation};
+      end(ticket, {});
+      return Begun::kNo;
+    case GrantStatus::kPending: end(ticket, {Code::kNotFound, "an engine is writing it"}); return Begun::kNo;
+    case GrantStatus::kNoSpace: end(ticket, {Code::kResourceExhausted, "nothing can be evicted for it"}); return Begun::kNo;
+    case GrantStatus::kRefused: end(ticket, {Code::kNotFound, "of another layout"}); return Begun::kNo;
+  }
+  read.slot = {grant.slot, 0, grant.generation};
+  const std::uint64_t bytes = read.facts.slot_bytes();
+  const Status status =
+      tier_.get(ticket, read.chunk, arena_.subspan(grant.offset_bytes, bytes), clock_.now_ns() + kReadMs * 1'000'000);
+  if (status.ok()) {
+    read.begun = true;
+    reading_bytes_ += bytes;
+    speed_.began(clock_.now_ns(), bytes);
+    return Begun::kYes;
+  }
+  store_.promotion_failed(read.slot);
+  if (status.code() == Code::kResourceExhausted) return Begun::kNotNow;  // the tier has too much to do: messages of it come
+  end(ticket, {Code::kUnavailable, status.text()});
+  return Begun::kNo;
+}
+
+bool ChunkReads::on_message(const Message& message) {
+  const auto found = reads_.find(message.ticket);
+  if (found == reads_.end()) return false;
+  Read& read = found->second;
+  const std::uint64_t bytes = read.facts.slot_bytes();
+  if (message.kind == Message::Kind::kReleased || !message.slot_busy) reading_bytes_ -= bytes;
+  if (message.kind == Message::Kind::kReleased) {
+    store_.promotion_failed(read.slot);
+    reads_.erase(found);
+    return true;
+  }
+  speed_.ended(clock_.now_ns(), bytes, message.status.ok());
+  const bool same =
+      message.facts.payload_bytes == read.facts.payload_bytes && message.facts.piece_bytes == read.facts.piece_bytes;
+  Status status = message.status;
+  if (status.ok() && !same) status = {Code::kNotFound, "it was stored anew, in another layout"};
+  if (!status.ok() && !message.slot_busy) store_.promotion_failed(read.slot);
+  if (status.ok() && !store_.promoted(read.slot, message.facts.root)) status = {Code::kNotFound, "dropped meanwhile"};
+  read.ended = message.slot_busy;
+  end(message.ticket, std::move(status), bytes);
+  return true;
+}
+
+// Who wants it is told. Where the device still has its slot, the read stays until that is released.
+void ChunkReads::end(Ticket ticket, Status status, std::uint64_t read_bytes) {
+  const auto found = reads_.find(ticket);
+  const Read& read = found->second;
+  if (status.ok() && !store_.keep(read.slot.slot, read.slot.generation)) status = {Code::kNotFound, "gone meanwhile"};
+  outcomes_.push_back({ticket, std::move(status), read.slot, read_bytes});
+  by_key_.erase(read.key);
+  if (read.ahead) ahead_bytes_ -= read.facts.slot_bytes();
+  if (!read.ended) reads_.erase(found);
+}
+
+std::optional<ChunkReads::Outcome> ChunkReads::take_outcome() {
+  if (outcomes_.empty()) return std::nullopt;
+  Outcome outcome = std::move(outcomes_.front());
+  outcomes_.pop_front();
+  return outcome;
+}
+
+}  // namespace larder::ipc

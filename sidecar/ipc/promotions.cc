@@ -1,0 +1,315 @@
+#include "sidecar/ipc/promotions.h"
+
+#include <algorithm>
+
+#include "shim/protocol/checksum.h"
+
+namespace larder::ipc {
+
+using protocol::FetchEnd;
+using protocol::SlotState;
+using store::SessionNumber;
+using tiers::Ticket;
+
+namespace {
+
+constexpr std::uint32_t kReadsAhead = 512;  // of one fetch, in families that are looked at before earlier ones are there
+constexpr std::uint64_t kMostProbeBytes = 64ULL << 20;
+constexpr std::uint64_t kProbeMs = 5000;
+
+FetchEnd reason_for(const Status& status) {
+  switch (status.code()) {
+    case Code::kNotFound: return FetchEnd::kAbsent;
+    case Code::kResourceExhausted: return FetchEnd::kNoRoom;
+    default: return FetchEnd::kFailed;
+  }
+}
+
+}  // namespace
+
+Promotions::Promotions(tiers::Tier& tier, store::Store& store, stats::Stats& stats, const base::Clock& clock, BelowRegion& below,
+                       std::span<std::byte> arena, std::function<Ticket()> next_ticket)
+    : tier_(tier),
+      store_(store),
+      stats_(stats),
+      clock_(clock),
+      below_(below),
+      next_ticket_(next_ticket),
+      kept_cap_(arena.size() / protocol::kFetchedShare),
+      reads_(tier, store, clock, speed_, arena, std::move(next_ticket)) {
+  below_.publish(speed());
+}
+
+Status Promotions::fetch(SessionNumber session, std::uint32_t request, const protocol::Fetch& asked,
+                         std::span<const protocol::BlockHash> hashes) {
+  const FetchId id{session, request};
+  if (fetches_.contains(id)) return {Code::kInvalidArgument, "request " + std::to_string(request) + " runs already"};
+  ++stats_.fetches;
+  const auto begin = fetches_.lower_bound({session, 0}), end = fetches_.upper_bound({session, UINT32_MAX});
+  Fetch fetch;
+  fetch.handle = asked.namespace_handle;
+  fetch.hashes.assign(hashes.begin(), hashes.end());
+  fetch.begun_ns = clock_.now_ns();
+  fetch.deadline_ns = fetch.begun_ns + std::uint64_t{std::min(asked.deadline_ms, protocol::kMaxFetchMs)} * 1'000'000;
+  fetch.limit = static_cast<std::uint32_t>(hashes.size());
+  if (std::distance(begin, end) >= protocol::kMaxFetches) {
+    fetch.limit = 0;
+    fetch.reason = FetchEnd::kBound;
+  }
+  const auto entered = fetches_.emplace(id, std::move(fetch)).first;
+  deadlines_.emplace(entered->second.deadline_ns, id);
+  look_on(id, entered->second);
+  decide(id, entered->second);
+  return {};
+}
+
+void Promotions::end(SessionNumber session, std::uint32_t request) {
+  if (const auto found = fetches_.find({session, request}); found != fetches_.end()) forget(found);
+}
+
+void Promotions::end_session(SessionNumber session) {
+  for (auto next = fetches_.lower_bound({session, 0}); next != fetches_.end() && next->first.first == session;) forget(next++);
+}
+
+protocol::ActCounts Promotions::prefetch(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
+  protocol::ActCounts counts;
+  const std::uint64_t until = store_.effort() + store::Store::kSliceEffort;
+  for (std::size_t i = 0; i < hashes.size() && store_.effort() < until; ++i) {
+    const Look look = look_at(handle, hashes[i]);
+    bool room = true;
+    for (std::size_t member = 0; member < members_.size(); ++member) {
+      const store::Store::Member& one = members_[member];
+      if (one.state == SlotState::kCommitted) store_.touch(one.slot.slot, one.slot.generation);
+      if (one.state != SlotState::kFree || !look.there) continue;
+      room = room && reads_.want_ahead(one.key, chunk_of(one.key), *facts_[member]);
+    }
+    ++(!look.there ? counts.absent : room ? counts.found : counts.refused);
+  }
+  return counts;
+}
+
+bool Promotions::go_on() {
+  const std::uint64_t until = store_.effort() + store::Store::kSliceEffort;
+  while (!looking_.empty() && store_.effort() < until) {
+    const FetchId id = looking_.front();
+    const auto found = fetches_.find(id);
+    if (found != fetches_.end() && found->second.looking && look(id, found->second)) continue;
+    looking_.pop_front();
+    if (found == fetches_.end()) continue;
+    found->second.looking = false;
+    decide(id, found->second);
+  }
+  const bool more = reads_.begin(until);
+  take_outcomes();
+  return more || !looking_.empty();
+}
+
+void Promotions::look_on(const FetchId& id, Fetch& fetch) {
+  if (fetch.answered || fetch.looking || fetch.families.size() >= fetch.limit || fetch.reading >= kReadsAhead) return;
+  fetch.looking = true;
+  looking_.push_back(id);
+}
+
+tiers::ChunkKey Promotions::chunk_of(const protocol::Key& key) {
+  return {store_.namespaces().at(key.namespace_handle).spec.id, key.hash, key.shard, key.group};
+}
+
+std::uint64_t Promotions::member_bytes(const protocol::Key& key) {
+  const protocol::GroupLayout* layout = store_.namespaces().at(key.namespace_handle).layout(key.shard, key.group);
+  if (layout == nullptr) return 0;
+  return protocol::slot_bytes(layout->piece_bytes * layout->pieces_per_chunk, layout->piece_bytes);
+}
+
+// Into members_, and facts_ of those that are below. What an engine is writing now is as good as absent: nobody knows whether it will.
+Promotions::Look Promotions::look_at(std::uint32_t handle, const protocol::BlockHash& hash) {
+  store_.look_at_family(handle, hash, members_);
+  facts_.assign(members_.size(), std::nullopt);
+  Look look{!members_.empty(), 0};
+  for (std::size_t i = 0; i < members_.size() && look.there; ++i) {
+    look.bytes += member_bytes(members_[i].key);
+    if (members_[i].state == SlotState::kCommitted) continue;
+    facts_[i] = tier_.probe(chunk_of(members_[i].key));
+    look.there = facts_[i].has_value() && (members_[i].state == SlotState::kFree || reads_.coming(members_[i].key));
+  }
+  return look;
+}
+
+// One family more. False: no further one is looked at now.
+bool Promotions::look(const FetchId& id, Fetch& fetch) {
+  if (fetch.families.size() >= fetch.limit || fetch.reading >= kReadsAhead) return false;
+  const auto number = static_cast<std::uint32_t>(fetch.families.size());
+  const Look look = look_at(fetch.handle, fetch.hashes[number]);
+  if (!look.there || kept_bytes_ + look.bytes > kept_cap_) {
+    cut(id, fetch, number, look.there ? FetchEnd::kBound : FetchEnd::kAbsent);
+    return false;
+  }
+  Family& family = fetch.families.emplace_back();
+  family.bytes = look.bytes;
+  kept_bytes_ += look.bytes;
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    const store::Store::Member& one = members_[i];
+    if (one.state == SlotState::kCommitted) {
+      store_.touch(one.slot.slot, one.slot.generation);
+      if (store_.keep(one.slot.slot, one.slot.generation)) family.kept.push_back(one.slot);
+      continue;
+    }
+    const Ticket ticket = reads_.want(one.key, chunk_of(one.key), *facts_[i]);
+    waiters_[ticket].push_back({id, number});
+    family.reads.push_back(ticket);
+    ++family.missing;
+    ++fetch.reading;
+  }
+  return true;
+}
+
+bool Promotions::on_get(const tiers::Message& message) {
+  if (on_probe(message)) return true;
+  const bool ours = reads_.on_message(message);
+  take_outcomes();
+  return ours;
+}
+
+void Promotions::take_outcomes() {
+  while (const std::optional<ChunkReads::Outcome> outcome = reads_.take_outcome()) {
+    if (outcome->status.ok())
+      stats_.promoted_bytes += outcome->read_bytes;
+    else
+      ++stats_.promotions_failed;
+    if (const auto found = waiters_.find(outcome->ticket); found != waiters_.end()) {
+      const std::vector<Waiter> waiters = std::move(found->second);
+      waiters_.erase(found);
+      for (const Waiter& waiter : waiters) give(*outcome, waiter);
+    }
+    if (outcome->status.ok()) store_.let_go(outcome->slot.slot, outcome->slot.generation);
+  }
+}
+
+void Promotions::give(const ChunkReads::Outcome& outcome, const Waiter& waiter) {
+  const auto found = fetches_.find(waiter.fetch);
+  if (found == fetches_.end()) return;
+  Fetch& fetch = found->second;
+  if (waiter.family >= fetch.families.size()) return;  // cut a moment ago: it named the chunk twice
+  Family& family = fetch.families[waiter.family];
+  --fetch.reading;
+  --family.missing;
+  std::erase(family.reads, outcome.ticket);
+  if (outcome.status.ok() && store_.keep(outcome.slot.slot, outcome.slot.generation)) {
+    family.kept.push_back(outcome.slot);
+    fetch.read_bytes += outcome.read_bytes;
+  } else {
+    cut(waiter.fetch, fetch, waiter.family, reason_for(outcome.status));
+  }
+  look_on(waiter.fetch, fetch);
+  decide(waiter.fetch, fetch);
+}
+
+// It will have no more families than these.
+void Promotions::cut(const FetchId& id, Fetch& fetch, std::uint32_t limit, FetchEnd reason) {
+  if (limit >= fetch.limit) return;
+  fetch.limit = limit;
+  fetch.reason = reason;
+  while (fetch.families.size() > limit) {
+    release(id, fetch, static_cast<std::uint32_t>(fetch.families.size() - 1));
+    fetch.families.pop_back();
+  }
+}
+
+void Promotions::release(const FetchId& id, Fetch& fetch, std::uint32_t number) {
+  const Family& family = fetch.families[number];
+  for (const protocol::SlotRef& slot : family.kept) store_.let_go(slot.slot, slot.generation);
+  for (const Ticket ticket : family.reads) {
+    if (const auto found = waiters_.find(ticket); found != waiters_.end()) {
+      std::erase_if(found->second, [&](const Waiter& waiter) { return waiter.fetch == id && waiter.family == number; });
+      if (found->second.empty()) waiters_.erase(found);
+    }
+    reads_.stop_wanting(ticket);
+    --fetch.reading;
+  }
+  kept_bytes_ -= family.bytes;
+}
+
+void Promotions::decide(const FetchId& id, Fetch& fetch) {
+  if (fetch.answered) return;
+  while (fetch.whole < fetch.families.size() && fetch.families[fetch.whole].missing == 0) ++fetch.whole;
+  if (fetch.whole == fetch.limit) answer(id, fetch);
+}
+
+void Promotions::answer(const FetchId& id, Fetch& fetch) {
+  const std::uint64_t elapsed_us = (clock_.now_ns() - fetch.begun_ns) / 1000;
+  answers_.push_back({id.first,
+                      id.second,
+                      {fetch.whole, static_cast<std::uint32_t>(fetch.reason), fetch.read_bytes,
+                       static_cast<std::uint32_t>(std::min<std::uint64_t>(elapsed_us, UINT32_MAX)), 0}});
+  stats_.fetches_late += fetch.reason == FetchEnd::kLate;
+  stats_.families_fetched += fetch.whole;
+  fetch.answered = true;
+  fetch.answered_ms = clock_.now_ms();
+  const auto [begin, end] = deadlines_.equal_range(fetch.deadline_ns);
+  deadlines_.erase(std::find_if(begin, end, [&](const auto& deadline) { return deadline.second == id; }));
+  if (fetch.whole == 0) forget(fetches_.find(id));  // nothing is kept; an end of it names none
+}
+
+void Promotions::forget(std::map<FetchId, Fetch>::iterator found) {
+  auto& [id, fetch] = *found;
+  for (std::uint32_t number = 0; number < fetch.families.size(); ++number) release(id, fetch, number);
+  if (!fetch.answered) {
+    const auto [begin, end] = deadlines_.equal_range(fetch.deadline_ns);
+    const FetchId& number = id;
+    deadlines_.erase(std::find_if(begin, end, [&](const auto& deadline) { return deadline.second == number; }));
+  }
+  fetches_.erase(found);
+}
+
+void Promotions::miss_deadlines() {
+  const std::uint64_t now_ns = clock_.now_ns();
+  while (!deadlines_.empty() && deadlines_.begin()->first <= now_ns) {
+    const FetchId id = deadlines_.begin()->second;
+    Fetch& fetch = fetches_.at(id);
+    if (fetch.reading != 0) speed_.missed_deadline(now_ns);
+    below_.publish(speed());
+    cut(id, fetch, fetch.whole, FetchEnd::kLate);
+    decide(id, fetch);
+  }
+}
+
+void Promotions::tick(bool slept) {
+  miss_deadlines();
+  const std::uint64_t now_ms = clock_.now_ms();
+  for (auto next = fetches_.begin(); next != fetches_.end();) {
+    const auto fetch = next++;
+    if (slept) fetch->second.answered_ms = now_ms;
+    if (fetch->second.answered && now_ms - fetch->second.answered_ms > protocol::kMaxHoldAgeMs) forget(fetch);
+  }
+  if (!probe_ && speed_.wants_probe(now_ms)) probe();
+  stats_.fetches_kept = fetches_.size();
+  below_.publish(speed());
+}
+
+// Reads a chunk for nobody, as a fetch would read it.
+void Promotions::probe() {
+  const std::optional<tiers::ChunkKey> key = below_.recent();
+  const std::optional<tiers::ChunkFacts> facts = key ? tier_.probe(*key) : std::nullopt;
+  const std::uint64_t bytes = facts ? facts->slot_bytes() : 0;
+  if (bytes == 0 || bytes > kMostProbeBytes) return speed_.probe_ended(clock_.now_ms(), 0, 0, false);
+  const Probe probe{next_ticket_(), bytes, clock_.now_ns()};
+  const std::span<std::byte> memory = below_.probe_memory(bytes);
+  if (memory.empty() || !tier_.get(probe.ticket, *key, memory, probe.begun_ns + kProbeMs * 1'000'000).ok())
+    return speed_.probe_ended(clock_.now_ms(), 0, 0, false);
+  speed_.began(probe.begun_ns, bytes);
+  probe_ = probe;
+}
+
+bool Promotions::on_probe(const tiers::Message& message) {
+  if (!probe_ || message.ticket != probe_->ticket) return false;
+  const std::uint64_t now_ns = clock_.now_ns();
+  if (message.kind == tiers::Message::Kind::kDone) {
+    const bool there = message.status.code() != Code::kNotFound;
+    speed_.ended(now_ns, probe_->bytes, message.status.ok());
+    speed_.probe_ended(now_ns / 1'000'000, there ? probe_->bytes : 0, now_ns - probe_->begun_ns, message.status.ok());
+    below_.publish(speed());
+  }
+  if (message.kind == tiers::Message::Kind::kReleased || !message.slot_busy) probe_.reset();
+  return true;
+}
+
+}  // namespace larder::ipc

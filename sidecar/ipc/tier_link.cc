@@ -1,0 +1,76 @@
+#include "sidecar/ipc/tier_link.h"
+
+#include <poll.h>
+
+#include "sidecar/tiers/disk/disk_tier.h"
+
+namespace larder::ipc {
+namespace {
+
+// A tier whose device never answers uses it until the process ends.
+disk::Env& environment() {
+  static disk::Env& env = *new disk::Env;
+  return env;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<TierLink>> TierLink::open(const config::Config& config, std::span<std::byte> arena, bool present,
+                                                 std::shared_ptr<tiers::Residents> residents, const base::Clock& clock) {
+  if (config.disk.path.empty()) return std::unique_ptr<TierLink>();
+  disk::DiskOptions options;
+  options.path = config.disk.path;
+  options.size_bytes = config.disk.size_bytes;
+  options.owner = "larderd of pool " + config.pool;
+  options.ttl_s = config.disk.ttl_s;
+  if (present) options.arena = arena;
+  options.residents = std::move(residents);
+  Result<std::unique_ptr<tiers::Tier>> tier = disk::open_disk_tier(environment(), clock, options);
+  if (!tier.ok()) return tier.status();
+  return std::make_unique<TierLink>(std::move(*tier), config.disk.path);
+}
+
+void TierLink::deliver() {
+  messages_.clear();
+  tier_->take_messages(messages_);
+  for (const tiers::Message& message : messages_)
+    if (const Answer& answer = answers_[static_cast<std::size_t>(message.operation)]; answer) answer(message);
+}
+
+void TierLink::wait(int timeout_ms) {
+  pollfd polled{tier_->message_fd(), POLLIN, 0};
+  ::poll(&polled, 1, timeout_ms);
+  deliver();
+}
+
+void TierLink::fill(stats::DiskStats& stats) const {
+  const tiers::TierState state = tier_->state();
+  const tiers::TierCounters counters = tier_->counters();
+  stats.path = path_;
+  stats.mode = state.mode;
+  stats.takes_puts = state.takes_puts;
+  stats.takes_gets = state.takes_gets;
+  stats.reason = state.reason;
+  stats.capacity_bytes = counters.capacity_bytes;
+  stats.used_bytes = counters.used_bytes;
+  stats.chunks = counters.chunks;
+  stats.in_flight_bytes = counters.in_flight_bytes;
+  stats.puts = counters.puts;
+  stats.put_bytes = counters.put_bytes;
+  stats.puts_failed = counters.puts_failed;
+  stats.gets = counters.gets;
+  stats.get_bytes = counters.get_bytes;
+  stats.gets_missed = counters.gets_missed;
+  stats.gets_failed = counters.gets_failed;
+  stats.refused = counters.refused;
+  stats.deadlines_missed = counters.deadlines_missed;
+  stats.records_corrupt = counters.records_corrupt;
+  stats.evicted_capacity = counters.chunks_evicted;
+  stats.evicted_dropped = counters.chunks_dropped;
+  stats.evicted_expired = counters.chunks_expired;
+  stats.written_bytes = counters.written_bytes;
+  stats.read_bytes = counters.read_bytes;
+  stats.times_degraded = counters.times_degraded;
+}
+
+}  // namespace larder::ipc

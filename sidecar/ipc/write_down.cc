@@ -1,0 +1,192 @@
+#include "sidecar/ipc/write_down.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace larder::ipc {
+namespace {
+
+using tiers::Message;
+using tiers::Operation;
+
+constexpr std::uint64_t kPutMs = 30'000;           // nobody waits for it; the tier itself is degraded long before
+constexpr std::uint64_t kMostBytes = 64ULL << 20;  // in flight: the tier takes more, so that reads find room beside them
+constexpr std::uint64_t kArenaShare = 8;           // and that part of the memory, since nobody else gets these slots
+constexpr std::size_t kMostPuts = 256;
+constexpr std::size_t kMostQueued = 4096;
+constexpr std::uint32_t kWalkSlots = 4096;   // a tick
+constexpr std::uint32_t kRecheckTicks = 10;  // so often what was written is looked for below: it may be gone from there
+
+// About how many chunks the admission filter tells apart: 8 bytes for each.
+std::size_t chunks_in_fashion(std::uint64_t bytes) {
+  return static_cast<std::size_t>(std::clamp<std::uint64_t>(bytes >> 20, 1 << 14, 1 << 22));
+}
+
+// One sight of a chunk, not of its family: its shards and groups are stored and used together.
+std::uint64_t sight_of(const protocol::Key& key) {
+  return key.hash.lo ^ (key.scope() * 0x9e3779b97f4a7c15ULL);
+}
+
+}  // namespace
+
+WriteDown::WriteDown(TierLink& link, store::Store& store, const base::Clock& clock, const config::DiskConfig& config,
+                     std::uint64_t arena_bytes)
+    : link_(link),
+      store_(store),
+      clock_(clock),
+      through_(config.write == config::DiskWrite::kThrough),
+      most_bytes_(std::min(kMostBytes, arena_bytes / kArenaShare)),
+      admission_(config.admit_after, chunks_in_fashion(arena_bytes + config.size_bytes)) {
+  store_.set_listener(this);
+  link_.answer_to(Operation::kPut, [this](const Message& message) { put_ended(message); });
+  for (const Operation operation : {Operation::kDrop, Operation::kClear})
+    link_.answer_to(operation, [this](const Message& message) { drop_ended(message); });
+  link_.answer_to(Operation::kFlush, [this](const Message& message) {
+    if (message.ticket == flush_ticket_) flushed_ = message.status;
+  });
+}
+
+WriteDown::~WriteDown() {
+  store_.set_listener(nullptr);
+  for (const Operation operation : {Operation::kPut, Operation::kDrop, Operation::kClear, Operation::kFlush})
+    link_.answer_to(operation, nullptr);
+  for (Drop& drop : drops_) drop.ended.set_value({Code::kUnavailable, "larderd is stopping"});
+}
+
+void WriteDown::tick() {
+  ++ticks_;
+  std::erase_if(dropping_, [](const Dropping& one) { return one.going_on.expired(); });
+  send_drops();
+  notice_failures();
+  look_ahead();
+  if (through_) walk();
+  pump();
+}
+
+// A tier that failed may have lost what was written to it: one round of the walk looks at all of it.
+void WriteDown::notice_failures() {
+  const std::uint64_t times = link_.tier().counters().times_degraded;
+  if (times == std::exchange(times_degraded_, times)) return;
+  walked_to_ = 0;
+  walking_all_ = true;
+}
+
+void WriteDown::look_ahead() {
+  began_ = false;
+  found_.clear();
+  store_.next_to_go(found_, ticks_ % kRecheckTicks == 0);
+  ahead_.assign(found_.begin(), found_.end());
+}
+
+// What had no room in the queue, failed, or was admitted later.
+void WriteDown::walk() {
+  if (queued_.size() + kWalkSlots > kMostQueued) return;
+  found_.clear();
+  walked_to_ = store_.walk(walked_to_, kWalkSlots, found_, walking_all_);
+  if (walked_to_ == store::kNoSlot) {
+    walked_to_ = 0;
+    walking_all_ = false;
+  }
+  queued_.insert(queued_.end(), found_.begin(), found_.end());
+}
+
+void WriteDown::pump() {
+  for (std::deque<protocol::SlotRef>* slots : {&ahead_, &queued_}) {
+    while (!slots->empty()) {
+      if (!begin(slots->front())) return;
+      slots->pop_front();
+    }
+  }
+  // The tier is faster than the tick.
+  if (!std::exchange(began_, false)) return;
+  look_ahead();
+  while (!ahead_.empty() && begin(ahead_.front())) ahead_.pop_front();
+}
+
+// False: not now.
+bool WriteDown::begin(const protocol::SlotRef& slot) {
+  const std::optional<protocol::EntryView> chunk = store_.committed_chunk(slot.slot, slot.generation);
+  if (!chunk || writing_.contains(slot.slot)) return true;
+  const tiers::ChunkKey key = key_of(*chunk);
+  const tiers::ChunkFacts facts{chunk->generation, chunk->payload_bytes, chunk->piece_bytes, chunk->root};
+  if (facts.slot_bytes() >= too_large_bytes_ || is_dropping(key.namespace_id)) return true;
+  if (is_below(key, facts)) {
+    store_.mark_written(slot.slot, slot.generation);
+    return true;
+  }
+  store_.mark_written(slot.slot, slot.generation, false);
+  if (!admission_.admits(sight_of(chunk->key))) return true;
+  return start_put(*chunk, key, facts);
+}
+
+bool WriteDown::start_put(const protocol::EntryView& chunk, const tiers::ChunkKey& key, const tiers::ChunkFacts& facts) {
+  const std::uint64_t bytes = facts.slot_bytes();
+  if (!puts_.empty() && (puts_.size() >= kMostPuts || writing_bytes_ + bytes > most_bytes_)) return false;
+  if (!store_.keep(chunk.slot, chunk.generation)) return true;
+  const tiers::Ticket ticket = link_.next_ticket();
+  const Status taken = link_.tier().put(ticket, key, facts, store_.slot_memory(chunk), in_ms(kPutMs));
+  if (!taken.ok()) {
+    store_.let_go(chunk.slot, chunk.generation);
+    if (taken.code() == Code::kOutOfRange) too_large_bytes_ = std::min(too_large_bytes_, bytes);
+    return taken.code() != Code::kResourceExhausted && taken.code() != Code::kUnavailable;
+  }
+  began_ = true;
+  puts_.emplace(ticket, Put{{chunk.slot, 0, chunk.generation}, bytes});
+  writing_.insert(chunk.slot);
+  writing_bytes_ += bytes;
+  return true;
+}
+
+// Under whichever generation: what was brought up from below has another one than below.
+bool WriteDown::is_below(const tiers::ChunkKey& key, const tiers::ChunkFacts& facts) const {
+  const std::optional<tiers::ChunkFacts> known = link_.tier().probe(key);
+  return known && known->root == facts.root && known->payload_bytes == facts.payload_bytes &&
+         known->piece_bytes == facts.piece_bytes;
+}
+
+tiers::ChunkKey WriteDown::key_of(const protocol::EntryView& chunk) const {
+  return {store_.namespaces().at(chunk.key.namespace_handle).spec.id, chunk.key.hash, chunk.key.shard, chunk.key.group};
+}
+
+void WriteDown::put_ended(const Message& message) {
+  const auto found = puts_.find(message.ticket);
+  if (found == puts_.end()) return;
+  const Put put = found->second;
+  if (message.kind == Message::Kind::kDone && message.status.ok()) {
+    ++written_;
+    store_.mark_written(put.slot.slot, put.slot.generation);
+  }
+  // A chunk that the tier takes for too large for ever is not offered again.
+  if (message.status.code() == Code::kOutOfRange) too_large_bytes_ = std::min(too_large_bytes_, put.bytes);
+  if (message.slot_busy) return;  // the device still reads it
+  puts_.erase(found);
+  writing_.erase(put.slot.slot);
+  writing_bytes_ -= put.bytes;
+  store_.let_go(put.slot.slot, put.slot.generation);
+}
+
+void WriteDown::committed(const protocol::EntryView& chunk) {
+  admission_.see(sight_of(chunk.key));
+  if (!through_) return;
+  if (queued_.size() < kMostQueued)
+    queued_.push_back({chunk.slot, 0, chunk.generation});
+  else
+    ++not_queued_;  // walk() comes to it
+}
+
+void WriteDown::used(const protocol::EntryView& chunk) {
+  admission_.see(sight_of(chunk.key));
+}
+
+// What the tier has of it was written from the same bytes, maybe after they were damaged.
+void WriteDown::damaged(const protocol::EntryView& chunk) {
+  const tiers::ChunkKey key = key_of(chunk);
+  if (const std::optional<tiers::ChunkFacts> known = link_.tier().probe(key)) link_.tier().forget(key, known->generation);
+}
+
+void WriteDown::fill(stats::DiskStats& stats) const {
+  stats.write_queue = ahead_.size() + queued_.size() + puts_.size();
+  stats.not_queued = not_queued_;
+}
+
+}  // namespace larder::ipc

@@ -1,0 +1,111 @@
+// WriteDown: what goes from the memory to the tier below: chunks that are soon to be evicted (back) or were just stored (through), and
+// drops. Owned by the loop's thread.
+//
+// A slot is kept while the tier has it. Whatever the tier refuses or fails stays in memory, not written, and is found again: shortly
+// before eviction, and in mode `through` by a slow walk over all slots. Nothing here waits, but for finish().
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <future>
+#include <memory>
+#include <optional>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "sidecar/base/clock.h"
+#include "sidecar/config/config.h"
+#include "sidecar/ipc/tier_link.h"
+#include "sidecar/store/store.h"
+#include "sidecar/tiers/disk/admission.h"
+
+namespace larder::ipc {
+
+class WriteDown final : public store::ChunkListener {
+ public:
+  // All of them outlive it. Registers itself with the store and the link.
+  WriteDown(TierLink& link, store::Store& store, const base::Clock& clock, const config::DiskConfig& config,
+            std::uint64_t arena_bytes);
+  ~WriteDown() override;
+
+  // Looks what is to be written, and asks again for what was refused.
+  void tick();
+  // Gives the tier what it takes now; after messages.
+  void pump();
+
+  // Nothing of the namespace (none: of any) is found below from here on. What came of it, once that also survives a restart; the
+  // future never throws.
+  std::shared_future<Status> drop(const std::optional<protocol::NamespaceId>& id);
+  // Of the newest drop, whoever asked for it: earlier ones have ended before. Not valid: there was none.
+  std::shared_future<Status> last_drop() const { return last_drop_; }
+
+  // At a stop: writes what is admitted and not written, until `by_ns` at the latest, and closes the tier. Blocks.
+  void finish(std::uint64_t by_ns);
+
+  void fill(stats::DiskStats& stats) const;
+
+  // ChunkListener.
+  void committed(const protocol::EntryView& chunk) override;
+  void used(const protocol::EntryView& chunk) override;
+  void damaged(const protocol::EntryView& chunk) override;
+  std::shared_ptr<void> dropping(std::optional<std::uint32_t> handle) override;
+
+ private:
+  struct Put {
+    protocol::SlotRef slot;
+    std::uint64_t bytes = 0;
+  };
+  struct Drop {
+    std::optional<protocol::NamespaceId> id;
+    tiers::Ticket ticket = 0;  // 0: the tier has not taken it yet
+    std::promise<Status> ended;
+    std::shared_future<Status> future;
+  };
+  struct Dropping {
+    std::optional<protocol::NamespaceId> id;
+    std::weak_ptr<void> going_on;
+  };
+
+  void look_ahead();
+  void walk();
+  void notice_failures();
+  bool begin(const protocol::SlotRef& slot);
+  bool start_put(const protocol::EntryView& chunk, const tiers::ChunkKey& key, const tiers::ChunkFacts& facts);
+  bool is_below(const tiers::ChunkKey& key, const tiers::ChunkFacts& facts) const;
+  bool is_dropping(const protocol::NamespaceId& id) const;
+  tiers::ChunkKey key_of(const protocol::EntryView& chunk) const;
+  void put_ended(const tiers::Message& message);
+  void drop_ended(const tiers::Message& message);
+  void send_drops();
+  bool write_rest(std::uint64_t by_ns);
+  bool flush(std::uint64_t by_ns);
+  std::uint64_t in_ms(std::uint64_t ms) const { return clock_.now_ns() + ms * 1'000'000; }
+
+  TierLink& link_;
+  store::Store& store_;
+  const base::Clock& clock_;
+  const bool through_;
+  const std::uint64_t most_bytes_;  // in flight
+  disk::Admission admission_;
+  std::deque<protocol::SlotRef> ahead_;   // soon to be evicted
+  std::deque<protocol::SlotRef> queued_;  // others to be written
+  std::vector<protocol::SlotRef> found_;  // scratch
+  std::unordered_map<tiers::Ticket, Put> puts_;
+  std::unordered_set<std::uint32_t> writing_;  // their slots
+  std::uint64_t writing_bytes_ = 0;
+  std::uint64_t too_large_bytes_ = UINT64_MAX;  // slots from this size on the tier never takes
+  bool began_ = false;                          // a put since the last look ahead
+  std::uint32_t walked_to_ = 0;
+  bool walking_all_ = false;  // also what is marked written
+  std::uint64_t times_degraded_ = 0;
+  std::uint32_t ticks_ = 0;
+  std::deque<Drop> drops_;
+  std::vector<Dropping> dropping_;
+  std::shared_future<Status> last_drop_;
+  tiers::Ticket flush_ticket_ = 0;
+  std::optional<Status> flushed_;
+  std::uint64_t written_ = 0, not_queued_ = 0;
+};
+
+}  // namespace larder::ipc

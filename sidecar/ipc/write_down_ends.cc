@@ -1,0 +1,111 @@
+// Drops, which reach the tier before anything of the namespace is gone from memory, and the last writing at a stop.
+#include <algorithm>
+
+#include "sidecar/base/log.h"
+#include "sidecar/ipc/write_down.h"
+
+namespace larder::ipc {
+namespace {
+
+using tiers::Message;
+
+constexpr std::uint64_t kDropMs = 30'000;
+constexpr std::uint32_t kSliceSlots = 4096;
+constexpr int kWaitMs = 50;
+constexpr std::uint64_t kCloseMs = 1000;
+
+}  // namespace
+
+// The tier hides it at once. While the memory is being emptied, slice by slice, nothing of the namespace is written.
+std::shared_ptr<void> WriteDown::dropping(std::optional<std::uint32_t> handle) {
+  std::optional<protocol::NamespaceId> id;
+  if (handle) id = store_.namespaces().at(*handle).spec.id;
+  drop(id);
+  const auto going_on = std::make_shared<int>();
+  dropping_.push_back({id, going_on});
+  return going_on;
+}
+
+bool WriteDown::is_dropping(const protocol::NamespaceId& id) const {
+  return std::ranges::any_of(dropping_,
+                             [&](const Dropping& one) { return !one.going_on.expired() && (!one.id || *one.id == id); });
+}
+
+std::shared_future<Status> WriteDown::drop(const std::optional<protocol::NamespaceId>& id) {
+  // One that the tier has not taken yet does for both.
+  const auto waiting = std::ranges::find_if(drops_, [&](const Drop& drop) { return drop.ticket == 0 && drop.id == id; });
+  if (waiting != drops_.end()) return last_drop_ = waiting->future;
+  Drop& drop = drops_.emplace_back();
+  drop.id = id;
+  drop.future = last_drop_ = drop.ended.get_future().share();
+  const std::shared_future<Status> ended = drop.future;
+  send_drops();
+  return ended;
+}
+
+void WriteDown::send_drops() {
+  for (auto drop = drops_.begin(); drop != drops_.end();) {
+    if (drop->ticket != 0) {
+      ++drop;
+      continue;
+    }
+    const tiers::Ticket ticket = link_.next_ticket();
+    const std::uint64_t by_ns = in_ms(kDropMs);
+    const Status taken = drop->id ? link_.tier().drop_namespace(ticket, *drop->id, by_ns) : link_.tier().clear(ticket, by_ns);
+    if (taken.code() == Code::kResourceExhausted) return;  // in order; the next tick asks again
+    if (taken.ok()) {
+      (drop++)->ticket = ticket;
+    } else {
+      drop->ended.set_value(taken);
+      drop = drops_.erase(drop);
+    }
+  }
+}
+
+void WriteDown::drop_ended(const Message& message) {
+  const auto found = std::ranges::find_if(drops_, [&](const Drop& drop) { return drop.ticket == message.ticket; });
+  if (found == drops_.end()) return;
+  if (!message.status.ok()) base::log_warning("disk tier: a drop is not noted on the disk yet: " + message.status.text());
+  found->ended.set_value(message.status);
+  drops_.erase(found);
+}
+
+void WriteDown::finish(std::uint64_t by_ns) {
+  const std::uint64_t written_before = written_, from_ns = clock_.now_ns();
+  const bool all = write_rest(by_ns);
+  const bool flushed = flush(by_ns);
+  if (!link_.tier().close(kCloseMs)) base::log_warning("disk tier: the device did not answer in time at the stop");
+  base::log_info("disk tier: " + std::to_string(written_ - written_before) + " chunks written at the stop in " +
+                 std::to_string((clock_.now_ns() - from_ns) / 1'000'000) + " ms" + (all ? "" : ", not all of them") +
+                 (flushed ? "" : "; not known to survive the machine's failure"));
+}
+
+// Offers every chunk once. False: time is up, or the tier takes none.
+bool WriteDown::write_rest(std::uint64_t by_ns) {
+  std::uint32_t next = 0;
+  ahead_.clear();
+  queued_.clear();
+  for (;;) {
+    while (queued_.empty() && next != store::kNoSlot) {
+      found_.clear();
+      next = store_.walk(next, kSliceSlots, found_, true);  // what is marked may be gone below since
+      queued_.assign(found_.begin(), found_.end());
+    }
+    pump();
+    send_drops();
+    if (puts_.empty() && drops_.empty() && queued_.empty() && next == store::kNoSlot) return true;
+    // What a device that does not answer still has is close()'s to wait for.
+    if (clock_.now_ns() >= by_ns || !link_.tier().state().takes_puts) return false;
+    if (!puts_.empty() || !drops_.empty() || !queued_.empty()) link_.wait(kWaitMs);
+  }
+}
+
+bool WriteDown::flush(std::uint64_t by_ns) {
+  if (link_.tier().state().degraded()) return false;
+  flush_ticket_ = link_.next_ticket();
+  if (!link_.tier().flush(flush_ticket_, by_ns).ok()) return false;
+  while (!flushed_ && clock_.now_ns() < by_ns) link_.wait(kWaitMs);
+  return flushed_ && flushed_->ok();
+}
+
+}  // namespace larder::ipc

@@ -1,0 +1,27 @@
+// ChunkListener: who wants to know what becomes of chunks, as a tier below the memory does. Called by the store's thread from inside
+// the store's calls; what it is told is done or begun, and it must not call the store back but for reading.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "shim/protocol/index_layout.h"
+
+namespace larder::store {
+
+class ChunkListener {
+ public:
+  virtual ~ChunkListener() = default;
+
+  // An engine stored it; one used it.
+  virtual void committed(const protocol::EntryView& chunk) = 0;
+  virtual void used(const protocol::EntryView& chunk) = 0;
+  // Its bytes do not match its root. It is gone here.
+  virtual void damaged(const protocol::EntryView& chunk) = 0;
+  // A namespace (none: every one) is being dropped, slice by slice. The drop keeps what is returned until it is done or given up:
+  // shared, since who asked for the drop may leave before its end.
+  virtual std::shared_ptr<void> dropping(std::optional<std::uint32_t> handle) = 0;
+};
+
+}  // namespace larder::store

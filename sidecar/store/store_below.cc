@@ -1,0 +1,54 @@
+// What a tier below the memory is told and asks: what comes and goes, and which chunks it should have before they are evicted.
+#include <algorithm>
+
+#include "shim/protocol/checksum.h"
+#include "sidecar/store/store.h"
+
+namespace larder::store {
+
+using protocol::SlotState;
+
+namespace {
+// Of each size the coldest slots that a tier should have: one part in so many, and so many at most.
+constexpr std::uint32_t kAheadShare = 8;
+constexpr std::uint32_t kMostAhead = 1024;
+}  // namespace
+
+std::optional<protocol::EntryView> Store::committed_chunk(std::uint32_t slot, std::uint64_t generation) const {
+  if (slot >= table_.end() || index_.state(slot) != SlotState::kCommitted || index_.generation(slot) != generation)
+    return std::nullopt;
+  return index_.view(slot);
+}
+
+std::span<const std::byte> Store::slot_memory(const protocol::EntryView& chunk) const {
+  return {arena_memory_ + chunk.offset_bytes, protocol::slot_bytes(chunk.payload_bytes, chunk.piece_bytes)};
+}
+
+void Store::mark_written(std::uint32_t slot, std::uint64_t generation, bool written) {
+  if (committed_chunk(slot, generation)) table_.note(slot).written = written;
+}
+
+void Store::next_to_go(std::vector<protocol::SlotRef>& slots, bool also_written) {
+  if (settling_) return;  // nothing goes
+  for (std::uint32_t size_class = 0; size_class < arena_.class_count(); ++size_class) {
+    const std::uint32_t all = arena_.class_slots(size_class);
+    const std::uint32_t ahead = std::clamp(all / kAheadShare, 1U, kMostAhead);
+    if (all == 0 || arena_.room(size_class) > all / kAheadShare) continue;
+    victims_.resize(ahead);
+    victims_.resize(policy_->first_victims(size_class, victims_));
+    effort_ += victims_.size();
+    for (const std::uint32_t slot : victims_)
+      if (also_written || !table_.note(slot).written) slots.push_back({slot, 0, index_.generation(slot)});
+  }
+}
+
+std::uint32_t Store::walk(std::uint32_t from, std::uint32_t most, std::vector<protocol::SlotRef>& slots,
+                          bool also_written) const {
+  const std::uint32_t end = from + std::min(most, table_.end() - std::min(from, table_.end()));
+  for (std::uint32_t slot = from; slot < end; ++slot)
+    if (index_.state(slot) == SlotState::kCommitted && (also_written || !table_.note(slot).written))
+      slots.push_back({slot, 0, index_.generation(slot)});
+  return end < table_.end() ? end : kNoSlot;
+}
+
+}  // namespace larder::store

@@ -1,0 +1,222 @@
+// The way up, as an engine meets it: a real sidecar with a real disk tier, and chunks with bytes.
+#include "shim/protocol/checksum.h"
+#include "tests/unit/ipc/sidecar_fixture.h"
+
+namespace larder::ipc::testing_support {
+namespace {
+
+const std::string kFingerprint = "engine: vllm\ndtype: bfloat16\n";
+constexpr std::uint64_t kPayloadBytes = 8192, kPieceBytes = 4096;
+
+class FetchTest : public SidecarTest {
+ protected:
+  FetchTest() {
+    char name[] = "/tmp/larder-ipc-fetch-XXXXXX";
+    disk_ = ::mkdtemp(name);
+    config_.disk.path = disk_;
+    config_.disk.size_bytes = 34 << 20;
+    config_.disk.write = config::DiskWrite::kThrough;
+  }
+  ~FetchTest() override {
+    stop();
+    std::filesystem::remove_all(disk_);
+  }
+
+  void attach(std::uint64_t capabilities = protocol::kCapabilityBelow) {
+    client_ = std::make_unique<Client>(config_.socket);
+    client_->capabilities = capabilities;
+    client_->attach();
+    handle_ = client_->open_namespace(kFingerprint);
+  }
+  static protocol::BlockHash hash(std::uint64_t n) { return {n * 0x9e3779b97f4a7c15ULL, n}; }
+  static std::vector<protocol::BlockHash> hashes(std::uint64_t from, std::uint64_t to) {
+    std::vector<protocol::BlockHash> all;
+    for (std::uint64_t n = from; n <= to; ++n) all.push_back(hash(n));
+    return all;
+  }
+  static void fill(std::byte* payload, std::uint64_t n) {
+    for (std::uint64_t at = 0; at < kPayloadBytes; at += 8) {
+      const std::uint64_t word = n * 1'000'003 + at;
+      std::memcpy(payload + at, &word, 8);
+    }
+  }
+  void store(std::uint64_t n) {
+    client_->beat();
+    std::vector<protocol::Grant> grants;
+    ASSERT_TRUE(wait([&] {
+      grants = client_->reserve(handle_, {hash(n)});
+      return grants.size() == 1 && grants[0].status == 0;
+    }));
+    std::byte* slot = client_->arena() + grants[0].offset_bytes;
+    fill(slot, n);
+    std::uint64_t digests[2];
+    protocol::piece_digests(slot, kPieceBytes, &digests[0]);
+    protocol::piece_digests(slot + kPieceBytes, kPieceBytes, &digests[1]);
+    std::memcpy(slot + protocol::digest_table_offset(kPayloadBytes), digests, sizeof(digests));
+    client_->commit(grants[0], protocol::root_digest(digests, 2));
+  }
+  void store_and_write(std::uint64_t from, std::uint64_t to) {
+    for (std::uint64_t n = from; n <= to; ++n) store(n);
+    ASSERT_TRUE(wait([&] { return stats().disk.chunks == to; })) << stats().disk.chunks;
+  }
+  std::optional<protocol::EntryView> find(std::uint64_t n) { return client_->index().find({hash(n), handle_, 0, 0}); }
+  // In memory, with its bytes.
+  bool right(std::uint64_t n) {
+    const auto view = find(n);
+    if (!view) return false;
+    std::vector<std::byte> expected(kPayloadBytes);
+    fill(expected.data(), n);
+    return std::memcmp(client_->arena() + view->offset_bytes, expected.data(), kPayloadBytes) == 0;
+  }
+  bool below(std::uint64_t n) {
+    const protocol::BelowReader reader = client_->below();
+    return reader.has(reader.place(protocol::namespace_id(kFingerprint), hash(n), 0, 0));
+  }
+  void evict(std::uint64_t from, std::uint64_t to) {
+    ASSERT_EQ(client_->act(handle_, protocol::Verb::kEvict, hashes(from, to)).found, to - from + 1);
+  }
+
+  std::string disk_;
+  base::MonotonicClock real_;
+  std::unique_ptr<Client> client_;
+  std::uint32_t handle_ = 0;
+};
+
+TEST_F(FetchTest, WhatWasEvictedComesBackWithItsBytes) {
+  start(real_);
+  attach();
+  EXPECT_EQ(client_->welcome().capabilities & protocol::kCapabilityBelow, protocol::kCapabilityBelow);
+  store_and_write(1, 5);
+  for (std::uint64_t n = 1; n <= 5; ++n) EXPECT_TRUE(below(n)) << n;
+  EXPECT_FALSE(below(6));
+  evict(1, 5);
+  EXPECT_FALSE(find(3));
+  client_->send_fetch(9, handle_, hashes(1, 6));
+  const protocol::Fetched fetched = client_->receive_fetched(9);
+  EXPECT_EQ(fetched.families, 5U);
+  EXPECT_EQ(fetched.reason, static_cast<std::uint32_t>(protocol::FetchEnd::kAbsent));
+  EXPECT_EQ(fetched.bytes, 5 * 12'288U);
+  for (std::uint64_t n = 1; n <= 5; ++n) EXPECT_TRUE(right(n)) << n;
+  EXPECT_TRUE(wait([&] { return stats().kept_bytes == 5 * 12'288U; }));
+  client_->end_fetch(9);
+  EXPECT_TRUE(wait([&] { return stats().kept_bytes == 0; }));
+  EXPECT_EQ(stats().evicted_unwritten, 0U);
+}
+
+TEST_F(FetchTest, TenTimesTheMemoryGoesThrough) {
+  start(real_);
+  attach();
+  const std::uint64_t slots = config_.memory.size_bytes / 12'288, all = 10 * slots;
+  for (std::uint64_t from = 1; from <= all; from += slots / 2) store_and_write(from, std::min(all, from + slots / 2 - 1));
+  const std::uint64_t step = slots / 8;
+  std::uint32_t request = 0;
+  for (std::uint64_t from = 1; from <= all; from += step) {
+    client_->beat();
+    const std::uint64_t to = std::min(all, from + step - 1);
+    client_->send_fetch(++request, handle_, hashes(from, to));
+    ASSERT_EQ(client_->receive_fetched(request).families, to - from + 1) << from;
+    for (std::uint64_t n = from; n <= to; ++n) ASSERT_TRUE(right(n)) << n;
+    client_->end_fetch(request);
+  }
+}
+
+// Another engine stores as much as it can between the answer and the first look-up.
+TEST_F(FetchTest, WhatWasFetchedIsThereUntilTheEndOfTheFetchOrItsSession) {
+  start(real_);
+  attach();
+  store_and_write(1, 5);
+  evict(1, 5);
+  client_->send_fetch(1, handle_, hashes(1, 5));
+  ASSERT_EQ(client_->receive_fetched(1).families, 5U);
+  Client other(config_.socket);
+  other.attach();
+  const std::uint32_t handle = other.open_namespace(kFingerprint);
+  for (std::uint64_t n = 0; n < 2 * config_.memory.size_bytes / 12'288; ++n) {
+    other.beat();
+    client_->beat();
+    const auto grants = other.reserve(handle, {{n, ~n}});
+    if (grants.at(0).status == 0) other.commit(grants[0], 1);
+  }
+  for (std::uint64_t n = 1; n <= 5; ++n) EXPECT_TRUE(right(n)) << n;
+  client_->close();
+  EXPECT_TRUE(wait([&] { return stats().kept_bytes == 0; }));
+}
+
+TEST_F(FetchTest, PrefetchBringsItUpBeforeItIsAskedFor) {
+  start(real_);
+  attach();
+  store_and_write(1, 5);
+  evict(1, 5);
+  const protocol::Acted acted = client_->act(handle_, protocol::Verb::kPrefetch, hashes(1, 6));
+  EXPECT_EQ(acted.found, 5U);
+  EXPECT_EQ(acted.absent, 1U);
+  EXPECT_TRUE(wait([&] { return right(1) && right(2) && right(3) && right(4) && right(5); }));
+}
+
+TEST_F(FetchTest, ADropTakesItFromBelow) {
+  start(real_);
+  attach();
+  store_and_write(1, 3);
+  protocol::Encoder drop(MessageType::kDropNamespace, 0);
+  drop.append(protocol::DropNamespace{handle_, 0});
+  ASSERT_TRUE(client_->send(drop).ok());
+  client_->send_fetch(1, handle_, hashes(1, 3));
+  EXPECT_EQ(client_->receive_fetched(1).families, 0U) << "in order";
+  EXPECT_TRUE(wait([&] { return !below(1) && !below(2) && !below(3); }));
+}
+
+TEST_F(FetchTest, AnEngineThatTakesNoFifthDescriptorFetchesToo) {
+  start(real_);
+  attach(0);
+  EXPECT_EQ(client_->welcome().below_bytes, 0U);
+  store_and_write(1, 2);
+  evict(1, 2);
+  client_->send_fetch(1, handle_, hashes(1, 2));
+  EXPECT_EQ(client_->receive_fetched(1).families, 2U);
+}
+
+TEST_F(FetchTest, WithoutATierItIsRefusedByName) {
+  config_.disk = {};
+  start(real_);
+  attach();
+  EXPECT_EQ(client_->welcome().capabilities & protocol::kCapabilityBelow, 0U);
+  EXPECT_EQ(client_->welcome().below_bytes, 0U);
+  store(1);
+  EXPECT_EQ(client_->act(handle_, protocol::Verb::kPrefetch, hashes(1, 2)).found, 1U);
+  client_->send_fetch(1, handle_, hashes(1, 1));
+  const Status why = client_->receive_error();
+  EXPECT_EQ(why.code(), Code::kUnsupported);
+  EXPECT_NE(why.text().find("no tier below memory"), std::string::npos) << why.text();
+}
+
+TEST_F(FetchTest, AnUnknownNamespaceOrATornMessageEndsTheSession) {
+  start(real_);
+  attach();
+  client_->send_fetch(1, handle_ + 1, hashes(1, 1));
+  EXPECT_EQ(client_->receive_error().code(), Code::kInvalidArgument);
+  attach();
+  protocol::Encoder torn(MessageType::kFetch, 1);
+  ASSERT_TRUE(client_->send(torn.append(protocol::Fetch{handle_, 1, 2, 0}).append(hash(1))).ok());
+  EXPECT_EQ(client_->receive_error().code(), Code::kInvalidArgument);
+}
+
+// After a kill of the machine the memory is gone, and the namespace is not known until an engine opens it.
+TEST_F(FetchTest, ItIsThereAlsoForTheNextLife) {
+  start(real_);
+  attach();
+  store_and_write(1, 4);
+  client_.reset();
+  stop();
+  std::filesystem::remove_all(directory_);
+  std::filesystem::create_directory(directory_);
+  start(real_);
+  attach();
+  for (std::uint64_t n = 1; n <= 4; ++n) EXPECT_TRUE(below(n)) << n;
+  EXPECT_TRUE(wait([&] { return client_->below().speed().serving; }));
+  client_->send_fetch(1, handle_, hashes(1, 4));
+  EXPECT_EQ(client_->receive_fetched(1).families, 4U);
+  for (std::uint64_t n = 1; n <= 4; ++n) EXPECT_TRUE(right(n)) << n;
+}
+
+}  // namespace
+}  // namespace larder::ipc::testing_support

@@ -1,0 +1,278 @@
+// What goes from the memory to the tier below, and when: over a store and a tier whose answers the test decides.
+#include "sidecar/ipc/write_down.h"
+
+#include "tests/unit/ipc/scripted_tier.h"
+#include "tests/unit/store/store_fixture.h"
+
+namespace larder::ipc::testing_support {
+namespace {
+
+using store::testing_support::status_of;
+using store::testing_support::StoreBox;
+
+class WriteDownTest : public testing::Test {
+ protected:
+  static constexpr std::uint64_t kSlots = 16;  // of which two are written ahead, and two at once
+
+  WriteDownTest() { begin({}); }
+  void begin(const config::DiskConfig& config, std::uint64_t slots = kSlots) {
+    down_.reset();
+    box_ = std::make_unique<StoreBox>(slots);
+    box_->add_session(1);
+    auto tier = std::make_unique<ScriptedTier>();
+    tier_ = tier.get();
+    link_ = std::make_unique<TierLink>(std::move(tier), "/scripted");
+    down_ = std::make_unique<WriteDown>(*link_, box_->store(), clock_, config, slots * StoreBox::kSlotBytes);
+  }
+  static config::DiskConfig through(std::uint32_t admit_after = 1) {
+    config::DiskConfig config;
+    config.write = config::DiskWrite::kThrough;
+    config.admit_after = admit_after;
+    return config;
+  }
+  void fill(std::uint64_t from = 1, std::uint64_t to = kSlots) {
+    for (std::uint64_t n = from; n <= to; ++n) ASSERT_EQ(box_->put(1, n).status, 0U) << n;
+  }
+  // As the loop does when the tier has messages.
+  void deliver() {
+    link_->deliver();
+    down_->pump();
+  }
+  void settle() {
+    for (int i = 0; i < 200; ++i) deliver();
+  }
+  tiers::ChunkKey below(std::uint64_t n) const {
+    const protocol::Key key = box_->key(n);
+    return {box_->store().namespaces().at(key.namespace_handle).spec.id, key.hash, key.shard, key.group};
+  }
+  bool is_below(std::uint64_t n) const { return tier_->probe(below(n)).has_value(); }
+
+  base::MonotonicClock clock_;
+  std::unique_ptr<StoreBox> box_;
+  ScriptedTier* tier_ = nullptr;
+  std::unique_ptr<TierLink> link_;
+  std::unique_ptr<WriteDown> down_;
+};
+
+TEST_F(WriteDownTest, BackWritesTheColdestAheadOfEvictionAndNothingElse) {
+  fill(1, 14);
+  down_->tick();
+  settle();
+  EXPECT_EQ(tier_->puts, 0U) << "there is room";
+  fill(15, 16);
+  down_->tick();
+  settle();
+  EXPECT_EQ(tier_->puts, 2U);
+  EXPECT_TRUE(is_below(1) && is_below(2));
+  fill(17, 18);
+  EXPECT_FALSE(box_->find(1));
+  EXPECT_EQ(box_->stats().evicted_unwritten, 0U);
+  down_->tick();
+  settle();
+  EXPECT_TRUE(is_below(3) && is_below(4));
+}
+
+TEST_F(WriteDownTest, TheBytesBelowAreThoseOfTheSlot) {
+  fill();
+  down_->tick();
+  settle();
+  ASSERT_EQ(tier_->stored.size(), 2U);
+  const auto chunk = box_->find(1);
+  const std::byte* slot = box_->arena() + chunk->offset_bytes;
+  EXPECT_EQ(std::memcmp(tier_->stored[0].bytes.data(), slot, StoreBox::kSlotBytes), 0);
+  EXPECT_EQ(tier_->stored[0].facts.root, chunk->root);
+}
+
+TEST_F(WriteDownTest, ASlotIsNotHandedOnWhileItIsWritten) {
+  fill();
+  tier_->hold_back = true;
+  down_->tick();
+  ASSERT_EQ(tier_->held(), 2U);
+  for (std::uint64_t n = 17; n < 40; ++n) box_->put(1, n);
+  EXPECT_TRUE(box_->find(1) && box_->find(2));
+  tier_->answer_held();  // reads them only now
+  deliver();
+  EXPECT_EQ(tier_->stored[0].bytes[0], std::byte{1});
+  EXPECT_EQ(box_->filled().kept_bytes, tier_->held() * StoreBox::kSlotBytes);
+  for (std::uint64_t n = 40; n < 80; ++n) box_->put(1, n);
+  EXPECT_FALSE(box_->find(1));
+}
+
+TEST_F(WriteDownTest, WhereTheDeviceHasTheSlotBeyondTheDeadlineItStaysKept) {
+  fill();
+  tier_->hold_back = true;
+  down_->tick();
+  tier_->miss_deadlines();
+  deliver();
+  EXPECT_EQ(box_->filled().kept_bytes, 2 * StoreBox::kSlotBytes);
+  tier_->release_held();
+  link_->deliver();
+  EXPECT_EQ(box_->filled().kept_bytes, 0U);
+}
+
+TEST_F(WriteDownTest, WhatIsRefusedOrFailsIsTriedAgain) {
+  fill();
+  tier_->refusal = {Code::kUnavailable, "the device has not answered"};
+  down_->tick();
+  EXPECT_EQ(tier_->puts, 0U);
+  EXPECT_EQ(box_->filled().kept_bytes, 0U);
+  tier_->refusal = {};
+  tier_->outcome = {Code::kInternal, "no space left on device"};
+  down_->tick();
+  link_->deliver();
+  EXPECT_EQ(tier_->puts, 2U);
+  EXPECT_FALSE(is_below(1));
+  EXPECT_EQ(box_->filled().kept_bytes, 0U);
+  tier_->outcome = {};
+  down_->tick();
+  settle();
+  EXPECT_TRUE(is_below(1) && is_below(2));
+}
+
+TEST_F(WriteDownTest, WhatTheTierHasLostSinceIsWrittenAgain) {
+  fill();
+  down_->tick();
+  settle();
+  tier_->stored.clear();  // its region was evicted
+  for (int i = 0; i < 20; ++i) {
+    down_->tick();
+    settle();
+  }
+  EXPECT_TRUE(is_below(1) && is_below(2));
+}
+
+TEST_F(WriteDownTest, WhatIsBelowUnderAnotherGenerationIsNotWrittenTwice) {
+  fill();
+  for (const std::uint64_t n : {1ULL, 2ULL}) tier_->stored.push_back({below(n), {5, 4096, 4096, box_->find(n)->root}, {}});
+  down_->tick();
+  settle();
+  EXPECT_EQ(tier_->puts, 0U);
+  fill(17, 18);
+  EXPECT_EQ(box_->stats().evicted_unwritten, 0U);
+}
+
+TEST_F(WriteDownTest, AChunkThatTheTierNeverTakesIsNotOfferedAgain) {
+  fill();
+  tier_->outcome = {Code::kOutOfRange, "larger than a region"};
+  down_->tick();
+  settle();
+  EXPECT_EQ(tier_->puts, 2U);
+  for (int i = 0; i < 20; ++i) down_->tick();
+  EXPECT_EQ(tier_->puts, 2U);
+}
+
+TEST_F(WriteDownTest, ThroughWritesWhatIsStored) {
+  begin(through());
+  fill(1, 3);
+  down_->tick();
+  settle();
+  EXPECT_TRUE(is_below(1) && is_below(2) && is_below(3));
+}
+
+TEST_F(WriteDownTest, ThroughFindsAgainWhatHadNoRoomInTheQueue) {
+  constexpr std::uint64_t kMany = 5000;
+  begin(through(), kMany + 100);
+  fill(1, kMany);
+  stats::DiskStats stats;
+  down_->fill(stats);
+  EXPECT_EQ(stats.not_queued, kMany - 4096);
+  for (int i = 0; i < 20 && tier_->stored.size() < kMany; ++i) {
+    down_->tick();
+    settle();
+  }
+  EXPECT_EQ(tier_->stored.size(), kMany);
+  EXPECT_TRUE(is_below(kMany));
+}
+
+TEST_F(WriteDownTest, WhatIsSeenOnceIsNotWrittenWhereTwoSightsAreAskedFor) {
+  begin(through(2));
+  const protocol::Grant used = box_->put(1, 1);
+  box_->put(1, 2);
+  box_->store().touch(used.slot, used.generation);
+  for (int i = 0; i < 3; ++i) {
+    down_->tick();
+    settle();
+  }
+  EXPECT_TRUE(is_below(1));
+  EXPECT_FALSE(is_below(2));
+}
+
+TEST_F(WriteDownTest, ADropReachesTheTierFirstAndNothingOfItIsWrittenMeanwhile) {
+  constexpr std::uint64_t kMany = store::Store::kSliceEffort + 100;
+  begin(through(), kMany);
+  fill(1, kMany);
+  store::Drop drop{box_->handle()};
+  box_->store().drop(drop);
+  ASSERT_FALSE(drop.done);
+  ASSERT_EQ(tier_->drops.size(), 1U);
+  EXPECT_EQ(tier_->drops[0], below(1).namespace_id);
+  down_->tick();
+  settle();
+  EXPECT_EQ(tier_->puts, 0U);
+  box_->store().drop(drop);
+  ASSERT_TRUE(drop.done);
+  EXPECT_TRUE(down_->last_drop().get().ok());
+  drop = {};
+  ASSERT_EQ(box_->put(1, 7).status, 0U);
+  down_->tick();
+  settle();
+  EXPECT_TRUE(is_below(7)) << "what is stored afterwards is written again";
+}
+
+TEST_F(WriteDownTest, ADropThatTheTierHasNoRoomForIsAskedForAgain) {
+  tier_->refusal = {Code::kResourceExhausted, "too much"};
+  const std::shared_future<Status> ended = down_->drop(below(1).namespace_id);
+  down_->drop(below(1).namespace_id);
+  EXPECT_TRUE(tier_->drops.empty());
+  tier_->refusal = {};
+  down_->tick();
+  link_->deliver();
+  EXPECT_EQ(tier_->drops.size(), 1U) << "two that wait are one";
+  EXPECT_EQ(ended.wait_for(std::chrono::seconds(0)), std::future_status::ready);
+  EXPECT_TRUE(ended.get().ok());
+  box_->drop();
+  EXPECT_FALSE(tier_->drops.back()) << "all";
+}
+
+TEST_F(WriteDownTest, WhatWasFoundDamagedIsForgottenBelow) {
+  fill();
+  down_->tick();
+  settle();
+  const auto chunk = box_->find(1);
+  box_->arena()[chunk->offset_bytes] ^= std::byte{1};
+  box_->store().report_bad({chunk->slot, 0, chunk->generation});
+  while (box_->store().verify_next()) {
+  }
+  EXPECT_EQ(tier_->forgotten, std::vector<tiers::ChunkKey>{below(1)});
+}
+
+TEST_F(WriteDownTest, AStopWritesTheRestFlushesAndCloses) {
+  fill();
+  down_->finish(clock_.now_ns() + 10'000'000'000);
+  EXPECT_EQ(tier_->stored.size(), kSlots);
+  EXPECT_EQ(tier_->flushes, 1U);
+  EXPECT_TRUE(tier_->closed);
+}
+
+TEST_F(WriteDownTest, AStopEndsAtItsTime) {
+  fill();
+  tier_->hold_back = true;
+  const std::uint64_t by_ns = clock_.now_ns() + 200'000'000;
+  down_->finish(by_ns);
+  EXPECT_GE(clock_.now_ns(), by_ns);
+  EXPECT_LE(clock_.now_ns(), by_ns + 2'000'000'000);
+  EXPECT_TRUE(tier_->closed);
+  EXPECT_EQ(box_->filled().kept_bytes, 2 * StoreBox::kSlotBytes) << "the device still reads them";
+}
+
+TEST_F(WriteDownTest, AStopDoesNotWaitForATierThatIsDegraded) {
+  fill();
+  tier_->refusal = {Code::kUnavailable, "the directory went away"};
+  const std::uint64_t from_ns = clock_.now_ns();
+  down_->finish(from_ns + 10'000'000'000);
+  EXPECT_LT(clock_.now_ns(), from_ns + 5'000'000'000);
+  EXPECT_EQ(tier_->flushes, 0U);
+}
+
+}  // namespace
+}  // namespace larder::ipc::testing_support

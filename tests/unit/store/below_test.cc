@@ -1,0 +1,145 @@
+// What a tier below the memory is told, and which chunks it is asked to take.
+#include "tests/unit/store/store_fixture.h"
+
+namespace larder::store::testing_support {
+namespace {
+
+class Told final : public ChunkListener {
+ public:
+  void committed(const protocol::EntryView& chunk) override { committed_roots.push_back(chunk.root); }
+  void used(const protocol::EntryView& chunk) override { used_roots.push_back(chunk.root); }
+  void damaged(const protocol::EntryView& chunk) override { damaged_keys.push_back(chunk.key); }
+  std::shared_ptr<void> dropping(std::optional<std::uint32_t> handle) override {
+    drops.push_back(handle);
+    const auto token = std::make_shared<int>();
+    going_on = token;
+    return token;
+  }
+
+  std::vector<std::uint64_t> committed_roots, used_roots;
+  std::vector<protocol::Key> damaged_keys;
+  std::vector<std::optional<std::uint32_t>> drops;
+  std::weak_ptr<void> going_on;
+};
+
+class Below : public testing::Test {
+ protected:
+  Below() {
+    box_.add_session(1);
+    box_.store().set_listener(&told_);
+  }
+  std::vector<std::uint32_t> next_to_go(bool also_written = false) {
+    std::vector<protocol::SlotRef> slots;
+    box_.store().next_to_go(slots, also_written);
+    std::vector<std::uint32_t> numbers;
+    for (const protocol::SlotRef& slot : slots) numbers.push_back(slot.slot);
+    return numbers;
+  }
+  std::vector<protocol::Grant> fill(std::uint64_t chunks) {
+    std::vector<protocol::Grant> grants;
+    for (std::uint64_t n = 1; n <= chunks; ++n) grants.push_back(box_.put(1, n));
+    return grants;
+  }
+  void mark(const protocol::Grant& grant) { box_.store().mark_written(grant.slot, grant.generation); }
+
+  StoreBox box_{16};
+  Told told_;
+};
+
+TEST_F(Below, NothingIsNextWhileThereIsRoom) {
+  fill(14);
+  EXPECT_TRUE(next_to_go().empty());
+}
+
+TEST_F(Below, TheColdestEighthIsNextBeforeAnythingMustGo) {
+  const std::vector<protocol::Grant> grants = fill(16);
+  EXPECT_EQ(next_to_go(), (std::vector<std::uint32_t>{grants[0].slot, grants[1].slot}));
+  box_.store().touch(grants[0].slot, grants[0].generation);
+  EXPECT_EQ(next_to_go(), (std::vector<std::uint32_t>{grants[1].slot, grants[2].slot}));
+  mark(grants[1]);
+  EXPECT_EQ(next_to_go(), (std::vector<std::uint32_t>{grants[2].slot}));
+  EXPECT_EQ(next_to_go(true).size(), 2U);
+  EXPECT_TRUE(box_.find(1)) << "asking evicts nothing";
+}
+
+TEST_F(Below, WhatIsWrittenIsOfOneGeneration) {
+  const protocol::Grant grant = fill(1).front();
+  std::vector<protocol::SlotRef> slots;
+  box_.store().mark_written(grant.slot, grant.generation + 1);
+  EXPECT_EQ(box_.store().walk(0, 100, slots, false), kNoSlot);
+  EXPECT_EQ(slots.size(), 1U);
+  mark(grant);
+  slots.clear();
+  box_.store().walk(0, 100, slots, false);
+  EXPECT_TRUE(slots.empty());
+  box_.drop();
+  const protocol::Grant again = box_.put(1, 1);  // the same slot, another chunk
+  ASSERT_EQ(again.slot, grant.slot);
+  box_.store().walk(0, 100, slots, false);
+  EXPECT_EQ(slots.size(), 1U);
+}
+
+TEST_F(Below, TheWalkComesToAllInSlices) {
+  fill(16);
+  std::vector<protocol::SlotRef> slots;
+  std::uint32_t next = 0;
+  int slices = 0;
+  for (; next != kNoSlot; ++slices) next = box_.store().walk(next, 5, slots, false);
+  EXPECT_EQ(slots.size(), 16U);
+  EXPECT_EQ(slices, 4);
+}
+
+TEST_F(Below, WhatIsEvictedAndNotWrittenCountsWhereSomebodyListens) {
+  const std::vector<protocol::Grant> grants = fill(16);
+  mark(grants[0]);
+  box_.put(1, 17);
+  EXPECT_EQ(box_.stats().evicted_capacity, 1U);
+  EXPECT_EQ(box_.stats().evicted_unwritten, 0U);
+  box_.put(1, 18);
+  EXPECT_EQ(box_.stats().evicted_unwritten, 1U);
+  box_.store().set_listener(nullptr);
+  box_.put(1, 19);
+  EXPECT_EQ(box_.stats().evicted_capacity, 3U);
+  EXPECT_EQ(box_.stats().evicted_unwritten, 1U);
+}
+
+TEST_F(Below, ItIsToldOfStoresUsesAndDamage) {
+  const protocol::Grant grant = box_.put(1, 7);
+  const std::uint64_t root = box_.find(7)->root;
+  EXPECT_EQ(told_.committed_roots, std::vector<std::uint64_t>{root});
+  box_.store().touch(grant.slot, grant.generation);
+  EXPECT_EQ(told_.used_roots, std::vector<std::uint64_t>{root});
+
+  box_.store().report_bad({grant.slot, 0, grant.generation});
+  box_.store().verify_next();
+  EXPECT_TRUE(told_.damaged_keys.empty()) << "the engine was wrong";
+  const protocol::Grant torn = box_.put(1, 8);
+  box_.arena()[torn.offset_bytes] ^= std::byte{1};
+  box_.store().report_bad({torn.slot, 0, torn.generation});
+  box_.store().verify_next();
+  EXPECT_EQ(told_.damaged_keys, std::vector<protocol::Key>{box_.key(8)});
+}
+
+TEST_F(Below, ADropIsAnnouncedBeforeAnythingIsGoneAndOnceAlsoWhereThereIsNothing) {
+  StoreBox large{Store::kSliceEffort + 10};
+  large.add_session(1);
+  large.store().set_listener(&told_);
+  for (std::uint64_t n = 0; n < Store::kSliceEffort + 5; ++n) large.put(1, n);
+  {
+    Drop drop{large.handle()};
+    large.store().drop(drop);
+    EXPECT_FALSE(drop.done);
+    EXPECT_EQ(told_.drops.size(), 1U);
+    EXPECT_FALSE(told_.going_on.expired());
+    large.store().drop(drop);
+    EXPECT_TRUE(drop.done);
+  }
+  EXPECT_EQ(told_.drops, (std::vector<std::optional<std::uint32_t>>{large.handle()}));
+  EXPECT_TRUE(told_.going_on.expired());
+  large.drop();  // nothing is there, but below there may be
+  EXPECT_EQ(told_.drops.size(), 2U);
+  EXPECT_FALSE(told_.drops[1]);
+}
+
+}  // namespace
+}  // namespace larder::store::testing_support

@@ -1,0 +1,74 @@
+// Who listens knows what is on the disk, whatever becomes of it.
+#include <mutex>
+#include <set>
+
+#include "tests/unit/tiers/disk_world.h"
+
+namespace larder::disk::testing_support {
+namespace {
+
+// By number, as key_of() makes keys. The test reads what the tier's thread writes.
+class Listener final : public tiers::Residents {
+ public:
+  void added(const tiers::ChunkKey& key) override {
+    const std::lock_guard lock(mutex_);
+    there_.insert(key.hash.hi);
+  }
+  void removed(const tiers::ChunkKey& key) override {
+    const std::lock_guard lock(mutex_);
+    there_.erase(key.hash.hi);
+  }
+  void removed_all() override {
+    const std::lock_guard lock(mutex_);
+    there_.clear();
+  }
+  std::set<std::uint64_t> there() const {
+    const std::lock_guard lock(mutex_);
+    return there_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::set<std::uint64_t> there_;
+};
+
+class DiskResidentsTest : public DiskWorld {
+ protected:
+  DiskResidentsTest() { options_.residents = listener_; }
+  void SetUp() override { ASSERT_TRUE(open().ok()); }
+
+  std::set<std::uint64_t> probed(std::uint64_t most) const {
+    std::set<std::uint64_t> found;
+    for (std::uint64_t i = 0; i <= most; ++i)
+      if (tier_->probe(key_of(i))) found.insert(i);
+    return found;
+  }
+
+  std::shared_ptr<Listener> listener_ = std::make_shared<Listener>();
+};
+
+TEST_F(DiskResidentsTest, PutsEvictionsAndRestartsAreTold) {
+  for (std::uint64_t i = 0; i < 40; ++i) ASSERT_TRUE(loop_->put(i).ok());  // more than fit
+  EXPECT_EQ(listener_->there(), probed(40));
+  EXPECT_LT(listener_->there().size(), 40U);
+  ASSERT_TRUE(loop_->put(39, 2).ok());
+  EXPECT_TRUE(listener_->there().contains(39)) << "stored anew";
+  listener_ = std::make_shared<Listener>();
+  options_.residents = listener_;
+  ASSERT_TRUE(open().ok());
+  EXPECT_EQ(listener_->there(), probed(40));
+  EXPECT_GT(listener_->there().size(), 10U);
+}
+
+TEST_F(DiskResidentsTest, DropsDamageAndLostDirectoriesAreTold) {
+  for (std::uint64_t i = 0; i < 6; ++i) ASSERT_TRUE(loop_->put(i, 1, 1 + i % 2).ok());
+  ASSERT_TRUE(loop_->drop(1).ok());
+  EXPECT_EQ(listener_->there(), (std::set<std::uint64_t>{1, 3, 5}));
+  tier_->forget(key_of(3, 2), 1);
+  ASSERT_TRUE(await([&] { return !listener_->there().contains(3); }));
+  std::filesystem::rename(options_.path + "/larder", options_.path + "/away");
+  ASSERT_TRUE(await([&] { return listener_->there().empty(); }));
+}
+
+}  // namespace
+}  // namespace larder::disk::testing_support
