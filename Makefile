@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BENCHES = bench-copy bench-disk bench-index bench-lookup bench-recovery bench-restart bench-start bench-ttft bench-ttft-disk bench-engine bench-rivals bench-serve
-.PHONY: $(BENCHES) help deps deps-build deps-tools deps-python deps-wheel deps-rivals build release demo test test-models test-asan test-crash test-tsan test-ubuntu fuzz lint format wheel install clean
+.PHONY: $(BENCHES) help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-vm build release demo test test-models test-asan test-crash test-tsan test-ubuntu test-vm fuzz lint format wheel install clean
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
@@ -30,6 +30,8 @@ deps-wheel:
 	@.ci/deps.sh build wheel
 deps-rivals:
 	@.ci/deps.sh build rivals
+deps-vm:
+	@.ci/deps.sh build vm
 
 build/%/build.ninja: CMakePresets.json | deps-build
 	@cmake --preset $* >/dev/null
@@ -82,6 +84,10 @@ bench-serve: deps-rivals release
 
 test-ubuntu: deps-python release ## liblarder.so in Ubuntu 22.04's own Python and glibc (fetches 9 MB of its packages)
 	@tests/component/ubuntu/run.sh build/release/bin/larderd $(CURDIR)/build/release/lib/liblarder.so $(CURDIR)/shim/python
+test-vm: deps-vm release ## larderd on pages of 1 GiB and NUMA nodes, in a virtual machine (fetches QEMU and a kernel, 60 MB)
+	@cmake --build --preset release -j$(JOBS) --target vm_engine
+	@cd .ci && . ./paths.sh && cd .. && tests/component/vm/run.sh $$vm/vmlinuz $$vm/busybox \
+	  build/release/bin/larderd build/release/bin/larderctl build/release/bin/vm_engine
 
 lint: deps-tools build/dev/build.ninja ## formatting, and the rules of the house (who may include what, how long a file may be)
 	@clang-format --dry-run -Werror $(SOURCES)

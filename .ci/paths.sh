@@ -4,5 +4,7 @@ cache=${LARDER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/larder}
 venv=$cache/venv-$(sha256sum python.lock | cut -c1-12)
 # wheel: what makes the package's wheel (wheel.lock).
 wheel=$cache/wheel-$(sha256sum wheel.lock | cut -c1-12)
+# vm: kernel and busybox of the virtual machine of `make test-vm`.
+vm=$cache/vm
 # rivals: LMCache beside it, for the benchmarks that compare (rivals.lock).
 rivals=$cache/rivals-$(cat python.lock rivals.lock | sha256sum | cut -c1-12)

@@ -39,6 +39,7 @@ MemoryState read_memory(const json& status) {
   state.used_bytes = number_at(memory, "used_bytes");
   state.pinned_bytes = number_at(memory, "pinned_bytes");
   state.page_bytes = number_at(memory, "page_bytes");
+  state.numa = text_at(memory, "numa");
   state.chunks = number_at(memory.at("slots"), "committed");
   for (const json& size : memory.at("slot_sizes")) state.slot_sizes.push_back(number_at(size, "slot_bytes"));
   state.evicted = {number_at(evicted, "capacity"), number_at(evicted, "dropped"), number_at(evicted, "bad"),

@@ -50,7 +50,7 @@ std::string memory(const MemoryState& memory) {
   if (touched < capacity)
     out += line("touched", bar(touched, capacity, kBarWidth) + " " + bytes_text(memory.touched_bytes) +
                                ", the rest follows in the background");
-  out += line("pages", bytes_text(memory.page_bytes));
+  out += line("pages", bytes_text(memory.page_bytes) + (memory.numa == "none" ? "" : ", NUMA " + memory.numa));
   out += line("chunks", grouped(memory.chunks) + sizes_text(memory.slot_sizes));
   if (memory.pinned_bytes != 0) out += line("pinned", bytes_text(memory.pinned_bytes));
   out += line("evicted", grouped(memory.evicted.capacity) + " for room, " + grouped(memory.evicted.resized) +

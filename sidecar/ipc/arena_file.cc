@@ -7,6 +7,8 @@
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
 
+#include <algorithm>
+
 #include "sidecar/base/log.h"
 #include "sidecar/ipc/await_room.h"
 #include "sidecar/ipc/huge_pages.h"
@@ -61,7 +63,7 @@ Status check_nodes(const NumaPlan& plan, std::uint64_t size_bytes) {
   const std::uint64_t total = memory_of_nodes(plan.nodes);
   if (total >= size_bytes) return {};
   return {Code::kResourceExhausted, "memory.numa: " + plan.text() + " has " + mib(total) + " in all and the cache needs " +
-                                        mib(size_bytes) + ": lower memory.size, or memory.numa: auto"};
+                                        mib(size_bytes) + ": lower memory.size, or memory.numa: none"};
 }
 
 // Where the plan is optional and the kernel refuses it, the arena stands where it comes to stand.
@@ -74,6 +76,18 @@ Status bind_arena(const NumaPlan& plan, ArenaFile& arena) {
   arena.numa_fallback = status.text();
   base::log_warning("memory.numa: auto: " + status.text());
   return {};
+}
+
+// The setting may be newer than the memory, which engines use and nobody can move.
+void look_for_other_nodes(const NumaPlan& plan, std::uint64_t touched_bytes, ArenaFile& arena) {
+  if (plan.nodes.empty()) return;
+  const NumaNodes others =
+      other_nodes(plan.nodes, {arena.mapping.data(), std::min<std::uint64_t>(touched_bytes, arena.mapping.size())});
+  if (others.empty()) return;
+  arena.numa = NumaPlan{}.text();
+  arena.numa_fallback = "memory of an earlier larderd stays on " + NumaPlan{others}.text() + ", not on " + plan.text() +
+                        ": larderd --free-memory before the next start gives it up";
+  base::log_warning("memory.numa: " + arena.numa_fallback);
 }
 
 // Locks the file, opens it for engines and maps it.
@@ -153,7 +167,7 @@ std::optional<ArenaLeft> find_arena(const config::MemoryConfig& memory) {
   return std::nullopt;
 }
 
-Result<ArenaFile> open_arena(const config::MemoryConfig& memory, const ArenaLeft& left) {
+Result<ArenaFile> open_arena(const config::MemoryConfig& memory, const ArenaLeft& left, std::uint64_t touched_bytes) {
   const Result<NumaPlan> plan = plan_numa(memory.numa, read_numa_facts(""));
   if (!plan.ok()) return plan.status();
   ArenaFile arena;
@@ -163,6 +177,7 @@ Result<ArenaFile> open_arena(const config::MemoryConfig& memory, const ArenaLeft
   if (!arena.fd.valid()) return Status::from_errno(errno, "open arena " + left.path);
   if (Status status = take_file(left.path, left.bytes, arena); !status.ok()) return status;
   if (Status status = bind_arena(*plan, arena); !status.ok()) return status;
+  look_for_other_nodes(*plan, touched_bytes, arena);
   if (memory.hugepages != config::Hugepages::kNone && left.page_bytes == 4096)
     arena.fallback = "4 KiB pages: those of an earlier larderd are kept";
   return arena;

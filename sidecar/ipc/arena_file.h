@@ -35,7 +35,8 @@ struct ArenaLeft {
   std::uint32_t owner = 0;  // uid
 };
 std::optional<ArenaLeft> find_arena(const config::MemoryConfig& memory);
-// Opens it again, as it stands. kAlreadyExists: another larderd has it.
-Result<ArenaFile> open_arena(const config::MemoryConfig& memory, const ArenaLeft& left);
+// Opens it again, as it stands; its first `touched_bytes` are there, on the nodes that the earlier larderd took. kAlreadyExists:
+// another larderd has it.
+Result<ArenaFile> open_arena(const config::MemoryConfig& memory, const ArenaLeft& left, std::uint64_t touched_bytes);
 
 }  // namespace larder::ipc

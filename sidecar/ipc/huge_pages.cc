@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <fstream>
+#include <vector>
 
 #include "sidecar/ipc/await_room.h"
 
@@ -27,6 +28,13 @@ std::uint64_t read_number(const std::string& path) {
   return value;
 }
 
+// So many pages in all, to be written into a file of the kernel, or behind `boot` ("1:" for node 1) on its command line.
+struct Reservation {
+  std::string boot;
+  std::uint64_t pages = 0;
+  std::string file;
+};
+
 // The kernel's files about pages of one size.
 class Pool {
  public:
@@ -41,8 +49,17 @@ class Pool {
     const std::uint64_t promised = nodes_.empty() ? read_number(system() + "resv_hugepages") : 0;
     return free > promised ? free - promised : 0;
   }
-  // The file that reserves pages, of the first node where there are some.
-  std::string reserving_file() const { return (nodes_.empty() ? system() : node(nodes_.front())) + "nr_hugepages"; }
+  // What to reserve so that there are so many `more`, spread evenly over the nodes.
+  std::vector<Reservation> with(std::uint64_t more) const {
+    if (nodes_.empty()) return {{"", total() + more, system() + "nr_hugepages"}};
+    std::vector<Reservation> all;
+    for (std::size_t i = 0; i < nodes_.size(); ++i) {
+      const std::string file = node(nodes_[i]) + "nr_hugepages";
+      const std::uint64_t share = more / nodes_.size() + (i < more % nodes_.size() ? 1 : 0);
+      all.push_back({std::to_string(nodes_[i]) + ":", read_number(file) + share, file});
+    }
+    return all;
+  }
 
  private:
   std::string system() const { return "/sys/kernel/mm" + folder_; }
@@ -73,14 +90,28 @@ Status check_mount(const std::string& directory, std::uint64_t page_bytes) {
                                          (hugetlbfs ? ", and name that" : "")};
 }
 
-// How to come to `wanted` pages.
-std::string remedy(std::uint64_t page_bytes, const Pool& pool, std::uint64_t wanted, bool on_nodes) {
-  const std::string count = std::to_string(wanted);
-  const std::string now = "echo " + count + " > " + pool.reserving_file();
+// Whether `sysctl vm.nr_hugepages` is about pages of this size: machines for pages of 1 GiB are booted with another default.
+bool default_size(std::uint64_t page_bytes) {
+  std::ifstream facts("/proc/meminfo");
+  const std::string size = " " + std::to_string(page_bytes >> 10) + " kB";
+  for (std::string line; std::getline(facts, line);)
+    if (line.starts_with("Hugepagesize:")) return line.ends_with(size);
+  return false;
+}
+
+// How to come to so many pages more.
+std::string remedy(std::uint64_t page_bytes, const Pool& pool, std::uint64_t more, bool on_nodes) {
+  const std::vector<Reservation> all = pool.with(more);
+  std::string boot, now;
+  for (const Reservation& reservation : all) {
+    const std::string count = std::to_string(reservation.pages);
+    boot += (boot.empty() ? "" : ",") + reservation.boot + count;
+    now += (now.empty() ? "" : "; ") + ("echo " + count + " > " + reservation.file);
+  }
   if (page_bytes >= kGiB)
-    return "reserve them at boot (kernel command line: hugepagesz=" + mount_name(page_bytes) + " hugepages=" + count +
+    return "reserve them at boot (kernel command line: hugepagesz=" + mount_name(page_bytes) + " hugepages=" + boot +
            "), or try now: " + now + "; memory.hugepages: 2Mi needs no pieces as large";
-  return on_nodes ? now : "sysctl vm.nr_hugepages=" + count;
+  return on_nodes || !default_size(page_bytes) ? now : "sysctl vm.nr_hugepages=" + boot;
 }
 
 }  // namespace
@@ -99,7 +130,7 @@ Status check_huge_pages(const std::string& directory, std::uint64_t page_bytes, 
   const std::string where = nodes.empty() ? "" : " on node" + std::string(nodes.size() > 1 ? "s " : " ") + print_node_list(nodes);
   return {Code::kResourceExhausted, std::to_string(free) + " of " + std::to_string(needed) + " huge pages of " +
                                         size_name(page_bytes) + " are free" + where + ": " +
-                                        remedy(page_bytes, pool, total + needed - free, !nodes.empty())};
+                                        remedy(page_bytes, pool, needed - free, !nodes.empty())};
 }
 
 }  // namespace larder::ipc

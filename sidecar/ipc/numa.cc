@@ -142,6 +142,20 @@ Status bind_memory(const NumaPlan& plan, std::span<std::byte> memory) {
   return Status::from_errno(error, "mbind of the arena to " + plan.text() + hint);
 }
 
+NumaNodes other_nodes(const NumaNodes& nodes, std::span<std::byte> memory) {
+  constexpr std::size_t kSamples = 64;
+  NumaNodes others;
+  for (std::size_t i = 0; i < std::min(kSamples, memory.size()); ++i) {
+    int node = 0;
+    std::byte* page = &memory[memory.size() / kSamples * i];
+    if (::syscall(SYS_get_mempolicy, &node, nullptr, 0, page, MPOL_F_NODE | MPOL_F_ADDR) != 0 || node < 0) break;
+    const auto found = static_cast<unsigned>(node);
+    if (!contains(nodes, found) && !contains(others, found)) others.push_back(found);
+  }
+  std::sort(others.begin(), others.end());
+  return others;
+}
+
 std::uint64_t memory_of_nodes(const NumaNodes& nodes) {
   std::uint64_t total = 0;
   for (const unsigned node : nodes) {

@@ -42,9 +42,13 @@ struct NumaPlan {
 // not allowed to this process; names those that are.
 Result<NumaPlan> plan_numa(const std::string& setting, const NumaFacts& facts);
 
-// From here on pages of this shared mapping come from the plan's nodes alone, whoever touches them first. REQUIRES: nodes. The
-// error names the cause: kPermissionDenied where seccomp forbids it (containers without CAP_SYS_NICE).
+// From here on new pages of this shared mapping come from the plan's nodes alone; on tmpfs whoever touches them first, on hugetlbfs
+// where it is by this mapping. Pages that are there stay. REQUIRES: nodes. The error names the cause: kPermissionDenied where seccomp
+// forbids it (containers without CAP_SYS_NICE).
 Status bind_memory(const NumaPlan& plan, std::span<std::byte> memory);
+
+// Which other nodes than `nodes` this memory stands on, by a sample of its pages. REQUIRES: all of it is there.
+NumaNodes other_nodes(const NumaNodes& nodes, std::span<std::byte> memory);
 
 // Bytes of memory that these nodes have in all.
 std::uint64_t memory_of_nodes(const NumaNodes& nodes);

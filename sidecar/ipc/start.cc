@@ -69,7 +69,7 @@ Result<std::uint64_t> make_arena(LoopParts& parts) {
   const config::MemoryConfig& memory = parts.config.memory;
   EarlierLife& earlier = parts.earlier;
   if (earlier.index) {
-    Result<ArenaFile> arena = open_arena(memory, *earlier.arena);
+    Result<ArenaFile> arena = open_arena(memory, *earlier.arena, earlier.index->touched_bytes());
     if (!arena.ok()) return arena.status();
     parts.arena = std::move(*arena);
     if (Status status = remove_leftovers(memory, earlier); !status.ok()) return status;

@@ -1,6 +1,6 @@
 // HoldWatch: which holds of one session do not count: those that have stood for too long, and those above what one engine may hold.
 //
-// A pass over the whole table once a tick finds them, so that a scan in search of room pays nothing for a hold that is in nobody's
+// A pass over the whole table once a tick (where tables are many and full: once in some) finds them, so that a scan in search of room pays nothing for a hold that is in nobody's
 // way. What is announced between two passes counts. The table is hostile memory: what stands there is copied, bounded and compared.
 // Owned by the store's thread.
 #pragma once
@@ -30,6 +30,8 @@ class HoldWatch {
   // As of the last pass: holds announced, and the bytes of those that count.
   std::uint32_t holds() const { return holds_; }
   std::uint64_t bytes() const { return bytes_; }
+  // What a pass costs.
+  std::size_t places() const { return places_.size(); }
 
  private:
   struct Place {

@@ -105,13 +105,15 @@ class Store {
   void overdue(SessionNumber session, std::uint64_t generation, std::vector<protocol::SlotRef>& slots) const;
   // Sets a grant aside, as if the session were silent. False: it is no grant of it any more.
   bool quarantine_grant(SessionNumber session, const protocol::SlotRef& slot);
-  // Looks which holds are too old or too many (see HoldWatch), once a tick. `restart`: nobody was watching for a while.
+  // Looks which holds are too old or too many (see HoldWatch), once a tick. Where the tables are many and full it takes some ticks
+  // to look at all: so many places in one, or one session's more. `restart`: nobody was watching for a while.
+  static constexpr std::size_t kPlacesATick = 8ULL * protocol::kMaxHolds;
   void watch_holds(std::uint64_t now_ms, bool restart);
   struct SessionUse {
     std::uint32_t grants, holds;  // grants: granted and quarantined slots
     std::uint64_t granted_bytes, held_bytes;
   };
-  // Holds as of the last watch_holds().
+  // Holds as of the last time that watch_holds() looked at them.
   SessionUse use_of(SessionNumber session) const;
   std::uint64_t last_generation() const { return index_.last_generation(); }
 
@@ -297,7 +299,8 @@ class Store {
   std::unordered_map<std::uint32_t, Kept> kept_;  // by slot
   std::uint64_t kept_bytes_ = 0;
   HoldScan holds_;
-  std::vector<std::uint64_t> seen_;  // scratch of watch_holds()
+  std::vector<std::uint64_t> seen_;       // scratch of watch_holds()
+  std::vector<SessionNumber> unwatched_;  // that watch_holds() has still to look at in this round; some may have ended
   // Kept, so that evicting allocates nothing.
   std::vector<std::uint32_t> batch_;       // of evict_families() and sweep(), made not committed
   std::vector<std::uint32_t> family_end_;  // in batch_

@@ -107,10 +107,16 @@ bool Store::quarantine_grant(SessionNumber number, const protocol::SlotRef& ref)
 }
 
 void Store::watch_holds(std::uint64_t now_ms, bool restart) {
-  for (auto& [number, session] : sessions_) {
-    if (session.region == nullptr) continue;
-    if (restart) session.watch.restart(now_ms);
+  if (restart)
+    for (auto& [number, session] : sessions_) session.watch.restart(now_ms);
+  if (unwatched_.empty())
+    for (const auto& [number, session] : sessions_) unwatched_.push_back(number);
+  for (std::size_t places = 0; places < kPlacesATick && !unwatched_.empty(); unwatched_.pop_back()) {
+    const auto found = sessions_.find(unwatched_.back());
+    if (found == sessions_.end() || found->second.region == nullptr) continue;
+    Session& session = found->second;
     session.watch.look(*session.region, index_, now_ms, session.caps.held_bytes, seen_, stats_);
+    places += session.watch.places();
   }
 }
 

@@ -25,6 +25,7 @@ stats::Stats busy_stats() {
   stats::Stats stats = idle_stats();
   stats.uptime_ms = 8'040'000;
   stats.touched_bytes = stats.arena_bytes;
+  stats.arena_numa = "node 1";
   stats.used_bytes = 768ULL << 20;
   stats.slot_sizes = {{3154 * 1024, 2, 256, 250}};
   stats.slots_committed = 250;

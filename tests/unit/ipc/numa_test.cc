@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include <filesystem>
 #include <fstream>
@@ -51,6 +52,20 @@ TEST(NumaTest, ANodeThatCannotBeUsedIsNamedWithThoseThatCan) {
             "lets larderd "
             "choose");
   EXPECT_NE(planned("0", {}).find("nodes with memory here: none"), std::string::npos);
+}
+
+// Where pages stand is asked of the kernel, whatever they were to be bound to.
+TEST(NumaTest, MemoryOnOtherNodesIsFound) {
+  const NumaNodes all = read_numa_facts("").with_memory;
+  if (all.empty()) GTEST_SKIP() << "this kernel knows no NUMA nodes";
+  constexpr std::size_t kBytes = 1 << 20;
+  void* memory = ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  const std::span<std::byte> pages(static_cast<std::byte*>(memory), kBytes);
+  EXPECT_TRUE(other_nodes(all, pages).empty());
+  EXPECT_FALSE(other_nodes({1000}, pages).empty());
+  EXPECT_TRUE(other_nodes({1000}, pages.first(0)).empty());
+  ::munmap(memory, kBytes);
 }
 
 TEST(NumaTest, TheFactsComeFromTheKernelsFiles) {

@@ -195,6 +195,22 @@ TEST_F(StartTest, PagesOfOneGibibyteThatAreMissingAreSaidWithFiguresAndTheBootLi
   EXPECT_TRUE(too_few.text().starts_with(figures)) << too_few.text();
   EXPECT_NE(too_few.text().find("kernel command line: hugepagesz=1G hugepages="), std::string::npos) << too_few.text();
   EXPECT_FALSE(any_starts_with(files_in(config_.memory.hugepage_directory), "larder.arena"));
+
+  const NumaFacts facts = read_numa_facts("");
+  if (facts.with_memory.empty() || memory_of_nodes({facts.with_memory.front()}) < config_.memory.size_bytes) return;
+  config_.memory.numa = std::to_string(facts.with_memory.front());
+  const std::string of_node = refused().text();
+  EXPECT_NE(of_node.find("kernel command line: hugepagesz=1G hugepages=" + config_.memory.numa + ":"), std::string::npos)
+      << of_node;
+}
+
+TEST_F(StartTest, ANodeThatCannotHoldTheMemoryIsSaidToBeTooSmall) {
+  const NumaFacts facts = read_numa_facts("");
+  if (facts.with_memory.empty()) GTEST_SKIP() << "this kernel knows no NUMA nodes";
+  config_.memory.numa = std::to_string(facts.with_memory.front());
+  config_.memory.size_bytes = 1ULL << 44;
+  EXPECT_NE(refused().text().find("the cache needs 16777216 MiB: lower memory.size, or memory.numa: none"), std::string::npos)
+      << refused().text();
 }
 
 TEST_F(StartTest, PagesOfOneGibibyte) {
