@@ -213,6 +213,7 @@ void SimLarderd::outcome(const Message& message) {
   const Op op = found->second;
   if (op.operation == Operation::kDrop && message.status.ok()) model_.drop_is_safe(op.number, op.generation);
   if (op.operation == Operation::kPut && !released && message.status.ok()) ++went_down;
+  flushes += op.operation == Operation::kFlush && message.status.ok();
   if (message.slot_busy) {
     found->second.done = true;
     return;

@@ -52,7 +52,7 @@ class SimLarderd {
   bool degraded() const { return disk_.state().degraded(); }
   std::string why_degraded() const { return disk_.state().reason; }
   bool on_disk(std::uint64_t number) const { return catalog_.find(key_of(number)).has_value(); }
-  std::uint64_t came_up = 0, went_down = 0;
+  std::uint64_t came_up = 0, went_down = 0, flushes = 0;  // that ended well
   // Ends in good order: nothing new, footers. Returns false where the device stands in the way.
   bool close();
 
