@@ -10,8 +10,8 @@ mkdir -p "$reports"
 export CRASH_SUITE=whole LARDER_LIBRARY=$PWD/build/dev/lib/liblarder.so LARDER_TEST_BIN=$PWD/build/dev/bin
 
 started=$SECONDS
-for test in kill life bytes restart word; do
-  "build/dev/bin/crash_${test}_test" --gtest_output="xml:$reports/$test.xml" || echo "crash_${test}_test ended with status $?"
+for test in crash_kill crash_life crash_bytes crash_restart crash_word crash_nth disk_kill power_loss; do
+  "build/dev/bin/${test}_test" --gtest_output="xml:$reports/$test.xml" || echo "${test}_test ended with status $?"
 done
 ctest --test-dir build/dev -R "^Corruption" -V --timeout 600 --output-junit "$PWD/$reports/corruption.xml" || echo "corruption ended with status $?"
 # Deaths under a running vLLM. -s: the figures are shown.

@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <new>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -115,6 +116,14 @@ Status serve(const config::Config& config) {
   return status;
 }
 
+// Nothing that is half done can be gone on with or undone without memory. What stands in arena and index holds at every instruction, so
+// that this is no worse than a kill: the next one starts warm.
+[[noreturn]] void end_without_memory() {
+  constexpr std::string_view kText = "larderd: out of memory; the next one starts with what this one kept\n";
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kText.data(), kText.size());
+  ::_exit(kExitFailure);
+}
+
 int run(int argc, char** argv) {
   const Result<Arguments> arguments = parse(argc, argv);
   if (!arguments.ok()) {
@@ -157,5 +166,6 @@ int run(int argc, char** argv) {
 }  // namespace larder
 
 int main(int argc, char** argv) {
+  std::set_new_handler(larder::end_without_memory);
   return larder::run(argc, argv);
 }

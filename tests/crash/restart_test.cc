@@ -183,10 +183,10 @@ TEST_F(Restart, LookUpsAndLoadsGoOnMeanwhile) {
   EXPECT_EQ(reader->wait(20'000), 0) << "11: a miss, 12: a failed load, 3: a wrong byte";
 }
 
-// RESTART_KILLS: how many; 30 otherwise, and 200 in the whole suite.
+// RESTART_KILLS: how many; 30 otherwise, and 1,000 in the whole suite.
 int wanted_kills() {
   if (const char* text = std::getenv("RESTART_KILLS")) return std::atoi(text);
-  return whole() ? 200 : 30;
+  return whole() ? 1000 : 30;
 }
 
 TEST(KillLarderdUnderLoad, WhatWasAcknowledgedIsThereAndNoByteIsWrong) {

@@ -1,8 +1,8 @@
 #include "sidecar/tiers/disk/device.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
+#include <new>
 
 namespace larder::disk {
 namespace {
@@ -12,12 +12,12 @@ constexpr std::size_t kAlignment = 4096;
 }  // namespace
 
 AlignedBytes::AlignedBytes(std::size_t bytes)
-    : bytes_(static_cast<std::byte*>(std::aligned_alloc(kAlignment, bytes))), size_(bytes) {
+    : bytes_(static_cast<std::byte*>(::operator new(bytes, std::align_val_t{kAlignment}))), size_(bytes) {
   std::memset(bytes_.get(), 0, bytes);
 }
 
 void AlignedBytes::Free::operator()(std::byte* bytes) const {
-  std::free(bytes);
+  ::operator delete(bytes, std::align_val_t{kAlignment});
 }
 
 void Device::start(IoRequest request, Then then) {

@@ -1,6 +1,9 @@
 // A device that fails, stalls, is full or goes away: degraded with a reason, back by itself, and a failed write is never found.
 #include <gmock/gmock.h>
 
+#include <new>
+
+#include "sidecar/tiers/disk/device.h"
 #include "tests/unit/tiers/disk_world.h"
 
 namespace larder::disk::testing_support {
@@ -165,6 +168,11 @@ TEST_F(DiskFaultsTest, AFlushWhileTheVolumeIsAwayPromisesNothing) {
   std::filesystem::rename(away, options_.path);
   ASSERT_TRUE(await([&] { return !tier_->state().degraded(); }));
   EXPECT_TRUE(loop_->flush().ok());
+}
+
+// larderd then says so and ends (main.cc); a null pointer would be written to.
+TEST(AlignedBytesTest, WithoutMemoryItThrows) {
+  EXPECT_THROW(AlignedBytes(std::size_t{1} << 60), std::bad_alloc);
 }
 
 // Every call of a scenario fails once, before it did anything, torn, or after it did everything: no crash, nothing found that was said to have failed, nothing wrong, before

@@ -1,4 +1,5 @@
-// A real process, killed by SIGKILL while it writes, and its directory opened again: 20 times, or DISK_KILLS times.
+// A real process, killed by SIGKILL while it writes, and its directory opened again: DISK_KILLS times, else 20,
+// or 1,000 where CRASH_SUITE=whole.
 //
 // Nothing wrong is found, the size stays, and of what was acknowledged and not overwritten since nearly all is there.
 #include <fcntl.h>
@@ -75,8 +76,9 @@ class DiskKillTest : public testing::Test {
 };
 
 TEST_F(DiskKillTest, NothingWrongIsFoundAndTheSizeStays) {
-  const char* told = std::getenv("DISK_KILLS");
-  const int kills = told != nullptr ? std::atoi(told) : 20;
+  const char *told = std::getenv("DISK_KILLS"), *suite = std::getenv("CRASH_SUITE");
+  const bool whole = suite != nullptr && std::string_view(suite) == "whole";
+  const int kills = told != nullptr ? std::atoi(told) : whole ? 1000 : 20;
   const std::uint64_t seed = std::random_device{}();
   SCOPED_TRACE("seed " + std::to_string(seed));
   std::mt19937_64 random(seed);

@@ -1,0 +1,142 @@
+// libnth_call.so, for LD_PRELOAD: one call of the process fails, the n-th of its kind, as the kernel or the allocator may fail it.
+//
+//   NTH_KIND   malloc, mmap, open, read or write: what is counted
+//   NTH_CALL   which one fails, from 0 on
+//   NTH_MARK   a file that is made when it has failed: else there were fewer
+//
+// open: everything that gives a descriptor. read, write: of files and sockets; also what makes a file longer. Nothing here allocates.
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdarg>
+#include <cstdlib>
+#include <cstring>
+
+extern "C" {
+void* __libc_malloc(std::size_t);
+void* __libc_calloc(std::size_t, std::size_t);
+void* __libc_realloc(void*, std::size_t);
+void* __libc_memalign(std::size_t, std::size_t);
+}
+
+namespace {
+
+enum class Kind { kNone, kMalloc, kMmap, kOpen, kRead, kWrite };
+Kind kind = Kind::kNone;
+long call = -1;
+std::atomic<long> counted{0};
+
+// Before main(), and before that nothing is counted.
+__attribute__((constructor)) void begin() {
+  const char *name = std::getenv("NTH_KIND"), *number = std::getenv("NTH_CALL");
+  if (name == nullptr || number == nullptr) return;
+  call = std::atol(number);
+  constexpr const char* kNames[] = {"", "malloc", "mmap", "open", "read", "write"};
+  for (int i = 1; i < 6; ++i)
+    if (std::strcmp(name, kNames[i]) == 0) kind = static_cast<Kind>(i);
+}
+
+bool fails(Kind which) {
+  if (which != kind || counted.fetch_add(1) != call) return false;
+  if (const char* mark = std::getenv("NTH_MARK"))
+    ::syscall(SYS_close, static_cast<int>(::syscall(SYS_openat, AT_FDCWD, mark, O_CREAT | O_WRONLY, 0600)));
+  return true;
+}
+
+// Not of eventfds, timers and signals, which do not fail.
+bool file_or_socket(int fd) {
+  struct stat info {};
+  return ::fstat(fd, &info) == 0 && (S_ISREG(info.st_mode) || S_ISSOCK(info.st_mode));
+}
+
+template <typename Function>
+Function* next(Function*, const char* name) {
+  return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
+}
+
+template <typename Result = int>
+Result failed(int error) {
+  errno = error;
+  return static_cast<Result>(-1);
+}
+
+}  // namespace
+
+// In the product's own words: name, parameters, arguments, and what it fails with.
+#define NTH_CALL_OF(WHICH, ERROR, RESULT, NAME, PARAMETERS, ARGUMENTS, CONDITION) \
+  extern "C" RESULT NAME PARAMETERS {                                             \
+    static const auto real = next(&NAME, #NAME);                                  \
+    if ((CONDITION) && fails(Kind::WHICH)) return failed<RESULT>(ERROR);          \
+    return real ARGUMENTS;                                                        \
+  }
+
+extern "C" {
+
+void* malloc(std::size_t size) noexcept {
+  return fails(Kind::kMalloc) ? nullptr : __libc_malloc(size);
+}
+void* calloc(std::size_t count, std::size_t size) noexcept {
+  return fails(Kind::kMalloc) ? nullptr : __libc_calloc(count, size);
+}
+void* realloc(void* memory, std::size_t size) noexcept {
+  return fails(Kind::kMalloc) ? nullptr : __libc_realloc(memory, size);
+}
+void* aligned_alloc(std::size_t alignment, std::size_t size) noexcept {
+  return fails(Kind::kMalloc) ? nullptr : __libc_memalign(alignment, size);
+}
+int posix_memalign(void** memory, std::size_t alignment, std::size_t size) noexcept {
+  *memory = fails(Kind::kMalloc) ? nullptr : __libc_memalign(alignment, size);
+  return *memory == nullptr ? ENOMEM : 0;
+}
+
+void* mmap(void* address, std::size_t bytes, int protection, int flags, int fd, off_t offset) noexcept {
+  static const auto real = next(&mmap, "mmap");
+  if (!fails(Kind::kMmap)) return real(address, bytes, protection, flags, fd, offset);
+  errno = ENOMEM;
+  return MAP_FAILED;
+}
+
+int open(const char* path, int flags, ...) {
+  std::va_list more;
+  va_start(more, flags);
+  const mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(more, mode_t) : 0;
+  va_end(more);
+  if (fails(Kind::kOpen)) return failed(EMFILE);
+  return static_cast<int>(::syscall(SYS_openat, AT_FDCWD, path, flags, mode));
+}
+
+int posix_fallocate(int fd, off_t offset, off_t bytes) {
+  static const auto real = next(&posix_fallocate, "posix_fallocate");
+  return fails(Kind::kWrite) ? ENOSPC : real(fd, offset, bytes);
+}
+
+}  // extern "C"
+
+NTH_CALL_OF(kOpen, EMFILE, int, memfd_create, (const char* name, unsigned flags) noexcept, (name, flags), true)
+NTH_CALL_OF(kOpen, EMFILE, int, socket, (int domain, int type, int protocol) noexcept, (domain, type, protocol), true)
+NTH_CALL_OF(kOpen, EMFILE, int, accept4, (int fd, sockaddr* peer, socklen_t* bytes, int flags), (fd, peer, bytes, flags), true)
+NTH_CALL_OF(kOpen, EMFILE, int, epoll_create1, (int flags) noexcept, (flags), true)
+NTH_CALL_OF(kOpen, EMFILE, int, eventfd, (unsigned value, int flags) noexcept, (value, flags), true)
+NTH_CALL_OF(kOpen, EMFILE, int, timerfd_create, (clockid_t clock, int flags) noexcept, (clock, flags), true)
+NTH_CALL_OF(kOpen, EMFILE, int, dup, (int fd) noexcept, (fd), true)
+NTH_CALL_OF(kRead, EIO, ssize_t, read, (int fd, void* bytes, std::size_t count), (fd, bytes, count), file_or_socket(fd))
+NTH_CALL_OF(kRead, EIO, ssize_t, pread, (int fd, void* bytes, std::size_t count, off_t at), (fd, bytes, count, at), true)
+NTH_CALL_OF(kRead, EIO, ssize_t, recvmsg, (int fd, msghdr* message, int flags), (fd, message, flags), true)
+NTH_CALL_OF(kWrite, ENOSPC, ssize_t, write, (int fd, const void* bytes, std::size_t count), (fd, bytes, count),
+            file_or_socket(fd))
+NTH_CALL_OF(kWrite, ENOSPC, ssize_t, pwrite, (int fd, const void* bytes, std::size_t count, off_t at), (fd, bytes, count, at),
+            true)
+NTH_CALL_OF(kWrite, ENOBUFS, ssize_t, sendmsg, (int fd, const msghdr* message, int flags), (fd, message, flags), true)
+NTH_CALL_OF(kWrite, ENOSPC, int, ftruncate, (int fd, off_t bytes) noexcept, (fd, bytes), true)
+NTH_CALL_OF(kWrite, ENOSPC, int, fallocate, (int fd, int mode, off_t offset, off_t bytes), (fd, mode, offset, bytes), true)
+NTH_CALL_OF(kWrite, EIO, int, rename, (const char* from, const char* to) noexcept, (from, to), true)

@@ -1,0 +1,83 @@
+// nth_engine SOCKET: an engine over the C ABI, as a stranger's program uses it: attaches, stores, looks up, loads, until both have gone
+// well or 3 s have passed. It allocates nothing itself: all that fails is the shim's. Exit status: 0 all went well, 4 not in time, 3 wrong bytes behind a load that said it was right.
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+
+#include "shim/capi/larder.h"
+
+namespace {
+
+constexpr std::uint64_t kPieceBytes = 4096;
+constexpr std::uint32_t kLayers = 2, kChunks = 4;
+
+constexpr std::size_t kBytes = kLayers * kChunks * kPieceBytes;
+unsigned char memory[kBytes];  // a layer after the other
+
+unsigned char expected(std::size_t at) {
+  return static_cast<unsigned char>(at / 7 + at / kPieceBytes * 31);
+}
+bool right() {
+  for (std::size_t i = 0; i < kBytes; ++i)
+    if (memory[i] != expected(i)) return false;
+  return true;
+}
+void fill() {
+  for (std::size_t i = 0; i < kBytes; ++i) memory[i] = expected(i);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  unsigned char hashes[kChunks * 16];
+  larder_pages pages[kLayers];
+  std::uint32_t numbers[kChunks];
+  for (std::uint32_t i = 0; i < kLayers; ++i) pages[i] = {memory + i * kChunks * kPieceBytes, kPieceBytes, kPieceBytes, kChunks};
+  for (std::size_t i = 0; i < sizeof(hashes); ++i) hashes[i] = static_cast<unsigned char>(i * 37 + 5);
+  for (std::uint32_t i = 0; i < kChunks; ++i) numbers[i] = i;
+  larder_transfer transfer{};
+  transfer.struct_bytes = sizeof(transfer);
+  transfer.hashes = {hashes, 16, kChunks, 0, 0};
+  transfer.pages = numbers;
+  transfer.page_count = kChunks;
+
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(3);
+  const auto in_time = [&] { return std::chrono::steady_clock::now() < end; };
+  larder_client* client = nullptr;
+  const larder_options options{sizeof(larder_options), 1, argv[1], "nth"};
+  while (larder_open(&options, &client) != LARDER_OK)
+    if (!in_time()) return 4;
+  const larder_group group{kPieceBytes, kLayers, 1};
+  const larder_namespace ns{sizeof(larder_namespace), 1, "engine: nth\n", "nth", &group, 1, 256, 0};
+  while (larder_set_namespace(client, &ns) == LARDER_RESOURCE_EXHAUSTED && in_time()) {
+  }
+  while (larder_register_pages(client, 0, pages, kLayers) == LARDER_RESOURCE_EXHAUSTED && in_time()) {
+  }
+  int status = 4;
+  while (status == 4 && in_time()) {
+    larder_wait_attached(client, 200);
+    fill();
+    larder_store_result stored{};
+    stored.struct_bytes = sizeof(stored);
+    larder_store_begin(client, &transfer);
+    larder_store_finish(client, 200, &stored);
+    std::uint64_t hold = 0;
+    std::size_t held = 0;
+    larder_hold(client, &transfer.hashes, &hold, &held);
+    std::memset(memory, 0, sizeof(memory));
+    std::uint64_t ticket = 0;
+    if (larder_load(client, &transfer, &ticket) == LARDER_OK) {
+      larder_completion done{};
+      while (larder_poll(client, &done, 1, 100) == 0) {
+      }
+      if (done.status == LARDER_OK) status = right() ? 0 : 3;
+    }
+    if (hold != 0) larder_release(client, hold);
+    if (status == 4) ::usleep(20'000);
+  }
+  larder_close(client);
+  return status;
+}

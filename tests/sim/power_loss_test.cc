@@ -1,0 +1,246 @@
+// Power loss under the disk tier: after every write that has landed, what stands on the disk then, and samples of what else may stand
+// there (writes that no sync has covered: left out, cut off, torn into sectors and blocks, so also in any other order), are opened.
+//
+// Each time it opens; what is found is right, of a generation that was put, and not dropped; what was put and flushed is there. Six
+// seeds, POWER_LOSS_SEEDS of them, or 200 where CRASH_SUITE=whole.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "sidecar/base/log.h"
+#include "sidecar/tiers/disk/disk_tier.h"
+#include "tests/sim/sim_tier.h"
+
+namespace larder::sim {
+namespace {
+
+using tiers::Message;
+using tiers::Operation;
+
+struct Figures {
+  std::uint64_t landings = 0, opened = 0, found = 0, demanded = 0, on_files = 0;
+};
+
+class PowerLoss {
+ public:
+  PowerLoss(std::uint64_t seed, int samples, Figures& figures) : random_(seed), samples_(samples), figures_(figures) {
+    disk_.on_begin = [this](std::uint64_t offset, std::size_t bytes) { opens_region(offset, bytes); };
+  }
+
+  void run() {
+    ASSERT_TRUE(tier_.start().ok());
+    const std::uint64_t steps = 60 + below(random_, 120);
+    for (std::uint64_t step = 0; step < steps; ++step) {
+      act();
+      std::vector<disk::Outcome> outcomes;
+      tier_.step(below(random_, 4000), outcomes);
+      for (const disk::Outcome& outcome : outcomes) ended(outcome.message);
+      ASSERT_EQ(tier_.env.broken_rule(), "");
+      if (disk_.landings() == looked_at_) continue;
+      figures_.landings += disk_.landings() - looked_at_;
+      looked_at_ = disk_.landings();
+      open(disk_.as_it_is());
+      for (int i = 0; i < samples_; ++i) open(disk_.after_power_loss(random_));
+      if (testing::Test::HasFatalFailure()) return;
+    }
+    open_a_real_file(disk_.after_power_loss(random_));
+  }
+
+ private:
+  struct Put {
+    std::uint64_t number, generation;
+    std::unique_ptr<Slot> slot;
+  };
+  struct Flushed {
+    std::uint64_t generation;
+    std::uint32_t region;
+  };
+
+  void act() {
+    std::uint64_t number = below(random_, kNumbers);
+    if (!exists(number)) --number;
+    const std::uint64_t what = below(random_, 40);
+    tier_.env.faults.write_error = faulty_ && one_in(random_, 12) ? EIO : 0;
+    if (what < 22) return put(number);
+    if (what < 25) return flush();
+    if (what == 25) return drop(number);
+    if (what == 26) return forget(number);
+  }
+  void put(std::uint64_t number) {
+    disk::Command command = tier_.command(Operation::kPut, number);
+    const std::uint64_t generation = ++generation_;
+    Put put{number, generation, std::make_unique<Slot>(slot_bytes_of(number))};
+    command.facts = fill_chunk(put.slot->span(), number, generation);
+    command.slot = put.slot->span();
+    if (one_in(random_, 30)) command.deadline_ns = tier_.clock.now_ns() + 1'000'000;  // it fails for who asked, and may land
+    facts_[{number, generation}] = command.facts;
+    puts_.emplace(command.ticket, std::move(put));
+    tier_.engine.accept(command);
+  }
+  // What was acknowledged before is there from its end on.
+  void flush() {
+    const disk::Command command = tier_.command(Operation::kFlush, 0);
+    flushes_[command.ticket] = acknowledged_;
+    tier_.engine.accept(command);
+  }
+  void drop(std::uint64_t number) {
+    const std::uint64_t space = space_of(number);
+    const disk::Command command = tier_.command(Operation::kDrop, number);
+    tier_.catalog.hide(command.key.namespace_id);
+    drops_[command.ticket] = {space, generation_};
+    const auto of_it = [&](const auto& one) { return space_of(one.first) == space; };
+    std::erase_if(flushed_, of_it);
+    std::erase_if(acknowledged_, of_it);
+    for (auto& [ticket, known] : flushes_) std::erase_if(known, of_it);
+    tier_.engine.accept(command);
+  }
+  void forget(std::uint64_t number) {
+    const std::optional<disk::Located> located = tier_.catalog.find(key_of(number));
+    if (!located) return;
+    disk::Command command = tier_.command(Operation::kPut, number);
+    command.kind = disk::Command::Kind::kForget;
+    command.facts = located->record.facts;
+    flushed_.erase(number);
+    acknowledged_.erase(number);
+    for (auto& [ticket, known] : flushes_) known.erase(number);
+    tier_.engine.accept(command);
+  }
+
+  void ended(const Message& message) {
+    const bool ok = message.status.ok();
+    const bool released = message.kind == Message::Kind::kReleased;
+    if (message.operation == Operation::kPut) {
+      const Put& put = puts_.at(message.ticket);
+      if (ok && !released) acknowledged_[put.number] = put.generation;
+      if (released || !message.slot_busy) puts_.erase(message.ticket);
+    } else if (message.operation == Operation::kFlush && ok) {
+      for (const auto& [number, generation] : flushes_.at(message.ticket)) {
+        const std::optional<disk::Located> located = tier_.catalog.find(key_of(number));
+        if (located && located->record.facts.generation == generation && !opening_.contains(located->region))
+          flushed_[number] = {generation, located->region};
+      }
+    } else if (message.operation == Operation::kDrop && ok) {
+      const auto [space, generation] = drops_.at(message.ticket);
+      dropped_[space] = std::max(dropped_[space], generation);
+    }
+  }
+  // A trailer alone is a region's new life: what stood in it may go from now on. (A footer begins before its trailer.)
+  void opens_region(std::uint64_t offset, std::size_t bytes) {
+    if (offset < disk::kHeadBytes) return;
+    const std::uint64_t at = (offset - disk::kHeadBytes) % kRegionBytes;
+    const auto region = static_cast<std::uint32_t>((offset - disk::kHeadBytes) / kRegionBytes);
+    opening_.erase(region);
+    if (at != kRegionBytes - disk::kBlockBytes || bytes != disk::kBlockBytes) return;
+    opening_.insert(region);
+    std::erase_if(flushed_, [&](const auto& one) { return one.second.region == region; });
+  }
+
+  // What power loss left, opened and looked through.
+  void open(SimDisk left) {
+    ++figures_.opened;
+    SimTier after(left, random_);
+    const Status started = after.start();
+    ASSERT_TRUE(started.ok()) << started.to_string();
+    for (std::uint64_t number = 0; number < kNumbers; ++number) {
+      if (exists(number)) look(after, number);
+      if (testing::Test::HasFatalFailure()) return;
+    }
+    ASSERT_EQ(after.env.broken_rule(), "");
+  }
+  void look(SimTier& after, std::uint64_t number) {
+    const auto must = flushed_.find(number);
+    const bool demanded = must != flushed_.end();
+    figures_.demanded += demanded;
+    if (!after.catalog.find(key_of(number))) {
+      ASSERT_FALSE(demanded) << "chunk " << number << " was put and flushed, and is gone";
+      return;
+    }
+    Slot slot(slot_bytes_of(number));
+    const Message got = after.get(number, slot.span());
+    ASSERT_TRUE(got.status.ok() || !demanded) << "chunk " << number << ": " << got.status.to_string();
+    if (!got.status.ok()) return;
+    ++figures_.found;
+    const std::uint64_t generation = got.facts.generation;
+    const auto put = facts_.find({number, generation});
+    ASSERT_TRUE(put != facts_.end()) << "chunk " << number << " of generation " << generation << " was never put";
+    ASSERT_EQ(put->second, got.facts);
+    ASSERT_TRUE(right_bytes(slot.span(), number, got.facts)) << "WRONG BYTES in chunk " << number;
+    ASSERT_GT(generation, dropped_[space_of(number)]) << "chunk " << number << " was dropped";
+    ASSERT_TRUE(!demanded || generation >= must->second.generation) << "chunk " << number << ": an older one than was flushed";
+  }
+
+  // The same through the real file system and the real tier, once a seed.
+  void open_a_real_file(const SimDisk& left) {
+    char name[] = "/tmp/larder-power-XXXXXX";
+    disk::DiskOptions options = volume_options();
+    options.path = ::mkdtemp(name);
+    std::filesystem::create_directory(options.path + "/larder");
+    std::filesystem::permissions(options.path + "/larder", std::filesystem::perms::owner_all);
+    std::ofstream(options.path + "/larder/chunks", std::ios::binary)
+        .write(reinterpret_cast<const char*>(left.bytes().data()), static_cast<std::streamsize>(left.bytes().size()));
+    disk::Env env;
+    const base::MonotonicClock clock;
+    const Result<std::unique_ptr<tiers::Tier>> tier = disk::open_disk_tier(env, clock, options);
+    EXPECT_TRUE(tier.ok()) << tier.status().to_string();
+    for (std::uint64_t number = 0; tier.ok() && number < kNumbers; ++number) {
+      if (!exists(number)) continue;
+      const bool there = (*tier)->probe(key_of(number)).has_value();
+      EXPECT_TRUE(there || !flushed_.contains(number)) << "chunk " << number << " in a real file";
+      figures_.on_files += there;
+    }
+    std::filesystem::remove_all(options.path);
+  }
+
+  Random random_;
+  const int samples_;
+  Figures& figures_;
+  const bool faulty_ = one_in(random_, 3);
+  SimDisk disk_;
+  std::map<tiers::Ticket, Put> puts_;  // in flight; before the tier, which may write from them
+  SimTier tier_{disk_, random_};
+  std::uint64_t generation_ = 0, looked_at_ = 0;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, tiers::ChunkFacts> facts_;  // by number and generation
+  std::map<std::uint64_t, std::uint64_t> acknowledged_;                         // generation by number
+  std::map<tiers::Ticket, std::map<std::uint64_t, std::uint64_t>> flushes_;
+  std::map<tiers::Ticket, std::pair<std::uint64_t, std::uint64_t>> drops_;  // namespace, newest generation then
+  std::map<std::uint64_t, Flushed> flushed_;                                // by number: must be there
+  std::set<std::uint32_t> opening_;                                         // regions
+  std::map<std::uint64_t, std::uint64_t> dropped_;                          // by namespace: up to this generation
+};
+
+std::uint64_t wanted_seeds() {
+  if (const char* text = std::getenv("POWER_LOSS_SEEDS")) return std::strtoull(text, nullptr, 10);
+  const char* const crash = std::getenv("CRASH_SUITE");
+  return crash != nullptr && std::string(crash) == "whole" ? 200 : 6;
+}
+
+TEST(PowerLossTest, WhateverItLeavesOpensAndNothingWrongIsFoundNorAnythingFlushedLost) {
+  base::set_log_level(base::LogLevel::kError);
+  const char* const told = std::getenv("POWER_LOSS_FIRST");
+  const std::uint64_t first = told != nullptr ? std::strtoull(told, nullptr, 10) : 1, seeds = wanted_seeds();
+  Figures figures;
+  for (std::uint64_t seed = first; seed < first + seeds; ++seed) {
+    SCOPED_TRACE("again: POWER_LOSS_FIRST=" + std::to_string(seed) + " POWER_LOSS_SEEDS=1");
+    PowerLoss(seed, 4, figures).run();
+    if (HasFatalFailure()) return;
+  }
+  std::printf(
+      "seeds %llu to %llu: %llu writes landed, %llu disks opened, %llu chunks found and right, %llu of them demanded; %llu found "
+      "in real files\n",
+      static_cast<unsigned long long>(first), static_cast<unsigned long long>(first + seeds - 1),
+      static_cast<unsigned long long>(figures.landings), static_cast<unsigned long long>(figures.opened),
+      static_cast<unsigned long long>(figures.found), static_cast<unsigned long long>(figures.demanded),
+      static_cast<unsigned long long>(figures.on_files));
+  EXPECT_GT(figures.demanded, 100 * seeds);
+  EXPECT_GT(figures.found, figures.demanded);
+}
+
+}  // namespace
+}  // namespace larder::sim

@@ -1,0 +1,163 @@
+#include "tests/sim/sim_engine.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "sidecar/store/verify.h"
+
+namespace larder::sim {
+namespace {
+
+std::string chunk(std::uint64_t number) {
+  return " chunk " + std::to_string(number);
+}
+
+}  // namespace
+
+void SimEngine::attach(SimLarderd& larderd) {
+  if (number_ != 0) earlier_.insert(number_);
+  auto region = std::make_shared<Region>();
+  for (const Load& load : loads_) region->hold(load.place, load.view.slot, load.view.generation);
+  for (const Held& held : held_) region->hold(held.place, held.slot, held.generation);
+  std::vector<protocol::SlotRef> writing;
+  for (const Store& store : stores_) writing.push_back({store.grant.slot, 0, store.grant.generation});
+  number_ = larderd.attach(region, earlier_, writing);
+  region_ = std::move(region);
+  index_ = larderd.index();
+  attached_ = counted_ = true;
+  silent_ = false;
+}
+
+void SimEngine::lose_session(bool holds_count) {
+  attached_ = false;
+  counted_ = counted_ && holds_count;
+  if (holds_count) return;
+  for (Load& load : loads_) load.excused = true;
+}
+
+void SimEngine::set_silent(SimLarderd* larderd, bool silent) {
+  silent_ = silent;
+  if (larderd == nullptr || !attached_) return;
+  counted_ = !silent;
+  larderd->memory().set_silent(number_, silent);
+  for (Load& load : loads_) load.excused = load.excused || silent;
+}
+
+std::set<SessionNumber> SimEngine::sessions() const {
+  std::set<SessionNumber> all = earlier_;
+  if (number_ != 0) all.insert(number_);
+  return all;
+}
+
+protocol::Key SimEngine::key(std::uint64_t number) const {
+  const tiers::ChunkKey wanted = key_of(number);
+  return {wanted.hash, index_->handles[space_of(number)], wanted.shard, wanted.group};
+}
+
+std::uint32_t SimEngine::take_place() {
+  const auto place = static_cast<std::uint32_t>(std::ranges::find(places_, false) - places_.begin());
+  places_[place] = true;
+  return place;
+}
+
+void SimEngine::drop_place(std::uint32_t place) {
+  region_->let_go(place);
+  places_[place] = false;
+}
+
+std::string SimEngine::begin_store(SimLarderd& larderd, std::uint64_t number) {
+  const protocol::Grant grant = larderd.reserve(number_, number);
+  if (grant.status != 0) return "is refused" + chunk(number) + ", status " + std::to_string(grant.status);
+  Store store{number, number_, grant, {}, std::make_shared<Slot>(slot_bytes_of(number))};
+  store.facts = fill_chunk(store.bytes->span(), number, grant.generation);
+  stores_.push_back(std::move(store));
+  return "is granted slot " + std::to_string(grant.slot) + " for" + chunk(number) + " at " + std::to_string(grant.generation);
+}
+
+// Writes a half; after the second it commits, or gives up.
+std::string SimEngine::go_on_storing(SimLarderd* larderd) {
+  if (stores_.empty()) return "";
+  Store& store = stores_.front();
+  if (store.halves < 2) {
+    const std::size_t half = slot_bytes_of(store.number) / 2;
+    const std::size_t from = store.halves++ == 0 ? 0 : half;
+    std::memcpy(machine_.arena.data() + store.grant.offset_bytes + from, store.bytes->span().data() + from, half);
+    return "writes half of" + chunk(store.number);
+  }
+  // Told to nobody where there is no session: it will not be listed as being written when the engine attaches anew.
+  const Store done = store;
+  stores_.pop_front();
+  if (!attached_ || larderd == nullptr) return "has nobody to tell of" + chunk(done.number);
+  if (machine_.one_in(8)) {
+    larderd->memory().disown(number_, {done.grant.slot, 0, done.grant.generation});
+    return "disowns" + chunk(done.number);
+  }
+  larderd->commit(number_, done.number, {done.grant.slot, 0, done.grant.generation, done.facts.root});
+  ++stored;
+  return "commits" + chunk(done.number) + " at " + std::to_string(done.grant.generation);
+}
+
+bool SimEngine::present(std::uint64_t number) const {
+  return index_ && !index_->reader.dead() && index_->reader.find(key(number)).has_value();
+}
+
+std::string SimEngine::begin_load(std::uint64_t number) {
+  if (!index_ || index_->reader.dead() || loads_.size() + held_.size() > 12) return "cannot look up" + chunk(number);
+  const std::optional<protocol::EntryView> view = index_->reader.find(key(number));
+  if (!view || view->record != protocol::record_checksum(*view)) {
+    ++misses;
+    return "misses" + chunk(number);
+  }
+  const std::uint64_t content = model_.found(number, view->generation);
+  const std::uint32_t place = take_place();
+  region_->hold(place, view->slot, view->generation);
+  if (!index_->reader.still_committed(view->slot, view->generation)) {
+    drop_place(place);
+    return "could not hold" + chunk(number);
+  }
+  Load load{number, *view, content, place, std::make_shared<Slot>(slot_bytes_of(number))};
+  load.excused = !counted_;
+  loads_.push_back(std::move(load));
+  return "holds slot " + std::to_string(view->slot) + " of" + chunk(number) + " at " + std::to_string(view->generation);
+}
+
+std::string SimEngine::go_on_loading(SimLarderd* larderd) {
+  if (loads_.empty()) return "";
+  Load& load = loads_.front();
+  if (load.halves < 2) {
+    const std::size_t half = slot_bytes_of(load.number) / 2;
+    const std::size_t from = load.halves++ == 0 ? 0 : half;
+    std::memcpy(load.copy->span().data() + from, machine_.arena.data() + load.view.offset_bytes + from, half);
+    return "copies half of" + chunk(load.number);
+  }
+  std::string what = check(load, larderd);
+  held_.push_back({load.view.slot, load.place, load.view.generation});
+  loads_.pop_front();
+  return what;
+}
+
+std::string SimEngine::check(Load& load, SimLarderd* larderd) {
+  const protocol::EntryView& view = load.view;
+  const Shape& shape = shape_of(load.number);
+  must(view.payload_bytes == shape.payload_bytes && view.piece_bytes == shape.piece_bytes, "a chunk of another size was found");
+  if (store::verify_payload(load.copy->span().data(), view)) {
+    tiers::ChunkFacts facts{load.content, view.payload_bytes, view.piece_bytes, view.root};
+    must(right_bytes(load.copy->span(), load.number, facts), "WRONG BYTES:" + chunk(load.number));
+    ++loaded;
+    return "has loaded" + chunk(load.number);
+  }
+  const bool damaged =
+      machine_.disk_damaged || machine_.index_damaged || machine_.damaged(view.offset_bytes, slot_bytes_of(load.number));
+  must(load.excused || damaged, "the bytes of a held chunk changed:" + chunk(load.number));
+  if (attached_ && larderd != nullptr && !load.excused) larderd->bad({view.slot, 0, view.generation});
+  return "finds" + chunk(load.number) + " bad";
+}
+
+std::string SimEngine::let_go() {
+  if (held_.empty()) return "";
+  drop_place(held_.front().place);
+  held_.pop_front();
+  return "lets go";
+}
+
+}  // namespace larder::sim

@@ -1,0 +1,81 @@
+// SimEngine: an inference engine in the simulation: it looks up, holds, copies in two halves and verifies, as the shim does, and stores in
+// two halves; it can fall silent, lose its session and attach anew. What it verifies it compares with the model. Owned by one thread.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/sim/sim_larderd.h"
+
+namespace larder::sim {
+
+class SimEngine {
+ public:
+  SimEngine(Machine& machine, Model& model) : machine_(machine), model_(model) {}
+
+  bool attached() const { return attached_; }
+  bool silent() const { return silent_; }
+  // Announces what it holds and still writes, and looks up in the newest index from here on.
+  void attach(SimLarderd& larderd);
+  // larderd is gone, or has ended its session: nothing can be asked any more, looking up goes on. `holds_count`: it is awaited.
+  void lose_session(bool holds_count);
+  void set_silent(SimLarderd* larderd, bool silent);
+  std::set<SessionNumber> sessions() const;  // of this process, that larderd may still know
+
+  // Returns what was done, for people. `larderd` may be null.
+  std::string begin_store(SimLarderd& larderd, std::uint64_t number);
+  std::string go_on_storing(SimLarderd* larderd);
+  std::string begin_load(std::uint64_t number);
+  std::string go_on_loading(SimLarderd* larderd);
+  std::string let_go();
+  bool busy() const { return !stores_.empty() || !loads_.empty() || !held_.empty(); }
+  bool present(std::uint64_t number) const;
+
+  std::uint64_t loaded = 0, stored = 0, misses = 0;
+
+ private:
+  struct Store {
+    std::uint64_t number;
+    SessionNumber session;
+    protocol::Grant grant;
+    tiers::ChunkFacts facts;
+    std::shared_ptr<Slot> bytes;
+    int halves = 0;
+  };
+  struct Load {
+    std::uint64_t number;
+    protocol::EntryView view;
+    std::uint64_t content;
+    std::uint32_t place;
+    std::shared_ptr<Slot> copy;
+    int halves = 0;
+    bool excused = false;  // its hold did not count all the time
+  };
+  struct Held {
+    std::uint32_t slot, place;
+    std::uint64_t generation;
+  };
+
+  protocol::Key key(std::uint64_t number) const;
+  std::uint32_t take_place();
+  void drop_place(std::uint32_t place);
+  std::string check(Load& load, SimLarderd* larderd);
+
+  Machine& machine_;
+  Model& model_;
+  bool attached_ = false, silent_ = false;
+  bool counted_ = false;  // its holds are
+  SessionNumber number_ = 0;
+  std::set<SessionNumber> earlier_;
+  std::shared_ptr<Region> region_;
+  std::shared_ptr<Index> index_;
+  std::deque<Store> stores_;
+  std::deque<Load> loads_;
+  std::deque<Held> held_;  // after a load, for a while
+  std::vector<bool> places_ = std::vector<bool>(32);
+};
+
+}  // namespace larder::sim

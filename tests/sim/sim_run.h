@@ -1,0 +1,63 @@
+// SimRun: one seed: a machine, one larderd after the other, three engines, and a step at a time that chance chooses; about every
+// twentieth is a fault. At the end all faults are over and everything has to come to rest.
+//
+// A seed replays exactly. Owned by one thread.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tests/sim/sim_engine.h"
+
+namespace larder::sim {
+
+struct Tally {
+  std::uint64_t steps = 0, faults = 0, lives = 0, power_losses = 0;
+  std::uint64_t stored = 0, loaded = 0, misses = 0, went_down = 0, came_up = 0;
+};
+
+class SimRun {
+ public:
+  explicit SimRun(std::uint64_t seed) : machine_(seed) {}
+
+  // Empty: every rule held. Else the one that did not.
+  std::string run();
+  const std::vector<std::string>& steps() const { return steps_; }  // what was done, in order
+  const Tally& tally() const { return tally_; }
+
+ private:
+  static constexpr std::size_t kEngines = 3;
+
+  void step();
+  void engine_step();
+  void larderd_step();
+  void fault();
+  void heal();
+  void damage_disk();
+  void damage_arena();
+  void damage_index();
+  void note(std::string what);
+
+  void start_larderd();
+  void end_larderd(bool killed);
+  void end_engine(std::size_t which);
+  void lose_power();
+  void come_to_rest();
+  void turn_until_idle();
+  void round_trip();
+
+  std::uint64_t any_number();
+  SimEngine& engine(std::size_t which) { return *engines_[which]; }
+
+  Machine machine_;
+  Model model_;
+  std::unique_ptr<SimLarderd> larderd_;
+  std::array<std::unique_ptr<SimEngine>, kEngines> engines_;
+  std::vector<std::string> steps_;
+  Tally tally_;
+};
+
+}  // namespace larder::sim
