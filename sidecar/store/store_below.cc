@@ -1,6 +1,7 @@
 // What a tier below the memory is told and asks: what comes and goes, and which chunks it should have before they are evicted.
 #include <algorithm>
 
+#include "shim/protocol/checksum.h"
 #include "sidecar/store/store.h"
 
 namespace larder::store {

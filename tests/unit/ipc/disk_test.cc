@@ -70,7 +70,8 @@ TEST_F(DiskTest, WhatTheMemoryHasNoRoomForIsThereAlsoWithoutTheMemory) {
   for (std::uint64_t n = 1; n <= slots() + more; ++n) {
     ASSERT_TRUE(store(n));
     // What goes next is written before it goes, where nobody stores faster than that.
-    if (n >= slots()) ASSERT_TRUE(wait([&] { return stats().disk.puts > n - slots(); })) << n;
+    if (n < slots()) continue;
+    ASSERT_TRUE(wait([&] { return stats().disk.puts > n - slots(); })) << n;
   }
   ASSERT_TRUE(wait([&] { return stats().evicted_capacity == more; }));
   EXPECT_EQ(stats().evicted_unwritten, 0U);
@@ -139,13 +140,25 @@ TEST_F(DiskTest, ADirectoryThatVanishesCostsTheDiskAloneAndIsUsedAgain) {
   attach();
   ASSERT_TRUE(store(1));
   ASSERT_TRUE(wait([&] { return stats().disk.chunks == 1; }));
-  std::filesystem::rename(disk_ + "/larder", disk_ + "/away");
+  std::filesystem::rename(disk_, disk_ + ".away");
   ASSERT_TRUE(wait([&] { return fallback("disk"); }));
   EXPECT_FALSE(stats().disk.takes_puts);
   EXPECT_NE(stats().disk.reason.find("went away"), std::string::npos) << stats().disk.reason;
-  EXPECT_TRUE(store(2));
+  EXPECT_TRUE(store(2)) << "memory goes on";
+  std::filesystem::rename(disk_ + ".away", disk_);
   ASSERT_TRUE(wait([&] { return !fallback("disk"); }));
-  EXPECT_TRUE(wait([&] { return stats().disk.chunks == 2; })) << "what is in memory is written there";
+  EXPECT_TRUE(wait([&] { return stats().disk.chunks == 2; })) << "what was there is found, what came since is written";
+}
+
+TEST_F(DiskTest, WhatWasOnADiskThatComesBackEmptyIsWrittenAgainFromMemory) {
+  config_.disk.write = config::DiskWrite::kThrough;
+  start(real_);
+  attach();
+  for (std::uint64_t n = 1; n <= 3; ++n) ASSERT_TRUE(store(n));
+  ASSERT_TRUE(wait([&] { return stats().disk.chunks == 3; }));
+  std::filesystem::rename(disk_ + "/larder", disk_ + "/away");
+  ASSERT_TRUE(wait([&] { return stats().disk.times_degraded == 1; }));
+  EXPECT_TRUE(wait([&] { return stats().disk.puts == 6 && stats().disk.chunks == 3; }));
 }
 
 TEST_F(DiskTest, WhatIsWrongWithItIsSaidByItsField) {
