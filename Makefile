@@ -2,7 +2,7 @@
 # C++ build, so that too little disk or memory for it is said at once.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-BENCHES = bench-copy bench-disk bench-index bench-lookup bench-recovery bench-restart bench-start bench-ttft bench-engine bench-rivals bench-serve
+BENCHES = bench-copy bench-disk bench-index bench-lookup bench-recovery bench-restart bench-start bench-ttft bench-ttft-disk bench-engine bench-rivals bench-serve
 .PHONY: $(BENCHES) help deps deps-build deps-tools deps-python deps-wheel deps-rivals build release demo test test-models test-asan test-crash test-tsan test-ubuntu fuzz lint format wheel install clean
 
 PREFIX ?= /usr/local
@@ -59,7 +59,7 @@ FUZZ_SECONDS ?= 60
 fuzz: deps-tools build/fuzz/build.ninja ## hostile bytes into every door, FUZZ_SECONDS (60) each; fails if something is found
 	@cmake --build --preset fuzz -j$(JOBS) --target fuzz_targets && tests/fuzz/run.sh build/fuzz $(FUZZ_SECONDS)
 
-bench-*: ## lookup, copy, disk, index, recovery, restart, start, ttft, engine, rivals, serve: a table, and build/bench/NAME.json
+bench-*: ## lookup, copy, disk, index, recovery, restart, start, ttft, ttft-disk, engine, rivals, serve: a table, and build/bench/NAME.json
 bench-copy bench-disk bench-index bench-recovery: bench-%: release
 	@cmake --build --preset release -j$(JOBS) --target $*_bench
 	@build/release/bin/$*_bench build/bench
@@ -71,6 +71,8 @@ bench-restart bench-start: bench-%: release
 	@build/release/bin/$*_bench build/bench $(CURDIR)/build/release/bin/larderd
 bench-ttft: deps-python release
 	@$(call RUN,release) LARDERD=$(CURDIR)/build/release/bin/larderd MODEL=$(MODEL) $(PYTHON) tests/bench/ttft_bench.py
+bench-ttft-disk: deps-python release
+	@$(call RUN,release) LARDERD=$(CURDIR)/build/release/bin/larderd MODEL=$(MODEL) $(PYTHON) tests/bench/ttft_disk_bench.py
 bench-engine: deps-python release
 	@$(call RUN,release) LARDERD=$(CURDIR)/build/release/bin/larderd $(PYTHON) tests/bench/engine_bench.py
 bench-rivals: deps-rivals release

@@ -150,6 +150,51 @@ LARDER_API void larder_report_request(larder_client* client, uint64_t tokens_ask
 /* ... and of what the engine computed, for the prefill seconds that hits save. */
 LARDER_API void larder_report_prefill(larder_client* client, uint64_t tokens, uint64_t compute_ns);
 
+/* ---- Below larderd's memory (the scheduler) ----
+ * Where larderd has a tier below its memory (a disk), chunks that are there are brought up before they are looked up, held and loaded
+ * as ever. */
+
+typedef struct larder_below {
+  uint32_t struct_bytes;
+  uint32_t present; /* 1: there is such a tier; else the rest is 0 */
+  uint32_t serving; /* 1: it takes reads, and answered the last ones in time */
+  uint32_t reserved;
+  uint64_t read_latency_ns; /* measured by larderd, as is the next; 0: not yet */
+  uint64_t read_bytes_per_s;
+} larder_below;
+/* No system call, no message. */
+LARDER_API larder_status larder_get_below(larder_client* client, larder_below* below);
+
+/* How many chunks from the first on are in memory or below it in all shards and groups: 0..count. No system call, no message, no
+ * promise: what is below may turn out to be gone. */
+LARDER_API size_t larder_reachable(larder_client* client, const larder_hashes* hashes);
+
+/* Why a fetch brought no more than it did. */
+#define LARDER_FETCH_DONE 0    /* all that was asked */
+#define LARDER_FETCH_ABSENT 1  /* the next one is not there after all */
+#define LARDER_FETCH_LATE 2    /* its deadline came first */
+#define LARDER_FETCH_NO_ROOM 3 /* all of the memory is in use */
+#define LARDER_FETCH_FAILED 4  /* the tier cannot read it, or larderd went away */
+#define LARDER_FETCH_BOUND 5   /* too much is fetched at once */
+
+typedef struct larder_fetch_result {
+  uint32_t struct_bytes;
+  uint32_t running; /* 1: the rest is not yet known */
+  uint64_t chunks;  /* from the first on: in memory, and kept there until larder_fetch_end() or for a minute */
+  uint64_t bytes;   /* that were read for it */
+  uint32_t reason;  /* LARDER_FETCH_... */
+  uint32_t elapsed_us;
+} larder_fetch_result;
+
+/* Asks larderd to bring chunks (at most the first 1,024) into memory. It ends deadline_ms later at the latest, whether larderd
+ * answers or not. *ticket is to be given to larder_fetch_end() in any case; 64 may be outstanding: LARDER_RESOURCE_EXHAUSTED.
+ * LARDER_UNSUPPORTED: no such tier. LARDER_UNAVAILABLE: larderd is away. */
+LARDER_API larder_status larder_fetch(larder_client* client, const larder_hashes* hashes, uint32_t deadline_ms, uint64_t* ticket);
+/* How it stands. Where it runs, waits up to wait_ms for its end. LARDER_NOT_FOUND: no such fetch. */
+LARDER_API larder_status larder_fetch_poll(larder_client* client, uint64_t ticket, uint32_t wait_ms, larder_fetch_result* result);
+/* What it keeps is given free, and what still runs is cancelled: call it once holds on the chunks stand. */
+LARDER_API void larder_fetch_end(larder_client* client, uint64_t ticket);
+
 /* ---- Moving (the worker) ---- */
 
 /* In place of a page: a load leaves this block out. For blocks that the engine already holds and may share with running requests,

@@ -48,12 +48,13 @@ Result<std::shared_ptr<ArenaView>> view_of(const Fd& fd, std::uint64_t size_byte
 }  // namespace
 
 Attachment::Attachment(const protocol::Welcome& welcome, Fd lock, std::shared_ptr<ArenaView> arena, Mapping index,
-                       Mapping session, Fd socket, std::shared_ptr<const Fd> wake)
+                       Mapping session, Mapping below, Fd socket, std::shared_ptr<const Fd> wake)
     : welcome_(welcome),
       lock_(std::move(lock)),
       arena_(std::move(arena)),
       index_(std::move(index)),
       session_(std::move(session)),
+      below_(std::move(below)),
       holds_(region()),
       events_(region()),
       outbox_(std::move(socket), std::move(wake)) {
@@ -73,8 +74,11 @@ Attachment::~Attachment() {
 
 Result<std::shared_ptr<Attachment>> Attachment::make(const protocol::Welcome& welcome, std::vector<Fd> fds, Fd socket,
                                                      std::shared_ptr<const Fd> wake, const Attachment* earlier) {
-  if (fds.size() != 4)
-    return Status(Code::kInvalidArgument, "WELCOME brought " + std::to_string(fds.size()) + " descriptors, not 4");
+  const bool has_below = (welcome.capabilities & protocol::kCapabilityBelow) != 0;
+  const std::size_t wanted = has_below ? 5 : 4;
+  if (fds.size() != wanted)
+    return Status(Code::kInvalidArgument,
+                  "WELCOME brought " + std::to_string(fds.size()) + " descriptors, not " + std::to_string(wanted));
   if (welcome.session_bytes < sizeof(protocol::SessionRegion))
     return Status(Code::kInvalidArgument, "WELCOME: session region too small");
   Result<std::shared_ptr<ArenaView>> arena = view_of(fds[0], welcome.arena_bytes, earlier ? earlier->arena_ : nullptr);
@@ -85,13 +89,25 @@ Result<std::shared_ptr<Attachment>> Attachment::make(const protocol::Welcome& we
   if (!session.ok()) return session.status();
   Result<protocol::IndexReader> reader = protocol::IndexReader::open(index->data(), index->size());
   if (!reader.ok()) return reader.status();
+  Mapping below;
+  protocol::BelowReader below_reader;
+  if (has_below) {
+    Result<Mapping> mapped = map_region(fds[4], welcome.below_bytes, PROT_READ, "below region");
+    if (!mapped.ok()) return mapped.status();
+    below = *std::move(mapped);
+    Result<protocol::BelowReader> opened = protocol::BelowReader::open(below.data(), below.size());
+    if (!opened.ok()) return opened.status();
+    below_reader = *opened;
+  }
   LARDER_POINT(regions_mapped);
   if (Status locked = take_lock(fds[3]); !locked.ok()) return locked;
   LARDER_POINT(locked);
 
   std::shared_ptr<Attachment> attachment(new Attachment(welcome, std::move(fds[3]), *std::move(arena), *std::move(index),
-                                                        *std::move(session), std::move(socket), std::move(wake)));
+                                                        *std::move(session), std::move(below), std::move(socket),
+                                                        std::move(wake)));
   attachment->reader_ = *reader;
+  attachment->below_reader_ = below_reader;
   return attachment;
 }
 

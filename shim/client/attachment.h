@@ -13,6 +13,7 @@
 #include "shim/client/event_ring.h"
 #include "shim/client/hold_table.h"
 #include "shim/client/outbox.h"
+#include "shim/protocol/below_layout.h"
 #include "shim/protocol/index_reader.h"
 #include "shim/protocol/messages.h"
 #include "shim/protocol/session_layout.h"
@@ -21,8 +22,8 @@ namespace larder::client {
 
 class Attachment {
  public:
-  // Maps the regions of a WELCOME and takes the lock. `fds` are arena, index, session, lock. Where `earlier`, which may be nullptr, maps
-  // the same arena, its mapping is used.
+  // Maps the regions of a WELCOME and takes the lock. `fds` are arena, index, session, lock, and below where WELCOME says so. Where
+  // `earlier`, which may be nullptr, maps the same arena, its mapping is used.
   static Result<std::shared_ptr<Attachment>> make(const protocol::Welcome& welcome, std::vector<Fd> fds, Fd socket,
                                                   std::shared_ptr<const Fd> wake, const Attachment* earlier = nullptr);
   // May unmap the arena: not on an engine's thread, nor under a lock that one may want (see Control::earlier_).
@@ -31,6 +32,8 @@ class Attachment {
   const protocol::Welcome& welcome() const { return welcome_; }
   std::uint64_t epoch() const { return welcome_.epoch; }
   const protocol::IndexReader& index() const { return reader_; }
+  // valid() where this larderd has a tier below its memory.
+  const protocol::BelowReader& below() const { return below_reader_; }
   // The handle of this client's namespace of that number in this index; kNoHandle until larderd has told it: its keys are misses.
   static constexpr std::uint32_t kNoHandle = protocol::kNoNamespace;
   std::uint32_t namespace_handle(std::uint32_t ns) const {
@@ -64,7 +67,7 @@ class Attachment {
 
  private:
   Attachment(const protocol::Welcome& welcome, Fd lock, std::shared_ptr<ArenaView> arena, Mapping index, Mapping session,
-             Fd socket, std::shared_ptr<const Fd> wake);
+             Mapping below, Fd socket, std::shared_ptr<const Fd> wake);
 
   protocol::SessionRegion& region() { return *reinterpret_cast<protocol::SessionRegion*>(session_.data()); }
 
@@ -73,7 +76,9 @@ class Attachment {
   const std::shared_ptr<ArenaView> arena_;  // shared with earlier attachments
   const Mapping index_;
   const Mapping session_;
+  const Mapping below_;  // or none
   protocol::IndexReader reader_;
+  protocol::BelowReader below_reader_;
   std::array<std::atomic<std::uint32_t>, protocol::kMaxClientNamespaces> handles_;
   HoldTable holds_;
   EventRing events_;

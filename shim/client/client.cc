@@ -143,6 +143,23 @@ void Client::report(protocol::EventKind kind, std::uint64_t a, std::uint64_t b, 
   if (attachment) attachment->events().add({kind, 0, 0, a, b, c, 0});
 }
 
+std::optional<protocol::BelowSpeed> Client::below() const {
+  const std::shared_ptr<Attachment> attachment = current();
+  if (!attachment || attachment->index().dead() || !attachment->below().valid()) return std::nullopt;
+  return attachment->below().speed();
+}
+
+std::size_t Client::reachable(const Hashes& hashes) const {
+  const std::shared_ptr<Attachment> attachment = readable(hashes.ns);
+  return attachment ? count_reachable(*attachment, spec_, hashes, namespaces_.id(hashes.ns)) : 0;
+}
+
+Result<std::uint64_t> Client::fetch(const Hashes& hashes, std::uint32_t deadline_ms) {
+  if (control() == nullptr) return Status(Code::kFailedPrecondition, "set the namespace first");
+  if (namespaces_.drop_pending(hashes.ns)) return Status(Code::kNotFound, "larderd has still to drop what the namespace held");
+  return fetches_.start(control()->attached(), hashes, deadline_ms);
+}
+
 Status Client::check(const Transfer& transfer, bool blocks_left_out) const {
   if (control() == nullptr) return {Code::kFailedPrecondition, "set the namespace first"};
   if (transfer.ns >= protocol::kMaxClientNamespaces) return {Code::kInvalidArgument, "no such namespace"};
@@ -211,6 +228,7 @@ void Client::granted(const std::shared_ptr<Attachment>& attachment, std::uint32_
 void Client::lost(const std::shared_ptr<Attachment>& attachment) {
   stores_.lost(attachment);
   acts_.lost(attachment);
+  fetches_.lost(attachment);
 }
 
 void Client::asked(const std::shared_ptr<Attachment>& attachment, const std::vector<protocol::SlotRef>& grants) {

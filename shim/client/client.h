@@ -12,6 +12,7 @@
 #include "cuda/copy_engine.h"
 #include "shim/client/acts.h"
 #include "shim/client/control.h"
+#include "shim/client/fetches.h"
 #include "shim/client/fork_guard.h"
 #include "shim/client/loads.h"
 #include "shim/client/lookup.h"
@@ -63,6 +64,14 @@ class Client final : public ControlListener {
   void release(std::uint64_t hold);
   void report(protocol::EventKind kind, std::uint64_t a, std::uint64_t b, std::uint64_t c);
 
+  // How the tier below memory does; nothing where this larderd has none.
+  std::optional<protocol::BelowSpeed> below() const;
+  std::size_t reachable(const Hashes& hashes) const;
+  // See Fetches. kNotFound: what is there is still to be dropped.
+  Result<std::uint64_t> fetch(const Hashes& hashes, std::uint32_t deadline_ms);
+  Result<FetchState> fetch_poll(std::uint64_t ticket, std::uint32_t wait_ms) { return fetches_.poll(ticket, wait_ms); }
+  void fetch_end(std::uint64_t ticket) { fetches_.end(ticket); }
+
   // kNotFound: what is there is still to be dropped.
   Result<std::uint64_t> load(Transfer transfer, std::uint32_t start_within_ms);
   std::vector<Completion> poll(std::size_t max, std::chrono::milliseconds wait = {}) { return loads_.poll(max, wait); }
@@ -83,6 +92,9 @@ class Client final : public ControlListener {
   void asked(const std::shared_ptr<Attachment>& attachment, const std::vector<protocol::SlotRef>& grants) override;
   void beaten(Attachment& attachment) override;
   void acted(std::uint32_t request, const protocol::Acted& acted) override { acts_.acted(request, acted); }
+  void fetched(const std::shared_ptr<Attachment>& attachment, std::uint32_t request, const protocol::Fetched& fetched) override {
+    fetches_.fetched(attachment, request, fetched);
+  }
   std::vector<protocol::SlotRef> still_writing() override;
 
   // The control thread exists from set_namespace() on.
@@ -108,6 +120,7 @@ class Client final : public ControlListener {
   Loads loads_;
   Stores stores_;
   Acts acts_;
+  Fetches fetches_;
   std::unique_ptr<Control> control_;
   std::atomic<Control*> control_ready_{nullptr};
 };

@@ -233,6 +233,12 @@ Status Control::handle(const std::shared_ptr<Attachment>& attachment, const prot
     listener_.acted(decoder->request(), acted);
     return {};
   }
+  if (decoder->type() == MessageType::kFetched) {
+    protocol::Fetched fetched{};
+    if (!decoder->read(fetched)) return {Code::kInvalidArgument, "FETCHED is too short"};
+    listener_.fetched(attachment, decoder->request(), fetched);
+    return {};
+  }
   if (decoder->type() == MessageType::kError) return read_error(*decoder);
   return {};  // a message of a newer minor version
 }

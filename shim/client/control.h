@@ -36,6 +36,8 @@ class ControlListener {
   // Once a heartbeat, while the session of `attachment` lives.
   virtual void beaten(Attachment& attachment) = 0;
   virtual void acted(std::uint32_t request, const protocol::Acted& acted) = 0;
+  virtual void fetched(const std::shared_ptr<Attachment>& attachment, std::uint32_t request,
+                       const protocol::Fetched& fetched) = 0;
   // Grants of lost sessions that are still being written.
   virtual std::vector<protocol::SlotRef> still_writing() = 0;
 };

@@ -60,6 +60,7 @@ Status send_hello(int socket, const HandshakeInput& input) {
   protocol::Hello hello{};
   hello.version_major = protocol::kVersionMajor;
   hello.version_minor = protocol::kVersionMinor;
+  hello.capabilities = protocol::kCapabilityBelow;
   hello.previous_session = input.previous_token;
   hello.previous_epoch = input.previous_epoch;
   hello.engine = protocol::make_short_text(input.engine);

@@ -58,6 +58,31 @@ std::size_t count_present(const Attachment& attachment, const NamespaceSpec& spe
   return hashes.count;
 }
 
+std::size_t count_reachable(const Attachment& attachment, const NamespaceSpec& spec, const Hashes& hashes,
+                            const protocol::NamespaceId& id) {
+  const protocol::IndexReader& index = attachment.index();
+  const protocol::BelowReader& below = attachment.below();
+  if (index.dead()) return 0;
+  KeyWalk walk(attachment, spec, hashes);
+  struct Probe {
+    protocol::IndexReader::Probe above;
+    protocol::BelowPlace below;
+  };
+  std::array<Probe, kBatch> probes;
+  for (std::size_t first = 0; first < walk.keys(); first += kBatch) {
+    const std::size_t count = std::min(kBatch, walk.keys() - first);
+    for (std::size_t i = 0; i < count; ++i) {
+      const protocol::Key key = walk.next();
+      probes[i].above = index.start(key);
+      if (below.valid()) probes[i].below = below.place(id, key.hash, key.shard, key.group);
+    }
+    for (std::size_t i = 0; i < count; ++i) index.advance(probes[i].above);
+    for (std::size_t i = 0; i < count; ++i)
+      if (!index.finish(probes[i].above) && !(below.valid() && below.has(probes[i].below))) return (first + i) / walk.parts();
+  }
+  return hashes.count;
+}
+
 HoldSet::HoldSet(std::shared_ptr<Attachment> attachment, const NamespaceSpec& spec, const Hashes& hashes)
     : attachment_(std::move(attachment)) {
   if (attachment_->index().dead()) return;

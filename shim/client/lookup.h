@@ -24,6 +24,11 @@ struct Hashes {
 // How many chunks, from the first on, are there in every shard and group.
 std::size_t count_present(const Attachment& attachment, const NamespaceSpec& spec, const Hashes& hashes);
 
+// How many, from the first on, are there or below memory as larderd shows it, in every shard and group. `id`: of the hashes'
+// namespace.
+std::size_t count_reachable(const Attachment& attachment, const NamespaceSpec& spec, const Hashes& hashes,
+                            const protocol::NamespaceId& id);
+
 // Holds on whole chunks (every shard and group of them), given up on destruction. Move-only; keeps its attachment alive.
 class HoldSet {
  public:

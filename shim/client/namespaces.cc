@@ -45,12 +45,17 @@ Result<std::uint32_t> Namespaces::add(const std::string& fingerprint, const std:
   if (added_.size() + 1 == protocol::kMaxClientNamespaces)
     return Status(Code::kResourceExhausted,
                   "all " + std::to_string(protocol::kMaxClientNamespaces) + " namespaces of this client are taken");
-  added_.push_back({fingerprint, model});
+  added_.push_back({fingerprint, model, protocol::namespace_id(fingerprint)});
   const auto ns = static_cast<std::uint32_t>(added_.size());
   drop_pending_[ns] = drops_ != 0;  // an earlier process may have stored in it what a drop was meant for
   newest = newest_.lock();
   if (newest) send_open(*newest, ns);
   return ns;
+}
+
+protocol::NamespaceId Namespaces::id(std::uint32_t ns) const {
+  const std::lock_guard lock(mutex_);
+  return ns == 0 || ns > added_.size() ? spec_.id : added_[ns - 1].id;
 }
 
 bool Namespaces::wait_open(const Attachment& attachment, std::uint32_t ns, std::uint32_t timeout_ms) {

@@ -30,6 +30,8 @@ class Namespaces {
 
   // The number of this fingerprint; the same text has the same number.
   Result<std::uint32_t> add(const std::string& fingerprint, const std::string& model);
+  // Of a number that add() gave, or 0.
+  protocol::NamespaceId id(std::uint32_t ns) const;
   // Waits until larderd has opened it in this session, at most so long. False: not yet.
   bool wait_open(const Attachment& attachment, std::uint32_t ns, std::uint32_t timeout_ms);
   // What was stored in this one before must not be found: larderd has not dropped it yet.
@@ -48,12 +50,13 @@ class Namespaces {
  private:
   struct Name {
     std::string fingerprint, model;
+    protocol::NamespaceId id;
   };
   void send_open(Attachment& attachment, std::uint32_t ns);
   void send_drop(Attachment& attachment, std::uint32_t ns);
 
   const NamespaceSpec& spec_;
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable opened_;
   std::weak_ptr<Attachment> newest_;  // under the lock: who looked it up before might tell a session that is lost meanwhile
   std::vector<Name> added_;           // number 1 and up

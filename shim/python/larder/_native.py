@@ -105,6 +105,32 @@ class ActResult(_Sized):
     ]
 
 
+class Below(_Sized):
+    _fields_ = [
+        ("struct_bytes", c_uint32),
+        ("present", c_uint32),
+        ("serving", c_uint32),
+        ("reserved", c_uint32),
+        ("read_latency_ns", c_uint64),
+        ("read_bytes_per_s", c_uint64),
+    ]
+
+
+class FetchResult(_Sized):
+    _fields_ = [
+        ("struct_bytes", c_uint32),
+        ("running", c_uint32),
+        ("chunks", c_uint64),
+        ("bytes", c_uint64),
+        ("reason", c_uint32),
+        ("elapsed_us", c_uint32),
+    ]
+
+
+# LARDER_FETCH_DONE and what follows it in larder.h.
+FETCH_REASONS = ("done", "absent", "late", "no room", "it failed", "over a bound", "unknown")
+FETCH_LATE, FETCH_FAILED = 2, 4
+
 _ACT = (c_uint32, [c_void_p, POINTER(Hashes), c_uint32, POINTER(ActResult)])
 
 # name: (result, arguments). A client is a c_void_p.
@@ -132,6 +158,11 @@ PROTOTYPES = {
     "larder_store_finish": (c_uint32, [c_void_p, c_uint32, POINTER(StoreResult)]),
     "larder_store_abandon": (c_uint32, [c_void_p]),
     "larder_drop_namespace": (c_uint32, [c_void_p]),
+    "larder_get_below": (c_uint32, [c_void_p, POINTER(Below)]),
+    "larder_reachable": (c_size_t, [c_void_p, POINTER(Hashes)]),
+    "larder_fetch": (c_uint32, [c_void_p, POINTER(Hashes), c_uint32, POINTER(c_uint64)]),
+    "larder_fetch_poll": (c_uint32, [c_void_p, c_uint64, c_uint32, POINTER(FetchResult)]),
+    "larder_fetch_end": (None, [c_void_p, c_uint64]),
     "larder_prefetch": _ACT,
     "larder_pin": _ACT,
     "larder_unpin": _ACT,
@@ -155,6 +186,10 @@ _QUICK = (
     "larder_report_prefill",
     "larder_poll",
     "larder_store_begin",
+    "larder_get_below",
+    "larder_reachable",
+    "larder_fetch",
+    "larder_fetch_end",
 )
 
 _library = None

@@ -15,6 +15,8 @@ Completion = namedtuple("Completion", "ticket ok reason bytes wait_ns copy_ns")
 Stored = namedtuple("Stored", "stored present refused bytes copy_ns")
 Acted = namedtuple("Acted", "found absent refused")
 State = namedtuple("State", "attached usable attachments epoch loads_running stores_running")
+Below = namedtuple("Below", "serving read_latency_ns read_bytes_per_s")  # 0: not measured yet
+Fetched = namedtuple("Fetched", "chunks complete late reason bytes elapsed_s")
 
 _POLL = 64
 _LOG_LINES = 64
@@ -192,6 +194,41 @@ class Client:
 
     def drop_namespace(self):
         return self._lib.larder_drop_namespace(self._client) == native.OK
+
+    # ---- what larderd has below its memory
+
+    def below(self):
+        """How the tier below memory does just now, or None where larderd has none."""
+        below = native.Below()
+        if self._lib.larder_get_below(self._client, below) != native.OK or not below.present:
+            return None
+        return Below(bool(below.serving), below.read_latency_ns, below.read_bytes_per_s)
+
+    def reachable(self, hashes, stride, ns=0):
+        """How many chunks from the first on are in memory or below it, as far as one can tell without asking."""
+        return self._lib.larder_reachable(self._client, _hashes(hashes, stride, ns))
+
+    def fetch(self, hashes, stride, deadline_ms, ns=0):
+        """Has larderd bring them into memory and keep them until fetch_end(). Its ticket; LarderError where it cannot be asked."""
+        ticket = ctypes.c_uint64()
+        status = self._lib.larder_fetch(self._client, _hashes(hashes, stride, ns), deadline_ms, ticket)
+        self._check("larder_fetch", status)
+        return ticket.value
+
+    def fetch_poll(self, ticket, wait_ms=0):
+        """What came, or None while it runs; waits that long for its end. A ticket that nobody knows has brought nothing."""
+        result = native.FetchResult()
+        if self._lib.larder_fetch_poll(self._client, ticket, wait_ms, result) != native.OK:
+            return Fetched(0, False, False, "no such fetch", 0, 0.0)
+        if result.running:
+            return None
+        reason = native.FETCH_REASONS[min(result.reason, len(native.FETCH_REASONS) - 1)]
+        late = result.reason in (native.FETCH_LATE, native.FETCH_FAILED)
+        return Fetched(result.chunks, result.reason == 0, late, reason, result.bytes, result.elapsed_us / 1e6)
+
+    def fetch_end(self, ticket):
+        """Gives free what it keeps, or cancels it."""
+        self._lib.larder_fetch_end(self._client, ticket)
 
     # ---- what is kept, by hand. Hashes as above, or a list of them as hash_tokens() gives; each stands for the chunks of all
     # shards and groups. A call waits up to wait_ms for larderd's counts, not at all with 0; LarderError where it is away, old or

@@ -33,11 +33,11 @@ def prompt(seed, tokens):
     return [generator.choice(VOCABULARY) for _ in range(tokens)]
 
 
-def start_larderd(folder, size="256MiB", name=None):
+def start_larderd(folder, size="256MiB", name=None, extra=""):
     number = next(_numbers)
     name = name or f"larder-test-{os.getpid()}-{number}"
     binary = Path(os.environ["LARDER_TEST_BIN"]) / "larderd"
-    larderd = Larderd(binary, folder, name, size, log_name=f"larderd-{number}.log")
+    larderd = Larderd(binary, folder, name, size, extra, log_name=f"larderd-{number}.log")
     larderd.wait_ready()
     return larderd
 

@@ -4,6 +4,8 @@ import hashlib
 from array import array
 from types import SimpleNamespace
 
+from larder import _native as native
+from larder.client import Below, Fetched, LarderError
 from larder.vllm.groups import Group, Shards
 from larder.vllm.setup import Setup
 
@@ -27,6 +29,7 @@ def setup(block_size=32, chunk_tokens=128, groups=None, **changes):
         copy_threads=1,
         stores=True,
         loads=True,
+        fetches=True,
     )
     return Setup(**{**values, **changes})
 
@@ -40,6 +43,10 @@ class Client:
         self.calls = []
         self.namespaces = []
         self.fail = None  # name of a method that raises
+        self.tier = None  # a Below, where there is one
+        self.on_disk = set()
+        self.fetches = {}  # ticket: (keys, deadline_ms)
+        self.answers = {}  # ticket: Fetched
 
     def lookup(self, hashes, stride, ns=0):
         self._maybe_fail("lookup")
@@ -64,6 +71,44 @@ class Client:
     def release(self, hold):
         del self.holds[hold]
 
+    # ---- below memory
+
+    def below(self):
+        self._maybe_fail("below")
+        return self.tier
+
+    def reachable(self, hashes, stride, ns=0):
+        found = 0
+        for key in split(hashes, stride):
+            if not {key if ns == 0 else (ns, key)} & (self.stored | self.on_disk):
+                break
+            found += 1
+        return found
+
+    def fetch(self, hashes, stride, deadline_ms, ns=0):
+        if self.fail == "fetch":
+            raise LarderError("larder_fetch", native.RESOURCE_EXHAUSTED)
+        ticket = len(self.calls) + 1
+        self.calls.append(("fetch", ticket))
+        self.fetches[ticket] = ([key if ns == 0 else (ns, key) for key in split(hashes, stride)], deadline_ms)
+        return ticket
+
+    def fetch_poll(self, ticket, wait_ms=0):
+        if wait_ms:
+            self.calls.append(("waited", wait_ms))
+        return self.answers.get(ticket)
+
+    def fetch_end(self, ticket):
+        self.calls.append(("end", ticket))
+        del self.fetches[ticket]
+
+    def arrive(self, ticket, chunks=None, reason="done", elapsed_s=0.01):
+        """The first chunks of a fetch, all of them by default, are in memory now, and it has ended."""
+        keys = self.fetches[ticket][0]
+        chunks = len(keys) if chunks is None else chunks
+        self.stored.update(keys[:chunks])
+        self.answers[ticket] = Fetched(chunks, reason == "done", reason == "late", reason, 4096 * chunks, elapsed_s)
+
     def report_request(self, asked, hit, nanoseconds):
         self.calls.append(("request", asked, hit))
 
@@ -74,6 +119,10 @@ class Client:
     def _maybe_fail(self, name):
         if self.fail == name:
             raise RuntimeError("made to fail")
+
+
+# A gigabyte in a second, and a millisecond before the first byte.
+FAST = Below(True, 1_000_000, 1_000_000_000)
 
 
 def split(hashes, stride):

@@ -86,6 +86,19 @@ def test_the_absent_larderd_is_told_in_the_log(client):
     assert level in ("info", "warning", "error") and "none.sock" in text
 
 
+def test_without_larderd_nothing_is_below_its_memory(client):
+    open_namespace(client)
+    assert client.below() is None
+    assert client.reachable(bytes(64 * 32), 32) == 0
+    with pytest.raises(LarderError, match="^larder_fetch: unavailable$"):
+        client.fetch(bytes(64), 32, 100)
+    begin = time.monotonic()
+    gone = client.fetch_poll(7, 60_000)
+    assert (gone.chunks, gone.complete, gone.late) == (0, False, False)
+    client.fetch_end(7)
+    assert time.monotonic() - begin < 5
+
+
 def test_what_is_kept_by_hand_needs_larderd(client):
     open_namespace(client)
     for act in (client.prefetch, client.pin, client.unpin, client.evict):

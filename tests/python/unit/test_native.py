@@ -19,11 +19,15 @@ STRUCTS = {
     "larder_completion": native.Completion,
     "larder_store_result": native.StoreResult,
     "larder_act_result": native.ActResult,
+    "larder_below": native.Below,
+    "larder_fetch_result": native.FetchResult,
 }
 STATUSES = (
     "OK INVALID_ARGUMENT NOT_FOUND ALREADY_EXISTS OUT_OF_RANGE RESOURCE_EXHAUSTED UNAVAILABLE DEADLINE_EXCEEDED "
     "FAILED_PRECONDITION DATA_LOSS UNSUPPORTED PERMISSION_DENIED INTERNAL"
 ).split()
+
+REASONS = "DONE ABSENT LATE NO_ROOM FAILED BOUND".split()
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +37,7 @@ def compiled(root, tmp_path_factory):
     for c, python in STRUCTS.items():
         lines += [f'printf("{c}.{f[0]} %zu\\n", offsetof({c}, {f[0]}));' for f in python._fields_]
     lines += [f'printf("{s} %zu\\n", (size_t)LARDER_{s});' for s in STATUSES]
+    lines += [f'printf("FETCH_{r} %zu\\n", (size_t)LARDER_FETCH_{r});' for r in REASONS]
     lines.append('printf("NO_PAGE %zu\\n", (size_t)LARDER_NO_PAGE);')
     folder = tmp_path_factory.mktemp("header")
     source = folder / "sizes.c"
@@ -54,6 +59,8 @@ def test_numbers_are_the_headers(compiled):
     for status in STATUSES:
         assert getattr(native, status) == compiled[status], status
     assert native.NO_PAGE == compiled["NO_PAGE"]
+    assert [compiled[f"FETCH_{reason}"] for reason in REASONS] == list(range(len(native.FETCH_REASONS) - 1))
+    assert (native.FETCH_LATE, native.FETCH_FAILED) == (compiled["FETCH_LATE"], compiled["FETCH_FAILED"])
 
 
 def test_every_function_of_the_header_has_a_prototype(root):
@@ -65,5 +72,7 @@ def test_every_function_of_the_header_has_a_prototype(root):
 
 
 def test_sized_structs_tell_their_size():
-    for python in (native.Options, native.Namespace, native.State, native.Transfer, native.StoreResult, native.ActResult):
+    for python in STRUCTS.values():
+        if python.__base__ is not native._Sized:
+            continue
         assert python().struct_bytes == ctypes.sizeof(python)

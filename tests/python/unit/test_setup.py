@@ -85,6 +85,7 @@ def test_the_served_name_falls_back_to_the_folder():
     ("extra", "reason"),
     [
         (named(sokcet="x"), "unknown key sokcet"),
+        (named(fetch="off"), "fetch in kv_connector_extra_config must be true or false, not 'off'"),
         (named(chunk_tokens=100), "no multiple of the block size 128"),
         (named(min_tokens="5"), "min_tokens"),
         (named(copy_threads=-1), "copy_threads"),

@@ -12,7 +12,7 @@ import torch  # noqa: E402
 from fakes import group, setup  # noqa: E402
 
 from larder.client import Completion, Stored  # noqa: E402
-from larder.vllm.messages import COMPUTES, Move, Part, StepWork  # noqa: E402
+from larder.vllm.messages import COMPUTES, Move, Part, StepWork, WorkerReport  # noqa: E402
 from larder.vllm.worker import IDLE_WAIT_MS, WorkerHalf  # noqa: E402
 
 
@@ -167,6 +167,36 @@ class TestLoads:
         half.bind(StepWork(loads=[move("b")]))
         client.done = [completion(1)]
         assert half.transfer_results() == ({"a", "b"}, {"b"})
+
+
+class TestSpeeds:
+    """By which the scheduler chooses between loading and computing."""
+
+    def prefill(self, half, tokens):
+        half.bind(StepWork(prefill_tokens=tokens, computes=True))
+        half.wait_for_save()
+
+    def test_what_was_computed_and_loaded_is_reported_once(self, half, client):
+        self.prefill(half, 200)
+        self.prefill(half, 300)
+        half.bind(StepWork(loads=[move("a"), move("b")]))
+        client.done = [completion(1), completion(2, ok=False)]
+        half.transfer_results()
+        report = half.report()
+        assert (report.disabled, report.prefill_tokens) == ("", 500) and report.prefill_ns > 0
+        assert (report.load_bytes, report.load_ns) == (completion(1).bytes, completion(1).copy_ns)
+        assert half.report() is None
+
+    def test_steps_of_less_than_a_chunk_tell_nothing(self, half):
+        """A step of five tokens takes as long as one of fifty."""
+        self.prefill(half, half.setup.chunk_tokens - 1)
+        assert half.report() is None
+
+    def test_the_slowest_of_several_workers_counts_and_none_that_is_off_is_lost(self):
+        one = WorkerReport("", 500, 9_000, 100, 50)
+        both = one.aggregate(WorkerReport("no pages", 500, 7_000, 200, 70))
+        assert both == WorkerReport("no pages", 500, 9_000, 300, 70)
+        assert WorkerReport("no pages").aggregate(one).disabled == "no pages"
 
 
 class TestStores:

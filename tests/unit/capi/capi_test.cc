@@ -73,6 +73,11 @@ TEST(Capi, NullIsRefusedEverywhere) {
   EXPECT_EQ(larder_next_log(nullptr, nullptr, 0), 0U);
   EXPECT_EQ(larder_drop_namespace(nullptr), LARDER_INVALID_ARGUMENT);
   larder_release(nullptr, 1);
+  EXPECT_EQ(larder_get_below(nullptr, nullptr), LARDER_INVALID_ARGUMENT);
+  EXPECT_EQ(larder_reachable(nullptr, nullptr), 0U);
+  EXPECT_EQ(larder_fetch(nullptr, nullptr, 1, nullptr), LARDER_INVALID_ARGUMENT);
+  EXPECT_EQ(larder_fetch_poll(nullptr, 1, 0, nullptr), LARDER_INVALID_ARGUMENT);
+  larder_fetch_end(nullptr, 1);
 }
 
 TEST_F(CapiTest, OrderOfSetUp) {
@@ -152,6 +157,29 @@ TEST_F(CapiTest, WithoutLarderdEverythingIsAMissAndNothingWaits) {
   EXPECT_EQ(larder_next_log(client_, line, sizeof(line)), 0U) << "said once, not at every attempt";
 }
 
+TEST_F(CapiTest, WithoutLarderdNothingIsBelowItsMemory) {
+  const larder_hashes hashes{hash_, 16, 1, 0, 0};
+  std::uint64_t ticket = 7;
+  EXPECT_EQ(larder_fetch(client_, &hashes, 100, &ticket), LARDER_FAILED_PRECONDITION) << "no namespace yet";
+  ASSERT_EQ(set_namespace(), LARDER_OK);
+  larder_below below{};
+  EXPECT_EQ(larder_get_below(client_, &below), LARDER_INVALID_ARGUMENT) << "no struct_bytes";
+  below.struct_bytes = sizeof(below);
+  below.present = 7;
+  EXPECT_EQ(larder_get_below(client_, &below), LARDER_OK);
+  EXPECT_EQ(below.present, 0U);
+  EXPECT_EQ(larder_reachable(client_, &hashes), 0U);
+  EXPECT_EQ(larder_fetch(client_, &hashes, 100, nullptr), LARDER_INVALID_ARGUMENT);
+  EXPECT_EQ(larder_fetch(client_, nullptr, 100, &ticket), LARDER_INVALID_ARGUMENT);
+  EXPECT_EQ(larder_fetch(client_, &hashes, 100, &ticket), LARDER_UNAVAILABLE);
+  EXPECT_EQ(ticket, 0U);
+  larder_fetch_result result{};
+  EXPECT_EQ(larder_fetch_poll(client_, 1, 1000, &result), LARDER_INVALID_ARGUMENT) << "no struct_bytes";
+  result.struct_bytes = sizeof(result);
+  EXPECT_EQ(larder_fetch_poll(client_, 1, 1000, &result), LARDER_NOT_FOUND);
+  larder_fetch_end(client_, 1);
+}
+
 // A caller that was compiled with a shorter struct gets what it has room for.
 TEST_F(CapiTest, ShorterStructsOfOlderCallers) {
   struct {
@@ -171,7 +199,10 @@ TEST_F(CapiTest, AForkedChildIsRefusedAndMayClose) {
     const larder_hashes hashes{hash_, 16, 1, 0, 0};
     larder_state state{};
     state.struct_bytes = sizeof(state);
-    const bool refused = larder_get_state(client_, &state) == LARDER_FAILED_PRECONDITION && larder_lookup(client_, &hashes) == 0;
+    std::uint64_t ticket = 0;
+    const bool refused = larder_get_state(client_, &state) == LARDER_FAILED_PRECONDITION &&
+                         larder_lookup(client_, &hashes) == 0 && larder_reachable(client_, &hashes) == 0 &&
+                         larder_fetch(client_, &hashes, 100, &ticket) == LARDER_FAILED_PRECONDITION;
     larder_close(client_);
     ::_exit(refused ? 0 : 1);
   }

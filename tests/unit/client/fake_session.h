@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "shim/client/attachment.h"
+#include "shim/protocol/below_layout.h"
 #include "shim/protocol/codec.h"
 #include "sidecar/store/index_writer.h"
 
@@ -43,6 +44,15 @@ class FakeSession {
     welcome.arena_bytes = kArenaBytes;
     welcome.index_bytes = shape.bytes();
     welcome.session_bytes = sizeof(protocol::SessionRegion);
+    if ((capabilities & protocol::kCapabilityBelow) != 0) {
+      welcome.below_bytes = protocol::below_bytes(protocol::kLeastBelowBuckets);
+      fds.push_back(memory(welcome.below_bytes));
+      below_ = *Mapping::map_shared(fds[4], welcome.below_bytes, PROT_READ | PROT_WRITE, "below region");
+      below_header().magic = protocol::kBelowMagic;
+      below_header().version_major = protocol::kVersionMajor;
+      below_header().bucket_count = protocol::kLeastBelowBuckets;
+      below_header().serving = 1;
+    }
     auto wake = std::make_shared<const Fd>(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
     auto made = Attachment::make(welcome, std::move(fds), Fd(pair[0]), std::move(wake));
     EXPECT_TRUE(made.ok()) << made.status().to_string();
@@ -67,6 +77,20 @@ class FakeSession {
     if (request != nullptr) *request = decoder->request();
     return records;
   }
+  // The same of a message without a list.
+  template <typename Body>
+  Body receive_one(protocol::MessageType type) {
+    Body body{};
+    pollfd waited{peer_.get(), POLLIN, 0};
+    const bool came = ::poll(&waited, 1, 5000) == 1;
+    EXPECT_TRUE(came) << "nothing came for 5 s";
+    if (!came) return body;
+    const Result<protocol::Packet> packet = protocol::receive_packet(peer_.get());
+    EXPECT_TRUE(packet.ok()) << packet.status().to_string();
+    Result<protocol::Decoder> decoder = protocol::Decoder::open(packet->bytes);
+    EXPECT_TRUE(decoder.ok() && decoder->type() == type && decoder->read(body));
+    return body;
+  }
   std::vector<protocol::SlotRef> receive_slots(protocol::MessageType type) {
     return receive<protocol::SlotList, protocol::SlotRef>(type);
   }
@@ -81,6 +105,19 @@ class FakeSession {
     return grants;
   }
   Fd& peer() { return peer_; }
+  // REQUIRES: made with kCapabilityBelow, as is the next.
+  protocol::BelowHeader& below_header() { return *reinterpret_cast<protocol::BelowHeader*>(below_.data()); }
+  // Shows a chunk in the below region.
+  void show_below(const protocol::NamespaceId& id, const protocol::BlockHash& hash, std::uint16_t shard, std::uint16_t group) {
+    const protocol::BelowPlace place = protocol::below_place(id, hash, shard, group, protocol::kLeastBelowBuckets);
+    auto* buckets = reinterpret_cast<protocol::BelowBucket*>(below_.data() + sizeof(protocol::BelowHeader));
+    for (protocol::AtomicU64& word : buckets[place.bucket[0]].words) {
+      if (word != 0) continue;
+      word = place.tag;
+      return;
+    }
+    ADD_FAILURE() << "the bucket is full";
+  }
   std::uint64_t heartbeat() const { return reinterpret_cast<const protocol::SessionRegion*>(region_.data())->heartbeat; }
 
   std::shared_ptr<Attachment> attachment;
@@ -92,7 +129,7 @@ class FakeSession {
     return fd;
   }
 
-  Mapping index_, region_;
+  Mapping index_, region_, below_;
   std::optional<store::IndexWriter> writer_;
   Fd peer_;
 };

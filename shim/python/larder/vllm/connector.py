@@ -147,12 +147,11 @@ def _open(setup, shard, who):
 
 
 def _tell(setup):
-    chunk_bytes = sum(group.page_bytes * len(group.layers) * group.blocks for group in setup.groups)
     logger.info(
         "Larder: model %s, chunks of %d tokens (%d bytes in each of %d shards), namespace %s of:\n%s",
         setup.model,
         setup.chunk_tokens,
-        chunk_bytes,
+        setup.chunk_bytes,
         setup.shards.count,
         namespace_id(setup.fingerprint),
         setup.fingerprint,

@@ -1,6 +1,6 @@
 """What the scheduler's half of the connector tells the worker's half each step, and back. Pickled by vLLM."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorMetadata, KVConnectorWorkerMetadata
 
@@ -50,9 +50,20 @@ RESTS = StepWork()
 
 @dataclass
 class WorkerReport(KVConnectorWorkerMetadata):
-    """Sent once, when the worker's half stops using the cache."""
+    """What a worker did since its last one; `disabled` once, when its half stops using the cache."""
 
-    disabled: str
+    disabled: str = ""
+    prefill_tokens: int = 0
+    prefill_ns: int = 0
+    load_bytes: int = 0
+    load_ns: int = 0
 
     def aggregate(self, other):
-        return self
+        """Of several workers the one that computed longest counts: the ranks of a step wait for each other."""
+        longest = max(self, other, key=lambda report: report.prefill_ns)
+        return replace(
+            longest,
+            disabled=self.disabled or other.disabled,
+            load_bytes=self.load_bytes + other.load_bytes,
+            load_ns=max(self.load_ns, other.load_ns),
+        )

@@ -1,4 +1,5 @@
-"""The scheduler's half: which chunks a request hits, what a step loads and stores (store_plan), and the holds between.
+"""The scheduler's half: which chunks a request hits, what is fetched before (fetches), what a step loads and stores (store_plan), and
+the holds between.
 
 Owned by the scheduler's thread. A lookup reads shared memory only: no message, no side effect, since vLLM repeats it every step."""
 
@@ -10,10 +11,12 @@ from dataclasses import dataclass
 from larder import _native as native
 from larder.client import LarderError
 from larder.vllm.adapters import Adapters, Unserved
+from larder.vllm.fetches import Fetches
 from larder.vllm.guard import Guarded, guarded, late, logger
 from larder.vllm.keys import chunk_hashes, stride_of
 from larder.vllm.messages import COMPUTES, OPEN_WAIT_MS, RESTS, Move, Part, StepWork
 from larder.vllm.store_plan import StorePlan, Tracked
+from larder.vllm.worth import LoadOrRecompute
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,8 @@ class SchedulerHalf(Guarded):
         self._private = ""  # the line of the first reset
         self._tracked: dict[str, Tracked] = {}
         self._stores = StorePlan(setup, client, self._tracked)
+        self._worth = LoadOrRecompute(setup.chunk_bytes * setup.shards.count, setup.chunk_tokens) if setup else None
+        self._fetches = Fetches(client, self._worth)
         self._lookups: dict[str, Lookup] = {}
         self._holds: dict[str, int] = {}
         self._failed: set[str] = set()  # failed a load once: never looked up again
@@ -56,11 +61,17 @@ class SchedulerHalf(Guarded):
         space = self._space_of(request) if self._may_load(request) else None
         if space is None:
             return 0, False
+        if self._fetches.runs(request.request_id):
+            return None, False
         begin = time.perf_counter_ns()
         chunk = self.setup.chunk_tokens
-        first = local_tokens // chunk
-        hashes = chunk_hashes(self.setup, request, first, request.num_tokens // chunk)
+        first, last = local_tokens // chunk, request.num_tokens // chunk
+        hashes = chunk_hashes(self.setup, request, first, last)
         hits = first + self.client.lookup(hashes, stride_of(request), space.number) if hashes else first
+        if hits < last and self.setup.fetches:
+            lacking = request.num_tokens - max(hits * chunk, local_tokens)
+            if self._fetches.begin(request, space, hashes, hits - first, lacking):
+                return None, False
         if hits * chunk == request.num_tokens and any(group.needs_one_more for group in self.setup.groups):
             hits -= 1
         external = max(hits * chunk - local_tokens, 0)
@@ -79,6 +90,7 @@ class SchedulerHalf(Guarded):
                     self._report(request, lookup, external_tokens)
                 if external_tokens:
                     load = self._load_of(request, blocks, lookup)
+            self._fetches.end(request.request_id)
         except Exception as error:
             self.turn_off(f"unexpected {type(error).__name__} in update_state_after_alloc: {error}")
         if external_tokens:
@@ -153,9 +165,16 @@ class SchedulerHalf(Guarded):
         if self.off is None:
             namespace, stores, prefill_tokens = self._plan(scheduler_output)
         computes = bool(scheduler_output.num_scheduled_tokens)
+        if not computes:
+            self._rest()
         if loads or namespace or stores or prefill_tokens:
             return StepWork(namespace, loads, stores, prefill_tokens, computes)
         return COMPUTES if computes else RESTS
+
+    @guarded(lambda: None)
+    def _rest(self):
+        if self.off is None:
+            self._fetches.rest()
 
     @guarded(lambda: ("", [], 0))
     def _plan(self, scheduler_output):
@@ -175,7 +194,7 @@ class SchedulerHalf(Guarded):
     def worker_output(self, output):
         report = getattr(output, "kv_connector_worker_meta", None)
         if report is not None:
-            self.turn_off(report.disabled)
+            self._hear(report)
         for request_id in output.finished_recving or ():
             self._release(request_id)
         for request_id in output.failed_recving or ():
@@ -185,9 +204,16 @@ class SchedulerHalf(Guarded):
                 # What could not be loaded is stored anew, but not across a reset: its namespace is the old weights'.
                 self._tracked[request_id] = Tracked(old.request, old.space, stale=old.stale)
 
+    def _hear(self, report):
+        if report.disabled:
+            self.turn_off(report.disabled)
+        if self._worth is not None:
+            self._worth.measured(report.prefill_tokens, report.prefill_ns, report.load_bytes, report.load_ns)
+
     @guarded(lambda: None)
     def finished(self, request):
         self._release(request.request_id)
+        self._fetches.forget(request.request_id)
         self._tracked.pop(request.request_id, None)
         self._lookups.pop(request.request_id, None)
         self._failed.discard(request.request_id)

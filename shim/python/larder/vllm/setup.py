@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from larder.vllm.groups import Shards, Unsupported, groups_of, shards_of
 from larder.vllm.identity import fingerprint_of
 
-_OPTIONS = ("socket", "chunk_tokens", "min_tokens", "weights_id", "allow_weak_hash", "copy_threads")
+_OPTIONS = ("socket", "chunk_tokens", "min_tokens", "weights_id", "allow_weak_hash", "copy_threads", "fetch")
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,12 @@ class Setup:
     copy_threads: int
     stores: bool
     loads: bool
+    fetches: bool  # brings up what larderd has below its memory
+
+    @property
+    def chunk_bytes(self):
+        """Of one shard, all groups."""
+        return sum(group.page_bytes * len(group.layers) * group.blocks for group in self.groups)
 
 
 def setup_of(vllm_config, kv_cache_config):
@@ -52,6 +58,7 @@ def setup_of(vllm_config, kv_cache_config):
         copy_threads=_count(options, "copy_threads"),
         stores=transfer.is_kv_producer,
         loads=transfer.is_kv_consumer,
+        fetches=_switch(options, "fetch", True),
     )
 
 
@@ -74,6 +81,13 @@ def _count(options, name):
     value = options.get(name, 0)
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise Unsupported(f"{name} in kv_connector_extra_config must be a whole number of at least 0, not {value!r}")
+    return value
+
+
+def _switch(options, name, default):
+    value = options.get(name, default)
+    if not isinstance(value, bool):
+        raise Unsupported(f"{name} in kv_connector_extra_config must be true or false, not {value!r}")
     return value
 
 

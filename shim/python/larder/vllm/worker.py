@@ -45,6 +45,7 @@ class WorkerHalf(Guarded):
         self._prefill_tokens = 0
         self._step_begin = 0
         self._reported_off = False
+        self._measured = WorkerReport()  # not reported yet
 
     def turn_off(self, why, level=logging.WARNING):
         """Nobody finishes any more what was begun: larderd gets its grants back."""
@@ -144,7 +145,7 @@ class WorkerHalf(Guarded):
             self.turn_off(f"the forward pass ended by {failed.__name__}")
             return
         if self.off is None and self._prefill_tokens:
-            self.client.report_prefill(self._prefill_tokens, time.perf_counter_ns() - self._step_begin)
+            self._measure_prefill(self._prefill_tokens, time.perf_counter_ns() - self._step_begin)
         self._prefill_tokens = 0
         if begun:
             result = self.client.store_finish(STORE_WAIT_MS)
@@ -156,6 +157,12 @@ class WorkerHalf(Guarded):
                 result.present,
                 result.refused,
             )
+
+    def _measure_prefill(self, tokens, nanoseconds):
+        self.client.report_prefill(tokens, nanoseconds)
+        if tokens >= self.setup.chunk_tokens:  # in a shorter step it is not the tokens that take the time
+            self._measured.prefill_tokens += tokens
+            self._measured.prefill_ns += nanoseconds
 
     def transfer_results(self):
         """(ended, failed): request ids of loads that ended since the last call; the failed are among the ended."""
@@ -180,6 +187,9 @@ class WorkerHalf(Guarded):
             self._tell(load)
             if load.failure:
                 failed.add(load.request_id)
+            else:
+                self._measured.load_bytes += load.bytes
+                self._measured.load_ns += load.copy_ns
         return ended, failed
 
     @guarded(list)
@@ -202,11 +212,14 @@ class WorkerHalf(Guarded):
             )
 
     def report(self):
-        """For the scheduler: that this half is off; once."""
-        if self.off is None or self._reported_off:
+        """For the scheduler: how fast this worker was, and once that it is off. Mostly nothing."""
+        if self.off is not None and not self._reported_off:
+            self._reported_off = True
+            self._measured.disabled = self.off
+        elif not self._measured.prefill_tokens and not self._measured.load_bytes:
             return None
-        self._reported_off = True
-        return WorkerReport(self.off)
+        report, self._measured = self._measured, WorkerReport()
+        return report
 
 
 def _pages_of(name, tensor, page_bytes):

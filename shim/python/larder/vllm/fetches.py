@@ -1,0 +1,114 @@
+"""Fetches of the scheduler's half: what larderd has below its memory is brought up before a request is scheduled.
+
+vLLM is told to ask again ("None") while a fetch runs and no longer: it then sets the request aside, serves the others, and steps on.
+A fetch has a deadline, which the library counts, so that no dead or stopped larderd is waited for. Once it has ended the request is
+looked up as ever: what came is hit, the rest is computed. A request fetches once. Owned by the scheduler's thread."""
+
+from dataclasses import dataclass
+
+from larder import _native as native
+from larder.client import LarderError
+from larder.vllm.guard import late
+from larder.vllm.keys import stride_of
+from larder.vllm.worth import Plan
+
+# How long a step with nothing to compute waits for a fetch: see worker.IDLE_WAIT_MS.
+IDLE_WAIT_MS = 2
+
+
+@dataclass
+class Running:
+    """chunks: asked for, of which `there` were in memory already."""
+
+    ticket: int
+    chunks: int
+    there: int
+    plan: Plan
+    ended: bool = False
+
+
+class Fetches:
+    def __init__(self, client, worth):
+        self._client = client
+        self._worth = worth
+        self._fetches: dict[str, Running] = {}  # until the request's holds stand, or it ends
+        self._decided: set[str] = set()
+
+    def runs(self, request_id):
+        """Whether the request waits for its fetch."""
+        fetch = self._fetches.get(request_id)
+        if fetch is None or fetch.ended:
+            return False
+        return not self._see(request_id, fetch, 0)
+
+    def begin(self, request, space, hashes, there, lacking_tokens):
+        """Of a request whose first `there` chunks of `hashes` are in memory. Whether a fetch was begun, which it waits for."""
+        if request.request_id in self._decided:
+            return False
+        below = self._client.below()
+        stride = stride_of(request)
+        reachable = self._client.reachable(hashes, stride, space.number) if below is not None and below.serving else 0
+        plan = self._worth.plan(below, reachable - there, lacking_tokens, self._waiting_chunks())
+        self._decided.add(request.request_id)
+        return plan is not None and self._ask(request, space, hashes[: (there + plan.chunks) * stride], there, plan)
+
+    def end(self, request_id):
+        """The request's holds stand, or it asks for none."""
+        fetch = self._fetches.pop(request_id, None)
+        if fetch is not None:
+            self._client.fetch_end(fetch.ticket)
+
+    def forget(self, request_id):
+        """The request ended."""
+        self.end(request_id)
+        self._decided.discard(request_id)
+
+    def rest(self):
+        """A step that computes nothing: leaves the processor to whoever brings the chunks, until one fetch has ended."""
+        for request_id, fetch in self._fetches.items():
+            if not fetch.ended:
+                self._see(request_id, fetch, IDLE_WAIT_MS)
+                return
+
+    def _ask(self, request, space, hashes, there, plan):
+        stride = stride_of(request)
+        try:
+            ticket = self._client.fetch(hashes, stride, plan.deadline_ms, space.number)
+        except LarderError as refused:
+            if refused.status == native.RESOURCE_EXHAUSTED:  # as soon as others have ended
+                self._decided.discard(request.request_id)
+            return False
+        self._fetches[request.request_id] = Running(ticket, len(hashes) // stride, there, plan)
+        late.info(
+            "Reqid: %s, Total tokens %d, Larder hit tokens: %d, to fetch: %d within %d ms (estimated %.1f ms, computing them %s)",
+            request.request_id,
+            request.num_tokens,
+            there * self._worth.chunk_tokens,
+            plan.chunks * self._worth.chunk_tokens,
+            plan.deadline_ms,
+            plan.estimate_s * 1e3,
+            "unknown" if plan.compute_s is None else f"{plan.compute_s * 1e3:.0f} ms",
+        )
+        return True
+
+    def _see(self, request_id, fetch, wait_ms):
+        """Whether it has ended, and what comes of that."""
+        done = self._client.fetch_poll(fetch.ticket, wait_ms)
+        if done is None:
+            return False
+        fetch.ended = True
+        brought = max(min(done.chunks, fetch.chunks) - fetch.there, 0)
+        self._worth.ended(fetch.plan, brought, done.elapsed_s, done.late)
+        late.info(
+            "Fetched %d of %d chunks, %d bytes for request %s in %.1f ms%s",
+            brought,
+            fetch.plan.chunks,
+            done.bytes,
+            request_id,
+            done.elapsed_s * 1e3,
+            "" if done.complete else f" ({done.reason})",
+        )
+        return True
+
+    def _waiting_chunks(self):
+        return sum(fetch.plan.chunks for fetch in self._fetches.values() if not fetch.ended)

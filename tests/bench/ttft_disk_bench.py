@@ -1,0 +1,200 @@
+"""make bench-ttft-disk: time to first token where the memory is too small, and the disk slow, or stopped.
+
+The demo's model over a larderd of 256 MiB with a disk tier. Three prompts of 4,096 tokens (48 MiB each) and twenty-four of 1,024 (12 MiB)
+are asked in turn, so that none is in memory when it comes again: every warm answer comes from the disk. An answer counts only if it
+equals the cold one, token for token, and a warm one only if its chunks were all fetched, by vLLM's log.
+
+Then the disk is throttled below everything (the kernel's block throttle on larderd's reads: root and cgroup v1), down to a stop. At
+each speed three probes, which are not judged, then `rounds` requests with Larder and as many without it (the same engine, the request opted
+out), taking turns. After each speed the throttle goes, and it is counted how long until the disk is used again.
+Environment: as the demo's; TTFT_DISK_SPEEDS.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import pathlib
+import re
+import shutil
+import statistics
+import time
+
+from demo.model import demo_model
+from harness import goals
+from harness.bench import Void
+from harness.bench import run as run_bench
+from harness.larderd import Larderd
+from harness.throttle import STALLED, Throttle, Unavailable
+from harness.vllm_server import VllmServer, engine_env
+from larder.completions import reset_prefix_cache, stream_completion
+from ttft_bench import CHUNK_TOKENS, CONTINUATION, token_ids
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build" / "bench"
+NAME = "demo"
+LONG, SHORT = [4096 + 5] * 3, [1024 + 5] * 24
+WARM_CYCLES = 3
+PROBES, ROUNDS = 3, 3
+# MB a second. The engine computes 12 KiB of KV a token: a few MB a second here. 0: nothing comes at all.
+SPEEDS = [0, 1, 4, 16, 64]
+RECOVERY_S = 60
+LOG_LATE_S = 0.7
+OFF = {"kv_transfer_params": {"larder": "off"}}
+FETCHED = re.compile(r"Fetched (\d+) of \d+ chunks")
+
+
+class Prompts:
+    """Asked in turn; `expected` is what the cold answers were."""
+
+    def __init__(self, lengths: list[int], seed: int):
+        self.prompts = [token_ids(seed + i, n) for i, n in enumerate(lengths)]
+        self.chunks = [n // CHUNK_TOKENS for n in lengths]
+        self.expected: list[list[int]] = []
+        self.turn = itertools.cycle(range(len(lengths)))
+
+
+class Bench:
+    def __init__(self, server: VllmServer, larderd: Larderd):
+        self.server, self.larderd = server, larderd
+
+    def cold(self, prompts: Prompts) -> list[float]:
+        answers = [stream_completion(self.server.url, NAME, prompt, CONTINUATION) for prompt in prompts.prompts]
+        prompts.expected = [answer.token_ids for answer in answers]
+        return [answer.ttft_s for answer in answers]
+
+    def ask(self, prompts: Prompts, i: int, label: str, **fields) -> float:
+        reset_prefix_cache(self.server.url)
+        answer = stream_completion(self.server.url, NAME, prompts.prompts[i], CONTINUATION, **fields)
+        if answer.token_ids != prompts.expected[i]:
+            raise Void(f"{label}: the continuation differs from the cold one")
+        return answer.ttft_s
+
+    def fetched_chunks(self) -> int:
+        """What all fetches brought that have ended, by vLLM's log, which is written half a second late."""
+        return sum(map(int, FETCHED.findall(self.server.log.read_text(errors="replace"))))
+
+    def cycles(self, sets: list[Prompts], count: int) -> list[list[float]]:
+        """TTFTs of each set's prompts, all asked in turn."""
+        ttfts: list[list[float]] = [[] for _ in sets]
+        for _ in range(count):
+            for prompts, found in zip(sets, ttfts):
+                found += [self.ask(prompts, next(prompts.turn), "disk-warm") for _ in prompts.prompts]
+        return ttfts
+
+    def warm(self, sets: list[Prompts], count: int, timeout_s: float = 5) -> list[list[float]]:
+        """The same. Raises Void unless all of every prompt came from the disk."""
+        wanted = self.fetched_chunks() + count * sum(sum(prompts.chunks) for prompts in sets)
+        ttfts = self.cycles(sets, count)
+        deadline = time.monotonic() + timeout_s
+        while (brought := self.fetched_chunks()) != wanted:
+            if time.monotonic() > deadline:
+                raise Void(f"disk-warm: {wanted - brought} chunks did not come from the disk")
+            time.sleep(0.1)
+        return ttfts
+
+
+def wait_on_disk(larderd: Larderd, chunks: int, timeout_s: float = 60) -> None:
+    deadline = time.monotonic() + timeout_s
+    while (held := larderd.status()["disk"]["chunks"]) < chunks:
+        if time.monotonic() > deadline:
+            raise Void(f"the disk tier holds {held} of {chunks} chunks after {timeout_s:g} s")
+        time.sleep(0.1)
+
+
+def at_speed(bench: Bench, prompts: Prompts, throttle: Throttle, megabytes: float) -> dict:
+    """A row: the probes, then requests with Larder and without, in turn."""
+    label = f"{megabytes:g} MB/s" if megabytes else "stalled"
+    throttle.reads(int(megabytes * 1e6) or STALLED)
+    probes = [bench.ask(prompts, next(prompts.turn), label) for _ in range(PROBES)]
+    with_larder, without = [], []
+    for _ in range(ROUNDS):
+        i = next(prompts.turn)
+        with_larder.append(bench.ask(prompts, i, label))
+        without.append(bench.ask(prompts, i, label, **OFF))
+    throttle.reads(0)
+    none_s = statistics.median(without)
+    row = {"what": label, "part": "throttled", "probe_s": probes, "larder_s": with_larder, "none_s": without,
+           "worst_probe_vs_none": max(probes) / none_s, "vs_none": statistics.median(with_larder) / none_s,
+           "recovered_s": recover(bench, prompts, label)}
+    print(f"  {label:<10} probes {', '.join(f'{t:.3f}' for t in probes)} s   with {statistics.median(with_larder):.3f} s   without "
+          f"{none_s:.3f} s   {row['vs_none']:.3f} of it   used again after {row['recovered_s']:.0f} s", flush=True)
+    return row
+
+
+def recover(bench: Bench, prompts: Prompts, label: str) -> float:
+    """Seconds from the end of the throttle until a request is served from the disk in whole."""
+    began = time.monotonic()
+    time.sleep(LOG_LATE_S)
+    while time.monotonic() - began < RECOVERY_S:
+        asked_at, before, i = time.monotonic(), bench.fetched_chunks(), next(prompts.turn)
+        bench.ask(prompts, i, label)
+        time.sleep(LOG_LATE_S)
+        if bench.fetched_chunks() - before == prompts.chunks[i]:
+            return asked_at - began
+    raise Void(f"{label}: the disk was not used again within {RECOVERY_S} s of the end of the throttle")
+
+
+def judge(cold: list[float], warm: list[float], throttled: list[dict]) -> list[dict]:
+    found = [goals.goal("ttft-disk.speedup", statistics.median(cold) / statistics.median(warm), ">=", 10)]
+    if throttled:
+        found.append(goals.goal("ttft-disk.worst_vs_none", max(row["vs_none"] for row in throttled), "<=", 1.05))
+        found.append(goals.figure("ttft-disk.worst_probe_vs_none", max(row["worst_probe_vs_none"] for row in throttled)))
+        found.append(goals.figure("ttft-disk.slowest_recovery_s", max(row["recovered_s"] for row in throttled)))
+    return found
+
+
+def row_of(label: str, ttfts: list[float]) -> dict:
+    row = {"what": label, "part": "plain", "median_s": statistics.median(ttfts), "worst_s": max(ttfts), "count": len(ttfts)}
+    print(f"  {label:<32} {1e3 * row['median_s']:9.1f} ms   worst {1e3 * row['worst_s']:9.1f}   of {len(ttfts)}", flush=True)
+    return row
+
+
+def run(bench: Bench, larderd: Larderd, folder: pathlib.Path, speeds: list[float]) -> tuple[list[dict], list[dict]]:
+    long, short = Prompts(LONG, 1), Prompts(SHORT, 1000)
+    cold = {name: bench.cold(prompts) for name, prompts in (("4096", long), ("1024", short))}
+    none = [bench.ask(long, i, "no cache", **OFF) for i in range(len(LONG))]
+    wait_on_disk(larderd, sum(n // CHUNK_TOKENS for n in LONG))  # at least what was pushed out of memory
+    bench.cycles([long, short], 1)  # of the cold round something may be in memory yet: not counted
+    warm = dict(zip(("4096", "1024"), bench.warm([long, short], WARM_CYCLES)))
+    rows = [row_of("4096 tokens, cold", cold["4096"]), row_of("4096 tokens, opted out", none),
+            row_of("4096 tokens, from the disk", warm["4096"]), row_of("1024 tokens, cold", cold["1024"]),
+            row_of("1024 tokens, from the disk", warm["1024"])]
+    throttled = []
+    try:
+        with Throttle(larderd.child.pid, folder) as throttle:
+            throttled = [at_speed(bench, short, throttle, speed) for speed in speeds]
+    except Unavailable as why:
+        print(f"  not throttled: {why}")
+    return rows + throttled, judge(cold["4096"], warm["4096"], throttled)
+
+
+def main() -> int:
+    started = time.monotonic()
+    model = os.environ.get("MODEL") or str(demo_model(print))
+    speeds = [float(speed) for speed in os.environ["TTFT_DISK_SPEEDS"].split(",")] if "TTFT_DISK_SPEEDS" in os.environ else SPEEDS
+    folder = BUILD / "ttft-disk" / "disk"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    extra = f"disk:\n  path: {folder}\n  size: 2GiB\n"
+    try:
+        with Larderd(os.environ["LARDERD"], BUILD / "ttft-disk", f"larder-bench-{os.getpid()}", "256MiB", extra) as larderd:
+            larderd.wait_ready()
+            larderd.wait_touched(progress=print)
+            env = engine_env(larderd.socket, os.environ["LARDER_LIBRARY"], VLLM_CPU_KVCACHE_SPACE="1")
+            arguments = ["--max-model-len", "4608", "--num-gpu-blocks-override", "40"]
+            with VllmServer("vLLM", model, NAME, env, BUILD / "vllm-disk.log", arguments=arguments) as server:
+                server.wait_ready(progress=print)
+                for _ in range(2):
+                    stream_completion(server.url, NAME, token_ids(1, 40), 2)
+                rows, verdict = run(Bench(server, larderd), larderd, folder, speeds)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    goals.print_goals(verdict)
+    goals.write(BUILD / "ttft-disk.json", "ttft-disk", rows, verdict)
+    print(f"  {time.monotonic() - started:.0f} s; written to {os.path.relpath(BUILD / 'ttft-disk.json')}")
+    return 0
+
+
+if __name__ == "__main__":
+    run_bench("bench-ttft-disk", main)

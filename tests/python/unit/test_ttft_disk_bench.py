@@ -1,0 +1,73 @@
+"""What bench-ttft-disk counts as served from the disk, which row its goals take, and that a machine without a throttle is named."""
+
+import importlib.util
+import types
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def bench(root):
+    import sys
+
+    sys.path.insert(0, str(root / "tests" / "bench"))
+    try:
+        spec = importlib.util.spec_from_file_location("ttft_disk_bench", root / "tests" / "bench" / "ttft_disk_bench.py")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.pop(0)
+    return module
+
+
+@pytest.fixture
+def world(bench, tmp_path, monkeypatch):
+    """A Bench whose answers are the expected ones, and a log that each ask adds `line` to."""
+    log = tmp_path / "vllm.log"
+    log.write_text("")
+    world = types.SimpleNamespace(bench=bench.Bench(types.SimpleNamespace(url="", log=log), None), line="", answer=[1, 2])
+
+    def stream_completion(url, name, prompt, count, **fields):
+        if not fields:
+            log.write_text(log.read_text() + world.line.format(len(prompt) // 128))
+        return types.SimpleNamespace(token_ids=world.answer, ttft_s=0.5)
+
+    monkeypatch.setattr(bench, "stream_completion", stream_completion)
+    monkeypatch.setattr(bench, "reset_prefix_cache", lambda url: True)
+    world.prompts = bench.Prompts([300, 600], 1)
+    assert world.bench.cold(world.prompts) == [0.5, 0.5]
+    return world
+
+
+def test_a_cycle_counts_where_every_chunk_was_fetched(world):
+    world.line = "Fetched {0} of {0} chunks, 5 bytes\n"
+    assert world.bench.warm([world.prompts], 2) == [[0.5] * 4]
+
+
+def test_what_was_in_memory_or_computed_voids_it(bench, world):
+    world.line = "Fetched 1 of {0} chunks, 5 bytes\n"
+    with pytest.raises(bench.Void, match="8 chunks did not come from the disk"):
+        world.bench.warm([world.prompts], 2, timeout_s=0.2)
+
+
+def test_another_continuation_voids_it(bench, world):
+    world.answer = [1, 3]
+    with pytest.raises(bench.Void, match="stalled: the continuation differs"):
+        world.bench.ask(world.prompts, 0, "stalled")
+
+
+def test_the_goals_are_of_the_worst_speed(bench):
+    rows = [{"vs_none": v, "worst_probe_vs_none": 1 + v, "recovered_s": 3} for v in (0.2, 1.04, 0.9)]
+    found = {goal["id"]: goal for goal in bench.judge([10.0, 12.0, 11.0], [0.1], rows)}
+    assert found["ttft-disk.speedup"]["value"] == 110 and found["ttft-disk.speedup"]["met"]
+    assert found["ttft-disk.worst_vs_none"]["value"] == 1.04 and found["ttft-disk.worst_vs_none"]["met"]
+    assert list(bench.judge([1.0], [1.0], [])[0]) == list(found["ttft-disk.speedup"])
+
+
+def test_a_folder_on_no_disk_cannot_be_throttled():
+    from pathlib import Path
+
+    from harness.throttle import Unavailable, device_of
+
+    with pytest.raises(Unavailable, match="lies on no block device"):
+        device_of(Path("/dev/shm"))

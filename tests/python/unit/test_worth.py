@@ -1,0 +1,153 @@
+"""Load or recompute: what is asked for and how long it is waited for, at any speed of device and engine."""
+
+import pytest
+
+pytest.importorskip("vllm")
+
+from larder.client import Below  # noqa: E402
+from larder.vllm import worth  # noqa: E402
+
+CHUNK_BYTES, CHUNK_TOKENS = 1_500_000, 128
+SECOND = 1_000_000_000
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def choice(clock):
+    """Of an engine that computes 400 tokens a second: 0.32 s a chunk."""
+    choice = worth.LoadOrRecompute(CHUNK_BYTES, CHUNK_TOKENS, clock)
+    choice.measured(prefill_tokens=4000, prefill_ns=10 * SECOND, load_bytes=1 << 30, load_ns=SECOND // 4)
+    return choice
+
+
+def below(bytes_per_s, serving=True, latency_ns=1_000_000):
+    return Below(serving, latency_ns, int(bytes_per_s))
+
+
+@pytest.mark.parametrize(
+    ("bytes_per_s", "chunks"),
+    # A chunk: 1.5 ms; 30 ms; 100 ms, of which 20 fit into the fifth of 10.24 s; 150 ms, nearly half of 0.32 s; and more than that.
+    [(1e9, 32), (50e6, 32), (15e6, 20), (10e6, 13), (9e6, 0), (1e6, 0), (1, 0)],
+)
+def test_a_device_that_is_not_twice_as_fast_as_the_engine_is_not_waited_for(choice, bytes_per_s, chunks):
+    plan = choice.plan(below(bytes_per_s), 32, 4096)
+    assert (plan.chunks if plan else 0) == chunks
+
+
+@pytest.mark.parametrize("bytes_per_s", [0, 10e6, 20e6, 50e6, 1e9, 1e12])
+@pytest.mark.parametrize("chunks", [1, 7, 32, 1000])
+@pytest.mark.parametrize("latency_ns", [0, 1_000_000, 300_000_000])
+def test_a_deadline_is_never_above_its_share_of_computing(choice, bytes_per_s, chunks, latency_ns):
+    tokens = chunks * CHUNK_TOKENS
+    plan = choice.plan(below(bytes_per_s, latency_ns=latency_ns), chunks, tokens)
+    if plan is not None:
+        assert plan.estimate_s <= plan.deadline_s <= 0.25 * tokens / 400
+        assert 0 < plan.chunks <= chunks
+
+
+def test_a_fast_device_has_a_deadline_near_its_estimate(choice):
+    plan = choice.plan(below(1e9), 32, 4096)
+    assert plan.estimate_s == pytest.approx(0.049)
+    assert plan.deadline_ms == 246  # four times that, and 50 ms
+
+
+def test_what_other_fetches_have_still_to_read_comes_first(choice):
+    alone = choice.plan(below(20e6), 10, 4096)
+    behind = choice.plan(below(20e6), 10, 4096, waiting_chunks=8)
+    assert behind.estimate_s == pytest.approx(alone.estimate_s + 8 * 0.075)
+    assert choice.plan(below(20e6), 10, 4096, waiting_chunks=100) is None
+
+
+def test_an_engine_that_has_computed_nothing_yet_waits_a_fixed_time(clock):
+    choice = worth.LoadOrRecompute(CHUNK_BYTES, CHUNK_TOKENS, clock)
+    assert choice.plan(below(1e9), 32, 4096).deadline_s == pytest.approx(0.246)
+    slow = choice.plan(below(30e6), 32, 4096)
+    assert (slow.chunks, slow.deadline_s) == (3, worth.UNKNOWN_DEADLINE_S)
+    assert choice.plan(below(1e6), 32, 4096) is None
+    assert choice.plan(below(0), 32, 4096).deadline_s == worth.UNKNOWN_DEADLINE_S
+
+
+def test_a_device_that_nobody_has_measured_has_the_longest_deadline(choice):
+    plan = choice.plan(below(0, latency_ns=0), 32, 4096)
+    assert (plan.chunks, plan.deadline_s) == (32, pytest.approx(0.25 * 10.24))
+
+
+@pytest.mark.parametrize("tier", [None, below(1e9, serving=False)])
+def test_a_tier_that_is_away_or_does_not_serve_is_not_asked(choice, tier):
+    assert choice.plan(tier, 32, 4096) is None
+
+
+@pytest.mark.parametrize("chunks", [0, -2])
+def test_nothing_below_is_nothing_to_ask_for(choice, chunks):
+    assert choice.plan(below(1e9), chunks, 4096) is None
+
+
+def test_where_there_is_nothing_to_gain_nothing_is_asked(clock):
+    choice = worth.LoadOrRecompute(100_000, 16, clock)
+    choice.measured(prefill_tokens=16000, prefill_ns=SECOND)
+    assert choice.plan(below(1e9), 15, 240) is None  # 15 ms in all
+
+
+def test_slow_copies_into_the_pages_count_too(choice):
+    assert choice.plan(below(20e6), 32, 4096) is not None
+    choice.measured(load_bytes=8 << 30, load_ns=1000 * SECOND)  # 8 MB in a second
+    choice.measured(load_bytes=8 << 30, load_ns=1000 * SECOND)
+    assert choice.plan(below(20e6), 32, 4096) is None
+
+
+def test_the_latest_measurements_count_most():
+    speed = worth.Speed(1000)
+    assert speed.value() is None
+    speed.add(1000, SECOND)
+    for _ in range(12):
+        speed.add(1000, 10 * SECOND)
+    assert speed.value() == pytest.approx(100, rel=0.05)
+
+
+class TestAfterALoss:
+    def plan(self, choice):
+        return choice.plan(below(1e9), 32, 4096)
+
+    def test_nothing_is_asked_for_a_while_longer_each_time(self, choice, clock):
+        pauses = []
+        for _ in range(6):
+            choice.ended(self.plan(choice), 0, 0.2, late=True)
+            began = clock.now
+            while self.plan(choice) is None:
+                clock.now += 0.5
+            pauses.append(clock.now - began)
+        assert pauses == [1, 4, 16, 64, 256, 300]
+
+    def test_a_good_fetch_makes_the_next_pause_short_again(self, choice, clock):
+        for _ in range(3):
+            plan = self.plan(choice)
+            choice.ended(plan, 0, 0.2, late=True)
+            clock.now += 100
+        choice.ended(self.plan(choice), 32, 0.05, late=False)
+        choice.ended(self.plan(choice), 0, 0.2, late=True)
+        clock.now += 1
+        assert self.plan(choice) is not None
+
+    def test_late_but_worth_its_waiting_is_no_loss(self, choice):
+        choice.ended(self.plan(choice), 8, 0.2, late=True)  # which computing would have taken 2.5 s
+        assert self.plan(choice) is not None
+
+    def test_late_and_of_unknown_worth_is_one(self, clock):
+        choice = worth.LoadOrRecompute(CHUNK_BYTES, CHUNK_TOKENS, clock)
+        choice.ended(self.plan(choice), 8, 0.2, late=True)
+        assert self.plan(choice) is None
+
+    def test_what_was_gone_after_all_is_none(self, choice):
+        choice.ended(self.plan(choice), 0, 0.001, late=False)
+        assert self.plan(choice) is not None
