@@ -10,6 +10,16 @@ class PromotionsTest : public testing::Test {
  protected:
   static constexpr std::uint64_t kSlots = 32;  // of which four families may be kept
   PromotionsTest() { box_.add_stranger(2); }
+  // The tier answers in a millisecond, and that is known.
+  void measure() {
+    for (int i = 0; i < 4; ++i) {
+      box_.promotions.tick(false);
+      box_.clock.advance_ms(1);
+      box_.finish_reads();
+    }
+  }
+  // As engines see it.
+  bool serving() const { return protocol::BelowReader::open(box_.below->data(), box_.below->bytes())->speed().serving; }
 
   PromotionsBox box_{kSlots};
 };
@@ -254,12 +264,7 @@ TEST_F(PromotionsTest, PrefetchBringsUpHalfOfTheArenaAtMost) {
 TEST_F(PromotionsTest, AStalledTierServesNobodyUntilItIsFastAgain) {
   box_.put_below(1);
   box_.put_below(2);
-  for (int i = 0; i < 4; ++i) {  // it is measured
-    box_.promotions.tick(false);
-    box_.clock.advance_ms(1);
-    box_.finish_reads();
-  }
-  const auto serving = [this] { return protocol::BelowReader::open(box_.below->data(), box_.below->bytes())->speed().serving; };
+  measure();
   EXPECT_TRUE(serving());
   box_.fetch(7, {1}, 50);
   box_.clock.advance_ms(50);
@@ -276,14 +281,25 @@ TEST_F(PromotionsTest, AStalledTierServesNobodyUntilItIsFastAgain) {
   EXPECT_TRUE(serving());
 }
 
-// Its engine has a clock of its own, and on a busy machine that came first: a stopped disk went unnoticed.
-TEST_F(PromotionsTest, AFetchThatIsGivenUpAfterItsDeadlineWasLate) {
+// On a busy machine the engine's own clock ends a fetch before the loop has looked at its deadline.
+TEST_F(PromotionsTest, WhatItsEngineGaveUpLateIsLate) {
   box_.put_below(1);
+  measure();
   box_.fetch(7, {1}, 50);
   box_.clock.advance_ms(60);
   box_.promotions.end(1, 7);
-  EXPECT_EQ(box_.memory.stats().fetches_late, 1U);
-  EXPECT_FALSE(protocol::BelowReader::open(box_.below->data(), box_.below->bytes())->speed().serving);
+  EXPECT_FALSE(serving());
+}
+
+// ... and what it ended in time says nothing of the tier.
+TEST_F(PromotionsTest, WhatItsEngineEndedInTimeIsNotLate) {
+  box_.put_below(1);
+  measure();
+  box_.fetch(7, {1}, 50);
+  box_.clock.advance_ms(40);
+  box_.promotions.end(1, 7);
+  box_.promotions.tick(false);
+  EXPECT_TRUE(serving());
 }
 
 }  // namespace
