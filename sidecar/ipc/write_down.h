@@ -2,7 +2,8 @@
 // drops. Owned by the loop's thread.
 //
 // A slot is kept while the tier has it. Whatever the tier refuses or fails stays in memory, not written, and is found again: shortly
-// before eviction, and in mode `through` by a slow walk over all slots. Nothing here waits, but for finish().
+// before eviction, and in mode `through` by a slow walk over all slots. What counts as seen often enough is counted anew in each life.
+// Nothing here waits, but for finish().
 #pragma once
 
 #include <cstdint>
