@@ -87,7 +87,7 @@ bench-serve: deps-rivals release
 
 test-ubuntu: deps-python release ## liblarder.so in Ubuntu 22.04's own Python and glibc (fetches 9 MB of its packages)
 	@tests/component/ubuntu/run.sh build/release/bin/larderd $(CURDIR)/build/release/lib/liblarder.so $(CURDIR)/shim/python
-test-vm: deps-vm release ## larderd on pages of 1 GiB and NUMA nodes, in a virtual machine (fetches QEMU and a kernel, 60 MB)
+test-vm: deps-vm release ## larderd on pages of 1 GiB and NUMA nodes, in a virtual machine (fetches QEMU and a kernel, 45 MB)
 	@cmake --build --preset release -j$(JOBS) --target vm_engine
 	@cd .ci && . ./paths.sh && cd .. && tests/component/vm/run.sh $$vm/vmlinuz $$vm/busybox \
 	  build/release/bin/larderd build/release/bin/larderctl build/release/bin/vm_engine
