@@ -162,10 +162,12 @@ int run(int argc, char** argv) {
   return 0;
 }
 
+// Before main(): other initialisers allocate, and this file's come first.
+[[maybe_unused]] const std::new_handler before = std::set_new_handler(end_without_memory);
+
 }  // namespace
 }  // namespace larder
 
 int main(int argc, char** argv) {
-  std::set_new_handler(larder::end_without_memory);
   return larder::run(argc, argv);
 }
