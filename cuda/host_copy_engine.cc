@@ -1,6 +1,11 @@
 #include "cuda/host_copy_engine.h"
 
+#include <pthread.h>
+
 #include <algorithm>
+#include <memory>
+#include <new>
+#include <utility>
 
 #include "shim/protocol/checksum.h"
 #include "shim/protocol/test_point.h"
@@ -8,10 +13,27 @@
 namespace larder::copy {
 namespace {
 
+using Table = std::vector<std::uint64_t>;
+
+// Of this thread, deleted at its end. By a POSIX key: for a thread_local with a destructor glibc ends the engine's process where it has no
+// memory to note it.
+Table& table_of_thread() {
+  static const std::pair<pthread_key_t, int> key = [] {
+    pthread_key_t made{};
+    const int error = ::pthread_key_create(&made, [](void* table) { delete static_cast<Table*>(table); });
+    return std::pair(made, error);
+  }();
+  if (key.second != 0) throw std::bad_alloc();
+  if (void* known = ::pthread_getspecific(key.first)) return *static_cast<Table*>(known);
+  auto table = std::make_unique<Table>();
+  if (::pthread_setspecific(key.first, table.get()) != 0) throw std::bad_alloc();
+  return *table.release();
+}
+
 // A digest table of this thread, kept from chunk to chunk: fresh memory for each would cost 1 to 2% of the copy in page faults.
 // Grows to the largest chunk's table (0.2% of it). Valid until the next call on this thread.
 std::span<std::uint64_t> scratch_table(std::uint64_t count) {
-  thread_local std::vector<std::uint64_t> table;
+  Table& table = table_of_thread();
   if (table.size() < count) table.resize(count);
   return {table.data(), count};
 }

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <thread>
 
 #include "shim/protocol/fd.h"
@@ -111,9 +112,11 @@ Status serve(const config::Config& config) {
   if (!http.ok()) return http.status();
 
   std::jthread stopper([&] { stop_on_signal(*signals, done, **sidecar); });
-  const Status status = (*sidecar)->run();
-  ::eventfd_write(done.get(), 1);
-  return status;
+  struct Done {  // also where a thread could not be started: else the stopper would be waited for for ever
+    const Fd& done;
+    ~Done() { ::eventfd_write(done.get(), 1); }
+  } const at_the_end{done};
+  return (*sidecar)->run();
 }
 
 // Nothing that is half done can be gone on with or undone without memory. What stands in arena and index holds at every instruction, so
@@ -162,10 +165,17 @@ int run(int argc, char** argv) {
   return 0;
 }
 
+// Before main(): other initialisers allocate, and this file's come first.
+[[maybe_unused]] const std::new_handler before = std::set_new_handler(end_without_memory);
+
 }  // namespace
 }  // namespace larder
 
 int main(int argc, char** argv) {
-  std::set_new_handler(larder::end_without_memory);
-  return larder::run(argc, argv);
+  try {
+    return larder::run(argc, argv);
+  } catch (const std::system_error& error) {
+    std::fprintf(stderr, "larderd: a thread could not be started: %s\n", error.what());
+    return larder::kExitFailure;
+  }
 }

@@ -37,7 +37,9 @@ class SlotTable {
  public:
   explicit SlotTable(std::uint64_t entry_count)
       : notes_(static_cast<SlotNote*>(std::calloc(entry_count, sizeof(SlotNote))), &std::free), entry_count_(entry_count) {
-    if (notes_ == nullptr) throw std::bad_alloc();
+    if (notes_ != nullptr) return;
+    if (const std::new_handler handler = std::get_new_handler()) handler();  // as operator new does
+    throw std::bad_alloc();
   }
 
   // A number that nothing else has, or kNoSlot when all are taken. Last given back, first taken: its entry is still in cache.

@@ -53,6 +53,12 @@ bool fails(Kind which) {
   return true;
 }
 
+bool no_memory() {
+  if (!fails(Kind::kMalloc)) return false;
+  errno = ENOMEM;
+  return true;
+}
+
 // Not of eventfds, timers and signals, which do not fail.
 bool file_or_socket(int fd) {
   struct stat info {};
@@ -83,19 +89,19 @@ Result failed(int error) {
 extern "C" {
 
 void* malloc(std::size_t size) noexcept {
-  return fails(Kind::kMalloc) ? nullptr : __libc_malloc(size);
+  return no_memory() ? nullptr : __libc_malloc(size);
 }
 void* calloc(std::size_t count, std::size_t size) noexcept {
-  return fails(Kind::kMalloc) ? nullptr : __libc_calloc(count, size);
+  return no_memory() ? nullptr : __libc_calloc(count, size);
 }
 void* realloc(void* memory, std::size_t size) noexcept {
-  return fails(Kind::kMalloc) ? nullptr : __libc_realloc(memory, size);
+  return no_memory() ? nullptr : __libc_realloc(memory, size);
 }
 void* aligned_alloc(std::size_t alignment, std::size_t size) noexcept {
-  return fails(Kind::kMalloc) ? nullptr : __libc_memalign(alignment, size);
+  return no_memory() ? nullptr : __libc_memalign(alignment, size);
 }
 int posix_memalign(void** memory, std::size_t alignment, std::size_t size) noexcept {
-  *memory = fails(Kind::kMalloc) ? nullptr : __libc_memalign(alignment, size);
+  *memory = no_memory() ? nullptr : __libc_memalign(alignment, size);
   return *memory == nullptr ? ENOMEM : 0;
 }
 
