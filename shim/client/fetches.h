@@ -27,7 +27,7 @@ struct FetchState {
 class Fetches {
  public:
   // For larderd's answer to arrive that was sent at the deadline.
-  static constexpr std::chrono::milliseconds kAnswerGrace{10};
+  static constexpr std::chrono::milliseconds kAnswerGrace{15};
 
   // Asks for the chunks of `hashes`, at most the first kMaxKeysPerFetch, and returns the fetch's ticket, for poll() and end().
   // `attachment` may be nullptr: kUnavailable. kUnsupported: this larderd has no tier. kInvalidArgument: no hashes, or no deadline.

@@ -64,6 +64,7 @@ Status Promotions::fetch(SessionNumber session, std::uint32_t request, const pro
 }
 
 void Promotions::end(SessionNumber session, std::uint32_t request) {
+  miss_deadlines();  // what was late is late, also where its engine gave up a moment before the loop looked
   if (const auto found = fetches_.find({session, request}); found != fetches_.end()) forget(found);
 }
 

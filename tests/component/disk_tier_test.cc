@@ -2,8 +2,10 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <cstring>
 #include <filesystem>
 
+#include "shim/protocol/checksum.h"
 #include "tests/component/larderd_process.h"
 #include "tests/unit/ipc/client.h"
 
@@ -35,9 +37,19 @@ class DiskTierTest : public testing::Test {
     for (std::uint64_t n = 1; n <= kChunks; ++n) {
       const auto grants = client.reserve(handle, {{n, n}});
       ASSERT_TRUE(grants.size() == 1 && grants[0].status == 0) << n;
-      client.commit(grants[0], n);
+      client.commit(grants[0], write(client.arena() + grants[0].offset_bytes, n));
     }
     ASSERT_TRUE(eventually([&] { return larderd_->status_number({"memory", "slots", "committed"}) == kChunks; }));
+  }
+  // Two pieces of 4 KiB and their digests, as an engine writes them. Returns the root: what was open at a kill is verified.
+  static std::uint64_t write(std::byte* slot, std::uint64_t n) {
+    constexpr std::uint64_t kPieceBytes = 4096;
+    std::uint64_t digests[2];
+    std::memset(slot, static_cast<int>(n), 2 * kPieceBytes);
+    for (std::uint64_t piece = 0; piece < 2; ++piece)
+      protocol::piece_digests(slot + piece * kPieceBytes, kPieceBytes, &digests[piece]);
+    std::memcpy(slot + protocol::digest_table_offset(2 * kPieceBytes), digests, sizeof(digests));
+    return protocol::root_digest(digests, 2);
   }
   bool on_disk(std::int64_t chunks) {
     return eventually([&] { return larderd_->status_number({"disk", "chunks"}) == chunks; });

@@ -309,5 +309,15 @@ TEST_F(PromotionsTest, AStalledTierServesNobodyUntilItIsFastAgain) {
   EXPECT_TRUE(serving());
 }
 
+// Its engine has a clock of its own, and on a busy machine that came first: a stopped disk went unnoticed.
+TEST_F(PromotionsTest, AFetchThatIsGivenUpAfterItsDeadlineWasLate) {
+  box_.put_below(1);
+  box_.fetch(7, {1}, 50);
+  box_.clock.advance_ms(60);
+  box_.promotions.end(1, 7);
+  EXPECT_EQ(box_.memory.stats().fetches_late, 1U);
+  EXPECT_FALSE(protocol::BelowReader::open(box_.below->data(), box_.below->bytes())->speed().serving);
+}
+
 }  // namespace
 }  // namespace larder::ipc::testing_support

@@ -82,6 +82,8 @@ TEST_F(WriteDownDiskTest, AFullDeviceCostsTheMemoryNothingAndIsCaughtUpWith) {
 }
 
 TEST_F(WriteDownDiskTest, WhatADeviceThatDoesNotAnswerReadsIsNotHandedOn) {
+  box_.put(1, 100);
+  ASSERT_TRUE(await([&] { return is_below(100); })) << "a region is open";
   env_.faults.stalled = true;
   box_.put(1, 1);
   down_->tick();

@@ -206,8 +206,11 @@ TEST_F(WriteDownTest, ADropReachesTheTierFirstAndNothingOfItIsWrittenMeanwhile) 
   ASSERT_FALSE(drop.done);
   ASSERT_EQ(tier_->drops.size(), 1U);
   EXPECT_EQ(tier_->drops[0], below(1).namespace_id);
-  down_->tick();
-  settle();
+  ASSERT_TRUE(box_->find(kMany)) << "its slice is still to come";
+  for (int i = 0; i < 10; ++i) {  // the walk comes to it
+    down_->tick();
+    settle();
+  }
   EXPECT_EQ(tier_->puts, 0U);
   box_->store().drop(drop);
   ASSERT_TRUE(drop.done);
