@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <map>
 #include <set>
 
 #include "sidecar/config/fields.h"
@@ -11,7 +12,8 @@
 namespace larder::config {
 namespace {
 
-using Given = std::set<std::string, std::less<>>;  // keys that the user has set
+using Names = std::set<std::string, std::less<>>;
+using Given = std::map<std::string, std::string, std::less<>>;  // where the user has set a key, "larder.yaml:7: ", by the key
 
 std::string section_of(std::string_view key) {
   const std::size_t dot = key.find('.');
@@ -46,9 +48,12 @@ Status unknown_key(const std::string& file, const YamlEntry& entry) {
   return {Code::kInvalidArgument, where + "unknown key '" + key + "'; allowed" + in + ": " + allowed_in(section)};
 }
 
-Status apply(const Field& field, const std::string& where, const std::string& text, Config& config, Given& given) {
-  if (Status status = field.parse(text, config); !status.ok()) return {status.code(), where + "'" + text + "' " + status.text()};
-  given.insert(std::string(field.key));
+// `name`: the key, or the variable, that was set at `where`.
+Status apply(const Field& field, const std::string& where, const std::string& name, const std::string& text, Config& config,
+             Given& given) {
+  if (Status status = field.parse(text, config); !status.ok())
+    return {status.code(), where + name + " '" + text + "' " + status.text()};
+  given.insert_or_assign(std::string(field.key), where);
   return {};
 }
 
@@ -59,7 +64,7 @@ Status apply_file(const std::string& file, Config& config, Given& given) {
     const Field* field = find_field(entry.key);
     if (field == nullptr) return unknown_key(file, entry);
     const std::string where = file + ":" + std::to_string(entry.line) + ": ";
-    if (Status status = apply(*field, where + entry.key + " ", entry.text, config, given); !status.ok()) return status;
+    if (Status status = apply(*field, where, entry.key, entry.text, config, given); !status.ok()) return status;
   }
   return {};
 }
@@ -80,15 +85,15 @@ bool in_section(const std::string& name) {
   return name.starts_with("LARDER_MEMORY_") || name.starts_with("LARDER_DISK_") || name.starts_with("LARDER_HTTP_");
 }
 
-Given known_variables() {
-  Given known;
+Names known_variables() {
+  Names known;
   for (const Field& field : fields()) known.insert(environment_name(field));
   return known;
 }
 
 // A misspelt variable of a section is an error; of the others unknown_variables() tells.
 Status check_names(const Environment& environment) {
-  const Given known = known_variables();
+  const Names known = known_variables();
   for (const auto& [name, value] : environment) {
     if (!in_section(name) || known.contains(name) || set_by_kubernetes(name, value)) continue;
     std::string allowed;
@@ -104,7 +109,7 @@ Status apply_environment(const Environment& environment, Config& config, Given& 
     const std::string name = environment_name(field);
     const auto found = environment.find(name);
     if (found == environment.end()) continue;
-    if (Status status = apply(field, "environment: " + name + " ", found->second, config, given); !status.ok()) return status;
+    if (Status status = apply(field, "environment: ", name, found->second, config, given); !status.ok()) return status;
   }
   return {};
 }
@@ -129,13 +134,13 @@ Status follow_pool(Config& config, const Given& given) {
 }
 
 // One without the other would be a tier that is not there, or of no size.
-Status check_disk(const DiskConfig& disk) {
+Status check_disk(const DiskConfig& disk, const Given& given) {
   if (disk.path.empty() == (disk.size_bytes == 0)) return {};
   if (disk.path.empty())
-    return {Code::kInvalidArgument,
-            "disk.size is " + print_size(disk.size_bytes) + " and disk.path is not set: set both or neither"};
-  return {Code::kInvalidArgument,
-          "disk.path is " + disk.path + " and disk.size is not set: set both or neither, e.g. disk.size: 100GiB"};
+    return {Code::kInvalidArgument, given.at("disk.size") + "disk.size is " + print_size(disk.size_bytes) +
+                                        " and disk.path is not set: set both or neither"};
+  return {Code::kInvalidArgument, given.at("disk.path") + "disk.path is " + disk.path +
+                                      " and disk.size is not set: set both or neither, e.g. disk.size: 100GiB"};
 }
 
 }  // namespace
@@ -151,7 +156,7 @@ Environment process_environment() {
 }
 
 std::vector<std::string> unknown_variables(const Environment& environment) {
-  const Given known = known_variables();
+  const Names known = known_variables();
   std::vector<std::string> unknown;
   for (const auto& [name, value] : environment) {
     if (!name.starts_with("LARDER_") || in_section(name) || known.contains(name)) continue;
@@ -170,7 +175,7 @@ Result<Config> load(const std::optional<std::string>& file, const Environment& e
   }
   if (Status status = apply_environment(environment, config, given); !status.ok()) return status;
   if (Status status = follow_pool(config, given); !status.ok()) return status;
-  if (Status status = check_disk(config.disk); !status.ok()) return status;
+  if (Status status = check_disk(config.disk, given); !status.ok()) return status;
   return config;
 }
 

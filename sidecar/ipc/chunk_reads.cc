@@ -82,7 +82,16 @@ bool ChunkReads::begin_one(std::deque<Ticket>& queue, std::uint64_t limit) {
   return false;
 }
 
+std::optional<tiers::ChunkFacts> ChunkReads::probe(const tiers::ChunkKey& chunk) const {
+  if (hidden_ && hidden_(chunk.namespace_id)) return std::nullopt;
+  return tier_.probe(chunk);
+}
+
 ChunkReads::Begun ChunkReads::begin_read(Ticket ticket, Read& read) {
+  if (hidden_ && hidden_(read.chunk.namespace_id)) {
+    end(ticket, {Code::kNotFound, "it is being dropped"});
+    return Begun::kNo;
+  }
   const protocol::Grant grant = store_.promote(read.key, read.facts.payload_bytes, read.facts.piece_bytes);
   switch (static_cast<GrantStatus>(grant.status)) {
     case GrantStatus::kGranted: break;
@@ -129,6 +138,7 @@ bool ChunkReads::on_message(const Message& message) {
   if (!status.ok() && !message.slot_busy) store_.promotion_failed(read.slot);
   if (status.ok() && !store_.promoted(read.slot, message.facts.root)) status = {Code::kNotFound, "dropped meanwhile"};
   read.ended = message.slot_busy;
+  if (message.slot_busy) store_.quarantine_grant(store::kOwnSession, read.slot);  // who computes the chunk may store it elsewhere
   end(message.ticket, std::move(status), bytes);
   return true;
 }

@@ -11,6 +11,7 @@
 #include <optional>
 #include <span>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "sidecar/base/clock.h"
@@ -32,6 +33,12 @@ class ChunkReads {
   // All of them outlive it. `arena`: the store's. `next_ticket`: one that the tier was never given.
   ChunkReads(tiers::Tier& tier, store::Store& store, const base::Clock& clock, TierSpeed& speed, std::span<std::byte> arena,
              std::function<tiers::Ticket()> next_ticket);
+
+  // Of these namespaces no read begins, and the tier has nothing.
+  using Hidden = std::function<bool(const protocol::NamespaceId&)>;
+  void set_hidden(Hidden hidden) { hidden_ = std::move(hidden); }
+  // As the tier says, but for those.
+  std::optional<tiers::ChunkFacts> probe(const tiers::ChunkKey& chunk) const;
 
   // Each want() is one that may stop_wanting(). `facts`: as the tier's probe says.
   tiers::Ticket want(const protocol::Key& key, const tiers::ChunkKey& chunk, const tiers::ChunkFacts& facts);
@@ -83,6 +90,7 @@ class ChunkReads {
   TierSpeed& speed_;
   std::span<std::byte> arena_;
   std::function<tiers::Ticket()> next_ticket_;
+  Hidden hidden_;
   std::unordered_map<tiers::Ticket, Read> reads_;
   std::unordered_map<protocol::Key, tiers::Ticket, KeyHash> by_key_;  // but for those that ended and whose slot is still busy
   std::deque<tiers::Ticket> waiting_, waiting_ahead_;                 // some of them ended meanwhile

@@ -61,6 +61,7 @@ EventLoop::EventLoop(LoopParts parts, const base::Clock& clock)
     write_down_ = std::make_unique<WriteDown>(*parts_.below, store_, clock_, parts_.config.disk, arena.size());
     promotions_ = std::make_unique<Promotions>(parts_.below->tier(), store_, stats_, clock_, *parts_.below_region, arena,
                                                [this] { return parts_.below->next_ticket(); });
+    promotions_->set_hidden([this](const protocol::NamespaceId& id) { return write_down_->waits_for_drop(id); });
     parts_.below->answer_to(tiers::Operation::kGet, [this](const tiers::Message& message) { promotions_->on_get(message); });
   }
   if (parts_.earlier.index) restore();

@@ -129,7 +129,7 @@ Promotions::Look Promotions::look_at(std::uint32_t handle, const protocol::Block
   for (std::size_t i = 0; i < members_.size() && look.there; ++i) {
     look.bytes += member_bytes(members_[i].key);
     if (members_[i].state == SlotState::kCommitted) continue;
-    facts_[i] = tier_.probe(chunk_of(members_[i].key));
+    facts_[i] = reads_.probe(chunk_of(members_[i].key));
     look.there = facts_[i].has_value() && (members_[i].state == SlotState::kFree || reads_.coming(members_[i].key));
   }
   return look;

@@ -30,6 +30,9 @@ class Promotions {
   Promotions(tiers::Tier& tier, store::Store& store, stats::Stats& stats, const base::Clock& clock, BelowRegion& below,
              std::span<std::byte> arena, std::function<tiers::Ticket()> next_ticket);
 
+  // Of the namespaces that it says true of nothing is read, though the tier has it: a drop of them is on its way there.
+  void set_hidden(ChunkReads::Hidden hidden) { reads_.set_hidden(std::move(hidden)); }
+
   // kInvalidArgument: a fetch of this number runs. REQUIRES: the namespace is open.
   Status fetch(store::SessionNumber session, std::uint32_t request, const protocol::Fetch& asked,
                std::span<const protocol::BlockHash> hashes);

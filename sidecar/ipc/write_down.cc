@@ -155,6 +155,7 @@ void WriteDown::put_ended(const Message& message) {
   if (message.kind == Message::Kind::kDone && message.status.ok()) {
     ++written_;
     store_.mark_written(put.slot.slot, put.slot.generation);
+    if (put.damaged) link_.tier().forget(*put.damaged, put.slot.generation);
   }
   // A chunk that the tier takes for too large for ever is not offered again.
   if (message.status.code() == Code::kOutOfRange) too_large_bytes_ = std::min(too_large_bytes_, put.bytes);
@@ -182,6 +183,8 @@ void WriteDown::used(const protocol::EntryView& chunk) {
 void WriteDown::damaged(const protocol::EntryView& chunk) {
   const tiers::ChunkKey key = key_of(chunk);
   if (const std::optional<tiers::ChunkFacts> known = link_.tier().probe(key)) link_.tier().forget(key, known->generation);
+  for (auto& [ticket, put] : puts_)
+    if (put.slot.slot == chunk.slot) put.damaged = key;
 }
 
 void WriteDown::fill(stats::DiskStats& stats) const {

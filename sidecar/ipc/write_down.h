@@ -38,8 +38,11 @@ class WriteDown final : public store::ChunkListener {
   // Nothing of the namespace (none: of any) is found below from here on. What came of it, once that also survives a restart; the
   // future never throws.
   std::shared_future<Status> drop(const std::optional<protocol::NamespaceId>& id);
-  // Of the newest drop, whoever asked for it: earlier ones have ended before. Not valid: there was none.
+  // Of the newest drop, whoever asked for it: earlier ones of its namespace have ended before. Not valid: there was none.
   std::shared_future<Status> last_drop() const { return last_drop_; }
+
+  // A drop of it waits until the tier has room to take it. The tier still finds what is to go: nobody may read it, nor write to it.
+  bool waits_for_drop(const protocol::NamespaceId& id) const;
 
   // At a stop: writes what is admitted and not written, until `by_ns` at the latest, and closes the tier. Blocks.
   void finish(std::uint64_t by_ns);
@@ -56,6 +59,7 @@ class WriteDown final : public store::ChunkListener {
   struct Put {
     protocol::SlotRef slot;
     std::uint64_t bytes = 0;
+    std::optional<tiers::ChunkKey> damaged = {};  // found out since: it is to be forgotten as soon as it is there
   };
   struct Drop {
     std::optional<protocol::NamespaceId> id;

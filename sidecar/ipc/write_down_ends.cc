@@ -26,9 +26,14 @@ std::shared_ptr<void> WriteDown::dropping(std::optional<std::uint32_t> handle) {
   return going_on;
 }
 
+bool WriteDown::waits_for_drop(const protocol::NamespaceId& id) const {
+  return std::ranges::any_of(drops_, [&](const Drop& drop) { return drop.ticket == 0 && (!drop.id || *drop.id == id); });
+}
+
 bool WriteDown::is_dropping(const protocol::NamespaceId& id) const {
-  return std::ranges::any_of(dropping_,
-                             [&](const Dropping& one) { return !one.going_on.expired() && (!one.id || *one.id == id); });
+  return waits_for_drop(id) || std::ranges::any_of(dropping_, [&](const Dropping& one) {
+           return !one.going_on.expired() && (!one.id || *one.id == id);
+         });
 }
 
 std::shared_future<Status> WriteDown::drop(const std::optional<protocol::NamespaceId>& id) {
@@ -45,7 +50,9 @@ std::shared_future<Status> WriteDown::drop(const std::optional<protocol::Namespa
 
 void WriteDown::send_drops() {
   for (auto drop = drops_.begin(); drop != drops_.end();) {
-    if (drop->ticket != 0) {
+    // Of a namespace one at a time, so that an engine that drops without end takes no room from others.
+    const bool under_way = std::ranges::any_of(drops_, [&](const Drop& one) { return one.ticket != 0 && one.id == drop->id; });
+    if (under_way) {
       ++drop;
       continue;
     }
@@ -68,6 +75,7 @@ void WriteDown::drop_ended(const Message& message) {
   if (!message.status.ok()) base::log_warning("disk tier: a drop is not noted on the disk yet: " + message.status.text());
   found->ended.set_value(message.status);
   drops_.erase(found);
+  send_drops();
 }
 
 void WriteDown::finish(std::uint64_t by_ns) {

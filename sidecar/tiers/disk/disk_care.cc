@@ -156,6 +156,10 @@ void DiskEngine::tend_flushes() {
 void DiskEngine::forget(const tiers::ChunkKey& key, std::uint64_t generation) {
   const std::optional<Located> located = catalog_.find(key);
   if (!located || located->record.facts.generation != generation) return;
+  if (ttl_.expired(located->record.written_s, env_.unix_s())) {
+    counters_.chunks_expired += catalog_.erase(key, located->region, located->record.block) ? 1 : 0;
+    return;
+  }
   catalog_.erase(key, located->region, located->record.block);
   ++counters_.records_corrupt;
   // Its region cannot be opened again before this has ended; a full queue leaves it to the engine to find it bad once more.

@@ -152,20 +152,12 @@ class DiskTier final : public tiers::Tier {
   std::optional<tiers::ChunkFacts> probe(const tiers::ChunkKey& key) const override {
     const std::optional<Located> located = core_->catalog.find(key);
     const TimeToLive ttl{core_->options.ttl_s};
-    if (!located || (ttl.limit_s != 0 && ttl.expired(located->record.written_s, core_->env.unix_s()))) return std::nullopt;
-    return located->record.facts;
+    if (!located) return std::nullopt;
+    if (ttl.limit_s == 0 || !ttl.expired(located->record.written_s, core_->env.unix_s())) return located->record.facts;
+    ask_to_forget(key, located->record.facts.generation);  // or the listener would be told of it until its region is written anew
+    return std::nullopt;
   }
-  void forget(const tiers::ChunkKey& key, std::uint64_t generation) override {
-    Command command;
-    command.kind = Command::Kind::kForget;
-    command.key = key;
-    command.facts.generation = generation;
-    const std::lock_guard lock(core_->mutex);
-    // Bounded as the others are: one too many is found bad once more.
-    if (core_->closed || core_->commands.size() >= 2 * std::size_t{core_->options.accepted_operations}) return;
-    core_->commands.push_back(command);
-    wake_locked();
-  }
+  void forget(const tiers::ChunkKey& key, std::uint64_t generation) override { ask_to_forget(key, generation); }
 
   int message_fd() const override { return core_->message_fd.get(); }
   void take_messages(std::vector<Message>& out) override {
@@ -199,6 +191,17 @@ class DiskTier final : public tiers::Tier {
   }
 
  private:
+  void ask_to_forget(const tiers::ChunkKey& key, std::uint64_t generation) const {
+    Command command;
+    command.kind = Command::Kind::kForget;
+    command.key = key;
+    command.facts.generation = generation;
+    const std::lock_guard lock(core_->mutex);
+    // Bounded as the others are: one too many is found bad, or too old, once more.
+    if (core_->closed || core_->commands.size() >= 2 * std::size_t{core_->options.accepted_operations}) return;
+    core_->commands.push_back(command);
+    wake_locked();
+  }
   static bool aligned(std::span<const std::byte> slot) {
     return reinterpret_cast<std::uintptr_t>(slot.data()) % kBlockBytes == 0 && slot.size() % kBlockBytes == 0;
   }
@@ -209,7 +212,7 @@ class DiskTier final : public tiers::Tier {
   }
 
   // REQUIRES: the mutex.
-  void wake_locked() {
+  void wake_locked() const {
     if (core_->engine != nullptr) core_->engine->wake();
   }
 

@@ -11,7 +11,7 @@ pytest.importorskip("vllm")
 import torch  # noqa: E402
 from fakes import group, setup  # noqa: E402
 
-from larder.client import Completion, Stored  # noqa: E402
+from larder.client import Below, Completion, Stored  # noqa: E402
 from larder.vllm.messages import COMPUTES, Move, Part, StepWork, WorkerReport  # noqa: E402
 from larder.vllm.worker import IDLE_WAIT_MS, WorkerHalf  # noqa: E402
 
@@ -29,6 +29,7 @@ class Client:
         self.abandoned = 0
         self.waits = []  # of poll
         self.fail = None
+        self.tier = Below(True, 1, 1)
 
     def register_pages(self, group, layers):
         self.layers = layers
@@ -66,6 +67,9 @@ class Client:
 
     def report_prefill(self, tokens, nanoseconds):
         self.prefill = (tokens, nanoseconds)
+
+    def below(self):
+        return self.tier
 
 
 @pytest.fixture
@@ -186,6 +190,15 @@ class TestSpeeds:
         assert (report.disabled, report.prefill_tokens) == ("", 500) and report.prefill_ns > 0
         assert (report.load_bytes, report.load_ns) == (completion(1).bytes, completion(1).copy_ns)
         assert half.report() is None
+
+    def test_without_a_tier_below_memory_nothing_is_told_each_step(self, half, client):
+        client.tier = None
+        self.prefill(half, 500)
+        half.bind(StepWork(loads=[move("a")]))
+        client.done = [completion(1)]
+        half.transfer_results()
+        assert half.report() is None
+        assert client.prefill[0] == 500
 
     def test_steps_of_less_than_a_chunk_tell_nothing(self, half):
         """A step of five tokens takes as long as one of fifty."""

@@ -190,8 +190,10 @@ TEST_F(LoaderTest, WrongValuesSayWhatIsAllowed) {
 TEST_F(LoaderTest, ADiskTierTakesPathAndSize) {
   EXPECT_TRUE(load(std::nullopt, {})->disk.path.empty()) << "none unless it is asked for";
   EXPECT_TRUE(load_text("disk: {path: /d, size: 4GiB}\n").ok());
-  EXPECT_EQ(why("disk: {path: /d}\n"), "disk.path is /d and disk.size is not set: set both or neither, e.g. disk.size: 100GiB");
-  EXPECT_EQ(why_environment("LARDER_DISK_SIZE", "4G"), "disk.size is 4GiB and disk.path is not set: set both or neither");
+  EXPECT_EQ(why("disk: {path: /d}\n"),
+            ":1: disk.path is /d and disk.size is not set: set both or neither, e.g. disk.size: 100GiB");
+  EXPECT_EQ(why_environment("LARDER_DISK_SIZE", "4G"),
+            "environment: disk.size is 4GiB and disk.path is not set: set both or neither");
   EXPECT_THAT(why("disk:\n  path: d\n"), HasSubstr(":2: disk.path 'd' is no absolute path"));
   EXPECT_EQ(why("disk:\n  size: 65TiB\n"), ":2: disk.size '65TiB' is out of range: at most 64TiB");
   EXPECT_EQ(why("disk:\n  write: never\n"), ":2: disk.write 'never' is none of: back, through");

@@ -91,6 +91,39 @@ TEST_F(PromotionsTest, WhoWouldStoreItIsToldThatItIsPending) {
   EXPECT_EQ(box_.memory.reserve(2, 1).status, status_of(GrantStatus::kPresent));
 }
 
+// A device that does not answer costs the read alone: what was computed instead can be stored.
+TEST_F(PromotionsTest, WhatTheDeviceDoesNotLetGoOfCanBeStoredElsewhere) {
+  box_.put_below(1);
+  box_.fetch(7, {1});
+  box_.tier.finish_one({Code::kDeadlineExceeded, ""}, true);
+  box_.turn();
+  const protocol::Grant grant = box_.memory.put(2, 1);
+  ASSERT_EQ(grant.status, status_of(GrantStatus::kGranted));
+  box_.tier.release();
+  box_.finish_reads();
+  const auto seen = box_.memory.find(1);
+  ASSERT_TRUE(seen);
+  EXPECT_EQ(seen->slot, grant.slot);
+  EXPECT_EQ(box_.memory.arena()[seen->offset_bytes], std::byte{1}) << "the device wrote into it";
+}
+
+TEST_F(PromotionsTest, WhatIsBeingDroppedBelowIsNotRead) {
+  box_.put_below(1);
+  box_.put_below(2);
+  bool dropping = true;
+  box_.promotions.set_hidden(
+      [&](const protocol::NamespaceId& id) { return dropping && id == box_.chunk(box_.memory.key(1)).namespace_id; });
+  box_.fetch(7, {1});
+  EXPECT_EQ(box_.told(7), "0 absent");
+  EXPECT_EQ(box_.promotions.prefetch(box_.memory.handle(), std::vector{box_.memory.key(1).hash}).absent, 1U);
+  dropping = false;
+  EXPECT_EQ(box_.promotions.prefetch(box_.memory.handle(), std::vector{box_.memory.key(2).hash}).found, 1U);
+  dropping = true;  // before its read began
+  box_.turn();
+  EXPECT_EQ(box_.tier.gets(), 0U);
+  EXPECT_FALSE(box_.in_memory(2));
+}
+
 TEST_F(PromotionsTest, TheDeadlineAnswersWithWhatHasComeAndTheRestIsStored) {
   box_.put_below(1);
   box_.put_below(2);

@@ -237,6 +237,53 @@ TEST_F(WriteDownTest, ADropThatTheTierHasNoRoomForIsAskedForAgain) {
   EXPECT_FALSE(tier_->drops.back()) << "all";
 }
 
+// Until the tier has it, the tier finds what is to go: what came up again would be found in memory after the drop was done.
+TEST_F(WriteDownTest, WhileADropWaitsNothingOfItsNamespaceMayBeRead) {
+  const protocol::NamespaceId id = below(1).namespace_id, other = protocol::namespace_id("other: 1\n");
+  EXPECT_FALSE(down_->waits_for_drop(id));
+  tier_->refusal = {Code::kResourceExhausted, "too much"};
+  box_->drop(box_->handle());
+  EXPECT_TRUE(down_->waits_for_drop(id));
+  EXPECT_FALSE(down_->waits_for_drop(other));
+  box_->drop();
+  EXPECT_TRUE(down_->waits_for_drop(other)) << "all is dropped";
+  tier_->refusal = {};
+  down_->tick();
+  settle();
+  EXPECT_FALSE(down_->waits_for_drop(id));
+  EXPECT_FALSE(down_->waits_for_drop(other));
+}
+
+TEST_F(WriteDownTest, AnEngineThatDropsWithoutEndTakesNoRoomFromOthers) {
+  tier_->hold_back = true;
+  for (int i = 0; i < 100; ++i) box_->drop(box_->handle());
+  EXPECT_EQ(tier_->drops.size(), 1U);
+  const std::shared_future<Status> last = down_->last_drop();
+  tier_->answer_held();
+  link_->deliver();
+  EXPECT_EQ(tier_->drops.size(), 2U) << "what was put since the first one goes, too";
+  tier_->answer_held();
+  link_->deliver();
+  EXPECT_EQ(last.wait_for(std::chrono::seconds(0)), std::future_status::ready);
+}
+
+TEST_F(WriteDownTest, WhatIsFoundDamagedWhileItIsWrittenIsForgottenAfterwards) {
+  begin(through());
+  tier_->hold_back = true;
+  fill(1, 1);
+  down_->tick();
+  ASSERT_EQ(tier_->held(), 1U);
+  const auto chunk = box_->find(1);
+  box_->arena()[chunk->offset_bytes] ^= std::byte{1};
+  box_->store().report_bad({chunk->slot, 0, chunk->generation});
+  while (box_->store().verify_next()) {
+  }
+  EXPECT_TRUE(tier_->forgotten.empty());
+  tier_->answer_held();
+  deliver();
+  EXPECT_EQ(tier_->forgotten, std::vector<tiers::ChunkKey>{below(1)});
+}
+
 TEST_F(WriteDownTest, WhatWasFoundDamagedIsForgottenBelow) {
   fill();
   down_->tick();

@@ -70,5 +70,16 @@ TEST_F(DiskResidentsTest, DropsDamageAndLostDirectoriesAreTold) {
   ASSERT_TRUE(await([&] { return listener_->there().empty(); }));
 }
 
+// Or engines would be told for ever that it is there, and fetch it each time.
+TEST_F(DiskResidentsTest, WhatIsLookedForAndTooOldIsNotToldOfAnyMore) {
+  options_.ttl_s = 3600;
+  ASSERT_TRUE(open().ok());
+  ASSERT_TRUE(loop_->put(1).ok());
+  ASSERT_TRUE(loop_->put(2).ok());
+  env_.faults.clock_offset_s = 4000;
+  EXPECT_FALSE(tier_->probe(key_of(1)));
+  EXPECT_TRUE(await([&] { return listener_->there() == std::set<std::uint64_t>{2}; }));
+}
+
 }  // namespace
 }  // namespace larder::disk::testing_support

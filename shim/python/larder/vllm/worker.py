@@ -160,9 +160,13 @@ class WorkerHalf(Guarded):
 
     def _measure_prefill(self, tokens, nanoseconds):
         self.client.report_prefill(tokens, nanoseconds)
-        if tokens >= self.setup.chunk_tokens:  # in a shorter step it is not the tokens that take the time
+        if tokens >= self.setup.chunk_tokens and self._tells_speed():  # in a shorter step it is not the tokens that take the time
             self._measured.prefill_tokens += tokens
             self._measured.prefill_ns += nanoseconds
+
+    def _tells_speed(self):
+        """The scheduler asks how fast this engine is only where larderd has something to fetch."""
+        return self.setup.fetches and self.client.below() is not None
 
     def transfer_results(self):
         """(ended, failed): request ids of loads that ended since the last call; the failed are among the ended."""
@@ -187,7 +191,7 @@ class WorkerHalf(Guarded):
             self._tell(load)
             if load.failure:
                 failed.add(load.request_id)
-            else:
+            elif self._tells_speed():
                 self._measured.load_bytes += load.bytes
                 self._measured.load_ns += load.copy_ns
         return ended, failed
