@@ -9,9 +9,10 @@ namespace larder::store {
 using protocol::SlotState;
 
 namespace {
-// Of each size the coldest slots that a tier should have: one part in so many, and so many at most.
-constexpr std::uint32_t kAheadShare = 8;
-constexpr std::uint32_t kMostAhead = 1024;
+// Of each size the coldest slots that a tier should have: one part in so many, and so many at most. As much as one session may be
+// granted at once: a step of an engine reserves all its chunks together, and what they evict is written by then.
+constexpr std::uint32_t kAheadShare = protocol::kSessionGrantedShare;
+constexpr std::uint32_t kMostAhead = 4096;
 }  // namespace
 
 std::optional<protocol::EntryView> Store::committed_chunk(std::uint32_t slot, std::uint64_t generation) const {

@@ -1,9 +1,9 @@
 """make bench-ttft-disk: time to first token where the memory is too small, and the disk slow, or stopped.
 
 The demo's model over a larderd of 256 MiB with a disk tier. Three prompts of 4,096 tokens (48 MiB each) and twenty-four of 1,024 (12 MiB)
-are asked in turn, so that none is in memory when it comes again: every warm answer comes from the disk. What is stored is
-written at once (through): ahead of eviction (back) a burst that is larger than an eighth of the memory loses chunks. An answer counts only if it
-equals the cold one, token for token, and a warm one only if its chunks were all fetched, by vLLM's log.
+are asked in turn, so that none is in memory when it comes again: every warm answer comes from the disk, to which it went ahead of eviction
+(`write: back`, the default). An answer counts only if it equals the cold one, token for token, and a warm one only if its chunks were
+all fetched, by vLLM's log.
 
 Then the disk is throttled below everything (the kernel's block throttle on larderd's reads: root and cgroup v1), down to a stop. At
 each speed three probes, which are not judged, then `rounds` requests with Larder and as many without it (the same engine, the request opted
@@ -177,7 +177,7 @@ def main() -> int:
     folder = BUILD / "ttft-disk" / "disk"
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    extra = f"disk:\n  path: {folder}\n  size: 2GiB\n  write: through\n"
+    extra = f"disk:\n  path: {folder}\n  size: 2GiB\n"
     try:
         with Larderd(os.environ["LARDERD"], BUILD / "ttft-disk", f"larder-bench-{os.getpid()}", "256MiB", extra) as larderd:
             larderd.wait_ready()

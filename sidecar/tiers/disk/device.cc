@@ -12,12 +12,12 @@ constexpr std::size_t kAlignment = 4096;
 }  // namespace
 
 AlignedBytes::AlignedBytes(std::size_t bytes)
-    : bytes_(static_cast<std::byte*>(::operator new(bytes, std::align_val_t{kAlignment}))), size_(bytes) {
+    : bytes_(static_cast<std::byte*>(::operator new (bytes, std::align_val_t{kAlignment}))), size_(bytes) {
   std::memset(bytes_.get(), 0, bytes);
 }
 
 void AlignedBytes::Free::operator()(std::byte* bytes) const {
-  ::operator delete(bytes, std::align_val_t{kAlignment});
+  ::operator delete (bytes, std::align_val_t{kAlignment});
 }
 
 void Device::start(IoRequest request, Then then) {
