@@ -12,7 +12,7 @@ using store::testing_support::StoreBox;
 
 class WriteDownTest : public testing::Test {
  protected:
-  static constexpr std::uint64_t kSlots = 16;  // of which two are written ahead, and two at once
+  static constexpr std::uint64_t kSlots = 16;  // of which eight are written ahead, and two at once
 
   WriteDownTest() { begin({}); }
   void begin(const config::DiskConfig& config, std::uint64_t slots = kSlots) {
@@ -55,28 +55,28 @@ class WriteDownTest : public testing::Test {
 };
 
 TEST_F(WriteDownTest, BackWritesTheColdestAheadOfEvictionAndNothingElse) {
-  fill(1, 14);
+  fill(1, 7);
   down_->tick();
   settle();
   EXPECT_EQ(tier_->puts, 0U) << "there is room";
-  fill(15, 16);
+  fill(8, 16);
   down_->tick();
   settle();
-  EXPECT_EQ(tier_->puts, 2U);
-  EXPECT_TRUE(is_below(1) && is_below(2));
-  fill(17, 18);
-  EXPECT_FALSE(box_->find(1));
+  EXPECT_EQ(tier_->puts, 8U);
+  EXPECT_TRUE(is_below(1) && is_below(8));
+  fill(17, 24);  // all at once
+  EXPECT_FALSE(box_->find(8));
   EXPECT_EQ(box_->stats().evicted_unwritten, 0U);
   down_->tick();
   settle();
-  EXPECT_TRUE(is_below(3) && is_below(4));
+  EXPECT_TRUE(is_below(9) && is_below(16));
 }
 
 TEST_F(WriteDownTest, TheBytesBelowAreThoseOfTheSlot) {
   fill();
   down_->tick();
   settle();
-  ASSERT_EQ(tier_->stored.size(), 2U);
+  ASSERT_EQ(tier_->stored.size(), 8U);
   const auto chunk = box_->find(1);
   const std::byte* slot = box_->arena() + chunk->offset_bytes;
   EXPECT_EQ(std::memcmp(tier_->stored[0].bytes.data(), slot, StoreBox::kSlotBytes), 0);
@@ -143,7 +143,7 @@ TEST_F(WriteDownTest, WhatTheTierHasLostSinceIsWrittenAgain) {
 
 TEST_F(WriteDownTest, WhatIsBelowUnderAnotherGenerationIsNotWrittenTwice) {
   fill();
-  for (const std::uint64_t n : {1ULL, 2ULL}) tier_->stored.push_back({below(n), {5, 4096, 4096, box_->find(n)->root}, {}});
+  for (std::uint64_t n = 1; n <= 8; ++n) tier_->stored.push_back({below(n), {5, 4096, 4096, box_->find(n)->root}, {}});
   down_->tick();
   settle();
   EXPECT_EQ(tier_->puts, 0U);
