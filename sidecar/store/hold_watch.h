@@ -1,8 +1,8 @@
 // HoldWatch: which holds of one session do not count: those that have stood for too long, and those above what one engine may hold.
 //
 // A pass over the whole table once a tick (where tables are many and full: once in some) finds them, so that a scan in search of
-// room pays nothing for a hold that is in nobody's way. What is announced between two passes counts. The table is hostile memory: what stands there is copied, bounded and compared.
-// Owned by the store's thread.
+// room pays nothing for a hold that is in nobody's way. What is announced between two passes counts. The table is hostile memory: what
+// stands there is copied, bounded and compared. Owned by the store's thread.
 #pragma once
 
 #include <cstdint>
