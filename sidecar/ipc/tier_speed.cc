@@ -7,6 +7,9 @@ namespace {
 
 constexpr double kSlowTimes = 2;  // slower than expected by that, and a little, is a miss of the tier's and no short deadline
 constexpr double kSlowMoreNs = 5e6;
+// A stretch that took longer than expected by that is no speed but a stall, also where no deadline noticed it.
+constexpr double kStallTimes = 4;
+constexpr double kStallMoreNs = 50e6;
 constexpr std::uint64_t kLongestStretchNs = 1'000'000'000;
 constexpr std::uint64_t kLeastRestBytes = 1 << 20;  // behind the first read, to tell a rate from
 constexpr double kLeastLatencyNs = 20e3;
@@ -39,6 +42,12 @@ void TierSpeed::ended(std::uint64_t now_ns, std::uint64_t bytes, bool ok) {
 
 void TierSpeed::close(std::uint64_t now_ns) {
   if (stretch_.failed || stretch_.bytes == 0 || now_ns <= stretch_.begin_ns) return;
+  const auto elapsed_ns = static_cast<double>(now_ns - stretch_.begin_ns);
+  const double expected_ns = figures_.expected_ns(static_cast<double>(stretch_.bytes));
+  if (serving_ && measured_ >= kFirstProbes && elapsed_ns > kStallTimes * expected_ns + kStallMoreNs) {
+    before_ = figures_;
+    return stop_serving(now_ns / 1'000'000);  // probes tell whether it is over
+  }
   const std::uint64_t rest = stretch_.bytes - stretch_.first_bytes;
   const std::uint64_t rest_ns = now_ns - stretch_.first_ns;
   if (rest >= kLeastRestBytes && rest >= 2 * stretch_.first_bytes && rest_ns != 0) {
@@ -52,7 +61,7 @@ void TierSpeed::close(std::uint64_t now_ns) {
     ++measured_;
     return;
   }
-  learn(static_cast<double>(now_ns - stretch_.begin_ns) / figures_.expected_ns(static_cast<double>(stretch_.bytes)));
+  learn(elapsed_ns / expected_ns);
 }
 
 // Both figures were so many times too good. What is slower is believed sooner.

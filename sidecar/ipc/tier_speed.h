@@ -2,8 +2,8 @@
 //
 // Reads run side by side, so it is a busy stretch of them that is measured, from the first that begins to the last that ends: what comes
 // before the first bytes is the latency, how fast the rest comes the rate. A stretch of few bytes only tells that both are so many
-// times better or worse than was thought. A fetch that misses its deadline in a stretch much slower than expected ends `serving`, until a
-// probe was as fast as before, or three in a row have shown what to expect now. Pure: times come from outside. Thread-compatible.
+// times better or worse than was thought. A fetch that misses its deadline in a stretch much slower than expected ends `serving`, as does
+// a stretch that is a stall by its length, until a probe was as fast as before, or three in a row have shown what to expect now. Pure: times come from outside. Thread-compatible.
 #pragma once
 
 #include <cstdint>

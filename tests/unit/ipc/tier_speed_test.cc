@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 namespace larder::ipc {
 namespace {
 
@@ -75,6 +77,19 @@ TEST_F(TierSpeedTest, AStallEndsServingUntilAFastProbe) {
   probe();
   EXPECT_TRUE(serving());
   expect_figures(200'000, 1000, 0.1);
+}
+
+// Believed as a speed it took minutes of probes to be forgotten.
+TEST_F(TierSpeedTest, AStallThatNoDeadlineNoticedIsNoSpeed) {
+  for (int i = 0; i < 12; ++i) read(32, kMiB);
+  const std::uint64_t latency_ns = std::exchange(latency_ns_, 3000 * kMs);
+  read(4, kMiB);
+  EXPECT_FALSE(serving());
+  latency_ns_ = latency_ns;
+  now_ns_ += TierSpeed::kFirstProbeMs * kMs;
+  probe();
+  EXPECT_TRUE(serving());
+  expect_figures(200'000, 1000, 0.05);
 }
 
 TEST_F(TierSpeedTest, AShortDeadlineIsNoFaultOfTheTier) {
