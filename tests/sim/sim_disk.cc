@@ -12,7 +12,7 @@ void SimDisk::resize(std::uint64_t bytes) {
 }
 
 void SimDisk::read(std::uint64_t offset, std::span<std::byte> to) const {
-  std::memcpy(to.data(), now_.data() + offset, to.size());
+  std::copy_n(now_.data() + offset, to.size(), to.data());
 }
 
 std::uint64_t SimDisk::begin(std::uint64_t offset, Bytes bytes) {

@@ -30,7 +30,7 @@ class SimQueue final : public disk::IoQueue {
     if (request.kind == IoRequest::Kind::kWrite) flight.began = env_.disk_.begin(request.offset, gathered(request));
     // The device may write to a reader's memory at any time from now on.
     if (reads)
-      for (const std::span<std::byte> part : request.parts) std::memset(part.data(), 0xdb, part.size());
+      for (const std::span<std::byte> part : request.parts) std::fill(part.begin(), part.end(), std::byte{0xdb});
     flight.due_ns = env_.clock_.now_ns() + 1000 * (20 + below(env_.random_, one_in(env_.random_, 8) ? 30'000 : 2000));
     if (flights_.size() >= disk::kMaxIoInFlight) broken("more requests in flight than the queue takes");
     flights_.emplace(std::pair(flight.due_ns, request.tag), flight);
