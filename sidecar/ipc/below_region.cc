@@ -8,10 +8,11 @@
 #include <bit>
 #include <string>
 
+#include "sidecar/ipc/small_regions.h"
+
 namespace larder::ipc {
 namespace {
 
-constexpr std::uint64_t kSmallestUsualSlot = 64 << 10;
 constexpr int kSealFutureWrite = 0x0010;  // F_SEAL_FUTURE_WRITE, which older headers lack
 
 std::uint64_t buckets_for(std::uint64_t tier_bytes) {

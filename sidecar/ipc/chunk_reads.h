@@ -23,8 +23,8 @@ namespace larder::ipc {
 
 class ChunkReads {
  public:
-  static constexpr std::uint64_t kReadingBytes = 32ULL
-                                                 << 20;      // of all reads that were begun and have not ended; one more at most
+  // Of all reads that were begun and have not ended; one more at most.
+  static constexpr std::uint64_t kReadingBytes = 32ULL << 20;
   static constexpr std::uint64_t kAheadBytes = 16ULL << 20;  // ... up to which one is begun that nobody waits for
   static constexpr std::size_t kMostWaiting = 16'384;        // reads not begun yet that nobody waits for
   static constexpr std::uint64_t kAheadShare = 2;            // ... and of the arena one part in so many of them all

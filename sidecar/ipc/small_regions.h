@@ -11,6 +11,9 @@
 
 namespace larder::ipc {
 
+// What index and below region are sized for: chunks of real models are far larger.
+inline constexpr std::uint64_t kSmallestUsualSlot = 64 << 10;
+
 // A named file, written by the sidecar; engines get a descriptor that can only read.
 struct IndexFile {
   Fd read_only;

@@ -16,9 +16,7 @@ namespace {
 
 constexpr long kTickNs = 100'000'000;
 
-// Entries cost 64 bytes when used, and 16 in the hash table when not. Chunks of real models are far above 64 KiB; a small arena
-// may be cut finer, for small models.
-constexpr std::uint64_t kSmallestUsualSlot = 64 << 10;
+// Entries cost 64 bytes when used, and 16 in the hash table when not. A small arena may be cut finer, for small models.
 constexpr std::uint64_t kFineEntries = 1 << 18;
 
 std::uint64_t entries_for(std::uint64_t arena_bytes) {
@@ -84,6 +82,18 @@ Result<std::uint64_t> make_arena(LoopParts& parts) {
   return *old_generation;
 }
 
+Status make_below(LoopParts& parts, const base::Clock& clock) {
+  Result<std::shared_ptr<BelowRegion>> region = BelowRegion::create(parts.config.disk.size_bytes);
+  if (!region.ok()) return region.status();
+  parts.below_region = std::move(*region);
+  const bool present = parts.earlier.index && parts.earlier.index->touched_bytes() >= parts.arena.mapping.size();
+  Result<std::unique_ptr<TierLink>> below =
+      TierLink::open(parts.config, {parts.arena.mapping.data(), parts.arena.mapping.size()}, present, parts.below_region, clock);
+  if (!below.ok()) return below.status();
+  parts.below = std::move(*below);
+  return {};
+}
+
 // Everything but the arena and what needs it. Files stay behind on an error; the next start removes them.
 Status make_rest(LoopParts& parts, std::uint64_t old_generation, const base::Clock& clock) {
   parts.shape = shape_for(parts.arena.mapping.size(), old_generation);
@@ -93,16 +103,8 @@ Status make_rest(LoopParts& parts, std::uint64_t old_generation, const base::Clo
   Result<NamespaceJournal> names = NamespaceJournal::create(namespaces_path(parts.config.memory, parts.shape.epoch));
   if (!names.ok()) return names.status();
   parts.names = std::move(*names);
-  const bool present = parts.earlier.index && parts.earlier.index->touched_bytes() >= parts.arena.mapping.size();
-  if (!parts.config.disk.path.empty()) {
-    Result<std::shared_ptr<BelowRegion>> region = BelowRegion::create(parts.config.disk.size_bytes);
-    if (!region.ok()) return region.status();
-    parts.below_region = std::move(*region);
-  }
-  Result<std::unique_ptr<TierLink>> below =
-      TierLink::open(parts.config, {parts.arena.mapping.data(), parts.arena.mapping.size()}, present, parts.below_region, clock);
-  if (!below.ok()) return below.status();
-  parts.below = std::move(*below);
+  if (!parts.config.disk.path.empty())
+    if (Status status = make_below(parts, clock); !status.ok()) return status;
   Result<Fd> listener = listen_at(parts.config.socket, parts.config.socket_mode);
   if (!listener.ok()) return listener.status();
   parts.listener = std::move(*listener);

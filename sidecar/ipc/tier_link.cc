@@ -17,7 +17,6 @@ disk::Env& environment() {
 
 Result<std::unique_ptr<TierLink>> TierLink::open(const config::Config& config, std::span<std::byte> arena, bool present,
                                                  std::shared_ptr<tiers::Residents> residents, const base::Clock& clock) {
-  if (config.disk.path.empty()) return std::unique_ptr<TierLink>();
   disk::DiskOptions options;
   options.path = config.disk.path;
   options.size_bytes = config.disk.size_bytes;

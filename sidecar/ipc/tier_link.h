@@ -23,7 +23,7 @@ class TierLink {
  public:
   using Answer = std::function<void(const tiers::Message&)>;
 
-  // What the configuration asks for; nullptr where that is none. Errors name disk.path or disk.size. Clock and arena outlive it.
+  // What the configuration asks for. Errors name disk.path or disk.size. Clock and arena outlive it. REQUIRES: disk.path is given.
   // `present`: the arena's pages are all there. Only then it is registered with the kernel, which would bring every page in first and
   // keep a cold start standing for as long. `residents` is told what the tier has.
   static Result<std::unique_ptr<TierLink>> open(const config::Config& config, std::span<std::byte> arena, bool present,

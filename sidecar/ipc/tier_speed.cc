@@ -44,10 +44,8 @@ void TierSpeed::close(std::uint64_t now_ns) {
   if (stretch_.failed || stretch_.bytes == 0 || now_ns <= stretch_.begin_ns) return;
   const auto elapsed_ns = static_cast<double>(now_ns - stretch_.begin_ns);
   const double expected_ns = figures_.expected_ns(static_cast<double>(stretch_.bytes));
-  if (serving_ && measured_ >= kFirstProbes && elapsed_ns > kStallTimes * expected_ns + kStallMoreNs) {
-    before_ = figures_;
+  if (serving_ && measured_ >= kFirstProbes && elapsed_ns > kStallTimes * expected_ns + kStallMoreNs)
     return stop_serving(now_ns / 1'000'000);  // probes tell whether it is over
-  }
   const std::uint64_t rest = stretch_.bytes - stretch_.first_bytes;
   const std::uint64_t rest_ns = now_ns - stretch_.first_ns;
   if (rest >= kLeastRestBytes && rest >= 2 * stretch_.first_bytes && rest_ns != 0) {
@@ -79,12 +77,12 @@ void TierSpeed::missed_deadline(std::uint64_t now_ns) {
   const auto elapsed_ns = static_cast<double>(now_ns - stretch_.begin_ns);
   const double expected_ns = figures_.expected_ns(static_cast<double>(stretch_.asked_bytes));
   if (elapsed_ns < kSlowTimes * expected_ns + kSlowMoreNs) return;  // the deadline was short
-  if (serving_) before_ = figures_;
-  learn(elapsed_ns / expected_ns);  // at least: it goes on
   stop_serving(now_ns / 1'000'000);
+  learn(elapsed_ns / expected_ns);  // at least: it goes on
 }
 
 void TierSpeed::stop_serving(std::uint64_t now_ms) {
+  if (serving_) before_ = figures_;
   probe_wait_ms_ = serving_ ? kFirstProbeMs : std::min(2 * probe_wait_ms_, kLastProbeMs);
   if (serving_) probe_ms_ = now_ms + probe_wait_ms_;
   serving_ = false;
@@ -106,7 +104,6 @@ void TierSpeed::probe_ended(std::uint64_t now_ms, std::uint64_t bytes, std::uint
   }
   probes_left_ -= probes_left_ != 0;
   if (!ok) {
-    if (serving_) before_ = figures_;
     stop_serving(now_ms);
     probe_ms_ = now_ms + probe_wait_ms_;
     return;
