@@ -4,77 +4,31 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <new>
+#include <string>
 #include <system_error>
 #include <thread>
 #include <tuple>
 
+#include "shim/capi/calls.h"
 #include "shim/capi/engine.h"
-#include "shim/client/client.h"
 #include "shim/protocol/version.h"
 
 using larder::Code;
 using larder::Status;
+using larder::capi::answered;
+using larder::capi::guarded;
+using larder::capi::read_hashes;
+using larder::capi::read_struct;
+using larder::capi::to_c;
+using larder::capi::write_struct;
 namespace client = larder::client;
-
-struct larder_client {
-  client::Client impl;
-};
 
 namespace {
 
 constexpr std::uint32_t kDefaultStartWithinMs = 5000;
 
-larder_status to_c(Code code) {
-  return static_cast<larder_status>(code);
-}
-
-// Runs `call` on a usable client; what it throws becomes a status.
-template <typename Call>
-larder_status guarded(const larder_client* client, Call call) noexcept {
-  if (client == nullptr) return LARDER_INVALID_ARGUMENT;
-  if (client->impl.in_child()) return LARDER_FAILED_PRECONDITION;
-  try {
-    return call();
-  } catch (const std::bad_alloc&) {
-    return LARDER_RESOURCE_EXHAUSTED;
-  } catch (...) {
-    return LARDER_INTERNAL;
-  }
-}
-
-// The code of `status`. What the caller did wrong is told in words in its log; that larderd is away or full is no news there.
-larder_status answered(larder_client* client, std::string_view function, const Status& status) {
-  const Code code = status.code();
-  if (code == Code::kInvalidArgument || code == Code::kOutOfRange || code == Code::kFailedPrecondition)
-    client->impl.log("error", std::string(function) + ": " + status.text());
-  return to_c(code);
-}
-
 Status bad_transfer() {
   return {Code::kInvalidArgument, "needs struct_bytes, pages, and hashes of a stride of at least 16"};
-}
-
-// A versioned struct of the caller: what it does not have is 0. Nothing where it is NULL or gives no size.
-template <typename T>
-bool read_struct(const T* from, T& to) {
-  if (from == nullptr || from->struct_bytes < sizeof(from->struct_bytes)) return false;
-  std::memset(&to, 0, sizeof(to));
-  std::memcpy(&to, from, std::min<std::size_t>(from->struct_bytes, sizeof(to)));
-  return true;
-}
-// The way back: only what the caller has room for.
-template <typename T>
-void write_struct(T value, T* to) {
-  value.struct_bytes = to->struct_bytes;
-  std::memcpy(to, &value, std::min<std::size_t>(to->struct_bytes, sizeof(value)));
-}
-
-bool read_hashes(const larder_hashes* from, client::Hashes& to) {
-  if (from == nullptr || (from->count != 0 && (from->bytes == nullptr || from->stride_bytes < larder::protocol::kBlockHashBytes)))
-    return false;
-  to = {from->bytes, from->stride_bytes, from->count, from->ns};
-  return true;
 }
 
 bool read_transfer(const larder_transfer* from, client::Transfer& to, std::uint32_t& start_within_ms) {
@@ -90,24 +44,6 @@ bool read_transfer(const larder_transfer* from, client::Transfer& to, std::uint3
   if (transfer.page_count != 0) to.pages.assign(transfer.pages, transfer.pages + transfer.page_count);
   start_within_ms = transfer.start_within_ms != 0 ? transfer.start_within_ms : kDefaultStartWithinMs;
   return true;
-}
-
-// prefetch, pin, unpin, evict.
-larder_status act(larder_client* client, std::string_view function, larder::protocol::Verb verb, const larder_hashes* hashes,
-                  std::uint32_t wait_ms, larder_act_result* result) noexcept {
-  return guarded(client, [&] {
-    client::Hashes given;
-    larder_act_result value{};
-    if (!read_hashes(hashes, given) || (result != nullptr && !read_struct(result, value)))
-      return answered(client, function, {Code::kInvalidArgument, "needs hashes of a stride of at least 16, and struct_bytes"});
-    const larder::Result<larder::protocol::ActCounts> done = client->impl.act(verb, given, wait_ms);
-    const larder::protocol::ActCounts counts = done.ok() ? *done : larder::protocol::ActCounts{};
-    value.found = counts.found;
-    value.absent = counts.absent;
-    value.refused = counts.refused;
-    if (result != nullptr) write_struct(value, result);
-    return answered(client, function, done.status());
-  });
 }
 
 std::string default_socket() {
@@ -285,64 +221,6 @@ void larder_report_prefill(larder_client* client, uint64_t tokens, uint64_t comp
   });
 }
 
-larder_status larder_get_below(larder_client* client, larder_below* below) {
-  return guarded(client, [&] {
-    larder_below value{};
-    if (!read_struct(below, value)) return LARDER_INVALID_ARGUMENT;
-    const std::optional<larder::protocol::BelowSpeed> speed = client->impl.below();
-    value = {0,
-             speed ? 1U : 0U,
-             speed && speed->serving ? 1U : 0U,
-             0,
-             speed ? speed->read_latency_ns : 0,
-             speed ? speed->read_bytes_per_s : 0};
-    write_struct(value, below);
-    return LARDER_OK;
-  });
-}
-
-size_t larder_reachable(larder_client* client, const larder_hashes* hashes) {
-  size_t reachable = 0;
-  guarded(client, [&] {
-    client::Hashes given;
-    if (!read_hashes(hashes, given)) return LARDER_INVALID_ARGUMENT;
-    reachable = client->impl.reachable(given);
-    return LARDER_OK;
-  });
-  return reachable;
-}
-
-larder_status larder_fetch(larder_client* client, const larder_hashes* hashes, uint32_t deadline_ms, uint64_t* ticket) {
-  return guarded(client, [&] {
-    client::Hashes given;
-    if (ticket == nullptr || !read_hashes(hashes, given))
-      return answered(client, "larder_fetch", {Code::kInvalidArgument, "needs hashes of a stride of at least 16, and a ticket"});
-    const larder::Result<std::uint64_t> started = client->impl.fetch(given, deadline_ms);
-    *ticket = started.ok() ? *started : 0;
-    return answered(client, "larder_fetch", started.status());
-  });
-}
-
-larder_status larder_fetch_poll(larder_client* client, uint64_t ticket, uint32_t wait_ms, larder_fetch_result* result) {
-  return guarded(client, [&] {
-    larder_fetch_result value{};
-    if (!read_struct(result, value)) return LARDER_INVALID_ARGUMENT;
-    const larder::Result<client::FetchState> state = client->impl.fetch_poll(ticket, wait_ms);
-    if (!state.ok()) return to_c(state.status().code());
-    value = {
-        0, state->running ? 1U : 0U, state->chunks, state->bytes, static_cast<std::uint32_t>(state->reason), state->elapsed_us};
-    write_struct(value, result);
-    return LARDER_OK;
-  });
-}
-
-void larder_fetch_end(larder_client* client, uint64_t ticket) {
-  guarded(client, [&] {
-    client->impl.fetch_end(ticket);
-    return LARDER_OK;
-  });
-}
-
 larder_status larder_load(larder_client* client, const larder_transfer* transfer, uint64_t* ticket) {
   return guarded(client, [&] {
     client::Transfer given;
@@ -395,19 +273,6 @@ larder_status larder_store_abandon(larder_client* client) {
     client->impl.store_abandon();
     return LARDER_OK;
   });
-}
-
-larder_status larder_prefetch(larder_client* client, const larder_hashes* hashes, uint32_t wait_ms, larder_act_result* result) {
-  return act(client, "larder_prefetch", larder::protocol::Verb::kPrefetch, hashes, wait_ms, result);
-}
-larder_status larder_pin(larder_client* client, const larder_hashes* hashes, uint32_t wait_ms, larder_act_result* result) {
-  return act(client, "larder_pin", larder::protocol::Verb::kPin, hashes, wait_ms, result);
-}
-larder_status larder_unpin(larder_client* client, const larder_hashes* hashes, uint32_t wait_ms, larder_act_result* result) {
-  return act(client, "larder_unpin", larder::protocol::Verb::kUnpin, hashes, wait_ms, result);
-}
-larder_status larder_evict(larder_client* client, const larder_hashes* hashes, uint32_t wait_ms, larder_act_result* result) {
-  return act(client, "larder_evict", larder::protocol::Verb::kEvict, hashes, wait_ms, result);
 }
 
 larder_status larder_drop_namespace(larder_client* client) {

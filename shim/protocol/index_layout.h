@@ -92,16 +92,15 @@ constexpr std::uint32_t high_half(std::uint64_t packed) {
   return static_cast<std::uint32_t>(packed >> 32);
 }
 
-// Where a key may stand: two buckets and a tag. The block hash is already uniform, so nothing is hashed a second time; the scope
-// is only spread over the words by a multiplication (the 64-bit golden ratio, Knuth TAOCP 3, 6.4).
+// Where a key may stand: two buckets and a tag.
 struct KeyPlace {
   std::uint64_t bucket[2];
   std::uint32_t tag;
 };
 
 inline KeyPlace key_place(const Key& key, std::uint64_t bucket_count) {
-  const std::uint64_t spread = key.scope() * 0x9e3779b97f4a7c15ULL;
-  const std::uint64_t a = key.hash.lo ^ spread;
+  const std::uint64_t spread = key.spread();
+  const std::uint64_t a = key.mixed();
   const std::uint64_t b = key.hash.hi ^ (spread << 7 | spread >> 57);
   const std::uint64_t mask = bucket_count - 1;
   std::uint64_t second = b & mask;

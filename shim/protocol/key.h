@@ -93,6 +93,10 @@ struct Key {
     return static_cast<std::uint64_t>(namespace_handle) | (static_cast<std::uint64_t>(shard) << 32) |
            (static_cast<std::uint64_t>(group) << 48);
   }
+  // The scope spread over a word by a multiplication (the 64-bit golden ratio, Knuth TAOCP 3, 6.4).
+  std::uint64_t spread() const { return scope() * 0x9e3779b97f4a7c15ULL; }
+  // A hash of the whole key: the block hash is uniform already, so nothing is hashed a second time.
+  std::uint64_t mixed() const { return hash.lo ^ spread(); }
 };
 
 }  // namespace larder::protocol

@@ -10,6 +10,7 @@
 #include <algorithm>
 
 #include "sidecar/base/log.h"
+#include "sidecar/base/sizes.h"
 #include "sidecar/ipc/await_room.h"
 #include "sidecar/ipc/huge_pages.h"
 #include "sidecar/ipc/numa.h"
@@ -18,9 +19,6 @@
 namespace larder::ipc {
 namespace {
 
-std::string mib(std::uint64_t bytes) {
-  return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB";
-}
 std::uint64_t round_up(std::uint64_t bytes, std::uint64_t unit) {
   return (bytes + unit - 1) / unit * unit;
 }
@@ -42,7 +40,7 @@ Status check_space(const std::string& directory, std::uint64_t needed) {
   });
   if (free >= needed) return {};
   return {Code::kResourceExhausted,
-          "memory.directory " + directory + " has " + mib(free) + " free and the cache needs " + mib(needed) +
+          "memory.directory " + directory + " has " + base::mib(free) + " free and the cache needs " + base::mib(needed) +
               ": enlarge it (docker run --shm-size, emptyDir sizeLimit, mount -o remount,size=), or lower memory.size"};
 }
 
@@ -62,8 +60,8 @@ Status check_nodes(const NumaPlan& plan, std::uint64_t size_bytes) {
   if (plan.nodes.empty()) return {};
   const std::uint64_t total = memory_of_nodes(plan.nodes);
   if (total >= size_bytes) return {};
-  return {Code::kResourceExhausted, "memory.numa: " + plan.text() + " has " + mib(total) + " in all and the cache needs " +
-                                        mib(size_bytes) + ": lower memory.size, or memory.numa: none"};
+  return {Code::kResourceExhausted, "memory.numa: " + plan.text() + " has " + base::mib(total) + " in all and the cache needs " +
+                                        base::mib(size_bytes) + ": lower memory.size, or memory.numa: none"};
 }
 
 // Where the plan is optional and the kernel refuses it, the arena stands where it comes to stand.
@@ -110,7 +108,7 @@ Result<ArenaFile> make_file(const std::string& path, std::uint64_t size_bytes, s
   if (!arena.fd.valid()) return Status::from_errno(errno, "create arena " + path);
   Status status = ::ftruncate(arena.fd.get(), static_cast<off_t>(size_bytes)) == 0
                       ? take_file(path, size_bytes, arena)
-                      : Status::from_errno(errno, "ftruncate " + path + " to " + mib(size_bytes));
+                      : Status::from_errno(errno, "ftruncate " + path + " to " + base::mib(size_bytes));
   if (status.ok()) status = bind_arena(plan, arena);
   if (status.ok()) return arena;
   ::unlink(path.c_str());

@@ -75,7 +75,7 @@ class ChunkReads {
     bool begun = false, ended = false;
   };
   struct KeyHash {
-    std::size_t operator()(const protocol::Key& key) const { return key.hash.lo ^ (key.scope() * 0x9e3779b97f4a7c15ULL); }
+    std::size_t operator()(const protocol::Key& key) const { return key.mixed(); }
   };
   enum class Begun { kYes, kNo, kNotNow };
 

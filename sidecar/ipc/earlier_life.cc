@@ -8,14 +8,11 @@
 #include <algorithm>
 
 #include "sidecar/base/log.h"
+#include "sidecar/base/sizes.h"
 #include "sidecar/ipc/owned_name.h"
 
 namespace larder::ipc {
 namespace {
-
-std::string mib(std::uint64_t bytes) {
-  return std::to_string(bytes >> 20) + " MiB";
-}
 
 // A file that this larderd cannot go on with: an error, unless it was told to replace such.
 Status mismatch(const config::MemoryConfig& memory, EarlierLife& life, const std::string& what, const std::string& remedy) {
@@ -72,12 +69,14 @@ Status check_arena(const config::MemoryConfig& memory, EarlierLife& life) {
   const ArenaLeft& arena = *life.arena;
   if (arena.owner != ::geteuid()) return belongs_to_another(memory, life, arena.path, arena.owner);
   if (life.index->touched_bytes() > arena.present_bytes) {  // then what its writers were granted is not known to be there either
-    life.why = arena.path + " has " + mib(arena.present_bytes) + " and its index knows of " + mib(life.index->touched_bytes());
+    life.why = arena.path + " has " + base::mib(arena.present_bytes) + " and its index knows of " +
+               base::mib(life.index->touched_bytes());
     life.index.reset();
     return {};
   }
   if (arena.bytes == arena.wanted_bytes) return {};
-  const std::string what = arena.path + " has " + mib(arena.bytes) + " and memory.size asks for " + mib(arena.wanted_bytes);
+  const std::string what =
+      arena.path + " has " + base::mib(arena.bytes) + " and memory.size asks for " + base::mib(arena.wanted_bytes);
   if (life.sessions.empty()) return mismatch(memory, life, what, "set memory.size back");
   std::string sessions;
   for (const auto& [number, lock] : life.sessions) sessions += (sessions.empty() ? "" : ", ") + std::to_string(number);
@@ -92,7 +91,8 @@ void check_room(const config::MemoryConfig& memory, std::uint64_t index_bytes, E
   const std::uint64_t free = static_cast<std::uint64_t>(info.f_bavail) * info.f_frsize;
   if (free >= index_bytes) return;
   life.index.reset();
-  life.why = "memory.directory " + memory.directory + " has " + mib(free) + " free, and a second index needs " + mib(index_bytes);
+  life.why = "memory.directory " + memory.directory + " has " + base::mib(free) + " free, and a second index needs " +
+             base::mib(index_bytes);
 }
 
 Status find_sessions(const config::MemoryConfig& memory, EarlierLife& life) {

@@ -10,6 +10,7 @@
 
 #include "shim/protocol/packet.h"
 #include "sidecar/base/log.h"
+#include "sidecar/base/sizes.h"
 #include "sidecar/ipc/listener.h"
 
 namespace larder::ipc {
@@ -82,7 +83,7 @@ EventLoop::~EventLoop() {
 
 Status EventLoop::run() {
   base::log_info("larderd " + stats_.version + " pool " + stats_.pool + ": engines attach at " + parts_.config.socket + ", " +
-                 std::to_string(parts_.arena.mapping.size() >> 20) + " MiB in " + parts_.arena.path);
+                 base::mib(parts_.arena.mapping.size()) + " in " + parts_.arena.path);
   Status status;
   while (status.ok() && !stopping_) status = turn();
   running_ = false;
@@ -260,7 +261,7 @@ Status EventLoop::answer(Connection& connection, const protocol::Packet& packet)
   const auto before = connection.protocol.state();
   Result<Reply> reply = connection.protocol.handle(packet.bytes, packet.fds.size());
   if (!reply.ok()) return reply.status();
-  note_namespace(packet);
+  if (reply->opened) note_namespace(packet, *reply->opened);
   if (connection.protocol.busy()) busy_.push_back(connection.protocol.facts().number);
   if (connection.protocol.state() == SessionProtocol::State::kAttached && before != SessionProtocol::State::kAttached) {
     attached(connection);

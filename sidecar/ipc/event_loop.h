@@ -97,7 +97,7 @@ class EventLoop final : public Sidecar {
   void restore();
   void check_settled(std::uint64_t now_ms, bool slept);
   void settle();
-  void note_namespace(const protocol::Packet& packet);
+  void note_namespace(const protocol::Packet& packet, const store::NamespaceSpec& spec);
   void say_goodbye();
   void write_rest();
   void leave_files();

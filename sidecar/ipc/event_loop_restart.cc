@@ -81,13 +81,9 @@ void EventLoop::settle() {
 }
 
 // Before anything can be stored in it.
-void EventLoop::note_namespace(const protocol::Packet& packet) {
-  Result<protocol::Decoder> decoder = protocol::Decoder::open(packet.bytes);
-  if (!decoder.ok() || decoder->type() != protocol::MessageType::kOpenNamespace) return;
-  const Result<store::NamespaceSpec> spec = read_open_namespace(*decoder);
-  if (!spec.ok() || !store_.namespaces().by_prefix(spec->id.to_hex()).ok()) return;  // there was no room for it
-  if (Status status = parts_.names.add(packet.bytes, *spec); !status.ok())
-    note_fallback("restart", "namespace " + spec->id.to_hex() + " will be gone after a restart: " + status.text());
+void EventLoop::note_namespace(const protocol::Packet& packet, const store::NamespaceSpec& spec) {
+  if (Status status = parts_.names.add(packet.bytes, spec); !status.ok())
+    note_fallback("restart", "namespace " + spec.id.to_hex() + " will be gone after a restart: " + status.text());
 }
 
 // Engines are told that the session ends. What they had sent is handled first; what they still write stays theirs for the next life.

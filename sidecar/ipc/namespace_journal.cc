@@ -6,6 +6,8 @@
 #include <cstring>
 #include <memory>
 
+#include "sidecar/base/sizes.h"
+
 namespace larder::ipc {
 namespace {
 
@@ -74,7 +76,7 @@ Status NamespaceJournal::add(std::span<const std::byte> packet, const store::Nam
   std::memcpy(record.data(), &head, sizeof(head));
   std::memcpy(record.data() + sizeof(head), packet.data(), packet.size());
   if (bytes_ + record.size() > kMaxBytes)
-    return {Code::kResourceExhausted, path_ + " has " + std::to_string(bytes_ >> 20) + " MiB, its greatest size"};
+    return {Code::kResourceExhausted, path_ + " has " + base::mib(bytes_) + ", its greatest size"};
   const ssize_t written = ::write(fd_.get(), record.data(), record.size());
   if (written != static_cast<ssize_t>(record.size())) {
     const int error = written < 0 ? errno : ENOSPC;

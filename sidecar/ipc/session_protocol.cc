@@ -174,7 +174,7 @@ bool SessionProtocol::has_open(std::uint32_t handle) const {
 }
 
 Result<Reply> SessionProtocol::open_namespace(Decoder& decoder) {
-  const Result<store::NamespaceSpec> read = read_open_namespace(decoder);
+  Result<store::NamespaceSpec> read = read_open_namespace(decoder);
   if (!read.ok()) return read.status();
   const store::NamespaceSpec& spec = *read;
   std::string difference;
@@ -195,7 +195,9 @@ Result<Reply> SessionProtocol::open_namespace(Decoder& decoder) {
                  (difference.empty() ? "" : ", " + difference));
   Encoder encoder(MessageType::kNamespace, decoder.request());
   encoder.append(protocol::Namespace{*handle, static_cast<std::uint32_t>(difference.size())}).append_text(difference);
-  return Reply{finish(encoder)};
+  Reply reply{finish(encoder)};
+  reply.opened = *std::move(read);
+  return reply;
 }
 
 Result<Reply> SessionProtocol::reserve(Decoder& decoder) {

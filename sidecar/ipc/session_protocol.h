@@ -32,9 +32,10 @@ struct SessionFacts {
 };
 
 struct Reply {
-  std::vector<std::byte> packet;  // empty: the message has no answer
-  bool with_regions = false;      // WELCOME: the four descriptors go with it
-  bool with_below = false;        // and a fifth
+  std::vector<std::byte> packet;                    // empty: the message has no answer
+  bool with_regions = false;                        // WELCOME: the four descriptors go with it
+  bool with_below = false;                          // and a fifth
+  std::optional<store::NamespaceSpec> opened = {};  // what the session asked for and may store in now
 };
 
 std::vector<std::byte> error_packet(const Status& status);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "shim/protocol/version.h"
+#include "sidecar/base/sizes.h"
 
 namespace larder::ipc {
 
@@ -19,7 +20,7 @@ Result<IndexFile> IndexFile::create(const std::string& path, std::uint64_t size_
   // Every page now: one that is made later, when the directory is full, is a SIGBUS in us or in an engine that looks something up.
   if (const int error = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(size_bytes)); error != 0) {
     ::unlink(path.c_str());
-    return Status::from_errno(error, "allocate " + std::to_string(size_bytes >> 20) + " MiB for index " + path);
+    return Status::from_errno(error, "allocate " + base::mib(size_bytes) + " for index " + path);
   }
   Result<Mapping> mapping = Mapping::map_shared(fd, size_bytes, PROT_READ | PROT_WRITE, path);
   if (!mapping.ok()) return mapping.status();

@@ -8,6 +8,7 @@
 #include <system_error>
 
 #include "sidecar/base/log.h"
+#include "sidecar/base/sizes.h"
 
 namespace larder::ipc {
 namespace {
@@ -22,10 +23,6 @@ int touch(std::span<std::byte> span) {
   for (std::size_t at = 0; at < span.size(); at += kPageBytes)
     reinterpret_cast<std::atomic<std::uint64_t>*>(&span[at])->fetch_or(0, std::memory_order_relaxed);
   return 0;
-}
-
-std::string mib(std::uint64_t bytes) {
-  return std::to_string(bytes >> 20) + " MiB";
 }
 
 }  // namespace
@@ -74,13 +71,13 @@ void Toucher::finish(std::size_t span) {
   const std::uint64_t report_every = std::max<std::uint64_t>(total / 10, 256U << 20);
   if (touched == reported_ || (touched - reported_ < report_every && touched != total)) return;
   reported_ = touched;
-  base::log_info("arena: " + mib(touched) + " of " + mib(total) + " touched");
+  base::log_info("arena: " + base::mib(touched) + " of " + base::mib(total) + " touched");
 }
 
 void Toucher::give_up(int error) {
   int none = 0;
   if (!problem_.compare_exchange_strong(none, error)) return;
-  base::log_error("touching the arena stopped at " + mib(touched_bytes()) + " of " + mib(memory_.size()) + ": " +
+  base::log_error("touching the arena stopped at " + base::mib(touched_bytes()) + " of " + base::mib(memory_.size()) + ": " +
                   std::generic_category().message(error) +
                   "; only what was touched is used. Raise the memory or hugetlb limit, or lower memory.size");
 }

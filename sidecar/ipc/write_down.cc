@@ -22,11 +22,6 @@ std::size_t chunks_in_fashion(std::uint64_t bytes) {
   return static_cast<std::size_t>(std::clamp<std::uint64_t>(bytes >> 20, 1 << 14, 1 << 22));
 }
 
-// One sight of a chunk, not of its family: its shards and groups are stored and used together.
-std::uint64_t sight_of(const protocol::Key& key) {
-  return key.hash.lo ^ (key.scope() * 0x9e3779b97f4a7c15ULL);
-}
-
 }  // namespace
 
 WriteDown::WriteDown(TierLink& link, store::Store& store, const base::Clock& clock, const config::DiskConfig& config,
@@ -115,7 +110,7 @@ bool WriteDown::begin(const protocol::SlotRef& slot) {
     return true;
   }
   store_.mark_written(slot.slot, slot.generation, false);
-  if (!admission_.admits(sight_of(chunk->key))) return true;
+  if (!admission_.admits(chunk->key.mixed())) return true;
   return start_put(*chunk, key, facts);
 }
 
@@ -167,7 +162,7 @@ void WriteDown::put_ended(const Message& message) {
 }
 
 void WriteDown::committed(const protocol::EntryView& chunk) {
-  admission_.see(sight_of(chunk.key));
+  admission_.see(chunk.key.mixed());
   if (!through_) return;
   if (queued_.size() < kMostQueued)
     queued_.push_back({chunk.slot, 0, chunk.generation});
@@ -176,7 +171,7 @@ void WriteDown::committed(const protocol::EntryView& chunk) {
 }
 
 void WriteDown::used(const protocol::EntryView& chunk) {
-  admission_.see(sight_of(chunk.key));
+  admission_.see(chunk.key.mixed());
 }
 
 // What the tier has of it was written from the same bytes, maybe after they were damaged.

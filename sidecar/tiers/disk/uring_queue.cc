@@ -9,6 +9,7 @@
 #include <string>
 
 #include "shim/protocol/fd.h"
+#include "sidecar/base/sizes.h"
 
 namespace larder::disk {
 namespace {
@@ -49,7 +50,7 @@ class UringQueue final : public IoQueue {
       buffers.push_back({arena.data() + at, std::min(kRegisteredBytes, arena.size() - at)});
     if (buffers.empty()) return {};
     const int error = ::io_uring_register_buffers(&ring_, buffers.data(), static_cast<unsigned>(buffers.size()));
-    if (error < 0) return Status::from_errno(-error, "registering " + std::to_string(arena.size() >> 20) + " MiB with io_uring");
+    if (error < 0) return Status::from_errno(-error, "registering " + base::mib(arena.size()) + " with io_uring");
     registered_ = arena;
     return {};
   }

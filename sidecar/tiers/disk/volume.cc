@@ -9,6 +9,8 @@
 #include <cstdio>
 #include <thread>
 
+#include "sidecar/base/sizes.h"
+
 namespace larder::disk {
 namespace {
 
@@ -19,12 +21,6 @@ constexpr std::uint64_t kNotesShare = 1024;
 constexpr std::uint64_t kLeastNotesBytes = 64 * 1024;
 constexpr int kLockAttempts = 100;
 constexpr std::chrono::milliseconds kLockPause{20};
-
-std::string mib(std::uint64_t bytes) {
-  char text[32];
-  std::snprintf(text, sizeof(text), "%.1f MiB", static_cast<double>(bytes) / (1 << 20));
-  return text;
-}
 
 Status path_error(const Status& status, const std::string& path, const std::string& what) {
   return {status.code(), "disk.path: " + path + " " + what + " (" + status.text() + ")"};
@@ -44,7 +40,8 @@ Status check_size(const DiskOptions& options) {
   const std::uint64_t region = chosen_region_bytes(options);
   if (usable(options.size_bytes) / region >= kLeastRegions) return {};
   const std::uint64_t least = kLeastRegions * region + kHeadBytes + std::max(kLeastNotesBytes, options.size_bytes / kNotesShare);
-  return {Code::kInvalidArgument, "disk.size: " + mib(options.size_bytes) + " is too small, it needs at least " + mib(least)};
+  return {Code::kInvalidArgument,
+          "disk.size: " + base::mib(options.size_bytes) + " is too small, it needs at least " + base::mib(least)};
 }
 
 // The tier's own folder: ours alone to look into.
@@ -136,7 +133,7 @@ Result<bool> read_label(Device& device, const DiskOptions& options, std::span<st
   volume.label = two == LabelFault::kNone && (one != LabelFault::kNone || second.serial > first.serial) ? second : first;
   const std::uint64_t region = volume.label.region_bytes;
   if (region >= kBlockBytes * 2 && region % kBlockBytes == 0 && usable(options.size_bytes) / region >= kLeastRegions) return true;
-  volume.notes.emplace_back("starts empty: its file has regions of " + mib(region) + ", too large for this size");
+  volume.notes.emplace_back("starts empty: its file has regions of " + base::mib(region) + ", too large for this size");
   return false;
 }
 
@@ -164,8 +161,8 @@ Result<Volume> open_volume(Env& env, Device& device, const DiskOptions& options,
   if (!*known) volume.label = {env.random(), 1, chosen_region_bytes(options), {}, {}};
   volume.regions = static_cast<std::uint32_t>(usable(options.size_bytes) / volume.label.region_bytes);
   if (const Status reserved = env.reserve(volume.file, volume.bytes()); !reserved.ok())
-    return Status(reserved.code(),
-                  "disk.size: " + mib(options.size_bytes) + " cannot be reserved in " + *folder + " (" + reserved.text() + ")");
+    return Status(reserved.code(), "disk.size: " + base::mib(options.size_bytes) + " cannot be reserved in " + *folder + " (" +
+                                       reserved.text() + ")");
   if (!*known)
     if (Status status = write_label(device, scratch, volume); !status.ok()) return status;
   return volume;

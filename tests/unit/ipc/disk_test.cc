@@ -166,7 +166,7 @@ TEST_F(DiskTest, WhatIsWrongWithItIsSaidByItsField) {
   EXPECT_NE(Sidecar::start(config_, real_).status().text().find("disk.path: " + disk_ + "/nothing"), std::string::npos);
   config_.disk.path = disk_;
   config_.disk.size_bytes = 1 << 20;
-  EXPECT_NE(Sidecar::start(config_, real_).status().text().find("disk.size: 1.0 MiB is too small"), std::string::npos);
+  EXPECT_NE(Sidecar::start(config_, real_).status().text().find("disk.size: 1 MiB is too small"), std::string::npos);
   config_.disk.size_bytes = 34 << 20;
   start(real_);
   config::Config other = config_;

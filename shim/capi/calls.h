@@ -1,0 +1,69 @@
+// What every call of the C ABI does: a usable client, structs of callers that are older or newer, and no exception out.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <new>
+#include <string>
+#include <string_view>
+
+#include "shim/capi/larder.h"
+#include "shim/client/client.h"
+
+struct larder_client {
+  larder::client::Client impl;
+};
+
+namespace larder::capi {
+
+inline larder_status to_c(Code code) {
+  return static_cast<larder_status>(code);
+}
+
+// Runs `call` on a usable client; what it throws becomes a status.
+template <typename Call>
+larder_status guarded(const larder_client* client, Call call) noexcept {
+  if (client == nullptr) return LARDER_INVALID_ARGUMENT;
+  if (client->impl.in_child()) return LARDER_FAILED_PRECONDITION;
+  try {
+    return call();
+  } catch (const std::bad_alloc&) {
+    return LARDER_RESOURCE_EXHAUSTED;
+  } catch (...) {
+    return LARDER_INTERNAL;
+  }
+}
+
+// The code of `status`. What the caller did wrong is told in words in its log; that larderd is away or full is no news there.
+inline larder_status answered(larder_client* client, std::string_view function, const Status& status) {
+  const Code code = status.code();
+  if (code == Code::kInvalidArgument || code == Code::kOutOfRange || code == Code::kFailedPrecondition)
+    client->impl.log("error", std::string(function) + ": " + status.text());
+  return to_c(code);
+}
+
+// A versioned struct of the caller: what it does not have is 0. Nothing where it is NULL or gives no size.
+template <typename T>
+bool read_struct(const T* from, T& to) {
+  if (from == nullptr || from->struct_bytes < sizeof(from->struct_bytes)) return false;
+  std::memset(&to, 0, sizeof(to));
+  std::memcpy(&to, from, std::min<std::size_t>(from->struct_bytes, sizeof(to)));
+  return true;
+}
+// The way back: only what the caller has room for.
+template <typename T>
+void write_struct(T value, T* to) {
+  value.struct_bytes = to->struct_bytes;
+  std::memcpy(to, &value, std::min<std::size_t>(to->struct_bytes, sizeof(value)));
+}
+
+// False: not as larder.h asks.
+inline bool read_hashes(const larder_hashes* from, client::Hashes& to) {
+  if (from == nullptr || (from->count != 0 && (from->bytes == nullptr || from->stride_bytes < protocol::kBlockHashBytes)))
+    return false;
+  to = {from->bytes, from->stride_bytes, from->count, from->ns};
+  return true;
+}
+
+}  // namespace larder::capi
