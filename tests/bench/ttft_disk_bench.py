@@ -85,6 +85,7 @@ class Bench:
 
     def warm(self, sets: list[Prompts], count: int, timeout_s: float = 5) -> list[list[float]]:
         """The same. Raises Void unless all of every prompt came from the disk."""
+        time.sleep(LOG_LATE_S)  # what was fetched before is told of
         wanted = self.fetched_chunks() + count * sum(sum(prompts.chunks) for prompts in sets)
         ttfts = self.cycles(sets, count)
         deadline = time.monotonic() + timeout_s
