@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <system_error>
 
-#include "shim/client/prefault.h"
 #include "shim/protocol/codec.h"
 #include "shim/protocol/test_point.h"
 
@@ -93,7 +92,6 @@ Status Client::register_pages(std::uint32_t group, GroupPages layers) {
     if (layer.stride_bytes < layer.page_bytes && layer.page_count > 1)
       return {Code::kInvalidArgument, "pages overlap: stride below page_bytes"};
   }
-  populate_first(layers);
   pages_[group] = std::move(layers);
   registered_[group].store(true, std::memory_order_release);
   return {};

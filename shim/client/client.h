@@ -51,7 +51,6 @@ class Client final : public ControlListener {
   Result<std::uint32_t> add_namespace(const std::string& fingerprint, const std::string& model);
   // Until larderd has opened it, at most so long; at once where no session is alive.
   Status wait_namespace(std::uint32_t ns, std::uint32_t timeout_ms);
-  // Makes the first of them present (prefault.h).
   Status register_pages(std::uint32_t group, GroupPages layers);
 
   State state() const;

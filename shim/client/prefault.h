@@ -2,22 +2,17 @@
 // them: of slots that are granted, and of those that another engine has filled. A store into pages that this process never wrote costs
 // five times one into pages that it did, a load from pages that it never read twice one from others.
 //
-// The engine's own KV pages are made present as well, the first of them: engines hand pages out in their order, and a load into pages
-// that nobody has written yet takes three times as long.
-//
 // A slot is granted only after larderd has touched it: nothing is allocated, and nothing charged, on this side. Thread-compatible;
 // the control thread's, which has nothing to do while an engine computes. Failure costs time only.
 #pragma once
 
 #include <sys/mman.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
-#include "shim/client/layout.h"
 #include "shim/protocol/checksum.h"
 #include "shim/protocol/index_reader.h"
 
@@ -68,22 +63,5 @@ class Prefault {
   std::uint32_t next_ = 0;
   std::vector<bool> present_;  // asked for once already; by granule
 };
-
-// Of all layers of a group together at most so much, a tenth of a second's work: an engine that is never asked much has no more memory
-// than it needs.
-inline constexpr std::uint64_t kFirstPagesBytes = 128 << 20;
-
-// The first KV pages of a group. What stands in them stays; memory that is no mapping of this process is left alone.
-inline void populate_first(const GroupPages& layers) {
-  constexpr std::uintptr_t kPage = 4096;
-  for (const LayerPages& layer : layers) {
-    if (layer.page_count == 0) continue;
-    const std::uint64_t whole = (layer.page_count - 1) * layer.stride_bytes + layer.page_bytes;
-    const auto begin = reinterpret_cast<std::uintptr_t>(layer.base);
-    const std::uintptr_t end = begin + std::min<std::uint64_t>(whole, kFirstPagesBytes / layers.size());
-    const std::uintptr_t first = (begin + kPage - 1) / kPage * kPage, last = end / kPage * kPage;
-    if (first < last && Prefault::kToWrite != 0) ::madvise(reinterpret_cast<void*>(first), last - first, Prefault::kToWrite);
-  }
-}
 
 }  // namespace larder::client

@@ -100,27 +100,5 @@ TEST_F(PrefaultTest, WhatOthersHaveFilledIsPresentBeforeItIsLoaded) {
   EXPECT_EQ(present(3 * kSlot, kPayload), kPayload / kPage);
 }
 
-TEST_F(PrefaultTest, TheFirstKvPagesOfEachLayerArePresentAndKeepWhatIsInThem) {
-#ifndef MADV_POPULATE_WRITE
-  GTEST_SKIP() << "no MADV_POPULATE_WRITE";
-#endif
-  data_[5 * kPage] = std::byte{7};
-  constexpr std::size_t kHalf = kArena / 2, kOdd = kPage + 100;
-  populate_first({{data_, kOdd, kOdd, 8}, {data_ + kHalf, kPage, kPage, 0}});
-  EXPECT_EQ(present(0, 8 * kOdd / kPage * kPage), 8 * kOdd / kPage);
-  EXPECT_EQ(present(kHalf, kHalf), 0U);
-  EXPECT_EQ(data_[5 * kPage], std::byte{7});
-}
-
-TEST_F(PrefaultTest, ALargeKvCacheIsNotMadePresentAsAWhole) {
-#ifndef MADV_POPULATE_WRITE
-  GTEST_SKIP() << "no MADV_POPULATE_WRITE";
-#endif
-  const GroupPages layers(kFirstPagesBytes / (kArena / 2), LayerPages{data_, kPage, kPage, kArena / kPage});
-  populate_first(layers);
-  EXPECT_EQ(present(0, kArena / 2), kArena / 2 / kPage);
-  EXPECT_EQ(present(kArena / 2, kArena / 2), 0U);
-}
-
 }  // namespace
 }  // namespace larder::client
