@@ -12,20 +12,20 @@ namespace {
 
 // What the tier below has said of a drop. Shared between the caller, who may leave before the end, and the loop.
 struct Below {
-  std::shared_future<Status> ended;  // not valid: there is no tier
+  WriteDown::Dropped ended;  // not valid: there is no tier
 };
 
-// The drop is done in memory: waits for the tier's word that it survives a restart.
+// The drop is done in memory: waits for the tier's word that it survives a restart. The one has mostly what the other has, too.
 Result<std::uint64_t> with_tier(const Result<std::uint64_t>& dropped, const Below& below, std::uint64_t left_ms) {
   if (!dropped.ok() || !below.ended.valid()) return dropped;
   const std::string done = "dropped from memory, and not found on the disk any more; ";
   if (below.ended.wait_for(std::chrono::milliseconds(left_ms)) != std::future_status::ready)
     return Status(Code::kDeadlineExceeded, done + "that it outlives a restart of larderd is not confirmed in time");
-  const Status status = below.ended.get();
-  if (status.ok()) return dropped;
-  return Status(
-      status.code(),
-      done + "the disk could not note it yet, and a larderd that starts before it can may find it again: " + status.text());
+  const Result<std::uint64_t>& from_tier = below.ended.get();
+  if (from_tier.ok()) return std::max(*dropped, *from_tier);
+  return Status(from_tier.status().code(),
+                done + "the disk could not note it yet, and a larderd that starts before it can may find it again: " +
+                    from_tier.status().text());
 }
 
 }  // namespace
@@ -57,7 +57,7 @@ Result<std::uint64_t> EventLoop::drop_namespace(const std::string& id, std::uint
 }
 
 // The first slice begins the drop below, too.
-void EventLoop::drop_slice(store::Drop& drop, std::shared_future<Status>& below) {
+void EventLoop::drop_slice(store::Drop& drop, WriteDown::Dropped& below) {
   const bool first = drop.next == 0;
   store_.drop(drop);
   if (first && write_down_) below = write_down_->last_drop();

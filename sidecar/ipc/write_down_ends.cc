@@ -36,14 +36,14 @@ bool WriteDown::is_dropping(const protocol::NamespaceId& id) const {
          });
 }
 
-std::shared_future<Status> WriteDown::drop(const std::optional<protocol::NamespaceId>& id) {
+WriteDown::Dropped WriteDown::drop(const std::optional<protocol::NamespaceId>& id) {
   // One that the tier has not taken yet does for both.
   const auto waiting = std::ranges::find_if(drops_, [&](const Drop& drop) { return drop.ticket == 0 && drop.id == id; });
   if (waiting != drops_.end()) return last_drop_ = waiting->future;
   Drop& drop = drops_.emplace_back();
   drop.id = id;
   drop.future = last_drop_ = drop.ended.get_future().share();
-  const std::shared_future<Status> ended = drop.future;
+  const Dropped ended = drop.future;
   send_drops();
   return ended;
 }
@@ -73,7 +73,7 @@ void WriteDown::drop_ended(const Message& message) {
   const auto found = std::ranges::find_if(drops_, [&](const Drop& drop) { return drop.ticket == message.ticket; });
   if (found == drops_.end()) return;
   if (!message.status.ok()) base::log_warning("disk tier: a drop is not noted on the disk yet: " + message.status.text());
-  found->ended.set_value(message.status);
+  found->ended.set_value(message.status.ok() ? Result<std::uint64_t>(message.dropped) : Result<std::uint64_t>(message.status));
   drops_.erase(found);
   send_drops();
 }
