@@ -406,7 +406,7 @@ TEST_F(WriteDownTtlTest, WhatCameUpKeepsItsTimeWhereItGoesDownAgain) {
   tier_->stored.clear();
   pass_s(10);
   ASSERT_TRUE(is_below(50));
-  EXPECT_EQ(tier_->probe(below(50))->since_s, young_s);
+  EXPECT_NEAR(tier_->probe(below(50))->since_s, young_s, 1) << "a second may turn";
   EXPECT_FALSE(is_below(51));
 }
 
