@@ -45,7 +45,8 @@ class BelowTest : public ipc::testing_support::SidecarTest {
     };
     for (std::uint64_t other = 1000; any(); other += 2) {
       ASSERT_LT(other, 5000U);
-      ASSERT_TRUE(engine.await_present(other, engine.store(other, 2).stored));
+      ASSERT_EQ(engine.store(other, 2).stored, 2U);
+      ASSERT_TRUE(engine.await_present(other, 2));
     }
   }
 
