@@ -20,9 +20,9 @@ using tiers::Message;
 using tiers::Operation;
 using tiers::Ticket;
 
-constexpr std::uint64_t kDestroyGraceMs = 10'000;
-constexpr std::uint64_t kClosedGraceMs = 1000;  // the same after close()
 constexpr std::size_t kMostUnwanted = 16'384;   // commands that wait for the thread, beyond which no chunk is evicted
+constexpr std::uint64_t kClosedGraceMs = 1000;  // of a destruction after close()
+constexpr std::uint64_t kDestroyGraceMs = 10'000;
 
 // What the tier and its thread share. The thread keeps it by a shared_ptr of its own: a device that never answers may outlive the
 // tier.
