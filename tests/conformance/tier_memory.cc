@@ -58,14 +58,18 @@ class MemoryTier final : public Tier {
     const std::lock_guard lock(mutex_);
     if (closed_) return refuse({Code::kUnavailable, "closed"});
     const std::uint64_t dropped = std::erase_if(chunks_, [&](const auto& chunk) { return chunk.first.namespace_id == id; });
-    return done({Message::Kind::kDone, Operation::kDrop, false, ticket, {}, {}, dropped}, 0);
+    Message message{Message::Kind::kDone, Operation::kDrop, false, ticket, {}, {}};
+    message.dropped = dropped;
+    return done(std::move(message), 0);
   }
   Status clear(Ticket ticket, std::uint64_t) override {
     const std::lock_guard lock(mutex_);
     if (closed_) return refuse({Code::kUnavailable, "closed"});
     const std::uint64_t dropped = chunks_.size();
     chunks_.clear();
-    return done({Message::Kind::kDone, Operation::kClear, false, ticket, {}, {}, dropped}, 0);
+    Message message{Message::Kind::kDone, Operation::kClear, false, ticket, {}, {}};
+    message.dropped = dropped;
+    return done(std::move(message), 0);
   }
   Status flush(Ticket ticket, std::uint64_t) override {
     const std::lock_guard lock(mutex_);

@@ -97,7 +97,8 @@ void DiskEngine::finish(const OpPtr& op, Status status, const tiers::ChunkFacts&
   }
   if (status.code() == Code::kDeadlineExceeded) ++counters_.deadlines_missed;
   Outcome outcome;
-  outcome.message = {Message::Kind::kDone, operation, op->on_device, op->command.ticket, std::move(status), facts, op->dropped};
+  outcome.message = {Message::Kind::kDone, operation, op->on_device, op->command.ticket, std::move(status), facts};
+  outcome.message.dropped = op->dropped;
   outcome.freed = !op->on_device;
   outcome.freed_bytes = op->on_device ? 0 : op->command.slot.size();
   outcomes_.push_back(std::move(outcome));
