@@ -53,7 +53,7 @@ WriteDown::~WriteDown() {
   store_.set_listener(nullptr);
   for (const Operation operation : {Operation::kPut, Operation::kDrop, Operation::kClear, Operation::kFlush})
     link_.answer_to(operation, nullptr);
-  for (Drop& drop : drops_) drop.ended.set_value(Status(Code::kUnavailable, "larderd is stopping"));
+  for (Drop& drop : drops_) drop.ended.set_value({Code::kUnavailable, "larderd is stopping"});
 }
 
 void WriteDown::tick() {

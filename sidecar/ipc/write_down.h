@@ -38,12 +38,13 @@ class WriteDown final : public store::ChunkListener {
   // Gives the tier what it takes now; after messages.
   void pump();
 
-  // Nothing of the namespace (none: of any) is found below from here on. How many chunks were there, once that also survives a
-  // restart; the future never throws.
-  using Dropped = std::shared_future<Result<std::uint64_t>>;
-  Dropped drop(const std::optional<protocol::NamespaceId>& id);
+  // Nothing of the namespace (none: of any) is found below from here on. What came of it, once that also survives a restart; the
+  // future never throws.
+  std::shared_future<Status> drop(const std::optional<protocol::NamespaceId>& id);
   // Of the newest drop, whoever asked for it: earlier ones of its namespace have ended before. Not valid: there was none.
-  Dropped last_drop() const { return last_drop_; }
+  std::shared_future<Status> last_drop() const { return last_drop_; }
+  // How many chunks that one found below: not to be read before its future is ready.
+  std::shared_ptr<const std::uint64_t> last_drop_chunks() const { return last_drop_chunks_; }
 
   // A drop of it waits until the tier has room to take it. The tier still finds what is to go: nobody may read it, nor write to it.
   bool waits_for_drop(const protocol::NamespaceId& id) const;
@@ -72,8 +73,9 @@ class WriteDown final : public store::ChunkListener {
   struct Drop {
     std::optional<protocol::NamespaceId> id;
     tiers::Ticket ticket = 0;  // 0: the tier has not taken it yet
-    std::promise<Result<std::uint64_t>> ended;
-    Dropped future;
+    std::promise<Status> ended;
+    std::shared_future<Status> future;
+    std::shared_ptr<std::uint64_t> chunks = std::make_shared<std::uint64_t>(0);
   };
   struct Dropping {
     std::optional<protocol::NamespaceId> id;
@@ -126,7 +128,8 @@ class WriteDown final : public store::ChunkListener {
   std::uint32_t ticks_ = 0;
   std::deque<Drop> drops_;
   std::vector<Dropping> dropping_;
-  Dropped last_drop_;
+  std::shared_future<Status> last_drop_;
+  std::shared_ptr<const std::uint64_t> last_drop_chunks_;
   tiers::Ticket flush_ticket_ = 0;
   std::optional<Status> flushed_;
   std::uint64_t written_ = 0, not_queued_ = 0;

@@ -226,7 +226,7 @@ TEST_F(WriteDownTest, ADropReachesTheTierFirstAndNothingOfItIsWrittenMeanwhile) 
 
 TEST_F(WriteDownTest, ADropThatTheTierHasNoRoomForIsAskedForAgain) {
   tier_->refusal = {Code::kResourceExhausted, "too much"};
-  const WriteDown::Dropped ended = down_->drop(below(1).namespace_id);
+  const std::shared_future<Status> ended = down_->drop(below(1).namespace_id);
   down_->drop(below(1).namespace_id);
   EXPECT_TRUE(tier_->drops.empty());
   tier_->refusal = {};
@@ -260,7 +260,7 @@ TEST_F(WriteDownTest, AnEngineThatDropsWithoutEndTakesNoRoomFromOthers) {
   tier_->hold_back = true;
   for (int i = 0; i < 100; ++i) box_->drop(box_->handle());
   EXPECT_EQ(tier_->drops.size(), 1U);
-  const WriteDown::Dropped last = down_->last_drop();
+  const std::shared_future<Status> last = down_->last_drop();
   tier_->answer_held();
   link_->deliver();
   EXPECT_EQ(tier_->drops.size(), 2U) << "what was put since the first one goes, too";
