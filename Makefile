@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BENCHES = bench-copy bench-disk bench-index bench-lookup bench-recovery bench-restart bench-start bench-ttft bench-ttft-disk bench-engine bench-rivals bench-serve
-.PHONY: $(BENCHES) help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-vm build release demo test test-models test-asan test-crash test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean
+.PHONY: $(BENCHES) help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-bench deps-vm build release demo test test-models test-asan test-crash test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
@@ -30,6 +30,8 @@ deps-wheel:
 	@.ci/deps.sh build wheel
 deps-rivals:
 	@.ci/deps.sh build rivals
+deps-bench:
+	@.ci/deps.sh build bench
 deps-vm:
 	@.ci/deps.sh build vm
 
@@ -65,6 +67,7 @@ fuzz: deps-tools build/fuzz/build.ninja ## hostile bytes into every door, FUZZ_S
 	@cmake --build --preset fuzz -j$(JOBS) --target fuzz_targets && tests/fuzz/run.sh build/fuzz $(FUZZ_SECONDS)
 
 bench-*: ## lookup, copy, disk, index, recovery, restart, start, ttft, ttft-disk, engine, rivals, serve: a table, and build/bench/NAME.json
+bench-disk: deps-bench
 bench-copy bench-disk bench-index bench-recovery: bench-%: release
 	@cmake --build --preset release -j$(JOBS) --target $*_bench
 	@build/release/bin/$*_bench build/bench

@@ -1,7 +1,7 @@
 #!/bin/bash
-# deps.sh build|tools|python|wheel|rivals|vm...: installs what is missing and nothing else. What is there already costs a few milliseconds.
+# deps.sh build|tools|bench|python|wheel|rivals|vm...: installs what is missing and nothing else. What is there already costs a few milliseconds.
 #
-# build, tools: the Debian packages of packages.build, packages.tools, as root or through sudo.
+# build, tools, bench: the Debian packages of packages.build, packages.tools, packages.bench, as root or through sudo.
 # python: CPU vLLM and pytest as python.lock pins them, in an environment of its own under $LARDER_CACHE (paths.sh). An environment
 # counts only with its .complete file; an interrupted one is made again from the packages that were already downloaded.
 # wheel: setuptools as wheel.lock pins it (Debian 12's is too old), in a small environment of its own.
@@ -147,11 +147,11 @@ make_vm() {
 
 for what in "$@"; do
   case $what in
-    build | tools) install_packages "packages.$what" ;;
+    build | tools | bench) install_packages "packages.$what" ;;
     python) make_python ;;
     wheel) make_wheel ;;
     rivals) make_rivals ;;
     vm) make_vm ;;
-    *) fail "deps.sh: unknown part '$what' (build, tools, python, wheel, rivals, vm)" ;;
+    *) fail "deps.sh: unknown part '$what' (build, tools, bench, python, wheel, rivals, vm)" ;;
   esac
 done

@@ -28,7 +28,7 @@ struct DiskConfig {
   std::string path;                    // an existing directory on a local disk; "": no disk tier
   std::uint64_t size_bytes = 0;        // a hard cap on what is kept there
   DiskWrite write = DiskWrite::kBack;  // back: ahead of eviction from memory; through: at once
-  std::uint32_t ttl_s = 0;             // what was written longer ago is not found; 0: no limit
+  std::uint32_t ttl_s = 0;             // what was stored longer ago is not found; 0: no limit
   std::uint32_t admit_after = 1;       // a chunk is written from its n-th sight on
 };
 

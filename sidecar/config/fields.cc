@@ -186,8 +186,10 @@ constexpr std::array<Field, 19> kFields{{
      "lost "
      "when the machine fails)",
      set_disk_write, [](const Config& c) { return std::string(c.disk.write == DiskWrite::kBack ? "back" : "through"); }},
-    {"disk.ttl", "what was written longer ago is not found on the disk any more: 90s, 15m, 12h, 30d; 0: no limit", set_disk_ttl,
-     [](const Config& c) { return print_duration_s(c.disk.ttl_s); }},
+    {"disk.ttl",
+     "what was stored longer ago is not found on the disk any more, nor written to it, also where memory still has it: 90s, 15m, "
+     "12h, 30d; 0: no limit",
+     set_disk_ttl, [](const Config& c) { return print_duration_s(c.disk.ttl_s); }},
     {"disk.admit_after",
      "1 to 15: a chunk is written to the disk from the time on that it was stored or used so often; more than 1 spares the disk "
      "what "

@@ -7,6 +7,16 @@ namespace larder::ctl {
 
 using nlohmann::json;
 
+namespace {
+
+const char* why_refused(std::string_view done) {
+  if (done == "pinned") return "too much is pinned";
+  if (done == "evicted") return "gone from memory, but not noted on the disk; evict them once more";
+  return "too many wait already";
+}
+
+}  // namespace
+
 Result<std::string> dropped_report(const std::string& body) {
   return understood(body, [](const json& answer) { return "dropped " + plural(number_at(answer, "dropped"), "chunk") + "\n"; });
 }
@@ -26,7 +36,7 @@ std::string acted_report(std::string_view done, const protocol::ActCounts& acted
   std::string out =
       std::string(done) + " " + grouped(acted.found) + " of " + grouped(acted.all()) + (acted.all() == 1 ? " hash" : " hashes");
   if (acted.absent != 0) out += ", " + grouped(acted.absent) + " absent";
-  if (acted.refused != 0) out += ", " + grouped(acted.refused) + " refused: too much is pinned";
+  if (acted.refused != 0) out += ", " + grouped(acted.refused) + " refused: " + why_refused(done);
   return out + "\n";
 }
 

@@ -69,6 +69,7 @@ DiskState read_disk(const json& status) {
   state.got_bytes = number_at(gets, "bytes");
   state.failed = number_at(puts, "failed") + number_at(gets, "failed");
   state.evicted_unwritten = number_at(status.at("memory").at("evicted"), "unwritten");
+  state.evicted_unwanted = number_at(status.at("memory").at("evicted"), "unwanted");
   return state;
 }
 

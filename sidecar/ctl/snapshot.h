@@ -37,7 +37,7 @@ struct DiskState {
   std::string reason;  // why it does not serve as it should; empty while it does
   std::uint64_t capacity_bytes = 0, used_bytes = 0, chunks = 0, write_queue = 0;
   std::uint64_t put = 0, put_bytes = 0, got = 0, got_bytes = 0, failed = 0;
-  std::uint64_t evicted_unwritten = 0;  // from memory
+  std::uint64_t evicted_unwritten = 0, evicted_unwanted = 0;  // from memory
 };
 
 struct NamespaceState {

@@ -71,7 +71,8 @@ std::string disk(const DiskState& disk) {
   out += line("written", plural(disk.put, "chunk") + ", " + bytes_text(disk.put_bytes));
   out += line("brought up", plural(disk.got, "chunk") + ", " + bytes_text(disk.got_bytes));
   out += line("failed", grouped(disk.failed) + " writes and reads");
-  out += line("lost", grouped(disk.evicted_unwritten) + " evicted from memory and not on the disk");
+  out += line("lost", grouped(disk.evicted_unwritten) + " evicted from memory before they could be written, " +
+                          grouped(disk.evicted_unwanted) + " that were not to be");
   return out;
 }
 

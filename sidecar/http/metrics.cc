@@ -99,8 +99,11 @@ void add_tiers(Families& out, const stats::Stats& stats) {
   out.add(stats.disk.evicted_dropped, {{"tier", "disk"}, {"reason", "dropped"}});
   out.add(stats.disk.evicted_expired, {{"tier", "disk"}, {"reason", "expired"}});
   out.counter("evicted_unwritten_total",
-              "Chunks that left memory for room and were not on the disk: too many at once, or not admitted.",
+              "Chunks that left memory for room and should have been on the disk, but were not: too many at once.",
               stats.evicted_unwritten);
+  out.counter("evicted_unwanted_total",
+              "Chunks that left memory for room and were not to go to the disk: not seen often enough, too old, too large.",
+              stats.evicted_unwanted);
 }
 
 void add_disk(Families& out, const stats::DiskStats& disk) {
@@ -134,6 +137,10 @@ void add_disk(Families& out, const stats::DiskStats& disk) {
   out.gauge("tier_degraded", "1 while a tier does not take chunks or give them; /v1/status says why.",
             disk.takes_puts && disk.takes_gets ? 0 : 1, tier);
   out.gauge("tier_in_flight_bytes", "Bytes on their way to a tier or from it.", disk.in_flight_bytes, tier);
+  out.begin(MetricType::Gauge, "tier_window_bytes",
+            "Bytes that may be at the device of a tier at once, as it was found to be fast.");
+  out.add(disk.read_window_bytes, {{"tier", "disk"}, {"direction", "read"}});
+  out.add(disk.write_window_bytes, {{"tier", "disk"}, {"direction", "write"}});
   out.gauge("tier_write_queue", "Chunks that wait to be written to a tier or are being written.", disk.write_queue, tier);
   out.begin(MetricType::Gauge, "tier_mode", "1 for the way in which a tier reaches its device.");
   for (const char* mode : {"io_uring", "threads"}) out.add(std::uint64_t{disk.mode == mode}, {{"tier", "disk"}, {"mode", mode}});

@@ -46,7 +46,8 @@ Object memory_of(const stats::Stats& stats) {
             {"dropped", stats.evicted_dropped},
             {"bad", stats.evicted_bad},
             {"resized", stats.evicted_resized},
-            {"unwritten", stats.evicted_unwritten}}}};
+            {"unwritten", stats.evicted_unwritten},
+            {"unwanted", stats.evicted_unwanted}}}};
 }
 
 // null where there is none.
@@ -70,7 +71,11 @@ Object disk_of(const stats::Stats& stats) {
       {"deadlines_missed", disk.deadlines_missed},
       {"corrupt", disk.records_corrupt},
       {"evicted", {{"capacity", disk.evicted_capacity}, {"dropped", disk.evicted_dropped}, {"expired", disk.evicted_expired}}},
-      {"device", {{"written_bytes", disk.written_bytes}, {"read_bytes", disk.read_bytes}}},
+      {"device",
+       {{"written_bytes", disk.written_bytes},
+        {"read_bytes", disk.read_bytes},
+        {"read_window_bytes", disk.read_window_bytes},
+        {"write_window_bytes", disk.write_window_bytes}}},
       {"times_degraded", disk.times_degraded},
       {"serving", disk.serving},
       {"read_latency_ns", disk.read_latency_ns},

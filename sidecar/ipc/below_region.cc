@@ -14,6 +14,7 @@ namespace larder::ipc {
 namespace {
 
 constexpr int kSealFutureWrite = 0x0010;  // F_SEAL_FUTURE_WRITE, which older headers lack
+constexpr std::size_t kKeysAtOnce = 16;
 
 std::uint64_t buckets_for(std::uint64_t tier_bytes) {
   const std::uint64_t words = 2 * (tier_bytes / kSmallestUsualSlot);
@@ -55,39 +56,54 @@ protocol::BelowPlace BelowRegion::place(const tiers::ChunkKey& key) const {
   return protocol::below_place(key.namespace_id, key.hash, key.shard, key.group, bucket_count_);
 }
 
-// Where this word stands; 0: an empty place, in the bucket that has more of them.
-protocol::AtomicU64* BelowRegion::find(const protocol::BelowPlace& place, std::uint64_t word) {
-  std::array<protocol::AtomicU64*, 2> first{};
+// In an empty place of the bucket that has more of them; nowhere if it stands in one of the two already, or both are full.
+void BelowRegion::enter(const protocol::BelowPlace& place) {
+  std::array<protocol::AtomicU64*, 2> empty{};
   std::array<int, 2> count{};
   for (std::size_t i = 0; i < 2; ++i) {
     for (protocol::AtomicU64& candidate : buckets_[place.bucket[i]].words) {
-      if (candidate.load(std::memory_order_relaxed) != word) continue;
-      if (first[i] == nullptr) first[i] = &candidate;
+      const std::uint64_t word = candidate.load(std::memory_order_relaxed);
+      if (word == place.tag) return;
+      if (word != 0) continue;
+      if (empty[i] == nullptr) empty[i] = &candidate;
       ++count[i];
     }
   }
-  return count[1] > count[0] ? first[1] : first[0];
+  protocol::AtomicU64* chosen = count[1] > count[0] ? empty[1] : empty[0];
+  if (chosen == nullptr) return;
+  chosen->store(place.tag, std::memory_order_release);
+  ++words_;
 }
 
-void BelowRegion::added(const tiers::ChunkKey& key) {
+void BelowRegion::added_all(std::span<const tiers::ChunkKey> keys) {
   {
     const std::lock_guard lock(recent_mutex_);
-    recent_[recent_added_++ % recent_.size()] = key;
+    for (const tiers::ChunkKey& key : keys.last(std::min(keys.size(), recent_.size())))
+      recent_[recent_added_++ % recent_.size()] = key;
   }
-  const protocol::BelowPlace where = place(key);
-  if (find(where, where.tag) != nullptr) return;
-  protocol::AtomicU64* empty = find(where, 0);
-  if (empty == nullptr) return;  // both buckets are full: not announced
-  empty->store(where.tag, std::memory_order_release);
-  ++words_;
+  // Two steps, so that the cache misses of a batch overlap.
+  std::array<protocol::BelowPlace, kKeysAtOnce> places;
+  while (!keys.empty()) {
+    const std::span<const tiers::ChunkKey> batch = keys.first(std::min(keys.size(), kKeysAtOnce));
+    keys = keys.subspan(batch.size());
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      places[i] = place(batch[i]);
+      for (const std::uint64_t bucket : places[i].bucket) __builtin_prefetch(&buckets_[bucket], 1);
+    }
+    for (std::size_t i = 0; i < batch.size(); ++i) enter(places[i]);
+  }
 }
 
 void BelowRegion::removed(const tiers::ChunkKey& key) {
   const protocol::BelowPlace where = place(key);
-  protocol::AtomicU64* word = find(where, where.tag);
-  if (word == nullptr) return;
-  word->store(0, std::memory_order_release);
-  --words_;
+  for (const std::uint64_t bucket : where.bucket) {
+    for (protocol::AtomicU64& word : buckets_[bucket].words) {
+      if (word.load(std::memory_order_relaxed) != where.tag) continue;
+      word.store(0, std::memory_order_release);
+      --words_;
+      return;
+    }
+  }
 }
 
 void BelowRegion::removed_all() {

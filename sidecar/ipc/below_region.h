@@ -22,7 +22,8 @@ class BelowRegion final : public tiers::Residents {
   // For a tier of so many bytes: at most half full with chunks of 64 KiB.
   static Result<std::shared_ptr<BelowRegion>> create(std::uint64_t tier_bytes);
 
-  void added(const tiers::ChunkKey& key) override;
+  void added(const tiers::ChunkKey& key) override { added_all({&key, 1}); }
+  void added_all(std::span<const tiers::ChunkKey> keys) override;
   void removed(const tiers::ChunkKey& key) override;
   void removed_all() override;
 
@@ -43,7 +44,7 @@ class BelowRegion final : public tiers::Residents {
   BelowRegion(Fd read_only, Mapping mapping, std::uint64_t buckets);
 
   protocol::BelowPlace place(const tiers::ChunkKey& key) const;
-  protocol::AtomicU64* find(const protocol::BelowPlace& place, std::uint64_t word);
+  void enter(const protocol::BelowPlace& place);
 
   Fd read_only_;
   Mapping mapping_;

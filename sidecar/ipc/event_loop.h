@@ -90,7 +90,8 @@ class EventLoop final : public Sidecar {
   void end_session(std::uint32_t number, const std::string& why);
 
   // What people ask (event_loop_admin.cc).
-  void drop_slice(store::Drop& drop, std::shared_future<Status>& below);
+  struct Below;
+  void drop_slice(store::Drop& drop, Below& below);
   std::uint64_t left_ms(std::uint64_t end_ms) const;
 
   // A warm restart, and what is left for the next one (event_loop_restart.cc).

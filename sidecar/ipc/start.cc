@@ -4,11 +4,11 @@
 #include <sys/timerfd.h>
 
 #include <algorithm>
-#include <chrono>
 
 #include "sidecar/base/log.h"
 #include "sidecar/ipc/event_loop.h"
 #include "sidecar/ipc/listener.h"
+#include "sidecar/ipc/stored_since.h"
 #include "sidecar/ipc/wakeups.h"
 
 namespace larder::ipc {
@@ -25,14 +25,12 @@ std::uint64_t entries_for(std::uint64_t arena_bytes) {
 }
 
 store::IndexShape shape_for(std::uint64_t arena_bytes, std::uint64_t old_generation) {
-  const auto now_ns =
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch()).count();
   store::IndexShape shape{};
   shape.entry_count = entries_for(arena_bytes);
   shape.bucket_count = store::IndexShape::buckets_for(shape.entry_count);
   shape.arena_bytes = arena_bytes;
-  // Grants come slower than one in 16 ns, so the clock stays ahead of every earlier life whose files are gone.
-  shape.first_generation = std::max(static_cast<std::uint64_t>(now_ns) / 16, old_generation + 1);
+  // The clock stays ahead of every earlier life whose files are gone.
+  shape.first_generation = std::max(StoredSince::unix_ns() / kNsAGeneration, old_generation + 1);
   shape.epoch = shape.first_generation;
   return shape;
 }

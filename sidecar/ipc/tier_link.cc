@@ -69,6 +69,8 @@ void TierLink::fill(stats::DiskStats& stats) const {
   stats.evicted_expired = counters.chunks_expired;
   stats.written_bytes = counters.written_bytes;
   stats.read_bytes = counters.read_bytes;
+  stats.read_window_bytes = counters.read_window_bytes;
+  stats.write_window_bytes = counters.write_window_bytes;
   stats.times_degraded = counters.times_degraded;
 }
 

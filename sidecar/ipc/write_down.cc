@@ -31,7 +31,10 @@ WriteDown::WriteDown(TierLink& link, store::Store& store, const base::Clock& clo
       clock_(clock),
       through_(config.write == config::DiskWrite::kThrough),
       most_bytes_(std::min(kMostBytes, arena_bytes / kArenaShare)),
-      admission_(config.admit_after, chunks_in_fashion(arena_bytes + config.size_bytes)) {
+      ttl_s_(config.ttl_s),
+      admission_(config.admit_after, chunks_in_fashion(arena_bytes + config.size_bytes)),
+      stored_(config.ttl_s, clock) {
+  stored_.tick(store.last_generation());
   store_.set_listener(this);
   link_.answer_to(Operation::kPut, [this](const Message& message) { put_ended(message); });
   for (const Operation operation : {Operation::kDrop, Operation::kClear})
@@ -50,6 +53,7 @@ WriteDown::~WriteDown() {
 
 void WriteDown::tick() {
   ++ticks_;
+  stored_.tick(store_.last_generation());
   std::erase_if(dropping_, [](const Dropping& one) { return one.going_on.expired(); });
   send_drops();
   notice_failures();
@@ -102,15 +106,16 @@ void WriteDown::pump() {
 bool WriteDown::begin(const protocol::SlotRef& slot) {
   const std::optional<protocol::EntryView> chunk = store_.committed_chunk(slot.slot, slot.generation);
   if (!chunk || writing_.contains(slot.slot)) return true;
-  const tiers::ChunkKey key = key_of(*chunk);
-  const tiers::ChunkFacts facts{chunk->generation, chunk->payload_bytes, chunk->piece_bytes, chunk->root};
+  const tiers::ChunkKey key = chunk_of(chunk->key);
+  tiers::ChunkFacts facts{chunk->generation, chunk->payload_bytes, chunk->piece_bytes, chunk->root};
   if (facts.slot_bytes() >= too_large_bytes_ || is_dropping(key.namespace_id)) return true;
   if (is_below(key, facts)) {
     store_.mark_written(slot.slot, slot.generation);
     return true;
   }
   store_.mark_written(slot.slot, slot.generation, false);
-  if (!admission_.admits(chunk->key.mixed())) return true;
+  if (!wants(*chunk)) return true;
+  if (ttl_s_ != 0) facts.since_s = static_cast<std::uint32_t>(StoredSince::unix_ns() / 1'000'000'000 - age_s(*chunk));
   return start_put(*chunk, key, facts);
 }
 
@@ -126,7 +131,7 @@ bool WriteDown::start_put(const protocol::EntryView& chunk, const tiers::ChunkKe
     return taken.code() != Code::kResourceExhausted && taken.code() != Code::kUnavailable;
   }
   began_ = true;
-  puts_.emplace(ticket, Put{{chunk.slot, 0, chunk.generation}, bytes});
+  puts_.emplace(ticket, Put{{chunk.slot, 0, chunk.generation}, key, bytes});
   writing_.insert(chunk.slot);
   writing_bytes_ += bytes;
   return true;
@@ -139,8 +144,16 @@ bool WriteDown::is_below(const tiers::ChunkKey& key, const tiers::ChunkFacts& fa
          known->piece_bytes == facts.piece_bytes;
 }
 
-tiers::ChunkKey WriteDown::key_of(const protocol::EntryView& chunk) const {
-  return {store_.namespaces().at(chunk.key.namespace_handle).spec.id, chunk.key.hash, chunk.key.shard, chunk.key.group};
+tiers::ChunkKey WriteDown::chunk_of(const protocol::Key& key) const {
+  return {store_.namespaces().at(key.namespace_handle).spec.id, key.hash, key.shard, key.group};
+}
+
+// Since it was stored, at the most.
+std::uint64_t WriteDown::age_s(const protocol::EntryView& chunk) const {
+  const auto up = came_up_.find(chunk.slot);
+  if (up == came_up_.end() || up->second.generation != chunk.generation) return stored_.age_s(chunk.generation);
+  const std::uint64_t now_s = StoredSince::unix_ns() / 1'000'000'000;
+  return now_s - std::min<std::uint64_t>(now_s, up->second.since_s);
 }
 
 void WriteDown::put_ended(const Message& message) {
@@ -150,7 +163,7 @@ void WriteDown::put_ended(const Message& message) {
   if (message.kind == Message::Kind::kDone && message.status.ok()) {
     ++written_;
     store_.mark_written(put.slot.slot, put.slot.generation);
-    if (put.damaged) link_.tier().forget(*put.damaged, put.slot.generation);
+    if (put.damaged) link_.tier().forget(put.key, put.slot.generation);
   }
   // A chunk that the tier takes for too large for ever is not offered again.
   if (message.status.code() == Code::kOutOfRange) too_large_bytes_ = std::min(too_large_bytes_, put.bytes);
@@ -176,10 +189,28 @@ void WriteDown::used(const protocol::EntryView& chunk) {
 
 // What the tier has of it was written from the same bytes, maybe after they were damaged.
 void WriteDown::damaged(const protocol::EntryView& chunk) {
-  const tiers::ChunkKey key = key_of(chunk);
+  const tiers::ChunkKey key = chunk_of(chunk.key);
   if (const std::optional<tiers::ChunkFacts> known = link_.tier().probe(key)) link_.tier().forget(key, known->generation);
-  for (auto& [ticket, put] : puts_)
-    if (put.slot.slot == chunk.slot) put.damaged = key;
+  for (auto& [ticket, put] : puts_) put.damaged = put.damaged || put.slot.slot == chunk.slot;
+}
+
+void WriteDown::came_up(const protocol::EntryView& chunk) {
+  if (ttl_s_ == 0) return;
+  const std::optional<tiers::ChunkFacts> known = link_.tier().probe(chunk_of(chunk.key));
+  came_up_[chunk.slot] = {chunk.generation, known ? known->since_s : 0};
+}
+
+bool WriteDown::wants(const protocol::EntryView& chunk) const {
+  return protocol::slot_bytes(chunk.payload_bytes, chunk.piece_bytes) < too_large_bytes_ && !too_old(chunk) &&
+         admission_.admits(chunk.key.mixed());
+}
+
+// A put that is under way does not end well then.
+store::EvictedBelow WriteDown::evicted(const protocol::Key& key) {
+  const tiers::ChunkKey chunk = chunk_of(key);
+  const bool coming = std::ranges::any_of(puts_, [&](const auto& put) { return put.second.key == chunk; });
+  if (!coming && !link_.tier().probe(chunk)) return store::EvictedBelow::kAbsent;
+  return link_.tier().evict(chunk).ok() ? store::EvictedBelow::kGone : store::EvictedBelow::kRefused;
 }
 
 void WriteDown::fill(stats::DiskStats& stats) const {

@@ -3,6 +3,8 @@
 //
 // A slot is kept while the tier has it. Whatever the tier refuses or fails stays in memory, not written, and is found again: shortly
 // before eviction, and in mode `through` by a slow walk over all slots. What counts as seen often enough is counted anew in each life.
+// With a time to live (disk.ttl) a chunk's counts from the moment at which it was stored: it keeps that time on the disk, also where it
+// came up and goes down again, and what is older is not written.
 // Nothing here waits, but for finish().
 #pragma once
 
@@ -17,6 +19,7 @@
 
 #include "sidecar/base/clock.h"
 #include "sidecar/config/config.h"
+#include "sidecar/ipc/stored_since.h"
 #include "sidecar/ipc/tier_link.h"
 #include "sidecar/store/store.h"
 #include "sidecar/tiers/disk/admission.h"
@@ -40,6 +43,8 @@ class WriteDown final : public store::ChunkListener {
   std::shared_future<Status> drop(const std::optional<protocol::NamespaceId>& id);
   // Of the newest drop, whoever asked for it: earlier ones of its namespace have ended before. Not valid: there was none.
   std::shared_future<Status> last_drop() const { return last_drop_; }
+  // How many chunks that one found below: not to be read before its future is ready.
+  std::shared_ptr<const std::uint64_t> last_drop_chunks() const { return last_drop_chunks_; }
 
   // A drop of it waits until the tier has room to take it. The tier still finds what is to go: nobody may read it, nor write to it.
   bool waits_for_drop(const protocol::NamespaceId& id) const;
@@ -52,20 +57,25 @@ class WriteDown final : public store::ChunkListener {
   // ChunkListener.
   void committed(const protocol::EntryView& chunk) override;
   void used(const protocol::EntryView& chunk) override;
+  void came_up(const protocol::EntryView& chunk) override;
+  bool wants(const protocol::EntryView& chunk) const override;
+  store::EvictedBelow evicted(const protocol::Key& key) override;
   void damaged(const protocol::EntryView& chunk) override;
   std::shared_ptr<void> dropping(std::optional<std::uint32_t> handle) override;
 
  private:
   struct Put {
     protocol::SlotRef slot;
+    tiers::ChunkKey key;
     std::uint64_t bytes = 0;
-    std::optional<tiers::ChunkKey> damaged = {};  // found out since: it is to be forgotten as soon as it is there
+    bool damaged = false;  // found out since: it is to be forgotten as soon as it is there
   };
   struct Drop {
     std::optional<protocol::NamespaceId> id;
     tiers::Ticket ticket = 0;  // 0: the tier has not taken it yet
     std::promise<Status> ended;
     std::shared_future<Status> future;
+    std::shared_ptr<std::uint64_t> chunks = std::make_shared<std::uint64_t>(0);
   };
   struct Dropping {
     std::optional<protocol::NamespaceId> id;
@@ -79,7 +89,9 @@ class WriteDown final : public store::ChunkListener {
   bool start_put(const protocol::EntryView& chunk, const tiers::ChunkKey& key, const tiers::ChunkFacts& facts);
   bool is_below(const tiers::ChunkKey& key, const tiers::ChunkFacts& facts) const;
   bool is_dropping(const protocol::NamespaceId& id) const;
-  tiers::ChunkKey key_of(const protocol::EntryView& chunk) const;
+  tiers::ChunkKey chunk_of(const protocol::Key& key) const;
+  std::uint64_t age_s(const protocol::EntryView& chunk) const;
+  bool too_old(const protocol::EntryView& chunk) const { return ttl_s_ != 0 && age_s(chunk) >= ttl_s_; }
   void put_ended(const tiers::Message& message);
   void drop_ended(const tiers::Message& message);
   void send_drops();
@@ -92,7 +104,16 @@ class WriteDown final : public store::ChunkListener {
   const base::Clock& clock_;
   const bool through_;
   const std::uint64_t most_bytes_;  // in flight
+  const std::uint32_t ttl_s_;
   disk::Admission admission_;
+  StoredSince stored_;
+  // Where a chunk that came up stands, since when its time to live counts (Unix time; 0: that is over), if there is one. Entries of slots
+  // that are others' now are not meant.
+  struct CameUp {
+    std::uint64_t generation;
+    std::uint32_t since_s;
+  };
+  std::unordered_map<std::uint32_t, CameUp> came_up_;
   std::deque<protocol::SlotRef> ahead_;   // soon to be evicted
   std::deque<protocol::SlotRef> queued_;  // others to be written
   std::vector<protocol::SlotRef> found_;  // scratch
@@ -108,6 +129,7 @@ class WriteDown final : public store::ChunkListener {
   std::deque<Drop> drops_;
   std::vector<Dropping> dropping_;
   std::shared_future<Status> last_drop_;
+  std::shared_ptr<const std::uint64_t> last_drop_chunks_;
   tiers::Ticket flush_ticket_ = 0;
   std::optional<Status> flushed_;
   std::uint64_t written_ = 0, not_queued_ = 0;

@@ -39,8 +39,12 @@ bool WriteDown::is_dropping(const protocol::NamespaceId& id) const {
 std::shared_future<Status> WriteDown::drop(const std::optional<protocol::NamespaceId>& id) {
   // One that the tier has not taken yet does for both.
   const auto waiting = std::ranges::find_if(drops_, [&](const Drop& drop) { return drop.ticket == 0 && drop.id == id; });
-  if (waiting != drops_.end()) return last_drop_ = waiting->future;
+  if (waiting != drops_.end()) {
+    last_drop_chunks_ = waiting->chunks;
+    return last_drop_ = waiting->future;
+  }
   Drop& drop = drops_.emplace_back();
+  last_drop_chunks_ = drop.chunks;
   drop.id = id;
   drop.future = last_drop_ = drop.ended.get_future().share();
   const std::shared_future<Status> ended = drop.future;
@@ -73,6 +77,7 @@ void WriteDown::drop_ended(const Message& message) {
   const auto found = std::ranges::find_if(drops_, [&](const Drop& drop) { return drop.ticket == message.ticket; });
   if (found == drops_.end()) return;
   if (!message.status.ok()) base::log_warning("disk tier: a drop is not noted on the disk yet: " + message.status.text());
+  *found->chunks = message.dropped;
   found->ended.set_value(message.status);
   drops_.erase(found);
   send_drops();

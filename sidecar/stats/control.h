@@ -23,7 +23,8 @@ class Control {
   virtual bool healthy() const = 0;
   // Whether engines can attach.
   virtual bool ready() const = 0;
-  // Drops every chunk of the namespace (id, or a prefix of it that is unique, at least 4 digits). Returns chunks dropped.
+  // Drops every chunk of the namespace (id, or a prefix of it that is unique, at least 4 digits). Returns how many there were, in memory
+  // or below it, whichever had more.
   virtual Result<std::uint64_t> drop_namespace(const std::string& id, std::uint32_t deadline_ms) = 0;
   // Prefetches, pins, unpins or evicts the chunks of these hashes in the namespace (named as for drop_namespace()).
   virtual Result<protocol::ActCounts> act(protocol::Verb verb, const std::string& id,

@@ -89,7 +89,8 @@ struct DiskStats {
   std::uint64_t gets = 0, get_bytes = 0, gets_missed = 0, gets_failed = 0;
   std::uint64_t refused = 0, deadlines_missed = 0, records_corrupt = 0, not_queued = 0;
   std::uint64_t evicted_capacity = 0, evicted_dropped = 0, evicted_expired = 0;
-  std::uint64_t written_bytes = 0, read_bytes = 0;  // to and from the device, with all that is not payload
+  std::uint64_t written_bytes = 0, read_bytes = 0;              // to and from the device, with all that is not payload
+  std::uint64_t read_window_bytes = 0, write_window_bytes = 0;  // gauges: that may be at the device at once
   std::uint64_t times_degraded = 0;
   // What engines are told of it: whether it answers in time, and how fast.
   bool serving = false;
@@ -116,7 +117,9 @@ struct Stats {
   std::uint64_t chunks_committed = 0;  // counter
   std::uint64_t chunks_promoted = 0;   // counter: from below
   std::uint64_t evicted_capacity = 0, evicted_dropped = 0, evicted_bad = 0, evicted_resized = 0;
-  std::uint64_t evicted_unwritten = 0;  // of those for room or another size, where there is a tier that did not have them
+  // Of those for room or another size, where there is a tier that did not have them: it should have; it was not to (not seen often
+  // enough, too old, too large).
+  std::uint64_t evicted_unwritten = 0, evicted_unwanted = 0;
 
   DiskStats disk;
 

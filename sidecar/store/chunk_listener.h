@@ -10,6 +10,9 @@
 
 namespace larder::store {
 
+// What became below of a chunk that is not wanted any more, in the order of what counts for its family.
+enum class EvictedBelow : std::uint8_t { kAbsent, kGone, kRefused };
+
 class ChunkListener {
  public:
   virtual ~ChunkListener() = default;
@@ -17,6 +20,12 @@ class ChunkListener {
   // An engine stored it; one used it.
   virtual void committed(const protocol::EntryView& chunk) = 0;
   virtual void used(const protocol::EntryView& chunk) = 0;
+  // It came up from below.
+  virtual void came_up(const protocol::EntryView& chunk) = 0;
+  // Whether it is one to be written below before it is evicted for room.
+  virtual bool wants(const protocol::EntryView& chunk) const = 0;
+  // It is to be gone everywhere, whether or not it is here.
+  virtual EvictedBelow evicted(const protocol::Key& key) = 0;
   // Its bytes do not match its root. It is gone here.
   virtual void damaged(const protocol::EntryView& chunk) = 0;
   // A namespace (none: every one) is being dropped, slice by slice. The drop keeps what is returned until it is done or given up:

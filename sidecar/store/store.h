@@ -165,7 +165,8 @@ class Store {
   // once; a pin belongs to no session and ends by unpin, evict, drop, clear, or with a bad chunk of the family.
   protocol::ActCounts pin(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
   protocol::ActCounts unpin(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
-  // Dooms what is there, pinned or not; what is being written of it will not be committed.
+  // Dooms what is there, pinned or not; what is being written of it will not be committed. It goes from below as well. Refused: not
+  // from there, which has too much to do or does not work.
   protocol::ActCounts evict(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
 
   // One chunk of a family: committed, granted (being written, or brought up), or kFree: not there.
@@ -260,6 +261,7 @@ class Store {
   void find_family(std::uint32_t handle, const protocol::BlockHash& hash, Family& family, std::uint32_t known = kNoSlot);
   template <typename Verb>
   protocol::ActCounts each_family(std::uint32_t handle, std::span<const protocol::BlockHash> hashes, const Verb& verb);
+  EvictedBelow evict_below(std::uint32_t handle, const protocol::BlockHash& hash);
   void pin_slot(std::uint32_t slot);
   void unpin_slot(std::uint32_t slot);
   void unpin_all(const Family& family);

@@ -78,7 +78,8 @@ bool Store::release_family(std::span<const std::uint32_t> slots) {
       enter_order(slot);
       continue;
     }
-    stats_.evicted_unwritten += listener_ != nullptr && !table_.note(slot).written;
+    if (listener_ != nullptr && !table_.note(slot).written)
+      ++(listener_->wants(index_.view(slot)) ? stats_.evicted_unwritten : stats_.evicted_unwanted);
     count_out(slot);
     index_.erase_key(slot);
     free_slot(slot);

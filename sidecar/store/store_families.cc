@@ -99,14 +99,30 @@ protocol::ActCounts Store::unpin(std::uint32_t handle, std::span<const protocol:
 
 protocol::ActCounts Store::evict(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
   supersede_earlier();  // what was not carried over is not here to be found, and is still found there
-  const protocol::ActCounts counts = each_family(handle, hashes, [this] {
+  auto hash = hashes.begin();
+  const protocol::ActCounts counts = each_family(handle, hashes, [&] {
     stats_.evicted_dropped += family_.committed.size();
     for (const std::uint32_t slot : family_.committed) doom(slot, doomed_);
     for (const std::uint32_t slot : family_.granted) quarantine(sessions_.at(index_.session(slot)), slot);
-    return family_.committed.empty() && family_.granted.empty() ? &protocol::ActCounts::absent : &protocol::ActCounts::found;
+    const bool here = !family_.committed.empty() || !family_.granted.empty();
+    switch (evict_below(handle, *hash++)) {
+      case EvictedBelow::kRefused: return &protocol::ActCounts::refused;
+      case EvictedBelow::kGone: return &protocol::ActCounts::found;
+      case EvictedBelow::kAbsent: break;
+    }
+    return here ? &protocol::ActCounts::found : &protocol::ActCounts::absent;
   });
   free_doomed();
   return counts;
+}
+
+EvictedBelow Store::evict_below(std::uint32_t handle, const protocol::BlockHash& hash) {
+  EvictedBelow family = EvictedBelow::kAbsent;
+  if (listener_ == nullptr) return family;
+  const NamespaceSpec& spec = namespaces_.at(handle).spec;
+  effort_ += spec.shard_count * spec.groups.size();
+  each_member(spec, {hash, handle, 0, 0}, [&](const protocol::Key& key) { family = std::max(family, listener_->evicted(key)); });
+  return family;
 }
 
 std::uint64_t Store::slot_bytes(std::uint32_t slot) const {

@@ -49,6 +49,7 @@ bool Store::promoted(const protocol::SlotRef& ref, std::uint64_t root) {
   enter_committed(*own, ref.slot, root);
   table_.note(ref.slot).written = 1;  // the tier has it
   ++stats_.chunks_promoted;
+  if (listener_ != nullptr) listener_->came_up(index_.view(ref.slot));
   return true;
 }
 

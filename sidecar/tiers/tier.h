@@ -5,8 +5,8 @@
 // slot, the kDone says `slot_busy`, and one message kReleased with the same ticket follows once the device has let go. Until then
 // the slot belongs to the tier. Times are of the base::Clock that the tier was given.
 //
-// put, get, forget, drop_namespace, clear, flush, take_messages and close are called by one thread, the loop; probe, state and
-// counters by any. None waits for a device or network, close() apart. A tier checks what it stores about a chunk; the payload's
+// put, get, forget, evict, drop_namespace, clear, flush, take_messages and close are called by one thread, the loop; probe, state
+// and counters by any. None waits for a device or network, close() apart. A tier checks what it stores about a chunk; the payload's
 // bytes are verified by the engine that loads them, against the root.
 #pragma once
 
@@ -38,8 +38,13 @@ struct ChunkFacts {
   std::uint64_t payload_bytes = 0;
   std::uint64_t piece_bytes = 0;  // with payload_bytes it tells where the digest table stands
   std::uint64_t root = 0;
+  // Unix time from which its time to live counts, in a tier that has one; of a put 0: from now on. No part of what it is.
+  std::uint32_t since_s = 0;
   std::uint64_t slot_bytes() const { return protocol::slot_bytes(payload_bytes, piece_bytes); }
-  friend bool operator==(const ChunkFacts&, const ChunkFacts&) = default;
+  friend bool operator==(const ChunkFacts& a, const ChunkFacts& b) {
+    return a.generation == b.generation && a.payload_bytes == b.payload_bytes && a.piece_bytes == b.piece_bytes &&
+           a.root == b.root;
+  }
 };
 
 // Whether these describe a slot within the limits of the protocol: a tier refuses others.
@@ -59,8 +64,9 @@ struct Message {
   Operation operation = Operation::kPut;
   bool slot_busy = false;  // kDone: the device still has the slot, kReleased follows
   Ticket ticket = 0;
-  Status status;     // kDone: ok, or why not. Whatever it is but ok is a miss
-  ChunkFacts facts;  // kDone of a get that succeeded
+  Status status;              // kDone: ok, or why not. Whatever it is but ok is a miss
+  ChunkFacts facts;           // kDone of a get that succeeded
+  std::uint64_t dropped = 0;  // kDone of a drop or clear: chunks that were there
 };
 
 // What the tier takes now. A refusal is no fault of the caller's and ends by itself.
@@ -84,6 +90,7 @@ struct TierCounters {
   std::uint64_t times_degraded = 0;
 
   std::uint64_t chunks = 0, used_bytes = 0, capacity_bytes = 0, in_flight_bytes = 0;
+  std::uint64_t read_window_bytes = 0, write_window_bytes = 0;  // that may be at the device at once
 };
 
 // Is told what a tier has, so that others can look it up without asking. Called from the tier's own thread, never two calls at once;
@@ -91,7 +98,11 @@ struct TierCounters {
 class Residents {
  public:
   virtual ~Residents() = default;
-  virtual void added(const ChunkKey& key) = 0;    // also where it was there already
+  virtual void added(const ChunkKey& key) = 0;  // also where it was there already
+  // The same of many, for who is faster so.
+  virtual void added_all(std::span<const ChunkKey> keys) {
+    for (const ChunkKey& key : keys) added(key);
+  }
   virtual void removed(const ChunkKey& key) = 0;  // also where it was never told of
   virtual void removed_all() = 0;
 };
@@ -120,6 +131,13 @@ class Tier {
   virtual std::optional<ChunkFacts> probe(const ChunkKey& key) const = 0;
   // The engine found the bytes of this generation bad: it is not found again.
   virtual void forget(const ChunkKey& key, std::uint64_t generation) = 0;
+  // It is not wanted any more, of whichever generation: no get that comes later finds it, and no put that came before stores it; a
+  // probe sees so a moment later. No message follows. Refused: kResourceExhausted (too many at once; ask again), kUnavailable (closed;
+  // or gone for now, and a device that does not take the note of it may have it again after a restart).
+  virtual Status evict(const ChunkKey& key) {
+    if (const std::optional<ChunkFacts> known = probe(key)) forget(key, known->generation);
+    return {};
+  }
 
   // Readable while there are messages; take_messages() appends them in order and makes it quiet.
   virtual int message_fd() const = 0;

@@ -1,10 +1,9 @@
-// bench disk: 2 MiB random reads and appends through the disk tier, against the best hand-made O_DIRECT loop (1, 2 or 4 threads of
-// pread or pwrite over a file of the same size on the same file system), taking turns.
+// bench disk: 2 MiB random reads and appends through the disk tier, against the best of the hand-made O_DIRECT loops (1, 2 or 4 threads
+// of pread or pwrite over a file of the same size on the same file system) and fio over that file, taking turns.
 //
 // The tier writes its headers, footers and syncs, the loops nothing but slots. Payload checksums are the engine's work and in
-// neither. A row is a round; goals are medians of the rounds' own ratios, since a virtual disk drifts. The best loop is that of the
-// number of threads with the best median: the best of each round's three would be the luckiest one, which the loop itself does not
-// reach a second time. Bytes are verified before a figure is printed: every slot that a round read, against what was put.
+// neither. A row is a round; goals are medians of the rounds' own ratios, since a virtual disk drifts. The best arm is the one with the
+// best median: the best of each round's four would be the luckiest one, which no arm reaches a second time. Bytes are verified before a figure is printed: every slot that a round read, against what was put.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -23,6 +22,7 @@
 #include <vector>
 
 #include "sidecar/tiers/disk/disk_tier.h"
+#include "tests/bench/fio_arm.h"
 #include "tests/bench/report.h"
 #include "tests/conformance/tier_chunks.h"
 
@@ -67,7 +67,7 @@ class TierArm {
   TierArm(const std::string& path, std::span<std::byte> arena) {
     options_.path = path;
     options_.size_bytes = kFileBytes;
-    options_.arena = arena;
+    if (std::getenv("DISK_UNREGISTERED") == nullptr) options_.arena = arena;
     Result<std::unique_ptr<tiers::Tier>> opened = disk::open_disk_tier(env_, clock_, options_);
     if (!opened.ok()) std::fprintf(stderr, "%s\n", opened.status().to_string().c_str());
     must(opened.ok(), "no disk tier");
@@ -186,23 +186,26 @@ class LoopArm {
     return static_cast<double>(kOperations * kSlot) / (seconds() - start) / 1e9;
   }
 
- private:
   static constexpr std::uint64_t kPlaces = 1900;
+
+ private:
   Fd file_;
   std::vector<std::unique_ptr<Slot>> slots_;
   std::uint64_t append_ = 0;
   std::atomic<std::uint64_t> seed_{0};
 };
 
-// What each number of threads did in each round.
+// What the loop of each number of threads, and then fio, did in each round.
 constexpr std::array<int, 3> kLoopThreads{1, 2, 4};
-using LoopRounds = std::array<std::vector<double>, kLoopThreads.size()>;
+using Rounds = std::array<std::vector<double>, kLoopThreads.size() + 1>;
 
-void run_loops(LoopArm& loops, bool reads, LoopRounds& rounds) {
+void run_others(LoopArm& loops, bench::FioArm& fio, bool reads, Rounds& rounds) {
   for (std::size_t i = 0; i < kLoopThreads.size(); ++i) rounds[i].push_back(loops.gbs(reads, kLoopThreads[i]));
+  rounds.back().push_back(fio.gbs(reads, kOperations));
+  must(rounds.back().back() > 0, "fio failed, or is not installed (.ci/packages.bench)");
 }
 
-double ratio_to_best(const std::vector<double>& tier, const LoopRounds& rounds) {
+double ratio_to_best(const std::vector<double>& tier, const Rounds& rounds) {
   const auto best = std::ranges::max_element(rounds, {}, [](const std::vector<double>& of) { return bench::median(of); });
   std::vector<double> ratios;
   for (std::size_t round = 0; round < tier.size(); ++round) ratios.push_back(tier[round] / (*best)[round]);
@@ -224,13 +227,14 @@ int main(int argc, char** argv) {
     Slot arena((kSources + kInFlight) * kSlot);
     TierArm tier(scratch, arena.span());
     LoopArm loops(scratch + "/loop");
+    bench::FioArm fio(scratch + "/loop", kSlot, LoopArm::kPlaces, kInFlight);
     tier.fill_up();
     std::vector<double> reads, writes, cpu, alone_p99, mixed_p99;
-    LoopRounds loop_reads, loop_writes;
+    Rounds other_reads, other_writes;
     for (int round = 0; round < kRounds; ++round) {
-      run_loops(loops, true, loop_reads);
+      run_others(loops, fio, true, other_reads);
       const Measured read = tier.run(true, false);
-      run_loops(loops, false, loop_writes);
+      run_others(loops, fio, false, other_writes);
       const Measured write = tier.run(false, true);
       // Beside as many writes, and alone, with the same number of reads in flight.
       const Measured mixed = tier.run(true, true);
@@ -241,13 +245,15 @@ int main(int argc, char** argv) {
       alone_p99.push_back(bench::percentile(alone.read_ms, 0.99));
       mixed_p99.push_back(bench::percentile(mixed.read_ms, 0.99));
       report.add_row({{"round", static_cast<double>(round + 1)},
-                      {"loop1 read_gbs", loop_reads[0].back()},
-                      {"loop2 read_gbs", loop_reads[1].back()},
-                      {"loop4 read_gbs", loop_reads[2].back()},
+                      {"loop1 read_gbs", other_reads[0].back()},
+                      {"loop2 read_gbs", other_reads[1].back()},
+                      {"loop4 read_gbs", other_reads[2].back()},
+                      {"fio read_gbs", other_reads[3].back()},
                       {"tier read_gbs", read.gbs},
-                      {"loop1 write_gbs", loop_writes[0].back()},
-                      {"loop2 write_gbs", loop_writes[1].back()},
-                      {"loop4 write_gbs", loop_writes[2].back()},
+                      {"loop1 write_gbs", other_writes[0].back()},
+                      {"loop2 write_gbs", other_writes[1].back()},
+                      {"loop4 write_gbs", other_writes[2].back()},
+                      {"fio write_gbs", other_writes[3].back()},
                       {"tier write_gbs", write.gbs},
                       {"read cpu", read.cpu_share},
                       {"write cpu", write.cpu_share},
@@ -255,8 +261,8 @@ int main(int argc, char** argv) {
                       {"mixed read p99_ms", mixed_p99.back()}});
     }
     const tiers::TierCounters counters = tier.counters();
-    report.add_goal("disk.read_ratio", ratio_to_best(reads, loop_reads), ">=", 0.95);
-    report.add_goal("disk.write_ratio", ratio_to_best(writes, loop_writes), ">=", 0.95);
+    report.add_goal("disk.read_ratio", ratio_to_best(reads, other_reads), ">=", 0.95);
+    report.add_goal("disk.write_ratio", ratio_to_best(writes, other_writes), ">=", 0.95);
     report.add_goal("disk.cpu_share", bench::median(cpu), "<=", 0.25);
     report.add_goal("disk.write_amplification",
                     static_cast<double>(counters.written_bytes) / static_cast<double>(counters.put_bytes), "<=", 1.02);

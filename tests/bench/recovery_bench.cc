@@ -1,8 +1,9 @@
 // bench recovery: opening a disk tier of a million chunks by its footers, against reading every record's header in turn, as one
 // without footers would have to.
 //
-// Chunks of 4 KiB, so that a million are 12 GiB (RECOVERY_CHUNKS: fewer). The page cache is out of it: both use O_DIRECT. After
-// each opening some chunks are fetched and verified.
+// Chunks of 4 KiB, so that a million are 12 GiB (RECOVERY_CHUNKS: fewer). The page cache is out of it: both use O_DIRECT. Opening
+// includes what larderd's does: every chunk is announced in a below region, of the size that it has for as many chunks of 64 KiB. After
+// each opening some chunks are looked up there, fetched and verified.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "sidecar/ipc/below_region.h"
 #include "sidecar/tiers/disk/device.h"
 #include "sidecar/tiers/disk/disk_tier.h"
 #include "sidecar/tiers/disk/format.h"
@@ -29,6 +31,8 @@ using tiers::testing_support::Slot;
 constexpr std::uint64_t kPayload = 4096;
 constexpr std::uint64_t kRecordBytes = 3 * 4096;
 constexpr std::uint64_t kRegionBytes = 256ULL << 20;
+constexpr std::uint64_t kUsualChunk = 64 << 10;
+constexpr std::uint64_t kVerified = 100;
 constexpr int kOpenings = 5;
 
 void must(bool held, const char* what) {
@@ -50,9 +54,9 @@ void write_chunks(tiers::Tier& tier, const base::Clock& clock, std::uint64_t chu
   std::vector<tiers::Message> messages;
   std::uint64_t answered = 0;
   // One chunk's bytes for all but the first hundred, which are the ones verified.
-  for (std::uint64_t number = 0; number < 100; ++number, ++answered) must(loop.put(number, 1, 1, kPayload).ok(), "put");
+  for (std::uint64_t number = 0; number < kVerified; ++number, ++answered) must(loop.put(number, 1, 1, kPayload).ok(), "put");
   const tiers::ChunkFacts facts = tiers::testing_support::fill(slot.span(), 0, 1, kPayload, kPayload);
-  for (std::uint64_t number = 100; answered < chunks;) {
+  for (std::uint64_t number = kVerified; answered < chunks;) {
     while (number < chunks && number - answered < 500) {
       must(tier.put(number, tiers::testing_support::key_of(number), facts, slot.span(), loop.in_ms(60'000)).ok(), "refused");
       ++number;
@@ -65,6 +69,17 @@ void write_chunks(tiers::Tier& tier, const base::Clock& clock, std::uint64_t chu
     answered += messages.size();
   }
   must(loop.flush().ok() && tier.close(60'000), "close");
+}
+
+// Whether engines would see the chunks that are verified.
+bool announced(const ipc::BelowRegion& region) {
+  const Result<protocol::BelowReader> reader = protocol::BelowReader::open(region.data(), region.bytes());
+  must(reader.ok(), "the below region");
+  for (std::uint64_t number = 0; number < kVerified; ++number) {
+    const tiers::ChunkKey key = tiers::testing_support::key_of(number);
+    if (!reader->has(reader->place(key.namespace_id, key.hash, key.shard, key.group))) return false;
+  }
+  return true;
 }
 
 // Milliseconds to follow the headers of every region. Returns how many records there were.
@@ -103,11 +118,14 @@ int main(int argc, char** argv) {
   std::vector<double> opened_ms;
   for (int i = 0; i < kOpenings; ++i) {
     const std::uint64_t start = clock.now_ns();
+    Result<std::shared_ptr<ipc::BelowRegion>> region = ipc::BelowRegion::create(chunks * kUsualChunk);
+    must(region.ok(), "no below region");
+    options.residents = *region;
     const std::unique_ptr<tiers::Tier> tier = open_tier(env, clock, options);
     opened_ms.push_back(static_cast<double>(clock.now_ns() - start) / 1e6);
-    must(tier->counters().chunks == chunks, "not every chunk was found again");
+    must(tier->counters().chunks == chunks && announced(**region), "not every chunk was found again");
     Loop loop(*tier, clock);
-    for (std::uint64_t number = 0; number < 100; ++number) must(loop.get(number, 1, kPayload).ok(), "wrong bytes");
+    for (std::uint64_t number = 0; number < kVerified; ++number) must(loop.get(number, 1, kPayload).ok(), "wrong bytes");
   }
   const std::string file = scratch + "/larder/chunks";
   const std::uint64_t start = clock.now_ns();

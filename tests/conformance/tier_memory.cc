@@ -36,7 +36,7 @@ class MemoryTier final : public Tier {
     if (slot.size() > kMostSlotBytes) return refuse({Code::kOutOfRange, "too large"});
     if (Status status = admit(slot.size()); !status.ok()) return status;
     chunks_[key] = {facts, {slot.begin(), slot.end()}, next_order_++};
-    if (chunks_.size() > kMostChunks) evict();
+    if (chunks_.size() > kMostChunks) make_room();
     return done({Message::Kind::kDone, Operation::kPut, false, ticket, {}, {}}, slot.size());
   }
   Status get(Ticket ticket, const ChunkKey& key, std::span<std::byte> slot, std::uint64_t) override {
@@ -57,14 +57,19 @@ class MemoryTier final : public Tier {
   Status drop_namespace(Ticket ticket, const protocol::NamespaceId& id, std::uint64_t) override {
     const std::lock_guard lock(mutex_);
     if (closed_) return refuse({Code::kUnavailable, "closed"});
-    std::erase_if(chunks_, [&](const auto& chunk) { return chunk.first.namespace_id == id; });
-    return done({Message::Kind::kDone, Operation::kDrop, false, ticket, {}, {}}, 0);
+    const std::uint64_t dropped = std::erase_if(chunks_, [&](const auto& chunk) { return chunk.first.namespace_id == id; });
+    Message message{Message::Kind::kDone, Operation::kDrop, false, ticket, {}, {}};
+    message.dropped = dropped;
+    return done(std::move(message), 0);
   }
   Status clear(Ticket ticket, std::uint64_t) override {
     const std::lock_guard lock(mutex_);
     if (closed_) return refuse({Code::kUnavailable, "closed"});
+    const std::uint64_t dropped = chunks_.size();
     chunks_.clear();
-    return done({Message::Kind::kDone, Operation::kClear, false, ticket, {}, {}}, 0);
+    Message message{Message::Kind::kDone, Operation::kClear, false, ticket, {}, {}};
+    message.dropped = dropped;
+    return done(std::move(message), 0);
   }
   Status flush(Ticket ticket, std::uint64_t) override {
     const std::lock_guard lock(mutex_);
@@ -132,7 +137,7 @@ class MemoryTier final : public Tier {
     [[maybe_unused]] const auto written = ::write(message_fd_.get(), &one, sizeof(one));
     return {};
   }
-  void evict() {
+  void make_room() {
     auto oldest = chunks_.begin();
     for (auto at = chunks_.begin(); at != chunks_.end(); ++at)
       if (at->second.order < oldest->second.order) oldest = at;

@@ -219,6 +219,17 @@ TEST_P(TierTest, ForgetTakesTheGenerationThatIsNamed) {
   EXPECT_TRUE(loop_->get(1).ok());
 }
 
+TEST_P(TierTest, WhatIsEvictedIsNotFoundWhicheverGenerationItWas) {
+  ASSERT_TRUE(loop_->put(1, 3).ok());
+  ASSERT_TRUE(loop_->put(2).ok());
+  EXPECT_TRUE(tier_->evict(key_of(1)).ok());
+  EXPECT_TRUE(tier_->evict(key_of(9)).ok()) << "it is not there";
+  EXPECT_EQ(loop_->get(1).code(), Code::kNotFound);
+  EXPECT_TRUE(loop_->get(2).ok());
+  ASSERT_TRUE(loop_->put(1, 4).ok());
+  EXPECT_TRUE(loop_->get(1).ok());
+}
+
 TEST_P(TierTest, AClosedTierRefusesAndItsMessagesCanStillBeTaken) {
   const Ticket ticket = loop_->next();
   ASSERT_TRUE(tier_->flush(ticket, loop_->in_ms(5000)).ok());

@@ -1,12 +1,15 @@
 #include "sidecar/tiers/disk/catalog.h"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 
 namespace larder::disk {
 namespace {
 
 constexpr std::size_t kLeastCells = 1024;
 constexpr std::size_t kNodesAtOnce = 4096;  // that one hold of the mutex looks at
+constexpr std::size_t kKeysAtOnce = 64;     // whose cells come from memory at the same time
 
 }  // namespace
 
@@ -29,8 +32,7 @@ std::uint32_t Catalog::tag_of(const tiers::ChunkKey& key) {
   return static_cast<std::uint32_t>(protocol::unit_digest(words, sizeof(words)));
 }
 
-std::size_t Catalog::cell_of(const tiers::ChunkKey& key) const {
-  const std::uint32_t tag = tag_of(key);
+std::size_t Catalog::cell_of(const tiers::ChunkKey& key, std::uint32_t tag) const {
   const std::size_t mask = cells_.size() - 1;
   std::size_t cell = tag & mask;
   while (cells_[cell].node != kNone && (cells_[cell].tag != tag || nodes_[cells_[cell].node].record.key != key))
@@ -38,11 +40,11 @@ std::size_t Catalog::cell_of(const tiers::ChunkKey& key) const {
   return cell;
 }
 
-// For one chunk more. Nobody else writes the tables, so they are read without the mutex, which is held to exchange them; what they
-// were is freed after that.
-void Catalog::make_room() {
-  if (2 * (chunks_ + 1) > cells_.size()) {
-    const std::size_t mask = 2 * cells_.size() - 1;
+// Nobody else writes the tables, so they are read without the mutex, which is held to exchange them; what they were is freed after
+// that.
+void Catalog::make_room(std::uint64_t more) {
+  if (2 * (chunks_ + more) > cells_.size()) {
+    const std::size_t mask = std::bit_ceil(2 * (chunks_ + more)) - 1;
     std::vector<Cell> bigger(mask + 1);
     for (const Cell& cell : cells_) {
       if (cell.node == kNone) continue;
@@ -53,9 +55,11 @@ void Catalog::make_room() {
     const std::lock_guard lock(mutex_);
     cells_.swap(bigger);
   }
-  if (free_ == kNone && nodes_.size() == nodes_.capacity()) {
+  const std::uint64_t free = nodes_.size() - chunks_;
+  const std::uint64_t nodes = nodes_.size() + more - std::min(more, free);
+  if (nodes > nodes_.capacity()) {
     std::vector<Node> bigger;
-    bigger.reserve(std::max(kLeastCells, 2 * nodes_.size()));
+    bigger.reserve(std::max({std::uint64_t{kLeastCells}, 2 * nodes_.size(), nodes}));
     bigger.insert(bigger.end(), nodes_.begin(), nodes_.end());
     const std::lock_guard lock(mutex_);
     nodes_.swap(bigger);
@@ -94,10 +98,6 @@ void Catalog::erase_cell(std::size_t cell) {
 
 void Catalog::erase_node(std::uint32_t node) {
   if (residents_ != nullptr) residents_->removed(nodes_[node].record.key);
-  take_out(node);
-}
-
-void Catalog::take_out(std::uint32_t node) {
   erase_cell(cell_of(nodes_[node].record.key));
   unlink(node);
   --chunks_;
@@ -105,6 +105,27 @@ void Catalog::take_out(std::uint32_t node) {
   nodes_[node].region = kNone;
   nodes_[node].next = free_;
   free_ = node;
+}
+
+// In place of what is there of that key.
+void Catalog::enter(const Record& record, std::uint32_t region, std::size_t cell, std::uint32_t tag) {
+  std::uint32_t node = cells_[cell].node;
+  if (node != kNone) {
+    unlink(node);
+    --chunks_;
+    slot_bytes_ -= nodes_[node].record.facts.slot_bytes();
+  } else if (free_ != kNone) {
+    node = free_;
+    free_ = nodes_[node].next;
+  } else {
+    node = static_cast<std::uint32_t>(nodes_.size());
+    nodes_.emplace_back();
+  }
+  cells_[cell] = {node, tag};
+  nodes_[node].record = record;
+  link(node, region);
+  ++chunks_;
+  slot_bytes_ += record.facts.slot_bytes();
 }
 
 std::optional<Located> Catalog::find(const tiers::ChunkKey& key) const {
@@ -116,22 +137,36 @@ std::optional<Located> Catalog::find(const tiers::ChunkKey& key) const {
 }
 
 void Catalog::insert(const Record& record, std::uint32_t region) {
-  make_room();
+  make_room(1);
+  const std::uint32_t tag = tag_of(record.key);
   const std::lock_guard lock(mutex_);
-  if (const std::size_t cell = cell_of(record.key); cells_[cell].node != kNone) take_out(cells_[cell].node);
-  std::uint32_t node = free_;
-  if (node != kNone) {
-    free_ = nodes_[node].next;
-  } else {
-    node = static_cast<std::uint32_t>(nodes_.size());
-    nodes_.emplace_back();
-  }
-  nodes_[node].record = record;
-  link(node, region);
-  cells_[cell_of(record.key)] = {node, tag_of(record.key)};
-  ++chunks_;
-  slot_bytes_ += record.facts.slot_bytes();
+  enter(record, region, cell_of(record.key, tag), tag);
   if (residents_ != nullptr) residents_->added(record.key);
+}
+
+void Catalog::insert_later(std::span<const Record> records, std::uint32_t region, const RegionTable& table) {
+  make_room(records.size());
+  std::array<std::uint32_t, kKeysAtOnce> tags{};
+  std::array<tiers::ChunkKey, kKeysAtOnce> added;
+  while (!records.empty()) {
+    const std::span<const Record> batch = records.first(std::min(records.size(), kKeysAtOnce));
+    records = records.subspan(batch.size());
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      tags[i] = tag_of(batch[i].key);
+      __builtin_prefetch(&cells_[tags[i] & (cells_.size() - 1)], 1);
+    }
+    std::size_t count = 0;
+    const std::lock_guard lock(mutex_);
+    for (std::size_t i = 0; i < batch.size(); ++i) {
+      const std::size_t cell = cell_of(batch[i].key, tags[i]);
+      const Node* known = cells_[cell].node != kNone ? &nodes_[cells_[cell].node] : nullptr;
+      const Position at{table[region].sequence, batch[i].block};
+      if (known != nullptr && Position{table[known->region].sequence, known->record.block} > at) continue;
+      enter(batch[i], region, cell, tags[i]);
+      added[count++] = batch[i].key;
+    }
+    if (residents_ != nullptr) residents_->added_all({added.data(), count});
+  }
 }
 
 bool Catalog::erase(const tiers::ChunkKey& key, std::uint32_t region, std::uint32_t block) {

@@ -8,9 +8,11 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "sidecar/tiers/disk/format.h"
+#include "sidecar/tiers/disk/region_table.h"
 
 namespace larder::disk {
 
@@ -31,6 +33,10 @@ class Catalog {
   std::optional<Located> find(const tiers::ChunkKey& key) const;
   // Replaces what is there of that key.
   void insert(const Record& record, std::uint32_t region);
+  // Many of one region. Of two of a key the later append stays: the table has the sequences of all regions that are in here.
+  void insert_later(std::span<const Record> records, std::uint32_t region, const RegionTable& table);
+  // Room for so many more, so that what is known to come is not copied from table to table.
+  void make_room(std::uint64_t more);
   // Only if it is still the one at that place. Returns whether it was.
   bool erase(const tiers::ChunkKey& key, std::uint32_t region, std::uint32_t block);
   // Returns how many there were.
@@ -59,12 +65,13 @@ class Catalog {
   };
 
   static std::uint32_t tag_of(const tiers::ChunkKey& key);
-  std::size_t cell_of(const tiers::ChunkKey& key) const;  // its cell, or the empty one where it would stand
-  void make_room();
+  // Its cell, or the empty one where it would stand.
+  std::size_t cell_of(const tiers::ChunkKey& key, std::uint32_t tag) const;
+  std::size_t cell_of(const tiers::ChunkKey& key) const { return cell_of(key, tag_of(key)); }
+  void enter(const Record& record, std::uint32_t region, std::size_t cell, std::uint32_t tag);
   void link(std::uint32_t node, std::uint32_t region);
   void unlink(std::uint32_t node);
   void erase_cell(std::size_t cell);
-  void take_out(std::uint32_t node);
   void erase_node(std::uint32_t node);
 
   tiers::Residents* residents_;

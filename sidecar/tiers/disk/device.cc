@@ -39,15 +39,20 @@ void Device::turn(std::uint64_t timeout_ns) {
   }
 }
 
-Status Device::run(const IoRequest& request) {
-  const auto outcome = std::make_shared<int>(-1);  // shared: it may come after this was given up
-  start(request, [outcome](int error) { *outcome = error; });
+Status Device::turn_until(const std::function<bool()>& so) {
   const std::uint64_t end = clock_.now_ns() + kStartTimeoutNs;
-  while (*outcome < 0) {
+  while (!so()) {
     const std::uint64_t now = clock_.now_ns();
     if (now >= end) return {Code::kDeadlineExceeded, "the device does not answer"};
     turn(std::min<std::uint64_t>(end - now, 100'000'000));
   }
+  return {};
+}
+
+Status Device::run(const IoRequest& request) {
+  const auto outcome = std::make_shared<int>(-1);  // shared: it may come after this was given up
+  start(request, [outcome](int error) { *outcome = error; });
+  if (Status status = turn_until([&] { return *outcome >= 0; }); !status.ok()) return status;
   if (*outcome != 0) return Status::from_errno(*outcome, request.kind == IoRequest::Kind::kRead ? "read" : "write");
   return {};
 }

@@ -38,7 +38,9 @@ class Device {
   void start(IoRequest request, Then then);
   // Starts what was asked for, waits for a result, a wake() or the time-out, and runs what follows.
   void turn(std::uint64_t timeout_ns);
-  // One request, waited for: at start only. After kStartTimeoutNs the device is given up with kDeadlineExceeded.
+  // Turns until that is so: at start only. After kStartTimeoutNs the device is given up with kDeadlineExceeded.
+  Status turn_until(const std::function<bool()>& so);
+  // One request, waited for in the same way.
   Status run(const IoRequest& request);
 
   std::size_t in_flight() const { return flights_.size(); }

@@ -100,6 +100,7 @@ void DiskEngine::lose(const std::string& why) {
   health_.set(Health::kLost, "the directory went away: " + why);
   say(health_.state().reason);
   catalog_.reset(table_.count());
+  graves_.clear();  // and the table with its counts is made anew
   const std::vector<OpPtr> live(live_.begin(), live_.end());
   for (const OpPtr& op : live) {
     op->cancelled = true;
@@ -153,25 +154,37 @@ void DiskEngine::tend_flushes() {
   });
 }
 
-void DiskEngine::forget(const tiers::ChunkKey& key, std::uint64_t generation) {
+// Found bad in this generation, or too old; or not wanted any more, whatever the generation.
+void DiskEngine::forget(const Command& command) {
+  const tiers::ChunkKey& key = command.key;
+  const bool evict = command.kind == Command::Kind::kEvict;
+  if (evict) cancel([&](const tiers::ChunkKey& other) { return other == key; });
   const std::optional<Located> located = catalog_.find(key);
-  if (!located || located->record.facts.generation != generation) return;
+  if (!located || (!evict && located->record.facts.generation != command.facts.generation)) return;
   if (ttl_.expired(located->record.written_s, env_.unix_s())) {
     counters_.chunks_expired += catalog_.erase(key, located->region, located->record.block) ? 1 : 0;
     return;
   }
   catalog_.erase(key, located->region, located->record.block);
-  ++counters_.records_corrupt;
-  // Its region cannot be opened again before this has ended; a full queue leaves it to the engine to find it bad once more.
-  if (!volume_ || health_.is(Health::kLost) || health_.is(Health::kWrites) || !device_.has_room()) return;
+  ++(evict ? counters_.chunks_dropped : counters_.records_corrupt);
+  if (!volume_ || health_.is(Health::kLost)) return;
   Region& region = table_[located->region];
-  if (region.state == RegionState::kActive) return bury(located->region, located->record);
-  if (region.state != RegionState::kClosed) return;
-  const auto grave = std::make_shared<AlignedBytes>(kBlockBytes);
-  encode_grave(id_of(located->region), located->record, grave->span());
+  if (region.state == RegionState::kOpening) return;  // it is about to be another region
+  std::erase(region.records, located->record);        // its footer shall not tell of it
   ++region.reads;
-  start_io(IoRequest::Kind::kWrite, volume_->offset(located->region, located->record.block), grave->span(),
-           [this, number = located->region, grave](int) { --table_[number].reads; });
+  graves_.emplace_back(located->region, located->record);
+}
+
+// As many as the device has room for.
+void DiskEngine::write_graves() {
+  if (!volume_ || health_.is(Health::kLost) || health_.is(Health::kWrites)) return;
+  for (; !graves_.empty() && device_.has_room(); graves_.pop_front()) {
+    const auto& [number, record] = graves_.front();
+    const auto grave = std::make_shared<AlignedBytes>(kBlockBytes);
+    encode_grave(id_of(number), record, grave->span());
+    start_io(IoRequest::Kind::kWrite, volume_->offset(number, record.block), grave->span(),
+             [this, region = number, grave](int) { --table_[region].reads; });
+  }
 }
 
 // No append from now on stands before it, every one until now does.
@@ -189,15 +202,8 @@ Position DiskEngine::next_position() const {
 
 void DiskEngine::drop(const OpPtr& op) {
   const Dropped dropped{op->command.key.namespace_id, op->command.operation == Operation::kClear};
-  const std::vector<OpPtr> live(live_.begin(), live_.end());
-  for (const OpPtr& other : live) {
-    const Operation operation = other->command.operation;
-    if (operation != Operation::kPut && operation != Operation::kGet) continue;
-    if (!dropped.all && other->command.key.namespace_id != dropped.id) continue;
-    other->cancelled = true;
-    if (!other->on_device) finish(other, {Code::kNotFound, "dropped meanwhile"});
-  }
-  erase_dropped(dropped);
+  cancel([&](const tiers::ChunkKey& key) { return dropped.all || key.namespace_id == dropped.id; });
+  op->dropped = erase_dropped(dropped);
   owe(dropped);
   if (!volume_ || health_.is(Health::kLost)) return finish(op, {Code::kUnavailable, health_.state().reason});
   mark_dropped(dropped);
@@ -212,15 +218,29 @@ void DiskEngine::owe(const Dropped& dropped) {
   owed_.push_back({dropped.id, dropped.all || full});
 }
 
-// The catalog hid it until now.
-void DiskEngine::erase_dropped(const Dropped& dropped) {
+// Puts and gets of what is not wanted any more fail, also where the device ends them well.
+void DiskEngine::cancel(const std::function<bool(const tiers::ChunkKey&)>& unwanted) {
+  for (auto next = live_.begin(); next != live_.end();) {
+    const OpPtr op = *next++;  // it may leave the list
+    const Operation operation = op->command.operation;
+    if ((operation != Operation::kPut && operation != Operation::kGet) || !unwanted(op->command.key)) continue;
+    op->cancelled = true;
+    if (!op->on_device) finish(op, {Code::kNotFound, "dropped meanwhile"});
+  }
+}
+
+// The catalog hid it until now. Returns how many chunks there were.
+std::uint64_t DiskEngine::erase_dropped(const Dropped& dropped) {
+  std::uint64_t chunks = 0;
   if (dropped.all) {
-    for (std::uint32_t number = 0; number < table_.count(); ++number) counters_.chunks_dropped += catalog_.erase_region(number);
+    for (std::uint32_t number = 0; number < table_.count(); ++number) chunks += catalog_.erase_region(number);
     catalog_.show_all();
   } else {
-    counters_.chunks_dropped += catalog_.erase_namespace(dropped.id);
+    chunks = catalog_.erase_namespace(dropped.id);
     catalog_.show(dropped.id);
   }
+  counters_.chunks_dropped += chunks;
+  return chunks;
 }
 
 void DiskEngine::mark_dropped(const Dropped& dropped) {

@@ -10,6 +10,8 @@ using tiers::Operation;
 
 namespace {
 
+constexpr std::uint64_t kShareBesideReads = 4;  // of the bytes that writes may have in flight
+
 OpenedQueue open_queue(Env& env, const DiskOptions& options) {
   return env.open_queue({options.arena, options.allow_uring});
 }
@@ -23,18 +25,18 @@ DiskEngine::DiskEngine(Env& env, const base::Clock& clock, const DiskOptions& op
       catalog_(catalog),
       health_(options.retry_ms),
       ttl_{options.ttl_s},
-      device_(clock, [&] {
-        OpenedQueue opened = open_queue(env, options);
-        queue_fallback_ = opened.fallback;
-        mode_ = opened.queue->name();
-        return std::move(opened.queue);
-      }()) {}
+      device_(clock,
+              [&] {
+                OpenedQueue opened = open_queue(env, options);
+                queue_fallback_ = opened.fallback;
+                mode_ = opened.queue->name();
+                return std::move(opened.queue);
+              }()),
+      read_window_(options.read_bytes_in_flight),
+      write_window_(options.write_bytes_in_flight) {}
 
 void DiskEngine::accept(const Command& command) {
-  if (command.kind == Command::Kind::kForget) {
-    forget(command.key, command.facts.generation);
-    return;
-  }
+  if (command.kind != Command::Kind::kOperation) return forget(command);
   const OpPtr op = std::make_shared<Op>();
   op->command = command;
   op->serial = next_serial_++;
@@ -62,6 +64,7 @@ void DiskEngine::turn(std::uint64_t timeout_ns) {
   tend_regions();
   pump_writes();
   tend_regions();
+  write_graves();
   tend_flushes();
   if (label_stale_ && !writing_label_ && volume_ && !health_.is(Health::kLost) && !health_.is(Health::kWrites)) write_label();
   miss_deadlines();
@@ -95,6 +98,7 @@ void DiskEngine::finish(const OpPtr& op, Status status, const tiers::ChunkFacts&
   if (status.code() == Code::kDeadlineExceeded) ++counters_.deadlines_missed;
   Outcome outcome;
   outcome.message = {Message::Kind::kDone, operation, op->on_device, op->command.ticket, std::move(status), facts};
+  outcome.message.dropped = op->dropped;
   outcome.freed = !op->on_device;
   outcome.freed_bytes = op->on_device ? 0 : op->command.slot.size();
   outcomes_.push_back(std::move(outcome));
@@ -114,7 +118,7 @@ void DiskEngine::pump_reads() {
   while (!reads_.empty() && device_.has_room() && health_.state().takes_gets && volume_) {
     const OpPtr op = reads_.front();
     const std::size_t bytes = op->command.slot.size();
-    if (!op->done && reading_bytes_ != 0 && reading_bytes_ + bytes > options_.read_bytes_in_flight) return;
+    if (!op->done && !read_window_.lets(reading_bytes_, bytes)) return;
     reads_.pop_front();
     if (op->done) continue;
     const std::optional<Located> located = catalog_.find(op->command.key);
@@ -134,6 +138,7 @@ void DiskEngine::pump_reads() {
 void DiskEngine::start_read(const OpPtr& op, const Located& located) {
   op->head = AlignedBytes(kBlockBytes);
   op->on_device = true;
+  op->began_ns = clock_.now_ns();
   ++table_[located.region].reads;
   reading_bytes_ += op->command.slot.size();
   IoRequest request;
@@ -147,6 +152,7 @@ void DiskEngine::read_done(const OpPtr& op, const Located& located, const Region
   --table_[located.region].reads;
   reading_bytes_ -= op->command.slot.size();
   op->on_device = false;
+  if (error == 0) read_window_.ended(op->began_ns, clock_.now_ns(), op->command.slot.size());
   const std::optional<Record> found = error == 0 ? decode_record(id, op->head.span()) : std::nullopt;
   if (error == 0) read_errors_in_row_ = 0;
   if (!found || *found != located.record) {
@@ -158,20 +164,21 @@ void DiskEngine::read_done(const OpPtr& op, const Located& located, const Region
   if (op->cancelled) return finish(op, {Code::kNotFound, "dropped meanwhile"});
   if (error != 0) return finish(op, Status::from_errno(error, "disk read"));
   if (!found || *found != located.record) return finish(op, {Code::kDataLoss, "the record on disk is not that chunk's"});
-  finish(op, {}, found->facts);
+  tiers::ChunkFacts facts = found->facts;
+  facts.since_s = found->written_s;
+  finish(op, {}, facts);
 }
 
 void DiskEngine::pump_writes() {
   // Reads are what somebody waits for: beside them writes get a part of the device.
-  const bool beside_reads = reading_bytes_ != 0 || !reads_.empty();
-  const std::uint64_t limit = beside_reads ? options_.write_bytes_in_flight / 4 : options_.write_bytes_in_flight;
+  const std::uint64_t share = reading_bytes_ != 0 || !reads_.empty() ? kShareBesideReads : 1;
   while (!writes_.empty() && device_.has_room() && health_.state().takes_puts && volume_) {
     const OpPtr op = writes_.front();
     if (op->done) {
       writes_.pop_front();
       continue;
     }
-    if (writing_bytes_ != 0 && writing_bytes_ + op->command.slot.size() > limit) return;
+    if (!write_window_.lets(writing_bytes_, op->command.slot.size(), share)) return;
     const std::optional<Located> known = catalog_.find(op->command.key);
     const tiers::ChunkFacts& facts = op->command.facts;
     if (known && known->record.facts == facts && !ttl_.expired(known->record.written_s, env_.unix_s())) {
@@ -195,12 +202,14 @@ void DiskEngine::pump_writes() {
 
 void DiskEngine::start_write(const OpPtr& op, std::uint32_t number) {
   Region& region = table_[number];
-  const Record record{op->command.key, op->command.facts, region.next_block, env_.unix_s()};
+  const std::uint32_t since_s = op->command.facts.since_s;
+  const Record record{op->command.key, op->command.facts, region.next_block, since_s != 0 ? since_s : env_.unix_s()};
   region.next_block += record.blocks();
   ++region.writes;
   op->head = AlignedBytes(kBlockBytes);
   encode_record(id_of(number), record, op->head.span());
   op->on_device = true;
+  op->began_ns = clock_.now_ns();
   writing_bytes_ += op->command.slot.size();
   IoRequest request;
   request.kind = IoRequest::Kind::kWrite;
@@ -215,6 +224,7 @@ void DiskEngine::write_done(const OpPtr& op, const Record& record, std::uint32_t
   --region.writes;
   writing_bytes_ -= op->command.slot.size();
   op->on_device = false;
+  if (error == 0) write_window_.ended(op->began_ns, clock_.now_ns(), op->command.slot.size());
   const bool good = error == 0 && !op->done && !op->cancelled;
   if (error != 0) {
     region.broken = true;
@@ -272,6 +282,8 @@ tiers::TierCounters DiskEngine::counters() const {
   counters.chunks = catalog_.chunks();
   counters.used_bytes = catalog_.slot_bytes();
   counters.capacity_bytes = volume_ ? volume_->regions * volume_->label.region_bytes : 0;
+  counters.read_window_bytes = read_window_.bytes();
+  counters.write_window_bytes = write_window_.bytes();
   return counters;
 }
 

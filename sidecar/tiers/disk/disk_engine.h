@@ -6,16 +6,19 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <list>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sidecar/base/clock.h"
 #include "sidecar/tiers/disk/catalog.h"
 #include "sidecar/tiers/disk/device.h"
 #include "sidecar/tiers/disk/env.h"
+#include "sidecar/tiers/disk/flight_window.h"
 #include "sidecar/tiers/disk/health.h"
 #include "sidecar/tiers/disk/options.h"
 #include "sidecar/tiers/disk/region_table.h"
@@ -26,7 +29,7 @@
 namespace larder::disk {
 
 struct Command {
-  enum class Kind : std::uint8_t { kOperation, kForget };
+  enum class Kind : std::uint8_t { kOperation, kForget, kEvict };  // the last two: no message
   Kind kind = Kind::kOperation;
   tiers::Operation operation = tiers::Operation::kPut;
   tiers::Ticket ticket = 0;
@@ -75,9 +78,11 @@ class DiskEngine {
   struct Op {
     Command command;
     std::uint64_t serial = 0;
-    bool done = false;       // its kDone is out
-    bool on_device = false;  // the device has the slot
-    bool cancelled = false;  // dropped or lost meanwhile: whatever the device says, it failed
+    bool done = false;           // its kDone is out
+    bool on_device = false;      // the device has the slot
+    bool cancelled = false;      // dropped or lost meanwhile: whatever the device says, it failed
+    std::uint64_t began_ns = 0;  // at the device
+    std::uint64_t dropped = 0;   // chunks, of a drop
     AlignedBytes head;
   };
   struct Dropped {
@@ -106,6 +111,7 @@ class DiskEngine {
   void close_region(std::uint32_t number);
   void write_footer(std::uint32_t number);
   void bury(std::uint32_t number, const Record& record);
+  void write_graves();
   void start_io(IoRequest::Kind kind, std::uint64_t offset, std::span<std::byte> bytes, Device::Then then);
 
   // disk_care.cc
@@ -117,10 +123,11 @@ class DiskEngine {
   void probe_read();
   void lose(const std::string& why);
   void drop(const OpPtr& op);
+  void cancel(const std::function<bool(const tiers::ChunkKey&)>& unwanted);
   void owe(const Dropped& dropped);
-  void erase_dropped(const Dropped& dropped);
+  std::uint64_t erase_dropped(const Dropped& dropped);
   void mark_dropped(const Dropped& dropped);
-  void forget(const tiers::ChunkKey& key, std::uint64_t generation);
+  void forget(const Command& command);
   Position next_position() const;
   void write_label();
   void label_written(std::size_t copy, int error);
@@ -141,10 +148,13 @@ class DiskEngine {
   RegionTable table_{0, 0};
   std::uint64_t first_path_device_ = 0;
 
+  // Records that are to be written over, in regions that are not opened again before that.
+  std::deque<std::pair<std::uint32_t, Record>> graves_;
   std::list<OpPtr> live_;  // accepted, not done
   std::deque<OpPtr> reads_, writes_;
   std::vector<Outcome> outcomes_;
   std::uint64_t next_serial_ = 0;
+  FlightWindow read_window_, write_window_;
   std::uint64_t reading_bytes_ = 0, writing_bytes_ = 0;  // at the device
   std::uint64_t next_deadline_ns_ = UINT64_MAX;          // none is earlier
   std::uint64_t next_check_ns_ = 0;

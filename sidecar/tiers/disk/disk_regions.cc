@@ -133,7 +133,7 @@ void DiskEngine::bury(std::uint32_t number, const Record& record) {
 bool DiskEngine::closed() const {
   if (!live_.empty() || device_.in_flight() != 0) return false;
   if (!volume_ || health_.is(Health::kLost) || health_.is(Health::kWrites)) return true;
-  return !table_.in_state(RegionState::kActive) && !table_.in_state(RegionState::kClosing);
+  return graves_.empty() && !table_.in_state(RegionState::kActive) && !table_.in_state(RegionState::kClosing);
 }
 
 }  // namespace larder::disk

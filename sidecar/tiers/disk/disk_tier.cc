@@ -20,6 +20,8 @@ using tiers::Message;
 using tiers::Operation;
 using tiers::Ticket;
 
+constexpr std::size_t kMostUnwanted = 16'384;   // commands that wait for the thread, beyond which no chunk is evicted
+constexpr std::uint64_t kClosedGraceMs = 1000;  // of a destruction after close()
 constexpr std::uint64_t kDestroyGraceMs = 10'000;
 
 // What the tier and its thread share. The thread keeps it by a shared_ptr of its own: a device that never answers may outlive the
@@ -153,11 +155,26 @@ class DiskTier final : public tiers::Tier {
     const std::optional<Located> located = core_->catalog.find(key);
     const TimeToLive ttl{core_->options.ttl_s};
     if (!located) return std::nullopt;
-    if (ttl.limit_s == 0 || !ttl.expired(located->record.written_s, core_->env.unix_s())) return located->record.facts;
+    if (ttl.limit_s == 0 || !ttl.expired(located->record.written_s, core_->env.unix_s())) {
+      tiers::ChunkFacts facts = located->record.facts;
+      facts.since_s = located->record.written_s;
+      return facts;
+    }
     ask_to_forget(key, located->record.facts.generation);  // or the listener would be told of it until its region is written anew
     return std::nullopt;
   }
   void forget(const tiers::ChunkKey& key, std::uint64_t generation) override { ask_to_forget(key, generation); }
+  Status evict(const tiers::ChunkKey& key) override {
+    Command command;
+    command.kind = Command::Kind::kEvict;
+    command.key = key;
+    const std::lock_guard lock(core_->mutex);
+    if (core_->closed) return {Code::kUnavailable, "the disk tier is closed"};
+    if (core_->commands.size() >= kMostUnwanted) return {Code::kResourceExhausted, "too many to evict from the disk at once"};
+    core_->commands.push_back(command);
+    wake_locked();
+    return core_->state.takes_puts ? Status() : Status(Code::kUnavailable, core_->state.reason);
+  }
 
   int message_fd() const override { return core_->message_fd.get(); }
   void take_messages(std::vector<Message>& out) override {
@@ -247,13 +264,14 @@ class DiskTier final : public tiers::Tier {
 
   void finish_thread() {
     if (!thread_.joinable()) return;
-    bool failed = false;
+    std::uint64_t grace_ms = kDestroyGraceMs;
     {
+      // One that was closed had its time, and one that could not start all of it.
       const std::lock_guard lock(core_->mutex);
-      failed = !core_->start_status.ok();
+      if (core_->closed) grace_ms = kClosedGraceMs;
+      if (!core_->start_status.ok()) grace_ms = 0;
     }
-    // One that could not start has waited long enough.
-    if (close(failed ? 0 : kDestroyGraceMs))
+    if (close(grace_ms))
       thread_.join();
     else
       thread_.detach();

@@ -12,8 +12,8 @@
 namespace larder::disk {
 
 // Opens the directory and finds again what is in it; errors name the configuration's field. Env, clock and options.arena outlive
-// the tier. Destroying it closes it; where a device still has slots after ten seconds, or has not answered at the start, its thread
-// and what it uses are left to the process's end.
+// the tier. Destroying it closes it; where a device still has slots after ten seconds (one, where it was closed before), or has not
+// answered at the start, its thread and what it uses are left to the process's end.
 Result<std::unique_ptr<tiers::Tier>> open_disk_tier(Env& env, const base::Clock& clock, const DiskOptions& options);
 
 }  // namespace larder::disk

@@ -1,106 +1,190 @@
 #include "sidecar/tiers/disk/recovery.h"
 
 #include <algorithm>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
 
 #include "sidecar/tiers/disk/region_scan.h"
 
 namespace larder::disk {
 namespace {
 
-// The trailer and, unless there are very many, all entries before it.
-constexpr std::size_t kTailBytes = 64 * 1024;
+constexpr std::size_t kTrailersAtOnce = 64;
+constexpr std::size_t kFootersAtOnce = 8;  // of 1.5 MiB each where chunks are of the smallest
+
+// Ends of regions, some of them on their way from the device while others are looked at.
+class TailReads {
+ public:
+  TailReads(Device& device, const Volume& volume) : device_(device), volume_(volume) {}
+
+  struct Tail {
+    std::uint32_t region = 0;
+    int error = 0;
+    std::shared_ptr<AlignedBytes> memory;
+    std::span<const std::byte> bytes;
+  };
+  // The last blocks of a region.
+  void start(std::uint32_t region, std::uint32_t blocks);
+  // One that has come, whichever.
+  Result<Tail> next();
+  // Its memory is not needed any more.
+  void give_back(Tail tail) { free_.push_back(std::move(tail.memory)); }
+  std::size_t in_flight() const { return in_flight_; }
+
+ private:
+  Device& device_;
+  const Volume& volume_;
+  std::vector<std::shared_ptr<AlignedBytes>> free_;
+  // Shared, as the memory is, with a device that answers after it was given up.
+  std::shared_ptr<std::deque<Tail>> come_ = std::make_shared<std::deque<Tail>>();
+  std::size_t in_flight_ = 0;
+};
+
+void TailReads::start(std::uint32_t region, std::uint32_t blocks) {
+  const std::size_t bytes = std::size_t{blocks} * kBlockBytes;
+  std::shared_ptr<AlignedBytes> memory;
+  if (!free_.empty()) {
+    memory = std::move(free_.back());
+    free_.pop_back();
+  }
+  if (!memory || memory->span().size() < bytes) memory = std::make_shared<AlignedBytes>(bytes);
+  IoRequest request;
+  request.fd = volume_.file.get();
+  request.offset = volume_.offset(region, volume_.region_blocks()) - bytes;
+  request.parts[0] = memory->span().first(bytes);
+  ++in_flight_;
+  device_.start(request, [come = come_, region, memory, bytes](int error) {
+    come->push_back({region, error, memory, memory->span().first(bytes)});
+  });
+}
+
+Result<TailReads::Tail> TailReads::next() {
+  if (Status status = device_.turn_until([&] { return !come_->empty(); }); !status.ok()) return status;
+  Tail tail = std::move(come_->front());
+  come_->pop_front();
+  --in_flight_;
+  return tail;
+}
 
 class Recovery {
  public:
   Recovery(Device& device, const Volume& volume, std::span<std::byte> scratch, RegionTable& table, Catalog& catalog)
-      : device_(device), volume_(volume), scratch_(scratch), table_(table), catalog_(catalog) {}
+      : device_(device), volume_(volume), scratch_(scratch), table_(table), catalog_(catalog), trailers_(table.count()) {}
 
-  Status region(std::uint32_t number);
+  // One after the other. Each fails only with a device that does not answer.
+  Status read_trailers();
+  Status read_footers();
+  Status read_through();
   Recovered recovered;
 
  private:
-  Status read(std::uint64_t offset, std::span<std::byte> bytes) {
-    IoRequest request;
-    request.fd = volume_.file.get();
-    request.offset = offset;
-    request.parts[0] = bytes;
-    return device_.run(request);
-  }
-  Status read_entries(const Trailer& trailer, std::span<const std::byte> tail, std::vector<Record>& records, bool& whole);
-  void keep(const Trailer& trailer, std::vector<Record> records, bool closed);
+  using Blocks = std::function<std::uint32_t(std::uint32_t region)>;
+  using Use = std::function<void(const TailReads::Tail& tail)>;
+  Status read_tails(const std::vector<std::uint32_t>& regions, std::size_t at_once, const Blocks& blocks, const Use& use);
+  void see_trailer(std::uint32_t region, std::span<const std::byte> block);
+  void see_footer(std::uint32_t region, std::span<const std::byte> footer);
+  void keep(const Trailer& trailer, std::vector<Record>& records);
+  void unreadable(std::uint32_t region);
 
   Device& device_;
   const Volume& volume_;
   std::span<std::byte> scratch_;
   RegionTable& table_;
   Catalog& catalog_;
+  std::vector<std::optional<Trailer>> trailers_;  // by region
+  std::vector<std::uint32_t> closed_, open_;      // regions with a footer, it seems; others with a trailer
+  std::vector<Record> records_;                   // kept, so that a footer allocates nothing
 };
 
-// `whole`: the footer is what the trailer says.
-Status Recovery::read_entries(const Trailer& trailer, std::span<const std::byte> tail, std::vector<Record>& records,
-                              bool& whole) {
-  whole = false;
-  const std::uint64_t blocks = footer_blocks(trailer.count);
-  if (blocks > volume_.region_blocks()) return {};
-  const auto bytes = static_cast<std::size_t>(blocks * kBlockBytes);
-  if (bytes <= tail.size()) {
-    whole = decode_entries(trailer, tail.last(bytes).first(bytes - kBlockBytes), records);
-    return {};
+Status Recovery::read_tails(const std::vector<std::uint32_t>& regions, std::size_t at_once, const Blocks& blocks,
+                            const Use& use) {
+  TailReads reads(device_, volume_);
+  for (auto next = regions.begin(); next != regions.end() || reads.in_flight() != 0;) {
+    for (; next != regions.end() && reads.in_flight() < at_once && device_.has_room(); ++next) reads.start(*next, blocks(*next));
+    Result<TailReads::Tail> tail = reads.next();
+    if (!tail.ok()) return tail.status();
+    if (tail->error != 0)
+      unreadable(tail->region);
+    else
+      use(*tail);
+    reads.give_back(*std::move(tail));
   }
-  // More than the scratch memory holds: memory of its own, which the device's time-out leaves alone.
-  auto own = std::make_unique<AlignedBytes>(bytes);
-  const std::uint64_t offset = volume_.offset(trailer.id.region, volume_.region_blocks()) - bytes;
-  const Status status = read(offset, own->span());
-  if (status.ok()) whole = decode_entries(trailer, own->span().first(bytes - kBlockBytes), records);
-  if (status.code() == Code::kDeadlineExceeded) [[maybe_unused]]
-    const AlignedBytes* left_to_the_device = own.release();
-  return status;
+  return {};
 }
 
-void Recovery::keep(const Trailer& trailer, std::vector<Record> records, bool closed) {
-  const std::uint32_t number = trailer.id.region;
-  Region& region = table_[number];
+// It is lost. A later life may read it: marks of drops stay as if it were the oldest.
+void Recovery::unreadable(std::uint32_t region) {
+  ++recovered.damaged;
+  if (table_[region].sequence == 0) table_[region].sequence = 1;
+}
+
+Status Recovery::read_trailers() {
+  std::vector<std::uint32_t> all(table_.count());
+  for (std::uint32_t region = 0; region < table_.count(); ++region) all[region] = region;
+  const auto use = [this](const TailReads::Tail& tail) { see_trailer(tail.region, tail.bytes); };
+  return read_tails(
+      all, kTrailersAtOnce, [](std::uint32_t) { return 1; }, use);
+}
+
+void Recovery::see_trailer(std::uint32_t region, std::span<const std::byte> block) {
+  const std::optional<Trailer> trailer = decode_trailer(volume_.label.volume, region, block);
+  if (!trailer) {
+    recovered.damaged += std::ranges::any_of(block, [](std::byte byte) { return byte != std::byte{0}; }) ? 1 : 0;
+    return;
+  }
+  table_[region].sequence = trailer->id.sequence;
+  table_.saw_sequence(trailer->id.sequence);
+  trailers_[region] = trailer;
+  const bool fits = footer_blocks(trailer->count) <= volume_.region_blocks();
+  (trailer->closed && fits ? closed_ : open_).push_back(region);
+}
+
+Status Recovery::read_footers() {
+  std::uint64_t chunks = 0;
+  for (const std::uint32_t region : closed_) chunks += trailers_[region]->count;
+  catalog_.make_room(chunks);
+  const auto blocks = [this](std::uint32_t region) { return footer_blocks(trailers_[region]->count); };
+  return read_tails(closed_, kFootersAtOnce, blocks,
+                    [this](const TailReads::Tail& tail) { see_footer(tail.region, tail.bytes); });
+}
+
+void Recovery::see_footer(std::uint32_t region, std::span<const std::byte> footer) {
+  const Trailer& trailer = *trailers_[region];
+  records_.clear();
+  if (!decode_entries(trailer, footer.first(footer.size() - kBlockBytes), records_)) return open_.push_back(region);
+  ++recovered.by_footer;
+  keep(trailer, records_);
+  if (!records_.empty()) table_[region].state = RegionState::kClosed;
+}
+
+// Those that count.
+void Recovery::keep(const Trailer& trailer, std::vector<Record>& records) {
   std::erase_if(records, [&](const Record& record) {
     return std::uint64_t{record.block} + record.blocks() > volume_.region_blocks() ||
            volume_.label.dropped(record, trailer.id.sequence);
   });
-  for (const Record& record : records) {
-    const std::optional<Located> known = catalog_.find(record.key);
-    if (known && Position{table_[known->region].sequence, known->record.block} > Position{trailer.id.sequence, record.block})
-      continue;
-    catalog_.insert(record, number);
-  }
-  if (records.empty()) return;  // free
-  region.state = closed ? RegionState::kClosed : RegionState::kClosing;
-  if (closed) return;
-  region.next_block = volume_.region_blocks();
-  region.records = std::move(records);
+  catalog_.insert_later(records, trailer.id.region, table_);
 }
 
-Status Recovery::region(std::uint32_t number) {
-  const std::size_t tail_bytes = static_cast<std::size_t>(std::min<std::uint64_t>(kTailBytes, volume_.label.region_bytes));
-  const std::span<std::byte> tail = scratch_.first(tail_bytes);
-  if (Status status = read(volume_.offset(number, volume_.region_blocks()) - tail_bytes, tail); !status.ok()) return status;
-  const std::optional<Trailer> trailer = decode_trailer(volume_.label.volume, number, tail.last(kBlockBytes));
-  if (!trailer) {
-    recovered.damaged += std::ranges::any_of(tail.last(kBlockBytes), [](std::byte byte) { return byte != std::byte{0}; }) ? 1 : 0;
-    return {};
+Status Recovery::read_through() {
+  for (const std::uint32_t number : open_) {
+    const Trailer& trailer = *trailers_[number];
+    Result<std::vector<Record>> scanned = RegionScan(device_, volume_, trailer.id, scratch_).records();
+    if (scanned.status().code() == Code::kDeadlineExceeded) return scanned.status();
+    if (!scanned.ok()) {
+      unreadable(number);
+      continue;
+    }
+    recovered.by_scan += scanned->empty() ? 0 : 1;
+    keep(trailer, *scanned);
+    if (scanned->empty()) continue;  // free
+    Region& region = table_[number];
+    region.state = RegionState::kClosing;
+    region.next_block = volume_.region_blocks();
+    region.records = *std::move(scanned);
   }
-  table_[number].sequence = trailer->id.sequence;
-  table_.saw_sequence(trailer->id.sequence);
-  std::vector<Record> records;
-  bool whole = false;
-  if (trailer->closed)
-    if (Status status = read_entries(*trailer, tail, records, whole); !status.ok()) return status;
-  if (whole) {
-    ++recovered.by_footer;
-    keep(*trailer, std::move(records), true);
-    return {};
-  }
-  Result<std::vector<Record>> scanned = RegionScan(device_, volume_, trailer->id, scratch_).records();
-  if (!scanned.ok()) return scanned.status();
-  recovered.by_scan += scanned->empty() ? 0 : 1;
-  keep(*trailer, *std::move(scanned), false);
   return {};
 }
 
@@ -112,15 +196,11 @@ Result<Recovered> recover(Device& device, const Volume& volume, std::span<std::b
   table.saw_sequence(volume.label.all_dropped.sequence);
   for (const DropMark& mark : volume.label.drops) table.saw_sequence(mark.until.sequence);
   Recovery recovery(device, volume, scratch, table, catalog);
-  for (std::uint32_t number = 0; number < table.count(); ++number) {
-    const Status status = recovery.region(number);
-    // One that cannot be read is lost, a device that does not answer is no start.
-    if (status.code() == Code::kDeadlineExceeded) return status;
-    if (status.ok()) continue;
-    ++recovery.recovered.damaged;
-    // A later life may read it: marks of drops stay as if it were the oldest.
-    if (table[number].sequence == 0) table[number].sequence = 1;
-  }
+  // The table knows all sequences before the first chunk is kept.
+  Status status = recovery.read_trailers();
+  if (status.ok()) status = recovery.read_footers();
+  if (status.ok()) status = recovery.read_through();
+  if (!status.ok()) return status;
   recovery.recovered.chunks = catalog.chunks();
   return recovery.recovered;
 }

@@ -40,6 +40,7 @@ class UringQueue final : public IoQueue {
     if (error < 0) return Status::from_errno(-error, "io_uring_queue_init");
     ready_ = true;
     if ((ring_.features & IORING_FEAT_EXT_ARG) == 0) return {Code::kUnsupported, "io_uring of before Linux 5.11"};
+    if (Status status = try_it(); !status.ok()) return status;
     watch_wake();
     return {};
   }
@@ -110,6 +111,17 @@ class UringQueue final : public IoQueue {
     int pending = 0;
     int error = 0;
   };
+
+  // A profile may allow a ring to be made and not to be entered: one request that does nothing tells.
+  Status try_it() {
+    ::io_uring_prep_nop(take_entry());
+    const int entered = ::io_uring_submit_and_wait(&ring_, 1);
+    if (entered < 0) return Status::from_errno(-entered, "io_uring_enter");
+    io_uring_cqe* done = nullptr;
+    if (::io_uring_peek_cqe(&ring_, &done) != 0) return {Code::kInternal, "io_uring does not answer"};
+    ::io_uring_cqe_seen(&ring_, done);
+    return {};
+  }
 
   io_uring_sqe* take_entry() {
     io_uring_sqe* entry = ::io_uring_get_sqe(&ring_);

@@ -49,6 +49,7 @@ stats::Stats busy_stats() {
 stats::Stats stats_with_disk() {
   stats::Stats stats = busy_stats();
   stats.evicted_unwritten = 3;
+  stats.evicted_unwanted = 4;
   stats.disk.path = "/var/lib/larder";
   stats.disk.takes_puts = false;
   stats.disk.reason = "writes fail: No space left on device";

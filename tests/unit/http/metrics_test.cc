@@ -71,6 +71,7 @@ TEST(MetricsTest, CountsAndUnits) {
 TEST(MetricsTest, TheDiskTier) {
   stats::Stats stats;
   stats.evicted_unwritten = 4;
+  stats.evicted_unwanted = 5;
   stats.disk.mode = "threads";
   stats.disk.takes_puts = false;
   stats.disk.capacity_bytes = 1 << 30;
@@ -79,6 +80,7 @@ TEST(MetricsTest, TheDiskTier) {
   stats.disk.written_bytes = 7;
   stats.disk.gets_missed = 8;
   stats.disk.evicted_capacity = 9;
+  stats.disk.read_window_bytes = 10;
   const std::string text = text_of(stats);
   EXPECT_THAT(text, HasSubstr("larder_tier_capacity_bytes{tier=\"disk\"} 1073741824"));
   EXPECT_THAT(text, HasSubstr("larder_tier_chunks{tier=\"disk\"} 5"));
@@ -87,6 +89,8 @@ TEST(MetricsTest, TheDiskTier) {
   EXPECT_THAT(text, HasSubstr("larder_tier_operations_total{tier=\"disk\",operation=\"get\",result=\"missed\"} 8"));
   EXPECT_THAT(text, HasSubstr("larder_evictions_total{tier=\"disk\",reason=\"capacity\"} 9"));
   EXPECT_THAT(text, HasSubstr("larder_evicted_unwritten_total 4"));
+  EXPECT_THAT(text, HasSubstr("larder_evicted_unwanted_total 5"));
+  EXPECT_THAT(text, HasSubstr("larder_tier_window_bytes{tier=\"disk\",direction=\"read\"} 10"));
   EXPECT_THAT(text, HasSubstr("larder_tier_degraded{tier=\"disk\"} 1"));
   EXPECT_THAT(text, HasSubstr("larder_tier_mode{tier=\"disk\",mode=\"threads\"} 1"));
   EXPECT_THAT(text, HasSubstr("larder_tier_mode{tier=\"disk\",mode=\"io_uring\"} 0"));

@@ -121,6 +121,21 @@ TEST_F(DiskTest, AnEnginesDropReachesTheDisk) {
   EXPECT_TRUE(wait([&] { return stats().disk.chunks == 0 && stats().evicted_dropped == 5; }));
 }
 
+TEST_F(DiskTest, AnEvictReachesTheDisk) {
+  config_.disk.write = config::DiskWrite::kThrough;
+  start(real_);
+  attach();
+  for (std::uint64_t n = 1; n <= 5; ++n) ASSERT_TRUE(store(n));
+  ASSERT_TRUE(wait([&] { return stats().disk.chunks == 5; }));
+  const Result<protocol::ActCounts> counts = sidecar_->act(protocol::Verb::kEvict, id(), {{1, 1}, {3, 3}, {9, 9}}, 5000);
+  ASSERT_TRUE(counts.ok()) << counts.status().to_string();
+  EXPECT_EQ(counts->found, 2U);
+  EXPECT_EQ(counts->absent, 1U);
+  EXPECT_TRUE(wait([&] { return stats().disk.chunks == 3; }));
+  restart_without_memory();
+  EXPECT_EQ(stats().disk.chunks, 3U);
+}
+
 TEST_F(DiskTest, ANamespaceThatIsOnlyOnTheDiskIsDroppedByItsWholeId) {
   start(real_);
   attach();
@@ -128,7 +143,9 @@ TEST_F(DiskTest, ANamespaceThatIsOnlyOnTheDiskIsDroppedByItsWholeId) {
   restart_without_memory();
   ASSERT_EQ(stats().disk.chunks, 5U);
   EXPECT_EQ(sidecar_->drop_namespace(id().substr(0, 8), 5000).status().code(), Code::kNotFound);
-  ASSERT_TRUE(sidecar_->drop_namespace(id(), 5000).ok());
+  const Result<std::uint64_t> dropped = sidecar_->drop_namespace(id(), 5000);
+  ASSERT_TRUE(dropped.ok());
+  EXPECT_EQ(*dropped, 5U);
   EXPECT_TRUE(wait([&] { return stats().disk.chunks == 0; }));
   restart_without_memory();
   EXPECT_EQ(stats().disk.chunks, 0U);

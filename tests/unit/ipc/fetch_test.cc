@@ -72,10 +72,23 @@ class FetchTest : public SidecarTest {
     const protocol::BelowReader reader = client_->below();
     return reader.has(reader.place(protocol::namespace_id(kFingerprint), hash(n), 0, 0));
   }
-  void evict(std::uint64_t from, std::uint64_t to) {
-    ASSERT_EQ(client_->act(handle_, protocol::Verb::kEvict, hashes(from, to)).found, to - from + 1);
+  // Others take their place in memory; all are on the disk.
+  void push_out(std::uint64_t from, std::uint64_t to) {
+    const auto any = [&] {
+      for (std::uint64_t n = from; n <= to; ++n)
+        if (find(n)) return true;
+      return false;
+    };
+    const std::uint64_t before = stats().disk.chunks;
+    std::uint64_t others = 0;
+    while (any()) {
+      ASSERT_LT(others, 2 * config_.memory.size_bytes / 12'288);
+      store(kOthers + others++);
+    }
+    ASSERT_TRUE(wait([&] { return stats().disk.chunks == before + others; }));
   }
 
+  static constexpr std::uint64_t kOthers = 1'000'000;
   std::string disk_;
   base::MonotonicClock real_;
   std::unique_ptr<Client> client_;
@@ -89,7 +102,7 @@ TEST_F(FetchTest, WhatWasEvictedComesBackWithItsBytes) {
   store_and_write(1, 5);
   for (std::uint64_t n = 1; n <= 5; ++n) EXPECT_TRUE(below(n)) << n;
   EXPECT_FALSE(below(6));
-  evict(1, 5);
+  push_out(1, 5);
   EXPECT_FALSE(find(3));
   client_->send_fetch(9, handle_, hashes(1, 6));
   const protocol::Fetched fetched = client_->receive_fetched(9);
@@ -125,7 +138,7 @@ TEST_F(FetchTest, WhatWasFetchedIsThereUntilTheEndOfTheFetchOrItsSession) {
   start(real_);
   attach();
   store_and_write(1, 5);
-  evict(1, 5);
+  push_out(1, 5);
   client_->send_fetch(1, handle_, hashes(1, 5));
   ASSERT_EQ(client_->receive_fetched(1).families, 5U);
   Client other(config_.socket);
@@ -146,7 +159,7 @@ TEST_F(FetchTest, PrefetchBringsItUpBeforeItIsAskedFor) {
   start(real_);
   attach();
   store_and_write(1, 5);
-  evict(1, 5);
+  push_out(1, 5);
   const protocol::Acted acted = client_->act(handle_, protocol::Verb::kPrefetch, hashes(1, 6));
   EXPECT_EQ(acted.found, 5U);
   EXPECT_EQ(acted.absent, 1U);
@@ -170,7 +183,7 @@ TEST_F(FetchTest, AnEngineThatTakesNoFifthDescriptorFetchesToo) {
   attach(0);
   EXPECT_EQ(client_->welcome().below_bytes, 0U);
   store_and_write(1, 2);
-  evict(1, 2);
+  push_out(1, 2);
   client_->send_fetch(1, handle_, hashes(1, 2));
   EXPECT_EQ(client_->receive_fetched(1).families, 2U);
 }

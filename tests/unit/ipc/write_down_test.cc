@@ -22,7 +22,7 @@ class WriteDownTest : public testing::Test {
     auto tier = std::make_unique<ScriptedTier>();
     tier_ = tier.get();
     link_ = std::make_unique<TierLink>(std::move(tier), "/scripted");
-    down_ = std::make_unique<WriteDown>(*link_, box_->store(), clock_, config, slots * StoreBox::kSlotBytes);
+    down_ = std::make_unique<WriteDown>(*link_, box_->store(), clock(), config, slots * StoreBox::kSlotBytes);
   }
   static config::DiskConfig through(std::uint32_t admit_after = 1) {
     config::DiskConfig config;
@@ -46,6 +46,8 @@ class WriteDownTest : public testing::Test {
     return {box_->store().namespaces().at(key.namespace_handle).spec.id, key.hash, key.shard, key.group};
   }
   bool is_below(std::uint64_t n) const { return tier_->probe(below(n)).has_value(); }
+
+  virtual const base::Clock& clock() const { return clock_; }
 
   base::MonotonicClock clock_;
   std::unique_ptr<StoreBox> box_;
@@ -322,6 +324,106 @@ TEST_F(WriteDownTest, AStopDoesNotWaitForATierThatIsDegraded) {
   down_->finish(from_ns + 10'000'000'000);
   EXPECT_LT(clock_.now_ns(), from_ns + 5'000'000'000);
   EXPECT_EQ(tier_->flushes, 0U);
+}
+
+TEST_F(WriteDownTest, WhatIsEvictedByNameIsGoneBelowAlsoWhereMemoryHasItNoMore) {
+  begin(through());
+  fill(1, 3);
+  settle();
+  ASSERT_TRUE(is_below(1) && is_below(2));
+  const std::vector<protocol::BlockHash> first{box_->key(1).hash}, absent{box_->key(9).hash};
+  EXPECT_EQ(box_->store().evict(box_->handle(), first).found, 1U);
+  EXPECT_EQ(tier_->forgotten, std::vector<tiers::ChunkKey>{below(1)});
+  EXPECT_EQ(box_->store().evict(box_->handle(), first).found, 1U) << "of this tier, which forgets nothing, also from there alone";
+  EXPECT_EQ(box_->store().evict(box_->handle(), absent).absent, 1U);
+  EXPECT_EQ(tier_->forgotten.size(), 2U);
+}
+
+// With a time to live, on a clock that is set.
+class WriteDownTtlTest : public WriteDownTest {
+ protected:
+  static constexpr std::uint32_t kTtlS = 1000;
+  static constexpr std::uint32_t kCoarseS = kTtlS / 256 + 2;  // marks, and a second that turns
+
+  WriteDownTtlTest() {
+    config::DiskConfig config = through();
+    config.ttl_s = kTtlS;
+    begin(config);
+  }
+  const base::Clock& clock() const override { return time_; }
+  void pass_s(std::uint32_t s) {
+    for (std::uint32_t i = 0; i < s; ++i) {
+      time_.advance_ms(1000);
+      down_->tick();
+    }
+    settle();
+  }
+  static std::uint32_t now_s() { return static_cast<std::uint32_t>(StoredSince::unix_ns() / 1'000'000'000); }
+
+  base::ManualClock time_;
+};
+
+TEST_F(WriteDownTtlTest, ItsTimeCountsFromTheMomentItWasStored) {
+  tier_->refusal = {Code::kUnavailable, "away"};
+  fill(1, 1);
+  pass_s(600);
+  tier_->refusal = {};
+  pass_s(1);
+  ASSERT_EQ(tier_->stored.size(), 1U);
+  const std::uint32_t age = now_s() - tier_->stored[0].facts.since_s;
+  EXPECT_GE(age, 600U);
+  EXPECT_LE(age, 601 + kCoarseS);
+}
+
+// It was written anew with a fresh time to live, for as long as it stayed in memory.
+TEST_F(WriteDownTtlTest, WhatIsOlderIsNotWrittenAnew) {
+  fill();
+  settle();
+  ASSERT_EQ(tier_->puts, kSlots);
+  pass_s(kTtlS - 20);
+  tier_->stored.clear();
+  pass_s(10);
+  EXPECT_EQ(tier_->puts, kSlots + 8) << "lost below, and young enough";
+  pass_s(30);
+  tier_->stored.clear();
+  pass_s(10);
+  EXPECT_EQ(tier_->puts, kSlots + 8);
+  EXPECT_TRUE(box_->find(1));
+  box_->put(1, 17);
+  EXPECT_EQ(box_->stats().evicted_unwanted, 1U);
+}
+
+TEST_F(WriteDownTtlTest, WhatCameUpKeepsItsTimeWhereItGoesDownAgain) {
+  const std::uint32_t young_s = now_s() - 900, old_s = now_s() - 2000;
+  for (const auto& [n, since_s] : {std::pair{50, young_s}, std::pair{51, old_s}}) {
+    const auto number = static_cast<std::uint64_t>(n);
+    tier_->stored.push_back({below(number), {5, 4096, 4096, number, since_s}, {}});
+    const protocol::Grant grant = box_->store().promote(box_->key(number), 4096, 4096);
+    ASSERT_TRUE(box_->store().promoted({grant.slot, 0, grant.generation}, number));
+  }
+  fill(1, 14);
+  settle();
+  tier_->stored.clear();
+  pass_s(10);
+  ASSERT_TRUE(is_below(50));
+  EXPECT_NEAR(tier_->probe(below(50))->since_s, young_s, 1) << "a second may turn";
+  EXPECT_FALSE(is_below(51));
+}
+
+TEST(StoredSinceTest, AgesAreOfTheMarkBeforeAndOfEarlierLivesByTheirBeginning) {
+  base::ManualClock clock;
+  StoredSince since(256, clock);
+  const std::uint64_t born = StoredSince::unix_ns() / kNsAGeneration;
+  for (std::uint64_t s = 0; s < 300; ++s) {
+    since.tick(born + 10 * s);
+    clock.advance_ms(1000);
+  }
+  EXPECT_EQ(since.age_s(born + 2991), 1U);
+  EXPECT_EQ(since.age_s(born + 2990), 2U) << "given before that mark, at the latest";
+  EXPECT_EQ(since.age_s(born + 2501), 50U);
+  const std::uint64_t hour_ago = born - 3600ULL * 1'000'000'000 / kNsAGeneration;
+  EXPECT_NEAR(static_cast<double>(since.age_s(hour_ago + 5)), 3600, 2);
+  EXPECT_GT(since.age_s(1), 1'000'000'000U) << "nobody knows";
 }
 
 }  // namespace

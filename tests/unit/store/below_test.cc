@@ -1,4 +1,7 @@
 // What a tier below the memory is told, and which chunks it is asked to take.
+#include <map>
+#include <set>
+
 #include "tests/unit/store/store_fixture.h"
 
 namespace larder::store::testing_support {
@@ -8,6 +11,12 @@ class Told final : public ChunkListener {
  public:
   void committed(const protocol::EntryView& chunk) override { committed_roots.push_back(chunk.root); }
   void used(const protocol::EntryView& chunk) override { used_roots.push_back(chunk.root); }
+  void came_up(const protocol::EntryView& chunk) override { came_up_keys.push_back(chunk.key); }
+  bool wants(const protocol::EntryView& chunk) const override { return !unwanted.contains(chunk.key.hash.lo); }
+  EvictedBelow evicted(const protocol::Key& key) override {
+    evicted_keys.push_back(key);
+    return below.contains(key.hash.lo) ? below.at(key.hash.lo) : EvictedBelow::kAbsent;
+  }
   void damaged(const protocol::EntryView& chunk) override { damaged_keys.push_back(chunk.key); }
   std::shared_ptr<void> dropping(std::optional<std::uint32_t> handle) override {
     drops.push_back(handle);
@@ -17,7 +26,9 @@ class Told final : public ChunkListener {
   }
 
   std::vector<std::uint64_t> committed_roots, used_roots;
-  std::vector<protocol::Key> damaged_keys;
+  std::vector<protocol::Key> damaged_keys, came_up_keys, evicted_keys;
+  std::set<std::uint64_t> unwanted;             // by the hash's first word
+  std::map<std::uint64_t, EvictedBelow> below;  // the same
   std::vector<std::optional<std::uint32_t>> drops;
   std::weak_ptr<void> going_on;
 };
@@ -108,6 +119,33 @@ TEST_F(Below, WhatIsEvictedAndNotWrittenCountsWhereSomebodyListens) {
   box_.put(1, 19);
   EXPECT_EQ(box_.stats().evicted_capacity, 3U);
   EXPECT_EQ(box_.stats().evicted_unwritten, 1U);
+}
+
+// Else who looks at the disk's speed is told to, where it is the filter that keeps chunks from it.
+TEST_F(Below, WhatWasNotToBeWrittenCountsByItself) {
+  fill(16);
+  told_.unwanted.insert(box_.key(1).hash.lo);
+  box_.put(1, 17);
+  EXPECT_EQ(box_.stats().evicted_unwritten, 0U);
+  EXPECT_EQ(box_.stats().evicted_unwanted, 1U);
+  box_.put(1, 18);
+  EXPECT_EQ(box_.stats().evicted_unwritten, 1U);
+  EXPECT_EQ(box_.stats().evicted_unwanted, 1U);
+}
+
+// Its users want it gone: on the disk it was found again.
+TEST_F(Below, WhatIsEvictedByNameIsAlsoToGoBelowWhereverItIs) {
+  box_.put(1, 1);
+  const std::vector<protocol::BlockHash> hashes{box_.key(1).hash, box_.key(2).hash, box_.key(3).hash, box_.key(4).hash};
+  told_.below = {{box_.key(2).hash.lo, EvictedBelow::kGone}, {box_.key(4).hash.lo, EvictedBelow::kRefused}};
+  const protocol::ActCounts counts = box_.store().evict(box_.handle(), hashes);
+  EXPECT_EQ(counts.found, 2U) << "one here, one below";
+  EXPECT_EQ(counts.absent, 1U);
+  EXPECT_EQ(counts.refused, 1U);
+  std::vector<protocol::Key> all;  // of both shards
+  for (std::uint64_t n = 1; n <= 4; ++n) all.insert(all.end(), {box_.key(n), box_.sibling(n)});
+  EXPECT_EQ(told_.evicted_keys, all);
+  EXPECT_FALSE(box_.find(1));
 }
 
 TEST_F(Below, ItIsToldOfStoresUsesAndDamage) {

@@ -8,6 +8,8 @@
 #include <random>
 #include <set>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "sidecar/tiers/disk/region_table.h"
 
@@ -59,6 +61,37 @@ TEST(CatalogTest, IsAMapOfItsKeys) {
   EXPECT_EQ(catalog.slot_bytes(), expected.size() * 8192);
 }
 
+// Footers are read in no order.
+TEST(CatalogTest, OfTwoOfAKeyTheLaterAppendStays) {
+  RegionTable table(3, 1024);
+  table[0].sequence = 5;
+  table[1].sequence = 9;
+  Catalog catalog(3);
+  const auto of = [](std::uint64_t from, std::uint64_t to, std::uint32_t block) {
+    std::vector<Record> records;
+    for (std::uint64_t number = from; number < to; ++number) records.push_back(record_of(number, block));
+    return records;
+  };
+  const auto at = [&](std::uint64_t number) {
+    const std::optional<Located> found = catalog.find(key_of(number));
+    return found ? std::pair(found->region, found->record.block) : std::pair(99U, 99U);
+  };
+  using Place = std::pair<std::uint32_t, std::uint32_t>;
+  catalog.insert_later(of(0, 1000, 7), 1, table);
+  catalog.insert_later(of(500, 1500, 8), 0, table);
+  EXPECT_EQ(at(499), Place(1, 7));
+  EXPECT_EQ(at(500), Place(1, 7)) << "of a later region";
+  EXPECT_EQ(at(1000), Place(0, 8));
+  catalog.insert_later(of(0, 10, 6), 1, table);
+  EXPECT_EQ(at(0), Place(1, 7)) << "later in the region";
+  catalog.insert_later(of(0, 10, 9), 1, table);
+  EXPECT_EQ(at(0), Place(1, 9));
+  EXPECT_EQ(catalog.chunks(), 1500U);
+  EXPECT_EQ(catalog.slot_bytes(), 1500U * 8192);
+  EXPECT_EQ(catalog.erase_region(0), 500U);
+  EXPECT_EQ(catalog.erase_region(1), 1000U);
+}
+
 class SeenResidents final : public tiers::Residents {
  public:
   void added(const tiers::ChunkKey& key) override { there_.insert(key.hash.hi); }
@@ -86,6 +119,9 @@ TEST(CatalogTest, WhatIsThereIsTold) {
   EXPECT_EQ(residents.there(), (Numbers{0, 1, 2, 3, 5, 8}));
   catalog.erase_namespace({2, 0});
   EXPECT_EQ(residents.there(), (Numbers{0, 1, 3}));
+  RegionTable table(3, 1024);
+  catalog.insert_later(std::vector{record_of(1, 9), record_of(10, 9), record_of(13, 9)}, 2, table);
+  EXPECT_EQ(residents.there(), (Numbers{0, 1, 3, 10, 13}));
   catalog.reset(3);
   EXPECT_EQ(residents.there(), Numbers{});
 }

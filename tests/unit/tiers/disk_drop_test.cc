@@ -107,6 +107,24 @@ TEST_F(DiskDropTest, ChunksOlderThanTheTimeToLiveAreMisses) {
   EXPECT_TRUE(loop_->get(1).ok());
 }
 
+TEST_F(DiskDropTest, ATimeToLiveCountsFromTheMomentThatThePutNames) {
+  options_.ttl_s = 3600;
+  ASSERT_TRUE(open().ok());
+  Slot slot(protocol::slot_bytes(kPayloadBytes, kPieceBytes));
+  tiers::ChunkFacts facts = fill(slot.span(), 1, 1);
+  facts.since_s = env_.unix_s() - 3000;
+  const tiers::Ticket put = loop_->next();
+  ASSERT_TRUE(tier_->put(put, key_of(1), facts, slot.span(), loop_->in_ms(20'000)).ok());
+  ASSERT_TRUE(loop_->ended(put).ok());
+  for (int life = 0; life < 2; ++life) {
+    ASSERT_TRUE(loop_->get(1).ok());
+    EXPECT_EQ(tier_->probe(key_of(1))->since_s, facts.since_s);
+    ASSERT_TRUE(open().ok());
+  }
+  env_.faults.clock_offset_s = 700;
+  EXPECT_EQ(loop_->get(1).code(), Code::kNotFound);
+}
+
 TEST_F(DiskDropTest, APutOfWhatIsThereWritesNothing) {
   ASSERT_TRUE(loop_->put(1).ok());
   ASSERT_TRUE(loop_->flush().ok());

@@ -222,5 +222,30 @@ TEST_P(EveryCallTest, OfAScenarioMayFail) {
 INSTANTIATE_TEST_SUITE_P(Failed, EveryCallTest, testing::Values("undone", "torn", "landed"),
                          [](const auto& how) { return std::string(how.param); });
 
+// Whoever closed it gave it its time: a stop of larderd shall not last ten seconds longer.
+TEST(DiskCloseTest, AHungDeviceThatWasClosedIsWaitedForOnceOnly) {
+  // What the thread uses stays: it may be left behind.
+  static FaultyEnv& env = *new FaultyEnv;
+  static const base::MonotonicClock clock;
+  static Slot& slot = *new Slot(protocol::slot_bytes(kPayloadBytes, kPieceBytes));
+  char name[] = "/tmp/larder-disk-XXXXXX";
+  DiskOptions options;
+  options.path = ::mkdtemp(name);
+  options.size_bytes = 34 << 20;
+  options.region_bytes = kRegionBytes;
+  Result<std::unique_ptr<tiers::Tier>> tier = open_disk_tier(env, clock, options);
+  ASSERT_TRUE(tier.ok());
+  env.faults.stalled = true;
+  const tiers::ChunkFacts facts = fill(slot.span(), 1, 1);
+  ASSERT_TRUE((*tier)->put(1, key_of(1), facts, slot.span(), clock.now_ns() + 20'000'000'000).ok());
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  const std::uint64_t start_ms = clock.now_ms();
+  EXPECT_FALSE((*tier)->close(100));
+  tier->reset();
+  EXPECT_LT(clock.now_ms() - start_ms, 6000U);
+  env.faults.stalled = false;
+  std::filesystem::remove_all(options.path);
+}
+
 }  // namespace
 }  // namespace larder::disk::testing_support

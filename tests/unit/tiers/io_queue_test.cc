@@ -1,10 +1,17 @@
 // Both ways of I/O, one suite: bytes, short ends, wake-ups.
 #include <fcntl.h>
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <array>
+#include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <cstring>
 #include <filesystem>
 #include <thread>
@@ -103,6 +110,35 @@ INSTANTIATE_TEST_SUITE_P(Kinds, IoQueueTest,
                          testing::Values(Kind{"io_uring", true, false}, Kind{"io_uring_registered", true, true},
                                          Kind{"threads", false, false}),
                          [](const auto& kind) { return kind.param.name; });
+
+// Of this thread alone, until it ends. False: the machine has no such filters.
+bool refuse_system_call(unsigned number, int error) {
+  std::array<sock_filter, 4> filter{{BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+                                     BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
+                                     BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | static_cast<unsigned>(error)),
+                                     BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)}};
+  const sock_fprog program{filter.size(), filter.data()};
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+// Some profiles of containers let a ring be made and not be entered.
+TEST(IoQueueChoiceTest, WhereIoUringIsRefusedInPartThreadsServe) {
+  const std::pair<unsigned, const char*> calls[] = {{__NR_io_uring_setup, "io_uring_queue_init"},
+                                                    {__NR_io_uring_enter, "io_uring_enter"}};
+  for (const auto& [call, name] : calls) {
+    bool filtered = false;
+    std::string chosen, why;
+    std::thread([&, number = call] {
+      filtered = refuse_system_call(number, EPERM);
+      const OpenedQueue opened = open_io_queue({});
+      chosen = opened.queue->name();
+      why = opened.fallback;
+    }).join();
+    if (!filtered) GTEST_SKIP() << "no seccomp here";
+    EXPECT_EQ(chosen, "threads") << name;
+    EXPECT_THAT(why, testing::HasSubstr(name));
+  }
+}
 
 }  // namespace
 }  // namespace larder::disk

@@ -1,0 +1,78 @@
+// Chunks that are not wanted on the disk any more, one by one.
+#include <gtest/gtest.h>
+
+#include "tests/unit/tiers/disk_world.h"
+
+namespace larder::disk::testing_support {
+namespace {
+
+class DiskEvictTest : public DiskWorld {
+ protected:
+  void SetUp() override { ASSERT_TRUE(open().ok()); }
+};
+
+TEST_F(DiskEvictTest, WhatIsGoneCountsAsDroppedAndIsNotFoundByTheNextLife) {
+  for (std::uint64_t i = 0; i < 8; ++i) ASSERT_TRUE(loop_->put(i).ok());  // in closed regions, and in the open one
+  for (const std::uint64_t i : {0, 4, 7}) ASSERT_TRUE(tier_->evict(key_of(i)).ok());
+  EXPECT_EQ(loop_->get(7).code(), Code::kNotFound) << "in the order in which it was asked";
+  EXPECT_EQ(tier_->counters().chunks_dropped, 3U);
+  EXPECT_EQ(tier_->counters().records_corrupt, 0U);
+  for (int life = 0; life < 2; ++life) {
+    for (std::uint64_t i = 0; i < 8; ++i) EXPECT_EQ(loop_->get(i).ok(), i != 0 && i != 4 && i != 7) << i;
+    ASSERT_TRUE(open().ok());
+  }
+}
+
+// As many requests as the device takes are fewer: the rest wait, and none is forgotten.
+TEST_F(DiskEvictTest, ManyAtOnceAreAllWrittenOver) {
+  constexpr std::uint64_t kChunks = 700;  // of two regions
+  for (std::uint64_t i = 0; i < kChunks; ++i) ASSERT_TRUE(loop_->put(i, 1, 1, 4096).ok());
+  for (std::uint64_t i = 0; i < kChunks; i += 2) ASSERT_TRUE(tier_->evict(key_of(i)).ok());
+  ASSERT_TRUE(open().ok());
+  for (std::uint64_t i = 0; i < kChunks; ++i) ASSERT_EQ(loop_->get(i, 1, 4096).ok(), i % 2 == 1) << i;
+}
+
+TEST_F(DiskEvictTest, APutInFlightGoesWithItsChunkAndALaterOneStays) {
+  env_.faults.stalled = true;
+  Slot slot(protocol::slot_bytes(kPayloadBytes, kPieceBytes));
+  const tiers::ChunkFacts facts = fill(slot.span(), 1, 1);
+  const tiers::Ticket put = loop_->next();
+  ASSERT_TRUE(tier_->put(put, key_of(1), facts, slot.span(), loop_->in_ms(20'000)).ok());
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  ASSERT_TRUE(tier_->evict(key_of(1)).ok());
+  env_.faults.stalled = false;
+  EXPECT_FALSE(loop_->ended(put).ok());
+  EXPECT_FALSE(tier_->probe(key_of(1)).has_value());
+  ASSERT_TRUE(await([&] { return !tier_->state().degraded(); }));
+  ASSERT_TRUE(open().ok());
+  EXPECT_EQ(loop_->get(1).code(), Code::kNotFound);
+  ASSERT_TRUE(loop_->put(1, 2).ok());
+  EXPECT_TRUE(loop_->get(1).ok());
+}
+
+TEST_F(DiskEvictTest, WhereTheDeviceTakesNoNoteOfItThatIsSaid) {
+  ASSERT_TRUE(loop_->put(1).ok());
+  env_.faults.all_writes_fail = true;
+  EXPECT_FALSE(loop_->put(2).ok());
+  ASSERT_TRUE(await([&] { return !tier_->state().takes_puts; }));
+  EXPECT_EQ(tier_->evict(key_of(1)).code(), Code::kUnavailable);
+  EXPECT_EQ(loop_->get(1).code(), Code::kNotFound);
+  env_.faults.all_writes_fail = false;
+  ASSERT_TRUE(await([&] { return !tier_->state().degraded(); }));
+  ASSERT_TRUE(open().ok());
+  EXPECT_FALSE(loop_->get(1).ok()) << "noted as soon as writes worked";
+  tier_->close(1000);
+  EXPECT_EQ(tier_->evict(key_of(1)).code(), Code::kUnavailable);
+}
+
+TEST_F(DiskEvictTest, ADropTellsHowMuchThereWas) {
+  for (std::uint64_t i = 0; i < 5; ++i) ASSERT_TRUE(loop_->put(i, 1, 1 + i % 2).ok());
+  const tiers::Ticket drop = loop_->next(), clear = loop_->next();
+  ASSERT_TRUE(tier_->drop_namespace(drop, {1, ~1ULL}, loop_->in_ms(20'000)).ok());
+  ASSERT_TRUE(tier_->clear(clear, loop_->in_ms(20'000)).ok());
+  EXPECT_EQ(loop_->done(drop)->dropped, 3U);
+  EXPECT_EQ(loop_->done(clear)->dropped, 2U);
+}
+
+}  // namespace
+}  // namespace larder::disk::testing_support
