@@ -11,7 +11,7 @@ std::string SimRun::run() {
   try {
     for (auto& engine : engines_) engine = std::make_unique<SimEngine>(machine_, model_);
     start_larderd();
-    const std::uint64_t count = 200 + machine_.below(800);
+    const std::uint64_t count = 500 + machine_.below(2000);
     for (std::uint64_t i = 0; i < count; ++i) step();
     come_to_rest();
     round_trip();
@@ -38,7 +38,7 @@ void SimRun::step() {
     larderd_step();
   }
   turn_larderd();
-  if (machine_.one_in(40)) heal();
+  if (machine_.one_in(12)) heal();
   // Whom nobody waits for any more.
   for (const auto& engine : engines_)
     if (larderd_ && !larderd_->settling() && !engine->attached()) engine->lose_session(false);
@@ -69,29 +69,38 @@ std::uint64_t SimRun::any_number() {
   return exists(number) ? number : number - 1;
 }
 
+// One that it holds of, if there is one among a few.
+template <typename Holds>
+std::uint64_t SimRun::number_where(const Holds& holds) {
+  std::uint64_t number = any_number();
+  for (int i = 0; i < 4 && !holds(number); ++i) number = any_number();
+  return number;
+}
+
 void SimRun::engine_step() {
   const std::size_t which = machine_.below(kEngines);
   SimEngine& one = engine(which);
   const std::string name = "engine " + std::to_string(which) + " ";
-  const std::uint64_t number = any_number(), what = machine_.below(26);
+  const std::uint64_t what = machine_.below(32);
   if (one.silent()) return;
-  if (!one.attached() && larderd_ && what < 4) {
+  if (!one.attached() && larderd_ && what < 12) {
     one.attach(*larderd_);
     return note(name + "attaches");
   }
   std::string done;
   const bool asks = one.attached() && larderd_;
-  if (what < 3) {
-    if (asks) done = one.begin_store(*larderd_, number);
-  } else if (what < 8) {
+  if (what < 6) {
+    if (asks) done = one.begin_store(*larderd_, number_where([&](std::uint64_t number) { return !one.present(number); }));
+  } else if (what < 15) {
     done = one.go_on_storing(larderd_.get());
-  } else if (what < 12) {
-    done = one.begin_load(number);
-  } else if (what < 18) {
+  } else if (what < 19) {
+    done = one.begin_load(number_where([&](std::uint64_t number) { return one.present(number); }));
+  } else if (what < 26) {
     done = one.go_on_loading(larderd_.get());
-  } else if (what < 21) {
+  } else if (what < 28) {
     done = one.let_go();
-  } else if (asks && what < 24) {
+  } else if (asks && what < 31) {
+    const std::uint64_t number = number_where([&](std::uint64_t from) { return larderd_->on_disk(from) && !one.present(from); });
     const std::uint64_t families = 1 + machine_.below(std::min<std::uint64_t>(4, kFamilies - family_of(number)));
     done = one.begin_fetch(*larderd_, number, families, static_cast<std::uint32_t>(5 + machine_.below(400)));
   } else if (asks) {

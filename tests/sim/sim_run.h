@@ -57,6 +57,8 @@ class SimRun {
   void fetch_and_load(std::uint64_t number);
 
   std::uint64_t any_number();
+  template <typename Holds>
+  std::uint64_t number_where(const Holds& holds);
   SimEngine& engine(std::size_t which) { return *engines_[which]; }
 
   Machine machine_;
