@@ -74,7 +74,7 @@ struct Region {
 };
 
 struct Machine {
-  static constexpr std::uint64_t kArenaBytes = 48 * 8192;
+  static constexpr std::uint64_t kArenaBytes = 24 * 8192;  // a part of all chunks
 
   explicit Machine(std::uint64_t seed) : random(seed) {
     config.write = one_in(2) ? config::DiskWrite::kThrough : config::DiskWrite::kBack;

@@ -173,7 +173,7 @@ std::string SimEngine::end_fetch(SimLarderd& larderd) {
   return "ends a fetch";
 }
 
-void SimEngine::fetched(SimLarderd& larderd, const SimLarderd::Answer& answer) {
+void SimEngine::fetched(const SimLarderd::Answer& answer) {
   const auto fetch = std::ranges::find_if(fetches_, [&](const Fetch& one) { return one.request == answer.request; });
   if (!attached_ || answer.session != number_ || fetch == fetches_.end()) return;  // it was ended in the same moment
   must(!fetch->answered_ns && answer.fetched.families <= fetch->families,
@@ -181,11 +181,7 @@ void SimEngine::fetched(SimLarderd& larderd, const SimLarderd::Answer& answer) {
   fetch->answered_ns = machine_.clock.now_ns();
   fetch->families = answer.fetched.families;
   families_fetched += fetch->families;
-  if (fetch->families == 0) {
-    fetches_.erase(fetch);  // nothing is kept
-    return;
-  }
-  look_at_fetches(larderd);
+  if (fetch->families == 0) fetches_.erase(fetch);  // nothing is kept
 }
 
 void SimEngine::look_at_fetches(SimLarderd& larderd) const {

@@ -37,8 +37,9 @@ class SimEngine {
   // Of so many families from that of the chunk on.
   std::string begin_fetch(SimLarderd& larderd, std::uint64_t number, std::uint64_t families, std::uint32_t deadline_ms);
   std::string end_fetch(SimLarderd& larderd);
-  // An answer, maybe to another engine. What it names is there, and stays until the fetch is ended.
-  void fetched(SimLarderd& larderd, const SimLarderd::Answer& answer);
+  // An answer, maybe to another engine.
+  void fetched(const SimLarderd::Answer& answer);
+  // After all answers: none is late, and what they name is there until the fetch is ended.
   void look_at_fetches(SimLarderd& larderd) const;
   bool fetching() const { return !fetches_.empty(); }
   bool busy() const { return !stores_.empty() || !loads_.empty() || !held_.empty(); }

@@ -49,7 +49,7 @@ void SimRun::turn_larderd() {
   larderd_->turn();
   const std::vector<SimLarderd::Answer> answers = larderd_->take_answers();
   for (const auto& engine : engines_) {
-    for (const SimLarderd::Answer& answer : answers) engine->fetched(*larderd_, answer);
+    for (const SimLarderd::Answer& answer : answers) engine->fetched(answer);
     engine->look_at_fetches(*larderd_);
   }
 }
@@ -82,7 +82,10 @@ void SimRun::engine_step() {
   SimEngine& one = engine(which);
   const std::string name = "engine " + std::to_string(which) + " ";
   const std::uint64_t what = machine_.below(32);
-  if (one.silent()) return;
+  if (one.silent()) {
+    if (machine_.one_in(20)) one.set_silent(larderd_.get(), false);
+    return note(one.silent() ? "" : name + "goes on");
+  }
   if (!one.attached() && larderd_ && what < 12) {
     one.attach(*larderd_);
     return note(name + "attaches");
@@ -117,7 +120,7 @@ void SimRun::larderd_step() {
   switch (machine_.below(12)) {
     case 0: larderd_->flush(); return note("larderd flushes");
     case 1: {
-      if (!machine_.one_in(4)) return;
+      if (!machine_.one_in(10)) return;
       const std::uint64_t space = machine_.below(kSpaces + 1);
       note(space < kSpaces ? "namespace " + std::to_string(space) + " is dropped" : "all is dropped");
       return larderd_->drop(space);
@@ -161,14 +164,20 @@ void SimRun::fault() {
       one.lose_session(false);
       return note(name + "is cut off");
     case 5:
-      if (!one.silent() && (!larderd_ || !one.attached())) return;
-      one.set_silent(larderd_.get(), !one.silent());
-      return note(name + (one.silent() ? "is stopped" : "goes on"));
+      if (one.silent() || !larderd_ || !one.attached()) return;
+      one.set_silent(larderd_.get(), true);
+      return note(name + "is stopped");
     case 6: device.write_error = EIO; return note("writes fail");
     case 7: device.write_error = ENOSPC; return note("the disk is full");
     case 8: device.read_error = EIO; return note("reads fail");
-    case 9: device.stalled = true; return note("the disk stalls");
-    case 10: device.away = true; return note("the directory is away");
+    case 9:
+      device.stalled = true;
+      note("the disk stalls");
+      return machine_.one_in(4) ? pass_time(machine_.below(30)) : void();
+    case 10:
+      device.away = true;
+      note("the directory is away");
+      return machine_.one_in(2) ? pass_time(machine_.below(20)) : void();
     case 11: return machine_.one_in(2) ? damage_disk() : larderd_ ? damage_arena() : damage_index();
     case 12:
       note("time passes");
@@ -183,7 +192,11 @@ void SimRun::heal() {
   if (machine_.env.faults.write_error + machine_.env.faults.read_error != 0 || machine_.env.faults.stalled ||
       machine_.env.faults.away)
     note("the disk is well again");
+  // These take longer.
+  const bool stalled = machine_.env.faults.stalled && !machine_.one_in(3), away = machine_.env.faults.away && !machine_.one_in(3);
   machine_.env.faults = {};
+  machine_.env.faults.stalled = stalled;
+  machine_.env.faults.away = away;
 }
 
 void SimRun::damage_disk() {

@@ -63,6 +63,7 @@ class WatchedTier final : public tiers::Tier {
 
   std::uint64_t soon(std::uint64_t deadline_ns);
   Status enter(tiers::Ticket ticket, const Op& op, const Status& taken);
+  void took_drop(std::uint64_t space);
   void see_messages();
   void look_at(const tiers::Message& message);
   void ended_well(const Op& op, const tiers::Message& message);
