@@ -106,6 +106,12 @@ void SimRun::engine_step() {
     const std::uint64_t number = number_where([&](std::uint64_t from) { return larderd_->on_disk(from) && !one.present(from); });
     const std::uint64_t families = 1 + machine_.below(std::min<std::uint64_t>(4, kFamilies - family_of(number)));
     done = one.begin_fetch(*larderd_, number, families, static_cast<std::uint32_t>(5 + machine_.below(400)));
+    if (machine_.one_in(25)) {
+      note(name + done);
+      turn_larderd();
+      done = "drops what it fetches";
+      larderd_->drop(space_of(number));
+    }
   } else if (asks) {
     done = one.end_fetch(*larderd_);
   }
