@@ -38,7 +38,7 @@ void TierLink::deliver() {
 
 void TierLink::wait(int timeout_ms) {
   pollfd polled{tier_->message_fd(), POLLIN, 0};
-  ::poll(&polled, 1, timeout_ms);
+  wait_ ? wait_(timeout_ms) : static_cast<void>(::poll(&polled, 1, timeout_ms));
   deliver();
 }
 

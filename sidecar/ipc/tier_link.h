@@ -22,13 +22,16 @@ namespace larder::ipc {
 class TierLink {
  public:
   using Answer = std::function<void(const tiers::Message&)>;
+  using Wait = std::function<void(int timeout_ms)>;
 
   // What the configuration asks for. Errors name disk.path or disk.size. Clock and arena outlive it. REQUIRES: disk.path is given.
   // `present`: the arena's pages are all there. Only then it is registered with the kernel, which would bring every page in first and
   // keep a cold start standing for as long. `residents` is told what the tier has.
   static Result<std::unique_ptr<TierLink>> open(const config::Config& config, std::span<std::byte> arena, bool present,
                                                 std::shared_ptr<tiers::Residents> residents, const base::Clock& clock);
-  TierLink(std::unique_ptr<tiers::Tier> tier, std::string path) : tier_(std::move(tier)), path_(std::move(path)) {}
+  // `wait`: how a message is waited for; without it the tier's descriptor is polled.
+  TierLink(std::unique_ptr<tiers::Tier> tier, std::string path, Wait wait = {})
+      : tier_(std::move(tier)), path_(std::move(path)), wait_(std::move(wait)) {}
 
   tiers::Tier& tier() { return *tier_; }
   const tiers::Tier& tier() const { return *tier_; }
@@ -45,6 +48,7 @@ class TierLink {
  private:
   std::unique_ptr<tiers::Tier> tier_;
   std::string path_;
+  Wait wait_;
   tiers::Ticket ticket_ = 0;
   std::array<Answer, tiers::kOperations> answers_;
   std::vector<tiers::Message> messages_;  // kept, so that handing out allocates nothing

@@ -2,8 +2,8 @@
 // the shim. Every load must be a miss; one that succeeds fails the run, and one that brought a wrong byte is named as such.
 //
 // Without COUNT 30,000 with a fixed seed, or, where CRASH_SUITE=whole, 1,000,000 with a random one. Prints the seed, what was
-// damaged how often, and how many distinct places (bytes of arena and index) were hit. Between rounds undamaged chunks are loaded
-// and must be right, so that "a miss" means something.
+// damaged how often and how much of it rejected, and how many distinct places (bytes of arena and index) were hit. Between rounds
+// undamaged chunks are loaded and must be right, so that "a miss" means something.
 #include <cstdio>
 #include <cstdlib>
 #include <numeric>
@@ -25,6 +25,7 @@ constexpr std::uint64_t kControlEvery = 64;  // rounds
 struct Tally {
   std::uint64_t tried[kKinds] = {};
   std::uint64_t places = 0;
+  std::uint64_t rejected = 0;
   std::uint64_t controls = 0;
   std::uint64_t bad_reports = 0;
   std::uint64_t failures = 0;
@@ -73,6 +74,7 @@ class Run {
     }
     const std::vector<Outcome> outcomes = chunks_.load_all(loaded);
     for (std::uint32_t i = 0; i < size; ++i) {
+      tally_.rejected += outcomes[i] == Outcome::kMiss;
       if (outcomes[i] == Outcome::kWrong) fail(kinds[i], loaded[i], "gave a WRONG BYTE");
       if (outcomes[i] == Outcome::kRight) fail(kinds[i], loaded[i], "was not noticed");
     }
@@ -126,9 +128,11 @@ int main(int argc, char** argv) {
     const std::string_view name = name_of(static_cast<Kind>(kind));
     std::printf("%16.*s %9llu\n", static_cast<int>(name.size()), name.data(), static_cast<unsigned long long>(tally.tried[kind]));
   }
-  std::printf("%llu corruptions in %llu distinct places, %llu reported as BAD; %llu undamaged loads; %llu failures\n",
-              static_cast<unsigned long long>(count), static_cast<unsigned long long>(tally.places),
-              static_cast<unsigned long long>(tally.bad_reports), static_cast<unsigned long long>(tally.controls),
-              static_cast<unsigned long long>(tally.failures));
+  std::printf(
+      "%llu corruptions in %llu distinct places, %.4f%% rejected, %llu reported as BAD; %llu undamaged loads; %llu failures\n",
+      static_cast<unsigned long long>(count), static_cast<unsigned long long>(tally.places),
+      count == 0 ? 0.0 : 100.0 * static_cast<double>(tally.rejected) / static_cast<double>(count),
+      static_cast<unsigned long long>(tally.bad_reports), static_cast<unsigned long long>(tally.controls),
+      static_cast<unsigned long long>(tally.failures));
   return tally.failures == 0 ? 0 : 1;
 }

@@ -14,6 +14,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "dev"
 TABLE = ROOT / "tests" / "crash" / "README.md"
+PLAIN = {"sim", "corruption", "corruption_disk"}  # no GoogleTest: the words behind them are their arguments
 
 
 class Rule:
@@ -38,7 +39,7 @@ class Rule:
             return passes([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", words[0], "-k", words[1]],
                           env={"PYTHONPATH": f"{ROOT}/shim/python", "LARDER_LIBRARY": f"{BUILD}/lib/liblarder.so", "PATH": "/usr/bin:/bin"})
         build(program)
-        return passes([BUILD / "bin" / program, f"--gtest_filter={words[0]}"])
+        return passes([BUILD / "bin" / program, *(words if program in PLAIN else [f"--gtest_filter={words[0]}"])])
 
     def note(self, seen):
         text = TABLE.read_text()

@@ -4,6 +4,7 @@
 // A rule that does not hold throws Broken, which run.h catches: the run ends there. Owned by one thread.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -15,6 +16,7 @@
 #include <vector>
 
 #include "shim/protocol/index_reader.h"
+#include "sidecar/config/config.h"
 #include "sidecar/store/store.h"
 #include "tests/sim/sim_chunks.h"
 #include "tests/sim/sim_env.h"
@@ -72,11 +74,16 @@ struct Region {
 };
 
 struct Machine {
-  static constexpr std::uint64_t kArenaBytes = 48 * 8192;
+  static constexpr std::uint64_t kArenaBytes = 24 * 8192;  // a part of all chunks
 
-  explicit Machine(std::uint64_t seed) : random(seed) {}
+  explicit Machine(std::uint64_t seed) : random(seed) {
+    config.write = one_in(2) ? config::DiskWrite::kThrough : config::DiskWrite::kBack;
+    config.admit_after = one_in(4) ? 2 : 1;
+    config.size_bytes = volume_options().size_bytes;
+  }
 
   Random random;
+  config::DiskConfig config;
   SimClock clock;
   SimDisk disk;
   SimEnv env{clock, disk, random};
@@ -98,36 +105,50 @@ struct Machine {
 };
 
 // A chunk's content is named by the generation under which an engine stored it; a copy that came up from the disk has a generation of its
-// own and the same content.
+// own and the same content, and may be written down under that.
 class Model {
  public:
-  void committed(std::uint64_t number, std::uint64_t generation, std::uint64_t content) {
-    contents_[{number, generation}] = content;
-  }
+  void committed(std::uint64_t number, std::uint64_t generation) { contents_[{number, generation}] = generation; }
+  bool knows(std::uint64_t number, std::uint64_t generation) const { return contents_.contains({number, generation}); }
   // Somebody finds a chunk in memory. Returns its content.
   std::uint64_t found(std::uint64_t number, std::uint64_t generation) const {
     const auto content = contents_.find({number, generation});
-    must(content != contents_.end(), "chunk " + std::to_string(number) + " is visible and was never committed");
-    must(generation > memory_floor_[space_of(number)], "chunk " + std::to_string(number) + " is in memory and was dropped");
+    must(content != contents_.end(), name(number) + " is visible and was never committed");
+    must(generation > memory_floor_[space_of(number)], name(number) + " is in memory and was dropped");
     return content->second;
   }
-  // The disk tier has given a chunk of that generation.
-  void came_up(std::uint64_t number, std::uint64_t content) const {
-    must(contents_.contains({number, content}), "chunk " + std::to_string(number) + " came up and was never committed");
-    must(content > disk_floor_[space_of(number)], "chunk " + std::to_string(number) + " came up and was dropped");
+  // It is given to the disk tier.
+  void goes_down(std::uint64_t number, std::uint64_t generation) const {
+    must(knows(number, generation), name(number) + " goes down and was never committed");
+    must(generation > memory_floor_[space_of(number)], name(number) + " goes down and was dropped");
   }
-  // Everything up to a generation is dropped; by the disk in this life, and in all once it has said so.
-  void dropped(std::uint64_t space, std::uint64_t generation) { memory_floor_[space] = disk_floor_[space] = generation; }
+  // The disk tier has given the chunk that it was given as of that generation.
+  void tier_gave(std::uint64_t number, std::uint64_t generation) const {
+    must(knows(number, generation), name(number) + " came from the disk and was never committed");
+    must(generation > disk_floor_[space_of(number)], name(number) + " came from the disk, which had taken its drop");
+  }
+  // ... and it is visible in memory, under a new one.
+  void came_up(std::uint64_t number, std::uint64_t generation, std::uint64_t below) {
+    must(below > visible_floor_[space_of(number)], name(number) + " came up and was dropped");
+    contents_[{number, generation}] = contents_.at({number, below});
+  }
+  // Everything until now, as of this generation: here at once; below when the tier has taken it, and in all later lives once it has said
+  // so.
+  void dropped(std::uint64_t space, std::uint64_t generation) { memory_floor_[space] = visible_floor_[space] = generation; }
+  std::uint64_t newest_dropped(std::uint64_t space) const { return memory_floor_[space]; }
+  void disk_took_drop(std::uint64_t space) { disk_floor_[space] = memory_floor_[space]; }
   void drop_is_safe(std::uint64_t space, std::uint64_t generation) {
     safe_floor_[space] = std::max(safe_floor_[space], generation);
   }
   void larderd_ended() {
-    for (std::uint64_t space = 0; space < kSpaces; ++space) disk_floor_[space] = safe_floor_[space];
+    for (std::uint64_t space = 0; space < kSpaces; ++space) disk_floor_[space] = visible_floor_[space] = safe_floor_[space];
   }
 
  private:
+  static std::string name(std::uint64_t number) { return "chunk " + std::to_string(number); }
+
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> contents_;  // by number and generation
-  std::uint64_t memory_floor_[kSpaces] = {}, disk_floor_[kSpaces] = {}, safe_floor_[kSpaces] = {};
+  std::uint64_t memory_floor_[kSpaces] = {}, visible_floor_[kSpaces] = {}, disk_floor_[kSpaces] = {}, safe_floor_[kSpaces] = {};
 };
 
 }  // namespace larder::sim

@@ -31,6 +31,7 @@ void add(sim::Tally& sum, const sim::Tally& one) {
   sum.misses += one.misses;
   sum.went_down += one.went_down;
   sum.came_up += one.came_up;
+  sum.families_fetched += one.families_fetched;
 }
 
 }  // namespace
@@ -48,15 +49,19 @@ int main(int argc, char** argv) {
     again.run();
     if (again.steps() != run.steps()) return fail(seed, again.steps(), "it does not do the same a second time");
   }
-  std::printf(
-      "seeds %llu to %llu: %llu steps, %llu faults, %llu lives of larderd, %llu times no power; %llu chunks stored, %llu loaded "
-      "and "
-      "right, %llu misses, %llu written down, %llu brought up\n",
-      static_cast<unsigned long long>(first), static_cast<unsigned long long>(first + count - 1),
-      static_cast<unsigned long long>(tally.steps), static_cast<unsigned long long>(tally.faults),
-      static_cast<unsigned long long>(tally.lives), static_cast<unsigned long long>(tally.power_losses),
-      static_cast<unsigned long long>(tally.stored), static_cast<unsigned long long>(tally.loaded),
-      static_cast<unsigned long long>(tally.misses), static_cast<unsigned long long>(tally.went_down),
-      static_cast<unsigned long long>(tally.came_up));
+  const auto say = [](const char* what, std::uint64_t figure) {
+    std::printf("%12llu %s\n", static_cast<unsigned long long>(figure), what);
+  };
+  std::printf("seeds %llu to %llu\n", static_cast<unsigned long long>(first), static_cast<unsigned long long>(first + count - 1));
+  say("steps", tally.steps);
+  say("faults", tally.faults);
+  say("lives of larderd", tally.lives);
+  say("times no power", tally.power_losses);
+  say("chunks stored", tally.stored);
+  say("chunks loaded and right", tally.loaded);
+  say("misses", tally.misses);
+  say("chunks written down", tally.went_down);
+  say("chunks brought up", tally.came_up);
+  say("families fetched", tally.families_fetched);
   return 0;
 }

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -13,6 +14,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <vector>
 
 #include "sidecar/base/log.h"
 #include "sidecar/tiers/disk/disk_tier.h"
@@ -57,6 +59,11 @@ class PowerLoss {
   struct Put {
     std::uint64_t number, generation;
     std::unique_ptr<Slot> slot;
+    bool done = false;
+  };
+  struct Flush {
+    std::map<std::uint64_t, std::uint64_t> acknowledged;  // before it: generation by number
+    std::vector<tiers::Ticket> puts;                      // accepted before it
   };
   struct Flushed {
     std::uint64_t generation;
@@ -84,10 +91,13 @@ class PowerLoss {
     puts_.emplace(command.ticket, std::move(put));
     tier_.engine.accept(command);
   }
-  // What was acknowledged before is there from its end on.
+  // What was acknowledged before, or accepted and acknowledged since, is there from its end on.
   void flush() {
     const disk::Command command = tier_.command(Operation::kFlush, 0);
-    flushes_[command.ticket] = acknowledged_;
+    Flush& begun = flushes_[command.ticket];
+    begun.acknowledged = acknowledged_;
+    for (const auto& [ticket, put] : puts_)
+      if (!put.done) begun.puts.push_back(ticket);
     tier_.engine.accept(command);
   }
   void drop(std::uint64_t number) {
@@ -98,7 +108,7 @@ class PowerLoss {
     const auto of_it = [&](const auto& one) { return space_of(one.first) == space; };
     std::erase_if(flushed_, of_it);
     std::erase_if(acknowledged_, of_it);
-    for (auto& [ticket, known] : flushes_) std::erase_if(known, of_it);
+    for (auto& [ticket, begun] : flushes_) std::erase_if(begun.acknowledged, of_it);
     tier_.engine.accept(command);
   }
   void forget(std::uint64_t number) {
@@ -109,7 +119,7 @@ class PowerLoss {
     command.facts = located->record.facts;
     flushed_.erase(number);
     acknowledged_.erase(number);
-    for (auto& [ticket, known] : flushes_) known.erase(number);
+    for (auto& [ticket, begun] : flushes_) begun.acknowledged.erase(number);
     tier_.engine.accept(command);
   }
 
@@ -117,11 +127,14 @@ class PowerLoss {
     const bool ok = message.status.ok();
     const bool released = message.kind == Message::Kind::kReleased;
     if (message.operation == Operation::kPut) {
-      const Put& put = puts_.at(message.ticket);
-      if (ok && !released) acknowledged_[put.number] = put.generation;
+      Put& put = puts_.at(message.ticket);
+      put.done = true;
+      if (ok && !released) acknowledged(message.ticket, put);
       if (released || !message.slot_busy) puts_.erase(message.ticket);
     } else if (message.operation == Operation::kFlush && ok) {
-      for (const auto& [number, generation] : flushes_.at(message.ticket)) {
+      for (const tiers::Ticket before : flushes_.at(message.ticket).puts)
+        ASSERT_TRUE(!puts_.contains(before) || puts_.at(before).done) << "a flush has ended before a put that came first";
+      for (const auto& [number, generation] : flushes_.at(message.ticket).acknowledged) {
         const std::optional<disk::Located> located = tier_.catalog.find(key_of(number));
         if (located && located->record.facts.generation == generation && !opening_.contains(located->region))
           flushed_[number] = {generation, located->region};
@@ -130,6 +143,11 @@ class PowerLoss {
       const auto [space, generation] = drops_.at(message.ticket);
       dropped_[space] = std::max(dropped_[space], generation);
     }
+  }
+  void acknowledged(tiers::Ticket ticket, const Put& put) {
+    acknowledged_[put.number] = put.generation;
+    for (auto& [number, begun] : flushes_)
+      if (std::ranges::find(begun.puts, ticket) != begun.puts.end()) begun.acknowledged[put.number] = put.generation;
   }
   // A trailer alone is a region's new life: what stood in it may go from now on. (A footer begins before its trailer.)
   void opens_region(std::uint64_t offset, std::size_t bytes) {
@@ -208,7 +226,7 @@ class PowerLoss {
   std::uint64_t generation_ = 0, looked_at_ = 0;
   std::map<std::pair<std::uint64_t, std::uint64_t>, tiers::ChunkFacts> facts_;  // by number and generation
   std::map<std::uint64_t, std::uint64_t> acknowledged_;                         // generation by number
-  std::map<tiers::Ticket, std::map<std::uint64_t, std::uint64_t>> flushes_;
+  std::map<tiers::Ticket, Flush> flushes_;
   std::map<tiers::Ticket, std::pair<std::uint64_t, std::uint64_t>> drops_;  // namespace, newest generation then
   std::map<std::uint64_t, Flushed> flushed_;                                // by number: must be there
   std::set<std::uint32_t> opening_;                                         // regions

@@ -61,6 +61,31 @@ inline store::NamespaceSpec spec_of(std::uint64_t space) {
   spec.model = "simulated";
   return spec;
 }
+// Of a namespace's families; the first chunk of one.
+inline std::uint64_t family_of(std::uint64_t number) {
+  return number / (2 * kSpaces);
+}
+inline std::uint64_t first_of(std::uint64_t family, std::uint64_t space) {
+  return (family * kSpaces + space) * 2;
+}
+// Calls it with each chunk of so many families from that of `number` on.
+template <typename Call>
+void each_chunk(std::uint64_t number, std::uint64_t families, const Call& call) {
+  for (std::uint64_t i = 0; i < families; ++i)
+    for (std::uint64_t shard = 0; shard < shape_of(number).shards; ++shard)
+      call(first_of(family_of(number) + i, space_of(number)) + shard);
+}
+// kNumbers, kSpaces: it is none of these.
+inline std::uint64_t number_of(const tiers::ChunkKey& key) {
+  std::uint64_t number = 0;
+  while (number < kNumbers && !(exists(number) && key_of(number) == key)) ++number;
+  return number;
+}
+inline std::uint64_t space_of(const protocol::NamespaceId& id) {
+  std::uint64_t space = 0;
+  while (space < kSpaces && key_of(first_of(0, space)).namespace_id != id) ++space;
+  return space;
+}
 inline tiers::ChunkFacts fill_chunk(std::span<std::byte> slot, std::uint64_t number, std::uint64_t generation) {
   return fill(slot, number, generation, shape_of(number).payload_bytes, shape_of(number).piece_bytes);
 }

@@ -12,6 +12,8 @@ std::string chunk(std::uint64_t number) {
   return " chunk " + std::to_string(number);
 }
 
+constexpr std::uint64_t kSurelyKeptNs = (protocol::kMaxHoldAgeMs - 1000ULL) * 1'000'000;
+
 }  // namespace
 
 void SimEngine::attach(SimLarderd& larderd) {
@@ -30,6 +32,7 @@ void SimEngine::attach(SimLarderd& larderd) {
 
 void SimEngine::lose_session(bool holds_count) {
   attached_ = false;
+  fetches_.clear();
   counted_ = counted_ && holds_count;
   if (holds_count) return;
   for (Load& load : loads_) load.excused = true;
@@ -144,13 +147,54 @@ std::string SimEngine::check(Load& load, SimLarderd* larderd) {
     tiers::ChunkFacts facts{load.content, view.payload_bytes, view.piece_bytes, view.root};
     must(right_bytes(load.copy->span(), load.number, facts), "WRONG BYTES:" + chunk(load.number));
     ++loaded;
+    if (attached_ && larderd != nullptr) larderd->memory().touch(view.slot, view.generation);
     return "has loaded" + chunk(load.number);
   }
-  const bool damaged =
-      machine_.disk_damaged || machine_.index_damaged || machine_.damaged(view.offset_bytes, slot_bytes_of(load.number));
+  const bool from_disk = load.content != view.generation;
+  const bool damaged = ((machine_.disk_damaged || !machine_.arena_damage.empty()) && from_disk) || machine_.index_damaged ||
+                       machine_.damaged(view.offset_bytes, slot_bytes_of(load.number));
   must(load.excused || damaged, "the bytes of a held chunk changed:" + chunk(load.number));
-  if (attached_ && larderd != nullptr && !load.excused) larderd->bad({view.slot, 0, view.generation});
+  if (attached_ && larderd != nullptr && !load.excused) larderd->bad(load.number, {view.slot, 0, view.generation});
   return "finds" + chunk(load.number) + " bad";
+}
+
+std::string SimEngine::begin_fetch(SimLarderd& larderd, std::uint64_t number, std::uint64_t families, std::uint32_t deadline_ms) {
+  Fetch fetch{++requests_, number, families, machine_.clock.now_ns() + deadline_ms * 1'000'000ULL, {}};
+  each_chunk(number, families, [&](std::uint64_t one) { fetch.removals[one] = larderd.removals(one); });
+  fetches_.push_back(fetch);
+  larderd.fetch(number_, fetch.request, number, families, deadline_ms);
+  return "fetches " + std::to_string(families) + " families from" + chunk(number) + " on";
+}
+
+std::string SimEngine::end_fetch(SimLarderd& larderd) {
+  if (fetches_.empty()) return "";
+  larderd.end_fetch(number_, fetches_.front().request);
+  fetches_.pop_front();
+  return "ends a fetch";
+}
+
+void SimEngine::fetched(const SimLarderd::Answer& answer) {
+  const auto fetch = std::ranges::find_if(fetches_, [&](const Fetch& one) { return one.request == answer.request; });
+  if (!attached_ || answer.session != number_ || fetch == fetches_.end()) return;  // it was ended in the same moment
+  must(!fetch->answered_ns && answer.fetched.families <= fetch->families,
+       "a fetch was answered twice, or with more than was asked");
+  fetch->answered_ns = machine_.clock.now_ns();
+  fetch->families = answer.fetched.families;
+  families_fetched += fetch->families;
+  if (fetch->families == 0) fetches_.erase(fetch);  // nothing is kept
+}
+
+void SimEngine::look_at_fetches(SimLarderd& larderd) const {
+  const std::uint64_t now_ns = machine_.clock.now_ns();
+  for (const Fetch& fetch : fetches_) {
+    must(fetch.answered_ns || fetch.deadline_ns > now_ns, "a fetch was not answered by its deadline");
+    if (!fetch.answered_ns || *fetch.answered_ns + kSurelyKeptNs < now_ns) continue;
+    each_chunk(fetch.number, fetch.families, [&](std::uint64_t one) {
+      if (larderd.removals(one) != fetch.removals.at(one)) return;
+      must(larderd.index()->reader.find(larderd.key_in_index(one)).has_value(),
+           "what a fetch brought is gone before its end:" + chunk(one));
+    });
+  }
 }
 
 std::string SimEngine::let_go() {

@@ -1,9 +1,12 @@
 // SimEngine: an inference engine in the simulation: it looks up, holds, copies in two halves and verifies, as the shim does, and stores in
-// two halves; it can fall silent, lose its session and attach anew. What it verifies it compares with the model. Owned by one thread.
+// two halves, and asks for what is below; it can fall silent, lose its session and attach anew. What it verifies it compares with the
+// model. Owned by one thread.
 #pragma once
 
 #include <deque>
+#include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -31,10 +34,18 @@ class SimEngine {
   std::string begin_load(std::uint64_t number);
   std::string go_on_loading(SimLarderd* larderd);
   std::string let_go();
+  // Of so many families from that of the chunk on.
+  std::string begin_fetch(SimLarderd& larderd, std::uint64_t number, std::uint64_t families, std::uint32_t deadline_ms);
+  std::string end_fetch(SimLarderd& larderd);
+  // An answer, maybe to another engine.
+  void fetched(const SimLarderd::Answer& answer);
+  // After all answers: none is late, and what they name is there until the fetch is ended.
+  void look_at_fetches(SimLarderd& larderd) const;
+  bool fetching() const { return !fetches_.empty(); }
   bool busy() const { return !stores_.empty() || !loads_.empty() || !held_.empty(); }
   bool present(std::uint64_t number) const;
 
-  std::uint64_t loaded = 0, stored = 0, misses = 0;
+  std::uint64_t loaded = 0, stored = 0, misses = 0, families_fetched = 0;
 
  private:
   struct Store {
@@ -59,6 +70,14 @@ class SimEngine {
     std::uint64_t generation;
   };
 
+  struct Fetch {
+    std::uint32_t request;
+    std::uint64_t number, families;  // asked for, or, once that is answered, kept
+    std::uint64_t deadline_ns;
+    std::map<std::uint64_t, std::uint64_t> removals;  // of each of its chunks, when it began
+    std::optional<std::uint64_t> answered_ns = {};
+  };
+
   protocol::Key key(std::uint64_t number) const;
   std::uint32_t take_place();
   void drop_place(std::uint32_t place);
@@ -75,6 +94,8 @@ class SimEngine {
   std::deque<Store> stores_;
   std::deque<Load> loads_;
   std::deque<Held> held_;  // after a load, for a while
+  std::deque<Fetch> fetches_;
+  std::uint32_t requests_ = 0;
   std::vector<bool> places_ = std::vector<bool>(32);
 };
 

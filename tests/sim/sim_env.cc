@@ -23,14 +23,16 @@ class SimQueue final : public disk::IoQueue {
   }
 
   void submit(const IoRequest& request) override {
-    Flight flight{request, 0, 0, 0};
+    Flight flight{request, 0, 0, 0, {}};
     const bool reads = request.kind == IoRequest::Kind::kRead;
     flight.error = reads ? env_.faults.read_error : env_.faults.write_error;
     if (request.kind == IoRequest::Kind::kSync) flight.began = env_.disk_.begin_sync();
     if (request.kind == IoRequest::Kind::kWrite) flight.began = env_.disk_.begin(request.offset, gathered(request));
     // The device may write to a reader's memory at any time from now on.
-    if (reads)
+    if (reads) {
       for (const std::span<std::byte> part : request.parts) std::fill(part.begin(), part.end(), std::byte{0xdb});
+      flight.first_part = first_part_now(request);
+    }
     flight.due_ns = env_.clock_.now_ns() + 1000 * (20 + below(env_.random_, one_in(env_.random_, 8) ? 30'000 : 2000));
     if (flights_.size() >= disk::kMaxIoInFlight) broken("more requests in flight than the queue takes");
     flights_.emplace(std::pair(flight.due_ns, request.tag), flight);
@@ -73,7 +75,16 @@ class SimQueue final : public disk::IoQueue {
     std::uint64_t due_ns;
     std::uint64_t began;  // of a sync; a write's number
     int error;
+    SimDisk::Bytes first_part;  // of a read of several: as it was at the begin, the others as they are at the end
   };
+
+  SimDisk::Bytes first_part_now(const IoRequest& request) const {
+    SimDisk::Bytes bytes;
+    if (request.parts[1].empty() || request.offset + request.bytes() > env_.disk_.size()) return bytes;
+    bytes.resize(request.parts[0].size());
+    env_.disk_.read(request.offset, bytes);
+    return bytes;
+  }
 
   static SimDisk::Bytes gathered(const IoRequest& request) {
     SimDisk::Bytes bytes;
@@ -114,6 +125,7 @@ class SimQueue final : public disk::IoQueue {
       env_.disk_.read(at, part);
       at += part.size();
     }
+    std::ranges::copy(flight.first_part, request.parts[0].begin());
     return 0;
   }
 

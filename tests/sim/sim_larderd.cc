@@ -3,21 +3,21 @@
 #include <algorithm>
 #include <utility>
 
+#include "sidecar/ipc/chunk_verbs.h"
+#include "sidecar/store/verify.h"
+
 namespace larder::sim {
 
-using protocol::SlotState;
 using tiers::Message;
 using tiers::Operation;
 
 namespace {
 
 constexpr std::uint64_t kSettlingNs = 2'000'000'000;
-constexpr std::uint64_t kSlackNs = 40'000'000;  // that the simulation may pass between two turns
+constexpr std::uint64_t kAsleepMs = 1000;
+constexpr std::uint64_t kStopNs = 20'000'000'000;
 
 }  // namespace
-
-SimLarderd::SimLarderd(Machine& machine, Model& model)
-    : machine_(machine), model_(model), disk_(machine.env, machine.clock, options_, catalog_) {}
 
 SimLarderd::~SimLarderd() {
   if (store_) machine_.newest_generation = std::max(machine_.newest_generation, store_->last_generation());
@@ -26,7 +26,14 @@ SimLarderd::~SimLarderd() {
 }
 
 Status SimLarderd::start(const std::set<SessionNumber>& alive) {
-  if (Status status = disk_.start(); !status.ok()) return status;
+  Result<std::shared_ptr<ipc::BelowRegion>> below = ipc::BelowRegion::create(machine_.config.size_bytes);
+  if (!below.ok()) return below.status();
+  below_ = std::move(*below);
+  Result<std::unique_ptr<WatchedTier>> tier = WatchedTier::open(machine_, model_, below_);
+  if (!tier.ok()) return tier.status();
+  tier_ = tier->get();
+  link_ = std::make_unique<ipc::TierLink>(std::move(*tier), "/simulated", [this](int timeout_ms) { tier_->wait(timeout_ms); });
+
   earlier_ = machine_.indexes.empty() ? nullptr : machine_.indexes.back();
   for (const auto& older : machine_.indexes)
     if (older != earlier_) older->supersede();
@@ -44,6 +51,16 @@ Status SimLarderd::start(const std::set<SessionNumber>& alive) {
   store_ = std::make_unique<store::Store>(shape, index_->memory.data(), machine_.arena.data(), stats_);
   index_->reader = *protocol::IndexReader::open(index_->memory.data(), index_->memory.size());
   store_->set_touched_bytes(shape.arena_bytes);
+  const std::span<std::byte> arena(machine_.arena.data(), Machine::kArenaBytes);
+  write_down_ = std::make_unique<ipc::WriteDown>(*link_, *store_, machine_.clock, machine_.config, arena.size());
+  promotions_ = std::make_unique<ipc::Promotions>(*tier_, *store_, stats_, machine_.clock, *below_, arena,
+                                                  [this] { return link_->next_ticket(); });
+  promotions_->set_hidden([this](const protocol::NamespaceId& id) { return write_down_->waits_for_drop(id); });
+  link_->answer_to(Operation::kGet, [this](const Message& message) {
+    promotions_->on_get(message);
+    came_up(message);
+  });
+
   std::vector<store::NamespaceSpec> names;
   for (std::uint64_t space = 0; space < kSpaces; ++space) names.push_back(spec_of(space));
   if (earlier.ok()) {
@@ -56,10 +73,8 @@ Status SimLarderd::start(const std::set<SessionNumber>& alive) {
     std::string difference;
     index_->handles[space] = *store_->open_namespace(names[space], &difference);
   }
-  own_ = machine_.next_session++;
-  regions_[own_] = std::make_shared<Region>();
-  store_->add_session(own_, **regions_[own_]);
   machine_.indexes.push_back(index_);
+  ticked_ms_ = machine_.clock.now_ms();
   tick();
   return {};
 }
@@ -67,7 +82,7 @@ Status SimLarderd::start(const std::set<SessionNumber>& alive) {
 SessionNumber SimLarderd::attach(std::shared_ptr<Region> region, std::set<SessionNumber>& earlier,
                                  std::span<const protocol::SlotRef> still_written) {
   const SessionNumber number = machine_.next_session++;
-  store_->add_session(number, **region);
+  store_->add_session(number, **region, {Machine::kArenaBytes / protocol::kSessionGrantedShare, UINT64_MAX});
   regions_[number] = std::move(region);
   for (auto next = earlier.begin(); next != earlier.end();) {
     const SessionNumber one = *next++;
@@ -83,6 +98,7 @@ SessionNumber SimLarderd::attach(std::shared_ptr<Region> region, std::set<Sessio
 
 // Its region may be gone at once.
 void SimLarderd::end_session(SessionNumber session) {
+  promotions_->end_session(session);
   store_->end_session(session);
   regions_.erase(session);
 }
@@ -97,7 +113,7 @@ void SimLarderd::process_ended(const std::set<SessionNumber>& sessions) {
 
 protocol::Key SimLarderd::key_in_index(std::uint64_t number) const {
   const tiers::ChunkKey key = key_of(number);
-  return {key.hash, index_->handles[space_of(number)], key.shard, key.group};
+  return {key.hash, handle_of(number), key.shard, key.group};
 }
 
 protocol::Grant SimLarderd::reserve(SessionNumber session, std::uint64_t number) {
@@ -110,166 +126,122 @@ protocol::Grant SimLarderd::reserve(SessionNumber session, std::uint64_t number)
 
 // Said to be stored from here on, if it is the session's.
 void SimLarderd::commit(SessionNumber session, std::uint64_t number, const protocol::CommitRecord& record) {
-  model_.committed(number, record.generation, record.generation);
+  model_.committed(number, record.generation);
   store_->commit(session, record);
-  to_write_.push_back({number, record.slot, record.generation});
 }
 
 void SimLarderd::drop(std::uint64_t space) {
   const std::uint64_t newest = store_->last_generation();
-  store::Drop drop{index_->handles[space]};
+  store::Drop drop;
+  if (space < kSpaces) drop.handle = index_->handles[space];
+  for (std::uint64_t one = 0; one < kSpaces; ++one)
+    if (one == space || space == kSpaces) model_.dropped(one, newest);
   while (!drop.done) store_->drop(drop);
-  model_.dropped(space, newest);
-  disk::Command command;
-  command.operation = Operation::kDrop;
-  command.key.namespace_id = spec_of(space).id;
-  catalog_.hide(command.key.namespace_id);
-  accept(command, {Operation::kDrop, space, 0, newest});
+  for (std::uint64_t number = 0; number < kNumbers; ++number) removals_[number] += space == kSpaces || space_of(number) == space;
 }
 
-void SimLarderd::fetch(std::uint64_t number) {
-  if (index_->reader.find(key_in_index(number)) || !catalog_.find(key_of(number)) || !disk_.state().takes_gets) return;
-  const protocol::Grant grant = reserve(own_, number);
-  if (grant.status != 0) return;
-  disk::Command command;
-  command.operation = Operation::kGet;
-  command.key = key_of(number);
-  command.slot = slot_memory(grant.offset_bytes, number);
-  accept(command, {Operation::kGet, number, grant.slot, grant.generation});
+std::vector<protocol::BlockHash> SimLarderd::hashes(std::uint64_t number, std::uint64_t families) const {
+  std::vector<protocol::BlockHash> all;
+  for (std::uint64_t i = 0; i < families; ++i) all.push_back(hash_of(first_of(family_of(number) + i, space_of(number))));
+  return all;
 }
 
-void SimLarderd::bad(const protocol::SlotRef& slot) {
+void SimLarderd::fetch(SessionNumber session, std::uint32_t request, std::uint64_t number, std::uint64_t families,
+                       std::uint32_t deadline_ms) {
+  const std::vector<protocol::BlockHash> wanted = hashes(number, families);
+  const protocol::Fetch asked{handle_of(number), deadline_ms, static_cast<std::uint32_t>(wanted.size()), 0};
+  must(promotions_->fetch(session, request, asked, wanted).ok(), "a fetch is refused");
+}
+
+void SimLarderd::act(protocol::Verb verb, std::uint64_t number, std::uint64_t families) {
+  ipc::ChunkVerb work(verb, handle_of(number), hashes(number, families));
+  while (!work.go_on(*store_, stats_, promotions_.get())) {
+  }
+  if (verb != protocol::Verb::kEvict) return;
+  each_chunk(number, families, [this](std::uint64_t one) { ++removals_[one]; });
+}
+
+// What the tier has of it was written from the same bytes, or brought them; unless the engine alone saw it badly.
+void SimLarderd::bad(std::uint64_t number, const protocol::SlotRef& slot) {
+  const std::optional<protocol::EntryView> view = index_->reader.read(slot.slot);
+  if (view && view->generation == slot.generation && !store::verify_payload(machine_.arena.data() + view->offset_bytes, *view)) {
+    condemned_.insert({number, slot.generation});
+    if (const std::optional<tiers::ChunkFacts> below = tier_->probe(key_of(number)))
+      condemned_.insert({number, below->generation});
+  }
+  ++removals_[number];
   store_->report_bad(slot);
-  const auto up = content_on_disk_.find(slot.generation);
-  if (up == content_on_disk_.end()) return;
-  for (std::uint64_t number = 0; number < kNumbers; ++number) {
-    const std::optional<disk::Located> located = catalog_.find(key_of(number));
-    if (!exists(number) || !located || located->record.facts.generation != up->second) continue;
-    disk::Command command;
-    command.kind = disk::Command::Kind::kForget;
-    command.key = key_of(number);
-    command.facts.generation = up->second;
-    disk_.accept(command);
-  }
-}
-
-std::uint32_t SimLarderd::hold(std::uint32_t slot, std::uint64_t generation) {
-  const auto place = static_cast<std::uint32_t>(std::ranges::find(places_, false) - places_.begin());
-  must(place < places_.size(), "larderd holds too much");
-  places_[place] = true;
-  regions_[own_]->hold(place, slot, generation);
-  return place;
-}
-
-void SimLarderd::write_down() {
-  if (to_write_.empty() || ops_.size() > 12 || !disk_.state().takes_puts) return;
-  const Waiting wanted = to_write_.front();
-  to_write_.pop_front();
-  const std::uint32_t place = hold(wanted.slot, wanted.generation);
-  const std::optional<protocol::EntryView> view = index_->reader.read(wanted.slot);
-  if (!view || view->generation != wanted.generation) {  // gone again, or never let in
-    regions_[own_]->let_go(place);
-    places_[place] = false;
-    return;
-  }
-  disk::Command command;
-  command.operation = Operation::kPut;
-  command.key = key_of(wanted.number);
-  command.facts = {view->generation, view->payload_bytes, view->piece_bytes, view->root};
-  command.slot = slot_memory(view->offset_bytes, wanted.number);
-  accept(command, {Operation::kPut, wanted.number, wanted.slot, wanted.generation, place});
-}
-
-void SimLarderd::flush() {
-  disk::Command command;
-  command.operation = Operation::kFlush;
-  accept(command, {Operation::kFlush});
-}
-
-void SimLarderd::accept(disk::Command command, const Op& op) {
-  command.ticket = ++ticket_;
-  command.deadline_ns = machine_.clock.now_ns() + 1'000'000 * (machine_.patient ? 60'000 : 5 + machine_.below(400));
-  Op& kept = ops_[command.ticket] = op;
-  kept.deadline_ns = command.deadline_ns;
-  disk_.accept(command);
 }
 
 void SimLarderd::turn() {
-  disk_.turn(0);
-  std::vector<disk::Outcome> outcomes;
-  disk_.take_outcomes(outcomes);
-  for (const disk::Outcome& one : outcomes) outcome(one.message);
-  must(machine_.env.broken_rule().empty(), machine_.env.broken_rule());
-  for (const auto& [ticket, op] : ops_)
-    must(op.done || op.deadline_ns + kSlackNs > machine_.clock.now_ns(),
-         "an operation of the disk was not answered by its deadline");
-}
-
-void SimLarderd::outcome(const Message& message) {
-  const auto found = ops_.find(message.ticket);
-  must(found != ops_.end(), "the disk answered twice");
-  const bool released = message.kind == Message::Kind::kReleased;
-  must(released == found->second.done, "the disk answered twice, or let go of a slot that it had not");
-  const Op op = found->second;
-  if (op.operation == Operation::kDrop && message.status.ok()) model_.drop_is_safe(op.number, op.generation);
-  if (op.operation == Operation::kPut && !released && message.status.ok()) ++went_down;
-  flushes += op.operation == Operation::kFlush && message.status.ok();
-  if (message.slot_busy) {
-    found->second.done = true;
-    return;
+  while (store_->verify_next()) {
   }
-  ops_.erase(found);
-  if (op.operation == Operation::kPut) put_ended(op);
-  if (op.operation == Operation::kGet) get_ended(op, message);
+  promotions_->go_on();
+  tier_->turn();
+  link_->deliver();
+  write_down_->pump();
+  promotions_->miss_deadlines();
+  for (const Answer& answer : promotions_->take_answers()) answers_.push_back(answer);
+  look_for_condemned();
 }
 
-void SimLarderd::put_ended(const Op& op) {
-  regions_[own_]->let_go(op.place);
-  places_[op.place] = false;
+// A chunk that came up is what it was below, under a new generation.
+void SimLarderd::came_up(const Message& message) {
+  const std::optional<WatchedTier::Up> up = tier_->take_up(message.ticket);
+  if (!up) return;
+  const std::optional<protocol::EntryView> view = index_->reader.find(key_in_index(up->number));
+  if (!view || view->offset_bytes != up->offset || model_.knows(up->number, view->generation)) return;
+  model_.came_up(up->number, view->generation, up->generation);
 }
 
-void SimLarderd::get_ended(const Op& op, const Message& message) {
-  const bool good = message.kind == Message::Kind::kDone && message.status.ok();
-  if (!good) return store_->disown(own_, {op.slot, 0, op.generation});
-  model_.came_up(op.number, message.facts.generation);
-  must(message.facts.slot_bytes() == slot_bytes_of(op.number), "a chunk of another size came up");
-  model_.committed(op.number, op.generation, message.facts.generation);
-  content_on_disk_[op.generation] = message.facts.generation;
-  const std::uint32_t place = hold(op.slot, op.generation);
-  store_->commit(own_, {op.slot, 0, op.generation, message.facts.root});
-  kept_.push_back({place, op.slot, op.generation});
-  ++came_up;
-  if (kept_.size() > 8) let_go_one();
-}
-
-void SimLarderd::let_go_one() {
-  if (kept_.empty()) return;
-  regions_[own_]->let_go(kept_.front().place);
-  places_[kept_.front().place] = false;
-  kept_.pop_front();
+void SimLarderd::look_for_condemned() {
+  const std::uint64_t times = tier_->counters().times_degraded;
+  if (times != std::exchange(times_degraded_, times)) condemned_.clear();
+  for (const auto& [number, generation] : condemned_) {
+    if (tier_->on_its_way_down(number)) continue;
+    const std::optional<tiers::ChunkFacts> below = tier_->probe(key_of(number));
+    must(!below || below->generation != generation,
+         "chunk " + std::to_string(number) + " was found bad and is still on the disk");
+  }
 }
 
 void SimLarderd::tick() {
+  const std::uint64_t now_ms = machine_.clock.now_ms();
+  const bool slept = now_ms - ticked_ms_ > kAsleepMs;
+  ticked_ms_ = now_ms;
   if (store_->settling() && (awaited_.empty() || machine_.clock.now_ns() > settle_by_ns_)) {
     awaited_.clear();
     store_->settled();
   }
-  while (store_->verify_next()) {
-  }
+  store_->watch_holds(now_ms, slept);
   store_->sweep();
-}
-
-bool SimLarderd::writes_from_memory() const {
-  return std::ranges::any_of(ops_, [](const auto& one) { return one.second.operation == Operation::kPut; });
+  write_down_->tick();
+  promotions_->tick(slept);
 }
 
 bool SimLarderd::close() {
-  disk_.begin_close();
-  for (int i = 0; i < 4000 && !disk_.closed(); ++i) {
-    machine_.clock.advance_us(1000);
-    turn();
-  }
-  return disk_.closed();
+  write_down_->finish(machine_.clock.now_ns() + kStopNs);
+  return tier_->closed_well();
+}
+
+void SimLarderd::fill(stats::Stats& stats) const {
+  stats = stats_;
+  store_->fill(stats);
+  write_down_->fill(stats.disk);
+}
+
+bool SimLarderd::idle() const {
+  stats::DiskStats disk;
+  write_down_->fill(disk);
+  for (std::uint64_t space = 0; space < kSpaces; ++space)
+    if (write_down_->waits_for_drop(key_of(first_of(0, space)).namespace_id)) return false;
+  return tier_->idle() && disk.write_queue == 0 && stats_.fetches_kept == 0;
+}
+
+bool SimLarderd::announced_below(std::uint64_t number) const {
+  const protocol::BelowReader reader = *protocol::BelowReader::open(below_->data(), below_->bytes());
+  const tiers::ChunkKey key = key_of(number);
+  return reader.has(reader.place(key.namespace_id, key.hash, key.shard, key.group));
 }
 
 }  // namespace larder::sim

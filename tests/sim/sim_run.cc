@@ -11,15 +11,11 @@ std::string SimRun::run() {
   try {
     for (auto& engine : engines_) engine = std::make_unique<SimEngine>(machine_, model_);
     start_larderd();
-    const std::uint64_t count = 200 + machine_.below(800);
+    const std::uint64_t count = 500 + machine_.below(2000);
     for (std::uint64_t i = 0; i < count; ++i) step();
     come_to_rest();
     round_trip();
-    for (const auto& engine : engines_) {
-      tally_.loaded += engine->loaded;
-      tally_.stored += engine->stored;
-      tally_.misses += engine->misses;
-    }
+    for (const auto& engine : engines_) add_up(*engine);
     end_larderd(true);
   } catch (const Broken& broken) {
     return broken.what();
@@ -41,11 +37,30 @@ void SimRun::step() {
   } else {
     larderd_step();
   }
-  if (larderd_) larderd_->turn();
-  if (machine_.one_in(40)) heal();
+  turn_larderd();
+  if (machine_.one_in(12)) heal();
   // Whom nobody waits for any more.
   for (const auto& engine : engines_)
     if (larderd_ && !larderd_->settling() && !engine->attached()) engine->lose_session(false);
+}
+
+void SimRun::turn_larderd() {
+  if (!larderd_) return;
+  larderd_->turn();
+  const std::vector<SimLarderd::Answer> answers = larderd_->take_answers();
+  for (const auto& engine : engines_) {
+    for (const SimLarderd::Answer& answer : answers) engine->fetched(answer);
+    engine->look_at_fetches(*larderd_);
+  }
+}
+
+// As larderd's timer has it.
+void SimRun::pass_time(std::uint64_t slices) {
+  for (std::uint64_t i = 0; i < slices; ++i) {
+    machine_.clock.advance_us(100'000);
+    turn_larderd();
+    if (larderd_) larderd_->tick();
+  }
 }
 
 // A part of them is in fashion.
@@ -54,31 +69,51 @@ std::uint64_t SimRun::any_number() {
   return exists(number) ? number : number - 1;
 }
 
+// One that it holds of, if there is one among a few.
+template <typename Holds>
+std::uint64_t SimRun::number_where(const Holds& holds) {
+  std::uint64_t number = any_number();
+  for (int i = 0; i < 4 && !holds(number); ++i) number = any_number();
+  return number;
+}
+
 void SimRun::engine_step() {
   const std::size_t which = machine_.below(kEngines);
   SimEngine& one = engine(which);
   const std::string name = "engine " + std::to_string(which) + " ";
-  const std::uint64_t number = any_number(), what = machine_.below(24);
-  if (one.silent()) return;
-  if (!one.attached() && larderd_ && what < 4) {
+  const std::uint64_t what = machine_.below(32);
+  if (one.silent()) {
+    if (machine_.one_in(20)) one.set_silent(larderd_.get(), false);
+    return note(one.silent() ? "" : name + "goes on");
+  }
+  if (!one.attached() && larderd_ && what < 12) {
     one.attach(*larderd_);
     return note(name + "attaches");
   }
   std::string done;
   const bool asks = one.attached() && larderd_;
-  if (what < 3) {
-    if (asks) done = one.begin_store(*larderd_, number);
-  } else if (what < 8) {
+  if (what < 6) {
+    if (asks) done = one.begin_store(*larderd_, number_where([&](std::uint64_t number) { return !one.present(number); }));
+  } else if (what < 15) {
     done = one.go_on_storing(larderd_.get());
-  } else if (what < 12) {
-    done = one.begin_load(number);
-  } else if (what < 18) {
+  } else if (what < 19) {
+    done = one.begin_load(number_where([&](std::uint64_t number) { return one.present(number); }));
+  } else if (what < 26) {
     done = one.go_on_loading(larderd_.get());
-  } else if (what < 21) {
+  } else if (what < 28) {
     done = one.let_go();
-  } else if (asks && !one.present(number)) {
-    larderd_->fetch(number);
-    done = "fetches chunk " + std::to_string(number);
+  } else if (asks && what < 31) {
+    const std::uint64_t number = number_where([&](std::uint64_t from) { return larderd_->on_disk(from) && !one.present(from); });
+    const std::uint64_t families = 1 + machine_.below(std::min<std::uint64_t>(4, kFamilies - family_of(number)));
+    done = one.begin_fetch(*larderd_, number, families, static_cast<std::uint32_t>(5 + machine_.below(400)));
+    if (machine_.one_in(25)) {
+      note(name + done);
+      turn_larderd();
+      done = "drops what it fetches";
+      larderd_->drop(space_of(number));
+    }
+  } else if (asks) {
+    done = one.end_fetch(*larderd_);
   }
   note(done.empty() ? "" : name + done);
 }
@@ -90,19 +125,28 @@ void SimRun::larderd_step() {
   }
   switch (machine_.below(12)) {
     case 0: larderd_->flush(); return note("larderd flushes");
-    case 1:
-      if (!machine_.one_in(4)) return;
-      {
-        const std::uint64_t space = machine_.below(kSpaces);
-        note("namespace " + std::to_string(space) + " is dropped");
-        return larderd_->drop(space);
-      }
-    case 2:
-    case 3: return larderd_->let_go_one();
+    case 1: {
+      if (!machine_.one_in(10)) return;
+      const std::uint64_t space = machine_.below(kSpaces + 1);
+      note(space < kSpaces ? "namespace " + std::to_string(space) + " is dropped" : "all is dropped");
+      return larderd_->drop(space);
+    }
+    case 2: return ask_for(any_number());
+    case 3:
     case 4:
     case 5: return larderd_->tick();
-    default: return larderd_->write_down();
+    default: return;
   }
+}
+
+void SimRun::ask_for(std::uint64_t number) {
+  constexpr protocol::Verb kVerbs[] = {protocol::Verb::kPrefetch, protocol::Verb::kPrefetch, protocol::Verb::kPrefetch,
+                                       protocol::Verb::kPin,      protocol::Verb::kUnpin,    protocol::Verb::kEvict};
+  const protocol::Verb verb = kVerbs[machine_.below(std::size(kVerbs))];
+  const std::uint64_t families = 1 + machine_.below(std::min<std::uint64_t>(3, kFamilies - family_of(number)));
+  note("somebody asks to " + std::string(protocol::verb_name(verb)) + " " + std::to_string(families) + " families from chunk " +
+       std::to_string(number) + " on");
+  larderd_->act(verb, number, families);
 }
 
 void SimRun::fault() {
@@ -126,16 +170,24 @@ void SimRun::fault() {
       one.lose_session(false);
       return note(name + "is cut off");
     case 5:
-      if (!one.silent() && (!larderd_ || !one.attached())) return;
-      one.set_silent(larderd_.get(), !one.silent());
-      return note(name + (one.silent() ? "is stopped" : "goes on"));
+      if (one.silent() || !larderd_ || !one.attached()) return;
+      one.set_silent(larderd_.get(), true);
+      return note(name + "is stopped");
     case 6: device.write_error = EIO; return note("writes fail");
     case 7: device.write_error = ENOSPC; return note("the disk is full");
     case 8: device.read_error = EIO; return note("reads fail");
-    case 9: device.stalled = true; return note("the disk stalls");
-    case 10: device.away = true; return note("the directory is away");
+    case 9:
+      device.stalled = true;
+      note("the disk stalls");
+      return machine_.one_in(4) ? pass_time(machine_.below(30)) : void();
+    case 10:
+      device.away = true;
+      note("the directory is away");
+      return machine_.one_in(2) ? pass_time(machine_.below(20)) : void();
     case 11: return machine_.one_in(2) ? damage_disk() : larderd_ ? damage_arena() : damage_index();
-    case 12: machine_.clock.advance_us(1000 * machine_.below(40)); return note("time passes");
+    case 12:
+      note("time passes");
+      return machine_.one_in(3) ? pass_time(machine_.below(40)) : machine_.clock.advance_us(1000 * machine_.below(40));
     default:
       if (machine_.one_in(3)) lose_power();
       return;
@@ -146,7 +198,11 @@ void SimRun::heal() {
   if (machine_.env.faults.write_error + machine_.env.faults.read_error != 0 || machine_.env.faults.stalled ||
       machine_.env.faults.away)
     note("the disk is well again");
+  // These take longer.
+  const bool stalled = machine_.env.faults.stalled && !machine_.one_in(3), away = machine_.env.faults.away && !machine_.one_in(3);
   machine_.env.faults = {};
+  machine_.env.faults.stalled = stalled;
+  machine_.env.faults.away = away;
 }
 
 void SimRun::damage_disk() {
@@ -161,7 +217,7 @@ void SimRun::damage_disk() {
 
 // Not under the device, whose reading is watched.
 void SimRun::damage_arena() {
-  if (larderd_->writes_from_memory()) return;
+  if (larderd_->disk().reads_memory()) return;
   const std::uint64_t at = machine_.below(Machine::kArenaBytes);
   machine_.arena.data()[at] ^= static_cast<std::byte>(1 << machine_.below(8));
   machine_.arena_damage.push_back(at);
@@ -192,8 +248,8 @@ void SimRun::start_larderd() {
 void SimRun::end_larderd(bool killed) {
   const bool good = !killed && larderd_->close();
   note(killed ? "larderd is killed" : good ? "larderd stops" : "larderd stops, and the disk does not answer");
-  tally_.went_down += larderd_->went_down;
-  tally_.came_up += larderd_->came_up;
+  tally_.went_down += larderd_->disk().went_down;
+  tally_.came_up += larderd_->disk().came_up;
   larderd_.reset();
   for (const auto& engine : engines_) engine->lose_session(true);
 }
@@ -202,10 +258,15 @@ void SimRun::end_engine(std::size_t which) {
   note("engine " + std::to_string(which) + " dies");
   const std::set<SessionNumber> sessions = engine(which).sessions();
   if (larderd_) larderd_->process_ended(sessions);
-  tally_.loaded += engine(which).loaded;
-  tally_.stored += engine(which).stored;
-  tally_.misses += engine(which).misses;
+  add_up(engine(which));
   engines_[which] = std::make_unique<SimEngine>(machine_, model_);
+}
+
+void SimRun::add_up(const SimEngine& engine) {
+  tally_.loaded += engine.loaded;
+  tally_.stored += engine.stored;
+  tally_.misses += engine.misses;
+  tally_.families_fetched += engine.families_fetched;
 }
 
 void SimRun::lose_power() {
@@ -225,69 +286,111 @@ void SimRun::come_to_rest() {
   machine_.env.faults = {};
   for (int i = 0; !larderd_ && i < 3; ++i) start_larderd();
   must(larderd_ != nullptr, "larderd does not start any more");
+  engines_come_to_rest();
+  turn_until_idle();
+  look_at_below();
+  larderd_->drop(kSpaces);
+  turn_until_idle();
+  stats::Stats stats;
+  larderd_->fill(stats);
+  must(stats.slots_granted == 0 && stats.slots_quarantined == 0, "slots are granted or quarantined to nobody");
+  must(stats.slots_committed == 0 && stats.used_bytes == 0, "chunks are left after a drop of all");
+  must(stats.kept_bytes == 0, "larderd keeps slots for nobody");
+  for (const stats::SlotSizeStats& size : stats.slot_sizes) must(size.used == 0, "slots are in use by nobody");
+  must(!larderd_->disk().state().degraded(), "the disk is degraded for ever: " + larderd_->disk().state().reason);
+  for (std::uint64_t number = 0; number < kNumbers; ++number)
+    must(!exists(number) || !larderd_->on_disk(number), "a chunk is on the disk after a drop of all");
+  look_at_below();
+}
+
+// Some forget what they have fetched.
+void SimRun::engines_come_to_rest() {
   for (std::size_t which = 0; which < kEngines; ++which) {
     SimEngine& one = engine(which);
     if (one.silent()) one.set_silent(larderd_.get(), false);
     if (!one.attached()) one.attach(*larderd_);
-    for (int i = 0; one.busy() && i < 1000; ++i) {
+    const bool forgets = machine_.one_in(4);
+    for (int i = 0; (one.busy() || (one.fetching() && !forgets)) && i < 1000; ++i) {
       note(one.go_on_storing(larderd_.get()));
       note(one.go_on_loading(larderd_.get()));
       one.let_go();
+      if (!forgets) note(one.end_fetch(*larderd_));
     }
     must(!one.busy(), "an engine does not come to rest");
   }
-  turn_until_idle();
-  for (std::uint64_t space = 0; space < kSpaces; ++space) larderd_->drop(space);
-  turn_until_idle();
-  stats::Stats stats;
-  larderd_->memory().fill(stats);
-  must(stats.slots_granted == 0 && stats.slots_quarantined == 0, "slots are granted or quarantined to nobody");
-  must(stats.slots_committed == 0 && stats.used_bytes == 0, "chunks are left after a drop of all");
-  for (const stats::SlotSizeStats& size : stats.slot_sizes) must(size.used == 0, "slots are in use by nobody");
-  must(!larderd_->degraded(), "the disk is degraded for ever: " + larderd_->why_degraded());
+}
+
+// Engines see there what the disk has. REQUIRES: it has nothing to do.
+void SimRun::look_at_below() {
+  for (std::uint64_t number = 0; number < kNumbers; ++number) {
+    if (!exists(number)) continue;
+    const bool there = larderd_->on_disk(number);
+    must(there == larderd_->announced_below(number),
+         "chunk " + std::to_string(number) + (there ? " is on the disk and not announced" : " is announced and not on the disk"));
+  }
 }
 
 void SimRun::turn_until_idle() {
-  for (int i = 0; i < 20'000; ++i) {
-    if (larderd_->idle() && !larderd_->degraded() && !larderd_->settling()) break;
-    machine_.clock.advance_us(5000);
-    larderd_->turn();
-    larderd_->write_down();
-    larderd_->let_go_one();
+  constexpr int kTurns = 20'000, kPatience = 400;
+  for (int i = 0; i < kTurns; ++i) {
     larderd_->tick();
+    if (larderd_->idle() && !larderd_->disk().state().degraded() && !larderd_->settling()) break;
+    machine_.clock.advance_us(i < kPatience ? 5000 : 50'000);
+    turn_larderd();
   }
-  must(larderd_->idle(), "the disk's operations do not come to an end");
-  larderd_->tick();
+  must(larderd_->idle(), "what larderd has to do does not come to an end");
 }
 
-// What is stored, written down and flushed is there after the machine's death.
+// What is stored and written down is there after the machine's death: by a flush, or by a stop in good order.
 void SimRun::round_trip() {
   const std::uint64_t number = any_number();
-  note("a chunk is stored, written down, lost with the memory, and fetched again");
-  note(engine(0).begin_store(*larderd_, number));
-  while (engine(0).busy()) note(engine(0).go_on_storing(larderd_.get()));
-  if (!engine(0).present(number)) return;  // it was disowned
+  note("a family is stored, written down, lost with the memory, and fetched again");
+  bool stored = true;
+  each_chunk(number, 1, [&](std::uint64_t one) {
+    note(engine(0).begin_store(*larderd_, one));
+    while (engine(0).busy()) note(engine(0).go_on_storing(larderd_.get()));
+    stored = stored && engine(0).present(one);
+  });
+  if (!stored) return;  // one of it was disowned
+  for (std::uint32_t i = 1; i < machine_.config.admit_after; ++i) larderd_->act(protocol::Verb::kPrefetch, number, 1);
   turn_until_idle();
-  must(larderd_->on_disk(number), "a chunk was not written down");
-  const std::uint64_t flushes = larderd_->flushes;
-  larderd_->flush();
-  turn_until_idle();
-  must(larderd_->flushes == flushes + 1, "a flush failed on a disk that is well");
+  const auto all_on_disk = [&] {
+    bool there = true;
+    each_chunk(number, 1, [&](std::uint64_t one) { there = there && larderd_->on_disk(one); });
+    return there;
+  };
+  if (machine_.config.write == config::DiskWrite::kThrough && machine_.one_in(2)) {
+    must(all_on_disk(), "a chunk was not written through");
+    const std::uint64_t flushes = larderd_->disk().flushes;
+    larderd_->flush();
+    turn_until_idle();
+    must(larderd_->disk().flushes == flushes + 1, "a flush failed on a disk that is well");
+  } else {
+    end_larderd(false);
+  }
   lose_power();
   start_larderd();
   must(larderd_ != nullptr, "larderd does not start after the loss of power");
   engine(0).attach(*larderd_);
-  if (machine_.disk_damaged && !larderd_->on_disk(number)) return;  // the trailer of the region that was open, perhaps
-  must(larderd_->on_disk(number), "what was flushed is gone");
-  larderd_->fetch(number);
-  for (int i = 0; i < 1000 && !engine(0).present(number); ++i) {
+  if (machine_.disk_damaged && !all_on_disk()) return;  // the trailer of the region that was open, perhaps
+  must(all_on_disk(), "what was promised is gone");
+  fetch_and_load(number);
+}
+
+void SimRun::fetch_and_load(std::uint64_t number) {
+  note(engine(0).begin_fetch(*larderd_, number, 1, 30'000));
+  for (int i = 0; i < 1000 && engine(0).families_fetched == 0; ++i) {
     machine_.clock.advance_us(5000);
-    larderd_->turn();
+    turn_larderd();
   }
   const std::uint64_t before = engine(0).loaded;
-  note(engine(0).begin_load(number));
-  for (int i = 0; i < 3; ++i) note(engine(0).go_on_loading(larderd_.get()));
-  must(engine(0).loaded == before + 1, "what was fetched cannot be loaded");
+  std::uint64_t chunks = 0;
+  each_chunk(number, 1, [&](std::uint64_t one) {
+    ++chunks;
+    note(engine(0).begin_load(one));
+    for (int i = 0; i < 3; ++i) note(engine(0).go_on_loading(larderd_.get()));
+  });
+  must(engine(0).loaded == before + chunks, "what was fetched cannot be loaded");
 }
 
 }  // namespace larder::sim

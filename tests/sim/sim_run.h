@@ -16,7 +16,7 @@ namespace larder::sim {
 
 struct Tally {
   std::uint64_t steps = 0, faults = 0, lives = 0, power_losses = 0;
-  std::uint64_t stored = 0, loaded = 0, misses = 0, went_down = 0, came_up = 0;
+  std::uint64_t stored = 0, loaded = 0, misses = 0, went_down = 0, came_up = 0, families_fetched = 0;
 };
 
 class SimRun {
@@ -34,6 +34,9 @@ class SimRun {
   void step();
   void engine_step();
   void larderd_step();
+  void ask_for(std::uint64_t number);
+  void turn_larderd();
+  void pass_time(std::uint64_t slices);
   void fault();
   void heal();
   void damage_disk();
@@ -44,12 +47,18 @@ class SimRun {
   void start_larderd();
   void end_larderd(bool killed);
   void end_engine(std::size_t which);
+  void add_up(const SimEngine& engine);
   void lose_power();
   void come_to_rest();
+  void engines_come_to_rest();
+  void look_at_below();
   void turn_until_idle();
   void round_trip();
+  void fetch_and_load(std::uint64_t number);
 
   std::uint64_t any_number();
+  template <typename Holds>
+  std::uint64_t number_where(const Holds& holds);
   SimEngine& engine(std::size_t which) { return *engines_[which]; }
 
   Machine machine_;

@@ -3,11 +3,13 @@
 #include <sys/eventfd.h>
 #include <sys/prctl.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
 #include <condition_variable>
 #include <iterator>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -23,6 +25,7 @@ using tiers::Ticket;
 constexpr std::size_t kMostUnwanted = 16'384;   // commands that wait for the thread, beyond which no chunk is evicted
 constexpr std::uint64_t kClosedGraceMs = 1000;  // of a destruction after close()
 constexpr std::uint64_t kDestroyGraceMs = 10'000;
+constexpr std::uint64_t kSteppedTurnNs = 1'000'000;
 
 // What the tier and its thread share. The thread keeps it by a shared_ptr of its own: a device that never answers may outlive the
 // tier.
@@ -73,57 +76,82 @@ bool exchange(Core& core, DiskEngine& engine, std::vector<Command>& commands) {
   return core.answered;
 }
 
-void run(const std::shared_ptr<Core>& core) {
-  ::prctl(PR_SET_NAME, "larder-disk");
-  auto own = std::make_unique<DiskEngine>(core->env, core->clock, core->options, core->catalog);
-  DiskEngine& engine = *own;
-  const Status started = engine.start();
-  {
-    const std::lock_guard lock(core->mutex);
-    core->start_status = started;
-    core->started = true;
-    core->engine = started.ok() ? &engine : nullptr;
-    core->counters = engine.counters();
-    core->state = engine.state();
-    core->changed.notify_all();
+// The tier's life, turn by turn: of its thread, or of who owns time. Owned by one thread.
+class Life {
+ public:
+  explicit Life(std::shared_ptr<Core> core)
+      : core_(std::move(core)), engine_(std::make_unique<DiskEngine>(core_->env, core_->clock, core_->options, core_->catalog)) {}
+
+  Status start() {
+    const Status started = engine_->start();
+    {
+      const std::lock_guard lock(core_->mutex);
+      core_->start_status = started;
+      core_->started = true;
+      core_->engine = started.ok() ? engine_.get() : nullptr;
+      core_->counters = engine_->counters();
+      core_->state = engine_->state();
+      core_->changed.notify_all();
+    }
+    if (started.ok()) return started;
+    engine_.reset();  // waits for a device that does not answer
+    end();
+    return started;
   }
-  if (!started.ok()) {
-    own.reset();  // waits for a device that does not answer
-    const std::lock_guard lock(core->mutex);
-    core->ended = true;
-    core->changed.notify_all();
-    return;
-  }
-  std::vector<Command> commands;
-  bool abandoned = false;
-  while (!exchange(*core, engine, commands)) {
-    for (const Command& command : commands) engine.accept(command);
+
+  // Waits up to so long for the device. False: it has ended.
+  bool turn(std::uint64_t most_ns) {
+    if (exchange(*core_, *engine_, commands_)) return end();
+    for (const Command& command : commands_) engine_->accept(command);
     std::uint64_t close_by_ns = 0;
     {
-      const std::lock_guard lock(core->mutex);
-      if (core->closed) close_by_ns = core->close_by_ns;
+      const std::lock_guard lock(core_->mutex);
+      if (core_->closed) close_by_ns = core_->close_by_ns;
     }
-    if (close_by_ns != 0) engine.begin_close();
-    if (close_by_ns != 0 && core->clock.now_ns() >= close_by_ns) {
-      if (!abandoned) engine.abandon({Code::kUnavailable, "the disk tier is closed"});
-      if (std::exchange(abandoned, true) && engine.device_quiet()) break;
+    if (close_by_ns != 0) engine_->begin_close();
+    if (close_by_ns != 0 && core_->clock.now_ns() >= close_by_ns) {
+      if (!abandoned_) engine_->abandon({Code::kUnavailable, "the disk tier is closed"});
+      if (std::exchange(abandoned_, true) && engine_->device_quiet()) return end();
     }
-    engine.turn(commands.empty() ? engine.next_turn_ns() : 0);
+    engine_->turn(commands_.empty() ? std::min(most_ns, engine_->next_turn_ns()) : 0);
+    return true;
   }
-  const std::lock_guard lock(core->mutex);
-  core->engine = nullptr;
-  core->ended = true;
-  core->changed.notify_all();
+  // What came of the last turn can be taken now, not with the next one. REQUIRES: nothing was asked for since.
+  void hand_over() { exchange(*core_, *engine_, commands_); }
+
+ private:
+  bool end() {
+    const std::lock_guard lock(core_->mutex);
+    core_->engine = nullptr;
+    core_->ended = true;
+    core_->changed.notify_all();
+    return false;
+  }
+
+  std::shared_ptr<Core> core_;
+  std::unique_ptr<DiskEngine> engine_;
+  std::vector<Command> commands_;
+  bool abandoned_ = false;
+};
+
+void run(const std::shared_ptr<Core>& core) {
+  ::prctl(PR_SET_NAME, "larder-disk");
+  Life life(core);
+  if (!life.start().ok()) return;
+  while (life.turn(UINT64_MAX)) {
+  }
 }
 
-class DiskTier final : public tiers::Tier {
+class DiskTier final : public SteppedTier {
  public:
   explicit DiskTier(std::shared_ptr<Core> core) : core_(std::move(core)) {}
   ~DiskTier() override { finish_thread(); }
 
-  Status start() {
+  // Without a thread of its own it lives in turn() alone.
+  Status start(bool threaded) {
     core_->message_fd = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     if (!core_->message_fd.valid()) return Status::from_errno(errno, "eventfd");
+    if (!threaded) return life_.emplace(core_).start();
     thread_ = std::thread([core = core_] { run(core); });
     std::unique_lock lock(core_->mutex);
     core_->changed.wait(lock, [this] { return core_->started; });  // the device has its own deadline at start
@@ -203,8 +231,19 @@ class DiskTier final : public tiers::Tier {
     core_->closed = true;
     core_->close_by_ns = core_->clock.now_ns() + grace_ms * 1'000'000;
     wake_locked();
-    // A little longer than the thread needs to see that the time is up and to answer what is left.
-    return core_->changed.wait_for(lock, std::chrono::milliseconds(grace_ms + 500), [this] { return core_->ended; });
+    // A little longer than it needs to see that the time is up and to answer what is left.
+    const std::uint64_t at_most_ms = grace_ms + 500;
+    if (!life_) return core_->changed.wait_for(lock, std::chrono::milliseconds(at_most_ms), [this] { return core_->ended; });
+    const std::uint64_t end_ns = core_->clock.now_ns() + at_most_ms * 1'000'000;
+    lock.unlock();
+    while (turn(kSteppedTurnNs))
+      if (core_->clock.now_ns() >= end_ns) return false;
+    return true;
+  }
+  bool turn(std::uint64_t most_ns) override {
+    if (core_->ended || !life_->turn(most_ns)) return false;
+    life_->hand_over();
+    return true;
   }
 
  private:
@@ -279,14 +318,21 @@ class DiskTier final : public tiers::Tier {
 
   std::shared_ptr<Core> core_;
   std::thread thread_;
+  std::optional<Life> life_;  // where there is no thread
 };
 
 }  // namespace
 
 Result<std::unique_ptr<tiers::Tier>> open_disk_tier(Env& env, const base::Clock& clock, const DiskOptions& options) {
   auto tier = std::make_unique<DiskTier>(std::make_shared<Core>(env, clock, options));
-  if (Status status = tier->start(); !status.ok()) return status;
+  if (Status status = tier->start(true); !status.ok()) return status;
   return std::unique_ptr<tiers::Tier>(std::move(tier));
+}
+
+Result<std::unique_ptr<SteppedTier>> open_stepped_disk_tier(Env& env, const base::Clock& clock, const DiskOptions& options) {
+  auto tier = std::make_unique<DiskTier>(std::make_shared<Core>(env, clock, options));
+  if (Status status = tier->start(false); !status.ok()) return status;
+  return std::unique_ptr<SteppedTier>(std::move(tier));
 }
 
 }  // namespace larder::disk

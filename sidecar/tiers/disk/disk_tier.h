@@ -16,4 +16,12 @@ namespace larder::disk {
 // answered at the start, its thread and what it uses are left to the process's end.
 Result<std::unique_ptr<tiers::Tier>> open_disk_tier(Env& env, const base::Clock& clock, const DiskOptions& options);
 
+// The same without a thread, for who owns time: nothing happens but in its turns. Owned by one thread.
+class SteppedTier : public tiers::Tier {
+ public:
+  // Waits up to so long for the device; what came of it can be taken then. False: it was closed, and has ended.
+  virtual bool turn(std::uint64_t most_ns) = 0;
+};
+Result<std::unique_ptr<SteppedTier>> open_stepped_disk_tier(Env& env, const base::Clock& clock, const DiskOptions& options);
+
 }  // namespace larder::disk

@@ -1,29 +1,11 @@
 // The sidecar with a disk tier below its memory, as an engine and a person meet it.
-#include "tests/unit/ipc/sidecar_fixture.h"
+#include "tests/unit/ipc/disk_fixture.h"
 
 namespace larder::ipc::testing_support {
 namespace {
 
-const std::string kFingerprint = "engine: vllm\ndtype: bfloat16\n";
-
-class DiskTest : public SidecarTest {
+class DiskTest : public SidecarWithDiskTest {
  protected:
-  DiskTest() {
-    char name[] = "/tmp/larder-ipc-disk-XXXXXX";
-    disk_ = ::mkdtemp(name);
-    config_.disk.path = disk_;
-    config_.disk.size_bytes = 34 << 20;
-  }
-  ~DiskTest() override {
-    stop();
-    std::filesystem::remove_all(disk_);
-  }
-
-  void attach() {
-    client_ = std::make_unique<Client>(config_.socket);
-    client_->attach();
-    handle_ = client_->open_namespace(kFingerprint);
-  }
   bool store(std::uint64_t n) {
     client_->beat();
     const auto grants = client_->reserve(handle_, {{n, n}});
@@ -45,12 +27,7 @@ class DiskTest : public SidecarTest {
       if (known == kind) return true;
     return false;
   }
-  std::string id() const { return protocol::namespace_id(kFingerprint).to_hex(); }
-
-  std::string disk_;
-  base::MonotonicClock real_;
-  std::unique_ptr<Client> client_;
-  std::uint32_t handle_ = 0;
+  std::string id() const { return protocol::namespace_id(fingerprint_).to_hex(); }
 };
 
 TEST_F(DiskTest, WithoutOneNothingIsSaidOfIt) {

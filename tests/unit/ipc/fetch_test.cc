@@ -1,33 +1,16 @@
 // The way up, as an engine meets it: a real sidecar with a real disk tier, and chunks with bytes.
 #include "shim/protocol/checksum.h"
-#include "tests/unit/ipc/sidecar_fixture.h"
+#include "tests/unit/ipc/disk_fixture.h"
 
 namespace larder::ipc::testing_support {
 namespace {
 
-const std::string kFingerprint = "engine: vllm\ndtype: bfloat16\n";
 constexpr std::uint64_t kPayloadBytes = 8192, kPieceBytes = 4096;
 
-class FetchTest : public SidecarTest {
+class FetchTest : public SidecarWithDiskTest {
  protected:
-  FetchTest() {
-    char name[] = "/tmp/larder-ipc-fetch-XXXXXX";
-    disk_ = ::mkdtemp(name);
-    config_.disk.path = disk_;
-    config_.disk.size_bytes = 34 << 20;
-    config_.disk.write = config::DiskWrite::kThrough;
-  }
-  ~FetchTest() override {
-    stop();
-    std::filesystem::remove_all(disk_);
-  }
+  FetchTest() { config_.disk.write = config::DiskWrite::kThrough; }
 
-  void attach(std::uint64_t capabilities = protocol::kCapabilityBelow) {
-    client_ = std::make_unique<Client>(config_.socket);
-    client_->capabilities = capabilities;
-    client_->attach();
-    handle_ = client_->open_namespace(kFingerprint);
-  }
   static protocol::BlockHash hash(std::uint64_t n) { return {n * 0x9e3779b97f4a7c15ULL, n}; }
   static std::vector<protocol::BlockHash> hashes(std::uint64_t from, std::uint64_t to) {
     std::vector<protocol::BlockHash> all;
@@ -70,7 +53,7 @@ class FetchTest : public SidecarTest {
   }
   bool below(std::uint64_t n) {
     const protocol::BelowReader reader = client_->below();
-    return reader.has(reader.place(protocol::namespace_id(kFingerprint), hash(n), 0, 0));
+    return reader.has(reader.place(protocol::namespace_id(fingerprint_), hash(n), 0, 0));
   }
   // Others take their place in memory; all are on the disk.
   void push_out(std::uint64_t from, std::uint64_t to) {
@@ -89,10 +72,6 @@ class FetchTest : public SidecarTest {
   }
 
   static constexpr std::uint64_t kOthers = 1'000'000;
-  std::string disk_;
-  base::MonotonicClock real_;
-  std::unique_ptr<Client> client_;
-  std::uint32_t handle_ = 0;
 };
 
 TEST_F(FetchTest, WhatWasEvictedComesBackWithItsBytes) {
@@ -143,7 +122,7 @@ TEST_F(FetchTest, WhatWasFetchedIsThereUntilTheEndOfTheFetchOrItsSession) {
   ASSERT_EQ(client_->receive_fetched(1).families, 5U);
   Client other(config_.socket);
   other.attach();
-  const std::uint32_t handle = other.open_namespace(kFingerprint);
+  const std::uint32_t handle = other.open_namespace(fingerprint_);
   for (std::uint64_t n = 0; n < 2 * config_.memory.size_bytes / 12'288; ++n) {
     other.beat();
     client_->beat();

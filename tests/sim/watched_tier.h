@@ -1,0 +1,82 @@
+// WatchedTier: the real disk tier, turn by turn, between larderd's own classes and the simulated disk. It sees what is asked for and what
+// comes of it, and holds the tier to what tier.h promises: one answer, by the deadline, and a slot given back once; and larderd to what
+// may go down and come up (Model). Until all is patient it shortens deadlines, so that they are missed.
+//
+// A rule that does not hold throws, from turn() and from what is asked for. Owned by one thread.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "sidecar/tiers/disk/disk_tier.h"
+#include "tests/sim/machine.h"
+
+namespace larder::sim {
+
+class WatchedTier final : public tiers::Tier {
+ public:
+  // Both outlive it.
+  static Result<std::unique_ptr<WatchedTier>> open(Machine& machine, Model& model, std::shared_ptr<tiers::Residents> residents);
+  WatchedTier(Machine& machine, Model& model, std::unique_ptr<disk::SteppedTier> tier)
+      : machine_(machine), model_(model), tier_(std::move(tier)) {}
+
+  void turn();
+  // Turns, and lets time pass, until there are messages, or so long.
+  void wait(int timeout_ms);
+
+  bool idle() const { return ops_.empty(); }
+  bool reads_memory() const;                         // a put is under way
+  bool on_its_way_down(std::uint64_t number) const;  // ... of that chunk, or ended a moment ago
+  bool closed_well() const { return closed_.value_or(false); }
+  // What a get brought into the arena, once.
+  struct Up {
+    std::uint64_t number, offset, generation;
+  };
+  std::optional<Up> take_up(tiers::Ticket ticket);
+  std::uint64_t went_down = 0, came_up = 0, flushes = 0;  // that ended well
+
+  Status put(tiers::Ticket ticket, const tiers::ChunkKey& key, const tiers::ChunkFacts& facts, std::span<const std::byte> slot,
+             std::uint64_t deadline_ns) override;
+  Status get(tiers::Ticket ticket, const tiers::ChunkKey& key, std::span<std::byte> slot, std::uint64_t deadline_ns) override;
+  Status drop_namespace(tiers::Ticket ticket, const protocol::NamespaceId& id, std::uint64_t deadline_ns) override;
+  Status clear(tiers::Ticket ticket, std::uint64_t deadline_ns) override;
+  Status flush(tiers::Ticket ticket, std::uint64_t deadline_ns) override;
+  std::optional<tiers::ChunkFacts> probe(const tiers::ChunkKey& key) const override { return tier_->probe(key); }
+  void forget(const tiers::ChunkKey& key, std::uint64_t generation) override { tier_->forget(key, generation); }
+  int message_fd() const override { return tier_->message_fd(); }
+  void take_messages(std::vector<tiers::Message>& out) override;
+  tiers::TierState state() const override { return tier_->state(); }
+  tiers::TierCounters counters() const override { return tier_->counters(); }
+  bool close(std::uint64_t grace_ms) override;
+
+ private:
+  struct Op {
+    tiers::Operation operation;
+    std::uint64_t number = 0;  // of the chunk; of a drop the namespace, kSpaces: all
+    std::uint64_t deadline_ns = 0;
+    std::optional<std::uint64_t> offset;  // of a get: where in the arena
+    std::uint64_t floors[kSpaces] = {};   // of a drop: the newest that it means
+    bool done = false;                    // answered, and the device still has the slot
+  };
+
+  std::uint64_t soon(std::uint64_t deadline_ns);
+  Status enter(tiers::Ticket ticket, const Op& op, const Status& taken);
+  void took_drop(std::uint64_t space);
+  void see_messages();
+  void look_at(const tiers::Message& message);
+  void ended_well(const Op& op, const tiers::Message& message);
+
+  Machine& machine_;
+  Model& model_;
+  std::unique_ptr<disk::SteppedTier> tier_;
+  std::map<tiers::Ticket, Op> ops_;
+  std::map<tiers::Ticket, Up> up_;
+  std::vector<tiers::Message> messages_;
+  std::uint64_t turns_ = 0;
+  std::map<std::uint64_t, std::uint64_t> put_ended_;  // in which turn, by number
+  std::optional<bool> closed_;
+};
+
+}  // namespace larder::sim
