@@ -102,7 +102,7 @@ class Loads::Job final : public CopyJob {
     if (!place) return Code::kNotFound;
     std::optional<Held> held(std::in_place, attachment_->holds(), *place);  // let go also where the copy throws
     const Status copied = loads_.engine_.load(slot, view->root, {pieces, group_.piece_bytes});
-    const bool still_there = !index.dead() && index.still_committed(view->slot, view->generation);
+    const bool still_there = index.still_committed(view->slot, view->generation);
     LARDER_POINT(load_copied);
     held.reset();
     LARDER_POINT(load_hold_released);

@@ -111,9 +111,10 @@ class IndexReader {
     return std::nullopt;
   }
 
-  // Whether the slot is still committed at this generation: the re-read that follows the announcement of a hold, and a copy.
+  // Whether the slot is still committed at this generation, in an index that counts: the re-read that follows the announcement of a
+  // hold, and a copy. Where a later index has the slot, this one's word does not move any more, but `dead` moves before a slot is reused.
   bool still_committed(std::uint32_t slot, std::uint64_t generation) const {
-    return slot < entry_count_ &&
+    return slot < entry_count_ && header_->dead.load(std::memory_order_seq_cst) == 0 &&
            entries_[slot].word.load(std::memory_order_seq_cst) == make_word(SlotState::kCommitted, generation);
   }
 

@@ -210,8 +210,14 @@ void EventLoop::pause_accepting(int error) {
   base::log_error("accept: " + std::generic_category().message(error));
 }
 
+// Those of the earlier life were let in by that.
+std::size_t EventLoop::sessions_taken() const {
+  return connections_.size() +
+         static_cast<std::size_t>(std::ranges::count_if(ended_, [](const auto& ended) { return !ended.second.earlier_life; }));
+}
+
 Status EventLoop::admit(Fd& socket) {
-  if (connections_.size() + ended_.size() - awaited_.size() >= protocol::kMaxSessions)  // who is awaited was let in before
+  if (sessions_taken() >= protocol::kMaxSessions)
     return {Code::kResourceExhausted, "all " + std::to_string(protocol::kMaxSessions) + " sessions are taken"};
   SessionFacts facts;
   facts.number = next_session_++;
@@ -304,18 +310,18 @@ void EventLoop::take_over(const SessionProtocol& session) {
   }
   for (auto next = ended_.begin(); next != ended_.end();) {
     auto& [earlier, ended] = *next;
-    if (ended.token != session.previous_session() || ended.epoch != session.previous_epoch()) {
+    if (!ended.note.names(session.previous_session(), session.previous_epoch())) {
       ++next;
       continue;
     }
     awaited_.erase(earlier);
-    ended.token = session.facts().token;
-    ended.epoch = session.facts().epoch;
-    if (Status noted = ended.lock.write({ended.token, ended.epoch}); !noted.ok()) base::log_warning(noted.text());
+    // Until it has the answer to its OPEN_NAMESPACE the engine goes by the name that it gave.
+    ended.note = {session.facts().token, session.facts().epoch, session.previous_session(), session.previous_epoch()};
+    if (Status noted = ended.lock.write(ended.note); !noted.ok()) base::log_warning(noted.text());
     const std::uint32_t back = store_.succeed(number, earlier, session.still_written(), session.still_written_is_complete());
     base::log_info("session " + std::to_string(earlier) + " goes on as " + std::to_string(number) + ": " + std::to_string(back) +
                    " of its grants are free, " + std::to_string(store_.use_of(earlier).grants) + " are still written");
-    if (store_.use_of(earlier).grants != 0) {
+    if (ended.earlier_life || store_.use_of(earlier).grants != 0) {
       ++next;
       continue;
     }
@@ -368,13 +374,14 @@ void EventLoop::end_session(std::uint32_t number, const std::string& why) {
   if (promotions_) promotions_->end_session(number);
   drain_events(*connection);
   for (const std::uint32_t handle : connection->protocol.namespaces()) --store_.namespaces().at(handle).sessions;
+  await_again(connection->protocol);
   const std::uint32_t grants = store_.use_of(number).grants;
   const bool quarantined = store_.end_session(number);
   base::log_info(session_name(*connection) + " ended: " + why +
                  (grants == 0 ? "" : ", " + std::to_string(grants) + " grants quarantined"));
   if (quarantined && connection->lock.held()) {
-    ended_.emplace(number, Ended{std::move(connection->lock), std::move(connection->pidfd), connection->protocol.facts().token,
-                                 connection->protocol.facts().epoch});
+    const SessionFacts& facts = connection->protocol.facts();
+    ended_.emplace(number, Ended{std::move(connection->lock), std::move(connection->pidfd), {facts.token, facts.epoch}});
   } else {
     store_.release_quarantine(number);
   }

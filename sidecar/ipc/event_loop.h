@@ -80,6 +80,7 @@ class EventLoop final : public Sidecar {
   void pause_accepting(int error);
   // Takes the socket; on an error, only if it was the last step that failed.
   Status admit(Fd& socket);
+  std::size_t sessions_taken() const;
   void receive(std::uint32_t number);
   Status answer(Connection& connection, const protocol::Packet& packet);
   Status send(Connection& connection, std::vector<std::byte> packet, std::span<const int> fds = {});
@@ -96,6 +97,7 @@ class EventLoop final : public Sidecar {
 
   // A warm restart, and what is left for the next one (event_loop_restart.cc).
   void restore();
+  void await_again(const SessionProtocol& session);
   void check_settled(std::uint64_t now_ms, bool slept);
   void settle();
   void note_namespace(const protocol::Packet& packet, const store::NamespaceSpec& spec);
@@ -125,9 +127,9 @@ class EventLoop final : public Sidecar {
   std::deque<std::uint32_t> busy_;  // sessions in the midst of a message, and some that have ended since
   struct Ended {
     LockFile lock;
-    Fd pidfd;             // still watched: a dying process closes its socket before its lock
-    std::uint64_t token;  // of its engine's newest session
-    std::uint64_t epoch;  // of the life that gave it
+    Fd pidfd;  // still watched: a dying process closes its socket before its lock
+    LockFile::Note note;
+    bool earlier_life = false;  // stays until its lock is gone: until then its engine may not know of a later session
   };
   std::map<std::uint32_t, Ended> ended_;  // sessions whose grants are quarantined, or that an earlier life left
   std::set<std::uint32_t> awaited_;       // of these, those that have not announced their holds and grants again

@@ -30,7 +30,7 @@ void EventLoop::restore() {
     alive.push_back(number);
     awaited_.insert(number);
     next_session_ = std::max(next_session_, number + 1);
-    ended_.emplace(number, Ended{std::move(lock), Fd(), note.token, note.epoch});
+    ended_.emplace(number, Ended{std::move(lock), Fd(), note, true});
   }
   earlier.sessions.clear();
   std::vector<store::NamespaceSpec> names;
@@ -45,7 +45,11 @@ void EventLoop::restore() {
   settling_from_ms_ = clock_.now_ms();
   base::log_info("warm start: " + std::to_string(restored.kept) + " chunks kept, " + std::to_string(restored.dropped) +
                  " not valid; " + std::to_string(awaited_.size()) + " sessions live, which may still write " +
-                 std::to_string(restored.quarantined) + " slots");
+                 std::to_string(restored.quarantined - restored.own) + " slots");
+  if (restored.own != 0)
+    base::log_warning(std::to_string(restored.own) +
+                      " slots stay set aside, into which the disk of an earlier larderd may still " +
+                      "read: larderd --free-memory before a start gives them up");
 }
 
 Status EventLoop::publish_index() {
@@ -57,6 +61,13 @@ Status EventLoop::publish_index() {
   LARDER_POINT(index_published);
   if (awaited_.empty()) settle();
   return {};
+}
+
+// One that attached and is lost already has announced nothing any more: its engine does it anew.
+void EventLoop::await_again(const SessionProtocol& session) {
+  if (!store_.settling()) return;
+  for (const auto& [earlier, ended] : ended_)
+    if (ended.earlier_life && ended.note.token == session.facts().token) awaited_.insert(earlier);
 }
 
 // No slot is handed on until every session of the earlier life has announced its holds and grants again, or its time is up.

@@ -135,18 +135,28 @@ Promotions::Look Promotions::look_at(std::uint32_t handle, const protocol::Block
   return look;
 }
 
+// However much one session asks for, there is room left for the first families of others.
+bool Promotions::may_keep(SessionNumber session, std::uint64_t bytes) const {
+  if (bytes > kept_cap_ - kept_bytes_) return false;
+  const auto found = kept_of_.find(session);
+  if (found == kept_of_.end()) return true;
+  const std::uint64_t own = found->second, not_of_others = kept_cap_ - (kept_bytes_ - own);
+  return own + bytes <= not_of_others - not_of_others / protocol::kFetchedLeftShare;
+}
+
 // One family more. False: no further one is looked at now.
 bool Promotions::look(const FetchId& id, Fetch& fetch) {
   if (fetch.families.size() >= fetch.limit || fetch.reading >= kReadsAhead) return false;
   const auto number = static_cast<std::uint32_t>(fetch.families.size());
   const Look look = look_at(fetch.handle, fetch.hashes[number]);
-  if (!look.there || kept_bytes_ + look.bytes > kept_cap_) {
+  if (!look.there || !may_keep(id.first, look.bytes)) {
     cut(id, fetch, number, look.there ? FetchEnd::kBound : FetchEnd::kAbsent);
     return false;
   }
   Family& family = fetch.families.emplace_back();
   family.bytes = look.bytes;
   kept_bytes_ += look.bytes;
+  kept_of_[id.first] += look.bytes;
   for (std::size_t i = 0; i < members_.size(); ++i) {
     const store::Store::Member& one = members_[i];
     if (one.state == SlotState::kCommitted) {
@@ -227,6 +237,7 @@ void Promotions::release(const FetchId& id, Fetch& fetch, std::uint32_t number) 
     --fetch.reading;
   }
   kept_bytes_ -= family.bytes;
+  if ((kept_of_[id.first] -= family.bytes) == 0) kept_of_.erase(id.first);
 }
 
 void Promotions::decide(const FetchId& id, Fetch& fetch) {

@@ -92,6 +92,7 @@ class Promotions {
     std::uint64_t bytes = 0;
   };
 
+  bool may_keep(store::SessionNumber session, std::uint64_t bytes) const;
   void look_on(const FetchId& id, Fetch& fetch);
   bool look(const FetchId& id, Fetch& fetch);
   Look look_at(std::uint32_t handle, const protocol::BlockHash& hash);
@@ -122,6 +123,7 @@ class Promotions {
   std::unordered_map<tiers::Ticket, std::vector<Waiter>> waiters_;
   std::vector<Answer> answers_;
   std::uint64_t kept_bytes_ = 0;
+  std::unordered_map<store::SessionNumber, std::uint64_t> kept_of_;  // of that, by session; none: nothing
   // Kept, so that a look allocates nothing.
   std::vector<store::Store::Member> members_;
   std::vector<std::optional<tiers::ChunkFacts>> facts_;

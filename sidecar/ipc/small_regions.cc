@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <cstddef>
 #include <utility>
 
 #include "shim/protocol/version.h"
@@ -65,9 +66,14 @@ Status LockFile::write(const Note& note) const {
   return Status::from_errno(errno, "write lock file " + path_);
 }
 
+// An older larderd wrote the first two words alone.
 LockFile::Note LockFile::read() const {
+  constexpr ssize_t kFirstTwo = 16;
+  static_assert(sizeof(Note) == 32 && offsetof(Note, before_token) == kFirstTwo);
   Note note;
-  return ::pread(fd_.get(), &note, sizeof(note), 0) == sizeof(note) ? note : Note{};
+  const ssize_t got = ::pread(fd_.get(), &note, sizeof(note), 0);
+  if (got == sizeof(note)) return note;
+  return got == kFirstTwo ? Note{note.token, note.epoch} : Note{};
 }
 
 LockFile::LockFile(LockFile&& other) noexcept

@@ -37,8 +37,14 @@ struct SessionMemory {
 // One descriptor serves for asking and for sending: closing another one of the same process would drop a lock held by it.
 class LockFile {
  public:
+  // The session that the engine will name when it attaches anew: its newest one or, where it never learnt that it had that (the
+  // handshake was lost behind ATTACHED), the one that it named then. 0: none is known.
   struct Note {
-    std::uint64_t token = 0, epoch = 0;  // that the engine will name when it attaches anew; 0: none is known
+    std::uint64_t token = 0, epoch = 0;
+    std::uint64_t before_token = 0, before_epoch = 0;
+    bool names(std::uint64_t session, std::uint64_t of_epoch) const {
+      return session != 0 && ((session == token && of_epoch == epoch) || (session == before_token && of_epoch == before_epoch));
+    }
   };
   static Result<LockFile> create(const std::string& path);
   // One that an earlier life left.

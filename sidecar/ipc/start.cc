@@ -89,6 +89,7 @@ Status make_below(LoopParts& parts, const base::Clock& clock) {
       TierLink::open(parts.config, {parts.arena.mapping.data(), parts.arena.mapping.size()}, present, parts.below_region, clock);
   if (!below.ok()) return below.status();
   parts.below = std::move(*below);
+  parts.shape.tier = parts.below->id();
   return {};
 }
 

@@ -1,7 +1,9 @@
 #include "sidecar/ipc/tier_link.h"
 
 #include <poll.h>
+#include <sys/stat.h>
 
+#include "shim/protocol/checksum.h"
 #include "sidecar/tiers/disk/disk_tier.h"
 
 namespace larder::ipc {
@@ -27,6 +29,14 @@ Result<std::unique_ptr<TierLink>> TierLink::open(const config::Config& config, s
   Result<std::unique_ptr<tiers::Tier>> tier = disk::open_disk_tier(environment(), clock, options);
   if (!tier.ok()) return tier.status();
   return std::make_unique<TierLink>(std::move(*tier), config.disk.path);
+}
+
+// By the file that is locked while a request on it is in flight, also one of a process that has ended (tiers/disk/FORMAT.md).
+std::uint64_t TierLink::id() const {
+  struct stat file {};
+  if (::stat((path_ + "/larder/chunks").c_str(), &file) != 0) return 0;
+  const std::uint64_t words[] = {file.st_dev, file.st_ino};
+  return XXH3_64bits(words, sizeof(words));
 }
 
 void TierLink::deliver() {

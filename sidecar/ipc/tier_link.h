@@ -35,6 +35,8 @@ class TierLink {
 
   tiers::Tier& tier() { return *tier_; }
   const tiers::Tier& tier() const { return *tier_; }
+  // Tells its file from every other; the same in every life that opens it. 0: nothing does.
+  std::uint64_t id() const;
   // Never given twice.
   tiers::Ticket next_ticket() { return ++ticket_; }
   // Both messages of an operation go to the one who is named here for its kind.

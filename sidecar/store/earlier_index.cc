@@ -46,6 +46,7 @@ Result<EarlierIndex> EarlierIndex::open(std::byte* data, std::size_t size_bytes)
   index.epoch_ = header->epoch;
   index.arena_bytes_ = header->arena_bytes;
   index.entry_count_ = entries;
+  index.tier_ = header->tier;
   index.last_generation_ = header->generation_high_water.load(std::memory_order_acquire);
   index.touched_bytes_ = header->touched_bytes.load(std::memory_order_acquire);
   if (index.last_generation_ == 0 || index.last_generation_ > protocol::kMaxGeneration / 2)

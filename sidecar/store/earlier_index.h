@@ -24,6 +24,8 @@ class EarlierIndex {
   std::uint64_t entry_count() const { return entry_count_; }
   // No generation above it was ever given.
   std::uint64_t last_generation() const { return last_generation_; }
+  // Out of which it read into slots of its own; 0: it did not, or does not say.
+  std::uint64_t tier() const { return tier_; }
   // Pages of the arena, from its start, that are there.
   std::uint64_t touched_bytes() const { return touched_bytes_; }
 
@@ -44,7 +46,7 @@ class EarlierIndex {
   const protocol::IndexEntry* entries_ = nullptr;
   const protocol::NamespaceEntry* namespaces_ = nullptr;
   protocol::AtomicU64* dead_ = nullptr;
-  std::uint64_t epoch_ = 0, arena_bytes_ = 0, entry_count_ = 0, last_generation_ = 0, touched_bytes_ = 0;
+  std::uint64_t epoch_ = 0, arena_bytes_ = 0, entry_count_ = 0, last_generation_ = 0, touched_bytes_ = 0, tier_ = 0;
 };
 
 }  // namespace larder::store

@@ -33,6 +33,7 @@ IndexWriter::IndexWriter(std::byte* data, const IndexShape& shape)
   header_->buckets_offset = sizes.buckets_offset;
   header_->namespaces_offset = sizes.namespaces_offset;
   header_->restart_format = protocol::kRestartFormat;
+  header_->tier = shape.tier;
   store(header_->generation_high_water, high_water_);
 }
 

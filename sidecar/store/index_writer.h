@@ -19,6 +19,7 @@ struct IndexShape {
   std::uint64_t arena_bytes;
   std::uint64_t epoch;
   std::uint64_t first_generation;  // above every generation of an earlier life
+  std::uint64_t tier = 0;          // out of which slots are filled; 0: none
 
   std::uint64_t bytes() const { return protocol::index_sizes(entry_count, bucket_count).total_bytes; }
   // Buckets for a load of at most one half.
@@ -77,6 +78,8 @@ class IndexWriter {
 
   void set_namespace(std::uint32_t handle, const protocol::NamespaceId& id);
   void mark_dead();
+  std::uint64_t tier() const { return header_->tier; }
+  void set_tier(std::uint64_t tier) { header_->tier = tier; }
   void set_touched_bytes(std::uint64_t bytes) { store(header_->touched_bytes, bytes); }
 
  private:

@@ -68,12 +68,15 @@ class Store {
   // ---- A warm restart (store_restore.cc) ----
   struct Restored {
     std::uint64_t kept = 0, dropped = 0, quarantined = 0;  // chunks that were committed; slots
+    std::uint64_t own = 0;                                 // of these, slots that a tier may still read into
     std::vector<std::size_t> names;                        // that were opened, by their place in the list
   };
   // Takes over what an earlier life left, under the same slot numbers and generations. `names`: what is known of its namespaces;
   // `alive`: its sessions whose process lives, which are ended here and may be succeeded. What is odd is dropped. From here on no slot
-  // that had a chunk is handed on, until settled(); engines go on in the earlier index, which outlives that. REQUIRES: nothing was
-  // done yet but set_touched_bytes().
+  // that had a chunk is handed on, until settled(); engines go on in the earlier index, which outlives that. What larderd itself had
+  // been reading into is free where that was out of this store's own tier: to open it means that no request of an earlier life is
+  // left. Else nobody can tell, and it stays set aside for as long as there is this arena. REQUIRES: nothing was done yet but
+  // set_touched_bytes().
   Restored restore(const EarlierIndex& earlier, std::span<const NamespaceSpec> names, std::span<const SessionNumber> alive);
   // Each of those sessions goes on and has announced its holds and grants again, or is over, or its time is up.
   void settled();

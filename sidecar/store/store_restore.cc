@@ -26,6 +26,7 @@ Store::Restored Store::restore(const EarlierIndex& earlier, std::span<const Name
   earlier_ = earlier;
   settling_ = true;
   for (const SessionNumber session : alive) sessions_[session];
+  if (earlier.tier() == 0 || earlier.tier() != index_.tier()) sessions_[kOwnSession];  // the device may still write
   Restored restored;
   const std::vector<std::uint32_t> handles = restore_namespaces(names, restored);
   std::vector<Found> found = find_kept(handles, restored);
@@ -36,6 +37,8 @@ Store::Restored Store::restore(const EarlierIndex& earlier, std::span<const Name
   std::sort(found.begin(), found.end(),
             [this](const Found& a, const Found& b) { return index_.generation(a.slot) < index_.generation(b.slot); });
   for (const Found& one : found) enter(one, restored);
+  if (const auto own = sessions_.find(kOwnSession); own != sessions_.end()) restored.own = own->second.quarantined.count;
+  if (restored.own != 0) index_.set_tier(0);  // more than one tier, for who comes next
   return restored;
 }
 

@@ -47,6 +47,7 @@ Status SimLarderd::start(const std::set<SessionNumber>& alive) {
   shape.arena_bytes = Machine::kArenaBytes;
   shape.first_generation = std::max(machine_.newest_generation, earlier.ok() ? earlier->last_generation() : 0) + 1;
   shape.epoch = shape.first_generation;
+  shape.tier = 1;  // of every life the same one
   index_ = std::make_shared<Index>(shape);
   store_ = std::make_unique<store::Store>(shape, index_->memory.data(), machine_.arena.data(), stats_);
   index_->reader = *protocol::IndexReader::open(index_->memory.data(), index_->memory.size());

@@ -59,6 +59,14 @@ TEST_F(HoldTableTest, ASlotThatIsNotThereAnyMoreIsNotHeld) {
   EXPECT_EQ(region_->holds[0].load(), 0U) << "the announcement is taken back";
 }
 
+// The word of an index whose larderd is gone does not move: that another one may reuse its slots is told by `dead` alone.
+TEST_F(HoldTableTest, NothingIsHeldInAnIndexThatIsSuperseded) {
+  HoldTable holds(*region_);
+  reinterpret_cast<protocol::IndexHeader*>(index_.get())->dead = static_cast<std::uint64_t>(protocol::LifeEnd::kSuperseded);
+  EXPECT_FALSE(holds.acquire(reader_, 1, 7));
+  EXPECT_EQ(region_->holds[0].load(), 0U);
+}
+
 TEST_F(HoldTableTest, AFullTableIsAMiss) {
   HoldTable holds(*region_);
   std::vector<std::uint32_t> places;

@@ -79,6 +79,12 @@ class Client {
     return send(encoder);
   }
 
+  // As if this had been a session of it.
+  void had(std::uint64_t token, std::uint64_t epoch) {
+    welcome_.session_token = token;
+    welcome_.epoch = epoch;
+  }
+
   // HELLO, WELCOME, maps, lock, ATTACHED.
   void attach() { attach_after(nullptr, {}); }
   // The same as the next session of the engine that `previous` is.

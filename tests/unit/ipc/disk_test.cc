@@ -1,4 +1,5 @@
 // The sidecar with a disk tier below its memory, as an engine and a person meet it.
+#include "sidecar/store/store.h"
 #include "tests/unit/ipc/disk_fixture.h"
 
 namespace larder::ipc::testing_support {
@@ -28,7 +29,44 @@ class DiskTest : public SidecarWithDiskTest {
     return false;
   }
   std::string id() const { return protocol::namespace_id(fingerprint_).to_hex(); }
+  // The index as of a larderd that was killed while the one chunk in it came up from the disk.
+  void leave_a_read() const {
+    for (const auto& file : std::filesystem::directory_iterator(directory_)) {
+      if (!file.path().filename().string().starts_with("larder.index.")) continue;
+      const Fd fd(::open(file.path().c_str(), O_RDWR | O_CLOEXEC));
+      Result<Mapping> mapping = Mapping::map_shared(fd, file.file_size(), PROT_READ | PROT_WRITE, "index");
+      ASSERT_TRUE(mapping.ok());
+      const auto* header = reinterpret_cast<const protocol::IndexHeader*>(mapping->data());
+      auto* entries = reinterpret_cast<protocol::IndexEntry*>(mapping->data() + header->entries_offset);
+      for (std::uint64_t i = 0; i < header->entry_count; ++i) {
+        const std::uint64_t word = entries[i].word, origin = entries[i].origin;
+        if (protocol::word_state(word) != protocol::SlotState::kCommitted) continue;
+        entries[i].word = protocol::make_word(protocol::SlotState::kGranted, protocol::word_generation(word));
+        entries[i].origin = protocol::pack_halves(store::kOwnSession, protocol::high_half(origin));
+      }
+    }
+  }
 };
+
+TEST_F(DiskTest, WhatADiskMayStillReadIntoIsSetAsideByALarderdWithoutIt) {
+  const auto set_aside_by_one_with = [&](const std::string& disk) {
+    config_.disk.path = disk_;
+    start(real_);
+    attach();
+    EXPECT_TRUE(store(1));
+    client_.reset();
+    stop();
+    leave_a_read();
+    config_.disk.path = disk;
+    start(real_);
+    const std::uint64_t set_aside = stats().slots_quarantined;
+    stop();
+    EXPECT_TRUE(Sidecar::free_memory(config_).ok());
+    return set_aside;
+  };
+  EXPECT_EQ(set_aside_by_one_with(disk_), 0U) << "it has the disk's lock: no read is left";
+  EXPECT_EQ(set_aside_by_one_with(""), 1U);
+}
 
 TEST_F(DiskTest, WithoutOneNothingIsSaidOfIt) {
   config_.disk = {};

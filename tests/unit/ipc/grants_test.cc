@@ -193,6 +193,21 @@ TEST_F(GrantsTest, ASessionAfterTheNextInheritsWhatIsStillWritten) {
   EXPECT_TRUE(wait([&] { return stats().slots_quarantined == 0; }));
 }
 
+// The handshake was lost behind ATTACHED: the engine never learnt that it had a session there, and names the one before again.
+TEST_F(GrantsTest, AnEngineThatNeverLearntOfItsLastSessionIsKnownByTheOneBefore) {
+  lose_session();
+  for (int i = 0; i < 3; ++i) {
+    Client unheard(config_.socket);
+    unheard.attach_after(&*client_, {ref_of(grants_[1])});
+    ASSERT_TRUE(wait([&] { return stats().slots_quarantined == 1; }));
+  }
+  ASSERT_TRUE(wait([&] { return stats().sessions_ended == 4; }));
+  Client next(config_.socket);
+  next.attach_after(&*client_, {ref_of(grants_[1])});
+  next.send_slot(MessageType::kDisown, grants_[1].slot, grants_[1].generation);
+  EXPECT_TRUE(wait([&] { return stats().slots_quarantined == 0; })) << "the lock of the first one is still held";
+}
+
 TEST_F(GrantsTest, AFullListMayHaveBeenCutAndFreesNothing) {
   lose_session();
   Client next(config_.socket);

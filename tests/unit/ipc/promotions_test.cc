@@ -192,13 +192,39 @@ TEST_F(PromotionsTest, WhatIsKeptIsBounded) {
   }
   box_.fetch(7, numbers);
   box_.finish_reads();
-  EXPECT_EQ(box_.told(7), "4 bound") << "a quarter of the arena";
+  EXPECT_EQ(box_.told(7), "3 bound") << "a quarter of the arena, less a quarter of that";
   box_.fetch(8, {5});
-  EXPECT_EQ(box_.told(8), "0 bound") << "of all sessions together";
+  EXPECT_EQ(box_.told(8), "0 bound") << "of all its fetches together";
+  box_.fetch(8, numbers, 1000, 3);
+  box_.finish_reads();
+  EXPECT_EQ(box_.told(8, 3), "1 bound") << "for others there is room left";
+  box_.fetch(8, numbers, 1000, 4);
+  EXPECT_EQ(box_.told(8, 4), "0 bound") << "of all sessions together";
   box_.promotions.end(1, 7);
   box_.fetch(9, {5});
   box_.finish_reads();
   EXPECT_EQ(box_.told(9), "1 all");
+}
+
+TEST_F(PromotionsTest, WhatOneSessionMayKeepDependsOnWhatTheOthersHave) {
+  PromotionsBox box(64);  // of which eight families may be kept
+  std::vector<std::uint64_t> numbers;
+  for (std::uint64_t n = 1; n <= 16; ++n) {
+    box.put_below(n);
+    numbers.push_back(n);
+  }
+  box.fetch(1, {1, 2, 3, 4}, 1000, 3);
+  box.finish_reads();
+  EXPECT_EQ(box.told(1, 3), "4 all");
+  box.fetch(1, numbers);
+  box.finish_reads();
+  EXPECT_EQ(box.told(1), "3 bound") << "of the four that are left";
+  box.promotions.end_session(3);
+  box.fetch(2, numbers);
+  box.finish_reads();
+  EXPECT_EQ(box.told(2), "3 bound") << "six in all";
+  box.promotions.end_session(1);
+  EXPECT_EQ(box.memory.filled().kept_bytes, 0U);
 }
 
 TEST_F(PromotionsTest, FetchesOfASessionAreBounded) {

@@ -306,6 +306,65 @@ TEST_F(RestartTest, TheLockFileOfTheDeadGoesAtOnce) {
   EXPECT_TRUE(wait([&] { return files("index.").size() == 1; })) << "nobody is waited for any more";
 }
 
+// The last larderd ended between ATTACHED and the answer that would have told the engine of its session there.
+TEST_F(RestartTest, AnEngineIsKnownByTheSessionThatItKnowsAndByTheOneThatItMayNotKnow) {
+  for (const auto& [token, epoch] : {std::pair{11U, 12U}, std::pair{1U, 2U}}) {
+    live_with({{1, 1}});
+    const LivingSession engine(directory_ + "/larder.lock.7", {11, 12, 1, 2});
+    start();
+    EXPECT_EQ(files("index.").size(), 2U);
+    Client past(config_.socket), client(config_.socket);
+    past.had(token, epoch);
+    client.attach_after(&past, {});
+    EXPECT_TRUE(wait([&] { return files("index.").size() == 1; })) << "it has come back";
+    stop();
+    EXPECT_TRUE(Sidecar::free_memory(config_).ok());
+  }
+}
+
+TEST_F(RestartTest, AnEngineOfAnOlderLarderdIsKnownByItsOneSession) {
+  live_with({{1, 1}});
+  const LivingSession engine(directory_ + "/larder.lock.7", {1, 2});
+  fs::resize_file(directory_ + "/larder.lock.7", 16);
+  start();
+  Client past(config_.socket), client(config_.socket);
+  past.had(1, 2);
+  client.attach_after(&past, {});
+  EXPECT_TRUE(wait([&] { return files("index.").size() == 1; }));
+}
+
+TEST_F(RestartTest, TheLockFileOfAnEngineThatHasComeBackStaysWhileItIsHeld) {
+  live_with({{1, 1}});
+  LivingSession engine(directory_ + "/larder.lock.7", {1, 2});
+  start();
+  Client past(config_.socket), client(config_.socket);
+  past.had(1, 2);
+  client.attach_after(&past, {});
+  ASSERT_TRUE(wait([&] { return files("index.").size() == 1; }));
+  EXPECT_TRUE(engine.known()) << "it may never learn that it has come back, and the next larderd must await it";
+  engine.end();
+  EXPECT_TRUE(wait([&] { return !engine.known(); }));
+}
+
+TEST_F(RestartTest, WhoIsLostAgainIsAwaitedAgain) {
+  live_with({{1, 1}});
+  const LivingSession engine(directory_ + "/larder.lock.7", {1, 2});
+  LivingSession another(directory_ + "/larder.lock.8", {3, 4});
+  start();
+  Client past(config_.socket), client(config_.socket), next(config_.socket);
+  past.had(1, 2);
+  client.attach_after(&past, {});
+  ASSERT_TRUE(wait([&] { return stats().sessions_opened == 1; }));
+  client.close();
+  ASSERT_TRUE(wait([&] { return stats().sessions_ended == 1; }));
+  another.end();
+  ASSERT_TRUE(wait([&] { return !another.known(); }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // some ticks
+  EXPECT_EQ(files("index.").size(), 2U) << "nobody has announced what it holds";
+  next.attach_after(&past, {});
+  EXPECT_TRUE(wait([&] { return files("index.").size() == 1; }));
+}
+
 TEST_F(RestartTest, MemoryIsFreedOnDemandAndNotUnderOneThatRuns) {
   live_with({{1, 1}});
   start();
@@ -328,18 +387,18 @@ TEST_F(RestartTest, AStartThatIsRefusedLeavesAllForTheNextOne) {
 }
 
 // What a larderd of each restart format left, in tests/golden/restart_format_N: index, journal, and the first pages of the arena.
-// LARDER_TEST_WRITE_GOLDEN=1 writes that of the present format; a raised format gets a new folder and keeps the others.
+// LARDER_TEST_WRITE_GOLDEN=1 writes that of the present format where there is none; what is there is never written anew.
 constexpr std::uint64_t kGoldenArenaBytes = 64 << 10;
 
 TEST_F(RestartTest, WhatEveryFormatWroteIsOpenedOrNamed) {
   const fs::path golden = fs::path(GOLDEN_FOLDER);
-  if (std::getenv("LARDER_TEST_WRITE_GOLDEN") != nullptr) {
+  const fs::path newest = golden / ("restart_format_" + std::to_string(protocol::kRestartFormat));
+  if (std::getenv("LARDER_TEST_WRITE_GOLDEN") != nullptr && !fs::exists(newest)) {
     live_with({{1, 1}, {2, 2}});
-    const fs::path folder = golden / ("restart_format_" + std::to_string(protocol::kRestartFormat));
-    fs::create_directories(folder);
+    fs::create_directories(newest);
     for (const char* kind : {"arena", "index", "namespaces"})
-      for (const std::string& path : files(kind)) fs::copy(path, folder, fs::copy_options::overwrite_existing);
-    fs::resize_file(folder / "larder.arena", kGoldenArenaBytes);
+      for (const std::string& path : files(kind)) fs::copy(path, newest);
+    fs::resize_file(newest / "larder.arena", kGoldenArenaBytes);
     for (const char* kind : {"arena", "index", "namespaces"})
       for (const std::string& path : files(kind)) fs::remove(path);
   }

@@ -147,7 +147,8 @@ static_assert(offsetof(IndexHeader, magic) == 0 && offsetof(IndexHeader, version
               offsetof(IndexHeader, entry_count) == 40 && offsetof(IndexHeader, bucket_count) == 48 &&
               offsetof(IndexHeader, entries_offset) == 56 && offsetof(IndexHeader, buckets_offset) == 64 &&
               offsetof(IndexHeader, namespaces_offset) == 72 && offsetof(IndexHeader, dead) == 80 &&
-              offsetof(IndexHeader, generation_high_water) == 88);
+              offsetof(IndexHeader, generation_high_water) == 88 && offsetof(IndexHeader, touched_bytes) == 96 &&
+              offsetof(IndexHeader, restart_format) == 104 && offsetof(IndexHeader, tier) == 112);
 static_assert(offsetof(IndexEntry, word) == 0 && offsetof(IndexEntry, hash_lo) == 8 && offsetof(IndexEntry, hash_hi) == 16 &&
               offsetof(IndexEntry, scope) == 24 && offsetof(IndexEntry, place) == 32 && offsetof(IndexEntry, origin) == 40 &&
               offsetof(IndexEntry, root) == 48 && offsetof(IndexEntry, record) == 56);

@@ -17,8 +17,8 @@ constexpr SessionNumber kWriter = 1, kNew = 9;
 
 // One life: an index of its own over an arena that all share.
 struct Life {
-  Life(std::byte* arena, std::uint64_t first_generation)
-      : shape{kSlots * 2, IndexShape::buckets_for(kSlots * 2), kSlots * kSlotBytes, first_generation, first_generation},
+  Life(std::byte* arena, std::uint64_t first_generation, std::uint64_t tier = 0)
+      : shape{kSlots * 2, IndexShape::buckets_for(kSlots * 2), kSlots * kSlotBytes, first_generation, first_generation, tier},
         index(zeroed_pages(shape.bytes())),
         region(zeroed_pages(sizeof(protocol::SessionRegion))),
         store(shape, index.get(), arena, stats),
@@ -159,6 +159,32 @@ TEST_F(Restore, TheNewSessionOfItsWriterGivesASlotBack) {
   second_->store.commit(kNew, {grant.slot, 0, grant.generation, 1});
   EXPECT_FALSE(kept(1)) << "a commit over a restart is refused";
   EXPECT_EQ(second_->filled().slots_quarantined, 0U);
+}
+
+// A killed process's requests end when the device ends them. Its tier cannot be opened before that; who does not open it cannot know.
+TEST_F(Restore, WhatATierMayStillReadIntoIsSetAsideUnlessThatTierIsOpen) {
+  const protocol::Grant read = first_.store.promote(key(1), 4096, 4096);
+  ASSERT_EQ(read.status, 0U);
+  const auto set_aside = [&](std::uint64_t then, std::uint64_t now) {
+    first_.header().tier = then;
+    second_.emplace(arena_.get(), 5000, now);
+    return second_->store.restore(first_.as_earlier(), names_, {}).own;
+  };
+  EXPECT_EQ(set_aside(7, 7), 0U);
+  EXPECT_EQ(second_->header().tier, 7U);
+  EXPECT_EQ(set_aside(0, 7), 1U) << "an older larderd did not say";
+  EXPECT_EQ(set_aside(7, 8), 1U);
+  EXPECT_EQ(second_->header().tier, 0U) << "it knows of two now";
+  EXPECT_EQ(set_aside(7, 0), 1U);
+  second_->store.settled();
+  second_->add_session(kNew);
+  std::uint64_t given = 0;
+  for (std::uint64_t n = 10; n < 10 + 2 * kSlots; ++n) {
+    const protocol::Grant grant = second_->reserve(kNew, again(n));
+    given += grant.status == 0;
+    EXPECT_TRUE(grant.status != 0 || grant.offset_bytes != read.offset_bytes);
+  }
+  EXPECT_EQ(given, kSlots - 1);
 }
 
 TEST_F(Restore, NoSlotIsHandedOnUntilItIsSettled) {
