@@ -35,6 +35,8 @@ struct Reply {
   std::vector<std::byte> packet;  // empty: the message has no answer
   bool with_regions = false;      // WELCOME: the four descriptors go with it
   bool with_below = false;        // and a fifth
+  // A namespace: it goes out once drops of it that are under way are done below memory, too.
+  std::optional<std::uint32_t> fence = {};
 };
 
 std::vector<std::byte> error_packet(const Status& status);

@@ -41,6 +41,9 @@ class WriteDown final : public store::ChunkListener {
   // Of the newest drop, whoever asked for it: earlier ones of its namespace have ended before. Not valid: there was none.
   std::shared_future<Status> last_drop() const { return last_drop_; }
 
+  // Of the newest drop of it, or of everything, that the tier has not answered. Not valid: there is none.
+  std::shared_future<Status> drop_under_way(const protocol::NamespaceId& id) const;
+
   // A drop of it waits until the tier has room to take it. The tier still finds what is to go: nobody may read it, nor write to it.
   bool waits_for_drop(const protocol::NamespaceId& id) const;
 
