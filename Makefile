@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BENCHES = bench-copy bench-disk bench-index bench-lookup bench-recovery bench-restart bench-start bench-ttft bench-ttft-disk bench-engine bench-rivals bench-serve
-.PHONY: $(BENCHES) help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-bench deps-vm build release demo test test-models test-asan test-crash test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean
+.PHONY: $(BENCHES) help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-bench deps-vm build release demo soak test test-models test-asan test-crash test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
@@ -54,6 +54,9 @@ test-models: deps-python build ## every model shape and engine setting (part of 
 	  $(PYTHON) tests/python/models/record.py build/models docs/compatibility.md && exit $$status
 test-crash: deps-python build ## engines and larderd killed at every point and 10,000 times at random, minutes; tests/crash/README.md
 	@.ci/test-crash.sh
+SOAK_MINUTES ?= 30
+soak: build ## engines over memory and disk, somebody killed every 5 s, for SOAK_MINUTES (30): nothing grows, no byte is wrong
+	@SOAK_MINUTES=$(SOAK_MINUTES) build/dev/bin/soak_test
 SIM_SEEDS ?= 10000
 test-sim: build ## store, disk tier and engines in one thread, by SIM_SEEDS (10000) seeds; a seed that fails replays exactly
 	@build/dev/bin/sim $(SIM_SEEDS)

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 
 #include "shim/protocol/packet.h"
 #include "sidecar/base/log.h"
@@ -19,6 +20,7 @@ namespace {
 constexpr int kMessagesPerTurn = 16;
 constexpr int kAcceptsPerTurn = 16;
 constexpr int kEventsPerTurn = 64;
+constexpr int kMaxFences = 1024;  // of one session
 
 std::uint64_t random_token() {
   std::uint64_t token = 0;
@@ -104,6 +106,7 @@ Status EventLoop::turn() {
   // The timer bounds the wait; with work to do there is none.
   const bool more = work();
   answer_fetches();
+  answer_fences();
   const int count = ::epoll_wait(parts_.epoll.get(), events.data(), kEventsPerTurn, more ? 0 : wait_ms());
   if (count < 0 && errno != EINTR) return Status::from_errno(errno, "epoll_wait");
   turned_ms_.store(clock_.now_ms());
@@ -135,6 +138,32 @@ void EventLoop::answer_fetches() {
     const auto found = connections_.find(answer.session);
     if (found == connections_.end()) continue;
     if (Status sent = send(*found->second, fetched_packet(answer)); !sent.ok()) fail_session(answer.session, sent);
+  }
+}
+
+// It tells that drops are done, and a death of this process must not undo one: the disk may not have noted it yet.
+Status EventLoop::answer_fence(Connection& connection, Reply reply) {
+  const std::uint32_t number = connection.protocol.facts().number;
+  std::shared_future<Status> drop = write_down_->drop_under_way(store_.namespaces().at(*reply.fence).spec.id);
+  if (!drop.valid()) return send(connection, std::move(reply.packet));
+  if (std::ranges::count(fences_, number, &Fence::session) >= kMaxFences)
+    return {Code::kResourceExhausted, std::to_string(kMaxFences) + " answers wait for the disk to note drops"};
+  fences_.push_back({number, std::move(reply.packet), std::move(drop)});
+  return {};
+}
+
+void EventLoop::answer_fences() {
+  const std::size_t waiting = fences_.size();  // one that cannot be sent ends its session
+  for (std::size_t i = 0; i < waiting; ++i) {
+    Fence fence = std::move(fences_.front());
+    fences_.pop_front();
+    const auto found = connections_.find(fence.session);
+    if (found == connections_.end()) continue;
+    if (fence.drop.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+      fences_.push_back(std::move(fence));
+      continue;
+    }
+    if (Status sent = send(*found->second, std::move(fence.packet)); !sent.ok()) fail_session(fence.session, sent);
   }
 }
 
@@ -273,6 +302,7 @@ Status EventLoop::answer(Connection& connection, const protocol::Packet& packet)
     attached(connection);
   }
   if (reply->packet.empty()) return {};
+  if (reply->fence && write_down_) return answer_fence(connection, *std::move(reply));
   const std::array<int, 5> fds{parts_.arena.to_engines.get(), parts_.index.read_only.get(), connection.memory.fd.get(),
                                connection.lock.fd(), parts_.below_region ? parts_.below_region->fd() : -1};
   const std::size_t count = !reply->with_regions ? 0 : reply->with_below ? 5 : 4;

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -75,6 +76,8 @@ class EventLoop final : public Sidecar {
   bool busy(std::uint32_t number) const;
   int wait_ms() const;
   void answer_fetches();
+  Status answer_fence(Connection& connection, Reply reply);
+  void answer_fences();
   void handle(const Wakeup& wakeup);
   void accept_all();
   void pause_accepting(int error);
@@ -125,6 +128,12 @@ class EventLoop final : public Sidecar {
   std::unique_ptr<Promotions> promotions_;  // the same
   std::map<std::uint32_t, std::unique_ptr<Connection>> connections_;
   std::deque<std::uint32_t> busy_;  // sessions in the midst of a message, and some that have ended since
+  struct Fence {
+    std::uint32_t session;
+    std::vector<std::byte> packet;
+    std::shared_future<Status> drop;  // shared: admin callers wait for the same
+  };
+  std::deque<Fence> fences_;  // answers that wait for the tier's word
   struct Ended {
     LockFile lock;
     Fd pidfd;  // still watched: a dying process closes its socket before its lock

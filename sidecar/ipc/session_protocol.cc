@@ -216,7 +216,9 @@ Result<Reply> SessionProtocol::reserve(Decoder& decoder) {
   Encoder encoder(MessageType::kGranted, decoder.request());
   encoder.append(protocol::Granted{reserve.count, 0}).append_all(std::span<const protocol::Grant>(grants_));
   stats_.reserve.record(clock_.now_ns() - start_ns);
-  return Reply{finish(encoder)};
+  Reply reply{finish(encoder)};
+  if (reserve.count == 0) reply.fence = reserve.namespace_handle;
+  return reply;
 }
 
 Result<Reply> SessionProtocol::commit(Decoder& decoder) {

@@ -36,6 +36,8 @@ struct Reply {
   bool with_regions = false;                        // WELCOME: the four descriptors go with it
   bool with_below = false;                          // and a fifth
   std::optional<store::NamespaceSpec> opened = {};  // what the session asked for and may store in now
+  // A namespace: it goes out once drops of it that are under way are done below memory, too.
+  std::optional<std::uint32_t> fence = {};
 };
 
 std::vector<std::byte> error_packet(const Status& status);

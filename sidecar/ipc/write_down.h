@@ -46,6 +46,9 @@ class WriteDown final : public store::ChunkListener {
   // How many chunks that one found below: not to be read before its future is ready.
   std::shared_ptr<const std::uint64_t> last_drop_chunks() const { return last_drop_chunks_; }
 
+  // Of the newest drop of it, or of everything, that the tier has not answered. Not valid: there is none.
+  std::shared_future<Status> drop_under_way(const protocol::NamespaceId& id) const;
+
   // A drop of it waits until the tier has room to take it. The tier still finds what is to go: nobody may read it, nor write to it.
   bool waits_for_drop(const protocol::NamespaceId& id) const;
 

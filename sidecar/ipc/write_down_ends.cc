@@ -30,6 +30,11 @@ bool WriteDown::waits_for_drop(const protocol::NamespaceId& id) const {
   return std::ranges::any_of(drops_, [&](const Drop& drop) { return drop.ticket == 0 && (!drop.id || *drop.id == id); });
 }
 
+std::shared_future<Status> WriteDown::drop_under_way(const protocol::NamespaceId& id) const {
+  const auto newest = std::find_if(drops_.rbegin(), drops_.rend(), [&](const Drop& drop) { return !drop.id || *drop.id == id; });
+  return newest != drops_.rend() ? newest->future : std::shared_future<Status>();
+}
+
 bool WriteDown::is_dropping(const protocol::NamespaceId& id) const {
   return waits_for_drop(id) || std::ranges::any_of(dropping_, [&](const Dropping& one) {
            return !one.going_on.expired() && (!one.id || *one.id == id);

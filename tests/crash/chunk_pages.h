@@ -24,29 +24,29 @@ inline protocol::BlockHash hash_of(std::uint64_t key) {
 
 class ChunkPages {
  public:
-  static constexpr std::uint32_t kLayers = 4;
-  static constexpr std::uint32_t kBlocks = 2;            // of one chunk
-  static constexpr std::uint64_t kPageBytes = 4096 + 8;  // two units, the second one short
-  static constexpr client::Group kGroup{kPageBytes, kLayers, kBlocks};
+  // Four layers, two blocks a chunk; a page of two units, the second one short.
+  static constexpr client::Group kGroup{4096 + 8, 4, 2};
 
-  explicit ChunkPages(std::uint32_t chunks)
-      : chunks_(chunks), words_(static_cast<std::size_t>(chunks) * kBlocks * kLayers * kWords) {}
+  // REQUIRES: pages of whole words.
+  explicit ChunkPages(std::uint32_t chunks, const client::Group& group = kGroup)
+      : chunks_(chunks), group_(group), page_words_(group.piece_bytes / 8), words_(chunks * group.pieces() * page_words_) {}
 
   client::GroupPages layers() {
-    client::GroupPages all(kLayers);
-    for (std::uint32_t layer = 0; layer < kLayers; ++layer) {
+    client::GroupPages all(group_.layers);
+    for (std::uint32_t layer = 0; layer < group_.layers; ++layer) {
       all[layer].base = reinterpret_cast<std::byte*>(word(layer, 0));
-      all[layer].stride_bytes = all[layer].page_bytes = kPageBytes;
-      all[layer].page_count = static_cast<std::uint64_t>(chunks_) * kBlocks;
+      all[layer].stride_bytes = all[layer].page_bytes = group_.piece_bytes;
+      all[layer].page_count = static_cast<std::uint64_t>(chunks_) * group_.blocks_per_chunk;
     }
     return all;
   }
   // Chunks of these keys, on places 0...
-  static client::Transfer transfer(const std::vector<std::uint64_t>& keys) {
+  client::Transfer transfer(const std::vector<std::uint64_t>& keys) const {
     client::Transfer transfer;
-    for (std::uint32_t place = 0; place < keys.size(); ++place) {
-      transfer.hashes.push_back(hash_of(keys[place]));
-      for (std::uint32_t block = 0; block < kBlocks; ++block) transfer.pages.push_back(place * kBlocks + block);
+    for (const std::uint64_t key : keys) {
+      transfer.hashes.push_back(hash_of(key));
+      for (std::uint32_t block = 0; block < group_.blocks_per_chunk; ++block)
+        transfer.pages.push_back(static_cast<std::uint32_t>(transfer.pages.size()));
     }
     return transfer;
   }
@@ -55,7 +55,7 @@ class ChunkPages {
     visit(place, [&](std::uint64_t& at, std::uint64_t i) { at = expected(key, generation, i); });
   }
   bool holds(std::uint32_t place, std::uint64_t key) {
-    const std::uint64_t generation = *word(0, place * kBlocks);
+    const std::uint64_t generation = *word(0, place * group_.blocks_per_chunk);
     return holds(place, key, generation);
   }
   bool holds(std::uint32_t place, std::uint64_t key, std::uint64_t generation) {
@@ -71,22 +71,23 @@ class ChunkPages {
   void wipe() { std::fill(words_.begin(), words_.end(), 0); }
 
  private:
-  static constexpr std::uint64_t kWords = kPageBytes / 8;
-
   static std::uint64_t expected(std::uint64_t key, std::uint64_t generation, std::uint64_t i) {
     return i == 0 ? generation : mix(mix(key ^ mix(generation)) + i);
   }
   std::uint64_t* word(std::uint32_t layer, std::uint32_t page) {
-    return words_.data() + (static_cast<std::size_t>(layer) * chunks_ * kBlocks + page) * kWords;
+    return words_.data() + (static_cast<std::size_t>(layer) * chunks_ * group_.blocks_per_chunk + page) * page_words_;
   }
   template <typename Visit>
   void visit(std::uint32_t place, const Visit& each) {
     std::uint64_t i = 0;
-    for (std::uint32_t layer = 0; layer < kLayers; ++layer)
-      for (std::uint64_t at = 0; at < kBlocks * kWords; ++at) each(word(layer, place * kBlocks)[at], i++);
+    for (std::uint32_t layer = 0; layer < group_.layers; ++layer)
+      for (std::uint64_t at = 0; at < group_.blocks_per_chunk * page_words_; ++at)
+        each(word(layer, place * group_.blocks_per_chunk)[at], i++);
   }
 
   const std::uint32_t chunks_;
+  const client::Group group_;
+  const std::uint64_t page_words_;
   std::vector<std::uint64_t> words_;
 };
 

@@ -32,29 +32,31 @@ class Engine {
  public:
   static constexpr std::uint32_t kChunks = 32;  // moved at once, at most
 
-  explicit Engine(const std::string& socket) : socket_(socket), client_({socket, "victim", 1}, copies_), pages_(kChunks) {
+  // `space`: engines of one share their chunks, if their group is the same.
+  explicit Engine(const std::string& socket, std::uint64_t space = 0, const client::Group& group = ChunkPages::kGroup)
+      : socket_(socket), client_({socket, "victim", 1}, copies_), pages_(kChunks, group) {
     client::NamespaceSpec spec;
-    spec.fingerprint = "engine: victim\n";
+    spec.fingerprint = "engine: victim " + std::to_string(space) + "\n";
     spec.model = "victim";
     spec.shard_count = 1;
     spec.chunk_tokens = 256;
-    spec.groups = {ChunkPages::kGroup};
+    spec.groups = {group};
     ready_ = client_.set_namespace(spec).ok() && client_.register_pages(0, pages_.layers()).ok();
   }
   bool attached() { return ready_ && client_.wait_attached(10'000).ok(); }
-  bool present(std::uint64_t key) const { return lookup(ChunkPages::transfer({key})) == 1; }
+  bool present(std::uint64_t key) const { return lookup(pages_.transfer({key})) == 1; }
 
   // Asks for the grants of a store.
   bool begin(const std::vector<std::uint64_t>& keys, std::uint64_t generation) {
     for (std::uint32_t place = 0; place < keys.size(); ++place) pages_.fill(place, keys[place], generation);
-    return client_.store_begin(ChunkPages::transfer(keys)).ok();
+    return client_.store_begin(pages_.transfer(keys)).ok();
   }
   std::uint64_t store(const std::vector<std::uint64_t>& keys, std::uint64_t generation, std::uint32_t wait_ms) {
     return begin(keys, generation) ? client_.store_finish(wait_ms).stored : 0;
   }
   Code load(const std::vector<std::uint64_t>& keys) {
     pages_.wipe();
-    const Result<std::uint64_t> ticket = client_.load(ChunkPages::transfer(keys), 5000);
+    const Result<std::uint64_t> ticket = client_.load(pages_.transfer(keys), 5000);
     if (!ticket.ok()) return ticket.status().code();
     std::vector<client::Completion> done;
     while (done.empty()) {
@@ -72,6 +74,29 @@ class Engine {
     bool right = true;
     for (std::uint32_t place = 0; place < keys.size(); ++place) right = right && pages_.holds(place, keys[place], generation);
     return right;
+  }
+  // In memory or below it.
+  bool reachable(std::uint64_t key) const {
+    const client::Transfer transfer = pages_.transfer({key});
+    return client_.reachable(hashes(transfer)) == 1;
+  }
+  struct Fetched {
+    std::uint64_t ticket = 0;  // for Client::fetch_end(), unless it is 0
+    bool whole = false, read = false;
+  };
+  // Waits until it is in memory, where it is kept until fetch_end(), or is known not to come.
+  Fetched fetch(std::uint64_t key, std::uint32_t deadline_ms) {
+    const client::Transfer transfer = pages_.transfer({key});
+    const Result<std::uint64_t> ticket = client_.fetch(hashes(transfer), deadline_ms);
+    if (!ticket.ok()) return {};
+    const Result<client::FetchState> state = client_.fetch_poll(*ticket, 2 * deadline_ms);
+    if (!state.ok()) return {*ticket};
+    return {*ticket, state->chunks == 1, state->bytes != 0};
+  }
+  // True: it was done.
+  bool act(protocol::Verb verb, std::uint64_t key, std::uint32_t wait_ms) {
+    const client::Transfer transfer = pages_.transfer({key});
+    return client_.act(verb, hashes(transfer), wait_ms).ok();
   }
   void load_in_bad_faith(const std::vector<std::uint64_t>& keys) {
     copies_.finds_fault = true;
@@ -104,7 +129,7 @@ class Engine {
   client::Client& client() { return client_; }
   // 0: not all of them are there, and none is held. release() by the client.
   std::uint64_t hold_all(const std::vector<std::uint64_t>& keys) {
-    const client::Transfer transfer = ChunkPages::transfer(keys);
+    const client::Transfer transfer = pages_.transfer(keys);
     const auto [hold, chunks] = client_.hold(hashes(transfer));
     if (chunks == keys.size()) return hold;
     if (hold != 0) client_.release(hold);

@@ -3,22 +3,30 @@
 //   NTH_KIND   malloc, mmap, open, read or write: what is counted
 //   NTH_CALL   which one fails, from 0 on
 //   NTH_MARK   a file that is made when it has failed: else there were fewer
+//   NTH_NO_URING  io_uring is refused, as in a container: its reads and writes are no calls that could be counted
 //
-// open: everything that gives a descriptor. read, write: of files and sockets; also what makes a file longer. Nothing here allocates.
+// open: everything that gives a descriptor, and locks. read, write: of files and sockets; also what makes a file longer, durable or named.
+// Nothing here allocates.
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
 #include <cstdarg>
+#include <cstddef>
 #include <cstdlib>
 #include <cstring>
 
@@ -36,8 +44,19 @@ Kind kind = Kind::kNone;
 long call = -1;
 std::atomic<long> counted{0};
 
+void refuse_io_uring() {
+  sock_filter steps[] = {{BPF_LD | BPF_W | BPF_ABS, 0, 0, offsetof(seccomp_data, nr)},
+                         {BPF_JMP | BPF_JEQ | BPF_K, 0, 1, SYS_io_uring_setup},
+                         {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ERRNO | EPERM},
+                         {BPF_RET | BPF_K, 0, 0, SECCOMP_RET_ALLOW}};
+  const sock_fprog filter{4, steps};
+  ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+  ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
+}
+
 // Before main(), and before that nothing is counted.
 __attribute__((constructor)) void begin() {
+  if (std::getenv("NTH_NO_URING") != nullptr) refuse_io_uring();
   const char *name = std::getenv("NTH_KIND"), *number = std::getenv("NTH_CALL");
   if (name == nullptr || number == nullptr) return;
   call = std::atol(number);
@@ -137,11 +156,16 @@ NTH_CALL_OF(kOpen, EMFILE, int, timerfd_create, (clockid_t clock, int flags) noe
 NTH_CALL_OF(kOpen, EMFILE, int, dup, (int fd) noexcept, (fd), true)
 NTH_CALL_OF(kRead, EIO, ssize_t, read, (int fd, void* bytes, std::size_t count), (fd, bytes, count), file_or_socket(fd))
 NTH_CALL_OF(kRead, EIO, ssize_t, pread, (int fd, void* bytes, std::size_t count, off_t at), (fd, bytes, count, at), true)
+NTH_CALL_OF(kOpen, ENOLCK, int, flock, (int fd, int operation) noexcept, (fd, operation), true)
+NTH_CALL_OF(kRead, EIO, ssize_t, preadv, (int fd, const iovec* parts, int count, off_t at), (fd, parts, count, at), true)
 NTH_CALL_OF(kRead, EIO, ssize_t, recvmsg, (int fd, msghdr* message, int flags), (fd, message, flags), true)
 NTH_CALL_OF(kWrite, ENOSPC, ssize_t, write, (int fd, const void* bytes, std::size_t count), (fd, bytes, count),
             file_or_socket(fd))
 NTH_CALL_OF(kWrite, ENOSPC, ssize_t, pwrite, (int fd, const void* bytes, std::size_t count, off_t at), (fd, bytes, count, at),
             true)
+NTH_CALL_OF(kWrite, EIO, ssize_t, pwritev, (int fd, const iovec* parts, int count, off_t at), (fd, parts, count, at), true)
+NTH_CALL_OF(kWrite, EIO, int, fdatasync, (int fd), (fd), true)
+NTH_CALL_OF(kWrite, ENOSPC, int, mkdir, (const char* path, mode_t mode) noexcept, (path, mode), true)
 NTH_CALL_OF(kWrite, ENOBUFS, ssize_t, sendmsg, (int fd, const msghdr* message, int flags), (fd, message, flags), true)
 NTH_CALL_OF(kWrite, ENOSPC, int, ftruncate, (int fd, off_t bytes) noexcept, (fd, bytes), true)
 NTH_CALL_OF(kWrite, ENOSPC, int, fallocate, (int fd, int mode, off_t offset, off_t bytes), (fd, mode, offset, bytes), true)

@@ -1,8 +1,10 @@
 // The n-th allocation, mmap, open, read or write of larderd fails, or of an engine, for every n until a scenario passes without: larderd
-// starts, an engine attaches, stores and loads, larderd stops, and another one starts with what it left.
+// starts, an engine attaches, stores and loads, larderd stops, and another one starts with what it left. Over a disk the engine
+// first fetches what the round before it left there, in a larderd that has lost its memory, and drops it.
 //
 // Nobody dies of it but larderd, which may end by itself and say so; no wrong byte, nothing left behind. Small in `make test`: about a
-// dozen n of each kind. NTH_STRIDE: every so manieth (1 where CRASH_SUITE=whole); NTH_FIRST: from which on.
+// dozen n of each kind. NTH_STRIDE: every so manieth (1 where CRASH_SUITE=whole, but every fifth allocation over a disk, which alone would
+// take as long as all else); NTH_FIRST: from which on.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -10,6 +12,7 @@
 #include <sys/stat.h>
 
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 
@@ -25,6 +28,8 @@ using Words = std::vector<std::string>;
 struct Case {
   const char* kind;
   int small_stride;
+  bool disk = false;
+  int whole_stride = 1;
 };
 
 class NthCall : public testing::TestWithParam<Case> {
@@ -36,7 +41,8 @@ class NthCall : public testing::TestWithParam<Case> {
     mark_ = folder_ + "/mark";
     std::ofstream(folder_ + "/larder.yaml") << "socket: " << socket()
                                             << "\nlog_level: error\nmemory:\n  size: 1MiB\n  shm_name: " << name_
-                                            << "\nhttp:\n  listen: \"\"\n  admin_socket: " << folder_ << "/larder.admin\n";
+                                            << "\nhttp:\n  listen: \"\"\n  admin_socket: " << folder_ << "/larder.admin\n"
+                                            << (GetParam().disk ? disk_.lines(34, "through") : "");
   }
   ~NthCall() override {
     fs::remove_all(folder_);
@@ -58,6 +64,7 @@ class NthCall : public testing::TestWithParam<Case> {
       words.push_back(std::string("NTH_KIND=") + GetParam().kind);
       words.push_back("NTH_CALL=" + std::to_string(n));
       words.push_back("NTH_MARK=" + mark_);
+      if (std::strchr("rw", GetParam().kind[0]) != nullptr) words.push_back("NTH_NO_URING=1");
     }
     words.insert(words.end(), command.begin(), command.end());
     return std::make_unique<ChildProcess>(words);
@@ -74,15 +81,27 @@ class NthCall : public testing::TestWithParam<Case> {
     const int status = larderd.wait(15'000);
     return status == -1 ? larderd.kill() : status;
   }
-  int engine(long n) const { return run({NTH_ENGINE_PATH, socket()}, n)->wait(20'000); }
+  int engine(long n, const char* mode = "below") const {
+    Words command{NTH_ENGINE_PATH, socket()};
+    if (GetParam().disk) command.push_back(mode);
+    return run(command, n)->wait(20'000);
+  }
   bool take_mark() const { return fs::remove(mark_); }
   void free_memory() const {
     EXPECT_EQ(run({LARDERD_PATH, "--config", folder_ + "/larder.yaml", "--free-memory"}, -1)->wait(10'000), 0);
     EXPECT_THAT(files(), testing::IsEmpty()) << "left behind";
   }
+  // One whole life without a fault, that leaves chunks on the disk and nothing in memory; it finds what one before it left.
+  void live_once(const char* mode) const {
+    std::unique_ptr<ChildProcess> one = larderd(-1);
+    ASSERT_TRUE(listens(*one));
+    ASSERT_EQ(engine(-1, mode), 0) << "5: nothing came up from the disk";
+    ASSERT_EQ(stop(*one), 0);
+    free_memory();
+  }
   static int stride(int small) {
     if (const char* text = std::getenv("NTH_STRIDE")) return std::atoi(text);
-    return whole() ? 1 : small;
+    return whole() ? GetParam().whole_stride : small;
   }
 
   static long first() {
@@ -90,6 +109,7 @@ class NthCall : public testing::TestWithParam<Case> {
     return text != nullptr ? std::atol(text) : 0;
   }
 
+  const DiskFolder disk_;
   std::string folder_, name_, mark_;
 };
 
@@ -99,6 +119,9 @@ bool ended_by_itself(int status) {
 }
 
 TEST_P(NthCall, OfLarderdCostsAMissOrAStartNothingElse) {
+  if (GetParam().disk) live_once("below");
+  if (GetParam().disk && !HasFatalFailure()) live_once("must");
+  if (HasFatalFailure()) return;
   long n = first(), ended = 0, missed = 0;
   const int step = stride(GetParam().small_stride);
   for (;; n += step) {
@@ -121,8 +144,8 @@ TEST_P(NthCall, OfLarderdCostsAMissOrAStartNothingElse) {
     free_memory();
     if (HasFailure() || !reached) break;
   }
-  std::printf("%s: %ld calls of larderd failed one by one; it ended by itself %ld times, %ld times the engine had no cache\n",
-              GetParam().kind, (n + step - 1) / step, ended, missed);
+  std::printf("%s%s: %ld calls of larderd failed one by one; it ended by itself %ld times, %ld times the engine had no cache\n",
+              GetParam().kind, GetParam().disk ? " over a disk" : "", (n + step - 1) / step, ended, missed);
   EXPECT_GT(n, 0);
 }
 
@@ -138,16 +161,18 @@ TEST_P(NthCall, OfAnEngineCostsAMissNothingElse) {
     missed += status == 4;
     if (!take_mark()) break;
   }
-  std::printf("%s: %ld calls of an engine failed one by one, %ld times it had no cache\n", GetParam().kind, (n + step - 1) / step,
-              missed);
+  std::printf("%s%s: %ld calls of an engine failed one by one, %ld times it had no cache\n", GetParam().kind,
+              GetParam().disk ? " over a disk" : "", (n + step - 1) / step, missed);
   ASSERT_EQ(engine(-1), 0);
   ASSERT_EQ(stop(*sidecar), 0);
   free_memory();
 }
 
 INSTANTIATE_TEST_SUITE_P(Fails, NthCall,
-                         testing::Values(Case{"malloc", 61}, Case{"mmap", 1}, Case{"open", 3}, Case{"read", 3}, Case{"write", 3}),
-                         [](const auto& which) { return std::string(which.param.kind); });
+                         testing::Values(Case{"malloc", 61}, Case{"mmap", 1}, Case{"open", 3}, Case{"read", 3}, Case{"write", 3},
+                                         Case{"malloc", 211, true, 5}, Case{"mmap", 7, true}, Case{"open", 11, true},
+                                         Case{"read", 7, true}, Case{"write", 9, true}),
+                         [](const auto& which) { return std::string(which.param.kind) + (which.param.disk ? "_disk" : ""); });
 
 }  // namespace
 }  // namespace larder::crash

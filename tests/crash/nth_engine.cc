@@ -1,5 +1,7 @@
-// nth_engine SOCKET: an engine over the C ABI, as a stranger's program uses it: attaches, stores, looks up, loads, until both have gone
-// well or 3 s have passed. It allocates nothing itself: all that fails is the shim's. Exit status: 0 all went well, 4 not in time, 3 wrong bytes behind a load that said it was right.
+// nth_engine SOCKET [below | must]: an engine over the C ABI, as a stranger's program uses it: attaches, stores, looks up, loads, until both
+// have gone well or 3 s have passed. `below`: before that it fetches and loads what an earlier one left on larderd's disk, and drops
+// it. It allocates nothing itself: all that fails is the shim's. Exit status: 0 all went well, 4 not in time, 3 wrong bytes behind
+// a load that said it was right, 5 (must) nothing came from the disk.
 #include <unistd.h>
 
 #include <chrono>
@@ -28,10 +30,37 @@ void fill() {
   for (std::size_t i = 0; i < kBytes; ++i) memory[i] = expected(i);
 }
 
+enum class Loaded { kNo, kRight, kWrong };
+
+Loaded load(larder_client* client, const larder_transfer& transfer) {
+  std::memset(memory, 0, sizeof(memory));
+  std::uint64_t ticket = 0;
+  if (larder_load(client, &transfer, &ticket) != LARDER_OK) return Loaded::kNo;
+  larder_completion done{};
+  while (larder_poll(client, &done, 1, 100) == 0) {
+  }
+  if (done.status != LARDER_OK) return Loaded::kNo;
+  return right() ? Loaded::kRight : Loaded::kWrong;
+}
+
+// kNo also where it was in memory.
+Loaded bring_up(larder_client* client, const larder_transfer& transfer) {
+  std::uint64_t ticket = 0;
+  if (larder_fetch(client, &transfer.hashes, 300, &ticket) != LARDER_OK) return Loaded::kNo;
+  larder_fetch_result fetched{};
+  fetched.struct_bytes = sizeof(fetched);
+  larder_fetch_poll(client, ticket, 500, &fetched);
+  const bool whole = fetched.running == 0 && fetched.chunks == kChunks;
+  const Loaded loaded = whole ? load(client, transfer) : Loaded::kNo;
+  larder_fetch_end(client, ticket);
+  return loaded == Loaded::kRight && fetched.bytes == 0 ? Loaded::kNo : loaded;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 2) return 2;
+  if (argc != 2 && argc != 3) return 2;
+  const bool below = argc == 3, must = below && std::strcmp(argv[2], "must") == 0;
   unsigned char hashes[kChunks * 16];
   larder_pages pages[kLayers];
   std::uint32_t numbers[kChunks];
@@ -56,7 +85,14 @@ int main(int argc, char** argv) {
   }
   while (larder_register_pages(client, 0, pages, kLayers) != LARDER_OK && in_time()) {
   }
+  larder_wait_attached(client, 200);
   int status = 4;
+  if (below) {
+    const Loaded brought = bring_up(client, transfer);
+    if (brought == Loaded::kWrong) status = 3;
+    if (brought == Loaded::kNo && must) status = 5;
+    larder_drop_namespace(client);
+  }
   while (status == 4 && in_time()) {
     larder_wait_attached(client, 200);
     fill();
@@ -67,14 +103,8 @@ int main(int argc, char** argv) {
     std::uint64_t hold = 0;
     std::size_t held = 0;
     larder_hold(client, &transfer.hashes, &hold, &held);
-    std::memset(memory, 0, sizeof(memory));
-    std::uint64_t ticket = 0;
-    if (larder_load(client, &transfer, &ticket) == LARDER_OK) {
-      larder_completion done{};
-      while (larder_poll(client, &done, 1, 100) == 0) {
-      }
-      if (done.status == LARDER_OK) status = right() ? 0 : 3;
-    }
+    const Loaded loaded = load(client, transfer);
+    if (loaded != Loaded::kNo) status = loaded == Loaded::kRight ? 0 : 3;
     if (hold != 0) larder_release(client, hold);
     if (status == 4) ::usleep(20'000);
   }

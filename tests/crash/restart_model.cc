@@ -8,6 +8,7 @@
 
 #include <new>
 #include <random>
+#include <utility>
 
 #include "tests/component/larderd_process.h"
 #include "tests/crash/engine.h"
@@ -15,83 +16,165 @@
 namespace larder::crash {
 namespace {
 
-enum class Known { kAbsent, kStored, kUnsure };  // unsure: asked for, and not answered before the session was lost
+using protocol::Verb;
+
+// Unsure: asked for, and not answered before the session was lost. Over a disk all that was ever asked for is either of the two others'.
+enum class Known { kAbsent, kStored, kUnsure };
 
 struct Chunk {
+  std::uint64_t key = 0;
   Known known = Known::kAbsent;
   std::uint64_t generation = 0;
+  bool in_memory = false, only_below = false;  // when larderd died
 };
 
 constexpr int kWrongByte = 3, kRisen = 4;
+constexpr std::uint32_t kActMs = 200, kFetchMs = 1000, kDropMs = 5000;
+constexpr int kSample = 40;  // of what is below, after each death: more would push all out of memory
 
 class Player {
  public:
   Player(const std::string& socket, std::uint64_t number, RestartModel& model)
-      : engine_(socket), random_(number), first_key_((number + 1) * 1'000'000), model_(model) {}
+      : engine_(socket, model.space, model.group), random_(number), next_key_((number + 1) << 32), model_(model) {
+    for (Chunk& chunk : chunks_) chunk.key = next_key_++;
+  }
 
   int play() {
     if (!engine_.attached()) return 1;
     epoch_ = new_epoch();
+    if (model_.below) drop();  // pins of an earlier engine last until then
     model_.attached = true;
-    while (!model_.stop && wrong_ == 0) {
-      if (model_.asked != model_.checked) {
-        look_through();
-        model_.checked = model_.asked.load();
-      } else {
-        act(random_() % RestartModel::kKeys);
-      }
+    while (goes_on()) {
+      if (model_.died != round_)
+        outlive(model_.died);
+      else
+        act(any());
     }
+    if (model_.below && wrong_ == 0) drop();
     return wrong_;
   }
 
  private:
-  std::uint64_t key(std::uint64_t i) const { return first_key_ + i; }
+  bool goes_on() const { return !model_.stop && wrong_ == 0; }
+  Chunk& any() { return chunks_[random_() % chunks_.size()]; }
 
-  void act(std::uint64_t i) {
-    Chunk& chunk = chunks_[i];
-    if (chunk.known == Known::kAbsent) return store(i, chunk);
-    if (chunk.known == Known::kStored && random_() % 6 == 0) return evict(i, chunk);
-    load(i, chunk);
+  void act(Chunk& chunk) {
+    if (chunk.known == Known::kAbsent) return store(chunk);
+    if (model_.below) return act_over_disk(chunk);
+    if (chunk.known == Known::kStored && random_() % 6 == 0) return evict(chunk);
+    load(chunk);
   }
 
-  void store(std::uint64_t i, Chunk& chunk) {
-    chunk = {Known::kUnsure, random_()};
-    engine_.store({key(i)}, chunk.generation, 100);
-    if (test::eventually([&] { return engine_.present(key(i)); }, 0)) chunk.known = Known::kStored;
+  void act_over_disk(Chunk& chunk) {
+    const std::uint64_t dice = random_() % 4096;
+    if (dice == 0) return drop();
+    if (dice < 600) {  // another prompt: what was stored is left to itself
+      chunk = {next_key_++};
+    } else if (dice < 1000) {
+      constexpr Verb kVerbs[] = {Verb::kEvict, Verb::kEvict, Verb::kPin, Verb::kUnpin, Verb::kUnpin, Verb::kPrefetch};
+      engine_.act(kVerbs[dice % 6], chunk.key, kActMs);
+    } else if (engine_.present(chunk.key)) {
+      load(chunk);
+    } else if (engine_.reachable(chunk.key)) {
+      fetch(chunk);
+    } else {
+      store(chunk);
+    }
   }
 
-  void evict(std::uint64_t i, Chunk& chunk) {
+  void store(Chunk& chunk) {
+    if (!model_.below || chunk.generation == 0) chunk.generation = random_() | 1;
     chunk.known = Known::kUnsure;
-    const protocol::BlockHash hash = hash_of(key(i));
-    const client::Hashes hashes{reinterpret_cast<const std::uint8_t*>(&hash), sizeof(hash), 1};
-    const auto done = engine_.client().act(protocol::Verb::kEvict, hashes, 200);
-    if (done.ok()) chunk.known = Known::kAbsent;
+    model_.stored += engine_.store({chunk.key}, chunk.generation, 100);
+    if (test::eventually([&] { return engine_.present(chunk.key); }, 0)) chunk.known = Known::kStored;
   }
 
-  bool load(std::uint64_t i, Chunk& chunk) {
-    if (engine_.load({key(i)}) != Code::kOk) return false;
+  void evict(Chunk& chunk) {
+    chunk.known = Known::kUnsure;
+    if (engine_.act(Verb::kEvict, chunk.key, kActMs)) chunk.known = Known::kAbsent;
+  }
+
+  bool load(const Chunk& chunk) {
+    if (engine_.load({chunk.key}) != Code::kOk) return false;
     ++model_.loads;
-    if (!engine_.holds_bytes_of({key(i)}, chunk.generation)) wrong_ = kWrongByte;
+    if (!engine_.holds_bytes_of({chunk.key}, chunk.generation)) wrong_ = kWrongByte;
     return true;
+  }
+
+  // From below into memory, and from there. Whether it came.
+  bool fetch(const Chunk& chunk) {
+    const Engine::Fetched fetched = engine_.fetch(chunk.key, kFetchMs);
+    if (fetched.whole && chunk.known == Known::kAbsent) wrong_ = kRisen;
+    const bool there = fetched.whole && load(chunk);
+    model_.fetched += there && fetched.read;
+    if (fetched.ticket != 0) engine_.client().fetch_end(fetched.ticket);
+    return there;
+  }
+
+  // Where larderd is away the client finds nothing until it has dropped.
+  void drop() {
+    for (Chunk& chunk : chunks_) chunk = {chunk.key};
+    engine_.drop();
+    if (engine_.client().wait_namespace(0, kDropMs).ok()) ++model_.drops;
+  }
+
+  // Larderd is dead, and another one will run.
+  void outlive(std::uint64_t round) {
+    round_ = round;
+    if (model_.below) note_what_was_there();
+    model_.noted = round;
+    // In the earlier index loads go on. Over a disk a store would evict what is to be looked for.
+    while (model_.started != round && goes_on()) {
+      Chunk& chunk = any();
+      if (!model_.below)
+        act(chunk);
+      else if (chunk.in_memory)
+        load(chunk);
+    }
+    if (goes_on()) look_through();
+    model_.checked = round;
+    while (model_.go_on != round && goes_on()) ::usleep(200);
+    if (model_.below) look_below();
+  }
+
+  void note_what_was_there() {
+    for (Chunk& chunk : chunks_) {
+      chunk.in_memory = engine_.present(chunk.key);
+      chunk.only_below = !chunk.in_memory && engine_.reachable(chunk.key);
+      if (chunk.in_memory && chunk.known == Known::kAbsent) wrong_ = kRisen;
+    }
   }
 
   // After a restart. What was acknowledged is there; of what was not, nobody knows.
   void look_through() {
     const std::uint64_t before = epoch_;
     if (!test::eventually([&] { return (epoch_ = new_epoch()) != 0 && epoch_ != before; }, 20'000)) wrong_ = 1;
-    for (std::uint64_t i = 0; i < chunks_.size() && wrong_ == 0; ++i) {
+    for (std::size_t i = 0; i < chunks_.size() && wrong_ == 0; ++i) {
       Chunk& chunk = chunks_[i];
-      const Known known = chunk.known;
-      if (known == Known::kAbsent) {
-        if (engine_.present(key(i))) wrong_ = kRisen;
+      if (chunk.known == Known::kAbsent) {
+        if (engine_.present(chunk.key)) wrong_ = kRisen;
         continue;
       }
-      const bool there = load(i, chunk);
-      model_.acknowledged += known == Known::kStored;
-      model_.back += known == Known::kStored && there;
-      chunk.known = there ? Known::kStored : Known::kAbsent;  // what was asked of the dead one will not be done any more
+      const bool expected = model_.below ? chunk.in_memory : chunk.known == Known::kStored;
+      const bool there = load(chunk);
+      model_.acknowledged += expected;
+      model_.back += expected && there;
+      // What was asked of the dead one will not be done any more.
+      if (!model_.below) chunk.known = there ? Known::kStored : Known::kAbsent;
     }
   }
+
+  // Of what is below, and of what was dropped and might be.
+  void look_below() {
+    for (int i = 0; i < kSample && goes_on(); ++i) {
+      Chunk& chunk = any();
+      if (!chunk.only_below && chunk.known != Known::kAbsent) continue;
+      const bool before = std::exchange(chunk.only_below, false), there = fetch(chunk);
+      model_.below_before += before;
+      model_.below_back += before && there;
+    }
+  }
+
   std::uint64_t new_epoch() {
     const client::State state = engine_.client().state();
     return state.attached ? state.epoch : 0;
@@ -99,10 +182,10 @@ class Player {
 
   Engine engine_;
   std::mt19937_64 random_;
-  const std::uint64_t first_key_;
+  std::uint64_t next_key_;
   RestartModel& model_;
   std::array<Chunk, RestartModel::kKeys> chunks_{};
-  std::uint64_t epoch_ = 0;
+  std::uint64_t epoch_ = 0, round_ = 0;
   int wrong_ = 0;
 };
 

@@ -1,16 +1,12 @@
 // larderd killed, stopped and started again under engines that live: what was stored is there, and nobody gets a slot that another one
 // may still read or write.
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
-#include <random>
 
 #include "sidecar/base/clock.h"
 #include "sidecar/base/log.h"
 #include "sidecar/config/loader.h"
 #include "sidecar/ipc/sidecar.h"
 #include "tests/crash/crash_test.h"
-#include "tests/crash/restart_model.h"
 
 namespace larder::crash {
 namespace {
@@ -181,49 +177,6 @@ TEST_F(Restart, LookUpsAndLoadsGoOnMeanwhile) {
   }
   tally_.stop = true;
   EXPECT_EQ(reader->wait(20'000), 0) << "11: a miss, 12: a failed load, 3: a wrong byte";
-}
-
-// RESTART_KILLS: how many; 30 otherwise, and 1,000 in the whole suite.
-int wanted_kills() {
-  if (const char* text = std::getenv("RESTART_KILLS")) return std::atoi(text);
-  return whole() ? 1000 : 30;
-}
-
-TEST(KillLarderdUnderLoad, WhatWasAcknowledgedIsThereAndNoByteIsWrong) {
-  constexpr std::uint64_t kEngines = 2;
-  World world("96MiB");
-  std::vector<RestartModel*> models;
-  std::vector<std::unique_ptr<ChildProcess>> engines;
-  for (std::uint64_t i = 0; i < kEngines; ++i) {
-    models.push_back(&RestartModel::make());
-    engines.push_back(std::make_unique<ChildProcess>([&] { return live_by_model(world.socket(), i, *models[i]); }));
-  }
-  for (RestartModel* model : models) ASSERT_TRUE(eventually([&] { return model->attached.load(); }, 20'000));
-  std::mt19937_64 random(41);
-  const int kills = wanted_kills();
-  for (int i = 1; i <= kills; ++i) {
-    std::this_thread::sleep_for(std::chrono::microseconds(random() % 80'000));
-    world.restart(i % 5 == 0 ? SIGTERM : SIGKILL);
-    for (RestartModel* model : models) model->asked = static_cast<std::uint64_t>(i);
-    for (std::size_t e = 0; e < models.size(); ++e)
-      ASSERT_TRUE(eventually([&] { return models[e]->checked == models[e]->asked || !engines[e]->running(); }, 30'000));
-    for (const auto& engine : engines)
-      ASSERT_TRUE(engine->running()) << engine->wait(0) << ": 3 is a wrong byte, 4 what was gone has risen";
-  }
-  std::uint64_t acknowledged = 0, back = 0, loads = 0;
-  for (std::size_t e = 0; e < models.size(); ++e) {
-    models[e]->stop = true;
-    EXPECT_EQ(engines[e]->wait(30'000), 0);
-    acknowledged += models[e]->acknowledged;
-    back += models[e]->back;
-    loads += models[e]->loads;
-  }
-  EXPECT_GT(acknowledged, static_cast<std::uint64_t>(kills) * 20);
-  EXPECT_GE(static_cast<double>(back), 0.999 * static_cast<double>(acknowledged));
-  std::printf("%d kills: %llu of %llu acknowledged chunks were back, %llu loads verified\n", kills,
-              static_cast<unsigned long long>(back), static_cast<unsigned long long>(acknowledged),
-              static_cast<unsigned long long>(loads));
-  EXPECT_EQ(world.leaks(), "");
 }
 
 }  // namespace

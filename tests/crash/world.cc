@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -54,13 +55,37 @@ bool whole() {
   return value != nullptr && std::string(value) == "whole";
 }
 
-void World::restart(int signal) {
-  larderd_.kill_and_restart(signal);
+DiskFolder::DiskFolder() {
+  std::string pattern = (fs::temp_directory_path() / "larder-disk-XXXXXX").string();
+  path_ = ::mkdtemp(pattern.data());
+}
+
+DiskFolder::~DiskFolder() {
+  std::error_code none;
+  fs::remove_all(path_, none);
+}
+
+std::string DiskFolder::lines(std::uint64_t size_mib, const std::string& write) const {
+  return "disk:\n  path: " + path_ + "\n  size: " + std::to_string(size_mib) + "MiB\n  write: " + write + "\n";
+}
+
+std::uint64_t DiskFolder::taken_bytes() const {
+  std::uint64_t taken = 0;
+  for (const auto& file : fs::recursive_directory_iterator(path_)) {
+    struct stat info {};
+    if (file.is_regular_file() && ::stat(file.path().c_str(), &info) == 0)
+      taken += static_cast<std::uint64_t>(info.st_blocks) * 512;
+  }
+  return taken;
+}
+
+void World::restart(int signal, const std::function<void()>& between) {
+  larderd_.kill_and_restart(signal, between);
   index_ = map_index(larderd_.name());
 }
 
-World::World(const std::string& size, const std::string& program)
-    : larderd_(size, "error", program), index_(map_index(larderd_.name())) {
+World::World(const std::string& size, const std::string& program, const std::string& more)
+    : larderd_(size, "error", program, more), index_(map_index(larderd_.name())) {
   EXPECT_TRUE(eventually([this] {
     return larderd_.status_number({"memory", "touched_bytes"}) == larderd_.status_number({"memory", "capacity_bytes"});
   }));
@@ -142,17 +167,21 @@ std::string World::leaks() {
                              {"memory", "slots", "granted"},
                              {"memory", "slots", "quarantined"},
                              {"holds"},
-                             {"grants"}})
+                             {"grants"},
+                             {"memory", "kept_bytes"}})
       if (larderd_.status_number(path) != 0) return false;
-    return true;
+    return larderd_.status_number({"disk", "write_queue"}) <= 0;  // or there is no disk
   };
   if (!eventually(settled))
     return "sessions " + std::to_string(larderd_.status_number({"sessions", "attached"})) + ", granted " +
            std::to_string(larderd_.status_number({"memory", "slots", "granted"})) + ", quarantined " +
            std::to_string(larderd_.status_number({"memory", "slots", "quarantined"})) + ", holds " +
            std::to_string(larderd_.status_number({"holds"})) + ", grants " + std::to_string(larderd_.status_number({"grants"})) +
+           ", kept bytes " + std::to_string(larderd_.status_number({"memory", "kept_bytes"})) + ", to be written " +
+           std::to_string(larderd_.status_number({"disk", "write_queue"})) +
            (empty() ? "" : ", and a lock file or a word in the index");
-  Footprint now = footprint();
+  Footprint now = footprint();  // what the disk tier is just writing cannot be had
+  eventually([&] { return now.slots == first_.slots || (now = footprint()).slots == first_.slots; });
   eventually([&] { return (now = as_the_kernel_sees(now)).descriptors <= first_.descriptors; });
   std::string text;
   if (now.slots != first_.slots) text += " slots " + std::to_string(first_.slots) + " -> " + std::to_string(now.slots);

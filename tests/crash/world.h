@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,16 +18,32 @@ namespace larder::crash {
 // Whether CRASH_SUITE=whole: `make test-crash`. Else small.
 bool whole();
 
+// A directory for larderd's disk tier, gone with this.
+class DiskFolder {
+ public:
+  DiskFolder();
+  ~DiskFolder();
+  DiskFolder(const DiskFolder&) = delete;
+  const std::string& path() const { return path_; }
+  // Lines of the configuration file: `write` as there.
+  std::string lines(std::uint64_t size_mib, const std::string& write) const;
+  // On the device, whatever is in it.
+  std::uint64_t taken_bytes() const;
+
+ private:
+  std::string path_;
+};
+
 class World {
  public:
-  // `size` as in the configuration file.
-  explicit World(const std::string& size, const std::string& program = LARDERD_PATH);
+  // `size` as in the configuration file, `more` further lines of it.
+  explicit World(const std::string& size, const std::string& program = LARDERD_PATH, const std::string& more = "");
 
   test::LarderdProcess& larderd() { return larderd_; }
   const std::string& socket() const { return larderd_.socket(); }
 
-  // larderd is killed, or ended by another signal, and another one starts with the same files.
-  void restart(int signal = 9);
+  // larderd is killed, or ended by another signal, and another one starts with the same files. `between`: while there is none.
+  void restart(int signal = 9, const std::function<void()>& between = nullptr);
 
   // Chunks of ChunkPages that all engines together can be granted: as many as there are.
   std::uint64_t slots() const { return static_cast<std::uint64_t>(first_.slots); }
