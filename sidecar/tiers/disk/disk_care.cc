@@ -162,6 +162,8 @@ void DiskEngine::forget(const tiers::ChunkKey& key, std::uint64_t generation) {
   }
   catalog_.erase(key, located->region, located->record.block);
   ++counters_.records_corrupt;
+  // No footer shall tell of it, and so hide an earlier one of its key.
+  std::erase_if(table_[located->region].records, [&](const Record& one) { return one.block == located->record.block; });
   // Its region cannot be opened again before this has ended; a full queue leaves it to the engine to find it bad once more.
   if (!volume_ || health_.is(Health::kLost) || health_.is(Health::kWrites) || !device_.has_room()) return;
   Region& region = table_[located->region];
