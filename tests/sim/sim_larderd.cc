@@ -197,7 +197,7 @@ void SimLarderd::came_up(const Message& message) {
 
 void SimLarderd::look_for_condemned() {
   const std::uint64_t times = tier_->counters().times_degraded;
-  if (times != std::exchange(times_degraded_, times)) condemned_.clear();
+  if (times != std::exchange(times_degraded_, times) || tier_->state().degraded()) condemned_.clear();
   for (const auto& [number, generation] : condemned_) {
     if (tier_->on_its_way_down(number)) continue;
     const std::optional<tiers::ChunkFacts> below = tier_->probe(key_of(number));
