@@ -14,6 +14,7 @@ class TierTest : public testing::TestWithParam<TierKind> {
  protected:
   void SetUp() override {
     box_ = GetParam().make();
+    if (box_ == nullptr) GTEST_SKIP() << "the server is not on this machine: make deps";
     reopen();
   }
   void reopen() {
@@ -285,7 +286,10 @@ INSTANTIATE_TEST_SUITE_P(Tiers, TierTest,
                          testing::Values(TierKind{"memory", make_memory_box},
                                          TierKind{"disk_io_uring", [] { return make_disk_box(true, true); }},
                                          TierKind{"disk_threads", [] { return make_disk_box(false, true); }},
-                                         TierKind{"disk_page_cache", [] { return make_disk_box(true, false); }}),
+                                         TierKind{"disk_page_cache", [] { return make_disk_box(true, false); }},
+                                         TierKind{"redis", [] { return make_remote_box("redis-server", 2); }},
+                                         TierKind{"redis_one_connection", [] { return make_remote_box("redis-server", 1); }},
+                                         TierKind{"valkey", [] { return make_remote_box("valkey-server", 4); }}),
                          [](const auto& kind) { return kind.param.name; });
 
 }  // namespace
