@@ -5,8 +5,8 @@
 // slot, the kDone says `slot_busy`, and one message kReleased with the same ticket follows once the device has let go. Until then
 // the slot belongs to the tier. Times are of the base::Clock that the tier was given.
 //
-// put, get, look, forget, drop_namespace, clear, flush, take_messages and close are called by one thread, the loop; probe, state and
-// counters by any. None waits for a device or network, close() apart. A tier checks what it stores about a chunk; the payload's
+// put, get, look, forget, drop_namespace, clear, flush, take_messages and close are called by one thread, the loop; probe, state
+// and counters by any. None waits for a device or network, close() apart. A tier checks what it stores about a chunk; the payload's
 // bytes are verified by the engine that loads them, against the root.
 #pragma once
 
@@ -112,8 +112,8 @@ class Tier {
   // with kNotFound (a miss), kDataLoss (what is stored is not that chunk: it is forgotten), kInvalidArgument (the slot is too
   // small).
   virtual Status get(Ticket ticket, const ChunkKey& key, std::span<std::byte> slot, std::uint64_t deadline_ns) = 0;
-  // Asks the place itself which of the keys are there, also those that others wrote; what it has found is known to probe() and told to
-  // the Residents before the message comes. All of them together take as many round trips as one.
+  // Asks the place itself which of the keys are there, also those that others wrote; what it has found is known to probe() and told
+  // to the Residents before the message comes. All of them together take as many round trips as one.
   // Refused: kInvalidArgument (no keys), kOutOfRange (more than kMaxLookKeys), kResourceExhausted, kUnavailable.
   virtual Status look(Ticket ticket, std::span<const ChunkKey> keys, std::uint64_t deadline_ns) = 0;
   // From the return on no probe and no get finds what was put before; done once that also survives a restart.

@@ -33,10 +33,9 @@ class RemoteTlsTest : public testing::TestWithParam<const char*> {
     options_.password_file = file("password");
     options_.tls = {true, file("ca.crt"), file("client.crt"), file("client.key"), ""};
     server_ = std::make_unique<ServerProcess>(
-        GetParam(),
-        std::vector<std::string>{"--tls-port", std::to_string(port_), "--bind", "127.0.0.1", "--tls-cert-file",
-                                 file("server.crt"), "--tls-key-file", file("server.key"), "--tls-ca-cert-file", file("ca.crt"),
-                                 "--tls-auth-clients", "yes"});
+        GetParam(), std::vector<std::string>{"--tls-port", std::to_string(port_), "--bind", "127.0.0.1", "--tls-cert-file",
+                                             file("server.crt"), "--tls-key-file", file("server.key"), "--tls-ca-cert-file",
+                                             file("ca.crt"), "--tls-auth-clients", "yes"});
     server_->ask({"ACL", "SETUSER", "larder", "reset", "on", ">a secret", "~larder:*", "+@all", "-@dangerous"});
   }
   void TearDown() override {

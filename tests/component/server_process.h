@@ -1,5 +1,5 @@
-// A real redis-server or valkey-server of a test's own: a directory, a Unix socket in it, and no port unless asked for. It dies with
-// the test.
+// A real redis-server or valkey-server of a test's own: a directory, a Unix socket in it, and no port unless asked for. It dies
+// with the test.
 #pragma once
 
 #include <sys/types.h>

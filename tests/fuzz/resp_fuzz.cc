@@ -1,8 +1,8 @@
 // RESP: whatever a hostile server sends, through the transport, in pieces of any size.
 //
-// Promises: every command is answered once, in the order of the commands, by a reply of a type that it waits for; a payload is written
-// where it belongs and not a byte beside it, nothing of it once its command was cancelled; what the pieces were makes no difference to
-// anything but time; when the connection is closed, nothing is left.
+// Promises: every command is answered once, in the order of the commands, by a reply of a type that it waits for; a payload is
+// written where it belongs and not a byte beside it, nothing of it once its command was cancelled; what the pieces were makes no
+// difference to anything but time; when the connection is closed, nothing is left.
 #include <deque>
 #include <memory>
 

@@ -1,8 +1,8 @@
 // Breaker: when a server that failed is tried again. Pure; thread-compatible.
 //
 // Closed, connections are made at once. A failure opens it: nothing is tried before a wait that doubles, with jitter, so that many
-// larderd do not come back at the same moment. Then one attempt is let through, half open; only its success closes it again. The first
-// failure after a while of good service is tried again at once.
+// larderd do not come back at the same moment. Then one attempt is let through, half open; only its success closes it again. The
+// first failure after a while of good service is tried again at once.
 #pragma once
 
 #include <algorithm>

@@ -46,14 +46,14 @@ class Connection {
   // Never answers before it returns.
   void ask(Request request, std::uint64_t now_ns);
 
-  // Moves what the stream lets, calls back for each answer. Not ok: it is over, to be closed. `more` is set where it stopped although the
-  // stream may have more.
+  // Moves what the stream lets, calls back for each answer. Not ok: it is over, to be closed. `more` is set where it stopped
+  // although the stream may have more.
   Status pump(std::uint64_t now_ns, bool& more);
   // The stream first, then every command is answered with this.
   void close(const Status& why);
 
-  // Nothing of this owner is answered any more, and none of its memory is touched. False: that takes a close, a body is half sent or a
-  // payload half received.
+  // Nothing of this owner is answered any more, and none of its memory is touched. False: that takes a close, a body is half sent
+  // or a payload half received.
   bool cancel(std::uint64_t owner);
 
   Stream& stream() { return *stream_; }

@@ -1,5 +1,5 @@
-// KnownChunks: which chunks the backend is known to have, from what was put, found and looked for. A memory of others' disk: what it
-// says may have gone since.
+// KnownChunks: which chunks the backend is known to have, from what was put, found and looked for. A memory of others' disk: what
+// it says may have gone since.
 //
 // Thread-safe: one mutex, held for a few map operations. The tier's thread writes, any reads.
 #pragma once

@@ -1,7 +1,7 @@
 // Links: the connections to one server: made, greeted, watched over, made again. Owned by the tier's thread.
 //
-// The last of several is for what is written, the others for what is read; where one kind is away the other does both. One that breaks
-// the protocol, answers too late or is closed fails alone, with all that was asked on it.
+// The last of several is for what is written, the others for what is read; where one kind is away the other does both. One that
+// breaks the protocol, answers too late or is closed fails alone, with all that was asked on it.
 #pragma once
 
 #include <array>
@@ -40,7 +40,8 @@ class Links {
 
   Status open();  // descriptors
 
-  // Moves bytes and calls back; makes connections; ends those that are too late. Waits up to `timeout_ns` where there is nothing to do.
+  // Moves bytes and calls back; makes connections; ends those that are too late. Waits up to `timeout_ns` where there is nothing to
+  // do.
   void turn(std::uint64_t timeout_ns);
   // Sends what was asked since.
   void flush();

@@ -1,7 +1,7 @@
 // RemoteEngine: the remote tier without its thread: commands in, messages out, one turn at a time. Owned by one thread.
 //
-// remote_engine.cc has what all operations share, chunk_ways.cc the way of a put, a get and a look, remote_care.cc what error replies
-// mean, drops, forgetting and flushes.
+// remote_engine.cc has what all operations share, chunk_ways.cc the way of a put, a get and a look, remote_care.cc what error
+// replies mean, drops, forgetting and flushes.
 #pragma once
 
 #include <cstdint>

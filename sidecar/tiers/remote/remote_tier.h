@@ -10,8 +10,8 @@
 
 namespace larder::remote {
 
-// Errors name the option's field: it is wrong by itself. A server that is not there is none, the tier is degraded until it is. The clock
-// outlives the tier. Destroying it closes it, within a second.
+// Errors name the option's field: it is wrong by itself. A server that is not there is none, the tier is degraded until it is. The
+// clock outlives the tier. Destroying it closes it, within a second.
 Result<std::unique_ptr<tiers::Tier>> open_remote_tier(const base::Clock& clock, const RemoteOptions& options);
 
 }  // namespace larder::remote

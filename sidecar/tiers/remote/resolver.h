@@ -1,5 +1,5 @@
-// Resolver: a host's name to addresses. Names are asked for by a thread of their own, since the system's resolver waits as long as it
-// likes; addresses and paths need none. Owned by one thread.
+// Resolver: a host's name to addresses. Names are asked for by a thread of their own, since the system's resolver waits as long as
+// it likes; addresses and paths need none. Owned by one thread.
 #pragma once
 
 #include <cstdint>

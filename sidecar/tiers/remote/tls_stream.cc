@@ -71,8 +71,8 @@ class TlsStream final : public Stream {
     return all;
   }
 
-  // Small parts together: each write is a record of its own, and a system call. What a write could not finish is written again from the
-  // same first byte, and at least as much of it, as OpenSSL asks.
+  // Small parts together: each write is a record of its own, and a system call. What a write could not finish is written again from
+  // the same first byte, and at least as much of it, as OpenSSL asks.
   Moved send(std::span<const std::span<const std::byte>> parts) override {
     Moved all;
     wants_write_ = false;

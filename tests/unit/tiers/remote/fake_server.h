@@ -1,4 +1,5 @@
-// A server of strings behind a Unix socket, whose every byte is in the hands of a test: what it answers, how much of it, how slowly.
+// A server of strings behind a Unix socket, whose every byte is in the hands of a test: what it answers, how much of it, how
+// slowly.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// One command's failure never shifts another's reply: a rival's connector, after one -OOM, gave every later GET an earlier one's answer,
-// and in the end another key's bytes as success.
+// One command's failure never shifts another's reply: a rival's connector, after one -OOM, gave every later GET an earlier one's
+// answer, and in the end another key's bytes as success.
 #include <gtest/gtest.h>
 
 #include <random>
