@@ -26,6 +26,7 @@ class ScriptedStream final : public Stream {
     std::size_t left = wire_->receive_at_most;
     for (const std::span<std::byte>& into : {first, second}) {
       const std::size_t bytes = std::min({into.size(), wire_->to_us.size(), left});
+      if (bytes == 0) continue;
       std::memcpy(into.data(), wire_->to_us.data(), bytes);
       wire_->to_us.erase(0, bytes);
       moved.bytes += bytes;
