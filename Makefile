@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BENCHES = bench-copy bench-disk bench-index bench-lookup bench-recovery bench-restart bench-start bench-ttft bench-ttft-disk bench-engine bench-rivals bench-serve
-.PHONY: $(BENCHES) help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-bench deps-vm build release demo soak test test-models test-asan test-crash test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean
+.PHONY: $(BENCHES) help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-bench deps-servers deps-vm build release demo soak test test-models test-asan test-crash test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
@@ -19,7 +19,7 @@ help: ## this list
 	  while IFS='|' read -r target what; do printf '  make %-11s %s\n' "$$target" "$$what"; done
 
 deps: ## install all that is missing: Debian packages, a Python environment with CPU vLLM outside the checkout
-	@.ci/deps.sh build tools python
+	@.ci/deps.sh build tools servers python
 deps-build:
 	@.ci/deps.sh build
 deps-tools:
@@ -32,6 +32,8 @@ deps-rivals:
 	@.ci/deps.sh build rivals
 deps-bench:
 	@.ci/deps.sh build bench
+deps-servers:
+	@.ci/deps.sh build servers
 deps-vm:
 	@.ci/deps.sh build vm
 
@@ -46,7 +48,7 @@ release: build/release/build.ninja deps-build
 demo: deps-python release ## a real vLLM answers one long prompt, recomputed, then loaded from larderd, as does a second (MODEL=path for yours)
 	@$(call RUN,release) LARDERD=$(CURDIR)/build/release/bin/larderd MODEL=$(MODEL) $(PYTHON) -m demo
 
-test: deps-python build ## every test; ends in "N passed, N failed, N skipped"
+test: deps-python deps-servers build ## every test; ends in "N passed, N failed, N skipped"
 	@.ci/test.sh dev
 test-models: deps-python build ## every model shape and engine setting (part of an hour); writes the table of docs/compatibility.md
 	@rm -rf build/models && $(call RUN,dev) LARDER_TEST_BIN=$(CURDIR)/build/dev/bin LARDER_MODELS=all LARDER_MODELS_RECORD=build/models \
@@ -60,9 +62,9 @@ soak: build ## engines over memory and disk, somebody killed every 5 s, for SOAK
 SIM_SEEDS ?= 10000
 test-sim: build ## store, disk tier and engines in one thread, by SIM_SEEDS (10000) seeds; a seed that fails replays exactly
 	@build/dev/bin/sim $(SIM_SEEDS)
-test-asan: build/asan/build.ninja ## the C++ tests under the address and undefined-behaviour sanitizers
+test-asan: deps-servers build/asan/build.ninja ## the C++ tests under the address and undefined-behaviour sanitizers
 	@cmake --build --preset asan -j$(JOBS) && .ci/test.sh asan
-test-tsan: build/tsan/build.ninja ## the C++ tests under the thread sanitizer
+test-tsan: deps-servers build/tsan/build.ninja ## the C++ tests under the thread sanitizer
 	@cmake --build --preset tsan -j$(JOBS) && .ci/test.sh tsan
 
 FUZZ_SECONDS ?= 60

@@ -1,11 +1,13 @@
 #!/bin/bash
-# deps.sh build|tools|bench|python|wheel|rivals|vm...: installs what is missing and nothing else. What is there already costs a few milliseconds.
+# deps.sh build|tools|bench|python|wheel|rivals|servers|vm...: installs what is missing and nothing else. What is there already costs a few milliseconds.
 #
 # build, tools, bench: the Debian packages of packages.build, packages.tools, packages.bench, as root or through sudo.
 # python: CPU vLLM and pytest as python.lock pins them, in an environment of its own under $LARDER_CACHE (paths.sh). An environment
 # counts only with its .complete file; an interrupted one is made again from the packages that were already downloaded.
 # wheel: setuptools as wheel.lock pins it (Debian 12's is too old), in a small environment of its own.
 # rivals: LMCache as rivals.lock pins it, in an environment of its own over that one.
+# servers: what the remote tier is tested against: Debian's Redis, which redis-tools brings without a service, and Valkey of its
+# backports, unpacked and not installed.
 # vm: QEMU (packages.vm); Debian's kernel for virtual machines and its static busybox, unpacked and not installed.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -134,6 +136,28 @@ take_from_package() {
   mv "$3.new" "$3"
 }
 
+# Valkey 8 is in Debian 12's backports alone. They are read with a list of their own, so that apt's sources stay as they are.
+make_servers() {
+  if [ -e "$servers/.complete" ]; then return 0; fi
+  install_packages packages.build
+  mkdir -p "$servers"
+  ln -sf /usr/bin/redis-check-rdb "$servers/redis-server"  # one program, which asks its own name what it is
+  local folder options
+  folder=$(mktemp -d)
+  chmod 755 "$folder"
+  mkdir -p "$folder/lists/partial" "$folder/root"
+  echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian bookworm-backports main" >"$folder/list"
+  options="-o Dir::Etc::SourceList=$folder/list -o Dir::Etc::SourceParts=/nowhere -o Dir::State::Lists=$folder/lists"
+  stage "package list of bookworm-backports" apt-get $options update
+  (cd "$folder" && stage "Valkey" apt-get $options download valkey-tools)
+  dpkg-deb -x "$folder"/valkey-tools_*.deb "$folder/root"
+  mv "$folder/root/usr/bin/valkey-check-rdb" "$servers/valkey-server"
+  rm -rf "$folder"
+  "$servers/redis-server" --version
+  "$servers/valkey-server" --version
+  touch "$servers/.complete"
+}
+
 make_vm() {
   install_packages packages.vm
   mkdir -p "$vm"
@@ -151,7 +175,8 @@ for what in "$@"; do
     python) make_python ;;
     wheel) make_wheel ;;
     rivals) make_rivals ;;
+    servers) make_servers ;;
     vm) make_vm ;;
-    *) fail "deps.sh: unknown part '$what' (build, tools, bench, python, wheel, rivals, vm)" ;;
+    *) fail "deps.sh: unknown part '$what' (build, tools, bench, python, wheel, rivals, servers, vm)" ;;
   esac
 done

@@ -5,7 +5,7 @@
 // slot, the kDone says `slot_busy`, and one message kReleased with the same ticket follows once the device has let go. Until then
 // the slot belongs to the tier. Times are of the base::Clock that the tier was given.
 //
-// put, get, forget, evict, drop_namespace, clear, flush, take_messages and close are called by one thread, the loop; probe, state
+// put, get, look, forget, evict, drop_namespace, clear, flush, take_messages and close are called by one thread, the loop; probe, state
 // and counters by any. None waits for a device or network, close() apart. A tier checks what it stores about a chunk; the payload's
 // bytes are verified by the engine that loads them, against the root.
 #pragma once
@@ -55,8 +55,9 @@ inline bool plausible(const ChunkFacts& facts) {
 
 using Ticket = std::uint64_t;  // the caller's own name for an operation, handed back with its messages
 
-enum class Operation : std::uint8_t { kPut, kGet, kDrop, kClear, kFlush };
-inline constexpr std::size_t kOperations = 5;
+enum class Operation : std::uint8_t { kPut, kGet, kDrop, kClear, kFlush, kLook };
+inline constexpr std::size_t kOperations = 6;
+inline constexpr std::size_t kMaxLookKeys = protocol::kMaxKeysPerFetch;
 
 struct Message {
   enum class Kind : std::uint8_t { kDone, kReleased };
@@ -67,6 +68,7 @@ struct Message {
   Status status;              // kDone: ok, or why not. Whatever it is but ok is a miss
   ChunkFacts facts;           // kDone of a get that succeeded
   std::uint64_t dropped = 0;  // kDone of a drop or clear: chunks that were there
+  std::vector<bool> there = {};  // kDone of a look that succeeded: of each key, in their order, whether a get would find it
 };
 
 // What the tier takes now. A refusal is no fault of the caller's and ends by itself.
@@ -121,6 +123,10 @@ class Tier {
   // with kNotFound (a miss), kDataLoss (what is stored is not that chunk: it is forgotten), kInvalidArgument (the slot is too
   // small).
   virtual Status get(Ticket ticket, const ChunkKey& key, std::span<std::byte> slot, std::uint64_t deadline_ns) = 0;
+  // Asks the place itself which of the keys are there, also those that others wrote; what it has found is known to probe() and told
+  // to the Residents before the message comes. All of them together take as many round trips as one.
+  // Refused: kInvalidArgument (no keys), kOutOfRange (more than kMaxLookKeys), kResourceExhausted, kUnavailable.
+  virtual Status look(Ticket ticket, std::span<const ChunkKey> keys, std::uint64_t deadline_ns) = 0;
   // From the return on no probe and no get finds what was put before; done once that also survives a restart.
   virtual Status drop_namespace(Ticket ticket, const protocol::NamespaceId& id, std::uint64_t deadline_ns) = 0;
   virtual Status clear(Ticket ticket, std::uint64_t deadline_ns) = 0;

@@ -86,6 +86,14 @@ class Loop {
   }
   const std::vector<Message>& of(Ticket ticket) { return messages_[ticket]; }
 
+  // Which of them a look finds, waited for; none: it failed.
+  std::vector<bool> look(std::span<const ChunkKey> keys) {
+    const Ticket ticket = next();
+    if (!tier_.look(ticket, keys, in_ms(20'000)).ok()) return {};
+    const std::optional<Message> message = done(ticket);
+    return message && message->status.ok() ? message->there : std::vector<bool>();
+  }
+
   // What became of it, waited for.
   Status put(std::uint64_t number, std::uint64_t generation = 1, std::uint64_t space = 1, std::uint64_t payload = kPayloadBytes) {
     const std::uint64_t piece = std::min(payload, kPieceBytes);

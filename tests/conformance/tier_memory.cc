@@ -54,6 +54,15 @@ class MemoryTier final : public Tier {
     }
     return done(std::move(message), slot.size());
   }
+  Status look(Ticket ticket, std::span<const ChunkKey> keys, std::uint64_t) override {
+    const std::lock_guard lock(mutex_);
+    if (keys.empty()) return refuse({Code::kInvalidArgument, "keys"});
+    if (keys.size() > kMaxLookKeys) return refuse({Code::kOutOfRange, "keys"});
+    if (closed_) return refuse({Code::kUnavailable, "closed"});
+    Message message{Message::Kind::kDone, Operation::kLook, false, ticket, {}, {}};
+    for (const ChunkKey& key : keys) message.there.push_back(chunks_.contains(key));
+    return done(std::move(message), 0);
+  }
   Status drop_namespace(Ticket ticket, const protocol::NamespaceId& id, std::uint64_t) override {
     const std::lock_guard lock(mutex_);
     if (closed_) return refuse({Code::kUnavailable, "closed"});

@@ -14,6 +14,7 @@ class TierTest : public testing::TestWithParam<TierKind> {
  protected:
   void SetUp() override {
     box_ = GetParam().make();
+    if (box_ == nullptr) GTEST_SKIP() << "the server is not on this machine: make deps";
     reopen();
   }
   void reopen() {
@@ -184,6 +185,36 @@ TEST_P(TierTest, AFullTierMakesRoomByForgettingTheOldest) {
   EXPECT_GT(tier_->counters().chunks_evicted, 0U);
 }
 
+TEST_P(TierTest, ALookTellsWhichKeysAreThere) {
+  for (std::uint64_t i = 0; i < 8; i += 2) ASSERT_TRUE(loop_->put(i).ok());
+  std::vector<ChunkKey> keys;
+  for (std::uint64_t i = 0; i < kMaxLookKeys; ++i) keys.push_back(key_of(i));
+  const std::vector<bool> there = loop_->look(keys);
+  ASSERT_EQ(there.size(), keys.size());
+  for (std::uint64_t i = 0; i < keys.size(); ++i) EXPECT_EQ(there[i], i < 8 && i % 2 == 0) << i;
+  EXPECT_TRUE(loop_->drop(1).ok());
+  EXPECT_EQ(loop_->look(std::span(keys).first(8)), std::vector<bool>(8, false));
+}
+
+TEST_P(TierTest, ALookKnowsWhatAnEarlierLifeLeft) {
+  for (std::uint64_t i = 0; i < 4; ++i) ASSERT_TRUE(loop_->put(i, 9).ok());
+  ASSERT_TRUE(loop_->flush().ok());
+  reopen();
+  const std::vector<ChunkKey> keys{key_of(3), key_of(4), key_of(0)};
+  const bool kept = box_->survives_restart();
+  EXPECT_EQ(loop_->look(keys), (std::vector<bool>{kept, false, kept}));
+  EXPECT_EQ(tier_->probe(key_of(3)).value_or(ChunkFacts{}).generation, kept ? 9U : 0U);
+}
+
+TEST_P(TierTest, ALookAtNothingOrAtTooMuchIsRefused) {
+  const std::vector<ChunkKey> keys(kMaxLookKeys + 1, key_of(1));
+  EXPECT_EQ(tier_->look(1, {}, loop_->in_ms(1000)).code(), Code::kInvalidArgument);
+  EXPECT_EQ(tier_->look(2, keys, loop_->in_ms(1000)).code(), Code::kOutOfRange);
+  EXPECT_EQ(tier_->counters().refused, 2U);
+  EXPECT_TRUE(tier_->close(1000));
+  EXPECT_EQ(tier_->look(3, std::span(keys).first(1), loop_->in_ms(1000)).code(), Code::kUnavailable);
+}
+
 TEST_P(TierTest, ADropIsSeenAtOnceAndSparesOtherNamespaces) {
   ASSERT_TRUE(loop_->put(1, 1, 1).ok() && loop_->put(2, 1, 2).ok());
   const Ticket ticket = loop_->next();
@@ -266,7 +297,10 @@ INSTANTIATE_TEST_SUITE_P(Tiers, TierTest,
                          testing::Values(TierKind{"memory", make_memory_box},
                                          TierKind{"disk_io_uring", [] { return make_disk_box(true, true); }},
                                          TierKind{"disk_threads", [] { return make_disk_box(false, true); }},
-                                         TierKind{"disk_page_cache", [] { return make_disk_box(true, false); }}),
+                                         TierKind{"disk_page_cache", [] { return make_disk_box(true, false); }},
+                                         TierKind{"redis", [] { return make_remote_box("redis-server", 2); }},
+                                         TierKind{"redis_one_connection", [] { return make_remote_box("redis-server", 1); }},
+                                         TierKind{"valkey", [] { return make_remote_box("valkey-server", 4); }}),
                          [](const auto& kind) { return kind.param.name; });
 
 }  // namespace

@@ -1,5 +1,5 @@
-// What an input of session_fuzz.cc and of region_fuzz.cc may ask for: one byte an operation, then its operands as the target takes
-// them. seeds.cc writes the same. A new one goes before kOps; the corpora hold the others by number.
+// What an input of session_fuzz.cc, of region_fuzz.cc and of resp_fuzz.cc may ask for: one byte an operation, then its operands as
+// the target takes them. seeds.cc writes the same. A new one goes before kOps; the corpora hold the others by number.
 #pragma once
 
 #include <cstdint>
@@ -34,5 +34,10 @@ enum TierOp : std::uint8_t { kStoreBelow, kReadEnds, kReadFails, kDeadlineMissed
 namespace region_op {
 enum Op : std::uint8_t { kHoldsUsed, kWord, kHold, kHead, kEvent, kRing, kDrain, kReserve, kEvict, kSilent, kIdle, kOps };
 }  // namespace region_op
+
+// Of resp_fuzz.cc.
+namespace resp_op {
+enum Op : std::uint8_t { kAsk, kBytes, kPayload, kError, kPieces, kCancel, kPump, kOps };
+}  // namespace resp_op
 
 }  // namespace larder::fuzz

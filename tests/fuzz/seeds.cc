@@ -185,6 +185,39 @@ void yaml_seeds() {
   write("yaml", "empty", "");
 }
 
+namespace resp_op = fuzz::resp_op;
+
+// Commands that wait for a payload, or for a reply of the types of that number.
+std::string ask_payload(std::uint16_t bytes) {
+  return pack(std::uint8_t{resp_op::kAsk}, std::uint8_t{1}, static_cast<std::uint16_t>(bytes - 1), std::uint8_t{1});
+}
+std::string ask_small(std::uint8_t types) {
+  return pack(std::uint8_t{resp_op::kAsk}, std::uint8_t{0}, types, std::uint8_t{1});
+}
+std::string reply(const std::string& bytes) {
+  return u8({resp_op::kBytes, static_cast<int>(bytes.size())}) + bytes;
+}
+std::string payload(std::uint16_t bytes) {
+  return pack(std::uint8_t{resp_op::kPayload}, bytes);
+}
+
+void resp_seeds() {
+  write("resp", "payloads", ask_payload(300) + ask_payload(5) + payload(300) + payload(5));
+  write("resp", "error_between",
+        ask_payload(300) + ask_payload(300) + ask_small(1) + payload(300) + u8({resp_op::kError}) + reply("+OK\r\n"));
+  write("resp", "small_pieces",
+        u8({resp_op::kPieces, 2, 0, 1}) + ask_payload(40) + ask_small(0) + payload(40) + reply("$3\r\nabc\r\n"));
+  write("resp", "cancelled", ask_payload(300) + ask_payload(20) + u8({resp_op::kCancel, 0}) + payload(300) + payload(20));
+  write("resp", "half_cancelled", ask_payload(300) + reply("$300\r\nabc") + u8({resp_op::kCancel, 0}));
+  write("resp", "too_long", ask_payload(10) + payload(11));
+  write("resp", "shorter_and_nil", ask_payload(10) + ask_payload(10) + payload(3) + reply("$-1\r\n"));
+  write("resp", "nested", ask_small(3) + reply("*2\r\n$1\r\n0\r\n*2\r\n$1\r\na\r\n:3\r\n"));
+  write("resp", "nested_deep", ask_small(3) + reply("*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n+x\r\n"));
+  write("resp", "huge", ask_small(3) + reply("*2000000000\r\n"));
+  write("resp", "wrong_type", ask_small(1) + ask_small(2) + reply(":1\r\n"));
+  write("resp", "unasked", reply("+OK\r\n") + ask_small(1));
+}
+
 // Two bytes first: which limits and whether admin verbs answer; how many bytes arrive at once.
 void http_seeds() {
   write("http", "metrics", "2~GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -219,5 +252,6 @@ int main(int argc, char** argv) {
   index_seeds();
   yaml_seeds();
   http_seeds();
+  resp_seeds();
   return 0;
 }

@@ -53,6 +53,7 @@ void DiskEngine::accept(const Command& command) {
     case Operation::kFlush:  // tend_flushes() looks for it
       if (health_.is(Health::kLost)) finish(op, refused);
       break;
+    case Operation::kLook: break;  // answered by the tier, from the catalog
   }
 }
 

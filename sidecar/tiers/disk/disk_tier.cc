@@ -169,6 +169,20 @@ class DiskTier final : public SteppedTier {
     if (slot.empty() || !aligned(slot)) return malformed();
     return push({Command::Kind::kOperation, Operation::kGet, ticket, key, {}, slot, deadline_ns});
   }
+  // Nobody else writes the file: what the catalog knows is all there is.
+  Status look(Ticket ticket, std::span<const tiers::ChunkKey> keys, std::uint64_t) override {
+    Message message{Message::Kind::kDone, Operation::kLook, false, ticket, {}, {}};
+    for (const tiers::ChunkKey& key : keys) message.there.push_back(probe(key).has_value());
+    const std::lock_guard lock(core_->mutex);
+    if (Status status = lookable(keys.size()); !status.ok()) {
+      ++core_->refused;
+      return status;
+    }
+    core_->messages.push_back(std::move(message));
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto written = ::write(core_->message_fd.get(), &one, sizeof(one));
+    return {};
+  }
   Status drop_namespace(Ticket ticket, const protocol::NamespaceId& id, std::uint64_t deadline_ns) override {
     return push({Command::Kind::kOperation, Operation::kDrop, ticket, {id, {}, 0, 0}, {}, {}, deadline_ns});
   }
@@ -286,6 +300,15 @@ class DiskTier final : public SteppedTier {
     ++core_->held_operations;
     core_->commands.push_back(command);
     wake_locked();
+    return {};
+  }
+  Status lookable(std::size_t keys) const {
+    if (keys == 0) return {Code::kInvalidArgument, "a look at no key"};
+    if (keys > tiers::kMaxLookKeys) return {Code::kOutOfRange, "a look at more keys than one may ask for"};
+    if (core_->closed) return {Code::kUnavailable, "the disk tier is closed"};
+    if (!core_->state.takes_gets) return {Code::kUnavailable, core_->state.reason};
+    if (core_->messages.size() >= 2 * std::size_t{core_->options.accepted_operations})
+      return {Code::kResourceExhausted, "too many messages that nobody takes"};
     return {};
   }
   Status admissible(const Command& command) const {

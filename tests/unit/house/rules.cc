@@ -16,6 +16,8 @@ const std::vector<Library>& libraries() {
   static const std::vector<Library> all{
       {"xxhash.h", {"shim/protocol/key.h", "cuda/host_loop_"}},  // the loops compile it once more, for their instruction set
       {"liburing.h", {"sidecar/tiers/disk/uring_queue.cc"}},
+      {"hiredis/", {"sidecar/tiers/remote/resp.cc"}},
+      {"openssl/", {"sidecar/tiers/remote/tls_stream.cc"}},
       {"yaml-cpp/", {"sidecar/config/yaml_file.cc"}},
       {"httplib.h", {"sidecar/http/routes.cc", "sidecar/ctl/admin_client.cc"}},
       {"prometheus/", {"sidecar/http/metrics.cc"}},
@@ -86,7 +88,8 @@ std::span<const Room> rooms() {
        {"shim/protocol/", "sidecar/stats/"},
        {"shim/protocol/packet.h", "shim/protocol/fd.h", "sidecar/base/", "sys/", "netinet/", "unistd.h", "fcntl.h", "poll.h",
         "fstream", "filesystem", "chrono", "ctime", "time.h", "thread", "mutex", "condition_variable", "random"}},
-      {"sidecar/tiers/", {"shim/protocol/", "sidecar/base/", "sidecar/stats/"}, {}},
+      {"sidecar/tiers/", {"shim/protocol/", "sidecar/base/", "sidecar/stats/"}, {"sidecar/tiers/remote/"}},
+      {"sidecar/tiers/remote/", {"shim/protocol/", "sidecar/base/", "sidecar/tiers/tier.h"}, {}},
       {"sidecar/ipc/",
        {"shim/protocol/", "sidecar/base/", "sidecar/stats/", "sidecar/store/", "sidecar/tiers/", "sidecar/config/config.h"},
        {}},

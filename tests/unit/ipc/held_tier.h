@@ -62,6 +62,9 @@ class HeldTier final : public tiers::Tier {
     waiting_.push_back({ticket, key, slot});
     return {};
   }
+  Status look(tiers::Ticket, std::span<const tiers::ChunkKey>, std::uint64_t) override {
+    return {Code::kUnavailable, "no looks here"};
+  }
   Status drop_namespace(tiers::Ticket, const protocol::NamespaceId&, std::uint64_t) override { return {}; }
   Status clear(tiers::Ticket, std::uint64_t) override { return {}; }
   Status flush(tiers::Ticket, std::uint64_t) override { return {}; }

@@ -59,6 +59,9 @@ class ScriptedTier final : public tiers::Tier {
   Status get(tiers::Ticket, const tiers::ChunkKey&, std::span<std::byte>, std::uint64_t) override {
     return {Code::kUnavailable, "no gets here"};
   }
+  Status look(tiers::Ticket, std::span<const tiers::ChunkKey>, std::uint64_t) override {
+    return {Code::kUnavailable, "no looks here"};
+  }
   Status drop_namespace(tiers::Ticket ticket, const protocol::NamespaceId& id, std::uint64_t) override {
     if (refusal.ok()) drops.emplace_back(id);
     return take({Operation::kDrop, ticket, {id, {}, 0, 0}, {}, {}}, nullptr);

@@ -1,0 +1,252 @@
+// The way of a put, a get and a look.
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "sidecar/tiers/remote/remote_engine.h"
+
+namespace larder::remote {
+
+using tiers::Operation;
+
+namespace {
+
+// Of what stands under a record's key, one byte more than a record has: so much, whatever somebody else put there.
+constexpr std::string_view kRecordEnd = "104";
+static_assert(kRecordBytes == 104);
+
+}  // namespace
+
+void RemoteEngine::pump_reads() {
+  while (!reads_.empty() && links_.ready() && health_.state().takes_gets) {
+    const OpPtr op = reads_.front();
+    const std::size_t bytes = op->command.slot.size();
+    if (!op->done && reading_bytes_ != 0 && reading_bytes_ + bytes > options_.read_bytes_in_flight) return;
+    reads_.pop_front();
+    if (op->done) continue;
+    op->command.operation == Operation::kLook ? start_look(op) : start_get(op);
+  }
+}
+
+void RemoteEngine::start_get(const OpPtr& op) {
+  if (known_.hidden(op->command.key.namespace_id)) return finish(op, {Code::kNotFound, "dropped"});
+  op->started = true;
+  reading_bytes_ += op->command.slot.size();
+  const std::optional<Record> known = known_.find(op->command.key, clock_.now_ns());
+  if (!known) return ask_record(op);
+  op->record = *known;
+  op->by_memory = true;
+  ask_parts(op);
+}
+
+void RemoteEngine::ask_record(const OpPtr& op) {
+  op->by_memory = op->missing = false;
+  op->failed = {};
+  const std::string key = record_key(options_.prefix, op->command.key);
+  const Status asked = ask(Lane::kReads, op, {"GETRANGE", key, "0", kRecordEnd}, "$",
+                           [this, op](const Status& lost, const Reply& reply) { record_came(op, lost, reply); });
+  if (!asked.ok()) finish(op, asked);
+}
+
+void RemoteEngine::record_came(const OpPtr& op, const Status& lost, const Reply& reply) {
+  if (op->done) return;
+  const tiers::ChunkKey& key = op->command.key;
+  const std::optional<Record> record = decode_record(key, reply.text);
+  const bool answer = answered(op, lost, reply, false);
+  if (op->cancelled) return finish(op, {Code::kNotFound, "dropped meanwhile"});
+  if (answer && reply.text.empty()) {
+    counters_.chunks_evicted += known_.erase(key) ? 1 : 0;
+    return finish(op, {Code::kNotFound, ""});
+  }
+  if (answer && record && was_forgotten(*record)) return finish(op, {Code::kNotFound, "found bad before"});
+  if (answer && !record) op->failed = {Code::kDataLoss, "what stands under the chunk's key is not its record"};
+  if (!op->failed.ok()) {
+    if (op->failed.code() == Code::kDataLoss && lost.ok()) {
+      ++counters_.records_corrupt;
+      known_.erase(key);
+      unlink({record_key(options_.prefix, key)});
+    }
+    return finish(op, op->failed);
+  }
+  know(*record);
+  op->record = *record;
+  ask_parts(op);
+}
+
+void RemoteEngine::ask_parts(const OpPtr& op) {
+  const Record& record = op->record;
+  if (op->command.slot.size() < record.facts.slot_bytes())
+    return finish(op, {Code::kInvalidArgument, "the slot is smaller than what was stored"});
+  op->waiting = record.parts();
+  for (std::uint32_t number = 0; number < record.parts(); ++number) {
+    const std::size_t bytes = record.part_size(number);
+    const std::string key = part_key(options_.prefix, record, number);
+    Request request;
+    request.around.before = format_command(std::array<std::string_view, 2>{"GET", key});
+    request.expect = {"$", bytes, op->command.slot.subspan(record.part_offset(number), bytes)};
+    request.owner = op->serial;
+    request.then = [this, op, bytes](const Status& lost, const Reply& reply) { part_came(op, bytes, lost, reply); };
+    if (const Status asked = links_.ask(Lane::kReads, std::move(request)); !asked.ok()) return finish(op, asked);
+  }
+}
+
+void RemoteEngine::part_came(const OpPtr& op, std::size_t wanted, const Status& lost, const Reply& reply) {
+  if (op->done) return;
+  const bool answer = answered(op, lost, reply, false);
+  // Less than the part, or none: nothing of what came counts.
+  if (answer && (reply.kind != Reply::Kind::kPayload || static_cast<std::size_t>(reply.integer) != wanted)) op->missing = true;
+  if (--op->waiting == 0) parts_came(op);
+}
+
+void RemoteEngine::parts_came(const OpPtr& op) {
+  if (op->cancelled) return finish(op, {Code::kNotFound, "dropped meanwhile"});
+  if (op->failed.code() == Code::kDataLoss) op->missing = true;  // another type under a part's key
+  if (!op->failed.ok() && !op->missing) return finish(op, op->failed);
+  if (!op->missing) return finish(op, {}, op->record.facts);
+  // What was known may be of yesterday.
+  if (op->by_memory) return ask_record(op);
+  counters_.chunks_evicted += known_.erase(op->record.key) ? 1 : 0;
+  std::vector<std::string> keys = part_keys(op->record);
+  keys.push_back(record_key(options_.prefix, op->record.key));
+  unlink(keys);
+  finish(op, {Code::kNotFound, "a part is not there"});
+}
+
+void RemoteEngine::start_look(const OpPtr& op) {
+  op->started = true;
+  const std::vector<tiers::ChunkKey>& keys = op->command.keys;
+  op->there.assign(keys.size(), false);
+  op->waiting = keys.size();
+  for (std::size_t number = 0; number < keys.size() && !op->done; ++number) {
+    const std::string key = record_key(options_.prefix, keys[number]);
+    const Status asked =
+        ask(Lane::kReads, op, {"GETRANGE", key, "0", kRecordEnd}, "$",
+            [this, op, number](const Status& lost, const Reply& reply) { key_looked_at(op, number, lost, reply); });
+    if (!asked.ok()) key_looked_at(op, number, asked, {});
+  }
+}
+
+void RemoteEngine::key_looked_at(const OpPtr& op, std::size_t number, const Status& lost, const Reply& reply) {
+  if (op->done) return;
+  const tiers::ChunkKey& key = op->command.keys[number];
+  if (answered(op, lost, reply, false) && !op->cancelled) {
+    const std::optional<Record> record = decode_record(key, reply.text);
+    if (record && !was_forgotten(*record) && !known_.hidden(key.namespace_id)) {
+      know(*record);
+      op->there[number] = true;
+    } else {
+      known_.erase(key);
+    }
+  }
+  if (op->failed.code() == Code::kDataLoss && lost.ok()) op->failed = {};  // another type under that key: not there
+  if (--op->waiting != 0) return;
+  if (op->cancelled) op->there.assign(op->there.size(), false);
+  finish(op, op->failed);
+}
+
+void RemoteEngine::pump_writes() {
+  while (!writes_.empty() && links_.ready() && health_.state().takes_puts) {
+    const OpPtr op = writes_.front();
+    const Command& command = op->command;
+    if (!op->done && writing_bytes_ != 0 && writing_bytes_ + command.slot.size() > options_.write_bytes_in_flight) return;
+    // Of two puts of one key the later one ends later.
+    const auto same_key = [&](const OpPtr& other) {
+      return other->started && other->command.operation == Operation::kPut && other->command.key == command.key;
+    };
+    if (!op->done && std::ranges::any_of(live_, same_key)) return;
+    writes_.pop_front();
+    if (op->done) continue;
+    if (dropping(command.key.namespace_id)) {
+      finish(op, {Code::kUnavailable, "its namespace is being dropped"});
+      continue;
+    }
+    const std::optional<Record> known = known_.find(command.key, clock_.now_ns());
+    if (known && known->facts == command.facts) {
+      ++counters_.puts_present;
+      finish(op, {});
+      continue;
+    }
+    start_put(op);
+  }
+}
+
+// The parts, and a look at what stood there; the record when they are all in, so that it never speaks of what is not.
+void RemoteEngine::start_put(const OpPtr& op) {
+  op->started = true;
+  writing_bytes_ += op->command.slot.size();
+  op->record = {op->command.key, op->command.facts, kPartBytes};
+  op->waiting = op->record.parts() + 1;
+  const std::string key = record_key(options_.prefix, op->record.key), ttl = std::to_string(options_.ttl_ms);
+  const Status asked =
+      ask(Lane::kWrites, op, {"GETRANGE", key, "0", kRecordEnd}, "$", [this, op](const Status& lost, const Reply& reply) {
+        if (op->done) return;
+        if (lost.ok()) op->former = decode_record(op->record.key, reply.text);
+        part_stored(op, lost, {});  // whatever it is, it is written over
+      });
+  if (!asked.ok()) part_stored(op, asked, {});
+  std::vector<std::string_view> after;
+  if (options_.ttl_ms != 0) after = {"PX", ttl};
+  for (std::uint32_t number = 0; number < op->record.parts(); ++number) {
+    const std::size_t bytes = op->record.part_size(number);
+    const std::string name = part_key(options_.prefix, op->record, number);
+    Request request;
+    request.around = format_around(std::array<std::string_view, 2>{"SET", name}, bytes, after);
+    request.body = op->command.slot.subspan(op->record.part_offset(number), bytes);
+    request.expect.types = "+";
+    request.owner = op->serial;
+    request.then = [this, op](const Status& lost, const Reply& reply) { part_stored(op, lost, reply); };
+    if (Status refused = links_.ask(Lane::kWrites, std::move(request)); !refused.ok()) part_stored(op, refused, {});
+  }
+}
+
+void RemoteEngine::part_stored(const OpPtr& op, const Status& lost, const Reply& reply) {
+  if (op->done) return;
+  answered(op, lost, reply, true);
+  if (--op->waiting == 0) parts_stored(op);
+}
+
+void RemoteEngine::parts_stored(const OpPtr& op) {
+  if (!op->failed.ok() || op->cancelled) {
+    unlink(part_keys(op->record));  // some may be there
+    return finish(op, op->cancelled ? Status(Code::kNotFound, "dropped meanwhile") : op->failed);
+  }
+  const std::string key = record_key(options_.prefix, op->record.key), ttl = std::to_string(options_.ttl_ms),
+                    record = encode_record(op->record);
+  std::vector<std::string_view> words{"SET", key, record};
+  if (options_.ttl_ms != 0) words.insert(words.end(), {"PX", ttl});
+  const Status asked =
+      ask(Lane::kWrites, op, words, "+", [this, op](const Status& lost, const Reply& reply) { record_stored(op, lost, reply); });
+  if (!asked.ok()) finish(op, asked);
+}
+
+void RemoteEngine::record_stored(const OpPtr& op, const Status& lost, const Reply& reply) {
+  if (op->done) return;
+  if (!answered(op, lost, reply, true)) {
+    unlink(part_keys(op->record));
+    return finish(op, op->failed);
+  }
+  if (op->former && !same_parts(*op->former, op->record)) unlink(part_keys(*op->former));
+  if (op->cancelled) return finish(op, {Code::kNotFound, "dropped meanwhile"});
+  know(op->record);
+  finish(op, {});
+}
+
+void RemoteEngine::know(const Record& record) {
+  known_.insert(record, options_.ttl_ms == 0 ? UINT64_MAX : clock_.now_ns() + options_.ttl_ms * 1'000'000);
+}
+
+std::vector<std::string> RemoteEngine::part_keys(const Record& record) const {
+  std::vector<std::string> keys;
+  for (std::uint32_t number = 0; number < record.parts(); ++number) keys.push_back(part_key(options_.prefix, record, number));
+  return keys;
+}
+
+// Tidies up, where the server lets it: what stays behind is found by nobody.
+void RemoteEngine::unlink(const std::vector<std::string>& keys) {
+  std::vector<std::string_view> words{"UNLINK"};
+  words.insert(words.end(), keys.begin(), keys.end());
+  const Status ignored = ask(Lane::kWrites, nullptr, std::move(words), ":", nullptr);
+  static_cast<void>(ignored);
+}
+
+}  // namespace larder::remote

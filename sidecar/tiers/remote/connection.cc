@@ -1,0 +1,227 @@
+#include "sidecar/tiers/remote/connection.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace larder::remote {
+namespace {
+
+std::span<const std::byte> bytes_of(const std::string& text) {
+  return std::as_bytes(std::span(text.data(), text.size()));
+}
+
+std::size_t size_of(const Request& request) {
+  return request.around.before.size() + request.body.size() + request.around.after.size();
+}
+
+Status violation(const std::string& what) {
+  return {Code::kUnavailable, "the server broke the protocol: " + what};
+}
+
+}  // namespace
+
+void Connection::ask(Request request, std::uint64_t now_ns) {
+  if (entries_.empty()) head_since_ns_ = now_ns;
+  outstanding_bytes_ += request.body.size() + request.expect.payload_bytes;
+  payloads_ += request.expect.payload_bytes != 0 ? 1 : 0;
+  entries_.push_back(std::move(request));
+}
+
+Status Connection::pump(std::uint64_t now_ns, bool& more) {
+  more = false;
+  if (Status status = pump_send(); !status.ok()) return status;
+  return pump_receive(now_ns, more);
+}
+
+Status Connection::pump_send() {
+  send_blocked_ = false;
+  while (sent_ < entries_.size()) {
+    std::array<std::span<const std::byte>, kMostSegments + 3> segments;
+    std::size_t count = 0, wanted = 0, skip = part_sent_;
+    for (std::size_t i = sent_; i < entries_.size() && count < kMostSegments; ++i) {
+      for (const std::span<const std::byte> segment :
+           {bytes_of(entries_[i].around.before), entries_[i].body, bytes_of(entries_[i].around.after)}) {
+        const std::size_t skipped = std::min(skip, segment.size());
+        skip -= skipped;
+        if (segment.size() == skipped) continue;
+        segments[count++] = segment.subspan(skipped);
+        wanted += segment.size() - skipped;
+      }
+    }
+    const Moved moved = stream_->send(std::span(segments).first(count));
+    account(moved.bytes);
+    if (!moved.status.ok()) return moved.status;
+    send_blocked_ = moved.bytes < wanted;
+    if (send_blocked_) break;
+  }
+  return {};
+}
+
+void Connection::account(std::size_t bytes) {
+  sent_bytes += bytes;
+  part_sent_ += bytes;
+  while (sent_ < entries_.size() && part_sent_ >= size_of(entries_[sent_])) {
+    Request& whole = entries_[sent_++];
+    part_sent_ -= size_of(whole);
+    outstanding_bytes_ -= whole.body.size();
+    whole.around = {};  // it may hold a password
+    whole.body = {};
+  }
+}
+
+Status Connection::pump_receive(std::uint64_t now_ns, bool& more) {
+  for (std::uint64_t received = 0; received < kMostAtOnce;) {
+    make_room();
+    const std::span<std::byte> payload = payload_room();
+    const std::size_t limit = payloads_ != 0 ? kBesidePayload : buffer_.size();
+    const std::span<std::byte> room = std::span(buffer_).subspan(end_, std::min(limit, buffer_.size() - end_));
+    // What is left of a payload that nobody waits for may be more than there is room for: then it alone.
+    const bool all_of_it = !in_payload_ || payload.size() == payload_bytes_ - payload_got_;
+    const std::span<std::byte> beside = all_of_it ? room : std::span<std::byte>();
+    const Moved moved = stream_->receive(payload, beside);
+    received += moved.bytes;
+    received_bytes += moved.bytes;
+    const std::size_t into_payload = std::min(moved.bytes, payload.size());
+    payload_got_ += into_payload;
+    end_ += moved.bytes - into_payload;
+    if (Status status = take_buffered(now_ns); !status.ok()) return status;
+    if (!moved.status.ok()) return moved.status;
+    if (moved.bytes < payload.size() + beside.size()) return {};
+  }
+  more = true;
+  return {};
+}
+
+// Where the rest of the payload goes that is just coming.
+std::span<std::byte> Connection::payload_room() {
+  if (!in_payload_) return {};
+  const std::size_t left = payload_bytes_ - payload_got_;
+  const std::span<std::byte> target = entries_.front().expect.target;
+  if (!target.empty()) return target.subspan(payload_got_, left);
+  return std::span(discarded_).first(std::min(left, discarded_.size()));
+}
+
+void Connection::make_room() {
+  if (begin_ == end_) begin_ = end_ = 0;
+  if (buffer_.size() - end_ >= kLeastBuffer / 2) return;
+  std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
+  end_ -= begin_;
+  begin_ = 0;
+  // The scanner ends what grows too long.
+  if (buffer_.size() - end_ < kLeastBuffer / 2) buffer_.resize(2 * buffer_.size());
+}
+
+Status Connection::take_buffered(std::uint64_t now_ns) {
+  for (bool going = true; going;) {
+    const Result<bool> taken = in_payload_ ? finish_payload(now_ns) : begin(now_ns);
+    if (!taken.ok()) return taken.status();
+    going = *taken;
+  }
+  return {};
+}
+
+// A reply's beginning is in the buffer. False: more of it must come first.
+Result<bool> Connection::begin(std::uint64_t now_ns) {
+  if (begin_ == end_) return false;
+  if (sent_ == 0) return violation("a reply that nobody asked for");
+  const Expect& expect = entries_.front().expect;
+  const char type = static_cast<char>(buffer_[begin_]);
+  if (type != '-' && expect.types.find(type) == std::string_view::npos) return violation("a reply of the wrong type");
+  if (type == '$' && expect.payload_bytes != 0) return begin_payload(now_ns);
+  switch (scanner_.scan(buffered())) {
+    case ReplyScanner::Found::kPart: return false;
+    case ReplyScanner::Found::kWrong: return violation(scanner_.wrong());
+    case ReplyScanner::Found::kWhole: break;
+  }
+  const std::size_t bytes = scanner_.bytes();
+  scanner_.reset();
+  Result<Reply> reply = parser_.parse(buffered().first(bytes));
+  if (!reply.ok()) return violation(reply.status().text());
+  begin_ += bytes;
+  answer(*std::move(reply), now_ns);
+  return true;
+}
+
+Result<bool> Connection::begin_payload(std::uint64_t now_ns) {
+  constexpr std::size_t kMostLine = 24;
+  const std::string_view text(reinterpret_cast<const char*>(buffer_.data()) + begin_, end_ - begin_);
+  const std::size_t end = text.find("\r\n");
+  if (end == std::string_view::npos) {
+    if (text.size() >= kMostLine) return violation("a length that does not end");
+    return false;
+  }
+  const Result<std::int64_t> length = parse_length(text.substr(1, end - 1));
+  if (!length.ok()) return violation(length.status().text());
+  begin_ += end + 2;
+  if (*length < 0) {
+    answer({}, now_ns);
+    return true;
+  }
+  if (static_cast<std::uint64_t>(*length) > entries_.front().expect.payload_bytes) return violation("a payload that is too long");
+  in_payload_ = true;
+  payload_bytes_ = static_cast<std::size_t>(*length);
+  payload_got_ = 0;
+  return true;
+}
+
+Result<bool> Connection::finish_payload(std::uint64_t now_ns) {
+  while (payload_got_ < payload_bytes_ && begin_ != end_) {
+    const std::span<std::byte> room = payload_room();
+    const std::size_t bytes = std::min(room.size(), end_ - begin_);
+    std::memcpy(room.data(), buffer_.data() + begin_, bytes);
+    begin_ += bytes;
+    payload_got_ += bytes;
+  }
+  if (payload_got_ < payload_bytes_ || end_ - begin_ < 2) return false;
+  if (buffer_[begin_] != std::byte{'\r'} || buffer_[begin_ + 1] != std::byte{'\n'}) return violation("a payload without its end");
+  begin_ += 2;
+  in_payload_ = false;
+  Reply reply;
+  reply.kind = Reply::Kind::kPayload;
+  reply.integer = static_cast<std::int64_t>(payload_bytes_);
+  answer(std::move(reply), now_ns);
+  return true;
+}
+
+void Connection::answer(Reply reply, std::uint64_t now_ns) {
+  const Request request = std::move(entries_.front());
+  entries_.pop_front();
+  --sent_;
+  outstanding_bytes_ -= request.expect.payload_bytes;
+  payloads_ -= request.expect.payload_bytes != 0 ? 1 : 0;
+  head_since_ns_ = now_ns;
+  if (request.then) request.then({}, std::move(reply));
+}
+
+void Connection::close(const Status& why) {
+  stream_.reset();
+  sent_ = part_sent_ = payloads_ = 0;
+  outstanding_bytes_ = 0;
+  in_payload_ = false;
+  for (const Request& request : std::exchange(entries_, {}))
+    if (request.then) request.then(why, {});
+}
+
+bool Connection::cancel(std::uint64_t owner) {
+  const auto of_owner = [owner](const Request& request) { return request.owner == owner; };
+  const bool body_begun = sent_ < entries_.size() && of_owner(entries_[sent_]) && (part_sent_ != 0 || send_blocked_);
+  if (body_begun || (in_payload_ && of_owner(entries_.front()))) return false;
+  for (std::size_t i = 0; i < sent_; ++i) {
+    if (!of_owner(entries_[i])) continue;
+    entries_[i].then = nullptr;
+    entries_[i].expect.target = {};
+  }
+  for (std::size_t i = sent_; i < entries_.size();) {
+    if (!of_owner(entries_[i])) {
+      ++i;
+      continue;
+    }
+    outstanding_bytes_ -= entries_[i].body.size() + entries_[i].expect.payload_bytes;
+    payloads_ -= entries_[i].expect.payload_bytes != 0 ? 1 : 0;
+    entries_.erase(entries_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  return true;
+}
+
+}  // namespace larder::remote

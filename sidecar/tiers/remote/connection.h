@@ -1,0 +1,105 @@
+// Connection: commands in, answers out, over one Stream. Every reply belongs to exactly one command, in the order of the commands;
+// where that is in doubt the connection is over, and everything on it has failed. Owned by one thread.
+//
+// Bodies are sent from where they lie, payloads are received to where they belong: memory of the caller, which stays its owner's
+// until the command was answered or cancelled.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "shim/protocol/status.h"
+#include "sidecar/tiers/remote/resp.h"
+#include "sidecar/tiers/remote/stream.h"
+
+namespace larder::remote {
+
+// Reply types by their first bytes. An error is always one of them; what is not is a violation.
+struct Expect {
+  std::string_view types;            // of "+:$*"
+  std::size_t payload_bytes = 0;     // not 0: `$` is a payload of at most this, received into `target`
+  std::span<std::byte> target = {};  // as long as that
+};
+
+// `lost` not ok: no reply came and none will. It may send further commands; it must not destroy or close the connection.
+using Then = std::function<void(const Status& lost, Reply reply)>;
+
+struct Request {
+  Around around;  // all of the command, or what stands around its body
+  std::span<const std::byte> body;
+  Expect expect;
+  std::uint64_t owner = 0;  // whom cancel() names
+  Then then;
+};
+
+class Connection {
+ public:
+  explicit Connection(std::unique_ptr<Stream> stream) : stream_(std::move(stream)), buffer_(kLeastBuffer) {}
+
+  // Never answers before it returns.
+  void ask(Request request, std::uint64_t now_ns);
+
+  // Moves what the stream lets, calls back for each answer. Not ok: it is over, to be closed. `more` is set where it stopped
+  // although the stream may have more.
+  Status pump(std::uint64_t now_ns, bool& more);
+  // The stream first, then every command is answered with this.
+  void close(const Status& why);
+
+  // Nothing of this owner is answered any more, and none of its memory is touched. False: that takes a close, a body is half sent
+  // or a payload half received.
+  bool cancel(std::uint64_t owner);
+
+  Stream& stream() { return *stream_; }
+  bool wants_write() const { return stream_->wants_write() || sent_ < entries_.size(); }
+  bool has_unsent() const { return sent_ < entries_.size() && !send_blocked_; }
+  std::size_t commands() const { return entries_.size(); }
+  std::uint64_t bytes() const { return outstanding_bytes_; }  // bodies and payloads on their way
+  // Since when the oldest command waits for its answer; UINT64_MAX: none does.
+  std::uint64_t waiting_since_ns() const { return entries_.empty() ? UINT64_MAX : head_since_ns_; }
+  std::uint64_t sent_bytes = 0, received_bytes = 0;
+
+ private:
+  static constexpr std::size_t kLeastBuffer = 16 << 10;
+  static constexpr std::size_t kMostSegments = 60;
+  static constexpr std::size_t kBesidePayload =
+      256;  // read at once where a payload may begin: what of it lands in the buffer is copied
+  static constexpr std::uint64_t kMostAtOnce = 8 << 20;  // until others have their turn
+
+  Status pump_send();
+  void account(std::size_t bytes);
+  Status pump_receive(std::uint64_t now_ns, bool& more);
+  Status take_buffered(std::uint64_t now_ns);
+  Result<bool> begin(std::uint64_t now_ns);
+  Result<bool> begin_payload(std::uint64_t now_ns);
+  Result<bool> finish_payload(std::uint64_t now_ns);
+  void answer(Reply reply, std::uint64_t now_ns);
+  std::span<const std::byte> buffered() const { return {buffer_.data() + begin_, end_ - begin_}; }
+  std::span<std::byte> payload_room();
+  void make_room();
+
+  std::unique_ptr<Stream> stream_;
+  std::deque<Request> entries_;  // asked, not answered
+  std::size_t sent_ = 0;         // of them, wholly
+  std::size_t part_sent_ = 0;    // bytes of the next one
+  bool send_blocked_ = false;
+  std::size_t payloads_ = 0;  // of the entries
+  std::uint64_t outstanding_bytes_ = 0;
+  std::uint64_t head_since_ns_ = 0;
+
+  std::vector<std::byte> buffer_;  // what came and is no payload
+  std::size_t begin_ = 0, end_ = 0;
+  ReplyScanner scanner_;
+  ReplyParser parser_;
+  bool in_payload_ = false;
+  std::size_t payload_bytes_ = 0, payload_got_ = 0;
+  std::array<std::byte, 16 << 10> discarded_;  // for payloads that nobody waits for any more
+};
+
+}  // namespace larder::remote

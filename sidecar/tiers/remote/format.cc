@@ -1,0 +1,109 @@
+#include "sidecar/tiers/remote/format.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace larder::remote {
+namespace {
+
+constexpr std::uint32_t kMagic = 0x3152524c;  // "LRR1"
+constexpr std::size_t kMaxPrefixBytes = 64;
+
+struct RecordBytes {
+  std::uint32_t magic;
+  std::uint16_t version;
+  std::uint16_t zero;
+  protocol::NamespaceId namespace_id;
+  protocol::BlockHash hash;
+  std::uint16_t shard;
+  std::uint16_t group;
+  std::uint32_t part_bytes;
+  std::uint64_t generation;
+  std::uint64_t payload_bytes;
+  std::uint64_t piece_bytes;
+  std::uint64_t root;
+  std::uint64_t slot_bytes;
+  std::uint32_t parts;
+  std::uint32_t zero_too;
+  std::uint64_t checksum;  // of all before it
+};
+static_assert(sizeof(RecordBytes) == kRecordBytes && offsetof(RecordBytes, shard) == 40 && offsetof(RecordBytes, checksum) == 96);
+
+std::string hex(std::uint64_t value, int digits) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string text(static_cast<std::size_t>(digits), '0');
+  for (int i = digits - 1; i >= 0; --i, value >>= 4) text[static_cast<std::size_t>(i)] = kDigits[value & 15];
+  return text;
+}
+
+// prefix ":" version ":"
+std::string head(std::string_view prefix) {
+  return std::string(prefix) + ":" + std::to_string(kFormatVersion) + ":";
+}
+
+}  // namespace
+
+std::string encode_record(const Record& record) {
+  RecordBytes bytes{};
+  bytes.magic = kMagic;
+  bytes.version = kFormatVersion;
+  bytes.namespace_id = record.key.namespace_id;
+  bytes.hash = record.key.hash;
+  bytes.shard = record.key.shard;
+  bytes.group = record.key.group;
+  bytes.part_bytes = record.part_bytes;
+  bytes.generation = record.facts.generation;
+  bytes.payload_bytes = record.facts.payload_bytes;
+  bytes.piece_bytes = record.facts.piece_bytes;
+  bytes.root = record.facts.root;
+  bytes.slot_bytes = record.facts.slot_bytes();
+  bytes.parts = record.parts();
+  bytes.checksum = protocol::unit_digest(&bytes, offsetof(RecordBytes, checksum));
+  return {reinterpret_cast<const char*>(&bytes), sizeof(bytes)};
+}
+
+std::optional<Record> decode_record(const tiers::ChunkKey& key, std::string_view text) {
+  RecordBytes bytes{};
+  if (text.size() != sizeof(bytes)) return std::nullopt;
+  std::memcpy(&bytes, text.data(), sizeof(bytes));
+  if (bytes.magic != kMagic || bytes.version != kFormatVersion) return std::nullopt;
+  if (bytes.checksum != protocol::unit_digest(&bytes, offsetof(RecordBytes, checksum))) return std::nullopt;
+  const Record record{{bytes.namespace_id, bytes.hash, bytes.shard, bytes.group},
+                      {bytes.generation, bytes.payload_bytes, bytes.piece_bytes, bytes.root},
+                      bytes.part_bytes};
+  if (record.key != key || !tiers::plausible(record.facts)) return std::nullopt;
+  if (record.part_bytes < kLeastPartBytes || record.part_bytes > kMostPartBytes) return std::nullopt;
+  if (bytes.slot_bytes != record.facts.slot_bytes() || bytes.parts != record.parts()) return std::nullopt;
+  return record;
+}
+
+bool valid_prefix(std::string_view prefix) {
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.' || c == '-';
+  };
+  return !prefix.empty() && prefix.size() <= kMaxPrefixBytes && std::ranges::all_of(prefix, allowed);
+}
+
+std::string record_key(std::string_view prefix, const tiers::ChunkKey& key) {
+  return head(prefix) + key.namespace_id.to_hex() + ":" + hex(key.hash.hi, 16) + hex(key.hash.lo, 16) + hex(key.shard, 4) +
+         hex(key.group, 4);
+}
+
+std::string part_key(std::string_view prefix, const Record& record, std::uint32_t number) {
+  return record_key(prefix, record.key) + ":" + hex(record.facts.generation, 16) + hex(record.facts.root, 16) + ":" +
+         std::to_string(number);
+}
+
+std::string namespace_pattern(std::string_view prefix, const protocol::NamespaceId& id) {
+  return head(prefix) + id.to_hex() + ":*";
+}
+
+std::string prefix_pattern(std::string_view prefix) {
+  return std::string(prefix) + ":*";
+}
+
+std::string probe_key(std::string_view prefix) {
+  return std::string(prefix) + ":probe";
+}
+
+}  // namespace larder::remote

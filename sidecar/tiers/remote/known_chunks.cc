@@ -1,0 +1,115 @@
+#include "sidecar/tiers/remote/known_chunks.h"
+
+#include <algorithm>
+
+namespace larder::remote {
+
+std::size_t KnownChunks::Hash::operator()(const tiers::ChunkKey& key) const {
+  const std::uint64_t words[] = {key.namespace_id.lo, key.namespace_id.hi, key.hash.lo, key.hash.hi,
+                                 std::uint64_t{key.shard} << 16 | key.group};
+  return static_cast<std::size_t>(protocol::unit_digest(words, sizeof(words)));
+}
+
+bool KnownChunks::hidden_locked(const protocol::NamespaceId& id) const {
+  return hidden_all_ != 0 || std::ranges::find(hidden_, id) != hidden_.end();
+}
+
+std::optional<Record> KnownChunks::find(const tiers::ChunkKey& key, std::uint64_t now_ns) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = by_key_.find(key);
+  if (found == by_key_.end() || hidden_locked(key.namespace_id) || found->second->until_ns <= now_ns) return std::nullopt;
+  return found->second->record;
+}
+
+void KnownChunks::insert(const Record& record, std::uint64_t until_ns) {
+  const std::lock_guard lock(mutex_);
+  const auto found = by_key_.find(record.key);
+  if (found != by_key_.end()) {
+    slot_bytes_ -= found->second->record.facts.slot_bytes();
+    *found->second = {record, until_ns};
+    nodes_.splice(nodes_.end(), nodes_, found->second);
+  } else {
+    if (by_key_.size() >= most_ && !nodes_.empty()) erase_locked(nodes_.begin());
+    nodes_.push_back({record, until_ns});
+    by_key_[record.key] = std::prev(nodes_.end());
+  }
+  slot_bytes_ += record.facts.slot_bytes();
+  if (residents_ != nullptr) residents_->added(record.key);
+}
+
+void KnownChunks::erase_locked(Nodes::iterator node) {
+  if (residents_ != nullptr) residents_->removed(node->record.key);
+  slot_bytes_ -= node->record.facts.slot_bytes();
+  by_key_.erase(node->record.key);
+  nodes_.erase(node);
+}
+
+bool KnownChunks::erase(const tiers::ChunkKey& key, std::optional<std::uint64_t> generation) {
+  const std::lock_guard lock(mutex_);
+  const auto found = by_key_.find(key);
+  if (found == by_key_.end()) return false;
+  if (generation && found->second->record.facts.generation != *generation) return false;
+  erase_locked(found->second);
+  return true;
+}
+
+std::uint64_t KnownChunks::erase_namespace(const protocol::NamespaceId& id) {
+  const std::lock_guard lock(mutex_);
+  std::uint64_t erased = 0;
+  for (auto node = nodes_.begin(); node != nodes_.end();) {
+    const auto next = std::next(node);
+    if (node->record.key.namespace_id == id) {
+      erase_locked(node);
+      ++erased;
+    }
+    node = next;
+  }
+  return erased;
+}
+
+std::uint64_t KnownChunks::erase_all() {
+  const std::lock_guard lock(mutex_);
+  const std::uint64_t erased = nodes_.size();
+  nodes_.clear();
+  by_key_.clear();
+  slot_bytes_ = 0;
+  if (residents_ != nullptr) residents_->removed_all();
+  return erased;
+}
+
+void KnownChunks::hide(const protocol::NamespaceId& id) {
+  const std::lock_guard lock(mutex_);
+  hidden_.push_back(id);
+}
+
+void KnownChunks::show(const protocol::NamespaceId& id) {
+  const std::lock_guard lock(mutex_);
+  if (const auto at = std::ranges::find(hidden_, id); at != hidden_.end()) hidden_.erase(at);
+}
+
+void KnownChunks::hide_all() {
+  const std::lock_guard lock(mutex_);
+  ++hidden_all_;
+}
+
+void KnownChunks::show_all() {
+  const std::lock_guard lock(mutex_);
+  --hidden_all_;
+}
+
+bool KnownChunks::hidden(const protocol::NamespaceId& id) const {
+  const std::lock_guard lock(mutex_);
+  return hidden_locked(id);
+}
+
+std::uint64_t KnownChunks::chunks() const {
+  const std::lock_guard lock(mutex_);
+  return nodes_.size();
+}
+
+std::uint64_t KnownChunks::slot_bytes() const {
+  const std::lock_guard lock(mutex_);
+  return slot_bytes_;
+}
+
+}  // namespace larder::remote

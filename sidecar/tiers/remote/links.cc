@@ -1,0 +1,241 @@
+#include "sidecar/tiers/remote/links.h"
+
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "sidecar/tiers/remote/format.h"
+#include "sidecar/tiers/remote/tls_stream.h"
+
+namespace larder::remote {
+namespace {
+
+constexpr std::uint64_t kNsPerMs = 1'000'000;
+constexpr std::uint64_t kWakeUp = UINT64_MAX;  // epoll's number for what is no link
+
+}  // namespace
+
+Links::Links(const RemoteOptions& options, const base::Clock& clock, Listener listener)
+    : options_(options),
+      clock_(clock),
+      listener_(std::move(listener)),
+      breaker_(options.retry_ms, options.most_retry_ms, clock.now_ns() ^ reinterpret_cast<std::uintptr_t>(this)),
+      links_(options.connections) {}
+
+Status Links::open() {
+  epoll_ = Fd(::epoll_create1(EPOLL_CLOEXEC));
+  wake_fd_ = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!epoll_.valid() || !wake_fd_.valid()) return Status::from_errno(errno, "epoll or eventfd");
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = kWakeUp;
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_fd_.get(), &event) != 0) return Status::from_errno(errno, "epoll_ctl");
+  return {};
+}
+
+void Links::wake() const {
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const auto written = ::write(wake_fd_.get(), &one, sizeof(one));
+}
+
+void Links::turn(std::uint64_t timeout_ns) {
+  const bool more = std::ranges::any_of(links_, [](const Link& link) { return link.more; });
+  const std::uint64_t timeout_ms = more ? 0 : (timeout_ns + kNsPerMs - 1) / kNsPerMs;
+  std::array<epoll_event, kMost + 1> events;
+  const int got = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
+                               static_cast<int>(std::min<std::uint64_t>(timeout_ms, 60'000)));
+  for (int i = 0; i < got; ++i) {
+    if (events[static_cast<std::size_t>(i)].data.u64 == kWakeUp) {
+      std::uint64_t count = 0;
+      [[maybe_unused]] const auto taken = ::read(wake_fd_.get(), &count, sizeof(count));
+    } else {
+      links_[events[static_cast<std::size_t>(i)].data.u64].event = true;
+    }
+  }
+  for (Link& link : links_)
+    if (link.event || link.more) pump(link);
+  for (Link& link : links_) tend(link, clock_.now_ns());
+}
+
+void Links::flush() {
+  for (Link& link : links_)
+    if (link.state >= Link::State::kGreeting && link.connection->has_unsent()) pump(link);
+}
+
+void Links::pump(Link& link) {
+  link.event = link.more = false;
+  if (link.state == Link::State::kNone) return;
+  if (link.state == Link::State::kConnecting) {
+    const Result<bool> established = link.connection->stream().establish();
+    if (!established.ok()) return fail(link, established.status());
+    if (!*established) return watch(link);
+    greet(link);
+  }
+  const Status status = link.connection->pump(clock_.now_ns(), link.more);
+  if (!status.ok()) return fail(link, status);
+  if (!link.greeted.ok()) return fail(link, link.greeted);
+  watch(link);
+}
+
+void Links::watch(Link& link) {
+  const std::uint32_t wanted = EPOLLIN | (link.connection->wants_write() ? EPOLLOUT : 0U);
+  if (wanted == link.events) return;
+  epoll_event event{};
+  event.events = wanted;
+  event.data.u64 = static_cast<std::uint64_t>(&link - links_.data());
+  const int operation = link.events == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
+  link.events = wanted;
+  if (::epoll_ctl(epoll_.get(), operation, link.connection->stream().fd(), &event) != 0)
+    fail(link, Status::from_errno(errno, "epoll_ctl"));
+}
+
+// How long it may stay as it is; UINT64_MAX: for ever.
+std::uint64_t Links::limit_ns(const Link& link) const {
+  switch (link.state) {
+    case Link::State::kNone: return UINT64_MAX;
+    case Link::State::kConnecting:
+      return link.since_ns + (options_.tls.enabled ? options_.greet_ms : options_.connect_ms) * kNsPerMs;
+    case Link::State::kGreeting: return link.since_ns + options_.greet_ms * kNsPerMs;
+    case Link::State::kReady: break;
+  }
+  const std::uint64_t since = link.connection->waiting_since_ns();
+  return since == UINT64_MAX ? UINT64_MAX : since + options_.answer_ms * kNsPerMs;
+}
+
+void Links::tend(Link& link, std::uint64_t now_ns) {
+  if (link.state == Link::State::kNone) {
+    if (breaker_.may_try(now_ns)) connect(link);
+  } else if (limit_ns(link) <= now_ns) {
+    fail(link, {Code::kDeadlineExceeded, "the server does not answer"});
+  } else if (link.state == Link::State::kReady && link.connection->commands() == 0 &&
+             link.used_ns + options_.ping_ms * kNsPerMs <= now_ns) {
+    ping(link);
+  }
+}
+
+std::uint64_t Links::next_turn_ns() const {
+  const std::uint64_t now = clock_.now_ns();
+  std::uint64_t next = now + options_.ping_ms * kNsPerMs;
+  for (const Link& link : links_) {
+    if (link.more) return 0;
+    next = std::min(next, limit_ns(link));
+    // While one is being made its own limit counts; a name that is being resolved wakes us.
+    if (link.state == Link::State::kNone && breaker_.may_try(std::max(now, breaker_.next_ns())) && !resolving_)
+      next = std::min(next, breaker_.next_ns());
+  }
+  return next <= now ? 0 : next - now;
+}
+
+void Links::connect(Link& link) {
+  if (next_address_ == addresses_.size()) {
+    std::optional<Result<std::vector<Address>>> found = resolver_.poll();
+    const std::uint64_t now = clock_.now_ns();
+    if (!std::exchange(resolving_, !found.has_value())) resolving_since_ns_ = now;
+    if (resolving_ && now >= resolving_since_ns_ + options_.greet_ms * kNsPerMs)
+      failure_ = {Code::kUnavailable, "remote.host: " + options_.host + " takes long to be resolved"};
+    if (resolving_) return;
+    if (!found->ok()) return attempt_failed(found->status());
+    addresses_ = *std::move(*found);
+    next_address_ = 0;
+    if (addresses_.empty()) return attempt_failed({Code::kUnavailable, "remote.host: " + options_.host + " has no address"});
+  }
+  breaker_.tried();
+  Result<std::unique_ptr<Stream>> stream = open_stream(addresses_[next_address_++]);
+  if (!stream.ok()) return attempt_failed(stream.status());
+  link = Link();
+  link.connection = std::make_unique<Connection>(*std::move(stream));
+  link.state = Link::State::kConnecting;
+  link.since_ns = clock_.now_ns();
+  pump(link);
+}
+
+Result<std::unique_ptr<Stream>> Links::open_stream(const Address& address) const {
+  Result<std::unique_ptr<Stream>> socket = open_socket_stream(address);
+  if (!socket.ok() || !options_.tls.enabled) return socket;
+  return open_tls_stream(*std::move(socket), options_.tls, options_.host);
+}
+
+// A name's other addresses are tried at once, in turn; all of them are one attempt.
+void Links::attempt_failed(const Status& why) {
+  failure_ = why;
+  if (next_address_ < addresses_.size())
+    breaker_.skipped();
+  else
+    breaker_.failed(clock_.now_ns());
+}
+
+void Links::fail(Link& link, Status why) {
+  const bool attempt = link.state != Link::State::kReady;
+  std::unique_ptr<Connection> gone = std::move(link.connection);
+  link = Link();
+  past_sent_bytes_ += gone->sent_bytes;
+  past_received_bytes_ += gone->received_bytes;
+  if (attempt) {
+    attempt_failed(why);
+  } else {
+    failure_ = why;
+    next_address_ = addresses_.size();  // from the start: it may be elsewhere now
+    breaker_.failed(clock_.now_ns());
+    // What ails one may ail the others, which it would take long to notice.
+    for (Link& other : links_)
+      if (other.state == Link::State::kReady && other.connection->commands() == 0) ping(other);
+  }
+  gone->close(why);
+}
+
+void Links::restart(const Status& why) {
+  for (Link& link : links_)
+    if (link.state != Link::State::kNone) fail(link, why);
+}
+
+bool Links::ready() const {
+  return std::ranges::any_of(links_, [](const Link& link) { return link.state == Link::State::kReady; });
+}
+
+bool Links::of_lane(std::size_t number, Lane lane) const {
+  const bool last = number + 1 == count();
+  return count() == 1 || last == (lane == Lane::kWrites);
+}
+
+Status Links::ask(Lane lane, Request request) {
+  Link* best = nullptr;
+  bool best_of_lane = false;
+  for (std::size_t i = 0; i < count(); ++i) {
+    Link& link = links_[i];
+    if (link.state != Link::State::kReady) continue;
+    const bool fits = of_lane(i, lane);
+    if (best != nullptr && (best_of_lane && !fits)) continue;
+    const auto load = [](const Link& one) { return std::pair(one.connection->bytes(), one.connection->commands()); };
+    if (best == nullptr || (fits && !best_of_lane) || load(link) < load(*best)) {
+      best = &link;
+      best_of_lane = fits;
+    }
+  }
+  if (best == nullptr) return {Code::kUnavailable, "no connection to the server"};
+  best->used_ns = clock_.now_ns();
+  best->connection->ask(std::move(request), best->used_ns);
+  return {};
+}
+
+void Links::cancel(std::uint64_t owner) {
+  for (Link& link : links_)
+    if (link.state == Link::State::kReady && !link.connection->cancel(owner))
+      fail(link, {Code::kDeadlineExceeded, "a deadline passed in the middle of a payload"});
+}
+
+std::uint64_t Links::sent_bytes() const {
+  std::uint64_t bytes = past_sent_bytes_;
+  for (const Link& link : links_) bytes += link.connection != nullptr ? link.connection->sent_bytes : 0;
+  return bytes;
+}
+
+std::uint64_t Links::received_bytes() const {
+  std::uint64_t bytes = past_received_bytes_;
+  for (const Link& link : links_) bytes += link.connection != nullptr ? link.connection->received_bytes : 0;
+  return bytes;
+}
+
+}  // namespace larder::remote

@@ -1,0 +1,51 @@
+// RemoteOptions: everything the remote tier can be told. Errors name a field as the configuration will: remote.host, remote.prefix.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "sidecar/tiers/tier.h"
+
+namespace larder::remote {
+
+// Files are read anew at each connect, so that what was rotated is used without a restart.
+struct TlsOptions {
+  bool enabled = false;
+  std::string ca_file;      // PEM: these authorities and no others; empty: those of the system
+  std::string cert_file;    // the client's own, with its key; both or none
+  std::string key_file;     // without a passphrase
+  std::string server_name;  // whom the certificate must name; empty: the host that is connected to
+};
+
+struct RemoteOptions {
+  std::string host;  // a name, or an IPv4 or IPv6 address
+  std::uint16_t port = 6379;
+  std::string unix_path;  // in place of host and port
+  TlsOptions tls;
+  std::string user;           // empty: the server's default user
+  std::string password_file;  // empty: no password; a newline at its end does not count
+  std::uint32_t database = 0;
+  std::string prefix = "larder";  // of all keys: one for each pool. Letters, digits, "_", "." and "-"
+  std::uint64_t ttl_ms = 0;       // what was put longer ago is gone; 0: the server alone decides
+
+  std::uint32_t connections = 2;                // 1 to 4; beyond one the last is for what is written
+  std::uint64_t accepted_bytes = 256ULL << 20;  // of puts and gets that have not ended
+  std::uint32_t accepted_operations = 1024;
+  std::uint64_t read_bytes_in_flight = 32ULL << 20;  // asked for, not there yet
+  std::uint64_t write_bytes_in_flight = 16ULL << 20;
+  std::size_t known_chunks = 1 << 18;  // that probe() tells of; beyond that the oldest are forgotten here
+
+  std::uint64_t connect_ms = 500;  // for a connection to be there
+  std::uint64_t greet_ms = 1000;   // and for the server to have answered the first words on it, TLS and password included
+  std::uint64_t answer_ms = 1000;  // a server that is longer in answering one command is taken for dead
+  std::uint64_t ping_ms = 2000;    // a connection on which nothing was asked for so long is asked
+  std::uint64_t retry_ms = 50;     // after a failure; doubles up to
+  std::uint64_t most_retry_ms = 300;
+
+  // Told of every chunk that becomes known, by a put, a get or a look.
+  std::shared_ptr<tiers::Residents> residents;
+};
+
+}  // namespace larder::remote

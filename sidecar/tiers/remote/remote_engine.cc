@@ -1,0 +1,160 @@
+#include "sidecar/tiers/remote/remote_engine.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace larder::remote {
+
+using tiers::Message;
+using tiers::Operation;
+
+RemoteEngine::RemoteEngine(const base::Clock& clock, const RemoteOptions& options, KnownChunks& known)
+    : clock_(clock),
+      options_(options),
+      known_(known),
+      health_(options.retry_ms, options.most_retry_ms),
+      links_(options, clock,
+             {[this](const std::string& run) { greeted(run); }, [this](const Reply& reply) { write_answered(reply); }}) {}
+
+void RemoteEngine::accept(Command command) {
+  if (command.kind == Command::Kind::kForget) return forget(command.key, command.facts.generation);
+  const OpPtr op = std::make_shared<Op>();
+  op->command = std::move(command);
+  op->serial = next_serial_++;
+  live_.push_back(op);
+  next_deadline_ns_ = std::min(next_deadline_ns_, op->command.deadline_ns);
+  // It may have come to this since the loop looked.
+  const tiers::TierState state = health_.state();
+  const Status refused{Code::kUnavailable, state.reason};
+  switch (op->command.operation) {
+    case Operation::kPut: state.takes_puts ? writes_.push_back(op) : finish(op, refused); break;
+    case Operation::kLook:
+    case Operation::kGet: state.takes_gets ? reads_.push_back(op) : finish(op, refused); break;
+    case Operation::kDrop:
+    case Operation::kClear: drop(op); break;
+    case Operation::kFlush: break;  // tend_flushes() looks for it
+  }
+}
+
+void RemoteEngine::turn(std::uint64_t timeout_ns) {
+  links_.turn(outcomes_.empty() ? timeout_ns : 0);
+  tend_health();
+  pump_reads();
+  pump_writes();
+  tend_drops();
+  tend_forgotten();
+  tend_flushes();
+  miss_deadlines();
+  links_.flush();
+}
+
+void RemoteEngine::take_outcomes(std::vector<Outcome>& out) {
+  out.insert(out.end(), std::make_move_iterator(outcomes_.begin()), std::make_move_iterator(outcomes_.end()));
+  outcomes_.clear();
+}
+
+std::uint64_t RemoteEngine::next_turn_ns() const {
+  const std::uint64_t now = clock_.now_ns();
+  std::uint64_t next = std::min(now + links_.next_turn_ns(), next_deadline_ns_);
+  if (health_.is(Health::kReads) || health_.is(Health::kWrites)) next = std::min(next, health_.next_ns());
+  if (!drops_.empty() && !drops_.front().asked && links_.ready()) next = std::min(next, std::max(next_scan_ns_, now + 1'000'000));
+  return next <= now ? 0 : next - now;
+}
+
+void RemoteEngine::finish(const OpPtr& op, Status status, const tiers::ChunkFacts& facts) {
+  if (op->done) return;
+  op->done = true;
+  const Command& command = op->command;
+  const bool ok = status.ok();
+  if (command.operation == Operation::kPut) {
+    ++(ok ? counters_.puts : counters_.puts_failed);
+    if (ok) counters_.put_bytes += command.slot.size();
+    if (op->started) writing_bytes_ -= command.slot.size();
+  } else if (command.operation == Operation::kGet) {
+    ++(ok ? counters_.gets : status.code() == Code::kNotFound ? counters_.gets_missed : counters_.gets_failed);
+    if (ok) counters_.get_bytes += facts.slot_bytes();
+    if (op->started) reading_bytes_ -= command.slot.size();
+  }
+  if (status.code() == Code::kDeadlineExceeded) ++counters_.deadlines_missed;
+  Outcome outcome;
+  outcome.message = {Message::Kind::kDone, command.operation, false, command.ticket, std::move(status), facts};
+  if (ok && command.operation == Operation::kLook) outcome.message.there = std::move(op->there);
+  outcome.freed_bytes = command.slot.size();
+  outcomes_.push_back(std::move(outcome));
+  live_.remove(op);
+}
+
+// One command of an operation. Where there is no connection it is answered at once, as one whose connection is lost.
+Status RemoteEngine::ask(Lane lane, const OpPtr& op, std::vector<std::string_view> words, const char* types, Then then) {
+  Request request;
+  request.around.before = format_command(words);
+  request.expect.types = types;
+  request.owner = op == nullptr ? 0 : op->serial;
+  request.then = std::move(then);
+  return links_.ask(lane, std::move(request));
+}
+
+// Notes what an answer says of the tier, and the operation's first failure. False: that one failed.
+bool RemoteEngine::answered(const OpPtr& op, const Status& lost, const Reply& reply, bool write) {
+  Status status = lost;
+  if (lost.ok() && reply.kind == Reply::Kind::kError) {
+    const ErrorMeaning& meaning = meaning_of(reply.text);
+    note_error(meaning, write);
+    status = status_of(meaning);
+  }
+  if (status.ok()) return true;
+  if (op->failed.ok()) op->failed = std::move(status);
+  return false;
+}
+
+// What waits for a server that does not answer, or refuses, is told so at once.
+void RemoteEngine::fail_waiting(bool puts, bool gets) {
+  const Status why{Code::kUnavailable, health_.state().reason};
+  const auto fail = [&](std::deque<OpPtr>& waiting) {
+    for (const OpPtr& op : std::exchange(waiting, {})) finish(op, why);
+  };
+  if (puts) fail(writes_);
+  if (gets) fail(reads_);
+}
+
+// First the connections let go of the slot, then its message may be taken.
+void RemoteEngine::miss_deadlines() {
+  const std::uint64_t now = clock_.now_ns();
+  if (now < next_deadline_ns_) return;
+  next_deadline_ns_ = UINT64_MAX;
+  const std::vector<OpPtr> all(live_.begin(), live_.end());
+  for (const OpPtr& op : all) {
+    if (op->command.deadline_ns > now) {
+      next_deadline_ns_ = std::min(next_deadline_ns_, op->command.deadline_ns);
+      continue;
+    }
+    finish(op, {Code::kDeadlineExceeded, "the server did not answer in time"});
+    if (op->started) links_.cancel(op->serial);
+  }
+}
+
+void RemoteEngine::abandon(const Status& why) {
+  reads_.clear();
+  writes_.clear();
+  const std::vector<OpPtr> all(live_.begin(), live_.end());
+  for (const OpPtr& op : all) finish(op, why);
+  links_.restart(why);
+}
+
+tiers::TierState RemoteEngine::state() const {
+  tiers::TierState state = health_.state();
+  state.mode = !options_.unix_path.empty() ? "Unix socket" : options_.tls.enabled ? "TLS" : "TCP";
+  return state;
+}
+
+tiers::TierCounters RemoteEngine::counters() const {
+  tiers::TierCounters counters = counters_;
+  counters.written_bytes = links_.sent_bytes();
+  counters.read_bytes = links_.received_bytes();
+  counters.times_degraded = health_.times();
+  counters.chunks = known_.chunks();
+  counters.used_bytes = known_.slot_bytes();
+  return counters;
+}
+
+}  // namespace larder::remote

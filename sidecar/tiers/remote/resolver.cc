@@ -1,0 +1,70 @@
+#include "sidecar/tiers/remote/resolver.h"
+
+#include <fcntl.h>
+#include <netdb.h>
+
+#include <cstring>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace larder::remote {
+namespace {
+
+Result<std::vector<Address>> look_up(const std::string& host, std::uint16_t port, int flags) {
+  addrinfo hints{};
+  hints.ai_family = AF_UNSPEC;
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = flags | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  const int error = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
+  if (error != 0) return Status(Code::kUnavailable, "remote.host: " + host + ": " + ::gai_strerror(error));
+  std::vector<Address> addresses;
+  for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
+    Address address;
+    std::memcpy(&address.storage, one->ai_addr, one->ai_addrlen);
+    address.size = one->ai_addrlen;
+    address.text = host + ":" + std::to_string(port);
+    addresses.push_back(std::move(address));
+  }
+  ::freeaddrinfo(found);
+  return addresses;
+}
+
+}  // namespace
+
+struct Resolver::Question {
+  std::mutex mutex;
+  std::optional<Result<std::vector<Address>>> answer;
+  Fd ready_fd;  // its own: ours may be gone when it answers
+};
+
+Resolver::Resolver(const RemoteOptions& options, const Fd& ready_fd) : options_(options), ready_fd_(ready_fd) {}
+Resolver::~Resolver() = default;
+
+std::optional<Result<std::vector<Address>>> Resolver::poll() {
+  if (!options_.unix_path.empty()) {
+    Result<Address> address = unix_address(options_.unix_path);
+    if (!address.ok()) return address.status();
+    return std::vector<Address>{*std::move(address)};
+  }
+  if (question_ != nullptr) {
+    const std::lock_guard lock(question_->mutex);
+    if (!question_->answer) return std::nullopt;
+  }
+  if (question_ != nullptr) return std::move(std::exchange(question_, nullptr)->answer);
+  if (Result<std::vector<Address>> addresses = look_up(options_.host, options_.port, AI_NUMERICHOST); addresses.ok())
+    return addresses;
+  question_ = std::make_shared<Question>();
+  question_->ready_fd = Fd(::fcntl(ready_fd_.get(), F_DUPFD_CLOEXEC, 0));
+  std::thread([question = question_, host = options_.host, port = options_.port] {
+    Result<std::vector<Address>> addresses = look_up(host, port, AI_ADDRCONFIG);
+    const std::lock_guard lock(question->mutex);
+    question->answer = std::move(addresses);
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const auto written = ::write(question->ready_fd.get(), &one, sizeof(one));
+  }).detach();
+  return std::nullopt;
+}
+
+}  // namespace larder::remote

@@ -1,0 +1,264 @@
+// The remote tier and a real Redis, a real Valkey: killed, stopped, full, a replica, behind TLS and passwords.
+#include "sidecar/tiers/remote/remote_tier.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <functional>
+#include <set>
+#include <thread>
+
+#include "sidecar/tiers/remote/format.h"
+#include "tests/component/server_process.h"
+#include "tests/conformance/tier_chunks.h"
+
+namespace larder::test {
+namespace {
+
+using remote::RemoteOptions;
+using testing::HasSubstr;
+using tiers::testing_support::key_of;
+using tiers::testing_support::kPayloadBytes;
+using tiers::testing_support::Loop;
+
+constexpr std::uint64_t kSecondNs = 1'000'000'000;
+
+// One larderd's view of a server.
+struct Node {
+  explicit Node(const RemoteOptions& options) : tier(*remote::open_remote_tier(clock, options)), loop(*tier, clock) {}
+  bool eventually(const std::function<bool()>& happens, std::uint64_t ms = 3000) {
+    for (const std::uint64_t end = clock.now_ns() + ms * 1'000'000; clock.now_ns() < end;) {
+      if (happens()) return true;
+      loop.collect(5);
+    }
+    return happens();
+  }
+  bool well() {
+    return eventually([this] { return !tier->state().degraded(); });
+  }
+  base::MonotonicClock clock;
+  std::unique_ptr<tiers::Tier> tier;
+  Loop loop;
+};
+
+class RemoteTierTest : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (server_program(GetParam()).empty()) GTEST_SKIP() << "the server is not on this machine: make deps";
+  }
+  void start(std::vector<std::string> arguments = {}) {
+    server_ = std::make_unique<ServerProcess>(GetParam(), std::move(arguments));
+    options_.unix_path = server_->socket();
+    options_.answer_ms = 500;
+  }
+  std::set<std::string> keys() const {
+    std::set<std::string> all;
+    for (const remote::Reply& key : server_->ask({"KEYS", "*"}).elements)
+      if (!key.text.ends_with(":probe")) all.insert(key.text);
+    return all;
+  }
+
+  std::unique_ptr<ServerProcess> server_;
+  RemoteOptions options_;
+};
+
+TEST_P(RemoteTierTest, TheVersionIsTheOneThatIsMeant) {
+  start();
+  const bool valkey = std::string(GetParam()) == "valkey-server";
+  EXPECT_THAT(server_->info("server", valkey ? "valkey_version" : "redis_version"), testing::StartsWith(valkey ? "8." : "7.0."));
+}
+
+TEST_P(RemoteTierTest, TwoNodesShareWhatOneHasComputed) {
+  start();
+  Node one(options_), two(options_);
+  for (std::uint64_t i = 0; i < 8; ++i) ASSERT_TRUE(one.loop.put(i, 5, 1, 5 << 20).ok());
+  const std::vector<tiers::ChunkKey> wanted{key_of(0), key_of(7), key_of(8)};
+  EXPECT_EQ(two.loop.look(wanted), (std::vector<bool>{true, true, false}));
+  EXPECT_EQ(two.tier->probe(key_of(7)).value_or(tiers::ChunkFacts{}).generation, 5U);
+  for (std::uint64_t i = 0; i < 8; ++i) EXPECT_EQ(two.loop.get(i, 1, 5 << 20).to_string(), "ok");
+  // What one writes anew the other finds, and nothing of the former is left.
+  const std::size_t count = keys().size();
+  ASSERT_TRUE(one.loop.put(0, 6, 1, 5 << 20).ok());
+  EXPECT_TRUE(two.eventually([&] { return keys().size() == count; }));
+  EXPECT_EQ(two.loop.get(0, 1, 5 << 20).to_string(), "ok");
+  EXPECT_EQ(two.tier->probe(key_of(0))->generation, 6U);
+  // What one drops is gone for the other.
+  ASSERT_TRUE(one.loop.drop(1).ok());
+  EXPECT_TRUE(keys().empty());
+  EXPECT_EQ(two.loop.get(7, 1, 5 << 20).code(), Code::kNotFound);
+}
+
+TEST_P(RemoteTierTest, TwoPrefixesNeverMeet) {
+  start();
+  Node one(options_);
+  options_.prefix = "larder-b";
+  Node two(options_);
+  ASSERT_TRUE(one.loop.put(1).ok() && two.loop.put(2).ok());
+  EXPECT_EQ(two.loop.get(1).code(), Code::kNotFound);
+  ASSERT_TRUE(one.loop.clear().ok());
+  EXPECT_EQ(one.loop.get(1).code(), Code::kNotFound);
+  EXPECT_TRUE(two.loop.get(2).ok());
+}
+
+TEST_P(RemoteTierTest, MixedStaleAndPartialPartsAreMisses) {
+  start();
+  Node one(options_), two(options_);
+  ASSERT_TRUE(one.loop.put(1, 1, 1, 5 << 20).ok() && one.loop.put(2, 1, 1, 5 << 20).ok());
+  const std::string first = remote::record_key("larder", key_of(1)), second = remote::record_key("larder", key_of(2));
+  for (const std::string& key : keys())
+    if (key.starts_with(first + ":") && key.ends_with(":1")) server_->ask({"DEL", key});
+  EXPECT_EQ(one.loop.get(1, 1, 5 << 20).code(), Code::kNotFound);
+  EXPECT_TRUE(one.eventually([&] { return keys().size() == 4; })) << "what is left of it goes with it";
+  // A part of another length, of another type; a record that was cut.
+  for (const std::string& key : keys())
+    if (key.starts_with(second + ":") && key.ends_with(":0")) server_->ask({"SET", key, "short"});
+  EXPECT_EQ(two.loop.get(2, 1, 5 << 20).code(), Code::kNotFound);
+  ASSERT_TRUE(one.loop.put(3, 1, 1, 5 << 20).ok());
+  server_->ask({"DEL", remote::record_key("larder", key_of(3))});
+  server_->ask({"RPUSH", remote::record_key("larder", key_of(3)), "a"});
+  EXPECT_EQ(two.loop.get(3, 1, 5 << 20).code(), Code::kDataLoss);
+  EXPECT_TRUE(two.eventually([&] { return !keys().contains(remote::record_key("larder", key_of(3))); }));
+  EXPECT_FALSE(two.tier->state().degraded());
+}
+
+TEST_P(RemoteTierTest, AKilledServerIsUsedAgainWithinASecondOfItsReturn) {
+  start();
+  Node node(options_);
+  ASSERT_TRUE(node.loop.put(1).ok());
+  for (int round = 0; round < 3; ++round) {
+    server_->kill();
+    EXPECT_TRUE(node.eventually([&] { return node.tier->state().degraded(); }));
+    EXPECT_THAT(node.tier->state().reason, HasSubstr("no connection"));
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    server_->start();
+    const std::uint64_t back = node.clock.now_ns();
+    EXPECT_TRUE(node.well());
+    EXPECT_LT(node.clock.now_ns() - back, kSecondNs);
+    EXPECT_FALSE(node.tier->probe(key_of(1)).has_value()) << "another life of the server: its memory was all there was";
+    EXPECT_EQ(node.loop.get(1).code(), Code::kNotFound);
+    EXPECT_TRUE(node.loop.put(1).ok());
+    EXPECT_TRUE(node.loop.get(1).ok());
+  }
+}
+
+TEST_P(RemoteTierTest, AStoppedServerCostsOneDeadlineAndIsUsedAgainWithinASecond) {
+  start();
+  Node node(options_);
+  ASSERT_TRUE(node.loop.put(1).ok());
+  for (int round = 0; round < 3; ++round) {
+    server_->signal(SIGSTOP);
+    const std::uint64_t start = node.clock.now_ns();
+    EXPECT_FALSE(node.loop.get(1).ok());
+    EXPECT_LT(node.clock.now_ns() - start, kSecondNs);
+    EXPECT_TRUE(node.eventually([&] { return node.tier->state().degraded(); }));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+    server_->signal(SIGCONT);
+    const std::uint64_t back = node.clock.now_ns();
+    EXPECT_TRUE(node.well());
+    EXPECT_LT(node.clock.now_ns() - back, kSecondNs);
+    EXPECT_TRUE(node.tier->probe(key_of(1)).has_value()) << "the same life of the server";
+    EXPECT_TRUE(node.loop.get(1).ok());
+  }
+}
+
+TEST_P(RemoteTierTest, KilledUnderLoadNothingWrongIsRead) {
+  start();
+  Node node(options_);
+  std::uint64_t good = 0, failed = 0, number = 0;
+  for (int round = 0; round < 5; ++round) {
+    std::thread killer([this] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(150));
+      server_->signal(SIGKILL);
+    });
+    const std::uint64_t end = node.clock.now_ns() + kSecondNs / 2;
+    while (node.clock.now_ns() < end) {
+      ++number;
+      const Status put = node.loop.put(number % 16, number, 1, 3 << 20);
+      const Status got = node.loop.get(number % 16, 1, 3 << 20);
+      ASSERT_NE(got.code(), Code::kInternal) << got.to_string();
+      ++(put.ok() && got.ok() ? good : failed);
+      if (!put.ok()) node.loop.collect(5);
+    }
+    killer.join();
+    server_->kill();
+    server_->start();
+    ASSERT_TRUE(node.well());
+  }
+  EXPECT_GT(good, 10U);
+  EXPECT_GT(failed, 0U);
+}
+
+TEST_P(RemoteTierTest, AFullServerTakesNoPutsAndStillAnswersGets) {
+  start({"--maxmemory", "12mb", "--maxmemory-policy", "noeviction"});
+  Node node(options_);
+  std::uint64_t stored = 0;
+  Status status;
+  for (; stored < 100 && (status = node.loop.put(stored)).ok(); ++stored) {
+  }
+  EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.to_string();
+  EXPECT_TRUE(!node.tier->state().takes_puts && node.tier->state().takes_gets);
+  EXPECT_THAT(node.tier->state().reason, HasSubstr("maxmemory"));
+  for (std::uint64_t i = 0; i < stored; ++i) EXPECT_TRUE(node.loop.get(i).ok()) << i;
+  EXPECT_EQ(node.loop.get(stored).code(), Code::kNotFound);
+  ASSERT_TRUE(node.loop.clear().ok());
+  EXPECT_TRUE(node.well());
+  EXPECT_TRUE(node.loop.put(1).ok());
+}
+
+TEST_P(RemoteTierTest, AReplicaTakesNoPuts) {
+  start();
+  Node node(options_);
+  ASSERT_TRUE(node.loop.put(1).ok());
+  server_->ask({"REPLICAOF", "127.0.0.1", "1"});
+  EXPECT_FALSE(node.loop.put(2).ok());
+  EXPECT_TRUE(node.eventually([&] { return !node.tier->state().takes_puts; }));
+  EXPECT_TRUE(node.loop.get(1).ok());
+  server_->ask({"REPLICAOF", "NO", "ONE"});
+  EXPECT_TRUE(node.well());
+  EXPECT_TRUE(node.loop.put(2).ok());
+}
+
+TEST_P(RemoteTierTest, ANodeOfAClusterIsSaidToBeOne) {
+  start({"--cluster-enabled", "yes"});
+  Node node(options_);
+  EXPECT_TRUE(node.eventually([&] { return node.tier->state().reason.find("Cluster") != std::string::npos; }));
+}
+
+TEST_P(RemoteTierTest, WhatIsTooOldIsGone) {
+  start();
+  options_.ttl_ms = 300;
+  Node node(options_);
+  ASSERT_TRUE(node.loop.put(1).ok());
+  EXPECT_TRUE(node.loop.get(1).ok());
+  EXPECT_TRUE(node.eventually([&] { return keys().empty(); }));
+  EXPECT_FALSE(node.tier->probe(key_of(1)).has_value());
+  EXPECT_EQ(node.loop.get(1).code(), Code::kNotFound);
+}
+
+TEST_P(RemoteTierTest, APortAndADatabase) {
+  const std::uint16_t port = free_port();
+  start({"--port", std::to_string(port), "--bind", "127.0.0.1"});
+  options_.unix_path.clear();
+  options_.port = port;
+  options_.database = 3;
+  for (const char* host : {"127.0.0.1", "localhost"}) {
+    options_.host = host;
+    Node node(options_);
+    EXPECT_TRUE(node.loop.put(1).ok()) << host;
+    EXPECT_EQ(node.loop.get(1).to_string(), "ok") << host;
+    EXPECT_EQ(node.tier->state().mode, "TCP");
+  }
+  EXPECT_EQ(server_->ask({"DBSIZE"}).integer, 0) << "database 0";
+  options_.host = "no-such-host.invalid";
+  Node lost(options_);
+  EXPECT_TRUE(
+      lost.eventually([&] { return lost.tier->state().reason.find("no-such-host.invalid") != std::string::npos; }, 10'000));
+}
+
+INSTANTIATE_TEST_SUITE_P(Servers, RemoteTierTest, testing::Values("redis-server", "valkey-server"),
+                         [](const auto& kind) { return std::string(kind.param).substr(0, std::string(kind.param).find('-')); });
+
+}  // namespace
+}  // namespace larder::test

@@ -1,0 +1,135 @@
+// A real server behind TLS, client certificates and ACL users; certificates of the test's own.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "sidecar/tiers/remote/remote_tier.h"
+#include "tests/component/server_process.h"
+#include "tests/conformance/tier_chunks.h"
+
+namespace larder::test {
+namespace {
+
+using remote::RemoteOptions;
+using testing::HasSubstr;
+using tiers::testing_support::Loop;
+
+class RemoteTlsTest : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (server_program(GetParam()).empty()) GTEST_SKIP() << "the server is not on this machine: make deps";
+    port_ = free_port();
+    char folder[] = "/tmp/larder-tls-XXXXXX";
+    folder_ = ::mkdtemp(folder);
+    authority("ca");
+    certificate("server", "ca", "DNS:cache.example,IP:127.0.0.1");
+    certificate("client", "ca", "DNS:client");
+    write("password", "a secret\n");
+    options_.host = "127.0.0.1";
+    options_.port = port_;
+    options_.user = "larder";
+    options_.password_file = file("password");
+    options_.tls = {true, file("ca.crt"), file("client.crt"), file("client.key"), ""};
+    server_ = std::make_unique<ServerProcess>(
+        GetParam(), std::vector<std::string>{"--tls-port", std::to_string(port_), "--bind", "127.0.0.1", "--tls-cert-file",
+                                             file("server.crt"), "--tls-key-file", file("server.key"), "--tls-ca-cert-file",
+                                             file("ca.crt"), "--tls-auth-clients", "yes"});
+    server_->ask({"ACL", "SETUSER", "larder", "reset", "on", ">a secret", "~larder:*", "+@all", "-@dangerous"});
+  }
+  void TearDown() override {
+    server_.reset();
+    if (!folder_.empty()) run("rm -rf " + folder_);
+  }
+  std::string file(const std::string& name) const { return folder_ + "/" + name; }
+  void write(const std::string& name, const std::string& text) const { std::ofstream(file(name)) << text; }
+  static void run(const std::string& command) {
+    ASSERT_EQ(std::system(("(" + command + ") >/dev/null 2>&1").c_str()), 0) << command;
+  }
+  void authority(const std::string& name) const {
+    run("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 -subj /CN=" + name + " -keyout " +
+        file(name + ".key") + " -out " + file(name + ".crt"));
+  }
+  void certificate(const std::string& name, const std::string& by, const std::string& names) const {
+    write("names", "subjectAltName=" + names + "\n");
+    run("openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=x -keyout " + file(name + ".key") +
+        " -out " + file("request") + " && openssl x509 -req -days 30 -CA " + file(by + ".crt") + " -CAkey " + file(by + ".key") +
+        " -CAcreateserial -extfile " + file("names") + " -in " + file("request") + " -out " + file(name + ".crt"));
+  }
+  // What becomes of a tier with these options: "" when it works, else why not.
+  std::string outcome(const RemoteOptions& options) {
+    const Result<std::unique_ptr<tiers::Tier>> tier = remote::open_remote_tier(clock_, options);
+    if (!tier.ok()) return tier.status().text();
+    Loop loop(**tier, clock_);
+    if (const Status put = loop.put(1, 1, 1, 5 << 20); !put.ok()) return put.to_string();
+    if (const Status got = loop.get(1, 1, 5 << 20); !got.ok()) return got.to_string();
+    return "";
+  }
+
+  base::MonotonicClock clock_;
+  std::string folder_;
+  std::uint16_t port_ = 0;
+  RemoteOptions options_;
+  std::unique_ptr<ServerProcess> server_;
+};
+
+TEST_P(RemoteTlsTest, WithTheRightCertificatesAndPasswordItWorks) {
+  EXPECT_EQ(outcome(options_), "");
+  options_.tls.server_name = "cache.example";
+  EXPECT_EQ(outcome(options_), "");
+}
+
+TEST_P(RemoteTlsTest, WhatIsWrongIsRefusedAndNamed) {
+  RemoteOptions wrong = options_;
+  wrong.tls.server_name = "another.example";
+  EXPECT_THAT(outcome(wrong), HasSubstr("hostname mismatch")) << "the certificate is of somebody else";
+  authority("stranger");
+  wrong = options_;
+  wrong.tls.ca_file = file("stranger.crt");
+  EXPECT_THAT(outcome(wrong), HasSubstr("certificate")) << "an authority that is not ours";
+  wrong.tls.ca_file.clear();
+  EXPECT_THAT(outcome(wrong), HasSubstr("certificate")) << "nor the system's";
+  wrong.tls.ca_file = file("missing.crt");
+  EXPECT_THAT(outcome(wrong), HasSubstr("remote.tls.ca_file"));
+  wrong = options_;
+  wrong.tls.cert_file = wrong.tls.key_file = "";
+  EXPECT_NE(outcome(wrong), "") << "the server wants a client's certificate";
+  wrong = options_;
+  wrong.tls.enabled = false;
+  EXPECT_NE(outcome(wrong), "");
+  wrong = options_;
+  write("wrong", "another secret\n");
+  wrong.password_file = file("wrong");
+  EXPECT_THAT(outcome(wrong), HasSubstr("WRONGPASS"));
+  wrong.password_file = file("nowhere");
+  EXPECT_THAT(outcome(wrong), HasSubstr("remote.password_file"));
+  wrong = options_;
+  wrong.prefix = "others";
+  EXPECT_THAT(outcome(wrong), HasSubstr("NOPERM"));
+  EXPECT_EQ(outcome(options_), "");
+}
+
+TEST_P(RemoteTlsTest, ARotatedPasswordIsReadAtTheNextConnect) {
+  const std::unique_ptr<tiers::Tier> tier = *remote::open_remote_tier(clock_, options_);
+  Loop loop(*tier, clock_);
+  ASSERT_TRUE(loop.put(1).ok());
+  server_->ask({"ACL", "SETUSER", "larder", "resetpass", ">new"});
+  server_->ask({"CLIENT", "KILL", "TYPE", "normal"});
+  const auto reason = [&](bool degraded) {
+    for (int i = 0; i < 600 && tier->state().degraded() != degraded; ++i) loop.collect(5);
+    return tier->state().reason;
+  };
+  EXPECT_THAT(reason(true), HasSubstr(""));
+  for (int i = 0; i < 200 && tier->state().reason.find("WRONGPASS") == std::string::npos; ++i) loop.collect(5);
+  EXPECT_THAT(tier->state().reason, HasSubstr("WRONGPASS"));
+  write("password", "new");
+  EXPECT_EQ(reason(false), "");
+  EXPECT_TRUE(loop.get(1).ok());
+}
+
+INSTANTIATE_TEST_SUITE_P(Servers, RemoteTlsTest, testing::Values("redis-server", "valkey-server"),
+                         [](const auto& kind) { return std::string(kind.param).substr(0, std::string(kind.param).find('-')); });
+
+}  // namespace
+}  // namespace larder::test

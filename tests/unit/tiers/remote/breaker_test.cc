@@ -1,0 +1,82 @@
+#include "sidecar/tiers/remote/breaker.h"
+
+#include <gtest/gtest.h>
+
+#include "sidecar/tiers/remote/error_reply.h"
+#include "sidecar/tiers/remote/health.h"
+
+namespace larder::remote {
+namespace {
+
+constexpr std::uint64_t kMs = 1'000'000;
+
+TEST(BreakerTest, WaitsGrowToABoundAndJitter) {
+  Breaker breaker(50, 300, 1);
+  std::uint64_t now = 5000 * kMs, longest = 0;
+  ASSERT_TRUE(breaker.may_try(now));
+  breaker.tried();
+  EXPECT_FALSE(breaker.may_try(now)) << "one attempt at a time";
+  breaker.failed(now);
+  EXPECT_TRUE(breaker.may_try(now)) << "the first failure is tried again at once";
+  for (int i = 0; i < 50; ++i) {
+    breaker.tried();
+    breaker.failed(now);
+    EXPECT_FALSE(breaker.may_try(now));
+    longest = std::max(longest, breaker.next_ns() - now);
+    now = breaker.next_ns();
+  }
+  EXPECT_GT(longest, 250 * kMs);
+  EXPECT_LE(longest, 375 * kMs);
+}
+
+TEST(BreakerTest, OnlyAWhileOfGoodServiceIsForgiven) {
+  Breaker breaker(50, 300, 1);
+  std::uint64_t now = 5000 * kMs;
+  for (int i = 0; i < 6; ++i) {  // a server that greets well and then breaks the protocol
+    breaker.tried();
+    breaker.succeeded(now);
+    breaker.failed(now + kMs);
+    now = breaker.next_ns();
+  }
+  EXPECT_FALSE(breaker.may_try(now - 1));
+  breaker.tried();
+  breaker.succeeded(now);
+  breaker.failed(now + 999 * kMs);
+  EXPECT_FALSE(breaker.may_try(now + 999 * kMs));
+  now = breaker.next_ns();
+  breaker.tried();
+  breaker.succeeded(now);
+  breaker.failed(now + 1001 * kMs);
+  EXPECT_TRUE(breaker.may_try(now + 1001 * kMs));
+}
+
+TEST(ErrorReplyTest, WhatTheyMean) {
+  const auto trouble = [](const char* text) { return meaning_of(text).trouble; };
+  EXPECT_EQ(trouble("OOM command not allowed when used memory > 'maxmemory'."), Trouble::kWrites);
+  EXPECT_EQ(trouble("READONLY You can't write against a read only replica."), Trouble::kWrites);
+  EXPECT_EQ(trouble("MISCONF Redis is configured to save RDB snapshots"), Trouble::kWrites);
+  EXPECT_EQ(trouble("LOADING Redis is loading the dataset in memory"), Trouble::kReads);
+  EXPECT_EQ(trouble("BUSY Redis is busy running a script."), Trouble::kReads);
+  EXPECT_EQ(trouble("NOAUTH Authentication required."), Trouble::kDenied);
+  EXPECT_EQ(trouble("NOPERM this user has no permissions"), Trouble::kDenied);
+  EXPECT_EQ(trouble("MOVED 3999 127.0.0.1:6381"), Trouble::kWrongMode);
+  EXPECT_EQ(trouble("WRONGTYPE Operation against a key"), Trouble::kNone);
+  EXPECT_EQ(trouble("ERR whatever"), Trouble::kNone);
+  EXPECT_EQ(meaning_of("SECRET-PASSWORD-ECHOED").text.find("SECRET"), std::string_view::npos);
+}
+
+TEST(RemoteHealthTest, WritesAloneLeaveGetsAndTheFirstCauseIsTheReason) {
+  Health health(50, 300);
+  EXPECT_TRUE(health.set(Health::kWrites, "full"));
+  EXPECT_FALSE(health.set(Health::kWrites, "full"));
+  EXPECT_TRUE(!health.state().takes_puts && health.state().takes_gets);
+  health.set(Health::kConnection, "gone");
+  EXPECT_EQ(health.state().reason, "gone");
+  EXPECT_FALSE(health.state().takes_gets);
+  health.clear(Health::kConnection);
+  EXPECT_EQ(health.state().reason, "full");
+  EXPECT_EQ(health.times(), 2U);
+}
+
+}  // namespace
+}  // namespace larder::remote

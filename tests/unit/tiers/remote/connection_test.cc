@@ -1,0 +1,168 @@
+// One connection over a stream that the test holds: which answer belongs to which command, and when it is over.
+#include "sidecar/tiers/remote/connection.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/tiers/remote/scripted_stream.h"
+
+namespace larder::remote::testing_support {
+namespace {
+
+class ConnectionTest : public testing::Test {
+ protected:
+  struct Seen {
+    std::string lost;
+    Reply reply;
+    int times = 0;
+  };
+  std::size_t ask(const char* types, std::span<std::byte> target = {}, std::span<const std::byte> body = {},
+                  std::uint64_t owner = 1) {
+    const std::size_t number = seen_.size();
+    seen_.emplace_back();
+    Request request;
+    request.around = {"<" + std::to_string(number), ">"};
+    request.body = body;
+    request.expect = {types, target.size(), target};
+    request.owner = owner;
+    request.then = [this, number](const Status& lost, Reply reply) {
+      seen_[number].lost = lost.text();
+      seen_[number].reply = std::move(reply);
+      ++seen_[number].times;
+    };
+    connection_.ask(std::move(request), 0);
+    return number;
+  }
+  Status hear(const std::string& bytes) {
+    wire_->to_us += bytes;
+    Status status;
+    bool more = true;
+    // At least as often as there are bytes to send, were it one at a time.
+    for (int i = 0; status.ok() && (i < 100 || more || !wire_->to_us.empty()); ++i) status = connection_.pump(0, more);
+    return status;
+  }
+
+  std::shared_ptr<Wire> wire_ = std::make_shared<Wire>();
+  Connection connection_{std::make_unique<ScriptedStream>(wire_)};
+  std::deque<Seen> seen_;
+  std::vector<std::byte> slot_ = std::vector<std::byte>(100'000, std::byte{0xee});
+};
+
+TEST_F(ConnectionTest, RepliesBelongToCommandsInTheirOrder) {
+  for (const std::size_t piece : {std::size_t{1}, std::size_t{3}, std::size_t{1000}, SIZE_MAX}) {
+    wire_->receive_at_most = wire_->send_at_most = piece;
+    seen_.clear();
+    wire_->from_us.clear();
+    const std::string payload(50'000, 'p'), body = "a body";
+    ask("+", {}, std::as_bytes(std::span(body)));
+    ask("$", std::span(slot_).first(payload.size()));
+    ask("$");
+    ask("$", std::span(slot_).subspan(60'000, 3));
+    ASSERT_TRUE(hear("").ok());
+    EXPECT_EQ(wire_->from_us, "<0a body><1><2><3>");
+    ASSERT_TRUE(hear("-OOM full\r\n$50000\r\n" + payload + "\r\n$-1\r\n$2\r\nxy\r\n").ok());
+    for (const Seen& seen : seen_) EXPECT_EQ(seen.times, 1);
+    EXPECT_EQ(seen_[0].reply.text, "OOM full");
+    EXPECT_EQ(seen_[1].reply.integer, 50'000);
+    EXPECT_EQ(seen_[2].reply.kind, Reply::Kind::kNil);
+    EXPECT_EQ(seen_[3].reply.integer, 2) << "shorter than asked for";
+    EXPECT_EQ(std::memcmp(slot_.data(), payload.data(), payload.size()), 0);
+    EXPECT_EQ(slot_[payload.size()], std::byte{0xee}) << "not a byte beyond";
+    EXPECT_EQ(connection_.commands(), 0U);
+    EXPECT_EQ(connection_.bytes(), 0U);
+  }
+}
+
+TEST_F(ConnectionTest, WhatIsNotTheReplyThatWasAskedForEndsIt) {
+  const std::string bulk = "$" + std::to_string(kMaxBulkBytes + 1) + "\r\n";
+  for (const std::string& reply : {std::string("+OK\r\n"), std::string("*1\r\n+x\r\n"), std::string(":1\r\n"),
+                                   std::string("HTTP/1.1 400\r\n"), std::string("$-3\r\n"), std::string("$x\r\n"),
+                                   std::string("$123456789012345678901234\r\n"), bulk, std::string("$2\r\nabX\r\n")}) {
+    auto wire = std::make_shared<Wire>();
+    Connection connection(std::make_unique<ScriptedStream>(wire));
+    int lost = 0, answered = 0;
+    for (int i = 0; i < 3; ++i) {
+      Request request;
+      request.around.before = "x";
+      request.expect.types = "$";
+      request.then = [&](const Status& why, const Reply&) { ++(why.ok() ? answered : lost); };
+      connection.ask(std::move(request), 0);
+    }
+    wire->to_us = "$1\r\na\r\n" + reply;
+    bool more = false;
+    const Status status = connection.pump(0, more);
+    EXPECT_FALSE(status.ok()) << reply;
+    connection.close(status);
+    EXPECT_EQ(answered, 1) << reply;
+    EXPECT_EQ(lost, 2) << reply;
+  }
+}
+
+TEST_F(ConnectionTest, APayloadThatIsTooLongEndsItBeforeAByteOfItIsTaken) {
+  ask("$", std::span(slot_).first(10));
+  EXPECT_FALSE(hear("$11\r\n01234567890\r\n").ok());
+  EXPECT_EQ(slot_[0], std::byte{0xee});
+}
+
+TEST_F(ConnectionTest, APayloadWithoutItsEndEndsIt) {
+  ask("$", std::span(slot_).first(3));
+  EXPECT_FALSE(hear("$3\r\nabc+OK\r\n").ok());
+}
+
+TEST_F(ConnectionTest, AReplyThatNobodyAskedForEndsIt) {
+  EXPECT_FALSE(hear("+OK\r\n").ok());
+}
+
+TEST_F(ConnectionTest, WhatWasCancelledIsNotWrittenAndShiftsNothing) {
+  const std::string old(30'000, 'o'), next(30'000, 'n');
+  ask("$", std::span(slot_).first(30'000), {}, 5);
+  ask("$", std::span(slot_).subspan(40'000, 30'000), {}, 6);
+  ASSERT_TRUE(hear("").ok());
+  EXPECT_TRUE(connection_.cancel(5));
+  ASSERT_TRUE(hear("$30000\r\n" + old + "\r\n$30000\r\n" + next + "\r\n").ok());
+  EXPECT_EQ(seen_[0].times, 0);
+  EXPECT_EQ(slot_[0], std::byte{0xee});
+  EXPECT_EQ(seen_[1].times, 1);
+  EXPECT_EQ(std::memcmp(slot_.data() + 40'000, next.data(), next.size()), 0);
+}
+
+TEST_F(ConnectionTest, WhatIsHalfReceivedOrHalfSentCannotBeCancelled) {
+  ask("$", std::span(slot_).first(1000), {}, 5);
+  ASSERT_TRUE(hear("$1000\r\nabc").ok());
+  EXPECT_FALSE(connection_.cancel(5));
+  connection_.close({Code::kDeadlineExceeded, "late"});
+  EXPECT_EQ(seen_[0].lost, "late");
+
+  auto wire = std::make_shared<Wire>();
+  wire->send_at_most = 4;
+  Connection sending(std::make_unique<ScriptedStream>(wire));
+  Request request;
+  request.around.before = "SET";
+  request.body = std::span<const std::byte>(slot_).first(1000);
+  request.expect.types = "+";
+  request.owner = 7;
+  sending.ask(std::move(request), 0);
+  bool more = false;
+  ASSERT_TRUE(sending.pump(0, more).ok());
+  EXPECT_FALSE(sending.cancel(7));
+}
+
+TEST_F(ConnectionTest, WhatWasNotSentIsTakenBack) {
+  ask("+", {}, {}, 5);
+  ask("+", {}, {}, 6);
+  EXPECT_TRUE(connection_.cancel(5));
+  ASSERT_TRUE(hear("+OK\r\n").ok());
+  EXPECT_EQ(wire_->from_us, "<1>");
+  EXPECT_EQ(seen_[1].reply.text, "OK");
+  EXPECT_EQ(seen_[0].times, 0);
+}
+
+TEST_F(ConnectionTest, TheStreamsEndIsTold) {
+  ask("+");
+  wire_->closed = true;
+  bool more = false;
+  const Status status = connection_.pump(0, more);
+  EXPECT_EQ(status.code(), Code::kUnavailable);
+}
+
+}  // namespace
+}  // namespace larder::remote::testing_support

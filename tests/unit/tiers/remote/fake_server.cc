@@ -1,0 +1,157 @@
+#include "tests/unit/tiers/remote/fake_server.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+
+namespace larder::remote::testing_support {
+namespace {
+
+std::string bulk(const std::string& text) {
+  return "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n";
+}
+
+// One command off the front of what came: "*2\r\n$3\r\nGET\r\n$1\r\na\r\n". Nothing: not all of it is there.
+std::optional<FakeServer::Words> take_command(const std::string& bytes, std::size_t& at) {
+  std::size_t from = at;
+  const auto number = [&]() -> std::optional<std::size_t> {
+    const std::size_t end = bytes.find("\r\n", from);
+    if (end == std::string::npos) return std::nullopt;
+    const std::size_t value = std::strtoul(bytes.c_str() + from + 1, nullptr, 10);
+    from = end + 2;
+    return value;
+  };
+  const std::optional<std::size_t> count = number();
+  if (!count) return std::nullopt;
+  FakeServer::Words words;
+  for (std::size_t i = 0; i < *count; ++i) {
+    const std::optional<std::size_t> size = number();
+    if (!size || bytes.size() < from + *size + 2) return std::nullopt;
+    words.push_back(bytes.substr(from, *size));
+    from += *size + 2;
+  }
+  at = from;
+  return words;
+}
+
+}  // namespace
+
+FakeServer::FakeServer(Hook hook) : hook_(std::move(hook)) {
+  char folder[] = "/tmp/larder-fake-XXXXXX";
+  directory_ = ::mkdtemp(folder);
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  std::strncpy(name.sun_path, socket().c_str(), sizeof(name.sun_path) - 1);
+  listener_ = Fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)) != 0 || ::listen(listener_.get(), 64) != 0)
+    std::abort();
+  acceptor_ = std::thread([this] { accept_all(); });
+}
+
+FakeServer::~FakeServer() {
+  ending_ = true;
+  acceptor_.join();
+  hang_up();
+  for (std::thread& thread : threads_) thread.join();
+  std::filesystem::remove_all(directory_);
+}
+
+void FakeServer::set_hook(Hook hook) {
+  const std::lock_guard lock(mutex_);
+  hook_ = std::move(hook);
+}
+
+void FakeServer::hang_up() {
+  const std::lock_guard lock(mutex_);
+  for (const Fd& fd : sockets_) ::shutdown(fd.get(), SHUT_RDWR);
+}
+
+void FakeServer::accept_all() {
+  while (!ending_) {
+    pollfd polled{listener_.get(), POLLIN, 0};
+    if (::poll(&polled, 1, 20) <= 0) continue;
+    const int fd = ::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC);
+    if (fd < 0) continue;
+    ++connections;
+    const std::lock_guard lock(mutex_);
+    sockets_.emplace_back(fd);
+    threads_.emplace_back([this, fd] { serve(fd); });
+  }
+}
+
+void FakeServer::serve(int fd) {
+  std::string came;
+  std::vector<char> piece(1 << 16);
+  for (;;) {
+    const ssize_t got = ::recv(fd, piece.data(), piece.size(), 0);
+    if (got <= 0) return;
+    came.append(piece.data(), static_cast<std::size_t>(got));
+    std::size_t at = 0;
+    std::string out;
+    while (const std::optional<Words> words = take_command(came, at)) out += answer(*words);
+    came.erase(0, at);
+    if (!mute && !send(fd, out)) return;
+  }
+}
+
+bool FakeServer::send(int fd, const std::string& bytes) {
+  for (std::size_t at = 0; at < bytes.size() && !ending_;) {
+    const unsigned wait = trickle_ms;
+    const std::size_t most = wait == 0 ? bytes.size() - at : 1;
+    const ssize_t sent = ::send(fd, bytes.data() + at, most, MSG_NOSIGNAL);
+    if (sent <= 0) return false;
+    at += static_cast<std::size_t>(sent);
+    if (wait != 0) std::this_thread::sleep_for(std::chrono::milliseconds(wait));
+  }
+  return true;
+}
+
+std::string FakeServer::answer(const Words& words) {
+  Hook hook;
+  {
+    const std::lock_guard lock(mutex_);
+    hook = hook_;
+  }
+  if (hook)
+    if (const std::optional<std::string> bytes = hook(words)) return *bytes;
+  const std::lock_guard lock(mutex_);
+  return honest(words);
+}
+
+// REQUIRES: the mutex.
+std::string FakeServer::honest(const Words& words) {
+  const std::string& verb = words.front();
+  if (verb == "HELLO") return "*4\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n";
+  if (verb == "INFO") return bulk("# Server\r\nrun_id:fake\r\n");
+  if (verb == "PING") return "+PONG\r\n";
+  if (verb == "SELECT") return "+OK\r\n";
+  const auto found = words.size() > 1 ? values_.find(words[1]) : values_.end();
+  if (verb == "SET") {
+    values_[words[1]] = words[2];
+    return "+OK\r\n";
+  }
+  if (verb == "GET") return found == values_.end() ? "$-1\r\n" : bulk(found->second);
+  if (verb == "GETRANGE") return bulk(found == values_.end() ? "" : found->second.substr(0, std::stoul(words[3]) + 1));
+  if (verb == "UNLINK") {
+    std::size_t gone = 0;
+    for (std::size_t i = 1; i < words.size(); ++i) gone += values_.erase(words[i]);
+    unlinked += static_cast<unsigned>(gone);
+    return ":" + std::to_string(gone) + "\r\n";
+  }
+  if (verb == "SCAN") {
+    const std::string start = words[3].substr(0, words[3].size() - 1);  // MATCH start*
+    std::string keys;
+    std::size_t count = 0;
+    for (const auto& [key, value] : values_)
+      if (key.starts_with(start)) ++count, keys += bulk(key);
+    return "*2\r\n$1\r\n0\r\n*" + std::to_string(count) + "\r\n" + keys;
+  }
+  return "-ERR unknown command\r\n";
+}
+
+}  // namespace larder::remote::testing_support

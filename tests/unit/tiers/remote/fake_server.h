@@ -1,0 +1,56 @@
+// A server of strings behind a Unix socket, whose every byte is in the hands of a test: what it answers, how much of it, how
+// slowly.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "shim/protocol/fd.h"
+
+namespace larder::remote::testing_support {
+
+class FakeServer {
+ public:
+  using Words = std::vector<std::string>;
+  // Bytes to send in place of the honest answer; nothing: that one. Called by one thread a connection.
+  using Hook = std::function<std::optional<std::string>(const Words& words)>;
+
+  explicit FakeServer(Hook hook = {});
+  ~FakeServer();
+  FakeServer(const FakeServer&) = delete;
+  FakeServer& operator=(const FakeServer&) = delete;
+
+  std::string socket() const { return directory_ + "/fake.sock"; }
+  void set_hook(Hook hook);
+  void hang_up();  // on everybody
+
+  std::atomic<bool> mute = false;         // takes commands, answers nothing
+  std::atomic<unsigned> trickle_ms = 0;   // not 0: a byte in so many milliseconds
+  std::atomic<unsigned> connections = 0;  // that were accepted so far
+  std::atomic<unsigned> unlinked = 0;     // keys
+
+ private:
+  void accept_all();
+  void serve(int fd);
+  std::string answer(const Words& words);
+  std::string honest(const Words& words);
+  bool send(int fd, const std::string& bytes);
+
+  std::string directory_;
+  Fd listener_;
+  std::atomic<bool> ending_ = false;
+  std::mutex mutex_;
+  Hook hook_;
+  std::map<std::string, std::string> values_;
+  std::vector<Fd> sockets_;
+  std::vector<std::thread> threads_;
+  std::thread acceptor_;
+};
+
+}  // namespace larder::remote::testing_support

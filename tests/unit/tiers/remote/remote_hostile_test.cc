@@ -1,0 +1,275 @@
+// What a server may answer, and does in the worst case: each costs a miss, none a wrong byte, and the tier is well again by itself.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <set>
+
+#include "sidecar/tiers/remote/format.h"
+#include "sidecar/tiers/remote/remote_tier.h"
+#include "tests/conformance/tier_chunks.h"
+#include "tests/unit/tiers/remote/fake_server.h"
+
+namespace larder::remote::testing_support {
+namespace {
+
+using testing::HasSubstr;
+using tiers::testing_support::fill;
+using tiers::testing_support::key_of;
+using tiers::testing_support::Loop;
+using tiers::testing_support::Slot;
+
+constexpr std::uint64_t kBytes = 8192;
+
+class RemoteHostileTest : public testing::Test {
+ protected:
+  void open(std::uint32_t connections = 2) {
+    options_.unix_path = server_.socket();
+    options_.connections = connections;
+    options_.answer_ms = 300;
+    options_.greet_ms = 300;
+    Result<std::unique_ptr<tiers::Tier>> tier = open_remote_tier(clock_, options_);
+    ASSERT_TRUE(tier.ok()) << tier.status().to_string();
+    tier_ = *std::move(tier);
+    loop_.emplace(*tier_, clock_);
+  }
+  bool eventually(const std::function<bool()>& happens, std::uint64_t ms = 2000) {
+    for (const std::uint64_t end = clock_.now_ns() + ms * 1'000'000; clock_.now_ns() < end;) {
+      if (happens()) return true;
+      loop_->collect(5);
+    }
+    return happens();
+  }
+  // As usual from now on: within a second.
+  void expect_well() {
+    server_.set_hook({});
+    server_.mute = false;
+    server_.trickle_ms = 0;
+    EXPECT_TRUE(eventually([&] { return !tier_->state().degraded(); }, 1000)) << tier_->state().reason;
+    EXPECT_TRUE(eventually([&] { return loop_->put(99, 1, 1, kBytes).ok(); }, 1000));
+    EXPECT_EQ(loop_->get(99, 1, kBytes).to_string(), "ok");
+  }
+  // From now on commands of this kind are answered so.
+  void answer(const std::string& verb, const std::string& bytes, const std::string& of_key = "") {
+    server_.set_hook([verb, bytes, of_key](const FakeServer::Words& words) -> std::optional<std::string> {
+      if (words[0] != verb || (!of_key.empty() && words[1] != of_key) || words[1].ends_with(":probe")) return std::nullopt;
+      return bytes;
+    });
+  }
+
+  base::MonotonicClock clock_;
+  FakeServer server_;
+  RemoteOptions options_;
+  std::unique_ptr<tiers::Tier> tier_;
+  std::optional<Loop> loop_;
+};
+
+TEST_F(RemoteHostileTest, RepliesThatBreakTheProtocolCloseTheConnection) {
+  open(1);
+  const std::string long_bulk = "$2000000\r\n" + std::string(2'000'000, 'x') + "\r\n";
+  for (const std::string& bytes :
+       {std::string("+OK\r\n"), std::string(":1\r\n"), std::string("*1\r\n$1\r\na\r\n"), std::string("*1\r\n*1\r\n*1\r\n:1\r\n"),
+        std::string("*2000000000\r\n"), std::string("$2000000000\r\n"), long_bulk, std::string("$-5\r\n"),
+        std::string("garbage\r\n"), std::string("$3\r\nabcde\r\n"), std::string("%1\r\n+a\r\n+b\r\n")}) {
+    ASSERT_TRUE(loop_->put(1, 1, 1, kBytes).ok());
+    const unsigned before = server_.connections;
+    answer("GET", bytes);
+    const Status status = loop_->get(1, 1, kBytes);
+    EXPECT_FALSE(status.ok()) << bytes.substr(0, 20);
+    EXPECT_NE(status.code(), Code::kInternal) << bytes.substr(0, 20);
+    expect_well();
+    EXPECT_GT(server_.connections, before) << "never gone on with: " << bytes.substr(0, 20);
+    EXPECT_TRUE(loop_->get(1, 1, kBytes).ok());
+  }
+}
+
+TEST_F(RemoteHostileTest, AReplyThatEndsTooSoonIsAMissAtItsDeadlineAndNeverWritesAgain) {
+  open(1);
+  ASSERT_TRUE(loop_->put(1, 1, 1, kBytes).ok());
+  answer("GET", "$" + std::to_string(protocol::slot_bytes(kBytes, kBytes)) + "\r\nhalf of it");
+  Slot slot(protocol::slot_bytes(kBytes, kBytes));
+  const tiers::Ticket ticket = loop_->next();
+  ASSERT_TRUE(tier_->get(ticket, key_of(1), slot.span(), loop_->in_ms(100)).ok());
+  const std::optional<tiers::Message> message = loop_->done(ticket);
+  ASSERT_TRUE(message.has_value());
+  EXPECT_EQ(message->status.code(), Code::kDeadlineExceeded);
+  EXPECT_FALSE(message->slot_busy) << "the connection is closed first";
+  std::memset(slot.span().data(), 0x11, slot.span().size());
+  expect_well();
+  for (const std::byte byte : slot.span()) ASSERT_EQ(byte, std::byte{0x11});
+  EXPECT_EQ(loop_->of(ticket).size(), 1U);
+}
+
+TEST_F(RemoteHostileTest, AServerThatAcceptsAndNeverAnswersCostsOneDeadline) {
+  open();
+  ASSERT_TRUE(loop_->put(1, 1, 1, kBytes).ok());
+  server_.mute = true;
+  const std::uint64_t start = clock_.now_ns();
+  EXPECT_FALSE(loop_->get(1, 1, kBytes).ok());
+  EXPECT_LT(clock_.now_ns() - start, 1'000'000'000U);
+  EXPECT_TRUE(eventually([&] { return tier_->state().degraded(); }));
+  EXPECT_THAT(tier_->state().reason, HasSubstr("does not answer"));
+  EXPECT_EQ(tier_->get(1000, key_of(1), Slot(8192).span(), loop_->in_ms(1000)).code(), Code::kUnavailable) << "at once";
+  expect_well();
+}
+
+TEST_F(RemoteHostileTest, AByteASecondIsNoAnswer) {
+  open();
+  ASSERT_TRUE(loop_->put(1, 1, 1, kBytes).ok());
+  server_.trickle_ms = 1000;
+  const std::uint64_t start = clock_.now_ns();
+  EXPECT_FALSE(loop_->get(1, 1, kBytes).ok());
+  EXPECT_LT(clock_.now_ns() - start, 2'500'000'000U);
+  expect_well();
+}
+
+TEST_F(RemoteHostileTest, ErrorsFailTheirCommandAndSomeSayThatTheServerIsUnwell) {
+  open();
+  ASSERT_TRUE(loop_->put(1, 1, 1, kBytes).ok());
+  struct Case {
+    const char* error;
+    bool takes_puts, takes_gets;
+    const char* reason;
+  };
+  for (const Case& one :
+       {Case{"OOM command not allowed", false, true, "maxmemory"}, Case{"READONLY You can't", false, true, "replica"},
+        Case{"MISCONF Redis is", false, true, "persist"}, Case{"LOADING Redis is loading", false, false, "loading"},
+        Case{"BUSY Redis is busy", false, false, "script"}, Case{"MASTERDOWN Link", false, false, "master"},
+        Case{"CLUSTERDOWN Hash slot", false, false, "down"}, Case{"NOAUTH Authentication required.", false, true, "password"},
+        Case{"NOPERM this user", false, true, "NOPERM"}, Case{"MOVED 1 a:1", false, true, "Cluster"},
+        Case{"ERR out of luck", true, true, ""}, Case{"TRYAGAIN later", true, true, ""}}) {
+    const std::string bytes = std::string("-") + one.error + "\r\n";
+    server_.set_hook([bytes](const FakeServer::Words& words) -> std::optional<std::string> {
+      return words[0] == "SET" || (words[0] == "GETRANGE" && (bytes.starts_with("-LOADING") || bytes.starts_with("-BUSY")))
+                 ? std::optional(bytes)
+                 : std::nullopt;
+    });
+    EXPECT_FALSE(loop_->put(2, 1, 1, kBytes).ok()) << one.error;
+    const tiers::TierState state = tier_->state();
+    EXPECT_EQ(state.takes_puts, one.takes_puts) << one.error;
+    if (std::string(one.error).starts_with("MOVED") || std::string(one.error).starts_with("NO")) {
+      // It greets anew, meanwhile there may be no connection.
+    } else {
+      EXPECT_EQ(state.takes_gets, one.takes_gets) << one.error;
+    }
+    EXPECT_THAT(state.reason, HasSubstr(one.reason)) << one.error;
+    expect_well();
+    EXPECT_TRUE(loop_->get(1, 1, kBytes).ok()) << one.error;
+    EXPECT_EQ(loop_->get(2, 1, kBytes).code(), Code::kNotFound) << "a put that failed is found by nobody: " << one.error;
+  }
+}
+
+TEST_F(RemoteHostileTest, AnotherTypeUnderAKeyIsAMissOfThatChunkAlone) {
+  open();
+  for (std::uint64_t i = 1; i <= 2; ++i) ASSERT_TRUE(loop_->put(i, 1, 1, kBytes).ok());
+  answer("GET", "-WRONGTYPE Operation against a key\r\n",
+         part_key("larder", {key_of(1), tier_->probe(key_of(1)).value(), kPartBytes}, 0));
+  EXPECT_EQ(loop_->get(1, 1, kBytes).code(), Code::kNotFound);
+  EXPECT_TRUE(loop_->get(2, 1, kBytes).ok());
+  answer("GETRANGE", "-WRONGTYPE Operation against a key\r\n", record_key("larder", key_of(3)));
+  EXPECT_EQ(loop_->get(3, 1, kBytes).code(), Code::kDataLoss);
+  const std::vector<tiers::ChunkKey> keys{key_of(2), key_of(3)};
+  EXPECT_EQ(loop_->look(keys), (std::vector<bool>{true, false}));
+  EXPECT_FALSE(tier_->state().degraded());
+}
+
+TEST_F(RemoteHostileTest, ForeignRecordsAndPartsOfAnotherLengthAreMisses) {
+  open();
+  ASSERT_TRUE(loop_->put(1, 1, 1, kBytes).ok());
+  const tiers::ChunkFacts facts = tier_->probe(key_of(1)).value();
+  // Another chunk's record under this key, and bytes that are no record.
+  for (const std::string& text :
+       {encode_record({key_of(2), facts, kPartBytes}), std::string(104, 'x'), std::string(4, 'x'), std::string(105, 'x')}) {
+    answer("GETRANGE", "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n", record_key("larder", key_of(5)));
+    EXPECT_EQ(loop_->get(5, 1, kBytes).code(), Code::kDataLoss);
+  }
+  EXPECT_EQ(tier_->counters().records_corrupt, 4U);
+  // A part that is shorter than it should be.
+  answer("GET", "$10\r\n0123456789\r\n");
+  EXPECT_EQ(loop_->get(1, 1, kBytes).code(), Code::kNotFound);
+  expect_well();
+  EXPECT_EQ(loop_->get(1, 1, kBytes).code(), Code::kNotFound) << "what is partial is found by nobody any more";
+}
+
+TEST_F(RemoteHostileTest, NoSecretIsEverSaid) {
+  const std::string file = server_.socket() + ".password";
+  std::ofstream(file) << "HUNTERTWO\n";
+  options_.password_file = file;
+  options_.user = "larder";
+  std::atomic<bool> asked_rightly = false;
+  server_.set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
+    if (words[0] != "HELLO") return std::nullopt;
+    asked_rightly = words.size() >= 5 && words[3] == "larder" && words[4] == "HUNTERTWO";
+    return "-HUNTERTWO is what you said HUNTERTWO\r\n";
+  });
+  testing::internal::CaptureStderr();
+  open();
+  EXPECT_TRUE(eventually([&] { return tier_->state().degraded(); }));
+  EXPECT_TRUE(asked_rightly);
+  EXPECT_THAT(tier_->state().reason, testing::Not(HasSubstr("HUNTER")));
+  expect_well();
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), testing::Not(HasSubstr("HUNTER")));
+}
+
+TEST_F(RemoteHostileTest, TheWrongModeIsSaid) {
+  server_.set_hook([](const FakeServer::Words& words) -> std::optional<std::string> {
+    if (words[0] == "HELLO") return "*2\r\n$4\r\nmode\r\n$8\r\nsentinel\r\n";
+    return std::nullopt;
+  });
+  open();
+  EXPECT_TRUE(eventually([&] { return tier_->state().reason.find("Sentinel") != std::string::npos; })) << tier_->state().reason;
+  expect_well();
+}
+
+// Nothing is answered before all of it has come: were it asked in two steps, the second would never be taken.
+TEST_F(RemoteHostileTest, ALookIsOneRoundTripWhateverItsLength) {
+  open();
+  ASSERT_TRUE(loop_->put(7, 1, 1, kBytes).ok());
+  std::string answers;
+  std::size_t commands = 0;  // of one connection
+  const std::string record = encode_record({key_of(7), tier_->probe(key_of(7)).value(), kPartBytes});
+  server_.set_hook([&, seven = record_key("larder", key_of(7))](const FakeServer::Words& words) -> std::optional<std::string> {
+    if (words[0] != "GETRANGE" || words[1].ends_with(":probe")) return std::nullopt;
+    answers += words[1] == seven ? "$104\r\n" + record + "\r\n" : "$0\r\n\r\n";
+    return ++commands == tiers::kMaxLookKeys ? answers : "";
+  });
+  std::vector<tiers::ChunkKey> keys;
+  for (std::uint64_t i = 0; i < tiers::kMaxLookKeys; ++i) keys.push_back(key_of(i));
+  const std::vector<bool> there = loop_->look(keys);
+  ASSERT_EQ(there.size(), keys.size());
+  for (std::size_t i = 0; i < there.size(); ++i) EXPECT_EQ(there[i], i == 7) << i;
+}
+
+TEST_F(RemoteHostileTest, ADropWaitsForAServerThatIsAwayAndNothingIsFoundMeanwhile) {
+  open();
+  ASSERT_TRUE(loop_->put(1, 1, 1, kBytes).ok() && loop_->put(2, 1, 2, kBytes).ok());
+  answer("SCAN", "-ERR not now\r\n");
+  EXPECT_FALSE(loop_->drop(1).ok());
+  EXPECT_FALSE(tier_->probe(key_of(1)).has_value());
+  EXPECT_EQ(loop_->get(1, 1, kBytes).code(), Code::kNotFound);
+  EXPECT_TRUE(loop_->get(2, 2, kBytes).ok());
+  EXPECT_EQ(loop_->put(1, 1, 1, kBytes).code(), Code::kUnavailable) << "or it would go with the rest";
+  server_.set_hook({});
+  EXPECT_TRUE(eventually([&] { return loop_->put(1, 2, 1, kBytes).ok(); }));
+  EXPECT_TRUE(loop_->get(1, 1, kBytes).ok());
+  EXPECT_GT(server_.unlinked, 0U);
+}
+
+TEST_F(RemoteHostileTest, WhatIsWrongInTheOptionsIsNamed) {
+  RemoteOptions good;
+  good.unix_path = "/tmp/nobody";
+  const auto wrong = [&](auto change) {
+    RemoteOptions options = good;
+    change(options);
+    return open_remote_tier(clock_, options).status().text();
+  };
+  EXPECT_THAT(wrong([](RemoteOptions& o) { o.host = "a"; }), HasSubstr("remote.host"));
+  EXPECT_THAT(wrong([](RemoteOptions& o) { o.prefix = "a:*"; }), HasSubstr("remote.prefix"));
+  EXPECT_THAT(wrong([](RemoteOptions& o) { o.connections = 5; }), HasSubstr("remote.connections"));
+  EXPECT_THAT(wrong([](RemoteOptions& o) { o.user = "u"; }), HasSubstr("remote.password_file"));
+  EXPECT_THAT(wrong([](RemoteOptions& o) { o.tls.cert_file = "c"; }), HasSubstr("remote.tls.cert_file"));
+  EXPECT_THAT(wrong([](RemoteOptions& o) { o.unix_path = std::string(200, 'a'); }), HasSubstr("remote.unix_path"));
+}
+
+}  // namespace
+}  // namespace larder::remote::testing_support

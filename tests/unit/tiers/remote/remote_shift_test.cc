@@ -1,0 +1,112 @@
+// One command's failure never shifts another's reply: a rival's connector, after one -OOM, gave every later GET an earlier one's
+// answer, and in the end another key's bytes as success.
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "sidecar/tiers/remote/connection.h"
+#include "sidecar/tiers/remote/remote_tier.h"
+#include "tests/conformance/tier_chunks.h"
+#include "tests/unit/tiers/remote/fake_server.h"
+#include "tests/unit/tiers/remote/scripted_stream.h"
+
+namespace larder::remote::testing_support {
+namespace {
+
+using tiers::testing_support::key_of;
+using tiers::testing_support::Loop;
+
+#if defined(LARDER_SANITIZED)
+constexpr int kErrors = 20'000;
+#else
+constexpr int kErrors = 100'000;
+#endif
+
+// Every payload says whose it is; the server's answers come in pieces of any size, an error in place of every second.
+TEST(RemoteShiftTest, RandomErrorRepliesShiftNoReply) {
+  const std::vector<std::string> errors{
+      "-OOM command not allowed\r\n", "-LOADING\r\n", "-ERR x\r\n", "-BUSY y z\r\n", "-MOVED 1 a:1\r\n", "-\r\n"};
+  auto wire = std::make_shared<Wire>();
+  Connection connection(std::make_unique<ScriptedStream>(wire));
+  std::mt19937_64 random(7);
+  std::vector<std::vector<std::byte>> slots(64, std::vector<std::byte>(3000));
+  int failed = 0, asked = 0, answered = 0;
+  for (; failed < kErrors;) {
+    std::string replies;
+    for (std::vector<std::byte>& slot : slots) {
+      const int number = asked++;
+      const std::size_t size = 8 + random() % (slot.size() - 8);
+      std::string payload(size, static_cast<char>('a' + number % 26));
+      std::memcpy(payload.data(), &number, sizeof(number));
+      const bool fails = random() % 2 == 0;
+      const std::string error = errors[random() % errors.size()];
+      replies += fails ? error : "$" + std::to_string(size) + "\r\n" + payload + "\r\n";
+      Request request;
+      request.around.before = "x";
+      request.expect = {"$", size, std::span(slot).first(size)};
+      request.then = [&, number, fails, payload, error](const Status& lost, const Reply& reply) {
+        ASSERT_TRUE(lost.ok());
+        ASSERT_EQ(number, answered++) << "in the order of the commands";
+        ASSERT_EQ(reply.kind, fails ? Reply::Kind::kError : Reply::Kind::kPayload);
+        if (fails) {
+          ++failed;
+          ASSERT_EQ("-" + reply.text + "\r\n", error);
+        } else {
+          ASSERT_EQ(std::memcmp(slot.data(), payload.data(), payload.size()), 0) << number;
+        }
+      };
+      connection.ask(std::move(request), 0);
+    }
+    bool more = false;
+    ASSERT_TRUE(connection.pump(0, more).ok());
+    wire->to_us = replies;
+    while (!wire->to_us.empty()) {
+      wire->receive_at_most = 1 + random() % 5000;
+      ASSERT_TRUE(connection.pump(0, more).ok());
+    }
+  }
+  EXPECT_EQ(answered, asked);
+}
+
+// The same through the whole tier: gets and looks on one connection, half of all answers errors.
+TEST(RemoteShiftTest, NoReplyIsShiftedInTheTierEither) {
+  FakeServer server;
+  RemoteOptions options;
+  options.unix_path = server.socket();
+  options.connections = 1;
+  base::MonotonicClock clock;
+  const Result<std::unique_ptr<tiers::Tier>> tier = open_remote_tier(clock, options);
+  ASSERT_TRUE(tier.ok());
+  Loop loop(**tier, clock);
+  constexpr std::uint64_t kChunks = 16, kBytes = 8192;
+  for (std::uint64_t i = 0; i < kChunks; ++i) ASSERT_TRUE(loop.put(i, 1, 1, kBytes).ok()) << i;
+  std::atomic<int> errors = 0;
+  std::atomic<std::uint64_t> state = 1;
+  server.set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
+    if (words[0] != "GET" && words[0] != "GETRANGE") return std::nullopt;
+    state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+    if ((state >> 33) % 2 == 0) return std::nullopt;
+    ++errors;
+    return (state >> 40) % 2 == 0 ? "-ERR out of luck\r\n" : "-TRYAGAIN later\r\n";
+  });
+  std::vector<tiers::ChunkKey> keys;
+  for (std::uint64_t i = 0; i < tiers::kMaxLookKeys; ++i) keys.push_back(key_of(i % kChunks));
+  int good = 0, rounds = 0;
+  while (errors < kErrors && ++rounds < 10'000) {
+    const tiers::Ticket look = loop.next();
+    ASSERT_TRUE((*tier)->look(look, keys, loop.in_ms(20'000)).ok());
+    for (std::uint64_t i = 0; i < kChunks; ++i) {
+      const Status status = loop.get(i, 1, kBytes);
+      ASSERT_NE(status.code(), Code::kInternal) << status.to_string();
+      good += status.ok() ? 1 : 0;
+    }
+    EXPECT_FALSE(loop.ended(look).ok());
+  }
+  EXPECT_GT(good, 100);
+  EXPECT_EQ(server.connections, 1U) << "the connection outlives them all";
+  server.set_hook({});
+  for (std::uint64_t i = 0; i < kChunks; ++i) EXPECT_TRUE(loop.get(i, 1, kBytes).ok()) << i;
+}
+
+}  // namespace
+}  // namespace larder::remote::testing_support

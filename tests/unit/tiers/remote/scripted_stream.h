@@ -1,0 +1,53 @@
+// A Stream in the hands of a test: what the server sends is put in, what it is sent is kept. Moves at most so many bytes a call.
+#pragma once
+
+#include <algorithm>
+#include <cstring>
+#include <memory>
+#include <string>
+
+#include "sidecar/tiers/remote/stream.h"
+
+namespace larder::remote::testing_support {
+
+struct Wire {
+  std::string to_us, from_us;
+  std::size_t receive_at_most = SIZE_MAX, send_at_most = SIZE_MAX;  // in one call
+  bool closed = false;                                              // once all of to_us has been received
+};
+
+class ScriptedStream final : public Stream {
+ public:
+  explicit ScriptedStream(std::shared_ptr<Wire> wire) : wire_(std::move(wire)) {}
+  int fd() const override { return -1; }
+  Result<bool> establish() override { return true; }
+  Moved receive(std::span<std::byte> first, std::span<std::byte> second) override {
+    Moved moved;
+    std::size_t left = wire_->receive_at_most;
+    for (const std::span<std::byte>& into : {first, second}) {
+      const std::size_t bytes = std::min({into.size(), wire_->to_us.size(), left});
+      if (bytes == 0) continue;
+      std::memcpy(into.data(), wire_->to_us.data(), bytes);
+      wire_->to_us.erase(0, bytes);
+      moved.bytes += bytes;
+      left -= bytes;
+    }
+    if (moved.bytes == 0 && wire_->closed) moved.status = {Code::kUnavailable, "closed"};
+    return moved;
+  }
+  Moved send(std::span<const std::span<const std::byte>> parts) override {
+    Moved moved;
+    for (const std::span<const std::byte>& part : parts) {
+      const std::size_t bytes = std::min(part.size(), wire_->send_at_most - moved.bytes);
+      wire_->from_us.append(reinterpret_cast<const char*>(part.data()), bytes);
+      moved.bytes += bytes;
+    }
+    return moved;
+  }
+  bool wants_write() const override { return false; }
+
+ private:
+  std::shared_ptr<Wire> wire_;  // shared with the test
+};
+
+}  // namespace larder::remote::testing_support
