@@ -45,6 +45,10 @@ class WatchedTier final : public tiers::Tier {
   Status flush(tiers::Ticket ticket, std::uint64_t deadline_ns) override;
   std::optional<tiers::ChunkFacts> probe(const tiers::ChunkKey& key) const override { return tier_->probe(key); }
   void forget(const tiers::ChunkKey& key, std::uint64_t generation) override { tier_->forget(key, generation); }
+  Status evict(const tiers::ChunkKey& key) override { return tier_->evict(key); }
+  Status look(tiers::Ticket, std::span<const tiers::ChunkKey>, std::uint64_t) override {
+    return {Code::kUnavailable, "no looks here"};
+  }
   int message_fd() const override { return tier_->message_fd(); }
   void take_messages(std::vector<tiers::Message>& out) override;
   tiers::TierState state() const override { return tier_->state(); }
