@@ -247,7 +247,7 @@ TEST(Reattach, OfTenGibWithinASecond) {
       [&] {
         return larderd.status_number({"memory", "touched_bytes"}) == larderd.status_number({"memory", "capacity_bytes"});
       },
-      60'000));
+      180'000));
   constexpr std::uint64_t kRestarts = 2;
   const std::uint64_t chunks = (mib << 20) / 10 * 9 / ChunkPages::kGroup.slot_bytes();
   Reattached& told = Reattached::make();
@@ -259,12 +259,15 @@ TEST(Reattach, OfTenGibWithinASecond) {
   for (std::uint64_t round = 1; round <= kRestarts; ++round) {
     ASSERT_TRUE(process.running()) << process.wait(0) << ": 3 is a wrong byte, 10 the memory could not be filled, 11 no hit";
     const std::int64_t killed_us = now_us();
-    larderd.kill_and_restart();
+    std::int64_t dead_us = killed_us;
+    larderd.kill_and_restart(SIGKILL, [&] { dead_us = now_us(); });
     ASSERT_TRUE(eventually([&] { return told.rounds == round || !process.running(); }, 300'000));
     const double ms = static_cast<double>(told.first_hit_us - killed_us) / 1000;
-    std::printf("%llu MiB, %llu chunks: SIGKILL to the first hit %.0f ms, %llu chunks back and right\n",
-                static_cast<unsigned long long>(mib), static_cast<unsigned long long>(chunks), ms,
-                static_cast<unsigned long long>(told.right.load()));
+    std::printf(
+        "%llu MiB, %llu chunks: SIGKILL to the first hit %.0f ms, of these %.0f until the killed one was gone, %llu chunks back "
+        "and right\n",
+        static_cast<unsigned long long>(mib), static_cast<unsigned long long>(chunks), ms,
+        static_cast<double>(dead_us - killed_us) / 1000, static_cast<unsigned long long>(told.right.load()));
     EXPECT_LE(ms, 1000);
     EXPECT_GE(static_cast<double>(told.right), 0.999 * static_cast<double>(chunks));
   }
