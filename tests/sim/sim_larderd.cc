@@ -165,7 +165,8 @@ void SimLarderd::act(protocol::Verb verb, std::uint64_t number, std::uint64_t fa
 // What the tier has of it was written from the same bytes, or brought them; unless the engine alone saw it badly.
 void SimLarderd::bad(std::uint64_t number, const protocol::SlotRef& slot) {
   const std::optional<protocol::EntryView> view = index_->reader.read(slot.slot);
-  if (view && view->generation == slot.generation && !store::verify_payload(machine_.arena.data() + view->offset_bytes, *view)) {
+  const bool there = view && view->generation == slot.generation && !tier_->state().degraded();
+  if (there && !store::verify_payload(machine_.arena.data() + view->offset_bytes, *view)) {
     condemned_.insert({number, slot.generation});
     if (const std::optional<tiers::ChunkFacts> below = tier_->probe(key_of(number)))
       condemned_.insert({number, below->generation});
