@@ -65,9 +65,9 @@ struct Message {
   Operation operation = Operation::kPut;
   bool slot_busy = false;  // kDone: the device still has the slot, kReleased follows
   Ticket ticket = 0;
-  Status status;              // kDone: ok, or why not. Whatever it is but ok is a miss
-  ChunkFacts facts;           // kDone of a get that succeeded
-  std::uint64_t dropped = 0;  // kDone of a drop or clear: chunks that were there
+  Status status;                 // kDone: ok, or why not. Whatever it is but ok is a miss
+  ChunkFacts facts;              // kDone of a get that succeeded
+  std::uint64_t dropped = 0;     // kDone of a drop or clear: chunks that were there
   std::vector<bool> there = {};  // kDone of a look that succeeded: of each key, in their order, whether a get would find it
 };
 

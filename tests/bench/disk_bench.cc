@@ -3,7 +3,8 @@
 //
 // The tier writes its headers, footers and syncs, the loops nothing but slots. Payload checksums are the engine's work and in
 // neither. A row is a round; goals are medians of the rounds' own ratios, since a virtual disk drifts. The best arm is the one with the
-// best median: the best of each round's four would be the luckiest one, which no arm reaches a second time. Bytes are verified before a figure is printed: every slot that a round read, against what was put.
+// best median: the best of each round's four would be the luckiest one, which no arm reaches a second time. Bytes are verified before
+// a figure is printed: every slot that a round read, against what was put.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>

@@ -177,8 +177,8 @@ TEST(AlignedBytesTest, WithoutMemoryItThrows) {
 }
 #endif
 
-// Every call of a scenario fails once, before it did anything, torn, or after it did everything: no crash, nothing found that was said to have failed, nothing wrong, before
-// and after a restart.
+// Every call of a scenario fails once, before it did anything, torn, or after it did everything: no crash, nothing found that was said
+// to have failed, nothing wrong, before and after a restart.
 class EveryCallTest : public DiskWorld, public testing::WithParamInterface<const char*> {};
 
 TEST_P(EveryCallTest, OfAScenarioMayFail) {
