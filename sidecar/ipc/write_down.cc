@@ -205,11 +205,12 @@ bool WriteDown::wants(const protocol::EntryView& chunk) const {
          admission_.admits(chunk.key.mixed());
 }
 
-// A put that is under way does not end well then.
+// A put that is under way does not end well then. A tier that is away for now may have it when it is back.
 store::EvictedBelow WriteDown::evicted(const protocol::Key& key) {
   const tiers::ChunkKey chunk = chunk_of(key);
   const bool coming = std::ranges::any_of(puts_, [&](const auto& put) { return put.second.key == chunk; });
-  if (!coming && !link_.tier().probe(chunk)) return store::EvictedBelow::kAbsent;
+  if (!coming && !link_.tier().probe(chunk))
+    return link_.tier().state().takes_gets ? store::EvictedBelow::kAbsent : store::EvictedBelow::kRefused;
   return link_.tier().evict(chunk).ok() ? store::EvictedBelow::kGone : store::EvictedBelow::kRefused;
 }
 

@@ -75,6 +75,7 @@ class WriteDown final : public store::ChunkListener {
   };
   struct Drop {
     std::optional<protocol::NamespaceId> id;
+    std::uint64_t by_ns = 0;
     tiers::Ticket ticket = 0;  // 0: the tier has not taken it yet
     std::promise<Status> ended;
     std::shared_future<Status> future;

@@ -51,6 +51,7 @@ std::shared_future<Status> WriteDown::drop(const std::optional<protocol::Namespa
   Drop& drop = drops_.emplace_back();
   last_drop_chunks_ = drop.chunks;
   drop.id = id;
+  drop.by_ns = in_ms(kDropMs);
   drop.future = last_drop_ = drop.ended.get_future().share();
   const std::shared_future<Status> ended = drop.future;
   send_drops();
@@ -66,8 +67,8 @@ void WriteDown::send_drops() {
       continue;
     }
     const tiers::Ticket ticket = link_.next_ticket();
-    const std::uint64_t by_ns = in_ms(kDropMs);
-    const Status taken = drop->id ? link_.tier().drop_namespace(ticket, *drop->id, by_ns) : link_.tier().clear(ticket, by_ns);
+    const Status taken =
+        drop->id ? link_.tier().drop_namespace(ticket, *drop->id, drop->by_ns) : link_.tier().clear(ticket, drop->by_ns);
     if (taken.code() == Code::kResourceExhausted) return;  // in order; the next tick asks again
     if (taken.ok()) {
       (drop++)->ticket = ticket;

@@ -169,21 +169,23 @@ void DiskEngine::forget(const Command& command) {
   ++(evict ? counters_.chunks_dropped : counters_.records_corrupt);
   if (!volume_ || health_.is(Health::kLost)) return;
   Region& region = table_[located->region];
-  if (region.state == RegionState::kOpening) return;  // it is about to be another region
-  std::erase(region.records, located->record);        // its footer shall not tell of it
-  ++region.reads;
-  graves_.emplace_back(located->region, located->record);
+  std::erase(region.records, located->record);  // its footer shall not tell of it
+  graves_.push_back({located->region, region.sequence, located->record});
 }
 
-// As many as the device has room for.
+// As many as the device has room for. A region that is another by now needs none; one that is being opened may stay what it is.
 void DiskEngine::write_graves() {
   if (!volume_ || health_.is(Health::kLost) || health_.is(Health::kWrites)) return;
   for (; !graves_.empty() && device_.has_room(); graves_.pop_front()) {
-    const auto& [number, record] = graves_.front();
+    const auto& [number, sequence, record] = graves_.front();
+    Region& region = table_[number];
+    if (region.sequence != sequence) continue;
+    if (region.state == RegionState::kOpening) return;
+    ++region.reads;
     const auto grave = std::make_shared<AlignedBytes>(kBlockBytes);
     encode_grave(id_of(number), record, grave->span());
     start_io(IoRequest::Kind::kWrite, volume_->offset(number, record.block), grave->span(),
-             [this, region = number, grave](int) { --table_[region].reads; });
+             [this, number = number, grave](int) { --table_[number].reads; });
   }
 }
 

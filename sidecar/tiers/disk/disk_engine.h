@@ -148,8 +148,13 @@ class DiskEngine {
   RegionTable table_{0, 0};
   std::uint64_t first_path_device_ = 0;
 
-  // Records that are to be written over, in regions that are not opened again before that.
-  std::deque<std::pair<std::uint32_t, Record>> graves_;
+  // Records that are to be written over where they stand.
+  struct Grave {
+    std::uint32_t region;
+    std::uint64_t sequence;
+    Record record;
+  };
+  std::deque<Grave> graves_;
   std::list<OpPtr> live_;  // accepted, not done
   std::deque<OpPtr> reads_, writes_;
   std::vector<Outcome> outcomes_;

@@ -31,6 +31,7 @@ class ScriptedTier final : public tiers::Tier {
   Status refusal;          // not ok: nothing is taken
   Status outcome;          // of what is taken
   bool hold_back = false;  // answers wait for answer_held()
+  bool away = false;       // takes no gets
   // ---- What came ----
   std::vector<Stored> stored;                               // by puts that were answered well
   std::vector<std::optional<protocol::NamespaceId>> drops;  // none: clear
@@ -86,7 +87,7 @@ class ScriptedTier final : public tiers::Tier {
     [[maybe_unused]] const auto got = ::read(message_fd_.get(), &count, sizeof(count));
     for (Message& message : std::exchange(messages_, {})) out.push_back(std::move(message));
   }
-  tiers::TierState state() const override { return {refusal.ok(), true, refusal.text()}; }
+  tiers::TierState state() const override { return {refusal.ok(), !away, refusal.text()}; }
   tiers::TierCounters counters() const override { return {}; }
   bool close(std::uint64_t) override {
     closed = true;

@@ -337,6 +337,8 @@ TEST_F(WriteDownTest, WhatIsEvictedByNameIsGoneBelowAlsoWhereMemoryHasItNoMore) 
   EXPECT_EQ(box_->store().evict(box_->handle(), first).found, 1U) << "of this tier, which forgets nothing, also from there alone";
   EXPECT_EQ(box_->store().evict(box_->handle(), absent).absent, 1U);
   EXPECT_EQ(tier_->forgotten.size(), 2U);
+  tier_->away = true;
+  EXPECT_EQ(box_->store().evict(box_->handle(), absent).refused, 1U) << "it may have it when it is back";
 }
 
 // With a time to live, on a clock that is set.

@@ -1,37 +1,9 @@
 // What a tier below the memory is told, and which chunks it is asked to take.
-#include <map>
-#include <set>
-
 #include "tests/unit/store/store_fixture.h"
+#include "tests/unit/store/told.h"
 
 namespace larder::store::testing_support {
 namespace {
-
-class Told final : public ChunkListener {
- public:
-  void committed(const protocol::EntryView& chunk) override { committed_roots.push_back(chunk.root); }
-  void used(const protocol::EntryView& chunk) override { used_roots.push_back(chunk.root); }
-  void came_up(const protocol::EntryView& chunk) override { came_up_keys.push_back(chunk.key); }
-  bool wants(const protocol::EntryView& chunk) const override { return !unwanted.contains(chunk.key.hash.lo); }
-  EvictedBelow evicted(const protocol::Key& key) override {
-    evicted_keys.push_back(key);
-    return below.contains(key.hash.lo) ? below.at(key.hash.lo) : EvictedBelow::kAbsent;
-  }
-  void damaged(const protocol::EntryView& chunk) override { damaged_keys.push_back(chunk.key); }
-  std::shared_ptr<void> dropping(std::optional<std::uint32_t> handle) override {
-    drops.push_back(handle);
-    const auto token = std::make_shared<int>();
-    going_on = token;
-    return token;
-  }
-
-  std::vector<std::uint64_t> committed_roots, used_roots;
-  std::vector<protocol::Key> damaged_keys, came_up_keys, evicted_keys;
-  std::set<std::uint64_t> unwanted;             // by the hash's first word
-  std::map<std::uint64_t, EvictedBelow> below;  // the same
-  std::vector<std::optional<std::uint32_t>> drops;
-  std::weak_ptr<void> going_on;
-};
 
 class Below : public testing::Test {
  protected:

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "tests/unit/store/store_fixture.h"
+#include "tests/unit/store/told.h"
 
 namespace larder::store::testing_support {
 namespace {
@@ -185,6 +186,19 @@ TEST_F(Restore, WhatATierMayStillReadIntoIsSetAsideUnlessThatTierIsOpen) {
     EXPECT_TRUE(grant.status != 0 || grant.offset_bytes != read.offset_bytes);
   }
   EXPECT_EQ(given, kSlots - 1);
+}
+
+// Its time to live would begin anew.
+TEST_F(Restore, WhatHadComeUpFromBelowIsToldOfAsSuch) {
+  first_.put(kWriter, key(1));
+  const protocol::Grant up = first_.store.promote(key(2), 4096, 4096);
+  ASSERT_TRUE(first_.store.promoted({up.slot, 0, up.generation}, 2));
+  Told told;
+  second_.emplace(arena_.get(), 5000);
+  second_->store.set_listener(&told);
+  second_->store.restore(first_.as_earlier(), names_, {});
+  ASSERT_EQ(told.came_up_keys.size(), 1U);
+  EXPECT_EQ(told.came_up_keys[0].hash, key(2).hash);
 }
 
 TEST_F(Restore, NoSlotIsHandedOnUntilItIsSettled) {

@@ -65,6 +65,24 @@ TEST_F(DiskEvictTest, WhereTheDeviceTakesNoNoteOfItThatIsSaid) {
   EXPECT_EQ(tier_->evict(key_of(1)).code(), Code::kUnavailable);
 }
 
+// Whatever write is the first to fail, and with something evicted from every region meanwhile.
+TEST_F(DiskEvictTest, WhatIsStillToBeNotedDoesNotKeepRegionsFromBeingOpened) {
+  constexpr std::uint64_t kRegions = 8;
+  for (std::int64_t nth = 0; nth < 6; ++nth) {
+    ASSERT_TRUE(open().ok());
+    std::uint64_t next = 0;
+    for (; next < 2 * kRegions * kChunksARegion; ++next) ASSERT_TRUE(loop_->put(next).ok());
+    env_.faults.fail_call = env_.faults.calls + nth;
+    for (int i = 0; i < 100 && tier_->state().takes_puts; ++i) static_cast<void>(loop_->put(next++));
+    env_.faults.all_writes_fail = true;
+    for (std::uint64_t i = 0; i < next; ++i) static_cast<void>(tier_->evict(key_of(i)));
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    env_.faults.all_writes_fail = false;
+    EXPECT_TRUE(await([&] { return !tier_->state().degraded(); }, 2000)) << "call " << nth;
+    EXPECT_TRUE(loop_->put(next).ok()) << "call " << nth;
+  }
+}
+
 TEST_F(DiskEvictTest, ADropTellsHowMuchThereWas) {
   for (std::uint64_t i = 0; i < 5; ++i) ASSERT_TRUE(loop_->put(i, 1, 1 + i % 2).ok());
   const tiers::Ticket drop = loop_->next(), clear = loop_->next();
