@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <set>
+#include <thread>
 
 namespace larder::remote {
 namespace {
@@ -35,6 +37,28 @@ TEST(KnownChunksTest, TheOldestMakeRoomAndOthersAreTold) {
   EXPECT_EQ(known.erase_all(), 2U);
   EXPECT_TRUE(told.keys.empty());
   EXPECT_EQ(known.slot_bytes(), 0U);
+}
+
+// Others read it from the loop: they must not wait for what a drop of many takes.
+TEST(KnownChunksTest, ReadersAreAnsweredWhileManyAreErased) {
+  for (const bool all : {false, true}) {
+    std::uint64_t most = 0;
+    for (int attempt = 0; attempt < 20 && most < 20; ++attempt) {
+      KnownChunks known(1 << 16, nullptr);
+      for (std::uint64_t i = 0; i < 1 << 16; ++i) known.insert(record_of(i));
+      std::atomic<bool> erasing = false, done = false;
+      std::uint64_t answered = 0;
+      std::thread reader([&] {
+        for (; !done; answered += erasing && !done ? 1 : 0) known.find(record_of(5, 1, 2).key, 0);
+      });
+      erasing = true;
+      EXPECT_EQ(all ? known.erase_all() : known.erase_namespace({1, 1}), 1U << 16);
+      done = true;
+      reader.join();
+      most = std::max(most, answered);
+    }
+    EXPECT_GE(most, 20U) << (all ? "all" : "a namespace");
+  }
 }
 
 TEST(KnownChunksTest, WhatIsHiddenOrTooOldIsNotFound) {
