@@ -21,6 +21,7 @@ class RemoteBox final : public TierBox {
     return tier.ok() ? *std::move(tier) : nullptr;
   }
   bool survives_restart() const override { return true; }
+  bool shared() const override { return true; }
   std::uint64_t most_slot_bytes() const override { return options_.accepted_bytes; }
   std::uint64_t accepted_bytes() const override { return options_.accepted_bytes; }
   std::uint64_t capacity_chunks_of_1_mib() const override { return 32; }

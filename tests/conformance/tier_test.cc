@@ -250,6 +250,18 @@ TEST_P(TierTest, ForgetTakesTheGenerationThatIsNamed) {
   EXPECT_TRUE(loop_->get(1).ok());
 }
 
+TEST_P(TierTest, WhatAnotherStoredIsEvictedWithoutHavingBeenSeen) {
+  if (!box_->shared()) GTEST_SKIP() << "one tier alone has it";
+  ASSERT_TRUE(loop_->put(1, 3).ok() && loop_->put(2, 3).ok());
+  const std::unique_ptr<Tier> other = box_->open();
+  Loop loop(*other, box_->clock);
+  EXPECT_TRUE(other->evict(key_of(1)).ok());
+  EXPECT_TRUE(loop.flush().ok());
+  EXPECT_EQ(loop.get(1).code(), Code::kNotFound);
+  EXPECT_EQ(loop_->get(1).code(), Code::kNotFound) << "nobody finds it";
+  EXPECT_TRUE(loop_->get(2).ok());
+}
+
 TEST_P(TierTest, WhatIsEvictedIsNotFoundWhicheverGenerationItWas) {
   ASSERT_TRUE(loop_->put(1, 3).ok());
   ASSERT_TRUE(loop_->put(2).ok());

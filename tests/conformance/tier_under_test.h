@@ -17,6 +17,7 @@ class TierBox {
   virtual ~TierBox() = default;
   virtual std::unique_ptr<Tier> open() = 0;
   virtual bool survives_restart() const = 0;
+  virtual bool shared() const { return false; }                // whether several tiers may be open over it at once
   virtual std::uint64_t most_slot_bytes() const = 0;           // of one chunk
   virtual std::uint64_t accepted_bytes() const = 0;            // bound of what is in flight
   virtual std::uint64_t capacity_chunks_of_1_mib() const = 0;  // that more than this many cannot all be there

@@ -1,6 +1,7 @@
 // The way of a put, a get and a look.
 #include <algorithm>
 #include <array>
+#include <ctime>
 #include <utility>
 
 #include "sidecar/tiers/remote/remote_engine.h"
@@ -14,6 +15,15 @@ namespace {
 // Of what stands under a record's key, one byte more than a record has: so much, whatever somebody else put there.
 constexpr std::string_view kRecordEnd = "104";
 static_assert(kRecordBytes == 104);
+
+std::uint32_t unix_s() {
+  return static_cast<std::uint32_t>(::time(nullptr));
+}
+
+std::uint64_t age_ms_of(std::uint32_t since_s) {
+  const std::uint32_t now_s = unix_s();
+  return since_s < now_s ? std::uint64_t{now_s - since_s} * 1000 : 0;
+}
 
 }  // namespace
 
@@ -68,7 +78,7 @@ void RemoteEngine::record_came(const OpPtr& op, const Status& lost, const Reply&
     }
     return finish(op, op->failed);
   }
-  know(*record);
+  know(*record, left_ms(*record));
   op->record = *record;
   ask_parts(op);
 }
@@ -131,8 +141,9 @@ void RemoteEngine::key_looked_at(const OpPtr& op, std::size_t number, const Stat
   const tiers::ChunkKey& key = op->command.keys[number];
   if (answered(op, lost, reply, false) && !op->cancelled) {
     const std::optional<Record> record = decode_record(key, reply.text);
-    if (record && !was_forgotten(*record) && !known_.hidden(key.namespace_id)) {
-      know(*record);
+    const bool evicted = std::ranges::find(op->evicted, key) != op->evicted.end();
+    if (record && !evicted && !was_forgotten(*record) && !known_.hidden(key.namespace_id)) {
+      know(*record, left_ms(*record));
       op->there[number] = true;
     } else {
       known_.erase(key);
@@ -154,10 +165,16 @@ void RemoteEngine::pump_writes() {
       return other->started && other->command.operation == Operation::kPut && other->command.key == command.key;
     };
     if (!op->done && std::ranges::any_of(live_, same_key)) return;
+    const Unwanted* unwanted = op->done ? nullptr : unwanted_before(*op);
+    if (unwanted != nullptr && unwanted->wait_ns == 0) return;
     writes_.pop_front();
     if (op->done) continue;
-    if (dropping(command.key.namespace_id)) {
-      finish(op, {Code::kUnavailable, "its namespace is being dropped"});
+    if (unwanted != nullptr) {
+      finish(op, {Code::kUnavailable, "the server does not remove what stood under its key"});
+      continue;
+    }
+    if (const Drop* drop = dropping(command.key.namespace_id)) {
+      finish(op, {Code::kUnavailable, "its namespace is being dropped" + (drop->refused.empty() ? "" : ": " + drop->refused)});
       continue;
     }
     const std::optional<Record> known = known_.find(command.key, clock_.now_ns());
@@ -172,11 +189,16 @@ void RemoteEngine::pump_writes() {
 
 // The parts, and a look at what stood there; the record when they are all in, so that it never speaks of what is not.
 void RemoteEngine::start_put(const OpPtr& op) {
+  op->record = {op->command.key, op->command.facts, kPartBytes};
+  std::uint32_t& since_s = op->record.facts.since_s;
+  const std::uint64_t age_ms = since_s == 0 ? 0 : age_ms_of(since_s);
+  if (since_s == 0) since_s = unix_s();
+  if (options_.ttl_ms != 0 && age_ms >= options_.ttl_ms) return finish(op, {Code::kNotFound, "its time to live is over"});
+  op->ttl_ms = options_.ttl_ms - std::min(age_ms, options_.ttl_ms);
   op->started = true;
   writing_bytes_ += op->command.slot.size();
-  op->record = {op->command.key, op->command.facts, kPartBytes};
   op->waiting = op->record.parts() + 1;
-  const std::string key = record_key(options_.prefix, op->record.key), ttl = std::to_string(options_.ttl_ms);
+  const std::string key = record_key(options_.prefix, op->record.key), ttl = std::to_string(op->ttl_ms);
   const Status asked =
       ask(Lane::kWrites, op, {"GETRANGE", key, "0", kRecordEnd}, "$", [this, op](const Status& lost, const Reply& reply) {
         if (op->done) return;
@@ -185,7 +207,7 @@ void RemoteEngine::start_put(const OpPtr& op) {
       });
   if (!asked.ok()) part_stored(op, asked, {});
   std::vector<std::string_view> after;
-  if (options_.ttl_ms != 0) after = {"PX", ttl};
+  if (op->ttl_ms != 0) after = {"PX", ttl};
   for (std::uint32_t number = 0; number < op->record.parts(); ++number) {
     const std::size_t bytes = op->record.part_size(number);
     const std::string name = part_key(options_.prefix, op->record, number);
@@ -206,14 +228,12 @@ void RemoteEngine::part_stored(const OpPtr& op, const Status& lost, const Reply&
 }
 
 void RemoteEngine::parts_stored(const OpPtr& op) {
-  if (!op->failed.ok() || op->cancelled) {
-    unlink(part_keys(op->record));  // some may be there
-    return finish(op, op->cancelled ? Status(Code::kNotFound, "dropped meanwhile") : op->failed);
-  }
-  const std::string key = record_key(options_.prefix, op->record.key), ttl = std::to_string(options_.ttl_ms),
+  if (op->cancelled) return finish(op, {Code::kNotFound, "dropped meanwhile"});
+  if (!op->failed.ok()) return finish(op, op->failed);
+  const std::string key = record_key(options_.prefix, op->record.key), ttl = std::to_string(op->ttl_ms),
                     record = encode_record(op->record);
   std::vector<std::string_view> words{"SET", key, record};
-  if (options_.ttl_ms != 0) words.insert(words.end(), {"PX", ttl});
+  if (op->ttl_ms != 0) words.insert(words.end(), {"PX", ttl});
   const Status asked =
       ask(Lane::kWrites, op, words, "+", [this, op](const Status& lost, const Reply& reply) { record_stored(op, lost, reply); });
   if (!asked.ok()) finish(op, asked);
@@ -221,18 +241,22 @@ void RemoteEngine::parts_stored(const OpPtr& op) {
 
 void RemoteEngine::record_stored(const OpPtr& op, const Status& lost, const Reply& reply) {
   if (op->done) return;
-  if (!answered(op, lost, reply, true)) {
-    unlink(part_keys(op->record));
-    return finish(op, op->failed);
-  }
+  if (!answered(op, lost, reply, true)) return finish(op, op->failed);
   if (op->former && !same_parts(*op->former, op->record)) unlink(part_keys(*op->former));
   if (op->cancelled) return finish(op, {Code::kNotFound, "dropped meanwhile"});
-  know(op->record);
+  know(op->record, op->ttl_ms);
   finish(op, {});
 }
 
-void RemoteEngine::know(const Record& record) {
-  known_.insert(record, options_.ttl_ms == 0 ? UINT64_MAX : clock_.now_ns() + options_.ttl_ms * 1'000'000);
+void RemoteEngine::know(const Record& record, std::uint64_t left_ms) {
+  known_.insert(record, options_.ttl_ms == 0 ? UINT64_MAX : clock_.now_ns() + left_ms * 1'000'000);
+}
+
+// Of a record that was found: at most so much of its time is left. Its second may just have begun, or be over.
+std::uint64_t RemoteEngine::left_ms(const Record& record) const {
+  const std::uint64_t age_ms = record.facts.since_s == 0 ? 0 : age_ms_of(record.facts.since_s);
+  const std::uint64_t least_age_ms = age_ms < 1000 ? 0 : age_ms - 1000;
+  return options_.ttl_ms - std::min(least_age_ms, options_.ttl_ms);
 }
 
 std::vector<std::string> RemoteEngine::part_keys(const Record& record) const {

@@ -144,6 +144,7 @@ Result<bool> Connection::begin(std::uint64_t now_ns) {
 }
 
 Result<bool> Connection::begin_payload(std::uint64_t now_ns) {
+  Expect& expect = entries_.front().expect;
   constexpr std::size_t kMostLine = 24;
   const std::string_view text(reinterpret_cast<const char*>(buffer_.data()) + begin_, end_ - begin_);
   const std::size_t end = text.find("\r\n");
@@ -158,7 +159,8 @@ Result<bool> Connection::begin_payload(std::uint64_t now_ns) {
     answer({}, now_ns);
     return true;
   }
-  if (static_cast<std::uint64_t>(*length) > entries_.front().expect.payload_bytes) return violation("a payload that is too long");
+  if (static_cast<std::uint64_t>(*length) > kMostPayload) return violation("a payload that is too long");
+  if (static_cast<std::uint64_t>(*length) > expect.payload_bytes) expect.target = {};  // thrown away: it is not what was meant
   in_payload_ = true;
   payload_bytes_ = static_cast<std::size_t>(*length);
   payload_got_ = 0;
@@ -203,16 +205,26 @@ void Connection::close(const Status& why) {
     if (request.then) request.then(why, {});
 }
 
+// How many are sent, wholly or in part, or are in what the stream holds and will send as it is.
+std::size_t Connection::begun() const {
+  const std::size_t taken = part_sent_ + stream_->held();
+  std::size_t count = sent_;
+  for (std::size_t at = 0; count < entries_.size() && at < taken; ++count) at += size_of(entries_[count]);
+  return count;
+}
+
 bool Connection::cancel(std::uint64_t owner) {
   const auto of_owner = [owner](const Request& request) { return request.owner == owner; };
-  const bool body_begun = sent_ < entries_.size() && of_owner(entries_[sent_]) && (part_sent_ != 0 || send_blocked_);
-  if (body_begun || (in_payload_ && of_owner(entries_.front()))) return false;
-  for (std::size_t i = 0; i < sent_; ++i) {
+  if (in_payload_ && of_owner(entries_.front())) return false;
+  const std::size_t begun = this->begun();
+  for (std::size_t i = sent_; i < begun; ++i)
+    if (of_owner(entries_[i]) && !entries_[i].body.empty()) return false;
+  for (std::size_t i = 0; i < begun; ++i) {
     if (!of_owner(entries_[i])) continue;
     entries_[i].then = nullptr;
     entries_[i].expect.target = {};
   }
-  for (std::size_t i = sent_; i < entries_.size();) {
+  for (std::size_t i = begun; i < entries_.size();) {
     if (!of_owner(entries_[i])) {
       ++i;
       continue;

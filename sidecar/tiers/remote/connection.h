@@ -24,7 +24,7 @@ namespace larder::remote {
 // Reply types by their first bytes. An error is always one of them; what is not is a violation.
 struct Expect {
   std::string_view types;            // of "+:$*"
-  std::size_t payload_bytes = 0;     // not 0: `$` is a payload of at most this, received into `target`
+  std::size_t payload_bytes = 0;     // not 0: `$` is a payload, received into `target` where it is no longer
   std::span<std::byte> target = {};  // as long as that
 };
 
@@ -70,9 +70,11 @@ class Connection {
   static constexpr std::size_t kMostSegments = 60;
   static constexpr std::size_t kBesidePayload =
       256;  // read at once where a payload may begin: what of it lands in the buffer is copied
-  static constexpr std::uint64_t kMostAtOnce = 8 << 20;  // until others have their turn
+  static constexpr std::uint64_t kMostPayload = 16 << 20;  // of one that is too long and thrown away; more ends the connection
+  static constexpr std::uint64_t kMostAtOnce = 8 << 20;    // until others have their turn
 
   Status pump_send();
+  std::size_t begun() const;
   void account(std::size_t bytes);
   Status pump_receive(std::uint64_t now_ns, bool& more);
   Status take_buffered(std::uint64_t now_ns);

@@ -28,7 +28,7 @@ struct ErrorMeaning {
 
 // By the first word of the reply's text, without its "-".
 inline const ErrorMeaning& meaning_of(std::string_view reply) {
-  static constexpr std::array<ErrorMeaning, 17> kMeanings{{
+  static constexpr std::array<ErrorMeaning, 18> kMeanings{{
       {"OOM", Code::kResourceExhausted, Trouble::kWrites, "the server is full: maxmemory, and its policy evicts nothing (OOM)"},
       {"MISCONF", Code::kUnavailable, Trouble::kWrites, "the server cannot persist and takes no writes (MISCONF)"},
       {"READONLY", Code::kUnavailable, Trouble::kWrites, "the server is a replica (READONLY)"},
@@ -39,6 +39,8 @@ inline const ErrorMeaning& meaning_of(std::string_view reply) {
       {"CLUSTERDOWN", Code::kUnavailable, Trouble::kReads, "the server's cluster is down (CLUSTERDOWN)"},
       {"NOAUTH", Code::kPermissionDenied, Trouble::kDenied, "the server wants a password (NOAUTH)"},
       {"WRONGPASS", Code::kPermissionDenied, Trouble::kDenied, "the server refuses user or password (WRONGPASS)"},
+      {"DENIED", Code::kPermissionDenied, Trouble::kDenied,
+       "the server is in protected mode and takes local clients alone (DENIED)"},
       {"NOPERM", Code::kPermissionDenied, Trouble::kDenied,
        "the user may not run a command that Larder needs, or not on its keys (NOPERM)"},
       {"NOPROTO", Code::kUnsupported, Trouble::kWrongMode, "the server does not speak RESP2 (NOPROTO)"},

@@ -24,7 +24,7 @@ struct RecordBytes {
   std::uint64_t root;
   std::uint64_t slot_bytes;
   std::uint32_t parts;
-  std::uint32_t zero_too;
+  std::uint32_t since_s;
   std::uint64_t checksum;  // of all before it
 };
 static_assert(sizeof(RecordBytes) == kRecordBytes && offsetof(RecordBytes, shard) == 40 && offsetof(RecordBytes, checksum) == 96);
@@ -58,6 +58,7 @@ std::string encode_record(const Record& record) {
   bytes.root = record.facts.root;
   bytes.slot_bytes = record.facts.slot_bytes();
   bytes.parts = record.parts();
+  bytes.since_s = record.facts.since_s;
   bytes.checksum = protocol::unit_digest(&bytes, offsetof(RecordBytes, checksum));
   return {reinterpret_cast<const char*>(&bytes), sizeof(bytes)};
 }
@@ -69,7 +70,7 @@ std::optional<Record> decode_record(const tiers::ChunkKey& key, std::string_view
   if (bytes.magic != kMagic || bytes.version != kFormatVersion) return std::nullopt;
   if (bytes.checksum != protocol::unit_digest(&bytes, offsetof(RecordBytes, checksum))) return std::nullopt;
   const Record record{{bytes.namespace_id, bytes.hash, bytes.shard, bytes.group},
-                      {bytes.generation, bytes.payload_bytes, bytes.piece_bytes, bytes.root},
+                      {bytes.generation, bytes.payload_bytes, bytes.piece_bytes, bytes.root, bytes.since_s},
                       bytes.part_bytes};
   if (record.key != key || !tiers::plausible(record.facts)) return std::nullopt;
   if (record.part_bytes < kLeastPartBytes || record.part_bytes > kMostPartBytes) return std::nullopt;
@@ -92,6 +93,10 @@ std::string record_key(std::string_view prefix, const tiers::ChunkKey& key) {
 std::string part_key(std::string_view prefix, const Record& record, std::uint32_t number) {
   return record_key(prefix, record.key) + ":" + hex(record.facts.generation, 16) + hex(record.facts.root, 16) + ":" +
          std::to_string(number);
+}
+
+bool is_record_key(std::string_view prefix, std::string_view key) {
+  return key.starts_with(head(prefix)) && key.size() == record_key(prefix, {}).size();
 }
 
 std::string namespace_pattern(std::string_view prefix, const protocol::NamespaceId& id) {

@@ -47,6 +47,8 @@ bool valid_prefix(std::string_view prefix);
 std::string record_key(std::string_view prefix, const tiers::ChunkKey& key);
 // Names generation and root: parts of two writings never meet.
 std::string part_key(std::string_view prefix, const Record& record, std::uint32_t number);
+// Of the keys of this prefix: a chunk's own, not a part's.
+bool is_record_key(std::string_view prefix, std::string_view key);
 // What SCAN's MATCH finds all keys of a namespace by, and all of the prefix.
 std::string namespace_pattern(std::string_view prefix, const protocol::NamespaceId& id);
 std::string prefix_pattern(std::string_view prefix);

@@ -48,8 +48,10 @@ std::string run_of(std::string_view info) {
 }
 
 Status check_hello(const Reply& hello) {
-  if (hello.kind == Reply::Kind::kError && meaning_of(hello.text).code.empty())
-    return {Code::kUnsupported, "the server refuses HELLO 2: it takes Redis 6.2 or newer, or Valkey"};
+  if (hello.kind == Reply::Kind::kError && hello.text.starts_with("ERR unknown command"))
+    return {Code::kUnsupported, "the server does not know HELLO: it takes Redis 6.2 or newer, or Valkey"};
+  if (hello.kind == Reply::Kind::kError && hello.text.starts_with("ERR max number of clients"))
+    return {Code::kResourceExhausted, "the server has as many clients as it takes (maxclients)"};
   if (hello.kind == Reply::Kind::kError) return status_of(meaning_of(hello.text));
   const std::string_view mode = told(hello, "mode");
   if (mode == "cluster") return {Code::kFailedPrecondition, "the server is a node of a Cluster, not a standalone one"};

@@ -1,8 +1,14 @@
 #include "sidecar/tiers/remote/known_chunks.h"
 
 #include <algorithm>
+#include <thread>
+#include <utility>
 
 namespace larder::remote {
+
+namespace {
+constexpr std::size_t kNodesAtOnce = 256;  // a find() waits no longer than these take
+}  // namespace
 
 std::size_t KnownChunks::Hash::operator()(const tiers::ChunkKey& key) const {
   const std::uint64_t words[] = {key.namespace_id.lo, key.namespace_id.hi, key.hash.lo, key.hash.hi,
@@ -29,7 +35,8 @@ void KnownChunks::insert(const Record& record, std::uint64_t until_ns) {
     *found->second = {record, until_ns};
     nodes_.splice(nodes_.end(), nodes_, found->second);
   } else {
-    if (by_key_.size() >= most_ && !nodes_.empty()) erase_locked(nodes_.begin());
+    Nodes gone;
+    if (by_key_.size() >= most_ && !nodes_.empty()) erase_locked(nodes_.begin(), gone);
     nodes_.push_back({record, until_ns});
     by_key_[record.key] = std::prev(nodes_.end());
   }
@@ -37,44 +44,52 @@ void KnownChunks::insert(const Record& record, std::uint64_t until_ns) {
   if (residents_ != nullptr) residents_->added(record.key);
 }
 
-void KnownChunks::erase_locked(Nodes::iterator node) {
+void KnownChunks::erase_locked(Nodes::iterator node, Nodes& gone) {
   if (residents_ != nullptr) residents_->removed(node->record.key);
   slot_bytes_ -= node->record.facts.slot_bytes();
   by_key_.erase(node->record.key);
-  nodes_.erase(node);
+  gone.splice(gone.end(), nodes_, node);
 }
 
 bool KnownChunks::erase(const tiers::ChunkKey& key, std::optional<std::uint64_t> generation) {
+  Nodes gone;
   const std::lock_guard lock(mutex_);
   const auto found = by_key_.find(key);
   if (found == by_key_.end()) return false;
   if (generation && found->second->record.facts.generation != *generation) return false;
-  erase_locked(found->second);
+  erase_locked(found->second, gone);
   return true;
 }
 
 std::uint64_t KnownChunks::erase_namespace(const protocol::NamespaceId& id) {
-  const std::lock_guard lock(mutex_);
   std::uint64_t erased = 0;
-  for (auto node = nodes_.begin(); node != nodes_.end();) {
-    const auto next = std::next(node);
-    if (node->record.key.namespace_id == id) {
-      erase_locked(node);
-      ++erased;
+  auto node = nodes_.begin();  // nobody else changes the list
+  for (bool more = true; more;) {
+    Nodes gone;  // what takes long goes without the mutex
+    {
+      const std::lock_guard lock(mutex_);
+      for (std::size_t i = 0; i < kNodesAtOnce && node != nodes_.end(); ++i) {
+        const auto next = std::next(node);
+        if (node->record.key.namespace_id == id) erase_locked(node, gone);
+        node = next;
+      }
+      more = node != nodes_.end();
     }
-    node = next;
+    erased += gone.size();
+    if (more) std::this_thread::yield();
   }
   return erased;
 }
 
 std::uint64_t KnownChunks::erase_all() {
+  Nodes nodes;  // what takes long goes without the mutex
+  decltype(by_key_) by_key;
   const std::lock_guard lock(mutex_);
-  const std::uint64_t erased = nodes_.size();
-  nodes_.clear();
-  by_key_.clear();
+  nodes.swap(nodes_);
+  by_key.swap(by_key_);
   slot_bytes_ = 0;
   if (residents_ != nullptr) residents_->removed_all();
-  return erased;
+  return nodes.size();
 }
 
 void KnownChunks::hide(const protocol::NamespaceId& id) {

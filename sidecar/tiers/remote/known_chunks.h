@@ -1,7 +1,7 @@
 // KnownChunks: which chunks the backend is known to have, from what was put, found and looked for. A memory of others' disk: what
 // it says may have gone since.
 //
-// Thread-safe: one mutex, held for a few map operations. The tier's thread writes, any reads.
+// Thread-safe: one mutex, held for a few map operations. The tier's thread writes, any reads and hides.
 #pragma once
 
 #include <cstddef>
@@ -50,7 +50,7 @@ class KnownChunks {
     std::size_t operator()(const tiers::ChunkKey& key) const;
   };
   bool hidden_locked(const protocol::NamespaceId& id) const;
-  void erase_locked(Nodes::iterator node);
+  void erase_locked(Nodes::iterator node, Nodes& gone);
 
   const std::size_t most_;
   tiers::Residents* residents_;

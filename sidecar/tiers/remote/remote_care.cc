@@ -1,4 +1,4 @@
-// What goes wrong, and how it ends by itself; drops, forgetting, flushes.
+// What goes wrong, and how it ends by itself; drops, flushes.
 #include <algorithm>
 #include <charconv>
 #include <utility>
@@ -12,10 +12,8 @@ using tiers::Operation;
 
 namespace {
 
-constexpr std::uint64_t kScanRetryNs = 100'000'000;
-constexpr std::size_t kMostForgotten = 4096, kForgottenAtOnce = 16;
-constexpr std::string_view kRecordEnd = "104", kKeysAStep = "512";
-static_assert(kRecordBytes == 104);
+constexpr std::uint64_t kLeastScanRetryNs = 100'000'000, kMostScanRetryNs = 5'000'000'000;
+constexpr std::string_view kKeysAStep = "512";
 
 bool is_cursor(std::string_view text) {
   std::uint64_t value = 0;
@@ -35,6 +33,7 @@ void RemoteEngine::greeted(const std::string& run) {
   if (run_ != run || (run.empty() && health_.is(Health::kConnection))) known_.erase_all();
   run_ = run;
   denied_ = false;
+  next_scan_ns_ = 0;
   if (health_.clear(Health::kReads)) say("answers again");
 }
 
@@ -106,16 +105,19 @@ void RemoteEngine::drop(const OpPtr& op) {
     other->cancelled = true;
     if (!other->started && operation != Operation::kLook) finish(other, {Code::kNotFound, "dropped meanwhile"});
   }
+  all ? known_.erase_all() : known_.erase_namespace(id);  // who is told what is known hears of it now
   Drop drop;
   drop.op = op;
   drop.serial = op->serial;
   drops_.push_back(std::move(drop));
 }
 
-bool RemoteEngine::dropping(const protocol::NamespaceId& id) const {
-  return std::ranges::any_of(drops_, [&](const Drop& drop) {
+// Nothing: it is not.
+const RemoteEngine::Drop* RemoteEngine::dropping(const protocol::NamespaceId& id) const {
+  const auto found = std::ranges::find_if(drops_, [&](const Drop& drop) {
     return drop.op->command.operation == Operation::kClear || drop.op->command.key.namespace_id == id;
   });
+  return found == drops_.end() ? nullptr : &*found;
 }
 
 // One step at a time, each followed by a pause as long as it took: others use the server, too.
@@ -139,26 +141,29 @@ void RemoteEngine::tend_drops() {
 
 void RemoteEngine::scanned(const Status& lost, const Reply& reply) {
   if (!lost.ok()) return drop_failed(lost);
-  if (reply.kind == Reply::Kind::kError) {
-    note_error(meaning_of(reply.text), true);
-    return drop_failed(status_of(meaning_of(reply.text)));
-  }
+  if (reply.kind == Reply::Kind::kError) return drop_refused(reply);
   if (reply.elements.size() != 2 || !is_cursor(reply.elements[0].text))
     return drop_failed({Code::kDataLoss, "an answer to SCAN that is none"});
-  std::vector<std::string_view> words{"UNLINK"};
+  std::vector<std::string> records, parts;
   for (const Reply& key : reply.elements[1].elements)
-    if (key.text.starts_with(options_.prefix + ":")) words.push_back(key.text);
-  const std::string cursor = reply.elements[0].text;
-  if (words.size() == 1) return scan_on(cursor);
-  const Status asked = ask(Lane::kWrites, nullptr, words, ":", [this, cursor](const Status& gone, const Reply& unlinked) {
-    if (!gone.ok()) return drop_failed(gone);
-    if (unlinked.kind == Reply::Kind::kError) {
-      note_error(meaning_of(unlinked.text), true);
-      return drop_failed(status_of(meaning_of(unlinked.text)));
-    }
-    scan_on(cursor);
+    if (key.text.starts_with(options_.prefix + ":"))
+      (is_record_key(options_.prefix, key.text) ? records : parts).push_back(key.text);
+  drop_keys(records, [this, parts, cursor = reply.elements[0].text](std::uint64_t gone) {
+    drops_.front().op->dropped += gone;
+    drop_keys(parts, [this, cursor](std::uint64_t) { scan_on(cursor); });
   });
-  if (!asked.ok()) drop_failed(asked);
+}
+
+void RemoteEngine::drop_keys(const std::vector<std::string>& keys, const std::function<void(std::uint64_t gone)>& then) {
+  if (keys.empty()) return then(0);
+  std::vector<std::string_view> words{"UNLINK"};
+  words.insert(words.end(), keys.begin(), keys.end());
+  const auto unlinked = [this, then, most = keys.size()](const Status& lost, const Reply& reply) {
+    if (!lost.ok()) return drop_failed(lost);
+    if (reply.kind == Reply::Kind::kError) return drop_refused(reply);
+    then(std::min<std::uint64_t>(most, static_cast<std::uint64_t>(std::max<std::int64_t>(reply.integer, 0))));
+  };
+  if (const Status asked = ask(Lane::kWrites, nullptr, std::move(words), ":", unlinked); !asked.ok()) drop_failed(asked);
 }
 
 void RemoteEngine::scan_on(const std::string& cursor) {
@@ -170,67 +175,32 @@ void RemoteEngine::scan_on(const std::string& cursor) {
   if (cursor == "0") drop_done();
 }
 
+// A user who may not SCAN or UNLINK may well put and get.
+void RemoteEngine::drop_refused(const Reply& reply) {
+  const ErrorMeaning& meaning = meaning_of(reply.text);
+  if (meaning.trouble != Trouble::kDenied) note_error(meaning, true);
+  std::string& refused = drops_.front().refused;
+  if (std::exchange(refused, meaning.text) != meaning.text) say("a drop waits: " + refused);
+  drop_failed(status_of(meaning));
+}
+
 // Whoever asked is told; it is done all the same, from its start, once the server lets it.
 void RemoteEngine::drop_failed(const Status& why) {
   Drop& drop = drops_.front();
   drop.asked = false;
   drop.cursor = "0";
-  next_scan_ns_ = clock_.now_ns() + kScanRetryNs;
+  drop.wait_ns = std::clamp(2 * drop.wait_ns, kLeastScanRetryNs, kMostScanRetryNs);
+  next_scan_ns_ = clock_.now_ns() + drop.wait_ns;
   finish(drop.op, why);
 }
 
 void RemoteEngine::drop_done() {
   const OpPtr op = drops_.front().op;
   drops_.pop_front();
-  if (op->command.operation == Operation::kClear) {
-    counters_.chunks_dropped += known_.erase_all();
-    known_.show_all();
-  } else {
-    counters_.chunks_dropped += known_.erase_namespace(op->command.key.namespace_id);
-    known_.show(op->command.key.namespace_id);
-  }
+  counters_.chunks_dropped += op->dropped;
+  op->command.operation == Operation::kClear ? known_.show_all() : known_.show(op->command.key.namespace_id);
   next_scan_ns_ = 0;
   finish(op, {});
-}
-
-// Found bad by an engine: not found here from now on, and soon by nobody.
-void RemoteEngine::forget(const tiers::ChunkKey& key, std::uint64_t generation) {
-  known_.erase(key, generation);
-  if (forgotten_.size() >= kMostForgotten) return;  // it is found bad once more
-  forgotten_.push_back({key, generation, next_serial_++, false});
-}
-
-bool RemoteEngine::was_forgotten(const Record& record) const {
-  return std::ranges::any_of(forgotten_, [&](const Forgotten& forgotten) {
-    return forgotten.generation == record.facts.generation && forgotten.key == record.key;
-  });
-}
-
-void RemoteEngine::tend_forgotten() {
-  if (!links_.ready() || health_.is(Health::kReads)) return;
-  std::size_t asked = 0;
-  for (Forgotten& one : forgotten_) {
-    if (++asked > kForgottenAtOnce) return;
-    if (one.asked) continue;
-    const std::string key = record_key(options_.prefix, one.key);
-    const auto end = [this, serial = one.serial, of = one.key, generation = one.generation](const Status& lost,
-                                                                                            const Reply& reply) {
-      const auto at = std::ranges::find(forgotten_, serial, &Forgotten::serial);
-      if (at == forgotten_.end()) return;
-      at->asked = false;
-      if (!lost.ok()) return;  // once more, on another connection
-      const std::optional<Record> record = decode_record(of, reply.text);
-      if (record && record->facts.generation == generation) {
-        ++counters_.records_corrupt;
-        std::vector<std::string> keys = part_keys(*record);
-        keys.push_back(record_key(options_.prefix, of));
-        unlink(keys);
-      }
-      forgotten_.erase(at);
-    };
-    // Behind what is being written, so that an answer means that it is gone.
-    one.asked = ask(Lane::kWrites, nullptr, {"GETRANGE", key, "0", kRecordEnd}, "$", end).ok();
-  }
 }
 
 void RemoteEngine::tend_flushes() {
@@ -240,8 +210,7 @@ void RemoteEngine::tend_flushes() {
     if (!is_flush(flush)) continue;
     const auto before = [&](const OpPtr& op) { return op->command.operation == Operation::kPut && op->serial < flush->serial; };
     const bool puts = std::ranges::any_of(live_, before);
-    const bool forgets = std::ranges::any_of(forgotten_, [&](const Forgotten& one) { return one.serial < flush->serial; });
-    if (!puts && !forgets) finish(flush, {});
+    if (!puts && !removing(flush->serial)) finish(flush, {});
   }
 }
 

@@ -18,6 +18,7 @@ RemoteEngine::RemoteEngine(const base::Clock& clock, const RemoteOptions& option
 
 void RemoteEngine::accept(Command command) {
   if (command.kind == Command::Kind::kForget) return forget(command.key, command.facts.generation);
+  if (command.kind == Command::Kind::kEvict) return evict(command.key);
   const OpPtr op = std::make_shared<Op>();
   op->command = std::move(command);
   op->serial = next_serial_++;
@@ -42,7 +43,7 @@ void RemoteEngine::turn(std::uint64_t timeout_ns) {
   pump_reads();
   pump_writes();
   tend_drops();
-  tend_forgotten();
+  tend_unwanted();
   tend_flushes();
   miss_deadlines();
   links_.flush();
@@ -56,8 +57,10 @@ void RemoteEngine::take_outcomes(std::vector<Outcome>& out) {
 std::uint64_t RemoteEngine::next_turn_ns() const {
   const std::uint64_t now = clock_.now_ns();
   std::uint64_t next = std::min(now + links_.next_turn_ns(), next_deadline_ns_);
-  if (health_.is(Health::kReads) || health_.is(Health::kWrites)) next = std::min(next, health_.next_ns());
+  const bool unwell = health_.is(Health::kReads) || health_.is(Health::kWrites);
+  if (unwell && links_.ready() && !probing_) next = std::min(next, health_.next_ns());
   if (!drops_.empty() && !drops_.front().asked && links_.ready()) next = std::min(next, std::max(next_scan_ns_, now + 1'000'000));
+  next = std::min(next, next_unwanted_ns_);
   return next <= now ? 0 : next - now;
 }
 
@@ -70,6 +73,7 @@ void RemoteEngine::finish(const OpPtr& op, Status status, const tiers::ChunkFact
     ++(ok ? counters_.puts : counters_.puts_failed);
     if (ok) counters_.put_bytes += command.slot.size();
     if (op->started) writing_bytes_ -= command.slot.size();
+    if (op->started && !ok) leave_behind(op->record);
   } else if (command.operation == Operation::kGet) {
     ++(ok ? counters_.gets : status.code() == Code::kNotFound ? counters_.gets_missed : counters_.gets_failed);
     if (ok) counters_.get_bytes += facts.slot_bytes();
@@ -79,6 +83,7 @@ void RemoteEngine::finish(const OpPtr& op, Status status, const tiers::ChunkFact
   Outcome outcome;
   outcome.message = {Message::Kind::kDone, command.operation, false, command.ticket, std::move(status), facts};
   if (ok && command.operation == Operation::kLook) outcome.message.there = std::move(op->there);
+  if (ok) outcome.message.dropped = op->dropped;
   outcome.freed_bytes = command.slot.size();
   outcomes_.push_back(std::move(outcome));
   live_.remove(op);

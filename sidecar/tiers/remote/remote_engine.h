@@ -1,11 +1,12 @@
 // RemoteEngine: the remote tier without its thread: commands in, messages out, one turn at a time. Owned by one thread.
 //
 // remote_engine.cc has what all operations share, chunk_ways.cc the way of a put, a get and a look, remote_care.cc what error
-// replies mean, drops, forgetting and flushes.
+// replies mean, drops and flushes, unwanted.cc what is forgotten, evicted or left behind.
 #pragma once
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <list>
 #include <memory>
 #include <optional>
@@ -23,7 +24,7 @@
 namespace larder::remote {
 
 struct Command {
-  enum class Kind : std::uint8_t { kOperation, kForget };
+  enum class Kind : std::uint8_t { kOperation, kForget, kEvict };
   Kind kind = Kind::kOperation;
   tiers::Operation operation = tiers::Operation::kPut;
   tiers::Ticket ticket = 0;
@@ -43,6 +44,8 @@ class RemoteEngine {
  public:
   static constexpr std::size_t kMostDrops = 1024;  // that the server has not done yet
 
+  static constexpr std::size_t kMostUnwanted = 4096;  // but for evictions, which who asks for them bounds
+
   // All of them outlive it. Drops hide their namespace in `known` before they are accepted, and it is shown when done.
   RemoteEngine(const base::Clock& clock, const RemoteOptions& options, KnownChunks& known);
 
@@ -56,13 +59,14 @@ class RemoteEngine {
   void wake() const { links_.wake(); }  // thread-safe
 
   // Whether nothing is left to do, as far as the server lets it.
-  bool idle() const { return live_.empty() && (forgotten_.empty() || !links_.ready()); }
+  bool idle() const { return live_.empty() && (!links_.ready() || !removing(UINT64_MAX)); }
   // Answers everything that is not answered; no slot is touched afterwards.
   void abandon(const Status& why);
 
   tiers::TierState state() const;
   tiers::TierCounters counters() const;  // without `refused` and what is in flight
   std::size_t drops() const { return drops_.size(); }
+  std::size_t unwanted() const { return unwanted_.size(); }
 
  private:
   struct Op {
@@ -70,14 +74,17 @@ class RemoteEngine {
     std::uint64_t serial = 0;
     bool started = false;     // something of it is asked
     bool done = false;        // its message is out
-    bool cancelled = false;   // dropped meanwhile: whatever the server says, it failed
+    bool cancelled = false;   // dropped or evicted meanwhile: whatever the server says, it failed
     bool by_memory = false;   // its parts are asked for by what was known, not by what the server said
     bool missing = false;     // a part is not there
     std::size_t waiting = 0;  // answers to come
     Status failed;            // the first of them that did
     Record record;
-    std::optional<Record> former;  // a put: what stood there
-    std::vector<bool> there;       // a look
+    std::optional<Record> former;               // a put: what stood there
+    std::uint64_t ttl_ms = 0;                   // a put: how long it is kept, 0: for ever
+    std::uint64_t dropped = 0;                  // a drop: records
+    std::vector<bool> there;                    // a look
+    std::vector<tiers::ChunkKey> evicted = {};  // a look: of its keys, meanwhile
   };
   using OpPtr = std::shared_ptr<Op>;  // shared by the lists and by what runs when an answer comes
   struct Drop {
@@ -86,11 +93,18 @@ class RemoteEngine {
     std::string cursor = "0";
     bool asked = false;         // an answer is to come
     std::uint64_t step_ns = 0;  // when this step began
+    std::uint64_t wait_ns = 0;  // after a failure; doubles
+    std::string refused;        // why the server does not do it
   };
-  struct Forgotten {
-    tiers::ChunkKey key;
-    std::uint64_t generation = 0, serial = 0;
-    bool asked = false;
+  // What is to be unlinked.
+  struct Unwanted {
+    enum class What : std::uint8_t { kGeneration, kChunk, kParts };
+    What what = What::kChunk;
+    Record record;  // kGeneration: its key and generation; kChunk: its key alone; kParts: whose parts, unless it is there
+    std::uint64_t serial = 0;
+    bool asked = false;         // an answer is to come
+    std::uint64_t wait_ns = 0;  // not 0: the server refused it
+    std::uint64_t next_ns = 0;  // not tried before
   };
 
   // remote_engine.cc
@@ -117,7 +131,8 @@ class RemoteEngine {
   void record_stored(const OpPtr& op, const Status& lost, const Reply& reply);
   std::vector<std::string> part_keys(const Record& record) const;
   void unlink(const std::vector<std::string>& keys);
-  void know(const Record& record);
+  void know(const Record& record, std::uint64_t left_ms);
+  std::uint64_t left_ms(const Record& record) const;
 
   // remote_care.cc
   void greeted(const std::string& run);
@@ -127,17 +142,28 @@ class RemoteEngine {
   void probe_reads();
   void probe_writes();
   void drop(const OpPtr& op);
-  bool dropping(const protocol::NamespaceId& id) const;
+  const Drop* dropping(const protocol::NamespaceId& id) const;
   void tend_drops();
   void scanned(const Status& lost, const Reply& reply);
+  void drop_keys(const std::vector<std::string>& keys, const std::function<void(std::uint64_t gone)>& then);
   void scan_on(const std::string& cursor);
+  void drop_refused(const Reply& reply);
   void drop_failed(const Status& why);
   void drop_done();
-  void forget(const tiers::ChunkKey& key, std::uint64_t generation);
-  bool was_forgotten(const Record& record) const;
-  void tend_forgotten();
   void tend_flushes();
   void say(const std::string& text) const;
+
+  // unwanted.cc
+  void forget(const tiers::ChunkKey& key, std::uint64_t generation);
+  void evict(const tiers::ChunkKey& key);
+  void leave_behind(const Record& record);
+  bool was_forgotten(const Record& record) const;
+  const Unwanted* unwanted_before(const Op& put) const;
+  bool put_before(const Unwanted& one) const;
+  bool removing(std::uint64_t before_serial) const;
+  void tend_unwanted();
+  void unwanted_came(std::uint64_t serial, const Status& lost, const Reply& reply);
+  void put_off(Unwanted& one);
 
   const base::Clock& clock_;
   const RemoteOptions& options_;
@@ -148,12 +174,12 @@ class RemoteEngine {
   std::list<OpPtr> live_;  // accepted, not done
   std::deque<OpPtr> reads_, writes_;
   std::deque<Drop> drops_;  // that the server has not done; the first is being done
-  std::deque<Forgotten> forgotten_;
+  std::list<Unwanted> unwanted_;
   std::vector<Outcome> outcomes_;
   std::uint64_t next_serial_ = 1;
   std::uint64_t reading_bytes_ = 0, writing_bytes_ = 0;  // started
   std::uint64_t next_deadline_ns_ = UINT64_MAX;          // none is earlier
-  std::uint64_t next_scan_ns_ = 0;
+  std::uint64_t next_scan_ns_ = 0, next_unwanted_ns_ = UINT64_MAX;
   std::string run_;      // of the server that `known_` speaks of
   bool denied_ = false;  // by an error that may be over after a new greeting
   bool probing_ = false;

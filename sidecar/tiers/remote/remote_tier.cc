@@ -23,7 +23,8 @@ using tiers::Operation;
 using tiers::Ticket;
 
 constexpr std::uint64_t kDestroyGraceMs = 500;
-constexpr std::size_t kMostLooks = 16;  // at once: each is a thousand commands
+constexpr std::size_t kMostLooks = 16;         // at once: each is a thousand commands
+constexpr std::size_t kMostUnwanted = 16'384;  // beyond which no chunk is evicted: all that waits for the server or the thread
 constexpr std::uint64_t kBlockBytes = protocol::kSlotAlignBytes;
 
 Status check_options(const RemoteOptions& options) {
@@ -104,6 +105,20 @@ class RemoteTier final : public tiers::Tier {
     if (closed_ || commands_.size() >= 2 * std::size_t{options_.accepted_operations}) return;
     commands_.push_back(std::move(command));
     engine_.wake();
+  }
+
+  Status evict(const tiers::ChunkKey& key) override {
+    Command command;
+    command.kind = Command::Kind::kEvict;
+    command.key = key;
+    const std::lock_guard lock(mutex_);
+    if (closed_) return {Code::kUnavailable, "the remote tier is closed"};
+    if (held_unwanted_ + commands_.size() >= kMostUnwanted)
+      return {Code::kResourceExhausted, "too many to evict from the server at once"};
+    commands_.push_back(std::move(command));
+    engine_.wake();
+    // Here it is gone all the same, and on the server once that is back, unless larderd ends before.
+    return state_.takes_puts ? Status() : Status(Code::kUnavailable, state_.reason);
   }
 
   int message_fd() const override { return message_fd_.get(); }
@@ -190,6 +205,7 @@ class RemoteTier final : public tiers::Tier {
     state_ = engine_.state();
     counters_ = counters;
     held_drops_ = engine_.drops();
+    held_unwanted_ = engine_.unwanted() + commands.size();
     return late || (closed_ && commands.empty() && commands_.empty() && engine_.idle());
   }
 
@@ -255,7 +271,7 @@ class RemoteTier final : public tiers::Tier {
   std::uint64_t refused_ = 0;
   std::uint64_t held_bytes_ = 0;  // accepted, not answered
   std::uint32_t held_operations_ = 0;
-  std::size_t held_looks_ = 0, held_drops_ = 0;
+  std::size_t held_looks_ = 0, held_drops_ = 0, held_unwanted_ = 0;
   bool closed_ = false, ended_ = false;
   std::uint64_t close_by_ns_ = 0;
   std::thread thread_;

@@ -29,6 +29,8 @@ class Stream {
   virtual Moved receive(std::span<std::byte> first, std::span<std::byte> second) = 0;
   // Fewer bytes than given: no more for now. What follows must be the same bytes.
   virtual Moved send(std::span<const std::span<const std::byte>> parts) = 0;
+  // Bytes after those that send() has counted which will be sent as they were all the same, and counted later.
+  virtual std::size_t held() const { return 0; }
   // Whether it must become writable before it can go on; readable is always waited for.
   virtual bool wants_write() const = 0;
 };

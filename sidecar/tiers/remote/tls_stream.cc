@@ -5,6 +5,7 @@
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -76,6 +77,7 @@ class TlsStream final : public Stream {
   Moved send(std::span<const std::span<const std::byte>> parts) override {
     Moved all;
     wants_write_ = false;
+    held_ = 0;
     for (std::size_t i = 0; i < parts.size();) {
       std::span<const std::byte> piece = parts[i];
       std::size_t taken = 1;
@@ -96,6 +98,7 @@ class TlsStream final : public Stream {
         const int done = SSL_write_ex(ssl_.get(), piece.data() + at, piece.size() - at, &sent);
         if (done != 1) {
           all.status = failed(done).status;
+          held_ = std::min<std::size_t>(piece.size() - at, SSL3_RT_MAX_PLAIN_LENGTH);  // a record of it is made
           return all;
         }
         at += sent;
@@ -105,6 +108,7 @@ class TlsStream final : public Stream {
     return all;
   }
 
+  std::size_t held() const override { return held_; }
   bool wants_write() const override { return !connected_ ? socket_->wants_write() : wants_write_; }
 
  private:
@@ -125,6 +129,7 @@ class TlsStream final : public Stream {
   std::unique_ptr<SSL, Free> ssl_;
   bool connected_ = false;
   bool wants_write_ = false;
+  std::size_t held_ = 0;
   std::array<std::byte, 16 << 10> together_;
 };
 

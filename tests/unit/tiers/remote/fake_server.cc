@@ -66,6 +66,14 @@ void FakeServer::set_hook(Hook hook) {
   hook_ = std::move(hook);
 }
 
+std::vector<std::string> FakeServer::keys() {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : values_)
+    if (!key.ends_with(":probe")) keys.push_back(key);
+  return keys;
+}
+
 void FakeServer::hang_up() {
   const std::lock_guard lock(mutex_);
   for (const Fd& fd : sockets_) ::shutdown(fd.get(), SHUT_RDWR);

@@ -28,7 +28,8 @@ class FakeServer {
 
   std::string socket() const { return directory_ + "/fake.sock"; }
   void set_hook(Hook hook);
-  void hang_up();  // on everybody
+  void hang_up();                   // on everybody
+  std::vector<std::string> keys();  // but for those of probes
 
   std::atomic<bool> mute = false;         // takes commands, answers nothing
   std::atomic<unsigned> trickle_ms = 0;   // not 0: a byte in so many milliseconds

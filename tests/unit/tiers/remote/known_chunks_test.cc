@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <set>
+#include <thread>
 
 namespace larder::remote {
 namespace {
@@ -35,6 +39,36 @@ TEST(KnownChunksTest, TheOldestMakeRoomAndOthersAreTold) {
   EXPECT_EQ(known.erase_all(), 2U);
   EXPECT_TRUE(told.keys.empty());
   EXPECT_EQ(known.slot_bytes(), 0U);
+}
+
+// Others read it from the loop: they must not wait for what a drop of many takes.
+TEST(KnownChunksTest, ReadersAreAnsweredWhileManyAreErased) {
+  for (const bool all : {false, true}) {
+    using std::chrono::steady_clock;
+    bool quick = false;
+    for (int attempt = 0; attempt < 20 && !quick; ++attempt) {
+      KnownChunks known(1 << 16, nullptr);
+      for (std::uint64_t i = 0; i < 1 << 16; ++i) known.insert(record_of(i));
+      std::atomic<bool> reading = false, done = false;
+      steady_clock::duration longest{};
+      std::thread reader([&] {
+        while (!done) {
+          const auto begin = steady_clock::now();
+          known.find(record_of(5, 1, 2).key, 0);
+          longest = std::max(longest, steady_clock::now() - begin);
+          reading = true;
+        }
+      });
+      while (!reading) std::this_thread::yield();
+      const auto begin = steady_clock::now();
+      EXPECT_EQ(all ? known.erase_all() : known.erase_namespace({1, 1}), 1U << 16);
+      const auto took = steady_clock::now() - begin;
+      done = true;
+      reader.join();
+      quick = 4 * longest < took;
+    }
+    EXPECT_TRUE(quick) << (all ? "all" : "a namespace");
+  }
 }
 
 TEST(KnownChunksTest, WhatIsHiddenOrTooOldIsNotFound) {

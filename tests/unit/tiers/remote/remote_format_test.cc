@@ -8,7 +8,7 @@ namespace {
 const tiers::ChunkKey kKey{{0x1112131415161718, 0x2122232425262728}, {0x3132333435363738, 0x4142434445464748}, 0x5152, 0x6162};
 
 Record record() {
-  return {kKey, {7, 4 << 20, 64 << 10, 0xabcdef}, kPartBytes};
+  return {kKey, {7, 4 << 20, 64 << 10, 0xabcdef, 0x6a210f0e}, kPartBytes};
 }
 
 std::string hex(std::string_view bytes) {
@@ -34,8 +34,9 @@ TEST(RemoteFormatTest, TheBytesAreThese) {
             "0000010000000000"
             "efcdab0000000000"
             "0020400000000000"
-            "0300000000000000");
+            "030000000e0f216a");
   EXPECT_EQ(decode_record(kKey, bytes), record());
+  EXPECT_EQ(decode_record(kKey, bytes)->facts.since_s, 0x6a210f0eU) << "which is no part of what it is";
 }
 
 TEST(RemoteFormatTest, KeysNameWhatTheySpeakOf) {
@@ -44,6 +45,9 @@ TEST(RemoteFormatTest, KeysNameWhatTheySpeakOf) {
   EXPECT_EQ(part_key("pool", record(), 2), record_key("pool", kKey) + ":00000000000000070000000000abcdef:2");
   EXPECT_EQ(namespace_pattern("pool", kKey.namespace_id), "pool:1:" + ns + ":*");
   EXPECT_EQ(prefix_pattern("pool"), "pool:*");
+  EXPECT_TRUE(is_record_key("pool", record_key("pool", kKey)));
+  for (const std::string& other : {part_key("pool", record(), 0), record_key("po", kKey), std::string("pool:probe")})
+    EXPECT_FALSE(is_record_key("pool", other)) << other;
   EXPECT_EQ(part_key("pool", record(), 0).find('{'), std::string::npos) << "no hash tag: parts spread over a Cluster";
 }
 

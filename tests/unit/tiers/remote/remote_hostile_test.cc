@@ -66,11 +66,10 @@ class RemoteHostileTest : public testing::Test {
 
 TEST_F(RemoteHostileTest, RepliesThatBreakTheProtocolCloseTheConnection) {
   open(1);
-  const std::string long_bulk = "$2000000\r\n" + std::string(2'000'000, 'x') + "\r\n";
   for (const std::string& bytes :
        {std::string("+OK\r\n"), std::string(":1\r\n"), std::string("*1\r\n$1\r\na\r\n"), std::string("*1\r\n*1\r\n*1\r\n:1\r\n"),
-        std::string("*2000000000\r\n"), std::string("$2000000000\r\n"), long_bulk, std::string("$-5\r\n"),
-        std::string("garbage\r\n"), std::string("$3\r\nabcde\r\n"), std::string("%1\r\n+a\r\n+b\r\n")}) {
+        std::string("*2000000000\r\n"), std::string("$2000000000\r\n"), std::string("$-5\r\n"), std::string("garbage\r\n"),
+        std::string("$3\r\nabcde\r\n"), std::string("%1\r\n+a\r\n+b\r\n")}) {
     ASSERT_TRUE(loop_->put(1, 1, 1, kBytes).ok());
     const unsigned before = server_.connections;
     answer("GET", bytes);

@@ -68,6 +68,47 @@ TEST(RemoteShiftTest, RandomErrorRepliesShiftNoReply) {
   EXPECT_EQ(answered, asked);
 }
 
+// As over TLS: records that could not be written are kept while commands in and behind them are cancelled. The server answers each
+// command that it is sent with that command's own number.
+TEST(RemoteShiftTest, CommandsTakenBackWhileARecordIsHeldShiftNoReply) {
+  auto wire = std::make_shared<Wire>();
+  Connection connection(std::make_unique<ScriptedStream>(wire));
+  std::mt19937_64 random(11);
+  std::vector<bool> cancelled(1);
+  std::size_t answered = 0, replied = 0;
+  for (std::uint64_t number = 1; number <= 50'000; ++number) {
+    Request request;
+    request.around.before = "<" + std::to_string(number) + ">" + std::string(random() % 30, '.');
+    request.expect.types = "+";
+    request.owner = number;
+    request.then = [&, number](const Status& lost, const Reply& reply) {
+      ASSERT_TRUE(lost.ok() && !cancelled[number]);
+      ASSERT_EQ(reply.text, std::to_string(number));
+      ++answered;
+    };
+    connection.ask(std::move(request), 0);
+    cancelled.push_back(false);
+    if (random() % 3 == 0) {
+      const std::uint64_t other = number - random() % std::min<std::uint64_t>(number, 20);
+      if (connection.cancel(other)) cancelled[other] = true;
+    }
+    wire->record_bytes = 1 + random() % 300;
+    wire->blocked = number != 50'000 && random() % 2 == 0;
+    bool more = false;
+    ASSERT_TRUE(connection.pump(0, more).ok());
+    for (std::size_t end; (end = wire->from_us.find('>')) != std::string::npos; ++replied) {
+      const std::size_t begin = wire->from_us.find('<');
+      ASSERT_LT(begin, end) << wire->from_us;
+      wire->to_us += "+" + wire->from_us.substr(begin + 1, end - begin - 1) + "\r\n";
+      wire->from_us.erase(0, end + 1);
+    }
+    while (!wire->to_us.empty()) ASSERT_TRUE(connection.pump(0, more).ok());
+  }
+  EXPECT_EQ(connection.commands(), 0U);
+  EXPECT_GT(answered, 25'000U);
+  EXPECT_LT(answered, replied) << "some were in a record when they were cancelled";
+}
+
 // The same through the whole tier: gets and looks on one connection, half of all answers errors.
 TEST(RemoteShiftTest, NoReplyIsShiftedInTheTierEither) {
   FakeServer server;

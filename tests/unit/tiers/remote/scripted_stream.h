@@ -14,6 +14,10 @@ struct Wire {
   std::string to_us, from_us;
   std::size_t receive_at_most = SIZE_MAX, send_at_most = SIZE_MAX;  // in one call
   bool closed = false;                                              // once all of to_us has been received
+  // Not 0: as TLS sends. What is given is made into records of so many bytes; one that cannot go out is kept, and goes first, as it
+  // was, whatever is given then.
+  std::size_t record_bytes = 0;
+  bool blocked = false;
 };
 
 class ScriptedStream final : public Stream {
@@ -37,6 +41,7 @@ class ScriptedStream final : public Stream {
   }
   Moved send(std::span<const std::span<const std::byte>> parts) override {
     Moved moved;
+    if (wire_->record_bytes != 0 || !record_.empty()) return send_records(parts);
     for (const std::span<const std::byte>& part : parts) {
       const std::size_t bytes = std::min(part.size(), wire_->send_at_most - moved.bytes);
       wire_->from_us.append(reinterpret_cast<const char*>(part.data()), bytes);
@@ -44,9 +49,25 @@ class ScriptedStream final : public Stream {
     }
     return moved;
   }
+  std::size_t held() const override { return record_.size(); }
   bool wants_write() const override { return false; }
 
  private:
+  Moved send_records(std::span<const std::span<const std::byte>> parts) {
+    Moved moved;
+    std::string all;
+    for (const std::span<const std::byte>& part : parts) all.append(reinterpret_cast<const char*>(part.data()), part.size());
+    while (moved.bytes < all.size()) {
+      if (record_.empty()) record_ = all.substr(moved.bytes, std::max<std::size_t>(wire_->record_bytes, 1));
+      if (wire_->blocked) return moved;
+      wire_->from_us += record_;
+      moved.bytes += record_.size();
+      record_.clear();
+    }
+    return moved;
+  }
+
+  std::string record_;
   std::shared_ptr<Wire> wire_;  // shared with the test
 };
 

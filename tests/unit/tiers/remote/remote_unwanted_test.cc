@@ -1,0 +1,294 @@
+// What is to go from the server goes, nothing else does, and what it refuses of that costs nobody else anything.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <ctime>
+#include <deque>
+#include <mutex>
+#include <set>
+#include <thread>
+
+#include "sidecar/tiers/remote/format.h"
+#include "sidecar/tiers/remote/remote_engine.h"
+#include "sidecar/tiers/remote/remote_tier.h"
+#include "tests/conformance/tier_chunks.h"
+#include "tests/unit/tiers/remote/fake_server.h"
+
+namespace larder::remote::testing_support {
+namespace {
+
+using testing::HasSubstr;
+using tiers::testing_support::fill;
+using tiers::testing_support::key_of;
+using tiers::testing_support::Loop;
+using tiers::testing_support::Slot;
+
+constexpr std::uint64_t kBytes = 8192;
+
+class Told final : public tiers::Residents {
+ public:
+  void added(const tiers::ChunkKey& key) override {
+    const std::lock_guard lock(mutex_);
+    keys_.insert(key.hash.hi);
+  }
+  void removed(const tiers::ChunkKey& key) override {
+    const std::lock_guard lock(mutex_);
+    keys_.erase(key.hash.hi);
+  }
+  void removed_all() override {
+    const std::lock_guard lock(mutex_);
+    keys_.clear();
+  }
+  std::size_t count() const {
+    const std::lock_guard lock(mutex_);
+    return keys_.size();
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::set<std::uint64_t> keys_;
+};
+
+struct Node {
+  explicit Node(const RemoteOptions& options) : tier(*open_remote_tier(clock, options)), loop(*tier, clock) {}
+  // What comes of a put that is asked for now; none: the slot is kept until the node is gone.
+  tiers::Ticket put(std::uint64_t number, std::uint64_t generation, std::uint64_t ms = 20'000, std::uint32_t since_s = 0) {
+    Slot& slot = slots.emplace_back(protocol::slot_bytes(kBytes, kBytes));
+    tiers::ChunkFacts facts = fill(slot.span(), number, generation, kBytes, kBytes);
+    facts.since_s = since_s;
+    const tiers::Ticket ticket = loop.next();
+    EXPECT_TRUE(tier->put(ticket, key_of(number), facts, slot.span(), loop.in_ms(ms)).ok());
+    return ticket;
+  }
+  base::MonotonicClock clock;
+  std::deque<Slot> slots;
+  std::unique_ptr<tiers::Tier> tier;
+  Loop loop;
+};
+
+class RemoteUnwantedTest : public testing::Test {
+ protected:
+  RemoteUnwantedTest() {
+    options_.unix_path = server_.socket();
+    options_.answer_ms = options_.greet_ms = 300;
+  }
+  bool eventually(const std::function<bool()>& happens, std::uint64_t ms = 3000) {
+    for (const std::uint64_t end = clock_.now_ns() + ms * 1'000'000; clock_.now_ns() < end;) {
+      if (happens()) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    }
+    return happens();
+  }
+  void answer(const std::string& verb, const std::string& bytes) {
+    server_.set_hook([verb, bytes](const FakeServer::Words& words) -> std::optional<std::string> {
+      return words[0] == verb && !words[1].ends_with(":probe") ? std::optional(bytes) : std::nullopt;
+    });
+  }
+
+  base::MonotonicClock clock_;
+  FakeServer server_;
+  RemoteOptions options_;
+};
+
+TEST_F(RemoteUnwantedTest, APutAfterAForgetAndOneBeforeItAreNotRemoved) {
+  Node one(options_), other(options_);
+  for (std::uint64_t i = 0; i < 40; ++i) {
+    ASSERT_TRUE(one.loop.put(i, 1, 1, kBytes).ok());
+    if (i % 2 == 0) one.tier->forget(key_of(i), 1);
+    const tiers::Ticket put = one.put(i, 2);
+    if (i % 2 == 1) one.tier->forget(key_of(i), 1);
+    ASSERT_EQ(one.loop.ended(put).to_string(), "ok");
+    ASSERT_TRUE(one.loop.flush().ok());
+    EXPECT_EQ(other.loop.look(std::vector{key_of(i)}), std::vector{true}) << i;
+    EXPECT_TRUE(other.loop.get(i, 1, kBytes).ok()) << i;
+  }
+  EXPECT_EQ(server_.keys().size(), 80U) << "each a record and a part";
+}
+
+TEST_F(RemoteUnwantedTest, WhatTheServerDoesNotRemoveIsTriedAgainAndPutsOfItAreRefused) {
+  Node node(options_);
+  ASSERT_TRUE(node.loop.put(1, 1, 1, kBytes).ok() && node.loop.put(2, 1, 1, kBytes).ok());
+  answer("UNLINK", "-NOPERM this user\r\n");
+  node.tier->forget(key_of(1), 1);
+  EXPECT_TRUE(node.tier->evict(key_of(2)).ok());
+  EXPECT_EQ(node.loop.get(1, 1, kBytes).code(), Code::kNotFound);
+  EXPECT_EQ(node.loop.get(2, 1, kBytes).code(), Code::kNotFound);
+  EXPECT_EQ(node.loop.put(1, 2, 1, kBytes).code(), Code::kUnavailable);
+  EXPECT_TRUE(node.loop.put(3, 1, 1, kBytes).ok()) << "others do not wait for it";
+  EXPECT_FALSE(node.tier->state().degraded());
+  server_.set_hook({});
+  EXPECT_TRUE(eventually([&] { return server_.keys().size() == 2; }));
+  EXPECT_TRUE(eventually([&] { return node.loop.put(1, 2, 1, kBytes).ok(); }));
+}
+
+TEST_F(RemoteUnwantedTest, AnEvictionEndsPutsBeforeItAndReachesWhatOthersStored) {
+  Node one(options_), other(options_);
+  for (std::uint64_t i = 0; i < 20; ++i) {
+    ASSERT_TRUE(one.loop.put(i, 3, 1, kBytes).ok());
+    const tiers::Ticket before = i % 2 == 0 ? 0 : other.put(i, 4);
+    EXPECT_TRUE(other.tier->evict(key_of(i)).ok());
+    if (before != 0) static_cast<void>(other.loop.ended(before));  // it may have been quicker
+    EXPECT_EQ(other.loop.get(i, 1, kBytes).code(), Code::kNotFound);
+    ASSERT_TRUE(other.loop.flush().ok());
+    EXPECT_FALSE(other.tier->probe(key_of(i)).has_value());
+  }
+  EXPECT_TRUE(eventually([&] { return server_.keys().empty(); }));
+  ASSERT_TRUE(other.loop.put(1, 5, 1, kBytes).ok());
+  EXPECT_TRUE(one.loop.get(1, 1, kBytes).ok());
+}
+
+TEST_F(RemoteUnwantedTest, ARefusedPutOfWhatIsThereLeavesItThere) {
+  Node one(options_), other(options_);
+  ASSERT_TRUE(one.loop.put(1, 1, 1, kBytes).ok());
+  answer("SET", "-OOM full\r\n");
+  EXPECT_FALSE(other.loop.put(1, 1, 1, kBytes).ok());
+  EXPECT_TRUE(other.loop.flush().ok());
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(one.loop.get(1, 1, kBytes).to_string(), "ok");
+  EXPECT_EQ(server_.keys().size(), 2U);
+}
+
+TEST_F(RemoteUnwantedTest, PartsOfAPutThatWasTooLateOrCutOffGo) {
+  Node node(options_);
+  ASSERT_TRUE(node.loop.put(1, 1, 1, kBytes).ok());
+  const std::string record = record_key("larder", key_of(2));
+  server_.set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
+    return words[0] == "SET" && words[1] == record ? std::optional<std::string>("") : std::nullopt;  // never answered
+  });
+  EXPECT_EQ(node.loop.ended(node.put(2, 1, 100)).code(), Code::kDeadlineExceeded);
+  const tiers::Ticket cut_off = node.put(2, 2);
+  EXPECT_FALSE(node.loop.ended(cut_off).ok());
+  EXPECT_GT(server_.keys().size(), 2U);
+  server_.set_hook({});
+  EXPECT_TRUE(eventually([&] { return server_.keys().size() == 2; }));
+  EXPECT_TRUE(node.loop.get(1, 1, kBytes).ok());
+}
+
+TEST_F(RemoteUnwantedTest, ADropThatTheUserMayNotDoCostsNobodyElseAnything) {
+  const auto told = std::make_shared<Told>();
+  options_.residents = told;
+  Node node(options_);
+  ASSERT_TRUE(node.loop.put(1, 1, 1, kBytes).ok() && node.loop.put(2, 1, 2, kBytes).ok());
+  EXPECT_EQ(told->count(), 2U);
+  std::atomic<int> scans = 0;
+  server_.set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
+    if (words[0] != "SCAN") return std::nullopt;
+    ++scans;
+    return "-NOPERM this user\r\n";
+  });
+  const unsigned connections = server_.connections;
+  EXPECT_EQ(node.loop.drop(1).code(), Code::kPermissionDenied);
+  EXPECT_EQ(told->count(), 1U) << "who asks the residents need not wait for the server";
+  for (const std::uint64_t end = clock_.now_ns() + 1'000'000'000; clock_.now_ns() < end;)
+    ASSERT_TRUE(node.loop.get(2, 2, kBytes).ok() && node.loop.put(3, scans + 1, 2, kBytes).ok()) << node.tier->state().reason;
+  EXPECT_EQ(server_.connections, connections);
+  EXPECT_LE(scans, 6) << "the wait doubles";
+  EXPECT_THAT(node.loop.put(1, 1, 1, kBytes).text(), HasSubstr("NOPERM"));
+  server_.set_hook({});
+  EXPECT_TRUE(eventually([&] { return node.loop.put(1, 2, 1, kBytes).ok(); }));
+}
+
+TEST_F(RemoteUnwantedTest, ADropTellsHowManyChunksWereThere) {
+  Node one(options_), other(options_);
+  for (std::uint64_t i = 0; i < 5; ++i) ASSERT_TRUE(one.loop.put(i, 1, i < 3 ? 1 : 2, kBytes).ok());
+  tiers::Ticket ticket = other.loop.next();
+  ASSERT_TRUE(other.tier->drop_namespace(ticket, key_of(0).namespace_id, other.loop.in_ms(5000)).ok());
+  EXPECT_EQ(other.loop.done(ticket)->dropped, 3U);
+  ticket = other.loop.next();
+  ASSERT_TRUE(other.tier->clear(ticket, other.loop.in_ms(5000)).ok());
+  EXPECT_EQ(other.loop.done(ticket)->dropped, 2U);
+  EXPECT_EQ(other.tier->counters().chunks_dropped, 5U);
+}
+
+TEST_F(RemoteUnwantedTest, ATimeToLiveCountsFromWhereItDidInTheTierAbove) {
+  options_.ttl_ms = 1'000'000;
+  Node one(options_), other(options_);
+  std::mutex mutex;
+  std::set<std::string> kept;
+  server_.set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
+    const std::lock_guard lock(mutex);
+    if (words[0] == "SET" && !words[1].ends_with(":probe")) kept.insert(words.size() == 5 ? words[4] : "no PX");
+    return std::nullopt;
+  });
+  const auto now_s = static_cast<std::uint32_t>(::time(nullptr));
+  ASSERT_TRUE(one.loop.ended(one.put(1, 1, 5000, now_s - 100)).ok());
+  {
+    const std::lock_guard lock(mutex);
+    EXPECT_THAT(kept, testing::Each(testing::AnyOf("900000", "899000", "898000")));
+    EXPECT_FALSE(kept.empty());
+  }
+  EXPECT_EQ(one.tier->probe(key_of(1)).value_or(tiers::ChunkFacts{}).since_s, now_s - 100);
+  EXPECT_EQ(other.loop.look(std::vector{key_of(1)}), std::vector{true});
+  EXPECT_EQ(other.tier->probe(key_of(1)).value_or(tiers::ChunkFacts{}).since_s, now_s - 100);
+  Slot slot(protocol::slot_bytes(kBytes, kBytes));
+  const tiers::Ticket get = other.loop.next();
+  ASSERT_TRUE(other.tier->get(get, key_of(1), slot.span(), other.loop.in_ms(5000)).ok());
+  EXPECT_EQ(other.loop.done(get)->facts.since_s, now_s - 100);
+  ASSERT_TRUE(one.loop.put(2, 1, 1, kBytes).ok());
+  EXPECT_GE(one.tier->probe(key_of(2)).value_or(tiers::ChunkFacts{}).since_s, now_s) << "from now on";
+  EXPECT_EQ(one.loop.ended(one.put(3, 1, 5000, now_s - 1001)).code(), Code::kNotFound);
+  EXPECT_EQ(server_.keys().size(), 4U) << "what is over is not stored";
+}
+
+TEST_F(RemoteUnwantedTest, APartThatIsLongerThanItShouldBeIsAMissAndGoes) {
+  Node node(options_);
+  ASSERT_TRUE(node.loop.put(1, 1, 1, kBytes).ok() && node.loop.put(2, 1, 1, kBytes).ok());
+  const std::string part = part_key("larder", {key_of(1), node.tier->probe(key_of(1)).value(), kPartBytes}, 0);
+  server_.set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
+    if (words[0] != "GET" || words[1] != part) return std::nullopt;
+    return "$3000000\r\n" + std::string(3'000'000, 'x') + "\r\n";
+  });
+  const unsigned connections = server_.connections;
+  EXPECT_EQ(node.loop.get(1, 1, kBytes).code(), Code::kNotFound);
+  EXPECT_TRUE(node.loop.get(2, 1, kBytes).ok());
+  EXPECT_EQ(server_.connections, connections);
+  EXPECT_TRUE(eventually([&] { return server_.keys().size() == 2; }));
+}
+
+TEST_F(RemoteUnwantedTest, WhatAServerSaysAtTheDoorIsNotTakenForItsAge) {
+  struct Case {
+    const char *error, *reason;
+  };
+  for (const Case& one : {Case{"DENIED Redis is running in protected mode", "protected mode"},
+                          Case{"ERR max number of clients reached", "maxclients"},
+                          Case{"ERR unknown command `HELLO`", "Redis 6.2"}, Case{"ERR out of luck", "answered with an error"}}) {
+    server_.set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
+      return words[0] == "HELLO" ? std::optional("-" + std::string(one.error) + "\r\n") : std::nullopt;
+    });
+    Node node(options_);
+    EXPECT_TRUE(eventually([&] { return node.tier->state().degraded(); }));
+    EXPECT_THAT(node.tier->state().reason, HasSubstr(one.reason));
+  }
+}
+
+TEST(RemoteEngineTest, AnOutageCostsFewTurns) {
+  base::MonotonicClock clock;
+  auto server = std::make_unique<FakeServer>();
+  RemoteOptions options;
+  options.unix_path = server->socket();
+  options.answer_ms = options.greet_ms = 400;
+  KnownChunks known(100, nullptr);
+  RemoteEngine engine(clock, options, known);
+  ASSERT_TRUE(engine.start().ok());
+  const auto turns = [&](std::uint64_t ms) {
+    int count = 0;
+    for (const std::uint64_t end = clock.now_ns() + ms * 1'000'000; clock.now_ns() < end; ++count)
+      engine.turn(std::min<std::uint64_t>(engine.next_turn_ns(), 50'000'000));
+    return count;
+  };
+  server->set_hook([](const FakeServer::Words& words) -> std::optional<std::string> {
+    return words[0] == "SET" ? std::optional<std::string>("-MISCONF\r\n") : std::nullopt;
+  });
+  turns(200);
+  ASSERT_FALSE(engine.state().takes_puts);
+  server->mute = true;  // a probe is asked, and not answered
+  EXPECT_LT(turns(300), 300);
+  server.reset();
+  turns(100);
+  EXPECT_LT(turns(500), 300);
+}
+
+}  // namespace
+}  // namespace larder::remote::testing_support
