@@ -87,8 +87,9 @@ TEST(HouseTest, TheRulesBite) {
               ElementsAre("sidecar/tiers/disk/a.cc:2: sidecar/tiers/ may not see sidecar/tiers/remote/links.h"));
   EXPECT_THAT(check("sidecar/tiers/remote/a.cc", "#include \"sidecar/tiers/disk/health.h\""),
               ElementsAre("sidecar/tiers/remote/a.cc:2: sidecar/tiers/remote/ has no door to \"sidecar/tiers/disk/health.h\""));
-  EXPECT_THAT(check("sidecar/tiers/remote/links.cc", "#include <hiredis/hiredis.h>"),
-              ElementsAre("sidecar/tiers/remote/links.cc:2: <hiredis/hiredis.h> belongs into sidecar/tiers/remote/resp.cc alone"));
+  EXPECT_THAT(
+      check("sidecar/tiers/remote/links.cc", "#include <hiredis/hiredis.h>"),
+      ElementsAre("sidecar/tiers/remote/links.cc:2: <hiredis/hiredis.h> belongs into sidecar/tiers/remote/resp.cc alone"));
   EXPECT_THAT(check("sidecar/app/a.cc", "#include <httplib.h>"),
               ElementsAre("sidecar/app/a.cc:2: <httplib.h> belongs into sidecar/http/routes.cc alone"));
   EXPECT_THAT(check("sidecar/ipc/a.cc", "#include <boost/asio.hpp>"),
