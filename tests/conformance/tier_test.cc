@@ -251,7 +251,7 @@ TEST_P(TierTest, ForgetTakesTheGenerationThatIsNamed) {
 }
 
 TEST_P(TierTest, WhatAnotherStoredIsEvictedWithoutHavingBeenSeen) {
-  if (!box_->shared()) GTEST_SKIP() << "one tier alone has it";
+  if (!box_->shared()) return;  // nobody else writes there
   ASSERT_TRUE(loop_->put(1, 3).ok() && loop_->put(2, 3).ok());
   const std::unique_ptr<Tier> other = box_->open();
   Loop loop(*other, box_->clock);
