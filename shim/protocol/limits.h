@@ -36,7 +36,7 @@ inline constexpr std::uint64_t kPinnedShare = 2;
 // What larderd keeps for all fetches together, at most one part in so many of the arena.
 inline constexpr std::uint64_t kFetchedShare = 4;
 // Of what no other session has of that, one leaves the next at least one part in so many, but for its first family.
-inline constexpr std::uint64_t kFetchedLeftShare = 4;
+inline constexpr std::uint64_t kFetchedLeftShare = 16;
 
 inline constexpr std::uint32_t kMaxNamespaces = 1024;      // per index
 inline constexpr std::uint32_t kMaxClientNamespaces = 64;  // that one engine has open: its own and one for each adapter

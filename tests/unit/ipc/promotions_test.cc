@@ -192,7 +192,7 @@ TEST_F(PromotionsTest, WhatIsKeptIsBounded) {
   }
   box_.fetch(7, numbers);
   box_.finish_reads();
-  EXPECT_EQ(box_.told(7), "3 bound") << "a quarter of the arena, less a quarter of that";
+  EXPECT_EQ(box_.told(7), "3 bound") << "a quarter of the arena, less a sixteenth of that";
   box_.fetch(8, {5});
   EXPECT_EQ(box_.told(8), "0 bound") << "of all its fetches together";
   box_.fetch(8, numbers, 1000, 3);
@@ -222,7 +222,7 @@ TEST_F(PromotionsTest, WhatOneSessionMayKeepDependsOnWhatTheOthersHave) {
   box.promotions.end_session(3);
   box.fetch(2, numbers);
   box.finish_reads();
-  EXPECT_EQ(box.told(2), "3 bound") << "six in all";
+  EXPECT_EQ(box.told(2), "4 bound") << "seven in all";
   box.promotions.end_session(1);
   EXPECT_EQ(box.memory.filled().kept_bytes, 0U);
 }
