@@ -65,6 +65,19 @@ class CrashTest : public testing::Test {
     });
     EXPECT_EQ(others->wait(20'000), 0);
   }
+  // Of ten other chunks, how many found room.
+  std::uint64_t stored_by_others() {
+    Tally& counted = Tally::make();
+    const auto others = engine([&](Engine& engine) {
+      for (std::uint64_t key = 100; key < 110; ++key) counted.stored += engine.store({key}, key, 100);
+      return 0;
+    });
+    EXPECT_EQ(others->wait(20'000), 0);
+    return counted.stored;
+  }
+  bool attached(std::int64_t engines) {
+    return eventually([&] { return status({"sessions", "attached"}) == engines; });
+  }
   std::uint64_t all_visible_verify() {
     Tally& tally = Tally::make();
     ChildProcess checker([&] { return check_all(world_.socket(), tally); });

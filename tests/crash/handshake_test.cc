@@ -20,18 +20,6 @@ class Handshake : public CrashTest {
     page_.go("attached_sent");
     return true;
   }
-  bool attached(std::int64_t engines) {
-    return eventually([&] { return status({"sessions", "attached"}) == engines; });
-  }
-  std::uint64_t stored_by_others() {
-    Tally& counted = Tally::make();
-    const auto others = engine([&](Engine& engine) {
-      for (std::uint64_t key = 100; key < 110; ++key) counted.stored += engine.store({key}, key, 100);
-      return 0;
-    });
-    EXPECT_EQ(others->wait(20'000), 0);
-    return counted.stored;
-  }
 };
 
 // The hold keeps the first session's lock: the word of the third one alone can free the slot.

@@ -19,21 +19,9 @@ class Restart : public CrashTest {
   void await_order() {
     while (tally_.stored == 0) ::usleep(1000);
   }
-  std::uint64_t stored_by_others() {
-    Tally& counted = Tally::make();
-    const auto others = engine([&](Engine& engine) {
-      for (std::uint64_t key = 100; key < 110; ++key) counted.stored += engine.store({key}, key, 100);
-      return 0;
-    });
-    EXPECT_EQ(others->wait(20'000), 0);
-    return counted.stored;
-  }
   // larderd waits for the engines of the one before it as long as one may be silent.
   static bool its_time_is_up(std::chrono::steady_clock::time_point began) {
     return std::chrono::steady_clock::now() - began > std::chrono::milliseconds(protocol::kHeartbeatTimeoutMs - 200);
-  }
-  bool attached(std::int64_t engines) {
-    return eventually([&] { return status({"sessions", "attached"}) == engines; });
   }
   // A larderd of the same files whose points are announced, until it is killed at one of them.
   void die_starting_at(std::string_view point) {

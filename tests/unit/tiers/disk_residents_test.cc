@@ -1,36 +1,11 @@
 // Who listens knows what is on the disk, whatever becomes of it.
-#include <mutex>
-#include <set>
-
 #include "tests/unit/tiers/disk_world.h"
+#include "tests/unit/tiers/listener.h"
 
 namespace larder::disk::testing_support {
 namespace {
 
-// By number, as key_of() makes keys. The test reads what the tier's thread writes.
-class Listener final : public tiers::Residents {
- public:
-  void added(const tiers::ChunkKey& key) override {
-    const std::lock_guard lock(mutex_);
-    there_.insert(key.hash.hi);
-  }
-  void removed(const tiers::ChunkKey& key) override {
-    const std::lock_guard lock(mutex_);
-    there_.erase(key.hash.hi);
-  }
-  void removed_all() override {
-    const std::lock_guard lock(mutex_);
-    there_.clear();
-  }
-  std::set<std::uint64_t> there() const {
-    const std::lock_guard lock(mutex_);
-    return there_;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::set<std::uint64_t> there_;
-};
+using tiers::testing_support::Listener;
 
 class DiskResidentsTest : public DiskWorld {
  protected:

@@ -14,6 +14,7 @@
 #include "sidecar/tiers/remote/remote_engine.h"
 #include "sidecar/tiers/remote/remote_tier.h"
 #include "tests/conformance/tier_chunks.h"
+#include "tests/unit/tiers/listener.h"
 #include "tests/unit/tiers/remote/fake_server.h"
 
 namespace larder::remote::testing_support {
@@ -22,34 +23,11 @@ namespace {
 using testing::HasSubstr;
 using tiers::testing_support::fill;
 using tiers::testing_support::key_of;
+using tiers::testing_support::Listener;
 using tiers::testing_support::Loop;
 using tiers::testing_support::Slot;
 
 constexpr std::uint64_t kBytes = 8192;
-
-class Told final : public tiers::Residents {
- public:
-  void added(const tiers::ChunkKey& key) override {
-    const std::lock_guard lock(mutex_);
-    keys_.insert(key.hash.hi);
-  }
-  void removed(const tiers::ChunkKey& key) override {
-    const std::lock_guard lock(mutex_);
-    keys_.erase(key.hash.hi);
-  }
-  void removed_all() override {
-    const std::lock_guard lock(mutex_);
-    keys_.clear();
-  }
-  std::size_t count() const {
-    const std::lock_guard lock(mutex_);
-    return keys_.size();
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::set<std::uint64_t> keys_;
-};
 
 struct Node {
   explicit Node(const RemoteOptions& options) : tier(*open_remote_tier(clock, options)), loop(*tier, clock) {}
@@ -167,11 +145,11 @@ TEST_F(RemoteUnwantedTest, PartsOfAPutThatWasTooLateOrCutOffGo) {
 }
 
 TEST_F(RemoteUnwantedTest, ADropThatTheUserMayNotDoCostsNobodyElseAnything) {
-  const auto told = std::make_shared<Told>();
+  const auto told = std::make_shared<Listener>();
   options_.residents = told;
   Node node(options_);
   ASSERT_TRUE(node.loop.put(1, 1, 1, kBytes).ok() && node.loop.put(2, 1, 2, kBytes).ok());
-  EXPECT_EQ(told->count(), 2U);
+  EXPECT_EQ(told->there().size(), 2U);
   std::atomic<int> scans = 0;
   server_.set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
     if (words[0] != "SCAN") return std::nullopt;
@@ -180,7 +158,7 @@ TEST_F(RemoteUnwantedTest, ADropThatTheUserMayNotDoCostsNobodyElseAnything) {
   });
   const unsigned connections = server_.connections;
   EXPECT_EQ(node.loop.drop(1).code(), Code::kPermissionDenied);
-  EXPECT_EQ(told->count(), 1U) << "who asks the residents need not wait for the server";
+  EXPECT_EQ(told->there().size(), 1U) << "who asks the residents need not wait for the server";
   for (const std::uint64_t end = clock_.now_ns() + 1'000'000'000; clock_.now_ns() < end;)
     ASSERT_TRUE(node.loop.get(2, 2, kBytes).ok() && node.loop.put(3, scans + 1, 2, kBytes).ok()) << node.tier->state().reason;
   EXPECT_EQ(server_.connections, connections);
