@@ -1,6 +1,7 @@
 #include "sidecar/tiers/remote/known_chunks.h"
 
 #include <algorithm>
+#include <chrono>
 #include <thread>
 #include <utility>
 
@@ -8,6 +9,7 @@ namespace larder::remote {
 
 namespace {
 constexpr std::size_t kNodesAtOnce = 256;  // a find() waits no longer than these take
+constexpr std::chrono::microseconds kPause{20};
 }  // namespace
 
 std::size_t KnownChunks::Hash::operator()(const tiers::ChunkKey& key) const {
@@ -76,7 +78,8 @@ std::uint64_t KnownChunks::erase_namespace(const protocol::NamespaceId& id) {
       more = node != nodes_.end();
     }
     erased += gone.size();
-    if (more) std::this_thread::yield();
+    // A yield would take the mutex again before who waits for it has woken up.
+    if (more) std::this_thread::sleep_for(kPause);
   }
   return erased;
 }
