@@ -130,7 +130,8 @@ class DiskEngine {
   void forget(const Command& command);
   Position next_position() const;
   void write_label();
-  void label_written(std::size_t copy, int error);
+  void write_label_copy(std::size_t copy, bool last);
+  void label_failed(int error);
   RegionId id_of(std::uint32_t number) const { return {volume_->label.volume, table_[number].sequence, number}; }
   void say(const std::string& text);
 
