@@ -1,25 +1,31 @@
 """make bench-ttft-disk: time to first token where the memory is too small, and the disk slow, or stopped.
 
-The demo's model over a larderd of 256 MiB with a disk tier. Three prompts of 4,096 tokens (48 MiB each) and twenty-four of 1,024 (12 MiB)
+The demo's model over a larderd of 256 MiB with a disk tier. Three prompts of 4,096 tokens (48 MiB each) and forty-two of 1,024 (12 MiB)
 are asked in turn, so that none is in memory when it comes again: every warm answer comes from the disk, to which it went ahead of eviction
-(`write: back`, the default). An answer counts only if it equals the cold one, token for token, and a warm one only if its chunks were
-all fetched, by vLLM's log.
+(`write: back`, the default). A warm one counts only if its chunks were all fetched, by vLLM's log.
 
 Then the disk is throttled below everything (the kernel's block throttle on larderd's reads: root and cgroup v1), down to a stop. At
-each speed three probes, which are not judged, then `rounds` requests with Larder and as many without it (the same engine, the request opted
+each speed three probes, which are not judged, then `ROUNDS` requests with Larder and as many without it (the same engine, the request opted
 out), taking turns. After each speed the throttle goes, and it is counted how long until the disk is used again.
+
+That no wrong byte was used is shown by tokens. An answer with all of its chunks loaded, or none, must equal the cold one. One with k
+of n, as of a slow disk, splits the prefill elsewhere, and in bfloat16 that alone may give other tokens. So it must equal a reference
+of the same split: when the throttle is gone and memory has been filled with other prompts, the first k chunks are read again at full
+speed, by vLLM's log, into vLLM's own prefix cache, and the prompt is asked without Larder. These are records with which answers
+loaded in whole equalled the cold ones: once a prompt was answered in part, the rest of it is stored anew, of another split, and it is
+not asked again.
 Environment: as the demo's; TTFT_DISK_SPEEDS.
 """
 
 from __future__ import annotations
 
-import itertools
 import os
 import pathlib
 import re
 import shutil
 import statistics
 import time
+from dataclasses import dataclass
 
 from demo.model import demo_model
 from harness import goals
@@ -28,13 +34,13 @@ from harness.bench import run as run_bench
 from harness.larderd import Larderd
 from harness.throttle import STALLED, Throttle, Unavailable
 from harness.vllm_server import VllmServer, engine_env
-from larder.completions import reset_prefix_cache, stream_completion
+from larder.completions import Completion, reset_prefix_cache, stream_completion
 from ttft_bench import CHUNK_TOKENS, CONTINUATION, token_ids
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "bench"
 NAME = "demo"
-LONG, SHORT = [4096 + 5] * 3, [1024 + 5] * 24
+LONG, SHORT = [4096 + 5] * 3, [1024 + 5] * 42
 WARM_CYCLES = 3
 PROBES, ROUNDS = 3, 3
 # MB a second. The engine computes 12 KiB of KV a token: a few MB a second here. 0: nothing comes at all.
@@ -52,24 +58,80 @@ class Prompts:
         self.prompts = [token_ids(seed + i, n) for i, n in enumerate(lengths)]
         self.chunks = [n // CHUNK_TOKENS for n in lengths]
         self.expected: list[list[int]] = []
-        self.turn = itertools.cycle(range(len(lengths)))
+        self.left = list(range(len(lengths)))  # whose chunks are all those of the cold answer; the next one first
+
+    def next(self) -> int:
+        if not self.left:
+            raise Void("no prompt is left that was never loaded in part")
+        self.left.append(self.left.pop(0))
+        return self.left[-1]
+
+
+@dataclass
+class Partial:
+    """An answer of which the first chunks were loaded and the others computed."""
+
+    label: str
+    prompts: Prompts
+    number: int
+    chunks: int
+    token_ids: list[int]
 
 
 class Bench:
     def __init__(self, server: VllmServer, larderd: Larderd):
         self.server, self.larderd = server, larderd
+        self.partial: list[Partial] = []  # not compared yet
 
     def cold(self, prompts: Prompts) -> list[float]:
-        answers = [stream_completion(self.server.url, NAME, prompt, CONTINUATION) for prompt in prompts.prompts]
+        answers = [self.stream(prompt, CONTINUATION) for prompt in prompts.prompts]
         prompts.expected = [answer.token_ids for answer in answers]
         return [answer.ttft_s for answer in answers]
 
+    def stream(self, prompt: list[int], tokens: int, **fields) -> Completion:
+        return stream_completion(self.server.url, NAME, prompt, tokens, **fields)
+
     def ask(self, prompts: Prompts, i: int, label: str, **fields) -> float:
         reset_prefix_cache(self.server.url)
-        answer = stream_completion(self.server.url, NAME, prompts.prompts[i], CONTINUATION, **fields)
-        if answer.token_ids != prompts.expected[i]:
-            raise Void(f"{label}: the continuation differs from the cold one")
+        answer = self.stream(prompts.prompts[i], CONTINUATION, **fields)
+        chunks = answer.cached_tokens // CHUNK_TOKENS
+        if chunks not in (0, prompts.chunks[i]):
+            prompts.left.remove(i)
+            self.partial.append(Partial(label, prompts, i, chunks, answer.token_ids))
+        elif answer.token_ids != prompts.expected[i]:
+            raise Void(f"{label}: the continuation differs from the cold one, with {chunks} of {prompts.chunks[i]} chunks loaded")
         return answer.ttft_s
+
+    def compare_partial(self, prompts: Prompts) -> list[int]:
+        """How many chunks they had, of all that are not compared yet. REQUIRES: the disk is as fast as ever."""
+        compared = []
+        while self.partial:
+            waiting, self.partial = self.partial, []
+            self.cycles([prompts], 1)  # fills memory with others
+            for partial in waiting:
+                if self.reference(partial) != partial.token_ids:
+                    raise Void(f"{partial.label}: the continuation with {partial.chunks} chunks loaded differs from the one with the "
+                               "same chunks read at full speed")
+            compared += [partial.chunks for partial in waiting]
+        return compared
+
+    def reference(self, partial: Partial) -> list[int]:
+        """The answer to the same prompt where vLLM's own cache has the same chunks, read anew, and computes the rest."""
+        prompt, tokens = partial.prompts.prompts[partial.number], partial.chunks * CHUNK_TOKENS
+        time.sleep(LOG_LATE_S)
+        before = self.fetched_chunks()
+        reset_prefix_cache(self.server.url)
+        brought = self.stream(prompt, 1).cached_tokens // CHUNK_TOKENS
+        time.sleep(LOG_LATE_S)
+        if brought < partial.chunks or self.fetched_chunks() - before != brought:
+            raise Void(f"{partial.label}: {partial.chunks} chunks to compare with were not all read again, {brought} loaded")
+        reset_prefix_cache(self.server.url)
+        first = self.stream(prompt[: tokens + 1], 1)
+        answer = self.stream(prompt, CONTINUATION, **OFF)
+        if (first.cached_tokens, answer.cached_tokens) != (tokens, tokens):
+            raise Void(f"{partial.label}: to compare with, {first.cached_tokens} tokens were loaded and {answer.cached_tokens} used, "
+                       f"not {tokens}")
+        return answer.token_ids
 
     def fetched_chunks(self) -> int:
         """What all fetches brought that have ended, by vLLM's log, which is written half a second late."""
@@ -80,7 +142,7 @@ class Bench:
         ttfts: list[list[float]] = [[] for _ in sets]
         for _ in range(count):
             for prompts, found in zip(sets, ttfts):
-                found += [self.ask(prompts, next(prompts.turn), "disk-warm") for _ in prompts.prompts]
+                found += [self.ask(prompts, prompts.next(), "disk-warm") for _ in list(prompts.left)]
         return ttfts
 
     def warm(self, sets: list[Prompts], count: int, timeout_s: float = 5) -> list[list[float]]:
@@ -108,19 +170,20 @@ def at_speed(bench: Bench, prompts: Prompts, throttle: Throttle, megabytes: floa
     """A row: the probes, then requests with Larder and without, in turn."""
     label = f"{megabytes:g} MB/s" if megabytes else "stalled"
     throttle.reads(int(megabytes * 1e6) or STALLED)
-    probes = [bench.ask(prompts, next(prompts.turn), label) for _ in range(PROBES)]
+    probes = [bench.ask(prompts, prompts.next(), label) for _ in range(PROBES)]
     with_larder, without = [], []
     for _ in range(ROUNDS):
-        i = next(prompts.turn)
+        i = prompts.next()
         with_larder.append(bench.ask(prompts, i, label))
         without.append(bench.ask(prompts, i, label, **OFF))
     throttle.reads(0)
     none_s = statistics.median(without)
     row = {"what": label, "part": "throttled", "probe_s": probes, "larder_s": with_larder, "none_s": without,
            "worst_probe_vs_none": max(probes) / none_s, "vs_none": statistics.median(with_larder) / none_s,
-           "recovered_s": recover(bench, prompts, label)}
+           "recovered_s": recover(bench, prompts, label), "partial_chunks": bench.compare_partial(prompts)}
     print(f"  {label:<10} probes {', '.join(f'{t:.3f}' for t in probes)} s   with {statistics.median(with_larder):.3f} s   without "
-          f"{none_s:.3f} s   {row['vs_none']:.3f} of it   used again after {row['recovered_s']:.0f} s", flush=True)
+          f"{none_s:.3f} s   {row['vs_none']:.3f} of it   used again after {row['recovered_s']:.0f} s   "
+          f"right with so many chunks loaded: {row['partial_chunks']}", flush=True)
     return row
 
 
@@ -129,7 +192,7 @@ def recover(bench: Bench, prompts: Prompts, label: str) -> float:
     began = time.monotonic()
     time.sleep(LOG_LATE_S)
     while time.monotonic() - began < RECOVERY_S:
-        asked_at, before, i = time.monotonic(), bench.fetched_chunks(), next(prompts.turn)
+        asked_at, before, i = time.monotonic(), bench.fetched_chunks(), prompts.next()
         bench.ask(prompts, i, label)
         time.sleep(LOG_LATE_S)
         if bench.fetched_chunks() - before == prompts.chunks[i]:
@@ -158,6 +221,8 @@ def run(bench: Bench, larderd: Larderd, folder: pathlib.Path, speeds: list[float
     none = [bench.ask(long, i, "no cache", **OFF) for i in range(len(LONG))]
     wait_on_disk(larderd, sum(n // CHUNK_TOKENS for n in LONG))  # at least what was pushed out of memory
     bench.cycles([long, short], 1)  # of the cold round something may be in memory yet: not counted
+    if bench.partial:
+        raise Void("disk-warm: at full speed only a part of a prompt came from the disk")
     warm = dict(zip(("4096", "1024"), bench.warm([long, short], WARM_CYCLES)))
     rows = [row_of("4096 tokens, cold", cold["4096"]), row_of("4096 tokens, opted out", none),
             row_of("4096 tokens, from the disk", warm["4096"]), row_of("1024 tokens, cold", cold["1024"]),
@@ -184,7 +249,7 @@ def main() -> int:
             larderd.wait_ready()
             larderd.wait_touched(progress=print)
             env = engine_env(larderd.socket, os.environ["LARDER_LIBRARY"], VLLM_CPU_KVCACHE_SPACE="1")
-            arguments = ["--max-model-len", "4608", "--num-gpu-blocks-override", "40"]
+            arguments = ["--max-model-len", "4608", "--num-gpu-blocks-override", "40", "--enable-prompt-tokens-details"]
             with VllmServer("vLLM", model, NAME, env, BUILD / "vllm-disk.log", arguments=arguments) as server:
                 server.wait_ready(progress=print)
                 for _ in range(2):
