@@ -222,6 +222,7 @@ int main(int argc, char** argv) {
   static Place place;  // static: it tidies up also where must() ends the run
   config::Config config;
   config.socket = place.directory() + "/larder.sock";
+  config.memory.keep_on_exit = false;  // each start is a cold one
   config.memory.shm_name = "larder-bench-start-" + std::to_string(::getpid());
   config.memory.directory = place.directory();
   config.memory.hugepage_directory = place.huge();
