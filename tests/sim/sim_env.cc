@@ -25,9 +25,9 @@ class SimQueue final : public disk::IoQueue {
   void submit(const IoRequest& request) override {
     Flight flight{request, 0, 0, 0, {}};
     const bool reads = request.kind == IoRequest::Kind::kRead;
-    flight.error = reads ? env_.faults.read_error : env_.faults.write_error;
     if (request.kind == IoRequest::Kind::kSync) flight.began = env_.disk_.begin_sync();
     if (request.kind == IoRequest::Kind::kWrite) flight.began = env_.disk_.begin(request.offset, gathered(request));
+    flight.error = reads ? env_.faults.read_error : env_.faults.write_error;  // as on_begin may have said a moment ago
     // The device may write to a reader's memory at any time from now on.
     if (reads) {
       for (const std::span<std::byte> part : request.parts) std::fill(part.begin(), part.end(), std::byte{0xdb});

@@ -282,7 +282,8 @@ void DiskEngine::mark_dropped(const Dropped& dropped) {
   }
 }
 
-// Both copies, one after the other: at any time one of them is whole, and none is left that knows less.
+// Both copies, one after the other: at any time one of them is whole, and none is left that knows less. The one that a failed writing
+// may have damaged comes first.
 void DiskEngine::write_label() {
   if (!device_.has_room()) return;
   writing_label_ = true;
@@ -290,23 +291,26 @@ void DiskEngine::write_label() {
   label_now_ = std::exchange(label_next_, {});
   ++volume_->label.serial;
   encode_label(volume_->label, label_bytes_.span());
-  start_io(IoRequest::Kind::kWrite, 0, label_bytes_.span(), [this](int error) { label_written(0, error); });
+  write_label_copy(1 - volume_->whole_label, false);
 }
 
-void DiskEngine::label_written(std::size_t copy, int error) {
-  if (error == 0) {
-    const bool last = copy == 1;
-    start_io(IoRequest::Kind::kSync, 0, {}, [this, last](int sync_error) {
-      if (sync_error == 0 && !last)
-        return start_io(IoRequest::Kind::kWrite, kLabelBytes, label_bytes_.span(), [this](int next) { label_written(1, next); });
-      if (sync_error != 0) return label_written(2, sync_error);
-      writing_label_ = false;
-      if (!label_stale_ && !health_.is(Health::kLost)) owed_.clear();
-      for (const OpPtr& op : std::exchange(label_now_, {})) finish(op, {});
-    });
-    return;
-  }
-  // It is written again once writes work; who asked is told that it is not there yet.
+void DiskEngine::write_label_copy(std::size_t copy, bool last) {
+  const auto synced = [this, copy, last](int error) {
+    if (error != 0) return label_failed(error);
+    volume_->whole_label = copy;
+    if (!last) return write_label_copy(1 - copy, true);
+    writing_label_ = false;
+    if (!label_stale_ && !health_.is(Health::kLost)) owed_.clear();
+    for (const OpPtr& op : std::exchange(label_now_, {})) finish(op, {});
+  };
+  start_io(IoRequest::Kind::kWrite, copy * kLabelBytes, label_bytes_.span(), [this, synced](int error) {
+    if (error != 0) return label_failed(error);
+    start_io(IoRequest::Kind::kSync, 0, {}, synced);
+  });
+}
+
+// It is written again once writes work; who asked is told that it is not there yet.
+void DiskEngine::label_failed(int error) {
   writing_label_ = false;
   label_stale_ = true;
   for (const OpPtr& op : std::exchange(label_now_, {})) finish(op, Status::from_errno(error, "writing the disk tier's label"));

@@ -131,7 +131,8 @@ class DiskEngine {
   void take_out_graves();
   Position next_position() const;
   void write_label();
-  void label_written(std::size_t copy, int error);
+  void write_label_copy(std::size_t copy, bool last);
+  void label_failed(int error);
   bool stands(const RegionId& id) const {
     return id.region < table_.count() && volume_->label.volume == id.volume && table_[id.region].sequence == id.sequence;
   }

@@ -130,7 +130,8 @@ Result<bool> read_label(Device& device, const DiskOptions& options, std::span<st
                                                                : "starts empty: both labels of its file are damaged");
     return false;
   }
-  volume.label = two == LabelFault::kNone && (one != LabelFault::kNone || second.serial > first.serial) ? second : first;
+  volume.whole_label = two == LabelFault::kNone && (one != LabelFault::kNone || second.serial > first.serial) ? 1 : 0;
+  volume.label = volume.whole_label == 1 ? second : first;
   const std::uint64_t region = volume.label.region_bytes;
   if (region >= kBlockBytes * 2 && region % kBlockBytes == 0 && usable(options.size_bytes) / region >= kLeastRegions) return true;
   volume.notes.emplace_back("starts empty: its file has regions of " + base::mib(region) + ", too large for this size");

@@ -23,6 +23,7 @@ struct Volume {
   FileFacts file_facts;
   std::uint64_t path_device = 0;  // of the directory that was configured
   Label label;
+  std::size_t whole_label = 1;  // of the two copies in the file, one that is surely whole: the other is written over first
   std::uint32_t regions = 0;
   bool direct = false;
   std::vector<std::string> notes;  // for the log: what is not as it might be
