@@ -14,6 +14,7 @@ using tiers::Operation;
 namespace {
 
 constexpr std::uint32_t kReadErrorsInRow = 3;  // one place of a device may be bad without all of it being so
+constexpr std::uint32_t kGraveTries = 8;       // for the same reason: each that fails makes the tier degraded
 
 std::string error_text(int error) {
   return std::generic_category().message(error);
@@ -50,6 +51,7 @@ Status DiskEngine::open_and_recover() {
   }
   label_stale_ = !owed_.empty();
   if (!recovered.ok()) return recovered.status();
+  take_out_graves();
   for (const std::string& note : volume_->notes) say(note);
   say(std::to_string(recovered->chunks) + " chunks found again in " + std::to_string((clock_.now_ns() - start) / 1'000'000) +
       " ms: " + std::to_string(recovered->by_footer) + " regions by their footers, " + std::to_string(recovered->by_scan) +
@@ -100,7 +102,6 @@ void DiskEngine::lose(const std::string& why) {
   health_.set(Health::kLost, "the directory went away: " + why);
   say(health_.state().reason);
   catalog_.reset(table_.count());
-  graves_.clear();  // and the table with its counts is made anew
   const std::vector<OpPtr> live(live_.begin(), live_.end());
   for (const OpPtr& op : live) {
     op->cancelled = true;
@@ -168,24 +169,44 @@ void DiskEngine::forget(const Command& command) {
   catalog_.erase(key, located->region, located->record.block);
   ++(evict ? counters_.chunks_dropped : counters_.records_corrupt);
   if (!volume_ || health_.is(Health::kLost)) return;
-  Region& region = table_[located->region];
-  std::erase(region.records, located->record);  // its footer shall not tell of it
-  graves_.push_back({located->region, region.sequence, located->record});
+  std::erase(table_[located->region].records, located->record);  // its footer shall not tell of it
+  bury(located->region, located->record);
+}
+
+// What is not wanted any more, or failed for its caller, whose bytes may have landed all the same: the next life shall not find it.
+void DiskEngine::bury(std::uint32_t number, const Record& record) {
+  graves_.push_back({id_of(number), record});
+  write_graves();
 }
 
 // As many as the device has room for. A region that is another by now needs none; one that is being opened may stay what it is.
+// Once more where that fails: behind the next region that could be opened.
 void DiskEngine::write_graves() {
   if (!volume_ || health_.is(Health::kLost) || health_.is(Health::kWrites)) return;
   for (; !graves_.empty() && device_.has_room(); graves_.pop_front()) {
-    const auto& [number, sequence, record] = graves_.front();
-    Region& region = table_[number];
-    if (region.sequence != sequence) continue;
+    const Grave& next = graves_.front();
+    if (!stands(next.id)) continue;
+    Region& region = table_[next.id.region];
     if (region.state == RegionState::kOpening) return;
-    ++region.reads;
-    const auto grave = std::make_shared<AlignedBytes>(kBlockBytes);
-    encode_grave(id_of(number), record, grave->span());
-    start_io(IoRequest::Kind::kWrite, volume_->offset(number, record.block), grave->span(),
-             [this, number = number, grave](int) { --table_[number].reads; });
+    ++region.reads;  // it is not opened meanwhile
+    const auto block = std::make_shared<AlignedBytes>(kBlockBytes);
+    encode_grave(next.id, next.record, block->span());
+    const auto done = [this, grave = next, block](int error) mutable {
+      --table_[grave.id.region].reads;
+      if (error == 0) return;
+      if (++grave.failures < kGraveTries) graves_.push_back(grave);
+      write_failed(error);
+    };
+    start_io(IoRequest::Kind::kWrite, volume_->offset(next.id.region, next.record.block), block->span(), done);
+  }
+}
+
+// What the file that is back still has of them.
+void DiskEngine::take_out_graves() {
+  for (const Grave& grave : graves_) {
+    if (!stands(grave.id)) continue;
+    catalog_.erase(grave.record.key, grave.id.region, grave.record.block);
+    std::erase(table_[grave.id.region].records, grave.record);
   }
 }
 

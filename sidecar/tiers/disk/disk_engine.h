@@ -110,8 +110,6 @@ class DiskEngine {
   void opened(std::uint32_t number, std::uint64_t sequence, int error, std::uint64_t failures);
   void close_region(std::uint32_t number);
   void write_footer(std::uint32_t number);
-  void bury(std::uint32_t number, const Record& record);
-  void write_graves();
   void start_io(IoRequest::Kind kind, std::uint64_t offset, std::span<std::byte> bytes, Device::Then then);
 
   // disk_care.cc
@@ -128,10 +126,16 @@ class DiskEngine {
   std::uint64_t erase_dropped(const Dropped& dropped);
   void mark_dropped(const Dropped& dropped);
   void forget(const Command& command);
+  void bury(std::uint32_t number, const Record& record);
+  void write_graves();
+  void take_out_graves();
   Position next_position() const;
   void write_label();
   void write_label_copy(std::size_t copy, bool last);
   void label_failed(int error);
+  bool stands(const RegionId& id) const {
+    return id.region < table_.count() && volume_->label.volume == id.volume && table_[id.region].sequence == id.sequence;
+  }
   RegionId id_of(std::uint32_t number) const { return {volume_->label.volume, table_[number].sequence, number}; }
   void say(const std::string& text);
 
@@ -149,11 +153,11 @@ class DiskEngine {
   RegionTable table_{0, 0};
   std::uint64_t first_path_device_ = 0;
 
-  // Records that are to be written over where they stand.
+  // Records that are to be written over where they stand. Remembered also while the file is away.
   struct Grave {
-    std::uint32_t region;
-    std::uint64_t sequence;
+    RegionId id;
     Record record;
+    std::uint32_t failures = 0;
   };
   std::deque<Grave> graves_;
   std::list<OpPtr> live_;  // accepted, not done

@@ -119,17 +119,6 @@ void DiskEngine::write_footer(std::uint32_t number) {
   });
 }
 
-// The bytes of a put that has failed for its caller may have landed all the same: the next life shall not find them.
-void DiskEngine::bury(std::uint32_t number, const Record& record) {
-  const auto grave = std::make_shared<AlignedBytes>(kBlockBytes);
-  encode_grave(id_of(number), record, grave->span());
-  ++table_[number].writes;
-  start_io(IoRequest::Kind::kWrite, volume_->offset(number, record.block), grave->span(), [this, number, grave](int error) {
-    --table_[number].writes;
-    if (error != 0) write_failed(error);
-  });
-}
-
 bool DiskEngine::closed() const {
   if (!live_.empty() || device_.in_flight() != 0) return false;
   if (!volume_ || health_.is(Health::kLost) || health_.is(Health::kWrites)) return true;

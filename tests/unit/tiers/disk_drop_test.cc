@@ -72,6 +72,22 @@ TEST_F(DiskDropTest, SparesWhatIsPutAfterItIntoARegionThatWasJustBeingOpened) {
   EXPECT_EQ(loop_->get(1).code(), Code::kNotFound);
 }
 
+// Nothing else tells how far the order of appends had come.
+TEST_F(DiskDropTest, WhatIsPutAfterItStaysAlsoWhereNoTrailerWasLeft) {
+  for (const bool all : {false, true}) {
+    for (std::uint64_t i = 0; i < 14; ++i) ASSERT_TRUE(loop_->put(i).ok());
+    ASSERT_TRUE((all ? loop_->clear() : loop_->drop(1)).ok());
+    close();
+    for (std::uint64_t region = 0; region < 8; ++region)  // other bits each time: none is mended
+      damage(offset_of(region, kRegionBytes / kBlockBytes - 1) + 8, 1, all ? 2 : 1);
+    ASSERT_TRUE(open().ok());
+    EXPECT_EQ(loop_->get(0).code(), Code::kNotFound);
+    ASSERT_TRUE(loop_->put(20).ok());
+    ASSERT_TRUE(open().ok());
+    EXPECT_TRUE(loop_->get(20).ok()) << (all ? "cleared" : "dropped");
+  }
+}
+
 // The mark of a drop is kept as long as a region may hold what it is about: also one that a start could not read.
 TEST_F(DiskDropTest, OutlivesAStartThatCouldNotReadARegion) {
   ASSERT_TRUE(loop_->put(1).ok() && loop_->drop(1).ok());

@@ -65,19 +65,46 @@ TEST_F(DiskEvictTest, WhereTheDeviceTakesNoNoteOfItThatIsSaid) {
   EXPECT_EQ(tier_->evict(key_of(1)).code(), Code::kUnavailable);
 }
 
+TEST_F(DiskEvictTest, WhatCouldNotBeWrittenOverIsOnceWritesWork) {
+  for (std::uint64_t i = 0; i <= kChunksARegion; ++i) ASSERT_TRUE(loop_->put(i).ok());
+  ASSERT_TRUE(quiet());  // the footer of the first region is written: it names what goes now
+  env_.faults.fail_call = env_.faults.calls.load();
+  ASSERT_TRUE(tier_->evict(key_of(0)).ok());
+  ASSERT_TRUE(await([&] { return tier_->counters().times_degraded == 1 && !tier_->state().degraded(); }));
+  ASSERT_TRUE(quiet());
+  ASSERT_TRUE(open().ok());
+  EXPECT_FALSE(loop_->get(0).ok());
+  EXPECT_TRUE(loop_->get(1).ok());
+}
+
+// One place may be bad for ever: the tier does without it.
+TEST_F(DiskEvictTest, WhatCanNeverBeWrittenOverDoesNotKeepTheTierDegraded) {
+  for (std::uint64_t i = 0; i <= kChunksARegion; ++i) ASSERT_TRUE(loop_->put(i).ok());
+  ASSERT_TRUE(quiet());
+  env_.faults.bad_offset = static_cast<std::int64_t>(offset_of(0, 0));
+  ASSERT_TRUE(tier_->evict(key_of(0)).ok());
+  ASSERT_TRUE(await([&] { return tier_->counters().times_degraded == 8; }));
+  ASSERT_TRUE(await([&] { return !tier_->state().degraded(); }));
+  ASSERT_TRUE(quiet());
+  EXPECT_FALSE(tier_->state().degraded());
+  EXPECT_EQ(tier_->counters().times_degraded, 8U);
+  EXPECT_TRUE(loop_->put(9).ok() && loop_->get(9).ok() && loop_->get(1).ok());
+}
+
 // Whatever write is the first to fail, and with something evicted from every region meanwhile.
 TEST_F(DiskEvictTest, WhatIsStillToBeNotedDoesNotKeepRegionsFromBeingOpened) {
   constexpr std::uint64_t kRegions = 8;
-  for (std::int64_t nth = 0; nth < 6; ++nth) {
+  for (std::int64_t nth = 0; nth < 8; ++nth) {
     ASSERT_TRUE(open().ok());
     std::uint64_t next = 0;
     for (; next < 2 * kRegions * kChunksARegion; ++next) ASSERT_TRUE(loop_->put(next).ok());
-    env_.faults.fail_call = env_.faults.calls + nth;
+    ASSERT_TRUE(quiet());
+    env_.faults.writes_fail_from = env_.faults.calls + nth;
     for (int i = 0; i < 100 && tier_->state().takes_puts; ++i) static_cast<void>(loop_->put(next++));
-    env_.faults.all_writes_fail = true;
     for (std::uint64_t i = 0; i < next; ++i) static_cast<void>(tier_->evict(key_of(i)));
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    env_.faults.all_writes_fail = false;
+    EXPECT_TRUE(tier_->state().degraded()) << "call " << nth;
+    env_.faults.writes_fail_from = INT64_MAX;
     EXPECT_TRUE(await([&] { return !tier_->state().degraded(); }, 2000)) << "call " << nth;
     EXPECT_TRUE(loop_->put(next).ok()) << "call " << nth;
   }

@@ -79,21 +79,70 @@ TEST_F(DiskFaultsTest, AStalledDeviceCostsOneDeadlineAndTheSlotComesBackLater) {
   ASSERT_TRUE(await([&] { return !tier_->state().degraded(); }));
   EXPECT_EQ(tier_->counters().in_flight_bytes, 0U);
   EXPECT_FALSE(tier_->probe(key_of(2)).has_value()) << "it was said to have failed";
-  // As if it were killed now: a copy of its file, whose open region has no footer.
-  ASSERT_TRUE(loop_->put(3).ok() && loop_->flush().ok());
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  DiskOptions copied = options_;
-  copied.path = options_.path + "/copy";
-  std::filesystem::create_directory(copied.path);
-  std::filesystem::copy(options_.path + "/larder", copied.path + "/larder");
-  std::filesystem::permissions(copied.path + "/larder", std::filesystem::perms::owner_all);
-  const Result<std::unique_ptr<tiers::Tier>> next = open_disk_tier(env_, clock_, copied);
+  ASSERT_TRUE(loop_->put(3).ok() && loop_->flush().ok() && quiet());
+  const Result<std::unique_ptr<tiers::Tier>> next = open_as_if_killed();  // its open region has no footer
   ASSERT_TRUE(next.ok()) << next.status().to_string();
   EXPECT_TRUE((*next)->probe(key_of(1)).has_value() && (*next)->probe(key_of(3)).has_value());
   EXPECT_FALSE((*next)->probe(key_of(2)).has_value()) << "its bytes have landed, and are buried";
   EXPECT_TRUE(loop_->get(1).ok());
   ASSERT_TRUE(open().ok());
   EXPECT_EQ(loop_->get(2).code(), Code::kNotFound) << "also after a restart";
+  EXPECT_TRUE(loop_->get(1).ok());
+}
+
+// Its bytes have landed all the same, and what is to be written over them fails, too.
+TEST_F(DiskFaultsTest, APutThatFailedIsBuriedOnceWritesWork) {
+  options_.stall_ms = 20'000;
+  ASSERT_TRUE(open().ok());
+  ASSERT_TRUE(loop_->put(1).ok());
+  ASSERT_TRUE(quiet());
+  env_.faults.stalled = true;
+  env_.faults.land_writes = true;
+  env_.faults.writes_fail_from = env_.faults.calls.load();
+  Slot slot(protocol::slot_bytes(kPayloadBytes, kPieceBytes));
+  const tiers::ChunkFacts facts = fill(slot.span(), 2, 1);
+  const Ticket put = loop_->next();
+  ASSERT_TRUE(tier_->put(put, key_of(2), facts, slot.span(), loop_->in_ms(20'000)).ok());
+  ASSERT_TRUE(await([&] { return env_.faults.calls > env_.faults.writes_fail_from; }));
+  ASSERT_TRUE(quiet());
+  env_.faults.land_writes = false;
+  env_.faults.stalled = false;
+  EXPECT_FALSE(loop_->ended(put).ok());
+  ASSERT_TRUE(await([&] { return tier_->state().degraded(); }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  env_.faults.writes_fail_from = INT64_MAX;
+  ASSERT_TRUE(await([&] { return !tier_->state().degraded(); }));
+  ASSERT_TRUE(quiet());
+  ASSERT_TRUE(open().ok());
+  EXPECT_EQ(loop_->get(2).code(), Code::kNotFound);
+  EXPECT_TRUE(loop_->get(1).ok());
+}
+
+// It fails with the directory's going away, and lands on the file that comes back.
+TEST_F(DiskFaultsTest, APutThatFailedIsBuriedAlsoWhereItsVolumeWasAway) {
+  options_.stall_ms = 20'000;
+  ASSERT_TRUE(open().ok());
+  ASSERT_TRUE(loop_->put(1).ok());
+  ASSERT_TRUE(quiet());
+  env_.faults.stalled = true;
+  const std::int64_t calls = env_.faults.calls;
+  Slot slot(protocol::slot_bytes(kPayloadBytes, kPieceBytes));
+  const tiers::ChunkFacts facts = fill(slot.span(), 2, 1);
+  const Ticket put = loop_->next();
+  ASSERT_TRUE(tier_->put(put, key_of(2), facts, slot.span(), loop_->in_ms(20'000)).ok());
+  ASSERT_TRUE(await([&] { return env_.faults.calls > calls; }) && quiet());
+  const std::string away = options_.path + ".away";
+  std::filesystem::rename(options_.path, away);
+  ASSERT_TRUE(await([&] { return tier_->state().reason.find("went away") != std::string::npos; }));
+  env_.faults.stalled = false;
+  EXPECT_FALSE(loop_->ended(put).ok());
+  std::filesystem::rename(away, options_.path);
+  ASSERT_TRUE(await([&] { return !tier_->state().degraded(); }));
+  EXPECT_FALSE(tier_->probe(key_of(2)).has_value());
+  EXPECT_TRUE(loop_->get(1).ok());
+  ASSERT_TRUE(quiet());
+  ASSERT_TRUE(open().ok());
+  EXPECT_EQ(loop_->get(2).code(), Code::kNotFound);
   EXPECT_TRUE(loop_->get(1).ok());
 }
 

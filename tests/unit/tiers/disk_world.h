@@ -58,12 +58,29 @@ class DiskWorld : public testing::Test {
     loop_.reset();
     tier_.reset();
   }
+  // What the next process would find if this one was killed now: in a copy of its file, whatever the device does.
+  Result<std::unique_ptr<tiers::Tier>> open_as_if_killed() {
+    DiskOptions copied = options_;
+    copied.path = options_.path + "/copy";
+    std::filesystem::create_directory(copied.path);
+    std::filesystem::copy(options_.path + "/larder", copied.path + "/larder");
+    std::filesystem::permissions(copied.path + "/larder", std::filesystem::perms::owner_all);
+    return open_disk_tier(plain_env_, clock_, copied);
+  }
   bool await(const std::function<bool()>& what, int ms = 10'000) const {
     for (int i = 0; i < ms / 5; ++i) {
       if (what()) return true;
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
     }
     return what();
+  }
+  // The device has nothing to do any more.
+  bool quiet() const {
+    return await([this] {
+      const std::int64_t before = env_.faults.calls;
+      std::this_thread::sleep_for(std::chrono::milliseconds(30));
+      return env_.faults.calls == before;
+    });
   }
   std::string file() const { return options_.path + "/larder/chunks"; }
   // What the folder takes of the file system, as du counts.
@@ -92,6 +109,7 @@ class DiskWorld : public testing::Test {
   }
 
   FaultyEnv env_;
+  Env plain_env_;
   base::MonotonicClock clock_;
   DiskOptions options_;
   std::unique_ptr<tiers::Tier> tier_;

@@ -16,11 +16,15 @@ struct Faults {
   std::atomic<std::int64_t> fail_call{-1};  // this one fails once, with `error`
   std::atomic<int> error{5};                // EIO
   std::atomic<std::int64_t> calls{0};
-  std::atomic<bool> all_writes_fail{false};  // and syncs
+  std::atomic<bool> all_writes_fail{false};               // and syncs
+  std::atomic<std::int64_t> writes_fail_from{INT64_MAX};  // the same from that call on
   std::atomic<bool> all_reads_fail{false};
-  std::atomic<bool> tear_writes{false};  // a write that fails has done its first half
-  std::atomic<bool> land_writes{false};  // a write that fails has done all of it
-  std::atomic<bool> stalled{false};      // nothing ends
+  std::atomic<std::int64_t> bad_offset{-1};  // a write that begins there fails
+  std::atomic<bool> tear_writes{false};      // a write that fails has done its first half
+  std::atomic<bool> land_writes{false};      // a write that fails has done all of it
+  std::atomic<bool> stalled{false};          // nothing ends
+  std::atomic<bool> newest_first{false};     // when that is over, what ended meanwhile is told in the reverse order
+  std::atomic<bool> hold_reads{false};       // none begins
   std::atomic<bool> refuse_direct{false};
   std::atomic<std::int64_t> clock_offset_s{0};
 
