@@ -43,6 +43,8 @@ std::string_view type_name(MessageType type) {
     case MessageType::kFetch: return "FETCH";
     case MessageType::kFetched: return "FETCHED";
     case MessageType::kFetchEnd: return "FETCH_END";
+    case MessageType::kLook: return "LOOK";
+    case MessageType::kLooked: return "LOOKED";
   }
   return "";
 }
