@@ -22,13 +22,7 @@ Looks::Looks(TierLink& backend, ReadSource& shared, std::span<ReadSource* const>
       promotions_(promotions),
       store_(store),
       stats_(stats),
-      clock_(clock) {
-  backend_.answer_to(tiers::Operation::kLook, [this](const tiers::Message& message) { on_message(message); });
-}
-
-Looks::~Looks() {
-  backend_.answer_to(tiers::Operation::kLook, nullptr);
-}
+      clock_(clock) {}
 
 Status Looks::look(SessionNumber session, std::uint32_t request, const protocol::Look& asked,
                    std::span<const protocol::BlockHash> hashes) {
@@ -41,13 +35,11 @@ Status Looks::look(SessionNumber session, std::uint32_t request, const protocol:
   look.begun_ns = clock_.now_ns();
   look.deadline_ns = look.begun_ns + std::uint64_t{std::min(asked.deadline_ms, protocol::kMaxLookMs)} * 1'000'000;
   const auto begin = looks_.lower_bound({session, 0}), end = looks_.upper_bound({session, UINT32_MAX});
-  if (std::distance(begin, end) >= protocol::kMaxLooks) {
-    look.may_ask = false;
-    look.reason = LookEnd::kBound;
-  } else if (!shared_.speed().serving) {
-    look.may_ask = false;
-    look.reason = LookEnd::kFailed;
-  }
+  if (std::distance(begin, end) >= protocol::kMaxLooks)
+    look.refusal = LookEnd::kBound;
+  else if (!backend_.tier().state().takes_gets)
+    look.refusal = LookEnd::kFailed;
+  look.slow = !shared_.in_time();
   const Entry entered = looks_.emplace(id, std::move(look)).first;
   deadlines_.emplace(entered->second.deadline_ns, id);
   to_go_through_.push_back(id);
@@ -111,9 +103,10 @@ bool Looks::add_member(Look& look, Family& family, const store::Store::Member& m
     family.bytes[from->number()] += bytes;
     return true;
   }
-  if (shared_.hides(chunk.namespace_id) || !look.may_ask) return false;
-  if (look.keys.size() >= kMaxKeys) {
-    look.reason = LookEnd::kBound;
+  if (shared_.hides(chunk.namespace_id)) return false;
+  const LookEnd refusal = look.keys.size() >= kMaxKeys ? LookEnd::kBound : look.refusal;
+  if (refusal != LookEnd::kAll) {
+    look.reason = refusal;
     return false;
   }
   look.keys.push_back(chunk);
@@ -130,6 +123,12 @@ bool Looks::ask(Entry entry) {
     return true;
   }
   const tiers::Ticket ticket = backend_.next_ticket();
+  if (look.slow) {
+    const std::uint64_t by_ns = clock_.now_ns() + std::uint64_t{protocol::kMaxLookMs} * 1'000'000;
+    if (asked_for_nobody_ == 0 && backend_.tier().look(ticket, look.keys, by_ns).ok()) asked_for_nobody_ = ticket;
+    answer(entry, LookEnd::kFailed, nullptr);
+    return true;
+  }
   const Status taken = backend_.tier().look(ticket, look.keys, look.deadline_ns);
   if (taken.ok()) {
     look.ticket = ticket;
@@ -151,7 +150,8 @@ void Looks::ask_waiting() {
   }
 }
 
-void Looks::on_message(const tiers::Message& message) {
+void Looks::on_look(const tiers::Message& message) {
+  if (message.ticket == asked_for_nobody_) asked_for_nobody_ = 0;
   if (const auto found = asked_.find(message.ticket); found != asked_.end()) {
     const Entry entry = looks_.find(found->second);
     const bool told = message.status.ok() && message.there.size() == entry->second.keys.size();

@@ -3,6 +3,9 @@
 // A look goes through the families, from the first on: what is in memory, on its way or in a nearer tier is known; about all else the
 // backend is asked at once, also where it is believed to be there, for the server may have evicted it. What it answers, or that it
 // does not in time, is the end of the look; without it what memory and the nearer tiers have counts. Owned by the loop's thread.
+//
+// While the backend is too slow to be relied on, nobody waits for it, and one question at a time goes there all the same: larderd must know
+// of a chunk to read if it is to find out that the backend is fast again.
 #pragma once
 
 #include <array>
@@ -23,10 +26,9 @@ namespace larder::ipc {
 
 class Looks {
  public:
-  // All of them outlive it. `sources`: those of `promotions`, of which `shared`, the backend's, is one. Registers itself with the link.
+  // All of them outlive it. `sources`: those of `promotions`, of which `shared`, the backend's, is one.
   Looks(TierLink& backend, ReadSource& shared, std::span<ReadSource* const> sources, const Promotions& promotions,
         store::Store& store, stats::Stats& stats, const base::Clock& clock);
-  ~Looks();
 
   // kInvalidArgument: a look of this number runs. REQUIRES: the namespace is open.
   Status look(store::SessionNumber session, std::uint32_t request, const protocol::Look& asked,
@@ -35,6 +37,8 @@ class Looks {
 
   // Asks again for what the backend had no room for.
   void tick() { ask_waiting(); }
+  // A message of a look.
+  void on_look(const tiers::Message& message);
   // One slice of what there is to go through. True: there is more.
   bool go_on();
   // Answers what is late. Called once next_deadline_ns() has come.
@@ -65,7 +69,8 @@ class Looks {
     std::vector<Family> families;  // gone through so far
     std::vector<tiers::ChunkKey> keys;
     protocol::LookEnd reason = protocol::LookEnd::kAll;
-    bool may_ask = true;
+    protocol::LookEnd refusal = protocol::LookEnd::kAll;  // why the backend is not asked; kAll: it is
+    bool slow = false;                                    // it is, and nobody relies on it now
     bool gone_through = false;
     bool waits = false;        // in to_ask_
     tiers::Ticket ticket = 0;  // 0: the backend was not asked
@@ -77,7 +82,6 @@ class Looks {
   bool add_member(Look& look, Family& family, const store::Store::Member& member);
   bool ask(Entry entry);
   void ask_waiting();
-  void on_message(const tiers::Message& message);
   void answer(Entry entry, protocol::LookEnd reason, const std::vector<bool>* there);
   void tell_speed(const std::array<std::uint64_t, kMaxSources>& bytes, protocol::Looked& looked) const;
   void forget(Entry entry);
@@ -94,6 +98,7 @@ class Looks {
   std::deque<LookId> to_go_through_;                // some are over
   std::deque<LookId> to_ask_;                       // once the backend takes another one
   std::unordered_map<tiers::Ticket, LookId> asked_;
+  tiers::Ticket asked_for_nobody_ = 0;  // 0: there is none
   std::vector<Answer> answers_;
   std::vector<store::Store::Member> members_;  // kept, so that a look allocates less
 };

@@ -20,8 +20,9 @@ TiersBelow::TiersBelow(std::vector<OpenTier> tiers, const config::Config& config
   promotions_ = std::make_unique<Promotions>(sources, store, stats, clock, arena);
   for (const auto& tier : tiers_) {
     tier->link->answer_to(Operation::kGet, [this](const Message& message) { promotions_->on_get(message); });
-    if (tier->link->shared())
-      looks_ = std::make_unique<Looks>(*tier->link, tier->source, sources, *promotions_, store, stats, clock);
+    if (!tier->link->shared()) continue;
+    looks_ = std::make_unique<Looks>(*tier->link, tier->source, sources, *promotions_, store, stats, clock);
+    tier->link->answer_to(Operation::kLook, [this](const Message& message) { looks_->on_look(message); });
   }
 }
 

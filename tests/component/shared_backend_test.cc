@@ -164,6 +164,25 @@ TEST_P(SharedBackendTest, WhatOneHasDroppedTheOtherMisses) {
   EXPECT_EQ(two.engine().look(1, 5).families, 2U) << "stored anew it is shared anew";
 }
 
+TEST_P(SharedBackendTest, ADropThatTheServerHasNotDoneIsNotCalledDone) {
+  Node one(server_->socket());
+  one.store(1, 3);
+  ASSERT_TRUE(one.wrote(3));
+  server_->kill();
+  ASSERT_TRUE(eventually([&] { return !one.fallback().empty(); }));
+  const Result<std::uint64_t> dropped = one.sidecar().drop_namespace(protocol::namespace_id(kFingerprint).to_hex(), 300);
+  ASSERT_FALSE(dropped.ok());
+  EXPECT_THAT(dropped.status().text(), HasSubstr("not found in the backend"));
+  EXPECT_FALSE(one.engine().find(1)) << "gone from memory";
+  // The answer to an engine waits, too.
+  protocol::Encoder fence(protocol::MessageType::kReserve, 5);
+  ASSERT_TRUE(one.engine().send(fence.append(protocol::Reserve{one.engine().handle(), 0, 0, 0, 0})).ok());
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_EQ(one.engine().receive_none(), Code::kResourceExhausted);
+  server_->start();
+  EXPECT_TRUE(one.engine().receive().ok()) << "it is done";
+}
+
 TEST_P(SharedBackendTest, AnEvictReachesWhatOthersHavePutThere) {
   Node one(server_->socket()), two(server_->socket());
   one.store(1, 3);
@@ -265,6 +284,34 @@ TEST_P(SharedBackendTest, AStopWritesWhatIsToBeThere) {
   EXPECT_EQ(two.engine().look(1, 5).families, 0U) << "there is room in memory";
   one.stop();
   EXPECT_EQ(two.engine().look(1, 5).families, 5U);
+}
+
+TEST_P(SharedBackendTest, NobodyIsShownTheUser) {
+  Node one(server_->socket(), [](config::Config& config) { config.backend.url = "redis://me@cache.example:6379/3"; });
+  EXPECT_EQ(one.stats().backend.place, "redis://cache.example:6379/3");
+}
+
+TEST_P(SharedBackendTest, TwoPoolsOnOneServerNeverMeet) {
+  Node one(server_->socket());
+  Node two(server_->socket(), [](config::Config& config) { config.backend.prefix = "other"; });
+  one.store(1, 3);
+  ASSERT_TRUE(one.wrote(3));
+  EXPECT_EQ(two.engine().look(1, 3).families, 0U);
+}
+
+TEST_P(SharedBackendTest, WhatIsWrongWithTheKeysIsSaid) {
+  config::Config config;
+  char name[] = "/dev/shm/larder-node-XXXXXX";
+  config.memory.directory = ::mkdtemp(name);
+  config.memory.size_bytes = 1 << 20;
+  config.socket = config.memory.directory + "/run/node.sock";
+  config.backend.url = "unix:///s";
+  config.backend.unix_path = "/s";
+  config.backend.prefix = "two words";
+  base::MonotonicClock clock;
+  const Status refused = ipc::Sidecar::start(config, clock).status();
+  EXPECT_THAT(refused.text(), HasSubstr("backend: remote.prefix"));
+  std::filesystem::remove_all(config.memory.directory);
 }
 
 INSTANTIATE_TEST_SUITE_P(Servers, SharedBackendTest, testing::Values("redis-server", "valkey-server"),

@@ -105,6 +105,36 @@ TEST_F(Below, WhatWasNotToBeWrittenCountsByItself) {
   EXPECT_EQ(box_.stats().evicted_unwanted, 1U);
 }
 
+TEST_F(Below, EachTierHasMarksOfItsOwn) {
+  Told other;
+  box_.store().set_listener(1, &other);
+  const std::vector<protocol::Grant> grants = fill(16);
+  EXPECT_EQ(other.committed_roots.size(), 16U);
+  mark(grants[0]);
+  std::vector<protocol::SlotRef> slots;
+  box_.store().next_to_go(1, slots, false);
+  EXPECT_EQ(slots.size(), 8U) << "the other has none";
+  box_.store().mark_written(1, grants[0].slot, grants[0].generation);
+  box_.store().mark_written(0, grants[0].slot, grants[0].generation, false);
+  EXPECT_EQ(next_to_go(), slots_of(grants, 0, 8));
+  slots.clear();
+  box_.store().next_to_go(1, slots, false);
+  EXPECT_EQ(slots.size(), 7U);
+  // A loss is what a tier should have and has not, or what none has.
+  box_.put(1, 17);
+  EXPECT_EQ(box_.stats().evicted_unwritten, 1U);
+  mark(grants[1]);
+  other.unwanted.insert(box_.key(2).hash.lo);
+  box_.put(1, 18);
+  EXPECT_EQ(box_.stats().evicted_unwritten, 1U);
+  EXPECT_EQ(box_.stats().evicted_unwanted, 0U) << "one has it, the other was not to";
+  for (Told* told : {&told_, &other}) told->unwanted.insert(box_.key(3).hash.lo);
+  box_.put(1, 19);
+  EXPECT_EQ(box_.stats().evicted_unwanted, 1U);
+  box_.drop();
+  EXPECT_EQ(other.drops.size(), 1U);
+}
+
 // Its users want it gone: on the disk it was found again.
 TEST_F(Below, WhatIsEvictedByNameIsAlsoToGoBelowWhereverItIs) {
   box_.put(1, 1);
