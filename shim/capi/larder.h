@@ -45,7 +45,7 @@ typedef enum larder_status {
 /* A constant string; never NULL. */
 LARDER_API const char* larder_status_text(larder_status status);
 
-/* "0.1.0 protocol 1.2": a constant string. */
+/* "0.1.0 protocol 1.3": a constant string. */
 LARDER_API const char* larder_version(void);
 
 /* ---- Opening ---- */

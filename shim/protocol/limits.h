@@ -25,6 +25,9 @@ inline constexpr std::uint32_t kMaxKeysPerAct = 1024;        // ACT
 inline constexpr std::uint32_t kMaxFetches = 64;             // per session, begun and not yet ended by FETCH_END
 inline constexpr std::uint32_t kMaxKeysPerFetch = 1024;      // FETCH
 inline constexpr std::uint32_t kMaxFetchMs = 60'000;         // a deadline that is longer counts as this
+inline constexpr std::uint32_t kMaxLooks = 64;               // per session, begun and not yet answered
+inline constexpr std::uint32_t kMaxKeysPerLook = 1024;       // LOOK
+inline constexpr std::uint32_t kMaxLookMs = 10'000;          // a deadline that is longer counts as this
 inline constexpr std::uint32_t kEventSlots = 4096;           // per session, power of two, lossy
 
 // What one engine process may keep from the others: at most one part in so many of the arena granted to it (and not yet committed

@@ -12,6 +12,7 @@ namespace larder::config {
 enum class Hugepages { kNone, k2Mi, k1Gi, kPrefer2Mi };
 enum class OnMismatch { kRefuse, kReplace };
 enum class DiskWrite { kBack, kThrough };
+enum class BackendWrite { kAll, kEvicted, kPopular };
 
 struct MemoryConfig {
   std::uint64_t size_bytes = 5ULL << 30;
@@ -32,6 +33,26 @@ struct DiskConfig {
   std::uint32_t admit_after = 1;       // a chunk is written from its n-th sight on
 };
 
+struct BackendConfig {
+  // As given: redis://[user@]host[:port][/database], rediss:// for TLS, unix:///path. "": no backend. Never with a password.
+  std::string url;
+  // What it says.
+  bool tls = false;
+  std::string host;
+  std::uint16_t port = 6379;
+  std::string unix_path;  // in place of host and port
+  std::string user;
+  std::uint32_t database = 0;
+
+  std::string password_file;                 // read at each connect; "": no password
+  std::string ca_file, cert_file, key_file;  // PEM, read at each connect; "": those of the system, no client certificate
+  std::string server_name;                   // whom the certificate must name; "": the host
+  std::string prefix;                        // of all keys; load() makes it follow the pool
+  std::uint32_t ttl_s = 0;                   // what was put longer ago is gone; 0: the server alone decides
+  BackendWrite write = BackendWrite::kAll;   // what is written: all | evicted | popular
+  std::uint64_t write_bytes_per_s = 0;       // budget of what is written; 0: none
+};
+
 struct HttpConfig {
   std::string listen =
       "127.0.0.1:9464";           // metrics and health; "" for none. Admin verbs only answer on loopback and on the socket
@@ -45,6 +66,7 @@ struct Config {
   std::string log_level = "info";  // debug | info | warning | error
   MemoryConfig memory;
   DiskConfig disk;
+  BackendConfig backend;
   HttpConfig http;
 };
 

@@ -28,7 +28,17 @@ enum Op : std::uint8_t {
   kOps
 };
 // Of kTier, in the byte behind it.
-enum TierOp : std::uint8_t { kStoreBelow, kReadEnds, kReadFails, kDeadlineMissed, kReleased, kTicked, kTierOps };
+enum TierOp : std::uint8_t {
+  kStoreBelow,
+  kReadEnds,
+  kReadFails,
+  kDeadlineMissed,
+  kReleased,
+  kTicked,
+  kLookEnds,
+  kLookFails,
+  kTierOps
+};
 }  // namespace session_op
 
 namespace region_op {

@@ -112,6 +112,8 @@ void read_body(protocol::Decoder& decoder, Echo& echo) {
     case MessageType::kFetch: return read_list<protocol::Fetch, protocol::BlockHash>(decoder, echo, protocol::kMaxKeysPerFetch);
     case MessageType::kFetched: return read_fixed<protocol::Fetched>(decoder, echo);
     case MessageType::kFetchEnd: return read_fixed<protocol::EndFetch>(decoder, echo);
+    case MessageType::kLook: return read_list<protocol::Look, protocol::BlockHash>(decoder, echo, protocol::kMaxKeysPerLook);
+    case MessageType::kLooked: return read_fixed<protocol::Looked>(decoder, echo);
     case MessageType::kActed: return read_fixed<protocol::Acted>(decoder, echo);
     case MessageType::kDropNamespace: return read_fixed<protocol::DropNamespace>(decoder, echo);
     case MessageType::kError: return read_texted<protocol::Error>(decoder, echo);

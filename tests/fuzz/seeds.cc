@@ -72,6 +72,9 @@ void protocol_seeds() {
     write("protocol", name, text_of(Encoder(type, 0).append(protocol::SlotList{1, 0}).append(protocol::SlotRef{1, 0, 1000})));
   write("protocol", "fetch",
         text_of(Encoder(MessageType::kFetch, 4).append(protocol::Fetch{1, 250, 1, 0}).append(protocol::BlockHash{1, 1})));
+  write("protocol", "look",
+        text_of(Encoder(MessageType::kLook, 5).append(protocol::Look{1, 250, 1, 0}).append(protocol::BlockHash{1, 1})));
+  write("protocol", "looked", text_of(Encoder(MessageType::kLooked, 5).append(protocol::Looked{1, 1, 1'000'000, 4096, 99, 0})));
   write("protocol", "fetched", text_of(Encoder(MessageType::kFetched, 4).append(protocol::Fetched{1, 2, 4096, 99, 0})));
   write("protocol", "fetch_end", text_of(Encoder(MessageType::kFetchEnd, 0).append(protocol::EndFetch{4, 0})));
   write("protocol", "drop", text_of(Encoder(MessageType::kDropNamespace, 0).append(protocol::DropNamespace{1, 0})));
@@ -123,6 +126,10 @@ void session_seeds() {
         begin + commits + below + fetch + u8({kTier, kReadEnds, kTier, kReadEnds, kFetch, 1, 0, 129, kTier, kTicked, 0}));
   write("session", "fetched_late",
         begin + below + fetch + u8({kTier, kDeadlineMissed, kIdle, 2, kTier, kTicked, 0, kTier, kReleased, kTier, kReadFails}));
+  const std::string look = u8({kFetch, 1, 100, 65, 3, 20, 21, 22});
+  write("session", "looked",
+        begin + commits + below + look + u8({kTier, kLookEnds}) + look + u8({kTier, kLookFails}) + look +
+            u8({kIdle, 2, kTier, kTicked, 0, kTier, kLookEnds, kFetch, 1, 0, 66, 1, 20, kEnd}));
   write("session", "fetched_and_dropped", begin + below + fetch + fetch + u8({kDrop, 1, kTier, kReadEnds, kIdle, 1, kEnd}));
   write("session", "not_attached", u8({kBody, 6, 0}) + pack(std::uint16_t{0}) + u8({kRaw}) + pack(std::uint16_t{3}) + "abc");
 }

@@ -67,6 +67,7 @@ class World {
       tier_.finish_all();
       promote();
     } while (!tier_.waiting().empty());
+    must(looks_.next_deadline_ns() == UINT64_MAX, "nobody who has gone waits for an answer");
     must(box_.filled().kept_bytes == 0, "nothing is kept for engines that have gone");
     bystander_.leave(kSlots);
   }
@@ -86,7 +87,7 @@ class World {
     regions_[who] = reinterpret_cast<protocol::SessionRegion*>(memory[who].get());
     std::memset(memory[who].get(), 0, sizeof(protocol::SessionRegion));
     sessions_[who].emplace(
-        facts, *regions_[who], box_.store(), box_.stats(), clock_, [] { return true; }, &promotions_);
+        facts, *regions_[who], box_.store(), box_.stats(), clock_, [] { return true; }, &promotions_, &looks_);
   }
 
   // The engine is dead, its locks are gone.
@@ -99,6 +100,7 @@ class World {
   // Its socket is closed, its lock may still be held.
   void leave(std::size_t who) {
     promotions_.end_session(sessions_[who]->facts().number);
+    looks_.end_session(sessions_[who]->facts().number);
     box_.store().end_session(sessions_[who]->facts().number);
     ended_[who].push_back(sessions_[who]->facts().number);
   }
@@ -207,6 +209,11 @@ class World {
     std::vector<protocol::BlockHash> hashes;
     for (std::uint8_t left = input.byte() % 16; left > 0; --left) hashes.push_back({input.byte(), 1});
     fetch.count = static_cast<std::uint32_t>(hashes.size());
+    if ((request & 64) != 0) {
+      const protocol::Look look{fetch.namespace_handle, fetch.deadline_ms, fetch.count, 0};
+      send(who, Encoder(MessageType::kLook, request % 4U).append(look).append_all(std::span<const protocol::BlockHash>(hashes)));
+      return promote();
+    }
     send(who, Encoder(MessageType::kFetch, request % 4U).append(fetch).append_all(std::span<const protocol::BlockHash>(hashes)));
     promote();
   }
@@ -214,10 +221,21 @@ class World {
   void promote() {
     std::vector<tiers::Message> messages;
     tier_.take_messages(messages);
-    for (const tiers::Message& message : messages) must(promotions_.on_get(message), "what was asked for is taken");
-    while (promotions_.go_on()) {
+    for (const tiers::Message& message : messages) {
+      if (message.operation == tiers::Operation::kLook)
+        looks_.on_look(message);
+      else
+        must(promotions_.on_get(message), "what was asked for is taken");
+    }
+    while (promotions_.go_on() || looks_.go_on()) {
     }
     promotions_.miss_deadlines();
+    looks_.miss_deadlines();
+    for (const ipc::Looks::Answer& answer : looks_.take_answers()) {
+      must(protocol::Decoder::open(ipc::looked_packet(answer)).ok(), "an answer is a message");
+      must(answer.looked.shared <= answer.looked.families && answer.looked.families <= protocol::kMaxKeysPerLook,
+           "no more is found than was asked about");
+    }
     for (const ipc::Promotions::Answer& answer : promotions_.take_answers()) {
       must(protocol::Decoder::open(ipc::fetched_packet(answer)).ok(), "an answer is a message");
       must(answer.fetched.families <= protocol::kMaxKeysPerFetch, "no more is answered for than was asked");
@@ -237,7 +255,16 @@ class World {
         if (!tier_.waiting().empty()) tier_.finish_one({Code::kDeadlineExceeded, "fuzz"}, true);
         break;
       case kReleased: tier_.release(); break;
-      default: promotions_.tick((input.byte() & 1) != 0); break;
+      case kLookEnds:
+        if (!tier_.looks().empty()) tier_.finish_look();
+        break;
+      case kLookFails:
+        if (!tier_.looks().empty()) tier_.finish_look({Code::kUnavailable, "fuzz"});
+        break;
+      default:
+        promotions_.tick((input.byte() & 1) != 0);
+        looks_.tick();
+        break;
     }
     promote();
   }
@@ -262,11 +289,13 @@ class World {
   store::testing_support::StoreBox box_;
   Bystander bystander_;
   base::ManualClock clock_;
-  ipc::testing_support::HeldTier tier_;
+  ipc::TierLink link_{ipc::TierKind::kBackend, std::make_unique<ipc::testing_support::HeldTier>(), "/held"};
+  ipc::testing_support::HeldTier& tier_ = static_cast<ipc::testing_support::HeldTier&>(link_.tier());
   std::shared_ptr<ipc::BelowRegion> below_ = *ipc::BelowRegion::create(1 << 20);
-  tiers::Ticket ticket_ = 0;
-  ipc::Promotions promotions_{
-      tier_, box_.store(), box_.stats(), clock_, *below_, {box_.arena(), kSlots * 8192}, [this] { return ++ticket_; }};
+  ipc::ReadSource source_{link_, *below_, clock_};
+  const std::array<ipc::ReadSource*, 1> sources_{&source_};
+  ipc::Promotions promotions_{sources_, box_.store(), box_.stats(), clock_, {box_.arena(), kSlots * 8192}};
+  ipc::Looks looks_{link_, source_, sources_, promotions_, box_.store(), box_.stats(), clock_};
   std::uint32_t last_number_ = 0;
   std::array<protocol::SessionRegion*, kSessions> regions_{};
   std::array<std::optional<ipc::SessionProtocol>, kSessions> sessions_;

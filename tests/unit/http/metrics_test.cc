@@ -30,7 +30,7 @@ std::set<std::string> series(const std::string& text) {
 TEST(MetricsTest, EverythingIsThereFromTheStart) {
   const std::string empty = text_of({});
   EXPECT_THAT(empty, HasSubstr("larder_tokens_hit_total{model=\"other\"} 0"));
-  for (const char* kind : {"disk", "hugepages", "memory", "numa", "pidfd"})
+  for (const char* kind : {"backend", "disk", "hugepages", "memory", "numa", "pidfd"})
     EXPECT_THAT(empty, HasSubstr(std::string("larder_fallback{kind=\"") + kind + "\"} 0"));
   EXPECT_THAT(empty, HasSubstr("larder_operation_seconds_count{operation=\"lookup\"} 0"));
   EXPECT_THAT(empty, HasSubstr("larder_evictions_total{tier=\"dram\",reason=\"bad\"} 0"));
@@ -41,8 +41,12 @@ TEST(MetricsTest, EverythingIsThereFromTheStart) {
   busy.fallbacks = {{"hugepages", "why"}};
   busy.models = {{"other", 1, 1, 1, 1, 1, 1, 1, 1}};
   busy.evicted_bad = busy.refused_cap = busy.holds = 1;
-  busy.disk.path = "/d";
+  busy.disk.place = "/d";
   busy.disk.mode = "io_uring";
+  busy.backend.place = "redis://r";
+  busy.backend.mode = "TLS";
+  busy.looks = busy.families_shared = 1;
+  busy.look.record(1000);
   busy.disk.puts = busy.disk.gets_missed = busy.disk.evicted_expired = 1;
   EXPECT_EQ(series(text_of(busy)), series(empty)) << "a series that only appears with its first event breaks rate()";
 }
@@ -94,6 +98,34 @@ TEST(MetricsTest, TheDiskTier) {
   EXPECT_THAT(text, HasSubstr("larder_tier_degraded{tier=\"disk\"} 1"));
   EXPECT_THAT(text, HasSubstr("larder_tier_mode{tier=\"disk\",mode=\"threads\"} 1"));
   EXPECT_THAT(text, HasSubstr("larder_tier_mode{tier=\"disk\",mode=\"io_uring\"} 0"));
+}
+
+TEST(MetricsTest, TheBackend) {
+  stats::Stats stats;
+  stats.backend.mode = "TLS";
+  stats.backend.takes_gets = false;
+  stats.backend.gets = 5;
+  stats.backend.read_bytes = 6;
+  stats.backend.serving = true;
+  stats.backend.read_latency_ns = 2'000'000;
+  stats.looks = 7;
+  stats.looks_late = 8;
+  stats.looks_failed = 9;
+  stats.families_shared = 10;
+  stats.look.record(2000);
+  const std::string text = text_of(stats);
+  EXPECT_THAT(text, HasSubstr("larder_tier_operations_total{tier=\"backend\",operation=\"get\",result=\"ok\"} 5"));
+  EXPECT_THAT(text, HasSubstr("larder_tier_device_bytes_total{tier=\"backend\",direction=\"read\"} 6"));
+  EXPECT_THAT(text, HasSubstr("larder_tier_degraded{tier=\"backend\"} 1"));
+  EXPECT_THAT(text, HasSubstr("larder_tier_serving{tier=\"backend\"} 1"));
+  EXPECT_THAT(text, HasSubstr("larder_tier_serving{tier=\"disk\"} 0"));
+  EXPECT_THAT(text, HasSubstr("larder_tier_read_latency_seconds{tier=\"backend\"} 0.002"));
+  EXPECT_THAT(text, HasSubstr("larder_tier_mode{tier=\"backend\",mode=\"TLS\"} 1"));
+  EXPECT_THAT(text, HasSubstr("larder_looks_total 7"));
+  EXPECT_THAT(text, HasSubstr("larder_looks_late_total 8"));
+  EXPECT_THAT(text, HasSubstr("larder_looks_failed_total 9"));
+  EXPECT_THAT(text, HasSubstr("larder_families_shared_total 10"));
+  EXPECT_THAT(text, HasSubstr("larder_operation_seconds_count{operation=\"look\"} 1"));
 }
 
 TEST(MetricsTest, HistogramsAreCumulative) {

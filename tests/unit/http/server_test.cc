@@ -69,10 +69,34 @@ TEST_F(ServerTest, MetricsAndStatus) {
   EXPECT_EQ(status["fallbacks"][0]["why"], "3 of 5 are free");
   EXPECT_EQ(nlohmann::json::parse(body(admin("GET /v1/status"))), status);
   EXPECT_TRUE(status["disk"].is_null());
+  EXPECT_TRUE(status["backend"].is_null());
+}
+
+TEST_F(ServerTest, StatusTellsOfTheBackendWhereThereIsOne) {
+  stats::TierStats& known = control_.stats.backend;
+  known.place = "redis://cache:6379/0";
+  known.mode = "TCP";
+  known.takes_gets = false;
+  known.reason = "no connection to the server";
+  known.puts = 5;
+  control_.stats.looks = 6;
+  control_.stats.look.record(2'000'000);
+  control_.stats.families_shared = 7;
+  start();
+  const auto backend = nlohmann::json::parse(body(tcp("GET /v1/status")))["backend"];
+  EXPECT_EQ(backend["url"], "redis://cache:6379/0");
+  EXPECT_EQ(backend["mode"], "TCP");
+  EXPECT_EQ(backend["takes_gets"], false);
+  EXPECT_EQ(backend["reason"], "no connection to the server");
+  EXPECT_EQ(backend["puts"]["ok"], 5);
+  EXPECT_EQ(backend["looks"]["asked"], 6);
+  EXPECT_EQ(backend["looks"]["answered"]["count"], 1);
+  EXPECT_EQ(backend["looks"]["answered"]["seconds"], 0.002);
+  EXPECT_EQ(backend["looks"]["shared"], 7);
 }
 
 TEST_F(ServerTest, StatusTellsOfTheDiskWhereThereIsOne) {
-  control_.stats.disk.path = "/d";
+  control_.stats.disk.place = "/d";
   control_.stats.disk.reason = "writes fail";
   control_.stats.disk.chunks = 5;
   control_.stats.disk.get_bytes = 6;

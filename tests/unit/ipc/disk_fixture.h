@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "tests/unit/ipc/chunk_engine.h"
 #include "tests/unit/ipc/sidecar_fixture.h"
 
 namespace larder::ipc::testing_support {
@@ -22,16 +23,14 @@ class SidecarWithDiskTest : public SidecarTest {
   }
 
   void attach(std::uint64_t capabilities = protocol::kCapabilityBelow) {
-    client_ = std::make_unique<Client>(config_.socket);
-    client_->capabilities = capabilities;
-    client_->attach();
-    handle_ = client_->open_namespace(fingerprint_);
+    client_ = std::make_unique<ChunkEngine>(config_.socket, fingerprint_, capabilities);
+    handle_ = client_->handle();
   }
 
   const std::string fingerprint_ = "engine: vllm\ndtype: bfloat16\n";
   std::string disk_;
   base::MonotonicClock real_;
-  std::unique_ptr<Client> client_;
+  std::unique_ptr<ChunkEngine> client_;
   std::uint32_t handle_ = 0;
 };
 

@@ -1,60 +1,22 @@
 // The way up, as an engine meets it: a real sidecar with a real disk tier, and chunks with bytes.
-#include "shim/protocol/checksum.h"
 #include "tests/unit/ipc/disk_fixture.h"
 
 namespace larder::ipc::testing_support {
 namespace {
 
-constexpr std::uint64_t kPayloadBytes = 8192, kPieceBytes = 4096;
-
 class FetchTest : public SidecarWithDiskTest {
  protected:
   FetchTest() { config_.disk.write = config::DiskWrite::kThrough; }
 
-  static protocol::BlockHash hash(std::uint64_t n) { return {n * 0x9e3779b97f4a7c15ULL, n}; }
-  static std::vector<protocol::BlockHash> hashes(std::uint64_t from, std::uint64_t to) {
-    std::vector<protocol::BlockHash> all;
-    for (std::uint64_t n = from; n <= to; ++n) all.push_back(hash(n));
-    return all;
-  }
-  static void fill(std::byte* payload, std::uint64_t n) {
-    for (std::uint64_t at = 0; at < kPayloadBytes; at += 8) {
-      const std::uint64_t word = n * 1'000'003 + at;
-      std::memcpy(payload + at, &word, 8);
-    }
-  }
-  void store(std::uint64_t n) {
-    client_->beat();
-    std::vector<protocol::Grant> grants;
-    ASSERT_TRUE(wait([&] {
-      grants = client_->reserve(handle_, {hash(n)});
-      return grants.size() == 1 && grants[0].status == 0;
-    }));
-    std::byte* slot = client_->arena() + grants[0].offset_bytes;
-    fill(slot, n);
-    std::uint64_t digests[2];
-    protocol::piece_digests(slot, kPieceBytes, &digests[0]);
-    protocol::piece_digests(slot + kPieceBytes, kPieceBytes, &digests[1]);
-    std::memcpy(slot + protocol::digest_table_offset(kPayloadBytes), digests, sizeof(digests));
-    client_->commit(grants[0], protocol::root_digest(digests, 2));
-  }
+  static std::vector<protocol::BlockHash> hashes(std::uint64_t from, std::uint64_t to) { return ChunkEngine::hashes(from, to); }
+  void store(std::uint64_t n) { client_->store(n); }
   void store_and_write(std::uint64_t from, std::uint64_t to) {
     for (std::uint64_t n = from; n <= to; ++n) store(n);
     ASSERT_TRUE(wait([&] { return stats().disk.chunks == to; })) << stats().disk.chunks;
   }
-  std::optional<protocol::EntryView> find(std::uint64_t n) { return client_->index().find({hash(n), handle_, 0, 0}); }
-  // In memory, with its bytes.
-  bool right(std::uint64_t n) {
-    const auto view = find(n);
-    if (!view) return false;
-    std::vector<std::byte> expected(kPayloadBytes);
-    fill(expected.data(), n);
-    return std::memcmp(client_->arena() + view->offset_bytes, expected.data(), kPayloadBytes) == 0;
-  }
-  bool below(std::uint64_t n) {
-    const protocol::BelowReader reader = client_->below();
-    return reader.has(reader.place(protocol::namespace_id(fingerprint_), hash(n), 0, 0));
-  }
+  bool find(std::uint64_t n) { return client_->find(n).has_value(); }
+  bool right(std::uint64_t n) { return client_->right(n); }
+  bool below(std::uint64_t n) { return client_->shown_below(n); }
   // Others take their place in memory; all are on the disk.
   void push_out(std::uint64_t from, std::uint64_t to) {
     const auto any = [&] {
@@ -181,6 +143,41 @@ TEST_F(FetchTest, WithoutATierItIsRefusedByName) {
   EXPECT_NE(why.text().find("no tier below memory"), std::string::npos) << why.text();
 }
 
+TEST_F(FetchTest, WithoutABackendALookIsRefusedByName) {
+  start(real_);
+  attach();
+  EXPECT_EQ(client_->welcome().capabilities & protocol::kCapabilityShared, 0U);
+  client_->send_look(1, handle_, hashes(1, 1));
+  const Status why = client_->receive_error();
+  EXPECT_EQ(why.code(), Code::kUnsupported);
+  EXPECT_NE(why.text().find("shares no backend"), std::string::npos) << why.text();
+}
+
+TEST_F(FetchTest, ABackendThatIsNotThereIsNoErrorAndALookSaysSo) {
+  config_.disk = {};
+  config_.backend.url = "unix:///nowhere";
+  config_.backend.unix_path = directory_ + "/nowhere";
+  start(real_);
+  attach();
+  EXPECT_EQ(client_->welcome().capabilities, protocol::kCapabilityAct | protocol::kCapabilityBelow | protocol::kCapabilityShared);
+  EXPECT_FALSE(client_->below().speed().serving);
+  ASSERT_TRUE(wait([&] { return !stats().backend.takes_gets; }));
+  store(1);
+  ASSERT_TRUE(wait([&] { return find(1); }));
+  EXPECT_EQ(client_->look(1, 1).reason, static_cast<std::uint32_t>(protocol::LookEnd::kAll));
+  const protocol::Looked looked = client_->look(1, 2);
+  EXPECT_EQ(looked.families, 1U);
+  EXPECT_EQ(looked.reason, static_cast<std::uint32_t>(protocol::LookEnd::kFailed));
+  EXPECT_EQ(stats().disk.place, "");
+  EXPECT_EQ(stats().backend.place, "unix:///nowhere");
+  client_->send_look(1, handle_ + 1, hashes(1, 1));
+  EXPECT_EQ(client_->receive_error().code(), Code::kInvalidArgument);
+  attach();
+  protocol::Encoder torn(MessageType::kLook, 1);
+  ASSERT_TRUE(client_->send(torn.append(protocol::Look{handle_, 1, 2, 0}).append(ChunkEngine::hash(1))).ok());
+  EXPECT_EQ(client_->receive_error().code(), Code::kInvalidArgument);
+}
+
 TEST_F(FetchTest, AnUnknownNamespaceOrATornMessageEndsTheSession) {
   start(real_);
   attach();
@@ -188,7 +185,7 @@ TEST_F(FetchTest, AnUnknownNamespaceOrATornMessageEndsTheSession) {
   EXPECT_EQ(client_->receive_error().code(), Code::kInvalidArgument);
   attach();
   protocol::Encoder torn(MessageType::kFetch, 1);
-  ASSERT_TRUE(client_->send(torn.append(protocol::Fetch{handle_, 1, 2, 0}).append(hash(1))).ok());
+  ASSERT_TRUE(client_->send(torn.append(protocol::Fetch{handle_, 1, 2, 0}).append(ChunkEngine::hash(1))).ok());
   EXPECT_EQ(client_->receive_error().code(), Code::kInvalidArgument);
 }
 

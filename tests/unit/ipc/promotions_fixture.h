@@ -1,8 +1,10 @@
-// Promotions over a store in plain memory and a tier in the hands of the test. A family has two chunks, of two shards.
+// Promotions and looks over a store in plain memory and two tiers in the hands of the test. A family has two chunks, of two shards.
 #pragma once
 
+#include <array>
 #include <map>
 
+#include "sidecar/ipc/looks.h"
 #include "sidecar/ipc/promotions.h"
 #include "tests/unit/ipc/held_tier.h"
 #include "tests/unit/store/store_fixture.h"
@@ -16,8 +18,11 @@ class PromotionsBox {
   explicit PromotionsBox(std::uint64_t slots)
       : memory(slots),
         below(*BelowRegion::create(1 << 30)),
-        promotions(tier, memory.store(), memory.stats(), clock, *below, std::span(memory.arena(), slots * kSlotBytes),
-                   [this] { return ++ticket_; }) {}
+        source(link, *below, clock),
+        backend_region(*BelowRegion::create(0)),
+        backend_source(backend_link, *backend_region, clock),
+        promotions(sources, memory.store(), memory.stats(), clock, std::span(memory.arena(), slots * kSlotBytes)),
+        looks(backend_link, backend_source, sources, promotions, memory.store(), memory.stats(), clock) {}
 
   tiers::ChunkKey chunk(const protocol::Key& key) {
     return {memory.store().namespaces().at(key.namespace_handle).spec.id, key.hash, key.shard, key.group};
@@ -25,11 +30,15 @@ class PromotionsBox {
   std::vector<protocol::Key> family(std::uint64_t n) const { return {memory.key(n), memory.sibling(n)}; }
   // Every chunk of the family is full of its number.
   void put_below(std::uint64_t n) {
-    for (const protocol::Key& key : family(n)) {
-      const tiers::ChunkFacts facts{n, 4096, 4096, n};
-      tier.store(chunk(key), facts, std::vector<std::byte>(kSlotBytes, static_cast<std::byte>(n)));
-      below->added(chunk(key));
-    }
+    for (const protocol::Key& key : family(n)) put_into(tier, *below, key, n);
+  }
+  // There, and known here, as after a look.
+  void put_into_backend(std::uint64_t n) {
+    for (const protocol::Key& key : family(n)) put_into(backend, *backend_region, key, n);
+  }
+  void put_into(HeldTier& where, BelowRegion& region, const protocol::Key& key, std::uint64_t n) {
+    where.store(chunk(key), {n, 4096, 4096, n}, std::vector<std::byte>(kSlotBytes, static_cast<std::byte>(n)));
+    region.added(chunk(key));
   }
   void fetch(std::uint32_t request, const std::vector<std::uint64_t>& numbers, std::uint32_t deadline_ms = 1000,
              store::SessionNumber session = 1) {
@@ -41,22 +50,61 @@ class PromotionsBox {
   }
   // As the loop's.
   void turn() {
-    std::vector<tiers::Message> messages;
-    tier.take_messages(messages);
-    for (const tiers::Message& message : messages) EXPECT_TRUE(promotions.on_get(message));
-    while (promotions.go_on()) {
+    for (HeldTier* one : {&tier, &backend}) {
+      std::vector<tiers::Message> messages;
+      one->take_messages(messages);
+      for (const tiers::Message& message : messages) {
+        if (message.operation == tiers::Operation::kLook)
+          looks.on_look(message);
+        else
+          EXPECT_TRUE(promotions.on_get(message));
+      }
+    }
+    while (promotions.go_on() || looks.go_on()) {
     }
     promotions.miss_deadlines();
+    looks.miss_deadlines();
+    for (const Looks::Answer& answer : looks.take_answers()) {
+      EXPECT_FALSE(looked_.contains({answer.session, answer.request})) << "answered twice";
+      looked_[{answer.session, answer.request}] = answer.looked;
+    }
     for (const Promotions::Answer& answer : promotions.take_answers()) {
       EXPECT_FALSE(answers_.contains({answer.session, answer.request})) << "answered twice";
       answers_[{answer.session, answer.request}] = answer.fetched;
     }
   }
   void finish_reads() {
-    while (!tier.waiting().empty()) {
+    while (!tier.waiting().empty() || !backend.waiting().empty()) {
       tier.finish_all();
+      backend.finish_all();
       turn();
     }
+  }
+  void look(std::uint32_t request, const std::vector<std::uint64_t>& numbers, std::uint32_t deadline_ms = 1000,
+            store::SessionNumber session = 1) {
+    EXPECT_TRUE(try_look(request, numbers, deadline_ms, session).ok());
+    turn();
+  }
+  Status try_look(std::uint32_t request, const std::vector<std::uint64_t>& numbers, std::uint32_t deadline_ms,
+                  store::SessionNumber session) {
+    std::vector<protocol::BlockHash> hashes;
+    for (const std::uint64_t n : numbers) hashes.push_back(memory.key(n).hash);
+    return looks.look(session, request, {memory.handle(), deadline_ms, static_cast<std::uint32_t>(hashes.size()), 0}, hashes);
+  }
+  void finish_look(Status status = {}) {
+    backend.finish_look(std::move(status));
+    turn();
+  }
+  std::optional<protocol::Looked> looked(std::uint32_t request, store::SessionNumber session = 1) const {
+    const auto found = looked_.find({session, request});
+    return found == looked_.end() ? std::nullopt : std::optional(found->second);
+  }
+  // As one line: families, those of them in the backend, why there are no more.
+  std::string told_of_look(std::uint32_t request, store::SessionNumber session = 1) const {
+    const std::optional<protocol::Looked> looked = this->looked(request, session);
+    if (!looked) return "nothing";
+    static constexpr std::string_view kReasons[] = {"all", "late", "failed", "bound"};
+    return std::to_string(looked->families) + " " + std::to_string(looked->shared) + " " + std::string(kReasons[looked->reason]);
   }
   std::optional<protocol::Fetched> answer(std::uint32_t request, store::SessionNumber session = 1) const {
     const auto found = answers_.find({session, request});
@@ -85,17 +133,25 @@ class PromotionsBox {
     memory.add_session(number);
   }
 
-  HeldTier tier;
+  TierLink link{TierKind::kDisk, std::make_unique<HeldTier>(), "/held"};
+  HeldTier& tier = static_cast<HeldTier&>(link.tier());
   base::ManualClock clock;
   store::testing_support::StoreBox memory;
   std::shared_ptr<BelowRegion> below;
+  ReadSource source;
+  TierLink backend_link{TierKind::kBackend, std::make_unique<HeldTier>(), "held://backend"};
+  HeldTier& backend = static_cast<HeldTier&>(backend_link.tier());
+  std::shared_ptr<BelowRegion> backend_region;
+  ReadSource backend_source;
+  const std::array<ReadSource*, 2> sources{&source, &backend_source};
   Promotions promotions;
+  Looks looks;
 
  private:
-  tiers::Ticket ticket_ = 0;
   store::SessionNumber stranger_ = 0;
   std::uint64_t next_stranger_ = 1'000'000;
   std::map<std::pair<store::SessionNumber, std::uint32_t>, protocol::Fetched> answers_;
+  std::map<std::pair<store::SessionNumber, std::uint32_t>, protocol::Looked> looked_;
 };
 
 }  // namespace larder::ipc::testing_support

@@ -36,6 +36,7 @@ class ScriptedTier final : public tiers::Tier {
   std::vector<Stored> stored;                               // by puts that were answered well
   std::vector<std::optional<protocol::NamespaceId>> drops;  // none: clear
   std::vector<tiers::ChunkKey> forgotten;
+  std::vector<tiers::ChunkKey> evicted;  // by name, and not known
   std::size_t puts = 0, flushes = 0;
   bool closed = false;
 
@@ -81,6 +82,11 @@ class ScriptedTier final : public tiers::Tier {
     return std::nullopt;
   }
   void forget(const tiers::ChunkKey& key, std::uint64_t) override { forgotten.push_back(key); }
+  Status evict(const tiers::ChunkKey& key) override {
+    if (probe(key)) return Tier::evict(key);
+    evicted.push_back(key);
+    return refusal;
+  }
   int message_fd() const override { return message_fd_.get(); }
   void take_messages(std::vector<Message>& out) override {
     std::uint64_t count = 0;
