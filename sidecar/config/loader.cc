@@ -192,6 +192,13 @@ Status check_backend(const Config& config, const Given& given) {
   return {};
 }
 
+// What follows from the rest, and what does not go together.
+Status complete(Config& config, const Given& given) {
+  if (Status status = follow_pool(config, given); !status.ok()) return status;
+  if (Status status = check_disk(config.disk, given); !status.ok()) return status;
+  return check_backend(config, given);
+}
+
 }  // namespace
 
 Environment process_environment() {
@@ -223,9 +230,16 @@ Result<Config> load(const std::optional<std::string>& file, const Environment& e
     if (Status status = apply_file(file ? *file : from_environment->second, config, given); !status.ok()) return status;
   }
   if (Status status = apply_environment(environment, config, given); !status.ok()) return status;
-  if (Status status = follow_pool(config, given); !status.ok()) return status;
-  if (Status status = check_disk(config.disk, given); !status.ok()) return status;
-  if (Status status = check_backend(config, given); !status.ok()) return status;
+  if (Status status = complete(config, given); !status.ok()) return status;
+  return config;
+}
+
+Result<Config> load(std::span<const Value> values) {
+  Config config;
+  Given given;
+  for (const Value& value : values)
+    if (Status status = apply(*find_field(value.key), "", value.name, value.text, config, given); !status.ok()) return status;
+  if (Status status = complete(config, given); !status.ok()) return status;
   return config;
 }
 
