@@ -211,3 +211,77 @@ def test_turned_off_while_a_look_runs_it_waits_no_longer(half, client, request_s
     assert half.matched_tokens(request_shared, 0) == (0, False)
     half.finished(request_shared)
     assert client.looks == {}
+
+
+class Clock:
+    now = 1000.0
+
+    def __call__(self):
+        return self.now
+
+
+class TestAwaited:
+    """A request whose prompt another engine has just computed."""
+
+    @pytest.fixture
+    def clock(self, half):
+        half._fetches._looks._clock = clock = Clock()
+        return clock
+
+    @pytest.fixture
+    def awaiting(self):
+        return Request("r", range(400), kv_transfer_params={"larder": "await"})
+
+    def test_it_looks_again_until_all_is_there(self, half, client, clock, awaiting):
+        for count in range(3):
+            client.in_backend.update(keys(awaiting)[:count])
+            assert half.matched_tokens(awaiting, 0) == LATER
+            client.answer_look(look_of(client))
+            assert half.matched_tokens(awaiting, 0) == LATER
+            assert client.looks == {}, "a while passes between two looks"
+            clock.now += 0.01
+        client.in_backend.update(keys(awaiting))
+        half.matched_tokens(awaiting, 0)
+        client.answer_look(look_of(client))
+        assert half.matched_tokens(awaiting, 0) == LATER
+        assert client.fetches[fetch_of(client)][0] == keys(awaiting)
+
+    def test_a_quarter_of_computing_and_no_longer(self, half, client, clock, awaiting):
+        client.in_backend.update(keys(awaiting)[:1])
+        looked, began = 0, clock.now
+        while half.matched_tokens(awaiting, 0) == LATER and not client.fetches:
+            if client.looks:
+                client.answer_look(look_of(client))
+                looked += 1
+            clock.now += 0.01
+        assert 0.25 <= clock.now - began <= 0.30 and looked > 5
+        assert client.fetches[fetch_of(client)][0] == keys(awaiting)[:1], "what is there by then"
+
+    def test_what_did_not_come_is_not_waited_for_again(self, half, client, clock, awaiting):
+        self.test_a_quarter_of_computing_and_no_longer(half, client, clock, awaiting)
+        second = Request("s", range(1000, 1400), kv_transfer_params={"larder": "await"})
+        half.matched_tokens(second, 0)
+        client.answer_look(look_of(client))
+        assert half.matched_tokens(second, 0) == (0, False)
+
+    @pytest.mark.parametrize("reason", ["late", "it failed"])
+    def test_no_answer_is_not_asked_for_again(self, half, client, clock, awaiting, reason):
+        half.matched_tokens(awaiting, 0)
+        client.answer_look(look_of(client), reason, 0.04)
+        assert half.matched_tokens(awaiting, 0) == (0, False)
+
+    def test_larderd_going_away_meanwhile_ends_it(self, half, client, clock, awaiting):
+        half.matched_tokens(awaiting, 0)
+        client.answer_look(look_of(client))
+        half.matched_tokens(awaiting, 0)
+        clock.now += 0.01
+        client.fail = "look"
+        assert half.matched_tokens(awaiting, 0) == (0, False)
+
+    def test_its_end_between_two_looks_frees_nothing_twice(self, half, client, clock, awaiting):
+        half.matched_tokens(awaiting, 0)
+        client.answer_look(look_of(client))
+        half.matched_tokens(awaiting, 0)
+        half.step_work(step())
+        half.finished(awaiting)
+        assert names(client) == ["look", "look end"]

@@ -73,10 +73,11 @@ class Pause:
 
 @dataclass(frozen=True)
 class LookPlan:
-    """Wait so long for a look, which is worth so long."""
+    """Wait so long for a look, which is worth so long, and look again for so long while something is missing."""
 
     deadline_s: float
     worth_s: float
+    patience_s: float = 0.0
 
     @property
     def deadline_ms(self):
@@ -109,22 +110,26 @@ class LoadOrRecompute:
         self._load = Speed(LOAD_MEMORY_BYTES)
         self._pauses = {shared: Pause(clock) for shared in (False, True)}
         self._usual_look_s = None
-        self._look_pause = Pause(clock)
+        self._look_pause, self._await_pause = Pause(clock), Pause(clock)
 
     def measured(self, prefill_tokens=0, prefill_ns=0, load_bytes=0, load_ns=0):
         self._prefill.add(prefill_tokens, prefill_ns)
         self._load.add(load_bytes, load_ns)
 
-    def look(self, lacking_tokens):
-        """The LookPlan for a request that lacks so many tokens, or None: what the backend may have of them is computed."""
+    def look(self, lacking_tokens, awaited=False):
+        """The LookPlan for a request that lacks so many tokens, or None: what the backend may have of them is computed. awaited: another
+        engine has just computed them, and they are worth waiting for as long as for a fetch."""
         tokens_per_s = self._prefill.value()
         if tokens_per_s is None:
-            plan = LookPlan(UNKNOWN_LOOK_DEADLINE_S, UNKNOWN_LOOK_DEADLINE_S * LOOK_SHARE / LOOK_DEADLINE_SHARE)
+            longest, deadline = UNKNOWN_DEADLINE_S, UNKNOWN_LOOK_DEADLINE_S
+            worth = deadline * LOOK_SHARE / LOOK_DEADLINE_SHARE
         else:
             compute = lacking_tokens / tokens_per_s
-            if DEADLINE_SHARE * compute < LEAST_DEADLINE_S:
+            longest, worth = DEADLINE_SHARE * compute, LOOK_SHARE * compute
+            deadline = max(LOOK_DEADLINE_SHARE * compute, LEAST_LOOK_DEADLINE_S)
+            if longest < LEAST_DEADLINE_S:
                 return None
-            plan = LookPlan(max(LOOK_DEADLINE_SHARE * compute, LEAST_LOOK_DEADLINE_S), LOOK_SHARE * compute)
+        plan = LookPlan(deadline, worth, longest if awaited and not self._await_pause.lasts() else 0.0)
         usual = self._usual_look_s
         if self._pauses[True].lasts() or (usual is not None and usual > plan.worth_s and self._look_pause.lasts()):
             return None
@@ -140,6 +145,13 @@ class LoadOrRecompute:
         if elapsed_s < usual / 2:
             self._look_pause.paid()
         self._usual_look_s = (usual + elapsed_s) / 2
+
+    def awaited(self, came):
+        """Whether all came that was waited for by looking again."""
+        if came:
+            self._await_pause.paid()
+        else:
+            self._await_pause.begin()
 
     def plan(self, below, chunks, lacking_tokens, waiting_chunks=0, shared=False):
         """The Plan for a request that lacks so many tokens, the first `chunks` chunks of which are below memory, or None: compute
