@@ -12,6 +12,7 @@ Whoever is lost, the prompt is computed: without the prefill engine by the decod
 answers. An example, on the standard library alone: one process, a thread a request, no authentication of its own."""
 
 import argparse
+import contextlib
 import http.client
 import json
 import sys
@@ -70,7 +71,7 @@ class Proxy(BaseHTTPRequestHandler):
     def _prefilled(self, data):
         try:
             connection, response = ask(self.prefill, "POST", self.path, data, self._headers())
-            with connection:
+            with contextlib.closing(connection):
                 response.read()
             return response.status == 200
         except (OSError, http.client.HTTPException) as error:
@@ -85,15 +86,20 @@ class Proxy(BaseHTTPRequestHandler):
             except (OSError, http.client.HTTPException) as error:
                 self.log_message("%s does not answer: %s", engine, error)
                 continue
-            with connection:
-                self.send_response(response.status)
-                self.send_header("Content-Type", response.getheader("Content-Type", "application/json"))
-                self.end_headers()
-                while piece := response.read1(1 << 16):
-                    self.wfile.write(piece)
-                    self.wfile.flush()
-            return
+            with contextlib.closing(connection):
+                return self._pass_on(response)
         self.send_error(502, "neither engine answers")
+
+    def _pass_on(self, response):
+        self.send_response(response.status)
+        self.send_header("Content-Type", response.getheader("Content-Type", "application/json"))
+        self.end_headers()
+        try:
+            while piece := response.read1(1 << 16):
+                self.wfile.write(piece)
+                self.wfile.flush()
+        except (OSError, http.client.HTTPException) as error:  # who asked sees an answer that breaks off
+            self.log_message("broken off: %s", error)
 
     def _headers(self):
         return {name: self.headers[name] for name in PASSED_ON if name in self.headers}
