@@ -3,6 +3,7 @@
 #include <array>
 #include <cctype>
 
+#include "sidecar/config/backend_url.h"
 #include "sidecar/config/values.h"
 
 namespace larder::config {
@@ -11,6 +12,10 @@ namespace {
 constexpr std::uint64_t kLeastMemory = 1ULL << 20;
 constexpr std::uint64_t kMostMemory = 16ULL << 40;  // an index entry counts 4 KiB pages in 32 bits
 constexpr std::uint64_t kMostDisk = 64ULL << 40;
+constexpr std::uint64_t kLeastWriteRate = 1ULL
+                                          << 20;  // less is a backend that nothing ever reaches, or a unit that was forgotten
+constexpr std::uint64_t kMostWriteRate = 1ULL << 40;
+constexpr std::size_t kMostServerName = 253;
 constexpr std::uint32_t kMostSights = 15;  // what the counters of the admission filter can tell apart
 
 Status set(std::string_view text, std::string& target, Status (*check)(std::string_view)) {
@@ -76,11 +81,13 @@ Status set_on_mismatch(std::string_view text, Config& config) {
   return {};
 }
 
+// Empty: none.
+Status set_path(std::string_view text, std::string& target) {
+  return text.empty() ? set(text, target, [](std::string_view) { return Status(); }) : set(text, target, check_absolute_path);
+}
+
 Status set_disk_path(std::string_view text, Config& config) {
-  if (!text.empty())
-    if (Status status = check_absolute_path(text); !status.ok()) return status;
-  config.disk.path = text;
-  return {};
+  return set_path(text, config.disk.path);
 }
 
 // How little is too little the tier says at the start, since it depends on what is there.
@@ -113,6 +120,71 @@ Status set_admit_after(std::string_view text, Config& config) {
   return {};
 }
 
+Status set_backend_url(std::string_view text, Config& config) {
+  const Result<BackendUrl> url = text.empty() ? BackendUrl() : parse_backend_url(text);
+  if (!url.ok()) return url.status();
+  BackendConfig& backend = config.backend;
+  backend.url = text;
+  backend.tls = url->tls;
+  backend.host = url->host;
+  backend.port = url->port;
+  backend.unix_path = url->unix_path;
+  backend.user = url->user;
+  backend.database = url->database;
+  return {};
+}
+
+Status set_server_name(std::string_view text, Config& config) {
+  if (text.size() > kMostServerName || !(is_host(text, false) || is_host(text, true)))
+    return {Code::kInvalidArgument, "is neither a host's name nor an address"};
+  config.backend.server_name = text;
+  return {};
+}
+
+Status set_prefix(std::string_view text, Config& config) {
+  if (!text.empty()) return set(text, config.backend.prefix, check_name);
+  config.backend.prefix.clear();
+  return {};
+}
+
+Status set_backend_ttl(std::string_view text, Config& config) {
+  const Result<std::uint32_t> seconds = parse_duration_s(text);
+  if (!seconds.ok()) return seconds.status();
+  config.backend.ttl_s = *seconds;
+  return {};
+}
+
+struct WriteName {
+  std::string_view name;
+  BackendWrite value;
+};
+constexpr std::array<WriteName, 3> kWrites{
+    {{"all", BackendWrite::kAll}, {"evicted", BackendWrite::kEvicted}, {"popular", BackendWrite::kPopular}}};
+
+Status set_backend_write(std::string_view text, Config& config) {
+  for (const WriteName& write : kWrites) {
+    if (write.name != text) continue;
+    config.backend.write = write.value;
+    return {};
+  }
+  return {Code::kInvalidArgument, "is none of: all, evicted, popular"};
+}
+
+std::string print_backend_write(const Config& config) {
+  for (const WriteName& write : kWrites)
+    if (write.value == config.backend.write) return std::string(write.name);
+  return "?";
+}
+
+Status set_write_rate(std::string_view text, Config& config) {
+  const Result<std::uint64_t> bytes = parse_size(text);
+  if (!bytes.ok()) return bytes.status();
+  if (*bytes != 0 && (*bytes < kLeastWriteRate || *bytes > kMostWriteRate))
+    return {Code::kOutOfRange, "is out of range: 0, or " + print_size(kLeastWriteRate) + " to " + print_size(kMostWriteRate)};
+  config.backend.write_bytes_per_s = *bytes;
+  return {};
+}
+
 Status set_log_level(std::string_view text, Config& config) {
   for (const std::string_view level : {"debug", "info", "warning", "error"})
     if (level == text) {
@@ -136,7 +208,7 @@ Status set_listen(std::string_view text, Config& config) {
   return {};
 }
 
-constexpr std::array<Field, 19> kFields{{
+constexpr std::array<Field, 29> kFields{{
     {"pool", "name of this configuration of sidecars; `socket` and `memory.shm_name` follow it where they are not set",
      [](std::string_view text, Config& c) { return set(text, c.pool, check_name); }, [](const Config& c) { return c.pool; }},
     {"socket", "Unix socket on which engines attach",
@@ -195,6 +267,38 @@ constexpr std::array<Field, 19> kFields{{
      "what "
      "is seen once and never again",
      set_admit_after, [](const Config& c) { return std::to_string(c.disk.admit_after); }},
+    {"backend.url",
+     "a Redis or Valkey that several larderd share: redis://[user@]host[:port][/database], rediss:// for TLS, unix:///path; not "
+     "set: none. A password never stands in it",
+     set_backend_url, [](const Config& c) { return c.backend.url; }, false},
+    {"backend.password_file", "a file that holds nothing but the password; read at each connect, so that it may be rotated",
+     [](std::string_view text, Config& c) { return set_path(text, c.backend.password_file); },
+     [](const Config& c) { return c.backend.password_file; }},
+    {"backend.ca_file",
+     "PEM, with rediss://: these authorities and no others may sign the server's certificate; not set: those of the system",
+     [](std::string_view text, Config& c) { return set_path(text, c.backend.ca_file); },
+     [](const Config& c) { return c.backend.ca_file; }},
+    {"backend.cert_file", "PEM, with rediss://: larderd's own certificate, for a server that asks for one; with its key_file",
+     [](std::string_view text, Config& c) { return set_path(text, c.backend.cert_file); },
+     [](const Config& c) { return c.backend.cert_file; }},
+    {"backend.key_file", "PEM, without a passphrase: the key of cert_file",
+     [](std::string_view text, Config& c) { return set_path(text, c.backend.key_file); },
+     [](const Config& c) { return c.backend.key_file; }},
+    {"backend.server_name", "with rediss://: whom the server's certificate must name; not set: the host of the URL",
+     set_server_name, [](const Config& c) { return c.backend.server_name; }},
+    {"backend.prefix",
+     "all keys in the backend begin with it: larderd of one prefix share, and clear clears what has it; not set: larder, or "
+     "larder-POOL where the pool has another name",
+     set_prefix, [](const Config& c) { return c.backend.prefix; }},
+    {"backend.ttl", "what was written longer ago is gone there: 90s, 15m, 12h, 30d; 0: the server alone decides what goes",
+     set_backend_ttl, [](const Config& c) { return print_duration_s(c.backend.ttl_s); }},
+    {"backend.write",
+     "all: each chunk, soon after it was stored; evicted: shortly before the memory evicts it, and at a stop; popular: what was "
+     "used "
+     "again since it was stored",
+     set_backend_write, print_backend_write},
+    {"backend.write_rate", "at most so many bytes a second are written there, 1MiB to 1TiB; 0: no limit", set_write_rate,
+     [](const Config& c) { return print_size(c.backend.write_bytes_per_s); }},
     {"http.listen", "HOST:PORT of metrics, health and status; \"\" for none; on loopback the admin verbs answer too", set_listen,
      [](const Config& c) { return c.http.listen; }},
     {"http.admin_socket", "Unix socket for larderctl; not set: beside `socket`, with .admin in place of .sock",

@@ -16,6 +16,7 @@ struct Field {
   // Sets the value from its text. An error is a half sentence that follows the text, "has no unit: ...".
   Status (*parse)(std::string_view text, Config& config);
   std::string (*print)(const Config& config);
+  bool quoted = true;  // an error repeats the text; not of one that may hold a secret by mistake
 };
 
 std::span<const Field> fields();

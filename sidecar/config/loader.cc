@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 
+#include <array>
 #include <map>
 #include <set>
+#include <span>
 
 #include "sidecar/config/fields.h"
 #include "sidecar/config/values.h"
@@ -52,7 +54,7 @@ Status unknown_key(const std::string& file, const YamlEntry& entry) {
 Status apply(const Field& field, const std::string& where, const std::string& name, const std::string& text, Config& config,
              Given& given) {
   if (Status status = field.parse(text, config); !status.ok())
-    return {status.code(), where + name + " '" + text + "' " + status.text()};
+    return {status.code(), where + name + (field.quoted ? " '" + text + "' " : " ") + status.text()};
   given.insert_or_assign(std::string(field.key), where);
   return {};
 }
@@ -71,8 +73,8 @@ Status apply_file(const std::string& file, Config& config, Given& given) {
 
 // Kubernetes sets NAME_SERVICE_HOST, NAME_PORT=tcp://... and the like for every Service; one may well be called larder-http.
 bool set_by_kubernetes(const std::string& name, const std::string& value) {
-  return name.find("_SERVICE_") != std::string::npos || name.find("_PORT_") != std::string::npos ||
-         value.find("://") != std::string::npos;
+  return name.find("_SERVICE_") != std::string::npos || name.find("_PORT_") != std::string::npos || value.starts_with("tcp://") ||
+         value.starts_with("udp://") || value.starts_with("sctp://");
 }
 
 // Read by the engine's side, the loader, benches and tests.
@@ -82,7 +84,8 @@ bool read_by_others(const std::string& name) {
 }
 
 bool in_section(const std::string& name) {
-  return name.starts_with("LARDER_MEMORY_") || name.starts_with("LARDER_DISK_") || name.starts_with("LARDER_HTTP_");
+  return name.starts_with("LARDER_MEMORY_") || name.starts_with("LARDER_DISK_") || name.starts_with("LARDER_BACKEND_") ||
+         name.starts_with("LARDER_HTTP_");
 }
 
 Names known_variables() {
@@ -114,11 +117,16 @@ Status apply_environment(const Environment& environment, Config& config, Given& 
   return {};
 }
 
-// Two pools on one machine meet neither in a socket nor in a file.
+// Two pools meet neither in a socket nor in a file, nor in a backend.
 Status follow_pool(Config& config, const Given& given) {
   if (config.pool != Config().pool) {
     if (!given.contains("socket")) config.socket = "/run/larder/" + config.pool + ".sock";
     if (!given.contains("memory.shm_name")) config.memory.shm_name = "larder-" + config.pool;
+  }
+  if (!config.backend.url.empty() && config.backend.prefix.empty()) {
+    config.backend.prefix = config.pool == Config().pool ? config.pool : "larder-" + config.pool;
+    if (Status status = check_name(config.backend.prefix); !status.ok())
+      return {status.code(), "backend.prefix '" + config.backend.prefix + "', which follows pool, " + status.text() + "; set it"};
   }
   if (config.http.admin_socket.empty()) {
     const std::string suffix = ".sock";
@@ -141,6 +149,54 @@ Status check_disk(const DiskConfig& disk, const Given& given) {
                                         " and disk.path is not set: set both or neither"};
   return {Code::kInvalidArgument, given.at("disk.path") + "disk.path is " + disk.path +
                                       " and disk.size is not set: set both or neither, e.g. disk.size: 100GiB"};
+}
+
+// Where the user has set it, as an error begins.
+std::string place_of(const Given& given, std::string_view key) {
+  const auto found = given.find(key);
+  return (found == given.end() ? "" : found->second) + std::string(key);
+}
+
+// `keys` of them that are set, by the way that `why` says is not open.
+Status none_of(std::span<const std::string_view> keys, const Config& config, const Given& given, const std::string& why) {
+  for (const std::string_view key : keys) {
+    const std::string text = find_field(key)->print(config);
+    if (text != find_field(key)->print(Config()))
+      return {Code::kInvalidArgument, place_of(given, key) + " is " + text + " and " + why};
+  }
+  return {};
+}
+
+// What would be silently without effect, or fail at each connect.
+Status check_backend(const Config& config, const Given& given) {
+  constexpr std::array<std::string_view, 4> kOfTls{"backend.ca_file", "backend.cert_file", "backend.key_file",
+                                                   "backend.server_name"};
+  const BackendConfig& backend = config.backend;
+  if (backend.url.empty()) {
+    std::vector<std::string_view> keys;
+    for (const Field& field : fields())
+      if (section_of(field.key) == "backend") keys.push_back(field.key);
+    return none_of(keys, config, given, "backend.url is not set: set it, e.g. redis://host:6379");
+  }
+  if (!backend.tls)
+    if (Status status = none_of(kOfTls, config, given, "backend.url is without TLS: make it rediss://"); !status.ok())
+      return status;
+  if (backend.cert_file.empty() != backend.key_file.empty()) {
+    const bool key_missing = backend.key_file.empty();
+    return {Code::kInvalidArgument, place_of(given, key_missing ? "backend.cert_file" : "backend.key_file") +
+                                        " is set and backend." + (key_missing ? "key_file" : "cert_file") +
+                                        " is not: set both or neither"};
+  }
+  if (!backend.user.empty() && backend.password_file.empty())
+    return {Code::kInvalidArgument, place_of(given, "backend.url") + " names a user and backend.password_file is not set"};
+  return {};
+}
+
+// What follows from the rest, and what does not go together.
+Status complete(Config& config, const Given& given) {
+  if (Status status = follow_pool(config, given); !status.ok()) return status;
+  if (Status status = check_disk(config.disk, given); !status.ok()) return status;
+  return check_backend(config, given);
 }
 
 }  // namespace
@@ -174,8 +230,16 @@ Result<Config> load(const std::optional<std::string>& file, const Environment& e
     if (Status status = apply_file(file ? *file : from_environment->second, config, given); !status.ok()) return status;
   }
   if (Status status = apply_environment(environment, config, given); !status.ok()) return status;
-  if (Status status = follow_pool(config, given); !status.ok()) return status;
-  if (Status status = check_disk(config.disk, given); !status.ok()) return status;
+  if (Status status = complete(config, given); !status.ok()) return status;
+  return config;
+}
+
+Result<Config> load(std::span<const Value> values) {
+  Config config;
+  Given given;
+  for (const Value& value : values)
+    if (Status status = apply(*find_field(value.key), "", value.name, value.text, config, given); !status.ok()) return status;
+  if (Status status = complete(config, given); !status.ok()) return status;
   return config;
 }
 

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -23,5 +24,12 @@ std::vector<std::string> unknown_variables(const Environment& environment);
 
 // `file` wins over $LARDER_CONFIG_FILE; with neither, defaults and environment alone.
 Result<Config> load(const std::optional<std::string>& file, const Environment& environment);
+
+// One key's text from elsewhere, an option of a command line, say. `name`: what the user knows it by, for errors.
+struct Value {
+  std::string key, text, name;
+};
+// With these over the defaults and nothing else. REQUIRES: each is of a key that there is.
+Result<Config> load(std::span<const Value> values);
 
 }  // namespace larder::config

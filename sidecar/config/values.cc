@@ -124,6 +124,12 @@ Status check_socket_path(std::string_view text) {
   return {};
 }
 
+bool is_host(std::string_view text, bool bracketed) {
+  return std::ranges::all_of(text, [bracketed](unsigned char c) {
+    return std::isalnum(c) || c == '.' || (bracketed ? c == ':' || c == '%' : c == '-' || c == '_');
+  });
+}
+
 Result<ListenAddress> parse_listen(std::string_view text) {
   constexpr const char* kWhy =
       "is no address to listen on: HOST:PORT with a port up to 65535, e.g. 127.0.0.1:9464, or \"\" for none";
@@ -136,10 +142,7 @@ Result<ListenAddress> parse_listen(std::string_view text) {
   if (bracketed) host = host.substr(1, host.size() - 2);
   if (!bracketed && host.find_first_of(":[]") != std::string_view::npos)
     return invalid("holds an IPv6 address without brackets: write [::1]:9464");
-  const auto of_a_host = [bracketed](unsigned char c) {
-    return std::isalnum(c) || c == '.' || (bracketed ? c == ':' || c == '%' : c == '-' || c == '_');
-  };
-  if (!std::ranges::all_of(host, of_a_host)) return invalid(kWhy);
+  if (!is_host(host, bracketed)) return invalid(kWhy);
   address.host = host;
   return address;
 }

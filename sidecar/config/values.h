@@ -39,6 +39,9 @@ Status check_absolute_path(std::string_view text);
 // An absolute path that fits into a Unix socket address.
 Status check_socket_path(std::string_view text);
 
+// Whether it looks like a host's name or an IPv4 address; in brackets: like an IPv6 address, with a zone or without.
+bool is_host(std::string_view text, bool bracketed);
+
 struct ListenAddress {
   std::string host;  // empty: every address of the machine
   std::uint16_t port = 0;

@@ -1,5 +1,7 @@
 #include "sidecar/ctl/arguments.h"
 
+#include <filesystem>
+
 #include "sidecar/config/values.h"
 
 namespace larder::ctl {
@@ -16,6 +18,17 @@ Status wrong(std::string_view word, std::string_view why) {
 template <typename Number>
 bool read_number(std::string_view text, Number least, Number most, Number& target) {
   return config::parse_number(text, target) && target >= least && target <= most;
+}
+
+// The key of backend.* that an option of `backend check` stands for. Its field judges the text.
+bool add(Arguments& arguments, const char* option, const char* key, std::string text) {
+  arguments.backend.push_back({key, std::move(text), option});
+  return !arguments.backend.back().text.empty();
+}
+bool add_file(Arguments& arguments, const char* option, const char* key, std::string_view path) {
+  std::error_code error;  // relative where there is no working directory: the field refuses it
+  const std::filesystem::path absolute = path.empty() ? "" : std::filesystem::absolute(path, error);
+  return add(arguments, option, key, error ? std::string(path) : absolute.string());
 }
 
 // An option that takes a value: its name, what it takes, and how it is set from a text.
@@ -42,6 +55,23 @@ constexpr ValueOption kValueOptions[] = {
      [](std::string_view text, Arguments& arguments) {
        return read_number(text, std::uint64_t{1}, kMostIterations, arguments.iterations);
      }},
+    {"--config", "a file",
+     [](std::string_view text, Arguments& arguments) {
+       arguments.config_file = text;
+       return !text.empty();
+     }},
+    {"--password-file", "a file",
+     [](std::string_view text, Arguments& a) { return add_file(a, "--password-file", "backend.password_file", text); }},
+    {"--ca-file", "a file",
+     [](std::string_view text, Arguments& a) { return add_file(a, "--ca-file", "backend.ca_file", text); }},
+    {"--cert-file", "a file",
+     [](std::string_view text, Arguments& a) { return add_file(a, "--cert-file", "backend.cert_file", text); }},
+    {"--key-file", "a file",
+     [](std::string_view text, Arguments& a) { return add_file(a, "--key-file", "backend.key_file", text); }},
+    {"--server-name", "a name",
+     [](std::string_view text, Arguments& a) { return add(a, "--server-name", "backend.server_name", std::string(text)); }},
+    {"--prefix", "a prefix",
+     [](std::string_view text, Arguments& a) { return add(a, "--prefix", "backend.prefix", std::string(text)); }},
 };
 
 struct Flag {

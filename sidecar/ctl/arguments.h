@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "shim/protocol/status.h"
+#include "sidecar/config/loader.h"
 
 namespace larder::ctl {
 
@@ -18,6 +19,8 @@ struct Arguments {
   double interval_seconds = 1;             // of top
   std::uint64_t iterations = 0;            // of top; 0: until it is stopped
   std::optional<std::string> hashes_file;  // of prefetch, pin, unpin, evict; "-": standard input
+  std::optional<std::string> config_file;  // of backend check
+  std::vector<config::Value> backend;      // of backend check: what stands beside the URL; paths are absolute
   std::vector<std::string> words;
 };
 

@@ -7,6 +7,7 @@
 #include "shim/protocol/limits.h"
 #include "sidecar/config/loader.h"
 #include "sidecar/ctl/admin_client.h"
+#include "sidecar/ctl/backend_check.h"
 #include "sidecar/ctl/hashes.h"
 #include "sidecar/ctl/lmcache.h"
 #include "sidecar/ctl/lmcache_settings.h"
@@ -20,6 +21,7 @@ namespace larder::ctl {
 namespace {
 
 constexpr std::size_t kHelpColumn = 24;
+constexpr int kExitUnusable = 2;  // of backend check, also where nothing could be asked
 
 Result<std::string> admin_socket(const Arguments& arguments) {
   if (!arguments.socket.empty()) return arguments.socket;
@@ -107,24 +109,38 @@ Result<std::string> import_from_lmcache(const Arguments& arguments) {
   return imported->yaml;
 }
 
+// Of a command that has done what it was told where it has anything to say.
+template <Result<std::string> (*run)(const Arguments&)>
+Result<Outcome> plainly(const Arguments& arguments) {
+  Result<std::string> text = run(arguments);
+  if (!text.ok()) return text.status();
+  return Outcome{*std::move(text)};
+}
+
 constexpr std::size_t kManyWords = 1 << 16;
 constexpr std::string_view kWhichNamespace = "which namespace? `larderctl status` lists them";
 
-constexpr std::array<Command, 9> kCommands{{
-    {"status", "", 0, 0, "", "is it helping? hits, prefill saved, memory, sessions", status},
-    {"top", "", 0, 0, "", "the same live: hits, tokens, bytes and evictions a second, memory, sessions; Ctrl-C ends it", top},
+constexpr std::array<Command, 10> kCommands{{
+    {"status", "", 0, 0, "", "is it helping? hits, prefill saved, memory, sessions", plainly<status>},
+    {"top", "", 0, 0, "", "the same live: hits, tokens, bytes and evictions a second, memory, sessions; Ctrl-C ends it",
+     plainly<top>},
     {"drop", "NAMESPACE", 1, 1, "drop which namespace? `larderctl status` lists them",
-     "drop what a namespace holds (id or a unique prefix of it, at least 4 digits; status lists them)", drop},
-    {"clear", "", 0, 0, "", "drop everything", clear},
+     "drop what a namespace holds (id or a unique prefix of it, at least 4 digits; status lists them)", plainly<drop>},
+    {"clear", "", 0, 0, "", "drop everything", plainly<clear>},
     {"prefetch", "NS HASH...", 1, kManyWords, kWhichNamespace,
-     "bring chunks into memory; what is there counts as just used\nHASH: a block hash in hex; or --hashes FILE", prefetch},
+     "bring chunks into memory; what is there counts as just used\nHASH: a block hash in hex; or --hashes FILE",
+     plainly<prefetch>},
     {"pin", "NS HASH...", 1, kManyWords, kWhichNamespace, "keep chunks in memory until they are unpinned, evicted or dropped",
-     pin},
-    {"unpin", "NS HASH...", 1, kManyWords, kWhichNamespace, "let them go like any other", unpin},
-    {"evict", "NS HASH...", 1, kManyWords, kWhichNamespace, "take chunks out of memory, pinned or not", evict},
+     plainly<pin>},
+    {"unpin", "NS HASH...", 1, kManyWords, kWhichNamespace, "let them go like any other", plainly<unpin>},
+    {"evict", "NS HASH...", 1, kManyWords, kWhichNamespace, "take chunks out of memory, pinned or not", plainly<evict>},
     {"import-lmcache", "[FILE]", 0, 1, "",
      "print the Larder configuration of an LMCache one: FILE, or $LMCACHE_CONFIG_FILE, and LMCACHE_* variables",
-     import_from_lmcache},
+     plainly<import_from_lmcache>},
+    {"backend", "check [URL]", 1, 2, "backend what? backend check [URL]",
+     "can larderd use this Redis or Valkey? redis://[user@]host[:port][/database], rediss://, unix:///path; without a URL the\n"
+     "configured one. Ends with 0: yes; 1: with warnings; 2: no",
+     check_backend, kExitUnusable},
 }};
 
 Status wrong(const std::string& why) {
@@ -172,6 +188,10 @@ std::string usage() {
   text += help_line("--hashes FILE", "of prefetch, pin, unpin, evict: one hash a line; - is standard input");
   text += help_line("--interval SECONDS", "of top: between two screens, default 1");
   text += help_line("--iterations N", "of top: print N screens one after the other and end; --once: one");
+  text += help_line("--config FILE", "of backend check: larderd's configuration, in place of a URL");
+  text += help_line("--password-file FILE",
+                    "of backend check URL, as are --ca-file, --cert-file, --key-file, --server-name and\n"
+                    "--prefix: what backend.* has beside the URL");
   text += help_line("--version", "print the version");
   return text;
 }

@@ -8,6 +8,7 @@
 
 #include "shim/protocol/status.h"
 #include "sidecar/ctl/arguments.h"
+#include "sidecar/ctl/outcome.h"
 
 namespace larder::ctl {
 
@@ -17,8 +18,9 @@ struct Command {
   std::size_t least, most;    // how many of them
   std::string_view missing;   // what is said when there are fewer
   std::string_view help;      // its lines after the first are indented by print
-  // What goes to standard output. An error is a sentence for the user.
-  Result<std::string> (*run)(const Arguments& arguments);
+  // An error is a sentence for the user.
+  Result<Outcome> (*run)(const Arguments& arguments);
+  int failed = 1;  // the exit status then
 };
 
 std::span<const Command> commands();

@@ -10,7 +10,6 @@
 namespace larder::ctl {
 namespace {
 
-constexpr int kExitRefused = 1;
 constexpr int kExitUsage = 2;
 
 int usage_error(const Status& status) {
@@ -31,13 +30,13 @@ int run(const std::vector<std::string_view>& words) {
   }
   const Result<const Command*> command = find_command(*arguments);
   if (!command.ok()) return usage_error(command.status());
-  const Result<std::string> report = (*command)->run(*arguments);
-  if (!report.ok()) {
-    std::fprintf(stderr, "larderctl: %s\n", report.status().text().c_str());
-    return kExitRefused;
+  const Result<Outcome> outcome = (*command)->run(*arguments);
+  if (!outcome.ok()) {
+    std::fprintf(stderr, "larderctl: %s\n", outcome.status().text().c_str());
+    return (*command)->failed;
   }
-  std::fputs(report->c_str(), stdout);
-  return 0;
+  std::fputs(outcome->text.c_str(), stdout);
+  return outcome->exit_status;
 }
 
 }  // namespace

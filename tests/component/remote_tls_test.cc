@@ -91,7 +91,7 @@ TEST_P(RemoteTlsTest, WhatIsWrongIsRefusedAndNamed) {
   wrong.tls.ca_file.clear();
   EXPECT_THAT(outcome(wrong), HasSubstr("certificate")) << "nor the system's";
   wrong.tls.ca_file = file("missing.crt");
-  EXPECT_THAT(outcome(wrong), HasSubstr("remote.tls.ca_file"));
+  EXPECT_THAT(outcome(wrong), HasSubstr("backend.ca_file"));
   wrong = options_;
   wrong.tls.cert_file = wrong.tls.key_file = "";
   EXPECT_NE(outcome(wrong), "") << "the server wants a client's certificate";

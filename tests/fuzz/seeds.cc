@@ -177,6 +177,10 @@ void yaml_seeds() {
         "  hugepages: prefer\n  hugepage_directory: /h\n  numa: auto\nhttp:\n  listen: \"[::1]:0\"\n  admin_socket: "
         "/run/a.admin\n");
   write("yaml", "quoted", "socket: \"/a\\\"b\\\\c\"\n");
+  write("yaml", "backend",
+        "backend:\n  url: rediss://u%40x@[::1]:7000/3\n  ca_file: /ca\n  prefix: kv\n  ttl: 2d\n  write: popular\n  write_rate: "
+        "200MiB\n");
+  write("yaml", "backend_socket", "backend: {url: 'unix://u@/run/\"r\\.sock'}\n");
   write("yaml", "anchors", "a: &x 1\nb: *x\n");
   write("yaml", "lists", "memory: [1, 2]\n");
   write("yaml", "two", "pool: a\n---\npool: b\n");

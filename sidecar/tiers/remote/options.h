@@ -1,4 +1,4 @@
-// RemoteOptions: everything the remote tier can be told. Errors name a field as the configuration will: remote.host, remote.prefix.
+// RemoteOptions: everything the remote tier can be told. Errors name a field as the configuration does: backend.url, backend.prefix.
 #pragma once
 
 #include <cstddef>
@@ -7,6 +7,10 @@
 #include <string>
 
 #include "sidecar/tiers/tier.h"
+
+namespace larder::config {
+struct BackendConfig;
+}
 
 namespace larder::remote {
 
@@ -47,5 +51,8 @@ struct RemoteOptions {
   // Told of every chunk that becomes known, by a put, a get or a look.
   std::shared_ptr<tiers::Residents> residents;
 };
+
+// What the configuration says of them; the rest at its default.
+RemoteOptions options_of(const config::BackendConfig& backend);
 
 }  // namespace larder::remote

@@ -18,7 +18,7 @@ Result<std::vector<Address>> look_up(const std::string& host, std::uint16_t port
   hints.ai_flags = flags | AI_NUMERICSERV;
   addrinfo* found = nullptr;
   const int error = ::getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
-  if (error != 0) return Status(Code::kUnavailable, "remote.host: " + host + ": " + ::gai_strerror(error));
+  if (error != 0) return Status(Code::kUnavailable, host + ": " + ::gai_strerror(error));
   std::vector<Address> addresses;
   for (const addrinfo* one = found; one != nullptr; one = one->ai_next) {
     Address address;

@@ -134,7 +134,7 @@ class TlsStream final : public Stream {
 };
 
 Status wrong_file(const char* key, const std::string& path) {
-  return {Code::kFailedPrecondition, std::string("remote.tls.") + key + ": " + path + ": " + ssl_error()};
+  return {Code::kFailedPrecondition, std::string("backend.") + key + ": " + path + ": " + ssl_error()};
 }
 
 Result<std::unique_ptr<SSL_CTX, Free>> make_context(const TlsOptions& options) {

@@ -51,6 +51,8 @@ TEST_F(LoaderTest, EveryKeyOfTheFile) {
       "memory:\n  size: 512MiB\n  shm_name: n\n  directory: /d\n  hugepages: 2Mi\n  hugepage_directory: /h\n  numa: 3\n"
       "  keep_on_exit: false\n  on_mismatch: replace\n"
       "disk:\n  path: /disk\n  size: 7GiB\n  write: through\n  ttl: 12h\n  admit_after: 2\n"
+      "backend:\n  url: rediss://u@h:7000/3\n  password_file: /b/p\n  ca_file: /b/ca\n  cert_file: /b/cert\n  key_file: /b/key\n"
+      "  server_name: kv.example\n  prefix: kv\n  ttl: 2d\n  write: popular\n  write_rate: 200MiB\n"
       "http:\n  listen: 0.0.0.0:1\n  admin_socket: /s/adm\n");
   ASSERT_TRUE(config.ok()) << config.status().text();
   EXPECT_EQ(config->pool, "a");
@@ -70,6 +72,21 @@ TEST_F(LoaderTest, EveryKeyOfTheFile) {
   EXPECT_EQ(config->disk.write, DiskWrite::kThrough);
   EXPECT_EQ(config->disk.ttl_s, 43'200U);
   EXPECT_EQ(config->disk.admit_after, 2U);
+  EXPECT_EQ(config->backend.url, "rediss://u@h:7000/3");
+  EXPECT_TRUE(config->backend.tls);
+  EXPECT_EQ(config->backend.host, "h");
+  EXPECT_EQ(config->backend.port, 7000);
+  EXPECT_EQ(config->backend.user, "u");
+  EXPECT_EQ(config->backend.database, 3U);
+  EXPECT_EQ(config->backend.password_file, "/b/p");
+  EXPECT_EQ(config->backend.ca_file, "/b/ca");
+  EXPECT_EQ(config->backend.cert_file, "/b/cert");
+  EXPECT_EQ(config->backend.key_file, "/b/key");
+  EXPECT_EQ(config->backend.server_name, "kv.example");
+  EXPECT_EQ(config->backend.prefix, "kv");
+  EXPECT_EQ(config->backend.ttl_s, 172'800U);
+  EXPECT_EQ(config->backend.write, BackendWrite::kPopular);
+  EXPECT_EQ(config->backend.write_bytes_per_s, 200ULL << 20);
   EXPECT_EQ(config->http.listen, "0.0.0.0:1");
   EXPECT_EQ(config->http.admin_socket, "/s/adm");
 }
@@ -83,6 +100,15 @@ TEST_F(LoaderTest, PrintedConfigurationsComeBack) {
   config.memory.keep_on_exit = false;
   config.memory.on_mismatch = OnMismatch::kReplace;
   config.disk = {"/d", 9ULL << 30, DiskWrite::kThrough, 90, 15};
+  config.backend.url = "rediss://u@[::1]:7000/3";
+  config.backend.password_file = "/b/p";
+  config.backend.cert_file = config.backend.key_file = "/b/both";
+  config.backend.ca_file = "/b/ca";
+  config.backend.server_name = "kv.example";
+  config.backend.prefix = "kv";
+  config.backend.ttl_s = 86'400;
+  config.backend.write = BackendWrite::kEvicted;
+  config.backend.write_bytes_per_s = 3ULL << 20;
   config.http.listen = "";
   config.http.admin_socket = "/a/b";
   const Result<Config> from_file = load_text(to_yaml(config));
@@ -151,12 +177,13 @@ TEST_F(LoaderTest, PathsFollowThePool) {
 }
 
 TEST_F(LoaderTest, UnknownKeysSayWhatIsAllowed) {
-  EXPECT_EQ(why("\nsise: 5G\n"), ":2: unknown key 'sise'; allowed: pool, socket, socket_mode, log_level, memory, disk, http");
+  EXPECT_EQ(why("\nsise: 5G\n"),
+            ":2: unknown key 'sise'; allowed: pool, socket, socket_mode, log_level, memory, disk, backend, http");
   EXPECT_EQ(why("memory:\n  sise: 5G\n"),
             ":2: unknown key 'memory.sise'; allowed in section 'memory': size, shm_name, directory, hugepages, "
             "hugepage_directory, numa, keep_on_exit, on_mismatch");
   EXPECT_EQ(why("\nmem:\n  size: 5G\n"),
-            ":2: unknown section 'mem'; allowed: pool, socket, socket_mode, log_level, memory, disk, http");
+            ":2: unknown section 'mem'; allowed: pool, socket, socket_mode, log_level, memory, disk, backend, http");
   EXPECT_EQ(
       why("memory: 5G\n"),
       ":1: 'memory' is a section: size, shm_name, directory, hugepages, hugepage_directory, numa, keep_on_exit, on_mismatch");
@@ -202,13 +229,81 @@ TEST_F(LoaderTest, ADiskTierTakesPathAndSize) {
     EXPECT_THAT(why(std::string("disk:\n  admit_after: ") + sights + "\n"), HasSubstr("is out of range: 1 to 15")) << sights;
 }
 
+TEST_F(LoaderTest, ABackendIsWhatItsUrlSays) {
+  const Result<Config> none = load(std::nullopt, {});
+  EXPECT_TRUE(none->backend.url.empty() && none->backend.prefix.empty()) << "none unless it is asked for";
+  const Result<Config> config = load_text("backend: {url: 'unix:///run/redis.sock', write: evicted}\n");
+  ASSERT_TRUE(config.ok()) << config.status().text();
+  EXPECT_EQ(config->backend.unix_path, "/run/redis.sock");
+  EXPECT_TRUE(config->backend.host.empty());
+  EXPECT_EQ(config->backend.write, BackendWrite::kEvicted);
+  EXPECT_EQ(load(std::nullopt, {{"LARDER_BACKEND_URL", "redis://h"}})->backend.host, "h");
+  const Result<Config> taken_back = load_text("backend: {url: 'rediss://u@h/3'}\n", {{"LARDER_BACKEND_URL", ""}});
+  ASSERT_TRUE(taken_back.ok()) << taken_back.status().text();
+  EXPECT_TRUE(taken_back->backend.host.empty() && taken_back->backend.user.empty() && !taken_back->backend.tls);
+}
+
+TEST_F(LoaderTest, KeysOfABackendFollowThePool) {
+  const Environment url{{"LARDER_BACKEND_URL", "redis://h"}};
+  EXPECT_EQ(load_text("pool: larder\n", url)->backend.prefix, "larder");
+  EXPECT_EQ(load_text("pool: blue\n", url)->backend.prefix, "larder-blue");
+  EXPECT_EQ(load_text("pool: blue\nbackend: {prefix: kv}\n", url)->backend.prefix, "kv");
+  EXPECT_TRUE(load_text("pool: blue\n")->backend.prefix.empty()) << "what is printed must come back";
+  EXPECT_THAT(load_text("pool: " + std::string(60, 'x') + "\n", url).status().text(),
+              testing::AllOf(HasSubstr("x', which follows pool, is no name"), EndsWith("; set it")));
+}
+
+TEST_F(LoaderTest, WhatABackendDoesNotTake) {
+  EXPECT_EQ(why("backend:\n  url: http://h\n"),
+            ":2: backend.url begins with 'http://', which is none of: redis://, rediss://, valkey://, valkeys://, unix://");
+  EXPECT_EQ(why("backend:\n  prefix: kv\n"),
+            ":2: backend.prefix is kv and backend.url is not set: set it, e.g. redis://host:6379");
+  EXPECT_EQ(why_environment("LARDER_BACKEND_TTL", "12h"),
+            "environment: backend.ttl is 12h and backend.url is not set: set it, e.g. redis://host:6379");
+  for (const char* key : {"ca_file", "cert_file", "key_file", "server_name"})
+    EXPECT_THAT(why("backend:\n  url: redis://h\n  " + std::string(key) + ": /x\n"),
+                testing::AnyOf(HasSubstr(":3: backend." + std::string(key) + " is /x and backend.url is without TLS"),
+                               HasSubstr("is neither a host's name")))
+        << key;
+  EXPECT_EQ(why("backend:\n  url: redis://h\n  server_name: kv\n"),
+            ":3: backend.server_name is kv and backend.url is without TLS: make it rediss://");
+  EXPECT_EQ(why("backend:\n  url: rediss://h\n  cert_file: /x\n"),
+            ":3: backend.cert_file is set and backend.key_file is not: set both or neither");
+  EXPECT_EQ(why("backend:\n  url: rediss://h\n  key_file: /x\n"),
+            ":3: backend.key_file is set and backend.cert_file is not: set both or neither");
+  EXPECT_EQ(why("backend:\n  url: redis://u@h\n"), ":2: backend.url names a user and backend.password_file is not set");
+  EXPECT_THAT(why("backend:\n  password_file: p\n"), HasSubstr(":2: backend.password_file 'p' is no absolute path"));
+  EXPECT_THAT(why("backend:\n  server_name: a/b\n"), HasSubstr(":2: backend.server_name 'a/b' is neither a host's name nor"));
+  EXPECT_THAT(why("backend:\n  prefix: a:b\n"), HasSubstr(":2: backend.prefix 'a:b' is no name"));
+  EXPECT_THAT(why("backend:\n  ttl: 12\n"), HasSubstr(":2: backend.ttl '12' has no unit of s, m, h or d"));
+  EXPECT_EQ(why("backend:\n  write: never\n"), ":2: backend.write 'never' is none of: all, evicted, popular");
+  for (const char* rate : {"200K", "1023K", "2TiB"})
+    EXPECT_THAT(why(std::string("backend:\n  write_rate: ") + rate + "\n"), HasSubstr("is out of range: 0, or 1MiB to 1TiB"))
+        << rate;
+  EXPECT_THAT(why("backend:\n  write_rate: 200\n"), HasSubstr("has no unit"));
+}
+
+// Neither in a message of an error nor in what is printed.
+TEST_F(LoaderTest, APasswordIsNeverRepeated) {
+  for (const char* url : {"redis://u:hunter2@h", "redis:/u:hunter2@h", "redis://u:hunter2", "hunter2", "redis://h?hunter2"}) {
+    const std::string said = why("backend:\n  url: \"" + std::string(url) + "\"\n") + why_environment("LARDER_BACKEND_URL", url);
+    EXPECT_THAT(said, testing::Not(HasSubstr("hunter2"))) << url;
+    EXPECT_THAT(said, HasSubstr(":2: backend.url ")) << url;
+    EXPECT_THAT(said, HasSubstr("environment: LARDER_BACKEND_URL ")) << url;
+  }
+  const std::string said = why("backend:\n  password: hunter2\n") + why_environment("LARDER_BACKEND_PASSWORD", "hunter2");
+  EXPECT_THAT(said, HasSubstr("unknown key 'backend.password'; allowed in section 'backend': url, password_file, "));
+  EXPECT_THAT(said, testing::Not(HasSubstr("hunter2")));
+}
+
 TEST_F(LoaderTest, VariablesAreAsStrict) {
   EXPECT_EQ(why_environment("LARDER_MEMORY_SIZE", "0G"), "environment: LARDER_MEMORY_SIZE '0G' is out of range: 1MiB to 16TiB");
   EXPECT_THAT(
       why_environment("LARDER_MEMORY_SISE", "5G"),
-      HasSubstr("environment: unknown variable LARDER_MEMORY_SISE; allowed: LARDER_DISK_ADMIT_AFTER, LARDER_DISK_PATH, "));
+      HasSubstr("environment: unknown variable LARDER_MEMORY_SISE; allowed: LARDER_BACKEND_CA_FILE, LARDER_BACKEND_CERT_FILE, "));
   EXPECT_THAT(why_environment("LARDER_DISK_SISE", "5G"), HasSubstr("unknown variable LARDER_DISK_SISE"));
   EXPECT_THAT(why_environment("LARDER_HTTP_PORT", "9464"), HasSubstr("unknown variable LARDER_HTTP_PORT"));
+  EXPECT_THAT(why_environment("LARDER_BACKEND_URI", "redis://h"), HasSubstr("unknown variable LARDER_BACKEND_URI"));
 }
 
 TEST_F(LoaderTest, VariablesOfOthersAreLeftAlone) {
@@ -217,7 +312,9 @@ TEST_F(LoaderTest, VariablesOfOthersAreLeftAlone) {
                                 {"LARDER_TEST_BIN", "x"},
                                 {"LARDER_HTTP_SERVICE_HOST", "10.0.0.1"},
                                 {"LARDER_HTTP_PORT", "tcp://10.0.0.1:9464"},
-                                {"LARDER_HTTP_PORT_9464_TCP_PROTO", "tcp"}};
+                                {"LARDER_HTTP_PORT_9464_TCP_PROTO", "tcp"},
+                                {"LARDER_BACKEND_SERVICE_PORT", "6379"},
+                                {"LARDER_BACKEND_PORT", "tcp://10.0.0.1:6379"}};
   EXPECT_TRUE(load(std::nullopt, environment).ok()) << load(std::nullopt, environment).status().text();
 }
 

@@ -89,13 +89,16 @@ std::span<const Room> rooms() {
        {"shim/protocol/packet.h", "shim/protocol/fd.h", "sidecar/base/", "sys/", "netinet/", "unistd.h", "fcntl.h", "poll.h",
         "fstream", "filesystem", "chrono", "ctime", "time.h", "thread", "mutex", "condition_variable", "random"}},
       {"sidecar/tiers/", {"shim/protocol/", "sidecar/base/", "sidecar/stats/"}, {"sidecar/tiers/remote/"}},
-      {"sidecar/tiers/remote/", {"shim/protocol/", "sidecar/base/", "sidecar/tiers/tier.h"}, {}},
+      {"sidecar/tiers/remote/", {"shim/protocol/", "sidecar/base/", "sidecar/tiers/tier.h", "sidecar/config/config.h"}, {}},
       {"sidecar/ipc/",
        {"shim/protocol/", "sidecar/base/", "sidecar/stats/", "sidecar/store/", "sidecar/tiers/", "sidecar/config/config.h"},
        {}},
       {"sidecar/config/", {"shim/protocol/"}, {}},
       {"sidecar/http/", {"shim/protocol/", "sidecar/base/", "sidecar/stats/", "sidecar/config/"}, {}},
-      {"sidecar/ctl/", {"shim/protocol/", "sidecar/config/"}, {}},
+      {"sidecar/ctl/",
+       {"shim/protocol/", "sidecar/base/clock.h", "sidecar/config/", "sidecar/tiers/remote/server_check.h",
+        "sidecar/tiers/remote/options.h"},
+       {}},
       {"sidecar/app/", {"shim/protocol/", "sidecar/"}, {}},
   };
   return all;

@@ -1,0 +1,133 @@
+#include "sidecar/config/backend_url.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
+#include "sidecar/config/values.h"
+
+namespace larder::config {
+namespace {
+
+constexpr std::uint32_t kMostDatabase = (1U << 31) - 1;  // what a server takes for one
+constexpr std::size_t kMostSchemeShown = 24;
+
+Status invalid(std::string text) {
+  return {Code::kInvalidArgument, std::move(text)};
+}
+
+struct Scheme {
+  std::string_view name;
+  bool tls;
+};
+constexpr std::array<Scheme, 4> kSchemes{{{"redis", false}, {"rediss", true}, {"valkey", false}, {"valkeys", true}}};
+
+Status no_url() {
+  return invalid("is no URL of a Redis or Valkey: redis://[user@]host[:port][/database], rediss:// for TLS, unix:///path");
+}
+
+Status unknown_scheme(std::string_view scheme) {
+  if (scheme.find("sentinel") != std::string_view::npos)
+    return invalid("names Sentinels, which are not served yet: name the server that they watch, redis://host:port");
+  if (scheme.find("cluster") != std::string_view::npos)
+    return invalid("names a Cluster, which is not served yet: name a standalone server, redis://host:port");
+  const bool plain = std::ranges::all_of(scheme, [](char c) { return (c >= 'a' && c <= 'z') || c == '+' || c == '-'; });
+  if (scheme.empty() || !plain || scheme.size() > kMostSchemeShown) return no_url();
+  return invalid("begins with '" + std::string(scheme) +
+                 "://', which is none of: redis://, rediss://, valkey://, valkeys://, unix://");
+}
+
+int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+// "%40" is "@". Nothing: a '%' without two digits behind it, or what no name holds.
+std::optional<std::string> decoded(std::string_view text) {
+  std::string plain;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    char c = text[i];
+    if (c == '%') {
+      if (i + 2 >= text.size() || hex_digit(text[i + 1]) < 0 || hex_digit(text[i + 2]) < 0) return std::nullopt;
+      c = static_cast<char>(hex_digit(text[i + 1]) * 16 + hex_digit(text[i + 2]));
+      i += 2;
+    }
+    if (static_cast<unsigned char>(c) <= ' ' || c == 0x7f) return std::nullopt;
+    plain += c;
+  }
+  return plain;
+}
+
+Status take_user(std::string_view user, BackendUrl& url) {
+  if (user.find(':') != std::string_view::npos)
+    return invalid("holds a password: put it into a file of its own, and name that in backend.password_file");
+  const std::optional<std::string> name = decoded(user);
+  if (!name || name->empty()) return invalid("has no user's name before its '@'");
+  url.user = *name;
+  return {};
+}
+
+Status take_place(std::string_view place, BackendUrl& url) {
+  const bool bracketed = place.starts_with('[');
+  const std::size_t end = bracketed ? place.find(']') : std::min(place.find(':'), place.size());
+  if (end == std::string_view::npos) return invalid("has a '[' without its ']'");
+  const std::string_view host = bracketed ? place.substr(1, end - 1) : place.substr(0, end);
+  const std::string_view rest = place.substr(end + (bracketed ? 1 : 0));
+  if (!bracketed && std::ranges::count(place, ':') > 1)
+    return invalid("holds an IPv6 address without brackets: write redis://[::1]:6379");
+  if (host.empty() || !is_host(host, bracketed))
+    return invalid("names no host: a name, an IPv4 address, or an IPv6 address in brackets");
+  url.host = host;
+  if (rest.empty()) return {};
+  if (!rest.starts_with(':') || !parse_number(rest.substr(1), url.port) || url.port == 0)
+    return invalid("has no port of 1 to 65535 behind its host");
+  return {};
+}
+
+Status take_database(std::string_view text, BackendUrl& url) {
+  if (text.empty()) return {};
+  if (parse_number(text, url.database) && url.database <= kMostDatabase) return {};
+  return invalid("has no number of a database behind its '/'");
+}
+
+Result<BackendUrl> parse_unix(std::string_view rest) {
+  BackendUrl url;
+  const std::size_t slash = rest.find('/');
+  if (const std::size_t at = rest.substr(0, slash).rfind('@'); at != std::string_view::npos) {
+    if (Status status = take_user(rest.substr(0, at), url); !status.ok()) return status;
+    rest.remove_prefix(at + 1);
+  }
+  // Without its text, as all errors here: it could hold what was to stand before an '@'.
+  if (!rest.starts_with('/')) return invalid("names no absolute path: unix:///path");
+  if (Status status = check_socket_path(rest); !status.ok()) return status;
+  url.unix_path = rest;
+  return url;
+}
+
+}  // namespace
+
+Result<BackendUrl> parse_backend_url(std::string_view text) {
+  const std::size_t colon = text.find("://");
+  if (colon == std::string_view::npos) return no_url();
+  const std::string_view name = text.substr(0, colon);
+  std::string_view rest = text.substr(colon + 3);
+  if (rest.find_first_of("?#") != std::string_view::npos)
+    return invalid("holds a '?' or a '#': what is not in redis://[user@]host[:port][/database] has a key of its own in backend");
+  if (name == "unix") return parse_unix(rest);
+  const auto* scheme = std::ranges::find(kSchemes, name, &Scheme::name);
+  if (scheme == kSchemes.end()) return unknown_scheme(name);
+  BackendUrl url;
+  url.tls = scheme->tls;
+  // The last '@': a password may hold one, and a '/' too.
+  if (const std::size_t at = rest.rfind('@'); at != std::string_view::npos) {
+    if (Status status = take_user(rest.substr(0, at), url); !status.ok()) return status;
+    rest.remove_prefix(at + 1);
+  }
+  const std::size_t slash = std::min(rest.find('/'), rest.size());
+  if (Status status = take_place(rest.substr(0, slash), url); !status.ok()) return status;
+  if (Status status = take_database(rest.substr(std::min(slash + 1, rest.size())), url); !status.ok()) return status;
+  return url;
+}
+
+}  // namespace larder::config

@@ -1,0 +1,62 @@
+#include "sidecar/ctl/backend_check.h"
+
+#include <signal.h>
+
+#include <thread>
+
+#include "sidecar/base/clock.h"
+#include "sidecar/config/loader.h"
+#include "sidecar/ctl/backend_findings.h"
+#include "sidecar/ctl/backend_report.h"
+
+namespace larder::ctl {
+namespace {
+
+constexpr int kExitWarnings = 1;
+constexpr int kExitUnusable = 2;
+
+Status wrong(const std::string& why) {
+  return {Code::kInvalidArgument, why};
+}
+
+// The URL and what belongs to it, or what larderd itself is told.
+Result<config::Config> configured(const Arguments& arguments) {
+  if (arguments.words.size() < 3) {
+    if (!arguments.backend.empty())
+      return wrong("'" + arguments.backend.front().name + "' goes with a URL; else the configuration says");
+    Result<config::Config> config = config::load(arguments.config_file, config::process_environment());
+    if (config.ok() && config->backend.url.empty())
+      return wrong("which backend? Name its URL, redis://host:6379, or --config FILE with backend.url");
+    return config;
+  }
+  if (arguments.config_file) return wrong("a URL or --config FILE: one of the two");
+  std::vector<config::Value> values{{"backend.url", arguments.words[2], "the URL"}};
+  values.insert(values.end(), arguments.backend.begin(), arguments.backend.end());
+  return config::load(values);
+}
+
+int exit_status(std::span<const Finding> findings) {
+  int status = 0;
+  for (const Finding& finding : findings) {
+    if (finding.weight == Weight::kUnusable) return kExitUnusable;
+    if (finding.weight == Weight::kWarning) status = kExitWarnings;
+  }
+  return status;
+}
+
+}  // namespace
+
+Result<Outcome> check_backend(const Arguments& arguments) {
+  if (arguments.words[1] != "check")
+    return wrong("'" + arguments.words[1] + "' is nothing that backend does: backend check [URL]");
+  const Result<config::Config> config = configured(arguments);
+  if (!config.ok()) return config.status();
+  ::signal(SIGPIPE, SIG_IGN);  // TLS writes with write(): the server may be gone
+  const remote::ServerFacts facts = remote::check_server(remote::options_of(config->backend), base::MonotonicClock());
+  const std::vector<Finding> findings = findings_of({config->backend, facts, std::thread::hardware_concurrency()});
+  return Outcome{
+      arguments.json ? backend_json(config->backend, facts, findings) : backend_screen(config->backend, facts, findings),
+      exit_status(findings)};
+}
+
+}  // namespace larder::ctl

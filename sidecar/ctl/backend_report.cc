@@ -1,0 +1,134 @@
+#include "sidecar/ctl/backend_report.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "sidecar/ctl/answer_json.h"
+#include "sidecar/ctl/words.h"
+
+namespace larder::ctl {
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr std::array<std::string_view, 3> kTitles{"CANNOT BE USED", "Warnings", "Notes"};
+constexpr std::array<const char*, 3> kWeights{"unusable", "warning", "note"};
+
+std::string line(std::string_view name, const std::string& value) {
+  return "  " + column(name, 16) + value + "\n";
+}
+
+std::string known(const std::string& text) {
+  return text.empty() ? "not told" : text;
+}
+std::string bytes_or(const std::optional<std::uint64_t>& bytes, const char* none) {
+  return bytes ? bytes_text(*bytes) : none;
+}
+std::string yes_or_no(const std::optional<bool>& value, const char* yes, const char* no) {
+  return !value ? "not told" : *value ? yes : no;
+}
+
+std::string micros(std::uint64_t ns) {
+  return grouped(ns / 1000) + " us";
+}
+std::string rate_text(std::uint64_t bytes_per_s) {
+  return bytes_per_s == 0 ? "not measured" : bytes_text(bytes_per_s) + "/s";
+}
+
+std::size_t count(std::span<const Finding> findings, Weight weight) {
+  return static_cast<std::size_t>(std::ranges::count(findings, weight, &Finding::weight));
+}
+
+std::string verdict(std::span<const Finding> findings) {
+  if (count(findings, Weight::kUnusable) != 0) return "larderd cannot use it as it is.";
+  const std::size_t warnings = count(findings, Weight::kWarning);
+  return warnings == 0 ? "larderd can use it." : "larderd can use it, with " + plural(warnings, "warning") + ".";
+}
+
+const char* verdict_word(std::span<const Finding> findings) {
+  if (count(findings, Weight::kUnusable) != 0) return kWeights[0];
+  return count(findings, Weight::kWarning) != 0 ? "warnings" : "ok";
+}
+
+std::string facts_text(const remote::ServerFacts& facts) {
+  if (facts.connect_ns == 0) return "";  // nothing was said
+  std::string out = line("server", facts.version.empty() ? "not told" : facts.product + " " + facts.version);
+  out += line("mode, role", known(facts.mode) + ", " + known(facts.role));
+  if (facts.mode == "sentinel") return out;
+  const std::string most = facts.max_bytes == 0U ? "no limit" : bytes_or(facts.max_bytes, "not told");
+  out += line("maxmemory", most + ", " + known(facts.policy) + ", " + bytes_or(facts.used_bytes, "?") + " used");
+  out += line("persistence", yes_or_no(facts.append_only, "appendonly", "no appendonly") + ", " +
+                                 yes_or_no(facts.snapshots, "save points", "no save points"));
+  out += line("io-threads", facts.io_threads ? std::to_string(*facts.io_threads) : "not told");
+  if (facts.pings.count != 0)
+    out += line("PING", "p50 " + micros(facts.pings.p50_ns) + ", p99 " + micros(facts.pings.p99_ns) + " (" +
+                            grouped(facts.pings.count) + " asked)");
+  if (facts.mode != "cluster") {
+    out += line("SET of 2 MiB", rate_text(facts.set_bytes_per_s));
+    out += line("GET of 2 MiB", rate_text(facts.get_bytes_per_s));
+  }
+  return out;
+}
+
+template <typename Value>
+ordered_json or_null(const std::optional<Value>& value) {
+  return value ? ordered_json(*value) : ordered_json();
+}
+ordered_json or_null(const std::string& text) {
+  return text.empty() ? ordered_json() : ordered_json(text);
+}
+ordered_json or_null(std::uint64_t measured) {
+  return measured == 0 ? ordered_json() : ordered_json(measured);
+}
+
+}  // namespace
+
+std::string backend_screen(const config::BackendConfig& backend, const remote::ServerFacts& facts,
+                           std::span<const Finding> findings) {
+  std::string out = "Backend " + printable(backend.url) + ", keys " + backend.prefix + ":*\n" + facts_text(facts);
+  for (std::size_t weight = 0; weight < kTitles.size(); ++weight) {
+    if (count(findings, static_cast<Weight>(weight)) == 0) continue;
+    out += "\n" + std::string(kTitles[weight]) + "\n";
+    for (const Finding& finding : findings)
+      if (finding.weight == static_cast<Weight>(weight))
+        out += "  " + printable(finding.what) + "\n    -> " + printable(finding.cure) + "\n";
+  }
+  return out + "\n" + verdict(findings) + "\n";
+}
+
+std::string backend_json(const config::BackendConfig& backend, const remote::ServerFacts& facts,
+                         std::span<const Finding> findings) {
+  ordered_json found = ordered_json::array();
+  for (const Finding& finding : findings)
+    found.push_back({{"id", finding.id},
+                     {"weight", kWeights[static_cast<std::size_t>(finding.weight)]},
+                     {"what", finding.what},
+                     {"do", finding.cure}});
+  const ordered_json answer{
+      {"url", backend.url},
+      {"prefix", backend.prefix},
+      {"verdict", verdict_word(findings)},
+      {"server",
+       {{"product", or_null(facts.product)},
+        {"version", or_null(facts.version)},
+        {"mode", or_null(facts.mode)},
+        {"role", or_null(facts.role)},
+        {"databases", or_null(facts.databases)},
+        {"io_threads", or_null(facts.io_threads)}}},
+      {"memory",
+       {{"max_bytes", or_null(facts.max_bytes)},
+        {"used_bytes", or_null(facts.used_bytes)},
+        {"machine_bytes", or_null(facts.machine_bytes)},
+        {"policy", or_null(facts.policy)}}},
+      {"persistence", {{"appendonly", or_null(facts.append_only)}, {"save_points", or_null(facts.snapshots)}}},
+      {"connect_us", or_null(facts.connect_ns / 1000)},
+      {"ping_us",
+       {{"count", facts.pings.count}, {"p50", or_null(facts.pings.p50_ns / 1000)}, {"p99", or_null(facts.pings.p99_ns / 1000)}}},
+      {"set_bytes_per_s", or_null(facts.set_bytes_per_s)},
+      {"get_bytes_per_s", or_null(facts.get_bytes_per_s)},
+      {"findings", found}};
+  return answer.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace larder::ctl

@@ -1,0 +1,40 @@
+// Dialogue: one connection to one server, for a program that has nothing else to do: each step waits for its end, up to a deadline.
+// Not for larderd, which waits for no server. Owned by one thread, which has SIGPIPE blocked or ignored.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "shim/protocol/status.h"
+#include "sidecar/base/clock.h"
+#include "sidecar/tiers/remote/connection.h"
+#include "sidecar/tiers/remote/options.h"
+
+namespace larder::remote {
+
+class Dialogue {
+ public:
+  // Resolves, connects, and over TLS shakes hands; nothing is said yet. Tries each address of a name; the last one's failure is told.
+  static Result<std::unique_ptr<Dialogue>> open(const RemoteOptions& options, const base::Clock& clock,
+                                                std::uint64_t deadline_ns);
+
+  Dialogue(std::unique_ptr<Stream> stream, const base::Clock& clock, bool local);
+
+  // All at once, answered in their order. Not ok: no answer to some came by then, and none comes any more to anything.
+  Status run(std::vector<Request> requests, std::uint64_t deadline_ns);
+  // One command and its reply, of one of these types or an error.
+  Result<Reply> ask(std::span<const std::string_view> words, std::string_view types, std::uint64_t deadline_ns);
+
+  bool local() const { return local_; }  // the server is on this machine
+
+ private:
+  Connection connection_;
+  const base::Clock& clock_;
+  const bool local_;
+  Status over_;
+};
+
+}  // namespace larder::remote

@@ -1,0 +1,28 @@
+// The first words on a connection: what they need, and what a server's answers to them tell.
+//
+// Of a server's own words only what is known is ever said: a hostile one could send back the password that it was given.
+// Thread-safe.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "shim/protocol/status.h"
+#include "sidecar/tiers/remote/resp.h"
+
+namespace larder::remote {
+
+// Without the newline at its end. A file that is none, a pipe say, is refused and not waited for.
+// `option`: its name, for errors.
+Result<std::string> read_password(const std::string& option, const std::string& path);
+
+// Why the server refuses the HELLO that this is the answer to; ok: it does not.
+Status refusal_of(const Reply& hello);
+
+// What HELLO tells under a name; empty: nothing.
+std::string_view told(const Reply& hello, std::string_view name);
+
+// The same of an INFO. The first line of one is a title, so every name stands behind an end of line.
+std::string_view info_value(std::string_view info, std::string_view name);
+
+}  // namespace larder::remote

@@ -1,0 +1,259 @@
+#include "sidecar/tiers/remote/server_check.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <random>
+#include <utility>
+
+#include "sidecar/tiers/remote/dialogue.h"
+#include "sidecar/tiers/remote/error_reply.h"
+#include "sidecar/tiers/remote/format.h"
+#include "sidecar/tiers/remote/hello.h"
+#include "sidecar/tiers/remote/server_info.h"
+
+namespace larder::remote {
+namespace {
+
+using Step = ServerFacts::Step;
+using Words = std::vector<std::string_view>;
+
+constexpr std::uint64_t kNsPerMs = 1'000'000;
+constexpr std::uint64_t kMostMs = 20'000, kConnectMs = 3000, kAnswerMs = 3000, kValuesMs = 5000;
+constexpr std::uint64_t kPingsMs = 500, kRateMs = 400;  // what is measured ends then
+constexpr std::size_t kMostPings = 1000, kMostRounds = 16;
+constexpr std::size_t kValues = 4;  // of a round, all at once
+constexpr std::string_view kLifeMs = "20000";
+
+class Check {
+ public:
+  Check(const RemoteOptions& options, const base::Clock& clock)
+      : options_(options), clock_(clock), end_ns_(clock.now_ns() + kMostMs * kNsPerMs) {
+    std::random_device device;
+    std::mt19937_64 random((std::uint64_t{device()} << 32) | device());
+    const std::string number = std::to_string(random());
+    for (std::size_t i = 0; i < kValues; ++i) keys_.push_back(options.prefix + ":check:" + number + ":" + std::to_string(i));
+    value_.resize(kPartBytes);
+    for (std::size_t at = 0; at + 8 <= value_.size(); at += 8) {
+      const std::uint64_t word = random();
+      std::memcpy(value_.data() + at, &word, 8);
+    }
+  }
+
+  ServerFacts run() {
+    const std::array<std::pair<Step, Status (Check::*)()>, 5> steps{{{Step::kConnect, &Check::connect},
+                                                                     {Step::kGreet, &Check::greet},
+                                                                     {Step::kDatabase, &Check::describe},
+                                                                     {Step::kMode, &Check::check_mode},
+                                                                     {Step::kUse, &Check::use}}};
+    for (const auto& [step, take] : steps) {
+      facts_.failure = (this->*take)();
+      facts_.ended = step;
+      if (!facts_.failure.ok()) return std::move(facts_);
+    }
+    facts_.ended = Step::kNone;
+    return std::move(facts_);
+  }
+
+ private:
+  std::uint64_t deadline(std::uint64_t ms) const { return std::min(clock_.now_ns() + ms * kNsPerMs, end_ns_); }
+  Result<Reply> ask(const Words& words, std::string_view types) { return dialogue_->ask(words, types, deadline(kAnswerMs)); }
+  static bool is_error(const Reply& reply) { return reply.kind == Reply::Kind::kError; }
+
+  Status connect();
+  Status greet();
+  Status describe();
+  Status check_mode();
+  Status use();
+  Status try_commands();
+  Status measure_pings();
+  Status measure_sets();
+  Status measure_gets();
+  Status remove_values();
+
+  const RemoteOptions& options_;
+  const base::Clock& clock_;
+  const std::uint64_t end_ns_;
+  std::uint64_t began_ns_ = 0;
+  std::unique_ptr<Dialogue> dialogue_;
+  ServerFacts facts_;
+  std::vector<std::string> keys_;
+  std::vector<std::byte> value_;
+};
+
+Status Check::connect() {
+  began_ns_ = clock_.now_ns();
+  Result<std::unique_ptr<Dialogue>> dialogue = Dialogue::open(options_, clock_, deadline(kConnectMs));
+  if (!dialogue.ok()) return dialogue.status();
+  dialogue_ = *std::move(dialogue);
+  facts_.local = dialogue_->local();
+  return {};
+}
+
+Status Check::greet() {
+  Result<std::string> password =
+      options_.password_file.empty() ? std::string() : read_password("backend.password_file", options_.password_file);
+  if (!password.ok()) return password.status();
+  const std::string user = options_.user.empty() ? "default" : options_.user;
+  Words words{"HELLO", "2"};
+  if (!password->empty()) words.insert(words.end(), {"AUTH", user, *password});
+  words.insert(words.end(), {"SETNAME", "larder-check"});
+  const Result<Reply> hello = ask(words, "*");
+  if (!hello.ok()) return hello.status();
+  if (Status refusal = refusal_of(*hello); !refusal.ok()) return refusal;
+  facts_.connect_ns = clock_.now_ns() - began_ns_;
+  take_hello(*hello, facts_);
+  return {};
+}
+
+// What a user may not ask, or a server does not tell, is not known: no failure.
+Status Check::describe() {
+  const std::string database = std::to_string(options_.database);
+  const bool select = options_.database != 0 && facts_.mode != "sentinel";
+  const Result<Reply> selected = select ? ask({"SELECT", database}, "+") : Reply();
+  if (!selected.ok()) return selected.status();
+  for (const std::string_view section : {"server", "memory", "persistence", "replication"}) {
+    const Result<Reply> info = ask({"INFO", section}, "$");
+    if (!info.ok()) return info.status();
+    if (!is_error(*info)) take_info(info->text, facts_);
+  }
+  for (const std::string_view name : {"save", "io-threads", "databases"}) {
+    const Result<Reply> config = ask({"CONFIG", "GET", name}, "*");
+    if (!config.ok()) return config.status();
+    take_config(*config, facts_);
+  }
+  if (!is_error(*selected)) return {};
+  return {Code::kFailedPrecondition, "the server refuses to select database " + database};
+}
+
+Status Check::check_mode() {
+  if (facts_.mode == "cluster") return {Code::kFailedPrecondition, "the server is a node of a Cluster, not a standalone one"};
+  if (facts_.mode != "sentinel") return {};
+  const Result<Reply> masters = ask({"SENTINEL", "MASTERS"}, "*");
+  if (masters.ok()) take_masters(*masters, facts_);
+  return {Code::kFailedPrecondition, "the server is a Sentinel, not one that keeps data"};
+}
+
+Status Check::use() {
+  if (Status status = try_commands(); !status.ok()) return status;
+  const auto may = [this](std::string_view command) {
+    return std::ranges::find(facts_.missing, command) == facts_.missing.end();
+  };
+  if (may("PING"))
+    if (Status status = measure_pings(); !status.ok()) return status;
+  if (facts_.writes.ok() && may("SET") && may("GET") && may("UNLINK")) {
+    if (Status status = measure_sets(); !status.ok()) return status;
+    if (Status status = measure_gets(); !status.ok()) return status;
+  }
+  return remove_values();
+}
+
+// Each command of the tier once, on keys that are not there.
+Status Check::try_commands() {
+  const std::string& key = keys_[0];
+  const std::string pattern = options_.prefix + ":check:*";
+  const std::array<std::pair<Words, std::string_view>, 6> commands{{{{"PING"}, "+"},
+                                                                    {{"GETRANGE", key, "0", "0"}, "$"},
+                                                                    {{"GET", key}, "$"},
+                                                                    {{"SET", key, "1", "PX", kLifeMs}, "+"},
+                                                                    {{"UNLINK", key}, ":"},
+                                                                    {{"SCAN", "0", "MATCH", pattern, "COUNT", "10"}, "*"}}};
+  for (const auto& [words, types] : commands) {
+    const Result<Reply> reply = ask(words, types);
+    if (!reply.ok()) return reply.status();
+    if (!is_error(*reply)) continue;
+    const ErrorMeaning& meaning = meaning_of(reply->text);
+    if (meaning.code == "NOPERM" || reply->text.starts_with("ERR unknown command"))
+      facts_.missing.emplace_back(words[0]);
+    else if (words[0] == "SET")
+      facts_.writes = status_of(meaning);
+    else if (meaning.trouble != Trouble::kWrites)  // a SET tells that too
+      return status_of(meaning);
+  }
+  return {};
+}
+
+Status Check::measure_pings() {
+  std::vector<std::uint64_t> took_ns;
+  for (const std::uint64_t end_ns = deadline(kPingsMs); took_ns.size() < kMostPings && clock_.now_ns() < end_ns;) {
+    const std::uint64_t began_ns = clock_.now_ns();
+    const Result<Reply> pong = ask({"PING"}, "+");
+    if (!pong.ok()) return pong.status();
+    took_ns.push_back(clock_.now_ns() - began_ns);
+  }
+  if (took_ns.empty()) return {};
+  std::ranges::sort(took_ns);
+  facts_.pings = {took_ns.size(), took_ns[took_ns.size() / 2], took_ns[took_ns.size() * 99 / 100]};
+  return {};
+}
+
+std::uint64_t rate(std::uint64_t bytes, std::uint64_t took_ns) {
+  return took_ns == 0 ? 0 : static_cast<std::uint64_t>(static_cast<double>(bytes) * 1e9 / static_cast<double>(took_ns));
+}
+
+Status Check::measure_sets() {
+  std::uint64_t bytes = 0, took_ns = 0;
+  for (std::size_t round = 0; round < kMostRounds && took_ns < kRateMs * kNsPerMs; ++round) {
+    std::vector<Request> requests(kValues);
+    for (std::size_t i = 0; i < kValues; ++i) {
+      requests[i].around = format_around(Words{"SET", keys_[i]}, value_.size(), Words{"PX", kLifeMs});
+      requests[i].body = value_;
+      requests[i].expect.types = "+";
+      requests[i].then = [this](const Status& lost, const Reply& reply) {
+        if (lost.ok() && is_error(reply) && facts_.writes.ok()) facts_.writes = status_of(meaning_of(reply.text));
+      };
+    }
+    const std::uint64_t began_ns = clock_.now_ns();
+    if (Status status = dialogue_->run(std::move(requests), deadline(kValuesMs)); !status.ok()) return status;
+    took_ns += clock_.now_ns() - began_ns;
+    bytes += kValues * value_.size();
+    if (!facts_.writes.ok()) return {};
+  }
+  facts_.set_bytes_per_s = rate(bytes, took_ns);
+  return {};
+}
+
+// Nothing is said of bytes that are not those that were stored. What was evicted meanwhile is not there: not measured.
+Status Check::measure_gets() {
+  if (!facts_.writes.ok()) return {};
+  std::vector<std::byte> got(kValues * value_.size());
+  std::uint64_t bytes = 0, took_ns = 0;
+  std::size_t whole = 0;
+  for (std::size_t round = 0; round < kMostRounds && took_ns < kRateMs * kNsPerMs; ++round) {
+    std::ranges::fill(got, std::byte{0});
+    whole = 0;
+    std::vector<Request> requests(kValues);
+    for (std::size_t i = 0; i < kValues; ++i) {
+      const std::span<std::byte> target = std::span(got).subspan(i * value_.size(), value_.size());
+      requests[i].around.before = format_command(Words{"GET", keys_[i]});
+      requests[i].expect = {"$", target.size(), target};
+      requests[i].then = [&whole](const Status& lost, const Reply& reply) {
+        whole += lost.ok() && reply.kind == Reply::Kind::kPayload && reply.integer == std::int64_t{kPartBytes} ? 1 : 0;
+      };
+    }
+    const std::uint64_t began_ns = clock_.now_ns();
+    if (Status status = dialogue_->run(std::move(requests), deadline(kValuesMs)); !status.ok()) return status;
+    took_ns += clock_.now_ns() - began_ns;
+    if (whole != kValues) return {};
+    for (std::size_t i = 0; i < kValues; ++i)
+      if (std::memcmp(got.data() + i * value_.size(), value_.data(), value_.size()) != 0)
+        return {Code::kDataLoss, "the server gave back other bytes than it was given"};
+    bytes += got.size();
+  }
+  facts_.get_bytes_per_s = rate(bytes, took_ns);
+  return {};
+}
+
+Status Check::remove_values() {
+  Words words{"UNLINK"};
+  words.insert(words.end(), keys_.begin(), keys_.end());
+  return ask(words, ":").status();  // an error reply has been told of already
+}
+
+}  // namespace
+
+ServerFacts check_server(const RemoteOptions& options, const base::Clock& clock) {
+  return Check(options, clock).run();
+}
+
+}  // namespace larder::remote

@@ -1,0 +1,46 @@
+// What a server says of itself, and how fast it is, asked as the tier asks it: for `larderctl backend check`. It takes and measures,
+// and judges nothing.
+//
+// Of what a server says only known words, numbers and addresses are taken over: a hostile one could send back the password.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "shim/protocol/status.h"
+#include "sidecar/base/clock.h"
+#include "sidecar/tiers/remote/options.h"
+
+namespace larder::remote {
+
+struct ServerFacts {
+  // What `failure` ended; all that comes after it is not known.
+  enum class Step : std::uint8_t { kConnect, kGreet, kDatabase, kMode, kUse, kNone };
+  Step ended = Step::kNone;
+  Status failure;
+
+  bool local = false;            // on this machine
+  std::uint64_t connect_ns = 0;  // until it was connected and greeted
+  std::string product, version;  // "Valkey", "8.0.1"; empty here and below: not told
+  std::string mode, role;        // standalone, cluster or sentinel; master or replica
+  std::string master;            // of a Sentinel: where a server is that it watches, HOST:PORT
+  std::optional<std::uint64_t> databases, max_bytes, used_bytes, machine_bytes, io_threads;
+  std::string policy;  // maxmemory-policy
+  std::optional<bool> append_only, snapshots;
+
+  std::vector<std::string> missing;  // commands that Larder needs and that the user may not run, or the server has not
+  Status writes;                     // why it takes none
+  struct Pings {
+    std::size_t count = 0;
+    std::uint64_t p50_ns = 0, p99_ns = 0;
+  } pings;
+  std::uint64_t set_bytes_per_s = 0, get_bytes_per_s = 0;  // of values as large as the parts that Larder writes; 0: not measured
+};
+
+// Keys: PREFIX:check:..., which are removed again, and live for seconds where that fails. At most 20 s.
+// REQUIRES: SIGPIPE is blocked or ignored.
+ServerFacts check_server(const RemoteOptions& options, const base::Clock& clock);
+
+}  // namespace larder::remote

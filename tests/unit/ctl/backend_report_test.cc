@@ -1,0 +1,180 @@
+// What `larderctl backend check` makes of what a server has told: the screens and the JSON as they are printed.
+#include "sidecar/ctl/backend_report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "sidecar/config/loader.h"
+#include "tests/unit/ctl/sample_stats.h"
+
+namespace larder::ctl {
+namespace {
+
+using remote::ServerFacts;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+config::BackendConfig backend(const std::string& url, const std::vector<config::Value>& more = {}) {
+  std::vector<config::Value> values{{"backend.url", url, "the URL"}};
+  values.insert(values.end(), more.begin(), more.end());
+  const Result<config::Config> config = config::load(values);
+  EXPECT_TRUE(config.ok()) << config.status().text();
+  return config.ok() ? config->backend : config::BackendConfig();
+}
+
+// A Valkey as docs/backends.md sets it up.
+ServerFacts good() {
+  ServerFacts facts;
+  facts.connect_ns = 1'500'000;
+  facts.product = "Valkey";
+  facts.version = "8.0.1";
+  facts.mode = "standalone";
+  facts.role = "master";
+  facts.databases = 16;
+  facts.max_bytes = 48ULL << 30;
+  facts.used_bytes = 12ULL << 30;
+  facts.machine_bytes = 64ULL << 30;
+  facts.io_threads = 4;
+  facts.policy = "allkeys-lru";
+  facts.append_only = facts.snapshots = false;
+  facts.pings = {1000, 75'000, 210'000};
+  facts.set_bytes_per_s = 1200ULL << 20;
+  facts.get_bytes_per_s = 1900ULL << 20;
+  return facts;
+}
+
+// One as it comes, far away and slow.
+ServerFacts as_it_comes() {
+  ServerFacts facts = good();
+  facts.product = "Redis";
+  facts.version = "7.0.15";
+  facts.max_bytes = 0;
+  facts.policy = "noeviction";
+  facts.io_threads = 1;
+  facts.append_only = facts.snapshots = true;
+  facts.pings = {21, 24'000'000, 31'000'000};
+  facts.set_bytes_per_s = facts.get_bytes_per_s = 11ULL << 20;
+  return facts;
+}
+
+ServerFacts failed(ServerFacts::Step step, const std::string& why) {
+  ServerFacts facts;
+  facts.ended = step;
+  facts.failure = {Code::kUnavailable, why};
+  return facts;
+}
+
+std::vector<std::string> ids(const config::BackendConfig& of, const ServerFacts& facts, unsigned processors = 4) {
+  std::vector<std::string> ids;
+  for (const Finding& finding : findings_of({of, facts, processors})) ids.push_back(finding.id);
+  return ids;
+}
+
+void expect_screens(const std::string& name, const config::BackendConfig& of, const ServerFacts& facts) {
+  const std::vector<Finding> findings = findings_of({of, facts, 16});
+  expect_golden("backend_" + name, backend_screen(of, facts, findings));
+  expect_golden("backend_" + name + "_json", backend_json(of, facts, findings));
+}
+
+const std::vector<config::Value> kPassword{{"backend.password_file", "/etc/larder/password", "--password-file"}};
+
+TEST(BackendReportTest, Well) {
+  expect_screens("well", backend("rediss://larder@cache.example/2", kPassword), good());
+}
+TEST(BackendReportTest, AsItComes) {
+  expect_screens("as_it_comes", backend("redis://cache.example:6379"), as_it_comes());
+}
+TEST(BackendReportTest, ARightIsMissing) {
+  ServerFacts facts = good();
+  facts.max_bytes = facts.used_bytes = facts.machine_bytes = facts.io_threads = facts.databases = std::nullopt;
+  facts.append_only = facts.snapshots = std::nullopt;
+  facts.policy.clear();
+  facts.missing = {"GETRANGE", "SET"};
+  facts.set_bytes_per_s = facts.get_bytes_per_s = 0;
+  expect_screens("rights", backend("redis://kv@10.0.0.1/3", {{"backend.prefix", "kv", "--prefix"}, kPassword[0]}), facts);
+}
+TEST(BackendReportTest, NotReached) {
+  expect_screens("not_reached", backend("unix:///run/redis/redis.sock"),
+                 failed(ServerFacts::Step::kConnect, "connect: No such file or directory"));
+}
+TEST(BackendReportTest, ASentinel) {
+  ServerFacts facts = failed(ServerFacts::Step::kMode, "the server is a Sentinel, not one that keeps data");
+  facts.connect_ns = 1;
+  facts.product = "Redis";
+  facts.version = "7.0.15";
+  facts.mode = "sentinel";
+  facts.role = "master";
+  facts.master = "10.0.0.7:6379";
+  expect_screens("sentinel", backend("redis://10.0.0.1:26379"), facts);
+}
+
+TEST(BackendFindingsTest, NothingIsWrongWithAServerThatIsSetUpAsDocumented) {
+  EXPECT_THAT(ids(backend("rediss://larder@h", kPassword), good()), IsEmpty());
+}
+
+// One thing wrong at a time.
+TEST(BackendFindingsTest, EachIsNamed) {
+  const config::BackendConfig of = backend("rediss://larder@h", kPassword);
+  const auto with = [&of](const std::function<void(ServerFacts&)>& change, unsigned processors = 4) {
+    ServerFacts facts = good();
+    change(facts);
+    return ids(of, facts, processors);
+  };
+  EXPECT_THAT(with([](auto& f) { f.policy = "noeviction"; }), ElementsAre("noeviction"));
+  EXPECT_THAT(with([](auto& f) { f.max_bytes = 0; }), ElementsAre("no-maxmemory"));
+  EXPECT_THAT(with([](auto& f) { f.max_bytes = 100 << 20; }), ElementsAre("little-memory"));
+  EXPECT_THAT(with([](auto& f) { f.policy = "volatile-ttl"; }), ElementsAre("volatile"));
+  EXPECT_THAT(with([](auto& f) { f.append_only = true; }), ElementsAre("appendonly"));
+  EXPECT_THAT(with([](auto& f) { f.snapshots = true; }), ElementsAre("save"));
+  EXPECT_THAT(with([](auto& f) { f.role = "replica"; }), ElementsAre("replica"));
+  EXPECT_THAT(with([](auto& f) { f.io_threads = 1; }), ElementsAre("io-threads")) << "a note: its machine is not known";
+  EXPECT_THAT(with([](auto& f) { f.io_threads = 1, f.local = true; }, 4), IsEmpty());
+  EXPECT_THAT(with([](auto& f) { f.io_threads = 1, f.local = true; }, 8), ElementsAre("io-threads"));
+  EXPECT_THAT(with([](auto& f) { f.connect_ns = 600'000'000; }), ElementsAre("slow-connect"));
+  EXPECT_THAT(with([](auto& f) { f.pings.p50_ns = 30'000'000; }), ElementsAre("latency"));
+  EXPECT_THAT(with([](auto& f) { f.get_bytes_per_s = 100 << 20; }), ElementsAre("rate"));
+  EXPECT_THAT(with([](auto& f) { f.snapshots = std::nullopt; }), ElementsAre("not-told"));
+  EXPECT_THAT(with([](auto& f) { f.missing = {"SCAN"}; }), ElementsAre("rights"));
+  EXPECT_THAT(with([](auto& f) { f.writes = {Code::kUnavailable, "... (OOM)"}; }), ElementsAre("full"));
+  EXPECT_THAT(with([](auto& f) {
+                f.role = "replica", f.writes = {Code::kUnavailable, "... (READONLY)"};
+              }),
+              ElementsAre("replica"));
+  EXPECT_THAT(with([](auto& f) { f.writes = {Code::kUnavailable, "... (MISCONF)"}; }), ElementsAre("misconf"));
+  EXPECT_THAT(with([](auto& f) { f.writes = {Code::kUnavailable, "... (NOREPLICAS)"}; }), ElementsAre("no-writes"));
+  EXPECT_THAT(ids(backend("redis://larder@h", kPassword), good()), ElementsAre("no-tls"));
+  EXPECT_THAT(ids(backend("rediss://h"), good()), ElementsAre("open"));
+  EXPECT_THAT(ids(backend("rediss://larder@h", {kPassword[0], {"backend.ttl", "1d", ""}}),
+                  [] {
+                    ServerFacts facts = good();
+                    facts.policy = "volatile-lru";
+                    return facts;
+                  }()),
+              IsEmpty());
+}
+
+TEST(BackendFindingsTest, TheHeaviestComesFirst) {
+  ServerFacts facts = as_it_comes();
+  facts.writes = {Code::kUnavailable, "(OOM)"};
+  const config::BackendConfig of = backend("redis://h");
+  std::vector<Weight> weights;
+  for (const Finding& finding : findings_of({of, facts, 16})) weights.push_back(finding.weight);
+  EXPECT_TRUE(std::ranges::is_sorted(weights));
+  EXPECT_EQ(weights.front(), Weight::kUnusable);
+  EXPECT_EQ(weights.back(), Weight::kNote);
+}
+
+TEST(BackendFindingsTest, WhatIsNotKnownIsSaidAllTheSame) {
+  const config::BackendConfig of = backend("redis://h");
+  EXPECT_THAT(ids(of, failed(ServerFacts::Step::kUse, "something new")), ElementsAre("failed"));
+  EXPECT_THAT(ids(of, failed(ServerFacts::Step::kConnect, "something new")), ElementsAre("unreachable"));
+}
+
+TEST(BackendFindingsTest, TheLeastRightsAreOfThisPrefixAndUser) {
+  EXPECT_EQ(least_rights(backend("redis://kv@h/1", {kPassword[0], {"backend.prefix", "blue", ""}})),
+            "ACL SETUSER kv on >PASSWORD ~blue:* +hello +ping +info +select +get +getrange +set +unlink +scan");
+}
+
+}  // namespace
+}  // namespace larder::ctl

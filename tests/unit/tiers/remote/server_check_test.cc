@@ -1,0 +1,117 @@
+// The check of a server whose every byte is in our hands: it ends in time, whatever comes, and tells no secret.
+#include "sidecar/tiers/remote/server_check.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <utility>
+
+#include "sidecar/tiers/remote/format.h"
+#include "tests/unit/tiers/remote/fake_server.h"
+
+namespace larder::remote::testing_support {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using Step = ServerFacts::Step;
+
+class ServerCheckTest : public testing::Test {
+ protected:
+  ServerCheckTest() { options_.unix_path = server_.socket(); }
+  ServerFacts check() { return check_server(options_, clock_); }
+  // What becomes of it where one command gets this answer.
+  ServerFacts check_with(const std::string& command, const std::string& answer) {
+    server_.set_hook([command, answer](const FakeServer::Words& words) -> std::optional<std::string> {
+      return words[0] == command ? std::optional(answer) : std::nullopt;
+    });
+    return check();
+  }
+
+  FakeServer server_;
+  RemoteOptions options_;
+  base::MonotonicClock clock_;
+};
+
+TEST_F(ServerCheckTest, ItMeasuresAndLeavesNothingBehind) {
+  const ServerFacts facts = check();
+  EXPECT_EQ(facts.ended, Step::kNone) << facts.failure.text();
+  EXPECT_TRUE(facts.local);
+  EXPECT_GT(facts.connect_ns, 0U);
+  EXPECT_GT(facts.pings.count, 0U);
+  EXPECT_LE(facts.pings.p50_ns, facts.pings.p99_ns);
+  EXPECT_GT(facts.set_bytes_per_s, 0U);
+  EXPECT_GT(facts.get_bytes_per_s, 0U);
+  EXPECT_THAT(server_.keys(), testing::IsEmpty());
+}
+
+TEST_F(ServerCheckTest, WhatMayNotBeDoneIsListed) {
+  server_.set_hook([](const FakeServer::Words& words) -> std::optional<std::string> {
+    if (words[0] == "SCAN") return "-NOPERM no\r\n";
+    if (words[0] == "UNLINK") return "-ERR unknown command\r\n";
+    return std::nullopt;
+  });
+  const ServerFacts facts = check();
+  EXPECT_THAT(facts.missing, ElementsAre("UNLINK", "SCAN"));
+  EXPECT_EQ(facts.set_bytes_per_s, 0U) << "what could not be removed is not written";
+  EXPECT_GT(check_with("SCAN", "-NOPERM no\r\n").set_bytes_per_s, 0U);
+}
+
+TEST_F(ServerCheckTest, AServerThatTakesNoWritesIsNotWrittenTo) {
+  const ServerFacts facts = check_with("SET", "-OOM command not allowed\r\n");
+  EXPECT_EQ(facts.ended, Step::kNone);
+  EXPECT_THAT(facts.writes.text(), HasSubstr("(OOM)"));
+  EXPECT_EQ(facts.set_bytes_per_s, 0U);
+  EXPECT_GT(facts.pings.count, 0U);
+}
+
+TEST_F(ServerCheckTest, OtherBytesThanWereStoredAreNoRate) {
+  const std::string value(kPartBytes, 'x');
+  bool first = true;  // is asked for while it is not there
+  server_.set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
+    if (words[0] != "GET" || std::exchange(first, false)) return std::nullopt;
+    return "$" + std::to_string(value.size()) + "\r\n" + value + "\r\n";
+  });
+  const ServerFacts facts = check();
+  EXPECT_GT(facts.set_bytes_per_s, 0U);
+  EXPECT_EQ(facts.get_bytes_per_s, 0U);
+  EXPECT_THAT(facts.failure.text(), HasSubstr("other bytes"));
+}
+
+TEST_F(ServerCheckTest, ARefusedGreetingEndsIt) {
+  EXPECT_EQ(check_with("HELLO", "-NOAUTH HELLO must be called authenticated\r\n").ended, Step::kGreet);
+  const ServerFacts wrong_pass = check_with("HELLO", "-WRONGPASS hunter2\r\n");
+  EXPECT_THAT(wrong_pass.failure.text(), HasSubstr("(WRONGPASS)"));
+  EXPECT_THAT(wrong_pass.failure.text(), testing::Not(HasSubstr("hunter2")));
+  EXPECT_THAT(check_with("HELLO", "-ERR unknown command\r\n").failure.text(), HasSubstr("does not know HELLO"));
+  options_.password_file = "/nonexistent";
+  EXPECT_THAT(check().failure.text(), HasSubstr("backend.password_file: /nonexistent"));
+}
+
+TEST_F(ServerCheckTest, NonsenseEndsIt) {
+  for (const char* nonsense : {"HTTP/1.1 400 Bad Request\r\n\r\n", "*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n", ":1\r\n", "$-2\r\n"}) {
+    const ServerFacts facts = check_with("HELLO", nonsense);
+    EXPECT_EQ(facts.ended, Step::kGreet) << nonsense;
+    EXPECT_THAT(facts.failure.text(), HasSubstr("broke the protocol")) << nonsense;
+  }
+}
+
+// Each wait ends, and so does their sum.
+TEST_F(ServerCheckTest, AMuteServerIsGivenUp) {
+  server_.mute = true;
+  const std::uint64_t began = clock_.now_ms();
+  const ServerFacts facts = check();
+  EXPECT_EQ(facts.ended, Step::kGreet);
+  EXPECT_THAT(facts.failure.text(), HasSubstr("does not answer"));
+  EXPECT_LT(clock_.now_ms() - began, 8000U);
+}
+
+TEST_F(ServerCheckTest, NobodyThere) {
+  options_.unix_path = server_.socket() + ".not";
+  const ServerFacts facts = check();
+  EXPECT_EQ(facts.ended, Step::kConnect);
+  EXPECT_EQ(facts.connect_ns, 0U);
+}
+
+}  // namespace
+}  // namespace larder::remote::testing_support
