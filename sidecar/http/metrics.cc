@@ -16,7 +16,7 @@ using prometheus::MetricType;
 using Labels = std::vector<std::pair<std::string, std::string>>;
 
 // The fallbacks that larderd can fall into; one that is in force and not listed here shows as well.
-constexpr const char* kFallbackKinds[] = {"disk", "hugepages", "memory", "numa", "pidfd"};
+constexpr const char* kFallbackKinds[] = {"backend", "disk", "hugepages", "memory", "numa", "pidfd"};
 
 class Families {
  public:
@@ -80,78 +80,112 @@ void add_identity(Families& out, const stats::Stats& stats, bool ready) {
   for (const auto& [kind, in_force] : kinds) out.add(in_force, {{"kind", kind}});
 }
 
+// The tiers below the memory.
+struct Below {
+  std::string name;
+  const stats::TierStats& stats;
+  std::vector<const char*> modes;
+};
+std::vector<Below> below(const stats::Stats& stats) {
+  return {{"disk", stats.disk, {"io_uring", "threads"}}, {"backend", stats.backend, {"TCP", "TLS", "Unix socket"}}};
+}
+
 void add_tiers(Families& out, const stats::Stats& stats) {
-  const auto both = [&out](const char* name, const char* help, std::uint64_t dram, std::uint64_t disk) {
+  const auto all = [&](const char* name, const char* help, std::uint64_t dram, std::uint64_t stats::TierStats::*value) {
     out.begin(MetricType::Gauge, name, help);
     out.add(dram, {{"tier", "dram"}});
-    out.add(disk, {{"tier", "disk"}});
+    for (const Below& tier : below(stats)) out.add(tier.stats.*value, {{"tier", tier.name}});
   };
-  both("tier_capacity_bytes", "Bytes that a tier can hold; 0 where there is none.", stats.arena_bytes, stats.disk.capacity_bytes);
-  both("tier_used_bytes", "Bytes of the chunks that a tier holds: in memory without digests and padding.", stats.used_bytes,
-       stats.disk.used_bytes);
-  both("tier_chunks", "Chunks that a tier holds.", stats.slots_committed, stats.disk.chunks);
+  all("tier_capacity_bytes", "Bytes that a tier can hold; 0 where there is none, or nobody knows.", stats.arena_bytes,
+      &stats::TierStats::capacity_bytes);
+  all("tier_used_bytes",
+      "Bytes of the chunks that a tier holds: in memory without digests and padding, in a backend those known here.",
+      stats.used_bytes, &stats::TierStats::used_bytes);
+  all("tier_chunks", "Chunks that a tier holds; of a backend those known here.", stats.slots_committed,
+      &stats::TierStats::chunks);
   out.begin(MetricType::Counter, "evictions_total", "Chunks that left a tier, by reason.");
   out.add(stats.evicted_capacity, {{"tier", "dram"}, {"reason", "capacity"}});
   out.add(stats.evicted_dropped, {{"tier", "dram"}, {"reason", "dropped"}});
   out.add(stats.evicted_bad, {{"tier", "dram"}, {"reason", "bad"}});
   out.add(stats.evicted_resized, {{"tier", "dram"}, {"reason", "resized"}});
-  out.add(stats.disk.evicted_capacity, {{"tier", "disk"}, {"reason", "capacity"}});
-  out.add(stats.disk.evicted_dropped, {{"tier", "disk"}, {"reason", "dropped"}});
-  out.add(stats.disk.evicted_expired, {{"tier", "disk"}, {"reason", "expired"}});
+  for (const Below& tier : below(stats)) {
+    out.add(tier.stats.evicted_capacity, {{"tier", tier.name}, {"reason", "capacity"}});
+    out.add(tier.stats.evicted_dropped, {{"tier", tier.name}, {"reason", "dropped"}});
+    out.add(tier.stats.evicted_expired, {{"tier", tier.name}, {"reason", "expired"}});
+  }
   out.counter("evicted_unwritten_total",
-              "Chunks that left memory for room and should have been on the disk, but were not: too many at once.",
+              "Chunks that left memory for room and should have been in a tier below it, but were not: too many at once.",
               stats.evicted_unwritten);
   out.counter("evicted_unwanted_total",
-              "Chunks that left memory for room and were not to go to the disk: not seen often enough, too old, too large.",
+              "Chunks that left memory for room and were to go to no tier below it: not seen often enough, too old, too large.",
               stats.evicted_unwanted);
 }
 
-void add_disk(Families& out, const stats::DiskStats& disk) {
-  const Labels tier{{"tier", "disk"}};
-  const auto operations = [&out](const char* operation, const char* result, std::uint64_t count) {
-    out.add(count, {{"tier", "disk"}, {"operation", operation}, {"result", result}});
-  };
+void add_below_operations(Families& out, const stats::Stats& stats) {
   out.begin(MetricType::Counter, "tier_operations_total",
             "Chunks that were to be put into a tier or got from it, by what came of it.");
-  operations("put", "ok", disk.puts);
-  operations("put", "failed", disk.puts_failed);
-  operations("get", "ok", disk.gets);
-  operations("get", "missed", disk.gets_missed);
-  operations("get", "failed", disk.gets_failed);
+  for (const Below& tier : below(stats)) {
+    const auto operations = [&](const char* operation, const char* result, std::uint64_t count) {
+      out.add(count, {{"tier", tier.name}, {"operation", operation}, {"result", result}});
+    };
+    operations("put", "ok", tier.stats.puts);
+    operations("put", "failed", tier.stats.puts_failed);
+    operations("get", "ok", tier.stats.gets);
+    operations("get", "missed", tier.stats.gets_missed);
+    operations("get", "failed", tier.stats.gets_failed);
+  }
   out.begin(MetricType::Counter, "tier_bytes_total", "Bytes of the chunks that were put into a tier and got from it.");
-  out.add(disk.put_bytes, {{"tier", "disk"}, {"operation", "put"}});
-  out.add(disk.get_bytes, {{"tier", "disk"}, {"operation", "get"}});
+  for (const Below& tier : below(stats)) {
+    out.add(tier.stats.put_bytes, {{"tier", tier.name}, {"operation", "put"}});
+    out.add(tier.stats.get_bytes, {{"tier", tier.name}, {"operation", "get"}});
+  }
   out.begin(MetricType::Counter, "tier_device_bytes_total", "Bytes written to the device of a tier and read from it.");
-  out.add(disk.written_bytes, {{"tier", "disk"}, {"direction", "write"}});
-  out.add(disk.read_bytes, {{"tier", "disk"}, {"direction", "read"}});
-  const auto counter = [&](const char* name, const char* help, std::uint64_t value) {
-    out.begin(MetricType::Counter, name, help);
-    out.add(value, tier);
+  for (const Below& tier : below(stats)) {
+    out.add(tier.stats.written_bytes, {{"tier", tier.name}, {"direction", "write"}});
+    out.add(tier.stats.read_bytes, {{"tier", tier.name}, {"direction", "read"}});
+  }
+}
+
+void add_below(Families& out, const stats::Stats& stats) {
+  add_below_operations(out, stats);
+  const auto each = [&](MetricType type, const char* name, const char* help, const auto& value) {
+    out.begin(type, name, help);
+    for (const Below& tier : below(stats)) out.add(value(tier.stats), {{"tier", tier.name}});
   };
-  counter("tier_refused_total", "Operations that a tier did not take: too many, or it is degraded.", disk.refused);
-  counter("tier_deadlines_missed_total", "Operations of a tier that did not end in time.", disk.deadlines_missed);
-  counter("tier_corrupt_total", "Chunks in a tier that were not what was stored.", disk.records_corrupt);
-  counter("tier_degradations_total", "Times that a tier began to fail.", disk.times_degraded);
+  using Tier = stats::TierStats;
+  const auto counter = [&](const char* name, const char* help, std::uint64_t Tier::*value) {
+    each(MetricType::Counter, name, help, [value](const Tier& tier) { return tier.*value; });
+  };
+  counter("tier_refused_total", "Operations that a tier did not take: too many, or it is degraded.", &Tier::refused);
+  counter("tier_deadlines_missed_total", "Operations of a tier that did not end in time.", &Tier::deadlines_missed);
+  counter("tier_corrupt_total", "Chunks in a tier that were not what was stored.", &Tier::records_corrupt);
+  counter("tier_degradations_total", "Times that a tier began to fail.", &Tier::times_degraded);
   counter("tier_unqueued_total", "Stored chunks for which the queue to a tier was full; they are written later.",
-          disk.not_queued);
-  out.gauge("tier_degraded", "1 while a tier does not take chunks or give them; /v1/status says why.",
-            disk.takes_puts && disk.takes_gets ? 0 : 1, tier);
-  out.gauge("tier_in_flight_bytes", "Bytes on their way to a tier or from it.", disk.in_flight_bytes, tier);
+          &Tier::not_queued);
+  each(MetricType::Gauge, "tier_degraded", "1 while a tier does not take chunks or give them; /v1/status says why.",
+       [](const Tier& tier) { return std::uint64_t{!tier.takes_puts || !tier.takes_gets}; });
+  each(MetricType::Gauge, "tier_in_flight_bytes", "Bytes on their way to a tier or from it.",
+       [](const Tier& tier) { return tier.in_flight_bytes; });
   out.begin(MetricType::Gauge, "tier_window_bytes",
             "Bytes that may be at the device of a tier at once, as it was found to be fast.");
-  out.add(disk.read_window_bytes, {{"tier", "disk"}, {"direction", "read"}});
-  out.add(disk.write_window_bytes, {{"tier", "disk"}, {"direction", "write"}});
-  out.gauge("tier_write_queue", "Chunks that wait to be written to a tier or are being written.", disk.write_queue, tier);
+  for (const Below& tier : below(stats)) {
+    out.add(tier.stats.read_window_bytes, {{"tier", tier.name}, {"direction", "read"}});
+    out.add(tier.stats.write_window_bytes, {{"tier", tier.name}, {"direction", "write"}});
+  }
+  each(MetricType::Gauge, "tier_write_queue", "Chunks that wait to be written to a tier or are being written.",
+       [](const Tier& tier) { return tier.write_queue; });
   out.begin(MetricType::Gauge, "tier_mode", "1 for the way in which a tier reaches its device.");
-  for (const char* mode : {"io_uring", "threads"}) out.add(std::uint64_t{disk.mode == mode}, {{"tier", "disk"}, {"mode", mode}});
+  for (const Below& tier : below(stats))
+    for (const char* mode : tier.modes) out.add(std::uint64_t{tier.stats.mode == mode}, {{"tier", tier.name}, {"mode", mode}});
+  each(MetricType::Gauge, "tier_serving", "1 while a tier takes reads and answers them in time; engines fetch from it only then.",
+       [](const Tier& tier) { return std::uint64_t{tier.serving}; });
+  each(MetricType::Gauge, "tier_read_latency_seconds", "From a fetch of little to its bytes in memory, as measured.",
+       [](const Tier& tier) { return static_cast<double>(tier.read_latency_ns) * 1e-9; });
+  each(MetricType::Gauge, "tier_read_bytes_per_second", "How fast a tier reads, as measured.",
+       [](const Tier& tier) { return tier.read_bytes_per_s; });
 }
 
 void add_fetches(Families& out, const stats::Stats& stats) {
-  out.gauge("tier_serving", "1 while a tier takes reads and answers them in time; engines fetch from it only then.",
-            stats.disk.serving ? 1 : 0, {{"tier", "disk"}});
-  out.begin(MetricType::Gauge, "tier_read_latency_seconds", "From a fetch of little to its bytes in memory, as measured.");
-  out.add(static_cast<double>(stats.disk.read_latency_ns) * 1e-9, {{"tier", "disk"}});
-  out.gauge("tier_read_bytes_per_second", "How fast a tier reads, as measured.", stats.disk.read_bytes_per_s, {{"tier", "disk"}});
   out.counter("fetches_total", "Fetches that engines asked for.", stats.fetches);
   out.counter("fetches_late_total", "Fetches that their deadline cut short.", stats.fetches_late);
   out.gauge("fetches_kept", "Fetches that run, or whose chunks larderd keeps for their engine.", stats.fetches_kept);
@@ -160,6 +194,11 @@ void add_fetches(Families& out, const stats::Stats& stats) {
   out.counter("chunks_promoted_total", "Chunks that came up from a tier.", stats.chunks_promoted);
   out.counter("promoted_bytes_total", "Bytes that came up from a tier.", stats.promoted_bytes);
   out.counter("promotions_failed_total", "Chunks that should have come up and could not.", stats.promotions_failed);
+  out.counter("looks_total", "Questions of engines how much is in memory, on the disk and in the backend together.", stats.looks);
+  out.counter("looks_late_total", "Of these, those that the backend did not answer in time.", stats.looks_late);
+  out.counter("looks_failed_total", "Of these, those about which the backend could not be asked.", stats.looks_failed);
+  out.counter("families_looked_up_total", "Chunks, all shards and groups as one, that were found so.", stats.families_looked_up);
+  out.counter("families_shared_total", "Of these, those that are in the backend alone.", stats.families_shared);
 }
 
 void add_memory(Families& out, const stats::Stats& stats) {
@@ -238,6 +277,7 @@ void add_operations(Families& out, const stats::Stats& stats) {
   out.add(stats.load_copy, {{"operation", "load_copy"}});
   out.add(stats.store_copy, {{"operation", "store_copy"}});
   out.add(stats.reserve, {{"operation", "reserve"}});
+  out.add(stats.look, {{"operation", "look"}});
 }
 
 // One row a label value: names that become equal when they are made valid UTF-8 are one row. "other" is always there.
@@ -288,7 +328,7 @@ std::string metrics_text(const stats::Stats& stats, bool ready, const Counters& 
   add_identity(out, stats, ready);
   add_tiers(out, stats);
   add_memory(out, stats);
-  add_disk(out, stats.disk);
+  add_below(out, stats);
   add_fetches(out, stats);
   add_stores(out, stats);
   add_verbs(out, stats);

@@ -50,12 +50,22 @@ Object memory_of(const stats::Stats& stats) {
             {"unwanted", stats.evicted_unwanted}}}};
 }
 
-// null where there is none.
-Object disk_of(const stats::Stats& stats) {
-  const stats::DiskStats& disk = stats.disk;
-  if (disk.path.empty()) return nullptr;
+Object operation(const stats::Histogram& histogram) {
+  return {{"count", histogram.total()}, {"seconds", static_cast<double>(histogram.sum_ns()) * 1e-9}};
+}
+
+Object fetches_of(const stats::Stats& stats) {
+  return {{"asked", stats.fetches},           {"late", stats.fetches_late},
+          {"kept", stats.fetches_kept},       {"families", stats.families_fetched},
+          {"chunks", stats.chunks_promoted},  {"bytes", stats.promoted_bytes},
+          {"failed", stats.promotions_failed}};
+}
+
+// null where there is none. `place`: how its place is called.
+Object tier_of(const stats::TierStats& disk, const char* place) {
+  if (disk.place.empty()) return nullptr;
   return {
-      {"path", disk.path},
+      {place, disk.place},
       {"mode", disk.mode},
       {"takes_puts", disk.takes_puts},
       {"takes_gets", disk.takes_gets},
@@ -79,15 +89,27 @@ Object disk_of(const stats::Stats& stats) {
       {"times_degraded", disk.times_degraded},
       {"serving", disk.serving},
       {"read_latency_ns", disk.read_latency_ns},
-      {"read_bytes_per_s", disk.read_bytes_per_s},
-      {"fetches",
-       {{"asked", stats.fetches},
-        {"late", stats.fetches_late},
-        {"kept", stats.fetches_kept},
-        {"families", stats.families_fetched},
-        {"chunks", stats.chunks_promoted},
-        {"bytes", stats.promoted_bytes},
-        {"failed", stats.promotions_failed}}}};
+      {"read_bytes_per_s", disk.read_bytes_per_s}};
+}
+
+// With the fetches, which read from all tiers.
+Object disk_of(const stats::Stats& stats) {
+  Object disk = tier_of(stats.disk, "path");
+  if (!disk.is_null()) disk["fetches"] = fetches_of(stats);
+  return disk;
+}
+
+Object backend_of(const stats::Stats& stats) {
+  Object backend = tier_of(stats.backend, "url");
+  if (backend.is_null()) return backend;
+  backend["fetches"] = fetches_of(stats);
+  backend["looks"] = {{"asked", stats.looks},
+                      {"late", stats.looks_late},
+                      {"failed", stats.looks_failed},
+                      {"families", stats.families_looked_up},
+                      {"shared", stats.families_shared},
+                      {"answered", operation(stats.look)}};
+  return backend;
 }
 
 Object stores_of(const stats::Stats& stats) {
@@ -115,10 +137,6 @@ Object trust_of(const stats::Stats& stats) {
           {"bad_confirmed", stats.bad_confirmed},
           {"loads_failed", stats.loads_failed},
           {"events_lost", stats.events_lost}};
-}
-
-Object operation(const stats::Histogram& histogram) {
-  return {{"count", histogram.total()}, {"seconds", static_cast<double>(histogram.sum_ns()) * 1e-9}};
 }
 
 Object model_of(const stats::ModelStats& model) {
@@ -179,6 +197,7 @@ std::string status_json(const stats::Stats& stats, bool healthy, bool ready) {
                   {"ready", ready},
                   {"memory", memory_of(stats)},
                   {"disk", disk_of(stats)},
+                  {"backend", backend_of(stats)},
                   {"models", models},
                   {"sessions", sessions_of(stats)},
                   {"namespaces", namespaces_of(stats)},

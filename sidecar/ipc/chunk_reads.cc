@@ -1,5 +1,6 @@
 #include "sidecar/ipc/chunk_reads.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace larder::ipc {
@@ -12,38 +13,61 @@ namespace {
 constexpr std::size_t kMostForgotten = 1024;  // tickets in the queue of reads that nobody wants any more
 }  // namespace
 
-ChunkReads::ChunkReads(tiers::Tier& tier, store::Store& store, const base::Clock& clock, TierSpeed& speed,
-                       std::span<std::byte> arena, std::function<Ticket()> next_ticket)
-    : tier_(tier), store_(store), clock_(clock), speed_(speed), arena_(arena), next_ticket_(std::move(next_ticket)) {}
+ChunkReads::ChunkReads(std::span<ReadSource* const> sources, store::Store& store, const base::Clock& clock,
+                       std::span<std::byte> arena)
+    : store_(store), clock_(clock), arena_(arena) {
+  for (ReadSource* source : sources) lanes_.push_back({source, {}, {}, 0});
+}
 
-ChunkReads::Read& ChunkReads::enter(const protocol::Key& key, const tiers::ChunkKey& chunk, const tiers::ChunkFacts& facts,
-                                    Ticket& ticket) {
+std::optional<Found> ChunkReads::probe(const tiers::ChunkKey& chunk) const {
+  std::optional<Found> slow;
+  for (const Lane& lane : lanes_) {
+    const bool in_time = lane.source->in_time();
+    if (slow && !in_time) continue;
+    const std::optional<tiers::ChunkFacts> facts = lane.source->probe(chunk);
+    if (!facts) continue;
+    if (in_time) return Found{lane.source, *facts};
+    slow = Found{lane.source, *facts};
+  }
+  return slow;
+}
+
+const ReadSource* ChunkReads::coming(const protocol::Key& key) const {
   const auto known = by_key_.find(key);
-  ticket = known != by_key_.end() ? known->second : next_ticket_();
+  return known == by_key_.end() ? nullptr : reads_.at(known->second).lane->source;
+}
+
+ChunkReads::Read& ChunkReads::enter(const protocol::Key& key, const tiers::ChunkKey& chunk, const Found& found, Ticket& ticket) {
+  const auto known = by_key_.find(key);
+  ticket = known != by_key_.end() ? known->second : found.source->next_ticket();
   Read& read = reads_[ticket];
   if (known != by_key_.end()) return read;
   by_key_.emplace(key, ticket);
+  read.lane = &*std::ranges::find(lanes_, found.source, &Lane::source);
   read.key = key;
   read.chunk = chunk;
-  read.facts = facts;
+  read.facts = found.facts;
   return read;
 }
 
-Ticket ChunkReads::want(const protocol::Key& key, const tiers::ChunkKey& chunk, const tiers::ChunkFacts& facts) {
+Ticket ChunkReads::want(const protocol::Key& key, const tiers::ChunkKey& chunk, const Found& found) {
   Ticket ticket = 0;
-  Read& read = enter(key, chunk, facts, ticket);
+  Read& read = enter(key, chunk, found, ticket);
   ++read.wanted;
-  if (!read.begun && !std::exchange(read.waits, true)) waiting_.push_back(ticket);
+  if (!read.begun && !std::exchange(read.waits, true)) read.lane->waiting.push_back(ticket);
   return ticket;
 }
 
-bool ChunkReads::want_ahead(const protocol::Key& key, const tiers::ChunkKey& chunk, const tiers::ChunkFacts& facts) {
-  if (coming(key)) return true;
-  if (waiting_ahead_.size() >= kMostWaiting || ahead_bytes_ + facts.slot_bytes() > arena_.size() / kAheadShare) return false;
+bool ChunkReads::want_ahead(const protocol::Key& key, const tiers::ChunkKey& chunk, const Found& found) {
+  if (by_key_.contains(key)) return true;
+  const std::uint64_t bytes = found.facts.slot_bytes();
+  const Lane& lane = *std::ranges::find(lanes_, found.source, &Lane::source);
+  if (lane.waiting_ahead.size() >= kMostWaiting || ahead_bytes_ + bytes > arena_.size() / kAheadShare) return false;
   Ticket ticket = 0;
-  enter(key, chunk, facts, ticket).ahead = true;
-  ahead_bytes_ += facts.slot_bytes();
-  waiting_ahead_.push_back(ticket);
+  Read& read = enter(key, chunk, found, ticket);
+  read.ahead = true;
+  ahead_bytes_ += bytes;
+  read.lane->waiting_ahead.push_back(ticket);
   return true;
 }
 
@@ -52,20 +76,29 @@ void ChunkReads::stop_wanting(Ticket ticket) {
   if (found == reads_.end() || found->second.wanted == 0) return;
   Read& read = found->second;
   if (--read.wanted != 0 || read.begun || read.ahead) return;
+  std::deque<Ticket>& queue = read.lane->waiting;
   by_key_.erase(read.key);
   reads_.erase(found);
-  if (waiting_.size() > 2 * reads_.size() + kMostForgotten)
-    std::erase_if(waiting_, [this](Ticket waiting) { return !reads_.contains(waiting); });
+  if (queue.size() > 2 * reads_.size() + kMostForgotten)
+    std::erase_if(queue, [this](Ticket waiting) { return !reads_.contains(waiting); });
 }
 
 bool ChunkReads::begin(std::uint64_t until) {
+  bool more = false;
+  for (Lane& lane : lanes_) more = begin(lane, until) || more;
+  return more;
+}
+
+bool ChunkReads::begin(Lane& lane, std::uint64_t until) {
   while (store_.effort() < until)
-    if (!begin_one(waiting_, kReadingBytes) && (!waiting_.empty() || !begin_one(waiting_ahead_, kAheadBytes))) return false;
-  return !waiting_.empty() || !waiting_ahead_.empty();
+    if (!begin_one(lane, lane.waiting, kReadingBytes) &&
+        (!lane.waiting.empty() || !begin_one(lane, lane.waiting_ahead, kAheadBytes)))
+      return false;
+  return !lane.waiting.empty() || !lane.waiting_ahead.empty();
 }
 
 // False: the queue is empty, or its first read cannot begin now.
-bool ChunkReads::begin_one(std::deque<Ticket>& queue, std::uint64_t limit) {
+bool ChunkReads::begin_one(Lane& lane, std::deque<Ticket>& queue, std::uint64_t limit) {
   while (!queue.empty()) {
     const Ticket ticket = queue.front();
     const auto found = reads_.find(ticket);
@@ -74,7 +107,7 @@ bool ChunkReads::begin_one(std::deque<Ticket>& queue, std::uint64_t limit) {
       continue;
     }
     Read& read = found->second;
-    if (reading_bytes_ != 0 && reading_bytes_ + read.facts.slot_bytes() > limit) return false;
+    if (lane.reading_bytes != 0 && lane.reading_bytes + read.facts.slot_bytes() > limit) return false;
     if (begin_read(ticket, read) == Begun::kNotNow) return false;
     queue.pop_front();
     return true;
@@ -82,13 +115,9 @@ bool ChunkReads::begin_one(std::deque<Ticket>& queue, std::uint64_t limit) {
   return false;
 }
 
-std::optional<tiers::ChunkFacts> ChunkReads::probe(const tiers::ChunkKey& chunk) const {
-  if (hidden_ && hidden_(chunk.namespace_id)) return std::nullopt;
-  return tier_.probe(chunk);
-}
-
 ChunkReads::Begun ChunkReads::begin_read(Ticket ticket, Read& read) {
-  if (hidden_ && hidden_(read.chunk.namespace_id)) {
+  ReadSource& source = *read.lane->source;
+  if (source.hides(read.chunk.namespace_id)) {
     end(ticket, {Code::kNotFound, "it is being dropped"});
     return Begun::kNo;
   }
@@ -106,11 +135,10 @@ ChunkReads::Begun ChunkReads::begin_read(Ticket ticket, Read& read) {
   read.slot = {grant.slot, 0, grant.generation};
   const std::uint64_t bytes = read.facts.slot_bytes();
   const Status status =
-      tier_.get(ticket, read.chunk, arena_.subspan(grant.offset_bytes, bytes), clock_.now_ns() + kReadMs * 1'000'000);
+      source.read(ticket, read.chunk, arena_.subspan(grant.offset_bytes, bytes), clock_.now_ns() + kReadMs * 1'000'000);
   if (status.ok()) {
     read.begun = true;
-    reading_bytes_ += bytes;
-    speed_.began(clock_.now_ns(), bytes);
+    read.lane->reading_bytes += bytes;
     return Begun::kYes;
   }
   store_.promotion_failed(read.slot);
@@ -124,19 +152,21 @@ bool ChunkReads::on_message(const Message& message) {
   if (found == reads_.end()) return false;
   Read& read = found->second;
   const std::uint64_t bytes = read.facts.slot_bytes();
-  if (message.kind == Message::Kind::kReleased || !message.slot_busy) reading_bytes_ -= bytes;
+  if (message.kind == Message::Kind::kReleased || !message.slot_busy) read.lane->reading_bytes -= bytes;
   if (message.kind == Message::Kind::kReleased) {
     store_.promotion_failed(read.slot);
     reads_.erase(found);
     return true;
   }
-  speed_.ended(clock_.now_ns(), bytes, message.status.ok());
+  ReadSource& source = *read.lane->source;
+  source.read_ended(bytes, message.status.ok());
   const bool same =
       message.facts.payload_bytes == read.facts.payload_bytes && message.facts.piece_bytes == read.facts.piece_bytes;
   Status status = message.status;
   if (status.ok() && !same) status = {Code::kNotFound, "it was stored anew, in another layout"};
   if (!status.ok() && !message.slot_busy) store_.promotion_failed(read.slot);
-  if (status.ok() && !store_.promoted(read.slot, message.facts.root)) status = {Code::kNotFound, "dropped meanwhile"};
+  if (status.ok() && !store_.promoted(read.slot, message.facts.root, source.number(), message.facts.since_s))
+    status = {Code::kNotFound, "dropped meanwhile"};
   read.ended = message.slot_busy;
   if (message.slot_busy) store_.quarantine_grant(store::kOwnSession, read.slot);  // who computes the chunk may store it elsewhere
   end(message.ticket, std::move(status), bytes);

@@ -1,13 +1,13 @@
-// ChunkReads: chunks on their way up from a tier, each once, into slots that larderd itself was granted.
+// ChunkReads: chunks on their way up from the tiers, each once, into slots that larderd itself was granted.
 //
 // Who wants one asks by key and gets a ticket; a chunk that is wanted already has the same one. Wanted for somebody who waits goes
 // before wanted ahead. A slot is taken when the read begins, so what waits here costs no memory of the arena; bytes that are being
-// read are bounded. What ends is told by outcome, in order. Owned by the loop's thread.
+// read are bounded. Each tier has a lane of its own, so that one that is slow keeps nobody from the others. What ends is told by
+// outcome, in order. Owned by the loop's thread.
 #pragma once
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <optional>
 #include <span>
 #include <unordered_map>
@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "sidecar/base/clock.h"
-#include "sidecar/ipc/tier_speed.h"
+#include "sidecar/ipc/read_source.h"
 #include "sidecar/store/store.h"
 #include "sidecar/tiers/tier.h"
 
@@ -23,30 +23,27 @@ namespace larder::ipc {
 
 class ChunkReads {
  public:
-  // Of all reads that were begun and have not ended; one more at most.
+  // Of all reads of a tier that were begun and have not ended; one more at most.
   static constexpr std::uint64_t kReadingBytes = 32ULL << 20;
   static constexpr std::uint64_t kAheadBytes = 16ULL << 20;  // ... up to which one is begun that nobody waits for
-  static constexpr std::size_t kMostWaiting = 16'384;        // reads not begun yet that nobody waits for
+  static constexpr std::size_t kMostWaiting = 16'384;        // reads of a tier not begun yet that nobody waits for
   static constexpr std::uint64_t kAheadShare = 2;            // ... and of the arena one part in so many of them all
   static constexpr std::uint64_t kReadMs = 5000;             // that one may take
 
-  // All of them outlive it. `arena`: the store's. `next_ticket`: one that the tier was never given.
-  ChunkReads(tiers::Tier& tier, store::Store& store, const base::Clock& clock, TierSpeed& speed, std::span<std::byte> arena,
-             std::function<tiers::Ticket()> next_ticket);
+  // All of them outlive it. `sources`: nearest first. `arena`: the store's.
+  ChunkReads(std::span<ReadSource* const> sources, store::Store& store, const base::Clock& clock, std::span<std::byte> arena);
 
-  // Of these namespaces no read begins, and the tier has nothing.
-  using Hidden = std::function<bool(const protocol::NamespaceId&)>;
-  void set_hidden(Hidden hidden) { hidden_ = std::move(hidden); }
-  // As the tier says, but for those.
-  std::optional<tiers::ChunkFacts> probe(const tiers::ChunkKey& chunk) const;
+  // The nearest that has it, of those that answer in time if there is one.
+  std::optional<Found> probe(const tiers::ChunkKey& chunk) const;
 
-  // Each want() is one that may stop_wanting(). `facts`: as the tier's probe says.
-  tiers::Ticket want(const protocol::Key& key, const tiers::ChunkKey& chunk, const tiers::ChunkFacts& facts);
+  // Each want() is one that may stop_wanting(). `found`: as probe() says.
+  tiers::Ticket want(const protocol::Key& key, const tiers::ChunkKey& chunk, const Found& found);
   // A read that nobody wants any more is not begun; one that has begun goes on, and its chunk stays in memory as any other.
   void stop_wanting(tiers::Ticket ticket);
   // Nobody waits for it. False: too many wait already.
-  bool want_ahead(const protocol::Key& key, const tiers::ChunkKey& chunk, const tiers::ChunkFacts& facts);
-  bool coming(const protocol::Key& key) const { return by_key_.contains(key); }
+  bool want_ahead(const protocol::Key& key, const tiers::ChunkKey& chunk, const Found& found);
+  // Where it comes from; nullptr: it is not on its way.
+  const ReadSource* coming(const protocol::Key& key) const;
 
   // Begins what the bounds allow, until the store's effort is above `until`. True: there is more to begin now.
   bool begin(std::uint64_t until);
@@ -62,10 +59,14 @@ class ChunkReads {
   // In the order in which they ended.
   std::optional<Outcome> take_outcome();
 
-  std::uint64_t reading_bytes() const { return reading_bytes_; }
-
  private:
+  struct Lane {
+    ReadSource* source = nullptr;
+    std::deque<tiers::Ticket> waiting, waiting_ahead;  // some of them ended meanwhile
+    std::uint64_t reading_bytes = 0;
+  };
   struct Read {
+    Lane* lane = nullptr;
     protocol::Key key;
     tiers::ChunkKey chunk;
     tiers::ChunkFacts facts;
@@ -79,23 +80,19 @@ class ChunkReads {
   };
   enum class Begun { kYes, kNo, kNotNow };
 
-  Read& enter(const protocol::Key& key, const tiers::ChunkKey& chunk, const tiers::ChunkFacts& facts, tiers::Ticket& ticket);
-  bool begin_one(std::deque<tiers::Ticket>& queue, std::uint64_t limit);
+  Read& enter(const protocol::Key& key, const tiers::ChunkKey& chunk, const Found& found, tiers::Ticket& ticket);
+  bool begin(Lane& lane, std::uint64_t until);
+  bool begin_one(Lane& lane, std::deque<tiers::Ticket>& queue, std::uint64_t limit);
   Begun begin_read(tiers::Ticket ticket, Read& read);
   void end(tiers::Ticket ticket, Status status, std::uint64_t read_bytes = 0);
 
-  tiers::Tier& tier_;
   store::Store& store_;
   const base::Clock& clock_;
-  TierSpeed& speed_;
   std::span<std::byte> arena_;
-  std::function<tiers::Ticket()> next_ticket_;
-  Hidden hidden_;
+  std::vector<Lane> lanes_;  // nearest first; never more or fewer
   std::unordered_map<tiers::Ticket, Read> reads_;
   std::unordered_map<protocol::Key, tiers::Ticket, KeyHash> by_key_;  // but for those that ended and whose slot is still busy
-  std::deque<tiers::Ticket> waiting_, waiting_ahead_;                 // some of them ended meanwhile
   std::deque<Outcome> outcomes_;
-  std::uint64_t reading_bytes_ = 0;
   std::uint64_t ahead_bytes_ = 0;
 };
 

@@ -13,6 +13,7 @@
 #include "sidecar/base/log.h"
 #include "sidecar/base/sizes.h"
 #include "sidecar/ipc/listener.h"
+#include "sidecar/ipc/session_name.h"
 
 namespace larder::ipc {
 namespace {
@@ -32,11 +33,6 @@ std::uint64_t random_token() {
 // What is there of the arena, by what the earlier life said.
 std::uint64_t present_bytes(const EarlierLife& earlier) {
   return earlier.index ? std::min(earlier.index->touched_bytes(), earlier.arena->bytes) : 0;
-}
-
-std::string session_name(const Connection& connection) {
-  const std::string& engine = connection.protocol.engine();
-  return "session " + std::to_string(connection.protocol.facts().number) + (engine.empty() ? "" : " (" + engine + ")");
 }
 
 }  // namespace
@@ -59,14 +55,9 @@ EventLoop::EventLoop(LoopParts parts, const base::Clock& clock)
   stats_.arena_numa = parts_.arena.numa;
   if (!parts_.arena.fallback.empty()) stats_.fallbacks.emplace_back("hugepages", parts_.arena.fallback);
   if (!parts_.arena.numa_fallback.empty()) stats_.fallbacks.emplace_back("numa", parts_.arena.numa_fallback);
-  if (parts_.below) {
-    const std::span<std::byte> arena(parts_.arena.mapping.data(), parts_.arena.mapping.size());
-    write_down_ = std::make_unique<WriteDown>(*parts_.below, store_, clock_, parts_.config.disk, arena.size());
-    promotions_ = std::make_unique<Promotions>(parts_.below->tier(), store_, stats_, clock_, *parts_.below_region, arena,
-                                               [this] { return parts_.below->next_ticket(); });
-    promotions_->set_hidden([this](const protocol::NamespaceId& id) { return write_down_->waits_for_drop(id); });
-    parts_.below->answer_to(tiers::Operation::kGet, [this](const tiers::Message& message) { promotions_->on_get(message); });
-  }
+  const std::span<std::byte> arena(parts_.arena.mapping.data(), parts_.arena.mapping.size());
+  if (!parts_.tiers.empty())
+    below_ = std::make_unique<TiersBelow>(std::move(parts_.tiers), parts_.config, store_, stats_, clock_, arena);
   if (parts_.earlier.index) restore();
   running_ = true;
   publish();
@@ -119,36 +110,41 @@ Status EventLoop::turn() {
 bool EventLoop::work() {
   const bool verified = store_.verify_next();
   const bool asked = control_.go_on();
-  const bool promoted = promotions_ && promotions_->go_on();
+  const bool promoted = below_ && below_->go_on();
   return go_on_with_a_session() || verified || asked || promoted;
 }
 
-// Until a fetch is late; -1: the timer will do.
+// Until a fetch or a look is late; -1: the timer will do.
 int EventLoop::wait_ms() const {
-  const std::uint64_t deadline_ns = promotions_ ? promotions_->next_deadline_ns() : UINT64_MAX;
+  const std::uint64_t deadline_ns = below_ ? below_->next_deadline_ns() : UINT64_MAX;
   if (deadline_ns == UINT64_MAX) return -1;
   const std::uint64_t now_ns = clock_.now_ns();
   return deadline_ns <= now_ns ? 0 : static_cast<int>((deadline_ns - now_ns + 999'999) / 1'000'000);
 }
 
 void EventLoop::answer_fetches() {
-  if (!promotions_) return;
-  promotions_->miss_deadlines();
-  for (const Promotions::Answer& answer : promotions_->take_answers()) {
-    const auto found = connections_.find(answer.session);
-    if (found == connections_.end()) continue;
-    if (Status sent = send(*found->second, fetched_packet(answer)); !sent.ok()) fail_session(answer.session, sent);
-  }
+  if (!below_) return;
+  below_->miss_deadlines();
+  for (const Promotions::Answer& answer : below_->promotions().take_answers())
+    answer_later(answer.session, fetched_packet(answer));
+  if (below_->looks() == nullptr) return;
+  for (const Looks::Answer& answer : below_->looks()->take_answers()) answer_later(answer.session, looked_packet(answer));
 }
 
-// It tells that drops are done, and a death of this process must not undo one: the disk may not have noted it yet.
+void EventLoop::answer_later(std::uint32_t session, std::vector<std::byte> packet) {
+  const auto found = connections_.find(session);
+  if (found == connections_.end()) return;
+  if (Status sent = send(*found->second, std::move(packet)); !sent.ok()) fail_session(session, sent);
+}
+
+// It tells that drops are done, and a death of this process must not undo one: a tier may not have noted it yet.
 Status EventLoop::answer_fence(Connection& connection, Reply reply) {
   const std::uint32_t number = connection.protocol.facts().number;
-  std::shared_future<Status> drop = write_down_->drop_under_way(store_.namespaces().at(*reply.fence).spec.id);
-  if (!drop.valid()) return send(connection, std::move(reply.packet));
+  std::vector<std::shared_future<Status>> drops = below_->drops_under_way(store_.namespaces().at(*reply.fence).spec.id);
+  if (drops.empty()) return send(connection, std::move(reply.packet));
   if (std::ranges::count(fences_, number, &Fence::session) >= kMaxFences)
-    return {Code::kResourceExhausted, std::to_string(kMaxFences) + " answers wait for the disk to note drops"};
-  fences_.push_back({number, std::move(reply.packet), std::move(drop)});
+    return {Code::kResourceExhausted, std::to_string(kMaxFences) + " answers wait for drops to be noted below memory"};
+  fences_.push_back({number, std::move(reply.packet), std::move(drops)});
   return {};
 }
 
@@ -159,7 +155,9 @@ void EventLoop::answer_fences() {
     fences_.pop_front();
     const auto found = connections_.find(fence.session);
     if (found == connections_.end()) continue;
-    if (fence.drop.wait_for(std::chrono::seconds(0)) != std::future_status::ready) {
+    std::erase_if(fence.drops,
+                  [](const auto& drop) { return drop.wait_for(std::chrono::seconds(0)) == std::future_status::ready; });
+    if (!fence.drops.empty()) {
       fences_.push_back(std::move(fence));
       continue;
     }
@@ -204,10 +202,7 @@ void EventLoop::handle(const Wakeup& wakeup) {
     case WakeupSource::kControl:
       clear_wake(parts_.wake);  // work() looks what it was
       return;
-    case WakeupSource::kTier:
-      parts_.below->deliver();
-      write_down_->pump();
-      return;
+    case WakeupSource::kTier: below_->deliver(wakeup.session); return;
     case WakeupSource::kPidfd:
       receive(wakeup.session);                                   // what it had said before it died
       if (!busy(wakeup.session)) process_ended(wakeup.session);  // else later: the pidfd stays readable
@@ -266,7 +261,8 @@ Status EventLoop::admit(Fd& socket) {
   Result<Fd> pidfd = peer_pidfd(socket);
   if (!pidfd.ok() && pidfd.status().code() != Code::kUnsupported) return pidfd.status();
   auto connection = std::make_unique<Connection>(std::move(socket), pidfd.ok() ? std::move(*pidfd) : Fd(), std::move(*memory),
-                                                 std::move(*lock), facts, store_, stats_, clock_, promotions_.get());
+                                                 std::move(*lock), facts, store_, stats_, clock_,
+                                                 below_ ? &below_->promotions() : nullptr, below_ ? below_->looks() : nullptr);
   if (Status status = watch(parts_.epoll, connection->socket, {WakeupSource::kSocket, facts.number}); !status.ok()) return status;
   if (!connection->pidfd.valid()) {
     note_fallback("pidfd", "the kernel gives none for a peer: an engine's death is seen by its socket and its heartbeat alone");
@@ -302,7 +298,7 @@ Status EventLoop::answer(Connection& connection, const protocol::Packet& packet)
     attached(connection);
   }
   if (reply->packet.empty()) return {};
-  if (reply->fence && write_down_) return answer_fence(connection, *std::move(reply));
+  if (reply->fence && below_) return answer_fence(connection, *std::move(reply));
   const std::array<int, 5> fds{parts_.arena.to_engines.get(), parts_.index.read_only.get(), connection.memory.fd.get(),
                                connection.lock.fd(), parts_.below_region ? parts_.below_region->fd() : -1};
   const std::size_t count = !reply->with_regions ? 0 : reply->with_below ? 5 : 4;
@@ -327,39 +323,6 @@ void EventLoop::attached(Connection& connection) {
   if (connection.protocol.previous_session() != 0) take_over(connection.protocol);
 }
 
-// The engine had a session before: that one is over, whether we have seen its end or not, and what it does not write any more comes
-// back. What it still writes stays with the old session's lock.
-void EventLoop::take_over(const SessionProtocol& session) {
-  const std::uint32_t number = session.facts().number;
-  for (const auto& [earlier, connection] : connections_) {
-    if (earlier == number || connection->protocol.facts().token != session.previous_session() ||
-        session.previous_epoch() != parts_.shape.epoch)
-      continue;
-    end_session(earlier, "its engine attached anew");
-    break;
-  }
-  for (auto next = ended_.begin(); next != ended_.end();) {
-    auto& [earlier, ended] = *next;
-    if (!ended.note.names(session.previous_session(), session.previous_epoch())) {
-      ++next;
-      continue;
-    }
-    awaited_.erase(earlier);
-    // Until it has the answer to its OPEN_NAMESPACE the engine goes by the name that it gave.
-    ended.note = {session.facts().token, session.facts().epoch, session.previous_session(), session.previous_epoch()};
-    if (Status noted = ended.lock.write(ended.note); !noted.ok()) base::log_warning(noted.text());
-    const std::uint32_t back = store_.succeed(number, earlier, session.still_written(), session.still_written_is_complete());
-    base::log_info("session " + std::to_string(earlier) + " goes on as " + std::to_string(number) + ": " + std::to_string(back) +
-                   " of its grants are free, " + std::to_string(store_.use_of(earlier).grants) + " are still written");
-    if (ended.earlier_life || store_.use_of(earlier).grants != 0) {
-      ++next;
-      continue;
-    }
-    store_.release_quarantine(earlier);
-    next = ended_.erase(next);
-  }
-}
-
 void EventLoop::flush(std::uint32_t number) {
   const auto found = connections_.find(number);
   if (found == connections_.end() || found->second->answers.empty()) return;
@@ -380,41 +343,6 @@ void EventLoop::fail_session(std::uint32_t number, const Status& why) {
   // Best effort: an engine that does not read learns from the closed socket.
   [[maybe_unused]] const Status sent = protocol::send_packet(found->second->socket.get(), error_packet(why));
   end_session(number, why.text());
-}
-
-// Its locks went before, so that what it had left to write in is free now and not at the next tick.
-void EventLoop::process_ended(std::uint32_t number) {
-  end_session(number, "its process ended");
-  const auto ended = ended_.find(number);
-  if (ended == ended_.end()) return;
-  ended->second.pidfd.reset();  // it would stay readable
-  release_ended();
-}
-
-void EventLoop::end_session(std::uint32_t number, const std::string& why) {
-  const auto found = connections_.find(number);
-  if (found == connections_.end()) return;
-  const std::unique_ptr<Connection> connection = std::move(found->second);
-  connections_.erase(found);
-  if (connection->protocol.state() != SessionProtocol::State::kAttached) {
-    base::log_debug(session_name(*connection) + " ended before it was attached: " + why);
-    return;
-  }
-  ++stats_.sessions_ended;
-  if (promotions_) promotions_->end_session(number);
-  drain_events(*connection);
-  for (const std::uint32_t handle : connection->protocol.namespaces()) --store_.namespaces().at(handle).sessions;
-  await_again(connection->protocol);
-  const std::uint32_t grants = store_.use_of(number).grants;
-  const bool quarantined = store_.end_session(number);
-  base::log_info(session_name(*connection) + " ended: " + why +
-                 (grants == 0 ? "" : ", " + std::to_string(grants) + " grants quarantined"));
-  if (quarantined && connection->lock.held()) {
-    const SessionFacts& facts = connection->protocol.facts();
-    ended_.emplace(number, Ended{std::move(connection->lock), std::move(connection->pidfd), {facts.token, facts.epoch}});
-  } else {
-    store_.release_quarantine(number);
-  }
 }
 
 }  // namespace larder::ipc

@@ -15,6 +15,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "shim/protocol/packet.h"
 #include "sidecar/ipc/arena_file.h"
@@ -25,12 +26,10 @@
 #include "sidecar/ipc/grant_ages.h"
 #include "sidecar/ipc/namespace_journal.h"
 #include "sidecar/ipc/owned_name.h"
-#include "sidecar/ipc/promotions.h"
 #include "sidecar/ipc/sidecar.h"
-#include "sidecar/ipc/tier_link.h"
+#include "sidecar/ipc/tiers_below.h"
 #include "sidecar/ipc/toucher.h"
 #include "sidecar/ipc/wakeups.h"
-#include "sidecar/ipc/write_down.h"
 
 namespace larder::ipc {
 
@@ -43,8 +42,8 @@ struct LoopParts {
   IndexFile index;  // under fresh_index_path() until publish_index()
   NamespaceJournal names;
   store::IndexShape shape{};
-  std::unique_ptr<TierLink> below;            // the tier below the memory; null: none is configured
-  std::shared_ptr<BelowRegion> below_region;  // shared with the tier
+  std::vector<OpenTier> tiers;                // below the memory, nearest first; none: none is configured
+  std::shared_ptr<BelowRegion> below_region;  // that engines see; null where there is no tier
   Fd listener, epoll, timer, wake;
   std::uint64_t grant_age_ms = protocol::kGrantAgeMs;
 };
@@ -76,6 +75,7 @@ class EventLoop final : public Sidecar {
   bool busy(std::uint32_t number) const;
   int wait_ms() const;
   void answer_fetches();
+  void answer_later(std::uint32_t session, std::vector<std::byte> packet);
   Status answer_fence(Connection& connection, Reply reply);
   void answer_fences();
   void handle(const Wakeup& wakeup);
@@ -88,19 +88,21 @@ class EventLoop final : public Sidecar {
   Status answer(Connection& connection, const protocol::Packet& packet);
   Status send(Connection& connection, std::vector<std::byte> packet, std::span<const int> fds = {});
   void attached(Connection& connection);
-  void take_over(const SessionProtocol& session);
   void flush(std::uint32_t number);
   void fail_session(std::uint32_t number, const Status& why);
+
+  // Sessions that end or have ended (event_loop_ended.cc).
   void end_session(std::uint32_t number, const std::string& why);
+  void process_ended(std::uint32_t number);
+  void take_over(const SessionProtocol& session);
+  void await_again(const SessionProtocol& session);
+  void release_ended();
 
   // What people ask (event_loop_admin.cc).
-  struct Below;
-  void drop_slice(store::Drop& drop, Below& below);
-  std::uint64_t left_ms(std::uint64_t end_ms) const;
+  void drop_slice(store::Drop& drop, DropBelow& below);
 
   // A warm restart, and what is left for the next one (event_loop_restart.cc).
   void restore();
-  void await_again(const SessionProtocol& session);
   void check_settled(std::uint64_t now_ms, bool slept);
   void settle();
   void note_namespace(const protocol::Packet& packet, const store::NamespaceSpec& spec);
@@ -115,8 +117,6 @@ class EventLoop final : public Sidecar {
   void check_heartbeat(Connection& connection, std::uint64_t now_ms);
   void ask_about_grants(Connection& connection, std::uint64_t now_ms, bool slept);
   void drain_events(Connection& connection);
-  void process_ended(std::uint32_t number);
-  void release_ended();
   void publish();
   void note_fallback(const std::string& what, const std::string& why);
 
@@ -124,16 +124,15 @@ class EventLoop final : public Sidecar {
   const base::Clock& clock_;
   stats::Stats stats_;
   store::Store store_;
-  std::unique_ptr<WriteDown> write_down_;   // null: no tier below the memory
-  std::unique_ptr<Promotions> promotions_;  // the same
+  std::unique_ptr<TiersBelow> below_;  // null: no tier below the memory
   std::map<std::uint32_t, std::unique_ptr<Connection>> connections_;
   std::deque<std::uint32_t> busy_;  // sessions in the midst of a message, and some that have ended since
   struct Fence {
     std::uint32_t session;
     std::vector<std::byte> packet;
-    std::shared_future<Status> drop;  // shared: admin callers wait for the same
+    std::vector<std::shared_future<Status>> drops;  // shared: admin callers wait for the same
   };
-  std::deque<Fence> fences_;  // answers that wait for the tier's word
+  std::deque<Fence> fences_;  // answers that wait for the tiers' word
   struct Ended {
     LockFile lock;
     Fd pidfd;  // still watched: a dying process closes its socket before its lock

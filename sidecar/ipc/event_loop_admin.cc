@@ -8,36 +8,47 @@
 
 namespace larder::ipc {
 
-// What the tier below has said of a drop. Shared between the caller, who may leave before the end, and the loop.
-struct EventLoop::Below {
-  std::shared_future<Status> ended;             // not valid: there is no tier
-  std::shared_ptr<const std::uint64_t> chunks;  // that it found, once that is ready
+namespace {
 
-  // The drop is done in memory: waits for the tier's word that it survives a restart. The one has mostly what the other has, too.
-  Result<std::uint64_t> with(const Result<std::uint64_t>& dropped, std::uint64_t left_ms) const {
-    if (!dropped.ok() || !ended.valid()) return dropped;
-    const std::string done = "dropped from memory, and not found on the disk any more; ";
-    if (ended.wait_for(std::chrono::milliseconds(left_ms)) != std::future_status::ready)
-      return Status(Code::kDeadlineExceeded, done + "that it outlives a restart of larderd is not confirmed in time");
-    const Status status = ended.get();
-    if (status.ok()) return std::max(*dropped, *chunks);
-    return Status(
-        status.code(),
-        done + "the disk could not note it yet, and a larderd that starts before it can may find it again: " + status.text());
+// The drop is done in memory: waits for each tier's word that it is done there for good. One has mostly what the others have, too.
+Result<std::uint64_t> with_below(const Result<std::uint64_t>& dropped, const DropBelow& below, const base::Clock& clock,
+                                 std::uint64_t end_ms) {
+  if (!dropped.ok()) return dropped;
+  std::uint64_t most = *dropped;
+  for (const DropBelow::Part& part : below.parts) {
+    const bool disk = part.kind == TierKind::kDisk;
+    const std::string done = "dropped from memory, and not found " + std::string(disk ? "on the disk" : "in the backend") +
+                             (disk ? " any more; " : " from here any more; ");
+    const std::uint64_t left_ms = end_ms - std::min(end_ms, clock.now_ms());
+    if (part.ended.wait_for(std::chrono::milliseconds(left_ms)) != std::future_status::ready)
+      return Status(Code::kDeadlineExceeded,
+                    done + (disk ? "that it outlives a restart of larderd" : "that it is gone from the server") +
+                        " is not confirmed in time");
+    const Status status = part.ended.get();
+    if (!status.ok())
+      return Status(status.code(), done +
+                                       (disk ? "the disk could not note it yet, and a larderd that starts before it can may"
+                                             : "the server has not removed it yet, and until then other larderds, and a "
+                                               "later one here, may") +
+                                       " find it again: " + status.text());
+    most = std::max(most, *part.chunks);
   }
-};
+  return most;
+}
+
+}  // namespace
 
 Result<std::uint64_t> EventLoop::drop_namespace(const std::string& id, std::uint32_t deadline_ms) {
   const std::uint64_t end_ms = clock_.now_ms() + deadline_ms;
-  const auto below = std::make_shared<Below>();
+  const auto below = std::make_shared<DropBelow>();
   const Result<std::uint64_t> dropped = control_.call(
       [this, id, below, drop = store::Drop()]() mutable -> std::optional<Result<std::uint64_t>> {
         if (!drop.handle) {
           const Result<std::uint32_t> handle = store_.namespaces().by_prefix(id);
           const std::optional<protocol::NamespaceId> whole = protocol::NamespaceId::from_hex(id);
-          if (!handle.ok() && whole && write_down_) {  // of an earlier life, on the disk alone
-            *below = {write_down_->drop(*whole), write_down_->last_drop_chunks()};
-            base::log_info("admin: dropped namespace " + id + " from the disk");
+          if (!handle.ok() && whole && below_) {  // of an earlier life or of others, below the memory alone
+            *below = below_->drop(*whole);
+            base::log_info("admin: dropped namespace " + id + " from below the memory");
             return std::uint64_t{0};
           }
           if (!handle.ok()) return handle.status();
@@ -50,18 +61,14 @@ Result<std::uint64_t> EventLoop::drop_namespace(const std::string& id, std::uint
         return drop.dropped;
       },
       deadline_ms);
-  return below->with(dropped, left_ms(end_ms));
+  return with_below(dropped, *below, clock_, end_ms);
 }
 
 // The first slice begins the drop below, too.
-void EventLoop::drop_slice(store::Drop& drop, Below& below) {
+void EventLoop::drop_slice(store::Drop& drop, DropBelow& below) {
   const bool first = drop.next == 0;
   store_.drop(drop);
-  if (first && write_down_) below = {write_down_->last_drop(), write_down_->last_drop_chunks()};
-}
-
-std::uint64_t EventLoop::left_ms(std::uint64_t end_ms) const {
-  return end_ms - std::min(end_ms, clock_.now_ms());
+  if (first && below_) below = below_->last_drop();
 }
 
 Result<protocol::ActCounts> EventLoop::act(protocol::Verb verb, const std::string& id,
@@ -76,7 +83,7 @@ Result<protocol::ActCounts> EventLoop::act(protocol::Verb verb, const std::strin
           if (!handle.ok()) return handle.status();
           work.emplace(verb, *handle, std::move(hashes));
         }
-        if (!work->go_on(store_, stats_, promotions_.get())) return std::nullopt;
+        if (!work->go_on(store_, stats_, below_ ? &below_->promotions() : nullptr)) return std::nullopt;
         *counts = work->counts();
         base::log_info("admin: " + std::string(protocol::verb_name(verb)) + ": " + std::to_string(counts->found) + " of " +
                        std::to_string(counts->all()) + " hashes of namespace " + id);
@@ -89,7 +96,7 @@ Result<protocol::ActCounts> EventLoop::act(protocol::Verb verb, const std::strin
 
 Result<std::uint64_t> EventLoop::clear(std::uint32_t deadline_ms) {
   const std::uint64_t end_ms = clock_.now_ms() + deadline_ms;
-  const auto below = std::make_shared<Below>();
+  const auto below = std::make_shared<DropBelow>();
   const Result<std::uint64_t> dropped = control_.call(
       [this, below, drop = store::Drop()]() mutable -> std::optional<Result<std::uint64_t>> {
         drop_slice(drop, *below);
@@ -98,7 +105,7 @@ Result<std::uint64_t> EventLoop::clear(std::uint32_t deadline_ms) {
         return drop.dropped;
       },
       deadline_ms);
-  return below->with(dropped, left_ms(end_ms));
+  return with_below(dropped, *below, clock_, end_ms);
 }
 
 }  // namespace larder::ipc

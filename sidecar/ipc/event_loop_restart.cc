@@ -11,7 +11,7 @@ namespace {
 constexpr std::uint64_t kSettlingMs = protocol::kHeartbeatTimeoutMs;
 constexpr int kLastTurns = 64;             // in which a session's messages are still handled at a stop
 constexpr std::uint64_t kLastMs = 2000;    // and for so long those that take many slices
-constexpr std::uint64_t kStopMs = 20'000;  // for what is not on the disk yet: a pod has 30 s until it is killed
+constexpr std::uint64_t kStopMs = 20'000;  // for what is not below the memory yet: a pod has 30 s until it is killed
 
 std::string list_of(const std::set<std::uint32_t>& numbers) {
   std::string text;
@@ -63,13 +63,6 @@ Status EventLoop::publish_index() {
   return {};
 }
 
-// One that attached and is lost already has announced nothing any more: its engine does it anew.
-void EventLoop::await_again(const SessionProtocol& session) {
-  if (!store_.settling()) return;
-  for (const auto& [earlier, ended] : ended_)
-    if (ended.earlier_life && ended.note.token == session.facts().token) awaited_.insert(earlier);
-}
-
 // No slot is handed on until every session of the earlier life has announced its holds and grants again, or its time is up.
 void EventLoop::check_settled(std::uint64_t now_ms, bool slept) {
   if (!store_.settling()) return;
@@ -117,11 +110,11 @@ void EventLoop::say_goodbye() {
   }
 }
 
-// What the write policy promised is on the disk afterwards. Engines that come back meanwhile find nobody listening.
+// What the write policies promised is below the memory afterwards. Engines that come back meanwhile find nobody listening.
 void EventLoop::write_rest() {
-  if (!write_down_) return;
+  if (!below_) return;
   parts_.listener.reset();
-  write_down_->finish(clock_.now_ns() + kStopMs * 1'000'000);
+  below_->finish(clock_.now_ns() + kStopMs * 1'000'000);
 }
 
 // For the next start: the arena, the index, and the lock files of who may still write or read.

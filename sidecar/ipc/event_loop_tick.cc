@@ -24,8 +24,7 @@ void EventLoop::tick() {
   check_settled(now_ms, slept);
   store_.watch_holds(now_ms, slept);
   store_.sweep();
-  if (write_down_) write_down_->tick();
-  if (promotions_) promotions_->tick(slept);
+  if (below_) below_->tick(slept);
   publish();
 }
 
@@ -74,19 +73,6 @@ void EventLoop::drain_events(Connection& connection) {
   connection.events.drain(connection.memory.region(), store_, stats_, row);
 }
 
-void EventLoop::release_ended() {
-  for (auto next = ended_.begin(); next != ended_.end();) {
-    if (next->second.lock.held()) {
-      ++next;
-      continue;
-    }
-    base::log_info("session " + std::to_string(next->first) + ": its process has stopped, its grants are free");
-    awaited_.erase(next->first);
-    store_.release_quarantine(next->first);
-    next = ended_.erase(next);
-  }
-}
-
 void EventLoop::note_fallback(const std::string& what, const std::string& why) {
   for (const auto& [known, reason] : stats_.fallbacks)
     if (known == what) return;
@@ -102,15 +88,7 @@ void EventLoop::publish() {
     view.fallbacks.emplace_back("memory", std::to_string(view.touched_bytes >> 20) + " of " +
                                               std::to_string(view.arena_bytes >> 20) +
                                               " MiB: " + std::generic_category().message(problem));
-  if (parts_.below) {
-    parts_.below->fill(view.disk);
-    write_down_->fill(view.disk);
-    const protocol::BelowSpeed speed = promotions_->speed();
-    view.disk.serving = speed.serving;
-    view.disk.read_latency_ns = speed.read_latency_ns;
-    view.disk.read_bytes_per_s = speed.read_bytes_per_s;
-    if (!view.disk.reason.empty()) view.fallbacks.emplace_back("disk", view.disk.reason);
-  }
+  if (below_) below_->fill(view);
   store_.fill(view);
   for (const auto& [number, connection] : connections_) {
     if (connection->protocol.state() != SessionProtocol::State::kAttached) continue;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "shim/protocol/checksum.h"
+#include "sidecar/ipc/chunk_names.h"
 
 namespace larder::ipc {
 
@@ -14,8 +14,6 @@ using tiers::Ticket;
 namespace {
 
 constexpr std::uint32_t kReadsAhead = 512;  // of one fetch, in families that are looked at before earlier ones are there
-constexpr std::uint64_t kMostProbeBytes = 64ULL << 20;
-constexpr std::uint64_t kProbeMs = 5000;
 
 FetchEnd reason_for(const Status& status) {
   switch (status.code()) {
@@ -27,18 +25,14 @@ FetchEnd reason_for(const Status& status) {
 
 }  // namespace
 
-Promotions::Promotions(tiers::Tier& tier, store::Store& store, stats::Stats& stats, const base::Clock& clock, BelowRegion& below,
-                       std::span<std::byte> arena, std::function<Ticket()> next_ticket)
-    : tier_(tier),
+Promotions::Promotions(std::span<ReadSource* const> sources, store::Store& store, stats::Stats& stats, const base::Clock& clock,
+                       std::span<std::byte> arena)
+    : sources_(sources.begin(), sources.end()),
       store_(store),
       stats_(stats),
       clock_(clock),
-      below_(below),
-      next_ticket_(next_ticket),
       kept_cap_(arena.size() / protocol::kFetchedShare),
-      reads_(tier, store, clock, speed_, arena, std::move(next_ticket)) {
-  below_.publish(speed());
-}
+      reads_(sources, store, clock, arena) {}
 
 Status Promotions::fetch(SessionNumber session, std::uint32_t request, const protocol::Fetch& asked,
                          std::span<const protocol::BlockHash> hashes) {
@@ -82,7 +76,7 @@ protocol::ActCounts Promotions::prefetch(std::uint32_t handle, std::span<const p
       const store::Store::Member& one = members_[member];
       if (one.state == SlotState::kCommitted) store_.touch(one.slot.slot, one.slot.generation);
       if (one.state != SlotState::kFree || !look.there) continue;
-      room = room && reads_.want_ahead(one.key, chunk_of(one.key), *facts_[member]);
+      room = room && reads_.want_ahead(one.key, chunk_of(store_, one.key), *found_[member]);
     }
     ++(!look.there ? counts.absent : room ? counts.found : counts.refused);
   }
@@ -111,26 +105,16 @@ void Promotions::look_on(const FetchId& id, Fetch& fetch) {
   looking_.push_back(id);
 }
 
-tiers::ChunkKey Promotions::chunk_of(const protocol::Key& key) {
-  return {store_.namespaces().at(key.namespace_handle).spec.id, key.hash, key.shard, key.group};
-}
-
-std::uint64_t Promotions::member_bytes(const protocol::Key& key) {
-  const protocol::GroupLayout* layout = store_.namespaces().at(key.namespace_handle).layout(key.shard, key.group);
-  if (layout == nullptr) return 0;
-  return protocol::slot_bytes(layout->piece_bytes * layout->pieces_per_chunk, layout->piece_bytes);
-}
-
-// Into members_, and facts_ of those that are below. What an engine is writing now is as good as absent: nobody knows whether it will.
+// Into members_, and found_ of those that are below. What an engine is writing now is as good as absent: nobody knows whether it will.
 Promotions::Look Promotions::look_at(std::uint32_t handle, const protocol::BlockHash& hash) {
   store_.look_at_family(handle, hash, members_);
-  facts_.assign(members_.size(), std::nullopt);
+  found_.assign(members_.size(), std::nullopt);
   Look look{!members_.empty(), 0};
   for (std::size_t i = 0; i < members_.size() && look.there; ++i) {
-    look.bytes += member_bytes(members_[i].key);
+    look.bytes += slot_bytes_of(store_, members_[i].key);
     if (members_[i].state == SlotState::kCommitted) continue;
-    facts_[i] = reads_.probe(chunk_of(members_[i].key));
-    look.there = facts_[i].has_value() && (members_[i].state == SlotState::kFree || reads_.coming(members_[i].key));
+    found_[i] = reads_.probe(chunk_of(store_, members_[i].key));
+    look.there = found_[i].has_value() && (members_[i].state == SlotState::kFree || reads_.coming(members_[i].key));
   }
   return look;
 }
@@ -164,7 +148,7 @@ bool Promotions::look(const FetchId& id, Fetch& fetch) {
       if (store_.keep(one.slot.slot, one.slot.generation)) family.kept.push_back(one.slot);
       continue;
     }
-    const Ticket ticket = reads_.want(one.key, chunk_of(one.key), *facts_[i]);
+    const Ticket ticket = reads_.want(one.key, chunk_of(store_, one.key), *found_[i]);
     waiters_[ticket].push_back({id, number});
     family.reads.push_back(ticket);
     ++family.missing;
@@ -174,7 +158,8 @@ bool Promotions::look(const FetchId& id, Fetch& fetch) {
 }
 
 bool Promotions::on_get(const tiers::Message& message) {
-  if (on_probe(message)) return true;
+  for (ReadSource* source : sources_)
+    if (source->on_probe(message)) return true;
   const bool ours = reads_.on_message(message);
   take_outcomes();
   return ours;
@@ -277,8 +262,9 @@ void Promotions::miss_deadlines() {
   while (!deadlines_.empty() && deadlines_.begin()->first <= now_ns) {
     const FetchId id = deadlines_.begin()->second;
     Fetch& fetch = fetches_.at(id);
-    if (fetch.reading != 0) speed_.missed_deadline(now_ns);
-    below_.publish(speed());
+    // Which of them it waits for each knows by itself: who is as fast as ever has not missed it.
+    if (fetch.reading != 0)
+      for (ReadSource* source : sources_) source->missed_deadline(now_ns);
     cut(id, fetch, fetch.whole, FetchEnd::kLate);
     decide(id, fetch);
   }
@@ -292,36 +278,8 @@ void Promotions::tick(bool slept) {
     if (slept) fetch->second.answered_ms = now_ms;
     if (fetch->second.answered && now_ms - fetch->second.answered_ms > protocol::kMaxHoldAgeMs) forget(fetch);
   }
-  if (!probe_ && speed_.wants_probe(now_ms)) probe();
+  for (ReadSource* source : sources_) source->tick();
   stats_.fetches_kept = fetches_.size();
-  below_.publish(speed());
-}
-
-// Reads a chunk for nobody, as a fetch would read it.
-void Promotions::probe() {
-  const std::optional<tiers::ChunkKey> key = below_.recent();
-  const std::optional<tiers::ChunkFacts> facts = key ? tier_.probe(*key) : std::nullopt;
-  const std::uint64_t bytes = facts ? facts->slot_bytes() : 0;
-  if (bytes == 0 || bytes > kMostProbeBytes) return speed_.probe_ended(clock_.now_ms(), 0, 0, false);
-  const Probe probe{next_ticket_(), bytes, clock_.now_ns()};
-  const std::span<std::byte> memory = below_.probe_memory(bytes);
-  if (memory.empty() || !tier_.get(probe.ticket, *key, memory, probe.begun_ns + kProbeMs * 1'000'000).ok())
-    return speed_.probe_ended(clock_.now_ms(), 0, 0, false);
-  speed_.began(probe.begun_ns, bytes);
-  probe_ = probe;
-}
-
-bool Promotions::on_probe(const tiers::Message& message) {
-  if (!probe_ || message.ticket != probe_->ticket) return false;
-  const std::uint64_t now_ns = clock_.now_ns();
-  if (message.kind == tiers::Message::Kind::kDone) {
-    const bool there = message.status.code() != Code::kNotFound;
-    speed_.ended(now_ns, probe_->bytes, message.status.ok());
-    speed_.probe_ended(now_ns / 1'000'000, there ? probe_->bytes : 0, now_ns - probe_->begun_ns, message.status.ok());
-    below_.publish(speed());
-  }
-  if (message.kind == tiers::Message::Kind::kReleased || !message.slot_busy) probe_.reset();
-  return true;
 }
 
 }  // namespace larder::ipc

@@ -1,5 +1,4 @@
-// Promotions: what engines ask to have in memory before they load it, out of a tier. FETCH, the prefetch of ACT, and the reads by
-// which larderd knows how fast the tier is.
+// Promotions: what engines ask to have in memory before they load it, out of the tiers below. FETCH, and the prefetch of ACT.
 //
 // A fetch is looked at family by family, from the first on: what is in memory is kept, what is below is read, and where neither is
 // there it ends. It is answered once its prefix is decided, by its deadline at the latest, and what it answered for is kept until its
@@ -8,7 +7,6 @@
 
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <map>
 #include <optional>
 #include <span>
@@ -16,9 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "sidecar/ipc/below_region.h"
 #include "sidecar/ipc/chunk_reads.h"
-#include "sidecar/ipc/tier_speed.h"
+#include "sidecar/ipc/read_source.h"
 #include "sidecar/store/store.h"
 #include "sidecar/tiers/tier.h"
 
@@ -26,12 +23,9 @@ namespace larder::ipc {
 
 class Promotions {
  public:
-  // All of them outlive it. `arena`: the store's. `next_ticket`: one that the tier was never given.
-  Promotions(tiers::Tier& tier, store::Store& store, stats::Stats& stats, const base::Clock& clock, BelowRegion& below,
-             std::span<std::byte> arena, std::function<tiers::Ticket()> next_ticket);
-
-  // Of the namespaces that it says true of nothing is read, though the tier has it: a drop of them is on its way there.
-  void set_hidden(ChunkReads::Hidden hidden) { reads_.set_hidden(std::move(hidden)); }
+  // All of them outlive it. `sources`: nearest first. `arena`: the store's.
+  Promotions(std::span<ReadSource* const> sources, store::Store& store, stats::Stats& stats, const base::Clock& clock,
+             std::span<std::byte> arena);
 
   // kInvalidArgument: a fetch of this number runs. REQUIRES: the namespace is open.
   Status fetch(store::SessionNumber session, std::uint32_t request, const protocol::Fetch& asked,
@@ -43,7 +37,7 @@ class Promotions {
 
   // One slice of what there is to look at and to begin. True: there is more.
   bool go_on();
-  // A message of a get. False: it is of none of these.
+  // A message of a get, of whichever source. False: it is of none of these.
   bool on_get(const tiers::Message& message);
   // Answers what is late. Called once next_deadline_ns() has come.
   void miss_deadlines();
@@ -60,7 +54,8 @@ class Promotions {
   // What is to be sent since the last call.
   std::vector<Answer> take_answers() { return std::exchange(answers_, {}); }
 
-  protocol::BelowSpeed speed() const { return speed_.view(tier_.state().takes_gets); }
+  // Where a chunk comes up from; nullptr: it is not on its way.
+  const ReadSource* coming(const protocol::Key& key) const { return reads_.coming(key); }
 
  private:
   using FetchId = std::pair<store::SessionNumber, std::uint32_t>;
@@ -96,8 +91,6 @@ class Promotions {
   void look_on(const FetchId& id, Fetch& fetch);
   bool look(const FetchId& id, Fetch& fetch);
   Look look_at(std::uint32_t handle, const protocol::BlockHash& hash);
-  std::uint64_t member_bytes(const protocol::Key& key);
-  tiers::ChunkKey chunk_of(const protocol::Key& key);
   void take_outcomes();
   void give(const ChunkReads::Outcome& outcome, const Waiter& waiter);
   void cut(const FetchId& id, Fetch& fetch, std::uint32_t limit, protocol::FetchEnd reason);
@@ -105,17 +98,12 @@ class Promotions {
   void decide(const FetchId& id, Fetch& fetch);
   void answer(const FetchId& id, Fetch& fetch);
   void forget(std::map<FetchId, Fetch>::iterator fetch);
-  void probe();
-  bool on_probe(const tiers::Message& message);
 
-  tiers::Tier& tier_;
+  std::vector<ReadSource*> sources_;
   store::Store& store_;
   stats::Stats& stats_;
   const base::Clock& clock_;
-  BelowRegion& below_;
-  std::function<tiers::Ticket()> next_ticket_;
   std::uint64_t kept_cap_;
-  TierSpeed speed_;
   ChunkReads reads_;
   std::map<FetchId, Fetch> fetches_;
   std::multimap<std::uint64_t, FetchId> deadlines_;  // of those that are not answered
@@ -126,13 +114,7 @@ class Promotions {
   std::unordered_map<store::SessionNumber, std::uint64_t> kept_of_;  // of that, by session; none: nothing
   // Kept, so that a look allocates nothing.
   std::vector<store::Store::Member> members_;
-  std::vector<std::optional<tiers::ChunkFacts>> facts_;
-
-  struct Probe {
-    tiers::Ticket ticket = 0;
-    std::uint64_t bytes = 0, begun_ns = 0;
-  };
-  std::optional<Probe> probe_;  // until the device has let go of its memory, which is below_'s
+  std::vector<std::optional<Found>> found_;  // of those that are not in memory
 };
 
 }  // namespace larder::ipc

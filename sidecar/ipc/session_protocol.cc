@@ -75,14 +75,15 @@ std::vector<std::byte> error_packet(const Status& status) {
 
 SessionProtocol::SessionProtocol(const SessionFacts& facts, const protocol::SessionRegion& region, store::Store& store,
                                  stats::Stats& stats, const base::Clock& clock, std::function<bool()> lock_held,
-                                 Promotions* promotions)
+                                 Promotions* promotions, Looks* looks)
     : facts_(facts),
       region_(region),
       store_(store),
       stats_(stats),
       clock_(clock),
       lock_held_(std::move(lock_held)),
-      promotions_(promotions) {}
+      promotions_(promotions),
+      looks_(looks) {}
 
 Result<Reply> SessionProtocol::handle(std::span<const std::byte> packet, std::size_t fd_count) {
   if (fd_count != 0) return Status(Code::kInvalidArgument, "engines send no descriptors");
@@ -105,6 +106,7 @@ Result<Reply> SessionProtocol::handle(std::span<const std::byte> packet, std::si
       case MessageType::kAct: return act(*decoder);
       case MessageType::kFetch: return fetch(*decoder);
       case MessageType::kFetchEnd: return end_fetch(*decoder);
+      case MessageType::kLook: return look(*decoder);
       default: break;
     }
   }
@@ -143,7 +145,8 @@ Result<Reply> SessionProtocol::hello(Decoder& decoder) {
   protocol::Welcome welcome{};
   welcome.version_major = protocol::kVersionMajor;
   welcome.version_minor = protocol::kVersionMinor;
-  welcome.capabilities = protocol::kCapabilityAct | (promotions_ != nullptr ? protocol::kCapabilityBelow : 0);
+  welcome.capabilities = protocol::kCapabilityAct | (promotions_ != nullptr ? protocol::kCapabilityBelow : 0) |
+                         (looks_ != nullptr ? protocol::kCapabilityShared : 0);
   welcome.epoch = facts_.epoch;
   welcome.session_token = facts_.token;
   welcome.session_number = facts_.number;
@@ -315,6 +318,25 @@ Result<Reply> SessionProtocol::end_fetch(Decoder& decoder) {
   if (!decoder.read(end)) return malformed(decoder.type(), "shorter than its fixed part");
   if (promotions_ != nullptr) promotions_->end(facts_.number, end.request);
   return Reply{};
+}
+
+Result<Reply> SessionProtocol::look(Decoder& decoder) {
+  protocol::Look look{};
+  if (!decoder.read(look)) return malformed(decoder.type(), "shorter than its fixed part");
+  if (looks_ == nullptr) return Status(Code::kUnsupported, "LOOK: this larderd shares no backend");
+  if (!decoder.read_all(look.count, protocol::kMaxKeysPerLook, hashes_))
+    return malformed(decoder.type(), "count " + std::to_string(look.count) + " is over the limit or the packet");
+  if (!has_open(look.namespace_handle))
+    return malformed(decoder.type(), "this session has not opened namespace " + std::to_string(look.namespace_handle));
+  if (Status begun = looks_->look(facts_.number, decoder.request(), look, hashes_); !begun.ok())
+    return malformed(decoder.type(), begun.text());
+  return Reply{};
+}
+
+std::vector<std::byte> looked_packet(const Looks::Answer& answer) {
+  Encoder encoder(MessageType::kLooked, answer.request);
+  encoder.append(answer.looked);
+  return finish(encoder);
 }
 
 std::vector<std::byte> fetched_packet(const Promotions::Answer& answer) {

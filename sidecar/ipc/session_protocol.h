@@ -16,6 +16,7 @@
 #include "shim/protocol/codec.h"
 #include "sidecar/base/clock.h"
 #include "sidecar/ipc/grant_inquiry.h"
+#include "sidecar/ipc/looks.h"
 #include "sidecar/ipc/promotions.h"
 #include "sidecar/store/store.h"
 
@@ -42,15 +43,17 @@ struct Reply {
 
 std::vector<std::byte> error_packet(const Status& status);
 std::vector<std::byte> fetched_packet(const Promotions::Answer& answer);
+std::vector<std::byte> looked_packet(const Looks::Answer& answer);
 
 class SessionProtocol {
  public:
   enum class State { kNew, kWelcomed, kAttached };
 
-  // All of them outlive it. `lock_held` tells whether the engine has its lock file. `promotions`: nullptr where there is no tier; it
-  // answers FETCH later.
+  // All of them outlive it. `lock_held` tells whether the engine has its lock file. `promotions`: nullptr where there is no tier,
+  // `looks`: where none is shared; they answer FETCH and LOOK later.
   SessionProtocol(const SessionFacts& facts, const protocol::SessionRegion& region, store::Store& store, stats::Stats& stats,
-                  const base::Clock& clock, std::function<bool()> lock_held, Promotions* promotions = nullptr);
+                  const base::Clock& clock, std::function<bool()> lock_held, Promotions* promotions = nullptr,
+                  Looks* looks = nullptr);
 
   // Where a message asks for much, only its first slice is done, with no reply yet, and the session is busy. REQUIRES: !busy().
   Result<Reply> handle(std::span<const std::byte> packet, std::size_t fd_count);
@@ -84,6 +87,7 @@ class SessionProtocol {
   Result<Reply> act(protocol::Decoder& decoder);
   Result<Reply> fetch(protocol::Decoder& decoder);
   Result<Reply> end_fetch(protocol::Decoder& decoder);
+  Result<Reply> look(protocol::Decoder& decoder);
   // One slice; nothing: there are more.
   using Work = std::function<std::optional<Reply>()>;
   Reply begin(Work work);
@@ -97,6 +101,7 @@ class SessionProtocol {
   const base::Clock& clock_;
   std::function<bool()> lock_held_;
   Promotions* promotions_;
+  Looks* looks_;
   State state_ = State::kNew;
   Work work_;  // that the last message began
   std::string engine_;

@@ -55,8 +55,10 @@ Status make_wakeups(LoopParts& parts) {
   if (::timerfd_settime(parts.timer.get(), 0, &every_tick, nullptr) != 0) return Status::from_errno(errno, "timerfd_settime");
   if (Status status = watch(parts.epoll, parts.listener, {WakeupSource::kListener}); !status.ok()) return status;
   if (Status status = watch(parts.epoll, parts.timer, {WakeupSource::kTimer}); !status.ok()) return status;
-  if (parts.below)
-    if (Status status = watch(parts.epoll, parts.below->tier().message_fd(), {WakeupSource::kTier}); !status.ok()) return status;
+  for (OpenTier& tier : parts.tiers)
+    if (Status status = watch(parts.epoll, tier.link->tier().message_fd(), {WakeupSource::kTier, tier.link->number()});
+        !status.ok())
+      return status;
   return watch(parts.epoll, parts.wake, {WakeupSource::kControl});
 }
 
@@ -80,16 +82,37 @@ Result<std::uint64_t> make_arena(LoopParts& parts) {
   return *old_generation;
 }
 
+Status make_disk(LoopParts& parts, const base::Clock& clock) {
+  const bool present = parts.earlier.index && parts.earlier.index->touched_bytes() >= parts.arena.mapping.size();
+  Result<std::unique_ptr<TierLink>> link = TierLink::open_disk(
+      parts.config, {parts.arena.mapping.data(), parts.arena.mapping.size()}, present, parts.below_region, clock);
+  if (!link.ok()) return link.status();
+  parts.tiers.push_back({std::move(*link), parts.below_region});
+  return {};
+}
+
+Status make_backend(LoopParts& parts, const base::Clock& clock) {
+  // No engine sees it, since others write there, too: of it only the last chunks count, which larderd reads to know how fast it is.
+  Result<std::shared_ptr<BelowRegion>> region = BelowRegion::create(0);
+  if (!region.ok()) return region.status();
+  Result<std::unique_ptr<TierLink>> link = TierLink::open_backend(parts.config, *region, clock);
+  if (!link.ok()) return link.status();
+  parts.tiers.push_back({std::move(*link), std::move(*region)});
+  return {};
+}
+
+// Without a disk what engines see of below is empty.
 Status make_below(LoopParts& parts, const base::Clock& clock) {
-  Result<std::shared_ptr<BelowRegion>> region = BelowRegion::create(parts.config.disk.size_bytes);
+  const bool disk = !parts.config.disk.path.empty(), backend = !parts.config.backend.url.empty();
+  if (!disk && !backend) return {};
+  Result<std::shared_ptr<BelowRegion>> region = BelowRegion::create(disk ? parts.config.disk.size_bytes : 0);
   if (!region.ok()) return region.status();
   parts.below_region = std::move(*region);
-  const bool present = parts.earlier.index && parts.earlier.index->touched_bytes() >= parts.arena.mapping.size();
-  Result<std::unique_ptr<TierLink>> below =
-      TierLink::open(parts.config, {parts.arena.mapping.data(), parts.arena.mapping.size()}, present, parts.below_region, clock);
-  if (!below.ok()) return below.status();
-  parts.below = std::move(*below);
-  parts.shape.tier = parts.below->id();
+  if (disk)
+    if (Status status = make_disk(parts, clock); !status.ok()) return status;
+  if (backend)
+    if (Status status = make_backend(parts, clock); !status.ok()) return status;
+  parts.shape.tier = parts.tiers.front().link->id();
   return {};
 }
 
@@ -102,8 +125,7 @@ Status make_rest(LoopParts& parts, std::uint64_t old_generation, const base::Clo
   Result<NamespaceJournal> names = NamespaceJournal::create(namespaces_path(parts.config.memory, parts.shape.epoch));
   if (!names.ok()) return names.status();
   parts.names = std::move(*names);
-  if (!parts.config.disk.path.empty())
-    if (Status status = make_below(parts, clock); !status.ok()) return status;
+  if (Status status = make_below(parts, clock); !status.ok()) return status;
   Result<Fd> listener = listen_at(parts.config.socket, parts.config.socket_mode);
   if (!listener.ok()) return listener.status();
   parts.listener = std::move(*listener);

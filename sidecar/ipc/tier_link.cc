@@ -5,6 +5,7 @@
 
 #include "shim/protocol/checksum.h"
 #include "sidecar/tiers/disk/disk_tier.h"
+#include "sidecar/tiers/remote/remote_tier.h"
 
 namespace larder::ipc {
 namespace {
@@ -15,10 +16,32 @@ disk::Env& environment() {
   return env;
 }
 
+// Whom the URL names besides the place is nobody's to see.
+std::string without_user(const std::string& url) {
+  const std::size_t begin = url.find("://");
+  if (begin == std::string::npos) return url;
+  const std::size_t at = url.find('@', begin), end = url.find('/', begin + 3);
+  return at < end ? url.substr(0, begin + 3) + url.substr(at + 1) : url;
+}
+
+remote::RemoteOptions options_for(const config::BackendConfig& backend) {
+  remote::RemoteOptions options;
+  options.host = backend.host;
+  options.port = backend.port;
+  options.unix_path = backend.unix_path;
+  options.tls = {backend.tls, backend.ca_file, backend.cert_file, backend.key_file, backend.server_name};
+  options.user = backend.user;
+  options.password_file = backend.password_file;
+  options.database = backend.database;
+  if (!backend.prefix.empty()) options.prefix = backend.prefix;
+  options.ttl_ms = std::uint64_t{backend.ttl_s} * 1000;
+  return options;
+}
+
 }  // namespace
 
-Result<std::unique_ptr<TierLink>> TierLink::open(const config::Config& config, std::span<std::byte> arena, bool present,
-                                                 std::shared_ptr<tiers::Residents> residents, const base::Clock& clock) {
+Result<std::unique_ptr<TierLink>> TierLink::open_disk(const config::Config& config, std::span<std::byte> arena, bool present,
+                                                      std::shared_ptr<tiers::Residents> residents, const base::Clock& clock) {
   disk::DiskOptions options;
   options.path = config.disk.path;
   options.size_bytes = config.disk.size_bytes;
@@ -28,13 +51,24 @@ Result<std::unique_ptr<TierLink>> TierLink::open(const config::Config& config, s
   options.residents = std::move(residents);
   Result<std::unique_ptr<tiers::Tier>> tier = disk::open_disk_tier(environment(), clock, options);
   if (!tier.ok()) return tier.status();
-  return std::make_unique<TierLink>(std::move(*tier), config.disk.path);
+  return std::make_unique<TierLink>(TierKind::kDisk, std::move(*tier), config.disk.path);
 }
 
-// By the file that is locked while a request on it is in flight, also one of a process that has ended (tiers/disk/FORMAT.md).
+Result<std::unique_ptr<TierLink>> TierLink::open_backend(const config::Config& config,
+                                                         std::shared_ptr<tiers::Residents> residents, const base::Clock& clock) {
+  remote::RemoteOptions options = options_for(config.backend);
+  options.residents = std::move(residents);
+  Result<std::unique_ptr<tiers::Tier>> tier = remote::open_remote_tier(clock, options);
+  if (!tier.ok()) return Status(tier.status().code(), "backend: " + tier.status().text());
+  return std::make_unique<TierLink>(TierKind::kBackend, std::move(*tier), without_user(config.backend.url));
+}
+
+// A disk by the file that is locked while a request on it is in flight, also one of a process that has ended (tiers/disk/FORMAT.md). What
+// comes out of a socket is written by this process alone, and ends with it.
 std::uint64_t TierLink::id() const {
+  if (kind_ == TierKind::kBackend) return 1;
   struct stat file {};
-  if (::stat((path_ + "/larder/chunks").c_str(), &file) != 0) return 0;
+  if (::stat((place_ + "/larder/chunks").c_str(), &file) != 0) return 0;
   const std::uint64_t words[] = {file.st_dev, file.st_ino};
   return XXH3_64bits(words, sizeof(words));
 }
@@ -52,10 +86,10 @@ void TierLink::wait(int timeout_ms) {
   deliver();
 }
 
-void TierLink::fill(stats::DiskStats& stats) const {
+void TierLink::fill(stats::TierStats& stats) const {
   const tiers::TierState state = tier_->state();
   const tiers::TierCounters counters = tier_->counters();
-  stats.path = path_;
+  stats.place = place_;
   stats.mode = state.mode;
   stats.takes_puts = state.takes_puts;
   stats.takes_gets = state.takes_gets;

@@ -13,7 +13,7 @@ enum class WakeupSource : std::uint32_t { kListener, kTimer, kControl, kSocket, 
 
 struct Wakeup {
   WakeupSource source;
-  std::uint32_t session = 0;
+  std::uint32_t session = 0;  // of kTier: the tier's number
 
   std::uint64_t pack() const { return static_cast<std::uint64_t>(source) << 32 | session; }
   static Wakeup unpack(std::uint64_t word) { return {static_cast<WakeupSource>(word >> 32), static_cast<std::uint32_t>(word)}; }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "sidecar/ipc/chunk_names.h"
+
 namespace larder::ipc {
 namespace {
 
@@ -24,18 +26,28 @@ std::size_t chunks_in_fashion(std::uint64_t bytes) {
 
 }  // namespace
 
-WriteDown::WriteDown(TierLink& link, store::Store& store, const base::Clock& clock, const config::DiskConfig& config,
+WriteRules rules_for(const config::DiskConfig& config) {
+  return {config.write == config::DiskWrite::kThrough, config.admit_after, config.ttl_s, config.size_bytes, 0};
+}
+
+WriteRules rules_for(const config::BackendConfig& config) {
+  const bool popular = config.write == config::BackendWrite::kPopular;
+  return {config.write != config::BackendWrite::kEvicted, popular ? 2U : 1U, config.ttl_s, 0, config.write_bytes_per_s};
+}
+
+WriteDown::WriteDown(TierLink& link, store::Store& store, const base::Clock& clock, const WriteRules& rules,
                      std::uint64_t arena_bytes)
     : link_(link),
       store_(store),
       clock_(clock),
-      through_(config.write == config::DiskWrite::kThrough),
+      through_(rules.through),
       most_bytes_(std::min(kMostBytes, arena_bytes / kArenaShare)),
-      ttl_s_(config.ttl_s),
-      admission_(config.admit_after, chunks_in_fashion(arena_bytes + config.size_bytes)),
-      stored_(config.ttl_s, clock) {
+      ttl_s_(rules.ttl_s),
+      admission_(rules.admit_after, chunks_in_fashion(arena_bytes + rules.tier_bytes)),
+      budget_(rules.bytes_per_s),
+      stored_(rules.ttl_s, clock) {
   stored_.tick(store.last_generation());
-  store_.set_listener(this);
+  store_.set_listener(link_.number(), this);
   link_.answer_to(Operation::kPut, [this](const Message& message) { put_ended(message); });
   for (const Operation operation : {Operation::kDrop, Operation::kClear})
     link_.answer_to(operation, [this](const Message& message) { drop_ended(message); });
@@ -45,7 +57,7 @@ WriteDown::WriteDown(TierLink& link, store::Store& store, const base::Clock& clo
 }
 
 WriteDown::~WriteDown() {
-  store_.set_listener(nullptr);
+  store_.set_listener(link_.number(), nullptr);
   for (const Operation operation : {Operation::kPut, Operation::kDrop, Operation::kClear, Operation::kFlush})
     link_.answer_to(operation, nullptr);
   for (Drop& drop : drops_) drop.ended.set_value({Code::kUnavailable, "larderd is stopping"});
@@ -62,10 +74,12 @@ void WriteDown::tick() {
   pump();
 }
 
-// A tier that failed may have lost what was written to it: one round of the walk looks at all of it.
+// A tier that failed may have lost what was written to it: one round of the walk looks at all of it. What a server has lost is known once
+// it is back.
 void WriteDown::notice_failures() {
   const std::uint64_t times = link_.tier().counters().times_degraded;
-  if (times == std::exchange(times_degraded_, times)) return;
+  const bool degraded = link_.tier().state().degraded(), back = std::exchange(degraded_, degraded) && !degraded;
+  if (times == std::exchange(times_degraded_, times) && !back) return;
   walked_to_ = 0;
   walking_all_ = true;
 }
@@ -73,7 +87,7 @@ void WriteDown::notice_failures() {
 void WriteDown::look_ahead() {
   began_ = false;
   found_.clear();
-  store_.next_to_go(found_, ticks_ % kRecheckTicks == 0);
+  store_.next_to_go(link_.number(), found_, ticks_ % kRecheckTicks == 0);
   ahead_.assign(found_.begin(), found_.end());
 }
 
@@ -81,7 +95,7 @@ void WriteDown::look_ahead() {
 void WriteDown::walk() {
   if (queued_.size() + kWalkSlots > kMostQueued) return;
   found_.clear();
-  walked_to_ = store_.walk(walked_to_, kWalkSlots, found_, walking_all_);
+  walked_to_ = store_.walk(link_.number(), walked_to_, kWalkSlots, found_, walking_all_);
   if (walked_to_ == store::kNoSlot) {
     walked_to_ = 0;
     walking_all_ = false;
@@ -106,14 +120,14 @@ void WriteDown::pump() {
 bool WriteDown::begin(const protocol::SlotRef& slot) {
   const std::optional<protocol::EntryView> chunk = store_.committed_chunk(slot.slot, slot.generation);
   if (!chunk || writing_.contains(slot.slot)) return true;
-  const tiers::ChunkKey key = chunk_of(chunk->key);
+  const tiers::ChunkKey key = chunk_of(store_, chunk->key);
   tiers::ChunkFacts facts{chunk->generation, chunk->payload_bytes, chunk->piece_bytes, chunk->root};
   if (facts.slot_bytes() >= too_large_bytes_ || is_dropping(key.namespace_id)) return true;
   if (is_below(key, facts)) {
-    store_.mark_written(slot.slot, slot.generation);
+    store_.mark_written(link_.number(), slot.slot, slot.generation);
     return true;
   }
-  store_.mark_written(slot.slot, slot.generation, false);
+  store_.mark_written(link_.number(), slot.slot, slot.generation, false);
   if (!wants(*chunk)) return true;
   if (ttl_s_ != 0) facts.since_s = static_cast<std::uint32_t>(StoredSince::unix_ns() / 1'000'000'000 - age_s(*chunk));
   return start_put(*chunk, key, facts);
@@ -122,6 +136,7 @@ bool WriteDown::begin(const protocol::SlotRef& slot) {
 bool WriteDown::start_put(const protocol::EntryView& chunk, const tiers::ChunkKey& key, const tiers::ChunkFacts& facts) {
   const std::uint64_t bytes = facts.slot_bytes();
   if (!puts_.empty() && (puts_.size() >= kMostPuts || writing_bytes_ + bytes > most_bytes_)) return false;
+  if (!budget_.any(clock_.now_ns())) return false;
   if (!store_.keep(chunk.slot, chunk.generation)) return true;
   const tiers::Ticket ticket = link_.next_ticket();
   const Status taken = link_.tier().put(ticket, key, facts, store_.slot_memory(chunk), in_ms(kPutMs));
@@ -131,6 +146,7 @@ bool WriteDown::start_put(const protocol::EntryView& chunk, const tiers::ChunkKe
     return taken.code() != Code::kResourceExhausted && taken.code() != Code::kUnavailable;
   }
   began_ = true;
+  budget_.spend(bytes);
   puts_.emplace(ticket, Put{{chunk.slot, 0, chunk.generation}, key, bytes});
   writing_.insert(chunk.slot);
   writing_bytes_ += bytes;
@@ -142,10 +158,6 @@ bool WriteDown::is_below(const tiers::ChunkKey& key, const tiers::ChunkFacts& fa
   const std::optional<tiers::ChunkFacts> known = link_.tier().probe(key);
   return known && known->root == facts.root && known->payload_bytes == facts.payload_bytes &&
          known->piece_bytes == facts.piece_bytes;
-}
-
-tiers::ChunkKey WriteDown::chunk_of(const protocol::Key& key) const {
-  return {store_.namespaces().at(key.namespace_handle).spec.id, key.hash, key.shard, key.group};
 }
 
 // Since it was stored, at the most.
@@ -162,7 +174,7 @@ void WriteDown::put_ended(const Message& message) {
   const Put put = found->second;
   if (message.kind == Message::Kind::kDone && message.status.ok()) {
     ++written_;
-    store_.mark_written(put.slot.slot, put.slot.generation);
+    store_.mark_written(link_.number(), put.slot.slot, put.slot.generation);
     if (put.damaged) link_.tier().forget(put.key, put.slot.generation);
   }
   // A chunk that the tier takes for too large for ever is not offered again.
@@ -189,15 +201,18 @@ void WriteDown::used(const protocol::EntryView& chunk) {
 
 // What the tier has of it was written from the same bytes, maybe after they were damaged.
 void WriteDown::damaged(const protocol::EntryView& chunk) {
-  const tiers::ChunkKey key = chunk_of(chunk.key);
-  if (const std::optional<tiers::ChunkFacts> known = link_.tier().probe(key)) link_.tier().forget(key, known->generation);
+  const tiers::ChunkKey key = chunk_of(store_, chunk.key);
+  const std::optional<tiers::ChunkFacts> known = link_.tier().probe(key);
+  if (known) link_.tier().forget(key, known->generation);
+  // It may be there all the same. Where the tier does not take the note, it is found bad once more.
+  if (!known && link_.shared()) static_cast<void>(link_.tier().evict(key));
   for (auto& [ticket, put] : puts_) put.damaged = put.damaged || put.slot.slot == chunk.slot;
 }
 
-void WriteDown::came_up(const protocol::EntryView& chunk) {
+void WriteDown::came_up(const protocol::EntryView& chunk, std::uint32_t since_s) {
   if (ttl_s_ == 0) return;
-  const std::optional<tiers::ChunkFacts> known = link_.tier().probe(chunk_of(chunk.key));
-  came_up_[chunk.slot] = {chunk.generation, known ? known->since_s : 0};
+  const std::optional<tiers::ChunkFacts> known = link_.tier().probe(chunk_of(store_, chunk.key));
+  came_up_[chunk.slot] = {chunk.generation, known ? known->since_s : since_s};
 }
 
 bool WriteDown::wants(const protocol::EntryView& chunk) const {
@@ -207,14 +222,17 @@ bool WriteDown::wants(const protocol::EntryView& chunk) const {
 
 // A put that is under way does not end well then. A tier that is away for now may have it when it is back.
 store::EvictedBelow WriteDown::evicted(const protocol::Key& key) {
-  const tiers::ChunkKey chunk = chunk_of(key);
+  const tiers::ChunkKey chunk = chunk_of(store_, key);
   const bool coming = std::ranges::any_of(puts_, [&](const auto& put) { return put.second.key == chunk; });
-  if (!coming && !link_.tier().probe(chunk))
+  const bool there = coming || link_.tier().probe(chunk).has_value();
+  if (!there && !link_.shared())
     return link_.tier().state().takes_gets ? store::EvictedBelow::kAbsent : store::EvictedBelow::kRefused;
+  if (!there)  // nobody here knows whether others have put it there
+    return link_.tier().evict(chunk).ok() ? store::EvictedBelow::kAbsent : store::EvictedBelow::kRefused;
   return link_.tier().evict(chunk).ok() ? store::EvictedBelow::kGone : store::EvictedBelow::kRefused;
 }
 
-void WriteDown::fill(stats::DiskStats& stats) const {
+void WriteDown::fill(stats::TierStats& stats) const {
   stats.write_queue = ahead_.size() + queued_.size() + puts_.size();
   stats.not_queued = not_queued_;
 }

@@ -1,9 +1,9 @@
-// WriteDown: what goes from the memory to the tier below: chunks that are soon to be evicted (back) or were just stored (through), and
-// drops. Owned by the loop's thread.
+// WriteDown: what goes from the memory to one tier below it: chunks that are soon to be evicted (back) or were just stored (through), and
+// drops. Each tier has one. Owned by the loop's thread.
 //
 // A slot is kept while the tier has it. Whatever the tier refuses or fails stays in memory, not written, and is found again: shortly
 // before eviction, and in mode `through` by a slow walk over all slots. What counts as seen often enough is counted anew in each life.
-// With a time to live (disk.ttl) a chunk's counts from the moment at which it was stored: it keeps that time on the disk, also where it
+// With a time to live a chunk's counts from the moment at which it was stored: it keeps that time below, also where it
 // came up and goes down again, and what is older is not written.
 // Nothing here waits, but for finish().
 #pragma once
@@ -19,6 +19,7 @@
 
 #include "sidecar/base/clock.h"
 #include "sidecar/config/config.h"
+#include "sidecar/ipc/byte_budget.h"
 #include "sidecar/ipc/stored_since.h"
 #include "sidecar/ipc/tier_link.h"
 #include "sidecar/store/store.h"
@@ -26,11 +27,21 @@
 
 namespace larder::ipc {
 
+// What is written to a tier.
+struct WriteRules {
+  bool through = false;           // what is stored, at once; else what is soon to be evicted
+  std::uint32_t admit_after = 1;  // a chunk is written from its n-th sight on
+  std::uint32_t ttl_s = 0;        // 0: for ever
+  std::uint64_t tier_bytes = 0;   // how large the tier is; 0: nobody knows
+  std::uint64_t bytes_per_s = 0;  // that may be written; 0: no bound
+};
+WriteRules rules_for(const config::DiskConfig& config);
+WriteRules rules_for(const config::BackendConfig& config);
+
 class WriteDown final : public store::ChunkListener {
  public:
   // All of them outlive it. Registers itself with the store and the link.
-  WriteDown(TierLink& link, store::Store& store, const base::Clock& clock, const config::DiskConfig& config,
-            std::uint64_t arena_bytes);
+  WriteDown(TierLink& link, store::Store& store, const base::Clock& clock, const WriteRules& rules, std::uint64_t arena_bytes);
   ~WriteDown() override;
 
   // Looks what is to be written, and asks again for what was refused.
@@ -55,12 +66,12 @@ class WriteDown final : public store::ChunkListener {
   // At a stop: writes what is admitted and not written, until `by_ns` at the latest, and closes the tier. Blocks.
   void finish(std::uint64_t by_ns);
 
-  void fill(stats::DiskStats& stats) const;
+  void fill(stats::TierStats& stats) const;
 
   // ChunkListener.
   void committed(const protocol::EntryView& chunk) override;
   void used(const protocol::EntryView& chunk) override;
-  void came_up(const protocol::EntryView& chunk) override;
+  void came_up(const protocol::EntryView& chunk, std::uint32_t since_s) override;
   bool wants(const protocol::EntryView& chunk) const override;
   store::EvictedBelow evicted(const protocol::Key& key) override;
   void damaged(const protocol::EntryView& chunk) override;
@@ -93,7 +104,6 @@ class WriteDown final : public store::ChunkListener {
   bool start_put(const protocol::EntryView& chunk, const tiers::ChunkKey& key, const tiers::ChunkFacts& facts);
   bool is_below(const tiers::ChunkKey& key, const tiers::ChunkFacts& facts) const;
   bool is_dropping(const protocol::NamespaceId& id) const;
-  tiers::ChunkKey chunk_of(const protocol::Key& key) const;
   std::uint64_t age_s(const protocol::EntryView& chunk) const;
   bool too_old(const protocol::EntryView& chunk) const { return ttl_s_ != 0 && age_s(chunk) >= ttl_s_; }
   void put_ended(const tiers::Message& message);
@@ -110,6 +120,7 @@ class WriteDown final : public store::ChunkListener {
   const std::uint64_t most_bytes_;  // in flight
   const std::uint32_t ttl_s_;
   disk::Admission admission_;
+  ByteBudget budget_;
   StoredSince stored_;
   // Where a chunk that came up stands, since when its time to live counts (Unix time; 0: that is over), if there is one. Entries of slots
   // that are others' now are not meant.
@@ -129,6 +140,7 @@ class WriteDown final : public store::ChunkListener {
   std::uint32_t walked_to_ = 0;
   bool walking_all_ = false;  // also what is marked written
   std::uint64_t times_degraded_ = 0;
+  bool degraded_ = false;
   std::uint32_t ticks_ = 0;
   std::deque<Drop> drops_;
   std::vector<Dropping> dropping_;

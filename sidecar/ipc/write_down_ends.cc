@@ -82,7 +82,7 @@ void WriteDown::send_drops() {
 void WriteDown::drop_ended(const Message& message) {
   const auto found = std::ranges::find_if(drops_, [&](const Drop& drop) { return drop.ticket == message.ticket; });
   if (found == drops_.end()) return;
-  if (!message.status.ok()) base::log_warning("disk tier: a drop is not noted on the disk yet: " + message.status.text());
+  if (!message.status.ok()) base::log_warning(link_.name() + " tier: a drop is not noted there yet: " + message.status.text());
   *found->chunks = message.dropped;
   found->ended.set_value(message.status);
   drops_.erase(found);
@@ -93,8 +93,8 @@ void WriteDown::finish(std::uint64_t by_ns) {
   const std::uint64_t written_before = written_, from_ns = clock_.now_ns();
   const bool all = write_rest(by_ns);
   const bool flushed = flush(by_ns);
-  if (!link_.tier().close(kCloseMs)) base::log_warning("disk tier: the device did not answer in time at the stop");
-  base::log_info("disk tier: " + std::to_string(written_ - written_before) + " chunks written at the stop in " +
+  if (!link_.tier().close(kCloseMs)) base::log_warning(link_.name() + " tier: the device did not answer in time at the stop");
+  base::log_info(link_.name() + " tier: " + std::to_string(written_ - written_before) + " chunks written at the stop in " +
                  std::to_string((clock_.now_ns() - from_ns) / 1'000'000) + " ms" + (all ? "" : ", not all of them") +
                  (flushed ? "" : "; not known to survive the machine's failure"));
 }
@@ -107,7 +107,7 @@ bool WriteDown::write_rest(std::uint64_t by_ns) {
   for (;;) {
     while (queued_.empty() && next != store::kNoSlot) {
       found_.clear();
-      next = store_.walk(next, kSliceSlots, found_, true);  // what is marked may be gone below since
+      next = store_.walk(link_.number(), next, kSliceSlots, found_, true);  // what is marked may be gone below since
       queued_.assign(found_.begin(), found_.end());
     }
     pump();

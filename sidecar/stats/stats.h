@@ -78,10 +78,10 @@ struct ModelStats {
   std::uint64_t prefill_tokens = 0, prefill_ns = 0;  // what the engines computed themselves
 };
 
-// The disk tier. Counters of chunks where no unit stands in the name.
-struct DiskStats {
-  std::string path;  // empty: there is none, and all else says nothing
-  std::string mode;  // io_uring, threads
+// A tier below the memory. Counters of chunks where no unit stands in the name.
+struct TierStats {
+  std::string place;  // the disk's directory, the backend's address; empty: there is none, and all else says nothing
+  std::string mode;   // io_uring, threads; TCP, TLS, Unix socket
   bool takes_puts = true, takes_gets = true;
   std::string reason;                                                                                  // why not both are taken
   std::uint64_t capacity_bytes = 0, used_bytes = 0, chunks = 0, in_flight_bytes = 0, write_queue = 0;  // gauges
@@ -121,7 +121,7 @@ struct Stats {
   // enough, too old, too large).
   std::uint64_t evicted_unwritten = 0, evicted_unwanted = 0;
 
-  DiskStats disk;
+  TierStats disk, backend;
 
   // Of an earlier life, at the start: chunks kept, and those that were not valid.
   std::uint64_t restored_chunks = 0, restore_dropped = 0;
@@ -139,6 +139,8 @@ struct Stats {
   // that could not be; and fetches that run or whose chunks are kept.
   std::uint64_t fetches = 0, fetches_late = 0, families_fetched = 0, promoted_bytes = 0, promotions_failed = 0;
   std::uint64_t fetches_kept = 0;  // gauge
+  // Of a shared backend: how much of it engines would find there. Late: the deadline came first. Failed: the backend could not be asked.
+  std::uint64_t looks = 0, looks_late = 0, looks_failed = 0, families_looked_up = 0, families_shared = 0;
 
   // Hashes that engines and people named in a verb.
   std::uint64_t asked_to_prefetch = 0, asked_to_pin = 0, asked_to_unpin = 0, asked_to_evict = 0;
@@ -151,6 +153,7 @@ struct Stats {
   std::uint64_t holds = 0, grants = 0, held_bytes = 0, granted_bytes = 0;  // gauges
 
   Histogram lookup, load_wait, load_copy, store_copy, reserve;
+  Histogram look;  // of those for which the backend was asked
 
   std::vector<ModelStats> models;
   std::vector<NamespaceStats> namespaces;

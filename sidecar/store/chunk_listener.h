@@ -1,5 +1,5 @@
 // ChunkListener: who wants to know what becomes of chunks, as a tier below the memory does. Called by the store's thread from inside
-// the store's calls; what it is told is done or begun, and it must not call the store back but for reading.
+// the store's calls; what it is told is done or begun, and it must not call the store back but for reading. Each tier has one.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +13,10 @@ namespace larder::store {
 // What became below of a chunk that is not wanted any more, in the order of what counts for its family.
 enum class EvictedBelow : std::uint8_t { kAbsent, kGone, kRefused };
 
+// Tiers below the memory, numbered from the nearest on. What one has is marked apart from what another has.
+using TierNumber = std::uint32_t;
+inline constexpr TierNumber kMaxTiers = 2;
+
 class ChunkListener {
  public:
   virtual ~ChunkListener() = default;
@@ -20,8 +24,9 @@ class ChunkListener {
   // An engine stored it; one used it.
   virtual void committed(const protocol::EntryView& chunk) = 0;
   virtual void used(const protocol::EntryView& chunk) = 0;
-  // It came up from below.
-  virtual void came_up(const protocol::EntryView& chunk) = 0;
+  // It came up from below, from this tier or another. `since_s`: Unix time from which its time to live counts, where whoever had it told;
+  // 0: that is not known.
+  virtual void came_up(const protocol::EntryView& chunk, std::uint32_t since_s) = 0;
   // Whether it is one to be written below before it is evicted for room.
   virtual bool wants(const protocol::EntryView& chunk) const = 0;
   // It is to be gone everywhere, whether or not it is here.

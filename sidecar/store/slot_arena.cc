@@ -10,7 +10,7 @@ namespace {
 constexpr std::uint64_t kPageBytes = protocol::kSlotAlignBytes;
 constexpr std::uint32_t kFreeBit = 0x80000000;
 constexpr std::uint32_t kMaxExtents = 0xffff;          // a note has 16 bits for it
-constexpr std::uint64_t kMaxStamp = (1ULL << 46) - 1;  // at a million uses a second, two years
+constexpr std::uint64_t kMaxStamp = (1ULL << 45) - 1;  // at a million uses a second, a year
 // A long extent, and what one window gives up at once.
 constexpr std::uint64_t kExtentShare = 128;
 constexpr std::uint64_t kMaxExtentSlots = 4096;

@@ -11,6 +11,7 @@
 #include <memory>
 #include <new>
 
+#include "sidecar/store/chunk_listener.h"
 #include "sidecar/store/prefetch.h"
 
 namespace larder::store {
@@ -26,10 +27,10 @@ struct SlotList {
 struct SlotNote {
   std::uint32_t previous;
   std::uint32_t next;
-  std::uint64_t extent : 16;      // where its place is
-  std::uint64_t pinned : 1;       // never evicted for room
-  std::uint64_t written : 1;      // a tier below has its chunk; meant while it is committed
-  std::uint64_t used_stamp : 46;  // when it was last used, in uses of all slots; meant while it is a candidate for eviction
+  std::uint64_t extent : 16;          // where its place is
+  std::uint64_t pinned : 1;           // never evicted for room
+  std::uint64_t written : kMaxTiers;  // a bit for each tier below that has its chunk; meant while it is committed
+  std::uint64_t used_stamp : 45;      // when it was last used, in uses of all slots; meant while it is a candidate for eviction
 };
 static_assert(sizeof(SlotNote) == 16);
 

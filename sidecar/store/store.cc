@@ -117,7 +117,8 @@ void Store::commit(SessionNumber number, const protocol::CommitRecord& record) {
   enter_committed(*session, record.slot, record.root);
   ++stats_.chunks_committed;
   table_.note(record.slot).written = 0;
-  if (listener_ != nullptr) listener_->committed(index_.view(record.slot));
+  for (ChunkListener* listener : listeners_)
+    if (listener != nullptr) listener->committed(index_.view(record.slot));
 }
 
 void Store::enter_committed(Session& session, std::uint32_t slot, std::uint64_t root) {
@@ -148,7 +149,8 @@ void Store::give_back(Session& session, std::uint32_t slot) {
 void Store::touch(std::uint32_t slot, std::uint64_t generation) {
   if (slot >= table_.end() || index_.state(slot) != SlotState::kCommitted || index_.generation(slot) != generation) return;
   touch_order(slot);
-  if (listener_ != nullptr) listener_->used(index_.view(slot));
+  for (ChunkListener* listener : listeners_)
+    if (listener != nullptr) listener->used(index_.view(slot));
 }
 
 void Store::enter_order(std::uint32_t slot) {

@@ -10,6 +10,7 @@
 // Chunks of one block hash are a family: all shards and groups of it. They leave together for room, and are pinned together.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -50,7 +51,7 @@ struct Drop {
   std::uint64_t dropped = 0;                 // chunks
   std::uint32_t next = 0;                    // slot to look at
   bool done = false;
-  std::shared_ptr<void> announced = {};  // to the listener, at the first slice
+  std::vector<std::shared_ptr<void>> announced = {};  // to the listeners, at the first slice
 };
 
 class Store {
@@ -141,24 +142,25 @@ class Store {
   // store it, until promoted() or promotion_failed(). Present: with its slot and generation. Pending: somebody writes it. Refused: the
   // sizes are not those of the namespace's layout. REQUIRES: the namespace is open.
   protocol::Grant promote(const protocol::Key& key, std::uint64_t payload_bytes, std::uint64_t piece_bytes);
-  // Its bytes are there. False: it was dropped meanwhile.
-  bool promoted(const protocol::SlotRef& slot, std::uint64_t root);
+  // Its bytes are there, out of this tier, which told since when its time to live counts (0: it did not). False: it was dropped meanwhile.
+  bool promoted(const protocol::SlotRef& slot, std::uint64_t root, TierNumber from, std::uint32_t since_s);
   // The tier has let go of the slot.
   void promotion_failed(const protocol::SlotRef& slot);
 
-  // ---- A tier below the memory (store_below.cc); without one none of it costs anything ----
+  // ---- Tiers below the memory (store_below.cc); without one none of it costs anything ----
   // `listener` outlives the store, or is taken back with nullptr. From here on chunks that are evicted and not written count.
-  void set_listener(ChunkListener* listener) { listener_ = listener; }
+  void set_listener(TierNumber tier, ChunkListener* listener) { listeners_[tier] = listener; }
   // What stands there; nothing: it is not committed at this generation (any more).
   std::optional<protocol::EntryView> committed_chunk(std::uint32_t slot, std::uint64_t generation) const;
   std::span<const std::byte> slot_memory(const protocol::EntryView& chunk) const;
-  // A tier has the chunk, or has it no more. Nothing where it is not committed at this generation.
-  void mark_written(std::uint32_t slot, std::uint64_t generation, bool written = true);
-  // Appends the coldest slots, coldest first, of every size that will soon have to evict: those that a tier should have. Not the ones
-  // marked written, unless they are asked for: a tier may have lost them since.
-  void next_to_go(std::vector<protocol::SlotRef>& slots, bool also_written);
+  // The tier has the chunk, or has it no more. Nothing where it is not committed at this generation.
+  void mark_written(TierNumber tier, std::uint32_t slot, std::uint64_t generation, bool written = true);
+  // Appends the coldest slots, coldest first, of every size that will soon have to evict: those that the tier should have. Not the ones
+  // marked written there, unless they are asked for: a tier may have lost them since.
+  void next_to_go(TierNumber tier, std::vector<protocol::SlotRef>& slots, bool also_written);
   // The same for the `most` slots from number `from` on, whatever their age. Returns where to go on; kNoSlot: that was all.
-  std::uint32_t walk(std::uint32_t from, std::uint32_t most, std::vector<protocol::SlotRef>& slots, bool also_written) const;
+  std::uint32_t walk(TierNumber tier, std::uint32_t from, std::uint32_t most, std::vector<protocol::SlotRef>& slots,
+                     bool also_written) const;
 
   // ---- Families, by block hash. REQUIRES: the namespace is open. One slice a call, of one hash at least: what became of the
   // first all() of the list. Found: done, the family is there (evict: any of it); absent: it is not there, or not whole ----
@@ -282,6 +284,9 @@ class Store {
   void quarantine(Session& session, std::uint32_t slot);
   void quarantine_all(Session& session);
   Session* owner(SessionNumber session, std::uint32_t slot, std::uint64_t generation);
+  bool written_to(TierNumber tier, std::uint32_t slot) const { return (table_.note(slot).written >> tier & 1) != 0; }
+  void count_lost(std::uint32_t slot);
+  void announce(Drop& drop);
   void count_in(std::uint32_t slot);
   void count_out(std::uint32_t slot);
 
@@ -311,8 +316,8 @@ class Store {
   std::vector<std::uint32_t> family_end_;  // in batch_
   std::vector<std::uint32_t> victims_;     // asked to go
   Family family_;
-  ChunkListener* listener_ = nullptr;
-  std::optional<EarlierIndex> earlier_;  // in which engines may still look up
+  std::array<ChunkListener*, kMaxTiers> listeners_{};  // by tier; null: there is none
+  std::optional<EarlierIndex> earlier_;                // in which engines may still look up
   bool settling_ = false;
   std::uint64_t touched_bytes_ = 0;
   std::uint32_t granted_ = 0, quarantined_ = 0, committed_ = 0;

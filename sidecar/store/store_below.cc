@@ -25,11 +25,28 @@ std::span<const std::byte> Store::slot_memory(const protocol::EntryView& chunk) 
   return {arena_memory_ + chunk.offset_bytes, protocol::slot_bytes(chunk.payload_bytes, chunk.piece_bytes)};
 }
 
-void Store::mark_written(std::uint32_t slot, std::uint64_t generation, bool written) {
-  if (committed_chunk(slot, generation)) table_.note(slot).written = written;
+void Store::mark_written(TierNumber tier, std::uint32_t slot, std::uint64_t generation, bool written) {
+  if (!committed_chunk(slot, generation)) return;
+  SlotNote& note = table_.note(slot);
+  const std::uint64_t others = note.written & ~(1ULL << tier);
+  note.written = others | std::uint64_t{written} << tier;
 }
 
-void Store::next_to_go(std::vector<protocol::SlotRef>& slots, bool also_written) {
+// It leaves memory for room: a loss where a tier should have it and has not, or where none has it.
+void Store::count_lost(std::uint32_t slot) {
+  bool any = false, there = false, wanted = false;
+  for (TierNumber tier = 0; tier < kMaxTiers; ++tier) {
+    if (listeners_[tier] == nullptr) continue;
+    any = true;
+    if (written_to(tier, slot))
+      there = true;
+    else
+      wanted = wanted || listeners_[tier]->wants(index_.view(slot));
+  }
+  if (any && (wanted || !there)) ++(wanted ? stats_.evicted_unwritten : stats_.evicted_unwanted);
+}
+
+void Store::next_to_go(TierNumber tier, std::vector<protocol::SlotRef>& slots, bool also_written) {
   if (settling_) return;  // nothing goes
   for (std::uint32_t size_class = 0; size_class < arena_.class_count(); ++size_class) {
     const std::uint32_t all = arena_.class_slots(size_class);
@@ -39,15 +56,15 @@ void Store::next_to_go(std::vector<protocol::SlotRef>& slots, bool also_written)
     victims_.resize(policy_->first_victims(size_class, victims_));
     effort_ += victims_.size();
     for (const std::uint32_t slot : victims_)
-      if (also_written || !table_.note(slot).written) slots.push_back({slot, 0, index_.generation(slot)});
+      if (also_written || !written_to(tier, slot)) slots.push_back({slot, 0, index_.generation(slot)});
   }
 }
 
-std::uint32_t Store::walk(std::uint32_t from, std::uint32_t most, std::vector<protocol::SlotRef>& slots,
+std::uint32_t Store::walk(TierNumber tier, std::uint32_t from, std::uint32_t most, std::vector<protocol::SlotRef>& slots,
                           bool also_written) const {
   const std::uint32_t end = from + std::min(most, table_.end() - std::min(from, table_.end()));
   for (std::uint32_t slot = from; slot < end; ++slot)
-    if (index_.state(slot) == SlotState::kCommitted && (also_written || !table_.note(slot).written))
+    if (index_.state(slot) == SlotState::kCommitted && (also_written || !written_to(tier, slot)))
       slots.push_back({slot, 0, index_.generation(slot)});
   return end < table_.end() ? end : kNoSlot;
 }

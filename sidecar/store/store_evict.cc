@@ -78,8 +78,7 @@ bool Store::release_family(std::span<const std::uint32_t> slots) {
       enter_order(slot);
       continue;
     }
-    if (listener_ != nullptr && !table_.note(slot).written)
-      ++(listener_->wants(index_.view(slot)) ? stats_.evicted_unwritten : stats_.evicted_unwanted);
+    count_lost(slot);
     count_out(slot);
     index_.erase_key(slot);
     free_slot(slot);
@@ -151,19 +150,25 @@ bool Store::verify_next() {
   const protocol::EntryView view = index_.view(slot);
   if (!verify_payload(arena_memory_ + view.offset_bytes, view)) {
     ++stats_.bad_confirmed;
-    if (listener_ != nullptr) listener_->damaged(view);
+    for (ChunkListener* listener : listeners_)
+      if (listener != nullptr) listener->damaged(view);
   }
   table_.remove(unverified_, slot);
   table_.push_back(doomed_, slot);
   return true;
 }
 
+void Store::announce(Drop& drop) {
+  for (ChunkListener* listener : listeners_)
+    if (listener != nullptr) drop.announced.push_back(listener->dropping(drop.handle));
+}
+
 void Store::drop(Drop& drop) {
   supersede_earlier();  // what was not carried over is not here to be found, and is still found there
-  if (listener_ != nullptr && !drop.announced) drop.announced = listener_->dropping(drop.handle);
+  if (drop.announced.empty()) announce(drop);
   // Repeated drops need not look at every slot.
   if (drop.next == 0 && granted_ == 0 && (drop.handle ? namespaces_.at(*drop.handle).chunks : committed_) == 0) drop.done = true;
-  if (drop.done) return drop.announced.reset();
+  if (drop.done) return drop.announced.clear();
   const std::uint32_t begin = drop.next;
   const std::uint64_t dropped_before = drop.dropped;
   drop.next += std::min(kSliceEffort, table_.end() - begin);
@@ -181,7 +186,7 @@ void Store::drop(Drop& drop) {
   }
   stats_.evicted_dropped += drop.dropped - dropped_before;
   drop.done = drop.next == table_.end();
-  if (drop.done) drop.announced.reset();
+  if (drop.done) drop.announced.clear();
   free_doomed();
 }
 

@@ -118,10 +118,12 @@ protocol::ActCounts Store::evict(std::uint32_t handle, std::span<const protocol:
 
 EvictedBelow Store::evict_below(std::uint32_t handle, const protocol::BlockHash& hash) {
   EvictedBelow family = EvictedBelow::kAbsent;
-  if (listener_ == nullptr) return family;
   const NamespaceSpec& spec = namespaces_.at(handle).spec;
-  effort_ += spec.shard_count * spec.groups.size();
-  each_member(spec, {hash, handle, 0, 0}, [&](const protocol::Key& key) { family = std::max(family, listener_->evicted(key)); });
+  for (ChunkListener* listener : listeners_) {
+    if (listener == nullptr) continue;
+    effort_ += spec.shard_count * spec.groups.size();
+    each_member(spec, {hash, handle, 0, 0}, [&](const protocol::Key& key) { family = std::max(family, listener->evicted(key)); });
+  }
   return family;
 }
 

@@ -39,7 +39,7 @@ protocol::Grant Store::promote(const protocol::Key& key, std::uint64_t payload_b
   return grant_slot(kOwnSession, sessions_[kOwnSession], key, wanted(*layout), may_examine);
 }
 
-bool Store::promoted(const protocol::SlotRef& ref, std::uint64_t root) {
+bool Store::promoted(const protocol::SlotRef& ref, std::uint64_t root, TierNumber from, std::uint32_t since_s) {
   Session* own = owner(kOwnSession, ref.slot, ref.generation);
   if (own == nullptr) return false;
   if (index_.state(ref.slot) == SlotState::kQuarantined) {  // it was dropped, and set aside until now
@@ -47,9 +47,10 @@ bool Store::promoted(const protocol::SlotRef& ref, std::uint64_t root) {
     return false;
   }
   enter_committed(*own, ref.slot, root);
-  table_.note(ref.slot).written = 1;  // the tier has it
+  table_.note(ref.slot).written = 1U << from & ((1U << kMaxTiers) - 1);
   ++stats_.chunks_promoted;
-  if (listener_ != nullptr) listener_->came_up(index_.view(ref.slot));
+  for (ChunkListener* listener : listeners_)
+    if (listener != nullptr) listener->came_up(index_.view(ref.slot), since_s);
   return true;
 }
 

@@ -166,7 +166,8 @@ void Store::enter(const Found& one, Restored& restored) {
     enter_order(one.slot);
     count_in(one.slot);
     ++restored.kept;
-    if (listener_ != nullptr && index_.session(one.slot) == kOwnSession) listener_->came_up(index_.view(one.slot));
+    for (ChunkListener* listener : listeners_)
+      if (listener != nullptr && index_.session(one.slot) == kOwnSession) listener->came_up(index_.view(one.slot), 0);
   } else if (state == SlotState::kQuarantined) {
     Session& session = sessions_.at(index_.session(one.slot));
     table_.push_back(session.quarantined, one.slot);

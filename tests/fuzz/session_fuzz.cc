@@ -262,11 +262,12 @@ class World {
   store::testing_support::StoreBox box_;
   Bystander bystander_;
   base::ManualClock clock_;
-  ipc::testing_support::HeldTier tier_;
+  ipc::TierLink link_{ipc::TierKind::kBackend, std::make_unique<ipc::testing_support::HeldTier>(), "/held"};
+  ipc::testing_support::HeldTier& tier_ = static_cast<ipc::testing_support::HeldTier&>(link_.tier());
   std::shared_ptr<ipc::BelowRegion> below_ = *ipc::BelowRegion::create(1 << 20);
-  tiers::Ticket ticket_ = 0;
-  ipc::Promotions promotions_{
-      tier_, box_.store(), box_.stats(), clock_, *below_, {box_.arena(), kSlots * 8192}, [this] { return ++ticket_; }};
+  ipc::ReadSource source_{link_, *below_, clock_};
+  const std::array<ipc::ReadSource*, 1> sources_{&source_};
+  ipc::Promotions promotions_{sources_, box_.store(), box_.stats(), clock_, {box_.arena(), kSlots * 8192}};
   std::uint32_t last_number_ = 0;
   std::array<protocol::SessionRegion*, kSessions> regions_{};
   std::array<std::optional<ipc::SessionProtocol>, kSessions> sessions_;

@@ -1,6 +1,7 @@
 #include "tests/sim/sim_larderd.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "sidecar/ipc/chunk_verbs.h"
@@ -32,7 +33,8 @@ Status SimLarderd::start(const std::set<SessionNumber>& alive) {
   Result<std::unique_ptr<WatchedTier>> tier = WatchedTier::open(machine_, model_, below_);
   if (!tier.ok()) return tier.status();
   tier_ = tier->get();
-  link_ = std::make_unique<ipc::TierLink>(std::move(*tier), "/simulated", [this](int timeout_ms) { tier_->wait(timeout_ms); });
+  link_ = std::make_unique<ipc::TierLink>(ipc::TierKind::kDisk, std::move(*tier), "/simulated",
+                                          [this](int timeout_ms) { tier_->wait(timeout_ms); });
 
   earlier_ = machine_.indexes.empty() ? nullptr : machine_.indexes.back();
   for (const auto& older : machine_.indexes)
@@ -53,10 +55,11 @@ Status SimLarderd::start(const std::set<SessionNumber>& alive) {
   index_->reader = *protocol::IndexReader::open(index_->memory.data(), index_->memory.size());
   store_->set_touched_bytes(shape.arena_bytes);
   const std::span<std::byte> arena(machine_.arena.data(), Machine::kArenaBytes);
-  write_down_ = std::make_unique<ipc::WriteDown>(*link_, *store_, machine_.clock, machine_.config, arena.size());
-  promotions_ = std::make_unique<ipc::Promotions>(*tier_, *store_, stats_, machine_.clock, *below_, arena,
-                                                  [this] { return link_->next_ticket(); });
-  promotions_->set_hidden([this](const protocol::NamespaceId& id) { return write_down_->waits_for_drop(id); });
+  write_down_ = std::make_unique<ipc::WriteDown>(*link_, *store_, machine_.clock, ipc::rules_for(machine_.config), arena.size());
+  source_ = std::make_unique<ipc::ReadSource>(*link_, *below_, machine_.clock);
+  promotions_ =
+      std::make_unique<ipc::Promotions>(std::array<ipc::ReadSource*, 1>{source_.get()}, *store_, stats_, machine_.clock, arena);
+  source_->set_hidden([this](const protocol::NamespaceId& id) { return write_down_->waits_for_drop(id); });
   link_->answer_to(Operation::kGet, [this](const Message& message) {
     promotions_->on_get(message);
     came_up(message);
@@ -233,7 +236,7 @@ void SimLarderd::fill(stats::Stats& stats) const {
 }
 
 bool SimLarderd::idle() const {
-  stats::DiskStats disk;
+  stats::TierStats disk;
   write_down_->fill(disk);
   for (std::uint64_t space = 0; space < kSpaces; ++space)
     if (write_down_->waits_for_drop(key_of(first_of(0, space)).namespace_id)) return false;

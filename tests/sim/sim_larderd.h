@@ -81,6 +81,7 @@ class SimLarderd {
   WatchedTier* tier_ = nullptr;  // the link's
   std::unique_ptr<store::Store> store_;
   std::unique_ptr<ipc::WriteDown> write_down_;
+  std::unique_ptr<ipc::ReadSource> source_;
   std::unique_ptr<ipc::Promotions> promotions_;
   std::vector<Answer> answers_;
   std::uint64_t ticked_ms_ = 0, settle_by_ns_ = 0;

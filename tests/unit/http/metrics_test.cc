@@ -41,7 +41,7 @@ TEST(MetricsTest, EverythingIsThereFromTheStart) {
   busy.fallbacks = {{"hugepages", "why"}};
   busy.models = {{"other", 1, 1, 1, 1, 1, 1, 1, 1}};
   busy.evicted_bad = busy.refused_cap = busy.holds = 1;
-  busy.disk.path = "/d";
+  busy.disk.place = "/d";
   busy.disk.mode = "io_uring";
   busy.disk.puts = busy.disk.gets_missed = busy.disk.evicted_expired = 1;
   EXPECT_EQ(series(text_of(busy)), series(empty)) << "a series that only appears with its first event breaks rate()";

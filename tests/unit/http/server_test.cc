@@ -72,7 +72,7 @@ TEST_F(ServerTest, MetricsAndStatus) {
 }
 
 TEST_F(ServerTest, StatusTellsOfTheDiskWhereThereIsOne) {
-  control_.stats.disk.path = "/d";
+  control_.stats.disk.place = "/d";
   control_.stats.disk.reason = "writes fail";
   control_.stats.disk.chunks = 5;
   control_.stats.disk.get_bytes = 6;

@@ -208,6 +208,24 @@ class Client {
                 decoder->read(fetched));
     return fetched;
   }
+  void send_look(std::uint32_t request, std::uint32_t handle, const std::vector<protocol::BlockHash>& hashes,
+                 std::uint32_t deadline_ms = 5000) {
+    protocol::Encoder encoder(MessageType::kLook, request);
+    encoder.append(protocol::Look{handle, deadline_ms, static_cast<std::uint32_t>(hashes.size()), 0});
+    encoder.append_all(std::span(hashes));
+    ASSERT_TRUE(send(encoder).ok());
+  }
+  // The answer, which comes next; or families that are none.
+  protocol::Looked receive_looked(std::uint32_t request) {
+    protocol::Looked looked{UINT32_MAX, 0, 0, 0, 0, 0};
+    const Result<protocol::Packet> packet = receive();
+    EXPECT_TRUE(packet.ok()) << packet.status().to_string();
+    if (!packet.ok()) return looked;
+    Result<protocol::Decoder> decoder = protocol::Decoder::open(packet->bytes);
+    EXPECT_TRUE(decoder.ok() && decoder->type() == MessageType::kLooked && decoder->request() == request &&
+                decoder->read(looked));
+    return looked;
+  }
   void end_fetch(std::uint32_t request) {
     protocol::Encoder encoder(MessageType::kFetchEnd, 0);
     ASSERT_TRUE(send(encoder.append(protocol::EndFetch{request, 0})).ok());

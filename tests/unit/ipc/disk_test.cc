@@ -75,7 +75,7 @@ TEST_F(DiskTest, WithoutOneNothingIsSaidOfIt) {
   for (std::uint64_t n = 1; n <= slots() + 10; ++n) ASSERT_TRUE(store(n));
   ASSERT_TRUE(wait([&] { return stats().evicted_capacity == 10; }));
   EXPECT_EQ(stats().evicted_unwritten, 0U);
-  EXPECT_TRUE(stats().disk.path.empty());
+  EXPECT_TRUE(stats().disk.place.empty());
 }
 
 TEST_F(DiskTest, WhatTheMemoryHasNoRoomForIsThereAlsoWithoutTheMemory) {
@@ -92,7 +92,7 @@ TEST_F(DiskTest, WhatTheMemoryHasNoRoomForIsThereAlsoWithoutTheMemory) {
   EXPECT_EQ(stats().evicted_unwritten, 0U);
   EXPECT_GE(stats().disk.chunks, more);
   EXPECT_LT(stats().disk.chunks, more + slots() / 2) << "what is warm is not written";
-  EXPECT_EQ(stats().disk.path, disk_);
+  EXPECT_EQ(stats().disk.place, disk_);
   EXPECT_TRUE(stats().disk.mode == "io_uring" || stats().disk.mode == "threads") << stats().disk.mode;
   restart_without_memory();  // a stop writes the rest
   EXPECT_EQ(stats().disk.chunks, slots() + more);

@@ -51,6 +51,21 @@ class HeldTier final : public tiers::Tier {
     }
   }
   void degrade() { state_ = {false, false, "test"}; }
+  // Looks that wait, oldest first. The oldest is answered: by what is there, or with this.
+  struct Look {
+    tiers::Ticket ticket = 0;
+    std::vector<tiers::ChunkKey> keys;
+  };
+  const std::deque<Look>& looks() const { return looks_; }
+  void finish_look(Status status = {}) {
+    tiers::Message message{tiers::Message::Kind::kDone, tiers::Operation::kLook, false,
+                           looks_.front().ticket,       std::move(status),       {}};
+    for (const tiers::ChunkKey& key : looks_.front().keys)
+      if (message.status.ok()) message.there.push_back(chunks_.contains(order(key)));
+    looks_.pop_front();
+    messages_.push_back(std::move(message));
+  }
+  std::size_t most_looks = 16;
 
   Status put(tiers::Ticket, const tiers::ChunkKey&, const tiers::ChunkFacts&, std::span<const std::byte>,
              std::uint64_t) override {
@@ -62,8 +77,11 @@ class HeldTier final : public tiers::Tier {
     waiting_.push_back({ticket, key, slot});
     return {};
   }
-  Status look(tiers::Ticket, std::span<const tiers::ChunkKey>, std::uint64_t) override {
-    return {Code::kUnavailable, "no looks here"};
+  Status look(tiers::Ticket ticket, std::span<const tiers::ChunkKey> keys, std::uint64_t) override {
+    if (!state_.takes_gets) return {Code::kUnavailable, state_.reason};
+    if (looks_.size() >= most_looks) return {Code::kResourceExhausted, "too many looks"};
+    looks_.push_back({ticket, {keys.begin(), keys.end()}});
+    return {};
   }
   Status drop_namespace(tiers::Ticket, const protocol::NamespaceId&, std::uint64_t) override { return {}; }
   Status clear(tiers::Ticket, std::uint64_t) override { return {}; }
@@ -92,6 +110,7 @@ class HeldTier final : public tiers::Tier {
   std::map<Order, Chunk> chunks_;
   std::deque<Get> waiting_;
   std::vector<Get> busy_;
+  std::deque<Look> looks_;
   std::vector<tiers::Message> messages_;
   tiers::TierState state_;
   std::uint64_t gets_ = 0;

@@ -1,6 +1,7 @@
 // Promotions over a store in plain memory and a tier in the hands of the test. A family has two chunks, of two shards.
 #pragma once
 
+#include <array>
 #include <map>
 
 #include "sidecar/ipc/promotions.h"
@@ -16,8 +17,9 @@ class PromotionsBox {
   explicit PromotionsBox(std::uint64_t slots)
       : memory(slots),
         below(*BelowRegion::create(1 << 30)),
-        promotions(tier, memory.store(), memory.stats(), clock, *below, std::span(memory.arena(), slots * kSlotBytes),
-                   [this] { return ++ticket_; }) {}
+        source(link, *below, clock),
+        promotions(std::array<ReadSource*, 1>{&source}, memory.store(), memory.stats(), clock,
+                   std::span(memory.arena(), slots * kSlotBytes)) {}
 
   tiers::ChunkKey chunk(const protocol::Key& key) {
     return {memory.store().namespaces().at(key.namespace_handle).spec.id, key.hash, key.shard, key.group};
@@ -85,14 +87,15 @@ class PromotionsBox {
     memory.add_session(number);
   }
 
-  HeldTier tier;
+  TierLink link{TierKind::kDisk, std::make_unique<HeldTier>(), "/held"};
+  HeldTier& tier = static_cast<HeldTier&>(link.tier());
   base::ManualClock clock;
   store::testing_support::StoreBox memory;
   std::shared_ptr<BelowRegion> below;
+  ReadSource source;
   Promotions promotions;
 
  private:
-  tiers::Ticket ticket_ = 0;
   store::SessionNumber stranger_ = 0;
   std::uint64_t next_stranger_ = 1'000'000;
   std::map<std::pair<store::SessionNumber, std::uint32_t>, protocol::Fetched> answers_;

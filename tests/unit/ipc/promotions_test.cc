@@ -111,7 +111,7 @@ TEST_F(PromotionsTest, WhatIsBeingDroppedBelowIsNotRead) {
   box_.put_below(1);
   box_.put_below(2);
   bool dropping = true;
-  box_.promotions.set_hidden(
+  box_.source.set_hidden(
       [&](const protocol::NamespaceId& id) { return dropping && id == box_.chunk(box_.memory.key(1)).namespace_id; });
   box_.fetch(7, {1});
   EXPECT_EQ(box_.told(7), "0 absent");

@@ -23,10 +23,10 @@ class WriteDownDiskTest : public testing::Test {
     box_.add_session(1);
     auto tier = disk::open_disk_tier(env_, clock_, options_);
     EXPECT_TRUE(tier.ok()) << tier.status().to_string();
-    link_ = std::make_unique<TierLink>(std::move(*tier), options_.path);
+    link_ = std::make_unique<TierLink>(TierKind::kDisk, std::move(*tier), options_.path);
     config::DiskConfig config;
     config.write = config::DiskWrite::kThrough;
-    down_ = std::make_unique<WriteDown>(*link_, box_.store(), clock_, config, 32 * StoreBox::kSlotBytes);
+    down_ = std::make_unique<WriteDown>(*link_, box_.store(), clock_, rules_for(config), 32 * StoreBox::kSlotBytes);
   }
   ~WriteDownDiskTest() override {
     env_.faults.stalled = false;
@@ -50,8 +50,8 @@ class WriteDownDiskTest : public testing::Test {
     for (std::uint64_t n = from; n <= to; ++n) count += is_below(n);
     return count;
   }
-  stats::DiskStats disk() const {
-    stats::DiskStats stats;
+  stats::TierStats disk() const {
+    stats::TierStats stats;
     link_->fill(stats);
     return stats;
   }

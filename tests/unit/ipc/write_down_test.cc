@@ -21,8 +21,8 @@ class WriteDownTest : public testing::Test {
     box_->add_session(1);
     auto tier = std::make_unique<ScriptedTier>();
     tier_ = tier.get();
-    link_ = std::make_unique<TierLink>(std::move(tier), "/scripted");
-    down_ = std::make_unique<WriteDown>(*link_, box_->store(), clock(), config, slots * StoreBox::kSlotBytes);
+    link_ = std::make_unique<TierLink>(TierKind::kDisk, std::move(tier), "/scripted");
+    down_ = std::make_unique<WriteDown>(*link_, box_->store(), clock(), rules_for(config), slots * StoreBox::kSlotBytes);
   }
   static config::DiskConfig through(std::uint32_t admit_after = 1) {
     config::DiskConfig config;
@@ -175,7 +175,7 @@ TEST_F(WriteDownTest, ThroughFindsAgainWhatHadNoRoomInTheQueue) {
   constexpr std::uint64_t kMany = 5000;
   begin(through(), kMany + 100);
   fill(1, kMany);
-  stats::DiskStats stats;
+  stats::TierStats stats;
   down_->fill(stats);
   EXPECT_EQ(stats.not_queued, kMany - 4096);
   for (int i = 0; i < 20 && tier_->stored.size() < kMany; ++i) {
@@ -401,7 +401,7 @@ TEST_F(WriteDownTtlTest, WhatCameUpKeepsItsTimeWhereItGoesDownAgain) {
     const auto number = static_cast<std::uint64_t>(n);
     tier_->stored.push_back({below(number), {5, 4096, 4096, number, since_s}, {}});
     const protocol::Grant grant = box_->store().promote(box_->key(number), 4096, 4096);
-    ASSERT_TRUE(box_->store().promoted({grant.slot, 0, grant.generation}, number));
+    ASSERT_TRUE(box_->store().promoted({grant.slot, 0, grant.generation}, number, 0, since_s));
   }
   fill(1, 14);
   settle();

@@ -192,10 +192,10 @@ TEST_F(Restore, WhatATierMayStillReadIntoIsSetAsideUnlessThatTierIsOpen) {
 TEST_F(Restore, WhatHadComeUpFromBelowIsToldOfAsSuch) {
   first_.put(kWriter, key(1));
   const protocol::Grant up = first_.store.promote(key(2), 4096, 4096);
-  ASSERT_TRUE(first_.store.promoted({up.slot, 0, up.generation}, 2));
+  ASSERT_TRUE(first_.store.promoted({up.slot, 0, up.generation}, 2, 0, 0));
   Told told;
   second_.emplace(arena_.get(), 5000);
-  second_->store.set_listener(&told);
+  second_->store.set_listener(0, &told);
   second_->store.restore(first_.as_earlier(), names_, {});
   ASSERT_EQ(told.came_up_keys.size(), 1U);
   EXPECT_EQ(told.came_up_keys[0].hash, key(2).hash);

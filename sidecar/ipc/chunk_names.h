@@ -1,0 +1,24 @@
+// What a chunk of the store is called in a tier, and how large it is there. For the loop's thread.
+#pragma once
+
+#include <cstdint>
+
+#include "shim/protocol/checksum.h"
+#include "sidecar/store/store.h"
+#include "sidecar/tiers/tier.h"
+
+namespace larder::ipc {
+
+// REQUIRES: the namespace is open.
+inline tiers::ChunkKey chunk_of(store::Store& store, const protocol::Key& key) {
+  return {store.namespaces().at(key.namespace_handle).spec.id, key.hash, key.shard, key.group};
+}
+
+// 0: nobody has told the layout of its shard and group.
+inline std::uint64_t slot_bytes_of(store::Store& store, const protocol::Key& key) {
+  const protocol::GroupLayout* layout = store.namespaces().at(key.namespace_handle).layout(key.shard, key.group);
+  if (layout == nullptr) return 0;
+  return protocol::slot_bytes(layout->piece_bytes * layout->pieces_per_chunk, layout->piece_bytes);
+}
+
+}  // namespace larder::ipc

@@ -1,0 +1,96 @@
+// Sessions that end, and those that have ended and whose engine may still write.
+#include "sidecar/base/log.h"
+#include "sidecar/ipc/event_loop.h"
+#include "sidecar/ipc/session_name.h"
+
+namespace larder::ipc {
+
+// Its locks went before, so that what it had left to write in is free now and not at the next tick.
+void EventLoop::process_ended(std::uint32_t number) {
+  end_session(number, "its process ended");
+  const auto ended = ended_.find(number);
+  if (ended == ended_.end()) return;
+  ended->second.pidfd.reset();  // it would stay readable
+  release_ended();
+}
+
+void EventLoop::end_session(std::uint32_t number, const std::string& why) {
+  const auto found = connections_.find(number);
+  if (found == connections_.end()) return;
+  const std::unique_ptr<Connection> connection = std::move(found->second);
+  connections_.erase(found);
+  if (connection->protocol.state() != SessionProtocol::State::kAttached) {
+    base::log_debug(session_name(*connection) + " ended before it was attached: " + why);
+    return;
+  }
+  ++stats_.sessions_ended;
+  if (below_) below_->end_session(number);
+  drain_events(*connection);
+  for (const std::uint32_t handle : connection->protocol.namespaces()) --store_.namespaces().at(handle).sessions;
+  await_again(connection->protocol);
+  const std::uint32_t grants = store_.use_of(number).grants;
+  const bool quarantined = store_.end_session(number);
+  base::log_info(session_name(*connection) + " ended: " + why +
+                 (grants == 0 ? "" : ", " + std::to_string(grants) + " grants quarantined"));
+  if (quarantined && connection->lock.held()) {
+    const SessionFacts& facts = connection->protocol.facts();
+    ended_.emplace(number, Ended{std::move(connection->lock), std::move(connection->pidfd), {facts.token, facts.epoch}});
+  } else {
+    store_.release_quarantine(number);
+  }
+}
+
+// The engine had a session before: that one is over, whether we have seen its end or not, and what it does not write any more comes
+// back. What it still writes stays with the old session's lock.
+void EventLoop::take_over(const SessionProtocol& session) {
+  const std::uint32_t number = session.facts().number;
+  for (const auto& [earlier, connection] : connections_) {
+    if (earlier == number || connection->protocol.facts().token != session.previous_session() ||
+        session.previous_epoch() != parts_.shape.epoch)
+      continue;
+    end_session(earlier, "its engine attached anew");
+    break;
+  }
+  for (auto next = ended_.begin(); next != ended_.end();) {
+    auto& [earlier, ended] = *next;
+    if (!ended.note.names(session.previous_session(), session.previous_epoch())) {
+      ++next;
+      continue;
+    }
+    awaited_.erase(earlier);
+    // Until it has the answer to its OPEN_NAMESPACE the engine goes by the name that it gave.
+    ended.note = {session.facts().token, session.facts().epoch, session.previous_session(), session.previous_epoch()};
+    if (Status noted = ended.lock.write(ended.note); !noted.ok()) base::log_warning(noted.text());
+    const std::uint32_t back = store_.succeed(number, earlier, session.still_written(), session.still_written_is_complete());
+    base::log_info("session " + std::to_string(earlier) + " goes on as " + std::to_string(number) + ": " + std::to_string(back) +
+                   " of its grants are free, " + std::to_string(store_.use_of(earlier).grants) + " are still written");
+    if (ended.earlier_life || store_.use_of(earlier).grants != 0) {
+      ++next;
+      continue;
+    }
+    store_.release_quarantine(earlier);
+    next = ended_.erase(next);
+  }
+}
+
+// One that attached and is lost already has announced nothing any more: its engine does it anew.
+void EventLoop::await_again(const SessionProtocol& session) {
+  if (!store_.settling()) return;
+  for (const auto& [earlier, ended] : ended_)
+    if (ended.earlier_life && ended.note.token == session.facts().token) awaited_.insert(earlier);
+}
+
+void EventLoop::release_ended() {
+  for (auto next = ended_.begin(); next != ended_.end();) {
+    if (next->second.lock.held()) {
+      ++next;
+      continue;
+    }
+    base::log_info("session " + std::to_string(next->first) + ": its process has stopped, its grants are free");
+    awaited_.erase(next->first);
+    store_.release_quarantine(next->first);
+    next = ended_.erase(next);
+  }
+}
+
+}  // namespace larder::ipc

@@ -1,0 +1,69 @@
+// ReadSource: a tier as what is read from: what it has, how fast it is, and the reads by which larderd knows that. Owned by the loop's thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <utility>
+
+#include "sidecar/base/clock.h"
+#include "sidecar/ipc/below_region.h"
+#include "sidecar/ipc/tier_link.h"
+#include "sidecar/ipc/tier_speed.h"
+
+namespace larder::ipc {
+
+class ReadSource {
+ public:
+  // All of them outlive it. `region` is told how fast it is, and tells what came into the tier last.
+  ReadSource(TierLink& link, BelowRegion& region, const base::Clock& clock);
+
+  // Of the namespaces that it says true of nothing is read, though the tier has it: a drop of them is on its way there.
+  using Hidden = std::function<bool(const protocol::NamespaceId&)>;
+  void set_hidden(Hidden hidden) { hidden_ = std::move(hidden); }
+  bool hides(const protocol::NamespaceId& id) const { return hidden_ && hidden_(id); }
+  // As the tier says, but for those.
+  std::optional<tiers::ChunkFacts> probe(const tiers::ChunkKey& chunk) const;
+
+  store::TierNumber number() const { return link_.number(); }
+  // A read that is taken counts from now on, until read_ended().
+  tiers::Ticket next_ticket() { return link_.next_ticket(); }
+  Status read(tiers::Ticket ticket, const tiers::ChunkKey& chunk, std::span<std::byte> slot, std::uint64_t deadline_ns);
+  void read_ended(std::uint64_t bytes, bool ok) { speed_.ended(clock_.now_ns(), bytes, ok); }
+  // A fetch waits for reads, and its deadline is over.
+  void missed_deadline(std::uint64_t now_ns);
+
+  // Whether engines may rely on it, as of the last tick.
+  bool in_time() const { return speed_.view(takes_gets_).serving; }
+  protocol::BelowSpeed speed() const { return speed_.view(link_.tier().state().takes_gets); }
+
+  // Probes, where that is due, and tells how fast it is.
+  void tick();
+  // A message of a get. False: it is of no probe.
+  bool on_probe(const tiers::Message& message);
+
+ private:
+  void probe_speed();
+  void publish();
+
+  TierLink& link_;
+  BelowRegion& region_;
+  const base::Clock& clock_;
+  Hidden hidden_;
+  TierSpeed speed_;
+  bool takes_gets_ = true;  // as the tier said last: to ask it of every chunk would cost a mutex each
+  struct Probe {
+    tiers::Ticket ticket = 0;
+    std::uint64_t bytes = 0, begun_ns = 0;
+  };
+  std::optional<Probe> probe_;  // until the device has let go of its memory, which is region_'s
+};
+
+// Where a chunk is.
+struct Found {
+  ReadSource* source = nullptr;
+  tiers::ChunkFacts facts;
+};
+
+}  // namespace larder::ipc

@@ -1,0 +1,274 @@
+// Two larderd, each with memory of its own, on one real Redis or Valkey: what one stores the other finds and loads, byte by byte.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <thread>
+
+#include "sidecar/ipc/sidecar.h"
+#include "tests/component/server_process.h"
+#include "tests/unit/ipc/chunk_engine.h"
+
+namespace larder::test {
+namespace {
+
+using ipc::testing_support::ChunkEngine;
+using protocol::LookEnd;
+using testing::HasSubstr;
+
+const std::string kFingerprint = "engine: vllm\ndtype: bfloat16\n";
+
+bool eventually(const std::function<bool()>& happens, int within_s = 10) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(within_s);
+  while (std::chrono::steady_clock::now() < end) {
+    if (happens()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return happens();
+}
+
+// A larderd in a thread, as on a machine of its own, and an engine that is attached to it.
+class Node {
+ public:
+  explicit Node(const std::string& server_socket, const std::function<void(config::Config&)>& change = {}) {
+    char name[] = "/dev/shm/larder-node-XXXXXX";
+    directory_ = ::mkdtemp(name);
+    config_.memory.size_bytes = 1 << 20;
+    config_.memory.directory = directory_;
+    config_.socket = directory_ + "/run/node.sock";
+    config_.backend.url = "unix://" + server_socket;
+    config_.backend.unix_path = server_socket;
+    if (change) change(config_);
+    start();
+  }
+  ~Node() {
+    stop();
+    std::filesystem::remove_all(directory_);
+  }
+
+  void start() {
+    Result<std::unique_ptr<ipc::Sidecar>> sidecar = ipc::Sidecar::start(config_, clock_);
+    ASSERT_TRUE(sidecar.ok()) << sidecar.status().to_string();
+    sidecar_ = std::move(*sidecar);
+    loop_ = std::thread([this] { EXPECT_TRUE(sidecar_->run().ok()); });
+    ASSERT_TRUE(eventually([this] { return stats().touched_bytes == stats().arena_bytes; }));
+    engine_ = std::make_unique<ChunkEngine>(config_.socket, kFingerprint);
+    beat_ = std::jthread([this](const std::stop_token& stop) {
+      while (!stop.stop_requested()) {
+        engine_->beat();
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      }
+    });
+  }
+  void stop() {
+    if (!loop_.joinable()) return;
+    beat_ = {};
+    engine_.reset();
+    sidecar_->stop();
+    loop_.join();
+    sidecar_.reset();
+  }
+  // What a new machine has.
+  void lose_memory() {
+    stop();
+    std::filesystem::remove_all(directory_);
+    std::filesystem::create_directory(directory_);
+    start();
+  }
+
+  ChunkEngine& engine() { return *engine_; }
+  ipc::Sidecar& sidecar() { return *sidecar_; }
+  const config::Config& config() const { return config_; }
+  stats::Stats stats() const { return sidecar_->snapshot(); }
+  void store(std::uint64_t from, std::uint64_t to) {
+    for (std::uint64_t n = from; n <= to; ++n) engine_->store(n);
+  }
+  // All of it is in the backend, put there by this one.
+  bool wrote(std::uint64_t chunks) {
+    return eventually([&] { return stats().backend.puts >= chunks && stats().backend.write_queue == 0; });
+  }
+  bool right(std::uint64_t from, std::uint64_t to) {
+    for (std::uint64_t n = from; n <= to; ++n)
+      if (!engine_->right(n)) return false;
+    return true;
+  }
+  std::string fallback() const {
+    for (const auto& [kind, why] : stats().fallbacks)
+      if (kind == "backend") return why;
+    return "";
+  }
+
+ private:
+  std::string directory_;
+  config::Config config_;
+  base::MonotonicClock clock_;
+  std::unique_ptr<ipc::Sidecar> sidecar_;
+  std::thread loop_;
+  std::unique_ptr<ChunkEngine> engine_;
+  std::jthread beat_;
+};
+
+class SharedBackendTest : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (server_program(GetParam()).empty()) GTEST_SKIP() << "the server is not on this machine: make deps";
+    server_ = std::make_unique<ServerProcess>(GetParam());
+  }
+  std::unique_ptr<ServerProcess> server_;
+};
+
+TEST_P(SharedBackendTest, WhatOneStoredTheOtherFindsAndLoads) {
+  Node one(server_->socket()), two(server_->socket());
+  EXPECT_EQ(two.engine().welcome().capabilities & 6, protocol::kCapabilityBelow | protocol::kCapabilityShared);
+  one.store(1, 8);
+  ASSERT_TRUE(one.wrote(8));
+  EXPECT_FALSE(two.engine().shown_below(1)) << "what others have put there no region shows";
+  EXPECT_EQ(two.engine().fetch(1, 1, 8).families, 0U) << "nobody has looked";
+  const protocol::Looked looked = two.engine().look(1, 10);
+  EXPECT_EQ(looked.families, 8U);
+  EXPECT_EQ(looked.shared, 8U);
+  EXPECT_EQ(looked.reason, static_cast<std::uint32_t>(LookEnd::kAll));
+  EXPECT_GT(looked.read_bytes_per_s, 0U);
+  EXPECT_GT(looked.read_latency_ns, 0U);
+  const protocol::Fetched fetched = two.engine().fetch(2, 1, 8);
+  EXPECT_EQ(fetched.families, 8U);
+  EXPECT_EQ(fetched.bytes, 8 * ChunkEngine::kSlotBytes);
+  EXPECT_TRUE(two.right(1, 8));
+  two.engine().end_fetch(2);
+  // In memory now: nothing is asked.
+  const protocol::Looked again = two.engine().look(1, 8);
+  EXPECT_EQ(again.families, 8U);
+  EXPECT_EQ(again.shared, 0U);
+  EXPECT_EQ(again.read_bytes_per_s, 0U) << "nothing would be read";
+  EXPECT_TRUE(eventually([&] { return two.stats().looks == 2; }));
+  EXPECT_EQ(two.stats().look.total(), 1U);
+  EXPECT_EQ(two.stats().backend.place, "unix://" + server_->socket());
+}
+
+TEST_P(SharedBackendTest, WhatOneHasDroppedTheOtherMisses) {
+  Node one(server_->socket()), two(server_->socket());
+  one.store(1, 5);
+  ASSERT_TRUE(one.wrote(5));
+  EXPECT_EQ(two.engine().look(1, 5).families, 5U);
+  const Result<std::uint64_t> dropped = one.sidecar().drop_namespace(protocol::namespace_id(kFingerprint).to_hex(), 5000);
+  ASSERT_TRUE(dropped.ok()) << dropped.status().to_string();
+  EXPECT_EQ(*dropped, 5U);
+  EXPECT_EQ(two.engine().fetch(1, 1, 5).families, 0U) << "what it knew is not there";
+  EXPECT_EQ(two.engine().look(1, 5).families, 0U);
+  EXPECT_EQ(one.engine().look(1, 5).families, 0U);
+  one.store(1, 2);
+  ASSERT_TRUE(one.wrote(7));
+  EXPECT_EQ(two.engine().look(1, 5).families, 2U) << "stored anew it is shared anew";
+}
+
+TEST_P(SharedBackendTest, AnEvictReachesWhatOthersHavePutThere) {
+  Node one(server_->socket()), two(server_->socket());
+  one.store(1, 3);
+  ASSERT_TRUE(one.wrote(3));
+  const std::string id = protocol::namespace_id(kFingerprint).to_hex();
+  const auto acted = two.sidecar().act(protocol::Verb::kEvict, id, {ChunkEngine::hash(2)}, 5000);
+  ASSERT_TRUE(acted.ok());
+  EXPECT_EQ(acted->absent, 1U) << "it did not know of it";
+  EXPECT_TRUE(eventually([&] { return two.engine().look(1, 3).families == 1; }));
+}
+
+TEST_P(SharedBackendTest, AServerThatIsKilledCostsMissesAndIsFilledAgain) {
+  Node one(server_->socket()), two(server_->socket());
+  one.store(1, 5);
+  ASSERT_TRUE(one.wrote(5));
+  server_->kill();
+  ASSERT_TRUE(eventually([&] { return !two.fallback().empty() && !one.fallback().empty(); }));
+  EXPECT_THAT(two.fallback(), HasSubstr("no connection"));
+  const protocol::Looked looked = two.engine().look(1, 5);
+  EXPECT_EQ(looked.families, 0U);
+  EXPECT_EQ(looked.reason, static_cast<std::uint32_t>(LookEnd::kFailed));
+  EXPECT_LT(looked.elapsed_us, 1'000'000U) << "at once";
+  one.store(6, 7);
+  EXPECT_TRUE(eventually([&] { return one.right(1, 7); })) << "memory goes on";
+  server_->start();
+  ASSERT_TRUE(eventually([&] { return two.fallback().empty() && one.fallback().empty(); }));
+  // Another life of the server, with nothing in it: all is written anew.
+  EXPECT_TRUE(eventually([&] { return two.engine().look(1, 7).families == 7; }));
+  EXPECT_EQ(two.engine().fetch(1, 1, 7).families, 7U);
+  EXPECT_TRUE(two.right(1, 7));
+}
+
+TEST_P(SharedBackendTest, AServerThatStandsStillCostsADeadline) {
+  Node one(server_->socket()), two(server_->socket());
+  one.store(1, 3);
+  ASSERT_TRUE(one.wrote(3));
+  ASSERT_EQ(two.engine().look(1, 3).families, 3U);
+  server_->signal(SIGSTOP);
+  const protocol::Looked late = two.engine().look(1, 3, 50);
+  EXPECT_EQ(late.families, 0U) << "what is believed to be there may be gone";
+  EXPECT_EQ(late.reason, static_cast<std::uint32_t>(LookEnd::kLate));
+  EXPECT_GE(late.elapsed_us, 50'000U);
+  one.store(4, 20);
+  EXPECT_TRUE(eventually([&] { return one.right(4, 20); })) << "a store to memory waits for nobody";
+  server_->signal(SIGCONT);
+  EXPECT_TRUE(eventually([&] { return two.engine().look(1, 20).families == 20; }));
+}
+
+// Not there at the start: no error, and used as soon as it is.
+TEST_P(SharedBackendTest, AServerThatComesLaterIsUsedThen) {
+  server_->kill();
+  Node node(server_->socket());
+  ASSERT_TRUE(eventually([&] { return !node.fallback().empty(); }));
+  node.store(1, 3);
+  EXPECT_TRUE(eventually([&] { return node.right(1, 3); }));
+  EXPECT_FALSE(node.stats().backend.takes_puts);
+  server_->start();
+  EXPECT_TRUE(node.wrote(3));
+  EXPECT_TRUE(node.fallback().empty());
+}
+
+TEST_P(SharedBackendTest, WhatIsOnTheDiskComesFromThereAndTheRestFromTheBackend) {
+  char name[] = "/tmp/larder-shared-disk-XXXXXX";
+  const std::string disk = ::mkdtemp(name);
+  {
+    Node one(server_->socket());
+    Node two(server_->socket(), [&](config::Config& config) {
+      config.disk.path = disk;
+      config.disk.size_bytes = 34 << 20;
+      config.disk.write = config::DiskWrite::kThrough;
+      config.backend.write = config::BackendWrite::kPopular;
+    });
+    two.store(1, 4);
+    ASSERT_TRUE(eventually([&] { return two.stats().disk.chunks == 4; }));
+    EXPECT_EQ(two.stats().backend.puts, 0U) << "seen once";
+    one.store(5, 9);
+    ASSERT_TRUE(one.wrote(5));
+    two.lose_memory();
+    const protocol::Looked looked = two.engine().look(1, 12);
+    EXPECT_EQ(looked.families, 9U);
+    EXPECT_EQ(looked.shared, 5U);
+    EXPECT_TRUE(two.engine().shown_below(1) && !two.engine().shown_below(5));
+    EXPECT_EQ(two.engine().fetch(1, 1, 12).families, 9U);
+    EXPECT_TRUE(two.right(1, 9));
+    EXPECT_TRUE(eventually([&] { return two.stats().promoted_bytes == 9 * ChunkEngine::kSlotBytes; }));
+    EXPECT_GE(two.stats().disk.gets, 4U) << "and what shows how fast it is";
+    EXPECT_GE(two.stats().backend.gets, 5U);
+    // What came from the backend is the disk's to have, too.
+    EXPECT_TRUE(eventually([&] { return two.stats().disk.chunks == 9; }));
+  }
+  std::filesystem::remove_all(disk);
+}
+
+TEST_P(SharedBackendTest, AStopWritesWhatIsToBeThere) {
+  Node one(server_->socket(), [](config::Config& config) { config.backend.write = config::BackendWrite::kEvicted; });
+  Node two(server_->socket());
+  one.store(1, 5);
+  ASSERT_TRUE(eventually([&] { return one.right(1, 5); }));
+  EXPECT_EQ(two.engine().look(1, 5).families, 0U) << "there is room in memory";
+  one.stop();
+  EXPECT_EQ(two.engine().look(1, 5).families, 5U);
+}
+
+INSTANTIATE_TEST_SUITE_P(Servers, SharedBackendTest, testing::Values("redis-server", "valkey-server"),
+                         [](const auto& kind) { return std::string(kind.param).substr(0, std::string(kind.param).find('-')); });
+
+}  // namespace
+}  // namespace larder::test
