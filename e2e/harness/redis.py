@@ -7,11 +7,11 @@ import pathlib
 import socket
 import time
 
-from harness.process import Process
+from harness.process import Process, ProcessError
 from harness.vllm_server import free_port
 
 
-class Missing(RuntimeError):
+class Missing(ProcessError):
     """`make deps-servers` has not been run here."""
 
 
