@@ -60,7 +60,7 @@ Maybe takes_no_writes(const Seen& seen) {
 }
 
 Maybe replica(const Seen& seen) {
-  if (seen.facts.role != "replica" || !seen.facts.writes.ok()) return {};
+  if (seen.facts.role != "replica" || !seen.facts.writes.ok() || seen.facts.ended != ServerFacts::Step::kNone) return {};
   return finding(Weight::kWarning, "replica", "the server is a replica: what is written there its master never has, and undoes",
                  "name its master");
 }

@@ -2,13 +2,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/wait.h>
 
-#include <array>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 
+#include "tests/component/command.h"
 #include "tests/component/larderd_process.h"
 #include "tests/unit/text_file.h"
 
@@ -18,22 +16,6 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 using testing::StartsWith;
-
-struct Outcome {
-  int status;
-  std::string text;  // of both streams
-};
-
-// In an environment without any LARDER_ variable but those of `variables` ("NAME=value NAME=value").
-Outcome run(const std::string& command, const std::string& variables = "") {
-  Outcome outcome{-1, ""};
-  FILE* pipe = ::popen(("env -i " + variables + " timeout 10 " + command + " 2>&1").c_str(), "r");
-  if (pipe == nullptr) return outcome;
-  std::array<char, 4096> buffer{};
-  while (const std::size_t got = std::fread(buffer.data(), 1, buffer.size(), pipe)) outcome.text.append(buffer.data(), got);
-  outcome.status = WEXITSTATUS(::pclose(pipe));
-  return outcome;
-}
 
 const std::string kLarderd = LARDERD_PATH;
 const std::string kLarderctl = LARDERCTL_PATH;

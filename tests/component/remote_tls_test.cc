@@ -1,13 +1,13 @@
 // A real server behind TLS, client certificates and ACL users; certificates of the test's own.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
-#include <cstdlib>
-#include <fstream>
+#include <sys/stat.h>
 
 #include "sidecar/tiers/remote/remote_tier.h"
+#include "tests/component/certificates.h"
 #include "tests/component/server_process.h"
 #include "tests/conformance/tier_chunks.h"
+#include "tests/unit/text_file.h"
 
 namespace larder::test {
 namespace {
@@ -21,12 +21,10 @@ class RemoteTlsTest : public testing::TestWithParam<const char*> {
   void SetUp() override {
     if (server_program(GetParam()).empty()) GTEST_SKIP() << "the server is not on this machine: make deps";
     port_ = free_port();
-    char folder[] = "/tmp/larder-tls-XXXXXX";
-    folder_ = ::mkdtemp(folder);
-    authority("ca");
-    certificate("server", "ca", "DNS:cache.example,IP:127.0.0.1");
-    certificate("client", "ca", "DNS:client");
-    write("password", "a secret\n");
+    files_.authority("ca");
+    files_.certificate("server", "ca", "DNS:cache.example,IP:127.0.0.1");
+    files_.certificate("client", "ca", "DNS:client");
+    files_.write("password", "a secret\n");
     options_.host = "127.0.0.1";
     options_.port = port_;
     options_.user = "larder";
@@ -38,25 +36,7 @@ class RemoteTlsTest : public testing::TestWithParam<const char*> {
                                              file("ca.crt"), "--tls-auth-clients", "yes"});
     server_->ask({"ACL", "SETUSER", "larder", "reset", "on", ">a secret", "~larder:*", "+@all", "-@dangerous"});
   }
-  void TearDown() override {
-    server_.reset();
-    if (!folder_.empty()) run("rm -rf " + folder_);
-  }
-  std::string file(const std::string& name) const { return folder_ + "/" + name; }
-  void write(const std::string& name, const std::string& text) const { std::ofstream(file(name)) << text; }
-  static void run(const std::string& command) {
-    ASSERT_EQ(std::system(("(" + command + ") >/dev/null 2>&1").c_str()), 0) << command;
-  }
-  void authority(const std::string& name) const {
-    run("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 -subj /CN=" + name + " -keyout " +
-        file(name + ".key") + " -out " + file(name + ".crt"));
-  }
-  void certificate(const std::string& name, const std::string& by, const std::string& names) const {
-    write("names", "subjectAltName=" + names + "\n");
-    run("openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=x -keyout " + file(name + ".key") +
-        " -out " + file("request") + " && openssl x509 -req -days 30 -CA " + file(by + ".crt") + " -CAkey " + file(by + ".key") +
-        " -CAcreateserial -extfile " + file("names") + " -in " + file("request") + " -out " + file(name + ".crt"));
-  }
+  std::string file(const std::string& name) const { return files_.file(name); }
   // What becomes of a tier with these options: "" when it works, else why not.
   std::string outcome(const RemoteOptions& options) {
     const Result<std::unique_ptr<tiers::Tier>> tier = remote::open_remote_tier(clock_, options);
@@ -68,7 +48,7 @@ class RemoteTlsTest : public testing::TestWithParam<const char*> {
   }
 
   base::MonotonicClock clock_;
-  std::string folder_;
+  const Certificates files_;
   std::uint16_t port_ = 0;
   RemoteOptions options_;
   std::unique_ptr<ServerProcess> server_;
@@ -84,7 +64,7 @@ TEST_P(RemoteTlsTest, WhatIsWrongIsRefusedAndNamed) {
   RemoteOptions wrong = options_;
   wrong.tls.server_name = "another.example";
   EXPECT_THAT(outcome(wrong), HasSubstr("hostname mismatch")) << "the certificate is of somebody else";
-  authority("stranger");
+  files_.authority("stranger");
   wrong = options_;
   wrong.tls.ca_file = file("stranger.crt");
   EXPECT_THAT(outcome(wrong), HasSubstr("certificate")) << "an authority that is not ours";
@@ -99,7 +79,7 @@ TEST_P(RemoteTlsTest, WhatIsWrongIsRefusedAndNamed) {
   wrong.tls.enabled = false;
   EXPECT_NE(outcome(wrong), "");
   wrong = options_;
-  write("wrong", "another secret\n");
+  files_.write("wrong", "another secret\n");
   wrong.password_file = file("wrong");
   EXPECT_THAT(outcome(wrong), HasSubstr("WRONGPASS"));
   wrong.password_file = file("nowhere");
@@ -123,9 +103,39 @@ TEST_P(RemoteTlsTest, ARotatedPasswordIsReadAtTheNextConnect) {
   EXPECT_THAT(reason(true), HasSubstr(""));
   for (int i = 0; i < 200 && tier->state().reason.find("WRONGPASS") == std::string::npos; ++i) loop.collect(5);
   EXPECT_THAT(tier->state().reason, HasSubstr("WRONGPASS"));
-  write("password", "new");
+  files_.write("password", "new");
   EXPECT_EQ(reason(false), "");
   EXPECT_TRUE(loop.get(1).ok());
+}
+
+TEST_P(RemoteTlsTest, ARotatedAuthorityIsReadAtTheNextConnect) {
+  const std::string authority = text_of(file("ca.crt"));
+  const std::unique_ptr<tiers::Tier> tier = *remote::open_remote_tier(clock_, options_);
+  Loop loop(*tier, clock_);
+  ASSERT_TRUE(loop.put(1).ok());
+  const auto comes_to = [&](const std::string& reason) {
+    for (int i = 0; i < 600; ++i, loop.collect(5))
+      if (reason.empty() ? tier->state().reason.empty() : tier->state().reason.find(reason) != std::string::npos) return true;
+    return false;
+  };
+  files_.authority("stranger");
+  files_.write("ca.crt", text_of(file("stranger.crt")));
+  server_->ask({"CLIENT", "KILL", "TYPE", "normal"});
+  EXPECT_TRUE(comes_to("certificate")) << tier->state().reason;
+  files_.write("ca.crt", authority);
+  EXPECT_TRUE(comes_to("")) << tier->state().reason;
+  EXPECT_TRUE(loop.get(1).ok());
+}
+
+// Who opens a pipe waits for its writer.
+TEST_P(RemoteTlsTest, APipeIsNoFileOfTls) {
+  ASSERT_EQ(::mkfifo(file("pipe").c_str(), 0600), 0);
+  for (std::string remote::TlsOptions::*which :
+       {&remote::TlsOptions::ca_file, &remote::TlsOptions::cert_file, &remote::TlsOptions::key_file}) {
+    RemoteOptions wrong = options_;
+    wrong.tls.*which = file("pipe");
+    EXPECT_THAT(outcome(wrong), HasSubstr("pipe is no file"));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Servers, RemoteTlsTest, testing::Values("redis-server", "valkey-server"),

@@ -30,8 +30,12 @@ void Connection::ask(Request request, std::uint64_t now_ns) {
 
 Status Connection::pump(std::uint64_t now_ns, bool& more) {
   more = false;
-  if (Status status = pump_send(); !status.ok()) return status;
-  return pump_receive(now_ns, more);
+  const Status sent = pump_send();
+  const std::uint64_t before = received_bytes;
+  const Status received = pump_receive(now_ns, more);
+  if (sent.ok()) return received;
+  // Who has hung up may have answered, or said why, before: in TLS by an alert, which is no byte.
+  return received.ok() || received_bytes != before ? sent : received;
 }
 
 Status Connection::pump_send() {

@@ -197,5 +197,17 @@ TEST_F(ConnectionTest, TheStreamsEndIsTold) {
   EXPECT_EQ(status.code(), Code::kUnavailable);
 }
 
+// As one that wants a client's certificate does: it says so and hangs up, before it reads what we send.
+TEST_F(ConnectionTest, AServerThatHangsUpHasItsSay) {
+  const std::size_t first = ask("+");
+  ASSERT_TRUE(hear("").ok());
+  ask("+");
+  wire_->deaf = true;
+  EXPECT_EQ(hear("+OK\r\n").text(), "deaf");
+  EXPECT_EQ(seen_[first].reply.text, "OK");
+  wire_->closed = true;
+  EXPECT_EQ(hear("").text(), "closed");
+}
+
 }  // namespace
 }  // namespace larder::remote::testing_support

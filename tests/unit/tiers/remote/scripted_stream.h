@@ -14,6 +14,7 @@ struct Wire {
   std::string to_us, from_us;
   std::size_t receive_at_most = SIZE_MAX, send_at_most = SIZE_MAX;  // in one call
   bool closed = false;                                              // once all of to_us has been received
+  bool deaf = false;                                                // nothing can be sent any more
   // Not 0: as TLS sends. What is given is made into records of so many bytes; one that cannot go out is kept, and goes first, as it
   // was, whatever is given then.
   std::size_t record_bytes = 0;
@@ -41,6 +42,7 @@ class ScriptedStream final : public Stream {
   }
   Moved send(std::span<const std::span<const std::byte>> parts) override {
     Moved moved;
+    if (wire_->deaf) return {0, {Code::kUnavailable, "deaf"}};
     if (wire_->record_bytes != 0 || !record_.empty()) return send_records(parts);
     for (const std::span<const std::byte>& part : parts) {
       const std::size_t bytes = std::min(part.size(), wire_->send_at_most - moved.bytes);
