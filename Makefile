@@ -2,7 +2,7 @@
 # C++ build, so that too little disk or memory for it is said at once.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-BENCHES = bench-copy bench-disk bench-index bench-lookup bench-recovery bench-restart bench-start bench-ttft bench-ttft-disk bench-engine bench-rivals bench-serve
+BENCHES = bench-copy bench-disk bench-index bench-lookup bench-recovery bench-restart bench-start bench-ttft bench-ttft-disk bench-ttft-remote bench-engine bench-rivals bench-serve
 .PHONY: $(BENCHES) help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-bench deps-servers deps-vm build release demo soak test test-models test-asan test-crash test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean
 
 PREFIX ?= /usr/local
@@ -45,8 +45,8 @@ build: build/dev/build.ninja deps-build ## larderd, larderctl, liblarder.so and 
 release: build/release/build.ninja deps-build
 	@cmake --build --preset release -j$(JOBS) --target larderd larderctl larder_shared
 
-demo: deps-python release ## a real vLLM answers one long prompt, recomputed, then loaded from larderd, as does a second (MODEL=path for yours)
-	@$(call RUN,release) LARDERD=$(CURDIR)/build/release/bin/larderd MODEL=$(MODEL) $(PYTHON) -m demo
+demo: deps-python $(if $(REMOTE),deps-servers) release ## a real vLLM answers one long prompt, recomputed, then loaded from larderd, as does a second (MODEL=path for yours; REMOTE=redis: the second on another node)
+	@$(call RUN,release) LARDERD=$(CURDIR)/build/release/bin/larderd MODEL=$(MODEL) REMOTE=$(REMOTE) $(PYTHON) -m demo
 
 test: deps-python deps-servers build ## every test; ends in "N passed, N failed, N skipped"
 	@.ci/test.sh dev
@@ -71,7 +71,7 @@ FUZZ_SECONDS ?= 60
 fuzz: deps-tools build/fuzz/build.ninja ## hostile bytes into every door, FUZZ_SECONDS (60) each; fails if something is found
 	@cmake --build --preset fuzz -j$(JOBS) --target fuzz_targets && tests/fuzz/run.sh build/fuzz $(FUZZ_SECONDS)
 
-bench-*: ## lookup, copy, disk, index, recovery, restart, start, ttft, ttft-disk, engine, rivals, serve: a table, and build/bench/NAME.json
+bench-*: ## lookup, copy, disk, index, recovery, restart, start, ttft, ttft-disk, ttft-remote, engine, rivals, serve: a table, and build/bench/NAME.json
 bench-disk: deps-bench
 bench-copy bench-disk bench-index bench-recovery: bench-%: release
 	@cmake --build --preset release -j$(JOBS) --target $*_bench
@@ -86,6 +86,8 @@ bench-ttft: deps-python release
 	@$(call RUN,release) LARDERD=$(CURDIR)/build/release/bin/larderd MODEL=$(MODEL) $(PYTHON) tests/bench/ttft_bench.py
 bench-ttft-disk: deps-python release
 	@$(call RUN,release) LARDERD=$(CURDIR)/build/release/bin/larderd MODEL=$(MODEL) $(PYTHON) tests/bench/ttft_disk_bench.py
+bench-ttft-remote: deps-python deps-servers release
+	@$(call RUN,release) LARDERD=$(CURDIR)/build/release/bin/larderd MODEL=$(MODEL) $(PYTHON) tests/bench/ttft_remote_bench.py
 bench-engine: deps-python release
 	@$(call RUN,release) LARDERD=$(CURDIR)/build/release/bin/larderd $(PYTHON) tests/bench/engine_bench.py
 bench-rivals: deps-rivals release

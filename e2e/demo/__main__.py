@@ -1,51 +1,26 @@
 """make demo: one long prompt, three times: cold, warm from larderd, and warm in another engine that never saw it.
 
-Environment: MODEL (a path or name; default: a small Llama made on the spot), LARDER_CACHE, LARDERD and LARDER_LIBRARY (set by
-make). Ends all that it started, also on Ctrl-C. Exit status 0 when the continuations were identical and every whole chunk hit.
+Environment: MODEL (a path or name; default: a small Llama made on the spot), REMOTE (redis: two nodes that share, remote.py),
+LARDER_CACHE, LARDERD and LARDER_LIBRARY (set by make). Ends all that it started, also on Ctrl-C. Exit status 0 when the continuations
+were identical and every whole chunk hit.
 """
 
 from __future__ import annotations
 
 import os
 import pathlib
-import time
+import sys
 
+from demo import remote
 from demo.model import demo_model
 from demo.prompt import prompt_of
+from demo.steps import BUILD, PROMPT_TOKENS, SERVED_NAME, SMALL_KV, Steps, ask, warm_up
 from harness import goals
 from harness.bench import run
 from harness.larderd import Larderd
 from harness.vllm_server import VllmServer, engine_env
 from larder import larderd_metrics, report
-from larder.completions import reset_prefix_cache, stream_completion
-
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-BUILD = ROOT / "build"
-PROMPT_TOKENS = 4096 + 5
-SERVED_NAME = "demo"
-# KV for little more than one prompt: an engine in service has written all of its pages. Where one has not, some virtual machines take back
-# those that hold nothing but the zeros of their making, and a load into them takes up to five times as long.
-SMALL_KV = ["--max-model-len", "4608", "--num-gpu-blocks-override", "40"]
-
-
-class Steps:
-    """Prints numbered steps with the time since the start."""
-
-    def __init__(self):
-        self.started = time.monotonic()
-
-    def __call__(self, text: str) -> None:
-        print(f"[{time.monotonic() - self.started:5.1f} s] {text}", flush=True)
-
-
-def ask(server: VllmServer, prompt: str):
-    return stream_completion(server.url, SERVED_NAME, prompt, report.CONTINUATION)
-
-
-def warm_up(server: VllmServer) -> None:
-    """Another, short prompt: the first request after a start costs 0.2 s more than the next."""
-    for _ in range(2):
-        stream_completion(server.url, SERVED_NAME, "Larder keeps what was computed.", 2)
+from larder.completions import reset_prefix_cache
 
 
 def measure(larderd: Larderd, model: str, arguments: list[str], step: Steps) -> report.Measured:
@@ -94,7 +69,12 @@ def judge(m: report.Measured, chunk_tokens: int) -> list[dict]:
 def main() -> int:
     step = Steps()
     own = os.environ.get("MODEL")
+    where = os.environ.get("REMOTE", "")
+    if where not in ("", "redis"):
+        sys.exit(f"demo: REMOTE={where} is not known: redis, or nothing")
     model = own or str(demo_model(step))
+    if where:
+        return remote.main(model, bool(own), step)
     step("starting larderd with 1 GiB of memory")
     with Larderd(os.environ["LARDERD"], BUILD / "demo", f"larder-demo-{os.getpid()}", size="1GiB") as larderd:
         larderd.wait_ready()

@@ -60,7 +60,7 @@ const char* larder_status_text(larder_status status) {
 }
 
 const char* larder_version(void) {
-  static_assert(larder::protocol::kVersionMajor == 1 && larder::protocol::kVersionMinor == 2, "change the text");
+  static_assert(larder::protocol::kVersionMajor == 1 && larder::protocol::kVersionMinor == 3, "change the text");
   return LARDER_VERSION " protocol 1.3";
 }
 

@@ -151,14 +151,14 @@ LARDER_API void larder_report_request(larder_client* client, uint64_t tokens_ask
 LARDER_API void larder_report_prefill(larder_client* client, uint64_t tokens, uint64_t compute_ns);
 
 /* ---- Below larderd's memory (the scheduler) ----
- * Where larderd has a tier below its memory (a disk), chunks that are there are brought up before they are looked up, held and loaded
- * as ever. */
+ * Where larderd has a tier below its memory (a disk, a backend that larderds share), chunks that are there are brought up before they
+ * are looked up, held and loaded as ever. */
 
 typedef struct larder_below {
   uint32_t struct_bytes;
-  uint32_t present; /* 1: there is such a tier; else the rest is 0 */
-  uint32_t serving; /* 1: it takes reads, and answered the last ones in time */
-  uint32_t reserved;
+  uint32_t present;         /* 1: there is such a tier; else the rest is 0 */
+  uint32_t serving;         /* 1: it takes reads, and answered the last ones in time */
+  uint32_t shared;          /* 1: larderd also fetches from a backend that others write to: larder_look() tells what is there */
   uint64_t read_latency_ns; /* measured by larderd, as is the next; 0: not yet */
   uint64_t read_bytes_per_s;
 } larder_below;
@@ -194,6 +194,33 @@ LARDER_API larder_status larder_fetch(larder_client* client, const larder_hashes
 LARDER_API larder_status larder_fetch_poll(larder_client* client, uint64_t ticket, uint32_t wait_ms, larder_fetch_result* result);
 /* What it keeps is given free, and what still runs is cancelled: call it once holds on the chunks stand. */
 LARDER_API void larder_fetch_end(larder_client* client, uint64_t ticket);
+
+/* Why a look tells of no more than it does. */
+#define LARDER_LOOK_DONE 0   /* the backend was asked about all, or all are in memory or on the disk */
+#define LARDER_LOOK_LATE 1   /* its deadline came first */
+#define LARDER_LOOK_FAILED 2 /* the backend cannot be asked, or larderd went away */
+#define LARDER_LOOK_BOUND 3  /* too much is asked at once */
+
+typedef struct larder_look_result {
+  uint32_t struct_bytes;
+  uint32_t running; /* 1: the rest is not yet known */
+  uint64_t chunks;  /* from the first on: in memory, or where larder_fetch() reads them; a hint, as of larder_reachable() */
+  uint64_t shared;  /* of these, those in the backend alone */
+  uint64_t read_latency_ns;  /* of a fetch of those that are not in memory, measured by larderd, as is the next */
+  uint64_t read_bytes_per_s; /* 0: fetch nothing */
+  uint32_t reason;           /* LARDER_LOOK_... */
+  uint32_t elapsed_us;       /* until the answer was here */
+} larder_look_result;
+
+/* Asks larderd how many chunks (of the first 1,024 at most) a fetch would find, also in a backend that it shares with others, and how
+ * fast. It ends deadline_ms later at the latest, whether larderd answers or not. *ticket is to be given to larder_look_end() in any
+ * case; 64 may be outstanding: LARDER_RESOURCE_EXHAUSTED. LARDER_UNSUPPORTED: no backend is shared. LARDER_UNAVAILABLE: larderd is
+ * away. */
+LARDER_API larder_status larder_look(larder_client* client, const larder_hashes* hashes, uint32_t deadline_ms, uint64_t* ticket);
+/* How it stands. Where it runs, waits up to wait_ms for its end. LARDER_NOT_FOUND: no such look. */
+LARDER_API larder_status larder_look_poll(larder_client* client, uint64_t ticket, uint32_t wait_ms, larder_look_result* result);
+/* Gives it up, or frees its ticket. */
+LARDER_API void larder_look_end(larder_client* client, uint64_t ticket);
 
 /* ---- Moving (the worker) ---- */
 

@@ -32,6 +32,20 @@ larder_status act(larder_client* client, std::string_view function, larder::prot
   });
 }
 
+// Begins a fetch or a look.
+template <typename Begin>
+larder_status ask(larder_client* client, std::string_view function, const larder_hashes* hashes, std::uint64_t* ticket,
+                  const Begin& begin) noexcept {
+  return guarded(client, [&] {
+    client::Hashes given;
+    if (ticket == nullptr || !read_hashes(hashes, given))
+      return answered(client, function, {Code::kInvalidArgument, "needs hashes of a stride of at least 16, and a ticket"});
+    const larder::Result<std::uint64_t> started = begin(given);
+    *ticket = started.ok() ? *started : 0;
+    return answered(client, function, started.status());
+  });
+}
+
 }  // namespace
 
 extern "C" {
@@ -44,7 +58,7 @@ larder_status larder_get_below(larder_client* client, larder_below* below) {
     value = {0,
              speed ? 1U : 0U,
              speed && speed->serving ? 1U : 0U,
-             0,
+             speed && client->impl.shares() ? 1U : 0U,
              speed ? speed->read_latency_ns : 0,
              speed ? speed->read_bytes_per_s : 0};
     write_struct(value, below);
@@ -64,14 +78,8 @@ size_t larder_reachable(larder_client* client, const larder_hashes* hashes) {
 }
 
 larder_status larder_fetch(larder_client* client, const larder_hashes* hashes, uint32_t deadline_ms, uint64_t* ticket) {
-  return guarded(client, [&] {
-    client::Hashes given;
-    if (ticket == nullptr || !read_hashes(hashes, given))
-      return answered(client, "larder_fetch", {Code::kInvalidArgument, "needs hashes of a stride of at least 16, and a ticket"});
-    const larder::Result<std::uint64_t> started = client->impl.fetch(given, deadline_ms);
-    *ticket = started.ok() ? *started : 0;
-    return answered(client, "larder_fetch", started.status());
-  });
+  return ask(client, "larder_fetch", hashes, ticket,
+             [&](const client::Hashes& given) { return client->impl.fetch(given, deadline_ms); });
 }
 
 larder_status larder_fetch_poll(larder_client* client, uint64_t ticket, uint32_t wait_ms, larder_fetch_result* result) {
@@ -90,6 +98,37 @@ larder_status larder_fetch_poll(larder_client* client, uint64_t ticket, uint32_t
 void larder_fetch_end(larder_client* client, uint64_t ticket) {
   guarded(client, [&] {
     client->impl.fetch_end(ticket);
+    return LARDER_OK;
+  });
+}
+
+larder_status larder_look(larder_client* client, const larder_hashes* hashes, uint32_t deadline_ms, uint64_t* ticket) {
+  return ask(client, "larder_look", hashes, ticket,
+             [&](const client::Hashes& given) { return client->impl.look(given, deadline_ms); });
+}
+
+larder_status larder_look_poll(larder_client* client, uint64_t ticket, uint32_t wait_ms, larder_look_result* result) {
+  return guarded(client, [&] {
+    larder_look_result value{};
+    if (!read_struct(result, value)) return LARDER_INVALID_ARGUMENT;
+    const larder::Result<client::LookState> state = client->impl.look_poll(ticket, wait_ms);
+    if (!state.ok()) return to_c(state.status().code());
+    value = {0,
+             state->running ? 1U : 0U,
+             state->chunks,
+             state->shared,
+             state->read_latency_ns,
+             state->read_bytes_per_s,
+             static_cast<std::uint32_t>(state->reason),
+             state->elapsed_us};
+    write_struct(value, result);
+    return LARDER_OK;
+  });
+}
+
+void larder_look_end(larder_client* client, uint64_t ticket) {
+  guarded(client, [&] {
+    client->impl.look_end(ticket);
     return LARDER_OK;
   });
 }

@@ -154,10 +154,24 @@ std::size_t Client::reachable(const Hashes& hashes) const {
   return attachment ? count_reachable(*attachment, spec_, hashes, namespaces_.id(hashes.ns)) : 0;
 }
 
-Result<std::uint64_t> Client::fetch(const Hashes& hashes, std::uint32_t deadline_ms) {
+template <typename Kind>
+Result<std::uint64_t> Client::ask(Requests<Kind>& requests, const Hashes& hashes, std::uint32_t deadline_ms) {
   if (control() == nullptr) return Status(Code::kFailedPrecondition, "set the namespace first");
   if (namespaces_.drop_pending(hashes.ns)) return Status(Code::kNotFound, "larderd has still to drop what the namespace held");
-  return fetches_.start(control()->attached(), hashes, deadline_ms);
+  return requests.start(control()->attached(), hashes, deadline_ms);
+}
+
+Result<std::uint64_t> Client::fetch(const Hashes& hashes, std::uint32_t deadline_ms) {
+  return ask(fetches_, hashes, deadline_ms);
+}
+
+Result<std::uint64_t> Client::look(const Hashes& hashes, std::uint32_t deadline_ms) {
+  return ask(looks_, hashes, deadline_ms);
+}
+
+bool Client::shares() const {
+  const std::shared_ptr<Attachment> attachment = current();
+  return attachment && !attachment->index().dead() && LookKind::shares(*attachment);
 }
 
 Status Client::check(const Transfer& transfer, bool blocks_left_out) const {
@@ -229,6 +243,7 @@ void Client::lost(const std::shared_ptr<Attachment>& attachment) {
   stores_.lost(attachment);
   acts_.lost(attachment);
   fetches_.lost(attachment);
+  looks_.lost(attachment);
 }
 
 void Client::asked(const std::shared_ptr<Attachment>& attachment, const std::vector<protocol::SlotRef>& grants) {

@@ -15,6 +15,7 @@
 #include "shim/client/fetches.h"
 #include "shim/client/fork_guard.h"
 #include "shim/client/loads.h"
+#include "shim/client/looks.h"
 #include "shim/client/lookup.h"
 #include "shim/client/namespaces.h"
 #include "shim/client/stores.h"
@@ -71,6 +72,12 @@ class Client final : public ControlListener {
   Result<std::uint64_t> fetch(const Hashes& hashes, std::uint32_t deadline_ms);
   Result<FetchState> fetch_poll(std::uint64_t ticket, std::uint32_t wait_ms) { return fetches_.poll(ticket, wait_ms); }
   void fetch_end(std::uint64_t ticket) { fetches_.end(ticket); }
+  // Whether larderd shares a backend, of which look() tells.
+  bool shares() const;
+  // See Looks. kNotFound as of fetch().
+  Result<std::uint64_t> look(const Hashes& hashes, std::uint32_t deadline_ms);
+  Result<LookState> look_poll(std::uint64_t ticket, std::uint32_t wait_ms) { return looks_.poll(ticket, wait_ms); }
+  void look_end(std::uint64_t ticket) { looks_.end(ticket); }
 
   // kNotFound: what is there is still to be dropped.
   Result<std::uint64_t> load(Transfer transfer, std::uint32_t start_within_ms);
@@ -93,13 +100,19 @@ class Client final : public ControlListener {
   void beaten(Attachment& attachment) override;
   void acted(std::uint32_t request, const protocol::Acted& acted) override { acts_.acted(request, acted); }
   void fetched(const std::shared_ptr<Attachment>& attachment, std::uint32_t request, const protocol::Fetched& fetched) override {
-    fetches_.fetched(attachment, request, fetched);
+    fetches_.answered(attachment, request, fetched);
+  }
+  void looked(const std::shared_ptr<Attachment>& attachment, std::uint32_t request, const protocol::Looked& looked) override {
+    looks_.answered(attachment, request, looked);
   }
   std::vector<protocol::SlotRef> still_writing() override;
 
   // The control thread exists from set_namespace() on.
   Control* control() const { return control_ready_.load(std::memory_order_acquire); }
   std::shared_ptr<Attachment> current() const { return control() ? control()->current() : nullptr; }
+  // Begins a fetch or a look.
+  template <typename Kind>
+  Result<std::uint64_t> ask(Requests<Kind>& requests, const Hashes& hashes, std::uint32_t deadline_ms);
   // The attachment to look up in, or nullptr.
   std::shared_ptr<Attachment> readable(std::uint32_t ns) const { return namespaces_.drop_pending(ns) ? nullptr : current(); }
   // blocks_left_out: pages may be kNoPage.
@@ -121,6 +134,7 @@ class Client final : public ControlListener {
   Stores stores_;
   Acts acts_;
   Fetches fetches_;
+  Looks looks_;
   std::unique_ptr<Control> control_;
   std::atomic<Control*> control_ready_{nullptr};
 };

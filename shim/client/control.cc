@@ -239,6 +239,12 @@ Status Control::handle(const std::shared_ptr<Attachment>& attachment, const prot
     listener_.fetched(attachment, decoder->request(), fetched);
     return {};
   }
+  if (decoder->type() == MessageType::kLooked) {
+    protocol::Looked looked{};
+    if (!decoder->read(looked)) return {Code::kInvalidArgument, "LOOKED is too short"};
+    listener_.looked(attachment, decoder->request(), looked);
+    return {};
+  }
   if (decoder->type() == MessageType::kError) return read_error(*decoder);
   return {};  // a message of a newer minor version
 }

@@ -38,6 +38,7 @@ class ControlListener {
   virtual void acted(std::uint32_t request, const protocol::Acted& acted) = 0;
   virtual void fetched(const std::shared_ptr<Attachment>& attachment, std::uint32_t request,
                        const protocol::Fetched& fetched) = 0;
+  virtual void looked(const std::shared_ptr<Attachment>& attachment, std::uint32_t request, const protocol::Looked& looked) = 0;
   // Grants of lost sessions that are still being written.
   virtual std::vector<protocol::SlotRef> still_writing() = 0;
 };

@@ -32,6 +32,7 @@ from harness import goals
 from harness.bench import Void
 from harness.bench import run as run_bench
 from harness.larderd import Larderd
+from harness.slow_link import SlowLink
 from harness.throttle import STALLED, Throttle, Unavailable
 from harness.vllm_server import VllmServer, engine_env
 from larder.completions import Completion, reset_prefix_cache, stream_completion
@@ -79,8 +80,10 @@ class Partial:
 
 
 class Bench:
-    def __init__(self, server: VllmServer, larderd: Larderd):
-        self.server, self.larderd = server, larderd
+    """`place`: where warm answers come from."""
+
+    def __init__(self, server: VllmServer, larderd: Larderd, place: str = "the disk"):
+        self.server, self.larderd, self.place = server, larderd, place
         self.partial: list[Partial] = []  # not compared yet
 
     def cold(self, prompts: Prompts) -> list[float]:
@@ -142,18 +145,18 @@ class Bench:
         ttfts: list[list[float]] = [[] for _ in sets]
         for _ in range(count):
             for prompts, found in zip(sets, ttfts):
-                found += [self.ask(prompts, prompts.next(), "disk-warm") for _ in list(prompts.left)]
+                found += [self.ask(prompts, prompts.next(), "warm") for _ in list(prompts.left)]
         return ttfts
 
     def warm(self, sets: list[Prompts], count: int, timeout_s: float = 5) -> list[list[float]]:
-        """The same. Raises Void unless all of every prompt came from the disk."""
+        """The same. Raises Void unless all of every prompt came from its place."""
         time.sleep(LOG_LATE_S)  # what was fetched before is told of
         wanted = self.fetched_chunks() + count * sum(sum(prompts.chunks) for prompts in sets)
         ttfts = self.cycles(sets, count)
         deadline = time.monotonic() + timeout_s
         while (brought := self.fetched_chunks()) != wanted:
             if time.monotonic() > deadline:
-                raise Void(f"disk-warm: {wanted - brought} chunks did not come from the disk")
+                raise Void(f"warm: {wanted - brought} chunks did not come from {self.place}")
             time.sleep(0.1)
         return ttfts
 
@@ -166,7 +169,7 @@ def wait_on_disk(larderd: Larderd, chunks: int, timeout_s: float = 60) -> None:
         time.sleep(0.1)
 
 
-def at_speed(bench: Bench, prompts: Prompts, throttle: Throttle, megabytes: float) -> dict:
+def at_speed(bench: Bench, prompts: Prompts, throttle: Throttle | SlowLink, megabytes: float) -> dict:
     """A row: the probes, then requests with Larder and without, in turn."""
     label = f"{megabytes:g} MB/s" if megabytes else "stalled"
     throttle.reads(int(megabytes * 1e6) or STALLED)
@@ -188,7 +191,7 @@ def at_speed(bench: Bench, prompts: Prompts, throttle: Throttle, megabytes: floa
 
 
 def recover(bench: Bench, prompts: Prompts, label: str) -> float:
-    """Seconds from the end of the throttle until a request is served from the disk in whole."""
+    """Seconds from the end of the throttle until a request is served from there in whole."""
     began = time.monotonic()
     time.sleep(LOG_LATE_S)
     while time.monotonic() - began < RECOVERY_S:
@@ -197,15 +200,15 @@ def recover(bench: Bench, prompts: Prompts, label: str) -> float:
         time.sleep(LOG_LATE_S)
         if bench.fetched_chunks() - before == prompts.chunks[i]:
             return asked_at - began
-    raise Void(f"{label}: the disk was not used again within {RECOVERY_S} s of the end of the throttle")
+    raise Void(f"{label}: {bench.place} was not used again within {RECOVERY_S} s of the end of the throttle")
 
 
-def judge(cold: list[float], warm: list[float], throttled: list[dict]) -> list[dict]:
-    found = [goals.goal("ttft-disk.speedup", statistics.median(cold) / statistics.median(warm), ">=", 10)]
+def judge(cold: list[float], warm: list[float], throttled: list[dict], name: str = "ttft-disk", speedup: float = 10) -> list[dict]:
+    found = [goals.goal(f"{name}.speedup", statistics.median(cold) / statistics.median(warm), ">=", speedup)]
     if throttled:
-        found.append(goals.goal("ttft-disk.worst_vs_none", max(row["vs_none"] for row in throttled), "<=", 1.05))
-        found.append(goals.figure("ttft-disk.worst_probe_vs_none", max(row["worst_probe_vs_none"] for row in throttled)))
-        found.append(goals.figure("ttft-disk.slowest_recovery_s", max(row["recovered_s"] for row in throttled)))
+        found.append(goals.goal(f"{name}.worst_vs_none", max(row["vs_none"] for row in throttled), "<=", 1.05))
+        found.append(goals.figure(f"{name}.worst_probe_vs_none", max(row["worst_probe_vs_none"] for row in throttled)))
+        found.append(goals.figure(f"{name}.slowest_recovery_s", max(row["recovered_s"] for row in throttled)))
     return found
 
 

@@ -110,7 +110,7 @@ class Below(_Sized):
         ("struct_bytes", c_uint32),
         ("present", c_uint32),
         ("serving", c_uint32),
-        ("reserved", c_uint32),
+        ("shared", c_uint32),
         ("read_latency_ns", c_uint64),
         ("read_bytes_per_s", c_uint64),
     ]
@@ -127,9 +127,25 @@ class FetchResult(_Sized):
     ]
 
 
+class LookResult(_Sized):
+    _fields_ = [
+        ("struct_bytes", c_uint32),
+        ("running", c_uint32),
+        ("chunks", c_uint64),
+        ("shared", c_uint64),
+        ("read_latency_ns", c_uint64),
+        ("read_bytes_per_s", c_uint64),
+        ("reason", c_uint32),
+        ("elapsed_us", c_uint32),
+    ]
+
+
 # LARDER_FETCH_DONE and what follows it in larder.h.
 FETCH_REASONS = ("done", "absent", "late", "no room", "it failed", "over a bound", "unknown")
 FETCH_LATE, FETCH_FAILED = 2, 4
+# The same of LARDER_LOOK_DONE.
+LOOK_REASONS = ("done", "late", "it failed", "over a bound", "unknown")
+LOOK_LATE = 1
 
 _ACT = (c_uint32, [c_void_p, POINTER(Hashes), c_uint32, POINTER(ActResult)])
 
@@ -163,6 +179,9 @@ PROTOTYPES = {
     "larder_fetch": (c_uint32, [c_void_p, POINTER(Hashes), c_uint32, POINTER(c_uint64)]),
     "larder_fetch_poll": (c_uint32, [c_void_p, c_uint64, c_uint32, POINTER(FetchResult)]),
     "larder_fetch_end": (None, [c_void_p, c_uint64]),
+    "larder_look": (c_uint32, [c_void_p, POINTER(Hashes), c_uint32, POINTER(c_uint64)]),
+    "larder_look_poll": (c_uint32, [c_void_p, c_uint64, c_uint32, POINTER(LookResult)]),
+    "larder_look_end": (None, [c_void_p, c_uint64]),
     "larder_prefetch": _ACT,
     "larder_pin": _ACT,
     "larder_unpin": _ACT,
@@ -190,6 +209,8 @@ _QUICK = (
     "larder_reachable",
     "larder_fetch",
     "larder_fetch_end",
+    "larder_look",
+    "larder_look_end",
 )
 
 _library = None

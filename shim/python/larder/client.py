@@ -15,8 +15,10 @@ Completion = namedtuple("Completion", "ticket ok reason bytes wait_ns copy_ns")
 Stored = namedtuple("Stored", "stored present refused bytes copy_ns")
 Acted = namedtuple("Acted", "found absent refused")
 State = namedtuple("State", "attached usable attachments epoch loads_running stores_running")
-Below = namedtuple("Below", "serving read_latency_ns read_bytes_per_s")  # 0: not measured yet
+# 0: not measured yet. shared: larderd also fetches from a backend, which look() asks.
+Below = namedtuple("Below", "serving read_latency_ns read_bytes_per_s shared", defaults=(False,))
 Fetched = namedtuple("Fetched", "chunks complete late reason bytes elapsed_s")
+Looked = namedtuple("Looked", "chunks shared late reason read_latency_ns read_bytes_per_s elapsed_s")
 
 _POLL = 64
 _LOG_LINES = 64
@@ -202,7 +204,7 @@ class Client:
         below = native.Below()
         if self._lib.larder_get_below(self._client, below) != native.OK or not below.present:
             return None
-        return Below(bool(below.serving), below.read_latency_ns, below.read_bytes_per_s)
+        return Below(bool(below.serving), below.read_latency_ns, below.read_bytes_per_s, bool(below.shared))
 
     def reachable(self, hashes, stride, ns=0):
         """How many chunks from the first on are in memory or below it, as far as one can tell without asking."""
@@ -229,6 +231,28 @@ class Client:
     def fetch_end(self, ticket):
         """Gives free what it keeps, or cancels it."""
         self._lib.larder_fetch_end(self._client, ticket)
+
+    def look(self, hashes, stride, deadline_ms, ns=0):
+        """Asks how many of them fetch() would find, also in the backend. Its ticket; LarderError where larderd cannot be asked."""
+        ticket = ctypes.c_uint64()
+        status = self._lib.larder_look(self._client, _hashes(hashes, stride, ns), deadline_ms, ticket)
+        self._check("larder_look", status)
+        return ticket.value
+
+    def look_poll(self, ticket, wait_ms=0):
+        """What is there, or None while it runs; waits that long for its end. A ticket that nobody knows has found nothing."""
+        result = native.LookResult()
+        if self._lib.larder_look_poll(self._client, ticket, wait_ms, result) != native.OK:
+            return Looked(0, 0, False, "no such look", 0, 0, 0.0)
+        if result.running:
+            return None
+        reason = native.LOOK_REASONS[min(result.reason, len(native.LOOK_REASONS) - 1)]
+        late, elapsed_s = result.reason == native.LOOK_LATE, result.elapsed_us / 1e6
+        return Looked(result.chunks, result.shared, late, reason, result.read_latency_ns, result.read_bytes_per_s, elapsed_s)
+
+    def look_end(self, ticket):
+        """Gives it up, or frees its ticket."""
+        self._lib.larder_look_end(self._client, ticket)
 
     # ---- what is kept, by hand. Hashes as above, or a list of them as hash_tokens() gives; each stands for the chunks of all
     # shards and groups. A call waits up to wait_ms for larderd's counts, not at all with 0; LarderError where it is away, old or

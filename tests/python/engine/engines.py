@@ -51,8 +51,8 @@ class Engine(VllmServer):
 
     larderd = None
 
-    def __init__(self, model, socket, folder, *arguments, extra=None):
-        connector = {**CONNECTOR, "kv_connector_extra_config": extra or {}}
+    def __init__(self, model, socket, folder, *arguments, extra=None, role="kv_both"):
+        connector = {**CONNECTOR, "kv_role": role, "kv_connector_extra_config": extra or {}}
         super().__init__(
             "vLLM", str(model), "tiny", environment(socket), folder / f"vllm-{next(_numbers)}.log", connector, list(arguments)
         )

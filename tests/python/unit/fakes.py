@@ -5,7 +5,7 @@ from array import array
 from types import SimpleNamespace
 
 from larder import _native as native
-from larder.client import Below, Fetched, LarderError
+from larder.client import Below, Fetched, LarderError, Looked
 from larder.vllm.groups import Group, Shards
 from larder.vllm.setup import Setup
 
@@ -47,6 +47,9 @@ class Client:
         self.on_disk = set()
         self.fetches = {}  # ticket: (keys, deadline_ms)
         self.answers = {}  # ticket: Fetched
+        self.in_backend = set()
+        self.looks = {}  # ticket: (keys, deadline_ms)
+        self.looked = {}  # ticket: Looked
 
     def lookup(self, hashes, stride, ns=0):
         self._maybe_fail("lookup")
@@ -109,6 +112,32 @@ class Client:
         self.stored.update(keys[:chunks])
         self.answers[ticket] = Fetched(chunks, reason == "done", reason == "late", reason, 4096 * chunks, elapsed_s)
 
+    def look(self, hashes, stride, deadline_ms, ns=0):
+        if self.fail == "look":
+            raise LarderError("larder_look", native.RESOURCE_EXHAUSTED)
+        ticket = len(self.calls) + 1
+        self.calls.append(("look", ticket))
+        self.looks[ticket] = ([key if ns == 0 else (ns, key) for key in split(hashes, stride)], deadline_ms)
+        return ticket
+
+    def look_poll(self, ticket, wait_ms=0):
+        if wait_ms:
+            self.calls.append(("waited", wait_ms))
+        return self.looked.get(ticket)
+
+    def look_end(self, ticket):
+        self.calls.append(("look end", ticket))
+        del self.looks[ticket]
+
+    def answer_look(self, ticket, reason="done", elapsed_s=0.001, read_bytes_per_s=1_000_000_000):
+        """A look has ended, with what memory, disk and (where it was asked in time) the backend have."""
+        places = self.stored | self.on_disk | (self.in_backend if reason == "done" else set())
+        keys = self.looks[ticket][0]
+        there = next((i for i, key in enumerate(keys) if key not in places), len(keys))
+        shared = sum(key not in self.stored | self.on_disk for key in keys[:there])
+        late = reason == "late"
+        self.looked[ticket] = Looked(there, shared, late, reason, 1_000_000, read_bytes_per_s, elapsed_s)
+
     def report_request(self, asked, hit, nanoseconds):
         self.calls.append(("request", asked, hit))
 
@@ -123,6 +152,9 @@ class Client:
 
 # A gigabyte in a second, and a millisecond before the first byte.
 FAST = Below(True, 1_000_000, 1_000_000_000)
+# The same, over a backend; and a backend alone.
+FAST_AND_SHARED = FAST._replace(shared=True)
+SHARED = Below(False, 0, 0, True)
 
 
 def split(hashes, stride):

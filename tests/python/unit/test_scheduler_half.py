@@ -374,3 +374,21 @@ class TestAfterAReset:
             half.reset()
             half.matched_tokens(Request("r", range(300)), 0)
         assert len(client.namespaces) == 1
+
+
+class TestRoles:
+    """Prefill and decode apart: vLLM's kv_role says who stores and who loads."""
+
+    def test_a_consumer_stores_nothing(self, client):
+        half = SchedulerHalf(setup(stores=False), client)
+        request = Request("r", range(500))
+        assert run_prefill(half, request, list(range(1, 17)), 500) == []
+        store_all(client, request)
+        assert half.matched_tokens(Request("s", range(500)), 0) == (384, True)
+
+    def test_a_producer_loads_nothing_and_asks_nobody(self, client):
+        half = SchedulerHalf(setup(loads=False), client)
+        request = Request("r", range(500))
+        assert len(run_prefill(half, request, list(range(1, 17)), 500)) == 3
+        assert half.matched_tokens(Request("s", range(500)), 0) == (0, False)
+        assert client.fetches == client.looks == {} and client.holds == {}

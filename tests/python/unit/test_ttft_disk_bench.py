@@ -62,6 +62,8 @@ def test_the_goals_are_of_the_worst_speed(bench):
     assert found["ttft-disk.speedup"]["value"] == 110 and found["ttft-disk.speedup"]["met"]
     assert found["ttft-disk.worst_vs_none"]["value"] == 1.04 and found["ttft-disk.worst_vs_none"]["met"]
     assert list(bench.judge([1.0], [1.0], [])[0]) == list(found["ttft-disk.speedup"])
+    remote = {goal["id"]: goal for goal in bench.judge([10.0], [0.1], rows, "ttft-remote", 50)}
+    assert remote["ttft-remote.speedup"]["goal"] == 50 and remote["ttft-remote.worst_vs_none"]["value"] == 1.04
 
 
 def test_a_folder_on_no_disk_cannot_be_throttled():

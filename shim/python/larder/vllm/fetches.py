@@ -1,18 +1,20 @@
 """Fetches of the scheduler's half: what larderd has below its memory is brought up before a request is scheduled.
 
-vLLM is told to ask again ("None") while a fetch runs and no longer: it then sets the request aside, serves the others, and steps on.
-A fetch has a deadline, which the library counts, so that no dead or stopped larderd is waited for. Once it has ended the request is
-looked up as ever: what came is hit, the rest is computed. A request fetches once. Owned by the scheduler's thread."""
+vLLM is told to ask again ("None") while a fetch runs, or a look before it (looks), and no longer: it then sets the request aside,
+serves the others, and steps on. Both have a deadline, which the library counts, so that no dead or stopped larderd is waited for. Once
+they have ended the request is looked up as ever: what came is hit, the rest is computed. A request looks once and fetches once. Owned
+by the scheduler's thread."""
 
 from dataclasses import dataclass
 
 from larder import _native as native
-from larder.client import LarderError
+from larder.client import Below, LarderError
 from larder.vllm.guard import late
 from larder.vllm.keys import stride_of
+from larder.vllm.looks import Looks
 from larder.vllm.worth import Plan
 
-# How long a step with nothing to compute waits for a fetch: see worker.IDLE_WAIT_MS.
+# How long a step with nothing to compute waits for a fetch or a look: see worker.IDLE_WAIT_MS.
 IDLE_WAIT_MS = 2
 
 
@@ -31,26 +33,45 @@ class Fetches:
     def __init__(self, client, worth):
         self._client = client
         self._worth = worth
+        self._looks = Looks(client, worth)
         self._fetches: dict[str, Running] = {}  # until the request's holds stand, or it ends
         self._decided: set[str] = set()
 
     def runs(self, request_id):
-        """Whether the request waits for its fetch."""
+        """Whether the request waits for its look or its fetch."""
+        if self._looks.runs(request_id):
+            return True
         fetch = self._fetches.get(request_id)
         if fetch is None or fetch.ended:
             return False
         return not self._see(request_id, fetch, 0)
 
-    def begin(self, request, space, hashes, there, lacking_tokens):
-        """Of a request whose first `there` chunks of `hashes` are in memory. Whether a fetch was begun, which it waits for."""
+    def begin(self, request, space, first, hashes, there, lacking_tokens):
+        """Of a request of whose chunks from number `first` on, with these `hashes`, the first `there` are in memory. Whether a look or a
+        fetch was begun, which it waits for."""
         if request.request_id in self._decided:
             return False
         below = self._client.below()
         stride = stride_of(request)
-        reachable = self._client.reachable(hashes, stride, space.number) if below is not None and below.serving else 0
-        plan = self._worth.plan(below, reachable - there, lacking_tokens, self._waiting_chunks())
+        reachable = self._client.reachable(hashes, stride, space.number) if below is not None and below.serving else there
+        plan = None
+        if below is not None and below.shared and reachable < len(hashes) // stride:
+            if self._looks.begin(request, space, first, hashes, lacking_tokens):
+                return True
+            plan = self._shared_plan(request.request_id, first + there, lacking_tokens)
+        if plan is None:
+            plan = self._worth.plan(below, reachable - there, lacking_tokens, self._waiting_chunks())
         self._decided.add(request.request_id)
         return plan is not None and self._ask(request, space, hashes[: (there + plan.chunks) * stride], there, plan)
+
+    def _shared_plan(self, request_id, first, lacking_tokens):
+        """The Plan for what the request's look has found from chunk number `first` on, some of it in the backend, or None."""
+        found = self._looks.found(request_id, first)
+        if found is None:
+            return None
+        chunks, answer = found
+        speed = Below(answer.read_bytes_per_s > 0, answer.read_latency_ns, answer.read_bytes_per_s)
+        return self._worth.plan(speed, chunks, lacking_tokens, self._waiting_chunks(), shared=True)
 
     def end(self, request_id):
         """The request's holds stand, or it asks for none."""
@@ -61,10 +82,13 @@ class Fetches:
     def forget(self, request_id):
         """The request ended."""
         self.end(request_id)
+        self._looks.forget(request_id)
         self._decided.discard(request_id)
 
     def rest(self):
-        """A step that computes nothing: leaves the processor to whoever brings the chunks, until one fetch has ended."""
+        """A step that computes nothing: leaves the processor to whoever brings the chunks, until one look or fetch has ended."""
+        if self._looks.rest(IDLE_WAIT_MS):
+            return
         for request_id, fetch in self._fetches.items():
             if not fetch.ended:
                 self._see(request_id, fetch, IDLE_WAIT_MS)

@@ -70,7 +70,7 @@ class SchedulerHalf(Guarded):
         hits = first + self.client.lookup(hashes, stride_of(request), space.number) if hashes else first
         if hits < last and self.setup.fetches:
             lacking = request.num_tokens - max(hits * chunk, local_tokens)
-            if self._fetches.begin(request, space, hashes, hits - first, lacking):
+            if self._fetches.begin(request, space, first, hashes, hits - first, lacking):
                 return None, False
         if hits * chunk == request.num_tokens and any(group.needs_one_more for group in self.setup.groups):
             hits -= 1

@@ -1,0 +1,38 @@
+"""What both demos tell and ask."""
+
+from __future__ import annotations
+
+import pathlib
+import time
+
+from harness.vllm_server import VllmServer
+from larder import report
+from larder.completions import stream_completion
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build"
+PROMPT_TOKENS = 4096 + 5
+SERVED_NAME = "demo"
+# KV for little more than one prompt: an engine in service has written all of its pages. Where one has not, some virtual machines take back
+# those that hold nothing but the zeros of their making, and a load into them takes up to five times as long.
+SMALL_KV = ["--max-model-len", "4608", "--num-gpu-blocks-override", "40"]
+
+
+class Steps:
+    """Prints numbered steps with the time since the start."""
+
+    def __init__(self):
+        self.started = time.monotonic()
+
+    def __call__(self, text: str) -> None:
+        print(f"[{time.monotonic() - self.started:5.1f} s] {text}", flush=True)
+
+
+def ask(server: VllmServer, prompt: str):
+    return stream_completion(server.url, SERVED_NAME, prompt, report.CONTINUATION)
+
+
+def warm_up(server: VllmServer) -> None:
+    """Another, short prompt: the first request after a start costs 0.2 s more than the next."""
+    for _ in range(2):
+        stream_completion(server.url, SERVED_NAME, "Larder keeps what was computed.", 2)

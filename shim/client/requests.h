@@ -1,0 +1,165 @@
+// Requests: questions to larderd that requests of the engine wait for, each with a deadline of its own: fetches and looks, which are
+// kinds of this one table.
+//
+// Thread-safe. One ends by its deadline, counted here, also where larderd is stopped and never answers: whoever waits for one waits
+// no longer than it said. Nothing waits for larderd but poll(), as long as it is told.
+//
+// A Kind has: State, what poll() gives, with `running`, `reason` and `elapsed_us`; Ask and Answer, the messages' bodies; kAsk, the
+// first one's type; kMost, which may be outstanding; kMostHashes, which one names; kName, for people; served(), whether this larderd
+// can be asked; read(), of an answer no more than is possible; give_free(), what larderd is told when one ends.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+
+#include "shim/client/attachment.h"
+#include "shim/client/lookup.h"
+#include "shim/protocol/codec.h"
+
+namespace larder::client {
+
+template <typename Kind>
+class Requests {
+ public:
+  using State = typename Kind::State;
+  // For larderd's answer to arrive that was sent at the deadline.
+  static constexpr std::chrono::milliseconds kAnswerGrace{15};
+
+  // Asks for the chunks of `hashes`, at most the first kMostHashes, and returns the ticket, for poll() and end(). `attachment` may be
+  // nullptr: kUnavailable. kUnsupported: this larderd does not serve it. kInvalidArgument: no hashes, or no deadline.
+  // kResourceExhausted: kMost have not been ended.
+  Result<std::uint64_t> start(const std::shared_ptr<Attachment>& attachment, const Hashes& hashes, std::uint32_t deadline_ms);
+  // How it stands; waits until it ends where it runs, at most so long. kNotFound: there is none, or it was ended.
+  Result<State> poll(std::uint64_t ticket, std::uint32_t wait_ms);
+  // Nobody asks about it again, whether it still runs or not. Of an unknown ticket nothing.
+  void end(std::uint64_t ticket);
+
+  // From the control thread.
+  void answered(const std::shared_ptr<Attachment>& attachment, std::uint32_t request, const typename Kind::Answer& answer);
+  void lost(const std::shared_ptr<Attachment>& attachment);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Request {
+    std::shared_ptr<Attachment> attachment;  // nullptr once its session is lost
+    Clock::time_point started, ends_at;
+    std::uint64_t asked = 0;
+    State state;
+  };
+  static Status check(const std::shared_ptr<Attachment>& attachment, const Hashes& hashes, std::uint32_t deadline_ms);
+  static std::uint32_t age_us(const Request& request);
+  static void end_without_answer(Request& request, decltype(State::reason) reason);
+
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  std::uint32_t last_request_ = 0;  // the ticket; an answer's type tells its kind, so that other kinds' numbers do not matter
+  std::unordered_map<std::uint64_t, Request> requests_;  // by ticket
+};
+
+template <typename Kind>
+Status Requests<Kind>::check(const std::shared_ptr<Attachment>& attachment, const Hashes& hashes, std::uint32_t deadline_ms) {
+  if (!attachment) return {Code::kUnavailable, "not attached to larderd"};
+  if (Status served = Kind::served(*attachment); !served.ok()) return served;
+  if (hashes.count == 0 || deadline_ms == 0)
+    return {Code::kInvalidArgument, std::string("a ") + Kind::kName + " needs hashes and a deadline"};
+  if (attachment->namespace_handle(hashes.ns) == Attachment::kNoHandle)
+    return {Code::kUnavailable, "larderd has not opened the namespace yet"};
+  return {};
+}
+
+// Registered before it is sent: the answer may be faster than this thread.
+template <typename Kind>
+Result<std::uint64_t> Requests<Kind>::start(const std::shared_ptr<Attachment>& attachment, const Hashes& hashes,
+                                            std::uint32_t deadline_ms) {
+  if (Status status = check(attachment, hashes, deadline_ms); !status.ok()) return status;
+  const std::lock_guard lock(mutex_);
+  if (requests_.size() == Kind::kMost)
+    return Status(Code::kResourceExhausted, std::string("too many are not ended yet of kind ") + Kind::kName);
+  do ++last_request_;
+  while (last_request_ == 0 || requests_.contains(last_request_));
+  const std::uint32_t number = last_request_;
+  const auto count = static_cast<std::uint32_t>(std::min<std::size_t>(hashes.count, Kind::kMostHashes));
+  protocol::Encoder message(Kind::kAsk, number);
+  message.append(typename Kind::Ask{attachment->namespace_handle(hashes.ns), deadline_ms, count, 0});
+  for (std::size_t i = 0; i < count; ++i) message.append(hashes.at(i));
+  const Clock::time_point now = Clock::now();
+  requests_.emplace(number,
+                    Request{attachment, now, now + std::chrono::milliseconds(deadline_ms) + kAnswerGrace, count, State()});
+  if (attachment->outbox().send(message.packet())) return std::uint64_t{number};
+  requests_.erase(number);
+  return Status(Code::kUnavailable, "larderd went away");
+}
+
+template <typename Kind>
+Result<typename Kind::State> Requests<Kind>::poll(std::uint64_t ticket, std::uint32_t wait_ms) {
+  const Clock::time_point until = Clock::now() + std::chrono::milliseconds(wait_ms);
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    const auto at = requests_.find(ticket);  // anew each time: another thread may have ended it meanwhile
+    if (at == requests_.end()) return Status(Code::kNotFound, std::string("no such ") + Kind::kName);
+    Request& request = at->second;
+    if (request.state.running && Clock::now() >= request.ends_at) {
+      end_without_answer(request, decltype(State::reason)::kLate);
+      request.state.elapsed_us = age_us(request);
+    }
+    if (!request.state.running || Clock::now() >= until) return request.state;
+    ended_.wait_until(lock, std::min(until, request.ends_at));
+  }
+}
+
+template <typename Kind>
+void Requests<Kind>::end(std::uint64_t ticket) {
+  std::shared_ptr<Attachment> attachment;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto at = requests_.find(ticket);
+    if (at == requests_.end()) return;
+    attachment = std::move(at->second.attachment);
+    requests_.erase(at);
+    ended_.notify_all();
+  }
+  if (attachment) Kind::give_free(*attachment, static_cast<std::uint32_t>(ticket));
+}
+
+// Of the session that was asked, since an answer of another names another request.
+template <typename Kind>
+void Requests<Kind>::answered(const std::shared_ptr<Attachment>& attachment, std::uint32_t request,
+                              const typename Kind::Answer& answer) {
+  const std::lock_guard lock(mutex_);
+  const auto at = requests_.find(request);
+  if (at == requests_.end() || at->second.attachment != attachment || !at->second.state.running) return;
+  at->second.state = Kind::read(answer, at->second.asked, age_us(at->second));
+  ended_.notify_all();
+}
+
+template <typename Kind>
+void Requests<Kind>::lost(const std::shared_ptr<Attachment>& attachment) {
+  const std::lock_guard lock(mutex_);
+  for (auto& [ticket, request] : requests_) {
+    if (request.attachment != attachment) continue;
+    request.attachment.reset();
+    if (request.state.running) end_without_answer(request, decltype(State::reason)::kFailed);
+  }
+  ended_.notify_all();
+}
+
+template <typename Kind>
+std::uint32_t Requests<Kind>::age_us(const Request& request) {
+  const auto age = std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - request.started).count();
+  return static_cast<std::uint32_t>(std::min<std::int64_t>(age, UINT32_MAX));
+}
+
+// What comes all the same is not believed any more.
+template <typename Kind>
+void Requests<Kind>::end_without_answer(Request& request, decltype(State::reason) reason) {
+  request.state.running = false;
+  request.state.reason = reason;
+}
+
+}  // namespace larder::client
