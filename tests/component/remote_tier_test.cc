@@ -6,12 +6,12 @@
 #include <signal.h>
 
 #include <chrono>
-#include <functional>
 #include <set>
 #include <thread>
 
 #include "sidecar/tiers/remote/format.h"
 #include "tests/component/server_process.h"
+#include "tests/component/tier_node.h"
 #include "tests/conformance/tier_chunks.h"
 
 namespace larder::test {
@@ -21,27 +21,8 @@ using remote::RemoteOptions;
 using testing::HasSubstr;
 using tiers::testing_support::key_of;
 using tiers::testing_support::kPayloadBytes;
-using tiers::testing_support::Loop;
 
 constexpr std::uint64_t kSecondNs = 1'000'000'000;
-
-// One larderd's view of a server.
-struct Node {
-  explicit Node(const RemoteOptions& options) : tier(*remote::open_remote_tier(clock, options)), loop(*tier, clock) {}
-  bool eventually(const std::function<bool()>& happens, std::uint64_t ms = 3000) {
-    for (const std::uint64_t end = clock.now_ns() + ms * 1'000'000; clock.now_ns() < end;) {
-      if (happens()) return true;
-      loop.collect(5);
-    }
-    return happens();
-  }
-  bool well() {
-    return eventually([this] { return !tier->state().degraded(); });
-  }
-  base::MonotonicClock clock;
-  std::unique_ptr<tiers::Tier> tier;
-  Loop loop;
-};
 
 class RemoteTierTest : public testing::TestWithParam<const char*> {
  protected:

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <stdexcept>
 #include <thread>
 
@@ -54,10 +55,11 @@ std::uint16_t free_port() {
   return ntohs(name.sin_port);
 }
 
-ServerProcess::ServerProcess(const std::string& name, std::vector<std::string> arguments)
+ServerProcess::ServerProcess(const std::string& name, std::vector<std::string> arguments, const std::string& config)
     : program_(server_program(name)), arguments_(std::move(arguments)) {
   char folder[] = "/tmp/larder-server-XXXXXX";
   directory_ = ::mkdtemp(folder);
+  if (!config.empty()) std::ofstream(directory_ + "/server.conf") << config;
   start();
 }
 
@@ -70,6 +72,8 @@ void ServerProcess::start() {
   std::vector<std::string> words{program_,       "--port", "0",     "--unixsocket", socket(),    "--save",           "",
                                  "--appendonly", "no",     "--dir", directory_,     "--logfile", directory_ + "/log"};
   words.insert(words.end(), arguments_.begin(), arguments_.end());
+  if (const std::string config = directory_ + "/server.conf"; std::filesystem::exists(config))
+    words.insert(words.begin() + 1, config);
   std::vector<char*> raw;
   for (std::string& word : words) raw.push_back(word.data());
   raw.push_back(nullptr);

@@ -1,20 +1,22 @@
-// The remote tier for the conformance suite: a server of its own. What is put oldest has the least time to live, so that a server which
+// The remote tier for the conformance suite: a server of its own, or a Cluster. What is put oldest has the least time to live, so that a server which
 // evicts by that forgets the oldest.
 #include "sidecar/tiers/remote/remote_tier.h"
+#include "tests/component/cluster_processes.h"
 #include "tests/component/server_process.h"
 #include "tests/conformance/tier_under_test.h"
 
 namespace larder::tiers::testing_support {
 namespace {
 
-class RemoteBox final : public TierBox {
+std::vector<std::string> forgetting(const std::string& memory) {
+  return {"--maxmemory", memory, "--maxmemory-policy", "volatile-ttl", "--maxmemory-samples", "20"};
+}
+
+class RemoteBox : public TierBox {
  public:
-  RemoteBox(const std::string& server, std::uint32_t connections)
-      : server_(server, {"--maxmemory", "36mb", "--maxmemory-policy", "volatile-ttl", "--maxmemory-samples", "20"}) {
-    options_.unix_path = server_.socket();
+  RemoteBox() {
     options_.accepted_bytes = 16 << 20;
     options_.ttl_ms = 3'600'000;
-    options_.connections = connections;
   }
   std::unique_ptr<Tier> open() override {
     Result<std::unique_ptr<Tier>> tier = remote::open_remote_tier(clock, options_);
@@ -26,16 +28,42 @@ class RemoteBox final : public TierBox {
   std::uint64_t accepted_bytes() const override { return options_.accepted_bytes; }
   std::uint64_t capacity_chunks_of_1_mib() const override { return 32; }
 
+ protected:
+  remote::RemoteOptions options_;
+};
+
+class ServerBox final : public RemoteBox {
+ public:
+  ServerBox(const std::string& server, std::uint32_t connections) : server_(server, forgetting("36mb")) {
+    options_.unix_path = server_.socket();
+    options_.connections = connections;
+  }
+
  private:
   test::ServerProcess server_;
-  remote::RemoteOptions options_;
+};
+
+class ClusterBox final : public RemoteBox {
+ public:
+  explicit ClusterBox(const std::string& server) : cluster_(server, 3, 0, false, forgetting("12mb")) {
+    options_.mode = remote::Mode::kCluster;
+    options_.endpoints = cluster_.endpoints();
+  }
+
+ private:
+  test::ClusterProcesses cluster_;
 };
 
 }  // namespace
 
 std::unique_ptr<TierBox> make_remote_box(const std::string& server, std::uint32_t connections) {
   if (test::server_program(server).empty()) return nullptr;
-  return std::make_unique<RemoteBox>(server, connections);
+  return std::make_unique<ServerBox>(server, connections);
+}
+
+std::unique_ptr<TierBox> make_cluster_box(const std::string& server) {
+  if (test::server_program(server).empty()) return nullptr;
+  return std::make_unique<ClusterBox>(server);
 }
 
 }  // namespace larder::tiers::testing_support

@@ -312,7 +312,9 @@ INSTANTIATE_TEST_SUITE_P(Tiers, TierTest,
                                          TierKind{"disk_page_cache", [] { return make_disk_box(true, false); }},
                                          TierKind{"redis", [] { return make_remote_box("redis-server", 2); }},
                                          TierKind{"redis_one_connection", [] { return make_remote_box("redis-server", 1); }},
-                                         TierKind{"valkey", [] { return make_remote_box("valkey-server", 4); }}),
+                                         TierKind{"valkey", [] { return make_remote_box("valkey-server", 4); }},
+                                         TierKind{"redis_cluster", [] { return make_cluster_box("redis-server"); }},
+                                         TierKind{"valkey_cluster", [] { return make_cluster_box("valkey-server"); }}),
                          [](const auto& kind) { return kind.param.name; });
 
 }  // namespace

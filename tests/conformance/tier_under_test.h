@@ -37,5 +37,6 @@ std::unique_ptr<TierBox> make_memory_box();
 std::unique_ptr<TierBox> make_disk_box(bool allow_uring, bool allow_direct);
 // Nothing: that server is not on this machine (`make deps`).
 std::unique_ptr<TierBox> make_remote_box(const std::string& server, std::uint32_t connections);
+std::unique_ptr<TierBox> make_cluster_box(const std::string& server);  // of three masters
 
 }  // namespace larder::tiers::testing_support

@@ -28,7 +28,7 @@ std::uint64_t age_ms_of(std::uint32_t since_s) {
 }  // namespace
 
 void RemoteEngine::pump_reads() {
-  while (!reads_.empty() && links_.ready() && health_.state().takes_gets) {
+  while (!reads_.empty() && backend_.ready() && health_.state().takes_gets) {
     const OpPtr op = reads_.front();
     const std::size_t bytes = op->command.slot.size();
     if (!op->done && reading_bytes_ != 0 && reading_bytes_ + bytes > options_.read_bytes_in_flight) return;
@@ -74,7 +74,7 @@ void RemoteEngine::record_came(const OpPtr& op, const Status& lost, const Reply&
     if (op->failed.code() == Code::kDataLoss && lost.ok()) {
       ++counters_.records_corrupt;
       known_.erase(key);
-      unlink({record_key(options_.prefix, key)});
+      unlink({record_key(options_.prefix, key)}, nullptr);
     }
     return finish(op, op->failed);
   }
@@ -96,7 +96,8 @@ void RemoteEngine::ask_parts(const OpPtr& op) {
     request.expect = {"$", bytes, op->command.slot.subspan(record.part_offset(number), bytes)};
     request.owner = op->serial;
     request.then = [this, op, bytes](const Status& lost, const Reply& reply) { part_came(op, bytes, lost, reply); };
-    if (const Status asked = links_.ask(Lane::kReads, std::move(request)); !asked.ok()) return finish(op, asked);
+    if (const Status asked = backend_.ask(Lane::kReads, key, std::move(request)); !asked.ok())
+      part_came(op, bytes, asked, {});  // others may be on their way into the slot: it ends when they have
   }
 }
 
@@ -118,7 +119,7 @@ void RemoteEngine::parts_came(const OpPtr& op) {
   counters_.chunks_evicted += known_.erase(op->record.key) ? 1 : 0;
   std::vector<std::string> keys = part_keys(op->record);
   keys.push_back(record_key(options_.prefix, op->record.key));
-  unlink(keys);
+  unlink(keys, nullptr);  // where the server lets it: what stays behind is found by nobody
   finish(op, {Code::kNotFound, "a part is not there"});
 }
 
@@ -156,7 +157,7 @@ void RemoteEngine::key_looked_at(const OpPtr& op, std::size_t number, const Stat
 }
 
 void RemoteEngine::pump_writes() {
-  while (!writes_.empty() && links_.ready() && health_.state().takes_puts) {
+  while (!writes_.empty() && backend_.ready() && health_.state().takes_puts) {
     const OpPtr op = writes_.front();
     const Command& command = op->command;
     if (!op->done && writing_bytes_ != 0 && writing_bytes_ + command.slot.size() > options_.write_bytes_in_flight) return;
@@ -217,7 +218,7 @@ void RemoteEngine::start_put(const OpPtr& op) {
     request.expect.types = "+";
     request.owner = op->serial;
     request.then = [this, op](const Status& lost, const Reply& reply) { part_stored(op, lost, reply); };
-    if (Status refused = links_.ask(Lane::kWrites, std::move(request)); !refused.ok()) part_stored(op, refused, {});
+    if (Status refused = backend_.ask(Lane::kWrites, name, std::move(request)); !refused.ok()) part_stored(op, refused, {});
   }
 }
 
@@ -242,7 +243,7 @@ void RemoteEngine::parts_stored(const OpPtr& op) {
 void RemoteEngine::record_stored(const OpPtr& op, const Status& lost, const Reply& reply) {
   if (op->done) return;
   if (!answered(op, lost, reply, true)) return finish(op, op->failed);
-  if (op->former && !same_parts(*op->former, op->record)) unlink(part_keys(*op->former));
+  if (op->former && !same_parts(*op->former, op->record)) unlink(part_keys(*op->former), nullptr);
   if (op->cancelled) return finish(op, {Code::kNotFound, "dropped meanwhile"});
   know(op->record, op->ttl_ms);
   finish(op, {});
@@ -263,14 +264,6 @@ std::vector<std::string> RemoteEngine::part_keys(const Record& record) const {
   std::vector<std::string> keys;
   for (std::uint32_t number = 0; number < record.parts(); ++number) keys.push_back(part_key(options_.prefix, record, number));
   return keys;
-}
-
-// Tidies up, where the server lets it: what stays behind is found by nobody.
-void RemoteEngine::unlink(const std::vector<std::string>& keys) {
-  std::vector<std::string_view> words{"UNLINK"};
-  words.insert(words.end(), keys.begin(), keys.end());
-  const Status ignored = ask(Lane::kWrites, nullptr, std::move(words), ":", nullptr);
-  static_cast<void>(ignored);
 }
 
 }  // namespace larder::remote

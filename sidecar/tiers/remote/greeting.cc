@@ -15,19 +15,19 @@ namespace {
 constexpr std::size_t kMaxPasswordBytes = 4096;
 
 // Without the newline at its end. A file that is none, a pipe say, must not make us wait.
-Result<std::string> read_password(const std::string& path) {
+Result<std::string> read_password(const std::string& option, const std::string& path) {
   const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file.valid()) return Status::from_errno(errno, "remote.password_file: " + path);
+  if (!file.valid()) return Status::from_errno(errno, option + ": " + path);
   struct stat facts {};
   if (::fstat(file.get(), &facts) != 0 || !S_ISREG(facts.st_mode))
-    return Status(Code::kFailedPrecondition, "remote.password_file: " + path + " is no file");
+    return Status(Code::kFailedPrecondition, option + ": " + path + " is no file");
   std::string text(kMaxPasswordBytes + 1, '\0');
   const ssize_t got = ::read(file.get(), text.data(), text.size());
-  if (got < 0) return Status::from_errno(errno, "remote.password_file: " + path);
+  if (got < 0) return Status::from_errno(errno, option + ": " + path);
   text.resize(static_cast<std::size_t>(got));
-  if (text.size() > kMaxPasswordBytes) return Status(Code::kFailedPrecondition, "remote.password_file: " + path + " is too long");
+  if (text.size() > kMaxPasswordBytes) return Status(Code::kFailedPrecondition, option + ": " + path + " is too long");
   while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
-  if (text.empty()) return Status(Code::kFailedPrecondition, "remote.password_file: " + path + " is empty");
+  if (text.empty()) return Status(Code::kFailedPrecondition, option + ": " + path + " is empty");
   return text;
 }
 
@@ -47,16 +47,30 @@ std::string run_of(std::string_view info) {
   return std::string(rest.substr(0, rest.find_first_of("\r\n")));
 }
 
-Status check_hello(const Reply& hello) {
+Status check_hello(Kind kind, const Reply& hello) {
   if (hello.kind == Reply::Kind::kError && hello.text.starts_with("ERR unknown command"))
     return {Code::kUnsupported, "the server does not know HELLO: it takes Redis 6.2 or newer, or Valkey"};
   if (hello.kind == Reply::Kind::kError && hello.text.starts_with("ERR max number of clients"))
     return {Code::kResourceExhausted, "the server has as many clients as it takes (maxclients)"};
   if (hello.kind == Reply::Kind::kError) return status_of(meaning_of(hello.text));
   const std::string_view mode = told(hello, "mode");
-  if (mode == "cluster") return {Code::kFailedPrecondition, "the server is a node of a Cluster, not a standalone one"};
-  if (mode == "sentinel") return {Code::kFailedPrecondition, "the server is a Sentinel, not one that keeps data"};
+  const bool cluster = mode == "cluster", sentinel = mode == "sentinel";
+  const auto wrong = [](const std::string& text) { return Status(Code::kFailedPrecondition, text); };
+  if (kind == Kind::kSentinel) return sentinel ? Status() : wrong("the server is no Sentinel");
+  if (sentinel) return wrong("the server is a Sentinel, not one that keeps data");
+  if (kind == Kind::kNode) return cluster ? Status() : wrong("the server is a standalone one, not a node of a Cluster");
+  if (cluster) return wrong("the server is a node of a Cluster, not a standalone one");
+  if (kind == Kind::kMaster && told(hello, "role") != "master")
+    return wrong("whom the Sentinels name is a replica: no other is master yet");
   return {};
+}
+
+// Whether a read was answered as by a server that does its work. A node of a Cluster may well say that the key is another's.
+Status check_read(Kind kind, const Reply& reply) {
+  if (reply.kind != Reply::Kind::kError) return {};
+  const ErrorMeaning& meaning = meaning_of(reply.text);
+  if (kind == Kind::kNode && (meaning.code == "MOVED" || meaning.code == "ASK")) return {};
+  return status_of(meaning);
 }
 
 }  // namespace
@@ -65,9 +79,12 @@ Status check_hello(const Reply& hello) {
 void Links::greet(Link& link) {
   link.state = Link::State::kGreeting;
   link.since_ns = link.used_ns = clock_.now_ns();
+  const bool sentinel = kind_ == Kind::kSentinel;
+  const std::string& password_file = sentinel ? options_.sentinel_password_file : options_.password_file;
+  const std::string& named = sentinel ? options_.sentinel_user : options_.user;
   std::string password;
-  if (!options_.password_file.empty()) {
-    Result<std::string> read = read_password(options_.password_file);
+  if (!password_file.empty()) {
+    Result<std::string> read = read_password(sentinel ? "remote.sentinel_password_file" : "remote.password_file", password_file);
     if (!read.ok()) {
       link.greeted = read.status();
       return;
@@ -78,15 +95,15 @@ void Links::greet(Link& link) {
   const auto note = [greeted](const Status& status) {
     if (greeted->greeted.ok()) greeted->greeted = status;
   };
-  const std::string user = options_.user.empty() ? "default" : options_.user, database = std::to_string(options_.database),
+  const std::string user = named.empty() ? "default" : named, database = std::to_string(options_.database),
                     probe = probe_key(options_.prefix);
   std::vector<std::string_view> hello{"HELLO", "2"};
   if (!password.empty()) hello.insert(hello.end(), {"AUTH", user, password});
   for (const std::string_view word : {"SETNAME", "larder"}) hello.push_back(word);
-  ask_greeting(link, hello, "*", [note](const Status& lost, const Reply& reply) {
-    if (lost.ok()) note(check_hello(reply));
+  ask_greeting(link, hello, "*", [note, kind = kind_](const Status& lost, const Reply& reply) {
+    if (lost.ok()) note(check_hello(kind, reply));
   });
-  if (options_.database != 0)
+  if (options_.database != 0 && !sentinel)
     ask_greeting(link, {"SELECT", database}, "+", [note, database](const Status& lost, const Reply& reply) {
       if (lost.ok() && reply.kind == Reply::Kind::kError)
         note({Code::kFailedPrecondition, "remote.database: the server refuses to select " + database});
@@ -94,20 +111,33 @@ void Links::greet(Link& link) {
   ask_greeting(link, {"INFO", "server"}, "$", [greeted](const Status& lost, const Reply& reply) {
     if (lost.ok() && reply.kind == Reply::Kind::kBulk) greeted->run = run_of(reply.text);
   });
-  ask_greeting(link, {"GETRANGE", probe, "0", "0"}, "$", [this, greeted, note](const Status& lost, const Reply& reply) {
+  const std::vector<std::string_view> read =
+      sentinel ? std::vector<std::string_view>{"PING"} : std::vector<std::string_view>{"GETRANGE", probe, "0", "0"};
+  ask_greeting(link, read, sentinel ? "+" : "$", [this, greeted, note](const Status& lost, const Reply& reply) {
     if (!lost.ok()) return;
-    if (reply.kind == Reply::Kind::kError) note(status_of(meaning_of(reply.text)));
+    note(check_read(kind_, reply));
     if (!greeted->greeted.ok()) return;
-    greeted->state = Link::State::kReady;
-    next_address_ = 0;
-    breaker_.succeeded(clock_.now_ns());
-    failure_ = {};
-    listener_.ready(greeted->run);
+    served(*greeted);
+    if (kind_ != Kind::kNode) listener_.answered(Lane::kReads, reply);
   });
-  if (of_lane(static_cast<std::size_t>(greeted - links_.data()), Lane::kWrites))
+  const bool writes = of_lane(static_cast<std::size_t>(greeted - links_.data()), Lane::kWrites);
+  if (writes && (kind_ == Kind::kStandalone || kind_ == Kind::kMaster))
     ask_greeting(link, {"SET", probe, "1", "PX", "1000"}, "+", [this, greeted](const Status& lost, const Reply& reply) {
-      if (lost.ok() && greeted->state == Link::State::kReady) listener_.write_answered(reply);
+      if (lost.ok() && greeted->state == Link::State::kReady) listener_.answered(Lane::kWrites, reply);
     });
+}
+
+// Where it does not tell its life, any time without it may have been its end.
+void Links::served(Link& link) {
+  const bool away = !ready();
+  link.state = Link::State::kReady;
+  next_address_ = 0;
+  breaker_.succeeded(clock_.now_ns());
+  failure_ = {};
+  const bool other = run_ && (link.run != *run_ || (link.run.empty() && away));
+  run_ = link.run;
+  if (other) listener_.other_life();
+  listener_.ready();
 }
 
 void Links::ask_greeting(Link& link, std::vector<std::string_view> words, const char* types, Then then) {

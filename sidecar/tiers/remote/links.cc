@@ -1,10 +1,8 @@
 #include "sidecar/tiers/remote/links.h"
 
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <utility>
 
 #include "sidecar/tiers/remote/format.h"
@@ -14,47 +12,22 @@ namespace larder::remote {
 namespace {
 
 constexpr std::uint64_t kNsPerMs = 1'000'000;
-constexpr std::uint64_t kWakeUp = UINT64_MAX;  // epoll's number for what is no link
 
 }  // namespace
 
-Links::Links(const RemoteOptions& options, const base::Clock& clock, Listener listener)
+Links::Links(const RemoteOptions& options, const base::Clock& clock, Poller& poller, Kind kind, Endpoint endpoint,
+             Listener listener)
     : options_(options),
       clock_(clock),
+      poller_(poller),
+      kind_(kind),
+      endpoint_(std::move(endpoint)),
       listener_(std::move(listener)),
+      resolver_(endpoint_, poller.wake_fd()),
       breaker_(options.retry_ms, options.most_retry_ms, clock.now_ns() ^ reinterpret_cast<std::uintptr_t>(this)),
-      links_(options.connections) {}
+      links_(wanted()) {}
 
-Status Links::open() {
-  epoll_ = Fd(::epoll_create1(EPOLL_CLOEXEC));
-  wake_fd_ = Fd(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!epoll_.valid() || !wake_fd_.valid()) return Status::from_errno(errno, "epoll or eventfd");
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.u64 = kWakeUp;
-  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_fd_.get(), &event) != 0) return Status::from_errno(errno, "epoll_ctl");
-  return {};
-}
-
-void Links::wake() const {
-  const std::uint64_t one = 1;
-  [[maybe_unused]] const auto written = ::write(wake_fd_.get(), &one, sizeof(one));
-}
-
-void Links::turn(std::uint64_t timeout_ns) {
-  const bool more = std::ranges::any_of(links_, [](const Link& link) { return link.more; });
-  const std::uint64_t timeout_ms = more ? 0 : (timeout_ns + kNsPerMs - 1) / kNsPerMs;
-  std::array<epoll_event, kMost + 1> events;
-  const int got = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
-                               static_cast<int>(std::min<std::uint64_t>(timeout_ms, 60'000)));
-  for (int i = 0; i < got; ++i) {
-    if (events[static_cast<std::size_t>(i)].data.u64 == kWakeUp) {
-      std::uint64_t count = 0;
-      [[maybe_unused]] const auto taken = ::read(wake_fd_.get(), &count, sizeof(count));
-    } else {
-      links_[events[static_cast<std::size_t>(i)].data.u64].event = true;
-    }
-  }
+void Links::turn() {
   for (Link& link : links_)
     if (link.event || link.more) pump(link);
   for (Link& link : links_) tend(link, clock_.now_ns());
@@ -83,13 +56,9 @@ void Links::pump(Link& link) {
 void Links::watch(Link& link) {
   const std::uint32_t wanted = EPOLLIN | (link.connection->wants_write() ? EPOLLOUT : 0U);
   if (wanted == link.events) return;
-  epoll_event event{};
-  event.events = wanted;
-  event.data.u64 = static_cast<std::uint64_t>(&link - links_.data());
-  const int operation = link.events == 0 ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
-  link.events = wanted;
-  if (::epoll_ctl(epoll_.get(), operation, link.connection->stream().fd(), &event) != 0)
-    fail(link, Status::from_errno(errno, "epoll_ctl"));
+  const bool anew = std::exchange(link.events, wanted) == 0;
+  const Status watched = poller_.watch(link.connection->stream().fd(), wanted, anew, link.event);
+  if (!watched.ok()) fail(link, watched);
 }
 
 // How long it may stay as it is; UINT64_MAX: for ever.
@@ -120,7 +89,7 @@ std::uint64_t Links::next_turn_ns() const {
   const std::uint64_t now = clock_.now_ns();
   std::uint64_t next = now + options_.ping_ms * kNsPerMs;
   for (const Link& link : links_) {
-    if (link.more) return 0;
+    if (link.more || (link.state >= Link::State::kGreeting && link.connection->has_unsent())) return 0;
     next = std::min(next, limit_ns(link));
     // While one is being made its own limit counts; a name that is being resolved wakes us.
     if (link.state == Link::State::kNone && breaker_.may_try(std::max(now, breaker_.next_ns())) && !resolving_)
@@ -135,12 +104,12 @@ void Links::connect(Link& link) {
     const std::uint64_t now = clock_.now_ns();
     if (!std::exchange(resolving_, !found.has_value())) resolving_since_ns_ = now;
     if (resolving_ && now >= resolving_since_ns_ + options_.greet_ms * kNsPerMs)
-      failure_ = {Code::kUnavailable, "remote.host: " + options_.host + " takes long to be resolved"};
+      failure_ = {Code::kUnavailable, endpoint_.host + " takes long to be resolved"};
     if (resolving_) return;
     if (!found->ok()) return attempt_failed(found->status());
     addresses_ = *std::move(*found);
     next_address_ = 0;
-    if (addresses_.empty()) return attempt_failed({Code::kUnavailable, "remote.host: " + options_.host + " has no address"});
+    if (addresses_.empty()) return attempt_failed({Code::kUnavailable, endpoint_.host + " has no address"});
   }
   breaker_.tried();
   Result<std::unique_ptr<Stream>> stream = open_stream(addresses_[next_address_++]);
@@ -155,7 +124,7 @@ void Links::connect(Link& link) {
 Result<std::unique_ptr<Stream>> Links::open_stream(const Address& address) const {
   Result<std::unique_ptr<Stream>> socket = open_socket_stream(address);
   if (!socket.ok() || !options_.tls.enabled) return socket;
-  return open_tls_stream(*std::move(socket), options_.tls, options_.host);
+  return open_tls_stream(*std::move(socket), options_.tls, endpoint_.host);
 }
 
 // A name's other addresses are tried at once, in turn; all of them are one attempt.
@@ -169,6 +138,7 @@ void Links::attempt_failed(const Status& why) {
 
 void Links::fail(Link& link, Status why) {
   const bool attempt = link.state != Link::State::kReady;
+  if (link.events != 0) poller_.forget(link.connection->stream().fd());
   std::unique_ptr<Connection> gone = std::move(link.connection);
   link = Link();
   past_sent_bytes_ += gone->sent_bytes;
@@ -200,7 +170,7 @@ bool Links::of_lane(std::size_t number, Lane lane) const {
   return count() == 1 || last == (lane == Lane::kWrites);
 }
 
-Status Links::ask(Lane lane, Request request) {
+Status Links::ask(Lane lane, Request request, bool asking) {
   Link* best = nullptr;
   bool best_of_lane = false;
   for (std::size_t i = 0; i < count(); ++i) {
@@ -216,6 +186,13 @@ Status Links::ask(Lane lane, Request request) {
   }
   if (best == nullptr) return {Code::kUnavailable, "no connection to the server"};
   best->used_ns = clock_.now_ns();
+  if (asking) {
+    Request before;
+    before.around.before = format_command(std::array<std::string_view, 1>{"ASKING"});
+    before.expect.types = "+";
+    before.owner = request.owner;
+    best->connection->ask(std::move(before), best->used_ns);
+  }
   best->connection->ask(std::move(request), best->used_ns);
   return {};
 }

@@ -1,4 +1,4 @@
-// Links: the connections to one server: made, greeted, watched over, made again. Owned by the tier's thread.
+// Links: the connections to one server, of whichever kind: made, greeted, watched over, made again. Owned by the tier's thread.
 //
 // The last of several is for what is written, the others for what is read; where one kind is away the other does both. One that
 // breaks the protocol, answers too late or is closed fails alone, with all that was asked on it.
@@ -12,47 +12,50 @@
 #include <string>
 #include <vector>
 
-#include "shim/protocol/fd.h"
 #include "sidecar/base/clock.h"
 #include "sidecar/tiers/remote/breaker.h"
 #include "sidecar/tiers/remote/connection.h"
 #include "sidecar/tiers/remote/options.h"
+#include "sidecar/tiers/remote/poller.h"
 #include "sidecar/tiers/remote/resolver.h"
 
 namespace larder::remote {
 
 enum class Lane : std::uint8_t { kReads, kWrites };
 
+// What a server must be; what is something else is refused, and it is said what it is.
+enum class Kind : std::uint8_t { kStandalone, kMaster, kNode, kSentinel };
+
 class Links {
  public:
   static constexpr std::size_t kMost = 4;
 
-  // What a greeting has found out: called from turn().
+  // What a greeting has found out: called from turn() and flush().
   struct Listener {
-    // A connection is there, and reads are answered on it. `run` names the server's life, empty where it does not tell.
-    std::function<void(const std::string& run)> ready;
-    // The reply to a write that was tried.
-    std::function<void(const Reply& reply)> write_answered;
+    std::function<void()> ready;  // a connection is there
+    // It is not the life of the server that was met before (its `run_id`): what it had may be gone.
+    std::function<void()> other_life;
+    // The reply to a read, or a write, that was tried. Of a Cluster's node: none, no key is known to be its own.
+    std::function<void(Lane lane, const Reply& reply)> answered;
   };
-  Links(const RemoteOptions& options, const base::Clock& clock, Listener listener);
+  // All but `endpoint` and `listener` outlive it.
+  Links(const RemoteOptions& options, const base::Clock& clock, Poller& poller, Kind kind, Endpoint endpoint, Listener listener);
   Links(const Links&) = delete;
   Links& operator=(const Links&) = delete;
 
-  Status open();  // descriptors
-
-  // Moves bytes and calls back; makes connections; ends those that are too late. Waits up to `timeout_ns` where there is nothing to
-  // do.
-  void turn(std::uint64_t timeout_ns);
+  // Moves bytes where the poller has seen some, and calls back; makes connections; ends those that are too late.
+  void turn();
   // Sends what was asked since.
   void flush();
   // At most this long may pass until the next turn.
   std::uint64_t next_turn_ns() const;
-  void wake() const;  // thread-safe
 
   bool ready() const;                                 // whether something can be asked
   const Status& failure() const { return failure_; }  // why not; ok before the first attempt has ended
-  // kUnavailable, and no answer: there is no connection.
-  Status ask(Lane lane, Request request);
+  const Endpoint& endpoint() const { return endpoint_; }
+  // kUnavailable, and no answer: there is no connection. `asking`: behind an ASKING, which a node of a Cluster wants to hear before
+  // a command about a slot that just comes to it.
+  Status ask(Lane lane, Request request, bool asking = false);
   // Nothing of this owner is answered any more and none of its memory is touched; where that takes it, a connection is closed.
   void cancel(std::uint64_t owner);
   // Closes all: they are greeted anew, with what the files hold now. Not from within a callback.
@@ -75,6 +78,7 @@ class Links {
     std::string run;
   };
 
+  std::uint32_t wanted() const { return kind_ == Kind::kSentinel ? 1 : options_.connections; }
   std::size_t count() const { return links_.size(); }
   bool of_lane(std::size_t number, Lane lane) const;
   void pump(Link& link);
@@ -85,15 +89,18 @@ class Links {
   Result<std::unique_ptr<Stream>> open_stream(const Address& address) const;
   void attempt_failed(const Status& why);
   void greet(Link& link);
+  void served(Link& link);
   void ask_greeting(Link& link, std::vector<std::string_view> words, const char* types, Then then);
   void ping(Link& link);
   void fail(Link& link, Status why);  // by value: it may be what the link itself says
 
   const RemoteOptions& options_;
   const base::Clock& clock_;
+  Poller& poller_;
+  const Kind kind_;
+  const Endpoint endpoint_;
   const Listener listener_;
-  Fd epoll_, wake_fd_;
-  Resolver resolver_{options_, wake_fd_};
+  Resolver resolver_;
   Breaker breaker_;
   std::vector<Link> links_;
   std::vector<Address> addresses_;
@@ -101,6 +108,7 @@ class Links {
   bool resolving_ = false;
   std::uint64_t resolving_since_ns_ = 0;
   Status failure_;
+  std::optional<std::string> run_;  // of its life, as far as one was met
   std::uint64_t past_sent_bytes_ = 0, past_received_bytes_ = 0;
 };
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "sidecar/tiers/tier.h"
 
@@ -13,6 +14,16 @@ struct BackendConfig;
 }
 
 namespace larder::remote {
+
+// Which kind of installation it is. Each recognises the others, and says so.
+enum class Mode : std::uint8_t { kStandalone, kSentinel, kCluster };
+
+struct Endpoint {
+  std::string host;  // a name, or an IPv4 or IPv6 address
+  std::uint16_t port = 6379;
+  std::string unix_path = {};  // in place of both: a standalone server alone
+  friend bool operator==(const Endpoint&, const Endpoint&) = default;
+};
 
 // Files are read anew at each connect, so that what was rotated is used without a restart.
 struct TlsOptions {
@@ -24,17 +35,22 @@ struct TlsOptions {
 };
 
 struct RemoteOptions {
-  std::string host;  // a name, or an IPv4 or IPv6 address
+  Mode mode = Mode::kStandalone;
+  std::string host;  // standalone: a name, or an IPv4 or IPv6 address
   std::uint16_t port = 6379;
-  std::string unix_path;  // in place of host and port
+  std::string unix_path;            // in place of host and port
+  std::vector<Endpoint> endpoints;  // 1 to 32 Sentinels, or nodes of the Cluster, which tells the others
+  std::string sentinel_master;      // the name under which the Sentinels watch over it
+  std::string sentinel_user;        // the Sentinels' own: they have another list of users than what they watch over
+  std::string sentinel_password_file;
   TlsOptions tls;
-  std::string user;           // empty: the server's default user
-  std::string password_file;  // empty: no password; a newline at its end does not count
-  std::uint32_t database = 0;
+  std::string user;               // empty: the server's default user
+  std::string password_file;      // empty: no password; a newline at its end does not count
+  std::uint32_t database = 0;     // a Cluster has this one alone
   std::string prefix = "larder";  // of all keys: one for each pool. Letters, digits, "_", "." and "-"
   std::uint64_t ttl_ms = 0;       // what was put longer ago is gone; 0: the server alone decides
 
-  std::uint32_t connections = 2;                // 1 to 4; beyond one the last is for what is written
+  std::uint32_t connections = 2;                // to each server, 1 to 4; beyond one the last is for what is written
   std::uint64_t accepted_bytes = 256ULL << 20;  // of puts and gets that have not ended
   std::uint32_t accepted_operations = 1024;
   std::uint64_t read_bytes_in_flight = 32ULL << 20;  // asked for, not there yet

@@ -24,21 +24,20 @@ bool is_cursor(std::string_view text) {
 }  // namespace
 
 void RemoteEngine::say(const std::string& text) const {
-  const std::string where = options_.unix_path.empty() ? options_.host + ":" + std::to_string(options_.port) : options_.unix_path;
-  base::log_info("remote tier at " + where + ": " + text);
+  const bool alone = options_.mode == Mode::kStandalone;
+  const Endpoint& one = alone ? Endpoint{options_.host, options_.port, options_.unix_path} : options_.endpoints.front();
+  const std::string where = one.unix_path.empty() ? one.host + ":" + std::to_string(one.port) : one.unix_path;
+  base::log_info("remote tier at " + where + (alone ? ": " : " and others: ") + text);
 }
 
-// Another life of the server has other chunks. Where it does not tell its life, any time without it may have been its end.
-void RemoteEngine::greeted(const std::string& run) {
-  if (run_ != run || (run.empty() && health_.is(Health::kConnection))) known_.erase_all();
-  run_ = run;
+void RemoteEngine::greeted() {
   denied_ = false;
   next_scan_ns_ = 0;
-  if (health_.clear(Health::kReads)) say("answers again");
 }
 
 void RemoteEngine::note_error(const ErrorMeaning& meaning, bool write) {
   if (meaning.trouble == Trouble::kNone) return;
+  if (meaning.code == "READONLY" || meaning.code == "MASTERDOWN") backend_.doubt();
   const bool login = meaning.trouble == Trouble::kDenied || meaning.trouble == Trouble::kWrongMode;
   denied_ = denied_ || login;
   const bool puts_alone = meaning.trouble == Trouble::kWrites || (login && write);
@@ -46,6 +45,13 @@ void RemoteEngine::note_error(const ErrorMeaning& meaning, bool write) {
   health_.retry(clock_.now_ns());  // the first time is over
   say(std::string(meaning.text));
   fail_waiting(true, !puts_alone);
+}
+
+void RemoteEngine::read_answered(const Reply& reply) {
+  if (reply.kind == Reply::Kind::kError)
+    note_error(meaning_of(reply.text), false);
+  else if (health_.clear(Health::kReads))
+    say("answers again");
 }
 
 void RemoteEngine::write_answered(const Reply& reply) {
@@ -56,40 +62,41 @@ void RemoteEngine::write_answered(const Reply& reply) {
 }
 
 void RemoteEngine::tend_health() {
-  if (links_.ready()) {
+  if (backend_.ready()) {
     if (health_.clear(Health::kConnection)) say("connected again");
-  } else if (!links_.failure().ok()) {
-    const std::string reason = "no connection to the server: " + links_.failure().to_string();
+  } else if (!backend_.failure().ok()) {
+    const std::string reason = "no connection to the server: " + backend_.failure().to_string();
     if (health_.set(Health::kConnection, reason)) say(reason);
     fail_waiting(true, true);
     for (const OpPtr& op : std::vector<OpPtr>(live_.begin(), live_.end()))
       if (op->command.operation == Operation::kFlush) finish(op, {Code::kUnavailable, reason});
     return;
   }
-  if ((!health_.is(Health::kReads) && !health_.is(Health::kWrites)) || probing_ || !links_.ready()) return;
+  if ((!health_.is(Health::kReads) && !health_.is(Health::kWrites)) || probing_ != 0 || !backend_.ready()) return;
   if (!health_.retry(clock_.now_ns())) return;
-  if (denied_) return links_.restart({Code::kPermissionDenied, health_.state().reason});
-  health_.is(Health::kReads) ? probe_reads() : probe_writes();
+  if (denied_) return backend_.restart({Code::kPermissionDenied, health_.state().reason});
+  probe(!health_.is(Health::kReads));
 }
 
-void RemoteEngine::probe_reads() {
-  const std::string key = probe_key(options_.prefix);
-  probing_ = ask(Lane::kReads, nullptr, {"GETRANGE", key, "0", "0"}, "$", [this](const Status& lost, const Reply& reply) {
-               probing_ = false;
-               if (!lost.ok()) return;
-               if (reply.kind == Reply::Kind::kError)
-                 note_error(meaning_of(reply.text), false);
-               else if (health_.clear(Health::kReads))
-                 say("answers again");
-             }).ok();
+// What failed is well again once all servers that are there say so. Of several that do not, the last to answer is believed.
+void RemoteEngine::probe(bool write) {
+  probe_error_.reset();
+  for (const std::string& key : backend_.probe_keys()) {
+    const auto came = [this, write](const Status& lost, const Reply& reply) {
+      if (!lost.ok() || reply.kind == Reply::Kind::kError) probe_error_ = lost.ok() ? reply : Reply{};
+      if (--probing_ == 0) probed(write);
+    };
+    ++probing_;
+    const Status asked = write ? ask(Lane::kWrites, nullptr, {"SET", key, "1", "PX", "1000"}, "+", came)
+                               : ask(Lane::kReads, nullptr, {"GETRANGE", key, "0", "0"}, "$", came);
+    if (!asked.ok()) --probing_;
+  }
 }
 
-void RemoteEngine::probe_writes() {
-  const std::string key = probe_key(options_.prefix);
-  probing_ = ask(Lane::kWrites, nullptr, {"SET", key, "1", "PX", "1000"}, "+", [this](const Status& lost, const Reply& reply) {
-               probing_ = false;
-               if (lost.ok()) write_answered(reply);
-             }).ok();
+void RemoteEngine::probed(bool write) {
+  if (probe_error_ && probe_error_->kind != Reply::Kind::kError) return;  // a connection was lost: that says it itself
+  const Reply reply = probe_error_.value_or(Reply());
+  write ? write_answered(reply) : read_answered(reply);
 }
 
 void RemoteEngine::drop(const OpPtr& op) {
@@ -123,7 +130,7 @@ const RemoteEngine::Drop* RemoteEngine::dropping(const protocol::NamespaceId& id
 // One step at a time, each followed by a pause as long as it took: others use the server, too.
 void RemoteEngine::tend_drops() {
   const std::uint64_t now = clock_.now_ns();
-  if (drops_.empty() || drops_.front().asked || now < next_scan_ns_ || !links_.ready()) return;
+  if (drops_.empty() || drops_.front().asked || now < next_scan_ns_ || !backend_.ready()) return;
   Drop& drop = drops_.front();
   // What was being written when it was asked for may come in behind our back.
   const auto in_the_way = [&](const OpPtr& op) {
@@ -133,10 +140,16 @@ void RemoteEngine::tend_drops() {
   const bool all = drop.op->command.operation == Operation::kClear;
   const std::string pattern =
       all ? prefix_pattern(options_.prefix) : namespace_pattern(options_.prefix, drop.op->command.key.namespace_id);
+  if (std::exchange(drop.version, backend_.version()) != backend_.version()) {
+    drop.cursor = "0";
+    drop.master = 0;
+  }
   drop.step_ns = now;
-  drop.asked = ask(Lane::kWrites, nullptr, {"SCAN", drop.cursor, "MATCH", pattern, "COUNT", kKeysAStep}, "*",
-                   [this](const Status& lost, const Reply& reply) { scanned(lost, reply); })
-                   .ok();
+  drop.asked = true;
+  const Status asked = backend_.ask_master(drop.master, Lane::kWrites,
+                                           request_of(nullptr, {"SCAN", drop.cursor, "MATCH", pattern, "COUNT", kKeysAStep}, "*",
+                                                      [this](const Status& lost, const Reply& reply) { scanned(lost, reply); }));
+  if (!asked.ok()) drop_failed(asked);
 }
 
 void RemoteEngine::scanned(const Status& lost, const Reply& reply) {
@@ -156,14 +169,11 @@ void RemoteEngine::scanned(const Status& lost, const Reply& reply) {
 
 void RemoteEngine::drop_keys(const std::vector<std::string>& keys, const std::function<void(std::uint64_t gone)>& then) {
   if (keys.empty()) return then(0);
-  std::vector<std::string_view> words{"UNLINK"};
-  words.insert(words.end(), keys.begin(), keys.end());
-  const auto unlinked = [this, then, most = keys.size()](const Status& lost, const Reply& reply) {
+  unlink(keys, [this, then, most = keys.size()](const Status& lost, const Reply& reply) {
     if (!lost.ok()) return drop_failed(lost);
     if (reply.kind == Reply::Kind::kError) return drop_refused(reply);
-    then(std::min<std::uint64_t>(most, static_cast<std::uint64_t>(std::max<std::int64_t>(reply.integer, 0))));
-  };
-  if (const Status asked = ask(Lane::kWrites, nullptr, std::move(words), ":", unlinked); !asked.ok()) drop_failed(asked);
+    then(std::min<std::uint64_t>(most, static_cast<std::uint64_t>(reply.integer)));
+  });
 }
 
 void RemoteEngine::scan_on(const std::string& cursor) {
@@ -172,7 +182,8 @@ void RemoteEngine::scan_on(const std::string& cursor) {
   drop.asked = false;
   drop.cursor = cursor;
   next_scan_ns_ = now + (now - drop.step_ns);
-  if (cursor == "0") drop_done();
+  if (cursor != "0" || drop.version != backend_.version()) return;
+  if (++drop.master >= backend_.masters()) drop_done();
 }
 
 // A user who may not SCAN or UNLINK may well put and get.
@@ -189,6 +200,7 @@ void RemoteEngine::drop_failed(const Status& why) {
   Drop& drop = drops_.front();
   drop.asked = false;
   drop.cursor = "0";
+  drop.master = 0;
   drop.wait_ns = std::clamp(2 * drop.wait_ns, kLeastScanRetryNs, kMostScanRetryNs);
   next_scan_ns_ = clock_.now_ns() + drop.wait_ns;
   finish(drop.op, why);

@@ -13,8 +13,10 @@ RemoteEngine::RemoteEngine(const base::Clock& clock, const RemoteOptions& option
       options_(options),
       known_(known),
       health_(options.retry_ms, options.most_retry_ms),
-      links_(options, clock,
-             {[this](const std::string& run) { greeted(run); }, [this](const Reply& reply) { write_answered(reply); }}) {}
+      backend_(
+          options, clock,
+          {[this] { greeted(); }, [this] { known_.erase_all(); },
+           [this](Lane lane, const Reply& reply) { lane == Lane::kWrites ? write_answered(reply) : read_answered(reply); }}) {}
 
 void RemoteEngine::accept(Command command) {
   if (command.kind == Command::Kind::kForget) return forget(command.key, command.facts.generation);
@@ -38,7 +40,7 @@ void RemoteEngine::accept(Command command) {
 }
 
 void RemoteEngine::turn(std::uint64_t timeout_ns) {
-  links_.turn(outcomes_.empty() ? timeout_ns : 0);
+  backend_.turn(outcomes_.empty() ? timeout_ns : 0);
   tend_health();
   pump_reads();
   pump_writes();
@@ -46,7 +48,7 @@ void RemoteEngine::turn(std::uint64_t timeout_ns) {
   tend_unwanted();
   tend_flushes();
   miss_deadlines();
-  links_.flush();
+  backend_.flush();
 }
 
 void RemoteEngine::take_outcomes(std::vector<Outcome>& out) {
@@ -56,10 +58,11 @@ void RemoteEngine::take_outcomes(std::vector<Outcome>& out) {
 
 std::uint64_t RemoteEngine::next_turn_ns() const {
   const std::uint64_t now = clock_.now_ns();
-  std::uint64_t next = std::min(now + links_.next_turn_ns(), next_deadline_ns_);
+  std::uint64_t next = std::min(now + backend_.next_turn_ns(), next_deadline_ns_);
   const bool unwell = health_.is(Health::kReads) || health_.is(Health::kWrites);
-  if (unwell && links_.ready() && !probing_) next = std::min(next, health_.next_ns());
-  if (!drops_.empty() && !drops_.front().asked && links_.ready()) next = std::min(next, std::max(next_scan_ns_, now + 1'000'000));
+  if (unwell && backend_.ready() && probing_ == 0) next = std::min(next, health_.next_ns());
+  if (!drops_.empty() && !drops_.front().asked && backend_.ready())
+    next = std::min(next, std::max(next_scan_ns_, now + 1'000'000));
   next = std::min(next, next_unwanted_ns_);
   return next <= now ? 0 : next - now;
 }
@@ -89,14 +92,49 @@ void RemoteEngine::finish(const OpPtr& op, Status status, const tiers::ChunkFact
   live_.remove(op);
 }
 
-// One command of an operation. Where there is no connection it is answered at once, as one whose connection is lost.
-Status RemoteEngine::ask(Lane lane, const OpPtr& op, std::vector<std::string_view> words, const char* types, Then then) {
+// One command of an operation, or of none.
+Request RemoteEngine::request_of(const OpPtr& op, const std::vector<std::string_view>& words, const char* types,
+                                 Then then) const {
   Request request;
   request.around.before = format_command(words);
   request.expect.types = types;
   request.owner = op == nullptr ? 0 : op->serial;
   request.then = std::move(then);
-  return links_.ask(lane, std::move(request));
+  return request;
+}
+
+// Its second word is its key. Where there is no connection it is answered at once, as one whose connection is lost.
+Status RemoteEngine::ask(Lane lane, const OpPtr& op, const std::vector<std::string_view>& words, const char* types, Then then) {
+  return backend_.ask(lane, words[1], request_of(op, words, types, std::move(then)));
+}
+
+// A command for all keys that one server takes together. `then` is told once, maybe before this returns, how many were there; or the
+// first that is no answer, or an error.
+void RemoteEngine::unlink(const std::vector<std::string>& keys, Then then) {
+  struct Sum {
+    std::size_t waiting = 1;  // this function
+    Status lost;
+    Reply reply;
+    Then then;
+  };
+  const auto sum = std::make_shared<Sum>();
+  sum->reply.kind = Reply::Kind::kInteger;
+  sum->then = std::move(then);
+  const auto came = [sum](const Status& lost, const Reply& reply) {
+    if (sum->lost.ok()) sum->lost = lost;
+    if (lost.ok() && reply.kind == Reply::Kind::kError && sum->reply.kind != Reply::Kind::kError) sum->reply = reply;
+    if (lost.ok() && sum->reply.kind == Reply::Kind::kInteger) sum->reply.integer += std::max<std::int64_t>(reply.integer, 0);
+    if (--sum->waiting == 0 && sum->then) sum->then(sum->lost, sum->reply);
+  };
+  for (const std::vector<std::string_view>& together : backend_.together(keys)) {
+    std::vector<std::string_view> words{"UNLINK"};
+    words.insert(words.end(), together.begin(), together.end());
+    ++sum->waiting;
+    if (const Status asked = ask(Lane::kWrites, nullptr, words, ":", came); !asked.ok()) came(asked, {});
+  }
+  Reply none;
+  none.kind = Reply::Kind::kInteger;
+  came({}, none);
 }
 
 // Notes what an answer says of the tier, and the operation's first failure. False: that one failed.
@@ -134,7 +172,7 @@ void RemoteEngine::miss_deadlines() {
       continue;
     }
     finish(op, {Code::kDeadlineExceeded, "the server did not answer in time"});
-    if (op->started) links_.cancel(op->serial);
+    if (op->started) backend_.cancel(op->serial);
   }
 }
 
@@ -143,19 +181,20 @@ void RemoteEngine::abandon(const Status& why) {
   writes_.clear();
   const std::vector<OpPtr> all(live_.begin(), live_.end());
   for (const OpPtr& op : all) finish(op, why);
-  links_.restart(why);
+  backend_.restart(why);
 }
 
 tiers::TierState RemoteEngine::state() const {
   tiers::TierState state = health_.state();
-  state.mode = !options_.unix_path.empty() ? "Unix socket" : options_.tls.enabled ? "TLS" : "TCP";
+  const char* const mode = options_.mode == Mode::kCluster ? "Cluster, " : options_.mode == Mode::kSentinel ? "Sentinel, " : "";
+  state.mode = std::string(mode) + (!options_.unix_path.empty() ? "Unix socket" : options_.tls.enabled ? "TLS" : "TCP");
   return state;
 }
 
 tiers::TierCounters RemoteEngine::counters() const {
   tiers::TierCounters counters = counters_;
-  counters.written_bytes = links_.sent_bytes();
-  counters.read_bytes = links_.received_bytes();
+  counters.written_bytes = backend_.sent_bytes();
+  counters.read_bytes = backend_.received_bytes();
   counters.times_degraded = health_.times();
   counters.chunks = known_.chunks();
   counters.used_bytes = known_.slot_bytes();

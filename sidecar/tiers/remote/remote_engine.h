@@ -14,10 +14,10 @@
 #include <vector>
 
 #include "sidecar/base/clock.h"
+#include "sidecar/tiers/remote/backend.h"
 #include "sidecar/tiers/remote/error_reply.h"
 #include "sidecar/tiers/remote/health.h"
 #include "sidecar/tiers/remote/known_chunks.h"
-#include "sidecar/tiers/remote/links.h"
 #include "sidecar/tiers/remote/options.h"
 #include "sidecar/tiers/tier.h"
 
@@ -49,17 +49,17 @@ class RemoteEngine {
   // All of them outlive it. Drops hide their namespace in `known` before they are accepted, and it is shown when done.
   RemoteEngine(const base::Clock& clock, const RemoteOptions& options, KnownChunks& known);
 
-  Status start() { return links_.open(); }
+  Status start() { return backend_.open(); }
   void accept(Command command);
   // One round: what came, what that allows to be sent, deadlines. Waits up to `timeout_ns` where there is nothing to do.
   void turn(std::uint64_t timeout_ns);
   void take_outcomes(std::vector<Outcome>& out);
   // At most this long may pass until the next turn.
   std::uint64_t next_turn_ns() const;
-  void wake() const { links_.wake(); }  // thread-safe
+  void wake() const { backend_.wake(); }  // thread-safe
 
   // Whether nothing is left to do, as far as the server lets it.
-  bool idle() const { return live_.empty() && (!links_.ready() || !removing(UINT64_MAX)); }
+  bool idle() const { return live_.empty() && (!backend_.ready() || !removing(UINT64_MAX)); }
   // Answers everything that is not answered; no slot is touched afterwards.
   void abandon(const Status& why);
 
@@ -91,6 +91,8 @@ class RemoteEngine {
     OpPtr op;
     std::uint64_t serial = 0;
     std::string cursor = "0";
+    std::size_t master = 0;     // that is scanned
+    std::uint64_t version = 0;  // of who they are; where that changes it begins again
     bool asked = false;         // an answer is to come
     std::uint64_t step_ns = 0;  // when this step began
     std::uint64_t wait_ns = 0;  // after a failure; doubles
@@ -111,7 +113,9 @@ class RemoteEngine {
   void finish(const OpPtr& op, Status status, const tiers::ChunkFacts& facts = {});
   void fail_waiting(bool puts, bool gets);
   void miss_deadlines();
-  Status ask(Lane lane, const OpPtr& op, std::vector<std::string_view> words, const char* types, Then then);
+  Request request_of(const OpPtr& op, const std::vector<std::string_view>& words, const char* types, Then then) const;
+  Status ask(Lane lane, const OpPtr& op, const std::vector<std::string_view>& words, const char* types, Then then);
+  void unlink(const std::vector<std::string>& keys, Then then);
   bool answered(const OpPtr& op, const Status& lost, const Reply& reply, bool write);
 
   // chunk_ways.cc
@@ -130,17 +134,17 @@ class RemoteEngine {
   void parts_stored(const OpPtr& op);
   void record_stored(const OpPtr& op, const Status& lost, const Reply& reply);
   std::vector<std::string> part_keys(const Record& record) const;
-  void unlink(const std::vector<std::string>& keys);
   void know(const Record& record, std::uint64_t left_ms);
   std::uint64_t left_ms(const Record& record) const;
 
   // remote_care.cc
-  void greeted(const std::string& run);
+  void greeted();
+  void read_answered(const Reply& reply);
   void note_error(const ErrorMeaning& meaning, bool write);
   void write_answered(const Reply& reply);
   void tend_health();
-  void probe_reads();
-  void probe_writes();
+  void probe(bool write);
+  void probed(bool write);
   void drop(const OpPtr& op);
   const Drop* dropping(const protocol::NamespaceId& id) const;
   void tend_drops();
@@ -169,7 +173,7 @@ class RemoteEngine {
   const RemoteOptions& options_;
   KnownChunks& known_;
   Health health_;
-  Links links_;
+  Backend backend_;
 
   std::list<OpPtr> live_;  // accepted, not done
   std::deque<OpPtr> reads_, writes_;
@@ -180,9 +184,9 @@ class RemoteEngine {
   std::uint64_t reading_bytes_ = 0, writing_bytes_ = 0;  // started
   std::uint64_t next_deadline_ns_ = UINT64_MAX;          // none is earlier
   std::uint64_t next_scan_ns_ = 0, next_unwanted_ns_ = UINT64_MAX;
-  std::string run_;      // of the server that `known_` speaks of
-  bool denied_ = false;  // by an error that may be over after a new greeting
-  bool probing_ = false;
+  bool denied_ = false;               // by an error that may be over after a new greeting
+  std::size_t probing_ = 0;           // answers to come
+  std::optional<Reply> probe_error_;  // one that was not well; of no kind: it was lost
   tiers::TierCounters counters_;
 };
 

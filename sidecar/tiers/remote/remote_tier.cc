@@ -27,9 +27,39 @@ constexpr std::size_t kMostLooks = 16;         // at once: each is a thousand co
 constexpr std::size_t kMostUnwanted = 16'384;  // beyond which no chunk is evicted: all that waits for the server or the thread
 constexpr std::uint64_t kBlockBytes = protocol::kSlotAlignBytes;
 
+constexpr std::size_t kMostEndpoints = 32;
+
+Status wrong(const std::string& text) {
+  return {Code::kInvalidArgument, text};
+}
+
+// Who is asked first, in each mode.
+Status check_endpoints(const RemoteOptions& options) {
+  const bool sentinel = options.mode == Mode::kSentinel;
+  if (!sentinel && !options.sentinel_master.empty()) return wrong("remote.sentinel_master: the mode is not sentinel");
+  if (!sentinel && (!options.sentinel_user.empty() || !options.sentinel_password_file.empty()))
+    return wrong("remote.sentinel_password_file: the mode is not sentinel");
+  if (options.mode == Mode::kStandalone) {
+    if (!options.endpoints.empty()) return wrong("remote.endpoints: a standalone server has remote.host or remote.unix_path");
+    if (options.host.empty() == options.unix_path.empty())
+      return wrong("remote.host: a host or remote.unix_path, one of the two");
+    return {};
+  }
+  if (!options.host.empty() || !options.unix_path.empty())
+    return wrong("remote.host: it is remote.endpoints that names Sentinels, or nodes of a Cluster");
+  if (options.endpoints.empty() || options.endpoints.size() > kMostEndpoints) return wrong("remote.endpoints: 1 to 32 of them");
+  for (const Endpoint& endpoint : options.endpoints)
+    if (endpoint.host.empty() || endpoint.port == 0 || !endpoint.unix_path.empty())
+      return wrong("remote.endpoints: each a host and a port");
+  if (sentinel && options.sentinel_master.empty()) return wrong("remote.sentinel_master: the name of the master is missing");
+  if (!options.sentinel_user.empty() && options.sentinel_password_file.empty())
+    return wrong("remote.sentinel_password_file: a user needs one");
+  if (options.mode == Mode::kCluster && options.database != 0) return wrong("remote.database: a Cluster has none but 0");
+  return {};
+}
+
 Status check_options(const RemoteOptions& options) {
-  const auto wrong = [](const std::string& text) { return Status(Code::kInvalidArgument, text); };
-  if (options.host.empty() == options.unix_path.empty()) return wrong("remote.host: a host or remote.unix_path, one of the two");
+  if (Status status = check_endpoints(options); !status.ok()) return status;
   if (options.unix_path.empty() && options.port == 0) return wrong("remote.port: 0 is none");
   if (!options.unix_path.empty()) {
     if (const Result<Address> address = unix_address(options.unix_path); !address.ok()) return address.status();

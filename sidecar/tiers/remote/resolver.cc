@@ -39,12 +39,12 @@ struct Resolver::Question {
   Fd ready_fd;  // its own: ours may be gone when it answers
 };
 
-Resolver::Resolver(const RemoteOptions& options, const Fd& ready_fd) : options_(options), ready_fd_(ready_fd) {}
+Resolver::Resolver(Endpoint endpoint, const Fd& ready_fd) : endpoint_(std::move(endpoint)), ready_fd_(ready_fd) {}
 Resolver::~Resolver() = default;
 
 std::optional<Result<std::vector<Address>>> Resolver::poll() {
-  if (!options_.unix_path.empty()) {
-    Result<Address> address = unix_address(options_.unix_path);
+  if (!endpoint_.unix_path.empty()) {
+    Result<Address> address = unix_address(endpoint_.unix_path);
     if (!address.ok()) return address.status();
     return std::vector<Address>{*std::move(address)};
   }
@@ -53,11 +53,11 @@ std::optional<Result<std::vector<Address>>> Resolver::poll() {
     if (!question_->answer) return std::nullopt;
   }
   if (question_ != nullptr) return std::move(std::exchange(question_, nullptr)->answer);
-  if (Result<std::vector<Address>> addresses = look_up(options_.host, options_.port, AI_NUMERICHOST); addresses.ok())
+  if (Result<std::vector<Address>> addresses = look_up(endpoint_.host, endpoint_.port, AI_NUMERICHOST); addresses.ok())
     return addresses;
   question_ = std::make_shared<Question>();
   question_->ready_fd = Fd(::fcntl(ready_fd_.get(), F_DUPFD_CLOEXEC, 0));
-  std::thread([question = question_, host = options_.host, port = options_.port] {
+  std::thread([question = question_, host = endpoint_.host, port = endpoint_.port] {
     Result<std::vector<Address>> addresses = look_up(host, port, AI_ADDRCONFIG);
     const std::lock_guard lock(question->mutex);
     question->answer = std::move(addresses);

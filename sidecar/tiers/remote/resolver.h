@@ -17,7 +17,7 @@ namespace larder::remote {
 class Resolver {
  public:
   // `ready_fd`, an eventfd, is written to when an answer is there.
-  Resolver(const RemoteOptions& options, const Fd& ready_fd);
+  Resolver(Endpoint endpoint, const Fd& ready_fd);
   ~Resolver();
   Resolver(const Resolver&) = delete;
   Resolver& operator=(const Resolver&) = delete;
@@ -27,7 +27,7 @@ class Resolver {
 
  private:
   struct Question;
-  const RemoteOptions& options_;
+  const Endpoint endpoint_;
   const Fd& ready_fd_;
   std::shared_ptr<Question> question_;  // shared with the thread, which may outlive us
 };

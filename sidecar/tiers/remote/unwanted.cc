@@ -77,7 +77,7 @@ bool RemoteEngine::removing(std::uint64_t before_serial) const {
 
 void RemoteEngine::tend_unwanted() {
   next_unwanted_ns_ = UINT64_MAX;
-  if (unwanted_.empty() || !links_.ready() || health_.is(Health::kReads)) return;
+  if (unwanted_.empty() || !backend_.ready() || health_.is(Health::kReads)) return;
   const std::uint64_t now = clock_.now_ns();
   std::size_t asked = 0;
   for (Unwanted& one : unwanted_) {
@@ -109,16 +109,15 @@ void RemoteEngine::unwanted_came(std::uint64_t serial, const Status& lost, const
     keys.push_back(record_key(options_.prefix, one->record.key));
   }
   if (keys.empty()) return static_cast<void>(unwanted_.erase(one));
-  std::vector<std::string_view> words{"UNLINK"};
-  words.insert(words.end(), keys.begin(), keys.end());
-  one->asked = ask(Lane::kWrites, nullptr, std::move(words), ":", [this, serial](const Status& gone, const Reply& unlinked) {
-                 const auto at = std::ranges::find(unwanted_, serial, &Unwanted::serial);
-                 at->asked = false;
-                 if (!gone.ok()) return;
-                 if (unlinked.kind == Reply::Kind::kError) return put_off(*at);
-                 counters_.records_corrupt += at->what == Unwanted::What::kGeneration ? 1 : 0;
-                 unwanted_.erase(at);
-               }).ok();
+  one->asked = true;
+  unlink(keys, [this, serial](const Status& gone, const Reply& unlinked) {
+    const auto at = std::ranges::find(unwanted_, serial, &Unwanted::serial);
+    at->asked = false;
+    if (!gone.ok()) return;
+    if (unlinked.kind == Reply::Kind::kError) return put_off(*at);
+    counters_.records_corrupt += at->what == Unwanted::What::kGeneration ? 1 : 0;
+    unwanted_.erase(at);
+  });
 }
 
 // The server refuses it: no fault of puts and gets, which say so themselves where it is theirs, too.

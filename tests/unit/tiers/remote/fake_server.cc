@@ -1,5 +1,7 @@
 #include "tests/unit/tiers/remote/fake_server.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -41,16 +43,40 @@ std::optional<FakeServer::Words> take_command(const std::string& bytes, std::siz
 
 }  // namespace
 
-FakeServer::FakeServer(Hook hook) : hook_(std::move(hook)) {
+FakeServer::FakeServer(Hook hook, Kind kind) : kind_(kind), hook_(std::move(hook)) {
   char folder[] = "/tmp/larder-fake-XXXXXX";
   directory_ = ::mkdtemp(folder);
+  kind == Kind::kStandalone ? listen_at_path() : listen_at_port();
+  acceptor_ = std::thread([this] { accept_all(); });
+}
+
+void FakeServer::listen_at_port() {
+  sockaddr_in name{};
+  name.sin_family = AF_INET;
+  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof(name);
+  listener_ = Fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&name), size) != 0 || ::listen(listener_.get(), 64) != 0)
+    std::abort();
+  ::getsockname(listener_.get(), reinterpret_cast<sockaddr*>(&name), &size);
+  port_ = ntohs(name.sin_port);
+}
+
+void FakeServer::listen_at_path() {
   sockaddr_un name{};
   name.sun_family = AF_UNIX;
   std::strncpy(name.sun_path, socket().c_str(), sizeof(name.sun_path) - 1);
   listener_ = Fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   if (::bind(listener_.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)) != 0 || ::listen(listener_.get(), 64) != 0)
     std::abort();
-  acceptor_ = std::thread([this] { accept_all(); });
+}
+
+std::string FakeServer::slots(const std::vector<std::uint16_t>& ports) {
+  std::string all = "*" + std::to_string(ports.size()) + "\r\n";
+  for (std::size_t i = 0; i < ports.size(); ++i)
+    all += "*3\r\n:" + std::to_string(i * 16384 / ports.size()) + "\r\n:" + std::to_string((i + 1) * 16384 / ports.size() - 1) +
+           "\r\n*3\r\n$9\r\n127.0.0.1\r\n:" + std::to_string(ports[i]) + "\r\n$2\r\nid\r\n";
+  return all;
 }
 
 FakeServer::~FakeServer() {
@@ -99,6 +125,13 @@ void FakeServer::serve(int fd) {
     const ssize_t got = ::recv(fd, piece.data(), piece.size(), 0);
     if (got <= 0) return;
     came.append(piece.data(), static_cast<std::size_t>(got));
+    if (const unsigned wait = delay_ms; wait != 0) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(wait));
+      for (ssize_t more = 1; more > 0;) {
+        more = ::recv(fd, piece.data(), piece.size(), MSG_DONTWAIT);
+        if (more > 0) came.append(piece.data(), static_cast<std::size_t>(more));
+      }
+    }
     std::size_t at = 0;
     std::string out;
     while (const std::optional<Words> words = take_command(came, at)) out += answer(*words);
@@ -134,7 +167,10 @@ std::string FakeServer::answer(const Words& words) {
 // REQUIRES: the mutex.
 std::string FakeServer::honest(const Words& words) {
   const std::string& verb = words.front();
-  if (verb == "HELLO") return "*4\r\n$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n";
+  const std::string mode = kind_ == Kind::kStandalone ? "standalone" : kind_ == Kind::kCluster ? "cluster" : "sentinel";
+  if (verb == "HELLO") return "*4\r\n" + bulk("mode") + bulk(mode) + bulk("role") + bulk("master");
+  if (verb == "CLUSTER") return slots({port_});
+  if (verb == "ASKING") return "+OK\r\n";
   if (verb == "INFO") return bulk("# Server\r\nrun_id:fake\r\n");
   if (verb == "PING") return "+PONG\r\n";
   if (verb == "SELECT") return "+OK\r\n";

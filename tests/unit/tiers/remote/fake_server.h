@@ -1,4 +1,4 @@
-// A server of strings behind a Unix socket, whose every byte is in the hands of a test: what it answers, how much of it, how
+// A server of strings behind a Unix socket, or a port where it is to be the only node of a Cluster, whose every byte is in the hands of a test: what it answers, how much of it, how
 // slowly.
 #pragma once
 
@@ -21,30 +21,39 @@ class FakeServer {
   // Bytes to send in place of the honest answer; nothing: that one. Called by one thread a connection.
   using Hook = std::function<std::optional<std::string>(const Words& words)>;
 
-  explicit FakeServer(Hook hook = {});
+  enum class Kind { kStandalone, kCluster, kSentinel };  // but for the first behind a port
+  explicit FakeServer(Hook hook = {}, Kind kind = Kind::kStandalone);
   ~FakeServer();
   FakeServer(const FakeServer&) = delete;
   FakeServer& operator=(const FakeServer&) = delete;
 
   std::string socket() const { return directory_ + "/fake.sock"; }
+  std::uint16_t port() const { return port_; }
+  // The honest answer to CLUSTER SLOTS: these share all slots.
+  static std::string slots(const std::vector<std::uint16_t>& ports);
   void set_hook(Hook hook);
   void hang_up();                   // on everybody
   std::vector<std::string> keys();  // but for those of probes
 
   std::atomic<bool> mute = false;         // takes commands, answers nothing
   std::atomic<unsigned> trickle_ms = 0;   // not 0: a byte in so many milliseconds
+  std::atomic<unsigned> delay_ms = 0;     // what comes within it is answered together, at its end
   std::atomic<unsigned> connections = 0;  // that were accepted so far
   std::atomic<unsigned> unlinked = 0;     // keys
 
  private:
+  void listen_at_path();
+  void listen_at_port();
   void accept_all();
   void serve(int fd);
   std::string answer(const Words& words);
   std::string honest(const Words& words);
   bool send(int fd, const std::string& bytes);
 
+  const Kind kind_;
   std::string directory_;
   Fd listener_;
+  std::uint16_t port_ = 0;
   std::atomic<bool> ending_ = false;
   std::mutex mutex_;
   Hook hook_;

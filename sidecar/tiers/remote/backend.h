@@ -1,0 +1,125 @@
+// Backend: all servers that hold the chunks, as one: a standalone server, the master whom Sentinels name, or the masters of a
+// Cluster, where each key is with the one that serves its slot. Owned by the tier's thread.
+//
+// backend.cc has what the modes share, cluster_ways.cc map and redirections. Callbacks come from turn(), flush(), cancel() and
+// restart(), never from within ask().
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sidecar/base/clock.h"
+#include "sidecar/tiers/remote/links.h"
+#include "sidecar/tiers/remote/options.h"
+#include "sidecar/tiers/remote/poller.h"
+#include "sidecar/tiers/remote/sentinel_watch.h"
+#include "sidecar/tiers/remote/slots.h"
+
+namespace larder::remote {
+
+class Backend {
+ public:
+  static constexpr std::uint32_t kMostHops = 5;   // redirections of one command; then it has failed
+  static constexpr std::size_t kMostNodes = 256;  // that are talked to at once, whoever a redirection names
+
+  // `other_life`: also where another server took over from one that is gone. What it had not been given yet is lost.
+  Backend(const RemoteOptions& options, const base::Clock& clock, Links::Listener listener);
+
+  Status open() { return poller_.open(); }
+  // One round: bytes, connections, who is who. Waits up to `timeout_ns` where there is nothing to do.
+  void turn(std::uint64_t timeout_ns);
+  void flush();
+  std::uint64_t next_turn_ns() const;
+  void wake() const { poller_.wake(); }  // thread-safe
+
+  bool ready() const;      // whether something can be asked, of some keys at least
+  Status failure() const;  // why not; ok before the first attempt has ended
+  // Asks the server of this key. Redirections are followed; where its connection is just being made for the first time it waits for
+  // that, `answer_ms` at most. kUnavailable, and no answer: that server is away.
+  Status ask(Lane lane, std::string_view key, Request request);
+  // The keys of each command that may name several: those of a slot, in a Cluster.
+  std::vector<std::vector<std::string_view>> together(const std::vector<std::string>& keys) const;
+  // Of each master; who they are, and whose keys, is the same as long as this version is.
+  std::uint64_t version() const { return version_; }
+  std::size_t masters() const;
+  Status ask_master(std::size_t number, Lane lane, Request request);
+  // A key for each master that is there, all by which one can see whether it takes commands.
+  std::vector<std::string> probe_keys();
+  // Something says that they may not be whom we take them for: who is who is asked anew, soon.
+  void doubt();
+
+  // As Links'.
+  void cancel(std::uint64_t owner);
+  void restart(const Status& why);
+
+  std::uint64_t sent_bytes() const;
+  std::uint64_t received_bytes() const;
+
+ private:
+  struct Node {
+    std::unique_ptr<Links> links;
+    bool serves = false;        // has slots
+    std::uint64_t used_ns = 0;  // when something was asked last, or it was made
+  };
+  // A command to a node of a Cluster, kept until it is answered: it may have to be asked again, elsewhere.
+  struct Routed {
+    Lane lane = Lane::kReads;
+    std::uint16_t slot = 0;
+    std::uint32_t hops = 0;
+    Request request;
+    Node* node = nullptr;  // who was asked last; it is not let go before it has answered
+  };
+  using RoutedPtr = std::shared_ptr<Routed>;
+  // As many as the operations that are let in ask for, at most.
+  struct Parked {
+    RoutedPtr routed;
+    bool asking = false;
+    std::uint64_t from_ns = 0, until_ns = 0;
+  };
+
+  bool cluster() const { return options_.mode == Mode::kCluster; }
+  Node& add_node(Kind kind, const Endpoint& endpoint);
+  void remove_node(std::size_t number, const Status& why);
+  void tend_master(std::uint64_t now_ns);
+  void follow(const Endpoint& master);
+
+  // cluster_ways.cc
+  Status send(const RoutedPtr& routed, Node& node, bool asking);
+  void came(const RoutedPtr& routed, const Status& lost, Reply reply);
+  bool redirected(const RoutedPtr& routed, const std::string& error);
+  void park(const RoutedPtr& routed, bool asking, std::uint64_t from_ns);
+  void send_parked(std::uint64_t now_ns);
+  Node* node_at(const Endpoint& endpoint);
+  void tend_cluster(std::uint64_t now_ns);
+  void ask_map(std::uint64_t now_ns);
+  void map_came(const std::string& asked, const Status& lost, const Reply& reply);
+  void adopt(const std::vector<SlotRange>& map);
+  void retire_nodes(std::uint64_t now_ns);
+
+  const RemoteOptions& options_;
+  const base::Clock& clock_;
+  const Links::Listener listener_;
+  Poller poller_;
+  std::vector<std::unique_ptr<Node>> nodes_;  // standalone, Sentinel: one at most
+  std::uint64_t version_ = 1;
+  std::uint64_t past_sent_bytes_ = 0, past_received_bytes_ = 0;
+
+  std::optional<SentinelWatch> sentinels_;
+  std::uint64_t doubt_until_ns_ = 0;  // that the master is one
+  std::uint64_t followed_ns_ = 0;     // since when it is this one
+
+  std::array<Node*, kSlots> slots_{};
+  std::vector<Parked> parked_;
+  Status map_failure_;
+  bool map_known_ = false, map_asked_ = false;
+  std::size_t map_turn_ = 0;  // whom it was asked of last
+  std::uint64_t map_asked_ns_ = 0, map_due_ns_ = 0, map_wait_ns_ = 0;
+};
+
+}  // namespace larder::remote

@@ -1,0 +1,44 @@
+// What a Cluster says of who serves what: the slot of a key, the map of slots, redirections. Pure; thread-safe. All that comes from
+// a server is taken for hostile: what is malformed is nothing.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sidecar/tiers/remote/options.h"
+#include "sidecar/tiers/remote/resp.h"
+
+namespace larder::remote {
+
+inline constexpr std::size_t kSlots = 16'384;
+
+// CRC16 of the whole key: none of ours has a hash tag, so that the parts of a chunk spread over all slots.
+std::uint16_t slot_of(std::string_view key);
+
+struct SlotRange {
+  std::uint16_t first = 0, last = 0;
+  Endpoint master;
+};
+
+// A reply to CLUSTER SLOTS. `asked`: the host that was asked, for nodes that do not tell their own.
+std::optional<std::vector<SlotRange>> parse_slots(const Reply& reply, const std::string& asked);
+
+struct Redirection {
+  enum class What : std::uint8_t {
+    kNone,   // an error of another kind
+    kMoved,  // this slot is that server's
+    kAsk,    // this key may be with that server already
+    kAgain,  // some keys of the slot are on their way
+  };
+  What what = What::kNone;
+  Endpoint to;  // kMoved, kAsk; port 0: it cannot be read
+};
+
+// `error`: an error reply's text; `asked`: the host that it came from.
+Redirection parse_redirection(std::string_view error, const std::string& asked);
+
+}  // namespace larder::remote

@@ -1,0 +1,189 @@
+// The remote tier and a real Cluster: its slots move, its masters are killed, under load.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <atomic>
+#include <thread>
+
+#include "sidecar/tiers/remote/format.h"
+#include "sidecar/tiers/remote/slots.h"
+#include "tests/component/cluster_processes.h"
+#include "tests/component/tier_node.h"
+
+namespace larder::test {
+namespace {
+
+using remote::Mode;
+using remote::RemoteOptions;
+using testing::HasSubstr;
+using tiers::testing_support::key_of;
+
+constexpr std::uint64_t kSecondNs = 1'000'000'000, kLarge = 9 << 20;
+
+RemoteOptions options_of(const ClusterProcesses& cluster) {
+  RemoteOptions options;
+  options.mode = Mode::kCluster;
+  options.endpoints = {cluster.endpoints().front()};
+  options.answer_ms = 500;
+  return options;
+}
+
+class RemoteClusterTest : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (server_program(GetParam()).empty()) GTEST_SKIP() << "the server is not on this machine: make deps";
+  }
+};
+
+std::uint64_t commands(ServerProcess& server, const std::string& name) {
+  const std::string text = server.info("commandstats", "cmdstat_" + name);  // calls=12,usec=...
+  return text.empty() ? 0 : std::stoull(text.substr(text.find('=') + 1));
+}
+
+TEST_P(RemoteClusterTest, ChunksSpreadOverAllMastersAndDropsReachThem) {
+  ClusterProcesses cluster(GetParam(), 3);
+  Node one(options_of(cluster)), two(options_of(cluster));
+  for (std::uint64_t i = 0; i < 4; ++i) ASSERT_EQ(one.loop.put(i, 5, 1, kLarge).to_string(), "ok");
+  EXPECT_EQ(one.tier->state().mode, "Cluster, TCP");
+  EXPECT_EQ(cluster.keys(), 4U * 6);
+  std::vector<std::uint64_t> before;
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_GT(cluster.keys(i), 2U) << "parts of each chunk are with several nodes";
+    before.push_back(commands(cluster.server(i), "get"));
+  }
+  const std::vector<tiers::ChunkKey> wanted{key_of(0), key_of(3), key_of(4), key_of(1)};
+  EXPECT_EQ(two.loop.look(wanted), (std::vector<bool>{true, true, false, true}));
+  for (std::uint64_t i = 0; i < 4; ++i) EXPECT_EQ(two.loop.get(i, 1, kLarge).to_string(), "ok");
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_GT(commands(cluster.server(i), "get"), before[i]) << "they serve it together";
+  // A chunk of another generation leaves nothing of the former, wherever that was; nor does a drop leave anything.
+  ASSERT_TRUE(one.loop.put(1, 6, 1, kLarge).ok() && one.loop.put(9, 1, 2).ok());
+  EXPECT_TRUE(soon([&] { return cluster.keys() == 4U * 6 + 2; }));
+  EXPECT_EQ(two.loop.get(1, 1, kLarge).to_string(), "ok");
+  ASSERT_EQ(one.loop.drop(1).to_string(), "ok");
+  EXPECT_EQ(cluster.keys(), 2U);
+  EXPECT_EQ(two.loop.get(0, 1, kLarge).code(), Code::kNotFound);
+  EXPECT_TRUE(two.loop.get(9, 2).ok());
+  ASSERT_TRUE(two.tier->evict(key_of(9, 2)).ok());
+  EXPECT_TRUE(two.loop.flush().ok());
+  EXPECT_EQ(cluster.keys(), 0U);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const std::string clients = cluster.server(i).ask({"CLIENT", "LIST"}).text;
+    std::size_t ours = 0;
+    for (std::size_t at = clients.find("name=larder"); at != std::string::npos; at = clients.find("name=larder", at + 1)) ++ours;
+    EXPECT_EQ(ours, 4U) << "two connections of each tier";
+  }
+}
+
+TEST_P(RemoteClusterTest, ResharedUnderLoadNothingIsMissed) {
+  ClusterProcesses cluster(GetParam(), 3, 1);
+  Node node(options_of(cluster));
+  constexpr std::uint64_t kChunks = 24;
+  for (std::uint64_t i = 0; i < kChunks; ++i) ASSERT_EQ(node.loop.put(i, 1, 1, 3 << 20).to_string(), "ok");
+  // Every slot that has something of ours goes to a node that had none, and comes back to another.
+  std::atomic<bool> ended = false;
+  std::thread resharding([&] {
+    for (std::uint64_t i = 0; i < kChunks; ++i) {
+      const std::uint16_t slot = remote::slot_of(remote::record_key("larder", key_of(i)));
+      cluster.move_slot(slot, slot * 3U / remote::kSlots, 3);
+    }
+    for (std::uint16_t slot = 0; slot < 300; ++slot) cluster.move_slot(slot, 0, 3);
+    for (std::uint16_t slot = 0; slot < 100; ++slot) cluster.move_slot(slot, 3, 1);
+    ended = true;
+  });
+  std::uint64_t rounds = 0, generation = 1;
+  while (!ended) {
+    const std::uint64_t number = ++rounds % kChunks;
+    EXPECT_EQ(node.loop.get(number, 1, 3 << 20).to_string(), "ok") << number;
+    EXPECT_EQ(node.loop.put(number, ++generation, 1, 3 << 20).to_string(), "ok") << number;
+    EXPECT_EQ(node.loop.look(std::vector{key_of(number), key_of(1000 + number)}), (std::vector<bool>{true, false})) << number;
+  }
+  resharding.join();
+  EXPECT_GT(rounds, 20U);
+  for (std::uint64_t i = 0; i < kChunks; ++i) EXPECT_EQ(node.loop.get(i, 1, 3 << 20).to_string(), "ok") << i;
+  EXPECT_FALSE(node.tier->state().degraded());
+  EXPECT_GT(cluster.keys(3), 0U);
+  ASSERT_EQ(node.loop.drop(1).to_string(), "ok");
+  EXPECT_EQ(cluster.keys(), 0U);
+}
+
+TEST_P(RemoteClusterTest, AMasterKilledUnderLoadCostsMissesUntilItsReplicaTakesOver) {
+  ClusterProcesses cluster(GetParam(), 3, 0, true);
+  Node node(options_of(cluster));
+  for (std::uint64_t i = 0; i < 16; ++i) ASSERT_EQ(node.loop.put(i, 1, 1, kLarge).to_string(), "ok");
+  const std::uint64_t killed = node.clock.now_ns();
+  cluster.kill(0);
+  // The node that the tier was told of is gone with it.
+  std::uint64_t back = 0, number = 0, good = 0, failed = 0;
+  for (const std::uint64_t end = killed + 15 * kSecondNs; node.clock.now_ns() < end && good < 40;) {
+    ++number;
+    const Status put = node.loop.put(number % 16, number, 1, 3 << 20), got = node.loop.get(number % 16, 1, kLarge);
+    ASSERT_NE(got.code(), Code::kInternal) << got.to_string();
+    const bool took_over = cluster.server(cluster.replica_of(0)).info("replication", "role") == "master";
+    if (back == 0 && took_over && cluster.well()) back = node.clock.now_ns();
+    const bool both = put.ok() && got.ok();
+    ++(both ? good : failed);
+    good = both ? good : 0;
+    if (!both) {
+      node.loop.collect(5);
+      if (back != 0) {
+        ASSERT_LT(node.clock.now_ns() - back, kSecondNs) << put.to_string() << "; " << got.to_string();
+      }
+    }
+  }
+  EXPECT_GE(good, 40U);
+  EXPECT_GT(failed, 0U);
+  for (std::uint64_t i = 0; i < 16; ++i) {
+    const Status got = node.loop.get(i, 1, kLarge);
+    EXPECT_TRUE(got.ok() || got.code() == Code::kNotFound) << got.to_string();
+  }
+  ASSERT_EQ(node.loop.clear().to_string(), "ok");
+  std::uint64_t left = cluster.keys(cluster.replica_of(0));
+  for (const std::size_t i : {1U, 2U}) left += cluster.keys(i);
+  EXPECT_EQ(left, 0U);
+}
+
+TEST_P(RemoteClusterTest, AFullNodeKeepsPutsAwayUntilAllHaveRoom) {
+  ClusterProcesses cluster(GetParam(), 3);
+  Node node(options_of(cluster));
+  ASSERT_TRUE(node.loop.put(1, 1, 1, kLarge).ok());
+  cluster.server(1).ask({"CONFIG", "SET", "maxmemory", "1mb"});
+  for (std::uint64_t i = 10; i < 20 && node.tier->state().takes_puts; ++i) static_cast<void>(node.loop.put(i, 1, 1, kLarge));
+  EXPECT_TRUE(node.eventually([&] { return !node.tier->state().takes_puts; }));
+  EXPECT_THAT(node.tier->state().reason, HasSubstr("maxmemory"));
+  EXPECT_TRUE(node.loop.get(1, 1, kLarge).ok());
+  // The others have room: that does not count.
+  for (int i = 0; i < 100; ++i) {
+    node.loop.collect(5);
+    ASSERT_FALSE(node.tier->state().takes_puts);
+  }
+  cluster.server(1).ask({"CONFIG", "SET", "maxmemory", "0"});
+  EXPECT_TRUE(node.well());
+  EXPECT_EQ(node.loop.put(2, 1, 1, kLarge).to_string(), "ok");
+}
+
+TEST_P(RemoteClusterTest, WhatIsNoClusterIsSaidToBeNone) {
+  const std::uint16_t port = free_port();
+  const ServerProcess alone(GetParam(), {"--port", std::to_string(port), "--bind", "127.0.0.1"});
+  RemoteOptions options;
+  options.mode = Mode::kCluster;
+  options.endpoints = {{"127.0.0.1", port}};
+  Node node(options);
+  EXPECT_TRUE(node.eventually([&] { return node.tier->state().reason.find("not a node of a Cluster") != std::string::npos; }));
+  // A node that knows no other, and nothing of slots.
+  const std::uint16_t other = free_port();
+  const ServerProcess empty(GetParam(), {"--port", std::to_string(other), "--bind", "127.0.0.1", "--cluster-enabled", "yes",
+                                         "--cluster-port", std::to_string(free_port())});
+  options.endpoints = {{"127.0.0.1", other}};
+  Node early(options);
+  EXPECT_TRUE(early.eventually([&] { return early.tier->state().reason.find("CLUSTERDOWN") != std::string::npos; }));
+  empty.ask({"CLUSTER", "ADDSLOTSRANGE", "0", "16383"});
+  EXPECT_TRUE(early.well()) << early.tier->state().reason;
+  EXPECT_TRUE(early.loop.put(1).ok() && early.loop.get(1).ok());
+}
+
+INSTANTIATE_TEST_SUITE_P(Servers, RemoteClusterTest, testing::Values("redis-server", "valkey-server"),
+                         [](const auto& kind) { return std::string(kind.param).substr(0, std::string(kind.param).find('-')); });
+
+}  // namespace
+}  // namespace larder::test

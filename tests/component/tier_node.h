@@ -1,0 +1,30 @@
+// A remote tier as a test drives it.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "sidecar/tiers/remote/remote_tier.h"
+#include "tests/conformance/tier_chunks.h"
+
+namespace larder::test {
+
+// One larderd's view of a server.
+struct Node {
+  explicit Node(const remote::RemoteOptions& options) : tier(*remote::open_remote_tier(clock, options)), loop(*tier, clock) {}
+  bool eventually(const std::function<bool()>& happens, std::uint64_t ms = 3000) {
+    for (const std::uint64_t end = clock.now_ns() + ms * 1'000'000; clock.now_ns() < end;) {
+      if (happens()) return true;
+      loop.collect(5);
+    }
+    return happens();
+  }
+  bool well() {
+    return eventually([this] { return !tier->state().degraded(); });
+  }
+  base::MonotonicClock clock;
+  std::unique_ptr<tiers::Tier> tier;
+  tiers::testing_support::Loop loop;
+};
+
+}  // namespace larder::test
