@@ -45,7 +45,7 @@ bool is_local(const Address& address) {
 Result<std::vector<Address>> resolve(const RemoteOptions& options, const base::Clock& clock, std::uint64_t deadline_ns) {
   const Fd ready(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!ready.valid()) return Status::from_errno(errno, "eventfd");
-  Resolver resolver(options, ready);
+  Resolver resolver({options.host, options.port, options.unix_path}, ready);
   for (;;) {
     if (std::optional<Result<std::vector<Address>>> found = resolver.poll()) return *std::move(found);
     if (!wait_for(ready.get(), POLLIN, clock, deadline_ns))
