@@ -30,6 +30,7 @@ struct Chunk {
 
 constexpr int kWrongByte = 3, kRisen = 4;
 constexpr std::uint32_t kActMs = 200, kFetchMs = 1000, kDropMs = 5000;
+constexpr int kFetchAtLastMs = 3000;
 constexpr int kSample = 40;  // of what is below, after each death: more would push all out of memory
 
 class Player {
@@ -111,6 +112,14 @@ class Player {
     return there;
   }
 
+  // The same of what is there: after a restart all of memory may be held, or on its way down, for a while.
+  bool fetch_at_last(const Chunk& chunk) {
+    bool there = false;
+    test::eventually([&] { return (there = fetch(chunk)) || gone(chunk) || !goes_on(); }, kFetchAtLastMs);
+    return there;
+  }
+  bool gone(const Chunk& chunk) { return engine_.client().state().attached && !engine_.reachable(chunk.key); }
+
   // Where larderd is away the client finds nothing until it has dropped.
   void drop() {
     for (Chunk& chunk : chunks_) chunk = {chunk.key};
@@ -135,6 +144,7 @@ class Player {
     model_.checked = round;
     while (model_.go_on != round && goes_on()) ::usleep(200);
     if (model_.below) look_below();
+    model_.looked = round;
   }
 
   void note_what_was_there() {
@@ -169,9 +179,10 @@ class Player {
     for (int i = 0; i < kSample && goes_on(); ++i) {
       Chunk& chunk = any();
       if (!chunk.only_below && chunk.known != Known::kAbsent) continue;
-      const bool before = std::exchange(chunk.only_below, false), there = fetch(chunk);
+      const bool before = std::exchange(chunk.only_below, false), there = before ? fetch_at_last(chunk) : fetch(chunk);
       model_.below_before += before;
       model_.below_back += before && there;
+      model_.below_gone += before && !there && gone(chunk);
     }
   }
 

@@ -29,14 +29,14 @@ struct RestartModel {
 
   // Rounds, by the test: larderd is dead, another one runs, every engine has looked through.
   std::atomic<std::uint64_t> died{0}, started{0}, go_on{0};
-  // By the engine: it knows what it had, it has looked through.
-  std::atomic<std::uint64_t> noted{0}, checked{0};
+  // By the engine: it knows what it had, it has looked through memory, and below it.
+  std::atomic<std::uint64_t> noted{0}, checked{0}, looked{0};
   std::atomic<bool> attached{false};  // the engine, to the first larderd
   std::atomic<bool> stop{false};      // by the test
 
   // Chunks that were acknowledged when larderd died, and those of them that were there afterwards, over all rounds; the same of a
-  // sample of those that were only below memory.
-  std::atomic<std::uint64_t> acknowledged{0}, back{0}, below_before{0}, below_back{0};
+  // sample of those that were only below memory, and those of them that are not there any more, by what larderd tells.
+  std::atomic<std::uint64_t> acknowledged{0}, back{0}, below_before{0}, below_back{0}, below_gone{0};
   // Chunks stored; loaded and verified; brought up from below before that; drops.
   std::atomic<std::uint64_t> stored{0}, loads{0}, fetched{0}, drops{0};
 };
