@@ -43,7 +43,7 @@ ClusterProcesses::ClusterProcesses(const std::string& name, std::size_t masters,
     const std::uint16_t port = free_port(), bus = free_port();
     servers_.push_back(std::make_unique<ServerProcess>(
         name, with({"--port", std::to_string(port), "--bind", kHere, "--cluster-enabled", "yes", "--cluster-port",
-                    std::to_string(bus), "--cluster-node-timeout", "1000", "--repl-diskless-sync-delay", "0"},
+                    std::to_string(bus), "--cluster-node-timeout", replicas ? "1500" : "5000", "--repl-diskless-sync-delay", "0"},
                    arguments)));
     endpoints_.push_back({kHere, port});
     bus_ports_.push_back(bus);
@@ -140,7 +140,7 @@ SentinelProcesses::SentinelProcesses(const std::string& name) {
     sentinels_.push_back(std::make_unique<ServerProcess>(
         name, std::vector<std::string>{"--sentinel", "--port", std::to_string(endpoints_[i].port), "--bind", kHere},
         "sentinel monitor" + of + kHere + " " + std::to_string(ports_[0]) + " 2\nsentinel down-after-milliseconds" + of +
-            "500\nsentinel failover-timeout" + of + "3000\n"));
+            "1000\nsentinel failover-timeout" + of + "3000\n"));
   }
   must(soon([&] {
          for (std::size_t i = 0; i < 3; ++i) {

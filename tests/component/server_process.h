@@ -21,8 +21,8 @@ std::uint16_t free_port();
 
 class ServerProcess {
  public:
-  // `name`: "redis-server" or "valkey-server". It starts at once, without persistence. `config`: what stands in its file; none where
-  // it is empty.
+  // `name`: "redis-server" or "valkey-server". It starts at once, without persistence. `config`: what stands in its file; none
+  // where it is empty.
   explicit ServerProcess(const std::string& name, std::vector<std::string> arguments = {}, const std::string& config = "");
   ~ServerProcess();
   ServerProcess(const ServerProcess&) = delete;

@@ -103,11 +103,14 @@ void Backend::tend_cluster(std::uint64_t now_ns) {
   retire_nodes(now_ns);
 }
 
-// One after the other: any may be wrong, or cut off from the others.
+// One after the other: any may be wrong, or cut off from the others. While some that serve are there nobody else is asked: who left
+// the Cluster may be of another one by now.
 void Backend::ask_map(std::uint64_t now_ns) {
+  const bool those_that_serve = ready();
   for (std::size_t tried = 0; tried < nodes_.size(); ++tried) {
-    Links& links = *nodes_[++map_turn_ % nodes_.size()]->links;
-    if (!links.ready()) continue;
+    const Node& node = *nodes_[++map_turn_ % nodes_.size()];
+    Links& links = *node.links;
+    if (!links.ready() || (those_that_serve && !node.serves)) continue;
     Request request;
     request.around.before = format_command(std::array<std::string_view, 2>{"CLUSTER", "SLOTS"});
     request.expect.types = "*";

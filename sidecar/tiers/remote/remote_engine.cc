@@ -108,8 +108,8 @@ Status RemoteEngine::ask(Lane lane, const OpPtr& op, const std::vector<std::stri
   return backend_.ask(lane, words[1], request_of(op, words, types, std::move(then)));
 }
 
-// A command for all keys that one server takes together. `then` is told once, maybe before this returns, how many were there; or the
-// first that is no answer, or an error.
+// A command for all keys that one server takes together. `then` is told once, maybe before this returns, how many were there; or
+// the first that is no answer, or an error.
 void RemoteEngine::unlink(const std::vector<std::string>& keys, Then then) {
   struct Sum {
     std::size_t waiting = 1;  // this function

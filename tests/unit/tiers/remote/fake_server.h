@@ -1,5 +1,5 @@
-// A server of strings behind a Unix socket, or a port where it is to be the only node of a Cluster, whose every byte is in the hands of a test: what it answers, how much of it, how
-// slowly.
+// A server of strings behind a Unix socket, or behind a port where it is the node of a Cluster or a Sentinel, whose every byte is in
+// the hands of a test: what it answers, how much of it, how slowly.
 #pragma once
 
 #include <atomic>
