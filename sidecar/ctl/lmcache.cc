@@ -3,14 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <cmath>
 #include <map>
 #include <optional>
 
 #include "sidecar/config/fields.h"
 #include "sidecar/config/reference.h"
 #include "sidecar/config/values.h"
+#include "sidecar/ctl/lmcache_backend.h"
 #include "sidecar/ctl/lmcache_keys.h"
+#include "sidecar/ctl/lmcache_values.h"
 #include "sidecar/ctl/words.h"
 
 namespace larder::ctl {
@@ -18,49 +19,9 @@ namespace {
 
 constexpr std::uint64_t kDefaultChunkTokens = 256;  // LMCache's and Larder's
 constexpr std::uint64_t kBlockTokens = 16;          // the smallest block of vLLM; a chunk is a multiple of the engine's
-constexpr double kMebibytesPerGib = 1024;           // LMCache's "GB" is 2^30 bytes
-constexpr double kMostGib = 1 << 20;                // keeps the sum exact; larderd's own limit is far below
 
 // Each turns LMCache from a cache into a transport between engines.
 constexpr std::array<std::string_view, 3> kTransports{"enable_pd", "enable_xpyd", "enable_nixl"};
-
-Status refuse(const LmcacheSetting& setting, const std::string& why) {
-  return {Code::kInvalidArgument, setting.where + ": " + setting.key + " '" + printable(setting.text) + "' " + why};
-}
-
-bool is_one_of(std::string_view text, const auto& words) {
-  return std::ranges::find(words, lower(text)) != std::end(words);
-}
-
-// Not given, or given as nothing.
-bool is_nothing(std::string_view text) {
-  static constexpr std::array<std::string_view, 6> kNothing{"", "null", "none", "~", "[]", "{}"};
-  return is_one_of(text, kNothing);
-}
-
-Result<bool> read_bool(const LmcacheSetting& setting) {
-  static constexpr std::array<std::string_view, 4> kTrue{"true", "1", "yes", "on"};
-  static constexpr std::array<std::string_view, 4> kFalse{"false", "0", "no", "off"};
-  if (is_one_of(setting.text, kTrue)) return true;
-  if (is_one_of(setting.text, kFalse)) return false;
-  return refuse(setting, "is neither true nor false");
-}
-
-// LMCache's sizes are numbers of GiB, with or without a fraction; in ours as whole MiB, rounded up.
-Result<std::string> read_gib(const LmcacheSetting& setting) {
-  double gib = 0;
-  if (!config::parse_number(setting.text, gib) || !std::isfinite(gib) || gib < 0 || gib > kMostGib)
-    return refuse(setting, "is no number of GiB");
-  return config::print_size(static_cast<std::uint64_t>(std::ceil(gib * kMebibytesPerGib)) << 20);
-}
-
-// Without the name and password that a URL may carry.
-std::string without_secrets(std::string_view url) {
-  const std::size_t start = url.find("://") + 3;
-  const std::size_t end = std::min(url.find('/', start), url.size());
-  const std::size_t at = url.substr(0, end).rfind('@');
-  return std::string(url.substr(0, start)) + std::string(url.substr(at == std::string_view::npos ? start : at + 1));
-}
 
 // What is said of settings, in one line for all of which the same is said.
 struct Note {
@@ -86,7 +47,7 @@ class Import {
   Status local_disk(const LmcacheSetting& setting);
   Status disk_size(const LmcacheSetting& setting);
   Status disk();
-  Status remote_url(const LmcacheSetting& setting);
+  Status backend();
   Status disaggregated(const LmcacheSetting& setting);
   Status log_level(const LmcacheSetting& setting);
 
@@ -97,7 +58,9 @@ class Import {
   std::string comments(Counterpart counterpart, std::string_view title) const;
 
   config::Config config_;
-  std::optional<LmcacheSetting> disk_path_, disk_size_;     // of the size: as larderd writes it
+  std::optional<LmcacheSetting> disk_path_, disk_size_;  // of the size: as larderd writes it
+  LmcacheBackend backend_;
+  std::vector<std::string> to_do_;                          // by the user
   std::string chunk_tokens_;                                // empty: the default
   std::map<std::string, std::string, std::less<>> values_;  // of larderd's keys
   std::vector<Note> notes_;
@@ -212,28 +175,16 @@ Status Import::disk() {
   return put(*disk_size_, "disk.size", disk_size_->text);
 }
 
-Status Import::remote_url(const LmcacheSetting& setting) {
-  static constexpr std::array<std::string_view, 7> kRedis{"redis",         "rediss", "unix", "redis-sentinel",
-                                                          "redis-cluster", "valkey", "resp"};
-  if (is_nothing(setting.text)) return {};
-  const std::size_t end = setting.text.find("://");
-  // Not shown in the error: it may hold a password.
-  if (end == std::string::npos || end == 0)
-    return {Code::kInvalidArgument, setting.where + ": remote_url is no URL: PROTOCOL://HOST:PORT is wanted"};
-  const std::string scheme = lower(std::string_view(setting.text).substr(0, end));
-  const std::string url = without_secrets(setting.text);
-  if (is_one_of(scheme, kRedis))
-    note(Counterpart::kNotYet, setting,
-         url +
-             " will be a backend of Larder; larderd does not speak to Redis or Valkey yet, and shares "
-             "among the engines of one machine alone");
-  else if (scheme == "lm")
-    note(Counterpart::kNone, setting,
-         url +
-             " is LMCache's own server. Engines of one machine need none: they share one larderd. "
-             "Between machines a Redis or Valkey will be the way, which larderd does not speak to yet");
-  else
-    note(Counterpart::kNone, setting, url + ": Larder has no backend for " + scheme);
+// A URL's text is in no error: it may hold a password.
+Status Import::backend() {
+  LmcacheBackend::Result result = backend_.result();
+  for (const LmcacheBackend::Note& said : result.notes) note(said.counterpart, said.setting, said.words);
+  for (const LmcacheBackend::Value& value : result.values) {
+    const Status status = config::find_field(value.key)->parse(value.text, config_);
+    if (!status.ok()) return {status.code(), value.from.where + ": " + value.from.key + " " + status.text()};
+    values_[value.key] = value.text;
+  }
+  to_do_ = std::move(result.to_do);
   return {};
 }
 
@@ -259,7 +210,6 @@ Import::Converter Import::converter_of(std::string_view key) {
       {"numa_mode", &Import::numa},
       {"local_disk", &Import::local_disk},
       {"max_local_disk_size", &Import::disk_size},
-      {"remote_url", &Import::remote_url},
       {"enable_pd", &Import::disaggregated},
       {"enable_xpyd", &Import::disaggregated},
       {"enable_nixl", &Import::disaggregated},
@@ -270,6 +220,7 @@ Import::Converter Import::converter_of(std::string_view key) {
 }
 
 Status Import::take(const LmcacheSetting& setting) {
+  if (LmcacheBackend::has(setting.key)) return backend_.take(setting);
   const LmcacheKey* known = find_lmcache_key(setting.key);
   if (const Converter converter = converter_of(setting.key)) return (this->*converter)(setting);
   const bool nested = setting.key.find('.') != std::string::npos;
@@ -293,6 +244,7 @@ std::string Import::comments(Counterpart counterpart, std::string_view title) co
 
 Result<ImportedLmcache> Import::result() {
   if (Status status = disk(); !status.ok()) return status;
+  if (Status status = backend(); !status.ok()) return status;
   ImportedLmcache imported;
   const std::string chunk = chunk_tokens_.empty() ? "" : R"(,"kv_connector_extra_config":{"chunk_tokens":)" + chunk_tokens_ + "}";
   imported.yaml =
@@ -300,6 +252,8 @@ Result<ImportedLmcache> Import::result() {
       "# vLLM gets, in place of LMCache's connector:\n"
       R"(#   --kv-transfer-config '{"kv_connector":"LarderConnector","kv_connector_module_path":"larder.vllm","kv_role":"kv_both")" +
       chunk + "}'\n";
+  if (!to_do_.empty()) imported.yaml += "# To do:\n";
+  for (const std::string& words : to_do_) imported.yaml += "#   " + printable(words) + "\n";
   imported.yaml += comments(Counterpart::kAlways, "Nothing to set");
   imported.yaml += comments(Counterpart::kNotYet, "Not yet served");
   imported.yaml += comments(Counterpart::kNone, "Without counterpart");

@@ -12,7 +12,7 @@ namespace {
 
 using enum Counterpart;
 
-constexpr std::string_view kBackend = "belongs to the remote backend, which larderd does not serve yet";
+constexpr std::string_view kOneThread = "one thread of larderd moves all that goes to and from a backend";
 constexpr std::string_view kText = "reuse of text at other positions (CacheBlend) is not served: prefixes alone hit";
 constexpr std::string_view kPeers =
     "engines of one machine share one larderd without it; fetching from other machines is not served";
@@ -51,10 +51,10 @@ constexpr LmcacheKey kKeys[] = {
     {"local_disk_path_sharding", kNone, "the disk tier is one file in one directory"},
     {"remote_url", kConverted, ""},
     {"remote_serde", kNone, "KV is stored as the engine has it, without lossy compression", "naive"},
-    {"resp_host", kNotYet, kBackend},
-    {"resp_port", kNotYet, kBackend},
-    {"resp_username", kNotYet, kBackend},
-    {"resp_password", kNotYet, kBackend},
+    {"resp_host", kConverted, ""},
+    {"resp_port", kConverted, ""},
+    {"resp_username", kConverted, ""},
+    {"resp_password", kConverted, ""},
     {"audit_actual_remote_url", kNone, "it serves LMCache's own audits"},
     {"gds_path", kNone, kGpuDirect},
     {"gds_path_sharding", kNone, kGpuDirect},
@@ -180,17 +180,17 @@ constexpr LmcacheKey kKeys[] = {
     // What the documentation puts into extra_config.
     {"extra_config", kNone, "none of its keys is known to Larder"},
     {"extra_config.use_odirect", kAlways, "the disk tier goes past the page cache where the file system allows it"},
-    {"extra_config.redis_username", kNotYet, kBackend},
-    {"extra_config.redis_password", kNotYet, kBackend},
-    {"extra_config.username", kNotYet, kBackend},
-    {"extra_config.password", kNotYet, kBackend},
-    {"extra_config.resp_num_threads", kNotYet, kBackend},
-    {"extra_config.valkey_username", kNotYet, kBackend},
-    {"extra_config.valkey_password", kNotYet, kBackend},
-    {"extra_config.valkey_database", kNotYet, kBackend},
-    {"extra_config.valkey_mode", kNotYet, kBackend},
-    {"extra_config.valkey_num_workers", kNotYet, kBackend},
-    {"extra_config.tls_enable", kNotYet, kBackend},
+    {"extra_config.redis_username", kConverted, ""},
+    {"extra_config.redis_password", kConverted, ""},
+    {"extra_config.username", kConverted, ""},
+    {"extra_config.password", kConverted, ""},
+    {"extra_config.resp_num_threads", kAlways, kOneThread},
+    {"extra_config.valkey_username", kConverted, ""},
+    {"extra_config.valkey_password", kConverted, ""},
+    {"extra_config.valkey_database", kConverted, ""},
+    {"extra_config.valkey_mode", kConverted, ""},
+    {"extra_config.valkey_num_workers", kAlways, kOneThread},
+    {"extra_config.tls_enable", kConverted, ""},
     {"extra_config.gpu_to_numa_mapping", kNone, "all engines share one memory: memory.numa takes auto or one node's number"},
 };
 

@@ -49,28 +49,38 @@ MemoryState read_memory(const json& status) {
   return state;
 }
 
-// null, or not there at all in the answer of an older larderd: none.
-DiskState read_disk(const json& status) {
-  DiskState state;
-  const auto found = status.find("disk");
-  if (found == status.end() || found->is_null()) return state;
-  const json& disk = *found;
-  const json& puts = disk.at("puts");
-  const json& gets = disk.at("gets");
-  state.path = text_at(disk, "path");
-  state.reason = text_at(disk, "reason");
-  state.capacity_bytes = number_at(disk, "capacity_bytes");
-  state.used_bytes = number_at(disk, "used_bytes");
-  state.chunks = number_at(disk, "chunks");
-  state.write_queue = number_at(disk, "write_queue");
+// null, or not there at all in the answer of an older larderd: nullptr.
+const json* tier_of(const json& status, const char* name) {
+  const auto found = status.find(name);
+  return found == status.end() || found->is_null() ? nullptr : &*found;
+}
+
+TierState read_tier(const json& status, const char* name, const char* place) {
+  TierState state;
+  const json* tier = tier_of(status, name);
+  if (tier == nullptr) return state;
+  const json& puts = tier->at("puts");
+  const json& gets = tier->at("gets");
+  state.place = text_at(*tier, place);
+  state.reason = text_at(*tier, "reason");
+  state.capacity_bytes = number_at(*tier, "capacity_bytes");
+  state.used_bytes = number_at(*tier, "used_bytes");
+  state.chunks = number_at(*tier, "chunks");
+  state.write_queue = number_at(*tier, "write_queue");
   state.put = number_at(puts, "ok");
   state.put_bytes = number_at(puts, "bytes");
   state.got = number_at(gets, "ok");
   state.got_bytes = number_at(gets, "bytes");
   state.failed = number_at(puts, "failed") + number_at(gets, "failed");
-  state.evicted_unwritten = number_at(status.at("memory").at("evicted"), "unwritten");
-  state.evicted_unwanted = number_at(status.at("memory").at("evicted"), "unwanted");
   return state;
+}
+
+LookState read_looks(const json& status) {
+  const json* backend = tier_of(status, "backend");
+  if (backend == nullptr) return {};
+  const json& looks = backend->at("looks");
+  return {number_at(looks, "asked"), number_at(looks, "late"), number_at(looks, "failed"), number_at(looks, "families"),
+          number_at(looks, "shared")};
 }
 
 Sessions read_sessions(const json& sessions) {
@@ -99,7 +109,11 @@ Snapshot read(const json& status) {
   snapshot.loads_failed = number_at(status.at("trust"), "loads_failed");
   snapshot.checksum_failures = number_at(status.at("trust"), "checksum_failures");
   snapshot.memory = read_memory(status);
-  snapshot.disk = read_disk(status);
+  snapshot.disk = read_tier(status, "disk", "path");
+  snapshot.backend = read_tier(status, "backend", "url");
+  snapshot.looks = read_looks(status);
+  snapshot.evicted_unwritten = number_at(status.at("memory").at("evicted"), "unwritten");
+  snapshot.evicted_unwanted = number_at(status.at("memory").at("evicted"), "unwanted");
   for (const json& space : status.at("namespaces"))
     snapshot.namespaces.push_back({text_at(space, "id"), text_at(space, "model"), number_at(space, "chunks"),
                                    number_at(space, "bytes"), number_at(space, "sessions")});

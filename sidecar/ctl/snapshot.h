@@ -32,12 +32,16 @@ struct MemoryState {
   std::uint64_t refused_no_space = 0, refused_cap = 0;  // stores
 };
 
-struct DiskState {
-  std::string path;    // empty: no disk tier
+struct TierState {
+  std::string place;   // the disk's directory, the backend's URL; empty: there is no such tier
   std::string reason;  // why it does not serve as it should; empty while it does
   std::uint64_t capacity_bytes = 0, used_bytes = 0, chunks = 0, write_queue = 0;
   std::uint64_t put = 0, put_bytes = 0, got = 0, got_bytes = 0, failed = 0;
-  std::uint64_t evicted_unwritten = 0, evicted_unwanted = 0;  // from memory
+};
+
+// Of a backend: how much of what engines asked about, beyond memory and disk, was there.
+struct LookState {
+  std::uint64_t asked = 0, late = 0, failed = 0, families = 0, shared = 0;
 };
 
 struct NamespaceState {
@@ -69,7 +73,9 @@ struct Snapshot {
   ModelCounts all;  // their sum
   std::uint64_t loads_failed = 0, checksum_failures = 0;
   MemoryState memory;
-  DiskState disk;
+  TierState disk, backend;
+  LookState looks;
+  std::uint64_t evicted_unwritten = 0, evicted_unwanted = 0;  // from memory, and in no tier below
   std::vector<NamespaceState> namespaces;
   Sessions sessions;
   std::vector<Fallback> fallbacks;

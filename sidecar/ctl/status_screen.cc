@@ -61,19 +61,44 @@ std::string memory(const MemoryState& memory) {
   return out;
 }
 
-std::string disk(const DiskState& disk) {
-  if (disk.path.empty()) return "";
+// What went there and came from there.
+std::string moved(const TierState& tier) {
+  return line("written", plural(tier.put, "chunk") + ", " + bytes_text(tier.put_bytes)) +
+         line("brought up", plural(tier.got, "chunk") + ", " + bytes_text(tier.got_bytes)) +
+         line("failed", grouped(tier.failed) + " writes and reads");
+}
+
+std::string title(const char* name, const TierState& tier) {
+  return "\n" + column(name, 16) + tier.place + (tier.reason.empty() ? "" : ", DEGRADED: " + tier.reason) + "\n";
+}
+
+std::string disk(const TierState& disk) {
+  if (disk.place.empty()) return "";
   const auto used = static_cast<double>(disk.used_bytes), capacity = static_cast<double>(disk.capacity_bytes);
-  std::string out = "\nDisk            " + disk.path + (disk.reason.empty() ? "" : ", DEGRADED: " + disk.reason) + "\n";
-  out += line("used", bar(used, capacity, kBarWidth) + " " + bytes_text(disk.used_bytes) + " of " +
-                          bytes_text(disk.capacity_bytes) + " (" + percent_text(used, capacity) + ")");
-  out += line("chunks", grouped(disk.chunks) + ", " + grouped(disk.write_queue) + " on their way there");
-  out += line("written", plural(disk.put, "chunk") + ", " + bytes_text(disk.put_bytes));
-  out += line("brought up", plural(disk.got, "chunk") + ", " + bytes_text(disk.got_bytes));
-  out += line("failed", grouped(disk.failed) + " writes and reads");
-  out += line("lost", grouped(disk.evicted_unwritten) + " evicted from memory before they could be written, " +
-                          grouped(disk.evicted_unwanted) + " that were not to be");
-  return out;
+  return title("Disk", disk) +
+         line("used", bar(used, capacity, kBarWidth) + " " + bytes_text(disk.used_bytes) + " of " +
+                          bytes_text(disk.capacity_bytes) + " (" + percent_text(used, capacity) + ")") +
+         line("chunks", grouped(disk.chunks) + ", " + grouped(disk.write_queue) + " on their way there") + moved(disk);
+}
+
+// What is in it only the server knows: others write there too.
+std::string backend(const Snapshot& now) {
+  const TierState& backend = now.backend;
+  if (backend.place.empty()) return "";
+  const LookState& looks = now.looks;
+  return title("Backend", backend) +
+         line("chunks", grouped(backend.chunks) + " known here, " + grouped(backend.write_queue) + " on their way there") +
+         line("asked", grouped(looks.asked) + " times, " + grouped(looks.late) + " too late, " + grouped(looks.failed) +
+                           " in vain; " + grouped(looks.shared) + " of " + grouped(looks.families) +
+                           " chunks found were there alone") +
+         moved(backend);
+}
+
+// What memory had no room for and nothing below has.
+std::string lost(const Snapshot& now) {
+  if (now.disk.place.empty() && now.backend.place.empty()) return "";
+  return line("lost", grouped(now.evicted_unwritten) + " evicted from memory before they could be written, " +
+                          grouped(now.evicted_unwanted) + " that were not to be");
 }
 
 std::string models(const std::vector<ModelCounts>& models) {
@@ -114,8 +139,8 @@ std::string fallbacks(const std::vector<Fallback>& fallbacks) {
 }  // namespace
 
 std::string status_screen(const Snapshot& now) {
-  return headline(now) + helping(now) + memory(now.memory) + disk(now.disk) + models(now.models) + namespaces(now.namespaces) +
-         sessions(now.sessions) + fallbacks(now.fallbacks);
+  return headline(now) + helping(now) + memory(now.memory) + disk(now.disk) + backend(now) + lost(now) + models(now.models) +
+         namespaces(now.namespaces) + sessions(now.sessions) + fallbacks(now.fallbacks);
 }
 
 }  // namespace larder::ctl

@@ -87,12 +87,18 @@ std::string memory(const MemoryState& memory) {
          bytes_text(memory.capacity_bytes) + " (" + percent_text(used, capacity) + "), " + plural(memory.chunks, "chunk") + "\n";
 }
 
-std::string disk(const DiskState& disk) {
-  if (disk.path.empty()) return "";
+std::string disk(const TierState& disk) {
+  if (disk.place.empty()) return "";
   const auto used = static_cast<double>(disk.used_bytes), capacity = static_cast<double>(disk.capacity_bytes);
   return column("disk", kNameColumn) + bar(used, capacity, kBarWidth) + " " + bytes_text(disk.used_bytes) + " of " +
          bytes_text(disk.capacity_bytes) + " (" + percent_text(used, capacity) + "), " + plural(disk.chunks, "chunk") +
          (disk.reason.empty() ? "" : ", DEGRADED: " + disk.reason) + "\n";
+}
+
+std::string backend(const TierState& backend) {
+  if (backend.place.empty()) return "";
+  return column("backend", kNameColumn) + backend.place + ", " + bytes_text(backend.put_bytes) + " written, " +
+         bytes_text(backend.got_bytes) + " brought up" + (backend.reason.empty() ? "" : ", DEGRADED: " + backend.reason) + "\n";
 }
 
 std::string sessions(const std::vector<SessionState>& attached) {
@@ -106,7 +112,7 @@ std::string sessions(const std::vector<SessionState>& attached) {
 }  // namespace
 
 std::string top_screen(const Snapshot& now, const std::optional<Snapshot>& before) {
-  return headline(now) + "\n" + rates(now, before) + "\n" + memory(now.memory) + disk(now.disk) + "\n" +
+  return headline(now) + "\n" + rates(now, before) + "\n" + memory(now.memory) + disk(now.disk) + backend(now.backend) + "\n" +
          sessions(now.sessions.attached);
 }
 

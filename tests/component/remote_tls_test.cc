@@ -1,11 +1,13 @@
 // A real server behind TLS, client certificates and ACL users; certificates of the test's own.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include "sidecar/tiers/remote/remote_tier.h"
 #include "tests/component/certificates.h"
 #include "tests/component/server_process.h"
 #include "tests/conformance/tier_chunks.h"
+#include "tests/unit/text_file.h"
 
 namespace larder::test {
 namespace {
@@ -104,6 +106,36 @@ TEST_P(RemoteTlsTest, ARotatedPasswordIsReadAtTheNextConnect) {
   files_.write("password", "new");
   EXPECT_EQ(reason(false), "");
   EXPECT_TRUE(loop.get(1).ok());
+}
+
+TEST_P(RemoteTlsTest, ARotatedAuthorityIsReadAtTheNextConnect) {
+  const std::string authority = text_of(file("ca.crt"));
+  const std::unique_ptr<tiers::Tier> tier = *remote::open_remote_tier(clock_, options_);
+  Loop loop(*tier, clock_);
+  ASSERT_TRUE(loop.put(1).ok());
+  const auto comes_to = [&](const std::string& reason) {
+    for (int i = 0; i < 600; ++i, loop.collect(5))
+      if (reason.empty() ? tier->state().reason.empty() : tier->state().reason.find(reason) != std::string::npos) return true;
+    return false;
+  };
+  files_.authority("stranger");
+  files_.write("ca.crt", text_of(file("stranger.crt")));
+  server_->ask({"CLIENT", "KILL", "TYPE", "normal"});
+  EXPECT_TRUE(comes_to("certificate")) << tier->state().reason;
+  files_.write("ca.crt", authority);
+  EXPECT_TRUE(comes_to("")) << tier->state().reason;
+  EXPECT_TRUE(loop.get(1).ok());
+}
+
+// Who opens a pipe waits for its writer.
+TEST_P(RemoteTlsTest, APipeIsNoFileOfTls) {
+  ASSERT_EQ(::mkfifo(file("pipe").c_str(), 0600), 0);
+  for (std::string remote::TlsOptions::*which :
+       {&remote::TlsOptions::ca_file, &remote::TlsOptions::cert_file, &remote::TlsOptions::key_file}) {
+    RemoteOptions wrong = options_;
+    wrong.tls.*which = file("pipe");
+    EXPECT_THAT(outcome(wrong), HasSubstr("pipe is no file"));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Servers, RemoteTlsTest, testing::Values("redis-server", "valkey-server"),

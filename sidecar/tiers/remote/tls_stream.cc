@@ -4,11 +4,13 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 #include <openssl/x509v3.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 namespace larder::remote {
 namespace {
@@ -137,6 +139,39 @@ Status wrong_file(const char* key, const std::string& path) {
   return {Code::kFailedPrecondition, std::string("backend.") + key + ": " + path + ": " + ssl_error()};
 }
 
+// Which file it is, and when it was last changed: what is rotated is another one.
+struct Identity {
+  dev_t device = 0;
+  ino_t number = 0;
+  off_t bytes = 0;
+  std::int64_t changed_s = 0, changed_ns = 0;
+  bool operator==(const Identity&) const = default;
+};
+
+// Of no file where the path is empty. What is none, a pipe say, is refused: OpenSSL would wait for its writer.
+Result<Identity> identity_of(const char* key, const std::string& path) {
+  if (path.empty()) return Identity();
+  const std::string what = std::string("backend.") + key + ": " + path;
+  struct stat facts {};
+  if (::stat(path.c_str(), &facts) != 0) return Status::from_errno(errno, what);
+  if (!S_ISREG(facts.st_mode)) return Status(Code::kFailedPrecondition, what + " is no file");
+  return Identity{facts.st_dev, facts.st_ino, facts.st_size, facts.st_ctim.tv_sec, facts.st_ctim.tv_nsec};
+}
+
+using Files = std::array<Identity, 3>;
+
+Result<Files> files_of(const TlsOptions& options) {
+  Files files;
+  const std::pair<const char*, const std::string*> named[] = {
+      {"ca_file", &options.ca_file}, {"cert_file", &options.cert_file}, {"key_file", &options.key_file}};
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const Result<Identity> identity = identity_of(named[i].first, *named[i].second);
+    if (!identity.ok()) return identity.status();
+    files[i] = *identity;
+  }
+  return files;
+}
+
 Result<std::unique_ptr<SSL_CTX, Free>> make_context(const TlsOptions& options) {
   ERR_clear_error();
   std::unique_ptr<SSL_CTX, Free> context(SSL_CTX_new(TLS_client_method()));
@@ -159,6 +194,21 @@ Result<std::unique_ptr<SSL_CTX, Free>> make_context(const TlsOptions& options) {
   return context;
 }
 
+// What the files hold, kept while they are the same: a server that is away is tried ten times a second, and to read an authority's
+// hundred certificates takes milliseconds each time. Those of the system are read anew, since nobody says which files they are.
+Result<SSL_CTX*> context_of(const TlsOptions& options) {
+  thread_local std::unique_ptr<SSL_CTX, Free> kept;
+  thread_local Files kept_files;
+  const Result<Files> files = files_of(options);
+  if (!files.ok()) return files.status();
+  if (kept != nullptr && !options.ca_file.empty() && *files == kept_files) return kept.get();
+  Result<std::unique_ptr<SSL_CTX, Free>> context = make_context(options);
+  if (!context.ok()) return context.status();
+  kept = *std::move(context);
+  kept_files = *files;
+  return kept.get();
+}
+
 bool expect_name(SSL* ssl, const std::string& name) {
   if (is_address(name)) return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name.c_str()) == 1;
   SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
@@ -171,9 +221,9 @@ bool expect_name(SSL* ssl, const std::string& name) {
 
 Result<std::unique_ptr<Stream>> open_tls_stream(std::unique_ptr<Stream> socket, const TlsOptions& options,
                                                 const std::string& host) {
-  Result<std::unique_ptr<SSL_CTX, Free>> context = make_context(options);
+  const Result<SSL_CTX*> context = context_of(options);
   if (!context.ok()) return context.status();
-  std::unique_ptr<SSL, Free> ssl(SSL_new(context->get()));  // keeps the context
+  std::unique_ptr<SSL, Free> ssl(SSL_new(*context));  // keeps the context
   const std::string& name = options.server_name.empty() ? host : options.server_name;
   if (ssl == nullptr || !expect_name(ssl.get(), name) || SSL_set_fd(ssl.get(), socket->fd()) != 1)
     return Status(Code::kInternal, ssl_error());

@@ -138,14 +138,59 @@ TEST_F(LmcacheTest, NumaModes) {
 
 TEST_F(LmcacheTest, RemoteUrlsSayWhatBecomesOfThem) {
   const auto url = [this](const std::string& text) { return yaml_of("remote_url: \"" + text + "\""); };
-  for (const char* redis : {"redis", "rediss", "redis-sentinel", "redis-cluster", "valkey", "resp", "REDIS"})
-    EXPECT_THAT(url(std::string(redis) + "://h:1"), AllOf(HasSubstr("# Not yet served:"), HasSubstr("will be a backend")))
-        << redis;
+  for (const char* several :
+       {"redis-sentinel://h:1", "rediss-sentinel://h:1", "redis-cluster://h:1", "valkey://a:1,b:1", "redis://a:1, b:1"})
+    EXPECT_THAT(url(several), AllOf(HasSubstr("# Not yet served:"), HasSubstr("Sentinels and Clusters are not served yet"),
+                                    Not(HasSubstr("backend:\n"))))
+        << several;
   EXPECT_THAT(url("lm://h:1"), AllOf(HasSubstr("# Without counterpart:"), HasSubstr("lm://h:1 is LMCache's own server")));
   EXPECT_THAT(url("s3://bucket"), HasSubstr("Larder has no backend for s3"));
-  EXPECT_THAT(url("redis://u:p@ss@h:1/0"), AllOf(HasSubstr(": redis://h:1/0 will be"), Not(HasSubstr("p@ss"))));
+  EXPECT_THAT(url("redis-sentinel://u:p/@ss@h:1"), AllOf(HasSubstr(": redis-sentinel://h:1: Sent"), Not(HasSubstr("ss@"))));
   for (const char* nothing : {"null", "None", "~", "''"})
     EXPECT_THAT(yaml_of(std::string("remote_url: ") + nothing), Not(HasSubstr("remote_url")));
+}
+
+TEST_F(LmcacheTest, AServerIsABackend) {
+  const auto url = [this](const std::string& text, const std::string& more = "") {
+    return yaml_of("remote_url: \"" + text + "\"\n" + more);
+  };
+  EXPECT_THAT(url("redis://h:1"), EndsWith("backend:\n  url: redis://h:1\nmemory:\n  size: 5GiB\n"));
+  EXPECT_THAT(url("REDIS://h"), HasSubstr("  url: redis://h\n"));
+  EXPECT_THAT(url("rediss://h:1/2"), HasSubstr("  url: rediss://h:1/2\n"));
+  EXPECT_THAT(url("valkey://[::1]:1"), HasSubstr("  url: valkey://[::1]:1\n"));
+  EXPECT_THAT(url("resp://h:1"), HasSubstr("  url: redis://h:1\n"));
+  EXPECT_THAT(url("unix:///run/r.sock"), HasSubstr("  url: unix:///run/r.sock\n"));
+  EXPECT_THAT(url("unix:///run/a: b"), AllOf(HasSubstr("is no path that is understood here"), Not(HasSubstr("backend:\n"))));
+  EXPECT_THAT(url("redis://h?db=2"), AllOf(HasSubstr("  url: redis://h\n"), HasSubstr("what stands behind the '?'")));
+  EXPECT_THAT(url("valkey://h:1", "extra_config: {tls_enable: true, valkey_database: 3, valkey_mode: standalone}\n"),
+              AllOf(HasSubstr("  url: valkeys://h:1/3\n"), Not(HasSubstr("password"))));
+  EXPECT_THAT(url("valkey://h:1", "extra_config: {valkey_mode: cluster}\n"), HasSubstr("are not served yet"));
+  EXPECT_THAT(yaml_of("resp_host: h\nresp_port: 7000\n"), HasSubstr("  url: redis://h:7000\n"));
+  EXPECT_THAT(yaml_of("resp_host: ::1\n"), HasSubstr("  url: redis://[::1]\n"));
+  EXPECT_THAT(yaml_of("resp_port: 7000\nextra_config: {password: x}\n"),
+              AllOf(HasSubstr("LMCache uses it with a remote_url, and there is none"), Not(HasSubstr("backend:\n"))));
+  EXPECT_THAT(why("remote_url: redis://h:port"), HasSubstr("F:1: remote_url has no port of 1 to 65535"));
+  EXPECT_THAT(why("remote_url: redis://h\nextra_config: {tls_enable: maybe}\n"), HasSubstr("is neither true nor false"));
+}
+
+// Not in what is printed, nor in an error: it belongs into a file of its own.
+TEST_F(LmcacheTest, PasswordsGoIntoAFile) {
+  for (const std::string& yaml :
+       {std::string("remote_url: redis://kv:hun/hunter2@h"), std::string("remote_url: redis://:hunter2@h"),
+        std::string("remote_url: redis://h\nextra_config: {redis_password: hunter2}"),
+        std::string("remote_url: valkey://h\nextra_config: {valkey_username: kv, valkey_password: hunter2}"),
+        std::string("resp_host: h\nresp_username: kv\nresp_password: hunter2")}) {
+    const std::string printed = yaml_of(yaml);
+    EXPECT_THAT(printed, AllOf(Not(HasSubstr("hunter2")), HasSubstr("  password_file: /etc/larder/backend.password\n"),
+                               HasSubstr("# To do:\n#   write the password (")))
+        << yaml;
+    EXPECT_EQ(printed.find("//kv@h") != std::string::npos, yaml.find("kv") != std::string::npos) << yaml;
+  }
+  EXPECT_THAT(yaml_of("remote_url: redis://h\nextra_config: {username: 'a@b'}\n"), HasSubstr("  url: redis://a%40b@h\n"));
+  for (const char* wrong : {"redis://kv:hunter2@", "redis://kv:hunter2@h:port", "redis://kv:hunter2@h/x", "s3://kv:hunter2@h"}) {
+    const Result<ImportedLmcache> imported = import(std::string("remote_url: ") + wrong);
+    EXPECT_THAT(imported.ok() ? imported->yaml : imported.status().text(), Not(HasSubstr("hunter2"))) << wrong;
+  }
 }
 
 TEST_F(LmcacheTest, UnknownKeysAreNamedAndNearOnesGuessed) {
@@ -165,7 +210,9 @@ TEST_F(LmcacheTest, WhatIsSwitchedOffNeedsNoWord) {
 }
 
 TEST_F(LmcacheTest, NothingEndsAComment) {
-  const std::string yaml = yaml_of("", {{"LMCACHE_REMOTE_URL", "redis://h\nmemory: {size: 1TiB}"}, {"LMCACHE_X\npool: y", "1"}});
+  const std::string yaml = yaml_of("", {{"LMCACHE_REMOTE_URL", "s3://h\nmemory: {size: 1TiB}"}, {"LMCACHE_X\npool: y", "1"}});
+  EXPECT_THAT(why("", {{"LMCACHE_REMOTE_URL", "redis://h\nmemory: {size: 1TiB}"}}),
+              HasSubstr("LMCACHE_REMOTE_URL: remote_url holds an IPv6 address"));
   EXPECT_THAT(yaml, AllOf(Not(HasSubstr("\nmemory: {")), Not(HasSubstr("\npool"))));
 }
 

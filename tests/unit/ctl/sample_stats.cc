@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <nlohmann/json.hpp>
 
 #include "sidecar/http/status_json.h"
 #include "tests/unit/text_file.h"
@@ -67,6 +68,23 @@ stats::Stats stats_with_disk() {
 
 Snapshot snapshot_of(const stats::Stats& stats, bool healthy, bool ready) {
   const Result<Snapshot> snapshot = read_snapshot(http::status_json(stats, healthy, ready));
+  EXPECT_TRUE(snapshot.ok()) << snapshot.status().text();
+  return snapshot.ok() ? *snapshot : Snapshot();
+}
+
+Snapshot snapshot_with_backend(const std::string& reason) {
+  nlohmann::json status = nlohmann::json::parse(http::status_json(stats_with_disk(), true, true));
+  status["backend"] = {{"url", "rediss://cache.example:6379"},
+                       {"mode", "TLS"},
+                       {"reason", reason},
+                       {"capacity_bytes", 0},
+                       {"used_bytes", 7ULL << 30},
+                       {"chunks", 2345},
+                       {"write_queue", 6},
+                       {"puts", {{"ok", 2000}, {"bytes", 6ULL << 30}, {"failed", 3}}},
+                       {"gets", {{"ok", 345}, {"bytes", 1ULL << 30}, {"failed", 4}}},
+                       {"looks", {{"asked", 500}, {"late", 2}, {"failed", 1}, {"families", 9000}, {"shared", 345}}}};
+  const Result<Snapshot> snapshot = read_snapshot(status.dump());
   EXPECT_TRUE(snapshot.ok()) << snapshot.status().text();
   return snapshot.ok() ? *snapshot : Snapshot();
 }

@@ -11,6 +11,8 @@ namespace larder::ctl {
 stats::Stats idle_stats();
 stats::Stats busy_stats();
 stats::Stats stats_with_disk();
+// The same larderd with a backend as well: degraded, or not.
+Snapshot snapshot_with_backend(const std::string& reason = "");
 
 // As larderctl reads it out of larderd's answer.
 Snapshot snapshot_of(const stats::Stats& stats, bool healthy = true, bool ready = true);

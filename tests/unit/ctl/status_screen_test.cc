@@ -16,6 +16,11 @@ TEST(StatusScreenTest, Busy) {
 TEST(StatusScreenTest, WithDisk) {
   expect_golden("disk", status_screen(snapshot_of(stats_with_disk())));
 }
+TEST(StatusScreenTest, WithBackend) {
+  expect_golden("backend", status_screen(snapshot_with_backend()));
+  const std::string degraded = status_screen(snapshot_with_backend("the server is full"));
+  EXPECT_NE(degraded.find("\nBackend         rediss://cache.example:6379, DEGRADED: the server is full\n"), std::string::npos);
+}
 TEST(StatusScreenTest, Unhealthy) {
   expect_golden("unhealthy", status_screen(snapshot_of(busy_stats(), false, false)));
 }

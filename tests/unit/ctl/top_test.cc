@@ -45,6 +45,14 @@ TEST(TopTest, TheDiskHasALineWhereThereIsOne) {
   EXPECT_THAT(top_screen(snapshot_of(busy_stats()), std::nullopt), Not(HasSubstr("disk")));
 }
 
+TEST(TopTest, SoHasTheBackend) {
+  EXPECT_THAT(
+      top_screen(snapshot_with_backend("the server is full"), std::nullopt),
+      HasSubstr(
+          "\nbackend         rediss://cache.example:6379, 6.0 GiB written, 1.0 GiB brought up, DEGRADED: the server is full\n"));
+  EXPECT_THAT(top_screen(snapshot_of(stats_with_disk()), std::nullopt), Not(HasSubstr("backend")));
+}
+
 TEST(TopTest, NothingHappening) {
   stats::Stats stats = idle_stats();
   const Snapshot before = snapshot_of(stats);
