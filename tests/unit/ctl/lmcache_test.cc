@@ -211,7 +211,8 @@ TEST_F(LmcacheTest, WhatIsSwitchedOffNeedsNoWord) {
 
 TEST_F(LmcacheTest, NothingEndsAComment) {
   const std::string yaml = yaml_of("", {{"LMCACHE_REMOTE_URL", "s3://h\nmemory: {size: 1TiB}"}, {"LMCACHE_X\npool: y", "1"}});
-  EXPECT_THAT(why("", {{"LMCACHE_REMOTE_URL", "redis://h\nmemory: {size: 1TiB}"}}), HasSubstr("remote_url names no host"));
+  EXPECT_THAT(why("", {{"LMCACHE_REMOTE_URL", "redis://h\nmemory: {size: 1TiB}"}}),
+              HasSubstr("LMCACHE_REMOTE_URL: remote_url holds an IPv6 address"));
   EXPECT_THAT(yaml, AllOf(Not(HasSubstr("\nmemory: {")), Not(HasSubstr("\npool"))));
 }
 

@@ -51,7 +51,7 @@ stats::Stats stats_with_disk() {
   stats::Stats stats = busy_stats();
   stats.evicted_unwritten = 3;
   stats.evicted_unwanted = 4;
-  stats.disk.path = "/var/lib/larder";
+  stats.disk.place = "/var/lib/larder";
   stats.disk.takes_puts = false;
   stats.disk.reason = "writes fail: No space left on device";
   stats.disk.capacity_bytes = 100ULL << 30;
