@@ -1,6 +1,7 @@
 #include "sidecar/ipc/looks.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "sidecar/ipc/chunk_names.h"
 
@@ -205,7 +206,8 @@ void Looks::tell_speed(const std::array<std::uint64_t, kMaxSources>& bytes, prot
     seconds += static_cast<double>(from) / static_cast<double>(speed.read_bytes_per_s);
   }
   if (all_bytes == 0) return;
-  looked.read_bytes_per_s = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(static_cast<double>(all_bytes) / seconds));
+  const double rate = std::round(static_cast<double>(all_bytes) / seconds);
+  looked.read_bytes_per_s = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(rate));
 }
 
 void Looks::forget(Entry entry) {

@@ -93,6 +93,7 @@ TEST_F(TwoSourcesTest, WhoIsLateIsKnown) {
   ASSERT_TRUE(box_.source.speed().serving && box_.backend_source.speed().serving);
   box_.fetch(7, {1, 2}, 100);
   box_.tier.finish_all();
+  box_.turn();
   box_.clock.advance_ms(100);
   box_.turn();
   EXPECT_EQ(box_.told(7), "1 late");
