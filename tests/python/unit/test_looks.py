@@ -264,6 +264,15 @@ class TestAwaited:
         client.answer_look(look_of(client))
         assert half.matched_tokens(second, 0) == (0, False)
 
+    def test_its_deadline_is_what_is_left_of_that(self, half, client, clock, awaiting):
+        half.matched_tokens(awaiting, 0)
+        assert client.looks[look_of(client)][1] == 250
+        client.answer_look(look_of(client))
+        half.matched_tokens(awaiting, 0)
+        clock.now += 0.2
+        half.matched_tokens(awaiting, 0)
+        assert client.looks[look_of(client)][1] == 50
+
     @pytest.mark.parametrize("reason", ["late", "it failed"])
     def test_no_answer_is_not_asked_for_again(self, half, client, clock, awaiting, reason):
         half.matched_tokens(awaiting, 0)

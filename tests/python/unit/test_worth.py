@@ -158,10 +158,10 @@ class TestWhetherToLook:
 
     def test_a_deadline_is_a_small_share_of_computing(self, choice):
         assert choice.look(4096).deadline_s == pytest.approx(0.04 * 10.24)
-        assert choice.look(40).deadline_ms == 5, "and never shorter"
+        assert choice.look(40).deadline_s == 0.005, "and never shorter"
 
     def test_an_engine_that_has_computed_nothing_yet_waits_a_fixed_time(self, clock):
-        assert worth.LoadOrRecompute(CHUNK_BYTES, CHUNK_TOKENS, clock).look(4096).deadline_ms == 50
+        assert worth.LoadOrRecompute(CHUNK_BYTES, CHUNK_TOKENS, clock).look(4096).deadline_s == 0.05
 
     def test_where_there_is_nothing_to_gain_nobody_looks(self, choice):
         assert choice.look(6) is None  # 15 ms in all

@@ -5,6 +5,7 @@ request lacks (worth); it has a deadline, which the library counts. A request lo
 computed its prompt (kv_transfer_params larder: await) looks again while something is missing, for a share of that time. Owned by the
 scheduler's thread."""
 
+import math
 import time
 from dataclasses import dataclass
 
@@ -86,8 +87,9 @@ class Looks:
 
     def _ask(self, look):
         hashes, stride, number = look.question
+        deadline_s = max(look.plan.deadline_s, look.until - self._clock())
         try:
-            look.ticket = self._client.look(hashes, stride, look.plan.deadline_ms, number)
+            look.ticket = self._client.look(hashes, stride, math.ceil(deadline_s * 1e3), number)
         except LarderError:
             return False
         return True

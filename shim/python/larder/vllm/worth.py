@@ -79,10 +79,6 @@ class LookPlan:
     worth_s: float
     patience_s: float = 0.0
 
-    @property
-    def deadline_ms(self):
-        return math.ceil(self.deadline_s * 1e3)
-
 
 @dataclass(frozen=True)
 class Plan:
