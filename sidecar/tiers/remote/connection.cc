@@ -197,6 +197,7 @@ void Connection::answer(Reply reply, std::uint64_t now_ns) {
   outstanding_bytes_ -= request.expect.payload_bytes;
   payloads_ -= request.expect.payload_bytes != 0 ? 1 : 0;
   head_since_ns_ = now_ns;
+  ++answers;
   if (request.then) request.then({}, std::move(reply));
 }
 

@@ -63,7 +63,7 @@ class Connection {
   std::uint64_t bytes() const { return outstanding_bytes_; }  // bodies and payloads on their way
   // Since when the oldest command waits for its answer; UINT64_MAX: none does.
   std::uint64_t waiting_since_ns() const { return entries_.empty() ? UINT64_MAX : head_since_ns_; }
-  std::uint64_t sent_bytes = 0, received_bytes = 0;
+  std::uint64_t sent_bytes = 0, received_bytes = 0, answers = 0;
 
  private:
   static constexpr std::size_t kLeastBuffer = 16 << 10;

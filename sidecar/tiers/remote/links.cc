@@ -28,14 +28,19 @@ Links::Links(const RemoteOptions& options, const base::Clock& clock, Poller& pol
       links_(wanted()) {}
 
 void Links::turn() {
+  answered_ = false;
   for (Link& link : links_)
     if (link.event || link.more) pump(link);
   for (Link& link : links_) tend(link, clock_.now_ns());
 }
 
 void Links::flush() {
-  for (Link& link : links_)
-    if (link.state >= Link::State::kGreeting && link.connection->has_unsent()) pump(link);
+  for (Link& link : links_) {
+    if (link.state < Link::State::kGreeting || !link.connection->has_unsent()) continue;
+    const std::uint64_t answers = link.connection->answers;
+    pump(link);
+    answered_ = answered_ || link.connection == nullptr || link.connection->answers != answers;
+  }
 }
 
 void Links::pump(Link& link) {
@@ -87,7 +92,7 @@ void Links::tend(Link& link, std::uint64_t now_ns) {
 
 std::uint64_t Links::next_turn_ns() const {
   const std::uint64_t now = clock_.now_ns();
-  std::uint64_t next = now + options_.ping_ms * kNsPerMs;
+  std::uint64_t next = answered_ ? now : now + options_.ping_ms * kNsPerMs;
   for (const Link& link : links_) {
     if (link.more || (link.state >= Link::State::kGreeting && link.connection->has_unsent())) return 0;
     next = std::min(next, limit_ns(link));

@@ -106,6 +106,7 @@ class Links {
   std::vector<Address> addresses_;
   std::size_t next_address_ = 0;
   bool resolving_ = false;
+  bool answered_ = false;  // something was, since the last turn: others may have to act on it
   std::uint64_t resolving_since_ns_ = 0;
   Status failure_;
   std::optional<std::string> run_;  // of its life, as far as one was met

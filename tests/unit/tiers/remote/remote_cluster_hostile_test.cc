@@ -161,6 +161,99 @@ TEST_F(RemoteClusterHostileTest, ASlotIsLetGoAfterThePartsThatTheOtherNodesSend)
   for (const std::byte byte : slot.span()) ASSERT_EQ(byte, std::byte{0x11});
 }
 
+TEST_F(RemoteClusterHostileTest, ADropBeginsAgainWhereSlotsHaveMovedMeanwhile) {
+  FakeServer other({}, FakeServer::Kind::kCluster);
+  std::atomic<unsigned> scans = 0, moved = 0;
+  const auto hook = [&](const FakeServer::Words& words) -> std::optional<std::string> {
+    if (words[0] == "CLUSTER") return FakeServer::slots({server_.port(), other.port()});
+    if (words[0] == "SCAN") ++scans;
+    if (words[0] == "UNLINK" && moved++ == 0) return "-MOVED 1 127.0.0.1:" + std::to_string(other.port()) + "\r\n";
+    return std::nullopt;
+  };
+  server_.set_hook(hook);
+  other.set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
+    return words[0] == "CLUSTER" ? std::optional(FakeServer::slots({server_.port(), other.port()})) : std::nullopt;
+  });
+  open();
+  std::uint64_t number = 0;
+  while (slot_of(record_key("larder", key_of(number))) >= kSlots / 2) ++number;
+  ASSERT_EQ(loop_->put(number, 1, 1, kBytes).to_string(), "ok");
+  EXPECT_EQ(loop_->drop(1).to_string(), "ok");
+  EXPECT_GE(scans, 2U) << "of the first node";
+  EXPECT_TRUE(eventually([&] { return loop_->get(number, 1, kBytes).code() == Code::kNotFound; }));
+}
+
+// Three nodes that send every third command on, to each other or themselves, or refuse it.
+TEST(RemoteClusterShiftTest, RandomRedirectionsShiftNoReply) {
+  std::vector<std::unique_ptr<FakeServer>> nodes;
+  std::vector<std::uint16_t> ports;
+  for (int i = 0; i < 3; ++i) {
+    nodes.push_back(std::make_unique<FakeServer>(FakeServer::Hook(), FakeServer::Kind::kCluster));
+    ports.push_back(nodes.back()->port());
+  }
+  std::atomic<std::uint64_t> count = 0;
+  for (const auto& node : nodes)
+    node->set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
+      if (words[0] == "CLUSTER") return FakeServer::slots(ports);
+      if (words[0] != "GET" && words[0] != "SET" && words[0] != "GETRANGE" && words[0] != "UNLINK") return std::nullopt;
+      std::uint64_t random = ++count * 0x9e3779b97f4a7c15ULL;
+      random ^= random >> 29;
+      const std::string to = "127.0.0.1:" + std::to_string(ports[random / 7 % 3]);
+      switch (random % 21) {
+        case 0:
+        case 1: return "-MOVED 5 " + to + "\r\n";
+        case 2:
+        case 3: return "-ASK 5 " + to + "\r\n";
+        case 4: return "-TRYAGAIN later\r\n";
+        case 5: return "-ERR out of luck\r\n";
+        case 6: return "-MOVED nonsense\r\n";
+        default: return std::nullopt;
+      }
+    });
+  RemoteOptions options;
+  options.mode = Mode::kCluster;
+  options.endpoints = {{"127.0.0.1", ports.front()}};
+  const base::MonotonicClock clock;
+  const std::unique_ptr<tiers::Tier> tier = *open_remote_tier(clock, options);
+  Loop loop(*tier, clock);
+  std::uint64_t good = 0;
+  for (std::uint64_t i = 0; i < 1500; ++i) {
+    static_cast<void>(loop.put(i % 50, i, 1, kBytes));
+    for (const std::uint64_t number : {i % 50, (i + 7) % 50}) {
+      const Status got = loop.get(number, 1, kBytes);
+      ASSERT_NE(got.code(), Code::kInternal) << got.to_string();
+      good += got.ok() ? 1 : 0;
+    }
+  }
+  EXPECT_GT(good, 300U);
+  EXPECT_GT(count, 10'000U);
+}
+
+TEST(RemoteModesTest, WhatIsWrongInTheOptionsIsNamed) {
+  const base::MonotonicClock clock;
+  RemoteOptions cluster, sentinel, alone;
+  cluster.mode = Mode::kCluster;
+  sentinel.mode = Mode::kSentinel;
+  cluster.endpoints = sentinel.endpoints = {{"a", 1}};
+  sentinel.sentinel_master = "pool";
+  alone.host = "a";
+  const auto wrong = [&](RemoteOptions options, auto change) {
+    change(options);
+    return open_remote_tier(clock, options).status().text();
+  };
+  EXPECT_THAT(wrong(cluster, [](RemoteOptions& o) { o.endpoints.clear(); }), HasSubstr("remote.endpoints"));
+  EXPECT_THAT(wrong(cluster, [](RemoteOptions& o) { o.endpoints.assign(33, {"a", 1}); }), HasSubstr("remote.endpoints"));
+  EXPECT_THAT(wrong(cluster, [](RemoteOptions& o) { o.endpoints[0].port = 0; }), HasSubstr("remote.endpoints"));
+  EXPECT_THAT(wrong(cluster, [](RemoteOptions& o) { o.endpoints[0].unix_path = "/a"; }), HasSubstr("remote.endpoints"));
+  EXPECT_THAT(wrong(cluster, [](RemoteOptions& o) { o.host = "a"; }), HasSubstr("remote.host"));
+  EXPECT_THAT(wrong(cluster, [](RemoteOptions& o) { o.database = 1; }), HasSubstr("remote.database"));
+  EXPECT_THAT(wrong(cluster, [](RemoteOptions& o) { o.sentinel_master = "a"; }), HasSubstr("remote.sentinel_master"));
+  EXPECT_THAT(wrong(sentinel, [](RemoteOptions& o) { o.sentinel_master.clear(); }), HasSubstr("remote.sentinel_master"));
+  EXPECT_THAT(wrong(sentinel, [](RemoteOptions& o) { o.sentinel_user = "u"; }), HasSubstr("remote.sentinel_password_file"));
+  EXPECT_THAT(wrong(alone, [](RemoteOptions& o) { o.endpoints = {{"a", 1}}; }), HasSubstr("remote.endpoints"));
+  EXPECT_THAT(wrong(alone, [](RemoteOptions& o) { o.sentinel_password_file = "f"; }), HasSubstr("remote.sentinel_password_file"));
+}
+
 TEST(RemoteLookTest, OneRoundTripToAllNodesSideBySide) {
   std::vector<std::unique_ptr<FakeServer>> nodes;
   std::vector<std::uint16_t> ports;
