@@ -293,7 +293,8 @@ constexpr std::array<Field, 29> kFields{{
     {"backend.ttl", "what was written longer ago is gone there: 90s, 15m, 12h, 30d; 0: the server alone decides what goes",
      set_backend_ttl, [](const Config& c) { return print_duration_s(c.backend.ttl_s); }},
     {"backend.write",
-     "all: each chunk, soon after it was stored; evicted: shortly before the memory evicts it, and at a stop; popular: from the second "
+     "all: each chunk, soon after it was stored; evicted: shortly before the memory evicts it, and at a stop; popular: from the "
+     "second "
      "time on that it was stored or used",
      set_backend_write, print_backend_write},
     {"backend.write_rate", "at most so many bytes a second are written there, 1MiB to 1TiB; 0: no limit", set_write_rate,

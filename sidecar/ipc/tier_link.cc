@@ -24,20 +24,6 @@ std::string without_user(const std::string& url) {
   return at < end ? url.substr(0, begin + 3) + url.substr(at + 1) : url;
 }
 
-remote::RemoteOptions options_for(const config::BackendConfig& backend) {
-  remote::RemoteOptions options;
-  options.host = backend.host;
-  options.port = backend.port;
-  options.unix_path = backend.unix_path;
-  options.tls = {backend.tls, backend.ca_file, backend.cert_file, backend.key_file, backend.server_name};
-  options.user = backend.user;
-  options.password_file = backend.password_file;
-  options.database = backend.database;
-  if (!backend.prefix.empty()) options.prefix = backend.prefix;
-  options.ttl_ms = std::uint64_t{backend.ttl_s} * 1000;
-  return options;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<TierLink>> TierLink::open_disk(const config::Config& config, std::span<std::byte> arena, bool present,
@@ -56,10 +42,10 @@ Result<std::unique_ptr<TierLink>> TierLink::open_disk(const config::Config& conf
 
 Result<std::unique_ptr<TierLink>> TierLink::open_backend(const config::Config& config,
                                                          std::shared_ptr<tiers::Residents> residents, const base::Clock& clock) {
-  remote::RemoteOptions options = options_for(config.backend);
+  remote::RemoteOptions options = remote::options_of(config.backend);
   options.residents = std::move(residents);
   Result<std::unique_ptr<tiers::Tier>> tier = remote::open_remote_tier(clock, options);
-  if (!tier.ok()) return Status(tier.status().code(), "backend: " + tier.status().text());
+  if (!tier.ok()) return tier.status();
   return std::make_unique<TierLink>(TierKind::kBackend, std::move(*tier), without_user(config.backend.url));
 }
 

@@ -83,7 +83,7 @@ TEST_P(RemoteTlsTest, WhatIsWrongIsRefusedAndNamed) {
   wrong.password_file = file("wrong");
   EXPECT_THAT(outcome(wrong), HasSubstr("WRONGPASS"));
   wrong.password_file = file("nowhere");
-  EXPECT_THAT(outcome(wrong), HasSubstr("remote.password_file"));
+  EXPECT_THAT(outcome(wrong), HasSubstr("backend.password_file"));
   wrong = options_;
   wrong.prefix = "others";
   EXPECT_THAT(outcome(wrong), HasSubstr("NOPERM"));

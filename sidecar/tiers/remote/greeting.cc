@@ -84,7 +84,8 @@ void Links::greet(Link& link) {
   const std::string& named = sentinel ? options_.sentinel_user : options_.user;
   std::string password;
   if (!password_file.empty()) {
-    Result<std::string> read = read_password(sentinel ? "remote.sentinel_password_file" : "remote.password_file", password_file);
+    Result<std::string> read =
+        read_password(sentinel ? "backend.sentinel_password_file" : "backend.password_file", password_file);
     if (!read.ok()) {
       link.greeted = read.status();
       return;
@@ -106,7 +107,7 @@ void Links::greet(Link& link) {
   if (options_.database != 0 && !sentinel)
     ask_greeting(link, {"SELECT", database}, "+", [note, database](const Status& lost, const Reply& reply) {
       if (lost.ok() && reply.kind == Reply::Kind::kError)
-        note({Code::kFailedPrecondition, "remote.database: the server refuses to select " + database});
+        note({Code::kFailedPrecondition, "backend.database: the server refuses to select " + database});
     });
   ask_greeting(link, {"INFO", "server"}, "$", [greeted](const Status& lost, const Reply& reply) {
     if (lost.ok() && reply.kind == Reply::Kind::kBulk) greeted->run = run_of(reply.text);

@@ -13,7 +13,7 @@ RemoteOptions options_of(const config::BackendConfig& backend) {
   options.user = backend.user;
   options.password_file = backend.password_file;
   options.database = backend.database;
-  options.prefix = backend.prefix;
+  if (!backend.prefix.empty()) options.prefix = backend.prefix;
   options.ttl_ms = std::uint64_t{backend.ttl_s} * 1000;
   return options;
 }

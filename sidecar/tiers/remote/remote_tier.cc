@@ -36,41 +36,41 @@ Status wrong(const std::string& text) {
 // Who is asked first, in each mode.
 Status check_endpoints(const RemoteOptions& options) {
   const bool sentinel = options.mode == Mode::kSentinel;
-  if (!sentinel && !options.sentinel_master.empty()) return wrong("remote.sentinel_master: the mode is not sentinel");
+  if (!sentinel && !options.sentinel_master.empty()) return wrong("backend.sentinel_master: the mode is not sentinel");
   if (!sentinel && (!options.sentinel_user.empty() || !options.sentinel_password_file.empty()))
-    return wrong("remote.sentinel_password_file: the mode is not sentinel");
+    return wrong("backend.sentinel_password_file: the mode is not sentinel");
   if (options.mode == Mode::kStandalone) {
-    if (!options.endpoints.empty()) return wrong("remote.endpoints: a standalone server has remote.host or remote.unix_path");
+    if (!options.endpoints.empty()) return wrong("backend.endpoints: a standalone server has backend.host or backend.unix_path");
     if (options.host.empty() == options.unix_path.empty())
-      return wrong("remote.host: a host or remote.unix_path, one of the two");
+      return wrong("backend.host: a host or backend.unix_path, one of the two");
     return {};
   }
   if (!options.host.empty() || !options.unix_path.empty())
-    return wrong("remote.host: it is remote.endpoints that names Sentinels, or nodes of a Cluster");
-  if (options.endpoints.empty() || options.endpoints.size() > kMostEndpoints) return wrong("remote.endpoints: 1 to 32 of them");
+    return wrong("backend.host: it is backend.endpoints that names Sentinels, or nodes of a Cluster");
+  if (options.endpoints.empty() || options.endpoints.size() > kMostEndpoints) return wrong("backend.endpoints: 1 to 32 of them");
   for (const Endpoint& endpoint : options.endpoints)
     if (endpoint.host.empty() || endpoint.port == 0 || !endpoint.unix_path.empty())
-      return wrong("remote.endpoints: each a host and a port");
-  if (sentinel && options.sentinel_master.empty()) return wrong("remote.sentinel_master: the name of the master is missing");
+      return wrong("backend.endpoints: each a host and a port");
+  if (sentinel && options.sentinel_master.empty()) return wrong("backend.sentinel_master: the name of the master is missing");
   if (!options.sentinel_user.empty() && options.sentinel_password_file.empty())
-    return wrong("remote.sentinel_password_file: a user needs one");
-  if (options.mode == Mode::kCluster && options.database != 0) return wrong("remote.database: a Cluster has none but 0");
+    return wrong("backend.sentinel_password_file: a user needs one");
+  if (options.mode == Mode::kCluster && options.database != 0) return wrong("backend.database: a Cluster has none but 0");
   return {};
 }
 
 Status check_options(const RemoteOptions& options) {
   if (Status status = check_endpoints(options); !status.ok()) return status;
-  if (options.unix_path.empty() && options.port == 0) return wrong("remote.port: 0 is none");
+  if (options.unix_path.empty() && options.port == 0) return wrong("backend.port: 0 is none");
   if (!options.unix_path.empty()) {
     if (const Result<Address> address = unix_address(options.unix_path); !address.ok()) return address.status();
     if (options.tls.enabled && options.tls.server_name.empty())
-      return wrong("remote.tls.server_name: over a Unix socket it must say whom the certificate names");
+      return wrong("backend.server_name: over a Unix socket it must say whom the certificate names");
   }
-  if (!valid_prefix(options.prefix)) return wrong("remote.prefix: 1 to 64 letters, digits, \"_\", \".\" and \"-\"");
-  if (options.connections < 1 || options.connections > Links::kMost) return wrong("remote.connections: 1 to 4");
+  if (!valid_prefix(options.prefix)) return wrong("backend.prefix: 1 to 64 letters, digits, \"_\", \".\" and \"-\"");
+  if (options.connections < 1 || options.connections > Links::kMost) return wrong("backend.connections: 1 to 4");
   if (options.tls.cert_file.empty() != options.tls.key_file.empty())
-    return wrong("remote.tls.cert_file: with remote.tls.key_file, or neither");
-  if (!options.user.empty() && options.password_file.empty()) return wrong("remote.password_file: a user needs one");
+    return wrong("backend.cert_file: with backend.key_file, or neither");
+  if (!options.user.empty() && options.password_file.empty()) return wrong("backend.password_file: a user needs one");
   return {};
 }
 

@@ -81,7 +81,7 @@ void set_option(const Fd& fd, int level, int name, int value) {
 Result<Address> unix_address(const std::string& path) {
   sockaddr_un name{};
   if (path.empty() || path.size() >= sizeof(name.sun_path))
-    return Status(Code::kInvalidArgument, "remote.unix_path: \"" + path + "\" is no path of a Unix socket");
+    return Status(Code::kInvalidArgument, "backend.unix_path: \"" + path + "\" is no path of a Unix socket");
   name.sun_family = AF_UNIX;
   std::memcpy(name.sun_path, path.c_str(), path.size() + 1);
   Address address;

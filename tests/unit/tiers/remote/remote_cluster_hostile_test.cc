@@ -241,17 +241,18 @@ TEST(RemoteModesTest, WhatIsWrongInTheOptionsIsNamed) {
     change(options);
     return open_remote_tier(clock, options).status().text();
   };
-  EXPECT_THAT(wrong(cluster, [](RemoteOptions& o) { o.endpoints.clear(); }), HasSubstr("remote.endpoints"));
-  EXPECT_THAT(wrong(cluster, [](RemoteOptions& o) { o.endpoints.assign(33, {"a", 1}); }), HasSubstr("remote.endpoints"));
-  EXPECT_THAT(wrong(cluster, [](RemoteOptions& o) { o.endpoints[0].port = 0; }), HasSubstr("remote.endpoints"));
-  EXPECT_THAT(wrong(cluster, [](RemoteOptions& o) { o.endpoints[0].unix_path = "/a"; }), HasSubstr("remote.endpoints"));
-  EXPECT_THAT(wrong(cluster, [](RemoteOptions& o) { o.host = "a"; }), HasSubstr("remote.host"));
-  EXPECT_THAT(wrong(cluster, [](RemoteOptions& o) { o.database = 1; }), HasSubstr("remote.database"));
-  EXPECT_THAT(wrong(cluster, [](RemoteOptions& o) { o.sentinel_master = "a"; }), HasSubstr("remote.sentinel_master"));
-  EXPECT_THAT(wrong(sentinel, [](RemoteOptions& o) { o.sentinel_master.clear(); }), HasSubstr("remote.sentinel_master"));
-  EXPECT_THAT(wrong(sentinel, [](RemoteOptions& o) { o.sentinel_user = "u"; }), HasSubstr("remote.sentinel_password_file"));
-  EXPECT_THAT(wrong(alone, [](RemoteOptions& o) { o.endpoints = {{"a", 1}}; }), HasSubstr("remote.endpoints"));
-  EXPECT_THAT(wrong(alone, [](RemoteOptions& o) { o.sentinel_password_file = "f"; }), HasSubstr("remote.sentinel_password_file"));
+  EXPECT_THAT(wrong(cluster, [](RemoteOptions& o) { o.endpoints.clear(); }), HasSubstr("backend.endpoints"));
+  EXPECT_THAT(wrong(cluster, [](RemoteOptions& o) { o.endpoints.assign(33, {"a", 1}); }), HasSubstr("backend.endpoints"));
+  EXPECT_THAT(wrong(cluster, [](RemoteOptions& o) { o.endpoints[0].port = 0; }), HasSubstr("backend.endpoints"));
+  EXPECT_THAT(wrong(cluster, [](RemoteOptions& o) { o.endpoints[0].unix_path = "/a"; }), HasSubstr("backend.endpoints"));
+  EXPECT_THAT(wrong(cluster, [](RemoteOptions& o) { o.host = "a"; }), HasSubstr("backend.host"));
+  EXPECT_THAT(wrong(cluster, [](RemoteOptions& o) { o.database = 1; }), HasSubstr("backend.database"));
+  EXPECT_THAT(wrong(cluster, [](RemoteOptions& o) { o.sentinel_master = "a"; }), HasSubstr("backend.sentinel_master"));
+  EXPECT_THAT(wrong(sentinel, [](RemoteOptions& o) { o.sentinel_master.clear(); }), HasSubstr("backend.sentinel_master"));
+  EXPECT_THAT(wrong(sentinel, [](RemoteOptions& o) { o.sentinel_user = "u"; }), HasSubstr("backend.sentinel_password_file"));
+  EXPECT_THAT(wrong(alone, [](RemoteOptions& o) { o.endpoints = {{"a", 1}}; }), HasSubstr("backend.endpoints"));
+  EXPECT_THAT(wrong(alone, [](RemoteOptions& o) { o.sentinel_password_file = "f"; }),
+              HasSubstr("backend.sentinel_password_file"));
 }
 
 TEST(RemoteLookTest, OneRoundTripToAllNodesSideBySide) {

@@ -262,12 +262,12 @@ TEST_F(RemoteHostileTest, WhatIsWrongInTheOptionsIsNamed) {
     change(options);
     return open_remote_tier(clock_, options).status().text();
   };
-  EXPECT_THAT(wrong([](RemoteOptions& o) { o.host = "a"; }), HasSubstr("remote.host"));
-  EXPECT_THAT(wrong([](RemoteOptions& o) { o.prefix = "a:*"; }), HasSubstr("remote.prefix"));
-  EXPECT_THAT(wrong([](RemoteOptions& o) { o.connections = 5; }), HasSubstr("remote.connections"));
-  EXPECT_THAT(wrong([](RemoteOptions& o) { o.user = "u"; }), HasSubstr("remote.password_file"));
-  EXPECT_THAT(wrong([](RemoteOptions& o) { o.tls.cert_file = "c"; }), HasSubstr("remote.tls.cert_file"));
-  EXPECT_THAT(wrong([](RemoteOptions& o) { o.unix_path = std::string(200, 'a'); }), HasSubstr("remote.unix_path"));
+  EXPECT_THAT(wrong([](RemoteOptions& o) { o.host = "a"; }), HasSubstr("backend.host"));
+  EXPECT_THAT(wrong([](RemoteOptions& o) { o.prefix = "a:*"; }), HasSubstr("backend.prefix"));
+  EXPECT_THAT(wrong([](RemoteOptions& o) { o.connections = 5; }), HasSubstr("backend.connections"));
+  EXPECT_THAT(wrong([](RemoteOptions& o) { o.user = "u"; }), HasSubstr("backend.password_file"));
+  EXPECT_THAT(wrong([](RemoteOptions& o) { o.tls.cert_file = "c"; }), HasSubstr("backend.cert_file"));
+  EXPECT_THAT(wrong([](RemoteOptions& o) { o.unix_path = std::string(200, 'a'); }), HasSubstr("backend.unix_path"));
 }
 
 }  // namespace
