@@ -69,6 +69,32 @@ TEST_F(DiskOrderTest, WhatLandedBehindAGapIsFoundAfterAKill) {
   EXPECT_TRUE(loop_->ended(second).ok());
 }
 
+// The oldest, whose chunks would have been evicted a moment later.
+TEST_F(DiskOrderTest, AKillCostsTheRegionThatWasJustBeingOpenedAlone) {
+  constexpr std::uint64_t kPuts = 10 * kChunksARegion;
+  for (std::uint64_t i = 0; i < kPuts; ++i) ASSERT_TRUE(loop_->put(i).ok());
+  ASSERT_TRUE(quiet());
+  const auto lost = [&] {
+    const Result<std::unique_ptr<tiers::Tier>> next = open_as_if_killed();
+    EXPECT_TRUE(next.ok()) << next.status().to_string();
+    std::vector<std::uint64_t> numbers;
+    for (std::uint64_t i = 0; i < kPuts && next.ok(); ++i)
+      if (tier_->probe(key_of(i)) && !(*next)->probe(key_of(i))) numbers.push_back(i);
+    return numbers;
+  };
+  EXPECT_EQ(lost().size(), 0U) << "none is being opened";
+  std::uint64_t oldest = 0;
+  while (oldest < kPuts && !tier_->probe(key_of(oldest))) ++oldest;
+  env_.faults.stalled = true;
+  const std::int64_t calls = env_.faults.calls;
+  Slot slot(kSlotBytes);
+  const tiers::Ticket putting = put(slot, kPuts, 1);  // the region that was open is full: the oldest one is opened ahead
+  ASSERT_TRUE(called(calls + 2) && quiet());
+  EXPECT_EQ(lost(), (std::vector<std::uint64_t>{oldest, oldest + 1, oldest + 2}));
+  env_.faults.stalled = false;
+  EXPECT_TRUE(loop_->ended(putting).ok());
+}
+
 // A read may begin while its region is being opened anew, and last.
 TEST_F(DiskOrderTest, ARegionThatIsStillReadIsNotAppendedTo) {
   std::uint64_t next = 0, oldest = 0;

@@ -62,6 +62,7 @@ class DiskWorld : public testing::Test {
   Result<std::unique_ptr<tiers::Tier>> open_as_if_killed() {
     DiskOptions copied = options_;
     copied.path = options_.path + "/copy";
+    std::filesystem::remove_all(copied.path);
     std::filesystem::create_directory(copied.path);
     std::filesystem::copy(options_.path + "/larder", copied.path + "/larder");
     std::filesystem::permissions(copied.path + "/larder", std::filesystem::perms::owner_all);
