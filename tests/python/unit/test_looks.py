@@ -195,6 +195,19 @@ def test_after_a_late_fetch_from_the_backend_nobody_looks_but_the_disk_is_read(h
     assert client.looks == {} and len(client.fetches) == 2
 
 
+def test_after_a_late_fetch_from_the_disk_alone_the_backend_is_asked_still(half, client):
+    client.tier = FAST_AND_SHARED
+    first, second = Request("r", range(400)), Request("s", range(1000, 1400))
+    client.on_disk.update(keys(first)[:2])
+    half.matched_tokens(first, 0)
+    client.answer_look(look_of(client))
+    half.matched_tokens(first, 0)
+    client.arrive(fetch_of(client), 0, "late", 0.2)
+    half.matched_tokens(first, 0)
+    assert half.matched_tokens(second, 0) == LATER
+    assert client.looks[look_of(client)][0] == keys(second)
+
+
 def test_an_idle_engine_waits_a_little_for_a_look(half, client, request_shared):
     half.matched_tokens(request_shared, 0)
     half.step_work(step())
