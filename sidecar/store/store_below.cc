@@ -29,7 +29,7 @@ void Store::mark_written(TierNumber tier, std::uint32_t slot, std::uint64_t gene
   if (!committed_chunk(slot, generation)) return;
   SlotNote& note = table_.note(slot);
   const std::uint64_t others = note.written & ~(1ULL << tier);
-  note.written = others | std::uint64_t{written} << tier;
+  note.written = (others | std::uint64_t{written} << tier) & ((1ULL << kMaxTiers) - 1);
 }
 
 // It leaves memory for room: a loss where a tier should have it and has not, or where none has it.

@@ -14,6 +14,7 @@ def bench(root):
     try:
         spec = importlib.util.spec_from_file_location("ttft_disk_bench", root / "tests" / "bench" / "ttft_disk_bench.py")
         module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module  # its dataclasses look there
         spec.loader.exec_module(module)
     finally:
         sys.path.pop(0)
@@ -30,7 +31,7 @@ def world(bench, tmp_path, monkeypatch):
     def stream_completion(url, name, prompt, count, **fields):
         if not fields:
             log.write_text(log.read_text() + world.line.format(len(prompt) // 128))
-        return types.SimpleNamespace(token_ids=world.answer, ttft_s=0.5)
+        return types.SimpleNamespace(token_ids=world.answer, ttft_s=0.5, cached_tokens=0 if fields else len(prompt) // 128 * 128)
 
     monkeypatch.setattr(bench, "stream_completion", stream_completion)
     monkeypatch.setattr(bench, "reset_prefix_cache", lambda url: True)
