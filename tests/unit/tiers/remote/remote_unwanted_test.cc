@@ -132,13 +132,15 @@ TEST_F(RemoteUnwantedTest, PartsOfAPutThatWasTooLateOrCutOffGo) {
   Node node(options_);
   ASSERT_TRUE(node.loop.put(1, 1, 1, kBytes).ok());
   const std::string record = record_key("larder", key_of(2));
+  std::atomic<int> parts = 0;
   server_.set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
+    parts += words[0] == "SET" && words[1] != record;
     return words[0] == "SET" && words[1] == record ? std::optional<std::string>("") : std::nullopt;  // never answered
   });
   EXPECT_EQ(node.loop.ended(node.put(2, 1, 100)).code(), Code::kDeadlineExceeded);
   const tiers::Ticket cut_off = node.put(2, 2);
   EXPECT_FALSE(node.loop.ended(cut_off).ok());
-  EXPECT_GT(server_.keys().size(), 2U);
+  EXPECT_GT(parts, 0) << "they may be gone already";
   server_.set_hook({});
   EXPECT_TRUE(eventually([&] { return server_.keys().size() == 2; }));
   EXPECT_TRUE(node.loop.get(1, 1, kBytes).ok());
