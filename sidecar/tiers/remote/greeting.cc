@@ -1,58 +1,14 @@
 // The first words on a connection: who we are, whom we talk to, and whether it answers.
-#include <fcntl.h>
-#include <sys/stat.h>
-
-#include <algorithm>
-#include <cerrno>
-
 #include "sidecar/tiers/remote/error_reply.h"
 #include "sidecar/tiers/remote/format.h"
+#include "sidecar/tiers/remote/hello.h"
 #include "sidecar/tiers/remote/links.h"
 
 namespace larder::remote {
 namespace {
 
-constexpr std::size_t kMaxPasswordBytes = 4096;
-
-// Without the newline at its end. A file that is none, a pipe say, must not make us wait.
-Result<std::string> read_password(const std::string& option, const std::string& path) {
-  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!file.valid()) return Status::from_errno(errno, option + ": " + path);
-  struct stat facts {};
-  if (::fstat(file.get(), &facts) != 0 || !S_ISREG(facts.st_mode))
-    return Status(Code::kFailedPrecondition, option + ": " + path + " is no file");
-  std::string text(kMaxPasswordBytes + 1, '\0');
-  const ssize_t got = ::read(file.get(), text.data(), text.size());
-  if (got < 0) return Status::from_errno(errno, option + ": " + path);
-  text.resize(static_cast<std::size_t>(got));
-  if (text.size() > kMaxPasswordBytes) return Status(Code::kFailedPrecondition, option + ": " + path + " is too long");
-  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
-  if (text.empty()) return Status(Code::kFailedPrecondition, option + ": " + path + " is empty");
-  return text;
-}
-
-// What HELLO tells under a name: a list of names and values.
-std::string_view told(const Reply& hello, std::string_view name) {
-  for (std::size_t i = 0; i + 1 < hello.elements.size(); i += 2)
-    if (hello.elements[i].text == name) return hello.elements[i + 1].text;
-  return "";
-}
-
-// What INFO tells of the server's life; empty: it does not.
-std::string run_of(std::string_view info) {
-  constexpr std::string_view kName = "\nrun_id:";
-  const std::size_t at = info.find(kName);
-  if (at == std::string_view::npos) return "";
-  const std::string_view rest = info.substr(at + kName.size());
-  return std::string(rest.substr(0, rest.find_first_of("\r\n")));
-}
-
 Status check_hello(Kind kind, const Reply& hello) {
-  if (hello.kind == Reply::Kind::kError && hello.text.starts_with("ERR unknown command"))
-    return {Code::kUnsupported, "the server does not know HELLO: it takes Redis 6.2 or newer, or Valkey"};
-  if (hello.kind == Reply::Kind::kError && hello.text.starts_with("ERR max number of clients"))
-    return {Code::kResourceExhausted, "the server has as many clients as it takes (maxclients)"};
-  if (hello.kind == Reply::Kind::kError) return status_of(meaning_of(hello.text));
+  if (Status refusal = refusal_of(hello); !refusal.ok()) return refusal;
   const std::string_view mode = told(hello, "mode");
   const bool cluster = mode == "cluster", sentinel = mode == "sentinel";
   const auto wrong = [](const std::string& text) { return Status(Code::kFailedPrecondition, text); };
@@ -110,7 +66,7 @@ void Links::greet(Link& link) {
         note({Code::kFailedPrecondition, "backend.database: the server refuses to select " + database});
     });
   ask_greeting(link, {"INFO", "server"}, "$", [greeted](const Status& lost, const Reply& reply) {
-    if (lost.ok() && reply.kind == Reply::Kind::kBulk) greeted->run = run_of(reply.text);
+    if (lost.ok() && reply.kind == Reply::Kind::kBulk) greeted->run = info_value(reply.text, "run_id");
   });
   const std::vector<std::string_view> read =
       sentinel ? std::vector<std::string_view>{"PING"} : std::vector<std::string_view>{"GETRANGE", probe, "0", "0"};
