@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <string>
 
+#include "sidecar/config/backend_url.h"
+
 namespace larder::config {
 
 enum class Hugepages { kNone, k2Mi, k1Gi, kPrefer2Mi };
@@ -33,16 +35,8 @@ struct DiskConfig {
   std::uint32_t admit_after = 1;       // a chunk is written from its n-th sight on
 };
 
-struct BackendConfig {
-  // As given: redis://[user@]host[:port][/database], rediss:// for TLS, unix:///path. "": no backend. Never with a password.
-  std::string url;
-  // What it says.
-  bool tls = false;
-  std::string host;
-  std::uint16_t port = 6379;
-  std::string unix_path;  // in place of host and port
-  std::string user;
-  std::uint32_t database = 0;
+struct BackendConfig : BackendUrl {  // what `url` says
+  std::string url;                   // as given, never with a password; "": no backend
 
   std::string password_file;                 // read at each connect; "": no password
   std::string ca_file, cert_file, key_file;  // PEM, read at each connect; "": those of the system, no client certificate

@@ -123,14 +123,8 @@ Status set_admit_after(std::string_view text, Config& config) {
 Status set_backend_url(std::string_view text, Config& config) {
   const Result<BackendUrl> url = text.empty() ? BackendUrl() : parse_backend_url(text);
   if (!url.ok()) return url.status();
-  BackendConfig& backend = config.backend;
-  backend.url = text;
-  backend.tls = url->tls;
-  backend.host = url->host;
-  backend.port = url->port;
-  backend.unix_path = url->unix_path;
-  backend.user = url->user;
-  backend.database = url->database;
+  config.backend.url = text;
+  static_cast<BackendUrl&>(config.backend) = *url;
   return {};
 }
 
