@@ -231,7 +231,9 @@ TEST_P(BackendCheckTest, Tls) {
 }
 
 TEST_P(BackendCheckTest, AnotherKindOfServer) {
-  start({"--cluster-enabled", "yes", "--maxmemory", "2gb", "--maxmemory-policy", "allkeys-lru"});
+  // Without a port of its own its bus would be at 10000, as that of every other.
+  start({"--cluster-enabled", "yes", "--cluster-port", std::to_string(free_port()), "--maxmemory", "2gb", "--maxmemory-policy",
+         "allkeys-lru"});
   EXPECT_EQ(found(), "2 cluster");
   const std::uint16_t port = free_port();
   files_.write("sentinel.conf", "port " + std::to_string(port) + "\nlogfile /dev/null\nsentinel monitor kv 127.0.0.1 7777 1\n");

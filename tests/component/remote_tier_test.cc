@@ -202,7 +202,7 @@ TEST_P(RemoteTierTest, AReplicaTakesNoPuts) {
 }
 
 TEST_P(RemoteTierTest, ANodeOfAClusterIsSaidToBeOne) {
-  start({"--cluster-enabled", "yes"});
+  start({"--cluster-enabled", "yes", "--cluster-port", std::to_string(free_port())});
   Node node(options_);
   EXPECT_TRUE(node.eventually([&] { return node.tier->state().reason.find("Cluster") != std::string::npos; }));
 }

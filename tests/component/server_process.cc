@@ -14,6 +14,8 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <random>
 #include <stdexcept>
 #include <thread>
 
@@ -45,14 +47,18 @@ std::string server_program(const std::string& name) {
 }
 
 std::uint16_t free_port() {
-  const Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in name{};
-  name.sin_family = AF_INET;
-  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(name);
-  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&name), size) != 0) return 0;
-  ::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&name), &size);
-  return ntohs(name.sin_port);
+  std::random_device chance;
+  // Below those that the kernel gives to connections (net.ipv4.ip_local_port_range): the next connection is not to take it.
+  std::uniform_int_distribution<std::uint16_t> ports(15000, 32767);
+  for (int tries = 0; tries < 1000; ++tries) {
+    const Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in name{};
+    name.sin_family = AF_INET;
+    name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    name.sin_port = htons(ports(chance));
+    if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)) == 0) return ntohs(name.sin_port);
+  }
+  throw std::runtime_error("no port is free");
 }
 
 ServerProcess::ServerProcess(const std::string& name, std::vector<std::string> arguments, const std::string& config)
@@ -87,9 +93,16 @@ void ServerProcess::start() {
   }
   for (int i = 0; i < 1000; ++i) {
     if (connect_to(socket()).valid()) return;
+    if (::waitpid(pid_, nullptr, WNOHANG) == pid_) {
+      pid_ = -1;
+      break;
+    }
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
-  throw std::runtime_error("the server did not start: " + program_);
+  kill();  // a constructor that throws has no destructor
+  std::ifstream log(directory_ + "/log");
+  const std::string said{std::istreambuf_iterator<char>(log), {}};
+  throw std::runtime_error("the server did not start: " + program_ + "\n" + said);
 }
 
 void ServerProcess::signal(int number) const {
