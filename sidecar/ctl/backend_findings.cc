@@ -183,7 +183,7 @@ std::vector<Finding> findings_of(const Seen& seen) {
 
 std::string least_rights(const config::BackendConfig& backend) {
   return "ACL SETUSER " + (backend.user.empty() ? "larder" : backend.user) + " on >PASSWORD ~" + backend.prefix +
-         ":* +hello +ping +info" + (backend.database == 0 ? "" : " +select") + " +get +getrange +set +unlink +scan";
+         ":* +hello +ping +info" + (backend.database == 0 ? "" : " +select") + " +get +getrange +set +getdel +unlink +scan";
 }
 
 }  // namespace larder::ctl

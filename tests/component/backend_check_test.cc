@@ -155,13 +155,13 @@ TEST_P(BackendCheckTest, UsersAndPasswords) {
   const auto url = [port](const std::string& user) { return "redis://" + user + "127.0.0.1:" + std::to_string(port) + "/1"; };
   const std::string password = with_password("hunter2");
   server_->ask({"ACL", "SETUSER", "kv", "on", ">hunter2", "~larder:*", "+hello", "+ping", "+info", "+select", "+get", "+getrange",
-                "+set", "+unlink", "+scan"});
+                "+set", "+getdel", "+unlink", "+scan"});
   EXPECT_EQ(found(url("kv@") + password), "0") << "no more than least_rights() says";
   EXPECT_THAT(check(url("kv@") + password).text, HasSubstr("save points, io-threads and databases could not be judged"));
   EXPECT_EQ(found(url("kv@") + password + " --prefix other"), "2 rights");
   EXPECT_THAT(
       check(url("kv@") + password + " --prefix other").text,
-      AllOf(HasSubstr("may not run GETRANGE, GET, SET, UNLINK on other:*"), HasSubstr("ACL SETUSER kv on >PASSWORD ~other:*")));
+      AllOf(HasSubstr("may not run GETRANGE, GET, SET, GETDEL, UNLINK on other:*"), HasSubstr("ACL SETUSER kv on >PASSWORD ~other:*")));
   server_->ask({"ACL", "SETUSER", "kv", "-scan"});
   EXPECT_EQ(found(url("kv@") + password), "1 rights");
   server_->ask({"ACL", "SETUSER", "kv", "-info"});
@@ -182,7 +182,7 @@ TEST_P(BackendCheckTest, UsersAndPasswords) {
 TEST_P(BackendCheckTest, TheLeastRightsAreEnoughForLarderd) {
   start(kWell);
   server_->ask({"ACL", "SETUSER", "kv", "on", ">hunter2", "~larder:*", "+hello", "+ping", "+info", "+get", "+getrange", "+set",
-                "+unlink", "+scan"});
+                "+getdel", "+unlink", "+scan"});
   with_password("hunter2");
   remote::RemoteOptions options;
   options.unix_path = server_->socket();

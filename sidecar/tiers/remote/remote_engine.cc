@@ -75,8 +75,9 @@ void RemoteEngine::finish(const OpPtr& op, Status status, const tiers::ChunkFact
   if (command.operation == Operation::kPut) {
     ++(ok ? counters_.puts : counters_.puts_failed);
     if (ok) counters_.put_bytes += command.slot.size();
-    if (op->started) writing_bytes_ -= command.slot.size();
-    if (op->started && !ok) leave_behind(op->record);
+    if (op->started && !op->looked) --looking_;
+    if (op->record.writing != 0) writing_bytes_ -= command.slot.size();
+    if (op->record.writing != 0 && !ok) leave_behind(op->record);
   } else if (command.operation == Operation::kGet) {
     ++(ok ? counters_.gets : status.code() == Code::kNotFound ? counters_.gets_missed : counters_.gets_failed);
     if (ok) counters_.get_bytes += facts.slot_bytes();
@@ -157,6 +158,7 @@ void RemoteEngine::fail_waiting(bool puts, bool gets) {
     for (const OpPtr& op : std::exchange(waiting, {})) finish(op, why);
   };
   if (puts) fail(writes_);
+  if (puts) fail(looked_);
   if (gets) fail(reads_);
 }
 

@@ -72,15 +72,15 @@ class RemoteEngine {
   struct Op {
     Command command;
     std::uint64_t serial = 0;
-    bool started = false;     // something of it is asked
-    bool done = false;        // its message is out
-    bool cancelled = false;   // dropped or evicted meanwhile: whatever the server says, it failed
-    bool by_memory = false;   // its parts are asked for by what was known, not by what the server said
-    bool missing = false;     // a part is not there
-    std::size_t waiting = 0;  // answers to come
-    Status failed;            // the first of them that did
-    Record record;
-    std::optional<Record> former;               // a put: what stood there
+    bool started = false;                       // something of it is asked
+    bool looked = false;                        // a put: it knows what stood there
+    bool done = false;                          // its message is out
+    bool cancelled = false;                     // dropped or evicted meanwhile: whatever the server says, it failed
+    bool missing = false;                       // a part is not there
+    std::size_t waiting = 0;                    // answers to come
+    Status failed;                              // the first of them that did
+    Record record;                              // a put: without a writing until its parts are sent
+    std::uint64_t partial = 0;                  // a get: the writing of which a part is not there
     std::uint64_t ttl_ms = 0;                   // a put: how long it is kept, 0: for ever
     std::uint64_t dropped = 0;                  // a drop: records
     std::vector<bool> there;                    // a look
@@ -100,9 +100,11 @@ class RemoteEngine {
   };
   // What is to be unlinked.
   struct Unwanted {
-    enum class What : std::uint8_t { kGeneration, kChunk, kParts };
+    // A record of this generation, or whatever stands there, or what is no record there: its key alone counts, or key and generation.
+    // The record of this writing with its parts; the parts of this writing, unless its record is there.
+    enum class What : std::uint8_t { kGeneration, kChunk, kGarbage, kWriting, kParts };
     What what = What::kChunk;
-    Record record;  // kGeneration: its key and generation; kChunk: its key alone; kParts: whose parts, unless it is there
+    Record record;
     std::uint64_t serial = 0;
     bool asked = false;         // an answer is to come
     std::uint64_t wait_ns = 0;  // not 0: the server refused it
@@ -130,10 +132,12 @@ class RemoteEngine {
   void start_look(const OpPtr& op);
   void key_looked_at(const OpPtr& op, std::size_t number, const Status& lost, const Reply& reply);
   void start_put(const OpPtr& op);
+  void put_looked(const OpPtr& op, const Status& lost, const Reply& reply);
+  void send_looked();
+  void send_parts(const OpPtr& op);
   void part_stored(const OpPtr& op, const Status& lost, const Reply& reply);
   void parts_stored(const OpPtr& op);
   void record_stored(const OpPtr& op, const Status& lost, const Reply& reply);
-  std::vector<std::string> part_keys(const Record& record) const;
   void know(const Record& record, std::uint64_t left_ms);
   std::uint64_t left_ms(const Record& record) const;
 
@@ -160,13 +164,21 @@ class RemoteEngine {
   // unwanted.cc
   void forget(const tiers::ChunkKey& key, std::uint64_t generation);
   void evict(const tiers::ChunkKey& key);
+  void remove(Unwanted::What what, const Record& record);
   void leave_behind(const Record& record);
   bool was_forgotten(const Record& record) const;
+  static bool is_meant(const Unwanted& one, const Record& record);
+  static bool is_garbage(const Reply& there, const std::optional<Record>& record);
   const Unwanted* unwanted_before(const Op& put) const;
   bool put_before(const Unwanted& one) const;
   bool removing(std::uint64_t before_serial) const;
   void tend_unwanted();
   void unwanted_came(std::uint64_t serial, const Status& lost, const Reply& reply);
+  void take_record(Unwanted& one);
+  void record_taken(std::uint64_t serial, const Status& lost, const Reply& reply);
+  void give_back(const Record& record);
+  std::vector<std::string> part_keys(const Unwanted& one) const;
+  void unlink_unwanted(Unwanted& one, const std::vector<std::string>& keys);
   void put_off(Unwanted& one);
 
   const base::Clock& clock_;
@@ -177,7 +189,9 @@ class RemoteEngine {
 
   std::list<OpPtr> live_;  // accepted, not done
   std::deque<OpPtr> reads_, writes_;
-  std::deque<Drop> drops_;  // that the server has not done; the first is being done
+  std::size_t looking_ = 0;   // puts whose look is on its way
+  std::deque<OpPtr> looked_;  // puts that may be sent, as far as the window lets them
+  std::deque<Drop> drops_;    // that the server has not done; the first is being done
   std::list<Unwanted> unwanted_;
   std::vector<Outcome> outcomes_;
   std::uint64_t next_serial_ = 1;

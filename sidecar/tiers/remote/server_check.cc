@@ -152,10 +152,11 @@ Status Check::use() {
 Status Check::try_commands() {
   const std::string& key = keys_[0];
   const std::string pattern = options_.prefix + ":check:*";
-  const std::array<std::pair<Words, std::string_view>, 6> commands{{{{"PING"}, "+"},
+  const std::array<std::pair<Words, std::string_view>, 7> commands{{{{"PING"}, "+"},
                                                                     {{"GETRANGE", key, "0", "0"}, "$"},
                                                                     {{"GET", key}, "$"},
                                                                     {{"SET", key, "1", "PX", kLifeMs}, "+"},
+                                                                    {{"GETDEL", key}, "$"},
                                                                     {{"UNLINK", key}, ":"},
                                                                     {{"SCAN", "0", "MATCH", pattern, "COUNT", "10"}, "*"}}};
   for (const auto& [words, types] : commands) {

@@ -173,7 +173,7 @@ TEST(BackendFindingsTest, WhatIsNotKnownIsSaidAllTheSame) {
 
 TEST(BackendFindingsTest, TheLeastRightsAreOfThisPrefixAndUser) {
   EXPECT_EQ(least_rights(backend("redis://kv@h/1", {kPassword[0], {"backend.prefix", "blue", ""}})),
-            "ACL SETUSER kv on >PASSWORD ~blue:* +hello +ping +info +select +get +getrange +set +unlink +scan");
+            "ACL SETUSER kv on >PASSWORD ~blue:* +hello +ping +info +select +get +getrange +set +getdel +unlink +scan");
 }
 
 }  // namespace

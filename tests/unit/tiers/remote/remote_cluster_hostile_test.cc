@@ -7,9 +7,7 @@
 
 #include "sidecar/tiers/remote/backend.h"
 #include "sidecar/tiers/remote/format.h"
-#include "sidecar/tiers/remote/remote_tier.h"
-#include "tests/conformance/tier_chunks.h"
-#include "tests/unit/tiers/remote/fake_server.h"
+#include "tests/unit/tiers/remote/tier_fixture.h"
 
 namespace larder::remote::testing_support {
 namespace {
@@ -19,27 +17,9 @@ using tiers::testing_support::key_of;
 using tiers::testing_support::Loop;
 using tiers::testing_support::Slot;
 
-constexpr std::uint64_t kBytes = 8192;
-
-class RemoteClusterHostileTest : public testing::Test {
+class RemoteClusterHostileTest : public TierFixture {
  protected:
-  void open() {
-    options_.mode = Mode::kCluster;
-    options_.endpoints = {{"127.0.0.1", server_.port()}};
-    options_.answer_ms = 300;
-    options_.greet_ms = 300;
-    Result<std::unique_ptr<tiers::Tier>> tier = open_remote_tier(clock_, options_);
-    ASSERT_TRUE(tier.ok()) << tier.status().to_string();
-    tier_ = *std::move(tier);
-    loop_.emplace(*tier_, clock_);
-  }
-  bool eventually(const std::function<bool()>& happens, std::uint64_t ms = 2000) {
-    for (const std::uint64_t end = clock_.now_ns() + ms * 1'000'000; clock_.now_ns() < end;) {
-      if (happens()) return true;
-      loop_->collect(5);
-    }
-    return happens();
-  }
+  RemoteClusterHostileTest() : TierFixture(FakeServer::Kind::kCluster) {}
   void expect_well() {
     server_.set_hook({});
     EXPECT_TRUE(eventually([&] { return loop_->put(99, 1, 1, kBytes).ok() && loop_->get(99, 1, kBytes).ok(); }, 1500))
@@ -47,12 +27,6 @@ class RemoteClusterHostileTest : public testing::Test {
     EXPECT_FALSE(tier_->state().degraded());
   }
   std::string here() const { return "127.0.0.1:" + std::to_string(server_.port()); }
-
-  base::MonotonicClock clock_;
-  FakeServer server_{{}, FakeServer::Kind::kCluster};
-  RemoteOptions options_;
-  std::unique_ptr<tiers::Tier> tier_;
-  std::optional<Loop> loop_;
 };
 
 TEST_F(RemoteClusterHostileTest, RedirectionsThatDoNotEndAreFollowedAFewTimes) {
