@@ -27,7 +27,7 @@ void RemoteEngine::say(const std::string& text) const {
   const bool alone = options_.mode == Mode::kStandalone;
   const Endpoint& one = alone ? Endpoint{options_.host, options_.port, options_.unix_path} : options_.endpoints.front();
   const std::string where = one.unix_path.empty() ? one.host + ":" + std::to_string(one.port) : one.unix_path;
-  base::log_info("remote tier at " + where + (alone ? ": " : " and others: ") + text);
+  base::log_info("backend at " + where + (alone ? ": " : " and others: ") + text);
 }
 
 void RemoteEngine::greeted() {
@@ -68,8 +68,12 @@ void RemoteEngine::tend_health() {
     const std::string reason = "no connection to the server: " + backend_.failure().to_string();
     if (health_.set(Health::kConnection, reason)) say(reason);
     fail_waiting(true, true);
+    // Nobody waits for its return: what is dropped is hidden until then, and dropped then.
+    const auto awaits_it = [](Operation operation) {
+      return operation == Operation::kFlush || operation == Operation::kDrop || operation == Operation::kClear;
+    };
     for (const OpPtr& op : std::vector<OpPtr>(live_.begin(), live_.end()))
-      if (op->command.operation == Operation::kFlush) finish(op, {Code::kUnavailable, reason});
+      if (awaits_it(op->command.operation)) finish(op, {Code::kUnavailable, reason});
     return;
   }
   if ((!health_.is(Health::kReads) && !health_.is(Health::kWrites)) || probing_ != 0 || !backend_.ready()) return;
