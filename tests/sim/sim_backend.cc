@@ -1,6 +1,7 @@
 #include "tests/sim/sim_backend.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 namespace larder::sim {
