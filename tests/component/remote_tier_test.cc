@@ -106,6 +106,19 @@ TEST_P(RemoteTierTest, MixedStaleAndPartialPartsAreMisses) {
   EXPECT_FALSE(two.tier->state().degraded());
 }
 
+// Another type, and what is longer than any answer that the tier takes.
+TEST_P(RemoteTierTest, WhatIsNoRecordGivesWayToAPut) {
+  start();
+  Node node(options_);
+  server_->ask({"RPUSH", remote::record_key("larder", key_of(1)), "a"});
+  server_->ask({"SET", remote::record_key("larder", key_of(2)), std::string(2 << 20, 'x')});
+  for (std::uint64_t number = 1; number <= 2; ++number) {
+    EXPECT_EQ(node.loop.put(number).to_string(), "ok");
+    EXPECT_EQ(node.loop.get(number).to_string(), "ok");
+  }
+  EXPECT_EQ(keys().size(), 4U);
+}
+
 // Three larderd write, read, forget and evict the same few keys, and parts go as by an eviction: at the end each record has its parts and
 // no part is without its record.
 TEST_P(RemoteTierTest, WhateverSeveralDoAtOnceNothingIsLeftOver) {

@@ -163,16 +163,5 @@ TEST_F(RemoteSharedTest, ARecordThatWasRemovedWithoutAnAnswerLeavesNoParts) {
   EXPECT_TRUE(eventually([&] { return done_ && server_.keys().empty(); }));
 }
 
-TEST_F(RemoteSharedTest, WhatIsNoRecordGivesWayToAPut) {
-  Node one(options_);
-  std::atomic<int> garbage = 0;
-  server_.set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
-    if (words[0] == "GETRANGE" && words[1] == record_ && garbage++ == 0) return "-WRONGTYPE Operation against a key\r\n";
-    return std::nullopt;
-  });
-  EXPECT_TRUE(one.loop.put(1, 1, 1, kBytes).ok());
-  EXPECT_EQ(server_.keys().size(), 2U);
-}
-
 }  // namespace
 }  // namespace larder::remote::testing_support
