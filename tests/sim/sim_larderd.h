@@ -66,6 +66,7 @@ class SimLarderd {
   const SimBackend* backend() const { return backend_; }  // nullptr: there is none
   bool settling() const { return store_->settling(); }
   bool idle() const;
+  bool below(std::uint64_t number) const { return on_disk(number) || (backend_ != nullptr && backend_->probe(key_of(number))); }
   bool on_disk(std::uint64_t number) const { return tier_->probe(key_of(number)).has_value(); }
   bool announced_below(std::uint64_t number) const;
   // Of a chunk: how often it was dropped, evicted by name or found bad. What larderd keeps is there while that does not change.

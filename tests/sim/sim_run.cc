@@ -107,7 +107,7 @@ void SimRun::engine_step() {
   } else if (what < 28) {
     done = one.let_go();
   } else if (asks && what < 31) {
-    const std::uint64_t number = number_where([&](std::uint64_t from) { return larderd_->on_disk(from) && !one.present(from); });
+    const std::uint64_t number = number_where([&](std::uint64_t from) { return larderd_->below(from) && !one.present(from); });
     const std::uint64_t families = 1 + machine_.below(std::min<std::uint64_t>(4, kFamilies - family_of(number)));
     done = one.begin_fetch(*larderd_, number, families, static_cast<std::uint32_t>(5 + machine_.below(400)));
     if (machine_.one_in(25)) {
