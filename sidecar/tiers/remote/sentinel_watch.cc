@@ -106,7 +106,7 @@ std::size_t SentinelWatch::answering() const {
 
 Status SentinelWatch::failure() const {
   if (answering() != 0)
-    return {Code::kFailedPrecondition, "backend.sentinel_master: the Sentinels know no master " + options_.sentinel_master};
+    return {Code::kFailedPrecondition, "backend.url: the Sentinels know no master " + options_.sentinel_master};
   const auto trying = [](const Sentinel& sentinel) { return sentinel.links->failure().ok(); };
   if (std::ranges::any_of(sentinels_, trying)) return {};
   const Status& why = sentinels_.front().links->failure();
