@@ -163,7 +163,7 @@ void Backend::tend_master(std::uint64_t now_ns) {
 void Backend::follow(const Endpoint& master) {
   const bool other = !nodes_.empty();
   if (other) remove_node(0, {Code::kUnavailable, "another server is the master now"});
-  if (other) base::log_info("remote tier: " + master.host + ":" + std::to_string(master.port) + " is named as the master now");
+  if (other) base::log_info("remote tier: " + text_of(master) + " is named as the master now");
   add_node(Kind::kMaster, master);
   ++version_;
   followed_ns_ = clock_.now_ns();

@@ -9,20 +9,7 @@ namespace {
 
 Status check_hello(Kind kind, const Reply& hello) {
   if (Status refusal = refusal_of(hello); !refusal.ok()) return refusal;
-  const std::string_view mode = told(hello, "mode");
-  const bool cluster = mode == "cluster", sentinel = mode == "sentinel";
-  const auto wrong = [](const std::string& text) { return Status(Code::kFailedPrecondition, text); };
-  if (kind == Kind::kSentinel && !sentinel)
-    return wrong(std::string("the server is no Sentinel but ") +
-                 (cluster ? "a node of a Cluster: redis-cluster://" : "one that keeps data: redis://"));
-  if (kind == Kind::kSentinel) return {};
-  if (sentinel) return wrong("the server is a Sentinel, not one that keeps data: redis-sentinel://");
-  if (kind == Kind::kNode && !cluster) return wrong("the server is a standalone one, not a node of a Cluster: redis://");
-  if (kind == Kind::kNode) return {};
-  if (cluster) return wrong("the server is a node of a Cluster, not a standalone one: redis-cluster://");
-  if (kind == Kind::kMaster && told(hello, "role") != "master")
-    return wrong("whom the Sentinels name is a replica: no other is master yet");
-  return {};
+  return misfit_of(kind, told(hello, "mode"), told(hello, "role"));
 }
 
 // Whether a read was answered as by a server that does its work. A node of a Cluster may well say that the key is another's.

@@ -15,6 +15,7 @@
 #include "sidecar/base/clock.h"
 #include "sidecar/tiers/remote/breaker.h"
 #include "sidecar/tiers/remote/connection.h"
+#include "sidecar/tiers/remote/hello.h"
 #include "sidecar/tiers/remote/options.h"
 #include "sidecar/tiers/remote/poller.h"
 #include "sidecar/tiers/remote/resolver.h"
@@ -22,9 +23,6 @@
 namespace larder::remote {
 
 enum class Lane : std::uint8_t { kReads, kWrites };
-
-// What a server must be; what is something else is refused, and it is said what it is.
-enum class Kind : std::uint8_t { kStandalone, kMaster, kNode, kSentinel };
 
 class Links {
  public:

@@ -17,6 +17,12 @@ Mode mode_of(config::BackendMode mode) {
 
 }  // namespace
 
+std::string text_of(const Endpoint& endpoint) {
+  if (!endpoint.unix_path.empty()) return endpoint.unix_path;
+  const bool six = endpoint.host.find(':') != std::string::npos;
+  return (six ? "[" + endpoint.host + "]" : endpoint.host) + ":" + std::to_string(endpoint.port);
+}
+
 RemoteOptions options_of(const config::BackendConfig& backend) {
   RemoteOptions options;
   options.mode = mode_of(backend.mode);

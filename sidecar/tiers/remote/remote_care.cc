@@ -26,8 +26,7 @@ bool is_cursor(std::string_view text) {
 void RemoteEngine::say(const std::string& text) const {
   const bool alone = options_.mode == Mode::kStandalone;
   const Endpoint& one = alone ? Endpoint{options_.host, options_.port, options_.unix_path} : options_.endpoints.front();
-  const std::string where = one.unix_path.empty() ? one.host + ":" + std::to_string(one.port) : one.unix_path;
-  base::log_info("remote tier at " + where + (alone ? ": " : " and others: ") + text);
+  base::log_info("remote tier at " + text_of(one) + (alone ? ": " : " and others: ") + text);
 }
 
 void RemoteEngine::greeted() {
