@@ -13,10 +13,10 @@ struct Reason {
   std::string_view sign, id, cure;
 };
 constexpr std::array<Reason, 43> kReasons{{
-    {"not a standalone one: redis-cluster://", "cluster", "say so in backend.url: redis-cluster://HOST:PORT,..."},
-    {"keeps data: redis-sentinel://", "sentinel",
+    {"not a standalone one", "cluster", "say so in backend.url: redis-cluster://HOST:PORT,..."},
+    {"not one that keeps data", "sentinel",
      "say so in backend.url: redis-sentinel://HOST:PORT,.../MASTER, with the name of `sentinel monitor MASTER`"},
-    {"not a node of a Cluster: redis://", "standalone", "say so in backend.url: redis://HOST:PORT"},
+    {"not a node of a Cluster", "standalone", "say so in backend.url: redis://HOST:PORT"},
     {"is no Sentinel but", "no-sentinel",
      "name the Sentinels (their port is mostly 26379), or the server alone, without them: redis://HOST:PORT"},
     {"knows no master", "sentinel-master",

@@ -115,7 +115,7 @@ TEST(BackendReportTest, NotReached) {
                  alone(failed(ServerFacts::Step::kConnect, "connect: No such file or directory")));
 }
 TEST(BackendReportTest, ASentinel) {
-  ServerFacts facts = failed(ServerFacts::Step::kMode, "the server is a Sentinel, not one that keeps data: redis-sentinel://");
+  ServerFacts facts = failed(ServerFacts::Step::kMode, "the server is a Sentinel, not one that keeps data: backend.url is redis-sentinel://");
   facts.connect_ns = 1;
   facts.product = "Redis";
   facts.version = "7.0.15";
