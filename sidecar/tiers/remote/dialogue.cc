@@ -109,6 +109,7 @@ Result<Reply> Dialogue::ask(std::span<const std::string_view> words, std::string
   std::vector<Request> requests(1);
   requests[0].around.before = format_command(words);
   requests[0].expect.types = types;
+  requests[0].expect.long_reply = true;  // a Cluster's map; there is nothing else to be kept from here
   requests[0].then = [&answer](const Status& lost, Reply reply) {
     if (lost.ok()) answer = std::move(reply);
   };
