@@ -58,8 +58,10 @@ void RemoteEngine::ask_record(const OpPtr& op) {
   op->missing = false;
   op->failed = {};
   const std::string key = record_key(options_.prefix, op->command.key);
-  const Status asked = ask(Lane::kReads, op, {"GETRANGE", key, "0", kRecordEnd}, "$",
-                           [this, op](const Status& lost, const Reply& reply) { record_came(op, lost, reply); });
+  Status asked = backend_.refusal(key, Lane::kReads);
+  if (asked.ok())
+    asked = ask(Lane::kReads, op, {"GETRANGE", key, "0", kRecordEnd}, "$",
+                [this, op](const Status& lost, const Reply& reply) { record_came(op, lost, reply); });
   if (!asked.ok()) finish(op, asked);
 }
 
@@ -67,7 +69,7 @@ void RemoteEngine::record_came(const OpPtr& op, const Status& lost, const Reply&
   if (op->done) return;
   const tiers::ChunkKey& key = op->command.key;
   const std::optional<Record> record = decode_record(key, reply.text);
-  const bool answer = answered(op, lost, reply, false);
+  const bool answer = answered(op, lost, reply);
   if (op->cancelled) return finish(op, {Code::kNotFound, "dropped meanwhile"});
   if (answer && reply.text.empty()) {
     counters_.chunks_evicted += known_.erase(key) ? 1 : 0;
@@ -97,6 +99,7 @@ void RemoteEngine::ask_parts(const OpPtr& op) {
   const Record& record = op->record;
   if (op->command.slot.size() < record.facts.slot_bytes())
     return finish(op, {Code::kInvalidArgument, "the slot is smaller than what was stored"});
+  if (Status refused = refusal_of(record, Lane::kReads); !refused.ok()) return finish(op, refused);
   op->waiting = record.parts();
   for (std::uint32_t number = 0; number < record.parts(); ++number) {
     const std::size_t bytes = record.part_size(number);
@@ -105,6 +108,7 @@ void RemoteEngine::ask_parts(const OpPtr& op) {
     request.around.before = format_command(std::array<std::string_view, 2>{"GET", key});
     request.expect = {"$", bytes, op->command.slot.subspan(record.part_offset(number), bytes)};
     request.owner = op->serial;
+    request.tells = Lane::kReads;
     request.then = [this, op, bytes](const Status& lost, const Reply& reply) { part_came(op, bytes, lost, reply); };
     if (const Status asked = backend_.ask(Lane::kReads, key, std::move(request)); !asked.ok())
       part_came(op, bytes, asked, {});  // others may be on their way into the slot: it ends when they have
@@ -113,7 +117,7 @@ void RemoteEngine::ask_parts(const OpPtr& op) {
 
 void RemoteEngine::part_came(const OpPtr& op, std::size_t wanted, const Status& lost, const Reply& reply) {
   if (op->done) return;
-  const bool answer = answered(op, lost, reply, false);
+  const bool answer = answered(op, lost, reply);
   // Less than the part, or none: nothing of what came counts.
   if (answer && (reply.kind != Reply::Kind::kPayload || static_cast<std::size_t>(reply.integer) != wanted)) op->missing = true;
   if (--op->waiting == 0) parts_came(op);
@@ -136,9 +140,10 @@ void RemoteEngine::start_look(const OpPtr& op) {
   op->waiting = keys.size();
   for (std::size_t number = 0; number < keys.size() && !op->done; ++number) {
     const std::string key = record_key(options_.prefix, keys[number]);
-    const Status asked =
-        ask(Lane::kReads, op, {"GETRANGE", key, "0", kRecordEnd}, "$",
-            [this, op, number](const Status& lost, const Reply& reply) { key_looked_at(op, number, lost, reply); });
+    Status asked = backend_.refusal(key, Lane::kReads);
+    if (asked.ok())
+      asked = ask(Lane::kReads, op, {"GETRANGE", key, "0", kRecordEnd}, "$",
+                  [this, op, number](const Status& lost, const Reply& reply) { key_looked_at(op, number, lost, reply); });
     if (!asked.ok()) key_looked_at(op, number, asked, {});
   }
 }
@@ -146,7 +151,9 @@ void RemoteEngine::start_look(const OpPtr& op) {
 void RemoteEngine::key_looked_at(const OpPtr& op, std::size_t number, const Status& lost, const Reply& reply) {
   if (op->done) return;
   const tiers::ChunkKey& key = op->command.keys[number];
-  if (answered(op, lost, reply, false) && !op->cancelled) {
+  const bool answer = answered(op, lost, reply);
+  op->answered = op->answered || answer;
+  if (answer && !op->cancelled) {
     const std::optional<Record> record = decode_record(key, reply.text);
     const bool evicted = std::ranges::find(op->evicted, key) != op->evicted.end();
     if (record && !evicted && !was_forgotten(*record) && !known_.hidden(key.namespace_id)) {
@@ -158,6 +165,8 @@ void RemoteEngine::key_looked_at(const OpPtr& op, std::size_t number, const Stat
   }
   if (op->failed.code() == Code::kDataLoss && lost.ok()) op->failed = {};  // another type under that key: not there
   if (--op->waiting != 0) return;
+  // With some nodes of a Cluster away, what they have is not there; the others have answered.
+  if (op->answered && options_.mode == Mode::kCluster) op->failed = {};
   if (op->cancelled) op->there.assign(op->there.size(), false);
   finish(op, op->failed);
 }
@@ -203,9 +212,10 @@ void RemoteEngine::start_put(const OpPtr& op) {
   if (since_s == 0) since_s = unix_s();
   if (options_.ttl_ms != 0 && age_ms >= options_.ttl_ms) return finish(op, {Code::kNotFound, "its time to live is over"});
   op->ttl_ms = options_.ttl_ms - std::min(age_ms, options_.ttl_ms);
+  const std::string key = record_key(options_.prefix, op->record.key);
+  if (Status refused = backend_.refusal(key, Lane::kWrites); !refused.ok()) return finish(op, refused);
   op->started = true;
   ++looking_;
-  const std::string key = record_key(options_.prefix, op->record.key);
   // Not behind what is being written, which would have to end first.
   const Status asked = ask(Lane::kReads, op, {"GETRANGE", key, "0", kRecordEnd}, "$",
                            [this, op](const Status& lost, const Reply& reply) { put_looked(op, lost, reply); });
@@ -245,8 +255,11 @@ void RemoteEngine::send_looked() {
 
 // The record follows when they are all in, so that it never speaks of what is not.
 void RemoteEngine::send_parts(const OpPtr& op) {
-  op->record.writing = draw_writing();
-  if (op->record.writing == 0) return finish(op, {Code::kUnavailable, "the system has no random number"});
+  Record record = op->record;
+  record.writing = draw_writing();
+  if (record.writing == 0) return finish(op, {Code::kUnavailable, "the system has no random number"});
+  if (Status refused = refusal_of(record, Lane::kWrites); !refused.ok()) return finish(op, refused);
+  op->record = record;
   writing_bytes_ += op->command.slot.size();
   op->waiting = op->record.parts();
   const std::string ttl = std::to_string(op->ttl_ms);
@@ -260,6 +273,7 @@ void RemoteEngine::send_parts(const OpPtr& op) {
     request.body = op->command.slot.subspan(op->record.part_offset(number), bytes);
     request.expect.types = "+";
     request.owner = op->serial;
+    request.tells = Lane::kWrites;
     request.then = [this, op](const Status& lost, const Reply& reply) { part_stored(op, lost, reply); };
     if (Status refused = backend_.ask(Lane::kWrites, name, std::move(request)); !refused.ok()) part_stored(op, refused, {});
   }
@@ -267,7 +281,7 @@ void RemoteEngine::send_parts(const OpPtr& op) {
 
 void RemoteEngine::part_stored(const OpPtr& op, const Status& lost, const Reply& reply) {
   if (op->done) return;
-  answered(op, lost, reply, true);
+  answered(op, lost, reply);
   if (--op->waiting == 0) parts_stored(op);
 }
 
@@ -285,11 +299,20 @@ void RemoteEngine::parts_stored(const OpPtr& op) {
 
 void RemoteEngine::record_stored(const OpPtr& op, const Status& lost, const Reply& reply) {
   if (op->done) return;
-  if (!answered(op, lost, reply, true)) return finish(op, op->failed);
+  if (!answered(op, lost, reply)) return finish(op, op->failed);
   if (const std::optional<Record> former = decode_record(op->record.key, reply.text)) leave_behind(*former);
   if (op->cancelled) return finish(op, {Code::kNotFound, "dropped meanwhile"});
   know(op->record, op->ttl_ms);
   finish(op, {});
+}
+
+// Why a chunk cannot be stored or loaded as a whole just now: then nothing of it is moved.
+Status RemoteEngine::refusal_of(const Record& record, Lane lane) const {
+  if (options_.mode != Mode::kCluster) return {};
+  Status refused = backend_.refusal(record_key(options_.prefix, record.key), lane);
+  for (std::uint32_t number = 0; refused.ok() && number < record.parts(); ++number)
+    refused = backend_.refusal(part_key(options_.prefix, record, number), lane);
+  return refused;
 }
 
 void RemoteEngine::know(const Record& record, std::uint64_t left_ms) {

@@ -84,6 +84,7 @@ class RemoteEngine {
     std::uint64_t ttl_ms = 0;                   // a put: how long it is kept, 0: for ever
     std::uint64_t dropped = 0;                  // a drop: records
     std::vector<bool> there;                    // a look
+    bool answered = false;                      // a look: of one key at least
     std::vector<tiers::ChunkKey> evicted = {};  // a look: of its keys, meanwhile
   };
   using OpPtr = std::shared_ptr<Op>;  // shared by the lists and by what runs when an answer comes
@@ -118,7 +119,7 @@ class RemoteEngine {
   Request request_of(const OpPtr& op, const std::vector<std::string_view>& words, const char* types, Then then) const;
   Status ask(Lane lane, const OpPtr& op, const std::vector<std::string_view>& words, const char* types, Then then);
   void unlink(const std::vector<std::string>& keys, Then then);
-  bool answered(const OpPtr& op, const Status& lost, const Reply& reply, bool write);
+  bool answered(const OpPtr& op, const Status& lost, const Reply& reply);
 
   // chunk_ways.cc
   void pump_reads();
@@ -138,17 +139,13 @@ class RemoteEngine {
   void part_stored(const OpPtr& op, const Status& lost, const Reply& reply);
   void parts_stored(const OpPtr& op);
   void record_stored(const OpPtr& op, const Status& lost, const Reply& reply);
+  Status refusal_of(const Record& record, Lane lane) const;
   void know(const Record& record, std::uint64_t left_ms);
   std::uint64_t left_ms(const Record& record) const;
 
   // remote_care.cc
-  void greeted();
-  void read_answered(const Reply& reply);
-  void note_error(const ErrorMeaning& meaning, bool write);
-  void write_answered(const Reply& reply);
   void tend_health();
-  void probe(bool write);
-  void probed(bool write);
+  void follow(Health::Cause cause, const std::string& reason);
   void drop(const OpPtr& op);
   const Drop* dropping(const protocol::NamespaceId& id) const;
   void tend_drops();
@@ -198,9 +195,7 @@ class RemoteEngine {
   std::uint64_t reading_bytes_ = 0, writing_bytes_ = 0;  // started
   std::uint64_t next_deadline_ns_ = UINT64_MAX;          // none is earlier
   std::uint64_t next_scan_ns_ = 0, next_unwanted_ns_ = UINT64_MAX;
-  bool denied_ = false;               // by an error that may be over after a new greeting
-  std::size_t probing_ = 0;           // answers to come
-  std::optional<Reply> probe_error_;  // one that was not well; of no kind: it was lost
+  std::string part_;  // which of several servers are not well
   tiers::TierCounters counters_;
 };
 

@@ -278,8 +278,7 @@ class RemoteTier final : public tiers::Tier {
     const bool get = operation == Operation::kGet || operation == Operation::kLook;
     const bool drop = operation == Operation::kDrop || operation == Operation::kClear;
     if (operation == Operation::kPut ? !state_.takes_puts : get && !state_.takes_gets) return {Code::kUnavailable, state_.reason};
-    if (command.slot.size() > options_.accepted_bytes)
-      return {Code::kOutOfRange, "more bytes than the backend takes at once"};
+    if (command.slot.size() > options_.accepted_bytes) return {Code::kOutOfRange, "more bytes than the backend takes at once"};
     if (held_operations_ >= options_.accepted_operations || held_bytes_ + command.slot.size() > options_.accepted_bytes ||
         (operation == Operation::kLook && held_looks_ >= kMostLooks) || (drop && held_drops_ >= RemoteEngine::kMostDrops))
       return {Code::kResourceExhausted, "too much on its way to and from the server"};

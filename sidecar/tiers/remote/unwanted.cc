@@ -110,6 +110,9 @@ void RemoteEngine::tend_unwanted() {
     one.asked = ask(Lane::kWrites, nullptr, {"GETRANGE", key, "0", kRecordEnd}, "$",
                     [this, serial = one.serial](const Status& lost, const Reply& reply) { unwanted_came(serial, lost, reply); })
                     .ok();
+    if (one.asked) continue;
+    one.next_ns = now + kLeastWaitNs;  // its server is away: the others have their turn
+    next_unwanted_ns_ = std::min(next_unwanted_ns_, one.next_ns);
   }
 }
 
