@@ -41,5 +41,7 @@ struct BackendUrl {
 // A password in it is refused. An error is a half sentence, "holds a password: ...", that says nothing of what stands in the URL but
 // its scheme: who forgot the file may have written the password anywhere.
 Result<BackendUrl> parse_backend_url(std::string_view text);
+// The same URL, for whom the user's name does not concern. REQUIRES: it is one.
+std::string without_user(std::string_view url);
 
 }  // namespace larder::config

@@ -110,5 +110,12 @@ TEST(BackendUrlTest, APasswordIsRefusedAndNeverRepeated) {
     EXPECT_THAT(meaning(text), Not(HasSubstr("hunter2"))) << text;
 }
 
+TEST(BackendUrlTest, ItCanBeShownWithoutItsUser) {
+  EXPECT_EQ(without_user("rediss://me%40home@h:1/2"), "rediss://h:1/2");
+  EXPECT_EQ(without_user("redis-cluster://me@h1,[::1]:7000"), "redis-cluster://h1,[::1]:7000");
+  for (const char* url : {"redis://h", "redis://h:1/2", "unix:///run/a@b.sock", "redis-sentinel://h,g/master@home"})
+    EXPECT_EQ(without_user(url), url);
+}
+
 }  // namespace
 }  // namespace larder::config
