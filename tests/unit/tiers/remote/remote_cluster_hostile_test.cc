@@ -148,8 +148,9 @@ TEST_F(RemoteClusterHostileTest, ASlotIsLetGoAfterThePartsThatTheOtherNodesSend)
     const std::string start = record_key("larder", key_of(number)) + ":";
     return std::ranges::any_of(keys, [&](const std::string& key) { return key.starts_with(start); });
   };
-  do ASSERT_EQ(loop_->put(++number, 1, 1, kLarge).to_string(), "ok");
-  while (!has_parts(server_) || !has_parts(other));
+  do {
+    ASSERT_EQ(loop_->put(++number, 1, 1, kLarge).to_string(), "ok");
+  } while (!has_parts(server_) || !has_parts(other));
   ASSERT_EQ(loop_->get(number, 1, kLarge).to_string(), "ok");
   asked = 0;
   server_.delay_ms = 200;
