@@ -60,8 +60,9 @@ SOAK_MINUTES ?= 30
 soak: build ## engines over memory and disk, somebody killed every 5 s, for SOAK_MINUTES (30): nothing grows, no byte is wrong
 	@SOAK_MINUTES=$(SOAK_MINUTES) build/dev/bin/soak_test
 SIM_SEEDS ?= 10000
-test-sim: build ## store, disk tier and engines in one thread, by SIM_SEEDS (10000) seeds; a seed that fails replays exactly
+test-sim: build ## store, tiers and engines in one thread, by SIM_SEEDS (10000) seeds without a server and with one; a seed that fails replays exactly
 	@build/dev/bin/sim $(SIM_SEEDS)
+	@build/dev/bin/sim --backend $(SIM_SEEDS)
 test-asan: deps-servers build/asan/build.ninja ## the C++ tests under the address and undefined-behaviour sanitizers
 	@cmake --build --preset asan -j$(JOBS) && .ci/test.sh asan
 test-tsan: deps-servers build/tsan/build.ninja ## the C++ tests under the thread sanitizer

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <optional>
 
 #include "sidecar/config/values.h"
@@ -16,25 +17,47 @@ Status invalid(std::string text) {
   return {Code::kInvalidArgument, std::move(text)};
 }
 
+constexpr std::uint16_t kServerPort = 6379, kSentinelPort = 26379;
+constexpr std::size_t kMostMasterName = 128;
+
 struct Scheme {
   std::string_view name;
   bool tls;
 };
 constexpr std::array<Scheme, 4> kSchemes{{{"redis", false}, {"rediss", true}, {"valkey", false}, {"valkeys", true}}};
 
+struct Suffix {
+  std::string_view text;
+  BackendMode mode;
+};
+constexpr std::array<Suffix, 3> kSuffixes{
+    {{"-sentinel", BackendMode::kSentinel}, {"-cluster", BackendMode::kCluster}, {"", BackendMode::kStandalone}}};
+
 Status no_url() {
-  return invalid("is no URL of a Redis or Valkey: redis://[user@]host[:port][/database], rediss:// for TLS, unix:///path");
+  return invalid(
+      "is no URL of a Redis or Valkey: redis://[user@]host[:port][/database], redis-sentinel://host:port,.../MASTER, "
+      "redis-cluster://host:port,..., rediss... for TLS, unix:///path");
+}
+
+// Whether it is one; then it is what the URL says.
+bool take_scheme(std::string_view name, BackendUrl& url) {
+  for (const Suffix& suffix : kSuffixes) {
+    if (!name.ends_with(suffix.text)) continue;
+    const auto* scheme = std::ranges::find(kSchemes, name.substr(0, name.size() - suffix.text.size()), &Scheme::name);
+    if (scheme == kSchemes.end()) continue;
+    url.mode = suffix.mode;
+    url.tls = scheme->tls;
+    return true;
+  }
+  return false;
 }
 
 Status unknown_scheme(std::string_view scheme) {
-  if (scheme.find("sentinel") != std::string_view::npos)
-    return invalid("names Sentinels, which are not served yet: name the server that they watch, redis://host:port");
-  if (scheme.find("cluster") != std::string_view::npos)
-    return invalid("names a Cluster, which is not served yet: name a standalone server, redis://host:port");
   const bool plain = std::ranges::all_of(scheme, [](char c) { return (c >= 'a' && c <= 'z') || c == '+' || c == '-'; });
   if (scheme.empty() || !plain || scheme.size() > kMostSchemeShown) return no_url();
   return invalid("begins with '" + std::string(scheme) +
-                 "://', which is none of: redis://, rediss://, valkey://, valkeys://, unix://");
+                 "://', which is none of: redis://, rediss://, valkey://, valkeys://, unix://, and for Sentinels or a Cluster "
+                 "redis-sentinel://, redis-cluster:// and their like");
 }
 
 int hex_digit(char c) {
@@ -68,7 +91,7 @@ Status take_user(std::string_view user, BackendUrl& url) {
   return {};
 }
 
-Status take_place(std::string_view place, BackendUrl& url) {
+Status take_host(std::string_view place, BackendUrl& url) {
   const bool bracketed = place.starts_with('[');
   const std::size_t end = bracketed ? place.find(']') : std::min(place.find(':'), place.size());
   if (end == std::string_view::npos) return invalid("has a '[' without its ']'");
@@ -78,17 +101,51 @@ Status take_place(std::string_view place, BackendUrl& url) {
     return invalid("holds an IPv6 address without brackets: write redis://[::1]:6379");
   if (host.empty() || !is_host(host, bracketed))
     return invalid("names no host: a name, an IPv4 address, or an IPv6 address in brackets");
-  url.host = host;
-  if (rest.empty()) return {};
-  if (!rest.starts_with(':') || !parse_number(rest.substr(1), url.port) || url.port == 0)
+  BackendHost one{std::string(host), url.mode == BackendMode::kSentinel ? kSentinelPort : kServerPort};
+  if (!rest.empty() && (!rest.starts_with(':') || !parse_number(rest.substr(1), one.port) || one.port == 0))
     return invalid("has no port of 1 to 65535 behind its host");
+  if (std::ranges::find(url.hosts, one) != url.hosts.end()) return invalid("names a host twice");
+  url.hosts.push_back(std::move(one));
   return {};
+}
+
+// One host, or several between commas.
+Status take_hosts(std::string_view places, BackendUrl& url) {
+  if (url.mode == BackendMode::kStandalone && places.find(',') != std::string_view::npos)
+    return invalid("names several hosts: make it redis-cluster:// for nodes of a Cluster, redis-sentinel:// for Sentinels");
+  for (;;) {
+    if (url.hosts.size() == BackendUrl::kMostHosts)
+      return invalid("names more than " + std::to_string(BackendUrl::kMostHosts) + " hosts: a few are enough to find the others");
+    const std::size_t comma = std::min(places.find(','), places.size());
+    if (Status status = take_host(places.substr(0, comma), url); !status.ok()) return status;
+    if (comma == places.size()) return {};
+    places.remove_prefix(comma + 1);
+  }
 }
 
 Status take_database(std::string_view text, BackendUrl& url) {
   if (text.empty()) return {};
   if (parse_number(text, url.database) && url.database <= kMostDatabase) return {};
   return invalid("has no number of a database behind its '/'");
+}
+
+// The master's name, and maybe a database.
+Status take_master(std::string_view text, BackendUrl& url) {
+  const std::string_view name = text.substr(0, text.find('/'));
+  const auto plain = [](unsigned char c) { return std::isalnum(c) != 0 || c == '.' || c == '_' || c == '-'; };
+  if (name.empty() || name.size() > kMostMasterName || !std::ranges::all_of(name, plain))
+    return invalid(
+        "names no master behind the Sentinels: redis-sentinel://host:port,.../MASTER, as in `sentinel monitor MASTER`");
+  url.sentinel_master = name;
+  return take_database(text.substr(std::min(name.size() + 1, text.size())), url);
+}
+
+// What stands behind the hosts and a '/'.
+Status take_path(std::string_view text, BackendUrl& url) {
+  if (url.mode == BackendMode::kSentinel) return take_master(text, url);
+  if (Status status = take_database(text, url); !status.ok()) return status;
+  if (url.mode == BackendMode::kCluster && url.database != 0) return invalid("names a database: a Cluster has 0 alone");
+  return {};
 }
 
 Result<BackendUrl> parse_unix(std::string_view rest) {
@@ -113,21 +170,28 @@ Result<BackendUrl> parse_backend_url(std::string_view text) {
   const std::string_view name = text.substr(0, colon);
   std::string_view rest = text.substr(colon + 3);
   if (rest.find_first_of("?#") != std::string_view::npos)
-    return invalid("holds a '?' or a '#': what is not in redis://[user@]host[:port][/database] has a key of its own in backend");
+    return invalid("holds a '?' or a '#': what is not in " +
+                   std::string(name.ends_with("-sentinel") ? "redis-sentinel://[user@]host[:port],.../MASTER[/database]"
+                                                           : "redis://[user@]host[:port][/database]") +
+                   " has a key of its own in backend");
   if (name == "unix") return parse_unix(rest);
-  const auto* scheme = std::ranges::find(kSchemes, name, &Scheme::name);
-  if (scheme == kSchemes.end()) return unknown_scheme(name);
   BackendUrl url;
-  url.tls = scheme->tls;
+  if (!take_scheme(name, url)) return unknown_scheme(name);
   // The last '@': a password may hold one, and a '/' too.
   if (const std::size_t at = rest.rfind('@'); at != std::string_view::npos) {
     if (Status status = take_user(rest.substr(0, at), url); !status.ok()) return status;
     rest.remove_prefix(at + 1);
   }
   const std::size_t slash = std::min(rest.find('/'), rest.size());
-  if (Status status = take_place(rest.substr(0, slash), url); !status.ok()) return status;
-  if (Status status = take_database(rest.substr(std::min(slash + 1, rest.size())), url); !status.ok()) return status;
+  if (Status status = take_hosts(rest.substr(0, slash), url); !status.ok()) return status;
+  if (Status status = take_path(rest.substr(std::min(slash + 1, rest.size())), url); !status.ok()) return status;
   return url;
+}
+
+std::string without_user(std::string_view url) {
+  const std::size_t hosts = url.find("://") + 3, at = url.find('@', hosts);
+  const bool user = at != std::string_view::npos && at < url.find('/', hosts);
+  return user ? std::string(url.substr(0, hosts)) + std::string(url.substr(at + 1)) : std::string(url);
 }
 
 }  // namespace larder::config

@@ -39,6 +39,8 @@ struct BackendConfig : BackendUrl {  // what `url` says
   std::string url;                   // as given, never with a password; "": no backend
 
   std::string password_file;                 // read at each connect; "": no password
+  std::string sentinel_user;                 // the Sentinels' own; "": their default user
+  std::string sentinel_password_file;        // read at each connect; "": they want no password
   std::string ca_file, cert_file, key_file;  // PEM, read at each connect; "": those of the system, no client certificate
   std::string server_name;                   // whom the certificate must name; "": the host
   std::string prefix;                        // of all keys; load() makes it follow the pool

@@ -1,5 +1,6 @@
 #include "sidecar/config/fields.h"
 
+#include <algorithm>
 #include <array>
 #include <cctype>
 
@@ -15,7 +16,7 @@ constexpr std::uint64_t kMostDisk = 64ULL << 40;
 constexpr std::uint64_t kLeastWriteRate = 1ULL
                                           << 20;  // less is a backend that nothing ever reaches, or a unit that was forgotten
 constexpr std::uint64_t kMostWriteRate = 1ULL << 40;
-constexpr std::size_t kMostServerName = 253;
+constexpr std::size_t kMostServerName = 253, kMostUserName = 256;
 constexpr std::uint32_t kMostSights = 15;  // what the counters of the admission filter can tell apart
 
 Status set(std::string_view text, std::string& target, Status (*check)(std::string_view)) {
@@ -128,6 +129,13 @@ Status set_backend_url(std::string_view text, Config& config) {
   return {};
 }
 
+Status set_sentinel_user(std::string_view text, Config& config) {
+  const bool plain = std::ranges::none_of(text, [](unsigned char c) { return c <= ' ' || c == 0x7f; });
+  if (!plain || text.size() > kMostUserName) return {Code::kInvalidArgument, "is no user's name"};
+  config.backend.sentinel_user = text;
+  return {};
+}
+
 Status set_server_name(std::string_view text, Config& config) {
   if (text.size() > kMostServerName || !(is_host(text, false) || is_host(text, true)))
     return {Code::kInvalidArgument, "is neither a host's name nor an address"};
@@ -202,7 +210,7 @@ Status set_listen(std::string_view text, Config& config) {
   return {};
 }
 
-constexpr std::array<Field, 29> kFields{{
+constexpr std::array<Field, 31> kFields{{
     {"pool", "name of this configuration of sidecars; `socket` and `memory.shm_name` follow it where they are not set",
      [](std::string_view text, Config& c) { return set(text, c.pool, check_name); }, [](const Config& c) { return c.pool; }},
     {"socket", "Unix socket on which engines attach",
@@ -262,12 +270,21 @@ constexpr std::array<Field, 29> kFields{{
      "is seen once and never again",
      set_admit_after, [](const Config& c) { return std::to_string(c.disk.admit_after); }},
     {"backend.url",
-     "a Redis or Valkey that several larderd share: redis://[user@]host[:port][/database], rediss:// for TLS, unix:///path; not "
-     "set: none. A password never stands in it",
+     "a Redis or Valkey that several larderd share: redis://[user@]host[:port][/database], with Sentinels "
+     "redis-sentinel://[user@]host[:port],.../MASTER[/database], a Cluster redis-cluster://[user@]host[:port],...; rediss...:// "
+     "for "
+     "TLS; unix:///path; not set: none. A password never stands in it",
      set_backend_url, [](const Config& c) { return c.backend.url; }, false},
     {"backend.password_file", "a file that holds nothing but the password; read at each connect, so that it may be rotated",
      [](std::string_view text, Config& c) { return set_path(text, c.backend.password_file); },
      [](const Config& c) { return c.backend.password_file; }},
+    {"backend.sentinel_user",
+     "with redis-sentinel://: the user whom the Sentinels know, who have other users than the servers; not set: their default "
+     "one",
+     set_sentinel_user, [](const Config& c) { return c.backend.sentinel_user; }},
+    {"backend.sentinel_password_file", "with redis-sentinel://: a file with the Sentinels' own password; not set: they want none",
+     [](std::string_view text, Config& c) { return set_path(text, c.backend.sentinel_password_file); },
+     [](const Config& c) { return c.backend.sentinel_password_file; }},
     {"backend.ca_file",
      "PEM, with rediss://: these authorities and no others may sign the server's certificate; not set: those of the system",
      [](std::string_view text, Config& c) { return set_path(text, c.backend.ca_file); },

@@ -167,10 +167,21 @@ Status none_of(std::span<const std::string_view> keys, const Config& config, con
   return {};
 }
 
+// How a URL of that kind begins.
+std::string with_tls(BackendMode mode) {
+  switch (mode) {
+    case BackendMode::kSentinel: return "rediss-sentinel://";
+    case BackendMode::kCluster: return "rediss-cluster://";
+    case BackendMode::kStandalone: break;
+  }
+  return "rediss://";
+}
+
 // What would be silently without effect, or fail at each connect.
 Status check_backend(const Config& config, const Given& given) {
   constexpr std::array<std::string_view, 4> kOfTls{"backend.ca_file", "backend.cert_file", "backend.key_file",
                                                    "backend.server_name"};
+  constexpr std::array<std::string_view, 2> kOfSentinels{"backend.sentinel_user", "backend.sentinel_password_file"};
   const BackendConfig& backend = config.backend;
   if (backend.url.empty()) {
     std::vector<std::string_view> keys;
@@ -179,7 +190,13 @@ Status check_backend(const Config& config, const Given& given) {
     return none_of(keys, config, given, "backend.url is not set: set it, e.g. redis://host:6379");
   }
   if (!backend.tls)
-    if (Status status = none_of(kOfTls, config, given, "backend.url is without TLS: make it rediss://"); !status.ok())
+    if (Status status = none_of(kOfTls, config, given, "backend.url is without TLS: make it " + with_tls(backend.mode));
+        !status.ok())
+      return status;
+  if (backend.mode != BackendMode::kSentinel)
+    if (Status status =
+            none_of(kOfSentinels, config, given, "backend.url names no Sentinels: make it redis-sentinel://host:port,.../MASTER");
+        !status.ok())
       return status;
   if (backend.cert_file.empty() != backend.key_file.empty()) {
     const bool key_missing = backend.key_file.empty();
@@ -189,6 +206,9 @@ Status check_backend(const Config& config, const Given& given) {
   }
   if (!backend.user.empty() && backend.password_file.empty())
     return {Code::kInvalidArgument, place_of(given, "backend.url") + " names a user and backend.password_file is not set"};
+  if (!backend.sentinel_user.empty() && backend.sentinel_password_file.empty())
+    return {Code::kInvalidArgument,
+            place_of(given, "backend.sentinel_user") + " is set and backend.sentinel_password_file is not"};
   return {};
 }
 

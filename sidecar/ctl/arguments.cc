@@ -62,6 +62,12 @@ constexpr ValueOption kValueOptions[] = {
      }},
     {"--password-file", "a file",
      [](std::string_view text, Arguments& a) { return add_file(a, "--password-file", "backend.password_file", text); }},
+    {"--sentinel-user", "a name",
+     [](std::string_view text, Arguments& a) { return add(a, "--sentinel-user", "backend.sentinel_user", std::string(text)); }},
+    {"--sentinel-password-file", "a file",
+     [](std::string_view text, Arguments& a) {
+       return add_file(a, "--sentinel-password-file", "backend.sentinel_password_file", text);
+     }},
     {"--ca-file", "a file",
      [](std::string_view text, Arguments& a) { return add_file(a, "--ca-file", "backend.ca_file", text); }},
     {"--cert-file", "a file",

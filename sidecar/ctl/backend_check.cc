@@ -6,8 +6,8 @@
 
 #include "sidecar/base/clock.h"
 #include "sidecar/config/loader.h"
-#include "sidecar/ctl/backend_findings.h"
 #include "sidecar/ctl/backend_report.h"
+#include "sidecar/ctl/installation_findings.h"
 
 namespace larder::ctl {
 namespace {
@@ -52,8 +52,8 @@ Result<Outcome> check_backend(const Arguments& arguments) {
   const Result<config::Config> config = configured(arguments);
   if (!config.ok()) return config.status();
   ::signal(SIGPIPE, SIG_IGN);  // TLS writes with write(): the server may be gone
-  const remote::ServerFacts facts = remote::check_server(remote::options_of(config->backend), base::MonotonicClock());
-  const std::vector<Finding> findings = findings_of({config->backend, facts, std::thread::hardware_concurrency()});
+  const remote::InstallationFacts facts = remote::check_installation(remote::options_of(config->backend), base::MonotonicClock());
+  const std::vector<Finding> findings = findings_of(config->backend, facts, std::thread::hardware_concurrency());
   return Outcome{
       arguments.json ? backend_json(config->backend, facts, findings) : backend_screen(config->backend, facts, findings),
       exit_status(findings)};

@@ -12,7 +12,21 @@ using Step = remote::ServerFacts::Step;
 struct Reason {
   std::string_view sign, id, cure;
 };
-constexpr std::array<Reason, 34> kReasons{{
+constexpr std::array<Reason, 43> kReasons{{
+    {"not a standalone one", "cluster", "say so in backend.url: redis-cluster://HOST:PORT,..."},
+    {"not one that keeps data", "sentinel",
+     "say so in backend.url: redis-sentinel://HOST:PORT,.../MASTER, with the name of `sentinel monitor MASTER`"},
+    {"not a node of a Cluster", "standalone", "say so in backend.url: redis://HOST:PORT"},
+    {"is no Sentinel but", "no-sentinel",
+     "name the Sentinels (their port is mostly 26379), or the server alone, without them: redis://HOST:PORT"},
+    {"knows no master", "sentinel-master",
+     "what stands behind the hosts in backend.url is the name of `sentinel monitor NAME` (SENTINEL MASTERS tells it)"},
+    {"whom the Sentinels name is a replica", "replica", "the Sentinels are just making another the master: ask again"},
+    {"serves no keys yet", "no-slots", "give its nodes slots: redis-cli --cluster create, or --cluster fix"},
+    {"CLUSTERDOWN", "cluster-down",
+     "slots are without a master: redis-cli --cluster check; CONFIG SET cluster-require-full-coverage no, so that the others "
+     "serve"},
+    {"sends our password back", "wrong-bytes", "do not use this server"},
     {"password_file", "password-file", "name a readable file that holds the password and nothing else"},
     {"ca_file:", "tls-files", "name a PEM file with the authority's certificates that larderd's user can read"},
     {"cert_file:", "tls-files", "name a PEM file with larderd's certificate that larderd's user can read"},
@@ -61,6 +75,12 @@ constexpr std::array<Reason, 34> kReasons{{
 }};
 
 std::string cure_of(const Reason& reason, const Seen& seen) {
+  if (seen.kind == remote::Kind::kSentinel) {
+    if (reason.id == "rights") return "let the user ask whom they watch: " + least_sentinel_rights(seen.backend);
+    if (reason.id == "no-password" || reason.id == "wrong-password")
+      return "the Sentinels have users of their own: backend.sentinel_user and backend.sentinel_password_file "
+             "(--sentinel-user, --sentinel-password-file)";
+  }
   if (!reason.cure.empty()) return std::string(reason.cure);
   const bool tls = seen.backend.tls;
   if (reason.id == "rights") return "let the user do what larderd does: " + least_rights(seen.backend);
@@ -84,13 +104,6 @@ Finding failure_finding(const Seen& seen) {
     return Finding{Weight::kUnusable, std::string(id), text, cure};
   };
   if (text.find("refuses to select") != std::string::npos) return unusable("no-database", database_cure(seen));
-  if (seen.facts.ended == Step::kMode && seen.facts.mode == "cluster")
-    return unusable("cluster", "Clusters are not served yet: name a standalone server");
-  if (seen.facts.ended == Step::kMode)
-    return unusable("sentinel",
-                    seen.facts.master.empty()
-                        ? "Sentinels are not served yet: name the server that it watches"
-                        : "Sentinels are not served yet: name the server that it watches, redis://" + seen.facts.master);
   for (const Reason& reason : kReasons)
     if (text.find(reason.sign) != std::string::npos) return unusable(reason.id, cure_of(reason, seen));
   if (seen.facts.ended == Step::kConnect)

@@ -39,7 +39,8 @@ Maybe missing_commands(const Seen& seen) {
   if (missing.empty()) return {};
   std::string names;
   for (const std::string& name : missing) names += (names.empty() ? "" : ", ") + name;
-  const bool all_needed = std::ranges::all_of(missing, [](const std::string& name) { return name == "SCAN" || name == "PING"; });
+  const bool all_needed =
+      std::ranges::all_of(missing, [](const std::string& name) { return name == "SCAN" || name == "PING" || name == "ASKING"; });
   return finding(all_needed ? Weight::kWarning : Weight::kUnusable, "rights",
                  "this user may not run " + names + " on " + seen.backend.prefix + ":*, or the server has them not" +
                      (all_needed && !has(seen.facts, "SCAN") ? ": `larderctl drop` and `clear` do not reach it" : ""),
@@ -183,7 +184,13 @@ std::vector<Finding> findings_of(const Seen& seen) {
 
 std::string least_rights(const config::BackendConfig& backend) {
   return "ACL SETUSER " + (backend.user.empty() ? "larder" : backend.user) + " on >PASSWORD ~" + backend.prefix +
-         ":* +hello +ping +info" + (backend.database == 0 ? "" : " +select") + " +get +getrange +set +unlink +scan";
+         ":* +hello +ping +info" + (backend.database == 0 ? "" : " +select") + " +get +getrange +set +getdel +unlink +scan" +
+         (backend.mode == config::BackendMode::kCluster ? " +cluster|slots +asking" : "");
+}
+
+std::string least_sentinel_rights(const config::BackendConfig& backend) {
+  return "ACL SETUSER " + (backend.sentinel_user.empty() ? "larder" : backend.sentinel_user) +
+         " on >PASSWORD +hello +ping +info +sentinel|get-master-addr-by-name (at each Sentinel)";
 }
 
 }  // namespace larder::ctl

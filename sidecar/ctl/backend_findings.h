@@ -1,4 +1,5 @@
-// What is wrong with a backend for larderd's purpose, and what to do about it: judged from the facts alone. Pure; thread-safe.
+// What is wrong with one server for larderd's purpose, and what to do about it: judged from the facts alone. Of all servers of an
+// installation: installation_findings.h. Pure; thread-safe.
 #pragma once
 
 #include <string>
@@ -21,12 +22,14 @@ struct Finding {
   std::string id;    // for programs: "noeviction"
   std::string what;  // half a sentence
   std::string cure;
+  std::vector<std::string> where = {};  // addresses of several servers' own; none: there is one alone, or it is about all of them
 };
 
 struct Seen {
   const config::BackendConfig& backend;
   const remote::ServerFacts& facts;
-  unsigned processors;  // of this machine
+  unsigned processors;                            // of this machine
+  remote::Kind kind = remote::Kind::kStandalone;  // what the server is to be
 };
 
 // The heaviest first.
@@ -34,5 +37,7 @@ std::vector<Finding> findings_of(const Seen& seen);
 
 // What a user of the server needs who may do no more than larderd does.
 std::string least_rights(const config::BackendConfig& backend);
+// The same of the Sentinels.
+std::string least_sentinel_rights(const config::BackendConfig& backend);
 
 }  // namespace larder::ctl

@@ -14,6 +14,7 @@ using nlohmann::ordered_json;
 
 constexpr std::array<std::string_view, 3> kTitles{"CANNOT BE USED", "Warnings", "Notes"};
 constexpr std::array<const char*, 3> kWeights{"unusable", "warning", "note"};
+constexpr std::array<const char*, 3> kModes{"standalone", "sentinel", "cluster"};  // by remote::Mode
 
 std::string line(std::string_view name, const std::string& value) {
   return "  " + column(name, 16) + value + "\n";
@@ -64,11 +65,42 @@ std::string facts_text(const remote::ServerFacts& facts) {
   if (facts.pings.count != 0)
     out += line("PING", "p50 " + micros(facts.pings.p50_ns) + ", p99 " + micros(facts.pings.p99_ns) + " (" +
                             grouped(facts.pings.count) + " asked)");
-  if (facts.mode != "cluster") {
+  if (facts.ended != remote::ServerFacts::Step::kMode) {
     out += line("SET of 2 MiB", rate_text(facts.set_bytes_per_s));
     out += line("GET of 2 MiB", rate_text(facts.get_bytes_per_s));
   }
   return out;
+}
+
+std::string sentinel_text(const remote::CheckedServer& sentinel) {
+  const remote::ServerFacts& facts = sentinel.facts;
+  std::string out = "Sentinel " + remote::text_of(sentinel.endpoint) + ": ";
+  if (facts.connect_ns == 0) return out + "no answer\n";
+  out += facts.version.empty() ? known(facts.mode) : facts.product + " " + facts.version;
+  if (facts.named) out += ", names " + remote::text_of(*facts.named);
+  if (facts.quorum && facts.other_sentinels)
+    out += ", quorum " + std::to_string(*facts.quorum) + " of " + std::to_string(*facts.other_sentinels + 1);
+  return out + "\n";
+}
+
+std::string servers_text(const remote::InstallationFacts& facts) {
+  std::string out;
+  for (const remote::CheckedServer& sentinel : facts.sentinels) out += sentinel_text(sentinel);
+  for (const remote::CheckedServer& server : facts.servers) {
+    if (facts.mode != remote::Mode::kStandalone) out += "Master " + remote::text_of(server.endpoint);
+    if (facts.mode == remote::Mode::kCluster) out += ", " + plural(server.slots, "slot");
+    if (facts.mode != remote::Mode::kStandalone) out += server.facts.connect_ns == 0 ? ": no answer\n" : "\n";
+    out += facts_text(server.facts);
+  }
+  return out;
+}
+
+std::string where_text(const Finding& finding, const remote::InstallationFacts& facts) {
+  if (finding.where.empty()) return "";
+  if (finding.where.size() == facts.servers.size() && finding.where.size() > 2) return "all masters: ";
+  std::string out;
+  for (const std::string& where : finding.where) out += (out.empty() ? "" : ", ") + where;
+  return out + ": ";
 }
 
 template <typename Value>
@@ -82,40 +114,26 @@ ordered_json or_null(std::uint64_t measured) {
   return measured == 0 ? ordered_json() : ordered_json(measured);
 }
 
-}  // namespace
-
-std::string backend_screen(const config::BackendConfig& backend, const remote::ServerFacts& facts,
-                           std::span<const Finding> findings) {
-  std::string out = "Backend " + printable(backend.url) + ", keys " + backend.prefix + ":*\n" + facts_text(facts);
-  for (std::size_t weight = 0; weight < kTitles.size(); ++weight) {
-    if (count(findings, static_cast<Weight>(weight)) == 0) continue;
-    out += "\n" + std::string(kTitles[weight]) + "\n";
-    for (const Finding& finding : findings)
-      if (finding.weight == static_cast<Weight>(weight))
-        out += "  " + printable(finding.what) + "\n    -> " + printable(finding.cure) + "\n";
-  }
-  return out + "\n" + verdict(findings) + "\n";
+ordered_json sentinel_json(const remote::CheckedServer& sentinel) {
+  const remote::ServerFacts& facts = sentinel.facts;
+  return {{"at", remote::text_of(sentinel.endpoint)}, {"product", or_null(facts.product)},
+          {"version", or_null(facts.version)},        {"master", or_null(facts.named ? remote::text_of(*facts.named) : "")},
+          {"quorum", or_null(facts.quorum)},          {"other_sentinels", or_null(facts.other_sentinels)},
+          {"replicas", or_null(facts.replicas)}};
 }
 
-std::string backend_json(const config::BackendConfig& backend, const remote::ServerFacts& facts,
-                         std::span<const Finding> findings) {
-  ordered_json found = ordered_json::array();
-  for (const Finding& finding : findings)
-    found.push_back({{"id", finding.id},
-                     {"weight", kWeights[static_cast<std::size_t>(finding.weight)]},
-                     {"what", finding.what},
-                     {"do", finding.cure}});
-  const ordered_json answer{
-      {"url", backend.url},
-      {"prefix", backend.prefix},
-      {"verdict", verdict_word(findings)},
-      {"server",
-       {{"product", or_null(facts.product)},
-        {"version", or_null(facts.version)},
-        {"mode", or_null(facts.mode)},
-        {"role", or_null(facts.role)},
-        {"databases", or_null(facts.databases)},
-        {"io_threads", or_null(facts.io_threads)}}},
+ordered_json server_json(const remote::CheckedServer& server) {
+  const remote::ServerFacts& facts = server.facts;
+  return {
+      {"at", remote::text_of(server.endpoint)},
+      {"product", or_null(facts.product)},
+      {"version", or_null(facts.version)},
+      {"mode", or_null(facts.mode)},
+      {"role", or_null(facts.role)},
+      {"slots", or_null(std::uint64_t{server.slots})},
+      {"replicas", or_null(facts.replicas)},
+      {"databases", or_null(facts.databases)},
+      {"io_threads", or_null(facts.io_threads)},
       {"memory",
        {{"max_bytes", or_null(facts.max_bytes)},
         {"used_bytes", or_null(facts.used_bytes)},
@@ -126,8 +144,43 @@ std::string backend_json(const config::BackendConfig& backend, const remote::Ser
       {"ping_us",
        {{"count", facts.pings.count}, {"p50", or_null(facts.pings.p50_ns / 1000)}, {"p99", or_null(facts.pings.p99_ns / 1000)}}},
       {"set_bytes_per_s", or_null(facts.set_bytes_per_s)},
-      {"get_bytes_per_s", or_null(facts.get_bytes_per_s)},
-      {"findings", found}};
+      {"get_bytes_per_s", or_null(facts.get_bytes_per_s)}};
+}
+
+}  // namespace
+
+std::string backend_screen(const config::BackendConfig& backend, const remote::InstallationFacts& facts,
+                           std::span<const Finding> findings) {
+  std::string out = "Backend " + printable(backend.url) + ", keys " + backend.prefix + ":*\n" + servers_text(facts);
+  for (std::size_t weight = 0; weight < kTitles.size(); ++weight) {
+    if (count(findings, static_cast<Weight>(weight)) == 0) continue;
+    out += "\n" + std::string(kTitles[weight]) + "\n";
+    for (const Finding& finding : findings)
+      if (finding.weight == static_cast<Weight>(weight))
+        out += "  " + printable(where_text(finding, facts) + finding.what) + "\n    -> " + printable(finding.cure) + "\n";
+  }
+  return out + "\n" + verdict(findings) + "\n";
+}
+
+std::string backend_json(const config::BackendConfig& backend, const remote::InstallationFacts& facts,
+                         std::span<const Finding> findings) {
+  ordered_json found = ordered_json::array();
+  for (const Finding& finding : findings)
+    found.push_back({{"id", finding.id},
+                     {"weight", kWeights[static_cast<std::size_t>(finding.weight)]},
+                     {"where", finding.where},
+                     {"what", finding.what},
+                     {"do", finding.cure}});
+  ordered_json sentinels = ordered_json::array(), servers = ordered_json::array();
+  for (const remote::CheckedServer& sentinel : facts.sentinels) sentinels.push_back(sentinel_json(sentinel));
+  for (const remote::CheckedServer& server : facts.servers) servers.push_back(server_json(server));
+  const ordered_json answer{{"url", backend.url},
+                            {"prefix", backend.prefix},
+                            {"mode", kModes[static_cast<std::size_t>(facts.mode)]},
+                            {"verdict", verdict_word(findings)},
+                            {"sentinels", sentinels},
+                            {"servers", servers},
+                            {"findings", found}};
   return answer.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 

@@ -190,8 +190,8 @@ std::string usage() {
   text += help_line("--iterations N", "of top: print N screens one after the other and end; --once: one");
   text += help_line("--config FILE", "of backend check: larderd's configuration, in place of a URL");
   text += help_line("--password-file FILE",
-                    "of backend check URL, as are --ca-file, --cert-file, --key-file, --server-name and\n"
-                    "--prefix: what backend.* has beside the URL");
+                    "of backend check URL, as are --sentinel-user, --sentinel-password-file, --ca-file,\n"
+                    "--cert-file, --key-file, --server-name and --prefix: what backend.* has beside the URL");
   text += help_line("--version", "print the version");
   return text;
 }

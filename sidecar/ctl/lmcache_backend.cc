@@ -26,8 +26,8 @@ constexpr std::array<std::string_view, 13> kKeys{"remote_url",
 constexpr std::string_view kModeKey = "extra_config.valkey_mode";
 constexpr std::array<std::string_view, 6> kServed{"redis", "rediss", "valkey", "valkeys", "unix", "resp"};
 constexpr std::string_view kPasswordFile = "/etc/larder/backend.password";
-constexpr const char* kNotYetServed =
-    "Sentinels and Clusters are not served yet: name a standalone server in backend.url, redis://HOST:PORT";
+constexpr std::string_view kSentinel = "-sentinel", kCluster = "-cluster";
+constexpr std::string_view kTheirMaster = "redismaster";  // where nothing says another
 
 // A user's name as a URL holds it.
 std::string encoded(std::string_view name) {
@@ -49,8 +49,11 @@ bool is_plain(std::string_view path) {
       path, [](unsigned char c) { return std::isalnum(c) != 0 || c == '/' || c == '.' || c == '_' || c == '-'; });
 }
 
-bool is_sentinel_or_cluster(std::string_view scheme) {
-  return scheme.find("sentinel") != std::string_view::npos || scheme.find("cluster") != std::string_view::npos;
+// "redis" of "redis-sentinel".
+std::string without_suffix(std::string_view scheme) {
+  for (const std::string_view suffix : {kSentinel, kCluster})
+    if (scheme.ends_with(suffix)) scheme.remove_suffix(suffix.size());
+  return std::string(scheme);
 }
 
 }  // namespace
@@ -77,7 +80,7 @@ Status LmcacheBackend::take(const LmcacheSetting& setting) {
   if (key == "resp_host") host_ = setting.text;
   if (key == "resp_port") port_ = setting.text;
   if (key == "extra_config.valkey_database" && setting.text != "0") database_ = "/" + setting.text;
-  if (key == kModeKey) cluster_ = lower(setting.text) != "standalone";
+  if (key == kModeKey) cluster_ = lower(setting.text) == "cluster";
   if (key != "extra_config.tls_enable") return {};
   const larder::Result<bool> on = read_bool(setting);
   if (!on.ok()) return on.status();
@@ -103,7 +106,8 @@ LmcacheBackend::Url LmcacheBackend::split(std::string_view text) {
   }
   const std::size_t slash = url.scheme == "unix" ? std::string_view::npos : rest.find('/');
   url.place = rest.substr(0, slash);
-  if (slash != std::string_view::npos && slash + 1 < rest.size()) url.database = rest.substr(slash);
+  if (url.scheme != "unix") std::erase(url.place, ' ');
+  if (slash != std::string_view::npos && slash + 1 < rest.size()) url.path = rest.substr(slash);
   return url;
 }
 
@@ -120,27 +124,30 @@ LmcacheBackend::Result LmcacheBackend::result() const {
     const bool bare = host_.find(':') != std::string::npos && !host_.starts_with('[');
     url.place = (bare ? "[" + host_ + "]" : host_) + (port_.empty() ? "" : ":" + port_);
   }
-  const std::string shown = url.scheme + "://" + url.place + url.database;
+  const std::string shown = url.scheme + "://" + url.place + url.path;
   const auto url_is = [&](Counterpart counterpart, const std::string& words) {
     if (url_) result.notes.push_back({counterpart, {url_->key, "", url_->where}, words});
   };
-  const bool several = cluster_ || is_sentinel_or_cluster(url.scheme) || url.place.find(',') != std::string::npos;
   if (url.scheme == "lm") {
     url_is(Counterpart::kNone, shown +
                                    " is LMCache's own server. Engines of one machine need none: they share one larderd. Between "
                                    "machines a Redis or Valkey does it, which backend.url names");
-  } else if (several && (is_one_of(url.scheme, kServed) || is_sentinel_or_cluster(url.scheme))) {
-    url_is(Counterpart::kNotYet, shown + ": " + kNotYetServed);
-    all_are(Counterpart::kNotYet, kNotYetServed, result);
-  } else if (!is_one_of(url.scheme, kServed)) {
+  } else if (!is_one_of(without_suffix(url.scheme), kServed)) {
     url_is(Counterpart::kNone, shown + ": Larder has no backend for " + url.scheme);
   } else {
-    standalone(url, result);
+    server(url, mode_of(url), result);
   }
   return result;
 }
 
-void LmcacheBackend::standalone(const Url& url, Result& result) const {
+LmcacheBackend::Mode LmcacheBackend::mode_of(const Url& url) const {
+  if (url.scheme == "unix") return Mode::kStandalone;
+  if (url.scheme.ends_with(kSentinel)) return Mode::kSentinel;
+  const bool several = url.place.find(',') != std::string::npos;
+  return cluster_ || several || url.scheme.ends_with(kCluster) ? Mode::kCluster : Mode::kStandalone;
+}
+
+void LmcacheBackend::server(const Url& url, Mode mode, Result& result) const {
   const bool socket = url.scheme == "unix";
   const LmcacheSetting from =
       url_ ? LmcacheSetting{url_->key, "", url_->where} : LmcacheSetting{"resp_host", "", others_.front().where};
@@ -149,23 +156,42 @@ void LmcacheBackend::standalone(const Url& url, Result& result) const {
         {Counterpart::kNone, from, "is no path that is understood here: set backend.url to unix:// and the path"});
     return;
   }
-  std::string scheme = url.scheme == "resp" ? "redis" : url.scheme;
+  std::string scheme = without_suffix(url.scheme);
+  if (scheme == "resp") scheme = "redis";
   if (tls_ && !socket && !scheme.ends_with("s")) scheme += "s";
+  if (mode != Mode::kStandalone) scheme += mode == Mode::kSentinel ? kSentinel : kCluster;
   const std::string user = url.user.empty() ? user_ : url.user;
-  const std::string database = url.database.empty() && !socket ? database_ : url.database;
-  result.values.push_back({"backend.url", scheme + "://" + (user.empty() ? "" : user + "@") + url.place + database, from});
+  const std::string path = path_of(url, mode, from, result);
+  result.values.push_back({"backend.url", scheme + "://" + (user.empty() ? "" : user + "@") + url.place + path, from});
   if (url.query) result.notes.push_back({Counterpart::kNone, from, "what stands behind the '?' of the URL is left out"});
   if (socket && !database_.empty())
     result.notes.push_back(
         {Counterpart::kNone, {"extra_config.valkey_database", "", from.where}, "over a Unix socket database 0 is used"});
-  if (url.password || password_ || !user.empty()) {
-    const LmcacheSetting& holder = password_ && !url.password ? *password_ : from;
-    result.values.push_back({"backend.password_file", std::string(kPasswordFile), holder});
-    result.to_do.push_back("write the password (" + holder.key + ", " + holder.where + ") into " + std::string(kPasswordFile) +
-                           ", which larderd's user alone may read");
-  }
+  password(url, user, from, result);
   result.to_do.emplace_back(
       "larderctl backend check --config THIS-FILE: can larderd use it, and is it set as a cache should be?");
+}
+
+// The database, or the name of the Sentinels' master, which LMCache is told by an environment variable.
+std::string LmcacheBackend::path_of(const Url& url, Mode mode, const LmcacheSetting& from, Result& result) const {
+  if (mode == Mode::kStandalone) return url.path.empty() && url.scheme != "unix" ? database_ : url.path;
+  if (mode == Mode::kCluster) {
+    if (!database_.empty() || (!url.path.empty() && url.path != "/0"))
+      result.notes.push_back({Counterpart::kNone, from, "a Cluster has database 0 alone"});
+    return "";
+  }
+  const std::string master = url.path.empty() ? "/" + std::string(kTheirMaster) : url.path;
+  result.to_do.push_back("is " + master.substr(1) + " the name under which the Sentinels know the master? LMCache takes " +
+                         "$REDIS_SERVICE_NAME, or " + std::string(kTheirMaster));
+  return master;
+}
+
+void LmcacheBackend::password(const Url& url, const std::string& user, const LmcacheSetting& from, Result& result) const {
+  if (!url.password && !password_ && user.empty()) return;
+  const LmcacheSetting& holder = password_ && !url.password ? *password_ : from;
+  result.values.push_back({"backend.password_file", std::string(kPasswordFile), holder});
+  result.to_do.push_back("write the password (" + holder.key + ", " + holder.where + ") into " + std::string(kPasswordFile) +
+                         ", which larderd's user alone may read");
 }
 
 void LmcacheBackend::all_are(Counterpart counterpart, const std::string& words, Result& result) const {

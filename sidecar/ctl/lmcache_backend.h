@@ -38,12 +38,16 @@ class LmcacheBackend {
 
  private:
   struct Url {
-    std::string scheme, user, place, database;  // "host:port", or the path of a socket; "/2"
+    std::string scheme, user, place, path;  // "redis"; "host:port,host:port", or the path of a socket; "/2", "/mymaster"
     bool password = false, query = false;
   };
   static Url split(std::string_view text);
 
-  void standalone(const Url& url, Result& result) const;
+  enum class Mode { kStandalone, kSentinel, kCluster };
+  Mode mode_of(const Url& url) const;
+  void server(const Url& url, Mode mode, Result& result) const;
+  std::string path_of(const Url& url, Mode mode, const LmcacheSetting& from, Result& result) const;
+  void password(const Url& url, const std::string& user, const LmcacheSetting& from, Result& result) const;
   void all_are(Counterpart counterpart, const std::string& words, Result& result) const;
 
   std::optional<LmcacheSetting> url_;  // its text may hold a password

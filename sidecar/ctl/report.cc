@@ -18,7 +18,12 @@ const char* why_refused(std::string_view done) {
 }  // namespace
 
 Result<std::string> dropped_report(const std::string& body) {
-  return understood(body, [](const json& answer) { return "dropped " + plural(number_at(answer, "dropped"), "chunk") + "\n"; });
+  return understood(body, [](const json& answer) {
+    const std::string done = "dropped " + plural(number_at(answer, "dropped"), "chunk");
+    if (!answer.value("shared", false)) return done + "\n";
+    return done +
+           ", here and in the backend; other larderds on it keep what they have in memory and on disk: drop it there, too\n";
+  });
 }
 
 std::string hashes_request(const std::string& space, std::span<const std::string> hashes) {

@@ -65,9 +65,9 @@ void answer_text(httplib::Response& response, int status, const std::string& tex
 }
 
 // The answer of an admin verb: its JSON.
-Result<std::string> dropped(const Result<std::uint64_t>& chunks) {
+Result<std::string> dropped(const Result<std::uint64_t>& chunks, const stats::Control& control) {
   if (!chunks.ok()) return chunks.status();
-  return dropped_json(*chunks);
+  return dropped_json(*chunks, !control.snapshot().backend.place.empty());
 }
 Result<std::string> acted(stats::Control& control, protocol::Verb verb, const std::string& body) {
   const Result<ActRequest> wanted = read_act_request(body);
@@ -112,9 +112,9 @@ class Routes::MemoryServer final : public httplib::Server {
       const std::string id = request.get_param_value("namespace");
       if (id.empty())
         return Status(Code::kInvalidArgument, "which one? POST /v1/drop?namespace=ID (larderctl status lists the ids)");
-      return dropped(control_.drop_namespace(id, kVerbDeadlineMs));
+      return dropped(control_.drop_namespace(id, kVerbDeadlineMs), control_);
     });
-    add_verb("/v1/clear", admin, [this](const httplib::Request&) { return dropped(control_.clear(kVerbDeadlineMs)); });
+    add_verb("/v1/clear", admin, [this](const httplib::Request&) { return dropped(control_.clear(kVerbDeadlineMs), control_); });
     static constexpr std::pair<const char*, protocol::Verb> kActs[] = {{"/v1/prefetch", protocol::Verb::kPrefetch},
                                                                        {"/v1/pin", protocol::Verb::kPin},
                                                                        {"/v1/unpin", protocol::Verb::kUnpin},

@@ -218,8 +218,8 @@ std::string status_json(const stats::Stats& stats, bool healthy, bool ready) {
                   {"fallbacks", fallbacks}});
 }
 
-std::string dropped_json(std::uint64_t chunks) {
-  return text_of({{"dropped", chunks}});
+std::string dropped_json(std::uint64_t chunks, bool shared) {
+  return text_of({{"dropped", chunks}, {"shared", shared}});
 }
 std::string acted_json(const protocol::ActCounts& acted) {
   return text_of({{"found", acted.found}, {"absent", acted.absent}, {"refused", acted.refused}});

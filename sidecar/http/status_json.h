@@ -16,7 +16,8 @@ namespace larder::http {
 std::string status_json(const stats::Stats& stats, bool healthy, bool ready);
 
 // {"dropped": N}, {"found": N, "absent": N, "refused": N}, {"error": TEXT}.
-std::string dropped_json(std::uint64_t chunks);
+// `shared`: there is a backend, and what other larderd on it have in memory is not meant.
+std::string dropped_json(std::uint64_t chunks, bool shared);
 std::string acted_json(const protocol::ActCounts& acted);
 std::string error_json(const std::string& text);
 

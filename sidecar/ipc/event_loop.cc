@@ -22,6 +22,8 @@ constexpr int kMessagesPerTurn = 16;
 constexpr int kAcceptsPerTurn = 16;
 constexpr int kEventsPerTurn = 64;
 constexpr int kMaxFences = 1024;  // of one session
+// An engine loads and stores nothing until it is told that its drop is done: so long at most because of a server that is gone through.
+constexpr std::uint64_t kSharedFenceMs = 1000;
 
 std::uint64_t random_token() {
   std::uint64_t token = 0;
@@ -137,14 +139,15 @@ void EventLoop::answer_later(std::uint32_t session, std::vector<std::byte> packe
   if (Status sent = send(*found->second, std::move(packet)); !sent.ok()) fail_session(session, sent);
 }
 
-// It tells that drops are done, and a death of this process must not undo one: a tier may not have noted it yet.
+// It tells that drops are done, and a death of this process must not undo one: a tier may not have noted it yet. What a server still has of
+// it others can find anyway; here it is hidden.
 Status EventLoop::answer_fence(Connection& connection, Reply reply) {
   const std::uint32_t number = connection.protocol.facts().number;
-  std::vector<std::shared_future<Status>> drops = below_->drops_under_way(store_.namespaces().at(*reply.fence).spec.id);
+  std::vector<DropUnderWay> drops = below_->drops_under_way(store_.namespaces().at(*reply.fence).spec.id);
   if (drops.empty()) return send(connection, std::move(reply.packet));
   if (std::ranges::count(fences_, number, &Fence::session) >= kMaxFences)
     return {Code::kResourceExhausted, std::to_string(kMaxFences) + " answers wait for drops to be noted below memory"};
-  fences_.push_back({number, std::move(reply.packet), std::move(drops)});
+  fences_.push_back({number, std::move(reply.packet), std::move(drops), clock_.now_ms() + kSharedFenceMs});
   return {};
 }
 
@@ -155,8 +158,10 @@ void EventLoop::answer_fences() {
     fences_.pop_front();
     const auto found = connections_.find(fence.session);
     if (found == connections_.end()) continue;
-    std::erase_if(fence.drops,
-                  [](const auto& drop) { return drop.wait_for(std::chrono::seconds(0)) == std::future_status::ready; });
+    const bool late = clock_.now_ms() >= fence.shared_by_ms;
+    std::erase_if(fence.drops, [late](const DropUnderWay& drop) {
+      return (drop.shared && late) || drop.ended.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+    });
     if (!fence.drops.empty()) {
       fences_.push_back(std::move(fence));
       continue;

@@ -130,7 +130,8 @@ class EventLoop final : public Sidecar {
   struct Fence {
     std::uint32_t session;
     std::vector<std::byte> packet;
-    std::vector<std::shared_future<Status>> drops;  // shared: admin callers wait for the same
+    std::vector<DropUnderWay> drops;
+    std::uint64_t shared_by_ms = 0;  // a shared tier's word is not waited for any longer
   };
   std::deque<Fence> fences_;  // answers that wait for the tiers' word
   struct Ended {

@@ -1,5 +1,6 @@
 // The loop's tick: everything that happens because time has passed, and the view of it that others get.
 #include "sidecar/base/log.h"
+#include "sidecar/base/sizes.h"
 #include "sidecar/ipc/event_loop.h"
 
 namespace larder::ipc {
@@ -85,9 +86,8 @@ void EventLoop::publish() {
   view.uptime_ms = clock_.now_ms() - started_ms_;
   view.touched_bytes = toucher_.touched_bytes();
   if (const int problem = toucher_.problem(); problem != 0)
-    view.fallbacks.emplace_back("memory", std::to_string(view.touched_bytes >> 20) + " of " +
-                                              std::to_string(view.arena_bytes >> 20) +
-                                              " MiB: " + std::generic_category().message(problem));
+    view.fallbacks.emplace_back("memory", base::mib(view.touched_bytes) + " of " + base::mib(view.arena_bytes) + ": " +
+                                              std::generic_category().message(problem));
   if (below_) below_->fill(view);
   store_.fill(view);
   for (const auto& [number, connection] : connections_) {

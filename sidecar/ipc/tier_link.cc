@@ -16,14 +16,6 @@ disk::Env& environment() {
   return env;
 }
 
-// Whom the URL names besides the place is nobody's to see.
-std::string without_user(const std::string& url) {
-  const std::size_t begin = url.find("://");
-  if (begin == std::string::npos) return url;
-  const std::size_t at = url.find('@', begin), end = url.find('/', begin + 3);
-  return at < end ? url.substr(0, begin + 3) + url.substr(at + 1) : url;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<TierLink>> TierLink::open_disk(const config::Config& config, std::span<std::byte> arena, bool present,
@@ -46,7 +38,7 @@ Result<std::unique_ptr<TierLink>> TierLink::open_backend(const config::Config& c
   options.residents = std::move(residents);
   Result<std::unique_ptr<tiers::Tier>> tier = remote::open_remote_tier(clock, options);
   if (!tier.ok()) return tier.status();
-  return std::make_unique<TierLink>(TierKind::kBackend, std::move(*tier), without_user(config.backend.url));
+  return std::make_unique<TierLink>(TierKind::kBackend, std::move(*tier), config::without_user(config.backend.url));
 }
 
 // A disk by the file that is locked while a request on it is in flight, also one of a process that has ended (tiers/disk/FORMAT.md). What

@@ -72,10 +72,11 @@ DropBelow TiersBelow::last_drop() const {
   return drop;
 }
 
-std::vector<std::shared_future<Status>> TiersBelow::drops_under_way(const protocol::NamespaceId& id) const {
-  std::vector<std::shared_future<Status>> drops;
+std::vector<DropUnderWay> TiersBelow::drops_under_way(const protocol::NamespaceId& id) const {
+  std::vector<DropUnderWay> drops;
   for (const auto& tier : tiers_)
-    if (std::shared_future<Status> drop = tier->write_down.drop_under_way(id); drop.valid()) drops.push_back(std::move(drop));
+    if (std::shared_future<Status> drop = tier->write_down.drop_under_way(id); drop.valid())
+      drops.push_back({std::move(drop), tier->link->shared()});
   return drops;
 }
 

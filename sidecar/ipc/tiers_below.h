@@ -36,6 +36,12 @@ struct DropBelow {
   std::vector<Part> parts;  // none: there is no tier
 };
 
+// A drop that a tier has not answered.
+struct DropUnderWay {
+  std::shared_future<Status> ended;  // shared: admin callers wait for the same
+  bool shared = false;               // of a tier that others write to as well
+};
+
 class TiersBelow {
  public:
   // All of them outlive it. `arena`: the store's. REQUIRES: one tier at least, and no two of a kind.
@@ -59,7 +65,7 @@ class TiersBelow {
   // The newest drop, whoever asked for it.
   DropBelow last_drop() const;
   // What the tiers have not answered of drops of it, or of everything.
-  std::vector<std::shared_future<Status>> drops_under_way(const protocol::NamespaceId& id) const;
+  std::vector<DropUnderWay> drops_under_way(const protocol::NamespaceId& id) const;
 
   // At a stop: writes what is to be written, nearest tier first, until `by_ns` at the latest. Blocks.
   void finish(std::uint64_t by_ns);

@@ -78,7 +78,7 @@ void WriteDown::tick() {
 // it is back.
 void WriteDown::notice_failures() {
   const std::uint64_t times = link_.tier().counters().times_degraded;
-  const bool degraded = link_.tier().state().degraded(), back = std::exchange(degraded_, degraded) && !degraded;
+  const bool degraded = !link_.tier().state().reason.empty(), back = std::exchange(degraded_, degraded) && !degraded;
   if (times == std::exchange(times_degraded_, times) && !back) return;
   walked_to_ = 0;
   walking_all_ = true;

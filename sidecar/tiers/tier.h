@@ -75,7 +75,7 @@ struct Message {
 struct TierState {
   bool takes_puts = true;
   bool takes_gets = true;
-  std::string reason;     // empty while both are taken
+  std::string reason;     // empty while all is well; while both are taken: what fails of it, e.g. one of several servers
   std::string mode = {};  // how it reaches its device, for people: "io_uring", "threads"
   bool degraded() const { return !takes_puts || !takes_gets; }
 };

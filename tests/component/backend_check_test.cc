@@ -8,11 +8,10 @@
 #include <signal.h>
 
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "sidecar/tiers/remote/remote_tier.h"
+#include "tests/component/backend_found.h"
 #include "tests/component/certificates.h"
-#include "tests/component/command.h"
 #include "tests/component/larderd_process.h"
 #include "tests/component/server_process.h"
 #include "tests/conformance/tier_chunks.h"
@@ -20,7 +19,6 @@
 namespace larder::test {
 namespace {
 
-using nlohmann::json;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -51,31 +49,12 @@ class BackendCheckTest : public testing::TestWithParam<const char*> {
   }
   void start(std::vector<std::string> arguments) { server_ = std::make_unique<ServerProcess>(GetParam(), std::move(arguments)); }
   // Without a URL where `words` begin with one.
-  Outcome check(const std::string& words = "") {
+  std::string with_url(const std::string& words) const {
     const bool other = words.find("://") != std::string::npos || words.find("--config") != std::string::npos;
-    const Outcome outcome =
-        run(std::string(LARDERCTL_PATH) + " backend check " + (other ? words : "unix://" + server_->socket() + " " + words));
-    EXPECT_THAT(outcome.text, Not(HasSubstr("hunter2"))) << "a secret";
-    return outcome;
+    return other ? words : "unix://" + server_->socket() + " " + words;
   }
-  // "0", or "1 noeviction no-maxmemory": what it ends with, and what is found that is no note. How fast the server is depends on
-  // what this machine does besides: no matter here.
-  std::string found(const std::string& words = "") {
-    const Outcome outcome = check("--json " + words);
-    const json answer = json::parse(outcome.text, nullptr, false);
-    if (!answer.is_object()) return outcome.text;
-    const char* const verdicts[] = {"ok", "warnings", "unusable"};
-    EXPECT_EQ(answer["verdict"], verdicts[outcome.status]);
-    std::string all;
-    bool slow = false;
-    for (const json& finding : answer["findings"]) {
-      const auto id = finding["id"].get<std::string>();
-      const bool speed = id == "rate" || id == "latency" || id == "slow-connect";
-      slow = slow || (speed && finding["weight"] == "warning");
-      if (finding["weight"] != "note" && !speed) all += " " + id;
-    }
-    return (slow && all.empty() ? "0" : std::to_string(outcome.status)) + all;
-  }
+  Outcome check(const std::string& words = "") { return backend_check(with_url(words)); }
+  std::string found(const std::string& words = "") { return backend_found(with_url(words)); }
   std::string with_password(const std::string& password) {
     files_.write("password", password + "\n");
     return " --password-file " + files_.file("password");
@@ -155,13 +134,13 @@ TEST_P(BackendCheckTest, UsersAndPasswords) {
   const auto url = [port](const std::string& user) { return "redis://" + user + "127.0.0.1:" + std::to_string(port) + "/1"; };
   const std::string password = with_password("hunter2");
   server_->ask({"ACL", "SETUSER", "kv", "on", ">hunter2", "~larder:*", "+hello", "+ping", "+info", "+select", "+get", "+getrange",
-                "+set", "+unlink", "+scan"});
+                "+set", "+getdel", "+unlink", "+scan"});
   EXPECT_EQ(found(url("kv@") + password), "0") << "no more than least_rights() says";
   EXPECT_THAT(check(url("kv@") + password).text, HasSubstr("save points, io-threads and databases could not be judged"));
   EXPECT_EQ(found(url("kv@") + password + " --prefix other"), "2 rights");
-  EXPECT_THAT(
-      check(url("kv@") + password + " --prefix other").text,
-      AllOf(HasSubstr("may not run GETRANGE, GET, SET, UNLINK on other:*"), HasSubstr("ACL SETUSER kv on >PASSWORD ~other:*")));
+  EXPECT_THAT(check(url("kv@") + password + " --prefix other").text,
+              AllOf(HasSubstr("may not run GETRANGE, GET, SET, GETDEL, UNLINK on other:*"),
+                    HasSubstr("ACL SETUSER kv on >PASSWORD ~other:*")));
   server_->ask({"ACL", "SETUSER", "kv", "-scan"});
   EXPECT_EQ(found(url("kv@") + password), "1 rights");
   server_->ask({"ACL", "SETUSER", "kv", "-info"});
@@ -182,7 +161,7 @@ TEST_P(BackendCheckTest, UsersAndPasswords) {
 TEST_P(BackendCheckTest, TheLeastRightsAreEnoughForLarderd) {
   start(kWell);
   server_->ask({"ACL", "SETUSER", "kv", "on", ">hunter2", "~larder:*", "+hello", "+ping", "+info", "+get", "+getrange", "+set",
-                "+unlink", "+scan"});
+                "+getdel", "+unlink", "+scan"});
   with_password("hunter2");
   remote::RemoteOptions options;
   options.unix_path = server_->socket();
@@ -241,7 +220,8 @@ TEST_P(BackendCheckTest, AnotherKindOfServer) {
   const std::string url = "redis://127.0.0.1:" + std::to_string(port);
   ASSERT_TRUE(eventually([&] { return found(url) != "2 refused"; }));
   EXPECT_EQ(found(url), "2 sentinel");
-  EXPECT_THAT(check(url).text, AllOf(HasSubstr("sentinel"), HasSubstr("redis://127.0.0.1:7777")));
+  EXPECT_THAT(check(url).text, AllOf(HasSubstr("sentinel"), HasSubstr("redis-sentinel://HOST:PORT")));
+  EXPECT_EQ(found("redis-cluster://127.0.0.1:" + std::to_string(port)), "2 sentinel");
 }
 
 TEST_P(BackendCheckTest, WhoIsNotThereOrDoesNotAnswer) {

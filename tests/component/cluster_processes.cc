@@ -35,15 +35,38 @@ bool soon(const std::function<bool()>& happens, std::uint64_t ms) {
   return true;
 }
 
+std::vector<std::string> listening(std::uint16_t port, const Certificates* tls) {
+  if (tls == nullptr) return {"--port", std::to_string(port), "--bind", kHere};
+  return {"--port",
+          "0",
+          "--tls-port",
+          std::to_string(port),
+          "--bind",
+          kHere,
+          "--tls-cert-file",
+          tls->file("server.crt"),
+          "--tls-key-file",
+          tls->file("server.key"),
+          "--tls-ca-cert-file",
+          tls->file("ca.crt"),
+          "--tls-auth-clients",
+          "no",
+          "--tls-replication",
+          "yes",
+          "--tls-cluster",
+          "yes"};
+}
+
 ClusterProcesses::ClusterProcesses(const std::string& name, std::size_t masters, std::size_t spare, bool replicas,
-                                   const std::vector<std::string>& arguments)
+                                   const std::vector<std::string>& arguments, const Certificates* tls)
     : masters_(masters), spare_(spare) {
   const std::size_t count = masters + spare + (replicas ? masters : 0);
   for (std::size_t i = 0; i < count; ++i) {
     const std::uint16_t port = free_port(), bus = free_port();
     servers_.push_back(std::make_unique<ServerProcess>(
-        name, with({"--port", std::to_string(port), "--bind", kHere, "--cluster-enabled", "yes", "--cluster-port",
-                    std::to_string(bus), "--cluster-node-timeout", replicas ? "1500" : "5000", "--repl-diskless-sync-delay", "0"},
+        name, with(with(listening(port, tls),
+                        {"--cluster-enabled", "yes", "--cluster-port", std::to_string(bus), "--cluster-node-timeout",
+                         replicas ? "1500" : "5000", "--repl-diskless-sync-delay", "0"}),
                    arguments)));
     endpoints_.push_back({kHere, port});
     bus_ports_.push_back(bus);
@@ -126,10 +149,11 @@ void ClusterProcesses::kill(std::size_t number) {
   server(number).kill();
 }
 
-SentinelProcesses::SentinelProcesses(const std::string& name) {
+SentinelProcesses::SentinelProcesses(const std::string& name, const std::vector<std::string>& arguments,
+                                     const Certificates* tls) {
   for (std::size_t i = 0; i < 2; ++i) {
     ports_.push_back(free_port());
-    std::vector<std::string> words{"--port", std::to_string(ports_[i]), "--bind", kHere, "--repl-diskless-sync-delay", "0"};
+    std::vector<std::string> words = with(with(listening(ports_[i], tls), {"--repl-diskless-sync-delay", "0"}), arguments);
     if (i != 0) words = with(words, {"--replicaof", kHere, std::to_string(ports_[0])});
     servers_.push_back(std::make_unique<ServerProcess>(name, words));
   }
@@ -137,10 +161,10 @@ SentinelProcesses::SentinelProcesses(const std::string& name) {
   const std::string of = std::string(" ") + kMaster + " ";
   for (std::size_t i = 0; i < 3; ++i) {
     endpoints_.push_back({kHere, free_port()});
-    sentinels_.push_back(std::make_unique<ServerProcess>(
-        name, std::vector<std::string>{"--sentinel", "--port", std::to_string(endpoints_[i].port), "--bind", kHere},
-        "sentinel monitor" + of + kHere + " " + std::to_string(ports_[0]) + " 2\nsentinel down-after-milliseconds" + of +
-            "1000\nsentinel failover-timeout" + of + "3000\n"));
+    sentinels_.push_back(std::make_unique<ServerProcess>(name, with({"--sentinel"}, listening(endpoints_[i].port, tls)),
+                                                         "sentinel monitor" + of + kHere + " " + std::to_string(ports_[0]) +
+                                                             " 2\nsentinel down-after-milliseconds" + of +
+                                                             "1000\nsentinel failover-timeout" + of + "3000\n"));
   }
   must(soon([&] {
          for (std::size_t i = 0; i < 3; ++i) {

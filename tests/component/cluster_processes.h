@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "sidecar/tiers/remote/options.h"
+#include "tests/component/certificates.h"
 #include "tests/component/server_process.h"
 
 namespace larder::test {
@@ -15,12 +16,16 @@ namespace larder::test {
 // Whether it has come to that, in that time.
 bool soon(const std::function<bool()>& happens, std::uint64_t ms = 20'000);
 
+// What a server is told so that it listens at `port` of this machine: over TLS alone, and to others too, where certificates are given
+// (ca, and server for 127.0.0.1); clients need none of their own.
+std::vector<std::string> listening(std::uint16_t port, const Certificates* tls);
+
 class ClusterProcesses {
  public:
   // The first `masters` share the slots evenly; then so many that have none; then a replica of each of the first, where asked for.
   // Throws where they do not become a Cluster.
   ClusterProcesses(const std::string& name, std::size_t masters, std::size_t spare = 0, bool replicas = false,
-                   const std::vector<std::string>& arguments = {});
+                   const std::vector<std::string>& arguments = {}, const Certificates* tls = nullptr);
 
   ServerProcess& server(std::size_t number) { return *servers_[number]; }
   std::size_t replica_of(std::size_t number) const { return masters_ + spare_ + number; }
@@ -45,7 +50,8 @@ class SentinelProcesses {
  public:
   static constexpr const char* kMaster = "pool";
   // A master, a replica and three Sentinels, of which two must agree.
-  explicit SentinelProcesses(const std::string& name);
+  explicit SentinelProcesses(const std::string& name, const std::vector<std::string>& arguments = {},
+                             const Certificates* tls = nullptr);
 
   ServerProcess& server(std::size_t number) { return *servers_[number]; }
   ServerProcess& sentinel(std::size_t number) { return *sentinels_[number]; }

@@ -115,13 +115,24 @@ void LarderdProcess::kill_and_restart(int signal, const std::function<void()>& b
   start();
 }
 
-std::int64_t LarderdProcess::status_number(const std::vector<std::string>& path) const {
+// null: it is not there.
+nlohmann::json LarderdProcess::status_at(const std::vector<std::string>& path) const {
   const std::string text = output_of(std::string(LARDERCTL_PATH) + " status --json --socket " + admin_socket_ + " 2>/dev/null");
   nlohmann::json node = nlohmann::json::parse(text, nullptr, false);
   for (const std::string& key : path) {
-    if (!node.is_object() || !node.contains(key)) return -1;
+    if (!node.is_object() || !node.contains(key)) return nullptr;
     node = nlohmann::json(node[key]);
   }
+  return node;
+}
+
+std::string LarderdProcess::status_text(const std::vector<std::string>& path) const {
+  const nlohmann::json node = status_at(path);
+  return node.is_string() ? node.get<std::string>() : "";
+}
+
+std::int64_t LarderdProcess::status_number(const std::vector<std::string>& path) const {
+  const nlohmann::json node = status_at(path);
   if (node.is_array()) return static_cast<std::int64_t>(node.size());
   return node.is_number() ? node.get<std::int64_t>() : -1;
 }

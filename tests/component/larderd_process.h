@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <thread>
 #include <vector>
@@ -53,9 +54,12 @@ class LarderdProcess {
   void lose_memory() const;
   // A number, or the length of a list, out of `larderctl status --json` by its path of keys; -1 when larderd does not answer.
   std::int64_t status_number(const std::vector<std::string>& path) const;
+  // A text in the same way; empty when larderd does not answer, too.
+  std::string status_text(const std::vector<std::string>& path) const;
 
  private:
   void start();
+  nlohmann::json status_at(const std::vector<std::string>& path) const;
 
   const std::string program_;
   std::string folder_, name_, socket_, admin_socket_;

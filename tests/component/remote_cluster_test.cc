@@ -16,6 +16,7 @@ namespace {
 
 using remote::Mode;
 using remote::RemoteOptions;
+using testing::AllOf;
 using testing::HasSubstr;
 using tiers::testing_support::key_of;
 
@@ -147,23 +148,74 @@ TEST_P(RemoteClusterTest, AMasterKilledUnderLoadCostsMissesUntilItsReplicaTakesO
   EXPECT_EQ(left, 0U);
 }
 
-TEST_P(RemoteClusterTest, AFullNodeKeepsPutsAwayUntilAllHaveRoom) {
+TEST_P(RemoteClusterTest, AFullNodeCostsThePutsThatNeedIt) {
   ClusterProcesses cluster(GetParam(), 3);
   Node node(options_of(cluster));
   ASSERT_TRUE(node.loop.put(1, 1, 1, kLarge).ok());
   cluster.server(1).ask({"CONFIG", "SET", "maxmemory", "1mb"});
-  for (std::uint64_t i = 10; i < 20 && node.tier->state().takes_puts; ++i) static_cast<void>(node.loop.put(i, 1, 1, kLarge));
-  EXPECT_TRUE(node.eventually([&] { return !node.tier->state().takes_puts; }));
-  EXPECT_THAT(node.tier->state().reason, HasSubstr("maxmemory"));
+  std::uint64_t stored = 0, refused = 0;
+  for (std::uint64_t i = 10; i < 50; ++i) ++(node.loop.put(i).ok() ? stored : refused);
+  EXPECT_GT(stored, 0U) << "the others have room";
+  EXPECT_GT(refused, 0U);
+  EXPECT_FALSE(node.tier->state().degraded());
+  EXPECT_THAT(node.tier->state().reason,
+              AllOf(HasSubstr("1 of 3 masters of the Cluster take no writes"),
+                    HasSubstr(":" + std::to_string(cluster.endpoints()[1].port)), HasSubstr("maxmemory")));
   EXPECT_TRUE(node.loop.get(1, 1, kLarge).ok());
-  // The others have room: that does not count.
-  for (int i = 0; i < 100; ++i) {
-    node.loop.collect(5);
-    ASSERT_FALSE(node.tier->state().takes_puts);
-  }
+  // Of what cannot be stored as a whole nothing is sent: its record would be there, and where its parts are chance decides.
+  std::uint64_t large = 100;
+  while (remote::slot_of(remote::record_key("larder", key_of(large))) * 3U / remote::kSlots != 1) ++large;
+  const std::uint64_t before = commands(cluster.server(0), "set") + commands(cluster.server(2), "set");
+  EXPECT_EQ(node.loop.put(large, 1, 1, kLarge).code(), Code::kUnavailable);
+  EXPECT_EQ(commands(cluster.server(0), "set") + commands(cluster.server(2), "set"), before);
   cluster.server(1).ask({"CONFIG", "SET", "maxmemory", "0"});
+  EXPECT_TRUE(node.eventually([&] { return node.tier->state().reason.empty(); }, 1000)) << node.tier->state().reason;
+  EXPECT_EQ(node.loop.put(large, 1, 1, kLarge).to_string(), "ok");
+  // All of them: then no put is taken.
+  for (std::size_t i = 0; i < 3; ++i) cluster.server(i).ask({"CONFIG", "SET", "maxmemory", "1mb"});
+  for (std::uint64_t i = 60; i < 100 && node.tier->state().takes_puts; ++i) static_cast<void>(node.loop.put(i));
+  EXPECT_TRUE(!node.tier->state().takes_puts && node.tier->state().takes_gets) << node.tier->state().reason;
+  for (std::size_t i = 0; i < 3; ++i) cluster.server(i).ask({"CONFIG", "SET", "maxmemory", "0"});
   EXPECT_TRUE(node.well());
-  EXPECT_EQ(node.loop.put(2, 1, 1, kLarge).to_string(), "ok");
+}
+
+TEST_P(RemoteClusterTest, AMasterThatIsAwayCostsItsKeysAlone) {
+  ClusterProcesses cluster(GetParam(), 3, 0, false, {"--cluster-require-full-coverage", "no"});
+  Node node(options_of(cluster));
+  constexpr std::uint64_t kChunks = 60;
+  std::vector<tiers::ChunkKey> keys;
+  std::vector<bool> all, others;
+  for (std::uint64_t i = 0; i < kChunks; ++i) {
+    ASSERT_EQ(node.loop.put(i).to_string(), "ok");
+    keys.push_back(key_of(i));
+    all.push_back(true);
+    others.push_back(remote::slot_of(remote::record_key("larder", keys.back())) * 3U / remote::kSlots != 1);
+  }
+  ASSERT_EQ(node.loop.look(keys), all);
+  cluster.kill(1);
+  ASSERT_TRUE(node.eventually([&] { return !node.tier->state().reason.empty(); }));
+  EXPECT_THAT(node.tier->state().reason, AllOf(HasSubstr("1 of 3 masters of the Cluster are away"), HasSubstr("no connection")));
+  EXPECT_FALSE(node.tier->state().degraded());
+  EXPECT_EQ(node.loop.look(keys), others);
+  std::uint64_t got = 0, put = 0;
+  const std::uint64_t began = node.clock.now_ns();
+  for (std::uint64_t i = 0; i < kChunks; ++i) {
+    const Status loaded = node.loop.get(i);
+    EXPECT_TRUE(loaded.ok() || loaded.code() == Code::kUnavailable) << loaded.to_string();
+    got += loaded.ok();
+    put += node.loop.put(i, 2).ok();
+  }
+  EXPECT_LT(node.clock.now_ns() - began, 5 * kSecondNs) << "what is away costs no waiting";
+  EXPECT_GT(got, 0U);
+  EXPECT_LT(got, kChunks);
+  EXPECT_GT(put, 0U);
+  EXPECT_LT(put, kChunks);
+  // It comes back, with nothing.
+  cluster.server(1).start();
+  EXPECT_TRUE(node.eventually([&] { return node.tier->state().reason.empty(); }, 10'000)) << node.tier->state().reason;
+  EXPECT_TRUE(soon([&] { return node.loop.look(keys) == others; }));
+  for (std::uint64_t i = 0; i < kChunks; ++i) EXPECT_TRUE(soon([&] { return node.loop.put(i, 3).ok(); })) << i;
+  EXPECT_EQ(node.loop.look(keys), all);
 }
 
 TEST_P(RemoteClusterTest, WhatIsNoClusterIsSaidToBeNone) {

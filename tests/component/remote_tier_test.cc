@@ -6,8 +6,10 @@
 #include <signal.h>
 
 #include <chrono>
+#include <random>
 #include <set>
 #include <thread>
+#include <vector>
 
 #include "sidecar/tiers/remote/format.h"
 #include "tests/component/server_process.h"
@@ -102,6 +104,58 @@ TEST_P(RemoteTierTest, MixedStaleAndPartialPartsAreMisses) {
   EXPECT_EQ(two.loop.get(3, 1, 5 << 20).code(), Code::kDataLoss);
   EXPECT_TRUE(two.eventually([&] { return !keys().contains(remote::record_key("larder", key_of(3))); }));
   EXPECT_FALSE(two.tier->state().degraded());
+}
+
+// Another type, and what is longer than any answer that the tier takes.
+TEST_P(RemoteTierTest, WhatIsNoRecordGivesWayToAPut) {
+  start();
+  Node node(options_);
+  server_->ask({"RPUSH", remote::record_key("larder", key_of(1)), "a"});
+  server_->ask({"SET", remote::record_key("larder", key_of(2)), std::string(2 << 20, 'x')});
+  for (std::uint64_t number = 1; number <= 2; ++number) {
+    EXPECT_EQ(node.loop.put(number).to_string(), "ok");
+    EXPECT_EQ(node.loop.get(number).to_string(), "ok");
+  }
+  EXPECT_EQ(keys().size(), 4U);
+}
+
+// Three larderd write, read, forget and evict the same few keys, and parts go as by an eviction: at the end each record has its parts and
+// no part is without its record.
+TEST_P(RemoteTierTest, WhateverSeveralDoAtOnceNothingIsLeftOver) {
+  start();
+  constexpr std::uint64_t kKeys = 4, kBytes = 64 << 10;
+  const auto larderd = [this](unsigned seed) {
+    Node node(options_);
+    std::minstd_rand random(seed);
+    for (int step = 0; step < 400; ++step) {
+      const std::uint64_t number = random() % kKeys, generation = random() % 3 + 1;
+      switch (random() % 8) {
+        case 0: node.tier->forget(key_of(number), generation); break;
+        case 1: EXPECT_TRUE(node.tier->evict(key_of(number)).ok()); break;
+        case 2:
+        case 3: EXPECT_NE(node.loop.get(number, 1, kBytes).code(), Code::kInternal) << "wrong bytes"; break;
+        default: EXPECT_TRUE(node.loop.put(number, generation, 1, kBytes).ok()); break;
+      }
+    }
+    EXPECT_TRUE(node.loop.flush().ok());
+  };
+  std::vector<std::thread> all;
+  for (unsigned seed = 1; seed <= 3; ++seed) all.emplace_back(larderd, seed);
+  std::minstd_rand random(4);
+  for (int step = 0; step < 100; ++step) {
+    for (const std::string& key : keys())
+      if (key.ends_with(":0") && random() % 4 == 0) server_->ask({"DEL", key});
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  for (std::thread& one : all) one.join();
+  Node node(options_);
+  for (std::uint64_t number = 0; number < kKeys; ++number) {
+    static_cast<void>(node.loop.get(number, 1, kBytes));  // what is partial is found and goes
+    EXPECT_TRUE(node.loop.put(number, 4, 1, kBytes).ok());
+    EXPECT_TRUE(node.loop.get(number, 1, kBytes).ok());
+  }
+  ASSERT_TRUE(node.loop.flush().ok());
+  EXPECT_TRUE(node.eventually([&] { return keys().size() == 2 * kKeys; })) << keys().size();
 }
 
 TEST_P(RemoteTierTest, AKilledServerIsUsedAgainWithinASecondOfItsReturn) {

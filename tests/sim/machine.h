@@ -11,6 +11,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -73,17 +74,37 @@ struct Region {
   Pages memory{sizeof(protocol::SessionRegion)};
 };
 
+// A server that several larderd share, and what goes wrong with it.
+struct SimServer {
+  struct Chunk {
+    tiers::ChunkFacts facts;
+    std::vector<std::byte> bytes;
+  };
+  std::map<std::uint64_t, Chunk> chunks;  // by number
+  std::uint64_t life = 1;                 // of several: each begins with nothing
+  bool away = false, flaky = false, slow = false;
+};
+
 struct Machine {
   static constexpr std::uint64_t kArenaBytes = 24 * 8192;  // a part of all chunks
+  static constexpr std::uint64_t kOthers = 1ULL << 60;     // above all that this machine's larderd give
 
-  explicit Machine(std::uint64_t seed) : random(seed) {
+  // `shared`: there is a server beside the disk.
+  Machine(std::uint64_t seed, bool shared) : random(seed) {
     config.write = one_in(2) ? config::DiskWrite::kThrough : config::DiskWrite::kBack;
     config.admit_after = one_in(4) ? 2 : 1;
     config.size_bytes = volume_options().size_bytes;
+    if (!shared) return;
+    server.emplace();
+    backend.write = static_cast<config::BackendWrite>(below(3));
+    backend.write_bytes_per_s = one_in(3) ? 20 * 8192 : 0;
   }
 
   Random random;
   config::DiskConfig config;
+  config::BackendConfig backend;
+  std::optional<SimServer> server;
+  std::uint64_t others_generation = kOthers;  // the newest that another larderd has given
   SimClock clock;
   SimDisk disk;
   SimEnv env{clock, disk, random};
@@ -132,16 +153,35 @@ class Model {
     must(below > visible_floor_[space_of(number)], name(number) + " came up and was dropped");
     contents_[{number, generation}] = contents_.at({number, below});
   }
+  // The backend has given the chunk that it was given as of `below`, and it is visible in memory. Of a drop others may have put it there
+  // again, in another generation.
+  void came_up_from_backend(std::uint64_t number, std::uint64_t generation, std::uint64_t below) {
+    const bool others = below >= Machine::kOthers;
+    must(others ? !others_dropped_.contains({number, below}) : below > backend_floor_[space_of(number)],
+         name(number) + " came up from the backend and was dropped");
+    contents_[{number, generation}] = contents_.at({number, below});
+  }
+  std::uint64_t content_of(std::uint64_t number, std::uint64_t generation) const { return contents_.at({number, generation}); }
+  void dropped_of_others(std::uint64_t number, std::uint64_t generation) { others_dropped_.insert({number, generation}); }
+  void backend_has_dropped(std::uint64_t space, std::uint64_t generation) {
+    backend_safe_floor_[space] = std::max(backend_safe_floor_[space], generation);
+  }
   // Everything until now, as of this generation: here at once; below when the tier has taken it, and in all later lives once it has said
   // so.
-  void dropped(std::uint64_t space, std::uint64_t generation) { memory_floor_[space] = visible_floor_[space] = generation; }
+  void dropped(std::uint64_t space, std::uint64_t generation) {
+    memory_floor_[space] = visible_floor_[space] = backend_floor_[space] = generation;
+  }
   std::uint64_t newest_dropped(std::uint64_t space) const { return memory_floor_[space]; }
   void disk_took_drop(std::uint64_t space) { disk_floor_[space] = memory_floor_[space]; }
   void drop_is_safe(std::uint64_t space, std::uint64_t generation) {
     safe_floor_[space] = std::max(safe_floor_[space], generation);
   }
   void larderd_ended() {
-    for (std::uint64_t space = 0; space < kSpaces; ++space) disk_floor_[space] = visible_floor_[space] = safe_floor_[space];
+    for (std::uint64_t space = 0; space < kSpaces; ++space) {
+      disk_floor_[space] = visible_floor_[space] = safe_floor_[space];
+      backend_floor_[space] = backend_safe_floor_[space];
+    }
+    others_dropped_.clear();
   }
 
  private:
@@ -149,6 +189,8 @@ class Model {
 
   std::map<std::pair<std::uint64_t, std::uint64_t>, std::uint64_t> contents_;  // by number and generation
   std::uint64_t memory_floor_[kSpaces] = {}, visible_floor_[kSpaces] = {}, disk_floor_[kSpaces] = {}, safe_floor_[kSpaces] = {};
+  std::uint64_t backend_floor_[kSpaces] = {}, backend_safe_floor_[kSpaces] = {};
+  std::set<std::pair<std::uint64_t, std::uint64_t>> others_dropped_;  // in this life
 };
 
 }  // namespace larder::sim

@@ -1,7 +1,9 @@
-// sim [COUNT [SEED]]: COUNT seeds from SEED on (without: 100 from 1), each a whole machine in one thread. Ends with the first rule that does
+// sim [--backend] [COUNT [SEED]]: COUNT seeds from SEED on (without: 100 from 1), each a whole machine in one thread, with a server beside
+// its disk that other larderd use, too. Ends with the first rule that does
 // not hold: its seed, its steps, and how to run it again. Every hundredth seed is run twice and must do the same.
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 
 #include "sidecar/base/log.h"
 #include "tests/sim/sim_run.h"
@@ -14,10 +16,10 @@ std::uint64_t number(const char* text) {
   return std::strtoull(text, nullptr, 10);
 }
 
-int fail(std::uint64_t seed, const std::vector<std::string>& steps, const std::string& what) {
+int fail(std::uint64_t seed, bool shared, const std::vector<std::string>& steps, const std::string& what) {
   for (std::size_t i = 0; i < steps.size(); ++i) std::printf("%5zu  %s\n", i, steps[i].c_str());
-  std::printf("FAILED: seed %llu: %s\nagain: sim 1 %llu\n", static_cast<unsigned long long>(seed), what.c_str(),
-              static_cast<unsigned long long>(seed));
+  std::printf("FAILED: seed %llu: %s\nagain: sim%s 1 %llu\n", static_cast<unsigned long long>(seed), what.c_str(),
+              shared ? " --backend" : "", static_cast<unsigned long long>(seed));
   return 1;
 }
 
@@ -32,22 +34,28 @@ void add(sim::Tally& sum, const sim::Tally& one) {
   sum.went_down += one.went_down;
   sum.came_up += one.came_up;
   sum.families_fetched += one.families_fetched;
+  sum.to_backend += one.to_backend;
+  sum.from_backend += one.from_backend;
+  sum.looks += one.looks;
+  sum.families_found += one.families_found;
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   base::set_log_level(static_cast<base::LogLevel>(static_cast<int>(base::LogLevel::kError) + 1));
+  const bool shared = argc > 1 && std::string_view(argv[1]) == "--backend";
+  if (shared) --argc, ++argv;
   const std::uint64_t count = argc > 1 ? number(argv[1]) : 100, first = argc > 2 ? number(argv[2]) : 1;
   sim::Tally tally;
   for (std::uint64_t seed = first; seed < first + count; ++seed) {
-    sim::SimRun run(seed);
-    if (const std::string broken = run.run(); !broken.empty()) return fail(seed, run.steps(), broken);
+    sim::SimRun run(seed, shared);
+    if (const std::string broken = run.run(); !broken.empty()) return fail(seed, shared, run.steps(), broken);
     add(tally, run.tally());
     if (seed % 100 != 0) continue;
-    sim::SimRun again(seed);
+    sim::SimRun again(seed, shared);
     again.run();
-    if (again.steps() != run.steps()) return fail(seed, again.steps(), "it does not do the same a second time");
+    if (again.steps() != run.steps()) return fail(seed, shared, again.steps(), "it does not do the same a second time");
   }
   const auto say = [](const char* what, std::uint64_t figure) {
     std::printf("%12llu %s\n", static_cast<unsigned long long>(figure), what);
@@ -63,5 +71,10 @@ int main(int argc, char** argv) {
   say("chunks written down", tally.went_down);
   say("chunks brought up", tally.came_up);
   say("families fetched", tally.families_fetched);
+  if (!shared) return 0;
+  say("chunks written to the backend", tally.to_backend);
+  say("chunks brought up from it", tally.from_backend);
+  say("looks that it answered", tally.looks);
+  say("families found by looks", tally.families_found);
   return 0;
 }

@@ -33,6 +33,7 @@ void SimEngine::attach(SimLarderd& larderd) {
 void SimEngine::lose_session(bool holds_count) {
   attached_ = false;
   fetches_.clear();
+  looks_.clear();
   counted_ = counted_ && holds_count;
   if (holds_count) return;
   for (Load& load : loads_) load.excused = true;
@@ -166,6 +167,21 @@ std::string SimEngine::begin_fetch(SimLarderd& larderd, std::uint64_t number, st
   return "fetches " + std::to_string(families) + " families from" + chunk(number) + " on";
 }
 
+std::string SimEngine::begin_look(SimLarderd& larderd, std::uint64_t number, std::uint64_t families, std::uint32_t deadline_ms) {
+  looks_.push_back({++requests_, families, machine_.clock.now_ns() + deadline_ms * 1'000'000ULL});
+  larderd.look(number_, requests_, number, families, deadline_ms);
+  return "looks for " + std::to_string(families) + " families from" + chunk(number) + " on";
+}
+
+void SimEngine::looked(const SimLarderd::LookAnswer& answer) {
+  if (!attached_ || answer.session != number_) return;
+  const auto look = std::ranges::find(looks_, answer.request, &Look::request);
+  must(look != looks_.end() && answer.looked.families <= look->families,
+       "a look was answered twice, or with more than was asked");
+  families_found += answer.looked.families;
+  looks_.erase(look);
+}
+
 std::string SimEngine::end_fetch(SimLarderd& larderd) {
   if (fetches_.empty()) return "";
   larderd.end_fetch(number_, fetches_.front().request);
@@ -186,6 +202,7 @@ void SimEngine::fetched(const SimLarderd::Answer& answer) {
 
 void SimEngine::look_at_fetches(SimLarderd& larderd) const {
   const std::uint64_t now_ns = machine_.clock.now_ns();
+  for (const Look& look : looks_) must(look.deadline_ns > now_ns, "a look was not answered by its deadline");
   for (const Fetch& fetch : fetches_) {
     must(fetch.answered_ns || fetch.deadline_ns > now_ns, "a fetch was not answered by its deadline");
     if (!fetch.answered_ns || *fetch.answered_ns + kSurelyKeptNs < now_ns) continue;

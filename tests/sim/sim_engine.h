@@ -37,6 +37,8 @@ class SimEngine {
   // Of so many families from that of the chunk on.
   std::string begin_fetch(SimLarderd& larderd, std::uint64_t number, std::uint64_t families, std::uint32_t deadline_ms);
   std::string end_fetch(SimLarderd& larderd);
+  std::string begin_look(SimLarderd& larderd, std::uint64_t number, std::uint64_t families, std::uint32_t deadline_ms);
+  void looked(const SimLarderd::LookAnswer& answer);
   // An answer, maybe to another engine.
   void fetched(const SimLarderd::Answer& answer);
   // After all answers: none is late, and what they name is there until the fetch is ended.
@@ -45,7 +47,7 @@ class SimEngine {
   bool busy() const { return !stores_.empty() || !loads_.empty() || !held_.empty(); }
   bool present(std::uint64_t number) const;
 
-  std::uint64_t loaded = 0, stored = 0, misses = 0, families_fetched = 0;
+  std::uint64_t loaded = 0, stored = 0, misses = 0, families_fetched = 0, families_found = 0;
 
  private:
   struct Store {
@@ -94,7 +96,12 @@ class SimEngine {
   std::deque<Store> stores_;
   std::deque<Load> loads_;
   std::deque<Held> held_;  // after a load, for a while
+  struct Look {
+    std::uint32_t request;
+    std::uint64_t families, deadline_ns;
+  };
   std::deque<Fetch> fetches_;
+  std::deque<Look> looks_;
   std::uint32_t requests_ = 0;
   std::vector<bool> places_ = std::vector<bool>(32);
 };

@@ -57,13 +57,25 @@ Status SimLarderd::start(const std::set<SessionNumber>& alive) {
   const std::span<std::byte> arena(machine_.arena.data(), Machine::kArenaBytes);
   write_down_ = std::make_unique<ipc::WriteDown>(*link_, *store_, machine_.clock, ipc::rules_for(machine_.config), arena.size());
   source_ = std::make_unique<ipc::ReadSource>(*link_, *below_, machine_.clock);
-  promotions_ =
-      std::make_unique<ipc::Promotions>(std::array<ipc::ReadSource*, 1>{source_.get()}, *store_, stats_, machine_.clock, arena);
   source_->set_hidden([this](const protocol::NamespaceId& id) { return write_down_->waits_for_drop(id); });
-  link_->answer_to(Operation::kGet, [this](const Message& message) {
-    promotions_->on_get(message);
-    came_up(message);
-  });
+  std::vector<ipc::ReadSource*> sources{source_.get()};
+  if (machine_.server) {
+    open_backend();
+    sources.push_back(backend_source_.get());
+  }
+  promotions_ = std::make_unique<ipc::Promotions>(sources, *store_, stats_, machine_.clock, arena);
+  for (ipc::TierLink* link : {link_.get(), backend_link_.get()}) {
+    if (link == nullptr) continue;
+    link->answer_to(Operation::kGet, [this](const Message& message) {
+      promotions_->on_get(message);
+      came_up(message);
+    });
+  }
+  if (machine_.server) {
+    looks_ =
+        std::make_unique<ipc::Looks>(*backend_link_, *backend_source_, sources, *promotions_, *store_, stats_, machine_.clock);
+    backend_link_->answer_to(Operation::kLook, [this](const Message& message) { looks_->on_look(message); });
+  }
 
   std::vector<store::NamespaceSpec> names;
   for (std::uint64_t space = 0; space < kSpaces; ++space) names.push_back(spec_of(space));
@@ -81,6 +93,19 @@ Status SimLarderd::start(const std::set<SessionNumber>& alive) {
   ticked_ms_ = machine_.clock.now_ms();
   tick();
   return {};
+}
+
+// REQUIRES: the machine has a server.
+void SimLarderd::open_backend() {
+  backend_region_ = *ipc::BelowRegion::create(0);
+  auto tier = std::make_unique<SimBackend>(machine_, model_, backend_region_);
+  backend_ = tier.get();
+  backend_link_ = std::make_unique<ipc::TierLink>(ipc::TierKind::kBackend, std::move(tier), "/simulated server",
+                                                  [this](int timeout_ms) { backend_->wait(timeout_ms); });
+  backend_write_down_ = std::make_unique<ipc::WriteDown>(*backend_link_, *store_, machine_.clock,
+                                                         ipc::rules_for(machine_.backend), Machine::kArenaBytes);
+  backend_source_ = std::make_unique<ipc::ReadSource>(*backend_link_, *backend_region_, machine_.clock);
+  backend_source_->set_hidden([this](const protocol::NamespaceId& id) { return backend_write_down_->waits_for_drop(id); });
 }
 
 SessionNumber SimLarderd::attach(std::shared_ptr<Region> region, std::set<SessionNumber>& earlier,
@@ -103,6 +128,7 @@ SessionNumber SimLarderd::attach(std::shared_ptr<Region> region, std::set<Sessio
 // Its region may be gone at once.
 void SimLarderd::end_session(SessionNumber session) {
   promotions_->end_session(session);
+  if (looks_) looks_->end_session(session);
   store_->end_session(session);
   regions_.erase(session);
 }
@@ -140,6 +166,9 @@ void SimLarderd::drop(std::uint64_t space) {
   if (space < kSpaces) drop.handle = index_->handles[space];
   for (std::uint64_t one = 0; one < kSpaces; ++one)
     if (one == space || space == kSpaces) model_.dropped(one, newest);
+  if (machine_.server)
+    for (const auto& [number, chunk] : machine_.server->chunks)
+      if (space == kSpaces || space_of(number) == space) model_.dropped_of_others(number, chunk.facts.generation);
   while (!drop.done) store_->drop(drop);
   for (std::uint64_t number = 0; number < kNumbers; ++number) removals_[number] += space == kSpaces || space_of(number) == space;
 }
@@ -155,6 +184,13 @@ void SimLarderd::fetch(SessionNumber session, std::uint32_t request, std::uint64
   const std::vector<protocol::BlockHash> wanted = hashes(number, families);
   const protocol::Fetch asked{handle_of(number), deadline_ms, static_cast<std::uint32_t>(wanted.size()), 0};
   must(promotions_->fetch(session, request, asked, wanted).ok(), "a fetch is refused");
+}
+
+void SimLarderd::look(SessionNumber session, std::uint32_t request, std::uint64_t number, std::uint64_t families,
+                      std::uint32_t deadline_ms) {
+  const std::vector<protocol::BlockHash> wanted = hashes(number, families);
+  const protocol::Look asked{handle_of(number), deadline_ms, static_cast<std::uint32_t>(wanted.size()), 0};
+  must(looks_->look(session, request, asked, wanted).ok(), "a look is refused");
 }
 
 void SimLarderd::act(protocol::Verb verb, std::uint64_t number, std::uint64_t families) {
@@ -182,9 +218,16 @@ void SimLarderd::turn() {
   while (store_->verify_next()) {
   }
   promotions_->go_on();
+  if (looks_) looks_->go_on();
   tier_->turn();
   link_->deliver();
   write_down_->pump();
+  if (backend_ != nullptr) {
+    backend_->turn();
+    backend_link_->deliver();
+    backend_write_down_->pump();
+    looks_->miss_deadlines();
+  }
   promotions_->miss_deadlines();
   for (const Answer& answer : promotions_->take_answers()) answers_.push_back(answer);
   look_for_condemned();
@@ -192,6 +235,11 @@ void SimLarderd::turn() {
 
 // A chunk that came up is what it was below, under a new generation.
 void SimLarderd::came_up(const Message& message) {
+  if (const std::optional<SimBackend::Up> up = backend_ == nullptr ? std::nullopt : backend_->take_up(message.ticket)) {
+    const std::optional<protocol::EntryView> view = index_->reader.find(key_in_index(up->number));
+    if (!view || view->offset_bytes != up->offset || model_.knows(up->number, view->generation)) return;
+    return model_.came_up_from_backend(up->number, view->generation, up->generation);
+  }
   const std::optional<WatchedTier::Up> up = tier_->take_up(message.ticket);
   if (!up) return;
   const std::optional<protocol::EntryView> view = index_->reader.find(key_in_index(up->number));
@@ -221,11 +269,14 @@ void SimLarderd::tick() {
   store_->watch_holds(now_ms, slept);
   store_->sweep();
   write_down_->tick();
+  if (backend_ != nullptr) backend_write_down_->tick();
   promotions_->tick(slept);
+  if (looks_) looks_->tick();
 }
 
 bool SimLarderd::close() {
   write_down_->finish(machine_.clock.now_ns() + kStopNs);
+  if (backend_ != nullptr) backend_write_down_->finish(machine_.clock.now_ns() + kStopNs);
   return tier_->closed_well();
 }
 
@@ -236,10 +287,14 @@ void SimLarderd::fill(stats::Stats& stats) const {
 }
 
 bool SimLarderd::idle() const {
-  stats::TierStats disk;
+  stats::TierStats disk, backend;
   write_down_->fill(disk);
-  for (std::uint64_t space = 0; space < kSpaces; ++space)
-    if (write_down_->waits_for_drop(key_of(first_of(0, space)).namespace_id)) return false;
+  for (std::uint64_t space = 0; space < kSpaces; ++space) {
+    const protocol::NamespaceId id = key_of(first_of(0, space)).namespace_id;
+    if (write_down_->waits_for_drop(id) || (backend_ != nullptr && backend_write_down_->waits_for_drop(id))) return false;
+  }
+  if (backend_ != nullptr) backend_write_down_->fill(backend);
+  if (backend.write_queue != 0 || (backend_ != nullptr && !backend_->idle())) return false;
   return tier_->idle() && disk.write_queue == 0 && stats_.fetches_kept == 0;
 }
 

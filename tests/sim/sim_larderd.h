@@ -13,8 +13,10 @@
 #include <vector>
 
 #include "shim/protocol/below_layout.h"
+#include "sidecar/ipc/looks.h"
 #include "sidecar/ipc/promotions.h"
 #include "sidecar/ipc/write_down.h"
+#include "tests/sim/sim_backend.h"
 #include "tests/sim/watched_tier.h"
 
 namespace larder::sim {
@@ -41,6 +43,9 @@ class SimLarderd {
   void fetch(SessionNumber session, std::uint32_t request, std::uint64_t number, std::uint64_t families,
              std::uint32_t deadline_ms);
   void end_fetch(SessionNumber session, std::uint32_t request) { promotions_->end(session, request); }
+  // REQUIRES: there is a backend.
+  void look(SessionNumber session, std::uint32_t request, std::uint64_t number, std::uint64_t families,
+            std::uint32_t deadline_ms);
   void act(protocol::Verb verb, std::uint64_t number, std::uint64_t families);
   void flush() { static_cast<void>(link_->tier().flush(link_->next_ticket(), machine_.clock.now_ns() + 1'000'000'000)); }
 
@@ -49,6 +54,8 @@ class SimLarderd {
   void tick();
   using Answer = ipc::Promotions::Answer;
   std::vector<Answer> take_answers() { return std::exchange(answers_, {}); }
+  using LookAnswer = ipc::Looks::Answer;
+  std::vector<LookAnswer> take_look_answers() { return looks_ ? looks_->take_answers() : std::vector<LookAnswer>(); }
   // Ends in good order. Returns false where the device stands in the way.
   bool close();
 
@@ -56,8 +63,10 @@ class SimLarderd {
   store::Store& memory() { return *store_; }
   const std::shared_ptr<Index>& index() const { return index_; }
   const WatchedTier& disk() const { return *tier_; }
+  const SimBackend* backend() const { return backend_; }  // nullptr: there is none
   bool settling() const { return store_->settling(); }
   bool idle() const;
+  bool below(std::uint64_t number) const { return on_disk(number) || (backend_ != nullptr && backend_->probe(key_of(number))); }
   bool on_disk(std::uint64_t number) const { return tier_->probe(key_of(number)).has_value(); }
   bool announced_below(std::uint64_t number) const;
   // Of a chunk: how often it was dropped, evicted by name or found bad. What larderd keeps is there while that does not change.
@@ -67,6 +76,7 @@ class SimLarderd {
 
  private:
   std::vector<protocol::BlockHash> hashes(std::uint64_t number, std::uint64_t families) const;
+  void open_backend();
   void came_up(const tiers::Message& message);
   void look_for_condemned();
   std::uint32_t handle_of(std::uint64_t number) const { return index_->handles[space_of(number)]; }
@@ -82,7 +92,13 @@ class SimLarderd {
   std::unique_ptr<store::Store> store_;
   std::unique_ptr<ipc::WriteDown> write_down_;
   std::unique_ptr<ipc::ReadSource> source_;
+  SimBackend* backend_ = nullptr;  // its link's
+  std::unique_ptr<ipc::TierLink> backend_link_;
+  std::shared_ptr<ipc::BelowRegion> backend_region_;
+  std::unique_ptr<ipc::WriteDown> backend_write_down_;
+  std::unique_ptr<ipc::ReadSource> backend_source_;
   std::unique_ptr<ipc::Promotions> promotions_;
+  std::unique_ptr<ipc::Looks> looks_;
   std::vector<Answer> answers_;
   std::uint64_t ticked_ms_ = 0, settle_by_ns_ = 0;
   std::set<SessionNumber> awaited_;

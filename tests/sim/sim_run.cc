@@ -31,7 +31,9 @@ void SimRun::step() {
   ++tally_.steps;
   machine_.clock.advance_us(machine_.below(3000));
   if (machine_.one_in(20)) {
-    fault();
+    machine_.server&& machine_.one_in(2) ? server_fault() : fault();
+  } else if (machine_.server && machine_.one_in(10)) {
+    server_step();
   } else if (machine_.below(3) != 0) {
     engine_step();
   } else {
@@ -48,8 +50,10 @@ void SimRun::turn_larderd() {
   if (!larderd_) return;
   larderd_->turn();
   const std::vector<SimLarderd::Answer> answers = larderd_->take_answers();
+  const std::vector<SimLarderd::LookAnswer> found = larderd_->take_look_answers();
   for (const auto& engine : engines_) {
     for (const SimLarderd::Answer& answer : answers) engine->fetched(answer);
+    for (const SimLarderd::LookAnswer& answer : found) engine->looked(answer);
     engine->look_at_fetches(*larderd_);
   }
 }
@@ -103,7 +107,7 @@ void SimRun::engine_step() {
   } else if (what < 28) {
     done = one.let_go();
   } else if (asks && what < 31) {
-    const std::uint64_t number = number_where([&](std::uint64_t from) { return larderd_->on_disk(from) && !one.present(from); });
+    const std::uint64_t number = number_where([&](std::uint64_t from) { return larderd_->below(from) && !one.present(from); });
     const std::uint64_t families = 1 + machine_.below(std::min<std::uint64_t>(4, kFamilies - family_of(number)));
     done = one.begin_fetch(*larderd_, number, families, static_cast<std::uint32_t>(5 + machine_.below(400)));
     if (machine_.one_in(25)) {
@@ -194,7 +198,51 @@ void SimRun::fault() {
   }
 }
 
+// What other larderd do there, and what an engine asks about it.
+void SimRun::server_step() {
+  SimServer& server = *machine_.server;
+  const std::uint64_t number = any_number();
+  switch (machine_.below(4)) {
+    case 0: {
+      if (server.away) return;
+      SimServer::Chunk& chunk = server.chunks[number];
+      chunk.bytes.assign(slot_bytes_of(number), std::byte{});
+      chunk.facts = fill_chunk(chunk.bytes, number, ++machine_.others_generation);
+      model_.committed(number, machine_.others_generation);
+      return note("another larderd puts chunk " + std::to_string(number) + " into the backend");
+    }
+    case 1:
+      if (server.chunks.erase(number) != 0) note("the backend evicts chunk " + std::to_string(number));
+      return;
+    default: {
+      const std::size_t which = machine_.below(kEngines);
+      if (!larderd_ || !engine(which).attached() || engine(which).silent()) return;
+      const std::uint64_t families = 1 + machine_.below(std::min<std::uint64_t>(4, kFamilies - family_of(number)));
+      const auto deadline_ms = static_cast<std::uint32_t>(5 + machine_.below(400));
+      note("engine " + std::to_string(which) + " " + engine(which).begin_look(*larderd_, number, families, deadline_ms));
+    }
+  }
+}
+
+void SimRun::server_fault() {
+  SimServer& server = *machine_.server;
+  switch (machine_.below(5)) {
+    case 0: server.away = true; return note("the server is away");
+    case 1: server.flaky = true; return note("connections to the server break");
+    case 2: server.slow = true; return note("the server is slow");
+    case 3:
+      server.chunks.clear();
+      ++server.life;
+      return note("the server begins anew, with nothing");
+    default:
+      for (auto next = server.chunks.begin(); next != server.chunks.end();)
+        next = machine_.one_in(2) ? server.chunks.erase(next) : std::next(next);
+      return note("the server evicts half of what it has");
+  }
+}
+
 void SimRun::heal() {
+  if (machine_.server) machine_.server->away = machine_.server->flaky = machine_.server->slow = false;
   if (machine_.env.faults.write_error + machine_.env.faults.read_error != 0 || machine_.env.faults.stalled ||
       machine_.env.faults.away)
     note("the disk is well again");
@@ -250,6 +298,11 @@ void SimRun::end_larderd(bool killed) {
   note(killed ? "larderd is killed" : good ? "larderd stops" : "larderd stops, and the disk does not answer");
   tally_.went_down += larderd_->disk().went_down;
   tally_.came_up += larderd_->disk().came_up;
+  if (const SimBackend* backend = larderd_->backend()) {
+    tally_.to_backend += backend->went_down;
+    tally_.from_backend += backend->came_up;
+    tally_.looks += backend->looked;
+  }
   larderd_.reset();
   for (const auto& engine : engines_) engine->lose_session(true);
 }
@@ -267,6 +320,7 @@ void SimRun::add_up(const SimEngine& engine) {
   tally_.stored += engine.stored;
   tally_.misses += engine.misses;
   tally_.families_fetched += engine.families_fetched;
+  tally_.families_found += engine.families_found;
 }
 
 void SimRun::lose_power() {
@@ -284,6 +338,7 @@ void SimRun::come_to_rest() {
   note("from here on nothing fails");
   machine_.patient = true;
   machine_.env.faults = {};
+  if (machine_.server) machine_.server->away = machine_.server->flaky = machine_.server->slow = false;
   for (int i = 0; !larderd_ && i < 3; ++i) start_larderd();
   must(larderd_ != nullptr, "larderd does not start any more");
   engines_come_to_rest();
@@ -300,6 +355,7 @@ void SimRun::come_to_rest() {
   must(!larderd_->disk().state().degraded(), "the disk is degraded for ever: " + larderd_->disk().state().reason);
   for (std::uint64_t number = 0; number < kNumbers; ++number)
     must(!exists(number) || !larderd_->on_disk(number), "a chunk is on the disk after a drop of all");
+  must(!machine_.server || machine_.server->chunks.empty(), "a chunk is in the backend after a drop of all");
   look_at_below();
 }
 

@@ -17,11 +17,13 @@ namespace larder::sim {
 struct Tally {
   std::uint64_t steps = 0, faults = 0, lives = 0, power_losses = 0;
   std::uint64_t stored = 0, loaded = 0, misses = 0, went_down = 0, came_up = 0, families_fetched = 0;
+  std::uint64_t to_backend = 0, from_backend = 0, looks = 0, families_found = 0;
 };
 
 class SimRun {
  public:
-  explicit SimRun(std::uint64_t seed) : machine_(seed) {}
+  // `shared`: with a server that other larderd use, too.
+  SimRun(std::uint64_t seed, bool shared) : machine_(seed, shared) {}
 
   // Empty: every rule held. Else the one that did not.
   std::string run();
@@ -38,6 +40,8 @@ class SimRun {
   void turn_larderd();
   void pass_time(std::uint64_t slices);
   void fault();
+  void server_step();
+  void server_fault();
   void heal();
   void damage_disk();
   void damage_arena();

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "sidecar/base/log.h"
-#include "sidecar/tiers/remote/format.h"
 
 namespace larder::remote {
 namespace {
@@ -17,7 +16,7 @@ constexpr std::uint64_t kSettleNs = 3'000'000'000;
 
 }  // namespace
 
-Backend::Backend(const RemoteOptions& options, const base::Clock& clock, Links::Listener listener)
+Backend::Backend(const RemoteOptions& options, const base::Clock& clock, Listener listener)
     : options_(options), clock_(clock), listener_(std::move(listener)) {
   map_wait_ns_ = options.retry_ms * kNsPerMs;
   if (options.mode == Mode::kSentinel) sentinels_.emplace(options_, clock_, poller_);
@@ -25,8 +24,15 @@ Backend::Backend(const RemoteOptions& options, const base::Clock& clock, Links::
 }
 
 Backend::Node& Backend::add_node(Kind kind, const Endpoint& endpoint) {
-  auto node = std::make_unique<Node>();
-  node->links = std::make_unique<Links>(options_, clock_, poller_, kind, endpoint, listener_);
+  auto node = std::make_unique<Node>(Health(options_.retry_ms, options_.most_retry_ms));
+  Node* const one = node.get();
+  const auto ready = [this, one] {
+    one->denied = false;
+    listener_.ready();
+  };
+  const auto heard = [this, one](Lane lane, const Reply& reply) { answered(*one, lane, reply); };
+  node->links =
+      std::make_unique<Links>(options_, clock_, poller_, kind, endpoint, Links::Listener{ready, listener_.other_life, heard});
   node->used_ns = clock_.now_ns();
   nodes_.push_back(std::move(node));
   return *nodes_.back();
@@ -48,6 +54,7 @@ void Backend::turn(std::uint64_t timeout_ns) {
   const std::uint64_t now = clock_.now_ns();
   if (sentinels_) tend_master(now);
   if (cluster()) tend_cluster(now);
+  tend_health(now);
 }
 
 void Backend::flush() {
@@ -58,7 +65,11 @@ void Backend::flush() {
 std::uint64_t Backend::next_turn_ns() const {
   const std::uint64_t now = clock_.now_ns();
   std::uint64_t wait = options_.ping_ms * kNsPerMs;
-  for (const std::unique_ptr<Node>& node : nodes_) wait = std::min(wait, node->links->next_turn_ns());
+  for (const std::unique_ptr<Node>& node : nodes_) {
+    wait = std::min(wait, node->links->next_turn_ns());
+    if (!node->health.well() && !node->probing && counts(*node) && node->links->ready())
+      wait = std::min(wait, std::max(node->health.next_ns(), now) - now);
+  }
   if (sentinels_) wait = std::min(wait, sentinels_->next_turn_ns());
   if (!cluster()) return wait;
   if (nodes_.empty()) return 0;
@@ -70,8 +81,7 @@ std::uint64_t Backend::next_turn_ns() const {
 }
 
 bool Backend::ready() const {
-  return std::ranges::any_of(
-      nodes_, [this](const std::unique_ptr<Node>& node) { return (node->serves || !cluster()) && node->links->ready(); });
+  return std::ranges::any_of(nodes_, [this](const std::unique_ptr<Node>& node) { return counts(*node) && node->links->ready(); });
 }
 
 Status Backend::failure() const {
@@ -104,7 +114,7 @@ Status Backend::ask(Lane lane, std::string_view key, Request request) {
 
 Status Backend::ask_master(std::size_t number, Lane lane, Request request) {
   for (const std::unique_ptr<Node>& node : nodes_)
-    if ((node->serves || !cluster()) && number-- == 0) return node->links->ask(lane, std::move(request));
+    if (counts(*node) && number-- == 0) return node->links->ask(lane, std::move(request));
   return {Code::kUnavailable, "no connection to the server"};
 }
 
@@ -114,23 +124,6 @@ std::vector<std::vector<std::string_view>> Backend::together(const std::vector<s
   std::vector<std::vector<std::string_view>> all;
   for (auto& [slot, group] : groups) all.push_back(std::move(group));
   return all;
-}
-
-// Of a Cluster: any name whose slot is the node's. A few tries find one, but for a node of very few slots.
-std::vector<std::string> Backend::probe_keys() {
-  if (!cluster()) return {probe_key(options_.prefix)};
-  constexpr unsigned kMostTries = 1 << 15;
-  std::vector<std::string> keys;
-  for (const std::unique_ptr<Node>& node : nodes_) {
-    if (!node->serves || !node->links->ready()) continue;
-    for (unsigned number = 0; number < kMostTries; ++number) {
-      std::string key = probe_key(options_.prefix) + ":" + std::to_string(number);
-      if (slots_[slot_of(key)] != node.get()) continue;
-      keys.push_back(std::move(key));
-      break;
-    }
-  }
-  return keys;
 }
 
 void Backend::doubt() {
@@ -163,7 +156,7 @@ void Backend::tend_master(std::uint64_t now_ns) {
 void Backend::follow(const Endpoint& master) {
   const bool other = !nodes_.empty();
   if (other) remove_node(0, {Code::kUnavailable, "another server is the master now"});
-  if (other) base::log_info("remote tier: " + master.host + ":" + std::to_string(master.port) + " is named as the master now");
+  if (other) base::log_info("backend: " + text_of(master) + " is named as the master now");
   add_node(Kind::kMaster, master);
   ++version_;
   followed_ns_ = clock_.now_ns();

@@ -1,8 +1,8 @@
 // Backend: all servers that hold the chunks, as one: a standalone server, the master whom Sentinels name, or the masters of a
 // Cluster, where each key is with the one that serves its slot. Owned by the tier's thread.
 //
-// backend.cc has what the modes share, cluster_ways.cc map and redirections. Callbacks come from turn(), flush(), cancel() and
-// restart(), never from within ask().
+// backend.cc has what the modes share, cluster_ways.cc map and redirections, server_health.cc how each server does. Callbacks come from
+// turn(), flush(), cancel() and restart(), never from within ask().
 #pragma once
 
 #include <array>
@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "sidecar/base/clock.h"
+#include "sidecar/tiers/remote/error_reply.h"
+#include "sidecar/tiers/remote/health.h"
 #include "sidecar/tiers/remote/links.h"
 #include "sidecar/tiers/remote/options.h"
 #include "sidecar/tiers/remote/poller.h"
@@ -28,8 +30,12 @@ class Backend {
   static constexpr std::uint32_t kMostHops = 5;   // redirections of one command; then it has failed
   static constexpr std::size_t kMostNodes = 256;  // that are talked to at once, whoever a redirection names
 
-  // `other_life`: also where another server took over from one that is gone. What it had not been given yet is lost.
-  Backend(const RemoteOptions& options, const base::Clock& clock, Links::Listener listener);
+  struct Listener {
+    std::function<void()> ready;  // a connection is there
+    // What was known to be stored may not be: a server's life is another, or another server took over from one that is gone.
+    std::function<void()> other_life;
+  };
+  Backend(const RemoteOptions& options, const base::Clock& clock, Listener listener);
 
   Status open() { return poller_.open(); }
   // One round: bytes, connections, who is who. Waits up to `timeout_ns` where there is nothing to do.
@@ -49,8 +55,14 @@ class Backend {
   std::uint64_t version() const { return version_; }
   std::size_t masters() const;
   Status ask_master(std::size_t number, Lane lane, Request request);
-  // A key for each master that is there, all by which one can see whether it takes commands.
-  std::vector<std::string> probe_keys();
+  // Why the server of this key answers nothing just now, or takes no writes; ok: it does, or there is one server alone, of which
+  // troubles() tells.
+  Status refusal(std::string_view key, Lane lane) const;
+  // Why nobody answers, and why nobody takes writes; and where some do, which do not. Empty: all is well.
+  struct Troubles {
+    std::string reads, writes, part;
+  };
+  Troubles troubles() const;
   // Something says that they may not be whom we take them for: who is who is asked anew, soon.
   void doubt();
 
@@ -63,9 +75,13 @@ class Backend {
 
  private:
   struct Node {
+    explicit Node(const Health& fresh) : health(fresh) {}
     std::unique_ptr<Links> links;
     bool serves = false;        // has slots
     std::uint64_t used_ns = 0;  // when something was asked last, or it was made
+    Health health;              // by its error replies; it is asked again until it answers well
+    bool denied = false;        // by an error that may be over after a new greeting
+    bool probing = false;       // an answer is to come
   };
   // A command to a node of a Cluster, kept until it is answered: it may have to be asked again, elsewhere.
   struct Routed {
@@ -89,6 +105,15 @@ class Backend {
   void tend_master(std::uint64_t now_ns);
   void follow(const Endpoint& master);
 
+  // server_health.cc
+  void answered(Node& node, Lane lane, const Reply& reply);
+  void note_error(Node& node, const ErrorMeaning& meaning, Lane lane);
+  void tend_health(std::uint64_t now_ns);
+  void probe(Node& node);
+  std::optional<std::string> probe_key_of(const Node& node) const;
+  bool counts(const Node& node) const { return node.serves || !cluster(); }
+  std::string trouble_of(const Node& node, Lane lane) const;
+
   // cluster_ways.cc
   Status send(const RoutedPtr& routed, Node& node, bool asking);
   void came(const RoutedPtr& routed, const Status& lost, Reply reply);
@@ -104,7 +129,7 @@ class Backend {
 
   const RemoteOptions& options_;
   const base::Clock& clock_;
-  const Links::Listener listener_;
+  const Listener listener_;
   Poller poller_;
   std::vector<std::unique_ptr<Node>> nodes_;  // standalone, Sentinel: one at most
   std::uint64_t version_ = 1;

@@ -31,6 +31,7 @@ Status Backend::send(const RoutedPtr& routed, Node& node, bool asking) {
   request.body = routed->request.body;
   request.expect = routed->request.expect;
   request.owner = routed->request.owner;
+  request.tells = routed->request.tells;
   request.then = [this, routed](const Status& lost, Reply reply) { came(routed, lost, std::move(reply)); };
   return node.links->ask(routed->lane, std::move(request), asking);
 }
@@ -114,6 +115,7 @@ void Backend::ask_map(std::uint64_t now_ns) {
     Request request;
     request.around.before = format_command(std::array<std::string_view, 2>{"CLUSTER", "SLOTS"});
     request.expect.types = "*";
+    request.expect.long_reply = true;
     request.then = [this, asked = links.endpoint().host](const Status& lost, const Reply& reply) {
       map_came(asked, lost, reply);
     };

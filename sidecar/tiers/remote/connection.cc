@@ -108,6 +108,7 @@ std::span<std::byte> Connection::payload_room() {
 
 void Connection::make_room() {
   if (begin_ == end_) begin_ = end_ = 0;
+  if (end_ == 0 && buffer_.size() > kMostKept) buffer_ = std::vector<std::byte>(kLeastBuffer);
   if (buffer_.size() - end_ >= kLeastBuffer / 2) return;
   std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
   end_ -= begin_;
@@ -133,6 +134,7 @@ Result<bool> Connection::begin(std::uint64_t now_ns) {
   const char type = static_cast<char>(buffer_[begin_]);
   if (type != '-' && expect.types.find(type) == std::string_view::npos) return violation("a reply of the wrong type");
   if (type == '$' && expect.payload_bytes != 0) return begin_payload(now_ns);
+  scanner_.let_long(expect.long_reply);
   switch (scanner_.scan(buffered())) {
     case ReplyScanner::Found::kPart: return false;
     case ReplyScanner::Found::kWrong: return violation(scanner_.wrong());
@@ -198,6 +200,7 @@ void Connection::answer(Reply reply, std::uint64_t now_ns) {
   payloads_ -= request.expect.payload_bytes != 0 ? 1 : 0;
   head_since_ns_ = now_ns;
   ++answers;
+  if (reply.kind == Reply::Kind::kError && request.tells && on_error) on_error(*request.tells, reply);
   if (request.then) request.then({}, std::move(reply));
 }
 

@@ -11,6 +11,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,10 +27,14 @@ struct Expect {
   std::string_view types;            // of "+:$*"
   std::size_t payload_bytes = 0;     // not 0: `$` is a payload, received into `target` where it is no longer
   std::span<std::byte> target = {};  // as long as that
+  bool long_reply = false;           // of more elements than others
 };
 
 // `lost` not ok: no reply came and none will. It may send further commands; it must not destroy or close the connection.
 using Then = std::function<void(const Status& lost, Reply reply)>;
+
+// What a command is for.
+enum class Lane : std::uint8_t { kReads, kWrites };
 
 struct Request {
   Around around;  // all of the command, or what stands around its body
@@ -37,11 +42,15 @@ struct Request {
   Expect expect;
   std::uint64_t owner = 0;  // whom cancel() names
   Then then;
+  std::optional<Lane> tells = {};  // how the server does with which, where this is answered by an error; nothing: of itself alone
 };
 
 class Connection {
  public:
   explicit Connection(std::unique_ptr<Stream> stream) : stream_(std::move(stream)), buffer_(kLeastBuffer) {}
+
+  // Hears of each error reply to a request that tells something, before its `then`.
+  std::function<void(Lane lane, const Reply& error)> on_error;
 
   // Never answers before it returns.
   void ask(Request request, std::uint64_t now_ns);
@@ -66,7 +75,7 @@ class Connection {
   std::uint64_t sent_bytes = 0, received_bytes = 0, answers = 0;
 
  private:
-  static constexpr std::size_t kLeastBuffer = 16 << 10;
+  static constexpr std::size_t kLeastBuffer = 16 << 10, kMostKept = 1 << 20;
   static constexpr std::size_t kMostSegments = 60;
   static constexpr std::size_t kBesidePayload =
       256;  // read at once where a payload may begin: what of it lands in the buffer is copied

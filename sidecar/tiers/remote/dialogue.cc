@@ -42,21 +42,21 @@ bool is_local(const Address& address) {
   return ntohl(name.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
 }
 
-Result<std::vector<Address>> resolve(const RemoteOptions& options, const base::Clock& clock, std::uint64_t deadline_ns) {
+Result<std::vector<Address>> resolve(const Endpoint& endpoint, const base::Clock& clock, std::uint64_t deadline_ns) {
   const Fd ready(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!ready.valid()) return Status::from_errno(errno, "eventfd");
-  Resolver resolver({options.host, options.port, options.unix_path}, ready);
+  Resolver resolver(endpoint, ready);
   for (;;) {
     if (std::optional<Result<std::vector<Address>>> found = resolver.poll()) return *std::move(found);
     if (!wait_for(ready.get(), POLLIN, clock, deadline_ns))
-      return Status(Code::kDeadlineExceeded, "backend.url: " + options.host + " takes long to be resolved");
+      return Status(Code::kDeadlineExceeded, "backend.url: " + endpoint.host + " takes long to be resolved");
   }
 }
 
-Result<std::unique_ptr<Stream>> connect(const RemoteOptions& options, const Address& address, const base::Clock& clock,
-                                        std::uint64_t deadline_ns) {
+Result<std::unique_ptr<Stream>> connect(const TlsOptions& tls, const std::string& host, const Address& address,
+                                        const base::Clock& clock, std::uint64_t deadline_ns) {
   Result<std::unique_ptr<Stream>> stream = open_socket_stream(address);
-  if (stream.ok() && options.tls.enabled) stream = open_tls_stream(*std::move(stream), options.tls, options.host);
+  if (stream.ok() && tls.enabled) stream = open_tls_stream(*std::move(stream), tls, host);
   if (!stream.ok()) return stream;
   for (;;) {
     const Result<bool> established = (*stream)->establish();
@@ -70,16 +70,16 @@ Result<std::unique_ptr<Stream>> connect(const RemoteOptions& options, const Addr
 
 }  // namespace
 
-Result<std::unique_ptr<Dialogue>> Dialogue::open(const RemoteOptions& options, const base::Clock& clock,
+Result<std::unique_ptr<Dialogue>> Dialogue::open(const TlsOptions& tls, const Endpoint& endpoint, const base::Clock& clock,
                                                  std::uint64_t deadline_ns) {
-  const Result<std::vector<Address>> addresses = resolve(options, clock, deadline_ns);
+  const Result<std::vector<Address>> addresses = resolve(endpoint, clock, deadline_ns);
   if (!addresses.ok()) return addresses.status();
-  Status failure(Code::kUnavailable, "backend.url: " + options.host + " has no address");
+  Status failure(Code::kUnavailable, "backend.url: " + endpoint.host + " has no address");
   for (std::size_t i = 0; i < addresses->size(); ++i) {
     // One that is silent leaves the others their share of the time.
     const std::uint64_t now = clock.now_ns(), left = deadline_ns > now ? deadline_ns - now : 0;
     const Address& address = (*addresses)[i];
-    Result<std::unique_ptr<Stream>> stream = connect(options, address, clock, now + left / (addresses->size() - i));
+    Result<std::unique_ptr<Stream>> stream = connect(tls, endpoint.host, address, clock, now + left / (addresses->size() - i));
     if (stream.ok()) return std::make_unique<Dialogue>(*std::move(stream), clock, is_local(address));
     failure = stream.status();
   }
@@ -109,6 +109,7 @@ Result<Reply> Dialogue::ask(std::span<const std::string_view> words, std::string
   std::vector<Request> requests(1);
   requests[0].around.before = format_command(words);
   requests[0].expect.types = types;
+  requests[0].expect.long_reply = true;  // a Cluster's map; there is nothing else to be kept from here
   requests[0].then = [&answer](const Status& lost, Reply reply) {
     if (lost.ok()) answer = std::move(reply);
   };

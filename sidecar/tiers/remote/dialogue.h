@@ -18,7 +18,7 @@ namespace larder::remote {
 class Dialogue {
  public:
   // Resolves, connects, and over TLS shakes hands; nothing is said yet. Tries each address of a name; the last one's failure is told.
-  static Result<std::unique_ptr<Dialogue>> open(const RemoteOptions& options, const base::Clock& clock,
+  static Result<std::unique_ptr<Dialogue>> open(const TlsOptions& tls, const Endpoint& endpoint, const base::Clock& clock,
                                                 std::uint64_t deadline_ns);
 
   Dialogue(std::unique_ptr<Stream> stream, const base::Clock& clock, bool local);

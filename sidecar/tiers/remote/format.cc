@@ -22,12 +22,15 @@ struct RecordBytes {
   std::uint64_t payload_bytes;
   std::uint64_t piece_bytes;
   std::uint64_t root;
+  std::uint64_t writing;
   std::uint64_t slot_bytes;
   std::uint32_t parts;
   std::uint32_t since_s;
   std::uint64_t checksum;  // of all before it
 };
-static_assert(sizeof(RecordBytes) == kRecordBytes && offsetof(RecordBytes, shard) == 40 && offsetof(RecordBytes, checksum) == 96);
+static_assert(sizeof(RecordBytes) == kRecordBytes && offsetof(RecordBytes, shard) == 40 &&
+              offsetof(RecordBytes, checksum) == 104);
+static_assert(kRecordBytes == 112 && kRecordEnd == "112");
 
 std::string hex(std::uint64_t value, int digits) {
   static constexpr char kDigits[] = "0123456789abcdef";
@@ -56,6 +59,7 @@ std::string encode_record(const Record& record) {
   bytes.payload_bytes = record.facts.payload_bytes;
   bytes.piece_bytes = record.facts.piece_bytes;
   bytes.root = record.facts.root;
+  bytes.writing = record.writing;
   bytes.slot_bytes = record.facts.slot_bytes();
   bytes.parts = record.parts();
   bytes.since_s = record.facts.since_s;
@@ -71,8 +75,9 @@ std::optional<Record> decode_record(const tiers::ChunkKey& key, std::string_view
   if (bytes.checksum != protocol::unit_digest(&bytes, offsetof(RecordBytes, checksum))) return std::nullopt;
   const Record record{{bytes.namespace_id, bytes.hash, bytes.shard, bytes.group},
                       {bytes.generation, bytes.payload_bytes, bytes.piece_bytes, bytes.root, bytes.since_s},
-                      bytes.part_bytes};
-  if (record.key != key || !tiers::plausible(record.facts)) return std::nullopt;
+                      bytes.part_bytes,
+                      bytes.writing};
+  if (record.key != key || record.writing == 0 || !tiers::plausible(record.facts)) return std::nullopt;
   if (record.part_bytes < kLeastPartBytes || record.part_bytes > kMostPartBytes) return std::nullopt;
   if (bytes.slot_bytes != record.facts.slot_bytes() || bytes.parts != record.parts()) return std::nullopt;
   return record;
@@ -91,8 +96,7 @@ std::string record_key(std::string_view prefix, const tiers::ChunkKey& key) {
 }
 
 std::string part_key(std::string_view prefix, const Record& record, std::uint32_t number) {
-  return record_key(prefix, record.key) + ":" + hex(record.facts.generation, 16) + hex(record.facts.root, 16) + ":" +
-         std::to_string(number);
+  return record_key(prefix, record.key) + ":" + hex(record.writing, 16) + ":" + std::to_string(number);
 }
 
 bool is_record_key(std::string_view prefix, std::string_view key) {

@@ -9,16 +9,7 @@ namespace {
 
 Status check_hello(Kind kind, const Reply& hello) {
   if (Status refusal = refusal_of(hello); !refusal.ok()) return refusal;
-  const std::string_view mode = told(hello, "mode");
-  const bool cluster = mode == "cluster", sentinel = mode == "sentinel";
-  const auto wrong = [](const std::string& text) { return Status(Code::kFailedPrecondition, text); };
-  if (kind == Kind::kSentinel) return sentinel ? Status() : wrong("the server is no Sentinel");
-  if (sentinel) return wrong("the server is a Sentinel, not one that keeps data");
-  if (kind == Kind::kNode) return cluster ? Status() : wrong("the server is a standalone one, not a node of a Cluster");
-  if (cluster) return wrong("the server is a node of a Cluster, not a standalone one");
-  if (kind == Kind::kMaster && told(hello, "role") != "master")
-    return wrong("whom the Sentinels name is a replica: no other is master yet");
-  return {};
+  return misfit_of(kind, told(hello, "mode"), told(hello, "role"));
 }
 
 // Whether a read was answered as by a server that does its work. A node of a Cluster may well say that the key is another's.

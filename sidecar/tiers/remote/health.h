@@ -1,4 +1,5 @@
-// Health: why the tier takes no puts or gets just now, and when what failed is tried again. Pure; thread-compatible.
+// Health: why a server, or all of the tier, takes no puts or gets just now, and when what failed is tried again. Pure;
+// thread-compatible.
 #pragma once
 
 #include <algorithm>
@@ -31,11 +32,13 @@ class Health {
     return news;
   }
   bool is(Cause cause) const { return !reasons_[cause].empty(); }
+  const std::string& reason(Cause cause) const { return reasons_[cause]; }
   tiers::TierState state() const {
     for (const std::string& reason : reasons_)
       if (!reason.empty()) return {false, !is(kConnection) && !is(kReads), reason, {}};
     return {};
   }
+  bool well() const { return !is(kConnection) && !is(kReads) && !is(kWrites); }
   std::uint64_t times() const { return times_; }  // that something began to fail
 
   // Whether what an error reply forbade is to be tried again now; the next time is further away.

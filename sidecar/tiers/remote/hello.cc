@@ -41,6 +41,22 @@ Status refusal_of(const Reply& hello) {
   return status_of(meaning_of(hello.text));
 }
 
+Status misfit_of(Kind kind, std::string_view mode, std::string_view role) {
+  const bool cluster = mode == "cluster", sentinel = mode == "sentinel";
+  const auto wrong = [](const std::string& text) { return Status(Code::kFailedPrecondition, text); };
+  if (kind == Kind::kSentinel && !sentinel)
+    return wrong(std::string("the server is no Sentinel but ") + (cluster ? "a node of a Cluster: backend.url is redis-cluster://"
+                                                                          : "one that keeps data: backend.url is redis://"));
+  if (kind == Kind::kSentinel) return {};
+  if (sentinel) return wrong("the server is a Sentinel, not one that keeps data: backend.url is redis-sentinel://");
+  if (kind == Kind::kNode && !cluster)
+    return wrong("the server is a standalone one, not a node of a Cluster: backend.url is redis://");
+  if (kind == Kind::kNode) return {};
+  if (cluster) return wrong("the server is a node of a Cluster, not a standalone one: backend.url is redis-cluster://");
+  if (kind == Kind::kMaster && role != "master") return wrong("whom the Sentinels name is a replica: no other is master yet");
+  return {};
+}
+
 std::string_view told(const Reply& hello, std::string_view name) {
   for (std::size_t i = 0; i + 1 < hello.elements.size(); i += 2)
     if (hello.elements[i].text == name) return hello.elements[i + 1].text;

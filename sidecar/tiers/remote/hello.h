@@ -4,6 +4,7 @@
 // Thread-safe.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -12,12 +13,18 @@
 
 namespace larder::remote {
 
+// What a server must be; what is something else is refused, and it is said what it is.
+enum class Kind : std::uint8_t { kStandalone, kMaster, kNode, kSentinel };
+
 // Without the newline at its end. A file that is none, a pipe say, is refused and not waited for.
 // `option`: its name, for errors.
 Result<std::string> read_password(const std::string& option, const std::string& path);
 
 // Why the server refuses the HELLO that this is the answer to; ok: it does not.
 Status refusal_of(const Reply& hello);
+
+// Why a server of this mode and role, as HELLO tells them, is not what it must be; ok: it is.
+Status misfit_of(Kind kind, std::string_view mode, std::string_view role);
 
 // What HELLO tells under a name; empty: nothing.
 std::string_view told(const Reply& hello, std::string_view name);

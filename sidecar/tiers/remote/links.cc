@@ -121,6 +121,7 @@ void Links::connect(Link& link) {
   if (!stream.ok()) return attempt_failed(stream.status());
   link = Link();
   link.connection = std::make_unique<Connection>(*std::move(stream));
+  link.connection->on_error = listener_.answered;
   link.state = Link::State::kConnecting;
   link.since_ns = clock_.now_ns();
   pump(link);

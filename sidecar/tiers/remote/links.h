@@ -15,27 +15,24 @@
 #include "sidecar/base/clock.h"
 #include "sidecar/tiers/remote/breaker.h"
 #include "sidecar/tiers/remote/connection.h"
+#include "sidecar/tiers/remote/hello.h"
 #include "sidecar/tiers/remote/options.h"
 #include "sidecar/tiers/remote/poller.h"
 #include "sidecar/tiers/remote/resolver.h"
 
 namespace larder::remote {
 
-enum class Lane : std::uint8_t { kReads, kWrites };
-
-// What a server must be; what is something else is refused, and it is said what it is.
-enum class Kind : std::uint8_t { kStandalone, kMaster, kNode, kSentinel };
-
 class Links {
  public:
   static constexpr std::size_t kMost = 4;
 
-  // What a greeting has found out: called from turn() and flush().
+  // What a server has let us know: called from turn() and flush().
   struct Listener {
     std::function<void()> ready;  // a connection is there
     // It is not the life of the server that was met before (its `run_id`): what it had may be gone.
     std::function<void()> other_life;
-    // The reply to a read, or a write, that was tried. Of a Cluster's node: none, no key is known to be its own.
+    // How it does with reads, or writes: the reply to what was tried at the greeting (of a Cluster's node: none, no key is known to be
+    // its own), and each error reply to a command that tells something.
     std::function<void(Lane lane, const Reply& reply)> answered;
   };
   // All but `endpoint` and `listener` outlive it.

@@ -4,11 +4,38 @@
 
 namespace larder::remote {
 
+namespace {
+
+Mode mode_of(config::BackendMode mode) {
+  switch (mode) {
+    case config::BackendMode::kSentinel: return Mode::kSentinel;
+    case config::BackendMode::kCluster: return Mode::kCluster;
+    case config::BackendMode::kStandalone: break;
+  }
+  return Mode::kStandalone;
+}
+
+}  // namespace
+
+std::string text_of(const Endpoint& endpoint) {
+  if (!endpoint.unix_path.empty()) return endpoint.unix_path;
+  const bool six = endpoint.host.find(':') != std::string::npos;
+  return (six ? "[" + endpoint.host + "]" : endpoint.host) + ":" + std::to_string(endpoint.port);
+}
+
 RemoteOptions options_of(const config::BackendConfig& backend) {
   RemoteOptions options;
-  options.host = backend.host;
-  options.port = backend.port;
+  options.mode = mode_of(backend.mode);
   options.unix_path = backend.unix_path;
+  if (options.mode != Mode::kStandalone) {
+    for (const config::BackendHost& host : backend.hosts) options.endpoints.push_back({host.host, host.port});
+  } else if (!backend.hosts.empty()) {
+    options.host = backend.hosts.front().host;
+    options.port = backend.hosts.front().port;
+  }
+  options.sentinel_master = backend.sentinel_master;
+  options.sentinel_user = backend.sentinel_user;
+  options.sentinel_password_file = backend.sentinel_password_file;
   options.tls = {backend.tls, backend.ca_file, backend.cert_file, backend.key_file, backend.server_name};
   options.user = backend.user;
   options.password_file = backend.password_file;

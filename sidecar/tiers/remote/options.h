@@ -25,6 +25,9 @@ struct Endpoint {
   friend bool operator==(const Endpoint&, const Endpoint&) = default;
 };
 
+// "host:6379", "[::1]:6379", "/run/redis.sock".
+std::string text_of(const Endpoint& endpoint);
+
 // Files are read anew at each connect, so that what was rotated is used without a restart.
 struct TlsOptions {
   bool enabled = false;

@@ -26,41 +26,10 @@ bool is_cursor(std::string_view text) {
 void RemoteEngine::say(const std::string& text) const {
   const bool alone = options_.mode == Mode::kStandalone;
   const Endpoint& one = alone ? Endpoint{options_.host, options_.port, options_.unix_path} : options_.endpoints.front();
-  const std::string where = one.unix_path.empty() ? one.host + ":" + std::to_string(one.port) : one.unix_path;
-  base::log_info("remote tier at " + where + (alone ? ": " : " and others: ") + text);
+  base::log_info("backend at " + text_of(one) + (alone ? ": " : " and others: ") + text);
 }
 
-void RemoteEngine::greeted() {
-  denied_ = false;
-  next_scan_ns_ = 0;
-}
-
-void RemoteEngine::note_error(const ErrorMeaning& meaning, bool write) {
-  if (meaning.trouble == Trouble::kNone) return;
-  if (meaning.code == "READONLY" || meaning.code == "MASTERDOWN") backend_.doubt();
-  const bool login = meaning.trouble == Trouble::kDenied || meaning.trouble == Trouble::kWrongMode;
-  denied_ = denied_ || login;
-  const bool puts_alone = meaning.trouble == Trouble::kWrites || (login && write);
-  if (!health_.set(puts_alone ? Health::kWrites : Health::kReads, std::string(meaning.text))) return;
-  health_.retry(clock_.now_ns());  // the first time is over
-  say(std::string(meaning.text));
-  fail_waiting(true, !puts_alone);
-}
-
-void RemoteEngine::read_answered(const Reply& reply) {
-  if (reply.kind == Reply::Kind::kError)
-    note_error(meaning_of(reply.text), false);
-  else if (health_.clear(Health::kReads))
-    say("answers again");
-}
-
-void RemoteEngine::write_answered(const Reply& reply) {
-  if (reply.kind == Reply::Kind::kError)
-    note_error(meaning_of(reply.text), true);
-  else if (health_.clear(Health::kWrites))
-    say("takes writes again");
-}
-
+// What all servers, or those that are there, say of themselves.
 void RemoteEngine::tend_health() {
   if (backend_.ready()) {
     if (health_.clear(Health::kConnection)) say("connected again");
@@ -68,35 +37,30 @@ void RemoteEngine::tend_health() {
     const std::string reason = "no connection to the server: " + backend_.failure().to_string();
     if (health_.set(Health::kConnection, reason)) say(reason);
     fail_waiting(true, true);
+    // Nobody waits for its return: what is dropped is hidden until then, and dropped then.
+    const auto awaits_it = [](Operation operation) {
+      return operation == Operation::kFlush || operation == Operation::kDrop || operation == Operation::kClear;
+    };
     for (const OpPtr& op : std::vector<OpPtr>(live_.begin(), live_.end()))
-      if (op->command.operation == Operation::kFlush) finish(op, {Code::kUnavailable, reason});
+      if (awaits_it(op->command.operation)) finish(op, {Code::kUnavailable, reason});
     return;
   }
-  if ((!health_.is(Health::kReads) && !health_.is(Health::kWrites)) || probing_ != 0 || !backend_.ready()) return;
-  if (!health_.retry(clock_.now_ns())) return;
-  if (denied_) return backend_.restart({Code::kPermissionDenied, health_.state().reason});
-  probe(!health_.is(Health::kReads));
+  Backend::Troubles troubles = backend_.troubles();
+  follow(Health::kReads, troubles.reads);
+  if (troubles.reads.empty()) follow(Health::kWrites, troubles.writes);
+  if (troubles.part.empty() != part_.empty()) say(part_.empty() ? troubles.part : "all masters are well again");
+  part_ = std::move(troubles.part);
 }
 
-// What failed is well again once all servers that are there say so. Of several that do not, the last to answer is believed.
-void RemoteEngine::probe(bool write) {
-  probe_error_.reset();
-  for (const std::string& key : backend_.probe_keys()) {
-    const auto came = [this, write](const Status& lost, const Reply& reply) {
-      if (!lost.ok() || reply.kind == Reply::Kind::kError) probe_error_ = lost.ok() ? reply : Reply{};
-      if (--probing_ == 0) probed(write);
-    };
-    ++probing_;
-    const Status asked = write ? ask(Lane::kWrites, nullptr, {"SET", key, "1", "PX", "1000"}, "+", came)
-                               : ask(Lane::kReads, nullptr, {"GETRANGE", key, "0", "0"}, "$", came);
-    if (!asked.ok()) --probing_;
+void RemoteEngine::follow(Health::Cause cause, const std::string& reason) {
+  const bool reads = cause == Health::kReads;
+  if (reason.empty()) {
+    if (health_.clear(cause)) say(reads ? "answers again" : "takes writes again");
+    return;
   }
-}
-
-void RemoteEngine::probed(bool write) {
-  if (probe_error_ && probe_error_->kind != Reply::Kind::kError) return;  // a connection was lost: that says it itself
-  const Reply reply = probe_error_.value_or(Reply());
-  write ? write_answered(reply) : read_answered(reply);
+  if (!health_.set(cause, reason)) return;
+  say(reason);
+  fail_waiting(true, reads);
 }
 
 void RemoteEngine::drop(const OpPtr& op) {
@@ -189,7 +153,6 @@ void RemoteEngine::scan_on(const std::string& cursor) {
 // A user who may not SCAN or UNLINK may well put and get.
 void RemoteEngine::drop_refused(const Reply& reply) {
   const ErrorMeaning& meaning = meaning_of(reply.text);
-  if (meaning.trouble != Trouble::kDenied) note_error(meaning, true);
   std::string& refused = drops_.front().refused;
   if (std::exchange(refused, meaning.text) != meaning.text) say("a drop waits: " + refused);
   drop_failed(status_of(meaning));

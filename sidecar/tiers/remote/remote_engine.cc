@@ -13,10 +13,7 @@ RemoteEngine::RemoteEngine(const base::Clock& clock, const RemoteOptions& option
       options_(options),
       known_(known),
       health_(options.retry_ms, options.most_retry_ms),
-      backend_(
-          options, clock,
-          {[this] { greeted(); }, [this] { known_.erase_all(); },
-           [this](Lane lane, const Reply& reply) { lane == Lane::kWrites ? write_answered(reply) : read_answered(reply); }}) {}
+      backend_(options, clock, {[this] { next_scan_ns_ = 0; }, [this] { known_.erase_all(); }}) {}
 
 void RemoteEngine::accept(Command command) {
   if (command.kind == Command::Kind::kForget) return forget(command.key, command.facts.generation);
@@ -49,6 +46,7 @@ void RemoteEngine::turn(std::uint64_t timeout_ns) {
   tend_flushes();
   miss_deadlines();
   backend_.flush();
+  tend_health();  // answers that came while something was sent are told together with what they say of the servers
 }
 
 void RemoteEngine::take_outcomes(std::vector<Outcome>& out) {
@@ -59,8 +57,6 @@ void RemoteEngine::take_outcomes(std::vector<Outcome>& out) {
 std::uint64_t RemoteEngine::next_turn_ns() const {
   const std::uint64_t now = clock_.now_ns();
   std::uint64_t next = std::min(now + backend_.next_turn_ns(), next_deadline_ns_);
-  const bool unwell = health_.is(Health::kReads) || health_.is(Health::kWrites);
-  if (unwell && backend_.ready() && probing_ == 0) next = std::min(next, health_.next_ns());
   if (!drops_.empty() && !drops_.front().asked && backend_.ready())
     next = std::min(next, std::max(next_scan_ns_, now + 1'000'000));
   next = std::min(next, next_unwanted_ns_);
@@ -75,8 +71,9 @@ void RemoteEngine::finish(const OpPtr& op, Status status, const tiers::ChunkFact
   if (command.operation == Operation::kPut) {
     ++(ok ? counters_.puts : counters_.puts_failed);
     if (ok) counters_.put_bytes += command.slot.size();
-    if (op->started) writing_bytes_ -= command.slot.size();
-    if (op->started && !ok) leave_behind(op->record);
+    if (op->started && !op->looked) --looking_;
+    if (op->record.writing != 0) writing_bytes_ -= command.slot.size();
+    if (op->record.writing != 0 && !ok) leave_behind(op->record);
   } else if (command.operation == Operation::kGet) {
     ++(ok ? counters_.gets : status.code() == Code::kNotFound ? counters_.gets_missed : counters_.gets_failed);
     if (ok) counters_.get_bytes += facts.slot_bytes();
@@ -99,6 +96,7 @@ Request RemoteEngine::request_of(const OpPtr& op, const std::vector<std::string_
   request.around.before = format_command(words);
   request.expect.types = types;
   request.owner = op == nullptr ? 0 : op->serial;
+  if (op != nullptr) request.tells = op->command.operation == Operation::kPut ? Lane::kWrites : Lane::kReads;
   request.then = std::move(then);
   return request;
 }
@@ -137,14 +135,10 @@ void RemoteEngine::unlink(const std::vector<std::string>& keys, Then then) {
   came({}, none);
 }
 
-// Notes what an answer says of the tier, and the operation's first failure. False: that one failed.
-bool RemoteEngine::answered(const OpPtr& op, const Status& lost, const Reply& reply, bool write) {
+// Notes the operation's first failure. False: this is one.
+bool RemoteEngine::answered(const OpPtr& op, const Status& lost, const Reply& reply) {
   Status status = lost;
-  if (lost.ok() && reply.kind == Reply::Kind::kError) {
-    const ErrorMeaning& meaning = meaning_of(reply.text);
-    note_error(meaning, write);
-    status = status_of(meaning);
-  }
+  if (lost.ok() && reply.kind == Reply::Kind::kError) status = status_of(meaning_of(reply.text));
   if (status.ok()) return true;
   if (op->failed.ok()) op->failed = std::move(status);
   return false;
@@ -157,6 +151,7 @@ void RemoteEngine::fail_waiting(bool puts, bool gets) {
     for (const OpPtr& op : std::exchange(waiting, {})) finish(op, why);
   };
   if (puts) fail(writes_);
+  if (puts) fail(looked_);
   if (gets) fail(reads_);
 }
 
@@ -186,6 +181,7 @@ void RemoteEngine::abandon(const Status& why) {
 
 tiers::TierState RemoteEngine::state() const {
   tiers::TierState state = health_.state();
+  if (state.reason.empty()) state.reason = part_;
   const char* const mode = options_.mode == Mode::kCluster ? "Cluster, " : options_.mode == Mode::kSentinel ? "Sentinel, " : "";
   state.mode = std::string(mode) + (!options_.unix_path.empty() ? "Unix socket" : options_.tls.enabled ? "TLS" : "TCP");
   return state;

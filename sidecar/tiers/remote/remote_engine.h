@@ -72,18 +72,19 @@ class RemoteEngine {
   struct Op {
     Command command;
     std::uint64_t serial = 0;
-    bool started = false;     // something of it is asked
-    bool done = false;        // its message is out
-    bool cancelled = false;   // dropped or evicted meanwhile: whatever the server says, it failed
-    bool by_memory = false;   // its parts are asked for by what was known, not by what the server said
-    bool missing = false;     // a part is not there
-    std::size_t waiting = 0;  // answers to come
-    Status failed;            // the first of them that did
-    Record record;
-    std::optional<Record> former;               // a put: what stood there
+    bool started = false;                       // something of it is asked
+    bool looked = false;                        // a put: it knows what stood there
+    bool done = false;                          // its message is out
+    bool cancelled = false;                     // dropped or evicted meanwhile: whatever the server says, it failed
+    bool missing = false;                       // a part is not there
+    std::size_t waiting = 0;                    // answers to come
+    Status failed;                              // the first of them that did
+    Record record;                              // a put: without a writing until its parts are sent
+    std::uint64_t partial = 0;                  // a get: the writing of which a part is not there
     std::uint64_t ttl_ms = 0;                   // a put: how long it is kept, 0: for ever
     std::uint64_t dropped = 0;                  // a drop: records
     std::vector<bool> there;                    // a look
+    bool answered = false;                      // a look: of one key at least
     std::vector<tiers::ChunkKey> evicted = {};  // a look: of its keys, meanwhile
   };
   using OpPtr = std::shared_ptr<Op>;  // shared by the lists and by what runs when an answer comes
@@ -100,9 +101,11 @@ class RemoteEngine {
   };
   // What is to be unlinked.
   struct Unwanted {
-    enum class What : std::uint8_t { kGeneration, kChunk, kParts };
+    // A record of this generation, or whatever stands there, or what is no record there: its key alone counts, or key and generation.
+    // The record of this writing with its parts; the parts of this writing, unless its record is there.
+    enum class What : std::uint8_t { kGeneration, kChunk, kGarbage, kWriting, kParts };
     What what = What::kChunk;
-    Record record;  // kGeneration: its key and generation; kChunk: its key alone; kParts: whose parts, unless it is there
+    Record record;
     std::uint64_t serial = 0;
     bool asked = false;         // an answer is to come
     std::uint64_t wait_ns = 0;  // not 0: the server refused it
@@ -116,7 +119,7 @@ class RemoteEngine {
   Request request_of(const OpPtr& op, const std::vector<std::string_view>& words, const char* types, Then then) const;
   Status ask(Lane lane, const OpPtr& op, const std::vector<std::string_view>& words, const char* types, Then then);
   void unlink(const std::vector<std::string>& keys, Then then);
-  bool answered(const OpPtr& op, const Status& lost, const Reply& reply, bool write);
+  bool answered(const OpPtr& op, const Status& lost, const Reply& reply);
 
   // chunk_ways.cc
   void pump_reads();
@@ -130,21 +133,19 @@ class RemoteEngine {
   void start_look(const OpPtr& op);
   void key_looked_at(const OpPtr& op, std::size_t number, const Status& lost, const Reply& reply);
   void start_put(const OpPtr& op);
+  void put_looked(const OpPtr& op, const Status& lost, const Reply& reply);
+  void send_looked();
+  void send_parts(const OpPtr& op);
   void part_stored(const OpPtr& op, const Status& lost, const Reply& reply);
   void parts_stored(const OpPtr& op);
   void record_stored(const OpPtr& op, const Status& lost, const Reply& reply);
-  std::vector<std::string> part_keys(const Record& record) const;
+  Status refusal_of(const Record& record, Lane lane) const;
   void know(const Record& record, std::uint64_t left_ms);
   std::uint64_t left_ms(const Record& record) const;
 
   // remote_care.cc
-  void greeted();
-  void read_answered(const Reply& reply);
-  void note_error(const ErrorMeaning& meaning, bool write);
-  void write_answered(const Reply& reply);
   void tend_health();
-  void probe(bool write);
-  void probed(bool write);
+  void follow(Health::Cause cause, const std::string& reason);
   void drop(const OpPtr& op);
   const Drop* dropping(const protocol::NamespaceId& id) const;
   void tend_drops();
@@ -160,13 +161,21 @@ class RemoteEngine {
   // unwanted.cc
   void forget(const tiers::ChunkKey& key, std::uint64_t generation);
   void evict(const tiers::ChunkKey& key);
+  void remove(Unwanted::What what, const Record& record);
   void leave_behind(const Record& record);
   bool was_forgotten(const Record& record) const;
+  static bool is_meant(const Unwanted& one, const Record& record);
+  static bool is_garbage(const Reply& there, const std::optional<Record>& record);
   const Unwanted* unwanted_before(const Op& put) const;
   bool put_before(const Unwanted& one) const;
   bool removing(std::uint64_t before_serial) const;
   void tend_unwanted();
   void unwanted_came(std::uint64_t serial, const Status& lost, const Reply& reply);
+  void take_record(Unwanted& one);
+  void record_taken(std::uint64_t serial, const Status& lost, const Reply& reply);
+  void give_back(const Record& record);
+  std::vector<std::string> part_keys(const Unwanted& one) const;
+  void unlink_unwanted(Unwanted& one, const std::vector<std::string>& keys);
   void put_off(Unwanted& one);
 
   const base::Clock& clock_;
@@ -177,16 +186,16 @@ class RemoteEngine {
 
   std::list<OpPtr> live_;  // accepted, not done
   std::deque<OpPtr> reads_, writes_;
-  std::deque<Drop> drops_;  // that the server has not done; the first is being done
+  std::size_t looking_ = 0;   // puts whose look is on its way
+  std::deque<OpPtr> looked_;  // puts that may be sent, as far as the window lets them
+  std::deque<Drop> drops_;    // that the server has not done; the first is being done
   std::list<Unwanted> unwanted_;
   std::vector<Outcome> outcomes_;
   std::uint64_t next_serial_ = 1;
   std::uint64_t reading_bytes_ = 0, writing_bytes_ = 0;  // started
   std::uint64_t next_deadline_ns_ = UINT64_MAX;          // none is earlier
   std::uint64_t next_scan_ns_ = 0, next_unwanted_ns_ = UINT64_MAX;
-  bool denied_ = false;               // by an error that may be over after a new greeting
-  std::size_t probing_ = 0;           // answers to come
-  std::optional<Reply> probe_error_;  // one that was not well; of no kind: it was lost
+  std::string part_;  // which of several servers are not well
   tiers::TierCounters counters_;
 };
 

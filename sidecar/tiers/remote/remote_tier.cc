@@ -142,7 +142,7 @@ class RemoteTier final : public tiers::Tier {
     command.kind = Command::Kind::kEvict;
     command.key = key;
     const std::lock_guard lock(mutex_);
-    if (closed_) return {Code::kUnavailable, "the remote tier is closed"};
+    if (closed_) return {Code::kUnavailable, "the backend is closed"};
     if (held_unwanted_ + commands_.size() >= kMostUnwanted)
       return {Code::kResourceExhausted, "too many to evict from the server at once"};
     commands_.push_back(std::move(command));
@@ -216,7 +216,7 @@ class RemoteTier final : public tiers::Tier {
     if (late) {
       for (Command& command : commands) engine_.accept(std::move(command));
       commands.clear();
-      engine_.abandon({Code::kUnavailable, "the remote tier is closed"});
+      engine_.abandon({Code::kUnavailable, "the backend is closed"});
     }
     std::vector<Outcome> outcomes;
     engine_.take_outcomes(outcomes);
@@ -273,13 +273,12 @@ class RemoteTier final : public tiers::Tier {
   }
   // REQUIRES: the mutex.
   Status admissible(const Command& command) const {
-    if (closed_) return {Code::kUnavailable, "the remote tier is closed"};
+    if (closed_) return {Code::kUnavailable, "the backend is closed"};
     const Operation operation = command.operation;
     const bool get = operation == Operation::kGet || operation == Operation::kLook;
     const bool drop = operation == Operation::kDrop || operation == Operation::kClear;
     if (operation == Operation::kPut ? !state_.takes_puts : get && !state_.takes_gets) return {Code::kUnavailable, state_.reason};
-    if (command.slot.size() > options_.accepted_bytes)
-      return {Code::kOutOfRange, "more bytes than the remote tier takes at once"};
+    if (command.slot.size() > options_.accepted_bytes) return {Code::kOutOfRange, "more bytes than the backend takes at once"};
     if (held_operations_ >= options_.accepted_operations || held_bytes_ + command.slot.size() > options_.accepted_bytes ||
         (operation == Operation::kLook && held_looks_ >= kMostLooks) || (drop && held_drops_ >= RemoteEngine::kMostDrops))
       return {Code::kResourceExhausted, "too much on its way to and from the server"};

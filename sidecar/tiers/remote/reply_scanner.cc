@@ -33,7 +33,8 @@ ReplyScanner::Found ReplyScanner::scan(std::span<const std::byte> bytes) {
       return Found::kPart;
     }
     const std::size_t line_end = std::max(at_, searched_) + found + 1;
-    if (line_end - at_ > kMaxLineBytes || line_end > kMaxReplyBytes) return fail("a reply that is too long");
+    if (line_end - at_ > kMaxLineBytes || line_end > (long_ ? kMaxLongReplyBytes : kMaxReplyBytes))
+      return fail("a reply that is too long");
     if (line_end - at_ < 3 || text_of(bytes)[line_end - 2] != '\r') return fail("a line without its end");
     if (const Found item_found = item(bytes, line_end); item_found != Found::kWhole) return item_found;
     while (!open_.empty() && --open_.back() == 0) open_.pop_back();
@@ -64,7 +65,7 @@ ReplyScanner::Found ReplyScanner::item(std::span<const std::byte> bytes, std::si
   if (type == '$') {
     if (count > kMaxBulkBytes) return fail("a reply that is too long");
     const std::size_t end = *length < 0 ? line_end : line_end + count + 2;
-    if (end > kMaxReplyBytes) return fail("a reply that is too long");
+    if (end > (long_ ? kMaxLongReplyBytes : kMaxReplyBytes)) return fail("a reply that is too long");
     if (bytes.size() < end) {
       searched_ = line_end - 1;  // to find this line again
       return Found::kPart;
@@ -74,7 +75,7 @@ ReplyScanner::Found ReplyScanner::item(std::span<const std::byte> bytes, std::si
     return Found::kWhole;
   }
   if (open_.size() == kMaxDepth) return fail("a reply that is nested too deeply");
-  if (count > kMaxElements - elements_) return fail("a reply of too many elements");
+  if (count > (long_ ? kMaxLongElements : kMaxElements) - elements_) return fail("a reply of too many elements");
   elements_ += count;
   at_ = line_end;
   // One more, which the caller takes off as it does for any item: an array ends with its last element.

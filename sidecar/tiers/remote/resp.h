@@ -37,11 +37,15 @@ inline constexpr std::size_t kMaxBulkBytes = 64 << 10;  // of what is no payload
 inline constexpr std::size_t kMaxElements = 16'384;     // of all arrays of one reply
 inline constexpr std::size_t kMaxDepth = 4;
 inline constexpr std::size_t kMaxReplyBytes = 1 << 20;
+// Of one that is asked for as a long one: the map of a Cluster whose 16,384 slots alternate.
+inline constexpr std::size_t kMaxLongElements = 1 << 19, kMaxLongReplyBytes = 16 << 20;
 
 // Where a reply ends. Looks at each byte once, however small the pieces are in which it comes.
 class ReplyScanner {
  public:
   enum class Found : std::uint8_t { kPart, kWhole, kWrong };
+  // Whether the reply that begins may be a long one.
+  void let_long(bool may) { long_ = may; }
   // `bytes` begin where the reply does, hold what has come of it so far, and may hold more; each call has at least as many.
   Found scan(std::span<const std::byte> bytes);
   std::size_t bytes() const { return at_; }   // of the whole reply
@@ -58,6 +62,7 @@ class ReplyScanner {
   std::size_t at_ = 0;        // of the next item
   std::size_t searched_ = 0;  // no line ends before
   std::size_t elements_ = 0;
+  bool long_ = false;
   std::vector<std::size_t> open_;  // arrays: elements still to come
   const char* why_ = "";
 };

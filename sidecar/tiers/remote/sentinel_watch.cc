@@ -2,27 +2,15 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <utility>
 
 #include "sidecar/tiers/remote/error_reply.h"
+#include "sidecar/tiers/remote/slots.h"
 
 namespace larder::remote {
 namespace {
 
 constexpr std::uint64_t kPauseNs = 500'000'000, kHurryNs = 50'000'000;
-constexpr std::size_t kMostHost = 255;
-
-// Host and port, both as text.
-std::optional<Endpoint> address_of(const Reply& reply) {
-  if (reply.elements.size() != 2) return {};
-  const std::string &host = reply.elements[0].text, &digits = reply.elements[1].text;
-  std::uint16_t port = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
-  if (error != std::errc() || end != digits.data() + digits.size() || port == 0 || host.empty() || host.size() > kMostHost)
-    return {};
-  return Endpoint{host, port};
-}
 
 }  // namespace
 
@@ -65,7 +53,7 @@ void SentinelWatch::ask(Sentinel& sentinel) {
 
 void SentinelWatch::answered(Sentinel& sentinel, const Reply& reply) {
   sentinel.answered = true;
-  sentinel.named = address_of(reply);
+  sentinel.named = parse_named(reply);
 }
 
 void SentinelWatch::flush() {
@@ -106,7 +94,7 @@ std::size_t SentinelWatch::answering() const {
 
 Status SentinelWatch::failure() const {
   if (answering() != 0)
-    return {Code::kFailedPrecondition, "backend.sentinel_master: the Sentinels know no master " + options_.sentinel_master};
+    return {Code::kFailedPrecondition, "backend.url: the Sentinels know no master " + options_.sentinel_master};
   const auto trying = [](const Sentinel& sentinel) { return sentinel.links->failure().ok(); };
   if (std::ranges::any_of(sentinels_, trying)) return {};
   const Status& why = sentinels_.front().links->failure();

@@ -19,7 +19,7 @@ using Step = ServerFacts::Step;
 using Words = std::vector<std::string_view>;
 
 constexpr std::uint64_t kNsPerMs = 1'000'000;
-constexpr std::uint64_t kMostMs = 20'000, kConnectMs = 3000, kAnswerMs = 3000, kValuesMs = 5000;
+constexpr std::uint64_t kConnectMs = 3000, kAnswerMs = 3000, kValuesMs = 5000;
 constexpr std::uint64_t kPingsMs = 500, kRateMs = 400;  // what is measured ends then
 constexpr std::size_t kMostPings = 1000, kMostRounds = 16;
 constexpr std::size_t kValues = 4;  // of a round, all at once
@@ -27,12 +27,13 @@ constexpr std::string_view kLifeMs = "20000";
 
 class Check {
  public:
-  Check(const RemoteOptions& options, const base::Clock& clock)
-      : options_(options), clock_(clock), end_ns_(clock.now_ns() + kMostMs * kNsPerMs) {
+  Check(const RemoteOptions& options, const ServerToCheck& server, const base::Clock& clock)
+      : options_(options), server_(server), clock_(clock) {
     std::random_device device;
     std::mt19937_64 random((std::uint64_t{device()} << 32) | device());
-    const std::string number = std::to_string(random());
-    for (std::size_t i = 0; i < kValues; ++i) keys_.push_back(options.prefix + ":check:" + number + ":" + std::to_string(i));
+    const std::string name = options.prefix + ":check:" + std::to_string(random()) + ":";
+    for (std::size_t number = 0; keys_.size() < kValues; ++number)
+      if (std::string key = name + std::to_string(number); server.slots.empty() || serves(key)) keys_.push_back(std::move(key));
     value_.resize(kPartBytes);
     for (std::size_t at = 0; at + 8 <= value_.size(); at += 8) {
       const std::uint64_t word = random();
@@ -50,13 +51,22 @@ class Check {
       facts_.failure = (this->*take)();
       facts_.ended = step;
       if (!facts_.failure.ok()) return std::move(facts_);
+      if (step == Step::kMode && !of_use()) break;
     }
     facts_.ended = Step::kNone;
     return std::move(facts_);
   }
 
  private:
-  std::uint64_t deadline(std::uint64_t ms) const { return std::min(clock_.now_ns() + ms * kNsPerMs, end_ns_); }
+  std::uint64_t deadline(std::uint64_t ms) const { return std::min(clock_.now_ns() + ms * kNsPerMs, server_.end_ns); }
+  bool serves(std::string_view key) const {
+    const std::uint16_t slot = slot_of(key);
+    return std::ranges::any_of(server_.slots,
+                               [slot](const SlotRange& range) { return range.first <= slot && slot <= range.last; });
+  }
+  // A name that will be shown.
+  bool echoes(const std::string& host) const { return !password_.empty() && host.find(password_) != std::string::npos; }
+  bool of_use() const { return server_.kind != Kind::kSentinel && (server_.kind != Kind::kNode || !server_.slots.empty()); }
   Result<Reply> ask(const Words& words, std::string_view types) { return dialogue_->ask(words, types, deadline(kAnswerMs)); }
   static bool is_error(const Reply& reply) { return reply.kind == Reply::Kind::kError; }
 
@@ -64,6 +74,8 @@ class Check {
   Status greet();
   Status describe();
   Status check_mode();
+  Status ask_sentinel();
+  Status ask_map();
   Status use();
   Status try_commands();
   Status measure_pings();
@@ -72,10 +84,11 @@ class Check {
   Status remove_values();
 
   const RemoteOptions& options_;
+  const ServerToCheck& server_;
   const base::Clock& clock_;
-  const std::uint64_t end_ns_;
   std::uint64_t began_ns_ = 0;
   std::unique_ptr<Dialogue> dialogue_;
+  std::string password_;
   ServerFacts facts_;
   std::vector<std::string> keys_;
   std::vector<std::byte> value_;
@@ -83,7 +96,7 @@ class Check {
 
 Status Check::connect() {
   began_ns_ = clock_.now_ns();
-  Result<std::unique_ptr<Dialogue>> dialogue = Dialogue::open(options_, clock_, deadline(kConnectMs));
+  Result<std::unique_ptr<Dialogue>> dialogue = Dialogue::open(options_.tls, server_.endpoint, clock_, deadline(kConnectMs));
   if (!dialogue.ok()) return dialogue.status();
   dialogue_ = *std::move(dialogue);
   facts_.local = dialogue_->local();
@@ -91,10 +104,14 @@ Status Check::connect() {
 }
 
 Status Check::greet() {
+  const bool sentinel = server_.kind == Kind::kSentinel;
+  const std::string& file = sentinel ? options_.sentinel_password_file : options_.password_file;
+  const std::string& named = sentinel ? options_.sentinel_user : options_.user;
   Result<std::string> password =
-      options_.password_file.empty() ? std::string() : read_password("backend.password_file", options_.password_file);
+      file.empty() ? std::string() : read_password(sentinel ? "backend.sentinel_password_file" : "backend.password_file", file);
   if (!password.ok()) return password.status();
-  const std::string user = options_.user.empty() ? "default" : options_.user;
+  password_ = *password;
+  const std::string user = named.empty() ? "default" : named;
   Words words{"HELLO", "2"};
   if (!password->empty()) words.insert(words.end(), {"AUTH", user, *password});
   words.insert(words.end(), {"SETNAME", "larder-check"});
@@ -117,7 +134,8 @@ Status Check::describe() {
     if (!info.ok()) return info.status();
     if (!is_error(*info)) take_info(info->text, facts_);
   }
-  for (const std::string_view name : {"save", "io-threads", "databases"}) {
+  if (facts_.mode == "sentinel") return {};
+  for (const std::string_view name : {"save", "io-threads", "databases", "cluster-require-full-coverage"}) {
     const Result<Reply> config = ask({"CONFIG", "GET", name}, "*");
     if (!config.ok()) return config.status();
     take_config(*config, facts_);
@@ -127,11 +145,33 @@ Status Check::describe() {
 }
 
 Status Check::check_mode() {
-  if (facts_.mode == "cluster") return {Code::kFailedPrecondition, "the server is a node of a Cluster, not a standalone one"};
-  if (facts_.mode != "sentinel") return {};
+  if (Status misfit = misfit_of(server_.kind, facts_.mode, facts_.role); !misfit.ok()) return misfit;
+  if (server_.kind == Kind::kSentinel) return ask_sentinel();
+  return server_.kind == Kind::kNode && server_.slots.empty() ? ask_map() : Status();
+}
+
+Status Check::ask_sentinel() {
+  const Result<Reply> named = ask({"SENTINEL", "GET-MASTER-ADDR-BY-NAME", options_.sentinel_master}, "*");
+  if (!named.ok()) return named.status();
+  if (is_error(*named)) return status_of(meaning_of(named->text));
+  const std::optional<Endpoint> master = parse_named(*named);
+  if (!master) return {Code::kFailedPrecondition, "the Sentinel knows no master " + options_.sentinel_master};
+  if (echoes(master->host)) return {Code::kDataLoss, "the server sends our password back"};
+  facts_.named = master;
   const Result<Reply> masters = ask({"SENTINEL", "MASTERS"}, "*");
-  if (masters.ok()) take_masters(*masters, facts_);
-  return {Code::kFailedPrecondition, "the server is a Sentinel, not one that keeps data"};
+  if (masters.ok() && !is_error(*masters)) take_masters(*masters, options_.sentinel_master, facts_);
+  return masters.status();
+}
+
+Status Check::ask_map() {
+  const Result<Reply> map = ask({"CLUSTER", "SLOTS"}, "*");
+  if (!map.ok()) return map.status();
+  if (is_error(*map)) return status_of(meaning_of(map->text));
+  facts_.map = parse_slots(*map, server_.endpoint.host);
+  for (const SlotRange& range : facts_.map.value_or(std::vector<SlotRange>()))
+    if (echoes(range.master.host)) return {Code::kDataLoss, "the server sends our password back"};
+  if (!facts_.map) return {Code::kDataLoss, "the node answers CLUSTER SLOTS with what is no map"};
+  return facts_.map->empty() ? Status(Code::kUnavailable, "the Cluster serves no keys yet") : Status();
 }
 
 Status Check::use() {
@@ -148,16 +188,18 @@ Status Check::use() {
   return remove_values();
 }
 
-// Each command of the tier once, on keys that are not there.
+// Each command of the tier once, on keys that are not there. ASKING is meant for the command behind it.
 Status Check::try_commands() {
   const std::string& key = keys_[0];
   const std::string pattern = options_.prefix + ":check:*";
-  const std::array<std::pair<Words, std::string_view>, 6> commands{{{{"PING"}, "+"},
-                                                                    {{"GETRANGE", key, "0", "0"}, "$"},
-                                                                    {{"GET", key}, "$"},
-                                                                    {{"SET", key, "1", "PX", kLifeMs}, "+"},
-                                                                    {{"UNLINK", key}, ":"},
-                                                                    {{"SCAN", "0", "MATCH", pattern, "COUNT", "10"}, "*"}}};
+  std::vector<std::pair<Words, std::string_view>> commands{{{"PING"}, "+"},
+                                                           {{"GETRANGE", key, "0", "0"}, "$"},
+                                                           {{"GET", key}, "$"},
+                                                           {{"SET", key, "1", "PX", kLifeMs}, "+"},
+                                                           {{"GETDEL", key}, "$"},
+                                                           {{"UNLINK", key}, ":"},
+                                                           {{"SCAN", "0", "MATCH", pattern, "COUNT", "10"}, "*"}};
+  if (server_.kind == Kind::kNode) commands.push_back({{"ASKING"}, "+"});
   for (const auto& [words, types] : commands) {
     const Result<Reply> reply = ask(words, types);
     if (!reply.ok()) return reply.status();
@@ -175,7 +217,8 @@ Status Check::try_commands() {
 
 Status Check::measure_pings() {
   std::vector<std::uint64_t> took_ns;
-  for (const std::uint64_t end_ns = deadline(kPingsMs); took_ns.size() < kMostPings && clock_.now_ns() < end_ns;) {
+  for (const std::uint64_t end_ns = deadline(kPingsMs / server_.share);
+       took_ns.size() < kMostPings && clock_.now_ns() < end_ns;) {
     const std::uint64_t began_ns = clock_.now_ns();
     const Result<Reply> pong = ask({"PING"}, "+");
     if (!pong.ok()) return pong.status();
@@ -193,7 +236,7 @@ std::uint64_t rate(std::uint64_t bytes, std::uint64_t took_ns) {
 
 Status Check::measure_sets() {
   std::uint64_t bytes = 0, took_ns = 0;
-  for (std::size_t round = 0; round < kMostRounds && took_ns < kRateMs * kNsPerMs; ++round) {
+  for (std::size_t round = 0; round < kMostRounds && took_ns < kRateMs * kNsPerMs / server_.share; ++round) {
     std::vector<Request> requests(kValues);
     for (std::size_t i = 0; i < kValues; ++i) {
       requests[i].around = format_around(Words{"SET", keys_[i]}, value_.size(), Words{"PX", kLifeMs});
@@ -219,7 +262,7 @@ Status Check::measure_gets() {
   std::vector<std::byte> got(kValues * value_.size());
   std::uint64_t bytes = 0, took_ns = 0;
   std::size_t whole = 0;
-  for (std::size_t round = 0; round < kMostRounds && took_ns < kRateMs * kNsPerMs; ++round) {
+  for (std::size_t round = 0; round < kMostRounds && took_ns < kRateMs * kNsPerMs / server_.share; ++round) {
     std::ranges::fill(got, std::byte{0});
     whole = 0;
     std::vector<Request> requests(kValues);
@@ -245,15 +288,16 @@ Status Check::measure_gets() {
 }
 
 Status Check::remove_values() {
-  Words words{"UNLINK"};
-  words.insert(words.end(), keys_.begin(), keys_.end());
-  return ask(words, ":").status();  // an error reply has been told of already
+  for (const std::string& key : keys_)  // one by one: they may be of several slots
+    if (Status status = ask({"UNLINK", key}, ":").status(); !status.ok())
+      return status;  // an error reply has been told of already
+  return {};
 }
 
 }  // namespace
 
-ServerFacts check_server(const RemoteOptions& options, const base::Clock& clock) {
-  return Check(options, clock).run();
+ServerFacts check_server(const RemoteOptions& options, const ServerToCheck& server, const base::Clock& clock) {
+  return Check(options, server, clock).run();
 }
 
 }  // namespace larder::remote

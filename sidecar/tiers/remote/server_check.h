@@ -1,5 +1,5 @@
-// What a server says of itself, and how fast it is, asked as the tier asks it: for `larderctl backend check`. It takes and measures,
-// and judges nothing.
+// What one server says of itself, and how fast it is, asked as the tier asks it: for `larderctl backend check`. It takes and
+// measures, and judges nothing. Of all servers of an installation: installation_check.h.
 //
 // Of what a server says only known words, numbers and addresses are taken over: a hostile one could send back the password.
 #pragma once
@@ -11,7 +11,9 @@
 
 #include "shim/protocol/status.h"
 #include "sidecar/base/clock.h"
+#include "sidecar/tiers/remote/hello.h"
 #include "sidecar/tiers/remote/options.h"
+#include "sidecar/tiers/remote/slots.h"
 
 namespace larder::remote {
 
@@ -21,14 +23,21 @@ struct ServerFacts {
   Step ended = Step::kNone;
   Status failure;
 
-  bool local = false;            // on this machine
-  std::uint64_t connect_ns = 0;  // until it was connected and greeted
-  std::string product, version;  // "Valkey", "8.0.1"; empty here and below: not told
-  std::string mode, role;        // standalone, cluster or sentinel; master or replica
-  std::string master;            // of a Sentinel: where a server is that it watches, HOST:PORT
+  bool local = false;                     // on this machine
+  std::uint64_t connect_ns = 0;           // until it was connected and greeted
+  std::string product, version;           // "Valkey", "8.0.1"; empty here and below: not told
+  std::string mode, role;                 // standalone, cluster or sentinel; master or replica
+  std::optional<std::uint64_t> replicas;  // connected; of a Sentinel: known
   std::optional<std::uint64_t> databases, max_bytes, used_bytes, machine_bytes, io_threads;
   std::string policy;  // maxmemory-policy
   std::optional<bool> append_only, snapshots;
+
+  // Of a Sentinel.
+  std::optional<Endpoint> named;  // the master of the name that was asked for
+  std::optional<std::uint64_t> quorum, other_sentinels;
+  // Of a node of a Cluster.
+  std::optional<std::vector<SlotRange>> map;
+  std::optional<bool> full_coverage;  // cluster-require-full-coverage
 
   std::vector<std::string> missing;  // commands that Larder needs and that the user may not run, or the server has not
   Status writes;                     // why it takes none
@@ -39,8 +48,18 @@ struct ServerFacts {
   std::uint64_t set_bytes_per_s = 0, get_bytes_per_s = 0;  // of values as large as the parts that Larder writes; 0: not measured
 };
 
-// Keys: PREFIX:check:..., which are removed again, and live for seconds where that fails. At most 20 s.
+// Which server, and what for.
+struct ServerToCheck {
+  Kind kind = Kind::kStandalone;
+  Endpoint endpoint;
+  std::vector<SlotRange> slots =
+      {};                    // of a node: those that it serves; none: it is asked who it is, for the map, and nothing more
+  std::uint64_t end_ns = 0;  // when all must be over
+  std::uint64_t share = 1;   // measuring takes so many times less time
+};
+
+// Keys: PREFIX:check:..., which are removed again, and live for seconds where that fails.
 // REQUIRES: SIGPIPE is blocked or ignored.
-ServerFacts check_server(const RemoteOptions& options, const base::Clock& clock);
+ServerFacts check_server(const RemoteOptions& options, const ServerToCheck& server, const base::Clock& clock);
 
 }  // namespace larder::remote

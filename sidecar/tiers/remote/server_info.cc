@@ -1,7 +1,5 @@
 #include "sidecar/tiers/remote/server_info.h"
 
-#include <arpa/inet.h>
-
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -59,6 +57,7 @@ void take_info(std::string_view info, ServerFacts& facts) {
   take_number(info_value(info, "maxmemory"), facts.max_bytes);
   take_number(info_value(info, "used_memory"), facts.used_bytes);
   take_number(info_value(info, "total_system_memory"), facts.machine_bytes);
+  take_number(info_value(info, "connected_slaves"), facts.replicas);
   take_word(info_value(info, "maxmemory_policy"), kPolicies, facts.policy);
   if (const std::string_view on = info_value(info, "aof_enabled"); on == "0" || on == "1") facts.append_only = on == "1";
 }
@@ -70,18 +69,15 @@ void take_config(const Reply& config, ServerFacts& facts) {
   if (name == "save") facts.snapshots = !value.empty();
   if (name == "io-threads") take_number(value, facts.io_threads);
   if (name == "databases") take_number(value, facts.databases);
+  if (name == "cluster-require-full-coverage" && (value == "yes" || value == "no")) facts.full_coverage = value == "yes";
 }
 
-void take_masters(const Reply& masters, ServerFacts& facts) {
+void take_masters(const Reply& masters, std::string_view name, ServerFacts& facts) {
   for (const Reply& master : masters.elements) {
-    const std::string ip(told(master, "ip"));
-    std::optional<std::uint64_t> port;
-    take_number(told(master, "port"), port);
-    unsigned char bytes[sizeof(in6_addr)];
-    const bool four = ::inet_pton(AF_INET, ip.c_str(), bytes) == 1, six = ::inet_pton(AF_INET6, ip.c_str(), bytes) == 1;
-    if (!port || *port == 0 || *port > UINT16_MAX || !(four || six)) continue;
-    facts.master = (six ? "[" + ip + "]" : ip) + ":" + std::to_string(*port);
-    return;
+    if (told(master, "name") != name) continue;
+    take_number(told(master, "quorum"), facts.quorum);
+    take_number(told(master, "num-other-sentinels"), facts.other_sentinels);
+    take_number(told(master, "num-slaves"), facts.replicas);
   }
 }
 

@@ -13,7 +13,7 @@ void take_hello(const Reply& hello, ServerFacts& facts);
 void take_info(std::string_view info, ServerFacts& facts);
 // The answer to CONFIG GET of one name.
 void take_config(const Reply& config, ServerFacts& facts);
-// The answer to SENTINEL MASTERS.
-void take_masters(const Reply& masters, ServerFacts& facts);
+// The answer to SENTINEL MASTERS; how the one of that name is watched.
+void take_masters(const Reply& masters, std::string_view name, ServerFacts& facts);
 
 }  // namespace larder::remote

@@ -74,6 +74,12 @@ std::optional<std::vector<SlotRange>> parse_slots(const Reply& reply, const std:
   return ranges;
 }
 
+std::optional<Endpoint> parse_named(const Reply& reply) {
+  if (reply.elements.size() != 2 || reply.elements[0].text.empty()) return {};
+  const Endpoint named = parse_target(reply.elements[0].text + ":" + reply.elements[1].text, "");
+  return named.port == 0 ? std::nullopt : std::optional(named);
+}
+
 Redirection parse_redirection(std::string_view error, const std::string& asked) {
   using What = Redirection::What;
   const std::string_view word = error.substr(0, error.find(' '));

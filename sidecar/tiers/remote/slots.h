@@ -1,5 +1,5 @@
-// What a Cluster says of who serves what: the slot of a key, the map of slots, redirections. Pure; thread-safe. All that comes from
-// a server is taken for hostile: what is malformed is nothing.
+// What servers say of other servers: the slot of a key, a Cluster's map of slots, redirections, whom a Sentinel names. Pure;
+// thread-safe. All that comes from a server is taken for hostile: what is malformed is nothing.
 #pragma once
 
 #include <cstddef>
@@ -26,6 +26,9 @@ struct SlotRange {
 
 // A reply to CLUSTER SLOTS. `asked`: the host that was asked, for nodes that do not tell their own.
 std::optional<std::vector<SlotRange>> parse_slots(const Reply& reply, const std::string& asked);
+
+// A reply to SENTINEL GET-MASTER-ADDR-BY-NAME: host and port, both as text.
+std::optional<Endpoint> parse_named(const Reply& reply);
 
 struct Redirection {
   enum class What : std::uint8_t {

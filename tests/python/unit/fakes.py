@@ -7,7 +7,11 @@ from types import SimpleNamespace
 from larder import _native as native
 from larder.client import Below, Fetched, LarderError, Looked
 from larder.vllm.groups import Group, Shards
+from larder.vllm.messages import WorkerReport
+from larder.vllm.scheduler import SchedulerHalf
 from larder.vllm.setup import Setup
+
+LATER = (None, False)  # what vLLM is told while something runs: ask again
 
 
 def group(table=0, block_size=32, chunk_tokens=128, window=None, layers=("layer.0",)):
@@ -32,6 +36,17 @@ def setup(block_size=32, chunk_tokens=128, groups=None, **changes):
         fetches=True,
     )
     return Setup(**{**values, **changes})
+
+
+def measured_half(client):
+    """The scheduler's half of an engine that computes 400 tokens a second."""
+    half = SchedulerHalf(setup(), client)
+    half.worker_output(ended(meta=WorkerReport(prefill_tokens=4000, prefill_ns=10_000_000_000)))
+    return half
+
+
+def chunk_keys(request):
+    return request.block_hashes[3::4]
 
 
 class Client:
@@ -137,6 +152,18 @@ class Client:
         shared = sum(key not in self.stored | self.on_disk for key in keys[:there])
         late = reason == "late"
         self.looked[ticket] = Looked(there, shared, late, reason, 1_000_000, read_bytes_per_s, elapsed_s)
+
+    def the_look(self):
+        """The ticket of the only one."""
+        (ticket,) = self.looks
+        return ticket
+
+    def the_fetch(self):
+        (ticket,) = self.fetches
+        return ticket
+
+    def call_names(self):
+        return [call[0] for call in self.calls]
 
     def report_request(self, asked, hit, nanoseconds):
         self.calls.append(("request", asked, hit))

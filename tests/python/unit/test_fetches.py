@@ -4,13 +4,10 @@ import pytest
 
 pytest.importorskip("vllm")
 
-from fakes import FAST, Client, Request, blocks, ended, setup, split, step  # noqa: E402
+from fakes import FAST, LATER, Client, Request, blocks, chunk_keys, ended, measured_half, setup, split, step  # noqa: E402
 
 from larder.client import Below  # noqa: E402
-from larder.vllm.messages import WorkerReport  # noqa: E402
 from larder.vllm.scheduler import SchedulerHalf  # noqa: E402
-
-LATER = (None, False)
 
 
 @pytest.fixture
@@ -22,56 +19,44 @@ def client():
 
 @pytest.fixture
 def half(client):
-    """Of an engine that computes 400 tokens a second."""
-    half = SchedulerHalf(setup(), client)
-    half.worker_output(ended(meta=WorkerReport(prefill_tokens=4000, prefill_ns=10_000_000_000)))
-    return half
-
-
-def keys(request):
-    return request.block_hashes[3::4]
+    return measured_half(client)
 
 
 @pytest.fixture
 def request_below(client):
     """A request of three chunks, all of them below memory."""
     request = Request("r", range(400))
-    client.on_disk.update(keys(request))
+    client.on_disk.update(chunk_keys(request))
     return request
-
-
-def fetch_of(client):
-    (ticket,) = client.fetches
-    return ticket
 
 
 def test_what_is_below_is_fetched_and_then_hit_as_ever(half, client, request_below):
     assert half.matched_tokens(request_below, 0) == LATER
-    asked, deadline_ms = client.fetches[fetch_of(client)]
-    assert asked == keys(request_below) and 50 <= deadline_ms <= 250
+    asked, deadline_ms = client.fetches[client.the_fetch()]
+    assert asked == chunk_keys(request_below) and 50 <= deadline_ms <= 250
     assert half.matched_tokens(request_below, 0) == LATER
-    client.arrive(fetch_of(client))
+    client.arrive(client.the_fetch())
     assert half.matched_tokens(request_below, 0) == (384, True)
     assert len(client.fetches) == 1, "larderd keeps it until the holds stand"
 
 
 def test_it_is_given_free_once_the_holds_stand(half, client, request_below):
     half.matched_tokens(request_below, 0)
-    client.arrive(fetch_of(client))
+    client.arrive(client.the_fetch())
     external, _ = half.matched_tokens(request_below, 0)
     half.allocated(request_below, blocks(range(1, 20)), external)
-    assert [call[0] for call in client.calls] == ["fetch", "request", "hold", "end"]
+    assert client.call_names() == ["fetch", "request", "hold", "end"]
     assert client.fetches == {} and len(client.holds) == 1
     half.allocated(request_below, blocks(range(1, 20)), 0)  # vLLM's second call
     half.finished(request_below)
-    assert [call[0] for call in client.calls].count("end") == 1
+    assert client.call_names().count("end") == 1
 
 
 @pytest.mark.parametrize("arrived", [False, True])
 def test_it_is_given_free_with_its_request(half, client, request_below, arrived):
     half.matched_tokens(request_below, 0)
     if arrived:
-        client.arrive(fetch_of(client))
+        client.arrive(client.the_fetch())
     half.finished(request_below)
     assert client.fetches == {}
 
@@ -79,7 +64,7 @@ def test_it_is_given_free_with_its_request(half, client, request_below, arrived)
 @pytest.mark.parametrize("came", [0, 1, 2])
 def test_what_did_not_come_in_time_is_computed(half, client, request_below, came):
     half.matched_tokens(request_below, 0)
-    client.arrive(fetch_of(client), came, "late", 0.2)
+    client.arrive(client.the_fetch(), came, "late", 0.2)
     assert half.matched_tokens(request_below, 0) == (128 * came, came > 0)
     half.allocated(request_below, blocks(range(1, 20)), 128 * came)
     assert client.fetches == {}
@@ -87,7 +72,7 @@ def test_what_did_not_come_in_time_is_computed(half, client, request_below, came
 
 def test_a_request_fetches_once(half, client, request_below):
     half.matched_tokens(request_below, 0)
-    client.arrive(fetch_of(client), 1, "absent")
+    client.arrive(client.the_fetch(), 1, "absent")
     assert half.matched_tokens(request_below, 0) == (128, True)
     half.allocated(request_below, blocks(range(1, 20)), 128)
     client.stored.clear()  # preempted, and what it had was evicted
@@ -98,20 +83,20 @@ def test_a_request_fetches_once(half, client, request_below):
 
 def test_what_is_in_memory_is_kept_too(half, client, request_below):
     """Else the promotion of the third chunk might evict the first two."""
-    client.stored.update(keys(request_below)[:2])
+    client.stored.update(chunk_keys(request_below)[:2])
     assert half.matched_tokens(request_below, 0) == LATER
-    assert client.fetches[fetch_of(client)][0] == keys(request_below)
+    assert client.fetches[client.the_fetch()][0] == chunk_keys(request_below)
 
 
 def test_what_the_engine_has_itself_is_not(half, client, request_below):
     assert half.matched_tokens(request_below, 160) == LATER
-    assert client.fetches[fetch_of(client)][0] == keys(request_below)[1:]
-    client.arrive(fetch_of(client))
+    assert client.fetches[client.the_fetch()][0] == chunk_keys(request_below)[1:]
+    client.arrive(client.the_fetch())
     assert half.matched_tokens(request_below, 160) == (384 - 160, True)
 
 
 def test_what_is_all_in_memory_is_not_fetched(half, client, request_below):
-    client.stored.update(keys(request_below))
+    client.stored.update(chunk_keys(request_below))
     assert half.matched_tokens(request_below, 0) == (384, True)
     assert client.calls == []
 
@@ -127,7 +112,7 @@ def test_vllm_is_never_told_to_ask_again_without_a_fetch(half, client, request_b
 @pytest.mark.parametrize("fields", [{"kv_transfer_params": {"larder": "off"}}, {"skip_reading_prefix_cache": True}])
 def test_requests_that_are_left_alone(half, client, fields):
     request = Request("r", range(400), **fields)
-    client.on_disk.update(keys(request))
+    client.on_disk.update(chunk_keys(request))
     assert half.matched_tokens(request, 0) == (0, False)
 
 
@@ -147,14 +132,14 @@ def test_with_too_many_fetches_it_goes_on_without_and_may_ask_later(half, client
 
 def test_after_a_loss_the_next_request_is_computed(half, client, request_below):
     half.matched_tokens(request_below, 0)
-    client.arrive(fetch_of(client), 0, "late", 0.2)
+    client.arrive(client.the_fetch(), 0, "late", 0.2)
     half.matched_tokens(request_below, 0)
     second = Request("s", range(400))
     assert half.matched_tokens(second, 0) == (0, False)
 
 
 def test_a_request_whose_load_failed_is_not_fetched_for(half, client, request_below):
-    client.stored.update(keys(request_below)[:1])
+    client.stored.update(chunk_keys(request_below)[:1])
     client.tier = None
     external, _ = half.matched_tokens(request_below, 0)
     half.allocated(request_below, blocks(range(1, 20)), external)
@@ -166,7 +151,7 @@ def test_a_request_whose_load_failed_is_not_fetched_for(half, client, request_be
 def test_several_requests_fetch_at_once(half, client):
     requests = [Request(f"r{i}", range(1000 * i, 1000 * i + 400)) for i in range(3)]
     for request in requests:
-        client.on_disk.update(keys(request))
+        client.on_disk.update(chunk_keys(request))
         assert half.matched_tokens(request, 0) == LATER
     client.arrive(list(client.fetches)[1])
     assert [half.matched_tokens(request, 0) for request in requests] == [LATER, (384, True), LATER]
@@ -179,7 +164,7 @@ class TestAnIdleEngine:
         half.matched_tokens(request_below, 0)
         half.step_work(step())
         assert client.calls[1:] == [("waited", 2)]
-        client.arrive(fetch_of(client))
+        client.arrive(client.the_fetch())
         half.step_work(step())
         half.step_work(step())
         assert client.calls[1:] == [("waited", 2)] * 2
@@ -209,11 +194,11 @@ def test_turned_off_while_a_fetch_runs_it_waits_no_longer(half, client, request_
 def test_another_namespaces_chunks_are_asked_for_under_its_number(half, client):
     half.reset()
     request = Request("r", range(400))
-    client.on_disk.update((1, key) for key in keys(request))
+    client.on_disk.update((1, key) for key in chunk_keys(request))
     assert half.matched_tokens(request, 0) == LATER
-    assert client.fetches[fetch_of(client)][0] == [(1, key) for key in keys(request)]
+    assert client.fetches[client.the_fetch()][0] == [(1, key) for key in chunk_keys(request)]
 
 
 def test_hashes_are_split_by_their_stride(half, client, request_below):
     half.matched_tokens(request_below, 0)
-    assert all(len(key) == 32 for key in split(b"".join(client.fetches[fetch_of(client)][0]), 32))
+    assert all(len(key) == 32 for key in split(b"".join(client.fetches[client.the_fetch()][0]), 32))

@@ -4,12 +4,21 @@ import pytest
 
 pytest.importorskip("vllm")
 
-from fakes import FAST, FAST_AND_SHARED, SHARED, Client, Request, blocks, ended, setup, step  # noqa: E402
+from fakes import (  # noqa: E402
+    FAST,
+    FAST_AND_SHARED,
+    LATER,
+    SHARED,
+    Client,
+    Request,
+    blocks,
+    chunk_keys,
+    measured_half,
+    setup,
+    step,
+)
 
-from larder.vllm.messages import WorkerReport  # noqa: E402
 from larder.vllm.scheduler import SchedulerHalf  # noqa: E402
-
-LATER = (None, False)
 
 
 @pytest.fixture
@@ -21,85 +30,64 @@ def client():
 
 @pytest.fixture
 def half(client):
-    """Of an engine that computes 400 tokens a second."""
-    half = SchedulerHalf(setup(), client)
-    half.worker_output(ended(meta=WorkerReport(prefill_tokens=4000, prefill_ns=10_000_000_000)))
-    return half
-
-
-def keys(request):
-    return request.block_hashes[3::4]
+    return measured_half(client)
 
 
 @pytest.fixture
 def request_shared(client):
     """A request of three chunks, all of them in the backend."""
     request = Request("r", range(400))
-    client.in_backend.update(keys(request))
+    client.in_backend.update(chunk_keys(request))
     return request
-
-
-def look_of(client):
-    (ticket,) = client.looks
-    return ticket
-
-
-def fetch_of(client):
-    (ticket,) = client.fetches
-    return ticket
-
-
-def names(client):
-    return [call[0] for call in client.calls]
 
 
 @pytest.mark.parametrize("tier", [SHARED, FAST_AND_SHARED])
 def test_what_the_backend_has_is_looked_for_then_fetched_and_hit(half, client, request_shared, tier):
     client.tier = tier
     assert half.matched_tokens(request_shared, 0) == LATER
-    asked, deadline_ms = client.looks[look_of(client)]
-    assert asked == keys(request_shared) and deadline_ms == 40  # 4% of a second
+    asked, deadline_ms = client.looks[client.the_look()]
+    assert asked == chunk_keys(request_shared) and deadline_ms == 40  # 4% of a second
     assert half.matched_tokens(request_shared, 0) == LATER
     assert client.fetches == {}
-    client.answer_look(look_of(client))
+    client.answer_look(client.the_look())
     assert half.matched_tokens(request_shared, 0) == LATER
     assert client.looks == {}, "its ticket is free"
-    asked, deadline_ms = client.fetches[fetch_of(client)]
-    assert asked == keys(request_shared) and 50 <= deadline_ms <= 250
-    client.arrive(fetch_of(client))
+    asked, deadline_ms = client.fetches[client.the_fetch()]
+    assert asked == chunk_keys(request_shared) and 50 <= deadline_ms <= 250
+    client.arrive(client.the_fetch())
     assert half.matched_tokens(request_shared, 0) == (384, True)
     half.allocated(request_shared, blocks(range(1, 20)), 384)
     half.finished(request_shared)
-    assert names(client) == ["look", "look end", "fetch", "request", "hold", "end"]
+    assert client.call_names() == ["look", "look end", "fetch", "request", "hold", "end"]
 
 
 def test_what_it_has_not_is_computed_at_once(half, client):
     request = Request("r", range(400))
     assert half.matched_tokens(request, 0) == LATER
-    client.answer_look(look_of(client))
+    client.answer_look(client.the_look())
     assert half.matched_tokens(request, 0) == (0, False)
     assert half.matched_tokens(request, 0) == (0, False)
-    assert names(client) == ["look", "look end"], "a request looks once"
+    assert client.call_names() == ["look", "look end"], "a request looks once"
     half.finished(request)
     assert half.matched_tokens(request, 0) == LATER, "it is another request's name now"
 
 
 def test_memory_disk_and_backend_together(half, client, request_shared):
     client.tier = FAST_AND_SHARED
-    one, two, three = keys(request_shared)
+    one, two, three = chunk_keys(request_shared)
     client.stored.add(one)
     client.on_disk.add(two)
     client.in_backend = {three}
     assert half.matched_tokens(request_shared, 0) == LATER
-    client.answer_look(look_of(client))
+    client.answer_look(client.the_look())
     assert half.matched_tokens(request_shared, 0) == LATER
-    assert client.fetches[fetch_of(client)][0] == [one, two, three]
+    assert client.fetches[client.the_fetch()][0] == [one, two, three]
 
 
 @pytest.mark.parametrize("where", ["stored", "on_disk"])
 def test_nobody_looks_for_what_is_seen_anyway(half, client, request_shared, where):
     client.tier = FAST_AND_SHARED
-    getattr(client, where).update(keys(request_shared))
+    getattr(client, where).update(chunk_keys(request_shared))
     half.matched_tokens(request_shared, 0)
     assert client.looks == {}
 
@@ -114,38 +102,38 @@ def test_nobody_looks_where_nothing_is_shared(half, client, request_shared, tier
 @pytest.mark.parametrize("reason", ["late", "it failed"])
 def test_a_look_without_an_answer_leaves_what_the_disk_has(half, client, request_shared, reason):
     client.tier = FAST_AND_SHARED
-    client.on_disk.update(keys(request_shared)[:2])
+    client.on_disk.update(chunk_keys(request_shared)[:2])
     half.matched_tokens(request_shared, 0)
-    client.answer_look(look_of(client), reason, 0.04)
+    client.answer_look(client.the_look(), reason, 0.04)
     assert half.matched_tokens(request_shared, 0) == LATER
-    assert client.fetches[fetch_of(client)][0] == keys(request_shared)[:2]
+    assert client.fetches[client.the_fetch()][0] == chunk_keys(request_shared)[:2]
 
 
 @pytest.mark.parametrize("read_bytes_per_s", [0, 1000])
 def test_a_backend_that_is_slow_is_not_fetched_from(half, client, request_shared, read_bytes_per_s):
     half.matched_tokens(request_shared, 0)
-    client.answer_look(look_of(client), read_bytes_per_s=read_bytes_per_s)
+    client.answer_look(client.the_look(), read_bytes_per_s=read_bytes_per_s)
     assert half.matched_tokens(request_shared, 0) == (0, False)
     assert client.fetches == {}
 
 
 def test_a_slow_backend_leaves_what_the_disk_has(half, client, request_shared):
     client.tier = FAST_AND_SHARED
-    client.on_disk.update(keys(request_shared)[:2])
+    client.on_disk.update(chunk_keys(request_shared)[:2])
     half.matched_tokens(request_shared, 0)
-    client.answer_look(look_of(client), read_bytes_per_s=1000)
+    client.answer_look(client.the_look(), read_bytes_per_s=1000)
     assert half.matched_tokens(request_shared, 0) == LATER
-    assert client.fetches[fetch_of(client)][0] == keys(request_shared)[:2]
+    assert client.fetches[client.the_fetch()][0] == chunk_keys(request_shared)[:2]
 
 
 def test_the_engines_own_blocks_may_grow_or_go_while_a_look_runs(half, client, request_shared):
     half.matched_tokens(request_shared, 128)
-    client.answer_look(look_of(client))
+    client.answer_look(client.the_look())
     assert half.matched_tokens(request_shared, 256) == LATER
-    assert client.fetches[fetch_of(client)][0] == keys(request_shared)[2:]
+    assert client.fetches[client.the_fetch()][0] == chunk_keys(request_shared)[2:]
     half.finished(request_shared)
     half.matched_tokens(request_shared, 128)
-    client.answer_look(look_of(client))
+    client.answer_look(client.the_look())
     # Of the first chunk nobody has asked.
     assert half.matched_tokens(request_shared, 0) == (0, False)
 
@@ -154,7 +142,7 @@ def test_the_engines_own_blocks_may_grow_or_go_while_a_look_runs(half, client, r
 def test_it_is_given_up_with_its_request(half, client, request_shared, answered):
     half.matched_tokens(request_shared, 0)
     if answered:
-        client.answer_look(look_of(client))
+        client.answer_look(client.the_look())
     half.finished(request_shared)
     assert client.looks == {}
     assert half.matched_tokens(request_shared, 0) == LATER
@@ -168,12 +156,12 @@ def test_where_larderd_cannot_be_asked_it_is_computed(half, client, request_shar
 
 def test_with_too_many_fetches_it_does_not_look_again(half, client, request_shared):
     half.matched_tokens(request_shared, 0)
-    client.answer_look(look_of(client))
+    client.answer_look(client.the_look())
     client.fail = "fetch"
     assert half.matched_tokens(request_shared, 0) == (0, False)
     client.fail = None
     assert half.matched_tokens(request_shared, 0) == LATER
-    assert names(client) == ["look", "look end", "fetch"]
+    assert client.call_names() == ["look", "look end", "fetch"]
 
 
 def test_it_can_be_turned_off(client, request_shared):
@@ -185,12 +173,12 @@ def test_it_can_be_turned_off(client, request_shared):
 def test_after_a_late_fetch_from_the_backend_nobody_looks_but_the_disk_is_read(half, client, request_shared):
     client.tier = FAST_AND_SHARED
     half.matched_tokens(request_shared, 0)
-    client.answer_look(look_of(client))
+    client.answer_look(client.the_look())
     half.matched_tokens(request_shared, 0)
-    client.arrive(fetch_of(client), 0, "late", 0.2)
+    client.arrive(client.the_fetch(), 0, "late", 0.2)
     half.matched_tokens(request_shared, 0)
     second = Request("s", range(1000, 1400))
-    client.on_disk.update(keys(second)[:2])
+    client.on_disk.update(chunk_keys(second)[:2])
     assert half.matched_tokens(second, 0) == LATER
     assert client.looks == {} and len(client.fetches) == 2
 
@@ -198,21 +186,21 @@ def test_after_a_late_fetch_from_the_backend_nobody_looks_but_the_disk_is_read(h
 def test_after_a_late_fetch_from_the_disk_alone_the_backend_is_asked_still(half, client):
     client.tier = FAST_AND_SHARED
     first, second = Request("r", range(400)), Request("s", range(1000, 1400))
-    client.on_disk.update(keys(first)[:2])
+    client.on_disk.update(chunk_keys(first)[:2])
     half.matched_tokens(first, 0)
-    client.answer_look(look_of(client))
+    client.answer_look(client.the_look())
     half.matched_tokens(first, 0)
-    client.arrive(fetch_of(client), 0, "late", 0.2)
+    client.arrive(client.the_fetch(), 0, "late", 0.2)
     half.matched_tokens(first, 0)
     assert half.matched_tokens(second, 0) == LATER
-    assert client.looks[look_of(client)][0] == keys(second)
+    assert client.looks[client.the_look()][0] == chunk_keys(second)
 
 
 def test_an_idle_engine_waits_a_little_for_a_look(half, client, request_shared):
     half.matched_tokens(request_shared, 0)
     half.step_work(step())
     assert client.calls[1:] == [("waited", 2)]
-    client.answer_look(look_of(client))
+    client.answer_look(client.the_look())
     half.step_work(step())
     half.step_work(step())
     assert client.calls[2:] == [("waited", 2), ("look end", 1)]
@@ -247,54 +235,54 @@ class TestAwaited:
 
     def test_it_looks_again_until_all_is_there(self, half, client, clock, awaiting):
         for count in range(3):
-            client.in_backend.update(keys(awaiting)[:count])
+            client.in_backend.update(chunk_keys(awaiting)[:count])
             assert half.matched_tokens(awaiting, 0) == LATER
-            client.answer_look(look_of(client))
+            client.answer_look(client.the_look())
             assert half.matched_tokens(awaiting, 0) == LATER
             assert client.looks == {}, "a while passes between two looks"
             clock.now += 0.01
-        client.in_backend.update(keys(awaiting))
+        client.in_backend.update(chunk_keys(awaiting))
         half.matched_tokens(awaiting, 0)
-        client.answer_look(look_of(client))
+        client.answer_look(client.the_look())
         assert half.matched_tokens(awaiting, 0) == LATER
-        assert client.fetches[fetch_of(client)][0] == keys(awaiting)
+        assert client.fetches[client.the_fetch()][0] == chunk_keys(awaiting)
 
     def test_a_quarter_of_computing_and_no_longer(self, half, client, clock, awaiting):
-        client.in_backend.update(keys(awaiting)[:1])
+        client.in_backend.update(chunk_keys(awaiting)[:1])
         looked, began = 0, clock.now
         while half.matched_tokens(awaiting, 0) == LATER and not client.fetches:
             if client.looks:
-                client.answer_look(look_of(client))
+                client.answer_look(client.the_look())
                 looked += 1
             clock.now += 0.01
         assert 0.25 <= clock.now - began <= 0.30 and looked > 5
-        assert client.fetches[fetch_of(client)][0] == keys(awaiting)[:1], "what is there by then"
+        assert client.fetches[client.the_fetch()][0] == chunk_keys(awaiting)[:1], "what is there by then"
 
     def test_what_did_not_come_is_not_waited_for_again(self, half, client, clock, awaiting):
         self.test_a_quarter_of_computing_and_no_longer(half, client, clock, awaiting)
         second = Request("s", range(1000, 1400), kv_transfer_params={"larder": "await"})
         half.matched_tokens(second, 0)
-        client.answer_look(look_of(client))
+        client.answer_look(client.the_look())
         assert half.matched_tokens(second, 0) == (0, False)
 
     def test_its_deadline_is_what_is_left_of_that(self, half, client, clock, awaiting):
         half.matched_tokens(awaiting, 0)
-        assert client.looks[look_of(client)][1] == 250
-        client.answer_look(look_of(client))
+        assert client.looks[client.the_look()][1] == 250
+        client.answer_look(client.the_look())
         half.matched_tokens(awaiting, 0)
         clock.now += 0.2
         half.matched_tokens(awaiting, 0)
-        assert client.looks[look_of(client)][1] == 50
+        assert client.looks[client.the_look()][1] == 50
 
     @pytest.mark.parametrize("reason", ["late", "it failed"])
     def test_no_answer_is_not_asked_for_again(self, half, client, clock, awaiting, reason):
         half.matched_tokens(awaiting, 0)
-        client.answer_look(look_of(client), reason, 0.04)
+        client.answer_look(client.the_look(), reason, 0.04)
         assert half.matched_tokens(awaiting, 0) == (0, False)
 
     def test_larderd_going_away_meanwhile_ends_it(self, half, client, clock, awaiting):
         half.matched_tokens(awaiting, 0)
-        client.answer_look(look_of(client))
+        client.answer_look(client.the_look())
         half.matched_tokens(awaiting, 0)
         clock.now += 0.01
         client.fail = "look"
@@ -302,8 +290,8 @@ class TestAwaited:
 
     def test_its_end_between_two_looks_frees_nothing_twice(self, half, client, clock, awaiting):
         half.matched_tokens(awaiting, 0)
-        client.answer_look(look_of(client))
+        client.answer_look(client.the_look())
         half.matched_tokens(awaiting, 0)
         half.step_work(step())
         half.finished(awaiting)
-        assert names(client) == ["look", "look end"]
+        assert client.call_names() == ["look", "look end"]

@@ -74,8 +74,7 @@ TEST_F(LoaderTest, EveryKeyOfTheFile) {
   EXPECT_EQ(config->disk.admit_after, 2U);
   EXPECT_EQ(config->backend.url, "rediss://u@h:7000/3");
   EXPECT_TRUE(config->backend.tls);
-  EXPECT_EQ(config->backend.host, "h");
-  EXPECT_EQ(config->backend.port, 7000);
+  EXPECT_EQ(config->backend.hosts, (std::vector<BackendHost>{{"h", 7000}}));
   EXPECT_EQ(config->backend.user, "u");
   EXPECT_EQ(config->backend.database, 3U);
   EXPECT_EQ(config->backend.password_file, "/b/p");
@@ -235,12 +234,25 @@ TEST_F(LoaderTest, ABackendIsWhatItsUrlSays) {
   const Result<Config> config = load_text("backend: {url: 'unix:///run/redis.sock', write: evicted}\n");
   ASSERT_TRUE(config.ok()) << config.status().text();
   EXPECT_EQ(config->backend.unix_path, "/run/redis.sock");
-  EXPECT_TRUE(config->backend.host.empty());
+  EXPECT_TRUE(config->backend.hosts.empty());
   EXPECT_EQ(config->backend.write, BackendWrite::kEvicted);
-  EXPECT_EQ(load(std::nullopt, {{"LARDER_BACKEND_URL", "redis://h"}})->backend.host, "h");
+  EXPECT_EQ(load(std::nullopt, {{"LARDER_BACKEND_URL", "redis://h"}})->backend.hosts.front().host, "h");
   const Result<Config> taken_back = load_text("backend: {url: 'rediss://u@h/3'}\n", {{"LARDER_BACKEND_URL", ""}});
   ASSERT_TRUE(taken_back.ok()) << taken_back.status().text();
-  EXPECT_TRUE(taken_back->backend.host.empty() && taken_back->backend.user.empty() && !taken_back->backend.tls);
+  EXPECT_TRUE(taken_back->backend.hosts.empty() && taken_back->backend.user.empty() && !taken_back->backend.tls);
+}
+
+TEST_F(LoaderTest, ABackendWithSentinels) {
+  const Result<Config> config = load_text(
+      "backend:\n  url: redis-sentinel://me@s1,s2:7000/kv/2\n  password_file: /b/p\n  sentinel_user: watcher\n"
+      "  sentinel_password_file: /b/s\n");
+  ASSERT_TRUE(config.ok()) << config.status().text();
+  EXPECT_EQ(config->backend.mode, BackendMode::kSentinel);
+  EXPECT_EQ(config->backend.hosts, (std::vector<BackendHost>{{"s1", 26'379}, {"s2", 7000}}));
+  EXPECT_EQ(config->backend.sentinel_master, "kv");
+  EXPECT_EQ(config->backend.sentinel_user, "watcher");
+  EXPECT_EQ(config->backend.sentinel_password_file, "/b/s");
+  EXPECT_EQ(to_yaml(*load_text(to_yaml(*config))), to_yaml(*config));
 }
 
 TEST_F(LoaderTest, KeysOfABackendFollowThePool) {
@@ -254,8 +266,10 @@ TEST_F(LoaderTest, KeysOfABackendFollowThePool) {
 }
 
 TEST_F(LoaderTest, WhatABackendDoesNotTake) {
-  EXPECT_EQ(why("backend:\n  url: http://h\n"),
-            ":2: backend.url begins with 'http://', which is none of: redis://, rediss://, valkey://, valkeys://, unix://");
+  EXPECT_EQ(
+      why("backend:\n  url: http://h\n"),
+      ":2: backend.url begins with 'http://', which is none of: redis://, rediss://, valkey://, valkeys://, unix://, and for "
+      "Sentinels or a Cluster redis-sentinel://, redis-cluster:// and their like");
   EXPECT_EQ(why("backend:\n  prefix: kv\n"),
             ":2: backend.prefix is kv and backend.url is not set: set it, e.g. redis://host:6379");
   EXPECT_EQ(why_environment("LARDER_BACKEND_TTL", "12h"),
@@ -272,6 +286,14 @@ TEST_F(LoaderTest, WhatABackendDoesNotTake) {
   EXPECT_EQ(why("backend:\n  url: rediss://h\n  key_file: /x\n"),
             ":3: backend.key_file is set and backend.cert_file is not: set both or neither");
   EXPECT_EQ(why("backend:\n  url: redis://u@h\n"), ":2: backend.url names a user and backend.password_file is not set");
+  EXPECT_EQ(why("backend:\n  url: redis-cluster://h1,h2\n  ca_file: /x\n"),
+            ":3: backend.ca_file is /x and backend.url is without TLS: make it rediss-cluster://");
+  EXPECT_EQ(why("backend:\n  url: redis-cluster://h1,h2/3\n"), ":2: backend.url names a database: a Cluster has 0 alone");
+  EXPECT_EQ(why("backend:\n  url: redis://h\n  sentinel_user: me\n"),
+            ":3: backend.sentinel_user is me and backend.url names no Sentinels: make it redis-sentinel://host:port,.../MASTER");
+  EXPECT_EQ(why("backend:\n  url: redis-sentinel://h/m\n  sentinel_user: me\n"),
+            ":3: backend.sentinel_user is set and backend.sentinel_password_file is not");
+  EXPECT_THAT(why("backend:\n  sentinel_user: 'a b'\n"), HasSubstr(":2: backend.sentinel_user 'a b' is no user's name"));
   EXPECT_THAT(why("backend:\n  password_file: p\n"), HasSubstr(":2: backend.password_file 'p' is no absolute path"));
   EXPECT_THAT(why("backend:\n  server_name: a/b\n"), HasSubstr(":2: backend.server_name 'a/b' is neither a host's name nor"));
   EXPECT_THAT(why("backend:\n  prefix: a:b\n"), HasSubstr(":2: backend.prefix 'a:b' is no name"));

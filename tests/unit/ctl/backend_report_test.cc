@@ -5,11 +5,15 @@
 #include <gtest/gtest.h>
 
 #include "sidecar/config/loader.h"
+#include "sidecar/ctl/installation_findings.h"
 #include "tests/unit/ctl/sample_stats.h"
 
 namespace larder::ctl {
 namespace {
 
+using remote::CheckedServer;
+using remote::InstallationFacts;
+using remote::Mode;
 using remote::ServerFacts;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -65,14 +69,26 @@ ServerFacts failed(ServerFacts::Step step, const std::string& why) {
   return facts;
 }
 
+std::vector<std::string> ids(const config::BackendConfig& of, const InstallationFacts& facts) {
+  std::vector<std::string> ids;
+  for (const Finding& finding : findings_of(of, facts, 4)) ids.push_back(finding.id);
+  return ids;
+}
+
 std::vector<std::string> ids(const config::BackendConfig& of, const ServerFacts& facts, unsigned processors = 4) {
   std::vector<std::string> ids;
   for (const Finding& finding : findings_of({of, facts, processors})) ids.push_back(finding.id);
   return ids;
 }
 
-void expect_screens(const std::string& name, const config::BackendConfig& of, const ServerFacts& facts) {
-  const std::vector<Finding> findings = findings_of({of, facts, 16});
+InstallationFacts alone(const ServerFacts& facts) {
+  InstallationFacts all;
+  all.servers = {{{"10.0.0.1", 6379}, facts}};
+  return all;
+}
+
+void expect_screens(const std::string& name, const config::BackendConfig& of, const InstallationFacts& facts) {
+  const std::vector<Finding> findings = findings_of(of, facts, 16);
   expect_golden("backend_" + name, backend_screen(of, facts, findings));
   expect_golden("backend_" + name + "_json", backend_json(of, facts, findings));
 }
@@ -80,10 +96,10 @@ void expect_screens(const std::string& name, const config::BackendConfig& of, co
 const std::vector<config::Value> kPassword{{"backend.password_file", "/etc/larder/password", "--password-file"}};
 
 TEST(BackendReportTest, Well) {
-  expect_screens("well", backend("rediss://larder@cache.example/2", kPassword), good());
+  expect_screens("well", backend("rediss://larder@cache.example/2", kPassword), alone(good()));
 }
 TEST(BackendReportTest, AsItComes) {
-  expect_screens("as_it_comes", backend("redis://cache.example:6379"), as_it_comes());
+  expect_screens("as_it_comes", backend("redis://cache.example:6379"), alone(as_it_comes()));
 }
 TEST(BackendReportTest, ARightIsMissing) {
   ServerFacts facts = good();
@@ -92,21 +108,66 @@ TEST(BackendReportTest, ARightIsMissing) {
   facts.policy.clear();
   facts.missing = {"GETRANGE", "SET"};
   facts.set_bytes_per_s = facts.get_bytes_per_s = 0;
-  expect_screens("rights", backend("redis://kv@10.0.0.1/3", {{"backend.prefix", "kv", "--prefix"}, kPassword[0]}), facts);
+  expect_screens("rights", backend("redis://kv@10.0.0.1/3", {{"backend.prefix", "kv", "--prefix"}, kPassword[0]}), alone(facts));
 }
 TEST(BackendReportTest, NotReached) {
   expect_screens("not_reached", backend("unix:///run/redis/redis.sock"),
-                 failed(ServerFacts::Step::kConnect, "connect: No such file or directory"));
+                 alone(failed(ServerFacts::Step::kConnect, "connect: No such file or directory")));
 }
 TEST(BackendReportTest, ASentinel) {
-  ServerFacts facts = failed(ServerFacts::Step::kMode, "the server is a Sentinel, not one that keeps data");
+  ServerFacts facts = failed(ServerFacts::Step::kMode, "the server is a Sentinel, not one that keeps data: backend.url is redis-sentinel://");
   facts.connect_ns = 1;
   facts.product = "Redis";
   facts.version = "7.0.15";
   facts.mode = "sentinel";
   facts.role = "master";
-  facts.master = "10.0.0.7:6379";
-  expect_screens("sentinel", backend("redis://10.0.0.1:26379"), facts);
+  expect_screens("sentinel", backend("redis://10.0.0.1:26379"), alone(facts));
+}
+
+ServerFacts sentinel_facts(const remote::Endpoint& named) {
+  ServerFacts facts;
+  facts.connect_ns = 1;
+  facts.product = "Redis";
+  facts.version = "7.0.15";
+  facts.mode = "sentinel";
+  facts.named = named;
+  facts.quorum = 2;
+  facts.other_sentinels = 2;
+  facts.replicas = 1;
+  return facts;
+}
+
+TEST(BackendReportTest, SentinelsOfWhichOneIsAway) {
+  const remote::Endpoint master{"10.0.0.7", 6379};
+  InstallationFacts facts;
+  facts.mode = Mode::kSentinel;
+  facts.sentinels = {{{"s1", 26'379}, sentinel_facts(master)},
+                     {{"s2", 26'379}, failed(ServerFacts::Step::kConnect, "connect: Connection refused")},
+                     {{"s3", 26'379}, sentinel_facts(master)}};
+  facts.servers = {{master, good()}};
+  facts.servers[0].facts.replicas = 1;
+  expect_screens("sentinels", backend("redis-sentinel://larder@s1,s2,s3/kv", kPassword), facts);
+  facts.servers.clear();
+  for (CheckedServer& sentinel : facts.sentinels)
+    sentinel.facts = failed(ServerFacts::Step::kMode, "the Sentinel knows no master kv");
+  EXPECT_THAT(ids(backend("redis-sentinel://s1,s2,s3/kv"), facts), ElementsAre("sentinel-master")) << "said once of all";
+}
+
+TEST(BackendReportTest, AClusterOfWhichOneMasterIsAwayAndOneIsSetWrongly) {
+  InstallationFacts facts;
+  facts.mode = Mode::kCluster;
+  facts.mute_nodes = {{{"h0", 6379}, failed(ServerFacts::Step::kConnect, "h0 has no address")}};
+  facts.servers = {{{"10.0.0.1", 6379}, good(), 5461},
+                   {{"10.0.0.2", 6379}, good(), 5461},
+                   {{"10.0.0.3", 6379}, failed(ServerFacts::Step::kConnect, "connect: Connection refused"), 5461}};
+  for (std::size_t i : {0U, 1U}) {
+    facts.servers[i].facts.mode = "cluster";
+    facts.servers[i].facts.replicas = i;
+    facts.servers[i].facts.full_coverage = true;
+  }
+  facts.servers[1].facts.policy = "noeviction";
+  facts.unserved_slots = 1;
+  expect_screens("cluster", backend("redis-cluster://larder@h0,10.0.0.1", kPassword), facts);
 }
 
 TEST(BackendFindingsTest, NothingIsWrongWithAServerThatIsSetUpAsDocumented) {
@@ -173,7 +234,9 @@ TEST(BackendFindingsTest, WhatIsNotKnownIsSaidAllTheSame) {
 
 TEST(BackendFindingsTest, TheLeastRightsAreOfThisPrefixAndUser) {
   EXPECT_EQ(least_rights(backend("redis://kv@h/1", {kPassword[0], {"backend.prefix", "blue", ""}})),
-            "ACL SETUSER kv on >PASSWORD ~blue:* +hello +ping +info +select +get +getrange +set +unlink +scan");
+            "ACL SETUSER kv on >PASSWORD ~blue:* +hello +ping +info +select +get +getrange +set +getdel +unlink +scan");
+  EXPECT_EQ(least_rights(backend("redis-cluster://kv@h", kPassword)),
+            "ACL SETUSER kv on >PASSWORD ~larder:* +hello +ping +info +get +getrange +set +getdel +unlink +scan +cluster|slots +asking");
 }
 
 }  // namespace

@@ -138,16 +138,27 @@ TEST_F(LmcacheTest, NumaModes) {
 
 TEST_F(LmcacheTest, RemoteUrlsSayWhatBecomesOfThem) {
   const auto url = [this](const std::string& text) { return yaml_of("remote_url: \"" + text + "\""); };
-  for (const char* several :
-       {"redis-sentinel://h:1", "rediss-sentinel://h:1", "redis-cluster://h:1", "valkey://a:1,b:1", "redis://a:1, b:1"})
-    EXPECT_THAT(url(several), AllOf(HasSubstr("# Not yet served:"), HasSubstr("Sentinels and Clusters are not served yet"),
-                                    Not(HasSubstr("backend:\n"))))
-        << several;
   EXPECT_THAT(url("lm://h:1"), AllOf(HasSubstr("# Without counterpart:"), HasSubstr("lm://h:1 is LMCache's own server")));
   EXPECT_THAT(url("s3://bucket"), HasSubstr("Larder has no backend for s3"));
-  EXPECT_THAT(url("redis-sentinel://u:p/@ss@h:1"), AllOf(HasSubstr(": redis-sentinel://h:1: Sent"), Not(HasSubstr("ss@"))));
+  EXPECT_THAT(url("plugin-sentinel://h:1"), HasSubstr("Larder has no backend for plugin-sentinel"));
   for (const char* nothing : {"null", "None", "~", "''"})
     EXPECT_THAT(yaml_of(std::string("remote_url: ") + nothing), Not(HasSubstr("remote_url")));
+}
+
+TEST_F(LmcacheTest, SentinelsAndClustersAreBackendsToo) {
+  const auto url = [this](const std::string& text, const std::string& more = "") {
+    return yaml_of("remote_url: \"" + text + "\"\n" + more);
+  };
+  EXPECT_THAT(url("redis-sentinel://s1:1,s2:2"), AllOf(HasSubstr("  url: redis-sentinel://s1:1,s2:2/redismaster\n"),
+                                                       HasSubstr("is redismaster the name"), HasSubstr("$REDIS_SERVICE_NAME")));
+  EXPECT_THAT(url("redis-sentinel://s1:1, s2:2/mymaster"), HasSubstr("  url: redis-sentinel://s1:1,s2:2/mymaster\n"));
+  EXPECT_THAT(url("redis-sentinel://u:p/@ss@h:1"), AllOf(HasSubstr("  url: redis-sentinel://u@h:1/redismaster\n"),
+                                                         HasSubstr("password_file:"), Not(HasSubstr("ss@"))));
+  for (const char* cluster : {"redis-cluster://a:1,b:2", "redis://a:1, b:2"})
+    EXPECT_THAT(url(cluster), HasSubstr("  url: redis-cluster://a:1,b:2\n")) << cluster;
+  EXPECT_THAT(url("valkey://h:1", "extra_config: {valkey_mode: cluster, tls_enable: true, valkey_database: 3}\n"),
+              AllOf(HasSubstr("  url: valkeys-cluster://h:1\n"), HasSubstr("a Cluster has database 0 alone")));
+  EXPECT_THAT(why("remote_url: redis-sentinel://h:1/a b\n"), HasSubstr("F:1: remote_url names no master"));
 }
 
 TEST_F(LmcacheTest, AServerIsABackend) {
@@ -164,7 +175,6 @@ TEST_F(LmcacheTest, AServerIsABackend) {
   EXPECT_THAT(url("redis://h?db=2"), AllOf(HasSubstr("  url: redis://h\n"), HasSubstr("what stands behind the '?'")));
   EXPECT_THAT(url("valkey://h:1", "extra_config: {tls_enable: true, valkey_database: 3, valkey_mode: standalone}\n"),
               AllOf(HasSubstr("  url: valkeys://h:1/3\n"), Not(HasSubstr("password"))));
-  EXPECT_THAT(url("valkey://h:1", "extra_config: {valkey_mode: cluster}\n"), HasSubstr("are not served yet"));
   EXPECT_THAT(yaml_of("resp_host: h\nresp_port: 7000\n"), HasSubstr("  url: redis://h:7000\n"));
   EXPECT_THAT(yaml_of("resp_host: ::1\n"), HasSubstr("  url: redis://[::1]\n"));
   EXPECT_THAT(yaml_of("resp_port: 7000\nextra_config: {password: x}\n"),

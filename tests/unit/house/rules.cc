@@ -96,8 +96,8 @@ std::span<const Room> rooms() {
       {"sidecar/config/", {"shim/protocol/"}, {}},
       {"sidecar/http/", {"shim/protocol/", "sidecar/base/", "sidecar/stats/", "sidecar/config/"}, {}},
       {"sidecar/ctl/",
-       {"shim/protocol/", "sidecar/base/clock.h", "sidecar/config/", "sidecar/tiers/remote/server_check.h",
-        "sidecar/tiers/remote/options.h"},
+       {"shim/protocol/", "sidecar/base/clock.h", "sidecar/config/", "sidecar/tiers/remote/installation_check.h",
+        "sidecar/tiers/remote/server_check.h", "sidecar/tiers/remote/options.h"},
        {}},
       {"sidecar/app/", {"shim/protocol/", "sidecar/"}, {}},
   };

@@ -110,10 +110,13 @@ TEST_F(ServerTest, StatusTellsOfTheDiskWhereThereIsOne) {
 
 TEST_F(ServerTest, AdminVerbs) {
   start();
-  EXPECT_THAT(admin("POST /v1/drop?namespace=abcd1234"), AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr("\"dropped\": 7")));
+  EXPECT_THAT(admin("POST /v1/drop?namespace=abcd1234"),
+              AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr("\"dropped\": 7"), HasSubstr("\"shared\": false")));
+  control_.stats.backend.place = "redis://r";
+  EXPECT_THAT(admin("POST /v1/drop?namespace=abcd1234"), HasSubstr("\"shared\": true"));
   EXPECT_THAT(admin("POST /v1/drop?namespace=beef"), AllOf(StartsWith("HTTP/1.1 404 "), HasSubstr("no namespace beef")));
   EXPECT_THAT(admin("POST /v1/drop"), AllOf(StartsWith("HTTP/1.1 400 "), HasSubstr("which one?")));
-  EXPECT_THAT(control_.dropped(), ElementsAre("abcd1234", "beef"));
+  EXPECT_THAT(control_.dropped(), ElementsAre("abcd1234", "abcd1234", "beef"));
   EXPECT_THAT(tcp("POST /v1/clear"), AllOf(StartsWith("HTTP/1.1 200 "), HasSubstr("\"dropped\": 11")));
   EXPECT_THAT(tcp("GET /v1/clear"), AllOf(StartsWith("HTTP/1.1 405 "), HasSubstr("Allow: POST\r\n"), HasSubstr("POST /v1/drop")))
       << "a verb is never a GET";

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -100,6 +101,23 @@ std::vector<std::string> FakeServer::keys() {
   return keys;
 }
 
+std::string FakeServer::part_of(const std::string& record_key, unsigned number) {
+  for (const std::string& key : keys())
+    if (key.starts_with(record_key + ":") && key.ends_with(":" + std::to_string(number))) return key;
+  return "";
+}
+
+std::string FakeServer::value(const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  const auto found = values_.find(key);
+  return found == values_.end() ? "" : found->second;
+}
+
+void FakeServer::erase(const std::string& key) {
+  const std::lock_guard lock(mutex_);
+  values_.erase(key);
+}
+
 void FakeServer::hang_up() {
   const std::lock_guard lock(mutex_);
   for (const Fd& fd : sockets_) ::shutdown(fd.get(), SHUT_RDWR);
@@ -175,12 +193,20 @@ std::string FakeServer::honest(const Words& words) {
   if (verb == "PING") return "+PONG\r\n";
   if (verb == "SELECT") return "+OK\r\n";
   const auto found = words.size() > 1 ? values_.find(words[1]) : values_.end();
+  const bool there = found != values_.end();
+  const std::string former = there ? bulk(found->second) : "$-1\r\n";
   if (verb == "SET") {
+    const auto says = [&](const char* word) { return std::find(words.begin() + 3, words.end(), word) != words.end(); };
+    if (there && says("NX")) return "$-1\r\n";
     values_[words[1]] = words[2];
-    return "+OK\r\n";
+    return says("GET") ? former : "+OK\r\n";
   }
-  if (verb == "GET") return found == values_.end() ? "$-1\r\n" : bulk(found->second);
-  if (verb == "GETRANGE") return bulk(found == values_.end() ? "" : found->second.substr(0, std::stoul(words[3]) + 1));
+  if (verb == "GET") return former;
+  if (verb == "GETDEL") {
+    if (there) values_.erase(found);
+    return former;
+  }
+  if (verb == "GETRANGE") return bulk(!there ? "" : found->second.substr(0, std::stoul(words[3]) + 1));
   if (verb == "UNLINK") {
     std::size_t gone = 0;
     for (std::size_t i = 1; i < words.size(); ++i) gone += values_.erase(words[i]);

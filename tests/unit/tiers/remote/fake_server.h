@@ -34,6 +34,10 @@ class FakeServer {
   void set_hook(Hook hook);
   void hang_up();                   // on everybody
   std::vector<std::string> keys();  // but for those of probes
+  // The key of a part of that record's chunk; empty: there is none.
+  std::string part_of(const std::string& record_key, unsigned number = 0);
+  std::string value(const std::string& key);
+  void erase(const std::string& key);  // as an eviction does
 
   std::atomic<bool> mute = false;         // takes commands, answers nothing
   std::atomic<unsigned> trickle_ms = 0;   // not 0: a byte in so many milliseconds

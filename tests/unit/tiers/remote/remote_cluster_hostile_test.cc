@@ -2,14 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <set>
 
 #include "sidecar/tiers/remote/backend.h"
 #include "sidecar/tiers/remote/format.h"
-#include "sidecar/tiers/remote/remote_tier.h"
-#include "tests/conformance/tier_chunks.h"
-#include "tests/unit/tiers/remote/fake_server.h"
+#include "tests/unit/tiers/remote/tier_fixture.h"
 
 namespace larder::remote::testing_support {
 namespace {
@@ -19,27 +18,9 @@ using tiers::testing_support::key_of;
 using tiers::testing_support::Loop;
 using tiers::testing_support::Slot;
 
-constexpr std::uint64_t kBytes = 8192;
-
-class RemoteClusterHostileTest : public testing::Test {
+class RemoteClusterHostileTest : public TierFixture {
  protected:
-  void open() {
-    options_.mode = Mode::kCluster;
-    options_.endpoints = {{"127.0.0.1", server_.port()}};
-    options_.answer_ms = 300;
-    options_.greet_ms = 300;
-    Result<std::unique_ptr<tiers::Tier>> tier = open_remote_tier(clock_, options_);
-    ASSERT_TRUE(tier.ok()) << tier.status().to_string();
-    tier_ = *std::move(tier);
-    loop_.emplace(*tier_, clock_);
-  }
-  bool eventually(const std::function<bool()>& happens, std::uint64_t ms = 2000) {
-    for (const std::uint64_t end = clock_.now_ns() + ms * 1'000'000; clock_.now_ns() < end;) {
-      if (happens()) return true;
-      loop_->collect(5);
-    }
-    return happens();
-  }
+  RemoteClusterHostileTest() : TierFixture(FakeServer::Kind::kCluster) {}
   void expect_well() {
     server_.set_hook({});
     EXPECT_TRUE(eventually([&] { return loop_->put(99, 1, 1, kBytes).ok() && loop_->get(99, 1, kBytes).ok(); }, 1500))
@@ -47,12 +28,6 @@ class RemoteClusterHostileTest : public testing::Test {
     EXPECT_FALSE(tier_->state().degraded());
   }
   std::string here() const { return "127.0.0.1:" + std::to_string(server_.port()); }
-
-  base::MonotonicClock clock_;
-  FakeServer server_{{}, FakeServer::Kind::kCluster};
-  RemoteOptions options_;
-  std::unique_ptr<tiers::Tier> tier_;
-  std::optional<Loop> loop_;
 };
 
 TEST_F(RemoteClusterHostileTest, RedirectionsThatDoNotEndAreFollowedAFewTimes) {
@@ -105,6 +80,28 @@ TEST_F(RemoteClusterHostileTest, EveryCommandToAnotherServerIsBounded) {
   expect_well();
 }
 
+// As resharding by single slots leaves it: 16,384 ranges, each with a replica.
+TEST_F(RemoteClusterHostileTest, AMapOfAsManyRangesAsThereAreSlots) {
+  FakeServer other({}, FakeServer::Kind::kCluster);
+  const auto node = [](std::uint16_t port) {
+    return "*4\r\n$9\r\n127.0.0.1\r\n:" + std::to_string(port) + "\r\n$40\r\n" + std::string(40, 'a') + "\r\n*0\r\n";
+  };
+  std::string map = "*16384\r\n";
+  for (std::size_t slot = 0; slot < kSlots; ++slot)
+    map += "*4\r\n:" + std::to_string(slot) + "\r\n:" + std::to_string(slot) + "\r\n" +
+           node(slot % 2 == 0 ? server_.port() : other.port()) + node(1);
+  const auto hook = [&](const FakeServer::Words& words) { return words[0] == "CLUSTER" ? std::optional(map) : std::nullopt; };
+  server_.set_hook(hook);
+  other.set_hook(hook);
+  open();
+  for (std::uint64_t number = 0; number < 20; ++number) {
+    ASSERT_EQ(loop_->put(number, 1, 1, kBytes).to_string(), "ok") << tier_->state().reason;
+    EXPECT_TRUE(loop_->get(number, 1, kBytes).ok());
+  }
+  for (const std::string& key : other.keys()) EXPECT_EQ(slot_of(key) % 2, 1) << key;
+  EXPECT_FALSE(other.keys().empty() || server_.keys().empty());
+}
+
 TEST_F(RemoteClusterHostileTest, AMapThatIsNoneIsSaidAndAskedForAgain) {
   for (const char* map : {"*0\r\n", "*1\r\n:1\r\n", "*1\r\n*3\r\n:0\r\n:99999\r\n*2\r\n$1\r\na\r\n:1\r\n", "-ERR no\r\n",
                           "-NOPERM this user has no permissions\r\n", "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$1\r\n?\r\n:1\r\n"}) {
@@ -133,32 +130,90 @@ TEST_F(RemoteClusterHostileTest, AMapThatChangesToNonsenseLaterChangesNothing) {
   EXPECT_TRUE(eventually([&] { return loop_->get(1, 1, kBytes).ok(); }));
 }
 
-// Found by a crash: with one node away the get failed at once, and the slot was the caller's while the others' parts still came.
+// Found by a crash: with one node gone the get failed at once, and the slot was the caller's while the others' parts still came.
 TEST_F(RemoteClusterHostileTest, ASlotIsLetGoAfterThePartsThatTheOtherNodesSend) {
   constexpr std::uint64_t kLarge = 9 << 20;
-  open();
-  // One whose record is with the first of two nodes, and some of its parts are.
-  std::uint64_t number = 0;
-  while (slot_of(record_key("larder", key_of(number))) >= kSlots / 2) ++number;
-  ASSERT_EQ(loop_->put(number, 1, 1, kLarge).to_string(), "ok");
+  FakeServer other({}, FakeServer::Kind::kCluster);
   std::atomic<unsigned> asked = 0;
-  server_.set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
+  const auto hook = [&](const FakeServer::Words& words) -> std::optional<std::string> {
     if (words[0] == "GET") ++asked;
-    return words[0] == "CLUSTER" ? std::optional(FakeServer::slots({server_.port(), 1})) : std::nullopt;
-  });
+    return words[0] == "CLUSTER" ? std::optional(FakeServer::slots({server_.port(), other.port()})) : std::nullopt;
+  };
+  server_.set_hook(hook);
+  other.set_hook(hook);
   open();
-  ASSERT_EQ(loop_->look(std::vector{key_of(number)}), std::vector{true});
-  ASSERT_TRUE(eventually([&] { return loop_->put(7000, 1, 1, kLarge).code() == Code::kUnavailable; }))
-      << "the other is known to be away";
-  server_.delay_ms = 100;
+  std::uint64_t number = 0;  // of a chunk whose parts are with both: chance decides
+  const auto has_parts = [&](FakeServer& server) {
+    const std::vector<std::string> keys = server.keys();
+    const std::string start = record_key("larder", key_of(number)) + ":";
+    return std::ranges::any_of(keys, [&](const std::string& key) { return key.starts_with(start); });
+  };
+  do {
+    ASSERT_EQ(loop_->put(++number, 1, 1, kLarge).to_string(), "ok");
+  } while (!has_parts(server_) || !has_parts(other));
+  ASSERT_EQ(loop_->get(number, 1, kLarge).to_string(), "ok");
+  asked = 0;
+  server_.delay_ms = 200;
+  other.mute = true;
   Slot slot(protocol::slot_bytes(kLarge, tiers::testing_support::kPieceBytes));
   const tiers::Ticket ticket = loop_->next();
   ASSERT_TRUE(tier_->get(ticket, key_of(number), slot.span(), loop_->in_ms(5000)).ok());
+  loop_->collect(50);
+  other.hang_up();
   EXPECT_EQ(loop_->ended(ticket).code(), Code::kUnavailable);
   ASSERT_GT(asked, 0U) << "parts came from the first";
   std::memset(slot.span().data(), 0x11, slot.span().size());
   for (int i = 0; i < 30; ++i) loop_->collect(10);
   for (const std::byte byte : slot.span()) ASSERT_EQ(byte, std::byte{0x11});
+  // That it is away is known now: nothing is asked of anybody for what cannot be whole.
+  ASSERT_TRUE(eventually([&] { return tier_->state().reason.find("1 of 2 masters") != std::string::npos; }));
+  asked = 0;
+  EXPECT_EQ(loop_->get(number, 1, kLarge).code(), Code::kUnavailable);
+  EXPECT_EQ(asked, 0U);
+}
+
+TEST_F(RemoteClusterHostileTest, ANodeThatLoadsItsDataKeepsNobodyFromTheOthers) {
+  FakeServer other({}, FakeServer::Kind::kCluster);
+  const auto map = [&] { return FakeServer::slots({server_.port(), other.port()}); };
+  std::atomic<bool> loading = false, both = false;
+  const auto answer = [&](const FakeServer::Words& words, bool unwell) -> std::optional<std::string> {
+    if (words[0] == "CLUSTER") return map();
+    const bool data = words[0] == "GET" || words[0] == "SET" || words[0] == "GETRANGE";
+    return unwell && data ? std::optional<std::string>("-LOADING Redis is loading the dataset in memory\r\n") : std::nullopt;
+  };
+  server_.set_hook([&](const FakeServer::Words& words) { return answer(words, both); });
+  other.set_hook([&](const FakeServer::Words& words) { return answer(words, loading || both); });
+  open();
+  const auto slots_of = [](std::uint64_t number) { return slot_of(record_key("larder", key_of(number))); };
+  std::vector<tiers::ChunkKey> keys;
+  std::vector<bool> all, of_the_first;
+  for (std::uint64_t number = 0; number < 40; ++number) {
+    ASSERT_EQ(loop_->put(number, 1, 1, kBytes).to_string(), "ok");
+    keys.push_back(key_of(number));
+    all.push_back(true);
+    of_the_first.push_back(slots_of(number) < kSlots / 2);
+  }
+  EXPECT_EQ(loop_->look(keys), all);
+  loading = true;
+  EXPECT_EQ(loop_->look(keys), of_the_first) << "who answers is believed";
+  ASSERT_TRUE(eventually([&] { return !tier_->state().reason.empty(); }));
+  EXPECT_THAT(tier_->state().reason, testing::AllOf(HasSubstr("1 of 2 masters of the Cluster"), HasSubstr("LOADING")));
+  EXPECT_FALSE(tier_->state().degraded());
+  unsigned got = 0, put = 0;
+  for (std::uint64_t number = 0; number < 40; ++number) {
+    got += loop_->get(number, 1, kBytes).ok();
+    put += loop_->put(number, 2, 1, kBytes).ok();
+  }
+  EXPECT_GT(got, 0U);
+  EXPECT_LT(got, 40U);
+  EXPECT_GT(put, 0U);
+  EXPECT_LT(put, 40U);
+  both = true;
+  ASSERT_TRUE(eventually([&] { return loop_->look(keys), tier_->state().degraded(); }));
+  EXPECT_THAT(tier_->state().reason, testing::StartsWith("the server is loading"));
+  both = loading = false;
+  EXPECT_TRUE(eventually([&] { return tier_->state().reason.empty(); }, 1000)) << tier_->state().reason;
+  EXPECT_EQ(loop_->look(keys), all);
 }
 
 TEST_F(RemoteClusterHostileTest, ADropBeginsAgainWhereSlotsHaveMovedMeanwhile) {

@@ -8,7 +8,7 @@ namespace {
 const tiers::ChunkKey kKey{{0x1112131415161718, 0x2122232425262728}, {0x3132333435363738, 0x4142434445464748}, 0x5152, 0x6162};
 
 Record record() {
-  return {kKey, {7, 4 << 20, 64 << 10, 0xabcdef, 0x6a210f0e}, kPartBytes};
+  return {kKey, {7, 4 << 20, 64 << 10, 0xabcdef, 0x6a210f0e}, kPartBytes, 0x123456789abcdef0};
 }
 
 std::string hex(std::string_view bytes) {
@@ -24,8 +24,8 @@ std::string hex(std::string_view bytes) {
 TEST(RemoteFormatTest, TheBytesAreThese) {
   const std::string bytes = encode_record(record());
   ASSERT_EQ(bytes.size(), kRecordBytes);
-  EXPECT_EQ(hex(bytes.substr(0, 96)),
-            "4c52523101000000"
+  EXPECT_EQ(hex(bytes.substr(0, 104)),
+            "4c52523102000000"
             "18171615141312112827262524232221"
             "38373635343332314847464544434241"
             "5251626100f01f00"
@@ -33,6 +33,7 @@ TEST(RemoteFormatTest, TheBytesAreThese) {
             "0000400000000000"
             "0000010000000000"
             "efcdab0000000000"
+            "f0debc9a78563412"
             "0020400000000000"
             "030000000e0f216a");
   EXPECT_EQ(decode_record(kKey, bytes), record());
@@ -41,9 +42,9 @@ TEST(RemoteFormatTest, TheBytesAreThese) {
 
 TEST(RemoteFormatTest, KeysNameWhatTheySpeakOf) {
   const std::string ns = "21222324252627281112131415161718";
-  EXPECT_EQ(record_key("pool", kKey), "pool:1:" + ns + ":4142434445464748313233343536373851526162");
-  EXPECT_EQ(part_key("pool", record(), 2), record_key("pool", kKey) + ":00000000000000070000000000abcdef:2");
-  EXPECT_EQ(namespace_pattern("pool", kKey.namespace_id), "pool:1:" + ns + ":*");
+  EXPECT_EQ(record_key("pool", kKey), "pool:2:" + ns + ":4142434445464748313233343536373851526162");
+  EXPECT_EQ(part_key("pool", record(), 2), record_key("pool", kKey) + ":123456789abcdef0:2");
+  EXPECT_EQ(namespace_pattern("pool", kKey.namespace_id), "pool:2:" + ns + ":*");
   EXPECT_EQ(prefix_pattern("pool"), "pool:*");
   EXPECT_TRUE(is_record_key("pool", record_key("pool", kKey)));
   for (const std::string& other : {part_key("pool", record(), 0), record_key("po", kKey), std::string("pool:probe")})
@@ -72,6 +73,9 @@ TEST(RemoteFormatTest, WhateverDiffersIsNoRecord) {
   EXPECT_FALSE(decode_record(kKey, encode_record(odd)).has_value());
   odd = record();
   odd.facts.payload_bytes = protocol::kMaxPayloadBytes * 2;
+  EXPECT_FALSE(decode_record(kKey, encode_record(odd)).has_value());
+  odd = record();
+  odd.writing = 0;
   EXPECT_FALSE(decode_record(kKey, encode_record(odd)).has_value());
 }
 

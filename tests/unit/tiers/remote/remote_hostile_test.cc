@@ -6,39 +6,20 @@
 #include <set>
 
 #include "sidecar/tiers/remote/format.h"
-#include "sidecar/tiers/remote/remote_tier.h"
-#include "tests/conformance/tier_chunks.h"
-#include "tests/unit/tiers/remote/fake_server.h"
+#include "tests/unit/tiers/remote/tier_fixture.h"
 
 namespace larder::remote::testing_support {
 namespace {
 
 using testing::HasSubstr;
-using tiers::testing_support::fill;
 using tiers::testing_support::key_of;
-using tiers::testing_support::Loop;
 using tiers::testing_support::Slot;
 
-constexpr std::uint64_t kBytes = 8192;
-
-class RemoteHostileTest : public testing::Test {
+class RemoteHostileTest : public TierFixture {
  protected:
   void open(std::uint32_t connections = 2) {
-    options_.unix_path = server_.socket();
     options_.connections = connections;
-    options_.answer_ms = 300;
-    options_.greet_ms = 300;
-    Result<std::unique_ptr<tiers::Tier>> tier = open_remote_tier(clock_, options_);
-    ASSERT_TRUE(tier.ok()) << tier.status().to_string();
-    tier_ = *std::move(tier);
-    loop_.emplace(*tier_, clock_);
-  }
-  bool eventually(const std::function<bool()>& happens, std::uint64_t ms = 2000) {
-    for (const std::uint64_t end = clock_.now_ns() + ms * 1'000'000; clock_.now_ns() < end;) {
-      if (happens()) return true;
-      loop_->collect(5);
-    }
-    return happens();
+    TierFixture::open();
   }
   // As usual from now on: within a second.
   void expect_well() {
@@ -49,19 +30,6 @@ class RemoteHostileTest : public testing::Test {
     EXPECT_TRUE(eventually([&] { return loop_->put(99, 1, 1, kBytes).ok(); }, 1000));
     EXPECT_EQ(loop_->get(99, 1, kBytes).to_string(), "ok");
   }
-  // From now on commands of this kind are answered so.
-  void answer(const std::string& verb, const std::string& bytes, const std::string& of_key = "") {
-    server_.set_hook([verb, bytes, of_key](const FakeServer::Words& words) -> std::optional<std::string> {
-      if (words[0] != verb || (!of_key.empty() && words[1] != of_key) || words[1].ends_with(":probe")) return std::nullopt;
-      return bytes;
-    });
-  }
-
-  base::MonotonicClock clock_;
-  FakeServer server_;
-  RemoteOptions options_;
-  std::unique_ptr<tiers::Tier> tier_;
-  std::optional<Loop> loop_;
 };
 
 TEST_F(RemoteHostileTest, RepliesThatBreakTheProtocolCloseTheConnection) {
@@ -161,8 +129,7 @@ TEST_F(RemoteHostileTest, ErrorsFailTheirCommandAndSomeSayThatTheServerIsUnwell)
 TEST_F(RemoteHostileTest, AnotherTypeUnderAKeyIsAMissOfThatChunkAlone) {
   open();
   for (std::uint64_t i = 1; i <= 2; ++i) ASSERT_TRUE(loop_->put(i, 1, 1, kBytes).ok());
-  answer("GET", "-WRONGTYPE Operation against a key\r\n",
-         part_key("larder", {key_of(1), tier_->probe(key_of(1)).value(), kPartBytes}, 0));
+  answer("GET", "-WRONGTYPE Operation against a key\r\n", server_.part_of(record_key("larder", key_of(1))));
   EXPECT_EQ(loop_->get(1, 1, kBytes).code(), Code::kNotFound);
   EXPECT_TRUE(loop_->get(2, 1, kBytes).ok());
   answer("GETRANGE", "-WRONGTYPE Operation against a key\r\n", record_key("larder", key_of(3)));
@@ -178,7 +145,7 @@ TEST_F(RemoteHostileTest, ForeignRecordsAndPartsOfAnotherLengthAreMisses) {
   const tiers::ChunkFacts facts = tier_->probe(key_of(1)).value();
   // Another chunk's record under this key, and bytes that are no record.
   for (const std::string& text :
-       {encode_record({key_of(2), facts, kPartBytes}), std::string(104, 'x'), std::string(4, 'x'), std::string(105, 'x')}) {
+       {encode_record({key_of(2), facts, kPartBytes, 1}), std::string(112, 'x'), std::string(4, 'x'), std::string(113, 'x')}) {
     answer("GETRANGE", "$" + std::to_string(text.size()) + "\r\n" + text + "\r\n", record_key("larder", key_of(5)));
     EXPECT_EQ(loop_->get(5, 1, kBytes).code(), Code::kDataLoss);
   }
@@ -226,10 +193,10 @@ TEST_F(RemoteHostileTest, ALookIsOneRoundTripWhateverItsLength) {
   ASSERT_TRUE(loop_->put(7, 1, 1, kBytes).ok());
   std::string answers;
   std::size_t commands = 0;  // of one connection
-  const std::string record = encode_record({key_of(7), tier_->probe(key_of(7)).value(), kPartBytes});
+  const std::string record = server_.value(record_key("larder", key_of(7)));
   server_.set_hook([&, seven = record_key("larder", key_of(7))](const FakeServer::Words& words) -> std::optional<std::string> {
     if (words[0] != "GETRANGE" || words[1].ends_with(":probe")) return std::nullopt;
-    answers += words[1] == seven ? "$104\r\n" + record + "\r\n" : "$0\r\n\r\n";
+    answers += words[1] == seven ? "$112\r\n" + record + "\r\n" : "$0\r\n\r\n";
     return ++commands == tiers::kMaxLookKeys ? answers : "";
   });
   std::vector<tiers::ChunkKey> keys;
@@ -252,6 +219,22 @@ TEST_F(RemoteHostileTest, ADropWaitsForAServerThatIsAwayAndNothingIsFoundMeanwhi
   EXPECT_TRUE(eventually([&] { return loop_->put(1, 2, 1, kBytes).ok(); }));
   EXPECT_TRUE(loop_->get(1, 1, kBytes).ok());
   EXPECT_GT(server_.unlinked, 0U);
+}
+
+TEST_F(RemoteHostileTest, NobodyWaitsForADropOfAServerThatIsAway) {
+  open();
+  ASSERT_TRUE(loop_->put(1, 1, 1, kBytes).ok());
+  server_.mute = true;  // answers nothing, those that greet it neither
+  const std::uint64_t start = clock_.now_ns();
+  EXPECT_FALSE(loop_->drop(1).ok());
+  EXPECT_TRUE(eventually([&] { return tier_->state().degraded(); }));
+  EXPECT_EQ(loop_->drop(1).code(), Code::kUnavailable) << "nor for one that is known to be away";
+  EXPECT_EQ(loop_->clear().code(), Code::kUnavailable);
+  EXPECT_LT(clock_.now_ns() - start, 2'000'000'000U);
+  EXPECT_FALSE(tier_->probe(key_of(1)).has_value());
+  server_.mute = false;
+  EXPECT_TRUE(eventually([&] { return server_.keys().empty(); })) << "it is done all the same";
+  expect_well();
 }
 
 TEST_F(RemoteHostileTest, WhatIsWrongInTheOptionsIsNamed) {

@@ -5,70 +5,24 @@
 #include <atomic>
 #include <chrono>
 #include <ctime>
-#include <deque>
 #include <mutex>
 #include <set>
 #include <thread>
 
 #include "sidecar/tiers/remote/format.h"
 #include "sidecar/tiers/remote/remote_engine.h"
-#include "sidecar/tiers/remote/remote_tier.h"
-#include "tests/conformance/tier_chunks.h"
 #include "tests/unit/tiers/listener.h"
-#include "tests/unit/tiers/remote/fake_server.h"
+#include "tests/unit/tiers/remote/tier_fixture.h"
 
 namespace larder::remote::testing_support {
 namespace {
 
 using testing::HasSubstr;
-using tiers::testing_support::fill;
 using tiers::testing_support::key_of;
 using tiers::testing_support::Listener;
-using tiers::testing_support::Loop;
 using tiers::testing_support::Slot;
 
-constexpr std::uint64_t kBytes = 8192;
-
-struct Node {
-  explicit Node(const RemoteOptions& options) : tier(*open_remote_tier(clock, options)), loop(*tier, clock) {}
-  // What comes of a put that is asked for now; none: the slot is kept until the node is gone.
-  tiers::Ticket put(std::uint64_t number, std::uint64_t generation, std::uint64_t ms = 20'000, std::uint32_t since_s = 0) {
-    Slot& slot = slots.emplace_back(protocol::slot_bytes(kBytes, kBytes));
-    tiers::ChunkFacts facts = fill(slot.span(), number, generation, kBytes, kBytes);
-    facts.since_s = since_s;
-    const tiers::Ticket ticket = loop.next();
-    EXPECT_TRUE(tier->put(ticket, key_of(number), facts, slot.span(), loop.in_ms(ms)).ok());
-    return ticket;
-  }
-  base::MonotonicClock clock;
-  std::deque<Slot> slots;
-  std::unique_ptr<tiers::Tier> tier;
-  Loop loop;
-};
-
-class RemoteUnwantedTest : public testing::Test {
- protected:
-  RemoteUnwantedTest() {
-    options_.unix_path = server_.socket();
-    options_.answer_ms = options_.greet_ms = 300;
-  }
-  bool eventually(const std::function<bool()>& happens, std::uint64_t ms = 3000) {
-    for (const std::uint64_t end = clock_.now_ns() + ms * 1'000'000; clock_.now_ns() < end;) {
-      if (happens()) return true;
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    }
-    return happens();
-  }
-  void answer(const std::string& verb, const std::string& bytes) {
-    server_.set_hook([verb, bytes](const FakeServer::Words& words) -> std::optional<std::string> {
-      return words[0] == verb && !words[1].ends_with(":probe") ? std::optional(bytes) : std::nullopt;
-    });
-  }
-
-  base::MonotonicClock clock_;
-  FakeServer server_;
-  RemoteOptions options_;
-};
+class RemoteUnwantedTest : public TierFixture {};
 
 TEST_F(RemoteUnwantedTest, APutAfterAForgetAndOneBeforeItAreNotRemoved) {
   Node one(options_), other(options_);
@@ -121,7 +75,7 @@ TEST_F(RemoteUnwantedTest, ARefusedPutOfWhatIsThereLeavesItThere) {
   Node one(options_), other(options_);
   ASSERT_TRUE(one.loop.put(1, 1, 1, kBytes).ok());
   answer("SET", "-OOM full\r\n");
-  EXPECT_FALSE(other.loop.put(1, 1, 1, kBytes).ok());
+  EXPECT_FALSE(other.loop.put(1, 2, 1, kBytes).ok());
   EXPECT_TRUE(other.loop.flush().ok());
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_EQ(one.loop.get(1, 1, kBytes).to_string(), "ok");
@@ -189,7 +143,7 @@ TEST_F(RemoteUnwantedTest, ATimeToLiveCountsFromWhereItDidInTheTierAbove) {
   std::set<std::string> kept;
   server_.set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
     const std::lock_guard lock(mutex);
-    if (words[0] == "SET" && !words[1].ends_with(":probe")) kept.insert(words.size() == 5 ? words[4] : "no PX");
+    if (words[0] == "SET" && !words[1].ends_with(":probe")) kept.insert(*(words.end() - 2) == "PX" ? words.back() : "no PX");
     return std::nullopt;
   });
   const auto now_s = static_cast<std::uint32_t>(::time(nullptr));
@@ -215,7 +169,7 @@ TEST_F(RemoteUnwantedTest, ATimeToLiveCountsFromWhereItDidInTheTierAbove) {
 TEST_F(RemoteUnwantedTest, APartThatIsLongerThanItShouldBeIsAMissAndGoes) {
   Node node(options_);
   ASSERT_TRUE(node.loop.put(1, 1, 1, kBytes).ok() && node.loop.put(2, 1, 1, kBytes).ok());
-  const std::string part = part_key("larder", {key_of(1), node.tier->probe(key_of(1)).value(), kPartBytes}, 0);
+  const std::string part = server_.part_of(record_key("larder", key_of(1)));
   server_.set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
     if (words[0] != "GET" || words[1] != part) return std::nullopt;
     return "$3000000\r\n" + std::string(3'000'000, 'x') + "\r\n";

@@ -45,18 +45,19 @@ TEST(ServerInfoTest, NumbersAndSettings) {
   EXPECT_EQ(facts.databases, 16U);
 }
 
-TEST(ServerInfoTest, ASentinelNamesWhatItWatches) {
-  Reply masters{
-      Reply::Kind::kArray,
-      "",
-      0,
-      {list({"name", "x", "ip", "not an address", "port", "1"}), list({"name", "kv", "ip", "10.0.0.7", "port", "6379"})}};
+TEST(ServerInfoTest, ASentinelTellsHowItWatches) {
+  const Reply masters{Reply::Kind::kArray,
+                      "",
+                      0,
+                      {list({"name", "x", "quorum", "9", "num-slaves", "9"}),
+                       list({"name", "kv", "quorum", "2", "num-slaves", "1", "num-other-sentinels", "3"})}};
   ServerFacts facts;
-  take_masters(masters, facts);
-  EXPECT_EQ(facts.master, "10.0.0.7:6379");
-  masters.elements = {list({"ip", "::1", "port", "6379"})};
-  take_masters(masters, facts);
-  EXPECT_EQ(facts.master, "[::1]:6379");
+  take_masters(masters, "nobody", facts);
+  EXPECT_FALSE(facts.quorum || facts.replicas || facts.other_sentinels);
+  take_masters(masters, "kv", facts);
+  EXPECT_EQ(facts.quorum, 2U);
+  EXPECT_EQ(facts.replicas, 1U);
+  EXPECT_EQ(facts.other_sentinels, 3U);
 }
 
 // It was given the password, and says it wherever it can.
@@ -69,9 +70,9 @@ TEST(ServerInfoTest, AHostileServerHasNoWordOfItsOwnHere) {
       facts);
   take_config(list({"databases", "hunter2"}), facts);
   take_config(list({"io-threads", "hunter2"}), facts);
-  take_masters({Reply::Kind::kArray, "", 0, {list({"ip", "hunter2", "port", "1"}), list({"ip", "10.0.0.7", "port", "hunter2"})}},
-               facts);
-  EXPECT_EQ(facts.product + facts.version + facts.mode + facts.role + facts.policy + facts.master, "");
+  take_masters({Reply::Kind::kArray, "", 0, {list({"name", "kv", "quorum", "hunter2"})}}, "kv", facts);
+  EXPECT_EQ(facts.product + facts.version + facts.mode + facts.role + facts.policy, "");
+  EXPECT_FALSE(facts.quorum);
   EXPECT_FALSE(facts.max_bytes || facts.append_only || facts.databases || facts.io_threads);
 }
 
@@ -84,8 +85,8 @@ TEST(ServerInfoTest, OddAnswersTellNothing) {
   take_config({}, facts);
   take_config(list({"save"}), facts);
   take_config({Reply::Kind::kError, "NOPERM", 0, {}}, facts);
-  take_masters({Reply::Kind::kArray, "", 0, {Reply{}}}, facts);
-  EXPECT_EQ(facts.version + facts.mode + facts.master, "");
+  take_masters({Reply::Kind::kArray, "", 0, {Reply{}}}, "kv", facts);
+  EXPECT_EQ(facts.version + facts.mode, "");
   EXPECT_FALSE(facts.snapshots);
 }
 

@@ -30,6 +30,25 @@ Reply node(const std::string& host, std::int64_t port) {
   return list({bulk(host), number(port), bulk("id"), list({})});
 }
 
+TEST(SlotsTest, WhomASentinelNames) {
+  const auto named = [](const std::string& host, const std::string& port) {
+    Reply reply;
+    reply.kind = Reply::Kind::kArray;
+    reply.elements.resize(2);
+    reply.elements[0].text = host;
+    reply.elements[1].text = port;
+    return parse_named(reply);
+  };
+  EXPECT_EQ(named("10.0.0.7", "6379"), (Endpoint{"10.0.0.7", 6379}));
+  EXPECT_EQ(named("fe80::1", "7000"), (Endpoint{"fe80::1", 7000}));
+  EXPECT_EQ(named("redis-0.redis", "7000"), (Endpoint{"redis-0.redis", 7000}));
+  for (const auto& [host, port] :
+       {std::pair("", "1"), {"a", ""}, {"a", "0"}, {"a", "65536"}, {"a", "1x"}, {"a b", "1"}, {"\n", "1"}})
+    EXPECT_EQ(named(host, port), std::nullopt) << host << " " << port;
+  EXPECT_EQ(named(std::string(256, 'a'), "1"), std::nullopt);
+  EXPECT_EQ(parse_named({}), std::nullopt);
+}
+
 TEST(SlotsTest, ASlotIsTheCrcOfTheKey) {
   EXPECT_EQ(slot_of("123456789"), 0x31c3);  // of the Cluster's specification
   EXPECT_EQ(slot_of("foo"), 12182);

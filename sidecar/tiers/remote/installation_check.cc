@@ -1,0 +1,98 @@
+#include "sidecar/tiers/remote/installation_check.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace larder::remote {
+namespace {
+
+constexpr std::uint64_t kMostNs = 20'000'000'000;
+constexpr std::uint64_t kServersInFull = 8;  // more of them have to do with less time each
+
+class InstallationCheck {
+ public:
+  InstallationCheck(const RemoteOptions& options, const base::Clock& clock)
+      : options_(options), clock_(clock), end_ns_(clock.now_ns() + kMostNs) {
+    facts_.mode = options.mode;
+  }
+
+  InstallationFacts run() {
+    switch (options_.mode) {
+      case Mode::kStandalone: check({Kind::kStandalone, {options_.host, options_.port, options_.unix_path}}); break;
+      case Mode::kSentinel: check_sentinels(); break;
+      case Mode::kCluster: check_cluster(); break;
+    }
+    return std::move(facts_);
+  }
+
+ private:
+  ServerFacts ask(ServerToCheck server) const {
+    server.end_ns = end_ns_;
+    return check_server(options_, server, clock_);
+  }
+  void check(const ServerToCheck& server) {
+    std::size_t slots = 0;
+    for (const SlotRange& range : server.slots) slots += range.last - range.first + std::size_t{1};
+    facts_.servers.push_back({server.endpoint, ask(server), slots});
+  }
+
+  // Half of the time at most, so that the master has its own.
+  void check_sentinels() {
+    const std::uint64_t half_ns = clock_.now_ns() + kMostNs / 2;
+    for (const Endpoint& endpoint : options_.endpoints) {
+      ServerToCheck sentinel{Kind::kSentinel, endpoint};
+      sentinel.end_ns = half_ns;
+      facts_.sentinels.push_back({endpoint, check_server(options_, sentinel, clock_)});
+    }
+    if (const std::optional<Endpoint> master = named_master(facts_)) check({Kind::kMaster, *master});
+  }
+
+  void check_cluster() {
+    std::optional<std::vector<SlotRange>> map;
+    for (const Endpoint& endpoint : options_.endpoints) {
+      ServerFacts facts = ask({Kind::kNode, endpoint});
+      map = facts.failure.ok() ? facts.map : std::nullopt;
+      if (map) break;
+      facts_.mute_nodes.push_back({endpoint, std::move(facts)});
+    }
+    if (!map) return;
+    facts_.unserved_slots = kSlots;
+    std::vector<ServerToCheck> masters;
+    for (const SlotRange& range : *map) {
+      facts_.unserved_slots -= std::min<std::size_t>(range.last - range.first + std::size_t{1}, facts_.unserved_slots);
+      auto found = std::ranges::find(masters, range.master, &ServerToCheck::endpoint);
+      if (found == masters.end()) found = masters.insert(masters.end(), {Kind::kNode, range.master});
+      found->slots.push_back(range);
+    }
+    for (ServerToCheck& master : masters) {
+      master.share = masters.size() / kServersInFull + 1;
+      check(master);
+    }
+  }
+
+  const RemoteOptions& options_;
+  const base::Clock& clock_;
+  const std::uint64_t end_ns_;
+  InstallationFacts facts_;
+};
+
+}  // namespace
+
+InstallationFacts check_installation(const RemoteOptions& options, const base::Clock& clock) {
+  return InstallationCheck(options, clock).run();
+}
+
+std::optional<Endpoint> named_master(const InstallationFacts& facts) {
+  std::optional<Endpoint> most;
+  std::ptrdiff_t votes = 0;
+  for (const CheckedServer& sentinel : facts.sentinels) {
+    const auto same = [&](const CheckedServer& other) { return other.facts.named == sentinel.facts.named; };
+    const std::ptrdiff_t count = sentinel.facts.named ? std::ranges::count_if(facts.sentinels, same) : 0;
+    if (count <= votes) continue;
+    votes = count;
+    most = sentinel.facts.named;
+  }
+  return most;
+}
+
+}  // namespace larder::remote

@@ -1,0 +1,35 @@
+// What all servers of an installation say of themselves: a standalone server, the Sentinels and the master whom they name, or the masters
+// of a Cluster. For `larderctl backend check`: it takes and measures, and judges nothing.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "sidecar/base/clock.h"
+#include "sidecar/tiers/remote/options.h"
+#include "sidecar/tiers/remote/server_check.h"
+
+namespace larder::remote {
+
+struct CheckedServer {
+  Endpoint endpoint;
+  ServerFacts facts;
+  std::size_t slots = 0;  // of a Cluster's master
+};
+
+struct InstallationFacts {
+  Mode mode = Mode::kStandalone;
+  std::vector<CheckedServer> sentinels;  // all that are named
+  // Nodes of a Cluster that are named, and did not tell who the others are. Where one has told, those that were asked before it.
+  std::vector<CheckedServer> mute_nodes;
+  std::vector<CheckedServer> servers;  // the standalone server, the master, or the Cluster's masters; none: nobody named any
+  std::size_t unserved_slots = 0;      // of a Cluster
+};
+
+// One server after the other, 20 s at most. REQUIRES: SIGPIPE is blocked or ignored.
+InstallationFacts check_installation(const RemoteOptions& options, const base::Clock& clock);
+
+// Whom most of the Sentinels name; nothing: nobody is named.
+std::optional<Endpoint> named_master(const InstallationFacts& facts);
+
+}  // namespace larder::remote

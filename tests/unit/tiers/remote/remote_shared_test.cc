@@ -1,0 +1,167 @@
+// Several larderd on one server, in the order that would hurt: nobody takes away what another has just put, and of what two put at
+// the same moment nothing is left over.
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "sidecar/tiers/remote/format.h"
+#include "tests/unit/tiers/remote/tier_fixture.h"
+
+namespace larder::remote::testing_support {
+namespace {
+
+using tiers::testing_support::fill;
+using tiers::testing_support::key_of;
+using tiers::testing_support::Slot;
+
+class RemoteSharedTest : public TierFixture {
+ protected:
+  // Runs `act` once, before the first command that is like this is carried out. Others' commands go on meanwhile.
+  void before(const std::function<bool(const FakeServer::Words&)>& like, const std::function<void()>& act) {
+    done_ = false;
+    server_.set_hook([this, like, act](const FakeServer::Words& words) -> std::optional<std::string> {
+      if (words.size() > 1 && !words[1].ends_with(":probe") && like(words) && !done_.exchange(true)) act();
+      return std::nullopt;
+    });
+  }
+
+  std::atomic<bool> done_ = false;
+  const std::string record_ = record_key("larder", key_of(1));
+};
+
+TEST_F(RemoteSharedTest, APutOfWhatAnybodyHasPutWritesNothing) {
+  options_.known_chunks = 1;
+  Node one(options_), other(options_);
+  ASSERT_TRUE(one.loop.put(1, 5, 1, kBytes).ok() && one.loop.put(2, 5, 1, kBytes).ok());
+  EXPECT_FALSE(one.tier->probe(key_of(1)).has_value()) << "it knows of one chunk alone";
+  std::atomic<int> sets = 0;
+  server_.set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
+    sets += words[0] == "SET" && !words[1].ends_with(":probe");
+    return std::nullopt;
+  });
+  EXPECT_TRUE(one.loop.put(1, 5, 1, kBytes).ok());
+  EXPECT_EQ(one.tier->counters().puts_present, 1U);
+  // In another larderd the same bytes are of another generation.
+  Slot slot(protocol::slot_bytes(kBytes, kBytes));
+  tiers::ChunkFacts facts = fill(slot.span(), 1, 5, kBytes, kBytes);
+  facts.generation = 77;
+  const tiers::Ticket ticket = other.loop.next();
+  ASSERT_TRUE(other.tier->put(ticket, key_of(1), facts, slot.span(), other.loop.in_ms(5000)).ok());
+  EXPECT_TRUE(other.loop.ended(ticket).ok());
+  EXPECT_EQ(sets, 0);
+  EXPECT_EQ(other.tier->probe(key_of(1)).value_or(tiers::ChunkFacts{}).generation, 5U) << "as it stands there";
+  EXPECT_TRUE(other.loop.put(1, 6, 1, kBytes).ok());
+  EXPECT_EQ(sets, 2) << "other bytes: a part and a record";
+  EXPECT_TRUE(one.loop.get(1, 1, kBytes).ok());
+}
+
+TEST_F(RemoteSharedTest, AGetGoesOnWithWhatIsPutAnewMeanwhile) {
+  Node one(options_), other(options_);
+  ASSERT_TRUE(other.loop.put(1, 1, 1, kBytes).ok());
+  before([](const FakeServer::Words& words) { return words[0] == "GET"; },
+         [&] { EXPECT_TRUE(other.loop.put(1, 2, 1, kBytes).ok() && other.loop.flush().ok()); });
+  EXPECT_EQ(one.loop.get(1, 1, kBytes).to_string(), "ok");
+  EXPECT_TRUE(done_);
+  EXPECT_EQ(one.tier->probe(key_of(1)).value_or(tiers::ChunkFacts{}).generation, 2U);
+  EXPECT_TRUE(one.loop.flush().ok());
+  EXPECT_EQ(server_.keys().size(), 2U);
+}
+
+TEST_F(RemoteSharedTest, WhoMissesAPartTakesNothingFromWhoPutsTheChunkAnew) {
+  Node one(options_), other(options_);
+  std::uint64_t generation = 0;
+  for (const char* verb : {"GETRANGE", "GETDEL"}) {  // before it is looked at once more; between that and its removal
+    ASSERT_TRUE(one.loop.put(1, ++generation, 1, kBytes).ok());
+    server_.erase(server_.part_of(record_));
+    std::atomic<int> looks = 0;
+    ++generation;
+    before([&](const FakeServer::Words& words) { return words[0] == verb && (words[0] == "GETDEL" || ++looks == 2); },
+           [&] { EXPECT_TRUE(other.loop.put(1, generation, 1, kBytes).ok() && other.loop.flush().ok()); });
+    EXPECT_EQ(one.loop.get(1, 1, kBytes).code(), Code::kNotFound);
+    EXPECT_TRUE(one.loop.flush().ok());
+    EXPECT_TRUE(eventually([&] { return done_ && server_.keys().size() == 2; })) << verb;
+    EXPECT_TRUE(eventually([&] { return one.loop.get(1, 1, kBytes).ok(); })) << verb;
+    EXPECT_TRUE(other.loop.get(1, 1, kBytes).ok()) << verb;
+    ASSERT_TRUE(one.loop.clear().ok());
+  }
+}
+
+TEST_F(RemoteSharedTest, NorDoesWhoFoundItsBytesBad) {
+  Node one(options_), other(options_);
+  ASSERT_TRUE(one.loop.put(1, 1, 1, kBytes).ok());
+  before([](const FakeServer::Words& words) { return words[0] == "GETDEL"; },
+         [&] { EXPECT_TRUE(other.loop.put(1, 2, 1, kBytes).ok() && other.loop.flush().ok()); });
+  one.tier->forget(key_of(1), 1);
+  EXPECT_TRUE(one.loop.flush().ok());
+  EXPECT_TRUE(done_);
+  EXPECT_TRUE(eventually([&] { return server_.keys().size() == 2; }));
+  EXPECT_TRUE(one.loop.get(1, 1, kBytes).ok());
+}
+
+// Put back over what a third has put by then, it would take that one's place.
+TEST_F(RemoteSharedTest, WhatIsPutBackGivesWayToWhatIsThereByThen) {
+  Node one(options_), other(options_);
+  ASSERT_TRUE(one.loop.put(1, 1, 1, kBytes).ok());
+  std::atomic<int> steps = 0;
+  server_.set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
+    const bool put_back = words[0] == "SET" && words[1] == record_ && words[3] == "NX";
+    const bool taken = words[0] == "GETDEL" && steps == 0;
+    if (!taken && !(put_back && steps == 1)) return std::nullopt;
+    ++steps;
+    EXPECT_TRUE(other.loop.put(1, taken ? 2 : 3, 1, kBytes).ok());
+    return std::nullopt;
+  });
+  one.tier->forget(key_of(1), 1);
+  EXPECT_TRUE(one.loop.flush().ok());
+  EXPECT_TRUE(eventually([&] { return steps == 2 && server_.keys().size() == 2; }));
+  EXPECT_TRUE(one.loop.get(1, 1, kBytes).ok());
+  EXPECT_EQ(one.tier->probe(key_of(1)).value_or(tiers::ChunkFacts{}).generation, 3U);
+}
+
+TEST_F(RemoteSharedTest, WhatAPutLeftBehindIsNobodyElses) {
+  Node one(options_), other(options_);
+  std::atomic<int> step = 0;
+  server_.set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
+    if (words[0] == "SET" && words[1] == record_ && step == 0) {
+      step = 1;
+      return "-ERR out of luck\r\n";
+    }
+    if (words[0] == "UNLINK" && step == 1) {
+      step = 2;
+      EXPECT_TRUE(other.loop.put(1, 1, 1, kBytes).ok());  // the same bytes of the same generation
+    }
+    return std::nullopt;
+  });
+  EXPECT_FALSE(one.loop.put(1, 1, 1, kBytes).ok());
+  EXPECT_TRUE(eventually([&] { return step == 2 && server_.keys().size() == 2; }));
+  EXPECT_TRUE(other.loop.get(1, 1, kBytes).ok());
+  EXPECT_TRUE(one.loop.get(1, 1, kBytes).ok());
+}
+
+TEST_F(RemoteSharedTest, OfTwoThatPutAtTheSameMomentOneStays) {
+  Node one(options_), other(options_);
+  for (const std::uint64_t generation : {1, 2}) {  // the same bytes, and others
+    before([&](const FakeServer::Words& words) { return words[0] == "SET" && words[1] == record_; },
+           [&] { EXPECT_TRUE(other.loop.put(1, generation, 1, kBytes).ok()); });
+    EXPECT_TRUE(one.loop.put(1, 1, 1, kBytes).ok());
+    EXPECT_TRUE(done_);
+    EXPECT_TRUE(eventually([&] { return server_.keys().size() == 2; })) << "the parts of who came first";
+    EXPECT_TRUE(one.loop.get(1, 1, kBytes).ok() && other.loop.get(1, 1, kBytes).ok());
+    ASSERT_TRUE(one.loop.clear().ok() && other.loop.clear().ok());
+  }
+}
+
+TEST_F(RemoteSharedTest, ARecordThatWasRemovedWithoutAnAnswerLeavesNoParts) {
+  Node one(options_);
+  ASSERT_TRUE(one.loop.put(1, 1, 1, kBytes).ok());
+  before([](const FakeServer::Words& words) { return words[0] == "GETDEL"; },
+         [&] {
+           server_.erase(record_);
+           server_.hang_up();
+         });
+  EXPECT_TRUE(one.tier->evict(key_of(1)).ok());
+  EXPECT_TRUE(eventually([&] { return done_ && server_.keys().empty(); }));
+}
+
+}  // namespace
+}  // namespace larder::remote::testing_support
