@@ -29,6 +29,8 @@ enum class Kind : std::uint8_t { kStandalone, kMaster, kNode, kSentinel };
 class Links {
  public:
   static constexpr std::size_t kMost = 4;
+  // A long answer, or command, over a slow network is in time as long as so much of it moves within `answer_ms`.
+  static constexpr std::uint64_t kLeastProgress = 16 << 10;
 
   // What a greeting has found out: called from turn() and flush().
   struct Listener {
@@ -76,6 +78,13 @@ class Links {
     bool event = false;
     Status greeted;  // what was wrong with it
     std::string run;
+    // Of what its oldest command waits for: since when no kLeastProgress of it has come, or gone.
+    struct Wait {
+      std::uint64_t since_ns = UINT64_MAX;  // that command; as the connection's
+      std::uint64_t moved_ns = 0;
+      std::uint64_t moved_bytes = 0;   // until then, over this connection
+      std::int64_t arrived_bytes = 0;  // of them, without those sent that wait on this machine
+    } wait;
   };
 
   std::uint32_t wanted() const { return kind_ == Kind::kSentinel ? 1 : options_.connections; }
@@ -84,6 +93,7 @@ class Links {
   void pump(Link& link);
   void watch(Link& link);
   void tend(Link& link, std::uint64_t now_ns);
+  void note_progress(Link& link, std::uint64_t now_ns) const;
   std::uint64_t limit_ns(const Link& link) const;
   void connect(Link& link);
   Result<std::unique_ptr<Stream>> open_stream(const Address& address) const;
