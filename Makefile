@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BENCHES = bench-copy bench-disk bench-index bench-lookup bench-recovery bench-remote-outage bench-restart bench-start bench-ttft bench-ttft-disk bench-ttft-remote bench-engine bench-rivals bench-serve
-.PHONY: $(BENCHES) help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-bench deps-servers deps-vm build release demo soak test test-models test-asan test-crash test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean
+.PHONY: $(BENCHES) help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-bench deps-servers deps-vm build release demo soak test test-models test-asan test-crash test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
@@ -56,6 +56,8 @@ test-models: deps-python build ## every model shape and engine setting (part of 
 	  $(PYTHON) tests/python/models/record.py build/models docs/compatibility.md && exit $$status
 test-crash: deps-python build ## engines and larderd killed at every point and 10,000 times at random, minutes; tests/crash/README.md
 	@.ci/test-crash.sh
+test-remote: deps-python deps-servers deps-tools build build/fuzz/build.ninja ## Redis and Valkey of every kind, killed, stopped, full, far away, resharded at length, minutes; tests/component
+	@cmake --build --preset fuzz -j$(JOBS) --target resp_fuzz && .ci/test-remote.sh
 SOAK_MINUTES ?= 30
 soak: build ## engines over memory and disk, somebody killed every 5 s, for SOAK_MINUTES (30): nothing grows, no byte is wrong
 	@SOAK_MINUTES=$(SOAK_MINUTES) build/dev/bin/soak_test
