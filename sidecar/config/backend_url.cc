@@ -188,10 +188,4 @@ Result<BackendUrl> parse_backend_url(std::string_view text) {
   return url;
 }
 
-std::string without_user(std::string_view url) {
-  const std::size_t hosts = url.find("://") + 3, at = url.find('@', hosts);
-  const bool user = at != std::string_view::npos && at < url.find('/', hosts);
-  return user ? std::string(url.substr(0, hosts)) + std::string(url.substr(at + 1)) : std::string(url);
-}
-
 }  // namespace larder::config

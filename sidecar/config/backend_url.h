@@ -42,6 +42,10 @@ struct BackendUrl {
 // its scheme: who forgot the file may have written the password anywhere.
 Result<BackendUrl> parse_backend_url(std::string_view text);
 // The same URL, for whom the user's name does not concern. REQUIRES: it is one.
-std::string without_user(std::string_view url);
+inline std::string without_user(std::string_view url) {
+  const std::size_t hosts = url.find("://") + 3, at = url.find('@', hosts);
+  const bool user = at != std::string_view::npos && at < url.find('/', hosts);
+  return user ? std::string(url.substr(0, hosts)) + std::string(url.substr(at + 1)) : std::string(url);
+}
 
 }  // namespace larder::config
