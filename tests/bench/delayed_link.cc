@@ -16,6 +16,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <stdexcept>
 #include <string>
 
@@ -27,6 +28,7 @@ namespace {
 constexpr const char* kNearAddress = "198.18.0.1";
 constexpr const char* kMask = "255.255.255.252";
 constexpr std::size_t kMostPacket = 2048;
+constexpr const char* kCongestion = "/proc/sys/net/ipv4/tcp_congestion_control";  // of the namespace of who opens it
 constexpr std::uint64_t kLookNs = 50'000'000;  // that the thread takes at most to see that it is to end
 
 void must(bool done, const char* what) {
@@ -61,8 +63,13 @@ void bring_up(const Fd& socket, const char* device) {
 }
 
 // A namespace of its own for this thread, with a device of this address.
-Fd make_end(const char* address) {
+Fd make_end(const char* address, const std::string& congestion) {
   must(::unshare(CLONE_NEWNET) == 0, "a namespace");
+  if (!congestion.empty()) {
+    std::ofstream file(kCongestion);
+    file << congestion << std::flush;
+    must(file.good(), "that congestion control");
+  }
   Fd device(::open("/dev/net/tun", O_RDWR | O_CLOEXEC | O_NONBLOCK));
   must(device.valid(), "/dev/net/tun");
   ifreq request = named("larder0");
@@ -78,12 +85,18 @@ Fd make_end(const char* address) {
 
 }  // namespace
 
-DelayedLink::DelayedLink() {
-  far_ = make_end(kFarAddress);
+DelayedLink::DelayedLink(const std::string& congestion) {
+  far_ = make_end(kFarAddress, congestion);
   far_space_ = own_space();
-  near_ = make_end(kNearAddress);
+  near_ = make_end(kNearAddress, congestion);
   near_space_ = own_space();
   carrier_ = std::jthread([this](const std::stop_token& stop) { carry(stop); });
+}
+
+std::string DelayedLink::congestion() const {
+  std::string name;
+  std::ifstream(kCongestion) >> name;
+  return name;
 }
 
 void DelayedLink::at_far_end(const std::function<void()>& work) const {

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -19,13 +20,15 @@ class DelayedLink {
  public:
   static constexpr const char* kFarAddress = "198.18.0.2";  // of the block that is set aside for benchmarks
 
-  // Throws std::runtime_error where this machine does not let it.
-  DelayedLink();
+  // `congestion`: TCP's congestion control at both ends; empty: the machine's own. Throws std::runtime_error where this machine does not
+  // let it.
+  explicit DelayedLink(const std::string& congestion);
   DelayedLink(const DelayedLink&) = delete;
   DelayedLink& operator=(const DelayedLink&) = delete;
 
   // Each way, of packets from now on.
   void delay_us(std::uint64_t one_way) { delay_ns_ = 1000 * one_way; }
+  std::string congestion() const;
   // `work` makes sockets and processes in the far namespace.
   void at_far_end(const std::function<void()>& work) const;
 
