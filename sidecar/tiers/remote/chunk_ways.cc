@@ -30,8 +30,7 @@ std::uint64_t age_ms_of(std::uint32_t since_s) {
 void RemoteEngine::pump_reads() {
   while (!reads_.empty() && backend_.ready() && health_.state().takes_gets) {
     const OpPtr op = reads_.front();
-    const std::size_t bytes = op->command.slot.size();
-    if (!op->done && reading_bytes_ != 0 && reading_bytes_ + bytes > options_.read_bytes_in_flight) return;
+    if (!op->done && reading_bytes_ >= options_.read_bytes_in_flight) return;
     reads_.pop_front();
     if (op->done) continue;
     op->command.operation == Operation::kLook ? start_look(op) : start_get(op);
@@ -41,7 +40,7 @@ void RemoteEngine::pump_reads() {
 void RemoteEngine::start_get(const OpPtr& op) {
   if (known_.hidden(op->command.key.namespace_id)) return finish(op, {Code::kNotFound, "dropped"});
   op->started = true;
-  reading_bytes_ += op->command.slot.size();
+  moves(op, op->command.slot.size());
   const std::optional<Record> known = known_.find(op->command.key, clock_.now_ns());
   if (!known) return ask_record(op);
   op->record = *known;
@@ -88,6 +87,7 @@ void RemoteEngine::ask_parts(const OpPtr& op) {
   if (op->command.slot.size() < record.facts.slot_bytes())
     return finish(op, {Code::kInvalidArgument, "the slot is smaller than what was stored"});
   op->waiting = record.parts();
+  moves(op, record.facts.slot_bytes());
   for (std::uint32_t number = 0; number < record.parts(); ++number) {
     const std::size_t bytes = record.part_size(number);
     const std::string key = part_key(options_.prefix, record, number);
@@ -103,6 +103,7 @@ void RemoteEngine::ask_parts(const OpPtr& op) {
 
 void RemoteEngine::part_came(const OpPtr& op, std::size_t wanted, const Status& lost, const Reply& reply) {
   if (op->done) return;
+  moves(op, op->moving - wanted);
   const bool answer = answered(op, lost, reply, false);
   // Less than the part, or none: nothing of what came counts.
   if (answer && (reply.kind != Reply::Kind::kPayload || static_cast<std::size_t>(reply.integer) != wanted)) op->missing = true;
@@ -160,7 +161,7 @@ void RemoteEngine::pump_writes() {
   while (!writes_.empty() && backend_.ready() && health_.state().takes_puts) {
     const OpPtr op = writes_.front();
     const Command& command = op->command;
-    if (!op->done && writing_bytes_ != 0 && writing_bytes_ + command.slot.size() > options_.write_bytes_in_flight) return;
+    if (!op->done && writing_bytes_ >= options_.write_bytes_in_flight) return;
     // Of two puts of one key the later one ends later.
     const auto same_key = [&](const OpPtr& other) {
       return other->started && other->command.operation == Operation::kPut && other->command.key == command.key;
@@ -197,16 +198,16 @@ void RemoteEngine::start_put(const OpPtr& op) {
   if (options_.ttl_ms != 0 && age_ms >= options_.ttl_ms) return finish(op, {Code::kNotFound, "its time to live is over"});
   op->ttl_ms = options_.ttl_ms - std::min(age_ms, options_.ttl_ms);
   op->started = true;
-  writing_bytes_ += op->command.slot.size();
+  moves(op, op->command.slot.size());
   op->waiting = op->record.parts() + 1;
   const std::string key = record_key(options_.prefix, op->record.key), ttl = std::to_string(op->ttl_ms);
   const Status asked =
       ask(Lane::kWrites, op, {"GETRANGE", key, "0", kRecordEnd}, "$", [this, op](const Status& lost, const Reply& reply) {
         if (op->done) return;
         if (lost.ok()) op->former = decode_record(op->record.key, reply.text);
-        part_stored(op, lost, {});  // whatever it is, it is written over
+        part_stored(op, 0, lost, {});  // whatever it is, it is written over
       });
-  if (!asked.ok()) part_stored(op, asked, {});
+  if (!asked.ok()) part_stored(op, 0, asked, {});
   std::vector<std::string_view> after;
   if (op->ttl_ms != 0) after = {"PX", ttl};
   for (std::uint32_t number = 0; number < op->record.parts(); ++number) {
@@ -217,13 +218,15 @@ void RemoteEngine::start_put(const OpPtr& op) {
     request.body = op->command.slot.subspan(op->record.part_offset(number), bytes);
     request.expect.types = "+";
     request.owner = op->serial;
-    request.then = [this, op](const Status& lost, const Reply& reply) { part_stored(op, lost, reply); };
-    if (Status refused = backend_.ask(Lane::kWrites, name, std::move(request)); !refused.ok()) part_stored(op, refused, {});
+    request.then = [this, op, bytes](const Status& lost, const Reply& reply) { part_stored(op, bytes, lost, reply); };
+    if (Status refused = backend_.ask(Lane::kWrites, name, std::move(request)); !refused.ok())
+      part_stored(op, bytes, refused, {});
   }
 }
 
-void RemoteEngine::part_stored(const OpPtr& op, const Status& lost, const Reply& reply) {
+void RemoteEngine::part_stored(const OpPtr& op, std::size_t bytes, const Status& lost, const Reply& reply) {
   if (op->done) return;
+  moves(op, op->moving - bytes);
   answered(op, lost, reply, true);
   if (--op->waiting == 0) parts_stored(op);
 }

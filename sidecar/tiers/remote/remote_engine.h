@@ -80,6 +80,7 @@ class RemoteEngine {
     std::size_t waiting = 0;  // answers to come
     Status failed;            // the first of them that did
     Record record;
+    std::uint64_t moving = 0;                   // bytes of its slot that are counted as on their way
     std::optional<Record> former;               // a put: what stood there
     std::uint64_t ttl_ms = 0;                   // a put: how long it is kept, 0: for ever
     std::uint64_t dropped = 0;                  // a drop: records
@@ -111,6 +112,7 @@ class RemoteEngine {
 
   // remote_engine.cc
   void finish(const OpPtr& op, Status status, const tiers::ChunkFacts& facts = {});
+  void moves(const OpPtr& op, std::uint64_t bytes);
   void fail_waiting(bool puts, bool gets);
   void miss_deadlines();
   Request request_of(const OpPtr& op, const std::vector<std::string_view>& words, const char* types, Then then) const;
@@ -130,7 +132,7 @@ class RemoteEngine {
   void start_look(const OpPtr& op);
   void key_looked_at(const OpPtr& op, std::size_t number, const Status& lost, const Reply& reply);
   void start_put(const OpPtr& op);
-  void part_stored(const OpPtr& op, const Status& lost, const Reply& reply);
+  void part_stored(const OpPtr& op, std::size_t bytes, const Status& lost, const Reply& reply);
   void parts_stored(const OpPtr& op);
   void record_stored(const OpPtr& op, const Status& lost, const Reply& reply);
   std::vector<std::string> part_keys(const Record& record) const;
@@ -181,7 +183,7 @@ class RemoteEngine {
   std::list<Unwanted> unwanted_;
   std::vector<Outcome> outcomes_;
   std::uint64_t next_serial_ = 1;
-  std::uint64_t reading_bytes_ = 0, writing_bytes_ = 0;  // started
+  std::uint64_t reading_bytes_ = 0, writing_bytes_ = 0;  // of what was started: not there yet
   std::uint64_t next_deadline_ns_ = UINT64_MAX;          // none is earlier
   std::uint64_t next_scan_ns_ = 0, next_unwanted_ns_ = UINT64_MAX;
   bool denied_ = false;               // by an error that may be over after a new greeting
