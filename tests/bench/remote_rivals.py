@@ -18,6 +18,7 @@ os.environ.setdefault("LMCACHE_LOG_LEVEL", "ERROR")
 ANSWERS = os.fdopen(os.dup(1), "w")  # what libraries print goes elsewhere
 os.dup2(2, 1)
 
+import numpy
 import redis
 import torch
 from lmcache.cli.commands.bench.l2_adapter_bench import data as bench_data
@@ -76,7 +77,7 @@ class RedisPy:
         for number, source in enumerate(sources):
             with watch:
                 value = self._client.get(f"redis-py:{first + number}")
-            if value is None or memoryview(value) != memoryview(source):
+            if value is None or not numpy.array_equal(numpy.frombuffer(value, numpy.uint8), source):
                 raise ValueError("wrong bytes")
         return watch
 
