@@ -91,7 +91,7 @@ TEST_P(BackendCheckModesTest, Sentinels) {
   EXPECT_EQ(backend_found(url + " --sentinel-user watcher" + password("sentinel-password-file")), "2 rights");
   servers.sentinel(1).kill();
   EXPECT_EQ(backend_found(url), "1 refused") << "the others name it";
-  EXPECT_EQ(backend_found(url + " --sentinel-user nobody" + password("sentinel-password-file")), "2 refused wrong-password");
+  EXPECT_EQ(backend_found(url + " --sentinel-user nobody" + password("sentinel-password-file")), "2 wrong-password refused");
 }
 
 INSTANTIATE_TEST_SUITE_P(Servers, BackendCheckModesTest, testing::Values("redis-server", "valkey-server"),

@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <atomic>
+#include <fstream>
 #include <thread>
 
 #include "sidecar/tiers/remote/format.h"
@@ -216,6 +217,34 @@ TEST_P(RemoteClusterTest, AMasterThatIsAwayCostsItsKeysAlone) {
   EXPECT_TRUE(soon([&] { return node.loop.look(keys) == others; }));
   for (std::uint64_t i = 0; i < kChunks; ++i) EXPECT_TRUE(soon([&] { return node.loop.put(i, 3).ok(); })) << i;
   EXPECT_EQ(node.loop.look(keys), all);
+}
+
+// Also while a slot is on its way.
+TEST_P(RemoteClusterTest, TheLeastRightsAreEnough) {
+  ClusterProcesses cluster(GetParam(), 3);
+  for (std::size_t i = 0; i < 3; ++i)
+    ASSERT_EQ(cluster.server(i)
+                  .ask({"ACL", "SETUSER", "kv", "on", ">hunter2", "~larder:*", "+hello", "+ping", "+info", "+get", "+getrange",
+                        "+set", "+getdel", "+unlink", "+scan", "+cluster|slots", "+asking"})
+                  .text,
+              "OK");
+  RemoteOptions options = options_of(cluster);
+  options.user = "kv";
+  options.password_file = cluster.server(0).directory() + "/password";
+  std::ofstream(options.password_file) << "hunter2\n";
+  Node node(options);
+  for (std::uint64_t i = 0; i < 8; ++i) ASSERT_EQ(node.loop.put(i).to_string(), "ok");
+  const std::string record = remote::record_key("larder", key_of(3));
+  const std::size_t from = remote::slot_of(record) * 3U / remote::kSlots, to = (from + 1) % 3;
+  cluster.begin_to_move(remote::slot_of(record), from, to);
+  cluster.server(from).ask({"MIGRATE", "127.0.0.1", std::to_string(cluster.endpoints()[to].port), record, "0", "5000"});
+  const std::uint64_t before = commands(cluster.server(to), "asking");
+  EXPECT_EQ(node.loop.look(std::vector{key_of(2), key_of(3)}), (std::vector{true, true}));
+  EXPECT_GT(commands(cluster.server(to), "asking"), before);
+  cluster.move_slot(remote::slot_of(record), from, to);
+  for (std::uint64_t i = 0; i < 8; ++i) EXPECT_TRUE(node.loop.get(i).ok()) << i;
+  EXPECT_EQ(node.loop.drop(1).to_string(), "ok");
+  EXPECT_EQ(cluster.keys(), 0U);
 }
 
 TEST_P(RemoteClusterTest, WhatIsNoClusterIsSaidToBeNone) {

@@ -1,8 +1,8 @@
 // Backend: all servers that hold the chunks, as one: a standalone server, the master whom Sentinels name, or the masters of a
 // Cluster, where each key is with the one that serves its slot. Owned by the tier's thread.
 //
-// backend.cc has what the modes share, cluster_ways.cc map and redirections, server_health.cc how each server does. Callbacks come from
-// turn(), flush(), cancel() and restart(), never from within ask().
+// backend.cc has what the modes share, cluster_ways.cc map and redirections, server_health.cc how each server does. Callbacks come
+// from turn(), flush(), cancel() and restart(), never from within ask().
 #pragma once
 
 #include <array>

@@ -8,6 +8,7 @@ namespace {
 
 constexpr std::uint64_t kMostNs = 20'000'000'000;
 constexpr std::uint64_t kServersInFull = 8;  // more of them have to do with less time each
+constexpr std::size_t kMostServers = 256;    // whoever a map names
 
 class InstallationCheck {
  public:
@@ -61,6 +62,7 @@ class InstallationCheck {
     for (const SlotRange& range : *map) {
       facts_.unserved_slots -= std::min<std::size_t>(range.last - range.first + std::size_t{1}, facts_.unserved_slots);
       auto found = std::ranges::find(masters, range.master, &ServerToCheck::endpoint);
+      if (found == masters.end() && masters.size() == kMostServers) continue;
       if (found == masters.end()) found = masters.insert(masters.end(), {Kind::kNode, range.master});
       found->slots.push_back(range);
     }

@@ -31,8 +31,8 @@ class Links {
     std::function<void()> ready;  // a connection is there
     // It is not the life of the server that was met before (its `run_id`): what it had may be gone.
     std::function<void()> other_life;
-    // How it does with reads, or writes: the reply to what was tried at the greeting (of a Cluster's node: none, no key is known to be
-    // its own), and each error reply to a command that tells something.
+    // How it does with reads, or writes: the reply to what was tried at the greeting (of a Cluster's node: none, no key is known to
+    // be its own), and each error reply to a command that tells something.
     std::function<void(Lane lane, const Reply& reply)> answered;
   };
   // All but `endpoint` and `listener` outlive it.

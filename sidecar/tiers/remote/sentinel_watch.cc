@@ -93,6 +93,7 @@ std::size_t SentinelWatch::answering() const {
 }
 
 Status SentinelWatch::failure() const {
+  if (!named().empty()) return {};
   if (answering() != 0)
     return {Code::kFailedPrecondition, "backend.url: the Sentinels know no master " + options_.sentinel_master};
   const auto trying = [](const Sentinel& sentinel) { return sentinel.links->failure().ok(); };

@@ -3,7 +3,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdio>
+#include <fstream>
 #include <utility>
 
 #include "sidecar/tiers/remote/format.h"
@@ -88,6 +91,36 @@ TEST_F(ServerCheckTest, ARefusedGreetingEndsIt) {
   EXPECT_THAT(check_with("HELLO", "-ERR unknown command\r\n").failure.text(), HasSubstr("does not know HELLO"));
   options_.password_file = "/nonexistent";
   EXPECT_THAT(check().failure.text(), HasSubstr("backend.password_file: /nonexistent"));
+}
+
+// Names of other servers are shown: they could be what the server was given.
+TEST(ServerCheckOfOthersTest, APasswordThatIsSentBackIsNoName) {
+  const std::string file = testing::TempDir() + "/server_check_password." + std::to_string(::getpid());
+  std::ofstream(file) << "hunter2\n";
+  const base::MonotonicClock clock;
+  RemoteOptions options;
+  options.password_file = options.sentinel_password_file = file;
+  options.sentinel_master = "pool";
+  const auto check = [&](FakeServer& server, Kind kind, const std::string& command, const std::string& host) {
+    const std::string bulk = "$" + std::to_string(host.size()) + "\r\n" + host + "\r\n";
+    const std::string named = "*2\r\n" + bulk + "$1\r\n1\r\n", map = "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n" + bulk + ":1\r\n";
+    server.set_hook([=](const FakeServer::Words& words) {
+      return words[0] == command ? std::optional(command == "CLUSTER" ? map : named) : std::nullopt;
+    });
+    return check_server(options, {kind, {"127.0.0.1", server.port()}, {}, clock.now_ns() + 10'000'000'000}, clock);
+  };
+  FakeServer node({}, FakeServer::Kind::kCluster), sentinel({}, FakeServer::Kind::kSentinel);
+  const ServerFacts map = check(node, Kind::kNode, "CLUSTER", "node.example");
+  ASSERT_TRUE(map.failure.ok()) << map.failure.text();
+  EXPECT_EQ(map.map->front().master, (Endpoint{"node.example", 1}));
+  EXPECT_EQ(check(sentinel, Kind::kSentinel, "SENTINEL", "node.example").named, (Endpoint{"node.example", 1}));
+  for (const char* host : {"hunter2", "a.hunter2.b"}) {
+    EXPECT_THAT(check(node, Kind::kNode, "CLUSTER", host).failure.text(), HasSubstr("sends our password back"));
+    const ServerFacts facts = check(sentinel, Kind::kSentinel, "SENTINEL", host);
+    EXPECT_THAT(facts.failure.text(), HasSubstr("sends our password back"));
+    EXPECT_FALSE(facts.named);
+  }
+  std::remove(file.c_str());
 }
 
 TEST_F(ServerCheckTest, NonsenseEndsIt) {
