@@ -57,7 +57,6 @@ class Connection {
   bool cancel(std::uint64_t owner);
 
   Stream& stream() { return *stream_; }
-  const Stream& stream() const { return *stream_; }
   bool wants_write() const { return stream_->wants_write() || sent_ < entries_.size(); }
   bool has_unsent() const { return sent_ < entries_.size() && !send_blocked_; }
   std::size_t commands() const { return entries_.size(); }
