@@ -2,8 +2,8 @@
 # C++ build, so that too little disk or memory for it is said at once.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-BENCHES = bench-copy bench-disk bench-index bench-lookup bench-recovery bench-remote bench-remote-lookup bench-restart bench-start bench-ttft bench-ttft-disk bench-ttft-remote bench-engine bench-rivals bench-serve
-.PHONY: $(BENCHES) help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-bench deps-servers deps-vm build release demo soak test test-models test-asan test-crash test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean
+BENCHES = bench-copy bench-disk bench-index bench-lookup bench-recovery bench-remote bench-remote-lookup bench-remote-outage bench-restart bench-start bench-ttft bench-ttft-disk bench-ttft-remote bench-engine bench-rivals bench-serve
+.PHONY: $(BENCHES) help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-bench deps-servers deps-vm build release demo soak test test-models test-asan test-crash test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
@@ -56,6 +56,8 @@ test-models: deps-python build ## every model shape and engine setting (part of 
 	  $(PYTHON) tests/python/models/record.py build/models docs/compatibility.md && exit $$status
 test-crash: deps-python build ## engines and larderd killed at every point and 10,000 times at random, minutes; tests/crash/README.md
 	@.ci/test-crash.sh
+test-remote: deps-python deps-servers deps-tools build build/fuzz/build.ninja ## Redis and Valkey of every kind, killed, stopped, full, far away, resharded at length, minutes; tests/component
+	@cmake --build --preset fuzz -j$(JOBS) --target resp_fuzz && .ci/test-remote.sh
 SOAK_MINUTES ?= 30
 soak: build ## engines over memory and disk, somebody killed every 5 s, for SOAK_MINUTES (30): nothing grows, no byte is wrong
 	@SOAK_MINUTES=$(SOAK_MINUTES) build/dev/bin/soak_test
@@ -72,7 +74,7 @@ FUZZ_SECONDS ?= 60
 fuzz: deps-tools build/fuzz/build.ninja ## hostile bytes into every door, FUZZ_SECONDS (60) each; fails if something is found
 	@cmake --build --preset fuzz -j$(JOBS) --target fuzz_targets && tests/fuzz/run.sh build/fuzz $(FUZZ_SECONDS)
 
-bench-*: ## lookup, copy, disk, index, recovery, remote, remote-lookup, restart, start, ttft, ttft-disk, ttft-remote, engine, rivals, serve: a table, and build/bench/NAME.json
+bench-*: ## lookup, copy, disk, index, recovery, remote, remote-lookup, remote-outage, restart, start, ttft, ttft-disk, ttft-remote, engine, rivals, serve: a table, and build/bench/NAME.json
 bench-disk: deps-bench
 bench-copy bench-disk bench-index bench-recovery: bench-%: release
 	@cmake --build --preset release -j$(JOBS) --target $*_bench
@@ -86,6 +88,9 @@ bench-remote: deps-rivals deps-servers release
 bench-remote-lookup: deps-servers release
 	@cmake --build --preset release -j$(JOBS) --target remote_lookup_bench
 	@build/release/bin/remote_lookup_bench build/bench
+bench-remote-outage: deps-servers release
+	@cmake --build --preset release -j$(JOBS) --target remote_outage_bench
+	@build/release/bin/remote_outage_bench build/bench
 bench-restart bench-start: bench-%: release
 	@cmake --build --preset release -j$(JOBS) --target $*_bench
 	@build/release/bin/$*_bench build/bench $(CURDIR)/build/release/bin/larderd

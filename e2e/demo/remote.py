@@ -62,14 +62,25 @@ def load(second: Larderd, model: str, arguments: list[str], prompt: str, step: S
     return *answers, hits
 
 
-def text(cold, remote, memory, hits: list[int], identical: bool) -> str:
+def verdict_on_tokens(identical: bool, hit: int, whole: int) -> str:
+    """Where a part was loaded and the rest computed, the prefill is split elsewhere than the cold one, and in bfloat16 that alone may give
+    other tokens: no comparison shows anything then. Each chunk that was loaded is verified by its checksum all the same."""
+    if identical:
+        return "identical in all three"
+    if hit >= whole:
+        return "DIFFERENT"
+    return f"not comparable: {whole - hit} tokens came too late and were computed, which rounds otherwise (bytes loaded are verified)"
+
+
+def text(cold, remote, memory, hits: list[int], whole: int, identical: bool) -> str:
     def faster(answer) -> str:
         return f"{answer.ttft_s:.3f} s   {cold.ttft_s / answer.ttft_s:.0f} times faster"
 
     rows = [
-        ("tokens in the prompt", cold.prompt_tokens), ("tokens from Redis", hits[0]), ("TTFT cold, node 1", f"{cold.ttft_s:.3f} s"),
-        ("TTFT Redis, node 2", faster(remote)), ("TTFT memory, node 2", faster(memory)),
-        (f"{report.CONTINUATION} tokens that follow", f"{'identical' if identical else 'DIFFERENT'} in all three"),
+        ("tokens in the prompt", cold.prompt_tokens), ("tokens from Redis", f"{hits[0]} of {whole}"),
+        ("TTFT cold, node 1", f"{cold.ttft_s:.3f} s"), ("TTFT Redis, node 2", faster(remote)),
+        ("TTFT memory, node 2", faster(memory)),
+        (f"{report.CONTINUATION} tokens that follow", verdict_on_tokens(identical, hits[0], whole)),
     ]
     lines = [f"  {label:<22} {value}" for label, value in rows]
     bars = report.bars([("cold", cold.ttft_s), ("from Redis", remote.ttft_s), ("from memory", memory.ttft_s)])
@@ -91,8 +102,8 @@ def main(model: str, own: bool, step: Steps) -> int:
         cold, chunk_tokens = compute(first, redis, model, arguments, prompt, step)
         remote, memory, hits = load(second, model, arguments, prompt, step)
     identical = cold.token_ids == remote.token_ids == memory.token_ids and len(cold.token_ids) == report.CONTINUATION
-    print(text(cold, remote, memory, hits, identical))
     whole = cold.prompt_tokens // chunk_tokens * chunk_tokens
+    print(text(cold, remote, memory, hits, whole, identical))
     verdict = [
         goals.goal("demo-remote.speedup", cold.ttft_s / remote.ttft_s, ">=", 50),
         goals.goal("demo-remote.hit_tokens", hits[0], ">=", whole),

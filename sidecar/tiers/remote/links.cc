@@ -76,10 +76,25 @@ std::uint64_t Links::limit_ns(const Link& link) const {
     case Link::State::kReady: break;
   }
   const std::uint64_t since = link.connection->waiting_since_ns();
-  return since == UINT64_MAX ? UINT64_MAX : since + options_.answer_ms * kNsPerMs;
+  if (since == UINT64_MAX) return UINT64_MAX;
+  return (since == link.wait.since_ns ? link.wait.moved_ns : since) + options_.answer_ms * kNsPerMs;
+}
+
+// What is sent counts once the other end has it: the kernel takes much at once.
+void Links::note_progress(Link& link, std::uint64_t now_ns) const {
+  Connection& connection = *link.connection;
+  Link::Wait& wait = link.wait;
+  const std::uint64_t since = connection.waiting_since_ns(), moved = connection.sent_bytes + connection.received_bytes;
+  const bool same = since == wait.since_ns;
+  if (same && moved < wait.moved_bytes + kLeastProgress && now_ns < limit_ns(link)) return;
+  const std::int64_t arrived =
+      static_cast<std::int64_t>(moved) - static_cast<std::int64_t>(waiting_bytes(connection.stream().fd()));
+  if (same && arrived < wait.arrived_bytes + static_cast<std::int64_t>(kLeastProgress)) return;
+  wait = {since, same ? now_ns : since, moved, arrived};
 }
 
 void Links::tend(Link& link, std::uint64_t now_ns) {
+  if (link.state == Link::State::kReady) note_progress(link, now_ns);
   if (link.state == Link::State::kNone) {
     if (breaker_.may_try(now_ns)) connect(link);
   } else if (limit_ns(link) <= now_ns) {

@@ -25,6 +25,8 @@ namespace larder::remote {
 class Links {
  public:
   static constexpr std::size_t kMost = 4;
+  // A long answer, or command, over a slow network is in time as long as so much of it moves within `answer_ms`.
+  static constexpr std::uint64_t kLeastProgress = 16 << 10;
 
   // What a server has let us know: called from turn() and flush().
   struct Listener {
@@ -73,6 +75,13 @@ class Links {
     bool event = false;
     Status greeted;  // what was wrong with it
     std::string run;
+    // Of what its oldest command waits for: since when no kLeastProgress of it has come, or gone.
+    struct Wait {
+      std::uint64_t since_ns = UINT64_MAX;  // that command; as the connection's
+      std::uint64_t moved_ns = 0;
+      std::uint64_t moved_bytes = 0;   // until then, over this connection
+      std::int64_t arrived_bytes = 0;  // of them, without those sent that wait on this machine
+    } wait;
   };
 
   std::uint32_t wanted() const { return kind_ == Kind::kSentinel ? 1 : options_.connections; }
@@ -81,6 +90,7 @@ class Links {
   void pump(Link& link);
   void watch(Link& link);
   void tend(Link& link, std::uint64_t now_ns);
+  void note_progress(Link& link, std::uint64_t now_ns) const;
   std::uint64_t limit_ns(const Link& link) const;
   void connect(Link& link);
   Result<std::unique_ptr<Stream>> open_stream(const Address& address) const;

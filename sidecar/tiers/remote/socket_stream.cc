@@ -1,6 +1,8 @@
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/uio.h>
 #include <sys/un.h>
 
@@ -89,6 +91,11 @@ Result<Address> unix_address(const std::string& path) {
   address.size = sizeof(name);
   address.text = path;
   return address;
+}
+
+std::size_t waiting_bytes(int fd) {
+  int bytes = 0;
+  return ::ioctl(fd, SIOCOUTQ, &bytes) == 0 && bytes > 0 ? static_cast<std::size_t>(bytes) : 0;
 }
 
 Result<std::unique_ptr<Stream>> open_socket_stream(const Address& address) {

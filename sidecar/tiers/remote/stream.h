@@ -44,6 +44,9 @@ struct Address {
 // Of a path; kInvalidArgument: it does not fit.
 Result<Address> unix_address(const std::string& path);
 
+// What was sent on a connected socket and has not reached the other machine, or process, yet.
+std::size_t waiting_bytes(int fd);
+
 // Begins to connect.
 Result<std::unique_ptr<Stream>> open_socket_stream(const Address& address);
 

@@ -123,6 +123,13 @@ TEST(Golden, Fetches) {
   expect_bytes(MessageType::kFetchEnd, 19, le(7, 4) + zeros(4), EndFetch{7, 0});
 }
 
+TEST(Golden, Looks) {
+  expect_bytes(MessageType::kLook, 20, le(3, 4) + le(250, 4) + le(1, 4) + zeros(4) + le(kA, 8) + le(kB, 8), Look{3, 250, 1, 0},
+               BlockHash{kA, kB});
+  expect_bytes(MessageType::kLooked, 21, le(5, 4) + le(4, 4) + le(kA, 8) + le(kB, 8) + le(6, 4) + le(2, 4),
+               Looked{5, 4, kA, kB, 6, static_cast<std::uint32_t>(LookEnd::kFailed)});
+}
+
 TEST(Golden, Error) {
   expect_bytes(MessageType::kError, 12, le(10, 4) + le(0, 4), protocol::Error{static_cast<std::uint32_t>(Code::kUnsupported), 0});
 }

@@ -140,8 +140,10 @@ void FakeServer::serve(int fd) {
   std::string came;
   std::vector<char> piece(1 << 16);
   for (;;) {
-    const ssize_t got = ::recv(fd, piece.data(), piece.size(), 0);
+    const std::size_t most = sips ? std::min<std::size_t>(trickle_bytes, piece.size()) : piece.size();
+    const ssize_t got = ::recv(fd, piece.data(), most, 0);
     if (got <= 0) return;
+    if (sips) std::this_thread::sleep_for(std::chrono::milliseconds(trickle_ms));
     came.append(piece.data(), static_cast<std::size_t>(got));
     if (const unsigned wait = delay_ms; wait != 0) {
       std::this_thread::sleep_for(std::chrono::milliseconds(wait));
@@ -161,7 +163,7 @@ void FakeServer::serve(int fd) {
 bool FakeServer::send(int fd, const std::string& bytes) {
   for (std::size_t at = 0; at < bytes.size() && !ending_;) {
     const unsigned wait = trickle_ms;
-    const std::size_t most = wait == 0 ? bytes.size() - at : 1;
+    const std::size_t most = wait == 0 ? bytes.size() - at : std::min<std::size_t>(trickle_bytes, bytes.size() - at);
     const ssize_t sent = ::send(fd, bytes.data() + at, most, MSG_NOSIGNAL);
     if (sent <= 0) return false;
     at += static_cast<std::size_t>(sent);

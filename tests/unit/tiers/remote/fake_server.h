@@ -39,8 +39,10 @@ class FakeServer {
   std::string value(const std::string& key);
   void erase(const std::string& key);  // as an eviction does
 
-  std::atomic<bool> mute = false;         // takes commands, answers nothing
-  std::atomic<unsigned> trickle_ms = 0;   // not 0: a byte in so many milliseconds
+  std::atomic<bool> mute = false;        // takes commands, answers nothing
+  std::atomic<unsigned> trickle_ms = 0;  // not 0: so many bytes in so many milliseconds
+  std::atomic<unsigned> trickle_bytes = 1;
+  std::atomic<bool> sips = false;         // reads no faster than it answers then
   std::atomic<unsigned> delay_ms = 0;     // what comes within it is answered together, at its end
   std::atomic<unsigned> connections = 0;  // that were accepted so far
   std::atomic<unsigned> unlinked = 0;     // keys

@@ -7,6 +7,7 @@
 #include "sidecar/tiers/remote/connection.h"
 #include "sidecar/tiers/remote/remote_tier.h"
 #include "tests/conformance/tier_chunks.h"
+#include "tests/long_form.h"
 #include "tests/unit/tiers/remote/fake_server.h"
 #include "tests/unit/tiers/remote/scripted_stream.h"
 
@@ -17,10 +18,11 @@ using tiers::testing_support::key_of;
 using tiers::testing_support::Loop;
 
 #if defined(LARDER_SANITIZED)
-constexpr int kErrors = 20'000;
+constexpr int kShort = 20'000;
 #else
-constexpr int kErrors = 100'000;
+constexpr int kShort = 100'000;
 #endif
+const int kErrors = test::by_form(kShort, 1'000'000);
 
 // Every payload says whose it is; the server's answers come in pieces of any size, an error in place of every second.
 TEST(RemoteShiftTest, RandomErrorRepliesShiftNoReply) {
@@ -133,7 +135,7 @@ TEST(RemoteShiftTest, NoReplyIsShiftedInTheTierEither) {
   std::vector<tiers::ChunkKey> keys;
   for (std::uint64_t i = 0; i < tiers::kMaxLookKeys; ++i) keys.push_back(key_of(i % kChunks));
   int good = 0, rounds = 0;
-  while (errors < kErrors && ++rounds < 10'000) {
+  while (errors < kErrors && ++rounds < 100'000) {
     const tiers::Ticket look = loop.next();
     ASSERT_TRUE((*tier)->look(look, keys, loop.in_ms(20'000)).ok());
     for (std::uint64_t i = 0; i < kChunks; ++i) {

@@ -1,0 +1,49 @@
+// FarNetwork: two network namespaces of this machine, and between them a wire on which every packet takes its time and some are lost.
+//
+// The wire is a pair of veth with tc's netem where the kernel has that. Where it has not, a thread of this process carries the packets
+// from one TUN device to another: later, and not all. Either way both ends speak the kernel's TCP over it. Needs root. Thread-compatible.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "shim/protocol/fd.h"
+
+namespace larder::test {
+
+class FarNetwork {
+ public:
+  static constexpr const char* kNear = "10.77.0.1";  // seen from either end
+  static constexpr const char* kFar = "10.77.0.2";
+
+  // Each packet takes so long, one way; so many of a hundred are lost. Throws where this machine does not allow it.
+  FarNetwork(unsigned delay_ms, unsigned lost_percent);
+  ~FarNetwork();
+  FarNetwork(const FarNetwork&) = delete;
+  FarNetwork& operator=(const FarNetwork&) = delete;
+
+  const std::string& kind() const { return kind_; }
+  // What these make (sockets, threads, processes) stays at that end.
+  void near(const std::function<void()>& work) const { within(near_, work); }
+  void far(const std::function<void()>& work) const { within(far_, work); }
+  // Cut, every packet is lost.
+  void cut(bool on);
+
+ private:
+  void within(const Fd& place, const std::function<void()>& work) const;
+  bool join_by_netem();
+  void join_by_thread();
+  void carry() const;
+
+  const unsigned delay_ms_, lost_percent_;
+  std::string kind_;
+  Fd home_, near_, far_;
+  Fd near_device_, far_device_;  // TUN
+  std::atomic<bool> cut_ = false, ended_ = false;
+  std::thread carrier_;
+};
+
+}  // namespace larder::test
