@@ -77,6 +77,8 @@ class RemoteEngine {
     bool cancelled = false;   // dropped or evicted meanwhile: whatever the server says, it failed
     bool by_memory = false;   // its parts are asked for by what was known, not by what the server said
     bool missing = false;     // a part is not there
+    bool by_replica = false;  // a get: some of its parts are asked of replicas
+    bool masters = false;     // a get: they did not have them all
     std::size_t waiting = 0;  // answers to come
     Status failed;            // the first of them that did
     Record record;
