@@ -110,6 +110,11 @@ void RemoteEngine::ask_parts(const OpPtr& op) {
     request.owner = op->serial;
     request.tells = Lane::kReads;
     request.then = [this, op, bytes](const Status& lost, const Reply& reply) { part_came(op, bytes, lost, reply); };
+    // Every other one: master and replica send at the same time.
+    if (options_.read_replicas && !op->masters && number % 2 == op->serial % 2 && backend_.ask_replica(key, request)) {
+      op->by_replica = true;
+      continue;
+    }
     if (const Status asked = backend_.ask(Lane::kReads, key, std::move(request)); !asked.ok())
       part_came(op, bytes, asked, {});  // others may be on their way into the slot: it ends when they have
   }
@@ -126,6 +131,13 @@ void RemoteEngine::part_came(const OpPtr& op, std::size_t wanted, const Status& 
 
 void RemoteEngine::parts_came(const OpPtr& op) {
   if (op->cancelled) return finish(op, {Code::kNotFound, "dropped meanwhile"});
+  // A replica may not have been told of it yet, or be none any more: the masters know.
+  if (std::exchange(op->by_replica, false) && (op->missing || !op->failed.ok())) {
+    op->masters = true;
+    op->missing = false;
+    op->failed = {};
+    return ask_parts(op);
+  }
   if (op->failed.code() == Code::kDataLoss) op->missing = true;  // another type under a part's key
   if (!op->failed.ok() && !op->missing) return finish(op, op->failed);
   if (!op->missing) return finish(op, {}, op->record.facts);

@@ -84,7 +84,7 @@ class Links {
     } wait;
   };
 
-  std::uint32_t wanted() const { return kind_ == Kind::kSentinel ? 1 : options_.connections; }
+  std::uint32_t wanted() const { return kind_ == Kind::kSentinel || kind_ == Kind::kReplica ? 1 : options_.connections; }
   std::size_t count() const { return links_.size(); }
   bool of_lane(std::size_t number, Lane lane) const;
   void pump(Link& link);

@@ -53,6 +53,8 @@ struct RemoteOptions {
   std::string prefix = "larder";  // of all keys: one for each pool. Letters, digits, "_", "." and "-"
   std::uint64_t ttl_ms = 0;       // what was put longer ago is gone; 0: the server alone decides
 
+  bool read_replicas = false;  // of a Cluster: half of the parts of a chunk are asked of replicas, where there are some
+
   std::uint32_t connections = 2;                // to each server, 1 to 4; beyond one the last is for what is written
   std::uint64_t accepted_bytes = 256ULL << 20;  // of puts and gets that have not ended
   std::uint32_t accepted_operations = 1024;

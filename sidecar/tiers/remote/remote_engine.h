@@ -77,6 +77,8 @@ class RemoteEngine {
     bool done = false;                          // its message is out
     bool cancelled = false;                     // dropped or evicted meanwhile: whatever the server says, it failed
     bool missing = false;                       // a part is not there
+    bool by_replica = false;                    // a get: some of its parts are asked of replicas
+    bool masters = false;                       // a get: they did not have them all
     std::size_t waiting = 0;                    // answers to come
     Status failed;                              // the first of them that did
     Record record;                              // a put: without a writing until its parts are sent
