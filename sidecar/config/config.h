@@ -43,6 +43,7 @@ struct BackendConfig : BackendUrl {  // what `url` says
   std::string sentinel_password_file;        // read at each connect; "": they want no password
   std::string ca_file, cert_file, key_file;  // PEM, read at each connect; "": those of the system, no client certificate
   std::string server_name;                   // whom the certificate must name; "": the host
+  bool read_replicas = false;                // of a Cluster: parts of chunks are also read from replicas
   std::string prefix;                        // of all keys; load() makes it follow the pool
   std::uint32_t ttl_s = 0;                   // what was put longer ago is gone; 0: the server alone decides
   BackendWrite write = BackendWrite::kAll;   // what is written: all | evicted | popular

@@ -143,6 +143,12 @@ Status set_server_name(std::string_view text, Config& config) {
   return {};
 }
 
+Status set_read_replicas(std::string_view text, Config& config) {
+  if (text != "true" && text != "false") return {Code::kInvalidArgument, "is none of: true, false"};
+  config.backend.read_replicas = text == "true";
+  return {};
+}
+
 Status set_prefix(std::string_view text, Config& config) {
   if (!text.empty()) return set(text, config.backend.prefix, check_name);
   config.backend.prefix.clear();
@@ -210,7 +216,7 @@ Status set_listen(std::string_view text, Config& config) {
   return {};
 }
 
-constexpr std::array<Field, 31> kFields{{
+constexpr std::array<Field, 32> kFields{{
     {"pool", "name of this configuration of sidecars; `socket` and `memory.shm_name` follow it where they are not set",
      [](std::string_view text, Config& c) { return set(text, c.pool, check_name); }, [](const Config& c) { return c.pool; }},
     {"socket", "Unix socket on which engines attach",
@@ -297,6 +303,11 @@ constexpr std::array<Field, 31> kFields{{
      [](const Config& c) { return c.backend.key_file; }},
     {"backend.server_name", "with rediss://: whom the server's certificate must name; not set: the host of the URL",
      set_server_name, [](const Config& c) { return c.backend.server_name; }},
+    {"backend.read_replicas",
+     "with redis-cluster://. true: half of what is loaded comes from replicas, where there are some; the user then needs "
+     "READONLY; "
+     "false: masters alone are asked",
+     set_read_replicas, [](const Config& c) { return std::string(c.backend.read_replicas ? "true" : "false"); }},
     {"backend.prefix",
      "all keys in the backend begin with it: larderd of one prefix share, and clear clears what has it; not set: larder, or "
      "larder-POOL where the pool has another name",

@@ -198,6 +198,9 @@ Status check_backend(const Config& config, const Given& given) {
             none_of(kOfSentinels, config, given, "backend.url names no Sentinels: make it redis-sentinel://host:port,.../MASTER");
         !status.ok())
       return status;
+  if (backend.read_replicas && backend.mode != BackendMode::kCluster)
+    return {Code::kInvalidArgument,
+            place_of(given, "backend.read_replicas") + " is true and backend.url names no Cluster: make it redis-cluster://"};
   if (backend.cert_file.empty() != backend.key_file.empty()) {
     const bool key_missing = backend.key_file.empty();
     return {Code::kInvalidArgument, place_of(given, key_missing ? "backend.cert_file" : "backend.key_file") +

@@ -185,7 +185,8 @@ std::vector<Finding> findings_of(const Seen& seen) {
 std::string least_rights(const config::BackendConfig& backend) {
   return "ACL SETUSER " + (backend.user.empty() ? "larder" : backend.user) + " on >PASSWORD ~" + backend.prefix +
          ":* +hello +ping +info" + (backend.database == 0 ? "" : " +select") + " +get +getrange +set +getdel +unlink +scan" +
-         (backend.mode == config::BackendMode::kCluster ? " +cluster|slots +asking" : "");
+         (backend.mode == config::BackendMode::kCluster ? " +cluster|slots +asking" : "") +
+         (backend.read_replicas ? " +readonly" : "");
 }
 
 std::string least_sentinel_rights(const config::BackendConfig& backend) {

@@ -1,5 +1,5 @@
-// What is wrong with a backend as a whole, of whichever mode: of each of its servers, of its Sentinels, of its Cluster. What holds for
-// several servers is said once. Pure; thread-safe.
+// What is wrong with a backend as a whole, of whichever mode: of each of its servers, of its Sentinels, of its Cluster. What holds
+// for several servers is said once. Pure; thread-safe.
 #pragma once
 
 #include "sidecar/ctl/backend_findings.h"

@@ -36,10 +36,7 @@ Status Looks::look(SessionNumber session, std::uint32_t request, const protocol:
   look.begun_ns = clock_.now_ns();
   look.deadline_ns = look.begun_ns + std::uint64_t{std::min(asked.deadline_ms, protocol::kMaxLookMs)} * 1'000'000;
   const auto begin = looks_.lower_bound({session, 0}), end = looks_.upper_bound({session, UINT32_MAX});
-  if (std::distance(begin, end) >= protocol::kMaxLooks)
-    look.refusal = LookEnd::kBound;
-  else if (!backend_.tier().state().takes_gets)
-    look.refusal = LookEnd::kFailed;
+  look.over_bound = std::distance(begin, end) >= protocol::kMaxLooks;
   look.slow = !shared_.in_time();
   const Entry entered = looks_.emplace(id, std::move(look)).first;
   deadlines_.emplace(entered->second.deadline_ns, id);
@@ -105,9 +102,8 @@ bool Looks::add_member(Look& look, Family& family, const store::Store::Member& m
     return true;
   }
   if (shared_.hides(chunk.namespace_id)) return false;
-  const LookEnd refusal = look.keys.size() >= kMaxKeys ? LookEnd::kBound : look.refusal;
-  if (refusal != LookEnd::kAll) {
-    look.reason = refusal;
+  if (look.over_bound || look.keys.size() >= kMaxKeys) {
+    look.reason = LookEnd::kBound;
     return false;
   }
   look.keys.push_back(chunk);

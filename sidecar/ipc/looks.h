@@ -69,8 +69,8 @@ class Looks {
     std::vector<Family> families;  // gone through so far
     std::vector<tiers::ChunkKey> keys;
     protocol::LookEnd reason = protocol::LookEnd::kAll;
-    protocol::LookEnd refusal = protocol::LookEnd::kAll;  // why the backend is not asked; kAll: it is
-    bool slow = false;                                    // it is, and nobody relies on it now
+    bool over_bound = false;  // too many of its session: the backend is not asked
+    bool slow = false;        // it is, and nobody relies on it now
     bool gone_through = false;
     bool waits = false;        // in to_ask_
     tiers::Ticket ticket = 0;  // 0: the backend was not asked

@@ -201,7 +201,7 @@ class Engine {
 struct State {
   std::string name;
   std::function<void()> begin, end;
-  std::vector<double> p50_us = {}, p99_us = {}, store_p99_us = {};
+  std::vector<double> p50_us = {}, p99_us = {}, store_p50_us = {}, store_p99_us = {};
   std::uint64_t looks = 0, answered = 0, stores = 0, written = 0;
 };
 
@@ -250,6 +250,7 @@ void run_turn(State& state, Engine& engine, const ServerProcess& server) {
   state.written += written(server) - before;
   state.p50_us.push_back(bench::percentile(times.hits_us, 0.5));
   state.p99_us.push_back(bench::percentile(times.hits_us, 0.99));
+  state.store_p50_us.push_back(bench::percentile(times.stores_us, 0.5));
   state.store_p99_us.push_back(bench::percentile(times.stores_us, 0.99));
   state.looks += times.looks;
   state.answered += times.answered;
@@ -273,6 +274,7 @@ int report(const std::vector<State>& states, const std::string& directory) {
                     {"hit p50_us", bench::median(state.p50_us)},
                     {"hit p99_us", bench::median(state.p99_us)},
                     {"added_p99_us", added},
+                    {"store p50_us", bench::median(state.store_p50_us)},
                     {"store p99_us", bench::median(state.store_p99_us)},
                     {"stores", static_cast<double>(state.stores)},
                     {"written", static_cast<double>(state.written)},

@@ -24,7 +24,7 @@ class Report {
   explicit Report(std::string name) : name_(std::move(name)) {}
 
   void add_row(Row row) { rows_.push_back(std::move(row)); }
-  // `id` is NAME.figure; `op` is "<=" or ">=".
+  // `id` is NAME.figure; `op` is "<=", "<" or ">=".
   void add_goal(std::string id, double value, std::string op, double goal) {
     goals_.push_back({std::move(id), value, std::move(op), goal});
   }
@@ -38,7 +38,7 @@ class Report {
     double value;
     std::string op;
     double goal;
-    bool met() const { return op == "<=" ? value <= goal : value >= goal; }
+    bool met() const { return op == "<=" ? value <= goal : op == "<" ? value < goal : value >= goal; }
   };
 
   void print() const;

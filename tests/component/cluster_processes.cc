@@ -131,10 +131,14 @@ std::string ClusterProcesses::id(std::size_t number) const {
   return servers_[number]->ask({"CLUSTER", "MYID"}).text;
 }
 
+void ClusterProcesses::begin_to_move(std::uint16_t slot, std::size_t from, std::size_t to) {
+  server(to).ask({"CLUSTER", "SETSLOT", std::to_string(slot), "IMPORTING", id(from)});
+  server(from).ask({"CLUSTER", "SETSLOT", std::to_string(slot), "MIGRATING", id(to)});
+}
+
 void ClusterProcesses::move_slot(std::uint16_t slot, std::size_t from, std::size_t to) {
-  const std::string text = std::to_string(slot), source = id(from), target = id(to);
-  server(to).ask({"CLUSTER", "SETSLOT", text, "IMPORTING", source});
-  server(from).ask({"CLUSTER", "SETSLOT", text, "MIGRATING", target});
+  begin_to_move(slot, from, to);
+  const std::string text = std::to_string(slot), target = id(to);
   for (;;) {
     const remote::Reply keys = server(from).ask({"CLUSTER", "GETKEYSINSLOT", text, "100"});
     if (keys.elements.empty()) break;

@@ -30,9 +30,10 @@ class ClusterProcesses {
   ServerProcess& server(std::size_t number) { return *servers_[number]; }
   std::size_t replica_of(std::size_t number) const { return masters_ + spare_ + number; }
   const std::vector<remote::Endpoint>& endpoints() const { return endpoints_; }
-  bool well() const;                                                     // as all see it that live
-  std::uint64_t keys() const;                                            // but for those of probes, with all masters
-  std::uint64_t keys(std::size_t number) const;                          // with this one
+  bool well() const;                             // as all see it that live
+  std::uint64_t keys() const;                    // but for those of probes, with all masters
+  std::uint64_t keys(std::size_t number) const;  // with this one
+  void begin_to_move(std::uint16_t slot, std::size_t from, std::size_t to);
   void move_slot(std::uint16_t slot, std::size_t from, std::size_t to);  // with its keys, one by one
   void kill(std::size_t number);
 

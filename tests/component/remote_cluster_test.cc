@@ -4,6 +4,7 @@
 #include <signal.h>
 
 #include <atomic>
+#include <fstream>
 #include <thread>
 
 #include "sidecar/tiers/remote/format.h"
@@ -216,6 +217,92 @@ TEST_P(RemoteClusterTest, AMasterThatIsAwayCostsItsKeysAlone) {
   EXPECT_TRUE(soon([&] { return node.loop.look(keys) == others; }));
   for (std::uint64_t i = 0; i < kChunks; ++i) EXPECT_TRUE(soon([&] { return node.loop.put(i, 3).ok(); })) << i;
   EXPECT_EQ(node.loop.look(keys), all);
+}
+
+TEST_P(RemoteClusterTest, ReplicasAreReadFromAndBelievedInNothing) {
+  ClusterProcesses cluster(GetParam(), 3, 0, true);
+  RemoteOptions options = options_of(cluster);
+  options.read_replicas = true;
+  Node node(options);
+  constexpr std::uint64_t kChunks = 8;
+  for (std::uint64_t i = 0; i < kChunks; ++i) ASSERT_EQ(node.loop.put(i, 1, 1, kLarge).to_string(), "ok");
+  const auto gets = [&] {
+    std::uint64_t count = 0;
+    for (std::size_t i = 0; i < 3; ++i) count += commands(cluster.server(cluster.replica_of(i)), "get");
+    return count;
+  };
+  const auto all_are_loaded = [&] {
+    for (std::uint64_t i = 0; i < kChunks; ++i) EXPECT_EQ(node.loop.get(i, 1, kLarge).to_string(), "ok") << i;
+  };
+  EXPECT_TRUE(soon([&] {
+    static_cast<void>(node.loop.get(0, 1, kLarge));
+    return gets() > 0;
+  }));
+  const std::uint64_t before = gets(), keys = cluster.keys();
+  all_are_loaded();
+  EXPECT_GT(gets(), before + kChunks);
+  // They have not been told of anything yet: what they miss is there all the same, and stays.
+  for (std::size_t i = 0; i < 3; ++i) {
+    ServerProcess& replica = cluster.server(cluster.replica_of(i));
+    replica.ask({"CONFIG", "SET", "replica-read-only", "no"});
+    ASSERT_EQ(replica.ask({"FLUSHALL"}).text, "OK");
+  }
+  const std::uint64_t asked = gets();
+  all_are_loaded();
+  EXPECT_GT(gets(), asked);
+  EXPECT_EQ(cluster.keys(), keys);
+  for (std::size_t i = 0; i < 3; ++i) cluster.kill(cluster.replica_of(i));
+  all_are_loaded();
+  EXPECT_EQ(node.tier->state().reason, "");
+  EXPECT_EQ(node.loop.drop(1).to_string(), "ok");
+  EXPECT_EQ(cluster.keys(), 0U);
+}
+
+TEST_P(RemoteClusterTest, AReplicaThatIsReadFromTakesOver) {
+  ClusterProcesses cluster(GetParam(), 3, 0, true);
+  RemoteOptions options = options_of(cluster);
+  options.read_replicas = true;
+  options.endpoints = {cluster.endpoints()[1]};
+  Node node(options);
+  for (std::uint64_t i = 0; i < 8; ++i) ASSERT_EQ(node.loop.put(i, 1, 1, kLarge).to_string(), "ok");
+  cluster.kill(0);
+  std::uint64_t good = 0, number = 0;
+  EXPECT_TRUE(soon([&] {
+    const Status put = node.loop.put(number % 8, 2 + number, 1, kLarge), got = node.loop.get(number++ % 8, 1, kLarge);
+    EXPECT_NE(got.code(), Code::kInternal) << got.to_string();
+    good = put.ok() && got.ok() ? good + 1 : 0;
+    if (good == 0) node.loop.collect(5);
+    return good == 30;
+  }));
+  EXPECT_EQ(node.tier->state().reason, "");
+}
+
+// Also while a slot is on its way.
+TEST_P(RemoteClusterTest, TheLeastRightsAreEnough) {
+  ClusterProcesses cluster(GetParam(), 3);
+  for (std::size_t i = 0; i < 3; ++i)
+    ASSERT_EQ(cluster.server(i)
+                  .ask({"ACL", "SETUSER", "kv", "on", ">hunter2", "~larder:*", "+hello", "+ping", "+info", "+get", "+getrange",
+                        "+set", "+getdel", "+unlink", "+scan", "+cluster|slots", "+asking"})
+                  .text,
+              "OK");
+  RemoteOptions options = options_of(cluster);
+  options.user = "kv";
+  options.password_file = cluster.server(0).directory() + "/password";
+  std::ofstream(options.password_file) << "hunter2\n";
+  Node node(options);
+  for (std::uint64_t i = 0; i < 8; ++i) ASSERT_EQ(node.loop.put(i).to_string(), "ok");
+  const std::string record = remote::record_key("larder", key_of(3));
+  const std::size_t from = remote::slot_of(record) * 3U / remote::kSlots, to = (from + 1) % 3;
+  cluster.begin_to_move(remote::slot_of(record), from, to);
+  cluster.server(from).ask({"MIGRATE", "127.0.0.1", std::to_string(cluster.endpoints()[to].port), record, "0", "5000"});
+  const std::uint64_t before = commands(cluster.server(to), "asking");
+  EXPECT_EQ(node.loop.look(std::vector{key_of(2), key_of(3)}), (std::vector{true, true}));
+  EXPECT_GT(commands(cluster.server(to), "asking"), before);
+  cluster.move_slot(remote::slot_of(record), from, to);
+  for (std::uint64_t i = 0; i < 8; ++i) EXPECT_TRUE(node.loop.get(i).ok()) << i;
+  EXPECT_EQ(node.loop.drop(1).to_string(), "ok");
+  EXPECT_EQ(cluster.keys(), 0U);
 }
 
 TEST_P(RemoteClusterTest, WhatIsNoClusterIsSaidToBeNone) {

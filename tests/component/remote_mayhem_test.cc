@@ -214,7 +214,7 @@ TEST_P(RemoteMayhemTest, AClusterWithReplicas) {
   options_.endpoints = cluster.endpoints();
   Node node(options_);
   Traffic traffic(node, seed_);
-  for (int round = 0; round < by_form(1, 16); ++round) {
+  for (int round = 0; round < by_form(1, 10); ++round) {
     ServerProcess& server = cluster.server(chance(6));
     const bool killed = round % 2 == 0;
     killed ? server.kill() : server.signal(SIGSTOP);
@@ -233,7 +233,7 @@ TEST_P(RemoteMayhemTest, AMasterWithSentinels) {
   options_.sentinel_master = SentinelProcesses::kMaster;
   Node node(options_);
   Traffic traffic(node, seed_);
-  for (int round = 0; round < by_form(1, 12); ++round) {
+  for (int round = 0; round < by_form(1, 8); ++round) {
     const bool master = servers.server(0).info("replication", "role") == "master";
     ServerProcess& server = servers.server(round % 3 == 2 || master ? 0 : 1);
     const bool killed = round % 2 == 0;

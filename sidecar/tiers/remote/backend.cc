@@ -31,8 +31,10 @@ Backend::Node& Backend::add_node(Kind kind, const Endpoint& endpoint) {
     listener_.ready();
   };
   const auto heard = [this, one](Lane lane, const Reply& reply) { answered(*one, lane, reply); };
-  node->links =
-      std::make_unique<Links>(options_, clock_, poller_, kind, endpoint, Links::Listener{ready, listener_.other_life, heard});
+  // A replica's life is nobody else's: what it lost it is told again.
+  const std::function<void()> other_life = kind == Kind::kReplica ? std::function<void()>([] {}) : listener_.other_life;
+  node->links = std::make_unique<Links>(options_, clock_, poller_, kind, endpoint, Links::Listener{ready, other_life, heard});
+  node->replica = kind == Kind::kReplica;
   node->used_ns = clock_.now_ns();
   nodes_.push_back(std::move(node));
   return *nodes_.back();
@@ -67,7 +69,7 @@ std::uint64_t Backend::next_turn_ns() const {
   std::uint64_t wait = options_.ping_ms * kNsPerMs;
   for (const std::unique_ptr<Node>& node : nodes_) {
     wait = std::min(wait, node->links->next_turn_ns());
-    if (!node->health.well() && !node->probing && counts(*node) && node->links->ready())
+    if (!node->health.well() && !node->probing && (counts(*node) || node->stands_by) && node->links->ready())
       wait = std::min(wait, std::max(node->health.next_ns(), now) - now);
   }
   if (sentinels_) wait = std::min(wait, sentinels_->next_turn_ns());

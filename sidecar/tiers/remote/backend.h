@@ -1,8 +1,8 @@
 // Backend: all servers that hold the chunks, as one: a standalone server, the master whom Sentinels name, or the masters of a
 // Cluster, where each key is with the one that serves its slot. Owned by the tier's thread.
 //
-// backend.cc has what the modes share, cluster_ways.cc map and redirections, server_health.cc how each server does. Callbacks come from
-// turn(), flush(), cancel() and restart(), never from within ask().
+// backend.cc has what the modes share, cluster_ways.cc map and redirections, server_health.cc how each server does. Callbacks come
+// from turn(), flush(), cancel() and restart(), never from within ask().
 #pragma once
 
 #include <array>
@@ -49,6 +49,9 @@ class Backend {
   // Asks the server of this key. Redirections are followed; where its connection is just being made for the first time it waits for
   // that, `answer_ms` at most. kUnavailable, and no answer: that server is away.
   Status ask(Lane lane, std::string_view key, Request request);
+  // Asks a replica of this key's master, once and without redirections: what it has not been told of yet it has not. False: none is
+  // there, and nothing is asked.
+  bool ask_replica(std::string_view key, Request& request);
   // The keys of each command that may name several: those of a slot, in a Cluster.
   std::vector<std::vector<std::string_view>> together(const std::vector<std::string>& keys) const;
   // Of each master; who they are, and whose keys, is the same as long as this version is.
@@ -78,6 +81,8 @@ class Backend {
     explicit Node(const Health& fresh) : health(fresh) {}
     std::unique_ptr<Links> links;
     bool serves = false;        // has slots
+    bool replica = false;       // is talked to as one; as a master it would be another of these
+    bool stands_by = false;     // a replica: of a master that has slots
     std::uint64_t used_ns = 0;  // when something was asked last, or it was made
     Health health;              // by its error replies; it is asked again until it answers well
     bool denied = false;        // by an error that may be over after a new greeting
@@ -125,6 +130,7 @@ class Backend {
   void ask_map(std::uint64_t now_ns);
   void map_came(const std::string& asked, const Status& lost, const Reply& reply);
   void adopt(const std::vector<SlotRange>& map);
+  void adopt_replicas(const std::vector<SlotRange>& map);
   void retire_nodes(std::uint64_t now_ns);
 
   const RemoteOptions& options_;
@@ -139,7 +145,7 @@ class Backend {
   std::uint64_t doubt_until_ns_ = 0;  // that the master is one
   std::uint64_t followed_ns_ = 0;     // since when it is this one
 
-  std::array<Node*, kSlots> slots_{};
+  std::array<Node*, kSlots> slots_{}, replicas_{};
   std::vector<Parked> parked_;
   Status map_failure_;
   bool map_known_ = false, map_asked_ = false;

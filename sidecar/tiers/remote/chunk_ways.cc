@@ -36,8 +36,7 @@ std::uint64_t draw_writing() {
 void RemoteEngine::pump_reads() {
   while (!reads_.empty() && backend_.ready() && health_.state().takes_gets) {
     const OpPtr op = reads_.front();
-    const std::size_t bytes = op->command.slot.size();
-    if (!op->done && reading_bytes_ != 0 && reading_bytes_ + bytes > options_.read_bytes_in_flight) return;
+    if (!op->done && reading_bytes_ >= options_.read_bytes_in_flight) return;
     reads_.pop_front();
     if (op->done) continue;
     op->command.operation == Operation::kLook ? start_look(op) : start_get(op);
@@ -47,7 +46,7 @@ void RemoteEngine::pump_reads() {
 void RemoteEngine::start_get(const OpPtr& op) {
   if (known_.hidden(op->command.key.namespace_id)) return finish(op, {Code::kNotFound, "dropped"});
   op->started = true;
-  reading_bytes_ += op->command.slot.size();
+  moves(op, op->command.slot.size());
   const std::optional<Record> known = known_.find(op->command.key, clock_.now_ns());
   if (!known) return ask_record(op);
   op->record = *known;
@@ -101,6 +100,7 @@ void RemoteEngine::ask_parts(const OpPtr& op) {
     return finish(op, {Code::kInvalidArgument, "the slot is smaller than what was stored"});
   if (Status refused = refusal_of(record, Lane::kReads); !refused.ok()) return finish(op, refused);
   op->waiting = record.parts();
+  moves(op, record.facts.slot_bytes());
   for (std::uint32_t number = 0; number < record.parts(); ++number) {
     const std::size_t bytes = record.part_size(number);
     const std::string key = part_key(options_.prefix, record, number);
@@ -110,6 +110,11 @@ void RemoteEngine::ask_parts(const OpPtr& op) {
     request.owner = op->serial;
     request.tells = Lane::kReads;
     request.then = [this, op, bytes](const Status& lost, const Reply& reply) { part_came(op, bytes, lost, reply); };
+    // Every other one: master and replica send at the same time.
+    if (options_.read_replicas && !op->masters && number % 2 == op->serial % 2 && backend_.ask_replica(key, request)) {
+      op->by_replica = true;
+      continue;
+    }
     if (const Status asked = backend_.ask(Lane::kReads, key, std::move(request)); !asked.ok())
       part_came(op, bytes, asked, {});  // others may be on their way into the slot: it ends when they have
   }
@@ -117,6 +122,7 @@ void RemoteEngine::ask_parts(const OpPtr& op) {
 
 void RemoteEngine::part_came(const OpPtr& op, std::size_t wanted, const Status& lost, const Reply& reply) {
   if (op->done) return;
+  moves(op, op->moving - wanted);
   const bool answer = answered(op, lost, reply);
   // Less than the part, or none: nothing of what came counts.
   if (answer && (reply.kind != Reply::Kind::kPayload || static_cast<std::size_t>(reply.integer) != wanted)) op->missing = true;
@@ -125,6 +131,13 @@ void RemoteEngine::part_came(const OpPtr& op, std::size_t wanted, const Status& 
 
 void RemoteEngine::parts_came(const OpPtr& op) {
   if (op->cancelled) return finish(op, {Code::kNotFound, "dropped meanwhile"});
+  // A replica may not have been told of it yet, or be none any more: the masters know.
+  if (std::exchange(op->by_replica, false) && (op->missing || !op->failed.ok())) {
+    op->masters = true;
+    op->missing = false;
+    op->failed = {};
+    return ask_parts(op);
+  }
   if (op->failed.code() == Code::kDataLoss) op->missing = true;  // another type under a part's key
   if (!op->failed.ok() && !op->missing) return finish(op, op->failed);
   if (!op->missing) return finish(op, {}, op->record.facts);
@@ -242,8 +255,7 @@ void RemoteEngine::put_looked(const OpPtr& op, const Status& lost, const Reply& 
 void RemoteEngine::send_looked() {
   while (!looked_.empty()) {
     const OpPtr op = looked_.front();
-    const std::size_t bytes = op->command.slot.size();
-    if (!op->done && writing_bytes_ != 0 && writing_bytes_ + bytes > options_.write_bytes_in_flight) return;
+    if (!op->done && writing_bytes_ >= options_.write_bytes_in_flight) return;
     looked_.pop_front();
     if (op->done) continue;
     if (op->cancelled)
@@ -260,7 +272,7 @@ void RemoteEngine::send_parts(const OpPtr& op) {
   if (record.writing == 0) return finish(op, {Code::kUnavailable, "the system has no random number"});
   if (Status refused = refusal_of(record, Lane::kWrites); !refused.ok()) return finish(op, refused);
   op->record = record;
-  writing_bytes_ += op->command.slot.size();
+  moves(op, op->command.slot.size());
   op->waiting = op->record.parts();
   const std::string ttl = std::to_string(op->ttl_ms);
   std::vector<std::string_view> after;
@@ -274,13 +286,15 @@ void RemoteEngine::send_parts(const OpPtr& op) {
     request.expect.types = "+";
     request.owner = op->serial;
     request.tells = Lane::kWrites;
-    request.then = [this, op](const Status& lost, const Reply& reply) { part_stored(op, lost, reply); };
-    if (Status refused = backend_.ask(Lane::kWrites, name, std::move(request)); !refused.ok()) part_stored(op, refused, {});
+    request.then = [this, op, bytes](const Status& lost, const Reply& reply) { part_stored(op, bytes, lost, reply); };
+    if (Status refused = backend_.ask(Lane::kWrites, name, std::move(request)); !refused.ok())
+      part_stored(op, bytes, refused, {});
   }
 }
 
-void RemoteEngine::part_stored(const OpPtr& op, const Status& lost, const Reply& reply) {
+void RemoteEngine::part_stored(const OpPtr& op, std::size_t bytes, const Status& lost, const Reply& reply) {
   if (op->done) return;
+  moves(op, op->moving - bytes);
   answered(op, lost, reply);
   if (--op->waiting == 0) parts_stored(op);
 }

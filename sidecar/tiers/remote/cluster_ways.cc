@@ -89,7 +89,7 @@ void Backend::send_parked(std::uint64_t now_ns) {
 // The node of that address, made where it is new; nothing: there are too many.
 Backend::Node* Backend::node_at(const Endpoint& endpoint) {
   for (const std::unique_ptr<Node>& node : nodes_)
-    if (node->links->endpoint() == endpoint) return node.get();
+    if (!node->replica && node->links->endpoint() == endpoint) return node.get();
   return nodes_.size() < kMostNodes ? &add_node(Kind::kNode, endpoint) : nullptr;
 }
 
@@ -164,6 +164,7 @@ void Backend::adopt(const std::vector<SlotRange>& map) {
     map_wait_ns_ = options_.retry_ms * kNsPerMs;
     map_due_ns_ = map_asked_ns_ + kCalmNs;
   }
+  if (options_.read_replicas) adopt_replicas(map);
   if (std::exchange(slots_, slots) == slots && map_known_) return;
   map_known_ = true;
   ++version_;
@@ -171,11 +172,36 @@ void Backend::adopt(const std::vector<SlotRange>& map) {
   if (lost_one) listener_.other_life();
 }
 
+// Of several of one master each gets its share of the ranges.
+void Backend::adopt_replicas(const std::vector<SlotRange>& map) {
+  for (const std::unique_ptr<Node>& node : nodes_) node->stands_by = false;
+  replicas_ = {};
+  std::size_t turn = 0;
+  for (const SlotRange& range : map) {
+    if (range.replicas.empty()) continue;
+    const Endpoint& endpoint = range.replicas[turn++ % range.replicas.size()];
+    const auto same = [&](const std::unique_ptr<Node>& node) { return node->replica && node->links->endpoint() == endpoint; };
+    const auto found = std::ranges::find_if(nodes_, same);
+    if (found == nodes_.end() && nodes_.size() >= kMostNodes) continue;
+    Node& node = found != nodes_.end() ? **found : add_node(Kind::kReplica, endpoint);
+    node.stands_by = true;
+    for (std::size_t slot = range.first; slot <= range.last; ++slot) replicas_[slot] = &node;
+  }
+}
+
+bool Backend::ask_replica(std::string_view key, Request& request) {
+  if (!cluster()) return false;
+  Node* const node = replicas_[slot_of(key)];
+  if (node == nullptr || !node->links->ready() || !node->health.well()) return false;
+  node->used_ns = clock_.now_ns();
+  return node->links->ask(Lane::kReads, std::move(request)).ok();
+}
+
 void Backend::retire_nodes(std::uint64_t now_ns) {
   if (!ready()) return;
   for (std::size_t i = nodes_.size(); i-- > 0;) {
     const Node* const node = nodes_[i].get();
-    if (node->serves || now_ns < node->used_ns + kUnusedNs) continue;
+    if (node->serves || node->stands_by || now_ns < node->used_ns + kUnusedNs) continue;
     if (std::ranges::none_of(parked_, [node](const Parked& parked) { return parked.routed->node == node; }))
       remove_node(i, {Code::kUnavailable, "the node serves nothing any more"});
   }

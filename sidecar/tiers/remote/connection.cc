@@ -22,7 +22,10 @@ Status violation(const std::string& what) {
 }  // namespace
 
 void Connection::ask(Request request, std::uint64_t now_ns) {
-  if (entries_.empty()) head_since_ns_ = now_ns;
+  if (entries_.empty()) {
+    head_since_ns_ = now_ns;
+    head_alone_ = request.body.empty() && request.expect.payload_bytes == 0;
+  }
   outstanding_bytes_ += request.body.size() + request.expect.payload_bytes;
   payloads_ += request.expect.payload_bytes != 0 ? 1 : 0;
   entries_.push_back(std::move(request));
@@ -43,7 +46,15 @@ Status Connection::pump_send() {
   while (sent_ < entries_.size()) {
     std::array<std::span<const std::byte>, kMostSegments + 3> segments;
     std::size_t count = 0, wanted = 0, skip = part_sent_;
+    const std::size_t begun = this->begun();
+    std::uint64_t asked = asked_bytes_;
     for (std::size_t i = sent_; i < entries_.size() && count < kMostSegments; ++i) {
+      const std::size_t payload = entries_[i].expect.payload_bytes;
+      if (i >= begun && payload != 0 && !window_.lets(asked, payload)) {
+        window_.held_back();
+        break;
+      }
+      asked += payload;
       for (const std::span<const std::byte> segment :
            {bytes_of(entries_[i].around.before), entries_[i].body, bytes_of(entries_[i].around.after)}) {
         const std::size_t skipped = std::min(skip, segment.size());
@@ -53,6 +64,7 @@ Status Connection::pump_send() {
         wanted += segment.size() - skipped;
       }
     }
+    if (count == 0) break;
     const Moved moved = stream_->send(std::span(segments).first(count));
     account(moved.bytes);
     if (!moved.status.ok()) return moved.status;
@@ -69,6 +81,7 @@ void Connection::account(std::size_t bytes) {
     Request& whole = entries_[sent_++];
     part_sent_ -= size_of(whole);
     outstanding_bytes_ -= whole.body.size();
+    asked_bytes_ += whole.expect.payload_bytes;
     whole.around = {};  // it may hold a password
     whole.body = {};
   }
@@ -92,6 +105,8 @@ Status Connection::pump_receive(std::uint64_t now_ns, bool& more) {
     if (Status status = take_buffered(now_ns); !status.ok()) return status;
     if (!moved.status.ok()) return moved.status;
     if (moved.bytes < payload.size() + beside.size()) return {};
+    // What the window lets since something has come, before the rest has come too: the server is not to wait.
+    if (has_unsent() && !pump_send().ok()) break;  // the next time says why
   }
   more = true;
   return {};
@@ -196,8 +211,12 @@ void Connection::answer(Reply reply, std::uint64_t now_ns) {
   const Request request = std::move(entries_.front());
   entries_.pop_front();
   --sent_;
-  outstanding_bytes_ -= request.expect.payload_bytes;
-  payloads_ -= request.expect.payload_bytes != 0 ? 1 : 0;
+  const std::size_t payload = request.expect.payload_bytes;
+  outstanding_bytes_ -= payload;
+  asked_bytes_ -= payload;
+  payloads_ -= payload != 0 ? 1 : 0;
+  if (payload != 0) window_.came(payload, now_ns, asked_bytes_ == 0);
+  if (std::exchange(head_alone_, false)) window_.round_trip(now_ns - head_since_ns_);
   head_since_ns_ = now_ns;
   ++answers;
   if (reply.kind == Reply::Kind::kError && request.tells && on_error) on_error(*request.tells, reply);
@@ -207,10 +226,16 @@ void Connection::answer(Reply reply, std::uint64_t now_ns) {
 void Connection::close(const Status& why) {
   stream_.reset();
   sent_ = part_sent_ = payloads_ = 0;
-  outstanding_bytes_ = 0;
-  in_payload_ = false;
+  outstanding_bytes_ = asked_bytes_ = 0;
+  in_payload_ = head_alone_ = false;
   for (const Request& request : std::exchange(entries_, {}))
     if (request.then) request.then(why, {});
+}
+
+bool Connection::may_send() const {
+  if (sent_ == entries_.size()) return false;
+  const std::size_t payload = entries_[sent_].expect.payload_bytes;
+  return payload == 0 || window_.lets(asked_bytes_, payload) || sent_ < begun();
 }
 
 // How many are sent, wholly or in part, or are in what the stream holds and will send as it is.

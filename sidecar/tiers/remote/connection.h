@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "shim/protocol/status.h"
+#include "sidecar/tiers/remote/receive_window.h"
 #include "sidecar/tiers/remote/resp.h"
 #include "sidecar/tiers/remote/stream.h"
 
@@ -66,9 +67,8 @@ class Connection {
   bool cancel(std::uint64_t owner);
 
   Stream& stream() { return *stream_; }
-  const Stream& stream() const { return *stream_; }
-  bool wants_write() const { return stream_->wants_write() || sent_ < entries_.size(); }
-  bool has_unsent() const { return sent_ < entries_.size() && !send_blocked_; }
+  bool wants_write() const { return stream_->wants_write() || may_send(); }
+  bool has_unsent() const { return may_send() && !send_blocked_; }
   std::size_t commands() const { return entries_.size(); }
   std::uint64_t bytes() const { return outstanding_bytes_; }  // bodies and payloads on their way
   // Since when the oldest command waits for its answer; UINT64_MAX: none does.
@@ -84,6 +84,7 @@ class Connection {
   static constexpr std::uint64_t kMostAtOnce = 8 << 20;    // until others have their turn
 
   Status pump_send();
+  bool may_send() const;
   std::size_t begun() const;
   void account(std::size_t bytes);
   Status pump_receive(std::uint64_t now_ns, bool& more);
@@ -103,7 +104,10 @@ class Connection {
   bool send_blocked_ = false;
   std::size_t payloads_ = 0;  // of the entries
   std::uint64_t outstanding_bytes_ = 0;
+  std::uint64_t asked_bytes_ = 0;  // payloads of what was sent
+  ReceiveWindow window_;
   std::uint64_t head_since_ns_ = 0;
+  bool head_alone_ = false;  // a small one, to which nothing was before it
 
   std::vector<std::byte> buffer_;  // what came and is no payload
   std::size_t begin_ = 0, end_ = 0;

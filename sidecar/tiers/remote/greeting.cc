@@ -16,7 +16,7 @@ Status check_hello(Kind kind, const Reply& hello) {
 Status check_read(Kind kind, const Reply& reply) {
   if (reply.kind != Reply::Kind::kError) return {};
   const ErrorMeaning& meaning = meaning_of(reply.text);
-  if (kind == Kind::kNode && (meaning.code == "MOVED" || meaning.code == "ASK")) return {};
+  if ((kind == Kind::kNode || kind == Kind::kReplica) && (meaning.code == "MOVED" || meaning.code == "ASK")) return {};
   return status_of(meaning);
 }
 
@@ -59,6 +59,10 @@ void Links::greet(Link& link) {
   ask_greeting(link, {"INFO", "server"}, "$", [greeted](const Status& lost, const Reply& reply) {
     if (lost.ok() && reply.kind == Reply::Kind::kBulk) greeted->run = info_value(reply.text, "run_id");
   });
+  if (kind_ == Kind::kReplica)
+    ask_greeting(link, {"READONLY"}, "+", [note](const Status& lost, const Reply& reply) {
+      if (lost.ok() && reply.kind == Reply::Kind::kError) note(status_of(meaning_of(reply.text)));
+    });
   const std::vector<std::string_view> read =
       sentinel ? std::vector<std::string_view>{"PING"} : std::vector<std::string_view>{"GETRANGE", probe, "0", "0"};
   ask_greeting(link, read, sentinel ? "+" : "$", [this, greeted, note](const Status& lost, const Reply& reply) {
@@ -66,7 +70,7 @@ void Links::greet(Link& link) {
     note(check_read(kind_, reply));
     if (!greeted->greeted.ok()) return;
     served(*greeted);
-    if (kind_ != Kind::kNode) listener_.answered(Lane::kReads, reply);
+    if (kind_ != Kind::kNode && kind_ != Kind::kReplica) listener_.answered(Lane::kReads, reply);
   });
   const bool writes = of_lane(static_cast<std::size_t>(greeted - links_.data()), Lane::kWrites);
   if (writes && (kind_ == Kind::kStandalone || kind_ == Kind::kMaster))

@@ -14,7 +14,7 @@
 namespace larder::remote {
 
 // What a server must be; what is something else is refused, and it is said what it is.
-enum class Kind : std::uint8_t { kStandalone, kMaster, kNode, kSentinel };
+enum class Kind : std::uint8_t { kStandalone, kMaster, kNode, kReplica, kSentinel };
 
 // Without the newline at its end. A file that is none, a pipe say, is refused and not waited for.
 // `option`: its name, for errors.

@@ -1,5 +1,5 @@
-// What all servers of an installation say of themselves: a standalone server, the Sentinels and the master whom they name, or the masters
-// of a Cluster. For `larderctl backend check`: it takes and measures, and judges nothing.
+// What all servers of an installation say of themselves: a standalone server, the Sentinels and the master whom they name, or the
+// masters of a Cluster. For `larderctl backend check`: it takes and measures, and judges nothing.
 #pragma once
 
 #include <cstddef>

@@ -82,7 +82,7 @@ std::uint64_t Links::limit_ns(const Link& link) const {
 
 // What is sent counts once the other end has it: the kernel takes much at once.
 void Links::note_progress(Link& link, std::uint64_t now_ns) const {
-  const Connection& connection = *link.connection;
+  Connection& connection = *link.connection;
   Link::Wait& wait = link.wait;
   const std::uint64_t since = connection.waiting_since_ns(), moved = connection.sent_bytes + connection.received_bytes;
   const bool same = since == wait.since_ns;

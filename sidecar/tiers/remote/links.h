@@ -33,8 +33,8 @@ class Links {
     std::function<void()> ready;  // a connection is there
     // It is not the life of the server that was met before (its `run_id`): what it had may be gone.
     std::function<void()> other_life;
-    // How it does with reads, or writes: the reply to what was tried at the greeting (of a Cluster's node: none, no key is known to be
-    // its own), and each error reply to a command that tells something.
+    // How it does with reads, or writes: the reply to what was tried at the greeting (of a Cluster's node: none, no key is known to
+    // be its own), and each error reply to a command that tells something.
     std::function<void(Lane lane, const Reply& reply)> answered;
   };
   // All but `endpoint` and `listener` outlive it.
@@ -84,7 +84,7 @@ class Links {
     } wait;
   };
 
-  std::uint32_t wanted() const { return kind_ == Kind::kSentinel ? 1 : options_.connections; }
+  std::uint32_t wanted() const { return kind_ == Kind::kSentinel || kind_ == Kind::kReplica ? 1 : options_.connections; }
   std::size_t count() const { return links_.size(); }
   bool of_lane(std::size_t number, Lane lane) const;
   void pump(Link& link);

@@ -41,6 +41,7 @@ RemoteOptions options_of(const config::BackendConfig& backend) {
   options.password_file = backend.password_file;
   options.database = backend.database;
   if (!backend.prefix.empty()) options.prefix = backend.prefix;
+  options.read_replicas = backend.read_replicas;
   options.ttl_ms = std::uint64_t{backend.ttl_s} * 1000;
   return options;
 }

@@ -53,11 +53,13 @@ struct RemoteOptions {
   std::string prefix = "larder";  // of all keys: one for each pool. Letters, digits, "_", "." and "-"
   std::uint64_t ttl_ms = 0;       // what was put longer ago is gone; 0: the server alone decides
 
+  bool read_replicas = false;  // of a Cluster: half of the parts of a chunk are asked of replicas, where there are some
+
   std::uint32_t connections = 2;                // to each server, 1 to 4; beyond one the last is for what is written
   std::uint64_t accepted_bytes = 256ULL << 20;  // of puts and gets that have not ended
   std::uint32_t accepted_operations = 1024;
-  std::uint64_t read_bytes_in_flight = 32ULL << 20;  // asked for, not there yet
-  std::uint64_t write_bytes_in_flight = 16ULL << 20;
+  std::uint64_t read_bytes_in_flight = 16ULL << 20;  // while fewer are on their way another chunk is begun
+  std::uint64_t write_bytes_in_flight = 8ULL << 20;
   std::size_t known_chunks = 1 << 18;  // that probe() tells of; beyond that the oldest are forgotten here
 
   std::uint64_t connect_ms = 500;  // for a connection to be there

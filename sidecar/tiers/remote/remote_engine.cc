@@ -72,14 +72,13 @@ void RemoteEngine::finish(const OpPtr& op, Status status, const tiers::ChunkFact
     ++(ok ? counters_.puts : counters_.puts_failed);
     if (ok) counters_.put_bytes += command.slot.size();
     if (op->started && !op->looked) --looking_;
-    if (op->record.writing != 0) writing_bytes_ -= command.slot.size();
     if (op->record.writing != 0 && !ok) leave_behind(op->record);
   } else if (command.operation == Operation::kGet) {
     ++(ok ? counters_.gets : status.code() == Code::kNotFound ? counters_.gets_missed : counters_.gets_failed);
     if (ok) counters_.get_bytes += facts.slot_bytes();
-    if (op->started) reading_bytes_ -= command.slot.size();
   }
   if (status.code() == Code::kDeadlineExceeded) ++counters_.deadlines_missed;
+  moves(op, 0);
   Outcome outcome;
   outcome.message = {Message::Kind::kDone, command.operation, false, command.ticket, std::move(status), facts};
   if (ok && command.operation == Operation::kLook) outcome.message.there = std::move(op->there);
@@ -87,6 +86,13 @@ void RemoteEngine::finish(const OpPtr& op, Status status, const tiers::ChunkFact
   outcome.freed_bytes = command.slot.size();
   outcomes_.push_back(std::move(outcome));
   live_.remove(op);
+}
+
+// How much of it is on its way now.
+void RemoteEngine::moves(const OpPtr& op, std::uint64_t bytes) {
+  std::uint64_t& all = op->command.operation == Operation::kPut ? writing_bytes_ : reading_bytes_;
+  all = all - op->moving + bytes;
+  op->moving = bytes;
 }
 
 // One command of an operation, or of none.

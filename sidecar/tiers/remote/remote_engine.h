@@ -77,10 +77,13 @@ class RemoteEngine {
     bool done = false;                          // its message is out
     bool cancelled = false;                     // dropped or evicted meanwhile: whatever the server says, it failed
     bool missing = false;                       // a part is not there
+    bool by_replica = false;                    // a get: some of its parts are asked of replicas
+    bool masters = false;                       // a get: they did not have them all
     std::size_t waiting = 0;                    // answers to come
     Status failed;                              // the first of them that did
     Record record;                              // a put: without a writing until its parts are sent
     std::uint64_t partial = 0;                  // a get: the writing of which a part is not there
+    std::uint64_t moving = 0;                   // bytes of its slot that are counted as on their way
     std::uint64_t ttl_ms = 0;                   // a put: how long it is kept, 0: for ever
     std::uint64_t dropped = 0;                  // a drop: records
     std::vector<bool> there;                    // a look
@@ -114,6 +117,7 @@ class RemoteEngine {
 
   // remote_engine.cc
   void finish(const OpPtr& op, Status status, const tiers::ChunkFacts& facts = {});
+  void moves(const OpPtr& op, std::uint64_t bytes);
   void fail_waiting(bool puts, bool gets);
   void miss_deadlines();
   Request request_of(const OpPtr& op, const std::vector<std::string_view>& words, const char* types, Then then) const;
@@ -136,7 +140,7 @@ class RemoteEngine {
   void put_looked(const OpPtr& op, const Status& lost, const Reply& reply);
   void send_looked();
   void send_parts(const OpPtr& op);
-  void part_stored(const OpPtr& op, const Status& lost, const Reply& reply);
+  void part_stored(const OpPtr& op, std::size_t bytes, const Status& lost, const Reply& reply);
   void parts_stored(const OpPtr& op);
   void record_stored(const OpPtr& op, const Status& lost, const Reply& reply);
   Status refusal_of(const Record& record, Lane lane) const;
@@ -192,7 +196,7 @@ class RemoteEngine {
   std::list<Unwanted> unwanted_;
   std::vector<Outcome> outcomes_;
   std::uint64_t next_serial_ = 1;
-  std::uint64_t reading_bytes_ = 0, writing_bytes_ = 0;  // started
+  std::uint64_t reading_bytes_ = 0, writing_bytes_ = 0;  // of what was started: not there yet
   std::uint64_t next_deadline_ns_ = UINT64_MAX;          // none is earlier
   std::uint64_t next_scan_ns_ = 0, next_unwanted_ns_ = UINT64_MAX;
   std::string part_;  // which of several servers are not well

@@ -31,7 +31,8 @@ void Backend::note_error(Node& node, const ErrorMeaning& meaning, Lane lane) {
 void Backend::tend_health(std::uint64_t now_ns) {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     Node& node = *nodes_[i];
-    if (node.health.well() || node.probing || !counts(node) || !node.links->ready() || !node.health.retry(now_ns)) continue;
+    const bool matters = counts(node) || node.stands_by;
+    if (node.health.well() || node.probing || !matters || !node.links->ready() || !node.health.retry(now_ns)) continue;
     if (node.denied)
       node.links->restart({Code::kPermissionDenied, node.health.state().reason});
     else
@@ -63,8 +64,9 @@ void Backend::probe(Node& node) {
 std::optional<std::string> Backend::probe_key_of(const Node& node) const {
   if (!cluster()) return probe_key(options_.prefix);
   constexpr unsigned kMostTries = 1 << 15;
+  const std::array<Node*, kSlots>& slots = node.replica ? replicas_ : slots_;
   for (unsigned number = 0; number < kMostTries; ++number)
-    if (std::string key = probe_key(options_.prefix) + ":" + std::to_string(number); slots_[slot_of(key)] == &node) return key;
+    if (std::string key = probe_key(options_.prefix) + ":" + std::to_string(number); slots[slot_of(key)] == &node) return key;
   return std::nullopt;
 }
 

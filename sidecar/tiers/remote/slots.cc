@@ -69,7 +69,11 @@ std::optional<std::vector<SlotRange>> parse_slots(const Reply& reply, const std:
     const std::optional<std::uint16_t> first = slot_number(range.elements[0]), last = slot_number(range.elements[1]);
     if (!first || !last || *first > *last) return {};
     // A master whose name nobody knows ("?") serves nobody: its slots are without one.
-    if (const std::optional<Endpoint> master = node(range.elements[2], asked)) ranges.push_back({*first, *last, *master});
+    const std::optional<Endpoint> master = node(range.elements[2], asked);
+    if (!master) continue;
+    ranges.push_back({*first, *last, *master});
+    for (std::size_t i = 3; i < range.elements.size(); ++i)
+      if (const std::optional<Endpoint> replica = node(range.elements[i], asked)) ranges.back().replicas.push_back(*replica);
   }
   return ranges;
 }

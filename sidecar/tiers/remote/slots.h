@@ -22,6 +22,7 @@ std::uint16_t slot_of(std::string_view key);
 struct SlotRange {
   std::uint16_t first = 0, last = 0;
   Endpoint master;
+  std::vector<Endpoint> replicas = {};
 };
 
 // A reply to CLUSTER SLOTS. `asked`: the host that was asked, for nodes that do not tell their own.

@@ -177,6 +177,7 @@ void RemoteEngine::unlink_unwanted(Unwanted& one, const std::vector<std::string>
   unlink(keys, [this, serial](const Status& gone, const Reply& unlinked) {
     const auto at = std::ranges::find(unwanted_, serial, &Unwanted::serial);
     at->asked = false;
+    if (!gone.ok()) at->next_ns = clock_.now_ns() + kLeastWaitNs;  // a part's server may be away while the record's is not
     if (!gone.ok()) return;
     if (unlinked.kind == Reply::Kind::kError) return put_off(*at);
     unwanted_.erase(at);

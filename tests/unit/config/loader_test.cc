@@ -293,6 +293,10 @@ TEST_F(LoaderTest, WhatABackendDoesNotTake) {
             ":3: backend.sentinel_user is me and backend.url names no Sentinels: make it redis-sentinel://host:port,.../MASTER");
   EXPECT_EQ(why("backend:\n  url: redis-sentinel://h/m\n  sentinel_user: me\n"),
             ":3: backend.sentinel_user is set and backend.sentinel_password_file is not");
+  EXPECT_EQ(why("backend:\n  url: redis://h\n  read_replicas: true\n"),
+            ":3: backend.read_replicas is true and backend.url names no Cluster: make it redis-cluster://");
+  EXPECT_THAT(why("backend:\n  read_replicas: 1\n"), HasSubstr("is none of: true, false"));
+  EXPECT_TRUE(load_text("backend:\n  url: redis-cluster://h\n  read_replicas: true\n")->backend.read_replicas);
   EXPECT_THAT(why("backend:\n  sentinel_user: 'a b'\n"), HasSubstr(":2: backend.sentinel_user 'a b' is no user's name"));
   EXPECT_THAT(why("backend:\n  password_file: p\n"), HasSubstr(":2: backend.password_file 'p' is no absolute path"));
   EXPECT_THAT(why("backend:\n  server_name: a/b\n"), HasSubstr(":2: backend.server_name 'a/b' is neither a host's name nor"));

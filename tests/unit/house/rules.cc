@@ -16,7 +16,7 @@ const std::vector<Library>& libraries() {
   static const std::vector<Library> all{
       {"xxhash.h", {"shim/protocol/key.h", "cuda/host_loop_"}},  // the loops compile it once more, for their instruction set
       {"liburing.h", {"sidecar/tiers/disk/uring_queue.cc"}},
-      {"hiredis/", {"sidecar/tiers/remote/resp.cc"}},
+      {"hiredis/", {"sidecar/tiers/remote/resp.cc", "tests/bench/remote_hiredis_arm.cc"}},
       {"openssl/", {"sidecar/tiers/remote/tls_stream.cc"}},
       {"yaml-cpp/", {"sidecar/config/yaml_file.cc"}},
       {"httplib.h", {"sidecar/http/routes.cc", "sidecar/ctl/admin_client.cc"}},

@@ -18,6 +18,7 @@ class HeldTier final : public tiers::Tier {
     tiers::Ticket ticket = 0;
     tiers::ChunkKey key;
     std::span<std::byte> slot;
+    std::uint64_t deadline_ns = 0;
   };
 
   void store(const tiers::ChunkKey& key, const tiers::ChunkFacts& facts, std::vector<std::byte> bytes) {
@@ -71,10 +72,10 @@ class HeldTier final : public tiers::Tier {
              std::uint64_t) override {
     return {Code::kUnavailable, "not here"};
   }
-  Status get(tiers::Ticket ticket, const tiers::ChunkKey& key, std::span<std::byte> slot, std::uint64_t) override {
+  Status get(tiers::Ticket ticket, const tiers::ChunkKey& key, std::span<std::byte> slot, std::uint64_t deadline_ns) override {
     if (!state_.takes_gets) return {Code::kUnavailable, state_.reason};
     ++gets_;
-    waiting_.push_back({ticket, key, slot});
+    waiting_.push_back({ticket, key, slot, deadline_ns});
     return {};
   }
   Status look(tiers::Ticket ticket, std::span<const tiers::ChunkKey> keys, std::uint64_t) override {

@@ -126,9 +126,12 @@ TEST_F(LooksTest, NobodyWaitsForASlowBackendAndOneQuestionGoesThereAllTheSame) {
   box_.clock.advance_ms(50);
   box_.turn();
   ASSERT_EQ(box_.told(5), "0 late");
+  ASSERT_FALSE(box_.backend_source.in_time());
+  box_.look(6, {1});
+  EXPECT_EQ(box_.told_of_look(6), "1 1 all") << "it is on its way";
+  EXPECT_EQ(box_.looked(6)->read_bytes_per_s, 0U) << "nobody may rely on when it comes";
   box_.backend.finish_all();
   box_.turn();  // in memory now, late
-  ASSERT_FALSE(box_.backend_source.in_time());
   box_.look(7, {1, 2});
   EXPECT_EQ(box_.told_of_look(7), "1 0 failed");
   box_.look(8, {2});
@@ -258,9 +261,9 @@ TEST_F(LooksTest, WhereTheBackendHasTooMuchElseItIsAskedAtTheNextTick) {
 TEST_F(LooksTest, ItEndsAtWhatAnEngineIsWriting) {
   box_.put_into_backend(1);
   box_.put_into_backend(2);
-  ASSERT_EQ(box_.memory.reserve(2, box_.memory.key(2)).status, status_of(protocol::GrantStatus::kGranted));
+  ASSERT_EQ(box_.memory.reserve(2, box_.memory.sibling(2)).status, status_of(protocol::GrantStatus::kGranted));
   box_.look(7, {1, 2, 1});
-  EXPECT_EQ(box_.backend.looks().front().keys.size(), 2U);
+  EXPECT_EQ(box_.backend.looks().front().keys.size(), 2U) << "nothing of a family that is not whole anyway";
   box_.finish_look();
   EXPECT_EQ(box_.told_of_look(7), "1 1 all");
 }

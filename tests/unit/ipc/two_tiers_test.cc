@@ -101,6 +101,37 @@ TEST_F(TwoSourcesTest, WhoIsLateIsKnown) {
   EXPECT_FALSE(box_.backend_source.speed().serving);
 }
 
+TEST_F(TwoSourcesTest, WhereBothAreSlowTheNearestIsReadFrom) {
+  box_.put_below(2);
+  box_.put_into_backend(3);
+  for (int i = 0; i < 4; ++i) {
+    box_.promotions.tick(false);
+    box_.clock.advance_ms(1);
+    box_.finish_reads();
+  }
+  box_.fetch(5, {2, 3}, 50);
+  box_.clock.advance_ms(50);
+  box_.turn();
+  ASSERT_FALSE(box_.source.in_time() || box_.backend_source.in_time());
+  box_.finish_reads();
+  box_.put_below(1);
+  box_.put_into_backend(1);
+  box_.fetch(7, {1});
+  EXPECT_EQ(box_.tier.waiting().size(), 2U);
+  EXPECT_TRUE(box_.backend.waiting().empty());
+}
+
+// By another larderd, between the look and the read.
+TEST_F(TwoSourcesTest, WhatWasStoredAnewInAnotherLayoutIsAMiss) {
+  box_.put_into_backend(1);
+  box_.fetch(7, {1});
+  for (const protocol::Key& key : box_.family(1))
+    box_.backend.store(box_.chunk(key), {9, 2048, 2048, 9}, std::vector<std::byte>(PromotionsBox::kSlotBytes));
+  box_.finish_reads();
+  EXPECT_EQ(box_.told(7), "0 absent");
+  EXPECT_FALSE(box_.in_memory(1));
+}
+
 class TwoWaysDownTest : public testing::Test {
  protected:
   static constexpr std::uint64_t kSlots = 16;

@@ -133,6 +133,36 @@ TEST_F(ConnectionTest, WhatWasCancelledIsNotWrittenAndShiftsNothing) {
   EXPECT_EQ(std::memcmp(slot_.data() + 40'000, next.data(), next.size()), 0);
 }
 
+// A server builds all replies that it is asked for before it sends the first: its memory, and the time to get it.
+TEST_F(ConnectionTest, NoMoreIsAskedForThanTheWindowLets) {
+  constexpr std::size_t kPart = 2 << 20;
+  slot_.resize(3 * kPart);
+  ask("+");
+  ASSERT_TRUE(hear("+PONG\r\n").ok()) << "at once: the link is short";
+  wire_->from_us.clear();
+  for (std::size_t i = 0; i < 3; ++i) ask("$", std::span(slot_).subspan(i * kPart, kPart));
+  ask(":");
+  ASSERT_TRUE(hear("").ok());
+  EXPECT_EQ(wire_->from_us, "<1><2>");
+  EXPECT_FALSE(connection_.has_unsent()) << "nobody has to come back for it";
+  EXPECT_FALSE(connection_.wants_write());
+  ASSERT_TRUE(hear("$2097152\r\n" + std::string(kPart, 'a')).ok());
+  EXPECT_EQ(wire_->from_us, "<1><2>");
+  ASSERT_TRUE(hear("\r\n").ok());
+  EXPECT_EQ(wire_->from_us, "<1><2><3><4>");
+  const std::string second = "$2097152\r\n" + std::string(kPart, 'b') + "\r\n", third = "$1\r\nc\r\n";
+  ASSERT_TRUE(hear(second + third + ":7\r\n").ok());
+  EXPECT_EQ(slot_[2 * kPart], std::byte{'c'});
+  EXPECT_EQ(seen_[4].reply.integer, 7);
+  // What was held back can be taken back.
+  for (std::size_t i = 0; i < 3; ++i) ask("$", std::span(slot_).subspan(i * kPart, kPart), {}, 5 + i);
+  ASSERT_TRUE(hear("").ok());
+  EXPECT_TRUE(connection_.cancel(7));
+  ASSERT_TRUE(hear(third + third).ok());
+  EXPECT_EQ(wire_->from_us, "<1><2><3><4><5><6>");
+  EXPECT_EQ(connection_.commands(), 0U);
+}
+
 TEST_F(ConnectionTest, WhatIsHalfReceivedOrHalfSentCannotBeCancelled) {
   ask("$", std::span(slot_).first(1000), {}, 5);
   ASSERT_TRUE(hear("$1000\r\nabc").ok());

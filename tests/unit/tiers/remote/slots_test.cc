@@ -63,6 +63,7 @@ TEST(SlotsTest, AMapNamesTheMasterOfEachRange) {
   ASSERT_TRUE(ranges && ranges->size() == 3);
   EXPECT_EQ((*ranges)[0].master, (Endpoint{"10.0.0.1", 7000}));
   EXPECT_EQ((*ranges)[0].last, 99);
+  EXPECT_EQ((*ranges)[0].replicas, (std::vector<Endpoint>{{"10.0.0.9", 7000}}));
   EXPECT_EQ((*ranges)[1].master, (Endpoint{"asked", 7001}));
   EXPECT_EQ((*ranges)[2].master, (Endpoint{"::1", 7002}));
   EXPECT_TRUE(parse_slots(list({}), "asked")->empty());

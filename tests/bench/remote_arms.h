@@ -1,0 +1,99 @@
+// The arms of bench-remote: each stores chunks on one server and loads them again, in its own way, and says what that cost.
+//
+// Thread-compatible.
+#pragma once
+
+#include <sys/types.h>
+#include <time.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "sidecar/tiers/remote/format.h"
+#include "sidecar/tiers/tier.h"
+
+namespace larder::bench {
+
+// What something took: wall clock, and processor time of who asks and of the server.
+struct Cost {
+  double seconds = 0, client_cpu = 0, server_cpu = 0;
+};
+
+// Of the parts between start() and stop(), which may be many.
+class Stopwatch {
+ public:
+  explicit Stopwatch(pid_t server);
+  void start();
+  void stop();
+  const Cost& cost() const { return cost_; }
+
+ private:
+  Cost now() const;
+  clockid_t server_;
+  Cost from_, cost_;
+};
+
+// The chunks of one size: what is stored, and where it comes back, in memory that is shared as an arena's is.
+class Chunks {
+ public:
+  static constexpr std::uint64_t kPiece = 128 << 10;
+  // So many, no two with the same bytes.
+  Chunks(std::uint64_t payload, std::size_t count);
+  ~Chunks();
+  Chunks(const Chunks&) = delete;
+  Chunks& operator=(const Chunks&) = delete;
+
+  std::uint64_t payload() const { return payload_; }
+  std::size_t count() const { return facts_.size(); }
+  const tiers::ChunkFacts& facts(std::size_t i) const { return facts_[i]; }
+  std::span<std::byte> source(std::size_t i) const { return {memory_ + i * slot_, slot_}; }
+  std::span<std::byte> target(std::size_t i) const { return {memory_ + (count() + i) * slot_, slot_}; }
+  // As the tier keeps it under that name.
+  remote::Record record(std::size_t i, std::uint64_t name) const;
+
+ private:
+  const std::uint64_t payload_;
+  const std::size_t slot_;
+  std::vector<tiers::ChunkFacts> facts_;
+  std::byte* memory_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+class RemoteArm {
+ public:
+  explicit RemoteArm(std::string name) : name_(std::move(name)) {}
+  virtual ~RemoteArm() = default;
+  const std::string& name() const { return name_; }
+  // The values that a chunk of so many bytes is on the server, for people.
+  virtual std::string values(std::uint64_t payload) const { return std::to_string(payload); }
+  // Chunk i under the name `first + i`, none of which was there before.
+  virtual Cost set(const Chunks& chunks, std::uint64_t first) = 0;
+  // What set() has stored; its bytes are looked at outside of what is timed. Ends the program where they are wrong.
+  virtual Cost get(const Chunks& chunks, std::uint64_t first) = 0;
+
+ private:
+  const std::string name_;
+};
+
+// The server of all of them.
+struct Place {
+  std::uint16_t port = 0;
+  pid_t pid = 0;
+};
+
+std::unique_ptr<RemoteArm> larder_arm(const Place& place);
+// One connection, `window` bytes asked for at most; what comes is thrown away, what goes is the same bytes again and again.
+std::unique_ptr<RemoteArm> ceiling_arm(const Place& place, std::uint64_t window);
+std::unique_ptr<RemoteArm> hiredis_arm(const Place& place);
+std::unique_ptr<RemoteArm> redis_benchmark_arm(const Place& place);
+// `program`: a Python that has redis-py and LMCache, and remote_rivals.py behind it. One process for all of its arms.
+std::vector<std::unique_ptr<RemoteArm>> python_arms(const Place& place, const std::vector<std::string>& program);
+
+// Ends the program, with a line, where it does not hold.
+void must(bool held, const std::string& what);
+
+}  // namespace larder::bench

@@ -1,0 +1,180 @@
+// bench remote-lookup: how long the remote tier looks whether the chunks of a prompt are in the backend: 64 and 1,024 keys, a standalone
+// server and a Cluster of three masters, with no delay and with 20 ms of it (10 each way) between larderd's namespace and the servers'.
+//
+// Counted in round trips: of the network as a PING on a connection of its own measures it, in the same minute. All chunks are there,
+// written through another tier. `first` is a look right after the tier has connected, when TCP sends no more than ten packets before it
+// hears of them; the median is of looks 0.3 s apart on connections that have carried looks before. The goals are of the median, with
+// the delay, of the worse mode.
+//
+// Usage: remote_lookup_bench [DIRECTORY of the JSON]. Needs root and /dev/net/tun (delayed_link.h). Environment: REMOTE_SERVER
+// (redis-server; or valkey-server), REMOTE_TCP (reno, bbr: TCP's congestion control; the machine's own).
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <stdexcept>
+#include <thread>
+
+#include "tests/bench/delayed_link.h"
+#include "tests/bench/report.h"
+#include "tests/component/cluster_processes.h"
+#include "tests/component/tier_node.h"
+
+namespace {
+
+using namespace larder;
+using bench::DelayedLink;
+
+constexpr std::size_t kMostKeys = tiers::kMaxLookKeys;
+constexpr std::uint64_t kPayload = 4096, kOneWayUs = 10'000;
+constexpr int kLooks = 20, kFirstLooks = 5, kPings = 20;
+constexpr std::chrono::milliseconds kPause(300);
+
+void must(bool held, const std::string& what) {
+  if (!held) throw std::runtime_error(what);
+}
+
+double ms_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+}
+
+double ping_ms(std::uint16_t port) {
+  const Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const int one = 1;
+  ::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+  sockaddr_in name{};
+  name.sin_family = AF_INET;
+  ::inet_pton(AF_INET, DelayedLink::kFarAddress, &name.sin_addr);
+  name.sin_port = htons(port);
+  must(::connect(fd.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)) == 0, "no connection for PING");
+  std::vector<double> times;
+  for (int i = 0; i < kPings; ++i) {
+    char answer[16];
+    const auto start = std::chrono::steady_clock::now();
+    must(::send(fd.get(), "PING\r\n", 6, MSG_NOSIGNAL) == 6 && ::recv(fd.get(), answer, sizeof(answer), 0) == 7, "no PONG");
+    times.push_back(ms_since(start));
+  }
+  return bench::median(times);
+}
+
+std::vector<tiers::ChunkKey> keys(std::size_t count) {
+  std::vector<tiers::ChunkKey> all;
+  for (std::size_t i = 0; i < count; ++i) all.push_back(tiers::testing_support::key_of(i));
+  return all;
+}
+
+double look_ms(test::Node& node, std::size_t count) {
+  const std::vector<tiers::ChunkKey> asked = keys(count);
+  const auto start = std::chrono::steady_clock::now();
+  const std::vector<bool> there = node.loop.look(asked);
+  const double ms = ms_since(start);
+  must(there.size() == count && std::ranges::count(there, true) == static_cast<std::ptrdiff_t>(count), "a chunk was not found");
+  return ms;
+}
+
+// One row, and how many round trips the median look took.
+double measure(const std::string& mode, const remote::RemoteOptions& options, std::uint16_t port, std::size_t count,
+               std::uint64_t delay_ms, bench::Report& report) {
+  std::vector<double> first, looks;
+  const double ping = ping_ms(port);
+  for (int i = 0; i < kFirstLooks; ++i) {
+    test::Node node(options);
+    must(node.well(), "the tier does not connect");
+    std::this_thread::sleep_for(kPause);  // a Cluster's nodes are connected to one by one
+    first.push_back(look_ms(node, count));
+    for (int more = 0; i == 0 && more < kLooks; ++more) {
+      std::this_thread::sleep_for(kPause);
+      looks.push_back(look_ms(node, count));
+    }
+  }
+  const double median = bench::median(looks);
+  report.add_row({{"server", mode},
+                  {"keys", static_cast<double>(count)},
+                  {"added_ms", static_cast<double>(delay_ms)},
+                  {"ping_ms", ping},
+                  {"look_ms", median},
+                  {"worst_ms", bench::percentile(looks, 1)},
+                  {"first_ms", bench::median(first)},
+                  {"round trips", median / ping},
+                  {"of the first", bench::median(first) / ping}});
+  return median / ping;
+}
+
+void fill(const remote::RemoteOptions& options) {
+  test::Node writer(options);
+  must(writer.well(), "the tier does not connect");
+  for (std::size_t i = 0; i < kMostKeys; ++i) {
+    const Status stored = writer.loop.put(i, 1, 1, kPayload);
+    must(stored.ok(), stored.to_string());
+  }
+}
+
+struct Worst {
+  double few = 0, many = 0;
+};
+
+void run(DelayedLink& link, const std::string& mode, const remote::RemoteOptions& options, std::uint16_t port,
+         bench::Report& report, Worst& worst) {
+  link.delay_us(0);
+  fill(options);
+  for (const std::uint64_t one_way_us : {std::uint64_t{0}, kOneWayUs}) {
+    link.delay_us(one_way_us);
+    const std::uint64_t added = 2 * one_way_us / 1000;
+    const double few = measure(mode, options, port, 64, added, report);
+    const double many = measure(mode, options, port, kMostKeys, added, report);
+    if (added != 0) worst = {std::max(worst.few, few), std::max(worst.many, many)};
+  }
+}
+
+int bench_lookup(const std::string& directory, const std::string& program, const std::string& congestion) {
+  DelayedLink link(congestion);
+  const std::string over = ", " + link.congestion();
+  bench::Report report("remote-lookup");
+  Worst worst;
+  const std::vector<std::string> open{"--bind", "0.0.0.0", "--protected-mode", "no"};
+  {
+    std::optional<test::ServerProcess> server;
+    remote::RemoteOptions options;
+    options.host = DelayedLink::kFarAddress;
+    options.port = test::free_port();
+    std::vector<std::string> words = open;
+    words.insert(words.end(), {"--port", std::to_string(options.port)});
+    link.at_far_end([&] { server.emplace(program, words); });
+    run(link, "standalone" + over, options, options.port, report, worst);
+  }
+  std::optional<test::ClusterProcesses> cluster;
+  std::vector<std::string> words = open;
+  words.insert(words.end(), {"--cluster-announce-ip", DelayedLink::kFarAddress});
+  link.at_far_end([&] { cluster.emplace(program, 3, 0, false, words); });
+  remote::RemoteOptions options;
+  options.mode = remote::Mode::kCluster;
+  for (remote::Endpoint endpoint : cluster->endpoints()) {
+    endpoint.host = DelayedLink::kFarAddress;
+    options.endpoints.push_back(endpoint);
+  }
+  run(link, "cluster of 3" + over, options, options.endpoints.front().port, report, worst);
+  report.add_goal("remote-lookup.rtts_64", worst.few, "<", 2);
+  report.add_goal("remote-lookup.rtts_1024", worst.many, "<", 2);
+  return report.finish(directory) ? 0 : 1;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const auto setting = [](const char* name, const char* otherwise) {
+    const char* const value = std::getenv(name);
+    return std::string(value == nullptr ? otherwise : value);
+  };
+  try {
+    return bench_lookup(argc > 1 ? argv[1] : "build/bench", setting("REMOTE_SERVER", "redis-server"), setting("REMOTE_TCP", ""));
+  } catch (const std::runtime_error& error) {
+    std::fprintf(stderr, "bench-remote-lookup: %s\n", error.what());
+    return 1;
+  }
+}

@@ -1,0 +1,73 @@
+// How much is asked for at once: by the length of the link and what comes over it.
+#include "sidecar/tiers/remote/receive_window.h"
+
+#include <gtest/gtest.h>
+
+namespace larder::remote {
+namespace {
+
+constexpr std::uint64_t kMs = 1'000'000, kPart = 2 << 20;
+
+// A link of so many bytes a second and so long a way, always asked for as much as the window lets; what the window has become.
+std::uint64_t settled(ReceiveWindow& window, double rate, std::uint64_t round_trip_ns, std::uint64_t for_ns) {
+  std::uint64_t now = kMs;
+  for (const std::uint64_t end = now + for_ns; now < end;) {
+    window.held_back();
+    // What the window lets comes in one round trip, or as fast as the link is.
+    const double parts = static_cast<double>(window.bytes()) / kPart;
+    const double each_ns = std::max(1e9 * kPart / rate, static_cast<double>(round_trip_ns) / parts);
+    now += static_cast<std::uint64_t>(each_ns);
+    window.came(kPart, now, false);
+  }
+  return window.bytes();
+}
+
+TEST(ReceiveWindowTest, AShortLinkIsAskedForTwoPartsAtOnce) {
+  ReceiveWindow window;
+  EXPECT_EQ(window.bytes(), ReceiveWindow::kMost) << "nothing is known of it";
+  window.round_trip(60'000);
+  EXPECT_EQ(window.bytes(), ReceiveWindow::kLeast);
+  EXPECT_EQ(settled(window, 2.5e9, 60'000, 500 * kMs), ReceiveWindow::kLeast);
+}
+
+TEST(ReceiveWindowTest, ALongAndFastLinkIsKeptFull) {
+  ReceiveWindow window;
+  window.round_trip(5 * kMs);
+  EXPECT_EQ(window.bytes(), 20'000'000U) << "as of a fast network";
+  // 1.2 GB/s: 6 MB are on their way.
+  const std::uint64_t bytes = settled(window, 1.2e9, 5 * kMs, 500 * kMs);
+  EXPECT_GE(bytes, 11'000'000U);
+  EXPECT_LE(bytes, 13'000'000U);
+}
+
+TEST(ReceiveWindowTest, ItGrowsAgainAfterASlowTime) {
+  ReceiveWindow window;
+  window.round_trip(20 * kMs);
+  EXPECT_EQ(settled(window, 50e6, 20 * kMs, 2000 * kMs), ReceiveWindow::kLeast);
+  EXPECT_GE(settled(window, 1e9, 20 * kMs, 1000 * kMs), 30'000'000U);
+  EXPECT_LE(window.bytes(), ReceiveWindow::kMost);
+}
+
+TEST(ReceiveWindowTest, WhatNobodyWaitedForSaysNothing) {
+  ReceiveWindow window;
+  window.round_trip(5 * kMs);
+  const std::uint64_t before = window.bytes();
+  for (std::uint64_t now = kMs; now < 3000 * kMs; now += 20 * kMs) window.came(kPart, now, false);
+  EXPECT_EQ(window.bytes(), before);
+  for (std::uint64_t now = 4000 * kMs; now < 7000 * kMs; now += 20 * kMs) {
+    window.held_back();
+    window.came(kPart, now, true);
+  }
+  EXPECT_EQ(window.bytes(), before) << "nothing was asked for while it came";
+}
+
+TEST(ReceiveWindowTest, OneOfAnySizeIsLet) {
+  ReceiveWindow window;
+  window.round_trip(1000);
+  EXPECT_TRUE(window.lets(0, 100 << 20));
+  EXPECT_TRUE(window.lets(2 << 20, 2 << 20));
+  EXPECT_FALSE(window.lets(4 << 20, 1));
+}
+
+}  // namespace
+}  // namespace larder::remote
