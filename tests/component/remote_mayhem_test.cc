@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "tests/component/cluster_processes.h"
-#include "tests/long_form.h"
 #include "tests/component/tier_node.h"
+#include "tests/long_form.h"
 
 namespace larder::test {
 namespace {
