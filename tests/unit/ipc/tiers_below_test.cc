@@ -105,6 +105,20 @@ TEST_F(TiersBelowTest, EachIsWrittenToByItsOwnRules) {
   EXPECT_EQ(backend.puts, 1U);
 }
 
+TEST_F(TiersBelowTest, WhatATierHasStillToDropIsNotAskedAbout) {
+  ScriptedTier& backend = add<ScriptedTier>(TierKind::kBackend);
+  open();
+  const auto reason = [this](std::uint32_t request) {
+    look(request);
+    return static_cast<protocol::LookEnd>(below_->looks()->take_answers().at(0).looked.reason);
+  };
+  EXPECT_EQ(reason(7), protocol::LookEnd::kFailed) << "it takes no looks";
+  backend.refusal = {Code::kResourceExhausted, "no room for a drop"};
+  below_->drop(protocol::namespace_id("field: a\n"));
+  backend.refusal = {};
+  EXPECT_EQ(reason(8), protocol::LookEnd::kAll);
+}
+
 // A put that has ended makes room for the next one: without a tick.
 TEST_F(TiersBelowTest, AMessageOfATierLetsTheNextWritesBegin) {
   ScriptedTier& backend = add<ScriptedTier>(TierKind::kBackend);
