@@ -102,7 +102,7 @@ TEST_F(RunningTest, ServesAndEndsOnASignal) {
     ASSERT_TRUE(eventually([&] { return answers(); }));
     EXPECT_THAT(ctl("status").text, HasSubstr("pool " + name_));
     EXPECT_EQ(ctl("clear").text, "dropped 0 chunks\n");
-    EXPECT_EQ(ctl("--json clear").text, "{\n  \"dropped\": 0\n}\n");
+    EXPECT_EQ(ctl("--json clear").text, "{\n  \"dropped\": 0,\n  \"shared\": false\n}\n");
     const Outcome unknown = ctl("drop abcdef");
     EXPECT_EQ(unknown.status, 1);
     EXPECT_THAT(unknown.text, HasSubstr("no namespace"));
