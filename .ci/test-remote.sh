@@ -20,8 +20,7 @@ run() {
 
 started=$SECONDS
 for test in build/dev/bin/remote_*test; do run "$(basename "$test")"; done
-run shared_backend_test
-run backend_check_test
+for test in shared_backend_test shared_modes_test backend_check_test; do run $test; done
 run tier_test --gtest_filter='*redis*:*valkey*'
 PYTHONPATH=$PWD/shim/python "$venv/bin/python" -m pytest tests/python/engine/test_shared.py -p no:cacheprovider --timeout 600 -v \
   --junitxml "$reports/pytest.xml" || echo "pytest ended with status $?"

@@ -238,7 +238,9 @@ TEST_P(RemoteMayhemTest, AMasterWithSentinels) {
     ServerProcess& server = servers.server(round % 3 == 2 || master ? 0 : 1);
     const bool killed = round % 2 == 0;
     killed ? server.kill() : server.signal(SIGSTOP);
-    rest(500 + chance(4000));  // another is named after 1 s, and some
+    // Another is named after 1 s and an election. Who is killed as master and back before that starts as the other's replica, as its
+    // command line says: then there is none.
+    rest((killed ? 4000 : 500) + chance(4000));
     killed ? server.start() : server.signal(SIGCONT);
     const auto linked = [&](std::size_t one) {
       return servers.server(one).info("replication", "role") == "master" &&
