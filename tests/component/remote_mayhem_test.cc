@@ -227,13 +227,15 @@ TEST_P(RemoteMayhemTest, AClusterWithReplicas) {
 }
 
 TEST_P(RemoteMayhemTest, AMasterWithSentinels) {
-  SentinelProcesses servers(GetParam());
+  if (!long_form()) GTEST_SKIP() << "at length alone, by make test-remote: replicas need a calm machine to come back under load";
+  // A replica that falls behind under load is not to begin anew for ever.
+  SentinelProcesses servers(GetParam(), {"--client-output-buffer-limit", "replica", "0", "0", "0"});
   options_.mode = Mode::kSentinel;
   options_.endpoints = servers.endpoints();
   options_.sentinel_master = SentinelProcesses::kMaster;
   Node node(options_);
   Traffic traffic(node, seed_);
-  for (int round = 0; round < by_form(1, 8); ++round) {
+  for (int round = 0; round < 8; ++round) {
     const bool master = servers.server(0).info("replication", "role") == "master";
     ServerProcess& server = servers.server(round % 3 == 2 || master ? 0 : 1);
     const bool killed = round % 2 == 0;
