@@ -67,7 +67,8 @@ TEST_P(RemoteSentinelTest, TheMasterIsFoundAndFollowedWhenItIsKilled) {
   servers_->server(0).kill();
   until_other_is_master(node, servers_->port(1));
   EXPECT_FALSE(node.tier->probe(key_of(500)).has_value()) << "the replica may not have been told of all that was stored";
-  // It comes back, as a master at first; the Sentinels give that 10 s. On a busy machine the Sentinels may then have taken the other one for dead.
+  // It comes back, as a master at first; the Sentinels let that be for 10 s. On a busy machine they may then have taken the other one
+  // for dead.
   servers_->server(0).start();
   EXPECT_TRUE(soon(
       [&] {
