@@ -210,7 +210,7 @@ void SimBackend::load(const Op& op) {
   know(op.number, chunk.facts);
   const std::byte* const arena = machine_.arena.data();
   if (op.target.data() >= arena && op.target.data() < arena + machine_.arena.size()) {
-    up_[op.ticket] = {op.number, static_cast<std::uint64_t>(op.target.data() - arena), chunk.facts.generation};
+    up_.add(op.ticket, {op.number, static_cast<std::uint64_t>(op.target.data() - arena), chunk.facts.generation});
     ++came_up;
   }
   answer(op, {}, chunk.facts);
@@ -262,14 +262,6 @@ bool SimBackend::close(std::uint64_t) {
 void SimBackend::take_messages(std::vector<Message>& out) {
   out.insert(out.end(), std::make_move_iterator(messages_.begin()), std::make_move_iterator(messages_.end()));
   messages_.clear();
-}
-
-std::optional<SimBackend::Up> SimBackend::take_up(Ticket ticket) {
-  const auto found = up_.find(ticket);
-  if (found == up_.end()) return std::nullopt;
-  const Up up = found->second;
-  up_.erase(found);
-  return up;
 }
 
 }  // namespace larder::sim

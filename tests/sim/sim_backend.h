@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "sidecar/tiers/tier.h"
+#include "tests/sim/brought_up.h"
 #include "tests/sim/machine.h"
 
 namespace larder::sim {
@@ -30,10 +31,7 @@ class SimBackend final : public tiers::Tier {
   bool idle() const { return ops_.empty() && drops_.empty(); }
   bool reads_memory() const;
   // What a get brought into the arena, once.
-  struct Up {
-    std::uint64_t number, offset, generation;
-  };
-  std::optional<Up> take_up(tiers::Ticket ticket);
+  std::optional<Up> take_up(tiers::Ticket ticket) { return up_.take(ticket); }
   std::uint64_t went_down = 0, came_up = 0, looked = 0;  // that ended well
 
   Status put(tiers::Ticket ticket, const tiers::ChunkKey& key, const tiers::ChunkFacts& facts, std::span<const std::byte> slot,
@@ -88,7 +86,7 @@ class SimBackend final : public tiers::Tier {
   };
   std::list<Drop> drops_;  // that the server has still to do
   std::map<std::uint64_t, tiers::ChunkFacts> known_;
-  std::map<tiers::Ticket, Up> up_;
+  BroughtUp up_;
   std::vector<tiers::Message> messages_;
   tiers::TierCounters counters_;
   std::uint64_t life_ = 0;  // of the server, that is known of

@@ -235,16 +235,16 @@ void SimLarderd::turn() {
 
 // A chunk that came up is what it was below, under a new generation.
 void SimLarderd::came_up(const Message& message) {
-  if (const std::optional<SimBackend::Up> up = backend_ == nullptr ? std::nullopt : backend_->take_up(message.ticket)) {
-    const std::optional<protocol::EntryView> view = index_->reader.find(key_in_index(up->number));
-    if (!view || view->offset_bytes != up->offset || model_.knows(up->number, view->generation)) return;
-    return model_.came_up_from_backend(up->number, view->generation, up->generation);
-  }
-  const std::optional<WatchedTier::Up> up = tier_->take_up(message.ticket);
+  std::optional<Up> up = backend_ == nullptr ? std::nullopt : backend_->take_up(message.ticket);
+  const bool shared = up.has_value();
+  if (!shared) up = tier_->take_up(message.ticket);
   if (!up) return;
   const std::optional<protocol::EntryView> view = index_->reader.find(key_in_index(up->number));
   if (!view || view->offset_bytes != up->offset || model_.knows(up->number, view->generation)) return;
-  model_.came_up(up->number, view->generation, up->generation);
+  if (shared)
+    model_.came_up_from_backend(up->number, view->generation, up->generation);
+  else
+    model_.came_up(up->number, view->generation, up->generation);
 }
 
 void SimLarderd::look_for_condemned() {

@@ -152,16 +152,8 @@ void WatchedTier::ended_well(const Op& op, const Message& message) {
   }
   must(op.number < kNumbers && message.facts.slot_bytes() == slot_bytes_of(op.number), "a chunk of another size came up");
   model_.tier_gave(op.number, message.facts.generation);
-  if (op.offset) up_[message.ticket] = {op.number, *op.offset, message.facts.generation};
+  if (op.offset) up_.add(message.ticket, {op.number, *op.offset, message.facts.generation});
   came_up += op.offset.has_value();
-}
-
-std::optional<WatchedTier::Up> WatchedTier::take_up(Ticket ticket) {
-  const auto found = up_.find(ticket);
-  if (found == up_.end()) return std::nullopt;
-  const Up up = found->second;
-  up_.erase(found);
-  return up;
 }
 
 bool WatchedTier::reads_memory() const {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sidecar/tiers/disk/disk_tier.h"
+#include "tests/sim/brought_up.h"
 #include "tests/sim/machine.h"
 
 namespace larder::sim {
@@ -31,10 +32,7 @@ class WatchedTier final : public tiers::Tier {
   bool on_its_way_down(std::uint64_t number) const;  // ... of that chunk, or ended a moment ago
   bool closed_well() const { return closed_.value_or(false); }
   // What a get brought into the arena, once.
-  struct Up {
-    std::uint64_t number, offset, generation;
-  };
-  std::optional<Up> take_up(tiers::Ticket ticket);
+  std::optional<Up> take_up(tiers::Ticket ticket) { return up_.take(ticket); }
   std::uint64_t went_down = 0, came_up = 0, flushes = 0;  // that ended well
 
   Status put(tiers::Ticket ticket, const tiers::ChunkKey& key, const tiers::ChunkFacts& facts, std::span<const std::byte> slot,
@@ -76,7 +74,7 @@ class WatchedTier final : public tiers::Tier {
   Model& model_;
   std::unique_ptr<disk::SteppedTier> tier_;
   std::map<tiers::Ticket, Op> ops_;
-  std::map<tiers::Ticket, Up> up_;
+  BroughtUp up_;
   std::vector<tiers::Message> messages_;
   std::uint64_t turns_ = 0;
   std::map<std::uint64_t, std::uint64_t> put_ended_;  // in which turn, by number

@@ -69,8 +69,7 @@ std::uint64_t Backend::next_turn_ns() const {
   std::uint64_t wait = options_.ping_ms * kNsPerMs;
   for (const std::unique_ptr<Node>& node : nodes_) {
     wait = std::min(wait, node->links->next_turn_ns());
-    if (!node->health.well() && !node->probing && (counts(*node) || node->stands_by) && node->links->ready())
-      wait = std::min(wait, std::max(node->health.next_ns(), now) - now);
+    if (awaits_probe(*node)) wait = std::min(wait, std::max(node->health.next_ns(), now) - now);
   }
   if (sentinels_) wait = std::min(wait, sentinels_->next_turn_ns());
   if (!cluster()) return wait;

@@ -114,6 +114,7 @@ class Backend {
   void answered(Node& node, Lane lane, const Reply& reply);
   void note_error(Node& node, const ErrorMeaning& meaning, Lane lane);
   void tend_health(std::uint64_t now_ns);
+  bool awaits_probe(const Node& node) const;
   void probe(Node& node);
   std::optional<std::string> probe_key_of(const Node& node) const;
   bool counts(const Node& node) const { return node.serves || !cluster(); }
@@ -125,7 +126,7 @@ class Backend {
   bool redirected(const RoutedPtr& routed, const std::string& error);
   void park(const RoutedPtr& routed, bool asking, std::uint64_t from_ns);
   void send_parked(std::uint64_t now_ns);
-  Node* node_at(const Endpoint& endpoint);
+  Node* node_at(const Endpoint& endpoint, Kind kind = Kind::kNode);
   void tend_cluster(std::uint64_t now_ns);
   void ask_map(std::uint64_t now_ns);
   void map_came(const std::string& asked, const Status& lost, const Reply& reply);

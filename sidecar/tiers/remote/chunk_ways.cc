@@ -53,14 +53,18 @@ void RemoteEngine::start_get(const OpPtr& op) {
   ask_parts(op);
 }
 
+// What stands under its key; of what is longer than a record one byte more than that.
+Status RemoteEngine::read_record(const OpPtr& op, const tiers::ChunkKey& key, Then then) {
+  const std::string name = record_key(options_.prefix, key);
+  if (Status refused = backend_.refusal(name, Lane::kReads); !refused.ok()) return refused;
+  return ask(Lane::kReads, op, {"GETRANGE", name, "0", kRecordEnd}, "$", std::move(then));
+}
+
 void RemoteEngine::ask_record(const OpPtr& op) {
   op->missing = false;
   op->failed = {};
-  const std::string key = record_key(options_.prefix, op->command.key);
-  Status asked = backend_.refusal(key, Lane::kReads);
-  if (asked.ok())
-    asked = ask(Lane::kReads, op, {"GETRANGE", key, "0", kRecordEnd}, "$",
-                [this, op](const Status& lost, const Reply& reply) { record_came(op, lost, reply); });
+  const Status asked =
+      read_record(op, op->command.key, [this, op](const Status& lost, const Reply& reply) { record_came(op, lost, reply); });
   if (!asked.ok()) finish(op, asked);
 }
 
@@ -152,11 +156,8 @@ void RemoteEngine::start_look(const OpPtr& op) {
   op->there.assign(keys.size(), false);
   op->waiting = keys.size();
   for (std::size_t number = 0; number < keys.size() && !op->done; ++number) {
-    const std::string key = record_key(options_.prefix, keys[number]);
-    Status asked = backend_.refusal(key, Lane::kReads);
-    if (asked.ok())
-      asked = ask(Lane::kReads, op, {"GETRANGE", key, "0", kRecordEnd}, "$",
-                  [this, op, number](const Status& lost, const Reply& reply) { key_looked_at(op, number, lost, reply); });
+    const Status asked = read_record(
+        op, keys[number], [this, op, number](const Status& lost, const Reply& reply) { key_looked_at(op, number, lost, reply); });
     if (!asked.ok()) key_looked_at(op, number, asked, {});
   }
 }
@@ -230,8 +231,8 @@ void RemoteEngine::start_put(const OpPtr& op) {
   op->started = true;
   ++looking_;
   // Not behind what is being written, which would have to end first.
-  const Status asked = ask(Lane::kReads, op, {"GETRANGE", key, "0", kRecordEnd}, "$",
-                           [this, op](const Status& lost, const Reply& reply) { put_looked(op, lost, reply); });
+  const Status asked =
+      read_record(op, op->record.key, [this, op](const Status& lost, const Reply& reply) { put_looked(op, lost, reply); });
   if (!asked.ok()) put_looked(op, asked, {});
 }
 

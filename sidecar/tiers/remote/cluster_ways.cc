@@ -86,11 +86,11 @@ void Backend::send_parked(std::uint64_t now_ns) {
   }
 }
 
-// The node of that address, made where it is new; nothing: there are too many.
-Backend::Node* Backend::node_at(const Endpoint& endpoint) {
+// The node of that address and kind, made where it is new; nothing: there are too many.
+Backend::Node* Backend::node_at(const Endpoint& endpoint, Kind kind) {
   for (const std::unique_ptr<Node>& node : nodes_)
-    if (!node->replica && node->links->endpoint() == endpoint) return node.get();
-  return nodes_.size() < kMostNodes ? &add_node(Kind::kNode, endpoint) : nullptr;
+    if (node->replica == (kind == Kind::kReplica) && node->links->endpoint() == endpoint) return node.get();
+  return nodes_.size() < kMostNodes ? &add_node(kind, endpoint) : nullptr;
 }
 
 void Backend::tend_cluster(std::uint64_t now_ns) {
@@ -179,13 +179,10 @@ void Backend::adopt_replicas(const std::vector<SlotRange>& map) {
   std::size_t turn = 0;
   for (const SlotRange& range : map) {
     if (range.replicas.empty()) continue;
-    const Endpoint& endpoint = range.replicas[turn++ % range.replicas.size()];
-    const auto same = [&](const std::unique_ptr<Node>& node) { return node->replica && node->links->endpoint() == endpoint; };
-    const auto found = std::ranges::find_if(nodes_, same);
-    if (found == nodes_.end() && nodes_.size() >= kMostNodes) continue;
-    Node& node = found != nodes_.end() ? **found : add_node(Kind::kReplica, endpoint);
-    node.stands_by = true;
-    for (std::size_t slot = range.first; slot <= range.last; ++slot) replicas_[slot] = &node;
+    Node* const node = node_at(range.replicas[turn++ % range.replicas.size()], Kind::kReplica);
+    if (node == nullptr) continue;
+    node->stands_by = true;
+    for (std::size_t slot = range.first; slot <= range.last; ++slot) replicas_[slot] = node;
   }
 }
 

@@ -16,7 +16,7 @@ Status check_hello(Kind kind, const Reply& hello) {
 Status check_read(Kind kind, const Reply& reply) {
   if (reply.kind != Reply::Kind::kError) return {};
   const ErrorMeaning& meaning = meaning_of(reply.text);
-  if ((kind == Kind::kNode || kind == Kind::kReplica) && (meaning.code == "MOVED" || meaning.code == "ASK")) return {};
+  if (of_cluster(kind) && (meaning.code == "MOVED" || meaning.code == "ASK")) return {};
   return status_of(meaning);
 }
 
@@ -70,10 +70,10 @@ void Links::greet(Link& link) {
     note(check_read(kind_, reply));
     if (!greeted->greeted.ok()) return;
     served(*greeted);
-    if (kind_ != Kind::kNode && kind_ != Kind::kReplica) listener_.answered(Lane::kReads, reply);
+    if (!of_cluster(kind_)) listener_.answered(Lane::kReads, reply);
   });
   const bool writes = of_lane(static_cast<std::size_t>(greeted - links_.data()), Lane::kWrites);
-  if (writes && (kind_ == Kind::kStandalone || kind_ == Kind::kMaster))
+  if (writes && !sentinel && !of_cluster(kind_))
     ask_greeting(link, {"SET", probe, "1", "PX", "1000"}, "+", [this, greeted](const Status& lost, const Reply& reply) {
       if (lost.ok() && greeted->state == Link::State::kReady) listener_.answered(Lane::kWrites, reply);
     });

@@ -49,10 +49,10 @@ Status misfit_of(Kind kind, std::string_view mode, std::string_view role) {
                                                                           : "one that keeps data: backend.url is redis://"));
   if (kind == Kind::kSentinel) return {};
   if (sentinel) return wrong("the server is a Sentinel, not one that keeps data: backend.url is redis-sentinel://");
-  const bool node = kind == Kind::kNode || kind == Kind::kReplica;
-  if (node && !cluster) return wrong("the server is a standalone one, not a node of a Cluster: backend.url is redis://");
+  if (of_cluster(kind) && !cluster)
+    return wrong("the server is a standalone one, not a node of a Cluster: backend.url is redis://");
   if (kind == Kind::kReplica && role != "replica") return wrong("the server is no replica any more");
-  if (node) return {};
+  if (of_cluster(kind)) return {};
   if (cluster) return wrong("the server is a node of a Cluster, not a standalone one: backend.url is redis-cluster://");
   if (kind == Kind::kMaster && role != "master") return wrong("whom the Sentinels name is a replica: no other is master yet");
   return {};

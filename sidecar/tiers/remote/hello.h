@@ -15,6 +15,9 @@ namespace larder::remote {
 
 // What a server must be; what is something else is refused, and it is said what it is.
 enum class Kind : std::uint8_t { kStandalone, kMaster, kNode, kReplica, kSentinel };
+constexpr bool of_cluster(Kind kind) {
+  return kind == Kind::kNode || kind == Kind::kReplica;
+}
 
 // Without the newline at its end. A file that is none, a pipe say, is refused and not waited for.
 // `option`: its name, for errors.

@@ -129,6 +129,7 @@ class RemoteEngine {
   void pump_reads();
   void pump_writes();
   void start_get(const OpPtr& op);
+  Status read_record(const OpPtr& op, const tiers::ChunkKey& key, Then then);
   void ask_record(const OpPtr& op);
   void record_came(const OpPtr& op, const Status& lost, const Reply& reply);
   void ask_parts(const OpPtr& op);

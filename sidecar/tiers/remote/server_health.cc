@@ -31,13 +31,16 @@ void Backend::note_error(Node& node, const ErrorMeaning& meaning, Lane lane) {
 void Backend::tend_health(std::uint64_t now_ns) {
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     Node& node = *nodes_[i];
-    const bool matters = counts(node) || node.stands_by;
-    if (node.health.well() || node.probing || !matters || !node.links->ready() || !node.health.retry(now_ns)) continue;
+    if (!awaits_probe(node) || !node.health.retry(now_ns)) continue;
     if (node.denied)
       node.links->restart({Code::kPermissionDenied, node.health.state().reason});
     else
       probe(node);
   }
+}
+
+bool Backend::awaits_probe(const Node& node) const {
+  return !node.health.well() && !node.probing && (counts(node) || node.stands_by) && node.links->ready();
 }
 
 // Reads first: where they fail writes do.
@@ -107,13 +110,13 @@ Backend::Troubles Backend::troubles() const {
   Troubles troubles;
   if (bad[0] != 0 && bad[0] == all) troubles.reads = why[0];
   if (bad[1] != 0 && bad[1] == all) troubles.writes = why[1];
-  if (bad[1] != 0 && bad[1] != all)
-    troubles.part = std::to_string(bad[1]) + " of " + std::to_string(all) + " masters of the Cluster" +
+  for (const Lane lane : {Lane::kReads, Lane::kWrites}) {  // the writes' is said, where both are in part
+    const std::size_t some = bad[static_cast<std::size_t>(lane)];
+    if (some == 0 || some == all) continue;
+    troubles.part = std::to_string(some) + " of " + std::to_string(all) + " masters of the Cluster" +
                     (bad[0] == 0 ? " take no writes, " : " are away, ") + text_of(first->links->endpoint()) + ": " +
-                    trouble_of(*first, Lane::kWrites);
-  else if (bad[0] != 0 && bad[0] != all)
-    troubles.part = std::to_string(bad[0]) + " of " + std::to_string(all) + " masters of the Cluster are away, " +
-                    text_of(first->links->endpoint()) + ": " + trouble_of(*first, Lane::kReads);
+                    trouble_of(*first, lane);
+  }
   return troubles;
 }
 

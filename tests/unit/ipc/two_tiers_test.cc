@@ -13,6 +13,14 @@ using store::testing_support::StoreBox;
 class TwoSourcesTest : public testing::Test {
  protected:
   TwoSourcesTest() { box_.add_stranger(2); }
+  // Until it is known how fast both are.
+  void measure() {
+    for (int i = 0; i < 4; ++i) {
+      box_.promotions.tick(false);
+      box_.clock.advance_ms(1);
+      box_.finish_reads();
+    }
+  }
   PromotionsBox box_{32};
 };
 
@@ -85,11 +93,7 @@ TEST_F(TwoSourcesTest, ASlowOneKeepsNobodyFromTheOther) {
 TEST_F(TwoSourcesTest, WhoIsLateIsKnown) {
   box_.put_below(1);
   box_.put_into_backend(2);
-  for (int i = 0; i < 4; ++i) {
-    box_.promotions.tick(false);
-    box_.clock.advance_ms(1);
-    box_.finish_reads();
-  }
+  measure();
   ASSERT_TRUE(box_.source.speed().serving && box_.backend_source.speed().serving);
   box_.fetch(7, {1, 2}, 100);
   box_.tier.finish_all();
@@ -104,11 +108,7 @@ TEST_F(TwoSourcesTest, WhoIsLateIsKnown) {
 TEST_F(TwoSourcesTest, WhereBothAreSlowTheNearestIsReadFrom) {
   box_.put_below(2);
   box_.put_into_backend(3);
-  for (int i = 0; i < 4; ++i) {
-    box_.promotions.tick(false);
-    box_.clock.advance_ms(1);
-    box_.finish_reads();
-  }
+  measure();
   box_.fetch(5, {2, 3}, 50);
   box_.clock.advance_ms(50);
   box_.turn();
