@@ -17,11 +17,12 @@ const std::vector<Library>& libraries() {
       {"xxhash.h", {"shim/protocol/key.h", "cuda/host_loop_"}},  // the loops compile it once more, for their instruction set
       {"liburing.h", {"sidecar/tiers/disk/uring_queue.cc"}},
       {"hiredis/", {"sidecar/tiers/remote/resp.cc", "tests/bench/remote_hiredis_arm.cc"}},
-      {"openssl/", {"sidecar/tiers/remote/tls_stream.cc"}},
+      {"openssl/", {"sidecar/tiers/remote/tls_stream.cc", "operator/webhook/tls_", "operator/webhook/certificate"}},
       {"yaml-cpp/", {"sidecar/config/yaml_file.cc"}},
       {"httplib.h", {"sidecar/http/routes.cc", "sidecar/ctl/admin_client.cc"}},
-      {"prometheus/", {"sidecar/http/metrics.cc"}},
-      {"nlohmann/", {"sidecar/http/status_json.cc", "sidecar/ctl/answer_json.h"}},
+      {"prometheus/", {"sidecar/http/metrics.cc", "operator/k8s/metrics.cc"}},
+      {"nlohmann/", {"sidecar/http/status_json.cc", "sidecar/ctl/answer_json.h", "operator/api/object.h"}},
+      {"curl/", {"operator/k8s/http_client.cc"}},
   };
   return all;
 }
@@ -76,6 +77,9 @@ std::string check_include(const Room& room, std::string_view path, std::string_v
 }  // namespace
 
 std::span<const Room> rooms() {
+  static const std::vector<std::string_view> kImpure{
+      "sys/",   "netinet/", "unistd.h",           "fcntl.h", "poll.h", "fstream", "filesystem", "chrono", "ctime", "time.h",
+      "thread", "mutex",    "condition_variable", "random"};
   static const std::vector<Room> all{
       {"shim/protocol/", {}, {}},
       {"shim/client/", {"shim/protocol/", "cuda/"}, {}},
@@ -100,6 +104,15 @@ std::span<const Room> rooms() {
         "sidecar/tiers/remote/server_check.h", "sidecar/tiers/remote/options.h"},
        {}},
       {"sidecar/app/", {"shim/protocol/", "sidecar/"}, {}},
+      // Pure: no network, time or environment.
+      {"operator/api/", {"shim/protocol/status.h"}, kImpure},
+      {"operator/desired/", {"shim/protocol/status.h", "operator/api/"}, kImpure},
+      {"operator/webhook/",
+       {"shim/protocol/", "sidecar/base/", "sidecar/http/", "operator/api/", "operator/desired/", "operator/k8s/"},
+       {}},
+      {"operator/k8s/", {"shim/protocol/", "sidecar/base/", "operator/api/"}, {}},
+      {"operator/reconcile/", {"shim/protocol/", "sidecar/base/", "operator/api/", "operator/desired/", "operator/k8s/"}, {}},
+      {"operator/app/", {"shim/protocol/", "sidecar/base/", "sidecar/http/", "operator/"}, {}},
   };
   return all;
 }

@@ -1,0 +1,63 @@
+// CacheBackend: a Redis or Valkey that pools share: an existing one, or one that the operator runs.
+//
+// manifests/crds/larder.dev_cachebackends.yaml is the source of truth. Plain values; thread-compatible.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "operator/api/object.h"
+#include "shim/protocol/status.h"
+
+namespace larder::api {
+
+enum class BackendMode { kStandalone, kSentinel, kCluster };
+
+struct SecretKey {  // of the backend's own namespace, always
+  std::string name, key;
+};
+
+struct TlsSpec {
+  bool enabled = false;
+  std::string ca_secret;      // key ca.crt; empty: the authorities of the image
+  std::string client_secret;  // keys tls.crt, tls.key: larderd's own certificate; empty: none
+  std::string server_name;    // empty: the endpoint's host
+};
+
+struct ManagedSpec {              // spec.managed: a StatefulSet that the operator runs
+  std::string engine = "valkey";  // valkey, redis
+  std::string image;
+  std::string memory;  // "8Gi": maxmemory is 0.9 of it less 64Mi
+  std::string policy = "allkeys-lru";
+  Object resources, node_selector, tolerations, affinity;
+};
+
+struct BackendSpec {
+  BackendMode mode = BackendMode::kStandalone;
+  std::vector<std::string> endpoints;  // HOST:PORT
+  std::string master;                  // mode Sentinel
+  int database = 0;                    // not in mode Cluster
+  std::string user;
+  std::optional<SecretKey> password;
+  std::string sentinel_user;
+  std::optional<SecretKey> sentinel_password;
+  TlsSpec tls;
+  bool read_replicas = false;
+  std::optional<ManagedSpec> managed;
+};
+
+struct CacheBackend {
+  std::string ns, name, uid;
+  std::int64_t generation = 0;
+  BackendSpec spec;
+};
+
+// kInvalidArgument names the field; never throws.
+Result<CacheBackend> parse_backend(const Object& object);
+
+// larderd's backend.url: "rediss-cluster://user@h1:6379,h2:6379"; of a managed one that of its Service. No password in it.
+std::string url_of(const CacheBackend& backend);
+
+}  // namespace larder::api

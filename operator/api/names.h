@@ -1,0 +1,41 @@
+// The names that users, the operator, the injector and the chart share. One place.
+#pragma once
+
+#include <string_view>
+
+namespace larder::api {
+
+inline constexpr std::string_view kGroup = "larder.dev";
+inline constexpr std::string_view kVersion = "v1alpha1";
+inline constexpr std::string_view kFieldManager = "larder-operator";
+
+// Annotations of pods.
+inline constexpr std::string_view kPoolAnnotation = "larder.dev/pool";                 // a user writes it, and nothing else
+inline constexpr std::string_view kInjectedAnnotation = "larder.dev/injected";         // what was injected: VERSION/POOL
+inline constexpr std::string_view kNotInjectedAnnotation = "larder.dev/not-injected";  // why it was left alone, and what to do
+inline constexpr std::string_view kConfigAnnotation =
+    "larder.dev/config";  // larderd's configuration: YAML, read through the downward API
+inline constexpr std::string_view kRestartAnnotation = "larder.dev/restart-hash";  // of what only a restart of the pod changes
+
+// Labels of what the operator makes.
+inline constexpr std::string_view kManagedByLabel = "app.kubernetes.io/managed-by";  // = kFieldManager
+inline constexpr std::string_view kPoolLabel = "larder.dev/pool";
+inline constexpr std::string_view kBackendLabel = "larder.dev/backend";
+
+// What is in an injected pod. Everything ours begins with "larder".
+inline constexpr std::string_view kSidecarContainer = "larder";          // larderd: a native sidecar
+inline constexpr std::string_view kPayloadContainer = "larder-payload";  // init container: copies the shim
+inline constexpr std::string_view kRunVolume = "larder-run";             // /run/larder: sockets; larderd and the engine
+inline constexpr std::string_view kMemoryVolume = "larder-memory";  // /dev/larder: arena, index, locks; larderd and the engine
+inline constexpr std::string_view kHugepagesVolume = "larder-hugepages";  // /dev/larder-huge
+inline constexpr std::string_view kPayloadVolume = "larder-payload";      // /larder: the Python package with liblarder.so
+inline constexpr std::string_view kConfigVolume = "larder-config";        // /etc/larder/larder.yaml
+inline constexpr std::string_view kDiskVolume = "larder-disk";            // /var/lib/larder
+inline constexpr std::string_view kAuthVolume = "larder-backend-auth";    // /etc/larder/backend: passwords
+inline constexpr std::string_view kTlsVolume = "larder-backend-tls";      // /etc/larder/tls: ca.crt, tls.crt, tls.key
+inline constexpr int kMetricsPort = 9464;                                 // of larderd: /metrics, /healthz, /readyz, /v1/status
+
+// The image: programs in /usr/bin, the shim's payload in /payload (larder/ with liblarder.so inside).
+inline constexpr std::string_view kImagePayload = "/payload";
+
+}  // namespace larder::api
