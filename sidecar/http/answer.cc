@@ -5,16 +5,11 @@ namespace {
 
 std::string_view reason(int http_status) {
   switch (http_status) {
-    case 200: return "OK";
     case 400: return "Bad Request";
-    case 404: return "Not Found";
-    case 405: return "Method Not Allowed";
     case 411: return "Length Required";
     case 413: return "Payload Too Large";
     case 415: return "Unsupported Media Type";
     case 431: return "Request Header Fields Too Large";
-    case 500: return "Internal Server Error";
-    case 503: return "Service Unavailable";
     default: return "Error";
   }
 }

@@ -38,9 +38,9 @@ Status describe(Listener& listener) {
 
 }  // namespace
 
-Result<Listener> listen_tcp(const config::ListenAddress& address, const std::string& key) {
+Result<Listener> listen_tcp(const config::ListenAddress& address) {
   const std::string port = std::to_string(address.port);
-  const std::string name = key + " " + address.host + ":" + port;
+  const std::string name = "http.listen " + address.host + ":" + port;
   constexpr const char* kHint = " (choose another address, or \"\" for none)";
   addrinfo hints{};
   hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;

@@ -15,8 +15,7 @@ struct Listener {
   bool loopback = false;
 };
 
-// `key` names the setting in errors.
-Result<Listener> listen_tcp(const config::ListenAddress& address, const std::string& key = "http.listen");
+Result<Listener> listen_tcp(const config::ListenAddress& address);
 
 // A socket file that nobody answers on is replaced; one that is in use is refused.
 Result<Listener> listen_unix(const std::string& path, std::uint32_t mode);
