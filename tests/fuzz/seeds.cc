@@ -229,7 +229,7 @@ void resp_seeds() {
   write("resp", "unasked", reply("+OK\r\n") + ask_small(1));
 }
 
-// Two bytes first: which limits and whether admin verbs answer; how many bytes arrive at once.
+// Two bytes first: which limits, whether admin verbs answer and chunks are taken; how many bytes arrive at once.
 void http_seeds() {
   write("http", "metrics", "2~GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
   write("http", "status", "2!GET /v1/status HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
@@ -245,6 +245,13 @@ void http_seeds() {
         "2~POST /v1/drop HTTP/1.1\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: 66\r\n\r\n"
         "--x\r\nContent-Disposition: form-data; name=\"namespace\"\r\n\r\nbeef\r\n--x--\r\n");
   write("http", "body_over", "1~POST /v1/clear HTTP/1.1\r\nContent-Length: 400\r\n\r\n" + std::string(400, 'x'));
+  const std::string chunks = "POST /mutate HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
+  write("http", "chunks", "5\2" + chunks + "3\r\nabc\r\nA;x=y\r\n0123456789\r\n0\r\nT: x\r\n\r\nGET");
+  write("http", "chunks_over", "5\7" + chunks + "7f\r\n" + std::string(127, 'x') + "\r\n2\r\nab\r\n0\r\n\r\n");
+  write("http", "chunk_line", "5~" + chunks + "1;" + std::string(300, 'x') + "\r\na\r\n0\r\n\r\n");
+  write("http", "chunk_trailer", "5~" + chunks + "0\r\n" + std::string(300, 'x') + "\r\n\r\n");
+  write("http", "two_lengths",
+        "5~POST / HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n");
   write("http", "options", "0~OPTIONS * HTTP/1.0\r\n\r\n");
 }
 
