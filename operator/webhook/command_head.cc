@@ -11,16 +11,29 @@ using Words = std::span<const Word>;
 
 constexpr std::array<std::string_view, 6> kShells{"sh", "bash", "dash", "ash", "zsh", "ksh"};
 // Programs that start what is named after their own options.
-constexpr std::array<std::string_view, 26> kStarters{
-    "exec",      "command", "nohup",  "env",  "time", "nice",   "ionice", "numactl", "taskset",
-    "setsid",    "stdbuf",  "chrt",   "tini", "nsys", "ncu",    "sudo",   "gosu",    "su-exec",
-    "dumb-init", "setpriv", "catatonit", "uv", "conda", "poetry", "ddtrace-run", "opentelemetry-instrument"};
+constexpr std::array<std::string_view, 26> kStarters{"exec",        "command",
+                                                     "nohup",       "env",
+                                                     "time",        "nice",
+                                                     "ionice",      "numactl",
+                                                     "taskset",     "setsid",
+                                                     "stdbuf",      "chrt",
+                                                     "tini",        "nsys",
+                                                     "ncu",         "sudo",
+                                                     "gosu",        "su-exec",
+                                                     "dumb-init",   "setpriv",
+                                                     "catatonit",   "uv",
+                                                     "conda",       "poetry",
+                                                     "ddtrace-run", "opentelemetry-instrument"};
 // Python modules that serve vLLM and take its flags.
 constexpr std::array<std::string_view, 4> kModules{"vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server",
                                                    "vllm.entrypoints.launchers.api_server.entry", "huggingfaceserver"};
 
-bool one_of(std::string_view text, const auto& all) { return std::ranges::find(all, text) != all.end(); }
-bool is(Words argv, std::size_t at, std::string_view text) { return at < argv.size() && argv[at] && *argv[at] == text; }
+bool one_of(std::string_view text, const auto& all) {
+  return std::ranges::find(all, text) != all.end();
+}
+bool is(Words argv, std::size_t at, std::string_view text) {
+  return at < argv.size() && argv[at] && *argv[at] == text;
+}
 
 bool is_python(std::string_view name) {
   return name == "python" || (name.starts_with("python") && name.find_first_not_of("0123456789.", 6) == std::string_view::npos);
@@ -87,7 +100,9 @@ CommandHead plain_head(Words argv, std::size_t at) {
 
 }  // namespace
 
-std::string_view program_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+std::string_view program_name(std::string_view path) {
+  return path.substr(path.rfind('/') + 1);
+}
 
 CommandHead head_of(Words argv) {
   std::size_t at = 0;

@@ -13,8 +13,8 @@ using api::Object;
 
 // Flags that no other server has.
 constexpr std::array<std::string_view, 7> kOwnFlags{
-    "--max-model-len",          "--gpu-memory-utilization", "--max-num-seqs",      "--max-num-batched-tokens",
-    "--enable-prefix-caching",  "--enable-chunked-prefill", "--kv-transfer-config"};
+    "--max-model-len",         "--gpu-memory-utilization", "--max-num-seqs",      "--max-num-batched-tokens",
+    "--enable-prefix-caching", "--enable-chunked-prefill", "--kv-transfer-config"};
 constexpr std::array<std::string_view, 6> kNoEngines{"router", "gateway", "proxy", "exporter", "sidecar", "bench"};
 
 // "registry:5000/kserve/huggingfaceserver:latest-gpu@sha256:..." -> "huggingfaceserver".
@@ -56,9 +56,8 @@ bool looks_like_engine(const Object& container) {
   if (std::ranges::any_of(kNoEngines, has)) return false;
   if (has("vllm") || has("huggingfaceserver")) return true;
   const auto argv = argv_of(container);
-  return std::ranges::any_of(argv, [](const auto& word) {
-    return word && std::ranges::find(kOwnFlags, flag_name(*word)) != kOwnFlags.end();
-  });
+  return std::ranges::any_of(
+      argv, [](const auto& word) { return word && std::ranges::find(kOwnFlags, flag_name(*word)) != kOwnFlags.end(); });
 }
 
 }  // namespace larder::webhook

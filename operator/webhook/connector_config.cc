@@ -17,7 +17,9 @@ Object own_config(int chunk_tokens) {
   return config;
 }
 
-bool is_larder(const Object& config) { return api::text_at(config, "kv_connector") == kName; }
+bool is_larder(const Object& config) {
+  return api::text_at(config, "kv_connector") == kName;
+}
 
 // What there was, as one of several: vLLM hands engine_id down itself, and refuses a child that has its own.
 Object as_child(Object config) {
@@ -35,7 +37,9 @@ void make_cache_safe(Object& outer) {
 
 }  // namespace
 
-std::string connector_config(int chunk_tokens) { return own_config(chunk_tokens).dump(); }
+std::string connector_config(int chunk_tokens) {
+  return own_config(chunk_tokens).dump();
+}
 
 Result<std::string> composed_config(std::string_view existing, int chunk_tokens) {
   const auto parsed = api::parse_json(existing);
@@ -44,9 +48,10 @@ Result<std::string> composed_config(std::string_view existing, int chunk_tokens)
                   "its --kv-transfer-config is no JSON object with a kv_connector that could be read; write it out as one");
   if (is_larder(*parsed)) return std::string(existing);
   if (api::text_at(*parsed, "kv_load_failure_policy") == "fail")
-    return Status(Code::kUnsupported,
-                  "its --kv-transfer-config says kv_load_failure_policy fail, which would make a request fail where the cache does; "
-                  "use recompute");
+    return Status(
+        Code::kUnsupported,
+        "its --kv-transfer-config says kv_load_failure_policy fail, which would make a request fail where the cache does; "
+        "use recompute");
   if (api::text_at(*parsed, "kv_connector") != "MultiConnector") {
     Object outer = *parsed;
     outer.erase("kv_connector_module_path");

@@ -13,7 +13,9 @@ namespace {
 using api::Object;
 using Form = ConnectorFlag::Form;
 
-Status unsupported(std::string why) { return {Code::kUnsupported, std::move(why)}; }
+Status unsupported(std::string why) {
+  return {Code::kUnsupported, std::move(why)};
+}
 
 // The member of command or args that argv_of() has at `index`; one past the last: where a word is appended.
 std::pair<Object*, std::size_t> member_of(Object& container, std::size_t index) {
@@ -25,7 +27,9 @@ std::pair<Object*, std::size_t> member_of(Object& container, std::size_t index) 
   return {&container["args"], index - commands};
 }
 
-std::string flag_with(const std::string& config) { return std::string(kConnectorFlag) + "=" + config; }
+std::string flag_with(const std::string& config) {
+  return std::string(kConnectorFlag) + "=" + config;
+}
 
 Status add_to_words(Object& container, std::size_t first, int chunk_tokens) {
   std::vector<FlagWord> words;
@@ -56,8 +60,8 @@ Result<std::optional<ScriptEdit>> edit_for(const ScriptEngines& engines, std::si
   const ConnectorFlag flag = find_connector_flag(words);
   if (flag.form == Form::kUnreadable) return unsupported(flag.why);
   if (flag.form == Form::kAbsent)
-    return std::optional(engines.put(engine, place_for_flag(words),
-                                     {std::string(kConnectorFlag), shell_quoted(connector_config(chunk_tokens))}));
+    return std::optional(
+        engines.put(engine, place_for_flag(words), {std::string(kConnectorFlag), shell_quoted(connector_config(chunk_tokens))}));
   const auto config = composed_config(flag.value, chunk_tokens);
   if (!config.ok()) return config.status();
   if (*config == flag.value) return std::optional<ScriptEdit>();
@@ -76,7 +80,8 @@ Status add_to_script(Object& container, std::size_t index, int chunk_tokens) {
   if (!engines.ok()) return unsupported("its script cannot be read: " + engines.status().text());
   if (engines->count() == 0)
     return unsupported(
-        "its script starts no `vllm serve` that is written out in it; write one, or set spec.engine.flags of the pool to false and "
+        "its script starts no `vllm serve` that is written out in it; write one, or set spec.engine.flags of the pool to false "
+        "and "
         "give vLLM the flag --kv-transfer-config yourself");
   // A connector that reaches vLLM through a variable stays there; and is composed there for all engines at once.
   const Result<bool> hidden = compose_hidden(container, index, *engines, chunk_tokens);

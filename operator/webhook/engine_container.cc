@@ -21,7 +21,8 @@ std::string why_not(const CommandShape& shape) {
   if (shape.kind == Kind::kUnseen)
     return "has neither command nor args, so that its image alone decides vLLM's flags; write out its args";
   if (shape.kind == Kind::kForeign)
-    return "has a command that is not known to start vLLM; start it by `vllm serve`, or set spec.engine.flags of the pool to false and "
+    return "has a command that is not known to start vLLM; start it by `vllm serve`, or set spec.engine.flags of the pool to "
+           "false and "
            "give vLLM the flag --kv-transfer-config yourself";
   return "";
 }
@@ -34,8 +35,8 @@ Result<std::vector<EngineContainer>> named_engine(const Object& containers, cons
       return Status(Code::kUnsupported, "its container " + spec.container + " " + why);
     return std::vector<EngineContainer>{{at, shape}};
   }
-  return Status(Code::kUnsupported, "it has no container " + spec.container + ", which spec.engine.container of the pool names; it has " +
-                                        names_of(containers));
+  return Status(Code::kUnsupported, "it has no container " + spec.container +
+                                        ", which spec.engine.container of the pool names; it has " + names_of(containers));
 }
 
 }  // namespace
@@ -54,9 +55,10 @@ Result<std::vector<EngineContainer>> find_engines(const Object& pod, const api::
   for (const Object& container : containers)
     if (const std::string why = why_not(shape_of(container)); looks_like_engine(container) && !why.empty())
       return Status(Code::kUnsupported, "its container " + api::text_at(container, "name") + " " + why);
-  return Status(Code::kUnsupported, "no container of it (" + names_of(containers) +
-                                        ") starts vLLM in a way that is known; write `vllm serve` in its command, or name the engine's "
-                                        "container in spec.engine.container of the pool");
+  return Status(Code::kUnsupported,
+                "no container of it (" + names_of(containers) +
+                    ") starts vLLM in a way that is known; write `vllm serve` in its command, or name the engine's "
+                    "container in spec.engine.container of the pool");
 }
 
 }  // namespace larder::webhook

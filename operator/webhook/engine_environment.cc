@@ -21,7 +21,9 @@ Object* find_variable(Object& environment, std::string_view name) {
   return found;
 }
 
-bool has_value_from(const Object& variable) { return !api::at(variable, "valueFrom").is_null(); }
+bool has_value_from(const Object& variable) {
+  return !api::at(variable, "valueFrom").is_null();
+}
 
 void add_variable(Object& environment, std::string_view name, const std::string& value) {
   environment.push_back(Object{{"name", name}, {"value", value}});
@@ -53,7 +55,8 @@ Status export_python_path(Object& container, std::size_t script) {
   const std::string text = member.get<std::string>();
   if (text.find("PYTHONPATH=") != std::string::npos && text.find("$PYTHONPATH") == std::string::npos &&
       text.find("${PYTHONPATH") == std::string::npos)
-    return {Code::kUnsupported, "its script sets PYTHONPATH anew; let it add to the one that is there: PYTHONPATH=FOLDER:$PYTHONPATH"};
+    return {Code::kUnsupported,
+            "its script sets PYTHONPATH anew; let it add to the one that is there: PYTHONPATH=FOLDER:$PYTHONPATH"};
   member = "export PYTHONPATH=\"" + std::string(kPythonPath) + "${PYTHONPATH:+:$PYTHONPATH}\"\n" + text;
   return {};
 }
@@ -75,8 +78,9 @@ bool has_moving_memory(const Object& container) {
 
 Status set_environment(Object& container, const CommandShape& shape, const std::string& socket) {
   if (has_moving_memory(container))
-    return {Code::kUnsupported, "its variable PYTORCH_CUDA_ALLOC_CONF has expandable_segments:True, with which vLLM refuses to start with "
-                                "any connector; remove that, or add --enable-sleep-mode"};
+    return {Code::kUnsupported,
+            "its variable PYTORCH_CUDA_ALLOC_CONF has expandable_segments:True, with which vLLM refuses to start with "
+            "any connector; remove that, or add --enable-sleep-mode"};
   Object& environment = container["env"];
   if (!environment.is_array()) environment = Object::array();
   const Object* earlier = find_variable(environment, kSocket);

@@ -6,7 +6,9 @@ namespace larder::webhook {
 namespace {
 
 // argparse takes every prefix that no other flag begins with.
-bool is_connector_flag(std::string_view name) { return name.size() >= 6 && kConnectorFlag.starts_with(name); }
+bool is_connector_flag(std::string_view name) {
+  return name.size() >= 6 && kConnectorFlag.starts_with(name);
+}
 
 bool is_unread_option(const FlagWord& word) {
   return word.text && word.text->starts_with('-') && word.text->find('=') == std::string::npos;

@@ -13,7 +13,9 @@ namespace {
 using api::Object;
 using Form = ConnectorFlag::Form;
 
-Status unsupported(std::string why) { return {Code::kUnsupported, std::move(why)}; }
+Status unsupported(std::string why) {
+  return {Code::kUnsupported, std::move(why)};
+}
 
 // Whether a connector, or what refuses one, is set somewhere in a text that is not read word by word.
 bool speaks_of_connector(std::string text) {
@@ -113,7 +115,8 @@ Result<bool> compose_hidden(Object& container, std::size_t script, const ScriptE
   if (Object* variable = speaking_variable(container)) {
     const std::string name = api::text_at(*variable, "name");
     if (!read_twice)
-      return unsupported("its variable " + name + " sets a connector, and the shell splits it at blanks; write that flag into the script");
+      return unsupported("its variable " + name +
+                         " sets a connector, and the shell splits it at blanks; write that flag into the script");
     const auto changed = composed_in(api::text_at(*variable, "value"), chunk_tokens);
     if (!changed.ok()) return unsupported("its variable " + name + " cannot be changed: " + changed.status().text());
     (*variable)["value"] = *changed;

@@ -16,8 +16,8 @@ namespace {
 
 using api::Object;
 
-constexpr std::size_t kMostSentence = 1024;            // bytes of a reason
-constexpr std::size_t kMostAnnotations = 256u << 10;   // of all annotations of an object: Kubernetes refuses more
+constexpr std::size_t kMostSentence = 1024;           // bytes of a reason
+constexpr std::size_t kMostAnnotations = 256u << 10;  // of all annotations of an object: Kubernetes refuses more
 
 bool has_container(const Object& pod, const char* list, std::string_view name) {
   const Object& containers = api::at(pod, list);
@@ -45,7 +45,9 @@ std::size_t bytes_of(const Object& annotations) {
   return bytes;
 }
 
-Object& annotations_of(Object& pod) { return map_in(map_in(pod, "metadata"), "annotations"); }
+Object& annotations_of(Object& pod) {
+  return map_in(map_in(pod, "metadata"), "annotations");
+}
 
 void annotate(Object& pod, const Input& input) {
   Object& annotations = annotations_of(pod);
@@ -54,8 +56,7 @@ void annotate(Object& pod, const Input& input) {
   if (input.pool->spec.placement == api::Placement::kNode) return;
   const desired::EnginePod engine{api::truth_at(pod, "spec.hostNetwork")};
   annotations[std::string(api::kConfigAnnotation)] = desired::larderd_config(*input.pool, input.backend, engine);
-  annotations[std::string(api::kRestartAnnotation)] =
-      desired::restart_hash(*input.pool, input.backend, input.defaults, engine);
+  annotations[std::string(api::kRestartAnnotation)] = desired::restart_hash(*input.pool, input.backend, input.defaults, engine);
 }
 
 Status connect(Object& container, const EngineContainer& engine, const Input& input) {

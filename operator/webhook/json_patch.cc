@@ -50,8 +50,7 @@ void differ_in_elements(Object& patch, const std::string& path, const Object& be
     ++same_last;
   const std::size_t pairs = shorter - same_first - same_last;
   const std::size_t after_pairs = same_first + pairs;
-  for (std::size_t at = same_first; at < after_pairs; ++at)
-    differ(patch, path + "/" + std::to_string(at), before[at], after[at]);
+  for (std::size_t at = same_first; at < after_pairs; ++at) differ(patch, path + "/" + std::to_string(at), before[at], after[at]);
   for (std::size_t at = before.size() - same_last; at-- > after_pairs;)
     say(patch, "remove", path + "/" + std::to_string(at), nullptr);
   for (std::size_t at = after_pairs; at + same_last < after.size(); ++at)

@@ -15,8 +15,12 @@ constexpr std::array<std::string_view, 8> kVolumes{api::kRunVolume,     api::kMe
                                                    api::kAuthVolume,    api::kTlsVolume};
 constexpr std::array<std::string_view, 2> kContainers{api::kSidecarContainer, api::kPayloadContainer};
 
-bool has(const auto& all, const std::string& name) { return std::ranges::find(all, std::string_view(name)) != all.end(); }
-std::string quoted(const std::string& name) { return "\"" + name + "\""; }
+bool has(const auto& all, const std::string& name) {
+  return std::ranges::find(all, std::string_view(name)) != all.end();
+}
+std::string quoted(const std::string& name) {
+  return "\"" + name + "\"";
+}
 
 std::string of_pool(const Input& input) {
   if (input.pool) return "";
@@ -31,7 +35,8 @@ std::string of_system(const Input& input) {
     if (const auto os = selector.find("kubernetes.io/os"); os != selector.end() && *os == "windows")
       return "it runs on Windows nodes; larderd runs on Linux alone";
   if (api::annotation(input.pod, "kubernetes.io/config.mirror"))
-    return "it is the mirror of a static pod, which the kubelet runs from a file; nothing can be added to it here: use a Deployment";
+    return "it is the mirror of a static pod, which the kubelet runs from a file; nothing can be added to it here: use a "
+           "Deployment";
   return "";
 }
 
@@ -53,7 +58,8 @@ std::string of_resources(const Input& input) {
   const Object& resources = api::at(input.pod, "spec.resources");
   const bool sets = resources.is_object() && (resources.contains("requests") || resources.contains("limits"));
   if (!sets || input.pool->spec.placement == api::Placement::kNode) return "";
-  return "it sets spec.resources for the whole pod, in which larderd's memory has no place; set resources on its containers instead";
+  return "it sets spec.resources for the whole pod, in which larderd's memory has no place; set resources on its containers "
+         "instead";
 }
 
 // The port of larderd's metrics, in a network that all containers of the pod share.
@@ -73,7 +79,8 @@ std::string of_restarts(const Input& input) {
   if (input.defaults.native_sidecars || input.pool->spec.placement == api::Placement::kNode) return "";
   const std::string policy = api::text_at(input.pod, "spec.restartPolicy");
   if (policy.empty() || policy == "Always") return "";
-  return "its restartPolicy is " + policy + " and the cluster is older than Kubernetes 1.29, so that larderd would keep it from ending; "
+  return "its restartPolicy is " + policy +
+         " and the cluster is older than Kubernetes 1.29, so that larderd would keep it from ending; "
          "use placement Node, or a newer cluster";
 }
 

@@ -13,14 +13,22 @@ const Object& member(const Object& parent, const char* key) {
   return at == parent.end() ? kNull : *at;
 }
 
-bool is_map(const Object& object) { return object.is_object() || object.is_null(); }
-bool is_text(const Object& object) { return object.is_string(); }
+bool is_map(const Object& object) {
+  return object.is_object() || object.is_null();
+}
+bool is_text(const Object& object) {
+  return object.is_string();
+}
 bool is_list(const Object& object, const auto& element) {
   return object.is_null() || (object.is_array() && std::ranges::all_of(object, element));
 }
 
-bool is_named(const Object& object) { return object.is_object() && member(object, "name").is_string(); }
-bool is_mount(const Object& object) { return object.is_object(); }
+bool is_named(const Object& object) {
+  return object.is_object() && member(object, "name").is_string();
+}
+bool is_mount(const Object& object) {
+  return object.is_object();
+}
 
 std::string wrong_in_container(const Object& container) {
   for (const char* key : {"command", "args"})
@@ -41,7 +49,8 @@ std::string wrong_in_spec(const Object& spec) {
     if (!is_list(member(spec, key), is_named)) return std::string("spec.") + key;
   for (const char* key : {"containers", "initContainers"})
     for (const Object& container : member(spec, key))
-      if (const std::string wrong = wrong_in_container(container); !wrong.empty()) return std::string("spec.") + key + "." + wrong;
+      if (const std::string wrong = wrong_in_container(container); !wrong.empty())
+        return std::string("spec.") + key + "." + wrong;
   for (const char* key : {"securityContext", "resources", "os", "nodeSelector"})
     if (!is_map(member(spec, key))) return std::string("spec.") + key;
   const Object& security = member(spec, "securityContext");

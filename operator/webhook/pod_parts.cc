@@ -13,10 +13,12 @@ using api::Object;
 
 // Init containers that make the pod's network work: what comes before them has none, and Larder's image needs no network, but
 // larderd reaches its backend the sooner.
-constexpr std::array<std::string_view, 7> kNetworkFirst{"istio-init",  "istio-validation",          "istio-proxy", "linkerd-init",
-                                                        "linkerd-proxy", "linkerd-network-validator", "kuma-init"};
+constexpr std::array<std::string_view, 7> kNetworkFirst{
+    "istio-init", "istio-validation", "istio-proxy", "linkerd-init", "linkerd-proxy", "linkerd-network-validator", "kuma-init"};
 
-bool on_node(const Input& input) { return input.pool->spec.placement == api::Placement::kNode; }
+bool on_node(const Input& input) {
+  return input.pool->spec.placement == api::Placement::kNode;
+}
 
 // First of all, so that its memory is touched while models are fetched; after what sets up the network.
 std::size_t place_among(const Object& init_containers) {
@@ -47,7 +49,7 @@ void add_containers(Object& pod, const Input& input, const std::vector<EngineCon
   const bool guaranteed = is_guaranteed(pod);
   Object payload = desired::payload_container(*input.pool, input.defaults);
   if (guaranteed) guarantee(payload, Object());
-  std::vector<Object> init{std::move(payload)};
+  Object init = Object::array({std::move(payload)});
   if (!on_node(input)) {
     const desired::EnginePod engine_pod{api::truth_at(pod, "spec.hostNetwork")};
     Object larderd = desired::larderd_container(*input.pool, input.backend, input.defaults, engine_pod);
@@ -70,7 +72,7 @@ void add_volumes(Object& pod, const Input& input) {
   Object& list = list_in(pod["spec"], "volumes");
   const std::vector<Object> volumes =
       on_node(input) ? desired::engine_volumes(*input.pool) : desired::larderd_volumes(*input.pool, input.backend);
-  list.insert(list.end(), volumes.begin(), volumes.end());
+  for (const Object& volume : volumes) list.push_back(volume);
 }
 
 void add_groups(Object& pod, const Input& input) {

@@ -88,7 +88,8 @@ Result<ScriptEdit> ScriptEngines::replace(std::size_t engine, std::size_t word, 
     const Quotes quotes = cells[edit.begin].quotes;
     for (std::size_t at = edit.begin; at < edit.end; ++at)
       if (cells[at].quotes != quotes)
-        return Status(Code::kUnsupported, "its --kv-transfer-config is quoted piece by piece; write its JSON inside one pair of quotes");
+        return Status(Code::kUnsupported,
+                      "its --kv-transfer-config is quoted piece by piece; write its JSON inside one pair of quotes");
     edit = {cells[edit.begin].begin, cells[edit.end - 1].end, shell_encoded(edit.text, quotes)};
   }
   return edit;

@@ -13,7 +13,7 @@
 
 namespace larder::webhook {
 
-inline constexpr int kMostReadings = 4;       // of one another's text: a script that evals what ...
+inline constexpr int kMostReadings = 4;        // of one another's text: a script that evals what ...
 inline constexpr std::size_t kMostTexts = 64;  // that one script hands on to a second reading
 
 // What replaces the bytes [begin, end) of the script.

@@ -8,11 +8,15 @@ namespace larder::webhook {
 namespace {
 
 // After these a command begins; where they stand as one they are no command themselves.
-constexpr std::array<std::string_view, 14> kReserved{"if", "then", "else",  "elif", "fi", "do", "done",
-                                                     "while", "until", "{", "}",    "!",  "in", "esac"};
+constexpr std::array<std::string_view, 14> kReserved{"if",    "then",  "else", "elif", "fi", "do", "done",
+                                                     "while", "until", "{",    "}",    "!",  "in", "esac"};
 
-bool is_name(char c) { return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
+bool is_name(char c) {
+  return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
 
 struct HereDocument {
   std::string end;
@@ -321,6 +325,8 @@ class ShellReader {
 
 }  // namespace
 
-Result<std::vector<ShellCommand>> read_shell(const ShellText& text) { return ShellReader(text).read(); }
+Result<std::vector<ShellCommand>> read_shell(const ShellText& text) {
+  return ShellReader(text).read();
+}
 
 }  // namespace larder::webhook

@@ -18,7 +18,9 @@ ShellText shell_text(std::string_view script) {
   return text;
 }
 
-std::string shell_quoted(std::string_view text) { return "'" + shell_encoded(text, Quotes::kSingle) + "'"; }
+std::string shell_quoted(std::string_view text) {
+  return "'" + shell_encoded(text, Quotes::kSingle) + "'";
+}
 
 std::string shell_encoded(std::string_view text, Quotes around) {
   if (around == Quotes::kNone) return shell_quoted(text);

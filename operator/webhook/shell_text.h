@@ -20,7 +20,7 @@ enum class Quotes : unsigned char { kNone, kSingle, kDouble };
 struct Cell {
   char c = 0;
   bool unknown = false;
-  Quotes quotes = Quotes::kNone;  // around it, in the text it came from
+  Quotes quotes = Quotes::kNone;   // around it, in the text it came from
   std::size_t begin = 0, end = 0;  // where it came from: the cells [begin, end) of that text, a script's own: its bytes
 };
 using ShellText = std::vector<Cell>;
