@@ -21,8 +21,8 @@ constexpr std::uint64_t kLeastDisk = kGi, kMostDisk = 64 * kTi;
 constexpr std::uint64_t kLeastRate = kMi, kMostRate = kTi;
 constexpr int kLeastChunk = 16, kMostChunk = 16384, kMostSights = 15;
 
-// Beside the arena: program, buffers of sockets and tiers; and of each page of 4 KiB of the arena its share of index and notes.
-constexpr std::uint64_t kOwnMemory = 192 * kMi, kArenaShare = 64;
+// Beside the arena: program, buffers of sockets and tiers; two indexes at a restart and the notes of slots; the disk's catalog.
+constexpr std::uint64_t kOwnMemory = 256 * kMi, kArenaShare = 64, kDiskShare = 1024;
 
 MemorySpec read_memory(SpecReader& reader) {
   MemorySpec memory;
@@ -60,7 +60,9 @@ DiskSpec read_disk(SpecReader& reader) {
 BackendWriteSpec read_backend_write(SpecReader& reader) {
   BackendWriteSpec write;
   write.policy = kWritePolicies[reader.choice("spec.backendWrite.policy", kWritePolicies, "all")];
-  write.rate = reader.size("spec.backendWrite.rate", kLeastRate, kMostRate, "0").text;
+  const SpecReader::Size rate = reader.size("spec.backendWrite.rate", kLeastRate, kMostRate, "0");
+  write.rate = rate.text;
+  write.rate_bytes = rate.bytes;
   write.ttl = reader.duration("spec.backendWrite.ttl");
   return write;
 }
@@ -76,20 +78,40 @@ std::string read_pull_policy(SpecReader& reader) {
   return "";
 }
 
+// A quantity as a user may write it: 8Gi or 1.
+std::string quantity_text(const Object& value) {
+  return value.is_string() ? value.get<std::string>() : value.is_null() ? "" : value.dump();
+}
+
+// A pod whose container asks for more than its limit is refused by the API server; one whose limit the arena does not fit into is
+// killed. Neither may come of a pool.
+void check_resources(const PoolSpec& spec, SpecReader& reader) {
+  const Object &limits = child(spec.resources, "limits"), &requests = child(spec.resources, "requests");
+  const std::uint64_t least = least_memory_limit(spec);
+  for (const std::string_view name : {"memory", "cpu"}) {
+    std::string limit = quantity_text(child(limits, name));
+    const std::string request = quantity_text(child(requests, name)), path = "spec.resources.limits." + std::string(name);
+    if (limit.empty() && name == "memory") limit = std::to_string(least);
+    const Result<std::uint64_t> most = limit.empty() ? std::uint64_t{0} : quantity_milli(limit);
+    if (!most.ok()) return reader.refuse(path, most.status().text());
+    if (name == "memory" && *most / 1000 < least)
+      return reader.refuse(path, "'" + limit + "' is below what memory.size needs: leave it out, or set it to at least " +
+                                     std::to_string(least / kMi) + "Mi");
+    if (request.empty() || limit.empty()) continue;
+    const Result<std::uint64_t> asked = quantity_milli(request);
+    const std::string request_path = "spec.resources.requests." + std::string(name);
+    if (!asked.ok()) return reader.refuse(request_path, asked.status().text());
+    if (*asked > *most) return reader.refuse(request_path, "'" + request + "' is above the limit, " + limit);
+  }
+}
+
 // Rules over several fields that the API server checks first; here for objects that were stored under an older schema.
 void check(const PoolSpec& spec, SpecReader& reader) {
   if (spec.placement == Placement::kSidecar && spec.disk && spec.disk->volume == DiskVolume::kHostPath)
     reader.refuse("spec.disk.volume", "hostPath is for placement Node: use emptyDir or ephemeral");
   if (spec.placement == Placement::kNode && spec.disk && spec.disk->volume == DiskVolume::kEphemeralClaim)
     reader.refuse("spec.disk.volume", "ephemeral is for placement Sidecar: use hostPath or emptyDir");
-  const Object& limit = child(child(spec.resources, "limits"), "memory");
-  if (!limit.is_string() || spec.memory.hugepages != Hugepages::kNone) return;
-  const Result<std::uint64_t> bytes = quantity_bytes(limit.get_ref<const std::string&>());
-  if (!bytes.ok()) return reader.refuse("spec.resources.limits.memory", bytes.status().text());
-  const std::uint64_t needed = spec.memory.size_bytes + own_memory_bytes(spec.memory.size_bytes);
-  if (*bytes < needed)
-    reader.refuse("spec.resources.limits.memory", "is below what memory.size needs: leave it out, or set it to at least " +
-                                                      std::to_string((needed + kMi - 1) / kMi) + "Mi");
+  check_resources(spec, reader);
 }
 
 PoolSpec read_spec(SpecReader& reader) {
@@ -119,8 +141,13 @@ PoolSpec read_spec(SpecReader& reader) {
 
 }  // namespace
 
-std::uint64_t own_memory_bytes(std::uint64_t arena_bytes) {
-  return kOwnMemory + arena_bytes / kArenaShare;
+std::uint64_t own_memory_bytes(const PoolSpec& spec) {
+  return kOwnMemory + spec.memory.size_bytes / kArenaShare + (spec.disk ? spec.disk->size_bytes / kDiskShare : 0);
+}
+
+std::uint64_t least_memory_limit(const PoolSpec& spec) {
+  const std::uint64_t bytes = own_memory_bytes(spec) + (spec.memory.hugepages == Hugepages::kNone ? spec.memory.size_bytes : 0);
+  return (bytes + kMi - 1) / kMi * kMi;
 }
 
 Result<CachePool> parse_pool(const Object& object) {

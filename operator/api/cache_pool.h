@@ -41,6 +41,7 @@ struct DiskSpec {
 struct BackendWriteSpec {
   std::string policy = "all";  // all, evicted, popular
   std::string rate = "0";      // bytes a second, "100Mi"; 0: no limit
+  std::uint64_t rate_bytes = 0;
   std::string ttl = "0";
 };
 
@@ -84,8 +85,9 @@ Result<CachePool> parse_pool(const Object& object);
 // Every field of spec that parse_pool reads, for the test that holds it equal to the CRD.
 std::vector<SpecField> pool_fields();
 
-// What larderd itself needs beside the arena (its index, its program, its buffers), in bytes: the least that must stand between
-// memory.size and the container's limit.
-std::uint64_t own_memory_bytes(std::uint64_t arena_bytes);
+// What larderd itself needs beside the arena (its index, its program, its buffers, what it knows of its disk), in bytes.
+std::uint64_t own_memory_bytes(const PoolSpec& spec);
+// The least limit of memory that larderd's container runs with: the above, and the arena unless that stands on huge pages; whole MiB.
+std::uint64_t least_memory_limit(const PoolSpec& spec);
 
 }  // namespace larder::api

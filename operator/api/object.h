@@ -40,5 +40,7 @@ std::optional<std::string> label(const Object& object, std::string_view key);
 
 // A Kubernetes quantity ("8Gi", "500M", "0.5Gi") in bytes. kInvalidArgument where it is none, is negative or not whole.
 Result<std::uint64_t> quantity_bytes(std::string_view text);
+// The same in thousandths ("100m", "0.5"): of processors, say.
+Result<std::uint64_t> quantity_milli(std::string_view text);
 
 }  // namespace larder::api
