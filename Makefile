@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BENCHES = bench-copy bench-disk bench-index bench-lookup bench-recovery bench-remote bench-remote-lookup bench-remote-outage bench-restart bench-start bench-ttft bench-ttft-disk bench-ttft-remote bench-engine bench-rivals bench-serve
-.PHONY: $(BENCHES) help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-bench deps-servers deps-vm build release demo soak test test-models test-asan test-crash test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean
+.PHONY: $(BENCHES) help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-bench deps-servers deps-vm build release demo soak test test-models test-asan test-crash test-inject test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
@@ -65,6 +65,10 @@ SIM_SEEDS ?= 10000
 test-sim: build ## store, tiers and engines in one thread, by SIM_SEEDS (10000) seeds without a server and with one; a seed that fails replays exactly
 	@build/dev/bin/sim $(SIM_SEEDS)
 	@build/dev/bin/sim --backend $(SIM_SEEDS)
+INJECT_PODS ?= 1000000
+test-inject: build/release/build.ninja ## a million random pods (INJECT_PODS) through the injector: every patch valid, twice is once
+	@cmake --build --preset release -j$(JOBS) --target op_inject_test
+	@LARDER_TEST_PODS=$(INJECT_PODS) build/release/bin/op_inject_test --gtest_filter='RandomPods.*'
 test-asan: deps-servers build/asan/build.ninja ## the C++ tests under the address and undefined-behaviour sanitizers
 	@cmake --build --preset asan -j$(JOBS) && .ci/test.sh asan
 test-tsan: deps-servers build/tsan/build.ninja ## the C++ tests under the thread sanitizer
