@@ -23,6 +23,10 @@ bool is_list(const Object& object, const auto& element) {
   return object.is_null() || (object.is_array() && std::ranges::all_of(object, element));
 }
 
+bool is_text_map(const Object& object) {
+  return object.is_null() || (object.is_object() && std::ranges::all_of(object, is_text));
+}
+
 bool is_named(const Object& object) {
   return object.is_object() && member(object, "name").is_string();
 }
@@ -65,10 +69,8 @@ std::string wrong_form(const Object& pod) {
   if (!pod.is_object()) return "the whole";
   const Object& metadata = member(pod, "metadata");
   if (!is_map(metadata)) return "metadata";
-  if (metadata.is_object() && !is_map(member(metadata, "annotations"))) return "metadata.annotations";
-  if (metadata.is_object() && member(metadata, "annotations").is_object() &&
-      !std::ranges::all_of(member(metadata, "annotations"), is_text))
-    return "metadata.annotations";
+  for (const char* key : {"annotations", "labels"})
+    if (metadata.is_object() && !is_text_map(member(metadata, key))) return std::string("metadata.") + key;
   const Object& spec = member(pod, "spec");
   return spec.is_object() ? wrong_in_spec(spec) : "spec";
 }
