@@ -13,6 +13,8 @@ from larder.completions import Completion, reset_prefix_cache, stream_completion
 IMAGE = "localhost/debian:e2e"
 PORT = 8000
 CONTINUATION = 8  # tokens
+CHUNK_TOKENS = 128  # of vLLM on a CPU: a block
+PROMPT_TOKENS = 1500
 MODEL = os.path.join(PATHS["cache"], "e2e-model-1")
 SERVED_NAME = "e2e"
 RESTRICTED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "runAsNonRoot": True, "runAsUser": 1000,
@@ -117,12 +119,17 @@ def answer_of_pod(pod: dict, prompt: str, **fields) -> Completion:
     return stream_completion(url_of(pod), SERVED_NAME, prompt, CONTINUATION, timeout_s=120, **fields)
 
 
+def whole_chunks(answer: Completion) -> int:
+    """The least that a warm answer must have loaded: all but the chunk in which the prompt ends."""
+    return answer.prompt_tokens - answer.prompt_tokens % CHUNK_TOKENS
+
+
 def forget(pod: dict) -> None:
     """vLLM's own prefix cache is emptied: what is warm afterwards came from Larder. It refuses while it still counts a request."""
     wait_until("vLLM empties its own prefix cache", lambda: reset_prefix_cache(url_of(pod)), 20)
 
 
-def prompt(tokens: int, seed: int = 0) -> str:
+def prompt(seed: int = 0, tokens: int = PROMPT_TOKENS) -> str:
     """A text of about so many tokens; another one for another seed, from its first chunk on."""
     from demo.prompt import prompt_of
 

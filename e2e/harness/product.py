@@ -43,7 +43,7 @@ def leader() -> str:
 
 def pool(name: str, memory: str = "512Mi", **spec) -> dict:
     return {"apiVersion": "larder.dev/v1alpha1", "kind": "CachePool", "metadata": {"name": name},
-            "spec": {"memory": {"size": memory}, **spec}}
+            "spec": {"memory": {"size": memory}} | spec}
 
 
 def backend(name: str, **spec) -> dict:
