@@ -106,6 +106,14 @@ def engine(name: str, pool: str | None, form: str = "exec", replicas: int = 1, s
     ]
 
 
+def bare_pod(name: str, pool: str) -> dict:
+    """An annotated pod alone, for who asks what became of it and not whether it serves."""
+    container = engine_container()
+    del container["readinessProbe"]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "annotations": {"larder.dev/pool": pool}},
+            "spec": pod_spec(container)}
+
+
 def answer(ns: Namespace, service: str, prompt: str, **fields) -> Completion:
     """Through the Service, as any client would ask."""
     return stream_completion(f"http://{ns.address(service)}", SERVED_NAME, prompt, CONTINUATION, timeout_s=120, **fields)

@@ -6,7 +6,6 @@ import pytest
 
 from harness import engine_pod, product
 from harness.cluster import ClusterError, wait_until
-from scenarios.test_operator import idle_pod, injected
 
 
 def test_no_such_pool(larder, namespace):
@@ -22,10 +21,10 @@ def test_no_such_pool(larder, namespace):
 
 
 def test_not_an_engine(larder, namespace):
-    pod = idle_pod("web", "cache")
-    pod["spec"]["containers"][0] |= {"command": ["sleep", "infinity"], "args": None}
+    pod = engine_pod.bare_pod("web", "cache")
+    pod["spec"]["containers"][0] |= {"command": ["sleep"], "args": ["infinity"]}
     namespace.apply(product.pool("cache"), pod)
-    assert not injected(namespace, "web")
+    assert not product.injected(namespace, "web")
     print(namespace.get("pod", "web")["metadata"]["annotations"]["larder.dev/not-injected"])
 
 
@@ -37,8 +36,8 @@ def test_no_such_backend(larder, namespace):
         return next((one["message"] for one in conditions if "nowhere" in one["message"]), "")
 
     print(wait_until("a condition that names the backend", said, 30))
-    namespace.apply(idle_pod("engine", "cache"))
-    assert injected(namespace, "engine")  # with memory alone
+    namespace.apply(engine_pod.bare_pod("engine", "cache"))
+    assert product.injected(namespace, "engine")  # with memory alone
 
 
 def test_backend_that_nobody_answers(larder, namespace):

@@ -19,17 +19,6 @@ def system(larder):
     product.install()
 
 
-def idle_pod(name: str, pool: str) -> dict:
-    """Annotated, with an engine's command, but nobody waits until it serves."""
-    container = engine_pod.engine_container() | {"readinessProbe": None}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "annotations": {"larder.dev/pool": pool}},
-            "spec": engine_pod.pod_spec(container)}
-
-
-def injected(namespace, name: str) -> bool:
-    return any(one["name"] == "larder" for one in namespace.get("pod", name)["spec"].get("initContainers", []))
-
-
 def test_leader_killed(system, namespace):
     leader = wait_until("a leader", product.leader, 30)
     containers.kill(system, leader.split("_")[0], "operator")
@@ -44,11 +33,11 @@ def test_webhook_down(system, namespace):
     product.wait_condition(namespace, "cachepool", "cache", "Ready")
     system.kubectl("scale", "deployment", "-l", product.OPERATOR, "--replicas=0")
     wait_until("no operator", lambda: not product.operator_pods(), 60)
-    namespace.apply(idle_pod("without", "cache"))
-    assert not injected(namespace, "without")
+    namespace.apply(engine_pod.bare_pod("without", "cache"))
+    assert not product.injected(namespace, "without")
     product.install()
-    namespace.apply(idle_pod("with", "cache"))
-    assert injected(namespace, "with")
+    namespace.apply(engine_pod.bare_pod("with", "cache"))
+    assert product.injected(namespace, "with")
 
 
 def test_pods_serve_without_operator(system, namespace):
@@ -78,5 +67,5 @@ def test_api_server_restarted(system, namespace):
     cluster.program("restart", "apiserver")
     namespace.apply(product.pool("after"))
     product.wait_condition(namespace, "cachepool", "after", "Ready", timeout_s=60)
-    namespace.apply(idle_pod("engine", "after"))
-    assert injected(namespace, "engine")
+    namespace.apply(engine_pod.bare_pod("engine", "after"))
+    assert product.injected(namespace, "engine")
