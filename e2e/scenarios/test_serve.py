@@ -58,3 +58,12 @@ def test_forms_of_command(larder, namespace, form):
 def test_explained(larder):
     text = kubectl("explain", "cachepool.spec.memory.size")
     assert "Memory" in text and "8Gi" in text
+
+
+def test_huge_pages(larder, namespace):
+    """The cluster has 64 pages of 2 MiB; larderd gets them, and its engine needs none."""
+    namespace.apply(product.pool("huge", memory={"size": "96Mi", "hugepages": "2Mi"}), *engine_pod.engine("llama", "huge"))
+    (pod,) = namespace.wait_ready("llama")
+    ask_twice(namespace, "llama")
+    larderd = next(one for one in pod["spec"]["initContainers"] if one["name"] == "larder")
+    assert larderd["resources"]["limits"]["hugepages-2Mi"] == "96Mi"
