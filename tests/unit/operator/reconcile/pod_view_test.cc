@@ -35,7 +35,7 @@ TEST(PodViewTest, WhoDoesNotAnswerIsNotAsked) {
 }
 
 TEST(PodViewTest, TroublesAreFound) {
-  Object seen = pod({.ready = false, .phase = "Pending"});
+  Object seen = pod({.phase = "Pending", .ready = false});
   seen["status"]["initContainerStatuses"][0]["state"]["waiting"] = {{"reason", "ErrImagePull"}, {"message", "not found"}};
   seen["status"]["initContainerStatuses"][0]["lastState"]["terminated"] = {{"reason", "OOMKilled"}, {"exitCode", 137}};
   seen["status"]["conditions"] = {

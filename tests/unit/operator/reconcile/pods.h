@@ -10,8 +10,8 @@ namespace larder::reconcile {
 
 struct PodSaid {
   std::string name = "chat-1", pool = "chat", ip = "10.0.0.7", phase = "Running";
-  std::string restart_hash = "h", config = "c";
   bool ready = true;
+  std::string restart_hash = "h", config = "c";
 };
 
 inline api::Object pod(const PodSaid& said) {
