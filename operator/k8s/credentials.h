@@ -14,13 +14,13 @@
 namespace larder::k8s {
 
 struct Credentials {
-  std::string server;           // "https://10.96.0.1:443", without a slash at its end
-  std::string ca_pem;           // empty: the authorities of the image
-  std::string certificate_pem;  // our own, with key_pem; empty: none
-  std::string key_pem;
-  std::string token;        // bearer; empty: none
-  std::string server_name;  // expected in the server's certificate; empty: the host
-  std::string proxy;        // empty: as the environment says (HTTPS_PROXY, NO_PROXY)
+  std::string server = {};           // "https://10.96.0.1:443", without a slash at its end
+  std::string ca_pem = {};           // empty: the authorities of the image
+  std::string certificate_pem = {};  // our own, with key_pem; empty: none
+  std::string key_pem = {};
+  std::string token = {};        // bearer; empty: none
+  std::string server_name = {};  // expected in the server's certificate; empty: the host
+  std::string proxy = {};        // empty: as the environment says (HTTPS_PROXY, NO_PROXY)
   bool verify = true;
   std::uint64_t tls_version = 0;  // another one: connections made before must not be used
 };

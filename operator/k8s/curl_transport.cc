@@ -3,6 +3,8 @@
 #include <curl/curl.h>
 
 #include <algorithm>
+#include <tuple>
+#include <utility>
 
 namespace larder::k8s {
 namespace {

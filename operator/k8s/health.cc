@@ -1,5 +1,7 @@
 #include "operator/k8s/health.h"
 
+#include <algorithm>
+
 namespace larder::k8s {
 namespace {
 

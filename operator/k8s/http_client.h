@@ -40,10 +40,10 @@ class HttpClient final : public ApiClient {
   Result<std::string> list_into(const Resource& resource, const Selector& selector, const ListSink& sink) override;
   Result<api::Object> create(const Resource& resource, const api::Object& object) override;
   Result<api::Object> replace(const Resource& resource, const api::Object& object) override;
-  Result<api::Object> apply(const Resource& resource, const api::Object& object, const std::string& subresource) override;
+  Result<api::Object> apply(const Resource& resource, const api::Object& object, const std::string& subresource = "") override;
   Result<api::Object> merge(const Resource& resource, const std::string& ns, const std::string& name,
                             const api::Object& patch) override;
-  Status remove(const Resource& resource, const std::string& ns, const std::string& name, const std::string& uid) override;
+  Status remove(const Resource& resource, const std::string& ns, const std::string& name, const std::string& uid = "") override;
   Status watch(const Resource& resource, const Selector& selector, const std::string& version, std::stop_token stop,
                const std::function<void(WatchEvent)>& on_event) override;
   Status stream(const Resource& resource, const Selector& selector, std::stop_token stop,
@@ -60,7 +60,7 @@ class HttpClient final : public ApiClient {
   };
   struct Page {
     bool expired = false;  // 410: where it was to go on is too old
-    std::string next, version;
+    std::string next = {}, version = {};
   };
 
   Result<Response> call(Call call);

@@ -19,8 +19,8 @@
 namespace larder::k8s {
 
 struct LeaseOptions {
-  std::string ns, name;
-  std::string identity;                // differs between all processes that ever run: unique_identity()
+  std::string ns = {}, name = {};
+  std::string identity = {};           // differs between all processes that ever run: unique_identity()
   std::uint64_t duration_ms = 12'000;  // whole seconds
   std::uint64_t renew_ms = 2'000;
   std::uint64_t margin_ms = 2'000;

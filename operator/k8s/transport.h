@@ -18,12 +18,12 @@ namespace larder::k8s {
 
 struct Request {
   std::string method = "GET";
-  std::string path;          // with its query, "/api/v1/pods?limit=100"
-  std::string content_type;  // of the body; empty: there is none
-  std::string body;
+  std::string path = {};          // with its query, "/api/v1/pods?limit=100"
+  std::string content_type = {};  // of the body; empty: there is none
+  std::string body = {};
   std::chrono::milliseconds timeout{30'000};  // for all of it
   std::chrono::milliseconds silence{0};       // a stream on which nothing comes for so long ends; 0: never
-  std::stop_token stop;                       // ends it at once
+  std::stop_token stop = {};                  // ends it at once
   const Fence* fence = nullptr;               // where given, nothing is sent once it is down
 };
 

@@ -76,7 +76,7 @@ class LockedQueue final : public WorkQueue {
   void retry(const Key& key) override {
     const std::lock_guard lock(mutex_);
     finish(key);
-    order_.retry(key, clock_.now_ms(), random_());
+    order_.retry(key, clock_.now_ms(), static_cast<std::uint32_t>(random_()));
     metrics_.retries.add();
     tell();
   }
@@ -99,7 +99,7 @@ class LockedQueue final : public WorkQueue {
   std::condition_variable_any changed_;
   QueueOrder order_;
   std::map<Key, std::uint64_t> began_;
-  std::mt19937 random_;
+  std::minstd_rand random_;
   const std::unique_ptr<Metrics> own_;  // where nobody reads them
   QueueMetrics metrics_;
   const std::shared_ptr<void> collecting_;  // last: its end waits for a collect() under way

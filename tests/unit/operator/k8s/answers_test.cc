@@ -63,7 +63,7 @@ TEST(PathsTest, AsTheApiServerNamesThem) {
   EXPECT_EQ(path_of(resources::kWebhooks, "ml", "larder"),
             "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/larder");
   EXPECT_EQ(path_of(resources::kPods, "a/b", "../c?d"), "/api/v1/namespaces/a%2Fb/pods/..%2Fc%3Fd");
-  EXPECT_EQ(query_of({{"a", ""}, {"b", "x y&z=ä"}, {"c", "1"}}), "?b=x%20y%26z%3D%C3%A4&c=1");
+  EXPECT_EQ(query_of(Query{{"a", ""}, {"b", "x y&z=ä"}, {"c", "1"}}), "?b=x%20y%26z%3D%C3%A4&c=1");
   EXPECT_EQ(query_of(Query{}), "");
 }
 

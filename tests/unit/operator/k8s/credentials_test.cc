@@ -34,8 +34,10 @@ class CredentialsTest : public testing::Test {
   }
 
   std::string kubeconfig(const std::string& cluster, const std::string& user) const {
-    write("config", "apiVersion: v1\nkind: Config\ncurrent-context: here\ncontexts:\n- name: here\n  context: {cluster: c, user: u}\n"
-                    "clusters:\n- name: c\n  cluster:\n    server: https://example:6443/\n" + cluster + "users:\n- name: u\n  user:\n" + user);
+    write("config",
+          "apiVersion: v1\nkind: Config\ncurrent-context: here\ncontexts:\n- name: here\n  context: {cluster: c, user: u}\n"
+          "clusters:\n- name: c\n  cluster:\n    server: https://example:6443/\n" +
+              cluster + "users:\n- name: u\n  user:\n" + user);
     return (folder_ / "config").string();
   }
 
@@ -87,9 +89,9 @@ TEST_F(CredentialsTest, OutsideOfAPodItSaysSo) {
 
 TEST_F(CredentialsTest, AKubeconfigWithDataAndFiles) {
   write("key.pem", "KEY");
-  const auto source = CredentialSource::from_kubeconfig(kubeconfig(
-      "    certificate-authority-data: Q0EgUEVN\n    tls-server-name: kubernetes\n",
-      "    client-certificate-data: Q0VSVA==\n    client-key: key.pem\n"));
+  const auto source =
+      CredentialSource::from_kubeconfig(kubeconfig("    certificate-authority-data: Q0EgUEVN\n    tls-server-name: kubernetes\n",
+                                                   "    client-certificate-data: Q0VSVA==\n    client-key: key.pem\n"));
   ASSERT_TRUE(source.ok()) << source.status().to_string();
   const auto now = (*source)->current();
   EXPECT_EQ(now->server, "https://example:6443");
@@ -104,7 +106,8 @@ TEST_F(CredentialsTest, AKubeconfigWithDataAndFiles) {
 
 TEST_F(CredentialsTest, ATokenFileIsFollowed) {
   write("token", "one");
-  const auto source = CredentialSource::from_kubeconfig(kubeconfig("    insecure-skip-tls-verify: true\n", "    tokenFile: token\n"));
+  const auto source =
+      CredentialSource::from_kubeconfig(kubeconfig("    insecure-skip-tls-verify: true\n", "    tokenFile: token\n"));
   ASSERT_TRUE(source.ok()) << source.status().to_string();
   EXPECT_EQ((*source)->current()->token, "one");
   EXPECT_FALSE((*source)->current()->verify);

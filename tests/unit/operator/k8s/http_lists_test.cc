@@ -12,7 +12,8 @@ std::string item(const std::string& name, std::size_t padding = 0) {
 }
 
 std::string page(const std::string& items, const std::string& next, const std::string& version = "77") {
-  return R"({"kind":"PodList","metadata":{"resourceVersion":")" + version + R"(","continue":")" + next + R"("},"items":[)" + items + "]}";
+  return R"({"kind":"PodList","metadata":{"resourceVersion":")" + version + R"(","continue":")" + next + R"("},"items":[)" +
+         items + "]}";
 }
 
 bool has(const std::string& text, const std::string& part) {
@@ -72,7 +73,8 @@ TEST(HttpListTest, APageOverTheLimitIsAskedForInSmallerOnes) {
                           const std::size_t from = has(line, "continue=2") ? 2 : 0;
                           const std::size_t to = has(line, "limit=4") ? 4 : from + 2;
                           std::string items;
-                          for (std::size_t i = from; i < to; ++i) items += (i > from ? "," : "") + item(std::to_string(i), 3 << 20);
+                          for (std::size_t i = from; i < to; ++i)
+                            items += (i > from ? "," : "") + item(std::to_string(i), 3 << 20);
                           peer.answer(page(items, to < 4 ? std::to_string(to) : ""));
                         }),
                         {.page = 4});

@@ -34,7 +34,9 @@ class LeaseTest : public testing::Test {
     a_.machine.advance_ms(ms);
     b_.machine.advance_ms(ms);
   }
-  std::string holder() const { return api::text_at(*api_.find(resources::kLeases, "larder", "larder-operator"), "spec.holderIdentity"); }
+  std::string holder() const {
+    return api::text_at(*api_.find(resources::kLeases, "larder", "larder-operator"), "spec.holderIdentity");
+  }
 
   FakeApi api_;
   Candidate a_{api_, "a"}, b_{api_, "b"};
@@ -137,7 +139,8 @@ TEST_F(LeaseTest, AnotherHandOnTheLeaseExtendsNothing) {
   a_.lease.step();
   b_.lease.step();
   advance_ms(8'000);
-  api_.as_user(resources::kLeases, {{"metadata", {{"namespace", "larder"}, {"name", "larder-operator"}, {"annotations", {{"x", "y"}}}}}});
+  api_.as_user(resources::kLeases,
+               {{"metadata", {{"namespace", "larder"}, {"name", "larder-operator"}, {"annotations", {{"x", "y"}}}}}});
   b_.lease.step();  // sees another version, counts from now
   advance_ms(1'000);
   const std::uint64_t left_ms = a_.lease.left_ms();

@@ -17,11 +17,11 @@ class QueueModel {
   explicit QueueModel(unsigned seed) : random_(seed) {}
 
   void step() {
-    now_ms_ += random_() % 4 == 0 ? random_() % 2'000 : 0;
-    switch (random_() % 6) {
+    now_ms_ += dice(4) == 0 ? dice(2'000) : 0;
+    switch (dice(6)) {
       case 0:
-      case 1: return add(key(random_() % kKeys));
-      case 2: return add_later(key(random_() % kKeys));
+      case 1: return add(key(dice(kKeys)));
+      case 2: return add_later(key(dice(kKeys)));
       case 3: return take();
       case 4: return end(false);
       case 5: return end(true);
@@ -45,12 +45,14 @@ class QueueModel {
  private:
   static constexpr unsigned kKeys = 7;
 
+  unsigned dice(std::size_t below) { return static_cast<unsigned>(random_() % below); }
+
   void add(const Key& added) {
     order_.add(added, now_ms_);
     wanted_.insert(added);
   }
   void add_later(const Key& added) {
-    order_.add_at(added, now_ms_ + random_() % 3'000, now_ms_);
+    order_.add_at(added, now_ms_ + dice(3'000), now_ms_);
     wanted_.insert(added);
   }
   void take() {
@@ -65,10 +67,10 @@ class QueueModel {
   }
   void end(bool failed) {
     if (working_.empty()) return;
-    const Key ended = *std::next(working_.begin(), static_cast<int>(random_() % working_.size()));
+    const Key ended = *std::next(working_.begin(), static_cast<int>(dice(working_.size())));
     working_.erase(ended);
     if (failed) {
-      const std::uint64_t backoff_ms = order_.retry(ended, now_ms_, random_());
+      const std::uint64_t backoff_ms = order_.retry(ended, now_ms_, static_cast<std::uint32_t>(random_()));
       EXPECT_LE(backoff_ms, QueueOrder::kLongestBackoffMs);
       EXPECT_GE(backoff_ms, QueueOrder::kFirstBackoffMs * 3 / 4);
       wanted_.insert(ended);

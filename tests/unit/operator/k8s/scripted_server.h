@@ -1,8 +1,11 @@
 // ScriptedServer: a TCP server on this machine that answers byte for byte as a test says, good manners or not.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <cstdio>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>

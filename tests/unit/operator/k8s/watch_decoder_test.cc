@@ -8,8 +8,8 @@ namespace larder::k8s {
 namespace {
 
 std::string event(const std::string& type, const std::string& name, const std::string& version = "1") {
-  return R"({"type":")" + type + R"(","object":{"kind":"Pod","metadata":{"name":")" + name + R"(","resourceVersion":")" + version +
-         "\"}}}\n";
+  return R"({"type":")" + type + R"(","object":{"kind":"Pod","metadata":{"name":")" + name + R"(","resourceVersion":")" +
+         version + "\"}}}\n";
 }
 
 struct Decoded {
@@ -29,7 +29,8 @@ Decoded decode(const std::string& bytes, const std::vector<std::size_t>& pieces,
 }
 
 TEST(WatchDecoderTest, PiecesDoNotMatter) {
-  const std::string bytes = event("ADDED", "a") + "\r\n\n" + event("MODIFIED", "b ä\\u00e4") + event("DELETED", "c") + event("BOOKMARK", "");
+  const std::string bytes =
+      event("ADDED", "a") + "\r\n\n" + event("MODIFIED", "b ä\\u00e4") + event("DELETED", "c") + event("BOOKMARK", "");
   const Decoded whole = decode(bytes, {bytes.size()});
   EXPECT_TRUE(whole.status.ok()) << whole.status.to_string();
   EXPECT_EQ(whole.names, (std::vector<std::string>{"a", "b ää", "c", ""}));
@@ -53,8 +54,9 @@ TEST(WatchDecoderTest, AnErrorEndsIt) {
 }
 
 TEST(WatchDecoderTest, WhatIsNoEventIsRefused) {
-  for (const std::string line : {"x", "[]", "{}", "1", R"({"type":"ADDED"})", R"({"type":"ADDED","object":[]})", R"({"type":7,"object":{}})",
-                                 R"({"type":"NEW","object":{}})", R"({"type":"ADDED","object":{}} {})", "\"\\ud800\"", "{\"type\":\xff}"}) {
+  for (const std::string line :
+       {"x", "[]", "{}", "1", R"({"type":"ADDED"})", R"({"type":"ADDED","object":[]})", R"({"type":7,"object":{}})",
+        R"({"type":"NEW","object":{}})", R"({"type":"ADDED","object":{}} {})", "\"\\ud800\"", "{\"type\":\xff}"}) {
     const Decoded decoded = decode(line + "\n" + event("ADDED", "after"), {3});
     EXPECT_EQ(decoded.status.code(), Code::kInvalidArgument) << line;
     EXPECT_TRUE(decoded.names.empty()) << line;
