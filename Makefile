@@ -102,7 +102,7 @@ bench-restart bench-start: bench-%: release
 	@build/release/bin/$*_bench build/bench $(CURDIR)/build/release/bin/larderd
 bench-operator: deps-kubernetes release
 	@cmake --build --preset release -j$(JOBS) --target operator_bench larder-operator
-	@build/release/bin/operator_bench build/bench $(CURDIR)/build/release/bin $(CURDIR)
+	@build/release/bin/operator_bench build/bench $(CURDIR)/build/release/bin
 bench-ttft: deps-python release
 	@$(call RUN,release) LARDERD=$(CURDIR)/build/release/bin/larderd MODEL=$(MODEL) $(PYTHON) tests/bench/ttft_bench.py
 bench-ttft-disk: deps-python release

@@ -1,18 +1,14 @@
 // bench operator: how long the operator takes for 1,000 pools, and what it costs while 1,000 pods of 50 pools run.
 //
-// operator_bench OUTPUT PROGRAMS REPOSITORY. A real etcd and kube-apiserver (tests/component/kube) with our definitions; the real
+// operator_bench OUTPUT PROGRAMS. A real etcd and kube-apiserver (tests/component/kube) with our definitions; the real
 // larder-operator, one replica, with leader election; one real larderd, which answers for every pod: their addresses are all of this
 // machine. Pods are what the injector makes of a plain one, put there as running; no kubelet is involved. Reconciled is a pool when its
 // status tells of its generation, the time is from the operator's start to the last one. Memory is resident memory after three
 // rounds of questions to all larderd; the processor's time is over a minute in which nothing changes, those questions included.
-#include <signal.h>
-#include <unistd.h>
-
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
+#include <functional>
 #include <thread>
 
 #include "tests/bench/operator_cluster.h"
@@ -74,8 +70,8 @@ void add_pods(OperatorCluster& cluster) {
   if (!seen) cluster.fail("the operator did not see all pods, or did not reach their larderd");
 }
 
-int run(const std::string& output, const std::string& programs, const std::string& repository) {
-  OperatorCluster cluster(programs, repository);
+int run(const std::string& output, const std::string& programs) {
+  OperatorCluster cluster(programs);
   Report report("operator");
   const double reconciled = reconcile_seconds(cluster);
   report.add_row({{"what", "1,000 pools reconciled, s"}, {"figure", reconciled}});
@@ -96,9 +92,9 @@ int run(const std::string& output, const std::string& programs, const std::strin
 }  // namespace
 
 int main(int argc, char** argv) {
-  if (argc != 4) {
-    std::fprintf(stderr, "usage: operator_bench OUTPUT PROGRAMS REPOSITORY\n");
+  if (argc != 3) {
+    std::fprintf(stderr, "usage: operator_bench OUTPUT PROGRAMS\n");
     return 2;
   }
-  return run(argv[1], argv[2], argv[3]);
+  return run(argv[1], argv[2]);
 }

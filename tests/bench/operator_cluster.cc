@@ -1,22 +1,17 @@
 #include "tests/bench/operator_cluster.h"
 
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <thread>
 
 #include "operator/api/names.h"
-#include "operator/k8s/yaml_object.h"
 #include "operator/webhook/inject.h"
+#include "tests/component/kube/larder_definitions.h"
 
 namespace larder::bench {
 namespace {
@@ -25,19 +20,10 @@ using api::Object;
 namespace resources = k8s::resources;
 
 constexpr int kAtOnce = 8;
-const k8s::Resource kNamespaces{"", "v1", "namespaces", "Namespace", false};
-const k8s::Resource kDefinitions{"apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", false};
 
-std::string text_of(const std::filesystem::path& file) {
-  std::ifstream in(file);
-  std::stringstream text;
-  text << in.rdbuf();
-  return text.str();
-}
-
-std::string new_folder() {
-  std::string name = (std::filesystem::temp_directory_path() / "operator-bench-XXXXXX").string();
-  return ::mkdtemp(name.data()) == nullptr ? "" : name;
+[[noreturn]] void give_up(const std::string& why) {
+  std::fprintf(stderr, "operator_bench: %s\n", why.c_str());
+  std::exit(1);
 }
 
 Object engine_pod(int i, const std::string& pool) {
@@ -104,78 +90,31 @@ Status run_pod(k8s::ApiClient& client, int i, int pools) {
       .status();
 }
 
-OperatorCluster::OperatorCluster(std::string programs, std::string repository)
-    : programs_(std::move(programs)), repository_(std::move(repository)), folder_(new_folder()) {
-  if (folder_.empty()) give_up("no temporary folder");
-  const std::string up = repository_ + "/tests/component/kube/apiserver.sh up " + folder_ + "/cluster";
-  if (std::system(up.c_str()) != 0) give_up("apiserver.sh failed");
-  auto credentials = k8s::CredentialSource::from_kubeconfig(folder_ + "/cluster/admin.kubeconfig");
-  if (!credentials.ok()) give_up(credentials.status().text());
-  credentials_ = std::move(*credentials);
-  transport_ = std::make_unique<k8s::CurlTransport>(*credentials_, clock_);
-  client_ = std::make_unique<k8s::HttpClient>(*transport_, clock_);
-  install();
-  larderd_ = start({programs_ + "/larderd"}, "larderd.log",
-                   {"LARDER_SOCKET=" + folder_ + "/larder.sock", "LARDER_HTTP_LISTEN=0.0.0.0:9464", "LARDER_MEMORY_SIZE=64MiB",
-                    "LARDER_MEMORY_SHM_NAME=operator-bench-" + std::to_string(::getpid()), "LARDER_MEMORY_KEEP_ON_EXIT=false"});
-}
-
-OperatorCluster::~OperatorCluster() {
-  for (const pid_t pid : {operator_, larderd_}) {
-    if (pid == 0) continue;
-    ::kill(pid, SIGTERM);
-    ::waitpid(pid, nullptr, 0);
-  }
-  const std::string down = repository_ + "/tests/component/kube/apiserver.sh down " + folder_ + "/cluster";
-  if (std::system(down.c_str()) != 0) std::fprintf(stderr, "apiserver.sh down failed: %s stays\n", folder_.c_str());
-  if (!failed_) std::filesystem::remove_all(folder_);
-}
-
-void OperatorCluster::give_up(const std::string& why) {
-  std::fprintf(stderr, "operator_bench: %s\n", why.c_str());
-  std::exit(1);
-}
-void OperatorCluster::fail(const std::string& why) {
-  std::fprintf(stderr, "operator_bench: %s (logs: %s)\n", why.c_str(), folder_.c_str());
-  failed_ = true;
-}
-
-void OperatorCluster::install() {
-  for (const char* ns : {kNamespace, "larder"})
-    if (const auto made =
-            client_->create(kNamespaces, {{"apiVersion", "v1"}, {"kind", "Namespace"}, {"metadata", {{"name", ns}}}});
-        !made.ok())
-      give_up(made.status().to_string());
-  for (const auto& file : std::filesystem::directory_iterator(repository_ + "/manifests/crds")) {
-    const Result<Object> definition = k8s::parse_yaml(text_of(file.path()));
-    if (!definition.ok()) give_up(file.path().string() + ": " + definition.status().text());
-    if (const auto made = client_->create(kDefinitions, *definition); !made.ok()) give_up(made.status().to_string());
-  }
-  for (int i = 0; i < 100 && !client_->list(resources::kPools, {}).ok(); ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(100));
-}
-
-pid_t OperatorCluster::start(const std::vector<std::string>& words, const std::string& log,
-                             const std::vector<std::string>& environment) {
-  const pid_t pid = ::fork();
-  if (pid != 0) return pid;
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  const int file = ::open((folder_ + "/" + log).c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-  ::dup2(file, STDERR_FILENO);
-  for (const std::string& variable : environment)
-    ::setenv(variable.substr(0, variable.find('=')).c_str(), variable.substr(variable.find('=') + 1).c_str(), 1);
-  std::vector<char*> argv;
-  for (const std::string& word : words) argv.push_back(const_cast<char*>(word.c_str()));
-  argv.push_back(nullptr);
-  ::execv(argv[0], argv.data());
-  ::_exit(127);
+OperatorCluster::OperatorCluster(std::string programs)
+    : programs_(std::move(programs)), plane_(kube_test::ControlPlane::start()) {
+  if (!plane_) give_up("no kube-apiserver here: .ci/kubernetes.sh apiserver");
+  connection_ = std::make_unique<kube_test::Connection>(*plane_);
+  if (const Status installed = kube_test::install_definitions(client(), {kNamespace, "larder"}); !installed.ok())
+    give_up(installed.to_string());
+  const std::string& folder = plane_->folder();
+  larderd_ = std::make_unique<kube_test::Child>(
+      std::vector<std::string>{"/usr/bin/env", "LARDER_SOCKET=" + folder + "/larder.sock", "LARDER_HTTP_LISTEN=0.0.0.0:9464",
+                               "LARDER_MEMORY_SIZE=64MiB", "LARDER_MEMORY_SHM_NAME=operator-bench-" + std::to_string(::getpid()),
+                               "LARDER_MEMORY_KEEP_ON_EXIT=false", programs_ + "/larderd"},
+      folder + "/larderd.log");
 }
 
 void OperatorCluster::start_operator() {
-  operator_ = start({programs_ + "/larder-operator", "--kubeconfig=" + folder_ + "/cluster/admin.kubeconfig",
-                     "--namespace=larder", "--image=larder:1", "--identity=bench", "--metrics-address=127.0.0.1:0",
-                     "--health-address=127.0.0.1:0", "--webhook-address=127.0.0.1:0"},
-                    "operator.log");
+  operator_ = std::make_unique<kube_test::Child>(
+      std::vector<std::string>{programs_ + "/larder-operator", "--kubeconfig=" + plane_->kubeconfig(), "--namespace=larder",
+                               "--image=larder:1", "--identity=bench", "--metrics-address=127.0.0.1:0",
+                               "--health-address=127.0.0.1:0", "--webhook-address=127.0.0.1:0"},
+      plane_->folder() + "/operator.log");
+}
+
+void OperatorCluster::fail(const std::string& why) {
+  std::fprintf(stderr, "operator_bench: %s\n", why.c_str());
+  failed_ = true;
 }
 
 void OperatorCluster::each(int count, const std::function<Status(k8s::ApiClient&, int)>& work) {
@@ -192,14 +131,14 @@ void OperatorCluster::each(int count, const std::function<Status(k8s::ApiClient&
 }
 
 double OperatorCluster::operator_rss_mib() const {
-  std::ifstream file("/proc/" + std::to_string(operator_) + "/status");
+  std::ifstream file("/proc/" + std::to_string(operator_->pid()) + "/status");
   for (std::string line; std::getline(file, line);)
     if (line.starts_with("VmRSS:")) return std::atof(line.c_str() + 6) / 1024;
   return 0;
 }
 
 double OperatorCluster::operator_cpu_s() const {
-  std::ifstream file("/proc/" + std::to_string(operator_) + "/stat");
+  std::ifstream file("/proc/" + std::to_string(operator_->pid()) + "/stat");
   std::string text;
   std::getline(file, text);
   std::istringstream fields(text.substr(text.rfind(')') + 1));

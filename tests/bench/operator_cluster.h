@@ -3,14 +3,11 @@
 // Thread-compatible.
 #pragma once
 
-#include <sys/types.h>
-
 #include <functional>
 #include <memory>
 #include <string>
 
-#include "operator/k8s/curl_transport.h"
-#include "operator/k8s/http_client.h"
+#include "tests/component/kube/control_plane.h"
 
 namespace larder::bench {
 
@@ -24,12 +21,9 @@ Status run_pod(k8s::ApiClient& client, int i, int pools);
 class OperatorCluster {
  public:
   // `programs`: a folder with larder-operator and larderd. Ends the process where it cannot be made.
-  OperatorCluster(std::string programs, std::string repository);
-  ~OperatorCluster();
-  OperatorCluster(const OperatorCluster&) = delete;
-  OperatorCluster& operator=(const OperatorCluster&) = delete;
+  explicit OperatorCluster(std::string programs);
 
-  k8s::ApiClient& client() { return *client_; }
+  k8s::ApiClient& client() { return *connection_->client; }
   // `work` for 0..count-1, some at a time. A failure is told and remembered.
   void each(int count, const std::function<Status(k8s::ApiClient&, int)>& work);
   void start_operator();
@@ -39,16 +33,10 @@ class OperatorCluster {
   bool failed() const { return failed_; }
 
  private:
-  [[noreturn]] void give_up(const std::string& why);
-  void install();
-  pid_t start(const std::vector<std::string>& words, const std::string& log, const std::vector<std::string>& environment = {});
-
-  const std::string programs_, repository_, folder_;
-  base::MonotonicClock clock_;
-  std::unique_ptr<k8s::CredentialSource> credentials_;
-  std::unique_ptr<k8s::CurlTransport> transport_;
-  std::unique_ptr<k8s::HttpClient> client_;
-  pid_t operator_ = 0, larderd_ = 0;
+  const std::string programs_;
+  std::unique_ptr<kube_test::ControlPlane> plane_;
+  std::unique_ptr<kube_test::Connection> connection_;
+  std::unique_ptr<kube_test::Child> larderd_, operator_;
   bool failed_ = false;
 };
 
