@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BENCHES = bench-copy bench-disk bench-index bench-lookup bench-recovery bench-remote bench-remote-lookup bench-remote-outage bench-restart bench-start bench-ttft bench-ttft-disk bench-ttft-remote bench-engine bench-rivals bench-serve
-.PHONY: $(BENCHES) help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-bench deps-servers deps-vm build release demo soak test test-models test-asan test-crash test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean
+.PHONY: $(BENCHES) help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-bench deps-servers deps-vm deps-kubernetes build release image e2e e2e-up e2e-down demo soak test test-models test-asan test-crash test-inject test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
@@ -36,6 +36,8 @@ deps-servers:
 	@.ci/deps.sh build servers
 deps-vm:
 	@.ci/deps.sh build vm
+deps-kubernetes:
+	@.ci/deps.sh build kubernetes
 
 build/%/build.ninja: CMakePresets.json | deps-build
 	@cmake --preset $* >/dev/null
@@ -65,6 +67,10 @@ SIM_SEEDS ?= 10000
 test-sim: build ## store, tiers and engines in one thread, by SIM_SEEDS (10000) seeds without a server and with one; a seed that fails replays exactly
 	@build/dev/bin/sim $(SIM_SEEDS)
 	@build/dev/bin/sim --backend $(SIM_SEEDS)
+INJECT_PODS ?= 1000000
+test-inject: build/release/build.ninja ## a million random pods (INJECT_PODS) through the injector: every patch valid, twice is once
+	@cmake --build --preset release -j$(JOBS) --target op_inject_test
+	@LARDER_TEST_PODS=$(INJECT_PODS) build/release/bin/op_inject_test --gtest_filter='RandomPods.*'
 test-asan: deps-servers build/asan/build.ninja ## the C++ tests under the address and undefined-behaviour sanitizers
 	@cmake --build --preset asan -j$(JOBS) && .ci/test.sh asan
 test-tsan: deps-servers build/tsan/build.ninja ## the C++ tests under the thread sanitizer
@@ -119,6 +125,15 @@ lint: deps-tools build/dev/build.ninja ## formatting, and the rules of the house
 	@cmake --build --preset dev -j$(JOBS) --target house_test && ctest --test-dir build/dev -R "^(House|Docs)Test" --output-on-failure
 format: deps-tools ## clang-format over all C++
 	@clang-format -i $(SOURCES)
+
+image: release ## the container image of all programs, without Docker, in build/image/larder.tar; `Dockerfile` makes the same with it
+	@.ci/image/build.sh build/release build/image/larder.tar
+e2e-up: deps-python deps-servers deps-kubernetes release ## a Kubernetes on this machine, as root (builds it once, minutes); e2e/README.md
+	@e2e/cluster/cluster.sh up && e2e/cluster/cluster.sh load
+e2e-down: ## end it, and remove all that it left
+	@e2e/cluster/cluster.sh down
+e2e: e2e-up ## the scenarios against it: helm install, a pool, an annotated vLLM, and what goes wrong (SCENARIO=name for some)
+	@$(call RUN,release) $(PYTHON) -m pytest e2e/scenarios -p no:cacheprovider --timeout 900 -v $(if $(SCENARIO),-k $(SCENARIO))
 
 wheel: deps-wheel release ## the Python package with liblarder.so inside, in build/wheel
 	@rm -rf build/wheel && mkdir -p build/wheel && cp -r shim/python build/wheel/source

@@ -1,5 +1,5 @@
 #!/bin/bash
-# deps.sh build|tools|bench|python|wheel|rivals|servers|vm...: installs what is missing and nothing else. What is there already costs a few milliseconds.
+# deps.sh build|tools|bench|python|wheel|rivals|servers|vm|kubernetes...: installs what is missing and nothing else. What is there already costs a few milliseconds.
 #
 # build, tools, bench: the Debian packages of packages.build, packages.tools, packages.bench, as root or through sudo.
 # python: CPU vLLM and pytest as python.lock pins them, in an environment of its own under $LARDER_CACHE (paths.sh). An environment
@@ -8,6 +8,7 @@
 # rivals: LMCache as rivals.lock pins it, in an environment of its own over that one.
 # servers: what the remote tier is tested against: Debian's Redis, which redis-tools brings without a service, and Valkey of its
 # backports, unpacked and not installed.
+# kubernetes: a Kubernetes of one machine (kubernetes.sh), and what its node needs (packages.kubernetes).
 # vm: QEMU (packages.vm); Debian's kernel for virtual machines and its static busybox, unpacked and not installed.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -169,6 +170,11 @@ make_vm() {
   stage "kernel $kernel (27 MB)" take_from_package "$kernel" './boot/vmlinuz-*' "$vm/vmlinuz"
 }
 
+make_kubernetes() {
+  install_packages packages.kubernetes
+  ./kubernetes.sh cluster
+}
+
 for what in "$@"; do
   case $what in
     build | tools | bench) install_packages "packages.$what" ;;
@@ -177,6 +183,7 @@ for what in "$@"; do
     rivals) make_rivals ;;
     servers) make_servers ;;
     vm) make_vm ;;
-    *) fail "deps.sh: unknown part '$what' (build, tools, bench, python, wheel, rivals, servers, vm)" ;;
+    kubernetes) make_kubernetes ;;
+    *) fail "deps.sh: unknown part '$what' (build, tools, bench, python, wheel, rivals, servers, vm, kubernetes)" ;;
   esac
 done

@@ -1,0 +1,182 @@
+"""The cluster of `make e2e-up`, through its own kubectl and helm: objects applied, waited for and thrown away."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import time
+from typing import Any, Callable
+
+from harness.process import ProcessError
+from larder.completions import ServerError
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+DEFAULT_WAIT_S = 120
+
+
+def _paths() -> dict[str, str]:
+    """.ci/paths.sh and the cluster's own folder, as shell scripts see them."""
+    names = ("cache", "venv", "kubernetes", "servers")
+    script = f'cd {ROOT}/.ci && . ./paths.sh && printf "%s\\n" ' + " ".join(f'"${name}"' for name in names)
+    values = subprocess.run(["bash", "-c", script], check=True, capture_output=True, text=True).stdout.splitlines()
+    return dict(zip(names, values))
+
+
+PATHS = _paths()
+STATE = pathlib.Path(os.environ.get("LARDER_E2E") or pathlib.Path(PATHS["cache"]) / "e2e")
+ENV = {**os.environ, "KUBECONFIG": str(STATE / "admin.kubeconfig"), "PATH": f"{PATHS['kubernetes']}/bin:{os.environ['PATH']}"}
+
+
+class ClusterError(ProcessError):
+    """kubectl or helm refused, or something did not come true in time; the text is theirs, or what stood there instead."""
+
+
+class Crashed(ProcessError):
+    """A container that ends again and again; the text ends with what it said last."""
+
+
+def run(*command: str, stdin: str | None = None, timeout_s: float = 180) -> str:
+    """The standard output of a program that sees the cluster. Raises ClusterError with its own words."""
+    done = subprocess.run(command, input=stdin, env=ENV, capture_output=True, text=True, timeout=timeout_s)
+    if done.returncode != 0:
+        raise ClusterError(f"{' '.join(command[:6])}: {done.stderr.strip() or done.stdout.strip()}")
+    return done.stdout
+
+
+def kubectl(*words: str, stdin: str | None = None, timeout_s: float = 180) -> str:
+    return run("kubectl", *words, stdin=stdin, timeout_s=timeout_s)
+
+
+def program(*words: str) -> str:
+    """cluster.sh: `load`, or `restart` of one of the cluster's programs."""
+    return run(str(ROOT / "e2e" / "cluster" / "cluster.sh"), *words, timeout_s=300)
+
+
+def wait_until(what: str, true: Callable[[], Any], timeout_s: float = DEFAULT_WAIT_S, instead: Callable[[], str] = str) -> Any:
+    """What true() gives once it is true. That the cluster or an engine refuses counts as not yet; `instead` tells, at the end, what
+    stands there."""
+    deadline, why = time.monotonic() + timeout_s, ""
+    while True:
+        try:
+            if found := true():
+                return found
+        except (ClusterError, ServerError) as error:
+            why = str(error)
+        if time.monotonic() > deadline:
+            raise ClusterError(f"not in {timeout_s:.0f} s: {what}. {why} {instead()}".strip())
+        time.sleep(0.25)
+
+
+class Namespace:
+    """A namespace of one test's own. Use as a context manager: it goes with all that is in it."""
+
+    def __init__(self, name: str, level: str = "privileged"):
+        self.name = name
+        self.level = level
+
+    def __enter__(self):
+        if self._there():
+            self._delete()
+        self._create()
+        return self
+
+    def __exit__(self, *_):
+        if not os.environ.get("LARDER_E2E_KEEP"):
+            self._delete()
+
+    def _there(self) -> bool:
+        return bool(kubectl("get", "namespace", self.name, "--ignore-not-found", "-o", "name"))
+
+    def _create(self) -> None:
+        kubectl("create", "namespace", self.name)
+        kubectl("label", "namespace", self.name, f"pod-security.kubernetes.io/enforce={self.level}")
+        wait_until("the namespace's ServiceAccount", lambda: self.get("serviceaccount", "default"), 30)
+
+    def _delete(self) -> None:
+        """Pods first and at once: nobody waits for an engine to drain."""
+        kubectl("-n", self.name, "delete", "deployment,statefulset,daemonset,job,pod", "--all", "--now", "--wait=false")
+        kubectl("delete", "namespace", self.name, "--wait=true", "--timeout=120s")
+
+    def kubectl(self, *words: str, stdin: str | None = None, timeout_s: float = 180) -> str:
+        return kubectl("-n", self.name, *words, stdin=stdin, timeout_s=timeout_s)
+
+    def apply(self, *objects: dict) -> None:
+        text = json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)})
+        self.kubectl("apply", "-f", "-", stdin=text)
+
+    def get(self, kind: str, name: str = "", **labels: str) -> Any:
+        """The object, or the list of those with the labels (a dot or slash in a label's name: pass it by **{})."""
+        words = ["get", kind, *filter(None, [name]), "-o", "json"]
+        if labels:
+            words += ["-l", ",".join(f"{key}={value}" for key, value in labels.items())]
+        found = json.loads(self.kubectl(*words))
+        return found if name else found["items"]
+
+    def pods(self, app: str) -> list[dict]:
+        """Those that nobody has told to go."""
+        return [pod for pod in self.get("pod", app=app) if "deletionTimestamp" not in pod["metadata"]]
+
+    def logs(self, pod: str, container: str, *more: str) -> str:
+        return self.kubectl("logs", pod, "-c", container, *more)
+
+    def exec(self, pod: str, container: str, *command: str) -> str:
+        return self.kubectl("exec", pod, "-c", container, "--", *command)
+
+    def events(self, about: str) -> list[dict]:
+        """Of the object of this name, whatever its kind."""
+        return json.loads(self.kubectl("get", "events", "--field-selector", f"involvedObject.name={about}", "-o", "json"))["items"]
+
+    def address(self, service: str) -> str:
+        """HOST:PORT of a Service, as this machine, which is the node, reaches it."""
+        spec = self.get("service", service)["spec"]
+        return f"{spec['clusterIP']}:{spec['ports'][0]['port']}"
+
+    def wait_ready(self, app: str, count: int = 1, timeout_s: float = 240) -> list[dict]:
+        """The pods of `app`, all of them Ready, `count` in number. Raises Crashed where an engine will never be."""
+        before = {container: count for pod in self.pods(app) for container, count in _restarts(pod).items()}
+
+        def ready() -> list[dict]:
+            pods = self.pods(app)
+            for pod in pods:
+                self._check_alive(pod, before)
+            return pods if len(pods) == count and all(is_ready(pod) for pod in pods) else []
+
+        return wait_until(f"{count} Ready pods of {app}", ready, timeout_s, lambda: "\n".join(map(state_of, self.pods(app))))
+
+
+    def _check_alive(self, pod: dict, before: dict[str, int]) -> None:
+        name = pod["metadata"]["name"]
+        for container, count in _restarts(pod).items():
+            if count >= before.get(container, 0) + 3:
+                raise Crashed(f"{name}: {container} ended {count} times: {self.logs(name, container, '--tail=15')}")
+
+
+def _restarts(pod: dict) -> dict[str, int]:
+    return {one["name"]: one["restartCount"] for one in _statuses(pod)}
+
+
+def _statuses(pod: dict) -> list[dict]:
+    return [*pod["status"].get("initContainerStatuses", []), *pod["status"].get("containerStatuses", [])]
+
+
+def is_ready(pod: dict) -> bool:
+    return any(one["type"] == "Ready" and one["status"] == "True" for one in pod["status"].get("conditions", []))
+
+
+def condition(thing: dict, kind: str) -> dict:
+    """{} where the object has no condition of this type yet."""
+    return next((one for one in thing.get("status", {}).get("conditions", []) if one["type"] == kind), {})
+
+
+def container_status(pod: dict, name: str) -> dict:
+    """As the kubelet reports it; that of one which has not begun, where it reports none yet."""
+    unknown = {"name": name, "restartCount": 0, "ready": False, "state": {}, "lastState": {}, "containerID": ""}
+    return next((unknown | one for one in _statuses(pod) if one["name"] == name), unknown)
+
+
+def state_of(pod: dict) -> str:
+    """In one line, for people: which container waits for what."""
+    parts = [f"{one['name']} {'ready' if one['ready'] else json.dumps(one['state'])}" for one in _statuses(pod)]
+    return f"{pod['metadata']['name']} {pod['status'].get('phase')}: " + "; ".join(parts)

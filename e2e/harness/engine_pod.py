@@ -1,0 +1,145 @@
+"""A real CPU vLLM as a Deployment with a Service, as a user would write it: nothing in it knows of Larder.
+
+Its Python environment and model are this machine's. They come in as claims of volumes that name folders of the node: Pod Security
+`restricted` refuses a pod's own hostPath, not a claim."""
+
+from __future__ import annotations
+
+import os
+
+from harness.cluster import PATHS, Namespace, wait_until
+from larder.completions import Completion, reset_prefix_cache, stream_completion
+
+IMAGE = "localhost/debian:e2e"
+PORT = 8000
+CONTINUATION = 8  # tokens
+CHUNK_TOKENS = 128  # of vLLM on a CPU: a block
+PROMPT_TOKENS = 1500
+MODEL = os.path.join(PATHS["cache"], "e2e-model-1")
+SERVED_NAME = "e2e"
+RESTRICTED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "runAsNonRoot": True, "runAsUser": 1000,
+              "runAsGroup": 1000, "seccompProfile": {"type": "RuntimeDefault"}}
+
+
+def make_model() -> str:
+    """Small, with real random weights; made once. Readable by whoever a pod's engine runs as."""
+    from demo.model import make_model as make
+
+    make(MODEL, layers=4, hidden=512, intermediate=1408, heads=8, kv_heads=4, head_dim=64, vocab=16000)
+    os.chmod(MODEL, 0o755)
+    for name in os.listdir(MODEL):
+        os.chmod(os.path.join(MODEL, name), 0o644)
+    return MODEL
+
+
+def _claim(ns: str, name: str, folder: str) -> list[dict]:
+    volume = f"{ns}-{name}"
+    size = {"storage": "20Gi"}
+    return [
+        {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": volume},
+         "spec": {"capacity": size, "accessModes": ["ReadOnlyMany"], "hostPath": {"path": folder}, "storageClassName": "",
+                  "persistentVolumeReclaimPolicy": "Retain", "claimRef": {"namespace": ns, "name": name}}},
+        {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": name},
+         "spec": {"accessModes": ["ReadOnlyMany"], "storageClassName": "", "volumeName": volume, "resources": {"requests": size}}},
+    ]
+
+
+def claims(ns: str) -> list[dict]:
+    """Where every engine of the namespace finds Python and its model. REQUIRES: removed by remove_volumes()."""
+    return [*_claim(ns, "vllm", PATHS["venv"]), *_claim(ns, "model", MODEL)]
+
+
+def remove_volumes(ns: Namespace) -> None:
+    ns.kubectl("delete", "persistentvolume", f"{ns.name}-vllm", f"{ns.name}-model", "--ignore-not-found", "--wait=false")
+
+
+def command(form: str = "exec") -> dict:
+    """The engine's command and args in one of the forms that users write. vLLM's own flags only."""
+    python = os.path.join(PATHS["venv"], "bin", "python")
+    flags = ["--model", MODEL, "--served-model-name", SERVED_NAME, "--port", str(PORT), "--enforce-eager", "--max-model-len", "4608",
+             "--num-gpu-blocks-override", "80", "--seed", "0", "--enable-prompt-tokens-details"]
+    server = [python, "-m", "vllm.entrypoints.openai.api_server"]
+    if form == "script":
+        return {"command": ["/bin/bash", "-c", "exec " + " ".join(server + flags)]}
+    if form == "eval":  # KServe's
+        return {"command": ["/bin/bash", "-c", f'eval "exec {" ".join(server)} ${{VLLM_ADDITIONAL_ARGS}} $@"', "--"], "args": flags}
+    return {"command": server, "args": flags}
+
+
+def engine_container(form: str = "exec", security: dict | None = None) -> dict:
+    environment = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "VLLM_SERVER_DEV_MODE": "1",
+                   "VLLM_CPU_KVCACHE_SPACE": "1", "OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 2) - 1)), "HOME": "/tmp"}
+    return {
+        "name": "vllm", "image": IMAGE, **command(form),
+        "env": [{"name": name, "value": value} for name, value in environment.items()],
+        "ports": [{"containerPort": PORT}],
+        "readinessProbe": {"httpGet": {"path": "/health", "port": PORT}, "periodSeconds": 1, "timeoutSeconds": 5},
+        "resources": {"requests": {"cpu": "100m", "memory": "2Gi"}, "limits": {"memory": "4Gi"}},
+        "volumeMounts": [{"name": "vllm", "mountPath": PATHS["venv"], "readOnly": True},
+                         {"name": "model", "mountPath": MODEL, "readOnly": True},
+                         {"name": "tmp", "mountPath": "/tmp"}, {"name": "shm", "mountPath": "/dev/shm"}],
+        **({"securityContext": security} if security else {}),
+    }
+
+
+def pod_spec(container: dict) -> dict:
+    return {
+        "terminationGracePeriodSeconds": 5, "containers": [container],
+        "volumes": [{"name": "vllm", "persistentVolumeClaim": {"claimName": "vllm", "readOnly": True}},
+                    {"name": "model", "persistentVolumeClaim": {"claimName": "model", "readOnly": True}},
+                    {"name": "tmp", "emptyDir": {}},
+                    {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "512Mi"}}],
+    }
+
+
+def engine(name: str, pool: str | None, form: str = "exec", replicas: int = 1, security: dict | None = None) -> list[dict]:
+    """Deployment and Service, not called vllm: Kubernetes would set VLLM_PORT, which vLLM takes for its own. `pool`: the one
+    annotation that a user of Larder writes; None: without."""
+    annotations = {"larder.dev/pool": pool} if pool else {}
+    return [
+        {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name},
+         "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "strategy": {"type": "Recreate"},
+                  "template": {"metadata": {"labels": {"app": name}, "annotations": annotations},
+                               "spec": pod_spec(engine_container(form, security))}}},
+        {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
+         "spec": {"selector": {"app": name}, "ports": [{"port": PORT}]}},
+    ]
+
+
+def bare_pod(name: str, pool: str) -> dict:
+    """An annotated pod alone, for who asks what became of it and not whether it serves."""
+    container = engine_container()
+    del container["readinessProbe"]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "annotations": {"larder.dev/pool": pool}},
+            "spec": pod_spec(container)}
+
+
+def answer(ns: Namespace, service: str, prompt: str, **fields) -> Completion:
+    """Through the Service, as any client would ask."""
+    return stream_completion(f"http://{ns.address(service)}", SERVED_NAME, prompt, CONTINUATION, timeout_s=120, **fields)
+
+
+def url_of(pod: dict) -> str:
+    return f"http://{pod['status']['podIP']}:{PORT}"
+
+
+def answer_of_pod(pod: dict, prompt: str, **fields) -> Completion:
+    return stream_completion(url_of(pod), SERVED_NAME, prompt, CONTINUATION, timeout_s=120, **fields)
+
+
+def whole_chunks(answer: Completion) -> int:
+    """The least that a warm answer must have loaded: all but the chunk in which the prompt ends."""
+    return answer.prompt_tokens - answer.prompt_tokens % CHUNK_TOKENS
+
+
+def forget(pod: dict) -> None:
+    """vLLM's own prefix cache is emptied: what is warm afterwards came from Larder. It refuses while it still counts a request."""
+    wait_until("vLLM empties its own prefix cache", lambda: reset_prefix_cache(url_of(pod)), 20)
+
+
+def prompt(seed: int = 0, tokens: int = PROMPT_TOKENS) -> str:
+    """A text of about so many tokens; another one for another seed, from its first chunk on."""
+    from demo.prompt import prompt_of
+
+    return f"Question {seed}. " + prompt_of(MODEL, tokens)
+
