@@ -272,6 +272,19 @@ void inject_seeds() {
       {"twice", "a=(1 2); case $x in a) vllm serve a;; esac; (( i << 2 )); vllm serve $'b' \"${a[@]}\" --"},
   };
   for (const auto& [name, script] : scripts) write("inject", std::string("script_") + name, u8({1, 0}) + script);
+void watch_seeds() {
+  const std::string object = R"("object":{"kind":"Pod","metadata":{"name":"a","resourceVersion":"5"}}})";
+  const std::string all =
+      "{\"type\":\"ADDED\"," + object + "\n{\"type\":\"MODIFIED\"," + object + "\r\n\n{\"type\":\"DELETED\"," + object + "\n";
+  const std::string end =
+      R"({"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}})";
+  write("watch", "all", u8({2, 7, 3}) + all + end + "\n");
+  write("watch", "error",
+        u8({1, 5}) + all + R"({"type":"ERROR","object":{"kind":"Status","code":410,"message":"too old"}})" + "\n" + all);
+  write("watch", "cut", u8({0}) + all.substr(0, all.size() - 9));
+  write("watch", "no_event", u8({0}) + "[{}]\n" + all);
+  write("watch", "long", u8({1, 200}) + "{\"type\":\"ADDED\",\"object\":{\"a\":\"" + std::string(700, 'x') + "\"}}\n");
+  write("watch", "deep", u8({0}) + "{\"type\":\"ADDED\",\"object\":" + std::string(200, '[') + "\n");
 }
 
 }  // namespace
@@ -291,5 +304,6 @@ int main(int argc, char** argv) {
   http_seeds();
   inject_seeds();
   resp_seeds();
+  watch_seeds();
   return 0;
 }

@@ -18,11 +18,11 @@ const std::vector<Library>& libraries() {
       {"liburing.h", {"sidecar/tiers/disk/uring_queue.cc"}},
       {"hiredis/", {"sidecar/tiers/remote/resp.cc", "tests/bench/remote_hiredis_arm.cc"}},
       {"openssl/", {"sidecar/tiers/remote/tls_stream.cc", "operator/webhook/tls_", "operator/webhook/certificate"}},
-      {"yaml-cpp/", {"sidecar/config/yaml_file.cc"}},
+      {"yaml-cpp/", {"sidecar/config/yaml_file.cc", "operator/k8s/yaml_object.cc"}},
       {"httplib.h", {"sidecar/http/routes.cc", "sidecar/ctl/admin_client.cc"}},
       {"prometheus/", {"sidecar/http/metrics.cc", "operator/k8s/metrics.cc"}},
       {"nlohmann/", {"sidecar/http/status_json.cc", "sidecar/ctl/answer_json.h", "operator/api/object.h"}},
-      {"curl/", {"operator/k8s/http_client.cc"}},
+      {"curl/", {"operator/k8s/curl_transport.cc"}},
   };
   return all;
 }

@@ -30,9 +30,9 @@ class Serving {
   }
   void new_authority() { authority_ = *make_authority(now_and(86400)); }
 
-  void start(AdmissionServer::Review review, ServerOptions options = {}) {
+  void start(AdmissionServer::Review review, ServerOptions options = {}, ReviewWatcher* watcher = nullptr) {
     options.address = "127.0.0.1:0";
-    Result<std::unique_ptr<AdmissionServer>> started = AdmissionServer::start(options, acceptor, std::move(review), nullptr);
+    Result<std::unique_ptr<AdmissionServer>> started = AdmissionServer::start(options, acceptor, std::move(review), watcher);
     ASSERT_TRUE(started.ok()) << started.status().to_string();
     server = *std::move(started);
   }
