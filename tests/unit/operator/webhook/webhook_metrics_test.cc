@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "tests/unit/operator/webhook/serving.h"
 
 namespace larder::webhook {
@@ -37,12 +40,16 @@ TEST(WebhookMetricsTest, CountsWhatTheServerDoes) {
   EXPECT_EQ(client.review("bad"), "");
   EXPECT_EQ(client.review("good"), "x");
   client.ask("nonsense\r\nContent-Length: 99999999999\r\n\r\n");
-  serving.server.reset();  // what is answered is counted a moment later
-  const std::string text = metrics.text();
+  std::string text;
+  for (int i = 0; i < 1000 && text.find("in_flight{webhook=\"/mutate-v1-pod\"} 0") == text.npos; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));  // an answer is counted when it is out
+    text = metrics.text();
+  }
   EXPECT_THAT(text, HasSubstr("requests_total{code=\"200\",webhook=\"/mutate-v1-pod\"} 2"));
   EXPECT_THAT(text, HasSubstr("requests_total{code=\"400\",webhook=\"/mutate-v1-pod\"} 1"));
   EXPECT_THAT(text, HasSubstr("latency_seconds_count{webhook=\"/mutate-v1-pod\"} 3"));
   EXPECT_THAT(text, HasSubstr("requests_in_flight{webhook=\"/mutate-v1-pod\"} 0"));
+  EXPECT_THAT(text, HasSubstr("larder_webhook_connections_ended_total{reason=\"refused\"} 1"));
 }
 
 }  // namespace
