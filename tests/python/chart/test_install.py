@@ -80,7 +80,7 @@ def test_any_release_name_installs(cluster, release):
 
 def test_the_notes_hold_a_pool_that_the_api_server_takes(cluster):
     with cluster.installed() as said:
-        (pool,) = re.findall(r"<<EOF\n(.*?)\n *EOF\n", said, re.DOTALL)
+        (pool,) = re.findall(r"<<EOF\n(.*?)\nEOF\n", said, re.DOTALL)
         cluster.kubectl("apply", "--dry-run=server", "-f", "-", stdin=yaml.safe_load(pool))
         assert len([line for line in pool.splitlines() if line.strip()]) <= 10
         assert "image.repository=REGISTRY/larder" in said and "vm.nr_hugepages" in said

@@ -68,7 +68,7 @@ def test_values_and_schema_name_the_same_keys():
 def test_every_section_of_the_schema_is_closed():
     def closed(node, path):
         if node.get("type") == "object":
-            assert "additionalProperties" in node or path in ("global", "affinity") or path.startswith("affinity"), path
+            assert "additionalProperties" in node or path in ("global", "affinity", "podSecurityContext") or path.startswith("affinity"), path
             for key, below in node.get("properties", {}).items():
                 closed(below, f"{path}.{key}".strip("."))
 
@@ -103,6 +103,7 @@ OTHER = {  # another value for each key: what the chart renders must then differ
     "commonLabels": '{"a": "b"}',
     "replicas": "3",
     "resources": '{"limits": {"cpu": "1"}}',
+    "podSecurityContext": '{"runAsUser": null}',
     "nodeSelector": '{"a": "b"}',
     "tolerations": '[{"operator": "Exists"}]',
     "affinity": '{"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}',
