@@ -1,5 +1,7 @@
 """What the chart lets the operator do: this list, word for word, and nothing that a reviewer of roles would stop at."""
 
+import re
+
 import programs
 import pytest
 
@@ -96,3 +98,16 @@ def test_each_role_is_bound_to_the_operator_alone(rendered):
     assert {one["roleRef"]["name"] for one in bindings} == {one["metadata"]["name"] for one in programs.of_kind(rendered, "Role")}
     for one in bindings:
         assert one["subjects"] == [{"kind": "ServiceAccount", "name": "larder-operator", "namespace": "larder-system"}]
+
+
+def resources_in_use():
+    """{(group, plural)} of the operator's sources: what they name of `resources::` in operator/k8s/api_client.h."""
+    header = (programs.ROOT / "operator" / "k8s" / "api_client.h").read_text()
+    kinds = {name: (group, plural) for name, group, plural in re.findall(r'Resource (k\w+)\{"([^"]*)", "[^"]*", "([^"]*)"', header)}
+    sources = [path.read_text() for path in (programs.ROOT / "operator").rglob("*") if path.suffix in (".h", ".cc") and path.name != "api_client.h"]
+    return {kind for name, kind in kinds.items() if any(re.search(rf"\bresources::{name}\b", text) for text in sources)}
+
+
+def test_every_kind_that_the_operator_names_is_granted():
+    granted_kinds = {key[:2] for key in CLUSTER | OWN}
+    assert resources_in_use() <= granted_kinds
