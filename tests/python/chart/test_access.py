@@ -62,7 +62,7 @@ REFUSED = [
     ("update", "cachepools", "-n", "models"),
     ("patch", "cachepools", "-n", "models"),
     ("delete", "cachepools", "-n", "models"),
-    ("patch", "mutatingwebhookconfigurations/other"),
+    ("update", "mutatingwebhookconfigurations/other"),
     ("delete", "mutatingwebhookconfigurations/larder"),
     ("patch", "nodes"),
     ("create", "deployments", "-n", "models"),

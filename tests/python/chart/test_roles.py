@@ -11,8 +11,8 @@ CLUSTER = {
     ("larder.dev", "cachebackends"): "get list watch",
     ("larder.dev", "cachepools/status"): "patch",  # applied
     ("larder.dev", "cachebackends/status"): "patch",
-    ("", "pods"): "get list watch patch",  # who is attached; the annotation larder.dev/config of running pods
-    ("", "nodes"): "get list",  # huge pages
+    ("", "pods"): "list watch patch",  # who is attached; the annotation larder.dev/config of running pods
+    ("", "nodes"): "list",  # huge pages
     ("apps", "daemonsets"): "get list watch create patch delete",  # placement Node: applied, pruned
     ("apps", "statefulsets"): "get list watch create patch delete",  # managed backends: applied, pruned
     ("", "configmaps"): "get list watch create patch delete",
@@ -20,7 +20,7 @@ CLUSTER = {
     ("policy", "poddisruptionbudgets"): "get list watch create patch delete",
     ("networking.k8s.io", "networkpolicies"): "get list watch create patch delete",
     ("events.k8s.io", "events"): "create patch",
-    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "larder"): "get patch",  # caBundle
+    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "larder"): "get update",  # caBundle
 }
 OWN = {  # in the release's namespace
     ("coordination.k8s.io", "leases", "larder-operator"): "get update",
