@@ -100,14 +100,40 @@ def test_each_role_is_bound_to_the_operator_alone(rendered):
         assert one["subjects"] == [{"kind": "ServiceAccount", "name": "larder-operator", "namespace": "larder-system"}]
 
 
-def resources_in_use():
-    """{(group, plural)} of the operator's sources: what they name of `resources::` in operator/k8s/api_client.h."""
-    header = (programs.ROOT / "operator" / "k8s" / "api_client.h").read_text()
+CALLS = {  # of k8s::ApiClient -> verbs of roles
+    "get": {"get"},
+    "list": {"list"},
+    "watch": {"watch"},
+    "create": {"create"},
+    "replace": {"update"},
+    "apply": {"create", "patch"},
+    "merge": {"patch"},
+    "remove": {"delete"},
+}
+
+
+def calls(operator):
+    """{(group, plural): verbs} of calls in the operator's sources that name their kind: `client.get(resources::kPods, ...)`."""
+    header = (operator / "k8s" / "api_client.h").read_text()
     kinds = {name: (group, plural) for name, group, plural in re.findall(r'Resource (k\w+)\{"([^"]*)", "[^"]*", "([^"]*)"', header)}
-    sources = [path.read_text() for path in (programs.ROOT / "operator").rglob("*") if path.suffix in (".h", ".cc") and path.name != "api_client.h"]
-    return {kind for name, kind in kinds.items() if any(re.search(rf"\bresources::{name}\b", text) for text in sources)}
+    found = {}
+    for path in operator.rglob("*.cc"):
+        for verb, name in re.findall(rf"[.>]({'|'.join(CALLS)})\(\s*(?:k8s::)?(?:resources::)?(k[A-Z]\w+),", path.read_text()):
+            if name in kinds:
+                found.setdefault(kinds[name], set()).update(CALLS[verb])
+    return found
 
 
-def test_every_kind_that_the_operator_names_is_granted():
-    granted_kinds = {key[:2] for key in CLUSTER | OWN}
-    assert resources_in_use() <= granted_kinds
+def test_every_call_in_the_operators_sources_is_granted():
+    allowed = {}
+    for key, verbs in list(CLUSTER.items()) + list(OWN.items()) + [(("", "secrets"), "get")]:  # the last: backendSecrets
+        allowed.setdefault(key[:2], set()).update(verbs.split())
+    for kind, verbs in calls(programs.ROOT / "operator").items():
+        assert verbs <= allowed.get(kind, set()), f"{kind}: {verbs - allowed.get(kind, set())} is called and not granted"
+
+
+def test_the_search_for_calls_finds_them(tmp_path):
+    (tmp_path / "k8s").mkdir()
+    (tmp_path / "k8s" / "api_client.h").write_text('inline const Resource kPods{"", "v1", "pods", "Pod"};')
+    (tmp_path / "a.cc").write_text("client_->remove(\n    k8s::resources::kPods, ns); client.merge(resources::kPods, ns);")
+    assert calls(tmp_path) == {("", "pods"): {"delete", "patch"}}
