@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "operator/api/object.h"
+#include "operator/api/spec_reader.h"
 #include "shim/protocol/status.h"
 
 namespace larder::api {
@@ -29,7 +30,9 @@ struct TlsSpec {
 struct ManagedSpec {              // spec.managed: a StatefulSet that the operator runs
   std::string engine = "valkey";  // valkey, redis
   std::string image;
-  std::string memory;  // "8Gi": maxmemory is 0.9 of it less 64Mi
+  std::string image_pull_policy;  // empty: Kubernetes' own rule
+  std::string memory;             // of the container, as written: "8Gi"
+  std::uint64_t memory_bytes = 0;
   std::string policy = "allkeys-lru";
   Object resources, node_selector, tolerations, affinity;
 };
@@ -57,7 +60,15 @@ struct CacheBackend {
 // kInvalidArgument names the field; never throws.
 Result<CacheBackend> parse_backend(const Object& object);
 
+// Every field of spec that parse_backend reads, for the test that holds it equal to the CRD.
+std::vector<SpecField> backend_fields();
+
 // larderd's backend.url: "rediss-cluster://user@h1:6379,h2:6379"; of a managed one that of its Service. No password in it.
 std::string url_of(const CacheBackend& backend);
+
+// Of a managed one: the name of its objects, the host name of its Service in the cluster, and where it listens.
+std::string managed_name(const CacheBackend& backend);
+std::string managed_host(const CacheBackend& backend);
+inline constexpr int kServerPort = 6379;
 
 }  // namespace larder::api

@@ -7,8 +7,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "operator/api/object.h"
+#include "operator/api/spec_reader.h"
 #include "shim/protocol/status.h"
 
 namespace larder::api {
@@ -39,6 +41,7 @@ struct DiskSpec {
 struct BackendWriteSpec {
   std::string policy = "all";  // all, evicted, popular
   std::string rate = "0";      // bytes a second, "100Mi"; 0: no limit
+  std::uint64_t rate_bytes = 0;
   std::string ttl = "0";
 };
 
@@ -57,11 +60,12 @@ struct PoolSpec {
   std::optional<DiskSpec> disk;
   std::string backend;  // spec.backendRef.name; empty: none
   BackendWriteSpec backend_write;
-  int chunk_tokens = 0;  // 0: the connector's default
+  std::string backend_prefix;  // of all keys there; empty: NAMESPACE-POOL
+  int chunk_tokens = 0;        // 0: the connector's default
   std::string eviction = "lru";
-  std::string image;  // empty: the operator's own
-  std::string image_pull_policy;
-  Object resources;  // of larderd, beside what memory and hugepages need; null where not given
+  std::string image;              // empty: the operator's own
+  std::string image_pull_policy;  // empty: Kubernetes' own rule
+  Object resources;               // of larderd, beside what memory and hugepages need; null where not given
   EngineSpec engine;
   Object pod_security;  // securityContext fields of larderd that a user overrides; null where not given
   Transfer transfer = Transfer::kShim;
@@ -77,5 +81,13 @@ struct CachePool {
 
 // kInvalidArgument names the field ("spec.memory.size: '8GB' ..."), which the API server's schema refuses before; never throws.
 Result<CachePool> parse_pool(const Object& object);
+
+// Every field of spec that parse_pool reads, for the test that holds it equal to the CRD.
+std::vector<SpecField> pool_fields();
+
+// What larderd itself needs beside the arena (its index, its program, its buffers, what it knows of its disk), in bytes.
+std::uint64_t own_memory_bytes(const PoolSpec& spec);
+// The least limit of memory that larderd's container runs with: the above, and the arena unless that stands on huge pages; whole MiB.
+std::uint64_t least_memory_limit(const PoolSpec& spec);
 
 }  // namespace larder::api

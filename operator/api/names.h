@@ -23,17 +23,21 @@ inline constexpr std::string_view kPoolLabel = "larder.dev/pool";
 inline constexpr std::string_view kBackendLabel = "larder.dev/backend";
 
 // What is in an injected pod. Everything ours begins with "larder".
-inline constexpr std::string_view kSidecarContainer = "larder";          // larderd: a native sidecar
-inline constexpr std::string_view kPayloadContainer = "larder-payload";  // init container: copies the shim
-inline constexpr std::string_view kRunVolume = "larder-run";             // /run/larder: sockets; larderd and the engine
-inline constexpr std::string_view kMemoryVolume = "larder-memory";  // /dev/larder: arena, index, locks; larderd and the engine
+inline constexpr std::string_view kSidecarContainer = "larder";           // larderd: a native sidecar
+inline constexpr std::string_view kPayloadContainer = "larder-payload";   // init container: copies the shim
+inline constexpr std::string_view kRunVolume = "larder-run";              // /run/larder: sockets; larderd and the engine
+inline constexpr std::string_view kMemoryVolume = "larder-memory";        // /dev/larder: arena, index, locks; larderd alone
 inline constexpr std::string_view kHugepagesVolume = "larder-hugepages";  // /dev/larder-huge
 inline constexpr std::string_view kPayloadVolume = "larder-payload";      // /larder: the Python package with liblarder.so
 inline constexpr std::string_view kConfigVolume = "larder-config";        // /etc/larder/larder.yaml
 inline constexpr std::string_view kDiskVolume = "larder-disk";            // /var/lib/larder
-inline constexpr std::string_view kAuthVolume = "larder-backend-auth";    // /etc/larder/backend: passwords
-inline constexpr std::string_view kTlsVolume = "larder-backend-tls";      // /etc/larder/tls: ca.crt, tls.crt, tls.key
+inline constexpr std::string_view kAuthVolume = "larder-backend-auth";    // /etc/larder-auth: passwords
+inline constexpr std::string_view kTlsVolume = "larder-backend-tls";      // /etc/larder-tls: ca.crt, tls.crt, tls.key
 inline constexpr int kMetricsPort = 9464;                                 // of larderd: /metrics, /healthz, /readyz, /v1/status
+
+// Who larderd is in a pod. Its sockets are 0660 of this group, so that an engine of any uid attaches that has it among its groups.
+inline constexpr int kUser = 65532;
+inline constexpr int kUserGroup = 65532;
 
 // The image: programs in /usr/bin, the shim's payload in /payload (larder/ with liblarder.so inside).
 inline constexpr std::string_view kImagePayload = "/payload";

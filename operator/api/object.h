@@ -3,6 +3,7 @@
 // Reading what a stranger wrote goes through the accessors below, which never throw: nlohmann's own at() and get<>() do.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -22,6 +23,8 @@ inline constexpr std::size_t kMostBytes = 8u << 20;
 // Valid UTF-8 JSON of at most kMostBytes and kMostDepth; kInvalidArgument with the place otherwise.
 Result<Object> parse_json(std::string_view text);
 
+// What stands below a key, or null.
+const Object& child(const Object& object, std::string_view key);
 // What stands at a path of object keys ("spec.memory.size"; a key that has dots itself cannot be named so), or null.
 const Object& at(const Object& object, std::string_view path);
 // The same as a string or a number; empty, `otherwise` where it is something else or not there.
@@ -37,5 +40,7 @@ std::optional<std::string> label(const Object& object, std::string_view key);
 
 // A Kubernetes quantity ("8Gi", "500M", "0.5Gi") in bytes. kInvalidArgument where it is none, is negative or not whole.
 Result<std::uint64_t> quantity_bytes(std::string_view text);
+// The same in thousandths ("100m", "0.5"): of processors, say.
+Result<std::uint64_t> quantity_milli(std::string_view text);
 
 }  // namespace larder::api

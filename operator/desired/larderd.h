@@ -1,6 +1,6 @@
 // larderd as a pod's container: its configuration, container, volumes. Pure: spec in, objects out.
 //
-// One builder for both placements: the injector adds what it returns to an engine's pod, the DaemonSet is made of it.
+// One builder for both placements: the injector adds what it returns to an engine's pod, the DaemonSet is made of it. Thread-safe.
 #pragma once
 
 #include <optional>
@@ -12,27 +12,49 @@
 
 namespace larder::desired {
 
-struct Defaults {               // what the operator was started with
-  std::string image;            // of larderd and the payload
-  bool native_sidecars = true;  // false: clusters before 1.29
+struct Defaults {                       // what the operator was started with
+  std::string image;                    // of larderd and the payload
+  bool native_sidecars = true;          // false: clusters before 1.29
+  std::string operator_namespace = {};  // whose pods may ask a managed backend how it is; empty: none
+};
+
+// What of the engine's pod larderd must follow in placement Sidecar.
+struct EnginePod {
+  bool host_network = false;  // two such pods of a node would want the same port: no TCP port, probes by exec
 };
 
 // larderd's YAML (docs/configuration.md), the same for the same input. `backend` is the pool's, where it has one and it exists.
-std::string larderd_config(const api::CachePool& pool, const std::optional<api::CacheBackend>& backend);
+std::string larderd_config(const api::CachePool& pool, const std::optional<api::CacheBackend>& backend,
+                           const EnginePod& engine = {});
 
 // What a change of the pool or backend needs a restart of the pod for (memory, volumes, image, secrets' names), as a short hash.
-std::string restart_hash(const api::CachePool& pool, const std::optional<api::CacheBackend>& backend, const Defaults& defaults);
+std::string restart_hash(const api::CachePool& pool, const std::optional<api::CacheBackend>& backend, const Defaults& defaults,
+                         const EnginePod& engine = {});
 
 // larderd's own container, with mounts, probes, resources and a security context that passes `restricted`.
 // As a native sidecar (restartPolicy Always, a startup probe) in placement Sidecar.
 api::Object larderd_container(const api::CachePool& pool, const std::optional<api::CacheBackend>& backend,
-                              const Defaults& defaults);
+                              const Defaults& defaults, const EnginePod& engine = {});
 
 // The init container that copies the shim to kPayloadVolume.
 api::Object payload_container(const api::CachePool& pool, const Defaults& defaults);
 
-// The volumes that the two need, and those mounts of them that the engine's container needs.
+// The volumes of larderd's pod. Placement Sidecar: also those of the payload and the engine, whose pod it is.
 std::vector<api::Object> larderd_volumes(const api::CachePool& pool, const std::optional<api::CacheBackend>& backend);
+
+// Of an engine's pod in placement Node, where larderd is in another one: the pool's socket, and the payload.
+std::vector<api::Object> engine_volumes(const api::CachePool& pool);
+
+// What the engine's container mounts: the socket and the payload, both read-only. Arena and index come to it as file descriptors
+// over the socket, so that larderd's memory volume is larderd's alone.
 std::vector<api::Object> engine_mounts(const api::CachePool& pool);
+
+// What the security context of the engine's pod must have besides its own, so that an engine of any uid may use the socket:
+// supplementalGroups, to be added to those that are there; and fsGroup where larderd could not write to its disk without one, to
+// be set where there is none.
+api::Object engine_pod_security(const api::CachePool& pool);
+
+// Where engines attach, in every container: /run/larder/POOL.sock.
+std::string socket_path(const api::CachePool& pool);
 
 }  // namespace larder::desired

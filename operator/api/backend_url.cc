@@ -1,0 +1,46 @@
+#include <array>
+#include <cctype>
+
+#include "operator/api/cache_backend.h"
+
+namespace larder::api {
+namespace {
+
+// What may stand in a URL's user as it is; the rest as %40.
+std::string encoded(std::string_view user) {
+  constexpr std::string_view kDigits = "0123456789ABCDEF";
+  std::string text;
+  for (const char c : user) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (std::isalnum(byte) != 0 || c == '-' || c == '_' || c == '.' || c == '~')
+      text += c;
+    else
+      (text += '%').append({kDigits[byte >> 4], kDigits[byte & 15]});
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string url_of(const CacheBackend& backend) {
+  constexpr std::array<std::string_view, 3> kSuffixes{"", "-sentinel", "-cluster"};
+  const BackendSpec& spec = backend.spec;
+  if (spec.managed) return "redis://" + managed_host(backend) + ":" + std::to_string(kServerPort);
+  std::string url = spec.tls.enabled ? "rediss" : "redis";
+  url += std::string(kSuffixes[static_cast<std::size_t>(spec.mode)]) + "://";
+  if (!spec.user.empty()) url += encoded(spec.user) + "@";
+  for (std::size_t i = 0; i < spec.endpoints.size(); ++i) url += (i == 0 ? "" : ",") + spec.endpoints[i];
+  if (spec.mode == BackendMode::kSentinel) url += "/" + spec.master;
+  if (spec.database != 0) url += "/" + std::to_string(spec.database);
+  return url;
+}
+
+std::string managed_name(const CacheBackend& backend) {
+  return "larder-" + backend.name;
+}
+
+std::string managed_host(const CacheBackend& backend) {
+  return managed_name(backend) + "." + backend.ns + ".svc";
+}
+
+}  // namespace larder::api

@@ -1,0 +1,106 @@
+#include "operator/api/cache_backend.h"
+
+#include <array>
+
+namespace larder::api {
+namespace {
+
+constexpr std::array<std::string_view, 3> kModes{"Standalone", "Sentinel", "Cluster"};
+constexpr std::array<std::string_view, 2> kEngines{"valkey", "redis"};
+constexpr std::array<std::string_view, 3> kPullPolicies{"Always", "IfNotPresent", "Never"};
+// Those under which a full server makes room by itself: with the others it refuses every chunk, or needs a TTL on each.
+constexpr std::array<std::string_view, 4> kPolicies{"allkeys-lru", "allkeys-lfu", "volatile-lru", "volatile-lfu"};
+constexpr std::uint64_t kLeastMemory = 256ULL << 20, kMostMemory = 16ULL << 40;
+constexpr std::int64_t kMostDatabase = (1LL << 31) - 1;
+constexpr std::size_t kMostEndpoints = 32;  // larderd's own bound
+
+std::optional<SecretKey> read_secret(SpecReader& reader, const std::string& path) {
+  if (!reader.has(path)) return std::nullopt;
+  SecretKey secret;
+  secret.name = reader.needed_text(path + ".name");
+  secret.key = reader.text(path + ".key", "password");
+  return secret;
+}
+
+TlsSpec read_tls(SpecReader& reader) {
+  TlsSpec tls;
+  if (!reader.has("spec.tls")) return tls;
+  tls.enabled = reader.truth("spec.tls.enabled", true);
+  tls.ca_secret = reader.text("spec.tls.caSecret");
+  tls.client_secret = reader.text("spec.tls.clientSecret");
+  tls.server_name = reader.text("spec.tls.serverName");
+  return tls;
+}
+
+ManagedSpec read_managed(SpecReader& reader) {
+  ManagedSpec managed;
+  managed.engine = kEngines[reader.choice("spec.managed.engine", kEngines, "valkey")];
+  managed.image = reader.text("spec.managed.image");
+  if (reader.has("spec.managed.imagePullPolicy"))
+    managed.image_pull_policy = kPullPolicies[reader.choice("spec.managed.imagePullPolicy", kPullPolicies, "")];
+  const SpecReader::Size memory = reader.size("spec.managed.memory", kLeastMemory, kMostMemory);
+  managed.memory = memory.text;
+  managed.memory_bytes = memory.bytes;
+  managed.policy = kPolicies[reader.choice("spec.managed.policy", kPolicies, "allkeys-lru")];
+  managed.resources = reader.map("spec.managed.resources");
+  managed.node_selector = reader.map("spec.managed.nodeSelector");
+  managed.tolerations = reader.list("spec.managed.tolerations");
+  managed.affinity = reader.map("spec.managed.affinity");
+  return managed;
+}
+
+// Rules over several fields that the API server checks first; here for objects that were stored under an older schema.
+void check(const BackendSpec& spec, SpecReader& reader) {
+  if (spec.managed.has_value() == !spec.endpoints.empty())
+    reader.refuse("spec.endpoints",
+                  spec.managed ? "is not for a managed backend: remove it" : "is missing: write HOST:PORT of the server");
+  if (spec.endpoints.size() > kMostEndpoints)
+    reader.refuse("spec.endpoints",
+                  "has more than " + std::to_string(kMostEndpoints) + " items: a few are enough to find the others");
+  if (!spec.managed && spec.mode == BackendMode::kStandalone && spec.endpoints.size() > 1)
+    reader.refuse("spec.endpoints", "has several items: mode Standalone takes one");
+  if (spec.mode == BackendMode::kSentinel && spec.master.empty())
+    reader.refuse("spec.master", "is missing: the name in `sentinel monitor NAME`");
+  if (spec.mode == BackendMode::kCluster && spec.database != 0)
+    reader.refuse("spec.database", "must be 0: a Cluster has no other");
+}
+
+BackendSpec read_spec(SpecReader& reader) {
+  BackendSpec spec;
+  spec.mode = static_cast<BackendMode>(reader.choice("spec.mode", kModes, "Standalone"));
+  spec.endpoints = reader.texts("spec.endpoints");
+  spec.master = reader.text("spec.master");
+  spec.database = static_cast<int>(reader.number("spec.database", 0, kMostDatabase, 0));
+  spec.user = reader.text("spec.user");
+  spec.password = read_secret(reader, "spec.password");
+  spec.sentinel_user = reader.text("spec.sentinelUser");
+  spec.sentinel_password = read_secret(reader, "spec.sentinelPassword");
+  spec.tls = read_tls(reader);
+  spec.read_replicas = reader.truth("spec.readReplicas", false);
+  if (reader.has("spec.managed")) spec.managed = read_managed(reader);
+  check(spec, reader);
+  return spec;
+}
+
+}  // namespace
+
+Result<CacheBackend> parse_backend(const Object& object) {
+  SpecReader reader(object);
+  CacheBackend backend;
+  backend.ns = namespace_of(object);
+  backend.name = name_of(object);
+  backend.uid = text_at(object, "metadata.uid");
+  backend.generation = number_at(object, "metadata.generation");
+  backend.spec = read_spec(reader);
+  if (!reader.status().ok()) return reader.status();
+  return backend;
+}
+
+std::vector<SpecField> backend_fields() {
+  const Object none;
+  SpecReader reader(none, true);
+  read_spec(reader);
+  return reader.fields();
+}
+
+}  // namespace larder::api

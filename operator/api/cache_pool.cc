@@ -1,0 +1,172 @@
+#include "operator/api/cache_pool.h"
+
+#include <array>
+
+namespace larder::api {
+namespace {
+
+using Names = std::string_view;
+constexpr std::array<Names, 2> kPlacements{"Sidecar", "Node"};
+constexpr std::array<Names, 3> kHugepages{"none", "2Mi", "1Gi"};
+constexpr std::array<Names, 2> kTransfers{"shim", "sidecar"};
+constexpr std::array<Names, 3> kDiskVolumes{"emptyDir", "ephemeral", "hostPath"};
+constexpr std::array<Names, 2> kDiskWrites{"back", "through"};
+constexpr std::array<Names, 3> kWritePolicies{"all", "evicted", "popular"};
+constexpr std::array<Names, 1> kEvictions{"lru"};
+constexpr std::array<Names, 3> kPullPolicies{"Always", "IfNotPresent", "Never"};
+
+constexpr std::uint64_t kMi = 1ULL << 20, kGi = 1ULL << 30, kTi = 1ULL << 40;
+constexpr std::uint64_t kLeastMemory = 16 * kMi, kMostMemory = 16 * kTi;
+constexpr std::uint64_t kLeastDisk = kGi, kMostDisk = 64 * kTi;
+constexpr std::uint64_t kLeastRate = kMi, kMostRate = kTi;
+constexpr int kLeastChunk = 16, kMostChunk = 16384, kMostSights = 15;
+
+// Beside the arena: program, buffers of sockets and tiers; two indexes at a restart and the notes of slots; the disk's catalog.
+constexpr std::uint64_t kOwnMemory = 256 * kMi, kArenaShare = 64, kDiskShare = 1024;
+
+MemorySpec read_memory(SpecReader& reader) {
+  MemorySpec memory;
+  const SpecReader::Size size = reader.size("spec.memory.size", kLeastMemory, kMostMemory);
+  memory.size = size.text;
+  memory.size_bytes = size.bytes;
+  memory.hugepages = static_cast<Hugepages>(reader.choice("spec.memory.hugepages", kHugepages, "none"));
+  memory.numa = reader.text("spec.memory.numa", "none");
+  const bool number =
+      !memory.numa.empty() && memory.numa.size() <= 4 && memory.numa.find_first_not_of("0123456789") == std::string::npos;
+  if (memory.numa != "none" && memory.numa != "auto" && !number)
+    reader.refuse("spec.memory.numa", "'" + memory.numa + "' is none of: none, auto, the number of a node");
+  const std::uint64_t page = memory.hugepages == Hugepages::k2Mi ? 2 * kMi : memory.hugepages == Hugepages::k1Gi ? kGi : 1;
+  if (memory.size_bytes % page != 0)
+    reader.refuse("spec.memory.size", "'" + memory.size + "' is no multiple of memory.hugepages");
+  return memory;
+}
+
+DiskSpec read_disk(SpecReader& reader) {
+  DiskSpec disk;
+  const SpecReader::Size size = reader.size("spec.disk.size", kLeastDisk, kMostDisk);
+  disk.size = size.text;
+  disk.size_bytes = size.bytes;
+  disk.volume = static_cast<DiskVolume>(reader.choice("spec.disk.volume", kDiskVolumes, "emptyDir"));
+  disk.storage_class = reader.text("spec.disk.storageClassName");
+  disk.host_path = reader.text("spec.disk.hostPath");
+  disk.write = kDiskWrites[reader.choice("spec.disk.write", kDiskWrites, "back")];
+  disk.ttl = reader.duration("spec.disk.ttl");
+  disk.admit_after = static_cast<int>(reader.number("spec.disk.admitAfter", 1, kMostSights, 1));
+  if (disk.volume == DiskVolume::kHostPath && !disk.host_path.starts_with('/'))
+    reader.refuse("spec.disk.hostPath", "must be an absolute path of the node where disk.volume is hostPath");
+  return disk;
+}
+
+BackendWriteSpec read_backend_write(SpecReader& reader) {
+  BackendWriteSpec write;
+  write.policy = kWritePolicies[reader.choice("spec.backendWrite.policy", kWritePolicies, "all")];
+  const SpecReader::Size rate = reader.size("spec.backendWrite.rate", kLeastRate, kMostRate, "0");
+  write.rate = rate.text;
+  write.rate_bytes = rate.bytes;
+  write.ttl = reader.duration("spec.backendWrite.ttl");
+  return write;
+}
+
+NodeSpec read_node(SpecReader& reader) {
+  return {reader.map("spec.node.nodeSelector"), reader.list("spec.node.tolerations"), reader.map("spec.node.affinity"),
+          reader.map("spec.node.updateStrategy")};
+}
+
+std::string read_pull_policy(SpecReader& reader) {
+  if (reader.has("spec.imagePullPolicy"))
+    return std::string(kPullPolicies[reader.choice("spec.imagePullPolicy", kPullPolicies, "")]);
+  return "";
+}
+
+// A quantity as a user may write it: 8Gi or 1.
+std::string quantity_text(const Object& value) {
+  return value.is_string() ? value.get<std::string>() : value.is_null() ? "" : value.dump();
+}
+
+// A pod whose container asks for more than its limit is refused by the API server; one whose limit the arena does not fit into is
+// killed. Neither may come of a pool.
+void check_resources(const PoolSpec& spec, SpecReader& reader) {
+  const Object &limits = child(spec.resources, "limits"), &requests = child(spec.resources, "requests");
+  const std::uint64_t least = least_memory_limit(spec);
+  for (const std::string_view name : {"memory", "cpu"}) {
+    std::string limit = quantity_text(child(limits, name));
+    const std::string request = quantity_text(child(requests, name)), path = "spec.resources.limits." + std::string(name);
+    if (limit.empty() && name == "memory") limit = std::to_string(least);
+    const Result<std::uint64_t> most = limit.empty() ? std::uint64_t{0} : quantity_milli(limit);
+    if (!most.ok()) return reader.refuse(path, most.status().text());
+    if (name == "memory" && *most / 1000 < least)
+      return reader.refuse(path, "'" + limit + "' is below what memory.size needs: leave it out, or set it to at least " +
+                                     std::to_string(least / kMi) + "Mi");
+    if (request.empty() || limit.empty()) continue;
+    const Result<std::uint64_t> asked = quantity_milli(request);
+    const std::string request_path = "spec.resources.requests." + std::string(name);
+    if (!asked.ok()) return reader.refuse(request_path, asked.status().text());
+    if (*asked > *most) return reader.refuse(request_path, "'" + request + "' is above the limit, " + limit);
+  }
+}
+
+// Rules over several fields that the API server checks first; here for objects that were stored under an older schema.
+void check(const PoolSpec& spec, SpecReader& reader) {
+  if (spec.placement == Placement::kSidecar && spec.disk && spec.disk->volume == DiskVolume::kHostPath)
+    reader.refuse("spec.disk.volume", "hostPath is for placement Node: use emptyDir or ephemeral");
+  if (spec.placement == Placement::kNode && spec.disk && spec.disk->volume == DiskVolume::kEphemeralClaim)
+    reader.refuse("spec.disk.volume", "ephemeral is for placement Sidecar: use hostPath or emptyDir");
+  check_resources(spec, reader);
+}
+
+PoolSpec read_spec(SpecReader& reader) {
+  PoolSpec spec;
+  spec.placement = static_cast<Placement>(reader.choice("spec.placement", kPlacements, "Sidecar"));
+  spec.memory = read_memory(reader);
+  if (reader.has("spec.disk")) spec.disk = read_disk(reader);
+  if (reader.has("spec.backendRef")) {
+    spec.backend = reader.needed_text("spec.backendRef.name");
+    spec.backend_prefix = reader.text("spec.backendRef.prefix");
+  }
+  spec.backend_write = read_backend_write(reader);
+  spec.chunk_tokens = static_cast<int>(reader.number("spec.chunkTokens", kLeastChunk, kMostChunk, 0));
+  spec.eviction = kEvictions[reader.choice("spec.eviction", kEvictions, "lru")];
+  spec.image = reader.text("spec.image");
+  spec.image_pull_policy = read_pull_policy(reader);
+  spec.resources = reader.map("spec.resources");
+  spec.engine.container = reader.text("spec.engine.container");
+  spec.engine.flags = reader.truth("spec.engine.flags", true);
+  spec.pod_security = reader.map("spec.podSecurity");
+  spec.transfer = static_cast<Transfer>(reader.choice("spec.transfer", kTransfers, "shim"));
+  spec.runtime_class = reader.text("spec.runtimeClassName");
+  spec.node = read_node(reader);
+  check(spec, reader);
+  return spec;
+}
+
+}  // namespace
+
+std::uint64_t own_memory_bytes(const PoolSpec& spec) {
+  return kOwnMemory + spec.memory.size_bytes / kArenaShare + (spec.disk ? spec.disk->size_bytes / kDiskShare : 0);
+}
+
+std::uint64_t least_memory_limit(const PoolSpec& spec) {
+  const std::uint64_t bytes = own_memory_bytes(spec) + (spec.memory.hugepages == Hugepages::kNone ? spec.memory.size_bytes : 0);
+  return (bytes + kMi - 1) / kMi * kMi;
+}
+
+Result<CachePool> parse_pool(const Object& object) {
+  SpecReader reader(object);
+  CachePool pool;
+  pool.ns = namespace_of(object);
+  pool.name = name_of(object);
+  pool.uid = text_at(object, "metadata.uid");
+  pool.generation = number_at(object, "metadata.generation");
+  pool.spec = read_spec(reader);
+  if (!reader.status().ok()) return reader.status();
+  return pool;
+}
+
+std::vector<SpecField> pool_fields() {
+  const Object none;
+  SpecReader reader(none, true);
+  read_spec(reader);
+  return reader.fields();
+}
+
+}  // namespace larder::api

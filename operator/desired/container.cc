@@ -1,0 +1,150 @@
+#include <algorithm>
+
+#include "operator/api/names.h"
+#include "operator/desired/larderd.h"
+#include "operator/desired/paths.h"
+#include "operator/desired/quantity.h"
+
+namespace larder::desired {
+namespace {
+
+using api::CacheBackend;
+using api::CachePool;
+using api::Object;
+
+constexpr std::string_view kCpuRequest = "100m";  // idle it takes about none; a core while it moves bytes of disk or backend
+constexpr std::uint64_t kPayloadMemory = 64ULL << 20;
+// A start takes 0.1 s; one that reads a large disk's footers takes longer.
+constexpr int kStartTries = 120, kStartEverySeconds = 1;
+constexpr int kProbeEverySeconds = 10, kProbeTimeoutSeconds = 5, kProbeTries = 6;
+
+bool on_node(const CachePool& pool) {
+  return pool.spec.placement == api::Placement::kNode;
+}
+
+void set_if(Object& object, std::string_view key, const std::string& value) {
+  if (!value.empty()) object[std::string(key)] = value;
+}
+
+// Passes Pod Security `restricted`, but in placement Node: folders of a node belong to root and need hostPath, which `privileged`
+// alone allows; there it is root without any capability.
+Object security_context(const CachePool& pool, bool node) {
+  Object security{{"allowPrivilegeEscalation", false},
+                  {"capabilities", {{"drop", Object::array({"ALL"})}}},
+                  {"readOnlyRootFilesystem", true},
+                  {"runAsNonRoot", !node},
+                  {"runAsUser", node ? 0 : api::kUser},
+                  {"runAsGroup", api::kUserGroup},
+                  {"seccompProfile", {{"type", "RuntimeDefault"}}}};
+  if (pool.spec.pod_security.is_object()) security.update(pool.spec.pod_security);
+  return security;
+}
+
+Object probe(const CachePool& pool, const EnginePod& engine, std::string_view page, std::string_view verb) {
+  if (!engine.host_network) return Object{{"httpGet", {{"path", page}, {"port", api::kMetricsPort}, {"scheme", "HTTP"}}}};
+  const std::string admin = std::string(kRunPath) + "/" + pool.name + ".admin";
+  return Object{{"exec", {{"command", Object::array({"/usr/bin/larderctl", "--socket", admin, verb})}}}};
+}
+
+Object timed(Object probe, int period_seconds, int tries) {
+  probe.update({{"periodSeconds", period_seconds}, {"timeoutSeconds", kProbeTimeoutSeconds}, {"failureThreshold", tries}});
+  return probe;
+}
+
+void add_probes(const CachePool& pool, const EnginePod& engine, Object& container) {
+  container["startupProbe"] = timed(probe(pool, engine, "/readyz", "ready"), kStartEverySeconds, kStartTries);
+  container["livenessProbe"] = timed(probe(pool, engine, "/healthz", "alive"), kProbeEverySeconds, kProbeTries);
+  container["readinessProbe"] = timed(probe(pool, engine, "/readyz", "ready"), kProbeEverySeconds, kProbeTries);
+}
+
+// What the user gave, and whatever of memory and huge pages the pool needs. The request of memory is its limit, so that the
+// scheduler knows: larderd touches all of its arena.
+Object resources_of(const CachePool& pool) {
+  const api::PoolSpec& spec = pool.spec;
+  Object resources = spec.resources.is_object() ? spec.resources : Object::object();
+  Object& limits = resources["limits"];
+  Object& requests = resources["requests"];
+  if (!limits.is_object()) limits = Object::object();
+  if (!requests.is_object()) requests = Object::object();
+  if (!limits.contains("memory")) limits["memory"] = quantity(api::least_memory_limit(spec));
+  if (!requests.contains("memory")) requests["memory"] = limits["memory"];
+  if (!requests.contains("cpu")) requests["cpu"] = limits.value("cpu", Object(kCpuRequest));
+  if (spec.memory.hugepages != api::Hugepages::kNone) {
+    const std::string name = spec.memory.hugepages == api::Hugepages::k2Mi ? "hugepages-2Mi" : "hugepages-1Gi";
+    limits[name] = requests[name] = quantity(spec.memory.size_bytes);
+  }
+  const bool local_disk = spec.disk && spec.disk->volume == api::DiskVolume::kEmptyDir;
+  if (local_disk && !requests.contains("ephemeral-storage") && !limits.contains("ephemeral-storage"))
+    requests["ephemeral-storage"] = quantity(disk_volume_bytes(*spec.disk));
+  return resources;
+}
+
+Object mount(std::string_view volume, std::string_view path, bool read_only) {
+  Object mount{{"name", volume}, {"mountPath", path}};
+  if (read_only) mount["readOnly"] = true;
+  return mount;
+}
+
+Object mounts_of(const CachePool& pool, const std::optional<CacheBackend>& backend) {
+  Object mounts = Object::array({mount(api::kRunVolume, kRunPath, false), mount(api::kMemoryVolume, kMemoryPath, false),
+                                 mount(api::kConfigVolume, kConfigPath, true)});
+  if (pool.spec.memory.hugepages != api::Hugepages::kNone) mounts.push_back(mount(api::kHugepagesVolume, kHugepagesPath, false));
+  if (pool.spec.disk) mounts.push_back(mount(api::kDiskVolume, kDiskPath, false));
+  const std::vector<Object> volumes = larderd_volumes(pool, backend);
+  const auto has = [&volumes](std::string_view name) {
+    return std::ranges::any_of(volumes, [name](const Object& volume) { return volume["name"] == name; });
+  };
+  if (has(api::kAuthVolume)) mounts.push_back(mount(api::kAuthVolume, kAuthPath, true));
+  if (has(api::kTlsVolume)) mounts.push_back(mount(api::kTlsVolume, kTlsPath, true));
+  return mounts;
+}
+
+Object environment_of(const CachePool& pool) {
+  Object environment = Object::array();
+  if (pool.spec.transfer != api::Transfer::kSidecar) return environment;
+  // For NVIDIA's runtime: every GPU is visible, none is taken from the engine.
+  environment.push_back(Object{{"name", "NVIDIA_VISIBLE_DEVICES"}, {"value", "all"}});
+  environment.push_back(Object{{"name", "NVIDIA_DRIVER_CAPABILITIES"}, {"value", "compute,utility"}});
+  return environment;
+}
+
+std::string image_of(const CachePool& pool, const Defaults& defaults) {
+  return pool.spec.image.empty() ? defaults.image : pool.spec.image;
+}
+
+}  // namespace
+
+Object larderd_container(const CachePool& pool, const std::optional<CacheBackend>& backend, const Defaults& defaults,
+                         const EnginePod& engine) {
+  const std::string config = std::string(kConfigPath) + "/" + std::string(kConfigFile);
+  Object container{{"name", api::kSidecarContainer},
+                   {"image", image_of(pool, defaults)},
+                   {"command", Object::array({"/usr/bin/larderd", "--config", config})},
+                   {"resources", resources_of(pool)},
+                   {"securityContext", security_context(pool, on_node(pool))},
+                   {"terminationMessagePolicy", "FallbackToLogsOnError"},
+                   {"volumeMounts", mounts_of(pool, backend)}};
+  set_if(container, "imagePullPolicy", pool.spec.image_pull_policy);
+  if (Object environment = environment_of(pool); !environment.empty()) container["env"] = std::move(environment);
+  if (!engine.host_network)
+    container["ports"] =
+        Object::array({Object{{"name", "larder-metrics"}, {"containerPort", api::kMetricsPort}, {"protocol", "TCP"}}});
+  add_probes(pool, engine, container);
+  if (!on_node(pool) && defaults.native_sidecars) container["restartPolicy"] = "Always";
+  return container;
+}
+
+Object payload_container(const CachePool& pool, const Defaults& defaults) {
+  const Object size{{"cpu", "10m"}, {"memory", quantity(kPayloadMemory)}};
+  Object container{{"name", api::kPayloadContainer},
+                   {"image", image_of(pool, defaults)},
+                   {"command", Object::array({"/usr/bin/larderctl", "install-payload", kPayloadPath})},
+                   {"resources", {{"requests", size}, {"limits", {{"memory", quantity(kPayloadMemory)}}}}},
+                   {"securityContext", security_context(pool, false)},
+                   {"terminationMessagePolicy", "FallbackToLogsOnError"},
+                   {"volumeMounts", Object::array({mount(api::kPayloadVolume, kPayloadPath, false)})}};
+  set_if(container, "imagePullPolicy", pool.spec.image_pull_policy);
+  return container;
+}
+
+}  // namespace larder::desired

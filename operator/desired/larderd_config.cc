@@ -1,0 +1,132 @@
+#include <array>
+
+#include "operator/api/names.h"
+#include "operator/desired/larderd.h"
+#include "operator/desired/paths.h"
+#include "operator/desired/short_hash.h"
+
+namespace larder::desired {
+namespace {
+
+using api::CacheBackend;
+using api::CachePool;
+
+constexpr std::size_t kMostPrefix = 63;  // larderd's names are no longer
+
+// Sections and keys in the order in which they are written, each value quoted.
+class Yaml {
+ public:
+  void add(std::string_view key, const std::string& value) { line(0, key, value); }
+  void section(std::string_view name) { text_ += std::string(name) + ":\n"; }
+  void in(std::string_view key, const std::string& value) { line(2, key, value); }
+  void in_if(std::string_view key, const std::string& value, std::string_view otherwise) {
+    if (value != otherwise) in(key, value);
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  void line(std::size_t indent, std::string_view key, const std::string& value) {
+    text_ += std::string(indent, ' ') + std::string(key) + ": \"";
+    for (const char c : value) {
+      if (c == '"' || c == '\\') text_ += '\\';
+      text_ += c;
+    }
+    text_ += "\"\n";
+  }
+
+  std::string text_;
+};
+
+// As larderd writes sizes, whose units are powers of 1024: whole MiB, since "500M" of Kubernetes is none of those.
+std::string size_text(std::uint64_t bytes) {
+  const std::uint64_t mib = bytes >> 20;
+  if (mib % (1 << 20) == 0) return std::to_string(mib >> 20) + "TiB";
+  return mib % 1024 == 0 ? std::to_string(mib >> 10) + "GiB" : std::to_string(mib) + "MiB";
+}
+
+std::string in_directory(std::string_view directory, std::string_view file) {
+  return std::string(directory) + "/" + std::string(file);
+}
+
+// One prefix is one trust domain: pools of the same name in two namespaces may use one server.
+std::string backend_prefix(const CachePool& pool) {
+  if (!pool.spec.backend_prefix.empty()) return pool.spec.backend_prefix;
+  const std::string prefix = pool.ns + "-" + pool.name;
+  return prefix.size() <= kMostPrefix ? prefix : prefix.substr(0, kMostPrefix - 17) + "-" + short_hash(prefix);
+}
+
+void add_memory(const CachePool& pool, Yaml& yaml) {
+  constexpr std::array<std::string_view, 3> kPages{"none", "2Mi", "1Gi"};
+  const api::MemorySpec& memory = pool.spec.memory;
+  yaml.section("memory");
+  yaml.in("size", size_text(memory.size_bytes));
+  yaml.in("shm_name", pool.name);
+  yaml.in("directory", std::string(kMemoryPath));
+  if (memory.hugepages != api::Hugepages::kNone) {
+    yaml.in("hugepages", std::string(kPages[static_cast<std::size_t>(memory.hugepages)]));
+    yaml.in("hugepage_directory", std::string(kHugepagesPath));
+  }
+  yaml.in_if("numa", memory.numa, "none");
+  yaml.in("on_mismatch", "replace");  // nobody is there to decide; never while engines use the earlier memory
+}
+
+void add_disk(const CachePool& pool, Yaml& yaml) {
+  if (!pool.spec.disk) return;
+  const api::DiskSpec& disk = *pool.spec.disk;
+  yaml.section("disk");
+  yaml.in("path", std::string(kDiskPath));
+  yaml.in("size", size_text(disk.size_bytes));
+  yaml.in("write", disk.write);
+  yaml.in_if("ttl", disk.ttl, "0");
+  yaml.in_if("admit_after", std::to_string(disk.admit_after), "1");
+}
+
+void add_credentials(const api::BackendSpec& spec, Yaml& yaml) {
+  if (spec.password) yaml.in("password_file", in_directory(kAuthPath, kPasswordFile));
+  if (spec.mode == api::BackendMode::kSentinel) {
+    yaml.in_if("sentinel_user", spec.sentinel_user, "");
+    if (spec.sentinel_password) yaml.in("sentinel_password_file", in_directory(kAuthPath, kSentinelPasswordFile));
+  }
+  if (!spec.tls.enabled) return;
+  if (!spec.tls.ca_secret.empty()) yaml.in("ca_file", in_directory(kTlsPath, kCaFile));
+  if (!spec.tls.client_secret.empty()) {
+    yaml.in("cert_file", in_directory(kTlsPath, kCertFile));
+    yaml.in("key_file", in_directory(kTlsPath, kKeyFile));
+  }
+  yaml.in_if("server_name", spec.tls.server_name, "");
+}
+
+void add_backend(const CachePool& pool, const std::optional<CacheBackend>& backend, Yaml& yaml) {
+  if (!backend) return;
+  const api::BackendWriteSpec& write = pool.spec.backend_write;
+  yaml.section("backend");
+  yaml.in("url", url_of(*backend));
+  add_credentials(backend->spec, yaml);
+  if (backend->spec.mode == api::BackendMode::kCluster && backend->spec.read_replicas) yaml.in("read_replicas", "true");
+  yaml.in("prefix", backend_prefix(pool));
+  yaml.in_if("ttl", write.ttl, "0");
+  yaml.in("write", write.policy);
+  if (write.rate_bytes != 0) yaml.in("write_rate", size_text(write.rate_bytes));
+}
+
+}  // namespace
+
+std::string socket_path(const CachePool& pool) {
+  return std::string(kRunPath) + "/" + pool.name + ".sock";
+}
+
+std::string larderd_config(const CachePool& pool, const std::optional<CacheBackend>& backend, const EnginePod& engine) {
+  Yaml yaml;
+  yaml.add("pool", pool.name);
+  yaml.add("socket", socket_path(pool));
+  yaml.add("socket_mode", "0660");
+  add_memory(pool, yaml);
+  add_disk(pool, yaml);
+  add_backend(pool, backend, yaml);
+  yaml.section("http");
+  // To be read from anywhere; verbs that change something answer on the admin socket alone.
+  yaml.in("listen", engine.host_network ? "" : "0.0.0.0:" + std::to_string(api::kMetricsPort));
+  return yaml.text();
+}
+
+}  // namespace larder::desired

@@ -1,0 +1,38 @@
+#include "operator/desired/quantity.h"
+
+#include <array>
+#include <string_view>
+
+namespace larder::desired {
+namespace {
+
+// Two indexes, while a restarted larderd makes the new one beside the old: 20 MiB each up to 16 GiB, a 680th of the arena beyond.
+constexpr std::uint64_t kFilesBytes = 64ULL << 20, kFilesShare = 256;
+constexpr std::uint64_t kDiskSpare = 64ULL << 20, kDiskShare = 64;
+
+constexpr std::uint64_t whole_mib(std::uint64_t bytes) {
+  return (bytes + (1ULL << 20) - 1) >> 20 << 20;
+}
+
+}  // namespace
+
+std::string quantity(std::uint64_t bytes) {
+  constexpr std::array<std::string_view, 4> kUnits{"Ki", "Mi", "Gi", "Ti"};
+  std::size_t unit = 0;
+  while (unit < kUnits.size() && bytes != 0 && bytes % 1024 == 0) {
+    bytes /= 1024;
+    ++unit;
+  }
+  return std::to_string(bytes) + (unit == 0 ? "" : std::string(kUnits[unit - 1]));
+}
+
+std::uint64_t memory_volume_bytes(const api::PoolSpec& spec) {
+  const std::uint64_t arena = spec.memory.hugepages == api::Hugepages::kNone ? spec.memory.size_bytes : 0;
+  return whole_mib(arena + kFilesBytes + spec.memory.size_bytes / kFilesShare);
+}
+
+std::uint64_t disk_volume_bytes(const api::DiskSpec& disk) {
+  return whole_mib(disk.size_bytes + kDiskSpare + disk.size_bytes / kDiskShare);
+}
+
+}  // namespace larder::desired

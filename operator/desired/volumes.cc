@@ -1,0 +1,128 @@
+#include "operator/api/names.h"
+#include "operator/desired/larderd.h"
+#include "operator/desired/paths.h"
+#include "operator/desired/quantity.h"
+
+namespace larder::desired {
+namespace {
+
+using api::CacheBackend;
+using api::CachePool;
+using api::Object;
+
+constexpr int kReadable = 0444;  // files of a Secret or an annotation belong to root, and only larderd's container mounts them
+
+Object named(std::string_view name, std::string_view source, Object what) {
+  return Object{{"name", name}, {std::string(source), std::move(what)}};
+}
+
+bool on_node(const CachePool& pool) {
+  return pool.spec.placement == api::Placement::kNode;
+}
+
+// A folder of the node that only this pool's pods mount: one arena is one trust domain.
+Object node_folder(std::string_view name, const std::string& parent, const CachePool& pool) {
+  return named(name, "hostPath", {{"path", parent + "/" + pool.ns + "/" + pool.name}, {"type", "DirectoryOrCreate"}});
+}
+
+Object run_volume(const CachePool& pool) {
+  if (on_node(pool)) return node_folder(api::kRunVolume, std::string(kNodeRun), pool);
+  return named(api::kRunVolume, "emptyDir", {{"medium", "Memory"}, {"sizeLimit", quantity(kRunBytes)}});
+}
+
+// Who touches a page first is charged for it, and that is larderd: its limit (container.cc) has room for all of this.
+Object memory_volume(const CachePool& pool) {
+  if (on_node(pool)) return node_folder(api::kMemoryVolume, std::string(kNodeMemory), pool);
+  return named(api::kMemoryVolume, "emptyDir", {{"medium", "Memory"}, {"sizeLimit", quantity(memory_volume_bytes(pool.spec))}});
+}
+
+Object hugepages_volume(const CachePool& pool) {
+  const bool large = pool.spec.memory.hugepages == api::Hugepages::k1Gi;
+  // A node mounts pages of 2 MiB at /dev/hugepages, of 1 GiB nowhere: there the memory is as old as the pod.
+  if (on_node(pool) && !large) return node_folder(api::kHugepagesVolume, std::string(kNodeHugepages), pool);
+  return named(api::kHugepagesVolume, "emptyDir", {{"medium", large ? "HugePages-1Gi" : "HugePages-2Mi"}});
+}
+
+Object config_volume(const CachePool& pool) {
+  if (on_node(pool)) return named(api::kConfigVolume, "configMap", {{"name", "larder-" + pool.name}, {"defaultMode", kReadable}});
+  const std::string field = "metadata.annotations['" + std::string(api::kConfigAnnotation) + "']";
+  Object item{{"path", kConfigFile}, {"fieldRef", {{"apiVersion", "v1"}, {"fieldPath", field}}}};
+  return named(api::kConfigVolume, "downwardAPI", {{"defaultMode", kReadable}, {"items", Object::array({std::move(item)})}});
+}
+
+Object claim_template(const api::DiskSpec& disk) {
+  Object spec{{"accessModes", Object::array({"ReadWriteOnce"})},
+              {"resources", {{"requests", {{"storage", quantity(disk_volume_bytes(disk))}}}}}};
+  if (!disk.storage_class.empty()) spec["storageClassName"] = disk.storage_class;
+  return Object{{"volumeClaimTemplate", {{"spec", std::move(spec)}}}};
+}
+
+Object disk_volume(const CachePool& pool, const api::DiskSpec& disk) {
+  switch (disk.volume) {
+    case api::DiskVolume::kHostPath: return node_folder(api::kDiskVolume, disk.host_path, pool);
+    case api::DiskVolume::kEphemeralClaim: return named(api::kDiskVolume, "ephemeral", claim_template(disk));
+    case api::DiskVolume::kEmptyDir: break;
+  }
+  return named(api::kDiskVolume, "emptyDir", {{"sizeLimit", quantity(disk_volume_bytes(disk))}});
+}
+
+// Optional: a Secret that is missing costs the backend, never the pod.
+Object secret_files(const std::string& secret, std::initializer_list<std::pair<std::string_view, std::string_view>> files) {
+  Object items = Object::array();
+  for (const auto& [key, path] : files) items.push_back(Object{{"key", key}, {"path", path}});
+  return Object{{"secret", {{"name", secret}, {"items", std::move(items)}, {"optional", true}}}};
+}
+
+void add_secrets(std::string_view name, Object sources, std::vector<Object>& volumes) {
+  if (sources.empty()) return;
+  volumes.push_back(named(name, "projected", {{"defaultMode", kReadable}, {"sources", std::move(sources)}}));
+}
+
+void add_backend_volumes(const CacheBackend& backend, std::vector<Object>& volumes) {
+  const api::BackendSpec& spec = backend.spec;
+  Object auth = Object::array(), tls = Object::array();
+  if (spec.password) auth.push_back(secret_files(spec.password->name, {{spec.password->key, kPasswordFile}}));
+  if (spec.sentinel_password && spec.mode == api::BackendMode::kSentinel)
+    auth.push_back(secret_files(spec.sentinel_password->name, {{spec.sentinel_password->key, kSentinelPasswordFile}}));
+  if (spec.tls.enabled && !spec.tls.ca_secret.empty()) tls.push_back(secret_files(spec.tls.ca_secret, {{kCaFile, kCaFile}}));
+  if (spec.tls.enabled && !spec.tls.client_secret.empty())
+    tls.push_back(secret_files(spec.tls.client_secret, {{kCertFile, kCertFile}, {kKeyFile, kKeyFile}}));
+  add_secrets(api::kAuthVolume, std::move(auth), volumes);
+  add_secrets(api::kTlsVolume, std::move(tls), volumes);
+}
+
+Object payload_volume() {
+  return named(api::kPayloadVolume, "emptyDir", {{"sizeLimit", quantity(kPayloadBytes)}});
+}
+
+Object read_only(std::string_view volume, std::string_view path) {
+  return Object{{"name", volume}, {"mountPath", path}, {"readOnly", true}};
+}
+
+}  // namespace
+
+std::vector<Object> larderd_volumes(const CachePool& pool, const std::optional<CacheBackend>& backend) {
+  std::vector<Object> volumes{run_volume(pool), memory_volume(pool), config_volume(pool)};
+  if (pool.spec.memory.hugepages != api::Hugepages::kNone) volumes.push_back(hugepages_volume(pool));
+  if (pool.spec.disk) volumes.push_back(disk_volume(pool, *pool.spec.disk));
+  if (backend) add_backend_volumes(*backend, volumes);
+  if (!on_node(pool)) volumes.push_back(payload_volume());
+  return volumes;
+}
+
+std::vector<Object> engine_volumes(const CachePool& pool) {
+  return {run_volume(pool), payload_volume()};
+}
+
+std::vector<Object> engine_mounts(const CachePool&) {
+  return {read_only(api::kRunVolume, kRunPath), read_only(api::kPayloadVolume, kPayloadPath)};
+}
+
+Object engine_pod_security(const CachePool& pool) {
+  Object security{{"supplementalGroups", Object::array({api::kUserGroup})}};
+  const bool claim = pool.spec.disk && pool.spec.disk->volume == api::DiskVolume::kEphemeralClaim;
+  if (claim) security.update({{"fsGroup", api::kUserGroup}, {"fsGroupChangePolicy", "OnRootMismatch"}});
+  return security;
+}
+
+}  // namespace larder::desired
