@@ -22,7 +22,7 @@ Status failed(const std::error_code& error, const fs::path& path) {
 }
 
 // One file, with its permissions whatever the umask is.
-Status copy_file(const fs::path& from, const fs::path& to) {
+Status install_file(const fs::path& from, const fs::path& to) {
   std::error_code error;
   if (!fs::copy_file(from, to, error)) return failed(error, to);
   if (::chmod(to.c_str(), kFileMode) != 0) return Status::from_errno(errno, to.string());
@@ -47,7 +47,7 @@ Status copy_tree(const fs::path& from, const fs::path& to) {
     if (type != fs::file_type::directory && type != fs::file_type::regular)
       return {Code::kInvalidArgument, next->path().string() + " is neither a file nor a folder"};
     if (++entries > kMostEntries) return {Code::kOutOfRange, from.string() + " holds too many files for a payload"};
-    Status copied = type == fs::file_type::directory ? make_folder(target) : copy_file(next->path(), target);
+    Status copied = type == fs::file_type::directory ? make_folder(target) : install_file(next->path(), target);
     if (!copied.ok()) return copied;
   }
   return error ? failed(error, from) : Status();
