@@ -20,6 +20,7 @@ class Cluster:
     def __init__(self, kubeconfig, helm):
         kubectl = programs.binaries() / "kubectl"
         self.pki = kubeconfig.parent / "pki"
+        self.audit = kubeconfig.parent.parent / "audit.log"
         self.program = str(kubectl) if kubectl.exists() else "kubectl"
         self.env = {**os.environ, "KUBECONFIG": str(kubeconfig)}
         self.helm = programs.Helm(helm.program, {**helm.env, "KUBECONFIG": str(kubeconfig)})

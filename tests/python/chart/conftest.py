@@ -9,7 +9,11 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 import programs  # noqa: E402
-from cluster import Cluster  # noqa: E402
+import yaml  # noqa: E402
+from cluster import OPERATOR, Cluster  # noqa: E402
+
+# What the operator asks of the API server, and nobody else.
+AUDIT = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": [{"level": "Metadata", "users": [OPERATOR]}, {"level": "None"}]}
 
 
 @pytest.fixture(scope="session")
@@ -33,7 +37,10 @@ def cluster(helm, tmp_path_factory):
     script = programs.ROOT / "tests" / "component" / "kube" / "apiserver.sh"
     folder = tmp_path_factory.mktemp("kube") / "apiserver"
     folder.mkdir()
-    programs.run([str(script), "up", str(folder)])
+    (folder.parent / "policy.yaml").write_text(yaml.safe_dump(AUDIT))
+    flags = f"--audit-policy-file={folder.parent}/policy.yaml --audit-log-path={folder.parent}/audit.log"
+    # Endpoints are asked directly: no kube-proxy gives Services their addresses here.
+    programs.run([str(script), "up", str(folder)], env={**os.environ, "API_FLAGS": flags + " --enable-aggregator-routing=true"})
     yield Cluster(folder / "admin.kubeconfig", helm)
     programs.run([str(script), "down", str(folder)])
 
