@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "shim/protocol/fd.h"
+#include "sidecar/app/config_watch.h"
 #include "sidecar/base/clock.h"
 #include "sidecar/base/log.h"
 #include "sidecar/config/loader.h"
@@ -27,17 +28,20 @@ namespace {
 
 constexpr int kExitFailure = 1;
 constexpr int kExitConfig = 2;
+constexpr int kWatchMs = 2000;
 
 struct Arguments {
   std::optional<std::string> config_file;
-  bool check_config = false, config_reference = false, free_memory = false, version = false, help = false;
+  bool watch_config = false, check_config = false, config_reference = false, free_memory = false, version = false, help = false;
 };
 
 Result<Arguments> parse(int argc, char** argv) {
   Arguments arguments;
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
-    if (word == "--check-config") {
+    if (word == "--watch-config") {
+      arguments.watch_config = true;
+    } else if (word == "--check-config") {
       arguments.check_config = true;
     } else if (word == "--config-reference") {
       arguments.config_reference = true;
@@ -61,26 +65,22 @@ Result<Arguments> parse(int argc, char** argv) {
 
 void print_help() {
   std::printf(
-      "usage: larderd [--config FILE] [--check-config] [--free-memory] [--config-reference] [--version] [--help]\n\n"
+      "usage: larderd [--config FILE] [--watch-config] [--check-config] [--free-memory] [--config-reference] [--version] "
+      "[--help]\n\n"
       "Keeps the KV cache of LLM engines on this machine and shares it among them.\n"
       "A stopped larderd leaves its memory to the next one, which starts warm; --free-memory frees it.\n"
-      "Configuration: defaults, then FILE (or $LARDER_CONFIG_FILE), then the environment; a later one wins.\n\n%s",
+      "Configuration: defaults, then FILE (or $LARDER_CONFIG_FILE), then the environment; a later one wins.\n"
+      "It is read again on SIGHUP, with --watch-config also when FILE changes: what can change while larderd runs does.\n\n%s",
       config::reference().c_str());
 }
 
-base::LogLevel log_level(const std::string& name) {
-  if (name == "debug") return base::LogLevel::kDebug;
-  if (name == "warning") return base::LogLevel::kWarning;
-  if (name == "error") return base::LogLevel::kError;
-  return base::LogLevel::kInfo;
-}
-
-// SIGINT and SIGTERM, blocked in every thread from here on and read from a descriptor instead.
+// SIGINT, SIGTERM and SIGHUP, blocked in every thread from here on and read from a descriptor instead.
 Result<Fd> take_signals() {
   sigset_t signals;
   ::sigemptyset(&signals);
   ::sigaddset(&signals, SIGINT);
   ::sigaddset(&signals, SIGTERM);
+  ::sigaddset(&signals, SIGHUP);
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   std::signal(SIGPIPE, SIG_IGN);
   Fd fd(::signalfd(-1, &signals, SFD_CLOEXEC));
@@ -88,18 +88,26 @@ Result<Fd> take_signals() {
   return fd;
 }
 
-// Waits for a signal and stops the sidecar; ends as well when `done` becomes readable.
-void stop_on_signal(const Fd& signals, const Fd& done, ipc::Sidecar& sidecar) {
+// Stops the sidecar on SIGINT and SIGTERM, and has the configuration read again on SIGHUP and, where it is watched, every few seconds.
+// Ends as well when `done` becomes readable.
+void obey_signals(const Fd& signals, const Fd& done, int watch_ms, ConfigWatch config, ipc::Sidecar& sidecar) {
   pollfd polled[] = {{signals.get(), POLLIN, 0}, {done.get(), POLLIN, 0}};
-  while (::poll(polled, 2, -1) < 0 && errno == EINTR) {
+  for (;;) {
+    const int ready = ::poll(polled, 2, watch_ms);
+    if (ready == 0) config.reload_if_changed();
+    if (ready <= 0) continue;
+    signalfd_siginfo signal{};
+    if ((polled[0].revents & POLLIN) == 0 || ::read(signals.get(), &signal, sizeof(signal)) != sizeof(signal)) return;
+    if (signal.ssi_signo == SIGHUP) {
+      config.reload();
+      continue;
+    }
+    base::log_info(std::string("stopping on ") + (signal.ssi_signo == SIGINT ? "SIGINT" : "SIGTERM"));
+    return sidecar.stop();
   }
-  signalfd_siginfo signal{};
-  if ((polled[0].revents & POLLIN) == 0 || ::read(signals.get(), &signal, sizeof(signal)) != sizeof(signal)) return;
-  base::log_info(std::string("stopping on ") + (signal.ssi_signo == SIGINT ? "SIGINT" : "SIGTERM"));
-  sidecar.stop();
 }
 
-Status serve(const config::Config& config) {
+Status serve(const config::Config& config, const Arguments& arguments, const config::Environment& environment) {
   const Result<Fd> signals = take_signals();
   if (!signals.ok()) return signals.status();
   const Fd done(::eventfd(0, EFD_CLOEXEC));
@@ -111,8 +119,11 @@ Status serve(const config::Config& config) {
   const Result<std::unique_ptr<http::HttpServer>> http = http::HttpServer::start(config, **sidecar);
   if (!http.ok()) return http.status();
 
-  std::jthread stopper([&] { stop_on_signal(*signals, done, **sidecar); });
-  struct Done {  // also where a thread could not be started: else the stopper would be waited for for ever
+  const int watch_ms = arguments.watch_config ? kWatchMs : -1;
+  std::jthread obeying([&] {
+    obey_signals(*signals, done, watch_ms, ConfigWatch(config, arguments.config_file, environment, **sidecar), **sidecar);
+  });
+  struct Done {  // also where a thread could not be started: else that one would be waited for for ever
     const Fd& done;
     ~Done() { ::eventfd_write(done.get(), 1); }
   } const at_the_end{done};
@@ -157,8 +168,9 @@ int run(int argc, char** argv) {
     std::printf("# valid\n%s", config::to_yaml(*config).c_str());
     return 0;
   }
-  base::set_log_level(log_level(config->log_level));
-  if (const Status status = arguments->free_memory ? ipc::Sidecar::free_memory(*config) : serve(*config); !status.ok()) {
+  base::set_log_level(log_level_of(*config));
+  if (const Status status = arguments->free_memory ? ipc::Sidecar::free_memory(*config) : serve(*config, *arguments, environment);
+      !status.ok()) {
     std::fprintf(stderr, "larderd: %s\n", status.text().c_str());
     return kExitFailure;
   }

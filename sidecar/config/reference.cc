@@ -1,6 +1,7 @@
 #include "sidecar/config/reference.h"
 
 #include "sidecar/config/fields.h"
+#include "sidecar/config/reload.h"
 
 namespace larder::config {
 namespace {
@@ -39,10 +40,22 @@ constexpr const char* kPageHead =
     "  twice, a size without a unit or a value out of range is an error that names file and line; larderd then does not start.\n"
     "- Units are powers of 1024: `5GiB`, `5Gi` and `5G` are the same. `5GB` is refused, since half the world means another "
     "number.\n"
+    "- The file is read again on SIGHUP (`systemctl reload larderd`), and with `--watch-config` when it changes. A running "
+    "larderd "
+    "takes over\n"
+    "  @LIVE@; what else changed is named in\n"
+    "  the log and as the fallback `config` (`larderctl status`) until larderd is started anew, as is a file that is not valid.\n"
     "- `larderd --check-config` reads all of it, prints what is in force, and starts nothing.\n"
     "- The engine's side has its own few keys, in `kv_connector_extra_config`: see [shim/python](../shim/python/README.md).\n\n"
     "| key | variable | default | meaning |\n"
     "|---|---|---|---|\n";
+
+std::string page_head() {
+  std::string head = kPageHead, keys;
+  for (const std::string_view key : live_keys()) keys += (keys.empty() ? "" : ", ") + code(std::string(key));
+  const std::string_view mark = "@LIVE@";
+  return head.replace(head.find(mark), mark.size(), keys);
+}
 
 }  // namespace
 
@@ -60,7 +73,7 @@ std::string reference() {
 
 std::string reference_page() {
   const Config defaults;
-  std::string text = kPageHead;
+  std::string text = page_head();
   for (const Field& field : fields()) {
     const std::string value = field.print(defaults);
     text += "| " + code(std::string(field.key)) + " | " + code(environment_name(field)) + " | " +

@@ -16,7 +16,7 @@ using prometheus::MetricType;
 using Labels = std::vector<std::pair<std::string, std::string>>;
 
 // The fallbacks that larderd can fall into; one that is in force and not listed here shows as well.
-constexpr const char* kFallbackKinds[] = {"backend", "disk", "hugepages", "memory", "numa", "pidfd"};
+constexpr const char* kFallbackKinds[] = {"backend", "config", "disk", "hugepages", "memory", "numa", "pidfd"};
 
 class Families {
  public:

@@ -57,6 +57,7 @@ class EventLoop final : public Sidecar {
   Status publish_index();
   Status run() override;
   void stop() override;
+  Status reconfigure(const config::Config& config, const std::string& why, std::uint32_t deadline_ms) override;
 
   stats::Stats snapshot() const override;
   bool healthy() const override;

@@ -71,6 +71,17 @@ void EventLoop::drop_slice(store::Drop& drop, DropBelow& below) {
   if (first && below_) below = below_->last_drop();
 }
 
+Status EventLoop::reconfigure(const config::Config& config, const std::string& why, std::uint32_t deadline_ms) {
+  const auto take_over = [this, config, why]() -> std::optional<Result<std::uint64_t>> {
+    if (below_) below_->write_by(config);
+    std::erase_if(stats_.fallbacks, [](const auto& fallback) { return fallback.first == "config"; });
+    if (!why.empty()) stats_.fallbacks.emplace_back("config", why);
+    return std::uint64_t{0};
+  };
+  const Result<std::uint64_t> done = control_.call(take_over, deadline_ms);
+  return done.ok() ? Status() : done.status();
+}
+
 Result<protocol::ActCounts> EventLoop::act(protocol::Verb verb, const std::string& id,
                                            const std::vector<protocol::BlockHash>& hashes, std::uint32_t deadline_ms) {
   // Shared: the caller may leave before the loop comes.

@@ -24,6 +24,9 @@ class Sidecar : public stats::Control {
   // Returns after stop(), or with the reason why the loop cannot go on.
   virtual Status run() = 0;
   virtual void stop() = 0;
+  // Takes over what may change while it runs (config/reload.h): what is written to the tiers below. `why`: what of the configuration is
+  // not in force and what to do, shown as a fallback; empty: all of it is. Thread-safe.
+  virtual Status reconfigure(const config::Config& config, const std::string& why, std::uint32_t deadline_ms) = 0;
 };
 
 }  // namespace larder::ipc

@@ -8,11 +8,19 @@ namespace larder::ipc {
 using tiers::Message;
 using tiers::Operation;
 
+namespace {
+
+WriteRules rules_of(const TierLink& link, const config::Config& config) {
+  return link.kind() == TierKind::kDisk ? rules_for(config.disk) : rules_for(config.backend);
+}
+
+}  // namespace
+
 TiersBelow::TiersBelow(std::vector<OpenTier> tiers, const config::Config& config, store::Store& store, stats::Stats& stats,
                        const base::Clock& clock, std::span<std::byte> arena) {
   std::vector<ReadSource*> sources;
   for (OpenTier& open : tiers) {
-    const WriteRules rules = open.link->kind() == TierKind::kDisk ? rules_for(config.disk) : rules_for(config.backend);
+    const WriteRules rules = rules_of(*open.link, config);
     Tier* tier = tiers_.emplace_back(std::make_unique<Tier>(std::move(open), rules, store, clock, arena.size())).get();
     tier->source.set_hidden([tier](const protocol::NamespaceId& id) { return tier->write_down.waits_for_drop(id); });
     sources.push_back(&tier->source);
@@ -51,6 +59,10 @@ std::uint64_t TiersBelow::next_deadline_ns() const {
 void TiersBelow::end_session(store::SessionNumber session) {
   promotions_->end_session(session);
   if (looks_) looks_->end_session(session);
+}
+
+void TiersBelow::write_by(const config::Config& config) {
+  for (const auto& tier : tiers_) tier->write_down.write_by(rules_of(*tier->link, config));
 }
 
 void TiersBelow::tick(bool slept) {

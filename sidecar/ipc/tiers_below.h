@@ -67,6 +67,9 @@ class TiersBelow {
   // What the tiers have not answered of drops of it, or of everything.
   std::vector<DropUnderWay> drops_under_way(const protocol::NamespaceId& id) const;
 
+  // What is written to each from here on.
+  void write_by(const config::Config& config);
+
   // At a stop: writes what is to be written, nearest tier first, until `by_ns` at the latest. Blocks.
   void finish(std::uint64_t by_ns);
   // Of the tiers, and of why they are not what they should be.

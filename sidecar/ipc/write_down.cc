@@ -40,10 +40,10 @@ WriteDown::WriteDown(TierLink& link, store::Store& store, const base::Clock& clo
     : link_(link),
       store_(store),
       clock_(clock),
-      through_(rules.through),
+      rules_(rules),
+      fashion_(chunks_in_fashion(arena_bytes + rules.tier_bytes)),
       most_bytes_(std::min(kMostBytes, arena_bytes / kArenaShare)),
-      ttl_s_(rules.ttl_s),
-      admission_(rules.admit_after, chunks_in_fashion(arena_bytes + rules.tier_bytes)),
+      admission_(rules.admit_after, fashion_),
       budget_(rules.bytes_per_s),
       stored_(rules.ttl_s, clock) {
   stored_.tick(store.last_generation());
@@ -63,6 +63,14 @@ WriteDown::~WriteDown() {
   for (Drop& drop : drops_) drop.ended.set_value({Code::kUnavailable, "larderd is stopping"});
 }
 
+void WriteDown::write_by(const WriteRules& rules) {
+  if (rules.admit_after != rules_.admit_after) admission_ = disk::Admission(rules.admit_after, fashion_);
+  if (rules.bytes_per_s != rules_.bytes_per_s) budget_ = ByteBudget(rules.bytes_per_s);
+  rules_.through = rules.through;
+  rules_.admit_after = rules.admit_after;
+  rules_.bytes_per_s = rules.bytes_per_s;
+}
+
 void WriteDown::tick() {
   ++ticks_;
   stored_.tick(store_.last_generation());
@@ -70,7 +78,7 @@ void WriteDown::tick() {
   send_drops();
   notice_failures();
   look_ahead();
-  if (through_) walk();
+  if (rules_.through) walk();
   pump();
 }
 
@@ -129,7 +137,7 @@ bool WriteDown::begin(const protocol::SlotRef& slot) {
   }
   store_.mark_written(link_.number(), slot.slot, slot.generation, false);
   if (!wants(*chunk)) return true;
-  if (ttl_s_ != 0) facts.since_s = static_cast<std::uint32_t>(StoredSince::unix_ns() / 1'000'000'000 - age_s(*chunk));
+  if (rules_.ttl_s != 0) facts.since_s = static_cast<std::uint32_t>(StoredSince::unix_ns() / 1'000'000'000 - age_s(*chunk));
   return start_put(*chunk, key, facts);
 }
 
@@ -188,7 +196,7 @@ void WriteDown::put_ended(const Message& message) {
 
 void WriteDown::committed(const protocol::EntryView& chunk) {
   admission_.see(chunk.key.mixed());
-  if (!through_) return;
+  if (!rules_.through) return;
   if (queued_.size() < kMostQueued)
     queued_.push_back({chunk.slot, 0, chunk.generation});
   else
@@ -210,7 +218,7 @@ void WriteDown::damaged(const protocol::EntryView& chunk) {
 }
 
 void WriteDown::came_up(const protocol::EntryView& chunk, std::uint32_t since_s) {
-  if (ttl_s_ == 0) return;
+  if (rules_.ttl_s == 0) return;
   const std::optional<tiers::ChunkFacts> known = link_.tier().probe(chunk_of(store_, chunk.key));
   came_up_[chunk.slot] = {chunk.generation, known ? known->since_s : since_s};
 }

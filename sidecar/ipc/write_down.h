@@ -44,6 +44,8 @@ class WriteDown final : public store::ChunkListener {
   WriteDown(TierLink& link, store::Store& store, const base::Clock& clock, const WriteRules& rules, std::uint64_t arena_bytes);
   ~WriteDown() override;
 
+  // Other rules from here on: through, admit_after and bytes_per_s; the others hold as long as the tier does.
+  void write_by(const WriteRules& rules);
   // Looks what is to be written, and asks again for what was refused.
   void tick();
   // Gives the tier what it takes now; after messages.
@@ -105,7 +107,7 @@ class WriteDown final : public store::ChunkListener {
   bool is_below(const tiers::ChunkKey& key, const tiers::ChunkFacts& facts) const;
   bool is_dropping(const protocol::NamespaceId& id) const;
   std::uint64_t age_s(const protocol::EntryView& chunk) const;
-  bool too_old(const protocol::EntryView& chunk) const { return ttl_s_ != 0 && age_s(chunk) >= ttl_s_; }
+  bool too_old(const protocol::EntryView& chunk) const { return rules_.ttl_s != 0 && age_s(chunk) >= rules_.ttl_s; }
   void put_ended(const tiers::Message& message);
   void drop_ended(const tiers::Message& message);
   void send_drops();
@@ -116,9 +118,9 @@ class WriteDown final : public store::ChunkListener {
   TierLink& link_;
   store::Store& store_;
   const base::Clock& clock_;
-  const bool through_;
+  WriteRules rules_;
+  const std::size_t fashion_;       // chunks that the admission filter tells apart
   const std::uint64_t most_bytes_;  // in flight
-  const std::uint32_t ttl_s_;
   disk::Admission admission_;
   ByteBudget budget_;
   StoredSince stored_;

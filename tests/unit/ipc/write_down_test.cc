@@ -199,6 +199,22 @@ TEST_F(WriteDownTest, WhatIsSeenOnceIsNotWrittenWhereTwoSightsAreAskedFor) {
   EXPECT_FALSE(is_below(2));
 }
 
+TEST_F(WriteDownTest, OtherRulesHoldFromThenOnAndForWhatWasStoredBefore) {
+  fill(1, 4);
+  down_->tick();
+  settle();
+  EXPECT_EQ(tier_->puts, 0U) << "there is room";
+  down_->write_by(rules_for(through()));
+  down_->tick();
+  settle();
+  EXPECT_EQ(tier_->puts, 4U);
+  down_->write_by(rules_for(through(2)));
+  fill(5, 6);
+  down_->tick();
+  settle();
+  EXPECT_EQ(tier_->puts, 4U) << "seen once";
+}
+
 TEST_F(WriteDownTest, ADropReachesTheTierFirstAndNothingOfItIsWrittenMeanwhile) {
   constexpr std::uint64_t kMany = store::Store::kSliceEffort + 100;
   begin(through(), kMany);

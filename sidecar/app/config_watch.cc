@@ -1,0 +1,76 @@
+#include "sidecar/app/config_watch.h"
+
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "sidecar/base/log.h"
+
+namespace larder {
+namespace {
+
+constexpr std::uint32_t kLoopMs = 1000;  // for the loop to take it over
+constexpr std::streamsize kMostBytes = 1 << 20;
+
+std::string listed(const std::vector<std::string>& keys) {
+  std::string text;
+  for (const std::string& key : keys) text += (text.empty() ? "" : ", ") + key;
+  return text;
+}
+
+}  // namespace
+
+ConfigWatch::ConfigWatch(config::Config running, std::optional<std::string> file, config::Environment environment,
+                         ipc::Sidecar& sidecar)
+    : running_(std::move(running)),
+      file_(std::move(file)),
+      environment_(std::move(environment)),
+      sidecar_(sidecar),
+      seen_(content()) {}
+
+void ConfigWatch::reload() {
+  seen_ = content();
+  const Result<config::Config> wanted = config::load(file_, environment_);
+  if (!wanted.ok()) {
+    const std::string why = "not taken over: " + wanted.status().text();
+    base::log_error("config: " + why);
+    if (const Status status = sidecar_.reconfigure(running_, why, kLoopMs); !status.ok())
+      base::log_error("config: " + status.text());
+    return;
+  }
+  const config::Reload reload = config::reload(running_, *wanted);
+  const std::string waiting = reload.waiting.empty() ? "" : "needs a restart of larderd: " + listed(reload.waiting);
+  if (const Status status = sidecar_.reconfigure(reload.config, waiting, kLoopMs); !status.ok()) {
+    base::log_error("config: not taken over: " + status.text());
+    return;
+  }
+  running_ = reload.config;
+  base::set_log_level(log_level_of(running_));
+  base::log_info("config: read again; changed: " + (reload.changed.empty() ? "nothing" : listed(reload.changed)));
+  if (!waiting.empty()) base::log_warning("config: " + waiting);
+}
+
+void ConfigWatch::reload_if_changed() {
+  const std::optional<std::string> now = content();
+  if (now && now != seen_) reload();
+}
+
+std::optional<std::string> ConfigWatch::content() const {
+  const auto variable = environment_.find("LARDER_CONFIG_FILE");
+  if (!file_ && variable == environment_.end()) return std::nullopt;
+  std::ifstream stream(file_ ? *file_ : variable->second);
+  if (!stream) return std::nullopt;
+  std::string text(static_cast<std::size_t>(kMostBytes), '\0');
+  stream.read(text.data(), kMostBytes);
+  text.resize(static_cast<std::size_t>(stream.gcount()));
+  return text;
+}
+
+base::LogLevel log_level_of(const config::Config& config) {
+  if (config.log_level == "debug") return base::LogLevel::kDebug;
+  if (config.log_level == "warning") return base::LogLevel::kWarning;
+  if (config.log_level == "error") return base::LogLevel::kError;
+  return base::LogLevel::kInfo;
+}
+
+}  // namespace larder

@@ -1,0 +1,29 @@
+#include "sidecar/config/reload.h"
+
+#include <algorithm>
+#include <array>
+
+#include "sidecar/config/fields.h"
+
+namespace larder::config {
+
+std::span<const std::string_view> live_keys() {
+  static constexpr std::array<std::string_view, 5> kKeys{"log_level", "disk.write", "disk.admit_after", "backend.write",
+                                                         "backend.write_rate"};
+  return kKeys;
+}
+
+Reload reload(const Config& running, const Config& wanted) {
+  Reload reload{running, {}, {}};
+  for (const Field& field : fields()) {
+    const std::string text = field.print(wanted);
+    if (text == field.print(running)) continue;
+    const bool live = std::ranges::find(live_keys(), field.key) != live_keys().end();
+    (live ? reload.changed : reload.waiting).emplace_back(field.key);
+    // What one configuration printed another takes: it was read from a text.
+    if (live) static_cast<void>(field.parse(text, reload.config).ok());
+  }
+  return reload;
+}
+
+}  // namespace larder::config
