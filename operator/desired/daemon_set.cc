@@ -1,0 +1,61 @@
+#include "operator/api/names.h"
+#include "operator/desired/object_head.h"
+#include "operator/desired/pool_objects.h"
+
+namespace larder::desired {
+namespace {
+
+using api::CacheBackend;
+using api::CachePool;
+using api::Object;
+
+constexpr int kGraceSeconds = 30;  // larderd writes what only memory has to its disk or backend
+constexpr int kRevisions = 3;
+
+void set_if(Object& object, std::string_view key, const Object& value) {
+  if (!value.is_null() && !value.empty()) object[std::string(key)] = value;
+}
+
+Object pod_spec(const CachePool& pool, const std::optional<CacheBackend>& backend, const Defaults& defaults) {
+  const api::NodeSpec& node = pool.spec.node;
+  Object spec{{"automountServiceAccountToken", false},
+              {"enableServiceLinks", false},
+              {"terminationGracePeriodSeconds", kGraceSeconds},
+              {"containers", Object::array({larderd_container(pool, backend, defaults)})},
+              {"volumes", larderd_volumes(pool, backend)}};
+  set_if(spec, "nodeSelector", node.node_selector);
+  set_if(spec, "tolerations", node.tolerations);
+  set_if(spec, "affinity", node.affinity);
+  if (!pool.spec.runtime_class.empty()) spec["runtimeClassName"] = pool.spec.runtime_class;
+  return spec;
+}
+
+// One node after the other: the memory stays in the node's folder, and its engines go on without a cache meanwhile. Never two
+// larderd of one pool on a node (maxSurge): they would want the same files.
+Object update_strategy(const CachePool& pool) {
+  Object strategy{{"type", "RollingUpdate"}};
+  if (pool.spec.node.update_strategy.is_object()) strategy.update(pool.spec.node.update_strategy);
+  if (strategy["type"] != "RollingUpdate") return Object{{"type", strategy["type"]}};
+  const Object& given = api::at(strategy, "rollingUpdate.maxUnavailable");
+  const Object most = given.is_null() ? Object(1) : given;
+  strategy["rollingUpdate"] = Object{{"maxUnavailable", most}, {"maxSurge", 0}};
+  return strategy;
+}
+
+}  // namespace
+
+Object daemon_set(const CachePool& pool, const std::optional<CacheBackend>& backend, const Defaults& defaults) {
+  const Object labels = pod_labels(pool);
+  // A change that a running larderd does not take over rolls the pods; any other changes the ConfigMap alone.
+  Object annotations{{std::string(api::kRestartAnnotation), restart_hash(pool, backend, defaults)}};
+  Object set = object_head("apps/v1", "DaemonSet", pool);
+  set["spec"] = Object{{"revisionHistoryLimit", kRevisions},
+                       {"selector", {{"matchLabels", labels}}},
+                       {"updateStrategy", update_strategy(pool)},
+                       {"template",
+                        {{"metadata", {{"labels", labels}, {"annotations", std::move(annotations)}}},
+                         {"spec", pod_spec(pool, backend, defaults)}}}};
+  return set;
+}
+
+}  // namespace larder::desired

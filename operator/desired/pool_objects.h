@@ -1,0 +1,20 @@
+// The objects of a pool: placement Node a ConfigMap and a DaemonSet; Sidecar none, since there larderd stands in the engines' pods.
+//
+// Pure; thread-safe. Each object is whole: kind, namespace, labels, owner.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "operator/desired/larderd.h"
+
+namespace larder::desired {
+
+std::vector<api::Object> pool_objects(const api::CachePool& pool, const std::optional<api::CacheBackend>& backend,
+                                      const Defaults& defaults);
+
+// One a kind. REQUIRES: placement Node.
+api::Object config_map(const api::CachePool& pool, const std::optional<api::CacheBackend>& backend);
+api::Object daemon_set(const api::CachePool& pool, const std::optional<api::CacheBackend>& backend, const Defaults& defaults);
+
+}  // namespace larder::desired

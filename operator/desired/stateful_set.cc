@@ -1,0 +1,135 @@
+#include "operator/api/names.h"
+#include "operator/desired/backend_objects.h"
+#include "operator/desired/object_head.h"
+#include "operator/desired/quantity.h"
+#include "operator/desired/short_hash.h"
+
+namespace larder::desired {
+namespace {
+
+using api::CacheBackend;
+using api::ManagedSpec;
+using api::Object;
+
+constexpr std::string_view kServerImage = "valkey/valkey:8.1", kRedisImage = "redis:7.2";
+constexpr std::string_view kConfigFolder = "/etc/server", kAuthFolder = "/etc/server-auth", kDataFolder = "/data";
+constexpr std::uint64_t kDataBytes = 64ULL << 20;  // nothing is kept there: no snapshot, no log
+constexpr int kReadable = 0440;                    // by the pod's fsGroup
+constexpr int kGraceSeconds = 10, kRevisions = 3;
+
+void set_if(Object& object, std::string_view key, const Object& value) {
+  if (!value.is_null() && !value.empty()) object[std::string(key)] = value;
+}
+
+std::string config_path() {
+  return std::string(kConfigFolder) + "/" + std::string(kServerFile);
+}
+
+// With a password the server reads it from its standard input, so that it stands in no argument and no environment; a shell puts it
+// there and becomes the server.
+Object command(const CacheBackend& backend) {
+  const std::string server = backend.spec.managed->engine + "-server";
+  if (!backend.spec.password) return Object::array({server, config_path()});
+  const std::string script = "set -eu\npassword=$(sed 's/[\"\\\\]/\\\\&/g' " + std::string(kAuthFolder) + "/password)\nexec " +
+                             server + " " + config_path() + " - <<END\nrequirepass \"$password\"\nEND\n";
+  return Object::array({"sh", "-c", script});
+}
+
+// Any answer tells that it lives: with a password, that one is wanted.
+Object probe(const ManagedSpec& managed, int period_seconds, int tries) {
+  const std::string script = managed.engine + "-cli -t 3 ping 2>&1 | grep -qE 'PONG|NOAUTH|LOADING|BUSY'";
+  return Object{{"exec", {{"command", Object::array({"sh", "-c", script})}}},
+                {"periodSeconds", period_seconds},
+                {"timeoutSeconds", 5},
+                {"failureThreshold", tries}};
+}
+
+Object resources(const ManagedSpec& managed) {
+  Object all = managed.resources.is_object() ? managed.resources : Object::object();
+  Object& limits = all["limits"];
+  Object& requests = all["requests"];
+  if (!limits.is_object()) limits = Object::object();
+  if (!requests.is_object()) requests = Object::object();
+  limits["memory"] = requests["memory"] = managed.memory;
+  if (!requests.contains("cpu")) requests["cpu"] = limits.value("cpu", Object("500m"));
+  return all;
+}
+
+Object mount(std::string_view name, std::string_view path, bool read_only) {
+  Object mount{{"name", name}, {"mountPath", path}};
+  if (read_only) mount["readOnly"] = true;
+  return mount;
+}
+
+Object container(const CacheBackend& backend) {
+  const ManagedSpec& managed = *backend.spec.managed;
+  Object mounts = Object::array({mount("config", kConfigFolder, true), mount("data", kDataFolder, false)});
+  if (backend.spec.password) mounts.push_back(mount("auth", kAuthFolder, true));
+  Object one{
+      {"name", "server"},
+      {"image", !managed.image.empty() ? managed.image : std::string(managed.engine == "redis" ? kRedisImage : kServerImage)},
+      {"command", command(backend)},
+      {"ports", Object::array({Object{{"name", "redis"}, {"containerPort", api::kServerPort}, {"protocol", "TCP"}}})},
+      // A shell's here document may want a file.
+      {"env", Object::array({Object{{"name", "TMPDIR"}, {"value", kDataFolder}}})},
+      {"resources", resources(managed)},
+      {"startupProbe", probe(managed, 1, 60)},
+      {"readinessProbe", probe(managed, 10, 3)},
+      {"livenessProbe", probe(managed, 20, 6)},
+      {"securityContext",
+       {{"allowPrivilegeEscalation", false},
+        {"capabilities", {{"drop", Object::array({"ALL"})}}},
+        {"readOnlyRootFilesystem", true}}},
+      {"volumeMounts", std::move(mounts)}};
+  set_if(one, "imagePullPolicy", managed.image_pull_policy);
+  return one;
+}
+
+Object volumes(const CacheBackend& backend) {
+  const Object config{{"name", managed_name(backend)}, {"defaultMode", kReadable}};
+  Object all = Object::array({Object{{"name", "config"}, {"configMap", config}},
+                              Object{{"name", "data"}, {"emptyDir", {{"sizeLimit", quantity(kDataBytes)}}}}});
+  if (!backend.spec.password) return all;
+  // Not optional: without it the server would serve everybody who reaches it.
+  const Object items = Object::array({Object{{"key", backend.spec.password->key}, {"path", "password"}}});
+  const Object secret{{"secretName", backend.spec.password->name}, {"items", items}, {"defaultMode", kReadable}};
+  all.push_back(Object{{"name", "auth"}, {"secret", secret}});
+  return all;
+}
+
+Object pod_spec(const CacheBackend& backend) {
+  const ManagedSpec& managed = *backend.spec.managed;
+  Object spec{{"automountServiceAccountToken", false},
+              {"enableServiceLinks", false},
+              {"terminationGracePeriodSeconds", kGraceSeconds},
+              {"securityContext",
+               {{"runAsNonRoot", true},
+                {"runAsUser", api::kUser},
+                {"runAsGroup", api::kUserGroup},
+                {"fsGroup", api::kUserGroup},
+                {"seccompProfile", {{"type", "RuntimeDefault"}}}}},
+              {"containers", Object::array({container(backend)})},
+              {"volumes", volumes(backend)}};
+  set_if(spec, "nodeSelector", managed.node_selector);
+  set_if(spec, "tolerations", managed.tolerations);
+  set_if(spec, "affinity", managed.affinity);
+  return spec;
+}
+
+}  // namespace
+
+Object stateful_set(const CacheBackend& backend) {
+  const Object labels = pod_labels(backend);
+  // The server reads its configuration once.
+  const Object annotations{{std::string(api::kRestartAnnotation), short_hash(server_config(backend))}};
+  Object set = object_head("apps/v1", "StatefulSet", backend);
+  set["spec"] =
+      Object{{"replicas", 1},
+             {"revisionHistoryLimit", kRevisions},
+             {"serviceName", managed_name(backend)},
+             {"selector", {{"matchLabels", labels}}},
+             {"template", {{"metadata", {{"labels", labels}, {"annotations", annotations}}}, {"spec", pod_spec(backend)}}}};
+  return set;
+}
+
+}  // namespace larder::desired
