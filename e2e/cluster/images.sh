@@ -39,7 +39,7 @@ make_images() {
   done
 }
 
-# The product's own, from what is built now.
+# The product's own, from what is built now: build/release, or another build tree.
 make_larder_image() {
-  "$root/.ci/image/build.sh" "$root/build/release" "$images/larder.tar" localhost/larder:e2e
+  "$root/.ci/image/build.sh" "${LARDER_E2E_BUILD:-$root/build/release}" "$images/larder.tar" localhost/larder:e2e
 }

@@ -32,6 +32,10 @@ class ClusterError(ProcessError):
     """kubectl or helm refused, or something did not come true in time; the text is theirs, or what stood there instead."""
 
 
+class Crashed(ProcessError):
+    """A container that ends again and again; the text ends with what it said last."""
+
+
 def run(*command: str, stdin: str | None = None, timeout_s: float = 180) -> str:
     """The standard output of a program that sees the cluster. Raises ClusterError with its own words."""
     done = subprocess.run(command, input=stdin, env=ENV, capture_output=True, text=True, timeout=timeout_s)
@@ -128,13 +132,31 @@ class Namespace:
         return f"{spec['clusterIP']}:{spec['ports'][0]['port']}"
 
     def wait_ready(self, app: str, count: int = 1, timeout_s: float = 240) -> list[dict]:
-        """The pods of `app`, all of them Ready, `count` in number."""
+        """The pods of `app`, all of them Ready, `count` in number. Raises Crashed where an engine will never be."""
+        before = {container: count for pod in self.pods(app) for container, count in _restarts(pod).items()}
 
         def ready() -> list[dict]:
             pods = self.pods(app)
+            for pod in pods:
+                self._check_alive(pod, before)
             return pods if len(pods) == count and all(is_ready(pod) for pod in pods) else []
 
         return wait_until(f"{count} Ready pods of {app}", ready, timeout_s, lambda: "\n".join(map(state_of, self.pods(app))))
+
+
+    def _check_alive(self, pod: dict, before: dict[str, int]) -> None:
+        name = pod["metadata"]["name"]
+        for container, count in _restarts(pod).items():
+            if count >= before.get(container, 0) + 3:
+                raise Crashed(f"{name}: {container} ended {count} times: {self.logs(name, container, '--tail=15')}")
+
+
+def _restarts(pod: dict) -> dict[str, int]:
+    return {one["name"]: one["restartCount"] for one in _statuses(pod)}
+
+
+def _statuses(pod: dict) -> list[dict]:
+    return [*pod["status"].get("initContainerStatuses", []), *pod["status"].get("containerStatuses", [])]
 
 
 def is_ready(pod: dict) -> bool:
@@ -147,14 +169,10 @@ def condition(thing: dict, kind: str) -> dict:
 
 
 def container_status(pod: dict, name: str) -> dict:
-    status = pod["status"]
-    every = [*status.get("initContainerStatuses", []), *status.get("containerStatuses", [])]
-    return next(one for one in every if one["name"] == name)
+    return next(one for one in _statuses(pod) if one["name"] == name)
 
 
 def state_of(pod: dict) -> str:
     """In one line, for people: which container waits for what."""
-    status = pod["status"]
-    every = [*status.get("initContainerStatuses", []), *status.get("containerStatuses", [])]
-    parts = [f"{one['name']} {'ready' if one['ready'] else json.dumps(one['state'])}" for one in every]
-    return f"{pod['metadata']['name']} {status.get('phase')}: " + "; ".join(parts)
+    parts = [f"{one['name']} {'ready' if one['ready'] else json.dumps(one['state'])}" for one in _statuses(pod)]
+    return f"{pod['metadata']['name']} {pod['status'].get('phase')}: " + "; ".join(parts)

@@ -5,11 +5,10 @@ Its Python environment and model are this machine's. They come in as claims of v
 
 from __future__ import annotations
 
-import http.client
 import os
 
 from harness.cluster import PATHS, Namespace, wait_until
-from larder.completions import Completion, stream_completion
+from larder.completions import Completion, reset_prefix_cache, stream_completion
 
 IMAGE = "localhost/debian:e2e"
 PORT = 8000
@@ -21,10 +20,14 @@ RESTRICTED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"
 
 
 def make_model() -> str:
-    """Small, with real random weights; made once."""
+    """Small, with real random weights; made once. Readable by whoever a pod's engine runs as."""
     from demo.model import make_model as make
 
-    return make(MODEL, layers=4, hidden=512, intermediate=1408, heads=8, kv_heads=4, head_dim=64, vocab=16000)
+    make(MODEL, layers=4, hidden=512, intermediate=1408, heads=8, kv_heads=4, head_dim=64, vocab=16000)
+    os.chmod(MODEL, 0o755)
+    for name in os.listdir(MODEL):
+        os.chmod(os.path.join(MODEL, name), 0o644)
+    return MODEL
 
 
 def _claim(ns: str, name: str, folder: str) -> list[dict]:
@@ -52,7 +55,7 @@ def command(form: str = "exec") -> dict:
     """The engine's command and args in one of the forms that users write. vLLM's own flags only."""
     python = os.path.join(PATHS["venv"], "bin", "python")
     flags = ["--model", MODEL, "--served-model-name", SERVED_NAME, "--port", str(PORT), "--enforce-eager", "--max-model-len", "4608",
-             "--num-gpu-blocks-override", "80", "--seed", "0"]
+             "--num-gpu-blocks-override", "80", "--seed", "0", "--enable-prompt-tokens-details"]
     server = [python, "-m", "vllm.entrypoints.openai.api_server"]
     if form == "script":
         return {"command": ["/bin/bash", "-c", "exec " + " ".join(server + flags)]}
@@ -88,7 +91,8 @@ def pod_spec(container: dict) -> dict:
 
 
 def engine(name: str, pool: str | None, form: str = "exec", replicas: int = 1, security: dict | None = None) -> list[dict]:
-    """Deployment and Service. `pool`: the one annotation that a user of Larder writes; None: without."""
+    """Deployment and Service, not called vllm: Kubernetes would set VLLM_PORT, which vLLM takes for its own. `pool`: the one
+    annotation that a user of Larder writes; None: without."""
     annotations = {"larder.dev/pool": pool} if pool else {}
     return [
         {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name},
@@ -105,22 +109,17 @@ def answer(ns: Namespace, service: str, prompt: str, **fields) -> Completion:
     return stream_completion(f"http://{ns.address(service)}", SERVED_NAME, prompt, CONTINUATION, timeout_s=120, **fields)
 
 
+def url_of(pod: dict) -> str:
+    return f"http://{pod['status']['podIP']}:{PORT}"
+
+
 def answer_of_pod(pod: dict, prompt: str, **fields) -> Completion:
-    return stream_completion(f"http://{pod['status']['podIP']}:{PORT}", SERVED_NAME, prompt, CONTINUATION, timeout_s=120, **fields)
+    return stream_completion(url_of(pod), SERVED_NAME, prompt, CONTINUATION, timeout_s=120, **fields)
 
 
 def forget(pod: dict) -> None:
     """vLLM's own prefix cache is emptied: what is warm afterwards came from Larder. It refuses while it still counts a request."""
-
-    def done() -> bool:
-        connection = http.client.HTTPConnection(pod["status"]["podIP"], PORT, timeout=10)
-        try:
-            connection.request("POST", "/reset_prefix_cache")
-            return connection.getresponse().status == 200
-        finally:
-            connection.close()
-
-    wait_until("vLLM empties its own prefix cache", done, 20)
+    wait_until("vLLM empties its own prefix cache", lambda: reset_prefix_cache(url_of(pod)), 20)
 
 
 def prompt(tokens: int, seed: int = 0) -> str:

@@ -11,15 +11,13 @@ PROMPT_TOKENS = 1500
 
 
 @pytest.mark.pod_security("restricted")
-@pytest.mark.parametrize("user", [1000, 65532])
-def test_pod_by_hand_is_warm(namespace, user):
-    security = {**engine_pod.RESTRICTED, "runAsUser": user, "runAsGroup": user}
-    namespace.apply(*by_hand.with_larder(engine_pod.engine("vllm", None, security=security), "hand"))
-    (pod,) = namespace.wait_ready("vllm")
+def test_pod_by_hand_is_warm(namespace):
+    namespace.apply(*by_hand.with_larder(engine_pod.engine("llama", None, security=engine_pod.RESTRICTED), "hand"))
+    (pod,) = namespace.wait_ready("llama")
     prompt = engine_pod.prompt(PROMPT_TOKENS)
-    cold = engine_pod.answer(namespace, "vllm", prompt)
+    cold = engine_pod.answer(namespace, "llama", prompt)
     engine_pod.forget(pod)
-    warm = engine_pod.answer(namespace, "vllm", prompt)
+    warm = engine_pod.answer(namespace, "llama", prompt)
     assert cold.cached_tokens == 0
     assert warm.cached_tokens >= PROMPT_TOKENS - 128
     assert warm.token_ids == cold.token_ids

@@ -1,0 +1,76 @@
+"""Containers as the node sees them: their processes, which a test kills, and the memory that they are charged for."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import signal
+
+from harness.cluster import Namespace, container_status, wait_until
+
+_CGROUPS = (pathlib.Path("/sys/fs/cgroup/memory"), pathlib.Path("/sys/fs/cgroup"))  # version 1, version 2
+_MIB = 1 << 20
+
+
+def main_process(ns: Namespace, pod: str, container: str) -> int:
+    """The node's number of the container's first process: the oldest of those in its cgroup."""
+    identity = _identity(ns, pod, container)
+    found = []
+    for folder in pathlib.Path("/proc").iterdir():
+        if folder.name.isdigit() and identity in _read(folder / "cgroup"):
+            start = int(_read(folder / "stat").rsplit(") ", 1)[1].split()[19])
+            found.append((start, int(folder.name)))
+    if not found:
+        raise LookupError(f"{pod} has no process of {container}")
+    return min(found)[1]
+
+
+def kill(ns: Namespace, pod: str, container: str, number: int = signal.SIGKILL) -> int:
+    """Kills the container's first process, and with it the container. Returns how often it had been started anew before."""
+    restarts = restart_count(ns, pod, container)
+    os.kill(main_process(ns, pod, container), number)
+    return restarts
+
+
+def restart_count(ns: Namespace, pod: str, container: str) -> int:
+    return container_status(ns.get("pod", pod), container)["restartCount"]
+
+
+def wait_restarted(ns: Namespace, pod: str, container: str, before: int, timeout_s: float = 60) -> None:
+    """Until the kubelet has started it anew, and it is ready."""
+
+    def back() -> bool:
+        status = container_status(ns.get("pod", pod), container)
+        return status["restartCount"] > before and status["ready"]
+
+    wait_until(f"{container} of {pod} started anew", back, timeout_s)
+
+
+def charged_mib(pod: dict, container: str = "") -> float:
+    """Memory charged to the pod as a whole, or to one of its containers alone, without the kernel's cache of files on disks."""
+    uid = pod["metadata"]["uid"]
+    for root in _CGROUPS:
+        for folder in root.glob(f"kubepods*/**/pod{uid}"):
+            if container:
+                folder /= container_status(pod, container)["containerID"].split("//")[1]
+            return _without_files(folder) / _MIB
+    raise LookupError(f"no cgroup of pod {uid}")
+
+
+def _without_files(folder: pathlib.Path) -> int:
+    """Anonymous and shared memory: what is in a tmpfs counts, pages of the disk's cache do not."""
+    lines = dict(line.split() for line in _read(folder / "memory.stat").splitlines())
+    if "total_rss" in lines:
+        return int(lines["total_rss"]) + int(lines["total_shmem"])
+    return int(lines["anon"]) + int(lines["shmem"])
+
+
+def _identity(ns: Namespace, pod: str, container: str) -> str:
+    return container_status(ns.get("pod", pod), container)["containerID"].split("//")[1]
+
+
+def _read(path: pathlib.Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""  # the process has ended meanwhile

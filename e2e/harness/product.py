@@ -1,0 +1,61 @@
+"""Larder as a user installs it: the chart, pools, backends."""
+
+from __future__ import annotations
+
+import json
+
+from harness.cluster import DEFAULT_WAIT_S, ROOT, Namespace, condition, kubectl, run, wait_until
+
+RELEASE, SYSTEM = "larder", "larder-system"
+OPERATOR = "app.kubernetes.io/name=larder"
+CHART = str(ROOT / "charts" / "larder")
+IMAGE = ["image.repository=localhost/larder", "image.tag=e2e", "image.pullPolicy=Never"]
+
+
+def install(*values: str) -> None:
+    """helm install, or upgrade; returns when every replica is ready. values: as --set takes them."""
+    settings = [word for value in (*IMAGE, *values) for word in ("--set", value)]
+    run("helm", "upgrade", "--install", RELEASE, CHART, "-n", SYSTEM, "--create-namespace", "--wait", "--timeout", "120s", *settings)
+    wait_until("the webhook's certificate is known to the API server", _trusted, 60)
+
+
+def uninstall() -> None:
+    """Pools, backends and running pods stay."""
+    run("helm", "uninstall", RELEASE, "-n", SYSTEM, "--ignore-not-found", "--wait", "--timeout", "60s")
+
+
+def _trusted() -> bool:
+    found = json.loads(kubectl("get", "mutatingwebhookconfigurations", "-o", "json"))["items"]
+    ours = [hook for one in found if one["metadata"]["name"].startswith(RELEASE) for hook in one["webhooks"]]
+    return bool(ours) and all(hook["clientConfig"].get("caBundle") for hook in ours)
+
+
+def operator_pods() -> list[dict]:
+    found = json.loads(kubectl("-n", SYSTEM, "get", "pods", "-l", OPERATOR, "-o", "json"))["items"]
+    return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
+
+
+def leader() -> str:
+    """The name of the pod that holds the lease."""
+    lease = json.loads(kubectl("-n", SYSTEM, "get", "lease", "larder-operator", "-o", "json"))
+    return lease["spec"].get("holderIdentity", "")
+
+
+def pool(name: str, memory: str = "512Mi", **spec) -> dict:
+    return {"apiVersion": "larder.dev/v1alpha1", "kind": "CachePool", "metadata": {"name": name},
+            "spec": {"memory": {"size": memory}, **spec}}
+
+
+def backend(name: str, **spec) -> dict:
+    return {"apiVersion": "larder.dev/v1alpha1", "kind": "CacheBackend", "metadata": {"name": name}, "spec": spec}
+
+
+def wait_condition(ns: Namespace, kind: str, name: str, what: str, status: str = "True", timeout_s: float = DEFAULT_WAIT_S) -> dict:
+    """The condition once it has this status; a failure tells the conditions that stood there."""
+
+    def found() -> dict:
+        there = condition(ns.get(kind, name), what)
+        return there if there.get("status") == status else {}
+
+    return wait_until(f"{kind} {name}: {what} is {status}", found, timeout_s,
+                      lambda: json.dumps(ns.get(kind, name).get("status", {}).get("conditions", [])))

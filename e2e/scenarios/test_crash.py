@@ -1,0 +1,62 @@
+"""Containers of a pod die, one after the other: every request is answered, what was cached is there, and nothing grows."""
+
+from __future__ import annotations
+
+import signal
+
+import pytest
+
+from harness import by_hand, containers, engine_pod
+from harness.cluster import wait_until
+
+PROMPT_TOKENS = 1500
+RESTARTS = 10
+POOL_MIB = 512
+GROWTH_MIB = 16  # of what an engine and its allocator take anyway
+
+
+@pytest.fixture
+def served(namespace):
+    """A pod that serves, its prompt, and the tokens of its cold answer."""
+    namespace.apply(*by_hand.with_larder(engine_pod.engine("llama", None), "crash", POOL_MIB))
+    (pod,) = namespace.wait_ready("llama")
+    prompt = engine_pod.prompt(PROMPT_TOKENS)
+    return namespace, pod["metadata"]["name"], prompt, engine_pod.answer(namespace, "llama", prompt).token_ids
+
+
+def ask(namespace, prompt, tokens):
+    answer = engine_pod.answer(namespace, "llama", prompt)
+    assert answer.token_ids == tokens
+    return answer.cached_tokens
+
+
+def wait_warm(namespace, name, prompt, tokens):
+    """The shim re-attaches by itself within seconds; every answer until then is a cold one, and right."""
+
+    def warm() -> bool:
+        engine_pod.forget(namespace.get("pod", name))
+        return ask(namespace, prompt, tokens) >= PROMPT_TOKENS - 128
+
+    wait_until("a warm answer", warm, 30)
+
+
+def test_larderd_killed_ten_times(served):
+    namespace, name, prompt, tokens = served
+    before = containers.charged_mib(namespace.get("pod", name))
+    for _ in range(RESTARTS):
+        restarts = containers.kill(namespace, name, "larder")
+        ask(namespace, prompt, tokens)  # while nobody is there
+        containers.wait_restarted(namespace, name, "larder", restarts)
+    wait_warm(namespace, name, prompt, tokens)
+    pod = namespace.get("pod", name)
+    assert containers.restart_count(namespace, name, "vllm") == 0
+    assert containers.charged_mib(pod) < before + GROWTH_MIB
+    assert containers.charged_mib(pod, "vllm") < before - POOL_MIB + GROWTH_MIB
+
+
+def test_engine_killed(served):
+    namespace, name, prompt, tokens = served
+    restarts = containers.kill(namespace, name, "vllm", signal.SIGKILL)
+    containers.wait_restarted(namespace, name, "vllm", restarts, 240)
+    assert ask(namespace, prompt, tokens) >= PROMPT_TOKENS - 128  # its first request, out of what the one before it had stored
+    assert containers.restart_count(namespace, name, "larder") == 0

@@ -1,0 +1,81 @@
+"""The container image that `make image` builds without Docker: its size, its owner, its payload, and the same bytes every time."""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tarfile
+
+import pytest
+
+MOST_BYTES = 60_000_000  # without the payload
+PROGRAMS = {"larderd", "larderctl"}
+
+
+def build(root, out, umask=0o022):
+    tree = pathlib.Path(os.environ["LARDER_TEST_BIN"]).parent
+    subprocess.run([root / ".ci" / "image" / "build.sh", tree, out, "test/larder:1"], check=True, umask=umask)
+    return out
+
+
+@pytest.fixture(scope="module")
+def image(root, tmp_path_factory):
+    return build(root, tmp_path_factory.mktemp("image") / "larder.tar")
+
+
+@pytest.fixture(scope="module")
+def manifest(image):
+    with tarfile.open(image) as archive:
+        (entry,) = json.load(archive.extractfile("manifest.json"))
+        return entry | {"image": json.load(archive.extractfile(entry["Config"]))}
+
+
+@pytest.fixture(scope="module")
+def files(image, manifest):
+    """The layer's entries by name."""
+    with tarfile.open(image) as archive:
+        (layer,) = manifest["Layers"]
+        with tarfile.open(fileobj=archive.extractfile(layer)) as tree:
+            return {entry.name: entry for entry in tree.getmembers()}
+
+
+def test_two_builds_are_the_same_bytes(root, image, tmp_path):
+    again = build(root, tmp_path / "again.tar", umask=0o077)
+    assert again.read_bytes() == image.read_bytes()
+
+
+def test_it_is_small(files):
+    assert sum(entry.size for name, entry in files.items() if not name.startswith("payload/")) < MOST_BYTES
+
+
+def test_nobody_in_it_has_rights(manifest, files):
+    assert manifest["RepoTags"] == ["test/larder:1"]
+    assert manifest["image"]["config"]["User"] == "65532:65532"
+    writable = [name for name, entry in files.items() if entry.mode & 0o002 and not entry.issym() and name != "tmp"]
+    privileged = [name for name, entry in files.items() if entry.mode & 0o6000]
+    assert not writable and not privileged
+    assert not any(name.endswith(("/sh", "/bash", "/busybox")) for name in files)
+
+
+def test_programs_are_there_with_all_that_they_load(root, files):
+    programs = PROGRAMS | ({"larder-operator"} if (root / "operator" / "app" / "CMakeLists.txt").exists() else set())
+    assert {name.split("/")[-1] for name in files if name.startswith("usr/bin/")} == programs
+    for program in programs:
+        listed = subprocess.run(["ldd", pathlib.Path(os.environ["LARDER_TEST_BIN"]) / program], capture_output=True, text=True, check=True)
+        wanted = {word.lstrip("/") for word in listed.stdout.split() if word.startswith("/")}
+        assert wanted <= set(files)
+    assert "etc/ssl/certs/ca-certificates.crt" in files
+
+
+def test_payload_runs_where_it_was_installed(image, manifest, tmp_path):
+    with tarfile.open(image) as archive, tarfile.open(fileobj=archive.extractfile(manifest["Layers"][0])) as tree:
+        tree.extractall(tmp_path, members=[entry for entry in tree.getmembers() if entry.name.startswith("payload")])
+    volume = tmp_path / "volume"
+    volume.mkdir()
+    larderctl = pathlib.Path(os.environ["LARDER_TEST_BIN"]) / "larderctl"
+    subprocess.run([larderctl, "install-payload", volume, "--from", tmp_path / "payload"], check=True)
+    env = {k: v for k, v in os.environ.items() if not k.startswith("LARDER_")} | {"PYTHONPATH": str(volume / "python")}
+    program = "import larder, larder.vllm, larder._native as n; print(n.library_path())"
+    done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == str(volume / "python" / "larder" / "liblarder.so")
