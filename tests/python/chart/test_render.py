@@ -1,4 +1,5 @@
-"""What the chart renders, word for word, for the values files of tests/golden/chart. LARDER_TEST_WRITE_GOLDEN=1 writes them anew."""
+"""What the chart renders, word for word, for the values files of tests/golden/chart. LARDER_TEST_WRITE_GOLDEN=1 writes them anew,
+and the chart's copies of manifests/crds."""
 
 import os
 
@@ -20,8 +21,16 @@ RELEASES = {  # golden: how it is installed; the values stand in its folder
 def compare(path, text):
     if os.environ.get("LARDER_TEST_WRITE_GOLDEN"):
         path.write_text(text)
-    assert path.exists() and path.read_text() == text, f"{path} differs from what the chart renders; if it should: LARDER_TEST_WRITE_GOLDEN=1"
+    assert path.exists() and path.read_text() == text, f"{path} is not as it should be; if it is: LARDER_TEST_WRITE_GOLDEN=1"
 
+
+
+def test_definitions_are_those_of_manifests():
+    copies = programs.CHART / "files" / "crds"
+    source = {path.name: path.read_text() for path in (programs.ROOT / "manifests" / "crds").glob("*.yaml")}
+    assert source and {path.name for path in copies.iterdir()} == set(source)
+    for name, text in source.items():
+        compare(copies / name, text)
 
 
 def test_lint_finds_nothing(helm):
@@ -40,12 +49,6 @@ def test_every_golden_is_compared():
 
 def test_the_rendered_manifest_is_what_the_defaults_render(rendered):
     compare(programs.RENDERED, rendered)
-
-
-def test_definitions_are_those_of_manifests():
-    copies = {path.name: path.read_bytes() for path in (programs.CHART / "files" / "crds").iterdir()}
-    source = {path.name: path.read_bytes() for path in (programs.ROOT / "manifests" / "crds").glob("*.yaml")}
-    assert copies == source, "cp manifests/crds/*.yaml charts/larder/files/crds/"
 
 
 def test_definitions_are_rendered_as_they_are_and_kept(rendered):
