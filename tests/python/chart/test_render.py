@@ -21,7 +21,7 @@ RELEASES = {  # golden: how it is installed; the values stand in its folder
 def compare(path, text):
     if os.environ.get("LARDER_TEST_WRITE_GOLDEN"):
         path.write_text(text)
-    assert path.exists() and path.read_text() == text, f"{path} is not as it should be; if it is: LARDER_TEST_WRITE_GOLDEN=1"
+    assert path.exists() and path.read_text() == text, f"{path} is out of date: LARDER_TEST_WRITE_GOLDEN=1 writes it; read the difference"
 
 
 
