@@ -37,6 +37,8 @@ def test_upgrade_and_rollback_leave_the_authority_that_the_operator_wrote(cluste
         cluster.kubectl("patch", "mutatingwebhookconfiguration", "larder", "--type=json", "--field-manager=larder-operator", "-p", json.dumps(patch))
         cluster.upgrade("--set", "webhook.timeoutSeconds=7")
         assert webhook(cluster)["timeoutSeconds"] == 7 and webhook(cluster)["clientConfig"]["caBundle"] == certificate
+        cluster.upgrade("--reset-then-reuse-values", "--set", "replicas=3")  # as docs/kubernetes.md says
+        assert webhook(cluster)["timeoutSeconds"] == 7 and webhook(cluster)["clientConfig"]["caBundle"] == certificate
         cluster.helm("rollback", "larder", "1", "-n", "larder-system")
         assert webhook(cluster)["timeoutSeconds"] == 5 and webhook(cluster)["clientConfig"]["caBundle"] == certificate
 
