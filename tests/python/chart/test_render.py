@@ -2,6 +2,7 @@
 and the chart's copies of manifests/crds."""
 
 import os
+import re
 
 import programs
 import pytest
@@ -24,7 +25,6 @@ def compare(path, text):
     assert path.exists() and path.read_text() == text, f"{path} is out of date: LARDER_TEST_WRITE_GOLDEN=1 writes it; read the difference"
 
 
-
 def test_definitions_are_those_of_manifests():
     copies = programs.CHART / "files" / "crds"
     source = {path.name: path.read_text() for path in (programs.ROOT / "manifests" / "crds").glob("*.yaml")}
@@ -33,8 +33,16 @@ def test_definitions_are_those_of_manifests():
         compare(copies / name, text)
 
 
-def test_lint_finds_nothing(helm):
-    assert "0 chart(s) failed" in helm("lint", "--strict", programs.CHART)
+@pytest.mark.parametrize("values", [None, *sorted(GOLDEN.glob("*/values.yaml"))], ids=lambda path: path.parent.name if path else "defaults")
+def test_lint_finds_nothing(helm, values):
+    said = helm("lint", "--strict", "--kube-version", programs.KUBERNETES, programs.CHART, *(["--values", values] if values else []))
+    assert "0 chart(s) failed" in said
+
+
+def test_the_chart_is_of_this_version():
+    (version,) = re.findall(r"^project\(larder VERSION (\S+)", (programs.ROOT / "CMakeLists.txt").read_text(), re.MULTILINE)
+    chart = yaml.safe_load((programs.CHART / "Chart.yaml").read_text())
+    assert chart["version"] == chart["appVersion"] == version
 
 
 @pytest.mark.parametrize("name", RELEASES)
