@@ -97,6 +97,7 @@ void configure(const test::ServerProcess& server, const std::string& name, const
 
 void prepare(const test::ServerProcess& server, const std::string& state) {
   configure(server, "maxmemory", state == "full" ? std::to_string(kFills * kTurnBytes) : "0");
+  configure(server, "maxmemory-samples", "64");  // of few and large values it would else find no old one now and then
   configure(server, "maxmemory-policy", state == "full" ? "allkeys-lru" : "noeviction");
 }
 
