@@ -45,9 +45,9 @@ HostileClients::HostileClients(std::string address) : address_(std::move(address
     };
   };
   start(1, [this](const std::stop_token& stop) { hold_open(stop, 500, ""); });
-  // The first bytes of a ClientHello of 512.
+  // The first bytes of a ClientHello of the greatest size.
   start(1, [this](const std::stop_token& stop) {
-    hold_open(stop, 100, std::string("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", 11));
+    hold_open(stop, 200, std::string("\x16\x03\x01\x40\x00\x01\x01\xfc\x00\x03\x03", 11));
   });
   start(4, sending("POST /", std::string(16384, 'a'), 0));
   start(4, sending("POST / HTTP/1.1\r\n", "X-Name: value\r\n", 0));
