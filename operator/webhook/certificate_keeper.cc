@@ -152,7 +152,7 @@ Result<std::optional<std::int64_t>> CertificateKeeper::publish(const std::string
   bool differs = false;
   if (!none && configuration->contains("webhooks") && (*configuration)["webhooks"].is_array()) {
     for (api::Object& webhook : (*configuration)["webhooks"]) {
-      if (!webhook.is_object() || api::text_at(webhook, "clientConfig.caBundle") == wanted) continue;
+      if (!api::at(webhook, "clientConfig").is_object() || api::text_at(webhook, "clientConfig.caBundle") == wanted) continue;
       webhook["clientConfig"]["caBundle"] = wanted;
       differs = true;
     }

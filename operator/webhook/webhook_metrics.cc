@@ -13,8 +13,8 @@ k8s::Counter& requests(k8s::Metrics& metrics, const std::string& path, const cha
 WebhookMetrics::WebhookMetrics(k8s::Metrics& metrics, const std::string& path, const TlsAcceptor& acceptor)
     : latency_(metrics.histogram("controller_runtime_webhook_latency_seconds", "Latency of admission requests, in seconds",
                                  k8s::kTimeBuckets, {{"webhook", path}})),
-      in_flight_(metrics.gauge("controller_runtime_webhook_requests_in_flight", "Admission requests being served",
-                               {{"webhook", path}})),
+      in_flight_(
+          metrics.gauge("controller_runtime_webhook_requests_in_flight", "Admission requests being served", {{"webhook", path}})),
       ok_(requests(metrics, path, "200")),
       refused_(requests(metrics, path, "400")),
       busy_(requests(metrics, path, "503")) {

@@ -113,9 +113,11 @@ TEST_F(CertificateKeeperTest, RotatesWithOverlap) {
 TEST_F(CertificateKeeperTest, WhatSomebodySpoiledIsRepaired) {
   keep(keeper_);
   const KeyPair before = served();
-  api_.as_user(k8s::resources::kWebhooks,
-               {{"metadata", {{"name", "larder"}}},
-                {"webhooks", {{{"name", "a"}, {"clientConfig", {{"caBundle", ""}}}}, {{"name", "b"}}}}});
+  api_.as_user(
+      k8s::resources::kWebhooks,
+      {{"metadata", {{"name", "larder"}}},
+       {"webhooks",
+        {{{"name", "a"}, {"clientConfig", {{"caBundle", ""}}}}, {{"name", "b"}, {"clientConfig", api::Object::object()}}}}});
   keep(keeper_);
   EXPECT_TRUE(is_signed_by(before.certificate, published().at(0)));
   EXPECT_EQ(served(), before);

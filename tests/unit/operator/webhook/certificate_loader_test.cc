@@ -36,10 +36,7 @@ class CertificateLoaderTest : public testing::Test {
       if (!std::filesystem::exists(folder_ / name))
         std::filesystem::create_symlink(std::filesystem::path("..data") / name, folder_ / name);
   }
-  static KeyPair leaf(std::int64_t seconds) {
-    const Result<KeyPair> authority = make_authority(Serving::now_and(86400));
-    return *make_leaf(*authority, {kServerName}, Serving::now_and(seconds));
-  }
+  static KeyPair leaf(std::int64_t seconds) { return TestAuthority().leaf(kServerName, seconds); }
   static std::int64_t end_of(const KeyPair& pair) { return read_certificate(pair.certificate)->validity.not_after_s; }
 
   const std::filesystem::path folder_ = std::filesystem::temp_directory_path() / ("larder-loader-" + std::to_string(::getpid()));

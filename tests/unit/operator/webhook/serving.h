@@ -3,32 +3,24 @@
 
 #include <gtest/gtest.h>
 
-#include <ctime>
 #include <memory>
 #include <string>
 
 #include "operator/webhook/admission_server.h"
+#include "tests/unit/operator/webhook/certificate_of_now.h"
 #include "tests/unit/operator/webhook/reviews.h"
 #include "tests/unit/operator/webhook/tls_client.h"
 
 namespace larder::webhook {
 
-inline constexpr const char* kServerName = "larder-webhook.sys.svc";
-
 class Serving {
  public:
-  Serving() : authority_(*make_authority(now_and(86400))) {}
-
-  static Validity now_and(std::int64_t seconds) { return {std::time(nullptr) - 60, std::time(nullptr) + seconds}; }
-
   // A leaf of the newest authority, served from now on.
   void serve_leaf() {
-    const Result<KeyPair> leaf = make_leaf(authority_, {kServerName}, now_and(3600));
-    ASSERT_TRUE(leaf.ok()) << leaf.status().to_string();
-    const Status status = acceptor.serve(*leaf);
+    const Status status = acceptor.serve(authority_.leaf());
     ASSERT_TRUE(status.ok()) << status.to_string();
   }
-  void new_authority() { authority_ = *make_authority(now_and(86400)); }
+  void new_authority() { authority_ = TestAuthority(); }
 
   void start(AdmissionServer::Review review, ServerOptions options = {}, ReviewWatcher* watcher = nullptr) {
     options.address = "127.0.0.1:0";
@@ -41,14 +33,14 @@ class Serving {
     start([](std::string_view body) { return Reviewed{200, "reviewed " + std::to_string(body.size())}; });
   }
 
-  const std::string& bundle() const { return authority_.certificate; }
+  const std::string& bundle() const { return authority_.bundle(); }
   TlsClient connect() const { return TlsClient(server->address(), {.bundle = bundle(), .name = kServerName}); }
 
   TlsAcceptor acceptor;
   std::unique_ptr<AdmissionServer> server;
 
  private:
-  KeyPair authority_;
+  TestAuthority authority_;
 };
 
 }  // namespace larder::webhook
