@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BENCHES = bench-copy bench-disk bench-index bench-lookup bench-recovery bench-remote bench-remote-lookup bench-remote-outage bench-restart bench-start bench-ttft bench-ttft-disk bench-ttft-remote bench-engine bench-rivals bench-serve
-.PHONY: $(BENCHES) help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-bench deps-servers deps-vm deps-kubernetes build release image e2e e2e-up e2e-down demo soak test test-models test-asan test-crash test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean
+.PHONY: $(BENCHES) help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-bench deps-servers deps-vm build release demo soak test test-models test-asan test-crash test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
@@ -122,6 +122,7 @@ lint: deps-tools build/dev/build.ninja ## formatting, and the rules of the house
 format: deps-tools ## clang-format over all C++
 	@clang-format -i $(SOURCES)
 
+.PHONY: deps-kubernetes image e2e e2e-up e2e-down
 image: release ## the container image of all programs, without Docker, in build/image/larder.tar; `Dockerfile` makes the same with it
 	@.ci/image/build.sh build/release build/image/larder.tar
 e2e-up: deps-python deps-servers deps-kubernetes release ## a Kubernetes on this machine, as root (builds it once, minutes); e2e/README.md

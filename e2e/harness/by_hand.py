@@ -11,13 +11,14 @@ from harness.vllm_server import CONNECTOR
 IMAGE = "localhost/larder:e2e"
 GROUP = 65532  # of larderd's socket
 METRICS_PORT = 9464
+OWN_MIB = 192  # of larderd, beside its arena
 LIMITED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "readOnlyRootFilesystem": True, "runAsNonRoot": True,
            "runAsUser": 65532, "runAsGroup": GROUP, "seccompProfile": {"type": "RuntimeDefault"}}
 
 
-def _config(pool: str, memory_mib: int, extra: str) -> str:
+def _config(pool: str, memory_mib: int) -> str:
     return (f"pool: {pool}\nsocket: /run/larder/{pool}.sock\nmemory:\n  size: {memory_mib}MiB\n  shm_name: {pool}\n"
-            f"  directory: /dev/larder\n  on_mismatch: replace\nhttp:\n  listen: 0.0.0.0:{METRICS_PORT}\n{extra}")
+            f"  directory: /dev/larder\n  on_mismatch: replace\nhttp:\n  listen: 0.0.0.0:{METRICS_PORT}\n")
 
 
 def _probe(path: str, period_s: int, tries: int) -> dict:
@@ -30,8 +31,8 @@ def _payload() -> dict:
             "volumeMounts": [{"name": "larder-payload", "mountPath": "/larder"}]}
 
 
-def _larderd(memory_mib: int) -> dict:
-    memory = f"{memory_mib + 192}Mi"
+def _larderd(limit_mib: int) -> dict:
+    memory = f"{limit_mib}Mi"
     return {"name": "larder", "image": IMAGE, "restartPolicy": "Always", "command": ["/usr/bin/larderd", "--config", "/etc/larder/larder.yaml"],
             "securityContext": LIMITED, "resources": {"requests": {"cpu": "100m", "memory": memory}, "limits": {"memory": memory}},
             "ports": [{"name": "larder-metrics", "containerPort": METRICS_PORT}],
@@ -48,14 +49,15 @@ def _volumes(memory_mib: int) -> list[dict]:
             {"name": "larder-config", "downwardAPI": {"items": [{"path": "larder.yaml", "fieldRef": field}]}}]
 
 
-def with_larder(objects: list[dict], pool: str, memory_mib: int = 512, extra: str = "") -> list[dict]:
-    """engine_pod.engine()'s objects, the Deployment's pod with larderd, payload and connector. `extra`: more of larderd's YAML."""
+def with_larder(objects: list[dict], pool: str, memory_mib: int = 512, limit_mib: int = 0) -> list[dict]:
+    """engine_pod.engine()'s objects, the Deployment's pod with larderd, payload and connector. `limit_mib`: of larderd's container;
+    0: what it needs."""
     objects = copy.deepcopy(objects)
     template = objects[0]["spec"]["template"]
-    template["metadata"]["annotations"] = {"larder.dev/config": _config(pool, memory_mib, extra)}
+    template["metadata"]["annotations"] = {"larder.dev/config": _config(pool, memory_mib)}
     spec, engine = template["spec"], template["spec"]["containers"][0]
     spec["securityContext"] = {"supplementalGroups": [GROUP]}
-    spec["initContainers"] = [_payload(), _larderd(memory_mib)]
+    spec["initContainers"] = [_payload(), _larderd(limit_mib or memory_mib + OWN_MIB)]
     spec["volumes"] += _volumes(memory_mib)
     engine["args"] += ["--kv-transfer-config", json.dumps(CONNECTOR)]
     engine["env"] += [{"name": "PYTHONPATH", "value": "/larder/python"}, {"name": "LARDER_SOCKET", "value": f"/run/larder/{pool}.sock"}]

@@ -10,6 +10,7 @@ import time
 from typing import Any, Callable
 
 from harness.process import ProcessError
+from larder.completions import ServerError
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEFAULT_WAIT_S = 120
@@ -54,13 +55,14 @@ def program(*words: str) -> str:
 
 
 def wait_until(what: str, true: Callable[[], Any], timeout_s: float = DEFAULT_WAIT_S, instead: Callable[[], str] = str) -> Any:
-    """What true() gives once it is true. A ClusterError of true() counts as not yet; `instead` tells, at the end, what stands there."""
+    """What true() gives once it is true. That the cluster or an engine refuses counts as not yet; `instead` tells, at the end, what
+    stands there."""
     deadline, why = time.monotonic() + timeout_s, ""
     while True:
         try:
             if found := true():
                 return found
-        except ClusterError as error:
+        except (ClusterError, ServerError) as error:
             why = str(error)
         if time.monotonic() > deadline:
             raise ClusterError(f"not in {timeout_s:.0f} s: {what}. {why} {instead()}".strip())
@@ -169,7 +171,9 @@ def condition(thing: dict, kind: str) -> dict:
 
 
 def container_status(pod: dict, name: str) -> dict:
-    return next(one for one in _statuses(pod) if one["name"] == name)
+    """As the kubelet reports it; that of one which has not begun, where it reports none yet."""
+    unknown = {"name": name, "restartCount": 0, "ready": False, "state": {}, "lastState": {}, "containerID": ""}
+    return next((unknown | one for one in _statuses(pod) if one["name"] == name), unknown)
 
 
 def state_of(pod: dict) -> str:

@@ -46,6 +46,12 @@ def wait_restarted(ns: Namespace, pod: str, container: str, before: int, timeout
     wait_until(f"{container} of {pod} started anew", back, timeout_s)
 
 
+def ended_by(pod: dict, container: str) -> str:
+    """Why the container ended last, in the kubelet's word: OOMKilled, Error, Completed; "" where it never did."""
+    status = container_status(pod, container)
+    return (status["state"].get("terminated") or status["lastState"].get("terminated") or {}).get("reason", "")
+
+
 def charged_mib(pod: dict, container: str = "") -> float:
     """Memory charged to the pod as a whole, or to one of its containers alone, without the kernel's cache of files on disks."""
     uid = pod["metadata"]["uid"]

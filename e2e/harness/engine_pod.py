@@ -13,6 +13,8 @@ from larder.completions import Completion, reset_prefix_cache, stream_completion
 IMAGE = "localhost/debian:e2e"
 PORT = 8000
 CONTINUATION = 8  # tokens
+CHUNK_TOKENS = 128  # of vLLM on a CPU: a block
+PROMPT_TOKENS = 1500
 MODEL = os.path.join(PATHS["cache"], "e2e-model-1")
 SERVED_NAME = "e2e"
 RESTRICTED = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "runAsNonRoot": True, "runAsUser": 1000,
@@ -104,6 +106,14 @@ def engine(name: str, pool: str | None, form: str = "exec", replicas: int = 1, s
     ]
 
 
+def bare_pod(name: str, pool: str) -> dict:
+    """An annotated pod alone, for who asks what became of it and not whether it serves."""
+    container = engine_container()
+    del container["readinessProbe"]
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "annotations": {"larder.dev/pool": pool}},
+            "spec": pod_spec(container)}
+
+
 def answer(ns: Namespace, service: str, prompt: str, **fields) -> Completion:
     """Through the Service, as any client would ask."""
     return stream_completion(f"http://{ns.address(service)}", SERVED_NAME, prompt, CONTINUATION, timeout_s=120, **fields)
@@ -117,12 +127,17 @@ def answer_of_pod(pod: dict, prompt: str, **fields) -> Completion:
     return stream_completion(url_of(pod), SERVED_NAME, prompt, CONTINUATION, timeout_s=120, **fields)
 
 
+def whole_chunks(answer: Completion) -> int:
+    """The least that a warm answer must have loaded: all but the chunk in which the prompt ends."""
+    return answer.prompt_tokens - answer.prompt_tokens % CHUNK_TOKENS
+
+
 def forget(pod: dict) -> None:
     """vLLM's own prefix cache is emptied: what is warm afterwards came from Larder. It refuses while it still counts a request."""
     wait_until("vLLM empties its own prefix cache", lambda: reset_prefix_cache(url_of(pod)), 20)
 
 
-def prompt(tokens: int, seed: int = 0) -> str:
+def prompt(seed: int = 0, tokens: int = PROMPT_TOKENS) -> str:
     """A text of about so many tokens; another one for another seed, from its first chunk on."""
     from demo.prompt import prompt_of
 

@@ -41,9 +41,13 @@ def leader() -> str:
     return lease["spec"].get("holderIdentity", "")
 
 
+def injected(ns: Namespace, pod: str) -> bool:
+    return any(one["name"] == "larder" for one in ns.get("pod", pod)["spec"].get("initContainers", []))
+
+
 def pool(name: str, memory: str = "512Mi", **spec) -> dict:
     return {"apiVersion": "larder.dev/v1alpha1", "kind": "CachePool", "metadata": {"name": name},
-            "spec": {"memory": {"size": memory}, **spec}}
+            "spec": {"memory": {"size": memory}} | spec}
 
 
 def backend(name: str, **spec) -> dict:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from harness import cluster, engine_pod
+from harness import cluster, engine_pod, product
 
 
 def pytest_configure(config):
@@ -18,6 +18,12 @@ def up() -> None:
     if not (cluster.STATE / "admin.kubeconfig").exists():
         pytest.exit("no cluster here: make e2e-up", returncode=2)
     engine_pod.make_model()
+
+
+@pytest.fixture(scope="session")
+def larder(up):
+    """The chart, installed once; it stays for who looks at the cluster afterwards."""
+    product.install()
 
 
 @pytest.fixture

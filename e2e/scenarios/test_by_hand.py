@@ -7,18 +7,16 @@ import pytest
 from harness import by_hand, engine_pod
 from harness.cluster import condition
 
-PROMPT_TOKENS = 1500
-
 
 @pytest.mark.pod_security("restricted")
 def test_pod_by_hand_is_warm(namespace):
     namespace.apply(*by_hand.with_larder(engine_pod.engine("llama", None, security=engine_pod.RESTRICTED), "hand"))
     (pod,) = namespace.wait_ready("llama")
-    prompt = engine_pod.prompt(PROMPT_TOKENS)
+    prompt = engine_pod.prompt()
     cold = engine_pod.answer(namespace, "llama", prompt)
     engine_pod.forget(pod)
     warm = engine_pod.answer(namespace, "llama", prompt)
     assert cold.cached_tokens == 0
-    assert warm.cached_tokens >= PROMPT_TOKENS - 128
+    assert warm.cached_tokens >= engine_pod.whole_chunks(warm)
     assert warm.token_ids == cold.token_ids
     assert condition(pod, "Ready")["status"] == "True"
