@@ -4,7 +4,7 @@
 //
 // All arms take turns on one server over loopback TCP, and every key is new. A turn moves 256 MiB, in two states of the server:
 // `fresh`: before each turn it is emptied, so that it asks the kernel for the memory of each value;
-// `full`: as a backend in production stands: at its maxmemory (512 MiB, allkeys-lru), all of it filled by the same arm just before, so that
+// `full`: as a backend in production stands: at its maxmemory (768 MiB, allkeys-lru), all of it filled by the same arm just before, so that
 // each value takes the memory of one that is evicted. `faults_gib` says whether that is so: pages of 4 KiB that the server was given, a
 // GiB; 262,144 are all. jemalloc keeps no memory of values of 8 MiB and more (oversize_threshold): those are always new to it.
 // GB/s are of the chunks' payload (1e9 bytes), whatever an arm stores beside it; Larder's own slots are 0.2% larger. Ratios are medians
@@ -12,7 +12,7 @@
 //
 // Usage: remote_bench [DIRECTORY of the JSON [PYTHON of the rivals' environment, remote_rivals.py]]. Environment: REMOTE_SERVER
 // (redis-server; or valkey-server), REMOTE_ROUNDS (7), REMOTE_SIZES (1,2,4,8,16,32: MiB), REMOTE_ARMS (names that begin so; all),
-// REMOTE_STATES (fresh,full), REMOTE_WINDOW (what the ceiling asks for at once, in KiB).
+// REMOTE_STATES (fresh,full), REMOTE_TCP (cubic: its congestion control, in a network of the bench's own; without root the machine's), REMOTE_WINDOW (what the ceiling asks for at once, in KiB).
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -21,6 +21,7 @@
 #include <sstream>
 #include <thread>
 
+#include "tests/bench/own_network.h"
 #include "tests/bench/remote_arms.h"
 #include "tests/bench/report.h"
 #include "tests/component/server_process.h"
@@ -31,10 +32,10 @@ using namespace larder;
 using bench::must;
 
 constexpr std::uint64_t kTurnBytes = 256ULL << 20;
-constexpr std::uint64_t kFills = 2;  // turns that fill the server up to its maxmemory
+constexpr std::uint64_t kFills = 3;  // turns that fill the server up to its maxmemory
 // The server tells ages in seconds: what a turn stores is to be younger than what has filled the server, and stay.
 constexpr std::chrono::milliseconds kAge{1100};
-constexpr std::uint64_t kWindowKib = 4096;  // more lets the server copy values that then leave its cache before they are sent
+constexpr std::uint64_t kWindowKib = 5120;  // more lets the server copy values that then leave its cache before they are sent
 
 std::string setting(const char* name, const std::string& otherwise) {
   const char* const value = std::getenv(name);
@@ -95,10 +96,11 @@ void configure(const test::ServerProcess& server, const std::string& name, const
   must(server.ask({"CONFIG", "SET", name, value}).text == "OK", "CONFIG SET " + name);
 }
 
-void prepare(const test::ServerProcess& server, const std::string& state) {
-  configure(server, "maxmemory", state == "full" ? std::to_string(kFills * kTurnBytes) : "0");
+// 0: no limit. Whoever holds values on their way, in or out, takes that from what may be kept: eight of 32 MiB.
+void limit(const test::ServerProcess& server, std::uint64_t bytes) {
   configure(server, "maxmemory-samples", "64");  // of few and large values it would else find no old one now and then
-  configure(server, "maxmemory-policy", state == "full" ? "allkeys-lru" : "noeviction");
+  configure(server, "maxmemory-policy", bytes == 0 ? "noeviction" : "allkeys-lru");
+  configure(server, "maxmemory", std::to_string(bytes));
 }
 
 // One turn of an arm; returns how many names it has used up.
@@ -107,10 +109,13 @@ std::uint64_t turn(const test::ServerProcess& server, const std::string& state, 
   std::uint64_t used = 0;
   must(server.ask({"FLUSHALL"}).text == "OK", "FLUSHALL");
   if (state == "full") {
+    limit(server, kFills * kTurnBytes);
     for (; used < kFills * chunks.count(); used += chunks.count()) static_cast<void>(arm.set(chunks, first + used));
     std::this_thread::sleep_for(kAge);
   }
-  const bench::Cost set = arm.set(chunks, first + used), get = arm.get(chunks, first + used);
+  const bench::Cost set = arm.set(chunks, first + used);
+  limit(server, 0);  // what was stored is to be there for the GETs
+  const bench::Cost get = arm.get(chunks, first + used);
   const std::uint64_t bytes = chunks.payload() * chunks.count(), mib = chunks.payload() >> 20;
   if (counts) figures[{"SET", state}][mib][arm.name()].add(set, bytes);
   if (counts) figures[{"GET", state}][mib][arm.name()].add(get, bytes);
@@ -166,6 +171,12 @@ void add_goals(const Figures& figures, bench::Report& report) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  try {
+    bench::enter_own_network(setting("REMOTE_TCP", "cubic"));
+  } catch (const std::runtime_error& error) {
+    std::printf("%s\n", error.what());
+  }
+  std::printf("TCP: %s\n", bench::tcp_congestion().c_str());
   const std::uint16_t port = test::free_port();
   const test::ServerProcess server(setting("REMOTE_SERVER", "redis-server"),
                                    {"--port", std::to_string(port), "--bind", "127.0.0.1"});
@@ -177,12 +188,10 @@ int main(int argc, char** argv) {
   for (const std::string& size : split(setting("REMOTE_SIZES", "1,2,4,8,16,32"))) {
     const std::uint64_t payload = std::strtoull(size.c_str(), nullptr, 10) << 20;
     const bench::Chunks chunks(payload, kTurnBytes / payload);
-    for (const std::string& state : states) {
-      prepare(server, state);
+    for (const std::string& state : states)
       for (std::size_t round = 0; round <= rounds; ++round)  // the first one warms memory up, and does not count
         for (std::size_t i = 0; i < arms.size(); ++i)
           name += turn(server, state, *arms[(i + round) % arms.size()], chunks, name, round != 0, figures);
-    }
     std::printf("%s MiB measured\n", size.c_str());
     std::fflush(stdout);
   }
