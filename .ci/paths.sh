@@ -10,3 +10,5 @@ vm=$cache/vm
 servers=$cache/servers
 # rivals: LMCache beside it, for the benchmarks that compare (rivals.lock).
 rivals=$cache/rivals-$(cat python.lock rivals.lock | sha256sum | cut -c1-12)
+# kubernetes: a Kubernetes of one machine (kubernetes.sh), for the tests of operator and chart.
+kubernetes=$cache/kubernetes-1.34.4

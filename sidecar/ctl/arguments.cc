@@ -60,6 +60,11 @@ constexpr ValueOption kValueOptions[] = {
        arguments.config_file = text;
        return !text.empty();
      }},
+    {"--from", "a folder",
+     [](std::string_view text, Arguments& arguments) {
+       arguments.from = text;
+       return !text.empty();
+     }},
     {"--password-file", "a file",
      [](std::string_view text, Arguments& a) { return add_file(a, "--password-file", "backend.password_file", text); }},
     {"--sentinel-user", "a name",

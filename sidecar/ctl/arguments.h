@@ -20,6 +20,7 @@ struct Arguments {
   std::uint64_t iterations = 0;            // of top; 0: until it is stopped
   std::optional<std::string> hashes_file;  // of prefetch, pin, unpin, evict; "-": standard input
   std::optional<std::string> config_file;  // of backend check
+  std::optional<std::string> from;         // of install-payload
   std::vector<config::Value> backend;      // of backend check: what stands beside the URL; paths are absolute
   std::vector<std::string> words;
 };

@@ -11,6 +11,7 @@
 #include "sidecar/ctl/hashes.h"
 #include "sidecar/ctl/lmcache.h"
 #include "sidecar/ctl/lmcache_settings.h"
+#include "sidecar/ctl/payload.h"
 #include "sidecar/ctl/report.h"
 #include "sidecar/ctl/snapshot.h"
 #include "sidecar/ctl/status_screen.h"
@@ -30,13 +31,13 @@ Result<std::string> admin_socket(const Arguments& arguments) {
   return config->http.admin_socket;
 }
 
-// Asks larderd, and puts its answer into words unless it is wanted as it is.
+// Asks larderd, and puts its answer into words, by `report` if there is one, unless it is wanted as it is.
 Result<std::string> ask(const Arguments& arguments, Verb verb, const std::string& path,
                         Result<std::string> (*report)(const std::string&)) {
   const Result<std::string> socket = admin_socket(arguments);
   if (!socket.ok()) return socket;
   const Result<std::string> answer = ask_larderd(*socket, verb, path);
-  return answer.ok() && !arguments.json ? report(*answer) : answer;
+  return answer.ok() && report != nullptr && !arguments.json ? report(*answer) : answer;
 }
 
 Result<std::string> status_report(const std::string& json) {
@@ -46,6 +47,13 @@ Result<std::string> status_report(const std::string& json) {
 }
 Result<std::string> status(const Arguments& arguments) {
   return ask(arguments, Verb::kGet, "/v1/status", status_report);
+}
+// What the pages of larderd's probes say, for probes that can only run a program. Not 200 is an error.
+Result<std::string> alive(const Arguments& arguments) {
+  return ask(arguments, Verb::kGet, "/healthz", nullptr);
+}
+Result<std::string> ready(const Arguments& arguments) {
+  return ask(arguments, Verb::kGet, "/readyz", nullptr);
 }
 Result<std::string> drop(const Arguments& arguments) {
   return ask(arguments, Verb::kPost, "/v1/drop?namespace=" + percent_encoded(arguments.words[1]), dropped_report);
@@ -120,10 +128,12 @@ Result<Outcome> plainly(const Arguments& arguments) {
 constexpr std::size_t kManyWords = 1 << 16;
 constexpr std::string_view kWhichNamespace = "which namespace? `larderctl status` lists them";
 
-constexpr std::array<Command, 10> kCommands{{
+constexpr std::array<Command, 13> kCommands{{
     {"status", "", 0, 0, "", "is it helping? hits, prefill saved, memory, sessions", plainly<status>},
     {"top", "", 0, 0, "", "the same live: hits, tokens, bytes and evictions a second, memory, sessions; Ctrl-C ends it",
      plainly<top>},
+    {"ready", "", 0, 0, "", "does larderd serve engines? Ends with 0 or 1: for a probe", plainly<ready>},
+    {"alive", "", 0, 0, "", "does larderd's loop run? The same", plainly<alive>},
     {"drop", "NAMESPACE", 1, 1, "drop which namespace? `larderctl status` lists them",
      "drop what a namespace holds (id or a unique prefix of it, at least 4 digits; status lists them)", plainly<drop>},
     {"clear", "", 0, 0, "", "drop everything", plainly<clear>},
@@ -137,6 +147,9 @@ constexpr std::array<Command, 10> kCommands{{
     {"import-lmcache", "[FILE]", 0, 1, "",
      "print the Larder configuration of an LMCache one: FILE, or $LMCACHE_CONFIG_FILE, and LMCACHE_* variables",
      plainly<import_from_lmcache>},
+    {"install-payload", "DIR", 1, 1, "install the payload in which folder?",
+     "copy the shim's files (of --from FOLDER, else /payload, where the container image has them) into DIR",
+     plainly<install_payload_command>},
     {"backend", "check [URL]", 1, 2, "backend what? backend check [URL]",
      "can larderd use this Redis or Valkey? redis://[user@]host[:port][/database], rediss://, unix:///path; without a URL the\n"
      "configured one. Ends with 0: yes; 1: with warnings; 2: no",
@@ -188,6 +201,7 @@ std::string usage() {
   text += help_line("--hashes FILE", "of prefetch, pin, unpin, evict: one hash a line; - is standard input");
   text += help_line("--interval SECONDS", "of top: between two screens, default 1");
   text += help_line("--iterations N", "of top: print N screens one after the other and end; --once: one");
+  text += help_line("--from FOLDER", "of install-payload: what is copied");
   text += help_line("--config FILE", "of backend check: larderd's configuration, in place of a URL");
   text += help_line("--password-file FILE",
                     "of backend check URL, as are --sentinel-user, --sentinel-password-file, --ca-file,\n"

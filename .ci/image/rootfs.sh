@@ -1,0 +1,59 @@
+#!/bin/bash
+# rootfs.sh BUILD OUT: what the container image holds, in the new folder OUT, from the programs in BUILD (build/release).
+#
+# The programs with the libraries that they load and those libraries' licences, CA certificates, a user without rights, and in
+# /payload the Python package with liblarder.so. No shell, no package manager: whoever gets into it finds nothing to go on with.
+# The Dockerfile and make image both call this, so that there is one image however it is built.
+set -euo pipefail
+build=$(realpath "$1") out=$2
+cd "$(dirname "$0")/../.."
+programs=(larderd larderctl)
+if [ -e operator/app/CMakeLists.txt ]; then programs+=(larder-operator); fi
+
+# The licence of the package that FILE is of, where Debian keeps it.
+copy_licence() {
+  local package
+  package=$(dpkg -S "$1" "/usr$1" 2>/dev/null | head -1 | cut -d: -f1 || true)  # one of the two paths is unknown to it
+  if [ -n "$package" ]; then install -D -m 0644 "/usr/share/doc/$package/copyright" "$out/usr/share/doc/$package/copyright"; fi
+}
+
+libraries() {
+  ldd "$1" | grep -oE '/[^ )]+' | sort -u
+}
+
+copy_programs() {
+  local program library
+  for program in "${programs[@]}"; do
+    [ -x "$build/bin/$program" ] || { echo "error: $build/bin/$program is not built" >&2; exit 1; }
+    install -D -m 0755 -s "$build/bin/$program" "$out/usr/bin/$program"
+    for library in $(libraries "$build/bin/$program"); do
+      [ -e "$out$library" ] && continue
+      install -D -m 0755 "$(realpath "$library")" "$out$library"
+      copy_licence "$library"
+    done
+  done
+}
+
+copy_payload() {
+  local package=$out/payload/python/larder file
+  for file in $(cd shim/python/larder && find . -name '*.py'); do install -D -m 0644 "shim/python/larder/$file" "$package/$file"; done
+  install -m 0755 -s "$build/lib/liblarder.so" "$package/liblarder.so"
+}
+
+# Who runs here, how names are looked up, and whom TLS trusts; OpenSSL asks for the second path.
+copy_settings() {
+  install -d -m 0755 "$out/etc" "$out/usr/lib/ssl"
+  install -d -m 1777 "$out/tmp"
+  printf 'root:x:0:0:root:/:/sbin/nologin\nlarder:x:65532:65532:larder:/tmp:/sbin/nologin\n' >"$out/etc/passwd"
+  printf 'root:x:0:\nlarder:x:65532:\n' >"$out/etc/group"
+  printf 'hosts: files dns\n' >"$out/etc/nsswitch.conf"
+  install -D -m 0644 /etc/ssl/certs/ca-certificates.crt "$out/etc/ssl/certs/ca-certificates.crt"
+  ln -s /etc/ssl/certs/ca-certificates.crt "$out/usr/lib/ssl/cert.pem"
+  install -D -m 0644 LICENSE "$out/usr/share/doc/larder/LICENSE"
+}
+
+rm -rf "$out"
+mkdir -p "$out"
+copy_programs
+copy_payload
+copy_settings
