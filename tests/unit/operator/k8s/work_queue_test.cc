@@ -43,8 +43,7 @@ TEST(WorkQueueTest, OneWorkerAKey) {
             queue->done(*key);
         }
       });
-    for (int i = 0; i < 2'000; ++i) queue->add({"ns", "k" + std::to_string(i % 5)});
-    while (worked < 20) std::this_thread::sleep_for(milliseconds(1));
+    for (unsigned i = 0; worked < 2'000; ++i) queue->add({"ns", "k" + std::to_string(i % 5)});
     stop.request_stop();
   }
   EXPECT_EQ(met, 0);
