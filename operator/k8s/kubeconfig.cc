@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <optional>
 #include <vector>
 
+#include "operator/api/base64.h"
 #include "operator/api/object.h"
 #include "operator/k8s/credentials.h"
 #include "operator/k8s/small_file.h"
@@ -18,23 +20,12 @@ Status wrong(const std::string& what) {
   return {Code::kInvalidArgument, what};
 }
 
-// Base64 of RFC 4648, white space ignored.
-Result<std::string> decode_base64(const std::string& text, const std::string& field) {
-  constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string bytes;
-  std::uint32_t bits = 0;
-  int have = 0;
-  for (const char c : text) {
-    if (c == '=' || c == '\n' || c == '\r' || c == ' ') continue;
-    const std::size_t digit = kDigits.find(c);
-    if (digit == std::string_view::npos) return wrong(field + " is no base64");
-    bits = (bits << 6 | static_cast<std::uint32_t>(digit)) & 0xffffff;
-    have += 6;
-    if (have < 8) continue;
-    have -= 8;
-    bytes += static_cast<char>(bits >> have & 0xff);
-  }
-  return bytes;
+// White space ignored: people break long lines.
+Result<std::string> decode_base64(std::string text, const std::string& field) {
+  std::erase_if(text, [](char c) { return c == '\n' || c == '\r' || c == ' '; });
+  std::optional<std::string> bytes = api::from_base64(text);
+  if (!bytes) return wrong(field + " is no base64");
+  return *std::move(bytes);
 }
 
 // The entry of a list {name, WHAT: {...}} by its name.

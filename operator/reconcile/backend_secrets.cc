@@ -1,7 +1,8 @@
 #include "operator/reconcile/backend_secrets.h"
 
-#include <array>
-#include <cstdint>
+#include <optional>
+
+#include "operator/api/base64.h"
 
 namespace larder::reconcile {
 namespace {
@@ -13,30 +14,6 @@ std::string called(const SecretFile& file, const std::string& ns) {
 }
 
 }  // namespace
-
-Result<std::string> decode_base64(std::string_view text) {
-  const Status wrong(Code::kInvalidArgument, "is no base64");
-  if (text.size() % 4 != 0) return wrong;
-  std::string bytes;
-  std::uint32_t bits = 0;
-  int count = 0;
-  std::size_t padding = 0;
-  for (const char c : text) {
-    constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    if (c == '=') {
-      ++padding;
-      continue;
-    }
-    const std::size_t digit = kDigits.find(c);
-    if (digit == std::string_view::npos || padding > 0) return wrong;
-    bits = (bits << 6 | static_cast<std::uint32_t>(digit)) & 0xffffff;
-    count += 6;
-    if (count < 8) continue;
-    count -= 8;
-    bytes += static_cast<char>(bits >> count & 0xff);
-  }
-  return padding > 2 ? Result<std::string>(wrong) : Result<std::string>(std::move(bytes));
-}
 
 std::vector<SecretFile> secret_files(const api::BackendSpec& spec) {
   std::vector<SecretFile> files;
@@ -76,8 +53,8 @@ BackendSecrets read_secrets(k8s::ApiClient& client, const api::CacheBackend& bac
       secrets.missing = called(file, backend.ns) + " has no key " + file.key + ": add it, or name the right key";
       return secrets;
     }
-    Result<std::string> bytes = decode_base64(value->get_ref<const std::string&>());
-    if (!bytes.ok() || bytes->empty()) {
+    std::optional<std::string> bytes = api::from_base64(value->get_ref<const std::string&>());
+    if (!bytes || bytes->empty()) {
       secrets.missing = called(file, backend.ns) + " has nothing under key " + file.key;
       return secrets;
     }

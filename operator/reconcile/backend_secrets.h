@@ -29,7 +29,4 @@ struct BackendSecrets {
 
 BackendSecrets read_secrets(k8s::ApiClient& client, const api::CacheBackend& backend);
 
-// Standard base64 with padding, as in a Secret's data; kInvalidArgument otherwise.
-Result<std::string> decode_base64(std::string_view text);
-
 }  // namespace larder::reconcile

@@ -5,8 +5,8 @@
 #include <condition_variable>
 #include <mutex>
 
+#include "operator/api/base64.h"
 #include "operator/api/names.h"
-#include "operator/webhook/base64.h"
 #include "sidecar/base/log.h"
 
 namespace larder::webhook {
@@ -20,7 +20,7 @@ std::string in_secret(const api::Object& secret, const char* key) {
   const api::Object& data = api::at(secret, "data");
   const auto found = data.is_object() ? data.find(key) : data.end();
   if (!data.is_object() || found == data.end() || !found->is_string()) return "";
-  return from_base64(found->get_ref<const std::string&>()).value_or("");
+  return api::from_base64(found->get_ref<const std::string&>()).value_or("");
 }
 
 std::string join(const std::vector<std::string>& certificates) {
@@ -137,15 +137,15 @@ Status CertificateKeeper::write(Found& found, const Step& step) {
                               {"kind", "Secret"},
                               {"metadata", std::move(metadata)},
                               {"data",
-                               {{"ca.crt", to_base64(join(found.authorities))},
-                                {"ca.key", to_base64(found.authority_key)},
-                                {"tls.crt", to_base64(found.leaf.certificate)},
-                                {"tls.key", to_base64(found.leaf.key)}}}};
+                               {{"ca.crt", api::to_base64(join(found.authorities))},
+                                {"ca.key", api::to_base64(found.authority_key)},
+                                {"tls.crt", api::to_base64(found.leaf.certificate)},
+                                {"tls.key", api::to_base64(found.leaf.key)}}}};
   return client_.apply(k8s::resources::kSecrets, secret).status();
 }
 
 Result<std::optional<std::int64_t>> CertificateKeeper::publish(const std::string& bundle) {
-  const std::string wanted = to_base64(bundle);
+  const std::string wanted = api::to_base64(bundle);
   Result<api::Object> configuration = client_.get(k8s::resources::kWebhooks, "", kept_.configuration);
   const bool none = !configuration.ok() && configuration.status().code() == Code::kNotFound;
   if (!configuration.ok() && !none) return configuration.status();

@@ -10,7 +10,7 @@
 #include <condition_variable>
 #include <mutex>
 
-#include "operator/webhook/base64.h"
+#include "operator/api/base64.h"
 #include "sidecar/base/log.h"
 
 namespace larder::webhook {
@@ -45,7 +45,7 @@ ReadCertificate certificate_in_secret(k8s::ApiClient& client, std::string ns, st
       const api::Object& data = api::at(*secret, "data");
       const std::string text =
           data.is_object() && data.contains(key) && data[key].is_string() ? data[key].get<std::string>() : "";
-      *into = from_base64(text).value_or("");
+      *into = api::from_base64(text).value_or("");
       if (into->empty()) return Status(Code::kNotFound, "Secret " + name + " has no " + key + " yet: the leader writes it");
     }
     return pair;

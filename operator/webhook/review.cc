@@ -3,8 +3,8 @@
 #include <chrono>
 #include <mutex>
 
+#include "operator/api/base64.h"
 #include "operator/api/names.h"
-#include "operator/webhook/base64.h"
 
 namespace larder::webhook {
 namespace {
@@ -40,7 +40,7 @@ std::string answer(const std::string& uid, const api::Object& patch, const std::
   api::Object response = {{"uid", uid}, {"allowed", true}};
   if (!patch.empty()) {
     response["patchType"] = "JSONPatch";
-    response["patch"] = to_base64(patch.dump(-1, ' ', false, api::Object::error_handler_t::replace));
+    response["patch"] = api::to_base64(patch.dump(-1, ' ', false, api::Object::error_handler_t::replace));
   }
   if (!warning.empty()) response["warnings"] = api::Object::array({"larder: " + warning.substr(0, kMostWarning)});
   const api::Object review = {{"apiVersion", kReviewVersion}, {"kind", "AdmissionReview"}, {"response", std::move(response)}};

@@ -1,6 +1,8 @@
 // The real larder-operator at a real API server: what it makes, what it says, how it leads and ends.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cctype>
 #include <chrono>
 #include <csignal>
 #include <fstream>
@@ -43,9 +45,13 @@ class OperatorTest : public testing::Test {
     return std::make_unique<Child>(
         std::vector<std::string>{LARDER_OPERATOR, "--kubeconfig", plane_->kubeconfig(), "--namespace=larder", "--image=larder:1",
                                  "--identity=" + name, "--metrics-address=127.0.0.1:0", "--health-address=127.0.0.1:0",
-                                 "--webhook-address=127.0.0.1:0",
-                                 std::string("--lease-name=") + testing::UnitTest::GetInstance()->current_test_info()->name()},
+                                 "--webhook-address=127.0.0.1:0", "--lease-name=" + lease_name()},
         plane_->folder() + "/" + name + ".log");
+  }
+  static std::string lease_name() {
+    std::string name = testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    return name;
   }
   Object put(const k8s::Resource& resource, const std::string& name, const char* spec) {
     const Result<Object> made = client().create(resource, {{"apiVersion", resource.group + "/" + resource.version},

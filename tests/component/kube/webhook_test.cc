@@ -10,8 +10,8 @@
 #include <mutex>
 #include <set>
 
+#include "operator/api/base64.h"
 #include "operator/webhook/admission_server.h"
-#include "operator/webhook/base64.h"
 #include "operator/webhook/certificate_keeper.h"
 #include "operator/webhook/certificate_loader.h"
 #include "operator/webhook/inject.h"
@@ -40,7 +40,7 @@ Reviewed label_review(std::string_view body) {
   const api::Object patch = {{{"op", "add"}, {"path", "/metadata/labels"}, {"value", {{"other", "webhook"}}}}};
   const bool done = review.ok() && api::label(api::at(*review, "request.object"), "other");
   api::Object response = {{"uid", review.ok() ? api::text_at(*review, "request.uid") : ""}, {"allowed", true}};
-  if (!done) response.update({{"patchType", "JSONPatch"}, {"patch", to_base64(patch.dump())}});
+  if (!done) response.update({{"patchType", "JSONPatch"}, {"patch", api::to_base64(patch.dump())}});
   return {200, api::Object{{"apiVersion", "admission.k8s.io/v1"}, {"kind", "AdmissionReview"}, {"response", response}}.dump()};
 }
 
@@ -195,7 +195,7 @@ class WebhookRotationTest : public WebhookTest {
 
   std::string secret(const char* key) {
     const Result<api::Object> found = connection_->client->get(k8s::resources::kSecrets, "default", "larder-tls");
-    return found.ok() ? from_base64((*found)["data"][key].get<std::string>()).value_or("") : "";
+    return found.ok() ? api::from_base64((*found)["data"][key].get<std::string>()).value_or("") : "";
   }
 };
 

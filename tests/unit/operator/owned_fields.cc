@@ -69,11 +69,16 @@ void merge_into(Object& live, const Object& wanted, const std::string& name) {
   if (wanted.is_object() && live.is_object()) {
     for (const auto& [key, child] : wanted.items()) merge_into(live[key], child, key);
   } else if (is_keyed(name, wanted) && is_keyed(name, live)) {
+    // In the order of the wish; what others have comes behind it.
+    Object merged = Object::array();
     for (const Object& item : wanted) {
-      Object* found = item_of(live, name, item_step(name, item));
-      if (found == nullptr) live.push_back(item);
-      if (found != nullptr) merge_into(*found, item, "");
+      const Object* found = item_of(live, name, item_step(name, item));
+      merged.push_back(found == nullptr ? item : *found);
+      if (found != nullptr) merge_into(merged.back(), item, "");
     }
+    for (const Object& item : live)
+      if (item_of(merged, name, item_step(name, item)) == nullptr) merged.push_back(item);
+    live = std::move(merged);
   } else {
     live = wanted;
   }

@@ -38,11 +38,11 @@ struct Reconciling : OperatorWorld {
 
   FakeCheck check;
   std::map<std::string, LarderdAnswer> answers;
-  BackendReconciler reconciler{world, check, [this](const std::vector<PodView>& pods) {
+  BackendReconciler reconciler{world, check, [this](const std::vector<PodView>& asked) {
                                  std::map<std::string, LarderdAnswer> found;
-                                 for (const PodView& pod : pods)
-                                   if (const auto one = answers.find(pod.name); one != answers.end())
-                                     found[pod.uid] = one->second;
+                                 for (const PodView& one_pod : asked)
+                                   if (const auto one = answers.find(one_pod.name); one != answers.end())
+                                     found[one_pod.uid] = one->second;
                                  return found;
                                }};
 };

@@ -64,13 +64,6 @@ TEST(BackendSecretsTest, WithoutTlsItsSecretsAreNotAsked) {
   EXPECT_TRUE(secret_files(backend(R"({"endpoints": ["r:1"], "tls": {"enabled": false, "caSecret": "c"}})").spec).empty());
 }
 
-TEST(BackendSecretsTest, Base64) {
-  for (const auto& [text, bytes] :
-       std::map<std::string, std::string>{{"", ""}, {"YQ==", "a"}, {"YWI=", "ab"}, {"YWJj", "abc"}, {"/+8=", "\xff\xef"}})
-    EXPECT_EQ(*decode_base64(text), bytes);
-  for (const char* wrong : {"Y", "YQ=", "YQ==YQ==", "Y===", "YW J", "YW-j"}) EXPECT_FALSE(decode_base64(wrong).ok()) << wrong;
-}
-
 TEST(MemoryFileTest, OpensAsAFileAsOftenAsOneLikes) {
   const Result<MemoryFile> file = MemoryFile::of("secret\n");
   ASSERT_TRUE(file.ok());

@@ -52,7 +52,7 @@ TEST(BackendStatusTest, AServerThatAnswers) {
   EXPECT_EQ(status["server"], "Valkey");
   EXPECT_EQ(status["version"], "8.0.1");
   EXPECT_EQ(status["reachable"], true);
-  EXPECT_EQ(status["memory"]["text"], "0.999Gi/8Gi");
+  EXPECT_EQ(status["memory"]["text"], "983Mi/8Gi");
   EXPECT_EQ(status["latency"], "0.2ms");
   EXPECT_FALSE(status.contains("lastError"));
 }

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "operator/api/names.h"
+#include "sidecar/base/log.h"
 #include "tests/unit/operator/reconcile/child_caches.h"
 
 namespace larder::reconcile {
@@ -20,6 +21,7 @@ constexpr int kMostRounds = 5;
 class World {
  public:
   explicit World(unsigned seed) : random_(seed), children_(api_) {
+    base::set_log_level(base::LogLevel::kError);
     const Object pool = api_.as_user(k8s::resources::kPools, {{"metadata", {{"name", "chat"}, {"namespace", "ml"}}}});
     owner_ = {"CachePool", "ml", "chat", api::text_at(pool, "metadata.uid")};
     // What the real server does: fields that nobody asked for.

@@ -7,6 +7,7 @@
 #include "operator/api/names.h"
 #include "operator/reconcile/pod_view.h"
 #include "operator/reconcile/world.h"
+#include "sidecar/base/log.h"
 #include "tests/unit/operator/reconcile/child_caches.h"
 #include "tests/unit/operator/reconcile/pods.h"
 
@@ -18,7 +19,9 @@ struct OperatorWorld {
         pools(api, k8s::resources::kPools),
         backends(api, k8s::resources::kBackends),
         pods(api, k8s::resources::kPods, std::string(api::kPoolLabel), trim_pod),
-        world{api, pools, backends, pods, children.caches(), {.image = "larder:1"}, [this] { return now; }} {}
+        world{api, pools, backends, pods, children.caches(), {.image = "larder:1"}, [this] { return now; }} {
+    base::set_log_level(base::LogLevel::kError);
+  }
 
   api::Object put(const k8s::Resource& resource, const std::string& name, const char* spec) {
     return api.as_user(resource, {{"metadata", {{"name", name}, {"namespace", "ml"}}}, {"spec", api::Object::parse(spec)}});
@@ -30,7 +33,8 @@ struct OperatorWorld {
   }
   // "False NoSuchBackend".
   std::string condition(const k8s::Resource& resource, const std::string& name, const std::string& type) const {
-    for (const api::Object& one : api::at(status(resource, name), "conditions"))
+    const api::Object now_there = status(resource, name);
+    for (const api::Object& one : api::at(now_there, "conditions"))
       if (api::text_at(one, "type") == type) return api::text_at(one, "status") + " " + api::text_at(one, "reason");
     return "(none)";
   }

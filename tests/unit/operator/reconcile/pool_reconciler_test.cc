@@ -164,7 +164,8 @@ TEST(PoolReconcilerTest, PodsThatWaitForPagesAreToldWhatTheNodesHave) {
   EXPECT_GT(done.again.count(), 1000);
   EXPECT_EQ(run.condition(resources::kPools, "chat", "HugepagesMissing"), "True NotEnough");
   std::string message;
-  for (const Object& one : run.status(resources::kPools, "chat")["conditions"])
+  const Object status = run.status(resources::kPools, "chat");
+  for (const Object& one : status["conditions"])
     if (one["type"] == "HugepagesMissing") message = one["message"];
   EXPECT_NE(message.find("node-a 32"), std::string::npos) << message;
 }

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "operator/webhook/base64.h"
+#include "operator/api/base64.h"
 #include "operator/webhook/certificate_loader.h"
 #include "tests/unit/operator/fake_api.h"
 
@@ -31,12 +31,12 @@ class CertificateKeeperTest : public testing::Test {
 
   std::string in_secret(const std::string& key) {
     const std::optional<api::Object> secret = api_.find(k8s::resources::kSecrets, "sys", "tls");
-    return secret ? from_base64((*secret)["data"][key].get<std::string>()).value_or("?") : "";
+    return secret ? api::from_base64((*secret)["data"][key].get<std::string>()).value_or("?") : "";
   }
   std::vector<std::string> published() {
     const std::optional<api::Object> found = api_.find(k8s::resources::kWebhooks, "", "larder");
     EXPECT_EQ((*found)["webhooks"][0]["clientConfig"]["caBundle"], (*found)["webhooks"][1]["clientConfig"]["caBundle"]);
-    return split_bundle(from_base64((*found)["webhooks"][0]["clientConfig"]["caBundle"].get<std::string>()).value_or(""));
+    return split_bundle(api::from_base64((*found)["webhooks"][0]["clientConfig"]["caBundle"].get<std::string>()).value_or(""));
   }
   KeyPair served() { return {in_secret("tls.crt"), in_secret("tls.key")}; }
   void pass_time(std::int64_t seconds) {

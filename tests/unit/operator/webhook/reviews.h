@@ -5,9 +5,9 @@
 
 #include <string>
 
+#include "operator/api/base64.h"
 #include "operator/api/names.h"
 #include "operator/api/object.h"
-#include "operator/webhook/base64.h"
 
 namespace larder::webhook {
 
@@ -37,7 +37,7 @@ inline api::Object response_in(const std::string& body) {
   if (!review.ok() || api::text_at(*review, "kind") != "AdmissionReview") return {};
   api::Object response = api::at(*review, "response");
   if (response.contains("patch")) {
-    const Result<api::Object> patch = api::parse_json(from_base64(api::text_at(response, "patch")).value_or("?"));
+    const Result<api::Object> patch = api::parse_json(api::from_base64(api::text_at(response, "patch")).value_or("?"));
     response["patch"] = patch.ok() ? *patch : api::Object("no patch");
   }
   return response;

@@ -1,8 +1,8 @@
-#include "operator/webhook/base64.h"
+#include "operator/api/base64.h"
 
 #include <cstdint>
 
-namespace larder::webhook {
+namespace larder::api {
 namespace {
 
 constexpr std::string_view kDigits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -41,4 +41,4 @@ std::optional<std::string> from_base64(std::string_view text) {
   return bytes;
 }
 
-}  // namespace larder::webhook
+}  // namespace larder::api

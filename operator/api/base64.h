@@ -5,10 +5,10 @@
 #include <string>
 #include <string_view>
 
-namespace larder::webhook {
+namespace larder::api {
 
 std::string to_base64(std::string_view bytes);
 // Nothing where it is none: other characters, a wrong length, bits left over.
 std::optional<std::string> from_base64(std::string_view text);
 
-}  // namespace larder::webhook
+}  // namespace larder::api

@@ -1,8 +1,8 @@
-#include "operator/webhook/base64.h"
+#include "operator/api/base64.h"
 
 #include <gtest/gtest.h>
 
-namespace larder::webhook {
+namespace larder::api {
 namespace {
 
 TEST(Base64Test, TheExamplesOfItsStandard) {
@@ -33,4 +33,4 @@ TEST(Base64Test, WhatIsNoneIsNothing) {
 }
 
 }  // namespace
-}  // namespace larder::webhook
+}  // namespace larder::api
