@@ -2,7 +2,7 @@
 # C++ build, so that too little disk or memory for it is said at once.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-BENCHES = bench-copy bench-disk bench-index bench-lookup bench-recovery bench-remote bench-remote-lookup bench-remote-outage bench-restart bench-start bench-ttft bench-ttft-disk bench-ttft-remote bench-engine bench-rivals bench-serve bench-webhook
+BENCHES = bench-copy bench-disk bench-index bench-lookup bench-recovery bench-remote bench-remote-lookup bench-remote-outage bench-restart bench-start bench-ttft bench-ttft-disk bench-ttft-remote bench-engine bench-operator bench-rivals bench-serve bench-webhook
 .PHONY: $(BENCHES) help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-bench deps-servers deps-vm deps-kubernetes build release image e2e e2e-up e2e-down demo soak test test-models test-asan test-crash test-inject test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean
 
 PREFIX ?= /usr/local
@@ -80,7 +80,7 @@ FUZZ_SECONDS ?= 60
 fuzz: deps-tools build/fuzz/build.ninja ## hostile bytes into every door, FUZZ_SECONDS (60) each; fails if something is found
 	@cmake --build --preset fuzz -j$(JOBS) --target fuzz_targets && tests/fuzz/run.sh build/fuzz $(FUZZ_SECONDS)
 
-bench-*: ## lookup, copy, disk, index, recovery, remote, remote-lookup, remote-outage, restart, start, ttft, ttft-disk, ttft-remote, engine, rivals, serve, webhook: a table, and build/bench/NAME.json
+bench-*: ## lookup, copy, disk, index, recovery, remote, remote-lookup, remote-outage, restart, start, ttft, ttft-disk, ttft-remote, engine, operator, rivals, serve, webhook: a table, and build/bench/NAME.json
 bench-disk: deps-bench
 bench-copy bench-disk bench-index bench-recovery: bench-%: release
 	@cmake --build --preset release -j$(JOBS) --target $*_bench
@@ -103,6 +103,9 @@ bench-webhook: release
 bench-restart bench-start: bench-%: release
 	@cmake --build --preset release -j$(JOBS) --target $*_bench
 	@build/release/bin/$*_bench build/bench $(CURDIR)/build/release/bin/larderd
+bench-operator: deps-kubernetes release
+	@cmake --build --preset release -j$(JOBS) --target operator_bench larder-operator
+	@build/release/bin/operator_bench build/bench $(CURDIR)/build/release/bin
 bench-ttft: deps-python release
 	@$(call RUN,release) LARDERD=$(CURDIR)/build/release/bin/larderd MODEL=$(MODEL) $(PYTHON) tests/bench/ttft_bench.py
 bench-ttft-disk: deps-python release
@@ -128,6 +131,7 @@ lint: deps-tools build/dev/build.ninja ## formatting, and the rules of the house
 	@cmake --build --preset dev -j$(JOBS) --target house_test && ctest --test-dir build/dev -R "^(House|Docs)Test" --output-on-failure
 format: deps-tools ## clang-format over all C++
 	@clang-format -i $(SOURCES)
+
 
 image: release ## the container image of all programs, without Docker, in build/image/larder.tar; `Dockerfile` makes the same with it
 	@.ci/image/build.sh build/release build/image/larder.tar

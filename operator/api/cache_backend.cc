@@ -1,6 +1,10 @@
 #include "operator/api/cache_backend.h"
 
+#include <algorithm>
 #include <array>
+#include <cctype>
+#include <charconv>
+#include <utility>
 
 namespace larder::api {
 namespace {
@@ -49,6 +53,29 @@ ManagedSpec read_managed(SpecReader& reader) {
   return managed;
 }
 
+// HOST:PORT, an IPv6 address in brackets: larderd refuses a URL with anything else, and would not start.
+bool is_endpoint(std::string_view text) {
+  const std::size_t colon = text.rfind(':');
+  if (colon == std::string_view::npos || colon == 0) return false;
+  const std::string_view host = text.substr(0, colon), digits = text.substr(colon + 1);
+  unsigned port = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), port);
+  if (error != std::errc() || end != digits.data() + digits.size() || port == 0 || port > 65535) return false;
+  const bool bracketed = host.size() > 2 && host.front() == '[' && host.back() == ']';
+  const std::string_view plain = bracketed ? host.substr(1, host.size() - 2) : host;
+  return std::ranges::all_of(plain, [bracketed](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '.' || (bracketed ? c == ':' : c == '-' || c == '_');
+  });
+}
+
+void check_words(const BackendSpec& spec, SpecReader& reader) {
+  for (const std::string& endpoint : spec.endpoints)
+    if (!is_endpoint(endpoint))
+      reader.refuse("spec.endpoints", "'" + endpoint + "' is none: write HOST:PORT, e.g. redis.cache.svc:6379");
+  for (const auto& [path, name] : {std::pair("spec.user", &spec.user), std::pair("spec.sentinelUser", &spec.sentinel_user)})
+    if (name->find(' ') != std::string::npos) reader.refuse(path, "'" + *name + "' holds a space");
+}
+
 // Rules over several fields that the API server checks first; here for objects that were stored under an older schema.
 void check(const BackendSpec& spec, SpecReader& reader) {
   if (spec.managed.has_value() == !spec.endpoints.empty())
@@ -78,6 +105,7 @@ BackendSpec read_spec(SpecReader& reader) {
   spec.tls = read_tls(reader);
   spec.read_replicas = reader.truth("spec.readReplicas", false);
   if (reader.has("spec.managed")) spec.managed = read_managed(reader);
+  check_words(spec, reader);
   check(spec, reader);
   return spec;
 }

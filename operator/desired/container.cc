@@ -119,7 +119,7 @@ Object larderd_container(const CachePool& pool, const std::optional<CacheBackend
   const std::string config = std::string(kConfigPath) + "/" + std::string(kConfigFile);
   Object container{{"name", api::kSidecarContainer},
                    {"image", image_of(pool, defaults)},
-                   {"command", Object::array({"/usr/bin/larderd", "--config", config})},
+                   {"command", Object::array({"/usr/bin/larderd", "--config", config, "--watch-config"})},
                    {"resources", resources_of(pool)},
                    {"securityContext", security_context(pool, on_node(pool))},
                    {"terminationMessagePolicy", "FallbackToLogsOnError"},

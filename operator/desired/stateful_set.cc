@@ -37,7 +37,7 @@ Object command(const CacheBackend& backend) {
 
 // Any answer tells that it lives: with a password, that one is wanted.
 Object probe(const ManagedSpec& managed, int period_seconds, int tries) {
-  const std::string script = managed.engine + "-cli -t 3 ping 2>&1 | grep -qE 'PONG|NOAUTH|LOADING|BUSY'";
+  const std::string script = managed.engine + "-cli ping 2>&1 | grep -qE 'PONG|NOAUTH|LOADING|BUSY'";
   return Object{{"exec", {{"command", Object::array({"sh", "-c", script})}}},
                 {"periodSeconds", period_seconds},
                 {"timeoutSeconds", 5},

@@ -1,17 +1,22 @@
 #include "operator/k8s/curl_transport.h"
 
 #include <curl/curl.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 #include <tuple>
 #include <utility>
+
+#include "operator/k8s/write_guard.h"
 
 namespace larder::k8s {
 namespace {
 
 constexpr long kConnectTimeoutMs = 5'000;
-constexpr std::uint64_t kLongestNapMs = 1'000;  // between two looks at clock and fence
-constexpr std::uint64_t kFenceNapMs = 50;       // the same while a fence bounds the request
+constexpr std::uint64_t kLongestNapMs = 1'000;  // between two looks at the clock
+constexpr std::uint64_t kFenceNapMs = 50;       // the same where there is a fence: it may come down early, by a release
 
 struct FreeList {
   void operator()(curl_slist* list) const { ::curl_slist_free_all(list); }
@@ -45,6 +50,10 @@ Code code_of(CURLcode code) {
   }
 }
 
+Status fence_is_down() {
+  return {Code::kFailedPrecondition, "the leader's lease is not held: no write is sent"};
+}
+
 }  // namespace
 
 class CurlTransport::Line {
@@ -72,6 +81,19 @@ class CurlTransport::Line {
   std::size_t take_header(std::string_view line);
   std::size_t take_body(std::string_view bytes);
 
+  static int on_request(void* line, char*, char*, int, int) {
+    const auto& guard = static_cast<Line*>(line)->guard_;
+    return guard && guard->down() ? CURL_PREREQFUNC_ABORT : CURL_PREREQFUNC_OK;
+  }
+  static curl_socket_t on_open(void* line, curlsocktype, curl_sockaddr* address) {
+    const int socket = ::socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+    if (socket >= 0) static_cast<Line*>(line)->sockets_.add(socket);
+    return socket;
+  }
+  static int on_close(void* line, curl_socket_t socket) {
+    static_cast<Line*>(line)->sockets_.remove(socket);
+    return ::close(socket);
+  }
   static std::size_t on_header(char* data, std::size_t size, std::size_t count, void* line) {
     return static_cast<Line*>(line)->take_header({data, size * count});
   }
@@ -82,10 +104,12 @@ class CurlTransport::Line {
   const std::uint64_t tls_version_;
   CURLM* multi_;
   CURL* easy_;
+  GuardedSockets sockets_;
 
   // Of the request under way.
   Response response_;
   const std::function<bool(std::string_view)>* on_bytes_ = nullptr;
+  std::optional<WriteGuard> guard_;  // of a request with a fence
   std::size_t header_bytes_ = 0;
   bool enough_ = false;  // on_bytes_ said so
   bool moved_ = false;   // bytes came since the last look
@@ -184,6 +208,12 @@ void CurlTransport::Line::set_up(const Request& request, const Credentials& cred
   ::curl_easy_setopt(easy_, CURLOPT_WRITEFUNCTION, &on_body);
   ::curl_easy_setopt(easy_, CURLOPT_WRITEDATA, this);
   ::curl_easy_setopt(easy_, CURLOPT_ERRORBUFFER, error_);
+  ::curl_easy_setopt(easy_, CURLOPT_PREREQFUNCTION, &on_request);
+  ::curl_easy_setopt(easy_, CURLOPT_PREREQDATA, this);
+  ::curl_easy_setopt(easy_, CURLOPT_OPENSOCKETFUNCTION, &on_open);
+  ::curl_easy_setopt(easy_, CURLOPT_OPENSOCKETDATA, this);
+  ::curl_easy_setopt(easy_, CURLOPT_CLOSESOCKETFUNCTION, &on_close);
+  ::curl_easy_setopt(easy_, CURLOPT_CLOSESOCKETDATA, this);
   set_up_tls(credentials);
 }
 
@@ -195,8 +225,7 @@ Status CurlTransport::Line::failure(CURLcode code) const {
 // Why the request must end before its answer is whole; ok: it may go on.
 Status CurlTransport::Line::why_end(const Request& request, const base::Clock& clock, std::uint64_t deadline_ms) const {
   if (request.stop.stop_requested()) return {Code::kUnavailable, "stopping"};
-  if (request.fence != nullptr && request.fence->left_ms() == 0)
-    return {Code::kFailedPrecondition, "the leader's lease is not held: no write is sent"};
+  if (guard_ && guard_->down()) return fence_is_down();
   if (clock.now_ms() >= deadline_ms) return {Code::kDeadlineExceeded, "no whole answer in time"};
   return {};
 }
@@ -205,7 +234,6 @@ Status CurlTransport::Line::why_end(const Request& request, const base::Clock& c
 Status CurlTransport::Line::drive(const Request& request, const base::Clock& clock) {
   const std::uint64_t deadline_ms = clock.now_ms() + static_cast<std::uint64_t>(request.timeout.count());
   const std::uint64_t silence_ms = static_cast<std::uint64_t>(request.silence.count());
-  const std::uint64_t most_nap_ms = request.fence != nullptr ? kFenceNapMs : kLongestNapMs;
   const std::stop_callback wake(request.stop, [this] { ::curl_multi_wakeup(multi_); });
   std::uint64_t heard_ms = clock.now_ms();
   for (;;) {
@@ -220,7 +248,7 @@ Status CurlTransport::Line::drive(const Request& request, const base::Clock& clo
       enough_ = true;
       return {};
     }
-    std::uint64_t nap_ms = std::min(most_nap_ms, deadline_ms > now_ms ? deadline_ms - now_ms : 0);
+    std::uint64_t nap_ms = std::min(guard_ ? kFenceNapMs : kLongestNapMs, deadline_ms > now_ms ? deadline_ms - now_ms : 0);
     if (silence_ms != 0) nap_ms = std::min(nap_ms, heard_ms + silence_ms - now_ms);
     ::curl_multi_poll(multi_, nullptr, 0, static_cast<int>(nap_ms), nullptr);
   }
@@ -241,9 +269,13 @@ Result<Response> CurlTransport::Line::run(const Request& request, const Credenti
   error_[0] = '\0';
   set_up(request, credentials);
   if (::curl_multi_add_handle(multi_, easy_) != CURLM_OK) return Status(Code::kInternal, "curl_multi_add_handle");
-  const Status status = drive(request, clock);
+  if (request.fence != nullptr) guard_.emplace(*request.fence, sockets_);
+  Status status = drive(request, clock);
+  // What the guard did shows as a broken connection.
+  if (!status.ok() && guard_ && guard_->down()) status = fence_is_down();
   long answered = 0;
   ::curl_easy_getinfo(easy_, CURLINFO_RESPONSE_CODE, &answered);
+  guard_.reset();
   ::curl_multi_remove_handle(multi_, easy_);  // an answer that is not whole costs its connection
   if (!status.ok()) return status;
   response_.status = static_cast<int>(answered);

@@ -3,8 +3,7 @@
 // The holder renews; a candidate takes over once it has seen the lease unchanged for its whole duration, by its own monotonic clock. No
 // two clocks are ever compared. The holder counts from before it asked for the last renewal, by the monotonic clock and by the one that
 // goes on while a machine sleeps, whichever is further, and stops a margin earlier: writes end before another may begin. A process that
-// was stopped finds its time over when it goes on, before it sends a byte. What is left is the moment between the last look at the
-// clock and the kernel's taking the bytes: tens of microseconds, in which a process would have to be stopped for the lease's length.
+// was stopped finds its time over when it goes on, before it sends a byte (write_guard.h).
 //
 // step() belongs to one thread; left_ms() and held() may be called by any.
 #pragma once

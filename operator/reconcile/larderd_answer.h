@@ -14,7 +14,7 @@
 namespace larder::reconcile {
 
 struct LarderdAnswer {
-  std::string version;
+  std::string version = {};
   std::uint64_t capacity_bytes = 0, used_bytes = 0;            // memory
   std::uint64_t disk_capacity_bytes = 0, disk_used_bytes = 0;  // 0: no disk
   std::uint64_t requests = 0, requests_hit = 0;                // since larderd started
@@ -24,8 +24,8 @@ struct LarderdAnswer {
     bool serving = false;
     std::string reason;  // why not
   };
-  std::optional<Backend> backend;      // nothing: it has none
-  std::vector<std::string> fallbacks;  // what it does without, and why; 8 at most
+  std::optional<Backend> backend = {};      // nothing: it has none
+  std::vector<std::string> fallbacks = {};  // what it does without, and why; 8 at most
 };
 
 inline constexpr std::size_t kMostAnswerBytes = 1u << 20;

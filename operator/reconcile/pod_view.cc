@@ -71,7 +71,7 @@ PodView view_of(const Object& pod) {
 void trim_pod(Object& pod) {
   Object kept = {{"apiVersion", "v1"}, {"kind", "Pod"}};
   Object& metadata = kept["metadata"];
-  for (const char* key : {"name", "namespace", "uid", "resourceVersion", "deletionTimestamp"})
+  for (const char* key : {"name", "namespace", "uid", "deletionTimestamp"})
     if (const Object& value = api::at(pod, std::string("metadata.") + key); !value.is_null()) metadata[key] = value;
   if (const auto pool = api::label(pod, api::kPoolLabel)) metadata["labels"][std::string(api::kPoolLabel)] = *pool;
   for (const std::string_view key : kAnnotations)

@@ -105,16 +105,26 @@ Condition hugepages_missing(const PoolFacts& facts) {
   return {"HugepagesMissing", Truth::kTrue, "NotEnough", text + how_to_reserve(pool, pages)};
 }
 
+Condition without_pods(const PoolFacts& facts) {
+  if (facts.pool->spec.placement == api::Placement::kSidecar)
+    return {"PodsReady", Truth::kTrue, "NoPods",
+            "no pod has this pool yet: annotate a pod template with larder.dev/pool: " + facts.pool->name};
+  const std::int64_t wanted = facts.daemon_set ? api::number_at(*facts.daemon_set, "status.desiredNumberScheduled") : 0;
+  if (wanted == 0)
+    return {"PodsReady", Truth::kTrue, "NoPods", "no node runs larderd yet: see spec.node.nodeSelector and tolerations"};
+  const std::string name = api::name_of(*facts.daemon_set);
+  return {"PodsReady", Truth::kFalse, "NotMade",
+          "DaemonSet " + name + " should have " + std::to_string(wanted) + " pods and has none: kubectl describe daemonset " +
+              name +
+              " says why. Where Pod Security of the namespace is baseline or restricted it refuses their hostPath volumes"};
+}
+
 // What keeps larderd from running in some pods, the worst kind first.
 Condition pods_ready(const PoolFacts& facts) {
   const auto no = [&](const char* reason, const Names& names, const std::string& what) {
     return Condition{"PodsReady", Truth::kFalse, reason, of_pods(names, facts) + ": " + what};
   };
-  if (facts.pods.empty())
-    return {"PodsReady", Truth::kTrue, "NoPods",
-            facts.pool->spec.placement == api::Placement::kNode
-                ? "no node runs larderd yet: see spec.node.nodeSelector and tolerations"
-                : "no pod has this pool yet: annotate a pod template with larder.dev/pool: " + facts.pool->name};
+  if (facts.pods.empty()) return without_pods(facts);
   if (const Names killed = names_where(facts, [](const PodView& pod) { return pod.killed_for_memory && !pod.ready; });
       !killed.empty())
     return no("OutOfMemory", killed, "larderd was killed for memory: leave spec.resources.limits.memory out, or raise it");

@@ -77,12 +77,11 @@ Status add_to_script(Object& container, std::size_t index, int chunk_tokens) {
   auto [list, at] = member_of(container, index);
   const std::string script = (*list)[at].get<std::string>();
   const auto engines = ScriptEngines::find(script);
-  if (!engines.ok()) return unsupported("its script cannot be read: " + engines.status().text());
+  const std::string otherwise =
+      ", or set spec.engine.flags of the pool to false and give vLLM the flag --kv-transfer-config yourself";
+  if (!engines.ok()) return unsupported("its script cannot be read (" + engines.status().text() + "); mend it" + otherwise);
   if (engines->count() == 0)
-    return unsupported(
-        "its script starts no `vllm serve` that is written out in it; write one, or set spec.engine.flags of the pool to false "
-        "and "
-        "give vLLM the flag --kv-transfer-config yourself");
+    return unsupported("its script starts no `vllm serve` that is written out in it; write one" + otherwise);
   // A connector that reaches vLLM through a variable stays there; and is composed there for all engines at once.
   const Result<bool> hidden = compose_hidden(container, index, *engines, chunk_tokens);
   if (!hidden.ok()) return hidden.status();

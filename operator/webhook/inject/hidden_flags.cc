@@ -51,13 +51,13 @@ std::vector<FlagWord> flag_words(const ShellCommand& command) {
 // A part of a command line that a shell reads, with Larder beside the connector that is in it.
 Result<std::string> composed_in(const std::string& text, int chunk_tokens) {
   const auto commands = read_shell(shell_text(text));
-  if (!commands.ok() || commands->size() != 1) return unsupported("no list of flags that could be read");
+  if (!commands.ok() || commands->size() != 1) return unsupported("it is no list of flags that could be read; write one");
   const ShellCommand& command = commands->front();
   const std::vector<FlagWord> words = flag_words(command);
   if (std::string why = refused_by_flags(words); !why.empty()) return unsupported(std::move(why));
   const ConnectorFlag flag = find_connector_flag(words);
   if (flag.form == Form::kUnreadable) return unsupported(flag.why);
-  if (flag.form == Form::kAbsent) return unsupported("no --kv-transfer-config that could be read");
+  if (flag.form == Form::kAbsent) return unsupported("it has no --kv-transfer-config that could be read; write it out as JSON");
   const auto config = composed_config(flag.value, chunk_tokens);
   if (!config.ok()) return config.status();
   if (*config == flag.value) return text;

@@ -104,7 +104,7 @@ struct Watched {
 
 Watched watch(HttpClient& client, std::stop_token stop = {}) {
   Watched watched;
-  watched.status = client.watch(resources::kPods, {"ml"}, "5", std::move(stop),
+  watched.status = client.watch(resources::kPods, {"ml", "", ""}, "5", std::move(stop),
                                 [&](WatchEvent found) { watched.names.push_back(api::name_of(found.object)); });
   return watched;
 }

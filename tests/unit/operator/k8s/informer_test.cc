@@ -53,7 +53,9 @@ class Told {
 Informing pods(Told& told) {
   return {resources::kPods,
           {},
-          [](api::Object& object) { object["spec"].erase("large"); },
+          [](api::Object& object) {
+            if (object.contains("spec")) object["spec"].erase("large");
+          },
           [&told](const ObjectPtr& before, const ObjectPtr& after) { told.add(before, after); }};
 }
 

@@ -1,6 +1,7 @@
 // Pods in, pods out: tests/golden/inject. NAME.in.yaml gives NAME.out.yaml; LARDER_TEST_WRITE_GOLDEN=1 writes the latter.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <set>
@@ -67,7 +68,7 @@ INSTANTIATE_TEST_SUITE_P(Pods, InjectGolden, testing::ValuesIn(names()), [](cons
   return name;
 });
 
-TEST(InjectGolden, ThereAreEnough) {
+TEST(InjectGoldens, ThereAreEnough) {
   EXPECT_GE(names().size(), 60u);
 }
 

@@ -1,6 +1,6 @@
 #include "tests/unit/operator/webhook/inject/random_pod.h"
 
-#include <span>
+#include <map>
 
 #include "tests/unit/operator/webhook/inject/pod_yaml.h"
 

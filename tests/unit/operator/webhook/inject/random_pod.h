@@ -4,6 +4,7 @@
 #pragma once
 
 #include <random>
+#include <span>
 
 #include "tests/unit/operator/webhook/inject/injection_case.h"
 

@@ -34,19 +34,10 @@ TEST(ShellReader, TakesQuotesAway) {
 }
 
 TEST(ShellReader, KnowsWhatItCannotKnow) {
-  EXPECT_EQ(commands_in(R"($a ${b:-"x y"} $(c "d)" ')') `e` $1x)
-  "), (Commands{{" ? *", " ? *", " ? *", " ? *", "
-      ? *"}}));
-        EXPECT_EQ(commands_in(R"("$a" "${b}" "$(c)"
-                              "$@"
-                              "${x[@]}") "), (Commands{{"
-                  ? ", "
-                  ? ", "
-                  ? ", "
-                  ? *", "
-                  ? *"}}));
-                    EXPECT_EQ(commands_in(R"(a$ "$" $'x\'y')"), (Commands{{"a$", "$", "?"}}));
-                  EXPECT_EQ(commands_in(R"("${a:-it's}" b)"), (Commands{{"?", "b"}}));
+  EXPECT_EQ(commands_in(R"X($a ${b:-"x y"} $(c "d)" ')') `e` $1x)X"), (Commands{{"?*", "?*", "?*", "?*", "?*"}}));
+  EXPECT_EQ(commands_in(R"X("$a" "${b}" "$(c)" "$@" "${x[@]}")X"), (Commands{{"?", "?", "?", "?*", "?*"}}));
+  EXPECT_EQ(commands_in(R"X(a$ "$" $'x\'y')X"), (Commands{{"a$", "$", "?"}}));
+  EXPECT_EQ(commands_in(R"X("${a:-it's}" b)X"), (Commands{{"?", "b"}}));
 }
 
 TEST(ShellReader, LeavesRedirectionsOut) {

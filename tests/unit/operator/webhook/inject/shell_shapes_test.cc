@@ -12,7 +12,8 @@ namespace {
 
 using api::Object;
 
-const std::string kConfig = R"({"kv_connector":"LarderConnector","kv_connector_module_path":"larder.vllm","kv_role":"kv_both"})";
+const std::string kConfig =
+    R"Y({"kv_connector":"LarderConnector","kv_connector_module_path":"larder.vllm","kv_role":"kv_both"})Y";
 
 // Takes the flag and its value out of what an engine was given; "" where it is not there.
 std::string take_flag(std::vector<std::string>& argv) {
@@ -55,68 +56,70 @@ TEST_P(ShellShapes, EngineGetsWhatItGotAndTheFlag) {
 }
 
 constexpr Shape kShapes[] = {
-    {"exec", R"({command: [vllm, serve, /mnt/models, --port, "8000"]})"},
-    {"command_and_args", R"({command: [vllm, serve], args: [/mnt/models, --port, "8000"]})"},
-    {"args_for_the_entrypoint", R"({image: "vllm/vllm-openai:v0.32.0", args: [m, --max-model-len, "4096"]})"},
-    {"python_module", R"({command: [python3, -m, vllm.entrypoints.openai.api_server], args: [--model, m]})"},
-    {"python_with_options", R"({command: [python3, -u, -X, dev, -m, vllm.entrypoints.openai.api_server, --model, m]})"},
-    {"huggingface", R"({command: [python3, -m, huggingfaceserver], args: [--model_name=hf, --backend=vllm]})"},
-    {"env_in_front", R"({command: [env, HF_HUB_OFFLINE=1, vllm, serve, m]})"},
-    {"after_two_dashes", R"({command: [vllm, serve, --port, "1", --, m]})"},
-    {"kubernetes_variable", R"({command: [vllm, serve, $(MODEL)], env: [{name: MODEL, value: a b}]})"},
-    {"config_file", R"({command: [vllm, serve, m, --config, /etc/vllm/config.yaml, --port, "8000"]})"},
-    {"sh", R"({command: [sh, -c, "vllm serve m --port 8000"]})"},
-    {"bash", R"({command: [/bin/bash, -c], args: ["vllm serve m --port 8000"]})"},
-    {"bash_exec", R"({command: [bash, -c, "exec vllm serve 'a model' --port 8000"]})"},
-    {"bash_options", R"({command: [bash, -euo, pipefail, -c, "vllm serve m"]})"},
-    {"bash_login", R"({command: [bash, -lc, "vllm serve m"]})"},
-    {"shell_in_args", R"({command: [env], args: [sh, -c, "vllm serve m"]})"},
-    {"and", R"({command: [sh, -c, "cd / && true && vllm serve m && echo done"]})"},
-    {"or", R"({command: [sh, -c, "false || vllm serve m"]})"},
-    {"semicolon", R"({command: [sh, -c, "true; vllm serve m; true"]})"},
-    {"pipe", R"({command: [sh, -c, "vllm serve m 2>&1 | cat"]})"},
-    {"background", R"({command: [sh, -c, "vllm serve m & wait"]})"},
-    {"redirected", R"({command: [sh, -c, "vllm serve m > log 2>&1"]})"},
-    {"redirected_in_front", R"({command: [sh, -c, "> log vllm serve m"]})"},
-    {"redirected_in_the_middle", R"({command: [sh, -c, "vllm serve m > log --port 1"]})"},
-    {"bash_both_redirected", R"({command: [bash, -c, "vllm serve m &> log"]})"},
-    {"process_substitution", R"({command: [bash, -c, "vllm serve m > >(cat)"]})"},
-    {"subshell", R"({command: [sh, -c, "(cd / && vllm serve m)"]})"},
-    {"group", R"({command: [sh, -c, "{ vllm serve m; }"]})"},
-    {"comment_behind", R"({command: [sh, -c, "vllm serve m # it's the engine"]})"},
-    {"assignment_in_front", R"({command: [sh, -c, "HF_HUB_OFFLINE=1 VLLM_X='a b' vllm serve m"]})"},
-    {"quotes", R"({command: [sh, -c, "vllm serve \"$MODEL\" --chat-template '{\"a\": 1}'"], env: [{name: MODEL, value: a b}]})"},
-    {"variables", R"({command: [sh, -c, "vllm serve $MODEL --port ${PORT:-8000}"], env: [{name: MODEL, value: m}]})"},
-    {"variable_of_flags", R"({command: [sh, -c, "vllm serve m --port 1 $EXTRA"], env: [{name: EXTRA, value: --seed 1}]})"},
-    {"empty_variable_of_flags", R"({command: [sh, -c, "vllm serve m --port 1 $EXTRA"]})"},
-    {"value_of_an_option", R"({command: [sh, -c, "vllm serve m --port $PORT --seed 1"], env: [{name: PORT, value: "8"}]})"},
-    {"only_variables", R"({command: [sh, -c, "vllm serve $ALL"], env: [{name: ALL, value: m --seed 1}]})"},
-    {"positional", R"({command: [bash, -c, "vllm serve m \"$@\"", --], args: [--seed, "1", a b]})"},
-    {"command_substitution", R"({command: [sh, -c, "vllm serve m --tensor-parallel-size $(echo 2) --seed 1"]})"},
-    {"backticks", R"({command: [sh, -c, "vllm serve m --tensor-parallel-size `echo 2` --seed 1"]})"},
-    {"arithmetic", R"({command: [bash, -c, "vllm serve m --rank $(( (1 + 2) * 3 ))"]})"},
-    {"array", R"({command: [bash, -c, "a=(--seed 1); vllm serve m \"${a[@]}\""]})"},
-    {"loop", R"({command: [bash, -c, "for p in 1 2; do vllm serve m --port $p & done; wait"]})"},
-    {"script_module", R"({command: [sh, -c, "python3 -m vllm.entrypoints.openai.api_server --model m"]})"},
-    {"path_of_vllm", R"({command: [sh, -c, "PATH=$PATH:/x; nohup vllm serve m"]})"},
-    {"image_python_path", R"({command: [sh, -c, "vllm serve m"], env: [{name: PYTHONPATH, value: /app}]})"},
-    {"exec_python_path", R"({command: [vllm, serve, m], env: [{name: PYTHONPATH, value: /app}]})"},
-    {"dollars", R"({command: [sh, -c, "echo $$ > log; vllm serve m"]})"},
-    {"eval", R"({command: [bash, -c, "eval \"vllm serve m --port 8000\""]})"},
-    {"eval_without_quotes", R"({command: [bash, -c, "eval vllm serve m --port 8000"]})"},
-    {"eval_in_single_quotes", R"({command: [bash, -c, "eval 'vllm serve m --port 8000'"]})"},
-    {"eval_kserve", R"({command: [/bin/bash, -c, "eval \"exec vllm serve m ${VLLM_ADDITIONAL_ARGS} $@\"", --],
-        args: [--seed, "1"], env: [{name: VLLM_ADDITIONAL_ARGS, value: "--port 8 --chat '{\"a\": \"b c\"}'"}]})"},
-    {"eval_kserve_without_args", R"({command: [/bin/bash, -c, "eval \"exec vllm serve m ${VLLM_ADDITIONAL_ARGS} $@\"", --]})"},
-    {"eval_words_apart", R"({command: [bash, -c, "eval \"vllm serve m --served-model-name \"q\" --port 1 $X\""]})"},
-    {"shell_in_a_shell", R"({command: [bash, -c, "sh -c 'vllm serve m --port 1'"]})"},
-    {"shell_in_a_shell_in_double_quotes", R"({command: [bash, -c, "exec sh -c \"vllm serve '$MODEL' --port 1\""],
-        env: [{name: MODEL, value: m}]})"},
-    {"eval_in_a_shell_in_a_shell", R"({command: [bash, -c, "bash -c 'eval \"vllm serve m --seed 1\"'"]})"},
-    {"two_engines", R"({command: [bash, -c, "vllm serve a --port 1; vllm serve b --port 2"]})"},
-    {"an_engine_in_each_branch", R"({command: [bash, -c, "if [ -n \"$HEAD\" ]; then vllm serve a; else vllm serve a --headless; fi"]})"},
-    {"case", R"({command: [bash, -c, "case x in y) vllm serve y;; x) vllm serve x;; esac"]})"},
-    {"lines", R"(
+    {"exec", R"Y({command: [vllm, serve, /mnt/models, --port, "8000"]})Y"},
+    {"command_and_args", R"Y({command: [vllm, serve], args: [/mnt/models, --port, "8000"]})Y"},
+    {"args_for_the_entrypoint", R"Y({image: "vllm/vllm-openai:v0.32.0", args: [m, --max-model-len, "4096"]})Y"},
+    {"python_module", R"Y({command: [python3, -m, vllm.entrypoints.openai.api_server], args: [--model, m]})Y"},
+    {"python_with_options", R"Y({command: [python3, -u, -X, dev, -m, vllm.entrypoints.openai.api_server, --model, m]})Y"},
+    {"huggingface", R"Y({command: [python3, -m, huggingfaceserver], args: [--model_name=hf, --backend=vllm]})Y"},
+    {"env_in_front", R"Y({command: [env, HF_HUB_OFFLINE=1, vllm, serve, m]})Y"},
+    {"after_two_dashes", R"Y({command: [vllm, serve, --port, "1", --, m]})Y"},
+    {"kubernetes_variable", R"Y({command: [vllm, serve, $(MODEL)], env: [{name: MODEL, value: a b}]})Y"},
+    {"config_file", R"Y({command: [vllm, serve, m, --config, /etc/vllm/config.yaml, --port, "8000"]})Y"},
+    {"sh", R"Y({command: [sh, -c, "vllm serve m --port 8000"]})Y"},
+    {"bash", R"Y({command: [/bin/bash, -c], args: ["vllm serve m --port 8000"]})Y"},
+    {"bash_exec", R"Y({command: [bash, -c, "exec vllm serve 'a model' --port 8000"]})Y"},
+    {"bash_options", R"Y({command: [bash, -euo, pipefail, -c, "vllm serve m"]})Y"},
+    {"bash_long_option", R"Y({command: [bash, --norc, -ec, "vllm serve m"]})Y"},
+    {"shell_in_args", R"Y({command: [env], args: [sh, -c, "vllm serve m"]})Y"},
+    {"and", R"Y({command: [sh, -c, "cd / && true && vllm serve m && echo done"]})Y"},
+    {"or", R"Y({command: [sh, -c, "false || vllm serve m"]})Y"},
+    {"semicolon", R"Y({command: [sh, -c, "true; vllm serve m; true"]})Y"},
+    {"pipe", R"Y({command: [sh, -c, "vllm serve m 2>&1 | cat"]})Y"},
+    {"background", R"Y({command: [sh, -c, "vllm serve m & wait"]})Y"},
+    {"redirected", R"Y({command: [sh, -c, "vllm serve m > log 2>&1"]})Y"},
+    {"redirected_in_front", R"Y({command: [sh, -c, "> log vllm serve m"]})Y"},
+    {"redirected_in_the_middle", R"Y({command: [sh, -c, "vllm serve m > log --port 1"]})Y"},
+    {"bash_both_redirected", R"Y({command: [bash, -c, "vllm serve m &> log"]})Y"},
+    {"process_substitution", R"Y({command: [bash, -c, "vllm serve m > >(cat)"]})Y"},
+    {"subshell", R"Y({command: [sh, -c, "(cd / && vllm serve m)"]})Y"},
+    {"group", R"Y({command: [sh, -c, "{ vllm serve m; }"]})Y"},
+    {"comment_behind", R"Y({command: [sh, -c, "vllm serve m # it's the engine"]})Y"},
+    {"assignment_in_front", R"Y({command: [sh, -c, "HF_HUB_OFFLINE=1 VLLM_X='a b' vllm serve m"]})Y"},
+    {"quotes",
+     R"Y({command: [sh, -c, "vllm serve \"$MODEL\" --chat-template '{\"a\": 1}'"], env: [{name: MODEL, value: a b}]})Y"},
+    {"variables", R"Y({command: [sh, -c, "vllm serve $MODEL --port ${PORT:-8000}"], env: [{name: MODEL, value: m}]})Y"},
+    {"variable_of_flags", R"Y({command: [sh, -c, "vllm serve m --port 1 $EXTRA"], env: [{name: EXTRA, value: --seed 1}]})Y"},
+    {"empty_variable_of_flags", R"Y({command: [sh, -c, "vllm serve m --port 1 $EXTRA"]})Y"},
+    {"value_of_an_option", R"Y({command: [sh, -c, "vllm serve m --port $PORT --seed 1"], env: [{name: PORT, value: "8"}]})Y"},
+    {"only_variables", R"Y({command: [sh, -c, "vllm serve $ALL"], env: [{name: ALL, value: m --seed 1}]})Y"},
+    {"positional", R"Y({command: [bash, -c, "vllm serve m \"$@\"", --], args: [--seed, "1", a b]})Y"},
+    {"command_substitution", R"Y({command: [sh, -c, "vllm serve m --tensor-parallel-size $(echo 2) --seed 1"]})Y"},
+    {"backticks", R"Y({command: [sh, -c, "vllm serve m --tensor-parallel-size `echo 2` --seed 1"]})Y"},
+    {"arithmetic", R"Y({command: [bash, -c, "vllm serve m --rank $(( (1 + 2) * 3 ))"]})Y"},
+    {"array", R"Y({command: [bash, -c, "a=(--seed 1); vllm serve m \"${a[@]}\""]})Y"},
+    {"loop", R"Y({command: [bash, -c, "for p in 1 2; do vllm serve m --port $p; done"]})Y"},
+    {"script_module", R"Y({command: [sh, -c, "python3 -m vllm.entrypoints.openai.api_server --model m"]})Y"},
+    {"path_of_vllm", R"Y({command: [sh, -c, "PATH=$PATH:/x; nohup vllm serve m"]})Y"},
+    {"image_python_path", R"Y({command: [sh, -c, "vllm serve m"], env: [{name: PYTHONPATH, value: /app}]})Y"},
+    {"exec_python_path", R"Y({command: [vllm, serve, m], env: [{name: PYTHONPATH, value: /app}]})Y"},
+    {"dollars", R"Y({command: [sh, -c, "echo $$ > log; vllm serve m"]})Y"},
+    {"eval", R"Y({command: [bash, -c, "eval \"vllm serve m --port 8000\""]})Y"},
+    {"eval_without_quotes", R"Y({command: [bash, -c, "eval vllm serve m --port 8000"]})Y"},
+    {"eval_in_single_quotes", R"Y({command: [bash, -c, "eval 'vllm serve m --port 8000'"]})Y"},
+    {"eval_kserve", R"Y({command: [/bin/bash, -c, "eval \"exec vllm serve m ${VLLM_ADDITIONAL_ARGS} $@\"", --],
+        args: [--seed, "1"], env: [{name: VLLM_ADDITIONAL_ARGS, value: "--port 8 --chat '{\"a\": \"b c\"}'"}]})Y"},
+    {"eval_kserve_without_args", R"Y({command: [/bin/bash, -c, "eval \"exec vllm serve m ${VLLM_ADDITIONAL_ARGS} $@\"", --]})Y"},
+    {"eval_words_apart", R"Y({command: [bash, -c, "eval \"vllm serve m --served-model-name \"q\" --port 1 $X\""]})Y"},
+    {"shell_in_a_shell", R"Y({command: [bash, -c, "sh -c 'vllm serve m --port 1'"]})Y"},
+    {"shell_in_a_shell_in_double_quotes", R"Y({command: [bash, -c, "exec sh -c \"vllm serve '$MODEL' --port 1\""],
+        env: [{name: MODEL, value: m}]})Y"},
+    {"eval_in_a_shell_in_a_shell", R"Y({command: [bash, -c, "bash -c 'eval \"vllm serve m --seed 1\"'"]})Y"},
+    {"two_engines", R"Y({command: [bash, -c, "vllm serve a --port 1; vllm serve b --port 2"]})Y"},
+    {"an_engine_in_each_branch",
+     R"Y({command: [bash, -c, "if [ -n \"$HEAD\" ]; then vllm serve a; else vllm serve a --headless; fi"]})Y"},
+    {"case", R"Y({command: [bash, -c, "case x in y) vllm serve y;; x) vllm serve x;; esac"]})Y"},
+    {"lines", R"Y(
 command: [/bin/bash, -c]
 args:
 - |
@@ -129,8 +132,8 @@ args:
   vllm serve m \
     --port 8000 \
     --served-model-name "a b"
-)"},
-    {"function", R"(
+)Y"},
+    {"function", R"Y(
 command: [bash, -c]
 args:
 - |
@@ -138,7 +141,7 @@ args:
     vllm serve "$1" --port 8000
   }
   start m
-)"},
+)Y"},
 };
 
 INSTANTIATE_TEST_SUITE_P(All, ShellShapes, testing::ValuesIn(kShapes), [](const auto& one) { return one.param.name; });
@@ -167,31 +170,31 @@ TEST_P(ShellConnectors, StayAndLarderIsBesideThem) {
 
 constexpr Shape kConnectors[] = {
     {"exec",
-     R"({command: [vllm, serve, m, --kv-transfer-config, '{"kv_connector":"NixlConnector","kv_role":"kv_both"}', --port, "1"]})"},
+     R"Y({command: [vllm, serve, m, --kv-transfer-config, '{"kv_connector":"NixlConnector","kv_role":"kv_both"}', --port, "1"]})Y"},
     {"underscores",
-     R"({command: [vllm, serve, m], args: [--kv_transfer_config, '{"kv_connector":"NixlConnector","kv_role":"kv_both"}']})"},
+     R"Y({command: [vllm, serve, m], args: [--kv_transfer_config, '{"kv_connector":"NixlConnector","kv_role":"kv_both"}']})Y"},
     {"script",
-     R"({command: [sh, -c, "vllm serve m --kv-transfer-config '{\"kv_connector\":\"X\",\"kv_role\":\"kv_both\"}' --port 1"]})"},
+     R"Y({command: [sh, -c, "vllm serve m --kv-transfer-config '{\"kv_connector\":\"X\",\"kv_role\":\"kv_both\"}' --port 1"]})Y"},
     {"script_in_double_quotes",
-     R"({command: [sh, -c, 'vllm serve m --kv-transfer-config "{\"kv_connector\":\"X\",\"kv_role\":\"kv_both\"}"']})"},
+     R"Y({command: [sh, -c, 'vllm serve m --kv-transfer-config "{\"kv_connector\":\"X\",\"kv_role\":\"kv_both\"}"']})Y"},
     {"with_an_apostrophe",
-     R"({command: [sh, -c, "vllm serve m --kv-transfer-config \"{\\\"kv_connector\\\":\\\"it's\\\",\\\"kv_role\\\":\\\"kv_both\\\"}\""]})"},
+     R"Y({command: [sh, -c, "vllm serve m --kv-transfer-config \"{\\\"kv_connector\\\":\\\"it's\\\",\\\"kv_role\\\":\\\"kv_both\\\"}\""]})Y"},
     {"eval",
-     R"({command: [bash, -c, 'eval "vllm serve m --kv-transfer-config ''{\"kv_connector\":\"X\",\"kv_role\":\"kv_both\"}'' $@"', --]})"},
-    {"kserve_variable", R"({command: [bash, -c, 'eval "vllm serve m ${VLLM_ADDITIONAL_ARGS} $@"', --],
+     R"Y({command: [bash, -c, 'eval "vllm serve m --kv-transfer-config ''{\"kv_connector\":\"X\",\"kv_role\":\"kv_both\"}'' $@"', --]})Y"},
+    {"kserve_variable", R"Y({command: [bash, -c, 'eval "vllm serve m ${VLLM_ADDITIONAL_ARGS} $@"', --],
         env: [{name: VLLM_ADDITIONAL_ARGS,
-               value: "--port 1 --kv_transfer_config '{\"kv_connector\":\"NixlConnector\",\"kv_role\":\"kv_both\"}' --seed 1"}]})"},
-    {"kserve_args", R"({command: [bash, -c, 'eval "vllm serve m ${VLLM_ADDITIONAL_ARGS} $@"', --],
-        args: [--kv-transfer-config, "'{\"kv_connector\":\"NixlConnector\",\"kv_role\":\"kv_both\"}'"]})"},
-    {"positional", R"({command: [bash, -c, 'vllm serve m "$@"', --],
-        args: [--kv-transfer-config, '{"kv_connector":"NixlConnector","kv_role":"kv_both"}']})"},
+               value: "--port 1 --kv_transfer_config '{\"kv_connector\":\"NixlConnector\",\"kv_role\":\"kv_both\"}' --seed 1"}]})Y"},
+    {"kserve_args", R"Y({command: [bash, -c, 'eval "vllm serve m ${VLLM_ADDITIONAL_ARGS} $@"', --],
+        args: [--kv-transfer-config, "'{\"kv_connector\":\"NixlConnector\",\"kv_role\":\"kv_both\"}'"]})Y"},
+    {"positional", R"Y({command: [bash, -c, 'vllm serve m "$@"', --],
+        args: [--kv-transfer-config, '{"kv_connector":"NixlConnector","kv_role":"kv_both"}']})Y"},
 };
 
 INSTANTIATE_TEST_SUITE_P(All, ShellConnectors, testing::ValuesIn(kConnectors), [](const auto& one) { return one.param.name; });
 
 // What cannot be seen wins over ours: it comes later.
 TEST(HiddenConnector, OfAVariableThatNobodySeesWins) {
-  const InjectionCase one = container_case(R"({command: [bash, -c, "vllm serve m --port 1 $EXTRA"]})");
+  const InjectionCase one = container_case(R"Y({command: [bash, -c, "vllm serve m --port 1 $EXTRA"]})Y");
   Object engine = engine_of(patched(one.pod, one.inject().patch));
   engine["env"].push_back({{"name", "EXTRA"}, {"value", "--kv-transfer-config {}"}});
   RealShell shell;
@@ -201,7 +204,7 @@ TEST(HiddenConnector, OfAVariableThatNobodySeesWins) {
 }
 
 TEST(PythonPath, OfTheImageStaysInScripts) {
-  const InjectionCase one = container_case(R"({command: [sh, -c, "vllm serve m"]})");
+  const InjectionCase one = container_case(R"Y({command: [sh, -c, "vllm serve m"]})Y");
   RealShell shell;
   const auto starts = shell.run(engine_of(patched(one.pod, one.inject().patch)), {}, {{"PYTHONPATH", "/image"}});
   ASSERT_EQ(starts.size(), 1u);

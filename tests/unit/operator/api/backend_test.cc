@@ -1,0 +1,77 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "operator/api/cache_backend.h"
+#include "tests/unit/operator/api/yaml_object.h"
+
+namespace larder::api {
+namespace {
+
+using testing::StartsWith;
+
+Result<CacheBackend> parse(const std::string& spec) {
+  return parse_backend(test::from_yaml("metadata: {namespace: chat, name: b}\nspec: " + spec).at(0));
+}
+
+TEST(ParseBackend, TheSmallestGetsEveryDefault) {
+  const Result<CacheBackend> backend = parse("{endpoints: ['redis:6379'], password: {name: s}, tls: {caSecret: ca}}");
+  ASSERT_TRUE(backend.ok()) << backend.status().text();
+  EXPECT_EQ(backend->spec.mode, BackendMode::kStandalone);
+  EXPECT_EQ(backend->spec.password->key, "password");
+  EXPECT_TRUE(backend->spec.tls.enabled);
+  EXPECT_FALSE(backend->spec.managed);
+  EXPECT_FALSE(parse("{endpoints: ['redis:6379']}")->spec.tls.enabled);
+  const Result<CacheBackend> managed = parse("{managed: {memory: 8Gi}}");
+  ASSERT_TRUE(managed.ok()) << managed.status().text();
+  EXPECT_EQ(managed->spec.managed->engine, "valkey");
+  EXPECT_EQ(managed->spec.managed->memory_bytes, 8ULL << 30);
+  EXPECT_EQ(managed->spec.managed->policy, "allkeys-lru");
+}
+
+TEST(ParseBackend, WhatIsWrongIsNamed) {
+  const std::pair<const char*, const char*> bad[] = {
+      {"{}", "spec.endpoints: is missing: write HOST:PORT of the server"},
+      {"{endpoints: ['a:1'], managed: {memory: 1Gi}}", "spec.endpoints: is not for a managed backend"},
+      {"{endpoints: ['a:1', 'b:1']}", "spec.endpoints: has several items: mode Standalone takes one"},
+      {"{endpoints: ['redis://a:1']}", "spec.endpoints: 'redis://a:1' is none: write HOST:PORT"},
+      {"{endpoints: ['a']}", "spec.endpoints: 'a' is none: write HOST:PORT"},
+      {"{endpoints: ['a:0']}", "spec.endpoints: 'a:0' is none"},
+      {"{endpoints: ['a:65536']}", "spec.endpoints: 'a:65536' is none"},
+      {"{endpoints: ['u:p@a:1']}", "spec.endpoints: 'u:p@a:1' is none"},
+      {"{endpoints: ['::1:6379']}", "spec.endpoints: '::1:6379' is none"},
+      {"{endpoints: [7]}", "spec.endpoints: holds number: must be strings"},
+      {"{endpoints: a}", "spec.endpoints: is string: must be array"},
+      {"{mode: sentinel, endpoints: ['a:1']}", "spec.mode: 'sentinel' is none of: Standalone, Sentinel, Cluster"},
+      {"{mode: Sentinel, endpoints: ['a:1']}", "spec.master: is missing"},
+      {"{mode: Cluster, endpoints: ['a:1'], database: 3}", "spec.database: must be 0"},
+      {"{endpoints: ['a:1'], database: -1}", "spec.database: -1 is out of range"},
+      {"{endpoints: ['a:1'], password: {key: k}}", "spec.password.name: is missing"},
+      {"{endpoints: ['a:1'], user: 'a b'}", "spec.user: 'a b' holds a space"},
+      {"{managed: {}}", "spec.managed.memory: is missing"},
+      {"{managed: {memory: 100Mi}}", "spec.managed.memory: '100Mi' is out of range: 256Mi to"},
+      {"{managed: {memory: 1Gi, policy: noeviction}}", "spec.managed.policy: 'noeviction' is none of"}};
+  for (const auto& [spec, why] : bad) {
+    const Result<CacheBackend> backend = parse(spec);
+    ASSERT_FALSE(backend.ok()) << spec;
+    EXPECT_THAT(backend.status().text(), StartsWith(why)) << spec;
+  }
+}
+
+TEST(BackendUrl, IsLarderdsOwnForm) {
+  const std::pair<const char*, const char*> urls[] = {
+      {"{endpoints: ['redis:6379']}", "redis://redis:6379"},
+      {"{endpoints: ['[fd00::7]:6379'], database: 2}", "redis://[fd00::7]:6379/2"},
+      {"{endpoints: ['r:6379'], user: larder, tls: {}}", "rediss://larder@r:6379"},
+      {"{endpoints: ['r:1'], user: 'a@b/c:d'}", "redis://a%40b%2Fc%3Ad@r:1"},
+      {"{mode: Cluster, endpoints: ['h1:6379', 'h2:6379'], tls: {}}", "rediss-cluster://h1:6379,h2:6379"},
+      {"{mode: Sentinel, master: m, endpoints: ['s1:1', 's2:2'], database: 1}", "redis-sentinel://s1:1,s2:2/m/1"},
+      {"{managed: {memory: 1Gi}}", "redis://larder-b.chat.svc:6379"}};
+  for (const auto& [spec, url] : urls) {
+    const Result<CacheBackend> backend = parse(spec);
+    ASSERT_TRUE(backend.ok()) << spec << ": " << backend.status().text();
+    EXPECT_EQ(url_of(*backend), url);
+  }
+}
+
+}  // namespace
+}  // namespace larder::api

@@ -1,0 +1,76 @@
+#include "operator/api/object.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace larder::api {
+namespace {
+
+using testing::HasSubstr;
+
+TEST(ParseJson, ReadsWhatIsValidAndSaysWhereItIsNot) {
+  EXPECT_EQ(parse_json(R"({"a":[1,"\u00e9"]})")->at("a").at(1), "é");
+  EXPECT_THAT(parse_json("{\"a\":1").status().text(), HasSubstr("at byte 7"));
+  EXPECT_FALSE(parse_json("").ok());
+  EXPECT_FALSE(parse_json("{} x").ok()) << "rubbish behind it";
+  EXPECT_FALSE(parse_json("\"\\ud800\"").ok()) << "half a surrogate pair";
+  EXPECT_FALSE(parse_json("\"\xff\"").ok()) << "no UTF-8";
+  EXPECT_FALSE(parse_json("1e999").ok()) << "too large for a number";
+}
+
+TEST(ParseJson, IsBoundedInDepthAndBytes) {
+  const auto nested = [](int depth) { return std::string(depth, '[') + std::string(depth, ']'); };
+  EXPECT_TRUE(parse_json(nested(kMostDepth)).ok());
+  EXPECT_THAT(parse_json(nested(kMostDepth + 1)).status().text(), HasSubstr("deeper than 64"));
+  EXPECT_FALSE(parse_json(nested(2'000'000)).ok());
+  EXPECT_TRUE(parse_json("\"" + std::string(500, '[') + "\\\"" + std::string(500, '{') + "\"").ok())
+      << "brackets in a string are none";
+  EXPECT_EQ(parse_json(std::string(kMostBytes + 1, ' ')).status().code(), Code::kOutOfRange);
+}
+
+TEST(Accessors, GiveEmptyValuesWhereSomethingElseStands) {
+  const Object object = *parse_json(
+      R"({"a":{"b":{"c":"text","n":7,"t":true,"u":18446744073709551615}},"metadata":{"name":"x","labels":{"l.dev/k":"v","n":1}},"s":"t"})");
+  EXPECT_EQ(text_at(object, "a.b.c"), "text");
+  EXPECT_EQ(number_at(object, "a.b.n"), 7);
+  EXPECT_TRUE(truth_at(object, "a.b.t"));
+  EXPECT_EQ(number_at(object, "a.b.u", -3), -3) << "above what a signed number holds";
+  for (const char* path : {"", "a", "a.b", "a.b.n.x", "s.t", "nothing.at.all", "a..b", "."}) {
+    EXPECT_EQ(text_at(object, path), "") << path;
+    EXPECT_EQ(number_at(object, path, -3), -3) << path;
+    EXPECT_TRUE(truth_at(object, path, true)) << path;
+  }
+  EXPECT_EQ(name_of(object), "x");
+  EXPECT_EQ(namespace_of(object), "");
+  EXPECT_EQ(label(object, "l.dev/k"), "v");
+  EXPECT_EQ(label(object, "n"), std::nullopt);
+  EXPECT_EQ(annotation(object, "l.dev/k"), std::nullopt);
+  EXPECT_EQ(name_of(Object("text")), "");
+}
+
+TEST(Quantity, IsReadAsKubernetesWritesIt) {
+  const std::pair<const char*, std::uint64_t> good[] = {
+      {"0", 0},     {"1", 1},     {"8Gi", 8ULL << 30},   {"0.5Gi", 1ULL << 29}, {"500M", 500'000'000},
+      {"1k", 1000}, {"3000m", 3}, {"1.5Ti", 3ULL << 39}, {"7Ei", 7ULL << 60}};
+  for (const auto& [text, bytes] : good) {
+    ASSERT_TRUE(quantity_bytes(text).ok()) << text;
+    EXPECT_EQ(*quantity_bytes(text), bytes) << text;
+  }
+  EXPECT_EQ(*quantity_milli("100m"), 100U);
+  EXPECT_EQ(*quantity_milli("0.5"), 500U);
+  EXPECT_EQ(*quantity_milli("4"), 4000U);
+}
+
+TEST(Quantity, WhatIsNoneIsRefusedInWords) {
+  const std::pair<const char*, const char*> bad[] = {
+      {"8GB", "'8GB' is no size"},   {"", "is no size"},         {"Gi", "is no size"}, {"-1Gi", "is negative"},
+      {"1.2.3", "is no size"},       {"1.5", "no whole number"}, {"100m", "no whole"}, {"8 Gi", "is no size"},
+      {"9999999999Ei", "too large"}, {"8Ei", "is too large"},    {".", "is no size"},  {"1234567890123456", "too many digits"}};
+  for (const auto& [text, why] : bad) {
+    EXPECT_EQ(quantity_bytes(text).status().code(), Code::kInvalidArgument) << text;
+    EXPECT_THAT(quantity_bytes(text).status().text(), HasSubstr(why)) << text;
+  }
+}
+
+}  // namespace
+}  // namespace larder::api

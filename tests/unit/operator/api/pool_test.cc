@@ -1,0 +1,128 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "operator/api/cache_pool.h"
+#include "tests/unit/operator/api/yaml_object.h"
+
+namespace larder::api {
+namespace {
+
+using testing::HasSubstr;
+using testing::StartsWith;
+
+Object smallest() {
+  return test::from_yaml("metadata: {namespace: chat, name: main, uid: u-1, generation: 3}\nspec: {memory: {size: 8Gi}}").at(0);
+}
+
+Object with_spec(const std::string& yaml) {
+  Object pool = smallest();
+  pool["spec"].merge_patch(test::from_yaml(yaml).at(0));
+  return pool;
+}
+
+TEST(ParsePool, TheSmallestGetsEveryDefault) {
+  const Result<CachePool> pool = parse_pool(smallest());
+  ASSERT_TRUE(pool.ok()) << pool.status().text();
+  EXPECT_EQ(pool->ns, "chat");
+  EXPECT_EQ(pool->name, "main");
+  EXPECT_EQ(pool->uid, "u-1");
+  EXPECT_EQ(pool->generation, 3);
+  EXPECT_EQ(pool->spec.placement, Placement::kSidecar);
+  EXPECT_EQ(pool->spec.memory.size_bytes, 8ULL << 30);
+  EXPECT_EQ(pool->spec.memory.hugepages, Hugepages::kNone);
+  EXPECT_FALSE(pool->spec.disk);
+  EXPECT_EQ(pool->spec.backend, "");
+  EXPECT_TRUE(pool->spec.engine.flags);
+  EXPECT_TRUE(pool->spec.resources.is_null());
+  EXPECT_EQ(pool->spec.transfer, Transfer::kShim);
+}
+
+TEST(ParsePool, TakesOverWhatIsWritten) {
+  const Result<CachePool> pool = parse_pool(with_spec(
+      "{placement: Node, memory: {size: 4Gi, hugepages: 1Gi, numa: '1'}, disk: {size: 100Gi, volume: hostPath, hostPath: /mnt/d, "
+      "ttl: 12h, "
+      "admitAfter: 3, write: through}, backendRef: {name: b, prefix: p}, backendWrite: {policy: popular, rate: 200Mi, ttl: 7d}, "
+      "chunkTokens: 512, image: i:1, node: {nodeSelector: {gpu: 'yes'}, tolerations: [{operator: Exists}]}, engine: {flags: "
+      "false}}"));
+  ASSERT_TRUE(pool.ok()) << pool.status().text();
+  EXPECT_EQ(pool->spec.placement, Placement::kNode);
+  EXPECT_EQ(pool->spec.memory.hugepages, Hugepages::k1Gi);
+  EXPECT_EQ(pool->spec.memory.numa, "1");
+  ASSERT_TRUE(pool->spec.disk);
+  EXPECT_EQ(pool->spec.disk->host_path, "/mnt/d");
+  EXPECT_EQ(pool->spec.disk->admit_after, 3);
+  EXPECT_EQ(pool->spec.disk->write, "through");
+  EXPECT_EQ(pool->spec.backend, "b");
+  EXPECT_EQ(pool->spec.backend_prefix, "p");
+  EXPECT_EQ(pool->spec.backend_write.rate_bytes, 200ULL << 20);
+  EXPECT_EQ(pool->spec.chunk_tokens, 512);
+  EXPECT_FALSE(pool->spec.engine.flags);
+  EXPECT_EQ(pool->spec.node.node_selector.at("gpu"), "yes");
+  EXPECT_EQ(pool->spec.node.tolerations.size(), 1U);
+}
+
+// The field as the user writes it, what is wrong, and what to write.
+TEST(ParsePool, WhatIsWrongIsNamed) {
+  const std::pair<const char*, const char*> bad[] = {
+      {"{memory: {size: 8GB}}", "spec.memory.size: '8GB' is no size: write a number with Ki, Mi, Gi or Ti, e.g. 8Gi"},
+      {"{memory: {size: null}}", "spec.memory.size: is missing: write a size"},
+      {"{memory: {size: 7}}", "spec.memory.size: is number: must be string"},
+      {"{memory: {size: 1Mi}}", "spec.memory.size: '1Mi' is out of range: 16Mi to 16384Gi"},
+      {"{memory: {size: 1025Mi, hugepages: 2Mi}}", "spec.memory.size: '1025Mi' is no multiple of memory.hugepages"},
+      {"{memory: {hugepages: 4Ki}}", "spec.memory.hugepages: '4Ki' is none of: none, 2Mi, 1Gi"},
+      {"{memory: {numa: all}}", "spec.memory.numa: 'all' is none of"},
+      {"{memory: 8Gi}", "spec.memory.size: is missing"},
+      {"{placement: node}", "spec.placement: 'node' is none of: Sidecar, Node"},
+      {"{disk: {size: 10Mi}}", "spec.disk.size: '10Mi' is out of range"},
+      {"{disk: {size: 10Gi, volume: hostPath, hostPath: mnt}}", "spec.disk.hostPath: must be an absolute path"},
+      {"{disk: {size: 10Gi, volume: hostPath, hostPath: /mnt}}", "spec.disk.volume: hostPath is for placement Node"},
+      {"{placement: Node, disk: {size: 10Gi, volume: ephemeral}}", "spec.disk.volume: ephemeral is for placement Sidecar"},
+      {"{disk: {size: 10Gi, ttl: 12}}", "spec.disk.ttl: is number: must be string"},
+      {"{disk: {size: 10Gi, ttl: 12w}}", "spec.disk.ttl: '12w' is no duration"},
+      {"{disk: {size: 10Gi, ttl: 99999d}}", "spec.disk.ttl: '99999d' is no duration"},
+      {"{disk: {size: 10Gi, admitAfter: 16}}", "spec.disk.admitAfter: 16 is out of range: 1 to 15"},
+      {"{backendRef: {}}", "spec.backendRef.name: is missing"},
+      {"{backendWrite: {rate: 10}}", "spec.backendWrite.rate: is number"},
+      {"{backendWrite: {rate: 10Ki}}", "spec.backendWrite.rate: '10Ki' is out of range"},
+      {"{chunkTokens: 8}", "spec.chunkTokens: 8 is out of range"},
+      {"{engine: {flags: 'yes'}}", "spec.engine.flags: is string: must be boolean"},
+      {"{node: {tolerations: {}}}", "spec.node.tolerations: is object: must be array"},
+      {"{image: \"a\\nb\"}", "spec.image: holds a control character"},
+      {"{resources: {limits: {memory: 8Gi}}}",
+       "spec.resources.limits.memory: '8Gi' is below what memory.size needs: leave it out, or set it to at least 8576Mi"},
+      {"{resources: {limits: {memory: 20Gi}, requests: {memory: 21Gi}}}",
+       "spec.resources.requests.memory: '21Gi' is above the limit, 20Gi"},
+      {"{resources: {requests: {memory: 9Gi}}}", "spec.resources.requests.memory: '9Gi' is above the limit"},
+      {"{resources: {limits: {cpu: 500m}, requests: {cpu: 1}}}", "spec.resources.requests.cpu: '1' is above the limit, 500m"},
+      {"{resources: {limits: {cpu: many}}}", "spec.resources.limits.cpu: 'many' is no size"}};
+  for (const auto& [spec, why] : bad) {
+    const Result<CachePool> pool = parse_pool(with_spec(spec));
+    ASSERT_FALSE(pool.ok()) << spec;
+    EXPECT_EQ(pool.status().code(), Code::kInvalidArgument);
+    EXPECT_THAT(pool.status().text(), StartsWith(why)) << spec;
+  }
+}
+
+TEST(ParsePool, WhateverStandsInItNothingIsThrown) {
+  for (const char* text :
+       {"null", "[]", "{}", "{\"spec\":[]}", "{\"spec\":{\"memory\":[]}}", "{\"spec\":{\"memory\":{\"size\":{}}}}",
+        "{\"metadata\":7,\"spec\":{\"memory\":{\"size\":\"1Gi\"},\"resources\":{\"limits\":[]}}}"})
+    static_cast<void>(parse_pool(*parse_json(text)));
+}
+
+TEST(ParsePool, AMemoryLimitMayBeANumber) {
+  EXPECT_TRUE(parse_pool(with_spec("{resources: {limits: {memory: 20000000000}}}")).ok());
+  EXPECT_FALSE(parse_pool(with_spec("{resources: {limits: {memory: 2000000000}}}")).ok());
+}
+
+TEST(OwnMemory, HugePagesAreNotOfTheMemoryLimit) {
+  const CachePool small = *parse_pool(smallest());
+  const CachePool huge = *parse_pool(with_spec("{memory: {hugepages: 2Mi}}"));
+  EXPECT_EQ(least_memory_limit(small.spec) - least_memory_limit(huge.spec), small.spec.memory.size_bytes);
+  EXPECT_GE(least_memory_limit(huge.spec), own_memory_bytes(huge.spec));
+  EXPECT_EQ(least_memory_limit(huge.spec) % (1 << 20), 0U);
+  EXPECT_GT(own_memory_bytes(parse_pool(with_spec("{disk: {size: 1Ti}}"))->spec), own_memory_bytes(small.spec));
+}
+
+}  // namespace
+}  // namespace larder::api

@@ -1,0 +1,35 @@
+// A pool with its backend as YAML, and everything that the builders make of it. Throws what yaml-cpp throws: for tests alone.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "operator/desired/backend_objects.h"
+#include "operator/desired/pool_objects.h"
+
+namespace larder::test {
+
+struct PoolCase {
+  std::optional<api::CachePool> pool;
+  std::optional<api::CacheBackend> backend;
+  desired::Defaults defaults{"larder:0.1.0", true, "larder-system"};
+  desired::EnginePod engine;
+};
+
+// CachePool and CacheBackend, either may be missing; in namespace chat where none is given. A comment "# hostNetwork" sets that.
+PoolCase pool_case(const std::string& yaml);
+// Only spec of the pool, and of the backend.
+PoolCase pool_case_of(const std::string& pool_spec, const std::string& backend_spec = "");
+
+// A pod as the injector makes one in placement Sidecar, of an engine that passes Pod Security restricted; the DaemonSet's pod otherwise.
+api::Object pod_of(const PoolCase& one);
+
+// All that the builders make, as documents in the order in which a reader wants them.
+std::string built(const PoolCase& one);
+
+// Names of the golden inputs, without ".in.yaml".
+std::vector<std::string> golden_names();
+std::string file_text(const std::string& path);
+
+}  // namespace larder::test

@@ -1,0 +1,113 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "operator/api/names.h"
+#include "tests/unit/operator/desired/pool_case.h"
+
+namespace larder::desired {
+namespace {
+
+using api::Object;
+
+Object container(const test::PoolCase& one) {
+  return larderd_container(*one.pool, one.backend, one.defaults, one.engine);
+}
+
+TEST(Security, IsRestrictedInASidecarAndRootWithoutCapabilitiesOnANode) {
+  const Object sidecar = container(test::pool_case_of("{memory: {size: 1Gi}}"))["securityContext"];
+  EXPECT_EQ(sidecar["runAsNonRoot"], true);
+  EXPECT_EQ(sidecar["runAsUser"], api::kUser);
+  EXPECT_EQ(sidecar["readOnlyRootFilesystem"], true);
+  EXPECT_EQ(sidecar["allowPrivilegeEscalation"], false);
+  EXPECT_EQ(sidecar["capabilities"], (Object{{"drop", Object::array({"ALL"})}}));
+  const Object node = container(test::pool_case_of("{placement: Node, memory: {size: 1Gi}}"))["securityContext"];
+  EXPECT_EQ(node["runAsUser"], 0);
+  EXPECT_EQ(node["runAsGroup"], api::kUserGroup);
+  EXPECT_EQ(node["capabilities"], (Object{{"drop", Object::array({"ALL"})}}));
+}
+
+TEST(Security, AUserMayReplaceFieldsOfIt) {
+  const Object security = container(test::pool_case_of("{memory: {size: 1Gi}, podSecurity: {runAsUser: 7}}"))["securityContext"];
+  EXPECT_EQ(security["runAsUser"], 7);
+  EXPECT_EQ(security["runAsNonRoot"], true);
+}
+
+TEST(Security, TheEngineGetsTheGroupOfTheSocketAndAnFsGroupOnlyForAClaim) {
+  const Object usual = engine_pod_security(*test::pool_case_of("{memory: {size: 1Gi}}").pool);
+  EXPECT_EQ(usual, (Object{{"supplementalGroups", Object::array({api::kUserGroup})}}));
+  const Object claim =
+      engine_pod_security(*test::pool_case_of("{memory: {size: 1Gi}, disk: {size: 9Gi, volume: ephemeral}}").pool);
+  EXPECT_EQ(claim["fsGroup"], api::kUserGroup);
+}
+
+TEST(Security, SecretsAreOptionalAndMountedByLarderdAlone) {
+  const test::PoolCase one =
+      test::pool_case_of("{memory: {size: 1Gi}, backendRef: {name: shared}}",
+                         "{endpoints: ['r:6379'], password: {name: s}, tls: {caSecret: c, clientSecret: d}}");
+  int sources = 0;
+  for (const Object& volume : larderd_volumes(*one.pool, one.backend))
+    for (const Object& source : api::at(volume, "projected.sources")) {
+      EXPECT_EQ(source["secret"]["optional"], true) << volume.dump();
+      ++sources;
+    }
+  EXPECT_EQ(sources, 3);
+  for (const Object& mount : engine_mounts(*one.pool)) {
+    EXPECT_EQ(mount["readOnly"], true);
+    EXPECT_THAT(mount["name"].get<std::string>(), testing::AnyOf("larder-run", "larder-payload"));
+  }
+}
+
+TEST(Probes, AreByHttpAndWithHostNetworkByExec) {
+  test::PoolCase one = test::pool_case_of("{memory: {size: 1Gi}}");
+  EXPECT_EQ(container(one)["startupProbe"]["httpGet"]["path"], "/readyz");
+  EXPECT_EQ(container(one)["livenessProbe"]["httpGet"]["path"], "/healthz");
+  EXPECT_THAT(larderd_config(*one.pool, {}, one.engine), testing::HasSubstr("listen: \"0.0.0.0:9464\""));
+  one.engine.host_network = true;
+  EXPECT_EQ(container(one)["livenessProbe"]["exec"]["command"],
+            Object::array({"/usr/bin/larderctl", "--socket", "/run/larder/main.admin", "alive"}));
+  EXPECT_FALSE(container(one).contains("ports"));
+  EXPECT_THAT(larderd_config(*one.pool, {}, one.engine), testing::HasSubstr("listen: \"\""));
+}
+
+TEST(Sidecar, IsNativeUnlessTheClusterIsTooOld) {
+  test::PoolCase one = test::pool_case_of("{memory: {size: 1Gi}}");
+  EXPECT_EQ(container(one)["restartPolicy"], "Always");
+  one.defaults.native_sidecars = false;
+  EXPECT_FALSE(container(one).contains("restartPolicy"));
+}
+
+// One arena is one trust domain.
+TEST(Node, EachPoolHasFoldersOfItsOwn) {
+  const auto folders = [](const test::PoolCase& one) {
+    std::vector<std::string> paths;
+    for (const Object& volume : larderd_volumes(*one.pool, {}))
+      if (volume.contains("hostPath")) paths.push_back(volume["hostPath"]["path"]);
+    return paths;
+  };
+  const std::string spec =
+      "{placement: Node, memory: {size: 1Gi, hugepages: 2Mi}, disk: {size: 9Gi, volume: hostPath, hostPath: /mnt/d}}";
+  test::PoolCase one = test::pool_case_of(spec);
+  EXPECT_THAT(folders(one), testing::UnorderedElementsAre("/run/larder/chat/main", "/dev/shm/larder/chat/main",
+                                                          "/dev/hugepages/larder/chat/main", "/mnt/d/chat/main"));
+  for (const Object& volume : engine_volumes(*one.pool))
+    if (volume["name"] == api::kRunVolume) {
+      EXPECT_EQ(volume["hostPath"]["path"], "/run/larder/chat/main");
+    }
+  test::PoolCase other = one;
+  other.pool->ns = "other";
+  for (const std::string& path : folders(other)) EXPECT_THAT(folders(one), testing::Not(testing::Contains(path)));
+}
+
+TEST(Node, OneNodeAfterTheOtherAndNeverTwoOnOne) {
+  const auto strategy = [](const std::string& node) {
+    const test::PoolCase one = test::pool_case_of("{placement: Node, memory: {size: 1Gi}" + node + "}");
+    return daemon_set(*one.pool, {}, one.defaults)["spec"]["updateStrategy"];
+  };
+  EXPECT_EQ(strategy(""), (Object{{"type", "RollingUpdate"}, {"rollingUpdate", {{"maxUnavailable", 1}, {"maxSurge", 0}}}}));
+  EXPECT_EQ(strategy(", node: {updateStrategy: {rollingUpdate: {maxUnavailable: 10%}}}")["rollingUpdate"]["maxUnavailable"],
+            "10%");
+  EXPECT_EQ(strategy(", node: {updateStrategy: {type: OnDelete}}"), (Object{{"type", "OnDelete"}}));
+}
+
+}  // namespace
+}  // namespace larder::desired
