@@ -48,13 +48,6 @@ std::string in_directory(std::string_view directory, std::string_view file) {
   return std::string(directory) + "/" + std::string(file);
 }
 
-// One prefix is one trust domain: pools of the same name in two namespaces may use one server.
-std::string backend_prefix(const CachePool& pool) {
-  if (!pool.spec.backend_prefix.empty()) return pool.spec.backend_prefix;
-  const std::string prefix = pool.ns + "-" + pool.name;
-  return prefix.size() <= kMostPrefix ? prefix : prefix.substr(0, kMostPrefix - 17) + "-" + short_hash(prefix);
-}
-
 void add_memory(const CachePool& pool, Yaml& yaml) {
   constexpr std::array<std::string_view, 3> kPages{"none", "2Mi", "1Gi"};
   const api::MemorySpec& memory = pool.spec.memory;
@@ -110,6 +103,13 @@ void add_backend(const CachePool& pool, const std::optional<CacheBackend>& backe
 }
 
 }  // namespace
+
+// One prefix is one trust domain: pools of the same name in two namespaces may use one server.
+std::string backend_prefix(const CachePool& pool) {
+  if (!pool.spec.backend_prefix.empty()) return pool.spec.backend_prefix;
+  const std::string prefix = pool.ns + "-" + pool.name;
+  return prefix.size() <= kMostPrefix ? prefix : prefix.substr(0, kMostPrefix - 17) + "-" + short_hash(prefix);
+}
 
 std::string socket_path(const CachePool& pool) {
   return std::string(kRunPath) + "/" + pool.name + ".sock";

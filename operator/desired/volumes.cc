@@ -119,9 +119,10 @@ std::vector<Object> engine_mounts(const CachePool&) {
 }
 
 Object engine_pod_security(const CachePool& pool) {
-  Object security{{"supplementalGroups", Object::array({api::kUserGroup})}};
+  const std::int64_t group = api::number_at(pool.spec.pod_security, "runAsGroup", api::kUserGroup);
+  Object security{{"supplementalGroups", Object::array({group})}};
   const bool claim = pool.spec.disk && pool.spec.disk->volume == api::DiskVolume::kEphemeralClaim;
-  if (claim) security.update({{"fsGroup", api::kUserGroup}, {"fsGroupChangePolicy", "OnRootMismatch"}});
+  if (claim) security.update({{"fsGroup", group}, {"fsGroupChangePolicy", "OnRootMismatch"}});
   return security;
 }
 

@@ -1,7 +1,8 @@
 // ApiClient: the Kubernetes API server, as much of it as the operator needs. The real one stands in http_client.h; tests have one in memory.
 //
 // Thread-safe: calls may be made from several threads at once. Each has a deadline, 30 s unless said otherwise; an answer is at
-// most api::kMostBytes. Retry-After, 429 and 5xx are waited for and tried again inside that deadline; 409 is the caller's.
+// most api::kMostBytes. Retry-After, 429 and 5xx are waited for and tried again inside that deadline (a few times where the server
+// does not say for how long); 409 is the caller's.
 #pragma once
 
 #include <cstdint>
@@ -57,6 +58,13 @@ struct WatchEvent {
   enum class Type { kAdded, kModified, kDeleted, kBookmark };
   Type type;
   api::Object object;
+  bool initial_end = false;  // of stream(): the bookmark that says that everything there was has been told
+};
+
+// Takes a list as it comes in, so that nobody needs memory for all of it.
+struct ListSink {
+  std::function<void(api::Object)> take;  // with apiVersion and kind filled in
+  std::function<void()> begin_anew;       // what was taken so far is void: the list has become too old in the middle (410)
 };
 
 class ApiClient {
@@ -83,6 +91,22 @@ class ApiClient {
   // old (410), list again. A stream that is silent for 5 minutes ends. May run as long as it likes.
   virtual Status watch(const Resource& resource, const Selector& selector, const std::string& version, std::stop_token stop,
                        const std::function<void(WatchEvent)>& on_event) = 0;
+
+  // The list, page by page; its resourceVersion.
+  virtual Result<std::string> list_into(const Resource& resource, const Selector& selector, const ListSink& sink) {
+    Result<List> all = list(resource, selector);
+    if (!all.ok()) return all.status();
+    for (api::Object& item : all->items) sink.take(std::move(item));
+    return std::move(all->version);
+  }
+
+  // List and watch in one stream (WatchList): everything there is as kAdded, a bookmark with `initial_end`, then what changes, as
+  // watch(). kUnsupported: the server does not know it (422), use list() and watch().
+  virtual Status stream(const Resource& resource, const Selector& selector, std::stop_token stop,
+                        const std::function<void(WatchEvent)>& on_event) {
+    static_cast<void>(resource), static_cast<void>(selector), static_cast<void>(stop), static_cast<void>(on_event);
+    return {Code::kUnsupported, "no streamed lists"};
+  }
 
   // GET of any path ("/version"), for what is no resource.
   virtual Result<api::Object> get_path(const std::string& path) = 0;

@@ -14,6 +14,8 @@
 
 namespace larder::k8s {
 
+class Metrics;
+
 struct Key {  // what is reconciled: an object's name, never an event
   std::string ns, name;
   auto operator<=>(const Key&) const = default;
@@ -21,8 +23,8 @@ struct Key {  // what is reconciled: an object's name, never an event
 
 class WorkQueue {
  public:
-  // `name`: the queue's label in metrics. `clock` outlives it.
-  static std::unique_ptr<WorkQueue> make(std::string name, const base::Clock& clock);
+  // `name`: the queue's label in metrics. `clock` and `metrics` outlive it.
+  static std::unique_ptr<WorkQueue> make(std::string name, const base::Clock& clock, Metrics* metrics = nullptr);
   virtual ~WorkQueue() = default;
   virtual void add(const Key& key) = 0;
   virtual void add_after(const Key& key, std::chrono::milliseconds delay) = 0;

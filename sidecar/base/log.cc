@@ -9,10 +9,13 @@
 #include <ctime>
 #include <string>
 
+#include "sidecar/base/json_text.h"
+
 namespace larder::base {
 namespace {
 
 std::atomic<LogLevel> least_level{LogLevel::kInfo};
+std::atomic<LogFormat> log_format{LogFormat::kText};
 
 std::string timestamp() {
   const auto now = std::chrono::system_clock::now();
@@ -37,17 +40,39 @@ const char* level_name(LogLevel level) {
   return "?";
 }
 
+void append_plain(std::string& line, std::string_view text) {
+  for (const char c : text) line += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+}
+
 }  // namespace
 
 void set_log_level(LogLevel least) {
   least_level = least;
 }
 
-void log(LogLevel level, std::string_view text) {
+void set_log_format(LogFormat format) {
+  log_format = format;
+}
+
+std::string log_line(LogFormat format, std::string_view time, LogLevel level, std::string_view text, LogFields fields) {
+  std::string line;
+  if (format == LogFormat::kJson) {
+    line = "{\"ts\":" + json_text(time) + ",\"level\":\"" + level_name(level) + "\",\"msg\":" + json_text(text);
+    for (const auto& [key, value] : fields) line += "," + json_text(key) + ":" + json_text(value);
+    return line + "}";
+  }
+  line = std::string(time) + " " + level_name(level) + " ";
+  append_plain(line, text);
+  for (const auto& [key, value] : fields) {
+    line += " " + std::string(key) + "=";
+    append_plain(line, value);
+  }
+  return line;
+}
+
+void log(LogLevel level, std::string_view text, LogFields fields) {
   if (level < least_level.load(std::memory_order_relaxed)) return;
-  std::string line = timestamp() + " " + level_name(level) + " ";
-  for (const char c : text) line += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
-  line += '\n';
+  const std::string line = log_line(log_format.load(std::memory_order_relaxed), timestamp(), level, text, fields) + '\n';
   // A log that cannot be written has no other place to say so.
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
 }

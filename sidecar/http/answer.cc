@@ -1,15 +1,24 @@
 #include "sidecar/http/answer.h"
 
+#include <sys/eventfd.h>
+
+#include <utility>
+
 namespace larder::http {
 namespace {
 
 std::string_view reason(int http_status) {
   switch (http_status) {
+    case 200: return "OK";
     case 400: return "Bad Request";
+    case 404: return "Not Found";
+    case 405: return "Method Not Allowed";
     case 411: return "Length Required";
     case 413: return "Payload Too Large";
     case 415: return "Unsupported Media Type";
     case 431: return "Request Header Fields Too Large";
+    case 500: return "Internal Server Error";
+    case 503: return "Service Unavailable";
     default: return "Error";
   }
 }
@@ -17,10 +26,36 @@ std::string_view reason(int http_status) {
 }  // namespace
 
 std::string plain_answer(int http_status, std::string_view text) {
-  const std::string body = std::string(text) + "\n";
-  return "HTTP/1.1 " + std::to_string(http_status) + " " + std::string(reason(http_status)) +
-         "\r\nContent-Type: text/plain\r\nConnection: close\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" +
-         body;
+  return whole_answer(http_status, "text/plain", std::string(text) + "\n", false);
+}
+
+std::string whole_answer(int http_status, std::string_view content_type, std::string_view body, bool keep_alive) {
+  std::string bytes = "HTTP/1.1 " + std::to_string(http_status) + " ";
+  bytes.append(reason(http_status)).append("\r\nContent-Type: ").append(content_type);
+  if (!keep_alive) bytes += "\r\nConnection: close";
+  bytes += "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n";
+  return bytes.append(body);
+}
+
+Mailbox::Mailbox() : wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+
+void Mailbox::post(std::uint64_t connection, Answer answer) {
+  {
+    const std::lock_guard lock(mutex_);
+    answers_.emplace_back(connection, std::move(answer));
+  }
+  wake();
+}
+
+void Mailbox::wake() {
+  ::eventfd_write(wake_.get(), 1);
+}
+
+std::vector<std::pair<std::uint64_t, Answer>> Mailbox::take() {
+  eventfd_t ignored = 0;
+  ::eventfd_read(wake_.get(), &ignored);
+  const std::lock_guard lock(mutex_);
+  return std::exchange(answers_, {});
 }
 
 }  // namespace larder::http

@@ -1,61 +1,137 @@
 #include "sidecar/http/endpoint.h"
 
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <array>
-
-#include "sidecar/http/answer.h"
 
 namespace larder::http {
 namespace {
 
 constexpr std::uint64_t kAcceptPauseMs = 100;
 constexpr int kIdleWaitMs = 1000;
+constexpr std::size_t kStrangersARound = 8;  // a handshake of TLS takes part of a millisecond
 
 }  // namespace
 
-Endpoint::Endpoint(Listener listener, Limits limits, Respond respond, const base::Clock& clock, Counters& counters)
+Endpoint::Endpoint(Listener listener, Limits limits, Handle handle, const base::Clock& clock, Counters& counters, OpenStream open)
     : listener_(std::move(listener)),
       limits_(limits),
-      respond_(std::move(respond)),
+      handle_(std::move(handle)),
+      open_(std::move(open)),
       clock_(clock),
       counters_(counters),
-      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      mailbox_(std::make_shared<Mailbox>()),
+      buffer_(kMostRecord),
       thread_([this] { loop(); }) {}
+
+Endpoint::Endpoint(Listener listener, Limits limits, Respond respond, const base::Clock& clock, Counters& counters)
+    : Endpoint(
+          std::move(listener), limits,
+          [respond = std::move(respond)](const Request& request, const Reply& reply) {
+            reply({respond(request.bytes), false});
+          },
+          clock, counters) {}
 
 Endpoint::~Endpoint() {
   stopping_ = true;
-  ::eventfd_write(wake_.get(), 1);
+  mailbox_->wake();
 }
 
 void Endpoint::loop() {
   std::vector<pollfd> polled;
   while (!stopping_) {
     if (wait(polled) < 0) continue;
-    for (std::size_t i = 0; i < connections_.size(); ++i)
-      if (polled[i + 2].revents != 0) advance(connections_[i]);
+    deliver();
+    advance_all(polled);
+    deliver();
     end_overdue();
-    std::erase_if(connections_, [](const Connection& connection) { return connection.over; });
+    end_largest();
+    std::erase_if(connections_, [](const auto& connection) { return connection->state() == Connection::State::kOver; });
     if (polled[1].revents != 0) accept_all();
   }
+  connections_.clear();
 }
 
-// polled[0] wakes, [1] listens, the others are the connections in their order.
+// polled[0] is the mailbox, [1] listens, the others are the connections in their order.
 int Endpoint::wait(std::vector<pollfd>& polled) const {
   const std::uint64_t now_ms = clock_.now_ms();
   std::uint64_t wait_ms = kIdleWaitMs;
-  polled.assign(1, {wake_.get(), POLLIN, 0});
+  polled.assign(1, {mailbox_->descriptor().get(), POLLIN, 0});
   const bool paused = now_ms < accept_again_ms_;
   polled.push_back({paused ? -1 : listener_.socket.get(), POLLIN, 0});
   if (paused) wait_ms = std::min(wait_ms, accept_again_ms_ - now_ms);
-  for (const Connection& connection : connections_) {
-    const bool writing = connection.state == Connection::State::kWriting;
-    polled.push_back({connection.socket.get(), static_cast<short>(writing ? POLLOUT : POLLIN), 0});
-    wait_ms = std::min(wait_ms, connection.deadline_ms > now_ms ? connection.deadline_ms - now_ms : 0);
+  for (const auto& connection : connections_) {
+    const bool answering = connection->state() == Connection::State::kAnswering;
+    polled.push_back({answering ? -1 : connection->fd(), connection->awaits(), 0});
+    wait_ms = std::min(wait_ms, connection->deadline_ms() > now_ms ? connection->deadline_ms() - now_ms : 0);
   }
   return ::poll(polled.data(), polled.size(), static_cast<int>(wait_ms));
+}
+
+void Endpoint::advance_all(const std::vector<pollfd>& polled) {
+  const std::size_t count = connections_.size();
+  for (std::size_t i = 0; i < count; ++i)
+    if (polled[i + 2].revents != 0 && connections_[i]->earned()) advance(*connections_[i]);
+  std::size_t strangers = 0, at = next_stranger_;
+  for (std::size_t i = 0; i < count && strangers < kStrangersARound; ++i, ++at) {
+    Connection& connection = *connections_[at % count];
+    if (polled[at % count + 2].revents == 0 || connection.earned()) continue;
+    advance(connection);
+    ++strangers;
+  }
+  next_stranger_ = count == 0 ? 0 : at % count;
+}
+
+void Endpoint::advance(Connection& connection) {
+  if (std::optional<Request> request = connection.advance(buffer_, clock_.now_ms()))
+    handle_(*std::move(request), Reply(mailbox_, connection.id()));
+}
+
+// Of those whose client is gone meanwhile nobody hears.
+void Endpoint::deliver() {
+  for (auto& [id, answer] : mailbox_->take()) {
+    const auto found = std::ranges::lower_bound(connections_, id, {}, [](const auto& connection) { return connection->id(); });
+    if (found == connections_.end() || (*found)->id() != id || (*found)->state() != Connection::State::kAnswering) continue;
+    (*found)->answer(std::move(answer));
+    advance(**found);
+  }
+}
+
+void Endpoint::end_overdue() {
+  const std::uint64_t now_ms = clock_.now_ms();
+  for (const auto& connection : connections_) {
+    if (connection->state() == Connection::State::kOver || now_ms < connection->deadline_ms()) continue;
+    if (connection->state() != Connection::State::kClosing && !connection->idle()) ++counters_.timed_out;
+    connection->end();
+  }
+}
+
+void Endpoint::end_largest() {
+  std::size_t held = 0;
+  for (const auto& connection : connections_) held += connection->held_bytes();
+  while (held > limits_.held_bytes) {
+    Connection* largest = nullptr;
+    for (const auto& connection : connections_) {
+      if (connection->state() == Connection::State::kOver || connection->state() == Connection::State::kAnswering) continue;
+      if (largest == nullptr || connection->held_bytes() > largest->held_bytes()) largest = connection.get();
+    }
+    if (largest == nullptr) return;
+    held -= largest->held_bytes();
+    largest->end();
+    ++counters_.crowded_out;
+  }
+}
+
+// False: all connections are busy with answers that somebody has earned.
+bool Endpoint::make_room() {
+  const auto rank = [](const Connection& connection) {
+    return std::tuple(connection.earned(), connection.busy(), connection.earned() ? connection.active_ms() : connection.id());
+  };
+  const auto least = std::ranges::min_element(connections_, {}, [&](const auto& connection) { return rank(*connection); });
+  if ((*least)->earned() && (*least)->busy()) return false;
+  connections_.erase(least);
+  ++counters_.crowded_out;
+  return true;
 }
 
 void Endpoint::accept_all() {
@@ -66,69 +142,10 @@ void Endpoint::accept_all() {
         accept_again_ms_ = clock_.now_ms() + kAcceptPauseMs;
       return;
     }
-    if (connections_.size() >= limits_.connections) {
-      connections_.erase(connections_.begin());
-      ++counters_.crowded_out;
-    }
-    connections_.push_back({std::move(socket), clock_.now_ms() + limits_.deadline_ms});
-  }
-}
-
-void Endpoint::advance(Connection& connection) {
-  switch (connection.state) {
-    case Connection::State::kReading: return read(connection);
-    case Connection::State::kWriting: return write(connection);
-    case Connection::State::kClosing: return discard(connection);
-  }
-}
-
-void Endpoint::read(Connection& connection) {
-  std::array<char, 4096> buffer{};
-  const ssize_t got = ::recv(connection.socket.get(), buffer.data(), buffer.size(), 0);
-  if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  connection.over = got <= 0;
-  if (connection.over) return;
-  connection.bytes.append(buffer.data(), static_cast<std::size_t>(got));
-  const Framing framing = find_request(connection.bytes, limits_);
-  if (framing.state == Framing::State::kMore) return;
-  if (framing.state == Framing::State::kRefused) {
-    ++counters_.refused;
-    connection.bytes = plain_answer(framing.http_status, framing.why);
-  } else {
-    ++counters_.requests;
-    connection.bytes.resize(framing.request_bytes);
-    connection.bytes = respond_(connection.bytes);
-  }
-  connection.state = Connection::State::kWriting;
-  write(connection);
-}
-
-void Endpoint::write(Connection& connection) {
-  const std::string_view rest = std::string_view(connection.bytes).substr(connection.written);
-  const ssize_t sent = ::send(connection.socket.get(), rest.data(), rest.size(), MSG_NOSIGNAL);
-  if (sent < 0 && (errno == EAGAIN || errno == EINTR)) return;
-  connection.over = sent < 0;
-  if (connection.over) return;
-  connection.written += static_cast<std::size_t>(sent);
-  if (connection.written < connection.bytes.size()) return;
-  // A close with unread bytes would make the kernel take the answer back from the client: wait for its end first.
-  ::shutdown(connection.socket.get(), SHUT_WR);
-  connection.state = Connection::State::kClosing;
-  connection.bytes = {};
-}
-
-void Endpoint::discard(Connection& connection) {
-  std::array<char, 4096> buffer{};
-  const ssize_t got = ::recv(connection.socket.get(), buffer.data(), buffer.size(), 0);
-  connection.over = got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
-}
-
-void Endpoint::end_overdue() {
-  const std::uint64_t now_ms = clock_.now_ms();
-  for (Connection& connection : connections_) {
-    if (connection.over || now_ms < connection.deadline_ms) continue;
-    connection.over = true;
-    if (connection.state != Connection::State::kClosing) ++counters_.timed_out;
+    if (connections_.size() >= limits_.connections && !make_room()) continue;
+    std::unique_ptr<Stream> stream = open_(std::move(socket));
+    if (stream == nullptr) continue;
+    connections_.push_back(std::make_unique<Connection>(++last_id_, std::move(stream), limits_, counters_, clock_.now_ms()));
   }
 }
 

@@ -1,8 +1,9 @@
 // Endpoint: one listening socket and the thread that serves it, whatever its clients do.
 //
-// Requests are read without blocking and answered only when they are whole, so that a silent or slow client costs one of a
-// bounded number of connections and no thread. Each connection carries one request and ends by an absolute deadline; where
-// connections run out the oldest one goes. Handlers run on the endpoint's thread and must be quick.
+// Requests are read without blocking and handed on only when they are whole, so that a silent or slow client costs one of a
+// bounded number of connections and no thread. Every wait ends by an absolute deadline. Where connections run out, one goes
+// that is owed nothing: first who never earned an answer (the oldest), then who has been idle longest. Clients that have earned
+// one are served before strangers, of whom each round serves a few: a flood of TLS handshakes cannot starve them.
 #pragma once
 
 #include <poll.h>
@@ -10,27 +11,30 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "sidecar/base/clock.h"
+#include "sidecar/http/answer.h"
+#include "sidecar/http/connection.h"
 #include "sidecar/http/framing.h"
 #include "sidecar/http/listener.h"
+#include "sidecar/http/stream.h"
 
 namespace larder::http {
 
-// What all endpoints of a server count. Thread-safe.
-struct Counters {
-  std::atomic<std::uint64_t> requests{0}, refused{0}, timed_out{0}, crowded_out{0};
-};
-
 class Endpoint {
  public:
-  // Bytes of a whole request in, bytes of a whole answer out. Called on the endpoint's thread alone.
+  // Bytes of a whole request in, bytes of a whole answer out. Called on the endpoint's thread alone: must be quick.
   using Respond = std::function<std::string(const std::string& request)>;
+  // The same where the answer is made elsewhere: it goes to `reply`, at once or later, from any thread.
+  using Handle = std::function<void(Request request, Reply reply)>;
 
   // `clock` and `counters` outlive the endpoint. The thread starts at once.
+  Endpoint(Listener listener, Limits limits, Handle handle, const base::Clock& clock, Counters& counters,
+           OpenStream open = open_plain_stream);
   Endpoint(Listener listener, Limits limits, Respond respond, const base::Clock& clock, Counters& counters);
   ~Endpoint();
   Endpoint(const Endpoint&) = delete;
@@ -39,34 +43,31 @@ class Endpoint {
   const std::string& address() const { return listener_.address; }
 
  private:
-  struct Connection {
-    enum class State { kReading, kWriting, kClosing };
-    Fd socket;
-    std::uint64_t deadline_ms = 0;
-    State state = State::kReading;
-    std::string bytes = {};   // received, then the answer
-    std::size_t written = 0;  // of the answer
-    bool over = false;
-  };
+  using Connections = std::vector<std::unique_ptr<Connection>>;  // in the order of their accept
 
   void loop();
   int wait(std::vector<pollfd>& polled) const;
-  void accept_all();
+  void advance_all(const std::vector<pollfd>& polled);
   void advance(Connection& connection);
-  void read(Connection& connection);
-  void write(Connection& connection);
-  void discard(Connection& connection);
+  void deliver();
   void end_overdue();
+  void end_largest();
+  void accept_all();
+  bool make_room();
 
   Listener listener_;
   const Limits limits_;
-  const Respond respond_;
+  const Handle handle_;
+  const OpenStream open_;
   const base::Clock& clock_;
   Counters& counters_;
-  Fd wake_;
+  const std::shared_ptr<Mailbox> mailbox_;  // shared with every Reply
   std::atomic<bool> stopping_{false};
-  std::uint64_t accept_again_ms_ = 0;    // after descriptors ran out
-  std::vector<Connection> connections_;  // in the order of their accept
+  std::uint64_t accept_again_ms_ = 0;  // after descriptors ran out
+  std::uint64_t last_id_ = 0;
+  std::size_t next_stranger_ = 0;  // whose turn it is
+  std::vector<char> buffer_;
+  Connections connections_;
   std::jthread thread_;
 };
 

@@ -4,13 +4,13 @@
 #include <cctype>
 #include <charconv>
 #include <optional>
+#include <utility>
 
 namespace larder::http {
 namespace {
 
-Framing refused(int status, std::string_view why) {
-  return {Framing::State::kRefused, 0, status, why};
-}
+constexpr std::string_view kHeadEnd = "\r\n\r\n";
+constexpr std::size_t kMostChunkLine = 128;  // a size, with extensions that nobody uses
 
 bool equal_ignoring_case(std::string_view a, std::string_view b) {
   return std::ranges::equal(a, b, [](unsigned char x, unsigned char y) { return std::tolower(x) == std::tolower(y); });
@@ -22,52 +22,160 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-struct BodyLength {
-  Framing refusal;
-  std::optional<std::size_t> bytes;
+// One of the words of the request line.
+std::string_view word(std::string_view bytes, int which) {
+  std::string_view line = bytes.substr(0, bytes.find("\r\n"));
+  for (; which > 0; --which)
+    line.remove_prefix(std::min(line.size(), line.find(' ') == line.npos ? line.size() : line.find(' ') + 1));
+  return line.substr(0, line.find(' '));
+}
+
+// What the headers say of the body and the connection.
+struct Headers {
+  Refusal refusal;
+  std::optional<std::size_t> length;
+  bool chunked = false;
+  bool close = false;
 };
 
-// What the headers say of the body: the lines of `head` after the request line.
-BodyLength body_length(std::string_view head) {
-  BodyLength result;
-  for (std::size_t at = head.find("\r\n"); at != std::string_view::npos && !result.refusal.http_status;) {
+void read_length(Headers& headers, std::string_view value) {
+  std::size_t bytes = 0;
+  const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), bytes);
+  if (value.empty() || error == std::errc::invalid_argument || end != value.data() + value.size() || headers.length)
+    headers.refusal = {400, "Content-Length is not one number"};
+  else if (error != std::errc())
+    headers.refusal = {413, "the body is too large"};
+  headers.length = bytes;
+}
+
+void read_header(Headers& headers, std::string_view name, std::string_view value, bool chunked_taken) {
+  if (equal_ignoring_case(name, "content-encoding")) headers.refusal = {415, "compressed bodies are not taken"};
+  if (equal_ignoring_case(name, "connection")) headers.close |= equal_ignoring_case(value, "close");
+  if (equal_ignoring_case(name, "content-length")) read_length(headers, value);
+  if (!equal_ignoring_case(name, "transfer-encoding")) return;
+  if (!chunked_taken)
+    headers.refusal = {411, "a body needs Content-Length"};
+  else if (!equal_ignoring_case(value, "chunked") || headers.chunked)
+    headers.refusal = {400, "Transfer-Encoding is not one \"chunked\""};
+  headers.chunked = true;
+}
+
+// The lines of `head` after the request line.
+Headers read_headers(std::string_view head, bool chunked_taken) {
+  Headers headers;
+  for (std::size_t at = head.find("\r\n"); at != std::string_view::npos && headers.refusal.http_status == 0;) {
     const std::size_t begin = at + 2;
     at = head.find("\r\n", begin);
     const std::string_view line = head.substr(begin, at == std::string_view::npos ? at : at - begin);
     const std::size_t colon = line.find(':');
     if (colon == std::string_view::npos) continue;
-    const std::string_view name = line.substr(0, colon);
-    const std::string_view value = trimmed(line.substr(colon + 1));
-    if (equal_ignoring_case(name, "transfer-encoding")) result.refusal = refused(411, "a body needs Content-Length");
-    if (equal_ignoring_case(name, "content-encoding")) result.refusal = refused(415, "compressed bodies are not taken");
-    if (!equal_ignoring_case(name, "content-length")) continue;
-    std::size_t bytes = 0;
-    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), bytes);
-    if (value.empty() || error == std::errc::invalid_argument || end != value.data() + value.size() || result.bytes)
-      result.refusal = refused(400, "Content-Length is not one number");
-    else if (error != std::errc())
-      result.refusal = refused(413, "the body is too large");
-    result.bytes = bytes;
+    read_header(headers, line.substr(0, colon), trimmed(line.substr(colon + 1)), chunked_taken);
   }
-  return result;
+  // Two lengths: whoever stands between might have believed the other one.
+  if (headers.refusal.http_status == 0 && headers.chunked && headers.length)
+    headers.refusal = {400, "Content-Length beside Transfer-Encoding"};
+  return headers;
 }
 
 }  // namespace
 
-Framing find_request(std::string_view received, const Limits& limits) {
-  constexpr std::string_view kEnd = "\r\n\r\n";
-  const std::size_t end = received.substr(0, limits.head_bytes).find(kEnd);
-  if (end == std::string_view::npos) {
-    if (received.size() >= limits.head_bytes) return refused(431, "the head of the request is too large");
-    return {};
+std::string_view Request::method() const {
+  return word(std::string_view(bytes).substr(0, head_bytes), 0);
+}
+std::string_view Request::path() const {
+  const std::string_view target = word(std::string_view(bytes).substr(0, head_bytes), 1);
+  return target.substr(0, target.find('?'));
+}
+
+RequestReader::State RequestReader::take(std::string_view& bytes) {
+  while (part_ != Part::kEnd && refusal_.http_status == 0 && !bytes.empty()) {
+    switch (part_) {
+      case Part::kHead: take_head(bytes); break;
+      case Part::kBody: take_body(bytes, Part::kEnd); break;
+      case Part::kChunk: take_body(bytes, Part::kChunkEnd); break;
+      case Part::kChunkSize:
+      case Part::kChunkEnd:
+      case Part::kTrailer: take_line(bytes); break;
+      case Part::kEnd: break;
+    }
   }
-  const std::size_t head_bytes = end + kEnd.size();
-  const BodyLength body = body_length(received.substr(0, end));
-  if (body.refusal.http_status != 0) return body.refusal;
-  const std::size_t body_bytes = body.bytes.value_or(0);
-  if (body_bytes > limits.body_bytes) return refused(413, "the body is too large");
-  if (received.size() - head_bytes < body_bytes) return {};
-  return {Framing::State::kWhole, head_bytes + body_bytes, 0, {}};
+  if (refusal_.http_status != 0) return State::kRefused;
+  return part_ == Part::kEnd ? State::kWhole : State::kMore;
+}
+
+void RequestReader::take_head(std::string_view& bytes) {
+  std::string& head = request_.bytes;
+  const std::size_t had = head.size();
+  head.append(bytes.substr(0, limits_.head_bytes - had));
+  const std::size_t end = head.find(kHeadEnd, had < kHeadEnd.size() ? 0 : had - (kHeadEnd.size() - 1));
+  if (end == std::string::npos) {
+    bytes.remove_prefix(head.size() - had);
+    if (head.size() >= limits_.head_bytes) refuse(431, "the head of the request is too large");
+    return;
+  }
+  head.resize(end + kHeadEnd.size());
+  bytes.remove_prefix(head.size() - had);
+  read_head();
+}
+
+void RequestReader::read_head() {
+  request_.head_bytes = request_.bytes.size();
+  const std::string_view head = std::string_view(request_.bytes).substr(0, request_.head_bytes - kHeadEnd.size());
+  const Headers headers = read_headers(head, limits_.chunked);
+  refusal_ = headers.refusal;
+  request_.keep_alive = !headers.close && word(head, 2) == "HTTP/1.1";
+  left_ = headers.length.value_or(0);
+  if (left_ > limits_.body_bytes) refuse(413, "the body is too large");
+  part_ = headers.chunked ? Part::kChunkSize : left_ > 0 ? Part::kBody : Part::kEnd;
+}
+
+void RequestReader::take_body(std::string_view& bytes, Part next) {
+  const std::string_view taken = bytes.substr(0, left_);
+  request_.bytes.append(taken);
+  bytes.remove_prefix(taken.size());
+  left_ -= taken.size();
+  if (left_ == 0) part_ = next;
+}
+
+// The lines of a chunked body: a size before each chunk, an empty one after it, and headers at the end, which are not looked at.
+void RequestReader::take_line(std::string_view& bytes) {
+  const std::size_t end = bytes.find('\n');
+  const std::string_view taken = bytes.substr(0, end == bytes.npos ? end : end + 1);
+  const bool in_trailer = part_ == Part::kTrailer;
+  if (in_trailer) trailer_bytes_ += taken.size();
+  if (line_.size() + taken.size() > (in_trailer ? limits_.head_bytes : kMostChunkLine) || trailer_bytes_ > limits_.head_bytes)
+    return refuse(in_trailer ? 431 : 400,
+                  in_trailer ? "the trailer of the request is too large" : "a line of a chunk is too long");
+  line_.append(taken);
+  bytes.remove_prefix(taken.size());
+  if (end == bytes.npos) return;
+  if (!line_.ends_with("\r\n")) return refuse(400, "a line of a chunked body does not end in CRLF");
+  line_.resize(line_.size() - 2);
+  if (part_ == Part::kChunkSize) {
+    read_chunk_size();
+  } else if (part_ == Part::kChunkEnd) {
+    if (!line_.empty()) return refuse(400, "a chunk is longer than it said");
+    part_ = Part::kChunkSize;
+  } else if (line_.empty()) {
+    part_ = Part::kEnd;
+  }
+  line_.clear();
+}
+
+void RequestReader::read_chunk_size() {
+  const std::string_view text = trimmed(std::string_view(line_).substr(0, line_.find(';')));
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), left_, 16);
+  if (text.empty() || error == std::errc::invalid_argument || end != text.data() + text.size())
+    return refuse(400, "the size of a chunk is no number");
+  if (error != std::errc() || left_ > limits_.body_bytes - (request_.bytes.size() - request_.head_bytes))
+    return refuse(413, "the body is too large");
+  part_ = left_ == 0 ? Part::kTrailer : Part::kChunk;
+}
+
+Request RequestReader::release() {
+  part_ = Part::kHead;
+  trailer_bytes_ = 0;
+  return std::exchange(request_, {});
 }
 
 }  // namespace larder::http

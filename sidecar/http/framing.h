@@ -1,10 +1,12 @@
-// Framing: where one HTTP request ends in the bytes received so far, or why it is refused. Pure; thread-safe.
+// Framing: where one HTTP request ends in the bytes as they arrive, or why it is refused. Pure; owned by one thread.
 //
-// It looks at lengths alone, so that cpp-httplib, which has no limits of its own, is given whole and bounded requests only.
-// Bodies need a Content-Length: chunked and compressed bodies are refused, no verb needs them.
+// It looks at lengths alone and holds every limit itself, so that whoever parses the request is given a whole and bounded one.
+// Compressed bodies are refused; chunked ones are, unless the limits say otherwise: then their chunks are joined.
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace larder::http {
@@ -12,18 +14,63 @@ namespace larder::http {
 struct Limits {
   std::size_t head_bytes = 16 * 1024;
   std::size_t body_bytes = 48 * 1024;
-  std::size_t connections = 64;  // of one endpoint; one more closes the oldest
-  unsigned deadline_ms = 5000;   // from accept to the last byte of the answer
+  bool chunked = false;                // bodies may come in chunks
+  std::size_t connections = 64;        // of one endpoint; one more closes another
+  std::size_t held_bytes = 32u << 20;  // of all requests and answers of an endpoint; beyond it the largest one goes
+  unsigned requests = 1;               // that a connection may carry
+  unsigned deadline_ms = 5000;  // of a request: from its first byte (the first one: from accept) to the last byte of its answer
+  unsigned idle_ms = 0;         // between the requests of a connection
 };
 
-struct Framing {
+struct Request {
+  std::string bytes;           // head, then body
+  std::size_t head_bytes = 0;  // with the empty line
+  bool keep_alive = false;     // the client may send another one on this connection
+
+  // Of the request line; empty where it has none.
+  std::string_view method() const;
+  std::string_view path() const;  // without the query
+  std::string_view body() const { return std::string_view(bytes).substr(head_bytes); }
+};
+
+struct Refusal {
+  int http_status = 0;
+  std::string_view why;  // a constant
+};
+
+class RequestReader {
+ public:
   enum class State { kMore, kWhole, kRefused };
-  State state = State::kMore;
-  std::size_t request_bytes = 0;  // when whole
-  int http_status = 0;            // when refused
-  std::string_view why;           // when refused
-};
 
-Framing find_request(std::string_view received, const Limits& limits);
+  // `limits` outlives the reader.
+  explicit RequestReader(const Limits& limits) : limits_(limits) {}
+
+  // Takes from the front of `bytes` what belongs to this request. Not to be called again once it is whole or refused.
+  State take(std::string_view& bytes);
+
+  bool begun() const { return !request_.bytes.empty(); }
+  std::size_t held_bytes() const { return request_.bytes.size(); }
+  const Refusal& refusal() const { return refusal_; }
+  // REQUIRES: whole. The reader is ready for the next one.
+  Request release();
+
+ private:
+  enum class Part { kHead, kBody, kChunkSize, kChunk, kChunkEnd, kTrailer, kEnd };
+
+  void take_head(std::string_view& bytes);
+  void read_head();
+  void take_body(std::string_view& bytes, Part next);
+  void take_line(std::string_view& bytes);
+  void read_chunk_size();
+  void refuse(int http_status, std::string_view why) { refusal_ = {http_status, why}; }
+
+  const Limits& limits_;
+  Part part_ = Part::kHead;
+  Request request_;
+  Refusal refusal_;
+  std::size_t left_ = 0;  // of the body or the chunk
+  std::string line_;      // of the chunked body's own lines, as far as it is here
+  std::size_t trailer_bytes_ = 0;
+};
 
 }  // namespace larder::http

@@ -13,7 +13,7 @@
 namespace larder::http {
 namespace {
 
-constexpr int kBacklog = 128;
+constexpr int kBacklog = 512;
 
 bool is_loopback(const sockaddr* address) {
   if (address->sa_family == AF_INET) return (ntohl(reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr) >> 24) == 127;
@@ -38,9 +38,9 @@ Status describe(Listener& listener) {
 
 }  // namespace
 
-Result<Listener> listen_tcp(const config::ListenAddress& address) {
+Result<Listener> listen_tcp(const config::ListenAddress& address, const std::string& key) {
   const std::string port = std::to_string(address.port);
-  const std::string name = "http.listen " + address.host + ":" + port;
+  const std::string name = key + " " + address.host + ":" + port;
   constexpr const char* kHint = " (choose another address, or \"\" for none)";
   addrinfo hints{};
   hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;

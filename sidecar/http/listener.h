@@ -15,7 +15,8 @@ struct Listener {
   bool loopback = false;
 };
 
-Result<Listener> listen_tcp(const config::ListenAddress& address);
+// `key` names the setting in errors.
+Result<Listener> listen_tcp(const config::ListenAddress& address, const std::string& key = "http.listen");
 
 // A socket file that nobody answers on is replaced; one that is in use is refused.
 Result<Listener> listen_unix(const std::string& path, std::uint32_t mode);

@@ -1,6 +1,6 @@
 // HTTP: head and body as they arrive, piece by piece, through framing and routes.
 //
-// Promises: what framing says of a part it does not take back when more comes; it takes no more than the limits; every whole
+// Promises: framing does not depend on how the bytes arrive and holds no more than the limits, chunked bodies too; every whole
 // request gets one whole answer; an admin verb is done only for a POST to an endpoint that allows it, without Origin.
 #include "sidecar/http/answer.h"
 #include "sidecar/http/framing.h"
@@ -12,25 +12,43 @@ namespace {
 
 using namespace larder;
 using namespace larder::fuzz;
-using http::Framing;
+using http::RequestReader;
+using State = RequestReader::State;
 
-// What framing says of the first bytes, as more and more of them arrive; the endpoint acts on the first word that is not "more".
-Framing arrive(std::string_view received, std::size_t step, const http::Limits& limits) {
-  for (std::size_t have = std::min(step, received.size());; have = std::min(have + step, received.size())) {
-    const Framing framing = http::find_request(received.substr(0, have), limits);
-    if (framing.state != Framing::State::kMore || have == received.size()) return framing;
+// What became of the bytes that have arrived.
+struct Arrived {
+  State state = State::kMore;
+  http::Refusal refusal;
+  http::Request request;  // when whole
+  std::string_view rest;
+};
+
+Arrived arrive(std::string_view received, std::size_t step, const http::Limits& limits) {
+  RequestReader reader(limits);
+  Arrived arrived;
+  arrived.rest = received;
+  while (arrived.state == State::kMore && !arrived.rest.empty()) {
+    std::string_view piece = arrived.rest.substr(0, step);
+    const std::size_t had = piece.size();
+    arrived.state = reader.take(piece);
+    must(arrived.state == State::kWhole || arrived.state == State::kRefused || piece.empty(), "what is not at its end takes all");
+    must(reader.held_bytes() <= limits.head_bytes + limits.body_bytes, "what is held is bounded");
+    arrived.rest.remove_prefix(had - piece.size());
   }
+  arrived.refusal = reader.refusal();
+  if (arrived.state == State::kWhole) arrived.request = reader.release();
+  return arrived;
 }
 
-void check(const Framing& framing, std::string_view received, const http::Limits& limits) {
-  if (framing.state == Framing::State::kWhole) {
-    must(framing.request_bytes <= received.size(), "a whole request has arrived");
-    must(framing.request_bytes <= limits.head_bytes + limits.body_bytes, "a whole request is within the limits");
+void check(const Arrived& arrived) {
+  const http::Request& request = arrived.request;
+  if (arrived.state == State::kWhole) {
+    must(request.bytes.substr(0, request.head_bytes).ends_with("\r\n\r\n"), "a whole request has a whole head");
+    must(request.method().size() + request.path().size() + request.body().size() <= request.bytes.size(), "its parts are of it");
   }
-  if (framing.state == Framing::State::kRefused)
-    must(framing.http_status >= 400 && framing.http_status < 500 && !framing.why.empty(), "a refusal is named");
-  if (framing.state == Framing::State::kMore)
-    must(received.size() < limits.head_bytes + limits.body_bytes, "what never ends is refused");
+  if (arrived.state == State::kRefused)
+    must(arrived.refusal.http_status >= 400 && arrived.refusal.http_status < 500 && !arrived.refusal.why.empty(),
+         "a refusal is named");
 }
 
 void check_answer(const std::string& request, http::Routes::Admin admin) {
@@ -59,15 +77,16 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     limits.body_bytes = 128;
   }
   const std::string received = input.rest();
-  const Framing framing = http::find_request(received, limits);
-  check(framing, received, limits);
-  const Framing early = arrive(received, step, limits);
-  must(early.state == framing.state && early.request_bytes == framing.request_bytes && early.http_status == framing.http_status,
+  limits.chunked = (mode & 4) != 0;
+  const Arrived arrived = arrive(received, received.size() + 1, limits);
+  check(arrived);
+  const Arrived early = arrive(received, step, limits);
+  must(early.state == arrived.state && early.request.bytes == arrived.request.bytes && early.rest.size() == arrived.rest.size() &&
+           early.request.keep_alive == arrived.request.keep_alive && early.refusal.http_status == arrived.refusal.http_status,
        "framing does not depend on how the bytes arrive");
-  if (framing.state == Framing::State::kRefused)
-    must(http::plain_answer(framing.http_status, framing.why).starts_with("HTTP/1."), "a refusal is an answer");
-  if (framing.state == Framing::State::kWhole)
-    check_answer(received.substr(0, framing.request_bytes),
-                 (mode & 2) != 0 ? http::Routes::Admin::kAllowed : http::Routes::Admin::kRefused);
+  if (arrived.state == State::kRefused)
+    must(http::plain_answer(arrived.refusal.http_status, arrived.refusal.why).starts_with("HTTP/1."), "a refusal is an answer");
+  if (arrived.state == State::kWhole && !limits.chunked)
+    check_answer(arrived.request.bytes, (mode & 2) != 0 ? http::Routes::Admin::kAllowed : http::Routes::Admin::kRefused);
   return 0;
 }

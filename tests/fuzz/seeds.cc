@@ -229,7 +229,7 @@ void resp_seeds() {
   write("resp", "unasked", reply("+OK\r\n") + ask_small(1));
 }
 
-// Two bytes first: which limits and whether admin verbs answer; how many bytes arrive at once.
+// Two bytes first: which limits, whether admin verbs answer and chunks are taken; how many bytes arrive at once.
 void http_seeds() {
   write("http", "metrics", "2~GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
   write("http", "status", "2!GET /v1/status HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
@@ -245,7 +245,50 @@ void http_seeds() {
         "2~POST /v1/drop HTTP/1.1\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: 66\r\n\r\n"
         "--x\r\nContent-Disposition: form-data; name=\"namespace\"\r\n\r\nbeef\r\n--x--\r\n");
   write("http", "body_over", "1~POST /v1/clear HTTP/1.1\r\nContent-Length: 400\r\n\r\n" + std::string(400, 'x'));
+  const std::string chunks = "POST /mutate HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
+  write("http", "chunks", "5\2" + chunks + "3\r\nabc\r\nA;x=y\r\n0123456789\r\n0\r\nT: x\r\n\r\nGET");
+  write("http", "chunks_over", "5\7" + chunks + "7f\r\n" + std::string(127, 'x') + "\r\n2\r\nab\r\n0\r\n\r\n");
+  write("http", "chunk_line", "5~" + chunks + "1;" + std::string(300, 'x') + "\r\na\r\n0\r\n\r\n");
+  write("http", "chunk_trailer", "5~" + chunks + "0\r\n" + std::string(300, 'x') + "\r\n\r\n");
+  write("http", "two_lengths",
+        "5~POST / HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n");
   write("http", "options", "0~OPTIONS * HTTP/1.0\r\n\r\n");
+}
+
+// The first byte: a pod (0) or a script (1); the second: the pool's placement, named container, flags, native sidecars as bits.
+void inject_seeds() {
+  write("inject", "pod",
+        u8({0, 0}) + R"({"metadata":{"name":"a"},"spec":{"containers":[{"name":"engine","command":["vllm","serve","m"]}]}})");
+  write(
+      "inject", "pod_full",
+      u8({0, 8}) +
+          R"({"metadata":{"annotations":{"a/b":"c"}},"spec":{"restartPolicy":"Always","securityContext":{"supplementalGroups":[1]},)"
+          R"("initContainers":[{"name":"istio-init"}],"volumes":[{"name":"v","emptyDir":{}}],"containers":[{"name":"x"},)"
+          R"({"name":"engine","args":["m","--max-model-len","1"],"env":[{"name":"PYTHONPATH","valueFrom":{}}],)"
+          R"("ports":[{"containerPort":1}],"volumeMounts":[{"name":"v","mountPath":"/x"}],"resources":{"limits":{"cpu":"1"}}}]}})");
+  const std::pair<const char*, const char*> scripts[] = {
+      {"kserve", "eval \"exec vllm serve /mnt/models ${VLLM_ADDITIONAL_ARGS} $@\""},
+      {"lines", "set -e\ncat <<X >n\n'\nX\nif a; then # b\n  vllm serve \"m\" \\\n --port ${P:-'1'} 2>&1 | tee >(cat)\nfi\n"},
+      {"nested", "bash -c 'eval \"vllm serve m $(echo `a`) $X\"'"},
+      {"connector", "vllm serve m --kv-transfer-config '{\"kv_connector\":\"X\",\"kv_role\":\"kv_both\"}'"},
+      {"twice", "a=(1 2); case $x in a) vllm serve a;; esac; (( i << 2 )); vllm serve $'b' \"${a[@]}\" --"},
+  };
+  for (const auto& [name, script] : scripts) write("inject", std::string("script_") + name, u8({1, 0}) + script);
+}
+
+void watch_seeds() {
+  const std::string object = R"("object":{"kind":"Pod","metadata":{"name":"a","resourceVersion":"5"}}})";
+  const std::string all =
+      "{\"type\":\"ADDED\"," + object + "\n{\"type\":\"MODIFIED\"," + object + "\r\n\n{\"type\":\"DELETED\"," + object + "\n";
+  const std::string end =
+      R"({"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}})";
+  write("watch", "all", u8({2, 7, 3}) + all + end + "\n");
+  write("watch", "error",
+        u8({1, 5}) + all + R"({"type":"ERROR","object":{"kind":"Status","code":410,"message":"too old"}})" + "\n" + all);
+  write("watch", "cut", u8({0}) + all.substr(0, all.size() - 9));
+  write("watch", "no_event", u8({0}) + "[{}]\n" + all);
+  write("watch", "long", u8({1, 200}) + "{\"type\":\"ADDED\",\"object\":{\"a\":\"" + std::string(700, 'x') + "\"}}\n");
+  write("watch", "deep", u8({0}) + "{\"type\":\"ADDED\",\"object\":" + std::string(200, '[') + "\n");
 }
 
 }  // namespace
@@ -263,6 +306,8 @@ int main(int argc, char** argv) {
   index_seeds();
   yaml_seeds();
   http_seeds();
+  inject_seeds();
   resp_seeds();
+  watch_seeds();
   return 0;
 }

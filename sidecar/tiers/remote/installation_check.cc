@@ -8,12 +8,13 @@ namespace {
 
 constexpr std::uint64_t kMostNs = 20'000'000'000;
 constexpr std::uint64_t kServersInFull = 8;  // more of them have to do with less time each
+constexpr std::uint64_t kShareOfAnswers = 10;  // 50 ms of PINGs are enough
 constexpr std::size_t kMostServers = 256;    // whoever a map names
 
 class InstallationCheck {
  public:
-  InstallationCheck(const RemoteOptions& options, const base::Clock& clock)
-      : options_(options), clock_(clock), end_ns_(clock.now_ns() + kMostNs) {
+  InstallationCheck(const RemoteOptions& options, const base::Clock& clock, Measured measured)
+      : options_(options), clock_(clock), measured_(measured), end_ns_(clock.now_ns() + kMostNs) {
     facts_.mode = options.mode;
   }
 
@@ -29,6 +30,10 @@ class InstallationCheck {
  private:
   ServerFacts ask(ServerToCheck server) const {
     server.end_ns = end_ns_;
+    if (measured_ == Measured::kAnswersAlone) {
+      server.rates = false;
+      server.share = std::max(server.share, kShareOfAnswers);
+    }
     return check_server(options_, server, clock_);
   }
   void check(const ServerToCheck& server) {
@@ -74,14 +79,15 @@ class InstallationCheck {
 
   const RemoteOptions& options_;
   const base::Clock& clock_;
+  const Measured measured_;
   const std::uint64_t end_ns_;
   InstallationFacts facts_;
 };
 
 }  // namespace
 
-InstallationFacts check_installation(const RemoteOptions& options, const base::Clock& clock) {
-  return InstallationCheck(options, clock).run();
+InstallationFacts check_installation(const RemoteOptions& options, const base::Clock& clock, Measured measured) {
+  return InstallationCheck(options, clock, measured).run();
 }
 
 std::optional<Endpoint> named_master(const InstallationFacts& facts) {

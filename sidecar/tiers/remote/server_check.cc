@@ -181,7 +181,7 @@ Status Check::use() {
   };
   if (may("PING"))
     if (Status status = measure_pings(); !status.ok()) return status;
-  if (facts_.writes.ok() && may("SET") && may("GET") && may("UNLINK")) {
+  if (server_.rates && facts_.writes.ok() && may("SET") && may("GET") && may("UNLINK")) {
     if (Status status = measure_sets(); !status.ok()) return status;
     if (Status status = measure_gets(); !status.ok()) return status;
   }

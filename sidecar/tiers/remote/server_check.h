@@ -56,6 +56,7 @@ struct ServerToCheck {
       {};                    // of a node: those that it serves; none: it is asked who it is, for the map, and nothing more
   std::uint64_t end_ns = 0;  // when all must be over
   std::uint64_t share = 1;   // measuring takes so many times less time
+  bool rates = true;         // false: no values are moved
 };
 
 // Keys: PREFIX:check:..., which are removed again, and live for seconds where that fails.

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <optional>
+#include <thread>
 
 #include "sidecar/http/answer.h"
 #include "tests/unit/http/client.h"
@@ -11,7 +13,10 @@
 namespace larder::http {
 namespace {
 
+using testing::AllOf;
+using testing::EndsWith;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 constexpr std::string_view kGet = "GET / HTTP/1.1\r\n\r\n";
@@ -19,11 +24,14 @@ constexpr std::string_view kGet = "GET / HTTP/1.1\r\n\r\n";
 class EndpointTest : public testing::Test {
  protected:
   void start(Limits limits, std::size_t answer_bytes = 10) {
+    start(limits, [answer_bytes](const Request& request, const Reply& reply) {
+      reply({whole_answer(200, "text/plain", std::string(answer_bytes, 'a'), request.keep_alive), false});
+    });
+  }
+  void start(Limits limits, Endpoint::Handle handle) {
     Result<Listener> listener = listen_tcp({"127.0.0.1", 0});
     ASSERT_TRUE(listener.ok()) << listener.status().text();
-    endpoint_ = std::make_unique<Endpoint>(
-        std::move(*listener), limits,
-        [answer_bytes](const std::string&) { return plain_answer(400, std::string(answer_bytes, 'a')); }, clock_, counters_);
+    endpoint_ = std::make_unique<Endpoint>(std::move(*listener), limits, std::move(handle), clock_, counters_);
   }
   Fd connect() { return connect_tcp(endpoint_->address()); }
   std::uint64_t elapsed_ms(auto&& work) {
@@ -78,7 +86,7 @@ TEST_F(EndpointTest, SlowClientsEndByTheDeadlineAndStallNobody) {
 }
 
 TEST_F(EndpointTest, ClientsThatDoNotReadEndByTheDeadline) {
-  start({.deadline_ms = 300}, 64 << 20);
+  start({.deadline_ms = 300}, 16 << 20);
   const Fd deaf = connect();
   ASSERT_TRUE(send_all(deaf, kGet));
   EXPECT_THAT(ask(connect(), "GET"), "") << "the endpoint goes on meanwhile, until this one's own deadline";
@@ -94,6 +102,117 @@ TEST_F(EndpointTest, RefusesByName) {
   EXPECT_THAT(ask(connect(), "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"), StartsWith("HTTP/1.1 411 "));
   EXPECT_EQ(counters_.refused, 4U);
   EXPECT_EQ(counters_.requests, 0U);
+}
+
+// One answer of 10 bytes, and nothing that follows it.
+std::string receive_answer(const Fd& socket) {
+  std::string bytes;
+  while (!bytes.ends_with("aaaaaaaaaa")) {
+    char byte = 0;
+    if (::recv(socket.get(), &byte, 1, 0) != 1) return bytes + "(the end)";
+    bytes += byte;
+  }
+  return bytes;
+}
+
+TEST_F(EndpointTest, KeepsAConnectionForAsManyRequestsAsItMay) {
+  start({.requests = 3, .idle_ms = 5000});
+  const Fd client = connect();
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_TRUE(send_all(client, kGet));
+    EXPECT_THAT(receive_answer(client), Not(HasSubstr("Connection: close")));
+  }
+  EXPECT_THAT(ask(client, kGet), AllOf(HasSubstr("Connection: close"), EndsWith("aaaaaaaaaa"))) << "and it ends";
+  EXPECT_THAT(ask(connect(), "GET / HTTP/1.1\r\nconnection: Close\r\n\r\n"), HasSubstr("Connection: close"));
+  EXPECT_THAT(ask(connect(), "GET / HTTP/1.0\r\n\r\n"), HasSubstr("Connection: close"));
+}
+
+TEST_F(EndpointTest, AnswersRequestsThatCameTogetherOneByOne) {
+  start({.chunked = true, .requests = 100, .idle_ms = 200});
+  const std::string chunked = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+  const std::string answers = ask(connect(), std::string(kGet) + chunked + std::string(kGet));
+  std::size_t count = 0;
+  for (std::size_t at = 0; (at = answers.find("HTTP/1.1 200", at)) != std::string::npos; ++at) ++count;
+  EXPECT_EQ(count, 3U) << answers;
+  EXPECT_EQ(counters_.timed_out, 0U) << "an idle connection that ends is no failure";
+}
+
+TEST_F(EndpointTest, AnswersLaterAndFromAnyThread) {
+  std::vector<std::jthread> threads;
+  start({}, [&](const Request& request, const Reply& reply) {
+    threads.emplace_back([body = std::string(request.body()), reply] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(body == "slow" ? 300 : 0));
+      reply({plain_answer(400, body), false});
+    });
+  });
+  const Fd slow = connect();
+  ASSERT_TRUE(send_all(slow, "POST / HTTP/1.1\r\nContent-Length: 4\r\n\r\nslow"));
+  EXPECT_THAT(ask(connect(), "POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nquick"), HasSubstr("quick"));
+  EXPECT_THAT(receive_all(slow), HasSubstr("slow"));
+}
+
+TEST_F(EndpointTest, AnswersThatComeTooLateGoNowhere) {
+  std::optional<Reply> kept;
+  std::atomic<bool> asked = false;
+  start({}, [&](const Request&, const Reply& reply) {
+    kept = reply;
+    asked = true;
+  });
+  const Fd client = connect();
+  ASSERT_TRUE(send_all(client, kGet));
+  while (!asked) std::this_thread::yield();
+  endpoint_.reset();
+  (*kept)({plain_answer(400, "late"), false});
+  EXPECT_EQ(receive_all(client), "");
+}
+
+// Who has earned an answer keeps his connection while strangers come and go.
+TEST_F(EndpointTest, StrangersGoFirst) {
+  start({.connections = 8, .requests = 100, .idle_ms = 60'000}, [](const Request& request, const Reply& reply) {
+    reply({whole_answer(200, "text/plain", "aaaaaaaaaa", request.keep_alive), true});
+  });
+  const Fd honest = connect();
+  ASSERT_TRUE(send_all(honest, kGet));
+  ASSERT_THAT(receive_answer(honest), EndsWith("aaaaaaaaaa"));
+  std::vector<Fd> silent;
+  for (int i = 0; i < 100; ++i) silent.push_back(connect());
+  ASSERT_TRUE(send_all(honest, kGet));
+  EXPECT_THAT(receive_answer(honest), EndsWith("aaaaaaaaaa"));
+  EXPECT_GE(counters_.crowded_out, 90U);
+}
+
+// The same with clients that have all earned theirs: who was idle longest goes.
+TEST_F(EndpointTest, AmongEqualsTheLongestIdleGoes) {
+  start({.connections = 4, .requests = 100, .idle_ms = 60'000}, [](const Request& request, const Reply& reply) {
+    reply({whole_answer(200, "text/plain", "aaaaaaaaaa", request.keep_alive), true});
+  });
+  std::vector<Fd> clients;
+  const auto serve = [](const Fd& client) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    return send_all(client, kGet) && receive_answer(client).ends_with("aaaaaaaaaa");
+  };
+  for (int i = 0; i < 4; ++i) {
+    clients.push_back(connect());
+    ASSERT_TRUE(serve(clients.back()));
+  }
+  ASSERT_TRUE(serve(clients[0]));
+  ASSERT_TRUE(serve(connect()));
+  EXPECT_TRUE(serve(clients[0]));
+  EXPECT_EQ(receive_all(clients[1]), "");
+  EXPECT_EQ(counters_.crowded_out, 1U);
+}
+
+TEST_F(EndpointTest, WhatIsHeldIsBoundedTheLargestGoes) {
+  start({.body_bytes = 1 << 20, .held_bytes = 1 << 20});
+  const Fd small = connect();
+  ASSERT_TRUE(send_all(small, "POST / HTTP/1.1\r\nContent-Length: 4\r\n\r\nsm"));
+  std::vector<Fd> large;
+  for (int i = 0; i < 4; ++i) {
+    large.push_back(connect());
+    send_all(large.back(), "POST / HTTP/1.1\r\nContent-Length: 1000000\r\n\r\n" + std::string(500'000, 'x'));
+  }
+  while (counters_.crowded_out < 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_THAT(ask(small, "al"), HasSubstr("aaaaaaaaaa"));
 }
 
 TEST_F(EndpointTest, StopsAtOnceWithClientsConnected) {

@@ -5,3 +5,16 @@
 from larder.vllm.connector import LarderConnector
 
 __all__ = ["LarderConnector"]
+
+
+def __getattr__(name):
+    """vLLM's --kv-offloading-size puts its own connector's name beside our module path and asks this module for it: an engine that
+    would not start for that gets the connector that it asks for."""
+    if not name.startswith("_"):
+        from vllm.distributed.kv_transfer.kv_connector.factory import KVConnectorFactory
+
+        try:
+            return KVConnectorFactory.get_connector_class_by_name(name)
+        except ValueError:
+            pass
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

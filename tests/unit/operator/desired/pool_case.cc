@@ -30,15 +30,16 @@ void add_pool(const PoolCase& one, std::string& text) {
   const bool node = pool.spec.placement == api::Placement::kNode;
   if (!node) {
     text += "--- # larderd's configuration\n|\n";
-    std::istringstream lines(larderd_config(pool, one.backend, one.engine));
+    std::istringstream lines(desired::larderd_config(pool, one.backend, one.engine));
     for (std::string line; std::getline(lines, line);) text += "  " + line + "\n";
-    add("larderd's container", larderd_container(pool, one.backend, one.defaults, one.engine), text);
+    add("larderd's container", desired::larderd_container(pool, one.backend, one.defaults, one.engine), text);
   }
-  add("payload's container", payload_container(pool, one.defaults), text);
-  add(node ? "engine's volumes" : "volumes", node ? engine_volumes(pool) : larderd_volumes(pool, one.backend), text);
-  add("engine's mounts", engine_mounts(pool), text);
-  add("engine's pod", engine_pod_security(pool), text);
-  for (const Object& object : pool_objects(pool, one.backend, one.defaults)) add(object.at("kind"), object, text);
+  add("payload's container", desired::payload_container(pool, one.defaults), text);
+  add(node ? "engine's volumes" : "volumes", node ? desired::engine_volumes(pool) : desired::larderd_volumes(pool, one.backend),
+      text);
+  add("engine's mounts", desired::engine_mounts(pool), text);
+  add("engine's pod", desired::engine_pod_security(pool), text);
+  for (const Object& object : desired::pool_objects(pool, one.backend, one.defaults)) add(object.at("kind"), object, text);
 }
 
 }  // namespace

@@ -1,0 +1,38 @@
+// What the words of larder-operator's command line mean. Pure; thread-safe.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "shim/protocol/status.h"
+#include "sidecar/base/log.h"
+
+namespace larder::app {
+
+struct Arguments {
+  std::string ns;          // of the operator itself: its lease, Service and Secret
+  std::string image;       // of larderd and the payload in pods
+  std::string kubeconfig;  // empty: the pod's service account
+  bool leader_elect = true;
+  std::string lease_name = "larder-operator";
+  std::string identity;  // of this replica, for people; empty: the host's name
+  std::string metrics_address = "0.0.0.0:8080";
+  std::string health_address = "0.0.0.0:8081";
+  std::string webhook_address = "0.0.0.0:9443";
+  std::string webhook_service = "larder-webhook";
+  std::string webhook_configuration = "larder";
+  std::string certificate_secret = "larder-webhook-tls";
+  std::string certificate_directory;  // empty: the certificate is our own, in certificate_secret
+  base::LogLevel log_level = base::LogLevel::kInfo;
+  bool help = false, version = false;
+};
+
+// `--name=value` or `--name value`; POD_NAMESPACE and POD_NAME of `environment` where a flag is not given. An error is a sentence that
+// begins with the wrong word.
+Result<Arguments> parse_arguments(std::span<const std::string_view> words, const std::map<std::string, std::string>& environment);
+
+std::string help_text();
+
+}  // namespace larder::app

@@ -1,0 +1,144 @@
+#include "operator/app/leading.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <ctime>
+#include <mutex>
+
+#include "operator/api/names.h"
+#include "operator/reconcile/conditions.h"
+#include "sidecar/base/log.h"
+
+namespace larder::app {
+namespace {
+
+using api::Object;
+using k8s::Key;
+using k8s::ObjectPtr;
+
+Key key_of(const Object& object) {
+  return {api::namespace_of(object), api::name_of(object)};
+}
+
+std::string managed_by_us() {
+  return std::string(api::kManagedByLabel) + "=" + std::string(api::kFieldManager);
+}
+
+}  // namespace
+
+Leading::Leading(k8s::ApiClient& reader, k8s::ApiClient& writer, Watched& watched, const desired::Defaults& defaults,
+                 k8s::Metrics& metrics, const base::Clock& clock)
+    : watched_(watched),
+      clock_(clock),
+      pool_queue_(k8s::WorkQueue::make("cachepool", clock, &metrics)),
+      backend_queue_(k8s::WorkQueue::make("cachebackend", clock, &metrics)),
+      pool_metrics_(metrics),
+      check_(reconcile::BackendCheck::make(clock)) {
+  follow(reader, k8s::resources::kPods, std::string(api::kPoolLabel));
+  for (const k8s::Resource& kind : reconcile::owned_kinds()) follow(reader, kind, managed_by_us());
+
+  reconcile::ChildCaches children;
+  for (const k8s::Resource& kind : reconcile::owned_kinds()) children[kind.plural] = informers_.at(kind.plural).get();
+  const auto now = [] { return reconcile::rfc3339(std::time(nullptr)); };
+  world_.reset(new reconcile::World{writer, watched.pools(), watched.backends(), *informers_.at("pods"), std::move(children),
+                                    defaults, now});
+  const auto answers = [this](const std::vector<reconcile::PodView>& pods) { return prober_->answers(pods); };
+  pools_ = std::make_unique<reconcile::PoolReconciler>(
+      *world_, answers, [this](const Key& key, const std::optional<reconcile::PoolSums>& sums, bool ready) {
+        pool_metrics_.tell(key, sums, ready);
+      });
+  backends_ = std::make_unique<reconcile::BackendReconciler>(*world_, *check_, answers);
+  beginning_ = std::jthread([this, &metrics](const std::stop_token& stop) { begin(stop, metrics); });
+}
+
+// What is not known yet would look as if it were not there.
+bool Leading::await_all(const std::stop_token& stop) {
+  constexpr unsigned kLookMs = 200;
+  const auto known = [](const k8s::Cache& cache) { return cache.synced(); };
+  std::mutex mutex;
+  std::condition_variable_any never;
+  while (!stop.stop_requested()) {
+    bool all = known(watched_.pools()) && known(watched_.backends());
+    for (const auto& [plural, informer] : informers_) all = all && known(*informer);
+    if (all) return true;
+    std::unique_lock lock(mutex);
+    never.wait_for(lock, stop, std::chrono::milliseconds(kLookMs), [] { return false; });
+  }
+  return false;
+}
+
+void Leading::begin(const std::stop_token& stop, k8s::Metrics& metrics) {
+  if (!await_all(stop)) return;
+  prober_ = std::make_unique<reconcile::Prober>(
+      reconcile::Fetch::make(), [this] { return targets(); }, [this](const Key& pool) { pool_queue_->add(pool); });
+  pool_controller_ = std::make_unique<reconcile::Controller>("cachepool", *pool_queue_, metrics, kPoolWorkers,
+                                                             [this](const Key& key) { return pools_->reconcile(key); });
+  backend_controller_ = std::make_unique<reconcile::Controller>("cachebackend", *backend_queue_, metrics, kBackendWorkers,
+                                                                [this](const Key& key) { return backends_->reconcile(key); });
+  watched_.tell([this](const k8s::Resource& resource, const ObjectPtr& before, const ObjectPtr& after) {
+    pool_or_backend_changed(resource, before, after);
+  });
+  add_everything();
+  base::log_info("reconciling begins");
+}
+
+Leading::~Leading() {
+  beginning_ = {};
+  watched_.tell(nullptr);
+  pool_controller_.reset();
+  backend_controller_.reset();
+  prober_.reset();
+  informers_.clear();
+  pool_metrics_.forget_all();
+}
+
+void Leading::follow(k8s::ApiClient& reader, const k8s::Resource& resource, const std::string& labels) {
+  const bool pods = resource == k8s::resources::kPods;
+  k8s::Informing informing;
+  informing.resource = resource;
+  informing.selector.labels = labels;
+  if (pods) informing.trim = reconcile::trim_pod;
+  informing.changed = [this, pods](const ObjectPtr& before, const ObjectPtr& after) {
+    if (before && after && *before == *after) return;  // nothing that is read
+    for (const ObjectPtr& one : {before, after})
+      if (one) pods ? pod_changed(*one) : child_changed(*one);
+  };
+  informers_[resource.plural] = k8s::Informer::start(reader, std::move(informing), clock_);
+}
+
+void Leading::pool_or_backend_changed(const k8s::Resource& resource, const ObjectPtr& before, const ObjectPtr& after) {
+  const Key key = key_of(after ? *after : *before);
+  if (resource == k8s::resources::kPools) return pool_queue_->add(key);
+  backend_queue_->add(key);
+  for (const ObjectPtr& pool : watched_.pools().all(key.ns))
+    if (api::text_at(*pool, "spec.backendRef.name") == key.name) pool_queue_->add(key_of(*pool));
+}
+
+void Leading::pod_changed(const Object& pod) {
+  if (const auto pool = api::label(pod, api::kPoolLabel)) pool_queue_->add({api::namespace_of(pod), *pool});
+}
+
+void Leading::child_changed(const Object& child) {
+  for (const Object& owner : api::at(child, "metadata.ownerReferences")) {
+    const Key key{api::namespace_of(child), api::text_at(owner, "name")};
+    if (api::text_at(owner, "kind") == "CachePool") pool_queue_->add(key);
+    if (api::text_at(owner, "kind") == "CacheBackend") backend_queue_->add(key);
+  }
+}
+
+void Leading::add_everything() {
+  for (const ObjectPtr& backend : watched_.backends().all()) backend_queue_->add(key_of(*backend));
+  for (const ObjectPtr& pool : watched_.pools().all()) pool_queue_->add(key_of(*pool));
+}
+
+std::vector<reconcile::Prober::Target> Leading::targets() const {
+  std::vector<reconcile::Prober::Target> targets;
+  for (const ObjectPtr& pod : informers_.at("pods")->all()) {
+    const reconcile::PodView view = reconcile::view_of(*pod);
+    if (view.has_larderd && reconcile::answers(view))
+      targets.push_back({{view.ns, view.pool}, view.uid, reconcile::Prober::url_of(view)});
+  }
+  return targets;
+}
+
+}  // namespace larder::app

@@ -1,0 +1,203 @@
+// larder-operator: wiring only. Every replica serves the webhook, metrics and health; the leader reconciles.
+#include <malloc.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdio>
+#include <ctime>
+#include <system_error>
+#include <vector>
+
+#include "operator/app/arguments.h"
+#include "operator/app/leading.h"
+#include "operator/app/pages.h"
+#include "operator/app/reviewing.h"
+#include "operator/app/signals.h"
+#include "operator/app/switched_fence.h"
+#include "operator/k8s/curl_transport.h"
+#include "operator/k8s/http_client.h"
+#include "operator/k8s/leader_election.h"
+#include "operator/webhook/certificate_keeper.h"
+#include "sidecar/config/loader.h"
+
+namespace larder::app {
+namespace {
+
+constexpr int kExitArguments = 2, kExitFailure = 1;
+constexpr std::chrono::seconds kMostToEnd{4};           // then it ends in the middle of what it does: the next leader goes on
+constexpr std::chrono::milliseconds kLeaseCall{4'000};  // of one call for the lease, whose holder must know in time
+
+Result<std::unique_ptr<k8s::CredentialSource>> credentials_of(const Arguments& arguments) {
+  if (arguments.kubeconfig.empty()) return k8s::CredentialSource::in_cluster();
+  return k8s::CredentialSource::from_kubeconfig(arguments.kubeconfig);
+}
+
+// Native sidecars are on by default from 1.29 on. A server that cannot be asked is taken for a new one.
+bool knows_native_sidecars(k8s::ApiClient& client) {
+  const Result<api::Object> version = client.get_path("/version");
+  if (!version.ok()) return true;
+  const std::string major = api::text_at(*version, "major"), minor = api::text_at(*version, "minor");
+  return major != "1" || std::atoi(minor.c_str()) >= 29;
+}
+
+// Ends the process where its orderly end takes too long: a backend may just be being checked, which nobody can cut short.
+class EndInTime {
+ public:
+  void begin() {
+    thread_ = std::jthread([](const std::stop_token& stop) {
+      std::mutex mutex;
+      std::condition_variable_any never;
+      std::unique_lock lock(mutex);
+      if (never.wait_for(lock, stop, kMostToEnd, [] { return false; }) || stop.stop_requested()) return;
+      base::log_warning("stopping took too long: what was under way is left to the next leader");
+      ::_exit(0);
+    });
+  }
+
+ private:
+  std::jthread thread_;
+};
+
+// All that there is, in the order in which it is made; it ends in the reverse.
+class Operator {
+ public:
+  Operator(const Arguments& arguments, k8s::CredentialSource& credentials)
+      : arguments_(arguments),
+        transport_(credentials, monotonic_),
+        client_(transport_, monotonic_, {.stop = stop_.get_token(), .metrics = &metrics_}),
+        quick_client_(transport_, monotonic_,
+                      {.deadline = std::chrono::milliseconds(webhook::CachedPools::kLiveDeadlineMs), .stop = stop_.get_token()}),
+        lease_client_(transport_, monotonic_, {.deadline = kLeaseCall}),
+        events_(client_, arguments.identity, monotonic_, metrics_) {}
+
+  Status run(const Signals& signals) {
+    if (!wake_.valid()) return Status::from_errno(errno, "eventfd");
+    const desired::Defaults defaults{
+        .image = arguments_.image, .native_sidecars = knows_native_sidecars(quick_client_), .operator_namespace = arguments_.ns};
+    Watched watched(client_, monotonic_);
+    Result<std::unique_ptr<Reviewing>> reviewing =
+        Reviewing::start(arguments_, defaults, {client_, quick_client_, watched, events_, metrics_});
+    if (!reviewing.ok()) return reviewing.status();
+    add_checks(watched, **reviewing);
+    Result<std::unique_ptr<Pages>> metrics = Pages::metrics_at(arguments_.metrics_address, metrics_, monotonic_);
+    if (!metrics.ok()) return metrics.status();
+    Result<std::unique_ptr<Pages>> health = Pages::health_at(arguments_.health_address, health_, monotonic_);
+    if (!health.ok()) return health.status();
+    lead_and_wait(signals, watched, defaults);
+    return {};
+  }
+
+ private:
+  void add_checks(const Watched& watched, const Reviewing& reviewing) {
+    const auto unless = [](bool good, const char* why) { return good ? Status() : Status(Code::kUnavailable, why); };
+    using Kind = k8s::HealthChecks::Kind;
+    health_.add(Kind::kLive, "ping", [] { return Status(); });
+    health_.add(Kind::kReady, "cachepools", [&, unless] { return unless(watched.pools().synced(), "not listed yet"); });
+    health_.add(Kind::kReady, "cachebackends", [&, unless] { return unless(watched.backends().synced(), "not listed yet"); });
+    health_.add(Kind::kReady, "certificate", [&, unless] { return unless(reviewing.ready(), "there is none to serve yet"); });
+  }
+
+  void lead_and_wait(const Signals& signals, Watched& watched, const desired::Defaults& defaults) {
+    SwitchedFence fence;
+    std::unique_ptr<k8s::LeaderElection> election;
+    k8s::ClientOptions options{.stop = stop_.get_token(), .metrics = &metrics_};
+    if (arguments_.leader_elect) options.fence = &fence;
+    k8s::HttpClient writer(transport_, monotonic_, options);
+    if (arguments_.leader_elect) {
+      election = std::make_unique<k8s::LeaderElection>(
+          lease_client_,
+          k8s::LeaseOptions{
+              .ns = arguments_.ns, .name = arguments_.lease_name, .identity = k8s::unique_identity(arguments_.identity)},
+          monotonic_, boottime_, metrics_, [this](bool leads) { tell(leads); });
+      fence.follow(&election->fence());
+    } else {
+      tell(true);
+    }
+    EndInTime in_time;
+    std::unique_ptr<Leading> leading;
+    std::jthread keeping;
+    while (!signals.await(wake_)) {
+      if (leads_ == (leading != nullptr)) continue;
+      keeping = {};
+      leading.reset();
+      if (!leads_) continue;
+      leading = std::make_unique<Leading>(client_, writer, watched, defaults, metrics_, monotonic_);
+      if (arguments_.certificate_directory.empty())
+        keeping = std::jthread([&](const std::stop_token& stop) { keep_certificates(writer, stop); });
+    }
+    base::log_info("stopping");
+    in_time.begin();
+    stop_.request_stop();  // ends every call under way and refuses new ones: nothing of ours is written from here on
+    fence.follow(nullptr);
+    election.reset();  // before what takes longer to end: another need not wait for the lease's end
+    keeping = {};
+    leading.reset();
+  }
+
+  void keep_certificates(k8s::ApiClient& writer, const std::stop_token& stop) {
+    webhook::CertificateKeeper keeper(writer,
+                                      {.ns = arguments_.ns,
+                                       .secret = arguments_.certificate_secret,
+                                       .service = arguments_.webhook_service,
+                                       .configuration = arguments_.webhook_configuration},
+                                      monotonic_, [] { return std::int64_t{std::time(nullptr)}; });
+    keeper.keep(stop);
+  }
+
+  void tell(bool leads) {
+    leads_ = leads;
+    ::eventfd_write(wake_.get(), 1);
+  }
+
+  const Arguments& arguments_;
+  const base::MonotonicClock monotonic_;
+  const base::BoottimeClock boottime_;
+  const Fd wake_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
+  std::atomic<bool> leads_{false};
+  std::stop_source stop_;
+  k8s::Metrics metrics_;
+  k8s::HealthChecks health_;
+  k8s::CurlTransport transport_;
+  k8s::HttpClient client_, quick_client_, lease_client_;
+  k8s::EventRecorder events_;
+};
+
+int fail(const Status& status, int exit_code) {
+  base::log_error(status.text());
+  return exit_code;
+}
+
+int run(int argc, char** argv) {
+  const std::vector<std::string_view> words(argv + 1, argv + argc);
+  Result<Arguments> arguments = parse_arguments(words, config::process_environment());
+  if (!arguments.ok()) {
+    std::fprintf(stderr, "larder-operator: %s\n", arguments.status().text().c_str());
+    return kExitArguments;
+  }
+  if (arguments->help) return std::fputs(help_text().c_str(), stdout) < 0;
+  if (arguments->version) return std::printf("larder-operator %s\n", LARDER_VERSION) < 0;
+  base::set_log_level(arguments->log_level);
+  base::set_log_format(base::LogFormat::kJson);
+  ::mallopt(M_ARENA_MAX, 2);  // a heap of its own for each thread would cost more than all that is in them
+  const Result<Signals> signals = Signals::take();
+  if (!signals.ok()) return fail(signals.status(), kExitFailure);
+  const Result<std::unique_ptr<k8s::CredentialSource>> credentials = credentials_of(*arguments);
+  if (!credentials.ok()) return fail(credentials.status(), kExitFailure);
+  Operator all(*arguments, **credentials);
+  const Status status = all.run(*signals);
+  return status.ok() ? 0 : fail(status, kExitFailure);
+}
+
+}  // namespace
+}  // namespace larder::app
+
+int main(int argc, char** argv) {
+  try {
+    return larder::app::run(argc, argv);
+  } catch (const std::system_error& error) {
+    std::fprintf(stderr, "larder-operator: a thread could not be started: %s\n", error.what());
+    return larder::app::kExitFailure;
+  }
+}

@@ -1,0 +1,42 @@
+// Reviewing: the webhook of this replica: it serves the newest certificate, and gives annotated pods their cache. Every replica has
+// one, leader or not. Thread-compatible.
+#pragma once
+
+#include <memory>
+
+#include "operator/app/arguments.h"
+#include "operator/app/review_metrics.h"
+#include "operator/app/watched.h"
+#include "operator/k8s/event_recorder.h"
+#include "operator/webhook/admission_server.h"
+#include "operator/webhook/certificate_loader.h"
+#include "operator/webhook/pool_lookup.h"
+
+namespace larder::app {
+
+class Reviewing {
+ public:
+  struct Needs {  // all outlives it
+    k8s::ApiClient& client;
+    k8s::ApiClient& quick_client;  // its calls end within CachedPools::kLiveDeadlineMs
+    const Watched& watched;
+    k8s::EventRecorder& events;
+    k8s::Metrics& metrics;
+  };
+  static Result<std::unique_ptr<Reviewing>> start(const Arguments& arguments, const desired::Defaults& defaults,
+                                                  const Needs& needs);
+
+  // Whether there is a certificate to serve.
+  bool ready() const { return acceptor_.ready(); }
+
+ private:
+  Reviewing(const Arguments& arguments, const Needs& needs);
+
+  webhook::CachedPools pools_;
+  ReviewMetrics metrics_;
+  webhook::TlsAcceptor acceptor_;
+  std::unique_ptr<webhook::CertificateLoader> loader_;
+  std::unique_ptr<webhook::AdmissionServer> server_;
+};
+
+}  // namespace larder::app

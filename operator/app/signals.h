@@ -1,0 +1,24 @@
+// Signals: SIGINT and SIGTERM as something to wait for, blocked in every thread from its making on; SIGPIPE is ignored.
+#pragma once
+
+#include <optional>
+
+#include "shim/protocol/fd.h"
+#include "shim/protocol/status.h"
+
+namespace larder::app {
+
+class Signals {
+ public:
+  // Before any thread is started.
+  static Result<Signals> take();
+
+  // The signal that came, waiting for it or for `wake` to become readable (then nothing). `wake` is an eventfd and is read empty.
+  std::optional<int> await(const Fd& wake) const;
+
+ private:
+  explicit Signals(Fd fd) : fd_(std::move(fd)) {}
+  Fd fd_;
+};
+
+}  // namespace larder::app

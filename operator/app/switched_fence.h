@@ -1,0 +1,27 @@
+// SwitchedFence: a fence that outlives the lease behind it: up while there is a lease and that one is held. Thread-safe.
+#pragma once
+
+#include <mutex>
+
+#include "operator/k8s/fence.h"
+
+namespace larder::app {
+
+class SwitchedFence final : public k8s::Fence {
+ public:
+  // Null: down for good. When it returns, nobody looks at the one before any more.
+  void follow(const k8s::Fence* fence) {
+    const std::lock_guard lock(mutex_);
+    fence_ = fence;
+  }
+  std::uint64_t left_ms() const override {
+    const std::lock_guard lock(mutex_);
+    return fence_ == nullptr ? 0 : fence_->left_ms();
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  const k8s::Fence* fence_ = nullptr;
+};
+
+}  // namespace larder::app

@@ -1,0 +1,23 @@
+#include "operator/app/watched.h"
+
+namespace larder::app {
+
+Watched::Watched(k8s::ApiClient& client, const base::Clock& clock)
+    : pools_(watch(client, k8s::resources::kPools, clock)), backends_(watch(client, k8s::resources::kBackends, clock)) {}
+
+std::unique_ptr<k8s::Informer> Watched::watch(k8s::ApiClient& client, const k8s::Resource& resource, const base::Clock& clock) {
+  k8s::Informing informing;
+  informing.resource = resource;
+  informing.changed = [this, &resource](const k8s::ObjectPtr& before, const k8s::ObjectPtr& after) {
+    const std::lock_guard lock(mutex_);
+    if (on_change_) on_change_(resource, before, after);
+  };
+  return k8s::Informer::start(client, std::move(informing), clock);
+}
+
+void Watched::tell(OnChange on_change) {
+  const std::lock_guard lock(mutex_);
+  on_change_ = std::move(on_change);
+}
+
+}  // namespace larder::app

@@ -1,0 +1,34 @@
+// Watched: the pools and backends that every replica keeps, for its webhook and for when it leads. Thread-safe.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include "operator/k8s/informer.h"
+
+namespace larder::app {
+
+class Watched {
+ public:
+  // What changed, before and after; of resources::kPools or kBackends.
+  using OnChange = std::function<void(const k8s::Resource& resource, const k8s::ObjectPtr& before, const k8s::ObjectPtr& after)>;
+
+  // Both outlive it.
+  Watched(k8s::ApiClient& client, const base::Clock& clock);
+
+  const k8s::Cache& pools() const { return *pools_; }
+  const k8s::Cache& backends() const { return *backends_; }
+
+  // Who is told from now on; nobody: null. When it returns, the one before is told no more.
+  void tell(OnChange on_change);
+
+ private:
+  std::unique_ptr<k8s::Informer> watch(k8s::ApiClient& client, const k8s::Resource& resource, const base::Clock& clock);
+
+  std::mutex mutex_;
+  OnChange on_change_;
+  std::unique_ptr<k8s::Informer> pools_, backends_;
+};
+
+}  // namespace larder::app

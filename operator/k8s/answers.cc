@@ -1,0 +1,64 @@
+#include "operator/k8s/answers.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace larder::k8s {
+namespace {
+
+constexpr std::size_t kMostMessageBytes = 1024;  // an admission webhook may answer a book
+
+Code code_of(int http_status, const std::string& reason) {
+  switch (http_status) {
+    case 404: return Code::kNotFound;
+    case 409: return reason == "AlreadyExists" ? Code::kAlreadyExists : Code::kFailedPrecondition;
+    case 410: return Code::kOutOfRange;
+    case 401:
+    case 403: return Code::kPermissionDenied;
+    case 405:
+    case 406: return Code::kUnsupported;
+    case 429: return Code::kUnavailable;
+    default: break;
+  }
+  return http_status >= 400 && http_status < 500 ? Code::kInvalidArgument : Code::kUnavailable;
+}
+
+Status said(int http_status, const std::string& reason, std::string message, const std::string& what) {
+  if (message.size() > kMostMessageBytes) message = message.substr(0, kMostMessageBytes) + "...";
+  return {code_of(http_status, reason), what + ": " + message + " (" + std::to_string(http_status) + ")"};
+}
+
+}  // namespace
+
+Status status_of(const api::Object& status, const std::string& what) {
+  const auto http_status = static_cast<int>(std::clamp<std::int64_t>(api::number_at(status, "code", 500), 100, 599));
+  return said(http_status, api::text_at(status, "reason"), api::text_at(status, "message"), what);
+}
+
+Status status_of(const Response& response, const std::string& what) {
+  if (response.status >= 200 && response.status < 300) return {};
+  const Result<api::Object> body = api::parse_json(response.body);
+  const bool known = body.ok() && api::text_at(*body, "kind") == "Status";
+  if (known) return said(response.status, api::text_at(*body, "reason"), api::text_at(*body, "message"), what);
+  return said(response.status, "", response.body.empty() ? "no reason given" : response.body, what);
+}
+
+std::optional<std::chrono::milliseconds> retry_after(std::string_view header) {
+  constexpr std::uint32_t kMostSeconds = 600;
+  std::uint32_t seconds = 0;
+  const auto [end, error] = std::from_chars(header.data(), header.data() + header.size(), seconds);
+  if (error != std::errc() || end != header.data() + header.size()) return std::nullopt;
+  return std::chrono::seconds(std::min(seconds, kMostSeconds));
+}
+
+bool is_passing(int http_status) {
+  return http_status == 429 || http_status == 500 || http_status == 502 || http_status == 503 || http_status == 504;
+}
+
+std::chrono::milliseconds pause_before(int tries, std::uint32_t random) {
+  constexpr std::uint32_t kFirstMs = 100, kMostMs = 5'000;
+  const std::uint32_t whole = std::min(kMostMs, kFirstMs << std::clamp(tries - 1, 0, 10));
+  return std::chrono::milliseconds(whole / 2 + random % (whole / 2 + 1));
+}
+
+}  // namespace larder::k8s

@@ -1,0 +1,63 @@
+// EventFolding: which events are worth a write. The same one again within 6 minutes becomes a count; an object about which there is
+// too much to say is heard ten times in ten minutes. Pure: times come in. Thread-compatible.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace larder::k8s {
+
+struct EventText {
+  std::string regarding;  // the object: kind, namespace, name, uid in one text
+  std::string type;       // Normal, Warning
+  std::string reason, action, note;
+  auto operator<=>(const EventText&) const = default;
+};
+
+class EventFolding {
+ public:
+  static constexpr std::size_t kMostKnown = 1024;         // events whose repeats are counted
+  static constexpr std::uint64_t kSeriesMs = 6 * 60'000;  // a repeat later than this is a new event
+  static constexpr std::uint64_t kTellCountMs = 60'000;   // a count is written so often
+  static constexpr unsigned kMostOfOne = 10;              // new events of one object within
+  static constexpr std::uint64_t kOneMs = 10 * 60'000;
+
+  enum class Decision { kCreate, kCounted, kDropped };
+  // `id`: the name of the event's object, if it is made.
+  Decision take(const EventText& text, const std::string& id, std::uint64_t now_ms);
+
+  struct Count {
+    std::string id;
+    EventText text;
+    unsigned count;
+  };
+  // The counts that are to be written now.
+  std::vector<Count> due(std::uint64_t now_ms);
+  // When due() may have something next; nothing: not before another take().
+  std::optional<std::uint64_t> next_ms() const;
+
+  std::size_t known() const { return known_.size(); }
+
+ private:
+  struct Known {
+    std::string id;
+    unsigned count = 1, told = 1;
+    std::uint64_t last_ms = 0, told_ms = 0;
+  };
+  struct Object {
+    unsigned events = 0;
+    std::uint64_t since_ms = 0;
+  };
+
+  bool too_many(const std::string& regarding, std::uint64_t now_ms);
+  void make_room(std::uint64_t now_ms);
+
+  std::map<EventText, Known> known_;
+  std::map<std::string, Object> objects_;
+};
+
+}  // namespace larder::k8s

@@ -1,0 +1,134 @@
+#include "operator/k8s/event_recorder.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <random>
+
+#include "operator/api/names.h"
+#include "operator/k8s/wall_time.h"
+#include "sidecar/base/log.h"
+
+namespace larder::k8s {
+namespace {
+
+// The API server's own limits.
+constexpr std::size_t kMostNoteBytes = 1024, kMostWordBytes = 128, kMostNameBytes = 253;
+
+// Cut between characters, with a sign that it was.
+std::string shortened(std::string text, std::size_t most) {
+  if (text.size() <= most) return text;
+  std::size_t end = most - 3;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return text.substr(0, end) + "...";
+}
+
+Counter& counter(Metrics& metrics, const char* result) {
+  return metrics.counter("larder_operator_events_total", "Events for users: written, dropped (too many) or failed (refused).",
+                         {{"result", result}});
+}
+
+}  // namespace
+
+api::Object reference_to(const api::Object& object) {
+  api::Object reference{
+      {"apiVersion", api::text_at(object, "apiVersion")}, {"kind", api::text_at(object, "kind")}, {"name", api::name_of(object)}};
+  if (const std::string ns = api::namespace_of(object); !ns.empty()) reference["namespace"] = ns;
+  if (const std::string uid = api::text_at(object, "metadata.uid"); !uid.empty()) reference["uid"] = uid;
+  return reference;
+}
+
+EventRecorder::EventRecorder(ApiClient& client, std::string instance, const base::Clock& clock, Metrics& metrics)
+    : client_(client),
+      instance_(shortened(std::move(instance), kMostWordBytes)),
+      clock_(clock),
+      written_(counter(metrics, "written")),
+      dropped_(counter(metrics, "dropped")),
+      failed_(counter(metrics, "failed")),
+      life_(std::random_device()()),
+      thread_([this](const std::stop_token& stop) { run(stop); }) {}
+
+EventRecorder::~EventRecorder() = default;
+
+api::Object EventRecorder::object_of(const Event& event, const std::string& ns, const std::string& id) const {
+  return {{"apiVersion", "events.k8s.io/v1"},
+          {"kind", "Event"},
+          {"metadata", {{"namespace", ns}, {"name", id}}},
+          {"eventTime", wall_time()},
+          {"reportingController", api::kFieldManager},
+          {"reportingInstance", instance_},
+          {"regarding", event.regarding},
+          {"type", event.type},
+          {"reason", shortened(event.reason, kMostWordBytes)},
+          {"action", shortened(event.action, kMostWordBytes)},
+          {"note", shortened(event.note, kMostNoteBytes)}};
+}
+
+void EventRecorder::record(Event event) {
+  const std::string name = api::text_at(event.regarding, "name"), given_ns = api::text_at(event.regarding, "namespace");
+  const std::string ns = given_ns.empty() ? "default" : given_ns;  // where the API server wants those of cluster-wide objects
+  const EventText text{event.regarding.dump(-1, ' ', false, api::Object::error_handler_t::replace), event.type, event.reason,
+                       event.action, event.note};
+  const std::lock_guard lock(mutex_);
+  char suffix[40] = {};
+  std::snprintf(suffix, sizeof(suffix), ".%08llx%08llx", static_cast<unsigned long long>(life_),
+                static_cast<unsigned long long>(++made_));
+  const std::string id = name.substr(0, kMostNameBytes - sizeof(suffix)) + suffix;
+  switch (folding_.take(text, id, clock_.now_ms())) {
+    case EventFolding::Decision::kCounted: break;
+    case EventFolding::Decision::kDropped: dropped_.add(); return;
+    case EventFolding::Decision::kCreate:
+      if (waiting_.size() >= kMostWaiting) return dropped_.add();
+      waiting_.push_back({ns, id, object_of(event, ns, id)});
+  }
+  changed_.notify_all();
+}
+
+void EventRecorder::add_due_counts() {
+  for (const EventFolding::Count& count : folding_.due(clock_.now_ms())) {
+    if (waiting_.size() >= kMostWaiting) return dropped_.add();
+    const Result<api::Object> regarding = api::parse_json(count.text.regarding);
+    const std::string ns = regarding.ok() ? api::text_at(*regarding, "namespace") : "";
+    api::Object patch{{"series", {{"count", count.count}, {"lastObservedTime", wall_time()}}}};
+    waiting_.push_back({ns.empty() ? "default" : ns, count.id, std::move(patch), true});
+  }
+}
+
+void EventRecorder::send(const Waiting& waiting) {
+  const Status status = waiting.patch ? client_.merge(resources::kEvents, waiting.ns, waiting.id, waiting.object).status()
+                                      : client_.create(resources::kEvents, waiting.object).status();
+  (status.ok() ? written_ : failed_).add();
+  if (!status.ok()) base::log_warning("an event could not be written: " + status.to_string());
+}
+
+void EventRecorder::run(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  while (!stop.stop_requested()) {
+    add_due_counts();
+    if (!waiting_.empty()) {
+      const Waiting next = std::move(waiting_.front());
+      waiting_.pop_front();
+      sending_ = true;
+      lock.unlock();
+      send(next);
+      lock.lock();
+      sending_ = false;
+      changed_.notify_all();
+      continue;
+    }
+    const std::optional<std::uint64_t> next_ms = folding_.next_ms();
+    const auto more = [&] { return !waiting_.empty() || folding_.next_ms() != next_ms; };
+    if (!next_ms)
+      changed_.wait(lock, stop, more);
+    else
+      changed_.wait_for(lock, stop,
+                        std::chrono::milliseconds(std::max<std::uint64_t>(1, *next_ms - std::min(*next_ms, clock_.now_ms()))),
+                        more);
+  }
+}
+
+bool EventRecorder::drain(unsigned timeout_ms) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [this] { return waiting_.empty() && !sending_; });
+}
+
+}  // namespace larder::k8s

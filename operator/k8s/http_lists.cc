@@ -1,0 +1,129 @@
+// HttpClient's lists, in pages, and its watches.
+#include <algorithm>
+
+#include "operator/k8s/answers.h"
+#include "operator/k8s/http_client.h"
+#include "operator/k8s/watch_decoder.h"
+
+namespace larder::k8s {
+namespace {
+
+constexpr int kMostBeginnings = 3;  // a list that is too old in its middle begins anew so often
+constexpr std::chrono::minutes kMostSilence{5};
+constexpr unsigned kWatchSeconds = 300;          // the server ends a watch after this much and up to twice of it
+constexpr std::chrono::seconds kWatchGrace{30};  // then we do
+
+std::string what_of(const char* verb, const Resource& resource, const Selector& selector) {
+  return std::string(verb) + " " + resource.plural + (selector.ns.empty() ? "" : " of " + selector.ns);
+}
+
+}  // namespace
+
+Result<HttpClient::Page> HttpClient::list_page(const Resource& resource, const Selector& selector, const std::string& from,
+                                               unsigned limit, const ListSink& sink) {
+  Call call{what_of("list", resource, selector), {}, query_of(selector), false, {410}};
+  call.request.path = path_of(resource, selector.ns);
+  call.query.emplace_back("limit", std::to_string(limit));
+  call.query.emplace_back("continue", from);
+  const std::string what = call.what;
+  const Result<Response> response = this->call(std::move(call));
+  if (response.ok() && response->status == 410) return Page{.expired = true};
+  Result<api::Object> list = parsed(response, what);
+  if (!list.ok()) return list.status();
+  const auto items = list->find("items");
+  if (items == list->end() || !(items->is_array() || items->is_null()))
+    return Status(Code::kInvalidArgument, what + ": the answer has no items");
+  for (api::Object& item : *items) {
+    if (!item.is_object()) return Status(Code::kInvalidArgument, what + ": an item is no object");
+    item["apiVersion"] = api_version(resource);
+    item["kind"] = resource.kind;
+    sink.take(std::move(item));
+  }
+  return Page{false, api::text_at(*list, "metadata.continue"), api::text_at(*list, "metadata.resourceVersion")};
+}
+
+// All pages; `expired` where the list became too old between two of them. A page over the limit of bytes is asked for in smaller ones.
+Result<HttpClient::Page> HttpClient::list_pages(const Resource& resource, const Selector& selector, unsigned& limit,
+                                                const ListSink& sink) {
+  std::string from;
+  for (;;) {
+    Result<Page> page = list_page(resource, selector, from, limit, sink);
+    if (!page.ok() && page.status().code() == Code::kOutOfRange && limit > 1) {
+      limit /= 2;
+      continue;
+    }
+    if (!page.ok() || page->expired || page->next.empty()) return page;
+    if (page->next == from) return Status(Code::kInvalidArgument, what_of("list", resource, selector) + ": its pages do not end");
+    from = page->next;
+  }
+}
+
+Result<std::string> HttpClient::list_into(const Resource& resource, const Selector& selector, const ListSink& sink) {
+  unsigned limit = std::max(1U, options_.page);
+  for (int beginnings = 0; beginnings < kMostBeginnings; ++beginnings) {
+    if (beginnings > 0) sink.begin_anew();
+    Result<Page> page = list_pages(resource, selector, limit, sink);
+    if (!page.ok()) return page.status();
+    if (!page->expired) return std::move(page->version);
+  }
+  return Status(Code::kUnavailable, what_of("list", resource, selector) + ": it was too old before its last page, " +
+                                        std::to_string(kMostBeginnings) + " times");
+}
+
+Result<List> HttpClient::list(const Resource& resource, const Selector& selector) {
+  List list;
+  Result<std::string> version =
+      list_into(resource, selector,
+                {[&list](api::Object object) { list.items.push_back(std::move(object)); }, [&list] { list.items.clear(); }});
+  if (!version.ok()) return version.status();
+  list.version = std::move(*version);
+  return list;
+}
+
+Status HttpClient::watch_from(const Resource& resource, const Selector& selector, Query query, std::stop_token stop,
+                              const std::function<void(WatchEvent)>& on_event) {
+  const std::string what = what_of("watch", resource, selector);
+  const unsigned seconds = kWatchSeconds + random() % kWatchSeconds;
+  for (const auto& part : query_of(selector)) query.push_back(part);
+  query.insert(query.end(), {{"watch", "1"}, {"allowWatchBookmarks", "true"}, {"timeoutSeconds", std::to_string(seconds)}});
+  std::stop_source either;
+  const auto end = [&either] { either.request_stop(); };
+  const std::stop_callback on_stop(stop, end);
+  const std::stop_callback on_client_stop(options_.stop, end);
+
+  Request request{.path = path_of(resource, selector.ns) + query_of(query), .silence = kMostSilence, .stop = either.get_token()};
+  request.timeout = std::chrono::seconds(seconds) + kWatchGrace;
+  WatchDecoder decoder(on_event);
+  Status decoded;
+  const Result<Response> response = transport_.stream(request, [&](std::string_view bytes) {
+    decoded = decoder.feed(bytes);
+    return decoded.ok() && !either.stop_requested();
+  });
+  count(request, response);
+  if (either.stop_requested()) return {};
+  if (!decoded.ok()) return decoded;
+  if (!response.ok()) return {response.status().code(), what + ": " + response.status().text()};
+  if (Status status = status_of(*response, what); !status.ok()) return status;
+  return decoder.between_lines() ? Status() : Status(Code::kUnavailable, what + ": cut in the middle of an event");
+}
+
+Status HttpClient::watch(const Resource& resource, const Selector& selector, const std::string& version, std::stop_token stop,
+                         const std::function<void(WatchEvent)>& on_event) {
+  return watch_from(resource, selector, {{"resourceVersion", version}}, std::move(stop), on_event);
+}
+
+Status HttpClient::stream(const Resource& resource, const Selector& selector, std::stop_token stop,
+                          const std::function<void(WatchEvent)>& on_event) {
+  bool told = false;
+  Status status = watch_from(resource, selector, {{"sendInitialEvents", "true"}, {"resourceVersionMatch", "NotOlderThan"}}, stop,
+                             [&](WatchEvent event) {
+                               told = told || event.initial_end;
+                               on_event(std::move(event));
+                             });
+  // 400 and 422: parameters that it does not know. Older servers ignore them, and never say that all has been told.
+  const bool unknown = status.code() == Code::kInvalidArgument || (status.ok() && !stop.stop_requested());
+  if (told || !unknown || options_.stop.stop_requested()) return status;
+  return {Code::kUnsupported, status.ok() ? "the server does not stream lists" : status.text()};
+}
+
+}  // namespace larder::k8s

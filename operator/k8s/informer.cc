@@ -1,0 +1,246 @@
+#include "operator/k8s/informer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include "sidecar/base/log.h"
+
+namespace larder::k8s {
+namespace {
+
+constexpr std::chrono::milliseconds kFirstPause{500}, kLongestPause{30'000};
+constexpr std::uint64_t kLivedMs = 5'000;  // a watch that lived for so long begins the pauses anew
+
+using Name = std::pair<std::string, std::string>;  // namespace, name
+
+struct Held {
+  ObjectPtr object;
+  std::string version;  // its resourceVersion, which may have been trimmed away
+};
+using Contents = std::map<Name, Held>;
+
+class ListWatch final : public Informer {
+ public:
+  ListWatch(ApiClient& client, Informing informing, const base::Clock& clock)
+      : client_(client),
+        informing_(std::move(informing)),
+        clock_(clock),
+        thread_([this](const std::stop_token& stop) { run(stop); }) {}
+
+  ObjectPtr find(const std::string& ns, const std::string& name) const override;
+  std::vector<ObjectPtr> all(const std::string& ns) const override;
+  bool synced() const override;
+  bool await_sync(unsigned timeout_ms) override;
+
+ private:
+  // What comes in before everything is known: it replaces the contents at once when it is whole.
+  struct Filling {
+    Contents contents;
+    bool done = false;
+  };
+
+  void run(const std::stop_token& stop);
+  Status follow(const std::stop_token& stop);
+  Status fill_and_follow(const std::stop_token& stop);
+  Status fill_by_list();
+  void take(WatchEvent event);
+  Held held_of(api::Object object, Name& name) const;
+  void put(Contents::value_type entry);
+  void drop(const Name& name);
+  void replace_all(Contents contents, const std::string& version);
+  void tell(const ObjectPtr& before, const ObjectPtr& after) const;
+  void pause(const std::stop_token& stop, bool failed);
+
+  ApiClient& client_;
+  const Informing informing_;
+  const base::Clock& clock_;
+
+  mutable std::mutex mutex_;
+  mutable std::condition_variable_any changed_;
+  Contents contents_;
+  bool synced_ = false;
+
+  // The thread's own.
+  std::string version_;  // watch from here; empty: fill first
+  bool streams_ = true;  // the server may know WatchList
+  std::chrono::milliseconds pause_ = kFirstPause;
+  std::minstd_rand random_{std::random_device()()};
+
+  std::jthread thread_;  // last: it begins when all else is there, and ends first
+};
+
+ObjectPtr ListWatch::find(const std::string& ns, const std::string& name) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = contents_.find({ns, name});
+  return found == contents_.end() ? nullptr : found->second.object;
+}
+
+std::vector<ObjectPtr> ListWatch::all(const std::string& ns) const {
+  const std::lock_guard lock(mutex_);
+  std::vector<ObjectPtr> objects;
+  for (auto at = ns.empty() ? contents_.begin() : contents_.lower_bound({ns, ""}); at != contents_.end(); ++at) {
+    if (!ns.empty() && at->first.first != ns) break;
+    objects.push_back(at->second.object);
+  }
+  return objects;
+}
+
+bool ListWatch::synced() const {
+  const std::lock_guard lock(mutex_);
+  return synced_;
+}
+
+bool ListWatch::await_sync(unsigned timeout_ms) {
+  std::unique_lock lock(mutex_);
+  return changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [this] { return synced_; });
+}
+
+void ListWatch::run(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    const std::uint64_t began_ms = clock_.now_ms();
+    const Status status = follow(stop);
+    if (stop.stop_requested()) return;
+    if (clock_.now_ms() - began_ms >= kLivedMs) pause_ = kFirstPause;
+    if (status.code() == Code::kOutOfRange || status.code() == Code::kInvalidArgument) version_.clear();  // list again
+    if (!status.ok())
+      base::log_warning("watch ended, it begins again: " + status.to_string(), {{"resource", informing_.resource.plural}});
+    pause(stop, !status.ok());
+  }
+}
+
+// Until the stream ends. Each end leaves version_ where to go on from.
+Status ListWatch::follow(const std::stop_token& stop) {
+  if (version_.empty() && streams_) {
+    Status status = fill_and_follow(stop);
+    if (status.code() != Code::kUnsupported) return status;
+    streams_ = false;
+    base::log_info("the server does not stream lists, they are asked for in pages", {{"resource", informing_.resource.plural}});
+  }
+  if (version_.empty())
+    if (Status status = fill_by_list(); !status.ok()) return status;
+  return client_.watch(informing_.resource, informing_.selector, version_, stop,
+                       [this](WatchEvent event) { take(std::move(event)); });
+}
+
+Status ListWatch::fill_and_follow(const std::stop_token& stop) {
+  Filling filling;
+  return client_.stream(informing_.resource, informing_.selector, stop, [&](WatchEvent event) {
+    if (filling.done) return take(std::move(event));
+    if (event.type == WatchEvent::Type::kBookmark) {
+      if (!event.initial_end) return;
+      filling.done = true;
+      return replace_all(std::move(filling.contents), api::text_at(event.object, "metadata.resourceVersion"));
+    }
+    Name name;
+    Held held = held_of(std::move(event.object), name);
+    if (event.type == WatchEvent::Type::kDeleted)
+      filling.contents.erase(name);
+    else
+      filling.contents.insert_or_assign(name, std::move(held));
+  });
+}
+
+Status ListWatch::fill_by_list() {
+  Contents contents;
+  const Result<std::string> version = client_.list_into(informing_.resource, informing_.selector,
+                                                        {[&](api::Object object) {
+                                                           Name name;
+                                                           Held held = held_of(std::move(object), name);
+                                                           contents.insert_or_assign(name, std::move(held));
+                                                         },
+                                                         [&] { contents.clear(); }});
+  if (!version.ok()) return version.status();
+  replace_all(std::move(contents), *version);
+  return {};
+}
+
+void ListWatch::take(WatchEvent event) {
+  const std::string version = api::text_at(event.object, "metadata.resourceVersion");
+  if (event.type != WatchEvent::Type::kBookmark) {
+    Name name;
+    Held held = held_of(std::move(event.object), name);
+    if (event.type == WatchEvent::Type::kDeleted)
+      drop(name);
+    else
+      put({std::move(name), std::move(held)});
+  }
+  if (!version.empty()) version_ = version;
+}
+
+Held ListWatch::held_of(api::Object object, Name& name) const {
+  name = {api::namespace_of(object), api::name_of(object)};
+  std::string version = api::text_at(object, "metadata.resourceVersion");
+  if (const auto metadata = object.find("metadata"); metadata != object.end() && metadata->is_object())
+    metadata->erase("managedFields");
+  if (informing_.trim) informing_.trim(object);
+  return {std::make_shared<const api::Object>(std::move(object)), std::move(version)};
+}
+
+void ListWatch::put(Contents::value_type entry) {
+  const ObjectPtr after = entry.second.object;
+  ObjectPtr before;
+  {
+    const std::lock_guard lock(mutex_);
+    Held& held = contents_[entry.first];
+    before = std::exchange(held, std::move(entry.second)).object;
+  }
+  tell(before, after);
+}
+
+void ListWatch::drop(const Name& name) {
+  ObjectPtr before;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = contents_.find(name);
+    if (found == contents_.end()) return;
+    before = std::move(found->second.object);
+    contents_.erase(found);
+  }
+  tell(before, nullptr);
+}
+
+void ListWatch::replace_all(Contents contents, const std::string& version) {
+  std::vector<std::pair<ObjectPtr, ObjectPtr>> changes;
+  {
+    const std::lock_guard lock(mutex_);
+    for (const auto& [name, held] : contents) {
+      const auto before = contents_.find(name);
+      if (before == contents_.end())
+        changes.emplace_back(nullptr, held.object);
+      else if (before->second.version != held.version || held.version.empty())
+        changes.emplace_back(before->second.object, held.object);
+    }
+    for (const auto& [name, held] : contents_)
+      if (!contents.contains(name)) changes.emplace_back(held.object, nullptr);
+    contents_ = std::move(contents);
+    synced_ = true;
+  }
+  version_ = version;
+  changed_.notify_all();
+  for (const auto& [before, after] : changes) tell(before, after);
+}
+
+void ListWatch::tell(const ObjectPtr& before, const ObjectPtr& after) const {
+  if (informing_.changed) informing_.changed(before, after);
+}
+
+// Half of it by chance, so that the informers of all replicas do not come at once when the server is back.
+void ListWatch::pause(const std::stop_token& stop, bool failed) {
+  const auto half = static_cast<std::uint64_t>((failed ? pause_ : kFirstPause).count()) / 2;
+  if (failed) pause_ = std::min(pause_ * 2, kLongestPause);
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, stop, std::chrono::milliseconds(half + random_() % half), [] { return false; });
+}
+
+}  // namespace
+
+std::unique_ptr<Informer> Informer::start(ApiClient& client, Informing informing, const base::Clock& clock) {
+  return std::make_unique<ListWatch>(client, std::move(informing), clock);
+}
+
+}  // namespace larder::k8s

@@ -1,0 +1,55 @@
+#include "operator/k8s/leader_election.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <mutex>
+
+#include "sidecar/base/log.h"
+
+namespace larder::k8s {
+
+LeaderElection::LeaderElection(ApiClient& client, LeaseOptions options, const base::Clock& monotonic, const base::Clock& boottime,
+                               Metrics& metrics, std::function<void(bool leads)> changed)
+    : name_(options.ns + "/" + options.name),
+      lease_(client, std::move(options), monotonic, boottime),
+      status_(metrics.gauge(
+          "leader_election_master_status",
+          "Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 indicates master. "
+          "'name' is the string used to identify the lease.",
+          {{"name", name_.substr(name_.find('/') + 1)}})),
+      changed_(std::move(changed)),
+      thread_([this](const std::stop_token& stop) { run(stop); }) {}
+
+LeaderElection::~LeaderElection() = default;
+
+void LeaderElection::tell(bool leads) {
+  if (leads == told_) return;
+  told_ = leads;
+  status_.set(leads ? 1 : 0);
+  base::log_info(leads ? "this replica leads" : "this replica leads no longer: it writes nothing", {{"lease", name_}});
+  changed_(leads);
+}
+
+void LeaderElection::run(const std::stop_token& stop) {
+  std::mutex mutex;
+  std::condition_variable_any never;
+  std::string holder;
+  while (!stop.stop_requested()) {
+    const LeaderLease::Step step = lease_.step();
+    if (!step.status.ok()) base::log_warning("leader election: " + step.status.to_string(), {{"lease", name_}});
+    if (lease_.holder() != holder)
+      base::log_info("leader election: the lease's holder has changed", {{"lease", name_}, {"holder", holder = lease_.holder()}});
+    tell(lease_.held());
+    // While errors last, its end is told when it comes and not at the next try.
+    std::uint64_t wait_ms = step.again_ms;
+    if (lease_.held()) wait_ms = std::min(wait_ms, lease_.left_ms());
+    std::unique_lock lock(mutex);
+    never.wait_for(lock, stop, std::chrono::milliseconds(wait_ms), [] { return false; });
+    if (told_ && !lease_.held()) tell(false);
+  }
+  if (Status status = lease_.release(); !status.ok())
+    base::log_warning("leader election: " + status.to_string(), {{"lease", name_}});
+  tell(false);
+}
+
+}  // namespace larder::k8s

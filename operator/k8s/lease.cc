@@ -1,0 +1,133 @@
+#include "operator/k8s/lease.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <random>
+
+#include "operator/k8s/wall_time.h"
+
+namespace larder::k8s {
+namespace {
+
+constexpr std::uint64_t kAtOnceMs = 100;  // after a write that came second
+
+// The duration of who holds it, which may be of another version of us.
+std::uint64_t duration_ms_of(const api::Object& lease, std::uint64_t otherwise_ms) {
+  constexpr std::int64_t kMostSeconds = 3600;
+  const std::int64_t seconds = api::number_at(lease, "spec.leaseDurationSeconds");
+  return seconds <= 0 ? otherwise_ms : static_cast<std::uint64_t>(std::min(seconds, kMostSeconds)) * 1000;
+}
+
+}  // namespace
+
+std::string unique_identity(const std::string& name) {
+  std::random_device random;
+  char text[20] = {};
+  std::snprintf(text, sizeof(text), "_%08x%08x", random(), random());
+  return name + text;
+}
+
+LeaderLease::LeaderLease(ApiClient& client, LeaseOptions options, const base::Clock& monotonic, const base::Clock& boottime)
+    : client_(client), options_(std::move(options)), monotonic_(monotonic), boottime_(boottime) {}
+
+std::uint64_t LeaderLease::left_ms() const {
+  const auto left = [](const std::atomic<std::uint64_t>& until_ms, const base::Clock& clock) {
+    const std::uint64_t until = until_ms.load(), now_ms = clock.now_ms();
+    return until > now_ms ? until - now_ms : 0;
+  };
+  const std::uint64_t by_monotonic = left(until_monotonic_ms_, monotonic_);
+  return by_monotonic == 0 ? 0 : std::min(by_monotonic, left(until_boottime_ms_, boottime_));
+}
+
+void LeaderLease::hold_from(Times before) {
+  const std::uint64_t for_ms = options_.duration_ms - std::min(options_.duration_ms, options_.margin_ms);
+  until_monotonic_ms_ = before.monotonic_ms + for_ms;
+  until_boottime_ms_ = before.boottime_ms + for_ms;
+}
+
+LeaderLease::Step LeaderLease::step() {
+  // Ours only while our time lasts: a renewal after that could come behind another's acquisition.
+  if (own_.is_null() || !held()) {
+    own_ = nullptr;
+    return acquire_or_wait();
+  }
+  api::Object renewed = own_;
+  renewed["spec"]["renewTime"] = wall_time();
+  return write(std::move(renewed), false, now());
+}
+
+void LeaderLease::note(const api::Object& lease, std::uint64_t now_ms) {
+  const std::string version = api::text_at(lease, "metadata.resourceVersion");
+  seen_holder_ = api::text_at(lease, "spec.holderIdentity");
+  if (version == seen_version_) return;
+  seen_version_ = version;
+  seen_since_ms_ = now_ms;
+}
+
+LeaderLease::Step LeaderLease::acquire_or_wait() {
+  Result<api::Object> found = client_.get(resources::kLeases, options_.ns, options_.name);
+  const Times before = now();  // the lease may have been renewed just before this: counted from after the answer
+  if (!found.ok() && found.status().code() == Code::kNotFound) return write(fresh(), true, before);
+  if (!found.ok()) return {options_.renew_ms, found.status()};
+  note(*found, before.monotonic_ms);
+  const std::uint64_t duration_ms = duration_ms_of(*found, options_.duration_ms);
+  const std::uint64_t unchanged_ms = before.monotonic_ms - seen_since_ms_;
+  const bool free = seen_holder_.empty() || seen_holder_ == options_.identity || unchanged_ms >= duration_ms;
+  if (!free) return {std::min(options_.renew_ms, duration_ms - unchanged_ms)};
+  api::Object ours = fresh();
+  ours["metadata"]["resourceVersion"] = seen_version_;
+  ours["spec"]["leaseTransitions"] = api::number_at(*found, "spec.leaseTransitions") + 1;
+  return write(std::move(ours), false, before);
+}
+
+api::Object LeaderLease::fresh() const {
+  const std::string time = wall_time();
+  return {{"apiVersion", "coordination.k8s.io/v1"},
+          {"kind", "Lease"},
+          {"metadata", {{"namespace", options_.ns}, {"name", options_.name}}},
+          {"spec",
+           {{"holderIdentity", options_.identity},
+            {"leaseDurationSeconds", options_.duration_ms / 1000},
+            {"acquireTime", time},
+            {"renewTime", time},
+            {"leaseTransitions", 0}}}};
+}
+
+LeaderLease::Step LeaderLease::write(api::Object lease, bool create, Times before) {
+  Result<api::Object> written = create ? client_.create(resources::kLeases, lease) : client_.replace(resources::kLeases, lease);
+  if (written.ok()) {
+    hold_from(before);
+    seen_holder_ = options_.identity;
+    own_ = std::move(*written);
+    return {options_.renew_ms};
+  }
+  // Somebody else was first, or an earlier try of ours came through: look.
+  const bool changed = written.status().code() == Code::kFailedPrecondition || written.status().code() == Code::kAlreadyExists;
+  if (!changed) return {options_.renew_ms, written.status()};
+  const Result<api::Object> found = client_.get(resources::kLeases, options_.ns, options_.name);
+  if (!found.ok()) return {options_.renew_ms, found.status()};
+  note(*found, monotonic_.now_ms());
+  // Ours all the same (somebody annotated it, say): asked for again, and counted from then. Candidates count from when it was changed.
+  if (seen_holder_ == options_.identity) {
+    own_ = *found;
+    return {kAtOnceMs};
+  }
+  own_ = nullptr;
+  until_monotonic_ms_ = 0;
+  until_boottime_ms_ = 0;
+  return {options_.renew_ms};
+}
+
+Status LeaderLease::release() {
+  const bool ours = !own_.is_null() && held();
+  until_monotonic_ms_ = 0;
+  until_boottime_ms_ = 0;
+  if (!ours) return {};
+  api::Object given_up = std::exchange(own_, nullptr);
+  given_up["spec"]["holderIdentity"] = "";
+  given_up["spec"]["leaseDurationSeconds"] = 1;
+  given_up["spec"]["renewTime"] = wall_time();
+  return client_.replace(resources::kLeases, given_up).status();
+}
+
+}  // namespace larder::k8s

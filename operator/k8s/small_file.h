@@ -1,0 +1,15 @@
+// A small text file, whole. Thread-safe.
+#pragma once
+
+#include <string>
+
+#include "shim/protocol/status.h"
+
+namespace larder::k8s {
+
+inline constexpr std::size_t kMostFileBytes = 1u << 20;
+
+// kOutOfRange over kMostFileBytes; errors name the file.
+Result<std::string> read_small_file(const std::string& file);
+
+}  // namespace larder::k8s

@@ -1,0 +1,116 @@
+#include "operator/k8s/write_guard.h"
+
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <ctime>
+
+#include "sidecar/base/log.h"
+
+namespace larder::k8s {
+namespace {
+
+// What the handler sees of its thread. Trivial, so that it is there before any signal and needs no making.
+constinit thread_local std::atomic<const GuardedSockets*> guarded{nullptr};
+constinit thread_local std::atomic<bool> ended{false};
+
+void on_end(int) {
+  const int error = errno;
+  ended = true;
+  if (const GuardedSockets* sockets = guarded; sockets != nullptr) sockets->shut_down();
+  errno = error;
+}
+
+int end_signal() {
+  return SIGRTMIN + 4;
+}
+
+// The thread's own timer, made at its first request and deleted with the thread.
+class ThreadTimer {
+ public:
+  ThreadTimer() {
+    static const bool installed = [] {
+      struct sigaction action {};
+      action.sa_handler = &on_end;
+      action.sa_flags = SA_RESTART;
+      return ::sigaction(end_signal(), &action, nullptr) == 0;
+    }();
+    sigevent event{};
+    event.sigev_notify = SIGEV_THREAD_ID;
+    event.sigev_signo = end_signal();
+    event._sigev_un._tid = ::gettid();
+    made_ = installed && ::timer_create(CLOCK_BOOTTIME, &event, &timer_) == 0;
+    if (!made_) base::log_warning("no timer for fenced writes (timer_create): the lease is asked before each send alone");
+  }
+  ~ThreadTimer() {
+    if (made_) ::timer_delete(timer_);
+  }
+  ThreadTimer(const ThreadTimer&) = delete;
+  ThreadTimer& operator=(const ThreadTimer&) = delete;
+
+  // At a time of CLOCK_BOOTTIME; all zero: never.
+  void set(timespec at) {
+    const itimerspec when{{}, at};
+    if (made_) ::timer_settime(timer_, TIMER_ABSTIME, &when, nullptr);
+  }
+
+ private:
+  timer_t timer_{};
+  bool made_ = false;
+};
+
+ThreadTimer& thread_timer() {
+  thread_local ThreadTimer timer;
+  return timer;
+}
+
+}  // namespace
+
+void GuardedSockets::add(int socket) {
+  for (std::atomic<int>& place : sockets_) {
+    int none = -1;
+    if (place.compare_exchange_strong(none, socket)) return;
+  }
+}
+
+void GuardedSockets::remove(int socket) {
+  for (std::atomic<int>& place : sockets_) {
+    int found = socket;
+    if (place.compare_exchange_strong(found, -1)) return;
+  }
+}
+
+void GuardedSockets::shut_down() const {
+  for (const std::atomic<int>& place : sockets_)
+    if (const int socket = place; socket >= 0) ::shutdown(socket, SHUT_RDWR);
+}
+
+WriteGuard::WriteGuard(const Fence& fence, const GuardedSockets& sockets) : fence_(fence) {
+  ended = false;
+  guarded = &sockets;
+  // In this order: a stop between the two makes the end earlier, never later.
+  timespec at{};
+  ::clock_gettime(CLOCK_BOOTTIME, &at);
+  const std::uint64_t left_ms = fence.left_ms();
+  constexpr long kNanos = 1'000'000'000;
+  at.tv_sec += static_cast<time_t>(left_ms / 1000);
+  at.tv_nsec += static_cast<long>(left_ms % 1000) * 1'000'000;
+  if (at.tv_nsec >= kNanos) {
+    at.tv_nsec -= kNanos;
+    ++at.tv_sec;
+  }
+  thread_timer().set(at);
+}
+
+WriteGuard::~WriteGuard() {
+  thread_timer().set({});
+  guarded = nullptr;
+}
+
+bool WriteGuard::down() const {
+  return ended || fence_.left_ms() == 0;
+}
+
+}  // namespace larder::k8s

@@ -1,0 +1,80 @@
+#include "operator/reconcile/backend_check.h"
+
+#include <array>
+
+#include "operator/reconcile/backend_cures.h"
+#include "operator/reconcile/memory_file.h"
+#include "sidecar/config/loader.h"
+#include "sidecar/ctl/installation_findings.h"
+#include "sidecar/tiers/remote/installation_check.h"
+
+namespace larder::reconcile {
+namespace {
+
+// What larderd would be told. The paths are those of `files`, which must live as long.
+Result<config::Config> configured(const api::CacheBackend& backend, const BackendSecrets& secrets, const std::string& prefix,
+                                  std::vector<MemoryFile>& files) {
+  std::vector<config::Value> values{{"backend.url", api::url_of(backend), "spec.endpoints"},
+                                    {"backend.prefix", prefix, "the prefix of keys"}};
+  for (const auto& [option, bytes] : secrets.bytes) {
+    Result<MemoryFile> file = MemoryFile::of(bytes);
+    if (!file.ok()) return file.status();
+    values.push_back({option, file->path(), option});
+    files.push_back(std::move(*file));
+  }
+  if (!backend.spec.sentinel_user.empty())
+    values.push_back({"backend.sentinel_user", backend.spec.sentinel_user, "spec.sentinelUser"});
+  if (!backend.spec.tls.server_name.empty())
+    values.push_back({"backend.server_name", backend.spec.tls.server_name, "spec.tls.serverName"});
+  return config::load(values);
+}
+
+void take_server(const remote::ServerFacts& facts, BackendSeen& seen) {
+  if (facts.ended != remote::ServerFacts::Step::kNone) return;
+  if (seen.servers++ == 0) {
+    seen.product = facts.product;
+    seen.version = facts.version;
+    seen.role = facts.role;
+    seen.mode = facts.mode;
+  }
+  seen.used_bytes += facts.used_bytes.value_or(0);
+  seen.max_bytes += facts.max_bytes.value_or(0);
+  seen.ping_ns = std::max(seen.ping_ns, facts.pings.p50_ns);
+}
+
+class RemoteCheck final : public BackendCheck {
+ public:
+  explicit RemoteCheck(const base::Clock& clock) : clock_(clock) {}
+
+  Result<BackendSeen> check(const api::CacheBackend& backend, const BackendSecrets& secrets, const std::string& prefix) override {
+    std::vector<MemoryFile> files;
+    const Result<config::Config> config = configured(backend, secrets, prefix, files);
+    if (!config.ok()) return config.status();
+    const remote::InstallationFacts facts =
+        remote::check_installation(remote::options_of(config->backend), clock_, remote::Measured::kAnswersAlone);
+    BackendSeen seen;
+    for (const remote::CheckedServer& server : facts.servers) take_server(server.facts, seen);
+    for (const ctl::Finding& finding : ctl::findings_of(config->backend, facts, 1)) {
+      if (finding.weight == ctl::Weight::kNote) continue;
+      const bool unusable = finding.weight == ctl::Weight::kUnusable;
+      seen.findings.push_back({unusable ? BackendFinding::Weight::kUnusable : BackendFinding::Weight::kWarning, finding.id,
+                               finding.what + where_of(finding.where) + ". " + cure_for_backend(finding.id, finding.cure)});
+    }
+    return seen;
+  }
+
+ private:
+  static std::string where_of(const std::vector<std::string>& servers) {
+    return servers.empty() ? "" : " (" + servers.front() + (servers.size() > 1 ? " and others" : "") + ")";
+  }
+
+  const base::Clock& clock_;
+};
+
+}  // namespace
+
+std::unique_ptr<BackendCheck> BackendCheck::make(const base::Clock& clock) {
+  return std::make_unique<RemoteCheck>(clock);
+}
+
+}  // namespace larder::reconcile

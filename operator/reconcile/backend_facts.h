@@ -1,0 +1,31 @@
+// BackendFacts: all that a backend's status is judged from, gathered before the first judgement. Plain values; thread-compatible.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "operator/api/cache_backend.h"
+#include "operator/k8s/informer.h"
+#include "operator/reconcile/backend_check.h"
+#include "operator/reconcile/children.h"
+
+namespace larder::reconcile {
+
+// What the larderd of those pods say whose pool uses this backend.
+struct SidecarsView {
+  std::size_t asked = 0, serving = 0;
+  std::string why_not;  // of one that does not
+};
+
+struct BackendFacts {
+  std::int64_t generation = 0;
+  Status parsed;                             // why the spec cannot be used
+  std::optional<api::CacheBackend> backend;  // where it can
+  Brought brought;                           // of a managed one's objects
+  k8s::ObjectPtr stateful_set;               // of a managed one; nothing: not there yet
+  BackendSecrets secrets;
+  std::optional<Result<BackendSeen>> seen;  // nothing: was not asked
+  SidecarsView sidecars;
+};
+
+}  // namespace larder::reconcile

@@ -1,0 +1,89 @@
+#include "operator/reconcile/backend_reconciler.h"
+
+#include <utility>
+
+#include "operator/api/cache_pool.h"
+#include "operator/api/names.h"
+#include "operator/desired/backend_objects.h"
+#include "operator/reconcile/backend_status.h"
+
+namespace larder::reconcile {
+namespace {
+
+using api::Object;
+
+constexpr const char* kPrefixWithoutPools = "larder";
+
+void keep_first(Status& first, const Status& status) {
+  if (first.ok() && !status.ok()) first = status;
+}
+
+}  // namespace
+
+BackendReconciler::BackendReconciler(const World& world, BackendCheck& check, Answers answers)
+    : world_(world), check_(check), answers_(std::move(answers)) {}
+
+std::vector<api::CachePool> BackendReconciler::pools_of(const k8s::Key& key) const {
+  std::vector<api::CachePool> pools;
+  for (const k8s::ObjectPtr& object : world_.pools.all(key.ns)) {
+    if (api::text_at(*object, "spec.backendRef.name") != key.name) continue;
+    if (Result<api::CachePool> pool = api::parse_pool(*object); pool.ok()) pools.push_back(std::move(*pool));
+  }
+  return pools;
+}
+
+SidecarsView BackendReconciler::sidecars_of(const k8s::Key& key) const {
+  SidecarsView view;
+  std::vector<PodView> pods;
+  for (const api::CachePool& pool : pools_of(key))
+    for (const k8s::ObjectPtr& pod : world_.pods.all(key.ns))
+      if (api::label(*pod, api::kPoolLabel) == pool.name) pods.push_back(view_of(*pod));
+  for (const auto& [uid, answer] : answers_(pods)) {
+    if (!answer.backend) continue;
+    ++view.asked;
+    view.serving += answer.backend->serving ? 1 : 0;
+    if (!answer.backend->serving) view.why_not = answer.backend->reason;
+  }
+  return view;
+}
+
+BackendFacts BackendReconciler::gather(const Object& object) {
+  BackendFacts facts;
+  facts.generation = api::number_at(object, "metadata.generation");
+  Result<api::CacheBackend> parsed = api::parse_backend(object);
+  if (!parsed.ok()) {
+    facts.parsed = parsed.status();
+    return facts;
+  }
+  facts.backend = std::move(*parsed);
+  const api::CacheBackend& backend = *facts.backend;
+  const k8s::Key key{backend.ns, backend.name};
+  const Owner owner{"CacheBackend", backend.ns, backend.name, backend.uid};
+  facts.brought = bring(world_.client, world_.children, owner, desired::backend_objects(backend, world_.defaults));
+  for (const k8s::ObjectPtr& child : children_of(world_.children, owner))
+    if (api::text_at(*child, "kind") == "StatefulSet") facts.stateful_set = child;
+  facts.secrets = read_secrets(world_.client, backend);
+  facts.sidecars = sidecars_of(key);
+  if (!facts.secrets.missing.empty() || !facts.secrets.unreadable.empty()) return facts;
+  // Under a prefix that some pool uses: the user's rights may end there.
+  const std::vector<api::CachePool> pools = pools_of(key);
+  facts.seen = check_.check(backend, facts.secrets, pools.empty() ? kPrefixWithoutPools : desired::backend_prefix(pools.front()));
+  return facts;
+}
+
+Done BackendReconciler::reconcile(const k8s::Key& key) {
+  const k8s::ObjectPtr object = world_.backends.find(key.ns, key.name);
+  if (!object || !api::text_at(*object, "metadata.deletionTimestamp").empty()) return {};
+  const BackendFacts facts = gather(*object);
+  // While it was being checked its status may have been written: what stands there now is what this one follows.
+  const k8s::ObjectPtr newest = world_.backends.find(key.ns, key.name);
+  const Object& before = newest ? *newest : *object;
+  Done done;
+  keep_first(done.status, facts.brought.status);
+  keep_first(done.status,
+             write_status(world_.client, k8s::resources::kBackends, before, backend_status(facts, before, world_.now())));
+  done.again = std::chrono::milliseconds(facts.brought.waiting ? 1000 : kCheckMs);
+  return done;
+}
+
+}  // namespace larder::reconcile

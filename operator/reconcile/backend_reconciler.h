@@ -1,0 +1,38 @@
+// BackendReconciler: one CacheBackend: the server that the operator runs, where it is a managed one; whether its servers can be used;
+// its status.
+//
+// Level-based; a backend is checked anew every kCheckMs. Takes up to 20 s. Thread-safe for different names.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "operator/k8s/work_queue.h"
+#include "operator/reconcile/backend_facts.h"
+#include "operator/reconcile/larderd_answer.h"
+#include "operator/reconcile/pod_view.h"
+#include "operator/reconcile/world.h"
+
+namespace larder::reconcile {
+
+class BackendReconciler {
+ public:
+  using Answers = std::function<std::map<std::string, LarderdAnswer>(const std::vector<PodView>&)>;  // Prober::answers
+  static constexpr unsigned kCheckMs = 30'000;
+
+  BackendReconciler(const World& world, BackendCheck& check, Answers answers);
+  Done reconcile(const k8s::Key& key);
+
+ private:
+  BackendFacts gather(const api::Object& object);
+  std::vector<api::CachePool> pools_of(const k8s::Key& key) const;
+  SidecarsView sidecars_of(const k8s::Key& key) const;
+
+  const World& world_;
+  BackendCheck& check_;
+  const Answers answers_;
+};
+
+}  // namespace larder::reconcile

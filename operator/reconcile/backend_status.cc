@@ -1,0 +1,160 @@
+#include "operator/reconcile/backend_status.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include "operator/reconcile/pool_status.h"
+
+namespace larder::reconcile {
+namespace {
+
+using api::Object;
+using Weight = BackendFinding::Weight;
+
+// "wrong-password" as WrongPassword.
+std::string reason_of_id(const std::string& id) {
+  std::string reason;
+  bool upper = true;
+  for (const char c : id) {
+    if (c != '-') reason += upper && c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+    upper = c == '-';
+  }
+  return reason;
+}
+
+const BackendFinding* first_of(const BackendFacts& facts, Weight weight) {
+  if (!facts.seen || !facts.seen->ok()) return nullptr;
+  for (const BackendFinding& finding : (*facts.seen)->findings)
+    if (finding.weight == weight) return &finding;
+  return nullptr;
+}
+
+bool was_seen(const BackendFacts& facts) {
+  return facts.seen && facts.seen->ok();
+}
+
+Condition secret_missing(const BackendFacts& facts) {
+  if (!facts.secrets.missing.empty()) return {"SecretMissing", Truth::kTrue, "NotFound", facts.secrets.missing};
+  if (!facts.secrets.unreadable.empty()) return {"SecretMissing", Truth::kUnknown, "NotReadable", facts.secrets.unreadable};
+  return {"SecretMissing", Truth::kFalse, "AllThere", "every Secret that is named is there"};
+}
+
+Condition objects_applied(const BackendFacts& facts) {
+  const Brought& brought = facts.brought;
+  if (!brought.taken.empty()) return {"ObjectsApplied", Truth::kFalse, "NameTaken", brought.taken.front()};
+  if (!brought.status.ok())
+    return {"ObjectsApplied", Truth::kFalse, "Refused", brought.status.to_string() + ". It is tried again"};
+  if (brought.waiting)
+    return {"ObjectsApplied", Truth::kFalse, "Waiting", "objects of an earlier backend of this name are just being deleted"};
+  return {"ObjectsApplied", Truth::kTrue, "Applied", "the objects of the server are as wanted"};
+}
+
+// By the sidecars, where the operator could not ask itself.
+Condition reachable_by_sidecars(const BackendFacts& facts, const std::string& why) {
+  const SidecarsView& sidecars = facts.sidecars;
+  if (sidecars.serving > 0)
+    return {"Reachable", Truth::kTrue, "BySidecars",
+            std::to_string(sidecars.serving) + " of " + std::to_string(sidecars.asked) +
+                " sidecars use it. The operator did not ask: " + why};
+  if (sidecars.asked > 0)
+    return {"Reachable", Truth::kFalse, "NotBySidecars",
+            "no sidecar can use it: " + sidecars.why_not + ". The operator did not ask: " + why};
+  return {"Reachable", Truth::kUnknown, "NotChecked", why};
+}
+
+Condition reachable(const BackendFacts& facts) {
+  if (!facts.secrets.missing.empty()) return reachable_by_sidecars(facts, facts.secrets.missing);
+  if (!facts.secrets.unreadable.empty()) return reachable_by_sidecars(facts, facts.secrets.unreadable);
+  if (!facts.seen) return reachable_by_sidecars(facts, "it has not been checked yet");
+  if (!facts.seen->ok()) return {"Reachable", Truth::kFalse, "CannotBeAsked", facts.seen->status().text()};
+  if (const BackendFinding* bad = first_of(facts, Weight::kUnusable))
+    return {"Reachable", Truth::kFalse, reason_of_id(bad->id), bad->text};
+  const BackendSeen& seen = **facts.seen;
+  if (seen.servers == 0) return {"Reachable", Truth::kFalse, "NoServer", "no server of it answers: see spec.endpoints"};
+  return {"Reachable", Truth::kTrue, "Answers",
+          seen.product + " " + seen.version + (seen.servers > 1 ? ", " + std::to_string(seen.servers) + " servers" : "")};
+}
+
+Condition well_set(const BackendFacts& facts) {
+  if (!was_seen(facts)) return {"WellSet", Truth::kUnknown, "NotChecked", "its servers have not told"};
+  if (const BackendFinding* warning = first_of(facts, Weight::kWarning))
+    return {"WellSet", Truth::kFalse, reason_of_id(warning->id), warning->text};
+  return {"WellSet", Truth::kTrue, "WellSet", "as a cache should be"};
+}
+
+bool is_starting(const BackendFacts& facts) {
+  return facts.backend->spec.managed && (!facts.stateful_set || api::number_at(*facts.stateful_set, "status.readyReplicas") == 0);
+}
+
+Condition ready(const BackendFacts& facts, const std::vector<Condition>& others) {
+  if (!facts.parsed.ok()) return {"Ready", Truth::kFalse, "Invalid", facts.parsed.text()};
+  const auto of_type = [&](const char* type) { return std::ranges::find(others, type, &Condition::type); };
+  if (const auto objects = of_type("ObjectsApplied"); objects != others.end() && objects->status == Truth::kFalse)
+    return {"Ready", Truth::kFalse, objects->reason, objects->message};
+  if (const auto secret = of_type("SecretMissing"); secret->status == Truth::kTrue)
+    return {"Ready", Truth::kFalse, "SecretMissing", secret->message};
+  const auto reached = of_type("Reachable");
+  if (reached->status != Truth::kTrue && is_starting(facts))
+    return {"Ready", Truth::kFalse, "Starting",
+            "StatefulSet " + api::managed_name(*facts.backend) +
+                " has no ready pod yet: kubectl get pods -l larder.dev/backend=" + facts.backend->name};
+  return {"Ready", reached->status, reached->reason, reached->message};
+}
+
+// "0.2ms": one digit.
+std::string latency_text(double ms) {
+  char text[32];
+  std::snprintf(text, sizeof(text), ms < 10 ? "%.1gms" : "%.0fms", ms);
+  return text;
+}
+
+std::string steady_latency(std::uint64_t ping_ns, const std::string& before) {
+  const double ms = static_cast<double>(ping_ns) / 1e6, shown = std::strtod(before.c_str(), nullptr);
+  return shown > 0 && ms > shown / 2 && ms < shown * 2 ? before : latency_text(ms);
+}
+
+Object memory_of(const BackendSeen& seen) {
+  const std::uint64_t step = std::max<std::uint64_t>(std::max(seen.max_bytes, seen.used_bytes) / 100, 1);
+  const std::string used = size_text(seen.used_bytes / step * step);
+  if (seen.max_bytes == 0) return {{"used", used}, {"text", used}};
+  return {{"used", used}, {"size", size_text(seen.max_bytes)}, {"text", used + "/" + size_text(seen.max_bytes)}};
+}
+
+}  // namespace
+
+std::vector<Condition> backend_conditions(const BackendFacts& facts) {
+  std::vector<Condition> conditions;
+  if (facts.backend) {
+    if (facts.backend->spec.managed) conditions.push_back(objects_applied(facts));
+    conditions.push_back(secret_missing(facts));
+    conditions.push_back(reachable(facts));
+    conditions.push_back(well_set(facts));
+  }
+  conditions.insert(conditions.begin(), ready(facts, conditions));
+  return conditions;
+}
+
+Object backend_status(const BackendFacts& facts, const Object& before, const std::string& now) {
+  const std::vector<Condition> conditions = backend_conditions(facts);
+  const auto reached = std::ranges::find(conditions, "Reachable", &Condition::type);
+  Object status = {{"observedGeneration", facts.generation},
+                   {"reachable", reached != conditions.end() && reached->status == Truth::kTrue}};
+  if (was_seen(facts) && (*facts.seen)->servers > 0) {
+    const BackendSeen& seen = **facts.seen;
+    for (const auto& [key, text] : {std::pair("server", seen.product), std::pair("version", seen.version),
+                                    std::pair("role", seen.role), std::pair("mode", seen.mode)})
+      if (!text.empty()) status[key] = text;
+    status["servers"] = seen.servers;
+    status["memory"] = memory_of(seen);
+    if (seen.ping_ns > 0) status["latency"] = steady_latency(seen.ping_ns, api::text_at(before, "status.latency"));
+  }
+  // What was wrong last stays to be read after it was mended.
+  const std::string last = api::text_at(before, "status.lastError");
+  const bool wrong = conditions.front().status == Truth::kFalse;
+  if (wrong || !last.empty()) status["lastError"] = wrong ? bounded(conditions.front().message) : last;
+  status["conditions"] = conditions_json(conditions, api::at(before, "status.conditions"), facts.generation, now);
+  return status;
+}
+
+}  // namespace larder::reconcile

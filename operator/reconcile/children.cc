@@ -1,0 +1,83 @@
+#include "operator/reconcile/children.h"
+
+#include <algorithm>
+
+#include "sidecar/base/log.h"
+
+namespace larder::reconcile {
+namespace {
+
+using api::Object;
+using k8s::ObjectPtr;
+
+void keep_first(Status& first, const Status& status) {
+  if (first.ok() && !status.ok()) first = status;
+}
+
+// Those of the namespace that the caches show, and of the wanted what they do not show and is there nevertheless.
+Result<std::vector<ObjectPtr>> observe(k8s::ApiClient& client, const ChildCaches& caches, const Owner& owner,
+                                       const std::vector<Object>& desired) {
+  std::vector<ObjectPtr> observed = children_of(caches, owner);
+  for (const Object& wanted : desired) {
+    const k8s::Resource* resource = owned_kind(wanted);
+    if (resource == nullptr) continue;
+    const std::string name = api::name_of(wanted);
+    const auto cache = caches.find(resource->plural);
+    const bool seen = std::ranges::any_of(observed, [&](const ObjectPtr& one) {
+      return api::text_at(*one, "kind") == resource->kind && api::name_of(*one) == name;
+    });
+    if (seen) continue;
+    if (const ObjectPtr other = cache == caches.end() ? nullptr : cache->second->find(owner.ns, name)) {
+      observed.push_back(other);
+      continue;
+    }
+    Result<Object> live = client.get(*resource, owner.ns, name);
+    if (live.ok())
+      observed.push_back(std::make_shared<const Object>(std::move(*live)));
+    else if (live.status().code() != Code::kNotFound)
+      return live.status();
+  }
+  return observed;
+}
+
+std::string called(const Step& step) {
+  return step.resource.kind + " " + api::namespace_of(step.object) + "/" + api::name_of(step.object) + ": ";
+}
+
+}  // namespace
+
+std::vector<ObjectPtr> children_of(const ChildCaches& caches, const Owner& owner) {
+  std::vector<ObjectPtr> found;
+  for (const auto& [plural, cache] : caches)
+    for (const ObjectPtr& one : cache->all(owner.ns))
+      for (const Object& reference : api::at(*one, "metadata.ownerReferences"))
+        if (api::text_at(reference, "uid") == owner.uid) found.push_back(one);
+  return found;
+}
+
+Brought bring(k8s::ApiClient& client, const ChildCaches& caches, const Owner& owner, const std::vector<Object>& desired) {
+  Brought brought;
+  const Result<std::vector<ObjectPtr>> observed = observe(client, caches, owner, desired);
+  if (!observed.ok()) {
+    brought.status = observed.status();
+    return brought;
+  }
+  const Plan wanted = plan(owner, desired, *observed);
+  brought.taken = wanted.taken;
+  brought.waiting = wanted.waiting;
+  for (const Step& step : wanted.remove) {
+    base::log_info("removing " + called(step) + step.why);
+    const std::string uid = api::text_at(step.object, "metadata.uid");
+    keep_first(brought.status, client.remove(step.resource, owner.ns, api::name_of(step.object), uid));
+    ++brought.writes;
+  }
+  for (const Step& step : wanted.apply) {
+    base::log_info("applying " + called(step) + step.why);
+    const Result<Object> applied = client.apply(step.resource, step.object);
+    if (!applied.ok()) keep_first(brought.status, {applied.status().code(), called(step) + applied.status().text()});
+    ++brought.writes;
+  }
+  return brought;
+}
+
+}  // namespace larder::reconcile

@@ -1,0 +1,78 @@
+#include "operator/reconcile/conditions.h"
+
+#include <algorithm>
+#include <ctime>
+
+namespace larder::reconcile {
+namespace {
+
+using api::Object;
+
+constexpr std::size_t kMostNames = 5;
+
+std::string_view word(Truth truth) {
+  return truth == Truth::kTrue ? "True" : truth == Truth::kFalse ? "False" : "Unknown";
+}
+
+const Object& of_type(const Object& conditions, std::string_view type) {
+  static const Object kNone;
+  if (!conditions.is_array()) return kNone;
+  for (const Object& condition : conditions)
+    if (api::text_at(condition, "type") == type) return condition;
+  return kNone;
+}
+
+}  // namespace
+
+std::string bounded(const std::string& text) {
+  if (text.size() <= kMostMessage) return text;
+  std::size_t end = kMostMessage - 3;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  return text.substr(0, end) + "...";
+}
+
+Object conditions_json(const std::vector<Condition>& conditions, const Object& before, std::int64_t generation,
+                       const std::string& now) {
+  Object all = Object::array();
+  for (const Condition& condition : conditions) {
+    const Object& was = of_type(before, condition.type);
+    const std::string since = api::text_at(was, "lastTransitionTime");
+    const bool same = api::text_at(was, "status") == word(condition.status) && !since.empty();
+    all.push_back({{"type", condition.type},
+                   {"status", word(condition.status)},
+                   {"reason", condition.reason},
+                   {"message", bounded(condition.message)},
+                   {"observedGeneration", generation},
+                   {"lastTransitionTime", same ? since : now}});
+  }
+  return all;
+}
+
+Truth truth_of(const Object& object, std::string_view type) {
+  const std::string status = api::text_at(of_type(api::at(object, "status.conditions"), type), "status");
+  return status == "True" ? Truth::kTrue : status == "False" ? Truth::kFalse : Truth::kUnknown;
+}
+std::string message_of(const Object& object, std::string_view type) {
+  return api::text_at(of_type(api::at(object, "status.conditions"), type), "message");
+}
+std::string reason_of(const Object& object, std::string_view type) {
+  return api::text_at(of_type(api::at(object, "status.conditions"), type), "reason");
+}
+
+std::string some_of(const std::vector<std::string>& names) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(names.size(), kMostNames); ++i) text += (i == 0 ? "" : ", ") + names[i];
+  if (names.size() > kMostNames) text += " and " + std::to_string(names.size() - kMostNames) + " more";
+  return text;
+}
+
+std::string rfc3339(std::int64_t seconds) {
+  const std::time_t time = seconds;
+  std::tm parts{};
+  ::gmtime_r(&time, &parts);
+  char text[32];
+  std::strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &parts);
+  return text;
+}
+
+}  // namespace larder::reconcile

@@ -1,0 +1,71 @@
+#include "operator/reconcile/controller.h"
+
+#include <chrono>
+#include <exception>
+
+#include "sidecar/base/log.h"
+
+namespace larder::reconcile {
+namespace {
+
+constexpr const char* kTotal = "controller_runtime_reconcile_total";
+constexpr const char* kTotalHelp = "Total number of reconciliations per controller";
+
+}  // namespace
+
+Controller::Controller(std::string name, k8s::WorkQueue& queue, k8s::Metrics& metrics, unsigned workers, Reconcile reconcile)
+    : name_(std::move(name)),
+      queue_(queue),
+      reconcile_(std::move(reconcile)),
+      succeeded_(metrics.counter(kTotal, kTotalHelp, {{"controller", name_}, {"result", "success"}})),
+      failed_(metrics.counter(kTotal, kTotalHelp, {{"controller", name_}, {"result", "error"}})),
+      again_(metrics.counter(kTotal, kTotalHelp, {{"controller", name_}, {"result", "requeue_after"}})),
+      errors_(metrics.counter("controller_runtime_reconcile_errors_total", "Total number of reconciliation errors per controller",
+                              {{"controller", name_}})),
+      seconds_(metrics.histogram("controller_runtime_reconcile_time_seconds", "Length of time per reconciliation per controller",
+                                 k8s::kTimeBuckets, {{"controller", name_}})),
+      active_(metrics.gauge("controller_runtime_active_workers", "Number of currently used workers per controller",
+                            {{"controller", name_}})) {
+  metrics
+      .gauge("controller_runtime_max_concurrent_reconciles", "Maximum number of concurrent reconciles per controller",
+             {{"controller", name_}})
+      .set(workers);
+  for (unsigned i = 0; i < workers; ++i) workers_.emplace_back([this](const std::stop_token& stop) { work(stop); });
+}
+
+Controller::~Controller() {
+  for (std::jthread& worker : workers_) worker.request_stop();
+}
+
+Done Controller::run(const k8s::Key& key) {
+  const auto began = std::chrono::steady_clock::now();
+  active_.add(1);
+  Done done;
+  try {
+    done = reconcile_(key);
+  } catch (const std::exception& error) {
+    done.status = {Code::kInternal, error.what()};
+  }
+  active_.add(-1);
+  seconds_.observe(std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count());
+  return done;
+}
+
+void Controller::work(const std::stop_token& stop) {
+  while (const std::optional<k8s::Key> key = queue_.take(stop)) {
+    const Done done = run(*key);
+    if (!done.status.ok()) {
+      failed_.add();
+      errors_.add();
+      base::log_warning("reconcile failed: " + done.status.to_string(),
+                        {{"controller", name_}, {"namespace", key->ns}, {"name", key->name}});
+      queue_.retry(*key);
+      continue;
+    }
+    queue_.done(*key);
+    (done.again.count() > 0 ? again_ : succeeded_).add();
+    if (done.again.count() > 0) queue_.add_after(*key, done.again);
+  }
+}
+
+}  // namespace larder::reconcile

@@ -1,0 +1,40 @@
+// Controller: workers that take names from a queue and reconcile them; what fails comes again with a backoff.
+//
+// Its metrics are those of controller-runtime. Threads of its own, from its making to its end; thread-safe.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "operator/k8s/metrics.h"
+#include "operator/k8s/work_queue.h"
+#include "operator/reconcile/world.h"
+
+namespace larder::reconcile {
+
+class Controller {
+ public:
+  using Reconcile = std::function<Done(const k8s::Key&)>;
+
+  // `name`: its label in metrics and logs. `queue` and `metrics` outlive it.
+  Controller(std::string name, k8s::WorkQueue& queue, k8s::Metrics& metrics, unsigned workers, Reconcile reconcile);
+  // Ends when the reconciles under way have ended.
+  ~Controller();
+
+ private:
+  void work(const std::stop_token& stop);
+  // One reconcile, measured; an exception out of it is a failure like another.
+  Done run(const k8s::Key& key);
+
+  const std::string name_;
+  k8s::WorkQueue& queue_;
+  const Reconcile reconcile_;
+  k8s::Counter &succeeded_, &failed_, &again_, &errors_;
+  k8s::Histogram& seconds_;
+  k8s::Gauge& active_;
+  std::vector<std::jthread> workers_;
+};
+
+}  // namespace larder::reconcile

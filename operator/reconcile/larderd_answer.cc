@@ -1,0 +1,60 @@
+#include "operator/reconcile/larderd_answer.h"
+
+#include <algorithm>
+
+#include "operator/api/object.h"
+
+namespace larder::reconcile {
+namespace {
+
+using api::Object;
+
+constexpr std::uint64_t kMostBytes = 1ULL << 50;  // of one larderd; sums over thousands of them still fit
+constexpr std::uint64_t kMostCount = 1ULL << 53;
+constexpr std::size_t kMostText = 200, kMostFallbacks = 8;
+
+std::uint64_t count_at(const Object& object, std::string_view path, std::uint64_t most = kMostCount) {
+  const std::int64_t number = api::number_at(object, path);
+  return number < 0 ? 0 : std::min(static_cast<std::uint64_t>(number), most);
+}
+
+std::string short_text(const Object& object, std::string_view path) {
+  std::string text = api::text_at(object, path);
+  if (text.size() <= kMostText) return text;
+  std::size_t end = kMostText;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+  return text.substr(0, end);
+}
+
+}  // namespace
+
+Result<LarderdAnswer> read_answer(std::string_view body) {
+  if (body.size() > kMostAnswerBytes) return Status(Code::kInvalidArgument, "larderd's status has more than 1 MiB");
+  const Result<Object> parsed = api::parse_json(body);
+  if (!parsed.ok()) return parsed.status();
+  const Object& status = *parsed;
+  if (!api::at(status, "memory").is_object() || api::text_at(status, "version").empty())
+    return Status(Code::kInvalidArgument, "what answers there is no larderd: /v1/status has no memory or no version");
+  LarderdAnswer answer;
+  answer.version = short_text(status, "version");
+  answer.capacity_bytes = count_at(status, "memory.capacity_bytes", kMostBytes);
+  answer.used_bytes = std::min(count_at(status, "memory.used_bytes", kMostBytes), answer.capacity_bytes);
+  answer.disk_capacity_bytes = count_at(status, "disk.capacity_bytes", kMostBytes);
+  answer.disk_used_bytes = count_at(status, "disk.used_bytes", kMostBytes);
+  const auto add = [](std::uint64_t& sum, std::uint64_t more) { sum = std::min(sum + more, kMostCount); };
+  for (const Object& model : api::at(status, "models")) {
+    add(answer.requests, count_at(model, "requests"));
+    add(answer.requests_hit, count_at(model, "requests_hit"));
+    add(answer.tokens_asked, count_at(model, "tokens_asked"));
+    add(answer.tokens_hit, count_at(model, "tokens_hit"));
+  }
+  answer.engines = api::at(status, "sessions.attached").size();
+  if (api::at(status, "backend").is_object())
+    answer.backend = LarderdAnswer::Backend{api::truth_at(status, "backend.serving"), short_text(status, "backend.reason")};
+  for (const Object& fallback : api::at(status, "fallbacks"))
+    if (answer.fallbacks.size() < kMostFallbacks)
+      answer.fallbacks.push_back(short_text(fallback, "kind") + ": " + short_text(fallback, "why"));
+  return answer;
+}
+
+}  // namespace larder::reconcile

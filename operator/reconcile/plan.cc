@@ -1,0 +1,130 @@
+#include "operator/reconcile/plan.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstdio>
+
+#include "operator/api/names.h"
+#include "operator/reconcile/subset.h"
+
+namespace larder::reconcile {
+namespace {
+
+using api::Object;
+using k8s::ObjectPtr;
+
+// FNV-1a: it tells one wish from another; nobody has to be kept from forging it.
+std::string hash_of(const Object& object) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : object.dump(-1, ' ', false, Object::error_handler_t::replace))
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  char text[17];
+  std::snprintf(text, sizeof(text), "%016llx", static_cast<unsigned long long>(hash));
+  return text;
+}
+
+Object with_hash(const Object& wanted) {
+  Object stamped = wanted;
+  stamped["metadata"]["annotations"][std::string(kAppliedAnnotation)] = hash_of(wanted);
+  return stamped;
+}
+
+// The owner whose controller is true; null: none.
+const Object& controller_of(const Object& object) {
+  static const Object kNone;
+  for (const Object& owner : api::at(object, "metadata.ownerReferences"))
+    if (api::truth_at(owner, "controller")) return owner;
+  return kNone;
+}
+
+bool is_managed(const Object& object) {
+  return api::label(object, api::kManagedByLabel) == std::string(api::kFieldManager);
+}
+
+bool same_name(const Object& a, const Object& b) {
+  return api::text_at(a, "kind") == api::text_at(b, "kind") && api::name_of(a) == api::name_of(b);
+}
+
+std::string called(const Object& object) {
+  return api::text_at(object, "kind") + " " + api::name_of(object);
+}
+
+class Planning {
+ public:
+  explicit Planning(const Owner& owner) : owner_(owner) {}
+
+  void want(const k8s::Resource& resource, const Object& wanted, const Object* live) {
+    const Object stamped = with_hash(wanted);
+    if (live == nullptr) return apply(resource, stamped, "is not there");
+    if (!may_take(resource, *live)) return;
+    const std::optional<std::string> difference = first_difference(*live, stamped);
+    if (difference) apply(resource, stamped, *difference + " differs");
+  }
+  void remove(const k8s::Resource& resource, const Object& live, std::string why) {
+    plan_.remove.push_back({resource, live, std::move(why)});
+  }
+  bool is_ours(const Object& live) const { return is_managed(live) && api::text_at(controller_of(live), "uid") == owner_.uid; }
+  Plan take() { return std::move(plan_); }
+
+ private:
+  void apply(const k8s::Resource& resource, const Object& object, std::string why) {
+    plan_.apply.push_back({resource, object, std::move(why)});
+  }
+  // Ours, or nobody's any more: left by an owner that was deleted without what it owned.
+  bool may_take(const k8s::Resource& resource, const Object& live) {
+    const Object& controller = controller_of(live);
+    const bool going = !api::text_at(live, "metadata.deletionTimestamp").empty();
+    const bool of_earlier = is_managed(live) && api::text_at(controller, "kind") == owner_.kind &&
+                            api::text_at(controller, "name") == owner_.name && api::text_at(controller, "uid") != owner_.uid;
+    if (going || of_earlier) {
+      if (!going) remove(resource, live, "is of an earlier " + owner_.kind + " of this name");
+      plan_.waiting = true;
+      return false;
+    }
+    if (is_managed(live) && (controller.is_null() || api::text_at(controller, "uid") == owner_.uid)) return true;
+    plan_.taken.push_back(called(live) + " is there already and " +
+                          (controller.is_null()
+                               ? std::string("nobody's of Larder")
+                               : "belongs to " + api::text_at(controller, "kind") + " " + api::text_at(controller, "name")) +
+                          ": delete or rename it, or give this " + owner_.kind + " another name");
+    return false;
+  }
+
+  const Owner& owner_;
+  Plan plan_;
+};
+
+}  // namespace
+
+std::span<const k8s::Resource> owned_kinds() {
+  using namespace k8s::resources;
+  static const std::array<k8s::Resource, 6> kKinds{kConfigMaps, kDaemonSets, kStatefulSets,
+                                                   kServices,   kBudgets,    kNetworkPolicies};
+  return kKinds;
+}
+
+const k8s::Resource* owned_kind(const Object& object) {
+  const std::string kind = api::text_at(object, "kind");
+  const auto found = std::ranges::find(owned_kinds(), kind, &k8s::Resource::kind);
+  return found == owned_kinds().end() ? nullptr : &*found;
+}
+
+Plan plan(const Owner& owner, const std::vector<Object>& desired, const std::vector<ObjectPtr>& observed) {
+  Planning planning(owner);
+  for (const Object& wanted : desired) {
+    const k8s::Resource* resource = owned_kind(wanted);
+    if (resource == nullptr) continue;
+    const auto live = std::ranges::find_if(observed, [&](const ObjectPtr& one) { return same_name(*one, wanted); });
+    planning.want(*resource, wanted, live == observed.end() ? nullptr : live->get());
+  }
+  for (const ObjectPtr& live : observed) {
+    const k8s::Resource* resource = owned_kind(*live);
+    const bool wanted = std::ranges::any_of(desired, [&](const Object& one) { return same_name(one, *live); });
+    if (resource == nullptr || wanted || !planning.is_ours(*live)) continue;
+    if (api::text_at(*live, "metadata.deletionTimestamp").empty()) planning.remove(*resource, *live, "is wanted no more");
+  }
+  return planning.take();
+}
+
+}  // namespace larder::reconcile

@@ -1,0 +1,102 @@
+#include "operator/reconcile/pod_view.h"
+
+#include <array>
+
+#include "operator/api/names.h"
+
+namespace larder::reconcile {
+namespace {
+
+using api::Object;
+
+constexpr std::array kAnnotations{api::kPoolAnnotation, api::kInjectedAnnotation, api::kConfigAnnotation,
+                                  api::kRestartAnnotation};
+constexpr std::array kStatuses{"status.initContainerStatuses", "status.containerStatuses"};
+constexpr std::array kContainers{"spec.initContainers", "spec.containers"};
+
+bool is_larderd(const Object& container) {
+  return api::text_at(container, "name") == api::kSidecarContainer;
+}
+
+// The status of larderd's container: a native sidecar is among the init containers. Null: none yet.
+const Object& larderd_status(const Object& pod) {
+  static const Object kNone;
+  for (const char* list : kStatuses)
+    for (const Object& status : api::at(pod, list))
+      if (is_larderd(status)) return status;
+  return kNone;
+}
+
+bool has_larderd(const Object& pod) {
+  for (const char* list : kContainers)
+    for (const Object& container : api::at(pod, list))
+      if (is_larderd(container)) return true;
+  return false;
+}
+
+std::string why_unscheduled(const Object& pod) {
+  for (const Object& condition : api::at(pod, "status.conditions"))
+    if (api::text_at(condition, "type") == "PodScheduled" && api::text_at(condition, "status") == "False")
+      return api::text_at(condition, "message");
+  return "";
+}
+
+}  // namespace
+
+PodView view_of(const Object& pod) {
+  const Object& larderd = larderd_status(pod);
+  const std::string phase = api::text_at(pod, "status.phase");
+  PodView view;
+  view.ns = api::namespace_of(pod);
+  view.name = api::name_of(pod);
+  view.uid = api::text_at(pod, "metadata.uid");
+  view.pool = api::label(pod, api::kPoolLabel).value_or("");
+  view.ip = api::text_at(pod, "status.podIP");
+  view.has_larderd = has_larderd(pod);
+  view.running = phase == "Running";
+  view.ready = view.running && api::truth_at(larderd, "ready");
+  view.over = phase == "Succeeded" || phase == "Failed" || !api::text_at(pod, "metadata.deletionTimestamp").empty();
+  view.host_network = api::truth_at(pod, "spec.hostNetwork");
+  view.config = api::annotation(pod, api::kConfigAnnotation).value_or("");
+  view.restart_hash = api::annotation(pod, api::kRestartAnnotation).value_or("");
+  view.unscheduled = why_unscheduled(pod);
+  view.waiting = api::text_at(larderd, "state.waiting.reason");
+  view.waiting_text = api::text_at(larderd, "state.waiting.message");
+  view.killed_for_memory = api::text_at(larderd, "state.terminated.reason") == "OOMKilled" ||
+                           api::text_at(larderd, "lastState.terminated.reason") == "OOMKilled";
+  view.restarts = api::number_at(larderd, "restartCount");
+  return view;
+}
+
+void trim_pod(Object& pod) {
+  Object kept = {{"apiVersion", "v1"}, {"kind", "Pod"}};
+  Object& metadata = kept["metadata"];
+  for (const char* key : {"name", "namespace", "uid", "deletionTimestamp"})
+    if (const Object& value = api::at(pod, std::string("metadata.") + key); !value.is_null()) metadata[key] = value;
+  if (const auto pool = api::label(pod, api::kPoolLabel)) metadata["labels"][std::string(api::kPoolLabel)] = *pool;
+  for (const std::string_view key : kAnnotations)
+    if (const auto value = api::annotation(pod, key)) metadata["annotations"][std::string(key)] = *value;
+  if (api::truth_at(pod, "spec.hostNetwork")) kept["spec"]["hostNetwork"] = true;
+  if (has_larderd(pod)) kept["spec"]["containers"] = {{{"name", api::kSidecarContainer}}};
+
+  Object& status = kept["status"];
+  for (const char* key : {"phase", "podIP"})
+    if (const Object& value = api::at(pod, std::string("status.") + key); value.is_string()) status[key] = value;
+  if (const std::string why = why_unscheduled(pod); !why.empty())
+    status["conditions"] = {{{"type", "PodScheduled"}, {"status", "False"}, {"message", why}}};
+  if (const Object& larderd = larderd_status(pod); larderd.is_object()) {
+    Object one = {{"name", larderd["name"]}};
+    for (const char* key : {"ready", "restartCount"})
+      if (larderd.contains(key)) one[key] = larderd[key];
+    for (const char* key : {"state", "lastState"})
+      for (const char* which : {"waiting", "terminated"}) {
+        const std::string path = std::string(key) + "." + which;
+        for (const char* field : {"reason", "message"})
+          if (const std::string text = api::text_at(larderd, path + "." + field); !text.empty()) one[key][which][field] = text;
+      }
+    status["containerStatuses"] = Object::array({std::move(one)});
+  }
+  pod = std::move(kept);
+}
+
+}  // namespace larder::reconcile

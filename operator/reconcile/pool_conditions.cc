@@ -1,0 +1,207 @@
+#include "operator/reconcile/pool_conditions.h"
+
+#include <algorithm>
+#include <functional>
+
+namespace larder::reconcile {
+namespace {
+
+using api::CachePool;
+using Names = std::vector<std::string>;
+
+constexpr std::size_t kMostQuoted = 300;
+
+std::string quoted(const std::string& text) {
+  return text.size() <= kMostQuoted ? text : text.substr(0, kMostQuoted) + "...";
+}
+
+Names names_where(const PoolFacts& facts, const std::function<bool(const PodView&)>& test) {
+  Names names;
+  for (const PodView& pod : facts.pods)
+    if (test(pod)) names.push_back(pod.name);
+  return names;
+}
+
+std::string of_pods(const Names& names, const PoolFacts& facts) {
+  return std::to_string(names.size()) + " of " + std::to_string(facts.pods.size()) + " pods (" + some_of(names) + ")";
+}
+
+Condition sizes_fit(const PoolFacts& facts) {
+  const std::string& why = facts.parsed.text();
+  const bool sizes = why.starts_with("spec.memory") || why.starts_with("spec.disk.size") || why.starts_with("spec.resources");
+  if (!facts.parsed.ok() && sizes) return {"SizesFit", Truth::kFalse, "DoNotFit", why};
+  if (!facts.parsed.ok()) return {"SizesFit", Truth::kUnknown, "Invalid", why};
+  constexpr std::uint64_t kMi = 1u << 20;
+  const api::MemorySpec& memory = facts.pool->spec.memory;
+  return {"SizesFit", Truth::kTrue, "Fit",
+          memory.size + " for chunks, and larderd's own " +
+              std::to_string((api::own_memory_bytes(facts.pool->spec) + kMi - 1) / kMi) + "Mi"};
+}
+
+Condition objects_applied(const PoolFacts& facts) {
+  const Brought& brought = facts.brought;
+  if (!brought.taken.empty()) return {"ObjectsApplied", Truth::kFalse, "NameTaken", brought.taken.front()};
+  if (!brought.status.ok())
+    return {"ObjectsApplied", Truth::kFalse, "Refused", brought.status.to_string() + ". It is tried again"};
+  if (brought.waiting)
+    return {"ObjectsApplied", Truth::kFalse, "Waiting", "objects of an earlier pool of this name are just being deleted"};
+  return {"ObjectsApplied", Truth::kTrue, "Applied", "ConfigMap and DaemonSet are as wanted"};
+}
+
+Condition backend_ready(const PoolFacts& facts) {
+  const std::string& name = facts.pool->spec.backend;
+  if (!facts.backend)
+    return {"BackendReady", Truth::kFalse, "NoSuchBackend",
+            "there is no CacheBackend " + name + " in namespace " + facts.pool->ns +
+                ": make it, or correct spec.backendRef.name. Until then chunks stay in memory and on disk"};
+  const Truth ready = truth_of(*facts.backend, "Ready");
+  const std::string reason = reason_of(*facts.backend, "Ready"), message = message_of(*facts.backend, "Ready");
+  if (ready == Truth::kTrue) return {"BackendReady", Truth::kTrue, "Ready", "CacheBackend " + name + ": " + message};
+  if (reason.empty())
+    return {"BackendReady", Truth::kUnknown, "NotChecked", "CacheBackend " + name + " has not been checked yet"};
+  return {"BackendReady", ready, reason, "CacheBackend " + name + ": " + message};
+}
+
+Condition secret_missing(const PoolFacts& facts) {
+  const std::string backend = "CacheBackend " + facts.pool->spec.backend;
+  if (!facts.backend) return {"SecretMissing", Truth::kUnknown, "NoSuchBackend", "there is no " + backend};
+  const Truth missing = truth_of(*facts.backend, "SecretMissing");
+  if (missing == Truth::kTrue)
+    return {"SecretMissing", Truth::kTrue, reason_of(*facts.backend, "SecretMissing"),
+            backend + ": " + message_of(*facts.backend, "SecretMissing")};
+  if (missing == Truth::kUnknown) return {"SecretMissing", Truth::kUnknown, "NotChecked", backend + " has not been checked yet"};
+  return {"SecretMissing", Truth::kFalse, "AllThere", "every Secret that " + backend + " names is there"};
+}
+
+std::string page_name(const CachePool& pool) {
+  return pool.spec.memory.hugepages == api::Hugepages::k1Gi ? "1Gi" : "2Mi";
+}
+
+Names without_hugepages(const PoolFacts& facts) {
+  return names_where(facts, [](const PodView& pod) { return pod.unscheduled.find("hugepages-") != std::string::npos; });
+}
+
+std::string how_to_reserve(const CachePool& pool, std::uint64_t pages) {
+  const std::string count = std::to_string(pages);
+  if (pool.spec.memory.hugepages == api::Hugepages::k1Gi)
+    return "Reserve them on the node with hugepagesz=1G hugepages=" + count +
+           " on the kernel's boot line, and boot it; or take memory.hugepages 2Mi";
+  return "Reserve them on the node: sysctl -w vm.nr_hugepages=" + count +
+         " (to keep them, the same line in /etc/sysctl.d/, or hugepagesz=2M hugepages=" + count +
+         " on the boot line), then restart its kubelet";
+}
+
+Condition hugepages_missing(const PoolFacts& facts) {
+  const CachePool& pool = *facts.pool;
+  const std::uint64_t page = pool.spec.memory.hugepages == api::Hugepages::k1Gi ? 1u << 30 : 2u << 20;
+  const std::uint64_t pages = pool.spec.memory.size_bytes / page;
+  const Names waiting = without_hugepages(facts);
+  if (waiting.empty()) return {"HugepagesMissing", Truth::kFalse, "Enough", "no pod waits for pages of " + page_name(pool)};
+  const auto one = std::ranges::find(facts.pods, waiting.front(), &PodView::name);
+  std::string text = of_pods(waiting, facts) + " wait: each needs " + std::to_string(pages) + " free pages of " +
+                     page_name(pool) + " on one node. ";
+  text += facts.hugepages_of_nodes.empty() ? "The scheduler: " + quoted(one->unscheduled) + ". "
+                                           : "Pages of that size that nodes have: " + facts.hugepages_of_nodes + ". ";
+  return {"HugepagesMissing", Truth::kTrue, "NotEnough", text + how_to_reserve(pool, pages)};
+}
+
+Condition without_pods(const PoolFacts& facts) {
+  if (facts.pool->spec.placement == api::Placement::kSidecar)
+    return {"PodsReady", Truth::kTrue, "NoPods",
+            "no pod has this pool yet: annotate a pod template with larder.dev/pool: " + facts.pool->name};
+  const std::int64_t wanted = facts.daemon_set ? api::number_at(*facts.daemon_set, "status.desiredNumberScheduled") : 0;
+  if (wanted == 0)
+    return {"PodsReady", Truth::kTrue, "NoPods", "no node runs larderd yet: see spec.node.nodeSelector and tolerations"};
+  const std::string name = api::name_of(*facts.daemon_set);
+  return {"PodsReady", Truth::kFalse, "NotMade",
+          "DaemonSet " + name + " should have " + std::to_string(wanted) + " pods and has none: kubectl describe daemonset " +
+              name +
+              " says why. Where Pod Security of the namespace is baseline or restricted it refuses their hostPath volumes"};
+}
+
+// What keeps larderd from running in some pods, the worst kind first.
+Condition pods_ready(const PoolFacts& facts) {
+  const auto no = [&](const char* reason, const Names& names, const std::string& what) {
+    return Condition{"PodsReady", Truth::kFalse, reason, of_pods(names, facts) + ": " + what};
+  };
+  if (facts.pods.empty()) return without_pods(facts);
+  if (const Names killed = names_where(facts, [](const PodView& pod) { return pod.killed_for_memory && !pod.ready; });
+      !killed.empty())
+    return no("OutOfMemory", killed, "larderd was killed for memory: leave spec.resources.limits.memory out, or raise it");
+  const auto waits = [](const PodView& pod) {
+    return !pod.waiting.empty() && pod.waiting != "PodInitializing" && pod.waiting != "ContainerCreating";
+  };
+  if (const Names stuck = names_where(facts, waits); !stuck.empty()) {
+    const PodView& pod = *std::ranges::find(facts.pods, stuck.front(), &PodView::name);
+    const bool image = pod.waiting.find("Image") != std::string::npos;
+    return no(image ? "ImageNotPulled" : "DoesNotRun", stuck,
+              pod.waiting + ": " + quoted(pod.waiting_text) +
+                  (image ? ". Is spec.image right, and may the node pull it?" : ". See kubectl logs " + pod.name + " -c larder"));
+  }
+  if (const Names waiting = names_where(facts, [](const PodView& pod) { return !pod.unscheduled.empty(); }); !waiting.empty()) {
+    const PodView& pod = *std::ranges::find(facts.pods, waiting.front(), &PodView::name);
+    return no("NotScheduled", waiting, "the scheduler: " + quoted(pod.unscheduled));
+  }
+  if (const Names starting = names_where(facts, [](const PodView& pod) { return !pod.ready; }); !starting.empty())
+    return no("Starting", starting, "larderd is not ready yet");
+  return {"PodsReady", Truth::kTrue, "AllReady", "larderd is ready in all " + std::to_string(facts.pods.size()) + " pods"};
+}
+
+Condition pods_up_to_date(const PoolFacts& facts) {
+  const Names old = names_where(facts, [&](const PodView& pod) { return pod.restart_hash != facts.wanted_of(pod).restart_hash; });
+  if (!old.empty() && facts.pool->spec.placement == api::Placement::kNode)
+    return {"PodsUpToDate", Truth::kFalse, "RollingOut",
+            of_pods(old, facts) +
+                " run as they were before the last change; the DaemonSet replaces them node by node, and the "
+                "nodes keep what is cached"};
+  if (!old.empty())
+    return {"PodsUpToDate", Truth::kFalse, "RestartNeeded",
+            of_pods(old, facts) +
+                " run with what only a restart changes (memory, disk, image, backend's Secrets): kubectl rollout "
+                "restart their Deployment when it suits"};
+  if (!facts.configured.ok())
+    return {"PodsUpToDate", Truth::kFalse, "NotTold", facts.configured.to_string() + ". It is tried again"};
+  return {"PodsUpToDate", Truth::kTrue, "UpToDate", "every pod has the pool's configuration"};
+}
+
+bool is_bad(const Condition& condition) {
+  const bool true_is_bad = condition.type.ends_with("Missing");
+  return condition.status == (true_is_bad ? Truth::kTrue : Truth::kFalse);
+}
+
+// What is only under way, or waits for a moment that suits, leaves the pool ready.
+bool is_harmless(const Condition& condition) {
+  return condition.type == "PodsUpToDate" || condition.reason == "Starting" || condition.reason == "NotChecked";
+}
+
+Condition ready(const PoolFacts& facts, const std::vector<Condition>& others) {
+  if (!facts.parsed.ok()) return {"Ready", Truth::kFalse, "Invalid", facts.parsed.text()};
+  for (const Condition& other : others)
+    if (is_bad(other) && !is_harmless(other)) return {"Ready", Truth::kFalse, other.reason, other.message};
+  for (const Condition& other : others)
+    if (other.type == "PodsReady") return {"Ready", Truth::kTrue, other.reason, other.message};
+  return {"Ready", Truth::kUnknown, "Unknown", ""};
+}
+
+}  // namespace
+
+bool waits_for_hugepages(const PoolFacts& facts) {
+  return facts.pool && facts.pool->spec.memory.hugepages != api::Hugepages::kNone && !without_hugepages(facts).empty();
+}
+
+std::vector<Condition> pool_conditions(const PoolFacts& facts) {
+  std::vector<Condition> conditions{sizes_fit(facts)};
+  if (facts.pool) {
+    if (facts.pool->spec.placement == api::Placement::kNode) conditions.push_back(objects_applied(facts));
+    // The Secret before the backend that cannot be reached without it: it is what has to be mended.
+    if (!facts.pool->spec.backend.empty()) conditions.push_back(secret_missing(facts));
+    if (!facts.pool->spec.backend.empty()) conditions.push_back(backend_ready(facts));
+    if (facts.pool->spec.memory.hugepages != api::Hugepages::kNone) conditions.push_back(hugepages_missing(facts));
+    conditions.push_back(pods_ready(facts));
+    conditions.push_back(pods_up_to_date(facts));
+  }
+  conditions.insert(conditions.begin(), ready(facts, conditions));
+  return conditions;
+}
+
+}  // namespace larder::reconcile

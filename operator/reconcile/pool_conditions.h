@@ -1,0 +1,25 @@
+// A pool's conditions, judged from the facts alone. Pure; thread-safe.
+//
+// Ready             all that the pool asks for works; else the reason and message of the first of the others that says no
+// SizesFit          the sizes fit one another and the container's limits
+// ObjectsApplied    placement Node: ConfigMap and DaemonSet stand as wanted
+// BackendReady      with a backendRef: the backend is there and reachable
+// SecretMissing     with a backendRef: a Secret that the backend names is not there (True is bad)
+// HugepagesMissing  with hugepages: pods wait for pages that no node has free (True is bad)
+// PodsReady         larderd runs in every pod of the pool
+// PodsUpToDate      no pod needs a restart for what has changed since it started
+#pragma once
+
+#include <vector>
+
+#include "operator/reconcile/conditions.h"
+#include "operator/reconcile/pool_facts.h"
+
+namespace larder::reconcile {
+
+std::vector<Condition> pool_conditions(const PoolFacts& facts);
+
+// Whether pods wait for hugepages: then it is worth asking what the nodes have.
+bool waits_for_hugepages(const PoolFacts& facts);
+
+}  // namespace larder::reconcile

@@ -1,0 +1,39 @@
+// PoolFacts: all that a pool's status is judged from, gathered before the first judgement. Plain values; thread-compatible.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "operator/api/cache_pool.h"
+#include "operator/k8s/informer.h"
+#include "operator/reconcile/children.h"
+#include "operator/reconcile/larderd_answer.h"
+#include "operator/reconcile/pod_view.h"
+
+namespace larder::reconcile {
+
+// What a pod of the pool should have.
+struct Wanted {
+  std::string config, restart_hash;
+};
+
+struct PoolFacts {
+  std::int64_t generation = 0;
+  Status parsed;                       // why the spec cannot be used
+  std::optional<api::CachePool> pool;  // where it can
+  k8s::ObjectPtr backend;              // the CacheBackend of spec.backendRef; nothing: there is none
+  Wanted wanted, wanted_on_host_network;
+  std::vector<PodView> pods;                     // with a larderd, and not over
+  std::map<std::string, LarderdAnswer> answers;  // the newest of each pod, by uid; of those that answered
+  k8s::ObjectPtr daemon_set;                     // placement Node; nothing: not there yet
+  Brought brought;                               // of its objects
+  Status configured;                             // whether running pods could be given their configuration
+  std::string hugepages_of_nodes;                // "node-a has 0, node-b has 512"; empty: not asked or not known
+
+  const Wanted& wanted_of(const PodView& pod) const { return pod.host_network ? wanted_on_host_network : wanted; }
+};
+
+}  // namespace larder::reconcile

@@ -1,0 +1,111 @@
+#include "operator/reconcile/pool_reconciler.h"
+
+#include <utility>
+
+#include "operator/api/names.h"
+#include "operator/desired/pool_objects.h"
+#include "operator/reconcile/node_pages.h"
+#include "operator/reconcile/pool_conditions.h"
+#include "sidecar/base/log.h"
+
+namespace larder::reconcile {
+namespace {
+
+using api::Object;
+using std::chrono::milliseconds;
+
+// What no event tells of is looked at again after so long: pods that wait for pages, what is being deleted, more pods to configure.
+constexpr milliseconds kSoon{1000}, kLater{60'000};
+
+void keep_first(Status& first, const Status& status) {
+  if (first.ok() && !status.ok()) first = status;
+}
+
+}  // namespace
+
+PoolReconciler::PoolReconciler(const World& world, Answers answers, Told told)
+    : world_(world), answers_(std::move(answers)), told_(std::move(told)) {}
+
+std::vector<PodView> PoolReconciler::pods_of(const k8s::Key& key) const {
+  std::vector<PodView> pods;
+  for (const k8s::ObjectPtr& pod : world_.pods.all(key.ns)) {
+    if (api::label(*pod, api::kPoolLabel) != key.name) continue;
+    PodView view = view_of(*pod);
+    if (view.has_larderd && !view.over) pods.push_back(std::move(view));
+  }
+  return pods;
+}
+
+PoolFacts PoolReconciler::gather(const Object& object) {
+  PoolFacts facts;
+  facts.generation = api::number_at(object, "metadata.generation");
+  facts.pods = pods_of({api::namespace_of(object), api::name_of(object)});
+  facts.answers = answers_(facts.pods);
+  Result<api::CachePool> pool = api::parse_pool(object);
+  if (!pool.ok()) {
+    facts.parsed = pool.status();
+    return facts;
+  }
+  facts.pool = std::move(*pool);
+  const api::CachePool& spec = *facts.pool;
+  std::optional<api::CacheBackend> backend;
+  if (!spec.spec.backend.empty()) facts.backend = world_.backends.find(spec.ns, spec.spec.backend);
+  if (facts.backend)
+    if (Result<api::CacheBackend> parsed = api::parse_backend(*facts.backend); parsed.ok()) backend = std::move(*parsed);
+
+  const desired::EnginePod on_host{.host_network = true};
+  facts.wanted = {desired::larderd_config(spec, backend), desired::restart_hash(spec, backend, world_.defaults)};
+  facts.wanted_on_host_network = {desired::larderd_config(spec, backend, on_host),
+                                  desired::restart_hash(spec, backend, world_.defaults, on_host)};
+  const Owner owner{"CachePool", spec.ns, spec.name, spec.uid};
+  facts.brought = bring(world_.client, world_.children, owner, desired::pool_objects(spec, backend, world_.defaults));
+  for (const k8s::ObjectPtr& child : children_of(world_.children, owner))
+    if (api::text_at(*child, "kind") == "DaemonSet") facts.daemon_set = child;
+  if (waits_for_hugepages(facts))
+    facts.hugepages_of_nodes = pages_of_nodes(world_.client, spec.spec.memory.hugepages == api::Hugepages::k1Gi ? "1Gi" : "2Mi");
+  return facts;
+}
+
+bool PoolReconciler::configure(PoolFacts& facts) {
+  if (!facts.pool || facts.pool->spec.placement != api::Placement::kSidecar) return false;
+  std::size_t patches = 0;
+  for (PodView& pod : facts.pods) {
+    const Wanted& wanted = facts.wanted_of(pod);
+    if (pod.restart_hash != wanted.restart_hash || pod.config == wanted.config) continue;
+    if (patches++ == kMostPatches) return true;
+    const Object patch = {
+        {"metadata", {{"uid", pod.uid}, {"annotations", {{std::string(api::kConfigAnnotation), wanted.config}}}}}};
+    const Result<Object> patched = world_.client.merge(k8s::resources::kPods, pod.ns, pod.name, patch);
+    if (patched.ok()) {
+      base::log_info("Pod " + pod.ns + "/" + pod.name + ": its larderd gets a changed configuration");
+      continue;
+    }
+    // Gone, or another of its name: there is nothing to configure any more.
+    const Code code = patched.status().code();
+    if (code != Code::kNotFound && code != Code::kFailedPrecondition) keep_first(facts.configured, patched.status());
+  }
+  return false;
+}
+
+Done PoolReconciler::reconcile(const k8s::Key& key) {
+  const k8s::ObjectPtr object = world_.pools.find(key.ns, key.name);
+  if (!object || !api::text_at(*object, "metadata.deletionTimestamp").empty()) {
+    told_(key, std::nullopt, false);  // what it owned goes by its owner references
+    return {};
+  }
+  PoolFacts facts = gather(*object);
+  const bool more = configure(facts);
+  const Object status = pool_status(facts, *object, world_.now());
+  told_(key, sums_of(facts), truth_of({{"status", status}}, "Ready") == Truth::kTrue);
+  Done done;
+  keep_first(done.status, facts.brought.status);
+  keep_first(done.status, facts.configured);
+  keep_first(done.status, write_status(world_.client, k8s::resources::kPools, *object, status));
+  if (facts.brought.waiting || more)
+    done.again = kSoon;
+  else if (!facts.brought.taken.empty() || waits_for_hugepages(facts))
+    done.again = kLater;
+  return done;
+}
+
+}  // namespace larder::reconcile

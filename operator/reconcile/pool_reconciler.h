@@ -1,0 +1,41 @@
+// PoolReconciler: one CachePool from what is there to what is wanted: its objects, the configuration of its running pods, its status.
+//
+// Level-based: it is told a name and looks at everything. Thread-safe for different names.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "operator/k8s/work_queue.h"
+#include "operator/reconcile/pool_facts.h"
+#include "operator/reconcile/pool_status.h"
+#include "operator/reconcile/world.h"
+
+namespace larder::reconcile {
+
+class PoolReconciler {
+ public:
+  using Answers = std::function<std::map<std::string, LarderdAnswer>(const std::vector<PodView>&)>;  // Prober::answers
+  // Sums of a pool, or nothing: it is gone. For metrics.
+  using Told = std::function<void(const k8s::Key&, const std::optional<PoolSums>&, bool ready)>;
+
+  // Of one reconcile at most so many pods are given their configuration; the rest in the next one.
+  static constexpr std::size_t kMostPatches = 200;
+
+  PoolReconciler(const World& world, Answers answers, Told told);
+  Done reconcile(const k8s::Key& key);
+
+ private:
+  PoolFacts gather(const api::Object& object);
+  std::vector<PodView> pods_of(const k8s::Key& key) const;
+  // Those whose larderd takes a change over while it runs. Whether some are left for the next time.
+  bool configure(PoolFacts& facts);
+
+  const World& world_;
+  const Answers answers_;
+  const Told told_;
+};
+
+}  // namespace larder::reconcile

@@ -1,0 +1,74 @@
+#include "operator/reconcile/pool_status.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "operator/reconcile/pool_conditions.h"
+
+namespace larder::reconcile {
+namespace {
+
+using api::Object;
+
+// To a hundredth of the whole, downwards.
+std::uint64_t rounded(std::uint64_t used, std::uint64_t size) {
+  const std::uint64_t step = std::max<std::uint64_t>(size / 100, 1);
+  return used / step * step;
+}
+
+}  // namespace
+
+std::string size_text(std::uint64_t bytes) {
+  constexpr std::array<const char*, 6> kUnits{"", "Ki", "Mi", "Gi", "Ti", "Pi"};
+  auto number = static_cast<double>(bytes);
+  std::size_t unit = 0;
+  for (; number >= 1000 && unit + 1 < kUnits.size(); ++unit) number /= 1024;
+  char text[32];
+  std::snprintf(text, sizeof(text), "%.3g%s", number, kUnits[unit]);
+  return text;
+}
+
+PoolSums sums_of(const PoolFacts& facts) {
+  PoolSums sums;
+  sums.pods = facts.pods.size();
+  for (const PodView& pod : facts.pods) {
+    sums.attached += pod.ready ? 1 : 0;
+    sums.need_restart += pod.restart_hash != facts.wanted_of(pod).restart_hash ? 1 : 0;
+    const auto answer = facts.answers.find(pod.uid);
+    if (answer == facts.answers.end()) continue;
+    const LarderdAnswer& larderd = answer->second;
+    ++sums.answered;
+    sums.engines += larderd.engines;
+    sums.memory_used_bytes += larderd.used_bytes;
+    sums.memory_size_bytes += larderd.capacity_bytes;
+    sums.disk_used_bytes += larderd.disk_used_bytes;
+    sums.disk_size_bytes += larderd.disk_capacity_bytes;
+    sums.requests += larderd.requests;
+    sums.requests_hit += larderd.requests_hit;
+    sums.tokens_asked += larderd.tokens_asked;
+    sums.tokens_hit += larderd.tokens_hit;
+  }
+  return sums;
+}
+
+Object pool_status(const PoolFacts& facts, const Object& before, const std::string& now) {
+  const PoolSums sums = sums_of(facts);
+  Object status = {{"observedGeneration", facts.generation},
+                   {"pods", {{"total", sums.pods}, {"attached", sums.attached}, {"needRestart", sums.need_restart}}},
+                   {"engines", sums.engines}};
+  if (sums.answered > 0) {
+    const std::string used = size_text(rounded(sums.memory_used_bytes, sums.memory_size_bytes));
+    status["memory"] = {{"used", used}, {"size", size_text(sums.memory_size_bytes)}};
+    status["memory"]["text"] = used + "/" + size_text(sums.memory_size_bytes);
+    if (sums.disk_size_bytes > 0)
+      status["disk"] = {{"used", size_text(rounded(sums.disk_used_bytes, sums.disk_size_bytes))},
+                        {"size", size_text(sums.disk_size_bytes)}};
+  }
+  if (sums.tokens_asked > 0) status["hitRatio"] = std::to_string(sums.tokens_hit * 100 / sums.tokens_asked) + "%";
+  if (facts.pool && !facts.pool->spec.backend.empty()) status["backend"] = facts.pool->spec.backend;
+  status["conditions"] = conditions_json(pool_conditions(facts), api::at(before, "status.conditions"), facts.generation, now);
+  return status;
+}
+
+}  // namespace larder::reconcile

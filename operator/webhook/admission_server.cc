@@ -1,0 +1,62 @@
+#include "operator/webhook/admission_server.h"
+
+#include "sidecar/base/log.h"
+#include "sidecar/config/values.h"
+
+namespace larder::webhook {
+namespace {
+
+constexpr const char* kFlag = "--webhook-address";
+
+http::Answer plain(int http_status, const std::string& text, bool keep_alive) {
+  return {http::whole_answer(http_status, "text/plain", text + "\n", keep_alive), false};
+}
+
+}  // namespace
+
+AdmissionServer::AdmissionServer(const ServerOptions& options, Review review, ReviewWatcher* watcher)
+    : options_(options), review_(std::move(review)), watcher_(watcher), reviewers_(options.reviewers) {}
+
+AdmissionServer::~AdmissionServer() = default;
+
+Result<std::unique_ptr<AdmissionServer>> AdmissionServer::start(const ServerOptions& options, const TlsAcceptor& acceptor,
+                                                                Review review, ReviewWatcher* watcher) {
+  const Result<config::ListenAddress> address = config::parse_listen(options.address);
+  if (!address.ok())
+    return Status(address.status().code(), std::string(kFlag) + " " + options.address + " " + address.status().text());
+  Result<http::Listener> listener = http::listen_tcp(*address, kFlag);
+  if (!listener.ok()) return listener.status();
+  std::unique_ptr<AdmissionServer> server(new AdmissionServer(options, std::move(review), watcher));
+  base::log_info("reviews on " + listener->address + options.path);
+  server->endpoint_ = std::make_unique<http::Endpoint>(
+      *std::move(listener), options.limits,
+      [&self = *server](http::Request request, const http::Reply& reply) { self.handle(std::move(request), reply); },
+      server->clock_, server->counters_, [&acceptor](Fd socket) { return acceptor.open(std::move(socket)); });
+  return server;
+}
+
+// On the endpoint's thread.
+void AdmissionServer::handle(http::Request request, const http::Reply& reply) {
+  if (request.path() != options_.path)
+    return reply(plain(404, "nothing here: reviews of pods are at " + options_.path, request.keep_alive));
+  if (request.method() != "POST") return reply(plain(405, "an AdmissionReview is sent by POST", request.keep_alive));
+  if (watcher_ != nullptr) watcher_->begun();
+  const std::uint64_t begun_ns = clock_.now_ns();
+  const std::size_t bytes = request.bytes.size();
+  const bool keep_alive = request.keep_alive;
+  // std::function wants what it holds to be copyable; nobody copies it.
+  const auto held = std::make_shared<const http::Request>(std::move(request));
+  if (reviewers_.take(bytes, [this, held, reply, begun_ns] { answer(*held, reply, begun_ns); })) return;
+  if (watcher_ != nullptr) watcher_->ended(503, 0);
+  reply(plain(503, "too many reviews are waiting", keep_alive));
+}
+
+void AdmissionServer::answer(const http::Request& request, const http::Reply& reply, std::uint64_t begun_ns) {
+  Reviewed reviewed = review_(request.body());
+  const bool good = reviewed.http_status == 200;
+  reply({http::whole_answer(reviewed.http_status, good ? "application/json" : "text/plain", reviewed.body, request.keep_alive),
+         good});
+  if (watcher_ != nullptr) watcher_->ended(reviewed.http_status, static_cast<double>(clock_.now_ns() - begun_ns) / 1e9);
+}
+
+}  // namespace larder::webhook

@@ -1,0 +1,171 @@
+#include "operator/webhook/certificate_keeper.h"
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
+#include "operator/api/names.h"
+#include "operator/webhook/base64.h"
+#include "sidecar/base/log.h"
+
+namespace larder::webhook {
+namespace {
+
+constexpr int kMostPasses = 4;  // authority, caBundle, leaf, and a look that finds nothing to do
+constexpr std::chrono::seconds kBetweenLooks{10};
+
+// One key of the Secret; empty where it is missing or no base64.
+std::string in_secret(const api::Object& secret, const char* key) {
+  const api::Object& data = api::at(secret, "data");
+  const auto found = data.is_object() ? data.find(key) : data.end();
+  if (!data.is_object() || found == data.end() || !found->is_string()) return "";
+  return from_base64(found->get_ref<const std::string&>()).value_or("");
+}
+
+std::string join(const std::vector<std::string>& certificates) {
+  std::string bundle;
+  for (const std::string& one : certificates) bundle += one;
+  return bundle;
+}
+
+}  // namespace
+
+std::vector<std::string> service_names(const std::string& service, const std::string& ns) {
+  const std::string name = service + "." + ns;
+  return {name + ".svc", name, service, name + ".svc.cluster.local"};
+}
+
+struct CertificateKeeper::Found {
+  api::Object secret;  // as it was; null: there is none
+  std::vector<std::string> authorities;
+  std::string authority_key;
+  KeyPair leaf;
+  Held held;
+};
+
+CertificateKeeper::CertificateKeeper(k8s::ApiClient& client, KeptCertificates kept, const base::Clock& clock, Now now_s)
+    : client_(client), kept_(std::move(kept)), clock_(clock), now_s_(std::move(now_s)) {}
+
+void CertificateKeeper::keep(const std::stop_token& stop) {
+  std::mutex mutex;
+  std::condition_variable_any never;
+  while (!stop.stop_requested()) {
+    if (const Status status = keep_once(); !status.ok()) base::log_warning("webhook certificates: " + status.to_string());
+    std::unique_lock lock(mutex);
+    never.wait_for(lock, stop, kBetweenLooks, [] { return false; });
+  }
+}
+
+Status CertificateKeeper::keep_once() {
+  for (int i = 0; i < kMostPasses; ++i) {
+    const Result<bool> changed = pass();
+    if (!changed.ok()) return changed.status();
+    if (!*changed) return {};
+  }
+  return {};
+}
+
+// The caBundle comes before the step, so that a step which needs it there finds it there.
+Result<bool> CertificateKeeper::pass() {
+  Result<Found> found = read();
+  if (!found.ok()) return found.status();
+  std::optional<std::int64_t> published_s;
+  if (!found->authorities.empty()) {
+    Result<std::optional<std::int64_t>> published = publish(join(found->authorities));
+    if (!published.ok()) return published.status();
+    published_s = *published;
+  }
+  const Step step = next_step(found->held, published_s, now_s_(), kept_.lifetimes);
+  if (!step.changes()) return false;
+  base::log_info("webhook certificates: " + step.why);
+  if (Status status = write(*found, step); !status.ok()) return status;
+  return true;
+}
+
+Result<CertificateKeeper::Found> CertificateKeeper::read() const {
+  Found found;
+  Result<api::Object> secret = client_.get(k8s::resources::kSecrets, kept_.ns, kept_.secret);
+  if (!secret.ok()) {
+    if (secret.status().code() == Code::kNotFound) return found;
+    return secret.status();
+  }
+  found.secret = *std::move(secret);
+  found.authority_key = in_secret(found.secret, "ca.key");
+  found.leaf = {in_secret(found.secret, "tls.crt"), in_secret(found.secret, "tls.key")};
+  for (std::string& one : split_bundle(in_secret(found.secret, "ca.crt"))) {
+    const Result<CertificateFacts> facts = read_certificate(one);
+    if (!facts.ok() || !facts->authority) continue;
+    found.held.authorities.push_back(facts->validity);
+    found.authorities.push_back(std::move(one));
+  }
+  if (found.authorities.empty()) return found;
+  found.held.newest_key = belong_together({found.authorities.back(), found.authority_key});
+  const Result<CertificateFacts> leaf = read_certificate(found.leaf.certificate);
+  if (!leaf.ok() || leaf->names != service_names(kept_.service, kept_.ns) || !belong_together(found.leaf)) return found;
+  found.held.leaf = HeldLeaf{leaf->validity, {}};
+  for (std::size_t i = 0; i < found.authorities.size(); ++i)
+    if (is_signed_by(found.leaf.certificate, found.authorities[i])) found.held.leaf->by = i;
+  return found;
+}
+
+Status CertificateKeeper::write(Found& found, const Step& step) {
+  const std::int64_t now_s = now_s_();
+  if (step.make_leaf) {
+    Result<KeyPair> leaf = make_leaf({found.authorities.back(), found.authority_key}, service_names(kept_.service, kept_.ns),
+                                     leaf_validity(now_s, kept_.lifetimes));
+    if (!leaf.ok()) return leaf.status();
+    found.leaf = *std::move(leaf);
+  }
+  for (std::size_t i = step.drop.size(); i-- > 0;)
+    found.authorities.erase(found.authorities.begin() + static_cast<std::ptrdiff_t>(step.drop[i]));
+  if (step.make_authority) {
+    Result<KeyPair> authority = make_authority(authority_validity(now_s, kept_.lifetimes));
+    if (!authority.ok()) return authority.status();
+    if (found.authorities.size() >= kMostCertificates) found.authorities.erase(found.authorities.begin());
+    found.authorities.push_back(authority->certificate);
+    found.authority_key = authority->key;
+  }
+  const bool is_new = found.secret.is_null();
+  api::Object secret = is_new
+                           ? api::Object{{"apiVersion", "v1"},
+                                         {"kind", "Secret"},
+                                         {"type", "Opaque"},
+                                         {"metadata",
+                                          {{"name", kept_.secret},
+                                           {"namespace", kept_.ns},
+                                           {"labels", {{std::string(api::kManagedByLabel), std::string(api::kFieldManager)}}}}}}
+                           : found.secret;
+  secret["data"]["ca.crt"] = to_base64(join(found.authorities));
+  secret["data"]["ca.key"] = to_base64(found.authority_key);
+  secret["data"]["tls.crt"] = to_base64(found.leaf.certificate);
+  secret["data"]["tls.key"] = to_base64(found.leaf.key);
+  return (is_new ? client_.create(k8s::resources::kSecrets, secret) : client_.replace(k8s::resources::kSecrets, secret)).status();
+}
+
+Result<std::optional<std::int64_t>> CertificateKeeper::publish(const std::string& bundle) {
+  const std::string wanted = to_base64(bundle);
+  Result<api::Object> configuration = client_.get(k8s::resources::kWebhooks, "", kept_.configuration);
+  const bool none = !configuration.ok() && configuration.status().code() == Code::kNotFound;
+  if (!configuration.ok() && !none) return configuration.status();
+  bool differs = false;
+  if (!none && configuration->contains("webhooks") && (*configuration)["webhooks"].is_array()) {
+    for (api::Object& webhook : (*configuration)["webhooks"]) {
+      if (!webhook.is_object() || api::text_at(webhook, "clientConfig.caBundle") == wanted) continue;
+      webhook["clientConfig"]["caBundle"] = wanted;
+      differs = true;
+    }
+  }
+  if (differs) {
+    const Result<api::Object> written = client_.replace(k8s::resources::kWebhooks, *configuration);
+    if (!written.ok()) return written.status();
+  }
+  // Where there is no configuration nobody calls, and nobody could be surprised.
+  if (differs || published_ != bundle) {
+    published_ = bundle;
+    published_since_ms_ = clock_.now_ms();
+  }
+  return std::optional<std::int64_t>((clock_.now_ms() - published_since_ms_) / 1000);
+}
+
+}  // namespace larder::webhook

@@ -1,0 +1,97 @@
+#include "operator/webhook/certificate_loader.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
+#include "operator/webhook/base64.h"
+#include "sidecar/base/log.h"
+
+namespace larder::webhook {
+namespace {
+
+constexpr std::size_t kMostFileBytes = 256 * 1024;
+
+Result<std::string> read_file(const std::string& path) {
+  // Not blocking: of a pipe it would wait for the writer.
+  const Fd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  if (!file.valid()) return Status::from_errno(errno, "--certificate-directory: " + path);
+  std::string text;
+  std::array<char, 4096> buffer{};
+  for (;;) {
+    const ssize_t got = ::read(file.get(), buffer.data(), buffer.size());
+    if (got < 0) return Status::from_errno(errno, "--certificate-directory: " + path);
+    if (got == 0) return text;
+    text.append(buffer.data(), static_cast<std::size_t>(got));
+    if (text.size() > kMostFileBytes)
+      return Status(Code::kOutOfRange, "--certificate-directory: " + path + " is larger than 256 KiB: is it a certificate?");
+  }
+}
+
+}  // namespace
+
+ReadCertificate certificate_in_secret(k8s::ApiClient& client, std::string ns, std::string name) {
+  return [&client, ns = std::move(ns), name = std::move(name)]() -> Result<KeyPair> {
+    const Result<api::Object> secret = client.get(k8s::resources::kSecrets, ns, name);
+    if (!secret.ok()) return secret.status();
+    KeyPair pair;
+    for (const auto& [key, into] : {std::pair("tls.crt", &pair.certificate), std::pair("tls.key", &pair.key)}) {
+      const api::Object& data = api::at(*secret, "data");
+      const std::string text =
+          data.is_object() && data.contains(key) && data[key].is_string() ? data[key].get<std::string>() : "";
+      *into = from_base64(text).value_or("");
+      if (into->empty()) return Status(Code::kNotFound, "Secret " + name + " has no " + key + " yet: the leader writes it");
+    }
+    return pair;
+  };
+}
+
+ReadCertificate certificate_in_directory(std::string directory) {
+  return [directory = std::move(directory)]() -> Result<KeyPair> {
+    Result<std::string> certificate = read_file(directory + "/tls.crt"), key = read_file(directory + "/tls.key");
+    if (!certificate.ok()) return certificate.status();
+    if (!key.ok()) return key.status();
+    return KeyPair{*std::move(certificate), *std::move(key)};
+  };
+}
+
+CertificateLoader::CertificateLoader(ReadCertificate read, TlsAcceptor& acceptor, unsigned look_ms)
+    : read_(std::move(read)),
+      acceptor_(acceptor),
+      thread_([this, look_ms](const std::stop_token& stop) { loop(stop, look_ms); }) {}
+
+CertificateLoader::~CertificateLoader() = default;
+
+void CertificateLoader::loop(const std::stop_token& stop, unsigned look_ms) {
+  std::mutex mutex;
+  std::condition_variable_any never;
+  while (!stop.stop_requested()) {
+    look();
+    std::unique_lock lock(mutex);
+    never.wait_for(lock, stop, std::chrono::milliseconds(acceptor_.ready() ? look_ms : std::min(look_ms, kRetryMs)),
+                   [] { return false; });
+  }
+}
+
+void CertificateLoader::look() {
+  const Result<KeyPair> pair = read_();
+  if (pair.ok() && *pair == served_) return;
+  // Between the two files of a rotation they do not fit: the next look finds both.
+  const Status status = pair.ok() ? acceptor_.serve(*pair) : pair.status();
+  if (status.ok()) {
+    base::log_info(served_.certificate.empty() ? "webhook: a certificate is served" : "webhook: a new certificate is served");
+    served_ = *pair;
+    complaint_.clear();
+  } else if (status.to_string() != complaint_) {
+    complaint_ = status.to_string();
+    base::log_warning("webhook certificate: " + complaint_ + (acceptor_.ready() ? "; the one before is served on" : ""));
+  }
+}
+
+}  // namespace larder::webhook

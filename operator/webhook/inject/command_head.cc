@@ -1,0 +1,117 @@
+#include "operator/webhook/inject/command_head.h"
+
+#include <algorithm>
+#include <array>
+
+namespace larder::webhook {
+namespace {
+
+using Word = std::optional<std::string>;
+using Words = std::span<const Word>;
+
+constexpr std::array<std::string_view, 6> kShells{"sh", "bash", "dash", "ash", "zsh", "ksh"};
+// Programs that start what is named after their own options.
+constexpr std::array<std::string_view, 26> kStarters{"exec",        "command",
+                                                     "nohup",       "env",
+                                                     "time",        "nice",
+                                                     "ionice",      "numactl",
+                                                     "taskset",     "setsid",
+                                                     "stdbuf",      "chrt",
+                                                     "tini",        "nsys",
+                                                     "ncu",         "sudo",
+                                                     "gosu",        "su-exec",
+                                                     "dumb-init",   "setpriv",
+                                                     "catatonit",   "uv",
+                                                     "conda",       "poetry",
+                                                     "ddtrace-run", "opentelemetry-instrument"};
+// Python modules that serve vLLM and take its flags.
+constexpr std::array<std::string_view, 4> kModules{"vllm.entrypoints.openai.api_server", "vllm.entrypoints.api_server",
+                                                   "vllm.entrypoints.launchers.api_server.entry", "huggingfaceserver"};
+
+bool one_of(std::string_view text, const auto& all) {
+  return std::ranges::find(all, text) != all.end();
+}
+bool is(Words argv, std::size_t at, std::string_view text) {
+  return at < argv.size() && argv[at] && *argv[at] == text;
+}
+
+bool is_python(std::string_view name) {
+  return name == "python" || (name.starts_with("python") && name.find_first_not_of("0123456789.", 6) == std::string_view::npos);
+}
+
+// NAME=VALUE in front of a shell's command.
+bool is_assignment(const Word& word) {
+  if (!word) return false;
+  const std::size_t equals = word->find('=');
+  return equals != std::string::npos && equals > 0 &&
+         word->find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_+") == equals;
+}
+
+CommandHead served(Words argv, std::size_t after) {
+  if (!is(argv, after, "serve")) return {};
+  return {CommandHead::Kind::kEngine, after + 1};
+}
+
+CommandHead python_head(Words argv, std::size_t at) {
+  for (++at; at < argv.size() && argv[at]; ++at) {
+    const std::string& word = *argv[at];
+    if (word == "-m" || word == "-c") {
+      if (word == "-c" || at + 1 >= argv.size() || !argv[at + 1]) return {};
+      if (*argv[at + 1] == "vllm.entrypoints.cli.main") return served(argv, at + 2);
+      if (one_of(*argv[at + 1], kModules)) return {CommandHead::Kind::kEngine, at + 2};
+      return {};
+    }
+    if (word == "-X" || word == "-W") {
+      ++at;
+    } else if (!word.starts_with('-')) {
+      return program_name(word) == "vllm" ? served(argv, at + 1) : CommandHead{};
+    }
+  }
+  return {};
+}
+
+// bash -euo pipefail -c SCRIPT: options may stand on both sides of the c.
+CommandHead shell_head(Words argv, std::size_t at) {
+  bool reads_script = false;
+  for (++at; at < argv.size() && argv[at]; ++at) {
+    const std::string& word = *argv[at];
+    if (word.size() < 2 || (word[0] != '-' && word[0] != '+')) break;
+    if (word == "--") {
+      ++at;
+      break;
+    }
+    if (word.starts_with("--")) continue;  // --login, --norc
+    reads_script = reads_script || (word[0] == '-' && word.find('c') != std::string::npos);
+    if (word.back() == 'o' || word.back() == 'O') ++at;  // -o pipefail
+  }
+  if (!reads_script || at >= argv.size()) return {};
+  return {CommandHead::Kind::kShell, at};
+}
+
+CommandHead plain_head(Words argv, std::size_t at) {
+  if (at >= argv.size() || !argv[at]) return {};
+  const std::string_view name = program_name(*argv[at]);
+  if (name == "vllm") return served(argv, at + 1);
+  if (is_python(name)) return python_head(argv, at);
+  if (one_of(name, kShells)) return shell_head(argv, at);
+  if (name == "eval") return {CommandHead::Kind::kEval, at + 1};
+  return {};
+}
+
+}  // namespace
+
+std::string_view program_name(std::string_view path) {
+  return path.substr(path.rfind('/') + 1);
+}
+
+CommandHead head_of(Words argv) {
+  std::size_t at = 0;
+  while (at < argv.size() && is_assignment(argv[at])) ++at;
+  if (at >= argv.size() || !argv[at]) return {};
+  if (!one_of(program_name(*argv[at]), kStarters)) return plain_head(argv, at);
+  for (++at; at < argv.size(); ++at)
+    if (const CommandHead head = plain_head(argv, at); head.kind != CommandHead::Kind::kNothing) return head;
+  return {};
+}
+
+}  // namespace larder::webhook

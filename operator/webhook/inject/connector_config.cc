@@ -1,0 +1,74 @@
+#include "operator/webhook/inject/connector_config.h"
+
+#include <algorithm>
+
+#include "operator/api/object.h"
+
+namespace larder::webhook {
+namespace {
+
+using api::Object;
+
+constexpr const char* kName = "LarderConnector";
+
+Object own_config(int chunk_tokens) {
+  Object config = {{"kv_connector", kName}, {"kv_connector_module_path", "larder.vllm"}, {"kv_role", "kv_both"}};
+  if (chunk_tokens > 0) config["kv_connector_extra_config"] = {{"chunk_tokens", chunk_tokens}};
+  return config;
+}
+
+bool is_larder(const Object& config) {
+  return api::text_at(config, "kv_connector") == kName;
+}
+
+// What there was, as one of several: vLLM hands engine_id down itself, and refuses a child that has its own.
+Object as_child(Object config) {
+  config.erase("engine_id");
+  config.erase("kv_load_failure_policy");
+  return config;
+}
+
+// A load that fails must be recomputed; and the engine's role is what all connectors together do, since vLLM holds freed blocks back
+// only where somebody loads.
+void make_cache_safe(Object& outer) {
+  outer["kv_load_failure_policy"] = "recompute";
+  outer["kv_role"] = "kv_both";
+}
+
+}  // namespace
+
+std::string connector_config(int chunk_tokens) {
+  return own_config(chunk_tokens).dump();
+}
+
+Result<std::string> composed_config(std::string_view existing, int chunk_tokens) {
+  const auto parsed = api::parse_json(existing);
+  if (!parsed.ok() || !parsed->is_object() || !api::at(*parsed, "kv_connector").is_string())
+    return Status(Code::kUnsupported,
+                  "its --kv-transfer-config is no JSON object with a kv_connector that could be read; write it out as one");
+  if (is_larder(*parsed)) return std::string(existing);
+  if (api::text_at(*parsed, "kv_load_failure_policy") == "fail")
+    return Status(
+        Code::kUnsupported,
+        "its --kv-transfer-config says kv_load_failure_policy fail, which would make a request fail where the cache does; "
+        "use recompute");
+  if (api::text_at(*parsed, "kv_connector") != "MultiConnector") {
+    Object outer = *parsed;
+    outer.erase("kv_connector_module_path");
+    outer["kv_connector"] = "MultiConnector";
+    outer["kv_connector_extra_config"] = {{"connectors", {as_child(*parsed), own_config(chunk_tokens)}}};
+    make_cache_safe(outer);
+    return outer.dump();
+  }
+  Object outer = *parsed;
+  const Object& connectors = api::at(outer, "kv_connector_extra_config.connectors");
+  if (!connectors.is_array())
+    return Status(Code::kUnsupported,
+                  "its MultiConnector has no list kv_connector_extra_config.connectors; write one, Larder is added to it");
+  if (std::ranges::any_of(connectors, is_larder)) return std::string(existing);
+  outer["kv_connector_extra_config"]["connectors"].push_back(own_config(chunk_tokens));
+  make_cache_safe(outer);
+  return outer.dump();
+}
+
+}  // namespace larder::webhook

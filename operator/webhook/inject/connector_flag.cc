@@ -1,0 +1,118 @@
+#include "operator/webhook/inject/connector_flag.h"
+
+#include <algorithm>
+
+#include "operator/webhook/inject/connector_config.h"
+#include "operator/webhook/inject/engine_flags.h"
+#include "operator/webhook/inject/hidden_flags.h"
+#include "operator/webhook/inject/script_engines.h"
+
+namespace larder::webhook {
+namespace {
+
+using api::Object;
+using Form = ConnectorFlag::Form;
+
+Status unsupported(std::string why) {
+  return {Code::kUnsupported, std::move(why)};
+}
+
+// The member of command or args that argv_of() has at `index`; one past the last: where a word is appended.
+std::pair<Object*, std::size_t> member_of(Object& container, std::size_t index) {
+  const Object& command = api::at(container, "command");
+  const std::size_t commands = command.is_array() ? command.size() : 0;
+  const Object& args = api::at(container, "args");
+  const bool has_args = args.is_array() && !args.empty();
+  if (index < commands || (commands > 0 && !has_args)) return {&container["command"], index};
+  return {&container["args"], index - commands};
+}
+
+std::string flag_with(const std::string& config) {
+  return std::string(kConnectorFlag) + "=" + config;
+}
+
+Status add_to_words(Object& container, std::size_t first, int chunk_tokens) {
+  std::vector<FlagWord> words;
+  const auto argv = argv_of(container);
+  for (std::size_t at = first; at < argv.size(); ++at) words.push_back({argv[at], false});
+  if (std::string why = refused_by_flags(words); !why.empty()) return unsupported(std::move(why));
+  const ConnectorFlag flag = find_connector_flag(words);
+  if (flag.form == Form::kUnreadable) return unsupported(flag.why);
+  if (flag.form == Form::kAbsent) {
+    if (std::string why = hidden_in_words(container); !why.empty()) return unsupported(std::move(why));
+    auto [list, at] = member_of(container, first + place_for_flag(words));
+    const auto place = [&] { return list->begin() + static_cast<std::ptrdiff_t>(at); };
+    list->insert(place(), connector_config(chunk_tokens));
+    list->insert(place(), kConnectorFlag);
+    return {};
+  }
+  const auto config = composed_config(flag.value, chunk_tokens);
+  if (!config.ok()) return config.status();
+  auto [list, at] = member_of(container, first + flag.word);
+  (*list)[at] = flag.form == Form::kSameWord ? flag_with(*config) : *config;
+  return {};
+}
+
+// One engine of a script. Nothing: nothing to change at it.
+Result<std::optional<ScriptEdit>> edit_for(const ScriptEngines& engines, std::size_t engine, int chunk_tokens) {
+  const std::vector<FlagWord> words = engines.flags(engine);
+  if (std::string why = refused_by_flags(words); !why.empty()) return unsupported(std::move(why));
+  const ConnectorFlag flag = find_connector_flag(words);
+  if (flag.form == Form::kUnreadable) return unsupported(flag.why);
+  if (flag.form == Form::kAbsent)
+    return std::optional(
+        engines.put(engine, place_for_flag(words), {std::string(kConnectorFlag), shell_quoted(connector_config(chunk_tokens))}));
+  const auto config = composed_config(flag.value, chunk_tokens);
+  if (!config.ok()) return config.status();
+  if (*config == flag.value) return std::optional<ScriptEdit>();
+  if (engines.read_twice(engine) && config->find('$') != std::string::npos)
+    return unsupported("its --kv-transfer-config has a $, which is read twice there; write its value out");
+  const std::string quoted = shell_quoted(*config);
+  auto edit = engines.replace(engine, flag.word, flag.form == Form::kSameWord ? flag_with(quoted) : quoted);
+  if (!edit.ok()) return edit.status();
+  return std::optional(*edit);
+}
+
+Status add_to_script(Object& container, std::size_t index, int chunk_tokens) {
+  auto [list, at] = member_of(container, index);
+  const std::string script = (*list)[at].get<std::string>();
+  const auto engines = ScriptEngines::find(script);
+  const std::string otherwise =
+      ", or set spec.engine.flags of the pool to false and give vLLM the flag --kv-transfer-config yourself";
+  if (!engines.ok()) return unsupported("its script cannot be read (" + engines.status().text() + "); mend it" + otherwise);
+  if (engines->count() == 0)
+    return unsupported("its script starts no `vllm serve` that is written out in it; write one" + otherwise);
+  // A connector that reaches vLLM through a variable stays there; and is composed there for all engines at once.
+  const Result<bool> hidden = compose_hidden(container, index, *engines, chunk_tokens);
+  if (!hidden.ok()) return hidden.status();
+  if (*hidden) return {};
+  std::vector<ScriptEdit> edits;
+  for (std::size_t engine = 0; engine < engines->count(); ++engine) {
+    const auto edit = edit_for(*engines, engine, chunk_tokens);
+    if (!edit.ok()) return edit.status();
+    if (*edit) edits.push_back(**edit);
+  }
+  (*list)[at] = edited(script, std::move(edits));
+  return {};
+}
+
+}  // namespace
+
+Status add_connector_flag(Object& container, const CommandShape& shape, int chunk_tokens) {
+  if (shape.kind == CommandShape::Kind::kScript) return add_to_script(container, shape.index, chunk_tokens);
+  return add_to_words(container, shape.index, chunk_tokens);
+}
+
+bool starts_engine(const Object& container, const CommandShape& shape) {
+  switch (shape.kind) {
+    case CommandShape::Kind::kArgv: return true;
+    case CommandShape::Kind::kEntrypoint: return looks_like_engine(container);
+    case CommandShape::Kind::kScript: {
+      const auto engines = ScriptEngines::find(argv_of(container)[shape.index].value_or(""));
+      return engines.ok() && engines->count() > 0;
+    }
+    default: return false;
+  }
+}
+
+}  // namespace larder::webhook

@@ -1,0 +1,100 @@
+#include "operator/webhook/inject/engine_environment.h"
+
+#include <algorithm>
+
+#include "operator/webhook/inject/engine_flags.h"
+
+namespace larder::webhook {
+namespace {
+
+using api::Object;
+
+constexpr const char* kName = "PYTHONPATH";
+constexpr const char* kEarlier = "LARDER_ENGINE_PYTHONPATH";  // what valueFrom gives, under a name that can be referred to
+constexpr const char* kSocket = "LARDER_SOCKET";
+constexpr const char* kAllocator = "PYTORCH_CUDA_ALLOC_CONF";
+
+Object* find_variable(Object& environment, std::string_view name) {
+  Object* found = nullptr;  // the last of that name counts
+  for (Object& variable : environment)
+    if (api::text_at(variable, "name") == name) found = &variable;
+  return found;
+}
+
+bool has_value_from(const Object& variable) {
+  return !api::at(variable, "valueFrom").is_null();
+}
+
+void add_variable(Object& environment, std::string_view name, const std::string& value) {
+  environment.push_back(Object{{"name", name}, {"value", value}});
+}
+
+void prefix_python_path(Object& container) {
+  Object& environment = container["env"];
+  const std::string ours(kPythonPath);
+  Object* variable = find_variable(environment, kName);
+  if (variable == nullptr) {
+    // Kubernetes leaves a $(NAME) that nobody defines as it is: a folder that is not there.
+    const Object& from = api::at(container, "envFrom");
+    return add_variable(environment, kName, from.is_array() && !from.empty() ? ours + ":$(" + kName + ")" : ours);
+  }
+  if (!has_value_from(*variable)) {
+    const std::string value = api::text_at(*variable, "value");
+    (*variable)["value"] = value.empty() ? ours : ours + ":" + value;
+    return;
+  }
+  (*variable)["name"] = kEarlier;
+  const std::ptrdiff_t at = variable - &environment[0];
+  environment.insert(environment.begin() + at + 1, Object{{"name", kName}, {"value", ours + ":$(" + kEarlier + ")"}});
+}
+
+Status export_python_path(Object& container, std::size_t script) {
+  const Object& command = api::at(container, "command");
+  const std::size_t commands = command.is_array() ? command.size() : 0;
+  Object& member = script < commands ? container["command"][script] : container["args"][script - commands];
+  const std::string text = member.get<std::string>();
+  if (text.find("PYTHONPATH=") != std::string::npos && text.find("$PYTHONPATH") == std::string::npos &&
+      text.find("${PYTHONPATH") == std::string::npos)
+    return {Code::kUnsupported,
+            "its script sets PYTHONPATH anew; let it add to the one that is there: PYTHONPATH=FOLDER:$PYTHONPATH"};
+  member = "export PYTHONPATH=\"" + std::string(kPythonPath) + "${PYTHONPATH:+:$PYTHONPATH}\"\n" + text;
+  return {};
+}
+
+// vLLM refuses every connector with this allocator: unless its own memory pool, which switches it off, is on.
+bool has_moving_memory(const Object& container) {
+  const Object& environment = api::at(container, "env");
+  const bool set = environment.is_array() && std::ranges::any_of(environment, [](const Object& variable) {
+                     return api::text_at(variable, "name") == kAllocator &&
+                            api::text_at(variable, "value").find("expandable_segments:True") != std::string::npos;
+                   });
+  if (!set) return false;
+  for (const auto& word : argv_of(container))
+    if (word && (word->find("sleep-mode") != std::string::npos || word->find("cumem") != std::string::npos)) return false;
+  return true;
+}
+
+}  // namespace
+
+Status set_environment(Object& container, const CommandShape& shape, const std::string& socket) {
+  if (has_moving_memory(container))
+    return {Code::kUnsupported,
+            "its variable PYTORCH_CUDA_ALLOC_CONF has expandable_segments:True, with which vLLM refuses to start with "
+            "any connector; remove that, or add --enable-sleep-mode"};
+  Object& environment = container["env"];
+  if (!environment.is_array()) environment = Object::array();
+  const Object* earlier = find_variable(environment, kSocket);
+  if (earlier != nullptr && api::text_at(*earlier, "value") != socket)
+    return {Code::kUnsupported, "it sets LARDER_SOCKET itself, which the pool sets; remove that variable"};
+  if (find_variable(environment, kEarlier) != nullptr)
+    return {Code::kUnsupported, "it has a variable LARDER_ENGINE_PYTHONPATH, whose name is Larder's; rename it"};
+  if (shape.kind == CommandShape::Kind::kScript) {
+    if (Status status = export_python_path(container, shape.index); !status.ok()) return status;
+  } else {
+    prefix_python_path(container);
+  }
+  if (earlier == nullptr) add_variable(container["env"], kSocket, socket);
+  return {};
+}
+
+}  // namespace larder::webhook

@@ -1,0 +1,73 @@
+#include "operator/webhook/inject/engine_flags.h"
+
+#include <algorithm>
+
+namespace larder::webhook {
+namespace {
+
+// argparse takes every prefix that no other flag begins with.
+bool is_connector_flag(std::string_view name) {
+  return name.size() >= 6 && kConnectorFlag.starts_with(name);
+}
+
+bool is_unread_option(const FlagWord& word) {
+  return word.text && word.text->starts_with('-') && word.text->find('=') == std::string::npos;
+}
+
+}  // namespace
+
+std::string flag_name(std::string_view word) {
+  if (!word.starts_with("--") || word.size() < 3) return "";
+  std::string name(word.substr(0, word.find('=')));
+  std::ranges::replace(name, '_', '-');
+  return name;
+}
+
+ConnectorFlag find_connector_flag(std::span<const FlagWord> words) {
+  using Form = ConnectorFlag::Form;
+  ConnectorFlag found;
+  for (std::size_t at = 0; at < words.size(); ++at) {
+    if (!words[at].text) continue;
+    const std::string name = flag_name(*words[at].text);
+    if (name.starts_with(std::string(kConnectorFlag) + "."))
+      return {Form::kUnreadable, at, "", "its --kv-transfer-config is written key by key; write it as one JSON value"};
+    if (!is_connector_flag(name)) continue;
+    if (found.form != Form::kAbsent)
+      return {Form::kUnreadable, at, "", "it has --kv-transfer-config twice; vLLM takes the last one: leave one of them"};
+    const std::size_t equals = words[at].text->find('=');
+    if (equals != std::string::npos) {
+      found = {Form::kSameWord, at, words[at].text->substr(equals + 1), ""};
+    } else if (at + 1 < words.size() && words[at + 1].text) {
+      found = {Form::kNextWord, at + 1, *words[at + 1].text, ""};
+      ++at;
+    } else {
+      return {Form::kUnreadable, at, "", "the value of its --kv-transfer-config comes from a variable; write it out as JSON"};
+    }
+  }
+  return found;
+}
+
+std::string refused_by_flags(std::span<const FlagWord> words) {
+  for (const FlagWord& word : words) {
+    if (!word.text) continue;
+    const std::string name = flag_name(*word.text);
+    if (name == "--kv-offloading-size")
+      return "it has --kv-offloading-size, with which vLLM puts its own connector in the place of any other; remove that flag";
+    if (name == "--backend" && *word.text == "--backend=huggingface")
+      return "it has --backend=huggingface, which does not run vLLM; use --backend=vllm";
+  }
+  return "";
+}
+
+std::size_t place_for_flag(std::span<const FlagWord> words) {
+  for (std::size_t at = 0; at < words.size(); ++at) {
+    if (words[at].text && *words[at].text == "--") return at;
+    if (!words[at].many) continue;
+    if (at == 0) return 1;
+    // It may be the value of an option in front, `--port $PORT`: those two stay together.
+    return is_unread_option(words[at - 1]) ? at - 1 : at;
+  }
+  return words.size();
+}
+
+}  // namespace larder::webhook

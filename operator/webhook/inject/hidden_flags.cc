@@ -1,0 +1,128 @@
+#include "operator/webhook/inject/hidden_flags.h"
+
+#include <algorithm>
+
+#include "operator/webhook/inject/command_shape.h"
+#include "operator/webhook/inject/connector_config.h"
+#include "operator/webhook/inject/engine_flags.h"
+#include "operator/webhook/inject/shell_reader.h"
+
+namespace larder::webhook {
+namespace {
+
+using api::Object;
+using Form = ConnectorFlag::Form;
+
+Status unsupported(std::string why) {
+  return {Code::kUnsupported, std::move(why)};
+}
+
+// Whether a connector, or what refuses one, is set somewhere in a text that is not read word by word.
+bool speaks_of_connector(std::string text) {
+  std::ranges::replace(text, '_', '-');
+  return text.find(kConnectorFlag) != std::string::npos || text.find("--kv-offloading-size") != std::string::npos;
+}
+
+bool names_variable(std::string_view text, const std::string& name) {
+  for (const char* form : {"$", "${", "$("})
+    if (text.find(form + name) != std::string_view::npos) return true;
+  return false;
+}
+
+// The first variable with such a text that the container's command line names; null: none.
+Object* speaking_variable(Object& container) {
+  const auto argv = argv_of(container);
+  const auto list = container.find("env");
+  if (list == container.end() || !list->is_array()) return nullptr;
+  for (Object& variable : *list) {
+    const std::string name = api::text_at(variable, "name");
+    if (name.empty() || !speaks_of_connector(api::text_at(variable, "value"))) continue;
+    if (std::ranges::any_of(argv, [&](const auto& word) { return word && names_variable(*word, name); })) return &variable;
+  }
+  return nullptr;
+}
+
+std::vector<FlagWord> flag_words(const ShellCommand& command) {
+  std::vector<FlagWord> words;
+  for (const ShellWord& word : command) words.push_back({word.literal(), word.many});
+  return words;
+}
+
+// A part of a command line that a shell reads, with Larder beside the connector that is in it.
+Result<std::string> composed_in(const std::string& text, int chunk_tokens) {
+  const auto commands = read_shell(shell_text(text));
+  if (!commands.ok() || commands->size() != 1) return unsupported("it is no list of flags that could be read; write one");
+  const ShellCommand& command = commands->front();
+  const std::vector<FlagWord> words = flag_words(command);
+  if (std::string why = refused_by_flags(words); !why.empty()) return unsupported(std::move(why));
+  const ConnectorFlag flag = find_connector_flag(words);
+  if (flag.form == Form::kUnreadable) return unsupported(flag.why);
+  if (flag.form == Form::kAbsent) return unsupported("it has no --kv-transfer-config that could be read; write it out as JSON");
+  const auto config = composed_config(flag.value, chunk_tokens);
+  if (!config.ok()) return config.status();
+  if (*config == flag.value) return text;
+  const ShellWord& word = command[flag.word];
+  const std::string quoted = shell_quoted(*config);
+  std::string changed = text;
+  changed.replace(word.begin, word.end - word.begin,
+                  flag.form == Form::kSameWord ? std::string(kConnectorFlag) + "=" + quoted : quoted);
+  return changed;
+}
+
+// What follows a script and its $0. It is read as shell text where the script evals it, else as it is.
+Result<bool> compose_positional(Object& container, std::size_t script, bool read_twice, int chunk_tokens) {
+  const auto argv = argv_of(container);
+  std::vector<FlagWord> words;
+  for (std::size_t at = script + 2; at < argv.size(); ++at) {
+    if (!argv[at]) continue;
+    const auto read = read_twice ? read_shell(shell_text(*argv[at])) : Result(std::vector<ShellCommand>());
+    const bool plain = !read_twice || !read.ok() || read->size() != 1 || read->front().size() != 1;
+    words.push_back({plain ? argv[at] : read->front().front().literal(), false});
+  }
+  if (std::string why = refused_by_flags(words); !why.empty()) return unsupported(std::move(why));
+  const ConnectorFlag flag = find_connector_flag(words);
+  if (flag.form == Form::kAbsent) return false;
+  if (flag.form == Form::kUnreadable) return unsupported(flag.why);
+  const auto config = composed_config(flag.value, chunk_tokens);
+  if (!config.ok()) return config.status();
+  if (*config == flag.value) return true;
+  const std::string value = read_twice ? shell_quoted(*config) : *config;
+  const Object& command = api::at(container, "command");
+  const std::size_t commands = command.is_array() ? command.size() : 0;
+  const std::size_t at = script + 2 + flag.word;
+  Object& member = at < commands ? container["command"][at] : container["args"][at - commands];
+  member = flag.form == Form::kSameWord ? std::string(kConnectorFlag) + "=" + value : value;
+  return true;
+}
+
+}  // namespace
+
+std::string hidden_in_words(const Object& container) {
+  Object copy = container;
+  const Object* variable = speaking_variable(copy);
+  if (variable == nullptr) return "";
+  return "its variable " + api::text_at(*variable, "name") + " sets a connector; write that flag into args instead";
+}
+
+Result<bool> compose_hidden(Object& container, std::size_t script, const ScriptEngines& engines, int chunk_tokens) {
+  bool many = false, read_twice = true;
+  for (std::size_t engine = 0; engine < engines.count(); ++engine) {
+    const std::vector<FlagWord> words = engines.flags(engine);
+    many = many || std::ranges::any_of(words, &FlagWord::many);
+    read_twice = read_twice && engines.read_twice(engine);
+  }
+  if (!many) return false;
+  if (Object* variable = speaking_variable(container)) {
+    const std::string name = api::text_at(*variable, "name");
+    if (!read_twice)
+      return unsupported("its variable " + name +
+                         " sets a connector, and the shell splits it at blanks; write that flag into the script");
+    const auto changed = composed_in(api::text_at(*variable, "value"), chunk_tokens);
+    if (!changed.ok()) return unsupported("its variable " + name + " cannot be changed: " + changed.status().text());
+    (*variable)["value"] = *changed;
+    return true;
+  }
+  return compose_positional(container, script, read_twice, chunk_tokens);
+}
+
+}  // namespace larder::webhook

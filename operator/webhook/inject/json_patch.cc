@@ -1,0 +1,75 @@
+#include "operator/webhook/inject/json_patch.h"
+
+#include <algorithm>
+
+namespace larder::webhook {
+namespace {
+
+using api::Object;
+
+// A key as one token of a JSON pointer (RFC 6901).
+std::string escaped(std::string_view key) {
+  std::string token;
+  for (const char c : key) {
+    if (c == '~')
+      token += "~0";
+    else if (c == '/')
+      token += "~1";
+    else
+      token += c;
+  }
+  return token;
+}
+
+void say(Object& patch, const char* op, const std::string& path, const Object* value) {
+  Object step = {{"op", op}, {"path", path}};
+  if (value != nullptr) step["value"] = *value;
+  patch.push_back(std::move(step));
+}
+
+void differ(Object& patch, const std::string& path, const Object& before, const Object& after);
+
+void differ_in_members(Object& patch, const std::string& path, const Object& before, const Object& after) {
+  for (const auto& [key, value] : before.items())
+    if (!after.contains(key)) say(patch, "remove", path + "/" + escaped(key), nullptr);
+  for (const auto& [key, value] : after.items()) {
+    const std::string member = path + "/" + escaped(key);
+    if (const auto old = before.find(key); old == before.end())
+      say(patch, "add", member, &value);
+    else
+      differ(patch, member, *old, value);
+  }
+}
+
+// What both have in front and at the end stays; what lies between is compared pair by pair, and the rest of it added or removed.
+void differ_in_elements(Object& patch, const std::string& path, const Object& before, const Object& after) {
+  const std::size_t shorter = std::min(before.size(), after.size());
+  std::size_t same_first = 0, same_last = 0;
+  while (same_first < shorter && before[same_first] == after[same_first]) ++same_first;
+  while (same_last < shorter - same_first && before[before.size() - 1 - same_last] == after[after.size() - 1 - same_last])
+    ++same_last;
+  const std::size_t pairs = shorter - same_first - same_last;
+  const std::size_t after_pairs = same_first + pairs;
+  for (std::size_t at = same_first; at < after_pairs; ++at) differ(patch, path + "/" + std::to_string(at), before[at], after[at]);
+  for (std::size_t at = before.size() - same_last; at-- > after_pairs;)
+    say(patch, "remove", path + "/" + std::to_string(at), nullptr);
+  for (std::size_t at = after_pairs; at + same_last < after.size(); ++at)
+    say(patch, "add", path + "/" + std::to_string(at), &after[at]);
+}
+
+void differ(Object& patch, const std::string& path, const Object& before, const Object& after) {
+  if (before == after && before.type() == after.type()) return;
+  if (before.is_object() && after.is_object()) return differ_in_members(patch, path, before, after);
+  if (before.is_array() && after.is_array()) return differ_in_elements(patch, path, before, after);
+  say(patch, "replace", path, &after);
+}
+
+}  // namespace
+
+Object diff(const Object& before, const Object& after) {
+  Object patch = Object::array();
+  differ(patch, "", before, after);
+  return patch;
+}
+
+}  // namespace larder::webhook

@@ -1,0 +1,96 @@
+#include "operator/webhook/inject/obstacles.h"
+
+#include <algorithm>
+#include <array>
+
+#include "operator/api/names.h"
+
+namespace larder::webhook {
+namespace {
+
+using api::Object;
+
+constexpr std::array<std::string_view, 8> kVolumes{api::kRunVolume,     api::kMemoryVolume, api::kHugepagesVolume,
+                                                   api::kPayloadVolume, api::kConfigVolume, api::kDiskVolume,
+                                                   api::kAuthVolume,    api::kTlsVolume};
+constexpr std::array<std::string_view, 2> kContainers{api::kSidecarContainer, api::kPayloadContainer};
+
+bool has(const auto& all, const std::string& name) {
+  return std::ranges::find(all, std::string_view(name)) != all.end();
+}
+std::string quoted(const std::string& name) {
+  return "\"" + name + "\"";
+}
+
+std::string of_pool(const Input& input) {
+  if (input.pool) return "";
+  return "there is no CachePool " + quoted(input.pool_name) + " in namespace " + quoted(input.ns) +
+         "; create it, then start the pod anew";
+}
+
+std::string of_system(const Input& input) {
+  if (api::text_at(input.pod, "spec.os.name") == "windows") return "it is a Windows pod; larderd runs on Linux alone";
+  const Object& selector = api::at(input.pod, "spec.nodeSelector");
+  if (selector.is_object())
+    if (const auto os = selector.find("kubernetes.io/os"); os != selector.end() && *os == "windows")
+      return "it runs on Windows nodes; larderd runs on Linux alone";
+  if (api::annotation(input.pod, "kubernetes.io/config.mirror"))
+    return "it is the mirror of a static pod, which the kubelet runs from a file; nothing can be added to it here: use a "
+           "Deployment";
+  return "";
+}
+
+std::string of_names(const Input& input) {
+  const std::string rename = ", whose name is Larder's; rename it";
+  for (const char* list : {"spec.containers", "spec.initContainers", "spec.ephemeralContainers"})
+    for (const Object& container : api::at(input.pod, list))
+      if (const std::string name = api::text_at(container, "name"); has(kContainers, name))
+        return "it has a container " + quoted(name) + rename;
+  for (const Object& volume : api::at(input.pod, "spec.volumes"))
+    if (const std::string name = api::text_at(volume, "name"); has(kVolumes, name))
+      return "it has a volume " + quoted(name) + rename;
+  return "";
+}
+
+// Resources of the whole pod bound what its containers may ask for together: larderd's own would not fit in, and the API server would
+// refuse the pod.
+std::string of_resources(const Input& input) {
+  const Object& resources = api::at(input.pod, "spec.resources");
+  const bool sets = resources.is_object() && (resources.contains("requests") || resources.contains("limits"));
+  if (!sets || input.pool->spec.placement == api::Placement::kNode) return "";
+  return "it sets spec.resources for the whole pod, in which larderd's memory has no place; set resources on its containers "
+         "instead";
+}
+
+// The port of larderd's metrics, in a network that all containers of the pod share.
+std::string of_ports(const Input& input) {
+  if (input.pool->spec.placement == api::Placement::kNode || api::truth_at(input.pod, "spec.hostNetwork")) return "";
+  for (const char* list : {"spec.containers", "spec.initContainers"})
+    for (const Object& container : api::at(input.pod, list))
+      for (const Object& port : api::at(container, "ports"))
+        if (api::number_at(port, "containerPort") == api::kMetricsPort)
+          return "its container " + api::text_at(container, "name") + " has port " + std::to_string(api::kMetricsPort) +
+                 ", where larderd shows its metrics; give it another port";
+  return "";
+}
+
+// Without native sidecars larderd is a container among the others, and a pod whose engine ends would never end.
+std::string of_restarts(const Input& input) {
+  if (input.defaults.native_sidecars || input.pool->spec.placement == api::Placement::kNode) return "";
+  const std::string policy = api::text_at(input.pod, "spec.restartPolicy");
+  if (policy.empty() || policy == "Always") return "";
+  return "its restartPolicy is " + policy +
+         " and the cluster is older than Kubernetes 1.29, so that larderd would keep it from ending; "
+         "use placement Node, or a newer cluster";
+}
+
+}  // namespace
+
+std::string obstacle(const Input& input) {
+  if (std::string why = of_pool(input); !why.empty()) return why;
+  for (const auto check : {of_system, of_names, of_resources, of_ports, of_restarts})
+    if (std::string why = check(input); !why.empty()) return why;
+  return "";
+}
+
+}  // namespace larder::webhook

@@ -1,0 +1,104 @@
+#include "operator/webhook/inject/pod_parts.h"
+
+#include <algorithm>
+#include <array>
+
+#include "operator/webhook/inject/pod_form.h"
+#include "operator/webhook/inject/service_class.h"
+
+namespace larder::webhook {
+namespace {
+
+using api::Object;
+
+// Init containers that make the pod's network work: what comes before them has none, and Larder's image needs no network, but
+// larderd reaches its backend the sooner.
+constexpr std::array<std::string_view, 7> kNetworkFirst{
+    "istio-init", "istio-validation", "istio-proxy", "linkerd-init", "linkerd-proxy", "linkerd-network-validator", "kuma-init"};
+
+bool on_node(const Input& input) {
+  return input.pool->spec.placement == api::Placement::kNode;
+}
+
+// First of all, so that its memory is touched while models are fetched; after what sets up the network.
+std::size_t place_among(const Object& init_containers) {
+  std::size_t place = 0;
+  for (std::size_t at = 0; at < init_containers.size(); ++at) {
+    const std::string name = api::text_at(init_containers[at], "name");
+    if (std::ranges::find(kNetworkFirst, std::string_view(name)) != kNetworkFirst.end()) place = at + 1;
+  }
+  return place;
+}
+
+// Where larderd copies itself it must see the engine's GPUs: those that the engine claims.
+void share_claims(Object& larderd, const Object& engine) {
+  const Object& claims = api::at(engine, "resources.claims");
+  if (claims.is_array() && !claims.empty()) larderd["resources"]["claims"] = claims;
+}
+
+std::string normal_path(std::string path) {
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  return path;
+}
+
+}  // namespace
+
+void add_containers(Object& pod, const Input& input, const std::vector<EngineContainer>& engines) {
+  Object& spec = pod["spec"];
+  const api::PoolSpec& wanted = input.pool->spec;
+  const bool guaranteed = is_guaranteed(pod);
+  Object payload = desired::payload_container(*input.pool, input.defaults);
+  if (guaranteed) guarantee(payload, Object());
+  Object init = Object::array({std::move(payload)});
+  if (!on_node(input)) {
+    const desired::EnginePod engine_pod{api::truth_at(pod, "spec.hostNetwork")};
+    Object larderd = desired::larderd_container(*input.pool, input.backend, input.defaults, engine_pod);
+    if (guaranteed) guarantee(larderd, wanted.resources);
+    if (wanted.transfer == api::Transfer::kSidecar) {
+      share_claims(larderd, spec["containers"][engines.front().index]);
+      if (!wanted.runtime_class.empty() && !spec.contains("runtimeClassName")) spec["runtimeClassName"] = wanted.runtime_class;
+    }
+    if (input.defaults.native_sidecars)
+      init.push_back(std::move(larderd));
+    else
+      spec["containers"].push_back(std::move(larderd));
+  }
+  Object& list = list_in(spec, "initContainers");
+  const auto place = static_cast<std::ptrdiff_t>(place_among(list));
+  list.insert(list.begin() + place, init.begin(), init.end());
+}
+
+void add_volumes(Object& pod, const Input& input) {
+  Object& list = list_in(pod["spec"], "volumes");
+  const std::vector<Object> volumes =
+      on_node(input) ? desired::engine_volumes(*input.pool) : desired::larderd_volumes(*input.pool, input.backend);
+  for (const Object& volume : volumes) list.push_back(volume);
+}
+
+void add_groups(Object& pod, const Input& input) {
+  Object& security = map_in(pod["spec"], "securityContext");
+  const Object wanted = desired::engine_pod_security(*input.pool);
+  for (const auto& [key, value] : wanted.items()) {
+    if (key == "supplementalGroups") {
+      Object& groups = list_in(security, "supplementalGroups");
+      for (const Object& group : value)
+        if (std::ranges::find(groups, group) == groups.end()) groups.push_back(group);
+    } else if (!security.contains(key) || security[key].is_null()) {
+      security[key] = value;
+    }
+  }
+}
+
+Status add_mounts(Object& container, const Input& input) {
+  Object& mounts = list_in(container, "volumeMounts");
+  for (Object& mount : desired::engine_mounts(*input.pool)) {
+    const std::string path = api::text_at(mount, "mountPath");
+    for (const Object& other : mounts)
+      if (normal_path(api::text_at(other, "mountPath")) == path)
+        return {Code::kUnsupported, "it mounts something at " + path + ", where Larder's is; mount that elsewhere"};
+    mounts.push_back(std::move(mount));
+  }
+  return {};
+}
+
+}  // namespace larder::webhook

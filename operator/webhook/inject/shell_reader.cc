@@ -1,0 +1,332 @@
+#include "operator/webhook/inject/shell_reader.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+namespace larder::webhook {
+namespace {
+
+// After these a command begins; where they stand as one they are no command themselves.
+constexpr std::array<std::string_view, 14> kReserved{"if",    "then",  "else", "elif", "fi", "do", "done",
+                                                     "while", "until", "{",    "}",    "!",  "in", "esac"};
+
+bool is_name(char c) {
+  return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+bool is_digit(char c) {
+  return c >= '0' && c <= '9';
+}
+
+struct HereDocument {
+  std::string end;
+  bool tabs = false;  // <<-: leading tabs do not count
+};
+
+class ShellReader {
+ public:
+  explicit ShellReader(const ShellText& text) : text_(text) {}
+
+  Result<std::vector<ShellCommand>> read() {
+    if (text_.size() > kMostShellText) return Status(Code::kOutOfRange, "it is longer than can be read");
+    while (wrong_.empty() && at_ < text_.size()) step();
+    end_command();
+    if (!wrong_.empty()) return Status(deep_ ? Code::kOutOfRange : Code::kInvalidArgument, wrong_);
+    return std::move(commands_);
+  }
+
+ private:
+  // 0 beyond the end and for what is unknown.
+  char look(std::size_t ahead = 0) const {
+    return at_ + ahead < text_.size() && !text_[at_ + ahead].unknown ? text_[at_ + ahead].c : '\0';
+  }
+  bool unknown() const { return at_ < text_.size() && text_[at_].unknown; }
+  void fail(const char* why) {
+    if (wrong_.empty()) wrong_ = why;
+    at_ = text_.size();
+  }
+
+  void step() {
+    const char c = look();
+    if (unknown()) return take_word();
+    if (c == ' ' || c == '\t') {
+      ++at_;
+    } else if (c == '\\' && look(1) == '\n') {
+      at_ += 2;
+    } else if (c == '#') {
+      while (at_ < text_.size() && look() != '\n') ++at_;
+    } else if (c == '\n') {
+      end_command();
+      ++at_;
+      skip_here_documents();
+    } else if (c == '&' && look(1) == '>') {
+      ++at_;
+      redirect();
+    } else if ((c == '<' || c == '>') && look(1) == '(') {
+      take_word();  // <(command): a word
+    } else if (c == '<' || c == '>') {
+      redirect();
+    } else if (c == '(' && look(1) == '(' && command_.empty()) {
+      skip_parentheses();  // ((arithmetic))
+    } else if (std::string_view(";&|()").find(c) != std::string_view::npos && c != '\0') {
+      end_command();
+      ++at_;
+    } else {
+      take_word();
+    }
+  }
+
+  void end_command() {
+    if (!command_.empty()) commands_.push_back(std::exchange(command_, {}));
+  }
+
+  void take_word() {
+    ShellWord word = read_word();
+    if (!wrong_.empty()) return;
+    const bool bare = std::ranges::all_of(word.meaning, [](const Cell& cell) { return cell.quotes == Quotes::kNone; });
+    const auto text = word.literal();
+    // The 2 of 2>&1.
+    if (bare && text && !text->empty() && std::ranges::all_of(*text, is_digit) && (look() == '<' || look() == '>')) return;
+    if (bare && text && command_.empty() && std::ranges::find(kReserved, *text) != kReserved.end()) return;
+    command_.push_back(std::move(word));
+  }
+
+  void redirect() {
+    const char c = look();
+    ++at_;
+    if (c == '<' && look() == '<' && look(1) != '<') {
+      ++at_;
+      HereDocument document;
+      if (look() == '-') document.tabs = true, ++at_;
+      skip_blanks();
+      document.end = read_word().literal().value_or("");
+      if (here_documents_.size() < kMostShellNesting) here_documents_.push_back(std::move(document));
+      return;
+    }
+    while (look() != '\0' && std::string_view("<>&|").find(look()) != std::string_view::npos) ++at_;
+    skip_blanks();
+    if (at_ < text_.size() && look() != '\n') read_word();
+  }
+
+  void skip_blanks() {
+    while (look() == ' ' || look() == '\t' || (look() == '\\' && look(1) == '\n')) at_ += look() == '\\' ? 2 : 1;
+  }
+
+  void skip_here_documents() {
+    for (const HereDocument& document : std::exchange(here_documents_, {})) {
+      while (at_ < text_.size()) {
+        std::string line;
+        while (at_ < text_.size() && look() != '\n') line += look(), ++at_;
+        if (at_ < text_.size()) ++at_;
+        if (document.tabs) line.erase(0, line.find_first_not_of('\t'));
+        if (line == document.end) break;
+      }
+    }
+  }
+
+  // ---- words
+
+  ShellWord read_word() {
+    ShellWord word;
+    word.begin = at_;
+    while (wrong_.empty() && at_ < text_.size()) {
+      const char c = look();
+      if (unknown()) {
+        word.many = true;
+        take(word, 1, Quotes::kNone, true);
+      } else if ((c == '<' || c == '>') && look(1) == '(' && at_ == word.begin) {
+        take_skipped(word, Quotes::kNone, 1);
+      } else if (c != '\0' && std::string_view(" \t\n;&|()<>").find(c) != std::string_view::npos) {
+        break;
+      } else {
+        take_piece(word, c);
+      }
+    }
+    word.end = std::min(at_, text_.size());
+    if (word.end == word.begin && wrong_.empty()) ++at_;  // no word stands here: never stay
+    return word;
+  }
+
+  void take_piece(ShellWord& word, char c) {
+    if (c == '\\' && look(1) == '\n') {
+      at_ += 2;
+    } else if (c == '\\' && at_ + 1 < text_.size()) {
+      take_escaped(word, Quotes::kNone);
+    } else if (c == '\'') {
+      take_single(word);
+    } else if (c == '"') {
+      take_double(word);
+    } else if (c == '$') {
+      take_dollar(word, Quotes::kNone);
+    } else if (c == '`') {
+      take_backticks(word, Quotes::kNone);
+    } else {
+      take(word, 1, Quotes::kNone, false);
+    }
+  }
+
+  // `count` cells that mean what the last of them says, or nobody knows what.
+  void take(ShellWord& word, std::size_t count, Quotes quotes, bool is_unknown) {
+    const std::size_t last = at_ + count - 1;
+    word.meaning.push_back({is_unknown ? '\0' : text_[last].c, is_unknown || text_[last].unknown, quotes, at_, at_ + count});
+    at_ += count;
+  }
+  void take_escaped(ShellWord& word, Quotes quotes) { take(word, 2, quotes, false); }
+
+  void take_single(ShellWord& word) {
+    ++at_;
+    while (at_ < text_.size() && look() != '\'') take(word, 1, Quotes::kSingle, false);
+    if (at_ >= text_.size()) return fail("a ' is not closed");
+    ++at_;
+  }
+
+  void take_double(ShellWord& word) {
+    ++at_;
+    while (at_ < text_.size() && look() != '"') {
+      const char c = look();
+      if (c == '\\' && look(1) == '\n')
+        at_ += 2;
+      else if (c == '\\' && look(1) != '\0' && std::string_view("\\\"$`").find(look(1)) != std::string_view::npos)
+        take_escaped(word, Quotes::kDouble);
+      else if (c == '$')
+        take_dollar(word, Quotes::kDouble);
+      else if (c == '`')
+        take_backticks(word, Quotes::kDouble);
+      else
+        take(word, 1, Quotes::kDouble, false);
+    }
+    if (wrong_.empty() && at_ >= text_.size()) return fail("a \" is not closed");
+    ++at_;
+  }
+
+  // From `$` on. Kubernetes makes one $ of two before any shell sees them.
+  void take_dollar(ShellWord& word, Quotes quotes) {
+    if (look(1) == '$' && look(2) == '(') return take(word, 1, quotes, true), take_dollar(word, quotes);
+    const char c = look(1);
+    if (c == '(' || c == '{') {
+      const bool all = c == '{' && (look(2) == '@' || names_all());
+      word.many = word.many || quotes == Quotes::kNone || all;
+      return take_skipped(word, quotes, 1);
+    }
+    if (c == '\'' && quotes == Quotes::kNone) return take_ansi(word);
+    if (c == '"' && quotes == Quotes::kNone) return static_cast<void>(++at_);
+    std::size_t count = 1;
+    while (is_name(look(count)) && !is_digit(c)) ++count;
+    if (count == 1 && c != '\0' && (is_digit(c) || std::string_view("@*#?-!$").find(c) != std::string_view::npos)) count = 2;
+    if (count == 1) return take(word, 1, quotes, false);
+    word.many = word.many || quotes == Quotes::kNone || c == '@';
+    take(word, count, quotes, true);
+  }
+
+  // ${A[@]}: all elements of A.
+  bool names_all() const {
+    std::size_t ahead = 2;
+    while (is_name(look(ahead))) ++ahead;
+    return look(ahead) == '[' && look(ahead + 1) == '@';
+  }
+
+  // $'...': its escapes are not read.
+  void take_ansi(ShellWord& word) {
+    const std::size_t from = at_;
+    at_ += 2;
+    while (at_ < text_.size() && look() != '\'') at_ += look() == '\\' ? 2 : 1;
+    take_from(word, from, Quotes::kNone, "a $' is not closed");
+  }
+
+  void take_backticks(ShellWord& word, Quotes quotes) {
+    word.many = word.many || quotes == Quotes::kNone;
+    const std::size_t from = at_;
+    ++at_;
+    while (at_ < text_.size() && look() != '`') at_ += look() == '\\' ? 2 : 1;
+    take_from(word, from, quotes, "a ` is not closed");
+  }
+
+  // Up to and with the closing cell at at_, as one that nobody knows.
+  void take_from(ShellWord& word, std::size_t from, Quotes quotes, const char* open) {
+    if (at_ >= text_.size()) return fail(open);
+    ++at_;
+    word.meaning.push_back({'\0', true, quotes, from, at_});
+  }
+
+  // `ahead` cells and the parentheses or braces that open there.
+  void take_skipped(ShellWord& word, Quotes quotes, std::size_t ahead) {
+    const std::size_t from = at_;
+    at_ += ahead;
+    const bool outer = std::exchange(in_double_, quotes == Quotes::kDouble);
+    skip_parentheses();
+    in_double_ = outer;
+    if (wrong_.empty()) word.meaning.push_back({'\0', true, quotes, from, at_});
+  }
+
+  // ---- what is not read
+
+  // From ( or { to its end, with all that is quoted inside.
+  void skip_parentheses() {
+    if (++nesting_ > kMostShellNesting) {
+      deep_ = true;
+      return fail("it is nested deeper than can be read");
+    }
+    const char open = look(), close = open == '(' ? ')' : '}';
+    const bool outer = std::exchange(in_double_, in_double_ && open == '{');  // inside "${...}" a ' is itself
+    int depth = 0;
+    while (at_ < text_.size()) {
+      const char c = look();
+      if (c == '\\') {
+        at_ += 2;
+        continue;
+      }
+      if (c == '\'' && !in_double_) {
+        skip_to('\'');
+      } else if (c == '"') {
+        skip_double();
+      } else if (c == '$' && (look(1) == '(' || look(1) == '{')) {
+        ++at_;
+        skip_parentheses();
+        continue;
+      }
+      if (c == open) ++depth;
+      if (c == close) --depth;
+      ++at_;
+      if (depth == 0) break;
+    }
+    in_double_ = outer;
+    --nesting_;
+    if (depth != 0) fail("a parenthesis or brace is not closed");
+  }
+
+  void skip_to(char close) {
+    ++at_;
+    while (at_ < text_.size() && look() != close) ++at_;
+  }
+
+  void skip_double() {
+    const bool outer = std::exchange(in_double_, true);
+    ++at_;
+    while (at_ < text_.size() && look() != '"') {
+      if (look() == '$' && (look(1) == '(' || look(1) == '{')) {
+        ++at_;
+        skip_parentheses();
+      } else {
+        at_ += look() == '\\' ? 2 : 1;
+      }
+    }
+    in_double_ = outer;
+  }
+
+  const ShellText& text_;
+  std::size_t at_ = 0;
+  std::vector<ShellCommand> commands_;
+  ShellCommand command_;  // the one being read
+  std::vector<HereDocument> here_documents_;
+  int nesting_ = 0;
+  bool in_double_ = false, deep_ = false;
+  std::string wrong_;
+};
+
+}  // namespace
+
+Result<std::vector<ShellCommand>> read_shell(const ShellText& text) {
+  return ShellReader(text).read();
+}
+
+}  // namespace larder::webhook

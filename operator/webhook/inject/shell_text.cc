@@ -1,0 +1,39 @@
+#include "operator/webhook/inject/shell_text.h"
+
+namespace larder::webhook {
+
+std::optional<std::string> ShellWord::literal() const {
+  std::string text;
+  for (const Cell& cell : meaning) {
+    if (cell.unknown) return std::nullopt;
+    text += cell.c;
+  }
+  return text;
+}
+
+ShellText shell_text(std::string_view script) {
+  ShellText text;
+  text.reserve(script.size());
+  for (std::size_t at = 0; at < script.size(); ++at) text.push_back({script[at], false, Quotes::kNone, at, at + 1});
+  return text;
+}
+
+std::string shell_quoted(std::string_view text) {
+  return "'" + shell_encoded(text, Quotes::kSingle) + "'";
+}
+
+std::string shell_encoded(std::string_view text, Quotes around) {
+  if (around == Quotes::kNone) return shell_quoted(text);
+  std::string encoded;
+  for (const char c : text) {
+    if (around == Quotes::kSingle && c == '\'') {
+      encoded += R"('\'')";
+      continue;
+    }
+    if (around == Quotes::kDouble && std::string_view("\\\"$`").find(c) != std::string_view::npos) encoded += '\\';
+    encoded += c;
+  }
+  return encoded;
+}
+
+}  // namespace larder::webhook

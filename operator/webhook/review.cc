@@ -1,0 +1,118 @@
+#include "operator/webhook/review.h"
+
+#include <chrono>
+#include <mutex>
+
+#include "operator/api/names.h"
+#include "operator/webhook/base64.h"
+
+namespace larder::webhook {
+namespace {
+
+constexpr const char* kReviewVersion = "admission.k8s.io/v1";
+
+// Reviews of this size are rare, and costly to read: one at a time.
+constexpr std::size_t kLargeBytes = 512 * 1024;
+constexpr std::chrono::seconds kLargeWait{2};
+constexpr std::size_t kMostWarning = 500;
+
+Reviewed refused(const std::string& why) {
+  return {400, why + "\n"};
+}
+
+std::size_t count_values(std::string_view json) {
+  std::size_t count = 0;
+  bool quoted = false;
+  for (std::size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (quoted) {
+      if (c == '\\') ++i;
+      quoted = c != '"';
+    } else {
+      quoted = c == '"';
+      count += c == ',' || c == '[' || c == '{';
+    }
+  }
+  return count;
+}
+
+std::string answer(const std::string& uid, const api::Object& patch, const std::string& warning) {
+  api::Object response = {{"uid", uid}, {"allowed", true}};
+  if (!patch.empty()) {
+    response["patchType"] = "JSONPatch";
+    response["patch"] = to_base64(patch.dump(-1, ' ', false, api::Object::error_handler_t::replace));
+  }
+  if (!warning.empty()) response["warnings"] = api::Object::array({"larder: " + warning.substr(0, kMostWarning)});
+  const api::Object review = {{"apiVersion", kReviewVersion}, {"kind", "AdmissionReview"}, {"response", std::move(response)}};
+  return review.dump(-1, ' ', false, api::Object::error_handler_t::replace);
+}
+
+// Why this is no request about a pod that may be changed; empty: it is one.
+std::string why_no_pod(const api::Object& request) {
+  const std::string kind = api::text_at(request, "kind.kind"), group = api::text_at(request, "kind.group");
+  if (!group.empty() || api::text_at(request, "kind.version") != "v1" || kind != "Pod")
+    return "only pods are looked at, this is a " + (kind.empty() ? std::string("nameless kind") : kind) +
+           ": the webhook's rules should name core/v1 pods alone";
+  if (const std::string part = api::text_at(request, "subResource"); !part.empty())
+    return "pods/" + part + " is not looked at: the webhook's rules should name pods alone";
+  if (const std::string operation = api::text_at(request, "operation"); operation != "CREATE")
+    return "operation " + operation + " is not looked at: the webhook's rules should name CREATE alone";
+  if (!api::at(request, "object").is_object()) return "the request has no object";
+  return "";
+}
+
+}  // namespace
+
+Reviewed PodReview::operator()(std::string_view body) const {
+  static std::timed_mutex large;
+  std::unique_lock<std::timed_mutex> one_at_a_time(large, std::defer_lock);
+  if (body.size() > kLargeBytes && !one_at_a_time.try_lock_for(kLargeWait)) return {503, "other large reviews are being read\n"};
+  if (count_values(body) > kMostValues)
+    return refused("an AdmissionReview of more than " + std::to_string(kMostValues) + " values");
+  const Result<api::Object> review = api::parse_json(body);
+  if (!review.ok()) return refused("no AdmissionReview: " + review.status().text());
+  if (api::text_at(*review, "kind") != "AdmissionReview" || api::text_at(*review, "apiVersion") != kReviewVersion)
+    return refused(std::string("only AdmissionReview of ") + kReviewVersion + " is taken (admissionReviewVersions: [v1])");
+  const std::string uid = api::text_at(*review, "request.uid");
+  if (uid.empty()) return refused("the AdmissionReview has no request.uid");
+  const Verdict verdict = judge(api::at(*review, "request"));
+  return {200, answer(uid, verdict.patch, verdict.why)};
+}
+
+PodReview::Verdict PodReview::judge(const api::Object& request) const {
+  if (const std::string why = why_no_pod(request); !why.empty()) return {api::Object::array(), why};
+  const api::Object& pod = api::at(request, "object");
+  // A pod under admission may lack its namespace.
+  const std::string ns = api::text_at(request, "namespace");
+  const std::optional<std::string> pool = api::annotation(pod, api::kPoolAnnotation);
+  if (!pool) return {};  // a cluster without match conditions asks for every pod
+  Verdict verdict = judge_pod(pod, ns, *pool);
+  if (!verdict.why.empty() && !api::truth_at(request, "dryRun")) left_alone_(pod, ns, verdict.why);
+  return verdict;
+}
+
+PodReview::Verdict PodReview::judge_pod(const api::Object& pod, const std::string& ns, const std::string& pool) const {
+  Input input{pod, ns, pool, {}, {}, defaults_};
+  Result<api::CachePool> found = pools_.pool(ns, pool);
+  if (!found.ok() && found.status().code() != Code::kNotFound)
+    return {api::Object::array(),
+            "CachePool " + pool + " could not be read: " + found.status().text() + "; the pod starts without a cache"};
+  if (found.ok()) input.pool = *std::move(found);
+  if (input.pool && !input.pool->spec.backend.empty()) {
+    Result<api::CacheBackend> backend = pools_.backend(ns, input.pool->spec.backend);
+    if (backend.ok())
+      input.backend = *std::move(backend);
+    else if (backend.status().code() != Code::kNotFound)
+      return {api::Object::array(), "CacheBackend " + input.pool->spec.backend +
+                                        " could not be read: " + backend.status().text() + "; the pod starts without a cache"};
+  }
+  try {
+    Injection injection = inject_(input);
+    return {std::move(injection.patch), std::move(injection.refused)};
+  } catch (const std::exception& error) {  // inject() does not throw. Were it wrong, a pod must start all the same
+    return {api::Object::array(),
+            std::string("a defect of larder's injector: ") + error.what() + "; the pod starts without a cache"};
+  }
+}
+
+}  // namespace larder::webhook

@@ -1,0 +1,50 @@
+// PodReview: an AdmissionReview of Kubernetes in, another one out, around inject(). Thread-safe.
+//
+// A pod is never refused: whatever fails, the answer is "allowed" without a patch, and a warning says why. Only what is no
+// AdmissionReview at all, so that there is nobody to answer, is 400 with the reason.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "operator/webhook/inject.h"
+#include "operator/webhook/pool_lookup.h"
+
+namespace larder::webhook {
+
+struct Reviewed {
+  int http_status = 200;
+  std::string body;
+};
+
+// The most values (numbers, texts, lists, objects) in a review: each costs about 100 bytes while it is read. Pods have some hundreds.
+inline constexpr std::size_t kMostValues = 100'000;
+
+class PodReview {
+ public:
+  using Inject = std::function<Injection(const Input&)>;
+  // A pod was left alone, and why: for an Event on its owner. Not called in a dry run.
+  using LeftAlone = std::function<void(const api::Object& pod, const std::string& ns, const std::string& why)>;
+
+  // `pools` outlives the review.
+  PodReview(PoolLookup& pools, desired::Defaults defaults, Inject inject, LeftAlone left_alone)
+      : pools_(pools), defaults_(std::move(defaults)), inject_(std::move(inject)), left_alone_(std::move(left_alone)) {}
+
+  Reviewed operator()(std::string_view body) const;
+
+ private:
+  struct Verdict {
+    api::Object patch = api::Object::array();
+    std::string why;  // it was left alone; empty: it was not
+  };
+  Verdict judge(const api::Object& request) const;
+  Verdict judge_pod(const api::Object& pod, const std::string& ns, const std::string& pool) const;
+
+  PoolLookup& pools_;
+  const desired::Defaults defaults_;
+  const Inject inject_;
+  const LeftAlone left_alone_;
+};
+
+}  // namespace larder::webhook

@@ -1,0 +1,70 @@
+#include "operator/webhook/rotation.h"
+
+namespace larder::webhook {
+namespace {
+
+bool is_valid(const Validity& validity, std::int64_t now_s) {
+  return validity.not_before_s <= now_s && now_s < validity.not_after_s;
+}
+
+// Two thirds of its life are over.
+bool is_old(const Validity& validity, std::int64_t now_s) {
+  return validity.not_after_s - now_s < (validity.not_after_s - validity.not_before_s) / 3;
+}
+
+std::string why_new_authority(const Held& held, std::int64_t now_s) {
+  if (held.authorities.empty()) return "there is no authority";
+  if (!held.newest_key) return "the authority's key is missing";
+  if (!is_valid(held.authorities.back(), now_s)) return "the authority is not valid now";
+  if (is_old(held.authorities.back(), now_s)) return "the authority is old";
+  return "";
+}
+
+struct Wish {
+  std::string why;      // empty: none
+  bool urgent = false;  // what is served now helps nobody
+};
+
+Wish wish_for_leaf(const Held& held, std::int64_t now_s) {
+  if (!held.leaf) return {"there is no certificate of our names", true};
+  if (!is_valid(held.leaf->validity, now_s)) return {"the certificate is not valid now", true};
+  if (!held.leaf->by) return {"no authority of ours signed the certificate", true};
+  if (*held.leaf->by + 1 != held.authorities.size()) return {"the certificate is of an older authority", false};
+  if (is_old(held.leaf->validity, now_s)) return {"the certificate is old", false};
+  return {};
+}
+
+}  // namespace
+
+Step next_step(const Held& held, std::optional<std::int64_t> published_s, std::int64_t now_s, const Lifetimes& lifetimes) {
+  Step step;
+  if (step.why = why_new_authority(held, now_s); !step.why.empty()) {
+    step.make_authority = true;
+    return step;
+  }
+  const Wish wish = wish_for_leaf(held, now_s);
+  // Never before its authority is in the caBundle; with time for it to arrive, unless there is nothing to lose.
+  if (!wish.why.empty() && published_s && (wish.urgent || *published_s >= lifetimes.settle_s)) {
+    step.make_leaf = true;
+    step.why = wish.why;
+  }
+  const std::int64_t last_leaf_ends_s = held.authorities.back().not_before_s + lifetimes.backdate_s + lifetimes.leaf_s;
+  for (std::size_t i = 0; i + 1 < held.authorities.size(); ++i) {
+    const bool in_use = held.leaf && held.leaf->by == i && is_valid(held.leaf->validity, now_s);
+    const bool over = held.authorities[i].not_after_s <= now_s;
+    if (!over && (in_use || now_s < last_leaf_ends_s)) continue;
+    step.drop.push_back(i);
+    if (step.why.empty()) step.why = "no certificate of an older authority can be valid any more";
+  }
+  return step;
+}
+
+Validity authority_validity(std::int64_t now_s, const Lifetimes& lifetimes) {
+  return {now_s - lifetimes.backdate_s, now_s + lifetimes.authority_s};
+}
+
+Validity leaf_validity(std::int64_t now_s, const Lifetimes& lifetimes) {
+  return {now_s - lifetimes.backdate_s, now_s + lifetimes.leaf_s};
+}
+
+}  // namespace larder::webhook

@@ -1,0 +1,141 @@
+#include "operator/webhook/tls_acceptor.h"
+
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+
+namespace larder::webhook {
+namespace {
+
+struct Free {
+  void operator()(SSL* ssl) const { SSL_free(ssl); }
+  void operator()(BIO* bio) const { BIO_free(bio); }
+  void operator()(X509* certificate) const { X509_free(certificate); }
+  void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
+};
+
+class TlsStream final : public http::Stream {
+ public:
+  TlsStream(Fd socket, std::unique_ptr<SSL, Free> ssl) : socket_(std::move(socket)), ssl_(std::move(ssl)) {}
+
+  int fd() const override { return socket_.get(); }
+
+  // The handshake too: OpenSSL makes it of the first reads.
+  Moved read(std::span<char> into) override {
+    std::size_t got = 0;
+    ERR_clear_error();
+    const int done = SSL_read_ex(ssl_.get(), into.data(), into.size(), &got);
+    return done == 1 ? Moved{got, 0} : failed(done);
+  }
+
+  Moved write(std::string_view bytes) override {
+    std::size_t sent = 0;
+    ERR_clear_error();
+    const int done = SSL_write_ex(ssl_.get(), bytes.data(), bytes.size(), &sent);
+    return done == 1 ? Moved{sent, 0} : failed(done);
+  }
+
+  void finish() override {
+    ERR_clear_error();
+    SSL_shutdown(ssl_.get());  // says so; whether the client answers is of no interest
+    ERR_clear_error();
+    ::shutdown(fd(), SHUT_WR);
+  }
+
+ private:
+  Moved failed(int done) {
+    switch (SSL_get_error(ssl_.get(), done)) {
+      case SSL_ERROR_WANT_READ: return {0, POLLIN};
+      case SSL_ERROR_WANT_WRITE: return {0, POLLOUT};
+      default: return {};
+    }
+  }
+
+  Fd socket_;  // outlives ssl_, which has its descriptor
+  std::unique_ptr<SSL, Free> ssl_;
+};
+
+// h2, which Go's clients offer first, is not spoken. Who offers nothing else is told so.
+int choose_protocol(SSL*, const unsigned char** chosen, unsigned char* chosen_bytes, const unsigned char* offered,
+                    unsigned offered_bytes, void*) {
+  static constexpr std::string_view kOurs = "http/1.1";
+  for (unsigned at = 0; at < offered_bytes; at += offered[at] + 1U) {
+    const std::string_view one(reinterpret_cast<const char*>(offered + at + 1),
+                               std::min<unsigned>(offered[at], offered_bytes - at - 1));
+    if (one != kOurs) continue;
+    *chosen = offered + at + 1;
+    *chosen_bytes = offered[at];
+    return SSL_TLSEXT_ERR_OK;
+  }
+  return SSL_TLSEXT_ERR_ALERT_FATAL;
+}
+
+Status refused(const char* what) {
+  ERR_clear_error();
+  return {Code::kInvalidArgument, what};
+}
+
+// The leaf, and what follows it as its chain.
+Status use_certificates(SSL_CTX* context, const std::string& pem) {
+  const std::vector<std::string> chain = split_bundle(pem);
+  if (chain.empty()) return refused("tls.crt holds no certificate in PEM");
+  for (std::size_t i = 0; i < chain.size(); ++i) {
+    const std::unique_ptr<BIO, Free> bio(BIO_new_mem_buf(chain[i].data(), static_cast<int>(chain[i].size())));
+    std::unique_ptr<X509, Free> one(PEM_read_bio_X509(bio.get(), nullptr, nullptr, nullptr));
+    if (one == nullptr) return refused("tls.crt holds a certificate that cannot be read");
+    if (i == 0 && SSL_CTX_use_certificate(context, one.get()) != 1) return refused("tls.crt: its certificate cannot be served");
+    // add0 takes it over, where it takes it.
+    if (i > 0 && SSL_CTX_ctrl(context, SSL_CTRL_CHAIN_CERT, 0, one.get()) == 1) static_cast<void>(one.release());
+  }
+  return {};
+}
+
+Status use_key(SSL_CTX* context, const std::string& pem) {
+  const std::unique_ptr<BIO, Free> bio(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
+  const auto no_password = [](char*, int, int, void*) { return 0; };
+  const std::unique_ptr<EVP_PKEY, Free> key(PEM_read_bio_PrivateKey(bio.get(), nullptr, no_password, nullptr));
+  if (key == nullptr) return refused("tls.key holds no private key in PEM without a password");
+  if (SSL_CTX_use_PrivateKey(context, key.get()) != 1) return refused("tls.key does not belong to the certificate of tls.crt");
+  return {};
+}
+
+}  // namespace
+
+Status TlsAcceptor::serve(const KeyPair& pair) {
+  const Result<CertificateFacts> facts = read_certificate(pair.certificate);
+  if (!facts.ok()) return refused("tls.crt holds no certificate in PEM");
+  const std::shared_ptr<SSL_CTX> context(SSL_CTX_new(TLS_server_method()), &SSL_CTX_free);
+  if (context == nullptr) return {Code::kResourceExhausted, "OpenSSL gives no context"};
+  SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);
+  SSL_CTX_set_options(context.get(), SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_TICKET | SSL_OP_NO_COMPRESSION);
+  SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_num_tickets(context.get(), 0);
+  // A silent connection keeps no buffers.
+  SSL_CTX_set_mode(context.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
+  SSL_CTX_set_alpn_select_cb(context.get(), choose_protocol, nullptr);
+  if (Status status = use_certificates(context.get(), pair.certificate); !status.ok()) return status;
+  if (Status status = use_key(context.get(), pair.key); !status.ok()) return status;
+  const std::lock_guard lock(mutex_);
+  context_ = context;
+  not_after_s_ = facts->validity.not_after_s;
+  return {};
+}
+
+std::unique_ptr<http::Stream> TlsAcceptor::open(Fd socket) const {
+  std::shared_ptr<SSL_CTX> context;
+  {
+    const std::lock_guard lock(mutex_);
+    context = context_;
+  }
+  if (context == nullptr) return nullptr;
+  std::unique_ptr<SSL, Free> ssl(SSL_new(context.get()));  // keeps the context
+  if (ssl == nullptr || SSL_set_fd(ssl.get(), socket.get()) != 1) return nullptr;
+  SSL_set_accept_state(ssl.get());
+  return std::make_unique<TlsStream>(std::move(socket), std::move(ssl));
+}
+
+}  // namespace larder::webhook

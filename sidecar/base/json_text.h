@@ -1,0 +1,12 @@
+// A text as a JSON string. Pure; thread-safe.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace larder::base {
+
+// In quotes, escaped; each byte that is no valid UTF-8 becomes U+FFFD.
+std::string json_text(std::string_view text);
+
+}  // namespace larder::base

@@ -1,0 +1,109 @@
+#include "sidecar/http/connection.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <cerrno>
+
+namespace larder::http {
+namespace {
+
+// What a refused client may go on sending before it is cut off: enough for an honest one to see its answer.
+constexpr std::size_t kMostDiscarded = 1u << 20;
+
+}  // namespace
+
+Connection::Connection(std::uint64_t id, std::unique_ptr<Stream> stream, const Limits& limits, Counters& counters,
+                       std::uint64_t now_ms)
+    : id_(id),
+      stream_(std::move(stream)),
+      limits_(limits),
+      counters_(counters),
+      awaits_(POLLIN),
+      deadline_ms_(now_ms + limits.deadline_ms),
+      active_ms_(now_ms),
+      reader_(limits) {}
+
+std::optional<Request> Connection::advance(std::span<char> buffer, std::uint64_t now_ms) {
+  switch (state_) {
+    case State::kReading: return read(buffer, now_ms);
+    case State::kWriting: return write(now_ms);
+    case State::kClosing: discard(buffer); return {};
+    case State::kAnswering:
+    case State::kOver: break;
+  }
+  return {};
+}
+
+std::optional<Request> Connection::read(std::span<char> buffer, std::uint64_t now_ms) {
+  const Stream::Moved moved = stream_->read(buffer);
+  if (moved.bytes > 0) return take({buffer.data(), moved.bytes}, now_ms);
+  awaits_ = moved.awaits;
+  if (awaits_ == 0) state_ = State::kOver;
+  return {};
+}
+
+std::optional<Request> Connection::take(std::string_view bytes, std::uint64_t now_ms) {
+  if (!reader_.begun() && served_ > 0) deadline_ms_ = now_ms + limits_.deadline_ms;
+  awaits_ = POLLIN;
+  const RequestReader::State state = reader_.take(bytes);
+  if (state == RequestReader::State::kMore) return {};
+  active_ms_ = now_ms;
+  ++served_;
+  if (state == RequestReader::State::kRefused) {
+    ++counters_.refused;
+    last_ = true;
+    answer({plain_answer(reader_.refusal().http_status, reader_.refusal().why), earned_});
+    return write(now_ms);
+  }
+  ++counters_.requests;
+  leftover_ = bytes;
+  Request request = reader_.release();
+  request.keep_alive = request.keep_alive && served_ < limits_.requests;
+  last_ = !request.keep_alive;
+  answering_bytes_ = request.bytes.size();
+  state_ = State::kAnswering;
+  return request;
+}
+
+void Connection::answer(Answer answer) {
+  earned_ |= answer.earned;
+  answering_bytes_ = 0;
+  answer_ = std::move(answer.bytes);
+  written_ = 0;
+  awaits_ = POLLOUT;
+  state_ = answer_.empty() ? State::kOver : State::kWriting;
+}
+
+std::optional<Request> Connection::write(std::uint64_t now_ms) {
+  const Stream::Moved moved = stream_->write(std::string_view(answer_).substr(written_));
+  if (moved.bytes == 0) {
+    awaits_ = moved.awaits;
+    if (awaits_ == 0) state_ = State::kOver;
+    return {};
+  }
+  written_ += moved.bytes;
+  if (written_ < answer_.size()) return {};
+  answer_ = {};
+  active_ms_ = now_ms;
+  awaits_ = POLLIN;
+  if (last_) {
+    stream_->finish();
+    state_ = State::kClosing;
+    return {};
+  }
+  state_ = State::kReading;
+  deadline_ms_ = now_ms + limits_.idle_ms;
+  if (leftover_.empty()) return {};
+  const std::string next = std::exchange(leftover_, {});
+  return take(next, now_ms);
+}
+
+// Of the socket, not of the stream: what it says is of no interest.
+void Connection::discard(std::span<char> buffer) {
+  const ssize_t got = ::recv(fd(), buffer.data(), buffer.size(), 0);
+  if (got > 0) discarded_ += static_cast<std::size_t>(got);
+  if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR) || discarded_ > kMostDiscarded) state_ = State::kOver;
+}
+
+}  // namespace larder::http

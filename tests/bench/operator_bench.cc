@@ -1,0 +1,100 @@
+// bench operator: how long the operator takes for 1,000 pools, and what it costs while 1,000 pods of 50 pools run.
+//
+// operator_bench OUTPUT PROGRAMS. A real etcd and kube-apiserver (tests/component/kube) with our definitions; the real
+// larder-operator, one replica, with leader election; one real larderd, which answers for every pod: their addresses are all of this
+// machine. Pods are what the injector makes of a plain one, put there as running; no kubelet is involved. Reconciled is a pool when its
+// status tells of its generation, the time is from the operator's start to the last one. Memory is resident memory after three
+// rounds of questions to all larderd; the processor's time is over a minute in which nothing changes, those questions included.
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <thread>
+
+#include "tests/bench/operator_cluster.h"
+#include "tests/bench/report.h"
+
+namespace {
+
+using namespace larder;
+using namespace larder::bench;
+using api::Object;
+using std::chrono::seconds;
+namespace resources = k8s::resources;
+
+constexpr int kPools = 1000, kPodPools = 50, kPods = 1000;
+constexpr seconds kMostReconcile{120}, kMostSettle{300}, kIdle{60}, kRounds{95};
+
+double since(std::chrono::steady_clock::time_point begin) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+}
+
+bool is_reconciled(const Object& pool) {
+  return api::number_at(pool, "status.observedGeneration") == api::number_at(pool, "metadata.generation");
+}
+
+// Asks until `test` holds of all pools; false: not in time.
+bool await(OperatorCluster& cluster, seconds most, const std::function<bool(const std::vector<Object>&)>& test) {
+  for (const auto end = std::chrono::steady_clock::now() + most; std::chrono::steady_clock::now() < end;) {
+    const Result<k8s::List> pools = cluster.client().list(resources::kPools, {});
+    if (pools.ok() && test(pools->items)) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  return false;
+}
+
+// From the start of the process.
+double reconcile_seconds(OperatorCluster& cluster) {
+  cluster.each(kPools, [](k8s::ApiClient& client, int i) { return client.create(resources::kPools, plain_pool(i)).status(); });
+  const auto begin = std::chrono::steady_clock::now();
+  cluster.start_operator();
+  const bool done = await(cluster, kMostReconcile, [](const std::vector<Object>& pools) {
+    return pools.size() == kPools && std::ranges::all_of(pools, is_reconciled);
+  });
+  return done ? since(begin) : static_cast<double>(kMostReconcile.count());
+}
+
+void add_pods(OperatorCluster& cluster) {
+  cluster.each(kPools - kPodPools, [](k8s::ApiClient& client, int i) {
+    return client.remove(resources::kPools, kNamespace, pool_name(kPodPools + i));
+  });
+  cluster.each(kPods, [](k8s::ApiClient& client, int i) { return run_pod(client, i, kPodPools); });
+  const bool seen = await(cluster, kMostSettle, [](const std::vector<Object>& pools) {
+    std::int64_t attached = 0, answered = 0;
+    for (const Object& pool : pools) {
+      attached += api::number_at(pool, "status.pods.attached");
+      answered += api::text_at(pool, "status.memory.text").empty() ? 0 : 1;
+    }
+    return attached == kPods && answered == kPodPools;
+  });
+  if (!seen) cluster.fail("the operator did not see all pods, or did not reach their larderd");
+}
+
+int run(const std::string& output, const std::string& programs) {
+  OperatorCluster cluster(programs);
+  Report report("operator");
+  const double reconciled = reconcile_seconds(cluster);
+  report.add_row({{"what", "1,000 pools reconciled, s"}, {"figure", reconciled}});
+  add_pods(cluster);
+  std::this_thread::sleep_for(kRounds);
+  const double rss = cluster.operator_rss_mib();
+  report.add_row({{"what", "resident memory at 1,000 pods of 50 pools, MiB"}, {"figure", rss}});
+  const double before = cluster.operator_cpu_s();
+  std::this_thread::sleep_for(kIdle);
+  const double idle = (cluster.operator_cpu_s() - before) / static_cast<double>(kIdle.count()) * 100;
+  report.add_row({{"what", "of one processor while nothing changes, %"}, {"figure", idle}});
+  report.add_goal("operator.reconcile_1000_s", reconciled, "<=", 10);
+  report.add_goal("operator.rss_mib", rss, "<=", 64);
+  report.add_goal("operator.idle_cpu_percent", idle, "<=", 2);
+  return cluster.failed() || !report.finish(output) ? 1 : 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 3) {
+    std::fprintf(stderr, "usage: operator_bench OUTPUT PROGRAMS\n");
+    return 2;
+  }
+  return run(argv[1], argv[2]);
+}

@@ -1,0 +1,201 @@
+// The real larder-operator at a real API server: what it makes, what it says, how it leads and ends.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <fstream>
+#include <functional>
+#include <thread>
+
+#include "tests/component/kube/control_plane.h"
+#include "tests/component/kube/larder_definitions.h"
+
+namespace larder::kube_test {
+namespace {
+
+using api::Object;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+namespace resources = k8s::resources;
+
+constexpr seconds kPatience{60};
+
+class OperatorTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    plane_ = ControlPlane::start().release();
+    if (plane_ == nullptr) return;
+    const Connection connection(*plane_);
+    const Status installed = install_definitions(*connection.client, {"ml", "larder"});
+    ASSERT_TRUE(installed.ok()) << installed.to_string();
+  }
+  static void TearDownTestSuite() { delete plane_; }
+  void SetUp() override {
+    if (plane_ == nullptr) GTEST_SKIP() << "no kube-apiserver here: .ci/kubernetes.sh apiserver";
+    connection_ = std::make_unique<Connection>(*plane_);
+  }
+
+  k8s::ApiClient& client() { return *connection_->client; }
+
+  // A lease of each test's own, so that one does not wait for another's to end.
+  std::unique_ptr<Child> replica(const std::string& name) const {
+    return std::make_unique<Child>(
+        std::vector<std::string>{LARDER_OPERATOR, "--kubeconfig", plane_->kubeconfig(), "--namespace=larder", "--image=larder:1",
+                                 "--identity=" + name, "--metrics-address=127.0.0.1:0", "--health-address=127.0.0.1:0",
+                                 "--webhook-address=127.0.0.1:0",
+                                 std::string("--lease-name=") + testing::UnitTest::GetInstance()->current_test_info()->name()},
+        plane_->folder() + "/" + name + ".log");
+  }
+  Object put(const k8s::Resource& resource, const std::string& name, const char* spec) {
+    const Result<Object> made = client().create(resource, {{"apiVersion", resource.group + "/" + resource.version},
+                                                           {"kind", resource.kind},
+                                                           {"metadata", {{"name", name}, {"namespace", "ml"}}},
+                                                           {"spec", Object::parse(spec)}});
+    EXPECT_TRUE(made.ok()) << made.status().to_string();
+    return made.ok() ? *made : Object();
+  }
+  // "True NoPods", as `kubectl wait` would see it.
+  std::string condition(const k8s::Resource& resource, const std::string& name, const std::string& type) {
+    const Result<Object> found = client().get(resource, "ml", name);
+    if (!found.ok()) return "";
+    for (const Object& one : api::at(*found, "status.conditions"))
+      if (api::text_at(one, "type") == type) return api::text_at(one, "status") + " " + api::text_at(one, "reason");
+    return "";
+  }
+  // Seconds until `test` holds; -1: not in time.
+  static double await(const std::function<bool()>& test) {
+    const auto began = steady_clock::now();
+    while (steady_clock::now() - began < kPatience) {
+      if (test()) return std::chrono::duration<double>(steady_clock::now() - began).count();
+      std::this_thread::sleep_for(milliseconds(50));
+    }
+    return -1;
+  }
+  std::string version(const k8s::Resource& resource, const std::string& name) {
+    const Result<Object> found = client().get(resource, "ml", name);
+    return found.ok() ? api::text_at(*found, "metadata.resourceVersion") : "";
+  }
+
+  static ControlPlane* plane_;
+  std::unique_ptr<Connection> connection_;
+};
+
+ControlPlane* OperatorTest::plane_ = nullptr;
+
+// Against the real server's defaults and ways of writing things: nothing is applied twice.
+TEST_F(OperatorTest, WhatItMakesItLeavesAlone) {
+  const auto one = replica("quiet");
+  put(resources::kPools, "node-pool", R"({"placement": "Node", "memory": {"size": "1024Mi"},
+      "resources": {"requests": {"cpu": "0.5"}, "limits": {"cpu": 1}}, "node": {"tolerations": [{"operator": "Exists"}]}})");
+  put(resources::kBackends, "server", R"({"managed": {"memory": "1024Mi", "resources": {"requests": {"cpu": "0.25"}}}})");
+  ASSERT_GE(await([&] { return condition(resources::kPools, "node-pool", "ObjectsApplied") == "True Applied"; }), 0);
+  ASSERT_GE(await([&] { return condition(resources::kBackends, "server", "ObjectsApplied") == "True Applied"; }), 0);
+  const std::vector<std::pair<k8s::Resource, std::string>> made{
+      {resources::kDaemonSets, "larder-node-pool"},  {resources::kConfigMaps, "larder-node-pool"},
+      {resources::kStatefulSets, "larder-server"},   {resources::kServices, "larder-server"},
+      {resources::kConfigMaps, "larder-server"},     {resources::kBudgets, "larder-server"},
+      {resources::kNetworkPolicies, "larder-server"}};
+  std::vector<std::string> versions;
+  for (const auto& [resource, name] : made) {
+    versions.push_back(version(resource, name));
+    EXPECT_NE(versions.back(), "") << resource.kind << " " << name;
+  }
+  // Looked at anew, since it was touched.
+  const auto touch = [&](const k8s::Resource& resource, const char* name, const char* text) {
+    EXPECT_TRUE(client().merge(resource, "ml", name, {{"metadata", {{"annotations", {{"touched", text}}}}}}).ok());
+  };
+  const std::string log = plane_->folder() + "/quiet.log";
+  const auto applied = [&] {
+    std::ifstream file(log);
+    std::size_t lines = 0;
+    for (std::string line; std::getline(file, line);) lines += line.find("applying ") != std::string::npos ? 1 : 0;
+    return lines;
+  };
+  const std::size_t before = applied();
+  EXPECT_EQ(before, made.size());
+  for (const char* text : {"1", "2", "3"}) {
+    touch(resources::kPools, "node-pool", text);
+    touch(resources::kBackends, "server", text);
+    std::this_thread::sleep_for(milliseconds(700));
+  }
+  EXPECT_EQ(applied(), before);
+  for (std::size_t i = 0; i < made.size(); ++i) EXPECT_EQ(version(made[i].first, made[i].second), versions[i]) << made[i].second;
+
+  // Drift is repaired, others' fields stay.
+  EXPECT_TRUE(
+      client()
+          .merge(
+              resources::kDaemonSets, "ml", "larder-node-pool",
+              Object::parse(
+                  R"({"metadata": {"labels": {"theirs": "x"}}, "spec": {"updateStrategy": {"type": "OnDelete", "rollingUpdate": null}}})"))
+          .ok());
+  EXPECT_GE(await([&] {
+              const Result<Object> set = client().get(resources::kDaemonSets, "ml", "larder-node-pool");
+              return set.ok() && api::text_at(*set, "spec.updateStrategy.type") == "RollingUpdate" &&
+                     api::label(*set, "theirs") == "x";
+            }),
+            0);
+  // Nobody collects garbage here; what is no longer wanted goes by us.
+  EXPECT_TRUE(client()
+                  .merge(resources::kBackends, "ml", "server",
+                         Object::parse(R"({"spec": {"managed": null, "endpoints": ["127.0.0.1:1"]}})"))
+                  .ok());
+  EXPECT_GE(await([&] { return version(resources::kStatefulSets, "larder-server").empty(); }), 0);
+}
+
+TEST_F(OperatorTest, WhatIsWrongIsSaidInTheStatus) {
+  const auto one = replica("saying");
+  put(resources::kPools, "lonely", R"({"memory": {"size": "1Gi"}, "backendRef": {"name": "nowhere"}})");
+  EXPECT_GE(await([&] { return condition(resources::kPools, "lonely", "Ready") == "False NoSuchBackend"; }), 0);
+  put(resources::kBackends, "nowhere", R"({"endpoints": ["127.0.0.1:1"], "password": {"name": "auth"}})");
+  EXPECT_GE(await([&] { return condition(resources::kPools, "lonely", "SecretMissing") == "True NotFound"; }), 0);
+  EXPECT_TRUE(client()
+                  .create(resources::kSecrets, {{"apiVersion", "v1"},
+                                                {"kind", "Secret"},
+                                                {"metadata", {{"name", "auth"}, {"namespace", "ml"}}},
+                                                {"data", {{"password", "c2VjcmV0"}}}})
+                  .ok());
+  EXPECT_GE(await([&] { return condition(resources::kBackends, "nowhere", "Ready") == "False Refused"; }), 0);
+  EXPECT_GE(await([&] { return condition(resources::kPools, "lonely", "Ready") == "False Refused"; }), 0);
+}
+
+TEST_F(OperatorTest, AnotherTakesOverAndBothEndInTime) {
+  const auto first = replica("first");
+  put(resources::kPools, "led", R"({"memory": {"size": "1Gi"}})");
+  ASSERT_GE(await([&] { return condition(resources::kPools, "led", "Ready") == "True NoPods"; }), 0);
+  const auto second = replica("second");
+  std::this_thread::sleep_for(seconds(3));
+  first->signal(SIGKILL);
+  put(resources::kPools, "followed", R"({"memory": {"size": "1Gi"}})");
+  const double waited = await([&] { return condition(resources::kPools, "followed", "Ready") == "True NoPods"; });
+  std::printf("another acts after SIGKILL: %.1f s\n", waited);
+  EXPECT_GE(waited, 0);
+  EXPECT_LE(waited, 20);
+
+  const auto third = replica("third");
+  std::this_thread::sleep_for(seconds(2));
+  const auto began = steady_clock::now();
+  second->signal(SIGTERM);
+  EXPECT_EQ(second->wait(), 0);
+  EXPECT_LE(std::chrono::duration<double>(steady_clock::now() - began).count(), 5);
+  put(resources::kPools, "handed-on", R"({"memory": {"size": "1Gi"}})");
+  const double handed = await([&] { return condition(resources::kPools, "handed-on", "Ready") == "True NoPods"; });
+  std::printf("another acts after SIGTERM: %.1f s\n", handed);
+  EXPECT_GE(handed, 0);
+  EXPECT_LE(handed, 10);
+}
+
+// A server that takes the connection and says nothing is just being asked.
+TEST_F(OperatorTest, ItEndsInTimeInTheMiddleOfACheck) {
+  const auto one = replica("busy");
+  put(resources::kBackends, "silent", R"({"endpoints": ["192.0.2.1:6379"]})");
+  std::this_thread::sleep_for(seconds(4));
+  const auto began = steady_clock::now();
+  one->signal(SIGTERM);
+  EXPECT_EQ(one->wait(), 0);
+  EXPECT_LE(std::chrono::duration<double>(steady_clock::now() - began).count(), 5);
+}
+
+}  // namespace
+}  // namespace larder::kube_test

@@ -1,0 +1,82 @@
+"""What the injector writes, read by vLLM's own parser: the flags of every golden pod that starts vLLM without a shell."""
+
+import json
+
+import pytest
+import yaml
+
+vllm_args = pytest.importorskip("vllm.entrypoints.launchers.cli_args", reason="this vLLM has its parser elsewhere")
+
+from vllm.config.kv_transfer import KVTransferConfig  # noqa: E402
+from vllm.utils.argparse_utils import FlexibleArgumentParser  # noqa: E402
+
+
+def argv_of(container):
+    return [*(container.get("command") or []), *(container.get("args") or [])]
+
+
+def injected(root):
+    """(name of the pod, flags behind `vllm serve`)"""
+    for file in sorted((root / "tests/golden/inject").glob("*.out.yaml")):
+        pod = yaml.safe_load(file.read_text())
+        if "larder.dev/injected" not in pod["metadata"].get("annotations", {}):
+            continue
+        for container in pod["spec"]["containers"]:
+            argv = argv_of(container)
+            if argv[:2] == ["vllm", "serve"]:
+                yield file.name, argv[2:]
+
+
+@pytest.fixture(scope="module")
+def parser():
+    parser = vllm_args.make_arg_parser(FlexibleArgumentParser())
+    parser.add_argument("model_tag", nargs="?")  # as `vllm serve` has it
+    return parser
+
+
+def children(config):
+    if config.kv_connector != "MultiConnector":
+        return [config]
+    # As vLLM's MultiConnector makes them: an engine_id of their own would end it here.
+    return [KVTransferConfig(**child, engine_id=config.engine_id) for child in config.kv_connector_extra_config["connectors"]]
+
+
+def test_vllm_takes_every_injected_flag(root, parser, tmp_path):
+    seen = 0
+    for name, flags in injected(root):
+        if "--config" in flags:
+            file = tmp_path / "config.yaml"
+            file.write_text("port: 12345\n")
+            flags = [str(file) if at and flags[at - 1] == "--config" else word for at, word in enumerate(flags)]
+        config = parser.parse_args(flags).kv_transfer_config
+        if config is None:  # spec.engine.flags: false
+            continue
+        connectors = children(config)
+        assert [c.kv_connector for c in connectors].count("LarderConnector") == 1, name
+        assert config.kv_role == "kv_both", name
+        if len(connectors) > 1:
+            assert config.kv_load_failure_policy == "recompute", name
+        seen += 1
+    assert seen >= 20
+
+
+def test_a_config_file_comes_before_the_flag(parser, tmp_path):
+    """docs/injection.md says so of --config."""
+    file = tmp_path / "config.yaml"
+    file.write_text("port: 12345\nkv-transfer-config:\n  kv_connector: NixlConnector\n  kv_role: kv_both\n")
+    ours = json.dumps({"kv_connector": "LarderConnector", "kv_connector_module_path": "larder.vllm", "kv_role": "kv_both"})
+    args = parser.parse_args(["--config", str(file), "--kv-transfer-config", ours])
+    assert args.port == 12345
+    assert args.kv_transfer_config.kv_connector == "LarderConnector"
+
+
+def test_a_connector_of_vllm_is_found_beside_our_module_path():
+    """--kv-offloading-size changes the connector's name and leaves the module path: the engine must start all the same."""
+    from vllm.distributed.kv_transfer.kv_connector.factory import KVConnectorFactory
+
+    def config(name):
+        return KVTransferConfig(kv_connector=name, kv_connector_module_path="larder.vllm", kv_role="kv_both")
+
+    assert KVConnectorFactory.get_connector_class(config("OffloadingConnector")).__name__ == "OffloadingConnector"
+    with pytest.raises(AttributeError):
+        KVConnectorFactory.get_connector_class(config("NoSuchConnector"))

@@ -1,0 +1,48 @@
+#include "sidecar/base/log.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "sidecar/base/json_text.h"
+
+namespace larder::base {
+namespace {
+
+constexpr std::string_view kTime = "2026-11-22T11:00:00.000Z";
+
+TEST(LogTest, TextHasFieldsBehindIt) {
+  EXPECT_EQ(log_line(LogFormat::kText, kTime, LogLevel::kInfo, "applied", {{"namespace", "ml"}, {"name", "chat"}}),
+            "2026-11-22T11:00:00.000Z info applied namespace=ml name=chat");
+}
+
+TEST(LogTest, NothingForgesALine) {
+  const std::string line = log_line(LogFormat::kText, kTime, LogLevel::kError, "a\nb", {{"k", "c\r\nd"}});
+  EXPECT_EQ(line.find_first_of("\r\n"), std::string::npos);
+  const std::string json = log_line(LogFormat::kJson, kTime, LogLevel::kError, "a\nb\",\"level\":\"info", {{"k", "c\r\nd"}});
+  EXPECT_EQ(json.find_first_of("\r\n"), std::string::npos);
+  const auto parsed = nlohmann::json::parse(json);
+  EXPECT_EQ(parsed["level"], "error");
+  EXPECT_EQ(parsed["msg"], "a\nb\",\"level\":\"info");
+  EXPECT_EQ(parsed["k"], "c\r\nd");
+  EXPECT_EQ(parsed["ts"], kTime);
+}
+
+TEST(LogTest, WhateverTheBytesItIsJson) {
+  std::mt19937 random(7);
+  for (int round = 0; round < 20'000; ++round) {
+    std::string text(random() % 12, '\0');
+    for (char& c : text) c = static_cast<char>(random());
+    ASSERT_NO_THROW(std::ignore = nlohmann::json::parse(json_text(text))) << "round " << round;
+  }
+}
+
+TEST(LogTest, ValidTextStaysAsItIs) {
+  for (const std::string text : {"plain", "größe", "日本", "\xf0\x9f\x98\x80", "tab\tquote\"back\\slash"})
+    EXPECT_EQ(nlohmann::json::parse(json_text(text)), text);
+  EXPECT_EQ(nlohmann::json::parse(json_text("a\xc0\xaf")), "a\xef\xbf\xbd\xef\xbf\xbd");  // overlong
+}
+
+}  // namespace
+}  // namespace larder::base

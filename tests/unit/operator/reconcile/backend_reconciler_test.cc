@@ -1,0 +1,152 @@
+#include "operator/reconcile/backend_reconciler.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/operator/reconcile/operator_world.h"
+
+namespace larder::reconcile {
+namespace {
+
+using api::Object;
+using operator_test::FakeApi;
+namespace resources = k8s::resources;
+
+const k8s::Key kCache{"ml", "cache"};
+
+class FakeCheck final : public BackendCheck {
+ public:
+  Result<BackendSeen> check(const api::CacheBackend&, const BackendSecrets& secrets, const std::string& prefix) override {
+    ++asked;
+    last_prefix = prefix;
+    const auto password = secrets.bytes.find("backend.password_file");
+    last_password = password == secrets.bytes.end() ? "" : password->second;
+    return seen;
+  }
+  BackendSeen seen;
+  int asked = 0;
+  std::string last_prefix, last_password;
+};
+
+struct Reconciling : OperatorWorld {
+  Reconciling() {
+    check.seen.product = "Valkey";
+    check.seen.version = "8.0.1";
+    check.seen.servers = 1;
+  }
+  Done once() { return reconciler.reconcile(kCache); }
+  std::string ready() const { return condition(resources::kBackends, "cache", "Ready"); }
+
+  FakeCheck check;
+  std::map<std::string, LarderdAnswer> answers;
+  BackendReconciler reconciler{world, check, [this](const std::vector<PodView>& pods) {
+                                 std::map<std::string, LarderdAnswer> found;
+                                 for (const PodView& pod : pods)
+                                   if (const auto one = answers.find(pod.name); one != answers.end())
+                                     found[pod.uid] = one->second;
+                                 return found;
+                               }};
+};
+
+TEST(BackendReconcilerTest, AServerOfTheUsersIsCheckedAgainAndAgain) {
+  Reconciling run;
+  run.backend("cache", R"({"endpoints": ["redis:6379"]})");
+  const Done done = run.once();
+  EXPECT_TRUE(done.status.ok());
+  EXPECT_EQ(done.again.count(), BackendReconciler::kCheckMs);
+  EXPECT_EQ(run.ready(), "True Answers");
+  EXPECT_EQ(run.check.last_prefix, "larder");
+  run.api.forget_calls();
+  EXPECT_TRUE(run.once().status.ok());
+  EXPECT_EQ(run.check.asked, 2);
+  EXPECT_EQ(run.api.writes(), 0U);
+}
+
+TEST(BackendReconcilerTest, TheSecretIsOfItsNamespaceAndIsReadEachTime) {
+  Reconciling run;
+  run.backend("cache", R"({"endpoints": ["redis:6379"], "password": {"name": "auth"}})");
+  run.once();
+  EXPECT_EQ(run.ready(), "False SecretMissing");
+  EXPECT_EQ(run.condition(resources::kBackends, "cache", "SecretMissing"), "True NotFound");
+  EXPECT_EQ(run.check.asked, 0);
+  const auto put = [&](const char* password) {
+    run.api.as_user(resources::kSecrets,
+                    {{"metadata", {{"name", "auth"}, {"namespace", "ml"}}}, {"data", {{"password", password}}}});
+  };
+  put("b25l");
+  run.once();
+  EXPECT_EQ(run.ready(), "True Answers");
+  EXPECT_EQ(run.check.last_password, "one");
+  put("dHdv");
+  run.once();
+  EXPECT_EQ(run.check.last_password, "two");
+}
+
+// Not in a status, an error or an object: the check alone sees it.
+TEST(BackendReconcilerTest, APasswordIsNowhereToBeSeen) {
+  Reconciling run;
+  run.backend("cache", R"({"endpoints": ["redis:6379"], "password": {"name": "auth"}})");
+  run.api.as_user(resources::kSecrets,
+                  {{"metadata", {{"name", "auth"}, {"namespace", "ml"}}}, {"data", {{"password", "c2VjcmV0"}}}});
+  run.once();
+  for (const k8s::Resource* kind : {&resources::kBackends, &resources::kConfigMaps, &resources::kStatefulSets})
+    for (const Object& one : run.api.all(*kind)) {
+      EXPECT_EQ(one.dump().find("c2VjcmV0"), std::string::npos);
+      EXPECT_EQ(one.dump().find("secret\""), std::string::npos);
+    }
+}
+
+TEST(BackendReconcilerTest, ItIsCheckedUnderAPrefixThatItsPoolsUse) {
+  Reconciling run;
+  run.backend("cache", R"({"endpoints": ["redis:6379"]})");
+  run.pool("chat", R"({"memory": {"size": "1Gi"}, "backendRef": {"name": "cache"}})");
+  run.once();
+  EXPECT_EQ(run.check.last_prefix, "ml-chat");
+}
+
+TEST(BackendReconcilerTest, WhereTheSecretMayNotBeReadTheSidecarsSay) {
+  Reconciling run;
+  run.backend("cache", R"({"endpoints": ["redis:6379"], "password": {"name": "auth"}})");
+  run.pool("chat", R"({"memory": {"size": "1Gi"}, "backendRef": {"name": "cache"}})");
+  run.api.as_user(resources::kPods, pod({}));
+  run.api.set_failures([](const FakeApi::Call& call) -> std::optional<FakeApi::Failure> {
+    if (call.plural == "secrets") return FakeApi::Failure{Status(Code::kPermissionDenied, "forbidden")};
+    return std::nullopt;
+  });
+  EXPECT_TRUE(run.once().status.ok());
+  EXPECT_EQ(run.ready(), "Unknown NotChecked");
+  run.answers["chat-1"].backend = LarderdAnswer::Backend{true, ""};
+  run.once();
+  EXPECT_EQ(run.ready(), "True BySidecars");
+}
+
+TEST(BackendReconcilerTest, AManagedOneHasItsObjectsAndASecondTimeIsQuiet) {
+  Reconciling run;
+  run.backend("cache", R"({"managed": {"memory": "1Gi"}})");
+  EXPECT_TRUE(run.once().status.ok());
+  for (const k8s::Resource* kind : {&resources::kStatefulSets, &resources::kServices, &resources::kConfigMaps,
+                                    &resources::kBudgets, &resources::kNetworkPolicies})
+    EXPECT_EQ(run.api.all(*kind).size(), 1U) << kind->plural;
+  EXPECT_EQ(run.condition(resources::kBackends, "cache", "ObjectsApplied"), "True Applied");
+  run.api.forget_calls();
+  EXPECT_TRUE(run.once().status.ok());
+  EXPECT_EQ(run.api.writes(), 0U);
+  // No longer managed: its objects go.
+  run.api.as_user(resources::kBackends, {{"metadata", {{"name", "cache"}, {"namespace", "ml"}}},
+                                         {"spec", {{"managed", nullptr}, {"endpoints", {"redis:6379"}}}}});
+  EXPECT_TRUE(run.once().status.ok());
+  EXPECT_TRUE(run.api.all(resources::kStatefulSets).empty());
+  EXPECT_TRUE(run.api.all(resources::kServices).empty());
+}
+
+TEST(BackendReconcilerTest, OneThatIsGoneOrGoingIsLeftAlone) {
+  Reconciling run;
+  EXPECT_TRUE(run.once().status.ok());
+  run.backend("cache", R"({"managed": {"memory": "1Gi"}})");
+  run.api.as_user(resources::kBackends,
+                  {{"metadata", {{"name", "cache"}, {"namespace", "ml"}, {"deletionTimestamp", "2026-01-01T00:00:00Z"}}}});
+  EXPECT_TRUE(run.once().status.ok());
+  EXPECT_EQ(run.api.writes(), 0U);
+}
+
+}  // namespace
+}  // namespace larder::reconcile

@@ -1,0 +1,135 @@
+#include "operator/reconcile/backend_status.h"
+
+#include <gtest/gtest.h>
+
+namespace larder::reconcile {
+namespace {
+
+using api::Object;
+
+BackendFacts facts_of(const char* spec) {
+  BackendFacts facts;
+  facts.generation = 1;
+  Result<api::CacheBackend> backend =
+      api::parse_backend({{"metadata", {{"name", "cache"}, {"namespace", "ml"}, {"uid", "u"}}}, {"spec", Object::parse(spec)}});
+  facts.parsed = backend.ok() ? Status() : backend.status();
+  if (backend.ok()) facts.backend = *backend;
+  return facts;
+}
+constexpr const char* kRedis = R"({"endpoints": ["redis:6379"], "password": {"name": "s"}})";
+
+BackendSeen valkey() {
+  BackendSeen seen;
+  seen.product = "Valkey";
+  seen.version = "8.0.1";
+  seen.role = "master";
+  seen.mode = "standalone";
+  seen.servers = 1;
+  seen.used_bytes = 1ULL << 30;
+  seen.max_bytes = 8ULL << 30;
+  seen.ping_ns = 210'000;
+  return seen;
+}
+
+Condition of_type(const BackendFacts& facts, const std::string& type) {
+  for (const Condition& condition : backend_conditions(facts))
+    if (condition.type == type) return condition;
+  return {type, Truth::kUnknown, "(not there)", ""};
+}
+std::string in_short(const Condition& condition) {
+  return (condition.status == Truth::kTrue    ? "True "
+          : condition.status == Truth::kFalse ? "False "
+                                              : "Unknown ") +
+         condition.reason;
+}
+
+TEST(BackendStatusTest, AServerThatAnswers) {
+  BackendFacts facts = facts_of(kRedis);
+  facts.seen = valkey();
+  EXPECT_EQ(in_short(of_type(facts, "Ready")), "True Answers");
+  EXPECT_EQ(in_short(of_type(facts, "WellSet")), "True WellSet");
+  const Object status = backend_status(facts, Object(), "now");
+  EXPECT_EQ(status["server"], "Valkey");
+  EXPECT_EQ(status["version"], "8.0.1");
+  EXPECT_EQ(status["reachable"], true);
+  EXPECT_EQ(status["memory"]["text"], "0.999Gi/8Gi");
+  EXPECT_EQ(status["latency"], "0.2ms");
+  EXPECT_FALSE(status.contains("lastError"));
+}
+
+TEST(BackendStatusTest, WhatIsWrongWithItIsSaidAndKept) {
+  BackendFacts facts = facts_of(kRedis);
+  BackendSeen seen;
+  seen.findings = {{BackendFinding::Weight::kUnusable, "wrong-password", "WRONGPASS. Look at the Secret"}};
+  facts.seen = seen;
+  EXPECT_EQ(in_short(of_type(facts, "Ready")), "False WrongPassword");
+  const Object bad = backend_status(facts, Object(), "now");
+  EXPECT_EQ(bad["lastError"], "WRONGPASS. Look at the Secret");
+  EXPECT_EQ(bad["reachable"], false);
+  facts.seen = valkey();
+  EXPECT_EQ(backend_status(facts, {{"status", bad}}, "later")["lastError"], "WRONGPASS. Look at the Secret");
+}
+
+TEST(BackendStatusTest, WarningsLeaveItReady) {
+  BackendFacts facts = facts_of(kRedis);
+  BackendSeen seen = valkey();
+  seen.findings = {{BackendFinding::Weight::kWarning, "noeviction", "maxmemory-policy is noeviction"}};
+  facts.seen = seen;
+  EXPECT_EQ(in_short(of_type(facts, "Ready")), "True Answers");
+  EXPECT_EQ(in_short(of_type(facts, "WellSet")), "False Noeviction");
+}
+
+TEST(BackendStatusTest, ASecretThatIsNotThere) {
+  BackendFacts facts = facts_of(kRedis);
+  facts.secrets.missing = "there is no Secret s";
+  EXPECT_EQ(in_short(of_type(facts, "SecretMissing")), "True NotFound");
+  EXPECT_EQ(in_short(of_type(facts, "Ready")), "False SecretMissing");
+}
+
+// The chart gives the operator no right to Secrets unless it is told which: then it believes the sidecars.
+TEST(BackendStatusTest, WhereItMayNotReadTheSecretTheSidecarsSay) {
+  BackendFacts facts = facts_of(kRedis);
+  facts.secrets.unreadable = "the operator may not read Secret s";
+  EXPECT_EQ(in_short(of_type(facts, "Ready")), "Unknown NotChecked");
+  facts.sidecars = {2, 2, ""};
+  EXPECT_EQ(in_short(of_type(facts, "Ready")), "True BySidecars");
+  facts.sidecars = {2, 0, "refused"};
+  EXPECT_EQ(in_short(of_type(facts, "Ready")), "False NotBySidecars");
+  EXPECT_EQ(in_short(of_type(facts, "SecretMissing")), "Unknown NotReadable");
+}
+
+TEST(BackendStatusTest, AManagedOneStarts) {
+  BackendFacts facts = facts_of(R"({"managed": {"memory": "1Gi"}})");
+  ASSERT_TRUE(facts.parsed.ok()) << facts.parsed.text();
+  BackendSeen seen;
+  seen.findings = {{BackendFinding::Weight::kUnusable, "unreachable", "no such host"}};
+  facts.seen = seen;
+  EXPECT_EQ(in_short(of_type(facts, "Ready")), "False Starting");
+  facts.stateful_set = std::make_shared<const Object>(Object{{"status", {{"readyReplicas", 1}}}});
+  EXPECT_EQ(in_short(of_type(facts, "Ready")), "False Unreachable");
+  facts.brought.taken = {"StatefulSet larder-cache is there already"};
+  EXPECT_EQ(in_short(of_type(facts, "Ready")), "False NameTaken");
+}
+
+TEST(BackendStatusTest, ALatencyThatWaversIsNotWritten) {
+  BackendFacts facts = facts_of(kRedis);
+  facts.seen = valkey();
+  const Object before = {{"status", backend_status(facts, Object(), "2026-01-01T00:00:00Z")}};
+  BackendSeen seen = valkey();
+  seen.ping_ns = 350'000;
+  facts.seen = seen;
+  EXPECT_EQ(backend_status(facts, before, "later"), before["status"]);
+  seen.ping_ns = 3'500'000;
+  facts.seen = seen;
+  EXPECT_EQ(backend_status(facts, before, "later")["latency"], "4ms");
+}
+
+TEST(BackendStatusTest, ASpecThatCannotBe) {
+  const BackendFacts facts = facts_of(R"({"endpoints": ["a:1"], "mode": "Sentinel"})");
+  EXPECT_EQ(in_short(of_type(facts, "Ready")), "False Invalid");
+  EXPECT_NE(of_type(facts, "Ready").message.find("spec.master"), std::string::npos);
+  EXPECT_EQ(backend_status(facts, Object(), "now")["reachable"], false);
+}
+
+}  // namespace
+}  // namespace larder::reconcile

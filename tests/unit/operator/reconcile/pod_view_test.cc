@@ -1,0 +1,81 @@
+#include "operator/reconcile/pod_view.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/unit/operator/reconcile/pods.h"
+
+namespace larder::reconcile {
+namespace {
+
+using api::Object;
+
+TEST(PodViewTest, WhatIsReadOfAPod) {
+  Object seen = pod({});
+  seen["metadata"]["uid"] = "u";
+  const PodView view = view_of(seen);
+  EXPECT_EQ(view.ns + "/" + view.name + " " + view.uid + " " + view.pool + " " + view.ip, "ml/chat-1 u chat 10.0.0.7");
+  EXPECT_TRUE(view.has_larderd && view.running && view.ready && !view.over && answers(view));
+  EXPECT_EQ(view.config + view.restart_hash, "ch");
+}
+
+TEST(PodViewTest, WhoDoesNotAnswerIsNotAsked) {
+  EXPECT_FALSE(answers(view_of(pod({.ip = ""}))));
+  EXPECT_FALSE(answers(view_of(pod({.ready = false}))));
+  EXPECT_FALSE(answers(view_of(pod({.phase = "Pending"}))));
+  EXPECT_TRUE(view_of(pod({.phase = "Failed"})).over);
+  Object on_host = pod({});
+  on_host["spec"]["hostNetwork"] = true;
+  EXPECT_FALSE(answers(view_of(on_host)));
+  Object going = pod({});
+  going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z";
+  EXPECT_FALSE(answers(view_of(going)));
+  Object engine_of_node_pool = pod({});
+  engine_of_node_pool["spec"].erase("initContainers");
+  EXPECT_FALSE(view_of(engine_of_node_pool).has_larderd);
+}
+
+TEST(PodViewTest, TroublesAreFound) {
+  Object seen = pod({.phase = "Pending", .ready = false});
+  seen["status"]["initContainerStatuses"][0]["state"]["waiting"] = {{"reason", "ErrImagePull"}, {"message", "not found"}};
+  seen["status"]["initContainerStatuses"][0]["lastState"]["terminated"] = {{"reason", "OOMKilled"}, {"exitCode", 137}};
+  seen["status"]["conditions"] = {
+      {{"type", "PodScheduled"}, {"status", "False"}, {"message", "0/1 nodes: Insufficient hugepages-2Mi"}}};
+  const PodView view = view_of(seen);
+  EXPECT_EQ(view.waiting + ": " + view.waiting_text, "ErrImagePull: not found");
+  EXPECT_TRUE(view.killed_for_memory);
+  EXPECT_EQ(view.unscheduled, "0/1 nodes: Insufficient hugepages-2Mi");
+}
+
+// What the cache keeps says the same as the whole pod, and is a small part of it.
+TEST(PodViewTest, TrimmingLosesNothingThatIsRead) {
+  Object seen = pod({});
+  seen["metadata"]["uid"] = "u";
+  seen["status"]["initContainerStatuses"][0]["lastState"]["terminated"] = {{"reason", "OOMKilled"}, {"exitCode", 137}};
+  seen["status"]["conditions"] = {{{"type", "PodScheduled"}, {"status", "False"}, {"message", "why"}}};
+  for (int i = 0; i < 30; ++i)
+    seen["spec"]["containers"][0]["env"].push_back({{"name", "E" + std::to_string(i)}, {"value", "v"}});
+  Object small = seen;
+  trim_pod(small);
+  const PodView before = view_of(seen), after = view_of(small);
+  EXPECT_EQ(before.name + before.uid + before.pool + before.ip + before.config + before.restart_hash + before.unscheduled,
+            after.name + after.uid + after.pool + after.ip + after.config + after.restart_hash + after.unscheduled);
+  EXPECT_TRUE(after.has_larderd && after.ready && after.killed_for_memory);
+  EXPECT_LT(small.dump().size(), seen.dump().size() / 2);
+  Object twice = small;
+  trim_pod(twice);
+  EXPECT_EQ(twice, small);
+}
+
+TEST(PodViewTest, AnythingMayStandThere) {
+  for (const char* text :
+       {"null", "[]", "7", R"({"spec": [], "status": "x"})", R"({"status": {"containerStatuses": {"a": 1}, "conditions": 3}})",
+        R"({"metadata": {"labels": [], "annotations": 7}, "spec": {"containers": "larder"}})"}) {
+    Object strange = Object::parse(text);
+    EXPECT_FALSE(view_of(strange).has_larderd) << text;
+    trim_pod(strange);
+    EXPECT_FALSE(view_of(strange).ready) << text;
+  }
+}
+
+}  // namespace
+}  // namespace larder::reconcile

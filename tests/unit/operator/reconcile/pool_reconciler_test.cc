@@ -1,0 +1,215 @@
+#include "operator/reconcile/pool_reconciler.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "operator/desired/larderd.h"
+#include "tests/unit/operator/reconcile/operator_world.h"
+
+namespace larder::reconcile {
+namespace {
+
+using api::Object;
+using operator_test::FakeApi;
+namespace resources = k8s::resources;
+
+const k8s::Key kChat{"ml", "chat"};
+constexpr const char* kNode = R"({"placement": "Node", "memory": {"size": "1Gi"}})";
+
+struct Reconciling : OperatorWorld {
+  Done once() { return reconciler.reconcile(kChat); }
+  // As the controller does it.
+  int settle() {
+    for (int round = 1; round < 6; ++round)
+      if (const Done done = once(); done.status.ok() && done.again.count() != 1000) return round;
+    return 6;
+  }
+  std::string ready() const { return condition(resources::kPools, "chat", "Ready"); }
+
+  std::map<std::string, LarderdAnswer> answers;
+  std::optional<PoolSums> told;
+  PoolReconciler reconciler{world, [this](const std::vector<PodView>&) { return answers; },
+                            [this](const k8s::Key&, const std::optional<PoolSums>& sums, bool) { told = sums; }};
+};
+
+TEST(PoolReconcilerTest, APoolOfSidecarsHasNoObjectsAndAStatus) {
+  Reconciling run;
+  run.pool("chat", R"({"memory": {"size": "1Gi"}})");
+  ASSERT_EQ(run.settle(), 1);
+  EXPECT_EQ(run.ready(), "True NoPods");
+  EXPECT_TRUE(run.api.all(resources::kDaemonSets).empty() && run.api.all(resources::kConfigMaps).empty());
+  run.api.forget_calls();
+  run.now = "2026-02-01T00:00:00Z";
+  ASSERT_EQ(run.settle(), 1);
+  EXPECT_EQ(run.api.writes(), 0U);
+}
+
+TEST(PoolReconcilerTest, APoolOnNodesHasItsDaemonSetUntilItGoes) {
+  Reconciling run;
+  run.pool("chat", kNode);
+  ASSERT_EQ(run.settle(), 1);
+  const auto set = run.api.find(resources::kDaemonSets, "ml", "larder-chat");
+  ASSERT_TRUE(set);
+  EXPECT_TRUE(run.api.find(resources::kConfigMaps, "ml", "larder-chat"));
+  run.api.forget_calls();
+  ASSERT_EQ(run.settle(), 1);
+  EXPECT_EQ(run.api.writes(), 0U);
+  run.api.delete_as_user(resources::kPools, "ml", "chat");
+  ASSERT_EQ(run.settle(), 1);
+  EXPECT_FALSE(run.told);
+  EXPECT_EQ(run.api.collect_garbage(), 2U);
+}
+
+TEST(PoolReconcilerTest, PodsAreCountedAndSummed) {
+  Reconciling run;
+  run.pool("chat", R"({"memory": {"size": "1Gi"}})");
+  for (int i = 0; i < 3; ++i) {
+    Object one = pod({.name = "chat-" + std::to_string(i), .ready = i < 2});
+    run.api.as_user(resources::kPods, one);
+  }
+  run.api.as_user(resources::kPods, pod({.name = "other", .pool = "code"}));
+  run.api.as_user(resources::kPods, pod({.name = "over", .phase = "Succeeded"}));
+  const std::string uid = api::text_at(*run.api.find(resources::kPods, "ml", "chat-0"), "metadata.uid");
+  run.answers[uid].capacity_bytes = 1ULL << 30;
+  run.answers[uid].used_bytes = 1ULL << 29;
+  ASSERT_EQ(run.settle(), 1);
+  const Object status = run.status(resources::kPools, "chat");
+  EXPECT_EQ(status["pods"]["total"], 3);
+  EXPECT_EQ(status["pods"]["attached"], 2);
+  EXPECT_EQ(status["memory"]["text"], "512Mi/1Gi");
+  EXPECT_EQ(status["pods"]["needRestart"], 3);  // their hash is "h"
+  EXPECT_EQ(run.condition(resources::kPools, "chat", "PodsUpToDate"), "False RestartNeeded");
+  ASSERT_TRUE(run.told);
+  EXPECT_EQ(run.told->attached, 2U);
+}
+
+// A changed pool reaches running pods where larderd takes it over, and only there.
+TEST(PoolReconcilerTest, RunningPodsGetWhatTheyTakeOver) {
+  Reconciling run;
+  const Object pool = run.pool("chat", R"({"memory": {"size": "1Gi"}, "disk": {"size": "2Gi", "write": "back"}})");
+  const api::CachePool parsed = *api::parse_pool(*run.api.find(resources::kPools, "ml", "chat"));
+  const std::string hash = desired::restart_hash(parsed, std::nullopt, run.world.defaults);
+  const std::string config = desired::larderd_config(parsed, std::nullopt);
+  run.api.as_user(resources::kPods, pod({.name = "new", .restart_hash = hash, .config = config}));
+  run.api.as_user(resources::kPods, pod({.name = "old", .restart_hash = "older", .config = "older"}));
+  ASSERT_EQ(run.settle(), 1);
+  EXPECT_EQ(*api::annotation(*run.api.find(resources::kPods, "ml", "new"), api::kConfigAnnotation), config);
+
+  run.pool("chat", R"({"disk": {"write": "through"}})");
+  run.api.forget_calls();
+  ASSERT_EQ(run.settle(), 1);
+  const std::string now = *api::annotation(*run.api.find(resources::kPods, "ml", "new"), api::kConfigAnnotation);
+  EXPECT_NE(now.find("through"), std::string::npos);
+  EXPECT_EQ(*api::annotation(*run.api.find(resources::kPods, "ml", "old"), api::kConfigAnnotation), "older");
+  EXPECT_EQ(*api::annotation(*run.api.find(resources::kPods, "ml", "new"), "theirs"), "something long");
+  std::size_t merges = 0;
+  for (const FakeApi::Call& call : run.api.calls()) merges += call.verb == "merge" ? 1 : 0;
+  EXPECT_EQ(merges, 1U);
+  EXPECT_EQ(run.status(resources::kPools, "chat")["pods"]["needRestart"], 1);
+}
+
+TEST(PoolReconcilerTest, APodThatIsGoneMeanwhileIsNoFailure) {
+  Reconciling run;
+  run.pool("chat", R"({"memory": {"size": "1Gi"}})");
+  const api::CachePool parsed = *api::parse_pool(*run.api.find(resources::kPools, "ml", "chat"));
+  run.api.as_user(resources::kPods, pod({.restart_hash = desired::restart_hash(parsed, std::nullopt, run.world.defaults)}));
+  run.pods.freeze();
+  run.api.delete_as_user(resources::kPods, "ml", "chat-1");
+  EXPECT_TRUE(run.once().status.ok());
+  run.api.as_user(resources::kPods, pod({.config = "another pod of this name"}));
+  EXPECT_TRUE(run.once().status.ok());
+  EXPECT_EQ(*api::annotation(*run.api.find(resources::kPods, "ml", "chat-1"), api::kConfigAnnotation),
+            "another pod of this name");
+}
+
+TEST(PoolReconcilerTest, WhatIsWrongIsSaid) {
+  Reconciling run;
+  run.pool("chat", R"({"memory": {"size": "1Gi"}, "backendRef": {"name": "cache"}})");
+  ASSERT_EQ(run.settle(), 1);
+  EXPECT_EQ(run.ready(), "False NoSuchBackend");
+  run.backend("cache", R"({"endpoints": ["redis:6379"]})");
+  ASSERT_EQ(run.settle(), 1);
+  EXPECT_EQ(run.condition(resources::kPools, "chat", "BackendReady"), "Unknown NotChecked");
+  run.pool("chat", R"({"memory": {"size": "much"}})");
+  ASSERT_EQ(run.settle(), 1);
+  EXPECT_EQ(run.ready(), "False Invalid");
+}
+
+TEST(PoolReconcilerTest, ARefusedCallIsSaidAndTriedAgain) {
+  Reconciling run;
+  run.pool("chat", kNode);
+  run.api.set_failures([](const FakeApi::Call& call) -> std::optional<FakeApi::Failure> {
+    if (call.verb == "apply" && call.plural == "daemonsets")
+      return FakeApi::Failure{Status(Code::kPermissionDenied, "forbidden")};
+    return std::nullopt;
+  });
+  EXPECT_FALSE(run.once().status.ok());
+  EXPECT_EQ(run.ready(), "False Refused");
+  run.api.set_failures(nullptr);
+  ASSERT_EQ(run.settle(), 1);
+  EXPECT_EQ(run.condition(resources::kPools, "chat", "ObjectsApplied"), "True Applied");
+}
+
+TEST(PoolReconcilerTest, PodsThatWaitForPagesAreToldWhatTheNodesHave) {
+  Reconciling run;
+  run.pool("chat", R"({"memory": {"size": "1Gi", "hugepages": "2Mi"}})");
+  Object waiting = pod({.ip = "", .phase = "Pending", .ready = false});
+  waiting["status"]["conditions"] = {
+      {{"type", "PodScheduled"}, {"status", "False"}, {"message", "0/1 nodes: Insufficient hugepages-2Mi"}}};
+  run.api.as_user(resources::kPods, waiting);
+  run.api.as_user({"", "v1", "nodes", "Node", false},
+                  {{"metadata", {{"name", "node-a"}}}, {"status", {{"allocatable", {{"hugepages-2Mi", "64Mi"}}}}}});
+  const Done done = run.once();
+  EXPECT_GT(done.again.count(), 1000);
+  EXPECT_EQ(run.condition(resources::kPools, "chat", "HugepagesMissing"), "True NotEnough");
+  std::string message;
+  for (const Object& one : run.status(resources::kPools, "chat")["conditions"])
+    if (one["type"] == "HugepagesMissing") message = one["message"];
+  EXPECT_NE(message.find("node-a 32"), std::string::npos) << message;
+}
+
+// The same properties as children_test.cc, over everything that a reconcile does with a real pool.
+TEST(PoolReconcilerTest, ItConvergesFromEveryPartialState) {
+  constexpr const char* kChanged =
+      R"({"placement": "Node", "memory": {"size": "2Gi"}, "node": {"nodeSelector": {"gpu": "yes"}}})";
+  const auto state = [](const Reconciling& run) {
+    std::vector<Object> all;
+    for (const k8s::Resource* kind : {&resources::kPools, &resources::kDaemonSets, &resources::kConfigMaps})
+      for (Object one : run.api.all(*kind)) {
+        for (const char* key : {"uid", "resourceVersion", "generation"}) one["metadata"].erase(key);
+        all.push_back(std::move(one));
+      }
+    return all;
+  };
+  Reconciling reference;
+  reference.pool("chat", kNode);
+  ASSERT_EQ(reference.settle(), 1);
+  reference.pool("chat", kChanged);
+  reference.api.forget_calls();
+  ASSERT_EQ(reference.settle(), 1);
+  const std::size_t calls = reference.api.calls().size();
+  ASSERT_GE(calls, 3U);
+  for (std::size_t life = 0; life < 2 * calls; ++life) {
+    Reconciling run;
+    run.pool("chat", kNode);
+    ASSERT_EQ(run.settle(), 1);
+    run.pool("chat", kChanged);
+    std::size_t left = life / 2;
+    run.api.set_failures([&](const FakeApi::Call&) -> std::optional<FakeApi::Failure> {
+      if (left == 0) return FakeApi::Failure{Status(Code::kUnavailable, "dead")};
+      return --left == 0 && life % 2 == 1 ? std::optional(FakeApi::Failure{Status(Code::kUnavailable, "dead"), true})
+                                          : std::nullopt;
+    });
+    run.once();
+    run.api.set_failures(nullptr);
+    ASSERT_LE(run.settle(), 5);
+    EXPECT_EQ(state(run), state(reference)) << "dead after call " << life / 2;
+    run.api.forget_calls();
+    ASSERT_EQ(run.settle(), 1);
+    EXPECT_EQ(run.api.writes(), 0U);
+  }
+}
+
+}  // namespace
+}  // namespace larder::reconcile

@@ -1,0 +1,219 @@
+#include "operator/reconcile/pool_status.h"
+
+#include <gtest/gtest.h>
+
+#include "operator/reconcile/pool_conditions.h"
+
+namespace larder::reconcile {
+namespace {
+
+using api::Object;
+
+Object pool_object(const char* spec) {
+  return {{"metadata", {{"name", "chat"}, {"namespace", "ml"}, {"uid", "u"}, {"generation", 3}}}, {"spec", Object::parse(spec)}};
+}
+
+PoolFacts facts_of(const char* spec) {
+  PoolFacts facts;
+  facts.generation = 3;
+  Result<api::CachePool> pool = api::parse_pool(pool_object(spec));
+  facts.parsed = pool.ok() ? Status() : pool.status();
+  if (pool.ok()) facts.pool = *pool;
+  facts.wanted = {"c", "h"};
+  facts.wanted_on_host_network = {"c2", "h2"};
+  return facts;
+}
+constexpr const char* kSmall = R"({"memory": {"size": "1Gi"}})";
+
+PodView ready_pod(int number) {
+  PodView pod;
+  pod.name = "chat-" + std::to_string(number);
+  pod.uid = "uid-" + std::to_string(number);
+  pod.has_larderd = pod.running = pod.ready = true;
+  pod.restart_hash = "h";
+  return pod;
+}
+
+Condition of_type(const PoolFacts& facts, const std::string& type) {
+  for (const Condition& condition : pool_conditions(facts))
+    if (condition.type == type) return condition;
+  return {type, Truth::kUnknown, "(not there)", ""};
+}
+std::string in_short(const Condition& condition) {
+  return (condition.status == Truth::kTrue    ? "True "
+          : condition.status == Truth::kFalse ? "False "
+                                              : "Unknown ") +
+         condition.reason;
+}
+
+TEST(PoolConditionsTest, APoolWithoutPodsIsReadyAndSaysWhatIsNext) {
+  const Condition ready = of_type(facts_of(kSmall), "Ready");
+  EXPECT_EQ(in_short(ready), "True NoPods");
+  EXPECT_NE(ready.message.find("larder.dev/pool: chat"), std::string::npos);
+  EXPECT_EQ(in_short(of_type(facts_of(kSmall), "BackendReady")), "Unknown (not there)");
+  EXPECT_EQ(in_short(of_type(facts_of(kSmall), "HugepagesMissing")), "Unknown (not there)");
+}
+
+TEST(PoolConditionsTest, ASpecThatCannotBeNamesItsField) {
+  const PoolFacts wrong = facts_of(R"({"memory": {"size": "8GB"}})");
+  EXPECT_EQ(in_short(of_type(wrong, "Ready")), "False Invalid");
+  EXPECT_NE(of_type(wrong, "Ready").message.find("spec.memory.size"), std::string::npos);
+  EXPECT_EQ(in_short(of_type(wrong, "SizesFit")), "False DoNotFit");
+  const PoolFacts limit = facts_of(R"({"memory": {"size": "8Gi"}, "resources": {"limits": {"memory": "1Gi"}}})");
+  EXPECT_EQ(in_short(of_type(limit, "SizesFit")), "False DoNotFit");
+  EXPECT_NE(of_type(limit, "SizesFit").message.find("at least"), std::string::npos);
+}
+
+TEST(PoolConditionsTest, ABackendThatIsNotThere) {
+  const PoolFacts facts = facts_of(R"({"memory": {"size": "1Gi"}, "backendRef": {"name": "cache"}})");
+  EXPECT_EQ(in_short(of_type(facts, "BackendReady")), "False NoSuchBackend");
+  EXPECT_EQ(in_short(of_type(facts, "Ready")), "False NoSuchBackend");
+  EXPECT_NE(of_type(facts, "Ready").message.find("CacheBackend cache in namespace ml"), std::string::npos);
+}
+
+TEST(PoolConditionsTest, ABackendsTroubleIsThePools) {
+  PoolFacts facts = facts_of(R"({"memory": {"size": "1Gi"}, "backendRef": {"name": "cache"}})");
+  const auto with = [&](const char* conditions) {
+    facts.backend = std::make_shared<const Object>(Object{{"status", {{"conditions", Object::parse(conditions)}}}});
+  };
+  with("[]");
+  EXPECT_EQ(in_short(of_type(facts, "BackendReady")), "Unknown NotChecked");
+  EXPECT_EQ(in_short(of_type(facts, "Ready")), "True NoPods");
+  with(R"([{"type": "Ready", "status": "False", "reason": "WrongPassword", "message": "look at the Secret"}])");
+  EXPECT_EQ(in_short(of_type(facts, "Ready")), "False WrongPassword");
+  EXPECT_EQ(of_type(facts, "Ready").message, "CacheBackend cache: look at the Secret");
+  with(R"([{"type": "Ready", "status": "False", "reason": "SecretMissing", "message": "x"},
+           {"type": "SecretMissing", "status": "True", "reason": "NotFound", "message": "there is no Secret s"}])");
+  EXPECT_EQ(in_short(of_type(facts, "SecretMissing")), "True NotFound");
+  EXPECT_EQ(of_type(facts, "Ready").message, "CacheBackend cache: there is no Secret s");
+  with(R"([{"type": "Ready", "status": "True", "reason": "Answers", "message": "Valkey 8.0.1"}])");
+  EXPECT_EQ(in_short(of_type(facts, "BackendReady")), "True Ready");
+}
+
+TEST(PoolConditionsTest, HugepagesThatNoNodeHas) {
+  PoolFacts facts = facts_of(R"({"memory": {"size": "1Gi", "hugepages": "2Mi"}})");
+  EXPECT_EQ(in_short(of_type(facts, "HugepagesMissing")), "False Enough");
+  facts.pods = {ready_pod(1), ready_pod(2)};
+  facts.pods[1].ready = facts.pods[1].running = false;
+  facts.pods[1].unscheduled = "0/3 nodes are available: 3 Insufficient hugepages-2Mi.";
+  EXPECT_TRUE(waits_for_hugepages(facts));
+  facts.hugepages_of_nodes = "node-b 100, node-a 0";
+  const Condition missing = of_type(facts, "HugepagesMissing");
+  EXPECT_EQ(in_short(missing), "True NotEnough");
+  for (const char* part :
+       {"512 free pages of 2Mi", "node-b 100, node-a 0", "vm.nr_hugepages=512", "kubelet", "1 of 2 pods (chat-2)"})
+    EXPECT_NE(missing.message.find(part), std::string::npos) << part << " in " << missing.message;
+  EXPECT_EQ(in_short(of_type(facts, "Ready")), "False NotEnough");
+}
+
+TEST(PoolConditionsTest, WhatKeepsLarderdFromRunning) {
+  PoolFacts facts = facts_of(kSmall);
+  facts.pods = {ready_pod(1), ready_pod(2)};
+  EXPECT_EQ(in_short(of_type(facts, "PodsReady")), "True AllReady");
+  PodView& pod = facts.pods[1];
+  pod.ready = false;
+  EXPECT_EQ(in_short(of_type(facts, "PodsReady")), "False Starting");
+  EXPECT_EQ(in_short(of_type(facts, "Ready")), "True Starting");
+  pod.waiting = "ImagePullBackOff";
+  pod.waiting_text = "no such image";
+  EXPECT_EQ(in_short(of_type(facts, "PodsReady")), "False ImageNotPulled");
+  EXPECT_NE(of_type(facts, "Ready").message.find("spec.image"), std::string::npos);
+  pod.waiting = "CrashLoopBackOff";
+  EXPECT_EQ(in_short(of_type(facts, "PodsReady")), "False DoesNotRun");
+  pod.killed_for_memory = true;
+  EXPECT_EQ(in_short(of_type(facts, "Ready")), "False OutOfMemory");
+}
+
+TEST(PoolConditionsTest, PodsThatNeedARestart) {
+  PoolFacts facts = facts_of(kSmall);
+  facts.pods = {ready_pod(1), ready_pod(2), ready_pod(3)};
+  facts.pods[2].host_network = true;
+  facts.pods[2].restart_hash = "h2";
+  EXPECT_EQ(in_short(of_type(facts, "PodsUpToDate")), "True UpToDate");
+  facts.pods[0].restart_hash = "older";
+  const Condition condition = of_type(facts, "PodsUpToDate");
+  EXPECT_EQ(in_short(condition), "False RestartNeeded");
+  EXPECT_NE(condition.message.find("1 of 3 pods (chat-1)"), std::string::npos);
+  EXPECT_EQ(in_short(of_type(facts, "Ready")), "True AllReady");  // it works as it did
+  EXPECT_EQ(pool_status(facts, Object(), "now")["pods"]["needRestart"], 1);
+}
+
+TEST(PoolConditionsTest, ObjectsThatCannotBe) {
+  PoolFacts facts = facts_of(R"({"memory": {"size": "1Gi"}, "placement": "Node"})");
+  EXPECT_EQ(in_short(of_type(facts, "ObjectsApplied")), "True Applied");
+  facts.brought.status = {Code::kPermissionDenied, "daemonsets is forbidden"};
+  EXPECT_EQ(in_short(of_type(facts, "Ready")), "False Refused");
+  facts.brought.taken = {"ConfigMap larder-chat is there already"};
+  EXPECT_EQ(in_short(of_type(facts, "Ready")), "False NameTaken");
+}
+
+// Pod Security refuses the DaemonSet's pods: no pod tells of it, the DaemonSet does.
+TEST(PoolConditionsTest, ADaemonSetWithoutPods) {
+  PoolFacts facts = facts_of(R"({"memory": {"size": "1Gi"}, "placement": "Node"})");
+  EXPECT_EQ(in_short(of_type(facts, "PodsReady")), "True NoPods");
+  facts.daemon_set = std::make_shared<const Object>(
+      Object{{"metadata", {{"name", "larder-chat"}}}, {"status", {{"desiredNumberScheduled", 2}}}});
+  EXPECT_EQ(in_short(of_type(facts, "PodsReady")), "False NotMade");
+  EXPECT_NE(of_type(facts, "Ready").message.find("Pod Security"), std::string::npos);
+}
+
+TEST(PoolStatusTest, SumsOverThePods) {
+  PoolFacts facts = facts_of(kSmall);
+  for (int i = 0; i < 4; ++i) facts.pods.push_back(ready_pod(i));
+  facts.pods[3].ready = false;
+  for (int i = 0; i < 2; ++i) {
+    LarderdAnswer& answer = facts.answers["uid-" + std::to_string(i)];
+    answer.capacity_bytes = 1ULL << 30;
+    answer.used_bytes = 1ULL << 29;
+    answer.tokens_asked = 100;
+    answer.tokens_hit = 60;
+    answer.engines = 2;
+  }
+  const Object status = pool_status(facts, Object(), "2026-01-01T00:00:00Z");
+  EXPECT_EQ(status["pods"], Object::parse(R"({"total": 4, "attached": 3, "needRestart": 0})"));
+  EXPECT_EQ(status["memory"]["text"], "1Gi/2Gi");
+  EXPECT_EQ(status["hitRatio"], "60%");
+  EXPECT_EQ(status["engines"], 4);
+  EXPECT_EQ(status["observedGeneration"], 3);
+  EXPECT_FALSE(status.contains("disk"));
+}
+
+TEST(PoolStatusTest, WithoutAnswersNothingIsClaimed) {
+  PoolFacts facts = facts_of(kSmall);
+  facts.pods = {ready_pod(1)};
+  const Object status = pool_status(facts, Object(), "now");
+  EXPECT_FALSE(status.contains("memory") || status.contains("hitRatio"));
+}
+
+TEST(PoolStatusTest, ItsSizeDoesNotGrowWithThePods) {
+  PoolFacts facts = facts_of(kSmall);
+  for (int i = 0; i < 1000; ++i) {
+    facts.pods.push_back(ready_pod(i));
+    facts.pods.back().name = std::string(200, 'x') + std::to_string(i);
+    facts.pods.back().ready = i % 2 == 0;
+    facts.pods.back().restart_hash = "old";
+  }
+  EXPECT_LT(pool_status(facts, Object(), "now").dump().size(), 8000U);
+}
+
+TEST(PoolStatusTest, WhatSaysNothingNewIsTheSame) {
+  PoolFacts facts = facts_of(kSmall);
+  facts.pods = {ready_pod(1)};
+  facts.answers["uid-1"].capacity_bytes = 100ULL << 30;
+  facts.answers["uid-1"].used_bytes = 50ULL << 30;
+  const Object before = {{"status", pool_status(facts, Object(), "2026-01-01T00:00:00Z")}};
+  facts.answers["uid-1"].used_bytes += 100ULL << 20;
+  facts.answers["uid-1"].requests += 5;
+  EXPECT_EQ(pool_status(facts, before, "2026-02-01T00:00:00Z"), before["status"]);
+}
+
+TEST(PoolStatusTest, SizesAsPeopleReadThem) {
+  EXPECT_EQ(size_text(0), "0");
+  EXPECT_EQ(size_text(1ULL << 30), "1Gi");
+  EXPECT_EQ(size_text((1ULL << 30) + (1ULL << 28)), "1.25Gi");
+  EXPECT_EQ(size_text(1023ULL << 20), "0.999Gi");
+  EXPECT_EQ(size_text(512ULL << 20), "512Mi");
+}
+
+}  // namespace
+}  // namespace larder::reconcile

@@ -1,0 +1,55 @@
+#include "operator/reconcile/subset.h"
+
+#include <gtest/gtest.h>
+
+namespace larder::reconcile {
+namespace {
+
+using api::Object;
+
+std::string difference(const char* live, const char* wanted) {
+  return first_difference(Object::parse(live), Object::parse(wanted)).value_or("");
+}
+
+TEST(SubsetTest, WhatOthersAddedCountsForNothing) {
+  EXPECT_EQ(difference(R"({"a": 1, "b": {"c": 2, "d": 3}})", R"({"b": {"c": 2}})"), "");
+  EXPECT_EQ(difference(R"({"containers": [{"name": "x"}, {"name": "larder", "image": "i", "port": 1}]})",
+                       R"({"containers": [{"name": "larder", "image": "i"}]})"),
+            "");
+}
+
+TEST(SubsetTest, WhatDiffersIsNamed) {
+  EXPECT_EQ(difference(R"({"b": {"c": 2}})", R"({"b": {"c": 3}})"), "b.c");
+  EXPECT_EQ(difference(R"({})", R"({"b": {"c": 3}})"), "b");
+  EXPECT_EQ(difference(R"({"spec": {"containers": [{"name": "larder", "image": "i"}]}})",
+                       R"({"spec": {"containers": [{"name": "larder", "image": "j"}]}})"),
+            "spec.containers[larder].image");
+  EXPECT_EQ(difference(R"({"volumes": []})", R"({"volumes": [{"name": "v"}]})"), "volumes[v]");
+  EXPECT_EQ(difference(R"({"a": false})", R"({"a": true})"), "a");
+  EXPECT_EQ(difference(R"({})", R"({"a": false})"), "a");
+}
+
+TEST(SubsetTest, ListsWithoutNamesAreOneValue) {
+  EXPECT_EQ(difference(R"({"args": ["a", "b"]})", R"({"args": ["a"]})"), "args");
+  EXPECT_EQ(difference(R"({"args": ["b", "a"]})", R"({"args": ["a", "b"]})"), "args[0]");
+  // The API server fills in what an item has by default.
+  EXPECT_EQ(difference(R"({"rules": [{"a": 1, "protocol": "TCP"}]})", R"({"rules": [{"a": 1}]})"), "");
+}
+
+TEST(SubsetTest, NothingIsNothingHoweverItIsWritten) {
+  EXPECT_EQ(difference(R"({})", R"({"a": {}, "b": [], "c": null})"), "");
+  EXPECT_EQ(difference(R"({"a": {"x": 1}})", R"({"a": {}})"), "");
+  EXPECT_EQ(difference(R"({"a": "text"})", R"({"a": {}})"), "a");
+}
+
+TEST(SubsetTest, QuantitiesAreEqualByValueAndOnlyWhereTheyAreQuantities) {
+  EXPECT_EQ(difference(R"({"limits": {"memory": "1Gi", "cpu": "500m"}})", R"({"limits": {"memory": "1024Mi", "cpu": "0.5"}})"),
+            "");
+  EXPECT_EQ(difference(R"({"limits": {"cpu": "2"}})", R"({"limits": {"cpu": 2}})"), "");
+  EXPECT_EQ(difference(R"({"emptyDir": {"sizeLimit": "1Gi"}})", R"({"emptyDir": {"sizeLimit": "1024Mi"}})"), "");
+  EXPECT_EQ(difference(R"({"limits": {"memory": "1Gi"}})", R"({"limits": {"memory": "1G"}})"), "limits.memory");
+  EXPECT_EQ(difference(R"({"data": {"size": "1Gi"}})", R"({"data": {"size": "1024Mi"}})"), "data.size");
+}
+
+}  // namespace
+}  // namespace larder::reconcile

@@ -1,0 +1,65 @@
+#include "operator/webhook/inject/engine_flags.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace larder::webhook {
+namespace {
+
+using Form = ConnectorFlag::Form;
+
+std::vector<FlagWord> words(std::initializer_list<const char*> texts) {
+  std::vector<FlagWord> all;  // "$X": a variable
+  for (const std::string text : texts) all.push_back(text[0] == '$' ? FlagWord{std::nullopt, true} : FlagWord{text, false});
+  return all;
+}
+
+TEST(EngineFlags, NamesAreAsVllmReadsThem) {
+  EXPECT_EQ(flag_name("--kv_transfer_config=a_b"), "--kv-transfer-config");
+  EXPECT_EQ(flag_name("--"), "");
+  EXPECT_EQ(flag_name("-tp"), "");
+  EXPECT_EQ(flag_name("model"), "");
+}
+
+TEST(EngineFlags, FindTheConnectorInEveryForm) {
+  EXPECT_EQ(find_connector_flag(words({"m", "--kv-cache-dtype", "auto"})).form, Form::kAbsent);
+  const ConnectorFlag next = find_connector_flag(words({"m", "--kv_transfer_config", "{}", "--x"}));
+  EXPECT_EQ(next.form, Form::kNextWord);
+  EXPECT_EQ(next.word, 2u);
+  EXPECT_EQ(next.value, "{}");
+  const ConnectorFlag same = find_connector_flag(words({"--kv-transfer-config={\"a\":\"=\"}"}));
+  EXPECT_EQ(same.form, Form::kSameWord);
+  EXPECT_EQ(same.value, "{\"a\":\"=\"}");
+  EXPECT_EQ(find_connector_flag(words({"--kv-tr", "{}"})).form, Form::kNextWord) << "argparse takes unique beginnings";
+}
+
+TEST(EngineFlags, SayWhatCannotBeRead) {
+  for (const auto& unreadable :
+       {words({"--kv-transfer-config"}), words({"--kv-transfer-config", "$X"}), words({"--kv-transfer-config.kv_role", "x"}),
+        words({"--kv-transfer-config={}", "--kv-transfer-config={}"})}) {
+    const ConnectorFlag flag = find_connector_flag(unreadable);
+    EXPECT_EQ(flag.form, Form::kUnreadable);
+    EXPECT_FALSE(flag.why.empty());
+  }
+}
+
+TEST(EngineFlags, PlaceForAnotherOneIsBeforeWhatIsNotKnown) {
+  EXPECT_EQ(place_for_flag(words({})), 0u);
+  EXPECT_EQ(place_for_flag(words({"m", "--port", "1"})), 3u);
+  EXPECT_EQ(place_for_flag(words({"m", "--", "x"})), 1u);
+  EXPECT_EQ(place_for_flag(words({"m", "--port", "1", "$X"})), 3u);
+  EXPECT_EQ(place_for_flag(words({"m", "--port", "$PORT", "--x"})), 1u) << "an option and its value stay together";
+  EXPECT_EQ(place_for_flag(words({"m", "--port=1", "$X", "$Y"})), 2u);
+  EXPECT_EQ(place_for_flag(words({"$MODEL", "--port"})), 1u) << "the model stays first";
+  EXPECT_EQ(place_for_flag(words({"--port", "$P"})), 0u);
+}
+
+TEST(EngineFlags, SayWhichRefuseAConnector) {
+  EXPECT_EQ(refused_by_flags(words({"m", "--kv-cache-dtype", "fp8", "$X"})), "");
+  EXPECT_NE(refused_by_flags(words({"m", "--kv_offloading_size=1"})), "");
+  EXPECT_NE(refused_by_flags(words({"--backend=huggingface"})), "");
+}
+
+}  // namespace
+}  // namespace larder::webhook

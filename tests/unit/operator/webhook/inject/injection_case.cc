@@ -1,0 +1,57 @@
+#include "tests/unit/operator/webhook/inject/injection_case.h"
+
+#include <stdexcept>
+
+#include "operator/api/names.h"
+#include "tests/unit/operator/webhook/inject/pod_yaml.h"
+
+namespace larder::test {
+namespace {
+
+using api::Object;
+
+template <typename T>
+T parsed(Result<T> result) {
+  if (!result.ok()) throw std::runtime_error(result.status().text());
+  return std::move(*result);
+}
+
+void take(const Object& document, InjectionCase& one) {
+  const std::string kind = api::text_at(document, "kind");
+  if (kind == "CachePool") {
+    one.pool = parsed(api::parse_pool(document));
+  } else if (kind == "CacheBackend") {
+    one.backend = parsed(api::parse_backend(document));
+  } else if (kind == "Namespace") {
+    one.ns = api::name_of(document);
+    one.pod_security = api::label(document, "pod-security.kubernetes.io/enforce").value_or(one.pod_security);
+  } else if (kind == "Defaults") {
+    one.defaults.native_sidecars = api::truth_at(document, "nativeSidecars", true);
+  } else {
+    one.pod = document;
+  }
+}
+
+}  // namespace
+
+InjectionCase injection_case(const std::string& yaml) {
+  InjectionCase one;
+  for (const Object& document : from_yaml(yaml)) take(document, one);
+  one.pool_name = api::annotation(one.pod, api::kPoolAnnotation).value_or("llama");
+  if (!one.pool && one.pool_name != "missing") take(from_yaml(kUsualPool).front(), one);
+  if (one.pool) one.pool->name = one.pool_name;
+  return one;
+}
+
+InjectionCase container_case(const std::string& container) {
+  InjectionCase one =
+      injection_case("apiVersion: v1\nkind: Pod\nmetadata: {name: engine}\nspec: {containers: [{name: engine}]}\n");
+  one.pod["spec"]["containers"][0].update(from_yaml(container).front());
+  return one;
+}
+
+Object patched(const Object& pod, const Object& patch) {
+  return pod.patch(patch);
+}
+
+}  // namespace larder::test

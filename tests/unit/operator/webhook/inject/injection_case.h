@@ -1,0 +1,42 @@
+// One injection as a test writes it: a YAML text of a Pod, and beside it what is not as usual: a CachePool, a CacheBackend, a
+// Namespace (whose label says what Pod Security allows), `kind: Defaults`.
+#pragma once
+
+#include <string>
+
+#include "operator/webhook/inject.h"
+
+namespace larder::test {
+
+struct InjectionCase {
+  api::Object pod;
+  std::string ns = "models";
+  std::string pod_security = "privileged";  // pod-security.kubernetes.io/enforce of the namespace
+  std::string pool_name;
+  std::optional<api::CachePool> pool;
+  std::optional<api::CacheBackend> backend;
+  desired::Defaults defaults{"registry.example/larder:0.1.0", true};
+
+  // The pod as it is, or as a test changed it.
+  webhook::Injection inject() const { return inject(pod); }
+  webhook::Injection inject(const api::Object& one) const {
+    return webhook::inject({one, ns, pool_name, pool, backend, defaults});
+  }
+};
+
+// Where no pool stands in the text and the pod names one that is not "missing": the pool of usual_pool().
+InjectionCase injection_case(const std::string& yaml);
+// A pod of this engine container (YAML of its fields but the name), all else as usual.
+InjectionCase container_case(const std::string& container);
+
+inline constexpr const char* kUsualPool = R"(
+apiVersion: larder.dev/v1alpha1
+kind: CachePool
+metadata: {name: llama, namespace: models, uid: 6f1c8e6e-0000-4000-8000-000000000001}
+spec: {memory: {size: 4Gi}}
+)";
+
+// `pod` with a patch of RFC 6902 applied, by a library that is not ours.
+api::Object patched(const api::Object& pod, const api::Object& patch);
+
+}  // namespace larder::test

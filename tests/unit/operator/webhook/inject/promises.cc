@@ -1,0 +1,62 @@
+#include "tests/unit/operator/webhook/inject/promises.h"
+
+#include <algorithm>
+
+#include "operator/api/names.h"
+
+namespace larder::test {
+namespace {
+
+using api::Object;
+
+bool has_named(const Object& list, std::string_view name) {
+  return std::ranges::any_of(list, [name](const Object& one) { return api::text_at(one, "name") == name; });
+}
+
+// All that was there is there still, in its order.
+bool keeps(const Object& before, const Object& after) {
+  std::size_t at = 0;
+  for (const Object& one : before) {
+    while (at < after.size() && api::text_at(after[at], "name") != api::text_at(one, "name")) ++at;
+    if (at++ >= after.size()) return false;
+  }
+  return true;
+}
+
+std::string wrong_in_injected(const InjectionCase& one, const Object& after) {
+  const bool on_node = one.pool->spec.placement == api::Placement::kNode;
+  const Object& spec = api::at(after, "spec");
+  if (!has_named(api::at(spec, "initContainers"), api::kPayloadContainer)) return "the payload is copied";
+  const Object& larderds = api::at(spec, one.defaults.native_sidecars ? "initContainers" : "containers");
+  if (has_named(larderds, api::kSidecarContainer) == on_node) return "larderd is in the pod, or on the node";
+  for (const char* list : {"containers", "initContainers", "volumes"})
+    if (!keeps(api::at(one.pod, std::string("spec.") + list), api::at(spec, list))) return "what was there stays";
+  const bool mounted = std::ranges::any_of(api::at(spec, "containers"), [](const Object& container) {
+    return std::ranges::any_of(api::at(container, "volumeMounts"),
+                               [](const Object& mount) { return api::text_at(mount, "mountPath") == "/larder"; });
+  });
+  return mounted ? "" : "an engine has the payload";
+}
+
+}  // namespace
+
+std::string broken_promise(const InjectionCase& one) {
+  const webhook::Injection first = one.inject();
+  Object after;
+  try {
+    after = patched(one.pod, first.patch);
+  } catch (const std::exception& error) {
+    return std::string("the patch is valid: ") + error.what();
+  }
+  const webhook::Injection second = one.inject(after);
+  if (!second.patch.empty()) return "twice is once";
+  if (second.refused != first.refused) return "the reason stays";
+  if (!first.refused.empty()) {
+    Object expected = one.pod;
+    if (!first.patch.empty()) expected["metadata"]["annotations"][std::string(api::kNotInjectedAnnotation)] = first.refused;
+    return after == expected ? "" : "what is left alone gets a sentence and nothing else";
+  }
+  return first.patch.empty() ? "" : wrong_in_injected(one, after);
+}
+
+}  // namespace larder::test

@@ -1,0 +1,215 @@
+// What real shells make of a container before and after the injection: the engine gets what it got, and one flag with our JSON.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "operator/webhook/inject/connector_config.h"
+#include "tests/unit/operator/webhook/inject/injection_case.h"
+#include "tests/unit/operator/webhook/inject/real_shell.h"
+
+namespace larder::test {
+namespace {
+
+using api::Object;
+
+const std::string kConfig =
+    R"Y({"kv_connector":"LarderConnector","kv_connector_module_path":"larder.vllm","kv_role":"kv_both"})Y";
+
+// Takes the flag and its value out of what an engine was given; "" where it is not there.
+std::string take_flag(std::vector<std::string>& argv) {
+  const auto flag = std::ranges::find(argv, "--kv-transfer-config");
+  if (flag == argv.end() || flag + 1 == argv.end()) return "";
+  const std::string value = *(flag + 1);
+  argv.erase(flag, flag + 2);
+  return value;
+}
+
+Object engine_of(const Object& pod) {
+  return pod["spec"]["containers"][0];
+}
+
+struct Shape {
+  const char* name;
+  const char* container;  // YAML
+};
+
+class ShellShapes : public testing::TestWithParam<Shape> {};
+
+TEST_P(ShellShapes, EngineGetsWhatItGotAndTheFlag) {
+  const InjectionCase one = container_case(GetParam().container);
+  RealShell shell;
+  const auto before = shell.run(engine_of(one.pod));
+  ASSERT_TRUE(shell.ended_well());
+  ASSERT_FALSE(before.empty()) << "the shape starts no engine";
+  const webhook::Injection injection = one.inject();
+  ASSERT_EQ(injection.refused, "");
+  const Object engine = engine_of(patched(one.pod, injection.patch));
+  auto after = shell.run(engine);
+  ASSERT_TRUE(shell.ended_well()) << engine.dump(1);
+  ASSERT_EQ(after.size(), before.size()) << engine.dump(1);
+  for (std::size_t at = 0; at < after.size(); ++at) {
+    EXPECT_EQ(take_flag(after[at].argv), kConfig) << engine.dump(1);
+    EXPECT_EQ(after[at].argv, before[at].argv) << engine.dump(1);
+    const std::string rest = before[at].python_path.empty() ? "" : ":" + before[at].python_path;
+    EXPECT_EQ(after[at].python_path, "/larder/python" + rest) << engine.dump(1);
+  }
+}
+
+constexpr Shape kShapes[] = {
+    {"exec", R"Y({command: [vllm, serve, /mnt/models, --port, "8000"]})Y"},
+    {"command_and_args", R"Y({command: [vllm, serve], args: [/mnt/models, --port, "8000"]})Y"},
+    {"args_for_the_entrypoint", R"Y({image: "vllm/vllm-openai:v0.32.0", args: [m, --max-model-len, "4096"]})Y"},
+    {"python_module", R"Y({command: [python3, -m, vllm.entrypoints.openai.api_server], args: [--model, m]})Y"},
+    {"python_with_options", R"Y({command: [python3, -u, -X, dev, -m, vllm.entrypoints.openai.api_server, --model, m]})Y"},
+    {"huggingface", R"Y({command: [python3, -m, huggingfaceserver], args: [--model_name=hf, --backend=vllm]})Y"},
+    {"env_in_front", R"Y({command: [env, HF_HUB_OFFLINE=1, vllm, serve, m]})Y"},
+    {"after_two_dashes", R"Y({command: [vllm, serve, --port, "1", --, m]})Y"},
+    {"kubernetes_variable", R"Y({command: [vllm, serve, $(MODEL)], env: [{name: MODEL, value: a b}]})Y"},
+    {"config_file", R"Y({command: [vllm, serve, m, --config, /etc/vllm/config.yaml, --port, "8000"]})Y"},
+    {"sh", R"Y({command: [sh, -c, "vllm serve m --port 8000"]})Y"},
+    {"bash", R"Y({command: [/bin/bash, -c], args: ["vllm serve m --port 8000"]})Y"},
+    {"bash_exec", R"Y({command: [bash, -c, "exec vllm serve 'a model' --port 8000"]})Y"},
+    {"bash_options", R"Y({command: [bash, -euo, pipefail, -c, "vllm serve m"]})Y"},
+    {"bash_long_option", R"Y({command: [bash, --norc, -ec, "vllm serve m"]})Y"},
+    {"shell_in_args", R"Y({command: [env], args: [sh, -c, "vllm serve m"]})Y"},
+    {"and", R"Y({command: [sh, -c, "cd / && true && vllm serve m && echo done"]})Y"},
+    {"or", R"Y({command: [sh, -c, "false || vllm serve m"]})Y"},
+    {"semicolon", R"Y({command: [sh, -c, "true; vllm serve m; true"]})Y"},
+    {"pipe", R"Y({command: [sh, -c, "vllm serve m 2>&1 | cat"]})Y"},
+    {"background", R"Y({command: [sh, -c, "vllm serve m & wait"]})Y"},
+    {"redirected", R"Y({command: [sh, -c, "vllm serve m > log 2>&1"]})Y"},
+    {"redirected_in_front", R"Y({command: [sh, -c, "> log vllm serve m"]})Y"},
+    {"redirected_in_the_middle", R"Y({command: [sh, -c, "vllm serve m > log --port 1"]})Y"},
+    {"bash_both_redirected", R"Y({command: [bash, -c, "vllm serve m &> log"]})Y"},
+    {"process_substitution", R"Y({command: [bash, -c, "vllm serve m > >(cat)"]})Y"},
+    {"subshell", R"Y({command: [sh, -c, "(cd / && vllm serve m)"]})Y"},
+    {"group", R"Y({command: [sh, -c, "{ vllm serve m; }"]})Y"},
+    {"comment_behind", R"Y({command: [sh, -c, "vllm serve m # it's the engine"]})Y"},
+    {"assignment_in_front", R"Y({command: [sh, -c, "HF_HUB_OFFLINE=1 VLLM_X='a b' vllm serve m"]})Y"},
+    {"quotes",
+     R"Y({command: [sh, -c, "vllm serve \"$MODEL\" --chat-template '{\"a\": 1}'"], env: [{name: MODEL, value: a b}]})Y"},
+    {"variables", R"Y({command: [sh, -c, "vllm serve $MODEL --port ${PORT:-8000}"], env: [{name: MODEL, value: m}]})Y"},
+    {"variable_of_flags", R"Y({command: [sh, -c, "vllm serve m --port 1 $EXTRA"], env: [{name: EXTRA, value: --seed 1}]})Y"},
+    {"empty_variable_of_flags", R"Y({command: [sh, -c, "vllm serve m --port 1 $EXTRA"]})Y"},
+    {"value_of_an_option", R"Y({command: [sh, -c, "vllm serve m --port $PORT --seed 1"], env: [{name: PORT, value: "8"}]})Y"},
+    {"only_variables", R"Y({command: [sh, -c, "vllm serve $ALL"], env: [{name: ALL, value: m --seed 1}]})Y"},
+    {"positional", R"Y({command: [bash, -c, "vllm serve m \"$@\"", --], args: [--seed, "1", a b]})Y"},
+    {"command_substitution", R"Y({command: [sh, -c, "vllm serve m --tensor-parallel-size $(echo 2) --seed 1"]})Y"},
+    {"backticks", R"Y({command: [sh, -c, "vllm serve m --tensor-parallel-size `echo 2` --seed 1"]})Y"},
+    {"arithmetic", R"Y({command: [bash, -c, "vllm serve m --rank $(( (1 + 2) * 3 ))"]})Y"},
+    {"array", R"Y({command: [bash, -c, "a=(--seed 1); vllm serve m \"${a[@]}\""]})Y"},
+    {"loop", R"Y({command: [bash, -c, "for p in 1 2; do vllm serve m --port $p; done"]})Y"},
+    {"script_module", R"Y({command: [sh, -c, "python3 -m vllm.entrypoints.openai.api_server --model m"]})Y"},
+    {"path_of_vllm", R"Y({command: [sh, -c, "PATH=$PATH:/x; nohup vllm serve m"]})Y"},
+    {"image_python_path", R"Y({command: [sh, -c, "vllm serve m"], env: [{name: PYTHONPATH, value: /app}]})Y"},
+    {"exec_python_path", R"Y({command: [vllm, serve, m], env: [{name: PYTHONPATH, value: /app}]})Y"},
+    {"dollars", R"Y({command: [sh, -c, "echo $$ > log; vllm serve m"]})Y"},
+    {"eval", R"Y({command: [bash, -c, "eval \"vllm serve m --port 8000\""]})Y"},
+    {"eval_without_quotes", R"Y({command: [bash, -c, "eval vllm serve m --port 8000"]})Y"},
+    {"eval_in_single_quotes", R"Y({command: [bash, -c, "eval 'vllm serve m --port 8000'"]})Y"},
+    {"eval_kserve", R"Y({command: [/bin/bash, -c, "eval \"exec vllm serve m ${VLLM_ADDITIONAL_ARGS} $@\"", --],
+        args: [--seed, "1"], env: [{name: VLLM_ADDITIONAL_ARGS, value: "--port 8 --chat '{\"a\": \"b c\"}'"}]})Y"},
+    {"eval_kserve_without_args", R"Y({command: [/bin/bash, -c, "eval \"exec vllm serve m ${VLLM_ADDITIONAL_ARGS} $@\"", --]})Y"},
+    {"eval_words_apart", R"Y({command: [bash, -c, "eval \"vllm serve m --served-model-name \"q\" --port 1 $X\""]})Y"},
+    {"shell_in_a_shell", R"Y({command: [bash, -c, "sh -c 'vllm serve m --port 1'"]})Y"},
+    {"shell_in_a_shell_in_double_quotes", R"Y({command: [bash, -c, "exec sh -c \"vllm serve '$MODEL' --port 1\""],
+        env: [{name: MODEL, value: m}]})Y"},
+    {"eval_in_a_shell_in_a_shell", R"Y({command: [bash, -c, "bash -c 'eval \"vllm serve m --seed 1\"'"]})Y"},
+    {"two_engines", R"Y({command: [bash, -c, "vllm serve a --port 1; vllm serve b --port 2"]})Y"},
+    {"an_engine_in_each_branch",
+     R"Y({command: [bash, -c, "if [ -n \"$HEAD\" ]; then vllm serve a; else vllm serve a --headless; fi"]})Y"},
+    {"case", R"Y({command: [bash, -c, "case x in y) vllm serve y;; x) vllm serve x;; esac"]})Y"},
+    {"lines", R"Y(
+command: [/bin/bash, -c]
+args:
+- |
+  set -e
+  # The engine's own flags; it's quoted
+  export VLLM_LOGGING_LEVEL=INFO
+  cat <<EOF > notes
+  vllm serve "not this one
+  EOF
+  vllm serve m \
+    --port 8000 \
+    --served-model-name "a b"
+)Y"},
+    {"function", R"Y(
+command: [bash, -c]
+args:
+- |
+  start() {
+    vllm serve "$1" --port 8000
+  }
+  start m
+)Y"},
+};
+
+INSTANTIATE_TEST_SUITE_P(All, ShellShapes, testing::ValuesIn(kShapes), [](const auto& one) { return one.param.name; });
+
+// A connector that is there already comes first, and Larder beside it, wherever it was written.
+class ShellConnectors : public testing::TestWithParam<Shape> {};
+
+TEST_P(ShellConnectors, StayAndLarderIsBesideThem) {
+  const InjectionCase one = container_case(GetParam().container);
+  const webhook::Injection injection = one.inject();
+  ASSERT_EQ(injection.refused, "");
+  RealShell shell;
+  const Object engine = engine_of(patched(one.pod, injection.patch));
+  auto before = shell.run(engine_of(one.pod));
+  auto after = shell.run(engine);
+  ASSERT_EQ(before.size(), 1u);
+  ASSERT_EQ(after.size(), 1u) << engine.dump(1);
+  for (auto* starts : {&before, &after})  // the one form, to compare
+    for (std::string& word : starts->front().argv)
+      if (word.starts_with("--kv_transfer_config")) word.replace(0, 20, "--kv-transfer-config");
+  const std::string was = take_flag(before[0].argv), is = take_flag(after[0].argv);
+  EXPECT_EQ(is, *webhook::composed_config(was, 0)) << engine.dump(1);
+  EXPECT_NE(is, was);
+  EXPECT_EQ(after[0].argv, before[0].argv);
+}
+
+constexpr Shape kConnectors[] = {
+    {"exec",
+     R"Y({command: [vllm, serve, m, --kv-transfer-config, '{"kv_connector":"NixlConnector","kv_role":"kv_both"}', --port, "1"]})Y"},
+    {"underscores",
+     R"Y({command: [vllm, serve, m], args: [--kv_transfer_config, '{"kv_connector":"NixlConnector","kv_role":"kv_both"}']})Y"},
+    {"script",
+     R"Y({command: [sh, -c, "vllm serve m --kv-transfer-config '{\"kv_connector\":\"X\",\"kv_role\":\"kv_both\"}' --port 1"]})Y"},
+    {"script_in_double_quotes",
+     R"Y({command: [sh, -c, 'vllm serve m --kv-transfer-config "{\"kv_connector\":\"X\",\"kv_role\":\"kv_both\"}"']})Y"},
+    {"with_an_apostrophe",
+     R"Y({command: [sh, -c, "vllm serve m --kv-transfer-config \"{\\\"kv_connector\\\":\\\"it's\\\",\\\"kv_role\\\":\\\"kv_both\\\"}\""]})Y"},
+    {"eval",
+     R"Y({command: [bash, -c, 'eval "vllm serve m --kv-transfer-config ''{\"kv_connector\":\"X\",\"kv_role\":\"kv_both\"}'' $@"', --]})Y"},
+    {"kserve_variable", R"Y({command: [bash, -c, 'eval "vllm serve m ${VLLM_ADDITIONAL_ARGS} $@"', --],
+        env: [{name: VLLM_ADDITIONAL_ARGS,
+               value: "--port 1 --kv_transfer_config '{\"kv_connector\":\"NixlConnector\",\"kv_role\":\"kv_both\"}' --seed 1"}]})Y"},
+    {"kserve_args", R"Y({command: [bash, -c, 'eval "vllm serve m ${VLLM_ADDITIONAL_ARGS} $@"', --],
+        args: [--kv-transfer-config, "'{\"kv_connector\":\"NixlConnector\",\"kv_role\":\"kv_both\"}'"]})Y"},
+    {"positional", R"Y({command: [bash, -c, 'vllm serve m "$@"', --],
+        args: [--kv-transfer-config, '{"kv_connector":"NixlConnector","kv_role":"kv_both"}']})Y"},
+};
+
+INSTANTIATE_TEST_SUITE_P(All, ShellConnectors, testing::ValuesIn(kConnectors), [](const auto& one) { return one.param.name; });
+
+// What cannot be seen wins over ours: it comes later.
+TEST(HiddenConnector, OfAVariableThatNobodySeesWins) {
+  const InjectionCase one = container_case(R"Y({command: [bash, -c, "vllm serve m --port 1 $EXTRA"]})Y");
+  Object engine = engine_of(patched(one.pod, one.inject().patch));
+  engine["env"].push_back({{"name", "EXTRA"}, {"value", "--kv-transfer-config {}"}});
+  RealShell shell;
+  const auto starts = shell.run(engine);
+  ASSERT_EQ(starts.size(), 1u);
+  EXPECT_EQ(starts[0].argv.back(), "{}");
+}
+
+TEST(PythonPath, OfTheImageStaysInScripts) {
+  const InjectionCase one = container_case(R"Y({command: [sh, -c, "vllm serve m"]})Y");
+  RealShell shell;
+  const auto starts = shell.run(engine_of(patched(one.pod, one.inject().patch)), {}, {{"PYTHONPATH", "/image"}});
+  ASSERT_EQ(starts.size(), 1u);
+  EXPECT_EQ(starts[0].python_path, "/larder/python:/image");
+}
+
+}  // namespace
+}  // namespace larder::test
