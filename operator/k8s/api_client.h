@@ -101,7 +101,7 @@ class ApiClient {
   }
 
   // List and watch in one stream (WatchList): everything there is as kAdded, a bookmark with `initial_end`, then what changes, as
-  // watch(). kUnsupported: the server does not know it (422), use list() and watch().
+  // watch(). kUnsupported: the server cannot (422, or its etcd is too old), use list() and watch().
   virtual Status stream(const Resource& resource, const Selector& selector, std::stop_token stop,
                         const std::function<void(WatchEvent)>& on_event) {
     static_cast<void>(resource), static_cast<void>(selector), static_cast<void>(stop), static_cast<void>(on_event);

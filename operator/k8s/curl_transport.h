@@ -1,5 +1,7 @@
 // CurlTransport: Transport over libcurl. A connection serves one request at a time and is kept for the next; TLS 1.2 or newer, the
 // server's certificate checked; no redirects, no compression. Thread-safe.
+//
+// REQUIRES: SIGPIPE is ignored, and SIGRTMIN + 4 is nobody else's and blocked in no thread that writes (write_guard.h).
 #pragma once
 
 #include <memory>

@@ -69,8 +69,12 @@ class HttpClient final : public ApiClient {
   Result<Page> list_page(const Resource& resource, const Selector& selector, const std::string& from, unsigned limit,
                          const ListSink& sink);
   Result<Page> list_pages(const Resource& resource, const Selector& selector, unsigned& limit, const ListSink& sink);
-  Status watch_from(const Resource& resource, const Selector& selector, Query query, std::stop_token stop,
-                    const std::function<void(WatchEvent)>& on_event);
+  struct Watched {
+    Status status;
+    bool answered = false;  // the status is the server's own word, not a broken connection's
+  };
+  Watched watch_from(const Resource& resource, const Selector& selector, Query query, std::stop_token stop,
+                     const std::function<void(WatchEvent)>& on_event);
   static Result<api::Object> parsed(const Result<Response>& response, const std::string& what);
   void count(const Request& request, const Result<Response>& response);
   std::uint32_t random();

@@ -80,8 +80,8 @@ Result<List> HttpClient::list(const Resource& resource, const Selector& selector
   return list;
 }
 
-Status HttpClient::watch_from(const Resource& resource, const Selector& selector, Query query, std::stop_token stop,
-                              const std::function<void(WatchEvent)>& on_event) {
+HttpClient::Watched HttpClient::watch_from(const Resource& resource, const Selector& selector, Query query, std::stop_token stop,
+                                           const std::function<void(WatchEvent)>& on_event) {
   const std::string what = what_of("watch", resource, selector);
   const unsigned seconds = kWatchSeconds + random() % kWatchSeconds;
   for (const auto& part : query_of(selector)) query.push_back(part);
@@ -101,28 +101,32 @@ Status HttpClient::watch_from(const Resource& resource, const Selector& selector
   });
   count(request, response);
   if (either.stop_requested()) return {};
-  if (!decoded.ok()) return decoded;
-  if (!response.ok()) return {response.status().code(), what + ": " + response.status().text()};
-  if (Status status = status_of(*response, what); !status.ok()) return status;
-  return decoder.between_lines() ? Status() : Status(Code::kUnavailable, what + ": cut in the middle of an event");
+  if (!decoded.ok()) return {decoded, true};
+  if (!response.ok()) return {Status(response.status().code(), what + ": " + response.status().text())};
+  if (Status status = status_of(*response, what); !status.ok()) return {status, true};
+  if (decoder.between_lines()) return {};
+  return {Status(Code::kUnavailable, what + ": cut in the middle of an event")};
 }
 
 Status HttpClient::watch(const Resource& resource, const Selector& selector, const std::string& version, std::stop_token stop,
                          const std::function<void(WatchEvent)>& on_event) {
-  return watch_from(resource, selector, {{"resourceVersion", version}}, std::move(stop), on_event);
+  return watch_from(resource, selector, {{"resourceVersion", version}}, std::move(stop), on_event).status;
 }
 
 Status HttpClient::stream(const Resource& resource, const Selector& selector, std::stop_token stop,
                           const std::function<void(WatchEvent)>& on_event) {
   bool told = false;
-  Status status = watch_from(resource, selector, {{"sendInitialEvents", "true"}, {"resourceVersionMatch", "NotOlderThan"}}, stop,
-                             [&](WatchEvent event) {
-                               told = told || event.initial_end;
-                               on_event(std::move(event));
-                             });
-  // 400 and 422: parameters that it does not know. Older servers ignore them, and never say that all has been told.
-  const bool unknown = status.code() == Code::kInvalidArgument || (status.ok() && !stop.stop_requested());
-  if (told || !unknown || options_.stop.stop_requested()) return status;
+  Watched watched = watch_from(resource, selector, {{"sendInitialEvents", "true"}, {"resourceVersionMatch", "NotOlderThan"}},
+                               stop, [&](WatchEvent event) {
+                                 told = told || event.initial_end;
+                                 on_event(std::move(event));
+                               });
+  Status& status = watched.status;
+  if (told || stop.stop_requested() || options_.stop.stop_requested()) return status;
+  // 422 and 400: it does not know the parameters. 500: it does, and its etcd (before 3.4.25) cannot. Older servers ignore them, and never
+  // say that all has been told. Whatever passes shows again when the list is asked for instead.
+  const bool passes = status.code() == Code::kPermissionDenied || status.code() == Code::kNotFound;
+  if (!status.ok() && (!watched.answered || passes)) return status;
   return {Code::kUnsupported, status.ok() ? "the server does not stream lists" : status.text()};
 }
 

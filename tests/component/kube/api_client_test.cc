@@ -47,6 +47,11 @@ class ApiClientTest : public testing::Test {
     return k8s::Informer::start(*client_, {kConfigMaps, selected_, nullptr, nullptr}, connection_->clock);
   }
 
+  void restart() {
+    plane_->restart_apiserver();
+    ASSERT_TRUE(soon([&] { return client_->get_path("/api/v1/namespaces/default").ok(); }));
+  }
+
   static ControlPlane* plane_;
   const k8s::Selector selected_{"default", "test=larder", ""};
   std::unique_ptr<Connection> connection_;
@@ -105,26 +110,25 @@ TEST_F(ApiClientTest, PagesAndTheirAge) {
                                              if (++taken != 1 || anew > 0) return;
                                              ASSERT_TRUE(client_->apply(kConfigMaps, map_of("later", "1"), "").ok());
                                              plane_->compact();
-                                             // Servers that list from snapshots forget them when they see the compaction.
+                                             restart();  // it lists from snapshots of its own, which the next one has not
                                            },
                                            [&] { ++anew, taken = 0; }});
   ASSERT_TRUE(version.ok()) << version.status().to_string();
-  EXPECT_EQ(taken, anew > 0 ? 11 : 10);
-  std::printf("lists that began anew after a compaction: %d\n", anew);
+  EXPECT_EQ(anew, 1);
+  EXPECT_EQ(taken, 11);
 }
 
 TEST_F(ApiClientTest, AWatchFromTooLongAgoIsRefusedAsSuch) {
   ASSERT_TRUE(client_->apply(kConfigMaps, map_of("a", "1"), "").ok());
   const auto list = client_->list(kConfigMaps, selected_);
   ASSERT_TRUE(list.ok());
-  // More changes than the server keeps, and the rest forgotten.
-  for (int i = 0; i < 150; ++i) ASSERT_TRUE(client_->apply(kConfigMaps, map_of("a", std::to_string(i)), "").ok());
   plane_->compact();
+  restart();  // it keeps the latest changes in memory, which the next one has not
   const Status status = client_->watch(kConfigMaps, selected_, "1", {}, [](const k8s::WatchEvent&) {});
   EXPECT_EQ(status.code(), Code::kOutOfRange) << status.to_string();
 }
 
-TEST_F(ApiClientTest, StreamedListsAreSupported) {
+TEST_F(ApiClientTest, StreamedListsWhereItsEtcdCan) {
   ASSERT_TRUE(client_->apply(kConfigMaps, map_of("a", "1"), "").ok());
   std::stop_source stop;
   bool whole = false;
@@ -134,6 +138,11 @@ TEST_F(ApiClientTest, StreamedListsAreSupported) {
     whole = event.initial_end;
     if (whole) stop.request_stop();
   });
+  if (status.code() == Code::kUnsupported) {
+    std::printf("not with this etcd: %s\n", status.text().c_str());  // Debian 12's: informers ask for pages
+    EXPECT_EQ(added, 0);
+    return;
+  }
   EXPECT_TRUE(status.ok()) << status.to_string();
   EXPECT_TRUE(whole);
   EXPECT_EQ(added, 1);
@@ -147,8 +156,8 @@ TEST_F(ApiClientTest, AnInformerFollowsThroughARestartOfTheServer) {
   ASSERT_TRUE(client_->apply(kConfigMaps, map_of("b", "1"), "").ok());
   EXPECT_TRUE(soon([&] { return seen->find("default", "b") != nullptr; }));
 
-  plane_->restart_apiserver();
-  EXPECT_TRUE(soon([&] { return client_->apply(kConfigMaps, map_of("c", "1"), "").ok(); }));
+  restart();
+  ASSERT_TRUE(client_->apply(kConfigMaps, map_of("c", "1"), "").ok());
   ASSERT_TRUE(client_->remove(kConfigMaps, "default", "a", "").ok());
   EXPECT_TRUE(soon([&] { return seen->find("default", "c") != nullptr && seen->find("default", "a") == nullptr; }));
   EXPECT_EQ(seen->all().size(), 2U);

@@ -1,6 +1,7 @@
 #include "tests/component/kube/control_plane.h"
 
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -40,6 +41,7 @@ std::string flag_of(const std::vector<std::string>& command, const std::string& 
 
 Child::Child(const std::vector<std::string>& command, const std::string& output) : pid_(::fork()) {
   if (pid_ != 0) return;
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that is ended from outside leaves nobody
   const int log = ::open(output.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
   ::dup2(log, STDOUT_FILENO);
   ::dup2(log, STDERR_FILENO);

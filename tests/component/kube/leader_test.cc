@@ -87,7 +87,7 @@ TEST_F(LeaderTest, AStoppedLeaderWritesNothingAfterwards) {
   const int stop_s = given == nullptr ? 8 : std::atoi(given);
   const int lease_s = given == nullptr ? 4 : 12;
   std::mt19937 random(std::random_device{}());
-  for (int round = 0; round < (given == nullptr ? 5 : 2); ++round) {
+  for (int round = 0; round < (given == nullptr ? 3 : 2); ++round) {
     auto first = candidate("stopped", lease_s);
     ASSERT_GE(seconds_to_write("stopped"), 0);
     auto second = candidate("leader", lease_s);

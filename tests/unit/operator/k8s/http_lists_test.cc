@@ -195,7 +195,7 @@ TEST(HttpStreamTest, FallsBackWhereTheServerDoesNotKnowIt) {
     ClientFixture fixture(script);
     return fixture.client->stream(resources::kPods, {}, {}, [](WatchEvent) {}).code();
   };
-  for (const std::string status : {"422 Unprocessable Entity", "400 Bad Request"})
+  for (const std::string status : {"422 Unprocessable Entity", "400 Bad Request", "500 Internal Server Error"})
     EXPECT_EQ(code_for(each_request([&](Peer& peer, const std::string& request) {
                 EXPECT_TRUE(has(request, "sendInitialEvents=true&resourceVersionMatch=NotOlderThan"));
                 peer.answer("{}", status);
@@ -210,6 +210,13 @@ TEST(HttpStreamTest, FallsBackWhereTheServerDoesNotKnowIt) {
             Code::kUnsupported);
   EXPECT_EQ(code_for(each_request([](Peer& peer, const std::string&) { peer.answer("{}", "403 Forbidden"); })),
             Code::kPermissionDenied);
+  EXPECT_EQ(code_for([](Peer& peer, int) {
+              peer.request();
+              peer.begin_chunks();
+              peer.send("ff\r\n{");
+            }),
+            Code::kUnavailable)
+      << "a broken connection says nothing of what the server knows";
 }
 
 }  // namespace
