@@ -5,12 +5,12 @@
 #include <memory>
 
 #include "operator/app/arguments.h"
-#include "operator/app/review_metrics.h"
 #include "operator/app/watched.h"
 #include "operator/k8s/event_recorder.h"
 #include "operator/webhook/admission_server.h"
 #include "operator/webhook/certificate_loader.h"
 #include "operator/webhook/pool_lookup.h"
+#include "operator/webhook/webhook_metrics.h"
 
 namespace larder::app {
 
@@ -33,9 +33,9 @@ class Reviewing {
   Reviewing(const Arguments& arguments, const Needs& needs);
 
   webhook::CachedPools pools_;
-  ReviewMetrics metrics_;
   webhook::TlsAcceptor acceptor_;
-  std::unique_ptr<webhook::CertificateLoader> loader_;
+  webhook::CertificateLoader loader_;
+  std::unique_ptr<webhook::WebhookMetrics> metrics_;
   std::unique_ptr<webhook::AdmissionServer> server_;
 };
 

@@ -28,6 +28,7 @@ inline constexpr http::Limits kAdmissionLimits{.head_bytes = 16 * 1024,
                                                .body_bytes = (3u << 20) + (256u << 10),
                                                .chunked = true,
                                                .connections = 256,
+                                               .strangers = 128,  // each may make OpenSSL take 128 KiB for its ClientHello
                                                .held_bytes = 8u << 20,
                                                .requests = 100'000,
                                                .deadline_ms = 5000,

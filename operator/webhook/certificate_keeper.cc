@@ -126,21 +126,22 @@ Status CertificateKeeper::write(Found& found, const Step& step) {
     found.authorities.push_back(authority->certificate);
     found.authority_key = authority->key;
   }
-  const bool is_new = found.secret.is_null();
-  api::Object secret = is_new
-                           ? api::Object{{"apiVersion", "v1"},
-                                         {"kind", "Secret"},
-                                         {"type", "Opaque"},
-                                         {"metadata",
-                                          {{"name", kept_.secret},
-                                           {"namespace", kept_.ns},
-                                           {"labels", {{std::string(api::kManagedByLabel), std::string(api::kFieldManager)}}}}}}
-                           : found.secret;
-  secret["data"]["ca.crt"] = to_base64(join(found.authorities));
-  secret["data"]["ca.key"] = to_base64(found.authority_key);
-  secret["data"]["tls.crt"] = to_base64(found.leaf.certificate);
-  secret["data"]["tls.key"] = to_base64(found.leaf.key);
-  return (is_new ? client_.create(k8s::resources::kSecrets, secret) : client_.replace(k8s::resources::kSecrets, secret)).status();
+  // Applied, never created: a right to create Secrets cannot be bound to a name, one to patch can. Of two writers the version lets
+  // one win.
+  api::Object metadata = {{"name", kept_.secret},
+                          {"namespace", kept_.ns},
+                          {"labels", {{std::string(api::kManagedByLabel), std::string(api::kFieldManager)}}}};
+  const std::string version = api::text_at(found.secret, "metadata.resourceVersion");
+  if (!version.empty()) metadata["resourceVersion"] = version;
+  const api::Object secret = {{"apiVersion", "v1"},
+                              {"kind", "Secret"},
+                              {"metadata", std::move(metadata)},
+                              {"data",
+                               {{"ca.crt", to_base64(join(found.authorities))},
+                                {"ca.key", to_base64(found.authority_key)},
+                                {"tls.crt", to_base64(found.leaf.certificate)},
+                                {"tls.key", to_base64(found.leaf.key)}}}};
+  return client_.apply(k8s::resources::kSecrets, secret).status();
 }
 
 Result<std::optional<std::int64_t>> CertificateKeeper::publish(const std::string& bundle) {
@@ -151,7 +152,7 @@ Result<std::optional<std::int64_t>> CertificateKeeper::publish(const std::string
   bool differs = false;
   if (!none && configuration->contains("webhooks") && (*configuration)["webhooks"].is_array()) {
     for (api::Object& webhook : (*configuration)["webhooks"]) {
-      if (!webhook.is_object() || api::text_at(webhook, "clientConfig.caBundle") == wanted) continue;
+      if (!api::at(webhook, "clientConfig").is_object() || api::text_at(webhook, "clientConfig.caBundle") == wanted) continue;
       webhook["clientConfig"]["caBundle"] = wanted;
       differs = true;
     }

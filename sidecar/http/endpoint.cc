@@ -122,8 +122,10 @@ void Endpoint::end_largest() {
   }
 }
 
-// False: all connections are busy with answers that somebody has earned.
+// For one more, a stranger. False: all connections are busy with answers that somebody has earned.
 bool Endpoint::make_room() {
+  const auto strangers = std::ranges::count_if(connections_, [](const auto& connection) { return !connection->earned(); });
+  if (connections_.size() < limits_.connections && static_cast<std::size_t>(strangers) < limits_.strangers) return true;
   const auto rank = [](const Connection& connection) {
     return std::tuple(connection.earned(), connection.busy(), connection.earned() ? connection.active_ms() : connection.id());
   };
@@ -142,7 +144,7 @@ void Endpoint::accept_all() {
         accept_again_ms_ = clock_.now_ms() + kAcceptPauseMs;
       return;
     }
-    if (connections_.size() >= limits_.connections && !make_room()) continue;
+    if (!make_room()) continue;
     std::unique_ptr<Stream> stream = open_(std::move(socket));
     if (stream == nullptr) continue;
     connections_.push_back(std::make_unique<Connection>(++last_id_, std::move(stream), limits_, counters_, clock_.now_ms()));

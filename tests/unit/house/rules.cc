@@ -17,7 +17,7 @@ const std::vector<Library>& libraries() {
       {"xxhash.h", {"shim/protocol/key.h", "cuda/host_loop_"}},  // the loops compile it once more, for their instruction set
       {"liburing.h", {"sidecar/tiers/disk/uring_queue.cc"}},
       {"hiredis/", {"sidecar/tiers/remote/resp.cc", "tests/bench/remote_hiredis_arm.cc"}},
-      {"openssl/", {"sidecar/tiers/remote/tls_stream.cc", "operator/webhook/tls_", "operator/webhook/certificate"}},
+      {"openssl/", {"sidecar/tiers/remote/tls_stream.cc", "operator/webhook/tls_acceptor.cc", "operator/webhook/certificates.cc"}},
       {"yaml-cpp/", {"sidecar/config/yaml_file.cc", "operator/k8s/yaml_object.cc"}},
       {"httplib.h", {"sidecar/http/routes.cc", "sidecar/ctl/admin_client.cc"}},
       {"prometheus/", {"sidecar/http/metrics.cc", "operator/k8s/metrics.cc"}},
@@ -108,7 +108,8 @@ std::span<const Room> rooms() {
       {"operator/api/", {"shim/protocol/status.h"}, kImpure},
       {"operator/desired/", {"shim/protocol/status.h", "operator/api/"}, kImpure},
       {"operator/webhook/",
-       {"shim/protocol/", "sidecar/base/", "sidecar/http/", "operator/api/", "operator/desired/", "operator/k8s/"},
+       {"shim/protocol/", "sidecar/base/", "sidecar/http/", "sidecar/config/values.h", "operator/api/", "operator/desired/",
+        "operator/k8s/"},
        {}},
       {"operator/webhook/inject/",
        {"shim/protocol/status.h", "operator/api/", "operator/desired/", "operator/webhook/inject.h"},

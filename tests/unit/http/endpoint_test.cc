@@ -181,6 +181,15 @@ TEST_F(EndpointTest, StrangersGoFirst) {
   EXPECT_GE(counters_.crowded_out, 90U);
 }
 
+TEST_F(EndpointTest, StrangersHaveAFewPlaces) {
+  start({.connections = 64, .strangers = 2});
+  const Fd first = connect(), second = connect(), third = connect();
+  EXPECT_EQ(receive_all(first), "");
+  EXPECT_EQ(counters_.crowded_out, 1U);
+  EXPECT_EQ(counters_.timed_out, 0U) << "not by its deadline";
+  EXPECT_THAT(ask(third, kGet), HasSubstr("aaaaaaaaaa"));
+}
+
 // The same with clients that have all earned theirs: who was idle longest goes.
 TEST_F(EndpointTest, AmongEqualsTheLongestIdleGoes) {
   start({.connections = 4, .requests = 100, .idle_ms = 60'000}, [](const Request& request, const Reply& reply) {

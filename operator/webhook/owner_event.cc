@@ -1,0 +1,41 @@
+#include "operator/webhook/owner_event.h"
+
+namespace larder::webhook {
+namespace {
+
+constexpr std::size_t kMostText = 253;  // of a name, a kind, a version; what a stranger wrote longer is none
+
+bool is_text(const api::Object& object, const char* key) {
+  const std::string text = api::text_at(object, key);
+  return !text.empty() && text.size() <= kMostText;
+}
+
+// The controller among the owners, else the first one; null where there is none.
+api::Object owner_of(const api::Object& pod, const std::string& ns) {
+  const api::Object& owners = api::at(pod, "metadata.ownerReferences");
+  const api::Object* best = nullptr;
+  if (!owners.is_array()) return {};
+  for (const api::Object& owner : owners) {
+    if (!is_text(owner, "apiVersion") || !is_text(owner, "kind") || !is_text(owner, "name") || !is_text(owner, "uid")) continue;
+    if (best == nullptr || api::truth_at(owner, "controller")) best = &owner;
+    if (api::truth_at(owner, "controller")) break;
+  }
+  if (best == nullptr) return {};
+  return {{"apiVersion", api::text_at(*best, "apiVersion")},
+          {"kind", api::text_at(*best, "kind")},
+          {"namespace", ns},
+          {"name", api::text_at(*best, "name")},
+          {"uid", api::text_at(*best, "uid")}};
+}
+
+}  // namespace
+
+std::optional<k8s::Event> left_alone_event(const api::Object& pod, const std::string& ns, const std::string& why) {
+  api::Object regarding = owner_of(pod, ns);
+  if (regarding.is_null() && is_text(pod, "metadata.name"))
+    regarding = {{"apiVersion", "v1"}, {"kind", "Pod"}, {"namespace", ns}, {"name", api::name_of(pod)}};
+  if (regarding.is_null()) return {};
+  return k8s::Event{std::move(regarding), "Warning", "NotInjected", "Injecting", why};
+}
+
+}  // namespace larder::webhook

@@ -1,0 +1,50 @@
+#include "operator/webhook/webhook_metrics.h"
+
+namespace larder::webhook {
+namespace {
+
+k8s::Counter& requests(k8s::Metrics& metrics, const std::string& path, const char* code) {
+  return metrics.counter("controller_runtime_webhook_requests_total", "Admission requests by HTTP status code",
+                         {{"webhook", path}, {"code", code}});
+}
+
+}  // namespace
+
+WebhookMetrics::WebhookMetrics(k8s::Metrics& metrics, const std::string& path, const TlsAcceptor& acceptor)
+    : latency_(metrics.histogram("controller_runtime_webhook_latency_seconds", "Latency of admission requests, in seconds",
+                                 k8s::kTimeBuckets, {{"webhook", path}})),
+      in_flight_(
+          metrics.gauge("controller_runtime_webhook_requests_in_flight", "Admission requests being served", {{"webhook", path}})),
+      ok_(requests(metrics, path, "200")),
+      refused_(requests(metrics, path, "400")),
+      busy_(requests(metrics, path, "503")) {
+  k8s::Gauge& not_after = metrics.gauge("larder_webhook_certificate_expiry_timestamp_seconds",
+                                        "When the certificate that is served ends, in seconds since 1970; 0: none is served yet");
+  certificate_ = metrics.before_text([&not_after, &acceptor] { not_after.set(static_cast<double>(acceptor.not_after_s())); });
+}
+
+void WebhookMetrics::ended(int http_status, double seconds) {
+  in_flight_.add(-1);
+  latency_.observe(seconds);
+  (http_status == 200 ? ok_ : http_status == 503 ? busy_ : refused_).add();
+}
+
+void WebhookMetrics::watch(k8s::Metrics& metrics, const http::Counters& counters) {
+  struct Watched {
+    k8s::Counter& counter;
+    const std::atomic<std::uint64_t>& count;
+  };
+  const auto watched = [&](const char* how, const std::atomic<std::uint64_t>& count) {
+    return Watched{metrics.counter("larder_webhook_connections_ended_total",
+                                   "Connections that the webhook ended: refused by what they sent, too slow, or one too many",
+                                   {{"reason", how}}),
+                   count};
+  };
+  const std::vector<Watched> all{watched("refused", counters.refused), watched("timed_out", counters.timed_out),
+                                 watched("crowded_out", counters.crowded_out)};
+  clients_ = metrics.before_text([all] {
+    for (const Watched& one : all) one.counter.add(static_cast<double>(one.count) - one.counter.value());
+  });
+}
+
+}  // namespace larder::webhook

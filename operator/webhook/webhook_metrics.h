@@ -1,0 +1,30 @@
+// WebhookMetrics: the server's reviews under the names of controller-runtime, its clients and its certificate under ours. Thread-safe.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "operator/k8s/metrics.h"
+#include "operator/webhook/admission_server.h"
+
+namespace larder::webhook {
+
+class WebhookMetrics final : public ReviewWatcher {
+ public:
+  // All outlive it. `path`: the label `webhook`, as controller-runtime has it.
+  WebhookMetrics(k8s::Metrics& metrics, const std::string& path, const TlsAcceptor& acceptor);
+
+  void begun() override { in_flight_.add(1); }
+  void ended(int http_status, double seconds) override;
+
+  // Counts the server's bad clients too, from now on. `counters` outlives this object.
+  void watch(k8s::Metrics& metrics, const http::Counters& counters);
+
+ private:
+  k8s::Histogram& latency_;
+  k8s::Gauge& in_flight_;
+  k8s::Counter &ok_, &refused_, &busy_;  // by code: 200, 400, 503
+  std::shared_ptr<void> certificate_, clients_;
+};
+
+}  // namespace larder::webhook

@@ -1,0 +1,221 @@
+// The webhook called by a real kube-apiserver: its HTTP client, match conditions, reinvocation and dry run; certificates that the keeper
+// makes there, rotated while pods are created.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <mutex>
+#include <set>
+
+#include "operator/webhook/admission_server.h"
+#include "operator/webhook/base64.h"
+#include "operator/webhook/certificate_keeper.h"
+#include "operator/webhook/certificate_loader.h"
+#include "operator/webhook/inject.h"
+#include "tests/component/command.h"
+#include "tests/component/kube/control_plane.h"
+#include "tests/unit/operator/webhook/reviews.h"
+
+namespace larder::kube_test {
+namespace {
+
+using namespace webhook;
+
+class OnePool final : public PoolLookup {
+ public:
+  Result<api::CachePool> pool(const std::string& ns, const std::string& name) override {
+    if (name != "chat") return Status(Code::kNotFound, "none");
+    return api::parse_pool({{"metadata", {{"name", name}, {"namespace", ns}, {"uid", "6f1c8e6e-0000-4000-8000-000000000001"}}},
+                            {"spec", {{"memory", {{"size", "4Gi"}}}}}});
+  }
+  Result<api::CacheBackend> backend(const std::string&, const std::string&) override { return Status(Code::kNotFound, "none"); }
+};
+
+// Another mutating webhook, after ours in the order: it writes a label, so that the API server asks ours again.
+Reviewed label_review(std::string_view body) {
+  const Result<api::Object> review = api::parse_json(body);
+  const api::Object patch = {{{"op", "add"}, {"path", "/metadata/labels"}, {"value", {{"other", "webhook"}}}}};
+  const bool done = review.ok() && api::label(api::at(*review, "request.object"), "other");
+  api::Object response = {{"uid", review.ok() ? api::text_at(*review, "request.uid") : ""}, {"allowed", true}};
+  if (!done) response.update({{"patchType", "JSONPatch"}, {"patch", to_base64(patch.dump())}});
+  return {200, api::Object{{"apiVersion", "admission.k8s.io/v1"}, {"kind", "AdmissionReview"}, {"response", response}}.dump()};
+}
+
+api::Object webhook_entry(const std::string& name, const std::string& address, const std::string& when) {
+  return {{"name", name},
+          {"clientConfig", {{"url", "https://localhost" + address.substr(address.rfind(':')) + "/mutate-v1-pod"}}},
+          {"rules",
+           {{{"apiGroups", {""}},
+             {"apiVersions", {"v1"}},
+             {"operations", {"CREATE"}},
+             {"resources", {"pods"}},
+             {"scope", "Namespaced"}}}},
+          {"matchConditions", {{{"name", "annotated"}, {"expression", when}}}},
+          {"failurePolicy", "Fail"},  // what fails is to be seen
+          {"sideEffects", "NoneOnDryRun"},
+          {"reinvocationPolicy", "IfNeeded"},
+          {"timeoutSeconds", 5},
+          {"admissionReviewVersions", {"v1"}}};
+}
+
+class WebhookTest : public testing::Test {
+ protected:
+  // `requests`: that a connection may carry; 1: each pod is a new handshake.
+  explicit WebhookTest(const Lifetimes& lifetimes = {}, unsigned requests = kAdmissionLimits.requests)
+      : kept_{"default", "larder-tls", "localhost", "larder", lifetimes} {
+    options_.address = "127.0.0.1:0";
+    options_.limits.requests = requests;
+  }
+  static void SetUpTestSuite() { plane_ = ControlPlane::start().release(); }
+  static void TearDownTestSuite() { delete plane_; }
+
+  void SetUp() override {
+    if (plane_ == nullptr) GTEST_SKIP() << "no kube-apiserver here: .ci/kubernetes.sh apiserver";
+    connection_ = std::make_unique<Connection>(*plane_);
+    ours_ = AdmissionServer::start(options_, acceptor_, counted(), nullptr).value();
+    other_ = AdmissionServer::start(options_, acceptor_, label_review, nullptr).value();
+    const std::string annotated = "has(object.metadata.annotations) && 'larder.dev/pool' in object.metadata.annotations";
+    configure({webhook_entry("inject.larder.dev", ours_->address(), annotated),
+               webhook_entry("zz.other.dev", other_->address(), "object.metadata.name == 'twice'")});
+    keeper_ =
+        std::make_unique<CertificateKeeper>(*connection_->client, kept_, connection_->clock, [] { return std::time(nullptr); });
+    const Status kept = keeper_->keep_once();
+    ASSERT_TRUE(kept.ok()) << kept.to_string();
+    loader_ =
+        std::make_unique<CertificateLoader>(certificate_in_secret(*connection_->client, "default", "larder-tls"), acceptor_, 50);
+    // The API server acts on a changed configuration a moment later; until then it calls nobody, or with another's caBundle.
+    for (int i = 0; i < 200 && create("first", "chat").find("larder.dev/injected") == std::string::npos; ++i) {
+      kubectl("delete pod first --now --wait=false");
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    reviews_ = 0;
+  }
+  void TearDown() override {
+    if (plane_ == nullptr) return;
+    kubectl("delete mutatingwebhookconfiguration larder");
+    kubectl("delete pods --all --now --wait=false");
+    kubectl("delete secret larder-tls");
+  }
+
+  AdmissionServer::Review counted() {
+    const auto review = std::make_shared<PodReview>(  // shared: std::function copies
+        pools_, desired::Defaults{"registry.example/larder:0.1.0", true}, inject,
+        [this](const api::Object&, const std::string&, const std::string& why) {
+          const std::lock_guard lock(mutex_);
+          told_.push_back(why);
+        });
+    return [this, review](std::string_view body) {
+      ++reviews_;
+      return (*review)(body);
+    };
+  }
+
+  void configure(const std::vector<api::Object>& webhooks) {
+    const Result<api::Object> made =
+        connection_->client->create(k8s::resources::kWebhooks, {{"apiVersion", "admissionregistration.k8s.io/v1"},
+                                                                {"kind", "MutatingWebhookConfiguration"},
+                                                                {"metadata", {{"name", "larder"}}},
+                                                                {"webhooks", webhooks}});
+    ASSERT_TRUE(made.ok()) << made.status().to_string();
+  }
+
+  test::Outcome kubectl(const std::string& words) {
+    const char* path = std::getenv("PATH");
+    return test::run("kubectl --kubeconfig " + plane_->kubeconfig() + " " + words,
+                     std::string("PATH=") + (path == nullptr ? "" : path));
+  }
+  // The pod as the API server answers it; what it says where it does not.
+  std::string create(const std::string& name, const std::string& pool, const std::string& flags = "") {
+    api::Object pod = annotated_pod(pool);
+    pod["metadata"].erase("generateName");
+    pod["metadata"]["name"] = name;
+    if (pool.empty()) pod["metadata"].erase("annotations");
+    const std::string file = plane_->folder() + "/" + name + ".json";
+    std::ofstream(file) << pod;
+    return kubectl("create -o json " + flags + " -f " + file).text;
+  }
+  static std::size_t count(const std::string& text, const std::string& part) {
+    std::size_t found = 0;
+    for (std::size_t at = 0; (at = text.find(part, at)) != std::string::npos; ++at) ++found;
+    return found;
+  }
+
+  static ControlPlane* plane_;
+  const KeptCertificates kept_;
+  ServerOptions options_;
+  std::unique_ptr<Connection> connection_;
+  OnePool pools_;
+  TlsAcceptor acceptor_;
+  std::atomic<int> reviews_ = 0;
+  std::mutex mutex_;
+  std::vector<std::string> told_;
+  std::unique_ptr<AdmissionServer> ours_, other_;
+  std::unique_ptr<CertificateKeeper> keeper_;
+  std::unique_ptr<CertificateLoader> loader_;
+};
+
+ControlPlane* WebhookTest::plane_ = nullptr;
+
+TEST_F(WebhookTest, AnnotatedPodsAreInjectedAndOthersNeverAsked) {
+  const std::string pod = create("annotated", "chat");
+  EXPECT_NE(pod.find("larder.dev/injected"), std::string::npos) << pod;
+  EXPECT_EQ(count(pod, "\"name\": \"larder\""), 1U) << pod;
+  EXPECT_EQ(reviews_, 1);
+  EXPECT_EQ(create("plain", "").find("larder.dev"), std::string::npos);
+  EXPECT_EQ(reviews_, 1) << "the match condition";
+}
+
+TEST_F(WebhookTest, AskedAgainAfterAnotherWebhookItChangesNothing) {
+  const std::string pod = create("twice", "chat");
+  EXPECT_NE(pod.find("\"other\": \"webhook\""), std::string::npos) << pod;
+  EXPECT_EQ(count(pod, "\"name\": \"larder\""), 1U) << pod;
+  EXPECT_EQ(reviews_, 2) << "reinvocationPolicy IfNeeded";
+}
+
+TEST_F(WebhookTest, ADryRunShowsThePodAndTellsNobody) {
+  const std::string pod = create("dry", "chat", "--dry-run=server");
+  EXPECT_NE(pod.find("larder.dev/injected"), std::string::npos) << pod;
+  EXPECT_NE(create("dry", "missing", "--dry-run=server").find("larder.dev/not-injected"), std::string::npos);
+  EXPECT_TRUE(told_.empty());
+  EXPECT_NE(create("wet", "missing").find("larder.dev/not-injected"), std::string::npos);
+  EXPECT_EQ(told_.size(), 1U);
+}
+
+TEST_F(WebhookTest, WhoCreatesAPodSeesTheWarning) {
+  const test::Outcome outcome = kubectl("run warned --image=a --annotations=larder.dev/pool=missing");
+  EXPECT_NE(outcome.text.find("Warning: larder: "), std::string::npos) << outcome.text;
+}
+
+class WebhookRotationTest : public WebhookTest {
+ protected:
+  WebhookRotationTest() : WebhookTest({.authority_s = 36, .leaf_s = 18, .backdate_s = 2, .settle_s = 3}, 1) {}
+
+  std::string secret(const char* key) {
+    const Result<api::Object> found = connection_->client->get(k8s::resources::kSecrets, "default", "larder-tls");
+    return found.ok() ? from_base64((*found)["data"][key].get<std::string>()).value_or("") : "";
+  }
+};
+
+// Authority and leaf are replaced while pods are created. What fails is to be seen (failurePolicy Fail): none does.
+TEST_F(WebhookRotationTest, NoPodIsRefusedWhileCertificatesRotate) {
+  const std::string first_authority = secret("ca.crt");
+  std::set<std::int64_t> leaves;
+  bool rotated = false;
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; !rotated && std::chrono::steady_clock::now() - begin < std::chrono::seconds(80); ++i) {
+    const Status kept = keeper_->keep_once();
+    EXPECT_TRUE(kept.ok()) << kept.to_string();
+    const std::string pod = create("rotated-" + std::to_string(i), "chat");
+    ASSERT_NE(pod.find("larder.dev/injected"), std::string::npos) << i << ": " << pod;
+    leaves.insert(acceptor_.not_after_s());
+    rotated = secret("ca.crt") != first_authority && is_signed_by(secret("tls.crt"), split_bundle(secret("ca.crt")).back());
+  }
+  EXPECT_TRUE(rotated);
+  EXPECT_GE(leaves.size(), 2U);
+}
+
+}  // namespace
+}  // namespace larder::kube_test

@@ -1,0 +1,44 @@
+// Honest clients of the webhook, as the API server is one: reviews at a steady rate over connections that are kept, and one now and
+// then over a new one. And the server of server_process.cc that they call.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "operator/api/object.h"
+
+namespace larder::component_test {
+
+// The server in a process of its own, in a folder that goes with it.
+class WebhookServer {
+ public:
+  // `program`: server_process. Waits until it serves.
+  explicit WebhookServer(const std::string& program);
+  ~WebhookServer();
+  WebhookServer(const WebhookServer&) = delete;
+  WebhookServer& operator=(const WebhookServer&) = delete;
+
+  const std::string& address() const { return address_; }  // empty: it did not start
+  const std::string& bundle() const { return bundle_; }
+  double resident_mib() const;
+
+ private:
+  std::string folder_, address_, bundle_;
+  int pid_ = -1;
+};
+
+// Bodies of reviews: KServe's pods of the injector's golden files.
+std::vector<std::string> kserve_reviews(const std::string& repository);
+
+struct Served {
+  std::vector<double> ms;  // of each review: from when it was due to the last byte of its answer
+  std::size_t failed = 0;  // no answer, or none with a patch and its uid
+  std::string first_failure;
+};
+
+// `rate` reviews a second for so long, each due at its time whether those before it are answered or not, over four connections; one in
+// ten opens a connection of its own.
+Served send_reviews(const WebhookServer& server, const std::vector<std::string>& bodies, double rate, double seconds);
+
+}  // namespace larder::component_test

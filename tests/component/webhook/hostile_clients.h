@@ -1,0 +1,38 @@
+// HostileClients: what the worst of a cluster's pods may do to the webhook's port, all at once, until they are destroyed. Each that is
+// cut off comes back, 50 times a second at most.
+//
+// 500 silent connections; lines and headers that never end; bodies of 1 GiB in chunks; a byte a second; handshakes that never end, and
+// renegotiations; plain HTTP; bodies that are never finished; JSON of a million lists; reviews whose answers are not read.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace larder::component_test {
+
+class HostileClients {
+ public:
+  explicit HostileClients(std::string address);
+  ~HostileClients();
+  HostileClients(const HostileClients&) = delete;
+  HostileClients& operator=(const HostileClients&) = delete;
+
+  // Connections made so far: that there is an attack at all.
+  std::uint64_t connections() const { return connections_; }
+
+ private:
+  void start(int count, std::function<void(const std::stop_token&)> attack);
+  void hold_open(const std::stop_token& stop, int count, const std::string& first_bytes);
+  void send_on(const std::stop_token& stop, const std::string& head, const std::string& piece, int pause_ms);
+  void send_plain(const std::stop_token& stop);
+  void renegotiate(const std::stop_token& stop);
+
+  const std::string address_;
+  std::atomic<std::uint64_t> connections_{0};
+  std::vector<std::jthread> threads_;
+};
+
+}  // namespace larder::component_test

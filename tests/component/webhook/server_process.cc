@@ -1,0 +1,55 @@
+// server_process FOLDER: the admission server with the real injector, in a process of its own, so that its memory can be looked at.
+// Writes FOLDER/bundle (whom to trust) and FOLDER/address, and serves until it is killed. Every pod is of one pool.
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "operator/webhook/admission_server.h"
+#include "operator/webhook/inject.h"
+#include "sidecar/base/log.h"
+#include "tests/unit/operator/webhook/certificate_of_now.h"
+
+namespace {
+
+using namespace larder;
+
+class OnePool final : public webhook::PoolLookup {
+ public:
+  Result<api::CachePool> pool(const std::string& ns, const std::string& name) override {
+    return api::parse_pool({{"apiVersion", "larder.dev/v1alpha1"},
+                            {"kind", "CachePool"},
+                            {"metadata", {{"name", name}, {"namespace", ns}, {"uid", "6f1c8e6e-0000-4000-8000-000000000001"}}},
+                            {"spec", {{"memory", {{"size", "4Gi"}}}}}});
+  }
+  Result<api::CacheBackend> backend(const std::string&, const std::string&) override { return Status(Code::kNotFound, "none"); }
+};
+
+int serve(const std::filesystem::path& folder) {
+  const webhook::TestAuthority authority;
+  webhook::TlsAcceptor acceptor;
+  if (!acceptor.serve(authority.leaf()).ok()) return 1;
+  OnePool pools;
+  const webhook::PodReview review(pools, {"registry.example/larder:0.1.0", true}, webhook::inject, [](const auto&...) {});
+  const auto server = webhook::AdmissionServer::start({.address = "127.0.0.1:0"}, acceptor, review, nullptr);
+  if (!server.ok()) return 1;
+  std::ofstream(folder / "bundle") << authority.bundle();
+  std::ofstream(folder / "address.new") << (*server)->address();
+  std::filesystem::rename(folder / "address.new", folder / "address");
+  for (;;) ::pause();
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc != 2) {
+    std::fprintf(stderr, "usage: %s FOLDER\n", argv[0]);
+    return 2;
+  }
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  base::set_log_level(base::LogLevel::kError);
+  return serve(argv[1]);
+}

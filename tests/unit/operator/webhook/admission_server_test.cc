@@ -1,0 +1,180 @@
+#include "operator/webhook/admission_server.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "tests/unit/operator/webhook/serving.h"
+
+namespace larder::webhook {
+namespace {
+
+using testing::AnyOf;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+class AdmissionServerTest : public testing::Test {
+ protected:
+  Serving serving_;
+};
+
+TEST_F(AdmissionServerTest, AnswersManyReviewsOnOneConnection) {
+  serving_.start();
+  TlsClient client = serving_.connect();
+  ASSERT_TRUE(client.connected()) << client.error();
+  for (std::size_t bytes : {0, 1, 4096, 100'000, 3 << 20})
+    EXPECT_EQ(client.review(std::string(bytes, 'x')), "reviewed " + std::to_string(bytes));
+}
+
+TEST_F(AdmissionServerTest, TakesChunkedBodies) {
+  serving_.start();
+  TlsClient client = serving_.connect();
+  EXPECT_THAT(client.ask("POST /mutate-v1-pod HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n3\r\nyou\r\n0\r\n\r\n"),
+              HasSubstr("reviewed 8"));
+  EXPECT_EQ(client.review("x"), "reviewed 1") << "and the next";
+}
+
+// Go's client offers both, HTTP/2 first.
+TEST_F(AdmissionServerTest, SpeaksHttp11AndSaysSo) {
+  serving_.start();
+  TlsClient both(serving_.server->address(), {.bundle = serving_.bundle(), .name = kServerName, .alpn = "\x02h2\x08http/1.1"});
+  ASSERT_TRUE(both.connected()) << both.error();
+  EXPECT_EQ(both.protocol(), "http/1.1");
+  EXPECT_EQ(both.review("x"), "reviewed 1");
+  TlsClient h2(serving_.server->address(), {.bundle = serving_.bundle(), .alpn = "\x02h2"});
+  EXPECT_FALSE(h2.connected());
+  EXPECT_THAT(h2.error(), AnyOf(HasSubstr("no application protocol"), HasSubstr("alert")));
+}
+
+TEST_F(AdmissionServerTest, NoTlsBefore12AndNoRenegotiation) {
+  serving_.start();
+  EXPECT_FALSE(TlsClient(serving_.server->address(), {.least = TLS1_VERSION, .most = TLS1_1_VERSION}).connected());
+  TlsClient client(serving_.server->address(), {.bundle = serving_.bundle(), .most = TLS1_2_VERSION});
+  ASSERT_TRUE(client.connected()) << client.error();
+  EXPECT_EQ(client.review("x"), "reviewed 1");
+  SSL_renegotiate(client.ssl());
+  EXPECT_NE(SSL_do_handshake(client.ssl()), 1);
+}
+
+TEST_F(AdmissionServerTest, WhatIsNoReviewIsToldWhereTheyAre) {
+  serving_.start();
+  TlsClient client = serving_.connect();
+  EXPECT_THAT(client.ask("POST / HTTP/1.1\r\nContent-Length: 0\r\n\r\n"),
+              AllOf(StartsWith("HTTP/1.1 404"), HasSubstr("/mutate-v1-pod")));
+  EXPECT_THAT(client.ask("GET /mutate-v1-pod HTTP/1.1\r\n\r\n"), StartsWith("HTTP/1.1 405"));
+  EXPECT_THAT(client.ask("POST /mutate-v1-pod HTTP/1.1\r\nContent-Length: 9999999\r\n\r\n"), StartsWith("HTTP/1.1 413"));
+  EXPECT_THAT(serving_.connect().ask("POST /mutate-v1-pod HTTP/1.1\r\nContent-Encoding: gzip\r\n\r\n"),
+              StartsWith("HTTP/1.1 415"));
+}
+
+TEST_F(AdmissionServerTest, WhatAReviewRefusesIs400) {
+  serving_.serve_leaf();
+  serving_.start([](std::string_view) { return Reviewed{400, "no JSON\n"}; });
+  TlsClient client = serving_.connect();
+  EXPECT_THAT(client.ask("POST /mutate-v1-pod HTTP/1.1\r\nContent-Length: 1\r\n\r\nx"),
+              AllOf(StartsWith("HTTP/1.1 400"), HasSubstr("no JSON")));
+  EXPECT_THAT(client.ask("POST /mutate-v1-pod HTTP/1.1\r\nContent-Length: 1\r\n\r\nx"), StartsWith("HTTP/1.1 400"))
+      << "the connection stays";
+}
+
+TEST_F(AdmissionServerTest, NobodyIsServedBeforeTheFirstCertificate) {
+  serving_.start([](std::string_view) { return Reviewed{200, "early"}; });
+  EXPECT_FALSE(serving_.acceptor.ready());
+  EXPECT_FALSE(serving_.connect().connected());
+  serving_.serve_leaf();
+  EXPECT_TRUE(serving_.acceptor.ready());
+  EXPECT_EQ(serving_.connect().review("x"), "early");
+}
+
+// A slow review holds up neither the others nor the connections.
+TEST_F(AdmissionServerTest, ReviewsRunSideBySideAndTooManyAreRefused) {
+  std::atomic<bool> go = false;
+  serving_.serve_leaf();
+  ServerOptions options;
+  options.reviewers = {.threads = 2, .waiting = 2};
+  serving_.start(
+      [&](std::string_view body) {
+        while (body == "slow" && !go) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        return Reviewed{200, std::string(body)};
+      },
+      options);
+  const std::string slow = "POST /mutate-v1-pod HTTP/1.1\r\nContent-Length: 4\r\n\r\nslow";
+  TlsClient first = serving_.connect();
+  ASSERT_TRUE(first.send(slow));
+  EXPECT_EQ(serving_.connect().review("quick"), "quick");
+  std::vector<TlsClient> more;
+  for (int i = 0; i < 3; ++i) {
+    more.push_back(serving_.connect());
+    ASSERT_TRUE(more.back().send(slow));
+  }
+  while (serving_.server->counters().requests < 5) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_THAT(serving_.connect().ask(slow), StartsWith("HTTP/1.1 503"));
+  go = true;
+  EXPECT_THAT(first.receive(), HasSubstr("slow"));
+  for (TlsClient& client : more) EXPECT_THAT(client.receive(), HasSubstr("slow"));
+}
+
+TEST_F(AdmissionServerTest, EndsWithReviewsUnderWay) {
+  serving_.serve_leaf();
+  serving_.start([&](std::string_view) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    return Reviewed{200, ""};
+  });
+  std::vector<TlsClient> clients;
+  for (int i = 0; i < 20; ++i) {
+    clients.push_back(serving_.connect());
+    clients.back().send("POST /mutate-v1-pod HTTP/1.1\r\nContent-Length: 1\r\n\r\nx");
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  serving_.server.reset();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(5)) << "what waits is not done";
+}
+
+TEST_F(AdmissionServerTest, AnAddressThatIsNoneIsNamed) {
+  const auto start = [this](const std::string& address) {
+    return AdmissionServer::start({.address = address}, serving_.acceptor, {}, nullptr).status().to_string();
+  };
+  EXPECT_THAT(start("nonsense"), HasSubstr("--webhook-address nonsense"));
+  serving_.start();
+  EXPECT_THAT(start(serving_.server->address()), HasSubstr("--webhook-address 127.0.0.1:"));
+}
+
+// New leaves and new authorities under load: nobody who trusts the bundle, as the leader keeps it, is ever refused.
+TEST_F(AdmissionServerTest, RotationUnderLoadFailsNoReview) {
+  serving_.start();
+  std::mutex mutex;
+  std::string bundle = serving_.bundle();
+  std::atomic<int> done = 0, failed = 0;
+  std::vector<std::jthread> clients;
+  const auto review = [&](TlsClient& client) { ++(client.review("x") == "reviewed 1" ? done : failed); };
+  for (int i = 0; i < 2; ++i)
+    clients.emplace_back([&](const std::stop_token& stop) {
+      TlsClient kept(serving_.server->address(), {.bundle = serving_.bundle(), .name = kServerName});
+      while (!stop.stop_requested()) {
+        std::unique_lock lock(mutex);
+        const std::string trusted = bundle;
+        lock.unlock();
+        TlsClient anew(serving_.server->address(), {.bundle = trusted, .name = kServerName});
+        review(anew);
+        review(kept);
+      }
+    });
+  for (int turn = 0; turn < 30; ++turn) {
+    if (turn % 3 == 2) {  // the new authority is in the bundle first, its leaf comes after that
+      serving_.new_authority();
+      const std::lock_guard lock(mutex);
+      bundle += serving_.bundle();
+    }
+    const int before = done;
+    while (done < before + 4 && failed == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    serving_.serve_leaf();
+  }
+  clients.clear();
+  EXPECT_EQ(failed, 0);
+  EXPECT_GE(done, 100);
+}
+
+}  // namespace
+}  // namespace larder::webhook

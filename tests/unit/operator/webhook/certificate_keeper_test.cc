@@ -1,0 +1,180 @@
+#include "operator/webhook/certificate_keeper.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "operator/webhook/base64.h"
+#include "operator/webhook/certificate_loader.h"
+#include "tests/unit/operator/fake_api.h"
+
+namespace larder::webhook {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::IsEmpty;
+using testing::SizeIs;
+
+class CertificateKeeperTest : public testing::Test {
+ protected:
+  CertificateKeeperTest() {
+    api_.as_user(k8s::resources::kWebhooks, {{"apiVersion", "admissionregistration.k8s.io/v1"},
+                                             {"kind", "MutatingWebhookConfiguration"},
+                                             {"metadata", {{"name", "larder"}}},
+                                             {"webhooks",
+                                              {{{"name", "a.larder.dev"}, {"clientConfig", {{"url", "x"}}}},
+                                               {{"name", "b.larder.dev"}, {"clientConfig", {{"caBundle", "b2xk"}}}}}}});
+    api_.forget_calls();
+  }
+
+  std::string in_secret(const std::string& key) {
+    const std::optional<api::Object> secret = api_.find(k8s::resources::kSecrets, "sys", "tls");
+    return secret ? from_base64((*secret)["data"][key].get<std::string>()).value_or("?") : "";
+  }
+  std::vector<std::string> published() {
+    const std::optional<api::Object> found = api_.find(k8s::resources::kWebhooks, "", "larder");
+    EXPECT_EQ((*found)["webhooks"][0]["clientConfig"]["caBundle"], (*found)["webhooks"][1]["clientConfig"]["caBundle"]);
+    return split_bundle(from_base64((*found)["webhooks"][0]["clientConfig"]["caBundle"].get<std::string>()).value_or(""));
+  }
+  KeyPair served() { return {in_secret("tls.crt"), in_secret("tls.key")}; }
+  void pass_time(std::int64_t seconds) {
+    now_s_ += seconds;
+    clock_.advance_ms(static_cast<std::uint64_t>(seconds) * 1000);
+  }
+  void keep(CertificateKeeper& keeper) {
+    const Status status = keeper.keep_once();
+    EXPECT_TRUE(status.ok()) << status.to_string();
+  }
+
+  operator_test::FakeApi api_;
+  base::ManualClock clock_;
+  std::int64_t now_s_ = 1'760'000'000;
+  const KeptCertificates kept_{
+      "sys", "tls", "larder-webhook", "larder", {.authority_s = 9000, .leaf_s = 900, .backdate_s = 10, .settle_s = 60}};
+  CertificateKeeper keeper_{api_, kept_, clock_, [this] { return now_s_; }};
+};
+
+TEST_F(CertificateKeeperTest, MakesEverythingAtFirst) {
+  keep(keeper_);
+  const Result<CertificateFacts> leaf = read_certificate(served().certificate);
+  ASSERT_TRUE(leaf.ok());
+  EXPECT_THAT(leaf->names, Contains("larder-webhook.sys.svc"));
+  ASSERT_THAT(published(), SizeIs(1));
+  EXPECT_TRUE(is_signed_by(served().certificate, published()[0]));
+  EXPECT_EQ((*api_.find(k8s::resources::kWebhooks, "", "larder"))["webhooks"][0]["clientConfig"]["url"], "x") << "the rest stays";
+}
+
+// Never a leaf before its authority is in the caBundle.
+TEST_F(CertificateKeeperTest, TheBundleComesBeforeTheLeaf) {
+  bool bundle_written = false;
+  api_.set_failures([&](const operator_test::FakeApi::Call& call) -> std::optional<operator_test::FakeApi::Failure> {
+    if (call.plural == "mutatingwebhookconfigurations" && call.writes()) {
+      EXPECT_EQ(in_secret("tls.crt"), "");
+      bundle_written = true;
+    }
+    return {};
+  });
+  keep(keeper_);
+  EXPECT_TRUE(bundle_written);
+}
+
+TEST_F(CertificateKeeperTest, ASecondLookWritesNothing) {
+  keep(keeper_);
+  api_.forget_calls();
+  keep(keeper_);
+  CertificateKeeper next(api_, kept_, clock_, [this] { return now_s_; });
+  keep(next);
+  EXPECT_EQ(api_.writes(), 0U) << "a new leader neither";
+}
+
+TEST_F(CertificateKeeperTest, RotatesWithOverlap) {
+  keep(keeper_);
+  const std::string first_authority = published()[0];
+  std::vector<std::size_t> sizes;
+  std::size_t leaves = 0;
+  std::string leaf = served().certificate;
+  for (int i = 0; i < 1000; ++i) {
+    pass_time(10);
+    keep(keeper_);
+    if (sizes.empty() || sizes.back() != published().size()) sizes.push_back(published().size());
+    if (leaf == served().certificate) continue;
+    leaf = served().certificate;
+    ++leaves;
+    EXPECT_TRUE(belong_together(served()));
+    EXPECT_TRUE(std::ranges::any_of(published(), [&](const std::string& one) { return is_signed_by(leaf, one); }));
+  }
+  EXPECT_THAT(sizes, ElementsAre(1, 2, 1)) << "one, the next beside it, and that one alone";
+  EXPECT_NE(published()[0], first_authority);
+  EXPECT_GT(leaves, 14U);
+}
+
+TEST_F(CertificateKeeperTest, WhatSomebodySpoiledIsRepaired) {
+  keep(keeper_);
+  const KeyPair before = served();
+  api_.as_user(
+      k8s::resources::kWebhooks,
+      {{"metadata", {{"name", "larder"}}},
+       {"webhooks",
+        {{{"name", "a"}, {"clientConfig", {{"caBundle", ""}}}}, {{"name", "b"}, {"clientConfig", api::Object::object()}}}}});
+  keep(keeper_);
+  EXPECT_TRUE(is_signed_by(before.certificate, published().at(0)));
+  EXPECT_EQ(served(), before);
+  for (const char* key : {"tls.crt", "tls.key", "ca.key", "ca.crt"}) {
+    for (const char* value : {"", "!", "bm9uc2Vuc2U="}) {
+      api_.as_user(k8s::resources::kSecrets, {{"metadata", {{"name", "tls"}, {"namespace", "sys"}}}, {"data", {{key, value}}}});
+      for (int i = 0; i < 8; ++i, pass_time(10)) keep(keeper_);
+      EXPECT_TRUE(belong_together(served())) << key;
+      EXPECT_TRUE(is_signed_by(served().certificate, published().back())) << key;
+    }
+  }
+}
+
+TEST_F(CertificateKeeperTest, AnEmptySecretOfTheChartIsFilled) {
+  api_.as_user(k8s::resources::kSecrets, {{"apiVersion", "v1"},
+                                          {"kind", "Secret"},
+                                          {"metadata", {{"name", "tls"}, {"namespace", "sys"}, {"labels", {{"a", "b"}}}}}});
+  keep(keeper_);
+  EXPECT_TRUE(belong_together(served()));
+  EXPECT_EQ((*api_.find(k8s::resources::kSecrets, "sys", "tls"))["metadata"]["labels"]["a"], "b");
+}
+
+TEST_F(CertificateKeeperTest, WithoutAConfigurationThereIsACertificateAllTheSame) {
+  api_.delete_as_user(k8s::resources::kWebhooks, "", "larder");
+  keep(keeper_);
+  EXPECT_TRUE(belong_together(served()));
+}
+
+// Whichever call fails, lost answers too: an error, and the next look goes on. What is written never is half of something.
+TEST_F(CertificateKeeperTest, AnyCallMayFail) {
+  for (int failing = 0; failing < 8; ++failing) {
+    for (const bool done : {false, true}) {
+      api_.delete_as_user(k8s::resources::kSecrets, "sys", "tls");
+      int call = 0;
+      api_.set_failures([&](const auto&) -> std::optional<operator_test::FakeApi::Failure> {
+        if (call++ != failing) return {};
+        return operator_test::FakeApi::Failure{Status(Code::kUnavailable, "cut"), done};
+      });
+      CertificateKeeper keeper(api_, kept_, clock_, [this] { return now_s_; });
+      static_cast<void>(keeper.keep_once());
+      const bool has_leaf = in_secret("tls.crt") != "";
+      EXPECT_TRUE(!has_leaf || is_signed_by(served().certificate, published().back())) << failing;
+      keep(keeper);
+      EXPECT_TRUE(belong_together(served())) << failing;
+      EXPECT_TRUE(is_signed_by(served().certificate, published().back())) << failing;
+    }
+  }
+}
+
+TEST_F(CertificateKeeperTest, TheSecretReadsAsTheReplicasReadIt) {
+  const ReadCertificate read = certificate_in_secret(api_, "sys", "tls");
+  EXPECT_EQ(read().status().code(), Code::kNotFound);
+  keep(keeper_);
+  const Result<KeyPair> pair = read();
+  ASSERT_TRUE(pair.ok()) << pair.status().to_string();
+  EXPECT_EQ(*pair, served());
+}
+
+}  // namespace
+}  // namespace larder::webhook

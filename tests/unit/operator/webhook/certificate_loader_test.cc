@@ -1,0 +1,87 @@
+#include "operator/webhook/certificate_loader.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/unit/operator/webhook/serving.h"
+
+namespace larder::webhook {
+namespace {
+
+using namespace std::chrono_literals;
+
+bool within_10_s(const auto& holds) {
+  for (int i = 0; i < 1000 && !holds(); ++i) std::this_thread::sleep_for(10ms);
+  return holds();
+}
+
+class CertificateLoaderTest : public testing::Test {
+ protected:
+  CertificateLoaderTest() { std::filesystem::create_directories(folder_); }
+  ~CertificateLoaderTest() override { std::filesystem::remove_all(folder_); }
+
+  // As a kubelet does: a new folder, and then a link to it.
+  void mount(const std::string& certificate, const std::string& key) {
+    const std::filesystem::path data = folder_ / ("..data_" + std::to_string(++mounted_));
+    std::filesystem::create_directory(data);
+    std::ofstream(data / "tls.crt") << certificate;
+    std::ofstream(data / "tls.key") << key;
+    std::filesystem::create_directory_symlink(data, folder_ / "..data_tmp");
+    std::filesystem::rename(folder_ / "..data_tmp", folder_ / "..data");
+    for (const char* name : {"tls.crt", "tls.key"})
+      if (!std::filesystem::exists(folder_ / name))
+        std::filesystem::create_symlink(std::filesystem::path("..data") / name, folder_ / name);
+  }
+  static KeyPair leaf(std::int64_t seconds) { return TestAuthority().leaf(kServerName, seconds); }
+  static std::int64_t end_of(const KeyPair& pair) { return read_certificate(pair.certificate)->validity.not_after_s; }
+
+  const std::filesystem::path folder_ = std::filesystem::temp_directory_path() / ("larder-loader-" + std::to_string(::getpid()));
+  int mounted_ = 0;
+  TlsAcceptor acceptor_;
+};
+
+TEST_F(CertificateLoaderTest, FilesAreServedAsTheyRotate) {
+  const CertificateLoader loader(certificate_in_directory(folder_.string()), acceptor_, 10);
+  std::this_thread::sleep_for(50ms);
+  EXPECT_FALSE(acceptor_.ready()) << "there is nothing yet";
+  const KeyPair first = leaf(1000), second = leaf(2000);
+  mount(first.certificate, first.key);
+  EXPECT_TRUE(within_10_s([&] { return acceptor_.not_after_s() == end_of(first); }));
+  mount(second.certificate, second.key);
+  EXPECT_TRUE(within_10_s([&] { return acceptor_.not_after_s() == end_of(second); }));
+}
+
+TEST_F(CertificateLoaderTest, WhatDoesNotFitIsNotServed) {
+  const KeyPair good = leaf(1000), other = leaf(2000);
+  mount(good.certificate, good.key);
+  const CertificateLoader loader(certificate_in_directory(folder_.string()), acceptor_, 10);
+  ASSERT_TRUE(within_10_s([&] { return acceptor_.ready(); }));
+  for (const auto& [certificate, key] :
+       {std::pair(other.certificate, good.key), {"nonsense", "nonsense"}, {other.certificate, ""}}) {
+    mount(certificate, key);
+    std::this_thread::sleep_for(100ms);
+    EXPECT_EQ(acceptor_.not_after_s(), end_of(good));
+  }
+  mount(other.certificate, other.key);
+  EXPECT_TRUE(within_10_s([&] { return acceptor_.not_after_s() == end_of(other); }));
+}
+
+TEST_F(CertificateLoaderTest, AnErrorNamesTheFile) {
+  const ReadCertificate read = certificate_in_directory(folder_.string());
+  EXPECT_NE(read().status().text().find((folder_ / "tls.crt").string()), std::string::npos);
+  std::ofstream(folder_ / "tls.crt") << std::string(1 << 20, 'x');
+  EXPECT_EQ(read().status().code(), Code::kOutOfRange);
+}
+
+TEST_F(CertificateLoaderTest, ItEndsAtOnce) {
+  const auto begin = std::chrono::steady_clock::now();
+  { const CertificateLoader loader(certificate_in_directory(folder_.string()), acceptor_); }
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 5s);
+}
+
+}  // namespace
+}  // namespace larder::webhook

@@ -1,0 +1,186 @@
+#include "operator/webhook/review.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "tests/unit/operator/webhook/reviews.h"
+
+namespace larder::webhook {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class FakePools final : public PoolLookup {
+ public:
+  Result<api::CachePool> pool(const std::string& ns, const std::string& name) override {
+    asked = ns + "/" + name;
+    return pools.contains(name) ? pools.at(name) : Status(Code::kNotFound, "none");
+  }
+  Result<api::CacheBackend> backend(const std::string&, const std::string& name) override {
+    return backends.contains(name) ? backends.at(name) : Status(Code::kNotFound, "none");
+  }
+  std::map<std::string, Result<api::CachePool>> pools;
+  std::map<std::string, Result<api::CacheBackend>> backends;
+  std::string asked;
+};
+
+class ReviewTest : public testing::Test {
+ protected:
+  ReviewTest() {
+    api::CachePool pool{"ml", "chat", "u", 1, {}};
+    pool.spec.backend = "redis";
+    pools_.pools.emplace("chat", pool);
+    pools_.backends.emplace("redis", api::CacheBackend{"ml", "redis", "u", 1, {}});
+  }
+  Reviewed ask(const std::string& body) { return review_(body); }
+  api::Object respond(const api::Object& review) {
+    const Reviewed reviewed = ask(review.dump());
+    EXPECT_EQ(reviewed.http_status, 200) << reviewed.body;
+    return response_in(reviewed.body);
+  }
+  // Allowed, unchanged, and why.
+  std::string warning_of(const api::Object& review) {
+    const api::Object response = respond(review);
+    EXPECT_EQ(api::at(response, "allowed"), true);
+    EXPECT_FALSE(response.contains("patch")) << response;
+    return response.contains("warnings") ? response["warnings"][0].get<std::string>() : "";
+  }
+
+  FakePools pools_;
+  Injection injection_{{{{"op", "add"}, {"path", "/spec/x"}, {"value", "\u00e4"}}}, ""};
+  std::function<void(const Input&)> looked_ = [](const Input&) {};
+  std::vector<std::string> told_;
+  PodReview review_{
+      pools_,
+      {"larder:1", true},
+      [this](const Input& input) {
+        looked_(input);
+        return injection_;
+      },
+      [this](const api::Object&, const std::string& ns, const std::string& why) { told_.push_back(ns + ": " + why); }};
+};
+
+TEST_F(ReviewTest, ThePatchOfInjectComesBack) {
+  looked_ = [](const Input& input) {
+    EXPECT_EQ(input.ns, "ml") << "of the request: the pod has none";
+    EXPECT_EQ(input.pool_name, "chat");
+    EXPECT_TRUE(input.pool && input.backend);
+    EXPECT_EQ(input.pod, annotated_pod());
+    EXPECT_EQ(input.defaults.image, "larder:1");
+  };
+  const api::Object response = respond(review_of(annotated_pod(), "the-uid"));
+  EXPECT_EQ(response["uid"], "the-uid");
+  EXPECT_EQ(response["allowed"], true);
+  EXPECT_EQ(response["patchType"], "JSONPatch");
+  EXPECT_EQ(response["patch"], injection_.patch);
+  EXPECT_FALSE(response.contains("warnings"));
+  EXPECT_EQ(pools_.asked, "ml/chat");
+  EXPECT_THAT(told_, IsEmpty());
+}
+
+TEST_F(ReviewTest, AnEmptyPatchIsNoPatch) {
+  injection_.patch = api::Object::array();
+  EXPECT_EQ(warning_of(review_of(annotated_pod())), "");
+}
+
+TEST_F(ReviewTest, WhatIsLeftAloneIsToldOnceAndInADryRunNever) {
+  injection_.refused = "no engine was found: name it in spec.engine.container";
+  const api::Object response = respond(review_of(annotated_pod()));
+  EXPECT_EQ(response["warnings"][0], "larder: " + injection_.refused);
+  EXPECT_EQ(response["patch"], injection_.patch) << "the annotation that says so";
+  EXPECT_THAT(told_, ElementsAre("ml: " + injection_.refused));
+  api::Object dry = review_of(annotated_pod());
+  dry["request"]["dryRun"] = true;
+  EXPECT_EQ(respond(dry)["patch"], injection_.patch);
+  EXPECT_EQ(told_.size(), 1U);
+}
+
+TEST_F(ReviewTest, APoolOrBackendThatIsNotThereIsInjectsToJudge) {
+  looked_ = [](const Input& input) { EXPECT_FALSE(input.pool); };
+  respond(review_of(annotated_pod("other")));
+  pools_.backends.clear();
+  looked_ = [](const Input& input) { EXPECT_TRUE(input.pool && !input.backend); };
+  respond(review_of(annotated_pod()));
+}
+
+TEST_F(ReviewTest, WhatCannotBeReadCostsThePodItsCacheAlone) {
+  looked_ = [](const Input&) { FAIL() << "nothing to inject"; };
+  pools_.pools.insert_or_assign("chat", Status(Code::kDeadlineExceeded, "GET took 1 s"));
+  EXPECT_THAT(warning_of(review_of(annotated_pod())), HasSubstr("CachePool chat could not be read: GET took 1 s"));
+  api::CachePool pool;
+  pool.spec.backend = "redis";
+  pools_.pools.insert_or_assign("chat", pool);
+  pools_.backends.insert_or_assign("redis", Status(Code::kUnavailable, "gone"));
+  EXPECT_THAT(warning_of(review_of(annotated_pod())), HasSubstr("CacheBackend redis could not be read: gone"));
+  EXPECT_EQ(told_.size(), 2U);
+}
+
+TEST_F(ReviewTest, ADefectOfTheInjectorStopsNoPod) {
+  looked_ = [](const Input& input) { static_cast<void>(input.pod.at("no such key")); };
+  EXPECT_THAT(warning_of(review_of(annotated_pod())), HasSubstr("a defect of larder's injector"));
+}
+
+TEST_F(ReviewTest, WhatIsNoPodToInjectIsAllowedWithAWarning) {
+  api::Object review = review_of(annotated_pod());
+  review["request"]["kind"]["kind"] = "Deployment";
+  EXPECT_THAT(warning_of(review), HasSubstr("this is a Deployment"));
+  review = review_of(annotated_pod());
+  review["request"]["subResource"] = "ephemeralcontainers";
+  EXPECT_THAT(warning_of(review), HasSubstr("pods/ephemeralcontainers"));
+  review = review_of(annotated_pod());
+  review["request"]["operation"] = "UPDATE";
+  EXPECT_THAT(warning_of(review), HasSubstr("operation UPDATE"));
+  review = review_of(nullptr);
+  EXPECT_THAT(warning_of(review), HasSubstr("no object"));
+  EXPECT_THAT(told_, IsEmpty());
+}
+
+TEST_F(ReviewTest, APodWithoutTheAnnotationPassesInSilence) {
+  api::Object pod = annotated_pod();
+  pod["metadata"].erase("annotations");
+  EXPECT_EQ(warning_of(review_of(pod)), "");
+  for (const api::Object& odd : {api::Object(nullptr), api::Object("x"), api::Object({1}), api::Object{{"larder.dev/pool", 7}}}) {
+    pod["metadata"]["annotations"] = odd;
+    EXPECT_EQ(warning_of(review_of(pod)), "") << odd;
+  }
+  EXPECT_EQ(pools_.asked, "");
+}
+
+TEST_F(ReviewTest, WhatIsNoReviewIsRefusedWithTheReason) {
+  const auto refused = [this](const std::string& body) {
+    const Reviewed reviewed = ask(body);
+    EXPECT_EQ(reviewed.http_status, 400) << body.substr(0, 100);
+    return reviewed.body;
+  };
+  EXPECT_THAT(refused(""), HasSubstr("no AdmissionReview: no valid JSON"));
+  EXPECT_THAT(refused("{\"kind\": "), HasSubstr("no valid JSON"));
+  EXPECT_THAT(refused("{\"kind\": \"\xff\"}"), HasSubstr("no valid JSON"));
+  EXPECT_THAT(refused(std::string(5000, '[')), HasSubstr("nests deeper"));
+  EXPECT_THAT(refused("[]"), HasSubstr("only AdmissionReview of admission.k8s.io/v1"));
+  EXPECT_THAT(refused(R"({"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1beta1"})"),
+              HasSubstr("only AdmissionReview"));
+  EXPECT_THAT(refused(R"({"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":7}})"),
+              HasSubstr("no request.uid"));
+  std::string many = "[0";
+  for (int i = 0; i < 200'000; ++i) many += ",0";
+  EXPECT_THAT(refused(many + "]"), HasSubstr("more than 100000 values"));
+}
+
+// Commas in a script are no values; a large pod of few of them is read.
+TEST_F(ReviewTest, ALargePodIsReviewed) {
+  api::Object pod = annotated_pod();
+  pod["spec"]["containers"][0]["args"] = {std::string(1u << 20, ',') + "\"[{\\"};
+  EXPECT_EQ(respond(review_of(pod))["patch"], injection_.patch);
+}
+
+TEST_F(ReviewTest, AWarningIsBounded) {
+  injection_.refused = std::string(100'000, 'x');
+  EXPECT_LT(respond(review_of(annotated_pod()))["warnings"][0].get<std::string>().size(), 1000U);
+}
+
+}  // namespace
+}  // namespace larder::webhook
