@@ -250,13 +250,15 @@ void http_seeds() {
 
 // The first byte: a pod (0) or a script (1); the second: the pool's placement, named container, flags, native sidecars as bits.
 void inject_seeds() {
-  write("inject", "pod", u8({0, 0}) + R"({"metadata":{"name":"a"},"spec":{"containers":[{"name":"engine","command":["vllm","serve","m"]}]}})");
-  write("inject", "pod_full",
-        u8({0, 8}) +
-            R"({"metadata":{"annotations":{"a/b":"c"}},"spec":{"restartPolicy":"Always","securityContext":{"supplementalGroups":[1]},)"
-            R"("initContainers":[{"name":"istio-init"}],"volumes":[{"name":"v","emptyDir":{}}],"containers":[{"name":"x"},)"
-            R"({"name":"engine","args":["m","--max-model-len","1"],"env":[{"name":"PYTHONPATH","valueFrom":{}}],)"
-            R"("ports":[{"containerPort":1}],"volumeMounts":[{"name":"v","mountPath":"/x"}],"resources":{"limits":{"cpu":"1"}}}]}})");
+  write("inject", "pod",
+        u8({0, 0}) + R"({"metadata":{"name":"a"},"spec":{"containers":[{"name":"engine","command":["vllm","serve","m"]}]}})");
+  write(
+      "inject", "pod_full",
+      u8({0, 8}) +
+          R"({"metadata":{"annotations":{"a/b":"c"}},"spec":{"restartPolicy":"Always","securityContext":{"supplementalGroups":[1]},)"
+          R"("initContainers":[{"name":"istio-init"}],"volumes":[{"name":"v","emptyDir":{}}],"containers":[{"name":"x"},)"
+          R"({"name":"engine","args":["m","--max-model-len","1"],"env":[{"name":"PYTHONPATH","valueFrom":{}}],)"
+          R"("ports":[{"containerPort":1}],"volumeMounts":[{"name":"v","mountPath":"/x"}],"resources":{"limits":{"cpu":"1"}}}]}})");
   const std::pair<const char*, const char*> scripts[] = {
       {"kserve", "eval \"exec vllm serve /mnt/models ${VLLM_ADDITIONAL_ARGS} $@\""},
       {"lines", "set -e\ncat <<X >n\n'\nX\nif a; then # b\n  vllm serve \"m\" \\\n --port ${P:-'1'} 2>&1 | tee >(cat)\nfi\n"},
