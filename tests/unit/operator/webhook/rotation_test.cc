@@ -101,7 +101,9 @@ class Cluster {
 
   void lead() {
     for (int pass = 0; pass < 4; ++pass) {
-      if (bundle_ != ids_) bundle_ = ids_, known_since_s_ = now_s_;
+      const bool newest_is_new = !ids_.empty() && (bundle_.empty() || bundle_.back() != ids_.back());
+      bundle_ = ids_;
+      if (newest_is_new) known_since_s_ = now_s_;
       if (known_since_s_ < 0) known_since_s_ = now_s_;  // a new leader sees it for the first time
       std::optional<std::int64_t> published;
       if (!ids_.empty()) published = now_s_ - known_since_s_;
