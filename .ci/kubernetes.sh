@@ -56,6 +56,15 @@ build_kubernetes() {
   (cd kubernetes && go build -ldflags "$flags" -o "$kubernetes/bin/$1.new" "k8s.io/kubernetes/cmd/$1")
 }
 
+# Helm asks itself, not the cluster, which Kubernetes a chart is rendered for.
+build_helm() {
+  local flags="-X helm.sh/helm/v3/internal/version.version=$helm_version" package
+  for package in pkg/chartutil pkg/lint/rules; do
+    flags+=" -X helm.sh/helm/v3/$package.k8sVersionMajor=1 -X helm.sh/helm/v3/$package.k8sVersionMinor=34"
+  done
+  build_module helm "$flags" "helm.sh/helm/v3/cmd/helm@$helm_version"
+}
+
 # PROGRAM, FLAGS, PACKAGE@VERSION of a module that stands for itself.
 build_module() {
   GOBIN=$build/gobin go install -ldflags "-s -w $2" "$3"
@@ -89,7 +98,7 @@ get_packages() {
 make_apiserver() {
   make_program kube-apiserver build_kubernetes kube-apiserver
   [ -e "$kubernetes/bin/etcd" ] || get_packages etcd-server
-  make_program helm build_module helm "-X helm.sh/helm/v3/internal/version.version=$helm_version" "helm.sh/helm/v3/cmd/helm@$helm_version"
+  make_program helm build_helm
   make_program kubectl build_kubernetes kubectl
 }
 
