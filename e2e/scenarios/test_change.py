@@ -15,14 +15,14 @@ def patch(namespace, kind, name, spec):
 
 
 def test_pool_changed(larder, namespace):
-    namespace.apply(product.pool("cache", disk={"size": "1Gi", "ttl": "12h"}), *engine_pod.engine("llama", "cache"))
+    namespace.apply(product.pool("cache", disk={"size": "1Gi"}), *engine_pod.engine("llama", "cache"))
     (pod,) = namespace.wait_ready("llama")
     name = pod["metadata"]["name"]
     prompt = engine_pod.prompt()
     cold = engine_pod.answer(namespace, "llama", prompt)
 
-    patch(namespace, "cachepool", "cache", {"disk": {"ttl": "6h"}})
-    wait_until("the running larderd has taken it over", lambda: "disk.ttl" in namespace.logs(name, "larder"), TAKEN_OVER_S,
+    patch(namespace, "cachepool", "cache", {"disk": {"write": "through"}})
+    wait_until("the running larderd has taken it over", lambda: "disk.write" in namespace.logs(name, "larder"), TAKEN_OVER_S,
                lambda: namespace.logs(name, "larder", "--tail=5"))
     product.wait_condition(namespace, "cachepool", "cache", "PodsUpToDate", "True")
 
