@@ -8,8 +8,8 @@
 #include <iostream>
 
 #include "tests/component/kube/api_server.h"
+#include "tests/unit/operator/api/yaml_object.h"
 #include "tests/unit/operator/webhook/inject/injection_case.h"
-#include "tests/unit/operator/webhook/inject/pod_yaml.h"
 #include "tests/unit/text_file.h"
 
 namespace larder::test {
