@@ -78,7 +78,7 @@ Object container(const CacheBackend& backend) {
         {"capabilities", {{"drop", Object::array({"ALL"})}}},
         {"readOnlyRootFilesystem", true}}},
       {"volumeMounts", std::move(mounts)}};
-  set_if(one, "imagePullPolicy", managed.image_pull_policy);
+  if (!managed.image_pull_policy.empty()) one["imagePullPolicy"] = managed.image_pull_policy;  // "" would never equal the default
   return one;
 }
 

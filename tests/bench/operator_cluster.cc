@@ -123,7 +123,7 @@ void OperatorCluster::each(int count, const std::function<Status(k8s::ApiClient&
   for (int i = 0; i < kAtOnce; ++i)
     threads.emplace_back([&] {
       for (int at = next++; at < count; at = next++)
-        if (const Status status = work(*client_, at); !status.ok() && wrong++ == 0)
+        if (const Status status = work(client(), at); !status.ok() && wrong++ == 0)
           std::fprintf(stderr, "operator_bench: %s\n", status.to_string().c_str());
     });
   threads.clear();

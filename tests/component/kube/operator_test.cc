@@ -142,12 +142,6 @@ TEST_F(OperatorTest, WhatItMakesItLeavesAlone) {
                      api::label(*set, "theirs") == "x";
             }),
             0);
-  // Nobody collects garbage here; what is no longer wanted goes by us.
-  EXPECT_TRUE(client()
-                  .merge(resources::kBackends, "ml", "server",
-                         Object::parse(R"({"spec": {"managed": null, "endpoints": ["127.0.0.1:1"]}})"))
-                  .ok());
-  EXPECT_GE(await([&] { return version(resources::kStatefulSets, "larder-server").empty(); }), 0);
 }
 
 TEST_F(OperatorTest, WhatIsWrongIsSaidInTheStatus) {
