@@ -172,7 +172,9 @@ clean_machine() {
     umount "/run/netns/$name" 2>/dev/null || true
     rm -f "/run/netns/$name"
   done
-  find /sys/fs/cgroup -maxdepth 2 -name 'kubepods*' -exec find {} -depth -type d -exec rmdir {} + \; 2>/dev/null || true
+  for name in $(find /sys/fs/cgroup -maxdepth 2 -type d -name 'kubepods*'); do
+    find "$name" -depth -type d -exec rmdir {} \; 2>/dev/null || true
+  done
   ip link delete larder0 2>/dev/null || true
   kube-proxy --cleanup >/dev/null 2>&1 || true
   iptables-save 2>/dev/null | grep -vE 'KUBE-|CNI-' | iptables-restore 2>/dev/null || true
