@@ -88,6 +88,9 @@ void check(const BackendSpec& spec, SpecReader& reader) {
     reader.refuse("spec.endpoints", "has several items: mode Standalone takes one");
   if (spec.mode == BackendMode::kSentinel && spec.master.empty())
     reader.refuse("spec.master", "is missing: the name in `sentinel monitor NAME`");
+  if (!spec.user.empty() && !spec.password) reader.refuse("spec.password", "is missing: spec.user has one, name its Secret");
+  if (!spec.sentinel_user.empty() && !spec.sentinel_password)
+    reader.refuse("spec.sentinelPassword", "is missing: spec.sentinelUser has one, name its Secret");
   if (spec.mode == BackendMode::kCluster && spec.database != 0)
     reader.refuse("spec.database", "must be 0: a Cluster has no other");
 }

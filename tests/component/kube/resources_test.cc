@@ -95,7 +95,8 @@ TEST_F(ResourcesTest, WhatIsWrongInABackendIsRefusedWithWhatToWrite) {
 
 TEST_F(ResourcesTest, WhatCannotChangeLiveIsRefused) {
   int count = 0;
-  for (const Object& one : from_yaml(text_of(kRoot + "/tests/component/kube/refused/changes.yaml")).at(0)) {
+  const Object changes = from_yaml(text_of(kRoot + "/tests/component/kube/refused/changes.yaml")).at(0);
+  for (const Object& one : changes) {
     const std::string kind = one["kind"], name = "changes-" + std::to_string(++count);
     const Outcome made = server().kubectl("apply", of_kind(kind, name, one["spec"]));
     ASSERT_EQ(made.status, 0) << made.text;

@@ -47,6 +47,8 @@ TEST(ParseBackend, WhatIsWrongIsNamed) {
       {"{endpoints: ['a:1'], database: -1}", "spec.database: -1 is out of range"},
       {"{endpoints: ['a:1'], password: {key: k}}", "spec.password.name: is missing"},
       {"{endpoints: ['a:1'], user: 'a b'}", "spec.user: 'a b' holds a space"},
+      {"{endpoints: ['a:1'], user: u}", "spec.password: is missing: spec.user has one"},
+      {"{mode: Sentinel, master: m, endpoints: ['a:1'], sentinelUser: u}", "spec.sentinelPassword: is missing"},
       {"{managed: {}}", "spec.managed.memory: is missing"},
       {"{managed: {memory: 100Mi}}", "spec.managed.memory: '100Mi' is out of range: 256Mi to"},
       {"{managed: {memory: 1Gi, policy: noeviction}}", "spec.managed.policy: 'noeviction' is none of"}};
@@ -61,8 +63,8 @@ TEST(BackendUrl, IsLarderdsOwnForm) {
   const std::pair<const char*, const char*> urls[] = {
       {"{endpoints: ['redis:6379']}", "redis://redis:6379"},
       {"{endpoints: ['[fd00::7]:6379'], database: 2}", "redis://[fd00::7]:6379/2"},
-      {"{endpoints: ['r:6379'], user: larder, tls: {}}", "rediss://larder@r:6379"},
-      {"{endpoints: ['r:1'], user: 'a@b/c:d'}", "redis://a%40b%2Fc%3Ad@r:1"},
+      {"{endpoints: ['r:6379'], user: larder, password: {name: s}, tls: {}}", "rediss://larder@r:6379"},
+      {"{endpoints: ['r:1'], user: 'a@b/c:d', password: {name: s}}", "redis://a%40b%2Fc%3Ad@r:1"},
       {"{mode: Cluster, endpoints: ['h1:6379', 'h2:6379'], tls: {}}", "rediss-cluster://h1:6379,h2:6379"},
       {"{mode: Sentinel, master: m, endpoints: ['s1:1', 's2:2'], database: 1}", "redis-sentinel://s1:1,s2:2/m/1"},
       {"{managed: {memory: 1Gi}}", "redis://larder-b.chat.svc:6379"}};

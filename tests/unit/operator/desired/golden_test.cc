@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -75,7 +76,7 @@ TEST(CheckConfig, OddNamesAreTakenToo) {
       "{kind: CachePool, metadata: {name: " + std::string(45, 'p') + ", namespace: " + std::string(63, 'n') +
       "}, spec: {memory: {size: 100M}, backendRef: {name: b}}}\n---\n" +
       R"({kind: CacheBackend, metadata: {name: b}, spec: {mode: Sentinel, master: M-1_.x, endpoints: ["[fd00::7]:1", "a_b:2"],
-                                                 user: "q\"\\%@:/ü", sentinelUser: "\"\\'#: {", database: 7, tls: {serverName: "fd00::7"}}})");
+                                                 user: "q\"\\%@:/ü", password: {name: s}, sentinelUser: "\"\\'#:{", sentinelPassword: {name: s}, database: 7, tls: {serverName: "fd00::7"}}})");
   EXPECT_EQ(refused_by_larderd(larderd_config(*odd.pool, odd.backend)), "");
 }
 
