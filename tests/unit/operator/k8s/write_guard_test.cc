@@ -38,6 +38,16 @@ struct Pair {
   Fd ours, theirs;
 };
 
+// Whether the other end is shut, within 20 s. Asks again and again: the thread sanitizer holds signals back while a call waits.
+bool ends(const Fd& socket) {
+  for (int i = 0; i < 2'000; ++i) {
+    char byte = 0;
+    if (::recv(socket.get(), &byte, 1, MSG_DONTWAIT) == 0) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
+}
+
 TEST(WriteGuardTest, SocketsAreShutWhenTheFenceComesDown) {
   Pair pair;
   GuardedSockets sockets;
@@ -45,8 +55,7 @@ TEST(WriteGuardTest, SocketsAreShutWhenTheFenceComesDown) {
   const TimedFence fence(50);
   const WriteGuard guard(fence, sockets);
   EXPECT_FALSE(guard.down());
-  char byte = 0;
-  EXPECT_EQ(::recv(pair.theirs.get(), &byte, 1, 0), 0) << "its end comes by itself";
+  EXPECT_TRUE(ends(pair.theirs)) << "its end comes by itself";
   EXPECT_LT(::send(pair.ours.get(), "x", 1, MSG_NOSIGNAL), 0);
   EXPECT_TRUE(guard.down());
 }
@@ -79,6 +88,9 @@ void ask_stop_send(const Fd& socket, bool guarded) {
 }
 
 TEST(WriteGuardTest, AProcessStoppedAfterItsLastQuestionSendsNothing) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "the thread sanitizer holds signals back until after the send";
+#endif
   for (const bool guarded : {false, true}) {
     Pair pair;
     const pid_t child = ::fork();
@@ -108,8 +120,7 @@ TEST(WriteGuardTest, EachThreadHasItsOwn) {
   const WriteGuard guard(late, of_first);
   std::jthread([&] {
     const WriteGuard other(soon, of_second);
-    char byte = 0;
-    EXPECT_EQ(::recv(second.theirs.get(), &byte, 1, 0), 0);
+    EXPECT_TRUE(ends(second.theirs));
   }).join();
   EXPECT_FALSE(guard.down());
   EXPECT_EQ(::send(first.ours.get(), "x", 1, MSG_NOSIGNAL), 1);
