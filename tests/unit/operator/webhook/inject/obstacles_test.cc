@@ -25,7 +25,7 @@ TEST(Injection, OfAnObjectThatIsNoPodChangesNothing) {
 TEST(Injection, NeverMakesAnnotationsTooLarge) {
   InjectionCase one = container_case("{command: [vllm, serve, m]}");
   Object& annotations = one.pod["metadata"]["annotations"];
-  annotations["a"] = std::string((256u << 10) - 400, 'x');
+  annotations["a"] = std::string((256u << 10) - 200, 'x');
   const webhook::Injection tight = one.inject();
   EXPECT_NE(tight.refused.find("annotations leave no room"), std::string::npos) << tight.refused;
   EXPECT_EQ(tight.patch.size(), 1u) << "the sentence itself has room";
