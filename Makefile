@@ -132,7 +132,7 @@ lint: deps-tools build/dev/build.ninja ## formatting, and the rules of the house
 format: deps-tools ## clang-format over all C++
 	@clang-format -i $(SOURCES)
 
-.PHONY: deps-kubernetes image e2e e2e-up e2e-down
+
 image: release ## the container image of all programs, without Docker, in build/image/larder.tar; `Dockerfile` makes the same with it
 	@.ci/image/build.sh build/release build/image/larder.tar
 e2e-up: deps-python deps-servers deps-kubernetes release ## a Kubernetes on this machine, as root (builds it once, minutes); e2e/README.md

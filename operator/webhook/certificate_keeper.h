@@ -54,7 +54,7 @@ class CertificateKeeper {
   const KeptCertificates kept_;
   const base::Clock& clock_;
   const Now now_s_;
-  std::string published_;  // the bundle that was seen there last
+  std::string published_;  // the newest authority that was seen in all of them
   std::uint64_t published_since_ms_ = 0;
 };
 

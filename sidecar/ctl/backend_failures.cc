@@ -82,6 +82,9 @@ std::string cure_of(const Reason& reason, const Seen& seen) {
              "(--sentinel-user, --sentinel-password-file)";
   }
   if (!reason.cure.empty()) return std::string(reason.cure);
+  if (reason.id == "closed" && seen.facts.ended == Step::kUse)
+    return "it talked to us until values of 2 MiB came: CONFIG SET client-output-buffer-limit \"normal 0 0 0\", and "
+           "proto-max-bulk-len as it was (512mb); else its log says why";
   const bool tls = seen.backend.tls;
   if (reason.id == "rights") return "let the user do what larderd does: " + least_rights(seen.backend);
   if (reason.id == "silent")

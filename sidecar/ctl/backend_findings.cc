@@ -39,8 +39,9 @@ Maybe missing_commands(const Seen& seen) {
   if (missing.empty()) return {};
   std::string names;
   for (const std::string& name : missing) names += (names.empty() ? "" : ", ") + name;
-  const bool all_needed =
-      std::ranges::all_of(missing, [](const std::string& name) { return name == "SCAN" || name == "PING" || name == "ASKING"; });
+  const bool all_needed = std::ranges::all_of(missing, [](const std::string& name) {
+    return name == "SCAN" || name == "PING" || name == "ASKING" || name == "READONLY";
+  });
   return finding(all_needed ? Weight::kWarning : Weight::kUnusable, "rights",
                  "this user may not run " + names + " on " + seen.backend.prefix + ":*, or the server has them not" +
                      (all_needed && !has(seen.facts, "SCAN") ? ": `larderctl drop` and `clear` do not reach it" : ""),
@@ -84,13 +85,27 @@ Maybe nothing_volatile(const Seen& seen) {
                  "CONFIG SET maxmemory-policy allkeys-lru; or set backend.ttl");
 }
 
-Maybe no_limit(const Seen& seen) {
-  if (!seen.facts.max_bytes || *seen.facts.max_bytes != 0) return {};
+std::string enough_memory(const Seen& seen) {
   const std::uint64_t machine = seen.facts.machine_bytes.value_or(0);
   const std::string size = machine == 0 ? "BYTES" : std::to_string(machine / 4 * 3 / kMiB) + "mb";
+  return "CONFIG SET maxmemory " + size + (machine == 0 ? "" : " (three quarters of its machine)") +
+         " and maxmemory-policy allkeys-lru, and the same in its configuration file";
+}
+
+Maybe no_limit(const Seen& seen) {
+  if (!seen.facts.max_bytes || *seen.facts.max_bytes != 0) return {};
   return finding(Weight::kWarning, "no-maxmemory", "maxmemory is 0: chunks fill the machine until the kernel kills the server",
-                 "CONFIG SET maxmemory " + size + (machine == 0 ? "" : " (three quarters of its machine)") +
-                     " and maxmemory-policy allkeys-lru, and the same in its configuration file");
+                 enough_memory(seen));
+}
+
+// A server takes more than its maxmemory: what its allocator cannot use, and what is on its way to clients.
+Maybe too_much_memory(const Seen& seen) {
+  const std::uint64_t most = seen.facts.max_bytes.value_or(0), machine = seen.facts.machine_bytes.value_or(0);
+  if (machine == 0 || most <= machine / 10 * 9) return {};
+  return finding(Weight::kWarning, "too-much-memory",
+                 "maxmemory is " + bytes_text(most) + ", its machine has " + bytes_text(machine) +
+                     ": the kernel kills the server before it evicts anything",
+                 enough_memory(seen));
 }
 
 Maybe little_memory(const Seen& seen) {
@@ -168,9 +183,9 @@ Maybe not_told(const Seen& seen) {
       all ? "+info for the user; +config|get for the rest of this check" : "+config|get for this check; larderd does without");
 }
 
-constexpr std::array<Maybe (*)(const Seen&), 16> kChecks{{ended_early, missing_commands, takes_no_writes, replica, no_eviction,
-                                                          nothing_volatile, no_limit, little_memory, append_only, snapshots,
-                                                          one_thread, far_away, slow, in_clear, open_to_all, not_told}};
+constexpr std::array<Maybe (*)(const Seen&), 17> kChecks{
+    {ended_early, missing_commands, takes_no_writes, replica, no_eviction, nothing_volatile, no_limit, too_much_memory,
+     little_memory, append_only, snapshots, one_thread, far_away, slow, in_clear, open_to_all, not_told}};
 
 }  // namespace
 

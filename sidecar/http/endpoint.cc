@@ -1,5 +1,6 @@
 #include "sidecar/http/endpoint.h"
 
+#include <signal.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -38,6 +39,11 @@ Endpoint::~Endpoint() {
 }
 
 void Endpoint::loop() {
+  // A stream of TLS writes with no flag against it.
+  sigset_t broken_pipes;
+  sigemptyset(&broken_pipes);
+  sigaddset(&broken_pipes, SIGPIPE);
+  pthread_sigmask(SIG_BLOCK, &broken_pipes, nullptr);
   std::vector<pollfd> polled;
   while (!stopping_) {
     if (wait(polled) < 0) continue;

@@ -21,6 +21,7 @@
 #include <string>
 
 #include "sidecar/base/clock.h"
+#include "tests/bench/own_network.h"
 
 namespace larder::bench {
 namespace {
@@ -28,7 +29,6 @@ namespace {
 constexpr const char* kNearAddress = "198.18.0.1";
 constexpr const char* kMask = "255.255.255.252";
 constexpr std::size_t kMostPacket = 2048;
-constexpr const char* kCongestion = "/proc/sys/net/ipv4/tcp_congestion_control";  // of the namespace of who opens it
 constexpr std::uint64_t kLookNs = 50'000'000;  // that the thread takes at most to see that it is to end
 
 void must(bool done, const char* what) {
@@ -56,20 +56,9 @@ void set_address(const Fd& socket, const char* device, unsigned long what, const
   must(::ioctl(socket.get(), what, &request) == 0, "an address");
 }
 
-void bring_up(const Fd& socket, const char* device) {
-  ifreq request = named(device);
-  request.ifr_flags = IFF_UP | IFF_RUNNING;
-  must(::ioctl(socket.get(), SIOCSIFFLAGS, &request) == 0, "a device that goes up");
-}
-
 // A namespace of its own for this thread, with a device of this address.
 Fd make_end(const char* address, const std::string& congestion) {
-  must(::unshare(CLONE_NEWNET) == 0, "a namespace");
-  if (!congestion.empty()) {
-    std::ofstream file(kCongestion);
-    file << congestion << std::flush;
-    must(file.good(), "that congestion control");
-  }
+  enter_own_network(congestion);
   Fd device(::open("/dev/net/tun", O_RDWR | O_CLOEXEC | O_NONBLOCK));
   must(device.valid(), "/dev/net/tun");
   ifreq request = named("larder0");
@@ -78,8 +67,8 @@ Fd make_end(const char* address, const std::string& congestion) {
   const Fd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   set_address(socket, "larder0", SIOCSIFADDR, address);
   set_address(socket, "larder0", SIOCSIFNETMASK, kMask);
-  bring_up(socket, "larder0");
-  bring_up(socket, "lo");
+  request.ifr_flags = IFF_UP | IFF_RUNNING;
+  must(::ioctl(socket.get(), SIOCSIFFLAGS, &request) == 0, "a device that goes up");
   return device;
 }
 
@@ -94,9 +83,7 @@ DelayedLink::DelayedLink(const std::string& congestion) {
 }
 
 std::string DelayedLink::congestion() const {
-  std::string name;
-  std::ifstream(kCongestion) >> name;
-  return name;
+  return tcp_congestion();
 }
 
 void DelayedLink::at_far_end(const std::function<void()>& work) const {

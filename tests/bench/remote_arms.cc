@@ -3,8 +3,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
+#include <sstream>
 
 #include "tests/conformance/tier_chunks.h"
 
@@ -17,6 +20,16 @@ double seconds_of(clockid_t clock) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) / 1e9;
 }
 
+// Minor faults, the tenth field of /proc/PID/stat; the second may hold blanks, within parentheses.
+std::uint64_t faults_of(pid_t pid) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  std::string line, field;
+  std::getline(file, line);
+  std::istringstream rest(line.substr(std::min(line.size(), line.rfind(')') + 1)));
+  for (int i = 3; i <= 10; ++i) rest >> field;
+  return std::strtoull(field.c_str(), nullptr, 10);
+}
+
 }  // namespace
 
 void must(bool held, const std::string& what) {
@@ -25,12 +38,12 @@ void must(bool held, const std::string& what) {
   std::exit(1);
 }
 
-Stopwatch::Stopwatch(pid_t server) {
+Stopwatch::Stopwatch(pid_t server) : pid_(server) {
   must(::clock_getcpuclockid(server, &server_) == 0, "the server's processor time cannot be read");
 }
 
 Cost Stopwatch::now() const {
-  return {seconds_of(CLOCK_MONOTONIC), seconds_of(CLOCK_PROCESS_CPUTIME_ID), seconds_of(server_)};
+  return {seconds_of(CLOCK_MONOTONIC), seconds_of(CLOCK_PROCESS_CPUTIME_ID), seconds_of(server_), faults_of(pid_)};
 }
 
 void Stopwatch::start() {
@@ -42,6 +55,7 @@ void Stopwatch::stop() {
   cost_.seconds += to.seconds - from_.seconds;
   cost_.client_cpu += to.client_cpu - from_.client_cpu;
   cost_.server_cpu += to.server_cpu - from_.server_cpu;
+  cost_.server_faults += to.server_faults - from_.server_faults;
 }
 
 Chunks::Chunks(std::uint64_t payload, std::size_t count)

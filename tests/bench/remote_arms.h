@@ -18,9 +18,10 @@
 
 namespace larder::bench {
 
-// What something took: wall clock, and processor time of who asks and of the server.
+// What something took: wall clock, processor time of who asks and of the server, and pages that the kernel had to give the server.
 struct Cost {
   double seconds = 0, client_cpu = 0, server_cpu = 0;
+  std::uint64_t server_faults = 0;
 };
 
 // Of the parts between start() and stop(), which may be many.
@@ -33,6 +34,7 @@ class Stopwatch {
 
  private:
   Cost now() const;
+  const pid_t pid_;
   clockid_t server_;
   Cost from_, cost_;
 };

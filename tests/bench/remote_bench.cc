@@ -2,19 +2,26 @@
 // redis-benchmark, LMCache's resp adapter, and `ceiling`, the same commands as Larder's by hand and pipelined, whose reader throws the
 // bytes away and whose writer sends the same ones again and again.
 //
-// All arms take turns on one server over loopback TCP; before each the server is emptied, so that every key is new. A turn moves 256 MiB.
+// All arms take turns on one server over loopback TCP, and every key is new. A turn moves 256 MiB, in two states of the server:
+// `fresh`: before each turn it is emptied, so that it asks the kernel for the memory of each value;
+// `full`: as a backend in production stands: at its maxmemory (768 MiB, allkeys-lru), all of it filled by the same arm just before, so that
+// each value takes the memory of one that is evicted. `faults_gib` says whether that is so: pages of 4 KiB that the server was given, a
+// GiB; 262,144 are all. jemalloc keeps no memory of values of 8 MiB and more (oversize_threshold): those are always new to it.
 // GB/s are of the chunks' payload (1e9 bytes), whatever an arm stores beside it; Larder's own slots are 0.2% larger. Ratios are medians
 // of the rounds' own ratios. Client and server share the machine's processors.
 //
 // Usage: remote_bench [DIRECTORY of the JSON [PYTHON of the rivals' environment, remote_rivals.py]]. Environment: REMOTE_SERVER
 // (redis-server; or valkey-server), REMOTE_ROUNDS (7), REMOTE_SIZES (1,2,4,8,16,32: MiB), REMOTE_ARMS (names that begin so; all),
-// REMOTE_WINDOW (what the ceiling asks for at once, in KiB).
+// REMOTE_STATES (fresh,full), REMOTE_TCP (cubic: its congestion control, in a network of the bench's own; without root the machine's), REMOTE_WINDOW (what the ceiling asks for at once, in KiB).
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <sstream>
+#include <thread>
 
+#include "tests/bench/own_network.h"
 #include "tests/bench/remote_arms.h"
 #include "tests/bench/report.h"
 #include "tests/component/server_process.h"
@@ -25,7 +32,10 @@ using namespace larder;
 using bench::must;
 
 constexpr std::uint64_t kTurnBytes = 256ULL << 20;
-constexpr std::uint64_t kWindowKib = 4096;  // more lets the server copy values that then leave its cache before they are sent
+constexpr std::uint64_t kFills = 3;  // turns that fill the server up to its maxmemory
+// The server tells ages in seconds: what a turn stores is to be younger than what has filled the server, and stay.
+constexpr std::chrono::milliseconds kAge{1100};
+constexpr std::uint64_t kWindowKib = 5120;  // more lets the server copy values that then leave its cache before they are sent
 
 std::string setting(const char* name, const std::string& otherwise) {
   const char* const value = std::getenv(name);
@@ -40,16 +50,22 @@ std::vector<std::string> split(const std::string& text) {
 }
 
 struct Measured {
-  std::vector<double> gbs, client_cpu, server_cpu;  // processor seconds a GiB
+  std::vector<double> gbs, client_cpu, server_cpu, faults;  // processor seconds and page faults a GiB
   void add(const bench::Cost& cost, std::uint64_t bytes) {
     const double gib = static_cast<double>(bytes) / (1 << 30);
     gbs.push_back(static_cast<double>(bytes) / cost.seconds / 1e9);
     client_cpu.push_back(cost.client_cpu / gib);
     server_cpu.push_back(cost.server_cpu / gib);
+    faults.push_back(static_cast<double>(cost.server_faults) / gib);
   }
 };
-// By operation, size in MiB, arm.
-using Figures = std::map<std::string, std::map<std::uint64_t, std::map<std::string, Measured>>>;
+// What is measured: an operation, on a server in some state.
+struct What {
+  std::string operation, state;
+  friend auto operator<=>(const What&, const What&) = default;
+};
+// By that, size in MiB, arm.
+using Figures = std::map<What, std::map<std::uint64_t, std::map<std::string, Measured>>>;
 
 double ratio(const Measured& of, const Measured& to) {
   std::vector<double> ratios;
@@ -76,74 +92,106 @@ Arms make_arms(const bench::Place& place, const std::vector<std::string>& python
   return all;
 }
 
-// One turn of an arm, on an empty server.
-void turn(const test::ServerProcess& server, bench::RemoteArm& arm, const bench::Chunks& chunks, std::uint64_t first, bool counts,
-          Figures& figures) {
+void configure(const test::ServerProcess& server, const std::string& name, const std::string& value) {
+  must(server.ask({"CONFIG", "SET", name, value}).text == "OK", "CONFIG SET " + name);
+}
+
+// 0: no limit. Whoever holds values on their way, in or out, takes that from what may be kept: eight of 32 MiB.
+void limit(const test::ServerProcess& server, std::uint64_t bytes) {
+  configure(server, "maxmemory-samples", "64");  // of few and large values it would else find no old one now and then
+  configure(server, "maxmemory-policy", bytes == 0 ? "noeviction" : "allkeys-lru");
+  configure(server, "maxmemory", std::to_string(bytes));
+}
+
+// One turn of an arm; returns how many names it has used up.
+std::uint64_t turn(const test::ServerProcess& server, const std::string& state, bench::RemoteArm& arm,
+                   const bench::Chunks& chunks, std::uint64_t first, bool counts, Figures& figures) {
+  std::uint64_t used = 0;
   must(server.ask({"FLUSHALL"}).text == "OK", "FLUSHALL");
-  const bench::Cost set = arm.set(chunks, first), get = arm.get(chunks, first);
-  if (!counts) return;
+  if (state == "full") {
+    limit(server, kFills * kTurnBytes);
+    for (; used < kFills * chunks.count(); used += chunks.count()) static_cast<void>(arm.set(chunks, first + used));
+    std::this_thread::sleep_for(kAge);
+  }
+  const bench::Cost set = arm.set(chunks, first + used);
+  limit(server, 0);  // what was stored is to be there for the GETs
+  const bench::Cost get = arm.get(chunks, first + used);
   const std::uint64_t bytes = chunks.payload() * chunks.count(), mib = chunks.payload() >> 20;
-  figures["SET"][mib][arm.name()].add(set, bytes);
-  figures["GET"][mib][arm.name()].add(get, bytes);
+  if (counts) figures[{"SET", state}][mib][arm.name()].add(set, bytes);
+  if (counts) figures[{"GET", state}][mib][arm.name()].add(get, bytes);
+  return used + chunks.count();
 }
 
 void add_rows(const Arms& arms, const Figures& figures, bench::Report& report) {
-  for (const auto& [operation, sizes] : figures)
+  for (const auto& [what, sizes] : figures)
     for (const auto& [mib, measured] : sizes)
       for (const auto& arm : arms) {
         const Measured& one = measured.at(arm->name());
         const auto ceiling = measured.find("ceiling");
-        report.add_row({{"", operation},
+        report.add_row({{"", what.operation},
+                        {"server", what.state},
                         {"chunk_mib", static_cast<double>(mib)},
                         {"arm", arm->name()},
                         {"gb_s", bench::median(one.gbs)},
                         {"of ceiling", ceiling == measured.end() ? 0 : ratio(one, ceiling->second)},
                         {"client_cpu_s_gib", bench::median(one.client_cpu)},
                         {"server_cpu_s_gib", bench::median(one.server_cpu)},
+                        {"faults_gib", bench::median(one.faults)},
                         {"values of a chunk", arm->values(mib << 20)}});
       }
 }
 
-// Of those that were measured. LMCache's counts as it is faster: with the workers that it has by default, or with one.
+// The worst of both states to the ceiling; of what production stores to the rival, whose fresh figure stands beside it in the table.
+// LMCache's counts as it is faster: with the workers that it has by default, or with one.
 void add_goals(const Figures& figures, bench::Report& report) {
-  const auto of = [&](const std::string& operation, std::uint64_t mib, const std::string& arm) -> const Measured* {
-    const auto sizes = figures.find(operation);
+  const auto of = [&](const What& what, std::uint64_t mib, const std::string& arm) -> const Measured* {
+    const auto sizes = figures.find(what);
     if (sizes == figures.end() || !sizes->second.contains(mib) || !sizes->second.at(mib).contains(arm)) return nullptr;
     return &sizes->second.at(mib).at(arm);
   };
-  for (const std::string operation : {"GET", "SET"})
-    for (const std::uint64_t mib : {2, 16}) {
-      const Measured *larder = of(operation, mib, "larder"), *ceiling = of(operation, mib, "ceiling");
-      const std::string id = (operation == "GET" ? "get_" : "set_") + std::to_string(mib) + "m_vs_ceiling";
-      if (larder != nullptr && ceiling != nullptr) report.add_goal("remote." + id, ratio(*larder, *ceiling), ">=", 0.95);
-    }
-  std::vector<double> vs_resp;
-  for (const std::uint64_t mib : {2, 16})
-    for (const std::string arm : {"resp, 8 workers", "resp, 1 worker"})
-      if (const Measured* larder = of("SET", mib, "larder"), *resp = of("SET", mib, arm); larder != nullptr && resp != nullptr)
-        vs_resp.push_back(ratio(*larder, *resp));
-  if (!vs_resp.empty()) report.add_goal("remote.set_vs_resp", std::ranges::min(vs_resp), ">=", 1.4);
-  if (const Measured* larder = of("GET", 16, "larder"), *hiredis = of("GET", 16, "hiredis");
-      larder != nullptr && hiredis != nullptr)
-    report.add_goal("remote.get_16m_vs_hiredis", ratio(*larder, *hiredis), ">=", 1.5);
+  const auto worst = [&](const std::string& id, const std::vector<What>& all, const std::vector<std::uint64_t>& sizes,
+                         const std::vector<std::string>& others, double goal) {
+    std::vector<double> ratios;
+    for (const What& what : all)
+      for (const std::uint64_t mib : sizes)
+        for (const std::string& other : others)
+          if (const Measured* larder = of(what, mib, "larder"), *to = of(what, mib, other); larder != nullptr && to != nullptr)
+            ratios.push_back(ratio(*larder, *to));
+    if (!ratios.empty()) report.add_goal("remote." + id, std::ranges::min(ratios), ">=", goal);
+  };
+  const std::vector<What> gets{{"GET", "fresh"}, {"GET", "full"}}, sets{{"SET", "fresh"}, {"SET", "full"}};
+  for (const std::uint64_t mib : {2, 16}) {
+    worst("get_" + std::to_string(mib) + "m_vs_ceiling", gets, {mib}, {"ceiling"}, 0.95);
+    worst("set_" + std::to_string(mib) + "m_vs_ceiling", sets, {mib}, {"ceiling"}, 0.95);
+  }
+  worst("set_vs_resp", {{"SET", "full"}}, {2, 16}, {"resp, 8 workers", "resp, 1 worker"}, 1.4);
+  worst("get_16m_vs_hiredis", gets, {16}, {"hiredis"}, 1.5);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
+  try {
+    bench::enter_own_network(setting("REMOTE_TCP", "cubic"));
+  } catch (const std::runtime_error& error) {
+    std::printf("%s\n", error.what());
+  }
+  std::printf("TCP: %s\n", bench::tcp_congestion().c_str());
   const std::uint16_t port = test::free_port();
   const test::ServerProcess server(setting("REMOTE_SERVER", "redis-server"),
                                    {"--port", std::to_string(port), "--bind", "127.0.0.1"});
   const Arms arms = make_arms({port, server.pid()}, std::vector<std::string>(argv + std::min(argc, 2), argv + argc));
   const std::size_t rounds = std::strtoull(setting("REMOTE_ROUNDS", "7").c_str(), nullptr, 10);
+  const std::vector<std::string> states = split(setting("REMOTE_STATES", "fresh,full"));
   Figures figures;
   std::uint64_t name = 1;
   for (const std::string& size : split(setting("REMOTE_SIZES", "1,2,4,8,16,32"))) {
     const std::uint64_t payload = std::strtoull(size.c_str(), nullptr, 10) << 20;
     const bench::Chunks chunks(payload, kTurnBytes / payload);
-    for (std::size_t round = 0; round <= rounds; ++round)  // the first one warms memory up, and does not count
-      for (std::size_t i = 0; i < arms.size(); ++i, name += chunks.count())
-        turn(server, *arms[(i + round) % arms.size()], chunks, name, round != 0, figures);
+    for (const std::string& state : states)
+      for (std::size_t round = 0; round <= rounds; ++round)  // the first one warms memory up, and does not count
+        for (std::size_t i = 0; i < arms.size(); ++i)
+          name += turn(server, state, *arms[(i + round) % arms.size()], chunks, name, round != 0, figures);
     std::printf("%s MiB measured\n", size.c_str());
     std::fflush(stdout);
   }

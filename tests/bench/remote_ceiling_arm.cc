@@ -94,11 +94,11 @@ class CeilingArm final : public RemoteArm {
 
  private:
   static constexpr std::size_t kStored = 5,
-                               kNothing = 6;  // bytes of an answer: "+OK\r\n"; "$0\r\n\r\n" to the look at the record
+                               kNothing = 6;  // bytes of an answer: "+OK\r\n", "$-1\r\n"; "$0\r\n\r\n" to the look at the record
 
   static void add_writes(const remote::Record& record, std::vector<Write>& writes) {
     const std::string key = remote::record_key(kPrefix, record.key);
-    writes.push_back({remote::format_command(std::array<std::string_view, 4>{"GETRANGE", key, "0", "104"}), 0, ""});
+    writes.push_back({remote::format_command(std::array<std::string_view, 4>{"GETRANGE", key, "0", remote::kRecordEnd}), 0, ""});
     for (std::uint32_t number = 0; number < record.parts(); ++number) {
       const std::size_t bytes = record.part_size(number);
       const remote::Around around =
@@ -106,7 +106,7 @@ class CeilingArm final : public RemoteArm {
       writes.push_back({around.before, bytes, around.after});
     }
     const std::string text = remote::encode_record(record);
-    writes.push_back({remote::format_command(std::array<std::string_view, 3>{"SET", key, text}), 0, ""});
+    writes.push_back({remote::format_command(std::array<std::string_view, 4>{"SET", key, text, "GET"}), 0, ""});
   }
 
   void send(const Write& write, std::span<const std::byte> body) const {

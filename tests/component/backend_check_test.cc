@@ -97,6 +97,8 @@ TEST_P(BackendCheckTest, WhatIsSetWronglyIsNamed) {
   start({});
   EXPECT_EQ(found(), "1 no-maxmemory");
   EXPECT_THAT(check().text, HasSubstr("-> CONFIG SET maxmemory "));
+  server_->ask({"CONFIG", "SET", "maxmemory", "1000000gb"});
+  EXPECT_EQ(found(), "1 noeviction too-much-memory");
   server_->ask({"CONFIG", "SET", "maxmemory", "2gb"});
   EXPECT_EQ(found(), "1 noeviction");
   server_->ask({"CONFIG", "SET", "maxmemory-policy", "volatile-lru"});
@@ -109,6 +111,13 @@ TEST_P(BackendCheckTest, WhatIsSetWronglyIsNamed) {
   EXPECT_EQ(found(), "1 appendonly");
   server_->ask({"CONFIG", "SET", "appendonly", "no"});
   EXPECT_EQ(found(), "0");
+}
+
+TEST_P(BackendCheckTest, AServerThatHangsUpAtLargeValues) {
+  start(kWell);
+  server_->ask({"CONFIG", "SET", "client-output-buffer-limit", "normal 1mb 1mb 0"});
+  EXPECT_EQ(found(), "2 closed");
+  EXPECT_THAT(check().text, HasSubstr("client-output-buffer-limit"));
 }
 
 TEST_P(BackendCheckTest, AServerThatTakesNothing) {

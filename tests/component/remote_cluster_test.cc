@@ -305,6 +305,41 @@ TEST_P(RemoteClusterTest, TheLeastRightsAreEnough) {
   EXPECT_EQ(cluster.keys(), 0U);
 }
 
+// At the replicas as well; without +readonly there they are done without.
+TEST_P(RemoteClusterTest, TheLeastRightsAreEnoughToReadFromReplicas) {
+  ClusterProcesses cluster(GetParam(), 3, 0, true);
+  const auto each = [&](const std::vector<std::string>& words) {
+    for (std::size_t i = 0; i < 3; ++i)
+      for (const std::size_t number : {i, cluster.replica_of(i)}) ASSERT_EQ(cluster.server(number).ask(words).text, "OK");
+  };
+  each({"ACL", "SETUSER", "kv", "on", ">hunter2", "~larder:*", "+hello", "+ping", "+info", "+get", "+getrange", "+set", "+getdel",
+        "+unlink", "+scan", "+cluster|slots", "+asking"});
+  RemoteOptions options = options_of(cluster);
+  options.read_replicas = true;
+  options.user = "kv";
+  options.password_file = cluster.server(0).directory() + "/password";
+  std::ofstream(options.password_file) << "hunter2\n";
+  const auto gets = [&] {
+    std::uint64_t count = 0;
+    for (std::size_t i = 0; i < 3; ++i) count += commands(cluster.server(cluster.replica_of(i)), "get");
+    return count;
+  };
+  {
+    Node without(options);
+    for (std::uint64_t i = 0; i < 8; ++i) ASSERT_EQ(without.loop.put(i, 1, 1, kLarge).to_string(), "ok");
+    for (std::uint64_t i = 0; i < 8; ++i) EXPECT_EQ(without.loop.get(i, 1, kLarge).to_string(), "ok") << i;
+    EXPECT_EQ(without.tier->state().reason, "");
+  }
+  EXPECT_EQ(gets(), 0U);
+  each({"ACL", "SETUSER", "kv", "+readonly"});
+  Node with(options);
+  EXPECT_TRUE(soon([&] {
+    EXPECT_EQ(with.loop.get(0, 1, kLarge).to_string(), "ok");
+    return gets() > 0;
+  }));
+  EXPECT_EQ(with.tier->state().reason, "");
+}
+
 TEST_P(RemoteClusterTest, WhatIsNoClusterIsSaidToBeNone) {
   const std::uint16_t port = free_port();
   const ServerProcess alone(GetParam(), {"--port", std::to_string(port), "--bind", "127.0.0.1"});

@@ -119,8 +119,21 @@ TEST_P(RemoteTierTest, WhatIsNoRecordGivesWayToAPut) {
   EXPECT_EQ(keys().size(), 4U);
 }
 
-// Three larderd write, read, forget and evict the same few keys, and parts go as by an eviction: at the end each record has its parts and
-// no part is without its record.
+// Puts a chunk that is given up, or evicted, on its way.
+void put_in_vain(Node& node, std::uint64_t number, std::uint64_t generation, std::uint64_t bytes, std::uint64_t patience_ns) {
+  tiers::testing_support::Slot slot(protocol::slot_bytes(bytes, bytes));
+  const tiers::ChunkFacts facts = tiers::testing_support::fill(slot.span(), number, generation, bytes, bytes);
+  const tiers::Ticket ticket = node.loop.next();
+  const std::uint64_t deadline_ns = node.clock.now_ns() + (patience_ns == 0 ? 20 * kSecondNs : patience_ns);
+  ASSERT_TRUE(node.tier->put(ticket, key_of(number), facts, slot.span(), deadline_ns).ok());
+  if (patience_ns == 0) {
+    EXPECT_TRUE(node.tier->evict(key_of(number)).ok());
+  }
+  EXPECT_NE(node.loop.ended(ticket).code(), Code::kInternal);
+}
+
+// Three larderd write, read, forget, evict and give up the same few keys, and parts go as by an eviction: at the end each record has its
+// parts and no part is without its record.
 TEST_P(RemoteTierTest, WhateverSeveralDoAtOnceNothingIsLeftOver) {
   start();
   constexpr std::uint64_t kKeys = 4, kBytes = 64 << 10;
@@ -129,11 +142,13 @@ TEST_P(RemoteTierTest, WhateverSeveralDoAtOnceNothingIsLeftOver) {
     std::minstd_rand random(seed);
     for (int step = 0; step < 400; ++step) {
       const std::uint64_t number = random() % kKeys, generation = random() % 3 + 1;
-      switch (random() % 8) {
+      switch (random() % 10) {
         case 0: node.tier->forget(key_of(number), generation); break;
         case 1: EXPECT_TRUE(node.tier->evict(key_of(number)).ok()); break;
         case 2:
         case 3: EXPECT_NE(node.loop.get(number, 1, kBytes).code(), Code::kInternal) << "wrong bytes"; break;
+        case 4: put_in_vain(node, number, generation, kBytes, 0); break;
+        case 5: put_in_vain(node, number, generation, kBytes, random() % 500'000 + 1); break;
         default: EXPECT_TRUE(node.loop.put(number, generation, 1, kBytes).ok()); break;
       }
     }

@@ -197,7 +197,7 @@ void RemoteEngine::pump_writes() {
     };
     if (!op->done && std::ranges::any_of(live_, same_key)) return;
     const Unwanted* unwanted = op->done ? nullptr : unwanted_before(*op);
-    if (unwanted != nullptr && unwanted->wait_ns == 0) return;
+    if (unwanted != nullptr && unwanted->waited_for()) return;
     writes_.pop_front();
     if (op->done) continue;
     if (unwanted != nullptr) {

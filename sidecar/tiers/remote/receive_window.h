@@ -13,8 +13,8 @@ namespace larder::remote {
 
 class ReceiveWindow {
  public:
-  static constexpr std::uint64_t kLeast = 4 << 20,
-                                 kMost = 32 << 20;              // two parts of a chunk at least: one is made while one is sent
+  // Two parts of a chunk at least, one is made while one is sent, and the short one that ends a chunk besides.
+  static constexpr std::uint64_t kLeast = 5 << 20, kMost = 32 << 20;
   static constexpr std::uint64_t kAssumedRate = 2'000'000'000;  // bytes a second, until it was measured
   static constexpr std::uint64_t kRoundNs = 10'000'000;         // that a measurement takes, at least
 

@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -57,13 +58,19 @@ std::optional<Result<std::vector<Address>>> Resolver::poll() {
     return addresses;
   question_ = std::make_shared<Question>();
   question_->ready_fd = Fd(::fcntl(ready_fd_.get(), F_DUPFD_CLOEXEC, 0));
-  std::thread([question = question_, host = endpoint_.host, port = endpoint_.port] {
+  const auto ask = [question = question_, host = endpoint_.host, port = endpoint_.port] {
     Result<std::vector<Address>> addresses = look_up(host, port, AI_ADDRCONFIG);
     const std::lock_guard lock(question->mutex);
     question->answer = std::move(addresses);
     const std::uint64_t one = 1;
     [[maybe_unused]] const auto written = ::write(question->ready_fd.get(), &one, sizeof(one));
-  }).detach();
+  };
+  try {
+    std::thread(ask).detach();
+  } catch (const std::system_error&) {
+    question_ = nullptr;
+    return Status(Code::kUnavailable, endpoint_.host + " is not resolved: no thread can be started");
+  }
   return std::nullopt;
 }
 

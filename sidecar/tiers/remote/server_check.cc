@@ -200,6 +200,7 @@ Status Check::try_commands() {
                                                            {{"UNLINK", key}, ":"},
                                                            {{"SCAN", "0", "MATCH", pattern, "COUNT", "10"}, "*"}};
   if (server_.kind == Kind::kNode) commands.push_back({{"ASKING"}, "+"});
+  if (server_.kind == Kind::kNode && options_.read_replicas) commands.push_back({{"READONLY"}, "+"});  // a master takes it, too
   for (const auto& [words, types] : commands) {
     const Result<Reply> reply = ask(words, types);
     if (!reply.ok()) return reply.status();

@@ -55,10 +55,7 @@ void Backend::probe(Node& node) {
   request.expect.types = write ? "+" : "$";
   request.then = [this, &node, lane](const Status& lost, const Reply& reply) {
     node.probing = false;
-    if (!lost.ok()) return;  // that says it itself
-    const bool elsewhere =
-        cluster() && reply.kind == Reply::Kind::kError && parse_redirection(reply.text, "").what != Redirection::What::kNone;
-    if (!elsewhere) answered(node, lane, reply);
+    if (lost.ok()) answered(node, lane, reply);  // else that says it itself; a redirection says nothing
   };
   node.probing = node.links->ask(lane, std::move(request)).ok();
 }

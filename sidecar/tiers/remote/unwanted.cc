@@ -92,7 +92,7 @@ bool RemoteEngine::put_before(const Unwanted& one) const {
 }
 
 bool RemoteEngine::removing(std::uint64_t before_serial) const {
-  return std::ranges::any_of(unwanted_, [&](const Unwanted& one) { return one.serial < before_serial && one.wait_ns == 0; });
+  return std::ranges::any_of(unwanted_, [&](const Unwanted& one) { return one.serial < before_serial && one.waited_for(); });
 }
 
 void RemoteEngine::tend_unwanted() {
@@ -110,8 +110,9 @@ void RemoteEngine::tend_unwanted() {
     one.asked = ask(Lane::kWrites, nullptr, {"GETRANGE", key, "0", kRecordEnd}, "$",
                     [this, serial = one.serial](const Status& lost, const Reply& reply) { unwanted_came(serial, lost, reply); })
                     .ok();
+    one.away = !one.asked;
     if (one.asked) continue;
-    one.next_ns = now + kLeastWaitNs;  // its server is away: the others have their turn
+    one.next_ns = now + kLeastWaitNs;  // the others have their turn
     next_unwanted_ns_ = std::min(next_unwanted_ns_, one.next_ns);
   }
 }
@@ -177,8 +178,11 @@ void RemoteEngine::unlink_unwanted(Unwanted& one, const std::vector<std::string>
   unlink(keys, [this, serial](const Status& gone, const Reply& unlinked) {
     const auto at = std::ranges::find(unwanted_, serial, &Unwanted::serial);
     at->asked = false;
-    if (!gone.ok()) at->next_ns = clock_.now_ns() + kLeastWaitNs;  // a part's server may be away while the record's is not
-    if (!gone.ok()) return;
+    if (!gone.ok()) {  // a part's server may be away while the record's is not
+      at->away = true;
+      at->next_ns = clock_.now_ns() + kLeastWaitNs;
+      return;
+    }
     if (unlinked.kind == Reply::Kind::kError) return put_off(*at);
     unwanted_.erase(at);
   });

@@ -15,9 +15,11 @@ using remote::CheckedServer;
 using remote::InstallationFacts;
 using remote::Mode;
 using remote::ServerFacts;
+using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 
 config::BackendConfig backend(const std::string& url, const std::vector<config::Value>& more = {}) {
   std::vector<config::Value> values{{"backend.url", url, "the URL"}};
@@ -115,7 +117,8 @@ TEST(BackendReportTest, NotReached) {
                  alone(failed(ServerFacts::Step::kConnect, "connect: No such file or directory")));
 }
 TEST(BackendReportTest, ASentinel) {
-  ServerFacts facts = failed(ServerFacts::Step::kMode, "the server is a Sentinel, not one that keeps data: backend.url is redis-sentinel://");
+  ServerFacts facts =
+      failed(ServerFacts::Step::kMode, "the server is a Sentinel, not one that keeps data: backend.url is redis-sentinel://");
   facts.connect_ns = 1;
   facts.product = "Redis";
   facts.version = "7.0.15";
@@ -185,6 +188,8 @@ TEST(BackendFindingsTest, EachIsNamed) {
   EXPECT_THAT(with([](auto& f) { f.policy = "noeviction"; }), ElementsAre("noeviction"));
   EXPECT_THAT(with([](auto& f) { f.max_bytes = 0; }), ElementsAre("no-maxmemory"));
   EXPECT_THAT(with([](auto& f) { f.max_bytes = 100 << 20; }), ElementsAre("little-memory"));
+  EXPECT_THAT(with([](auto& f) { f.max_bytes = *f.machine_bytes; }), ElementsAre("too-much-memory"));
+  EXPECT_THAT(with([](auto& f) { f.missing = {"READONLY"}; }), ElementsAre("rights"));
   EXPECT_THAT(with([](auto& f) { f.policy = "volatile-ttl"; }), ElementsAre("volatile"));
   EXPECT_THAT(with([](auto& f) { f.append_only = true; }), ElementsAre("appendonly"));
   EXPECT_THAT(with([](auto& f) { f.snapshots = true; }), ElementsAre("save"));
@@ -232,11 +237,23 @@ TEST(BackendFindingsTest, WhatIsNotKnownIsSaidAllTheSame) {
   EXPECT_THAT(ids(of, failed(ServerFacts::Step::kConnect, "something new")), ElementsAre("unreachable"));
 }
 
+// Who greets us and hangs up at a value is no port for TLS.
+TEST(BackendFindingsTest, WhyItHungUpDependsOnWhen) {
+  const config::BackendConfig of = backend("redis://h");
+  const auto cure = [&](ServerFacts::Step step) {
+    const ServerFacts facts = failed(step, "receive: Connection reset by peer");
+    return findings_of({of, facts, 4}).front().cure;
+  };
+  EXPECT_THAT(cure(ServerFacts::Step::kGreet), HasSubstr("rediss://"));
+  EXPECT_THAT(cure(ServerFacts::Step::kUse), AllOf(HasSubstr("client-output-buffer-limit"), Not(HasSubstr("rediss://"))));
+}
+
 TEST(BackendFindingsTest, TheLeastRightsAreOfThisPrefixAndUser) {
   EXPECT_EQ(least_rights(backend("redis://kv@h/1", {kPassword[0], {"backend.prefix", "blue", ""}})),
             "ACL SETUSER kv on >PASSWORD ~blue:* +hello +ping +info +select +get +getrange +set +getdel +unlink +scan");
   EXPECT_EQ(least_rights(backend("redis-cluster://kv@h", kPassword)),
-            "ACL SETUSER kv on >PASSWORD ~larder:* +hello +ping +info +get +getrange +set +getdel +unlink +scan +cluster|slots +asking");
+            "ACL SETUSER kv on >PASSWORD ~larder:* +hello +ping +info +get +getrange +set +getdel +unlink +scan +cluster|slots "
+            "+asking");
 }
 
 }  // namespace

@@ -91,11 +91,13 @@ TEST_F(AdmissionServerTest, NobodyIsServedBeforeTheFirstCertificate) {
 // A slow review holds up neither the others nor the connections.
 TEST_F(AdmissionServerTest, ReviewsRunSideBySideAndTooManyAreRefused) {
   std::atomic<bool> go = false;
+  std::atomic<int> at_work = 0;
   serving_.serve_leaf();
   ServerOptions options;
   options.reviewers = {.threads = 2, .waiting = 2};
   serving_.start(
       [&](std::string_view body) {
+        at_work += body == "slow";
         while (body == "slow" && !go) std::this_thread::sleep_for(std::chrono::milliseconds(1));
         return Reviewed{200, std::string(body)};
       },
@@ -108,6 +110,7 @@ TEST_F(AdmissionServerTest, ReviewsRunSideBySideAndTooManyAreRefused) {
   for (int i = 0; i < 3; ++i) {
     more.push_back(serving_.connect());
     ASSERT_TRUE(more.back().send(slow));
+    while (at_work < 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // both threads; what follows waits
   }
   while (serving_.server->counters().requests < 5) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   EXPECT_THAT(serving_.connect().ask(slow), StartsWith("HTTP/1.1 503"));

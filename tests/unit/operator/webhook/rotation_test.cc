@@ -72,7 +72,8 @@ class Cluster {
   void run() {
     for (int i = 0; i < 4000; ++i, now_s_ += pick(1, 12)) {
       if (now_s_ >= leader_back_s_) lead();
-      if (pick(0, 300) == 0) leader_back_s_ = now_s_ + pick(1, 200), known_since_s_ = -1;
+      // Away for up to 200 s, and then there for 150: a third of a leaf's life is 300.
+      if (now_s_ > leader_back_s_ + 150 && pick(0, 100) == 0) leader_back_s_ = now_s_ + pick(1, 200), known_since_s_ = -1;
       for (Replica& replica : replicas_)
         if (now_s_ >= replica.looks_s) replica = {held_.leaf ? leaf_ : replica.leaf, now_s_ + pick(1, 20)};
       for (Server& server : servers_) learn(server);
@@ -100,7 +101,9 @@ class Cluster {
 
   void lead() {
     for (int pass = 0; pass < 4; ++pass) {
-      if (bundle_ != ids_) bundle_ = ids_, known_since_s_ = now_s_;
+      const bool newest_is_new = !ids_.empty() && (bundle_.empty() || bundle_.back() != ids_.back());
+      bundle_ = ids_;
+      if (newest_is_new) known_since_s_ = now_s_;
       if (known_since_s_ < 0) known_since_s_ = now_s_;  // a new leader sees it for the first time
       std::optional<std::int64_t> published;
       if (!ids_.empty()) published = now_s_ - known_since_s_;

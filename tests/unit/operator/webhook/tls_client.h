@@ -5,6 +5,7 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
+#include <signal.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -28,6 +29,7 @@ class TlsClient {
   };
 
   TlsClient(const std::string& address, const Wanted& wanted) : socket_(http::connect_tcp(address)) {
+    ::signal(SIGPIPE, SIG_IGN);  // who is cut off is to be told so
     const timeval wait{kWaitMs / 1000, 0};
     ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));
     ::setsockopt(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait));

@@ -163,6 +163,23 @@ TEST_F(ConnectionTest, NoMoreIsAskedForThanTheWindowLets) {
   EXPECT_EQ(connection_.commands(), 0U);
 }
 
+// Else the server, which has answered the last that it knows of, waits until all that came has been taken.
+TEST_F(ConnectionTest, WhatTheWindowLetsIsAskedForBeforeTheRestHasCome) {
+  constexpr std::size_t kPart = 2 << 20;
+  slot_.resize(3 * kPart);
+  ask("+");
+  ASSERT_TRUE(hear("+PONG\r\n").ok());
+  wire_->from_us.clear();
+  for (std::size_t i = 0; i < 3; ++i) ask("$", std::span(slot_).subspan(i * kPart, kPart));
+  ASSERT_TRUE(hear("").ok());
+  EXPECT_EQ(wire_->from_us, "<1><2>");
+  wire_->to_us = "$2097152\r\n" + std::string(kPart, 'a') + "\r\n$2097152\r\n" + std::string(kPart / 2, 'b');
+  bool more = false;
+  ASSERT_TRUE(connection_.pump(0, more).ok());
+  EXPECT_EQ(seen_[1].times, 1);
+  EXPECT_EQ(wire_->from_us, "<1><2><3>") << "in the turn in which the first came, not in the next";
+}
+
 TEST_F(ConnectionTest, WhatIsHalfReceivedOrHalfSentCannotBeCancelled) {
   ask("$", std::span(slot_).first(1000), {}, 5);
   ASSERT_TRUE(hear("$1000\r\nabc").ok());

@@ -218,6 +218,33 @@ TEST_F(RemoteClusterHostileTest, ANodeThatLoadsItsDataKeepsNobodyFromTheOthers) 
   EXPECT_EQ(loop_->look(keys), all);
 }
 
+// Puts are sent in their order: one that waited for what cannot be removed would keep all others waiting, until its deadline.
+TEST_F(RemoteClusterHostileTest, WhatIsToGoFromANodeThatIsAwayKeepsNothingFromTheOthers) {
+  FakeServer other({}, FakeServer::Kind::kCluster);
+  const auto hook = [&](const FakeServer::Words& words) -> std::optional<std::string> {
+    return words[0] == "CLUSTER" ? std::optional(FakeServer::slots({server_.port(), other.port()})) : std::nullopt;
+  };
+  server_.set_hook(hook);
+  other.set_hook(hook);
+  open();
+  const auto upper = [](std::uint64_t number) { return slot_of(record_key("larder", key_of(number))) >= kSlots / 2; };
+  std::uint64_t away = 1;
+  while (!upper(away)) ++away;
+  ASSERT_EQ(loop_->put(away, 1, 1, kBytes).to_string(), "ok");
+  other.mute = true;
+  other.hang_up();
+  ASSERT_TRUE(eventually([&] { return tier_->state().reason.find("1 of 2 masters") != std::string::npos; }));
+  static_cast<void>(tier_->evict(key_of(away)));
+  const std::uint64_t start = clock_.now_ns();
+  EXPECT_EQ(loop_->put(away, 2, 1, kBytes).code(), Code::kUnavailable);
+  EXPECT_TRUE(loop_->flush().ok()) << "what cannot be done is not waited for";
+  EXPECT_LT(clock_.now_ns() - start, 3'000'000'000U);
+  other.mute = false;
+  EXPECT_TRUE(eventually([&] { return other.keys().empty(); })) << "it goes once its node is back";
+  EXPECT_TRUE(eventually([&] { return loop_->put(away, 2, 1, kBytes).ok(); }));
+  EXPECT_TRUE(tier_->close(1000));
+}
+
 TEST_F(RemoteClusterHostileTest, ADropBeginsAgainWhereSlotsHaveMovedMeanwhile) {
   FakeServer other({}, FakeServer::Kind::kCluster);
   std::atomic<unsigned> scans = 0, moved = 0;

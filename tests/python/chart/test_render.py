@@ -1,0 +1,132 @@
+"""What the chart renders, word for word, for the values files of tests/golden/chart. LARDER_TEST_WRITE_GOLDEN=1 writes them anew,
+and the chart's copies of manifests/crds."""
+
+import os
+import re
+
+import programs
+import pytest
+import yaml
+
+GOLDEN = programs.ROOT / "tests" / "golden" / "chart"
+RELEASES = {  # golden: how it is installed; the values stand in its folder
+    "cert-manager": {},
+    "cert-manager-issuer": {},
+    "everything": {"namespace": "caches"},
+    "kubernetes-1.28": {"kubernetes": "1.28.0"},
+    "long-name": {"release": "the-caches-of-the-platform-team-of-the-second-region1", "namespace": "default"},
+    "nothing-optional": {"release": "team"},
+}
+
+
+def compare(path, text):
+    if os.environ.get("LARDER_TEST_WRITE_GOLDEN"):
+        path.write_text(text)
+    assert path.exists() and path.read_text() == text, f"{path} is out of date: LARDER_TEST_WRITE_GOLDEN=1 writes it; read the difference"
+
+
+def test_definitions_are_those_of_manifests():
+    copies = programs.CHART / "files" / "crds"
+    source = {path.name: path.read_text() for path in (programs.ROOT / "manifests" / "crds").glob("*.yaml")}
+    assert source and {path.name for path in copies.iterdir()} == set(source)
+    for name, text in source.items():
+        compare(copies / name, text)
+
+
+@pytest.mark.parametrize("values", [None, *sorted(GOLDEN.glob("*/values.yaml"))], ids=lambda path: path.parent.name if path else "defaults")
+def test_lint_finds_nothing(helm, values):
+    said = helm("lint", "--strict", "--kube-version", programs.KUBERNETES, programs.CHART, *(["--values", values] if values else []))
+    assert "0 chart(s) failed" in said
+
+
+def test_the_chart_is_of_this_version():
+    (version,) = re.findall(r"^project\(larder VERSION (\S+)", (programs.ROOT / "CMakeLists.txt").read_text(), re.MULTILINE)
+    chart = yaml.safe_load((programs.CHART / "Chart.yaml").read_text())
+    assert chart["version"] == chart["appVersion"] == version
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_golden(helm, name):
+    folder = GOLDEN / name
+    compare(folder / "rendered.yaml", helm.template(values=folder / "values.yaml", **RELEASES[name]))
+
+
+def test_every_golden_is_compared():
+    assert {path.name for path in GOLDEN.iterdir() if path.is_dir()} == set(RELEASES)
+
+
+def test_the_rendered_manifest_is_what_the_defaults_render(rendered):
+    compare(programs.RENDERED, rendered)
+
+
+def test_definitions_are_rendered_as_they_are_and_kept(rendered):
+    for definition in programs.of_kind(rendered, "CustomResourceDefinition"):
+        plural = definition["spec"]["names"]["plural"]
+        source = yaml.safe_load((programs.ROOT / "manifests" / "crds" / f"larder.dev_{plural}.yaml").read_text())
+        assert definition["metadata"].pop("annotations") == {"helm.sh/resource-policy": "keep"}
+        del definition["metadata"]["labels"]
+        assert definition == source
+
+
+def test_one_object_a_template():
+    for template in sorted((programs.CHART / "templates").glob("*.yaml")):
+        assert template.read_text().count("\nkind: ") <= 1, template.name
+
+
+def names(text):
+    return [(one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"]) for one in programs.objects(text)]
+
+
+@pytest.mark.parametrize("release", ["a" * 53, "larder" + "b" * 47, "c" * 47 + "larder", "7", "1.larder", "my.cache", "d" * 46 + "-larder"])
+def test_names_fit_whatever_the_release_is_called(helm, release):
+    text = helm.template(release=release, settings=["crds.install=false"])
+    assert len(set(names(text))) == len(names(text))
+    for kind, _, name in names(text):
+        most = 63 if kind in ("Service", "Deployment") else 253
+        assert len(name) <= most and name[0].isalpha() and name[-1].isalnum() and "." not in name, (kind, name)
+
+
+def test_long_names_of_one_beginning_stay_apart(helm):
+    one, other = ({name for _, _, name in names(helm.template(release="r" * 52 + last, settings=["crds.install=false"]))} for last in "12")
+    assert not one & other
+
+
+def test_the_operator_is_told_the_names_of_what_is_there(helm):
+    text = helm.template(release="my.cache")
+    (container,) = programs.the(text, "Deployment")["spec"]["template"]["spec"]["containers"]
+    told = dict(argument.removeprefix("--").split("=", 1) for argument in container["args"])
+    configuration = programs.the(text, "MutatingWebhookConfiguration")
+    (webhook,) = configuration["webhooks"]
+    assert told["webhook-configuration"] == configuration["metadata"]["name"]
+    assert told["webhook-service"] == webhook["clientConfig"]["service"]["name"]
+    assert told["webhook-service"] in {one["metadata"]["name"] for one in programs.of_kind(text, "Service")}
+    assert told["image"] == container["image"]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert {int(told[f"{name}-address"].split(":")[1]) for name in ports} == set(ports.values())
+
+
+def test_a_mounted_certificate_is_of_the_secret_that_cert_manager_writes(helm):
+    text = helm.template(settings=["webhook.certManager.enabled=true"])
+    pod = programs.the(text, "Deployment")["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    (volume,) = pod["volumes"]
+    (mount,) = container["volumeMounts"]
+    assert f"--certificate-directory={mount['mountPath']}" in container["args"]
+    leaf = [one for one in programs.of_kind(text, "Certificate") if not one["spec"].get("isCA")]
+    assert [one["spec"]["secretName"] for one in leaf] == [volume["secret"]["secretName"]]
+    annotations = programs.the(text, "MutatingWebhookConfiguration")["metadata"]["annotations"]
+    assert annotations["cert-manager.io/inject-ca-from"] == f"larder-system/{leaf[0]['metadata']['name']}"
+
+
+def test_the_webhook_is_harmless(rendered):
+    (webhook,) = programs.the(rendered, "MutatingWebhookConfiguration")["webhooks"]
+    assert webhook["failurePolicy"] == "Ignore" and webhook["reinvocationPolicy"] == "IfNeeded"
+    assert webhook["sideEffects"] == "NoneOnDryRun"
+    assert "caBundle" not in webhook["clientConfig"]
+    (excluded,) = webhook["namespaceSelector"]["matchExpressions"]
+    assert {"kube-system", "larder-system"} <= set(excluded["values"])
+
+
+def test_in_the_namespace_default_annotated_pods_are_looked_at(helm):
+    (webhook,) = programs.the(helm.template(namespace="default"), "MutatingWebhookConfiguration")["webhooks"]
+    assert "default" not in webhook["namespaceSelector"]["matchExpressions"][0]["values"]

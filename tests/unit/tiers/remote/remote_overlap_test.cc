@@ -1,0 +1,88 @@
+// The next chunk is on its way before the last one is whole: else the link is idle for a round trip between two chunks.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "sidecar/tiers/remote/format.h"
+#include "tests/unit/tiers/remote/tier_fixture.h"
+
+namespace larder::remote::testing_support {
+namespace {
+
+using tiers::testing_support::fill;
+using tiers::testing_support::key_of;
+using tiers::testing_support::kPieceBytes;
+using tiers::testing_support::Slot;
+
+constexpr std::uint64_t kTwoParts = 3 << 20;  // of a chunk's payload
+
+class RemoteOverlapTest : public TierFixture {
+ protected:
+  RemoteOverlapTest() {
+    options_.answer_ms = 5000;
+    options_.connections = 3;  // two for reads: the parts of one chunk come over both
+    options_.read_bytes_in_flight = options_.write_bytes_in_flight = 2 << 20;
+  }
+  // Within the server's thread: whether that happens before it goes on.
+  bool wait_for(const std::function<bool()>& happens) const {
+    for (const std::uint64_t end = clock_.now_ns() + 1'000'000'000; clock_.now_ns() < end;) {
+      if (happens()) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    return false;
+  }
+  static bool is_part(const FakeServer::Words& words, std::uint64_t number, char part) {
+    return words[1].starts_with(record_key("larder", key_of(number)) + ":") && words[1].back() == part;
+  }
+};
+
+TEST_F(RemoteOverlapTest, AChunkIsAskedForWhileTheLastPartOfAnotherIsAwaited) {
+  open();
+  for (std::uint64_t number = 1; number <= 2; ++number) ASSERT_TRUE(loop_->put(number, 1, 1, kTwoParts).ok());
+  std::atomic<bool> second_asked = false, in_time = false;
+  server_.set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
+    if (words[0] != "GET") return std::nullopt;
+    if (is_part(words, 2, '0')) second_asked = true;
+    if (is_part(words, 1, '1')) in_time = wait_for([&] { return second_asked.load(); });
+    return std::nullopt;
+  });
+  std::vector<Slot> slots;
+  std::vector<tiers::Ticket> tickets;
+  for (std::uint64_t number = 1; number <= 2; ++number) {
+    slots.emplace_back(protocol::slot_bytes(kTwoParts, kPieceBytes));
+    tickets.push_back(loop_->next());
+    ASSERT_TRUE(tier_->get(tickets.back(), key_of(number), slots.back().span(), loop_->in_ms(10'000)).ok());
+  }
+  for (const tiers::Ticket ticket : tickets) EXPECT_EQ(loop_->ended(ticket).to_string(), "ok");
+  EXPECT_TRUE(in_time);
+  EXPECT_TRUE(tier_->close(1000)) << "before what the hook notes in is gone";
+}
+
+TEST_F(RemoteOverlapTest, AChunkIsSentWhileTheAnswerToTheLastPartOfAnotherIsAwaited) {
+  open();
+  ASSERT_TRUE(loop_->put(9, 1, 1, kBytes).ok());
+  const std::uint64_t before = tier_->counters().written_bytes;
+  std::atomic<bool> in_time = false;
+  server_.set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
+    // What the second one sends stands in the socket by then, as much of it as that holds.
+    if (words[0] == "SET" && is_part(words, 1, '1'))
+      in_time = wait_for([&] { return tier_->counters().written_bytes > before + kTwoParts + (32 << 10); });
+    return std::nullopt;
+  });
+  std::vector<Slot> slots;
+  std::vector<tiers::Ticket> tickets;
+  for (std::uint64_t number = 1; number <= 2; ++number) {
+    slots.emplace_back(protocol::slot_bytes(kTwoParts, kPieceBytes));
+    const tiers::ChunkFacts facts = fill(slots.back().span(), number, 1, kTwoParts);
+    tickets.push_back(loop_->next());
+    ASSERT_TRUE(tier_->put(tickets.back(), key_of(number), facts, slots.back().span(), loop_->in_ms(10'000)).ok());
+  }
+  for (const tiers::Ticket ticket : tickets) EXPECT_EQ(loop_->ended(ticket).to_string(), "ok");
+  EXPECT_TRUE(in_time);
+  EXPECT_TRUE(tier_->close(1000));
+}
+
+}  // namespace
+}  // namespace larder::remote::testing_support
