@@ -154,7 +154,7 @@ Result<std::optional<std::int64_t>> CertificateKeeper::publish(const std::string
   if (!none && configuration->contains("webhooks") && (*configuration)["webhooks"].is_array()) {
     for (api::Object& webhook : (*configuration)["webhooks"]) {
       if (!api::at(webhook, "clientConfig").is_object() || api::text_at(webhook, "clientConfig.caBundle") == wanted) continue;
-      lacked |= from_base64(api::text_at(webhook, "clientConfig.caBundle")).value_or("").find(newest) == std::string::npos;
+      lacked |= api::from_base64(api::text_at(webhook, "clientConfig.caBundle")).value_or("").find(newest) == std::string::npos;
       webhook["clientConfig"]["caBundle"] = wanted;
       differs = true;
     }
