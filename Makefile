@@ -45,7 +45,7 @@ build/%/build.ninja: CMakePresets.json | deps-build
 build: build/dev/build.ninja deps-build ## larderd, larderctl, liblarder.so and all tests, in build/dev
 	@cmake --build --preset dev -j$(JOBS)
 release: build/release/build.ninja deps-build
-	@cmake --build --preset release -j$(JOBS) --target larderd larderctl larder_shared
+	@cmake --build --preset release -j$(JOBS) --target larderd larderctl larder_shared larder-operator
 
 demo: deps-python $(if $(REMOTE),deps-servers) release ## a real vLLM answers one long prompt, recomputed, then loaded from larderd, as does a second (MODEL=path for yours; REMOTE=redis: the second on another node)
 	@$(call RUN,release) LARDERD=$(CURDIR)/build/release/bin/larderd MODEL=$(MODEL) REMOTE=$(REMOTE) $(PYTHON) -m demo

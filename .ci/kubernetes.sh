@@ -56,6 +56,15 @@ build_kubernetes() {
   (cd kubernetes && go build -ldflags "$flags" -o "$kubernetes/bin/$1.new" "k8s.io/kubernetes/cmd/$1")
 }
 
+# Helm asks itself, not the cluster, which Kubernetes a chart is rendered for.
+build_helm() {
+  local flags="-X helm.sh/helm/v3/internal/version.version=$helm_version" package
+  for package in pkg/chartutil pkg/lint/rules; do
+    flags+=" -X helm.sh/helm/v3/$package.k8sVersionMajor=1 -X helm.sh/helm/v3/$package.k8sVersionMinor=34"
+  done
+  build_module helm "$flags" "helm.sh/helm/v3/cmd/helm@$helm_version"
+}
+
 # PROGRAM, FLAGS, PACKAGE@VERSION of a module that stands for itself.
 build_module() {
   GOBIN=$build/gobin go install -ldflags "-s -w $2" "$3"
@@ -71,9 +80,12 @@ make_program() {
   mv "$kubernetes/bin/$name.new" "$kubernetes/bin/$name"
 }
 
-# Debian's etcd, containerd, runc and CNI plugins are unpacked, not installed: no service of theirs shall start here.
+# PROGRAM, then the PACKAGES that it is of. Debian's etcd, containerd, runc and CNI plugins are unpacked, not installed: no service of
+# theirs shall start here.
 get_packages() {
-  local folder package
+  local folder package program=$1
+  if [ -e "$kubernetes/bin/$program" ]; then return 0; fi
+  shift
   folder=$(mktemp -d)
   chmod 755 "$folder"
   for package in "$@"; do
@@ -81,15 +93,16 @@ get_packages() {
     dpkg-deb -x "$folder/$package"_*.deb "$folder/root"
   done
   mkdir -p "$kubernetes/cni"
-  find "$folder/root/usr/lib/cni" -type f -exec mv -t "$kubernetes/cni" {} + 2>/dev/null || true
-  find "$folder/root/usr/bin" "$folder/root/usr/sbin" -type f -exec mv -t "$kubernetes/bin" {} + 2>/dev/null || true
+  find "$folder/root" -path '*/lib/cni/*' -type f -exec mv -t "$kubernetes/cni" {} +
+  find "$folder/root" -path '*bin/*' -type f ! -name "$program" -exec mv -t "$kubernetes/bin" {} +
+  mv "$folder/root/usr/bin/$program" "$kubernetes/bin/$program"  # last: it says that the others are there
   rm -rf "$folder"
 }
 
 make_apiserver() {
   make_program kube-apiserver build_kubernetes kube-apiserver
-  [ -e "$kubernetes/bin/etcd" ] || get_packages etcd-server
-  make_program helm build_module helm "-X helm.sh/helm/v3/internal/version.version=$helm_version" "helm.sh/helm/v3/cmd/helm@$helm_version"
+  get_packages etcd etcd-server
+  make_program helm build_helm
   make_program kubectl build_kubernetes kubectl
 }
 
@@ -98,7 +111,7 @@ make_cluster() {
   make_apiserver
   for program in kubelet kube-controller-manager kube-scheduler kube-proxy; do make_program $program build_kubernetes $program; done
   make_program coredns build_module coredns "" "github.com/coredns/coredns@$coredns_version"
-  [ -e "$kubernetes/bin/containerd" ] || get_packages containerd runc containernetworking-plugins
+  get_packages containerd containerd runc containernetworking-plugins
 }
 
 case ${1:-} in

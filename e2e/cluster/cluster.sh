@@ -160,17 +160,20 @@ end_containers() {
   for task in $($ctr containers ls -q); do $ctr containers rm "$task" 2>/dev/null || true; done
 }
 
-# What a runtime leaves that was killed: its shims, mounts, networks, rules.
+# What a runtime leaves that was killed: its shims, mounts, cgroups, networks, rules.
 clean_machine() {
   local pid mount name
   for pid in $(grep -lsaF "containerd-shim" /proc/[0-9]*/cmdline | cut -d/ -f3); do
-    if tr '\0' ' ' <"/proc/$pid/cmdline" | grep -qF "$containerd_socket"; then kill -9 "$pid" 2>/dev/null || true; fi
+    if grep -qsaF "$containerd_socket" "/proc/$pid/cmdline"; then kill -9 "$pid" 2>/dev/null || true; fi
   done
   awk -v state="$state/" 'index($2, state) == 1 {print length($2), $2}' /proc/mounts | sort -rn | cut -d' ' -f2 |
     while read -r mount; do umount "$mount" 2>/dev/null || umount -l "$mount" || true; done
   for name in $(ls /run/netns 2>/dev/null | grep '^cni-' || true); do
     umount "/run/netns/$name" 2>/dev/null || true
     rm -f "/run/netns/$name"
+  done
+  for name in $(find /sys/fs/cgroup -maxdepth 2 -type d -name 'kubepods*'); do
+    find "$name" -depth -type d -exec rmdir {} \; 2>/dev/null || true
   done
   ip link delete larder0 2>/dev/null || true
   kube-proxy --cleanup >/dev/null 2>&1 || true

@@ -30,11 +30,6 @@ def _trusted() -> bool:
     return bool(ours) and all(hook["clientConfig"].get("caBundle") for hook in ours)
 
 
-def operator_pods() -> list[dict]:
-    found = json.loads(kubectl("-n", SYSTEM, "get", "pods", "-l", OPERATOR, "-o", "json"))["items"]
-    return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
-
-
 def leader() -> str:
     """The name of the pod that holds the lease."""
     lease = json.loads(kubectl("-n", SYSTEM, "get", "lease", "larder-operator", "-o", "json"))

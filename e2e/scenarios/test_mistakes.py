@@ -67,6 +67,7 @@ def test_limit_below_memory(larder, namespace):
 
 def test_huge_pages_that_the_node_has_not(larder, namespace):
     namespace.apply(product.pool("huge", memory={"size": "8Gi", "hugepages": "2Mi"}))
+    namespace.apply(engine_pod.bare_pod("engine", "huge"))  # which then waits for a node that has them
     there = product.wait_condition(namespace, "cachepool", "huge", "HugepagesMissing", "True", 60)
     print(there["message"])
     assert "nr_hugepages" in there["message"]

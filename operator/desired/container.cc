@@ -4,6 +4,7 @@
 #include "operator/desired/larderd.h"
 #include "operator/desired/paths.h"
 #include "operator/desired/quantity.h"
+#include "operator/desired/set_if.h"
 
 namespace larder::desired {
 namespace {
@@ -20,10 +21,6 @@ constexpr int kProbeEverySeconds = 10, kProbeTimeoutSeconds = 5, kProbeTries = 6
 
 bool on_node(const CachePool& pool) {
   return pool.spec.placement == api::Placement::kNode;
-}
-
-void set_if(Object& object, std::string_view key, const std::string& value) {
-  if (!value.empty()) object[std::string(key)] = value;
 }
 
 // Passes Pod Security `restricted`, but in placement Node: folders of a node belong to root and need hostPath, which `privileged`

@@ -1,6 +1,7 @@
 #include "operator/api/names.h"
 #include "operator/desired/object_head.h"
 #include "operator/desired/pool_objects.h"
+#include "operator/desired/set_if.h"
 
 namespace larder::desired {
 namespace {
@@ -11,10 +12,6 @@ using api::Object;
 
 constexpr int kGraceSeconds = 30;  // larderd writes what only memory has to its disk or backend
 constexpr int kRevisions = 3;
-
-void set_if(Object& object, std::string_view key, const Object& value) {
-  if (!value.is_null() && !value.empty()) object[std::string(key)] = value;
-}
 
 Object pod_spec(const CachePool& pool, const std::optional<CacheBackend>& backend, const Defaults& defaults) {
   const api::NodeSpec& node = pool.spec.node;

@@ -2,6 +2,7 @@
 #include "operator/desired/backend_objects.h"
 #include "operator/desired/object_head.h"
 #include "operator/desired/quantity.h"
+#include "operator/desired/set_if.h"
 #include "operator/desired/short_hash.h"
 
 namespace larder::desired {
@@ -16,10 +17,6 @@ constexpr std::string_view kConfigFolder = "/etc/server", kAuthFolder = "/etc/se
 constexpr std::uint64_t kDataBytes = 64ULL << 20;  // nothing is kept there: no snapshot, no log
 constexpr int kReadable = 0440;                    // by the pod's fsGroup
 constexpr int kGraceSeconds = 10, kRevisions = 3;
-
-void set_if(Object& object, std::string_view key, const Object& value) {
-  if (!value.is_null() && !value.empty()) object[std::string(key)] = value;
-}
 
 std::string config_path() {
   return std::string(kConfigFolder) + "/" + std::string(kServerFile);

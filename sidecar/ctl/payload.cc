@@ -64,7 +64,8 @@ Status put_in_place(const fs::path& entry, const fs::path& target) {
 Status put_all_in_place(const fs::path& staged, const fs::path& to) {
   std::vector<fs::path> entries;
   std::error_code error;
-  for (fs::directory_iterator next(staged, error), end; !error && next != end; next.increment(error)) entries.push_back(next->path());
+  for (fs::directory_iterator next(staged, error), end; !error && next != end; next.increment(error))
+    entries.push_back(next->path());
   if (error) return failed(error, staged);
   if (entries.empty()) return {Code::kNotFound, "the payload is empty"};
   for (const fs::path& entry : entries)

@@ -53,4 +53,10 @@ class ApiServer : public testing::Environment {
   std::string root_, missing_;
 };
 
+// That of this program: to be asked for before main(), by a variable of its test file, so that it is brought up.
+inline ApiServer& api_server() {
+  static auto* one = static_cast<ApiServer*>(testing::AddGlobalTestEnvironment(new ApiServer));  // GoogleTest owns it
+  return *one;
+}
+
 }  // namespace larder::test

@@ -4,13 +4,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <fstream>
 #include <iostream>
 
-#include "tests/component/command.h"
+#include "tests/component/kube/api_server.h"
+#include "tests/unit/operator/api/yaml_object.h"
 #include "tests/unit/operator/webhook/inject/injection_case.h"
-#include "tests/unit/operator/webhook/inject/pod_yaml.h"
 #include "tests/unit/text_file.h"
 
 namespace larder::test {
@@ -22,43 +21,7 @@ namespace fs = std::filesystem;
 const fs::path kRoot = REPOSITORY_ROOT;
 constexpr std::string_view kIn = ".in.yaml";
 
-// etcd and kube-apiserver, for all tests of this program.
-class ApiServer : public testing::Environment {
- public:
-  void SetUp() override {
-    std::string pattern = fs::temp_directory_path() / "larder-apiserver-XXXXXX";
-    folder_ = std::string(::mkdtemp(pattern.data())) + "/server";
-    const Outcome outcome = script("up");
-    if (outcome.text.find("no kube-apiserver here") != std::string::npos) missing_ = outcome.text;
-    ASSERT_TRUE(outcome.status == 0 || !missing_.empty()) << outcome.text;
-  }
-  void TearDown() override {
-    script("down");
-    fs::remove_all(fs::path(folder_).parent_path());
-  }
-  const std::string& missing() const { return missing_; }
-
-  Outcome kubectl(const std::string& words) {
-    return run("kubectl --kubeconfig " + folder_ + "/admin.kubeconfig " + words, variables());
-  }
-
- private:
-  static std::string variables() {
-    const auto value = [](const char* name) { return std::string(std::getenv(name) == nullptr ? "" : std::getenv(name)); };
-    return "PATH=" + value("PATH") + " HOME=" + value("HOME");
-  }
-  Outcome script(const std::string& verb) {
-    return run((kRoot / "tests/component/kube/apiserver.sh").string() + " " + verb + " " + folder_, variables());
-  }
-
-  std::string folder_, missing_;
-};
-
-ApiServer& server() {
-  static auto* one = static_cast<ApiServer*>(testing::AddGlobalTestEnvironment(new ApiServer));  // GoogleTest owns it
-  return *one;
-}
-[[maybe_unused]] const ApiServer& started = server();
+[[maybe_unused]] const ApiServer& started = api_server();
 
 // As the API server shall see it: what it fills in itself goes, and what no other object is there for.
 Object submitted(Object pod, const std::string& ns, const std::string& name) {
@@ -97,7 +60,7 @@ std::vector<Golden> goldens() {
 std::string answer_to(const Object& pods) {
   const fs::path file = fs::temp_directory_path() / ("larder-inject-" + std::to_string(::getpid()) + ".json");
   std::ofstream(file) << Object({{"apiVersion", "v1"}, {"kind", "List"}, {"items", pods}}).dump();
-  const Outcome outcome = server().kubectl("create --dry-run=server -f " + file.string());
+  const Outcome outcome = api_server().kubectl("create --dry-run=server -f " + file.string());
   fs::remove(file);
   return outcome.text;
 }
@@ -107,14 +70,14 @@ bool accepted(const std::string& answer, const std::string& name) {
 }
 
 TEST(InjectAdmission, EveryPodPassesWhatItPassedBefore) {
-  if (!server().missing().empty()) GTEST_SKIP() << server().missing();
+  if (!api_server().missing().empty()) GTEST_SKIP() << api_server().missing();
   std::vector<Golden> all = goldens();
   ASSERT_GE(all.size(), 60u);
   std::size_t restricted = 0;
   for (const std::string level : {"restricted", "baseline", "privileged"}) {
-    const Outcome made = server().kubectl("create namespace " + level);
+    const Outcome made = api_server().kubectl("create namespace " + level);
     ASSERT_EQ(made.status, 0) << made.text;
-    const Outcome labelled = server().kubectl("label namespace " + level + " pod-security.kubernetes.io/enforce=" + level);
+    const Outcome labelled = api_server().kubectl("label namespace " + level + " pod-security.kubernetes.io/enforce=" + level);
     ASSERT_EQ(labelled.status, 0) << labelled.text;
     Object before = Object::array(), after = Object::array();
     for (const Golden& golden : all)

@@ -4,11 +4,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
 #include "tests/component/kube/api_server.h"
 #include "tests/unit/operator/api/yaml_object.h"
+#include "tests/unit/text_file.h"
 
 namespace larder::test {
 namespace {
@@ -20,18 +19,7 @@ using testing::HasSubstr;
 const std::string kRoot = REPOSITORY_ROOT;
 const std::string kGolden = kRoot + "/tests/unit/operator/desired/golden";
 
-ApiServer& server() {
-  static auto* one = static_cast<ApiServer*>(testing::AddGlobalTestEnvironment(new ApiServer));  // GoogleTest owns it
-  return *one;
-}
-[[maybe_unused]] const ApiServer& started = server();
-
-std::string text_of(const fs::path& path) {
-  std::ifstream file(path);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
+[[maybe_unused]] const ApiServer& started = api_server();
 
 std::vector<fs::path> files_in(const std::string& folder, const std::string& suffix) {
   std::vector<fs::path> files;
@@ -48,19 +36,20 @@ std::string of_kind(const std::string& kind, const std::string& name, const Obje
 class ResourcesTest : public testing::Test {
  protected:
   void SetUp() override {
-    if (!server().missing().empty()) GTEST_SKIP() << server().missing();
-    const Outcome outcome = server().kubectl("apply --server-side -f " + kRoot + "/manifests/crds");
+    if (!api_server().missing().empty()) GTEST_SKIP() << api_server().missing();
+    const Outcome outcome = api_server().kubectl("apply --server-side -f " + kRoot + "/manifests/crds");
     ASSERT_EQ(outcome.status, 0) << outcome.text;
-    const Outcome ready =
-        server().kubectl("wait --for=condition=Established --timeout=30s crd/cachepools.larder.dev crd/cachebackends.larder.dev");
+    const Outcome ready = api_server().kubectl(
+        "wait --for=condition=Established --timeout=30s crd/cachepools.larder.dev crd/cachebackends.larder.dev");
     ASSERT_EQ(ready.status, 0) << ready.text;
     // Discovery follows a moment later.
-    for (int tries = 0; tries < 100 && server().kubectl("get cachepools,cachebackends").status != 0; ++tries) ::usleep(100'000);
+    for (int tries = 0; tries < 100 && api_server().kubectl("get cachepools,cachebackends").status != 0; ++tries)
+      ::usleep(100'000);
     for (const char* level : {"restricted", "privileged"}) {
-      server().kubectl("create namespace " + std::string(level));
+      api_server().kubectl("create namespace " + std::string(level));
       const std::string label = " pod-security.kubernetes.io/";
-      server().kubectl("label --overwrite namespace " + std::string(level) + label + "enforce=" + level + label +
-                       "warn=" + level);
+      api_server().kubectl("label --overwrite namespace " + std::string(level) + label + "enforce=" + level + label +
+                           "warn=" + level);
     }
   }
 
@@ -69,7 +58,7 @@ class ResourcesTest : public testing::Test {
     ASSERT_GT(all.size(), 20U);
     for (const Object& one : all) {
       const std::string name = one.contains("name") ? one["name"].get<std::string>() : "bad";
-      const Outcome outcome = server().kubectl("create --dry-run=server", of_kind(kind, name, one["spec"]));
+      const Outcome outcome = api_server().kubectl("create --dry-run=server", of_kind(kind, name, one["spec"]));
       EXPECT_NE(outcome.status, 0) << one.dump();
       EXPECT_THAT(outcome.text, HasSubstr(one["words"].get<std::string>())) << one.dump();
     }
@@ -80,7 +69,7 @@ TEST_F(ResourcesTest, EverySampleIsAccepted) {
   const std::vector<fs::path> samples = files_in(kRoot + "/manifests/samples", ".yaml");
   ASSERT_GE(samples.size(), 8U);
   for (const fs::path& sample : samples) {
-    const Outcome outcome = server().kubectl("create --dry-run=server --validate=strict -f " + sample.string());
+    const Outcome outcome = api_server().kubectl("create --dry-run=server --validate=strict -f " + sample.string());
     EXPECT_EQ(outcome.status, 0) << sample << ": " << outcome.text;
   }
 }
@@ -98,42 +87,43 @@ TEST_F(ResourcesTest, WhatCannotChangeLiveIsRefused) {
   const Object changes = from_yaml(text_of(kRoot + "/tests/component/kube/refused/changes.yaml")).at(0);
   for (const Object& one : changes) {
     const std::string kind = one["kind"], name = "changes-" + std::to_string(++count);
-    const Outcome made = server().kubectl("apply", of_kind(kind, name, one["spec"]));
+    const Outcome made = api_server().kubectl("apply", of_kind(kind, name, one["spec"]));
     ASSERT_EQ(made.status, 0) << made.text;
     const std::string patch = Object{{"spec", one["change"]}}.dump();
-    const Outcome outcome = server().kubectl("patch " + kind + " " + name + " --type=merge -p '" + patch + "'");
+    const Outcome outcome = api_server().kubectl("patch " + kind + " " + name + " --type=merge -p '" + patch + "'");
     EXPECT_NE(outcome.status, 0) << one.dump();
     EXPECT_THAT(outcome.text, HasSubstr(one["words"].get<std::string>()));
-    server().kubectl("delete " + kind + " " + name);
+    api_server().kubectl("delete " + kind + " " + name);
   }
   EXPECT_GE(count, 4);
 }
 
 TEST_F(ResourcesTest, DefaultsAreFilledInAndStatusIsASubresource) {
-  ASSERT_EQ(server().kubectl("apply -f " + kRoot + "/manifests/samples/pool.yaml").status, 0);
+  ASSERT_EQ(api_server().kubectl("apply -f " + kRoot + "/manifests/samples/pool.yaml").status, 0);
   const Outcome spec =
-      server().kubectl("get cpool chat -o jsonpath='{.spec.placement} {.spec.memory.hugepages} {.spec.transfer}'");
+      api_server().kubectl("get cpool chat -o jsonpath='{.spec.placement} {.spec.memory.hugepages} {.spec.transfer}'");
   EXPECT_EQ(spec.text, "Sidecar none shim");
   const std::string when = "\"lastTransitionTime\":\"2026-01-01T00:00:00Z\"";
-  const Outcome patched = server().kubectl(
+  const Outcome patched = api_server().kubectl(
       "patch cpool chat --subresource=status --type=merge -p '{\"status\":{\"observedGeneration\":1,\"pods\":{\"attached\":2},"
       "\"memory\":{\"text\":\"1Gi/"
       "16Gi\"},\"hitRatio\":\"85%\",\"conditions\":[{\"type\":\"Ready\",\"status\":\"True\",\"reason\":"
       "\"AllWell\",\"message\":\"\"," +
       when + "}]}}'");
   ASSERT_EQ(patched.status, 0) << patched.text;
-  const Outcome shown = server().kubectl("get cachepools");
+  const Outcome shown = api_server().kubectl("get cachepools");
   EXPECT_THAT(shown.text, testing::ContainsRegex("NAME +PODS +MEMORY +HITS +BACKEND +READY +AGE"));
   EXPECT_THAT(shown.text, testing::ContainsRegex("chat +2 +1Gi/16Gi +85% +shared +True "));
-  EXPECT_THAT(server().kubectl("get larder").text, HasSubstr("chat")) << "the category";
+  EXPECT_THAT(api_server().kubectl("get larder").text, HasSubstr("chat")) << "the category";
 }
 
 TEST_F(ResourcesTest, ExplainTellsEveryFieldAndWhatItMeans) {
-  const std::string pool = server().kubectl("explain cachepool.spec --recursive").text;
+  const std::string pool = api_server().kubectl("explain cachepool.spec --recursive").text;
   for (const char* field : {"placement", "hugepages", "chunkTokens", "updateStrategy", "podSecurity", "enum: Sidecar, Node"})
     EXPECT_THAT(pool, HasSubstr(field));
-  EXPECT_THAT(server().kubectl("explain cachepool.spec.memory.size").text, HasSubstr("Memory for chunks, of each larderd: 8Gi."));
-  EXPECT_THAT(server().kubectl("explain cachebackend.spec.managed.memory").text, HasSubstr("maxmemory"));
+  EXPECT_THAT(api_server().kubectl("explain cachepool.spec.memory.size").text,
+              HasSubstr("Memory for chunks, of each larderd: 8Gi."));
+  EXPECT_THAT(api_server().kubectl("explain cachebackend.spec.managed.memory").text, HasSubstr("maxmemory"));
 }
 
 // In placement Sidecar also where Pod Security is as strict as it can be.
@@ -149,11 +139,11 @@ TEST_F(ResourcesTest, PodsOfEveryGoldenPoolAreAdmitted) {
     pod["spec"].erase("runtimeClassName");  // there is no such class here
     if (pod.dump().find("\"claims\"") != std::string::npos)
       pod["spec"]["resourceClaims"] = Object::array({Object{{"name", "gpu"}, {"resourceClaimName", "gpu"}}});
-    const Outcome outcome = server().kubectl("create --dry-run=server", pod.dump());
+    const Outcome outcome = api_server().kubectl("create --dry-run=server", pod.dump());
     EXPECT_EQ(outcome.status, 0) << file << ": " << outcome.text;
     if (host) {
       pod["metadata"]["namespace"] = "restricted";
-      EXPECT_THAT(server().kubectl("create --dry-run=server", pod.dump()).text, HasSubstr("violates PodSecurity")) << file;
+      EXPECT_THAT(api_server().kubectl("create --dry-run=server", pod.dump()).text, HasSubstr("violates PodSecurity")) << file;
     }
     restricted += ns == "restricted" ? 1 : 0;
   }
@@ -168,7 +158,7 @@ TEST_F(ResourcesTest, ObjectsOfEveryGoldenAreAccepted) {
       const bool node = file.filename().string().starts_with("node");
       object["metadata"]["namespace"] =
           node ? "privileged" : "restricted";  // whose API server warns of what Pod Security refuses
-      const Outcome outcome = server().kubectl("create --dry-run=server --validate=strict", object.dump());
+      const Outcome outcome = api_server().kubectl("create --dry-run=server --validate=strict", object.dump());
       EXPECT_EQ(outcome.status, 0) << file << ": " << outcome.text;
       EXPECT_THAT(outcome.text, testing::Not(HasSubstr("Warning"))) << file;
       ++objects;

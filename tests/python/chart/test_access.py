@@ -56,6 +56,7 @@ REFUSED = [
     ("get", "secrets/other", "-n", "models"),
     ("list", "secrets", "-n", "models"),
     ("create", "secrets", "-n", "models"),
+    ("create", "secrets", "-n", "larder-system"),
     ("create", "pods", "-n", "models"),
     ("delete", "pods", "-n", "models"),
     ("create", "pods/exec", "-n", "models"),

@@ -25,8 +25,7 @@ CLUSTER = {
 OWN = {  # in the release's namespace
     ("coordination.k8s.io", "leases", "larder-operator"): "get update",
     ("coordination.k8s.io", "leases"): "create",
-    ("", "secrets", "larder-webhook-tls"): "get update",
-    ("", "secrets"): "create",
+    ("", "secrets", "larder-webhook-tls"): "get create patch",
 }
 
 

@@ -110,6 +110,12 @@ class ManagedServerTest : public testing::TestWithParam<const char*> {
   const std::string program_ = test::server_program(GetParam() + std::string("-server"));
 };
 
+// The API server drops an empty field, and what is wanted would differ from what is there for ever.
+TEST(ManagedServer, WhatIsLeftOutIsInNoObject) {
+  const test::PoolCase one = test::pool_case("{kind: CacheBackend, metadata: {name: m}, spec: {managed: {memory: 1Gi}}}");
+  EXPECT_EQ(stateful_set(*one.backend).dump().find("imagePullPolicy"), std::string::npos);
+}
+
 TEST_P(ManagedServerTest, RunsWithItsConfiguration) {
   if (program_.empty()) GTEST_SKIP() << GetParam() << "-server is not here: make deps";
   Managed server(GetParam(), program_, "");

@@ -7,8 +7,8 @@
 #include <set>
 
 #include "operator/api/names.h"
+#include "tests/unit/operator/api/yaml_object.h"
 #include "tests/unit/operator/webhook/inject/injection_case.h"
-#include "tests/unit/operator/webhook/inject/pod_yaml.h"
 #include "tests/unit/text_file.h"
 
 namespace larder::test {

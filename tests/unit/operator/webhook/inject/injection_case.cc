@@ -3,7 +3,7 @@
 #include <stdexcept>
 
 #include "operator/api/names.h"
-#include "tests/unit/operator/webhook/inject/pod_yaml.h"
+#include "tests/unit/operator/api/yaml_object.h"
 
 namespace larder::test {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <map>
 
-#include "tests/unit/operator/webhook/inject/pod_yaml.h"
+#include "tests/unit/operator/api/yaml_object.h"
 
 namespace larder::test {
 namespace {
