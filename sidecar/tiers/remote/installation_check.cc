@@ -7,9 +7,9 @@ namespace larder::remote {
 namespace {
 
 constexpr std::uint64_t kMostNs = 20'000'000'000;
-constexpr std::uint64_t kServersInFull = 8;  // more of them have to do with less time each
+constexpr std::uint64_t kServersInFull = 8;    // more of them have to do with less time each
 constexpr std::uint64_t kShareOfAnswers = 10;  // 50 ms of PINGs are enough
-constexpr std::size_t kMostServers = 256;    // whoever a map names
+constexpr std::size_t kMostServers = 256;      // whoever a map names
 
 class InstallationCheck {
  public:

@@ -17,7 +17,8 @@ const std::vector<Library>& libraries() {
       {"xxhash.h", {"shim/protocol/key.h", "cuda/host_loop_"}},  // the loops compile it once more, for their instruction set
       {"liburing.h", {"sidecar/tiers/disk/uring_queue.cc"}},
       {"hiredis/", {"sidecar/tiers/remote/resp.cc", "tests/bench/remote_hiredis_arm.cc"}},
-      {"openssl/", {"sidecar/tiers/remote/tls_stream.cc", "operator/webhook/tls_acceptor.cc", "operator/webhook/certificates.cc"}},
+      {"openssl/",
+       {"sidecar/tiers/remote/tls_stream.cc", "operator/webhook/tls_acceptor.cc", "operator/webhook/certificates.cc"}},
       {"yaml-cpp/", {"sidecar/config/yaml_file.cc", "operator/k8s/yaml_object.cc"}},
       {"httplib.h", {"sidecar/http/routes.cc", "sidecar/ctl/admin_client.cc"}},
       {"prometheus/", {"sidecar/http/metrics.cc", "operator/k8s/metrics.cc"}},
@@ -30,9 +31,9 @@ const std::vector<Library>& libraries() {
 // Standard C++ headers have neither dot nor slash; these are the operating system's, C's and the compiler's.
 constexpr std::array<std::string_view, 7> kSystemFolders{"sys/", "netinet/", "arpa/", "linux/", "net/", "asm/", "bits/"};
 constexpr std::array<std::string_view, 25> kSystemHeaders{
-    "unistd.h", "fcntl.h",     "poll.h",      "pthread.h", "signal.h", "netdb.h",  "dirent.h",   "sched.h",
-    "link.h",   "dlfcn.h",     "errno.h",     "limits.h",  "stddef.h", "stdint.h", "stdio.h",    "stdlib.h",
-    "string.h", "immintrin.h", "emmintrin.h", "cpuid.h",   "grp.h",    "pwd.h",    "arm_neon.h", "syslog.h", "malloc.h"};
+    "unistd.h",    "fcntl.h", "poll.h",   "pthread.h", "signal.h",   "netdb.h",  "dirent.h", "sched.h",  "link.h",
+    "dlfcn.h",     "errno.h", "limits.h", "stddef.h",  "stdint.h",   "stdio.h",  "stdlib.h", "string.h", "immintrin.h",
+    "emmintrin.h", "cpuid.h", "grp.h",    "pwd.h",     "arm_neon.h", "syslog.h", "malloc.h"};
 
 bool begins_with_any(std::string_view text, const auto& prefixes) {
   return std::ranges::any_of(prefixes, [text](std::string_view prefix) { return text.starts_with(prefix); });
