@@ -246,9 +246,9 @@ std::size_t Connection::begun() const {
   return count;
 }
 
-bool Connection::cancel(std::uint64_t owner) {
+bool Connection::cancel(std::uint64_t owner, bool keep) {
   const auto of_owner = [owner](const Request& request) { return request.owner == owner; };
-  if (in_payload_ && of_owner(entries_.front())) return false;
+  if (!keep && in_payload_ && of_owner(entries_.front())) return false;
   const std::size_t begun = this->begun();
   for (std::size_t i = sent_; i < begun; ++i)
     if (of_owner(entries_[i]) && !entries_[i].body.empty()) return false;

@@ -63,8 +63,8 @@ class Connection {
   void close(const Status& why);
 
   // Nothing of this owner is answered any more, and none of its memory is touched. False: that takes a close, a body is half sent
-  // or a payload half received.
-  bool cancel(std::uint64_t owner);
+  // or a payload half received; `keep`: the rest of such a payload is thrown away instead, as of those that are still to come.
+  bool cancel(std::uint64_t owner, bool keep = false);
 
   Stream& stream() { return *stream_; }
   bool wants_write() const { return stream_->wants_write() || may_send(); }

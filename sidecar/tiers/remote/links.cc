@@ -218,9 +218,12 @@ Status Links::ask(Lane lane, Request request, bool asking) {
   return {};
 }
 
+// A new connection is there before the rest of a long payload has come over a slow network; but where it is the last one our own
+// deadlines would look like a server that is away.
 void Links::cancel(std::uint64_t owner) {
+  const auto is_ready = [](const Link& link) { return link.state == Link::State::kReady; };
   for (Link& link : links_)
-    if (link.state == Link::State::kReady && !link.connection->cancel(owner))
+    if (is_ready(link) && !link.connection->cancel(owner, std::ranges::count_if(links_, is_ready) == 1))
       fail(link, {Code::kDeadlineExceeded, "a deadline passed in the middle of a payload"});
 }
 

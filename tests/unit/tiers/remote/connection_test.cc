@@ -201,6 +201,23 @@ TEST_F(ConnectionTest, WhatIsHalfReceivedOrHalfSentCannotBeCancelled) {
   EXPECT_FALSE(sending.cancel(7));
 }
 
+TEST_F(ConnectionTest, WhereItIsKeptTheRestOfAPayloadIsThrownAway) {
+  const std::string old(30'000, 'o'), next(30'000, 'n');
+  ask("$", std::span(slot_).first(30'000), {}, 5);
+  ask("$", std::span(slot_).subspan(40'000, 30'000), {}, 6);
+  ASSERT_TRUE(hear("$30000\r\n" + old.substr(0, 10'000)).ok());
+  EXPECT_FALSE(connection_.cancel(5));
+  EXPECT_TRUE(connection_.cancel(5, true));
+  std::fill(slot_.begin(), slot_.end(), std::byte{0x11});
+  ASSERT_TRUE(hear(old.substr(10'000) + "\r\n$30000\r\n" + next + "\r\n").ok());
+  EXPECT_EQ(seen_[0].times, 0);
+  EXPECT_EQ(slot_[20'000], std::byte{0x11});
+  EXPECT_EQ(seen_[1].times, 1);
+  EXPECT_EQ(std::memcmp(slot_.data() + 40'000, next.data(), next.size()), 0);
+  EXPECT_EQ(connection_.commands(), 0U);
+  EXPECT_EQ(connection_.bytes(), 0U);
+}
+
 TEST_F(ConnectionTest, WhatWasNotSentIsTakenBack) {
   ask("+", {}, {}, 5);
   ask("+", {}, {}, 6);
