@@ -26,7 +26,7 @@ Connection::Connection(std::uint64_t id, std::unique_ptr<Stream> stream, const L
 
 std::optional<Request> Connection::advance(std::span<char> buffer, std::uint64_t now_ms) {
   switch (state_) {
-    case State::kReading: return read(buffer, now_ms);
+    case State::kReading: ++turns_; return read(buffer, now_ms);
     case State::kWriting: return write(now_ms);
     case State::kClosing: discard(buffer); return {};
     case State::kAnswering:

@@ -45,6 +45,8 @@ class Connection {
   std::uint64_t deadline_ms() const { return deadline_ms_; }
   std::uint64_t active_ms() const { return active_ms_; }  // when it last sent or was sent a whole request or answer
   bool earned() const { return earned_; }
+  // How often its client had something to say: a stranger who is in the midst of a handshake is worth more than a silent one.
+  unsigned turns() const { return turns_; }
   bool busy() const { return state_ == State::kAnswering || state_ == State::kWriting; }
   // Nothing is under way: it may end without anybody missing anything.
   bool idle() const { return state_ == State::kReading && !reader_.begun() && served_ > 0; }
@@ -69,7 +71,7 @@ class Connection {
   std::string answer_;
   std::size_t written_ = 0;    // of answer_
   std::size_t discarded_ = 0;  // while closing
-  unsigned served_ = 0;
+  unsigned served_ = 0, turns_ = 0;
   bool last_ = false;  // the answer ends the connection
   bool earned_ = false;
 };

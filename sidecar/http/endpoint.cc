@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::uint64_t kAcceptPauseMs = 100;
 constexpr int kIdleWaitMs = 1000;
+constexpr unsigned kMostTurns = 3;           // that count for a stranger: hello, the end of the handshake, a request
 constexpr std::size_t kStrangersARound = 8;  // a handshake of TLS takes part of a millisecond
 
 }  // namespace
@@ -133,7 +134,8 @@ bool Endpoint::make_room() {
   const auto strangers = std::ranges::count_if(connections_, [](const auto& connection) { return !connection->earned(); });
   if (connections_.size() < limits_.connections && static_cast<std::size_t>(strangers) < limits_.strangers) return true;
   const auto rank = [](const Connection& connection) {
-    return std::tuple(connection.earned(), connection.busy(), connection.earned() ? connection.active_ms() : connection.id());
+    return std::tuple(connection.earned(), connection.busy(), connection.earned() ? 0 : std::min(connection.turns(), kMostTurns),
+                      connection.earned() ? connection.active_ms() : connection.id());
   };
   const auto least = std::ranges::min_element(connections_, {}, [&](const auto& connection) { return rank(*connection); });
   if ((*least)->earned() && (*least)->busy()) return false;

@@ -37,6 +37,13 @@ std::string flag_of(const std::vector<std::string>& command, const std::string& 
   return "";
 }
 
+// It has closed all that it had open, whether or not somebody has taken note of its end.
+bool ended(pid_t pid) {
+  const std::string stat = text_of("/proc/" + std::to_string(pid) + "/stat");
+  const std::size_t name_end = stat.rfind(')');
+  return name_end == std::string::npos || stat.substr(name_end + 2, 1) == "Z" || stat.substr(name_end + 2, 1) == "X";
+}
+
 }  // namespace
 
 Child::Child(const std::vector<std::string>& command, const std::string& output) : pid_(::fork()) {
@@ -104,8 +111,8 @@ void ControlPlane::restart_apiserver() {
   const pid_t pid = pid_of("apiserver");
   ::kill(pid, SIGKILL);
   restarted_.reset();  // where it is a child of ours, from an earlier time
-  std::error_code gone;
-  while (fs::exists("/proc/" + std::to_string(pid) + "/exe", gone)) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  // Until then it may have its port still.
+  for (int tries = 0; tries < 500 && !ended(pid); ++tries) std::this_thread::sleep_for(std::chrono::milliseconds(20));
   restarted_ = std::make_unique<Child>(command, folder_ + "/apiserver.log");
   std::ofstream(folder_ + "/apiserver.pid") << restarted_->pid() << "\n";  // for apiserver.sh down
 }
