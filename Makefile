@@ -140,7 +140,7 @@ e2e-up: deps-python deps-servers deps-kubernetes release ## a Kubernetes on this
 e2e-down: ## end it, and remove all that it left
 	@e2e/cluster/cluster.sh down
 e2e: e2e-up ## the scenarios against it: helm install, a pool, an annotated vLLM, and what goes wrong (SCENARIO=name for some)
-	@$(call RUN,release) $(PYTHON) -m pytest e2e/scenarios -p no:cacheprovider --timeout 900 -v $(if $(SCENARIO),-k $(SCENARIO))
+	@$(call RUN,release) $(PYTHON) -m pytest e2e/scenarios -p no:cacheprovider --timeout 900 -v $(if $(SCENARIO),-k "$(SCENARIO)")
 
 wheel: deps-wheel release ## the Python package with liblarder.so inside, in build/wheel
 	@rm -rf build/wheel && mkdir -p build/wheel && cp -r shim/python build/wheel/source
