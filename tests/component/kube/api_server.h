@@ -43,7 +43,7 @@ class ApiServer : public testing::Environment {
  private:
   static std::string variables() {
     const auto value = [](const char* name) { return std::string(std::getenv(name) == nullptr ? "" : std::getenv(name)); };
-    return "PATH=" + value("PATH") + " HOME=" + value("HOME");
+    return "PATH=" + value("PATH") + " HOME=" + value("HOME") + " LARDER_CACHE=" + value("LARDER_CACHE");
   }
   Outcome script(const std::string& verb) const {
     return run(std::string(REPOSITORY_ROOT) + "/tests/component/kube/apiserver.sh " + verb + " " + root_ + "/server",
