@@ -40,9 +40,10 @@ def injected(ns: Namespace, pod: str) -> bool:
     return any(one["name"] == "larder" for one in ns.get("pod", pod)["spec"].get("initContainers", []))
 
 
-def pool(name: str, memory: str = "512Mi", **spec) -> dict:
+def pool(name: str, memory: str | dict = "512Mi", **spec) -> dict:
+    """`memory`: its size, or all of it."""
     return {"apiVersion": "larder.dev/v1alpha1", "kind": "CachePool", "metadata": {"name": name},
-            "spec": {"memory": {"size": memory}} | spec}
+            "spec": {"memory": memory if isinstance(memory, dict) else {"size": memory}} | spec}
 
 
 def backend(name: str, **spec) -> dict:
