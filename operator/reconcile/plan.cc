@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
-#include <cstdio>
 
 #include "operator/api/names.h"
+#include "operator/desired/short_hash.h"
 #include "operator/reconcile/subset.h"
 
 namespace larder::reconcile {
@@ -14,14 +13,9 @@ namespace {
 using api::Object;
 using k8s::ObjectPtr;
 
-// FNV-1a: it tells one wish from another; nobody has to be kept from forging it.
+// It tells one wish from another; nobody has to be kept from forging it.
 std::string hash_of(const Object& object) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : object.dump(-1, ' ', false, Object::error_handler_t::replace))
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  char text[17];
-  std::snprintf(text, sizeof(text), "%016llx", static_cast<unsigned long long>(hash));
-  return text;
+  return desired::short_hash(object.dump(-1, ' ', false, Object::error_handler_t::replace));
 }
 
 Object with_hash(const Object& wanted) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/unit/operator/reconcile/condition_text.h"
+
 namespace larder::reconcile {
 namespace {
 
@@ -32,15 +34,7 @@ BackendSeen valkey() {
 }
 
 Condition of_type(const BackendFacts& facts, const std::string& type) {
-  for (const Condition& condition : backend_conditions(facts))
-    if (condition.type == type) return condition;
-  return {type, Truth::kUnknown, "(not there)", ""};
-}
-std::string in_short(const Condition& condition) {
-  return (condition.status == Truth::kTrue    ? "True "
-          : condition.status == Truth::kFalse ? "False "
-                                              : "Unknown ") +
-         condition.reason;
+  return condition_of(backend_conditions(facts), type);
 }
 
 TEST(BackendStatusTest, AServerThatAnswers) {

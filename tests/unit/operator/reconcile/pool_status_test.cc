@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "operator/reconcile/pool_conditions.h"
+#include "tests/unit/operator/reconcile/condition_text.h"
 
 namespace larder::reconcile {
 namespace {
@@ -35,15 +36,7 @@ PodView ready_pod(int number) {
 }
 
 Condition of_type(const PoolFacts& facts, const std::string& type) {
-  for (const Condition& condition : pool_conditions(facts))
-    if (condition.type == type) return condition;
-  return {type, Truth::kUnknown, "(not there)", ""};
-}
-std::string in_short(const Condition& condition) {
-  return (condition.status == Truth::kTrue    ? "True "
-          : condition.status == Truth::kFalse ? "False "
-                                              : "Unknown ") +
-         condition.reason;
+  return condition_of(pool_conditions(facts), type);
 }
 
 TEST(PoolConditionsTest, APoolWithoutPodsIsReadyAndSaysWhatIsNext) {
