@@ -1,18 +1,18 @@
 #include "tests/component/kube/control_plane.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
-#include <thread>
 
 namespace larder::kube_test {
 namespace {
@@ -37,11 +37,12 @@ std::string flag_of(const std::vector<std::string>& command, const std::string& 
   return "";
 }
 
-// It has closed all that it had open, whether or not somebody has taken note of its end.
-bool ended(pid_t pid) {
-  const std::string stat = text_of("/proc/" + std::to_string(pid) + "/stat");
-  const std::size_t name_end = stat.rfind(')');
-  return name_end == std::string::npos || stat.substr(name_end + 2, 1) == "Z" || stat.substr(name_end + 2, 1) == "X";
+// Until it has closed all that it had open, of all its threads: its first may be a zombie while another still holds a port.
+void await_end(int process) {
+  constexpr int kDeadlineMs = 10'000;
+  pollfd ended{.fd = process, .events = POLLIN, .revents = 0};
+  ::poll(&ended, 1, kDeadlineMs);
+  ::close(process);
 }
 
 }  // namespace
@@ -109,10 +110,10 @@ std::vector<std::string> ControlPlane::command_of(const std::string& name) const
 void ControlPlane::restart_apiserver() {
   const std::vector<std::string> command = command_of("apiserver");
   const pid_t pid = pid_of("apiserver");
+  const int process = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
   ::kill(pid, SIGKILL);
+  await_end(process);
   restarted_.reset();  // where it is a child of ours, from an earlier time
-  // Until then it may have its port still.
-  for (int tries = 0; tries < 500 && !ended(pid); ++tries) std::this_thread::sleep_for(std::chrono::milliseconds(20));
   restarted_ = std::make_unique<Child>(command, folder_ + "/apiserver.log");
   std::ofstream(folder_ + "/apiserver.pid") << restarted_->pid() << "\n";  // for apiserver.sh down
 }
