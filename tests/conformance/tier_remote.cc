@@ -26,7 +26,6 @@ class RemoteBox : public TierBox {
   bool shared() const override { return true; }
   std::uint64_t most_slot_bytes() const override { return options_.accepted_bytes; }
   std::uint64_t accepted_bytes() const override { return options_.accepted_bytes; }
-  std::uint64_t capacity_chunks_of_1_mib() const override { return 32; }
 
  protected:
   remote::RemoteOptions options_;
@@ -38,6 +37,7 @@ class ServerBox final : public RemoteBox {
     options_.unix_path = server_.socket();
     options_.connections = connections;
   }
+  std::uint64_t capacity_chunks_of_1_mib() const override { return 32; }
 
  private:
   test::ServerProcess server_;
@@ -45,10 +45,12 @@ class ServerBox final : public RemoteBox {
 
 class ClusterBox final : public RemoteBox {
  public:
-  explicit ClusterBox(const std::string& server) : cluster_(server, 3, 0, false, forgetting("12mb")) {
+  // Chance says which master holds a part (its name has a random number): a dozen fit into any one.
+  explicit ClusterBox(const std::string& server) : cluster_(server, 3, 0, false, forgetting("24mb")) {
     options_.mode = remote::Mode::kCluster;
     options_.endpoints = cluster_.endpoints();
   }
+  std::uint64_t capacity_chunks_of_1_mib() const override { return 64; }
 
  private:
   test::ClusterProcesses cluster_;
