@@ -13,7 +13,7 @@
 namespace larder::http {
 namespace {
 
-constexpr int kBacklog = 512;
+constexpr int kBacklog = 4096;  // a flood is to wait here, and the honest behind it, not to be dropped and come back in a second
 
 bool is_loopback(const sockaddr* address) {
   if (address->sa_family == AF_INET) return (ntohl(reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr) >> 24) == 127;
@@ -59,6 +59,17 @@ Result<Listener> listen_tcp(const config::ListenAddress& address, const std::str
     return Status::from_errno(errno, name + kHint);
   if (Status status = describe(listener); !status.ok()) return status;
   return listener;
+}
+
+Accepted accept_next(const Listener& listener) {
+  sockaddr_storage storage{};
+  socklen_t size = sizeof(storage);
+  Accepted accepted{
+      Fd(::accept4(listener.socket.get(), reinterpret_cast<sockaddr*>(&storage), &size, SOCK_NONBLOCK | SOCK_CLOEXEC)), {}};
+  const auto take = [&](const auto& bytes) { accepted.peer.assign(reinterpret_cast<const char*>(&bytes), sizeof(bytes)); };
+  if (storage.ss_family == AF_INET) take(reinterpret_cast<const sockaddr_in*>(&storage)->sin_addr);
+  if (storage.ss_family == AF_INET6) take(reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_addr);
+  return accepted;
 }
 
 Result<Listener> listen_unix(const std::string& path, std::uint32_t mode) {
