@@ -1,11 +1,11 @@
-"""What vLLM's own metrics say of Larder: first tokens by hit and miss, decisions, and how they reach the front end."""
+"""What vLLM's own metrics say of Larder: first tokens by hit and miss, and how they reach the front end."""
 
 import pytest
 
 pytest.importorskip("vllm")
 
 import prometheus_client  # noqa: E402
-from fakes import FAST, Client, Request, blocks, chunk_keys, ended, measured_half  # noqa: E402
+from fakes import Client, Request, blocks, chunk_keys, ended, measured_half  # noqa: E402
 
 from larder.vllm.connector import LarderConnector  # noqa: E402
 from larder.vllm.engine_metrics import Exported, Observed  # noqa: E402
@@ -81,22 +81,6 @@ def test_a_request_that_opts_out_counts_on_no_side():
     assert half.observed() is None
 
 
-def test_decisions_about_what_is_below_memory():
-    client = Client()
-    client.tier = FAST
-    half = measured_half(client)
-    below = Request("r", range(400))
-    assert half.matched_tokens(below, 0) == (0, False)
-    assert half.observed() is None, "nothing is below: nothing was decided"
-    other = Request("s", range(400))
-    client.on_disk.update(chunk_keys(other))
-    half.matched_tokens(other, 0)
-    assert half.observed().data == {"fetch": 1}
-    half._worth._pauses[False].begin()  # fetches do not pay for a while
-    half.matched_tokens(Request("t", range(400)), 0)
-    assert half.observed().data == {"recompute": 1}
-
-
 def test_a_failed_load_is_told_to_the_first_tokens():
     client = Client()
     half = measured_half(client)
@@ -127,13 +111,11 @@ def test_all_series_are_there_at_zero_and_count(exported):
     metrics, value = exported
     assert isinstance(metrics, Exported)
     assert value("larder_engine_first_token_seconds_count", cache="own") == 0
-    assert value("larder_engine_decisions_total", decision="recompute") == 0
-    sent = LarderConnector.build_kv_connector_stats({"hit": [0.1, 0.2]}).aggregate(Observed({"hit": [0.3], "miss": [9.0], "fetch": 2}))
+    sent = LarderConnector.build_kv_connector_stats({"hit": [0.1, 0.2]}).aggregate(Observed({"hit": [0.3], "miss": [9.0]}))
     metrics.observe(sent.to_dict(), 0)
     assert value("larder_engine_first_token_seconds_count", cache="hit") == 3
     assert value("larder_engine_first_token_seconds_bucket", cache="miss", le="10.0") == 1
-    assert value("larder_engine_decisions_total", decision="fetch") == 2
-    assert sent.reduce() == {"first tokens, hit": 3, "mean s, hit": 0.2, "first tokens, miss": 1, "mean s, miss": 9.0, "fetch": 2}
+    assert sent.reduce() == {"first tokens, hit": 3, "mean s, hit": 0.2, "first tokens, miss": 1, "mean s, miss": 9.0}
 
 
 def test_what_is_kept_between_reports_is_bounded():

@@ -1,4 +1,4 @@
-"""What vLLM's own /metrics says of Larder: time to first token by hit and miss, and what was decided about chunks below memory.
+"""What vLLM's own /metrics says of Larder: time to first token by hit and miss.
 
 The scheduler's process observes (Observed), vLLM carries that to its front end, and Exported counts it there."""
 
@@ -8,7 +8,6 @@ from vllm.distributed.kv_transfer.kv_connector.v1.metrics import KVConnectorProm
 
 # Labels. hit: something was loaded from Larder; own: nothing was, and the engine's own prefix cache had half of the prompt or more.
 CACHES = ("hit", "own", "miss")
-DECISIONS = ("fetch", "recompute")
 BUCKETS_S = (0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.25, 0.5, 0.75, 1, 1.5, 2.5, 5, 7.5, 10, 20, 40, 80, 160)
 # Between two reports, of which vLLM makes one each step; more are not kept.
 MOST_OBSERVED = 4096
@@ -16,7 +15,7 @@ MOST_OBSERVED = 4096
 
 @dataclass
 class Observed(KVConnectorStats):
-    """Since the last report. `data` is what vLLM sends: {"hit": [seconds, ...], ..., "fetch": count, ...}, only what there is."""
+    """Since the last report. `data` is what vLLM sends: {"hit": [seconds, ...], ...}, only what there is."""
 
     data: dict = field(default_factory=dict)
 
@@ -24,9 +23,6 @@ class Observed(KVConnectorStats):
         kept = self.data.setdefault(cache, [])
         if len(kept) < MOST_OBSERVED:
             kept.append(seconds)
-
-    def decided(self, decision):
-        self.data[decision] = self.data.get(decision, 0) + 1
 
     def reset(self):
         self.data = {}
@@ -38,9 +34,6 @@ class Observed(KVConnectorStats):
         for cache in CACHES:
             for seconds in other.data.get(cache, ()):
                 self.first_token(cache, seconds)
-        for decision in DECISIONS:
-            if decision in other.data:
-                self.data[decision] = self.data.get(decision, 0) + other.data[decision]
         return self
 
     def reduce(self):
@@ -50,7 +43,7 @@ class Observed(KVConnectorStats):
             if kept := self.data.get(cache):
                 said[f"first tokens, {cache}"] = len(kept)
                 said[f"mean s, {cache}"] = round(sum(kept) / len(kept), 3)
-        return said | {decision: self.data[decision] for decision in DECISIONS if decision in self.data}
+        return said
 
 
 class Exported(KVConnectorPromMetrics):
@@ -62,18 +55,10 @@ class Exported(KVConnectorPromMetrics):
             buckets=BUCKETS_S,
             labelnames=[*labelnames, "cache"],
         )
-        decided = self._counter_cls(
-            name="larder_engine_decisions",
-            documentation="Requests with chunks below Larder's memory, by what was decided: fetch or recompute them",
-            labelnames=[*labelnames, "decision"],
-        )
         # All at zero from the start: a rate needs a value before the first event.
         self._seconds = {(e, c): seconds.labels(*values, c) for e, values in per_engine_labelvalues.items() for c in CACHES}
-        self._decided = {(e, d): decided.labels(*values, d) for e, values in per_engine_labelvalues.items() for d in DECISIONS}
 
     def observe(self, transfer_stats_data, engine_idx=0):
         for cache in CACHES:
             for seconds in transfer_stats_data.get(cache, ()):
                 self._seconds[engine_idx, cache].observe(seconds)
-        for decision in DECISIONS:
-            self._decided[engine_idx, decision].inc(transfer_stats_data.get(decision, 0))

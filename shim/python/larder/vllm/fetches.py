@@ -30,10 +30,9 @@ class Running:
 
 
 class Fetches:
-    def __init__(self, client, worth, observed):
+    def __init__(self, client, worth):
         self._client = client
         self._worth = worth
-        self._observed = observed
         self._looks = Looks(client, worth)
         self._fetches: dict[str, Running] = {}  # until the request's holds stand, or it ends
         self._decided: set[str] = set()
@@ -63,10 +62,7 @@ class Fetches:
         if plan is None:
             plan = self._worth.plan(below, reachable - there, lacking_tokens, self._waiting_chunks())
         self._decided.add(request.request_id)
-        asked = plan is not None and self._ask(request, space, hashes[: (there + plan.chunks) * stride], there, plan)
-        if asked or reachable > there or self._looks.found(request.request_id, first + there):
-            self._observed.decided("fetch" if asked else "recompute")
-        return asked
+        return plan is not None and self._ask(request, space, hashes[: (there + plan.chunks) * stride], there, plan)
 
     def _shared_plan(self, request_id, first, lacking_tokens):
         """The Plan for what the request's look has found from chunk number `first` on, some of it in the backend, or None."""

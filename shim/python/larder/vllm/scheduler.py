@@ -50,7 +50,7 @@ class SchedulerHalf(Guarded):
         self._worth = LoadOrRecompute(setup.chunk_bytes * setup.shards.count, setup.chunk_tokens) if setup else None
         self._observed = Observed()
         self._first_tokens = FirstTokens(self._observed)
-        self._fetches = Fetches(client, self._worth, self._observed)
+        self._fetches = Fetches(client, self._worth)
         self._lookups: dict[str, Lookup] = {}
         self._holds: dict[str, int] = {}
         self._failed: set[str] = set()  # failed a load once: never looked up again
