@@ -79,8 +79,8 @@ Result<Arguments> parse_arguments(std::span<const std::string_view> words,
   arguments.identity = of(environment, "POD_NAME");
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string_view word = words[i];
-    if (word == "--help" || word == "--version") {
-      (word == "--help" ? arguments.help : arguments.version) = true;
+    if (word == "--help" || word == "--version" || word == "--metrics-reference") {
+      (word == "--help" ? arguments.help : word == "--version" ? arguments.version : arguments.metrics_reference) = true;
       continue;
     }
     const std::size_t equal = word.find('=');
@@ -91,7 +91,7 @@ Result<Arguments> parse_arguments(std::span<const std::string_view> words,
       value = words[++i];
     if (Status status = take(arguments, word, word.substr(0, equal), value); !status.ok()) return status;
   }
-  if (arguments.help || arguments.version) return arguments;
+  if (arguments.help || arguments.version || arguments.metrics_reference) return arguments;
   if (arguments.ns.empty()) return Status(Code::kInvalidArgument, "--namespace is missing, and POD_NAMESPACE is not set");
   if (arguments.image.empty())
     return Status(Code::kInvalidArgument, "--image is missing: the image that pods get larderd and its payload from");
@@ -105,7 +105,7 @@ std::string help_text() {
     left.resize(std::max<std::size_t>(left.size() + 1, 40), ' ');
     text += left + std::string(flag.what) + "\n";
   }
-  return text + "  --version, --help\n";
+  return text + "  --metrics-reference, --version, --help\n";
 }
 
 }  // namespace larder::app

@@ -26,7 +26,7 @@ struct Arguments {
   std::string certificate_secret = "larder-webhook-tls";
   std::string certificate_directory;  // empty: the certificate is our own, in certificate_secret
   base::LogLevel log_level = base::LogLevel::kInfo;
-  bool help = false, version = false;
+  bool help = false, version = false, metrics_reference = false;
 };
 
 // `--name=value` or `--name value`; POD_NAMESPACE and POD_NAME of `environment` where a flag is not given. An error is a sentence that

@@ -12,6 +12,7 @@
 
 #include "operator/app/arguments.h"
 #include "operator/app/leading.h"
+#include "operator/app/metrics_reference.h"
 #include "operator/app/pages.h"
 #include "operator/app/reviewing.h"
 #include "operator/app/signals.h"
@@ -178,6 +179,7 @@ int run(int argc, char** argv) {
   }
   if (arguments->help) return std::fputs(help_text().c_str(), stdout) < 0;
   if (arguments->version) return std::printf("larder-operator %s\n", LARDER_VERSION) < 0;
+  if (arguments->metrics_reference) return std::fputs(metrics_reference().c_str(), stdout) < 0;
   base::set_log_level(arguments->log_level);
   base::set_log_format(base::LogFormat::kJson);
   ::mallopt(M_ARENA_MAX, 2);  // a heap of its own for each thread would cost more than all that is in them

@@ -20,6 +20,7 @@
 #include "sidecar/base/log.h"
 #include "sidecar/config/loader.h"
 #include "sidecar/config/reference.h"
+#include "sidecar/http/metrics.h"
 #include "sidecar/http/server.h"
 #include "sidecar/ipc/sidecar.h"
 
@@ -32,7 +33,8 @@ constexpr int kWatchMs = 2000;
 
 struct Arguments {
   std::optional<std::string> config_file;
-  bool watch_config = false, check_config = false, config_reference = false, free_memory = false, version = false, help = false;
+  bool watch_config = false, check_config = false, free_memory = false;
+  bool config_reference = false, metrics_reference = false, version = false, help = false;
 };
 
 Result<Arguments> parse(int argc, char** argv) {
@@ -45,6 +47,8 @@ Result<Arguments> parse(int argc, char** argv) {
       arguments.check_config = true;
     } else if (word == "--config-reference") {
       arguments.config_reference = true;
+    } else if (word == "--metrics-reference") {
+      arguments.metrics_reference = true;
     } else if (word == "--free-memory") {
       arguments.free_memory = true;
     } else if (word == "--version") {
@@ -65,8 +69,8 @@ Result<Arguments> parse(int argc, char** argv) {
 
 void print_help() {
   std::printf(
-      "usage: larderd [--config FILE] [--watch-config] [--check-config] [--free-memory] [--config-reference] [--version] "
-      "[--help]\n\n"
+      "usage: larderd [--config FILE] [--watch-config] [--check-config] [--free-memory] [--config-reference] "
+      "[--metrics-reference] [--version] [--help]\n\n"
       "Keeps the KV cache of LLM engines on this machine and shares it among them.\n"
       "A stopped larderd leaves its memory to the next one, which starts warm; --free-memory frees it.\n"
       "Configuration: defaults, then FILE (or $LARDER_CONFIG_FILE), then the environment; a later one wins.\n"
@@ -154,6 +158,10 @@ int run(int argc, char** argv) {
   }
   if (arguments->config_reference) {
     std::fputs(config::reference_page().c_str(), stdout);
+    return 0;
+  }
+  if (arguments->metrics_reference) {
+    std::fputs(http::metrics_reference().c_str(), stdout);
     return 0;
   }
   const config::Environment environment = config::process_environment();

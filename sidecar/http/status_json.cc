@@ -51,7 +51,7 @@ Object memory_of(const stats::Stats& stats) {
 }
 
 Object operation(const stats::Histogram& histogram) {
-  return {{"count", histogram.total()}, {"seconds", static_cast<double>(histogram.sum_ns()) * 1e-9}};
+  return {{"count", histogram.total()}, {"seconds", static_cast<double>(histogram.sum()) * 1e-9}};
 }
 
 Object fetches_of(const stats::Stats& stats) {

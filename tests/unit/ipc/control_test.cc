@@ -183,8 +183,8 @@ TEST_F(ControlTest, EventsBecomeStatistics) {
   EXPECT_EQ(model.bytes_loaded, 1000U);
   EXPECT_EQ(model.bytes_stored, 2000U);
   EXPECT_EQ(now.lookup.total(), 2U);
-  EXPECT_EQ(now.load_wait.sum_ns(), 2'000'000U);
-  EXPECT_EQ(now.load_copy.sum_ns(), 1'000'000U);
+  EXPECT_EQ(now.load_wait.sum(), 2'000'000U);
+  EXPECT_EQ(now.load_copy.sum(), 1'000'000U);
   EXPECT_EQ(now.store_copy.total(), 1U);
   EXPECT_EQ(now.loads_failed, 1U);
   EXPECT_EQ(now.checksum_failures, 1U);
