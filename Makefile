@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BENCHES = bench-copy bench-curve bench-disk bench-index bench-lookup bench-recovery bench-remote bench-remote-lookup bench-remote-outage bench-restart bench-start bench-ttft bench-ttft-disk bench-ttft-remote bench-engine bench-operator bench-rivals bench-serve bench-webhook
-.PHONY: $(BENCHES) help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-bench deps-servers deps-vm deps-kubernetes build release image e2e e2e-up e2e-down demo soak test test-models test-asan test-crash test-inject test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean
+.PHONY: $(BENCHES) help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-bench deps-servers deps-vm deps-kubernetes build release image e2e e2e-up e2e-down demo soak test test-models test-asan test-crash test-inject test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean pictures test-dashboards
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
@@ -60,6 +60,11 @@ test-crash: deps-python build ## engines and larderd killed at every point and 1
 	@.ci/test-crash.sh
 test-remote: deps-python deps-servers deps-tools build build/fuzz/build.ninja ## Redis and Valkey of every kind, killed, stopped, full, far away, resharded at length, minutes; tests/component
 	@cmake --build --preset fuzz -j$(JOBS) --target resp_fuzz && .ci/test-remote.sh
+LOAD_SECONDS ?= 60
+test-dashboards: deps-python deps-servers deps-kubernetes build ## every query of dashboards and alerts on a real Prometheus over real programs under load, minutes; tests/dashboards
+	@LOAD_SECONDS=$(LOAD_SECONDS) $(PYTHON) -m pytest tests/dashboards -p no:cacheprovider --timeout 900 -v
+pictures: deps-python deps-servers deps-kubernetes build ## the same, and the dashboards drawn from it to docs/pictures
+	@LARDER_PICTURES=$(CURDIR)/docs/pictures LOAD_SECONDS=$(LOAD_SECONDS) $(PYTHON) -m pytest tests/dashboards -p no:cacheprovider --timeout 900 -v
 SOAK_MINUTES ?= 30
 soak: build ## engines over memory and disk, somebody killed every 5 s, for SOAK_MINUTES (30): nothing grows, no byte is wrong
 	@SOAK_MINUTES=$(SOAK_MINUTES) build/dev/bin/soak_test

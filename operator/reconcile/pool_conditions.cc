@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <functional>
 
+#include "operator/reconcile/pod_trouble.h"
+
 namespace larder::reconcile {
 namespace {
 
@@ -119,31 +121,30 @@ Condition without_pods(const PoolFacts& facts) {
               " says why. Where Pod Security of the namespace is baseline or restricted it refuses their hostPath volumes"};
 }
 
+// What to do about it, by the first pod that has it.
+std::string cure(Trouble trouble, const PodView& pod) {
+  switch (trouble) {
+    case Trouble::kOutOfMemory: return "larderd was killed for memory: leave spec.resources.limits.memory out, or raise it";
+    case Trouble::kImageNotPulled:
+      return pod.waiting + ": " + quoted(pod.waiting_text) + ". Is spec.image right, and may the node pull it?";
+    case Trouble::kDoesNotRun:
+      return pod.waiting + ": " + quoted(pod.waiting_text) + ". See kubectl logs " + pod.name + " -c larder";
+    case Trouble::kNotScheduled: return "the scheduler: " + quoted(pod.unscheduled);
+    default: return "larderd is not ready yet";
+  }
+}
+
 // What keeps larderd from running in some pods, the worst kind first.
 Condition pods_ready(const PoolFacts& facts) {
   const auto no = [&](const char* reason, const Names& names, const std::string& what) {
     return Condition{"PodsReady", Truth::kFalse, reason, of_pods(names, facts) + ": " + what};
   };
   if (facts.pods.empty()) return without_pods(facts);
-  if (const Names killed = names_where(facts, [](const PodView& pod) { return pod.killed_for_memory && !pod.ready; });
-      !killed.empty())
-    return no("OutOfMemory", killed, "larderd was killed for memory: leave spec.resources.limits.memory out, or raise it");
-  const auto waits = [](const PodView& pod) {
-    return !pod.waiting.empty() && pod.waiting != "PodInitializing" && pod.waiting != "ContainerCreating";
-  };
-  if (const Names stuck = names_where(facts, waits); !stuck.empty()) {
-    const PodView& pod = *std::ranges::find(facts.pods, stuck.front(), &PodView::name);
-    const bool image = pod.waiting.find("Image") != std::string::npos;
-    return no(image ? "ImageNotPulled" : "DoesNotRun", stuck,
-              pod.waiting + ": " + quoted(pod.waiting_text) +
-                  (image ? ". Is spec.image right, and may the node pull it?" : ". See kubectl logs " + pod.name + " -c larder"));
+  for (const Trouble trouble : kTroubles) {
+    const Names names = names_where(facts, [&](const PodView& pod) { return trouble_of(pod) == trouble; });
+    if (!names.empty())
+      return no(text(trouble), names, cure(trouble, *std::ranges::find(facts.pods, names.front(), &PodView::name)));
   }
-  if (const Names waiting = names_where(facts, [](const PodView& pod) { return !pod.unscheduled.empty(); }); !waiting.empty()) {
-    const PodView& pod = *std::ranges::find(facts.pods, waiting.front(), &PodView::name);
-    return no("NotScheduled", waiting, "the scheduler: " + quoted(pod.unscheduled));
-  }
-  if (const Names starting = names_where(facts, [](const PodView& pod) { return !pod.ready; }); !starting.empty())
-    return no("Starting", starting, "larderd is not ready yet");
   return {"PodsReady", Truth::kTrue, "AllReady", "larderd is ready in all " + std::to_string(facts.pods.size()) + " pods"};
 }
 
