@@ -76,6 +76,7 @@ struct ModelStats {
   std::uint64_t tokens_asked = 0, tokens_hit = 0;
   std::uint64_t bytes_loaded = 0, bytes_stored = 0;
   std::uint64_t prefill_tokens = 0, prefill_ns = 0;  // what the engines computed themselves
+  std::uint64_t requests_short = 0;                  // of those without a hit: they asked for less than a chunk
 };
 
 // A tier below the memory. Counters of chunks where no unit stands in the name.
