@@ -16,11 +16,18 @@ class FakeKubectl {
   FakeKubectl() {
     std::string pattern = std::filesystem::temp_directory_path() / "larder-kubectl-XXXXXX";
     folder_ = ::mkdtemp(pattern.data());
-    script("name=$(printf %s \"$*\" | tr -c A-Za-z0-9 _)\n"
-           "echo \"$*\" >> " + folder_ + "/calls\n"
-           "[ -f " + folder_ + "/$name.error ] && { cat " + folder_ + "/$name.error >&2; exit 1; }\n"
-           "[ -f " + folder_ + "/$name ] && exec cat " + folder_ + "/$name\n"
-           "echo \"Error from server (NotFound): nothing for $*\" >&2; exit 1\n");
+    script(
+        "name=$(printf %s \"$*\" | tr -c A-Za-z0-9 _)\n"
+        "echo \"$*\" >> " +
+        folder_ +
+        "/calls\n"
+        "[ -f " +
+        folder_ + "/$name.error ] && { cat " + folder_ +
+        "/$name.error >&2; exit 1; }\n"
+        "[ -f " +
+        folder_ + "/$name ] && exec cat " + folder_ +
+        "/$name\n"
+        "echo \"Error from server (NotFound): nothing for $*\" >&2; exit 1\n");
   }
   ~FakeKubectl() { std::filesystem::remove_all(folder_); }
   FakeKubectl(const FakeKubectl&) = delete;

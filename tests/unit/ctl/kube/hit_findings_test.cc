@@ -11,16 +11,21 @@ using api::Object;
 using ctl::Snapshot;
 
 PodSeen pod(const Object& more = {}) {
-  Object object = {
-      {"metadata",
-       {{"name", "llm-1"}, {"namespace", "models"}, {"uid", "u1"}, {"labels", {{"larder.dev/pool", "chat"}}},
-        {"annotations", {{"larder.dev/pool", "chat"}, {"larder.dev/injected", "0.1.0/chat"}}}}},
-      {"spec",
-       {{"containers", {{{"name", "vllm"}}}}, {"initContainers", {{{"name", "larder-payload"}}, {{"name", "larder"}}}}, {"nodeName", "a"}}},
-      {"status",
-       {{"phase", "Running"}, {"podIP", "10.0.0.1"},
-        {"containerStatuses", {{{"name", "vllm"}, {"ready", true}}}},
-        {"initContainerStatuses", {{{"name", "larder"}, {"ready", true}}}}}}};
+  Object object = {{"metadata",
+                    {{"name", "llm-1"},
+                     {"namespace", "models"},
+                     {"uid", "u1"},
+                     {"labels", {{"larder.dev/pool", "chat"}}},
+                     {"annotations", {{"larder.dev/pool", "chat"}, {"larder.dev/injected", "0.1.0/chat"}}}}},
+                   {"spec",
+                    {{"containers", {{{"name", "vllm"}}}},
+                     {"initContainers", {{{"name", "larder-payload"}}, {{"name", "larder"}}}},
+                     {"nodeName", "a"}}},
+                   {"status",
+                    {{"phase", "Running"},
+                     {"podIP", "10.0.0.1"},
+                     {"containerStatuses", {{{"name", "vllm"}, {"ready", true}}}},
+                     {"initContainerStatuses", {{{"name", "larder"}, {"ready", true}}}}}}};
   object.merge_patch(more);
   return pod_seen(object);
 }
@@ -73,8 +78,10 @@ TEST(HitFindings, WhyLarderdDoesNotRun) {
   EXPECT_EQ(why(with_larderd({{"name", "larder"}, {"ready", false}, {"state", {{"waiting", {{"reason", "ImagePullBackOff"}}}}}})),
             "ImageNotPulled");
   EXPECT_EQ(why(with_larderd({{"name", "larder"}, {"ready", false}})), "LarderdStarting");
-  EXPECT_EQ(why(with_larderd(
-                {{"name", "larder"}, {"ready", false}, {"restartCount", 3}, {"state", {{"waiting", {{"reason", "CrashLoopBackOff"}}}}}})),
+  EXPECT_EQ(why(with_larderd({{"name", "larder"},
+                              {"ready", false},
+                              {"restartCount", 3},
+                              {"state", {{"waiting", {{"reason", "CrashLoopBackOff"}}}}}})),
             "LarderdDown");
   Object pending = with_larderd({{"name", "larder"}, {"ready", false}});
   pending["status"]["conditions"] = {{{"type", "PodScheduled"}, {"status", "False"}, {"message", "0/3 nodes"}}};
@@ -107,7 +114,9 @@ TEST(HitFindings, WhyNoEngineIsAttached) {
   EXPECT_EQ(first(facts_of(pod(), now)), "EngineGone");
   now.sessions.refused = 1;
   EXPECT_EQ(first(facts_of(pod(), now)), "EngineRefused");
-  const auto with_engine = [&](const Object& status) { return facts_of(pod({{"status", {{"containerStatuses", {status}}}}}), now); };
+  const auto with_engine = [&](const Object& status) {
+    return facts_of(pod({{"status", {{"containerStatuses", {status}}}}}), now);
+  };
   EXPECT_EQ(first(with_engine({{"name", "vllm"}, {"ready", false}})), "EngineStarting");
   EXPECT_EQ(first(with_engine({{"name", "vllm"}, {"ready", false}, {"state", {{"waiting", {{"reason", "CrashLoopBackOff"}}}}}})),
             "EngineNotRunning");
@@ -202,7 +211,8 @@ TEST(HitFindings, AFingerprintCannotWriteToTheTerminal) {
 }
 
 TEST(HitFindings, TheLastWordOfTheShimCounts) {
-  EXPECT_EQ(why_off("a\nWARNING Larder is off for this engine: first\nb\nWARNING Larder is off for this engine: second\nc"), "second");
+  EXPECT_EQ(why_off("a\nWARNING Larder is off for this engine: first\nb\nWARNING Larder is off for this engine: second\nc"),
+            "second");
   EXPECT_EQ(why_off("Larder is on"), "");
 }
 

@@ -102,8 +102,9 @@ TEST(InjectionFindings, WhyTheWebhookWasNotAsked) {
 }
 
 TEST(WebhookSeenTest, ReadsTheSelectorAsTheApiServerDoes) {
-  const Object selector = {{"matchExpressions",
-                            {{{"key", "kubernetes.io/metadata.name"}, {"operator", "NotIn"}, {"values", {"kube-system", "kube-public"}}}}}};
+  const Object selector = {
+      {"matchExpressions",
+       {{{"key", "kubernetes.io/metadata.name"}, {"operator", "NotIn"}, {"values", {"kube-system", "kube-public"}}}}}};
   const auto space = [](const char* name) { return Object{{"metadata", {{"labels", {{"kubernetes.io/metadata.name", name}}}}}}; };
   EXPECT_TRUE(selects(selector, space("models")));
   EXPECT_FALSE(selects(selector, space("kube-system")));
@@ -115,10 +116,11 @@ TEST(WebhookSeenTest, ReadsTheSelectorAsTheApiServerDoes) {
 
 TEST(WebhookSeenTest, FindsOursAmongOthers) {
   const Object other = {{"webhooks", {{{"name", "istio"}}}}};
-  const Object ours = {{"metadata", {{"creationTimestamp", "2026-11-01T00:00:00Z"}}},
-                       {"webhooks",
-                        {{{"name", "pods.larder.dev"},
-                          {"clientConfig", {{"caBundle", "eA=="}, {"service", {{"name", "larder-webhook"}, {"namespace", "ls"}}}}}}}}};
+  const Object ours = {
+      {"metadata", {{"creationTimestamp", "2026-11-01T00:00:00Z"}}},
+      {"webhooks",
+       {{{"name", "pods.larder.dev"},
+         {"clientConfig", {{"caBundle", "eA=="}, {"service", {{"name", "larder-webhook"}, {"namespace", "ls"}}}}}}}}};
   EXPECT_FALSE(webhook_seen({other}, Object()).there);
   const WebhookSeen seen = webhook_seen({other, ours}, Object());
   EXPECT_TRUE(seen.there && seen.has_authority && seen.takes_namespace);
