@@ -23,7 +23,8 @@ Findings unwell(const Object& object) {
     const bool bad = status == (type.ends_with("Missing") ? "True" : "False");
     if (!bad) continue;
     // Advice, and what only waits for a moment that suits.
-    const bool mild = type == "PodsUpToDate" || type == "WellSet" || api::text_at(condition, "reason") == "Starting";
+    const bool mild = type == "PodsUpToDate" || type == "WellSet" || type == "EnginesAttached" || type == "Helping" ||
+                      api::text_at(condition, "reason") == "Starting";
     Finding finding{mild ? Finding::Weight::kPerhaps : Finding::Weight::kProblem, text(condition, "reason", "Unknown"),
                     ctl::printable(type) + ": " + text(condition, "message", ""), ""};
     (type == "Ready" ? ready : findings.emplace_back()) = std::move(finding);
