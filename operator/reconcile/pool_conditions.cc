@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "operator/reconcile/pod_trouble.h"
+#include "operator/reconcile/pool_status.h"
 
 namespace larder::reconcile {
 namespace {
@@ -165,6 +166,34 @@ Condition pods_up_to_date(const PoolFacts& facts) {
   return {"PodsUpToDate", Truth::kTrue, "UpToDate", "every pod has the pool's configuration"};
 }
 
+// Larderd that run and serve nobody. One of placement Node may wait for its first engine for ever.
+Condition engines_attached(const PoolFacts& facts) {
+  const auto answer_of = [&](const PodView& pod) { return facts.answers.find(pod.uid); };
+  const Names alone = names_where(facts, [&](const PodView& pod) {
+    const auto answer = answer_of(pod);
+    return answer != facts.answers.end() && answer->second.engines == 0;
+  });
+  if (facts.answers.empty()) return {"EnginesAttached", Truth::kUnknown, "NotAsked", "no larderd has answered yet"};
+  if (alone.empty()) return {"EnginesAttached", Truth::kTrue, "Attached", "every larderd that answered has an engine"};
+  return {"EnginesAttached", Truth::kFalse, "NoEngine",
+          of_pods(alone, facts) +
+              ": larderd runs and no engine is attached. vLLM attaches when it has loaded its model; if it stays so: " +
+              "kubectl larder why " + alone.front() + " -n " + facts.pool->ns};
+}
+
+// Its figures are rounded, as those of the status.
+Condition helping(const PoolFacts& facts) {
+  const PoolSums sums = sums_of(facts);
+  if (sums.tokens_asked == 0)
+    return {"Helping", Truth::kUnknown, "NoRequests",
+            sums.answered == 0 ? "no larderd has answered yet" : "no prompt has been looked up since the larderd started"};
+  if (sums.tokens_hit == 0)
+    return {"Helping", Truth::kFalse, "NoHits",
+            "prompts were looked up and none was found: kubectl larder why POD -n " + facts.pool->ns + " says why, pod by pod"};
+  return {"Helping", Truth::kTrue, "Hits",
+          std::to_string(sums.tokens_hit * 100 / sums.tokens_asked) + "% of the prompt tokens asked for were found"};
+}
+
 bool is_bad(const Condition& condition) {
   const bool true_is_bad = condition.type.ends_with("Missing");
   return condition.status == (true_is_bad ? Truth::kTrue : Truth::kFalse);
@@ -172,7 +201,8 @@ bool is_bad(const Condition& condition) {
 
 // What is only under way, or waits for a moment that suits, leaves the pool ready.
 bool is_harmless(const Condition& condition) {
-  return condition.type == "PodsUpToDate" || condition.reason == "Starting" || condition.reason == "NotChecked";
+  return condition.type == "PodsUpToDate" || condition.type == "EnginesAttached" || condition.type == "Helping" ||
+         condition.reason == "Starting" || condition.reason == "NotChecked";
 }
 
 Condition ready(const PoolFacts& facts, const std::vector<Condition>& others) {
@@ -200,6 +230,8 @@ std::vector<Condition> pool_conditions(const PoolFacts& facts) {
     if (facts.pool->spec.memory.hugepages != api::Hugepages::kNone) conditions.push_back(hugepages_missing(facts));
     conditions.push_back(pods_ready(facts));
     conditions.push_back(pods_up_to_date(facts));
+    if (facts.pool->spec.placement == api::Placement::kSidecar) conditions.push_back(engines_attached(facts));
+    conditions.push_back(helping(facts));
   }
   conditions.insert(conditions.begin(), ready(facts, conditions));
   return conditions;

@@ -31,19 +31,21 @@ std::optional<EventCopy> copy_event(const protocol::Event& event, std::uint64_t 
   return copy;
 }
 
-void count_request(const EventCopy& event, stats::Stats& stats, stats::ModelStats& model) {
+void count_request(const EventCopy& event, stats::Stats& stats, stats::ModelStats& model, std::uint32_t chunk_tokens) {
   ++model.requests;
   model.requests_hit += event.b != 0;
+  model.requests_short += event.b == 0 && event.a < chunk_tokens;
   model.tokens_asked += event.a;
   model.tokens_hit += event.b;
   stats.lookup.record(event.c);
 }
 
-void apply(const EventCopy& event, store::Store& store, stats::Stats& stats, stats::ModelStats& model) {
+void apply(const EventCopy& event, store::Store& store, stats::Stats& stats, stats::ModelStats& model,
+           std::uint32_t chunk_tokens) {
   switch (event.kind) {
     case EventKind::kNone: return;
     case EventKind::kTouch: store.touch(event.slot, event.generation); return;
-    case EventKind::kRequest: count_request(event, stats, model); return;
+    case EventKind::kRequest: count_request(event, stats, model, chunk_tokens); return;
     case EventKind::kLoad:
       model.bytes_loaded += event.a;
       stats.load_wait.record(event.c);
@@ -66,8 +68,8 @@ void apply(const EventCopy& event, store::Store& store, stats::Stats& stats, sta
 
 }  // namespace
 
-void EventReader::drain(const protocol::SessionRegion& region, store::Store& store, stats::Stats& stats,
-                        stats::ModelStats& model) {
+void EventReader::drain(const protocol::SessionRegion& region, store::Store& store, stats::Stats& stats, stats::ModelStats& model,
+                        std::uint32_t chunk_tokens) {
   const std::uint64_t head = region.event_head.load(std::memory_order_acquire);
   const std::uint64_t fresh = head - position_;
   if (fresh > protocol::kEventSlots) {  // overrun, or a head that jumped
@@ -77,7 +79,7 @@ void EventReader::drain(const protocol::SessionRegion& region, store::Store& sto
   for (; position_ != head; ++position_) {
     const auto event = copy_event(region.events[position_ % protocol::kEventSlots], position_);
     if (event) {
-      apply(*event, store, stats, model);
+      apply(*event, store, stats, model, chunk_tokens);
     } else if (unfinished_ != position_) {  // its writer gets until the next call
       unfinished_ = position_;
       return;

@@ -14,8 +14,10 @@ namespace larder::ipc {
 
 class EventReader {
  public:
-  // Handles what was written since the last call: at most one ring's worth. `model` is the session's row of the statistics.
-  void drain(const protocol::SessionRegion& region, store::Store& store, stats::Stats& stats, stats::ModelStats& model);
+  // Handles what was written since the last call: at most one ring's worth. `model` is the session's row of the statistics,
+  // `chunk_tokens` those of its namespace.
+  void drain(const protocol::SessionRegion& region, store::Store& store, stats::Stats& stats, stats::ModelStats& model,
+             std::uint32_t chunk_tokens);
 
  private:
   std::uint64_t position_ = 0;

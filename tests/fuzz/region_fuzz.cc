@@ -88,7 +88,7 @@ class World {
   }
   void drain() {
     const std::uint64_t lost = box_.stats().events_lost;
-    reader_.drain(*region_, box_.store(), box_.stats(), model_);
+    reader_.drain(*region_, box_.store(), box_.stats(), model_, 256);
     must(box_.stats().events_lost - lost <= 2ULL * protocol::kEventSlots, "one turn reads at most one ring");
   }
 

@@ -107,6 +107,11 @@ std::span<const Room> rooms() {
        {"shim/protocol/", "sidecar/base/clock.h", "sidecar/config/", "sidecar/sizing/",
         "sidecar/tiers/remote/installation_check.h", "sidecar/tiers/remote/server_check.h", "sidecar/tiers/remote/options.h"},
        {}},
+      // kubectl's plug-in reads the operator's objects as the operator does, and names differences of fingerprints as larderd does.
+      {"sidecar/ctl/kube/",
+       {"shim/protocol/", "sidecar/config/values.h", "sidecar/ctl/", "sidecar/store/fingerprint_diff.h", "operator/api/names.h",
+        "operator/api/object.h", "operator/reconcile/pod_view.h", "operator/reconcile/conditions.h"},
+       {}},
       {"sidecar/app/", {"shim/protocol/", "sidecar/"}, {}},
       // Pure: no network, time or environment.
       {"operator/api/", {"shim/protocol/status.h"}, kImpure},

@@ -141,6 +141,24 @@ TEST(PoolConditionsTest, ObjectsThatCannotBe) {
 }
 
 // Pod Security refuses the DaemonSet's pods: no pod tells of it, the DaemonSet does.
+TEST(PoolConditionsTest, WhetherItHelpsAndWhoServesNobody) {
+  PoolFacts facts = facts_of(kSmall);
+  facts.pods = {ready_pod(0), ready_pod(1)};
+  EXPECT_EQ(in_short(of_type(facts, "Helping")), "Unknown NoRequests");
+  EXPECT_EQ(in_short(of_type(facts, "EnginesAttached")), "Unknown NotAsked");
+  facts.answers["uid-0"].engines = 2;
+  facts.answers["uid-0"].tokens_asked = 1000;
+  EXPECT_EQ(in_short(of_type(facts, "Helping")), "False NoHits");
+  EXPECT_EQ(in_short(of_type(facts, "EnginesAttached")), "True Attached");
+  facts.answers["uid-0"].tokens_hit = 427;
+  EXPECT_EQ(in_short(of_type(facts, "Helping")), "True Hits");
+  EXPECT_EQ(of_type(facts, "Helping").message, "42% of the prompt tokens asked for were found");
+  facts.answers["uid-1"].engines = 0;
+  EXPECT_EQ(in_short(of_type(facts, "EnginesAttached")), "False NoEngine");
+  EXPECT_NE(of_type(facts, "EnginesAttached").message.find("kubectl larder why chat-1 -n ml"), std::string::npos);
+  EXPECT_EQ(in_short(of_type(facts, "Ready")), "True AllReady");
+}
+
 TEST(PoolConditionsTest, ADaemonSetWithoutPods) {
   PoolFacts facts = facts_of(R"({"memory": {"size": "1Gi"}, "placement": "Node"})");
   EXPECT_EQ(in_short(of_type(facts, "PodsReady")), "True NoPods");
