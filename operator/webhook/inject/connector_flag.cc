@@ -82,6 +82,7 @@ Status add_to_script(Object& container, std::size_t index, int chunk_tokens) {
   if (!engines.ok()) return unsupported("its script cannot be read (" + engines.status().text() + "); mend it" + otherwise);
   if (engines->count() == 0)
     return unsupported("its script starts no `vllm serve` that is written out in it; write one" + otherwise);
+  if (std::string why = hidden_in_script(script, *engines); !why.empty()) return unsupported(std::move(why));
   // A connector that reaches vLLM through a variable stays there; and is composed there for all engines at once.
   const Result<bool> hidden = compose_hidden(container, index, *engines, chunk_tokens);
   if (!hidden.ok()) return hidden.status();

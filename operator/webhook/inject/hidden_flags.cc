@@ -104,6 +104,18 @@ std::string hidden_in_words(const Object& container) {
   return "its variable " + api::text_at(*variable, "name") + " sets a connector; write that flag into args instead";
 }
 
+std::string hidden_in_script(std::string_view script, const ScriptEngines& engines) {
+  for (const Assignment& one : engines.assignments()) {
+    if (!speaks_of_connector(one.value) || !names_variable(script, one.name)) continue;
+    if (one.value.find("OffloadingConnector") != std::string::npos)
+      return "its script gives vLLM a cache of vLLM's own in " + one.name +
+             " (KServe: kvCacheOffloading), and two would keep the same blocks; remove that one, or the annotation "
+             "larder.dev/pool";
+    return "its script sets a connector in its variable " + one.name + "; write that flag behind `vllm serve` instead";
+  }
+  return "";
+}
+
 Result<bool> compose_hidden(Object& container, std::size_t script, const ScriptEngines& engines, int chunk_tokens) {
   bool many = false, read_twice = true;
   for (std::size_t engine = 0; engine < engines.count(); ++engine) {
