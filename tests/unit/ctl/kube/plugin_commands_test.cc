@@ -96,7 +96,7 @@ TEST_F(PluginCommandsTest, OfManyPodsSixtyFourLarderdAreAskedAndTheRestAreSaid) 
   std::size_t asked = 0;
   for (std::size_t at = calls.find("/proxy/"); at != std::string::npos; at = calls.find("/proxy/", at + 1)) ++asked;
   EXPECT_EQ(asked, 64U);
-  EXPECT_EQ(outcome->text.find("b-499   chat   yes        -          -      -        LarderdNotAsked"), std::string::npos);
+  EXPECT_NE(outcome->text.find("\nb-499   chat   yes        -          -      -        \n"), std::string::npos);
   EXPECT_NE(outcome->text.find("\n936 more larderd were not asked; --all asks each.\n"), std::string::npos);
 }
 
