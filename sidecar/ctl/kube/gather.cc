@@ -130,7 +130,7 @@ const PodSeen* Fleet::larderd_of(const PodSeen& pod) const {
 const ctl::Snapshot* Fleet::answer_of(const PodSeen& larderd, Status* why) const {
   const auto found = answers_.find(larderd.view.uid);
   if (found == answers_.end()) {
-    if (why != nullptr) *why = Status(Code::kUnavailable, "it was not asked: there are many pods, and --all asks each");
+    if (why != nullptr) *why = Status(Code::kOutOfRange, "it was not asked: there are many pods, and --all asks each");
     return nullptr;
   }
   if (!found->second.ok() && why != nullptr) *why = found->second.status();

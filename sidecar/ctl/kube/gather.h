@@ -25,7 +25,7 @@ class Fleet {
 
   // The pod whose larderd serves `pod`; null: none.
   const PodSeen* larderd_of(const PodSeen& pod) const;
-  // What that says; null where nothing is known, and why.
+  // What that says; null where nothing is known, and why: kOutOfRange where only the bound kept it from being asked.
   const ctl::Snapshot* answer_of(const PodSeen& larderd, Status* why = nullptr) const;
   // `pool`: null where it could not be read.
   HitFacts facts_of(const PodSeen& pod, const PoolSeen* pool) const;

@@ -194,6 +194,8 @@ std::string why_off(const std::string& log) {
 
 Findings why_no_hits(const HitFacts& facts) {
   if (std::optional<Finding> down = larderd_down(facts)) return {*down};
+  if (facts.larderd == nullptr && facts.not_asked.code() == Code::kOutOfRange)
+    return {{Weight::kNote, "NotAsked", facts.not_asked.text(), ""}};
   if (facts.larderd == nullptr)
     return {
         problem("LarderdNotAsked", "larderd runs, but gives no answer through the API server: " + facts.not_asked.text(),

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -71,9 +72,10 @@ class Listening {
  public:
   Listening(int out, int err, milliseconds deadline) : out_(out), err_(err), begin_(Clock::now()), deadline_(deadline) {}
 
-  Said until_end(std::size_t most_bytes) {
+  // Of both streams, and then of the process.
+  Said until_end(std::size_t most_bytes, pid_t pid) {
     while (out_ >= 0 || err_ >= 0) {
-      const auto left = std::chrono::duration_cast<milliseconds>(begin_ + deadline_ - Clock::now());
+      const milliseconds left = time_left();
       if (left.count() <= 0) {
         said_.late = true;
         break;
@@ -88,10 +90,20 @@ class Listening {
       if (wait[1].revents != 0 && !read_some(err_, said_.err, kMostErrorBytes)) err_ = -1;
       show_the_waiting();
     }
+    if (!said_.too_long && !said_.late) said_.late = !ends(pid);
     return std::move(said_);
   }
 
  private:
+  milliseconds time_left() const { return std::chrono::duration_cast<milliseconds>(begin_ + deadline_ - Clock::now()); }
+
+  // False: it has closed its streams, and goes on.
+  bool ends(pid_t pid) const {
+    const Fd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+    pollfd end{process.get(), POLLIN, 0};
+    return ::poll(&end, 1, static_cast<int>(std::max<std::int64_t>(time_left().count(), 0))) > 0;
+  }
+
   void show_the_waiting() {
     if (Clock::now() - begin_ < kQuiet || shown_ == said_.err.size()) return;
     const std::string fresh = said_.err.substr(shown_);
@@ -138,7 +150,7 @@ Result<std::string> Kubectl::ask(const Words& words, std::size_t most_bytes) con
                                           ". Is it in PATH? `kubectl larder` asks the cluster through it");
   out->write.reset();
   err->write.reset();
-  const Said said = Listening(out->read.get(), err->read.get(), deadline_).until_end(most_bytes);
+  const Said said = Listening(out->read.get(), err->read.get(), deadline_).until_end(most_bytes, pid);
   if (said.late || said.too_long) ::kill(pid, SIGKILL);
   int status = 0;
   while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {

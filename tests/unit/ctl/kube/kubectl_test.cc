@@ -43,12 +43,18 @@ TEST_F(KubectlTest, ItsRefusalsAreToldApart) {
 }
 
 TEST_F(KubectlTest, TheDeadlineEndsItAndWhatItBegan) {
-  fake_.script("echo waiting for a login >&2\nsleep 600\n");  // the sleep keeps both pipes open
+  fake_.script("echo waiting for a login >&2\nsleep 20\n");  // which keeps both pipes open
   const auto begin = std::chrono::steady_clock::now();
   const auto answer = Kubectl({}, fake_.program(), milliseconds(300)).ask({"get", "pods"});
   EXPECT_EQ(answer.status().code(), Code::kDeadlineExceeded);
   EXPECT_NE(answer.status().text().find("waiting for a login"), std::string::npos) << answer.status().text();
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(60));
+}
+
+TEST_F(KubectlTest, OneThatClosesItsStreamsAndGoesOnIsEndedToo) {
+  fake_.script("exec >&- 2>&-\nexec sleep 20\n");
+  const auto answer = Kubectl({}, fake_.program(), milliseconds(300)).ask({"get", "pods"});
+  EXPECT_EQ(answer.status().code(), Code::kDeadlineExceeded);
 }
 
 TEST_F(KubectlTest, AnEndlessAnswerIsBounded) {

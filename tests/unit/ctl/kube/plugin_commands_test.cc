@@ -85,6 +85,21 @@ TEST_F(PluginCommandsTest, EveryPageOfPodsIsLookedAt) {
             "\nkubectl larder why POD says more of one.\n");
 }
 
+TEST_F(PluginCommandsTest, OfManyPodsSixtyFourLarderdAreAskedAndTheRestAreSaid) {
+  json first = json::array(), second = json::array();
+  for (int i = 0; i < 500; ++i) first.push_back(pod("a-" + std::to_string(i), kAsked, true));
+  for (int i = 0; i < 500; ++i) second.push_back(pod("b-" + std::to_string(i), kAsked, true));
+  serve_pods(first, second);
+  const auto outcome = pods_of_pools(words({"pods"}), cluster_);
+  ASSERT_TRUE(outcome.ok()) << outcome.status().text();
+  const std::string calls = fake_.calls();
+  std::size_t asked = 0;
+  for (std::size_t at = calls.find("/proxy/"); at != std::string::npos; at = calls.find("/proxy/", at + 1)) ++asked;
+  EXPECT_EQ(asked, 64U);
+  EXPECT_NE(outcome->text.find("\nb-499   chat   yes        -          -      -        \n"), std::string::npos);
+  EXPECT_NE(outcome->text.find("\n936 more larderd were not asked; --all asks each.\n"), std::string::npos);
+}
+
 TEST_F(PluginCommandsTest, ForProgramsTheSameAsJson) {
   serve_pods({pod("llm-1", kAsked, true)}, json::array());
   serve_larderd("llm-1");
