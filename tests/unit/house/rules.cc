@@ -104,6 +104,7 @@ std::span<const Room> rooms() {
        {"shim/protocol/", "sidecar/base/clock.h", "sidecar/config/", "sidecar/tiers/remote/installation_check.h",
         "sidecar/tiers/remote/server_check.h", "sidecar/tiers/remote/options.h"},
        {}},
+      {"sidecar/keeper/", {"shim/protocol/", "sidecar/base/", "sidecar/http/answer.h"}, {}},
       {"sidecar/app/", {"shim/protocol/", "sidecar/"}, {}},
       // Pure: no network, time or environment.
       {"operator/api/", {"shim/protocol/status.h"}, kImpure},
