@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 
 import pytest
 
-from harness import by_hand, containers, engine_pod
-from harness.cluster import wait_until
+from harness import by_hand, containers, engine_pod, product
+from harness.cluster import condition, wait_until
 
 RESTARTS = 10
 POOL_MIB = 512
@@ -52,6 +53,38 @@ def test_larderd_killed_ten_times(served):
     assert containers.restart_count(namespace, name, "vllm") == 0
     assert containers.charged_mib(pod) < before + GROWTH_MIB
     assert containers.charged_mib(pod, "vllm") < before - POOL_MIB + GROWTH_MIB
+
+
+def test_injected_larderd_killed_in_a_pod_that_stays_in_its_service(larder, namespace):
+    """Its keeper, the container's first process, runs it again: Kubernetes sees nothing."""
+    namespace.apply(product.pool("cache"), *engine_pod.engine("llama", "cache"))
+    (pod,) = namespace.wait_ready("llama")
+    name, prompt = pod["metadata"]["name"], engine_pod.prompt()
+    tokens = engine_pod.answer(namespace, "llama", prompt).token_ids
+    for _ in range(RESTARTS):
+        keeper, larderd = containers.processes(namespace, name, "larder")
+        os.kill(larderd, signal.SIGKILL)
+        ask(namespace, prompt, tokens)
+        assert condition(namespace.get("pod", name), "Ready")["status"] == "True"
+
+        def again() -> bool:
+            now = containers.processes(namespace, name, "larder")
+            return len(now) == 2 and now[0] == keeper and now[1] != larderd
+
+        wait_until("its keeper has run it again", again, 30)
+    wait_warm(namespace, name, prompt, tokens)
+    assert containers.restart_count(namespace, name, "larder") == 0
+    assert containers.restart_count(namespace, name, "vllm") == 0
+
+
+def test_injected_larderd_that_cannot_start_lets_the_engine_start(larder, namespace):
+    """Memory of a NUMA node that no machine here has: the engine starts after the grace, and the pool says why its cache does not."""
+    namespace.apply(product.pool("cache", memory={"size": "512Mi", "numa": "99"}), *engine_pod.engine("llama", "cache"))
+    namespace.wait_ready("llama")
+    assert engine_pod.answer(namespace, "llama", engine_pod.prompt()).token_ids
+    there = product.wait_condition(namespace, "cachepool", "cache", "PodsReady", "False", 90)
+    print(there["message"])
+    assert there["reason"] == "DoesNotRun" and "numa" in there["message"].lower()
 
 
 def test_engine_killed(served):

@@ -101,7 +101,7 @@ Condition hugepages_missing(const PoolFacts& facts) {
   std::string text = of_pods(waiting, facts) + " wait: each needs " + std::to_string(pages) + " free pages of " +
                      page_name(pool) + " on one node. ";
   text += facts.hugepages_of_nodes.empty() ? "The scheduler: " + quoted(one->unscheduled) + ". "
-                                           : "Pages of that size that nodes have: " + facts.hugepages_of_nodes + ". ";
+                                           : "On nodes: " + facts.hugepages_of_nodes + ". ";
   return {"HugepagesMissing", Truth::kTrue, "NotEnough", text + how_to_reserve(pool, pages)};
 }
 
@@ -138,6 +138,15 @@ Condition pods_ready(const PoolFacts& facts) {
               pod.waiting + ": " + quoted(pod.waiting_text) +
                   (image ? ". Is spec.image right, and may the node pull it?" : ". See kubectl logs " + pod.name + " -c larder"));
   }
+  if (const Names down = names_where(facts, [&](const PodView& pod) { return facts.heard.down.contains(pod.uid); });
+      !down.empty()) {
+    const PodView& pod = *std::ranges::find(facts.pods, down.front(), &PodView::name);
+    const LarderdDown& said = facts.heard.down.at(pod.uid);
+    return no(said.out_of_memory ? "OutOfMemory" : "DoesNotRun", down,
+              "the engine serves without its cache: " + quoted(said.why) +
+                  (said.out_of_memory ? ": leave spec.resources.limits.memory out, or raise it"
+                                      : ". It is started again and again. See kubectl logs " + pod.name + " -c larder"));
+  }
   if (const Names waiting = names_where(facts, [](const PodView& pod) { return !pod.unscheduled.empty(); }); !waiting.empty()) {
     const PodView& pod = *std::ranges::find(facts.pods, waiting.front(), &PodView::name);
     return no("NotScheduled", waiting, "the scheduler: " + quoted(pod.unscheduled));
@@ -164,6 +173,21 @@ Condition pods_up_to_date(const PoolFacts& facts) {
   return {"PodsUpToDate", Truth::kTrue, "UpToDate", "every pod has the pool's configuration"};
 }
 
+// For transfer: sidecar. Without a GPU the engine's own process copies: slower, and no reason to be not ready.
+Condition gpu_visible(const PoolFacts& facts) {
+  const CachePool& pool = *facts.pool;
+  if (pool.spec.placement == api::Placement::kNode && pool.spec.runtime_class.empty())
+    return {
+        "GpuVisible", Truth::kFalse, "NoRuntimeClass",
+        "larderd sees no GPU for transfer: sidecar: set spec.runtimeClassName (nvidia, say). Until then the engine's own process "
+        "copies, as with transfer: shim"};
+  const Names blind = names_where(facts, [](const PodView& pod) { return !pod.notice.empty(); });
+  if (blind.empty())
+    return {"GpuVisible", Truth::kTrue, "Asked", "every pod asks for what makes a GPU visible in larderd's container"};
+  const auto one = std::ranges::find(facts.pods, blind.front(), &PodView::name);
+  return {"GpuVisible", Truth::kFalse, "NotVisible", of_pods(blind, facts) + ": " + quoted(one->notice)};
+}
+
 bool is_bad(const Condition& condition) {
   const bool true_is_bad = condition.type.ends_with("Missing");
   return condition.status == (true_is_bad ? Truth::kTrue : Truth::kFalse);
@@ -171,7 +195,8 @@ bool is_bad(const Condition& condition) {
 
 // What is only under way, or waits for a moment that suits, leaves the pool ready.
 bool is_harmless(const Condition& condition) {
-  return condition.type == "PodsUpToDate" || condition.reason == "Starting" || condition.reason == "NotChecked";
+  return condition.type == "PodsUpToDate" || condition.type == "GpuVisible" || condition.reason == "Starting" ||
+         condition.reason == "NotChecked";
 }
 
 Condition ready(const PoolFacts& facts, const std::vector<Condition>& others) {
@@ -197,6 +222,7 @@ std::vector<Condition> pool_conditions(const PoolFacts& facts) {
     if (!facts.pool->spec.backend.empty()) conditions.push_back(secret_missing(facts));
     if (!facts.pool->spec.backend.empty()) conditions.push_back(backend_ready(facts));
     if (facts.pool->spec.memory.hugepages != api::Hugepages::kNone) conditions.push_back(hugepages_missing(facts));
+    if (facts.pool->spec.transfer == api::Transfer::kSidecar) conditions.push_back(gpu_visible(facts));
     conditions.push_back(pods_ready(facts));
     conditions.push_back(pods_up_to_date(facts));
   }
