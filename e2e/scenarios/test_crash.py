@@ -16,9 +16,9 @@ GROWTH_MIB = 16  # of what an engine and its allocator take anyway
 
 
 @pytest.fixture
-def served(namespace):
-    """A pod that serves, its prompt, and the tokens of its cold answer."""
-    namespace.apply(*by_hand.with_larder(engine_pod.engine("llama", None), "crash", POOL_MIB))
+def served(larder, namespace):
+    """An annotated pod that serves, its prompt, and the tokens of its cold answer."""
+    namespace.apply(product.pool("cache", f"{POOL_MIB}Mi"), *engine_pod.engine("llama", "cache"))
     (pod,) = namespace.wait_ready("llama")
     prompt = engine_pod.prompt()
     return namespace, pod["metadata"]["name"], prompt, engine_pod.answer(namespace, "llama", prompt).token_ids
@@ -42,6 +42,7 @@ def wait_warm(namespace, name, prompt, tokens):
 
 
 def test_larderd_killed_ten_times(served):
+    """With its keeper, the container's first process: the kubelet starts the container anew."""
     namespace, name, prompt, tokens = served
     before = containers.charged_mib(namespace.get("pod", name))
     for _ in range(RESTARTS):
@@ -55,12 +56,9 @@ def test_larderd_killed_ten_times(served):
     assert containers.charged_mib(pod, "vllm") < before - POOL_MIB + GROWTH_MIB
 
 
-def test_injected_larderd_killed_in_a_pod_that_stays_in_its_service(larder, namespace):
-    """Its keeper, the container's first process, runs it again: Kubernetes sees nothing."""
-    namespace.apply(product.pool("cache"), *engine_pod.engine("llama", "cache"))
-    (pod,) = namespace.wait_ready("llama")
-    name, prompt = pod["metadata"]["name"], engine_pod.prompt()
-    tokens = engine_pod.answer(namespace, "llama", prompt).token_ids
+def test_larderd_killed_under_its_keeper(served):
+    """The keeper runs it again: Kubernetes sees nothing, the pod stays in its Service."""
+    namespace, name, prompt, tokens = served
     for _ in range(RESTARTS):
         keeper, larderd = containers.processes(namespace, name, "larder")
         os.kill(larderd, signal.SIGKILL)
@@ -73,11 +71,11 @@ def test_injected_larderd_killed_in_a_pod_that_stays_in_its_service(larder, name
 
         wait_until("its keeper has run it again", again, 30)
     wait_warm(namespace, name, prompt, tokens)
-    assert containers.restart_count(namespace, name, "larder") == 0
-    assert containers.restart_count(namespace, name, "vllm") == 0
+    for container in ("larder", "vllm"):
+        assert containers.restart_count(namespace, name, container) == 0
 
 
-def test_injected_larderd_that_cannot_start_lets_the_engine_start(larder, namespace):
+def test_larderd_that_cannot_start_lets_the_engine_start(larder, namespace):
     """Memory of a NUMA node that no machine here has: the engine starts after the grace, and the pool says why its cache does not."""
     namespace.apply(product.pool("cache", memory={"size": "512Mi", "numa": "99"}), *engine_pod.engine("llama", "cache"))
     namespace.wait_ready("llama")
