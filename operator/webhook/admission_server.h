@@ -36,7 +36,7 @@ inline constexpr http::Limits kAdmissionLimits{.head_bytes = 16 * 1024,
                                                .idle_ms = 120'000};
 
 struct ServerOptions {
-  std::string address = "0.0.0.0:9443";
+  std::string address = ":9443";
   std::string path = "/mutate-v1-pod";
   http::Limits limits = kAdmissionLimits;
   Reviewers::Bounds reviewers = {};

@@ -49,12 +49,15 @@ Result<std::string> status_report(const std::string& json) {
 Result<std::string> status(const Arguments& arguments) {
   return ask(arguments, Verb::kGet, "/v1/status", status_report);
 }
-// What the pages of larderd's probes say, for probes that can only run a program. Not 200 is an error.
+// What the pages of probes say, larderd's or its keeper's, for probes that can only run a program. Not 200 is an error.
 Result<std::string> alive(const Arguments& arguments) {
   return ask(arguments, Verb::kGet, "/healthz", nullptr);
 }
 Result<std::string> ready(const Arguments& arguments) {
   return ask(arguments, Verb::kGet, "/readyz", nullptr);
+}
+Result<std::string> started(const Arguments& arguments) {
+  return ask(arguments, Verb::kGet, "/startupz", nullptr);
 }
 Result<std::string> drop(const Arguments& arguments) {
   return ask(arguments, Verb::kPost, "/v1/drop?namespace=" + percent_encoded(arguments.words[1]), dropped_report);
@@ -135,6 +138,7 @@ constexpr std::array<Command, 14> kCommands{{
      plainly<top>},
     {"ready", "", 0, 0, "", "does larderd serve engines? Ends with 0 or 1: for a probe", plainly<ready>},
     {"alive", "", 0, 0, "", "does larderd's loop run? The same", plainly<alive>},
+    {"started", "", 0, 0, "", "may the engine start? Of `larderd --keep-up`, with its socket. The same", plainly<started>},
     {"drop", "NAMESPACE", 1, 1, "drop which namespace? `larderctl status` lists them",
      "drop what a namespace holds (id or a unique prefix of it, at least 4 digits; status lists them)", plainly<drop>},
     {"clear", "", 0, 0, "", "drop everything", plainly<clear>},

@@ -112,6 +112,7 @@ std::span<const Room> rooms() {
        {"shim/protocol/", "sidecar/config/values.h", "sidecar/ctl/", "sidecar/store/fingerprint_diff.h", "operator/api/names.h",
         "operator/api/object.h", "operator/reconcile/pod_view.h", "operator/reconcile/conditions.h"},
        {}},
+      {"sidecar/keeper/", {"shim/protocol/", "sidecar/base/", "sidecar/http/answer.h"}, {}},
       {"sidecar/app/", {"shim/protocol/", "sidecar/"}, {}},
       // Pure: no network, time or environment.
       {"operator/api/", {"shim/protocol/status.h"}, kImpure},
