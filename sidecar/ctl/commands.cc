@@ -132,7 +132,7 @@ Result<Outcome> plainly(const Arguments& arguments) {
 constexpr std::size_t kManyWords = 1 << 16;
 constexpr std::string_view kWhichNamespace = "which namespace? `larderctl status` lists them";
 
-constexpr std::array<Command, 14> kCommands{{
+constexpr auto kCommands = std::to_array<Command>({
     {"status", "", 0, 0, "", "is it helping? hits, prefill saved, memory, sessions", plainly<status>},
     {"top", "", 0, 0, "", "the same live: hits, tokens, bytes and evictions a second, memory, sessions; Ctrl-C ends it",
      plainly<top>},
@@ -163,7 +163,7 @@ constexpr std::array<Command, 14> kCommands{{
      "can larderd use this Redis or Valkey? redis://[user@]host[:port][/database], rediss://, unix:///path; without a URL the\n"
      "configured one. Ends with 0: yes; 1: with warnings; 2: no",
      check_backend, kExitUnusable},
-}};
+});
 
 Status wrong(const std::string& why) {
   return {Code::kInvalidArgument, why};
