@@ -9,11 +9,11 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
-#include <sstream>
 
 #include "shim/protocol/fd.h"
 #include "tests/component/command.h"
 #include "tests/component/larderd_process.h"
+#include "tests/exported_metrics.h"
 #include "tests/unit/text_file.h"
 
 namespace larder::test {
@@ -144,31 +144,12 @@ TEST_F(RunningTest, ServesAndEndsOnASignal) {
   }
 }
 
-// The names of all families and their types, as a scrape has them and as the page has them.
-std::set<std::string> families_of_scrape(const std::string& text) {
-  std::set<std::string> families;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);)
-    if (line.starts_with("# TYPE ")) families.insert(line.substr(7));
-  return families;
-}
-std::set<std::string> families_of_page(const std::string& page) {
-  std::set<std::string> families;
-  std::istringstream lines(page.substr(page.find("## larderd"), page.find("## larder-operator") - page.find("## larderd")));
-  for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with("| `")) continue;
-    const std::size_t end = line.find('`', 3), type = end + 4;
-    families.insert(line.substr(3, end - 3) + " " + line.substr(type, line.find(' ', type) - type));
-  }
-  return families;
-}
-
 TEST_F(RunningTest, ExportsWhatThePageSaysAndNothingElse) {
   ChildProcess larderd({kLarderd, "--config", folder_ + "/larder.yaml"});
   ASSERT_TRUE(eventually([&] { return answers(); }));
   const std::set<std::string> exported = families_of_scrape(get_over_unix_socket(folder_ + "/s.admin", "/metrics"));
   EXPECT_GT(exported.size(), 90U);
-  EXPECT_EQ(exported, families_of_page(text_of(REPOSITORY_ROOT "/docs/metrics.md")));
+  EXPECT_EQ(exported, families_of_page(text_of(REPOSITORY_ROOT "/docs/metrics.md"), "larderd"));
 }
 
 TEST_F(RunningTest, ATraceIsRecordedAndSaysHowMuch) {
