@@ -80,7 +80,8 @@ class Fetches:
         """What was done about the request, before end()."""
         if loads:
             return native.DECIDED_FETCH if request_id in self._fetches else native.DECIDED_LOAD
-        return native.DECIDED_RECOMPUTE if request_id in self._recomputed else native.DECIDED_ABSENT
+        more_below = request_id in self._recomputed or request_id in self._fetches
+        return native.DECIDED_RECOMPUTE if more_below else native.DECIDED_ABSENT
 
     def end(self, request_id):
         """The request's holds stand, or it asks for none."""
