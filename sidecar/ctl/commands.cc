@@ -16,6 +16,7 @@
 #include "sidecar/ctl/simulate.h"
 #include "sidecar/ctl/snapshot.h"
 #include "sidecar/ctl/status_screen.h"
+#include "sidecar/ctl/trace_recorder.h"
 #include "sidecar/ctl/watch.h"
 #include "sidecar/ctl/words.h"
 
@@ -97,6 +98,12 @@ Result<std::string> evict(const Arguments& arguments) {
   return act(arguments, "/v1/evict", "evicted");
 }
 
+Result<std::string> trace(const Arguments& arguments) {
+  const Result<std::string> socket = admin_socket(arguments);
+  if (!socket.ok()) return socket;
+  return record_trace(*socket, arguments.output, arguments.seconds);
+}
+
 // What is shown is printed as it comes.
 Result<std::string> top(const Arguments& arguments) {
   if (arguments.json) return Status(Code::kInvalidArgument, "top is for people; `larderctl --json status` prints what it reads");
@@ -155,6 +162,9 @@ constexpr auto kCommands = std::to_array<Command>({
     {"install-payload", "DIR", 1, 1, "install the payload in which folder?",
      "copy the shim's files (of --from FOLDER, else /payload, where the container image has them) into DIR",
      plainly<install_payload_command>},
+    {"trace", "", 0, 0, "",
+     "record what engines ask for, for `simulate`: hashes of blocks, never tokens; to --output FILE, for --seconds N (60)",
+     plainly<trace>},
     {"simulate", "FILE...", 1, kManyWords, "simulate which trace? simulate FILE...",
      "how much memory should I buy? What a recorded trace finds in memories of --sizes 1GiB,2GiB under\n"
      "--policies lru,fifo,s3-fifo,optimal (lru), exactly. FILE: of `larderctl trace`, or in Mooncake's format",

@@ -166,12 +166,24 @@ TEST_F(ServerTest, WhatIsNoListOfHashesIsRefused) {
   EXPECT_TRUE(control_.acted().empty());
 }
 
+TEST_F(ServerTest, WhatEnginesAskForIsGivenPageByPage) {
+  start();
+  EXPECT_THAT(admin("POST /v1/trace"), HasSubstr(R"({"now_ms":1000,"next":5,"lost":0,"requests":[]})"));
+  EXPECT_THAT(
+      admin("POST /v1/trace?from=5"),
+      HasSubstr(
+          R"({"at_ms":1500,"model":"llama","tokens":600,"tokens_hit":256,"block_tokens":256,"block_bytes":4096,"hash_ids":[7,8]})"));
+  EXPECT_THAT(admin("POST /v1/trace?from=x"), AllOf(StartsWith("HTTP/1.1 400 "), HasSubstr("from is the number")));
+  EXPECT_THAT(admin("GET /v1/trace"), StartsWith("HTTP/1.1 405 "));
+}
+
 TEST_F(ServerTest, AdminVerbsAreRefusedOnOtherAddresses) {
   config_.http.listen = "0.0.0.0:0";
   start();
   EXPECT_THAT(tcp("POST /v1/clear"), AllOf(StartsWith("HTTP/1.1 403 "), HasSubstr("loopback")));
   EXPECT_THAT(tcp("POST /v1/drop?namespace=abcd1234"), StartsWith("HTTP/1.1 403 "));
   EXPECT_THAT(tcp("POST /v1/evict"), StartsWith("HTTP/1.1 403 "));
+  EXPECT_THAT(tcp("POST /v1/trace"), StartsWith("HTTP/1.1 403 "));
   EXPECT_TRUE(control_.dropped().empty());
   EXPECT_THAT(tcp("GET /healthz"), StartsWith("HTTP/1.1 200 "));
   EXPECT_THAT(admin("POST /v1/clear"), StartsWith("HTTP/1.1 200 "));

@@ -138,7 +138,17 @@ class SchedulerHalf(Guarded):
             return None
 
     def _report(self, request, lookup, external_tokens):
-        self.client.report_request(request.num_tokens - lookup.local_tokens, external_tokens, lookup.nanoseconds)
+        chunk = self.setup.chunk_tokens
+        hashes = chunk_hashes(self.setup, request, lookup.local_tokens // chunk, request.num_tokens // chunk)
+        self.client.report_request(
+            request.num_tokens - lookup.local_tokens,
+            external_tokens,
+            lookup.nanoseconds,
+            self._fetches.decision(request.request_id, external_tokens > 0),
+            hashes,
+            stride_of(request) if hashes else 16,
+            lookup.space.number,
+        )
         late.info(
             "Reqid: %s, Total tokens %d, Larder hit tokens: %d, need to load: %d",
             request.request_id,
