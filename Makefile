@@ -2,7 +2,7 @@
 # C++ build, so that too little disk or memory for it is said at once.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-BENCHES = bench-copy bench-disk bench-index bench-lookup bench-recovery bench-remote bench-remote-lookup bench-remote-outage bench-restart bench-start bench-ttft bench-ttft-disk bench-ttft-remote bench-engine bench-operator bench-rivals bench-serve bench-webhook
+BENCHES = bench-copy bench-curve bench-disk bench-index bench-lookup bench-recovery bench-remote bench-remote-lookup bench-remote-outage bench-restart bench-start bench-ttft bench-ttft-disk bench-ttft-remote bench-engine bench-operator bench-rivals bench-serve bench-webhook
 .PHONY: $(BENCHES) help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-bench deps-servers deps-vm deps-kubernetes build release image e2e e2e-up e2e-down demo pictures soak test test-models test-asan test-crash test-dashboards test-inject test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean
 
 PREFIX ?= /usr/local
@@ -85,11 +85,14 @@ FUZZ_SECONDS ?= 60
 fuzz: deps-tools build/fuzz/build.ninja ## hostile bytes into every door, FUZZ_SECONDS (60) each; fails if something is found
 	@cmake --build --preset fuzz -j$(JOBS) --target fuzz_targets && tests/fuzz/run.sh build/fuzz $(FUZZ_SECONDS)
 
-bench-*: ## lookup, copy, disk, index, recovery, remote, remote-lookup, remote-outage, restart, start, ttft, ttft-disk, ttft-remote, engine, operator, rivals, serve, webhook: a table, and build/bench/NAME.json
+bench-*: ## lookup, copy, curve (TRACE=FILE), disk, index, recovery, remote, remote-lookup, remote-outage, restart, start, ttft, ttft-disk, ttft-remote, engine, operator, rivals, serve, webhook: a table, and build/bench/NAME.json
 bench-disk: deps-bench
 bench-copy bench-disk bench-index bench-recovery: bench-%: release
 	@cmake --build --preset release -j$(JOBS) --target $*_bench
 	@build/release/bin/$*_bench build/bench
+bench-curve: release
+	@cmake --build --preset release -j$(JOBS) --target curve_bench
+	@build/release/bin/curve_bench build/bench '$(TRACE)'
 bench-lookup: deps-python release
 	@cmake --build --preset release -j$(JOBS) --target lookup_bench
 	@$(call RUN,release) build/release/bin/lookup_bench build/bench '$(PYTHON) tests/bench/lookup_python.py'

@@ -13,6 +13,7 @@
 #include "sidecar/ctl/lmcache_settings.h"
 #include "sidecar/ctl/payload.h"
 #include "sidecar/ctl/report.h"
+#include "sidecar/ctl/simulate.h"
 #include "sidecar/ctl/snapshot.h"
 #include "sidecar/ctl/status_screen.h"
 #include "sidecar/ctl/watch.h"
@@ -128,7 +129,7 @@ Result<Outcome> plainly(const Arguments& arguments) {
 constexpr std::size_t kManyWords = 1 << 16;
 constexpr std::string_view kWhichNamespace = "which namespace? `larderctl status` lists them";
 
-constexpr std::array<Command, 13> kCommands{{
+constexpr std::array<Command, 14> kCommands{{
     {"status", "", 0, 0, "", "is it helping? hits, prefill saved, memory, sessions", plainly<status>},
     {"top", "", 0, 0, "", "the same live: hits, tokens, bytes and evictions a second, memory, sessions; Ctrl-C ends it",
      plainly<top>},
@@ -150,6 +151,10 @@ constexpr std::array<Command, 13> kCommands{{
     {"install-payload", "DIR", 1, 1, "install the payload in which folder?",
      "copy the shim's files (of --from FOLDER, else /payload, where the container image has them) into DIR",
      plainly<install_payload_command>},
+    {"simulate", "FILE...", 1, kManyWords, "simulate which trace? simulate FILE...",
+     "how much memory should I buy? What a recorded trace finds in memories of --sizes 1GiB,2GiB under\n"
+     "--policies lru,fifo,s3-fifo,optimal (lru), exactly. FILE: of `larderctl trace`, or in Mooncake's format",
+     plainly<simulate>},
     {"backend", "check [URL]", 1, 2, "backend what? backend check [URL]",
      "can larderd use this Redis or Valkey? redis://[user@]host[:port][/database], rediss://, unix:///path; without a URL the\n"
      "configured one. Ends with 0: yes; 1: with warnings; 2: no",
@@ -202,6 +207,9 @@ std::string usage() {
   text += help_line("--interval SECONDS", "of top: between two screens, default 1");
   text += help_line("--iterations N", "of top: print N screens one after the other and end; --once: one");
   text += help_line("--from FOLDER", "of install-payload: what is copied");
+  text += help_line("--sizes LIST", "of simulate: of the memory; without it, parts of what keeping all would take");
+  text += help_line("--policies LIST", "of simulate, default lru; --output json: for programs");
+  text += help_line("--block-bytes SIZE", "of simulate: memory of a block, where the trace does not tell");
   text += help_line("--config FILE", "of backend check: larderd's configuration, in place of a URL");
   text += help_line("--password-file FILE",
                     "of backend check URL, as are --sentinel-user, --sentinel-password-file, --ca-file,\n"
