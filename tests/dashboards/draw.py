@@ -108,4 +108,4 @@ class Picture:
             self._parts.append(f'<path d="{path}" stroke="{color}"/>')
             if number < MOST_LEGENDS:
                 lx, ly = x + (number % 3) * w / 3, bottom + 14 + 13 * (number // 3)
-                self._parts.append(f'<rect x="{lx:.0f}" y="{ly - 7:.0f}" width="8" height="8" fill="{color}"/>' + text(lx + 12, ly, name[:24]))
+                self._parts.append(f'<rect x="{lx:.0f}" y="{ly - 7:.0f}" width="8" height="8" fill="{color}"/>' + text(lx + 12, ly, name[: int((w / 3 - 14) / 5.5)]))

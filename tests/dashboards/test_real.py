@@ -1,5 +1,6 @@
 """Every expression of every panel, variable and rule, asked of a Prometheus that scraped real programs under load."""
 
+import json
 import os
 import time
 from pathlib import Path
@@ -63,6 +64,12 @@ def test_the_figures_are_those_of_larderd_itself(world):
     ((_, prometheus_says),) = world.prometheus.now(asked)
     own = sum(value for name, value in world.larderd.metrics().items() if name.startswith("larder_tokens_hit_total"))
     assert own > 0 and prometheus_says == own
+
+
+def test_grafanas_sidecar_finds_the_dashboards_in_the_cluster(world):
+    found = world.cluster.get("configmaps", "-A", "-l", "grafana_dashboard=1")["items"]
+    there = [json.loads(text) for one in found for text in one["data"].values()]
+    assert sorted(there, key=lambda one: one["uid"]) == sorted(dashboards(), key=lambda one: one["uid"])
 
 
 def test_every_dashboard_is_drawn(world, tmp_path):

@@ -48,7 +48,7 @@ def api_server(folder, helm_home):
     programs.run([str(script), "up", str(folder)], env={**os.environ, "API_FLAGS": "--enable-aggregator-routing=true"})
     try:
         cluster = Cluster(folder / "admin.kubeconfig", programs.Helm(programs.find_helm(), {**os.environ, **homes}))
-        with cluster.installed():
+        with cluster.installed("--set", "metrics.dashboards.enabled=true"):
             yield cluster
     finally:
         programs.run([str(script), "down", str(folder)])
