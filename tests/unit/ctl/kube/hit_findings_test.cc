@@ -10,28 +10,19 @@ namespace {
 using api::Object;
 using ctl::Snapshot;
 
-PodSeen pod(const Object& more = {}) {
-  Object object = {{"metadata",
-                    {{"name", "llm-1"},
-                     {"namespace", "models"},
-                     {"uid", "u1"},
-                     {"labels", {{"larder.dev/pool", "chat"}}},
-                     {"annotations", {{"larder.dev/pool", "chat"}, {"larder.dev/injected", "0.1.0/chat"}}}}},
-                   {"spec",
-                    {{"containers", {{{"name", "vllm"}}}},
-                     {"initContainers", {{{"name", "larder-payload"}}, {{"name", "larder"}}}},
-                     {"nodeName", "a"}}},
-                   {"status",
-                    {{"phase", "Running"},
-                     {"podIP", "10.0.0.1"},
-                     {"containerStatuses", {{{"name", "vllm"}, {"ready", true}}}},
-                     {"initContainerStatuses", {{{"name", "larder"}, {"ready", true}}}}}}};
+PodSeen pod(const Object& more = Object::object()) {
+  Object object = Object::parse(R"({
+      "metadata": {"name": "llm-1", "namespace": "models", "uid": "u1", "labels": {"larder.dev/pool": "chat"},
+                   "annotations": {"larder.dev/pool": "chat", "larder.dev/injected": "0.1.0/chat"}},
+      "spec": {"containers": [{"name": "vllm"}], "initContainers": [{"name": "larder-payload"}, {"name": "larder"}], "nodeName": "a"},
+      "status": {"phase": "Running", "podIP": "10.0.0.1", "containerStatuses": [{"name": "vllm", "ready": true}],
+                 "initContainerStatuses": [{"name": "larder", "ready": true}]}})");
   object.merge_patch(more);
   return pod_seen(object);
 }
 
 Object with_larderd(const Object& status) {
-  return {{"status", {{"initContainerStatuses", {status}}}}};
+  return {{"status", {{"initContainerStatuses", Object::array({status})}}}};
 }
 
 ctl::NamespaceState space(const std::string& id, const std::string& fingerprint) {
@@ -84,7 +75,7 @@ TEST(HitFindings, WhyLarderdDoesNotRun) {
                               {"state", {{"waiting", {{"reason", "CrashLoopBackOff"}}}}}})),
             "LarderdDown");
   Object pending = with_larderd({{"name", "larder"}, {"ready", false}});
-  pending["status"]["conditions"] = {{{"type", "PodScheduled"}, {"status", "False"}, {"message", "0/3 nodes"}}};
+  pending["status"]["conditions"] = Object::parse(R"([{"type": "PodScheduled", "status": "False", "message": "0/3 nodes"}])");
   EXPECT_EQ(why(pending), "NotScheduled");
 }
 
@@ -115,7 +106,7 @@ TEST(HitFindings, WhyNoEngineIsAttached) {
   now.sessions.refused = 1;
   EXPECT_EQ(first(facts_of(pod(), now)), "EngineRefused");
   const auto with_engine = [&](const Object& status) {
-    return facts_of(pod({{"status", {{"containerStatuses", {status}}}}}), now);
+    return facts_of(pod({{"status", {{"containerStatuses", Object::array({status})}}}}), now);
   };
   EXPECT_EQ(first(with_engine({{"name", "vllm"}, {"ready", false}})), "EngineStarting");
   EXPECT_EQ(first(with_engine({{"name", "vllm"}, {"ready", false}, {"state", {{"waiting", {{"reason", "CrashLoopBackOff"}}}}}})),

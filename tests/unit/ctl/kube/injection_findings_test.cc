@@ -7,15 +7,12 @@ namespace {
 
 using api::Object;
 
-PodSeen annotated(const Object& more = {}) {
-  Object pod = {{"metadata",
-                 {{"name", "llm-7d4"},
-                  {"namespace", "models"},
-                  {"uid", "u1"},
-                  {"creationTimestamp", "2026-11-22T10:00:00Z"},
-                  {"annotations", {{"larder.dev/pool", "chat"}}},
-                  {"ownerReferences", {{{"kind", "ReplicaSet"}, {"name", "llm"}, {"controller", true}}}}}},
-                {"spec", {{"containers", {{{"name", "vllm"}}}}}}};
+PodSeen annotated(const Object& more = Object::object()) {
+  Object pod = Object::parse(R"({
+      "metadata": {"name": "llm-7d4", "namespace": "models", "uid": "u1", "creationTimestamp": "2026-11-22T10:00:00Z",
+                   "annotations": {"larder.dev/pool": "chat"},
+                   "ownerReferences": [{"kind": "ReplicaSet", "name": "llm", "controller": true}]},
+      "spec": {"containers": [{"name": "vllm"}]}})");
   pod.merge_patch(more);
   return pod_seen(pod);
 }
@@ -102,25 +99,22 @@ TEST(InjectionFindings, WhyTheWebhookWasNotAsked) {
 }
 
 TEST(WebhookSeenTest, ReadsTheSelectorAsTheApiServerDoes) {
-  const Object selector = {
-      {"matchExpressions",
-       {{{"key", "kubernetes.io/metadata.name"}, {"operator", "NotIn"}, {"values", {"kube-system", "kube-public"}}}}}};
+  const Object selector = Object::parse(
+      R"({"matchExpressions": [{"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": ["kube-system", "kube-public"]}]})");
   const auto space = [](const char* name) { return Object{{"metadata", {{"labels", {{"kubernetes.io/metadata.name", name}}}}}}; };
   EXPECT_TRUE(selects(selector, space("models")));
   EXPECT_FALSE(selects(selector, space("kube-system")));
   EXPECT_TRUE(selects(Object(), space("models")));
-  EXPECT_FALSE(selects({{"matchLabels", {{"team", "a"}}}}, space("models")));
-  const Object exists = {{"matchExpressions", {{{"key", "x"}, {"operator", "Exists"}}}}};
-  EXPECT_FALSE(selects(exists, space("models")));
+  EXPECT_FALSE(selects(Object::parse(R"({"matchLabels": {"team": "a"}})"), space("models")));
+  EXPECT_FALSE(selects(Object::parse(R"({"matchExpressions": [{"key": "x", "operator": "Exists"}]})"), space("models")));
 }
 
 TEST(WebhookSeenTest, FindsOursAmongOthers) {
-  const Object other = {{"webhooks", {{{"name", "istio"}}}}};
-  const Object ours = {
-      {"metadata", {{"creationTimestamp", "2026-11-01T00:00:00Z"}}},
-      {"webhooks",
-       {{{"name", "pods.larder.dev"},
-         {"clientConfig", {{"caBundle", "eA=="}, {"service", {{"name", "larder-webhook"}, {"namespace", "ls"}}}}}}}}};
+  const Object other = Object::parse(R"({"webhooks": [{"name": "istio"}]})");
+  const Object ours = Object::parse(R"({
+      "metadata": {"creationTimestamp": "2026-11-01T00:00:00Z"},
+      "webhooks": [{"name": "pods.larder.dev",
+                    "clientConfig": {"caBundle": "eA==", "service": {"name": "larder-webhook", "namespace": "ls"}}}]})");
   EXPECT_FALSE(webhook_seen({other}, Object()).there);
   const WebhookSeen seen = webhook_seen({other, ours}, Object());
   EXPECT_TRUE(seen.there && seen.has_authority && seen.takes_namespace);

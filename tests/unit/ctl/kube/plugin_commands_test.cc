@@ -17,13 +17,13 @@ constexpr const char* kPools = "get cachepools.larder.dev --output json --namesp
 
 json pod(const std::string& name, const json& annotations, bool injected) {
   json one = {{"metadata", {{"name", name}, {"namespace", "models"}, {"uid", "uid-" + name}, {"annotations", annotations}}},
-              {"spec", {{"containers", {{{"name", "vllm"}}}}, {"nodeName", "a"}}},
+              {"spec", {{"containers", json::parse(R"([{"name": "vllm"}])")}, {"nodeName", "a"}}},
               {"status", {{"phase", "Running"}, {"podIP", "10.0.0.1"}}}};
   if (!injected) return one;
   one["metadata"]["labels"] = {{"larder.dev/pool", "chat"}};
   one["metadata"]["annotations"]["larder.dev/injected"] = "0.1.0/chat";
-  one["spec"]["initContainers"] = {{{"name", "larder-payload"}}, {{"name", "larder"}}};
-  one["status"]["initContainerStatuses"] = {{{"name", "larder"}, {"ready", true}}};
+  one["spec"]["initContainers"] = json::parse(R"([{"name": "larder-payload"}, {"name": "larder"}])");
+  one["status"]["initContainerStatuses"] = json::parse(R"([{"name": "larder", "ready": true}])");
   return one;
 }
 
@@ -43,8 +43,8 @@ class PluginCommandsTest : public testing::Test {
           {"engines", 2},
           {"memory", {{"text", "1Gi/16Gi"}}},
           {"hitRatio", "93%"},
-          {"conditions", {{{"type", "Ready"}, {"status", "True"}, {"reason", "AllReady"}, {"message", "well"}}}}}}};
-    fake_.serve(kPools, list({pool}).dump());
+          {"conditions", json::parse(R"([{"type": "Ready", "status": "True", "reason": "AllReady", "message": "well"}])")}}}};
+    fake_.serve(kPools, list(json::array({pool})).dump());
     fake_.serve("get cachepools.larder.dev chat --output json --namespace models", pool.dump());
   }
 
@@ -73,7 +73,8 @@ class PluginCommandsTest : public testing::Test {
 const json kAsked = {{"larder.dev/pool", "chat"}};
 
 TEST_F(PluginCommandsTest, EveryPageOfPodsIsLookedAt) {
-  serve_pods({pod("llm-1", kAsked, true), pod("web", json::object(), false)}, {pod("llm-2", kAsked, false)});
+  serve_pods(json::array({pod("llm-1", kAsked, true), pod("web", json::object(), false)}),
+             json::array({pod("llm-2", kAsked, false)}));
   serve_larderd("llm-1");
   const auto outcome = pods_of_pools(words({"pods"}), cluster_);
   ASSERT_TRUE(outcome.ok()) << outcome.status().text();
@@ -101,7 +102,7 @@ TEST_F(PluginCommandsTest, OfManyPodsSixtyFourLarderdAreAskedAndTheRestAreSaid) 
 }
 
 TEST_F(PluginCommandsTest, ForProgramsTheSameAsJson) {
-  serve_pods({pod("llm-1", kAsked, true)}, json::array());
+  serve_pods(json::array({pod("llm-1", kAsked, true)}), json::array());
   serve_larderd("llm-1");
   const auto outcome = pods_of_pools(words({"pods", "chat"}, true), cluster_);
   ASSERT_TRUE(outcome.ok()) << outcome.status().text();
@@ -113,7 +114,8 @@ TEST_F(PluginCommandsTest, ForProgramsTheSameAsJson) {
 }
 
 TEST_F(PluginCommandsTest, StatusSaysWhetherItHelpsAndWhoIsLeftOut) {
-  serve_pods({pod("llm-1", kAsked, true)}, {pod("llm-2", kAsked, false), pod("llm-3", {{"larder.dev/pool", "none"}}, false)});
+  serve_pods(json::array({pod("llm-1", kAsked, true)}),
+             json::array({pod("llm-2", kAsked, false), pod("llm-3", {{"larder.dev/pool", "none"}}, false)}));
   const auto outcome = status_of_pools(words({"status"}), cluster_);
   ASSERT_TRUE(outcome.ok()) << outcome.status().text();
   EXPECT_EQ(outcome->exit_status, 1);
@@ -124,7 +126,7 @@ TEST_F(PluginCommandsTest, StatusSaysWhetherItHelpsAndWhoIsLeftOut) {
 }
 
 TEST_F(PluginCommandsTest, StatusOfAWellPoolEndsWithZero) {
-  serve_pods({pod("llm-1", kAsked, true)}, json::array());
+  serve_pods(json::array({pod("llm-1", kAsked, true)}), json::array());
   EXPECT_EQ(status_of_pools(words({"status", "chat"}), cluster_)->exit_status, 0);
 }
 
@@ -142,7 +144,8 @@ TEST_F(PluginCommandsTest, WithoutTheDefinitionsLarderIsNotInstalled) {
 TEST_F(PluginCommandsTest, WhyAsksTheLogOnlyWhereNoEngineIsAttached) {
   const json one = pod("llm-1", kAsked, true);
   fake_.serve("get pod llm-1 --output json --namespace models", one.dump());
-  fake_.serve("get --raw /api/v1/namespaces/models/pods?limit=250&labelSelector=larder%2Edev%2Fpool%3Dchat", list({one}).dump());
+  fake_.serve("get --raw /api/v1/namespaces/models/pods?limit=250&labelSelector=larder%2Edev%2Fpool%3Dchat",
+              list(json::array({one})).dump());
   serve_larderd("llm-1");
   const auto well = why_pod(words({"why", "llm-1"}), cluster_);
   ASSERT_TRUE(well.ok()) << well.status().text();
@@ -163,7 +166,7 @@ TEST_F(PluginCommandsTest, WhyAsksTheLogOnlyWhereNoEngineIsAttached) {
 
 TEST_F(PluginCommandsTest, WhySeesTheWorkloadAboveTheReplicaSet) {
   json one = pod("llm-1", json::object(), false);
-  one["metadata"]["ownerReferences"] = {{{"kind", "ReplicaSet"}, {"name", "llm-5"}, {"controller", true}}};
+  one["metadata"]["ownerReferences"] = json::parse(R"([{"kind": "ReplicaSet", "name": "llm-5", "controller": true}])");
   fake_.serve("get pod llm-1 --output json --namespace models", one.dump());
   fake_.serve("get ReplicaSet llm-5 --output json --namespace models",
               R"({"metadata": {"ownerReferences": [{"kind": "Deployment", "name": "llm", "controller": true}]}})");
@@ -177,7 +180,8 @@ TEST_F(PluginCommandsTest, WhySeesTheWorkloadAboveTheReplicaSet) {
 TEST_F(PluginCommandsTest, TheBackendIsJudgedByTheOperatorAndByThePods) {
   const json backend = {
       {"metadata", {{"name", "shared"}, {"namespace", "models"}}},
-      {"status", {{"server", "Valkey"}, {"version", "8.0.1"}, {"conditions", {{{"type", "Ready"}, {"status", "True"}}}}}}};
+      {"status",
+       {{"server", "Valkey"}, {"version", "8.0.1"}, {"conditions", json::parse(R"([{"type": "Ready", "status": "True"}])")}}}};
   fake_.serve("get cachebackends.larder.dev shared --output json --namespace models", backend.dump());
   const auto unused = check_backend(words({"backend", "check", "shared"}), cluster_);
   ASSERT_TRUE(unused.ok()) << unused.status().text();
@@ -185,9 +189,9 @@ TEST_F(PluginCommandsTest, TheBackendIsJudgedByTheOperatorAndByThePods) {
   EXPECT_NE(unused->text.find("CacheBackend models/shared serves: Valkey 8.0.1."), std::string::npos) << unused->text;
 
   const json pool = {{"metadata", {{"name", "chat"}, {"namespace", "models"}}}, {"spec", {{"backendRef", {{"name", "shared"}}}}}};
-  fake_.serve(kPools, list({pool}).dump());
+  fake_.serve(kPools, list(json::array({pool})).dump());
   fake_.serve("get --raw /api/v1/namespaces/models/pods?limit=250&labelSelector=larder%2Edev%2Fpool%20in%20%28chat%29",
-              list({pod("llm-1", kAsked, true)}).dump());
+              list(json::array({pod("llm-1", kAsked, true)})).dump());
   stats::Stats stats = ctl::busy_stats();
   stats.backend.place = "redis://cache:6379";
   stats.backend.reason = "WRONGPASS";
@@ -200,8 +204,10 @@ TEST_F(PluginCommandsTest, TheBackendIsJudgedByTheOperatorAndByThePods) {
 
 TEST_F(PluginCommandsTest, TopHasRatesFromItsFirstScreenOn) {
   const json one = pod("llm-1", kAsked, true);
-  fake_.serve("get --raw /api/v1/namespaces/models/pods?limit=250&labelSelector=larder%2Edev%2Fpool", list({one}).dump());
-  fake_.script("case \"$*\" in *proxy*) cat " + fake_.program() + ".now;; *) printf '%s' '" + list({one}).dump() + "';; esac\n");
+  fake_.serve("get --raw /api/v1/namespaces/models/pods?limit=250&labelSelector=larder%2Edev%2Fpool",
+              list(json::array({one})).dump());
+  fake_.script("case \"$*\" in *proxy*) cat " + fake_.program() + ".now;; *) printf '%s' '" + list(json::array({one})).dump() +
+               "';; esac\n");
   std::ofstream(fake_.program() + ".now") << http::status_json(ctl::busy_stats(), true, true);
   Arguments arguments = words({"top"});
   arguments.iterations = 1;
