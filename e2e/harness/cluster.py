@@ -168,7 +168,7 @@ def is_ready(pod: dict) -> bool:
 
 def condition(thing: dict, kind: str) -> dict:
     """{} where the object has no condition of this type yet."""
-    return next((one for one in thing.get("status", {}).get("conditions", []) if one["type"] == kind), {})
+    return next((one for one in thing.get("status", {}).get("conditions") or [] if one["type"] == kind), {})
 
 
 def container_status(pod: dict, name: str) -> dict:

@@ -6,13 +6,14 @@ asks the webhooks by URL, since the controllers run on this machine and not in p
 from __future__ import annotations
 
 import base64
+import json
 import os
 import pathlib
 import socket
 import subprocess
 import urllib.request
 
-from harness.cluster import PATHS, Namespace
+from harness.cluster import PATHS, Namespace, condition, wait_until
 from harness.kserve_objects import configuration, definitions, webhooks
 from harness.process import Process, ProcessError
 
@@ -90,17 +91,17 @@ class KServe:
     def _apply(self, name: str, text: str) -> None:
         path = self.folder / f"{name}.yaml"
         path.write_text(text)
-        self._kubectl("apply", "--server-side", "--force-conflicts", "-f", str(path))
+        self._kubectl("apply", "--server-side", "--force-conflicts", "--validate=false", "-f", str(path))
 
     def _install(self) -> None:
         authority = self._certificates()
         ports = {program: _free_port() for program in PROGRAMS}
-        self._kubectl("apply", "-f", "-", stdin=f'{{"apiVersion": "v1", "kind": "Namespace", "metadata": {{"name": "{NAMESPACE}"}}}}')
+        wait_until("the namespace of an earlier run has gone", self._make_namespace, READY_S)
         others = "\n---\n".join(path.read_text() for path in sorted((HOME / "crds").glob("*.yaml")))
         self._apply("definitions-others", others)
         for name, folder, program in (("isvc", "config/crd/full", PROGRAMS[0]), ("llmisvc", "config/crd/full/llmisvc", PROGRAMS[1])):
             self._apply(f"definitions-{name}", definitions(self._built(folder), f"https://127.0.0.1:{ports[program]}", authority))
-        self._kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
+        wait_until("KServe's definitions are established", self._established, READY_S)
         self._apply("configuration", configuration((HOME / "config/configmap/inferenceservice.yaml").read_text(), NAMESPACE))
         for program in PROGRAMS:
             self._start(program, ports[program])
@@ -108,6 +109,15 @@ class KServe:
             self._apply(f"webhooks-{program}", webhooks(self._built(folder), f"https://127.0.0.1:{ports[program]}", authority))
         for folder in DEFAULTS:
             self._apply(folder.rsplit("/", 1)[-1], self._built(folder))
+
+    def _make_namespace(self) -> bool:
+        self._kubectl("create", "namespace", NAMESPACE, fails=True)
+        return json.loads(self._kubectl("get", "namespace", NAMESPACE, "-o", "json"))["status"]["phase"] == "Active"
+
+    def _established(self) -> bool:
+        """Not `kubectl wait`: it fails at a definition that has no conditions yet."""
+        found = [condition(one, "Established") for one in json.loads(self._kubectl("get", "crd", "-o", "json"))["items"]]
+        return all(one.get("status") == "True" for one in found)
 
     def _built(self, folder: str) -> str:
         return self._kubectl("kustomize", str(HOME / folder))
