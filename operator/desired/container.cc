@@ -166,15 +166,15 @@ Object larderd_container(const CachePool& pool, const std::optional<CacheBackend
   return container;
 }
 
-Object pull_secrets(const CachePool& pool, const Defaults& defaults) {
+Object pull_secrets(const Object& more, const Defaults& defaults) {
   Object secrets = Object::array();
   const auto add = [&secrets](const std::string& name) {
     Object secret{{"name", name}};
     if (!name.empty() && std::ranges::find(secrets, secret) == secrets.end()) secrets.push_back(std::move(secret));
   };
   for (const std::string& name : defaults.pull_secrets) add(name);
-  if (pool.spec.pull_secrets.is_array())
-    for (const Object& secret : pool.spec.pull_secrets) add(api::text_at(secret, "name"));
+  if (more.is_array())
+    for (const Object& secret : more) add(api::text_at(secret, "name"));
   return secrets;
 }
 
