@@ -20,7 +20,8 @@ from harness.process import Process, ProcessError
 HOME = pathlib.Path(PATHS["kserve"])
 NAMESPACE = "kserve"
 PROGRAMS = ("kserve-manager", "kserve-llmisvc")
-READY_S = 60
+READY_S, GONE_S, CLEAR_S = 60, 20, 120
+TEMPLATES = "llminferenceserviceconfigs.serving.kserve.io"
 DEFAULTS = ("config/storagecontainers", "config/runtimes", "config/llmisvcconfig")  # what KServe's chart installs beside its controllers
 
 
@@ -70,9 +71,11 @@ class KServe:
         return self
 
     def __exit__(self, *_) -> None:
-        """The webhooks first: without them nothing waits for a controller that has gone."""
+        """Its webhooks first, which refuse that its templates go; these while their controller lives, whose finalizer they carry."""
         self._kubectl("delete", "mutatingwebhookconfigurations,validatingwebhookconfigurations", "-l", "larder.dev/test=kserve")
-        self._kubectl("delete", "--all", "-A", "--wait=false", "llminferenceserviceconfigs.serving.kserve.io", "--ignore-not-found", fails=True)
+        self._kubectl("-n", NAMESPACE, "delete", TEMPLATES, "--all", f"--timeout={GONE_S}s", fails=True)
+        for one in self._kubectl("-n", NAMESPACE, "get", TEMPLATES, "-o", "name", fails=True).split():
+            self._kubectl("-n", NAMESPACE, "patch", one, "--type=merge", "-p", '{"metadata": {"finalizers": null}}', fails=True)
         for process in self.processes:
             process.stop()
         for path in sorted(self.folder.glob("definitions-*.yaml")):
@@ -96,7 +99,7 @@ class KServe:
     def _install(self) -> None:
         authority = self._certificates()
         ports = {program: _free_port() for program in PROGRAMS}
-        wait_until("the namespace of an earlier run has gone", self._make_namespace, READY_S)
+        wait_until("what an earlier run left has gone", self._clear, CLEAR_S)
         others = "\n---\n".join(path.read_text() for path in sorted((HOME / "crds").glob("*.yaml")))
         self._apply("definitions-others", others)
         for name, folder, program in (("isvc", "config/crd/full", PROGRAMS[0]), ("llmisvc", "config/crd/full/llmisvc", PROGRAMS[1])):
@@ -110,14 +113,18 @@ class KServe:
         for folder in DEFAULTS:
             self._apply(folder.rsplit("/", 1)[-1], self._built(folder))
 
-    def _make_namespace(self) -> bool:
+    def _clear(self) -> bool:
+        """A namespace of its own is there, and nothing is about to be removed."""
         self._kubectl("create", "namespace", NAMESPACE, fails=True)
-        return json.loads(self._kubectl("get", "namespace", NAMESPACE, "-o", "json"))["status"]["phase"] == "Active"
+        found = json.loads(self._kubectl("get", "namespace", NAMESPACE, "-o", "json", fails=True) or "{}")
+        return bool(found) and not any("deletionTimestamp" in one["metadata"] for one in [found, *self._definitions()])
+
+    def _definitions(self) -> list[dict]:
+        return json.loads(self._kubectl("get", "crd", "-o", "json"))["items"]
 
     def _established(self) -> bool:
         """Not `kubectl wait`: it fails at a definition that has no conditions yet."""
-        found = [condition(one, "Established") for one in json.loads(self._kubectl("get", "crd", "-o", "json"))["items"]]
-        return all(one.get("status") == "True" for one in found)
+        return all(condition(one, "Established").get("status") == "True" for one in self._definitions())
 
     def _built(self, folder: str) -> str:
         return self._kubectl("kustomize", str(HOME / folder))
