@@ -1,8 +1,9 @@
 #!/bin/bash
-# cluster.sh up | down | load | restart PROGRAM: a Kubernetes of this one machine, as root; e2e/README.md says what it consists of.
+# cluster.sh up | down | load [older] | restart PROGRAM: a Kubernetes of this one machine, as root; e2e/README.md says what it consists of.
 #
 # up: all programs, images and DNS; $state/admin.kubeconfig is the administrator's. What runs already stays. down: ends it all and
-# removes its state, also of one that stopped half way. load: the product's image as it is built now. restart: one of its programs.
+# removes its state, also of one that stopped half way. load: the product's image as it is built now; older: with an
+# older shim, localhost/older:e2e. restart: one of its programs.
 # REQUIRES: .ci/kubernetes.sh cluster has run; for larder's image, make release.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -11,10 +12,10 @@ cd "$root/.ci"
 . ./paths.sh
 . ./stage.sh
 state=${LARDER_E2E:-$cache/e2e}
-images=$cache/e2e-images pki=$state/pki node=larder-e2e
+images=$cache/e2e-images pki=$state/pki node=larder-e2e product=${LARDER_E2E_BUILD:-$root/build/release}
 device=$(ip -4 route show default | awk '{print $5; exit}')
 address=$(ip -4 -o address show ${device:+dev "$device"} scope global | awk '{split($4, a, "/"); print a[1]; exit}')
-readonly here root state images pki node device address huge_pages=${LARDER_E2E_HUGE_PAGES:-64}
+readonly here root state images pki node product device address huge_pages=${LARDER_E2E_HUGE_PAGES:-64}
 . "$root/tests/component/kube/pki.sh"
 . "$here/settings.sh"
 . "$here/images.sh"
@@ -128,8 +129,8 @@ up() {
 }
 
 load() {
-  make_larder_image
-  load_image larder
+  "make_${1:-larder}_image"
+  load_image "${1:-larder}"
 }
 
 stop() {
@@ -192,7 +193,8 @@ down() {
 }
 
 case ${1:-} in
-  up | down | load) "$1" ;;
+  up | down) "$1" ;;
+  load) load ${2:+"$2"} ;;
   restart) restart "${2:?which of its programs?}" ;;
-  *) fail "usage: cluster.sh up | down | load | restart PROGRAM" ;;
+  *) fail "usage: cluster.sh up | down | load [older] | restart PROGRAM" ;;
 esac

@@ -1,5 +1,5 @@
 # Sourced: the images of the cluster, as archives in $images; those that never change are made once. No registry is asked.
-# REQUIRES: $root the checkout, $kubernetes, $servers, $images.
+# REQUIRES: $root the checkout, $product its build tree, $kubernetes, $servers, $images.
 
 # NAME ROOTFS: $images/NAME.tar, localhost/NAME:e2e.
 archive() {
@@ -39,7 +39,24 @@ make_images() {
   done
 }
 
-# The product's own, from what is built now: build/release, or another build tree.
+# The product's own, as it is built now.
 make_larder_image() {
-  "$root/.ci/image/build.sh" "${LARDER_E2E_BUILD:-$root/build/release}" "$images/larder.tar" localhost/larder:e2e
+  "$root/.ci/image/build.sh" "$product" "$images/larder.tar" localhost/larder:e2e
+}
+
+# The product with an older shim for engines: of the last commit before the protocol's version became today's. REQUIRES: git's history.
+make_older_image() {
+  local tree=$images/older commit
+  commit=$(git -C "$root" log -1 --format=%H -- shim/protocol/version.h)^
+  rm -rf "$tree"
+  mkdir -p "$tree/source"
+  git -C "$root" archive "$commit" | tar -x -C "$tree/source"
+  cmake -S "$tree/source" -B "$tree/build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DLARDER_BUILD_TESTS=OFF >/dev/null
+  cmake --build "$tree/build" --target larder_shared >/dev/null
+  "$root/.ci/image/rootfs.sh" "$product" "$tree/root"
+  rm -r "$tree/root/payload/python/larder"
+  cp -r "$tree/source/shim/python/larder" "$tree/root/payload/python/larder"
+  install -m 0755 -s "$tree/build/lib/liblarder.so" "$tree/root/payload/python/larder/liblarder.so"
+  archive older "$tree/root"
+  rm -rf "$tree"
 }

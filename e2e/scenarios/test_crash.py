@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from harness import by_hand, containers, engine_pod
+from harness import by_hand, containers, engine_pod, product
 from harness.cluster import wait_until
 
 RESTARTS = 10
@@ -15,9 +15,9 @@ GROWTH_MIB = 16  # of what an engine and its allocator take anyway
 
 
 @pytest.fixture
-def served(namespace):
-    """A pod that serves, its prompt, and the tokens of its cold answer."""
-    namespace.apply(*by_hand.with_larder(engine_pod.engine("llama", None), "crash", POOL_MIB))
+def served(larder, namespace):
+    """An annotated pod that serves, its prompt, and the tokens of its cold answer."""
+    namespace.apply(product.pool("cache", f"{POOL_MIB}Mi"), *engine_pod.engine("llama", "cache"))
     (pod,) = namespace.wait_ready("llama")
     prompt = engine_pod.prompt()
     return namespace, pod["metadata"]["name"], prompt, engine_pod.answer(namespace, "llama", prompt).token_ids

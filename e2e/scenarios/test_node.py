@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from harness import containers, engine_pod, product
+from harness import cluster, containers, engine_pod, product
 from harness.cluster import wait_until
+
+OLDER = "localhost/older:e2e"  # cluster.sh load older
+TODAYS = "localhost/larder:e2e"
 
 
 @pytest.fixture
-def pair(larder, namespace):
-    """Two engines on the node, and a prompt that the first has computed."""
-    namespace.apply(product.pool("node", placement="Node"))
+def pair(request, larder, namespace):
+    """Two engines on the node, and a prompt that the first has computed. Its parameter: more of the pool's spec."""
+    namespace.apply(product.pool("node", placement="Node", **getattr(request, "param", {})))
     product.wait_condition(namespace, "cachepool", "node", "Ready")
     namespace.apply(*engine_pod.engine("llama", "node", replicas=2))
     one, other = namespace.wait_ready("llama", 2, 400)
@@ -19,6 +24,16 @@ def pair(larder, namespace):
     cold = engine_pod.answer_of_pod(one, prompt)
     assert cold.cached_tokens == 0
     return namespace, one, other, prompt, cold
+
+
+@pytest.fixture
+def older_image():
+    cluster.program("load", "older")
+
+
+def shim_of(namespace, pod) -> str:
+    """A digest of the library that this pod's engine has loaded."""
+    return namespace.exec(pod["metadata"]["name"], "vllm", "sha256sum", "/larder/python/larder/liblarder.so").split()[0]
 
 
 def daemon(namespace):
@@ -47,3 +62,26 @@ def test_pods_of_a_node_share(pair):
     wait_until("warm again", warm_again, 30)
     for pod in namespace.pods("llama"):
         assert containers.restart_count(namespace, pod["metadata"]["name"], "vllm") == 0
+
+
+@pytest.mark.parametrize("pair", [{"image": OLDER}], indirect=True)
+def test_engines_with_an_older_shim(older_image, pair):
+    """Engines that were started before an upgrade bring the shim of then; the pool's larderd is of now, and comes anew besides."""
+    namespace, one, other, prompt, cold = pair
+    before = daemon(namespace)
+    namespace.kubectl("patch", "cachepool", "node", "--type=merge", "-p", json.dumps({"spec": {"image": TODAYS}}))
+    wait_until("the node's larderd is of the new image", lambda: daemon(namespace) != before, 120)
+    product.wait_condition(namespace, "cachepool", "node", "Ready")
+
+    def warm() -> bool:
+        answer = engine_pod.answer_of_pod(other, prompt)
+        assert answer.token_ids == cold.token_ids
+        return answer.cached_tokens >= engine_pod.whole_chunks(answer)
+
+    wait_until("warm with the older shim", warm, 30)
+    namespace.kubectl("delete", "pod", one["metadata"]["name"], "--now")
+    newer = next(pod for pod in namespace.wait_ready("llama", 2, 400) if pod["metadata"]["uid"] != other["metadata"]["uid"])
+    assert shim_of(namespace, newer) != shim_of(namespace, other)
+    answer = engine_pod.answer_of_pod(newer, prompt)
+    assert answer.token_ids == cold.token_ids
+    assert answer.cached_tokens >= engine_pod.whole_chunks(answer)

@@ -19,6 +19,10 @@ def system(larder):
     product.install()
 
 
+def attached(namespace, pool: str) -> int:
+    return namespace.get("cachepool", pool).get("status", {}).get("pods", {}).get("attached", 0)
+
+
 def test_leader_killed(system, namespace):
     leader = wait_until("a leader", product.leader, 30)
     containers.kill(system, leader.split("_")[0], "operator")
@@ -57,8 +61,12 @@ def test_pods_serve_without_operator(system, namespace):
     warm()
     assert kubectl("get", "crd", "cachepools.larder.dev", "-o", "name")
     assert namespace.get("cachepool", "cache")
+    product.install()
+    wait_until("the operator that came back counts the pod", lambda: attached(namespace, "cache") == 1, 90)
+    warm()
     (after,) = namespace.pods("llama")
     assert after["metadata"]["uid"] == pod["metadata"]["uid"]
+    assert containers.restart_count(namespace, pod["metadata"]["name"], "vllm") == 0
 
 
 def test_api_server_restarted(system, namespace):

@@ -50,8 +50,8 @@ std::vector<api::Object> engine_volumes(const api::CachePool& pool);
 std::vector<api::Object> engine_mounts(const api::CachePool& pool);
 
 // What the security context of the engine's pod must have besides its own, so that an engine of any uid may use the socket:
-// supplementalGroups, to be added to those that are there; and fsGroup where larderd could not write to its disk without one, to
-// be set where there is none.
+// supplementalGroups, to be added to those that are there; and fsGroup where larderd could not write to its disk or huge pages
+// without one, to be set where there is none.
 api::Object engine_pod_security(const api::CachePool& pool);
 
 // Of all keys in the pool's backend: spec.backendRef.prefix, or NAMESPACE-POOL.

@@ -121,8 +121,10 @@ std::vector<Object> engine_mounts(const CachePool&) {
 Object engine_pod_security(const CachePool& pool) {
   const std::int64_t group = api::number_at(pool.spec.pod_security, "runAsGroup", api::kUserGroup);
   Object security{{"supplementalGroups", Object::array({group})}};
+  if (on_node(pool)) return security;
   const bool claim = pool.spec.disk && pool.spec.disk->volume == api::DiskVolume::kEphemeralClaim;
-  if (claim) security.update({{"fsGroup", group}, {"fsGroupChangePolicy", "OnRootMismatch"}});
+  const bool hugepages = pool.spec.memory.hugepages != api::Hugepages::kNone;  // the kubelet makes their emptyDir root's, 0755
+  if (claim || hugepages) security.update({{"fsGroup", group}, {"fsGroupChangePolicy", "OnRootMismatch"}});
   return security;
 }
 

@@ -32,12 +32,14 @@ TEST(Security, AUserMayReplaceFieldsOfIt) {
   EXPECT_EQ(security["runAsNonRoot"], true);
 }
 
-TEST(Security, TheEngineGetsTheGroupOfTheSocketAndAnFsGroupOnlyForAClaim) {
+TEST(Security, TheEngineGetsTheGroupOfTheSocketAndAnFsGroupWhereAVolumeIsRoots) {
   const Object usual = engine_pod_security(*test::pool_case_of("{memory: {size: 1Gi}}").pool);
   EXPECT_EQ(usual, (Object{{"supplementalGroups", Object::array({api::kUserGroup})}}));
   const Object claim =
       engine_pod_security(*test::pool_case_of("{memory: {size: 1Gi}, disk: {size: 9Gi, volume: ephemeral}}").pool);
   EXPECT_EQ(claim["fsGroup"], api::kUserGroup);
+  EXPECT_EQ(engine_pod_security(*test::pool_case_of("{memory: {size: 1Gi, hugepages: 2Mi}}").pool), claim);
+  EXPECT_EQ(engine_pod_security(*test::pool_case_of("{placement: Node, memory: {size: 1Gi, hugepages: 2Mi}}").pool), usual);
 }
 
 TEST(Security, SecretsAreOptionalAndMountedByLarderdAlone) {
