@@ -50,11 +50,12 @@ def _listens(port: int) -> bool:
 
 
 class KServe:
-    """Both controllers and all that they need in the API server of `kubeconfig`; use as a context manager. What it leaves when it
-    goes: nothing of KServe's definitions, webhooks and objects. Not thread-safe."""
+    """Both controllers and all that they need in the API server of `kubeconfig`; use as a context manager. It leaves nothing of KServe's
+    definitions, webhooks and objects there, unless that server goes too (`clean` False). Not thread-safe."""
 
-    def __init__(self, kubeconfig: pathlib.Path, folder: pathlib.Path):
+    def __init__(self, kubeconfig: pathlib.Path, folder: pathlib.Path, clean: bool = True):
         self.folder = folder
+        self.clean = clean
         self.env = {**os.environ, "KUBECONFIG": str(kubeconfig), "POD_NAMESPACE": NAMESPACE,
                     "PATH": f"{PATHS['kubernetes']}/bin:{os.environ['PATH']}"}
         self.processes: list[Process] = []
@@ -71,15 +72,19 @@ class KServe:
         return self
 
     def __exit__(self, *_) -> None:
+        if self.clean:
+            self._remove()
+        for process in self.processes:
+            process.stop()
+
+    def _remove(self) -> None:
         """Its webhooks first, which refuse that its templates go; these while their controller lives, whose finalizer they carry."""
         self._kubectl("delete", "mutatingwebhookconfigurations,validatingwebhookconfigurations", "-l", "larder.dev/test=kserve")
         self._kubectl("-n", NAMESPACE, "delete", TEMPLATES, "--all", f"--timeout={GONE_S}s", fails=True)
         for one in self._kubectl("-n", NAMESPACE, "get", TEMPLATES, "-o", "name", fails=True).split():
             self._kubectl("-n", NAMESPACE, "patch", one, "--type=merge", "-p", '{"metadata": {"finalizers": null}}', fails=True)
-        for process in self.processes:
-            process.stop()
         for path in sorted(self.folder.glob("definitions-*.yaml")):
-            self._kubectl("delete", "-f", str(path), "--ignore-not-found", "--wait=false")
+            self._kubectl("delete", "-f", str(path), "--ignore-not-found", f"--timeout={GONE_S}s", fails=True)
         self._kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--wait=false")
 
     def alive(self) -> bool:
