@@ -13,14 +13,14 @@ import socket
 import subprocess
 import urllib.request
 
-from harness.cluster import PATHS, Namespace, condition, wait_until
+from harness.cluster import PATHS, ClusterError, Namespace, condition, wait_until
 from harness.kserve_objects import configuration, definitions, webhooks
 from harness.process import Process, ProcessError
 
 HOME = pathlib.Path(PATHS["kserve"])
 NAMESPACE = "kserve"
 PROGRAMS = ("kserve-manager", "kserve-llmisvc")
-READY_S, GONE_S, CLEAR_S = 60, 20, 120
+READY_S, GONE_S, CLEAR_S, CALL_S = 180, 20, 300, 600  # on a machine that has other things to do
 TEMPLATES = "llminferenceserviceconfigs.serving.kserve.io"
 DEFAULTS = ("config/storagecontainers", "config/runtimes", "config/llmisvcconfig")  # what KServe's chart installs beside its controllers
 
@@ -79,27 +79,29 @@ class KServe:
 
     def _remove(self) -> None:
         """Its webhooks first, which refuse that its templates go; these while their controller lives, whose finalizer they carry."""
-        self._kubectl("delete", "mutatingwebhookconfigurations,validatingwebhookconfigurations", "-l", "larder.dev/test=kserve")
+        self._kubectl("delete", "mutatingwebhookconfigurations,validatingwebhookconfigurations", "-l", "larder.dev/test=kserve", fails=True)
         self._kubectl("-n", NAMESPACE, "delete", TEMPLATES, "--all", f"--timeout={GONE_S}s", fails=True)
         for one in self._kubectl("-n", NAMESPACE, "get", TEMPLATES, "-o", "name", fails=True).split():
             self._kubectl("-n", NAMESPACE, "patch", one, "--type=merge", "-p", '{"metadata": {"finalizers": null}}', fails=True)
         for path in sorted(self.folder.glob("definitions-*.yaml")):
             self._kubectl("delete", "-f", str(path), "--ignore-not-found", f"--timeout={GONE_S}s", fails=True)
-        self._kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--wait=false")
+        self._kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--wait=false", fails=True)
 
     def alive(self) -> bool:
         return len(self.processes) == len(PROGRAMS) and all(one.child.poll() is None for one in self.processes)
 
     def _kubectl(self, *words: str, stdin: str | None = None, fails: bool = False) -> str:
-        done = subprocess.run(["kubectl", *words], input=stdin, env=self.env, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(["kubectl", *words], input=stdin, env=self.env, capture_output=True, text=True, timeout=CALL_S)
         if done.returncode != 0 and not fails:
-            raise ProcessError(f"kubectl {' '.join(words)}: {done.stderr.strip()}")
+            raise ClusterError(f"kubectl {' '.join(words)}: {done.stderr.strip()}")
         return done.stdout
 
     def _apply(self, name: str, text: str) -> None:
+        """Again where the API server was too slow: its definitions keep one busy for seconds each."""
         path = self.folder / f"{name}.yaml"
         path.write_text(text)
-        self._kubectl("apply", "--server-side", "--force-conflicts", "--validate=false", "-f", str(path))
+        words = ("apply", "--server-side", "--force-conflicts", "--validate=false", "-f", str(path))
+        wait_until(f"KServe's {name} in the API server", lambda: self._kubectl(*words) or True, READY_S)
 
     def _install(self) -> None:
         authority = self._certificates()
