@@ -6,7 +6,7 @@ venv=$cache/venv-$(sha256sum python.lock | cut -c1-12)
 wheel=$cache/wheel-$(sha256sum wheel.lock | cut -c1-12)
 # vm: kernel and busybox of the virtual machine of `make test-vm`.
 vm=$cache/vm
-# servers: redis-server and valkey-server, for the tests of the remote tier.
+# servers: redis-server and valkey-server, for the tests of the remote tier; prometheus and promtool.
 servers=$cache/servers
 # rivals: LMCache beside it, for the benchmarks that compare (rivals.lock).
 rivals=$cache/rivals-$(cat python.lock rivals.lock | sha256sum | cut -c1-12)

@@ -13,10 +13,6 @@ namespace {
 using api::Object;
 using Form = ConnectorFlag::Form;
 
-Status unsupported(std::string why) {
-  return {Code::kUnsupported, std::move(why)};
-}
-
 // The member of command or args that argv_of() has at `index`; one past the last: where a word is appended.
 std::pair<Object*, std::size_t> member_of(Object& container, std::size_t index) {
   const Object& command = api::at(container, "command");

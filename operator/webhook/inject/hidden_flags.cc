@@ -13,10 +13,6 @@ namespace {
 using api::Object;
 using Form = ConnectorFlag::Form;
 
-Status unsupported(std::string why) {
-  return {Code::kUnsupported, std::move(why)};
-}
-
 // Whether a connector, or what refuses one, is set somewhere in a text that is not read word by word.
 bool speaks_of_connector(std::string text) {
   std::ranges::replace(text, '_', '-');
