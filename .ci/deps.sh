@@ -1,5 +1,5 @@
 #!/bin/bash
-# deps.sh build|tools|bench|python|wheel|rivals|servers|vm|kubernetes...: installs what is missing and nothing else. What is there already costs a few milliseconds.
+# deps.sh build|tools|bench|python|wheel|rivals|servers|vm|kubernetes|kserve...: installs what is missing and nothing else. What is there already costs a few milliseconds.
 #
 # build, tools, bench: the Debian packages of packages.build, packages.tools, packages.bench, as root or through sudo.
 # python: CPU vLLM and pytest as python.lock pins them, in an environment of its own under $LARDER_CACHE (paths.sh). An environment
@@ -9,6 +9,7 @@
 # servers: what the remote tier is tested against: Debian's Redis, which redis-tools brings without a service, and Valkey of its
 # backports, unpacked and not installed; and Debian's Prometheus with promtool, likewise, for dashboards and alerts.
 # kubernetes: a Kubernetes of one machine (kubernetes.sh), and what its node needs (packages.kubernetes).
+# kserve: that, and KServe's controllers (kserve.sh).
 # vm: QEMU (packages.vm); Debian's kernel for virtual machines and its static busybox, unpacked and not installed.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -202,6 +203,7 @@ for what in "$@"; do
       ;;
     vm) make_vm ;;
     kubernetes) make_kubernetes ;;
-    *) fail "deps.sh: unknown part '$what' (build, tools, bench, python, wheel, rivals, servers, vm, kubernetes)" ;;
+    kserve) make_kubernetes && ./kserve.sh ;;
+    *) fail "deps.sh: unknown part '$what' (build, tools, bench, python, wheel, rivals, servers, vm, kubernetes, kserve)" ;;
   esac
 done

@@ -12,3 +12,6 @@ servers=$cache/servers
 rivals=$cache/rivals-$(cat python.lock rivals.lock | sha256sum | cut -c1-12)
 # kubernetes: a Kubernetes of one machine (kubernetes.sh), for the tests of operator and chart.
 kubernetes=$cache/kubernetes-1.34.4
+
+# kserve: KServe's controllers, definitions and configuration (kserve.sh).
+kserve=$cache/kserve-0.20.0

@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "operator/reconcile/larderd_answer.h"
 #include "operator/reconcile/pod_view.h"
 
 namespace larder::reconcile {
@@ -13,7 +14,7 @@ enum class Trouble { kOutOfMemory, kImageNotPulled, kDoesNotRun, kNotScheduled, 
 inline constexpr std::array<Trouble, 5> kTroubles{Trouble::kOutOfMemory, Trouble::kImageNotPulled, Trouble::kDoesNotRun,
                                                   Trouble::kNotScheduled, Trouble::kStarting};
 
-Trouble trouble_of(const PodView& pod);
+Trouble trouble_of(const PodView& pod, const Heard& heard);
 const char* text(Trouble trouble);
 
 }  // namespace larder::reconcile

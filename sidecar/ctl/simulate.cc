@@ -61,7 +61,8 @@ Result<Study> study(const Arguments& arguments) {
   }
   Result<std::vector<sizing::TracedRequest>> trace = read_traces(std::span(arguments.words).subspan(1), block_bytes);
   if (!trace.ok()) return trace.status();
-  Study study{.trace = *std::move(trace)};
+  Study study;
+  study.trace = *std::move(trace);
   study.distinct_bytes = sizing::distinct_bytes(study.trace);
   Result<std::vector<std::uint64_t>> sizes = sizes_of(arguments.sizes, study.distinct_bytes);
   if (!sizes.ok()) return sizes.status();

@@ -15,7 +15,8 @@ namespace larder::ctl {
 struct ModelCounts {
   std::string name;
   std::uint64_t requests = 0, requests_hit = 0, asked = 0, hit = 0, loaded = 0, stored = 0;
-  double saved_seconds = 0;  // of prefill, by the engines' own speed
+  double saved_seconds = 0;     // of prefill, by the engines' own speed
+  std::uint64_t too_short = 0;  // of the requests: they found nothing and asked for less than a chunk
 };
 
 struct Evictions {
@@ -30,6 +31,12 @@ struct MemoryState {
   std::vector<std::uint64_t> slot_sizes;  // bytes
   Evictions evicted;
   std::uint64_t refused_no_space = 0, refused_cap = 0;  // stores
+};
+
+// What other amounts of memory would have found, by larderd's estimate.
+struct EstimatedHit {
+  double size = 0;  // times the configured memory
+  double ratio = 0;
 };
 
 struct TierState {
@@ -47,12 +54,14 @@ struct LookState {
 struct NamespaceState {
   std::string id, model;
   std::uint64_t chunks = 0, bytes = 0, sessions = 0;
+  std::string fingerprint;  // "field: value" lines, as they come: to be compared, and printable() before it is shown
 };
 
 struct SessionState {
   std::string engine;
   std::uint64_t holds = 0, grants = 0;
   bool silent = false;
+  std::string space;  // its namespace's id; empty before one is open
 };
 
 struct Sessions {
@@ -73,6 +82,7 @@ struct Snapshot {
   ModelCounts all;  // their sum
   std::uint64_t loads_failed = 0, checksum_failures = 0;
   MemoryState memory;
+  std::vector<EstimatedHit> estimate;  // empty: engines told of nothing yet, or an older larderd
   TierState disk, backend;
   LookState looks;
   std::uint64_t evicted_unwritten = 0, evicted_unwanted = 0;  // from memory, and in no tier below

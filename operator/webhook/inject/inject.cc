@@ -78,6 +78,7 @@ std::string give_cache(Object& pod, const Input& input) {
       return "its container " + api::text_at(container, "name") + " cannot be connected: " + status.text();
   }
   add_containers(pod, input, *engines);
+  add_pull_secrets(pod, input);
   add_volumes(pod, input);
   add_groups(pod, input);
   annotate(pod, input);

@@ -101,6 +101,7 @@ OTHER = {  # another value for each key: what the chart renders must then differ
     "image.digest": '"sha256:' + "0" * 64 + '"',
     "image.pullPolicy": '"Always"',
     "imagePullSecrets": '[{"name": "registry"}]',
+    "podImagePullSecrets": '[{"name": "registry"}]',
     "fullnameOverride": '"other"',
     "commonLabels": '{"a": "b"}',
     "replicas": "3",

@@ -56,6 +56,7 @@ class Client:
         self.stored = set()
         self.holds = {}
         self.calls = []
+        self.reported = []  # decision, hashes, ns of each request
         self.namespaces = []
         self.fail = None  # name of a method that raises
         self.tier = None  # a Below, where there is one
@@ -165,8 +166,9 @@ class Client:
     def call_names(self):
         return [call[0] for call in self.calls]
 
-    def report_request(self, asked, hit, nanoseconds):
+    def report_request(self, asked, hit, nanoseconds, decision=0, hashes=b"", stride=16, ns=0):
         self.calls.append(("request", asked, hit))
+        self.reported.append((decision, split(hashes, stride), ns))
 
     def drop_namespace(self):
         self.stored.clear()

@@ -11,6 +11,7 @@ from larder.vllm.guard import LogPump, logger
 from larder.vllm.messages import StepWork
 from larder.vllm.scheduler import SchedulerHalf
 from larder.vllm.setup import Unsupported, setup_of
+from larder.vllm.tier_events import TierEvents, wanted
 from larder.vllm.worker import WorkerHalf
 
 try:
@@ -48,7 +49,8 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
         except Exception as error:
             off = f"{type(error).__name__}: {error}"
         if is_scheduler:
-            self._half = SchedulerHalf(setup, self._client, getattr(vllm_config, "lora_config", None))
+            events = TierEvents(setup, self._client) if off is None and wanted(vllm_config) else None
+            self._half = SchedulerHalf(setup, self._client, getattr(vllm_config, "lora_config", None), events)
         else:
             self._half = WorkerHalf(setup, self._client, shard, stores)
         if off is not None:
@@ -76,6 +78,9 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
 
     def request_finished_all_groups(self, request, block_ids):
         return self.request_finished(request, block_ids)
+
+    def take_events(self):
+        return self._half.take_events()
 
     def reset_cache(self):
         return self._half.reset()

@@ -40,13 +40,15 @@ class Lookup:
 
 
 class SchedulerHalf(Guarded):
-    def __init__(self, setup, client, lora_config=None):
+    def __init__(self, setup, client, lora_config=None, events=None):
+        """events: TierEvents, where the engine publishes KV events."""
         super().__init__(setup, client)
         self._adapters = Adapters(lora_config)
         self._spaces: dict[str, Space] = {"": Space()}  # by line
         self._private = ""  # the line of the first reset
         self._tracked: dict[str, Tracked] = {}
-        self._stores = StorePlan(setup, client, self._tracked)
+        self._events = events
+        self._stores = StorePlan(setup, client, self._tracked, events.note if events else None)
         self._worth = LoadOrRecompute(setup.chunk_bytes * setup.shards.count, setup.chunk_tokens) if setup else None
         self._observed = Observed()
         self._first_tokens = FirstTokens(self._observed)
@@ -95,6 +97,8 @@ class SchedulerHalf(Guarded):
                     self._report(request, lookup, external_tokens)
                 if external_tokens:
                     load = self._load_of(request, blocks, lookup)
+                    if self._events is not None:
+                        self._events.note(request, lookup.space, lookup.local_tokens // self.setup.chunk_tokens, lookup.hit_chunks)
             self._fetches.end(request.request_id)
         except Exception as error:
             self.turn_off(f"unexpected {type(error).__name__} in update_state_after_alloc: {error}")
@@ -134,7 +138,17 @@ class SchedulerHalf(Guarded):
             return None
 
     def _report(self, request, lookup, external_tokens):
-        self.client.report_request(request.num_tokens - lookup.local_tokens, external_tokens, lookup.nanoseconds)
+        chunk = self.setup.chunk_tokens
+        hashes = chunk_hashes(self.setup, request, lookup.local_tokens // chunk, request.num_tokens // chunk)
+        self.client.report_request(
+            request.num_tokens - lookup.local_tokens,
+            external_tokens,
+            lookup.nanoseconds,
+            self._fetches.decision(request.request_id, external_tokens > 0),
+            hashes,
+            stride_of(request) if hashes else 16,
+            lookup.space.number,
+        )
         late.info(
             "Reqid: %s, Total tokens %d, Larder hit tokens: %d, need to load: %d",
             request.request_id,
@@ -142,6 +156,10 @@ class SchedulerHalf(Guarded):
             lookup.hit_chunks * self.setup.chunk_tokens,
             external_tokens,
         )
+
+    @guarded(lambda: ())
+    def take_events(self):
+        return self._events.take() if self._events is not None and self.off is None else ()
 
     def _load_of(self, request, blocks, lookup):
         first, stride = lookup.local_tokens // self.setup.chunk_tokens, stride_of(request)

@@ -6,15 +6,15 @@ namespace larder::reconcile {
 namespace {
 
 std::string word(const PodView& pod) {
-  return text(trouble_of(pod));
+  return text(trouble_of(pod, {}));
 }
 
 TEST(PodTroubleTest, OneWordAPod) {
   PodView pod;
   pod.ready = true;
-  EXPECT_EQ(trouble_of(pod), Trouble::kNone);
+  EXPECT_EQ(trouble_of(pod, {}), Trouble::kNone);
   pod.killed_for_memory = true;
-  EXPECT_EQ(trouble_of(pod), Trouble::kNone) << "it was, and runs again";
+  EXPECT_EQ(trouble_of(pod, {}), Trouble::kNone) << "it was, and runs again";
   pod.ready = false;
   EXPECT_EQ(word(pod), "OutOfMemory");
   pod.killed_for_memory = false;
@@ -27,6 +27,17 @@ TEST(PodTroubleTest, OneWordAPod) {
   EXPECT_EQ(word(pod), "ImageNotPulled");
   pod.waiting = "CrashLoopBackOff";
   EXPECT_EQ(word(pod), "DoesNotRun");
+}
+
+TEST(PodTroubleTest, AReadyPodWhoseKeeperSaysThatLarderdIsDown) {
+  PodView pod;
+  pod.ready = true;
+  pod.uid = "u";
+  Heard heard;
+  heard.down["u"] = {"its disk is gone", false};
+  EXPECT_STREQ(text(trouble_of(pod, heard)), "DoesNotRun");
+  heard.down["u"].out_of_memory = true;
+  EXPECT_STREQ(text(trouble_of(pod, heard)), "OutOfMemory");
 }
 
 }  // namespace
