@@ -24,10 +24,10 @@ class _UnixConnection(http.client.HTTPConnection):
 
 
 class Larderd(Process):
-    """`folder` holds its socket, configuration and log; `name` is unique among those that run."""
+    """`folder` holds its socket, configuration and log; `name` is unique among those that run. `listen`: HOST:PORT of metrics, if any."""
 
     def __init__(self, binary: str | os.PathLike, folder: pathlib.Path, name: str, size: str = "5GiB", extra: str = "",
-                 log_name: str = "larderd.log"):
+                 log_name: str = "larderd.log", listen: str = ""):
         folder.mkdir(parents=True, exist_ok=True)
         self.socket = str(folder / "larder.sock")
         self.admin_socket = str(folder / "larder.admin")
@@ -36,7 +36,7 @@ class Larderd(Process):
         config.write_text(f"pool: {name}\nsocket: {self.socket}\nmemory:\n  size: {size}\n  shm_name: {name}\n"
                           # Stopped, it leaves nothing in /dev/shm; killed, all of it, for the next one of the name.
                           f"  keep_on_exit: false\n"
-                          f'http:\n  listen: ""\n  admin_socket: {self.admin_socket}\n{extra}')
+                          f'http:\n  listen: "{listen}"\n  admin_socket: {self.admin_socket}\n{extra}')
         env = {k: v for k, v in os.environ.items() if not k.startswith("LARDER_")}
         super().__init__("larderd", [str(binary), "--config", str(config)], env, folder / log_name)
 

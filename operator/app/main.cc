@@ -75,8 +75,10 @@ class Operator {
 
   Status run(const Signals& signals) {
     if (!wake_.valid()) return Status::from_errno(errno, "eventfd");
-    const desired::Defaults defaults{
-        .image = arguments_.image, .native_sidecars = knows_native_sidecars(quick_client_), .operator_namespace = arguments_.ns};
+    const desired::Defaults defaults{.image = arguments_.image,
+                                     .native_sidecars = knows_native_sidecars(quick_client_),
+                                     .operator_namespace = arguments_.ns,
+                                     .pull_secrets = arguments_.image_pull_secrets};
     Watched watched(client_, monotonic_);
     Result<std::unique_ptr<Reviewing>> reviewing =
         Reviewing::start(arguments_, defaults, {client_, quick_client_, watched, events_, metrics_});
@@ -124,7 +126,7 @@ class Operator {
       keeping = {};
       leading.reset();
       if (!leads_) continue;
-      leading = std::make_unique<Leading>(client_, writer, watched, defaults, metrics_, monotonic_);
+      leading = std::make_unique<Leading>(client_, writer, watched, defaults, events_, metrics_, monotonic_);
       if (arguments_.certificate_directory.empty())
         keeping = std::jthread([&](const std::stop_token& stop) { keep_certificates(writer, stop); });
     }

@@ -50,12 +50,15 @@ Result<std::string> status_report(const std::string& json) {
 Result<std::string> status(const Arguments& arguments) {
   return ask(arguments, Verb::kGet, "/v1/status", status_report);
 }
-// What the pages of larderd's probes say, for probes that can only run a program. Not 200 is an error.
+// What the pages of probes say, larderd's or its keeper's, for probes that can only run a program. Not 200 is an error.
 Result<std::string> alive(const Arguments& arguments) {
   return ask(arguments, Verb::kGet, "/healthz", nullptr);
 }
 Result<std::string> ready(const Arguments& arguments) {
   return ask(arguments, Verb::kGet, "/readyz", nullptr);
+}
+Result<std::string> started(const Arguments& arguments) {
+  return ask(arguments, Verb::kGet, "/startupz", nullptr);
 }
 Result<std::string> drop(const Arguments& arguments) {
   return ask(arguments, Verb::kPost, "/v1/drop?namespace=" + percent_encoded(arguments.words[1]), dropped_report);
@@ -136,12 +139,13 @@ Result<Outcome> plainly(const Arguments& arguments) {
 constexpr std::size_t kManyWords = 1 << 16;
 constexpr std::string_view kWhichNamespace = "which namespace? `larderctl status` lists them";
 
-constexpr std::array<Command, 15> kCommands{{
+constexpr auto kCommands = std::to_array<Command>({
     {"status", "", 0, 0, "", "is it helping? hits, prefill saved, memory, sessions", plainly<status>},
     {"top", "", 0, 0, "", "the same live: hits, tokens, bytes and evictions a second, memory, sessions; Ctrl-C ends it",
      plainly<top>},
     {"ready", "", 0, 0, "", "does larderd serve engines? Ends with 0 or 1: for a probe", plainly<ready>},
     {"alive", "", 0, 0, "", "does larderd's loop run? The same", plainly<alive>},
+    {"started", "", 0, 0, "", "may the engine start? Of `larderd --keep-up`, with its socket. The same", plainly<started>},
     {"drop", "NAMESPACE", 1, 1, "drop which namespace? `larderctl status` lists them",
      "drop what a namespace holds (id or a unique prefix of it, at least 4 digits; status lists them)", plainly<drop>},
     {"clear", "", 0, 0, "", "drop everything", plainly<clear>},
@@ -169,7 +173,7 @@ constexpr std::array<Command, 15> kCommands{{
      "can larderd use this Redis or Valkey? redis://[user@]host[:port][/database], rediss://, unix:///path; without a URL the\n"
      "configured one. Ends with 0: yes; 1: with warnings; 2: no",
      check_backend, kExitUnusable},
-}};
+});
 
 Status wrong(const std::string& why) {
   return {Code::kInvalidArgument, why};

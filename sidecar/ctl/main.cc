@@ -1,4 +1,4 @@
-// larderctl: asks a running larderd, and helps to configure one. Wiring only.
+// larderctl: asks a running larderd, and helps to configure one. Under the name kubectl-larder it is kubectl's plug-in. Wiring only.
 #include <cstdio>
 #include <string>
 #include <string_view>
@@ -6,6 +6,7 @@
 
 #include "sidecar/ctl/arguments.h"
 #include "sidecar/ctl/commands.h"
+#include "sidecar/ctl/kube/plugin.h"
 
 namespace larder::ctl {
 namespace {
@@ -43,5 +44,7 @@ int run(const std::vector<std::string_view>& words) {
 }  // namespace larder::ctl
 
 int main(int argc, char** argv) {
-  return larder::ctl::run(std::vector<std::string_view>(argv + 1, argv + argc));
+  const std::vector<std::string_view> words(argv + 1, argv + argc);
+  if (larder::kube::is_plugin(argv[0])) return larder::kube::run_plugin(words);
+  return larder::ctl::run(words);
 }

@@ -13,6 +13,7 @@ ModelCounts read_model(const json& model) {
                      number_at(model, "requests_hit"), number_at(model, "tokens_asked"),
                      number_at(model, "tokens_hit"),   number_at(model, "bytes_loaded"),
                      number_at(model, "bytes_stored"), 0};
+  counts.too_short = model.value("requests_short", std::uint64_t{0});  // an older larderd does not count them
   const std::uint64_t computed = number_at(model, "prefill_tokens");
   if (computed != 0)
     counts.saved_seconds =
@@ -27,6 +28,7 @@ void add(ModelCounts& sum, const ModelCounts& model) {
   sum.hit += model.hit;
   sum.loaded += model.loaded;
   sum.stored += model.stored;
+  sum.too_short += model.too_short;
   sum.saved_seconds += model.saved_seconds;
 }
 
@@ -96,7 +98,7 @@ Sessions read_sessions(const json& sessions) {
   Sessions state;
   for (const json& session : sessions.at("attached"))
     state.attached.push_back({text_at(session, "engine"), number_at(session, "holds"), number_at(session, "grants"),
-                              session.at("silent").get<bool>()});
+                              session.at("silent").get<bool>(), text_at(session, "namespace")});
   state.opened = number_at(sessions, "opened");
   state.refused = number_at(sessions, "refused");
   state.protocol_errors = number_at(sessions, "protocol_errors");
@@ -126,7 +128,8 @@ Snapshot read(const json& status) {
   snapshot.evicted_unwanted = number_at(status.at("memory").at("evicted"), "unwanted");
   for (const json& space : status.at("namespaces"))
     snapshot.namespaces.push_back({text_at(space, "id"), text_at(space, "model"), number_at(space, "chunks"),
-                                   number_at(space, "bytes"), number_at(space, "sessions")});
+                                   number_at(space, "bytes"), number_at(space, "sessions"),
+                                   space.at("fingerprint").get<std::string>()});
   snapshot.sessions = read_sessions(status.at("sessions"));
   for (const json& fallback : status.at("fallbacks"))
     snapshot.fallbacks.push_back({text_at(fallback, "kind"), text_at(fallback, "why")});

@@ -15,7 +15,8 @@ namespace larder::ctl {
 struct ModelCounts {
   std::string name;
   std::uint64_t requests = 0, requests_hit = 0, asked = 0, hit = 0, loaded = 0, stored = 0;
-  double saved_seconds = 0;  // of prefill, by the engines' own speed
+  double saved_seconds = 0;     // of prefill, by the engines' own speed
+  std::uint64_t too_short = 0;  // of the requests: they found nothing and asked for less than a chunk
 };
 
 struct Evictions {
@@ -53,12 +54,14 @@ struct LookState {
 struct NamespaceState {
   std::string id, model;
   std::uint64_t chunks = 0, bytes = 0, sessions = 0;
+  std::string fingerprint;  // "field: value" lines, as they come: to be compared, and printable() before it is shown
 };
 
 struct SessionState {
   std::string engine;
   std::uint64_t holds = 0, grants = 0;
   bool silent = false;
+  std::string space;  // its namespace's id; empty before one is open
 };
 
 struct Sessions {

@@ -12,24 +12,8 @@ constexpr int kBarWidth = 30;
 constexpr std::size_t kNameColumn = 16, kNowColumn = 18, kEngineColumn = 34, kCountColumn = 14;
 constexpr const char* kNoRate = "-";
 
-// How long lies between two snapshots of one life of larderd, by its own clock. nullopt: nothing to compare.
-std::optional<double> seconds_between(const Snapshot& now, const std::optional<Snapshot>& before) {
-  if (!before || before->epoch != now.epoch || now.uptime_seconds <= before->uptime_seconds) return std::nullopt;
-  return now.uptime_seconds - before->uptime_seconds;
-}
-
 std::string row(std::string_view name, const std::string& now, const std::string& overall) {
   return column(name, kNameColumn) + column(now, kNowColumn) + overall + "\n";
-}
-
-// Small rates with a digit after the point, others as whole numbers.
-std::string rate_text(double per_second) {
-  constexpr double kWhole = 100;
-  return (per_second < kWhole ? decimal_text(per_second) : grouped(static_cast<std::uint64_t>(std::llround(per_second)))) + "/s";
-}
-
-std::string byte_rate_text(double per_second) {
-  return bytes_text(static_cast<std::uint64_t>(std::llround(per_second))) + "/s";
 }
 
 std::uint64_t grown(std::uint64_t now, std::uint64_t before) {
@@ -110,6 +94,11 @@ std::string sessions(const std::vector<SessionState>& attached) {
 }
 
 }  // namespace
+
+std::optional<double> seconds_between(const Snapshot& now, const std::optional<Snapshot>& before) {
+  if (!before || before->epoch != now.epoch || now.uptime_seconds <= before->uptime_seconds) return std::nullopt;
+  return now.uptime_seconds - before->uptime_seconds;
+}
 
 std::string top_screen(const Snapshot& now, const std::optional<Snapshot>& before) {
   return headline(now) + "\n" + rates(now, before) + "\n" + memory(now.memory) + disk(now.disk) + backend(now.backend) + "\n" +

@@ -52,6 +52,15 @@ std::string percent_text(double part, double whole) {
   return whole > 0 ? decimal(100 * part / whole, "%") : "-";
 }
 
+std::string rate_text(double per_second) {
+  constexpr double kWhole = 100;
+  return (per_second < kWhole ? decimal_text(per_second) : grouped(static_cast<std::uint64_t>(std::llround(per_second)))) + "/s";
+}
+
+std::string byte_rate_text(double per_second) {
+  return bytes_text(static_cast<std::uint64_t>(std::llround(per_second))) + "/s";
+}
+
 std::string bar(double part, double whole, int width) {
   const double share = whole > 0 ? std::clamp(part / whole, 0.0, 1.0) : 0;
   const auto full = static_cast<std::size_t>(std::lround(share * width));

@@ -14,6 +14,9 @@ std::string bytes_text(std::uint64_t bytes);               // "5.0 GiB"
 std::string seconds_text(double seconds);                  // "350 ms", "21.4 s", "2 h 14 min"
 std::string percent_text(double part, double whole);       // "93.8%"; "-" of nothing
 
+std::string rate_text(double per_second);       // "12.5/s", "1,234/s"
+std::string byte_rate_text(double per_second);  // "5.0 MiB/s"
+
 // A bar of `width` characters.
 std::string bar(double part, double whole, int width);
 

@@ -72,8 +72,9 @@ void EventLoop::ask_about_grants(Connection& connection, std::uint64_t now_ms, b
 void EventLoop::drain_events(Connection& connection) {
   const std::vector<std::uint32_t>& handles = connection.protocol.namespaces();
   if (handles.empty()) return;
-  stats::ModelStats& row = model_row(stats_, store_.namespaces().at(handles.back()).spec.model);
-  connection.events.drain(connection.memory.region(), {store_, stats_, row, demand_, handles});
+  const store::NamespaceSpec& spec = store_.namespaces().at(handles.back()).spec;
+  connection.events.drain(connection.memory.region(),
+                          {store_, stats_, model_row(stats_, spec.model), spec.chunk_tokens, demand_, handles});
 }
 
 void EventLoop::note_fallback(const std::string& what, const std::string& why) {

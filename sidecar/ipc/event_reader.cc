@@ -59,6 +59,7 @@ void EventReader::gather(const Copy& event) {
 void EventReader::count_request(const Copy& event, const To& to) {
   ++to.model.requests;
   to.model.requests_hit += event.b != 0;
+  to.model.requests_short += event.b == 0 && event.a < to.chunk_tokens;
   to.model.tokens_asked += event.a;
   to.model.tokens_hit += event.b;
   value_hits(to.model, event.b);

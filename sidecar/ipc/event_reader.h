@@ -18,11 +18,13 @@ namespace larder::ipc {
 
 class EventReader {
  public:
-  // Where what is read goes. `model` is the session's row of the statistics, `namespaces` the handles that it may speak of.
+  // Where what is read goes. `model` is the session's row of the statistics,
+  // `chunk_tokens` those of its namespace, `namespaces` the handles that it may speak of.
   struct To {
     store::Store& store;
     stats::Stats& stats;
     stats::ModelStats& model;
+    std::uint32_t chunk_tokens;
     Demand& demand;
     std::span<const std::uint32_t> namespaces;
   };

@@ -48,6 +48,7 @@ FingerprintDifference diff_fingerprints(std::string_view known, std::string_view
     const std::string& old = before[name];
     if (old == value) continue;
     if (++difference.fields > kMaxNamedFields) continue;
+    difference.names.push_back(name.substr(0, kMaxValueChars));
     if (!difference.text.empty()) difference.text += "; ";
     difference.text += name.substr(0, kMaxValueChars) + ": " + shown(old, value) + " -> " + shown(value, old);
   }

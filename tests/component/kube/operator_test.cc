@@ -89,6 +89,13 @@ class OperatorTest : public testing::Test {
     const Result<Object> found = client().get(resource, "ml", name);
     return found.ok() ? api::text_at(*found, "metadata.resourceVersion") : "";
   }
+  // Whether there is one Event of this reason about the object.
+  bool told(const std::string& name, const std::string& reason) {
+    const Result<k8s::List> events = client().list(resources::kEvents, {.ns = "ml", .labels = "", .fields = ""});
+    return events.ok() && 1 == std::ranges::count_if(events->items, [&](const Object& event) {
+             return api::text_at(event, "regarding.name") == name && api::text_at(event, "reason") == reason;
+           });
+  }
 
   static ControlPlane* plane_;
   std::unique_ptr<Connection> connection_;
@@ -190,6 +197,7 @@ TEST_F(OperatorTest, WhatIsWrongIsSaidInTheStatus) {
   const auto one = replica("saying");
   put(resources::kPools, "lonely", R"({"memory": {"size": "1Gi"}, "backendRef": {"name": "nowhere"}})");
   EXPECT_GE(await([&] { return condition(resources::kPools, "lonely", "Ready") == "False NoSuchBackend"; }), 0);
+  EXPECT_GE(await([&] { return told("lonely", "NoSuchBackend"); }), 0) << "an Event";
   put(resources::kBackends, "nowhere", R"({"endpoints": ["127.0.0.1:1"], "password": {"name": "auth"}})");
   EXPECT_GE(await([&] { return condition(resources::kPools, "lonely", "SecretMissing") == "True NotFound"; }), 0);
   EXPECT_TRUE(client()

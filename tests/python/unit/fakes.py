@@ -196,6 +196,7 @@ class Request:
     def __init__(self, request_id, tokens, block_size=32, **fields):
         self.request_id = request_id
         self.tokens = list(tokens)
+        self.num_output_tokens, self.arrival_time = 0, 0.0
         self.block_size = block_size
         self.num_prompt_tokens = len(self.tokens)
         self.kv_transfer_params = None

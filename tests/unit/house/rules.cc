@@ -30,10 +30,10 @@ const std::vector<Library>& libraries() {
 
 // Standard C++ headers have neither dot nor slash; these are the operating system's, C's and the compiler's.
 constexpr std::array<std::string_view, 7> kSystemFolders{"sys/", "netinet/", "arpa/", "linux/", "net/", "asm/", "bits/"};
-constexpr std::array<std::string_view, 25> kSystemHeaders{
+constexpr std::array<std::string_view, 26> kSystemHeaders{
     "unistd.h",    "fcntl.h", "poll.h",   "pthread.h", "signal.h",   "netdb.h",  "dirent.h", "sched.h",  "link.h",
     "dlfcn.h",     "errno.h", "limits.h", "stddef.h",  "stdint.h",   "stdio.h",  "stdlib.h", "string.h", "immintrin.h",
-    "emmintrin.h", "cpuid.h", "grp.h",    "pwd.h",     "arm_neon.h", "syslog.h", "malloc.h"};
+    "emmintrin.h", "cpuid.h", "grp.h",    "pwd.h",     "arm_neon.h", "syslog.h", "malloc.h", "spawn.h"};
 
 bool begins_with_any(std::string_view text, const auto& prefixes) {
   return std::ranges::any_of(prefixes, [text](std::string_view prefix) { return text.starts_with(prefix); });
@@ -107,6 +107,12 @@ std::span<const Room> rooms() {
        {"shim/protocol/", "sidecar/base/clock.h", "sidecar/config/", "sidecar/sizing/",
         "sidecar/tiers/remote/installation_check.h", "sidecar/tiers/remote/server_check.h", "sidecar/tiers/remote/options.h"},
        {}},
+      // kubectl's plug-in reads the operator's objects as the operator does, and names differences of fingerprints as larderd does.
+      {"sidecar/ctl/kube/",
+       {"shim/protocol/", "sidecar/config/values.h", "sidecar/ctl/", "sidecar/store/fingerprint_diff.h", "operator/api/names.h",
+        "operator/api/object.h", "operator/reconcile/pod_view.h", "operator/reconcile/conditions.h"},
+       {}},
+      {"sidecar/keeper/", {"shim/protocol/", "sidecar/base/", "sidecar/http/answer.h"}, {}},
       {"sidecar/app/", {"shim/protocol/", "sidecar/"}, {}},
       // Pure: no network, time or environment.
       {"operator/api/", {"shim/protocol/status.h"}, kImpure},

@@ -246,6 +246,29 @@ TEST_F(ServerTest, AnAdminSocketThatCannotBeMadeNamesItsKey) {
   std::filesystem::remove(path);
 }
 
+// Clusters are of IPv4, of IPv6, or of both: one setting serves in all.
+TEST_F(ServerTest, EveryAddressIsOfBothKinds) {
+  config_.http.listen = ":0";
+  start();
+  EXPECT_THAT(tcp("GET /healthz"), StartsWith("HTTP/1.1 200 "));
+  const Fd six(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in6 peer{};
+  peer.sin6_family = AF_INET6;
+  peer.sin6_addr = in6addr_loopback;
+  const std::string address = server_->address();
+  peer.sin6_port = htons(static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
+  const bool there = six.valid() && [] {  // a machine may have no ::1
+    const Fd probe(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in6 loopback{};
+    loopback.sin6_family = AF_INET6;
+    loopback.sin6_addr = in6addr_loopback;
+    return ::bind(probe.get(), reinterpret_cast<const sockaddr*>(&loopback), sizeof(loopback)) == 0;
+  }();
+  if (!there) GTEST_SKIP() << "no IPv6 on this machine";
+  ASSERT_EQ(::connect(six.get(), reinterpret_cast<const sockaddr*>(&peer), sizeof(peer)), 0) << address;
+  EXPECT_THAT(ask(six, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"), StartsWith("HTTP/1.1 200 "));
+}
+
 TEST_F(ServerTest, NamesAnAddressInUse) {
   start();
   config::Config second = config_;

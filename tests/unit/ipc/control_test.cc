@@ -178,6 +178,7 @@ TEST_F(ControlTest, EventsBecomeStatistics) {
   EXPECT_EQ(model.model, "test-model");
   EXPECT_EQ(model.requests, 2U);
   EXPECT_EQ(model.requests_hit, 1U);
+  EXPECT_EQ(model.requests_short, 1U);
   EXPECT_EQ(model.tokens_asked, 4196U);
   EXPECT_EQ(model.tokens_hit, 3840U);
   EXPECT_EQ(model.bytes_loaded, 1000U);

@@ -6,10 +6,12 @@ from vllm.distributed.kv_transfer.kv_connector.v1 import base
 from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorBase_V1, KVConnectorRole, SupportsHMA
 
 from larder.client import Client, namespace_id
+from larder.vllm.engine_metrics import Exported, Observed
 from larder.vllm.guard import LogPump, logger
 from larder.vllm.messages import StepWork
 from larder.vllm.scheduler import SchedulerHalf
 from larder.vllm.setup import Unsupported, setup_of
+from larder.vllm.tier_events import TierEvents, wanted
 from larder.vllm.worker import WorkerHalf
 
 try:
@@ -47,7 +49,8 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
         except Exception as error:
             off = f"{type(error).__name__}: {error}"
         if is_scheduler:
-            self._half = SchedulerHalf(setup, self._client, getattr(vllm_config, "lora_config", None))
+            events = TierEvents(setup, self._client) if off is None and wanted(vllm_config) else None
+            self._half = SchedulerHalf(setup, self._client, getattr(vllm_config, "lora_config", None), events)
         else:
             self._half = WorkerHalf(setup, self._client, shard, stores)
         if off is not None:
@@ -76,8 +79,23 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
     def request_finished_all_groups(self, request, block_ids):
         return self.request_finished(request, block_ids)
 
+    def take_events(self):
+        return self._half.take_events()
+
     def reset_cache(self):
         return self._half.reset()
+
+    def get_kv_connector_stats(self):
+        """vLLM asks both halves; a worker has nothing to say."""
+        return self._half.observed() if isinstance(self._half, SchedulerHalf) else None
+
+    @classmethod
+    def build_kv_connector_stats(cls, data=None):
+        return Observed(data or {})
+
+    @classmethod
+    def build_prom_metrics(cls, vllm_config, metric_types, labelnames, per_engine_labelvalues):
+        return Exported(vllm_config, metric_types, labelnames, per_engine_labelvalues)
 
     # ---- worker
 

@@ -31,11 +31,12 @@ class Tracked:
 
 
 class StorePlan:
-    def __init__(self, setup, client, tracked):
-        """tracked: the requests by id, which the scheduler's half adds and takes away."""
+    def __init__(self, setup, client, tracked, note=None):
+        """tracked: the requests by id, which the scheduler's half adds and takes away. note: is told what is given to the workers."""
         self._setup = setup
         self._client = client
         self._tracked = tracked
+        self._note = note
 
     def of_step(self, scheduler_output):
         """Every step passes all running requests, of which a chunk fills in few: the others must cost next to nothing."""
@@ -80,6 +81,8 @@ class StorePlan:
         move = self._move(request_id, tracked, tables, first, hashes[present * stride :], stride)
         if not move.parts:
             return None
+        if self._note is not None:
+            self._note(request, tracked.space, first, full)
         chunk, chunks = self._setup.chunk_tokens, len(move.parts[0].hashes) // stride
         late.info("Storing %d out of %d tokens for request %s", chunks * chunk, full * chunk, request_id)
         return move

@@ -1,0 +1,127 @@
+"""vLLM's own KV events for what larderd has in memory, so that routers which listen to them see this tier too.
+
+Owned by the scheduler's thread, which is asked at each step and waits for nobody: what is there is read in shared memory. Chunks that
+this engine stored or hit are announced once they are in the index, and looked at again in turn; one that is gone is reported removed.
+An engine that rests says nothing, so events are late by as long as it does. What is tracked is bounded: a chunk that is forgotten for
+room is reported removed, never left standing."""
+
+import time
+from collections import OrderedDict, deque
+from typing import NamedTuple
+
+OWNERSHIP = "larder"  # how an event names this tier, beside its medium
+MOST_PENDING = 4096
+MOST_ANNOUNCED = 16384
+LOOKED_AT = 256  # chunks at one time
+EVERY_S = 0.05
+PENDING_S = 5.0  # what is not there by then was not stored
+
+
+class Announced(NamedTuple):
+    space: int  # the client's number of the namespace
+    key: bytes  # the block hash at the chunk's end
+    block_hashes: list  # of the chunk's blocks, as events have them
+
+
+class Pending(NamedTuple):
+    chunk: Announced
+    stored: object  # the event
+    since: float
+
+
+class TierEvents:
+    def __init__(self, setup, client, clock=time.monotonic):
+        self._setup = setup
+        self._client = client
+        self._clock = clock
+        self._pending: deque[Pending] = deque()
+        self._announced: OrderedDict[tuple, Announced] = OrderedDict()  # the one that was looked at longest ago first
+        self._out = []
+        self._due = 0.0
+
+    def note(self, request, space, first, last):
+        """The request's chunks first..last-1 are in larderd's memory, or will be soon."""
+        now = self._clock()
+        for chunk in range(first, last):
+            step = self._setup.hashes_per_chunk
+            hashes = request.block_hashes[chunk * step : (chunk + 1) * step]
+            if len(hashes) < step or len(self._pending) >= MOST_PENDING:
+                return
+            if (space.number, hashes[-1]) not in self._announced:
+                parent = request.block_hashes[chunk * step - 1] if chunk else None
+                self._pending.append(self._pending_of(request, space, chunk, hashes, parent, now))
+
+    def take(self):
+        """The events since the last call."""
+        now = self._clock()
+        if now >= self._due and (self._pending or self._announced):
+            self._due = now + EVERY_S
+            self._look_at_pending(now)
+            self._look_at_announced()
+        out, self._out = self._out, []
+        return out
+
+    def _pending_of(self, request, space, chunk, hashes, parent, now):
+        tokens, adapter = self._setup.chunk_tokens, request.lora_request
+        shown = [_shown(one) for one in hashes]
+        stored = _event(
+            "BlockStored",
+            block_hashes=shown,
+            parent_block_hash=None if parent is None else _shown(parent),
+            token_ids=list(request.all_token_ids[chunk * tokens : (chunk + 1) * tokens]),
+            block_size=tokens // self._setup.hashes_per_chunk,
+            lora_id=adapter.adapter_id if adapter else None,
+            lora_name=adapter.name if adapter else None,
+        )
+        return Pending(Announced(space.number, bytes(hashes[-1]), shown), stored, now)
+
+    def _look_at_pending(self, now):
+        for _ in range(min(LOOKED_AT, len(self._pending))):
+            pending = self._pending.popleft()
+            chunk = pending.chunk
+            if (chunk.space, chunk.key) in self._announced:
+                continue
+            if self._client.lookup(chunk.key, len(chunk.key), chunk.space):
+                self._out.append(pending.stored)
+                self._announced[chunk.space, chunk.key] = chunk
+            elif now - pending.since < PENDING_S:
+                self._pending.append(pending)
+        while len(self._announced) > MOST_ANNOUNCED:
+            self._removed(self._announced.popitem(last=False)[1])
+
+    def _look_at_announced(self):
+        """In turn. One call of the client tells of a run of chunks that are all there."""
+        turn = [self._announced.popitem(last=False)[1] for _ in range(min(LOOKED_AT, len(self._announced)))]
+        while turn:
+            run = [chunk for chunk in turn if chunk.space == turn[0].space]
+            there = self._client.lookup(b"".join(chunk.key for chunk in run), len(run[0].key), run[0].space)
+            for chunk in run[:there]:
+                self._announced[chunk.space, chunk.key] = chunk
+            if there < len(run):
+                self._removed(run[there])
+            seen = set(map(id, run[: there + 1]))
+            turn = [chunk for chunk in turn if id(chunk) not in seen]
+
+    def _removed(self, chunk):
+        self._out.append(_event("BlockRemoved", block_hashes=chunk.block_hashes))
+
+
+def _event(kind, **fields):
+    """Of vLLM, with what names this tier as far as this vLLM's events can."""
+    from vllm.distributed import kv_events
+
+    made = getattr(kv_events, kind)
+    fields.update(medium=kv_events.MEDIUM_CPU, locality="LOCAL", ownership=OWNERSHIP)
+    return made(**{name: value for name, value in fields.items() if name in made.__struct_fields__})
+
+
+def _shown(block_hash):
+    from vllm.v1.core.kv_cache_utils import maybe_convert_block_hash
+
+    return maybe_convert_block_hash(block_hash)
+
+
+def wanted(vllm_config):
+    """Whether this engine publishes KV events at all."""
+    config = getattr(vllm_config, "kv_events_config", None)
+    return bool(config is not None and config.enable_kv_cache_events)

@@ -1,0 +1,52 @@
+// Cluster: what `kubectl larder` reads of a cluster, as values, through the user's kubectl. It only reads. Thread-safe.
+//
+// Namespaces and names given to it go into paths: REQUIRES is_name() of each.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "operator/api/object.h"
+#include "sidecar/ctl/kube/kubectl.h"
+#include "sidecar/ctl/kube/pod_seen.h"
+#include "sidecar/ctl/snapshot.h"
+
+namespace larder::kube {
+
+// Whether it may be the name of an object of Kubernetes.
+bool is_name(std::string_view text);
+
+class Cluster {
+ public:
+  static constexpr std::size_t kMostPods = 20'000;
+  static constexpr std::size_t kMostAnswerBytes = 1u << 20;  // of a larderd: as the operator bounds it
+
+  explicit Cluster(const Kubectl& kubectl) : kubectl_(kubectl) {}
+
+  // The namespace of the user's context.
+  Result<std::string> current_namespace() const;
+
+  // `kind` as kubectl takes it: "cachepool", "mutatingwebhookconfiguration".
+  Result<api::Object> object(const std::string& kind, const std::string& ns, const std::string& name) const;
+  // The items of a list; `ns` empty: of all namespaces. `which`: "--selector=...". kNotFound: the kind is not installed.
+  Result<std::vector<api::Object>> objects(const std::string& kind, const std::string& ns, const std::string& which = "") const;
+
+  // Every pod of the namespace (empty: of all), page by page. `labels`: a selector, or empty.
+  Result<std::vector<PodSeen>> pods(const std::string& ns, const std::string& labels = "") const;
+  Result<PodSeen> pod(const std::string& ns, const std::string& name) const;
+
+  // What the larderd of each pod says of itself, in their order, through the API server (pods/proxy). Not asked where none answers.
+  std::vector<Result<ctl::Snapshot>> larderds(const std::vector<PodSeen>& pods) const;
+
+  // The first MiBs of a container's log.
+  Result<std::string> log(const PodSeen& pod, const std::string& container) const;
+
+ private:
+  Result<api::Object> parsed(const Words& words) const;
+
+  const Kubectl& kubectl_;
+};
+
+}  // namespace larder::kube

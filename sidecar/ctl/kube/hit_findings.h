@@ -1,0 +1,35 @@
+// Why an injected pod finds little or nothing in its cache: judged from facts alone. Pure; thread-safe.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "sidecar/ctl/kube/finding.h"
+#include "sidecar/ctl/kube/namespace_findings.h"
+#include "sidecar/ctl/kube/pod_seen.h"
+#include "sidecar/ctl/snapshot.h"
+
+namespace larder::kube {
+
+struct HitFacts {
+  PodSeen pod;
+  std::optional<PodSeen> larderd_pod;      // the pod that larderd runs in: itself, or with placement Node that of its node
+  const ctl::Snapshot* larderd = nullptr;  // what it says; null: nothing
+  Status not_asked = {};                   // why it said nothing
+  Snapshots others = {};                   // of the pool
+  bool by_node = false;                    // placement Node
+  bool has_backend = false;
+  bool adds_flags = true;        // spec.engine.flags
+  std::string engine_says = {};  // the shim's last line of its own being off, from the engine's log
+};
+
+// The heaviest first, at least one.
+Findings why_no_hits(const HitFacts& facts);
+
+// Of an engine's log the last line in which the shim says why it is off; empty: there is none.
+std::string why_off(const std::string& log);
+
+// "42%" of the tokens asked for; "-": nothing was asked.
+std::string hit_ratio(const ctl::ModelCounts& counts);
+
+}  // namespace larder::kube

@@ -1,0 +1,39 @@
+// Why a pod has no cache: judged from facts alone. Pure; thread-safe.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "shim/protocol/status.h"
+#include "sidecar/ctl/kube/finding.h"
+#include "sidecar/ctl/kube/pod_seen.h"
+#include "sidecar/ctl/kube/webhook_seen.h"
+
+namespace larder::kube {
+
+// What makes the pod, above its ReplicaSet: a Deployment, StatefulSet, Job.
+struct WorkloadSeen {
+  std::string kind, name;                          // empty: none, or not known
+  std::optional<std::string> own_annotation;       // larder.dev/pool on itself, which does nothing
+  std::optional<std::string> template_annotation;  // on its pod template
+};
+
+struct InjectionFacts {
+  PodSeen pod;
+  std::vector<std::string> pools = {};   // of its namespace
+  bool pools_known = true;               // the user may list them, and they are installed
+  bool installed = true;                 // the cluster knows CachePools
+  std::vector<std::string> events = {};  // what the operator said of it or its owner (NotInjected), the newest first
+  WorkloadSeen workload = {};
+  WebhookSeen webhook = {};
+  Status webhook_known = {};  // why the webhook's configuration could not be read
+  int webhook_ready = -1;     // endpoints of its Service that are ready; -1: not known
+};
+
+// Of a pod that is not injected; the heaviest first, at least one.
+Findings why_not_injected(const InjectionFacts& facts);
+
+// "chat, code"; "none".
+std::string list_of(const std::vector<std::string>& names);
+
+}  // namespace larder::kube

@@ -1,0 +1,181 @@
+#include "sidecar/ctl/kube/kubectl.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <optional>
+#include <thread>
+
+#include "shim/protocol/fd.h"
+#include "sidecar/ctl/words.h"
+
+extern char** environ;
+
+namespace larder::kube {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr std::size_t kMostErrorBytes = 64u << 10, kMostErrorShown = 600;
+// What kubectl says while it still runs after so long is for the user: a plug-in that waits for a login, say.
+constexpr milliseconds kQuiet{2000};
+
+struct Pipe {
+  Fd read, write;
+};
+
+std::optional<Pipe> make_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return std::nullopt;
+  return Pipe{Fd(ends[0]), Fd(ends[1])};
+}
+
+// 0, or an errno.
+int spawn(const Words& words, const Pipe& out, const Pipe& err, pid_t& pid) {
+  std::vector<char*> arguments;
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  ::posix_spawn_file_actions_adddup2(&actions, out.write.get(), STDOUT_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, err.write.get(), STDERR_FILENO);
+  const int error = ::posix_spawnp(&pid, arguments[0], &actions, nullptr, arguments.data(), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  return error;
+}
+
+// Reads what there is. False: its end, or more than `most`.
+bool read_some(int fd, std::string& text, std::size_t most) {
+  std::array<char, 16384> buffer{};
+  const ssize_t got = ::read(fd, buffer.data(), buffer.size());
+  if (got < 0) return errno == EINTR || errno == EAGAIN;
+  text.append(buffer.data(), static_cast<std::size_t>(got));
+  return got != 0 && text.size() <= most;
+}
+
+// What a child says until it has closed both streams.
+struct Said {
+  std::string out, err;
+  bool late = false, too_long = false;
+};
+
+class Listening {
+ public:
+  Listening(int out, int err, milliseconds deadline) : out_(out), err_(err), begin_(Clock::now()), deadline_(deadline) {}
+
+  // Of both streams, and then of the process.
+  Said until_end(std::size_t most_bytes, pid_t pid) {
+    while (out_ >= 0 || err_ >= 0) {
+      const milliseconds left = time_left();
+      if (left.count() <= 0) {
+        said_.late = true;
+        break;
+      }
+      std::array<pollfd, 2> wait{pollfd{out_, POLLIN, 0}, pollfd{err_, POLLIN, 0}};  // a negative one is left out
+      ::poll(wait.data(), wait.size(), static_cast<int>(std::min(left, kQuiet).count()));
+      if (wait[0].revents != 0 && !read_some(out_, said_.out, most_bytes)) out_ = -1;
+      if (said_.out.size() > most_bytes) {
+        said_.too_long = true;
+        break;
+      }
+      if (wait[1].revents != 0 && !read_some(err_, said_.err, kMostErrorBytes)) err_ = -1;
+      show_the_waiting();
+    }
+    if (!said_.too_long && !said_.late) said_.late = !ends(pid);
+    return std::move(said_);
+  }
+
+ private:
+  milliseconds time_left() const { return std::chrono::duration_cast<milliseconds>(begin_ + deadline_ - Clock::now()); }
+
+  // False: it has closed its streams, and goes on.
+  bool ends(pid_t pid) const {
+    const Fd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+    pollfd end{process.get(), POLLIN, 0};
+    return ::poll(&end, 1, static_cast<int>(std::max<std::int64_t>(time_left().count(), 0))) > 0;
+  }
+
+  void show_the_waiting() {
+    if (Clock::now() - begin_ < kQuiet || shown_ == said_.err.size()) return;
+    const std::string fresh = said_.err.substr(shown_);
+    shown_ = said_.err.size();
+    std::ignore = ::write(STDERR_FILENO, fresh.data(), fresh.size());
+  }
+
+  int out_, err_;
+  const Clock::time_point begin_;
+  const milliseconds deadline_;
+  std::size_t shown_ = 0;
+  Said said_;
+};
+
+// The last lines of what it said, on one: kubectl's own sentence comes after warnings.
+std::string sentence_of(const std::string& error) {
+  std::string text = error.size() > kMostErrorShown ? "..." + error.substr(error.size() - kMostErrorShown) : error;
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return ctl::printable(text);
+}
+
+Status refusal(const std::string& error) {
+  const auto says = [&](const char* words) { return error.find(words) != std::string::npos; };
+  const std::string text = error.empty() ? "kubectl failed without a word" : sentence_of(error);
+  if (says("(NotFound)") || says("doesn't have a resource type") || says("could not find the requested resource"))
+    return {Code::kNotFound, text};
+  if (says("(Forbidden)") || says("(Unauthorized)") || says("must be logged in")) return {Code::kPermissionDenied, text};
+  if (says("nable to connect to the server") || says("connection to the server") || says("(ServiceUnavailable)"))
+    return {Code::kUnavailable, text};
+  return {Code::kFailedPrecondition, text};
+}
+
+}  // namespace
+
+Result<std::string> Kubectl::ask(const Words& words, std::size_t most_bytes) const {
+  std::optional<Pipe> out = make_pipe(), err = make_pipe();
+  if (!out || !err) return Status::from_errno(errno, "a pipe to kubectl");
+  Words all{program_};
+  all.insert(all.end(), options_.begin(), options_.end());
+  all.insert(all.end(), words.begin(), words.end());
+  pid_t pid = 0;
+  if (const int error = spawn(all, *out, *err, pid); error != 0)
+    return Status(Code::kUnavailable, "cannot run " + program_ + ": " + std::generic_category().message(error) +
+                                          ". Is it in PATH? `kubectl larder` asks the cluster through it");
+  out->write.reset();
+  err->write.reset();
+  const Said said = Listening(out->read.get(), err->read.get(), deadline_).until_end(most_bytes, pid);
+  if (said.late || said.too_long) ::kill(pid, SIGKILL);
+  int status = 0;
+  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (said.too_long)
+    return Status(Code::kOutOfRange, "kubectl " + words.front() + " answers with more than " + ctl::bytes_text(most_bytes));
+  if (said.late)
+    return Status(Code::kDeadlineExceeded, "kubectl " + words.front() + " gave no answer in " +
+                                               ctl::seconds_text(static_cast<double>(deadline_.count()) / 1000) +
+                                               (said.err.empty() ? "" : ": " + sentence_of(said.err)));
+  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) return refusal(said.err);
+  return said.out;
+}
+
+std::vector<Result<std::string>> Kubectl::ask_all(const std::vector<Words>& calls, std::size_t most_bytes) const {
+  std::vector<Result<std::string>> answers(calls.size(), Status(Code::kInternal, "not asked"));
+  std::atomic<std::size_t> next{0};
+  const auto work = [&] {
+    for (std::size_t i = next++; i < calls.size(); i = next++) answers[i] = ask(calls[i], most_bytes);
+  };
+  std::vector<std::jthread> threads;
+  for (std::size_t i = 1; i < std::min(kAtOnce, calls.size()); ++i) threads.emplace_back(work);
+  work();
+  threads.clear();  // joins them
+  return answers;
+}
+
+}  // namespace larder::kube

@@ -1,0 +1,17 @@
+// `kubectl larder`: larderctl under the name kubectl-larder, which kubectl finds in PATH. Asks the cluster by the user's own kubectl.
+//
+// The exit status: 0 all is well; 1 something is not (of backend check: warnings); 2 nothing could be found out, wrong usage, and of
+// backend check: it cannot be used. Thread-compatible.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+namespace larder::kube {
+
+// Whether a program of this name (argv[0]) is the plug-in.
+bool is_plugin(std::string_view program);
+
+int run_plugin(std::span<const std::string_view> words);
+
+}  // namespace larder::kube

@@ -1,0 +1,141 @@
+#include "sidecar/ctl/kube/plugin_commands.h"
+
+#include <algorithm>
+
+#include "operator/api/names.h"
+#include "sidecar/ctl/kube/gather.h"
+#include "sidecar/ctl/kube/pods_report.h"
+#include "sidecar/ctl/kube/scope.h"
+#include "sidecar/ctl/kube/status_report.h"
+#include "sidecar/ctl/kube/why_report.h"
+
+namespace larder::kube {
+namespace {
+
+using ctl::Outcome;
+
+constexpr int kExitUnwell = 1;
+
+Status not_installed(const Status& status) {
+  if (status.code() != Code::kNotFound) return status;
+  return {Code::kNotFound,
+          "the cluster knows no CachePools: Larder is not installed. helm install larder charts/larder -n "
+          "larder-system --create-namespace"};
+}
+
+// Those of the namespace; with `name` that one, which must be there.
+Result<std::vector<PoolSeen>> pools_of(const Cluster& cluster, const std::string& ns, const std::string& name) {
+  const Result<std::vector<api::Object>> objects = cluster.objects("cachepools." + std::string(api::kGroup), ns);
+  if (!objects.ok()) return not_installed(objects.status());
+  std::vector<PoolSeen> pools;
+  for (const api::Object& object : *objects)
+    if (name.empty() || api::name_of(object) == name) pools.push_back(pool_seen(object));
+  if (!name.empty() && pools.empty()) {
+    std::vector<std::string> others;
+    for (const api::Object& object : *objects) others.push_back(api::name_of(object));
+    return Status(Code::kNotFound, "there is no CachePool " + name + " in " + (ns.empty() ? "any namespace" : "namespace " + ns) +
+                                       "; there are: " + list_of(others));
+  }
+  return pools;
+}
+
+std::string operand(const Arguments& arguments) {
+  return arguments.words.size() > 1 ? arguments.words[1] : "";
+}
+
+const PoolSeen* pool_named(const std::vector<PoolSeen>& pools, const PodSeen& pod) {
+  const auto found =
+      std::ranges::find_if(pools, [&](const PoolSeen& pool) { return pool.ns == pod.view.ns && pool.name == pool_of(pod); });
+  return found == pools.end() ? nullptr : &*found;
+}
+
+// Without asking the API server more than once for all of them: why says more of one.
+Findings at_a_glance(const PodSeen& pod, const std::vector<PoolSeen>& pools) {
+  if (!pod.not_injected.empty()) return {{Finding::Weight::kProblem, "LeftAlone", pod.not_injected, ""}};
+  if (pool_named(pools, pod) == nullptr)
+    return {{Finding::Weight::kProblem, "NoSuchPool", "there is no CachePool " + pool_of(pod) + " in its namespace", ""}};
+  return {{Finding::Weight::kProblem, "NotAsked", "the injector did not see it", "kubectl larder why " + pod.view.name}};
+}
+
+Result<PodSeen> pod_named(const Cluster& cluster, const std::string& ns, const std::string& name) {
+  Result<PodSeen> pod = cluster.pod(ns, name);
+  if (pod.ok() || pod.status().code() != Code::kNotFound) return pod;
+  return Status(Code::kNotFound,
+                "there is no pod " + name + " in namespace " + ns + "; kubectl larder pods -A lists those with a cache");
+}
+
+}  // namespace
+
+Result<Outcome> status_of_pools(const Arguments& arguments, const Cluster& cluster) {
+  const Result<std::string> ns = wanted_namespace(arguments, cluster);
+  if (!ns.ok()) return ns.status();
+  const Result<std::vector<PoolSeen>> pools = pools_of(cluster, *ns, operand(arguments));
+  if (!pools.ok()) return pools.status();
+  const Result<std::vector<PodSeen>> pods = cluster.pods(*ns);
+  if (!pods.ok()) return pods.status();
+  const std::vector<PoolLine> lines = pool_lines(*pools, *pods);
+  const std::vector<std::string> of_none =
+      operand(arguments).empty() ? pods_of_no_pool(*pools, *pods) : std::vector<std::string>();
+  const bool well = of_none.empty() && std::ranges::all_of(lines, &PoolLine::well);
+  return Outcome{arguments.json ? status_json(lines, of_none) : status_text(lines, of_none, ns->empty()), well ? 0 : kExitUnwell};
+}
+
+Result<Outcome> pods_of_pools(const Arguments& arguments, const Cluster& cluster) {
+  const Result<std::string> ns = wanted_namespace(arguments, cluster);
+  if (!ns.ok()) return ns.status();
+  const Result<std::vector<PoolSeen>> pools = pools_of(cluster, *ns, operand(arguments));
+  if (!pools.ok()) return pools.status();
+  Result<std::vector<PodSeen>> all = cluster.pods(*ns);
+  if (!all.ok()) return all.status();
+  std::erase_if(*all, [&](const PodSeen& pod) {
+    const bool of_larder = pod.wanted_pool || pod.view.has_larderd;
+    return pod.view.over || !of_larder || (!operand(arguments).empty() && pool_of(pod) != operand(arguments));
+  });
+  const Fleet fleet(cluster, *std::move(all), most_asked(arguments));
+  std::vector<PodLine> lines;
+  bool well = true;
+  for (const PodSeen& pod : fleet.pods()) {
+    if (pod.is_node_larderd()) continue;
+    const HitFacts facts = fleet.facts_of(pod, pool_named(*pools, pod));
+    lines.push_back({pod, pool_of(pod), facts.larderd, pod.injected ? why_no_hits(facts) : at_a_glance(pod, *pools)});
+    well = well && !has_problem(lines.back().findings);
+  }
+  const int status = well ? 0 : kExitUnwell;
+  if (arguments.json) return Outcome{pods_json(lines), status};
+  if (lines.empty())
+    return Outcome{
+        "No pod has the annotation larder.dev/pool here. kubectl larder status shows pools; -A looks in all namespaces.\n", 0};
+  std::string text = pods_text(lines, ns->empty());
+  if (fleet.not_asked() > 0)
+    text += "\n" + std::to_string(fleet.not_asked()) + " more larderd were not asked; --all asks each.\n";
+  if (!well) text += "\nkubectl larder why POD says more of one.\n";
+  return Outcome{text, status};
+}
+
+Result<Outcome> why_pod(const Arguments& arguments, const Cluster& cluster) {
+  const Result<std::string> ns = one_namespace(arguments, cluster);
+  if (!ns.ok()) return ns.status();
+  const Result<PodSeen> pod = pod_named(cluster, *ns, operand(arguments));
+  if (!pod.ok()) return pod.status();
+  Findings findings;
+  if (!pod->injected) {
+    findings = why_not_injected(gather_injection(cluster, *pod));
+  } else {
+    const Result<api::Object> object = cluster.object("cachepools." + std::string(api::kGroup), *ns, pool_of(*pod));
+    const std::optional<PoolSeen> pool = object.ok() ? std::optional(pool_seen(*object)) : std::nullopt;
+    Result<std::vector<PodSeen>> fellows = cluster.pods(*ns, std::string(api::kPoolLabel) + "=" + pool_of(*pod));
+    if (!fellows.ok()) return fellows.status();
+    if (std::ranges::none_of(*fellows, [&](const PodSeen& one) { return one.view.uid == pod->view.uid; }))
+      fellows->push_back(*pod);
+    const Fleet fleet(cluster, *std::move(fellows), most_asked(arguments), &*pod);
+    HitFacts facts = fleet.facts_of(*pod, pool ? &*pool : nullptr);
+    if (facts.larderd != nullptr && facts.larderd->sessions.attached.empty())
+      for (const ContainerSeen& container : pod->containers)
+        if (const Result<std::string> log = cluster.log(*pod, container.name); log.ok() && facts.engine_says.empty())
+          facts.engine_says = why_off(*log);
+    findings = why_no_hits(facts);
+  }
+  return Outcome{arguments.json ? why_json(*pod, findings) : why_text(*pod, findings), has_problem(findings) ? kExitUnwell : 0};
+}
+
+}  // namespace larder::kube

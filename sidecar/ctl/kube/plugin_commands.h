@@ -1,0 +1,18 @@
+// The commands of `kubectl larder`: each asks the cluster, judges, and has its say. An error is a sentence for the user.
+// Thread-compatible.
+#pragma once
+
+#include "sidecar/ctl/kube/arguments.h"
+#include "sidecar/ctl/kube/cluster.h"
+#include "sidecar/ctl/outcome.h"
+
+namespace larder::kube {
+
+Result<ctl::Outcome> status_of_pools(const Arguments& arguments, const Cluster& cluster);
+Result<ctl::Outcome> pods_of_pools(const Arguments& arguments, const Cluster& cluster);
+Result<ctl::Outcome> why_pod(const Arguments& arguments, const Cluster& cluster);
+// Until it is stopped, or --iterations are over.
+Result<ctl::Outcome> top_of_pools(const Arguments& arguments, const Cluster& cluster);
+Result<ctl::Outcome> check_backend(const Arguments& arguments, const Cluster& cluster);
+
+}  // namespace larder::kube

@@ -1,0 +1,69 @@
+#include "sidecar/ctl/kube/pod_seen.h"
+
+#include "operator/api/names.h"
+#include "sidecar/ctl/words.h"
+
+namespace larder::kube {
+namespace {
+
+using api::Object;
+
+std::string text(const Object& object, std::string_view path) {
+  return ctl::printable(api::text_at(object, path));
+}
+
+bool has_container(const Object& pod, const char* list, std::string_view name) {
+  for (const Object& container : api::at(pod, list))
+    if (api::text_at(container, "name") == name) return true;
+  return false;
+}
+
+const Object& status_of(const Object& pod, const std::string& name) {
+  static const Object kNone;
+  for (const Object& status : api::at(pod, "status.containerStatuses"))
+    if (api::text_at(status, "name") == name) return status;
+  return kNone;
+}
+
+std::vector<ContainerSeen> containers_of(const Object& pod) {
+  std::vector<ContainerSeen> seen;
+  for (const Object& container : api::at(pod, "spec.containers")) {
+    const std::string name = api::text_at(container, "name");
+    if (name == api::kSidecarContainer) continue;
+    const Object& status = status_of(pod, name);
+    seen.push_back({ctl::printable(name), api::truth_at(status, "ready"), api::number_at(status, "restartCount"),
+                    text(status, "state.waiting.reason"), text(status, "state.waiting.message"),
+                    text(status, "state.running.startedAt")});
+  }
+  return seen;
+}
+
+void make_printable(reconcile::PodView& view) {
+  for (std::string* field : {&view.unscheduled, &view.waiting, &view.waiting_text, &view.pool}) *field = ctl::printable(*field);
+}
+
+}  // namespace
+
+PodSeen pod_seen(const Object& pod) {
+  PodSeen seen;
+  seen.view = reconcile::view_of(pod);
+  make_printable(seen.view);
+  seen.created = text(pod, "metadata.creationTimestamp");
+  seen.node = text(pod, "spec.nodeName");
+  seen.phase = text(pod, "status.phase");
+  if (const auto pool = api::annotation(pod, api::kPoolAnnotation)) seen.wanted_pool = ctl::printable(*pool);
+  const auto by = api::annotation(pod, api::kInjectedAnnotation);
+  seen.injected_by = ctl::printable(by.value_or(""));
+  seen.injected = by ? has_container(pod, "spec.initContainers", api::kPayloadContainer) : seen.is_node_larderd();
+  seen.not_injected = ctl::printable(api::annotation(pod, api::kNotInjectedAnnotation).value_or(""));
+  seen.is_static = api::annotation(pod, "kubernetes.io/config.mirror").has_value();
+  for (const Object& owner : api::at(pod, "metadata.ownerReferences")) {
+    if (!api::truth_at(owner, "controller")) continue;
+    seen.owner_kind = text(owner, "kind");
+    seen.owner_name = text(owner, "name");
+  }
+  seen.containers = containers_of(pod);
+  return seen;
+}
+
+}  // namespace larder::kube

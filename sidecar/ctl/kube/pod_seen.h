@@ -1,0 +1,40 @@
+// PodSeen: of a pod, all that `kubectl larder` judges by. Pure; thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "operator/reconcile/pod_view.h"
+
+namespace larder::kube {
+
+struct ContainerSeen {
+  std::string name;
+  bool ready = false;
+  std::int64_t restarts = 0;
+  std::string waiting, waiting_text;  // it does not run: the reason, and the kubelet's words
+  std::string since;                  // it runs: RFC 3339
+};
+
+struct PodSeen {
+  reconcile::PodView view;                 // larderd in it, if any
+  std::string created, node, phase;        // created: RFC 3339
+  std::optional<std::string> wanted_pool;  // annotation larder.dev/pool
+  bool injected = false;                   // it has what the injector adds, or is the DaemonSet's pod
+  std::string injected_by;                 // "0.1.0/chat"
+  std::string not_injected;                // the injector's reason
+  bool is_static = false;                  // run by the kubelet from a file
+  std::string owner_kind, owner_name;      // its controller
+  std::vector<ContainerSeen> containers;   // but Larder's own
+
+  // It was made by a DaemonSet of a pool of placement Node: no engine in it.
+  bool is_node_larderd() const { return view.has_larderd && !wanted_pool; }
+  std::string place() const { return view.ns + "/" + view.name; }
+};
+
+// Texts in it are printable.
+PodSeen pod_seen(const api::Object& pod);
+
+}  // namespace larder::kube

@@ -1,0 +1,23 @@
+#include "sidecar/ctl/kube/table.h"
+
+#include <algorithm>
+
+namespace larder::kube {
+
+std::string table_text(const std::vector<Row>& rows) {
+  constexpr std::size_t kBetween = 3;
+  std::vector<std::size_t> widths(rows.empty() ? 0 : rows.front().size(), 0);
+  for (const Row& row : rows)
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  std::string text;
+  for (const Row& row : rows) {
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      text += row[i];
+      if (i + 1 < row.size()) text.append(widths[i] + kBetween - row[i].size(), ' ');
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+}  // namespace larder::kube

@@ -1,0 +1,114 @@
+"""A real subscriber to a real vLLM's KV events sees what larderd holds come and go, as a cache-aware router would."""
+
+import json
+import threading
+import time
+import types
+
+import msgspec
+import pytest
+import zmq
+from engines import PATIENCE_S, Engine, prompt, start_larderd, wait_for
+from vllm.distributed.kv_events import BlockRemoved, BlockStored, KVEventBatch
+
+BLOCK, CHUNK = 128, 128
+
+
+class Subscriber:
+    """What a router knows: the blocks of this tier by hash, and every event of it in its order."""
+
+    def __init__(self, endpoint):
+        self.there, self.events = {}, []
+        self.engines_own = 0  # events of vLLM's own cache
+        self._stop = threading.Event()
+        self._socket = zmq.Context.instance().socket(zmq.SUB)
+        self._socket.connect(endpoint)
+        self._socket.setsockopt_string(zmq.SUBSCRIBE, "")
+        self._thread = threading.Thread(target=self._listen, daemon=True)
+        self._thread.start()
+
+    def _listen(self):
+        decoder = msgspec.msgpack.Decoder(type=KVEventBatch)
+        while not self._stop.is_set():
+            if self._socket.poll(100):
+                for event in decoder.decode(self._socket.recv_multipart()[-1]).events:
+                    self._take(event)
+
+    def _take(self, event):
+        if getattr(event, "ownership", None) != "larder":
+            self.engines_own += 1
+            return
+        self.events.append(event)
+        if isinstance(event, BlockStored):
+            self.there.update((one, event) for one in event.block_hashes)
+        else:
+            for one in event.block_hashes:
+                del self.there[one]  # KeyError ends the thread, and the test: it was never there
+
+    def alive(self):
+        return self._thread.is_alive()
+
+    def stop(self):
+        self._stop.set()
+        self._thread.join()
+        self._socket.close(linger=0)
+
+
+@pytest.fixture(scope="module")
+def world(model, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("events")
+    endpoint = f"ipc://{folder}/events"
+    config = {"enable_kv_cache_events": True, "publisher": "zmq", "endpoint": endpoint, "topic": "kv"}
+    arguments = ["--block-size", str(BLOCK), "--max-model-len", "1600", "--kv-events-config", json.dumps(config)]
+    subscriber = Subscriber(endpoint)
+    with start_larderd(folder, "16MiB") as larderd, Engine(model, larderd.socket, folder, *arguments) as engine:
+        engine.wait_ready()
+        engine.larderd = larderd
+        yield types.SimpleNamespace(larderd=larderd, engine=engine, subscriber=subscriber)
+    subscriber.stop()
+
+
+def step_until(world, condition, what):
+    """Events go out with steps: something short is asked until what is waited for has come."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert world.subscriber.alive(), "the subscriber was told of a removal of what was never stored"
+        assert time.monotonic() < deadline, what
+        world.engine.ask(prompt(time.monotonic(), 8), 4)
+        time.sleep(0.06)
+
+
+def test_what_is_stored_is_announced_with_its_tokens(world):
+    text = prompt("stored", 4 * CHUNK + 10)
+    world.engine.store(text)
+    wait_for(lambda: world.subscriber.engines_own > 0, PATIENCE_S, "hearing of vLLM's own cache")
+    step_until(world, lambda: len(world.subscriber.events) >= 4, "four chunks")
+    # By their place in the prompt: larderd may commit them in another order.
+    chunks = [text[begin : begin + CHUNK] for begin in range(0, 4 * CHUNK, CHUNK)]
+    stored = sorted(world.subscriber.events[:4], key=lambda event: chunks.index(event.token_ids))
+    assert all(isinstance(event, BlockStored) and event.medium == "CPU" for event in stored)
+    assert [token for event in stored for token in event.token_ids] == text[: 4 * CHUNK]
+    parents = [event.parent_block_hash for event in stored]
+    assert parents == [None, *(event.block_hashes[-1] for event in stored[:-1])]
+    assert {event.block_size for event in stored} == {BLOCK}
+
+
+def test_what_larderd_evicts_is_removed(world):
+    """64 chunks of 256 KiB fit at most: what is evicted for room goes, and what is left is what larderd says."""
+    for seed in range(24):
+        world.engine.ask(prompt(f"fill {seed}", 4 * CHUNK + 1), 1)
+
+    def same():
+        return len(world.subscriber.there) == world.larderd.status()["memory"]["slots"]["committed"]
+
+    step_until(world, same, "as many blocks as larderd has")
+    assert any(isinstance(event, BlockRemoved) for event in world.subscriber.events)
+    assert len(world.subscriber.there) <= 64
+
+
+def test_a_cleared_cache_is_empty_for_the_router_too(world):
+    world.engine.store(prompt("cleared", 2 * CHUNK + 1))
+    step_until(world, lambda: world.subscriber.there, "something to clear")
+    status, _ = world.larderd.request("POST", "/v1/clear")
+    assert status == 200
+    step_until(world, lambda: not world.subscriber.there, "an empty tier")

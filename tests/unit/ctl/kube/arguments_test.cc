@@ -1,0 +1,47 @@
+#include "sidecar/ctl/kube/arguments.h"
+
+#include <gtest/gtest.h>
+
+#include "sidecar/ctl/kube/plugin.h"
+
+namespace larder::kube {
+namespace {
+
+Result<Arguments> parsed(std::vector<std::string_view> words) {
+  return parse_arguments(words);
+}
+
+TEST(KubeArguments, OptionsOfKubectlGoThroughAsTheyAre) {
+  const auto arguments = parsed(
+      {"--context", "blue", "why", "llm", "--as=me", "-n", "models", "-ojson", "-s", "https://x", "--insecure-skip-tls-verify"});
+  ASSERT_TRUE(arguments.ok()) << arguments.status().text();
+  EXPECT_EQ(arguments->for_kubectl,
+            (std::vector<std::string>{"--context=blue", "--as=me", "--server=https://x", "--insecure-skip-tls-verify"}));
+  EXPECT_EQ(arguments->ns, "models");
+  EXPECT_TRUE(arguments->json);
+  EXPECT_EQ(arguments->words, (std::vector<std::string>{"why", "llm"}));
+}
+
+TEST(KubeArguments, WhatIsWrongIsNamed) {
+  EXPECT_NE(parsed({"status", "--contxt=x"}).status().text().find("'--contxt=x'"), std::string::npos);
+  EXPECT_FALSE(parsed({"status", "-n", "../x"}).ok());
+  EXPECT_FALSE(parsed({"status", "-n"}).ok());
+  EXPECT_FALSE(parsed({"status", "-o", "yaml"}).ok());
+  EXPECT_FALSE(parsed({"top", "--interval", "0"}).ok());
+}
+
+TEST(KubeArguments, TheProgramsNameDecides) {
+  EXPECT_TRUE(is_plugin("kubectl-larder"));
+  EXPECT_TRUE(is_plugin("/usr/local/bin/kubectl-larder"));
+  EXPECT_FALSE(is_plugin("larderctl"));
+  EXPECT_FALSE(is_plugin("/kubectl-larder/larderctl"));
+}
+
+TEST(KubeArguments, WrongUsageAndNamesThatAreNoneEndWithTwo) {
+  for (const auto& words :
+       std::vector<std::vector<std::string_view>>{{}, {"what"}, {"why"}, {"why", "a", "b"}, {"why", "../../x"}, {"backend"}})
+    EXPECT_EQ(run_plugin(words), 2);
+}
+
+}  // namespace
+}  // namespace larder::kube
