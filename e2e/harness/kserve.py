@@ -13,14 +13,15 @@ import socket
 import subprocess
 import urllib.request
 
-from harness.cluster import PATHS, Namespace, condition, wait_until
+from harness.cluster import PATHS, ClusterError, Namespace, condition, wait_until
 from harness.kserve_objects import configuration, definitions, webhooks
 from harness.process import Process, ProcessError
 
 HOME = pathlib.Path(PATHS["kserve"])
 NAMESPACE = "kserve"
 PROGRAMS = ("kserve-manager", "kserve-llmisvc")
-READY_S = 60
+READY_S, GONE_S, CLEAR_S, CALL_S = 180, 20, 300, 600  # on a machine that has other things to do
+TEMPLATES = "llminferenceserviceconfigs.serving.kserve.io"
 DEFAULTS = ("config/storagecontainers", "config/runtimes", "config/llmisvcconfig")  # what KServe's chart installs beside its controllers
 
 
@@ -49,11 +50,12 @@ def _listens(port: int) -> bool:
 
 
 class KServe:
-    """Both controllers and all that they need in the API server of `kubeconfig`; use as a context manager. What it leaves when it
-    goes: nothing of KServe's definitions, webhooks and objects. Not thread-safe."""
+    """Both controllers and all that they need in the API server of `kubeconfig`; use as a context manager. It leaves nothing of KServe's
+    definitions, webhooks and objects there, unless that server goes too (`clean` False). Not thread-safe."""
 
-    def __init__(self, kubeconfig: pathlib.Path, folder: pathlib.Path):
+    def __init__(self, kubeconfig: pathlib.Path, folder: pathlib.Path, clean: bool = True):
         self.folder = folder
+        self.clean = clean
         self.env = {**os.environ, "KUBECONFIG": str(kubeconfig), "POD_NAMESPACE": NAMESPACE,
                     "PATH": f"{PATHS['kubernetes']}/bin:{os.environ['PATH']}"}
         self.processes: list[Process] = []
@@ -70,33 +72,41 @@ class KServe:
         return self
 
     def __exit__(self, *_) -> None:
-        """The webhooks first: without them nothing waits for a controller that has gone."""
-        self._kubectl("delete", "mutatingwebhookconfigurations,validatingwebhookconfigurations", "-l", "larder.dev/test=kserve")
-        self._kubectl("delete", "--all", "-A", "--wait=false", "llminferenceserviceconfigs.serving.kserve.io", "--ignore-not-found", fails=True)
+        if self.clean:
+            self._remove()
         for process in self.processes:
             process.stop()
+
+    def _remove(self) -> None:
+        """Its webhooks first, which refuse that its templates go; these while their controller lives, whose finalizer they carry."""
+        self._kubectl("delete", "mutatingwebhookconfigurations,validatingwebhookconfigurations", "-l", "larder.dev/test=kserve", fails=True)
+        self._kubectl("-n", NAMESPACE, "delete", TEMPLATES, "--all", f"--timeout={GONE_S}s", fails=True)
+        for one in self._kubectl("-n", NAMESPACE, "get", TEMPLATES, "-o", "name", fails=True).split():
+            self._kubectl("-n", NAMESPACE, "patch", one, "--type=merge", "-p", '{"metadata": {"finalizers": null}}', fails=True)
         for path in sorted(self.folder.glob("definitions-*.yaml")):
-            self._kubectl("delete", "-f", str(path), "--ignore-not-found", "--wait=false")
-        self._kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--wait=false")
+            self._kubectl("delete", "-f", str(path), "--ignore-not-found", f"--timeout={GONE_S}s", fails=True)
+        self._kubectl("delete", "namespace", NAMESPACE, "--ignore-not-found", "--wait=false", fails=True)
 
     def alive(self) -> bool:
         return len(self.processes) == len(PROGRAMS) and all(one.child.poll() is None for one in self.processes)
 
     def _kubectl(self, *words: str, stdin: str | None = None, fails: bool = False) -> str:
-        done = subprocess.run(["kubectl", *words], input=stdin, env=self.env, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(["kubectl", *words], input=stdin, env=self.env, capture_output=True, text=True, timeout=CALL_S)
         if done.returncode != 0 and not fails:
-            raise ProcessError(f"kubectl {' '.join(words)}: {done.stderr.strip()}")
+            raise ClusterError(f"kubectl {' '.join(words)}: {done.stderr.strip()}")
         return done.stdout
 
     def _apply(self, name: str, text: str) -> None:
+        """Again where the API server was too slow: its definitions keep one busy for seconds each."""
         path = self.folder / f"{name}.yaml"
         path.write_text(text)
-        self._kubectl("apply", "--server-side", "--force-conflicts", "--validate=false", "-f", str(path))
+        words = ("apply", "--server-side", "--force-conflicts", "--validate=false", "-f", str(path))
+        wait_until(f"KServe's {name} in the API server", lambda: self._kubectl(*words) or True, READY_S)
 
     def _install(self) -> None:
         authority = self._certificates()
         ports = {program: _free_port() for program in PROGRAMS}
-        wait_until("the namespace of an earlier run has gone", self._make_namespace, READY_S)
+        wait_until("what an earlier run left has gone", self._clear, CLEAR_S)
         others = "\n---\n".join(path.read_text() for path in sorted((HOME / "crds").glob("*.yaml")))
         self._apply("definitions-others", others)
         for name, folder, program in (("isvc", "config/crd/full", PROGRAMS[0]), ("llmisvc", "config/crd/full/llmisvc", PROGRAMS[1])):
@@ -110,14 +120,18 @@ class KServe:
         for folder in DEFAULTS:
             self._apply(folder.rsplit("/", 1)[-1], self._built(folder))
 
-    def _make_namespace(self) -> bool:
+    def _clear(self) -> bool:
+        """A namespace of its own is there, and nothing is about to be removed."""
         self._kubectl("create", "namespace", NAMESPACE, fails=True)
-        return json.loads(self._kubectl("get", "namespace", NAMESPACE, "-o", "json"))["status"]["phase"] == "Active"
+        found = json.loads(self._kubectl("get", "namespace", NAMESPACE, "-o", "json", fails=True) or "{}")
+        return bool(found) and not any("deletionTimestamp" in one["metadata"] for one in [found, *self._definitions()])
+
+    def _definitions(self) -> list[dict]:
+        return json.loads(self._kubectl("get", "crd", "-o", "json"))["items"]
 
     def _established(self) -> bool:
         """Not `kubectl wait`: it fails at a definition that has no conditions yet."""
-        found = [condition(one, "Established") for one in json.loads(self._kubectl("get", "crd", "-o", "json"))["items"]]
-        return all(one.get("status") == "True" for one in found)
+        return all(condition(one, "Established").get("status") == "True" for one in self._definitions())
 
     def _built(self, folder: str) -> str:
         return self._kubectl("kustomize", str(HOME / folder))

@@ -62,13 +62,12 @@ Object timed(Object probe, int period_seconds, int tries) {
 }
 
 void add_probes(const CachePool& pool, const EnginePod& engine, Object& container) {
-  const auto when = [&](bool node, std::string_view page, std::string_view verb, int period_seconds, int tries) {
-    return timed(node ? probe(pool, engine, "/readyz", "ready") : probe(pool, engine, page, verb), period_seconds, tries);
-  };
   const bool node = on_node(pool);
-  container["startupProbe"] = when(node, "/startupz", "started", kStartEverySeconds, kStartTries);
-  container["livenessProbe"] = when(false, "/healthz", "alive", kProbeEverySeconds, kProbeTries);
-  container["readinessProbe"] = when(node, "/healthz", "alive", kProbeEverySeconds, kProbeTries);
+  const Object lives = probe(pool, engine, "/healthz", "alive"), serves = probe(pool, engine, "/readyz", "ready");
+  const Object started = node ? serves : probe(pool, engine, "/startupz", "started");
+  container["startupProbe"] = timed(started, kStartEverySeconds, kStartTries);
+  container["livenessProbe"] = timed(lives, kProbeEverySeconds, kProbeTries);
+  container["readinessProbe"] = timed(node ? serves : lives, kProbeEverySeconds, kProbeTries);
 }
 
 Object command_of(const CachePool& pool, const EnginePod& engine) {
@@ -166,15 +165,15 @@ Object larderd_container(const CachePool& pool, const std::optional<CacheBackend
   return container;
 }
 
-Object pull_secrets(const CachePool& pool, const Defaults& defaults) {
+Object pull_secrets(const Object& more, const Defaults& defaults) {
   Object secrets = Object::array();
   const auto add = [&secrets](const std::string& name) {
     Object secret{{"name", name}};
     if (!name.empty() && std::ranges::find(secrets, secret) == secrets.end()) secrets.push_back(std::move(secret));
   };
   for (const std::string& name : defaults.pull_secrets) add(name);
-  if (pool.spec.pull_secrets.is_array())
-    for (const Object& secret : pool.spec.pull_secrets) add(api::text_at(secret, "name"));
+  if (more.is_array())
+    for (const Object& secret : more) add(api::text_at(secret, "name"));
   return secrets;
 }
 

@@ -1,6 +1,7 @@
 #include "sidecar/keeper/kept_program.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -15,6 +16,7 @@ namespace larder::keeper {
 namespace {
 
 constexpr int kNotStarted = 127;
+constexpr int kLookMs = 1000;
 
 // Between fork and exec of a process with threads: async-signal-safe calls alone.
 [[noreturn]] void become(char* const* arguments, int output, pid_t parent) {
@@ -29,9 +31,15 @@ constexpr int kNotStarted = 127;
   ::_exit(kNotStarted);
 }
 
-void pass_on(const Fd& output, LastLine& last) {
+// Until all that has it open has closed it; or, once it is asked to stop, until nothing more comes: who inherited it may live on.
+void pass_on(const std::stop_token& stop, const Fd& output, LastLine& last) {
   std::array<char, 4096> buffer{};
   for (;;) {
+    pollfd polled{output.get(), POLLIN, 0};
+    if (::poll(&polled, 1, kLookMs) <= 0) {
+      if (stop.stop_requested()) return;
+      continue;
+    }
     const ssize_t got = ::read(output.get(), buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) return;
@@ -78,7 +86,9 @@ Result<std::unique_ptr<KeptProgram>> KeptProgram::start(const std::vector<std::s
 }
 
 KeptProgram::KeptProgram(pid_t pid, Fd ended, Fd output)
-    : pid_(pid), ended_(std::move(ended)), passing_on_([this, output = std::move(output)] { pass_on(output, last_); }) {}
+    : pid_(pid),
+      ended_(std::move(ended)),
+      passing_on_([this, output = std::move(output)](const std::stop_token& stop) { pass_on(stop, output, last_); }) {}
 
 KeptProgram::~KeptProgram() {
   signal(SIGKILL);
@@ -101,6 +111,7 @@ int KeptProgram::wait() {
 }
 
 std::string KeptProgram::last_words() {
+  passing_on_.request_stop();
   if (passing_on_.joinable()) passing_on_.join();
   return last_.text();
 }

@@ -99,7 +99,7 @@ int main(int argc, char** argv) {
     name = file.substr(file.rfind('/') + 1);
   }
   if (!run_trace(name, trace, report, worst)) return 1;
-  const testing_support::GeneratedTrace large({.seed = 2, .requests = 600'000, .documents = 20'000, .conversations = 5000});
+  const testing_support::GeneratedTrace large({.seed = 2, .requests = 200'000, .documents = 20'000, .conversations = 2000});
   if (!run_trace("generated, large", large.requests(), report, worst)) return 1;
   report.add_goal("curve.worst_error_points", worst.points, "<=", 2);
   report.add_goal("curve.ns_a_chunk", worst.ns, "<=", 1000);

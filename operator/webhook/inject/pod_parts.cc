@@ -63,7 +63,7 @@ void add_containers(Object& pod, const Input& input, const std::vector<EngineCon
 }
 
 void add_pull_secrets(Object& pod, const Input& input) {
-  const Object wanted = desired::pull_secrets(*input.pool, input.defaults);
+  const Object wanted = desired::pull_secrets(input.pool->spec.pull_secrets, input.defaults);
   if (wanted.empty()) return;
   Object& secrets = list_in(pod["spec"], "imagePullSecrets");
   const auto has = [&secrets](const std::string& name) {

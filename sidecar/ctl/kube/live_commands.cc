@@ -8,6 +8,7 @@
 #include "sidecar/ctl/kube/plugin_commands.h"
 #include "sidecar/ctl/kube/pool_seen.h"
 #include "sidecar/ctl/kube/pool_top.h"
+#include "sidecar/ctl/kube/scope.h"
 #include "sidecar/ctl/terminal.h"
 
 namespace larder::kube {
@@ -15,7 +16,6 @@ namespace {
 
 using ctl::Outcome;
 
-constexpr std::size_t kMostAsked = 64;
 constexpr int kExitWarnings = 1, kExitUnusable = 2;
 
 // Pods that the operator's label names; `pools` empty: of every pool.
@@ -26,16 +26,11 @@ std::string of_pools(const std::vector<std::string>& pools) {
   return std::string(api::kPoolLabel) + " in (" + list + ")";
 }
 
-Result<std::string> wanted_namespace(const Arguments& arguments, const Cluster& cluster) {
-  return arguments.ns.empty() ? cluster.current_namespace() : Result<std::string>(arguments.ns);
-}
-
 }  // namespace
 
 Result<Outcome> top_of_pools(const Arguments& arguments, const Cluster& cluster) {
   if (arguments.json) return Status(Code::kInvalidArgument, "top is for people; kubectl larder pods -o json has what it reads");
-  const Result<std::string> ns =
-      arguments.all_namespaces ? Result<std::string>(std::string()) : wanted_namespace(arguments, cluster);
+  const Result<std::string> ns = wanted_namespace(arguments, cluster);
   if (!ns.ok()) return ns.status();
   const std::vector<std::string> pools(arguments.words.begin() + 1, arguments.words.end());
   const auto interval =
@@ -47,7 +42,7 @@ Result<Outcome> top_of_pools(const Arguments& arguments, const Cluster& cluster)
     Result<std::vector<PodSeen>> pods = cluster.pods(*ns, of_pools(pools));
     if (!pods.ok() && (arguments.iterations != 0 || before.empty())) return pods.status();
     if (pods.ok()) {
-      const Fleet fleet(cluster, *std::move(pods), arguments.every_pod ? Cluster::kMostPods : kMostAsked);
+      const Fleet fleet(cluster, *std::move(pods), most_asked(arguments));
       if (!baseline) terminal.show(pool_top(fleet, before));
       before = answers_of(fleet);
     } else {
@@ -61,8 +56,7 @@ Result<Outcome> top_of_pools(const Arguments& arguments, const Cluster& cluster)
 Result<Outcome> check_backend(const Arguments& arguments, const Cluster& cluster) {
   if (arguments.words[1] != "check")
     return Status(Code::kInvalidArgument, "'" + arguments.words[1] + "' is nothing that backend does: backend check NAME");
-  if (arguments.all_namespaces) return Status(Code::kInvalidArgument, "one CacheBackend has one namespace: -n NAMESPACE, not -A");
-  const Result<std::string> ns = wanted_namespace(arguments, cluster);
+  const Result<std::string> ns = one_namespace(arguments, cluster);
   if (!ns.ok()) return ns.status();
   const std::string& name = arguments.words[2];
   const Result<api::Object> backend = cluster.object("cachebackends." + std::string(api::kGroup), *ns, name);
@@ -76,7 +70,7 @@ Result<Outcome> check_backend(const Arguments& arguments, const Cluster& cluster
   if (!pools.empty()) {
     Result<std::vector<PodSeen>> pods = cluster.pods(*ns, of_pools(pools));
     if (!pods.ok()) return pods.status();
-    const Fleet fleet(cluster, *std::move(pods), arguments.every_pod ? Cluster::kMostPods : kMostAsked);
+    const Fleet fleet(cluster, *std::move(pods), most_asked(arguments));
     for (const PodSeen& pod : fleet.pods())
       if (const ctl::Snapshot* now = fleet.answer_of(pod))
         said.push_back({pod.view.name, now->backend.place, now->backend.reason});

@@ -5,6 +5,7 @@
 #include "operator/api/names.h"
 #include "sidecar/ctl/kube/gather.h"
 #include "sidecar/ctl/kube/pods_report.h"
+#include "sidecar/ctl/kube/scope.h"
 #include "sidecar/ctl/kube/status_report.h"
 #include "sidecar/ctl/kube/why_report.h"
 
@@ -13,14 +14,7 @@ namespace {
 
 using ctl::Outcome;
 
-constexpr std::size_t kMostAsked = 64;  // larderds, unless all are wanted
 constexpr int kExitUnwell = 1;
-
-// Empty: all.
-Result<std::string> wanted_namespace(const Arguments& arguments, const Cluster& cluster) {
-  if (arguments.all_namespaces) return std::string();
-  return arguments.ns.empty() ? cluster.current_namespace() : Result<std::string>(arguments.ns);
-}
 
 Status not_installed(const Status& status) {
   if (status.code() != Code::kNotFound) return status;
@@ -97,7 +91,7 @@ Result<Outcome> pods_of_pools(const Arguments& arguments, const Cluster& cluster
     const bool of_larder = pod.wanted_pool || pod.view.has_larderd;
     return pod.view.over || !of_larder || (!operand(arguments).empty() && pool_of(pod) != operand(arguments));
   });
-  const Fleet fleet(cluster, *std::move(all), arguments.every_pod ? Cluster::kMostPods : kMostAsked);
+  const Fleet fleet(cluster, *std::move(all), most_asked(arguments));
   std::vector<PodLine> lines;
   bool well = true;
   for (const PodSeen& pod : fleet.pods()) {
@@ -119,8 +113,7 @@ Result<Outcome> pods_of_pools(const Arguments& arguments, const Cluster& cluster
 }
 
 Result<Outcome> why_pod(const Arguments& arguments, const Cluster& cluster) {
-  if (arguments.all_namespaces) return Status(Code::kInvalidArgument, "one pod has one namespace: -n NAMESPACE, not -A");
-  const Result<std::string> ns = wanted_namespace(arguments, cluster);
+  const Result<std::string> ns = one_namespace(arguments, cluster);
   if (!ns.ok()) return ns.status();
   const Result<PodSeen> pod = pod_named(cluster, *ns, operand(arguments));
   if (!pod.ok()) return pod.status();
@@ -134,7 +127,7 @@ Result<Outcome> why_pod(const Arguments& arguments, const Cluster& cluster) {
     if (!fellows.ok()) return fellows.status();
     if (std::ranges::none_of(*fellows, [&](const PodSeen& one) { return one.view.uid == pod->view.uid; }))
       fellows->push_back(*pod);
-    const Fleet fleet(cluster, *std::move(fellows), arguments.every_pod ? Cluster::kMostPods : kMostAsked, &*pod);
+    const Fleet fleet(cluster, *std::move(fellows), most_asked(arguments), &*pod);
     HitFacts facts = fleet.facts_of(*pod, pool ? &*pool : nullptr);
     if (facts.larderd != nullptr && facts.larderd->sessions.attached.empty())
       for (const ContainerSeen& container : pod->containers)

@@ -21,7 +21,7 @@ def plane(tmp_path_factory):
     kubeconfig = folder / "server" / "admin.kubeconfig"
     try:
         subprocess.run([script, "controllers", str(folder / "server")], check=True, timeout=60)
-        with kserve.KServe(kubeconfig, folder / "kserve") as controllers:
+        with kserve.KServe(kubeconfig, folder / "kserve", clean=False) as controllers:
             yield SimpleNamespace(kserve=controllers, kubeconfig=kubeconfig, kubectl=_kubectl(controllers.env))
     finally:
         subprocess.run([script, "down", str(folder / "server")], check=True, timeout=60)

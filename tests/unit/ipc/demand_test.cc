@@ -60,7 +60,8 @@ class DemandTest : public testing::Test {
     spec.shard_count = 2;
     spec.chunk_tokens = 256;
     spec.groups = {{4096, 1, 0}};
-    const Result<std::uint32_t> opened = spaces_.open(spec, 1 << 20, nullptr);
+    std::string difference;
+    const Result<std::uint32_t> opened = spaces_.open(spec, 1 << 20, &difference);
     EXPECT_TRUE(opened.ok()) << opened.status().to_string();
     handle_ = *opened;
     demand_.tick(1000);

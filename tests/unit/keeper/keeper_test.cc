@@ -80,6 +80,16 @@ TEST_F(KeeperTest, WhatEndsIsRunAgainAndItsLastWordsAreKept) {
   EXPECT_THAT(why, HasSubstr("larderd ended with exit status 2: memory.size is wrong"));
 }
 
+// A child of it that lives on holds its standard error open.
+TEST_F(KeeperTest, WhatItLeavesBehindKeepsNobodyWaiting) {
+  const auto began = clock_.now_ms();
+  keep("sleep 60 & echo $! > " + (folder_ / "left").string() + "; exit 1", not_there, [&](Keeper&) { return runs() >= 2; });
+  EXPECT_LT(clock_.now_ms() - began, 50'000U);
+  pid_t left = 0;
+  std::ifstream(folder_ / "left") >> left;
+  if (left > 0) ::kill(left, SIGKILL);
+}
+
 TEST_F(KeeperTest, ASignalThatKillsItIsNamed) {
   std::string why;
   keep("kill -SEGV $$", not_there, [&](Keeper& keeper) {

@@ -98,6 +98,21 @@ TEST(Sidecar, IsNativeUnlessTheClusterIsTooOld) {
   EXPECT_FALSE(container(one).contains("restartPolicy"));
 }
 
+// A registry that asks who one is: what pulls our images has its Secret.
+TEST(PullSecrets, AreThoseOfTheOperatorAndOfThePoolEachOnce) {
+  test::PoolCase one =
+      test::pool_case_of("{placement: Node, memory: {size: 1Gi}, imagePullSecrets: [{name: theirs}, {name: everywhere}]}");
+  one.defaults.pull_secrets = {"everywhere"};
+  const Object both = Object::array({Object{{"name", "everywhere"}}, Object{{"name", "theirs"}}});
+  EXPECT_EQ(pull_secrets(one.pool->spec.pull_secrets, one.defaults), both);
+  EXPECT_EQ(daemon_set(*one.pool, {}, one.defaults)["spec"]["template"]["spec"]["imagePullSecrets"], both);
+  test::PoolCase managed = test::pool_case_of("{memory: {size: 1Gi}}", "{managed: {memory: 1Gi}}");
+  const auto of_server = [&] { return stateful_set(*managed.backend, managed.defaults)["spec"]["template"]["spec"]; };
+  EXPECT_FALSE(of_server().contains("imagePullSecrets"));
+  managed.defaults.pull_secrets = {"everywhere"};
+  EXPECT_EQ(of_server()["imagePullSecrets"], Object::array({Object{{"name", "everywhere"}}}));
+}
+
 // One arena is one trust domain.
 TEST(Node, EachPoolHasFoldersOfItsOwn) {
   const auto folders = [](const test::PoolCase& one) {

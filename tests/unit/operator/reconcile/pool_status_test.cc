@@ -181,7 +181,7 @@ TEST(PoolConditionsTest, WhetherItHelpsAndWhoServesNobody) {
   facts.heard.answers["uid-0"].tokens_hit = 427;
   EXPECT_EQ(in_short(of_type(facts, "Helping")), "True Hits");
   EXPECT_EQ(of_type(facts, "Helping").message, "42% of the prompt tokens asked for were found");
-  facts.answers["uid-1"].engines = 0;
+  facts.heard.answers["uid-1"].engines = 0;
   EXPECT_EQ(in_short(of_type(facts, "EnginesAttached")), "False NoEngine");
   EXPECT_NE(of_type(facts, "EnginesAttached").message.find("kubectl larder why chat-1 -n ml"), std::string::npos);
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "True AllReady");
