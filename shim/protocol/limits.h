@@ -29,6 +29,7 @@ inline constexpr std::uint32_t kMaxLooks = 64;               // per session, beg
 inline constexpr std::uint32_t kMaxKeysPerLook = 1024;       // LOOK
 inline constexpr std::uint32_t kMaxLookMs = 10'000;          // a deadline that is longer counts as this
 inline constexpr std::uint32_t kEventSlots = 4096;           // per session, power of two, lossy
+inline constexpr std::uint32_t kMaxAskedChunks = 8192;       // of a request that are told of, for the estimate
 
 // What one engine process may keep from the others: at most one part in so many of the arena granted to it (and not yet committed
 // or given back), held by it, or pinned by all of them. Of what it holds above that the rest does not count, in the order of its

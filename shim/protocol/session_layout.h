@@ -37,7 +37,6 @@ enum class EventKind : std::uint32_t {
   kAsked = 7,
 };
 inline constexpr std::size_t kHashesPerEvent = 4;
-inline constexpr std::uint32_t kMaxAskedChunks = 8192;  // of a request that are told of; those behind them are not
 
 // What an engine did about a request.
 enum class Decision : std::uint64_t {
