@@ -2,8 +2,8 @@
 # C++ build, so that too little disk or memory for it is said at once.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-BENCHES = bench-copy bench-disk bench-index bench-lookup bench-recovery bench-remote bench-remote-lookup bench-remote-outage bench-restart bench-start bench-ttft bench-ttft-disk bench-ttft-remote bench-engine bench-operator bench-rivals bench-serve bench-webhook
-.PHONY: $(BENCHES) help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-bench deps-servers deps-vm deps-kubernetes build release image e2e e2e-up e2e-down demo soak test test-models test-asan test-crash test-inject test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean
+BENCHES = bench-copy bench-curve bench-disk bench-index bench-lookup bench-recovery bench-remote bench-remote-lookup bench-remote-outage bench-restart bench-start bench-ttft bench-ttft-disk bench-ttft-remote bench-engine bench-operator bench-rivals bench-serve bench-webhook
+.PHONY: $(BENCHES) help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-bench deps-servers deps-vm deps-kubernetes build release image e2e e2e-up e2e-down demo soak test test-models test-asan test-crash test-inject test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean pictures test-dashboards deps-kserve e2e-kserve
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
@@ -15,7 +15,7 @@ RUN = PYTHONPATH=$(CURDIR)/shim/python:$(CURDIR)/e2e LARDER_LIBRARY=$(CURDIR)/bu
 SOURCES = $(shell git ls-files '*.cc' '*.h' '*.cu')
 
 help: ## this list
-	@sed -n 's/^\([a-z-]*[*]*\):.*## \(.*\)/\1|\2/p' Makefile | \
+	@sed -n 's/^\([a-z0-9-]*[*]*\):.*## \(.*\)/\1|\2/p' Makefile | \
 	  while IFS='|' read -r target what; do printf '  make %-11s %s\n' "$$target" "$$what"; done
 
 deps: ## install all that is missing: Debian packages, a Python environment with CPU vLLM outside the checkout
@@ -38,6 +38,8 @@ deps-vm:
 	@.ci/deps.sh build vm
 deps-kubernetes:
 	@.ci/deps.sh build kubernetes
+deps-kserve:
+	@.ci/deps.sh build kserve
 
 build/%/build.ninja: CMakePresets.json | deps-build
 	@cmake --preset $* >/dev/null
@@ -60,6 +62,11 @@ test-crash: deps-python build ## engines and larderd killed at every point and 1
 	@.ci/test-crash.sh
 test-remote: deps-python deps-servers deps-tools build build/fuzz/build.ninja ## Redis and Valkey of every kind, killed, stopped, full, far away, resharded at length, minutes; tests/component
 	@cmake --build --preset fuzz -j$(JOBS) --target resp_fuzz && .ci/test-remote.sh
+LOAD_SECONDS ?= 60
+test-dashboards: deps-python deps-servers deps-kubernetes build ## every query of dashboards and alerts on a real Prometheus over real programs under load, minutes; tests/dashboards
+	@LOAD_SECONDS=$(LOAD_SECONDS) $(PYTHON) -m pytest tests/dashboards -p no:cacheprovider --timeout 900 -v
+pictures: deps-python deps-servers deps-kubernetes build ## the same, and the dashboards drawn from it to docs/pictures
+	@LARDER_PICTURES=$(CURDIR)/docs/pictures LOAD_SECONDS=$(LOAD_SECONDS) $(PYTHON) -m pytest tests/dashboards -p no:cacheprovider --timeout 900 -v
 SOAK_MINUTES ?= 30
 soak: build ## engines over memory and disk, somebody killed every 5 s, for SOAK_MINUTES (30): nothing grows, no byte is wrong
 	@SOAK_MINUTES=$(SOAK_MINUTES) build/dev/bin/soak_test
@@ -80,11 +87,14 @@ FUZZ_SECONDS ?= 60
 fuzz: deps-tools build/fuzz/build.ninja ## hostile bytes into every door, FUZZ_SECONDS (60) each; fails if something is found
 	@cmake --build --preset fuzz -j$(JOBS) --target fuzz_targets && tests/fuzz/run.sh build/fuzz $(FUZZ_SECONDS)
 
-bench-*: ## lookup, copy, disk, index, recovery, remote, remote-lookup, remote-outage, restart, start, ttft, ttft-disk, ttft-remote, engine, operator, rivals, serve, webhook: a table, and build/bench/NAME.json
+bench-*: ## lookup, copy, curve (TRACE=FILE), disk, index, recovery, remote, remote-lookup, remote-outage, restart, start, ttft, ttft-disk, ttft-remote, engine, operator, rivals, serve, webhook: a table, and build/bench/NAME.json
 bench-disk: deps-bench
 bench-copy bench-disk bench-index bench-recovery: bench-%: release
 	@cmake --build --preset release -j$(JOBS) --target $*_bench
 	@build/release/bin/$*_bench build/bench
+bench-curve: release
+	@cmake --build --preset release -j$(JOBS) --target curve_bench
+	@build/release/bin/curve_bench build/bench '$(TRACE)'
 bench-lookup: deps-python release
 	@cmake --build --preset release -j$(JOBS) --target lookup_bench
 	@$(call RUN,release) build/release/bin/lookup_bench build/bench '$(PYTHON) tests/bench/lookup_python.py'
@@ -141,6 +151,9 @@ e2e-down: ## end it, and remove all that it left
 	@e2e/cluster/cluster.sh down
 e2e: e2e-up ## the scenarios against it: helm install, a pool, an annotated vLLM, and what goes wrong (SCENARIO=name for some)
 	@$(call RUN,release) $(PYTHON) -m pytest e2e/scenarios -p no:cacheprovider --timeout 900 -v $(if $(SCENARIO),-k "$(SCENARIO)")
+e2e-kserve: deps-kserve e2e-up ## KServe's own controllers (built once, minutes): the pods that they make, then docs/kserve.md against the cluster
+	@LARDER_TEST_KSERVE=1 $(call RUN,release) $(PYTHON) -m pytest tests/python/kserve -p no:cacheprovider --timeout 300 -v
+	@$(call RUN,release) $(PYTHON) -m pytest e2e/kserve -p no:cacheprovider --timeout 1500 -v $(if $(SCENARIO),-k "$(SCENARIO)")
 
 wheel: deps-wheel release ## the Python package with liblarder.so inside, in build/wheel
 	@rm -rf build/wheel && mkdir -p build/wheel && cp -r shim/python build/wheel/source

@@ -1,5 +1,5 @@
 #!/bin/bash
-# deps.sh build|tools|bench|python|wheel|rivals|servers|vm|kubernetes...: installs what is missing and nothing else. What is there already costs a few milliseconds.
+# deps.sh build|tools|bench|python|wheel|rivals|servers|vm|kubernetes|kserve...: installs what is missing and nothing else. What is there already costs a few milliseconds.
 #
 # build, tools, bench: the Debian packages of packages.build, packages.tools, packages.bench, as root or through sudo.
 # python: CPU vLLM and pytest as python.lock pins them, in an environment of its own under $LARDER_CACHE (paths.sh). An environment
@@ -7,8 +7,9 @@
 # wheel: setuptools as wheel.lock pins it (Debian 12's is too old), in a small environment of its own.
 # rivals: LMCache as rivals.lock pins it, in an environment of its own over that one.
 # servers: what the remote tier is tested against: Debian's Redis, which redis-tools brings without a service, and Valkey of its
-# backports, unpacked and not installed.
+# backports, unpacked and not installed; and Debian's Prometheus with promtool, likewise, for dashboards and alerts.
 # kubernetes: a Kubernetes of one machine (kubernetes.sh), and what its node needs (packages.kubernetes).
+# kserve: that, and KServe's controllers (kserve.sh).
 # vm: QEMU (packages.vm); Debian's kernel for virtual machines and its static busybox, unpacked and not installed.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -137,6 +138,21 @@ take_from_package() {
   mv "$3.new" "$3"
 }
 
+# Debian's package of it would start a service and bring the libraries of its web page.
+make_prometheus() {
+  if [ -e "$servers/promtool" ]; then return 0; fi
+  mkdir -p "$servers"
+  local folder
+  folder=$(mktemp -d)
+  chmod 755 "$folder"
+  (cd "$folder" && stage "Prometheus (19 MB)" apt-get download prometheus)
+  dpkg-deb --fsys-tarfile "$folder"/prometheus_*.deb | tar -x -C "$folder" ./usr/bin/prometheus ./usr/bin/promtool
+  mv "$folder/usr/bin/prometheus" "$servers/prometheus"
+  "$folder/usr/bin/promtool" --version
+  mv "$folder/usr/bin/promtool" "$servers/promtool"  # the last one: it stands for both
+  rm -rf "$folder"
+}
+
 # Valkey 8 is in Debian 12's backports alone. They are read with a list of their own, so that apt's sources stay as they are.
 make_servers() {
   if [ -e "$servers/.complete" ]; then return 0; fi
@@ -181,9 +197,13 @@ for what in "$@"; do
     python) make_python ;;
     wheel) make_wheel ;;
     rivals) make_rivals ;;
-    servers) make_servers ;;
+    servers)
+      make_servers
+      make_prometheus
+      ;;
     vm) make_vm ;;
     kubernetes) make_kubernetes ;;
-    *) fail "deps.sh: unknown part '$what' (build, tools, bench, python, wheel, rivals, servers, vm, kubernetes)" ;;
+    kserve) make_kubernetes && ./kserve.sh ;;
+    *) fail "deps.sh: unknown part '$what' (build, tools, bench, python, wheel, rivals, servers, vm, kubernetes, kserve)" ;;
   esac
 done

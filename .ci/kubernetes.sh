@@ -4,48 +4,16 @@
 # apiserver: kube-apiserver, etcd, kubectl, helm. cluster: all that a node needs too. What is there already is not made again: a
 # program stands in bin only when it is whole, so that an interrupted run goes on where it was.
 # go.mod and go.sum beside this script pin every module of Kubernetes; its staging modules have no releases of the same number,
-# hence the replace lines. Debian 12's Go is too old: Go itself is a module as well, and is pinned here by the digest of its zip.
+# hence the replace lines. KServe stands for itself: kserve.sh.
 set -euo pipefail
 cd "$(dirname "$0")"
 . ./paths.sh
 . ./stage.sh
+. ./go.sh
 
 readonly go_version=1.24.13 go_sha256=d2b048367a3d1a748b87f756fa06df12ce3b419e1d5f2a3612acb8950d615f9f
 readonly helm_version=v3.19.5 coredns_version=v1.12.4 kubernetes_version=v1.34.4
 readonly build=$kubernetes/build pins="$go_version $kubernetes_version $helm_version $coredns_version"
-readonly need_disk_gb=8
-
-# The first proxy of GOPROXY, for the one file that is fetched before there is a Go.
-module_proxy() {
-  local proxies=${GOPROXY:-https://proxy.golang.org}
-  echo "${proxies%%[,|]*}"
-}
-
-get_go() {
-  local name=golang.org/toolchain zip=$build/go.zip unpacked
-  unpacked=$build/unpacked/$name@v0.0.1-go$go_version.linux-amd64
-  if [ ! -e "$build/go/bin/go" ]; then
-    [ "$(uname -m)" = x86_64 ] || fail "the tests' Kubernetes is pinned for x86-64 only"
-    mkdir -p "$build"
-    stage "Go $go_version (80 MB)" curl -fsSL --retry 3 -o "$zip" "$(module_proxy)/$name/@v/v0.0.1-go$go_version.linux-amd64.zip"
-    echo "$go_sha256  $zip" | sha256sum --check --quiet || fail "$zip is not the Go that is pinned here"
-    rm -rf "$build/unpacked"
-    python3 -m zipfile -e "$zip" "$build/unpacked"
-    chmod +x "$unpacked"/bin/* "$unpacked"/pkg/tool/*/*
-    mv "$unpacked" "$build/go"
-    rm -rf "$zip" "$build/unpacked"
-  fi
-  export GOROOT=$build/go GOPATH=$build/path GOCACHE=$build/cache GOTOOLCHAIN=local GOFLAGS="-modcacherw -trimpath" CGO_ENABLED=0 GOBIN=
-  export PATH=$GOROOT/bin:$PATH
-}
-
-check_disk() {
-  local have
-  mkdir -p "$kubernetes/bin"
-  have=$(df --output=avail -B1 "$kubernetes" | tail -1)
-  [ "$have" -ge $((need_disk_gb * 1000000000)) ] ||
-    fail "too little disk: building Kubernetes needs $need_disk_gb GB in $cache, $((have / 1000000000)) GB are free"
-}
 
 # PROGRAM of Kubernetes. Charts and clients ask for its version, which only a release build stamps.
 build_kubernetes() {
@@ -75,7 +43,7 @@ make_program() {
   local name=$1
   shift
   if [ -e "$kubernetes/bin/$name" ]; then return 0; fi
-  get_go
+  get_go "$go_version" "$go_sha256" "$build"
   stage "building $name" "$@"
   mv "$kubernetes/bin/$name.new" "$kubernetes/bin/$name"
 }
@@ -119,7 +87,8 @@ case ${1:-} in
   *) fail "usage: kubernetes.sh apiserver|cluster" ;;
 esac
 if [ "$(cat "$kubernetes/.complete" 2>/dev/null)" = "$pins" ]; then exit 0; fi
-check_disk
+check_disk "$kubernetes" 8 Kubernetes
+mkdir -p "$kubernetes/bin"
 exec 9>"$kubernetes/lock"
 flock -n 9 || stage "waiting for another build of Kubernetes" flock 9
 if [ "$(cat "$kubernetes/pins" 2>/dev/null)" != "$pins" ]; then rm -rf "$kubernetes/bin" "$kubernetes/.complete" && mkdir -p "$kubernetes/bin"; fi

@@ -6,9 +6,12 @@ venv=$cache/venv-$(sha256sum python.lock | cut -c1-12)
 wheel=$cache/wheel-$(sha256sum wheel.lock | cut -c1-12)
 # vm: kernel and busybox of the virtual machine of `make test-vm`.
 vm=$cache/vm
-# servers: redis-server and valkey-server, for the tests of the remote tier.
+# servers: redis-server and valkey-server, for the tests of the remote tier; prometheus and promtool.
 servers=$cache/servers
 # rivals: LMCache beside it, for the benchmarks that compare (rivals.lock).
 rivals=$cache/rivals-$(cat python.lock rivals.lock | sha256sum | cut -c1-12)
 # kubernetes: a Kubernetes of one machine (kubernetes.sh), for the tests of operator and chart.
 kubernetes=$cache/kubernetes-1.34.4
+
+# kserve: KServe's controllers, definitions and configuration (kserve.sh).
+kserve=$cache/kserve-0.20.0

@@ -27,6 +27,6 @@ else
 fi
 echo "tests took $((SECONDS - started)) s"
 if [ "$preset" = dev ]; then
-  echo "not among them, minutes each: make e2e (Kubernetes), test-asan, test-crash, test-models, test-remote, test-sim, test-tsan, test-ubuntu, test-vm, fuzz, soak"
+  echo "not among them, minutes each: make e2e (Kubernetes), e2e-kserve, test-asan, test-crash, test-dashboards, test-models, test-remote, test-sim, test-tsan, test-ubuntu, test-vm, fuzz, soak"
 fi
 /usr/bin/python3 .ci/summary.py "$@"

@@ -18,7 +18,7 @@ DEFAULT_WAIT_S = 120
 
 def _paths() -> dict[str, str]:
     """.ci/paths.sh and the cluster's own folder, as shell scripts see them."""
-    names = ("cache", "venv", "kubernetes", "servers")
+    names = ("cache", "venv", "kubernetes", "kserve", "servers")
     script = f'cd {ROOT}/.ci && . ./paths.sh && printf "%s\\n" ' + " ".join(f'"${name}"' for name in names)
     values = subprocess.run(["bash", "-c", script], check=True, capture_output=True, text=True).stdout.splitlines()
     return dict(zip(names, values))
@@ -114,9 +114,10 @@ class Namespace:
         found = json.loads(self.kubectl(*words))
         return found if name else found["items"]
 
-    def pods(self, app: str) -> list[dict]:
-        """Those that nobody has told to go."""
-        return [pod for pod in self.get("pod", app=app) if "deletionTimestamp" not in pod["metadata"]]
+    def pods(self, app: str | dict[str, str]) -> list[dict]:
+        """Those that nobody has told to go. `app`: the label of that name, or all the labels."""
+        labels = app if isinstance(app, dict) else {"app": app}
+        return [pod for pod in self.get("pod", **labels) if "deletionTimestamp" not in pod["metadata"]]
 
     def logs(self, pod: str, container: str, *more: str) -> str:
         return self.kubectl("logs", pod, "-c", container, *more)
@@ -133,7 +134,7 @@ class Namespace:
         spec = self.get("service", service)["spec"]
         return f"{spec['clusterIP']}:{spec['ports'][0]['port']}"
 
-    def wait_ready(self, app: str, count: int = 1, timeout_s: float = 240) -> list[dict]:
+    def wait_ready(self, app: str | dict[str, str], count: int = 1, timeout_s: float = 240) -> list[dict]:
         """The pods of `app`, all of them Ready, `count` in number. Raises Crashed where an engine will never be."""
         before = {container: count for pod in self.pods(app) for container, count in _restarts(pod).items()}
 
@@ -167,7 +168,7 @@ def is_ready(pod: dict) -> bool:
 
 def condition(thing: dict, kind: str) -> dict:
     """{} where the object has no condition of this type yet."""
-    return next((one for one in thing.get("status", {}).get("conditions", []) if one["type"] == kind), {})
+    return next((one for one in thing.get("status", {}).get("conditions") or [] if one["type"] == kind), {})
 
 
 def container_status(pod: dict, name: str) -> dict:

@@ -13,7 +13,12 @@ _MIB = 1 << 20
 
 
 def main_process(ns: Namespace, pod: str, container: str) -> int:
-    """The node's number of the container's first process: the oldest of those in its cgroup."""
+    """The node's number of the container's first process."""
+    return processes(ns, pod, container)[0]
+
+
+def processes(ns: Namespace, pod: str, container: str) -> list[int]:
+    """The node's numbers of the processes in the container's cgroup, the oldest first; at least one."""
     identity = _identity(ns, pod, container)
     found = []
     for folder in pathlib.Path("/proc").iterdir():
@@ -22,7 +27,7 @@ def main_process(ns: Namespace, pod: str, container: str) -> int:
             found.append((start, int(folder.name)))
     if not found:
         raise LookupError(f"{pod} has no process of {container}")
-    return min(found)[1]
+    return [number for _, number in sorted(found)]
 
 
 def kill(ns: Namespace, pod: str, container: str, number: int = signal.SIGKILL) -> int:

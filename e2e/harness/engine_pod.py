@@ -53,11 +53,17 @@ def remove_volumes(ns: Namespace) -> None:
     ns.kubectl("delete", "persistentvolume", f"{ns.name}-vllm", f"{ns.name}-model", "--ignore-not-found", "--wait=false")
 
 
+# Of vLLM, so that it runs here at all and so that its answers can be compared.
+ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "VLLM_SERVER_DEV_MODE": "1",
+               "VLLM_CPU_KVCACHE_SPACE": "1", "OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 2) - 1))}
+FLAGS = ["--enforce-eager", "--max-model-len", "4608", "--num-gpu-blocks-override", "80", "--seed", "0", "--enable-prompt-tokens-details"]
+RESOURCES = {"requests": {"cpu": "100m", "memory": "2Gi"}, "limits": {"memory": "4Gi"}}
+
+
 def command(form: str = "exec") -> dict:
     """The engine's command and args in one of the forms that users write. vLLM's own flags only."""
     python = os.path.join(PATHS["venv"], "bin", "python")
-    flags = ["--model", MODEL, "--served-model-name", SERVED_NAME, "--port", str(PORT), "--enforce-eager", "--max-model-len", "4608",
-             "--num-gpu-blocks-override", "80", "--seed", "0", "--enable-prompt-tokens-details"]
+    flags = ["--model", MODEL, "--served-model-name", SERVED_NAME, "--port", str(PORT), *FLAGS]
     server = [python, "-m", "vllm.entrypoints.openai.api_server"]
     if form == "script":
         return {"command": ["/bin/bash", "-c", "exec " + " ".join(server + flags)]}
@@ -67,14 +73,12 @@ def command(form: str = "exec") -> dict:
 
 
 def engine_container(form: str = "exec", security: dict | None = None) -> dict:
-    environment = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind", "VLLM_SERVER_DEV_MODE": "1",
-                   "VLLM_CPU_KVCACHE_SPACE": "1", "OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 2) - 1)), "HOME": "/tmp"}
     return {
         "name": "vllm", "image": IMAGE, **command(form),
-        "env": [{"name": name, "value": value} for name, value in environment.items()],
+        "env": [{"name": name, "value": value} for name, value in {**ENVIRONMENT, "HOME": "/tmp"}.items()],
         "ports": [{"containerPort": PORT}],
         "readinessProbe": {"httpGet": {"path": "/health", "port": PORT}, "periodSeconds": 1, "timeoutSeconds": 5},
-        "resources": {"requests": {"cpu": "100m", "memory": "2Gi"}, "limits": {"memory": "4Gi"}},
+        "resources": RESOURCES,
         "volumeMounts": [{"name": "vllm", "mountPath": PATHS["venv"], "readOnly": True},
                          {"name": "model", "mountPath": MODEL, "readOnly": True},
                          {"name": "tmp", "mountPath": "/tmp"}, {"name": "shm", "mountPath": "/dev/shm"}],
@@ -116,15 +120,19 @@ def bare_pod(name: str, pool: str) -> dict:
 
 def answer(ns: Namespace, service: str, prompt: str, **fields) -> Completion:
     """Through the Service, as any client would ask."""
-    return stream_completion(f"http://{ns.address(service)}", SERVED_NAME, prompt, CONTINUATION, timeout_s=120, **fields)
+    return answer_at(f"http://{ns.address(service)}", SERVED_NAME, prompt, **fields)
 
 
-def url_of(pod: dict) -> str:
-    return f"http://{pod['status']['podIP']}:{PORT}"
+def answer_at(url: str, model: str, prompt: str, **fields) -> Completion:
+    return stream_completion(url, model, prompt, CONTINUATION, timeout_s=120, **fields)
+
+
+def url_of(pod: dict, port: int = PORT) -> str:
+    return f"http://{pod['status']['podIP']}:{port}"
 
 
 def answer_of_pod(pod: dict, prompt: str, **fields) -> Completion:
-    return stream_completion(url_of(pod), SERVED_NAME, prompt, CONTINUATION, timeout_s=120, **fields)
+    return answer_at(url_of(pod), SERVED_NAME, prompt, **fields)
 
 
 def whole_chunks(answer: Completion) -> int:
@@ -132,9 +140,9 @@ def whole_chunks(answer: Completion) -> int:
     return answer.prompt_tokens - answer.prompt_tokens % CHUNK_TOKENS
 
 
-def forget(pod: dict) -> None:
+def forget(pod: dict, port: int = PORT) -> None:
     """vLLM's own prefix cache is emptied: what is warm afterwards came from Larder. It refuses while it still counts a request."""
-    wait_until("vLLM empties its own prefix cache", lambda: reset_prefix_cache(url_of(pod)), 20)
+    wait_until("vLLM empties its own prefix cache", lambda: reset_prefix_cache(url_of(pod, port)), 20)
 
 
 def prompt(seed: int = 0, tokens: int = PROMPT_TOKENS) -> str:

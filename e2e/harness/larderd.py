@@ -24,7 +24,7 @@ class _UnixConnection(http.client.HTTPConnection):
 
 
 class Larderd(Process):
-    """`folder` holds its socket, configuration and log; `name` is unique among those that run."""
+    """`folder` holds its socket, configuration and log; `name` is unique among those that run. `listen`: HOST:PORT of metrics, if any."""
 
     def __init__(self, binary: str | os.PathLike, folder: pathlib.Path, name: str, size: str = "5GiB", extra: str = "",
                  log_name: str = "larderd.log", listen: str = ""):

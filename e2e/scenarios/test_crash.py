@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 
 import pytest
 
 from harness import by_hand, containers, engine_pod, product
-from harness.cluster import wait_until
+from harness.cluster import condition, wait_until
 
 RESTARTS = 10
 POOL_MIB = 512
@@ -41,6 +42,7 @@ def wait_warm(namespace, name, prompt, tokens):
 
 
 def test_larderd_killed_ten_times(served):
+    """With its keeper, the container's first process: the kubelet starts the container anew."""
     namespace, name, prompt, tokens = served
     before = containers.charged_mib(namespace.get("pod", name))
     for _ in range(RESTARTS):
@@ -52,6 +54,35 @@ def test_larderd_killed_ten_times(served):
     assert containers.restart_count(namespace, name, "vllm") == 0
     assert containers.charged_mib(pod) < before + GROWTH_MIB
     assert containers.charged_mib(pod, "vllm") < before - POOL_MIB + GROWTH_MIB
+
+
+def test_larderd_killed_under_its_keeper(served):
+    """The keeper runs it again: Kubernetes sees nothing, the pod stays in its Service."""
+    namespace, name, prompt, tokens = served
+    for _ in range(RESTARTS):
+        keeper, larderd = containers.processes(namespace, name, "larder")
+        os.kill(larderd, signal.SIGKILL)
+        ask(namespace, prompt, tokens)
+        assert condition(namespace.get("pod", name), "Ready")["status"] == "True"
+
+        def again() -> bool:
+            now = containers.processes(namespace, name, "larder")
+            return len(now) == 2 and now[0] == keeper and now[1] != larderd
+
+        wait_until("its keeper has run it again", again, 30)
+    wait_warm(namespace, name, prompt, tokens)
+    for container in ("larder", "vllm"):
+        assert containers.restart_count(namespace, name, container) == 0
+
+
+def test_larderd_that_cannot_start_lets_the_engine_start(larder, namespace):
+    """Memory of a NUMA node that no machine here has: the engine starts after the grace, and the pool says why its cache does not."""
+    namespace.apply(product.pool("cache", memory={"size": "512Mi", "numa": "99"}), *engine_pod.engine("llama", "cache"))
+    namespace.wait_ready("llama")
+    assert engine_pod.answer(namespace, "llama", engine_pod.prompt()).token_ids
+    there = product.wait_condition(namespace, "cachepool", "cache", "PodsReady", "False", 90)
+    print(there["message"])
+    assert there["reason"] == "DoesNotRun" and "numa" in there["message"].lower()
 
 
 def test_engine_killed(served):

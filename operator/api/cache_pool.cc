@@ -128,6 +128,7 @@ PoolSpec read_spec(SpecReader& reader) {
   spec.eviction = kEvictions[reader.choice("spec.eviction", kEvictions, "lru")];
   spec.image = reader.text("spec.image");
   spec.image_pull_policy = read_pull_policy(reader);
+  spec.pull_secrets = reader.list("spec.imagePullSecrets");
   spec.resources = reader.map("spec.resources");
   spec.engine.container = reader.text("spec.engine.container");
   spec.engine.flags = reader.truth("spec.engine.flags", true);

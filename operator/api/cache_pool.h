@@ -65,6 +65,7 @@ struct PoolSpec {
   std::string eviction = "lru";
   std::string image;              // empty: the operator's own
   std::string image_pull_policy;  // empty: Kubernetes' own rule
+  Object pull_secrets;            // imagePullSecrets: [{name: x}]; null where not given
   Object resources;               // of larderd, beside what memory and hugepages need; null where not given
   EngineSpec engine;
   Object pod_security;  // securityContext fields of larderd that a user overrides; null where not given

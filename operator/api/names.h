@@ -13,6 +13,7 @@ inline constexpr std::string_view kFieldManager = "larder-operator";
 inline constexpr std::string_view kPoolAnnotation = "larder.dev/pool";                 // a user writes it, and nothing else
 inline constexpr std::string_view kInjectedAnnotation = "larder.dev/injected";         // what was injected: VERSION/POOL
 inline constexpr std::string_view kNotInjectedAnnotation = "larder.dev/not-injected";  // why it was left alone, and what to do
+inline constexpr std::string_view kNoticeAnnotation = "larder.dev/notice";  // what its cache does without, and what to write
 inline constexpr std::string_view kConfigAnnotation =
     "larder.dev/config";  // larderd's configuration: YAML, read through the downward API
 inline constexpr std::string_view kRestartAnnotation = "larder.dev/restart-hash";  // of what only a restart of the pod changes
@@ -34,6 +35,8 @@ inline constexpr std::string_view kDiskVolume = "larder-disk";            // /va
 inline constexpr std::string_view kAuthVolume = "larder-backend-auth";    // /etc/larder-auth: passwords
 inline constexpr std::string_view kTlsVolume = "larder-backend-tls";      // /etc/larder-tls: ca.crt, tls.crt, tls.key
 inline constexpr int kMetricsPort = 9464;                                 // of larderd: /metrics, /healthz, /readyz, /v1/status
+
+inline constexpr int kKeeperPort = 9465;  // of its keeper in an engine's pod: what Kubernetes probes, and /v1/keeper
 
 // Who larderd is in a pod. Its sockets are 0660 of this group, so that an engine of any uid attaches that has it among its groups.
 inline constexpr int kUser = 65532;

@@ -31,18 +31,29 @@ bool set_log_level(Arguments& arguments, std::string_view value) {
   return true;
 }
 
-constexpr std::array<Flag, 14> kFlags{{
+bool set_pull_secrets(Arguments& arguments, std::string_view value) {
+  for (std::size_t at = 0; at <= value.size();) {
+    const std::size_t end = std::min(value.find(',', at), value.size());
+    if (end == at) return false;
+    arguments.image_pull_secrets.emplace_back(value.substr(at, end - at));
+    at = end + 1;
+  }
+  return true;
+}
+
+constexpr std::array<Flag, 15> kFlags{{
     {"--namespace", &Arguments::ns, nullptr, "NAME",
      "the operator's own namespace: lease, Service and certificate [POD_NAMESPACE]"},
     {"--image", &Arguments::image, nullptr, "IMAGE", "of larderd and the payload in pods"},
+    {"--image-pull-secrets", nullptr, set_pull_secrets, "NAME,...", "Secrets of pods' own namespaces by which they pull it"},
     {"--kubeconfig", &Arguments::kubeconfig, nullptr, "FILE",
      "how to reach the API server; without it, the pod's service account"},
     {"--leader-elect", nullptr, set_leader_elect, "true|false", "false: this process alone writes, without a lease (true)"},
     {"--lease-name", &Arguments::lease_name, nullptr, "NAME", "of the Lease by which one replica leads (larder-operator)"},
     {"--identity", &Arguments::identity, nullptr, "NAME", "of this replica, in lease and events [POD_NAME]"},
-    {"--metrics-address", &Arguments::metrics_address, nullptr, "HOST:PORT", "/metrics (0.0.0.0:8080)"},
-    {"--health-address", &Arguments::health_address, nullptr, "HOST:PORT", "/healthz and /readyz (0.0.0.0:8081)"},
-    {"--webhook-address", &Arguments::webhook_address, nullptr, "HOST:PORT", "/mutate-v1-pod, over TLS (0.0.0.0:9443)"},
+    {"--metrics-address", &Arguments::metrics_address, nullptr, "HOST:PORT", "/metrics (:8080)"},
+    {"--health-address", &Arguments::health_address, nullptr, "HOST:PORT", "/healthz and /readyz (:8081)"},
+    {"--webhook-address", &Arguments::webhook_address, nullptr, "HOST:PORT", "/mutate-v1-pod, over TLS (:9443)"},
     {"--webhook-service", &Arguments::webhook_service, nullptr, "NAME",
      "its Service, which the certificate names (larder-webhook)"},
     {"--webhook-configuration", &Arguments::webhook_configuration, nullptr, "NAME",
@@ -79,8 +90,8 @@ Result<Arguments> parse_arguments(std::span<const std::string_view> words,
   arguments.identity = of(environment, "POD_NAME");
   for (std::size_t i = 0; i < words.size(); ++i) {
     const std::string_view word = words[i];
-    if (word == "--help" || word == "--version") {
-      (word == "--help" ? arguments.help : arguments.version) = true;
+    if (word == "--help" || word == "--version" || word == "--metrics-reference") {
+      (word == "--help" ? arguments.help : word == "--version" ? arguments.version : arguments.metrics_reference) = true;
       continue;
     }
     const std::size_t equal = word.find('=');
@@ -91,7 +102,7 @@ Result<Arguments> parse_arguments(std::span<const std::string_view> words,
       value = words[++i];
     if (Status status = take(arguments, word, word.substr(0, equal), value); !status.ok()) return status;
   }
-  if (arguments.help || arguments.version) return arguments;
+  if (arguments.help || arguments.version || arguments.metrics_reference) return arguments;
   if (arguments.ns.empty()) return Status(Code::kInvalidArgument, "--namespace is missing, and POD_NAMESPACE is not set");
   if (arguments.image.empty())
     return Status(Code::kInvalidArgument, "--image is missing: the image that pods get larderd and its payload from");
@@ -105,7 +116,7 @@ std::string help_text() {
     left.resize(std::max<std::size_t>(left.size() + 1, 40), ' ');
     text += left + std::string(flag.what) + "\n";
   }
-  return text + "  --version, --help\n";
+  return text + "  --metrics-reference, --version, --help\n";
 }
 
 }  // namespace larder::app

@@ -27,7 +27,7 @@ std::string managed_by_us() {
 }  // namespace
 
 Leading::Leading(k8s::ApiClient& reader, k8s::ApiClient& writer, Watched& watched, const desired::Defaults& defaults,
-                 k8s::Metrics& metrics, const base::Clock& clock)
+                 k8s::EventRecorder& events, k8s::Metrics& metrics, const base::Clock& clock)
     : watched_(watched),
       clock_(clock),
       pool_queue_(k8s::WorkQueue::make("cachepool", clock, &metrics)),
@@ -41,10 +41,11 @@ Leading::Leading(k8s::ApiClient& reader, k8s::ApiClient& writer, Watched& watche
   for (const k8s::Resource& kind : reconcile::owned_kinds()) children[kind.plural] = informers_.at(kind.plural).get();
   const auto now = [] { return reconcile::rfc3339(std::time(nullptr)); };
   world_.reset(new reconcile::World{writer, watched.pools(), watched.backends(), *informers_.at("pods"), std::move(children),
-                                    defaults, now});
-  const auto answers = [this](const std::vector<reconcile::PodView>& pods) { return prober_->answers(pods); };
+                                    defaults, now, [&events](k8s::Event event) { events.record(std::move(event)); }});
+  const auto hear = [this](const std::vector<reconcile::PodView>& pods) { return prober_->heard(pods); };
+  const auto answers = [hear](const std::vector<reconcile::PodView>& pods) { return hear(pods).answers; };
   pools_ = std::make_unique<reconcile::PoolReconciler>(
-      *world_, answers, [this](const Key& key, const std::optional<reconcile::PoolSums>& sums, bool ready) {
+      *world_, hear, [this](const Key& key, const std::optional<reconcile::PoolSums>& sums, bool ready) {
         pool_metrics_.tell(key, sums, ready);
       });
   backends_ = std::make_unique<reconcile::BackendReconciler>(*world_, *check_, answers);
@@ -136,7 +137,8 @@ std::vector<reconcile::Prober::Target> Leading::targets() const {
   for (const ObjectPtr& pod : informers_.at("pods")->all()) {
     const reconcile::PodView view = reconcile::view_of(*pod);
     if (view.has_larderd && reconcile::answers(view))
-      targets.push_back({{view.ns, view.pool}, view.uid, reconcile::Prober::url_of(view)});
+      targets.push_back(
+          {{view.ns, view.pool}, view.uid, reconcile::Prober::url_of(view), reconcile::Prober::keeper_url_of(view)});
   }
   return targets;
 }

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "operator/app/watched.h"
+#include "operator/k8s/event_recorder.h"
 #include "operator/k8s/metrics.h"
 #include "operator/k8s/work_queue.h"
 #include "operator/reconcile/backend_reconciler.h"
@@ -25,7 +26,7 @@ class Leading {
 
   // `reader` has no fence, `writer` refuses writes of who does not lead. All outlives it. It begins to reconcile when all is known.
   Leading(k8s::ApiClient& reader, k8s::ApiClient& writer, Watched& watched, const desired::Defaults& defaults,
-          k8s::Metrics& metrics, const base::Clock& clock);
+          k8s::EventRecorder& events, k8s::Metrics& metrics, const base::Clock& clock);
   // Waits for the reconciles under way.
   ~Leading();
 

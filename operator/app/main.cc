@@ -12,6 +12,7 @@
 
 #include "operator/app/arguments.h"
 #include "operator/app/leading.h"
+#include "operator/app/metrics_reference.h"
 #include "operator/app/pages.h"
 #include "operator/app/reviewing.h"
 #include "operator/app/signals.h"
@@ -74,8 +75,10 @@ class Operator {
 
   Status run(const Signals& signals) {
     if (!wake_.valid()) return Status::from_errno(errno, "eventfd");
-    const desired::Defaults defaults{
-        .image = arguments_.image, .native_sidecars = knows_native_sidecars(quick_client_), .operator_namespace = arguments_.ns};
+    const desired::Defaults defaults{.image = arguments_.image,
+                                     .native_sidecars = knows_native_sidecars(quick_client_),
+                                     .operator_namespace = arguments_.ns,
+                                     .pull_secrets = arguments_.image_pull_secrets};
     Watched watched(client_, monotonic_);
     Result<std::unique_ptr<Reviewing>> reviewing =
         Reviewing::start(arguments_, defaults, {client_, quick_client_, watched, events_, metrics_});
@@ -123,7 +126,7 @@ class Operator {
       keeping = {};
       leading.reset();
       if (!leads_) continue;
-      leading = std::make_unique<Leading>(client_, writer, watched, defaults, metrics_, monotonic_);
+      leading = std::make_unique<Leading>(client_, writer, watched, defaults, events_, metrics_, monotonic_);
       if (arguments_.certificate_directory.empty())
         keeping = std::jthread([&](const std::stop_token& stop) { keep_certificates(writer, stop); });
     }
@@ -178,6 +181,7 @@ int run(int argc, char** argv) {
   }
   if (arguments->help) return std::fputs(help_text().c_str(), stdout) < 0;
   if (arguments->version) return std::printf("larder-operator %s\n", LARDER_VERSION) < 0;
+  if (arguments->metrics_reference) return std::fputs(metrics_reference().c_str(), stdout) < 0;
   base::set_log_level(arguments->log_level);
   base::set_log_format(base::LogFormat::kJson);
   ::mallopt(M_ARENA_MAX, 2);  // a heap of its own for each thread would cost more than all that is in them

@@ -24,7 +24,9 @@ Reviewing::Reviewing(const Arguments& arguments, const Needs& needs)
 Result<std::unique_ptr<Reviewing>> Reviewing::start(const Arguments& arguments, const desired::Defaults& defaults,
                                                     const Needs& needs) {
   std::unique_ptr<Reviewing> reviewing(new Reviewing(arguments, needs));
-  const auto left_alone = [&events = needs.events](const api::Object& pod, const std::string& ns, const std::string& why) {
+  const auto left_alone = [&events = needs.events, &metrics = *reviewing->metrics_](
+                              const api::Object& pod, const std::string& ns, const std::string& why, webhook::Refusal kind) {
+    metrics.left_alone(kind);
     if (std::optional<k8s::Event> event = webhook::left_alone_event(pod, ns, why)) events.record(std::move(*event));
   };
   Result<std::unique_ptr<webhook::AdmissionServer>> server = webhook::AdmissionServer::start(

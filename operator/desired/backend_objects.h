@@ -15,7 +15,7 @@ std::vector<api::Object> backend_objects(const api::CacheBackend& backend, const
 
 // One a kind. REQUIRES: the backend is managed.
 api::Object config_map(const api::CacheBackend& backend);
-api::Object stateful_set(const api::CacheBackend& backend);
+api::Object stateful_set(const api::CacheBackend& backend, const Defaults& defaults);
 api::Object service(const api::CacheBackend& backend);
 api::Object disruption_budget(const api::CacheBackend& backend);
 api::Object network_policy(const api::CacheBackend& backend, const Defaults& defaults);

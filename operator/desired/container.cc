@@ -37,10 +37,23 @@ Object security_context(const CachePool& pool, bool node) {
   return security;
 }
 
+// What answers a probe: of a node's pod larderd itself, of an engine's pod its keeper (sidecar/keeper), which stays when larderd does
+// not: there a container that is not up or not ready would take the engine with it.
+struct Probed {
+  int port;
+  std::string socket;  // where there is no port, with hostNetwork
+};
+
+Probed probed(const CachePool& pool) {
+  const std::string path = std::string(kRunPath) + "/" + pool.name;
+  if (on_node(pool)) return {api::kMetricsPort, path + ".admin"};
+  return {api::kKeeperPort, path + ".keeper"};
+}
+
 Object probe(const CachePool& pool, const EnginePod& engine, std::string_view page, std::string_view verb) {
-  if (!engine.host_network) return Object{{"httpGet", {{"path", page}, {"port", api::kMetricsPort}, {"scheme", "HTTP"}}}};
-  const std::string admin = std::string(kRunPath) + "/" + pool.name + ".admin";
-  return Object{{"exec", {{"command", Object::array({"/usr/bin/larderctl", "--socket", admin, verb})}}}};
+  const Probed what = probed(pool);
+  if (!engine.host_network) return Object{{"httpGet", {{"path", page}, {"port", what.port}, {"scheme", "HTTP"}}}};
+  return Object{{"exec", {{"command", Object::array({"/usr/bin/larderctl", "--socket", what.socket, verb})}}}};
 }
 
 Object timed(Object probe, int period_seconds, int tries) {
@@ -49,9 +62,33 @@ Object timed(Object probe, int period_seconds, int tries) {
 }
 
 void add_probes(const CachePool& pool, const EnginePod& engine, Object& container) {
-  container["startupProbe"] = timed(probe(pool, engine, "/readyz", "ready"), kStartEverySeconds, kStartTries);
-  container["livenessProbe"] = timed(probe(pool, engine, "/healthz", "alive"), kProbeEverySeconds, kProbeTries);
-  container["readinessProbe"] = timed(probe(pool, engine, "/readyz", "ready"), kProbeEverySeconds, kProbeTries);
+  const bool node = on_node(pool);
+  const Object lives = probe(pool, engine, "/healthz", "alive"), serves = probe(pool, engine, "/readyz", "ready");
+  const Object started = node ? serves : probe(pool, engine, "/startupz", "started");
+  container["startupProbe"] = timed(started, kStartEverySeconds, kStartTries);
+  container["livenessProbe"] = timed(lives, kProbeEverySeconds, kProbeTries);
+  container["readinessProbe"] = timed(node ? serves : lives, kProbeEverySeconds, kProbeTries);
+}
+
+Object command_of(const CachePool& pool, const EnginePod& engine) {
+  const std::string config = std::string(kConfigPath) + "/" + std::string(kConfigFile);
+  Object command = Object::array({"/usr/bin/larderd", "--config", config, "--watch-config"});
+  if (on_node(pool)) return command;
+  const Probed what = probed(pool);
+  command.push_back("--keep-up");
+  command.push_back(engine.host_network ? what.socket : ":" + std::to_string(what.port));
+  return command;
+}
+
+Object port(std::string_view name, int number) {
+  return Object{{"name", name}, {"containerPort", number}, {"protocol", "TCP"}};
+}
+
+// With hostNetwork none: two such pods of a node would want the same.
+Object ports_of(const CachePool& pool) {
+  Object ports = Object::array({port("larder-metrics", api::kMetricsPort)});
+  if (!on_node(pool)) ports.push_back(port("larder-keeper", api::kKeeperPort));
+  return ports;
 }
 
 // What the user gave, and whatever of memory and huge pages the pool needs. The request of memory is its limit, so that the
@@ -113,22 +150,31 @@ std::string image_of(const CachePool& pool, const Defaults& defaults) {
 
 Object larderd_container(const CachePool& pool, const std::optional<CacheBackend>& backend, const Defaults& defaults,
                          const EnginePod& engine) {
-  const std::string config = std::string(kConfigPath) + "/" + std::string(kConfigFile);
   Object container{{"name", api::kSidecarContainer},
                    {"image", image_of(pool, defaults)},
-                   {"command", Object::array({"/usr/bin/larderd", "--config", config, "--watch-config"})},
+                   {"command", command_of(pool, engine)},
                    {"resources", resources_of(pool)},
                    {"securityContext", security_context(pool, on_node(pool))},
                    {"terminationMessagePolicy", "FallbackToLogsOnError"},
                    {"volumeMounts", mounts_of(pool, backend)}};
   set_if(container, "imagePullPolicy", pool.spec.image_pull_policy);
   if (Object environment = environment_of(pool); !environment.empty()) container["env"] = std::move(environment);
-  if (!engine.host_network)
-    container["ports"] =
-        Object::array({Object{{"name", "larder-metrics"}, {"containerPort", api::kMetricsPort}, {"protocol", "TCP"}}});
+  if (!engine.host_network) container["ports"] = ports_of(pool);
   add_probes(pool, engine, container);
   if (!on_node(pool) && defaults.native_sidecars) container["restartPolicy"] = "Always";
   return container;
+}
+
+Object pull_secrets(const Object& more, const Defaults& defaults) {
+  Object secrets = Object::array();
+  const auto add = [&secrets](const std::string& name) {
+    Object secret{{"name", name}};
+    if (!name.empty() && std::ranges::find(secrets, secret) == secrets.end()) secrets.push_back(std::move(secret));
+  };
+  for (const std::string& name : defaults.pull_secrets) add(name);
+  if (more.is_array())
+    for (const Object& secret : more) add(api::text_at(secret, "name"));
+  return secrets;
 }
 
 Object payload_container(const CachePool& pool, const Defaults& defaults) {

@@ -20,6 +20,7 @@ Object pod_spec(const CachePool& pool, const std::optional<CacheBackend>& backen
               {"terminationGracePeriodSeconds", kGraceSeconds},
               {"containers", Object::array({larderd_container(pool, backend, defaults)})},
               {"volumes", larderd_volumes(pool, backend)}};
+  set_if(spec, "imagePullSecrets", pull_secrets(pool.spec.pull_secrets, defaults));
   set_if(spec, "nodeSelector", node.node_selector);
   set_if(spec, "tolerations", node.tolerations);
   set_if(spec, "affinity", node.affinity);

@@ -16,6 +16,8 @@ struct Defaults {                       // what the operator was started with
   std::string image;                    // of larderd and the payload
   bool native_sidecars = true;          // false: clusters before 1.29
   std::string operator_namespace = {};  // whose pods may ask a managed backend how it is; empty: none
+  // Secrets by which pods pull our images, of whatever namespace they are in: one that is not there costs nothing.
+  std::vector<std::string> pull_secrets = {};
 };
 
 // What of the engine's pod larderd must follow in placement Sidecar.
@@ -38,6 +40,9 @@ api::Object larderd_container(const api::CachePool& pool, const std::optional<ap
 
 // The init container that copies the shim to kPayloadVolume.
 api::Object payload_container(const api::CachePool& pool, const Defaults& defaults);
+
+// By which a pod of ours pulls its image, as in spec.imagePullSecrets: the operator's own, then `more` (null: none), each once.
+api::Object pull_secrets(const api::Object& more, const Defaults& defaults);
 
 // The volumes of larderd's pod. Placement Sidecar: also those of the payload and the engine, whose pod it is.
 std::vector<api::Object> larderd_volumes(const api::CachePool& pool, const std::optional<api::CacheBackend>& backend);

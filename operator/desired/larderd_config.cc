@@ -125,7 +125,7 @@ std::string larderd_config(const CachePool& pool, const std::optional<CacheBacke
   add_backend(pool, backend, yaml);
   yaml.section("http");
   // To be read from anywhere; verbs that change something answer on the admin socket alone.
-  yaml.in("listen", engine.host_network ? "" : "0.0.0.0:" + std::to_string(api::kMetricsPort));
+  yaml.in("listen", engine.host_network ? "" : ":" + std::to_string(api::kMetricsPort));
   return yaml.text();
 }
 

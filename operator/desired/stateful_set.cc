@@ -94,7 +94,7 @@ Object volumes(const CacheBackend& backend) {
   return all;
 }
 
-Object pod_spec(const CacheBackend& backend) {
+Object pod_spec(const CacheBackend& backend, const Defaults& defaults) {
   const ManagedSpec& managed = *backend.spec.managed;
   Object spec{{"automountServiceAccountToken", false},
               {"enableServiceLinks", false},
@@ -107,6 +107,7 @@ Object pod_spec(const CacheBackend& backend) {
                 {"seccompProfile", {{"type", "RuntimeDefault"}}}}},
               {"containers", Object::array({container(backend)})},
               {"volumes", volumes(backend)}};
+  set_if(spec, "imagePullSecrets", pull_secrets(Object(), defaults));
   set_if(spec, "nodeSelector", managed.node_selector);
   set_if(spec, "tolerations", managed.tolerations);
   set_if(spec, "affinity", managed.affinity);
@@ -115,17 +116,17 @@ Object pod_spec(const CacheBackend& backend) {
 
 }  // namespace
 
-Object stateful_set(const CacheBackend& backend) {
+Object stateful_set(const CacheBackend& backend, const Defaults& defaults) {
   const Object labels = pod_labels(backend);
   // The server reads its configuration once.
   const Object annotations{{std::string(api::kRestartAnnotation), short_hash(server_config(backend))}};
   Object set = object_head("apps/v1", "StatefulSet", backend);
-  set["spec"] =
-      Object{{"replicas", 1},
-             {"revisionHistoryLimit", kRevisions},
-             {"serviceName", managed_name(backend)},
-             {"selector", {{"matchLabels", labels}}},
-             {"template", {{"metadata", {{"labels", labels}, {"annotations", annotations}}}, {"spec", pod_spec(backend)}}}};
+  set["spec"] = Object{
+      {"replicas", 1},
+      {"revisionHistoryLimit", kRevisions},
+      {"serviceName", managed_name(backend)},
+      {"selector", {{"matchLabels", labels}}},
+      {"template", {{"metadata", {{"labels", labels}, {"annotations", annotations}}}, {"spec", pod_spec(backend, defaults)}}}};
   return set;
 }
 

@@ -80,8 +80,7 @@ Done BackendReconciler::reconcile(const k8s::Key& key) {
   const Object& before = newest ? *newest : *object;
   Done done;
   keep_first(done.status, facts.brought.status);
-  keep_first(done.status,
-             write_status(world_.client, k8s::resources::kBackends, before, backend_status(facts, before, world_.now())));
+  keep_first(done.status, write_status(world_, k8s::resources::kBackends, before, backend_status(facts, before, world_.now())));
   done.again = std::chrono::milliseconds(facts.brought.waiting ? 1000 : kCheckMs);
   return done;
 }

@@ -57,4 +57,14 @@ Result<LarderdAnswer> read_answer(std::string_view body) {
   return answer;
 }
 
+Result<LarderdDown> read_keeper(std::string_view body) {
+  if (body.size() > kMostAnswerBytes) return Status(Code::kInvalidArgument, "the keeper's answer has more than 1 MiB");
+  const Result<Object> parsed = api::parse_json(body);
+  if (!parsed.ok()) return parsed.status();
+  if (!api::at(*parsed, "ready").is_boolean())
+    return Status(Code::kInvalidArgument, "what answers there is no keeper of larderd");
+  if (api::truth_at(*parsed, "ready")) return Status(Code::kNotFound, "larderd is ready");
+  return LarderdDown{short_text(*parsed, "why"), api::truth_at(*parsed, "out_of_memory")};
+}
+
 }  // namespace larder::reconcile

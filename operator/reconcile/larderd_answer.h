@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -30,7 +31,21 @@ struct LarderdAnswer {
 
 inline constexpr std::size_t kMostAnswerBytes = 1u << 20;
 
+// What larderd's keeper (sidecar/keeper) says of one that does not answer.
+struct LarderdDown {
+  std::string why;
+  bool out_of_memory = false;
+};
+
+// What pods said, by their uid: each is in one of the two, or in none where nobody answers.
+struct Heard {
+  std::map<std::string, LarderdAnswer> answers = {};  // the newest, of those that answered lately
+  std::map<std::string, LarderdDown> down = {};       // of the last round
+};
+
 // kInvalidArgument: this is no answer of a larderd.
 Result<LarderdAnswer> read_answer(std::string_view body);
+// The same of a keeper; kNotFound: larderd is ready after all.
+Result<LarderdDown> read_keeper(std::string_view body);
 
 }  // namespace larder::reconcile

@@ -9,8 +9,8 @@ namespace {
 
 using api::Object;
 
-constexpr std::array kAnnotations{api::kPoolAnnotation, api::kInjectedAnnotation, api::kConfigAnnotation,
-                                  api::kRestartAnnotation};
+constexpr std::array kAnnotations{api::kPoolAnnotation, api::kInjectedAnnotation, api::kConfigAnnotation, api::kRestartAnnotation,
+                                  api::kNoticeAnnotation};
 constexpr std::array kStatuses{"status.initContainerStatuses", "status.containerStatuses"};
 constexpr std::array kContainers{"spec.initContainers", "spec.containers"};
 
@@ -59,6 +59,7 @@ PodView view_of(const Object& pod) {
   view.host_network = api::truth_at(pod, "spec.hostNetwork");
   view.config = api::annotation(pod, api::kConfigAnnotation).value_or("");
   view.restart_hash = api::annotation(pod, api::kRestartAnnotation).value_or("");
+  view.notice = api::annotation(pod, api::kNoticeAnnotation).value_or("");
   view.unscheduled = why_unscheduled(pod);
   view.waiting = api::text_at(larderd, "state.waiting.reason");
   view.waiting_text = api::text_at(larderd, "state.waiting.message");

@@ -17,6 +17,7 @@ struct PodView {
   bool host_network = false;
   std::string config;        // annotation larder.dev/config
   std::string restart_hash;  // annotation larder.dev/restart-hash
+  std::string notice;        // annotation larder.dev/notice
   std::string unscheduled;   // the scheduler's reason; empty: it has a node
   std::string waiting;       // larderd's container does not run: the reason ("ErrImagePull")
   std::string waiting_text;  // and the kubelet's words

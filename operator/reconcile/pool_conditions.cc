@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "operator/reconcile/pod_trouble.h"
 #include "operator/reconcile/pool_status.h"
 
 namespace larder::reconcile {
@@ -103,7 +104,7 @@ Condition hugepages_missing(const PoolFacts& facts) {
   std::string text = of_pods(waiting, facts) + " wait: each needs " + std::to_string(pages) + " free pages of " +
                      page_name(pool) + " on one node. ";
   text += facts.hugepages_of_nodes.empty() ? "The scheduler: " + quoted(one->unscheduled) + ". "
-                                           : "Pages of that size that nodes have: " + facts.hugepages_of_nodes + ". ";
+                                           : "On nodes: " + facts.hugepages_of_nodes + ". ";
   return {"HugepagesMissing", Truth::kTrue, "NotEnough", text + how_to_reserve(pool, pages)};
 }
 
@@ -121,31 +122,34 @@ Condition without_pods(const PoolFacts& facts) {
               " says why. Where Pod Security of the namespace is baseline or restricted it refuses their hostPath volumes"};
 }
 
+// What to do about it, by the first pod that has it.
+std::string cure(Trouble trouble, const PodView& pod, const Heard& heard) {
+  const auto down = heard.down.find(pod.uid);
+  const std::string what = down == heard.down.end() ? "" : "the engine serves without its cache: " + quoted(down->second.why);
+  switch (trouble) {
+    case Trouble::kOutOfMemory:
+      return (what.empty() ? "larderd was killed for memory" : what) + ": leave spec.resources.limits.memory out, or raise it";
+    case Trouble::kImageNotPulled:
+      return pod.waiting + ": " + quoted(pod.waiting_text) + ". Is spec.image right, and may the node pull it?";
+    case Trouble::kDoesNotRun:
+      return (what.empty() ? pod.waiting + ": " + quoted(pod.waiting_text) : what + ". It is started again and again") +
+             ". See kubectl logs " + pod.name + " -c larder";
+    case Trouble::kNotScheduled: return "the scheduler: " + quoted(pod.unscheduled);
+    default: return "larderd is not ready yet";
+  }
+}
+
 // What keeps larderd from running in some pods, the worst kind first.
 Condition pods_ready(const PoolFacts& facts) {
   const auto no = [&](const char* reason, const Names& names, const std::string& what) {
     return Condition{"PodsReady", Truth::kFalse, reason, of_pods(names, facts) + ": " + what};
   };
   if (facts.pods.empty()) return without_pods(facts);
-  if (const Names killed = names_where(facts, [](const PodView& pod) { return pod.killed_for_memory && !pod.ready; });
-      !killed.empty())
-    return no("OutOfMemory", killed, "larderd was killed for memory: leave spec.resources.limits.memory out, or raise it");
-  const auto waits = [](const PodView& pod) {
-    return !pod.waiting.empty() && pod.waiting != "PodInitializing" && pod.waiting != "ContainerCreating";
-  };
-  if (const Names stuck = names_where(facts, waits); !stuck.empty()) {
-    const PodView& pod = *std::ranges::find(facts.pods, stuck.front(), &PodView::name);
-    const bool image = pod.waiting.find("Image") != std::string::npos;
-    return no(image ? "ImageNotPulled" : "DoesNotRun", stuck,
-              pod.waiting + ": " + quoted(pod.waiting_text) +
-                  (image ? ". Is spec.image right, and may the node pull it?" : ". See kubectl logs " + pod.name + " -c larder"));
+  for (const Trouble trouble : kTroubles) {
+    const Names names = names_where(facts, [&](const PodView& pod) { return trouble_of(pod, facts.heard) == trouble; });
+    if (!names.empty())
+      return no(text(trouble), names, cure(trouble, *std::ranges::find(facts.pods, names.front(), &PodView::name), facts.heard));
   }
-  if (const Names waiting = names_where(facts, [](const PodView& pod) { return !pod.unscheduled.empty(); }); !waiting.empty()) {
-    const PodView& pod = *std::ranges::find(facts.pods, waiting.front(), &PodView::name);
-    return no("NotScheduled", waiting, "the scheduler: " + quoted(pod.unscheduled));
-  }
-  if (const Names starting = names_where(facts, [](const PodView& pod) { return !pod.ready; }); !starting.empty())
-    return no("Starting", starting, "larderd is not ready yet");
   return {"PodsReady", Truth::kTrue, "AllReady", "larderd is ready in all " + std::to_string(facts.pods.size()) + " pods"};
 }
 
@@ -168,12 +172,12 @@ Condition pods_up_to_date(const PoolFacts& facts) {
 
 // Larderd that run and serve nobody. One of placement Node may wait for its first engine for ever.
 Condition engines_attached(const PoolFacts& facts) {
-  const auto answer_of = [&](const PodView& pod) { return facts.answers.find(pod.uid); };
+  const auto answer_of = [&](const PodView& pod) { return facts.heard.answers.find(pod.uid); };
   const Names alone = names_where(facts, [&](const PodView& pod) {
     const auto answer = answer_of(pod);
-    return answer != facts.answers.end() && answer->second.engines == 0;
+    return answer != facts.heard.answers.end() && answer->second.engines == 0;
   });
-  if (facts.answers.empty()) return {"EnginesAttached", Truth::kUnknown, "NotAsked", "no larderd has answered yet"};
+  if (facts.heard.answers.empty()) return {"EnginesAttached", Truth::kUnknown, "NotAsked", "no larderd has answered yet"};
   if (alone.empty()) return {"EnginesAttached", Truth::kTrue, "Attached", "every larderd that answered has an engine"};
   return {"EnginesAttached", Truth::kFalse, "NoEngine",
           of_pods(alone, facts) +
@@ -194,6 +198,21 @@ Condition helping(const PoolFacts& facts) {
           std::to_string(sums.tokens_hit * 100 / sums.tokens_asked) + "% of the prompt tokens asked for were found"};
 }
 
+// For transfer: sidecar. Without a GPU the engine's own process copies: slower, and no reason to be not ready.
+Condition gpu_visible(const PoolFacts& facts) {
+  const CachePool& pool = *facts.pool;
+  if (pool.spec.placement == api::Placement::kNode && pool.spec.runtime_class.empty())
+    return {
+        "GpuVisible", Truth::kFalse, "NoRuntimeClass",
+        "larderd sees no GPU for transfer: sidecar: set spec.runtimeClassName (nvidia, say). Until then the engine's own process "
+        "copies, as with transfer: shim"};
+  const Names blind = names_where(facts, [](const PodView& pod) { return !pod.notice.empty(); });
+  if (blind.empty())
+    return {"GpuVisible", Truth::kTrue, "Asked", "every pod asks for what makes a GPU visible in larderd's container"};
+  const auto one = std::ranges::find(facts.pods, blind.front(), &PodView::name);
+  return {"GpuVisible", Truth::kFalse, "NotVisible", of_pods(blind, facts) + ": " + quoted(one->notice)};
+}
+
 bool is_bad(const Condition& condition) {
   const bool true_is_bad = condition.type.ends_with("Missing");
   return condition.status == (true_is_bad ? Truth::kTrue : Truth::kFalse);
@@ -202,7 +221,7 @@ bool is_bad(const Condition& condition) {
 // What is only under way, or waits for a moment that suits, leaves the pool ready.
 bool is_harmless(const Condition& condition) {
   return condition.type == "PodsUpToDate" || condition.type == "EnginesAttached" || condition.type == "Helping" ||
-         condition.reason == "Starting" || condition.reason == "NotChecked";
+         condition.type == "GpuVisible" || condition.reason == "Starting" || condition.reason == "NotChecked";
 }
 
 Condition ready(const PoolFacts& facts, const std::vector<Condition>& others) {
@@ -228,6 +247,7 @@ std::vector<Condition> pool_conditions(const PoolFacts& facts) {
     if (!facts.pool->spec.backend.empty()) conditions.push_back(secret_missing(facts));
     if (!facts.pool->spec.backend.empty()) conditions.push_back(backend_ready(facts));
     if (facts.pool->spec.memory.hugepages != api::Hugepages::kNone) conditions.push_back(hugepages_missing(facts));
+    if (facts.pool->spec.transfer == api::Transfer::kSidecar) conditions.push_back(gpu_visible(facts));
     conditions.push_back(pods_ready(facts));
     conditions.push_back(pods_up_to_date(facts));
     if (facts.pool->spec.placement == api::Placement::kSidecar) conditions.push_back(engines_attached(facts));

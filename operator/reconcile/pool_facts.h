@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,12 +25,12 @@ struct PoolFacts {
   std::optional<api::CachePool> pool;  // where it can
   k8s::ObjectPtr backend;              // the CacheBackend of spec.backendRef; nothing: there is none
   Wanted wanted, wanted_on_host_network;
-  std::vector<PodView> pods;                     // with a larderd, and not over
-  std::map<std::string, LarderdAnswer> answers;  // the newest of each pod, by uid; of those that answered
-  k8s::ObjectPtr daemon_set;                     // placement Node; nothing: not there yet
-  Brought brought;                               // of its objects
-  Status configured;                             // whether running pods could be given their configuration
-  std::string hugepages_of_nodes;                // "node-a has 0, node-b has 512"; empty: not asked or not known
+  std::vector<PodView> pods;       // with a larderd, and not over
+  Heard heard;                     // from them
+  k8s::ObjectPtr daemon_set;       // placement Node; nothing: not there yet
+  Brought brought;                 // of its objects
+  Status configured;               // whether running pods could be given their configuration
+  std::string hugepages_of_nodes;  // pages_of_nodes(); empty: not asked or not known
 
   const Wanted& wanted_of(const PodView& pod) const { return pod.host_network ? wanted_on_host_network : wanted; }
 };

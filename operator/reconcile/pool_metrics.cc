@@ -47,6 +47,12 @@ k8s::Labels labels_of(const k8s::Key& pool) {
   return {{"namespace", pool.ns}, {"pool", pool.name}};
 }
 
+constexpr const char* kFailing = "larder_pool_pods_failing";
+
+k8s::Labels labels_of(const k8s::Key& pool, Trouble trouble) {
+  return {{"namespace", pool.ns}, {"pool", pool.name}, {"reason", text(trouble)}};
+}
+
 }  // namespace
 
 void PoolMetrics::tell(const k8s::Key& pool, const std::optional<PoolSums>& sums, bool ready) {
@@ -56,11 +62,17 @@ void PoolMetrics::tell(const k8s::Key& pool, const std::optional<PoolSums>& sums
   if (gauges.empty())
     for (const Series& series : kSeries) gauges.push_back(&metrics_.gauge(series.name, series.help, labels_of(pool)));
   for (std::size_t i = 0; i < kSeries.size(); ++i) gauges[i]->set(kSeries[i].value(*sums, ready));
+  for (const Trouble trouble : kTroubles) {
+    const auto found = sums->troubled.find(trouble);
+    metrics_.gauge(kFailing, "Pods of the pool in which larderd does not run, by why", labels_of(pool, trouble))
+        .set(found == sums->troubled.end() ? 0 : number(found->second));
+  }
 }
 
 void PoolMetrics::forget(const k8s::Key& pool) {
   if (told_.erase(pool) == 0) return;
   for (const Series& series : kSeries) metrics_.remove_gauge(series.name, labels_of(pool));
+  for (const Trouble trouble : kTroubles) metrics_.remove_gauge(kFailing, labels_of(pool, trouble));
 }
 
 void PoolMetrics::forget_all() {

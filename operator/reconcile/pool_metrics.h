@@ -1,6 +1,6 @@
 // larder_pool_*: what a pool's pods add up to, for dashboards. Thread-safe.
 //
-// Labels are the pool's namespace and name: as many series as pools, never as pods.
+// Labels are the pool's namespace and name, and a reason of a few: as many series as pools, never as pods.
 #pragma once
 
 #include <map>

@@ -23,8 +23,8 @@ void keep_first(Status& first, const Status& status) {
 
 }  // namespace
 
-PoolReconciler::PoolReconciler(const World& world, Answers answers, Told told)
-    : world_(world), answers_(std::move(answers)), told_(std::move(told)) {}
+PoolReconciler::PoolReconciler(const World& world, Hear hear, Told told)
+    : world_(world), hear_(std::move(hear)), told_(std::move(told)) {}
 
 std::vector<PodView> PoolReconciler::pods_of(const k8s::Key& key) const {
   std::vector<PodView> pods;
@@ -40,7 +40,7 @@ PoolFacts PoolReconciler::gather(const Object& object) {
   PoolFacts facts;
   facts.generation = api::number_at(object, "metadata.generation");
   facts.pods = pods_of({api::namespace_of(object), api::name_of(object)});
-  facts.answers = answers_(facts.pods);
+  facts.heard = hear_(facts.pods);
   Result<api::CachePool> pool = api::parse_pool(object);
   if (!pool.ok()) {
     facts.parsed = pool.status();
@@ -100,7 +100,7 @@ Done PoolReconciler::reconcile(const k8s::Key& key) {
   Done done;
   keep_first(done.status, facts.brought.status);
   keep_first(done.status, facts.configured);
-  keep_first(done.status, write_status(world_.client, k8s::resources::kPools, *object, status));
+  keep_first(done.status, write_status(world_, k8s::resources::kPools, *object, status));
   if (facts.brought.waiting || more)
     done.again = kSoon;
   else if (!facts.brought.taken.empty() || waits_for_hugepages(facts))

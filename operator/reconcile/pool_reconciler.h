@@ -4,7 +4,6 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -17,14 +16,14 @@ namespace larder::reconcile {
 
 class PoolReconciler {
  public:
-  using Answers = std::function<std::map<std::string, LarderdAnswer>(const std::vector<PodView>&)>;  // Prober::answers
+  using Hear = std::function<Heard(const std::vector<PodView>&)>;  // Prober::heard
   // Sums of a pool, or nothing: it is gone. For metrics.
   using Told = std::function<void(const k8s::Key&, const std::optional<PoolSums>&, bool ready)>;
 
   // Of one reconcile at most so many pods are given their configuration; the rest in the next one.
   static constexpr std::size_t kMostPatches = 200;
 
-  PoolReconciler(const World& world, Answers answers, Told told);
+  PoolReconciler(const World& world, Hear hear, Told told);
   Done reconcile(const k8s::Key& key);
 
  private:
@@ -34,7 +33,7 @@ class PoolReconciler {
   bool configure(PoolFacts& facts);
 
   const World& world_;
-  const Answers answers_;
+  const Hear hear_;
   const Told told_;
 };
 

@@ -33,10 +33,11 @@ PoolSums sums_of(const PoolFacts& facts) {
   PoolSums sums;
   sums.pods = facts.pods.size();
   for (const PodView& pod : facts.pods) {
-    sums.attached += pod.ready ? 1 : 0;
+    sums.attached += pod.ready && !facts.heard.down.contains(pod.uid) ? 1 : 0;
+    if (const Trouble trouble = trouble_of(pod, facts.heard); trouble != Trouble::kNone) ++sums.troubled[trouble];
     sums.need_restart += pod.restart_hash != facts.wanted_of(pod).restart_hash ? 1 : 0;
-    const auto answer = facts.answers.find(pod.uid);
-    if (answer == facts.answers.end()) continue;
+    const auto answer = facts.heard.answers.find(pod.uid);
+    if (answer == facts.heard.answers.end()) continue;
     const LarderdAnswer& larderd = answer->second;
     ++sums.answered;
     sums.engines += larderd.engines;

@@ -4,19 +4,22 @@
 // size does not grow with the pods.
 #pragma once
 
+#include <map>
 #include <string>
 
+#include "operator/reconcile/pod_trouble.h"
 #include "operator/reconcile/pool_facts.h"
 
 namespace larder::reconcile {
 
 // What the pool's pods add up to; for the status and for metrics.
 struct PoolSums {
-  std::uint64_t pods = 0;          // with a larderd
-  std::uint64_t attached = 0;      // of them: whose larderd is ready
-  std::uint64_t need_restart = 0;  // of them
-  std::uint64_t answered = 0;      // whose larderd answered
-  std::uint64_t engines = 0;       // attached to those
+  std::uint64_t pods = 0;                     // with a larderd
+  std::uint64_t attached = 0;                 // of them: whose larderd is ready
+  std::uint64_t need_restart = 0;             // of them
+  std::map<Trouble, std::uint64_t> troubled;  // of them: those in which larderd does not run, by why
+  std::uint64_t answered = 0;                 // whose larderd answered
+  std::uint64_t engines = 0;                  // attached to those
   std::uint64_t memory_used_bytes = 0, memory_size_bytes = 0;
   std::uint64_t disk_used_bytes = 0, disk_size_bytes = 0;
   std::uint64_t requests = 0, requests_hit = 0, tokens_asked = 0, tokens_hit = 0;

@@ -7,6 +7,14 @@
 #include "operator/api/names.h"
 
 namespace larder::reconcile {
+namespace {
+
+std::string at_port(const PodView& pod, int port) {
+  const bool six = pod.ip.find(':') != std::string::npos;
+  return "http://" + (six ? "[" + pod.ip + "]" : pod.ip) + ":" + std::to_string(port);
+}
+
+}  // namespace
 
 Prober::Prober(std::unique_ptr<Fetch> fetch, std::function<std::vector<Target>()> targets,
                std::function<void(const k8s::Key&)> told, unsigned round_ms)
@@ -16,8 +24,10 @@ Prober::Prober(std::unique_ptr<Fetch> fetch, std::function<std::vector<Target>()
 Prober::~Prober() = default;
 
 std::string Prober::url_of(const PodView& pod) {
-  const bool six = pod.ip.find(':') != std::string::npos;
-  return "http://" + (six ? "[" + pod.ip + "]" : pod.ip) + ":" + std::to_string(api::kMetricsPort) + "/v1/status";
+  return at_port(pod, api::kMetricsPort) + "/v1/status";
+}
+std::string Prober::keeper_url_of(const PodView& pod) {
+  return at_port(pod, api::kKeeperPort) + "/v1/keeper";
 }
 
 void Prober::loop(std::stop_token stop, unsigned round_ms) {
@@ -43,29 +53,51 @@ void Prober::round(std::stop_token stop) {
   {
     const std::lock_guard lock(mutex_);
     std::erase_if(known_, [&](const auto& one_known) { return !uids.contains(one_known.first); });
+    std::erase_if(down_, [&](const auto& one_down) { return !uids.contains(one_down.first); });
   }
-  fetch_->get_all(urls, kMostAnswerBytes, stop,
-                  [&](std::size_t index, Result<std::string> body) { note(targets[index], std::move(body)); });
+  std::vector<Target> silent;
+  fetch_->get_all(urls, kMostAnswerBytes, stop, [&](std::size_t index, const Result<std::string>& body) {
+    if (!note(targets[index], body) && !targets[index].keeper_url.empty()) silent.push_back(targets[index]);
+  });
+  ask_keepers(silent, stop);
   for (const k8s::Key& pool : pools) told_(pool);
 }
 
-void Prober::note(const Target& target, Result<std::string> body) {
+// Whether it answered.
+bool Prober::note(const Target& target, const Result<std::string>& body) {
   Result<LarderdAnswer> answer = body.ok() ? read_answer(*body) : Result<LarderdAnswer>(body.status());
   const std::lock_guard lock(mutex_);
   if (answer.ok()) {
     known_[target.uid] = {std::move(*answer), 0};
-    return;
+    down_.erase(target.uid);
+    return true;
   }
   const auto found = known_.find(target.uid);
   if (found != known_.end() && ++found->second.misses >= kMissesForgotten) known_.erase(found);
+  return false;
 }
 
-std::map<std::string, LarderdAnswer> Prober::answers(const std::vector<PodView>& pods) const {
-  std::map<std::string, LarderdAnswer> found;
+void Prober::ask_keepers(const std::vector<Target>& silent, std::stop_token stop) {
+  std::vector<std::string> urls;
+  for (const Target& target : silent) urls.push_back(target.keeper_url);
+  fetch_->get_all(urls, kMostAnswerBytes, stop, [&](std::size_t index, const Result<std::string>& body) {
+    Result<LarderdDown> down = body.ok() ? read_keeper(*body) : Result<LarderdDown>(body.status());
+    const std::lock_guard lock(mutex_);
+    if (down.ok())
+      down_[silent[index].uid] = std::move(*down);
+    else
+      down_.erase(silent[index].uid);
+  });
+}
+
+Heard Prober::heard(const std::vector<PodView>& pods) const {
+  Heard heard;
   const std::lock_guard lock(mutex_);
-  for (const PodView& pod : pods)
-    if (const auto known = known_.find(pod.uid); known != known_.end()) found[pod.uid] = known->second.answer;
-  return found;
+  for (const PodView& pod : pods) {
+    if (const auto known = known_.find(pod.uid); known != known_.end()) heard.answers[pod.uid] = known->second.answer;
+    if (const auto down = down_.find(pod.uid); down != down_.end()) heard.down[pod.uid] = down->second;
+  }
+  return heard;
 }
 
 }  // namespace larder::reconcile

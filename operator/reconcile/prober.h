@@ -1,4 +1,5 @@
-// Prober: asks every larderd that is ready for its status, round after round, and keeps the newest answer of each.
+// Prober: asks every larderd that should run for its status, round after round, and keeps the newest answer of each; of one that does
+// not answer it asks the keeper why.
 //
 // One thread; a round takes what it takes (Fetch bounds it) and the next begins kRoundMs after it began. Thread-safe.
 #pragma once
@@ -26,6 +27,7 @@ class Prober {
   struct Target {
     k8s::Key pool;
     std::string uid, url;
+    std::string keeper_url = {};  // asked where the other is silent; empty: there is none
   };
 
   // `targets`: whom to ask in this round. `told`: a pool of whose pods some were asked; on the prober's thread.
@@ -33,11 +35,13 @@ class Prober {
          unsigned round_ms = kRoundMs);
   ~Prober();
 
-  // The newest answers of these pods, by uid; of those that answered within the last rounds.
-  std::map<std::string, LarderdAnswer> answers(const std::vector<PodView>& pods) const;
+  // What these pods said last.
+  Heard heard(const std::vector<PodView>& pods) const;
 
   // Where larderd of `pod` answers: http://10.0.0.7:9464/v1/status, http://[fd00::7]:9464/v1/status.
   static std::string url_of(const PodView& pod);
+  // And its keeper: http://10.0.0.7:9465/v1/keeper.
+  static std::string keeper_url_of(const PodView& pod);
 
   // One round, by the caller instead of by the thread: for tests, and for who just became leader.
   void round(std::stop_token stop);
@@ -48,7 +52,8 @@ class Prober {
     unsigned misses = 0;
   };
   void loop(std::stop_token stop, unsigned round_ms);
-  void note(const Target& target, Result<std::string> body);
+  bool note(const Target& target, const Result<std::string>& body);
+  void ask_keepers(const std::vector<Target>& silent, std::stop_token stop);
 
   const std::unique_ptr<Fetch> fetch_;
   const std::function<std::vector<Target>()> targets_;
@@ -56,7 +61,8 @@ class Prober {
   mutable std::mutex mutex_;
   std::mutex rounds_;  // one round at a time
   std::condition_variable_any wake_;
-  std::map<std::string, Known> known_;  // by uid
+  std::map<std::string, Known> known_;       // by uid
+  std::map<std::string, LarderdDown> down_;  // the same
   std::jthread thread_;
 };
 

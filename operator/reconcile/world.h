@@ -7,6 +7,7 @@
 
 #include "operator/desired/larderd.h"
 #include "operator/k8s/api_client.h"
+#include "operator/k8s/event_recorder.h"
 #include "operator/k8s/informer.h"
 #include "operator/reconcile/children.h"
 
@@ -19,7 +20,8 @@ struct World {
   const k8s::Cache& pods;  // with the label larder.dev/pool, trimmed by trim_pod()
   ChildCaches children;
   desired::Defaults defaults;
-  std::function<std::string()> now;  // RFC 3339
+  std::function<std::string()> now;           // RFC 3339
+  std::function<void(k8s::Event)> tell = {};  // people, by an Event; nothing: nobody is told
 };
 
 // How a reconcile ended.
@@ -28,7 +30,8 @@ struct Done {
   std::chrono::milliseconds again{0};  // 0: when something changes
 };
 
-// Brings the object's status to `status` where it is another; that the object is gone meanwhile is no error.
-Status write_status(k8s::ApiClient& client, const k8s::Resource& resource, const api::Object& object, const api::Object& status);
+// Brings the object's status to `status` where it is another, and tells people if that is worth an Event; that the object is gone
+// meanwhile is no error.
+Status write_status(const World& world, const k8s::Resource& resource, const api::Object& object, const api::Object& status);
 
 }  // namespace larder::reconcile

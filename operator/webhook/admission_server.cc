@@ -1,5 +1,6 @@
 #include "operator/webhook/admission_server.h"
 
+#include "sidecar/base/descriptor_limit.h"
 #include "sidecar/base/log.h"
 #include "sidecar/config/values.h"
 
@@ -7,6 +8,7 @@ namespace larder::webhook {
 namespace {
 
 constexpr const char* kFlag = "--webhook-address";
+constexpr std::uint64_t kOtherDescriptors = 512;  // of the process: its own connections, watches, files
 
 http::Answer plain(int http_status, const std::string& text, bool keep_alive) {
   return {http::whole_answer(http_status, "text/plain", text + "\n", keep_alive), false};
@@ -26,6 +28,7 @@ Result<std::unique_ptr<AdmissionServer>> AdmissionServer::start(const ServerOpti
     return Status(address.status().code(), std::string(kFlag) + " " + options.address + " " + address.status().text());
   Result<http::Listener> listener = http::listen_tcp(*address, kFlag);
   if (!listener.ok()) return listener.status();
+  base::raise_descriptor_limit(options.limits.silent + options.limits.strangers + options.limits.earned + kOtherDescriptors);
   std::unique_ptr<AdmissionServer> server(new AdmissionServer(options, std::move(review), watcher));
   base::log_info("reviews on " + listener->address + options.path);
   server->endpoint_ = std::make_unique<http::Endpoint>(

@@ -27,15 +27,16 @@ class ReviewWatcher {
 inline constexpr http::Limits kAdmissionLimits{.head_bytes = 16 * 1024,
                                                .body_bytes = (3u << 20) + (256u << 10),
                                                .chunked = true,
-                                               .connections = 256,
-                                               .strangers = 128,  // each may make OpenSSL take 128 KiB for its ClientHello
+                                               .silent = 1024,    // a descriptor and half a KiB each
+                                               .strangers = 128,  // each may make OpenSSL take 128 KiB for a second ClientHello
+                                               .earned = 192,
                                                .held_bytes = 8u << 20,
                                                .requests = 100'000,
                                                .deadline_ms = 5000,
                                                .idle_ms = 120'000};
 
 struct ServerOptions {
-  std::string address = "0.0.0.0:9443";
+  std::string address = ":9443";
   std::string path = "/mutate-v1-pod";
   http::Limits limits = kAdmissionLimits;
   Reviewers::Bounds reviewers = {};

@@ -87,7 +87,7 @@ PodReview::Verdict PodReview::judge(const api::Object& request) const {
   const std::optional<std::string> pool = api::annotation(pod, api::kPoolAnnotation);
   if (!pool) return {};  // a cluster without match conditions asks for every pod
   Verdict verdict = judge_pod(pod, ns, *pool);
-  if (!verdict.why.empty() && !api::truth_at(request, "dryRun")) left_alone_(pod, ns, verdict.why);
+  if (!verdict.why.empty() && !api::truth_at(request, "dryRun")) left_alone_(pod, ns, verdict.why, verdict.kind);
   return verdict;
 }
 
@@ -96,22 +96,25 @@ PodReview::Verdict PodReview::judge_pod(const api::Object& pod, const std::strin
   Result<api::CachePool> found = pools_.pool(ns, pool);
   if (!found.ok() && found.status().code() != Code::kNotFound)
     return {api::Object::array(),
-            "CachePool " + pool + " could not be read: " + found.status().text() + "; the pod starts without a cache"};
+            "CachePool " + pool + " could not be read: " + found.status().text() + "; the pod starts without a cache",
+            Refusal::kUnreadable};
   if (found.ok()) input.pool = *std::move(found);
   if (input.pool && !input.pool->spec.backend.empty()) {
     Result<api::CacheBackend> backend = pools_.backend(ns, input.pool->spec.backend);
     if (backend.ok())
       input.backend = *std::move(backend);
     else if (backend.status().code() != Code::kNotFound)
-      return {api::Object::array(), "CacheBackend " + input.pool->spec.backend +
-                                        " could not be read: " + backend.status().text() + "; the pod starts without a cache"};
+      return {api::Object::array(),
+              "CacheBackend " + input.pool->spec.backend + " could not be read: " + backend.status().text() +
+                  "; the pod starts without a cache",
+              Refusal::kUnreadable};
   }
   try {
     Injection injection = inject_(input);
-    return {std::move(injection.patch), std::move(injection.refused)};
+    return {std::move(injection.patch), std::move(injection.refused), injection.kind};
   } catch (const std::exception& error) {  // inject() does not throw. Were it wrong, a pod must start all the same
     return {api::Object::array(),
-            std::string("a defect of larder's injector: ") + error.what() + "; the pod starts without a cache"};
+            std::string("a defect of larder's injector: ") + error.what() + "; the pod starts without a cache", Refusal::kDefect};
   }
 }
 

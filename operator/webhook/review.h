@@ -25,7 +25,7 @@ class PodReview {
  public:
   using Inject = std::function<Injection(const Input&)>;
   // A pod was left alone, and why: for an Event on its owner. Not called in a dry run.
-  using LeftAlone = std::function<void(const api::Object& pod, const std::string& ns, const std::string& why)>;
+  using LeftAlone = std::function<void(const api::Object& pod, const std::string& ns, const std::string& why, Refusal kind)>;
 
   // `pools` outlives the review.
   PodReview(PoolLookup& pools, desired::Defaults defaults, Inject inject, LeftAlone left_alone)
@@ -37,6 +37,7 @@ class PodReview {
   struct Verdict {
     api::Object patch = api::Object::array();
     std::string why;  // it was left alone; empty: it was not
+    Refusal kind = Refusal::kNone;
   };
   Verdict judge(const api::Object& request) const;
   Verdict judge_pod(const api::Object& pod, const std::string& ns, const std::string& pool) const;

@@ -7,6 +7,9 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <cerrno>
+
+#include "operator/webhook/client_hello.h"
 
 namespace larder::webhook {
 namespace {
@@ -18,14 +21,19 @@ struct Free {
   void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
 };
 
+// Until a ClientHello is whole nothing is kept of it: it stays in the kernel, which wakes us by SO_RCVLOWAT when there is more to see.
 class TlsStream final : public http::Stream {
  public:
-  TlsStream(Fd socket, std::unique_ptr<SSL, Free> ssl) : socket_(std::move(socket)), ssl_(std::move(ssl)) {}
+  TlsStream(Fd socket, std::shared_ptr<SSL_CTX> context) : socket_(std::move(socket)), context_(std::move(context)) {
+    wait_for(kHelloStart);
+  }
 
   int fd() const override { return socket_.get(); }
+  bool begun() const override { return ssl_ != nullptr; }
 
   // The handshake too: OpenSSL makes it of the first reads.
   Moved read(std::span<char> into) override {
+    if (ssl_ == nullptr) return look(into);
     std::size_t got = 0;
     ERR_clear_error();
     const int done = SSL_read_ex(ssl_.get(), into.data(), into.size(), &got);
@@ -40,6 +48,7 @@ class TlsStream final : public http::Stream {
   }
 
   void finish() override {
+    if (ssl_ == nullptr) return;
     ERR_clear_error();
     SSL_shutdown(ssl_.get());  // says so; whether the client answers is of no interest
     ERR_clear_error();
@@ -47,6 +56,35 @@ class TlsStream final : public http::Stream {
   }
 
  private:
+  // Is its hello here?
+  Moved look(std::span<char> buffer) {
+    const ssize_t got = ::recv(fd(), buffer.data(), buffer.size(), MSG_PEEK);
+    if (got < 0 && (errno == EAGAIN || errno == EINTR)) return {0, POLLIN};
+    const std::size_t needed = got <= 0 ? 0 : hello_bytes({buffer.data(), static_cast<std::size_t>(got)});
+    if (needed == 0) return {};
+    if (static_cast<std::size_t>(got) < needed && needed > awaited_) {
+      wait_for(needed);
+      return {0, POLLIN};
+    }
+    // With less than was waited for the client has closed, or the kernel is short of memory: OpenSSL finds out.
+    return begin() ? Moved{0, POLLIN} : Moved{};
+  }
+
+  bool begin() {
+    wait_for(1);
+    ssl_.reset(SSL_new(context_.get()));  // keeps the context
+    context_.reset();
+    if (ssl_ == nullptr || SSL_set_fd(ssl_.get(), fd()) != 1) return false;
+    SSL_set_accept_state(ssl_.get());
+    return true;
+  }
+
+  void wait_for(std::size_t bytes) {
+    awaited_ = bytes;
+    const int least = static_cast<int>(bytes);
+    ::setsockopt(fd(), SOL_SOCKET, SO_RCVLOWAT, &least, sizeof(least));  // where it fails we look more often
+  }
+
   Moved failed(int done) {
     switch (SSL_get_error(ssl_.get(), done)) {
       case SSL_ERROR_WANT_READ: return {0, POLLIN};
@@ -55,7 +93,9 @@ class TlsStream final : public http::Stream {
     }
   }
 
-  Fd socket_;  // outlives ssl_, which has its descriptor
+  Fd socket_;                         // outlives ssl_, which has its descriptor
+  std::shared_ptr<SSL_CTX> context_;  // shared with the acceptor; until the stream begins
+  std::size_t awaited_ = 0;           // bytes without which it makes no sense to look
   std::unique_ptr<SSL, Free> ssl_;
 };
 
@@ -132,10 +172,7 @@ std::unique_ptr<http::Stream> TlsAcceptor::open(Fd socket) const {
     context = context_;
   }
   if (context == nullptr) return nullptr;
-  std::unique_ptr<SSL, Free> ssl(SSL_new(context.get()));  // keeps the context
-  if (ssl == nullptr || SSL_set_fd(ssl.get(), socket.get()) != 1) return nullptr;
-  SSL_set_accept_state(ssl.get());
-  return std::make_unique<TlsStream>(std::move(socket), std::move(ssl));
+  return std::make_unique<TlsStream>(std::move(socket), std::move(context));
 }
 
 }  // namespace larder::webhook

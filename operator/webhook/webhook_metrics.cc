@@ -20,6 +20,9 @@ WebhookMetrics::WebhookMetrics(k8s::Metrics& metrics, const std::string& path, c
       busy_(requests(metrics, path, "503")) {
   k8s::Gauge& not_after = metrics.gauge("larder_webhook_certificate_expiry_timestamp_seconds",
                                         "When the certificate that is served ends, in seconds since 1970; 0: none is served yet");
+  for (const auto& [kind, reason] : kRefusals)
+    not_injected_[kind] = &metrics.counter(
+        "larder_pods_not_injected_total", "Pods that asked for a pool and start without its cache, by why", {{"reason", reason}});
   certificate_ = metrics.before_text([&not_after, &acceptor] { not_after.set(static_cast<double>(acceptor.not_after_s())); });
 }
 
@@ -27,6 +30,10 @@ void WebhookMetrics::ended(int http_status, double seconds) {
   in_flight_.add(-1);
   latency_.observe(seconds);
   (http_status == 200 ? ok_ : http_status == 503 ? busy_ : refused_).add();
+}
+
+void WebhookMetrics::left_alone(Refusal kind) {
+  if (const auto found = not_injected_.find(kind); found != not_injected_.end()) found->second->add();
 }
 
 void WebhookMetrics::watch(k8s::Metrics& metrics, const http::Counters& counters) {

@@ -1,11 +1,13 @@
 // WebhookMetrics: the server's reviews under the names of controller-runtime, its clients and its certificate under ours. Thread-safe.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 
 #include "operator/k8s/metrics.h"
 #include "operator/webhook/admission_server.h"
+#include "operator/webhook/inject.h"
 
 namespace larder::webhook {
 
@@ -17,6 +19,9 @@ class WebhookMetrics final : public ReviewWatcher {
   void begun() override { in_flight_.add(1); }
   void ended(int http_status, double seconds) override;
 
+  // A pod that asked for a pool was left alone.
+  void left_alone(Refusal kind);
+
   // Counts the server's bad clients too, from now on. `counters` outlives this object.
   void watch(k8s::Metrics& metrics, const http::Counters& counters);
 
@@ -24,6 +29,7 @@ class WebhookMetrics final : public ReviewWatcher {
   k8s::Histogram& latency_;
   k8s::Gauge& in_flight_;
   k8s::Counter &ok_, &refused_, &busy_;  // by code: 200, 400, 503
+  std::map<Refusal, k8s::Counter*> not_injected_;
   std::shared_ptr<void> certificate_, clients_;
 };
 

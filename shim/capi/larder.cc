@@ -60,8 +60,8 @@ const char* larder_status_text(larder_status status) {
 }
 
 const char* larder_version(void) {
-  static_assert(larder::protocol::kVersionMajor == 1 && larder::protocol::kVersionMinor == 3, "change the text");
-  return LARDER_VERSION " protocol 1.3";
+  static_assert(larder::protocol::kVersionMajor == 1 && larder::protocol::kVersionMinor == 4, "change the text");
+  return LARDER_VERSION " protocol 1.4";
 }
 
 larder_status larder_open(const larder_options* options, larder_client** client) {
@@ -207,9 +207,14 @@ void larder_release(larder_client* client, uint64_t hold) {
   });
 }
 
-void larder_report_request(larder_client* client, uint64_t tokens_asked, uint64_t tokens_hit, uint64_t lookup_ns) {
+void larder_report_request(larder_client* client, const larder_request* request) {
   guarded(client, [&] {
-    client->impl.report(larder::protocol::EventKind::kRequest, tokens_asked, tokens_hit, lookup_ns);
+    larder_request given{};
+    client::Hashes hashes;
+    if (!read_struct(request, given) || given.decision > LARDER_DECIDED_ABSENT) return LARDER_INVALID_ARGUMENT;
+    if (given.hashes != nullptr && !read_hashes(given.hashes, hashes)) return LARDER_INVALID_ARGUMENT;
+    client->impl.report_request(
+        hashes, {given.tokens_asked, given.tokens_hit, given.lookup_ns, static_cast<larder::protocol::Decision>(given.decision)});
     return LARDER_OK;
   });
 }

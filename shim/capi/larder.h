@@ -45,7 +45,7 @@ typedef enum larder_status {
 /* A constant string; never NULL. */
 LARDER_API const char* larder_status_text(larder_status status);
 
-/* "0.1.0 protocol 1.3": a constant string. */
+/* "0.1.0 protocol 1.4": a constant string. */
 LARDER_API const char* larder_version(void);
 
 /* ---- Opening ---- */
@@ -145,8 +145,25 @@ LARDER_API size_t larder_lookup(larder_client* client, const larder_hashes* hash
 LARDER_API larder_status larder_hold(larder_client* client, const larder_hashes* hashes, uint64_t* hold, size_t* held);
 LARDER_API void larder_release(larder_client* client, uint64_t hold);
 
-/* Tells larderd, for its metrics, of one request that was looked up. Lossy, one way. */
-LARDER_API void larder_report_request(larder_client* client, uint64_t tokens_asked, uint64_t tokens_hit, uint64_t lookup_ns);
+/* What was done about a request: larder_request.decision. */
+#define LARDER_DECIDED_UNKNOWN 0
+#define LARDER_DECIDED_LOAD 1      /* what is in memory was loaded */
+#define LARDER_DECIDED_FETCH 2     /* more was brought up from below for it */
+#define LARDER_DECIDED_RECOMPUTE 3 /* there was more below, and computing it is faster */
+#define LARDER_DECIDED_ABSENT 4    /* there is nothing to load */
+
+/* One request that was looked up. hashes: of all chunks that it asked for, in order, found or not; may be null. */
+typedef struct larder_request {
+  uint32_t struct_bytes;
+  uint32_t decision;
+  uint64_t tokens_asked;
+  uint64_t tokens_hit;
+  uint64_t lookup_ns;
+  const larder_hashes* hashes;
+} larder_request;
+
+/* Tells larderd, for its metrics and its estimate of what more memory would bring. Lossy, one way. */
+LARDER_API void larder_report_request(larder_client* client, const larder_request* request);
 /* ... and of what the engine computed, for the prefill seconds that hits save. */
 LARDER_API void larder_report_prefill(larder_client* client, uint64_t tokens, uint64_t compute_ns);
 

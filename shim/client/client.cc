@@ -1,6 +1,7 @@
 #include "shim/client/client.h"
 
 #include <algorithm>
+#include <array>
 #include <system_error>
 
 #include "shim/protocol/codec.h"
@@ -136,6 +137,24 @@ void Client::release(std::uint64_t hold) {
   std::unordered_map<std::uint64_t, HoldSet>::node_type released;  // given up outside the lock
   const std::lock_guard lock(holds_mutex_);
   released = holds_.extract(hold);
+}
+
+void Client::report_request(const Hashes& hashes, const RequestReport& request) {
+  const std::shared_ptr<Attachment> attachment = current();
+  if (!attachment) return;
+  const std::uint32_t handle = attachment->namespace_handle(hashes.ns);
+  const bool told = attachment->welcome().version_minor >= 4 && handle != Attachment::kNoHandle;
+  const std::size_t count = told ? std::min<std::size_t>(hashes.count, protocol::kMaxAskedChunks) : 0;
+  for (std::size_t first = 0; first < count; first += protocol::kHashesPerEvent) {
+    const std::size_t here = std::min(protocol::kHashesPerEvent, count - first);
+    std::array<std::uint64_t, protocol::kHashesPerEvent> words{};
+    for (std::size_t i = 0; i < here; ++i) words[i] = hashes.at(first + i).lo;
+    attachment->events().add({protocol::EventKind::kAsked, handle,
+                              protocol::pack_halves(static_cast<std::uint32_t>(first), static_cast<std::uint32_t>(here)),
+                              words[0], words[1], words[2], words[3]});
+  }
+  attachment->events().add({protocol::EventKind::kRequest, handle, count, request.tokens_asked, request.tokens_hit,
+                            request.lookup_ns, static_cast<std::uint64_t>(request.decision)});
 }
 
 void Client::report(protocol::EventKind kind, std::uint64_t a, std::uint64_t b, std::uint64_t c) {

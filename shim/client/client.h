@@ -63,6 +63,12 @@ class Client final : public ControlListener {
   // The holds' handle and how many chunks they cover; {0, 0} where none could be held.
   std::pair<std::uint64_t, std::size_t> hold(const Hashes& hashes);
   void release(std::uint64_t hold);
+  struct RequestReport {
+    std::uint64_t tokens_asked = 0, tokens_hit = 0, lookup_ns = 0;
+    protocol::Decision decision = protocol::Decision::kUnknown;
+  };
+  // `hashes`: of all chunks that it asked for.
+  void report_request(const Hashes& hashes, const RequestReport& request);
   void report(protocol::EventKind kind, std::uint64_t a, std::uint64_t b, std::uint64_t c);
 
   // How the tier below memory does; nothing where this larderd has none.

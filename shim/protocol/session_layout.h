@@ -24,12 +24,28 @@ constexpr std::uint64_t make_hold(std::uint32_t slot, std::uint64_t generation) 
 
 enum class EventKind : std::uint32_t {
   kNone = 0,
-  kTouch = 1,    // a chunk was used: slot, generation. Feeds recency
-  kRequest = 2,  // one request was looked up: a = tokens asked, b = tokens hit, c = lookup nanoseconds
-  kLoad = 3,     // one load ended well: a = bytes, b = tokens, c = nanoseconds waited, d = nanoseconds of copy and verification
+  kTouch = 1,  // a chunk was used: slot, generation. Feeds recency
+  // One request was looked up: a = tokens asked, b = tokens hit, c = lookup nanoseconds; since 1.4 slot = namespace handle,
+  // generation = hashes told by kAsked just before, d = Decision
+  kRequest = 2,
+  kLoad = 3,  // one load ended well: a = bytes, b = tokens, c = nanoseconds waited, d = nanoseconds of copy and verification
   kLoadFailed = 4,  // a = 1 checksum, 2 gone, 3 deadline, 4 other
   kStore = 5,       // one store ended: a = bytes, b = tokens, c = nanoseconds of copy
   kPrefill = 6,     // the engine computed: a = tokens, b = nanoseconds. Gives the seconds of prefill saved
+  // Since 1.4: what the request that is told next looked up, from its first chunk on: a to d = the first 8 bytes of each block hash,
+  // generation = the number of the first of them in the request | how many there are << 32, slot = namespace handle
+  kAsked = 7,
+};
+inline constexpr std::size_t kHashesPerEvent = 4;
+inline constexpr std::uint32_t kMaxAskedChunks = 8192;  // of a request that are told of; those behind them are not
+
+// What an engine did about a request.
+enum class Decision : std::uint64_t {
+  kUnknown = 0,    // before 1.4
+  kLoad = 1,       // what is in memory
+  kFetch = 2,      // more was brought up from below the memory for it
+  kRecompute = 3,  // there was more below, and computing it was faster
+  kAbsent = 4,     // there is nothing to load
 };
 
 struct Event {

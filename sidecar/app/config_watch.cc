@@ -56,9 +56,9 @@ void ConfigWatch::reload_if_changed() {
 }
 
 std::optional<std::string> ConfigWatch::content() const {
-  const auto variable = environment_.find("LARDER_CONFIG_FILE");
-  if (!file_ && variable == environment_.end()) return std::nullopt;
-  std::ifstream stream(file_ ? *file_ : variable->second);
+  const std::optional<std::string> file = config::file_of(file_, environment_);
+  if (!file) return std::nullopt;
+  std::ifstream stream(*file);
   if (!stream) return std::nullopt;
   std::string text(static_cast<std::size_t>(kMostBytes), '\0');
   stream.read(text.data(), kMostBytes);

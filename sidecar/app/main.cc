@@ -13,13 +13,16 @@
 #include <string_view>
 #include <system_error>
 #include <thread>
+#include <vector>
 
 #include "shim/protocol/fd.h"
 #include "sidecar/app/config_watch.h"
+#include "sidecar/app/keep_up.h"
 #include "sidecar/base/clock.h"
 #include "sidecar/base/log.h"
 #include "sidecar/config/loader.h"
 #include "sidecar/config/reference.h"
+#include "sidecar/http/metrics.h"
 #include "sidecar/http/server.h"
 #include "sidecar/ipc/sidecar.h"
 
@@ -32,19 +35,29 @@ constexpr int kWatchMs = 2000;
 
 struct Arguments {
   std::optional<std::string> config_file;
-  bool watch_config = false, check_config = false, config_reference = false, free_memory = false, version = false, help = false;
+  std::optional<std::string> keep_up;     // where probes are answered
+  std::vector<std::string> all_but_that;  // of the command line
+  bool watch_config = false, check_config = false, free_memory = false;
+  bool config_reference = false, metrics_reference = false, version = false, help = false;
 };
 
 Result<Arguments> parse(int argc, char** argv) {
   Arguments arguments;
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
+    if (word == "--keep-up" && i + 1 < argc) {
+      arguments.keep_up = argv[++i];
+      continue;
+    }
+    const int first = i;
     if (word == "--watch-config") {
       arguments.watch_config = true;
     } else if (word == "--check-config") {
       arguments.check_config = true;
     } else if (word == "--config-reference") {
       arguments.config_reference = true;
+    } else if (word == "--metrics-reference") {
+      arguments.metrics_reference = true;
     } else if (word == "--free-memory") {
       arguments.free_memory = true;
     } else if (word == "--version") {
@@ -56,21 +69,27 @@ Result<Arguments> parse(int argc, char** argv) {
     } else if (word.starts_with("--config=")) {
       arguments.config_file = word.substr(word.find('=') + 1);
     } else {
-      const std::string why = word == "--config" ? "needs a file" : "is no option of larderd";
+      const std::string why = word == "--config"    ? "needs a file"
+                              : word == "--keep-up" ? "needs an address"
+                                                    : "is no option of larderd";
       return Status(Code::kInvalidArgument, "'" + std::string(word) + "' " + why + " (see larderd --help)");
     }
+    arguments.all_but_that.insert(arguments.all_but_that.end(), argv + first, argv + i + 1);
   }
   return arguments;
 }
 
 void print_help() {
   std::printf(
-      "usage: larderd [--config FILE] [--watch-config] [--check-config] [--free-memory] [--config-reference] [--version] "
-      "[--help]\n\n"
+      "usage: larderd [--config FILE] [--watch-config] [--keep-up ADDRESS] [--check-config] [--free-memory]\n"
+      "               [--config-reference] [--metrics-reference] [--version] [--help]\n\n"
       "Keeps the KV cache of LLM engines on this machine and shares it among them.\n"
       "A stopped larderd leaves its memory to the next one, which starts warm; --free-memory frees it.\n"
       "Configuration: defaults, then FILE (or $LARDER_CONFIG_FILE), then the environment; a later one wins.\n"
-      "It is read again on SIGHUP, with --watch-config also when FILE changes: what can change while larderd runs does.\n\n%s",
+      "It is read again on SIGHUP, with --watch-config also when FILE changes: what can change while larderd runs does.\n"
+      "--keep-up, for pods: a parent runs larderd, runs it again when it ends or hangs, and answers Kubernetes' probes at "
+      "ADDRESS\n"
+      "(HOST:PORT, or a Unix socket's path): /startupz, /healthz, /readyz.\n\n%s",
       config::reference().c_str());
 }
 
@@ -138,12 +157,22 @@ Status serve(const config::Config& config, const Arguments& arguments, const con
   ::_exit(kExitFailure);
 }
 
+int fail(const Status& status, int exit_status) {
+  std::fprintf(stderr, "larderd: %s\n", status.text().c_str());
+  return exit_status;
+}
+
+int keep_up(const Arguments& arguments, const config::Environment& environment) {
+  const Result<Fd> signals = take_signals();
+  if (!signals.ok()) return fail(signals.status(), kExitFailure);
+  const Result<int> kept =
+      larder::keep_up(*arguments.keep_up, arguments.all_but_that, arguments.config_file, environment, *signals);
+  return kept.ok() ? *kept : fail(kept.status(), kExitFailure);
+}
+
 int run(int argc, char** argv) {
   const Result<Arguments> arguments = parse(argc, argv);
-  if (!arguments.ok()) {
-    std::fprintf(stderr, "larderd: %s\n", arguments.status().text().c_str());
-    return kExitConfig;
-  }
+  if (!arguments.ok()) return fail(arguments.status(), kExitConfig);
   if (arguments->help) {
     print_help();
     return 0;
@@ -156,12 +185,14 @@ int run(int argc, char** argv) {
     std::fputs(config::reference_page().c_str(), stdout);
     return 0;
   }
-  const config::Environment environment = config::process_environment();
-  const Result<config::Config> config = config::load(arguments->config_file, environment);
-  if (!config.ok()) {
-    std::fprintf(stderr, "larderd: %s\n", config.status().text().c_str());
-    return kExitConfig;
+  if (arguments->metrics_reference) {
+    std::fputs(http::metrics_reference().c_str(), stdout);
+    return 0;
   }
+  const config::Environment environment = config::process_environment();
+  if (arguments->keep_up) return keep_up(*arguments, environment);
+  const Result<config::Config> config = config::load(arguments->config_file, environment);
+  if (!config.ok()) return fail(config.status(), kExitConfig);
   for (const std::string& name : config::unknown_variables(environment))
     base::log_warning("environment: " + name + " is no variable of larderd and is ignored (see larderd --help)");
   if (arguments->check_config) {
@@ -170,10 +201,8 @@ int run(int argc, char** argv) {
   }
   base::set_log_level(log_level_of(*config));
   if (const Status status = arguments->free_memory ? ipc::Sidecar::free_memory(*config) : serve(*config, *arguments, environment);
-      !status.ok()) {
-    std::fprintf(stderr, "larderd: %s\n", status.text().c_str());
-    return kExitFailure;
-  }
+      !status.ok())
+    return fail(status, kExitFailure);
   return 0;
 }
 

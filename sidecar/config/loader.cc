@@ -244,14 +244,17 @@ std::vector<std::string> unknown_variables(const Environment& environment) {
   return unknown;
 }
 
+std::optional<std::string> file_of(const std::optional<std::string>& file, const Environment& environment) {
+  if (file) return file;
+  const auto named = environment.find("LARDER_CONFIG_FILE");
+  return named == environment.end() || named->second.empty() ? std::nullopt : std::optional(named->second);
+}
+
 Result<Config> load(const std::optional<std::string>& file, const Environment& environment) {
   Config config;
   Given given;
-  const auto from_environment = environment.find("LARDER_CONFIG_FILE");
-  const bool named = from_environment != environment.end() && !from_environment->second.empty();
-  if (file || named) {
-    if (Status status = apply_file(file ? *file : from_environment->second, config, given); !status.ok()) return status;
-  }
+  if (const std::optional<std::string> counts = file_of(file, environment))
+    if (Status status = apply_file(*counts, config, given); !status.ok()) return status;
   if (Status status = apply_environment(environment, config, given); !status.ok()) return status;
   if (Status status = complete(config, given); !status.ok()) return status;
   return config;

@@ -22,7 +22,10 @@ Environment process_environment();
 // a Service of Kubernetes called larder makes such names as well (those with a known pattern are left out).
 std::vector<std::string> unknown_variables(const Environment& environment);
 
-// `file` wins over $LARDER_CONFIG_FILE; with neither, defaults and environment alone.
+// The configuration file that counts: `file` (of the command line), else $LARDER_CONFIG_FILE. Nothing: there is none.
+std::optional<std::string> file_of(const std::optional<std::string>& file, const Environment& environment);
+
+// Defaults, then file_of(), then the environment; a later one wins.
 Result<Config> load(const std::optional<std::string>& file, const Environment& environment);
 
 // One key's text from elsewhere, an option of a command line, say. `name`: what the user knows it by, for errors.

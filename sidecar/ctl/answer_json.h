@@ -1,5 +1,5 @@
-// How larderd's answers are read: the only place of larderctl that knows nlohmann/json, included by snapshot.cc, report.cc and
-// backend_report.cc alone. Pure; thread-safe.
+// How larderd's answers and recorded traces are read: the only place of larderctl that knows nlohmann/json, included by snapshot.cc,
+// report.cc, backend_report.cc, trace_file.cc and simulate.cc alone. Pure; thread-safe.
 #pragma once
 
 #include <cstdint>

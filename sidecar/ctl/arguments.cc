@@ -9,6 +9,7 @@ namespace {
 
 constexpr double kShortestInterval = 0.1;
 constexpr double kLongestInterval = 3600;
+constexpr double kLongestTrace = 86'400;
 constexpr std::uint64_t kMostIterations = 1'000'000'000;
 
 Status wrong(std::string_view word, std::string_view why) {
@@ -65,6 +66,28 @@ constexpr ValueOption kValueOptions[] = {
        arguments.from = text;
        return !text.empty();
      }},
+    {"--sizes", "sizes with commas between",
+     [](std::string_view text, Arguments& arguments) {
+       arguments.sizes = text;
+       return !text.empty();
+     }},
+    {"--policies", "policies with commas between",
+     [](std::string_view text, Arguments& arguments) {
+       arguments.policies = text;
+       return !text.empty();
+     }},
+    {"--block-bytes", "a size",
+     [](std::string_view text, Arguments& arguments) {
+       arguments.block_bytes = text;
+       return !text.empty();
+     }},
+    {"--output", "a file, or for simulate table or json",
+     [](std::string_view text, Arguments& arguments) {
+       arguments.output = text;
+       return !text.empty();
+     }},
+    {"--seconds", "a number of seconds, 1 to 86400",
+     [](std::string_view text, Arguments& arguments) { return read_number(text, 1.0, kLongestTrace, arguments.seconds); }},
     {"--password-file", "a file",
      [](std::string_view text, Arguments& a) { return add_file(a, "--password-file", "backend.password_file", text); }},
     {"--sentinel-user", "a name",

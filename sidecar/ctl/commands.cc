@@ -13,8 +13,10 @@
 #include "sidecar/ctl/lmcache_settings.h"
 #include "sidecar/ctl/payload.h"
 #include "sidecar/ctl/report.h"
+#include "sidecar/ctl/simulate.h"
 #include "sidecar/ctl/snapshot.h"
 #include "sidecar/ctl/status_screen.h"
+#include "sidecar/ctl/trace_recorder.h"
 #include "sidecar/ctl/watch.h"
 #include "sidecar/ctl/words.h"
 
@@ -48,12 +50,15 @@ Result<std::string> status_report(const std::string& json) {
 Result<std::string> status(const Arguments& arguments) {
   return ask(arguments, Verb::kGet, "/v1/status", status_report);
 }
-// What the pages of larderd's probes say, for probes that can only run a program. Not 200 is an error.
+// What the pages of probes say, larderd's or its keeper's, for probes that can only run a program. Not 200 is an error.
 Result<std::string> alive(const Arguments& arguments) {
   return ask(arguments, Verb::kGet, "/healthz", nullptr);
 }
 Result<std::string> ready(const Arguments& arguments) {
   return ask(arguments, Verb::kGet, "/readyz", nullptr);
+}
+Result<std::string> started(const Arguments& arguments) {
+  return ask(arguments, Verb::kGet, "/startupz", nullptr);
 }
 Result<std::string> drop(const Arguments& arguments) {
   return ask(arguments, Verb::kPost, "/v1/drop?namespace=" + percent_encoded(arguments.words[1]), dropped_report);
@@ -93,6 +98,12 @@ Result<std::string> evict(const Arguments& arguments) {
   return act(arguments, "/v1/evict", "evicted");
 }
 
+Result<std::string> trace(const Arguments& arguments) {
+  const Result<std::string> socket = admin_socket(arguments);
+  if (!socket.ok()) return socket;
+  return record_trace(*socket, arguments.output, arguments.seconds);
+}
+
 // What is shown is printed as it comes.
 Result<std::string> top(const Arguments& arguments) {
   if (arguments.json) return Status(Code::kInvalidArgument, "top is for people; `larderctl --json status` prints what it reads");
@@ -128,12 +139,13 @@ Result<Outcome> plainly(const Arguments& arguments) {
 constexpr std::size_t kManyWords = 1 << 16;
 constexpr std::string_view kWhichNamespace = "which namespace? `larderctl status` lists them";
 
-constexpr std::array<Command, 13> kCommands{{
+constexpr auto kCommands = std::to_array<Command>({
     {"status", "", 0, 0, "", "is it helping? hits, prefill saved, memory, sessions", plainly<status>},
     {"top", "", 0, 0, "", "the same live: hits, tokens, bytes and evictions a second, memory, sessions; Ctrl-C ends it",
      plainly<top>},
     {"ready", "", 0, 0, "", "does larderd serve engines? Ends with 0 or 1: for a probe", plainly<ready>},
     {"alive", "", 0, 0, "", "does larderd's loop run? The same", plainly<alive>},
+    {"started", "", 0, 0, "", "may the engine start? Of `larderd --keep-up`, with its socket. The same", plainly<started>},
     {"drop", "NAMESPACE", 1, 1, "drop which namespace? `larderctl status` lists them",
      "drop what a namespace holds (id or a unique prefix of it, at least 4 digits; status lists them)", plainly<drop>},
     {"clear", "", 0, 0, "", "drop everything", plainly<clear>},
@@ -150,11 +162,18 @@ constexpr std::array<Command, 13> kCommands{{
     {"install-payload", "DIR", 1, 1, "install the payload in which folder?",
      "copy the shim's files (of --from FOLDER, else /payload, where the container image has them) into DIR",
      plainly<install_payload_command>},
+    {"trace", "", 0, 0, "",
+     "record what engines ask for, for `simulate`: hashes of blocks, never tokens; to --output FILE, for --seconds N (60)",
+     plainly<trace>},
+    {"simulate", "FILE...", 1, kManyWords, "simulate which trace? simulate FILE...",
+     "how much memory should I buy? What a recorded trace finds in memories of --sizes 1GiB,2GiB under\n"
+     "--policies lru,fifo,s3-fifo,optimal (lru), exactly. FILE: of `larderctl trace`, or in Mooncake's format",
+     plainly<simulate>},
     {"backend", "check [URL]", 1, 2, "backend what? backend check [URL]",
      "can larderd use this Redis or Valkey? redis://[user@]host[:port][/database], rediss://, unix:///path; without a URL the\n"
      "configured one. Ends with 0: yes; 1: with warnings; 2: no",
      check_backend, kExitUnusable},
-}};
+});
 
 Status wrong(const std::string& why) {
   return {Code::kInvalidArgument, why};
@@ -202,6 +221,9 @@ std::string usage() {
   text += help_line("--interval SECONDS", "of top: between two screens, default 1");
   text += help_line("--iterations N", "of top: print N screens one after the other and end; --once: one");
   text += help_line("--from FOLDER", "of install-payload: what is copied");
+  text += help_line("--sizes LIST", "of simulate: of the memory; without it, parts of what keeping all would take");
+  text += help_line("--policies LIST", "of simulate, default lru; --output json: for programs");
+  text += help_line("--block-bytes SIZE", "of simulate: memory of a block, where the trace does not tell");
   text += help_line("--config FILE", "of backend check: larderd's configuration, in place of a URL");
   text += help_line("--password-file FILE",
                     "of backend check URL, as are --sentinel-user, --sentinel-password-file, --ca-file,\n"

@@ -51,6 +51,15 @@ MemoryState read_memory(const json& status) {
   return state;
 }
 
+std::vector<EstimatedHit> read_estimate(const json& status) {
+  const auto estimate = status.find("estimate");
+  if (estimate == status.end() || number_at(*estimate, "chunks_asked") == 0) return {};
+  std::vector<EstimatedHit> hits;
+  for (const json& hit : estimate->at("hit_ratio"))
+    hits.push_back({hit.at("size").get<double>(), hit.at("hit_ratio").get<double>()});
+  return hits;
+}
+
 // null, or not there at all in the answer of an older larderd: nullptr.
 const json* tier_of(const json& status, const char* name) {
   const auto found = status.find(name);
@@ -111,6 +120,7 @@ Snapshot read(const json& status) {
   snapshot.loads_failed = number_at(status.at("trust"), "loads_failed");
   snapshot.checksum_failures = number_at(status.at("trust"), "checksum_failures");
   snapshot.memory = read_memory(status);
+  snapshot.estimate = read_estimate(status);
   snapshot.disk = read_tier(status, "disk", "path");
   snapshot.backend = read_tier(status, "backend", "url");
   snapshot.looks = read_looks(status);

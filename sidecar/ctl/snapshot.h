@@ -33,6 +33,12 @@ struct MemoryState {
   std::uint64_t refused_no_space = 0, refused_cap = 0;  // stores
 };
 
+// What other amounts of memory would have found, by larderd's estimate.
+struct EstimatedHit {
+  double size = 0;  // times the configured memory
+  double ratio = 0;
+};
+
 struct TierState {
   std::string place;   // the disk's directory, the backend's URL; empty: there is no such tier
   std::string reason;  // why it does not serve as it should; empty while it does
@@ -76,6 +82,7 @@ struct Snapshot {
   ModelCounts all;  // their sum
   std::uint64_t loads_failed = 0, checksum_failures = 0;
   MemoryState memory;
+  std::vector<EstimatedHit> estimate;  // empty: engines told of nothing yet, or an older larderd
   TierState disk, backend;
   LookState looks;
   std::uint64_t evicted_unwritten = 0, evicted_unwanted = 0;  // from memory, and in no tier below

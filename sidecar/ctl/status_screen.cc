@@ -61,6 +61,20 @@ std::string memory(const MemoryState& memory) {
   return out;
 }
 
+// "16.2% at 0.5 times this memory, 26.9% as it is, 39.8% at 2 times, 55.4% at 4 times".
+std::string with_more(const std::vector<EstimatedHit>& estimate) {
+  std::string out;
+  for (const EstimatedHit& hit : estimate) {
+    if (!out.empty()) out += ", ";
+    out += percent_text(hit.ratio, 1);
+    if (hit.size == 1)
+      out += " as it is";
+    else
+      out += " at " + decimal_text(hit.size) + " times";
+  }
+  return out.empty() ? "" : line("would find", out + " the memory, by estimate");
+}
+
 // What went there and came from there.
 std::string moved(const TierState& tier) {
   return line("written", plural(tier.put, "chunk") + ", " + bytes_text(tier.put_bytes)) +
@@ -139,8 +153,8 @@ std::string fallbacks(const std::vector<Fallback>& fallbacks) {
 }  // namespace
 
 std::string status_screen(const Snapshot& now) {
-  return headline(now) + helping(now) + memory(now.memory) + disk(now.disk) + backend(now) + lost(now) + models(now.models) +
-         namespaces(now.namespaces) + sessions(now.sessions) + fallbacks(now.fallbacks);
+  return headline(now) + helping(now) + memory(now.memory) + with_more(now.estimate) + disk(now.disk) + backend(now) + lost(now) +
+         models(now.models) + namespaces(now.namespaces) + sessions(now.sessions) + fallbacks(now.fallbacks);
 }
 
 }  // namespace larder::ctl

@@ -13,9 +13,10 @@ constexpr std::size_t kMostDiscarded = 1u << 20;
 
 }  // namespace
 
-Connection::Connection(std::uint64_t id, std::unique_ptr<Stream> stream, const Limits& limits, Counters& counters,
-                       std::uint64_t now_ms)
+Connection::Connection(std::uint64_t id, std::string peer, std::unique_ptr<Stream> stream, const Limits& limits,
+                       Counters& counters, std::uint64_t now_ms)
     : id_(id),
+      peer_(std::move(peer)),
       stream_(std::move(stream)),
       limits_(limits),
       counters_(counters),
@@ -26,7 +27,7 @@ Connection::Connection(std::uint64_t id, std::unique_ptr<Stream> stream, const L
 
 std::optional<Request> Connection::advance(std::span<char> buffer, std::uint64_t now_ms) {
   switch (state_) {
-    case State::kReading: ++turns_; return read(buffer, now_ms);
+    case State::kReading: turns_ += stream_->begun(); return read(buffer, now_ms);
     case State::kWriting: return write(now_ms);
     case State::kClosing: discard(buffer); return {};
     case State::kAnswering:

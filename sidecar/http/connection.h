@@ -19,6 +19,13 @@ struct Counters {
   std::atomic<std::uint64_t> requests{0}, refused{0}, timed_out{0}, crowded_out{0};
 };
 
+// What a client is owed. Each kind has places of its own, so that no flood of one crowds out another.
+enum class Standing {
+  kSilent,    // has not begun
+  kStranger,  // may be in the midst of a handshake, or of its first request
+  kEarned,    // had an answer that earned it its place
+};
+
 class Connection {
  public:
   enum class State {
@@ -29,8 +36,9 @@ class Connection {
     kOver,
   };
 
-  // `limits` and `counters` outlive the connection.
-  Connection(std::uint64_t id, std::unique_ptr<Stream> stream, const Limits& limits, Counters& counters, std::uint64_t now_ms);
+  // `limits` and `counters` outlive the connection. `peer`: whom it comes from, for comparison alone.
+  Connection(std::uint64_t id, std::string peer, std::unique_ptr<Stream> stream, const Limits& limits, Counters& counters,
+             std::uint64_t now_ms);
 
   // The stream is ready, or may be: moves what can be moved without waiting. A request comes out when it is whole; answer() must
   // follow, once. `buffer` has room for kMostRecord.
@@ -39,12 +47,13 @@ class Connection {
   void end() { state_ = State::kOver; }
 
   std::uint64_t id() const { return id_; }
+  const std::string& peer() const { return peer_; }
   State state() const { return state_; }
   int fd() const { return stream_->fd(); }
   short awaits() const { return awaits_; }  // for poll()
   std::uint64_t deadline_ms() const { return deadline_ms_; }
   std::uint64_t active_ms() const { return active_ms_; }  // when it last sent or was sent a whole request or answer
-  bool earned() const { return earned_; }
+  Standing standing() const { return earned_ ? Standing::kEarned : stream_->begun() ? Standing::kStranger : Standing::kSilent; }
   // How often its client had something to say: a stranger who is in the midst of a handshake is worth more than a silent one.
   unsigned turns() const { return turns_; }
   bool busy() const { return state_ == State::kAnswering || state_ == State::kWriting; }
@@ -59,6 +68,7 @@ class Connection {
   void discard(std::span<char> buffer);
 
   const std::uint64_t id_;
+  const std::string peer_;
   const std::unique_ptr<Stream> stream_;
   const Limits& limits_;
   Counters& counters_;

@@ -1,7 +1,6 @@
 #include "sidecar/http/endpoint.h"
 
 #include <signal.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 
@@ -10,8 +9,8 @@ namespace {
 
 constexpr std::uint64_t kAcceptPauseMs = 100;
 constexpr int kIdleWaitMs = 1000;
-constexpr unsigned kMostTurns = 3;           // that count for a stranger: hello, the end of the handshake, a request
 constexpr std::size_t kStrangersARound = 8;  // a handshake of TLS takes part of a millisecond
+constexpr std::size_t kAcceptsARound = 64;
 
 }  // namespace
 
@@ -53,8 +52,9 @@ void Endpoint::loop() {
     deliver();
     end_overdue();
     end_largest();
-    std::erase_if(connections_, [](const auto& connection) { return connection->state() == Connection::State::kOver; });
     if (polled[1].revents != 0) accept_all();
+    crowd_out();
+    std::erase_if(connections_, [](const auto& connection) { return connection->state() == Connection::State::kOver; });
   }
   connections_.clear();
 }
@@ -78,11 +78,11 @@ int Endpoint::wait(std::vector<pollfd>& polled) const {
 void Endpoint::advance_all(const std::vector<pollfd>& polled) {
   const std::size_t count = connections_.size();
   for (std::size_t i = 0; i < count; ++i)
-    if (polled[i + 2].revents != 0 && connections_[i]->earned()) advance(*connections_[i]);
+    if (polled[i + 2].revents != 0 && connections_[i]->standing() != Standing::kStranger) advance(*connections_[i]);
   std::size_t strangers = 0, at = next_stranger_;
   for (std::size_t i = 0; i < count && strangers < kStrangersARound; ++i, ++at) {
     Connection& connection = *connections_[at % count];
-    if (polled[at % count + 2].revents == 0 || connection.earned()) continue;
+    if (polled[at % count + 2].revents == 0 || connection.standing() != Standing::kStranger) continue;
     advance(connection);
     ++strangers;
   }
@@ -129,33 +129,29 @@ void Endpoint::end_largest() {
   }
 }
 
-// For one more, a stranger. False: all connections are busy with answers that somebody has earned.
-bool Endpoint::make_room() {
-  const auto strangers = std::ranges::count_if(connections_, [](const auto& connection) { return !connection->earned(); });
-  if (connections_.size() < limits_.connections && static_cast<std::size_t>(strangers) < limits_.strangers) return true;
-  const auto rank = [](const Connection& connection) {
-    return std::tuple(connection.earned(), connection.busy(), connection.earned() ? 0 : std::min(connection.turns(), kMostTurns),
-                      connection.earned() ? connection.active_ms() : connection.id());
-  };
-  const auto least = std::ranges::min_element(connections_, {}, [&](const auto& connection) { return rank(*connection); });
-  if ((*least)->earned() && (*least)->busy()) return false;
-  connections_.erase(least);
-  ++counters_.crowded_out;
-  return true;
+void Endpoint::crowd_out() {
+  counters_.crowded_out += http::crowd_out(connections_, Standing::kSilent, limits_.silent) +
+                           http::crowd_out(connections_, Standing::kStranger, limits_.strangers) +
+                           http::crowd_out(connections_, Standing::kEarned, limits_.earned);
+}
+
+// Of descriptors or memory: every second one of the silent makes room.
+void Endpoint::ran_out() {
+  counters_.crowded_out += http::crowd_out(connections_, Standing::kSilent, count_of(connections_, Standing::kSilent) / 2);
+  accept_again_ms_ = clock_.now_ms() + kAcceptPauseMs;
 }
 
 void Endpoint::accept_all() {
-  for (std::size_t i = 0; i < limits_.connections; ++i) {
-    Fd socket(::accept4(listener_.socket.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!socket.valid()) {
-      if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
-        accept_again_ms_ = clock_.now_ms() + kAcceptPauseMs;
+  for (std::size_t i = 0; i < kAcceptsARound; ++i) {
+    Accepted accepted = accept_next(listener_);
+    if (!accepted.socket.valid()) {
+      if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) ran_out();
       return;
     }
-    if (!make_room()) continue;
-    std::unique_ptr<Stream> stream = open_(std::move(socket));
+    std::unique_ptr<Stream> stream = open_(std::move(accepted.socket));
     if (stream == nullptr) continue;
-    connections_.push_back(std::make_unique<Connection>(++last_id_, std::move(stream), limits_, counters_, clock_.now_ms()));
+    connections_.push_back(std::make_unique<Connection>(++last_id_, std::move(accepted.peer), std::move(stream), limits_,
+                                                        counters_, clock_.now_ms()));
   }
 }
 

@@ -1,9 +1,9 @@
 // Endpoint: one listening socket and the thread that serves it, whatever its clients do.
 //
 // Requests are read without blocking and handed on only when they are whole, so that a silent or slow client costs one of a
-// bounded number of connections and no thread. Every wait ends by an absolute deadline. Where connections run out, one goes
-// that is owed nothing: first who never earned an answer (the oldest), then who has been idle longest. Clients that have earned
-// one are served before strangers, of whom each round serves a few: a flood of TLS handshakes cannot starve them.
+// bounded number of connections and no thread. Every wait ends by an absolute deadline. Where places run out, crowding.h says
+// who goes. Clients that have earned an answer are served before strangers, of whom each round serves a few: a flood of TLS
+// handshakes cannot starve them.
 #pragma once
 
 #include <poll.h>
@@ -19,6 +19,7 @@
 #include "sidecar/base/clock.h"
 #include "sidecar/http/answer.h"
 #include "sidecar/http/connection.h"
+#include "sidecar/http/crowding.h"
 #include "sidecar/http/framing.h"
 #include "sidecar/http/listener.h"
 #include "sidecar/http/stream.h"
@@ -43,8 +44,6 @@ class Endpoint {
   const std::string& address() const { return listener_.address; }
 
  private:
-  using Connections = std::vector<std::unique_ptr<Connection>>;  // in the order of their accept
-
   void loop();
   int wait(std::vector<pollfd>& polled) const;
   void advance_all(const std::vector<pollfd>& polled);
@@ -53,7 +52,8 @@ class Endpoint {
   void end_overdue();
   void end_largest();
   void accept_all();
-  bool make_room();
+  void crowd_out();
+  void ran_out();
 
   Listener listener_;
   const Limits limits_;
@@ -67,7 +67,7 @@ class Endpoint {
   std::uint64_t last_id_ = 0;
   std::size_t next_stranger_ = 0;  // whose turn it is
   std::vector<char> buffer_;
-  Connections connections_;
+  Connections connections_;  // in the order of their accept
   std::jthread thread_;
 };
 

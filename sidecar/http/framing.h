@@ -15,8 +15,9 @@ struct Limits {
   std::size_t head_bytes = 16 * 1024;
   std::size_t body_bytes = 48 * 1024;
   bool chunked = false;                // bodies may come in chunks
-  std::size_t connections = 64;        // of one endpoint; one more closes another
-  std::size_t strangers = 64;          // among them: who has not earned an answer yet
+  std::size_t silent = 64;             // connections of one endpoint whose stream has not begun; one more closes one of them
+  std::size_t strangers = 64;          // the same of those that have not earned an answer yet
+  std::size_t earned = 64;             // and of those that have
   std::size_t held_bytes = 32u << 20;  // of all requests and answers of an endpoint; beyond it the largest one goes
   unsigned requests = 1;               // that a connection may carry
   unsigned deadline_ms = 5000;  // of a request: from its first byte (the first one: from accept) to the last byte of its answer

@@ -13,7 +13,7 @@
 namespace larder::http {
 namespace {
 
-constexpr int kBacklog = 512;
+constexpr int kBacklog = 4096;  // a flood is to wait here, and the honest behind it, not to be dropped and come back in a second
 
 bool is_loopback(const sockaddr* address) {
   if (address->sa_family == AF_INET) return (ntohl(reinterpret_cast<const sockaddr_in*>(address)->sin_addr.s_addr) >> 24) == 127;
@@ -36,29 +36,64 @@ Status describe(Listener& listener) {
   return {};
 }
 
+// Bound and listening, or why not. A socket of IPv6 for every address takes IPv4 as well.
+Result<Fd> open_at(const addrinfo& one, const std::string& name) {
+  Fd socket(::socket(one.ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket.valid()) return Status::from_errno(errno, name);
+  const int on = 1, off = 0;
+  ::setsockopt(socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+  if (one.ai_family == AF_INET6) ::setsockopt(socket.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+  if (::bind(socket.get(), one.ai_addr, one.ai_addrlen) != 0 || ::listen(socket.get(), kBacklog) != 0)
+    return Status::from_errno(errno, name);
+  return socket;
+}
+
+struct FreeAddresses {
+  void operator()(addrinfo* addresses) const { ::freeaddrinfo(addresses); }
+};
+using Addresses = std::unique_ptr<addrinfo, FreeAddresses>;
+
+// The first address that the host has; of every address of the machine the one of IPv6, where the machine has any.
+const addrinfo& chosen(const addrinfo& first, bool every) {
+  for (const addrinfo* one = &first; every && one != nullptr; one = one->ai_next)
+    if (one->ai_family == AF_INET6) return *one;
+  return first;
+}
+
 }  // namespace
 
 Result<Listener> listen_tcp(const config::ListenAddress& address, const std::string& key) {
   const std::string port = std::to_string(address.port);
-  const std::string name = key + " " + address.host + ":" + port;
-  constexpr const char* kHint = " (choose another address, or \"\" for none)";
+  const std::string name = key + " " + address.host + ":" + port + " (choose another address, or \"\" for none)";
+  const bool every = address.host.empty();
   addrinfo hints{};
   hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
-  const int error = ::getaddrinfo(address.host.empty() ? nullptr : address.host.c_str(), port.c_str(), &hints, &found);
-  if (error != 0) return Status(Code::kInvalidArgument, name + kHint + ": " + ::gai_strerror(error));
-  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> guard(found, &::freeaddrinfo);
+  const int error = ::getaddrinfo(every ? nullptr : address.host.c_str(), port.c_str(), &hints, &found);
+  if (error != 0) return Status(Code::kInvalidArgument, name + ": " + ::gai_strerror(error));
+  const Addresses addresses(found);
 
+  const addrinfo& one = chosen(*found, every);
+  Result<Fd> socket = open_at(one, name);
+  // A kernel without IPv6 still has the name of its address.
+  if (!socket.ok() && every && one.ai_family == AF_INET6 && found->ai_family != AF_INET6) socket = open_at(*found, name);
+  if (!socket.ok()) return socket.status();
   Listener listener;
-  listener.socket = Fd(::socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!listener.socket.valid()) return Status::from_errno(errno, name);
-  const int on = 1;
-  ::setsockopt(listener.socket.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
-  if (::bind(listener.socket.get(), found->ai_addr, found->ai_addrlen) != 0 || ::listen(listener.socket.get(), kBacklog) != 0)
-    return Status::from_errno(errno, name + kHint);
+  listener.socket = std::move(*socket);
   if (Status status = describe(listener); !status.ok()) return status;
   return listener;
+}
+
+Accepted accept_next(const Listener& listener) {
+  sockaddr_storage storage{};
+  socklen_t size = sizeof(storage);
+  Accepted accepted{
+      Fd(::accept4(listener.socket.get(), reinterpret_cast<sockaddr*>(&storage), &size, SOCK_NONBLOCK | SOCK_CLOEXEC)), {}};
+  const auto take = [&](const auto& bytes) { accepted.peer.assign(reinterpret_cast<const char*>(&bytes), sizeof(bytes)); };
+  if (storage.ss_family == AF_INET) take(reinterpret_cast<const sockaddr_in*>(&storage)->sin_addr);
+  if (storage.ss_family == AF_INET6) take(reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_addr);
+  return accepted;
 }
 
 Result<Listener> listen_unix(const std::string& path, std::uint32_t mode) {

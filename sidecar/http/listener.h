@@ -18,6 +18,12 @@ struct Listener {
 // `key` names the setting in errors.
 Result<Listener> listen_tcp(const config::ListenAddress& address, const std::string& key = "http.listen");
 
+struct Accepted {
+  Fd socket;         // non-blocking; invalid: nobody waits, or errno says why not
+  std::string peer;  // the address it comes from, in bytes without its port; empty on a Unix socket
+};
+Accepted accept_next(const Listener& listener);
+
 // A socket file that nobody answers on is replaced; one that is in use is refused.
 Result<Listener> listen_unix(const std::string& path, std::uint32_t mode);
 

@@ -6,6 +6,7 @@
 #include <map>
 #include <sstream>
 
+#include "sidecar/http/metrics_page.h"
 #include "sidecar/http/utf8.h"
 
 namespace larder::http {
@@ -14,6 +15,7 @@ namespace {
 using prometheus::ClientMetric;
 using prometheus::MetricType;
 using Labels = std::vector<std::pair<std::string, std::string>>;
+constexpr double kNs = 1e9, kMs = 1e3;  // of a second
 
 // The fallbacks that larderd can fall into; one that is in force and not listed here shows as well.
 constexpr const char* kFallbackKinds[] = {"backend", "config", "disk", "hugepages", "memory", "numa", "pidfd"};
@@ -32,14 +34,16 @@ class Families {
     families_.back().metric.push_back(metric);
   }
   void add(std::uint64_t value, const Labels& labels = {}) { add(static_cast<double>(value), labels); }
-  void add(const stats::Histogram& histogram, const Labels& labels) {
+  // `parts`: of the metric's unit, that the histogram counts in. Divided by: the bounds are then the numbers that they look like.
+  template <typename Counts>
+  void add(const Counts& counts, const Labels& labels, double parts) {
     ClientMetric metric = labelled(labels);
-    for (std::size_t i = 0; i < stats::Histogram::kBuckets; ++i) {
-      metric.histogram.sample_count += histogram.count(i);
-      metric.histogram.bucket.push_back({metric.histogram.sample_count, static_cast<double>(histogram.bound_ns(i)) / 1e9});
+    for (std::size_t i = 0; i < Counts::kBuckets; ++i) {
+      metric.histogram.sample_count += counts.count(i);
+      metric.histogram.bucket.push_back({metric.histogram.sample_count, static_cast<double>(counts.bound(i)) / parts});
     }
-    metric.histogram.sample_count = histogram.total();
-    metric.histogram.sample_sum = static_cast<double>(histogram.sum_ns()) / 1e9;
+    metric.histogram.sample_count = counts.total();
+    metric.histogram.sample_sum = static_cast<double>(counts.sum()) / parts;
     families_.back().metric.push_back(metric);
   }
 
@@ -122,8 +126,16 @@ void add_tiers(Families& out, const stats::Stats& stats) {
 }
 
 void add_below_operations(Families& out, const stats::Stats& stats) {
-  out.begin(MetricType::Counter, "tier_operations_total",
-            "Chunks that were to be put into a tier or got from it, by what came of it.");
+  out.begin(
+      MetricType::Counter, "tier_operations_total",
+      "What was to be put into a tier or got from it, by what came of it: chunks; of dram the stores and loads of engines, of "
+      "many chunks each.");
+  const auto dram = [&](const char* operation, const char* result, std::uint64_t count) {
+    out.add(count, {{"tier", "dram"}, {"operation", operation}, {"result", result}});
+  };
+  dram("put", "ok", stats.stored);
+  dram("get", "ok", stats.loads);
+  dram("get", "failed", stats.loads_failed);
   for (const Below& tier : below(stats)) {
     const auto operations = [&](const char* operation, const char* result, std::uint64_t count) {
       out.add(count, {{"tier", tier.name}, {"operation", operation}, {"result", result}});
@@ -135,9 +147,26 @@ void add_below_operations(Families& out, const stats::Stats& stats) {
     operations("get", "failed", tier.stats.gets_failed);
   }
   out.begin(MetricType::Counter, "tier_bytes_total", "Bytes of the chunks that were put into a tier and got from it.");
+  std::uint64_t stored = 0, loaded = 0;
+  for (const stats::ModelStats& model : stats.models) {
+    stored += model.bytes_stored;
+    loaded += model.bytes_loaded;
+  }
+  out.add(stored, {{"tier", "dram"}, {"operation", "put"}});
+  out.add(loaded, {{"tier", "dram"}, {"operation", "get"}});
   for (const Below& tier : below(stats)) {
     out.add(tier.stats.put_bytes, {{"tier", tier.name}, {"operation", "put"}});
     out.add(tier.stats.get_bytes, {{"tier", tier.name}, {"operation", "get"}});
+  }
+  out.begin(
+      MetricType::Histogram, "tier_operation_seconds",
+      "Duration of an operation of a tier that succeeded: of one chunk from asking the tier to its word; of dram the copy of a "
+      "whole store or load.");
+  out.add(stats.store_copy, {{"tier", "dram"}, {"operation", "put"}}, kNs);
+  out.add(stats.load_copy, {{"tier", "dram"}, {"operation", "get"}}, kNs);
+  for (const Below& tier : below(stats)) {
+    out.add(tier.stats.put_time, {{"tier", tier.name}, {"operation", "put"}}, kNs);
+    out.add(tier.stats.get_time, {{"tier", tier.name}, {"operation", "get"}}, kNs);
   }
   out.begin(MetricType::Counter, "tier_device_bytes_total", "Bytes written to the device of a tier and read from it.");
   for (const Below& tier : below(stats)) {
@@ -201,6 +230,31 @@ void add_fetches(Families& out, const stats::Stats& stats) {
   out.counter("families_shared_total", "Of these, those that are in the backend alone.", stats.families_shared);
 }
 
+void add_estimate(Families& out, const stats::Stats& stats) {
+  const stats::Estimate& estimate = stats.estimate;
+  out.begin(MetricType::Gauge, "estimated_hit_ratio",
+            "Share of the tokens asked for lately that would be found with so many times the configured memory, tiers below left "
+            "out, as a sample of the chunks asked for tells; 0 until engines ask.");
+  for (const stats::EstimatedHit& hit : estimate.hits) out.add(hit.ratio, {{"size", hit.size}});
+  out.begin(MetricType::Histogram, "reuse_distance_bytes",
+            "Bytes of other chunks that were used between two uses of a chunk, of all chunks asked for, scaled up from a sample; "
+            "above the last bound: asked for the first time, or longer ago than the sample reaches.");
+  out.add(estimate.reuse_distance, {}, 1);
+  out.counter("asked_chunks_total", "Chunks of prompts that engines told of for the estimate.", estimate.chunks_asked);
+  out.counter("sampled_chunks_total", "Of these, those that the sample took in.", estimate.chunks_sampled);
+  out.gauge("sample_chunks", "Chunks whose last use the sample knows.", estimate.chunks_tracked);
+  out.begin(MetricType::Gauge, "sampling_ratio", "Share of all chunks that the sample takes in.");
+  out.add(estimate.sampling_ratio);
+  out.begin(MetricType::Histogram, "age_at_eviction_seconds",
+            "Time since the last use of chunks that left memory for room: short ages mean too little memory.");
+  out.add(stats.age_at_eviction, {}, kMs);
+  out.begin(
+      MetricType::Counter, "load_decisions_total",
+      "Requests, by what their engine decided: load what is in memory, fetch from a tier below (and load), recompute although a "
+      "tier below has more (that would be slower), absent: there is nothing to load; unknown: an older engine's.");
+  for (std::size_t i = 0; i < stats::kDecisions.size(); ++i) out.add(stats.decisions[i], {{"decision", stats::kDecisions[i]}});
+}
+
 void add_memory(Families& out, const stats::Stats& stats) {
   out.gauge("arena_touched_bytes", "Bytes of the arena that are backed by memory; only these are granted.", stats.touched_bytes);
   out.gauge("arena_page_bytes", "Page size of the arena.", stats.arena_page_bytes);
@@ -262,6 +316,8 @@ void add_sessions(Families& out, const stats::Stats& stats) {
   out.counter("heartbeats_missed_total", "Sessions that went silent.", stats.heartbeats_missed);
   out.gauge("holds", "Holds on slots that engines are reading.", stats.holds);
   out.gauge("held_bytes", "Bytes of the slots that are held.", stats.held_bytes);
+  out.begin(MetricType::Gauge, "arena_held_ratio", "Share of the arena that is held; no more can be reused than what is not.");
+  out.add(stats.arena_bytes == 0 ? 0.0 : static_cast<double>(stats.held_bytes) / static_cast<double>(stats.arena_bytes));
   out.begin(MetricType::Counter, "holds_not_counted_total",
             "Holds that ceased to count, by reason: too old, or over a session's cap.");
   out.add(stats.holds_expired, {{"reason", "age"}});
@@ -272,12 +328,12 @@ void add_sessions(Families& out, const stats::Stats& stats) {
 
 void add_operations(Families& out, const stats::Stats& stats) {
   out.begin(MetricType::Histogram, "operation_seconds", "Duration of one operation.");
-  out.add(stats.lookup, {{"operation", "lookup"}});
-  out.add(stats.load_wait, {{"operation", "load_wait"}});
-  out.add(stats.load_copy, {{"operation", "load_copy"}});
-  out.add(stats.store_copy, {{"operation", "store_copy"}});
-  out.add(stats.reserve, {{"operation", "reserve"}});
-  out.add(stats.look, {{"operation", "look"}});
+  out.add(stats.lookup, {{"operation", "lookup"}}, kNs);
+  out.add(stats.load_wait, {{"operation", "load_wait"}}, kNs);
+  out.add(stats.load_copy, {{"operation", "load_copy"}}, kNs);
+  out.add(stats.store_copy, {{"operation", "store_copy"}}, kNs);
+  out.add(stats.reserve, {{"operation", "reserve"}}, kNs);
+  out.add(stats.look, {{"operation", "look"}}, kNs);
 }
 
 // One row a label value: names that become equal when they are made valid UTF-8 are one row. "other" is always there.
@@ -294,15 +350,16 @@ std::map<std::string, stats::ModelStats> rows_by_model(const stats::Stats& stats
     row.bytes_stored += model.bytes_stored;
     row.prefill_tokens += model.prefill_tokens;
     row.prefill_ns += model.prefill_ns;
+    row.prefill_saved_ns += model.prefill_saved_ns;
   }
   return rows;
 }
 
 void add_models(Families& out, const stats::Stats& stats) {
   const std::map<std::string, stats::ModelStats> rows = rows_by_model(stats);
-  const auto counter = [&](const char* name, const char* help, std::uint64_t stats::ModelStats::*value, double unit = 1) {
+  const auto counter = [&](const char* name, const char* help, std::uint64_t stats::ModelStats::*value, double parts = 1) {
     out.begin(MetricType::Counter, name, help);
-    for (const auto& [model, row] : rows) out.add(static_cast<double>(row.*value) * unit, {{"model", model}});
+    for (const auto& [model, row] : rows) out.add(static_cast<double>(row.*value) / parts, {{"model", model}});
   };
   counter("requests_total", "Requests that were looked up.", &stats::ModelStats::requests);
   counter("requests_hit_total", "Requests of which at least one chunk was found.", &stats::ModelStats::requests_hit);
@@ -312,7 +369,12 @@ void add_models(Families& out, const stats::Stats& stats) {
   counter("loaded_bytes_total", "Bytes loaded and verified.", &stats::ModelStats::bytes_loaded);
   counter("stored_bytes_total", "Bytes stored.", &stats::ModelStats::bytes_stored);
   counter("prefill_tokens_total", "Prompt tokens that the engines computed.", &stats::ModelStats::prefill_tokens);
-  counter("prefill_seconds_total", "Seconds in which they computed them.", &stats::ModelStats::prefill_ns, 1e-9);
+  counter("prefill_seconds_total", "Seconds in which they computed them.", &stats::ModelStats::prefill_ns, kNs);
+  counter(
+      "prefill_saved_seconds_total",
+      "Seconds that the engines would have taken to compute the prompt tokens that were found, at the speed they were measured "
+      "at; 0 until they have computed some.",
+      &stats::ModelStats::prefill_saved_ns, kNs);
 }
 
 void add_http(Families& out, const Counters& http) {
@@ -330,6 +392,7 @@ std::string metrics_text(const stats::Stats& stats, bool ready, const Counters& 
   add_identity(out, stats, ready);
   add_tiers(out, stats);
   add_memory(out, stats);
+  add_estimate(out, stats);
   add_below(out, stats);
   add_fetches(out, stats);
   add_stores(out, stats);
@@ -340,6 +403,26 @@ std::string metrics_text(const stats::Stats& stats, bool ready, const Counters& 
   add_models(out, stats);
   add_http(out, http);
   return out.text();
+}
+
+std::string metrics_reference() {
+  constexpr OpenLabel kOpen[] = {{"version", "larderd's"},
+                                 {"pool", "as configured"},
+                                 {"nodes", "`none`, `node 1`, `nodes 0-1 interleaved`"},
+                                 {"slot_bytes", "sizes of slots in use, at most 16"},
+                                 {"model", "served model names, the first 31 and `other`"}};
+  stats::Stats example;
+  example.slot_sizes.emplace_back();
+  return R"(# Metrics
+
+What `GET /metrics` of larderd and of larder-operator export, each from its start, at zero. Printed by
+`(larderd --metrics-reference && larder-operator --metrics-reference)` from the same code; tests compare this page with running ones.
+Units are base units (seconds, bytes); a counter ends in `_total`, a histogram has `_bucket`, `_sum` and `_count`. Every label is
+bounded: namespaces, sessions, requests and keys are none.
+
+## larderd
+
+)" + metrics_table(metrics_text(example, true, Counters()), kOpen);
 }
 
 }  // namespace larder::http

@@ -14,4 +14,7 @@ namespace larder::http {
 // The text exposition format.
 std::string metrics_text(const stats::Stats& stats, bool ready, const Counters& http);
 
+// larderd's part of docs/metrics.md.
+std::string metrics_reference();
+
 }  // namespace larder::http

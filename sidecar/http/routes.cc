@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 
+#include "sidecar/config/values.h"
 #include "sidecar/http/answer.h"
 #include "sidecar/http/metrics.h"
 #include "sidecar/http/status_json.h"
@@ -17,8 +18,8 @@ namespace {
 constexpr std::uint32_t kVerbDeadlineMs = 1000;
 
 constexpr const char* kPaths =
-    ": GET /metrics, /healthz, /readyz, /v1/status; POST /v1/drop?namespace=ID, /v1/clear, /v1/prefetch, /v1/pin, "
-    "/v1/unpin, /v1/evict on loopback and on the admin socket";
+    ": GET /metrics, /healthz, /readyz, /v1/status; POST /v1/drop?namespace=ID, /v1/clear, /v1/trace, /v1/prefetch, "
+    "/v1/pin, /v1/unpin, /v1/evict on loopback and on the admin socket";
 
 class MemoryStream final : public httplib::Stream {
  public:
@@ -77,6 +78,14 @@ Result<std::string> acted(stats::Control& control, protocol::Verb verb, const st
   return acted_json(*done);
 }
 
+// From the request of that number on; without one from now on.
+Result<std::string> traced(stats::Control& control, const std::string& from) {
+  std::uint64_t number = 0;
+  if (!from.empty() && !config::parse_number(from, number))
+    return Status(Code::kInvalidArgument, "from is the number that the last answer called next");
+  return trace_json(control.trace(from.empty() ? std::nullopt : std::optional(number)));
+}
+
 void answer_verb(httplib::Response& response, const Result<std::string>& answer) {
   response.status = http_status(answer.status().code());
   response.set_content(answer.ok() ? *answer : error_json(answer.status().to_string()), "application/json");
@@ -115,6 +124,8 @@ class Routes::MemoryServer final : public httplib::Server {
       return dropped(control_.drop_namespace(id, kVerbDeadlineMs), control_);
     });
     add_verb("/v1/clear", admin, [this](const httplib::Request&) { return dropped(control_.clear(kVerbDeadlineMs), control_); });
+    add_verb("/v1/trace", admin,
+             [this](const httplib::Request& request) { return traced(control_, request.get_param_value("from")); });
     static constexpr std::pair<const char*, protocol::Verb> kActs[] = {{"/v1/prefetch", protocol::Verb::kPrefetch},
                                                                        {"/v1/pin", protocol::Verb::kPin},
                                                                        {"/v1/unpin", protocol::Verb::kUnpin},

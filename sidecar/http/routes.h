@@ -1,7 +1,7 @@
 // Routes: what each path answers. The only place of the HTTP room that knows cpp-httplib; it gets whole requests from memory and
 // never sees a socket.
 //
-// GET /metrics /healthz /readyz /v1/status; POST /v1/drop?namespace=ID, /v1/clear, and /v1/prefetch, /v1/pin, /v1/unpin, /v1/evict
+// GET /metrics /healthz /readyz /v1/status; POST /v1/drop?namespace=ID, /v1/clear, /v1/trace?from=N (what engines ask for, as trace_json() has it), and /v1/prefetch, /v1/pin, /v1/unpin, /v1/evict
 // with a JSON body (status_json.h), where admin verbs are allowed. A request that carries an Origin header comes from a web page
 // and is refused these verbs. An unknown path is 404, another method than a path takes 405.
 // Thread-compatible: one caller at a time.

@@ -16,6 +16,23 @@ std::string text_of(const Object& value) {
   return value.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
+// What other amounts of memory would have found of what was asked for.
+Object estimate_of(const stats::Estimate& estimate) {
+  Object hits = Object::array();
+  for (const stats::EstimatedHit& hit : estimate.hits) hits.push_back({{"size", hit.factor}, {"hit_ratio", hit.ratio}});
+  return {{"hit_ratio", hits},
+          {"chunks_asked", estimate.chunks_asked},
+          {"chunks_sampled", estimate.chunks_sampled},
+          {"chunks_tracked", estimate.chunks_tracked},
+          {"sampling_ratio", estimate.sampling_ratio}};
+}
+
+Object decisions_of(const stats::Stats& stats) {
+  Object decisions;
+  for (std::size_t i = 0; i < stats::kDecisions.size(); ++i) decisions[stats::kDecisions[i]] = stats.decisions[i];
+  return decisions;
+}
+
 Object slot_sizes_of(const stats::Stats& stats) {
   Object sizes = Object::array();
   for (const stats::SlotSizeStats& size : stats.slot_sizes)
@@ -51,7 +68,7 @@ Object memory_of(const stats::Stats& stats) {
 }
 
 Object operation(const stats::Histogram& histogram) {
-  return {{"count", histogram.total()}, {"seconds", static_cast<double>(histogram.sum_ns()) * 1e-9}};
+  return {{"count", histogram.total()}, {"seconds", static_cast<double>(histogram.sum()) * 1e-9}};
 }
 
 Object fetches_of(const stats::Stats& stats) {
@@ -149,7 +166,8 @@ Object model_of(const stats::ModelStats& model) {
           {"bytes_loaded", model.bytes_loaded},
           {"bytes_stored", model.bytes_stored},
           {"prefill_tokens", model.prefill_tokens},
-          {"prefill_seconds", static_cast<double>(model.prefill_ns) * 1e-9}};
+          {"prefill_seconds", static_cast<double>(model.prefill_ns) * 1e-9},
+          {"prefill_saved_seconds", static_cast<double>(model.prefill_saved_ns) * 1e-9}};
 }
 
 Object sessions_of(const stats::Stats& stats) {
@@ -199,6 +217,8 @@ std::string status_json(const stats::Stats& stats, bool healthy, bool ready) {
                   {"memory", memory_of(stats)},
                   {"disk", disk_of(stats)},
                   {"backend", backend_of(stats)},
+                  {"estimate", estimate_of(stats.estimate)},
+                  {"decisions", decisions_of(stats)},
                   {"models", models},
                   {"sessions", sessions_of(stats)},
                   {"namespaces", namespaces_of(stats)},
@@ -224,6 +244,19 @@ std::string dropped_json(std::uint64_t chunks, bool shared) {
 }
 std::string acted_json(const protocol::ActCounts& acted) {
   return text_of({{"found", acted.found}, {"absent", acted.absent}, {"refused", acted.refused}});
+}
+std::string trace_json(const stats::TracePage& page) {
+  Object requests = Object::array();
+  for (const stats::AskedRequest& request : page.requests)
+    requests.push_back({{"at_ms", request.at_ms},
+                        {"model", request.model},
+                        {"tokens", request.tokens},
+                        {"tokens_hit", request.tokens_hit},
+                        {"block_tokens", request.chunk_tokens},
+                        {"block_bytes", request.chunk_bytes},
+                        {"hash_ids", request.chunks}});
+  const Object all{{"now_ms", page.now_ms}, {"next", page.next}, {"lost", page.lost}, {"requests", requests}};
+  return all.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
 }
 std::string error_json(const std::string& text) {
   return text_of({{"error", text}});

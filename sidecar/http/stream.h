@@ -21,6 +21,8 @@ class Stream {
 
   virtual ~Stream() = default;
   virtual int fd() const = 0;
+  // The client has said what it takes to begin: until then it costs a descriptor and next to no memory.
+  virtual bool begun() const { return true; }
   // At most one call of the system for data. REQUIRES of read: room for kMostRecord bytes, so that nothing stays in the stream
   // which poll() does not know of.
   virtual Moved read(std::span<char> into) = 0;

@@ -134,8 +134,9 @@ ChunkReads::Begun ChunkReads::begin_read(Ticket ticket, Read& read) {
   }
   read.slot = {grant.slot, 0, grant.generation};
   const std::uint64_t bytes = read.facts.slot_bytes();
+  read.begun_ns = clock_.now_ns();
   const Status status =
-      source.read(ticket, read.chunk, arena_.subspan(grant.offset_bytes, bytes), clock_.now_ns() + kReadMs * 1'000'000);
+      source.read(ticket, read.chunk, arena_.subspan(grant.offset_bytes, bytes), read.begun_ns + kReadMs * 1'000'000);
   if (status.ok()) {
     read.begun = true;
     read.lane->reading_bytes += bytes;
@@ -159,7 +160,7 @@ bool ChunkReads::on_message(const Message& message) {
     return true;
   }
   ReadSource& source = *read.lane->source;
-  source.read_ended(bytes, message.status.ok());
+  source.read_ended(bytes, message.status.ok(), read.begun_ns);
   const bool same =
       message.facts.payload_bytes == read.facts.payload_bytes && message.facts.piece_bytes == read.facts.piece_bytes;
   Status status = message.status;

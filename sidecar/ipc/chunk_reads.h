@@ -71,6 +71,7 @@ class ChunkReads {
     tiers::ChunkKey chunk;
     tiers::ChunkFacts facts;
     protocol::SlotRef slot;
+    std::uint64_t begun_ns = 0;
     std::uint32_t wanted = 0;
     bool ahead = false, waits = false;  // in which queue
     bool begun = false, ended = false;

@@ -43,6 +43,7 @@ EventLoop::EventLoop(LoopParts parts, const base::Clock& clock)
     : parts_(std::move(parts)),
       clock_(clock),
       store_(parts_.shape, parts_.index.mapping.data(), parts_.arena.mapping.data(), stats_),
+      demand_(parts_.arena.mapping.size(), store_.namespaces()),
       started_ms_(clock.now_ms()),
       ticked_ms_(started_ms_),
       control_([this] { signal_wake(parts_.wake); }),
@@ -265,9 +266,9 @@ Status EventLoop::admit(Fd& socket) {
     note_fallback("restart", "a session will not be recognised after a restart, which then takes longer: " + status.text());
   Result<Fd> pidfd = peer_pidfd(socket);
   if (!pidfd.ok() && pidfd.status().code() != Code::kUnsupported) return pidfd.status();
-  auto connection = std::make_unique<Connection>(std::move(socket), pidfd.ok() ? std::move(*pidfd) : Fd(), std::move(*memory),
-                                                 std::move(*lock), facts, store_, stats_, clock_,
-                                                 below_ ? &below_->promotions() : nullptr, below_ ? below_->looks() : nullptr);
+  auto connection = std::make_unique<Connection>(
+      std::move(socket), pidfd.ok() ? std::move(*pidfd) : Fd(), std::move(*memory), std::move(*lock), facts, store_, stats_,
+      clock_, below_ ? &below_->promotions() : nullptr, below_ ? below_->looks() : nullptr, &demand_);
   if (Status status = watch(parts_.epoll, connection->socket, {WakeupSource::kSocket, facts.number}); !status.ok()) return status;
   if (!connection->pidfd.valid()) {
     note_fallback("pidfd", "the kernel gives none for a peer: an engine's death is seen by its socket and its heartbeat alone");

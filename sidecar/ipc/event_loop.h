@@ -13,6 +13,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -22,6 +23,7 @@
 #include "sidecar/ipc/below_region.h"
 #include "sidecar/ipc/connection.h"
 #include "sidecar/ipc/control_queue.h"
+#include "sidecar/ipc/demand.h"
 #include "sidecar/ipc/earlier_life.h"
 #include "sidecar/ipc/grant_ages.h"
 #include "sidecar/ipc/namespace_journal.h"
@@ -67,6 +69,7 @@ class EventLoop final : public Sidecar {
   Result<protocol::ActCounts> act(protocol::Verb verb, const std::string& id, const std::vector<protocol::BlockHash>& hashes,
                                   std::uint32_t deadline_ms) override;
   Result<std::uint64_t> clear(std::uint32_t deadline_ms) override;
+  stats::TracePage trace(std::optional<std::uint64_t> from) override { return demand_.page(from, clock_.now_ms()); }
 
  private:
   // Sessions (event_loop.cc).
@@ -125,6 +128,7 @@ class EventLoop final : public Sidecar {
   const base::Clock& clock_;
   stats::Stats stats_;
   store::Store store_;
+  Demand demand_;
   std::unique_ptr<TiersBelow> below_;  // null: no tier below the memory
   std::map<std::uint32_t, std::unique_ptr<Connection>> connections_;
   std::deque<std::uint32_t> busy_;  // sessions in the midst of a message, and some that have ended since

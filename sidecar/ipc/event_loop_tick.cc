@@ -16,6 +16,8 @@ void EventLoop::tick() {
   if (slept) base::log_warning("larderd was stopped for a while: heartbeats and ages count anew");
   if (slept) grant_ages_.restart();
   grant_ages_.tick(now_ms, store_.last_generation());
+  store_.note_time(now_ms);
+  demand_.tick(now_ms);
   for (auto next = connections_.begin(); next != connections_.end();) {
     Connection& connection = *(next++)->second;  // it may end
     check_session(connection, now_ms, slept);
@@ -71,7 +73,8 @@ void EventLoop::drain_events(Connection& connection) {
   const std::vector<std::uint32_t>& handles = connection.protocol.namespaces();
   if (handles.empty()) return;
   const store::NamespaceSpec& spec = store_.namespaces().at(handles.back()).spec;
-  connection.events.drain(connection.memory.region(), store_, stats_, model_row(stats_, spec.model), spec.chunk_tokens);
+  connection.events.drain(connection.memory.region(),
+                          {store_, stats_, model_row(stats_, spec.model), spec.chunk_tokens, demand_, handles});
 }
 
 void EventLoop::note_fallback(const std::string& what, const std::string& why) {
@@ -90,6 +93,7 @@ void EventLoop::publish() {
                                               std::generic_category().message(problem));
   if (below_) below_->fill(view);
   store_.fill(view);
+  demand_.fill(view.estimate);
   for (const auto& [number, connection] : connections_) {
     if (connection->protocol.state() != SessionProtocol::State::kAttached) continue;
     const std::vector<std::uint32_t>& handles = connection->protocol.namespaces();

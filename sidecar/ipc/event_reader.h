@@ -5,8 +5,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
 
 #include "shim/protocol/session_layout.h"
+#include "sidecar/ipc/demand.h"
 #include "sidecar/stats/stats.h"
 #include "sidecar/store/store.h"
 
@@ -14,12 +18,27 @@ namespace larder::ipc {
 
 class EventReader {
  public:
-  // Handles what was written since the last call: at most one ring's worth. `model` is the session's row of the statistics,
-  // `chunk_tokens` those of its namespace.
-  void drain(const protocol::SessionRegion& region, store::Store& store, stats::Stats& stats, stats::ModelStats& model,
-             std::uint32_t chunk_tokens);
+  // Where what is read goes. `model` is the session's row of the statistics,
+  // `chunk_tokens` those of its namespace, `namespaces` the handles that it may speak of.
+  struct To {
+    store::Store& store;
+    stats::Stats& stats;
+    stats::ModelStats& model;
+    std::uint32_t chunk_tokens;
+    Demand& demand;
+    std::span<const std::uint32_t> namespaces;
+  };
+  // Handles what was written since the last call: at most one ring's worth.
+  void drain(const protocol::SessionRegion& region, const To& to);
 
  private:
+  struct Copy;
+  static std::optional<Copy> copy_event(const protocol::Event& event, std::uint64_t position);
+  void apply(const Copy& event, const To& to);
+  void gather(const Copy& event);
+  void count_request(const Copy& event, const To& to);
+
+  std::vector<std::uint64_t> asked_;  // hashes of the request that is told next; bounded by kMaxAskedChunks
   std::uint64_t position_ = 0;
   std::uint64_t unfinished_ = ~0ULL;  // the position that was being written at the last call
 };

@@ -30,7 +30,12 @@ class ReadSource {
   // A read that is taken counts from now on, until read_ended().
   tiers::Ticket next_ticket() { return link_.next_ticket(); }
   Status read(tiers::Ticket ticket, const tiers::ChunkKey& chunk, std::span<std::byte> slot, std::uint64_t deadline_ns);
-  void read_ended(std::uint64_t bytes, bool ok) { speed_.ended(clock_.now_ns(), bytes, ok); }
+  void read_ended(std::uint64_t bytes, bool ok, std::uint64_t begun_ns) {
+    const std::uint64_t now_ns = clock_.now_ns();
+    speed_.ended(now_ns, bytes, ok);
+    if (ok) read_time_.record(now_ns - begun_ns);
+  }
+  const stats::Histogram& read_time() const { return read_time_; }
   // A fetch waits for reads, and its deadline is over.
   void missed_deadline(std::uint64_t now_ns);
 
@@ -52,6 +57,7 @@ class ReadSource {
   const base::Clock& clock_;
   Hidden hidden_;
   TierSpeed speed_;
+  stats::Histogram read_time_;
   bool takes_gets_ = true;  // as the tier said last: to ask it of every chunk would cost a mutex each
   struct Probe {
     tiers::Ticket ticket = 0;

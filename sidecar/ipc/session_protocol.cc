@@ -75,7 +75,7 @@ std::vector<std::byte> error_packet(const Status& status) {
 
 SessionProtocol::SessionProtocol(const SessionFacts& facts, const protocol::SessionRegion& region, store::Store& store,
                                  stats::Stats& stats, const base::Clock& clock, std::function<bool()> lock_held,
-                                 Promotions* promotions, Looks* looks)
+                                 Promotions* promotions, Looks* looks, Demand* demand)
     : facts_(facts),
       region_(region),
       store_(store),
@@ -83,7 +83,8 @@ SessionProtocol::SessionProtocol(const SessionFacts& facts, const protocol::Sess
       clock_(clock),
       lock_held_(std::move(lock_held)),
       promotions_(promotions),
-      looks_(looks) {}
+      looks_(looks),
+      demand_(demand) {}
 
 Result<Reply> SessionProtocol::handle(std::span<const std::byte> packet, std::size_t fd_count) {
   if (fd_count != 0) return Status(Code::kInvalidArgument, "engines send no descriptors");
@@ -218,6 +219,7 @@ Result<Reply> SessionProtocol::reserve(Decoder& decoder) {
                                          std::to_string(reserve.group) + ", or nobody told its layout");
   grants_.resize(hashes_.size());
   store_.reserve(facts_.number, {{}, reserve.namespace_handle, reserve.shard, reserve.group}, hashes_, grants_);
+  if (demand_ != nullptr) demand_->stored(reserve.namespace_handle, hashes_);
   Encoder encoder(MessageType::kGranted, decoder.request());
   encoder.append(protocol::Granted{reserve.count, 0}).append_all(std::span<const protocol::Grant>(grants_));
   stats_.reserve.record(clock_.now_ns() - start_ns);

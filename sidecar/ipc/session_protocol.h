@@ -15,6 +15,7 @@
 
 #include "shim/protocol/codec.h"
 #include "sidecar/base/clock.h"
+#include "sidecar/ipc/demand.h"
 #include "sidecar/ipc/grant_inquiry.h"
 #include "sidecar/ipc/looks.h"
 #include "sidecar/ipc/promotions.h"
@@ -51,9 +52,10 @@ class SessionProtocol {
 
   // All of them outlive it. `lock_held` tells whether the engine has its lock file. `promotions`: nullptr where there is no tier,
   // `looks`: where none is shared; they answer FETCH and LOOK later.
+  // `demand` is told what is stored, where it is given.
   SessionProtocol(const SessionFacts& facts, const protocol::SessionRegion& region, store::Store& store, stats::Stats& stats,
                   const base::Clock& clock, std::function<bool()> lock_held, Promotions* promotions = nullptr,
-                  Looks* looks = nullptr);
+                  Looks* looks = nullptr, Demand* demand = nullptr);
 
   // Where a message asks for much, only its first slice is done, with no reply yet, and the session is busy. REQUIRES: !busy().
   Result<Reply> handle(std::span<const std::byte> packet, std::size_t fd_count);
@@ -102,6 +104,7 @@ class SessionProtocol {
   std::function<bool()> lock_held_;
   Promotions* promotions_;
   Looks* looks_;
+  Demand* demand_;
   State state_ = State::kNew;
   Work work_;  // that the last message began
   std::string engine_;

@@ -1,10 +1,10 @@
 // Sidecar::start(): makes the regions and the socket, in the order that leaves nothing behind on an error.
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <sys/timerfd.h>
 
 #include <algorithm>
 
+#include "sidecar/base/descriptor_limit.h"
 #include "sidecar/base/log.h"
 #include "sidecar/ipc/event_loop.h"
 #include "sidecar/ipc/listener.h"
@@ -33,16 +33,6 @@ store::IndexShape shape_for(std::uint64_t arena_bytes, std::uint64_t old_generat
   shape.first_generation = std::max(StoredSince::unix_ns() / kNsAGeneration, old_generation + 1);
   shape.epoch = shape.first_generation;
   return shape;
-}
-
-// A session takes three descriptors, so that the usual soft limit of 1024 would not do for all of them.
-void raise_descriptor_limit() {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
-  const rlim_t wanted = std::min<rlim_t>(limit.rlim_max, 8 * protocol::kMaxSessions);
-  if (limit.rlim_cur >= wanted) return;
-  limit.rlim_cur = wanted;
-  if (::setrlimit(RLIMIT_NOFILE, &limit) != 0) base::log_warning("the limit of open files could not be raised");
 }
 
 Status make_wakeups(LoopParts& parts) {
@@ -136,7 +126,8 @@ Status make_rest(LoopParts& parts, std::uint64_t old_generation, const base::Clo
 
 Result<std::unique_ptr<Sidecar>> Sidecar::start(const config::Config& config, const base::Clock& clock,
                                                 std::uint64_t grant_age_ms) {
-  raise_descriptor_limit();
+  // A session takes three descriptors, so that the usual soft limit of 1024 would not do for all of them.
+  base::raise_descriptor_limit(8 * protocol::kMaxSessions);
   LoopParts parts;
   parts.config = config;
   parts.grant_age_ms = grant_age_ms;

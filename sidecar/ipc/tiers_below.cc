@@ -101,6 +101,7 @@ void TiersBelow::fill(stats::Stats& view) const {
     stats::TierStats& stats = tier->link->kind() == TierKind::kDisk ? view.disk : view.backend;
     tier->link->fill(stats);
     tier->write_down.fill(stats);
+    stats.get_time = tier->source.read_time();
     const protocol::BelowSpeed speed = tier->source.speed();
     stats.serving = speed.serving;
     stats.read_latency_ns = speed.read_latency_ns;

@@ -155,7 +155,7 @@ bool WriteDown::start_put(const protocol::EntryView& chunk, const tiers::ChunkKe
   }
   began_ = true;
   budget_.spend(bytes);
-  puts_.emplace(ticket, Put{{chunk.slot, 0, chunk.generation}, key, bytes});
+  puts_.emplace(ticket, Put{{chunk.slot, 0, chunk.generation}, key, bytes, clock_.now_ns()});
   writing_.insert(chunk.slot);
   writing_bytes_ += bytes;
   return true;
@@ -182,6 +182,7 @@ void WriteDown::put_ended(const Message& message) {
   const Put put = found->second;
   if (message.kind == Message::Kind::kDone && message.status.ok()) {
     ++written_;
+    put_time_.record(clock_.now_ns() - put.begun_ns);
     store_.mark_written(link_.number(), put.slot.slot, put.slot.generation);
     if (put.damaged) link_.tier().forget(put.key, put.slot.generation);
   }
@@ -243,6 +244,7 @@ store::EvictedBelow WriteDown::evicted(const protocol::Key& key) {
 void WriteDown::fill(stats::TierStats& stats) const {
   stats.write_queue = ahead_.size() + queued_.size() + puts_.size();
   stats.not_queued = not_queued_;
+  stats.put_time = put_time_;
 }
 
 }  // namespace larder::ipc

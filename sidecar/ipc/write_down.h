@@ -84,6 +84,7 @@ class WriteDown final : public store::ChunkListener {
     protocol::SlotRef slot;
     tiers::ChunkKey key;
     std::uint64_t bytes = 0;
+    std::uint64_t begun_ns = 0;
     bool damaged = false;  // found out since: it is to be forgotten as soon as it is there
   };
   struct Drop {
@@ -151,6 +152,7 @@ class WriteDown final : public store::ChunkListener {
   tiers::Ticket flush_ticket_ = 0;
   std::optional<Status> flushed_;
   std::uint64_t written_ = 0, not_queued_ = 0;
+  stats::Histogram put_time_;
 };
 
 }  // namespace larder::ipc

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "shim/protocol/messages.h"
 #include "shim/protocol/status.h"
 #include "sidecar/stats/stats.h"
+#include "sidecar/stats/trace.h"
 
 namespace larder::stats {
 
@@ -30,6 +32,9 @@ class Control {
   virtual Result<protocol::ActCounts> act(protocol::Verb verb, const std::string& id,
                                           const std::vector<protocol::BlockHash>& hashes, std::uint32_t deadline_ms) = 0;
   virtual Result<std::uint64_t> clear(std::uint32_t deadline_ms) = 0;
+  // The requests from number `from` on; without it those from now on. Recording goes on while somebody asks now and then; waits for
+  // nobody.
+  virtual TracePage trace(std::optional<std::uint64_t> from) = 0;
 };
 
 }  // namespace larder::stats

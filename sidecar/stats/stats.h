@@ -14,17 +14,20 @@
 
 namespace larder::stats {
 
-// Durations from 1 us to about 67 s in powers of four, then everything above.
-class Histogram {
+// Counts of values by size: buckets whose bounds grow by four from kFirst on, then everything above.
+template <std::uint64_t kFirst, std::size_t kCount>
+class PowersOfFour {
  public:
-  static constexpr std::size_t kBuckets = 14;
-  static constexpr std::uint64_t bound_ns(std::size_t bucket) { return 1000ULL << (2 * bucket); }
+  static constexpr std::size_t kBuckets = kCount;
+  static constexpr std::uint64_t bound(std::size_t bucket) { return kFirst << (2 * bucket); }
 
-  void record(std::uint64_t ns) {
+  void record(std::uint64_t value) { record(value, 1, value); }
+  // `times` values in the bucket of `value`, which sum up to `sum`.
+  void record(std::uint64_t value, std::uint64_t times, std::uint64_t sum) {
     std::size_t bucket = 0;
-    while (bucket < kBuckets && ns > bound_ns(bucket)) ++bucket;
-    ++counts_[bucket];
-    sum_ns_ += ns;
+    while (bucket < kBuckets && value > bound(bucket)) ++bucket;
+    counts_[bucket] += times;
+    sum_ += sum;
   }
   // Observations in this bucket alone; bucket kBuckets holds those above the last bound.
   std::uint64_t count(std::size_t bucket) const { return counts_[bucket]; }
@@ -33,12 +36,15 @@ class Histogram {
     for (const std::uint64_t count : counts_) total += count;
     return total;
   }
-  std::uint64_t sum_ns() const { return sum_ns_; }
+  std::uint64_t sum() const { return sum_; }
 
  private:
   std::array<std::uint64_t, kBuckets + 1> counts_{};
-  std::uint64_t sum_ns_ = 0;
+  std::uint64_t sum_ = 0;
 };
+using Histogram = PowersOfFour<1000, 14>;                // ns: 1 us to about 67 s
+using AgeHistogram = PowersOfFour<1000, 11>;             // ms: 1 s to about 12 days
+using DistanceHistogram = PowersOfFour<1ULL << 20, 13>;  // bytes: 1 MiB to 16 TiB
 
 struct NamespaceStats {
   std::string id;                                  // 32 hex digits
@@ -77,6 +83,25 @@ struct ModelStats {
   std::uint64_t bytes_loaded = 0, bytes_stored = 0;
   std::uint64_t prefill_tokens = 0, prefill_ns = 0;  // what the engines computed themselves
   std::uint64_t requests_short = 0;                  // of those without a hit: they asked for less than a chunk
+  // What hits saved, each at the speed that was known of the engines then; hits before any was known wait for it.
+  std::uint64_t prefill_saved_ns = 0, tokens_not_valued = 0;
+};
+
+// What an engine did about a request, the label `decision`.
+inline constexpr std::array<const char*, 5> kDecisions{"load", "fetch", "recompute", "absent", "unknown"};
+
+// What larderd would hit with another amount of memory (sidecar/sizing).
+struct EstimatedHit {
+  const char* size;  // times the configured memory, the label
+  double factor;
+  double ratio;  // of tokens asked for
+};
+struct Estimate {
+  std::array<EstimatedHit, 4> hits{{{"0.5", 0.5, 0}, {"1", 1, 0}, {"2", 2, 0}, {"4", 4, 0}}};
+  std::uint64_t chunks_asked = 0, chunks_sampled = 0;  // counters
+  std::uint64_t chunks_tracked = 0;                    // gauge: of which the last use is known
+  double sampling_ratio = 1;                           // gauge
+  DistanceHistogram reuse_distance;                    // of all chunks asked for, scaled up from those sampled
 };
 
 // A tier below the memory. Counters of chunks where no unit stands in the name.
@@ -93,6 +118,7 @@ struct TierStats {
   std::uint64_t written_bytes = 0, read_bytes = 0;              // to and from the device, with all that is not payload
   std::uint64_t read_window_bytes = 0, write_window_bytes = 0;  // gauges: that may be at the device at once
   std::uint64_t times_degraded = 0;
+  Histogram get_time, put_time;  // of one chunk, from asking the tier to its word; those that succeeded
   // What engines are told of it: whether it answers in time, and how fast.
   bool serving = false;
   std::uint64_t read_latency_ns = 0, read_bytes_per_s = 0;
@@ -154,6 +180,10 @@ struct Stats {
   std::uint64_t holds = 0, grants = 0, held_bytes = 0, granted_bytes = 0;  // gauges
 
   Histogram lookup, load_wait, load_copy, store_copy, reserve;
+  std::uint64_t loads = 0, stored = 0;                       // ended well, by engines
+  std::array<std::uint64_t, kDecisions.size()> decisions{};  // requests, by what was done about each
+  AgeHistogram age_at_eviction;                              // since the last use, of chunks that left memory for room
+  Estimate estimate;
   Histogram look;  // of those for which the backend was asked
 
   std::vector<ModelStats> models;

@@ -65,6 +65,8 @@ class SlotArena {
   void erase_candidate(std::uint32_t slot);
   // Uses of any slot since this one was used. REQUIRES: a candidate.
   std::uint64_t age(std::uint32_t slot) const { return uses_ - table_.note(slot).used_stamp; }
+  // Stamps given so far.
+  std::uint64_t uses() const { return uses_; }
 
   // ---- Draining: at most one window at a time ----
   struct Window {

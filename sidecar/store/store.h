@@ -32,6 +32,7 @@
 #include "sidecar/store/namespace_table.h"
 #include "sidecar/store/slot_arena.h"
 #include "sidecar/store/slot_table.h"
+#include "sidecar/store/use_ages.h"
 
 namespace larder::store {
 
@@ -119,6 +120,8 @@ class Store {
   };
   // Holds as of the last time that watch_holds() looked at them.
   SessionUse use_of(SessionNumber session) const;
+  // What time it is, once a tick: tells how old is what is evicted.
+  void note_time(std::uint64_t now_ms) { ages_.tick(now_ms, arena_.uses()); }
   std::uint64_t last_generation() const { return index_.last_generation(); }
 
   // ---- Chunks ----
@@ -293,6 +296,7 @@ class Store {
   IndexWriter index_;
   SlotTable table_;
   SlotArena arena_;
+  UseAges ages_;
   const std::byte* arena_memory_;
   stats::Stats& stats_;
   NamespaceTable namespaces_;

@@ -78,6 +78,7 @@ bool Store::release_family(std::span<const std::uint32_t> slots) {
       enter_order(slot);
       continue;
     }
+    if (const auto age_ms = ages_.age_ms(table_.note(slot).used_stamp)) stats_.age_at_eviction.record(*age_ms);
     count_lost(slot);
     count_out(slot);
     index_.erase_key(slot);

@@ -25,16 +25,16 @@ void must(bool done, const char* what) {
 
 void enter_own_network(const std::string& congestion) {
   must(::unshare(CLONE_NEWNET) == 0, "a namespace");
-  if (!congestion.empty()) {
-    std::ofstream file(kCongestion);
-    file << congestion << std::flush;
-    must(file.good(), "that congestion control");
-  }
+  // First of all: whatever fails behind it, there are connections.
   const Fd socket(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   ifreq request{};
   std::strncpy(request.ifr_name, "lo", IFNAMSIZ - 1);
   request.ifr_flags = IFF_UP | IFF_RUNNING;
   must(::ioctl(socket.get(), SIOCSIFFLAGS, &request) == 0, "loopback that goes up");
+  if (congestion.empty()) return;
+  std::ofstream file(kCongestion);
+  file << congestion << std::flush;
+  must(file.good(), "that congestion control");
 }
 
 std::string tcp_congestion() {

@@ -8,7 +8,7 @@
 namespace larder::bench {
 
 // `congestion`: TCP's congestion control; empty: the machine's own. Throws std::runtime_error where this machine does not let it: that
-// takes root.
+// takes root, and one that the machine lets everybody have (net.ipv4.tcp_allowed_congestion_control), as reno always is.
 void enter_own_network(const std::string& congestion);
 
 // That of the namespace that this thread is in.

@@ -12,7 +12,8 @@
 //
 // Usage: remote_bench [DIRECTORY of the JSON [PYTHON of the rivals' environment, remote_rivals.py]]. Environment: REMOTE_SERVER
 // (redis-server; or valkey-server), REMOTE_ROUNDS (7), REMOTE_SIZES (1,2,4,8,16,32: MiB), REMOTE_ARMS (names that begin so; all),
-// REMOTE_STATES (fresh,full), REMOTE_TCP (cubic: its congestion control, in a network of the bench's own; without root the machine's), REMOTE_WINDOW (what the ceiling asks for at once, in KiB).
+// REMOTE_STATES (fresh,full), REMOTE_TCP (reno, which every machine has, and which without loss only grows, as cubic does: its congestion
+// control, in a network of the bench's own; without root the machine's), REMOTE_WINDOW (what the ceiling asks for at once, in KiB).
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -172,7 +173,7 @@ void add_goals(const Figures& figures, bench::Report& report) {
 
 int main(int argc, char** argv) {
   try {
-    bench::enter_own_network(setting("REMOTE_TCP", "cubic"));
+    bench::enter_own_network(setting("REMOTE_TCP", "reno"));
   } catch (const std::runtime_error& error) {
     std::printf("%s\n", error.what());
   }

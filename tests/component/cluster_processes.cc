@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "sidecar/tiers/remote/slots.h"
+#include "tests/eventually.h"
 
 namespace larder::test {
 namespace {
@@ -27,12 +28,7 @@ void must(bool happened, const char* what) {
 }  // namespace
 
 bool soon(const std::function<bool()>& happens, std::uint64_t ms) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(ms);
-  while (!happens()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return true;
+  return eventually(happens, static_cast<int>(ms), 5);
 }
 
 std::vector<std::string> listening(std::uint16_t port, const Certificates* tls) {

@@ -2,12 +2,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 
+#include "shim/protocol/fd.h"
 #include "tests/component/command.h"
 #include "tests/component/larderd_process.h"
+#include "tests/exported_metrics.h"
 #include "tests/unit/text_file.h"
 
 namespace larder::test {
@@ -48,6 +54,15 @@ TEST(CommandLineTest, TheConfigurationPageIsWhatLarderdPrints) {
       << "larderd --config-reference > docs/configuration.md";
 }
 
+// After a wanted change: (larderd --metrics-reference && larder-operator --metrics-reference) > docs/metrics.md
+TEST(CommandLineTest, TheMetricsPageIsWhatTheProgramsPrint) {
+  const Outcome larderd = run(kLarderd + " --metrics-reference"), of_operator = run(OPERATOR_PATH " --metrics-reference");
+  EXPECT_EQ(larderd.status, 0);
+  EXPECT_EQ(of_operator.status, 0);
+  EXPECT_EQ(text_of(REPOSITORY_ROOT "/docs/metrics.md"), larderd.text + of_operator.text)
+      << "(larderd --metrics-reference && larder-operator --metrics-reference) > docs/metrics.md";
+}
+
 TEST(CommandLineTest, WrongUsageIsRefusedByName) {
   const Outcome option = run(kLarderd + " --memory 5G");
   EXPECT_EQ(option.status, 2);
@@ -71,6 +86,21 @@ TEST(CommandLineTest, LarderctlSaysThatNoneAnswers) {
   const Outcome away = run(kLarderctl + " status", "LARDER_SOCKET=/nonexistent/x.sock");
   EXPECT_EQ(away.status, 1);
   EXPECT_THAT(away.text, AllOf(HasSubstr("no larderd answers on /nonexistent/x.admin"), HasSubstr("Is it running?")));
+}
+
+std::string get_over_unix_socket(const std::string& socket, const std::string& path) {
+  const Fd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  socket.copy(address.sun_path, sizeof(address.sun_path) - 1);
+  const std::string request = "GET " + path + " HTTP/1.1\r\nHost: larderd\r\nConnection: close\r\n\r\n";
+  std::string answer;
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) return answer;
+  if (::write(fd.get(), request.data(), request.size()) != static_cast<ssize_t>(request.size())) return answer;
+  char part[4096];
+  for (ssize_t count = 0; (count = ::read(fd.get(), part, sizeof(part))) > 0;)
+    answer.append(part, static_cast<std::size_t>(count));
+  return answer;
 }
 
 // A folder and names of its own, ended by SIGTERM; what is left in /dev/shm goes at the end.
@@ -112,6 +142,22 @@ TEST_F(RunningTest, ServesAndEndsOnASignal) {
     EXPECT_FALSE(std::filesystem::exists(folder_ + "/s.admin"));
     EXPECT_TRUE(std::filesystem::exists(arena_)) << "it is for the next one";
   }
+}
+
+TEST_F(RunningTest, ExportsWhatThePageSaysAndNothingElse) {
+  ChildProcess larderd({kLarderd, "--config", folder_ + "/larder.yaml"});
+  ASSERT_TRUE(eventually([&] { return answers(); }));
+  const std::set<std::string> exported = families_of_scrape(get_over_unix_socket(folder_ + "/s.admin", "/metrics"));
+  EXPECT_GT(exported.size(), 90U);
+  EXPECT_EQ(exported, families_of_page(text_of(REPOSITORY_ROOT "/docs/metrics.md"), "larderd"));
+}
+
+TEST_F(RunningTest, ATraceIsRecordedAndSaysHowMuch) {
+  ChildProcess larderd({kLarderd, "--config", folder_ + "/larder.yaml"});
+  ASSERT_TRUE(eventually([&] { return answers(); }));
+  const std::string file = folder_ + "/trace.jsonl";
+  EXPECT_EQ(ctl("trace --seconds 1 --output " + file).text, "0 requests recorded in " + file + "\n");
+  EXPECT_THAT(ctl("trace --seconds 1 --output " + file).text, HasSubstr("is there already"));
 }
 
 TEST_F(RunningTest, ASecondOneIsRefusedAndTheFirstGoesOn) {

@@ -3,14 +3,14 @@
 
 #include <sys/types.h>
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
-#include <thread>
 #include <vector>
+
+#include "tests/eventually.h"
 
 namespace larder::test {
 
@@ -65,16 +65,5 @@ class LarderdProcess {
   std::string folder_, name_, socket_, admin_socket_;
   std::unique_ptr<ChildProcess> process_;
 };
-
-// Polls until condition() or timeout_ms; returns whether it became true.
-template <typename Condition>
-bool eventually(Condition condition, int timeout_ms = 5000) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-  return true;
-}
 
 }  // namespace larder::test

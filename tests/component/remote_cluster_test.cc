@@ -73,7 +73,7 @@ TEST_P(RemoteClusterTest, ChunksSpreadOverAllMastersAndDropsReachThem) {
     const std::string clients = cluster.server(i).ask({"CLIENT", "LIST"}).text;
     std::size_t ours = 0;
     for (std::size_t at = clients.find("name=larder"); at != std::string::npos; at = clients.find("name=larder", at + 1)) ++ours;
-    EXPECT_EQ(ours, 4U) << "two connections of each tier";
+    EXPECT_EQ(ours, 6U) << "three connections of each tier";
   }
 }
 

@@ -10,6 +10,7 @@
 
 #include "sidecar/ipc/sidecar.h"
 #include "tests/component/server_process.h"
+#include "tests/eventually.h"
 #include "tests/unit/ipc/chunk_engine.h"
 #include "tests/unit/tiers/remote/fake_server.h"
 
@@ -21,15 +22,6 @@ using protocol::LookEnd;
 using testing::HasSubstr;
 
 const std::string kFingerprint = "engine: vllm\ndtype: bfloat16\n";
-
-bool eventually(const std::function<bool()>& happens, int within_s = 10) {
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(within_s);
-  while (std::chrono::steady_clock::now() < end) {
-    if (happens()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return happens();
-}
 
 // A larderd in a thread, as on a machine of its own, and an engine that is attached to it.
 class Node {

@@ -78,6 +78,7 @@ class World {
     event.a = input.take<std::uint64_t>();
     event.b = input.byte();
     event.c = input.take<std::uint64_t>();
+    event.d = input.byte() % 8;
     event.sequence = position + 1 - (input.byte() % 8 == 7 ? 1 : 0);
   }
   void fill_ring(Input& input) {
@@ -88,7 +89,7 @@ class World {
   }
   void drain() {
     const std::uint64_t lost = box_.stats().events_lost;
-    reader_.drain(*region_, box_.store(), box_.stats(), model_, 256);
+    reader_.drain(*region_, {box_.store(), box_.stats(), model_, 256, demand_, namespaces_});
     must(box_.stats().events_lost - lost <= 2ULL * protocol::kEventSlots, "one turn reads at most one ring");
   }
 
@@ -96,6 +97,8 @@ class World {
   Bystander bystander_;
   protocol::SessionRegion* region_ = nullptr;
   ipc::EventReader reader_;
+  ipc::Demand demand_{1 << 20, box_.store().namespaces()};
+  const std::vector<std::uint32_t> namespaces_{0};
   std::uint64_t now_ms_ = 1000;
   stats::ModelStats model_;
 };

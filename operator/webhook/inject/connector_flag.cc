@@ -13,10 +13,6 @@ namespace {
 using api::Object;
 using Form = ConnectorFlag::Form;
 
-Status unsupported(std::string why) {
-  return {Code::kUnsupported, std::move(why)};
-}
-
 // The member of command or args that argv_of() has at `index`; one past the last: where a word is appended.
 std::pair<Object*, std::size_t> member_of(Object& container, std::size_t index) {
   const Object& command = api::at(container, "command");
@@ -82,6 +78,7 @@ Status add_to_script(Object& container, std::size_t index, int chunk_tokens) {
   if (!engines.ok()) return unsupported("its script cannot be read (" + engines.status().text() + "); mend it" + otherwise);
   if (engines->count() == 0)
     return unsupported("its script starts no `vllm serve` that is written out in it; write one" + otherwise);
+  if (std::string why = hidden_in_script(script, *engines); !why.empty()) return unsupported(std::move(why));
   // A connector that reaches vLLM through a variable stays there; and is composed there for all engines at once.
   const Result<bool> hidden = compose_hidden(container, index, *engines, chunk_tokens);
   if (!hidden.ok()) return hidden.status();

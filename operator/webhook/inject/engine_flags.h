@@ -8,8 +8,16 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
+
+#include "shim/protocol/status.h"
 
 namespace larder::webhook {
+
+// Why a command line cannot have its connector, and what to do.
+inline Status unsupported(std::string why) {
+  return {Code::kUnsupported, std::move(why)};
+}
 
 inline constexpr std::string_view kConnectorFlag = "--kv-transfer-config";
 

@@ -13,10 +13,6 @@ namespace {
 using api::Object;
 using Form = ConnectorFlag::Form;
 
-Status unsupported(std::string why) {
-  return {Code::kUnsupported, std::move(why)};
-}
-
 // Whether a connector, or what refuses one, is set somewhere in a text that is not read word by word.
 bool speaks_of_connector(std::string text) {
   std::ranges::replace(text, '_', '-');
@@ -102,6 +98,18 @@ std::string hidden_in_words(const Object& container) {
   const Object* variable = speaking_variable(copy);
   if (variable == nullptr) return "";
   return "its variable " + api::text_at(*variable, "name") + " sets a connector; write that flag into args instead";
+}
+
+std::string hidden_in_script(std::string_view script, const ScriptEngines& engines) {
+  for (const Assignment& one : engines.assignments()) {
+    if (!speaks_of_connector(one.value) || !names_variable(script, one.name)) continue;
+    if (one.value.find("OffloadingConnector") != std::string::npos)
+      return "its script gives vLLM a cache of vLLM's own in " + one.name +
+             " (KServe: kvCacheOffloading), and two would keep the same blocks; remove that one, or the annotation "
+             "larder.dev/pool";
+    return "its script sets a connector in its variable " + one.name + "; write that flag behind `vllm serve` instead";
+  }
+  return "";
 }
 
 Result<bool> compose_hidden(Object& container, std::size_t script, const ScriptEngines& engines, int chunk_tokens) {

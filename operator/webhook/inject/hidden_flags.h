@@ -13,6 +13,10 @@ namespace larder::webhook {
 // Of a container without a script: why a variable that its words name cannot be dealt with; "" where there is none.
 std::string hidden_in_words(const api::Object& container);
 
+// Of a script: why a connector that it puts into a variable itself stands against ours, as KServe's script does for the
+// kvCacheOffloading of its LLMInferenceService; "" where it puts none there.
+std::string hidden_in_script(std::string_view script, const ScriptEngines& engines);
+
 // Where a script's engines get a --kv-transfer-config from such a place, Larder is put beside it there: true. False: there is none.
 // kUnsupported: there is one that cannot be changed. `script` is the script's place in argv_of(container).
 Result<bool> compose_hidden(api::Object& container, std::size_t script, const ScriptEngines& engines, int chunk_tokens);

@@ -78,31 +78,36 @@ std::string give_cache(Object& pod, const Input& input) {
       return "its container " + api::text_at(container, "name") + " cannot be connected: " + status.text();
   }
   add_containers(pod, input, *engines);
+  add_pull_secrets(pod, input);
   add_volumes(pod, input);
   add_groups(pod, input);
   annotate(pod, input);
-  if (bytes_of(annotations_of(pod)) <= kMostAnnotations) return "";
-  return "its annotations leave no room for larderd's configuration; Kubernetes allows 256 KiB of them together: remove some";
+  return "";
 }
 
-Injection leave_alone(const Input& input, std::string why) {
+Injection leave_alone(const Input& input, Refusal kind, std::string why) {
   const std::string sentence = cut(std::move(why));
   Object after = input.pod;
   annotations_of(after)[std::string(api::kNotInjectedAnnotation)] = sentence;
-  if (bytes_of(annotations_of(after)) > kMostAnnotations) return {Object::array(), sentence};
-  return {diff(input.pod, after), sentence};
+  if (bytes_of(annotations_of(after)) > kMostAnnotations) return {Object::array(), sentence, kind};
+  return {diff(input.pod, after), sentence, kind};
 }
 
 }  // namespace
 
 Injection inject(const Input& input) {
   if (const std::string wrong = wrong_form(input.pod); !wrong.empty())
-    return {Object::array(), "it has not the form of a pod at " + wrong + "; nothing is changed in it"};
+    return {Object::array(), "it has not the form of a pod at " + wrong + "; nothing is changed in it", Refusal::kForm};
   if (is_injected(input.pod)) return {};
-  if (std::string why = obstacle(input); !why.empty()) return leave_alone(input, std::move(why));
+  if (std::string why = obstacle(input); !why.empty())
+    return leave_alone(input, input.pool ? Refusal::kPod : Refusal::kNoPool, std::move(why));
   Object after = input.pod;
-  if (std::string why = give_cache(after, input); !why.empty()) return leave_alone(input, std::move(why));
-  return {diff(input.pod, after), ""};
+  if (std::string why = give_cache(after, input); !why.empty()) return leave_alone(input, Refusal::kEngine, std::move(why));
+  if (bytes_of(annotations_of(after)) > kMostAnnotations)
+    return leave_alone(input, Refusal::kPod,
+                       "its annotations leave no room for larderd's configuration; Kubernetes allows 256 KiB of them together: "
+                       "remove some");
+  return {diff(input.pod, after), "", Refusal::kNone};
 }
 
 }  // namespace larder::webhook

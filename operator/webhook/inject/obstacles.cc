@@ -62,15 +62,18 @@ std::string of_resources(const Input& input) {
          "instead";
 }
 
-// The port of larderd's metrics, in a network that all containers of the pod share.
+// The ports of larderd and its keeper, in a network that all containers of the pod share.
+std::string ours(std::int64_t port) {
+  if (port == api::kMetricsPort) return std::to_string(port) + ", where larderd shows its metrics";
+  return port == api::kKeeperPort ? std::to_string(port) + ", where larderd's keeper answers probes" : "";
+}
 std::string of_ports(const Input& input) {
   if (input.pool->spec.placement == api::Placement::kNode || api::truth_at(input.pod, "spec.hostNetwork")) return "";
   for (const char* list : {"spec.containers", "spec.initContainers"})
     for (const Object& container : api::at(input.pod, list))
       for (const Object& port : api::at(container, "ports"))
-        if (api::number_at(port, "containerPort") == api::kMetricsPort)
-          return "its container " + api::text_at(container, "name") + " has port " + std::to_string(api::kMetricsPort) +
-                 ", where larderd shows its metrics; give it another port";
+        if (const std::string what = ours(api::number_at(port, "containerPort")); !what.empty())
+          return "its container " + api::text_at(container, "name") + " has port " + what + "; give it another port";
   return "";
 }
 

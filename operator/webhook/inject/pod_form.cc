@@ -51,6 +51,8 @@ std::string wrong_in_spec(const Object& spec) {
   if (!containers.is_array() || containers.empty()) return "spec.containers";
   for (const char* key : {"containers", "initContainers", "volumes"})
     if (!is_list(member(spec, key), is_named)) return std::string("spec.") + key;
+  for (const char* key : {"imagePullSecrets", "resourceClaims"})
+    if (!is_list(member(spec, key), is_mount)) return std::string("spec.") + key;
   for (const char* key : {"containers", "initContainers"})
     for (const Object& container : member(spec, key))
       if (const std::string wrong = wrong_in_container(container); !wrong.empty())

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "operator/api/names.h"
+#include "operator/webhook/inject/gpu_access.h"
 #include "operator/webhook/inject/pod_form.h"
 #include "operator/webhook/inject/service_class.h"
 
@@ -30,12 +32,6 @@ std::size_t place_among(const Object& init_containers) {
   return place;
 }
 
-// Where larderd copies itself it must see the engine's GPUs: those that the engine claims.
-void share_claims(Object& larderd, const Object& engine) {
-  const Object& claims = api::at(engine, "resources.claims");
-  if (claims.is_array() && !claims.empty()) larderd["resources"]["claims"] = claims;
-}
-
 std::string normal_path(std::string path) {
   while (path.size() > 1 && path.ends_with('/')) path.pop_back();
   return path;
@@ -54,10 +50,8 @@ void add_containers(Object& pod, const Input& input, const std::vector<EngineCon
     const desired::EnginePod engine_pod{api::truth_at(pod, "spec.hostNetwork")};
     Object larderd = desired::larderd_container(*input.pool, input.backend, input.defaults, engine_pod);
     if (guaranteed) guarantee(larderd, wanted.resources);
-    if (wanted.transfer == api::Transfer::kSidecar) {
-      share_claims(larderd, spec["containers"][engines.front().index]);
-      if (!wanted.runtime_class.empty() && !spec.contains("runtimeClassName")) spec["runtimeClassName"] = wanted.runtime_class;
-    }
+    if (std::string notice = give_gpu(pod, larderd, spec["containers"][engines.front().index], *input.pool); !notice.empty())
+      map_in(map_in(pod, "metadata"), "annotations")[std::string(api::kNoticeAnnotation)] = std::move(notice);
     if (input.defaults.native_sidecars)
       init.push_back(std::move(larderd));
     else
@@ -66,6 +60,17 @@ void add_containers(Object& pod, const Input& input, const std::vector<EngineCon
   Object& list = list_in(spec, "initContainers");
   const auto place = static_cast<std::ptrdiff_t>(place_among(list));
   list.insert(list.begin() + place, init.begin(), init.end());
+}
+
+void add_pull_secrets(Object& pod, const Input& input) {
+  const Object wanted = desired::pull_secrets(input.pool->spec.pull_secrets, input.defaults);
+  if (wanted.empty()) return;
+  Object& secrets = list_in(pod["spec"], "imagePullSecrets");
+  const auto has = [&secrets](const std::string& name) {
+    return std::ranges::any_of(secrets, [&](const Object& secret) { return api::text_at(secret, "name") == name; });
+  };
+  for (const Object& secret : wanted)
+    if (!has(api::text_at(secret, "name"))) secrets.push_back(secret);
 }
 
 void add_volumes(Object& pod, const Input& input) {

@@ -11,6 +11,8 @@ namespace larder::webhook {
 
 // REQUIRES: wrong_form(pod) found nothing, input.pool is there.
 void add_containers(api::Object& pod, const Input& input, const std::vector<EngineContainer>& engines);
+// By which larderd's image is pulled, beside the pod's own.
+void add_pull_secrets(api::Object& pod, const Input& input);
 void add_volumes(api::Object& pod, const Input& input);
 // So that an engine of any user may use larderd's socket, which belongs to larderd's group.
 void add_groups(api::Object& pod, const Input& input);

@@ -1,6 +1,8 @@
 #include "operator/webhook/inject/script_engines.h"
 
 #include <algorithm>
+#include <cctype>
+#include <optional>
 
 #include "operator/webhook/inject/command_head.h"
 #include "operator/webhook/inject/shell_reader.h"
@@ -13,6 +15,19 @@ std::vector<std::optional<std::string>> literals(const ShellCommand& command) {
   words.reserve(command.size());
   for (const ShellWord& word : command) words.push_back(word.literal());
   return words;
+}
+
+// Nothing where the word is no NAME=VALUE and no NAME+=VALUE.
+std::optional<Assignment> assignment_of(const ShellWord& word) {
+  std::string text;
+  for (const Cell& cell : word.meaning)
+    if (!cell.unknown) text += cell.c;
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0) return std::nullopt;
+  std::string name = text.substr(0, equals - (text[equals - 1] == '+' ? 1 : 0));
+  const bool named = std::ranges::all_of(name, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
+  if (name.empty() || !named) return std::nullopt;
+  return Assignment{std::move(name), text.substr(equals + 1)};
 }
 
 }  // namespace
@@ -29,6 +44,8 @@ Status ScriptEngines::read(std::size_t text, int depth) {
   const auto commands = read_shell(texts_[text].cells);
   if (!commands.ok()) return commands.status();
   for (const ShellCommand& command : *commands) {
+    for (const ShellWord& word : command)
+      if (auto assignment = assignment_of(word)) assignments_.push_back(std::move(*assignment));
     const CommandHead head = head_of(literals(command));
     Status status;
     if (head.kind == CommandHead::Kind::kEngine)

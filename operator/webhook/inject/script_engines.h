@@ -22,6 +22,11 @@ struct ScriptEdit {
   std::string text;
 };
 
+// NAME=VALUE, in front of a command, alone, or behind `export` and the like. What an expansion decides is missing in its value.
+struct Assignment {
+  std::string name, value;
+};
+
 class ScriptEngines {
  public:
   // kInvalidArgument, kOutOfRange as read_shell().
@@ -30,6 +35,8 @@ class ScriptEngines {
   std::size_t count() const { return engines_.size(); }
   // Of one engine: the words after `vllm serve`.
   std::vector<FlagWord> flags(std::size_t engine) const;
+  // Of the whole script, in their order.
+  const std::vector<Assignment>& assignments() const { return assignments_; }
   // Whether a second reading sees it: then what stands in a variable is read as shell text too.
   bool read_twice(std::size_t engine) const { return engines_[engine].text != 0; }
 
@@ -54,6 +61,7 @@ class ScriptEngines {
 
   std::vector<Text> texts_;
   std::vector<Engine> engines_;
+  std::vector<Assignment> assignments_;
 };
 
 // All of them at once; none overlaps another.

@@ -60,6 +60,21 @@ class Hashes(ctypes.Structure):
     _fields_ = [("bytes", c_char_p), ("stride_bytes", c_size_t), ("count", c_size_t), ("ns", c_uint32), ("reserved", c_uint32)]
 
 
+class Request(_Sized):
+    _fields_ = [
+        ("struct_bytes", c_uint32),
+        ("decision", c_uint32),
+        ("tokens_asked", c_uint64),
+        ("tokens_hit", c_uint64),
+        ("lookup_ns", c_uint64),
+        ("hashes", POINTER(Hashes)),
+    ]
+
+
+# LARDER_DECIDED_UNKNOWN and what follows it in larder.h.
+DECIDED_LOAD, DECIDED_FETCH, DECIDED_RECOMPUTE, DECIDED_ABSENT = 1, 2, 3, 4
+
+
 class Transfer(_Sized):
     _fields_ = [
         ("struct_bytes", c_uint32),
@@ -166,7 +181,7 @@ PROTOTYPES = {
     "larder_lookup": (c_size_t, [c_void_p, POINTER(Hashes)]),
     "larder_hold": (c_uint32, [c_void_p, POINTER(Hashes), POINTER(c_uint64), POINTER(c_size_t)]),
     "larder_release": (None, [c_void_p, c_uint64]),
-    "larder_report_request": (None, [c_void_p, c_uint64, c_uint64, c_uint64]),
+    "larder_report_request": (None, [c_void_p, POINTER(Request)]),
     "larder_report_prefill": (None, [c_void_p, c_uint64, c_uint64]),
     "larder_load": (c_uint32, [c_void_p, POINTER(Transfer), POINTER(c_uint64)]),
     "larder_poll": (c_size_t, [c_void_p, POINTER(Completion), c_size_t, c_uint32]),

@@ -155,8 +155,13 @@ class Client:
     def release(self, hold):
         self._lib.larder_release(self._client, hold)
 
-    def report_request(self, tokens_asked, tokens_hit, lookup_ns):
-        self._lib.larder_report_request(self._client, tokens_asked, tokens_hit, lookup_ns)
+    def report_request(self, tokens_asked, tokens_hit, lookup_ns, decision=0, hashes=b"", stride=16, ns=0):
+        """Of one request that was looked up. hashes: of all chunks that it asked for; decision: native.DECIDED_*."""
+        asked = ctypes.pointer(_hashes(hashes, stride, ns)) if hashes else None
+        request = native.Request(
+            decision=decision, tokens_asked=tokens_asked, tokens_hit=tokens_hit, lookup_ns=lookup_ns, hashes=asked
+        )
+        self._lib.larder_report_request(self._client, request)
 
     def report_prefill(self, tokens, compute_ns):
         self._lib.larder_report_prefill(self._client, tokens, compute_ns)

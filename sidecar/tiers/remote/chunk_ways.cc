@@ -249,7 +249,7 @@ void RemoteEngine::put_looked(const OpPtr& op, const Status& lost, const Reply& 
   }
   if (!health_.state().takes_puts) return finish(op, {Code::kUnavailable, health_.state().reason});
   // What is no record has to be gone first: to put ours tells what stood there, which may be of any length, or no string.
-  if (is_garbage(reply, there)) unlink({record_key(options_.prefix, op->record.key)}, nullptr);
+  if (is_garbage(reply, there)) unlink({record_key(options_.prefix, op->record.key)}, 1, nullptr);
   looked_.push_back(op);
 }
 

@@ -32,6 +32,7 @@ Status Backend::send(const RoutedPtr& routed, Node& node, bool asking) {
   request.expect = routed->request.expect;
   request.owner = routed->request.owner;
   request.tells = routed->request.tells;
+  request.writer = routed->request.writer;
   request.then = [this, routed](const Status& lost, Reply reply) { came(routed, lost, std::move(reply)); };
   return node.links->ask(routed->lane, std::move(request), asking);
 }

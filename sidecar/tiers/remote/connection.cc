@@ -44,26 +44,9 @@ Status Connection::pump(std::uint64_t now_ns, bool& more) {
 Status Connection::pump_send() {
   send_blocked_ = false;
   while (sent_ < entries_.size()) {
-    std::array<std::span<const std::byte>, kMostSegments + 3> segments;
-    std::size_t count = 0, wanted = 0, skip = part_sent_;
-    const std::size_t begun = this->begun();
-    std::uint64_t asked = asked_bytes_;
-    for (std::size_t i = sent_; i < entries_.size() && count < kMostSegments; ++i) {
-      const std::size_t payload = entries_[i].expect.payload_bytes;
-      if (i >= begun && payload != 0 && !window_.lets(asked, payload)) {
-        window_.held_back();
-        break;
-      }
-      asked += payload;
-      for (const std::span<const std::byte> segment :
-           {bytes_of(entries_[i].around.before), entries_[i].body, bytes_of(entries_[i].around.after)}) {
-        const std::size_t skipped = std::min(skip, segment.size());
-        skip -= skipped;
-        if (segment.size() == skipped) continue;
-        segments[count++] = segment.subspan(skipped);
-        wanted += segment.size() - skipped;
-      }
-    }
+    std::array<std::span<const std::byte>, kMostGathered> segments;
+    std::size_t wanted = 0;
+    const std::size_t count = gather(segments, wanted);
     if (count == 0) break;
     const Moved moved = stream_->send(std::span(segments).first(count));
     account(moved.bytes);
@@ -74,13 +57,47 @@ Status Connection::pump_send() {
   return {};
 }
 
+// What is to be sent next, as far as the windows let it.
+std::size_t Connection::gather(std::span<std::span<const std::byte>, kMostGathered> segments, std::size_t& wanted) {
+  const std::size_t taken = part_sent_ + stream_->held();
+  std::size_t count = 0, skip = part_sent_, at = 0;  // at: where a command begins, from the first that is not sent
+  std::uint64_t asked = asked_bytes_, unanswered = unanswered_bytes_;
+  for (std::size_t i = sent_; i < entries_.size() && count < kMostSegments; ++i) {
+    const Request& entry = entries_[i];
+    const std::size_t payload = entry.expect.payload_bytes;
+    if (at >= taken && payload != 0 && !window_.lets(asked, payload)) {
+      window_.held_back();
+      break;
+    }
+    const bool body_begun = at + entry.around.before.size() < taken;
+    const bool held = !entry.body.empty() && !body_begun && !send_window_.lets(unanswered, entry.body.size());
+    const std::span<const std::byte> all[] = {bytes_of(entry.around.before), entry.body, bytes_of(entry.around.after)};
+    for (const std::span<const std::byte> segment : std::span(all).first(held ? 1 : 3)) {
+      const std::size_t skipped = std::min(skip, segment.size());
+      skip -= skipped;
+      if (segment.size() == skipped) continue;
+      segments[count++] = segment.subspan(skipped);
+      wanted += segment.size() - skipped;
+    }
+    if (held) {
+      send_window_.held_back();
+      break;
+    }
+    asked += payload;
+    unanswered += entry.body.size();
+    at += size_of(entry);
+  }
+  return count;
+}
+
 void Connection::account(std::size_t bytes) {
   sent_bytes += bytes;
   part_sent_ += bytes;
   while (sent_ < entries_.size() && part_sent_ >= size_of(entries_[sent_])) {
     Request& whole = entries_[sent_++];
     part_sent_ -= size_of(whole);
-    outstanding_bytes_ -= whole.body.size();
+    whole.unanswered = whole.body.size();
+    unanswered_bytes_ += whole.unanswered;
     asked_bytes_ += whole.expect.payload_bytes;
     whole.around = {};  // it may hold a password
     whole.body = {};
@@ -212,11 +229,16 @@ void Connection::answer(Reply reply, std::uint64_t now_ns) {
   entries_.pop_front();
   --sent_;
   const std::size_t payload = request.expect.payload_bytes;
-  outstanding_bytes_ -= payload;
+  outstanding_bytes_ -= payload + request.unanswered;
   asked_bytes_ -= payload;
+  unanswered_bytes_ -= request.unanswered;
   payloads_ -= payload != 0 ? 1 : 0;
   if (payload != 0) window_.came(payload, now_ns, asked_bytes_ == 0);
-  if (std::exchange(head_alone_, false)) window_.round_trip(now_ns - head_since_ns_);
+  if (request.unanswered != 0) send_window_.came(request.unanswered, now_ns, unanswered_bytes_ == 0);
+  if (std::exchange(head_alone_, false)) {
+    window_.round_trip(now_ns - head_since_ns_);
+    send_window_.round_trip(now_ns - head_since_ns_);
+  }
   head_since_ns_ = now_ns;
   ++answers;
   if (reply.kind == Reply::Kind::kError && request.tells && on_error) on_error(*request.tells, reply);
@@ -226,7 +248,7 @@ void Connection::answer(Reply reply, std::uint64_t now_ns) {
 void Connection::close(const Status& why) {
   stream_.reset();
   sent_ = part_sent_ = payloads_ = 0;
-  outstanding_bytes_ = asked_bytes_ = 0;
+  outstanding_bytes_ = asked_bytes_ = unanswered_bytes_ = 0;
   in_payload_ = head_alone_ = false;
   for (const Request& request : std::exchange(entries_, {}))
     if (request.then) request.then(why, {});
@@ -234,8 +256,11 @@ void Connection::close(const Status& why) {
 
 bool Connection::may_send() const {
   if (sent_ == entries_.size()) return false;
-  const std::size_t payload = entries_[sent_].expect.payload_bytes;
-  return payload == 0 || window_.lets(asked_bytes_, payload) || sent_ < begun();
+  const Request& next = entries_[sent_];
+  const std::size_t payload = next.expect.payload_bytes, before = next.around.before.size();
+  const std::size_t taken = part_sent_ + stream_->held();
+  if (taken == 0 && payload != 0 && !window_.lets(asked_bytes_, payload)) return false;
+  return next.body.empty() || part_sent_ < before || taken > before || send_window_.lets(unanswered_bytes_, next.body.size());
 }
 
 // How many are sent, wholly or in part, or are in what the stream holds and will send as it is.
@@ -243,7 +268,8 @@ std::size_t Connection::begun() const {
   const std::size_t taken = part_sent_ + stream_->held();
   std::size_t count = sent_;
   for (std::size_t at = 0; count < entries_.size() && at < taken; ++count) at += size_of(entries_[count]);
-  return count;
+  // What was sent for one that is not would be taken for the one that comes next.
+  return count + (count < entries_.size() && entries_[count].with_former ? 1 : 0);
 }
 
 bool Connection::cancel(std::uint64_t owner, bool keep) {

@@ -44,6 +44,9 @@ struct Request {
   std::uint64_t owner = 0;  // whom cancel() names
   Then then;
   std::optional<Lane> tells = {};  // how the server does with which, where this is answered by an error; nothing: of itself alone
+  std::size_t writer = 0;          // which of the connections that write, where it has no body
+  bool with_former = false;        // the command before it is for this one: neither is taken back alone
+  std::size_t unanswered = 0;      // the connection's own: of its body, once that is sent
 };
 
 class Connection {
@@ -70,7 +73,7 @@ class Connection {
   bool wants_write() const { return stream_->wants_write() || may_send(); }
   bool has_unsent() const { return may_send() && !send_blocked_; }
   std::size_t commands() const { return entries_.size(); }
-  std::uint64_t bytes() const { return outstanding_bytes_; }  // bodies and payloads on their way
+  std::uint64_t bytes() const { return outstanding_bytes_; }  // bodies and payloads that are not answered
   // Since when the oldest command waits for its answer; UINT64_MAX: none does.
   std::uint64_t waiting_since_ns() const { return entries_.empty() ? UINT64_MAX : head_since_ns_; }
   std::uint64_t sent_bytes = 0, received_bytes = 0, answers = 0;
@@ -83,7 +86,10 @@ class Connection {
   static constexpr std::uint64_t kMostPayload = 16 << 20;  // of one that is too long and thrown away; more ends the connection
   static constexpr std::uint64_t kMostAtOnce = 8 << 20;    // until others have their turn
 
+  static constexpr std::size_t kMostGathered = kMostSegments + 3;
+
   Status pump_send();
+  std::size_t gather(std::span<std::span<const std::byte>, kMostGathered> segments, std::size_t& wanted);
   bool may_send() const;
   std::size_t begun() const;
   void account(std::size_t bytes);
@@ -104,8 +110,12 @@ class Connection {
   bool send_blocked_ = false;
   std::size_t payloads_ = 0;  // of the entries
   std::uint64_t outstanding_bytes_ = 0;
-  std::uint64_t asked_bytes_ = 0;  // payloads of what was sent
+  std::uint64_t asked_bytes_ = 0;       // payloads of what was sent
+  std::uint64_t unanswered_bytes_ = 0;  // bodies of what was sent
   ReceiveWindow window_;
+  // Of bodies. Where the link is short that is one: its length goes ahead, behind the one before, and is read alone; so the server
+  // receives the body to where it stays, and copies nothing. Of what lies there together it does, a third of its time.
+  ReceiveWindow send_window_{0};
   std::uint64_t head_since_ns_ = 0;
   bool head_alone_ = false;  // a small one, to which nothing was before it
 

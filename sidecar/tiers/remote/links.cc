@@ -186,23 +186,30 @@ bool Links::ready() const {
   return std::ranges::any_of(links_, [](const Link& link) { return link.state == Link::State::kReady; });
 }
 
+// The last ones write.
 bool Links::of_lane(std::size_t number, Lane lane) const {
-  const bool last = number + 1 == count();
-  return count() == 1 || last == (lane == Lane::kWrites);
+  return count() == 1 || (number + writers(count()) >= count()) == (lane == Lane::kWrites);
+}
+
+// How badly one suits, 0 best: a body goes over any that writes, all else that is written over the one it names, to stay in order.
+int Links::suits(std::size_t number, Lane lane, const Request& request) const {
+  if (!of_lane(number, lane)) return 2;
+  if (lane == Lane::kReads || !request.body.empty()) return 0;
+  return count() - 1 - number == std::min(request.writer, writers(count()) - 1) ? 0 : 1;
 }
 
 Status Links::ask(Lane lane, Request request, bool asking) {
   Link* best = nullptr;
-  bool best_of_lane = false;
+  int best_suits = 0;
   for (std::size_t i = 0; i < count(); ++i) {
     Link& link = links_[i];
     if (link.state != Link::State::kReady) continue;
-    const bool fits = of_lane(i, lane);
-    if (best != nullptr && (best_of_lane && !fits)) continue;
+    const int suits = this->suits(i, lane, request);
+    if (best != nullptr && best_suits < suits) continue;
     const auto load = [](const Link& one) { return std::pair(one.connection->bytes(), one.connection->commands()); };
-    if (best == nullptr || (fits && !best_of_lane) || load(link) < load(*best)) {
+    if (best == nullptr || suits < best_suits || load(link) < load(*best)) {
       best = &link;
-      best_of_lane = fits;
+      best_suits = suits;
     }
   }
   if (best == nullptr) return {Code::kUnavailable, "no connection to the server"};
@@ -213,6 +220,7 @@ Status Links::ask(Lane lane, Request request, bool asking) {
     before.expect.types = "+";
     before.owner = request.owner;
     best->connection->ask(std::move(before), best->used_ns);
+    request.with_former = true;
   }
   best->connection->ask(std::move(request), best->used_ns);
   return {};

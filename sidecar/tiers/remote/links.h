@@ -25,6 +25,8 @@ namespace larder::remote {
 class Links {
  public:
   static constexpr std::size_t kMost = 4;
+  // How many of so many connections are for what is written.
+  static constexpr std::size_t writers(std::size_t connections) { return (connections + 1) / 2; }
   // A long answer, or command, over a slow network is in time as long as so much of it moves within `answer_ms`.
   static constexpr std::uint64_t kLeastProgress = 16 << 10;
 
@@ -87,6 +89,7 @@ class Links {
   std::uint32_t wanted() const { return kind_ == Kind::kSentinel || kind_ == Kind::kReplica ? 1 : options_.connections; }
   std::size_t count() const { return links_.size(); }
   bool of_lane(std::size_t number, Lane lane) const;
+  int suits(std::size_t number, Lane lane, const Request& request) const;
   void pump(Link& link);
   void watch(Link& link);
   void tend(Link& link, std::uint64_t now_ns);

@@ -55,7 +55,7 @@ struct RemoteOptions {
 
   bool read_replicas = false;  // of a Cluster: half of the parts of a chunk are asked of replicas, where there are some
 
-  std::uint32_t connections = 2;                // to each server, 1 to 4; beyond one the last is for what is written
+  std::uint32_t connections = 3;                // to each server, 1 to 4; beyond one the last half is for what is written
   std::uint64_t accepted_bytes = 256ULL << 20;  // of puts and gets that have not ended
   std::uint32_t accepted_operations = 1024;
   std::uint64_t read_bytes_in_flight = 16ULL << 20;  // while fewer are on their way another chunk is begun

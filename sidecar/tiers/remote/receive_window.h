@@ -1,5 +1,5 @@
-// ReceiveWindow: how many bytes of payloads are asked for at once on a connection: enough that the link is never idle, and no more. A
-// server builds each reply in memory before it sends it. Of a few at a time that memory stays in its processor's cache; of tens of MiB it is
+// ReceiveWindow: how many bytes of payloads are asked for at once on a connection: enough that the link is never idle, and no more; with
+// a least of nothing, how many of bodies are sent before the first is answered. A server builds each reply in memory before it sends it. Of a few at a time that memory stays in its processor's cache; of tens of MiB it is
 // new with each, which has taken half as much again of the server's time.
 //
 // Twice what comes in a round trip: the shortest time that a small command took which was alone on the connection. What comes is
@@ -17,6 +17,8 @@ class ReceiveWindow {
   static constexpr std::uint64_t kLeast = 5 << 20, kMost = 32 << 20;
   static constexpr std::uint64_t kAssumedRate = 2'000'000'000;  // bytes a second, until it was measured
   static constexpr std::uint64_t kRoundNs = 10'000'000;         // that a measurement takes, at least
+
+  explicit ReceiveWindow(std::uint64_t least = kLeast) : least_(least) {}
 
   std::uint64_t bytes() const { return bytes_; }
   bool lets(std::uint64_t asked, std::uint64_t more) const { return asked == 0 || asked + more <= bytes_; }
@@ -50,9 +52,10 @@ class ReceiveWindow {
  private:
   void fit() {
     const double in_a_round_trip = static_cast<double>(rate_) * static_cast<double>(shortest_ns_) / 1e9;
-    bytes_ = static_cast<std::uint64_t>(std::clamp(2 * in_a_round_trip, static_cast<double>(kLeast), static_cast<double>(kMost)));
+    bytes_ = static_cast<std::uint64_t>(std::clamp(2 * in_a_round_trip, static_cast<double>(least_), static_cast<double>(kMost)));
   }
 
+  std::uint64_t least_;
   std::uint64_t bytes_ = kMost;
   std::uint64_t shortest_ns_ = UINT64_MAX, rate_ = kAssumedRate;
   std::uint64_t round_ns_ = 0, came_ = 0;  // since when what comes is counted, and how much did; 0: since the next

@@ -133,7 +133,7 @@ void RemoteEngine::scanned(const Status& lost, const Reply& reply) {
 
 void RemoteEngine::drop_keys(const std::vector<std::string>& keys, const std::function<void(std::uint64_t gone)>& then) {
   if (keys.empty()) return then(0);
-  unlink(keys, [this, then, most = keys.size()](const Status& lost, const Reply& reply) {
+  unlink(keys, 1, [this, then, most = keys.size()](const Status& lost, const Reply& reply) {
     if (!lost.ok()) return drop_failed(lost);
     if (reply.kind == Reply::Kind::kError) return drop_refused(reply);
     then(std::min<std::uint64_t>(most, static_cast<std::uint64_t>(reply.integer)));

@@ -42,9 +42,9 @@ void RemoteEngine::turn(std::uint64_t timeout_ns) {
   pump_reads();
   pump_writes();
   tend_drops();
-  tend_unwanted();
-  tend_flushes();
   miss_deadlines();
+  tend_unwanted();  // what a deadline has left behind, too
+  tend_flushes();
   backend_.flush();
   tend_health();  // answers that came while something was sent are told together with what they say of the servers
 }
@@ -112,9 +112,9 @@ Status RemoteEngine::ask(Lane lane, const OpPtr& op, const std::vector<std::stri
   return backend_.ask(lane, words[1], request_of(op, words, types, std::move(then)));
 }
 
-// A command for all keys that one server takes together. `then` is told once, maybe before this returns, how many were there; or
-// the first that is no answer, or an error.
-void RemoteEngine::unlink(const std::vector<std::string>& keys, Then then) {
+// A command for all keys that one server takes together, behind what so many of the connections that write have on their way. `then`
+// is told once, maybe before this returns, how many were there; or the first that is no answer, or an error.
+void RemoteEngine::unlink(const std::vector<std::string>& keys, std::size_t writers, Then then) {
   struct Sum {
     std::size_t waiting = 1;  // this function
     Status lost;
@@ -133,8 +133,12 @@ void RemoteEngine::unlink(const std::vector<std::string>& keys, Then then) {
   for (const std::vector<std::string_view>& together : backend_.together(keys)) {
     std::vector<std::string_view> words{"UNLINK"};
     words.insert(words.end(), together.begin(), together.end());
-    ++sum->waiting;
-    if (const Status asked = ask(Lane::kWrites, nullptr, words, ":", came); !asked.ok()) came(asked, {});
+    for (std::size_t writer = 0; writer < writers; ++writer) {
+      ++sum->waiting;
+      Request request = request_of(nullptr, words, ":", came);
+      request.writer = writer;
+      if (const Status asked = backend_.ask(Lane::kWrites, words[1], std::move(request)); !asked.ok()) came(asked, {});
+    }
   }
   Reply none;
   none.kind = Reply::Kind::kInteger;

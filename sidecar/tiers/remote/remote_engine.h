@@ -124,7 +124,7 @@ class RemoteEngine {
   void miss_deadlines();
   Request request_of(const OpPtr& op, const std::vector<std::string_view>& words, const char* types, Then then) const;
   Status ask(Lane lane, const OpPtr& op, const std::vector<std::string_view>& words, const char* types, Then then);
-  void unlink(const std::vector<std::string>& keys, Then then);
+  void unlink(const std::vector<std::string>& keys, std::size_t writers, Then then);
   bool answered(const OpPtr& op, const Status& lost, const Reply& reply);
 
   // chunk_ways.cc

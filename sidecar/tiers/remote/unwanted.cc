@@ -106,7 +106,6 @@ void RemoteEngine::tend_unwanted() {
     if (++asked > kAtOnce) return;
     if (one.asked) continue;
     const std::string key = record_key(options_.prefix, one.record.key);
-    // Behind what is being written, so that an answer means that it is gone.
     one.asked = ask(Lane::kWrites, nullptr, {"GETRANGE", key, "0", kRecordEnd}, "$",
                     [this, serial = one.serial](const Status& lost, const Reply& reply) { unwanted_came(serial, lost, reply); })
                     .ok();
@@ -175,7 +174,8 @@ void RemoteEngine::unlink_unwanted(Unwanted& one, const std::vector<std::string>
   if (keys.empty())
     return static_cast<void>(std::erase_if(unwanted_, [=](const Unwanted& each) { return each.serial == serial; }));
   one.asked = true;
-  unlink(keys, [this, serial](const Status& gone, const Reply& unlinked) {
+  // A part that is still on its way is on any of them.
+  unlink(keys, Links::writers(options_.connections), [this, serial](const Status& gone, const Reply& unlinked) {
     const auto at = std::ranges::find(unwanted_, serial, &Unwanted::serial);
     at->asked = false;
     if (!gone.ok()) {  // a part's server may be away while the record's is not

@@ -8,13 +8,14 @@
 #include "operator/k8s/event_recorder.h"
 #include "operator/k8s/informer.h"
 #include "tests/component/kube/control_plane.h"
+#include "tests/eventually.h"
 
 namespace larder::kube_test {
 namespace {
 
 using k8s::resources::kConfigMaps;
 
-constexpr unsigned kSoonMs = 60'000;
+constexpr int kSoonMs = 60'000;
 
 api::Object map_of(const std::string& name, const std::string& value) {
   return {{"apiVersion", "v1"},
@@ -24,11 +25,7 @@ api::Object map_of(const std::string& name, const std::string& value) {
 }
 
 bool soon(const std::function<bool()>& holds) {
-  for (unsigned waited_ms = 0; waited_ms < kSoonMs; waited_ms += 20) {
-    if (holds()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  }
-  return false;
+  return test::eventually(holds, kSoonMs);
 }
 
 class ApiClientTest : public testing::Test {

@@ -1,9 +1,10 @@
 #!/bin/bash
-# apiserver.sh up DIR | down DIR: etcd and a kube-apiserver alone, on free ports, with all their state in DIR.
+# apiserver.sh up DIR | controllers DIR | down DIR: etcd and a kube-apiserver alone, on free ports, with all their state in DIR.
 #
 # up: DIR/admin.kubeconfig is the administrator's when it returns (10 s). Nobody runs controllers: no pod ever starts, nothing is
 # collected, and pods need no ServiceAccount. Pod Security, CEL rules, server-side apply, watches and webhooks are the real ones.
-# API_FLAGS: more flags of kube-apiserver. down: ends both and removes DIR. REQUIRES: .ci/kubernetes.sh apiserver has run.
+# API_FLAGS: more flags of kube-apiserver. controllers: a kube-controller-manager beside them, after which Deployments have pods, which
+# nobody starts. down: ends them all and removes DIR. REQUIRES: .ci/kubernetes.sh apiserver has run; for controllers, cluster.
 set -euo pipefail
 cd "$(dirname "$0")/../../../.ci"
 . ./paths.sh
@@ -11,7 +12,7 @@ cd "$(dirname "$0")/../../../.ci"
 . ../tests/component/kube/pki.sh
 
 readonly verb=${1:-} given=${2:-}
-[ -n "$given" ] && [[ $verb = up || $verb = down ]] || fail "usage: apiserver.sh up DIR | down DIR"
+[ -n "$given" ] && [[ $verb = up || $verb = controllers || $verb = down ]] || fail "usage: apiserver.sh up DIR | controllers DIR | down DIR"
 case $given in /*) dir=$given ;; *) dir=$OLDPWD/$given ;; esac
 readonly dir pki=$dir/pki
 
@@ -70,9 +71,16 @@ up() {
   kubeconfig admin "https://127.0.0.1:$api" "$dir/admin.kubeconfig"
 }
 
+# Without a port of its own: what it says is in its log, and what it does in the API server.
+controllers() {
+  [ -x "$kubernetes/bin/kube-controller-manager" ] || fail "no kube-controller-manager here: .ci/kubernetes.sh cluster"
+  start controllers "$kubernetes/bin/kube-controller-manager" --kubeconfig="$dir/admin.kubeconfig" --secure-port=0 --leader-elect=false \
+    --controllers=deployment-controller,replicaset-controller,namespace-controller,garbage-collector-controller
+}
+
 down() {
   local name pid
-  for name in apiserver etcd; do
+  for name in controllers apiserver etcd; do
     pid=$(cat "$dir/$name.pid" 2>/dev/null) || continue
     kill -9 "$pid" 2>/dev/null || true  # the state goes too: nobody needs to end in order
     while kill -0 "$pid" 2>/dev/null; do sleep 0.05; done

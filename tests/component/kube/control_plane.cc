@@ -13,6 +13,7 @@
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <stdexcept>
 
 namespace larder::kube_test {
 namespace {
@@ -83,8 +84,10 @@ std::unique_ptr<ControlPlane> ControlPlane::start() {
   if (::mkdtemp(folder.data()) == nullptr) return nullptr;
   const std::string log = folder + ".log";
   if (Child({kScript, "up", folder}, log).wait() != 0) {
-    std::fprintf(stderr, "no control plane: %s\n", text_of(log).c_str());
+    const std::string why = text_of(log);
     fs::remove_all(folder);
+    fs::remove(log);
+    if (why.find("no kube-apiserver here") == std::string::npos) throw std::runtime_error("no control plane: " + why);
     return nullptr;
   }
   return std::unique_ptr<ControlPlane>(new ControlPlane(folder));

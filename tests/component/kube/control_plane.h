@@ -31,7 +31,7 @@ class Child {
 
 class ControlPlane {
  public:
-  // Nothing where there are no binaries: .ci/kubernetes.sh apiserver makes them.
+  // Nothing where there are no binaries: .ci/kubernetes.sh apiserver makes them. Throws where they do not come up.
   static std::unique_ptr<ControlPlane> start();
   ~ControlPlane();
 

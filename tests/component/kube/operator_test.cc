@@ -1,5 +1,8 @@
 // The real larder-operator at a real API server: what it makes, what it says, how it leads and ends.
+#include <arpa/inet.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 
 #include <algorithm>
 #include <cctype>
@@ -7,10 +10,14 @@
 #include <csignal>
 #include <fstream>
 #include <functional>
+#include <set>
 #include <thread>
 
+#include "shim/protocol/fd.h"
 #include "tests/component/kube/control_plane.h"
 #include "tests/component/kube/larder_definitions.h"
+#include "tests/exported_metrics.h"
+#include "tests/unit/text_file.h"
 
 namespace larder::kube_test {
 namespace {
@@ -41,10 +48,10 @@ class OperatorTest : public testing::Test {
   k8s::ApiClient& client() { return *connection_->client; }
 
   // A lease of each test's own, so that one does not wait for another's to end.
-  std::unique_ptr<Child> replica(const std::string& name) const {
+  std::unique_ptr<Child> replica(const std::string& name, const std::string& metrics = "127.0.0.1:0") const {
     return std::make_unique<Child>(
         std::vector<std::string>{LARDER_OPERATOR, "--kubeconfig", plane_->kubeconfig(), "--namespace=larder", "--image=larder:1",
-                                 "--identity=" + name, "--metrics-address=127.0.0.1:0", "--health-address=127.0.0.1:0",
+                                 "--identity=" + name, "--metrics-address=" + metrics, "--health-address=127.0.0.1:0",
                                  "--webhook-address=127.0.0.1:0", "--lease-name=" + lease_name()},
         plane_->folder() + "/" + name + ".log");
   }
@@ -81,6 +88,13 @@ class OperatorTest : public testing::Test {
   std::string version(const k8s::Resource& resource, const std::string& name) {
     const Result<Object> found = client().get(resource, "ml", name);
     return found.ok() ? api::text_at(*found, "metadata.resourceVersion") : "";
+  }
+  // Whether there is one Event of this reason about the object.
+  bool told(const std::string& name, const std::string& reason) {
+    const Result<k8s::List> events = client().list(resources::kEvents, {.ns = "ml", .labels = "", .fields = ""});
+    return events.ok() && 1 == std::ranges::count_if(events->items, [&](const Object& event) {
+             return api::text_at(event, "regarding.name") == name && api::text_at(event, "reason") == reason;
+           });
   }
 
   static ControlPlane* plane_;
@@ -144,10 +158,46 @@ TEST_F(OperatorTest, WhatItMakesItLeavesAlone) {
             0);
 }
 
+// A port that nobody listened on a moment ago.
+std::uint16_t free_port() {
+  const Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+  socklen_t size = sizeof(address);
+  EXPECT_EQ(::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), size), 0);
+  EXPECT_EQ(::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+  return ntohs(address.sin_port);
+}
+
+// What GET /metrics answers there; empty: nobody does.
+std::string scrape(std::uint16_t port) {
+  const Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const sockaddr_in address{.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
+  constexpr std::string_view kGet = "GET /metrics HTTP/1.1\r\nHost: operator\r\nConnection: close\r\n\r\n";
+  std::string answer;
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) return answer;
+  if (::send(fd.get(), kGet.data(), kGet.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(kGet.size())) return answer;
+  char part[4096];
+  for (ssize_t count = 0; (count = ::recv(fd.get(), part, sizeof(part), 0)) > 0;)
+    answer.append(part, static_cast<std::size_t>(count));
+  return answer;
+}
+
+TEST_F(OperatorTest, ExportsWhatThePageSaysAndNothingElse) {
+  const std::uint16_t port = free_port();
+  const auto one = replica("measured", "127.0.0.1:" + std::to_string(port));
+  put(resources::kPools, "measured", R"({"memory": {"size": "1Gi"}})");
+  ASSERT_GE(await([&] { return condition(resources::kPools, "measured", "Ready") == "True NoPods"; }), 0);
+  const std::set<std::string> page = test::families_of_page(test::text_of(REPOSITORY_ROOT "/docs/metrics.md"), "larder-operator");
+  EXPECT_GT(page.size(), 30U);
+  EXPECT_GE(await([&] { return test::families_of_scrape(scrape(port)) == page; }), 0);
+  EXPECT_EQ(test::families_of_scrape(scrape(port)), page);
+}
+
 TEST_F(OperatorTest, WhatIsWrongIsSaidInTheStatus) {
   const auto one = replica("saying");
   put(resources::kPools, "lonely", R"({"memory": {"size": "1Gi"}, "backendRef": {"name": "nowhere"}})");
   EXPECT_GE(await([&] { return condition(resources::kPools, "lonely", "Ready") == "False NoSuchBackend"; }), 0);
+  EXPECT_GE(await([&] { return told("lonely", "NoSuchBackend"); }), 0) << "an Event";
   put(resources::kBackends, "nowhere", R"({"endpoints": ["127.0.0.1:1"], "password": {"name": "auth"}})");
   EXPECT_GE(await([&] { return condition(resources::kPools, "lonely", "SecretMissing") == "True NotFound"; }), 0);
   EXPECT_TRUE(client()

@@ -103,7 +103,7 @@ class WebhookTest : public testing::Test {
   AdmissionServer::Review counted() {
     const auto review = std::make_shared<PodReview>(  // shared: std::function copies
         pools_, desired::Defaults{"registry.example/larder:0.1.0", true}, inject,
-        [this](const api::Object&, const std::string&, const std::string& why) {
+        [this](const api::Object&, const std::string&, const std::string& why, Refusal) {
           const std::lock_guard lock(mutex_);
           told_.push_back(why);
         });

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <memory>
 
+#include "sidecar/base/descriptor_limit.h"
 #include "tests/unit/http/client.h"
 #include "tests/unit/operator/webhook/tls_client.h"
 
@@ -36,7 +37,8 @@ std::string post(std::size_t bytes) {
 
 }  // namespace
 
-HostileClients::HostileClients(std::string address) : address_(std::move(address)) {
+HostileClients::HostileClients(std::string address, Flood flood) : address_(std::move(address)), from_(flood.from) {
+  base::raise_descriptor_limit(static_cast<std::uint64_t>(flood.silent + 2 * flood.half_hellos + flood.stopped_handshakes) + 512);
   const std::string chunked = "POST /mutate-v1-pod HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
   const std::string bomb = lists();
   const auto sending = [this](std::string head, std::string piece, int ms) {
@@ -44,11 +46,14 @@ HostileClients::HostileClients(std::string address) : address_(std::move(address
       send_on(stop, head, piece, ms);
     };
   };
-  start(1, [this](const std::stop_token& stop) { hold_open(stop, 500, ""); });
+  start(1, [=, this](const std::stop_token& stop) { hold_open(stop, flood.silent, ""); });
   // The first bytes of a ClientHello of the greatest size.
-  start(1, [this](const std::stop_token& stop) {
-    hold_open(stop, 200, std::string("\x16\x03\x01\x40\x00\x01\x01\xfc\x00\x03\x03", 11));
+  start(1, [=, this](const std::stop_token& stop) {
+    hold_open(stop, flood.half_hellos, std::string("\x16\x03\x01\x40\x00\x01\x01\xfc\x00\x03\x03", 11));
   });
+  start(1,
+        [=, this](const std::stop_token& stop) { hold_open(stop, flood.half_hellos, webhook::client_hello().substr(0, 100)); });
+  start(1, [=, this](const std::stop_token& stop) { hold_open(stop, flood.stopped_handshakes, webhook::client_hello()); });
   start(4, sending("POST /", std::string(16384, 'a'), 0));
   start(4, sending("POST / HTTP/1.1\r\n", "X-Name: value\r\n", 0));
   start(2, sending(chunked, "10000\r\n" + std::string(65536, 'x') + "\r\n", 0));
@@ -76,7 +81,7 @@ void HostileClients::hold_open(const std::stop_token& stop, int count, const std
     for (Fd& one : held) {
       pollfd polled{one.get(), POLLIN, 0};
       if (one.valid() && ::poll(&polled, 1, 0) == 0) continue;
-      one = http::connect_tcp(address_);
+      one = http::connect_tcp(address_, from_);
       if (!one.valid()) break;
       http::send_all(one, first_bytes);
       ++connections_;
@@ -89,7 +94,7 @@ void HostileClients::hold_open(const std::stop_token& stop, int count, const std
 // Never reads an answer.
 void HostileClients::send_on(const std::stop_token& stop, const std::string& head, const std::string& piece, int ms) {
   while (!stop.stop_requested()) {
-    TlsClient client(address_, {});
+    TlsClient client(address_, {.from = from_});
     connections_ += client.connected();
     if (client.connected() && client.send(head))
       while (!stop.stop_requested() && client.send(piece)) pause_until(stop, ms);
@@ -99,7 +104,7 @@ void HostileClients::send_on(const std::stop_token& stop, const std::string& hea
 
 void HostileClients::send_plain(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
-    const Fd client = http::connect_tcp(address_);
+    const Fd client = http::connect_tcp(address_, from_);
     ++connections_;
     http::send_all(client, "GET / HTTP/1.1\r\nHost: larder\r\n\r\n");
     pause_ms(kPauseMs);
@@ -108,7 +113,7 @@ void HostileClients::send_plain(const std::stop_token& stop) {
 
 void HostileClients::renegotiate(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
-    TlsClient client(address_, {.most = TLS1_2_VERSION});
+    TlsClient client(address_, {.most = TLS1_2_VERSION, .from = from_});
     connections_ += client.connected();
     if (client.connected()) {
       SSL_renegotiate(client.ssl());

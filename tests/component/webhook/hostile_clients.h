@@ -1,8 +1,8 @@
 // HostileClients: what the worst of a cluster's pods may do to the webhook's port, all at once, until they are destroyed. Each that is
 // cut off comes back, 50 times a second at most.
 //
-// 500 silent connections; lines and headers that never end; bodies of 1 GiB in chunks; a byte a second; handshakes that never end, and
-// renegotiations; plain HTTP; bodies that are never finished; JSON of a million lists; reviews whose answers are not read.
+// 500 silent connections; lines and headers that never end; bodies of 1 GiB in chunks; a byte a second; 400 handshakes that never end,
+// and renegotiations; plain HTTP; bodies that are never finished; JSON of a million lists; reviews whose answers are not read.
 #pragma once
 
 #include <atomic>
@@ -15,7 +15,15 @@ namespace larder::component_test {
 
 class HostileClients {
  public:
-  explicit HostileClients(std::string address);
+  struct Flood {
+    int silent = 500;
+    int half_hellos = 200;       // of the greatest size, and as many of a usual one
+    int stopped_handshakes = 0;  // after a whole hello
+    unsigned char from = 1;      // the last byte of the attackers' address; the honest ones' is 1
+  };
+
+  explicit HostileClients(std::string address) : HostileClients(std::move(address), Flood{}) {}
+  HostileClients(std::string address, Flood flood);
   ~HostileClients();
   HostileClients(const HostileClients&) = delete;
   HostileClients& operator=(const HostileClients&) = delete;
@@ -31,6 +39,7 @@ class HostileClients {
   void renegotiate(const std::stop_token& stop);
 
   const std::string address_;
+  const unsigned char from_;
   std::atomic<std::uint64_t> connections_{0};
   std::vector<std::jthread> threads_;
 };

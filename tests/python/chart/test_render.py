@@ -1,6 +1,7 @@
 """What the chart renders, word for word, for the values files of tests/golden/chart. LARDER_TEST_WRITE_GOLDEN=1 writes them anew,
-and the chart's copies of manifests/crds."""
+and the chart's copies of definitions, dashboards and rules of manifests."""
 
+import json
 import os
 import re
 
@@ -25,12 +26,34 @@ def compare(path, text):
     assert path.exists() and path.read_text() == text, f"{path} is out of date: LARDER_TEST_WRITE_GOLDEN=1 writes it; read the difference"
 
 
-def test_definitions_are_those_of_manifests():
-    copies = programs.CHART / "files" / "crds"
-    source = {path.name: path.read_text() for path in (programs.ROOT / "manifests" / "crds").glob("*.yaml")}
-    assert source and {path.name for path in copies.iterdir()} == set(source)
+@pytest.mark.parametrize("kind", ["crds/*.yaml", "dashboards/*.json", "rules/*.yaml"])
+def test_copies_in_the_chart_are_those_of_manifests(kind):
+    folder, pattern = kind.split("/")
+    copies = programs.CHART / "files" / folder
+    source = {path.name: path.read_text() for path in (programs.ROOT / "manifests" / folder).glob(pattern)}
     for name, text in source.items():
         compare(copies / name, text)
+    assert source and {path.name for path in copies.iterdir()} == set(source)
+
+
+def test_dashboards_are_rendered_as_they_are_for_grafanas_sidecar(helm):
+    text = helm.template(settings=["metrics.dashboards.enabled=true", "metrics.dashboards.annotations.grafana_folder=Larder"])
+    rendered = {}
+    for config_map in programs.of_kind(text, "ConfigMap"):
+        assert config_map["metadata"]["labels"]["grafana_dashboard"] == "1"
+        assert config_map["metadata"]["annotations"] == {"grafana_folder": "Larder"}
+        rendered |= {name: json.loads(data) for name, data in config_map["data"].items()}
+    sources = (programs.ROOT / "manifests" / "dashboards").glob("*.json")
+    assert rendered == {f"larder-{path.name}": json.loads(path.read_text()) for path in sources}
+
+
+def test_rules_are_rendered_with_the_runbooks_of_the_house(helm):
+    source = yaml.safe_load((programs.ROOT / "manifests" / "rules" / "larder.yaml").read_text())
+    rule = programs.the(helm.template(settings=["metrics.prometheusRule.enabled=true"]), "PrometheusRule")
+    assert rule["spec"] == source
+    text = helm.template(settings=["metrics.prometheusRule.enabled=true", "metrics.prometheusRule.runbooks=https://wiki.example/r/"])
+    alerts = [rule for group in programs.the(text, "PrometheusRule")["spec"]["groups"] for rule in group["rules"] if "alert" in rule]
+    assert {alert["annotations"]["runbook_url"] for alert in alerts} == {f"https://wiki.example/r/{alert['alert']}.md" for alert in alerts}
 
 
 @pytest.mark.parametrize("values", [None, *sorted(GOLDEN.glob("*/values.yaml"))], ids=lambda path: path.parent.name if path else "defaults")

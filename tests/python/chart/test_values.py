@@ -35,6 +35,8 @@ WRONG = {  # what a user may write -> what helm must say
     "backendSecrets={models}": "at '/backendSecrets/0': got string, want object",
     "commonLabels.app\\.kubernetes\\.io/name=x": "invalid propertyName 'app.kubernetes.io/name'",
     "networkPolicy.egressPorts={70000}": "maximum: got 70,000, want 65,535",
+    "metrics.prometheusRule.runbooks=wiki/larder": "'wiki/larder' does not match",
+    "metrics.dashboards=true": "at '/metrics/dashboards': got boolean, want object",
     "metrics.serviceMonitor.interval=often": "'often' does not match",
 }
 
@@ -99,6 +101,7 @@ OTHER = {  # another value for each key: what the chart renders must then differ
     "image.digest": '"sha256:' + "0" * 64 + '"',
     "image.pullPolicy": '"Always"',
     "imagePullSecrets": '[{"name": "registry"}]',
+    "podImagePullSecrets": '[{"name": "registry"}]',
     "fullnameOverride": '"other"',
     "commonLabels": '{"a": "b"}',
     "replicas": "3",
@@ -134,6 +137,12 @@ OTHER = {  # another value for each key: what the chart renders must then differ
     "metrics.podMonitor.enabled": "true",
     "metrics.podMonitor.labels": '{"a": "b"}',
     "metrics.podMonitor.interval": '"9s"',
+    "metrics.prometheusRule.enabled": "true",
+    "metrics.prometheusRule.labels": '{"a": "b"}',
+    "metrics.prometheusRule.runbooks": '"https://wiki.example/larder"',
+    "metrics.dashboards.enabled": "true",
+    "metrics.dashboards.labels": '{"a": "b"}',
+    "metrics.dashboards.annotations": '{"a": "b"}',
 }
 NEEDS = {  # keys that count only beside another
     "serviceAccount.create": ["serviceAccount.name=mine"],
@@ -143,6 +152,10 @@ NEEDS = {  # keys that count only beside another
     "metrics.serviceMonitor.interval": ["metrics.serviceMonitor.enabled=true"],
     "metrics.podMonitor.labels": ["metrics.podMonitor.enabled=true"],
     "metrics.podMonitor.interval": ["metrics.podMonitor.enabled=true"],
+    "metrics.prometheusRule.labels": ["metrics.prometheusRule.enabled=true"],
+    "metrics.prometheusRule.runbooks": ["metrics.prometheusRule.enabled=true"],
+    "metrics.dashboards.labels": ["metrics.dashboards.enabled=true"],
+    "metrics.dashboards.annotations": ["metrics.dashboards.enabled=true"],
 }
 
 

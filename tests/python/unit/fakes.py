@@ -56,6 +56,7 @@ class Client:
         self.stored = set()
         self.holds = {}
         self.calls = []
+        self.reported = []  # decision, hashes, ns of each request
         self.namespaces = []
         self.fail = None  # name of a method that raises
         self.tier = None  # a Below, where there is one
@@ -165,8 +166,9 @@ class Client:
     def call_names(self):
         return [call[0] for call in self.calls]
 
-    def report_request(self, asked, hit, nanoseconds):
+    def report_request(self, asked, hit, nanoseconds, decision=0, hashes=b"", stride=16, ns=0):
         self.calls.append(("request", asked, hit))
+        self.reported.append((decision, split(hashes, stride), ns))
 
     def drop_namespace(self):
         self.stored.clear()
@@ -194,6 +196,7 @@ class Request:
     def __init__(self, request_id, tokens, block_size=32, **fields):
         self.request_id = request_id
         self.tokens = list(tokens)
+        self.num_output_tokens, self.arrival_time = 0, 0.0
         self.block_size = block_size
         self.num_prompt_tokens = len(self.tokens)
         self.kv_transfer_params = None

@@ -6,6 +6,7 @@ pytest.importorskip("vllm")
 
 from fakes import FAST, LATER, Client, Request, blocks, chunk_keys, ended, measured_half, setup, split, step  # noqa: E402
 
+from larder import _native as native  # noqa: E402
 from larder.client import Below  # noqa: E402
 from larder.vllm.scheduler import SchedulerHalf  # noqa: E402
 
@@ -46,6 +47,7 @@ def test_it_is_given_free_once_the_holds_stand(half, client, request_below):
     external, _ = half.matched_tokens(request_below, 0)
     half.allocated(request_below, blocks(range(1, 20)), external)
     assert client.call_names() == ["fetch", "request", "hold", "end"]
+    assert client.reported == [(native.DECIDED_FETCH, chunk_keys(request_below), 0)]
     assert client.fetches == {} and len(client.holds) == 1
     half.allocated(request_below, blocks(range(1, 20)), 0)  # vLLM's second call
     half.finished(request_below)
@@ -67,7 +69,17 @@ def test_what_did_not_come_in_time_is_computed(half, client, request_below, came
     client.arrive(client.the_fetch(), came, "late", 0.2)
     assert half.matched_tokens(request_below, 0) == (128 * came, came > 0)
     half.allocated(request_below, blocks(range(1, 20)), 128 * came)
+    assert client.reported[0][0] == (native.DECIDED_FETCH if came else native.DECIDED_RECOMPUTE)
     assert client.fetches == {}
+
+
+def test_what_is_slower_to_fetch_than_to_compute_is_reported_so(half, client, request_below):
+    client.tier = Below(True, 1_000_000, 1000)
+    assert half.matched_tokens(request_below, 0) == (0, False)
+    half.allocated(request_below, blocks(range(1, 20)), 0)
+    assert client.reported == [(native.DECIDED_RECOMPUTE, chunk_keys(request_below), 0)]
+    half.finished(request_below)
+    assert half._fetches._recomputed == set()
 
 
 def test_a_request_fetches_once(half, client, request_below):

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tarfile
@@ -15,7 +16,7 @@ PROGRAMS = {"larderd", "larderctl"}
 
 def build(root, out, umask=0o022):
     tree = pathlib.Path(os.environ["LARDER_TEST_BIN"]).parent
-    subprocess.run([root / ".ci" / "image" / "build.sh", tree, out, "test/larder:1"], check=True, umask=umask)
+    subprocess.run([root / ".ci" / "image" / "build.sh", tree, out], check=True, umask=umask)
     return out
 
 
@@ -49,8 +50,14 @@ def test_it_is_small(files):
     assert sum(entry.size for name, entry in files.items() if not name.startswith("payload/")) < MOST_BYTES
 
 
+def test_its_name_is_the_one_that_the_chart_asks_for(root, manifest):
+    chart = root / "charts" / "larder"
+    repository = re.search(r"^  repository: (\S+)$", (chart / "values.yaml").read_text(), re.M).group(1)
+    version = re.search(r'^appVersion: "?([^"\s]+)"?$', (chart / "Chart.yaml").read_text(), re.M).group(1)
+    assert manifest["RepoTags"] == [f"{repository}:{version}"]
+
+
 def test_nobody_in_it_has_rights(manifest, files):
-    assert manifest["RepoTags"] == ["test/larder:1"]
     assert manifest["image"]["config"]["User"] == "65532:65532"
     writable = [name for name, entry in files.items() if entry.mode & 0o002 and not entry.issym() and name != "tmp"]
     privileged = [name for name, entry in files.items() if entry.mode & 0o6000]

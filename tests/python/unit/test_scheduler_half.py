@@ -164,8 +164,22 @@ class TestLoads:
         store_all(client, request)
         self.load(half, request, 64, range(1, 11))
         assert ("request", 300 - 64, 256 - 64) in client.calls
+        assert client.reported == [(native.DECIDED_LOAD, chunk_keys(request), 0)], "also the one of which it has a part"
         half.allocated(request, blocks(range(1, 11)), 0)  # vLLM's second call, after the load
         assert [c for c in client.calls if c[0] == "request"] == [("request", 236, 192)]
+
+
+    def test_what_is_missing_is_reported_as_well(self, half, client):
+        request = Request("r", range(300))
+        assert half.matched_tokens(request, 0) == (0, False)
+        half.allocated(request, blocks(range(1, 11)), 0)
+        assert client.reported == [(native.DECIDED_ABSENT, chunk_keys(request), 0)]
+
+    def test_a_prompt_shorter_than_a_chunk_is_reported_without_hashes(self, half, client):
+        request = Request("r", range(40))
+        half.matched_tokens(request, 0)
+        half.allocated(request, blocks(range(1, 3)), 0)
+        assert client.reported == [(native.DECIDED_ABSENT, [], 0)]
 
 
 class TestStores:

@@ -55,7 +55,7 @@ class CapiTest : public testing::Test {
 TEST(Capi, NamesAndIds) {
   EXPECT_STREQ(larder_status_text(LARDER_DATA_LOSS), "data loss");
   EXPECT_STREQ(larder_status_text(static_cast<larder_status>(15)), "unknown code");
-  EXPECT_NE(std::string(larder_version()).find("protocol 1.3"), std::string::npos);
+  EXPECT_NE(std::string(larder_version()).find("protocol 1.4"), std::string::npos);
   char hex[33];
   ASSERT_EQ(larder_namespace_id("engine: vllm\n", hex, sizeof(hex)), LARDER_OK);
   EXPECT_STREQ(hex, "258dc23d19688895675f4994de3a1b65");
@@ -145,7 +145,8 @@ TEST_F(CapiTest, WithoutLarderdEverythingIsAMissAndNothingWaits) {
   result.struct_bytes = sizeof(result);
   EXPECT_EQ(larder_store_finish(client_, 1000, &result), LARDER_OK);
   EXPECT_EQ(result.refused, 1U);
-  larder_report_request(client_, 16, 0, 100);
+  const larder_request request{sizeof(larder_request), LARDER_DECIDED_ABSENT, 16, 0, 100, nullptr};
+  larder_report_request(client_, &request);
   larder_report_prefill(client_, 16, 100);
   EXPECT_EQ(larder_wait_attached(client_, 1), LARDER_DEADLINE_EXCEEDED);
   char line[200];

@@ -37,6 +37,8 @@ stats::Stats busy_stats() {
   stats.checksum_failures = 1;
   stats.loads_failed = 2;
   stats.sessions_opened = 5;
+  stats.estimate.chunks_asked = 16'000;
+  for (stats::EstimatedHit& hit : stats.estimate.hits) hit.ratio = 0.9 + hit.factor / 100;
   stats.models = {{"demo", 2000, 1500, 4'096'000, 3'840'000, 47ULL << 30, 3ULL << 30, 256'000, 1'000'000'000'000},
                   {"a-model-with-a-rather-long-served-name-v2", 1, 0, 512, 0, 0, 0, 0, 0}};
   stats.namespaces = {

@@ -16,8 +16,17 @@
 
 namespace larder::http {
 
-inline Fd connect_tcp(const std::string& address) {
+// `from`: the last byte of the loopback's address that the client has; whoever is to tell clients apart by address needs several.
+inline Fd connect_tcp(const std::string& address, unsigned char from = 1) {
   Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  if (from != 1) {
+    sockaddr_in own{};
+    own.sin_family = AF_INET;
+    own.sin_addr.s_addr = htonl((INADDR_LOOPBACK & ~0xffU) | from);
+    const int late = 1;  // the port: by connect(), so that as many are free as there are servers
+    ::setsockopt(socket.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &late, sizeof(late));
+    if (::bind(socket.get(), reinterpret_cast<sockaddr*>(&own), sizeof(own)) != 0) return {};
+  }
   sockaddr_in peer{};
   peer.sin_family = AF_INET;
   peer.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

@@ -33,7 +33,15 @@ class EndpointTest : public testing::Test {
     ASSERT_TRUE(listener.ok()) << listener.status().text();
     endpoint_ = std::make_unique<Endpoint>(std::move(*listener), limits, std::move(handle), clock_, counters_);
   }
-  Fd connect() { return connect_tcp(endpoint_->address()); }
+  Fd connect(unsigned char from = 1) { return connect_tcp(endpoint_->address(), from); }
+  // Each answer earns its client a place.
+  void start_earning(Limits limits) {
+    limits.requests = 100;
+    limits.idle_ms = 60'000;
+    start(limits, [](const Request& request, const Reply& reply) {
+      reply({whole_answer(200, "text/plain", "aaaaaaaaaa", request.keep_alive), true});
+    });
+  }
   std::uint64_t elapsed_ms(auto&& work) {
     const std::uint64_t start = clock_.now_ms();
     work();
@@ -57,7 +65,7 @@ TEST_F(EndpointTest, SilentClientsStallNobody) {
   for (int i = 0; i < 200; ++i) silent.push_back(connect());
   const std::uint64_t ms = elapsed_ms([&] { EXPECT_THAT(ask(connect(), kGet), HasSubstr("aaaaaaaaaa")); });
   EXPECT_LT(ms, Limits().deadline_ms / 2U);
-  EXPECT_GE(counters_.crowded_out, 200U - Limits().connections);
+  EXPECT_GE(counters_.crowded_out, 200U - Limits().strangers);
 }
 
 TEST_F(EndpointTest, SilentClientsEndByTheDeadline) {
@@ -168,9 +176,7 @@ TEST_F(EndpointTest, AnswersThatComeTooLateGoNowhere) {
 
 // Who has earned an answer keeps his connection while strangers come and go.
 TEST_F(EndpointTest, StrangersGoFirst) {
-  start({.connections = 8, .requests = 100, .idle_ms = 60'000}, [](const Request& request, const Reply& reply) {
-    reply({whole_answer(200, "text/plain", "aaaaaaaaaa", request.keep_alive), true});
-  });
+  start_earning({.strangers = 8, .earned = 8});
   const Fd honest = connect();
   ASSERT_TRUE(send_all(honest, kGet));
   ASSERT_THAT(receive_answer(honest), EndsWith("aaaaaaaaaa"));
@@ -182,7 +188,7 @@ TEST_F(EndpointTest, StrangersGoFirst) {
 }
 
 TEST_F(EndpointTest, StrangersHaveAFewPlaces) {
-  start({.connections = 64, .strangers = 2});
+  start({.strangers = 2});
   const Fd first = connect(), second = connect(), third = connect();
   EXPECT_EQ(receive_all(first), "");
   EXPECT_EQ(counters_.crowded_out, 1U);
@@ -192,9 +198,7 @@ TEST_F(EndpointTest, StrangersHaveAFewPlaces) {
 
 // The same with clients that have all earned theirs: who was idle longest goes.
 TEST_F(EndpointTest, AmongEqualsTheLongestIdleGoes) {
-  start({.connections = 4, .requests = 100, .idle_ms = 60'000}, [](const Request& request, const Reply& reply) {
-    reply({whole_answer(200, "text/plain", "aaaaaaaaaa", request.keep_alive), true});
-  });
+  start_earning({.earned = 4});
   std::vector<Fd> clients;
   const auto serve = [](const Fd& client) {
     std::this_thread::sleep_for(std::chrono::milliseconds(3));
@@ -209,6 +213,36 @@ TEST_F(EndpointTest, AmongEqualsTheLongestIdleGoes) {
   EXPECT_TRUE(serve(clients[0]));
   EXPECT_EQ(receive_all(clients[1]), "");
   EXPECT_EQ(counters_.crowded_out, 1U);
+}
+
+// A flood from one address takes the places of that address: who comes from another one keeps his, however old.
+TEST_F(EndpointTest, AFloodOfStrangersCrowdsOutItself) {
+  start({.strangers = 4});
+  const Fd honest = connect();
+  ASSERT_TRUE(send_all(honest, "GET / HT"));
+  std::vector<Fd> flood;
+  for (int i = 0; i < 50; ++i) {
+    flood.push_back(connect(2));
+    ASSERT_TRUE(send_all(flood.back(), "GET / HT"));
+  }
+  while (counters_.crowded_out < 47) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_THAT(ask(honest, "TP/1.1\r\n\r\n"), HasSubstr("aaaaaaaaaa"));
+}
+
+TEST_F(EndpointTest, AFloodOfThoseWhoEarnedCrowdsOutItself) {
+  start_earning({.earned = 4});
+  const Fd honest = connect();
+  ASSERT_TRUE(send_all(honest, kGet));
+  ASSERT_THAT(receive_answer(honest), EndsWith("aaaaaaaaaa"));
+  std::vector<Fd> flood;
+  for (int i = 0; i < 20; ++i) {
+    flood.push_back(connect(2));
+    ASSERT_TRUE(send_all(flood.back(), kGet));
+    ASSERT_THAT(receive_answer(flood.back()), EndsWith("aaaaaaaaaa"));
+  }
+  EXPECT_EQ(counters_.crowded_out, 17U);
+  ASSERT_TRUE(send_all(honest, kGet));
+  EXPECT_THAT(receive_answer(honest), EndsWith("aaaaaaaaaa"));
 }
 
 TEST_F(EndpointTest, WhatIsHeldIsBoundedTheLargestGoes) {

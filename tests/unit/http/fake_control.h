@@ -33,6 +33,11 @@ class FakeControl final : public stats::Control {
     if (id == "beef") return Status(Code::kNotFound, "no namespace beef");
     return protocol::ActCounts{hashes.size(), 1, 2};
   }
+  stats::TracePage trace(std::optional<std::uint64_t> from) override {
+    const std::lock_guard lock(mutex_);
+    if (!from) return {1000, 5, 0, {}};
+    return {2000, *from + 1, 2, {{1500, "llama", 600, 256, 256, 4096, {7, 8}}}};
+  }
   // "VERB NAMESPACE LO:HI ..." of each call.
   std::vector<std::string> acted() const {
     const std::lock_guard lock(mutex_);

@@ -9,8 +9,8 @@ namespace {
 
 using State = RequestReader::State;
 
-constexpr Limits kSmall{.head_bytes = 100, .body_bytes = 20, .connections = 1, .deadline_ms = 1};
-constexpr Limits kChunks{.head_bytes = 100, .body_bytes = 20, .chunked = true, .connections = 1, .deadline_ms = 1};
+constexpr Limits kSmall{.head_bytes = 100, .body_bytes = 20, .deadline_ms = 1};
+constexpr Limits kChunks{.head_bytes = 100, .body_bytes = 20, .chunked = true, .deadline_ms = 1};
 
 struct Found {
   State state;

@@ -47,8 +47,37 @@ TEST(MetricsTest, EverythingIsThereFromTheStart) {
   busy.backend.mode = "TLS";
   busy.looks = busy.families_shared = 1;
   busy.look.record(1000);
+  busy.decisions = {1, 2, 3, 4, 5};
+  busy.age_at_eviction.record(5000);
+  busy.estimate.reuse_distance.record(1 << 30);
+  busy.disk.put_time.record(1000);
   busy.disk.puts = busy.disk.gets_missed = busy.disk.evicted_expired = 1;
   EXPECT_EQ(series(text_of(busy)), series(empty)) << "a series that only appears with its first event breaks rate()";
+}
+
+TEST(MetricsTest, WhatMoreMemoryWouldBring) {
+  stats::Stats stats;
+  stats.arena_bytes = 4 << 20;
+  stats.held_bytes = 1 << 20;
+  stats.estimate.hits[2].ratio = 0.75;
+  stats.estimate.reuse_distance.record(3 << 20, 10, 30 << 20);
+  stats.age_at_eviction.record(90'000);
+  stats.decisions[2] = 6;
+  stats.models = {{"llama", 10, 8, 4096, 3840, 100, 200, 256, 2'500'000'000, 7'000'000'000}};
+  stats.backend.get_time.record(2'000'000'000);
+  const std::string text = text_of(stats);
+  EXPECT_THAT(text, HasSubstr("larder_estimated_hit_ratio{size=\"0.5\"} 0\n"));
+  EXPECT_THAT(text, HasSubstr("larder_estimated_hit_ratio{size=\"2\"} 0.75\n"));
+  EXPECT_THAT(text, HasSubstr("larder_reuse_distance_bytes_bucket{le=\"1048576\"} 0\n"));
+  EXPECT_THAT(text, HasSubstr("larder_reuse_distance_bytes_bucket{le=\"4194304\"} 10\n"));
+  EXPECT_THAT(text, HasSubstr("larder_reuse_distance_bytes_sum 31457280\n"));
+  EXPECT_THAT(text, HasSubstr("larder_age_at_eviction_seconds_bucket{le=\"64\"} 0\n"));
+  EXPECT_THAT(text, HasSubstr("larder_age_at_eviction_seconds_bucket{le=\"256\"} 1\n"));
+  EXPECT_THAT(text, HasSubstr("larder_load_decisions_total{decision=\"recompute\"} 6\n"));
+  EXPECT_THAT(text, HasSubstr("larder_prefill_saved_seconds_total{model=\"llama\"} 7\n"));
+  EXPECT_THAT(text, HasSubstr("larder_arena_held_ratio 0.25\n"));
+  EXPECT_THAT(text, HasSubstr("larder_tier_bytes_total{tier=\"dram\",operation=\"get\"} 100\n"));
+  EXPECT_THAT(text, HasSubstr("larder_tier_operation_seconds_sum{tier=\"backend\",operation=\"get\"} 2\n"));
 }
 
 TEST(MetricsTest, CountsAndUnits) {

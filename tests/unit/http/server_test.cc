@@ -166,12 +166,24 @@ TEST_F(ServerTest, WhatIsNoListOfHashesIsRefused) {
   EXPECT_TRUE(control_.acted().empty());
 }
 
+TEST_F(ServerTest, WhatEnginesAskForIsGivenPageByPage) {
+  start();
+  EXPECT_THAT(admin("POST /v1/trace"), HasSubstr(R"({"now_ms":1000,"next":5,"lost":0,"requests":[]})"));
+  EXPECT_THAT(
+      admin("POST /v1/trace?from=5"),
+      HasSubstr(
+          R"({"at_ms":1500,"model":"llama","tokens":600,"tokens_hit":256,"block_tokens":256,"block_bytes":4096,"hash_ids":[7,8]})"));
+  EXPECT_THAT(admin("POST /v1/trace?from=x"), AllOf(StartsWith("HTTP/1.1 400 "), HasSubstr("from is the number")));
+  EXPECT_THAT(admin("GET /v1/trace"), StartsWith("HTTP/1.1 405 "));
+}
+
 TEST_F(ServerTest, AdminVerbsAreRefusedOnOtherAddresses) {
   config_.http.listen = "0.0.0.0:0";
   start();
   EXPECT_THAT(tcp("POST /v1/clear"), AllOf(StartsWith("HTTP/1.1 403 "), HasSubstr("loopback")));
   EXPECT_THAT(tcp("POST /v1/drop?namespace=abcd1234"), StartsWith("HTTP/1.1 403 "));
   EXPECT_THAT(tcp("POST /v1/evict"), StartsWith("HTTP/1.1 403 "));
+  EXPECT_THAT(tcp("POST /v1/trace"), StartsWith("HTTP/1.1 403 "));
   EXPECT_TRUE(control_.dropped().empty());
   EXPECT_THAT(tcp("GET /healthz"), StartsWith("HTTP/1.1 200 "));
   EXPECT_THAT(admin("POST /v1/clear"), StartsWith("HTTP/1.1 200 "));
@@ -232,6 +244,29 @@ TEST_F(ServerTest, AnAdminSocketThatCannotBeMadeNamesItsKey) {
             "http.admin_socket " + path +
                 ": somebody else's socket stands there; set another http.admin_socket: Protocol wrong type for socket");
   std::filesystem::remove(path);
+}
+
+// Clusters are of IPv4, of IPv6, or of both: one setting serves in all.
+TEST_F(ServerTest, EveryAddressIsOfBothKinds) {
+  config_.http.listen = ":0";
+  start();
+  EXPECT_THAT(tcp("GET /healthz"), StartsWith("HTTP/1.1 200 "));
+  const Fd six(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in6 peer{};
+  peer.sin6_family = AF_INET6;
+  peer.sin6_addr = in6addr_loopback;
+  const std::string address = server_->address();
+  peer.sin6_port = htons(static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
+  const bool there = six.valid() && [] {  // a machine may have no ::1
+    const Fd probe(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_in6 loopback{};
+    loopback.sin6_family = AF_INET6;
+    loopback.sin6_addr = in6addr_loopback;
+    return ::bind(probe.get(), reinterpret_cast<const sockaddr*>(&loopback), sizeof(loopback)) == 0;
+  }();
+  if (!there) GTEST_SKIP() << "no IPv6 on this machine";
+  ASSERT_EQ(::connect(six.get(), reinterpret_cast<const sockaddr*>(&peer), sizeof(peer)), 0) << address;
+  EXPECT_THAT(ask(six, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"), StartsWith("HTTP/1.1 200 "));
 }
 
 TEST_F(ServerTest, NamesAnAddressInUse) {

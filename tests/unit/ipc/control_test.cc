@@ -184,12 +184,67 @@ TEST_F(ControlTest, EventsBecomeStatistics) {
   EXPECT_EQ(model.bytes_loaded, 1000U);
   EXPECT_EQ(model.bytes_stored, 2000U);
   EXPECT_EQ(now.lookup.total(), 2U);
-  EXPECT_EQ(now.load_wait.sum_ns(), 2'000'000U);
-  EXPECT_EQ(now.load_copy.sum_ns(), 1'000'000U);
+  EXPECT_EQ(now.load_wait.sum(), 2'000'000U);
+  EXPECT_EQ(now.load_copy.sum(), 1'000'000U);
   EXPECT_EQ(now.store_copy.total(), 1U);
   EXPECT_EQ(now.loads_failed, 1U);
   EXPECT_EQ(now.checksum_failures, 1U);
   EXPECT_EQ(now.events_lost, 0U);
+}
+
+// As a client of 1.4 tells of a request: the hashes, then the request.
+void ask(protocol::SessionRegion& region, std::uint32_t handle, const std::vector<std::uint64_t>& hashes, std::uint64_t hit = 0,
+         std::uint64_t decision = 4) {
+  for (std::uint32_t i = 0; i < hashes.size(); i += 4) {
+    std::vector<std::uint64_t> part(hashes.begin() + i, hashes.begin() + std::min<std::size_t>(hashes.size(), i + 4));
+    const auto count = static_cast<std::uint32_t>(part.size());
+    part.resize(4);
+    write_event(region, EventKind::kAsked, handle, protocol::pack_halves(i, count), part[0], part[1], part[2], part[3]);
+  }
+  write_event(region, EventKind::kRequest, handle, hashes.size(), hashes.size() * 256, hit, 1000, decision);
+}
+
+TEST_F(ControlTest, WhatIsAskedForBecomesTheEstimateAndTheTrace) {
+  EXPECT_TRUE(sidecar_->trace(std::nullopt).requests.empty());
+  protocol::SessionRegion& region = client_->region();
+  ask(region, handle_, {1, 2, 3, 4, 5, 6});
+  ask(region, handle_, {1, 2, 3, 4, 5, 6}, 6 * 256, 1);
+  ASSERT_TRUE(wait([&] { return stats().estimate.chunks_asked == 12; }));
+  const stats::Stats now = stats();
+  for (const stats::EstimatedHit& hit : now.estimate.hits) EXPECT_NEAR(hit.ratio, 0.5, 0.01) << hit.size;
+  EXPECT_EQ(now.decisions[0], 1U) << "load";
+  EXPECT_EQ(now.decisions[3], 1U) << "absent";
+  const stats::TracePage page = sidecar_->trace(0);
+  ASSERT_EQ(page.requests.size(), 2U);
+  EXPECT_EQ(page.requests[0].chunks.size(), 6U);
+  EXPECT_EQ(page.requests[0].chunks, page.requests[1].chunks);
+  EXPECT_EQ(page.requests[0].chunk_bytes, 12288U) << "the whole slot";
+  EXPECT_EQ(page.requests[0].model, "test-model");
+  EXPECT_EQ(page.requests[1].tokens_hit, 6U * 256);
+  EXPECT_TRUE(sidecar_->trace(page.next).requests.empty());
+}
+
+// Each of these would falsify the estimate for all.
+TEST_F(ControlTest, RequestsThatAreNotWholeOrNotTheirsAreLeftOut) {
+  protocol::SessionRegion& region = client_->region();
+  ask(region, handle_ + 1, {1, 2});  // a namespace that this session has not opened
+  write_event(region, EventKind::kAsked, handle_, protocol::pack_halves(4, 4), 5, 6, 7, 8);  // the first four are lost
+  write_event(region, EventKind::kRequest, handle_, 8, 8 * 256, 0, 1000, 4);
+  write_event(region, EventKind::kAsked, handle_, protocol::pack_halves(0, 77), 5, 6, 7, 8);
+  write_event(region, EventKind::kRequest, handle_, 77, 77 * 256, 0, 1000, 99);
+  write_event(region, EventKind::kRequest, 0, 0, 512, 0, 1000);  // of an older engine
+  ASSERT_TRUE(wait([&] { return stats().lookup.total() == 4; }));
+  EXPECT_EQ(stats().estimate.chunks_asked, 0U);
+  EXPECT_EQ(stats().decisions.back(), 2U) << "99, and the older engine's";
+}
+
+TEST_F(ControlTest, HitsAreValuedBySpeedOnceItIsKnown) {
+  protocol::SessionRegion& region = client_->region();
+  write_event(region, EventKind::kRequest, 0, 0, 512, 256, 1000);
+  write_event(region, EventKind::kPrefill, 0, 0, 100, 1'000'000);
+  write_event(region, EventKind::kRequest, 0, 0, 512, 100, 1000);
+  ASSERT_TRUE(wait([&] { return !stats().models.empty() && stats().models[0].tokens_hit == 356; }));
+  EXPECT_EQ(stats().models[0].prefill_saved_ns, 3'560'000U);
 }
 
 TEST_F(ControlTest, TouchesReachTheEvictionPolicy) {

@@ -1,20 +1,15 @@
-// FakeApi: an API server in memory: namespaced objects, uid, resourceVersion, generation, the status subresource, server-side apply
-// with owned fields, watches, garbage collection when asked for it, errors when asked for them.
-//
-// What it has not: validation, defaulting (set_defaulting does what a test wants), finalizers, admission. Thread-safe.
+// FakeApi: an API server in memory (ObjectStore) whose calls are noted, and fail when asked to. Thread-safe.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "operator/k8s/api_client.h"
-#include "tests/unit/operator/owned_fields.h"
+#include "tests/unit/operator/object_store.h"
 
 namespace larder::operator_test {
 
@@ -68,40 +63,15 @@ class FakeApi final : public k8s::ApiClient {
   std::vector<api::Object> all(const k8s::Resource& resource, const std::string& ns = "") const;
 
  private:
-  using Place = std::tuple<std::string, std::string, std::string, std::string>;  // group, plural, namespace, name
-  struct Stored {
-    api::Object object;
-    OwnedFields owners;
-  };
-  struct Change {
-    std::uint64_t version;
-    Place place;
-    std::optional<api::Object> before, after;
-  };
-
-  static Place place_of(const k8s::Resource& resource, const std::string& ns, const std::string& name);
-  Place place_of(const k8s::Resource& resource, const api::Object& object) const;
   std::optional<Failure> begin(const Call& call);
-  Result<api::Object> end(const std::optional<Failure>& failure, Result<api::Object> answer) const;
-  api::Object add(const k8s::Resource& resource, api::Object object, Stored stored);
-  api::Object settle(const Place& place, Stored& stored, api::Object next);
-  void record(const Place& place, std::optional<api::Object> before, std::optional<api::Object> after);
-  void erase(const Place& place);
-  Result<api::Object> apply_locked(const k8s::Resource& resource, const api::Object& object, const std::string& subresource);
-  Result<api::Object> replace_locked(const k8s::Resource& resource, const api::Object& object);
-  Result<api::Object> merge_locked(const k8s::Resource& resource, const Place& place, const api::Object& patch);
-  Status remove_locked(const Place& place, const std::string& uid);
-  std::vector<k8s::WatchEvent> events_since(const k8s::Resource& resource, const k8s::Selector& selector,
-                                            std::uint64_t& version) const;
+  // Does `act`, unless `call` fails before it; where its answer is lost, the failure is the answer.
+  template <typename Act>
+  auto through(const Call& call, const Act& act) -> decltype(act());
 
-  mutable std::mutex mutex_;
-  std::condition_variable_any changed_;
-  std::map<Place, Stored> objects_;
-  std::vector<Change> changes_;
-  std::uint64_t version_ = 1, oldest_ = 0, uids_ = 0, cuts_ = 0;
+  ObjectStore store_;
+  mutable std::mutex mutex_;  // of all below
   std::vector<Call> calls_;
   std::function<std::optional<Failure>(const Call&)> failures_;
-  std::function<void(api::Object&)> defaulting_;
   std::map<std::string, api::Object> paths_;
 };
 

@@ -6,6 +6,7 @@ from vllm.distributed.kv_transfer.kv_connector.v1 import base
 from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorBase_V1, KVConnectorRole, SupportsHMA
 
 from larder.client import Client, namespace_id
+from larder.vllm.engine_metrics import Exported, Observed
 from larder.vllm.guard import LogPump, logger
 from larder.vllm.messages import StepWork
 from larder.vllm.scheduler import SchedulerHalf
@@ -83,6 +84,18 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
 
     def reset_cache(self):
         return self._half.reset()
+
+    def get_kv_connector_stats(self):
+        """vLLM asks both halves; a worker has nothing to say."""
+        return self._half.observed() if isinstance(self._half, SchedulerHalf) else None
+
+    @classmethod
+    def build_kv_connector_stats(cls, data=None):
+        return Observed(data or {})
+
+    @classmethod
+    def build_prom_metrics(cls, vllm_config, metric_types, labelnames, per_engine_labelvalues):
+        return Exported(vllm_config, metric_types, labelnames, per_engine_labelvalues)
 
     # ---- worker
 

@@ -36,6 +36,7 @@ class Fetches:
         self._looks = Looks(client, worth)
         self._fetches: dict[str, Running] = {}  # until the request's holds stand, or it ends
         self._decided: set[str] = set()
+        self._recomputed: set[str] = set()  # of these, those for which there was more below, and nothing was fetched
 
     def runs(self, request_id):
         """Whether the request waits for its look or its fetch."""
@@ -62,6 +63,8 @@ class Fetches:
         if plan is None:
             plan = self._worth.plan(below, reachable - there, lacking_tokens, self._waiting_chunks())
         self._decided.add(request.request_id)
+        if plan is None and reachable > there:
+            self._recomputed.add(request.request_id)
         return plan is not None and self._ask(request, space, hashes[: (there + plan.chunks) * stride], there, plan)
 
     def _shared_plan(self, request_id, first, lacking_tokens):
@@ -72,6 +75,13 @@ class Fetches:
         chunks, answer = found
         speed = Below(answer.read_bytes_per_s > 0, answer.read_latency_ns, answer.read_bytes_per_s)
         return self._worth.plan(speed, chunks, lacking_tokens, self._waiting_chunks(), shared=True)
+
+    def decision(self, request_id, loads):
+        """What was done about the request, before end()."""
+        if loads:
+            return native.DECIDED_FETCH if request_id in self._fetches else native.DECIDED_LOAD
+        more_below = request_id in self._recomputed or request_id in self._fetches
+        return native.DECIDED_RECOMPUTE if more_below else native.DECIDED_ABSENT
 
     def end(self, request_id):
         """The request's holds stand, or it asks for none."""
@@ -84,6 +94,7 @@ class Fetches:
         self.end(request_id)
         self._looks.forget(request_id)
         self._decided.discard(request_id)
+        self._recomputed.discard(request_id)
 
     def rest(self):
         """A step that computes nothing: leaves the processor to whoever brings the chunks, until one look or fetch has ended."""

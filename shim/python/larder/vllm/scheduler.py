@@ -11,7 +11,9 @@ from dataclasses import dataclass
 from larder import _native as native
 from larder.client import LarderError
 from larder.vllm.adapters import Adapters, Unserved
+from larder.vllm.engine_metrics import Observed
 from larder.vllm.fetches import Fetches
+from larder.vllm.first_tokens import FirstTokens
 from larder.vllm.guard import Guarded, guarded, late, logger
 from larder.vllm.keys import chunk_hashes, stride_of
 from larder.vllm.messages import COMPUTES, OPEN_WAIT_MS, RESTS, Move, Part, StepWork
@@ -48,6 +50,8 @@ class SchedulerHalf(Guarded):
         self._events = events
         self._stores = StorePlan(setup, client, self._tracked, events.note if events else None)
         self._worth = LoadOrRecompute(setup.chunk_bytes * setup.shards.count, setup.chunk_tokens) if setup else None
+        self._observed = Observed()
+        self._first_tokens = FirstTokens(self._observed)
         self._fetches = Fetches(client, self._worth)
         self._lookups: dict[str, Lookup] = {}
         self._holds: dict[str, int] = {}
@@ -88,6 +92,7 @@ class SchedulerHalf(Guarded):
             space = self._space_of(request) if self.off is None and self._wanted(request) else None
             if space is not None:
                 self._tracked.setdefault(request.request_id, Tracked(request, space))
+                self._first_tokens.begin(request, lookup.local_tokens if lookup else 0, external_tokens)
                 if lookup is not None:
                     self._report(request, lookup, external_tokens)
                 if external_tokens:
@@ -133,7 +138,17 @@ class SchedulerHalf(Guarded):
             return None
 
     def _report(self, request, lookup, external_tokens):
-        self.client.report_request(request.num_tokens - lookup.local_tokens, external_tokens, lookup.nanoseconds)
+        chunk = self.setup.chunk_tokens
+        hashes = chunk_hashes(self.setup, request, lookup.local_tokens // chunk, request.num_tokens // chunk)
+        self.client.report_request(
+            request.num_tokens - lookup.local_tokens,
+            external_tokens,
+            lookup.nanoseconds,
+            self._fetches.decision(request.request_id, external_tokens > 0),
+            hashes,
+            stride_of(request) if hashes else 16,
+            lookup.space.number,
+        )
         late.info(
             "Reqid: %s, Total tokens %d, Larder hit tokens: %d, need to load: %d",
             request.request_id,
@@ -208,6 +223,7 @@ class SchedulerHalf(Guarded):
         for request_id in output.failed_recving or ():
             if request_id in self._tracked:  # else it was aborted meanwhile: nobody asks for it again
                 self._failed.add(request_id)
+                self._first_tokens.missed(request_id)
                 old = self._tracked[request_id]
                 # What could not be loaded is stored anew, but not across a reset: its namespace is the old weights'.
                 self._tracked[request_id] = Tracked(old.request, old.space, stale=old.stale)
@@ -219,8 +235,19 @@ class SchedulerHalf(Guarded):
             self._worth.measured(report.prefill_tokens, report.prefill_ns, report.load_bytes, report.load_ns)
 
     @guarded(lambda: None)
+    def observed(self):
+        """What vLLM's metrics are to say, since the last time; None: nothing."""
+        self._first_tokens.look()
+        if self._observed.is_empty():
+            return None
+        told = Observed(self._observed.data)
+        self._observed.reset()
+        return told
+
+    @guarded(lambda: None)
     def finished(self, request):
         self._release(request.request_id)
+        self._first_tokens.end(request.request_id)
         self._fetches.forget(request.request_id)
         self._tracked.pop(request.request_id, None)
         self._lookups.pop(request.request_id, None)

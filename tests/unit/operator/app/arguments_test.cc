@@ -16,7 +16,7 @@ TEST(ArgumentsTest, DefaultsAndThePodsOwnNames) {
   EXPECT_EQ(arguments->ns, "larder");
   EXPECT_EQ(arguments->identity, "larder-operator-1");
   EXPECT_TRUE(arguments->leader_elect);
-  EXPECT_EQ(arguments->webhook_address, "0.0.0.0:9443");
+  EXPECT_EQ(arguments->webhook_address, ":9443");
   EXPECT_EQ(arguments->certificate_secret, "larder-webhook-tls");
   EXPECT_EQ(arguments->log_level, base::LogLevel::kInfo);
 }
@@ -28,6 +28,12 @@ TEST(ArgumentsTest, BothFormsOfAValue) {
   EXPECT_EQ(arguments->image + " " + arguments->ns + " " + arguments->identity, "larder:1 a x");
   EXPECT_FALSE(arguments->leader_elect);
   EXPECT_EQ(arguments->log_level, base::LogLevel::kDebug);
+}
+
+TEST(ArgumentsTest, SecretsForPullingAreAList) {
+  const Result<Arguments> arguments = parse_arguments(Words{"--image=larder:1", "--image-pull-secrets=one,two"}, kPod);
+  ASSERT_TRUE(arguments.ok()) << arguments.status().text();
+  EXPECT_EQ(arguments->image_pull_secrets, (std::vector<std::string>{"one", "two"}));
 }
 
 std::string refusal(const Words& words) {
@@ -43,6 +49,7 @@ TEST(ArgumentsTest, WhatIsWrongIsNamed) {
   EXPECT_EQ(refusal({"--image", "--namespace=a"}), "'--image' needs IMAGE");
   EXPECT_EQ(refusal({"--leader-elect=maybe"}), "'--leader-elect=maybe' takes true|false, not 'maybe'");
   EXPECT_EQ(refusal({"--log-level=loud"}), "'--log-level=loud' takes LEVEL, not 'loud'");
+  EXPECT_EQ(refusal({"--image-pull-secrets=a,,b"}), "'--image-pull-secrets=a,,b' takes NAME,..., not 'a,,b'");
   EXPECT_NE(refusal({}).find("--image is missing"), std::string::npos);
   EXPECT_NE(parse_arguments(Words{"--image=x"}, {}).status().text().find("POD_NAMESPACE"), std::string::npos);
 }
@@ -51,9 +58,9 @@ TEST(ArgumentsTest, HelpNamesEveryFlag) {
   EXPECT_TRUE(parse_arguments(Words{"--help"}, {})->help);
   EXPECT_TRUE(parse_arguments(Words{"--version"}, {})->version);
   for (const char* flag :
-       {"--namespace", "--image", "--kubeconfig", "--leader-elect", "--lease-name", "--identity", "--metrics-address",
-        "--health-address", "--webhook-address", "--webhook-service", "--webhook-configuration", "--certificate-secret",
-        "--certificate-directory", "--log-level", "--version", "--help"})
+       {"--namespace", "--image", "--image-pull-secrets", "--kubeconfig", "--leader-elect", "--lease-name", "--identity",
+        "--metrics-address", "--health-address", "--webhook-address", "--webhook-service", "--webhook-configuration",
+        "--certificate-secret", "--certificate-directory", "--log-level", "--version", "--help"})
     EXPECT_NE(help_text().find(flag), std::string::npos) << flag;
 }
 

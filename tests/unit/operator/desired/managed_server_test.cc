@@ -47,7 +47,7 @@ class Managed {
     fs::create_directories(folder_ + "/server-auth");
     fs::create_directories(folder_ + "/server");
     std::ofstream(folder_ + "/server-auth/password") << password << "\n";
-    const Object set = stateful_set(*one.backend);
+    const Object set = stateful_set(*one.backend, one.defaults);
     container_ = set["spec"]["template"]["spec"]["containers"][0];
     const std::string config = config_map(*one.backend)["data"]["server.conf"];
     std::ofstream(folder_ + "/server/server.conf") << here(config) << "bind 127.0.0.1\n";
@@ -113,7 +113,7 @@ class ManagedServerTest : public testing::TestWithParam<const char*> {
 // The API server drops an empty field, and what is wanted would differ from what is there for ever.
 TEST(ManagedServer, WhatIsLeftOutIsInNoObject) {
   const test::PoolCase one = test::pool_case("{kind: CacheBackend, metadata: {name: m}, spec: {managed: {memory: 1Gi}}}");
-  EXPECT_EQ(stateful_set(*one.backend).dump().find("imagePullPolicy"), std::string::npos);
+  EXPECT_EQ(stateful_set(*one.backend, one.defaults).dump().find("imagePullPolicy"), std::string::npos);
 }
 
 TEST_P(ManagedServerTest, RunsWithItsConfiguration) {

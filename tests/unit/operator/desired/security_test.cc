@@ -59,16 +59,36 @@ TEST(Security, SecretsAreOptionalAndMountedByLarderdAlone) {
   }
 }
 
-TEST(Probes, AreByHttpAndWithHostNetworkByExec) {
+// Nothing that the cache does may stop the engine: no probe of an engine's pod asks larderd itself.
+TEST(Probes, OfAnEnginesPodAskTheKeeperByHttpAndWithHostNetworkByExec) {
   test::PoolCase one = test::pool_case_of("{memory: {size: 1Gi}}");
-  EXPECT_EQ(container(one)["startupProbe"]["httpGet"]["path"], "/readyz");
-  EXPECT_EQ(container(one)["livenessProbe"]["httpGet"]["path"], "/healthz");
-  EXPECT_THAT(larderd_config(*one.pool, {}, one.engine), testing::HasSubstr("listen: \"0.0.0.0:9464\""));
+  const auto asked = [&](const char* probe) {
+    const Object get = container(one)[probe]["httpGet"];
+    return std::to_string(get["port"].get<int>()) + get["path"].get<std::string>();
+  };
+  EXPECT_EQ(asked("startupProbe"), "9465/startupz");
+  EXPECT_EQ(asked("livenessProbe"), "9465/healthz");
+  EXPECT_EQ(asked("readinessProbe"), "9465/healthz");
+  EXPECT_EQ(container(one)["command"].back(), ":9465");
+  EXPECT_THAT(larderd_config(*one.pool, {}, one.engine), testing::HasSubstr("listen: \":9464\""));
   one.engine.host_network = true;
-  EXPECT_EQ(container(one)["livenessProbe"]["exec"]["command"],
-            Object::array({"/usr/bin/larderctl", "--socket", "/run/larder/main.admin", "alive"}));
+  const auto command = [](const char* verb) {
+    return Object::array({"/usr/bin/larderctl", "--socket", "/run/larder/main.keeper", verb});
+  };
+  EXPECT_EQ(container(one)["startupProbe"]["exec"]["command"], command("started"));
+  EXPECT_EQ(container(one)["livenessProbe"]["exec"]["command"], command("alive"));
+  EXPECT_EQ(container(one)["readinessProbe"]["exec"]["command"], command("alive"));
+  EXPECT_EQ(container(one)["command"].back(), "/run/larder/main.keeper");
   EXPECT_FALSE(container(one).contains("ports"));
   EXPECT_THAT(larderd_config(*one.pool, {}, one.engine), testing::HasSubstr("listen: \"\""));
+}
+
+// A node's pod is larderd and nothing else: its rollout goes on by what larderd says.
+TEST(Probes, OfANodesPodAskLarderd) {
+  const test::PoolCase one = test::pool_case_of("{placement: Node, memory: {size: 1Gi}}");
+  EXPECT_EQ(container(one)["readinessProbe"]["httpGet"]["path"], "/readyz");
+  EXPECT_EQ(container(one)["readinessProbe"]["httpGet"]["port"], 9464);
+  EXPECT_EQ(container(one)["command"].back(), "--watch-config");
 }
 
 TEST(Sidecar, IsNativeUnlessTheClusterIsTooOld) {
@@ -76,6 +96,21 @@ TEST(Sidecar, IsNativeUnlessTheClusterIsTooOld) {
   EXPECT_EQ(container(one)["restartPolicy"], "Always");
   one.defaults.native_sidecars = false;
   EXPECT_FALSE(container(one).contains("restartPolicy"));
+}
+
+// A registry that asks who one is: what pulls our images has its Secret.
+TEST(PullSecrets, AreThoseOfTheOperatorAndOfThePoolEachOnce) {
+  test::PoolCase one =
+      test::pool_case_of("{placement: Node, memory: {size: 1Gi}, imagePullSecrets: [{name: theirs}, {name: everywhere}]}");
+  one.defaults.pull_secrets = {"everywhere"};
+  const Object both = Object::array({Object{{"name", "everywhere"}}, Object{{"name", "theirs"}}});
+  EXPECT_EQ(pull_secrets(one.pool->spec.pull_secrets, one.defaults), both);
+  EXPECT_EQ(daemon_set(*one.pool, {}, one.defaults)["spec"]["template"]["spec"]["imagePullSecrets"], both);
+  test::PoolCase managed = test::pool_case_of("{memory: {size: 1Gi}}", "{managed: {memory: 1Gi}}");
+  const auto of_server = [&] { return stateful_set(*managed.backend, managed.defaults)["spec"]["template"]["spec"]; };
+  EXPECT_FALSE(of_server().contains("imagePullSecrets"));
+  managed.defaults.pull_secrets = {"everywhere"};
+  EXPECT_EQ(of_server()["imagePullSecrets"], Object::array({Object{{"name", "everywhere"}}}));
 }
 
 // One arena is one trust domain.

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <thread>
 
+#include "tests/eventually.h"
 #include "tests/unit/operator/fake_api.h"
 #include "tests/unit/operator/k8s/client_fixture.h"
 
@@ -15,14 +16,10 @@ namespace {
 
 using operator_test::FakeApi;
 
-constexpr unsigned kSoonMs = 20'000;
+constexpr int kSoonMs = 20'000;
 
 bool soon(const std::function<bool()>& holds) {
-  for (unsigned waited_ms = 0; waited_ms < kSoonMs; waited_ms += 5) {
-    if (holds()) return true;
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-  return holds();
+  return test::eventually(holds, kSoonMs, 5);
 }
 
 api::Object pod(const std::string& ns, const std::string& name, int value = 0) {

@@ -43,7 +43,7 @@ TEST(CrdStatusTest, OfAPool) {
        {"spec", Object::parse(R"({"memory": {"size": "1Gi", "hugepages": "2Mi"}, "backendRef": {"name": "b"}})")}});
   facts.pods.resize(1);
   facts.pods[0].uid = "u";
-  facts.answers["u"] = {
+  facts.heard.answers["u"] = {
       .capacity_bytes = 10, .used_bytes = 5, .disk_capacity_bytes = 10, .disk_used_bytes = 1, .tokens_asked = 2, .tokens_hit = 1};
   const Object status = pool_status(facts, Object(), "2026-01-01T00:00:00Z");
   ASSERT_TRUE(status.contains("memory") && status.contains("disk") && status.contains("hitRatio") && status.contains("backend"));

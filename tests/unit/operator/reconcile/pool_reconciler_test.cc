@@ -29,7 +29,10 @@ struct Reconciling : OperatorWorld {
 
   std::map<std::string, LarderdAnswer> answers;
   std::optional<PoolSums> told;
-  PoolReconciler reconciler{world, [this](const std::vector<PodView>&) { return answers; },
+  PoolReconciler reconciler{world,
+                            [this](const std::vector<PodView>&) {
+                              return Heard{answers, {}};
+                            },
                             [this](const k8s::Key&, const std::optional<PoolSums>& sums, bool) { told = sums; }};
 };
 

@@ -90,11 +90,11 @@ TEST(PoolConditionsTest, HugepagesThatNoNodeHas) {
   facts.pods[1].ready = facts.pods[1].running = false;
   facts.pods[1].unscheduled = "0/3 nodes are available: 3 Insufficient hugepages-2Mi.";
   EXPECT_TRUE(waits_for_hugepages(facts));
-  facts.hugepages_of_nodes = "node-b 100, node-a 0";
+  facts.hugepages_of_nodes = "node-b 12 free of 100";
   const Condition missing = of_type(facts, "HugepagesMissing");
   EXPECT_EQ(in_short(missing), "True NotEnough");
   for (const char* part :
-       {"512 free pages of 2Mi", "node-b 100, node-a 0", "vm.nr_hugepages=512", "kubelet", "1 of 2 pods (chat-2)"})
+       {"512 free pages of 2Mi", "node-b 12 free of 100", "vm.nr_hugepages=512", "kubelet", "1 of 2 pods (chat-2)"})
     EXPECT_NE(missing.message.find(part), std::string::npos) << part << " in " << missing.message;
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "False NotEnough");
 }
@@ -115,6 +115,34 @@ TEST(PoolConditionsTest, WhatKeepsLarderdFromRunning) {
   EXPECT_EQ(in_short(of_type(facts, "PodsReady")), "False DoesNotRun");
   pod.killed_for_memory = true;
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "False OutOfMemory");
+}
+
+// The container runs, by its keeper; larderd in it does not.
+TEST(PoolConditionsTest, WhatAKeeperSaysOfALarderdThatIsDown) {
+  PoolFacts facts = facts_of(kSmall);
+  facts.pods = {ready_pod(1), ready_pod(2)};
+  facts.heard.down["uid-2"] = {.why = "larderd ended with exit status 1: too few huge pages"};
+  Condition condition = of_type(facts, "Ready");
+  EXPECT_EQ(in_short(condition), "False DoesNotRun");
+  for (const char* part : {"1 of 2 pods (chat-2)", "without its cache", "too few huge pages", "kubectl logs chat-2 -c larder"})
+    EXPECT_NE(condition.message.find(part), std::string::npos) << part << " in " << condition.message;
+  facts.heard.down["uid-2"].out_of_memory = true;
+  EXPECT_EQ(in_short(of_type(facts, "PodsReady")), "False OutOfMemory");
+}
+
+TEST(PoolConditionsTest, AGpuThatLarderdDoesNotSee) {
+  EXPECT_EQ(in_short(of_type(facts_of(kSmall), "GpuVisible")), "Unknown (not there)");
+  constexpr const char* kCopies = R"({"memory": {"size": "1Gi"}, "transfer": "sidecar", "runtimeClassName": "nvidia"})";
+  PoolFacts facts = facts_of(kCopies);
+  facts.pods = {ready_pod(1), ready_pod(2)};
+  EXPECT_EQ(in_short(of_type(facts, "GpuVisible")), "True Asked");
+  facts.pods[1].notice = "larderd sees no GPU: the pod has no resource claim gpu";
+  const Condition condition = of_type(facts, "GpuVisible");
+  EXPECT_EQ(in_short(condition), "False NotVisible");
+  EXPECT_NE(condition.message.find("1 of 2 pods (chat-2): larderd sees no GPU"), std::string::npos) << condition.message;
+  EXPECT_EQ(in_short(of_type(facts, "Ready")), "True AllReady");  // the engine's process copies
+  const PoolFacts node = facts_of(R"({"memory": {"size": "1Gi"}, "transfer": "sidecar", "placement": "Node"})");
+  EXPECT_EQ(in_short(of_type(node, "GpuVisible")), "False NoRuntimeClass");
 }
 
 TEST(PoolConditionsTest, PodsThatNeedARestart) {
@@ -146,14 +174,14 @@ TEST(PoolConditionsTest, WhetherItHelpsAndWhoServesNobody) {
   facts.pods = {ready_pod(0), ready_pod(1)};
   EXPECT_EQ(in_short(of_type(facts, "Helping")), "Unknown NoRequests");
   EXPECT_EQ(in_short(of_type(facts, "EnginesAttached")), "Unknown NotAsked");
-  facts.answers["uid-0"].engines = 2;
-  facts.answers["uid-0"].tokens_asked = 1000;
+  facts.heard.answers["uid-0"].engines = 2;
+  facts.heard.answers["uid-0"].tokens_asked = 1000;
   EXPECT_EQ(in_short(of_type(facts, "Helping")), "False NoHits");
   EXPECT_EQ(in_short(of_type(facts, "EnginesAttached")), "True Attached");
-  facts.answers["uid-0"].tokens_hit = 427;
+  facts.heard.answers["uid-0"].tokens_hit = 427;
   EXPECT_EQ(in_short(of_type(facts, "Helping")), "True Hits");
   EXPECT_EQ(of_type(facts, "Helping").message, "42% of the prompt tokens asked for were found");
-  facts.answers["uid-1"].engines = 0;
+  facts.heard.answers["uid-1"].engines = 0;
   EXPECT_EQ(in_short(of_type(facts, "EnginesAttached")), "False NoEngine");
   EXPECT_NE(of_type(facts, "EnginesAttached").message.find("kubectl larder why chat-1 -n ml"), std::string::npos);
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "True AllReady");
@@ -173,7 +201,7 @@ TEST(PoolStatusTest, SumsOverThePods) {
   for (int i = 0; i < 4; ++i) facts.pods.push_back(ready_pod(i));
   facts.pods[3].ready = false;
   for (int i = 0; i < 2; ++i) {
-    LarderdAnswer& answer = facts.answers["uid-" + std::to_string(i)];
+    LarderdAnswer& answer = facts.heard.answers["uid-" + std::to_string(i)];
     answer.capacity_bytes = 1ULL << 30;
     answer.used_bytes = 1ULL << 29;
     answer.tokens_asked = 100;
@@ -210,11 +238,11 @@ TEST(PoolStatusTest, ItsSizeDoesNotGrowWithThePods) {
 TEST(PoolStatusTest, WhatSaysNothingNewIsTheSame) {
   PoolFacts facts = facts_of(kSmall);
   facts.pods = {ready_pod(1)};
-  facts.answers["uid-1"].capacity_bytes = 100ULL << 30;
-  facts.answers["uid-1"].used_bytes = 50ULL << 30;
+  facts.heard.answers["uid-1"].capacity_bytes = 100ULL << 30;
+  facts.heard.answers["uid-1"].used_bytes = 50ULL << 30;
   const Object before = {{"status", pool_status(facts, Object(), "2026-01-01T00:00:00Z")}};
-  facts.answers["uid-1"].used_bytes += 100ULL << 20;
-  facts.answers["uid-1"].requests += 5;
+  facts.heard.answers["uid-1"].used_bytes += 100ULL << 20;
+  facts.heard.answers["uid-1"].requests += 5;
   EXPECT_EQ(pool_status(facts, before, "2026-02-01T00:00:00Z"), before["status"]);
 }
 

@@ -44,7 +44,7 @@ TEST(ProberTest, TheNewestAnswerIsKept) {
   round.fetch->answers = {{"http://a", kAnswer}, {"http://b", "<html>"}};
   round.prober.round({});
   EXPECT_EQ(round.told, (std::vector<std::string>{"chat", "code"}));
-  const auto answers = round.prober.answers({pod("a"), pod("b"), pod("c"), pod("never")});
+  const auto answers = round.prober.heard({pod("a"), pod("b"), pod("c"), pod("never")}).answers;
   ASSERT_EQ(answers.size(), 1U);
   EXPECT_EQ(answers.at("a").used_bytes, 5U);
 }
@@ -57,10 +57,10 @@ TEST(ProberTest, WhoIsSilentIsForgottenAfterAWhile) {
   round.fetch->answers.clear();
   for (unsigned i = 1; i < Prober::kMissesForgotten; ++i) {
     round.prober.round({});
-    EXPECT_EQ(round.prober.answers({pod("a")}).size(), 1U) << i;
+    EXPECT_EQ(round.prober.heard({pod("a")}).answers.size(), 1U) << i;
   }
   round.prober.round({});
-  EXPECT_TRUE(round.prober.answers({pod("a")}).empty());
+  EXPECT_TRUE(round.prober.heard({pod("a")}).answers.empty());
 }
 
 TEST(ProberTest, WhoIsAskedNoMoreIsForgotten) {
@@ -70,13 +70,37 @@ TEST(ProberTest, WhoIsAskedNoMoreIsForgotten) {
   round.prober.round({});
   round.targets.clear();
   round.prober.round({});
-  EXPECT_TRUE(round.prober.answers({pod("a")}).empty());
+  EXPECT_TRUE(round.prober.heard({pod("a")}).answers.empty());
+}
+
+// Of one that does not answer its keeper is asked, in the same round.
+TEST(ProberTest, TheKeeperOfWhoIsSilentSaysWhy) {
+  Round round;
+  round.targets = {{{"ml", "chat"}, "a", "http://a", "http://a/keeper"}, {{"ml", "chat"}, "b", "http://b", "http://b/keeper"}};
+  round.fetch->answers = {{"http://b", kAnswer},
+                          {"http://a/keeper", R"({"ready": false, "why": "memory.size", "starts": 3, "out_of_memory": true})"},
+                          {"http://b/keeper", R"({"ready": false, "why": "not asked"})"}};
+  round.prober.round({});
+  Heard heard = round.prober.heard({pod("a"), pod("b")});
+  ASSERT_EQ(heard.down.size(), 1U);
+  EXPECT_EQ(heard.down.at("a").why, "memory.size");
+  EXPECT_TRUE(heard.down.at("a").out_of_memory);
+  EXPECT_EQ(heard.answers.size(), 1U);
+
+  round.fetch->answers["http://a"] = kAnswer;
+  round.prober.round({});
+  EXPECT_TRUE(round.prober.heard({pod("a")}).down.empty());
+  round.fetch->answers.erase("http://a");
+  round.fetch->answers["http://a/keeper"] = R"({"ready": true})";
+  round.prober.round({});
+  EXPECT_TRUE(round.prober.heard({pod("a")}).down.empty());
 }
 
 TEST(ProberTest, AddressesOfBothKinds) {
   PodView view;
   view.ip = "10.0.0.7";
   EXPECT_EQ(Prober::url_of(view), "http://10.0.0.7:9464/v1/status");
+  EXPECT_EQ(Prober::keeper_url_of(view), "http://10.0.0.7:9465/v1/keeper");
   view.ip = "fd00::7";
   EXPECT_EQ(Prober::url_of(view), "http://[fd00::7]:9464/v1/status");
 }

@@ -2,10 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/tcp.h>
+#include <sys/resource.h>
 
 #include <chrono>
 #include <thread>
 
+#include "operator/webhook/client_hello.h"
 #include "tests/unit/operator/webhook/serving.h"
 
 namespace larder::webhook {
@@ -142,6 +145,69 @@ TEST_F(AdmissionServerTest, AnAddressThatIsNoneIsNamed) {
   EXPECT_THAT(start("nonsense"), HasSubstr("--webhook-address nonsense"));
   serving_.start();
   EXPECT_THAT(start(serving_.server->address()), HasSubstr("--webhook-address 127.0.0.1:"));
+}
+
+// Who says nothing, or half of a hello, has places of his own: all who shake hands are served beside them.
+TEST_F(AdmissionServerTest, HalfHellosTakeNobodysPlace) {
+  serving_.serve_leaf();
+  ServerOptions options;
+  options.limits.silent = 64;
+  options.limits.strangers = 1;
+  serving_.start([](std::string_view) { return Reviewed{200, "well"}; }, options);
+  const std::string half("\x16\x03\x01\x01\x00\x01\x00\x00\xfc\x03\x03", 11);
+  std::vector<Fd> held;
+  for (int i = 0; i < 64; ++i) {
+    held.push_back(http::connect_tcp(serving_.server->address()));
+    ASSERT_TRUE(http::send_all(held.back(), std::string_view(half).substr(0, static_cast<std::size_t>(i) % 12)));
+  }
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(serving_.connect().review("x"), "well");
+  EXPECT_LE(serving_.server->counters().crowded_out, 20U) << "one of the silent at most for each that came";
+}
+
+// Of the descriptors that this process may have, the silent take all; each second of them goes for who comes next.
+TEST_F(AdmissionServerTest, SilentClientsDoNotUseUpTheDescriptors) {
+  serving_.start();
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const Fd newest = http::connect_tcp(serving_.server->address());
+  const rlimit tight{static_cast<rlim_t>(newest.get()) + 200, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &tight), 0);
+  std::vector<Fd> silent;  // a descriptor here and one at the server for each
+  for (int i = 0; i < 400; ++i) {
+    silent.push_back(http::connect_tcp(serving_.server->address()));
+    if (!silent.back().valid()) break;
+  }
+  ASSERT_LT(silent.size(), 200U) << "descriptors did not run out";
+  silent.erase(silent.end() - 5, silent.end());  // for the honest client, on this side
+  EXPECT_EQ(serving_.connect().review("x"), "reviewed 1");
+  EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+}
+
+TEST_F(AdmissionServerTest, AHelloThatComesByteByByteIsTaken) {
+  serving_.start();
+  const std::string hello = client_hello();
+  ASSERT_GE(hello.size(), 100U);
+  const Fd client = http::connect_tcp(serving_.server->address());
+  const int at_once = 1;
+  ::setsockopt(client.get(), IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof(at_once));
+  for (const char& byte : hello) {
+    ASSERT_TRUE(http::send_all(client, {&byte, 1}));
+    std::this_thread::sleep_for(std::chrono::microseconds(100));
+  }
+  ASSERT_EQ(::shutdown(client.get(), SHUT_WR), 0);
+  EXPECT_THAT(http::receive_all(client), StartsWith("\x16\x03\x03")) << "a ServerHello";
+}
+
+TEST_F(AdmissionServerTest, WhoLeavesAmidHisHelloLeavesNothing) {
+  serving_.start();
+  const std::string hello = client_hello();
+  for (const std::size_t count : {std::size_t{0}, std::size_t{1}, kHelloStart, hello.size() - 1}) {
+    const Fd client = http::connect_tcp(serving_.server->address());
+    ASSERT_TRUE(http::send_all(client, std::string_view(hello).substr(0, count)));
+    ASSERT_EQ(::shutdown(client.get(), SHUT_WR), 0);
+    http::receive_all(client);
+  }
+  EXPECT_EQ(serving_.server->counters().timed_out, 0U) << "not by the deadline";
 }
 
 // New leaves and new authorities under load: nobody who trusts the bundle, as the leader keeps it, is ever refused.

@@ -54,14 +54,17 @@ class ReviewTest : public testing::Test {
   Injection injection_{{{{"op", "add"}, {"path", "/spec/x"}, {"value", "\u00e4"}}}, ""};
   std::function<void(const Input&)> looked_ = [](const Input&) {};
   std::vector<std::string> told_;
-  PodReview review_{
-      pools_,
-      {"larder:1", true},
-      [this](const Input& input) {
-        looked_(input);
-        return injection_;
-      },
-      [this](const api::Object&, const std::string& ns, const std::string& why) { told_.push_back(ns + ": " + why); }};
+  std::vector<Refusal> kinds_;
+  PodReview review_{pools_,
+                    {"larder:1", true},
+                    [this](const Input& input) {
+                      looked_(input);
+                      return injection_;
+                    },
+                    [this](const api::Object&, const std::string& ns, const std::string& why, Refusal kind) {
+                      told_.push_back(ns + ": " + why);
+                      kinds_.push_back(kind);
+                    }};
 };
 
 TEST_F(ReviewTest, ThePatchOfInjectComesBack) {
@@ -89,10 +92,12 @@ TEST_F(ReviewTest, AnEmptyPatchIsNoPatch) {
 
 TEST_F(ReviewTest, WhatIsLeftAloneIsToldOnceAndInADryRunNever) {
   injection_.refused = "no engine was found: name it in spec.engine.container";
+  injection_.kind = Refusal::kEngine;
   const api::Object response = respond(review_of(annotated_pod()));
   EXPECT_EQ(response["warnings"][0], "larder: " + injection_.refused);
   EXPECT_EQ(response["patch"], injection_.patch) << "the annotation that says so";
   EXPECT_THAT(told_, ElementsAre("ml: " + injection_.refused));
+  EXPECT_THAT(kinds_, ElementsAre(Refusal::kEngine));
   api::Object dry = review_of(annotated_pod());
   dry["request"]["dryRun"] = true;
   EXPECT_EQ(respond(dry)["patch"], injection_.patch);
@@ -116,12 +121,13 @@ TEST_F(ReviewTest, WhatCannotBeReadCostsThePodItsCacheAlone) {
   pools_.pools.insert_or_assign("chat", pool);
   pools_.backends.insert_or_assign("redis", Status(Code::kUnavailable, "gone"));
   EXPECT_THAT(warning_of(review_of(annotated_pod())), HasSubstr("CacheBackend redis could not be read: gone"));
-  EXPECT_EQ(told_.size(), 2U);
+  EXPECT_THAT(kinds_, ElementsAre(Refusal::kUnreadable, Refusal::kUnreadable));
 }
 
 TEST_F(ReviewTest, ADefectOfTheInjectorStopsNoPod) {
   looked_ = [](const Input& input) { static_cast<void>(input.pod.at("no such key")); };
   EXPECT_THAT(warning_of(review_of(annotated_pod())), HasSubstr("a defect of larder's injector"));
+  EXPECT_THAT(kinds_, ElementsAre(Refusal::kDefect));
 }
 
 TEST_F(ReviewTest, WhatIsNoPodToInjectIsAllowedWithAWarning) {

@@ -18,6 +18,18 @@
 
 namespace larder::webhook {
 
+// What a client of OpenSSL says first.
+inline std::string client_hello() {
+  const std::unique_ptr<SSL_CTX, decltype(&SSL_CTX_free)> context(SSL_CTX_new(TLS_client_method()), &SSL_CTX_free);
+  const std::unique_ptr<SSL, decltype(&SSL_free)> ssl(SSL_new(context.get()), &SSL_free);
+  BIO* const out = BIO_new(BIO_s_mem());
+  SSL_set_bio(ssl.get(), BIO_new(BIO_s_mem()), out);  // and frees them
+  SSL_connect(ssl.get());
+  char* bytes = nullptr;
+  const long count = BIO_get_mem_data(out, &bytes);
+  return {bytes, static_cast<std::size_t>(count)};
+}
+
 class TlsClient {
  public:
   static constexpr int kWaitMs = 15'000;
@@ -26,9 +38,10 @@ class TlsClient {
     std::string name = {};    // of the server; empty: any
     std::string alpn = {};    // in wire format, "\x02h2\x08http/1.1"; empty: none
     int least = TLS1_2_VERSION, most = TLS1_3_VERSION;
+    unsigned char from = 1;  // the last byte of its own address
   };
 
-  TlsClient(const std::string& address, const Wanted& wanted) : socket_(http::connect_tcp(address)) {
+  TlsClient(const std::string& address, const Wanted& wanted) : socket_(http::connect_tcp(address, wanted.from)) {
     ::signal(SIGPIPE, SIG_IGN);  // who is cut off is to be told so
     const timeval wait{kWaitMs / 1000, 0};
     ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));

@@ -24,8 +24,20 @@ TEST(WebhookMetricsTest, EverythingIsThereFromTheStartAtZero) {
   EXPECT_THAT(text, HasSubstr("controller_runtime_webhook_requests_total{code=\"503\",webhook=\"/mutate-v1-pod\"} 0"));
   EXPECT_THAT(text, HasSubstr("controller_runtime_webhook_latency_seconds_count{webhook=\"/mutate-v1-pod\"} 0"));
   EXPECT_THAT(text, HasSubstr("controller_runtime_webhook_requests_in_flight{webhook=\"/mutate-v1-pod\"} 0"));
+  EXPECT_THAT(text, HasSubstr("larder_pods_not_injected_total{reason=\"no_pool\"} 0"));
   EXPECT_THAT(text, HasSubstr("larder_webhook_certificate_expiry_timestamp_seconds 0"));
   EXPECT_THAT(text, HasSubstr("larder_webhook_connections_ended_total{reason=\"crowded_out\"} 0"));
+}
+
+TEST(WebhookMetricsTest, PodsThatStartWithoutACacheAreCountedByWhy) {
+  k8s::Metrics metrics;
+  TlsAcceptor acceptor;
+  WebhookMetrics webhook(metrics, "/mutate-v1-pod", acceptor);
+  for (const auto& [kind, reason] : kRefusals) webhook.left_alone(kind);
+  webhook.left_alone(Refusal::kEngine);
+  webhook.left_alone(Refusal::kNone);
+  EXPECT_THAT(metrics.text(), HasSubstr("larder_pods_not_injected_total{reason=\"engine\"} 2"));
+  EXPECT_THAT(metrics.text(), HasSubstr("larder_pods_not_injected_total{reason=\"unreadable\"} 1"));
 }
 
 TEST(WebhookMetricsTest, CountsWhatTheServerDoes) {

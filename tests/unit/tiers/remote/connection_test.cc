@@ -163,6 +163,69 @@ TEST_F(ConnectionTest, NoMoreIsAskedForThanTheWindowLets) {
   EXPECT_EQ(connection_.commands(), 0U);
 }
 
+// What lies at the server together it reads together, and copies to where it belongs: a length that came alone tells it where.
+TEST_F(ConnectionTest, ABodyWaitsForTheAnswerToTheOneBeforeItAndItsLengthDoesNot) {
+  for (const std::size_t piece : {std::size_t{1}, SIZE_MAX}) {
+    wire_->send_at_most = piece;
+    const std::string first = "first", second = "second";
+    ask("+");
+    ASSERT_TRUE(hear("").ok() && hear("+PONG\r\n").ok()) << "at once: the link is short";
+    wire_->from_us.clear();
+    const std::size_t at = ask("+", {}, std::as_bytes(std::span(first)), 5);
+    ask("+", {}, std::as_bytes(std::span(second)), 6);
+    ask("+");
+    ASSERT_TRUE(hear("").ok());
+    const auto number = [at](std::size_t more) { return "<" + std::to_string(at + more); };
+    EXPECT_EQ(wire_->from_us, number(0) + "first>" + number(1));
+    EXPECT_FALSE(connection_.has_unsent()) << "nobody has to come back for it";
+    EXPECT_FALSE(connection_.wants_write());
+    EXPECT_EQ(connection_.bytes(), first.size() + second.size()) << "what is sent and not answered counts";
+    EXPECT_FALSE(connection_.cancel(6)) << "its length is there";
+    ASSERT_TRUE(hear("+OK\r\n").ok());
+    EXPECT_EQ(wire_->from_us, number(0) + "first>" + number(1) + "second>" + number(2) + ">");
+    ASSERT_TRUE(hear("+OK\r\n+OK\r\n").ok());
+    EXPECT_EQ(connection_.commands(), 0U);
+    EXPECT_EQ(connection_.bytes(), 0U);
+  }
+}
+
+TEST_F(ConnectionTest, OnALongLinkBodiesFollowEachOther) {
+  ask("+");
+  bool more = false;
+  wire_->to_us = "+PONG\r\n";
+  ASSERT_TRUE(connection_.pump(20'000'000, more).ok());
+  const std::vector<std::byte> body(2 << 20);
+  for (int i = 0; i < 4; ++i) ask("+", {}, body);
+  ASSERT_TRUE(connection_.pump(20'000'000, more).ok());
+  EXPECT_GT(wire_->from_us.size(), 4 * body.size());
+}
+
+// An ASKING is of the command behind it: the next one would be taken for that.
+TEST_F(ConnectionTest, WhatWasSentForACommandDoesNotStandAlone) {
+  constexpr std::size_t kPart = 2 << 20;
+  slot_.resize(3 * kPart);
+  ask("+");
+  ASSERT_TRUE(hear("+PONG\r\n").ok());
+  wire_->from_us.clear();
+  for (std::size_t i = 0; i < 2; ++i) ask("$", std::span(slot_).subspan(i * kPart, kPart));
+  ask("+", {}, {}, 9);
+  Request behind;
+  behind.around.before = "GET";
+  behind.expect = {"$", kPart, std::span(slot_).subspan(2 * kPart)};
+  behind.owner = 9;
+  behind.with_former = true;
+  connection_.ask(std::move(behind), 0);
+  ASSERT_TRUE(hear("").ok());
+  ASSERT_EQ(wire_->from_us, "<1><2><3>") << "the window is full";
+  EXPECT_TRUE(connection_.cancel(9));
+  const std::size_t next = ask("+");
+  ASSERT_TRUE(hear("$1\r\na\r\n$1\r\nb\r\n").ok() && hear("+OK\r\n$1\r\nc\r\n+OK\r\n").ok());
+  EXPECT_EQ(wire_->from_us, "<1><2><3>GET<4>");
+  EXPECT_EQ(slot_[2 * kPart], std::byte{0}) << "nobody waits for it any more";
+  EXPECT_EQ(seen_[next].times, 1);
+  EXPECT_EQ(connection_.commands(), 0U);
+}
+
 // Else the server, which has answered the last that it knows of, waits until all that came has been taken.
 TEST_F(ConnectionTest, WhatTheWindowLetsIsAskedForBeforeTheRestHasCome) {
   constexpr std::size_t kPart = 2 << 20;

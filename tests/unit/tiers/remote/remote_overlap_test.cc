@@ -22,7 +22,7 @@ class RemoteOverlapTest : public TierFixture {
  protected:
   RemoteOverlapTest() {
     options_.answer_ms = 5000;
-    options_.connections = 3;  // two for reads: the parts of one chunk come over both
+    options_.connections = 4;  // two for reads, two for writes: the parts of one chunk come, and go, over both
     options_.read_bytes_in_flight = options_.write_bytes_in_flight = 2 << 20;
   }
   // Within the server's thread: whether that happens before it goes on.

@@ -24,6 +24,12 @@ using tiers::testing_support::Slot;
 
 class RemoteUnwantedTest : public TierFixture {};
 
+class RemoteOnItsWayTest : public TierFixture, public testing::WithParamInterface<FakeServer::Kind> {
+ protected:
+  RemoteOnItsWayTest() : TierFixture(GetParam()) {}
+};
+INSTANTIATE_TEST_SUITE_P(Modes, RemoteOnItsWayTest, testing::Values(FakeServer::Kind::kStandalone, FakeServer::Kind::kCluster));
+
 TEST_F(RemoteUnwantedTest, APutAfterAForgetAndOneBeforeItAreNotRemoved) {
   Node one(options_), other(options_);
   for (std::uint64_t i = 0; i < 40; ++i) {
@@ -179,6 +185,27 @@ TEST_F(RemoteUnwantedTest, APartThatIsLongerThanItShouldBeIsAMissAndGoes) {
   EXPECT_TRUE(node.loop.get(2, 1, kBytes).ok());
   EXPECT_EQ(server_.connections, options_.connections);
   EXPECT_TRUE(eventually([&] { return server_.keys().size() == 2; }));
+}
+
+// When its put is given up: it is unlinked behind all that is being written. Parts go over several connections, of which one may be quicker.
+TEST_P(RemoteOnItsWayTest, APartGoesToo) {
+  options_.answer_ms = 5000;
+  Node node(options_);
+  ASSERT_TRUE(node.loop.put(9, 1, 1, kBytes).ok());
+  ASSERT_TRUE(eventually([&] { return server_.connections >= options_.connections; }));
+  const std::string record = record_key("larder", key_of(1));
+  std::atomic<bool> unlinked = false;
+  server_.set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
+    unlinked = unlinked || words[0] == "UNLINK";
+    if (words[0] != "SET" || !words[1].starts_with(record + ":")) return std::nullopt;
+    for (int i = 0; i < 500 && !unlinked; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    return std::nullopt;
+  });
+  EXPECT_EQ(node.loop.ended(node.put(1, 1, 100)).code(), Code::kDeadlineExceeded);
+  EXPECT_TRUE(eventually([&] { return unlinked.load(); }, 500)) << "before the part is stored";
+  EXPECT_TRUE(eventually([&] { return server_.keys().size() == 2; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(server_.keys().size(), 2U) << "of the other chunk";
 }
 
 TEST_F(RemoteUnwantedTest, WhatAServerSaysAtTheDoorIsNotTakenForItsAge) {

@@ -52,7 +52,9 @@ TEST_P(InjectGolden, TwiceIsOnce) {
 TEST_P(InjectGolden, SaysWhyItWasLeftAlone) {
   const InjectionCase one = injection_case(text_of(kFolder / (GetParam() + std::string(kIn))));
   const webhook::Injection injection = one.inject();
+  EXPECT_EQ(injection.refused.empty(), injection.kind == webhook::Refusal::kNone);
   if (injection.refused.empty()) return;
+  EXPECT_EQ(injection.refused.starts_with("there is no CachePool"), injection.kind == webhook::Refusal::kNoPool);
   EXPECT_NE(injection.refused.find("; "), std::string::npos) << injection.refused;
   api::Object after = patched(one.pod, injection.patch);
   EXPECT_EQ(api::annotation(after, api::kNotInjectedAnnotation), injection.refused);

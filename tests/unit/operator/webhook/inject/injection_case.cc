@@ -27,6 +27,8 @@ void take(const Object& document, InjectionCase& one) {
     one.pod_security = api::label(document, "pod-security.kubernetes.io/enforce").value_or(one.pod_security);
   } else if (kind == "Defaults") {
     one.defaults.native_sidecars = api::truth_at(document, "nativeSidecars", true);
+    if (document.contains("pullSecrets"))
+      for (const Object& secret : document["pullSecrets"]) one.defaults.pull_secrets.push_back(secret);
   } else {
     one.pod = document;
   }

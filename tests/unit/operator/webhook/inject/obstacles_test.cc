@@ -33,6 +33,15 @@ TEST(Injection, NeverMakesAnnotationsTooLarge) {
   EXPECT_EQ(one.inject().patch, Object::array());
 }
 
+TEST(Injection, NeedsThePortsOfLarderdAndItsKeeper) {
+  for (const char* port : {"9464", "9465"}) {
+    InjectionCase one = container_case(std::string("{command: [vllm, serve, m], ports: [{containerPort: ") + port + "}]}");
+    EXPECT_NE(one.inject().refused.find(std::string("has port ") + port), std::string::npos) << one.inject().refused;
+    one.pod["spec"]["hostNetwork"] = true;
+    EXPECT_EQ(one.inject().refused, "");
+  }
+}
+
 TEST(Injection, CutsALongReason) {
   InjectionCase one = container_case("{command: [other]}");
   one.pool_name = "missing";

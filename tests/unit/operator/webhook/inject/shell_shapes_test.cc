@@ -203,6 +203,29 @@ TEST(HiddenConnector, OfAVariableThatNobodySeesWins) {
   EXPECT_EQ(starts[0].argv.back(), "{}");
 }
 
+// KServe's LLMInferenceService puts the connector of its kvCacheOffloading into a variable of its script, where it would win.
+TEST(HiddenConnector, OfAVariableOfTheScriptIsSaid) {
+  const InjectionCase offloading = container_case(R"Y({command: [bash, -c, 'if true; then
+      ARGS="--kv-transfer-config ''{\"kv_connector\":\"OffloadingConnector\"}''"; fi; eval "vllm serve m ${ARGS} $@"', --]})Y");
+  EXPECT_NE(offloading.inject().refused.find("ARGS (KServe: kvCacheOffloading)"), std::string::npos)
+      << offloading.inject().refused;
+  for (const char* assignment :
+       {"A=--kv-transfer-config={}", "export A='--kv_transfer_config {}'", "A+=' --kv-offloading-size 4'"}) {
+    const InjectionCase one = container_case(std::string("{command: [bash, -c, \"") + assignment + "; vllm serve m $A\"]}");
+    EXPECT_NE(one.inject().refused.find("sets a connector in its variable A; "), std::string::npos) << one.inject().refused;
+  }
+}
+
+// KServe's script speaks of the flag in a test, and leaves the variable empty where there is no kvCacheOffloading.
+TEST(HiddenConnector, OfAVariableThatIsEmptyOrUnusedIsNone) {
+  for (const char* script :
+       {R"(A=''; [[ $* != *--kv-transfer-config* ]] && A=''; vllm serve m $A)", R"(A='--kv-transfer-config {}'; vllm serve m)"}) {
+    InjectionCase one = container_case("{command: [bash, -c, x]}");
+    one.pod["spec"]["containers"][0]["command"][2] = script;
+    EXPECT_EQ(one.inject().refused, "") << script;
+  }
+}
+
 TEST(PythonPath, OfTheImageStaysInScripts) {
   const InjectionCase one = container_case(R"Y({command: [sh, -c, "vllm serve m"]})Y");
   RealShell shell;

@@ -1,0 +1,38 @@
+"""What a user of KServe does: one annotation; and what he then has."""
+
+from __future__ import annotations
+
+import pytest
+import yaml
+
+from harness import kserve_local
+from harness.cluster import ROOT, wait_until
+
+SAMPLES = ROOT / "manifests" / "samples" / "kserve"
+
+
+def sample(name: str) -> dict:
+    return yaml.safe_load((SAMPLES / f"{name}.yaml").read_text())
+
+
+def shown(namespace) -> bool:
+    return namespace.get("cachepool", "chat").get("status", {}).get("hitRatio", "0%") != "0%"
+
+
+CASES = {  # how it is made to run here; KServe's labels of its pods, its port, its Service; the model's name
+    "inferenceservice": (kserve_local.inference_service, {"app": "isvc.qwen-predictor"}, 8080, "qwen-predictor", "qwen"),
+    "llminferenceservice": (kserve_local.llm_inference_service, {"app.kubernetes.io/name": "qwen-llm"}, 8000, "qwen-llm-kserve-workload-svc", "qwen"),
+}
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_annotated_service_is_warm(models, ask_twice, kind):
+    local, labels, port, service, model = CASES[kind]
+    models.apply(local(sample(kind)))
+    (pod,) = models.wait_ready(labels, timeout_s=420)
+    assert "larder.dev/not-injected" not in pod["metadata"]["annotations"]
+    assert any(one["name"] == "larder" for one in pod["spec"]["initContainers"])
+    cold, warm = ask_twice(models, pod, port, service, model)
+    print(f"{kind}: {warm.prompt_tokens} tokens, {warm.cached_tokens} of them hit; first token after {cold.ttft_s:.3f} s, then {warm.ttft_s:.3f} s")
+    wait_until("the pool shows the hits", lambda: shown(models), 60, lambda: models.kubectl("get", "cachepool", "-o", "yaml"))
+    print(models.kubectl("get", "cachepools"))

@@ -1,0 +1,65 @@
+#include "operator/app/metrics_reference.h"
+
+#include "operator/k8s/event_recorder.h"
+#include "operator/k8s/http_client.h"
+#include "operator/k8s/leader_election.h"
+#include "operator/reconcile/controller.h"
+#include "operator/reconcile/pool_metrics.h"
+#include "operator/webhook/webhook_metrics.h"
+#include "sidecar/base/log.h"
+#include "sidecar/http/metrics_page.h"
+
+namespace larder::app {
+namespace {
+
+// Nobody: no API server is asked.
+class NoTransport final : public k8s::Transport {
+ public:
+  Result<k8s::Response> exchange(const k8s::Request&) override { return Status(Code::kFailedPrecondition, "none is asked"); }
+  Result<k8s::Response> stream(const k8s::Request&, const std::function<bool(std::string_view)>&) override {
+    return Status(Code::kFailedPrecondition, "none is asked");
+  }
+};
+
+// Everything that the operator makes of metrics, by who makes it.
+std::string exported() {
+  k8s::Metrics metrics;
+  const base::MonotonicClock clock;
+  NoTransport transport;
+  k8s::HttpClient client(transport, clock, {.metrics = &metrics});
+  [[maybe_unused]] const Result<api::Object> asked = client.get_path("/version");
+  const k8s::EventRecorder events(client, "replica", clock, metrics);
+  const k8s::LeaderElection election(client, {.ns = "namespace", .name = "larder-operator", .identity = "replica"}, clock, clock,
+                                     metrics, [](bool) {});
+  const webhook::TlsAcceptor acceptor;
+  webhook::WebhookMetrics reviews(metrics, "/mutate-v1-pod", acceptor);
+  const http::Counters counters;
+  reviews.watch(metrics, counters);
+  reconcile::PoolMetrics pools(metrics);
+  pools.tell({"namespace", "pool"}, reconcile::PoolSums{}, false);
+  std::string text;
+  for (const char* name : {"cachepool", "cachebackend"}) {
+    const std::unique_ptr<k8s::WorkQueue> queue = k8s::WorkQueue::make(name, clock, &metrics);
+    const reconcile::Controller controller(name, *queue, metrics, 0, [](const k8s::Key&) { return reconcile::Done{}; });
+    text = metrics.text();
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string metrics_reference() {
+  base::set_log_level(base::LogLevel::kError);  // that nobody is asked is no news
+  constexpr http::OpenLabel kOpen[] = {{"code", "HTTP status, or `<error>`: no answer"},
+                                       {"method", "HTTP's"},
+                                       {"namespace", "of each CachePool"},
+                                       {"pool", "name of each CachePool"}};
+  return R"(
+## larder-operator
+
+Every replica exports those of the webhook, of requests and of events; `larder_pool_*`, work queues and controllers are the leader's.
+
+)" + http::metrics_table(exported(), kOpen);
+}
+
+}  // namespace larder::app

@@ -1,0 +1,10 @@
+// The operator's part of docs/metrics.md: --metrics-reference. Starts and ends threads of its own; asks nobody.
+#pragma once
+
+#include <string>
+
+namespace larder::app {
+
+std::string metrics_reference();
+
+}  // namespace larder::app

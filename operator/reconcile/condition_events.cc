@@ -1,0 +1,22 @@
+#include "operator/reconcile/condition_events.h"
+
+#include "operator/reconcile/conditions.h"
+
+namespace larder::reconcile {
+
+std::optional<k8s::Event> event_of_change(const k8s::Resource& resource, const api::Object& object, const api::Object& status) {
+  constexpr const char* kReady = "Ready";
+  const api::Object after{{"status", status}};
+  const Truth was = truth_of(object, kReady), is = truth_of(after, kReady);
+  const std::string reason = reason_of(after, kReady);
+  const bool recovered = was == Truth::kFalse && is == Truth::kTrue;
+  const bool fails = is == Truth::kFalse && (was != Truth::kFalse || reason_of(object, kReady) != reason);
+  if (!recovered && !fails) return {};
+  api::Object regarding = k8s::reference_to(object);  // one out of a list has no kind of its own
+  regarding["apiVersion"] = resource.group + "/" + resource.version;
+  regarding["kind"] = resource.kind;
+  return k8s::Event{std::move(regarding), fails ? "Warning" : "Normal", fails ? reason : kReady, "Reconciling",
+                    (fails ? "" : "ready again: ") + message_of(after, kReady)};
+}
+
+}  // namespace larder::reconcile

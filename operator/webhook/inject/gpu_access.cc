@@ -1,0 +1,67 @@
+#include "operator/webhook/inject/gpu_access.h"
+
+#include <algorithm>
+
+namespace larder::webhook {
+namespace {
+
+using api::Object;
+
+constexpr const char* kMeanwhile = "; until then the engine's own process copies, as with transfer: shim";
+
+bool has_claim(const Object& pod, const std::string& name) {
+  const Object& claims = api::at(pod, "spec.resourceClaims");
+  return claims.is_array() &&
+         std::ranges::any_of(claims, [&](const Object& claim) { return api::text_at(claim, "name") == name; });
+}
+
+// Those that the pod does not have, taken out of larderd's.
+std::string take_out_unknown(const Object& pod, Object& larderd) {
+  if (!api::at(larderd, "resources.claims").is_array()) return "";
+  Object known = Object::array();
+  std::string unknown;
+  for (const Object& claim : larderd["resources"]["claims"]) {
+    const std::string name = api::text_at(claim, "name");
+    if (has_claim(pod, name))
+      known.push_back(claim);
+    else
+      unknown += (unknown.empty() ? "" : ", ") + name;
+  }
+  if (known.empty())
+    larderd["resources"].erase("claims");
+  else
+    larderd["resources"]["claims"] = std::move(known);
+  return unknown;
+}
+
+}  // namespace
+
+std::string give_gpu(Object& pod, Object& larderd, const Object& engine, const api::CachePool& pool) {
+  const bool copies = pool.spec.transfer == api::Transfer::kSidecar;
+  const Object& of_engine = api::at(engine, "resources.claims");
+  if (copies && of_engine.is_array() && !of_engine.empty()) larderd["resources"]["claims"] = of_engine;
+  const std::string unknown = take_out_unknown(pod, larderd);
+  if (!copies)
+    return unknown.empty() ? ""
+                           : "CachePool " + pool.name + " names resources.claims " + unknown +
+                                 ", which the pod does not have; larderd runs without, remove it from the pool";
+  Object& spec = pod["spec"];
+  const std::string& wanted = pool.spec.runtime_class;
+  if (!wanted.empty() && api::text_at(spec, "runtimeClassName").empty()) spec["runtimeClassName"] = wanted;
+  const bool by_runtime = !wanted.empty() && api::text_at(spec, "runtimeClassName") == wanted;
+  const bool by_claim = !api::at(larderd, "resources.claims").empty();
+  if (by_runtime || by_claim) return "";
+  const std::string sees_none = "larderd sees no GPU for transfer: sidecar of CachePool " + pool.name + ": ";
+  if (!unknown.empty())
+    return sees_none + "the pod has no resource claim " + unknown +
+           ", which spec.resources.claims of the pool names. Add it to the "
+           "pod's spec.resourceClaims, or set spec.runtimeClassName of the pool" +
+           kMeanwhile;
+  if (!wanted.empty())
+    return sees_none + "the pod's runtimeClassName is " + api::text_at(spec, "runtimeClassName") + " and the pool's " + wanted +
+           ". Write the same in both" + kMeanwhile;
+  return sees_none + "set spec.runtimeClassName of the pool (nvidia, say), or give the engine's container a resource claim" +
+         kMeanwhile;
+}
+
+}  // namespace larder::webhook

@@ -1,0 +1,64 @@
+"""What vLLM's own /metrics says of Larder: time to first token by hit and miss.
+
+The scheduler's process observes (Observed), vLLM carries that to its front end, and Exported counts it there."""
+
+from dataclasses import dataclass, field
+
+from vllm.distributed.kv_transfer.kv_connector.v1.metrics import KVConnectorPromMetrics, KVConnectorStats
+
+# Labels. hit: something was loaded from Larder; own: nothing was, and the engine's own prefix cache had half of the prompt or more.
+CACHES = ("hit", "own", "miss")
+BUCKETS_S = (0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.25, 0.5, 0.75, 1, 1.5, 2.5, 5, 7.5, 10, 20, 40, 80, 160)
+# Between two reports, of which vLLM makes one each step; more are not kept.
+MOST_OBSERVED = 4096
+
+
+@dataclass
+class Observed(KVConnectorStats):
+    """Since the last report. `data` is what vLLM sends: {"hit": [seconds, ...], ...}, only what there is."""
+
+    data: dict = field(default_factory=dict)
+
+    def first_token(self, cache, seconds):
+        kept = self.data.setdefault(cache, [])
+        if len(kept) < MOST_OBSERVED:
+            kept.append(seconds)
+
+    def reset(self):
+        self.data = {}
+
+    def is_empty(self):
+        return not self.data
+
+    def aggregate(self, other):
+        for cache in CACHES:
+            for seconds in other.data.get(cache, ()):
+                self.first_token(cache, seconds)
+        return self
+
+    def reduce(self):
+        """For vLLM's line in the log."""
+        said = {}
+        for cache in CACHES:
+            if kept := self.data.get(cache):
+                said[f"first tokens, {cache}"] = len(kept)
+                said[f"mean s, {cache}"] = round(sum(kept) / len(kept), 3)
+        return said
+
+
+class Exported(KVConnectorPromMetrics):
+    def __init__(self, vllm_config, metric_types, labelnames, per_engine_labelvalues):
+        super().__init__(vllm_config, metric_types, labelnames, per_engine_labelvalues)
+        seconds = self._histogram_cls(
+            name="larder_engine_first_token_seconds",
+            documentation="From a request's arrival to its first token in the scheduler, by whether Larder's cache was hit",
+            buckets=BUCKETS_S,
+            labelnames=[*labelnames, "cache"],
+        )
+        # All at zero from the start: a rate needs a value before the first event.
+        self._seconds = {(e, c): seconds.labels(*values, c) for e, values in per_engine_labelvalues.items() for c in CACHES}
+
+    def observe(self, transfer_stats_data, engine_idx=0):
+        for cache in CACHES:
+            for seconds in transfer_stats_data.get(cache, ()):
+                self._seconds[engine_idx, cache].observe(seconds)

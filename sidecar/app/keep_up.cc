@@ -1,0 +1,56 @@
+#include "sidecar/app/keep_up.h"
+
+#include <cerrno>
+#include <cstdlib>
+#include <memory>
+#include <utility>
+
+#include "sidecar/ctl/admin_client.h"
+#include "sidecar/http/endpoint.h"
+#include "sidecar/http/listener.h"
+#include "sidecar/keeper/keeper.h"
+
+namespace larder {
+namespace {
+
+constexpr std::uint32_t kSocketMode = 0660;
+
+Result<http::Listener> listen(const std::string& address) {
+  if (address.starts_with('/')) return http::listen_unix(address, kSocketMode);
+  const Result<config::ListenAddress> parsed = config::parse_listen(address);
+  if (!parsed.ok()) return Status(parsed.status().code(), "--keep-up " + address + " " + parsed.status().text());
+  return http::listen_tcp(*parsed, "--keep-up");
+}
+
+// A loop that stands still is as bad as no answer: nothing else would end it.
+Status is_ready(const std::string& admin_socket) {
+  const Status alive = ctl::ask_larderd(admin_socket, ctl::Verb::kGet, "/healthz").status();
+  if (alive.code() == Code::kFailedPrecondition) return {Code::kDeadlineExceeded, alive.text()};
+  return alive.ok() ? ctl::ask_larderd(admin_socket, ctl::Verb::kGet, "/readyz").status() : alive;
+}
+
+}  // namespace
+
+Result<int> keep_up(const std::string& address, std::vector<std::string> arguments, const std::optional<std::string>& config_file,
+                    const config::Environment& environment, const Fd& signals) {
+  const std::unique_ptr<char, decltype(&std::free)> program(::realpath("/proc/self/exe", nullptr), &std::free);
+  if (!program) return Status::from_errno(errno, "/proc/self/exe");
+  arguments.insert(arguments.begin(), program.get());
+  // Read at each look: it may change, and while it is wrong larderd does not start.
+  const auto ask = [&]() -> Status {
+    const Result<config::Config> config = config::load(config_file, environment);
+    if (!config.ok()) return config.status();
+    return is_ready(config->http.admin_socket);
+  };
+  Result<http::Listener> listener = listen(address);
+  if (!listener.ok()) return listener.status();
+  const base::MonotonicClock clock;
+  http::Counters counters;
+  keeper::Keeper keeper(std::move(arguments), ask, signals, clock);
+  const http::Endpoint pages(
+      std::move(*listener), http::Limits{}, [&keeper](const std::string& request) { return keeper.state().answer(request); },
+      clock, counters);
+  return keeper.run();
+}
+
+}  // namespace larder

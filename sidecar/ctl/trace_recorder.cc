@@ -1,0 +1,90 @@
+#include "sidecar/ctl/trace_recorder.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <thread>
+
+#include "sidecar/ctl/admin_client.h"
+#include "sidecar/ctl/answer_json.h"
+
+namespace larder::ctl {
+namespace {
+
+constexpr std::chrono::milliseconds kPause{500};  // larderd stops recording when nobody asks for 10 s
+
+std::uint64_t wall_ms() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(now).count());
+}
+
+struct Sums {
+  std::uint64_t requests = 0, lost = 0;
+};
+
+// Asks until there is no more at the moment.
+Status take_all(const std::string& admin_socket, std::string& from, std::ostream& to, Sums& sums) {
+  for (;;) {
+    const Result<std::string> answer = ask_larderd(admin_socket, Verb::kPost, "/v1/trace" + from);
+    if (!answer.ok()) return answer.status();
+    const Result<TraceLines> lines = trace_lines(*answer, wall_ms());
+    if (!lines.ok()) return lines.status();
+    if (!(to << lines->text << std::flush)) return {Code::kUnavailable, "the trace cannot be written any more"};
+    from = "?from=" + std::to_string(lines->next);
+    sums.requests += lines->requests;
+    sums.lost += lines->lost;
+    if (lines->requests == 0) return {};
+  }
+}
+
+}  // namespace
+
+Result<TraceLines> trace_lines(const std::string& json, std::uint64_t wall_ms) {
+  return understood(json, [wall_ms](const nlohmann::json& page) {
+    TraceLines lines;
+    lines.next = number_at(page, "next");
+    lines.lost = number_at(page, "lost");
+    const std::uint64_t now_ms = number_at(page, "now_ms");
+    for (const nlohmann::json& request : page.at("requests")) {
+      ++lines.requests;
+      const nlohmann::ordered_json line{{"timestamp", wall_ms - std::min(wall_ms, now_ms - number_at(request, "at_ms"))},
+                                        {"input_length", number_at(request, "tokens")},
+                                        {"output_length", 0},
+                                        {"hit_length", number_at(request, "tokens_hit")},
+                                        {"model", text_at(request, "model")},
+                                        {"block_tokens", number_at(request, "block_tokens")},
+                                        {"block_bytes", number_at(request, "block_bytes")},
+                                        {"hash_ids", request.at("hash_ids").get<std::vector<std::uint64_t>>()}};
+      lines.text += line.dump() + "\n";
+    }
+    return lines;
+  });
+}
+
+Result<std::string> record_trace(const std::string& admin_socket, const std::string& file, double seconds) {
+  const bool printed = file.empty() || file == "-";
+  if (!printed && std::filesystem::exists(file))
+    return Status(Code::kAlreadyExists, file + " is there already: name another file");
+  std::ofstream out;
+  if (!printed) out.open(file);
+  if (!printed && !out) return Status(Code::kPermissionDenied, file + " cannot be written");
+  const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  std::string from;
+  Sums sums;
+  for (bool more = true; more;) {
+    more = std::chrono::steady_clock::now() < end;
+    if (Status taken = take_all(admin_socket, from, printed ? std::cout : out, sums); !taken.ok()) return taken;
+    if (more)
+      std::this_thread::sleep_for(std::min<std::chrono::duration<double>>(kPause, end - std::chrono::steady_clock::now()));
+  }
+  std::string text = plural(sums.requests, "request") + " recorded";
+  if (sums.lost != 0) text += ", " + grouped(sums.lost) + " lost: they came faster than they could be taken";
+  if (!printed) return text + " in " + file + "\n";
+  std::fprintf(stderr, "%s\n", text.c_str());
+  return std::string();
+}
+
+}  // namespace larder::ctl

@@ -1,0 +1,73 @@
+"""The expressions of all panels and rules, as Prometheus can be asked for them: Grafana's variables filled in."""
+
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+MANIFESTS = Path(__file__).resolve().parents[2] / "manifests"
+RULES = MANIFESTS / "rules" / "larder.yaml"
+# As Grafana fills them in for one choice. $__rate_interval is four scrapes there, and one of these is a second.
+CHOSEN = {
+    "$__rate_interval": "30s",
+    "$__range": "10m",
+    "$cluster": "test",
+    "$namespace": "ml",
+    "$pool": "chat",
+    "$operator": "larder-operator",
+    "$gpus": "8",
+}
+
+
+@dataclass(frozen=True)
+class Asked:
+    name: str
+    expression: str
+    instant: bool = False
+
+
+def filled(expression):
+    for name in sorted(CHOSEN, key=len, reverse=True):
+        expression = expression.replace(name, CHOSEN[name])
+    assert "$" not in expression, expression
+    return expression
+
+
+def dashboards():
+    return [json.loads(path.read_text()) for path in sorted((MANIFESTS / "dashboards").glob("*.json"))]
+
+
+def of_panels():
+    found = []
+    for dashboard in dashboards():
+        for panel in dashboard["panels"]:
+            for target in panel.get("targets", ()):
+                name = f"{dashboard['title']}: {panel['title']} {target['refId']}"
+                found.append(Asked(name, filled(target["expr"]), target["instant"]))
+    return found
+
+
+def of_variables():
+    """(name, metric selector, label) of what fills the variables' lists."""
+    found = []
+    for dashboard in dashboards():
+        for variable in dashboard["templating"]["list"]:
+            if variable["type"] == "query":
+                selector, label = re.fullmatch(r"label_values\((.*), (\w+)\)", variable["query"]["query"]).groups()
+                found.append((f"{dashboard['title']}: {variable['name']}", filled(selector), label))
+    return found
+
+
+def of_rules():
+    """Recorded ones as they are. Of alerts the condition is asked with `bool`: 0 where it does not hold, and nothing only where what it
+    looks at is not there."""
+    found = []
+    for group in yaml.safe_load(RULES.read_text())["groups"]:
+        for rule in group["rules"]:
+            expression = " ".join(rule["expr"].split())
+            if "alert" in rule:
+                expression = re.sub(r" (==|<|>) (?!bool)(?=[^)]*$|[^()]*\([^()]*\))", r" \1 bool ", expression)
+            found.append(Asked(rule.get("record") or rule["alert"], expression, True))
+    return found

@@ -1,0 +1,21 @@
+// Waits for what another thread or process brings about. The deadline bounds a test that fails; one that passes waits no longer than it
+// must.
+#pragma once
+
+#include <chrono>
+#include <thread>
+
+namespace larder::test {
+
+// Looks every `look_ms` until condition() holds, at most timeout_ms; whether it came to hold.
+template <typename Condition>
+bool eventually(Condition condition, int timeout_ms = 10'000, int look_ms = 20) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > end) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(look_ms));
+  }
+  return true;
+}
+
+}  // namespace larder::test

@@ -1,0 +1,72 @@
+"""The dashboards: their JSON is what their descriptions say, has Grafana's form, and asks for nothing that nobody exports."""
+
+import copy
+import importlib.util
+import json
+
+import pytest
+from grafana_model import faults
+from sources import MANIFESTS
+
+FOLDER = MANIFESTS / "dashboards"
+DESCRIPTIONS = sorted(FOLDER.glob("*.yaml"))
+
+
+def build():
+    spec = importlib.util.spec_from_file_location("build_dashboards", FOLDER / "build.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def dashboard(path):
+    return json.loads(path.with_suffix(".json").read_text())
+
+
+def test_there_are_the_three():
+    assert [path.stem for path in DESCRIPTIONS] == ["control-plane", "data-plane", "pool-overview"]
+    assert sorted(path.stem for path in FOLDER.glob("*.json")) == [path.stem for path in DESCRIPTIONS]
+    uids = [dashboard(path)["uid"] for path in DESCRIPTIONS]
+    assert len(set(uids)) == 3
+
+
+@pytest.mark.parametrize("path", DESCRIPTIONS, ids=lambda path: path.stem)
+def test_the_json_is_what_the_description_says(path):
+    assert path.with_suffix(".json").read_text() == build().text(path), "out of date: python manifests/dashboards/build.py, then the chart's copies"
+
+
+@pytest.mark.parametrize("path", DESCRIPTIONS, ids=lambda path: path.stem)
+def test_it_has_grafanas_form(path):
+    assert faults(dashboard(path)) == []
+
+
+def broken(change):
+    made = copy.deepcopy(dashboard(FOLDER / "pool-overview.yaml"))
+    change(made, made["panels"][1])
+    return faults(made)
+
+
+BREAKS = {  # what someone may do to a dashboard -> what is said of it
+    "another panel's place": (lambda d, p: d["panels"][2]["gridPos"].update(x=p["gridPos"]["x"]), "lies on"),
+    "an id twice": (lambda d, p: p.update(id=3), "ids are not unique"),
+    "a unit that Grafana has not": (lambda d, p: p["fieldConfig"]["defaults"].update(unit="tokens"), "unit 'tokens'"),
+    "no legend": (lambda d, p: p["targets"][0].update(legendFormat=""), "no legend"),
+    "a legend of a label that is gone": (lambda d, p: p["targets"][0].update(legendFormat="{{pod}}"), "does not keep: {'pod'}"),
+    "a variable of another dashboard": (lambda d, p: p["targets"][0].update(expr="x{a='$operator'}"), "unknown variables: {'operator'}"),
+    "a fixed rate": (lambda d, p: p["targets"][0].update(expr="rate(x[5m])"), "another time than"),
+    "a fixed data source": (lambda d, p: p["targets"][0].update(datasource={"type": "prometheus", "uid": "abc"}), "another data source"),
+    "no description": (lambda d, p: p.update(description=""), "no sentence"),
+    "an old panel type": (lambda d, p: p.update(type="graph"), "type graph"),
+    "too wide": (lambda d, p: d["panels"][4]["gridPos"].update(w=10), "beyond column"),
+    "a variable without All": (lambda d, p: d["templating"]["list"][1].update(includeAll=False), "has no All"),
+    "a variable less": (lambda d, p: d["templating"]["list"].pop(3), "unknown variables: {'pool'}"),
+    "thresholds that fall": (lambda d, p: p["fieldConfig"]["defaults"]["thresholds"]["steps"].extend([{"color": "red", "value": 2}, {"color": "red", "value": 1}]), "others grow"),
+    "options of another type": (lambda d, p: p["options"].pop("textMode"), "options"),
+    "the schema's version as text": (lambda d, p: d.update(schemaVersion="39"), "schemaVersion: no int"),
+}
+
+
+@pytest.mark.parametrize("what", BREAKS)
+def test_what_is_wrong_is_found(what):
+    change, said = BREAKS[what]
+    assert any(said in fault for fault in broken(change)), broken(change)

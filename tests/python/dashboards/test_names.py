@@ -1,0 +1,50 @@
+"""Every metric that a panel or a rule asks for is one that a program exports. Without starting any: by the page of metrics, which tests keep
+equal to the programs, and by the sources of the others."""
+
+import importlib.util
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from sources import MANIFESTS, ROOT
+
+NAMES = r"\b(?:larder_\w+|vllm:\w+|controller_runtime_\w+|workqueue_\w+|rest_client_\w+|leader_election_\w+)"
+CONNECTOR = ROOT / "shim" / "python" / "larder" / "vllm" / "engine_metrics.py"
+
+
+def expressions():
+    for path in sorted((MANIFESTS / "dashboards").glob("*.json")):
+        dashboard = json.loads(path.read_text())
+        for panel in dashboard["panels"]:
+            yield from (target["expr"] for target in panel.get("targets", ()))
+        yield from (one["query"]["query"] for one in dashboard["templating"]["list"] if one["type"] == "query")
+    for group in yaml.safe_load((MANIFESTS / "rules" / "larder.yaml").read_text())["groups"]:
+        yield from (rule["expr"] for rule in group["rules"])
+
+
+def asked(begins):
+    """Names without what Prometheus adds to a histogram's."""
+    found = {name for expression in expressions() for name in re.findall(NAMES, expression)}
+    return {re.sub("_(bucket|sum|count)$", "", name) for name in found if name.startswith(begins)}
+
+
+def test_ours_are_on_the_page_of_metrics():
+    page = set(re.findall(r"^\| `(\w+)`", (ROOT / "docs" / "metrics.md").read_text(), re.MULTILINE))
+    names = asked(("larder_", "controller_runtime_", "workqueue_", "rest_client_", "leader_election_"))
+    names -= {name for name in names if name.startswith("larder_engine_")}
+    assert len(names) > 60 and names <= page, names - page
+
+
+def test_those_of_the_connector_are_the_connectors():
+    assert asked("larder_engine_") == set(re.findall(r'name="(larder_engine_\w+)"', CONNECTOR.read_text()))
+
+
+def test_those_of_vllm_are_vllms():
+    found = importlib.util.find_spec("vllm")
+    if found is None:
+        pytest.skip("no vLLM (make deps-python)")
+    source = (Path(found.origin).parent / "v1" / "metrics" / "loggers.py").read_text()
+    names = {name.removesuffix("_total") for name in asked("vllm:")}
+    assert names and names <= set(re.findall(r'name="(vllm:\w+)"', source))

@@ -1,0 +1,57 @@
+"""docs/kserve.md and the pages of other stacks: their YAML is accepted, and says what the samples say. `make e2e-kserve` follows the
+first in a cluster, command by command."""
+
+import re
+
+import pytest
+import yaml
+from harness.cluster import ROOT
+
+SAMPLES = ROOT / "manifests" / "samples"
+KSERVE = sorted((SAMPLES / "kserve").glob("*.yaml"))
+PAGES = {"production-stack": "production-stack-values", "llm-d": "llm-d-values"}
+
+
+def blocks(page):
+    return re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / f"{page}.md").read_text(), re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def accepted(plane):
+    for path in (ROOT / "manifests" / "crds").glob("*.yaml"):
+        plane.kubectl("apply", "--server-side", "-f", path)
+    plane.kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd/cachepools.larder.dev")
+    return lambda text: plane.kubectl("-n", "default", "apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=text)
+
+
+@pytest.mark.parametrize("text", blocks("kserve"), ids=lambda text: yaml.safe_load(text)["kind"])
+def test_an_example_is_accepted(accepted, text):
+    assert "(server dry run)" in accepted(text)
+
+
+@pytest.mark.parametrize("path", KSERVE, ids=lambda path: path.stem)
+def test_a_sample_is_accepted(accepted, path):
+    assert "(server dry run)" in accepted(path.read_text())
+
+
+def part_of(part, whole):
+    """Whether all that `part` says, `whole` says too."""
+    if isinstance(part, dict):
+        return isinstance(whole, dict) and all(key in whole and part_of(value, whole[key]) for key, value in part.items())
+    if isinstance(part, list):
+        return isinstance(whole, list) and len(part) == len(whole) and all(map(part_of, part, whole))
+    return part == whole
+
+
+@pytest.mark.parametrize("text", blocks("kserve"), ids=lambda text: yaml.safe_load(text)["kind"])
+def test_an_example_is_part_of_its_sample(text):
+    example = yaml.safe_load(text)
+    assert any(part_of(example, yaml.safe_load(path.read_text())) for path in KSERVE)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_says_what_its_sample_says(page):
+    (example,) = blocks(page)
+    sample = SAMPLES / "stacks" / f"{PAGES[page]}.yaml"
+    assert part_of(yaml.safe_load(example), yaml.safe_load(sample.read_text()))
+    assert str(sample.relative_to(ROOT)) in (ROOT / "docs" / f"{page}.md").read_text()

@@ -1,0 +1,125 @@
+"""What vLLM's own metrics say of Larder: first tokens by hit and miss, and how they reach the front end."""
+
+import pytest
+
+pytest.importorskip("vllm")
+
+import prometheus_client  # noqa: E402
+from fakes import Client, Request, blocks, chunk_keys, ended, measured_half  # noqa: E402
+
+from larder.vllm.connector import LarderConnector  # noqa: E402
+from larder.vllm.engine_metrics import Exported, Observed  # noqa: E402
+from larder.vllm.first_tokens import FirstTokens  # noqa: E402
+
+
+def request(name, tokens=100, arrival=10.0):
+    return Request(name, range(tokens), arrival_time=arrival)
+
+
+@pytest.fixture
+def timed():
+    observed = Observed()
+    return FirstTokens(observed, clock=lambda: 12.5), observed
+
+
+def test_a_first_token_is_timed_from_the_arrival_by_what_was_hit(timed):
+    first, observed = timed
+    waiting = [request("hit"), request("own"), request("miss")]
+    for one, (local, external) in zip(waiting, [(60, 32), (50, 0), (49, 0)]):
+        first.begin(one, local, external)
+    first.look()
+    assert observed.is_empty()
+    for one in waiting:
+        one.num_output_tokens = 1
+    first.look()
+    first.look()
+    assert observed.data == {"hit": [2.5], "own": [2.5], "miss": [2.5]}
+
+
+def test_one_that_is_preempted_keeps_its_first_answer_and_a_failed_load_is_a_miss(timed):
+    first, observed = timed
+    preempted, failed = request("preempted"), request("failed")
+    first.begin(preempted, 0, 64)
+    first.begin(preempted, 96, 0)
+    first.begin(failed, 0, 64)
+    first.missed("failed")
+    preempted.num_output_tokens = failed.num_output_tokens = 1
+    first.look()
+    assert observed.data == {"hit": [2.5], "miss": [2.5]}
+
+
+def test_one_that_ends_in_its_first_step_counts_and_one_without_a_token_does_not(timed):
+    first, observed = timed
+    whole, aborted = request("whole"), request("aborted")
+    first.begin(whole, 0, 0)
+    first.begin(aborted, 0, 0)
+    whole.num_output_tokens = 1
+    first.end("whole")
+    first.end("aborted")
+    aborted.num_output_tokens = 1
+    first.look()
+    assert observed.data == {"miss": [2.5]}
+
+
+def test_the_half_tells_each_once_and_nothing_where_there_is_nothing():
+    client = Client()
+    half = measured_half(client)
+    assert half.observed() is None
+    hit = Request("r", range(500))
+    client.stored.update(chunk_keys(hit))
+    external, _ = half.matched_tokens(hit, 0)
+    half.allocated(hit, blocks(range(1, 20)), external)
+    hit.num_output_tokens = 1
+    assert list(half.observed().data) == ["hit"]
+    assert half.observed() is None
+
+
+def test_a_request_that_opts_out_counts_on_no_side():
+    half = measured_half(Client())
+    out = Request("r", range(500), kv_transfer_params={"larder": "off"}, num_output_tokens=1)
+    half.allocated(out, blocks(range(1, 20)), 0)
+    assert half.observed() is None
+
+
+def test_a_failed_load_is_told_to_the_first_tokens():
+    client = Client()
+    half = measured_half(client)
+    hit = Request("r", range(500))
+    client.stored.update(chunk_keys(hit))
+    external, _ = half.matched_tokens(hit, 0)
+    half.allocated(hit, blocks(range(1, 20)), external)
+    half.worker_output(ended(failed={"r"}))
+    hit.num_output_tokens = 1
+    assert list(half.observed().data) == ["miss"]
+
+
+@pytest.fixture
+def exported():
+    registry = prometheus_client.CollectorRegistry()
+
+    def in_registry(kind):
+        return lambda **given: kind(registry=registry, **given)
+
+    kinds = (prometheus_client.Gauge, prometheus_client.Counter, prometheus_client.Histogram)
+    types = {kind: in_registry(kind) for kind in kinds}
+    config = type("Config", (), {"kv_transfer_config": None})()
+    made = LarderConnector.build_prom_metrics(config, types, ["model_name", "engine"], {0: ["m", "0"]})
+    return made, lambda name, **labels: registry.get_sample_value(name, {"model_name": "m", "engine": "0", **labels})
+
+
+def test_all_series_are_there_at_zero_and_count(exported):
+    metrics, value = exported
+    assert isinstance(metrics, Exported)
+    assert value("larder_engine_first_token_seconds_count", cache="own") == 0
+    sent = LarderConnector.build_kv_connector_stats({"hit": [0.1, 0.2]}).aggregate(Observed({"hit": [0.3], "miss": [9.0]}))
+    metrics.observe(sent.to_dict(), 0)
+    assert value("larder_engine_first_token_seconds_count", cache="hit") == 3
+    assert value("larder_engine_first_token_seconds_bucket", cache="miss", le="10.0") == 1
+    assert sent.reduce() == {"first tokens, hit": 3, "mean s, hit": 0.2, "first tokens, miss": 1, "mean s, miss": 9.0}
+
+
+def test_what_is_kept_between_reports_is_bounded():
+    observed = Observed()
+    for _ in range(5000):
+        observed.first_token("hit", 1.0)
+    assert len(observed.data["hit"]) == 4096

@@ -1,0 +1,40 @@
+// What a client tells of requests, as larderd understands it.
+#include <gtest/gtest.h>
+
+#include "tests/unit/client/engine.h"
+#include "tests/unit/ipc/sidecar_fixture.h"
+
+namespace larder::client {
+namespace {
+
+using testing_support::EngineClient;
+using testing_support::PageLayout;
+
+const PageLayout kLayout{"plain", 2, 4, 16384, 0, false, 0};
+
+class AskedTest : public ipc::testing_support::SidecarTest {
+ protected:
+  AskedTest() { config_.memory.size_bytes = 16 << 20; }
+};
+
+TEST_F(AskedTest, EveryHashOfARequestArrivesAndMakesTheEstimate) {
+  start();
+  EngineClient engine(config_.socket, kLayout);
+  ASSERT_TRUE(engine.client->wait_attached(5000).ok());
+  ASSERT_TRUE(engine.client->wait_namespace(0, 5000).ok());
+  EXPECT_TRUE(sidecar_->trace(std::nullopt).requests.empty());
+  const Transfer chunks = engine.transfer(0, 7);  // not a multiple of what an event holds
+  const Hashes hashes = testing_support::hashes_of(chunks.hashes);
+  const std::uint64_t tokens = 7 * 10'000;
+  for (int i = 0; i < 4; ++i) engine.client->report_request(hashes, {tokens, 0, 1000, protocol::Decision::kRecompute});
+  ASSERT_TRUE(wait([&] { return stats().estimate.chunks_asked == 28; }));
+  const stats::TracePage page = sidecar_->trace(0);
+  ASSERT_EQ(page.requests.size(), 4U);
+  EXPECT_EQ(page.requests[0].chunks.size(), 7U);
+  EXPECT_EQ(page.requests[0].chunks, page.requests[3].chunks);
+  EXPECT_EQ(stats().decisions[2], 4U);
+  EXPECT_GT(stats().estimate.hits[3].ratio, 0);
+}
+
+}  // namespace
+}  // namespace larder::client

@@ -1,0 +1,69 @@
+#include "sidecar/sizing/simulation.h"
+
+#include <gtest/gtest.h>
+
+#include "sidecar/sizing/simulated_cache.h"
+#include "tests/generated_trace.h"
+
+namespace larder::sizing {
+namespace {
+
+// One request a letter, of one chunk of 1 byte and one token.
+std::vector<TracedRequest> trace_of(std::string_view letters) {
+  std::vector<TracedRequest> trace;
+  for (const char letter : letters) trace.push_back({{static_cast<std::uint64_t>(letter)}, 1, 1, 1});
+  return trace;
+}
+std::uint64_t hits(std::string_view letters, std::string_view policy, std::uint64_t size) {
+  return simulate(trace_of(letters), policy, size)->chunks_hit;
+}
+
+TEST(SimulationTest, EachPolicyByHand) {
+  EXPECT_EQ(hits("abcab", "lru", 2), 0U);
+  EXPECT_EQ(hits("abcab", "lru", 3), 2U);
+  EXPECT_EQ(hits("abacab", "lru", 2), 2U) << "c takes b's place";
+  EXPECT_EQ(hits("abacab", "fifo", 2), 1U) << "c takes a's, though it was used";
+  EXPECT_EQ(hits("abcab", "optimal", 2), 2U) << "c, which never comes again, is left out";
+  EXPECT_EQ(hits("aaaa", "s3-fifo", 2), 3U);
+}
+
+// a is used often; then more new ones than fit come by once each.
+TEST(SimulationTest, S3FifoKeepsWhatIsUsedThroughAScan) {
+  std::string letters = "aaa";
+  for (char once = 'A'; once <= 'Z'; ++once) letters += once;
+  letters += "a";
+  EXPECT_EQ(hits(letters, "s3-fifo", 10), 3U);
+  EXPECT_EQ(hits(letters, "lru", 10), 2U);
+}
+
+TEST(SimulationTest, ARequestFindsWhatComesBeforeTheFirstMissing) {
+  const std::vector<TracedRequest> trace{{{1, 2, 3}, 1, 25, 10}, {{1, 9, 3}, 1, 30, 10}, {{1, 2, 3}, 1, 25, 10}};
+  const Simulated all = *simulate(trace, "lru", 100);
+  EXPECT_EQ(all.chunks, 9U);
+  EXPECT_EQ(all.chunks_hit, 1U + 3);
+  EXPECT_EQ(all.tokens, 80U);
+  EXPECT_EQ(all.tokens_hit, 10U + 25) << "the last chunk is not whole";
+  EXPECT_EQ(all.requests, 3U);
+  EXPECT_EQ(all.requests_hit, 2U);
+  EXPECT_EQ(distinct_bytes(trace), 4U);
+}
+
+TEST(SimulationTest, AnUnknownPolicyIsRefusedByName) {
+  const Status refused = simulate({}, "mru", 1).status();
+  EXPECT_EQ(refused.text(), "'mru' is no policy: lru, fifo, s3-fifo, optimal");
+}
+
+TEST(SimulationTest, WithRoomForAllEveryPolicyIsTheSameAndNoneBeatsOptimal) {
+  const testing_support::GeneratedTrace trace({.requests = 1000});
+  const std::uint64_t distinct = distinct_bytes(trace.requests());
+  const double best = simulate(trace.requests(), "optimal", distinct)->hit_ratio();
+  for (const std::string_view policy : policies()) {
+    EXPECT_EQ(simulate(trace.requests(), policy, distinct)->hit_ratio(), best) << policy;
+    EXPECT_LE(simulate(trace.requests(), policy, distinct / 8)->hit_ratio(),
+              simulate(trace.requests(), "optimal", distinct / 8)->hit_ratio())
+        << policy;
+  }
+}
+
+}  // namespace
+}  // namespace larder::sizing
