@@ -120,7 +120,7 @@ Fleet::Fleet(const Cluster& cluster, std::vector<PodSeen> pods, std::size_t most
 const PodSeen* Fleet::larderd_of(const PodSeen& pod) const {
   if (pod.view.has_larderd) return &pod;
   const auto serves = [&](const PodSeen& other) {
-    return other.view.has_larderd && !other.view.over && other.view.ns == pod.view.ns && other.view.pool == pool_of(pod) &&
+    return other.is_node_larderd() && !other.view.over && other.view.ns == pod.view.ns && other.view.pool == pool_of(pod) &&
            other.node == pod.node && !pod.node.empty();
   };
   const auto found = std::ranges::find_if(pods_, serves);

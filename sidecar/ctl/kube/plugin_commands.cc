@@ -97,7 +97,8 @@ Result<Outcome> pods_of_pools(const Arguments& arguments, const Cluster& cluster
   for (const PodSeen& pod : fleet.pods()) {
     if (pod.is_node_larderd()) continue;
     const HitFacts facts = fleet.facts_of(pod, pool_named(*pools, pod));
-    lines.push_back({pod, pool_of(pod), facts.larderd, pod.injected ? why_no_hits(facts) : at_a_glance(pod, *pools)});
+    lines.push_back({pod, pool_of(pod), pod.injected ? facts.larderd : nullptr,
+                     pod.injected ? why_no_hits(facts) : at_a_glance(pod, *pools)});
     well = well && !has_problem(lines.back().findings);
   }
   const int status = well ? 0 : kExitUnwell;
