@@ -15,7 +15,7 @@ namespace {
 using prometheus::ClientMetric;
 using prometheus::MetricType;
 using Labels = std::vector<std::pair<std::string, std::string>>;
-constexpr double kNs = 1e-9, kMs = 1e-3;  // in seconds
+constexpr double kNs = 1e9, kMs = 1e3;  // of a second
 
 // The fallbacks that larderd can fall into; one that is in force and not listed here shows as well.
 constexpr const char* kFallbackKinds[] = {"backend", "config", "disk", "hugepages", "memory", "numa", "pidfd"};
@@ -34,16 +34,16 @@ class Families {
     families_.back().metric.push_back(metric);
   }
   void add(std::uint64_t value, const Labels& labels = {}) { add(static_cast<double>(value), labels); }
-  // `unit`: what one of the histogram's values is in the metric's unit.
+  // `parts`: of the metric's unit, that the histogram counts in. Divided by: the bounds are then the numbers that they look like.
   template <typename Counts>
-  void add(const Counts& counts, const Labels& labels, double unit) {
+  void add(const Counts& counts, const Labels& labels, double parts) {
     ClientMetric metric = labelled(labels);
     for (std::size_t i = 0; i < Counts::kBuckets; ++i) {
       metric.histogram.sample_count += counts.count(i);
-      metric.histogram.bucket.push_back({metric.histogram.sample_count, static_cast<double>(counts.bound(i)) * unit});
+      metric.histogram.bucket.push_back({metric.histogram.sample_count, static_cast<double>(counts.bound(i)) / parts});
     }
     metric.histogram.sample_count = counts.total();
-    metric.histogram.sample_sum = static_cast<double>(counts.sum()) * unit;
+    metric.histogram.sample_sum = static_cast<double>(counts.sum()) / parts;
     families_.back().metric.push_back(metric);
   }
 
@@ -357,9 +357,9 @@ std::map<std::string, stats::ModelStats> rows_by_model(const stats::Stats& stats
 
 void add_models(Families& out, const stats::Stats& stats) {
   const std::map<std::string, stats::ModelStats> rows = rows_by_model(stats);
-  const auto counter = [&](const char* name, const char* help, std::uint64_t stats::ModelStats::*value, double unit = 1) {
+  const auto counter = [&](const char* name, const char* help, std::uint64_t stats::ModelStats::*value, double parts = 1) {
     out.begin(MetricType::Counter, name, help);
-    for (const auto& [model, row] : rows) out.add(static_cast<double>(row.*value) * unit, {{"model", model}});
+    for (const auto& [model, row] : rows) out.add(static_cast<double>(row.*value) / parts, {{"model", model}});
   };
   counter("requests_total", "Requests that were looked up.", &stats::ModelStats::requests);
   counter("requests_hit_total", "Requests of which at least one chunk was found.", &stats::ModelStats::requests_hit);

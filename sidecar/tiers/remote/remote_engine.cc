@@ -42,9 +42,9 @@ void RemoteEngine::turn(std::uint64_t timeout_ns) {
   pump_reads();
   pump_writes();
   tend_drops();
-  tend_unwanted();
-  tend_flushes();
   miss_deadlines();
+  tend_unwanted();  // what a deadline has left behind, too
+  tend_flushes();
   backend_.flush();
   tend_health();  // answers that came while something was sent are told together with what they say of the servers
 }

@@ -84,7 +84,7 @@ def world(cluster, plugin, tmp_path_factory):
         apply(cluster, yaml.safe_load(POOL))
         apply(cluster, pod("early"))
         early = plugin.reasons("early")
-        with operator_process.running(cluster, tmp_path_factory.mktemp("operator")):
+        with operator_process.running(cluster, tmp_path_factory.mktemp("operator")) as operator:
             eventually(lambda: "caBundle" in cluster.get("mutatingwebhookconfiguration", "larder")["webhooks"][0]["clientConfig"])
 
             def again():
@@ -97,7 +97,7 @@ def world(cluster, plugin, tmp_path_factory):
             apply(cluster, pod("lost", lambda made: annotate(made, **{"larder.dev/pool": "chta"})))
             apply(cluster, pod("web", lambda made: made["spec"]["containers"][0].update(image="nginx", command=["nginx"])))
             apply(cluster, pod("system"), namespace="kube-system")
-            yield {"before": before, "early": early}
+            yield {"before": before, "early": early, "operator": operator}
 
 
 def test_without_larder_it_says_how_to_install_it(world):
@@ -126,23 +126,6 @@ def test_a_pool_made_later_is_told_from_one_that_is_not_there(world, plugin, clu
         assert plugin.reasons("lost") == ["PoolMadeLater"]
     finally:
         cluster.kubectl("delete", "cachepool", "chta", "-n", NAMESPACE)
-
-
-def test_a_webhook_that_is_down_now_is_named(world, plugin, cluster):
-    slices = ("patch", "endpointslice", "larder-webhook-1", "-n", "larder-system", "--type=json", "-p")
-    change = '[{"op": "replace", "path": "/endpoints/0/conditions/ready", "value": %s}]'
-
-    def left_out():
-        cluster.kubectl("delete", "pod", "late", "-n", NAMESPACE, "--ignore-not-found", "--grace-period=0", "--force")
-        apply(cluster, pod("late"))
-        return not injected(cluster, "late")
-
-    cluster.kubectl(*slices, change % "false")
-    try:
-        eventually(left_out)
-        assert plugin.reasons("late") == ["WebhookDown"]
-    finally:
-        cluster.kubectl(*slices, change % "true")
 
 
 def test_status_and_pods(world, plugin):
@@ -196,3 +179,13 @@ def test_a_real_larderd_is_asked_through_the_api_server(world, plugin, cluster, 
             assert line.split()[:5] == ["llm", "chat", "yes", "yes", "51%"], out + err
             status, out, err = plugin("top", "-n", NAMESPACE, "--once", "--interval", "1")
             assert status == 0 and "llm" in out, out + err
+
+
+def test_a_webhook_that_is_down_is_named(world, plugin, cluster):
+    """The last test: the operator is gone then."""
+    world["operator"].stop()
+    change = '[{"op": "replace", "path": "/endpoints/0/conditions/ready", "value": false}]'  # as the cluster's controller would
+    cluster.kubectl("patch", "endpointslice", "larder-webhook-1", "-n", "larder-system", "--type=json", "-p", change)
+    apply(cluster, pod("late"))
+    assert not injected(cluster, "late")
+    assert plugin.reasons("late") == ["WebhookDown"]

@@ -202,7 +202,8 @@ TEST_P(RemoteOnItsWayTest, APartGoesToo) {
     return std::nullopt;
   });
   EXPECT_EQ(node.loop.ended(node.put(1, 1, 100)).code(), Code::kDeadlineExceeded);
-  EXPECT_TRUE(eventually([&] { return unlinked && server_.keys().size() == 2; }));
+  EXPECT_TRUE(eventually([&] { return unlinked.load(); }, 500)) << "before the part is stored";
+  EXPECT_TRUE(eventually([&] { return server_.keys().size() == 2; }));
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_EQ(server_.keys().size(), 2U) << "of the other chunk";
 }
