@@ -14,8 +14,8 @@
 namespace larder::keeper {
 namespace {
 
+using testing::AnyOf;
 using testing::HasSubstr;
-using testing::Not;
 namespace fs = std::filesystem;
 
 constexpr KeeperTimes kFast{.start_grace_ms = 60'000,
@@ -73,10 +73,11 @@ class KeeperTest : public testing::Test {
 TEST_F(KeeperTest, WhatEndsIsRunAgainAndItsLastWordsAreKept) {
   std::string why;
   const int status = keep("echo memory.size is wrong >&2; exit 2", not_there, [&](Keeper& keeper) {
-    why = page(keeper, "/readyz");
-    return runs() >= 5;
+    if (runs() < 5) return false;
+    why = page(keeper, "/readyz");  // of the runs before this one
+    return true;
   });
-  EXPECT_EQ(status, 0);
+  EXPECT_THAT(status, AnyOf(0, 2)) << "its own, where it was just running";
   EXPECT_THAT(why, HasSubstr("larderd ended with exit status 2: memory.size is wrong"));
 }
 
@@ -93,8 +94,9 @@ TEST_F(KeeperTest, WhatItLeavesBehindKeepsNobodyWaiting) {
 TEST_F(KeeperTest, ASignalThatKillsItIsNamed) {
   std::string why;
   keep("kill -SEGV $$", not_there, [&](Keeper& keeper) {
-    why = page(keeper, "/readyz");
-    return runs() >= 3;
+    if (runs() < 3) return false;
+    why = page(keeper, "/readyz");  // of the runs before this one
+    return true;
   });
   EXPECT_THAT(why, HasSubstr("larderd was ended by SIGSEGV"));
 }
@@ -102,24 +104,19 @@ TEST_F(KeeperTest, ASignalThatKillsItIsNamed) {
 TEST_F(KeeperTest, AProgramThatIsNotThereEndsNothing) {
   Keeper keeper({"/nonexistent/larderd"}, not_there, signals_, clock_, kFast);
   std::string why;
-  EXPECT_EQ(run(keeper,
-                [&](Keeper& running) {
-                  why = page(running, "/readyz");
-                  return why.find("cannot run") != std::string::npos;
-                }),
-            0);
+  const int status = run(keeper, [&](Keeper& running) {
+    why = page(running, "/readyz");
+    return why.find("cannot run") != std::string::npos;
+  });
+  EXPECT_THAT(status, AnyOf(0, 127)) << "its own, where it was just tried again";
   EXPECT_THAT(why, HasSubstr("/nonexistent/larderd"));
 }
 
 TEST_F(KeeperTest, OneThatIsReadyIsLeftAloneAndStoppedByItsSignal) {
-  bool was_ready = false;
+  const std::string up = (folder_ / "up").string();
   const int status = keep(
-      "trap 'exit 7' TERM; while :; do sleep 0.01; done", [] { return Status(); },
-      [&](Keeper& keeper) {
-        was_ready = page(keeper, "/readyz").find("200") != std::string::npos;
-        return was_ready && runs() == 1;
-      });
-  EXPECT_TRUE(was_ready);
+      "trap 'exit 7' TERM; echo up > " + up + "; while :; do sleep 0.01; done", [] { return Status(); },
+      [&](Keeper& keeper) { return fs::exists(up) && page(keeper, "/readyz").find("200") != std::string::npos; });
   EXPECT_EQ(status, 7);
   EXPECT_EQ(runs(), 1U);
 }
