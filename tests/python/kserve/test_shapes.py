@@ -44,7 +44,7 @@ def found(plane, service):
         items = [one for one in get("pods", "-l", f"{label}={service}")["items"] if "router-scheduler" not in one["metadata"]["name"]]
         return items if len(items) == count else None
 
-    items = wait_until(f"{count} pods of {service}", all_of_them, 60, lambda: json.dumps(get("events")["items"])[-2000:])
+    items = wait_until(f"{count} pods of {service}", all_of_them, 180, lambda: json.dumps(get("events")["items"])[-2000:])
     if count == 1:
         return {service: items[0]}
     return {f"{service}-{'prefill' if 'prefill-' in one['metadata']['generateName'].removeprefix(service) else 'decode'}": one for one in items}
