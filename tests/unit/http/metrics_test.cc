@@ -63,7 +63,8 @@ TEST(MetricsTest, WhatMoreMemoryWouldBring) {
   stats.estimate.reuse_distance.record(3 << 20, 10, 30 << 20);
   stats.age_at_eviction.record(90'000);
   stats.decisions[2] = 6;
-  stats.models = {{"llama", 10, 8, 4096, 3840, 100, 200, 256, 2'500'000'000, 7'000'000'000}};
+  stats.models = {{"llama", 10, 8, 4096, 3840, 100, 200, 256, 2'500'000'000}};
+  stats.models[0].prefill_saved_ns = 7'000'000'000;
   stats.backend.get_time.record(2'000'000'000);
   const std::string text = text_of(stats);
   EXPECT_THAT(text, HasSubstr("larder_estimated_hit_ratio{size=\"0.5\"} 0\n"));
