@@ -93,8 +93,8 @@ class OperatorTest : public testing::Test {
   bool told(const std::string& name, const std::string& reason) {
     const Result<k8s::List> events = client().list(resources::kEvents, {.ns = "ml", .labels = "", .fields = ""});
     return events.ok() && 1 == std::ranges::count_if(events->items, [&](const Object& event) {
-             return api::text_at(event, "regarding.name") == name && api::text_at(event, "reason") == reason;
-           });
+                            return api::text_at(event, "regarding.name") == name && api::text_at(event, "reason") == reason;
+                          });
   }
 
   static ControlPlane* plane_;
