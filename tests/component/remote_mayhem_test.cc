@@ -155,8 +155,12 @@ class RemoteMayhemTest : public testing::TestWithParam<const char*> {
     EXPECT_TRUE(soon([&] { return traffic.stored() > stored && traffic.loaded() > loaded; }, 10'000)) << "it is used again";
     traffic.end();
     for (std::uint64_t i = 0; i < kChunks; ++i) {
-      const Status got = node.loop.get(i, 1, payload_of(i));
-      EXPECT_TRUE(got.ok() || got.code() == Code::kNotFound) << i << ": " << got.to_string();
+      Status got;
+      const auto answered = [&] {  // on a busy machine a deadline may pass once more, and cost a connection
+        got = node.loop.get(i, 1, payload_of(i));
+        return got.ok() || got.code() == Code::kNotFound;
+      };
+      EXPECT_TRUE(soon(answered, 10'000)) << i << ": " << got.to_string();
     }
     EXPECT_EQ(traffic.wrong(), 0U) << "seed " << seed_;
     EXPECT_GT(traffic.failed(), 0U) << "it was noticed";
