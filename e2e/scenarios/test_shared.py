@@ -8,8 +8,10 @@ import pytest
 
 from harness import engine_pod, product, redis_pod
 
-TRIES = 8
-LONG_TOKENS = 4000  # on a busy machine a shorter prompt is computed sooner than loaded, and then Larder has it computed
+# This model computes a prompt in a quarter of a second: on a busy machine that is sooner than it is loaded, and Larder has it computed. A
+# longer prompt is no way out: behind 4,000 tokens vLLM's own prefix cache changes what this model, whose weights are random, says next.
+TRIES = 20
+MOST_PAUSE_S = 5
 PASSWORD = "not a secret: a test's"
 
 
@@ -17,10 +19,10 @@ def computed_here_loaded_there(namespace):
     """What one computes is written to the backend behind its back, at some time: each try asks for another prompt and waits longer."""
     one, other = namespace.wait_ready("llama", 2, 400)
     for seed in range(TRIES):
-        prompt = engine_pod.prompt(seed, LONG_TOKENS)
+        prompt = engine_pod.prompt(seed)
         cold = engine_pod.answer_of_pod(one, prompt)
         assert cold.cached_tokens == 0
-        time.sleep(seed + 1)
+        time.sleep(min(seed + 1, MOST_PAUSE_S))
         warm = engine_pod.answer_of_pod(other, prompt)
         assert warm.token_ids == cold.token_ids
         if warm.cached_tokens >= engine_pod.whole_chunks(warm):
