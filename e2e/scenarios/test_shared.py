@@ -24,8 +24,8 @@ def computed_here_loaded_there(namespace):
         assert cold.cached_tokens == 0
         time.sleep(min(seed + 1, MOST_PAUSE_S))
         warm = engine_pod.answer_of_pod(other, prompt)
-        assert warm.token_ids == cold.token_ids
-        if warm.cached_tokens >= engine_pod.whole_chunks(warm):
+        if warm.cached_tokens >= engine_pod.whole_chunks(warm):  # not where a part was computed: in other steps, so rounded otherwise
+            assert warm.token_ids == cold.token_ids
             return
     pytest.fail(f"none of {TRIES} prompts that one pod computed was warm in the other")
 
