@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
@@ -16,6 +17,7 @@ TODAYS = "localhost/larder:e2e"
 @pytest.fixture
 def pair(request, larder, namespace):
     """Two engines on the node, and a prompt that the first has computed. Its parameter: more of the pool's spec."""
+    request.addfinalizer(lambda: shutil.rmtree(f"/dev/shm/larder/{namespace.name}", ignore_errors=True))  # outlives the pool
     namespace.apply(product.pool("node", placement="Node", **getattr(request, "param", {})))
     product.wait_condition(namespace, "cachepool", "node", "Ready")
     namespace.apply(*engine_pod.engine("llama", "node", replicas=2))
