@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 
 #include <array>
@@ -91,6 +92,10 @@ Accepted accept_next(const Listener& listener) {
   Accepted accepted{
       Fd(::accept4(listener.socket.get(), reinterpret_cast<sockaddr*>(&storage), &size, SOCK_NONBLOCK | SOCK_CLOEXEC)), {}};
   const auto take = [&](const auto& bytes) { accepted.peer.assign(reinterpret_cast<const char*>(&bytes), sizeof(bytes)); };
+  // An answer may be written in pieces (TLS tickets, then the answer): none of them waits for the other side's late acknowledgement.
+  const int at_once = 1;
+  if (storage.ss_family == AF_INET || storage.ss_family == AF_INET6)
+    ::setsockopt(accepted.socket.get(), IPPROTO_TCP, TCP_NODELAY, &at_once, sizeof(at_once));
   if (storage.ss_family == AF_INET) take(reinterpret_cast<const sockaddr_in*>(&storage)->sin_addr);
   if (storage.ss_family == AF_INET6) take(reinterpret_cast<const sockaddr_in6*>(&storage)->sin6_addr);
   return accepted;
