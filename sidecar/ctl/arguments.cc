@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "sidecar/config/values.h"
+#include "sidecar/ctl/options_anywhere.h"
 
 namespace larder::ctl {
 namespace {
@@ -148,19 +149,7 @@ Result<std::size_t> read_option(std::span<const std::string_view> words, Argumen
 }  // namespace
 
 Result<Arguments> parse_arguments(std::span<const std::string_view> words) {
-  Arguments arguments;
-  while (!words.empty()) {
-    std::size_t taken = 1;
-    if (words[0].starts_with("-")) {
-      const Result<std::size_t> option = read_option(words, arguments);
-      if (!option.ok()) return option.status();
-      taken = *option;
-    } else {
-      arguments.words.emplace_back(words[0]);
-    }
-    words = words.subspan(taken);
-  }
-  return arguments;
+  return parse_options_anywhere<Arguments>(words, read_option);
 }
 
 }  // namespace larder::ctl
