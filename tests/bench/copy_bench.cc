@@ -5,7 +5,6 @@
 // arena for all arms: other memory, backed in other ways by the host, differs by a tenth. Each arm writes into a chunk's slot the bytes
 // that stand there already. All is touched before. Every arm's bytes are verified once, apart from the timing.
 #include <fcntl.h>
-#include <sched.h>
 #include <sys/mman.h>
 #include <time.h>
 
@@ -21,6 +20,7 @@
 
 #include "cuda/host_copy_engine.h"
 #include "shim/protocol/checksum.h"
+#include "tests/bench/processors.h"
 #include "tests/bench/report.h"
 #include "tests/bench/shim_arm.h"
 
@@ -273,10 +273,7 @@ Ratios run_geometry(const std::string& directory, std::byte* kv, std::uint64_t c
 
 // Usage: copy_bench [DIRECTORY of the JSON]
 int main(int argc, char** argv) {
-  cpu_set_t one;
-  CPU_ZERO(&one);
-  CPU_SET(0, &one);
-  ::sched_setaffinity(0, sizeof(one), &one);
+  bench::stay_on(bench::kCopyProcessor);
   char scratch[] = "/dev/shm/larder-bench-XXXXXX";
   if (::mkdtemp(scratch) == nullptr) return 1;
   std::byte* kv = touched(kBatchBytes);

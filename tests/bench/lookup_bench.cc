@@ -9,10 +9,8 @@
 // Usage: lookup_bench [DIRECTORY of the JSON] [COMMAND]. COMMAND is a program in another language that probes the same chunks through
 // liblarder: it is run with LARDER_SOCKET, LARDER_BENCH_FINGERPRINT and LARDER_BENCH_PROMPTS set, and prints its p50 in microseconds as
 // its last line, which becomes lookup.python_p50_us.
-#include <sched.h>
 #include <stdlib.h>
 #include <sys/socket.h>
-#include <sys/sysinfo.h>
 
 #include <chrono>
 #include <cstdio>
@@ -22,6 +20,7 @@
 #include <optional>
 
 #include "tests/bench/child.h"
+#include "tests/bench/processors.h"
 #include "tests/bench/report.h"
 #include "tests/bench/rpc_arm.h"
 
@@ -44,7 +43,7 @@ constexpr int kRounds = 9;
 constexpr int kProbesPerRound = 2000;
 // A round trip that wakes the other processor, on the reference machine.
 constexpr double kWakeReferenceUs = 75;
-constexpr int kAskersProcessor = 0;
+constexpr unsigned kAskersProcessor = 0;
 const char kFingerprint[] = "engine: bench lookup\n";
 
 // Full rate: a batch is stored, committed, and evicted by its hashes, so that what is probed stays.
@@ -65,25 +64,17 @@ std::vector<protocol::BlockHash> prompt(std::uint64_t number) {
   return hashes;
 }
 
-// Keeps this thread, and those it makes from now on, on one processor.
-void stay_on(int processor) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  CPU_SET(processor, &set);
-  if (::sched_setaffinity(0, sizeof(set), &set) != 0) std::perror("sched_setaffinity");
-}
-
 // A server process on one end of a socket pair; the other end is for asking. It is stopped between its rounds, so that one that spins
 // takes nobody's processor.
 class Server {
  public:
-  Server(const std::string& larder_socket, int processor, Waiting waiting) : waiting_(waiting) {
+  Server(const std::string& larder_socket, unsigned processor, Waiting waiting) : waiting_(waiting) {
     int ends[2];
     if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) ::abort();
     asking_ = Fd(ends[0]);
     Fd answering(ends[1]);
     child_ = std::make_unique<Child>([&] {
-      stay_on(processor);
+      bench::stay_on(processor);
       SmallClient client(larder_socket, kFingerprint);
       if (client.ok()) bench::serve_lookups(answering.get(), client, waiting);
     });
@@ -164,12 +155,12 @@ double run_command(const char* command, const std::string& socket) {
 int run(const std::string& directory, const config::Config& config, const char* command) {
   const Child sidecar([&] { bench::run_sidecar(config); });
   // Children are made before this process has threads of its own that they would miss.
-  const int other = ::get_nprocs() - 1;
+  const unsigned other = std::thread::hardware_concurrency() - 1;
   const Server far(config.socket, other, Waiting::kSleeping);
   const Server spinning(config.socket, other, Waiting::kSpinning);
   const Server near(config.socket, kAskersProcessor, Waiting::kSleeping);
   std::optional<Child> writer(std::in_place, [&] { run_writer(config.socket); });
-  stay_on(kAskersProcessor);
+  bench::stay_on(kAskersProcessor);
   SmallClient client(config.socket, kFingerprint);
   if (!client.ok() || !fill(client)) {
     std::fprintf(stderr, "the chunks could not be stored\n");

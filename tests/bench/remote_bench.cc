@@ -8,7 +8,8 @@
 // each value takes the memory of one that is evicted. `faults_gib` says whether that is so: pages of 4 KiB that the server was given, a
 // GiB; 262,144 are all. jemalloc keeps no memory of values of 8 MiB and more (oversize_threshold): those are always new to it.
 // GB/s are of the chunks' payload (1e9 bytes), whatever an arm stores beside it; Larder's own slots are 0.2% larger. Ratios are medians
-// of the rounds' own ratios. Client and server share the machine's processors.
+// of the rounds' own ratios. The server has a processor for itself, the arms share the
+// others: left alone, the kernel wakes each where the other runs, at times, and all arms are slower by how often.
 //
 // Usage: remote_bench [DIRECTORY of the JSON [PYTHON of the rivals' environment, remote_rivals.py]]. Environment: REMOTE_SERVER
 // (redis-server; or valkey-server), REMOTE_ROUNDS (7), REMOTE_SIZES (1,2,4,8,16,32: MiB), REMOTE_ARMS (names that begin so; all),
@@ -23,6 +24,7 @@
 #include <thread>
 
 #include "tests/bench/own_network.h"
+#include "tests/bench/processors.h"
 #include "tests/bench/remote_arms.h"
 #include "tests/bench/report.h"
 #include "tests/component/server_process.h"
@@ -32,6 +34,7 @@ namespace {
 using namespace larder;
 using bench::must;
 
+constexpr unsigned kServersProcessor = 0;  // the arms have the others
 constexpr std::uint64_t kTurnBytes = 256ULL << 20;
 constexpr std::uint64_t kFills = 3;  // turns that fill the server up to its maxmemory
 // The server tells ages in seconds: what a turn stores is to be younger than what has filled the server, and stay.
@@ -179,8 +182,10 @@ int main(int argc, char** argv) {
   }
   std::printf("TCP: %s\n", bench::tcp_congestion().c_str());
   const std::uint16_t port = test::free_port();
+  bench::stay_on(kServersProcessor);
   const test::ServerProcess server(setting("REMOTE_SERVER", "redis-server"),
                                    {"--port", std::to_string(port), "--bind", "127.0.0.1"});
+  bench::stay_off(kServersProcessor);
   const Arms arms = make_arms({port, server.pid()}, std::vector<std::string>(argv + std::min(argc, 2), argv + argc));
   const std::size_t rounds = std::strtoull(setting("REMOTE_ROUNDS", "7").c_str(), nullptr, 10);
   const std::vector<std::string> states = split(setting("REMOTE_STATES", "fresh,full"));

@@ -15,7 +15,6 @@
 // reached, have the others.
 //
 // Usage: remote_outage_bench [DIRECTORY of the JSON]
-#include <sched.h>
 #include <signal.h>
 
 #include <chrono>
@@ -30,6 +29,7 @@
 
 #include "shim/client/client.h"
 #include "tests/bench/child.h"
+#include "tests/bench/processors.h"
 #include "tests/bench/report.h"
 #include "tests/bench/small_client.h"
 #include "tests/bench/trickle_proxy.h"
@@ -56,22 +56,13 @@ constexpr auto kSettled = std::chrono::milliseconds(300);
 constexpr auto kRecovery = std::chrono::seconds(60);
 constexpr int kRounds = 9;
 constexpr std::uint32_t kWaitMs = 5000;
-constexpr int kEnginesProcessor = 0;
+constexpr unsigned kEnginesProcessor = 0;
 const char* const kMemory = "512mb";
 
 void must(bool held, const char* what) {
   if (held) return;
   std::fprintf(stderr, "bench-remote-outage: %s\n", what);
   std::exit(1);
-}
-
-// This process, and those it makes from now on.
-void stay_on(bool engines) {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  for (unsigned cpu = 0; cpu < std::thread::hardware_concurrency(); ++cpu)
-    if ((cpu == kEnginesProcessor) == engines) CPU_SET(cpu, &set);
-  if (CPU_COUNT(&set) != 0) ::sched_setaffinity(0, sizeof(set), &set);
 }
 
 // Word `at` of a chunk's payload.
@@ -286,7 +277,7 @@ int report(const std::vector<State>& states, const std::string& directory) {
 }
 
 int run(const std::string& scratch, const std::string& directory) {
-  stay_on(false);
+  bench::stay_off(kEnginesProcessor);
   const ServerProcess server("redis-server", {"--maxmemory", kMemory, "--maxmemory-policy", "allkeys-lru"});
   bench::TrickleProxy proxy(scratch + "/proxy.sock", server.socket());
   config::Config config;
@@ -297,7 +288,7 @@ int run(const std::string& scratch, const std::string& directory) {
   config.backend.url = "unix://" + config.backend.unix_path;
   config.backend.prefix = "bench";
   const Child sidecar([&] { bench::run_sidecar(config); });
-  stay_on(true);
+  bench::stay_on(kEnginesProcessor);
   Engine engine(config.socket);
   engine.fill();
   std::vector<State> states = states_of(server, proxy);

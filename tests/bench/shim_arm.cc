@@ -1,12 +1,13 @@
 #include "tests/bench/shim_arm.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <sys/mman.h>
 
 #include <chrono>
 #include <filesystem>
 #include <thread>
+
+#include "tests/bench/processors.h"
 
 namespace larder::bench {
 namespace {
@@ -23,16 +24,6 @@ config::Config config_of(const std::string& directory, const std::string& name, 
   config.memory.shm_name = name;
   config.memory.size_bytes = arena_bytes;
   return config;
-}
-
-// The benchmark has one processor; larderd takes the others.
-void leave_processor() {
-  cpu_set_t mine, others;
-  ::sched_getaffinity(0, sizeof(mine), &mine);
-  CPU_ZERO(&others);
-  for (unsigned cpu = 0; cpu < std::thread::hardware_concurrency(); ++cpu)
-    if (!CPU_ISSET(cpu, &mine)) CPU_SET(cpu, &others);
-  if (CPU_COUNT(&others) != 0) ::sched_setaffinity(0, sizeof(others), &others);
 }
 
 // The file in `directory` whose name begins so, whole; larderd is alive and has made it.
@@ -57,7 +48,7 @@ client::Transfer transfer_of(const ShimBatch& batch) {
 
 ShimArm::ShimArm(const std::string& directory, const std::string& name, std::uint64_t arena_bytes, const ShimBatch& batch)
     : directory_(directory), name_(name), transfer_(transfer_of(batch)), sidecar_([&] {
-        leave_processor();
+        stay_off(kCopyProcessor);
         run_sidecar(config_of(directory, name, arena_bytes));
       }) {
   const client::Options options{config_of(directory, name, arena_bytes).socket, "bench copy", 1};

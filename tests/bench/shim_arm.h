@@ -12,6 +12,8 @@
 
 namespace larder::bench {
 
+constexpr unsigned kCopyProcessor = 0;  // the benchmark's; larderd has the others
+
 struct ShimBatch {
   std::byte* kv;  // pages of piece_bytes, one after the other
   std::uint64_t piece_bytes;

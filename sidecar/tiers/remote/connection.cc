@@ -70,7 +70,7 @@ std::size_t Connection::gather(std::span<std::span<const std::byte>, kMostGather
       break;
     }
     const bool body_begun = at + entry.around.before.size() < taken;
-    const bool held = !entry.body.empty() && !body_begun && !send_window_.lets(unanswered, entry.body.size());
+    const bool held = entry.body.size() > kSmallBody && !body_begun && !send_window_.lets(unanswered, entry.body.size());
     const std::span<const std::byte> all[] = {bytes_of(entry.around.before), entry.body, bytes_of(entry.around.after)};
     for (const std::span<const std::byte> segment : std::span(all).first(held ? 1 : 3)) {
       const std::size_t skipped = std::min(skip, segment.size());

@@ -81,6 +81,7 @@ class Connection {
  private:
   static constexpr std::size_t kLeastBuffer = 16 << 10, kMostKept = 1 << 20;
   static constexpr std::size_t kMostSegments = 60;
+  static constexpr std::size_t kSmallBody = 256 << 10;  // is not held back: see send_window_
   static constexpr std::size_t kBesidePayload =
       256;  // read at once where a payload may begin: what of it lands in the buffer is copied
   static constexpr std::uint64_t kMostPayload = 16 << 20;  // of one that is too long and thrown away; more ends the connection
@@ -114,7 +115,8 @@ class Connection {
   std::uint64_t unanswered_bytes_ = 0;  // bodies of what was sent
   ReceiveWindow window_;
   // Of bodies. Where the link is short that is one: its length goes ahead, behind the one before, and is read alone; so the server
-  // receives the body to where it stays, and copies nothing. Of what lies there together it does, a third of its time.
+  // receives the body to where it stays, and copies nothing. Of what lies there together it does, a third of its time. A small one,
+  // as ends a chunk, is to be copied: received alone it would get, and keep a corner of, the memory made ready for a long one.
   ReceiveWindow send_window_{0};
   std::uint64_t head_since_ns_ = 0;
   bool head_alone_ = false;  // a small one, to which nothing was before it

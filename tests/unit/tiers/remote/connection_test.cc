@@ -165,9 +165,9 @@ TEST_F(ConnectionTest, NoMoreIsAskedForThanTheWindowLets) {
 
 // What lies at the server together it reads together, and copies to where it belongs: a length that came alone tells it where.
 TEST_F(ConnectionTest, ABodyWaitsForTheAnswerToTheOneBeforeItAndItsLengthDoesNot) {
-  for (const std::size_t piece : {std::size_t{1}, SIZE_MAX}) {
+  for (const std::size_t piece : {std::size_t{10'000}, SIZE_MAX}) {
     wire_->send_at_most = piece;
-    const std::string first = "first", second = "second";
+    const std::string first(300'000, 'f'), second(300'000, 's');
     ask("+");
     ASSERT_TRUE(hear("").ok() && hear("+PONG\r\n").ok()) << "at once: the link is short";
     wire_->from_us.clear();
@@ -176,17 +176,33 @@ TEST_F(ConnectionTest, ABodyWaitsForTheAnswerToTheOneBeforeItAndItsLengthDoesNot
     ask("+");
     ASSERT_TRUE(hear("").ok());
     const auto number = [at](std::size_t more) { return "<" + std::to_string(at + more); };
-    EXPECT_EQ(wire_->from_us, number(0) + "first>" + number(1));
+    EXPECT_EQ(wire_->from_us, number(0) + first + ">" + number(1));
     EXPECT_FALSE(connection_.has_unsent()) << "nobody has to come back for it";
     EXPECT_FALSE(connection_.wants_write());
     EXPECT_EQ(connection_.bytes(), first.size() + second.size()) << "what is sent and not answered counts";
     EXPECT_FALSE(connection_.cancel(6)) << "its length is there";
     ASSERT_TRUE(hear("+OK\r\n").ok());
-    EXPECT_EQ(wire_->from_us, number(0) + "first>" + number(1) + "second>" + number(2) + ">");
+    EXPECT_EQ(wire_->from_us, number(0) + first + ">" + number(1) + second + ">" + number(2) + ">");
     ASSERT_TRUE(hear("+OK\r\n+OK\r\n").ok());
     EXPECT_EQ(connection_.commands(), 0U);
     EXPECT_EQ(connection_.bytes(), 0U);
   }
+}
+
+// Redis keeps what comes alone in the memory that it made ready for the length of the one before.
+TEST_F(ConnectionTest, ASmallBodyGoesWithItsLengthAndIsWaitedForAsALongOneIs) {
+  const std::string first(300'000, 'f'), small = "small", last(300'000, 'l');
+  ask("+");
+  ASSERT_TRUE(hear("").ok() && hear("+PONG\r\n").ok());
+  wire_->from_us.clear();
+  for (const std::string& body : {std::cref(first), std::cref(small), std::cref(last)})
+    ask("+", {}, std::as_bytes(std::span(body)));
+  ASSERT_TRUE(hear("").ok());
+  EXPECT_EQ(wire_->from_us, "<1" + first + "><2small><3");
+  ASSERT_TRUE(hear("+OK\r\n").ok());
+  EXPECT_EQ(wire_->from_us, "<1" + first + "><2small><3");
+  ASSERT_TRUE(hear("+OK\r\n").ok());
+  EXPECT_EQ(wire_->from_us, "<1" + first + "><2small><3" + last + ">");
 }
 
 TEST_F(ConnectionTest, OnALongLinkBodiesFollowEachOther) {
