@@ -70,7 +70,7 @@ std::size_t Connection::gather(std::span<std::span<const std::byte>, kMostGather
       break;
     }
     const bool body_begun = at + entry.around.before.size() < taken;
-    const bool held = entry.body.size() > kSmallBody && !body_begun && !send_window_.lets(unanswered, entry.body.size());
+    const bool held = !body_begun && !lets_body(entry, unanswered);
     const std::span<const std::byte> all[] = {bytes_of(entry.around.before), entry.body, bytes_of(entry.around.after)};
     for (const std::span<const std::byte> segment : std::span(all).first(held ? 1 : 3)) {
       const std::size_t skipped = std::min(skip, segment.size());
@@ -260,7 +260,11 @@ bool Connection::may_send() const {
   const std::size_t payload = next.expect.payload_bytes, before = next.around.before.size();
   const std::size_t taken = part_sent_ + stream_->held();
   if (taken == 0 && payload != 0 && !window_.lets(asked_bytes_, payload)) return false;
-  return next.body.empty() || part_sent_ < before || taken > before || send_window_.lets(unanswered_bytes_, next.body.size());
+  return part_sent_ < before || taken > before || lets_body(next, unanswered_bytes_);
+}
+
+bool Connection::lets_body(const Request& request, std::uint64_t unanswered) const {
+  return request.body.size() <= kSmallBody || send_window_.lets(unanswered, request.body.size());
 }
 
 // How many are sent, wholly or in part, or are in what the stream holds and will send as it is.

@@ -92,6 +92,7 @@ class Connection {
   Status pump_send();
   std::size_t gather(std::span<std::span<const std::byte>, kMostGathered> segments, std::size_t& wanted);
   bool may_send() const;
+  bool lets_body(const Request& request, std::uint64_t unanswered) const;
   std::size_t begun() const;
   void account(std::size_t bytes);
   Status pump_receive(std::uint64_t now_ns, bool& more);

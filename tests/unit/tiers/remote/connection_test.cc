@@ -197,8 +197,14 @@ TEST_F(ConnectionTest, ASmallBodyGoesWithItsLengthAndIsWaitedForAsALongOneIs) {
   wire_->from_us.clear();
   for (const std::string& body : {std::cref(first), std::cref(small), std::cref(last)})
     ask("+", {}, std::as_bytes(std::span(body)));
+  wire_->send_at_most = first.size() + 5;
+  bool more = false;
+  ASSERT_TRUE(connection_.pump(0, more).ok());
+  EXPECT_EQ(wire_->from_us, "<1" + first + "><2");
+  EXPECT_TRUE(connection_.wants_write());
   ASSERT_TRUE(hear("").ok());
   EXPECT_EQ(wire_->from_us, "<1" + first + "><2small><3");
+  EXPECT_FALSE(connection_.wants_write());
   ASSERT_TRUE(hear("+OK\r\n").ok());
   EXPECT_EQ(wire_->from_us, "<1" + first + "><2small><3");
   ASSERT_TRUE(hear("+OK\r\n").ok());
