@@ -40,10 +40,10 @@ class ResourcesTest : public testing::Test {
     const Outcome outcome = api_server().kubectl("apply --server-side -f " + kRoot + "/manifests/crds");
     ASSERT_EQ(outcome.status, 0) << outcome.text;
     const Outcome ready = api_server().kubectl(
-        "wait --for=condition=Established --timeout=30s crd/cachepools.larder.dev crd/cachebackends.larder.dev");
+        "wait --for=condition=Established --timeout=120s crd/cachepools.larder.dev crd/cachebackends.larder.dev");
     ASSERT_EQ(ready.status, 0) << ready.text;
     // Discovery follows a moment later.
-    for (int tries = 0; tries < 100 && api_server().kubectl("get cachepools,cachebackends").status != 0; ++tries)
+    for (int tries = 0; tries < 600 && api_server().kubectl("get cachepools,cachebackends").status != 0; ++tries)
       ::usleep(100'000);
     for (const char* level : {"restricted", "privileged"}) {
       api_server().kubectl("create namespace " + std::string(level));
