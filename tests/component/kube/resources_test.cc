@@ -113,7 +113,7 @@ TEST_F(ResourcesTest, DefaultsAreFilledInAndStatusIsASubresource) {
   ASSERT_EQ(patched.status, 0) << patched.text;
   const Outcome shown = api_server().kubectl("get cachepools");
   EXPECT_THAT(shown.text, testing::ContainsRegex("NAME +PODS +MEMORY +HITS +BACKEND +READY +AGE"));
-  EXPECT_THAT(shown.text, testing::ContainsRegex("chat +2 +1Gi/16Gi +85% +shared +True "));
+  EXPECT_THAT(shown.text, testing::ContainsRegex("chat +2 +1Gi/16Gi +85% +True "));
   EXPECT_THAT(api_server().kubectl("get larder").text, HasSubstr("chat")) << "the category";
 }
 
