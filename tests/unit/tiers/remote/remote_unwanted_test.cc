@@ -97,7 +97,7 @@ TEST_F(RemoteUnwantedTest, PartsOfAPutThatWasTooLateOrCutOffGo) {
   ASSERT_TRUE(node.loop.put(1, 1, 1, kBytes).ok());
   const std::string record = record_key("larder", key_of(2));
   std::atomic<int> parts = 0;
-  server_.set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
+  server_.set_hook([&, record](const FakeServer::Words& words) -> std::optional<std::string> {
     parts += words[0] == "SET" && words[1] != record;
     return words[0] == "SET" && words[1] == record ? std::optional<std::string>("") : std::nullopt;  // never answered
   });
@@ -180,7 +180,7 @@ TEST_F(RemoteUnwantedTest, APartThatIsLongerThanItShouldBeIsAMissAndGoes) {
   Node node(options_);
   ASSERT_TRUE(node.loop.put(1, 1, 1, kBytes).ok() && node.loop.put(2, 1, 1, kBytes).ok());
   const std::string part = server_.part_of(record_key("larder", key_of(1)));
-  server_.set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
+  server_.set_hook([&, part](const FakeServer::Words& words) -> std::optional<std::string> {
     if (words[0] != "GET" || words[1] != part) return std::nullopt;
     return "$3000000\r\n" + std::string(3'000'000, 'x') + "\r\n";
   });
@@ -199,7 +199,7 @@ TEST_P(RemoteOnItsWayTest, APartGoesToo) {
   ASSERT_TRUE(eventually([&] { return server_.connections >= options_.connections; }));
   const std::string record = record_key("larder", key_of(1));
   std::atomic<bool> unlinked = false;
-  server_.set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
+  server_.set_hook([&, record](const FakeServer::Words& words) -> std::optional<std::string> {
     unlinked = unlinked || words[0] == "UNLINK";
     if (words[0] != "SET" || !words[1].starts_with(record + ":")) return std::nullopt;
     for (int i = 0; i < 500 && !unlinked; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -221,7 +221,7 @@ TEST_F(RemoteUnwantedClusterTest, ARecordThatIsOnItsWayIsWaitedForWhereItsPutWas
     const std::string record = record_key("larder", key_of(1));
     std::atomic<bool> go_on = false;
     std::atomic<int> sent = 0;
-    server_.set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
+    server_.set_hook([&, record](const FakeServer::Words& words) -> std::optional<std::string> {
       if (words[0] != "SET" || words[1] != record || ++sent != 1) return std::nullopt;
       for (int i = 0; i < 1000 && !go_on; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(2));
       return "-TRYAGAIN later\r\n";
