@@ -7,7 +7,7 @@ namespace {
 using protocol::EventKind;
 
 void write_event(protocol::SessionRegion& region, EventKind kind, std::uint32_t slot, std::uint64_t generation, std::uint64_t a,
-                 std::uint64_t b = 0, std::uint64_t c = 0, std::uint64_t d = 0) {
+                 std::uint64_t b = 0, std::uint64_t c = 0, std::uint64_t d = 0, std::uint64_t flags = 0) {
   const std::uint64_t position = region.event_head.load();
   protocol::Event& event = region.events[position % protocol::kEventSlots];
   event.sequence = 0;
@@ -17,6 +17,7 @@ void write_event(protocol::SessionRegion& region, EventKind kind, std::uint32_t 
   event.b = b;
   event.c = c;
   event.d = d;
+  event.flags = flags;
   event.sequence = position + 1;
   region.event_head = position + 1;
 }
@@ -166,7 +167,7 @@ TEST_F(ControlTest, TheNearestNamespaceIsNamed) {
 TEST_F(ControlTest, EventsBecomeStatistics) {
   protocol::SessionRegion& region = client_->region();
   write_event(region, EventKind::kRequest, 0, 0, 4096, 3840, 5000);
-  write_event(region, EventKind::kRequest, 0, 0, 100, 0, 5000);
+  write_event(region, EventKind::kRequest, 0, 0, 100, 0, 5000, 4, protocol::kRequestSalted | 6);  // and what a later minor adds
   write_event(region, EventKind::kLoad, 0, 0, 1000, 256, 2'000'000, 1'000'000);
   write_event(region, EventKind::kStore, 0, 0, 2000, 256, 1000);
   write_event(region, EventKind::kLoadFailed, 0, 0, 1);
@@ -179,6 +180,7 @@ TEST_F(ControlTest, EventsBecomeStatistics) {
   EXPECT_EQ(model.requests, 2U);
   EXPECT_EQ(model.requests_hit, 1U);
   EXPECT_EQ(model.requests_short, 1U);
+  EXPECT_EQ(model.requests_salted, 1U);
   EXPECT_EQ(model.tokens_asked, 4196U);
   EXPECT_EQ(model.tokens_hit, 3840U);
   EXPECT_EQ(model.bytes_loaded, 1000U);
