@@ -226,6 +226,30 @@ TEST_F(ControlTest, WhatIsAskedForBecomesTheEstimateAndTheTrace) {
   EXPECT_TRUE(sidecar_->trace(page.next).requests.empty());
 }
 
+TEST_F(ControlTest, TheEstimateHearsOfDropsOfPeopleAndOfEngines) {
+  protocol::SessionRegion& region = client_->region();
+  const std::vector<std::uint64_t> prompt{1, 2, 3, 4};
+  std::uint64_t asked = 0;
+  const auto ask_again = [&] {
+    ask(region, handle_, prompt);
+    asked += prompt.size();
+    ASSERT_TRUE(wait([&] { return stats().estimate.chunks_asked == asked; }));
+  };
+  ask_again();
+  ask_again();
+  const std::string id = protocol::namespace_id("a: 1\n").to_hex();
+  ASSERT_TRUE(sidecar_->drop_namespace(id, 10'000).ok());
+  ask_again();
+  ASSERT_TRUE(sidecar_->clear(10'000).ok());
+  ask_again();
+  protocol::Encoder drop(protocol::MessageType::kDropNamespace, 0);
+  ASSERT_TRUE(client_->send(drop.append(protocol::DropNamespace{handle_, 0})).ok());
+  put(9);  // is answered when the drop is done
+  ask_again();
+  ask_again();
+  for (const stats::EstimatedHit& hit : stats().estimate.hits) EXPECT_NEAR(hit.ratio, 2.0 / 6, 0.001) << hit.size;
+}
+
 // Each of these would falsify the estimate for all.
 TEST_F(ControlTest, RequestsThatAreNotWholeOrNotTheirsAreLeftOut) {
   protocol::SessionRegion& region = client_->region();
