@@ -85,7 +85,7 @@ class World:
 
     def wait_for(self, name, reason):
         """larderd reads what engines report twice a second or so."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while reason not in (found := self.why(name)):
             assert time.monotonic() < deadline, found
             time.sleep(0.2)
