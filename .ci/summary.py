@@ -2,8 +2,12 @@
 
 Names every failure and every skip with its reason. A report that is missing, unreadable or empty is a failure: the tests of that
 part did not run. Exits with 1 on any failure.
+
+Beside NAME.xml may stand NAME-again.xml, of those that failed, run once more by themselves (test.sh): what passes there has passed,
+and is named, since a test that needs a second try has a defect, or has found one.
 """
 
+import pathlib
 import sys
 import xml.etree.ElementTree as ElementTree
 
@@ -24,14 +28,14 @@ def name_of(case):
 
 
 def read(path):
-    """Returns (passed, [failed names], [skipped lines]) of one report."""
+    """Returns ([passed names], [failed names], [skipped lines]) of one report."""
     try:
         cases = list(ElementTree.parse(path).iter("testcase"))
     except (OSError, ElementTree.ParseError) as error:
-        return 0, [f"{path}: no readable report ({error})"], []
+        return [], [f"{path}: no readable report ({error})"], []
     if not cases:
-        return 0, [f"{path}: no test ran"], []
-    passed, failed, skips = 0, [], []
+        return [], [f"{path}: no test ran"], []
+    passed, failed, skips = [], [], []
     for case in cases:
         skipped = case.find("skipped")
         if case.find("failure") is not None or case.find("error") is not None or case.get("status") == "fail":
@@ -41,22 +45,32 @@ def read(path):
         elif case.get("status") in ("notrun", "disabled"):
             failed.append(f"{name_of(case)} (did not run)")
         else:
-            passed += 1
+            passed.append(name_of(case))
     return passed, failed, skips
 
 
+def passed_again(path):
+    """The names that passed at the second try, none where there was none."""
+    again = pathlib.Path(path).with_suffix("").as_posix() + "-again.xml"
+    return set(read(again)[0]) if pathlib.Path(again).exists() else set()
+
+
 def main(paths):
-    passed, failed, skips = 0, [], []
+    passed, failed, skips, twice = 0, [], [], []
     for path in paths:
         one = read(path)
-        passed += one[0]
-        failed += one[1]
+        again = passed_again(path)
+        twice += [name for name in one[1] if name in again]
+        failed += [name for name in one[1] if name not in again]
+        passed += len(one[0])
         skips += one[2]
     for line in skips:
         print(f"skipped: {line}")
+    for line in twice:
+        print(f"passed at the second try alone: {line}")
     for line in failed:
         print(f"failed: {line}")
-    print(f"{passed} passed, {len(failed)} failed, {len(skips)} skipped")
+    print(f"{passed + len(twice)} passed, {len(failed)} failed, {len(skips)} skipped")
     return 1 if failed else 0
 
 

@@ -139,6 +139,7 @@ std::map<std::string, stats::ModelStats> rows_by_model(const stats::Stats& stats
     row.requests += model.requests;
     row.requests_hit += model.requests_hit;
     row.requests_short += model.requests_short;
+    row.requests_salted += model.requests_salted;
     row.tokens_asked += model.tokens_asked;
     row.tokens_hit += model.tokens_hit;
     row.bytes_loaded += model.bytes_loaded;
@@ -159,6 +160,8 @@ void add_models(Families& out, const stats::Stats& stats) {
   counter("requests_total", "Requests that were looked up.", &stats::ModelStats::requests);
   counter("requests_hit_total", "Requests of which at least one chunk was found.", &stats::ModelStats::requests_hit);
   counter("requests_short_total", "Requests without a hit that asked for less than a chunk.", &stats::ModelStats::requests_short);
+  counter("requests_salted_total", "Requests that carried a cache_salt: they hit only what requests with the same one computed.",
+          &stats::ModelStats::requests_salted);
   counter("tokens_asked_total", "Prompt tokens that were looked up.", &stats::ModelStats::tokens_asked);
   counter("tokens_hit_total", "Prompt tokens that were found.", &stats::ModelStats::tokens_hit);
   counter("loaded_bytes_total", "Bytes loaded and verified.", &stats::ModelStats::bytes_loaded);

@@ -143,6 +143,17 @@ TEST(HitFindings, WhyThereAreNoHits) {
   EXPECT_NE(why_no_hits(facts_of(pod(), now))[0].what.find("42%"), std::string::npos);
 }
 
+TEST(HitFindings, SaltsAreToldWhetherItHitsOrNot) {
+  Snapshot now = cold();
+  now.all.salted = 90;
+  EXPECT_EQ(reasons(facts_of(pod(), now)), (std::vector<std::string>{"Salted", "NeverRepeated"}));
+  const Finding finding = why_no_hits(facts_of(pod(), now))[0];
+  EXPECT_EQ(finding.what, "90 of 100 requests carried a cache_salt: those hit only what the same salt computed");
+  EXPECT_FALSE(has_problem({finding})) << "equal salts hit each other";
+  now.all.hit = 42'000;
+  EXPECT_EQ(reasons(facts_of(pod(), now)), (std::vector<std::string>{"Hits", "Salted"}));
+}
+
 TEST(HitFindings, WhatDoesNotServe) {
   Snapshot now = cold();
   now.backend.place = "redis://cache:6379";
