@@ -68,6 +68,8 @@ TEST(CommandLineTest, WrongUsageIsRefusedByName) {
   EXPECT_EQ(option.status, 2);
   EXPECT_THAT(option.text, StartsWith("larderd: '--memory' is no option of larderd"));
   EXPECT_THAT(run(kLarderd + " --config").text, StartsWith("larderd: '--config' needs a file"));
+  for (const char* empty : {" --config ''", " --config="})  // of a shell's unset variable
+    EXPECT_THAT(run(kLarderd + empty).text, StartsWith("larderd: '--config' needs a file")) << empty;
   EXPECT_THAT(run(kLarderd + " --config /nonexistent.yaml").text, HasSubstr("/nonexistent.yaml: No such file"));
   const std::pair<const char*, const char*> wrong[] = {{"", "which command?"},
                                                        {"drop", "drop which namespace?"},

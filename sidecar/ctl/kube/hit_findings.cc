@@ -208,10 +208,9 @@ Findings why_no_hits(const HitFacts& facts) {
   if (facts.larderd == nullptr && facts.not_asked.code() == Code::kOutOfRange)
     return {{Weight::kNote, "NotAsked", facts.not_asked.text(), ""}};
   if (facts.larderd == nullptr)
-    return {
-        problem("LarderdNotAsked", "larderd runs, but gives no answer through the API server: " + facts.not_asked.text(),
-                "you need the right to get pods/proxy; or a NetworkPolicy keeps the API server from port 9464: kubectl exec " +
-                    facts.larderd_pod->view.name + " -n " + facts.larderd_pod->view.ns + " -c larder -- larderctl status")};
+    return {problem("LarderdNotAsked", "larderd runs, but gives no answer through the API server: " + facts.not_asked.text(),
+                    "you need the right to get pods/proxy; or a NetworkPolicy keeps the API server from port 9464: " +
+                        facts.larderd_pod->ask_by_hand())};
   const Snapshot& now = *facts.larderd;
   Findings found = now.sessions.attached.empty() ? Findings{not_attached(facts, now)} : of_attached(facts, now);
   std::ranges::stable_sort(found, {}, &Finding::weight);

@@ -91,6 +91,9 @@ TEST(HitFindings, AnAnswerThatDoesNotComeIsNoVerdict) {
   facts.not_asked = Status(Code::kPermissionDenied, "pods/proxy is forbidden");
   EXPECT_EQ(first(facts), "LarderdNotAsked");
   EXPECT_NE(why_no_hits(facts)[0].what.find("pods/proxy is forbidden"), std::string::npos);
+  EXPECT_NE(why_no_hits(facts)[0].cure.find(
+                "kubectl exec llm-1 -n models -c larder -- larderctl --socket /run/larder/chat.admin status"),
+            std::string::npos);
 }
 
 TEST(HitFindings, WhyNoEngineIsAttached) {
