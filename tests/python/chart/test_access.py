@@ -61,7 +61,7 @@ REFUSED = [
     ("delete", "pods", "-n", "models"),
     ("create", "pods/exec", "-n", "models"),
     ("update", "cachepools", "-n", "models"),
-    ("patch", "cachepools", "-n", "models"),
+    ("patch", "cachebackends", "-n", "models"),
     ("delete", "cachepools", "-n", "models"),
     ("update", "mutatingwebhookconfigurations/other"),
     ("delete", "mutatingwebhookconfigurations/larder"),
