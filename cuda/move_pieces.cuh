@@ -129,11 +129,15 @@ LARDER_DEVICE void move_bytes(Warp& warp, unsigned char* to, const unsigned char
 template <Move kMove, typename Warp>
 LARDER_DEVICE void move_pieces(Warp& warp, const MoveJob& job, uint64_t first, uint64_t warps) {
   const uint64_t units = (job.piece_bytes + kUnitBytes - 1) / kUnitBytes;
+  const uint64_t all = units * job.piece_count;
   warp.each([&](Lane& lane) { start_lane(lane, lane.number); });
-  for (uint64_t unit = first; unit < units * job.piece_count; unit += warps) {
-    const uint64_t piece = unit / units, at = unit % units * kUnitBytes;
-    if (job.pieces[piece] == 0) continue;
-    unsigned char* const in_piece = reinterpret_cast<unsigned char*>(job.pieces[piece]) + at;
+  // The list lies in the host's memory: the address of the next piece is asked for while this unit is on its way.
+  uint64_t next = first < all ? job.pieces[first / units] : 0;
+  for (uint64_t unit = first; unit < all; unit += warps) {
+    const uint64_t piece = unit / units, at = unit % units * kUnitBytes, address = next;
+    if (unit + warps < all) next = job.pieces[(unit + warps) / units];
+    if (address == 0) continue;
+    unsigned char* const in_piece = reinterpret_cast<unsigned char*>(address) + at;
     unsigned char* const in_packed = job.packed + piece * job.piece_bytes + at;
     unsigned char* const to = kMove == Move::kGather ? in_packed : kMove == Move::kScatter ? in_piece : nullptr;
     const unsigned char* const from = kMove == Move::kScatter ? in_packed : in_piece;
