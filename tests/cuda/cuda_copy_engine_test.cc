@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "tests/cuda/device_chunk.h"
+#include "tests/cuda/said.h"
 
 namespace larder::copy::cuda {
 namespace {
@@ -34,9 +35,7 @@ class CudaCopyEngineTest : public testing::Test {
     CudaOptions options;
     options.method = method;
     options.kernels = std::as_bytes(std::span("an image"));
-    options.log = [this](std::string_view level, std::string_view text) {
-      log_.push_back(std::string(level) + " " + std::string(text));
-    };
+    options.log = said_.log();
     engine_ = CudaCopyEngine::make(page, options).value();
     return *engine_;
   }
@@ -47,7 +46,7 @@ class CudaCopyEngineTest : public testing::Test {
             {"batch staged", Method::kBatch, false}};
   }
   std::unique_ptr<CudaCopyEngine> engine_;
-  std::vector<std::string> log_;
+  testing_support::Said said_;
 };
 
 // The pages of a save are filled by work that is still queued when the save begins; those of a load are still written by it.
@@ -129,7 +128,7 @@ TEST_F(CudaCopyEngineTest, ADriverWithoutBatchesCopiesPieceByPiece) {
   chunk.fill(4);
   EXPECT_TRUE(engine.load(chunk.slot(), root, chunk.list()).ok());
   EXPECT_TRUE(chunk.holds(3));
-  EXPECT_TRUE(log_.empty());
+  EXPECT_TRUE(said_.lines().empty());
 }
 
 TEST_F(CudaCopyEngineTest, LackOfMemoryFailsOneCopyAlone) {
@@ -138,7 +137,7 @@ TEST_F(CudaCopyEngineTest, LackOfMemoryFailsOneCopyAlone) {
   fake_cuda::fail("cuMemHostAlloc", 1, kOutOfMemory);
   EXPECT_EQ(engine.store(chunk.list(), chunk.slot()).status().code(), Code::kResourceExhausted);
   EXPECT_TRUE(engine.store(chunk.list(), chunk.slot()).ok());
-  EXPECT_TRUE(log_.empty());
+  EXPECT_TRUE(said_.lines().empty());
 }
 
 // Whatever fails at whatever call, sticking or not: no wrong byte, one line in the log, no thread left with a context of ours, and nothing
@@ -155,7 +154,7 @@ TEST_F(CudaCopyEngineTest, AnErrorEndsTheEngineForGoodAndIsSaidOnce) {
           DeviceChunk chunk(5000, 3);
           CudaCopyEngine& engine = make(way.method, chunk.page());
           if (way.pinned) chunk.pin(engine);
-          log_.clear();
+          said_.clear();
           chunk.fill(1);
           fake_cuda::fail(function, nth, kIllegalAddress, sticky);
           const Result<std::uint64_t> root = engine.store(chunk.list(), chunk.slot());
@@ -163,14 +162,14 @@ TEST_F(CudaCopyEngineTest, AnErrorEndsTheEngineForGoodAndIsSaidOnce) {
           const Status loaded = root.ok() ? engine.load(chunk.slot(), *root, chunk.list()) : root.status();
           if (loaded.ok()) {
             EXPECT_TRUE(chunk.holds(1));
-            EXPECT_TRUE(log_.empty());
+            EXPECT_TRUE(said_.lines().empty());
           } else {
             EXPECT_EQ(loaded.code(), Code::kUnavailable) << loaded.to_string();
-            EXPECT_THAT(log_, ElementsAre(HasSubstr("error copies from and to the GPU have ended in this engine")));
+            EXPECT_THAT(said_.lines(), ElementsAre(HasSubstr("error copies from and to the GPU have ended in this engine")));
             EXPECT_EQ(engine.load(chunk.slot(), 0, chunk.list()).code(), Code::kUnavailable);
             EXPECT_EQ(engine.store(chunk.list(), chunk.slot()).status().code(), Code::kUnavailable);
             EXPECT_EQ(engine.fence(nullptr).status().code(), Code::kUnavailable);
-            EXPECT_EQ(log_.size(), 1U);
+            EXPECT_EQ(said_.lines().size(), 1U);
           }
           EXPECT_EQ(fake_cuda::contexts_of_thread(), 0U);
           engine_.reset();

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/cuda/device_chunk.h"
+#include "tests/cuda/said.h"
 
 namespace larder::copy::cuda {
 namespace {
@@ -21,18 +22,13 @@ class PinningTest : public testing::Test {
     context_.reset();
     fake_cuda::reset();
   }
-  std::unique_ptr<Pinning> pin() {
-    return std::make_unique<Pinning>(
-        context_, std::span(memory_),
-        [this](std::string_view level, std::string_view text) { log_.push_back(std::string(level) + " " + std::string(text)); },
-        kSpan);
-  }
+  std::unique_ptr<Pinning> pin() { return std::make_unique<Pinning>(context_, std::span(memory_), said_.log(), kSpan); }
   std::span<const std::byte> bytes(std::size_t start, std::size_t count) { return std::span(memory_).subspan(start, count); }
 
   std::byte* const page_;
   ContextPtr context_;
   std::vector<std::byte> memory_ = std::vector<std::byte>(2 * kSpan + 100);
-  std::vector<std::string> log_;
+  testing_support::Said said_;
 };
 
 TEST_F(PinningTest, OnlyWhatIsPresentIsRegistered) {
@@ -66,8 +62,8 @@ TEST_F(PinningTest, ARefusalIsSaidOnceAndTheRestStaysAsItIs) {
   ASSERT_TRUE(test::eventually([&] { return pinning->gave_up(); }));
   EXPECT_TRUE(pinning->device(bytes(0, 10)).has_value());
   EXPECT_FALSE(pinning->device(bytes(kSpan, 10)).has_value());
-  ASSERT_TRUE(test::eventually([&] { return !log_.empty(); }));
-  EXPECT_THAT(log_, ElementsAre(HasSubstr("warning the arena cannot be registered with CUDA")));
+  ASSERT_TRUE(test::eventually([&] { return !said_.lines().empty(); }));
+  EXPECT_THAT(said_.lines(), ElementsAre(HasSubstr("warning the arena cannot be registered with CUDA")));
 }
 
 TEST_F(PinningTest, AnEngineCopiesFromASlotThatIsNotRegisteredYet) {

@@ -106,11 +106,12 @@ ResultCode stream_create_with_priority(Handle* stream, unsigned flags, int prior
   return kSuccess;
 }
 
+// Where an error sticks, as on a GPU: the context's work is stopped before anybody is told. What had begun here is waited for instead.
 ResultCode stream_synchronize(Handle stream) {
-  LARDER_BEGIN("cuStreamSynchronize");
   Stream* const of = device().stream(stream);
   if (of == nullptr) return kInvalidHandle;
   of->wait();
+  LARDER_BEGIN("cuStreamSynchronize");
   return device().faults.sticky();
 }
 
