@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BENCHES = bench-copy bench-curve bench-disk bench-gpu bench-index bench-lookup bench-recovery bench-remote bench-remote-lookup bench-remote-outage bench-restart bench-start bench-ttft bench-ttft-disk bench-ttft-remote bench-engine bench-operator bench-rivals bench-serve bench-webhook
-.PHONY: $(BENCHES) help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-cuda deps-cuda-if-possible deps-bench deps-servers deps-vm deps-kubernetes build release image e2e e2e-up e2e-down demo soak test test-models test-asan test-crash test-gpu test-inject test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean pictures test-dashboards deps-kserve e2e-kserve
+.PHONY: $(BENCHES) help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-cuda deps-cuda-if-possible deps-bench deps-servers deps-vm deps-kubernetes build release image krew e2e e2e-up e2e-down demo soak test test-models test-asan test-crash test-gpu test-inject test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean pictures test-dashboards deps-kserve e2e-kserve
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
@@ -155,6 +155,8 @@ format: deps-tools ## clang-format over all C++
 
 image: release ## the container image of all programs, without Docker, in build/image/larder.tar; `Dockerfile` makes the same with it
 	@.ci/image/build.sh build/release build/image/larder.tar
+krew: release ## kubectl larder for Krew, an archive and its manifest, in build/krew (KREW_URI=where it will be had)
+	@KREW_URI='$(KREW_URI)' .ci/krew.sh build/release build/krew
 e2e-up: deps-python deps-servers deps-kubernetes release ## a Kubernetes on this machine, as root (builds it once, minutes); e2e/README.md
 	@e2e/cluster/cluster.sh up && e2e/cluster/cluster.sh load
 e2e-down: ## end it, and remove all that it left

@@ -9,7 +9,7 @@ namespace larder::test {
 
 // Looks every `look_ms` until condition() holds, at most timeout_ms; whether it came to hold.
 template <typename Condition>
-bool eventually(Condition condition, int timeout_ms = 10'000, int look_ms = 20) {
+bool eventually(Condition condition, int timeout_ms = 30'000, int look_ms = 20) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
   while (!condition()) {
     if (std::chrono::steady_clock::now() > end) return false;

@@ -10,16 +10,7 @@ cd "$(dirname "$0")/../.."
 programs=(larderd larderctl)
 if [ -e operator/app/CMakeLists.txt ]; then programs+=(larder-operator); fi
 
-# The licence of the package that FILE is of, where Debian keeps it.
-copy_licence() {
-  local package
-  package=$(dpkg -S "$1" "/usr$1" 2>/dev/null | head -1 | cut -d: -f1 || true)  # one of the two paths is unknown to it
-  if [ -n "$package" ]; then install -D -m 0644 "/usr/share/doc/$package/copyright" "$out/usr/share/doc/$package/copyright"; fi
-}
-
-libraries() {
-  ldd "$1" | grep -oE '/[^ )]+' | sort -u
-}
+. .ci/image/libraries.sh
 
 copy_programs() {
   local program library
@@ -29,7 +20,7 @@ copy_programs() {
     for library in $(libraries "$build/bin/$program"); do
       [ -e "$out$library" ] && continue
       install -D -m 0755 "$(realpath "$library")" "$out$library"
-      copy_licence "$library"
+      copy_licence "$library" "$out/usr/share/doc"
     done
   done
 }

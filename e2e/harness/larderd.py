@@ -62,7 +62,7 @@ class Larderd(Process):
         lines = dict(line.split(": ", 1) for line in space["fingerprint"].splitlines() if ": " in line)
         return int(lines["chunk_tokens"])
 
-    def wait_ready(self, timeout_s: float = 10, progress=None) -> None:
+    def wait_ready(self, timeout_s: float = 60, progress=None) -> None:
         self.wait_until(lambda: self.request("GET", "/readyz")[0] == 200, timeout_s, progress)
 
     def wait_touched(self, timeout_s: float = 120, progress=None) -> None:

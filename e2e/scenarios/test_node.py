@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -17,7 +18,7 @@ TODAYS = "localhost/larder:e2e"
 @pytest.fixture
 def pair(request, larder, namespace):
     """Two engines on the node, and a prompt that the first has computed. Its parameter: more of the pool's spec."""
-    request.addfinalizer(lambda: shutil.rmtree(f"/dev/shm/larder/{namespace.name}", ignore_errors=True))  # outlives the pool
+    request.addfinalizer(lambda: shutil.rmtree(f"/dev/shm/larder/{namespace.name}", ignore_errors=True))  # of a test that failed
     namespace.apply(product.pool("node", placement="Node", **getattr(request, "param", {})))
     product.wait_condition(namespace, "cachepool", "node", "Ready")
     namespace.apply(*engine_pod.engine("llama", "node", replicas=2))
@@ -36,6 +37,11 @@ def older_image():
 def shim_of(namespace, pod) -> str:
     """A digest of the library that this pod's engine has loaded."""
     return namespace.exec(pod["metadata"]["name"], "vllm", "sha256sum", "/larder/python/larder/liblarder.so").split()[0]
+
+
+def memory_left(namespace) -> list[str]:
+    """What the pool has on this machine, which is the node: its arena, index, locks."""
+    return sorted(file.name for file in Path("/dev/shm/larder", namespace.name, "node").glob("*"))
 
 
 def daemons(namespace) -> list[str]:
@@ -62,6 +68,12 @@ def test_pods_of_a_node_share(pair):
         return answer.cached_tokens >= engine_pod.whole_chunks(answer)
 
     wait_until("warm again", warm_again, 30)
+    # The pool is deleted: its memory goes with it, and engines go on.
+    assert memory_left(namespace)
+    namespace.kubectl("delete", "cachepool", "node", "--timeout=120s")
+    assert memory_left(namespace) == []
+    assert not [event for event in namespace.events("node") if event["reason"] == "MemoryNotFreed"]
+    assert engine_pod.answer_of_pod(other, prompt).token_ids == cold.token_ids
     for pod in namespace.pods("llama"):
         assert containers.restart_count(namespace, pod["metadata"]["name"], "vllm") == 0
 

@@ -14,13 +14,15 @@ DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 COLUMNS = 24
 HEIGHTS = {"stat": 4, "bargauge": 7, "table": 7, "timeseries": 8}
 WIDTHS = {"stat": 6, "bargauge": 8, "table": 12, "timeseries": 8}
-# What queries abbreviate. Series of engines carry no pool: they are those of pods in which a larderd of the pool runs.
+# What queries abbreviate. Series of engines carry no pool: they are those of pods in which a larderd of the pool runs, or (placement Node)
+# of which the connector says that they belong to it.
+POOL = 'cluster=~"$cluster",namespace=~"$namespace",pool=~"$pool"'
 WORDS = {
     "@rate": "$__rate_interval",
     "@range": "$__range",
-    "@pool": 'cluster=~"$cluster",namespace=~"$namespace",pool=~"$pool"',
+    "@pool": POOL,
     "@engine": 'cluster=~"$cluster",namespace=~"$namespace"',
-    "@joined": 'and on (cluster, namespace, pod) larder_ready{cluster=~"$cluster",namespace=~"$namespace",pool=~"$pool"}',
+    "@joined": f"and on (cluster, namespace, pod) (larder_ready{{{POOL}}} or larder_engine_info{{{POOL}}})",
     "@operator": 'cluster=~"$cluster",job=~"$operator"',
 }
 

@@ -18,6 +18,9 @@ inline constexpr std::string_view kConfigAnnotation =
     "larder.dev/config";  // larderd's configuration: YAML, read through the downward API
 inline constexpr std::string_view kRestartAnnotation = "larder.dev/restart-hash";  // of what only a restart of the pod changes
 
+// Of a pool of placement Node: it goes when its nodes' memory is free (reconcile/memory_freeing.h).
+inline constexpr std::string_view kMemoryFinalizer = "larder.dev/free-memory";
+
 // Labels of what the operator makes.
 inline constexpr std::string_view kManagedByLabel = "app.kubernetes.io/managed-by";  // = kFieldManager
 inline constexpr std::string_view kPoolLabel = "larder.dev/pool";

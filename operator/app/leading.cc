@@ -45,9 +45,11 @@ Leading::Leading(k8s::ApiClient& reader, k8s::ApiClient& writer, Watched& watche
   const auto hear = [this](const std::vector<reconcile::PodView>& pods) { return prober_->heard(pods); };
   const auto answers = [hear](const std::vector<reconcile::PodView>& pods) { return hear(pods).answers; };
   pools_ = std::make_unique<reconcile::PoolReconciler>(
-      *world_, hear, [this](const Key& key, const std::optional<reconcile::PoolSums>& sums, bool ready) {
+      *world_, hear,
+      [this](const Key& key, const std::optional<reconcile::PoolSums>& sums, bool ready) {
         pool_metrics_.tell(key, sums, ready);
-      });
+      },
+      clock_);
   backends_ = std::make_unique<reconcile::BackendReconciler>(*world_, *check_, answers);
   beginning_ = std::jthread([this, &metrics](const std::stop_token& stop) { begin(stop, metrics); });
 }

@@ -8,7 +8,7 @@ namespace larder::app {
 Result<std::unique_ptr<Pages>> Pages::serve(const std::string& setting, const std::string& address,
                                             http::Endpoint::Respond respond, const base::Clock& clock) {
   const Result<config::ListenAddress> parsed = config::parse_listen(address);
-  if (!parsed.ok()) return Status(Code::kInvalidArgument, setting + ": " + parsed.status().text());
+  if (!parsed.ok()) return Status(Code::kInvalidArgument, setting + " '" + address + "' " + parsed.status().text());
   Result<http::Listener> listener = http::listen_tcp(*parsed, setting);
   if (!listener.ok()) return listener.status();
   auto pages = std::make_unique<Pages>();

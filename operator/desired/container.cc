@@ -165,6 +165,15 @@ Object larderd_container(const CachePool& pool, const std::optional<CacheBackend
   return container;
 }
 
+// With its resources and mounts: where larderd could run this can. It is not probed, since it ends.
+Object freeing_container(const CachePool& pool, const Defaults& defaults) {
+  Object container = larderd_container(pool, std::nullopt, defaults);
+  container["command"] =
+      Object::array({"/usr/bin/larderd", "--config", std::string(kConfigPath) + "/" + std::string(kConfigFile), "--free-memory"});
+  for (const char* key : {"ports", "startupProbe", "livenessProbe", "readinessProbe"}) container.erase(key);
+  return container;
+}
+
 Object pull_secrets(const Object& more, const Defaults& defaults) {
   Object secrets = Object::array();
   const auto add = [&secrets](const std::string& name) {

@@ -56,4 +56,15 @@ Object daemon_set(const CachePool& pool, const std::optional<CacheBackend>& back
   return set;
 }
 
+// All nodes at once: no engine will use this memory again, and somebody waits for the deletion.
+Object freeing_daemon_set(const CachePool& pool, const Defaults& defaults) {
+  Object set = daemon_set(pool, std::nullopt, defaults);
+  set["spec"]["updateStrategy"] =
+      Object{{"type", "RollingUpdate"}, {"rollingUpdate", {{"maxUnavailable", "100%"}, {"maxSurge", 0}}}};
+  Object& pod = set["spec"]["template"];
+  pod["metadata"]["annotations"][std::string(api::kRestartAnnotation)] = kFreeing;
+  pod["spec"]["containers"] = Object::array({freeing_container(pool, defaults)});
+  return set;
+}
+
 }  // namespace larder::desired

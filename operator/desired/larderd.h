@@ -38,6 +38,9 @@ std::string restart_hash(const api::CachePool& pool, const std::optional<api::Ca
 api::Object larderd_container(const api::CachePool& pool, const std::optional<api::CacheBackend>& backend,
                               const Defaults& defaults, const EnginePod& engine = {});
 
+// In its place on a node: what frees the memory that larderd left there, and ends. REQUIRES: placement Node.
+api::Object freeing_container(const api::CachePool& pool, const Defaults& defaults);
+
 // The init container that copies the shim to kPayloadVolume.
 api::Object payload_container(const api::CachePool& pool, const Defaults& defaults);
 

@@ -8,4 +8,9 @@ std::vector<api::Object> pool_objects(const api::CachePool& pool, const std::opt
   return {config_map(pool, backend), daemon_set(pool, backend, defaults)};
 }
 
+std::vector<api::Object> freeing_objects(api::CachePool pool, const Defaults& defaults) {
+  pool.spec.disk.reset();  // neither disk nor backend is needed for it, and either may be what is away
+  return {config_map(pool, std::nullopt), freeing_daemon_set(pool, defaults)};
+}
+
 }  // namespace larder::desired

@@ -37,6 +37,13 @@ api::Object reference_to(const api::Object& object) {
   return reference;
 }
 
+api::Object reference_to(const Resource& resource, const api::Object& object) {
+  api::Object reference = reference_to(object);
+  reference["apiVersion"] = resource.group.empty() ? resource.version : resource.group + "/" + resource.version;
+  reference["kind"] = resource.kind;
+  return reference;
+}
+
 EventRecorder::EventRecorder(ApiClient& client, std::string instance, const base::Clock& clock, Metrics& metrics)
     : client_(client),
       instance_(shortened(std::move(instance), kMostWordBytes)),

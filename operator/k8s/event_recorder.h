@@ -19,6 +19,8 @@ namespace larder::k8s {
 
 // What an event is about: apiVersion, kind, namespace, name and uid of an object. Of a pod under admission, its owner.
 api::Object reference_to(const api::Object& object);
+// The same of one out of a list or a watch's cache, which has no kind of its own.
+api::Object reference_to(const Resource& resource, const api::Object& object);
 
 struct Event {
   api::Object regarding;        // reference_to(object)

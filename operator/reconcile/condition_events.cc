@@ -12,10 +12,7 @@ std::optional<k8s::Event> event_of_change(const k8s::Resource& resource, const a
   const bool recovered = was == Truth::kFalse && is == Truth::kTrue;
   const bool fails = is == Truth::kFalse && (was != Truth::kFalse || reason_of(object, kReady) != reason);
   if (!recovered && !fails) return {};
-  api::Object regarding = k8s::reference_to(object);  // one out of a list has no kind of its own
-  regarding["apiVersion"] = resource.group + "/" + resource.version;
-  regarding["kind"] = resource.kind;
-  return k8s::Event{std::move(regarding), fails ? "Warning" : "Normal", fails ? reason : kReady, "Reconciling",
+  return k8s::Event{k8s::reference_to(resource, object), fails ? "Warning" : "Normal", fails ? reason : kReady, "Reconciling",
                     (fails ? "" : "ready again: ") + message_of(after, kReady)};
 }
 

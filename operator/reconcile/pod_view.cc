@@ -51,6 +51,7 @@ PodView view_of(const Object& pod) {
   view.name = api::name_of(pod);
   view.uid = api::text_at(pod, "metadata.uid");
   view.pool = api::label(pod, api::kPoolLabel).value_or("");
+  view.node = api::text_at(pod, "spec.nodeName");
   view.ip = api::text_at(pod, "status.podIP");
   view.has_larderd = has_larderd(pod);
   view.running = phase == "Running";
@@ -65,6 +66,8 @@ PodView view_of(const Object& pod) {
   view.waiting_text = api::text_at(larderd, "state.waiting.message");
   view.killed_for_memory = api::text_at(larderd, "state.terminated.reason") == "OOMKilled" ||
                            api::text_at(larderd, "lastState.terminated.reason") == "OOMKilled";
+  view.completed = api::number_at(larderd, "state.terminated.exitCode", -1) == 0 ||
+                   api::number_at(larderd, "lastState.terminated.exitCode", -1) == 0;
   view.restarts = api::number_at(larderd, "restartCount");
   return view;
 }
@@ -78,6 +81,7 @@ void trim_pod(Object& pod) {
   for (const std::string_view key : kAnnotations)
     if (const auto value = api::annotation(pod, key)) metadata["annotations"][std::string(key)] = *value;
   if (api::truth_at(pod, "spec.hostNetwork")) kept["spec"]["hostNetwork"] = true;
+  if (const std::string node = api::text_at(pod, "spec.nodeName"); !node.empty()) kept["spec"]["nodeName"] = node;
   if (has_larderd(pod)) kept["spec"]["containers"] = {{{"name", api::kSidecarContainer}}};
 
   Object& status = kept["status"];
@@ -95,6 +99,9 @@ void trim_pod(Object& pod) {
         for (const char* field : {"reason", "message"})
           if (const std::string text = api::text_at(larderd, path + "." + field); !text.empty()) one[key][which][field] = text;
       }
+    for (const char* key : {"state", "lastState"})
+      if (const Object& code = api::at(larderd, std::string(key) + ".terminated.exitCode"); code.is_number_integer())
+        one[key]["terminated"]["exitCode"] = code;
     status["containerStatuses"] = Object::array({std::move(one)});
   }
   pod = std::move(kept);

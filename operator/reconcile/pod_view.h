@@ -9,7 +9,8 @@ namespace larder::reconcile {
 
 struct PodView {
   std::string ns, name, uid, pool;
-  std::string ip;            // empty: none yet
+  std::string node;          // empty: none yet
+  std::string ip;            // the same
   bool has_larderd = false;  // by the injector, or as the DaemonSet's pod; a Node pool's engines have none
   bool running = false;      // the pod is
   bool ready = false;        // larderd is, by its container's status
@@ -22,6 +23,7 @@ struct PodView {
   std::string waiting;       // larderd's container does not run: the reason ("ErrImagePull")
   std::string waiting_text;  // and the kubelet's words
   bool killed_for_memory = false;
+  bool completed = false;     // larderd's container ended by itself, with status 0
   std::int64_t restarts = 0;  // of larderd
 };
 

@@ -23,8 +23,8 @@ void keep_first(Status& first, const Status& status) {
 
 }  // namespace
 
-PoolReconciler::PoolReconciler(const World& world, Hear hear, Told told)
-    : world_(world), hear_(std::move(hear)), told_(std::move(told)) {}
+PoolReconciler::PoolReconciler(const World& world, Hear hear, Told told, const base::Clock& clock)
+    : world_(world), hear_(std::move(hear)), told_(std::move(told)), freeing_(world, clock) {}
 
 std::vector<PodView> PoolReconciler::pods_of(const k8s::Key& key) const {
   std::vector<PodView> pods;
@@ -87,17 +87,27 @@ bool PoolReconciler::configure(PoolFacts& facts) {
   return false;
 }
 
+// What a pool owned goes by its owner references.
+Done PoolReconciler::end(const k8s::Key& key, const k8s::ObjectPtr& object) {
+  told_(key, std::nullopt, false);
+  if (object && has_memory_finalizer(*object)) return freeing_.free(*object, pods_of(key));
+  freeing_.forget(key);
+  return {};
+}
+
 Done PoolReconciler::reconcile(const k8s::Key& key) {
   const k8s::ObjectPtr object = world_.pools.find(key.ns, key.name);
-  if (!object || !api::text_at(*object, "metadata.deletionTimestamp").empty()) {
-    told_(key, std::nullopt, false);  // what it owned goes by its owner references
-    return {};
-  }
+  if (!object || !api::text_at(*object, "metadata.deletionTimestamp").empty()) return end(key, object);
+  // Before there is any memory. Where it is refused the pool works nevertheless, and is tried again.
+  const Status held = freeing_.hold(*object);
+  if (held.code() == Code::kNotFound) return {};                     // gone meanwhile
+  if (held.code() == Code::kFailedPrecondition) return {{}, kSoon};  // another version of it is there: we are told of it
   PoolFacts facts = gather(*object);
   const bool more = configure(facts);
   const Object status = pool_status(facts, *object, world_.now());
   told_(key, sums_of(facts), truth_of({{"status", status}}, "Ready") == Truth::kTrue);
   Done done;
+  keep_first(done.status, held);
   keep_first(done.status, facts.brought.status);
   keep_first(done.status, facts.configured);
   keep_first(done.status, write_status(world_, k8s::resources::kPools, *object, status));

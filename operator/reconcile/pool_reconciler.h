@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "operator/k8s/work_queue.h"
+#include "operator/reconcile/memory_freeing.h"
 #include "operator/reconcile/pool_facts.h"
 #include "operator/reconcile/pool_status.h"
 #include "operator/reconcile/world.h"
@@ -23,7 +24,7 @@ class PoolReconciler {
   // Of one reconcile at most so many pods are given their configuration; the rest in the next one.
   static constexpr std::size_t kMostPatches = 200;
 
-  PoolReconciler(const World& world, Hear hear, Told told);
+  PoolReconciler(const World& world, Hear hear, Told told, const base::Clock& clock);
   Done reconcile(const k8s::Key& key);
 
  private:
@@ -31,10 +32,12 @@ class PoolReconciler {
   std::vector<PodView> pods_of(const k8s::Key& key) const;
   // Those whose larderd takes a change over while it runs. Whether some are left for the next time.
   bool configure(PoolFacts& facts);
+  Done end(const k8s::Key& key, const k8s::ObjectPtr& object);
 
   const World& world_;
   const Hear hear_;
   const Told told_;
+  MemoryFreeing freeing_;
 };
 
 }  // namespace larder::reconcile

@@ -25,7 +25,7 @@ Result<std::unique_ptr<AdmissionServer>> AdmissionServer::start(const ServerOpti
                                                                 Review review, ReviewWatcher* watcher) {
   const Result<config::ListenAddress> address = config::parse_listen(options.address);
   if (!address.ok())
-    return Status(address.status().code(), std::string(kFlag) + " " + options.address + " " + address.status().text());
+    return Status(address.status().code(), std::string(kFlag) + " '" + options.address + "' " + address.status().text());
   Result<http::Listener> listener = http::listen_tcp(*address, kFlag);
   if (!listener.ok()) return listener.status();
   base::raise_descriptor_limit(options.limits.silent + options.limits.strangers + options.limits.earned + kOtherDescriptors);

@@ -217,8 +217,8 @@ void larder_report_request(larder_client* client, const larder_request* request)
     client::Hashes hashes;
     if (!read_struct(request, given) || given.decision > LARDER_DECIDED_ABSENT) return LARDER_INVALID_ARGUMENT;
     if (given.hashes != nullptr && !read_hashes(given.hashes, hashes)) return LARDER_INVALID_ARGUMENT;
-    client->impl.report_request(
-        hashes, {given.tokens_asked, given.tokens_hit, given.lookup_ns, static_cast<larder::protocol::Decision>(given.decision)});
+    client->impl.report_request(hashes, {given.tokens_asked, given.tokens_hit, given.lookup_ns,
+                                         static_cast<larder::protocol::Decision>(given.decision), given.salted != 0});
     return LARDER_OK;
   });
 }

@@ -167,6 +167,8 @@ typedef struct larder_request {
   uint64_t tokens_hit;
   uint64_t lookup_ns;
   const larder_hashes* hashes;
+  uint32_t salted; /* 1: it carried a salt, so that it hits only what requests with the same one computed */
+  uint32_t reserved;
 } larder_request;
 
 /* Tells larderd, for its metrics and its estimate of what more memory would bring. Lossy, one way. */

@@ -156,7 +156,8 @@ void Client::report_request(const Hashes& hashes, const RequestReport& request) 
                               words[0], words[1], words[2], words[3]});
   }
   attachment->events().add({protocol::EventKind::kRequest, handle, count, request.tokens_asked, request.tokens_hit,
-                            request.lookup_ns, static_cast<std::uint64_t>(request.decision)});
+                            request.lookup_ns, static_cast<std::uint64_t>(request.decision),
+                            request.salted ? protocol::kRequestSalted : 0});
 }
 
 void Client::report(protocol::EventKind kind, std::uint64_t a, std::uint64_t b, std::uint64_t c) {

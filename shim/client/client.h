@@ -70,6 +70,7 @@ class Client final : public ControlListener {
   struct RequestReport {
     std::uint64_t tokens_asked = 0, tokens_hit = 0, lookup_ns = 0;
     protocol::Decision decision = protocol::Decision::kUnknown;
+    bool salted = false;  // see protocol::kRequestSalted
   };
   // `hashes`: of all chunks that it asked for.
   void report_request(const Hashes& hashes, const RequestReport& request);

@@ -12,7 +12,7 @@ struct EventFields {
   protocol::EventKind kind = protocol::EventKind::kNone;
   std::uint32_t slot = 0;
   std::uint64_t generation = 0;
-  std::uint64_t a = 0, b = 0, c = 0, d = 0;
+  std::uint64_t a = 0, b = 0, c = 0, d = 0, flags = 0;
 };
 
 class EventRing {
@@ -30,6 +30,7 @@ class EventRing {
     event.b.store(fields.b, std::memory_order_release);
     event.c.store(fields.c, std::memory_order_release);
     event.d.store(fields.d, std::memory_order_release);
+    event.flags.store(fields.flags, std::memory_order_release);
     event.sequence.store(position + 1, std::memory_order_release);
   }
 

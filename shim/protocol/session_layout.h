@@ -26,7 +26,7 @@ enum class EventKind : std::uint32_t {
   kNone = 0,
   kTouch = 1,  // a chunk was used: slot, generation. Feeds recency
   // One request was looked up: a = tokens asked, b = tokens hit, c = lookup nanoseconds; since 1.4 slot = namespace handle,
-  // generation = hashes told by kAsked just before, d = Decision
+  // generation = hashes told by kAsked just before, d = Decision, flags: kRequestSalted
   kRequest = 2,
   kLoad = 3,  // one load ended well: a = bytes, b = tokens, c = nanoseconds waited, d = nanoseconds of copy and verification
   kLoadFailed = 4,  // a = 1 checksum, 2 gone, 3 deadline, 4 other
@@ -37,6 +37,9 @@ enum class EventKind : std::uint32_t {
   kAsked = 7,
 };
 inline constexpr std::size_t kHashesPerEvent = 4;
+
+// Flags of kRequest. Who does not know one ignores it.
+inline constexpr std::uint64_t kRequestSalted = 1;  // it carried a salt: it hits only what requests with the same one computed
 
 // What an engine did about a request.
 enum class Decision : std::uint64_t {
@@ -52,7 +55,7 @@ struct Event {
   AtomicU64 kind_slot;  // low half EventKind, high half slot
   AtomicU64 generation;
   AtomicU64 a, b, c, d;
-  AtomicU64 reserved;
+  AtomicU64 flags;  // 0 before 1.4
 };
 static_assert(sizeof(Event) == 64);
 

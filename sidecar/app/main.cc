@@ -64,15 +64,16 @@ Result<Arguments> parse(int argc, char** argv) {
       arguments.version = true;
     } else if (word == "--help" || word == "-h") {
       arguments.help = true;
-    } else if (word == "--config" && i + 1 < argc) {
+    } else if (word == "--config" && i + 1 < argc && argv[i + 1][0] != '\0') {
       arguments.config_file = argv[++i];
-    } else if (word.starts_with("--config=")) {
+    } else if (word.starts_with("--config=") && word != "--config=") {
       arguments.config_file = word.substr(word.find('=') + 1);
     } else {
-      const std::string why = word == "--config"    ? "needs a file"
-                              : word == "--keep-up" ? "needs an address"
+      const std::string_view name = word.substr(0, word.find('='));
+      const std::string why = name == "--config"    ? "needs a file"
+                              : name == "--keep-up" ? "needs an address"
                                                     : "is no option of larderd";
-      return Status(Code::kInvalidArgument, "'" + std::string(word) + "' " + why + " (see larderd --help)");
+      return Status(Code::kInvalidArgument, "'" + std::string(name) + "' " + why + " (see larderd --help)");
     }
     arguments.all_but_that.insert(arguments.all_but_that.end(), argv + first, argv + i + 1);
   }

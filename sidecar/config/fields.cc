@@ -211,7 +211,8 @@ Status set_socket_mode(std::string_view text, Config& config) {
 
 Status set_listen(std::string_view text, Config& config) {
   if (!text.empty())
-    if (const Result<ListenAddress> address = parse_listen(text); !address.ok()) return address.status();
+    if (const Result<ListenAddress> address = parse_listen(text); !address.ok())
+      return Status(address.status().code(), address.status().text() + ", or \"\" for none");
   config.http.listen = text;
   return {};
 }

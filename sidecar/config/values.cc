@@ -131,8 +131,7 @@ bool is_host(std::string_view text, bool bracketed) {
 }
 
 Result<ListenAddress> parse_listen(std::string_view text) {
-  constexpr const char* kWhy =
-      "is no address to listen on: HOST:PORT with a port up to 65535, e.g. 127.0.0.1:9464, or \"\" for none";
+  constexpr const char* kWhy = "is no address to listen on: HOST:PORT with a port up to 65535, e.g. 127.0.0.1:9464";
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos) return invalid(kWhy);
   ListenAddress address;

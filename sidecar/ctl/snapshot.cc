@@ -14,6 +14,7 @@ ModelCounts read_model(const json& model) {
                      number_at(model, "tokens_hit"),   number_at(model, "bytes_loaded"),
                      number_at(model, "bytes_stored"), 0};
   counts.too_short = model.value("requests_short", std::uint64_t{0});  // an older larderd does not count them
+  counts.salted = model.value("requests_salted", std::uint64_t{0});
   const std::uint64_t computed = number_at(model, "prefill_tokens");
   if (computed != 0)
     counts.saved_seconds =
@@ -29,6 +30,7 @@ void add(ModelCounts& sum, const ModelCounts& model) {
   sum.loaded += model.loaded;
   sum.stored += model.stored;
   sum.too_short += model.too_short;
+  sum.salted += model.salted;
   sum.saved_seconds += model.saved_seconds;
 }
 

@@ -17,6 +17,7 @@ struct ModelCounts {
   std::uint64_t requests = 0, requests_hit = 0, asked = 0, hit = 0, loaded = 0, stored = 0;
   double saved_seconds = 0;     // of prefill, by the engines' own speed
   std::uint64_t too_short = 0;  // of the requests: they found nothing and asked for less than a chunk
+  std::uint64_t salted = 0;     // of the requests: they carried a cache_salt
 };
 
 struct Evictions {

@@ -26,7 +26,8 @@ std::string helping(const Snapshot& now) {
   const ModelCounts& totals = now.all;
   std::string out = "\nIs it helping?  " + verdict(totals) + "\n";
   out += line("prompt tokens", grouped(totals.hit) + " found of " + grouped(totals.asked) + " asked (" + hit_share(totals) + ")");
-  out += line("requests", grouped(totals.requests_hit) + " with a hit of " + grouped(totals.requests));
+  out += line("requests", grouped(totals.requests_hit) + " with a hit of " + grouped(totals.requests) +
+                              (totals.salted == 0 ? "" : ", " + grouped(totals.salted) + " with a cache_salt"));
   out += line("prefill saved", seconds_text(totals.saved_seconds));
   out += line("moved", bytes_text(totals.loaded) + " loaded, " + bytes_text(totals.stored) + " stored");
   out += line("failed loads",

@@ -1,6 +1,7 @@
 #include "sidecar/ctl/trace_file.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
 #include <iostream>
 #include <iterator>
@@ -40,8 +41,9 @@ class Reader {
 
   Status read(const std::string& file) {
     if (file == "-") return read(std::cin, "standard input");
+    errno = 0;
     std::ifstream stream(file);
-    if (!stream) return {Code::kNotFound, file + " cannot be read"};
+    if (!stream) return Status::from_errno(errno, "trace " + file);
     return read(stream, file);
   }
 

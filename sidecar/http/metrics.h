@@ -1,4 +1,4 @@
-// Stats as Prometheus metrics: the only place that knows prometheus-cpp. Pure; thread-safe.
+// Stats as Prometheus metrics. Pure; thread-safe.
 //
 // Every family is there from the start, at zero. Labels are bounded: served model names (at most kMaxModels and "other") and
 // constant lists; never namespaces or sessions, which /v1/status has.

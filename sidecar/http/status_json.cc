@@ -161,6 +161,7 @@ Object model_of(const stats::ModelStats& model) {
           {"requests", model.requests},
           {"requests_hit", model.requests_hit},
           {"requests_short", model.requests_short},
+          {"requests_salted", model.requests_salted},
           {"tokens_asked", model.tokens_asked},
           {"tokens_hit", model.tokens_hit},
           {"bytes_loaded", model.bytes_loaded},

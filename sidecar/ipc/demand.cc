@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "shim/protocol/checksum.h"
+#include "shim/protocol/index_layout.h"
 
 namespace larder::ipc {
 namespace {
@@ -20,6 +21,11 @@ std::uint64_t family_bytes(const store::Namespace& space) {
 // One number for a chunk of a namespace, wherever that is open.
 std::uint64_t key_of(const store::Namespace& space, std::uint64_t hash) {
   return hash ^ space.spec.id.lo;
+}
+
+// Where two of the few namespaces have the same, one drop takes the other's chunks from the sample, too.
+std::uint32_t owner_of(const store::Namespace& space) {
+  return protocol::low_half(space.spec.id.lo);
 }
 
 // Numbers that every reader of JSON has exactly.
@@ -39,7 +45,8 @@ void Demand::asked(std::uint32_t handle, std::span<const std::uint64_t> hashes, 
   const std::uint64_t covered = hashes.size() * chunk_tokens;
   if (left_ == 0 || bytes == 0 || covered > tokens + chunk_tokens) return;  // of the first chunk a part may be the engine's own
   left_ -= std::min(left_, hashes.size());
-  for (const std::uint64_t hash : hashes) curve_.asked(key_of(space, hash), bytes, static_cast<double>(chunk_tokens));
+  for (const std::uint64_t hash : hashes)
+    curve_.asked(key_of(space, hash), bytes, static_cast<double>(chunk_tokens), owner_of(space));
   curve_.asked_in_vain(static_cast<double>(tokens - std::min(tokens, covered)));
   if (traced_.wanted(now_ms_)) trace(space, bytes, hashes, tokens, tokens_hit);
 }
@@ -47,7 +54,11 @@ void Demand::asked(std::uint32_t handle, std::span<const std::uint64_t> hashes, 
 void Demand::stored(std::uint32_t handle, std::span<const protocol::BlockHash> hashes) {
   const store::Namespace& space = namespaces_.at(handle);
   const std::uint64_t bytes = family_bytes(space);
-  for (const protocol::BlockHash& hash : hashes) curve_.stored(key_of(space, hash.lo), bytes);
+  for (const protocol::BlockHash& hash : hashes) curve_.stored(key_of(space, hash.lo), bytes, owner_of(space));
+}
+
+void Demand::dropped(std::uint32_t handle) {
+  curve_.dropped(owner_of(namespaces_.at(handle)));
 }
 
 void Demand::trace(const store::Namespace& space, std::uint64_t chunk_bytes, std::span<const std::uint64_t> hashes,

@@ -28,6 +28,9 @@ class Demand {
   void asked(std::uint32_t handle, std::span<const std::uint64_t> hashes, std::uint64_t tokens, std::uint64_t tokens_hit);
   // Chunks that engines store. The same.
   void stored(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
+  // A drop of the namespace begins; of all.
+  void dropped(std::uint32_t handle);
+  void dropped() { curve_.dropped(); }
 
   void fill(stats::Estimate& estimate) const { curve_.fill(estimate); }
   stats::TracePage page(std::optional<std::uint64_t> from, std::uint64_t now_ms) { return traced_.page(from, now_ms); }

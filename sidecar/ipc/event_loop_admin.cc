@@ -64,9 +64,11 @@ Result<std::uint64_t> EventLoop::drop_namespace(const std::string& id, std::uint
   return with_below(dropped, *below, clock_, end_ms);
 }
 
-// The first slice begins the drop below, too.
+// The first slice begins the drop below, too, and takes what is dropped from the estimate.
 void EventLoop::drop_slice(store::Drop& drop, DropBelow& below) {
   const bool first = drop.next == 0;
+  if (first && drop.handle) demand_.dropped(*drop.handle);
+  if (first && !drop.handle) demand_.dropped();
   store_.drop(drop);
   if (first && below_) below = below_->last_drop();
 }

@@ -10,7 +10,7 @@ using protocol::EventKind;
 struct EventReader::Copy {
   EventKind kind;
   std::uint32_t slot;
-  std::uint64_t generation, a, b, c, d;
+  std::uint64_t generation, a, b, c, d, flags;
 };
 
 namespace {
@@ -42,7 +42,8 @@ std::optional<EventReader::Copy> EventReader::copy_event(const protocol::Event& 
                   event.a.load(kAcquire),
                   event.b.load(kAcquire),
                   event.c.load(kAcquire),
-                  event.d.load(kAcquire)};
+                  event.d.load(kAcquire),
+                  event.flags.load(kAcquire)};
   if (event.sequence.load(kAcquire) != position + 1) return std::nullopt;
   return copy;
 }
@@ -60,6 +61,7 @@ void EventReader::count_request(const Copy& event, const To& to) {
   ++to.model.requests;
   to.model.requests_hit += event.b != 0;
   to.model.requests_short += event.b == 0 && event.a < to.chunk_tokens;
+  to.model.requests_salted += (event.flags & protocol::kRequestSalted) != 0;
   to.model.tokens_asked += event.a;
   to.model.tokens_hit += event.b;
   value_hits(to.model, event.b);

@@ -272,6 +272,7 @@ Result<Reply> SessionProtocol::drop_namespace(Decoder& decoder) {
   if (!decoder.read(drop)) return malformed(decoder.type(), "shorter than its fixed part");
   if (!has_open(drop.namespace_handle))
     return malformed(decoder.type(), "this session has not opened namespace " + std::to_string(drop.namespace_handle));
+  if (demand_ != nullptr) demand_->dropped(drop.namespace_handle);
   return begin([this, work = store::Drop{drop.namespace_handle}]() mutable -> std::optional<Reply> {
     store_.drop(work);
     if (!work.done) return std::nullopt;

@@ -52,7 +52,7 @@ class SessionProtocol {
 
   // All of them outlive it. `lock_held` tells whether the engine has its lock file. `promotions`: nullptr where there is no tier,
   // `looks`: where none is shared; they answer FETCH and LOOK later.
-  // `demand` is told what is stored, where it is given.
+  // `demand` is told what is stored and dropped, where it is given.
   SessionProtocol(const SessionFacts& facts, const protocol::SessionRegion& region, store::Store& store, stats::Stats& stats,
                   const base::Clock& clock, std::function<bool()> lock_held, Promotions* promotions = nullptr,
                   Looks* looks = nullptr, Demand* demand = nullptr);

@@ -22,14 +22,14 @@ std::size_t ReuseCurve::bucket_of(double distance_bytes) const {
   return static_cast<std::size_t>(std::clamp(step, 0.0, static_cast<double>(kBuckets)));
 }
 
-void ReuseCurve::take(std::uint64_t sampled, std::uint64_t bytes, double tokens) {
+void ReuseCurve::take(std::uint64_t sampled, std::uint64_t bytes, double tokens, std::uint32_t owner) {
   ++chunks_sampled_;
   sampled_tokens_ += tokens * scale_;
   const auto times = static_cast<std::uint64_t>(std::llround(scale_));
   const auto known = uses_.find(sampled);
   if (known == uses_.end()) {
     distances_.record(UINT64_MAX, times, 0);
-    return enter(sampled, bytes);
+    return enter(sampled, bytes, owner);
   }
   const double others = static_cast<double>(order_.bytes_after(known->second.place)) * scale_;
   const auto distance = static_cast<std::uint64_t>(others);
@@ -37,13 +37,13 @@ void ReuseCurve::take(std::uint64_t sampled, std::uint64_t bytes, double tokens)
   if (const std::size_t bucket = bucket_of(others + static_cast<double>(bytes)); bucket < kBuckets)
     tokens_[bucket] += tokens * scale_;
   leave(known);
-  enter(sampled, bytes);
+  enter(sampled, bytes, owner);
 }
 
-void ReuseCurve::enter(std::uint64_t sampled, std::uint64_t bytes) {
+void ReuseCurve::enter(std::uint64_t sampled, std::uint64_t bytes, std::uint32_t owner) {
   const std::uint32_t place =
       order_.append(sampled, bytes, [this](std::uint64_t moved, std::uint32_t to) { uses_.find(moved)->second.place = to; });
-  uses_.emplace(sampled, Use{place, bytes});
+  uses_.emplace(sampled, Use{place, owner, bytes});
   if (uses_.size() > kMaxTracked) {
     threshold_ = uses_.rbegin()->first - 1;
     leave(std::prev(uses_.end()));
@@ -56,6 +56,17 @@ void ReuseCurve::enter(std::uint64_t sampled, std::uint64_t bytes) {
 void ReuseCurve::leave(Uses::iterator use) {
   order_.erase(use->second.place, use->second.bytes);
   uses_.erase(use);
+}
+
+void ReuseCurve::dropped(std::uint32_t owner) {
+  for (auto use = uses_.begin(); use != uses_.end();) {
+    const auto here = use++;
+    if (here->second.owner == owner) leave(here);
+  }
+}
+
+void ReuseCurve::dropped() {
+  while (!uses_.empty()) leave(uses_.begin());
 }
 
 void ReuseCurve::fade(double share) {

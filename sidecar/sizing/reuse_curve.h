@@ -32,20 +32,25 @@ class ReuseCurve {
   // REQUIRES: memory_bytes is not 0.
   explicit ReuseCurve(std::uint64_t memory_bytes);
 
-  // One chunk of a prompt is looked up. `bytes`: that it takes in memory; `tokens`: that it stands for.
-  void asked(std::uint64_t key, std::uint64_t bytes, double tokens) {
+  // One chunk of a prompt is looked up. `bytes`: that it takes in memory; `tokens`: that it stands for; `owner`: whom it can be
+  // dropped with.
+  void asked(std::uint64_t key, std::uint64_t bytes, double tokens, std::uint32_t owner = 0) {
     ++chunks_asked_;
     all_tokens_ += tokens;
     const std::uint64_t sampled = scattered(key);
-    if (sampled <= threshold_) take(sampled, bytes, tokens);
+    if (sampled <= threshold_) take(sampled, bytes, tokens, owner);
   }
   // Tokens of a prompt that no chunk stands for: never found.
   void asked_in_vain(double tokens) { vain_tokens_ += tokens; }
   // A chunk that may not have been asked for takes memory.
-  void stored(std::uint64_t key, std::uint64_t bytes) {
+  void stored(std::uint64_t key, std::uint64_t bytes, std::uint32_t owner = 0) {
     const std::uint64_t sampled = scattered(key);
-    if (sampled <= threshold_ && !uses_.contains(sampled)) enter(sampled, bytes);
+    if (sampled <= threshold_ && !uses_.contains(sampled)) enter(sampled, bytes, owner);
   }
+  // All chunks of an owner are gone, from a memory of any size: what is asked for again is asked for the first time.
+  void dropped(std::uint32_t owner);
+  // ... of all owners.
+  void dropped();
   // What was counted so far counts so much less from here on (0 to 1).
   void fade(double share);
 
@@ -59,14 +64,14 @@ class ReuseCurve {
   static constexpr std::size_t kBuckets = kSteps * (kDoublings + 3) + 1;
 
   struct Use {
-    std::uint32_t place;
+    std::uint32_t place, owner;
     std::uint64_t bytes;
   };
   using Uses = std::map<std::uint64_t, Use>;  // by scattered key: the highest leave first
 
   static std::uint64_t scattered(std::uint64_t key);
-  void take(std::uint64_t sampled, std::uint64_t bytes, double tokens);
-  void enter(std::uint64_t sampled, std::uint64_t bytes);
+  void take(std::uint64_t sampled, std::uint64_t bytes, double tokens, std::uint32_t owner);
+  void enter(std::uint64_t sampled, std::uint64_t bytes, std::uint32_t owner);
   void leave(Uses::iterator use);
   std::size_t bucket_of(double distance_bytes) const;
 

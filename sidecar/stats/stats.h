@@ -83,6 +83,7 @@ struct ModelStats {
   std::uint64_t bytes_loaded = 0, bytes_stored = 0;
   std::uint64_t prefill_tokens = 0, prefill_ns = 0;  // what the engines computed themselves
   std::uint64_t requests_short = 0;                  // of those without a hit: they asked for less than a chunk
+  std::uint64_t requests_salted = 0;                 // they hit only what requests with the same salt computed
   // What hits saved, each at the speed that was known of the engines then; hits before any was known wait for it.
   std::uint64_t prefill_saved_ns = 0, tokens_not_valued = 0;
 };

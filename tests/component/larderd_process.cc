@@ -104,7 +104,7 @@ void LarderdProcess::lose_memory() const {
 
 void LarderdProcess::start() {
   process_ = std::make_unique<ChildProcess>(std::vector<std::string>{program_, "--config", folder_ + "/larder.yaml"});
-  const bool ready = eventually([this] { return status_number({"memory", "touched_bytes"}) > 0; }, 10'000);
+  const bool ready = eventually([this] { return status_number({"memory", "touched_bytes"}) > 0; }, 60'000);
   EXPECT_TRUE(ready) << "larderd is not ready";
 }
 

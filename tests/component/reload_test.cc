@@ -36,7 +36,7 @@ class ReloadTest : public testing::Test {
     std::vector<std::string> command{LARDERD_PATH, "--config", file()};
     command.insert(command.end(), more.begin(), more.end());
     larderd_ = std::make_unique<ChildProcess>(command);
-    ASSERT_TRUE(eventually([this] { return says("pool larder"); }, 10'000)) << status();
+    ASSERT_TRUE(eventually([this] { return says("pool larder"); }, 60'000)) << status();
   }
   std::string file() const { return folder_ / "larder.yaml"; }
   std::string status() const {
@@ -71,7 +71,7 @@ TEST_F(ReloadTest, WhatIsNotValidIsNamedAndChangesNothing) {
 TEST_F(ReloadTest, AWatchedFileIsReadWhenItChanges) {
   start({"--watch-config"});
   write("8MiB", "back");
-  EXPECT_TRUE(eventually([this] { return says("needs a restart of larderd: memory.size"); }, 10'000)) << status();
+  EXPECT_TRUE(eventually([this] { return says("needs a restart of larderd: memory.size"); }, 60'000)) << status();
   fs::remove(file());
   EXPECT_FALSE(eventually([this] { return !larderd_->running() || !says("needs a restart"); }, 5'000)) << status();
 }

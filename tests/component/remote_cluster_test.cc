@@ -23,12 +23,14 @@ using tiers::testing_support::key_of;
 
 constexpr std::uint64_t kSecondNs = 1'000'000'000, kLarge = 9 << 20;
 
+// Where no master is killed: one that is slow on a busy machine stays master.
+const std::vector<std::string> kNobodyTakesOver{"--cluster-node-timeout", "20000"};
+
 RemoteOptions options_of(const ClusterProcesses& cluster) {
   RemoteOptions options;
   options.mode = Mode::kCluster;
   options.endpoints = {cluster.endpoints().front()};
-  options.answer_ms = 500;
-  return options;
+  return patient(options);
 }
 
 class RemoteClusterTest : public testing::TestWithParam<const char*> {
@@ -46,21 +48,24 @@ std::uint64_t commands(ServerProcess& server, const std::string& name) {
 TEST_P(RemoteClusterTest, ChunksSpreadOverAllMastersAndDropsReachThem) {
   ClusterProcesses cluster(GetParam(), 3);
   Node one(options_of(cluster)), two(options_of(cluster));
-  for (std::uint64_t i = 0; i < 4; ++i) ASSERT_EQ(one.loop.put(i, 5, 1, kLarge).to_string(), "ok");
+  constexpr std::uint64_t kChunks = 8;  // where a part is chance decides: of 40 none will keep away from a node
+  for (std::uint64_t i = 0; i < kChunks; ++i) ASSERT_EQ(one.loop.put(i, 5, 1, kLarge).to_string(), "ok");
   EXPECT_EQ(one.tier->state().mode, "Cluster, TCP");
-  EXPECT_EQ(cluster.keys(), 4U * 6);
-  std::vector<std::uint64_t> before;
+  EXPECT_EQ(cluster.keys(), kChunks * 6);
+  std::vector<std::uint64_t> before, records(3);
+  for (std::uint64_t i = 0; i < kChunks; ++i)
+    ++records[remote::slot_of(remote::record_key("larder", key_of(i))) * std::size_t{3} / remote::kSlots];
   for (std::size_t i = 0; i < 3; ++i) {
-    EXPECT_GT(cluster.keys(i), 2U) << "parts of each chunk are with several nodes";
+    EXPECT_GT(cluster.keys(i), records[i]) << "parts are with all nodes";
     before.push_back(commands(cluster.server(i), "get"));
   }
-  const std::vector<tiers::ChunkKey> wanted{key_of(0), key_of(3), key_of(4), key_of(1)};
+  const std::vector<tiers::ChunkKey> wanted{key_of(0), key_of(3), key_of(kChunks), key_of(1)};
   EXPECT_EQ(two.loop.look(wanted), (std::vector<bool>{true, true, false, true}));
-  for (std::uint64_t i = 0; i < 4; ++i) EXPECT_EQ(two.loop.get(i, 1, kLarge).to_string(), "ok");
+  for (std::uint64_t i = 0; i < kChunks; ++i) EXPECT_EQ(two.loop.get(i, 1, kLarge).to_string(), "ok");
   for (std::size_t i = 0; i < 3; ++i) EXPECT_GT(commands(cluster.server(i), "get"), before[i]) << "they serve it together";
   // A chunk of another generation leaves nothing of the former, wherever that was; nor does a drop leave anything.
   ASSERT_TRUE(one.loop.put(1, 6, 1, kLarge).ok() && one.loop.put(9, 1, 2).ok());
-  EXPECT_TRUE(soon([&] { return cluster.keys() == 4U * 6 + 2; }));
+  EXPECT_TRUE(soon([&] { return cluster.keys() == kChunks * 6 + 2; }));
   EXPECT_EQ(two.loop.get(1, 1, kLarge).to_string(), "ok");
   ASSERT_EQ(one.loop.drop(1).to_string(), "ok");
   EXPECT_EQ(cluster.keys(), 2U);
@@ -69,12 +74,14 @@ TEST_P(RemoteClusterTest, ChunksSpreadOverAllMastersAndDropsReachThem) {
   ASSERT_TRUE(two.tier->evict(key_of(9, 2)).ok());
   EXPECT_TRUE(two.loop.flush().ok());
   EXPECT_EQ(cluster.keys(), 0U);
-  for (std::size_t i = 0; i < 3; ++i) {
+  const auto connections_to = [&](std::size_t i) {
     const std::string clients = cluster.server(i).ask({"CLIENT", "LIST"}).text;
     std::size_t ours = 0;
     for (std::size_t at = clients.find("name=larder"); at != std::string::npos; at = clients.find("name=larder", at + 1)) ++ours;
-    EXPECT_EQ(ours, 6U) << "three connections of each tier";
-  }
+    return ours;
+  };
+  for (std::size_t i = 0; i < 3; ++i)
+    EXPECT_TRUE(soon([&] { return connections_to(i) == 6; })) << connections_to(i) << ", not three of each tier";
 }
 
 TEST_P(RemoteClusterTest, ResharedUnderLoadNothingIsMissed) {
@@ -84,8 +91,10 @@ TEST_P(RemoteClusterTest, ResharedUnderLoadNothingIsMissed) {
   for (std::uint64_t i = 0; i < kChunks; ++i) ASSERT_EQ(node.loop.put(i, 1, 1, 3 << 20).to_string(), "ok");
   // Every slot that has something of ours goes to a node that had none, and comes back to another.
   std::atomic<bool> ended = false;
+  std::atomic<std::uint64_t> rounds = 0;
   std::thread resharding([&] {
     for (std::uint64_t i = 0; i < kChunks; ++i) {
+      static_cast<void>(soon([&] { return rounds >= i / 2; }));  // not ahead of the load
       const std::uint16_t slot = remote::slot_of(remote::record_key("larder", key_of(i)));
       cluster.move_slot(slot, slot * 3U / remote::kSlots, 3);
     }
@@ -93,7 +102,7 @@ TEST_P(RemoteClusterTest, ResharedUnderLoadNothingIsMissed) {
     for (std::uint16_t slot = 0; slot < 100; ++slot) cluster.move_slot(slot, 3, 1);
     ended = true;
   });
-  std::uint64_t rounds = 0, generation = 1;
+  std::uint64_t generation = 1;
   while (!ended) {
     const std::uint64_t number = ++rounds % kChunks;
     EXPECT_EQ(node.loop.get(number, 1, 3 << 20).to_string(), "ok") << number;
@@ -101,7 +110,7 @@ TEST_P(RemoteClusterTest, ResharedUnderLoadNothingIsMissed) {
     EXPECT_EQ(node.loop.look(std::vector{key_of(number), key_of(1000 + number)}), (std::vector<bool>{true, false})) << number;
   }
   resharding.join();
-  EXPECT_GT(rounds, 5U);
+  EXPECT_GE(rounds, kChunks / 2 - 1);
   for (std::uint64_t i = 0; i < kChunks; ++i) EXPECT_EQ(node.loop.get(i, 1, 3 << 20).to_string(), "ok") << i;
   EXPECT_FALSE(node.tier->state().degraded());
   EXPECT_GT(cluster.keys(3), 0U);
@@ -118,7 +127,7 @@ TEST_P(RemoteClusterTest, AMasterKilledUnderLoadCostsMissesUntilItsReplicaTakesO
   cluster.kill(0);
   // The node that the tier was told of is gone with it.
   std::uint64_t back = 0, last_bad = 0, number = 0, good = 0, failed = 0;
-  for (const std::uint64_t end = killed + 15 * kSecondNs; node.clock.now_ns() < end && good < 40;) {
+  for (const std::uint64_t end = killed + 40 * kSecondNs; node.clock.now_ns() < end && good < 40;) {
     ++number;
     const Status put = node.loop.put(number % 16, number, 1, 3 << 20), got = node.loop.get(number % 16, 1, kLarge);
     ASSERT_NE(got.code(), Code::kInternal) << got.to_string();
@@ -131,7 +140,7 @@ TEST_P(RemoteClusterTest, AMasterKilledUnderLoadCostsMissesUntilItsReplicaTakesO
       node.loop.collect(5);
       last_bad = node.clock.now_ns();
       if (back != 0) {
-        ASSERT_LT(node.clock.now_ns() - back, kSecondNs) << put.to_string() << "; " << got.to_string();
+        ASSERT_LT(node.clock.now_ns() - back, 5 * kSecondNs) << put.to_string() << "; " << got.to_string();
       }
     }
   }
@@ -170,7 +179,7 @@ TEST_P(RemoteClusterTest, AFullNodeCostsThePutsThatNeedIt) {
   EXPECT_EQ(node.loop.put(large, 1, 1, kLarge).code(), Code::kUnavailable);
   EXPECT_EQ(commands(cluster.server(0), "set") + commands(cluster.server(2), "set"), before);
   cluster.server(1).ask({"CONFIG", "SET", "maxmemory", "0"});
-  EXPECT_TRUE(node.eventually([&] { return node.tier->state().reason.empty(); }, 1000)) << node.tier->state().reason;
+  EXPECT_TRUE(node.eventually([&] { return node.tier->state().reason.empty(); })) << node.tier->state().reason;
   EXPECT_EQ(node.loop.put(large, 1, 1, kLarge).to_string(), "ok");
   // All of them: then no put is taken.
   for (std::size_t i = 0; i < 3; ++i) cluster.server(i).ask({"CONFIG", "SET", "maxmemory", "1mb"});
@@ -206,21 +215,21 @@ TEST_P(RemoteClusterTest, AMasterThatIsAwayCostsItsKeysAlone) {
     got += loaded.ok();
     put += node.loop.put(i, 2).ok();
   }
-  EXPECT_LT(node.clock.now_ns() - began, 5 * kSecondNs) << "what is away costs no waiting";
+  EXPECT_LT(node.clock.now_ns() - began, 20 * kSecondNs) << "what is away costs no waiting";
   EXPECT_GT(got, 0U);
   EXPECT_LT(got, kChunks);
   EXPECT_GT(put, 0U);
   EXPECT_LT(put, kChunks);
   // It comes back, with nothing.
   cluster.server(1).start();
-  EXPECT_TRUE(node.eventually([&] { return node.tier->state().reason.empty(); }, 10'000)) << node.tier->state().reason;
+  EXPECT_TRUE(node.eventually([&] { return node.tier->state().reason.empty(); })) << node.tier->state().reason;
   EXPECT_TRUE(soon([&] { return node.loop.look(keys) == others; }));
   for (std::uint64_t i = 0; i < kChunks; ++i) EXPECT_TRUE(soon([&] { return node.loop.put(i, 3).ok(); })) << i;
   EXPECT_EQ(node.loop.look(keys), all);
 }
 
 TEST_P(RemoteClusterTest, ReplicasAreReadFromAndBelievedInNothing) {
-  ClusterProcesses cluster(GetParam(), 3, 0, true);
+  ClusterProcesses cluster(GetParam(), 3, 0, true, kNobodyTakesOver);
   RemoteOptions options = options_of(cluster);
   options.read_replicas = true;
   Node node(options);
@@ -305,7 +314,7 @@ TEST_P(RemoteClusterTest, TheLeastRightsAreEnough) {
 
 // At the replicas as well; without +readonly there they are done without.
 TEST_P(RemoteClusterTest, TheLeastRightsAreEnoughToReadFromReplicas) {
-  ClusterProcesses cluster(GetParam(), 3, 0, true);
+  ClusterProcesses cluster(GetParam(), 3, 0, true, kNobodyTakesOver);
   const auto each = [&](const std::vector<std::string>& words) {
     for (std::size_t i = 0; i < 3; ++i)
       for (const std::size_t number : {i, cluster.replica_of(i)}) ASSERT_EQ(cluster.server(number).ask(words).text, "OK");

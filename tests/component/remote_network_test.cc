@@ -76,7 +76,7 @@ TEST_P(RemoteNetworkTest, DeadlinesAreKeptInTheMiddleOfAPart) {
     const std::optional<tiers::Message> message = node_->loop.done(ticket);
     ASSERT_TRUE(message.has_value());
     EXPECT_EQ(message->status.code(), Code::kDeadlineExceeded) << message->status.to_string();
-    EXPECT_LT(node_->clock.now_ns() - start, kSecondNs);
+    EXPECT_LT(node_->clock.now_ns() - start, 5 * kSecondNs);
     // Nobody writes there any more.
     std::memset(slot.span().data(), 0x11, slot.span().size());
     EXPECT_TRUE(node_->loop.look(std::vector{key_of(1)}).at(0));
@@ -92,7 +92,7 @@ TEST_P(RemoteNetworkTest, AWireThatIsCutDegradesItOnceAndItIsUsedAgain) {
     network_->cut(true);
     const std::uint64_t start = node_->clock.now_ns();
     EXPECT_FALSE(node_->loop.get(1, 1, kBytes).ok());
-    EXPECT_LT(node_->clock.now_ns() - start, 3 * kSecondNs);
+    EXPECT_LT(node_->clock.now_ns() - start, 10 * kSecondNs) << "the deadline is 20 s away";
     EXPECT_TRUE(node_->eventually([this] { return node_->tier->state().degraded(); }));
     EXPECT_THAT(node_->tier->state().reason, HasSubstr("no connection"));
     for (const std::uint64_t end = node_->clock.now_ns() + kSecondNs; node_->clock.now_ns() < end;) {
@@ -104,7 +104,7 @@ TEST_P(RemoteNetworkTest, AWireThatIsCutDegradesItOnceAndItIsUsedAgain) {
     const std::uint64_t back = node_->clock.now_ns();
     EXPECT_TRUE(node_->well());
     // An attempt that was just under way fails first, and one that loses its SYN.
-    EXPECT_LT(node_->clock.now_ns() - back, 2 * kSecondNs);
+    EXPECT_LT(node_->clock.now_ns() - back, 5 * kSecondNs);
     EXPECT_EQ(node_->loop.get(1, 1, kBytes).to_string(), "ok");
     EXPECT_EQ(degraded(), before + 1) << "it does not flap";
   }

@@ -33,10 +33,11 @@ class RemoteSentinelTest : public testing::TestWithParam<const char*> {
       if (servers_->named(i) != port) return false;
     return true;
   }
-  // Puts and gets until the sentinels name the other one, and for a second more: at its end all of them are good.
+  // Puts and gets until the sentinels name the other one, and five seconds later all of them are good: on a calm machine one second
+  // is enough.
   void until_other_is_master(Node& node, std::uint16_t other) {
     std::uint64_t back = 0, last_bad = 0, good = 0;
-    for (const std::uint64_t end = node.clock.now_ns() + 20 * kSecondNs; node.clock.now_ns() < end && good < 40;) {
+    for (const std::uint64_t end = node.clock.now_ns() + 40 * kSecondNs; node.clock.now_ns() < end && good < 40;) {
       const std::uint64_t number = ++number_ % 8;
       const Status put = node.loop.put(number, number_, 1, 3 << 20), got = node.loop.get(number, 1, 3 << 20);
       ASSERT_NE(got.code(), Code::kInternal) << got.to_string();
@@ -46,7 +47,7 @@ class RemoteSentinelTest : public testing::TestWithParam<const char*> {
       node.loop.collect(5);
       last_bad = node.clock.now_ns();
       if (back != 0) {
-        ASSERT_LT(node.clock.now_ns() - back, kSecondNs) << put.to_string() << "; " << node.tier->state().reason;
+        ASSERT_LT(node.clock.now_ns() - back, 5 * kSecondNs) << put.to_string() << "; " << node.tier->state().reason;
       }
     }
     EXPECT_GE(good, 40U);
@@ -93,7 +94,7 @@ TEST_P(RemoteSentinelTest, AMasterThatIsStoppedOrDemotedIsLeft) {
 TEST_P(RemoteSentinelTest, SentinelsMayBeAwayAndOneIsEnough) {
   servers_->sentinel(0).kill();
   servers_->sentinel(1).signal(SIGSTOP);
-  Node node(options_);
+  Node node(patient(options_));
   EXPECT_EQ(node.loop.put(1).to_string(), "ok");
   servers_->sentinel(2).kill();
   for (int i = 0; i < 20; ++i) EXPECT_TRUE(node.loop.get(1).ok()) << "nobody is asked for what works";

@@ -6,6 +6,7 @@
 #include "sidecar/tiers/remote/remote_tier.h"
 #include "tests/component/certificates.h"
 #include "tests/component/server_process.h"
+#include "tests/component/tier_node.h"
 #include "tests/conformance/tier_chunks.h"
 #include "tests/unit/text_file.h"
 
@@ -30,6 +31,7 @@ class RemoteTlsTest : public testing::TestWithParam<const char*> {
     options_.user = "larder";
     options_.password_file = file("password");
     options_.tls = {true, file("ca.crt"), file("client.crt"), file("client.key"), ""};
+    options_ = patient(options_);
     server_ = std::make_unique<ServerProcess>(
         GetParam(), std::vector<std::string>{"--tls-port", std::to_string(port_), "--bind", "127.0.0.1", "--tls-cert-file",
                                              file("server.crt"), "--tls-key-file", file("server.key"), "--tls-ca-cert-file",
@@ -91,40 +93,31 @@ TEST_P(RemoteTlsTest, WhatIsWrongIsRefusedAndNamed) {
 }
 
 TEST_P(RemoteTlsTest, ARotatedPasswordIsReadAtTheNextConnect) {
-  const std::unique_ptr<tiers::Tier> tier = *remote::open_remote_tier(clock_, options_);
-  Loop loop(*tier, clock_);
-  ASSERT_TRUE(loop.put(1).ok());
+  Node node(options_);
+  ASSERT_TRUE(node.loop.put(1).ok());
   server_->ask({"ACL", "SETUSER", "larder", "resetpass", ">new"});
   server_->ask({"CLIENT", "KILL", "TYPE", "normal"});
-  const auto reason = [&](bool degraded) {
-    for (int i = 0; i < 600 && tier->state().degraded() != degraded; ++i) loop.collect(5);
-    return tier->state().reason;
-  };
-  EXPECT_THAT(reason(true), HasSubstr(""));
-  for (int i = 0; i < 200 && tier->state().reason.find("WRONGPASS") == std::string::npos; ++i) loop.collect(5);
-  EXPECT_THAT(tier->state().reason, HasSubstr("WRONGPASS"));
+  EXPECT_TRUE(node.eventually([&] { return node.tier->state().reason.find("WRONGPASS") != std::string::npos; }))
+      << node.tier->state().reason;
+  EXPECT_TRUE(node.tier->state().degraded());
   files_.write("password", "new");
-  EXPECT_EQ(reason(false), "");
-  EXPECT_TRUE(loop.get(1).ok());
+  EXPECT_TRUE(node.well()) << node.tier->state().reason;
+  EXPECT_EQ(node.tier->state().reason, "");
+  EXPECT_TRUE(node.loop.get(1).ok());
 }
 
 TEST_P(RemoteTlsTest, ARotatedAuthorityIsReadAtTheNextConnect) {
   const std::string authority = text_of(file("ca.crt"));
-  const std::unique_ptr<tiers::Tier> tier = *remote::open_remote_tier(clock_, options_);
-  Loop loop(*tier, clock_);
-  ASSERT_TRUE(loop.put(1).ok());
-  const auto comes_to = [&](const std::string& reason) {
-    for (int i = 0; i < 600; ++i, loop.collect(5))
-      if (reason.empty() ? tier->state().reason.empty() : tier->state().reason.find(reason) != std::string::npos) return true;
-    return false;
-  };
+  Node node(options_);
+  ASSERT_TRUE(node.loop.put(1).ok());
   files_.authority("stranger");
   files_.write("ca.crt", text_of(file("stranger.crt")));
   server_->ask({"CLIENT", "KILL", "TYPE", "normal"});
-  EXPECT_TRUE(comes_to("certificate")) << tier->state().reason;
+  EXPECT_TRUE(node.eventually([&] { return node.tier->state().reason.find("certificate") != std::string::npos; }))
+      << node.tier->state().reason;
   files_.write("ca.crt", authority);
-  EXPECT_TRUE(comes_to("")) << tier->state().reason;
-  EXPECT_TRUE(loop.get(1).ok());
+  EXPECT_TRUE(node.eventually([&] { return node.tier->state().reason.empty(); })) << node.tier->state().reason;
+  EXPECT_TRUE(node.loop.get(1).ok());
 }
 
 // Who opens a pipe waits for its writer.

@@ -28,9 +28,11 @@ class Asked:
     instant: bool = False
 
 
-def filled(expression):
-    for name in sorted(CHOSEN, key=len, reverse=True):
-        expression = expression.replace(name, CHOSEN[name])
+def filled(expression, **other):
+    """`other`: what is chosen differently, by name without the $."""
+    chosen = CHOSEN | {f"${name}": value for name, value in other.items()}
+    for name in sorted(chosen, key=len, reverse=True):
+        expression = expression.replace(name, chosen[name])
     assert "$" not in expression, expression
     return expression
 
@@ -39,13 +41,13 @@ def dashboards():
     return [json.loads(path.read_text()) for path in sorted((MANIFESTS / "dashboards").glob("*.json"))]
 
 
-def of_panels():
+def of_panels(**other):
     found = []
     for dashboard in dashboards():
         for panel in dashboard["panels"]:
             for target in panel.get("targets", ()):
                 name = f"{dashboard['title']}: {panel['title']} {target['refId']}"
-                found.append(Asked(name, filled(target["expr"]), target["instant"]))
+                found.append(Asked(name, filled(target["expr"], **other), target["instant"]))
     return found
 
 

@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 import pytest
 from draw import Picture
 from expressions import dashboards, of_panels, of_rules, of_variables
+from world import NODE_NAMESPACE
 
 STEP_S = 2
 # What may say nothing here, and why.
@@ -16,6 +17,12 @@ EMPTY = {
     "LarderHitRatioCollapsed": "it compares with the day before; its tests are promtool's, and what it compares is asked below",
 }
 PANELS, RULES = of_panels(), of_rules()
+JOINED = " or larder_engine_info{"
+
+
+def of_engines(panels):
+    """Those that join an engine's series with its pool."""
+    return [asked for asked in panels if JOINED in asked.expression]
 
 
 def name_of(asked):
@@ -28,6 +35,24 @@ def test_every_panel_shows_something(world, asked):
         assert world.prometheus.now(asked.expression), asked.expression
     else:
         assert world.prometheus.over(asked.expression, world.started, time.time(), STEP_S), asked.expression
+
+
+@pytest.mark.parametrize("asked", of_engines(of_panels(namespace=NODE_NAMESPACE)), ids=name_of)
+def test_engines_whose_larderd_is_in_another_pod_are_joined(world, asked):
+    assert world.prometheus.over(asked.expression, world.started, time.time(), STEP_S), asked.expression
+    by_pod_alone = asked.expression.replace(JOINED, " or larder_engine_of_nobody{")
+    assert not world.prometheus.over(by_pod_alone, world.started, time.time(), STEP_S), "the test's pods are to be two"
+
+
+@pytest.mark.parametrize("asked", of_engines(of_panels(pool="another")), ids=name_of)
+def test_engines_of_another_pool_are_left_out(world, asked):
+    assert not world.prometheus.over(asked.expression, world.started, time.time(), STEP_S), asked.expression
+
+
+@pytest.mark.parametrize("asked", of_engines(PANELS), ids=name_of)
+def test_engines_without_a_name_of_a_pool_are_joined_by_their_pod(world, asked):
+    by_pod_alone = asked.expression.replace(JOINED, " or larder_engine_of_nobody{")
+    assert world.prometheus.over(by_pod_alone, world.started, time.time(), STEP_S), by_pod_alone
 
 
 @pytest.mark.parametrize(("name", "selector", "label"), of_variables(), ids=lambda value: value if ":" in str(value) else "")

@@ -25,6 +25,8 @@ from harness.vllm_server import free_port  # noqa: E402
 from prometheus import Prometheus  # noqa: E402
 
 NAMESPACE, POOL = "ml", "chat"
+# The same programs under the labels that they have with placement Node: larderd in another pod than the engine.
+NODE_NAMESPACE = "ml-node"
 # Prompts of 2,000 tokens are 3.75 MiB each: memory has room for five, the disk for all.
 PROMPTS, TOKENS, MEMORY = 12, 2000, "24MiB"
 PODS = """
@@ -94,6 +96,8 @@ def jobs(larderd_address, engine, operator_address):
     return [
         job("larder-sidecars", larderd_address, {**pod, "pool": POOL, "container": "larder"}),
         job("engines", engine.url.removeprefix("http://"), {**pod, "container": "vllm"}),
+        job("larder-of-node", larderd_address, {"namespace": NODE_NAMESPACE, "pod": "chat-node-x7", "pool": POOL, "container": "larder"}),
+        job("engines-of-node", engine.url.removeprefix("http://"), {"namespace": NODE_NAMESPACE, "pod": "engine-1", "container": "vllm"}),
         job("larder-operator", operator_address, {"namespace": "larder-system", "pod": "operator-0"}, honor_labels=monitors_honor_labels()),
     ]
 
@@ -127,6 +131,7 @@ class World:
         binary = Path(os.environ["LARDER_TEST_BIN"]) / "larderd"
         self.larderd = stack.enter_context(Larderd(binary, folder, f"larder-dash-{os.getpid()}", MEMORY, extra, listen=address))
         self.larderd.wait_ready()
+        os.environ["LARDER_POOL"] = POOL  # as the operator gives it to engines; after larderd, which names itself
         self.engine = stack.enter_context(Engine(model, folder / "larder.sock", folder))
         self.engine.wait_ready()
         self.engine.larderd = self.larderd

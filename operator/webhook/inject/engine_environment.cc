@@ -12,6 +12,7 @@ using api::Object;
 constexpr const char* kName = "PYTHONPATH";
 constexpr const char* kEarlier = "LARDER_ENGINE_PYTHONPATH";  // what valueFrom gives, under a name that can be referred to
 constexpr const char* kSocket = "LARDER_SOCKET";
+constexpr const char* kPool = "LARDER_POOL";
 constexpr const char* kAllocator = "PYTORCH_CUDA_ALLOC_CONF";
 
 Object* find_variable(Object& environment, std::string_view name) {
@@ -76,7 +77,7 @@ bool has_moving_memory(const Object& container) {
 
 }  // namespace
 
-Status set_environment(Object& container, const CommandShape& shape, const std::string& socket) {
+Status set_environment(Object& container, const CommandShape& shape, const std::string& socket, const std::string& pool) {
   if (has_moving_memory(container))
     return {Code::kUnsupported,
             "its variable PYTORCH_CUDA_ALLOC_CONF has expandable_segments:True, with which vLLM refuses to start with "
@@ -94,6 +95,7 @@ Status set_environment(Object& container, const CommandShape& shape, const std::
     prefix_python_path(container);
   }
   if (earlier == nullptr) add_variable(container["env"], kSocket, socket);
+  if (find_variable(container["env"], kPool) == nullptr) add_variable(container["env"], kPool, pool);
   return {};
 }
 

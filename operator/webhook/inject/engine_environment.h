@@ -1,4 +1,4 @@
-// PYTHONPATH and LARDER_SOCKET of an engine's container.
+// PYTHONPATH, LARDER_SOCKET and LARDER_POOL of an engine's container.
 //
 // Pure; thread-safe; never throws.
 #pragma once
@@ -18,7 +18,8 @@ inline constexpr std::string_view kPythonPath = "/larder/python";  // where the 
 // - a shell's script gets a line that puts it there, so that also what the image sets stays;
 // - else the container's own variable is prefixed; one that comes from elsewhere (valueFrom, envFrom) is referred to as $(...).
 // A PYTHONPATH that only the image sets cannot be seen or referred to, and is replaced where there is no script.
+// LARDER_POOL only names the pool in vLLM's metrics: one that the container has stays.
 // kUnsupported: why not and what to do.
-Status set_environment(api::Object& container, const CommandShape& shape, const std::string& socket);
+Status set_environment(api::Object& container, const CommandShape& shape, const std::string& socket, const std::string& pool);
 
 }  // namespace larder::webhook

@@ -64,7 +64,8 @@ Status connect(Object& container, const EngineContainer& engine, const Input& in
   const api::PoolSpec& spec = input.pool->spec;
   if (spec.engine.flags)
     if (Status status = add_connector_flag(container, engine.shape, spec.chunk_tokens); !status.ok()) return status;
-  if (Status status = set_environment(container, engine.shape, desired::socket_path(*input.pool)); !status.ok()) return status;
+  if (Status status = set_environment(container, engine.shape, desired::socket_path(*input.pool), input.pool->name); !status.ok())
+    return status;
   return add_mounts(container, input);
 }
 

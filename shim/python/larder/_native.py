@@ -68,6 +68,8 @@ class Request(_Sized):
         ("tokens_hit", c_uint64),
         ("lookup_ns", c_uint64),
         ("hashes", POINTER(Hashes)),
+        ("salted", c_uint32),
+        ("reserved", c_uint32),
     ]
 
 

@@ -160,11 +160,17 @@ class Client:
     def release(self, hold):
         self._lib.larder_release(self._client, hold)
 
-    def report_request(self, tokens_asked, tokens_hit, lookup_ns, decision=0, hashes=b"", stride=16, ns=0):
-        """Of one request that was looked up. hashes: of all chunks that it asked for; decision: native.DECIDED_*."""
+    def report_request(self, tokens_asked, tokens_hit, lookup_ns, decision=0, hashes=b"", stride=16, ns=0, salted=False):
+        """Of one request that was looked up. hashes: of all chunks that it asked for; decision: native.DECIDED_*; salted: it carried a
+        salt, so that it can hit only what requests with the same one computed."""
         asked = ctypes.pointer(_hashes(hashes, stride, ns)) if hashes else None
         request = native.Request(
-            decision=decision, tokens_asked=tokens_asked, tokens_hit=tokens_hit, lookup_ns=lookup_ns, hashes=asked
+            decision=decision,
+            tokens_asked=tokens_asked,
+            tokens_hit=tokens_hit,
+            lookup_ns=lookup_ns,
+            hashes=asked,
+            salted=salted,
         )
         self._lib.larder_report_request(self._client, request)
 

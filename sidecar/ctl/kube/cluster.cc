@@ -95,8 +95,7 @@ std::vector<Result<ctl::Snapshot>> Cluster::larderds(const std::vector<PodSeen>&
   std::vector<std::size_t> whose;
   for (std::size_t i = 0; i < pods.size(); ++i) {
     if (pods[i].view.host_network)
-      answers[i] = Status(Code::kUnsupported, "with hostNetwork larderd listens nowhere; kubectl exec " + pods[i].view.name +
-                                                  " -c larder -- larderctl status");
+      answers[i] = Status(Code::kUnsupported, "with hostNetwork larderd listens nowhere; " + pods[i].ask_by_hand());
     if (!reconcile::answers(pods[i].view) || !is_name(pods[i].view.ns) || !is_name(pods[i].view.name)) continue;
     calls.push_back({"get", "--raw", status_path(pods[i])});
     whose.push_back(i);

@@ -109,6 +109,16 @@ std::optional<Finding> too_short(const Snapshot& now) {
                  "there is little to save for short prompts; spec.chunkTokens of the pool makes chunks smaller");
 }
 
+// Whether the salts differ nobody but the clients can tell: they reach larderd only in hashes.
+std::optional<Finding> salted(const Snapshot& now, Weight weight) {
+  if (now.all.salted == 0) return std::nullopt;
+  return Finding{
+      weight, "Salted",
+      grouped(now.all.salted) + " of " + grouped(now.all.requests) +
+          " requests carried a cache_salt: those hit only what the same salt computed",
+      "give requests that may share a cache the same cache_salt, or none; one a user or a request shares little or nothing"};
+}
+
 // Where prompts were long enough and nothing was found: what else speaks of a cause, then what is left.
 Findings few_hits(const HitFacts& facts, const Snapshot& now) {
   Findings found;
@@ -135,14 +145,14 @@ Findings few_hits(const HitFacts& facts, const Snapshot& now) {
         "what the " + ctl::plural(facts.others.size(), "other pod") +
             " of the pool stored is not found here: in placement Sidecar pods share through a backend, and the pool has none",
         "add spec.backendRef (kubectl explain cachepool.spec.backendRef), or placement Node"));
+  if (auto finding = salted(now, Weight::kPerhaps)) found.push_back(*finding);
   if (found.empty() || !has_problem(found))
     found.push_back(
         perhaps("NeverRepeated",
                 grouped(now.all.requests) + " prompts were looked up (" + grouped(now.all.asked / now.all.requests) +
                     " tokens on average), and none began as an earlier one did",
                 "the first chunk must be equal to the last token: nothing that changes (time, user, request id) at the "
-                "beginning of the prompt; requests with different cache_salt share nothing; try one prompt twice "
-                "(python -m larder.query_twice)"));
+                "beginning of the prompt; try one prompt twice (python -m larder.query_twice)"));
   return found;
 }
 
@@ -174,6 +184,7 @@ Findings of_attached(const HitFacts& facts, const Snapshot& now) {
                      "it does find: " + hit_ratio(all) + " of the prompt tokens asked for, in " + grouped(all.requests_hit) +
                          " of " + grouped(all.requests) + " requests",
                      ""});
+    if (auto finding = salted(now, Weight::kNote)) found.push_back(*finding);
   }
   return found;
 }
@@ -197,10 +208,9 @@ Findings why_no_hits(const HitFacts& facts) {
   if (facts.larderd == nullptr && facts.not_asked.code() == Code::kOutOfRange)
     return {{Weight::kNote, "NotAsked", facts.not_asked.text(), ""}};
   if (facts.larderd == nullptr)
-    return {
-        problem("LarderdNotAsked", "larderd runs, but gives no answer through the API server: " + facts.not_asked.text(),
-                "you need the right to get pods/proxy; or a NetworkPolicy keeps the API server from port 9464: kubectl exec " +
-                    facts.larderd_pod->view.name + " -n " + facts.larderd_pod->view.ns + " -c larder -- larderctl status")};
+    return {problem("LarderdNotAsked", "larderd runs, but gives no answer through the API server: " + facts.not_asked.text(),
+                    "you need the right to get pods/proxy; or a NetworkPolicy keeps the API server from port 9464: " +
+                        facts.larderd_pod->ask_by_hand())};
   const Snapshot& now = *facts.larderd;
   Findings found = now.sessions.attached.empty() ? Findings{not_attached(facts, now)} : of_attached(facts, now);
   std::ranges::stable_sort(found, {}, &Finding::weight);

@@ -118,11 +118,25 @@ class Listening {
   Said said_;
 };
 
+// "E1122 19:23:03.023237   24547 memcache.go:265] ...": what its library logs before kubectl says the same in its own words.
+bool is_log_line(std::string_view line) {
+  return line.size() > 5 && std::string_view("IWEF").find(line.front()) != std::string_view::npos &&
+         std::ranges::all_of(line.substr(1, 4), [](char c) { return c >= '0' && c <= '9'; }) && line[5] == ' ';
+}
+
 // The last lines of what it said, on one: kubectl's own sentence comes after warnings.
 std::string sentence_of(const std::string& error) {
-  std::string text = error.size() > kMostErrorShown ? "..." + error.substr(error.size() - kMostErrorShown) : error;
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  return ctl::printable(text);
+  std::string own, all;
+  for (std::size_t at = 0; at < error.size();) {
+    const std::size_t end = std::min(error.find('\n', at), error.size());
+    const std::string line = error.substr(at, end - at);
+    at = end + 1;
+    if (line.empty()) continue;
+    all += (all.empty() ? "" : "; ") + line;
+    if (!is_log_line(line)) own += (own.empty() ? "" : "; ") + line;
+  }
+  const std::string& text = own.empty() ? all : own;
+  return ctl::printable(text.size() > kMostErrorShown ? "..." + text.substr(text.size() - kMostErrorShown) : text);
 }
 
 Status refusal(const std::string& error) {

@@ -56,6 +56,7 @@ std::string pods_json(const std::vector<PodLine>& lines) {
                         {"engines", now.sessions.attached.size()},
                         {"requests", now.all.requests},
                         {"requestsHit", now.all.requests_hit},
+                        {"requestsSalted", now.all.salted},
                         {"tokensAsked", now.all.asked},
                         {"tokensHit", now.all.hit},
                         {"memoryUsedBytes", now.memory.used_bytes},

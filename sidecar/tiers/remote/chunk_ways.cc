@@ -307,15 +307,18 @@ void RemoteEngine::parts_stored(const OpPtr& op) {
                     record = encode_record(op->record);
   std::vector<std::string_view> words{"SET", key, record, "GET"};
   if (op->ttl_ms != 0) words.insert(words.end(), {"PX", ttl});
-  const Status asked =
-      ask(Lane::kWrites, op, words, "$", [this, op](const Status& lost, const Reply& reply) { record_stored(op, lost, reply); });
-  if (!asked.ok()) finish(op, asked);
+  Request request =
+      request_of(op, words, "$", [this, op](const Status& lost, const Reply& reply) { record_stored(op, lost, reply); });
+  request.owner = 0;  // a deadline takes it not back: the answer tells what was replaced
+  recording_.push_back(op);
+  if (const Status asked = backend_.ask(Lane::kWrites, key, std::move(request)); !asked.ok()) record_stored(op, asked, {});
 }
 
 void RemoteEngine::record_stored(const OpPtr& op, const Status& lost, const Reply& reply) {
-  if (op->done) return;
+  std::erase(recording_, op);
   if (!answered(op, lost, reply)) return finish(op, op->failed);
   if (const std::optional<Record> former = decode_record(op->record.key, reply.text)) leave_behind(*former);
+  if (op->done) return;
   if (op->cancelled) return finish(op, {Code::kNotFound, "dropped meanwhile"});
   know(op->record, op->ttl_ms);
   finish(op, {});

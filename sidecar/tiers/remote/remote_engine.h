@@ -193,9 +193,10 @@ class RemoteEngine {
 
   std::list<OpPtr> live_;  // accepted, not done
   std::deque<OpPtr> reads_, writes_;
-  std::size_t looking_ = 0;   // puts whose look is on its way
-  std::deque<OpPtr> looked_;  // puts that may be sent, as far as the window lets them
-  std::deque<Drop> drops_;    // that the server has not done; the first is being done
+  std::size_t looking_ = 0;       // puts whose look is on its way
+  std::deque<OpPtr> looked_;      // puts that may be sent, as far as the window lets them
+  std::vector<OpPtr> recording_;  // puts whose record is on its way; of those that were given up, too
+  std::deque<Drop> drops_;        // that the server has not done; the first is being done
   std::list<Unwanted> unwanted_;
   std::vector<Outcome> outcomes_;
   std::uint64_t next_serial_ = 1;

@@ -83,12 +83,16 @@ const RemoteEngine::Unwanted* RemoteEngine::unwanted_before(const Op& put) const
   return found == unwanted_.end() ? nullptr : &*found;
 }
 
-// Whether a put must end first: of parts that are left behind none, no put ever writes them again.
+// Whether a put must end first; where it was given up while its record was on its way, that must have come. Of parts that are left
+// behind only their own put: no other ever writes them.
 bool RemoteEngine::put_before(const Unwanted& one) const {
-  if (one.what == Unwanted::What::kParts) return false;
-  return std::ranges::any_of(live_, [&](const OpPtr& op) {
+  const bool parts = one.what == Unwanted::What::kParts;
+  const auto before = [&](const OpPtr& op) {
     return op->command.operation == Operation::kPut && op->command.key == one.record.key && op->serial < one.serial;
-  });
+  };
+  if (!parts && std::ranges::any_of(live_, before)) return true;
+  return std::ranges::any_of(recording_,
+                             [&](const OpPtr& op) { return before(op) && (!parts || op->record.writing == one.record.writing); });
 }
 
 bool RemoteEngine::removing(std::uint64_t before_serial) const {

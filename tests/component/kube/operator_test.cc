@@ -13,6 +13,7 @@
 #include <set>
 #include <thread>
 
+#include "operator/api/names.h"
 #include "shim/protocol/fd.h"
 #include "tests/component/kube/control_plane.h"
 #include "tests/component/kube/larder_definitions.h"
@@ -36,7 +37,7 @@ class OperatorTest : public testing::Test {
     plane_ = ControlPlane::start().release();
     if (plane_ == nullptr) return;
     const Connection connection(*plane_);
-    const Status installed = install_definitions(*connection.client, {"ml", "larder"});
+    const Status installed = install_definitions(*connection.client, {"ml", "larder", "going"});
     ASSERT_TRUE(installed.ok()) << installed.to_string();
   }
   static void TearDownTestSuite() { delete plane_; }
@@ -60,10 +61,10 @@ class OperatorTest : public testing::Test {
     std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     return name;
   }
-  Object put(const k8s::Resource& resource, const std::string& name, const char* spec) {
+  Object put(const k8s::Resource& resource, const std::string& name, const char* spec, const char* ns = "ml") {
     const Result<Object> made = client().create(resource, {{"apiVersion", resource.group + "/" + resource.version},
                                                            {"kind", resource.kind},
-                                                           {"metadata", {{"name", name}, {"namespace", "ml"}}},
+                                                           {"metadata", {{"name", name}, {"namespace", ns}}},
                                                            {"spec", Object::parse(spec)}});
     EXPECT_TRUE(made.ok()) << made.status().to_string();
     return made.ok() ? *made : Object();
@@ -95,6 +96,50 @@ class OperatorTest : public testing::Test {
     return events.ok() && 1 == std::ranges::count_if(events->items, [&](const Object& event) {
                             return api::text_at(event, "regarding.name") == name && api::text_at(event, "reason") == reason;
                           });
+  }
+
+  bool gone(const k8s::Resource& resource, const std::string& ns, const std::string& name) {
+    return client().get(resource, ns, name).status().code() == Code::kNotFound;
+  }
+  // "freeing" once the pool's pods are to free its memory.
+  std::string pods_are(const std::string& set) {
+    const Result<Object> found = client().get(resources::kDaemonSets, "ml", set);
+    return found.ok() ? api::annotation(api::at(*found, "spec.template"), api::kRestartAnnotation).value_or("") : "";
+  }
+  // As the DaemonSet's controller and a kubelet do, which are not here: one pod of its template as it is now, that has ended well.
+  void run_on_one_node(const std::string& set) {
+    const Result<Object> there = client().get(resources::kDaemonSets, "ml", set);
+    ASSERT_TRUE(there.ok());
+    Object pod = api::at(*there, "spec.template");
+    pod.update({{"apiVersion", "v1"}, {"kind", "Pod"}});
+    pod["metadata"].update({{"name", set + "-pod"}, {"namespace", "ml"}});
+    pod["spec"]["nodeName"] = "node-a";
+    const Result<Object> made = client().create(resources::kPods, pod);
+    ASSERT_TRUE(made.ok()) << made.status().to_string();
+    const Object ended{{"name", api::kSidecarContainer},
+                       {"image", "larder:1"},
+                       {"imageID", ""},
+                       {"ready", false},
+                       {"restartCount", 0},
+                       {"state", {{"terminated", {{"exitCode", 0}, {"reason", "Completed"}}}}}};
+    pod["status"] = {{"phase", "Running"}, {"containerStatuses", Object::array({ended})}};
+    const Object counts{{"observedGeneration", (*there)["metadata"]["generation"]},
+                        {"desiredNumberScheduled", 1},
+                        {"currentNumberScheduled", 1},
+                        {"numberMisscheduled", 0},
+                        {"numberReady", 0}};
+    for (const auto& [resource, object] :
+         {std::pair{resources::kPods, Object{{"apiVersion", "v1"},
+                                             {"kind", "Pod"},
+                                             {"metadata", {{"name", set + "-pod"}, {"namespace", "ml"}}},
+                                             {"status", pod["status"]}}},
+          std::pair{resources::kDaemonSets, Object{{"apiVersion", "apps/v1"},
+                                                   {"kind", "DaemonSet"},
+                                                   {"metadata", {{"name", set}, {"namespace", "ml"}}},
+                                                   {"status", counts}}}}) {
+      const Result<Object> said = client().apply(resource, object, "status");
+      ASSERT_TRUE(said.ok()) << said.status().to_string();
+    }
   }
 
   static ControlPlane* plane_;
@@ -234,6 +279,36 @@ TEST_F(OperatorTest, AnotherTakesOverAndBothEndInTime) {
   std::printf("another acts after SIGTERM: %.1f s\n", handed);
   EXPECT_GE(handed, 0);
   EXPECT_LE(handed, 10);
+}
+
+// Of a pool of placement Node the end is held until its nodes' memory is free; the leader that began it may be gone meanwhile.
+TEST_F(OperatorTest, ADeletedPoolGoesWhenItsNodesAreFree) {
+  auto one = replica("freeing-first");
+  put(resources::kPools, "held", R"({"placement": "Node", "memory": {"size": "1Gi"}})");
+  ASSERT_GE(await([&] { return condition(resources::kPools, "held", "ObjectsApplied") == "True Applied"; }), 0);
+  EXPECT_EQ(api::at(*client().get(resources::kPools, "ml", "held"), "metadata.finalizers"), Object({api::kMemoryFinalizer}));
+  one->signal(SIGKILL);
+  ASSERT_TRUE(client().remove(resources::kPools, "ml", "held", "").ok());
+  one = replica("freeing-second");
+  ASSERT_GE(await([&] { return pods_are("larder-held") == "freeing"; }), 0);
+  EXPECT_FALSE(gone(resources::kPools, "ml", "held"));
+  run_on_one_node("larder-held");
+  EXPECT_GE(await([&] { return gone(resources::kPools, "ml", "held"); }), 0);
+  EXPECT_FALSE(told("held", "MemoryNotFreed"));
+}
+
+TEST_F(OperatorTest, ANamespaceThatIsDeletedDoesNotWaitForMemory) {
+  const auto one = replica("leaving");
+  put(resources::kPools, "held", R"({"placement": "Node", "memory": {"size": "1Gi"}})", "going");
+  ASSERT_GE(await([&] { return !gone(resources::kDaemonSets, "going", "larder-held"); }), 0);
+  const k8s::Resource namespaces{"", "v1", "namespaces", "Namespace", false};
+  ASSERT_TRUE(client().remove(namespaces, "", "going", "").ok());
+  // As its controller does, which is not here.
+  ASSERT_TRUE(client().remove(resources::kPools, "going", "held", "").ok());
+  ASSERT_TRUE(client().remove(resources::kDaemonSets, "going", "larder-held", "").ok());
+  const double waited = await([&] { return gone(resources::kPools, "going", "held"); });
+  std::printf("a pool of a deleted namespace goes after %.1f s\n", waited);
+  EXPECT_GE(waited, 0);
 }
 
 // A server that takes the connection and says nothing is just being asked.

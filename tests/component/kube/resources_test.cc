@@ -40,10 +40,10 @@ class ResourcesTest : public testing::Test {
     const Outcome outcome = api_server().kubectl("apply --server-side -f " + kRoot + "/manifests/crds");
     ASSERT_EQ(outcome.status, 0) << outcome.text;
     const Outcome ready = api_server().kubectl(
-        "wait --for=condition=Established --timeout=30s crd/cachepools.larder.dev crd/cachebackends.larder.dev");
+        "wait --for=condition=Established --timeout=120s crd/cachepools.larder.dev crd/cachebackends.larder.dev");
     ASSERT_EQ(ready.status, 0) << ready.text;
     // Discovery follows a moment later.
-    for (int tries = 0; tries < 100 && api_server().kubectl("get cachepools,cachebackends").status != 0; ++tries)
+    for (int tries = 0; tries < 600 && api_server().kubectl("get cachepools,cachebackends").status != 0; ++tries)
       ::usleep(100'000);
     for (const char* level : {"restricted", "privileged"}) {
       api_server().kubectl("create namespace " + std::string(level));
@@ -113,7 +113,7 @@ TEST_F(ResourcesTest, DefaultsAreFilledInAndStatusIsASubresource) {
   ASSERT_EQ(patched.status, 0) << patched.text;
   const Outcome shown = api_server().kubectl("get cachepools");
   EXPECT_THAT(shown.text, testing::ContainsRegex("NAME +PODS +MEMORY +HITS +BACKEND +READY +AGE"));
-  EXPECT_THAT(shown.text, testing::ContainsRegex("chat +2 +1Gi/16Gi +85% +shared +True "));
+  EXPECT_THAT(shown.text, testing::ContainsRegex("chat +2 +1Gi/16Gi +85% +True "));
   EXPECT_THAT(api_server().kubectl("get larder").text, HasSubstr("chat")) << "the category";
 }
 

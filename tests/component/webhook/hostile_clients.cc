@@ -1,6 +1,8 @@
 #include "tests/component/webhook/hostile_clients.h"
 
 #include <poll.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <memory>
@@ -15,6 +17,7 @@ namespace {
 using webhook::TlsClient;
 
 constexpr int kPauseMs = 20;  // before an attacker comes back
+constexpr int kNice = 10;     // attackers are other machines: the work of sending is not to be taken from who is attacked
 
 void pause_ms(int ms) {
   std::this_thread::sleep_for(std::chrono::milliseconds(ms));
@@ -71,7 +74,12 @@ HostileClients::~HostileClients() {
 }
 
 void HostileClients::start(int count, std::function<void(const std::stop_token&)> attack) {
-  for (int i = 0; i < count; ++i) threads_.emplace_back(attack);
+  for (int i = 0; i < count; ++i) {
+    threads_.emplace_back([attack](const std::stop_token& stop) {
+      ::setpriority(PRIO_PROCESS, static_cast<id_t>(::gettid()), kNice);
+      attack(stop);
+    });
+  }
 }
 
 void HostileClients::hold_open(const std::stop_token& stop, int count, const std::string& first_bytes) {

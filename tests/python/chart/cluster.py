@@ -62,7 +62,7 @@ class Cluster:
     def installed(self, *arguments, release="larder", namespace="larder-system"):
         """The chart, as long as the block lasts; its definitions go too, and what `helm install` said is given."""
         said = self.install(*arguments, release=release, namespace=namespace)
-        self.kubectl("wait", "--for=condition=Established", "--timeout=30s", "crd/cachepools.larder.dev", "crd/cachebackends.larder.dev")
+        self.kubectl("wait", "--for=condition=Established", "--timeout=120s", "crd/cachepools.larder.dev", "crd/cachebackends.larder.dev")
         try:
             yield said
         finally:
@@ -74,7 +74,7 @@ class Cluster:
         self.kubectl("delete", "crd", "cachepools.larder.dev", "cachebackends.larder.dev", "--ignore-not-found")
 
 
-def eventually(happens, seconds=30):
+def eventually(happens, seconds=60):
     """Waits for what the API server learns by a watch of its own."""
     deadline = time.monotonic() + seconds
     while not happens():

@@ -48,6 +48,19 @@ def test_a_command_names_values_that_are_there(helm, command):
     helm("template", "larder", programs.CHART, "--kube-version", programs.KUBERNETES, *(word for pair in pairs for word in pair))
 
 
+def test_larderctl_in_a_pod_is_told_whom_to_ask():
+    """Nothing in the container names the pool's socket."""
+    pages = [*(programs.ROOT / "docs").rglob("*.md"), programs.ROOT / "README.md"]
+    told = [line for page in pages for line in re.findall(r"-c larder -- larderctl[^`\n]*", page.read_text())]
+    assert len(told) >= 6
+    assert [line for line in told if not re.search(r" --(socket /run/larder/|config /etc/larder/)", line)] == []
+
+
+def test_the_smallest_pool_needs_nothing_else():
+    (pool,) = yaml.safe_load_all((programs.ROOT / "manifests" / "samples" / "pool.yaml").read_text())
+    assert set(pool["spec"]) == {"memory"}
+
+
 def test_every_value_that_the_page_names_is_there():
     values = yaml.safe_load((programs.CHART / "values.yaml").read_text())
     named = set(re.findall(r"(?:value |--set )`?([a-z][A-Za-z]+(?:\.[a-z][A-Za-z]+)+)", PAGE)) | set(re.findall(r"\(`([a-z]+\.[a-z]+)`\)", PAGE))

@@ -11,6 +11,7 @@ import programs
 import pytest
 import yaml
 from cluster import eventually
+from engine_pod import engine_pod, injected, made_anew
 from harness.larderd import Larderd
 
 from larder import Client
@@ -21,14 +22,6 @@ apiVersion: larder.dev/v1alpha1
 kind: CachePool
 metadata: {name: chat}
 spec: {memory: {size: 1Gi}}
-"""
-POD = """
-apiVersion: v1
-kind: Pod
-metadata: {name: NAME, annotations: {larder.dev/pool: chat}}
-spec:
-  containers:
-  - {name: vllm, image: vllm/vllm-openai, args: [--model, m], resources: {requests: {cpu: "1", memory: 1Gi}, limits: {memory: 1Gi}}}
 """
 
 
@@ -50,22 +43,14 @@ class Plugin:
         return [finding["reason"] for finding in json.loads(out)["findings"]]
 
 
-def pod(name, change=lambda pod: None):
-    made = yaml.safe_load(POD.replace("NAME", name))
-    change(made)
-    return made
-
-
 def apply(cluster, thing, namespace=NAMESPACE):
     cluster.kubectl("apply", "-n", namespace, "-f", "-", stdin=thing)
 
 
-def annotate(made, **annotations):
-    made["metadata"]["annotations"] = annotations
-
-
-def injected(cluster, name):
-    return "larder.dev/injected" in cluster.get("pod", name, "-n", NAMESPACE)["metadata"]["annotations"]
+def no_engine(name):
+    pod = engine_pod(name)
+    pod["spec"]["containers"][0].update(image="nginx", command=["nginx"])
+    return pod
 
 
 @pytest.fixture(scope="module")
@@ -82,21 +67,15 @@ def world(cluster, plugin, tmp_path_factory):
     before = plugin("status", "-n", NAMESPACE)
     with cluster.installed():
         apply(cluster, yaml.safe_load(POOL))
-        apply(cluster, pod("early"))
+        apply(cluster, engine_pod("early"))
         early = plugin.reasons("early")
         with operator_process.running(cluster, tmp_path_factory.mktemp("operator")) as operator:
             eventually(lambda: "caBundle" in cluster.get("mutatingwebhookconfiguration", "larder")["webhooks"][0]["clientConfig"])
-
-            def again():
-                cluster.kubectl("delete", "pod", "llm", "-n", NAMESPACE, "--ignore-not-found", "--grace-period=0", "--force")
-                apply(cluster, pod("llm"))
-                return injected(cluster, "llm")
-
-            eventually(again, 60)
-            apply(cluster, pod("plain", lambda made: annotate(made)))
-            apply(cluster, pod("lost", lambda made: annotate(made, **{"larder.dev/pool": "chta"})))
-            apply(cluster, pod("web", lambda made: made["spec"]["containers"][0].update(image="nginx", command=["nginx"])))
-            apply(cluster, pod("system"), namespace="kube-system")
+            eventually(lambda: made_anew(cluster, NAMESPACE, "llm"), 60)
+            apply(cluster, engine_pod("plain", other="annotation"))
+            apply(cluster, engine_pod("lost", **{"larder.dev/pool": "chta"}))
+            apply(cluster, no_engine("web"))
+            apply(cluster, engine_pod("system"), namespace="kube-system")
             yield {"before": before, "early": early, "operator": operator}
 
 
@@ -186,6 +165,6 @@ def test_a_webhook_that_is_down_is_named(world, plugin, cluster):
     world["operator"].stop()
     change = '[{"op": "replace", "path": "/endpoints/0/conditions/ready", "value": false}]'  # as the cluster's controller would
     cluster.kubectl("patch", "endpointslice", "larder-webhook-1", "-n", "larder-system", "--type=json", "-p", change)
-    apply(cluster, pod("late"))
-    assert not injected(cluster, "late")
+    apply(cluster, engine_pod("late"))
+    assert not injected(cluster, NAMESPACE, "late")
     assert plugin.reasons("late") == ["WebhookDown"]

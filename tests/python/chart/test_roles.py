@@ -7,7 +7,7 @@ import pytest
 
 # Where the operator's sources need it stands behind each.
 CLUSTER = {
-    ("larder.dev", "cachepools"): "get list watch",  # informers of webhook and reconcilers
+    ("larder.dev", "cachepools"): "get list watch patch",  # informers of webhook and reconcilers; the finalizer larder.dev/free-memory
     ("larder.dev", "cachebackends"): "get list watch",
     ("larder.dev", "cachepools/status"): "patch",  # applied
     ("larder.dev", "cachebackends/status"): "patch",

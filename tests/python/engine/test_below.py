@@ -8,7 +8,7 @@ import time
 import types
 
 import pytest
-from engines import PATIENCE_S, Engine, committed_chunks, prompt, start_larderd, wait_for
+from engines import PATIENCE_S, SLACK_S, Engine, committed_chunks, prompt, start_larderd, wait_for
 from harness.throttle import STALLED, Throttle, Unavailable
 
 from larder import completions
@@ -143,7 +143,7 @@ def test_a_stopped_disk_costs_one_deadline_once(world, engine, throttle):
     throttle.reads(STALLED)
     engine.larderd = None  # what is being read stays granted: nobody waits for that here
     first_s = timed(lambda: check(engine, *texts[0]))
-    assert first_s < 2 * computing_s + 1
+    assert first_s < 2 * computing_s + SLACK_S
     check(engine, *texts[1])
     check(engine, *texts[2])
     assert [count for count in fetched(engine)[len(before) :] if count] == []
@@ -172,7 +172,7 @@ def test_a_stopped_larderd_is_waited_for_no_longer_than_a_deadline(world, engine
     os.kill(world.larderd.child.pid, signal.SIGSTOP)
     try:
         engine.larderd = None
-        assert timed(lambda: check(engine, text, alone)) < 2 * computing_s + 1
+        assert timed(lambda: check(engine, text, alone)) < 2 * computing_s + SLACK_S
     finally:
         os.kill(world.larderd.child.pid, signal.SIGCONT)
         engine.larderd = world.larderd

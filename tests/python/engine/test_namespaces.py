@@ -9,7 +9,7 @@ import sys
 import types
 
 import pytest
-from engines import REFUSED, environment, prompt, run_offline, start_larderd
+from engines import PATIENCE_S, REFUSED, environment, prompt, run_offline, start_larderd, wait_for
 from transformers import AutoTokenizer
 
 EXAMPLE = "The quick brown fox jumps over the lazy dog. " * 40
@@ -49,14 +49,21 @@ def test_the_offline_example_hits_the_second_time(world):
     assert loads == ["0", str(len(world.text) // 128 * 128)]
 
 
-def test_another_dtype_misses_and_short_prompts_are_left_alone(world):
+def salted(world):
+    return sum(model["requests_salted"] for model in world.larderd.status()["models"])
+
+
+def test_another_dtype_and_a_salt_miss_and_short_prompts_are_left_alone(world):
     short = prompt("short", 200)
-    steps = [{"ask": world.text}, {"ask": short}, *settled(world), {"ask": world.text}, {"ask": short}]
+    steps = [{"ask": world.text}, {"ask": short}, *settled(world), {"ask": world.text}, {"ask": short}, {"ask": world.text, "salt": "mine"}]
+    salted_before = salted(world)
     results, log = run_offline(world.path, world.larderd.socket, steps, extra={"min_tokens": 201}, dtype="float32")
-    cold, short_cold, _, _, warm, short_warm = results
+    cold, short_cold, _, _, warm, short_warm, with_salt = results
     assert (cold["hit"], warm["hit"]) == (0, len(world.text) // 128 * 128)
     assert warm["tokens"] == cold["tokens"]
     assert (short_cold["hit"], short_warm["hit"]) == (0, 0)
+    assert with_salt["hit"] == 0 and with_salt["tokens"] == cold["tokens"]
+    wait_for(lambda: salted(world) == salted_before + 1, PATIENCE_S, "larderd hears of the one request with a salt")
     assert "dtype" in named_in(log)
 
 

@@ -13,14 +13,13 @@ import time
 import types
 
 import pytest
-from engines import OFF, PATIENCE_S, Engine, committed_chunks, prompt, start_larderd, wait_for
+from engines import OFF, PATIENCE_S, SLACK_S, Engine, committed_chunks, prompt, start_larderd, wait_for
 from index_words import IndexWords
 
 from larder import completions
 
 CHUNK = 128
 WHOLE = os.environ.get("CRASH_SUITE") == "whole"  # make test-crash
-SLACK_S = 1 if WHOLE else 5  # make test has other tests beside it
 
 
 @pytest.fixture(scope="module")
@@ -168,7 +167,7 @@ def test_the_log_tells_what_was_hit_and_stored(engine):
     engine.store(text)
     engine.ask_and_count(text)
     for line in (r"Total tokens 300, Larder hit tokens: 256, need to load: 256", r"Storing 256 out of 256 tokens for request"):
-        wait_for(lambda line=line: engine.logged(line), 5, line)
+        wait_for(lambda line=line: engine.logged(line), PATIENCE_S, line)
 
 
 def test_a_corrupted_slot_is_recomputed_dropped_and_stored_anew(world, engine):
@@ -350,9 +349,9 @@ def test_reset_of_the_external_cache_drops_the_namespace(world, engine):
     connection = http.client.HTTPConnection("127.0.0.1", engine.port, timeout=30)
     connection.request("POST", "/reset_prefix_cache?reset_external=true")
     assert connection.getresponse().status == 200
-    wait_for(lambda: not any(space["chunks"] for space in world.larderd.status()["namespaces"]), 5, "dropping the namespace")
+    wait_for(lambda: not any(space["chunks"] for space in world.larderd.status()["namespaces"]), PATIENCE_S, "dropping the namespace")
     assert engine.ask_and_count(text) == (alone, 0)
-    wait_for(lambda: any(space["chunks"] for space in world.larderd.status()["namespaces"]), 5, "storing anew")
+    wait_for(lambda: any(space["chunks"] for space in world.larderd.status()["namespaces"]), PATIENCE_S, "storing anew")
     assert [space["chunks"] > 0 for space in world.larderd.status()["namespaces"] if "private: " in space["fingerprint"]] == [True]
 
 

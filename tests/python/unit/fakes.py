@@ -57,6 +57,7 @@ class Client:
         self.holds = {}
         self.calls = []
         self.reported = []  # decision, hashes, ns of each request
+        self.salted = []  # whether each was
         self.namespaces = []
         self.fail = None  # name of a method that raises
         self.tier = None  # a Below, where there is one
@@ -166,9 +167,10 @@ class Client:
     def call_names(self):
         return [call[0] for call in self.calls]
 
-    def report_request(self, asked, hit, nanoseconds, decision=0, hashes=b"", stride=16, ns=0):
+    def report_request(self, asked, hit, nanoseconds, decision=0, hashes=b"", stride=16, ns=0, salted=False):
         self.calls.append(("request", asked, hit))
         self.reported.append((decision, split(hashes, stride), ns))
+        self.salted.append(salted)
 
     def drop_namespace(self):
         self.stored.clear()
@@ -201,6 +203,7 @@ class Request:
         self.num_prompt_tokens = len(self.tokens)
         self.kv_transfer_params = None
         self.lora_request = None
+        self.cache_salt = None
         self.skip_reading_prefix_cache = False
         self.__dict__.update(fields)
 

@@ -94,7 +94,8 @@ def test_a_failed_load_is_told_to_the_first_tokens():
 
 
 @pytest.fixture
-def exported():
+def exported(monkeypatch):
+    monkeypatch.setenv("LARDER_POOL", "chat")
     registry = prometheus_client.CollectorRegistry()
 
     def in_registry(kind):
@@ -111,6 +112,7 @@ def test_all_series_are_there_at_zero_and_count(exported):
     metrics, value = exported
     assert isinstance(metrics, Exported)
     assert value("larder_engine_first_token_seconds_count", cache="own") == 0
+    assert value("larder_engine_info", pool="chat") == 1, "the dashboards join by it"
     sent = LarderConnector.build_kv_connector_stats({"hit": [0.1, 0.2]}).aggregate(Observed({"hit": [0.3], "miss": [9.0]}))
     metrics.observe(sent.to_dict(), 0)
     assert value("larder_engine_first_token_seconds_count", cache="hit") == 3

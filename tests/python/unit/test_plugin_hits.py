@@ -85,7 +85,7 @@ class World:
 
     def wait_for(self, name, reason):
         """larderd reads what engines report twice a second or so."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while reason not in (found := self.why(name)):
             assert time.monotonic() < deadline, found
             time.sleep(0.2)
@@ -145,3 +145,14 @@ def test_prompts_shorter_than_a_chunk_are_told_from_those_that_never_come_again(
             long.report_request(4000, 0, 1000)
         assert "128 tokens" in world.wait_for("llm-a", "PromptsTooShort")["PromptsTooShort"]["message"]
         assert "NeverRepeated" in world.wait_for("llm-b", "NeverRepeated")
+
+
+def test_salts_are_told_from_what_never_comes_again(world):
+    with attach(world, "llm-a", text()) as salted, attach(world, "llm-b", text()) as plain:
+        for number in range(10):
+            salted.report_request(4000, 0, 1000, salted=number < 9)
+            plain.report_request(4000, 0, 1000)
+        finding = world.wait_for("llm-a", "Salted")["Salted"]
+        assert finding["message"].startswith("9 of 10 requests carried a cache_salt"), finding
+        assert "NeverRepeated" in world.wait_for("llm-b", "NeverRepeated")
+        assert "Salted" not in world.why("llm-b")

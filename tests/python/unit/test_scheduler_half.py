@@ -181,6 +181,13 @@ class TestLoads:
         half.allocated(request, blocks(range(1, 3)), 0)
         assert client.reported == [(native.DECIDED_ABSENT, [], 0)]
 
+    @pytest.mark.parametrize(("salt", "told"), [(None, False), ("", False), ("mine", True)])
+    def test_whether_it_was_salted_is_reported_and_not_the_salt(self, half, client, salt, told):
+        request = Request("r", range(300), cache_salt=salt)
+        half.matched_tokens(request, 0)
+        half.allocated(request, blocks(range(1, 11)), 0)
+        assert client.salted == [told]
+
 
 class TestStores:
     @pytest.mark.parametrize("step_tokens", [1, 31, 96, 128, 200, 1000])

@@ -147,7 +147,7 @@ TEST_F(CapiTest, WithoutLarderdEverythingIsAMissAndNothingWaits) {
   result.struct_bytes = sizeof(result);
   EXPECT_EQ(larder_store_finish(client_, 1000, &result), LARDER_OK);
   EXPECT_EQ(result.refused, 1U);
-  const larder_request request{sizeof(larder_request), LARDER_DECIDED_ABSENT, 16, 0, 100, nullptr};
+  const larder_request request{sizeof(larder_request), LARDER_DECIDED_ABSENT, 16, 0, 100, nullptr, 1, 0};
   larder_report_request(client_, &request);
   larder_report_prefill(client_, 16, 100);
   EXPECT_EQ(larder_wait_attached(client_, 1), LARDER_DEADLINE_EXCEEDED);

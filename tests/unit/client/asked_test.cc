@@ -36,5 +36,20 @@ TEST_F(AskedTest, EveryHashOfARequestArrivesAndMakesTheEstimate) {
   EXPECT_GT(stats().estimate.hits[3].ratio, 0);
 }
 
+// The ring's places are written again and again: what a salted request said of itself must not stay for the next one there.
+TEST_F(AskedTest, SaltedRequestsAreCountedAndNoOther) {
+  start();
+  EngineClient engine(config_.socket, kLayout);
+  ASSERT_TRUE(engine.client->wait_attached(5000).ok());
+  ASSERT_TRUE(engine.client->wait_namespace(0, 5000).ok());
+  const std::uint64_t half = protocol::kEventSlots / 2, rounds = 4;  // two rounds of the ring
+  for (std::uint64_t i = 0; i < rounds; ++i) {
+    for (std::uint64_t n = 0; n < half; ++n)
+      engine.client->report_request({}, {256, 0, 1000, protocol::Decision::kAbsent, i < 2});
+    ASSERT_TRUE(wait([&] { return !stats().models.empty() && stats().models[0].requests == (i + 1) * half; }));
+  }
+  EXPECT_EQ(stats().models[0].requests_salted, 2 * half);
+}
+
 }  // namespace
 }  // namespace larder::client

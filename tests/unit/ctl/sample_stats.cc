@@ -41,6 +41,7 @@ stats::Stats busy_stats() {
   for (stats::EstimatedHit& hit : stats.estimate.hits) hit.ratio = 0.9 + hit.factor / 100;
   stats.models = {{"demo", 2000, 1500, 4'096'000, 3'840'000, 47ULL << 30, 3ULL << 30, 256'000, 1'000'000'000'000},
                   {"a-model-with-a-rather-long-served-name-v2", 1, 0, 512, 0, 0, 0, 0, 0}};
+  stats.models[0].requests_salted = 12;
   stats.namespaces = {
       {"0123456789abcdef0123456789abcdef", "demo", std::make_shared<const std::string>("engine: vllm\n"), 250, 768ULL << 20, 2}};
   stats.sessions = {{1, "vllm 0.32.0 scheduler", stats.namespaces[0].id, false, 16, 0},

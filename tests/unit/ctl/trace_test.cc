@@ -73,7 +73,7 @@ TEST_F(TraceTest, WhatIsWrongIsNamedByFileAndLine) {
   EXPECT_THAT(error(kMooncake, 0), HasSubstr(":1: the trace does not say how much memory a block takes: --block-bytes SIZE"));
   EXPECT_EQ(error("\n\n"), "there is no request in the trace");
   const std::vector<std::string> missing{"/nonexistent/trace"};
-  EXPECT_EQ(read_traces(missing, 1).status().text(), "/nonexistent/trace cannot be read");
+  EXPECT_EQ(read_traces(missing, 1).status().text(), "trace /nonexistent/trace: No such file or directory");
 }
 
 TEST_F(TraceTest, SimulateSaysWhatEachSizeAndPolicyFinds) {

@@ -23,7 +23,7 @@ const std::vector<Library>& libraries() {
        {"sidecar/tiers/remote/tls_stream.cc", "operator/webhook/tls_acceptor.cc", "operator/webhook/certificates.cc"}},
       {"yaml-cpp/", {"sidecar/config/yaml_file.cc", "operator/k8s/yaml_object.cc"}},
       {"httplib.h", {"sidecar/http/routes.cc", "sidecar/ctl/admin_client.cc"}},
-      {"prometheus/", {"sidecar/http/metrics.cc", "operator/k8s/metrics.cc"}},
+      {"prometheus/", {"sidecar/http/metric_families.cc", "operator/k8s/metrics.cc"}},
       {"nlohmann/", {"sidecar/http/status_json.cc", "sidecar/ctl/answer_json.h", "operator/api/object.h"}},
       {"curl/", {"operator/k8s/curl_transport.cc", "operator/reconcile/fetch.cc"}},
   };

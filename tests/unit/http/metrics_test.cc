@@ -88,6 +88,7 @@ TEST(MetricsTest, CountsAndUnits) {
   stats.uptime_ms = 1500;
   stats.arena_bytes = 5ULL << 30;
   stats.models = {{"llama", 10, 8, 4096, 3840, 100, 200, 256, 2'500'000'000}};
+  stats.models[0].requests_salted = 3;
   stats.sessions.resize(2);
   stats.fallbacks = {{"hugepages", "none are free"}};
   stats.arena_numa = "node 1";
@@ -97,6 +98,7 @@ TEST(MetricsTest, CountsAndUnits) {
   EXPECT_THAT(text, HasSubstr("larder_tier_capacity_bytes{tier=\"dram\"} 5368709120"));
   EXPECT_THAT(text, HasSubstr("larder_tokens_hit_total{model=\"llama\"} 3840"));
   EXPECT_THAT(text, HasSubstr("larder_prefill_seconds_total{model=\"llama\"} 2.5"));
+  EXPECT_THAT(text, HasSubstr("larder_requests_salted_total{model=\"llama\"} 3"));
   EXPECT_THAT(text, HasSubstr("larder_sessions 2"));
   EXPECT_THAT(text, HasSubstr("larder_arena_numa{nodes=\"node 1\"} 1"));
   EXPECT_THAT(text, HasSubstr("larder_fallback{kind=\"hugepages\"} 1"));

@@ -7,7 +7,7 @@ namespace {
 using protocol::EventKind;
 
 void write_event(protocol::SessionRegion& region, EventKind kind, std::uint32_t slot, std::uint64_t generation, std::uint64_t a,
-                 std::uint64_t b = 0, std::uint64_t c = 0, std::uint64_t d = 0) {
+                 std::uint64_t b = 0, std::uint64_t c = 0, std::uint64_t d = 0, std::uint64_t flags = 0) {
   const std::uint64_t position = region.event_head.load();
   protocol::Event& event = region.events[position % protocol::kEventSlots];
   event.sequence = 0;
@@ -17,6 +17,7 @@ void write_event(protocol::SessionRegion& region, EventKind kind, std::uint32_t 
   event.b = b;
   event.c = c;
   event.d = d;
+  event.flags = flags;
   event.sequence = position + 1;
   region.event_head = position + 1;
 }
@@ -166,7 +167,7 @@ TEST_F(ControlTest, TheNearestNamespaceIsNamed) {
 TEST_F(ControlTest, EventsBecomeStatistics) {
   protocol::SessionRegion& region = client_->region();
   write_event(region, EventKind::kRequest, 0, 0, 4096, 3840, 5000);
-  write_event(region, EventKind::kRequest, 0, 0, 100, 0, 5000);
+  write_event(region, EventKind::kRequest, 0, 0, 100, 0, 5000, 4, protocol::kRequestSalted | 6);  // and what a later minor adds
   write_event(region, EventKind::kLoad, 0, 0, 1000, 256, 2'000'000, 1'000'000);
   write_event(region, EventKind::kStore, 0, 0, 2000, 256, 1000);
   write_event(region, EventKind::kLoadFailed, 0, 0, 1);
@@ -179,6 +180,7 @@ TEST_F(ControlTest, EventsBecomeStatistics) {
   EXPECT_EQ(model.requests, 2U);
   EXPECT_EQ(model.requests_hit, 1U);
   EXPECT_EQ(model.requests_short, 1U);
+  EXPECT_EQ(model.requests_salted, 1U);
   EXPECT_EQ(model.tokens_asked, 4196U);
   EXPECT_EQ(model.tokens_hit, 3840U);
   EXPECT_EQ(model.bytes_loaded, 1000U);
@@ -222,6 +224,30 @@ TEST_F(ControlTest, WhatIsAskedForBecomesTheEstimateAndTheTrace) {
   EXPECT_EQ(page.requests[0].model, "test-model");
   EXPECT_EQ(page.requests[1].tokens_hit, 6U * 256);
   EXPECT_TRUE(sidecar_->trace(page.next).requests.empty());
+}
+
+TEST_F(ControlTest, TheEstimateHearsOfDropsOfPeopleAndOfEngines) {
+  protocol::SessionRegion& region = client_->region();
+  const std::vector<std::uint64_t> prompt{1, 2, 3, 4};
+  std::uint64_t asked = 0;
+  const auto ask_again = [&] {
+    ask(region, handle_, prompt);
+    asked += prompt.size();
+    ASSERT_TRUE(wait([&] { return stats().estimate.chunks_asked == asked; }));
+  };
+  ask_again();
+  ask_again();
+  const std::string id = protocol::namespace_id("a: 1\n").to_hex();
+  ASSERT_TRUE(sidecar_->drop_namespace(id, 10'000).ok());
+  ask_again();
+  ASSERT_TRUE(sidecar_->clear(10'000).ok());
+  ask_again();
+  protocol::Encoder drop(protocol::MessageType::kDropNamespace, 0);
+  ASSERT_TRUE(client_->send(drop.append(protocol::DropNamespace{handle_, 0})).ok());
+  put(9);  // is answered when the drop is done
+  ask_again();
+  ask_again();
+  for (const stats::EstimatedHit& hit : stats().estimate.hits) EXPECT_NEAR(hit.ratio, 2.0 / 6, 0.001) << hit.size;
 }
 
 // Each of these would falsify the estimate for all.

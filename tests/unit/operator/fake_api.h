@@ -39,7 +39,8 @@ class FakeApi final : public k8s::ApiClient {
                const std::function<void(k8s::WatchEvent)>& on_event) override;
   Result<api::Object> get_path(const std::string& path) override;
 
-  // What somebody else does, never failing: makes or changes an object (merge patch over what is there; "status" too), or deletes it.
+  // What somebody else does, never failing: makes or changes an object (merge patch over what is there; "status" too), or deletes it
+  // (what has finalizers waits for them).
   // Who it is owns what it changed. The answer is the object as it stands.
   api::Object as_user(const k8s::Resource& resource, const api::Object& object);
   void delete_as_user(const k8s::Resource& resource, const std::string& ns, const std::string& name);

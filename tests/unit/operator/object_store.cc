@@ -84,6 +84,10 @@ void keep_status(const Resource& resource, Object& next, const Object& live) {
   if (live.contains("status")) next["status"] = live["status"];
 }
 
+bool is_held(const Object& object) {
+  return !object["metadata"].value("finalizers", Object::array()).empty();
+}
+
 Status not_found(const Resource& resource, const std::string& name) {
   return {Code::kNotFound, resource.plural + " \"" + name + "\" not found"};
 }
@@ -126,9 +130,24 @@ Object ObjectStore::settle(const Place& place, Stored& stored, Object next) {
   if (spec_of(next) != spec_of(stored.object))
     next["metadata"]["generation"] = stored.object["metadata"].value("generation", 1) + 1;
   next["metadata"]["resourceVersion"] = std::to_string(++version_);
+  if (is_held(stored.object) && !is_held(next) && !meta(next, "deletionTimestamp").empty()) {
+    erase(place);
+    return next;
+  }
   Object before = std::exchange(stored.object, next);
   record(place, std::move(before), next);
   return next;
+}
+
+// As DELETE does it: what has finalizers waits for them.
+void ObjectStore::end(const Place& place) {
+  const auto found = objects_.find(place);
+  if (found == objects_.end()) return;
+  if (!is_held(found->second.object)) return erase(place);
+  if (!meta(found->second.object, "deletionTimestamp").empty()) return;
+  Object going = found->second.object;
+  going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z";
+  settle(place, found->second, std::move(going));
 }
 
 void ObjectStore::erase(const Place& place) {
@@ -225,7 +244,7 @@ Status ObjectStore::remove(const Resource& resource, const std::string& ns, cons
   if (found == objects_.end()) return {};
   if (!uid.empty() && uid != meta(found->second.object, "uid"))
     return {Code::kFailedPrecondition, "Precondition failed: UID in precondition: " + uid};
-  erase(place);
+  end(place);
   return {};
 }
 
@@ -284,7 +303,7 @@ Object ObjectStore::as_user(const Resource& resource, const Object& object) {
 
 void ObjectStore::delete_as_user(const Resource& resource, const std::string& ns, const std::string& name) {
   const std::lock_guard lock(mutex_);
-  erase(place_of(resource, ns, name));
+  end(place_of(resource, ns, name));
 }
 
 std::size_t ObjectStore::collect_garbage() {

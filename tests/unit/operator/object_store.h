@@ -1,7 +1,7 @@
 // ObjectStore: the objects of an API server in memory: uid, resourceVersion, generation, the status subresource, server-side apply
-// with owned fields, watches, garbage collection when asked for it. Every call does what it says; FakeApi is what fails.
+// with owned fields, finalizers, watches, garbage collection when asked for it. Every call does what it says; FakeApi is what fails.
 //
-// What it has not: validation, defaulting (set_defaulting does what a test wants), finalizers, admission. Thread-safe.
+// What it has not: validation, defaulting (set_defaulting does what a test wants), admission. Thread-safe.
 #pragma once
 
 #include <condition_variable>
@@ -60,6 +60,7 @@ class ObjectStore {
   api::Object settle(const Place& place, Stored& stored, api::Object next);
   void record(const Place& place, std::optional<api::Object> before, std::optional<api::Object> after);
   void erase(const Place& place);
+  void end(const Place& place);
   std::vector<k8s::WatchEvent> events_since(const k8s::Resource& resource, const k8s::Selector& selector,
                                             std::uint64_t& version) const;
 

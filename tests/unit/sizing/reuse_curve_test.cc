@@ -50,6 +50,25 @@ TEST(ReuseCurveTest, WhatIsStoredTakesRoomAndIsNotAskedFor) {
   EXPECT_NEAR(curve.hit_ratio(2), 0.5, 1e-9);
 }
 
+// What was dropped would be missed in a memory of any size, and takes no room in one.
+TEST(ReuseCurveTest, WhatIsDroppedIsAskedForTheFirstTimeAgain) {
+  ReuseCurve curve(2 * kMiB);
+  curve.asked(1, kMiB, 256, 7);
+  curve.asked(2, kMiB, 256, 8);
+  curve.stored(3, kMiB, 8);
+  curve.dropped(8);
+  curve.asked(2, kMiB, 256, 8);
+  EXPECT_EQ(curve.hit_ratio(4), 0);
+  curve.asked(1, kMiB, 256, 7);
+  EXPECT_NEAR(curve.hit_ratio(1), 0.25, 1e-9) << "1 and 2 fit, since 3 is gone";
+  curve.dropped();
+  curve.asked(1, kMiB, 256, 7);
+  EXPECT_NEAR(curve.hit_ratio(4), 0.2, 1e-9);
+  stats::Estimate estimate;
+  curve.fill(estimate);
+  EXPECT_EQ(estimate.chunks_tracked, 1U);
+}
+
 TEST(ReuseCurveTest, TokensThatNoChunkStandsForAreNeverFound) {
   ReuseCurve curve(kMiB);
   curve.asked(1, kMiB, 100);

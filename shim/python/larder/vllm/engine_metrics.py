@@ -1,7 +1,8 @@
-"""What vLLM's own /metrics says of Larder: time to first token by hit and miss.
+"""What vLLM's own /metrics says of Larder: time to first token by hit and miss, and of which pool the engine is.
 
 The scheduler's process observes (Observed), vLLM carries that to its front end, and Exported counts it there."""
 
+import os
 from dataclasses import dataclass, field
 
 from vllm.distributed.kv_transfer.kv_connector.v1.metrics import KVConnectorPromMetrics, KVConnectorStats
@@ -55,6 +56,15 @@ class Exported(KVConnectorPromMetrics):
             buckets=BUCKETS_S,
             labelnames=[*labelnames, "cache"],
         )
+        # In placement Node larderd runs in another pod: by this the dashboards know whose engines are whose.
+        info = self._gauge_cls(
+            name="larder_engine_info",
+            documentation="1, and the pool that the engine was given ($LARDER_POOL; empty without one)",
+            multiprocess_mode="mostrecent",
+            labelnames=[*labelnames, "pool"],
+        )
+        for values in per_engine_labelvalues.values():
+            info.labels(*values, os.environ.get("LARDER_POOL", "")).set(1)
         # All at zero from the start: a rate needs a value before the first event.
         self._seconds = {(e, c): seconds.labels(*values, c) for e, values in per_engine_labelvalues.items() for c in CACHES}
 

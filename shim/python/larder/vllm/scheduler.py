@@ -148,6 +148,7 @@ class SchedulerHalf(Guarded):
             hashes,
             stride_of(request) if hashes else 16,
             lookup.space.number,
+            salted=bool(request.cache_salt),
         )
         late.info(
             "Reqid: %s, Total tokens %d, Larder hit tokens: %d, need to load: %d",

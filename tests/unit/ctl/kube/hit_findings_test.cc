@@ -91,6 +91,9 @@ TEST(HitFindings, AnAnswerThatDoesNotComeIsNoVerdict) {
   facts.not_asked = Status(Code::kPermissionDenied, "pods/proxy is forbidden");
   EXPECT_EQ(first(facts), "LarderdNotAsked");
   EXPECT_NE(why_no_hits(facts)[0].what.find("pods/proxy is forbidden"), std::string::npos);
+  EXPECT_NE(why_no_hits(facts)[0].cure.find(
+                "kubectl exec llm-1 -n models -c larder -- larderctl --socket /run/larder/chat.admin status"),
+            std::string::npos);
 }
 
 TEST(HitFindings, WhyNoEngineIsAttached) {
@@ -138,6 +141,17 @@ TEST(HitFindings, WhyThereAreNoHits) {
   now.all.requests_hit = 50;
   EXPECT_EQ(reasons(facts_of(pod(), now)), std::vector<std::string>{"Hits"});
   EXPECT_NE(why_no_hits(facts_of(pod(), now))[0].what.find("42%"), std::string::npos);
+}
+
+TEST(HitFindings, SaltsAreToldWhetherItHitsOrNot) {
+  Snapshot now = cold();
+  now.all.salted = 90;
+  EXPECT_EQ(reasons(facts_of(pod(), now)), (std::vector<std::string>{"Salted", "NeverRepeated"}));
+  const Finding finding = why_no_hits(facts_of(pod(), now))[0];
+  EXPECT_EQ(finding.what, "90 of 100 requests carried a cache_salt: those hit only what the same salt computed");
+  EXPECT_FALSE(has_problem({finding})) << "equal salts hit each other";
+  now.all.hit = 42'000;
+  EXPECT_EQ(reasons(facts_of(pod(), now)), (std::vector<std::string>{"Hits", "Salted"}));
 }
 
 TEST(HitFindings, WhatDoesNotServe) {

@@ -42,6 +42,22 @@ TEST_F(KubectlTest, ItsRefusalsAreToldApart) {
   }
 }
 
+// As without a cluster: its library logs the same five times before.
+TEST_F(KubectlTest, OfWhatItSaysItsOwnSentenceIsShown) {
+  const std::string logged =
+      "E1122 19:23:03.023237   24547 memcache.go:265] \"Unhandled Error\" err=\"couldn't get current server API group list\"\n";
+  const std::string own = "The connection to the server localhost:8080 was refused - did you specify the right host or port?";
+  const Kubectl kubectl({}, fake_.program());
+  fake_.refuse("get x", logged + logged + logged + logged + logged + own);
+  const auto answer = kubectl.ask({"get", "x"});
+  EXPECT_EQ(answer.status().code(), Code::kUnavailable);
+  EXPECT_EQ(answer.status().text(), own);
+  fake_.refuse("get x", "Warning: old\nerror: no");
+  EXPECT_EQ(kubectl.ask({"get", "x"}).status().text(), "Warning: old; error: no");
+  fake_.refuse("get x", logged);
+  EXPECT_EQ(kubectl.ask({"get", "x"}).status().text() + "\n", logged) << "where it says nothing else";
+}
+
 TEST_F(KubectlTest, TheDeadlineEndsItAndWhatItBegan) {
   fake_.script("echo waiting for a login >&2\nsleep 20\n");  // which keeps both pipes open
   const auto begin = std::chrono::steady_clock::now();

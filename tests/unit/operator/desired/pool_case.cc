@@ -40,6 +40,9 @@ void add_pool(const PoolCase& one, std::string& text) {
   add("engine's mounts", desired::engine_mounts(pool), text);
   add("engine's pod", desired::engine_pod_security(pool), text);
   for (const Object& object : desired::pool_objects(pool, one.backend, one.defaults)) add(object.at("kind"), object, text);
+  if (!node) return;
+  for (const Object& object : desired::freeing_objects(pool, one.defaults))
+    add(object.at("kind").get<std::string>() + ", once the pool is deleted", object, text);
 }
 
 }  // namespace

@@ -46,6 +46,20 @@ TEST(PodViewTest, TroublesAreFound) {
   EXPECT_EQ(view.unscheduled, "0/1 nodes: Insufficient hugepages-2Mi");
 }
 
+TEST(PodViewTest, WhatHasEndedWellHasDoneSo) {
+  Object seen = pod({});
+  Object& larderd = seen["status"]["initContainerStatuses"][0];
+  EXPECT_FALSE(view_of(seen).completed);
+  larderd["lastState"]["terminated"] = {{"reason", "Error"}, {"exitCode", 1}};
+  EXPECT_FALSE(view_of(seen).completed);
+  larderd["lastState"]["terminated"] = {{"reason", "Completed"}, {"exitCode", 0}};
+  seen["spec"]["nodeName"] = "node-a";
+  for (int i = 0; i < 2; ++i, trim_pod(seen)) {
+    EXPECT_TRUE(view_of(seen).completed);
+    EXPECT_EQ(view_of(seen).node, "node-a");
+  }
+}
+
 // What the cache keeps says the same as the whole pod, and is a small part of it.
 TEST(PodViewTest, TrimmingLosesNothingThatIsRead) {
   Object seen = pod({});

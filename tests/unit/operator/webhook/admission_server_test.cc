@@ -142,7 +142,7 @@ TEST_F(AdmissionServerTest, AnAddressThatIsNoneIsNamed) {
   const auto start = [this](const std::string& address) {
     return AdmissionServer::start({.address = address}, serving_.acceptor, {}, nullptr).status().to_string();
   };
-  EXPECT_THAT(start("nonsense"), HasSubstr("--webhook-address nonsense"));
+  EXPECT_THAT(start("nonsense"), HasSubstr("--webhook-address 'nonsense'"));
   serving_.start();
   EXPECT_THAT(start(serving_.server->address()), HasSubstr("--webhook-address 127.0.0.1:"));
 }

@@ -151,6 +151,24 @@ TEST_F(RemoteSharedTest, OfTwoThatPutAtTheSameMomentOneStays) {
   }
 }
 
+// The answer to its record comes all the same: it alone tells whose record that has replaced.
+TEST_F(RemoteSharedTest, APutThatWasTooLateLeavesNothingOfWhatItReplaced) {
+  options_.answer_ms = 5000;
+  Node one(options_), other(options_);
+  ASSERT_TRUE(other.loop.put(1, 1, 1, kBytes).ok());
+  std::atomic<bool> given_up = false;
+  before([&](const FakeServer::Words& words) { return words[0] == "SET" && words[1] == record_; },
+         [&] {
+           for (int i = 0; i < 1000 && !given_up; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+         });
+  EXPECT_EQ(one.loop.ended(one.put(1, 2, 200)).code(), Code::kDeadlineExceeded);
+  given_up = true;
+  EXPECT_TRUE(eventually([&] { return done_ && server_.keys().size() == 2; })) << server_.keys().size();
+  EXPECT_TRUE(one.loop.flush().ok());
+  EXPECT_EQ(server_.keys().size(), 2U);
+  EXPECT_TRUE(other.loop.get(1, 1, kBytes).ok());
+}
+
 TEST_F(RemoteSharedTest, ARecordThatWasRemovedWithoutAnAnswerLeavesNoParts) {
   Node one(options_);
   ASSERT_TRUE(one.loop.put(1, 1, 1, kBytes).ok());

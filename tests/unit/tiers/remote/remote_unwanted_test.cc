@@ -23,6 +23,10 @@ using tiers::testing_support::Listener;
 using tiers::testing_support::Slot;
 
 class RemoteUnwantedTest : public TierFixture {};
+class RemoteUnwantedClusterTest : public TierFixture {
+ protected:
+  RemoteUnwantedClusterTest() : TierFixture(FakeServer::Kind::kCluster) {}
+};
 
 class RemoteOnItsWayTest : public TierFixture, public testing::WithParamInterface<FakeServer::Kind> {
  protected:
@@ -93,7 +97,7 @@ TEST_F(RemoteUnwantedTest, PartsOfAPutThatWasTooLateOrCutOffGo) {
   ASSERT_TRUE(node.loop.put(1, 1, 1, kBytes).ok());
   const std::string record = record_key("larder", key_of(2));
   std::atomic<int> parts = 0;
-  server_.set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
+  server_.set_hook([&, record](const FakeServer::Words& words) -> std::optional<std::string> {
     parts += words[0] == "SET" && words[1] != record;
     return words[0] == "SET" && words[1] == record ? std::optional<std::string>("") : std::nullopt;  // never answered
   });
@@ -176,7 +180,7 @@ TEST_F(RemoteUnwantedTest, APartThatIsLongerThanItShouldBeIsAMissAndGoes) {
   Node node(options_);
   ASSERT_TRUE(node.loop.put(1, 1, 1, kBytes).ok() && node.loop.put(2, 1, 1, kBytes).ok());
   const std::string part = server_.part_of(record_key("larder", key_of(1)));
-  server_.set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
+  server_.set_hook([&, part](const FakeServer::Words& words) -> std::optional<std::string> {
     if (words[0] != "GET" || words[1] != part) return std::nullopt;
     return "$3000000\r\n" + std::string(3'000'000, 'x') + "\r\n";
   });
@@ -195,7 +199,7 @@ TEST_P(RemoteOnItsWayTest, APartGoesToo) {
   ASSERT_TRUE(eventually([&] { return server_.connections >= options_.connections; }));
   const std::string record = record_key("larder", key_of(1));
   std::atomic<bool> unlinked = false;
-  server_.set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
+  server_.set_hook([&, record](const FakeServer::Words& words) -> std::optional<std::string> {
     unlinked = unlinked || words[0] == "UNLINK";
     if (words[0] != "SET" || !words[1].starts_with(record + ":")) return std::nullopt;
     for (int i = 0; i < 500 && !unlinked; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -206,6 +210,39 @@ TEST_P(RemoteOnItsWayTest, APartGoesToo) {
   EXPECT_TRUE(eventually([&] { return server_.keys().size() == 2; }));
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   EXPECT_EQ(server_.keys().size(), 2U) << "of the other chunk";
+}
+
+// Its record is still sent on, and comes in then: what is looked for and dropped meanwhile waits for it.
+TEST_F(RemoteUnwantedClusterTest, ARecordThatIsOnItsWayIsWaitedForWhereItsPutWasGivenUp) {
+  options_.answer_ms = 5000;
+  for (const bool dropped : {false, true}) {
+    Node node(options_);
+    ASSERT_TRUE(eventually([&] { return node.loop.put(9, 1, 2, kBytes).ok(); }));
+    const std::string record = record_key("larder", key_of(1));
+    std::atomic<bool> go_on = false;
+    std::atomic<int> sent = 0;
+    server_.set_hook([&, record](const FakeServer::Words& words) -> std::optional<std::string> {
+      if (words[0] != "SET" || words[1] != record || ++sent != 1) return std::nullopt;
+      for (int i = 0; i < 1000 && !go_on; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      return "-TRYAGAIN later\r\n";
+    });
+    EXPECT_EQ(node.loop.ended(node.put(1, 1, 200)).code(), Code::kDeadlineExceeded);
+    const tiers::Ticket drop = node.loop.next();
+    if (dropped) {
+      ASSERT_TRUE(node.tier->drop_namespace(drop, key_of(1).namespace_id, node.loop.in_ms(5000)).ok());
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // until all that does not wait is on its way
+    go_on = true;
+    ASSERT_TRUE(eventually([&] { return sent == 2; }));
+    if (dropped) {
+      EXPECT_TRUE(node.loop.ended(drop).ok());
+    }
+    const std::size_t left = dropped ? 2 : 4;  // of the other namespace a record and a part
+    EXPECT_TRUE(eventually([&] { return server_.keys().size() == left; })) << server_.keys().size();
+    EXPECT_EQ(node.loop.get(1, 1, kBytes).ok(), !dropped);
+    server_.set_hook({});
+    EXPECT_TRUE(node.loop.clear().ok());
+  }
 }
 
 TEST_F(RemoteUnwantedTest, WhatAServerSaysAtTheDoorIsNotTakenForItsAge) {

@@ -39,6 +39,7 @@ constexpr const char* kEnvironments[] = {
     "{envFrom: [{configMapRef: {name: c}}]}",
     "{env: [{name: VLLM_ADDITIONAL_ARGS, value: \"--kv-transfer-config '{\\\"kv_connector\\\":\\\"X\\\"}'\"}]}",
     "{env: [{name: LARDER_SOCKET, value: x}]}",
+    "{env: [{name: LARDER_POOL, value: x}]}",
     "{env: null, volumeMounts: null}",
     "{env: [{name: PYTORCH_CUDA_ALLOC_CONF, value: 'expandable_segments:True'}]}",
 };

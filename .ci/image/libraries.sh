@@ -1,0 +1,13 @@
+# Sourced: the libraries that a program loads, and their licences.
+
+# All that PROGRAM loads, the loader too, a path a line.
+libraries() {
+  ldd "$1" | grep -oE '/[^ )]+' | sort -u
+}
+
+# FILE INTO: the licence of the package that FILE is of, where Debian keeps it, to INTO/PACKAGE/copyright.
+copy_licence() {
+  local package
+  package=$(dpkg -S "$1" "/usr$1" 2>/dev/null | head -1 | cut -d: -f1 || true)  # one of the two paths is unknown to it
+  if [ -n "$package" ]; then install -D -m 0644 "/usr/share/doc/$package/copyright" "$2/$package/copyright"; fi
+}
