@@ -72,7 +72,7 @@ TEST_F(CudaCopyEngineTest, CopiesComeAfterWhatTheEngineQueued) {
   }
 }
 
-// A load waits on the device; its slot is overwritten meanwhile. Where the copy is direct, what came to lie on the pages is found out; where
+// A load waits on the device; its slot is overwritten meanwhile, and is as before again as soon as it was copied. Where the copy is direct, what came to lie on the pages is found out; where
 // it went through staging before, the pages get what was there before.
 TEST_F(CudaCopyEngineTest, WhatLiesOnThePagesIsVerifiedNotWhatLiesInTheSlot) {
   for (const Way& way : ways()) {
@@ -90,6 +90,7 @@ TEST_F(CudaCopyEngineTest, WhatLiesOnThePagesIsVerifiedNotWhatLiesInTheSlot) {
         std::async(std::launch::async, [&] { return engine.load(chunk.slot(), root, chunk.list(fence.get())); });
     std::this_thread::sleep_for(std::chrono::milliseconds(way.pinned ? 0 : 50));
     chunk.slot()[5000] ^= std::byte{1};
+    fake_cuda::then(way.method == Method::kKernel ? "kernel" : "copy", [&] { chunk.slot()[5000] ^= std::byte{1}; });
     overwritten.set_value();
     const Status status = loaded.get();
     if (way.pinned) {
@@ -98,6 +99,20 @@ TEST_F(CudaCopyEngineTest, WhatLiesOnThePagesIsVerifiedNotWhatLiesInTheSlot) {
       EXPECT_TRUE(chunk.holds(1));
     }
   }
+}
+
+TEST_F(CudaCopyEngineTest, NoByteIsWrittenAfterAFailedCallReturned) {
+  DeviceChunk chunk(8192, 3);
+  CudaCopyEngine& engine = make(Method::kBatch, chunk.page());
+  chunk.pin(engine);
+  chunk.fill(1);
+  const std::uint64_t root = engine.store(chunk.list(), chunk.slot()).value();
+  fake_cuda::delay_ms(20);
+  fake_cuda::fail("cuLaunchKernel", 1, kInvalidValue);  // of the digests, when the copies are on their way
+  EXPECT_EQ(engine.load(chunk.slot(), root, chunk.list()).code(), Code::kUnavailable);
+  chunk.fill(2);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_TRUE(chunk.holds(2));
 }
 
 TEST_F(CudaCopyEngineTest, SmallPiecesGoByTheKernelAndLargeOnesByTheCopyEngines) {

@@ -203,6 +203,7 @@ void reset() {
   d.memory.forget_all();
   d.counted = {};
   d.delay = 0;
+  d.behind.clear();
 }
 
 std::byte* allocate(std::size_t bytes, bool without_context) {
@@ -224,6 +225,11 @@ void forget_faults() {
 void delay_ms(int milliseconds) {
   const std::lock_guard lock(device().mutex);
   device().delay = milliseconds;
+}
+
+void then(const char* kind, std::function<void()> work) {
+  const std::lock_guard lock(device().mutex);
+  device().behind[kind] = std::move(work);
 }
 
 void run(void* stream, std::function<void()> work) {

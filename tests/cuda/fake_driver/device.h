@@ -114,6 +114,7 @@ struct Device {
   std::mutex mutex;
   Counters counted;
   int delay = 0;
+  std::map<std::string, std::function<void()>> behind;  // by kind of work
   std::map<void*, std::unique_ptr<Stream>> streams;
   std::map<void*, std::unique_ptr<Event>> events;
   Stream default_stream;

@@ -213,13 +213,16 @@ ResultCode mem_host_get_device_pointer(DevicePtr* pointer, void* memory, unsigne
 // On a stream's thread: takes its time, and does nothing once an error sticks.
 void perform(const char* kind, const std::function<bool()>& work) {
   int delay = 0;
+  std::function<void()> behind;
   {
     const std::lock_guard lock(device().mutex);
     delay = device().delay;
+    std::swap(behind, device().behind[kind]);
   }
   if (delay != 0) std::this_thread::sleep_for(std::chrono::milliseconds(delay));
   if (device().faults.next(kind) != kSuccess) return;
   if (!work()) device().faults.set_sticky(kIllegalAddress);
+  if (behind) behind();
 }
 
 ResultCode queue_copy(Stream* of, DevicePtr to, DevicePtr from, std::size_t bytes) {

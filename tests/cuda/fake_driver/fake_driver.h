@@ -27,6 +27,8 @@ void fail(const char* function, int nth, int code, bool sticky = false, int time
 void forget_faults();
 // So long each copy and kernel takes besides its work.
 void delay_ms(int milliseconds);
+// `work` is done once, on the stream's thread, behind the next work of that kind ("copy", "kernel").
+void then(const char* kind, std::function<void()> work);
 // Does `work` on a stream, as a kernel of the engine's would. nullptr: the default stream.
 void run(void* stream, std::function<void()> work);
 // A stream of the engine's. It goes at reset().
