@@ -30,6 +30,10 @@ struct Arm {
   bool pinned = true;  // the slot; else staging memory is used
 };
 
+void PrintTo(const Arm& arm, std::ostream* out) {
+  *out << arm.name;
+}
+
 // Where the test finds what lies on a page.
 std::byte* seen(const Arm& arm, std::byte* page) {
   return arm.loop != nullptr ? page : fake_cuda::view(page);

@@ -19,6 +19,10 @@ struct Way {
   bool kernels, pinned;
 };
 
+void PrintTo(const Way& way, std::ostream* out) {
+  *out << way.name;
+}
+
 class GpuTest : public testing::TestWithParam<Way> {
  protected:
   void SetUp() override {
