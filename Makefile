@@ -2,8 +2,8 @@
 # C++ build, so that too little disk or memory for it is said at once.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-BENCHES = bench-copy bench-curve bench-disk bench-index bench-lookup bench-recovery bench-remote bench-remote-lookup bench-remote-outage bench-restart bench-start bench-ttft bench-ttft-disk bench-ttft-remote bench-engine bench-operator bench-rivals bench-serve bench-webhook
-.PHONY: $(BENCHES) help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-bench deps-servers deps-vm deps-kubernetes build release image krew e2e e2e-up e2e-down demo soak test test-models test-asan test-crash test-inject test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean pictures test-dashboards deps-kserve e2e-kserve
+BENCHES = bench-copy bench-curve bench-disk bench-gpu bench-index bench-lookup bench-recovery bench-remote bench-remote-lookup bench-remote-outage bench-restart bench-start bench-ttft bench-ttft-disk bench-ttft-remote bench-engine bench-operator bench-rivals bench-serve bench-webhook
+.PHONY: $(BENCHES) help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-cuda deps-cuda-if-possible deps-bench deps-servers deps-vm deps-kubernetes build release image krew e2e e2e-up e2e-down demo soak test test-models test-asan test-crash test-gpu test-inject test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean pictures test-dashboards deps-kserve e2e-kserve
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
@@ -12,7 +12,7 @@ WHEEL_PYTHON = $(shell cd .ci && . ./paths.sh && echo $$wheel/bin/python)
 RIVALS_PYTHON = $(shell cd .ci && . ./paths.sh && echo $$rivals/bin/python)
 # What Python needs to find: the package, the shim, the programs.
 RUN = PYTHONPATH=$(CURDIR)/shim/python:$(CURDIR)/e2e LARDER_LIBRARY=$(CURDIR)/build/$(1)/lib/liblarder.so PATH=$(CURDIR)/build/$(1)/bin:$$PATH
-SOURCES = $(shell git ls-files '*.cc' '*.h' '*.cu')
+SOURCES = $(shell git ls-files '*.cc' '*.h' '*.cu' '*.cuh')
 
 help: ## this list
 	@sed -n 's/^\([a-z0-9-]*[*]*\):.*## \(.*\)/\1|\2/p' Makefile | \
@@ -30,6 +30,11 @@ deps-wheel:
 	@.ci/deps.sh build wheel
 deps-rivals:
 	@.ci/deps.sh build rivals
+deps-cuda:
+	@.ci/deps.sh build cuda
+# Without NVIDIA's compiler all is built but the copy kernels: GPUs are served by their copy engines alone.
+deps-cuda-if-possible: deps-build
+	@.ci/deps.sh cuda || echo "going on without CUDA kernels (make deps-cuda)"
 deps-bench:
 	@.ci/deps.sh build bench
 deps-servers:
@@ -41,12 +46,12 @@ deps-kubernetes:
 deps-kserve:
 	@.ci/deps.sh build kserve
 
-build/%/build.ninja: CMakePresets.json | deps-build
+build/%/build.ninja: CMakePresets.json | deps-build deps-cuda-if-possible
 	@cmake --preset $* >/dev/null
 
-build: build/dev/build.ninja deps-build ## larderd, larderctl, liblarder.so and all tests, in build/dev
+build: build/dev/build.ninja deps-build deps-cuda-if-possible ## larderd, larderctl, liblarder.so and all tests, in build/dev
 	@cmake --build --preset dev -j$(JOBS)
-release: build/release/build.ninja deps-build
+release: build/release/build.ninja deps-build deps-cuda-if-possible
 	@cmake --build --preset release -j$(JOBS) --target larderd larderctl larder_shared larder-operator
 
 demo: deps-python $(if $(REMOTE),deps-servers) release ## a real vLLM answers one long prompt, recomputed, then loaded from larderd, as does a second (MODEL=path for yours; REMOTE=redis: the second on another node)
@@ -58,6 +63,8 @@ test-models: deps-python build ## every model shape and engine setting (part of 
 	@rm -rf build/models && $(call RUN,dev) LARDER_TEST_BIN=$(CURDIR)/build/dev/bin LARDER_MODELS=all LARDER_MODELS_RECORD=build/models \
 	  $(PYTHON) -m pytest tests/python/models -p no:cacheprovider --timeout 600 -v; status=$$?; \
 	  $(PYTHON) tests/python/models/record.py build/models docs/compatibility.md && exit $$status
+test-gpu: build ## copies between a real GPU and an arena, every way; skipped on a machine without one
+	@build/dev/bin/gpu_test
 test-crash: deps-python build ## engines and larderd killed at every point and 10,000 times at random, minutes; tests/crash/README.md
 	@.ci/test-crash.sh
 test-remote: deps-python deps-servers deps-tools build build/fuzz/build.ninja ## Redis and Valkey of every kind, killed, stopped, full, far away, resharded at length, minutes; tests/component
@@ -87,11 +94,14 @@ FUZZ_SECONDS ?= 60
 fuzz: deps-tools build/fuzz/build.ninja ## hostile bytes into every door, FUZZ_SECONDS (60) each; fails if something is found
 	@cmake --build --preset fuzz -j$(JOBS) --target fuzz_targets && tests/fuzz/run.sh build/fuzz $(FUZZ_SECONDS)
 
-bench-*: ## lookup, copy, curve (TRACE=FILE), disk, index, recovery, remote, remote-lookup, remote-outage, restart, start, ttft, ttft-disk, ttft-remote, engine, operator, rivals, serve, webhook: a table, and build/bench/NAME.json
+bench-*: ## lookup, copy, curve (TRACE=FILE), disk, gpu, index, recovery, remote, remote-lookup, remote-outage, restart, start, ttft, ttft-disk, ttft-remote, engine, operator, rivals, serve, webhook: a table, and build/bench/NAME.json
 bench-disk: deps-bench
 bench-copy bench-disk bench-index bench-recovery: bench-%: release
 	@cmake --build --preset release -j$(JOBS) --target $*_bench
 	@build/release/bin/$*_bench build/bench
+bench-gpu: release
+	@cmake --build --preset release -j$(JOBS) --target gpu_bench
+	@mkdir -p build/bench && build/release/bin/gpu_bench "$$(git rev-parse --short HEAD)" build/bench
 bench-curve: release
 	@cmake --build --preset release -j$(JOBS) --target curve_bench
 	@build/release/bin/curve_bench build/bench '$(TRACE)'

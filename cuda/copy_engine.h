@@ -1,22 +1,41 @@
 // CopyEngine: moves chunks between an engine's KV pages and arena slots, and hashes every byte it moves.
 //
-// The one interface of host, CUDA copy-engine and CUDA kernel implementations; no CUDA type in it. A chunk is pieces; the payload of
+// The one interface of the host's and CUDA's implementations; no CUDA type in it. A chunk is pieces; the payload of
 // a slot holds them one after the other (layer by layer, block by block), followed by the table of unit digests (protocol/checksum.h).
 // Thread-safe: calls share nothing. The caller owns all memory and keeps it valid during the call.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <span>
+#include <string_view>
 
 #include "shim/protocol/status.h"
 
 namespace larder::copy {
 
+// A point in the engine's own work, which copies may have to wait for. Made by CopyEngine::fence().
+class Fence {
+ public:
+  virtual ~Fence() = default;
+};
+
 // A chunk's pieces on the engine's side, in payload order. All pieces have the same size.
 struct PieceList {
   std::span<std::byte* const> pieces;
   std::uint64_t piece_bytes = 0;
+  const Fence* after = nullptr;  // no piece is read or written before it; the caller does not wait for that
+};
+
+// Memory that an engine makes ready for its copies, in the background and as it becomes present. Thread-safe. Its destructor takes all of
+// that back; REQUIRES: before the memory goes, and no copy uses it.
+class ReadyMemory {
+ public:
+  virtual ~ReadyMemory() = default;
+  // So many bytes from its start are present by now: no others are asked of the kernel, since who touches first may be charged.
+  virtual void present(std::uint64_t bytes) = 0;
 };
 
 class CopyEngine {
@@ -25,14 +44,36 @@ class CopyEngine {
   virtual const char* name() const = 0;
 
   // Copies the pieces into the slot, writes the digest table behind the payload and returns the root. The digests are those of the
-  // bytes written into the slot. REQUIRES: slot.size() >= protocol::slot_bytes(...), slot aligned to 4 KiB.
-  virtual std::uint64_t store(const PieceList& from, std::span<std::byte> slot) const = 0;
+  // bytes written into the slot. A failure: the slot may be written, and no byte will be written or read after return.
+  // REQUIRES: slot.size() >= protocol::slot_bytes(...), slot aligned to 4 KiB.
+  virtual Result<std::uint64_t> store(const PieceList& from, std::span<std::byte> slot) const = 0;
 
   // Copies the payload onto the pieces and verifies against `root` every unit as it was written there, and the slot's digest table. A
   // null piece is left out; its digests in the table count. kDataLoss: something did not match; pieces may be written, and no byte will
-  // be written after return.
+  // be written after return. kUnavailable: this engine copies nothing any more.
   virtual Status load(std::span<const std::byte> slot, std::uint64_t root, const PieceList& to) const = 0;
+
+  // All that is queued by now on `stream`, the engine's own, in the sense of larder.h. nullptr: what came before is done anyway.
+  virtual Result<std::shared_ptr<const Fence>> fence(void* stream) const {
+    static_cast<void>(stream);
+    return std::shared_ptr<const Fence>();
+  }
+
+  // nullptr: this engine copies from and to all memory alike. The engine and `memory` outlive what is returned.
+  virtual std::unique_ptr<ReadyMemory> make_ready(std::span<std::byte> memory) const {
+    static_cast<void>(memory);
+    return nullptr;
+  }
 };
+
+// Of an engine's life, for the log: level is info, warning or error.
+using Log = std::function<void(std::string_view level, std::string_view text)>;
+
+// 0: host memory, or this process has no CUDA. Else a number that is the same for all pages of one device in one context. A failure: it
+// cannot be told which, so that nothing may touch the page.
+Result<std::uint64_t> device_of(const void* page);
+// The engine of the device that `page` lies on, in its context. REQUIRES: device_of(page) is not 0. Throws std::bad_alloc.
+Result<std::unique_ptr<CopyEngine>> device_copy_engine(const void* page, Log log);
 
 // The host's: the product on CPU engines, the yardstick elsewhere. Picks its inner loop by the processor at first use. Static lifetime.
 const CopyEngine& host_copy_engine();

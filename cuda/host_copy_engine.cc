@@ -40,7 +40,7 @@ std::span<std::uint64_t> scratch_table(std::uint64_t count) {
 
 }  // namespace
 
-std::uint64_t HostCopyEngine::store(const PieceList& from, std::span<std::byte> slot) const {
+Result<std::uint64_t> HostCopyEngine::store(const PieceList& from, std::span<std::byte> slot) const {
   const std::uint64_t payload_bytes = from.pieces.size() * from.piece_bytes;
   const std::uint64_t units = protocol::units_per_piece(from.piece_bytes);
   const std::span<std::uint64_t> table = scratch_table(from.pieces.size() * units);

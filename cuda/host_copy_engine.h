@@ -15,7 +15,7 @@ class HostCopyEngine final : public CopyEngine {
  public:
   explicit HostCopyEngine(const HostLoop& loop) : loop_(loop) {}
   const char* name() const override { return loop_.name; }
-  std::uint64_t store(const PieceList& from, std::span<std::byte> slot) const override;
+  Result<std::uint64_t> store(const PieceList& from, std::span<std::byte> slot) const override;
   Status load(std::span<const std::byte> slot, std::uint64_t root, const PieceList& to) const override;
 
  private:

@@ -146,6 +146,10 @@ larder_status larder_register_pages(larder_client* client, uint32_t group, const
   });
 }
 
+larder_status larder_after_stream(larder_client* client, void* stream) {
+  return guarded(client, [&] { return to_c(client->impl.after_stream(stream).code()); });
+}
+
 larder_status larder_get_state(larder_client* client, larder_state* state) {
   return guarded(client, [&] {
     larder_state value{};

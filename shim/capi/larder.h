@@ -103,9 +103,16 @@ typedef struct larder_pages {
   uint64_t page_count;
 } larder_pages;
 
-/* Gives the pages of one group, a larder_pages for each layer, in the order of the fingerprint's layers. Once a group. */
+/* Gives the pages of one group, a larder_pages for each layer, in the order of the fingerprint's layers. Once a group. They lie in
+ * host memory or on a CUDA device of this process, all of one kind: LARDER_UNSUPPORTED. */
 LARDER_API larder_status larder_register_pages(larder_client* client, uint32_t group, const larder_pages* layers,
                                                uint32_t layer_count);
+
+/* For pages on a CUDA device: every load and every larder_store_finish() from here on copies only behind what is queued on `stream` (a
+ * cudaStream_t or CUstream, NULL is the default stream) by now. Call it before larder_load() and before larder_store_finish(), on the
+ * stream that reads and writes the pages, and not while that is captured into a graph. Waits for nothing. Pages in host memory: nothing is to be done.
+ * LARDER_UNAVAILABLE: a CUDA error has ended all copies of this client; the engine goes on without the cache. */
+LARDER_API larder_status larder_after_stream(larder_client* client, void* stream);
 
 typedef struct larder_state {
   uint32_t struct_bytes;

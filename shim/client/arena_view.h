@@ -1,17 +1,19 @@
 // ArenaView: this process's mapping of the arena, shared by all attachments to lives of larderd that serve the same file.
 //
 // A restarted larderd goes on with the arena of the one before it, and so do its engines: pages that were made present, and memory
-// that was registered for DMA, stay so. The mapping goes with the last attachment. Immutable but for prefault() and look_ahead(), which
-// are the control thread's: thread-safe.
+// that was registered for DMA, stay so. The mapping goes with the last attachment. Immutable but for prefault(), look_ahead() and
+// make_ready(), which are the control thread's: thread-safe.
 #pragma once
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <utility>
 
+#include "cuda/copy_engine.h"
 #include "shim/client/prefault.h"
 #include "shim/protocol/fd.h"
 
@@ -28,6 +30,12 @@ class ArenaView {
   }
   std::byte* data() const { return mapping_.data(); }
   std::size_t size() const { return mapping_.size(); }
+  // Once, and then as more of it is present. The control thread's; `engine` outlives this.
+  void make_ready(const copy::CopyEngine& engine, std::uint64_t present_bytes) {
+    if (!asked_) ready_ = engine.make_ready({mapping_.data(), mapping_.size()});
+    asked_ = true;
+    if (ready_ != nullptr) ready_->present(std::min<std::uint64_t>(present_bytes, mapping_.size()));
+  }
   // The control thread's.
   void prefault(std::uint64_t offset_bytes, std::span<std::byte> slot) { prefault_.ensure(offset_bytes, slot); }
   // See Prefault. The control thread's.
@@ -41,6 +49,8 @@ class ArenaView {
   const dev_t device_;
   const ino_t inode_;
   Prefault prefault_;
+  bool asked_ = false;
+  std::unique_ptr<copy::ReadyMemory> ready_;  // goes before the mapping
 };
 
 }  // namespace larder::client

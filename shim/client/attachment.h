@@ -54,6 +54,8 @@ class Attachment {
   void prefault(std::uint64_t offset_bytes, std::uint64_t size_bytes) {
     if (const std::span<std::byte> bytes = slot(offset_bytes, size_bytes); !bytes.empty()) arena_->prefault(offset_bytes, bytes);
   }
+  // For copies of the engine that wants it, as far as larderd has touched the arena. The control thread's.
+  void make_ready(const copy::CopyEngine& engine) { arena_->make_ready(engine, reader_.touched_bytes()); }
   // Then slots have the same numbers, places and generations in both.
   bool same_arena(const Attachment& other) const { return arena_ == other.arena_; }
 

@@ -38,9 +38,10 @@ Status check_spec(const NamespaceSpec& spec) {
 
 Client::Client(Options options, const copy::CopyEngine& engine)
     : options_(std::move(options)),
+      copies_(engine, log_),
       pool_(options_.copy_threads),
-      loads_(pool_, engine, spec_, pages_),
-      stores_(pool_, engine, spec_, pages_) {
+      loads_(pool_, copies_, spec_, pages_),
+      stores_(pool_, copies_, spec_, pages_) {
   if (const Status armed = fork_guard_.arm(); !armed.ok()) throw std::runtime_error(armed.text());
 }
 
@@ -93,6 +94,7 @@ Status Client::register_pages(std::uint32_t group, GroupPages layers) {
     if (layer.stride_bytes < layer.page_bytes && layer.page_count > 1)
       return {Code::kInvalidArgument, "pages overlap: stride below page_bytes"};
   }
+  if (Status status = copies_.serve(layers); !status.ok()) return status;
   pages_[group] = std::move(layers);
   registered_[group].store(true, std::memory_order_release);
   return {};
@@ -219,7 +221,7 @@ Result<std::uint64_t> Client::load(Transfer transfer, std::uint32_t start_within
   if (namespaces_.drop_pending(transfer.ns)) return Status(Code::kNotFound, "larderd has still to drop what the namespace held");
   std::shared_ptr<Attachment> attachment = current();
   if (!attachment || attachment->index().dead()) return Status(Code::kUnavailable, "not attached to larderd");
-  return loads_.start(std::move(attachment), std::move(transfer), start_within_ms);
+  return loads_.start(std::move(attachment), std::move(transfer), start_within_ms, copies_.after());
 }
 
 Status Client::store_begin(const Transfer& transfer) {
@@ -247,7 +249,11 @@ void Client::attached(const std::shared_ptr<Attachment>& attachment) {
 // Only who has pages will load: a scheduler has none.
 void Client::beaten(Attachment& attachment) {
   const bool loads = std::ranges::any_of(registered_, [](const auto& group) { return group.load(std::memory_order_acquire); });
-  if (loads) attachment.prefault_ahead();
+  if (!loads) return;
+  if (copies_.on_device())
+    attachment.make_ready(copies_);
+  else
+    attachment.prefault_ahead();
 }
 
 void Client::opened(const std::shared_ptr<Attachment>& attachment, std::uint32_t request, std::uint32_t handle) {

@@ -18,6 +18,7 @@
 #include "shim/client/looks.h"
 #include "shim/client/lookup.h"
 #include "shim/client/namespaces.h"
+#include "shim/client/page_copies.h"
 #include "shim/client/stores.h"
 
 namespace larder::client {
@@ -53,6 +54,9 @@ class Client final : public ControlListener {
   // Until larderd has opened it, at most so long; at once where no session is alive.
   Status wait_namespace(std::uint32_t ns, std::uint32_t timeout_ms);
   Status register_pages(std::uint32_t group, GroupPages layers);
+
+  // See larder_after_stream().
+  Status after_stream(void* stream) { return copies_.follow(stream); }
 
   State state() const;
   Status wait_attached(std::uint32_t timeout_ms);
@@ -90,7 +94,7 @@ class Client final : public ControlListener {
   Result<std::uint64_t> load(Transfer transfer, std::uint32_t start_within_ms);
   std::vector<Completion> poll(std::size_t max, std::chrono::milliseconds wait = {}) { return loads_.poll(max, wait); }
   Status store_begin(const Transfer& transfer);
-  StoreResult store_finish(std::uint32_t wait_ms) { return stores_.finish(wait_ms); }
+  StoreResult store_finish(std::uint32_t wait_ms) { return stores_.finish(wait_ms, copies_.after()); }
   void store_abandon() { stores_.abandon(); }
   // From here on nothing that was stored before is found by this client, in any namespace, also where larderd is away or slow.
   Status drop_namespace();
@@ -130,6 +134,7 @@ class Client final : public ControlListener {
   LogRing log_;
   NamespaceSpec spec_;
   std::vector<GroupPages> pages_;  // by group; sized with the namespace
+  PageCopies copies_;              // before all that copies, and what holds an arena
   mutable std::mutex setup_mutex_;
   std::vector<std::atomic<bool>> registered_;  // by group
   Namespaces namespaces_{spec_};

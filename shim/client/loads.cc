@@ -32,13 +32,14 @@ std::uint64_t failure_reason(Code code) {
 class Loads::Job final : public CopyJob {
  public:
   Job(Loads& loads, std::shared_ptr<Attachment> attachment, Transfer transfer, std::uint64_t ticket,
-      std::uint32_t start_within_ms)
+      std::uint32_t start_within_ms, std::shared_ptr<const copy::Fence> after)
       : CopyJob(transfer.hashes.size()),
         loads_(loads),
         attachment_(std::move(attachment)),
         transfer_(std::move(transfer)),
         group_(loads.spec_.groups[transfer_.group]),
         ticket_(ticket),
+        after_(std::move(after)),
         begun_(Clock::now()),
         deadline_(begun_ + std::chrono::milliseconds(start_within_ms)) {}
 
@@ -101,7 +102,7 @@ class Loads::Job final : public CopyJob {
     const auto place = attachment_->holds().acquire(index, view->slot, view->generation);
     if (!place) return Code::kNotFound;
     std::optional<Held> held(std::in_place, attachment_->holds(), *place);  // let go also where the copy throws
-    const Status copied = loads_.engine_.load(slot, view->root, {pieces, group_.piece_bytes});
+    const Status copied = loads_.engine_.load(slot, view->root, {pieces, group_.piece_bytes, after_.get()});
     const bool still_there = index.still_committed(view->slot, view->generation);
     LARDER_POINT(load_copied);
     held.reset();
@@ -110,8 +111,8 @@ class Loads::Job final : public CopyJob {
       attachment_->events().add({protocol::EventKind::kTouch, view->slot, view->generation});
       return Code::kOk;
     }
-    if (!still_there) return Code::kNotFound;  // reclaimed under the copy: no bad byte, only a late one
-    send_bad(*view);
+    if (!still_there) return Code::kNotFound;               // reclaimed under the copy: no bad byte, only a late one
+    if (copied.code() == Code::kDataLoss) send_bad(*view);  // other failures are this engine's, and say nothing of the slot
     return copied.code();
   }
 
@@ -139,6 +140,7 @@ class Loads::Job final : public CopyJob {
   const Transfer transfer_;
   const Group& group_;
   const std::uint64_t ticket_;
+  const std::shared_ptr<const copy::Fence> after_;
   const Clock::time_point begun_;
   const Clock::time_point deadline_;
   std::atomic<std::int64_t> started_ns_{0};  // after begun_; 0: not yet
@@ -146,7 +148,8 @@ class Loads::Job final : public CopyJob {
   std::atomic<Code> failure_{Code::kOk};
 };
 
-Result<std::uint64_t> Loads::start(std::shared_ptr<Attachment> attachment, Transfer transfer, std::uint32_t start_within_ms) {
+Result<std::uint64_t> Loads::start(std::shared_ptr<Attachment> attachment, Transfer transfer, std::uint32_t start_within_ms,
+                                   std::shared_ptr<const copy::Fence> after) {
   std::uint64_t ticket = 0;
   {
     const std::lock_guard lock(mutex_);
@@ -156,7 +159,8 @@ Result<std::uint64_t> Loads::start(std::shared_ptr<Attachment> attachment, Trans
   }
   ++running_;
   try {
-    if (pool_.submit(std::make_shared<Job>(*this, std::move(attachment), std::move(transfer), ticket, start_within_ms)))
+    if (pool_.submit(
+            std::make_shared<Job>(*this, std::move(attachment), std::move(transfer), ticket, start_within_ms, std::move(after))))
       return ticket;
   } catch (const std::bad_alloc&) {  // refused as well
   }

@@ -38,8 +38,9 @@ class Loads {
     completed_.reserve(kMaxLoads);
   }
 
-  // REQUIRES: a checked transfer of at least one chunk. Returns the ticket.
-  Result<std::uint64_t> start(std::shared_ptr<Attachment> attachment, Transfer transfer, std::uint32_t start_within_ms);
+  // Its copies begin `after` that. REQUIRES: a checked transfer of at least one chunk. Returns the ticket.
+  Result<std::uint64_t> start(std::shared_ptr<Attachment> attachment, Transfer transfer, std::uint32_t start_within_ms,
+                              std::shared_ptr<const copy::Fence> after = nullptr);
   // Where none has ended yet: waits for one as long as one is begun, at most `wait`.
   std::vector<Completion> poll(std::size_t max, std::chrono::milliseconds wait);
   std::uint64_t running() const { return running_; }

@@ -52,11 +52,12 @@ class Stores::Job final : public CopyJob {
     protocol::CommitRecord record;
   };
 
-  Job(const Stores& stores, PendingPtr pending, std::vector<Chunk> chunks)
+  Job(const Stores& stores, PendingPtr pending, std::vector<Chunk> chunks, const copy::Fence* after)
       : CopyJob(chunks.size()),
         stores_(stores),
         pending_(std::move(pending)),
         chunks_(std::move(chunks)),
+        after_(after),
         written_(chunks_.size()) {}
 
   bool copy(std::size_t part) override {
@@ -64,7 +65,9 @@ class Stores::Job final : public CopyJob {
     try {
       std::vector<std::byte*> pieces;
       chunk_pieces(stores_.pages_[pending_->transfer.group], chunks_[part].pages, group.blocks_per_chunk, pieces);
-      chunks_[part].record.root = stores_.engine_.store({pieces, group.piece_bytes}, chunks_[part].slot);
+      const Result<std::uint64_t> root = stores_.engine_.store({pieces, group.piece_bytes, after_}, chunks_[part].slot);
+      if (!root.ok()) return false;
+      chunks_[part].record.root = *root;
     } catch (const std::exception&) {
       return false;
     }
@@ -85,6 +88,7 @@ class Stores::Job final : public CopyJob {
   const Stores& stores_;
   const PendingPtr pending_;
   std::vector<Chunk> chunks_;
+  const copy::Fence* const after_;  // of finish(), which waits for this job
   std::uint64_t copy_ns_ = 0;
   std::vector<std::uint8_t> written_;  // each element by one thread
 };
@@ -212,7 +216,7 @@ std::vector<Stores::PendingPtr> Stores::collect(Lock& lock, Clock::time_point de
   return begun;
 }
 
-std::shared_ptr<Stores::Job> Stores::make_job(const PendingPtr& pending, StoreResult& result) const {
+std::shared_ptr<Stores::Job> Stores::make_job(const PendingPtr& pending, const copy::Fence* after, StoreResult& result) const {
   const Group& group = spec_.groups[pending->transfer.group];
   const std::size_t count = pending->transfer.hashes.size();
   if (pending->grants.size() != count || pending->attachment->outbox().closed()) {
@@ -232,27 +236,28 @@ std::shared_ptr<Stores::Job> Stores::make_job(const PendingPtr& pending, StoreRe
     else
       ++result.refused;
   }
-  return chunks.empty() ? nullptr : std::make_shared<Job>(*this, pending, std::move(chunks));
+  return chunks.empty() ? nullptr : std::make_shared<Job>(*this, pending, std::move(chunks), after);
 }
 
 // Seen alive and listed under one lock: a session that is lost from here on lists these slots when it attaches anew, and one that is
 // asked about them says that they are written.
-std::vector<std::shared_ptr<Stores::Job>> Stores::make_jobs(const std::vector<PendingPtr>& begun, StoreResult& result) {
+std::vector<std::shared_ptr<Stores::Job>> Stores::make_jobs(const std::vector<PendingPtr>& begun, const copy::Fence* after,
+                                                            StoreResult& result) {
   std::vector<std::shared_ptr<Job>> jobs;
   for (const PendingPtr& pending : begun) {
-    if (std::shared_ptr<Job> job = make_job(pending, result)) jobs.push_back(job);
+    if (std::shared_ptr<Job> job = make_job(pending, after, result)) jobs.push_back(job);
     std::erase(begun_, pending);
   }
   writing_.insert(writing_.end(), jobs.begin(), jobs.end());
   return jobs;
 }
 
-StoreResult Stores::finish(std::uint32_t wait_ms) {
+StoreResult Stores::finish(std::uint32_t wait_ms, const std::shared_ptr<const copy::Fence>& after) {
   const auto deadline = Clock::now() + std::chrono::milliseconds(wait_ms);
   Lock lock(mutex_);
   const std::vector<PendingPtr> begun = collect(lock, deadline);
   StoreResult result = std::exchange(counted_, {});
-  const std::vector<std::shared_ptr<Job>> jobs = make_jobs(begun, result);
+  const std::vector<std::shared_ptr<Job>> jobs = make_jobs(begun, after.get(), result);
   lock.unlock();
   LARDER_POINT(store_listed);
 

@@ -40,7 +40,8 @@ class Stores {
   // Asks for the right to store. `attachment` may be nullptr: everything is refused. `index_is_good`: what the index holds need not be
   // asked for. Never waits.
   void begin(const std::shared_ptr<Attachment>& attachment, const Transfer& transfer, bool index_is_good);
-  StoreResult finish(std::uint32_t wait_ms);
+  // Its copies begin `after` that.
+  StoreResult finish(std::uint32_t wait_ms, const std::shared_ptr<const copy::Fence>& after = nullptr);
   // Gives back what was begun and not finished. Its pages are not read.
   void abandon();
   std::uint64_t running() const { return running_; }
@@ -70,8 +71,9 @@ class Stores {
 
   void reserve(const std::shared_ptr<Attachment>& attachment, Transfer part);
   std::vector<PendingPtr> collect(Lock& lock, std::chrono::steady_clock::time_point deadline);
-  std::vector<std::shared_ptr<Job>> make_jobs(const std::vector<PendingPtr>& begun, StoreResult& result);
-  std::shared_ptr<Job> make_job(const PendingPtr& pending, StoreResult& result) const;
+  std::vector<std::shared_ptr<Job>> make_jobs(const std::vector<PendingPtr>& begun, const copy::Fence* after,
+                                              StoreResult& result);
+  std::shared_ptr<Job> make_job(const PendingPtr& pending, const copy::Fence* after, StoreResult& result) const;
   void commit(Job& job, StoreResult& result);
   template <typename Wanted>
   void give_up(const Wanted& wanted);

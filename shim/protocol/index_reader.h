@@ -49,6 +49,8 @@ class IndexReader {
   // Dead, and nobody will serve its arena again.
   bool gone() const { return header_->dead.load(std::memory_order_acquire) == static_cast<std::uint64_t>(LifeEnd::kGone); }
   std::uint64_t epoch() const { return header_->epoch; }
+  // Of the arena, from its start: pages that are there. Grows.
+  std::uint64_t touched_bytes() const { return header_->touched_bytes.load(std::memory_order_acquire); }
   std::uint64_t entry_count() const { return entry_count_; }
 
   // The committed entry of `key`, or nothing.

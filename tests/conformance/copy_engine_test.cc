@@ -8,8 +8,11 @@
 #include <cstring>
 #include <memory>
 
+#include "cuda/cuda_copy_engine.h"
 #include "cuda/host_copy_engine.h"
 #include "shim/protocol/checksum.h"
+#include "tests/cuda/fake_driver/fake_driver.h"
+#include "tests/eventually.h"
 
 namespace larder::copy {
 namespace {
@@ -18,40 +21,63 @@ std::byte expected_byte(std::uint64_t seed, std::uint64_t at) {
   return static_cast<std::byte>(((seed + at / 8) * 0x9e3779b97f4a7c15ULL) >> (8 * (at % 7)));
 }
 
+// An engine, and memory for its pages as it wants it.
+struct Arm {
+  std::string name;
+  const HostLoop* loop = nullptr;  // of the host's engine; nullptr: CUDA's, over the fake driver
+  cuda::Method method = cuda::Method::kAuto;
+  bool kernels = true;
+  bool pinned = true;  // the slot; else staging memory is used
+};
+
+void PrintTo(const Arm& arm, std::ostream* out) {
+  *out << arm.name;
+}
+
+// Where the test finds what lies on a page.
+std::byte* seen(const Arm& arm, std::byte* page) {
+  return arm.loop != nullptr ? page : fake_cuda::view(page);
+}
+
 // Pieces with gaps between them, at an odd start if asked, and a slot for them.
 class Chunk {
  public:
-  Chunk(std::uint64_t piece_bytes, std::size_t pieces, std::size_t misalign)
-      : piece_bytes_(piece_bytes),
+  Chunk(const Arm& arm, const CopyEngine& engine, std::uint64_t piece_bytes, std::size_t pieces, std::size_t misalign)
+      : arm_(arm),
+        piece_bytes_(piece_bytes),
         stride_((piece_bytes + 63 + kGap) / 64 * 64),
-        pages_(stride_ * pieces + 128, std::byte{0xee}),
+        page_bytes_(stride_ * pieces + 128),
+        host_pages_(arm.loop != nullptr ? page_bytes_ : 0),
+        pages_(arm.loop != nullptr ? host_pages_.data() : fake_cuda::allocate(page_bytes_)),
         payload_(piece_bytes * pieces),
         slot_bytes_(protocol::slot_bytes(payload_, piece_bytes)),
         slot_(static_cast<std::byte*>(std::aligned_alloc(4096, slot_bytes_)), &std::free) {
+    wipe();
     std::memset(slot_.get(), 0, slot_bytes_);
-    const auto start = reinterpret_cast<std::uintptr_t>(pages_.data());
-    std::byte* base = pages_.data() + ((start + 63) / 64 * 64 - start) + misalign;
+    const auto start = reinterpret_cast<std::uintptr_t>(pages_);
+    std::byte* base = pages_ + ((start + 63) / 64 * 64 - start) + misalign;
     for (std::size_t i = 0; i < pieces; ++i) pieces_.push_back(base + i * stride_);
+    if (arm.loop == nullptr && arm.pinned) pin(engine);
   }
 
   void fill(std::uint64_t seed) {
     for (std::size_t i = 0; i < pieces_.size(); ++i)
-      for (std::uint64_t at = 0; at < piece_bytes_; ++at) pieces_[i][at] = expected_byte(seed, i * piece_bytes_ + at);
+      for (std::uint64_t at = 0; at < piece_bytes_; ++at) seen(arm_, pieces_[i])[at] = expected_byte(seed, i * piece_bytes_ + at);
   }
-  void wipe() { std::fill(pages_.begin(), pages_.end(), std::byte{0xee}); }
+  void wipe() { std::memset(seen(arm_, pages_), 0xee, page_bytes_); }
   bool holds(std::uint64_t seed) const {
     for (std::size_t i = 0; i < pieces_.size(); ++i)
       for (std::uint64_t at = 0; at < piece_bytes_; ++at)
-        if (pieces_[i][at] != expected_byte(seed, i * piece_bytes_ + at)) return false;
+        if (seen(arm_, pieces_[i])[at] != expected_byte(seed, i * piece_bytes_ + at)) return false;
     return true;
   }
   bool gaps_untouched() const {
-    std::size_t foreign = 0;
-    for (const std::byte byte : pages_) foreign += byte == std::byte{0xee} ? 1 : 0;
+    const auto foreign = [this](std::byte* from, std::uint64_t bytes) {
+      return static_cast<std::size_t>(std::count(seen(arm_, from), seen(arm_, from) + bytes, std::byte{0xee}));
+    };
     std::size_t in_pieces = 0;
-    for (const std::byte* piece : pieces_)
-      in_pieces += static_cast<std::size_t>(std::count(piece, piece + piece_bytes_, std::byte{0xee}));
-    return foreign - in_pieces == pages_.size() - payload_;
+    for (std::byte* piece : pieces_) in_pieces += foreign(piece, piece_bytes_);
+    return foreign(pages_, page_bytes_) - in_pieces == page_bytes_ - payload_;
   }
 
   PieceList list() const { return {pieces_, piece_bytes_}; }
@@ -60,30 +86,54 @@ class Chunk {
 
  private:
   static constexpr std::uint64_t kGap = 33;
+  void pin(const CopyEngine& engine) {
+    const std::uint64_t before = fake_cuda::counters().registered_bytes;
+    ready_ = engine.make_ready(slot());
+    ready_->present(slot_bytes_);
+    EXPECT_TRUE(test::eventually([&] { return fake_cuda::counters().registered_bytes == before + slot_bytes_; }));
+  }
+
+  const Arm& arm_;
   std::uint64_t piece_bytes_;
   std::uint64_t stride_;
-  std::vector<std::byte> pages_;
+  std::size_t page_bytes_;
+  std::vector<std::byte> host_pages_;
+  std::byte* pages_;
   std::uint64_t payload_;
   std::uint64_t slot_bytes_;
   std::unique_ptr<std::byte, decltype(&std::free)> slot_;
   std::vector<std::byte*> pieces_;
+  std::unique_ptr<ReadyMemory> ready_;
 };
 
-class CopyEngineTest : public testing::TestWithParam<const HostLoop*> {
+class CopyEngineTest : public testing::TestWithParam<Arm> {
  protected:
-  HostCopyEngine engine_{*GetParam()};
+  ~CopyEngineTest() override {
+    made_.reset();
+    if (GetParam().loop == nullptr) fake_cuda::reset();
+  }
+  static std::unique_ptr<CopyEngine> make() {
+    if (GetParam().loop != nullptr) return std::make_unique<HostCopyEngine>(*GetParam().loop);
+    cuda::CudaOptions options;
+    options.method = GetParam().method;
+    options.staging_bytes = 24 << 10;
+    options.kernels = GetParam().kernels ? std::as_bytes(std::span("an image")) : std::span<const std::byte>();
+    return cuda::CudaCopyEngine::make(fake_cuda::allocate(1), options).value();
+  }
+  std::unique_ptr<CopyEngine> made_ = make();
+  const CopyEngine& engine_ = *made_;
 };
 
 TEST_P(CopyEngineTest, DigestsAreThoseOfTheProtocol) {
   for (const std::uint64_t piece_bytes : {1, 7, 64, 240, 241, 2048, 4095, 4096, 4097, 8192, 18432, 32768, 131072, 2 << 20}) {
     for (const std::size_t misalign : {0, 1, 8, 16, 32}) {
-      Chunk chunk(piece_bytes, 3, misalign);
+      Chunk chunk(GetParam(), engine_, piece_bytes, 3, misalign);
       chunk.fill(piece_bytes);
-      const std::uint64_t root = engine_.store(chunk.list(), chunk.slot());
+      const std::uint64_t root = engine_.store(chunk.list(), chunk.slot()).value();
 
       std::vector<std::uint64_t> expected(protocol::digest_count(chunk.payload_bytes(), piece_bytes));
       for (std::size_t i = 0; i < 3; ++i)
-        protocol::piece_digests(chunk.list().pieces[i], piece_bytes,
+        protocol::piece_digests(seen(GetParam(), chunk.list().pieces[i]), piece_bytes,
                                 expected.data() + i * protocol::units_per_piece(piece_bytes));
       EXPECT_EQ(root, protocol::root_digest(expected.data(), expected.size())) << piece_bytes << " at " << misalign;
       EXPECT_EQ(std::memcmp(chunk.slot().data() + protocol::digest_table_offset(chunk.payload_bytes()), expected.data(),
@@ -101,9 +151,9 @@ TEST_P(CopyEngineTest, DigestsAreThoseOfTheProtocol) {
 
 TEST_P(CopyEngineTest, EveryCorruptionIsDataLoss) {
   for (const std::uint64_t piece_bytes : {7, 4096, 18432}) {
-    Chunk chunk(piece_bytes, 4, 0);
+    Chunk chunk(GetParam(), engine_, piece_bytes, 4, 0);
     chunk.fill(5);
-    const std::uint64_t root = engine_.store(chunk.list(), chunk.slot());
+    const std::uint64_t root = engine_.store(chunk.list(), chunk.slot()).value();
     const std::uint64_t table = protocol::digest_table_offset(chunk.payload_bytes());
     const std::uint64_t end = table + 8 * protocol::digest_count(chunk.payload_bytes(), piece_bytes);
     for (std::uint64_t at = 0; at < end; at += at < chunk.payload_bytes() ? std::min<std::uint64_t>(piece_bytes, 1021) : 1) {
@@ -119,38 +169,49 @@ TEST_P(CopyEngineTest, EveryCorruptionIsDataLoss) {
 }
 
 TEST_P(CopyEngineTest, SwappedUnitsAreDataLoss) {
-  Chunk chunk(8192, 2, 0);
+  Chunk chunk(GetParam(), engine_, 8192, 2, 0);
   chunk.fill(9);
-  const std::uint64_t root = engine_.store(chunk.list(), chunk.slot());
+  const std::uint64_t root = engine_.store(chunk.list(), chunk.slot()).value();
   std::swap_ranges(chunk.slot().data(), chunk.slot().data() + 4096, chunk.slot().data() + 4096);
   EXPECT_EQ(engine_.load(chunk.slot(), root, chunk.list()).code(), Code::kDataLoss);
 }
 
 TEST_P(CopyEngineTest, ASlotThatIsTooSmallIsRefused) {
-  Chunk chunk(4096, 2, 0);
+  Chunk chunk(GetParam(), engine_, 4096, 2, 0);
   EXPECT_EQ(engine_.load(chunk.slot().first(8192), 0, chunk.list()).code(), Code::kInvalidArgument);
 }
 
 TEST_P(CopyEngineTest, ALoadLeavesNullPiecesOut) {
   constexpr std::uint64_t kPiece = 5000;
-  Chunk chunk(kPiece, 4, 0);
+  Chunk chunk(GetParam(), engine_, kPiece, 4, 0);
   chunk.fill(7);
-  const std::uint64_t root = engine_.store(chunk.list(), chunk.slot());
+  const std::uint64_t root = engine_.store(chunk.list(), chunk.slot()).value();
   chunk.wipe();
   std::vector<std::byte*> pieces(chunk.list().pieces.begin(), chunk.list().pieces.end());
   const std::vector<std::byte*> all = pieces;
   pieces[0] = pieces[2] = nullptr;
   ASSERT_TRUE(engine_.load(chunk.slot(), root, {pieces, kPiece}).ok());
   for (std::uint64_t at = 0; at < kPiece; ++at) {
-    ASSERT_EQ(all[0][at], std::byte{0xee});
-    ASSERT_EQ(all[1][at], expected_byte(7, kPiece + at));
-    ASSERT_EQ(all[2][at], std::byte{0xee});
-    ASSERT_EQ(all[3][at], expected_byte(7, 3 * kPiece + at));
+    ASSERT_EQ(seen(GetParam(), all[0])[at], std::byte{0xee});
+    ASSERT_EQ(seen(GetParam(), all[1])[at], expected_byte(7, kPiece + at));
+    ASSERT_EQ(seen(GetParam(), all[2])[at], std::byte{0xee});
+    ASSERT_EQ(seen(GetParam(), all[3])[at], expected_byte(7, 3 * kPiece + at));
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(HostLoops, CopyEngineTest, testing::ValuesIn(host_loops()),
-                         [](const auto& loop) { return std::string(loop.param->name); });
+std::vector<Arm> arms() {
+  std::vector<Arm> all;
+  for (const HostLoop* loop : host_loops()) all.push_back({loop->name, loop});
+  for (const bool pinned : {true, false}) {
+    const std::string where = pinned ? "" : "_staged";
+    all.push_back({"cuda_kernel" + where, nullptr, cuda::Method::kKernel, true, pinned});
+    all.push_back({"cuda_batch" + where, nullptr, cuda::Method::kBatch, true, pinned});
+    all.push_back({"cuda_without_kernels" + where, nullptr, cuda::Method::kAuto, false, pinned});
+  }
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(Engines, CopyEngineTest, testing::ValuesIn(arms()), [](const auto& arm) { return arm.param.name; });
 
 }  // namespace
 }  // namespace larder::copy

@@ -85,7 +85,7 @@ StoredChunks::StoredChunks(const Shape& made) : group_{made.piece_bytes, made.la
     must(grant.status == 0, "a chunk was refused");
     fill(0, hash, grant.generation);
     const std::span<std::byte> slot(arena_.data() + grant.offset_bytes, group_.slot_bytes());
-    const std::uint64_t root = copy::host_copy_engine().store({pieces(0), group_.piece_bytes}, slot);
+    const std::uint64_t root = copy::host_copy_engine().store({pieces(0), group_.piece_bytes}, slot).value();
     store_->commit(kSession, {grant.slot, 0, grant.generation, root});
     const auto view = attachment_->index().find(attachment_->key(0, hash, 0, 0));
     must(view.has_value(), "a chunk was not committed");
@@ -144,7 +144,7 @@ bool StoredChunks::holds(std::uint32_t place, const protocol::BlockHash& hash, s
 std::vector<std::byte> StoredChunks::earlier_slot(std::uint32_t chunk, std::uint64_t generation) {
   std::vector<std::byte> slot(group_.slot_bytes());
   fill(0, hash_of(chunk), generation);
-  copy::host_copy_engine().store({pieces(0), group_.piece_bytes}, slot);
+  must(copy::host_copy_engine().store({pieces(0), group_.piece_bytes}, slot).ok(), "a chunk was not copied");
   return slot;
 }
 

@@ -107,6 +107,11 @@ class Client:
         array = (native.Pages * len(layers))(*layers)
         self._check("larder_register_pages", self._lib.larder_register_pages(self._client, group, array, len(layers)))
 
+    def after_stream(self, stream):
+        """For pages on a CUDA device: loads and store_finish() from here on copy behind what is queued on this stream (its address) by
+        now. Refused for good once a CUDA error has ended the copies."""
+        _check("larder_after_stream", self._lib.larder_after_stream(self._client, stream))
+
     def wait_attached(self, timeout_ms):
         """False where larderd did not answer in time."""
         return self._lib.larder_wait_attached(self._client, timeout_ms) == native.OK

@@ -11,9 +11,9 @@ pytest.importorskip("vllm")
 import torch  # noqa: E402
 from fakes import group, setup  # noqa: E402
 
-from larder.client import Below, Completion, Stored  # noqa: E402
+from larder.client import Below, Completion, LarderError, Stored  # noqa: E402
 from larder.vllm.messages import COMPUTES, Move, Part, StepWork, WorkerReport  # noqa: E402
-from larder.vllm.worker import IDLE_WAIT_MS, WorkerHalf  # noqa: E402
+from larder.vllm.worker import IDLE_WAIT_MS, WorkerHalf, _stream_of  # noqa: E402
 
 
 class Client:
@@ -29,6 +29,7 @@ class Client:
         self.abandoned = 0
         self.waits = []  # of poll
         self.fail = None
+        self.streams = []  # told before (loads, finished) so far
         self.tier = Below(True, 1, 1)
 
     def register_pages(self, group, layers):
@@ -61,6 +62,11 @@ class Client:
     def store_finish(self, wait_ms):
         self.finished += 1
         return Stored(1, 0, 0, 4096, 10)
+
+    def after_stream(self, stream):
+        if self.fail == "after_stream":
+            raise LarderError("larder_after_stream", 6)
+        self.streams.append((stream, len(self.loads), self.finished))
 
     def store_abandon(self):
         self.abandoned += 1
@@ -133,6 +139,42 @@ class TestPages:
     def test_a_missing_layer_turns_the_cache_off(self, half):
         half.register({"other": torch.zeros(10, 4096, dtype=torch.uint8)})
         assert "layer.0" in half.off
+
+
+class TestStream:
+    """Pages on a GPU: copies come behind what the engine has queued."""
+
+    @pytest.fixture
+    def half(self, half):
+        half.register({"layer.0": torch.zeros(10, 4096, dtype=torch.uint8)})
+        assert half._stream is None, "pages in host memory have none"
+        half._stream = lambda: 77
+        return half
+
+    def test_it_is_told_before_loads_and_before_stores_are_copied(self, half, client):
+        half.bind(StepWork(loads=[move("a"), move("b")]))
+        assert client.streams == [(77, 0, 0)]
+        half.bind(StepWork(stores=[move("c")], computes=True))
+        half.wait_for_save()
+        assert client.streams == [(77, 0, 0), (77, 2, 0)] and client.finished == 1
+
+    def test_a_step_that_moves_nothing_tells_nothing(self, half, client):
+        half.bind(COMPUTES)
+        half.wait_for_save()
+        assert client.streams == []
+
+    @pytest.mark.parametrize("work", [StepWork(loads=[move("a")]), StepWork(stores=[move("a")], computes=True)])
+    def test_copies_that_have_ended_turn_the_cache_off(self, half, client, work):
+        client.fail = "after_stream"
+        half.bind(work)
+        half.wait_for_save()
+        assert "copies from and to the GPU have ended" in half.off
+        assert not client.loads and not client.finished
+        assert half.transfer_results() == (({"a"}, {"a"}) if work.loads else (set(), set()))
+
+    def test_only_tensors_on_a_gpu_have_one(self):
+        assert _stream_of([torch.zeros(1), []]) is None
+        assert _stream_of([torch.zeros(1), SimpleNamespace(is_cuda=True, device="cuda:0")]) is not None
 
 
 class TestLoads:

@@ -81,6 +81,7 @@ TEST(Capi, NullIsRefusedEverywhere) {
   EXPECT_EQ(larder_look(nullptr, nullptr, 1, nullptr), LARDER_INVALID_ARGUMENT);
   EXPECT_EQ(larder_look_poll(nullptr, 1, 0, nullptr), LARDER_INVALID_ARGUMENT);
   larder_look_end(nullptr, 1);
+  EXPECT_EQ(larder_after_stream(nullptr, nullptr), LARDER_INVALID_ARGUMENT);
 }
 
 TEST_F(CapiTest, OrderOfSetUp) {
@@ -92,6 +93,7 @@ TEST_F(CapiTest, OrderOfSetUp) {
   EXPECT_EQ(set_namespace(), LARDER_FAILED_PRECONDITION);
   EXPECT_EQ(larder_load(client_, &t, &ticket), LARDER_FAILED_PRECONDITION);
   EXPECT_EQ(register_pages(), LARDER_OK);
+  EXPECT_EQ(larder_after_stream(client_, nullptr), LARDER_OK) << "pages in host memory have no stream";
   EXPECT_EQ(larder_load(client_, &t, &ticket), LARDER_UNAVAILABLE);
 }
 

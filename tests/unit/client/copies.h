@@ -13,7 +13,7 @@ namespace larder::client::testing_support {
 class HostCopies : public copy::CopyEngine {
  public:
   const char* name() const override { return "host, disturbed"; }
-  std::uint64_t store(const copy::PieceList& from, std::span<std::byte> slot) const override {
+  Result<std::uint64_t> store(const copy::PieceList& from, std::span<std::byte> slot) const override {
     return copy::host_copy_engine().store(from, slot);
   }
   Status load(std::span<const std::byte> slot, std::uint64_t root, const copy::PieceList& to) const override {

@@ -1,7 +1,9 @@
 // A made-up inference engine: KV pages in the layouts that engines have, filled with bytes that derive from the chunk's key alone.
 #pragma once
 
+#include <algorithm>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,19 +33,31 @@ inline std::vector<PageLayout> page_layouts() {
 
 constexpr std::uint32_t kPages = 64;
 
+// Memory that is not this process's own, such as a device's: where pages are to lie, and where the test finds what lies there.
+struct PageMemory {
+  std::byte* (*allocate)(std::size_t bytes) = nullptr;
+  std::byte* (*view)(std::byte* page) = nullptr;
+};
+
 class Engine {
  public:
-  explicit Engine(const PageLayout& layout) : layout_(layout) {
+  // Pages are vectors of its own where `memory` is empty.
+  explicit Engine(const PageLayout& layout, PageMemory memory = {}) : layout_(layout), elsewhere_(memory) {
     const std::uint64_t step = layout.piece_bytes + layout.gap_bytes;
     const std::uint64_t per_layer = step * kPages + layout.offset_bytes;
-    memory_.resize(layout.one_storage ? 1 : layout.layers);
-    for (auto& storage : memory_) storage.assign(per_layer * (layout.one_storage ? layout.layers : 1), std::byte{0xcd});
+    const std::uint64_t each = per_layer * (layout.one_storage ? layout.layers : 1);
+    for (std::uint32_t i = 0; i < (layout.one_storage ? 1 : layout.layers); ++i) {
+      if (memory.allocate == nullptr) own_.emplace_back(each);
+      storages_.emplace_back(memory.allocate == nullptr ? own_.back().data() : memory.allocate(each), each);
+      std::fill_n(seen(storages_.back().data()), each, std::byte{0xcd});
+    }
     for (std::uint32_t layer = 0; layer < layout.layers; ++layer) {
       LayerPages pages;
       pages.page_bytes = layout.piece_bytes;
       pages.page_count = kPages;
       pages.stride_bytes = layout.one_storage ? step * layout.layers : step;
-      pages.base = memory_[layout.one_storage ? 0 : layer].data() + layout.offset_bytes + (layout.one_storage ? step * layer : 0);
+      pages.base =
+          storages_[layout.one_storage ? 0 : layer].data() + layout.offset_bytes + (layout.one_storage ? step * layer : 0);
       pages_.push_back(pages);
     }
   }
@@ -74,9 +88,10 @@ class Engine {
   }
   bool gaps_untouched() const {
     std::uint64_t gaps = 0, untouched = 0;
-    for (const auto& storage : memory_) {
+    for (const std::span<std::byte> storage : storages_) {
       gaps += storage.size();
-      for (const std::byte byte : storage) untouched += byte == std::byte{0xcd} ? 1 : 0;
+      const std::byte* const bytes = seen(storage.data());
+      untouched += static_cast<std::uint64_t>(std::count(bytes, bytes + storage.size(), std::byte{0xcd}));
     }
     gaps -= layout_.piece_bytes * kPages * layout_.layers;
     return untouched >= gaps;
@@ -87,17 +102,20 @@ class Engine {
   }
 
  private:
+  std::byte* seen(std::byte* page) const { return elsewhere_.view != nullptr ? elsewhere_.view(page) : page; }
   template <typename Visit>
   void each_byte(std::uint32_t place, const Visit& visit) {
     std::uint64_t at = 0;
     const std::vector<std::uint32_t> pages = chunk_pages(place);
     for (const LayerPages& layer : pages_)
       for (const std::uint32_t page : pages)
-        for (std::uint64_t i = 0; i < layout_.piece_bytes; ++i) visit(layer.base[page * layer.stride_bytes + i], at++);
+        for (std::uint64_t i = 0; i < layout_.piece_bytes; ++i) visit(seen(layer.base + page * layer.stride_bytes)[i], at++);
   }
 
   const PageLayout layout_;
-  std::vector<std::vector<std::byte>> memory_;
+  const PageMemory elsewhere_;
+  std::vector<std::vector<std::byte>> own_;
+  std::vector<std::span<std::byte>> storages_;
   GroupPages pages_;
 };
 
@@ -113,8 +131,8 @@ inline Hashes hashes_of(const std::vector<protocol::BlockHash>& hashes) {
 class EngineClient {
  public:
   EngineClient(const std::string& socket, const PageLayout& layout, const copy::CopyEngine& copies = copy::host_copy_engine(),
-               const std::string& fingerprint = "engine: made-up\n")
-      : engine(layout), client(std::make_unique<Client>(Options{socket, "made-up " + layout.name, 2}, copies)) {
+               const std::string& fingerprint = "engine: made-up\n", PageMemory memory = {})
+      : engine(layout, memory), client(std::make_unique<Client>(Options{socket, "made-up " + layout.name, 2}, copies)) {
     NamespaceSpec spec;
     spec.fingerprint = fingerprint + "layout: " + layout.name + "\n";
     spec.model = "made-up";

@@ -31,7 +31,7 @@ const PageLayout kLayout{"plain", 2, 4, 16384, 0, false, 0};
 // Stores wait at the gate until it is open.
 class GatedStores final : public testing_support::HostCopies {
  public:
-  std::uint64_t store(const copy::PieceList& from, std::span<std::byte> slot) const override {
+  Result<std::uint64_t> store(const copy::PieceList& from, std::span<std::byte> slot) const override {
     gate.enter();
     gate.pass();
     return HostCopies::store(from, slot);

@@ -18,7 +18,7 @@ const fs::path kRoot = REPOSITORY_ROOT;
 
 bool is_source(const fs::path& file) {
   const std::string suffix = file.extension();
-  return suffix == ".cc" || suffix == ".h" || suffix == ".cu";
+  return suffix == ".cc" || suffix == ".h" || suffix == ".cu" || suffix == ".cuh";
 }
 
 std::vector<fs::path> sources() {
@@ -98,7 +98,8 @@ TEST(HouseTest, TheRulesBite) {
               ElementsAre("sidecar/newroom/a.cc:1: no room of DESIGN.md (rules.cc lists them)"));
   EXPECT_THAT(check_source("cuda/a.h", std::string(601, '\n')), ElementsAre("cuda/a.h:601: longer than 600 lines"));
   EXPECT_THAT(check("sidecar/store/a.cc", "#include <vector>"), IsEmpty());
-  EXPECT_THAT(check("cuda/kernels.cu", "#include <cuda_runtime.h>"), IsEmpty());
+  EXPECT_THAT(check("cuda/kernels.cu", "#include <cuda.h>"),
+              ElementsAre("cuda/kernels.cu:2: <cuda.h> belongs into cuda/driver_abi_check.cc alone"));
 }
 
 }  // namespace

@@ -40,6 +40,7 @@ class WorkerHalf(Guarded):
         self._spaces = {"": 0}  # the client's namespaces, by what is added to the fingerprint
         self._tickets: dict[int, Load] = {}
         self._failed: set[str] = set()
+        self._stream = None  # gives the address of the stream that computes, where pages are on a GPU
         self._begun = False  # a store was begun in this step
         self._computes = False
         self._prefill_tokens = 0
@@ -61,6 +62,7 @@ class WorkerHalf(Guarded):
             for number, group in enumerate(self.setup.groups):
                 pages = [_pages_of(name, kv_caches[name], group.page_bytes) for name in group.layers]
                 self.client.register_pages(number, pages)
+            self._stream = _stream_of(kv_caches.values())
         except (KeyError, ValueError, LarderError) as error:
             self.turn_off(f"KV pages cannot be served: {error}")
 
@@ -73,9 +75,21 @@ class WorkerHalf(Guarded):
             return
         self._step_begin = time.perf_counter_ns()
         self._agree(work.namespace)
+        if work.loads:
+            self._order()
         for load in work.loads:
             self._load(load)
         self._store(work)
+
+    @guarded(lambda: None)
+    def _order(self):
+        """What copies from here on comes behind what the engine has queued: pages are written by that, or are still read by it."""
+        if self._stream is None or self.off is not None:
+            return
+        try:
+            self.client.after_stream(self._stream())
+        except LarderError as error:
+            self.turn_off(f"copies from and to the GPU have ended: {error}")
 
     @guarded(lambda: None)
     def _agree(self, namespace):
@@ -148,6 +162,8 @@ class WorkerHalf(Guarded):
             self._measure_prefill(self._prefill_tokens, time.perf_counter_ns() - self._step_begin)
         self._prefill_tokens = 0
         if begun:
+            self._order()
+        if begun and self.off is None:
             result = self.client.store_finish(STORE_WAIT_MS)
             late.info(
                 "Stored %d chunks, %d bytes in %.2f ms (%d were there, %d refused)",
@@ -237,6 +253,17 @@ def _pages_of(name, tensor, page_bytes):
     if stride < page_bytes and tensor.shape[0] > 1:
         raise ValueError(f"{name}: blocks of {page_bytes} bytes overlap, {stride} bytes apart")
     return tensor.data_ptr(), stride, page_bytes, tensor.shape[0]
+
+
+def _stream_of(tensors):
+    """None: all of them in host memory."""
+    devices = {tensor.device for tensor in tensors if getattr(tensor, "is_cuda", False)}
+    if not devices:
+        return None
+    import torch
+
+    device = devices.pop()
+    return lambda: torch.cuda.current_stream(device).cuda_stream
 
 
 def _span_bytes(tensor):

@@ -1,0 +1,102 @@
+// CopyStream: a CUDA stream with the pinned memory of the one copy that is on it; and the pool of them.
+//
+// One thread at a time owns a stream. REQUIRES of all its functions: its context is current. What was queued has ended when finish() returns, also where
+// it failed, and a stream is given back only after that: nobody writes behind a copy's back.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "cuda/copy_engine.h"
+#include "cuda/device_context.h"
+#include "cuda/pinned_buffer.h"
+
+namespace larder::copy::cuda {
+
+// An event on a stream of the engine's.
+class CudaFence final : public Fence {
+ public:
+  static Result<std::shared_ptr<const Fence>> record(ContextPtr context, Handle stream);
+  ~CudaFence() override;
+  Handle event() const { return event_; }
+
+ private:
+  CudaFence(ContextPtr context, Handle event) : context_(std::move(context)), event_(event) {}
+  const ContextPtr context_;
+  const Handle event_;
+};
+
+// Copies of bytes, in three lists of one length as the driver wants them. Neighbours are not joined: they may lie in two allocations, and
+// no copy may cross from one into the other.
+struct CopyList {
+  std::vector<DevicePtr> to, from;
+  std::vector<std::size_t> bytes;
+  void add(DevicePtr to_address, DevicePtr from_address, std::size_t count);
+};
+
+class CopyStream {
+ public:
+  static Result<std::unique_ptr<CopyStream>> make(ContextPtr context);
+  ~CopyStream();
+  CopyStream(const CopyStream&) = delete;
+  CopyStream& operator=(const CopyStream&) = delete;
+
+  Status wait_for(const Fence& fence);
+  // In one call where the driver can. Sources are read in the stream's order: a page of the engine is not read before its fence.
+  Status copy(CopyList& list);
+  // What the next work is queued on; it counts as begun.
+  Handle queue() {
+    busy_ = true;
+    return stream_;
+  }
+  bool busy() const { return busy_; }
+  // Waits until all of it is done, without a processor.
+  Status finish();
+
+  PinnedBuffer pieces;   // addresses for the kernels
+  PinnedBuffer digests;  // of the kernels
+  PinnedBuffer staging;  // for slots that are not pinned
+
+ private:
+  CopyStream(ContextPtr context);
+  const ContextPtr context_;
+  const Driver& driver_;
+  Handle stream_ = nullptr;
+  Handle done_ = nullptr;
+  bool busy_ = false;
+};
+
+// Thread-safe. As many streams as threads ever copied at once.
+class CopyStreams {
+ public:
+  explicit CopyStreams(ContextPtr context) : context_(std::move(context)) {}
+  ~CopyStreams();
+
+  // A stream for a scope.
+  class Lease {
+   public:
+    Lease(CopyStreams& pool, std::unique_ptr<CopyStream> stream) : pool_(&pool), stream_(std::move(stream)) {}
+    Lease(Lease&&) = default;
+    ~Lease() {
+      if (stream_ != nullptr) pool_->give_back(std::move(stream_));
+    }
+    CopyStream& operator*() const { return *stream_; }
+    CopyStream* operator->() const { return stream_.get(); }
+
+   private:
+    CopyStreams* pool_;
+    std::unique_ptr<CopyStream> stream_;
+  };
+  Result<Lease> take();
+
+ private:
+  void give_back(std::unique_ptr<CopyStream> stream);
+  const ContextPtr context_;
+  std::mutex mutex_;
+  std::size_t made_ = 0;
+  std::vector<std::unique_ptr<CopyStream>> free_;
+};
+
+}  // namespace larder::copy::cuda

@@ -1,0 +1,274 @@
+#include "cuda/cuda_copy_engine.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "cuda/host_copy_engine.h"
+#include "shim/protocol/checksum.h"
+
+namespace larder::copy::cuda {
+namespace {
+
+DevicePtr address(const void* memory) {
+  return reinterpret_cast<DevicePtr>(memory);
+}
+
+const HostLoop& host_loop() {
+  static const HostLoop& fastest = *host_loops().front();
+  return fastest;
+}
+
+PieceList part_of(const PieceList& list, std::size_t first, std::size_t count) {
+  return {list.pieces.subspan(first, count), list.piece_bytes, nullptr};
+}
+
+// The table as it stands in the slot, where null pieces have no other.
+void take_left_out(std::span<std::byte* const> pieces, std::uint64_t units, const std::byte* stored, std::uint64_t* table) {
+  for (std::size_t i = 0; i < pieces.size(); ++i)
+    if (pieces[i] == nullptr)
+      racy_copy(table + i * units, stored + i * units * sizeof(std::uint64_t), units * sizeof(std::uint64_t));
+}
+
+}  // namespace
+
+// A Pinning that is known to the engine while it lives.
+class CudaCopyEngine::Ready final : public ReadyMemory {
+ public:
+  Ready(std::shared_ptr<Arenas> arenas, ContextPtr context, std::span<std::byte> memory, Log log, std::size_t span_bytes)
+      : arenas_(std::move(arenas)), pinning_(std::move(context), memory, std::move(log), span_bytes) {
+    const std::lock_guard lock(arenas_->mutex);
+    arenas_->all.push_back(&pinning_);
+  }
+  ~Ready() override {
+    const std::lock_guard lock(arenas_->mutex);
+    std::erase(arenas_->all, &pinning_);
+  }
+  void present(std::uint64_t bytes) override { pinning_.present(bytes); }
+
+ private:
+  const std::shared_ptr<Arenas> arenas_;
+  Pinning pinning_;
+};
+
+Result<std::unique_ptr<CudaCopyEngine>> CudaCopyEngine::make(const void* page, CudaOptions options) {
+  Result<ContextPtr> context = DeviceContext::of(page);
+  if (!context.ok()) return context.status();
+  std::unique_ptr<CudaCopyEngine> engine(new CudaCopyEngine(*context, std::move(options)));
+  if (engine->options_.kernels.empty()) return engine;
+  Result<std::unique_ptr<PieceKernels>> kernels = PieceKernels::load(*context, engine->options_.kernels);
+  if (kernels.ok())
+    engine->kernels_ = std::move(kernels).value();
+  else
+    engine->options_.log("warning", "the copy kernels cannot be loaded (" + kernels.status().text() +
+                                        "): chunks go by the copy engines, and loads through staging memory");
+  return engine;
+}
+
+CudaCopyEngine::CudaCopyEngine(ContextPtr context, CudaOptions options)
+    : context_(std::move(context)), options_(std::move(options)), streams_(context_) {}
+
+const char* CudaCopyEngine::name() const {
+  switch (options_.method) {
+    case Method::kBatch: return "cuda batch";
+    case Method::kKernel: return "cuda kernel";
+    case Method::kAuto: break;
+  }
+  return "cuda";
+}
+
+bool CudaCopyEngine::by_kernel(std::uint64_t piece_bytes, std::uint64_t crossover_bytes) const {
+  if (kernels_ == nullptr || options_.method == Method::kBatch) return false;
+  return options_.method == Method::kKernel || piece_bytes < crossover_bytes;
+}
+
+std::optional<DevicePtr> CudaCopyEngine::pinned(std::span<const std::byte> slot) const {
+  const std::lock_guard lock(arenas_->mutex);
+  for (const Pinning* arena : arenas_->all)
+    if (const std::optional<DevicePtr> device = arena->device(slot)) return device;
+  return std::nullopt;
+}
+
+std::size_t CudaCopyEngine::staged_pieces(const PieceList& list) const {
+  return std::min<std::size_t>(list.pieces.size(), std::max<std::size_t>(1, options_.staging_bytes / list.piece_bytes));
+}
+
+Status CudaCopyEngine::noted(Status status) const {
+  if (status.code() != Code::kUnavailable || ended_.exchange(true)) return status;
+  options_.log("error",
+               "copies from and to the GPU have ended in this engine, which goes on without the cache: " + status.text());
+  return status;
+}
+
+Status CudaCopyEngine::run_kernel(CopyStream& stream, Move move, const PieceList& list, DevicePtr packed) const {
+  const std::uint64_t units = protocol::units_per_piece(list.piece_bytes);
+  if (Status status = stream.pieces.ensure(list.pieces.size() * sizeof(std::uint64_t)); !status.ok()) return status;
+  if (Status status = stream.digests.ensure(list.pieces.size() * units * sizeof(std::uint64_t)); !status.ok()) return status;
+  std::memset(stream.digests.data<std::byte>(), 0, list.pieces.size() * units * sizeof(std::uint64_t));  // no earlier copy's
+  for (std::size_t i = 0; i < list.pieces.size(); ++i) stream.pieces.data<DevicePtr>()[i] = address(list.pieces[i]);
+  const MoveJob job{reinterpret_cast<const std::uint64_t*>(stream.pieces.device()), reinterpret_cast<unsigned char*>(packed),
+                    reinterpret_cast<std::uint64_t*>(stream.digests.device()), list.piece_bytes, list.pieces.size()};
+  return kernels_->launch(move, job, options_.kernel_blocks, stream.queue());
+}
+
+// Queues one way to move all pieces. `packed` and `device` name the same memory, to the host and to the device.
+Status CudaCopyEngine::move(CopyStream& stream, Move direction, bool kernel, const PieceList& list, std::byte* packed,
+                            DevicePtr device) const {
+  if (kernel) return run_kernel(stream, direction, list, device);
+  CopyList copies;
+  for (std::size_t i = 0; i < list.pieces.size(); ++i) {
+    if (list.pieces[i] == nullptr) continue;
+    const DevicePtr piece = address(list.pieces[i]), in_packed = address(packed + i * list.piece_bytes);
+    if (direction == Move::kGather)
+      copies.add(in_packed, piece, list.piece_bytes);
+    else
+      copies.add(piece, in_packed, list.piece_bytes);
+  }
+  return stream.copy(copies);
+}
+
+// Digests are the kernel's, of what it wrote, or are taken of the slot, which is this call's alone.
+Status CudaCopyEngine::store_pinned(CopyStream& stream, const PieceList& from, std::span<std::byte> slot, DevicePtr device,
+                                    std::span<std::uint64_t> table) const {
+  const bool kernel = by_kernel(from.piece_bytes, options_.crossover.store_bytes);
+  if (Status status = move(stream, Move::kGather, kernel, from, slot.data(), device); !status.ok()) return status;
+  if (Status status = stream.finish(); !status.ok()) return status;
+  if (kernel) {
+    std::memcpy(table.data(), stream.digests.data<std::uint64_t>(), table.size_bytes());
+    return {};
+  }
+  const std::uint64_t units = protocol::units_per_piece(from.piece_bytes);
+  for (std::size_t i = 0; i < from.pieces.size(); ++i)
+    protocol::piece_digests(slot.data() + i * from.piece_bytes, from.piece_bytes, table.data() + i * units);
+  return {};
+}
+
+Status CudaCopyEngine::store_staged(CopyStream& stream, const PieceList& from, std::span<std::byte> slot,
+                                    std::span<std::uint64_t> table) const {
+  const bool kernel = by_kernel(from.piece_bytes, options_.crossover.store_bytes);
+  const std::uint64_t units = protocol::units_per_piece(from.piece_bytes);
+  const std::size_t at_once = staged_pieces(from);
+  if (Status status = stream.staging.ensure(at_once * from.piece_bytes); !status.ok()) return status;
+  auto* const staging = stream.staging.data<std::byte>();
+  for (std::size_t first = 0; first < from.pieces.size(); first += at_once) {
+    const PieceList part = part_of(from, first, std::min(at_once, from.pieces.size() - first));
+    if (Status status = move(stream, Move::kGather, kernel, part, staging, stream.staging.device()); !status.ok()) return status;
+    if (Status status = stream.finish(); !status.ok()) return status;
+    for (std::size_t i = 0; i < part.pieces.size(); ++i)
+      host_loop().copy_piece(slot.data() + (first + i) * from.piece_bytes, staging + i * from.piece_bytes, from.piece_bytes,
+                             table.data() + (first + i) * units, staging + i * from.piece_bytes);
+  }
+  host_loop().publish();
+  return {};
+}
+
+// A slot may be overwritten while it is read. So digests are taken of what came to lie on the device: by the kernel that wrote it, or by one
+// behind the copy engines.
+Status CudaCopyEngine::load_pinned(CopyStream& stream, std::span<const std::byte> slot, DevicePtr device, const PieceList& to,
+                                   std::span<std::uint64_t> table) const {
+  const bool kernel = by_kernel(to.piece_bytes, options_.crossover.load_bytes);
+  if (Status status = move(stream, Move::kScatter, kernel, to, const_cast<std::byte*>(slot.data()), device); !status.ok())
+    return status;
+  if (!kernel)
+    if (Status status = run_kernel(stream, Move::kDigest, to, 0); !status.ok()) return status;
+  if (Status status = stream.finish(); !status.ok()) return status;
+  std::memcpy(table.data(), stream.digests.data<std::uint64_t>(), table.size_bytes());
+  return {};
+}
+
+// Staging memory is this call's alone: what is digested on the way into it is what the device gets.
+Status CudaCopyEngine::load_staged(CopyStream& stream, std::span<const std::byte> slot, const PieceList& to,
+                                   std::span<std::uint64_t> table) const {
+  const bool kernel = by_kernel(to.piece_bytes, options_.crossover.load_bytes);
+  const std::uint64_t units = protocol::units_per_piece(to.piece_bytes);
+  const std::size_t at_once = staged_pieces(to);
+  if (Status status = stream.staging.ensure(at_once * to.piece_bytes); !status.ok()) return status;
+  auto* const staging = stream.staging.data<std::byte>();
+  for (std::size_t first = 0; first < to.pieces.size(); first += at_once) {
+    const PieceList part = part_of(to, first, std::min(at_once, to.pieces.size() - first));
+    for (std::size_t i = 0; i < part.pieces.size(); ++i)
+      if (part.pieces[i] != nullptr)
+        host_loop().copy_piece(staging + i * to.piece_bytes, slot.data() + (first + i) * to.piece_bytes, to.piece_bytes,
+                               table.data() + (first + i) * units, slot.data() + (first + i + 1) * to.piece_bytes);
+    host_loop().publish();
+    if (Status status = move(stream, Move::kScatter, kernel, part, staging, stream.staging.device()); !status.ok()) return status;
+    if (Status status = stream.finish(); !status.ok()) return status;
+  }
+  return {};
+}
+
+Result<std::uint64_t> CudaCopyEngine::store(const PieceList& from, std::span<std::byte> slot) const {
+  if (ended_) return Status(Code::kUnavailable, "copies from and to the GPU have ended in this engine");
+  std::vector<std::uint64_t> table(from.pieces.size() * protocol::units_per_piece(from.piece_bytes));
+  const ContextScope scope(context_->driver(), context_->handle());
+  if (!scope.status().ok()) return noted(scope.status());
+  Result<CopyStreams::Lease> stream = streams_.take();
+  if (!stream.ok()) return noted(stream.status());
+  if (from.after != nullptr)
+    if (Status status = (*stream)->wait_for(*from.after); !status.ok()) return noted(status);
+  const std::uint64_t payload_bytes = from.pieces.size() * from.piece_bytes;
+  const std::optional<DevicePtr> device = pinned(slot.first(payload_bytes));
+  if (Status status = device ? store_pinned(**stream, from, slot, *device, table) : store_staged(**stream, from, slot, table);
+      !status.ok())
+    return noted(status);
+  host_loop().copy_words(slot.data() + protocol::digest_table_offset(payload_bytes), table.data(), table.size());
+  host_loop().publish();
+  return protocol::root_digest(table.data(), table.size());
+}
+
+Status CudaCopyEngine::load(std::span<const std::byte> slot, std::uint64_t root, const PieceList& to) const {
+  if (ended_) return {Code::kUnavailable, "copies from and to the GPU have ended in this engine"};
+  const std::uint64_t payload_bytes = to.pieces.size() * to.piece_bytes;
+  const std::uint64_t units = protocol::units_per_piece(to.piece_bytes);
+  std::vector<std::uint64_t> table(to.pieces.size() * units);
+  if (slot.size() < protocol::digest_table_offset(payload_bytes) + table.size() * sizeof(std::uint64_t))
+    return {Code::kInvalidArgument, "slot is smaller than the pieces and their digest table"};
+  const ContextScope scope(context_->driver(), context_->handle());
+  if (!scope.status().ok()) return noted(scope.status());
+  Result<CopyStreams::Lease> stream = streams_.take();
+  if (!stream.ok()) return noted(stream.status());
+  if (to.after != nullptr)
+    if (Status status = (*stream)->wait_for(*to.after); !status.ok()) return noted(status);
+  // Without kernels nothing can look at what the copy engines wrote: then it goes through staging, whose digests are as good.
+  const std::optional<DevicePtr> device = kernels_ != nullptr ? pinned(slot.first(payload_bytes)) : std::nullopt;
+  if (Status status = device ? load_pinned(**stream, slot, *device, to, table) : load_staged(**stream, slot, to, table);
+      !status.ok())
+    return noted(status);
+  const std::byte* const stored = slot.data() + protocol::digest_table_offset(payload_bytes);
+  take_left_out(to.pieces, units, stored, table.data());
+  if (protocol::root_digest(table.data(), table.size()) == root &&
+      racy_equal(table.data(), stored, table.size() * sizeof(std::uint64_t)))
+    return {};
+  return {Code::kDataLoss, "the bytes or their digest table do not match the root"};
+}
+
+Result<std::shared_ptr<const Fence>> CudaCopyEngine::fence(void* stream) const {
+  if (ended_) return Status(Code::kUnavailable, "copies from and to the GPU have ended in this engine");
+  Result<std::shared_ptr<const Fence>> fence = CudaFence::record(context_, stream);
+  if (!fence.ok()) return noted(fence.status());
+  return fence;
+}
+
+std::unique_ptr<ReadyMemory> CudaCopyEngine::make_ready(std::span<std::byte> memory) const {
+  return std::make_unique<Ready>(arenas_, context_, memory, options_.log, options_.pin_span_bytes);
+}
+
+}  // namespace larder::copy::cuda
+
+namespace larder::copy {
+
+Result<std::uint64_t> device_of(const void* page) {
+  const Result<cuda::ContextPtr> context = cuda::DeviceContext::of(page);
+  if (context.ok()) return reinterpret_cast<std::uint64_t>((*context)->handle());
+  if (context.status().code() == Code::kNotFound) return std::uint64_t{0};
+  return context.status();
+}
+
+Result<std::unique_ptr<CopyEngine>> device_copy_engine(const void* page, Log log) {
+  cuda::CudaOptions options;
+  options.log = std::move(log);
+  Result<std::unique_ptr<cuda::CudaCopyEngine>> made = cuda::CudaCopyEngine::make(page, std::move(options));
+  if (!made.ok()) return made.status();
+  return std::unique_ptr<CopyEngine>(std::move(made).value());
+}
+
+}  // namespace larder::copy

@@ -1,0 +1,85 @@
+// CudaCopyEngine: the CopyEngine of KV pages on a CUDA device, inside the engine's own process and context.
+//
+// Between pages and a slot that Pinning has registered it copies directly; other slots go through pinned staging memory of its own. It has
+// two ways to move, `batch` (the copy engines of the device, one call a chunk) and `kernel` (few multiprocessors, digests on the way), and
+// picks by the size of the pieces. Each call runs on a stream of its own, behind its fence, and returns when all of it is done.
+// Thread-safe. A CUDA error other than lack of memory ends it for good: it says so once, and from then on answers kUnavailable.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "cuda/copy_engine.h"
+#include "cuda/copy_stream.h"
+#include "cuda/piece_kernels.h"
+#include "cuda/pinning.h"
+
+namespace larder::copy::cuda {
+
+enum class Method { kAuto, kBatch, kKernel };
+
+// Pieces from so many bytes on go by the copy engines, smaller ones by the kernels.
+struct Crossover {
+  std::uint64_t store_bytes = 512 << 10;
+  std::uint64_t load_bytes = 512 << 10;
+};
+
+struct CudaOptions {
+  Method method = Method::kAuto;
+  Crossover crossover;
+  unsigned kernel_blocks = 8;  // multiprocessors that one copy takes at most
+  std::span<const std::byte> kernels = built_in_kernels();
+  std::size_t staging_bytes = 16 << 20;  // of each copy that is under way; at least one piece
+  std::size_t pin_span_bytes = Pinning::kSpanBytes;
+  Log log = [](std::string_view, std::string_view) {};
+};
+
+class CudaCopyEngine final : public CopyEngine {
+ public:
+  // For pages in the context of `page`. kNotFound: it lies on no CUDA device. Throws std::bad_alloc.
+  static Result<std::unique_ptr<CudaCopyEngine>> make(const void* page, CudaOptions options);
+
+  const char* name() const override;
+  Result<std::uint64_t> store(const PieceList& from, std::span<std::byte> slot) const override;
+  Status load(std::span<const std::byte> slot, std::uint64_t root, const PieceList& to) const override;
+  Result<std::shared_ptr<const Fence>> fence(void* stream) const override;
+  std::unique_ptr<ReadyMemory> make_ready(std::span<std::byte> memory) const override;
+
+  // Whether copies of this slot are direct by now. For tests and benchmarks.
+  bool is_pinned(std::span<const std::byte> slot) const { return pinned(slot).has_value(); }
+
+ private:
+  // The arenas that are being registered: one, or a second while the first is let go.
+  struct Arenas {
+    std::mutex mutex;
+    std::vector<const Pinning*> all;
+  };
+  class Ready;
+
+  CudaCopyEngine(ContextPtr context, CudaOptions options);
+  bool by_kernel(std::uint64_t piece_bytes, std::uint64_t crossover_bytes) const;
+  std::optional<DevicePtr> pinned(std::span<const std::byte> slot) const;
+  std::size_t staged_pieces(const PieceList& list) const;
+  Status run_kernel(CopyStream& stream, Move move, const PieceList& list, DevicePtr packed) const;
+  Status store_pinned(CopyStream& stream, const PieceList& from, std::span<std::byte> slot, DevicePtr device,
+                      std::span<std::uint64_t> table) const;
+  Status store_staged(CopyStream& stream, const PieceList& from, std::span<std::byte> slot, std::span<std::uint64_t> table) const;
+  Status load_pinned(CopyStream& stream, std::span<const std::byte> slot, DevicePtr device, const PieceList& to,
+                     std::span<std::uint64_t> table) const;
+  Status load_staged(CopyStream& stream, std::span<const std::byte> slot, const PieceList& to,
+                     std::span<std::uint64_t> table) const;
+  Status move(CopyStream& stream, Move direction, bool kernel, const PieceList& list, std::byte* packed, DevicePtr device) const;
+  // What a failed call means for the next ones.
+  Status noted(Status status) const;
+
+  const ContextPtr context_;
+  const CudaOptions options_;
+  std::unique_ptr<PieceKernels> kernels_;  // or nullptr
+  mutable std::atomic<bool> ended_{false};
+  const std::shared_ptr<Arenas> arenas_ = std::make_shared<Arenas>();
+  mutable CopyStreams streams_;
+};
+
+}  // namespace larder::copy::cuda

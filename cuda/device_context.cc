@@ -1,0 +1,39 @@
+#include "cuda/device_context.h"
+
+namespace larder::copy::cuda {
+
+Result<ContextPtr> DeviceContext::of(const void* page) {
+  const Result<const Driver*> found = Driver::find();
+  if (!found.ok()) {
+    if (found.status().code() == Code::kUnavailable) return Status(Code::kNotFound, found.status().text());
+    return found.status();
+  }
+  const Driver& driver = **found;
+  const auto address = reinterpret_cast<DevicePtr>(page);
+  unsigned type = 0;
+  const ResultCode known = driver->pointer_get_attribute(&type, kPointerMemoryType, address);
+  // What it says of memory that CUDA does not know, and before anybody initialised it.
+  const bool unknown = known == kInvalidValue || known == kNotInitialized;
+  if (unknown || (known == kSuccess && type != kMemoryTypeDevice))
+    return Status(Code::kNotFound, "the page lies on no CUDA device");
+  if (known != kSuccess) return driver.status(known, "cuPointerGetAttribute");
+  Handle context = nullptr;
+  if (driver->pointer_get_attribute(&context, kPointerContext, address) == kSuccess && context != nullptr)
+    return ContextPtr(new DeviceContext(driver, context, std::nullopt));
+  int ordinal = 0, device = 0;
+  if (Status status =
+          driver.status(driver->pointer_get_attribute(&ordinal, kPointerDeviceOrdinal, address), "cuPointerGetAttribute");
+      !status.ok())
+    return status;
+  if (Status status = driver.status(driver->device_get(&device, ordinal), "cuDeviceGet"); !status.ok()) return status;
+  if (Status status = driver.status(driver->device_primary_ctx_retain(&context, device), "cuDevicePrimaryCtxRetain");
+      !status.ok())
+    return status;
+  return ContextPtr(new DeviceContext(driver, context, device));
+}
+
+DeviceContext::~DeviceContext() {
+  if (retained_) driver_->device_primary_ctx_release(*retained_);
+}
+
+}  // namespace larder::copy::cuda

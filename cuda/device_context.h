@@ -1,0 +1,34 @@
+// DeviceContext: the CUDA context that the engine's KV pages belong to. Shared by all that made something in it. Thread-safe; immutable.
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "cuda/driver.h"
+
+namespace larder::copy::cuda {
+
+class DeviceContext {
+ public:
+  // The context in which `page` was allocated, or its device's primary one where it is of no context (memory that was mapped by hand, as
+  // for engines that sleep). kNotFound: it lies on no device, or this process has no CUDA.
+  static Result<std::shared_ptr<const DeviceContext>> of(const void* page);
+  ~DeviceContext();
+  DeviceContext(const DeviceContext&) = delete;
+  DeviceContext& operator=(const DeviceContext&) = delete;
+
+  const Driver& driver() const { return driver_; }
+  Handle handle() const { return handle_; }
+
+ private:
+  DeviceContext(const Driver& driver, Handle handle, std::optional<int> retained)
+      : driver_(driver), handle_(handle), retained_(retained) {}
+
+  const Driver& driver_;
+  const Handle handle_;
+  const std::optional<int> retained_;  // the device whose primary context is kept alive by this
+};
+
+using ContextPtr = std::shared_ptr<const DeviceContext>;
+
+}  // namespace larder::copy::cuda

@@ -1,0 +1,99 @@
+#include "cuda/driver.h"
+
+#include <dlfcn.h>
+
+#include <mutex>
+#include <optional>
+#include <string>
+
+namespace larder::copy::cuda {
+namespace {
+
+constexpr int kVersion = 12000;
+constexpr int kBatchVersion = 12080;  // 13.0's function of this name has one parameter less
+
+// nullptr: this driver has none.
+template <typename Function>
+bool get(GetProcAddress by_name, const char* name, int version, Function& function) {
+  void* found = nullptr;
+  const bool there = by_name(name, &found, version, 0, nullptr) == kSuccess && found != nullptr;
+  function = there ? reinterpret_cast<Function>(found) : nullptr;
+  return there;
+}
+
+}  // namespace
+
+Status Driver::fill(GetProcAddress by_name) {
+  std::string missing;
+  const auto need = [&](const char* name, auto& function) {
+    if (!get(by_name, name, kVersion, function)) missing += std::string(missing.empty() ? "" : ", ") + name;
+  };
+  need("cuInit", table_.init);
+  need("cuGetErrorName", table_.get_error_name);
+  need("cuPointerGetAttribute", table_.pointer_get_attribute);
+  need("cuDeviceGet", table_.device_get);
+  need("cuDevicePrimaryCtxRetain", table_.device_primary_ctx_retain);
+  need("cuDevicePrimaryCtxRelease", table_.device_primary_ctx_release);
+  need("cuCtxPushCurrent", table_.ctx_push_current);
+  need("cuCtxPopCurrent", table_.ctx_pop_current);
+  need("cuCtxGetStreamPriorityRange", table_.ctx_get_stream_priority_range);
+  need("cuThreadExchangeStreamCaptureMode", table_.thread_exchange_stream_capture_mode);
+  need("cuStreamCreateWithPriority", table_.stream_create_with_priority);
+  need("cuStreamDestroy", table_.stream_destroy);
+  need("cuStreamSynchronize", table_.stream_synchronize);
+  need("cuStreamWaitEvent", table_.stream_wait_event);
+  need("cuEventCreate", table_.event_create);
+  need("cuEventRecord", table_.event_record);
+  need("cuEventSynchronize", table_.event_synchronize);
+  need("cuEventDestroy", table_.event_destroy);
+  need("cuMemHostAlloc", table_.mem_host_alloc);
+  need("cuMemFreeHost", table_.mem_free_host);
+  need("cuMemHostRegister", table_.mem_host_register);
+  need("cuMemHostUnregister", table_.mem_host_unregister);
+  need("cuMemHostGetDevicePointer", table_.mem_host_get_device_pointer);
+  need("cuMemcpyAsync", table_.memcpy_async);
+  need("cuModuleLoadData", table_.module_load_data);
+  need("cuModuleUnload", table_.module_unload);
+  need("cuModuleGetFunction", table_.module_get_function);
+  need("cuLaunchKernel", table_.launch_kernel);
+  if (!missing.empty()) return {Code::kUnsupported, "libcuda.so.1 lacks " + missing + ": a driver of CUDA 12 is needed"};
+  get(by_name, "cuMemcpyBatchAsync", kBatchVersion, table_.memcpy_batch);
+  return {};
+}
+
+Result<const Driver*> Driver::find() {
+  static std::mutex mutex;
+  static std::optional<Driver> found;
+  const std::lock_guard lock(mutex);
+  if (found) return &*found;
+  void* const library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);  // kept: its functions are
+  if (library == nullptr) return Status(Code::kUnavailable, "this process has not loaded libcuda.so.1");
+  const auto get_proc_address = reinterpret_cast<GetProcAddress>(::dlsym(library, kGetProcAddressName));
+  if (get_proc_address == nullptr)
+    return Status(Code::kUnsupported, "libcuda.so.1 has no cuGetProcAddress_v2: a driver of CUDA 12 is needed");
+  Driver driver;
+  if (Status status = driver.fill(get_proc_address); !status.ok()) return status;
+  found = driver;
+  return &*found;
+}
+
+ContextScope::ContextScope(const Driver& driver, Handle context) : driver_(driver), result_(driver->ctx_push_current(context)) {
+  if (result_ == kSuccess) driver_->thread_exchange_stream_capture_mode(&capture_mode_);
+}
+
+ContextScope::~ContextScope() {
+  if (result_ != kSuccess) return;
+  Handle popped = nullptr;
+  driver_->thread_exchange_stream_capture_mode(&capture_mode_);
+  driver_->ctx_pop_current(&popped);
+}
+
+Status Driver::status(ResultCode result, std::string_view function) const {
+  if (result == kSuccess) return {};
+  const char* name = nullptr;
+  if (table_.get_error_name(result, &name) != kSuccess || name == nullptr) name = "an error without a name";
+  return {result == kOutOfMemory ? Code::kResourceExhausted : Code::kUnavailable,
+          std::string(function) + ": " + name + " (" + std::to_string(result) + ")"};
+}
+
+}  // namespace larder::copy::cuda

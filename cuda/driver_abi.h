@@ -1,0 +1,92 @@
+// The part of NVIDIA's driver API (libcuda.so.1) that Larder uses, by its binary interface: no header of CUDA is needed to build, and none is
+// seen by anybody. driver_abi_check.cc holds it against cuda.h where the build has that.
+//
+// Versions are those of CUDA 12.0, but for the batch of copies, which came with 12.8. Plain data.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace larder::copy::cuda {
+
+using Handle = void*;  // a context, stream, event, module or function
+using DevicePtr = std::uint64_t;
+using ResultCode = int;
+
+inline constexpr ResultCode kSuccess = 0;
+inline constexpr ResultCode kInvalidValue = 1;
+inline constexpr ResultCode kOutOfMemory = 2;
+inline constexpr ResultCode kNotInitialized = 3;
+inline constexpr ResultCode kNotFound = 500;
+inline constexpr ResultCode kNotReady = 600;
+inline constexpr ResultCode kIllegalAddress = 700;
+inline constexpr ResultCode kAlreadyRegistered = 712;
+inline constexpr ResultCode kNotSupported = 801;
+
+inline constexpr int kPointerContext = 1;        // CU_POINTER_ATTRIBUTE_CONTEXT
+inline constexpr int kPointerMemoryType = 2;     // ..._MEMORY_TYPE
+inline constexpr int kPointerDeviceOrdinal = 9;  // ..._DEVICE_ORDINAL
+inline constexpr unsigned kMemoryTypeDevice = 2;
+
+inline constexpr unsigned kStreamNonBlocking = 1;
+inline constexpr unsigned kEventBlockingSync = 1;
+inline constexpr unsigned kEventDisableTiming = 2;
+inline constexpr unsigned kHostPortable = 1;   // of cuMemHostAlloc and cuMemHostRegister
+inline constexpr unsigned kHostDeviceMap = 2;  // of both
+inline constexpr int kAccessOrderStream = 1;   // CU_MEMCPY_SRC_ACCESS_ORDER_STREAM
+
+inline constexpr int kCaptureRelaxed = 2;  // CU_STREAM_CAPTURE_MODE_RELAXED
+
+struct MemLocation {
+  int type = 0;
+  int id = 0;
+};
+
+struct CopyAttributes {
+  int source_access_order = 0;
+  MemLocation source_hint;
+  MemLocation destination_hint;
+  unsigned flags = 0;
+};
+
+// Entries by the names of cuda.h without "cu". All are there, but for memcpy_batch, which may be nullptr.
+struct DriverTable {
+  ResultCode (*init)(unsigned flags);
+  ResultCode (*get_error_name)(ResultCode, const char** name);
+  ResultCode (*pointer_get_attribute)(void* value, int attribute, DevicePtr);
+  ResultCode (*device_get)(int* device, int ordinal);
+  ResultCode (*device_primary_ctx_retain)(Handle* context, int device);
+  ResultCode (*device_primary_ctx_release)(int device);
+  ResultCode (*ctx_push_current)(Handle context);
+  ResultCode (*ctx_pop_current)(Handle* context);
+  ResultCode (*ctx_get_stream_priority_range)(int* least, int* greatest);
+  ResultCode (*thread_exchange_stream_capture_mode)(int* mode);
+  ResultCode (*stream_create_with_priority)(Handle* stream, unsigned flags, int priority);
+  ResultCode (*stream_destroy)(Handle stream);
+  ResultCode (*stream_synchronize)(Handle stream);
+  ResultCode (*stream_wait_event)(Handle stream, Handle event, unsigned flags);
+  ResultCode (*event_create)(Handle* event, unsigned flags);
+  ResultCode (*event_record)(Handle event, Handle stream);
+  ResultCode (*event_synchronize)(Handle event);
+  ResultCode (*event_destroy)(Handle event);
+  ResultCode (*mem_host_alloc)(void** memory, std::size_t bytes, unsigned flags);
+  ResultCode (*mem_free_host)(void* memory);
+  ResultCode (*mem_host_register)(void* memory, std::size_t bytes, unsigned flags);
+  ResultCode (*mem_host_unregister)(void* memory);
+  ResultCode (*mem_host_get_device_pointer)(DevicePtr* pointer, void* memory, unsigned flags);
+  ResultCode (*memcpy_async)(DevicePtr to, DevicePtr from, std::size_t bytes, Handle stream);
+  ResultCode (*memcpy_batch)(DevicePtr* to, DevicePtr* from, std::size_t* bytes, std::size_t count, CopyAttributes* attributes,
+                             std::size_t* attribute_starts, std::size_t attribute_count, std::size_t* failed, Handle stream);
+  ResultCode (*module_load_data)(Handle* module, const void* image);
+  ResultCode (*module_unload)(Handle module);
+  ResultCode (*module_get_function)(Handle* function, Handle module, const char* name);
+  ResultCode (*launch_kernel)(Handle function, unsigned blocks_x, unsigned blocks_y, unsigned blocks_z, unsigned threads_x,
+                              unsigned threads_y, unsigned threads_z, unsigned shared_bytes, Handle stream, void** parameters,
+                              void** extra);
+};
+
+// The function that finds all others, of CUDA 12.0 on: by name, and by the version whose interface is meant.
+using GetProcAddress = ResultCode (*)(const char* name, void** function, int version, std::uint64_t flags, int* found);
+inline constexpr const char* kGetProcAddressName = "cuGetProcAddress_v2";
+
+}  // namespace larder::copy::cuda

@@ -1,0 +1,50 @@
+#include "shim/client/page_copies.h"
+
+#include <system_error>
+
+namespace larder::client {
+
+Status PageCopies::serve(const GroupPages& layers) {
+  for (const LayerPages& layer : layers) {
+    const Result<std::uint64_t> looked = copy::device_of(layer.base);
+    if (!looked.ok()) return {Code::kUnsupported, "where the KV pages lie cannot be told: " + looked.status().text()};
+    const std::uint64_t device = *looked;
+    if (served_ && device != device_number_)
+      return {Code::kUnsupported, "KV pages must lie in host memory or on one CUDA device, all of them"};
+    if (served_) continue;
+    if (device != 0) {
+      Result<std::unique_ptr<copy::CopyEngine>> made =
+          copy::device_copy_engine(layer.base, [this](std::string_view level, std::string_view text) { log_.add(level, text); });
+      if (!made.ok()) return {Code::kUnsupported, "KV pages on a CUDA device: " + made.status().text()};
+      device_ = std::move(made).value();
+      chosen_.store(device_.get(), std::memory_order_release);
+    }
+    device_number_ = device;
+    served_ = true;
+  }
+  return {};
+}
+
+Status PageCopies::follow(void* stream) {
+  Result<std::shared_ptr<const copy::Fence>> fence = chosen().fence(stream);
+  if (!fence.ok()) return fence.status();
+  const std::lock_guard lock(mutex_);
+  std::swap(after_, fence.value());  // the earlier one goes outside the lock
+  return {};
+}
+
+std::shared_ptr<const copy::Fence> PageCopies::after() const {
+  const std::lock_guard lock(mutex_);
+  return after_;
+}
+
+std::unique_ptr<copy::ReadyMemory> PageCopies::make_ready(std::span<std::byte> memory) const {
+  try {
+    return chosen().make_ready(memory);
+  } catch (const std::system_error& error) {
+    log_.add("warning", std::string("the arena is not registered with CUDA, copies go through staging memory: ") + error.what());
+    return nullptr;
+  }
+}
+
+}  // namespace larder::client

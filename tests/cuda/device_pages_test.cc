@@ -1,0 +1,134 @@
+// An engine whose KV pages lie on a device, through the whole client and a real larderd: over the fake driver, by the kernels' own code.
+#include <gtest/gtest.h>
+
+#include <future>
+
+#include "tests/cuda/fake_driver/fake_driver.h"
+#include "tests/unit/client/engine.h"
+#include "tests/unit/ipc/sidecar_fixture.h"
+
+namespace larder::client {
+namespace {
+
+using testing_support::EngineClient;
+using testing_support::page_layouts;
+using testing_support::PageLayout;
+using testing_support::PageMemory;
+
+constexpr PageMemory kDevice{[](std::size_t bytes) { return fake_cuda::allocate(bytes); },
+                             [](std::byte* page) { return fake_cuda::view(page); }};
+const PageLayout kLayout{"plain", 2, 4, 16384, 0, false, 0};
+
+class DevicePagesTest : public ipc::testing_support::SidecarTest {
+ protected:
+  DevicePagesTest() { config_.memory.size_bytes = 16 << 20; }
+  ~DevicePagesTest() override {
+    engine_.reset();
+    fake_cuda::reset();
+  }
+  EngineClient& attach(const PageLayout& layout) {
+    engine_ = std::make_unique<EngineClient>(config_.socket, layout, copy::host_copy_engine(), "engine: made-up\n", kDevice);
+    EXPECT_TRUE(engine_->status.ok()) << engine_->status.to_string();
+    EXPECT_TRUE(engine_->client->wait_attached(5000).ok());
+    return *engine_;
+  }
+  // The arena is registered by the control thread's beats.
+  static bool await_registered(std::uint64_t bytes) {
+    return wait([&] { return fake_cuda::counters().registered_bytes == bytes; }, 10);
+  }
+  // Lines of the log that hold `words`.
+  int said(const std::string& words) {
+    int count = 0;
+    while (const std::optional<std::string> line = engine_->client->next_log())
+      count += line->find(words) != std::string::npos ? 1 : 0;
+    return count;
+  }
+  std::unique_ptr<EngineClient> engine_;
+};
+
+TEST_F(DevicePagesTest, EveryLayoutIsStoredAndLoaded) {
+  start();
+  for (const PageLayout& layout : page_layouts()) {
+    SCOPED_TRACE(layout.name);
+    EngineClient& engine = attach(layout);
+    ASSERT_TRUE(await_registered(16 << 20));
+    ASSERT_EQ(engine.store(0, 2).stored, 2U);
+    ASSERT_TRUE(engine.await_present(0, 2));
+    engine.engine.wipe();
+    EXPECT_EQ(engine.load(0, 2).status, Code::kOk);
+    EXPECT_TRUE(engine.holds(0, 2));
+    EXPECT_TRUE(engine.engine.gaps_untouched());
+    engine_.reset();
+    EXPECT_EQ(fake_cuda::counters().registered_bytes, 0U) << "taken back before it is unmapped";
+    EXPECT_EQ(fake_cuda::counters().streams, 0U);
+  }
+}
+
+TEST_F(DevicePagesTest, ChunksAreTheSameAsThoseOfAnEngineInHostMemory) {
+  start();
+  EngineClient host(config_.socket, kLayout);
+  ASSERT_TRUE(host.client->wait_attached(5000).ok());
+  ASSERT_EQ(host.store(0, 2).stored, 2U);
+  EngineClient& engine = attach(kLayout);
+  ASSERT_TRUE(engine.await_present(0, 2));
+  EXPECT_EQ(engine.load(0, 2).status, Code::kOk);
+  EXPECT_TRUE(engine.holds(0, 2));
+  ASSERT_EQ(engine.store(10, 2).stored, 2U);
+  ASSERT_TRUE(host.await_present(10, 2));
+  EXPECT_EQ(host.load(10, 2).status, Code::kOk);
+  EXPECT_TRUE(host.holds(10, 2));
+}
+
+TEST_F(DevicePagesTest, ALoadIsDoneOnlyBehindWhatTheEngineHadQueued) {
+  start();
+  EngineClient& engine = attach(kLayout);
+  ASSERT_EQ(engine.store(0, 1).stored, 1U);
+  ASSERT_TRUE(engine.await_present(0, 1));
+  void* const stream = fake_cuda::make_stream();
+  std::promise<void> go;
+  fake_cuda::run(stream, [&] {
+    go.get_future().wait();
+    engine.engine.wipe();  // the pages' earlier owner
+  });
+  ASSERT_TRUE(engine.client->after_stream(stream).ok());
+  const Result<std::uint64_t> ticket = engine.client->load(engine.transfer(0, 1), 5000);
+  ASSERT_TRUE(ticket.ok());
+  EXPECT_TRUE(engine.client->poll(1, std::chrono::milliseconds(50)).empty());
+  go.set_value();
+  EXPECT_EQ(engine.await(*ticket).status, Code::kOk);
+  EXPECT_TRUE(engine.holds(0, 1));
+}
+
+TEST_F(DevicePagesTest, AnErrorOfCudaEndsTheCacheInThisEngineAndIsSaidOnce) {
+  start();
+  EngineClient& engine = attach(kLayout);
+  ASSERT_EQ(engine.store(0, 2).stored, 2U);
+  ASSERT_TRUE(engine.await_present(0, 2));
+  fake_cuda::fail("kernel", 1, 700, true);
+  EXPECT_EQ(engine.load(0, 2).status, Code::kUnavailable);
+  EXPECT_EQ(engine.load(0, 2).status, Code::kUnavailable);
+  EXPECT_EQ(engine.store(5, 2).refused, 2U);
+  EXPECT_EQ(engine.client->after_stream(nullptr).code(), Code::kUnavailable);
+  EXPECT_EQ(said("copies from and to the GPU have ended in this engine"), 1);
+  EXPECT_TRUE(wait([this] { return stats().sessions.size() == 1 && stats().loads_failed == 2; })) << "larderd goes on with it";
+  EXPECT_EQ(stats().bad_reported, 0U) << "the chunks are as good as before";
+  EXPECT_TRUE(engine.present(0, 2));
+}
+
+TEST_F(DevicePagesTest, PagesOfTwoKindsAreRefused) {
+  start();
+  std::vector<std::byte> memory(1 << 20);
+  Client client({config_.socket, "mixed", 1}, copy::host_copy_engine());
+  NamespaceSpec spec;
+  spec.fingerprint = "engine: mixed\n";
+  spec.model = "made-up";
+  spec.shard_count = 1;
+  spec.chunk_tokens = 16;
+  spec.groups = {{4096, 2, 1}};
+  ASSERT_TRUE(client.set_namespace(spec).ok());
+  const LayerPages on_host{memory.data(), 4096, 4096, 16}, on_device{fake_cuda::allocate(1 << 16), 4096, 4096, 16};
+  EXPECT_EQ(client.register_pages(0, {on_host, on_device}).code(), Code::kUnsupported);
+}
+
+}  // namespace
+}  // namespace larder::client

@@ -1,0 +1,400 @@
+// The functions of libcuda.so.1 as cuGetProcAddress_v2 gives them out.
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cuda/move_pieces.cuh"
+#include "tests/cuda/fake_driver/device.h"
+
+namespace larder::fake_cuda {
+namespace {
+
+using namespace copy::cuda;
+
+constexpr ResultCode kInvalidContext = 201, kInvalidHandle = 400;
+
+int context_object, module_object;
+int function_objects[3];
+thread_local std::vector<Handle> contexts;
+
+// The answer of every function first: what was ordered, or what an earlier error left. With a context, this thread must have it.
+ResultCode begin(const char* function, bool needs_context = true) {
+  if (const ResultCode ordered = device().faults.next(function); ordered != kSuccess) return ordered;
+  return needs_context && (contexts.empty() || contexts.back() != &context_object) ? kInvalidContext : kSuccess;
+}
+
+#define LARDER_BEGIN(...) \
+  if (const ResultCode answer = begin(__VA_ARGS__); answer != kSuccess) return answer
+
+ResultCode init(unsigned) {
+  LARDER_BEGIN("cuInit", false);
+  return kSuccess;
+}
+
+ResultCode get_error_name(ResultCode code, const char** name) {
+  static const std::map<ResultCode, const char*> names{{kInvalidValue, "CUDA_ERROR_INVALID_VALUE"},
+                                                       {kOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY"},
+                                                       {kInvalidContext, "CUDA_ERROR_INVALID_CONTEXT"},
+                                                       {kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS"},
+                                                       {kNotSupported, "CUDA_ERROR_NOT_SUPPORTED"}};
+  const auto at = names.find(code);
+  *name = at == names.end() ? nullptr : at->second;
+  return at == names.end() ? kInvalidValue : kSuccess;
+}
+
+ResultCode pointer_get_attribute(void* value, int attribute, DevicePtr address) {
+  LARDER_BEGIN("cuPointerGetAttribute", false);
+  if (!device().memory.on_device(address, 1)) return kInvalidValue;
+  if (attribute == kPointerMemoryType) *static_cast<unsigned*>(value) = kMemoryTypeDevice;
+  if (attribute == kPointerContext)
+    *static_cast<Handle*>(value) = device().memory.of_a_context(address) ? &context_object : nullptr;
+  if (attribute == kPointerDeviceOrdinal) *static_cast<int*>(value) = 0;
+  return kSuccess;
+}
+
+ResultCode device_get(int* number, int ordinal) {
+  LARDER_BEGIN("cuDeviceGet", false);
+  *number = ordinal;
+  return kSuccess;
+}
+
+ResultCode device_primary_ctx_retain(Handle* context, int) {
+  LARDER_BEGIN("cuDevicePrimaryCtxRetain", false);
+  *context = &context_object;
+  return kSuccess;
+}
+
+ResultCode device_primary_ctx_release(int) {
+  return kSuccess;
+}
+
+ResultCode ctx_push_current(Handle context) {
+  LARDER_BEGIN("cuCtxPushCurrent", false);
+  contexts.push_back(context);
+  return kSuccess;
+}
+
+// Also after a sticky error: the thread's stack is no part of the context.
+ResultCode ctx_pop_current(Handle* context) {
+  if (contexts.empty()) return kInvalidContext;
+  *context = contexts.back();
+  contexts.pop_back();
+  return kSuccess;
+}
+
+ResultCode ctx_get_stream_priority_range(int* least, int* greatest) {
+  LARDER_BEGIN("cuCtxGetStreamPriorityRange");
+  *least = 0;
+  *greatest = -5;
+  return kSuccess;
+}
+
+ResultCode thread_exchange_stream_capture_mode(int* mode) {
+  thread_local int current = 0;
+  std::swap(current, *mode);
+  return kSuccess;
+}
+
+ResultCode stream_create_with_priority(Handle* stream, unsigned flags, int priority) {
+  LARDER_BEGIN("cuStreamCreateWithPriority");
+  if (flags != kStreamNonBlocking || priority > 0 || priority < -5) return kInvalidValue;
+  *stream = make_stream();
+  return kSuccess;
+}
+
+// Where an error sticks, as on a GPU: the context's work is stopped before anybody is told. What had begun here is waited for instead.
+ResultCode stream_synchronize(Handle stream) {
+  Stream* const of = device().stream(stream);
+  if (of == nullptr) return kInvalidHandle;
+  of->wait();
+  LARDER_BEGIN("cuStreamSynchronize");
+  return device().faults.sticky();
+}
+
+ResultCode stream_destroy(Handle stream) {
+  Device& d = device();
+  std::unique_ptr<Stream> gone;
+  const std::lock_guard lock(d.mutex);
+  const auto at = d.streams.find(stream);
+  if (at == d.streams.end()) return kInvalidHandle;
+  gone = std::move(at->second);
+  d.streams.erase(at);
+  return kSuccess;
+}
+
+std::shared_ptr<Point> latest(Handle event) {
+  Device& d = device();
+  const std::lock_guard lock(d.mutex);
+  const auto at = d.events.find(event);
+  return at == d.events.end() ? nullptr : at->second->latest;
+}
+
+ResultCode stream_wait_event(Handle stream, Handle event, unsigned) {
+  LARDER_BEGIN("cuStreamWaitEvent");
+  Stream* const of = device().stream(stream);
+  if (of == nullptr) return kInvalidHandle;
+  if (const std::shared_ptr<Point> point = latest(event)) of->add([point] { point->wait(); });
+  return kSuccess;
+}
+
+ResultCode event_create(Handle* event, unsigned) {
+  LARDER_BEGIN("cuEventCreate");
+  Device& d = device();
+  auto made = std::make_unique<Event>();
+  *event = made.get();
+  const std::lock_guard lock(d.mutex);
+  d.events.emplace(*event, std::move(made));
+  return kSuccess;
+}
+
+ResultCode event_record(Handle event, Handle stream) {
+  LARDER_BEGIN("cuEventRecord");
+  Device& d = device();
+  Stream* const of = d.stream(stream);
+  if (of == nullptr) return kInvalidHandle;
+  auto point = std::make_shared<Point>();
+  {
+    const std::lock_guard lock(d.mutex);
+    const auto at = d.events.find(event);
+    if (at == d.events.end()) return kInvalidHandle;
+    at->second->latest = point;
+  }
+  of->add([point] { point->reach(); });
+  return kSuccess;
+}
+
+ResultCode event_synchronize(Handle event) {
+  LARDER_BEGIN("cuEventSynchronize");
+  if (const std::shared_ptr<Point> point = latest(event)) point->wait();
+  return device().faults.sticky();
+}
+
+ResultCode event_destroy(Handle event) {
+  Device& d = device();
+  const std::lock_guard lock(d.mutex);
+  return d.events.erase(event) == 1 ? kSuccess : kInvalidHandle;
+}
+
+ResultCode mem_host_alloc(void** memory, std::size_t bytes, unsigned flags) {
+  LARDER_BEGIN("cuMemHostAlloc");
+  if ((flags & kHostDeviceMap) == 0) return kInvalidValue;
+  *memory = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
+  return *memory != nullptr && device().memory.add_pinned(*memory, bytes, false) ? kSuccess : kOutOfMemory;
+}
+
+ResultCode mem_free_host(void* memory) {
+  if (!device().memory.remove_pinned(memory, false)) return kInvalidValue;
+  std::free(memory);
+  return kSuccess;
+}
+
+ResultCode mem_host_register(void* memory, std::size_t bytes, unsigned flags) {
+  LARDER_BEGIN("cuMemHostRegister");
+  if ((flags & kHostDeviceMap) == 0) return kInvalidValue;
+  return device().memory.add_pinned(memory, bytes, true) ? kSuccess : kAlreadyRegistered;
+}
+
+// After a sticky error too: tests look at what is left.
+ResultCode mem_host_unregister(void* memory) {
+  return device().memory.remove_pinned(memory, true) ? kSuccess : kInvalidValue;
+}
+
+ResultCode mem_host_get_device_pointer(DevicePtr* pointer, void* memory, unsigned) {
+  LARDER_BEGIN("cuMemHostGetDevicePointer");
+  if (!device().memory.pinned(reinterpret_cast<DevicePtr>(memory), 1)) return kInvalidValue;
+  *pointer = reinterpret_cast<DevicePtr>(memory) + kMapped;
+  return kSuccess;
+}
+
+// On a stream's thread: takes its time, and does nothing once an error sticks.
+void perform(const char* kind, const std::function<bool()>& work) {
+  int delay = 0;
+  std::function<void()> behind;
+  {
+    const std::lock_guard lock(device().mutex);
+    delay = device().delay;
+    std::swap(behind, device().behind[kind]);
+  }
+  if (delay != 0) std::this_thread::sleep_for(std::chrono::milliseconds(delay));
+  if (device().faults.next(kind) != kSuccess) return;
+  if (!work()) device().faults.set_sticky(kIllegalAddress);
+  if (behind) behind();
+}
+
+ResultCode queue_copy(Stream* of, DevicePtr to, DevicePtr from, std::size_t bytes) {
+  if (of == nullptr) return kInvalidHandle;
+  std::byte* const out = device().memory.for_copy(to, bytes);
+  const std::byte* const in = device().memory.for_copy(from, bytes);
+  if (out == nullptr || in == nullptr || bytes == 0) return kInvalidValue;
+  of->add([=] {
+    perform("copy", [=] {
+      if (device().memory.for_copy(to, bytes) != out || device().memory.for_copy(from, bytes) != in)
+        return false;  // gone meanwhile
+      std::memcpy(out, in, bytes);
+      return true;
+    });
+  });
+  return kSuccess;
+}
+
+ResultCode memcpy_async(DevicePtr to, DevicePtr from, std::size_t bytes, Handle stream) {
+  LARDER_BEGIN("cuMemcpyAsync");
+  {
+    const std::lock_guard lock(device().mutex);
+    ++device().counted.copies;
+  }
+  return queue_copy(device().stream(stream), to, from, bytes);
+}
+
+// Pages must be read in the stream's order, or before the fence: a batch without that is refused.
+ResultCode memcpy_batch(DevicePtr* to, DevicePtr* from, std::size_t* bytes, std::size_t count, CopyAttributes* attributes,
+                        std::size_t* starts, std::size_t attribute_count, std::size_t* failed, Handle stream) {
+  LARDER_BEGIN("cuMemcpyBatchAsync");
+  if (stream == nullptr || attribute_count != 1 || starts[0] != 0 || attributes->source_access_order != kAccessOrderStream)
+    return kInvalidValue;
+  {
+    const std::lock_guard lock(device().mutex);
+    ++device().counted.batches;
+  }
+  for (*failed = 0; *failed < count; ++*failed)
+    if (const ResultCode code = queue_copy(device().stream(stream), to[*failed], from[*failed], bytes[*failed]); code != kSuccess)
+      return code;
+  return kSuccess;
+}
+
+ResultCode module_load_data(Handle* module, const void* image) {
+  LARDER_BEGIN("cuModuleLoadData");
+  if (image == nullptr) return kInvalidValue;
+  *module = &module_object;
+  const std::lock_guard lock(device().mutex);
+  ++device().counted.modules;
+  return kSuccess;
+}
+
+ResultCode module_unload(Handle) {
+  const std::lock_guard lock(device().mutex);
+  --device().counted.modules;
+  return kSuccess;
+}
+
+ResultCode module_get_function(Handle* function, Handle, const char* name) {
+  LARDER_BEGIN("cuModuleGetFunction");
+  for (const auto& [number, wanted] :
+       {std::pair(copy::Move::kGather, "larder_gather"), std::pair(copy::Move::kScatter, "larder_scatter"),
+        std::pair(copy::Move::kDigest, "larder_digest")})
+    if (std::strcmp(name, wanted) == 0) {
+      *function = &function_objects[static_cast<int>(number)];
+      return kSuccess;
+    }
+  return copy::cuda::kNotFound;
+}
+
+// With every address checked, and turned into one that the host can use. False: one is nobody's.
+bool run_kernel(copy::Move move, copy::MoveJob job, unsigned blocks) {
+  const Memory& memory = device().memory;
+  const std::uint64_t units = (job.piece_bytes + copy::kUnitBytes - 1) / copy::kUnitBytes * job.piece_count;
+  const auto at = [&](const void* address, std::uint64_t bytes) {
+    return memory.for_kernel(reinterpret_cast<DevicePtr>(address), bytes);
+  };
+  const auto* addresses = reinterpret_cast<const DevicePtr*>(at(job.pieces, job.piece_count * sizeof(DevicePtr)));
+  std::byte* const digests = at(job.digests, units * sizeof(std::uint64_t));
+  std::byte* const packed = move == copy::Move::kDigest ? nullptr : at(job.packed, job.piece_bytes * job.piece_count);
+  if (addresses == nullptr || digests == nullptr || (packed == nullptr && move != copy::Move::kDigest)) return false;
+  std::vector<std::uint64_t> pieces;
+  for (std::uint64_t i = 0; i < job.piece_count; ++i) {
+    std::byte* const piece = addresses[i] == 0 ? nullptr : memory.for_kernel(addresses[i], job.piece_bytes);
+    if (addresses[i] != 0 && piece == nullptr) return false;
+    pieces.push_back(reinterpret_cast<std::uint64_t>(piece));
+  }
+  job.pieces = pieces.data();
+  job.packed = reinterpret_cast<unsigned char*>(packed);
+  job.digests = reinterpret_cast<std::uint64_t*>(digests);
+  const std::uint64_t warps = std::uint64_t{blocks} * copy::kWarpsPerBlock;
+  for (std::uint64_t number = 0; number < warps; ++number) {
+    copy::HostWarp warp;
+    if (move == copy::Move::kGather) copy::move_pieces<copy::Move::kGather>(warp, job, number, warps);
+    if (move == copy::Move::kScatter) copy::move_pieces<copy::Move::kScatter>(warp, job, number, warps);
+    if (move == copy::Move::kDigest) copy::move_pieces<copy::Move::kDigest>(warp, job, number, warps);
+  }
+  return true;
+}
+
+ResultCode launch_kernel(Handle function, unsigned blocks_x, unsigned blocks_y, unsigned blocks_z, unsigned threads_x,
+                         unsigned threads_y, unsigned threads_z, unsigned, Handle stream, void** parameters, void**) {
+  LARDER_BEGIN("cuLaunchKernel");
+  Stream* const of = device().stream(stream);
+  if (of == nullptr) return kInvalidHandle;
+  if (blocks_x == 0 || blocks_y != 1 || blocks_z != 1 || threads_x != copy::kLanes * copy::kWarpsPerBlock || threads_y != 1 ||
+      threads_z != 1)
+    return kInvalidValue;
+  const auto move = static_cast<copy::Move>(static_cast<int*>(function) - function_objects);
+  const copy::MoveJob job = *static_cast<const copy::MoveJob*>(parameters[0]);
+  {
+    const std::lock_guard lock(device().mutex);
+    ++device().counted.kernels;
+    device().counted.most_blocks = std::max(device().counted.most_blocks, blocks_x);
+  }
+  of->add([=] { perform("kernel", [=] { return run_kernel(move, job, blocks_x); }); });
+  return kSuccess;
+}
+
+template <typename Function>
+void* any(Function* function) {
+  return reinterpret_cast<void*>(function);
+}
+
+const std::map<std::string, void*>& entries() {
+  static const std::map<std::string, void*> all{
+      {"cuInit", any(init)},
+      {"cuGetErrorName", any(get_error_name)},
+      {"cuPointerGetAttribute", any(pointer_get_attribute)},
+      {"cuDeviceGet", any(device_get)},
+      {"cuDevicePrimaryCtxRetain", any(device_primary_ctx_retain)},
+      {"cuDevicePrimaryCtxRelease", any(device_primary_ctx_release)},
+      {"cuCtxPushCurrent", any(ctx_push_current)},
+      {"cuCtxPopCurrent", any(ctx_pop_current)},
+      {"cuCtxGetStreamPriorityRange", any(ctx_get_stream_priority_range)},
+      {"cuThreadExchangeStreamCaptureMode", any(thread_exchange_stream_capture_mode)},
+      {"cuStreamCreateWithPriority", any(stream_create_with_priority)},
+      {"cuStreamDestroy", any(stream_destroy)},
+      {"cuStreamSynchronize", any(stream_synchronize)},
+      {"cuStreamWaitEvent", any(stream_wait_event)},
+      {"cuEventCreate", any(event_create)},
+      {"cuEventRecord", any(event_record)},
+      {"cuEventSynchronize", any(event_synchronize)},
+      {"cuEventDestroy", any(event_destroy)},
+      {"cuMemHostAlloc", any(mem_host_alloc)},
+      {"cuMemFreeHost", any(mem_free_host)},
+      {"cuMemHostRegister", any(mem_host_register)},
+      {"cuMemHostUnregister", any(mem_host_unregister)},
+      {"cuMemHostGetDevicePointer", any(mem_host_get_device_pointer)},
+      {"cuMemcpyAsync", any(memcpy_async)},
+      {"cuMemcpyBatchAsync", any(memcpy_batch)},
+      {"cuModuleLoadData", any(module_load_data)},
+      {"cuModuleUnload", any(module_unload)},
+      {"cuModuleGetFunction", any(module_get_function)},
+      {"cuLaunchKernel", any(launch_kernel)},
+  };
+  return all;
+}
+
+}  // namespace
+
+std::size_t contexts_of_thread() {
+  return contexts.size();
+}
+
+}  // namespace larder::fake_cuda
+
+// The interface of CUDA 12.8 alone: with 13.0's version a batch has one parameter less.
+extern "C" int cuGetProcAddress_v2(const char* name, void** function, int version, std::uint64_t, int*) {
+  const auto& entries = larder::fake_cuda::entries();
+  const auto at = entries.find(name);
+  if (at == entries.end() || version > 12080) return larder::copy::cuda::kNotFound;
+  *function = at->second;
+  return larder::copy::cuda::kSuccess;
+}

@@ -1,0 +1,46 @@
+// What tests ask of the fake libcuda.so.1 besides CUDA's own functions: memory of its "device", faults, and what was called.
+//
+// It keeps the device's memory where no other code can reach it: a device address that is read or written by the host is a crash, a
+// host address that is neither registered nor pinned is refused by copies and kernels. Streams are threads that do their work in order, and
+// kernels are the same code that nvcc compiles (cuda/move_pieces.cuh). Stricter than a GPU in all that, and no proof of anything about speed.
+// Thread-safe.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+
+namespace larder::fake_cuda {
+
+// Everything as at the start: no faults, no memory, no registrations. REQUIRES: nothing is under way.
+void reset();
+
+// Device memory, which is there until reset(). In one piece where `without_context` memory belongs to no context, as VMM's does.
+std::byte* allocate(std::size_t bytes, bool without_context = false);
+// Where the host finds what lies at a device address.
+std::byte* view(const void* device);
+
+// The nth call from now on of `function` ("cuMemcpyAsync"; "kernel", "copy": when its work is done), and `times` of them, answer `code`. A
+// sticky one is the answer of everything from then on, and nothing runs any more.
+void fail(const char* function, int nth, int code, bool sticky = false, int times = 1);
+// No faults any more, and no sticky error.
+void forget_faults();
+// So long each copy and kernel takes besides its work.
+void delay_ms(int milliseconds);
+// `work` is done once, on the stream's thread, behind the next work of that kind ("copy", "kernel").
+void then(const char* kind, std::function<void()> work);
+// Does `work` on a stream, as a kernel of the engine's would. nullptr: the default stream.
+void run(void* stream, std::function<void()> work);
+// A stream of the engine's. It goes at reset().
+void* make_stream();
+
+struct Counters {
+  std::uint64_t kernels = 0, batches = 0, copies = 0, registered_bytes = 0, pinned_bytes = 0, streams = 0, events = 0,
+                modules = 0;
+  unsigned most_blocks = 0;
+};
+Counters counters();
+// How many contexts are on this thread's stack.
+std::size_t contexts_of_thread();
+
+}  // namespace larder::fake_cuda

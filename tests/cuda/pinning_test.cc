@@ -1,0 +1,85 @@
+// The arena is registered span by span, as far as it is present, and copies work before, meanwhile, and where it cannot be.
+#include "cuda/pinning.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/cuda/device_chunk.h"
+#include "tests/cuda/said.h"
+
+namespace larder::copy::cuda {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+constexpr std::size_t kSpan = 64 << 10;
+
+class PinningTest : public testing::Test {
+ protected:
+  PinningTest() : page_(fake_cuda::allocate(1)), context_(DeviceContext::of(page_).value()) {}
+  ~PinningTest() override {
+    context_.reset();
+    fake_cuda::reset();
+  }
+  std::unique_ptr<Pinning> pin() { return std::make_unique<Pinning>(context_, std::span(memory_), said_.log(), kSpan); }
+  std::span<const std::byte> bytes(std::size_t start, std::size_t count) { return std::span(memory_).subspan(start, count); }
+
+  std::byte* const page_;
+  ContextPtr context_;
+  std::vector<std::byte> memory_ = std::vector<std::byte>(2 * kSpan + 100);
+  testing_support::Said said_;
+};
+
+TEST_F(PinningTest, OnlyWhatIsPresentIsRegistered) {
+  const std::unique_ptr<Pinning> pinning = pin();
+  pinning->present(2 * kSpan - 1);
+  ASSERT_TRUE(test::eventually([&] { return pinning->pinned_bytes() == kSpan; }));
+  EXPECT_EQ(fake_cuda::counters().registered_bytes, kSpan);
+  EXPECT_TRUE(pinning->device(bytes(0, kSpan)).has_value());
+  EXPECT_FALSE(pinning->device(bytes(kSpan, 1)).has_value());
+  pinning->present(memory_.size());
+  ASSERT_TRUE(test::eventually([&] { return fake_cuda::counters().registered_bytes == memory_.size(); }));
+  ASSERT_TRUE(test::eventually([&] { return pinning->device(bytes(2 * kSpan, 100)).has_value(); })) << "the rest of a span";
+  EXPECT_EQ(*pinning->device(bytes(kSpan + 5, 10)), *pinning->device(bytes(kSpan, 1)) + 5);
+  EXPECT_FALSE(pinning->device(bytes(kSpan - 1, 2)).has_value()) << "two registrations";
+  std::byte other{};
+  EXPECT_FALSE(pinning->device({&other, 1}).has_value());
+}
+
+TEST_F(PinningTest, ItIsTakenBackWithIt) {
+  std::unique_ptr<Pinning> pinning = pin();
+  pinning->present(memory_.size());
+  ASSERT_TRUE(test::eventually([&] { return pinning->device(bytes(2 * kSpan, 100)).has_value(); }));
+  pinning.reset();
+  EXPECT_EQ(fake_cuda::counters().registered_bytes, 0U);
+}
+
+TEST_F(PinningTest, ARefusalIsSaidOnceAndTheRestStaysAsItIs) {
+  const std::unique_ptr<Pinning> pinning = pin();
+  fake_cuda::fail("cuMemHostRegister", 2, kOutOfMemory);
+  pinning->present(memory_.size());
+  ASSERT_TRUE(test::eventually([&] { return pinning->gave_up(); }));
+  EXPECT_TRUE(pinning->device(bytes(0, 10)).has_value());
+  EXPECT_FALSE(pinning->device(bytes(kSpan, 10)).has_value());
+  ASSERT_TRUE(test::eventually([&] { return !said_.lines().empty(); }));
+  EXPECT_THAT(said_.lines(), ElementsAre(HasSubstr("warning the arena cannot be registered with CUDA")));
+}
+
+TEST_F(PinningTest, AnEngineCopiesFromASlotThatIsNotRegisteredYet) {
+  testing_support::DeviceChunk chunk(8192, 2);
+  CudaOptions options;
+  options.kernels = std::as_bytes(std::span("an image"));
+  const std::unique_ptr<CudaCopyEngine> engine = CudaCopyEngine::make(page_, options).value();
+  const std::unique_ptr<ReadyMemory> ready = engine->make_ready(chunk.slot());
+  chunk.fill(1);
+  const std::uint64_t root = engine->store(chunk.list(), chunk.slot()).value();
+  ready->present(chunk.slot().size());
+  ASSERT_TRUE(test::eventually([&] { return fake_cuda::counters().registered_bytes == chunk.slot().size(); }));
+  chunk.fill(2);
+  ASSERT_TRUE(engine->load(chunk.slot(), root, chunk.list()).ok());
+  EXPECT_TRUE(chunk.holds(1));
+}
+
+}  // namespace
+}  // namespace larder::copy::cuda
