@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,6 @@ TODAYS = "localhost/larder:e2e"
 @pytest.fixture
 def pair(request, larder, namespace):
     """Two engines on the node, and a prompt that the first has computed. Its parameter: more of the pool's spec."""
-    request.addfinalizer(lambda: shutil.rmtree(f"/dev/shm/larder/{namespace.name}", ignore_errors=True))  # of a test that failed
     namespace.apply(product.pool("node", placement="Node", **getattr(request, "param", {})))
     product.wait_condition(namespace, "cachepool", "node", "Ready")
     namespace.apply(*engine_pod.engine("llama", "node", replicas=2))
@@ -26,7 +24,9 @@ def pair(request, larder, namespace):
     prompt = engine_pod.prompt()
     cold = engine_pod.answer_of_pod(one, prompt)
     assert cold.cached_tokens == 0
-    return namespace, one, other, prompt, cold
+    yield namespace, one, other, prompt, cold
+    # Before its namespace: one that is deleted with it leaves its memory on the node.
+    namespace.kubectl("delete", "cachepool", "node", "--ignore-not-found", "--timeout=150s")
 
 
 @pytest.fixture
