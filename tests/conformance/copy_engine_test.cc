@@ -116,6 +116,7 @@ class CopyEngineTest : public testing::TestWithParam<Arm> {
     if (GetParam().loop != nullptr) return std::make_unique<HostCopyEngine>(*GetParam().loop);
     cuda::CudaOptions options;
     options.method = GetParam().method;
+    options.measure_ways = {};
     options.staging_bytes = 24 << 10;
     options.kernels = GetParam().kernels ? std::as_bytes(std::span("an image")) : std::span<const std::byte>();
     return cuda::CudaCopyEngine::make(fake_cuda::allocate(1), options).value();
