@@ -44,6 +44,7 @@ class CudaCopyEngine final : public CopyEngine {
   const char* name() const override;
   Result<std::uint64_t> store(const PieceList& from, std::span<std::byte> slot) const override;
   Status load(std::span<const std::byte> slot, std::uint64_t root, const PieceList& to) const override;
+  Status load_parts(std::span<const ChunkPart> parts, std::uint64_t piece_bytes, const Fence* after) const override;
   Result<std::shared_ptr<const Fence>> fence(void* stream) const override;
   std::unique_ptr<ReadyMemory> make_ready(std::span<std::byte> memory) const override;
 
@@ -66,7 +67,9 @@ class CudaCopyEngine final : public CopyEngine {
   bool by_kernel(Direction direction, std::uint64_t piece_bytes) const;
   std::optional<DevicePtr> pinned(std::span<const std::byte> slot) const;
   std::size_t staged_pieces(const PieceList& list) const;
-  Status run_kernel(CopyStream& stream, Move move, const PieceList& list, DevicePtr packed) const;
+  // Queues kernels over lists that follow each other in the stream's tables. REQUIRES of run_kernel(): make_tables() for all of them.
+  static Status make_tables(CopyStream& stream, std::size_t pieces, std::uint64_t piece_bytes);
+  Status run_kernel(CopyStream& stream, Move move, const PieceList& list, DevicePtr packed, std::size_t first_piece = 0) const;
   Status store_pinned(CopyStream& stream, bool kernel, const PieceList& from, std::span<std::byte> slot, DevicePtr device,
                       std::span<std::uint64_t> table) const;
   Status store_staged(CopyStream& stream, const PieceList& from, std::span<std::byte> slot, std::span<std::uint64_t> table) const;
@@ -74,6 +77,10 @@ class CudaCopyEngine final : public CopyEngine {
                      std::span<std::uint64_t> table) const;
   Status load_staged(CopyStream& stream, std::span<const std::byte> slot, const PieceList& to,
                      std::span<std::uint64_t> table) const;
+  // Parts whose slots are registered, by one wait for all.
+  Status load_parts_pinned(CopyStream& stream, std::span<const ChunkPart* const> parts, std::span<const DevicePtr> devices,
+                           std::uint64_t piece_bytes) const;
+  Status load_part_staged(CopyStream& stream, const ChunkPart& part, std::uint64_t piece_bytes) const;
   Status move(CopyStream& stream, Move direction, bool kernel, const PieceList& list, std::byte* packed, DevicePtr device) const;
   // What a failed call means for the next ones.
   Status noted(Status status) const;
