@@ -75,11 +75,13 @@ Code LayerLoad::copy_layer(Batch& batch, std::uint32_t layer) {
     bytes_ += parts.size() * bytes;
     return Code::kOk;
   }
-  // Which of them it is larderd finds out by itself: it verifies what is reported, and drops what is bad.
+  // Which of them it is tells each by itself: what is reported is out of sight until larderd has looked.
   Code code = copied.code();
-  for (const Source& source : batch.sources) {
-    const Code mine = ended_as(copied, source, still_there(source));
-    if (mine == Code::kNotFound) code = mine;
+  for (std::size_t i = 0; i < parts.size() && copied.code() == Code::kDataLoss; ++i) {
+    const Source& source = batch.sources[i];
+    const Status alone =
+        parts.size() == 1 ? copied : engine().load_parts(std::span(parts).subspan(i, 1), group().piece_bytes, after());
+    if (ended_as(alone, source, still_there(source)) == Code::kNotFound) code = Code::kNotFound;
   }
   return code;
 }

@@ -114,7 +114,8 @@ TEST_F(LayerLoadTest, TheFirstLayerOfAllChunksIsThereWhileTheRestIsOnItsWay) {
 // Waiting for what will never come ends with the load, not with the time that was given.
 TEST_F(LayerLoadTest, AFailedLoadEndsAllThatWait) {
   start_with_stored(2);
-  copies_.stop_layer = copies_.fail_layer = 1;
+  copies_.stop_layer = 1;
+  copies_.fail_layer = 3;
   const std::uint64_t ticket = load(2);
   std::future<Code> waits = std::async(std::launch::async, [&] { return wait(ticket, 3, 60'000); });
   EXPECT_EQ(wait(ticket, 0), Code::kOk);
