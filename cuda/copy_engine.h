@@ -70,6 +70,9 @@ class CopyEngine {
     return std::shared_ptr<const Fence>();
   }
 
+  // Whether what store() has begun may go on for a moment where this process is killed meanwhile, as a GPU's copies may. Those of threads end with it.
+  virtual bool outlives_process() const { return false; }
+
   // nullptr: this engine copies from and to all memory alike. The engine and `memory` outlive what is returned.
   virtual std::unique_ptr<ReadyMemory> make_ready(std::span<std::byte> memory) const {
     static_cast<void>(memory);

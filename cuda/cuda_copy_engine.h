@@ -46,6 +46,7 @@ class CudaCopyEngine final : public CopyEngine {
   Status load(std::span<const std::byte> slot, std::uint64_t root, const PieceList& to) const override;
   Status load_parts(std::span<const ChunkPart> parts, std::uint64_t piece_bytes, const Fence* after) const override;
   Result<std::shared_ptr<const Fence>> fence(void* stream) const override;
+  bool outlives_process() const override { return true; }
   std::unique_ptr<ReadyMemory> make_ready(std::span<std::byte> memory) const override;
 
   // Which way pieces go.
