@@ -136,8 +136,17 @@ void FakeServer::accept_all() {
   }
 }
 
+// Waits as long as answers are held back; whether more came before they may go.
+bool FakeServer::has_more_while_held(int fd) {
+  while (holds && !ending_) {
+    pollfd polled{fd, POLLIN, 0};
+    if (::poll(&polled, 1, 5) > 0) return true;
+  }
+  return false;
+}
+
 void FakeServer::serve(int fd) {
-  std::string came;
+  std::string came, out;
   std::vector<char> piece(1 << 16);
   for (;;) {
     const std::size_t most = sips ? std::min<std::size_t>(trickle_bytes, piece.size()) : piece.size();
@@ -145,18 +154,12 @@ void FakeServer::serve(int fd) {
     if (got <= 0) return;
     if (sips) std::this_thread::sleep_for(std::chrono::milliseconds(trickle_ms));
     came.append(piece.data(), static_cast<std::size_t>(got));
-    if (const unsigned wait = delay_ms; wait != 0) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(wait));
-      for (ssize_t more = 1; more > 0;) {
-        more = ::recv(fd, piece.data(), piece.size(), MSG_DONTWAIT);
-        if (more > 0) came.append(piece.data(), static_cast<std::size_t>(more));
-      }
-    }
     std::size_t at = 0;
-    std::string out;
     while (const std::optional<Words> words = take_command(came, at)) out += answer(*words);
     came.erase(0, at);
+    if (has_more_while_held(fd)) continue;
     if (!mute && !send(fd, out)) return;
+    out.clear();
   }
 }
 

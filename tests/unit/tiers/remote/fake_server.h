@@ -40,10 +40,10 @@ class FakeServer {
   void erase(const std::string& key);  // as an eviction does
 
   std::atomic<bool> mute = false;        // takes commands, answers nothing
+  std::atomic<bool> holds = false;       // takes commands, and sends the answers once it no longer does
   std::atomic<unsigned> trickle_ms = 0;  // not 0: so many bytes in so many milliseconds
   std::atomic<unsigned> trickle_bytes = 1;
   std::atomic<bool> sips = false;         // reads no faster than it answers then
-  std::atomic<unsigned> delay_ms = 0;     // what comes within it is answered together, at its end
   std::atomic<unsigned> connections = 0;  // that were accepted so far
   std::atomic<unsigned> unlinked = 0;     // keys
 
@@ -52,6 +52,7 @@ class FakeServer {
   void listen_at_port();
   void accept_all();
   void serve(int fd);
+  bool has_more_while_held(int fd);
   std::string answer(const Words& words);
   std::string honest(const Words& words);
   bool send(int fd, const std::string& bytes);

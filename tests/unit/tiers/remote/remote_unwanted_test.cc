@@ -11,6 +11,7 @@
 
 #include "sidecar/tiers/remote/format.h"
 #include "sidecar/tiers/remote/remote_engine.h"
+#include "tests/patient.h"
 #include "tests/unit/tiers/listener.h"
 #include "tests/unit/tiers/remote/tier_fixture.h"
 
@@ -177,7 +178,7 @@ TEST_F(RemoteUnwantedTest, ATimeToLiveCountsFromWhereItDidInTheTierAbove) {
 }
 
 TEST_F(RemoteUnwantedTest, APartThatIsLongerThanItShouldBeIsAMissAndGoes) {
-  Node node(options_);
+  Node node(test::patient(options_));
   ASSERT_TRUE(node.loop.put(1, 1, 1, kBytes).ok() && node.loop.put(2, 1, 1, kBytes).ok());
   const std::string part = server_.part_of(record_key("larder", key_of(1)));
   server_.set_hook([&, part](const FakeServer::Words& words) -> std::optional<std::string> {
