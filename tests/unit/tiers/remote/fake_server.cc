@@ -44,7 +44,7 @@ std::optional<FakeServer::Words> take_command(const std::string& bytes, std::siz
 
 }  // namespace
 
-FakeServer::FakeServer(Hook hook, Kind kind) : kind_(kind), hook_(std::move(hook)) {
+FakeServer::FakeServer(Hook hook, Kind kind) : kind_(kind), hooked_(std::make_shared<Hooked>(std::move(hook))) {
   char folder[] = "/tmp/larder-fake-XXXXXX";
   directory_ = ::mkdtemp(folder);
   kind == Kind::kStandalone ? listen_at_path() : listen_at_port();
@@ -89,8 +89,9 @@ FakeServer::~FakeServer() {
 }
 
 void FakeServer::set_hook(Hook hook) {
-  const std::lock_guard lock(mutex_);
-  hook_ = std::move(hook);
+  std::unique_lock lock(mutex_);
+  const std::shared_ptr<Hooked> former = std::exchange(hooked_, std::make_shared<Hooked>(std::move(hook)));
+  nobody_in_it_.wait(lock, [&] { return former->callers == 0; });
 }
 
 std::vector<std::string> FakeServer::keys() {
@@ -176,14 +177,15 @@ bool FakeServer::send(int fd, const std::string& bytes) {
 }
 
 std::string FakeServer::answer(const Words& words) {
-  Hook hook;
-  {
-    const std::lock_guard lock(mutex_);
-    hook = hook_;
+  std::unique_lock lock(mutex_);
+  if (const std::shared_ptr<Hooked> hooked = hooked_; hooked->hook) {
+    ++hooked->callers;
+    lock.unlock();
+    const std::optional<std::string> bytes = hooked->hook(words);
+    lock.lock();
+    if (--hooked->callers == 0) nobody_in_it_.notify_all();
+    if (bytes) return *bytes;
   }
-  if (hook)
-    if (const std::optional<std::string> bytes = hook(words)) return *bytes;
-  const std::lock_guard lock(mutex_);
   return honest(words);
 }
 

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -31,6 +33,7 @@ class FakeServer {
   std::uint16_t port() const { return port_; }
   // The honest answer to CLUSTER SLOTS: these share all slots.
   static std::string slots(const std::vector<std::uint16_t>& ports);
+  // Nobody is in the former one when it returns, so a hook may not call it.
   void set_hook(Hook hook);
   void hang_up();                   // on everybody
   std::vector<std::string> keys();  // but for those of probes
@@ -48,6 +51,10 @@ class FakeServer {
   std::atomic<unsigned> unlinked = 0;     // keys
 
  private:
+  struct Hooked {
+    Hook hook;
+    unsigned callers = 0;  // who are in it; under the mutex
+  };
   void listen_at_path();
   void listen_at_port();
   void accept_all();
@@ -63,11 +70,24 @@ class FakeServer {
   std::uint16_t port_ = 0;
   std::atomic<bool> ending_ = false;
   std::mutex mutex_;
-  Hook hook_;
+  std::shared_ptr<Hooked> hooked_;  // with those who are still in it
+  std::condition_variable nobody_in_it_;
   std::map<std::string, std::string> values_;
   std::vector<Fd> sockets_;
   std::vector<std::thread> threads_;
   std::thread acceptor_;
+};
+
+// A hook for as long as what it refers to: the server may outlive that, and answers until its own end.
+class HookScope {
+ public:
+  HookScope(FakeServer& server, FakeServer::Hook hook) : server_(server) { server_.set_hook(std::move(hook)); }
+  ~HookScope() { server_.set_hook({}); }
+  HookScope(const HookScope&) = delete;
+  HookScope& operator=(const HookScope&) = delete;
+
+ private:
+  FakeServer& server_;
 };
 
 }  // namespace larder::remote::testing_support

@@ -38,7 +38,7 @@ TEST_F(RemoteClusterHostileTest, RedirectionsThatDoNotEndAreFollowedAFewTimes) {
   for (const std::string& error :
        {"MOVED 1 " + here(), "ASK 1 " + here(), std::string("TRYAGAIN later"), "MOVED 1 :" + std::to_string(server_.port())}) {
     std::atomic<std::uint32_t> asked = 0;
-    server_.set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
+    const HookScope hooked(server_, [&](const FakeServer::Words& words) -> std::optional<std::string> {
       if (words[0] != "GET") return std::nullopt;
       ++asked;
       return "-" + error + "\r\n";
@@ -55,7 +55,7 @@ TEST_F(RemoteClusterHostileTest, RedirectionsToNowhereCostOneMiss) {
   ASSERT_EQ(loop_->put(1, 1, 1, kBytes).to_string(), "ok");
   for (const std::string error : {"MOVED", "MOVED 1 nothing", "MOVED 1 127.0.0.1:1", "ASK 1 127.0.0.1:1",
                                   "ASK 99999999999 a b:c:", "MOVED 1 no-such-host.invalid:7000", "ASK 1 192.0.2.1:7000"}) {
-    server_.set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
+    const HookScope hooked(server_, [&](const FakeServer::Words& words) -> std::optional<std::string> {
       return words[0] == "GET" ? std::optional("-" + error + "\r\n") : std::nullopt;
     });
     const std::uint64_t start = clock_.now_ns();
@@ -70,7 +70,7 @@ TEST_F(RemoteClusterHostileTest, EveryCommandToAnotherServerIsBounded) {
   open();
   ASSERT_EQ(loop_->put(1, 1, 1, kBytes).to_string(), "ok");
   std::atomic<unsigned> port = 1;
-  server_.set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
+  const HookScope hooked(server_, [&](const FakeServer::Words& words) -> std::optional<std::string> {
     if (words[0] != "GETRANGE") return std::nullopt;
     return "-ASK 1 127.0.0.1:" + std::to_string(port++ % 1000 + 1) + "\r\n";
   });
@@ -94,8 +94,8 @@ TEST_F(RemoteClusterHostileTest, AMapOfAsManyRangesAsThereAreSlots) {
            node(slot % 2 == 0 ? server_.port() : other.port()) + node(1);
   // A copy of the map: server_ outlives it.
   const auto hook = [map](const FakeServer::Words& words) { return words[0] == "CLUSTER" ? std::optional(map) : std::nullopt; };
-  server_.set_hook(hook);
-  other.set_hook(hook);
+  const HookScope hooked(server_, hook);
+  const HookScope hooked_other(other, hook);
   options_ = test::patient(options_);
   open();
   for (std::uint64_t number = 0; number < 20; ++number) {
@@ -109,7 +109,7 @@ TEST_F(RemoteClusterHostileTest, AMapOfAsManyRangesAsThereAreSlots) {
 TEST_F(RemoteClusterHostileTest, AMapThatIsNoneIsSaidAndAskedForAgain) {
   for (const char* map : {"*0\r\n", "*1\r\n:1\r\n", "*1\r\n*3\r\n:0\r\n:99999\r\n*2\r\n$1\r\na\r\n:1\r\n", "-ERR no\r\n",
                           "-NOPERM this user has no permissions\r\n", "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n$1\r\n?\r\n:1\r\n"}) {
-    server_.set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
+    const HookScope hooked(server_, [&](const FakeServer::Words& words) -> std::optional<std::string> {
       return words[0] == "CLUSTER" ? std::optional<std::string>(map) : std::nullopt;
     });
     open();
@@ -124,7 +124,7 @@ TEST_F(RemoteClusterHostileTest, AMapThatChangesToNonsenseLaterChangesNothing) {
   open();
   ASSERT_EQ(loop_->put(1, 1, 1, kBytes).to_string(), "ok");
   std::atomic<unsigned> maps = 0;
-  server_.set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
+  const HookScope hooked(server_, [&](const FakeServer::Words& words) -> std::optional<std::string> {
     if (words[0] == "CLUSTER") return ++maps, "*1\r\n*1\r\n:5\r\n";
     if (words[0] == "GET" && maps == 0) return "-CLUSTERDOWN for now\r\n";
     return std::nullopt;
@@ -132,7 +132,6 @@ TEST_F(RemoteClusterHostileTest, AMapThatChangesToNonsenseLaterChangesNothing) {
   EXPECT_FALSE(loop_->get(1, 1, kBytes).ok());
   EXPECT_TRUE(eventually([&] { return maps > 1; }));
   EXPECT_TRUE(eventually([&] { return loop_->get(1, 1, kBytes).ok(); }));
-  EXPECT_TRUE(tier_->close(1000)) << "before what the hook counts in is gone";
 }
 
 // Found by a crash: with one node gone the get failed at once, and the slot was the caller's while the others' parts still came.
@@ -146,8 +145,8 @@ TEST_F(RemoteClusterHostileTest, ASlotIsLetGoAfterThePartsThatTheOtherNodesSend)
       return words[0] == "CLUSTER" ? std::optional(FakeServer::slots({server_.port(), other.port()})) : std::nullopt;
     };
   };
-  server_.set_hook(hook(asked));
-  other.set_hook(hook(asked_other));
+  const HookScope hooked(server_, hook(asked));
+  const HookScope hooked_other(other, hook(asked_other));
   options_ = test::patient(options_);
   open();
   std::uint64_t number = 0;  // of a chunk whose parts are with both: chance decides
@@ -178,7 +177,6 @@ TEST_F(RemoteClusterHostileTest, ASlotIsLetGoAfterThePartsThatTheOtherNodesSend)
   asked = asked_other = 0;
   EXPECT_EQ(loop_->get(number, 1, kLarge).code(), Code::kUnavailable);
   EXPECT_EQ(asked + asked_other, 0U);
-  EXPECT_TRUE(tier_->close(1000)) << "before what the hooks count in is gone";
 }
 
 TEST_F(RemoteClusterHostileTest, ANodeThatLoadsItsDataKeepsNobodyFromTheOthers) {
@@ -190,8 +188,8 @@ TEST_F(RemoteClusterHostileTest, ANodeThatLoadsItsDataKeepsNobodyFromTheOthers) 
     const bool data = words[0] == "GET" || words[0] == "SET" || words[0] == "GETRANGE";
     return unwell && data ? std::optional<std::string>("-LOADING Redis is loading the dataset in memory\r\n") : std::nullopt;
   };
-  server_.set_hook([&](const FakeServer::Words& words) { return answer(words, both); });
-  other.set_hook([&](const FakeServer::Words& words) { return answer(words, loading || both); });
+  const HookScope hooked(server_, [&](const FakeServer::Words& words) { return answer(words, both); });
+  const HookScope hooked_other(other, [&](const FakeServer::Words& words) { return answer(words, loading || both); });
   open();
   const auto slots_of = [](std::uint64_t number) { return slot_of(record_key("larder", key_of(number))); };
   std::vector<tiers::ChunkKey> keys;
@@ -231,8 +229,8 @@ TEST_F(RemoteClusterHostileTest, WhatIsToGoFromANodeThatIsAwayKeepsNothingFromTh
   const auto hook = [&](const FakeServer::Words& words) -> std::optional<std::string> {
     return words[0] == "CLUSTER" ? std::optional(FakeServer::slots({server_.port(), other.port()})) : std::nullopt;
   };
-  server_.set_hook(hook);
-  other.set_hook(hook);
+  const HookScope hooked(server_, hook);
+  const HookScope hooked_other(other, hook);
   open();
   const auto upper = [](std::uint64_t number) { return slot_of(record_key("larder", key_of(number))) >= kSlots / 2; };
   std::uint64_t away = 1;
@@ -261,8 +259,8 @@ TEST_F(RemoteClusterHostileTest, ADropBeginsAgainWhereSlotsHaveMovedMeanwhile) {
     if (words[0] == "UNLINK" && moved++ == 0) return "-MOVED 1 127.0.0.1:" + std::to_string(other.port()) + "\r\n";
     return std::nullopt;
   };
-  server_.set_hook(hook);
-  other.set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
+  const HookScope hooked(server_, hook);
+  const HookScope hooked_other(other, [&](const FakeServer::Words& words) -> std::optional<std::string> {
     return words[0] == "CLUSTER" ? std::optional(FakeServer::slots({server_.port(), other.port()})) : std::nullopt;
   });
   open();
@@ -276,13 +274,13 @@ TEST_F(RemoteClusterHostileTest, ADropBeginsAgainWhereSlotsHaveMovedMeanwhile) {
 
 // Three nodes that send every third command on, to each other or themselves, or refuse it.
 TEST(RemoteClusterShiftTest, RandomRedirectionsShiftNoReply) {
-  std::vector<std::unique_ptr<FakeServer>> nodes;
+  std::atomic<std::uint64_t> count = 0;
   std::vector<std::uint16_t> ports;
+  std::vector<std::unique_ptr<FakeServer>> nodes;  // whose hooks refer to both
   for (int i = 0; i < 3; ++i) {
     nodes.push_back(std::make_unique<FakeServer>(FakeServer::Hook(), FakeServer::Kind::kCluster));
     ports.push_back(nodes.back()->port());
   }
-  std::atomic<std::uint64_t> count = 0;
   for (const auto& node : nodes)
     node->set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
       if (words[0] == "CLUSTER") return FakeServer::slots(ports);
@@ -393,7 +391,7 @@ TEST(RemoteSentinelHostileTest, AnswersThatNameNobodyAreNobody) {
   for (const char* answer :
        {"*-1\r\n", "*0\r\n", "*1\r\n$1\r\na\r\n", "*2\r\n$1\r\na\r\n$1\r\nb\r\n", "*2\r\n$0\r\n\r\n$1\r\n1\r\n",
         "*2\r\n$9\r\n127.0.0.1\r\n$5\r\n70000\r\n", "-ERR No such master\r\n"}) {
-    sentinel.set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
+    const HookScope hooked(sentinel, [&](const FakeServer::Words& words) -> std::optional<std::string> {
       return words[0] == "SENTINEL" ? std::optional<std::string>(answer) : std::nullopt;
     });
     const base::MonotonicClock clock;
