@@ -344,6 +344,15 @@ TEST_P(RemoteClusterTest, TheLeastRightsAreEnoughToReadFromReplicas) {
   {
     Node without(options);
     for (std::uint64_t i = 0; i < 8; ++i) ASSERT_EQ(without.loop.put(i, 1, 1, kLarge).to_string(), "ok");
+  }
+  // The map names a replica once its master knows that it has been told of something.
+  const auto names_replicas = [&](std::size_t number) {
+    const remote::Reply map = cluster.server(number).ask({"CLUSTER", "SLOTS"});
+    return std::ranges::all_of(map.elements, [](const remote::Reply& range) { return range.elements.size() == 4; });
+  };
+  ASSERT_TRUE(soon([&] { return names_replicas(0) && names_replicas(1) && names_replicas(2); }));
+  {
+    Node without(options);
     for (std::uint64_t i = 0; i < 8; ++i) EXPECT_EQ(without.loop.get(i, 1, kLarge).to_string(), "ok") << i;
     EXPECT_EQ(without.tier->state().reason, "");
   }

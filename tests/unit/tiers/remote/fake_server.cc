@@ -148,6 +148,7 @@ bool FakeServer::has_more_while_held(int fd) {
 
 void FakeServer::serve(int fd) {
   std::string came, out;
+  bool answers = true;
   std::vector<char> piece(1 << 16);
   for (;;) {
     const std::size_t most = sips ? std::min<std::size_t>(trickle_bytes, piece.size()) : piece.size();
@@ -156,7 +157,11 @@ void FakeServer::serve(int fd) {
     if (sips) std::this_thread::sleep_for(std::chrono::milliseconds(trickle_ms));
     came.append(piece.data(), static_cast<std::size_t>(got));
     std::size_t at = 0;
-    while (const std::optional<Words> words = take_command(came, at)) out += answer(*words);
+    while (const std::optional<Words> words = take_command(came, at)) {
+      const std::string bytes = answer(*words);
+      answers = answers && !bytes.empty();
+      if (answers) out += bytes;
+    }
     came.erase(0, at);
     if (has_more_while_held(fd)) continue;
     if (!mute && !send(fd, out)) return;

@@ -20,7 +20,8 @@ namespace larder::remote::testing_support {
 class FakeServer {
  public:
   using Words = std::vector<std::string>;
-  // Bytes to send in place of the honest answer; nothing: that one. Called by one thread a connection.
+  // Bytes to send in place of the honest answer; nothing: that one; "": neither this command nor what follows on its connection is ever
+  // answered, or each later answer would be taken for the one before. Called by one thread a connection.
   using Hook = std::function<std::optional<std::string>(const Words& words)>;
 
   enum class Kind { kStandalone, kCluster, kSentinel };  // but for the first behind a port
