@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <algorithm>
 #include <atomic>
 #include <fstream>
 #include <thread>
@@ -348,7 +349,7 @@ TEST_P(RemoteClusterTest, TheLeastRightsAreEnoughToReadFromReplicas) {
   // The map names a replica once its master knows that it has been told of something.
   const auto names_replicas = [&](std::size_t number) {
     const remote::Reply map = cluster.server(number).ask({"CLUSTER", "SLOTS"});
-    return std::ranges::all_of(map.elements, [](const remote::Reply& range) { return range.elements.size() == 4; });
+    return std::ranges::count_if(map.elements, [](const remote::Reply& range) { return range.elements.size() == 4; }) == 3;
   };
   ASSERT_TRUE(soon([&] { return names_replicas(0) && names_replicas(1) && names_replicas(2); }));
   {
