@@ -1,0 +1,37 @@
+// Two answers to GET /v1/status, one after the other, as larderctl and `kubectl larder` show them: whoever runs in a pod may answer.
+//
+// Promises: it is understood or refused; what is shown commands no terminal.
+// Input: two bytes of the first one's length, the first, the second.
+#include <algorithm>
+
+#include "sidecar/ctl/snapshot.h"
+#include "sidecar/ctl/status_screen.h"
+#include "sidecar/ctl/top.h"
+#include "tests/fuzz/input.h"
+
+namespace {
+
+using namespace larder;
+using namespace larder::fuzz;
+
+void must_be_harmless(const std::string& text) {
+  must(std::ranges::none_of(text, [](unsigned char c) { return (c < ' ' && c != '\n') || c == 0x7f; }),
+       "what is shown commands no terminal");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  Input input(data, size);
+  const auto before = ctl::read_snapshot(input.take_text(input.take<std::uint16_t>()));
+  const auto now = ctl::read_snapshot(input.rest());
+  if (!now.ok()) {
+    must(!now.status().text().empty(), "a refusal says why");
+    must_be_harmless(now.status().text());
+    return 0;
+  }
+  must_be_harmless(ctl::status_screen(*now));
+  must_be_harmless(ctl::top_screen(*now, before.ok() ? std::optional(*before) : std::nullopt));
+  must_be_harmless(ctl::waiting_screen("gone", *now));
+  return 0;
+}
