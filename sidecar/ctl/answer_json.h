@@ -30,7 +30,8 @@ auto understood(const std::string& body, Read read) -> Result<decltype(read(nloh
   try {
     return read(nlohmann::json::parse(body));
   } catch (const nlohmann::json::exception& error) {
-    return Status(Code::kInvalidArgument, std::string("larderd's answer is not understood (another version?): ") + error.what());
+    // It quotes the answer.
+    return Status(Code::kInvalidArgument, "larderd's answer is not understood (another version?): " + printable(error.what()));
   }
 }
 
