@@ -29,6 +29,13 @@ struct PieceList {
   const Fence* after = nullptr;  // no piece is read or written before it; the caller does not wait for that
 };
 
+// A run of a chunk's pieces that is loaded by itself, one layer's for example.
+struct ChunkPart {
+  std::span<const std::byte> packed;       // in the slot: the pieces one after the other
+  std::span<std::byte* const> pieces;      // null ones are left out
+  std::span<const std::uint64_t> digests;  // of each unit of each piece, as verified_digests() gave them
+};
+
 // Memory that an engine makes ready for its copies, in the background and as it becomes present. Thread-safe. Its destructor takes all of
 // that back; REQUIRES: before the memory goes, and no copy uses it.
 class ReadyMemory {
@@ -53,11 +60,18 @@ class CopyEngine {
   // be written after return. kUnavailable: this engine copies nothing any more.
   virtual Status load(std::span<const std::byte> slot, std::uint64_t root, const PieceList& to) const = 0;
 
+  // Parts of chunks onto their pieces of `piece_bytes` each, all of them or a failure: every unit is verified as it was written there. Codes, and
+  // what holds after return, are those of load().
+  virtual Status load_parts(std::span<const ChunkPart> parts, std::uint64_t piece_bytes, const Fence* after) const = 0;
+
   // All that is queued by now on `stream`, the engine's own, in the sense of larder.h. nullptr: what came before is done anyway.
   virtual Result<std::shared_ptr<const Fence>> fence(void* stream) const {
     static_cast<void>(stream);
     return std::shared_ptr<const Fence>();
   }
+
+  // Whether what store() has begun may go on for a moment where this process is killed meanwhile, as a GPU's copies may. Those of threads end with it.
+  virtual bool outlives_process() const { return false; }
 
   // nullptr: this engine copies from and to all memory alike. The engine and `memory` outlive what is returned.
   virtual std::unique_ptr<ReadyMemory> make_ready(std::span<std::byte> memory) const {
@@ -65,6 +79,11 @@ class CopyEngine {
     return nullptr;
   }
 };
+
+// A slot's digest table, copied into `table` and verified against the root: what speaks for parts of the chunk, whatever becomes of the slot.
+// kDataLoss: it does not match. REQUIRES: `table` has digest_count(payload_bytes, its piece_bytes) elements.
+Status verified_digests(std::span<const std::byte> slot, std::uint64_t payload_bytes, std::uint64_t root,
+                        std::span<std::uint64_t> table);
 
 // Of an engine's life, for the log: level is info, warning or error.
 using Log = std::function<void(std::string_view level, std::string_view text)>;

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <system_error>
 
 #include "cuda/host_copy_engine.h"
+#include "cuda/trial_memory.h"
 #include "shim/protocol/checksum.h"
 
 namespace larder::copy::cuda {
@@ -20,6 +22,25 @@ const HostLoop& host_loop() {
 
 PieceList part_of(const PieceList& list, std::size_t first, std::size_t count) {
   return {list.pieces.subspan(first, count), list.piece_bytes, nullptr};
+}
+
+void add_copies(CopyList& copies, Move direction, const PieceList& list, const std::byte* packed) {
+  for (std::size_t i = 0; i < list.pieces.size(); ++i) {
+    if (list.pieces[i] == nullptr) continue;
+    const DevicePtr piece = address(list.pieces[i]), in_packed = address(packed + i * list.piece_bytes);
+    if (direction == Move::kGather)
+      copies.add(in_packed, piece, list.piece_bytes);
+    else
+      copies.add(piece, in_packed, list.piece_bytes);
+  }
+}
+
+// Whether digests of what was written are the ones that are expected. Nothing was written of pieces that are left out.
+Status compared(const ChunkPart& part, std::uint64_t units, const std::uint64_t* digests) {
+  for (std::size_t i = 0; i < part.pieces.size(); ++i)
+    if (part.pieces[i] != nullptr && !std::equal(digests + i * units, digests + (i + 1) * units, part.digests.data() + i * units))
+      return {Code::kDataLoss, "the bytes do not match the digests of their chunk"};
+  return {};
 }
 
 // The table as it stands in the slot, where null pieces have no other.
@@ -56,11 +77,13 @@ Result<std::unique_ptr<CudaCopyEngine>> CudaCopyEngine::make(const void* page, C
   std::unique_ptr<CudaCopyEngine> engine(new CudaCopyEngine(*context, std::move(options)));
   if (engine->options_.kernels.empty()) return engine;
   Result<std::unique_ptr<PieceKernels>> kernels = PieceKernels::load(*context, engine->options_.kernels);
-  if (kernels.ok())
+  if (kernels.ok()) {
     engine->kernels_ = std::move(kernels).value();
-  else
+    engine->choose_ways();
+  } else {
     engine->options_.log("warning", "the copy kernels cannot be loaded (" + kernels.status().text() +
                                         "): chunks go by the copy engines, and loads through staging memory");
+  }
   return engine;
 }
 
@@ -76,9 +99,50 @@ const char* CudaCopyEngine::name() const {
   return "cuda";
 }
 
-bool CudaCopyEngine::by_kernel(std::uint64_t piece_bytes, std::uint64_t crossover_bytes) const {
+void CudaCopyEngine::choose_ways() {
+  if (options_.method != Method::kAuto || options_.measure_ways.count() == 0) return;
+  if (const std::optional<WayTable> known = options_.known->find(context_->handle(), options_.kernel_blocks)) {
+    ways_ = *known;
+    return options_.log("info", "GPU copies, as measured before in this process: " + ways_.in_words());
+  }
+  const auto start = std::chrono::steady_clock::now();
+  Result<WayTable> measured = Status(Code::kResourceExhausted, "no thread can be made");
+  try {
+    measuring_ = std::make_unique<WayMeasuring>([this](const std::atomic<bool>& stop) { return measure(stop); });
+    measured = measuring_->wait(options_.measure_ways);
+  } catch (const std::system_error&) {  // said below
+  }
+  if (measured.status().code() != Code::kDeadlineExceeded) measuring_.reset();
+  if (!measured.ok())
+    return options_.log(
+        "warning", "GPU copies could not be measured (" + measured.status().text() + "), a guess stands: " + ways_.in_words());
+  ways_ = *measured;
+  options_.known->keep(context_->handle(), options_.kernel_blocks, ways_);
+  const auto took = std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() - start);
+  options_.log("info", "GPU copies, measured in " + std::to_string(took.count()) + " ms: " + ways_.in_words());
+}
+
+// Whole copies as the engine does them, digests included, but on memory of its own: the engine's pages are not touched.
+Result<WayTable> CudaCopyEngine::measure(const std::atomic<bool>& stop) const {
+  const ContextScope scope(context_->driver(), context_->handle());
+  if (!scope.status().ok()) return scope.status();
+  Result<std::unique_ptr<TrialMemory>> memory = TrialMemory::make(*context_, options_.measure_bytes);
+  if (!memory.ok()) return memory.status();
+  Result<CopyStreams::Lease> stream = streams_.take();  // goes before the memory
+  if (!stream.ok()) return stream.status();
+  const auto trial = [&](Direction direction, bool kernel, std::uint64_t piece_bytes) {
+    const PieceList list = (*memory)->pieces(piece_bytes);
+    const std::span<std::uint64_t> table = (*memory)->table(list);
+    if (direction == Direction::kStore)
+      return store_pinned(**stream, kernel, list, (*memory)->slot(), (*memory)->slot_on_device(), table);
+    return load_pinned(**stream, kernel, (*memory)->slot(), (*memory)->slot_on_device(), list, table);
+  };
+  return measure_ways(trial, stop);
+}
+
+bool CudaCopyEngine::by_kernel(Direction direction, std::uint64_t piece_bytes) const {
   if (kernels_ == nullptr || options_.method == Method::kBatch) return false;
-  return options_.method == Method::kKernel || piece_bytes < crossover_bytes;
+  return options_.method == Method::kKernel || ways_.by_kernel(direction, piece_bytes);
 }
 
 std::optional<DevicePtr> CudaCopyEngine::pinned(std::span<const std::byte> slot) const {
@@ -99,37 +163,40 @@ Status CudaCopyEngine::noted(Status status) const {
   return status;
 }
 
-Status CudaCopyEngine::run_kernel(CopyStream& stream, Move move, const PieceList& list, DevicePtr packed) const {
-  const std::uint64_t units = protocol::units_per_piece(list.piece_bytes);
-  if (Status status = stream.pieces.ensure(list.pieces.size() * sizeof(std::uint64_t)); !status.ok()) return status;
-  if (Status status = stream.digests.ensure(list.pieces.size() * units * sizeof(std::uint64_t)); !status.ok()) return status;
-  std::memset(stream.digests.data<std::byte>(), 0, list.pieces.size() * units * sizeof(std::uint64_t));  // no earlier copy's
-  for (std::size_t i = 0; i < list.pieces.size(); ++i) stream.pieces.data<DevicePtr>()[i] = address(list.pieces[i]);
-  const MoveJob job{reinterpret_cast<const std::uint64_t*>(stream.pieces.device()), reinterpret_cast<unsigned char*>(packed),
-                    reinterpret_cast<std::uint64_t*>(stream.digests.device()), list.piece_bytes, list.pieces.size()};
+Status CudaCopyEngine::make_tables(CopyStream& stream, std::size_t pieces, std::uint64_t piece_bytes) {
+  const std::size_t digest_bytes = pieces * protocol::units_per_piece(piece_bytes) * sizeof(std::uint64_t);
+  if (Status status = stream.pieces.ensure(pieces * sizeof(DevicePtr)); !status.ok()) return status;
+  if (Status status = stream.digests.ensure(digest_bytes); !status.ok()) return status;
+  std::memset(stream.digests.data<std::byte>(), 0, digest_bytes);  // no earlier copy's
+  return {};
+}
+
+Status CudaCopyEngine::run_kernel(CopyStream& stream, Move move, const PieceList& list, DevicePtr packed,
+                                  std::size_t first_piece) const {
+  const std::uint64_t first_unit = first_piece * protocol::units_per_piece(list.piece_bytes);
+  DevicePtr* const addresses = stream.pieces.data<DevicePtr>() + first_piece;
+  for (std::size_t i = 0; i < list.pieces.size(); ++i) addresses[i] = address(list.pieces[i]);
+  const MoveJob job{reinterpret_cast<const std::uint64_t*>(stream.pieces.device()) + first_piece,
+                    reinterpret_cast<unsigned char*>(packed),
+                    reinterpret_cast<std::uint64_t*>(stream.digests.device()) + first_unit, list.piece_bytes, list.pieces.size()};
   return kernels_->launch(move, job, options_.kernel_blocks, stream.queue());
 }
 
 // Queues one way to move all pieces. `packed` and `device` name the same memory, to the host and to the device.
 Status CudaCopyEngine::move(CopyStream& stream, Move direction, bool kernel, const PieceList& list, std::byte* packed,
                             DevicePtr device) const {
-  if (kernel) return run_kernel(stream, direction, list, device);
-  CopyList copies;
-  for (std::size_t i = 0; i < list.pieces.size(); ++i) {
-    if (list.pieces[i] == nullptr) continue;
-    const DevicePtr piece = address(list.pieces[i]), in_packed = address(packed + i * list.piece_bytes);
-    if (direction == Move::kGather)
-      copies.add(in_packed, piece, list.piece_bytes);
-    else
-      copies.add(piece, in_packed, list.piece_bytes);
+  if (kernel) {
+    if (Status status = make_tables(stream, list.pieces.size(), list.piece_bytes); !status.ok()) return status;
+    return run_kernel(stream, direction, list, device);
   }
+  CopyList copies;
+  add_copies(copies, direction, list, packed);
   return stream.copy(copies);
 }
 
 // Digests are the kernel's, of what it wrote, or are taken of the slot, which is this call's alone.
-Status CudaCopyEngine::store_pinned(CopyStream& stream, const PieceList& from, std::span<std::byte> slot, DevicePtr device,
-                                    std::span<std::uint64_t> table) const {
-  const bool kernel = by_kernel(from.piece_bytes, options_.crossover.store_bytes);
+Status CudaCopyEngine::store_pinned(CopyStream& stream, bool kernel, const PieceList& from, std::span<std::byte> slot,
+                                    DevicePtr device, std::span<std::uint64_t> table) const {
   if (Status status = move(stream, Move::kGather, kernel, from, slot.data(), device); !status.ok()) return status;
   if (Status status = stream.finish(); !status.ok()) return status;
   if (kernel) {
@@ -144,7 +211,7 @@ Status CudaCopyEngine::store_pinned(CopyStream& stream, const PieceList& from, s
 
 Status CudaCopyEngine::store_staged(CopyStream& stream, const PieceList& from, std::span<std::byte> slot,
                                     std::span<std::uint64_t> table) const {
-  const bool kernel = by_kernel(from.piece_bytes, options_.crossover.store_bytes);
+  const bool kernel = by_kernel(Direction::kStore, from.piece_bytes);
   const std::uint64_t units = protocol::units_per_piece(from.piece_bytes);
   const std::size_t at_once = staged_pieces(from);
   if (Status status = stream.staging.ensure(at_once * from.piece_bytes); !status.ok()) return status;
@@ -163,13 +230,14 @@ Status CudaCopyEngine::store_staged(CopyStream& stream, const PieceList& from, s
 
 // A slot may be overwritten while it is read. So digests are taken of what came to lie on the device: by the kernel that wrote it, or by one
 // behind the copy engines.
-Status CudaCopyEngine::load_pinned(CopyStream& stream, std::span<const std::byte> slot, DevicePtr device, const PieceList& to,
-                                   std::span<std::uint64_t> table) const {
-  const bool kernel = by_kernel(to.piece_bytes, options_.crossover.load_bytes);
+Status CudaCopyEngine::load_pinned(CopyStream& stream, bool kernel, std::span<const std::byte> slot, DevicePtr device,
+                                   const PieceList& to, std::span<std::uint64_t> table) const {
   if (Status status = move(stream, Move::kScatter, kernel, to, const_cast<std::byte*>(slot.data()), device); !status.ok())
     return status;
-  if (!kernel)
+  if (!kernel) {
+    if (Status status = make_tables(stream, to.pieces.size(), to.piece_bytes); !status.ok()) return status;
     if (Status status = run_kernel(stream, Move::kDigest, to, 0); !status.ok()) return status;
+  }
   if (Status status = stream.finish(); !status.ok()) return status;
   std::memcpy(table.data(), stream.digests.data<std::uint64_t>(), table.size_bytes());
   return {};
@@ -178,7 +246,7 @@ Status CudaCopyEngine::load_pinned(CopyStream& stream, std::span<const std::byte
 // Staging memory is this call's alone: what is digested on the way into it is what the device gets.
 Status CudaCopyEngine::load_staged(CopyStream& stream, std::span<const std::byte> slot, const PieceList& to,
                                    std::span<std::uint64_t> table) const {
-  const bool kernel = by_kernel(to.piece_bytes, options_.crossover.load_bytes);
+  const bool kernel = by_kernel(Direction::kLoad, to.piece_bytes);
   const std::uint64_t units = protocol::units_per_piece(to.piece_bytes);
   const std::size_t at_once = staged_pieces(to);
   if (Status status = stream.staging.ensure(at_once * to.piece_bytes); !status.ok()) return status;
@@ -207,7 +275,8 @@ Result<std::uint64_t> CudaCopyEngine::store(const PieceList& from, std::span<std
     if (Status status = (*stream)->wait_for(*from.after); !status.ok()) return noted(status);
   const std::uint64_t payload_bytes = from.pieces.size() * from.piece_bytes;
   const std::optional<DevicePtr> device = pinned(slot.first(payload_bytes));
-  if (Status status = device ? store_pinned(**stream, from, slot, *device, table) : store_staged(**stream, from, slot, table);
+  if (Status status = device ? store_pinned(**stream, by_kernel(Direction::kStore, from.piece_bytes), from, slot, *device, table)
+                             : store_staged(**stream, from, slot, table);
       !status.ok())
     return noted(status);
   host_loop().copy_words(slot.data() + protocol::digest_table_offset(payload_bytes), table.data(), table.size());
@@ -230,7 +299,8 @@ Status CudaCopyEngine::load(std::span<const std::byte> slot, std::uint64_t root,
     if (Status status = (*stream)->wait_for(*to.after); !status.ok()) return noted(status);
   // Without kernels nothing can look at what the copy engines wrote: then it goes through staging, whose digests are as good.
   const std::optional<DevicePtr> device = kernels_ != nullptr ? pinned(slot.first(payload_bytes)) : std::nullopt;
-  if (Status status = device ? load_pinned(**stream, slot, *device, to, table) : load_staged(**stream, slot, to, table);
+  if (Status status = device ? load_pinned(**stream, by_kernel(Direction::kLoad, to.piece_bytes), slot, *device, to, table)
+                             : load_staged(**stream, slot, to, table);
       !status.ok())
     return noted(status);
   const std::byte* const stored = slot.data() + protocol::digest_table_offset(payload_bytes);
@@ -239,6 +309,61 @@ Status CudaCopyEngine::load(std::span<const std::byte> slot, std::uint64_t root,
       racy_equal(table.data(), stored, table.size() * sizeof(std::uint64_t)))
     return {};
   return {Code::kDataLoss, "the bytes or their digest table do not match the root"};
+}
+
+Status CudaCopyEngine::load_parts_pinned(CopyStream& stream, std::span<const ChunkPart* const> parts,
+                                         std::span<const DevicePtr> devices, std::uint64_t piece_bytes) const {
+  const bool kernel = by_kernel(Direction::kLoad, piece_bytes);
+  const std::uint64_t units = protocol::units_per_piece(piece_bytes);
+  std::size_t pieces = 0;
+  CopyList copies;
+  for (const ChunkPart* part : parts) {
+    pieces += part->pieces.size();
+    if (!kernel) add_copies(copies, Move::kScatter, {part->pieces, piece_bytes}, part->packed.data());
+  }
+  if (Status status = make_tables(stream, pieces, piece_bytes); !status.ok()) return status;
+  if (Status status = stream.copy(copies); !status.ok()) return status;
+  std::size_t first = 0;
+  for (std::size_t i = 0; i < parts.size(); first += parts[i++]->pieces.size())
+    if (Status status =
+            run_kernel(stream, kernel ? Move::kScatter : Move::kDigest, {parts[i]->pieces, piece_bytes}, devices[i], first);
+        !status.ok())
+      return status;
+  if (Status status = stream.finish(); !status.ok()) return status;
+  first = 0;
+  for (std::size_t i = 0; i < parts.size(); first += parts[i++]->pieces.size())
+    if (Status status = compared(*parts[i], units, stream.digests.data<std::uint64_t>() + first * units); !status.ok())
+      return status;
+  return {};
+}
+
+Status CudaCopyEngine::load_part_staged(CopyStream& stream, const ChunkPart& part, std::uint64_t piece_bytes) const {
+  const std::uint64_t units = protocol::units_per_piece(piece_bytes);
+  std::vector<std::uint64_t> table(part.pieces.size() * units);
+  if (Status status = load_staged(stream, part.packed, {part.pieces, piece_bytes}, table); !status.ok()) return status;
+  return compared(part, units, table.data());
+}
+
+Status CudaCopyEngine::load_parts(std::span<const ChunkPart> parts, std::uint64_t piece_bytes, const Fence* after) const {
+  if (ended_) return {Code::kUnavailable, "copies from and to the GPU have ended in this engine"};
+  std::vector<const ChunkPart*> direct;
+  std::vector<DevicePtr> devices;
+  const ContextScope scope(context_->driver(), context_->handle());
+  if (!scope.status().ok()) return noted(scope.status());
+  Result<CopyStreams::Lease> stream = streams_.take();
+  if (!stream.ok()) return noted(stream.status());
+  if (after != nullptr)
+    if (Status status = (*stream)->wait_for(*after); !status.ok()) return noted(status);
+  for (const ChunkPart& part : parts) {
+    const std::optional<DevicePtr> device = kernels_ != nullptr ? pinned(part.packed) : std::nullopt;  // see load()
+    if (device) {
+      direct.push_back(&part);
+      devices.push_back(*device);
+    } else if (Status status = load_part_staged(**stream, part, piece_bytes); !status.ok()) {
+      return noted(status);
+    }
+  }
+  return direct.empty() ? Status() : noted(load_parts_pinned(**stream, direct, devices, piece_bytes));
 }
 
 Result<std::shared_ptr<const Fence>> CudaCopyEngine::fence(void* stream) const {

@@ -46,6 +46,8 @@ Status Driver::fill(GetProcAddress by_name) {
   need("cuEventRecord", table_.event_record);
   need("cuEventSynchronize", table_.event_synchronize);
   need("cuEventDestroy", table_.event_destroy);
+  need("cuMemAlloc", table_.mem_alloc);
+  need("cuMemFree", table_.mem_free);
   need("cuMemHostAlloc", table_.mem_host_alloc);
   need("cuMemFreeHost", table_.mem_free_host);
   need("cuMemHostRegister", table_.mem_host_register);

@@ -69,6 +69,8 @@ struct DriverTable {
   ResultCode (*event_record)(Handle event, Handle stream);
   ResultCode (*event_synchronize)(Handle event);
   ResultCode (*event_destroy)(Handle event);
+  ResultCode (*mem_alloc)(DevicePtr* memory, std::size_t bytes);
+  ResultCode (*mem_free)(DevicePtr memory);
   ResultCode (*mem_host_alloc)(void** memory, std::size_t bytes, unsigned flags);
   ResultCode (*mem_free_host)(void* memory);
   ResultCode (*mem_host_register)(void* memory, std::size_t bytes, unsigned flags);

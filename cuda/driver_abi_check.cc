@@ -44,6 +44,8 @@ LARDER_SAME(event_create, PFN_cuEventCreate_v2000);
 LARDER_SAME(event_record, PFN_cuEventRecord_v2000);
 LARDER_SAME(event_synchronize, PFN_cuEventSynchronize_v2000);
 LARDER_SAME(event_destroy, PFN_cuEventDestroy_v4000);
+LARDER_SAME(mem_alloc, PFN_cuMemAlloc_v3020);
+LARDER_SAME(mem_free, PFN_cuMemFree_v3020);
 LARDER_SAME(mem_host_alloc, PFN_cuMemHostAlloc_v2020);
 LARDER_SAME(mem_free_host, PFN_cuMemFreeHost_v2000);
 LARDER_SAME(mem_host_register, PFN_cuMemHostRegister_v6050);

@@ -83,6 +83,31 @@ Status HostCopyEngine::load(std::span<const std::byte> slot, std::uint64_t root,
   return {};
 }
 
+Status HostCopyEngine::load_parts(std::span<const ChunkPart> parts, std::uint64_t piece_bytes, const Fence*) const {
+  const std::uint64_t units = protocol::units_per_piece(piece_bytes);
+  const std::span<std::uint64_t> digests = scratch_table(units);
+  bool right = true;
+  for (const ChunkPart& part : parts)
+    for (std::size_t i = 0; right && i < part.pieces.size(); ++i) {
+      if (part.pieces[i] == nullptr) continue;
+      loop_.copy_piece(part.pieces[i], part.packed.data() + i * piece_bytes, piece_bytes, digests.data(),
+                       part.packed.data() + (i + 1) * piece_bytes);
+      right = std::equal(digests.begin(), digests.end(), part.digests.data() + i * units);
+    }
+  loop_.publish();
+  return right ? Status() : Status(Code::kDataLoss, "the bytes do not match the digests of their chunk");
+}
+
+Status verified_digests(std::span<const std::byte> slot, std::uint64_t payload_bytes, std::uint64_t root,
+                        std::span<std::uint64_t> table) {
+  const std::uint64_t offset = protocol::digest_table_offset(payload_bytes);
+  if (slot.size() < offset + table.size_bytes())
+    return {Code::kInvalidArgument, "slot is smaller than the pieces and their digest table"};
+  racy_copy(table.data(), slot.data() + offset, table.size_bytes());
+  if (protocol::root_digest(table.data(), table.size()) == root) return {};
+  return {Code::kDataLoss, "the digest table does not match the root"};
+}
+
 std::vector<const HostLoop*> host_loops() {
   std::vector<const HostLoop*> loops;
 #if defined(__x86_64__)

@@ -17,6 +17,7 @@ class HostCopyEngine final : public CopyEngine {
   const char* name() const override { return loop_.name; }
   Result<std::uint64_t> store(const PieceList& from, std::span<std::byte> slot) const override;
   Status load(std::span<const std::byte> slot, std::uint64_t root, const PieceList& to) const override;
+  Status load_parts(std::span<const ChunkPart> parts, std::uint64_t piece_bytes, const Fence* after) const override;
 
  private:
   const HostLoop& loop_;

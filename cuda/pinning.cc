@@ -1,24 +1,16 @@
 #include "cuda/pinning.h"
 
 #include <pthread.h>
-#include <signal.h>
 
 #include <algorithm>
+
+#include "cuda/quiet_thread.h"
 
 namespace larder::copy::cuda {
 
 Pinning::Pinning(ContextPtr context, std::span<std::byte> memory, Log log, std::size_t span_bytes)
     : context_(std::move(context)), memory_(memory), log_(std::move(log)), span_bytes_(span_bytes), devices_(spans()) {
-  sigset_t all, before;  // the engine's signals are for its own threads
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  try {
-    thread_ = std::thread(&Pinning::work, this);
-  } catch (...) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    throw;
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  thread_ = quiet_thread([this] { work(); });
 }
 
 Pinning::~Pinning() {

@@ -28,6 +28,9 @@ class GullibleEngine final : public copy::CopyEngine {
       if (to.pieces[i] != nullptr) std::memcpy(to.pieces[i], slot.data() + i * to.piece_bytes, to.piece_bytes);
     return {};
   }
+  Status load_parts(std::span<const copy::ChunkPart> parts, std::uint64_t piece_bytes, const copy::Fence* after) const override {
+    return copy::host_copy_engine().load_parts(parts, piece_bytes, after);
+  }
 };
 
 }  // namespace

@@ -51,6 +51,18 @@ std::string default_socket() {
   return socket != nullptr && *socket != '\0' ? socket : "/run/larder/larder.sock";
 }
 
+larder_status load(larder_client* client, const char* function, const larder_transfer* transfer, uint64_t* ticket,
+                   bool by_layer) {
+  return guarded(client, [&] {
+    client::Transfer given;
+    std::uint32_t start_within_ms = 0;
+    if (ticket == nullptr || !read_transfer(transfer, given, start_within_ms)) return answered(client, function, bad_transfer());
+    const larder::Result<std::uint64_t> started = client->impl.load(std::move(given), start_within_ms, by_layer);
+    *ticket = started.ok() ? *started : 0;
+    return answered(client, function, started.status());
+  });
+}
+
 }  // namespace
 
 extern "C" {
@@ -231,15 +243,15 @@ void larder_report_prefill(larder_client* client, uint64_t tokens, uint64_t comp
 }
 
 larder_status larder_load(larder_client* client, const larder_transfer* transfer, uint64_t* ticket) {
-  return guarded(client, [&] {
-    client::Transfer given;
-    std::uint32_t start_within_ms = 0;
-    if (ticket == nullptr || !read_transfer(transfer, given, start_within_ms))
-      return answered(client, "larder_load", bad_transfer());
-    const larder::Result<std::uint64_t> started = client->impl.load(std::move(given), start_within_ms);
-    *ticket = started.ok() ? *started : 0;
-    return answered(client, "larder_load", started.status());
-  });
+  return load(client, "larder_load", transfer, ticket, false);
+}
+
+larder_status larder_load_by_layer(larder_client* client, const larder_transfer* transfer, uint64_t* ticket) {
+  return load(client, "larder_load_by_layer", transfer, ticket, true);
+}
+
+larder_status larder_wait_layer(larder_client* client, uint64_t ticket, uint32_t layer, uint32_t wait_ms) {
+  return guarded(client, [&] { return answered(client, "larder_wait_layer", client->impl.wait_layer(ticket, layer, wait_ms)); });
 }
 
 size_t larder_poll(larder_client* client, larder_completion* completions, size_t max, uint32_t wait_ms) {

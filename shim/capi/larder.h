@@ -269,6 +269,16 @@ typedef struct larder_transfer {
  * written until the completion is polled, and never after. */
 LARDER_API larder_status larder_load(larder_client* client, const larder_transfer* transfer, uint64_t* ticket);
 
+/* The same, layer by layer: the first layer of all chunks is copied and verified first, so that an engine can begin with it while the
+ * rest is on its way. Costs more calls of the GPU than larder_load(): for engines that do wait for layers. */
+LARDER_API larder_status larder_load_by_layer(larder_client* client, const larder_transfer* transfer, uint64_t* ticket);
+
+/* Waits up to wait_ms until one layer of such a load (its number in the group, from 0 on) is on its pages, and verified, for every chunk of
+ * the transfer. LARDER_DEADLINE_EXCEEDED: not yet. LARDER_NOT_FOUND: its completion was polled, or the ticket is no such load's. Else the
+ * load has failed, and what its layers gave is void: the completion tells when its pages are no longer written. Keep polling for that
+ * in any case. */
+LARDER_API larder_status larder_wait_layer(larder_client* client, uint64_t ticket, uint32_t layer, uint32_t wait_ms);
+
 typedef struct larder_completion {
   uint64_t ticket;
   uint32_t status; /* larder_status: LARDER_OK means that every byte on the pages was verified */

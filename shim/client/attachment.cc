@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "shim/protocol/lock_layout.h"
 #include "shim/protocol/test_point.h"
 
 namespace larder::client {
@@ -46,6 +47,14 @@ Result<std::shared_ptr<ArenaView>> view_of(const Fd& fd, std::uint64_t size_byte
 }
 
 }  // namespace
+
+bool Attachment::tell_device_writes() {
+  if (device_writes_told_.load(std::memory_order_relaxed)) return true;
+  const std::uint8_t yes = 1;
+  if (::pwrite(lock_.get(), &yes, sizeof(yes), protocol::kDeviceWritesOffset) != sizeof(yes)) return false;
+  device_writes_told_.store(true, std::memory_order_relaxed);
+  return true;
+}
 
 Attachment::Attachment(const protocol::Welcome& welcome, Fd lock, std::shared_ptr<ArenaView> arena, Mapping index,
                        Mapping session, Mapping below, Fd socket, std::shared_ptr<const Fd> wake)

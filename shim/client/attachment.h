@@ -56,6 +56,9 @@ class Attachment {
   }
   // For copies of the engine that wants it, as far as larderd has touched the arena. The control thread's.
   void make_ready(const copy::CopyEngine& engine) { arena_->make_ready(engine, reader_.touched_bytes()); }
+  // Before a device of this process writes into a slot for the first time; once is enough, and later calls cost nothing. False: larderd cannot be
+  // told, and nothing may be written so.
+  bool tell_device_writes();
   // Then slots have the same numbers, places and generations in both.
   bool same_arena(const Attachment& other) const { return arena_ == other.arena_; }
 
@@ -75,6 +78,7 @@ class Attachment {
 
   const protocol::Welcome welcome_;
   const Fd lock_;
+  std::atomic<bool> device_writes_told_{false};
   const std::shared_ptr<ArenaView> arena_;  // shared with earlier attachments
   const Mapping index_;
   const Mapping session_;

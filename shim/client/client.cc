@@ -216,12 +216,12 @@ Status Client::check(const Transfer& transfer, bool blocks_left_out) const {
   return {};
 }
 
-Result<std::uint64_t> Client::load(Transfer transfer, std::uint32_t start_within_ms) {
+Result<std::uint64_t> Client::load(Transfer transfer, std::uint32_t start_within_ms, bool by_layer) {
   if (Status status = check(transfer, true); !status.ok()) return status;
   if (namespaces_.drop_pending(transfer.ns)) return Status(Code::kNotFound, "larderd has still to drop what the namespace held");
   std::shared_ptr<Attachment> attachment = current();
   if (!attachment || attachment->index().dead()) return Status(Code::kUnavailable, "not attached to larderd");
-  return loads_.start(std::move(attachment), std::move(transfer), start_within_ms, copies_.after());
+  return loads_.start(std::move(attachment), std::move(transfer), start_within_ms, copies_.after(), by_layer);
 }
 
 Status Client::store_begin(const Transfer& transfer) {

@@ -91,7 +91,11 @@ class Client final : public ControlListener {
   void look_end(std::uint64_t ticket) { looks_.end(ticket); }
 
   // kNotFound: what is there is still to be dropped.
-  Result<std::uint64_t> load(Transfer transfer, std::uint32_t start_within_ms);
+  Result<std::uint64_t> load(Transfer transfer, std::uint32_t start_within_ms, bool by_layer = false);
+  // See Loads. Waits for copies of this process, not for larderd.
+  Status wait_layer(std::uint64_t ticket, std::uint32_t layer, std::uint32_t wait_ms) {
+    return loads_.wait_layer(ticket, layer, std::chrono::milliseconds(wait_ms));
+  }
   std::vector<Completion> poll(std::size_t max, std::chrono::milliseconds wait = {}) { return loads_.poll(max, wait); }
   Status store_begin(const Transfer& transfer);
   StoreResult store_finish(std::uint32_t wait_ms) { return stores_.finish(wait_ms, copies_.after()); }

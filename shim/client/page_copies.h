@@ -35,6 +35,10 @@ class PageCopies final : public copy::CopyEngine {
   Status load(std::span<const std::byte> slot, std::uint64_t root, const copy::PieceList& to) const override {
     return chosen().load(slot, root, to);
   }
+  Status load_parts(std::span<const copy::ChunkPart> parts, std::uint64_t piece_bytes, const copy::Fence* after) const override {
+    return chosen().load_parts(parts, piece_bytes, after);
+  }
+  bool outlives_process() const override { return chosen().outlives_process(); }
   // nullptr also where no thread can be made for it: copies are slower then.
   std::unique_ptr<copy::ReadyMemory> make_ready(std::span<std::byte> memory) const override;
 

@@ -62,6 +62,7 @@ class Stores::Job final : public CopyJob {
 
   bool copy(std::size_t part) override {
     const Group& group = stores_.spec_.groups[pending_->transfer.group];
+    if (stores_.engine_.outlives_process() && !attachment().tell_device_writes()) return false;
     try {
       std::vector<std::byte*> pieces;
       chunk_pieces(stores_.pages_[pending_->transfer.group], chunks_[part].pages, group.blocks_per_chunk, pieces);

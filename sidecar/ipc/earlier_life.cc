@@ -104,7 +104,11 @@ Status find_sessions(const config::MemoryConfig& memory, EarlierLife& life) {
     if (!lock.ok()) return lock.status();
     const bool held = lock->held();
     lock->set_kept(true);  // until the start is sure
-    if (held) life.sessions.emplace(static_cast<std::uint32_t>(file.number), std::move(*lock));
+    const auto number = static_cast<std::uint32_t>(file.number);
+    if (held)
+      life.sessions.emplace(number, std::move(*lock));
+    else if (lock->device_writes())
+      life.settling.emplace(number, std::move(*lock));
   }
   return {};
 }
@@ -130,6 +134,7 @@ Status remove_leftovers(const config::MemoryConfig& memory, const EarlierLife& l
       const std::string_view name = kind;
       if (file.path == life.index_path || file.path == life.names_path) continue;
       if (name == "lock" && life.sessions.contains(static_cast<std::uint32_t>(file.number))) continue;
+      if (name == "lock" && life.settling.contains(static_cast<std::uint32_t>(file.number))) continue;
       if (name == "index") retire_index(file.path, protocol::LifeEnd::kSuperseded);
       ::unlink(file.path.c_str());
     }

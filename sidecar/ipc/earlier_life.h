@@ -27,6 +27,8 @@ struct EarlierLife {
   std::vector<NamespaceJournal::Record> names;
   // Its sessions whose process lives, by number, with the lock file that says so.
   std::map<std::uint32_t, LockFile> sessions;
+  // The same of those whose process is gone, and whose device may still write for a moment.
+  std::map<std::uint32_t, LockFile> settling;
 };
 
 // An error names the file that this larderd cannot go on with and must not replace (memory.on_mismatch). REQUIRES: own_name().

@@ -97,6 +97,7 @@ class EventLoop final : public Sidecar {
 
   // Sessions that end or have ended (event_loop_ended.cc).
   void end_session(std::uint32_t number, const std::string& why);
+  void set_aside(std::uint32_t number, Connection& connection);
   void process_ended(std::uint32_t number);
   void take_over(const SessionProtocol& session);
   void await_again(const SessionProtocol& session);
@@ -143,8 +144,10 @@ class EventLoop final : public Sidecar {
     LockFile lock;
     Fd pidfd;  // still watched: a dying process closes its socket before its lock
     LockFile::Note note;
-    bool earlier_life = false;  // stays until its lock is gone: until then its engine may not know of a later session
+    bool earlier_life = false;     // stays until its lock is gone: until then its engine may not know of a later session
+    std::uint64_t free_at_ms = 0;  // where its device wrote for it and its lock is gone; 0: not yet
   };
+  bool may_still_write(std::uint32_t number, Ended& ended) const;
   std::map<std::uint32_t, Ended> ended_;  // sessions whose grants are quarantined, or that an earlier life left
   std::set<std::uint32_t> awaited_;       // of these, those that have not announced their holds and grants again
   std::uint64_t settling_from_ms_ = 0;

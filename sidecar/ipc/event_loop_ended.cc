@@ -4,6 +4,13 @@
 #include "sidecar/ipc/session_name.h"
 
 namespace larder::ipc {
+namespace {
+
+// A GPU's copy that was under way when its process ended: what was queued at once takes milliseconds; the driver ends a dead process's queues
+// within a second or two. It costs one engine's grants that were not committed, so much longer.
+constexpr std::uint64_t kDeviceSettlingMs = 3000;
+
+}  // namespace
 
 // Its locks went before, so that what it had left to write in is free now and not at the next tick.
 void EventLoop::process_ended(std::uint32_t number) {
@@ -33,11 +40,17 @@ void EventLoop::end_session(std::uint32_t number, const std::string& why) {
   base::log_info(session_name(*connection) + " ended: " + why +
                  (grants == 0 ? "" : ", " + std::to_string(grants) + " grants quarantined"));
   if (quarantined && connection->lock.held()) {
-    const SessionFacts& facts = connection->protocol.facts();
-    ended_.emplace(number, Ended{std::move(connection->lock), std::move(connection->pidfd), {facts.token, facts.epoch}});
+    set_aside(number, *connection);
+  } else if (quarantined && connection->lock.device_writes()) {  // it died at once
+    set_aside(number, *connection);
   } else {
     store_.release_quarantine(number);
   }
+}
+
+void EventLoop::set_aside(std::uint32_t number, Connection& connection) {
+  const SessionFacts& facts = connection.protocol.facts();
+  ended_.emplace(number, Ended{std::move(connection.lock), std::move(connection.pidfd), {facts.token, facts.epoch}});
 }
 
 // The engine had a session before: that one is over, whether we have seen its end or not, and what it does not write any more comes
@@ -80,9 +93,22 @@ void EventLoop::await_again(const SessionProtocol& session) {
     if (ended.earlier_life && ended.note.token == session.facts().token) awaited_.insert(earlier);
 }
 
+// Its process while it holds the lock, and its device a while longer.
+bool EventLoop::may_still_write(std::uint32_t number, Ended& ended) const {
+  if (ended.lock.held()) return true;
+  if (!ended.lock.device_writes()) return false;
+  const std::uint64_t now_ms = clock_.now_ms();
+  if (ended.free_at_ms == 0) {
+    ended.free_at_ms = now_ms + kDeviceSettlingMs;
+    base::log_info("session " + std::to_string(number) + ": its process has stopped; its GPU may still write for " +
+                   std::to_string(kDeviceSettlingMs) + " ms");
+  }
+  return now_ms < ended.free_at_ms;
+}
+
 void EventLoop::release_ended() {
   for (auto next = ended_.begin(); next != ended_.end();) {
-    if (next->second.lock.held()) {
+    if (may_still_write(next->first, next->second)) {
       ++next;
       continue;
     }

@@ -24,6 +24,7 @@ std::string list_of(const std::set<std::uint32_t>& numbers) {
 void EventLoop::restore() {
   EarlierLife& earlier = parts_.earlier;
   std::vector<store::SessionNumber> alive;
+  earlier.sessions.merge(earlier.settling);
   for (auto& [number, lock] : earlier.sessions) {
     const LockFile::Note note = lock.read();
     lock.set_kept(false);
@@ -33,6 +34,7 @@ void EventLoop::restore() {
     ended_.emplace(number, Ended{std::move(lock), Fd(), note, true});
   }
   earlier.sessions.clear();
+  std::erase_if(awaited_, [this](std::uint32_t number) { return !ended_.at(number).lock.held(); });  // nobody comes back
   std::vector<store::NamespaceSpec> names;
   for (const NamespaceJournal::Record& record : earlier.names) names.push_back(record.spec);
   store_.set_touched_bytes(toucher_.touched_bytes());
@@ -121,7 +123,9 @@ void EventLoop::write_rest() {
 void EventLoop::leave_files() {
   for (auto& [number, connection] : connections_)
     connection->lock.set_kept(connection->protocol.state() == SessionProtocol::State::kAttached && connection->lock.held());
-  for (auto& [number, ended] : ended_) ended.lock.set_kept(ended.lock.held());
+  for (auto& [number, connection] : connections_)
+    if (connection->lock.device_writes()) connection->lock.set_kept(true);  // also where its process has just ended
+  for (auto& [number, ended] : ended_) ended.lock.set_kept(ended.lock.held() || ended.lock.device_writes());
   if (published_) return;
   ::unlink(parts_.index.path.c_str());
   ::unlink(parts_.names.path().c_str());

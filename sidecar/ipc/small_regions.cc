@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "shim/protocol/lock_layout.h"
 #include "shim/protocol/version.h"
 #include "sidecar/base/sizes.h"
 
@@ -74,6 +75,12 @@ LockFile::Note LockFile::read() const {
   const ssize_t got = ::pread(fd_.get(), &note, sizeof(note), 0);
   if (got == sizeof(note)) return note;
   return got == kFirstTwo ? Note{note.token, note.epoch} : Note{};
+}
+
+bool LockFile::device_writes() const {
+  static_assert(sizeof(Note) == protocol::kDeviceWritesOffset);
+  std::uint8_t said = 0;
+  return ::pread(fd_.get(), &said, sizeof(said), protocol::kDeviceWritesOffset) == sizeof(said) && said != 0;
 }
 
 LockFile::LockFile(LockFile&& other) noexcept

@@ -58,6 +58,8 @@ class LockFile {
   bool held() const;
   Status write(const Note& note) const;
   Note read() const;
+  // Whether the engine said that a device of its own writes into its slots. What it says falsely costs it time with its own slots.
+  bool device_writes() const;
   // Whether the file stays when this object goes.
   void set_kept(bool kept) { kept_ = kept; }
 

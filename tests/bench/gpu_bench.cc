@@ -1,15 +1,18 @@
 // bench gpu: what copies between KV pages on a GPU and a registered arena reach, against large copies and one copy a piece in the same run.
 //
 // The arena is shared memory, registered as an engine's is. Every load is verified by the engine itself, and once by reading pages back before
-// a figure counts. Without a GPU it prints that nothing was measured.
+// a figure counts. What it costs to ask for a load (submit) is measured over a larderd, for pages in host memory too, which is all that is measured
+// without a GPU.
 //
 // Usage: gpu_bench COMMIT [DIRECTORY of the JSON]
+#include <stdlib.h>
 #include <sys/mman.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <span>
@@ -20,6 +23,7 @@
 #include "cuda/cuda_copy_engine.h"
 #include "shim/protocol/checksum.h"
 #include "tests/bench/report.h"
+#include "tests/bench/submit_arm.h"
 #include "tests/cuda/real_device.h"
 
 namespace {
@@ -115,7 +119,10 @@ Rates run(Field& field, const Arm& arm) {
   options.method = arm.method;
   options.kernel_blocks = arm.blocks;
   options.pin_span_bytes = field.arena().size();
-  options.log = [](std::string_view, std::string_view text) { fail(std::string(text)); };
+  options.log = [](std::string_view level, std::string_view text) {
+    if (level != "info") fail(std::string(text));
+    std::printf("%s\n", std::string(text).c_str());
+  };
   const std::unique_ptr<cuda::CudaCopyEngine> engine = cuda::CudaCopyEngine::make(field.page(), options).value();
   const std::unique_ptr<ReadyMemory> ready = engine->make_ready(field.arena());
   ready->present(field.arena().size());
@@ -163,18 +170,54 @@ Rates plain(testing_support::RealDevice& device, Field& field, std::uint64_t eac
   return rates;
 }
 
+// Figures of one kind of memory, by chunks; nothing is added where it cannot be measured, which is said.
+void add_submits(bench::Report& report, bench::SubmitArm& arm, std::byte* pages, const std::string& device,
+                 const std::string& commit) {
+  if (pages == nullptr || !arm.attach(pages))
+    return static_cast<void>(std::printf("submit, %s: no memory, or no larderd\n", device.c_str()));
+  for (const std::uint32_t chunks : {1U, 16U, bench::SubmitArm::kMostChunks}) {
+    const std::optional<double> us = arm.median_us(chunks);
+    if (!us) fail("a load failed");
+    const double pieces = chunks * bench::SubmitArm::kLayers * bench::SubmitArm::kBlocks;
+    std::printf("submit, pages in %s, commit %s: %5.0f pieces %6.2f us\n", device.c_str(), commit.c_str(), pieces, *us);
+    if (chunks == bench::SubmitArm::kMostChunks)
+      report.add_goal(device == "host memory" ? "gpu.submit_host_us" : "gpu.submit_us", *us, "<=", 5);
+  }
+}
+
+// A directory that goes with it.
+class Folder {
+ public:
+  Folder() {
+    if (::mkdtemp(path_.data()) == nullptr) fail("no directory in /dev/shm");
+  }
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_ = "/dev/shm/larder-gpu-bench-XXXXXX";
+};
+
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::string commit = argc > 1 ? argv[1] : "";
+  bench::Report report("gpu");
+  const Folder folder;
+  bench::SubmitArm submits(folder.path());
+  std::vector<std::byte> pages(bench::SubmitArm::kPageBytes);
+  add_submits(report, submits, pages.data(), "host memory", commit);
   std::string why;
   const auto device = testing_support::RealDevice::open(why);
   if (device == nullptr) {
-    std::printf("not measured: %s\n", why.c_str());
-    return 0;
+    std::printf("on a GPU not measured: %s\n", why.c_str());
+    return report.finish(argc > 2 ? argv[2] : ".") ? 0 : 1;
   }
   std::printf("%s, commit %s\n", device->name().c_str(), commit.c_str());
-  bench::Report report("gpu");
+  add_submits(report, submits, device->allocate(bench::SubmitArm::kPageBytes), device->name(), commit);
   const auto row = [&](std::uint64_t piece_bytes, const std::string& what, const Rates& rates, const Rates& ceiling) {
     report.add_row({{"piece KiB", static_cast<double>(piece_bytes >> 10)},
                     {"way", what},
@@ -197,6 +240,7 @@ int main(int argc, char** argv) {
     const Rates four = run(field, {"kernel", cuda::Method::kKernel, 4}), eight = run(field, {"kernel", cuda::Method::kKernel, 8});
     row(piece_bytes, "kernel, 4 SMs", four, ceiling);
     row(piece_bytes, "kernel, 8 SMs", eight, ceiling);
+    row(piece_bytes, "auto", run(field, {"auto", cuda::Method::kAuto, 8}), ceiling);
     if (piece_bytes >= 2 << 20) continue;
     const std::string size = std::to_string(piece_bytes >> 10);
     report.add_goal("gpu.g2_load_8sm_" + size, eight.load / ceiling.load, ">=", 0.92);

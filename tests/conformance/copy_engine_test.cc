@@ -116,6 +116,7 @@ class CopyEngineTest : public testing::TestWithParam<Arm> {
     if (GetParam().loop != nullptr) return std::make_unique<HostCopyEngine>(*GetParam().loop);
     cuda::CudaOptions options;
     options.method = GetParam().method;
+    options.measure_ways = {};
     options.staging_bytes = 24 << 10;
     options.kernels = GetParam().kernels ? std::as_bytes(std::span("an image")) : std::span<const std::byte>();
     return cuda::CudaCopyEngine::make(fake_cuda::allocate(1), options).value();
@@ -197,6 +198,63 @@ TEST_P(CopyEngineTest, ALoadLeavesNullPiecesOut) {
     ASSERT_EQ(seen(GetParam(), all[2])[at], std::byte{0xee});
     ASSERT_EQ(seen(GetParam(), all[3])[at], expected_byte(7, 3 * kPiece + at));
   }
+}
+
+// The second half of two chunks in one call, as a layer's part of each is loaded.
+TEST_P(CopyEngineTest, PartsOfChunksAreLoadedAndVerifiedByThemselves) {
+  for (const std::uint64_t piece_bytes : {1000, 4096, 18432}) {
+    SCOPED_TRACE(piece_bytes);
+    const std::uint64_t units = protocol::units_per_piece(piece_bytes);
+    std::vector<std::unique_ptr<Chunk>> chunks;
+    std::vector<std::vector<std::uint64_t>> digests;
+    std::vector<std::vector<std::byte*>> pieces;
+    for (const std::uint64_t seed : {3, 4}) {
+      Chunk& chunk = *chunks.emplace_back(std::make_unique<Chunk>(GetParam(), engine_, piece_bytes, 4, 0));
+      chunk.fill(seed);
+      const std::uint64_t root = engine_.store(chunk.list(), chunk.slot()).value();
+      digests.emplace_back(4 * units);
+      ASSERT_TRUE(verified_digests(chunk.slot(), chunk.payload_bytes(), root, digests.back()).ok());
+      EXPECT_EQ(verified_digests(chunk.slot(), chunk.payload_bytes(), root ^ 1, digests.back()).code(), Code::kDataLoss);
+      pieces.emplace_back(chunk.list().pieces.begin(), chunk.list().pieces.end());
+      chunk.wipe();
+    }
+    const std::byte* const left_out = seen(GetParam(), pieces[1][3]);
+    pieces[1][3] = nullptr;
+    const auto load = [&] {
+      std::vector<ChunkPart> parts;
+      for (std::size_t i = 0; i < 2; ++i)
+        parts.push_back({chunks[i]->slot().subspan(2 * piece_bytes, 2 * piece_bytes), std::span(pieces[i]).subspan(2, 2),
+                         std::span(digests[i]).subspan(2 * units, 2 * units)});
+      return engine_.load_parts(parts, piece_bytes, nullptr);
+    };
+    chunks[0]->slot()[0] ^= std::byte{1};                    // of another part
+    chunks[1]->slot()[4 * piece_bytes - 1] ^= std::byte{1};  // of the piece that is left out
+    ASSERT_TRUE(load().ok());
+    for (std::uint64_t at = 0; at < piece_bytes; ++at) {
+      ASSERT_EQ(seen(GetParam(), pieces[0][1])[at], std::byte{0xee});
+      ASSERT_EQ(seen(GetParam(), pieces[0][2])[at], expected_byte(3, 2 * piece_bytes + at));
+      ASSERT_EQ(seen(GetParam(), pieces[0][3])[at], expected_byte(3, 3 * piece_bytes + at));
+      ASSERT_EQ(seen(GetParam(), pieces[1][2])[at], expected_byte(4, 2 * piece_bytes + at));
+      ASSERT_EQ(left_out[at], std::byte{0xee});
+    }
+    for (const std::uint64_t at : {2 * piece_bytes, 3 * piece_bytes - 1, 4 * piece_bytes - 1}) {
+      chunks[0]->slot()[at] ^= std::byte{8};
+      EXPECT_EQ(load().code(), Code::kDataLoss) << at;
+      chunks[0]->slot()[at] ^= std::byte{8};
+    }
+    digests[1][2 * units] ^= 1;
+    EXPECT_EQ(load().code(), Code::kDataLoss);
+  }
+}
+
+TEST_P(CopyEngineTest, ATableThatIsNotTheRootsSpeaksForNothing) {
+  Chunk chunk(GetParam(), engine_, 5000, 2, 0);
+  chunk.fill(6);
+  const std::uint64_t root = engine_.store(chunk.list(), chunk.slot()).value();
+  std::vector<std::uint64_t> digests(protocol::digest_count(chunk.payload_bytes(), 5000));
+  chunk.slot()[protocol::digest_table_offset(chunk.payload_bytes()) + 9] ^= std::byte{1};
+  EXPECT_EQ(verified_digests(chunk.slot(), chunk.payload_bytes(), root, digests).code(), Code::kDataLoss);
+  EXPECT_EQ(verified_digests(chunk.slot().first(10000), chunk.payload_bytes(), root, digests).code(), Code::kInvalidArgument);
 }
 
 std::vector<Arm> arms() {

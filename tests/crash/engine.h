@@ -24,7 +24,9 @@ class FaultFinder final : public client::testing_support::HostCopies {
     if (finds_fault) return {Code::kDataLoss, "told to"};
     return HostCopies::load(slot, root, to);
   }
-  std::atomic<bool> finds_fault{false};
+  // As a GPU's copy engine says it.
+  bool outlives_process() const override { return is_a_device; }
+  std::atomic<bool> finds_fault{false}, is_a_device{false};
 };
 
 // kChunks chunks of memory, and the shim's client. Each call may wait for larderd as long as it is told.
@@ -98,6 +100,8 @@ class Engine {
     const client::Transfer transfer = pages_.transfer({key});
     return client_.act(verb, hashes(transfer), wait_ms).ok();
   }
+  // From here on its copies count as a GPU's, which may go on for a moment after it has died.
+  void copies_as_a_device() { copies_.is_a_device = true; }
   void load_in_bad_faith(const std::vector<std::uint64_t>& keys) {
     copies_.finds_fault = true;
     load(keys);

@@ -49,6 +49,28 @@ TEST_F(LifeAndDeath, WhatAStoppedWriterWritesLateReachesNobody) {
   EXPECT_EQ(world_.leaks(), "");
 }
 
+// The GPU of a killed engine goes on with a copy that was under way: played by a process that writes the slot after the engine's death.
+TEST_F(LifeAndDeath, WhatTheGpuOfADeadWriterWritesLateReachesNobody) {
+  const auto writer = engine([this](Engine& engine) {
+    engine.copies_as_a_device();
+    page_.stop_at("store_half");
+    engine.store({1}, 111, 5000);
+    return 0;
+  });
+  ASSERT_TRUE(page_.await("store_half"));
+  ASSERT_EQ(world_.slots_in(SlotState::kGranted), 1U);
+  const auto killed = std::chrono::steady_clock::now();
+  writer->kill();
+  fill_with_others();
+  const std::uint32_t set_aside = world_.scribble_over(SlotState::kQuarantined);
+  // A machine that took longer for this than the time is proves nothing here.
+  if (std::chrono::steady_clock::now() - killed < std::chrono::milliseconds(2500))
+    EXPECT_EQ(set_aside, 1U) << "its slot was handed on while its GPU may write";
+  EXPECT_TRUE(eventually([&] { return world_.slots_in(SlotState::kQuarantined) == 0; }, 20'000)) << "and then it comes back";
+  EXPECT_GT(all_visible_verify(), 0U);
+  EXPECT_EQ(world_.leaks(), "");
+}
+
 TEST_F(LifeAndDeath, TheWriterOfALostSessionKeepsItsSlotToItselfUntilItStops) {
   const auto writer = engine([this](Engine& engine) {
     page_.stop_at("store_half");

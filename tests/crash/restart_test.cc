@@ -106,6 +106,24 @@ TEST_F(Restart, TheWriterOfAnEarlierLarderdKeepsItsSlotToItselfUntilItStops) {
   EXPECT_EQ(world_.leaks(), "");
 }
 
+// larderd and the writer die at once, as where a pod is killed: nobody saw the writer end.
+TEST_F(Restart, TheSlotThatADeadWritersGpuMayWriteIsKeptAcrossIt) {
+  const auto writer = engine([this](Engine& engine) {
+    engine.copies_as_a_device();
+    page_.stop_at("store_half");
+    engine.store({1}, 7, 5000);
+    return 0;
+  });
+  ASSERT_TRUE(page_.await("store_half"));
+  const auto killed = std::chrono::steady_clock::now();
+  world_.restart(SIGKILL, [&] { writer->kill(); });
+  const bool in_time = std::chrono::steady_clock::now() - killed < std::chrono::milliseconds(2500);
+  if (in_time) EXPECT_EQ(world_.slots_in(SlotState::kQuarantined), 1U);
+  EXPECT_TRUE(eventually([&] { return stored_by_others() > 0; }, 2000)) << "nobody is waited for";
+  EXPECT_TRUE(eventually([&] { return world_.slots_in(SlotState::kQuarantined) == 0; }, 20'000));
+  EXPECT_EQ(world_.leaks(), "");
+}
+
 // The lock file tells, also where the writer dies after larderd did and a child of it keeps the old socket.
 TEST_F(Restart, TheSlotOfAWriterThatDiesLaterComesBack) {
   const auto writer = engine([this](Engine& engine) {

@@ -101,6 +101,21 @@ std::uint32_t World::slots_in(protocol::SlotState state) const {
   return count;
 }
 
+std::uint32_t World::scribble_over(protocol::SlotState state) const {
+  std::fstream arena("/dev/shm/" + larderd_.name() + ".arena", std::ios::in | std::ios::out | std::ios::binary);
+  const auto* header = reinterpret_cast<const protocol::IndexHeader*>(index_.data());
+  const auto* entries = reinterpret_cast<const protocol::IndexEntry*>(index_.data() + header->entries_offset);
+  std::uint32_t count = 0;
+  for (std::uint64_t i = 0; i < header->entry_count; ++i) {
+    if (protocol::word_state(entries[i].word) != state) continue;
+    const std::uint64_t offset = (entries[i].place & UINT32_MAX) * protocol::kSlotAlignBytes;
+    arena.seekp(static_cast<std::streamoff>(offset)).write("a late write", 12).flush();
+    ++count;
+  }
+  EXPECT_TRUE(arena.good());
+  return count;
+}
+
 bool World::empty() const {
   if (slots_in(protocol::SlotState::kGranted) != 0 || slots_in(protocol::SlotState::kQuarantined) != 0) return false;
   const std::string prefix = larderd_.name() + ".lock.";

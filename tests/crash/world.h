@@ -49,6 +49,8 @@ class World {
   std::uint64_t slots() const { return static_cast<std::uint64_t>(first_.slots); }
   // Slots whose word is granted or quarantined, read in the index itself.
   std::uint32_t slots_in(protocol::SlotState state) const;
+  // Writes into the payload of each slot in that state, as a writer does that nobody stopped. How many there are.
+  std::uint32_t scribble_over(protocol::SlotState state) const;
   // No session is left: no grant, no quarantine, no lock file. A matter of microseconds.
   bool empty() const;
   // How long until empty(), at most timeout_ms; negative: it took longer.

@@ -34,6 +34,7 @@ class CudaCopyEngineTest : public testing::Test {
   CudaCopyEngine& make(Method method, const std::byte* page) {
     CudaOptions options;
     options.method = method;
+    options.measure_ways = {};
     options.kernels = std::as_bytes(std::span("an image"));
     options.log = said_.log();
     engine_ = CudaCopyEngine::make(page, options).value();

@@ -36,6 +36,19 @@ class DevicePagesTest : public ipc::testing_support::SidecarTest {
   static bool await_registered(std::uint64_t bytes) {
     return wait([&] { return fake_cuda::counters().registered_bytes == bytes; }, 10);
   }
+  // The pages of a layer, of the first `count` places, as stored from chunk 0 on.
+  static bool layer_holds(EngineClient& engine, std::uint32_t layer, std::uint32_t count) {
+    const LayerPages& pages = engine.engine.pages()[layer];
+    for (std::uint32_t place = 0; place < count; ++place) {
+      std::uint64_t at = layer * kLayout.blocks_per_chunk * kLayout.piece_bytes;
+      for (const std::uint32_t page : engine.engine.chunk_pages(place))
+        for (std::uint64_t i = 0; i < kLayout.piece_bytes; ++i, ++at)
+          if (fake_cuda::view(pages.base + page * pages.stride_bytes)[i] !=
+              testing_support::Engine::expected(testing_support::hash_of(place), at))
+            return false;
+    }
+    return true;
+  }
   // Lines of the log that hold `words`.
   int said(const std::string& words) {
     int count = 0;
@@ -97,6 +110,24 @@ TEST_F(DevicePagesTest, ALoadIsDoneOnlyBehindWhatTheEngineHadQueued) {
   go.set_value();
   EXPECT_EQ(engine.await(*ticket).status, Code::kOk);
   EXPECT_TRUE(engine.holds(0, 1));
+}
+
+TEST_F(DevicePagesTest, ALayerIsOnTheDeviceWhenItWasWaitedFor) {
+  start();
+  EngineClient& engine = attach(kLayout);
+  ASSERT_TRUE(await_registered(16 << 20));
+  ASSERT_EQ(engine.store(0, 3).stored, 3U);
+  ASSERT_TRUE(engine.await_present(0, 3));
+  engine.engine.wipe();
+  const Result<std::uint64_t> ticket = engine.client->load(engine.transfer(0, 3), 5000, true);
+  ASSERT_TRUE(ticket.ok());
+  for (const std::uint32_t layer : {0, 1}) {
+    ASSERT_TRUE(engine.client->wait_layer(*ticket, layer, 10'000).ok());
+    EXPECT_TRUE(layer_holds(engine, layer, 3));
+  }
+  EXPECT_EQ(engine.await(*ticket).status, Code::kOk);
+  EXPECT_TRUE(engine.holds(0, 3));
+  EXPECT_TRUE(engine.engine.gaps_untouched());
 }
 
 TEST_F(DevicePagesTest, AnErrorOfCudaEndsTheCacheInThisEngineAndIsSaidOnce) {

@@ -187,6 +187,8 @@ PROTOTYPES = {
     "larder_report_request": (None, [c_void_p, POINTER(Request)]),
     "larder_report_prefill": (None, [c_void_p, c_uint64, c_uint64]),
     "larder_load": (c_uint32, [c_void_p, POINTER(Transfer), POINTER(c_uint64)]),
+    "larder_load_by_layer": (c_uint32, [c_void_p, POINTER(Transfer), POINTER(c_uint64)]),
+    "larder_wait_layer": (c_uint32, [c_void_p, c_uint64, c_uint32, c_uint32]),
     "larder_poll": (c_size_t, [c_void_p, POINTER(Completion), c_size_t, c_uint32]),
     "larder_store_begin": (c_uint32, [c_void_p, POINTER(Transfer)]),
     "larder_store_finish": (c_uint32, [c_void_p, c_uint32, POINTER(StoreResult)]),

@@ -179,12 +179,23 @@ class Client:
 
     # ---- moving
 
-    def load(self, hashes, stride, pages, group=0, shard=0, ns=0):
-        """Starts a load and returns its ticket; it ends in one completion of poll(). LarderError where it fails at once."""
+    def load(self, hashes, stride, pages, group=0, shard=0, ns=0, by_layer=False):
+        """Starts a load and returns its ticket; it ends in one completion of poll(). LarderError where it fails at once. `by_layer`: its
+        layers come one after the other, for wait_layer()."""
         ticket = ctypes.c_uint64()
         transfer = self._transfer(hashes, stride, pages, group, shard, ns)
-        self._check("larder_load", self._lib.larder_load(self._client, transfer, ticket))
+        function = "larder_load_by_layer" if by_layer else "larder_load"
+        self._check(function, getattr(self._lib, function)(self._client, transfer, ticket))
         return ticket.value
+
+    def wait_layer(self, ticket, layer, wait_ms):
+        """Whether that layer of a load by layers is on its pages and verified; waits for it, at most so long. LarderError where the load
+        has failed: what its layers gave is void."""
+        status = self._lib.larder_wait_layer(self._client, ticket, layer, wait_ms)
+        if status == native.DEADLINE_EXCEEDED:
+            return False
+        self._check("larder_wait_layer", status)
+        return True
 
     def poll(self, wait_ms=0):
         """The loads that ended since the last call. Where there is none but some run: waits until one ends, at most so long."""

@@ -25,13 +25,32 @@ Memory::Memory() {
   ::close(file);
 }
 
-std::byte* Memory::allocate(std::size_t bytes, bool without_context) {
+std::byte* Memory::allocate(std::size_t bytes, bool without_context, bool by_the_driver) {
   const std::lock_guard lock(mutex_);
   const std::size_t start = (used_ + 255) / 256 * 256;
   if (bytes > kHeapBytes - start) std::abort();
   used_ = start + bytes;
-  allocated_[reinterpret_cast<DevicePtr>(device_) + start] = {bytes, without_context};
+  allocated_[reinterpret_cast<DevicePtr>(device_) + start] = {bytes, without_context, by_the_driver};
   return device_ + start;
+}
+
+// What lies at the end is given out again, the rest at reset().
+bool Memory::release(DevicePtr address) {
+  const std::lock_guard lock(mutex_);
+  const auto at = allocated_.find(address);
+  if (at == allocated_.end() || !at->second.by_the_driver) return false;
+  const std::size_t start = address - reinterpret_cast<DevicePtr>(device_);
+  if (start + at->second.bytes == used_) used_ = start;
+  allocated_.erase(at);
+  return true;
+}
+
+std::uint64_t Memory::device_bytes() const {
+  const std::lock_guard lock(mutex_);
+  std::uint64_t bytes = 0;
+  for (const auto& [start, allocated] : allocated_)
+    if (allocated.by_the_driver) bytes += allocated.bytes;
+  return bytes;
 }
 
 void Memory::forget_all() {
@@ -49,13 +68,13 @@ bool Memory::on_device(DevicePtr address, std::size_t bytes) const {
   auto at = allocated_.upper_bound(address);
   if (at == allocated_.begin()) return false;
   --at;
-  return address - at->first <= at->second.first && bytes <= at->second.first - (address - at->first);
+  return address - at->first <= at->second.bytes && bytes <= at->second.bytes - (address - at->first);
 }
 
 bool Memory::of_a_context(DevicePtr address) const {
   const std::lock_guard lock(mutex_);
   auto at = allocated_.upper_bound(address);
-  return at != allocated_.begin() && !(--at)->second.second;
+  return at != allocated_.begin() && !(--at)->second.without_context;
 }
 
 bool Memory::add_pinned(void* memory, std::size_t bytes, bool registered) {
@@ -202,7 +221,7 @@ void reset() {
   d.events.clear();
   d.memory.forget_all();
   d.counted = {};
-  d.delay = 0;
+  d.delays.clear();
   d.behind.clear();
 }
 
@@ -222,9 +241,10 @@ void forget_faults() {
   device().faults.clear();
 }
 
-void delay_ms(int milliseconds) {
+void delay_ms(int milliseconds, const char* kind) {
   const std::lock_guard lock(device().mutex);
-  device().delay = milliseconds;
+  for (const char* each : {"copy", "kernel"})
+    if (kind == nullptr || std::strcmp(kind, each) == 0) device().delays[each] = milliseconds;
 }
 
 void then(const char* kind, std::function<void()> work) {
@@ -251,6 +271,7 @@ Counters counters() {
   Counters now = d.counted;
   now.registered_bytes = d.memory.pinned_bytes(true);
   now.pinned_bytes = d.memory.pinned_bytes(false);
+  now.device_bytes = d.memory.device_bytes();
   now.streams = d.streams.size();
   now.events = d.events.size();
   return now;

@@ -29,7 +29,10 @@ constexpr std::size_t kHeapBytes = 512 << 20;
 class Memory {
  public:
   Memory();
-  std::byte* allocate(std::size_t bytes, bool without_context);
+  std::byte* allocate(std::size_t bytes, bool without_context, bool by_the_driver = false);
+  // False: cuMemAlloc gave out no such address.
+  bool release(DevicePtr address);
+  std::uint64_t device_bytes() const;
   void forget_all();
   bool on_device(DevicePtr address, std::size_t bytes) const;
   bool of_a_context(DevicePtr address) const;
@@ -55,7 +58,11 @@ class Memory {
   std::byte* device_ = nullptr;  // nobody may touch it
   std::byte* alias_ = nullptr;   // the same bytes
   std::size_t used_ = 0;
-  std::map<DevicePtr, std::pair<std::size_t, bool>> allocated_;  // bytes, without context
+  struct Allocated {
+    std::size_t bytes;
+    bool without_context, by_the_driver;
+  };
+  std::map<DevicePtr, Allocated> allocated_;
   std::map<DevicePtr, Pinned> pinned_;
 };
 
@@ -113,7 +120,7 @@ struct Device {
   Faults faults;
   std::mutex mutex;
   Counters counted;
-  int delay = 0;
+  std::map<std::string, int> delays;                    // by kind of work
   std::map<std::string, std::function<void()>> behind;  // by kind of work
   std::map<void*, std::unique_ptr<Stream>> streams;
   std::map<void*, std::unique_ptr<Event>> events;

@@ -179,6 +179,16 @@ ResultCode event_destroy(Handle event) {
   return d.events.erase(event) == 1 ? kSuccess : kInvalidHandle;
 }
 
+ResultCode mem_alloc(DevicePtr* memory, std::size_t bytes) {
+  LARDER_BEGIN("cuMemAlloc");
+  *memory = reinterpret_cast<DevicePtr>(device().memory.allocate(bytes, false, true));
+  return kSuccess;
+}
+
+ResultCode mem_free(DevicePtr memory) {
+  return device().memory.release(memory) ? kSuccess : kInvalidValue;
+}
+
 ResultCode mem_host_alloc(void** memory, std::size_t bytes, unsigned flags) {
   LARDER_BEGIN("cuMemHostAlloc");
   if ((flags & kHostDeviceMap) == 0) return kInvalidValue;
@@ -216,7 +226,7 @@ void perform(const char* kind, const std::function<bool()>& work) {
   std::function<void()> behind;
   {
     const std::lock_guard lock(device().mutex);
-    delay = device().delay;
+    delay = device().delays[kind];
     std::swap(behind, device().behind[kind]);
   }
   if (delay != 0) std::this_thread::sleep_for(std::chrono::milliseconds(delay));
@@ -367,6 +377,8 @@ const std::map<std::string, void*>& entries() {
       {"cuEventRecord", any(event_record)},
       {"cuEventSynchronize", any(event_synchronize)},
       {"cuEventDestroy", any(event_destroy)},
+      {"cuMemAlloc", any(mem_alloc)},
+      {"cuMemFree", any(mem_free)},
       {"cuMemHostAlloc", any(mem_host_alloc)},
       {"cuMemFreeHost", any(mem_free_host)},
       {"cuMemHostRegister", any(mem_host_register)},

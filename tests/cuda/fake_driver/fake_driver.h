@@ -25,8 +25,8 @@ std::byte* view(const void* device);
 void fail(const char* function, int nth, int code, bool sticky = false, int times = 1);
 // No faults any more, and no sticky error.
 void forget_faults();
-// So long each copy and kernel takes besides its work.
-void delay_ms(int milliseconds);
+// So long each copy and kernel takes besides its work; or those of one `kind` ("copy", "kernel") alone.
+void delay_ms(int milliseconds, const char* kind = nullptr);
 // `work` is done once, on the stream's thread, behind the next work of that kind ("copy", "kernel").
 void then(const char* kind, std::function<void()> work);
 // Does `work` on a stream, as a kernel of the engine's would. nullptr: the default stream.
@@ -36,7 +36,7 @@ void* make_stream();
 
 struct Counters {
   std::uint64_t kernels = 0, batches = 0, copies = 0, registered_bytes = 0, pinned_bytes = 0, streams = 0, events = 0,
-                modules = 0;
+                modules = 0, device_bytes = 0 /* by cuMemAlloc */;
   unsigned most_blocks = 0;
 };
 Counters counters();

@@ -77,6 +77,10 @@ def test_that_larderd_is_away_is_no_refusal_to_tell(client):
     client.register_pages(0, [(1 << 20, 4096, 4096, 4)] * 2)
     with pytest.raises(LarderError, match="^larder_load: unavailable$"):
         client.load(bytes(32), 32, (1).to_bytes(4, "little"))
+    with pytest.raises(LarderError, match="^larder_load_by_layer: unavailable$"):
+        client.load(bytes(32), 32, (1).to_bytes(4, "little"), by_layer=True)
+    with pytest.raises(LarderError, match="^larder_wait_layer: not found$"):
+        client.wait_layer(1, 0, 60_000)
 
 
 def test_the_absent_larderd_is_told_in_the_log(client):

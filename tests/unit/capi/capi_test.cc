@@ -82,6 +82,8 @@ TEST(Capi, NullIsRefusedEverywhere) {
   EXPECT_EQ(larder_look_poll(nullptr, 1, 0, nullptr), LARDER_INVALID_ARGUMENT);
   larder_look_end(nullptr, 1);
   EXPECT_EQ(larder_after_stream(nullptr, nullptr), LARDER_INVALID_ARGUMENT);
+  EXPECT_EQ(larder_load_by_layer(nullptr, nullptr, nullptr), LARDER_INVALID_ARGUMENT);
+  EXPECT_EQ(larder_wait_layer(nullptr, 1, 0, 0), LARDER_INVALID_ARGUMENT);
 }
 
 TEST_F(CapiTest, OrderOfSetUp) {
@@ -95,6 +97,8 @@ TEST_F(CapiTest, OrderOfSetUp) {
   EXPECT_EQ(register_pages(), LARDER_OK);
   EXPECT_EQ(larder_after_stream(client_, nullptr), LARDER_OK) << "pages in host memory have no stream";
   EXPECT_EQ(larder_load(client_, &t, &ticket), LARDER_UNAVAILABLE);
+  EXPECT_EQ(larder_load_by_layer(client_, &t, &ticket), LARDER_UNAVAILABLE);
+  EXPECT_EQ(larder_wait_layer(client_, 1, 0, 60'000), LARDER_NOT_FOUND) << "and does not wait";
 }
 
 // The first line of the log that is of a refused call.

@@ -19,6 +19,9 @@ class HostCopies : public copy::CopyEngine {
   Status load(std::span<const std::byte> slot, std::uint64_t root, const copy::PieceList& to) const override {
     return copy::host_copy_engine().load(slot, root, to);
   }
+  Status load_parts(std::span<const copy::ChunkPart> parts, std::uint64_t piece_bytes, const copy::Fence* after) const override {
+    return copy::host_copy_engine().load_parts(parts, piece_bytes, after);
+  }
 };
 
 // Who passes waits until it is open, 10 s at most. Thread-safe.

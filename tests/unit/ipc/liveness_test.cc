@@ -1,4 +1,9 @@
 // Silence, sleep, death: what counts while an engine is away, and what comes back when.
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "shim/protocol/lock_layout.h"
 #include "tests/unit/ipc/sidecar_fixture.h"
 
 namespace larder::ipc::testing_support {
@@ -88,6 +93,52 @@ TEST_F(LivenessTest, QuarantineLastsUntilTheLockIsGone) {
   client.drop_lock();
   EXPECT_TRUE(wait([&] { return stats().slots_quarantined == 0; }));
   EXPECT_FALSE(std::filesystem::exists(lock_file));
+}
+
+// As an engine whose GPU writes into the arena: through a descriptor that is open, since closing one would drop the lock.
+bool say_device_writes(const std::string& lock_file) {
+  const std::uint8_t yes = 1;
+  for (const auto& open : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    if (std::filesystem::read_symlink(open.path(), gone) == lock_file)
+      return ::pwrite(std::stoi(open.path().filename().string()), &yes, 1, protocol::kDeviceWritesOffset) == 1;
+  }
+  return false;
+}
+
+// Whether it was seen to end before its lock went, or both at once.
+TEST_F(LivenessTest, WhatAGpuMayStillWriteComesBackAWhileAfterTheLock) {
+  start();
+  for (const bool lock_first : {false, true}) {
+    SCOPED_TRACE(lock_first);
+    Client client(config_.socket), other(config_.socket);
+    client.attach();
+    other.attach();
+    client.reserve(client.open_namespace("a: 1"), {{1, 1}, {2, 2}});
+    const std::string lock_file = directory_ + "/larder.lock." + std::to_string(client.welcome().session_number);
+    ASSERT_TRUE(say_device_writes(lock_file));
+    ASSERT_TRUE(say_device_writes(directory_ + "/larder.lock." + std::to_string(other.welcome().session_number)));
+    const std::uint64_t ended = stats().sessions_ended;
+    if (lock_first) client.drop_lock();
+    client.close();
+    ASSERT_TRUE(wait([&] { return stats().sessions_ended == ended + 1 && stats().slots_quarantined == 2; }));
+    if (!lock_first) {
+      pass_ms(5000, {&other});
+      EXPECT_EQ(stats().slots_quarantined, 2U) << "its process lives";
+      client.drop_lock();
+    }
+    pass_ms(2500, {&other});
+    EXPECT_EQ(stats().slots_quarantined, 2U) << "its GPU may be at it";
+    EXPECT_EQ(other.reserve(other.open_namespace("a: 1"), {{1, 1}}).at(0).status, 0U) << "its key is free for others";
+    pass_ms(1500, {&other});
+    EXPECT_EQ(stats().slots_quarantined, 0U);
+    EXPECT_FALSE(std::filesystem::exists(lock_file));
+    other.drop_lock();
+    other.close();  // it has a grant, too
+    ASSERT_TRUE(wait([&] { return stats().sessions_ended == ended + 2; }));
+    pass_ms(4000);
+    EXPECT_EQ(stats().slots_quarantined, 0U);
+  }
 }
 
 TEST_F(LivenessTest, ASessionWithNothingInQuarantineLeavesNoFile) {

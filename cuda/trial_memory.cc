@@ -1,0 +1,40 @@
+#include "cuda/trial_memory.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "cuda/way_table.h"
+#include "shim/protocol/checksum.h"
+
+namespace larder::copy::cuda {
+
+Result<std::unique_ptr<TrialMemory>> TrialMemory::make(const DeviceContext& context, std::size_t bytes) {
+  constexpr std::size_t kGreatest = WayTable::kSizes.back();
+  std::unique_ptr<TrialMemory> made(
+      new TrialMemory(context, std::max<std::size_t>(1, (bytes + kGreatest - 1) / kGreatest) * kGreatest));
+  if (Status status = made->slot_.ensure(made->bytes_); !status.ok()) return status;
+  std::memset(made->slot().data(), 0, made->bytes_);
+  if (Status status = made->driver_.status(made->driver_->mem_alloc(&made->pages_, made->bytes_), "cuMemAlloc"); !status.ok())
+    return status;
+  return made;
+}
+
+TrialMemory::~TrialMemory() {
+  if (pages_ != 0) driver_->mem_free(pages_);
+}
+
+// As long as 17 does not divide their number each of them comes once; else some come twice, which costs the same.
+PieceList TrialMemory::pieces(std::uint64_t piece_bytes) {
+  const std::uint64_t count = bytes_ / piece_bytes;
+  pieces_.clear();
+  for (std::uint64_t i = 0; i < count; ++i)
+    pieces_.push_back(reinterpret_cast<std::byte*>(pages_ + i * 17 % count * piece_bytes));
+  return {pieces_, piece_bytes};
+}
+
+std::span<std::uint64_t> TrialMemory::table(const PieceList& list) {
+  table_.resize(list.pieces.size() * protocol::units_per_piece(list.piece_bytes));
+  return table_;
+}
+
+}  // namespace larder::copy::cuda

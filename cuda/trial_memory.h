@@ -1,0 +1,40 @@
+// TrialMemory: pages on the device, and a slot of pinned memory, that belong to nobody else: for copies that only take time.
+//
+// Owned by one thread. REQUIRES of make() and the destructor: the context is current; and of the latter: nothing uses it any more.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "cuda/copy_engine.h"
+#include "cuda/pinned_buffer.h"
+
+namespace larder::copy::cuda {
+
+class TrialMemory {
+ public:
+  // So many bytes of each, rounded up to the greatest piece that a WayTable knows. `context` outlives it.
+  static Result<std::unique_ptr<TrialMemory>> make(const DeviceContext& context, std::size_t bytes);
+  ~TrialMemory();
+  TrialMemory(const TrialMemory&) = delete;
+  TrialMemory& operator=(const TrialMemory&) = delete;
+
+  // All of it in pieces of that size, in an order like a block table's; valid until the next call.
+  PieceList pieces(std::uint64_t piece_bytes);
+  // For the digests of such a list; valid until the next call.
+  std::span<std::uint64_t> table(const PieceList& list);
+  std::span<std::byte> slot() const { return {slot_.data<std::byte>(), bytes_}; }
+  DevicePtr slot_on_device() const { return slot_.device(); }
+
+ private:
+  TrialMemory(const DeviceContext& context, std::size_t bytes) : driver_(context.driver()), bytes_(bytes), slot_(context) {}
+  const Driver& driver_;
+  const std::size_t bytes_;
+  PinnedBuffer slot_;
+  DevicePtr pages_ = 0;
+  std::vector<std::byte*> pieces_;
+  std::vector<std::uint64_t> table_;
+};
+
+}  // namespace larder::copy::cuda

@@ -1,0 +1,89 @@
+#include "cuda/way_measuring.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "cuda/quiet_thread.h"
+
+namespace larder::copy::cuda {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+Result<double> timed(const Trial& trial, Direction direction, bool kernel, std::uint64_t piece_bytes) {
+  const Clock::time_point start = Clock::now();
+  if (Status status = trial(direction, kernel, piece_bytes); !status.ok()) return status;
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+// In turns, so that what else the machine does meets both.
+Result<bool> kernel_is_faster(const Trial& trial, const std::atomic<bool>& stop, Direction direction, std::uint64_t piece_bytes) {
+  double best[2] = {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()};
+  for (int round = 0; round < kTrialRounds; ++round)
+    for (const bool kernel : {false, true}) {
+      if (stop) return Status(Code::kDeadlineExceeded, "told to stop");
+      const Result<double> seconds = timed(trial, direction, kernel, piece_bytes);
+      if (!seconds.ok()) return seconds.status();
+      best[kernel ? 1 : 0] = std::min(best[kernel ? 1 : 0], *seconds);
+    }
+  return best[1] * kKernelGain <= best[0];
+}
+
+}  // namespace
+
+Result<WayTable> measure_ways(const Trial& trial, const std::atomic<bool>& stop) {
+  WayTable table;
+  for (const Direction direction : {Direction::kStore, Direction::kLoad})
+    for (std::size_t i = 0; i < WayTable::kSizes.size(); ++i) {
+      const Result<bool> kernel = kernel_is_faster(trial, stop, direction, WayTable::kSizes[i]);
+      if (!kernel.ok()) return kernel.status();
+      table.set(direction, i, *kernel);
+    }
+  return table;
+}
+
+WayMeasuring::WayMeasuring(std::function<Result<WayTable>(const std::atomic<bool>& stop)> measure)
+    : thread_(quiet_thread([this, measure = std::move(measure)] {
+        pthread_setname_np(pthread_self(), "larder-measure");
+        Result<WayTable> result = [&]() -> Result<WayTable> {
+          try {
+            return measure(stop_);
+          } catch (const std::exception& error) {
+            return Status(Code::kResourceExhausted, error.what());
+          }
+        }();
+        const std::lock_guard lock(mutex_);
+        result_.emplace(std::move(result));
+        ended_.notify_all();
+      })) {}
+
+WayMeasuring::~WayMeasuring() {
+  stop_ = true;
+  thread_.join();
+}
+
+Result<WayTable> WayMeasuring::wait(std::chrono::milliseconds at_most) {
+  std::unique_lock lock(mutex_);
+  if (ended_.wait_for(lock, at_most, [this] { return result_.has_value(); })) return *result_;
+  stop_ = true;
+  return Status(Code::kDeadlineExceeded, "not done within " + std::to_string(at_most.count()) + " ms");
+}
+
+std::optional<WayTable> KnownWays::find(const void* context, unsigned kernel_blocks) const {
+  const std::lock_guard lock(mutex_);
+  for (const Known& known : known_)
+    if (known.context == context && known.kernel_blocks == kernel_blocks) return known.table;
+  return std::nullopt;
+}
+
+void KnownWays::keep(const void* context, unsigned kernel_blocks, const WayTable& table) {
+  const std::lock_guard lock(mutex_);
+  if (known_.size() < kMost) known_.push_back({context, kernel_blocks, table});
+}
+
+KnownWays& KnownWays::of_process() {
+  static KnownWays* const the = new KnownWays;  // threads of the engine may outlive the process's statics
+  return *the;
+}
+
+}  // namespace larder::copy::cuda

@@ -1,0 +1,138 @@
+#include "shim/client/load_job.h"
+
+#include <algorithm>
+
+#include "shim/protocol/codec.h"
+#include "shim/protocol/test_point.h"
+
+namespace larder::client {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::uint64_t ns_between(Clock::time_point from, Clock::time_point to) {
+  return static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(to - from).count());
+}
+
+// EventKind::kLoadFailed's reasons.
+std::uint64_t failure_reason(Code code) {
+  switch (code) {
+    case Code::kDataLoss: return 1;
+    case Code::kNotFound: return 2;
+    case Code::kDeadlineExceeded: return 3;
+    default: return 4;
+  }
+}
+
+}  // namespace
+
+LoadJob::LoadJob(const LoadRoom& room, LoadOrder&& order, std::size_t parts)
+    : CopyJob(parts),
+      room_(room),
+      order_(std::move(order)),
+      group_(room.spec.groups[order_.transfer.group]),
+      part_count_(parts),
+      begun_(Clock::now()),
+      deadline_(begun_ + std::chrono::milliseconds(order_.start_within_ms)) {}
+
+bool LoadJob::copy(std::size_t part) {
+  Code code = start() ? Code::kOk : Code::kDeadlineExceeded;
+  try {
+    if (code == Code::kOk) code = copy_part(part);
+  } catch (const std::exception&) {
+    code = Code::kInternal;
+  }
+  if (code == Code::kOk) {
+    ++parts_copied_;
+    return true;
+  }
+  Code none = Code::kOk;
+  failure_.compare_exchange_strong(none, code);
+  return false;
+}
+
+void LoadJob::finished() {
+  const auto now = Clock::now();
+  const Clock::time_point started = started_ns_ <= 0 ? now : begun_ + std::chrono::nanoseconds(started_ns_);
+  if (failure_ == Code::kOk && parts_copied_ < part_count_) failure_ = Code::kUnavailable;  // the client closes
+  Completion done;
+  done.ticket = order_.ticket;
+  done.status = failure_;
+  done.bytes = bytes_;
+  done.wait_ns = ns_between(begun_, started);
+  done.copy_ns = ns_between(started, now);
+  ending(done.status == Code::kOk);
+  report(done);
+  LARDER_POINT(load_ended);
+  order_.attachment.reset();
+  room_.ended(done);
+}
+
+// False: too late. The first thread decides for all.
+bool LoadJob::start() {
+  const auto now = Clock::now();
+  const std::int64_t mine = now > deadline_ ? kTooLate : std::max<std::int64_t>(1, (now - begun_).count());
+  std::int64_t decided = 0;
+  if (started_ns_.compare_exchange_strong(decided, mine)) decided = mine;
+  return decided != kTooLate;
+}
+
+Code LoadJob::find(std::size_t chunk, Source& source) {
+  const Transfer& transfer = order_.transfer;
+  Attachment& attachment = *order_.attachment;
+  const protocol::IndexReader& index = attachment.index();
+  if (index.dead()) return Code::kNotFound;  // nobody keeps what it says any more
+  const auto view = index.find(attachment.key(transfer.ns, transfer.hashes[chunk], transfer.shard, transfer.group));
+  if (!view) return Code::kNotFound;
+  // Key, generation, place and root belong together, or another chunk's bytes would verify. No BAD: larderd would look in the same entry.
+  if (view->record != protocol::record_checksum(*view)) return Code::kDataLoss;
+  if (view->payload_bytes != group_.payload_bytes() || view->piece_bytes != group_.piece_bytes) return Code::kDataLoss;
+  const std::span<const std::byte> slot = attachment.slot(view->offset_bytes, group_.slot_bytes());
+  if (slot.empty()) return Code::kDataLoss;
+  LARDER_POINT(load_found);
+  const auto place = attachment.holds().acquire(index, view->slot, view->generation);
+  if (!place) return Code::kNotFound;
+  source.view = *view;
+  source.slot = slot;
+  source.held.emplace(attachment.holds(), *place);
+  return Code::kOk;
+}
+
+bool LoadJob::still_there(const Source& source) const {
+  return order_.attachment->index().still_committed(source.view.slot, source.view.generation);
+}
+
+Code LoadJob::ended_as(const Status& copied, const Source& source, bool still_there) {
+  if (copied.ok()) return Code::kOk;
+  if (!still_there) return Code::kNotFound;                     // reclaimed under the copy: no bad byte, only a late one
+  if (copied.code() == Code::kDataLoss) send_bad(source.view);  // other failures are this engine's, and say nothing of the slot
+  return copied.code();
+}
+
+void LoadJob::touch(const Source& source) {
+  order_.attachment->events().add({protocol::EventKind::kTouch, source.view.slot, source.view.generation});
+}
+
+void LoadJob::pieces_of(std::size_t chunk, std::vector<std::byte*>& pieces) const {
+  chunk_pieces(room_.pages[order_.transfer.group], order_.transfer.pages.data() + chunk * group_.blocks_per_chunk,
+               group_.blocks_per_chunk, pieces);
+}
+
+void LoadJob::send_bad(const protocol::EntryView& view) {
+  protocol::Encoder message(protocol::MessageType::kBad, 0);
+  message.append(protocol::SlotList{1, 0}).append(protocol::SlotRef{view.slot, 0, view.generation});
+  order_.attachment->outbox().send(message.packet());
+  LARDER_POINT(bad_sent);
+}
+
+void LoadJob::report(const Completion& done) {
+  EventFields event;
+  event.kind = done.status == Code::kOk ? protocol::EventKind::kLoad : protocol::EventKind::kLoadFailed;
+  event.a = done.status == Code::kOk ? done.bytes : failure_reason(done.status);
+  event.b = is_first_part(order_.transfer) ? done.bytes / group_.payload_bytes() * room_.spec.chunk_tokens : 0;
+  event.c = done.wait_ns;
+  event.d = done.copy_ns;
+  order_.attachment->events().add(event);
+}
+
+}  // namespace larder::client

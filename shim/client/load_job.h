@@ -1,0 +1,101 @@
+// LoadJob: one load on the copy pool: its deadline, its chunks' places in the arena, its end. What its parts are, its kinds say: whole chunks
+// (loads.cc), or layers (layer_load.h).
+//
+// Thread-safe as CopyPool has it. Alive until nobody writes its pages any more.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "cuda/copy_engine.h"
+#include "shim/client/attachment.h"
+#include "shim/client/copy_pool.h"
+#include "shim/client/layout.h"
+
+namespace larder::client {
+
+struct Completion {
+  std::uint64_t ticket = 0;
+  Code status = Code::kOk;
+  std::uint64_t bytes = 0;
+  std::uint64_t wait_ns = 0;
+  std::uint64_t copy_ns = 0;
+};
+
+// What a load was asked to do, and by whom. `after` may be null.
+struct LoadOrder {
+  std::shared_ptr<Attachment> attachment;
+  Transfer transfer;
+  std::uint32_t start_within_ms = 0;
+  std::shared_ptr<const copy::Fence> after;
+  std::uint64_t ticket = 0;
+};
+
+// Of all loads; outlives them. `ended` is called once a load, and must not throw.
+struct LoadRoom {
+  const copy::CopyEngine& engine;
+  const NamespaceSpec& spec;
+  const std::vector<GroupPages>& pages;
+  std::function<void(const Completion&)> ended;
+};
+
+class LoadJob : public CopyJob {
+ public:
+  LoadJob(const LoadRoom& room, LoadOrder&& order, std::size_t parts);
+  bool copy(std::size_t part) final;
+  void finished() final;
+  // kOk while nothing has failed.
+  Code failure() const { return failure_; }
+
+ protected:
+  using Clock = std::chrono::steady_clock;
+  // A chunk where it was found, held against being handed on.
+  struct Source {
+    protocol::EntryView view;
+    std::span<const std::byte> slot;
+    std::optional<Held> held;
+  };
+
+  // Adds what it has copied to bytes_. May throw.
+  virtual Code copy_part(std::size_t part) = 0;
+  // All parts have ended, before that is told.
+  virtual void ending(bool well) { static_cast<void>(well); }
+
+  Code find(std::size_t chunk, Source& source);
+  // Whether the chunk is still what was found. Asked while the hold stands, after the copy.
+  bool still_there(const Source& source) const;
+  // What a copy's end means; reports what is bad.
+  Code ended_as(const Status& copied, const Source& source, bool still_there);
+  void touch(const Source& source);
+  // The pieces of a chunk on this engine's pages.
+  void pieces_of(std::size_t chunk, std::vector<std::byte*>& pieces) const;
+  const Transfer& transfer() const { return order_.transfer; }
+  const Group& group() const { return group_; }
+  const copy::CopyEngine& engine() const { return room_.engine; }
+  const copy::Fence* after() const { return order_.after.get(); }
+
+  std::atomic<std::uint64_t> bytes_{0};
+
+ private:
+  static constexpr std::int64_t kTooLate = -1;
+  bool start();
+  void send_bad(const protocol::EntryView& view);
+  void report(const Completion& done);
+
+  const LoadRoom& room_;
+  LoadOrder order_;
+  const Group& group_;
+  const std::size_t part_count_;
+  const Clock::time_point begun_;
+  const Clock::time_point deadline_;
+  std::atomic<std::int64_t> started_ns_{0};  // after begun_; 0: not yet
+  std::atomic<std::size_t> parts_copied_{0};
+  std::atomic<Code> failure_{Code::kOk};
+};
+
+}  // namespace larder::client

@@ -1,0 +1,34 @@
+// SubmitArm: what it costs an engine's thread to ask for a load, from the stream's fence to the ticket: chunks of 576 pieces each, over a larderd of
+// its own. Every load is verified before its figure counts. Thread-compatible.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "shim/client/client.h"
+#include "tests/bench/child.h"
+
+namespace larder::bench {
+
+class SubmitArm {
+ public:
+  static constexpr std::uint32_t kLayers = 36, kBlocks = 16, kMostChunks = 64;  // of an 8B-shaped model, 16,384 tokens
+  static constexpr std::uint64_t kPieceBytes = 4096;                            // the cost does not depend on it
+  static constexpr std::uint64_t kPageBytes = kLayers * kBlocks * kMostChunks * kPieceBytes;
+
+  // Its larderd's files stand in `directory`. Make it before this process has threads.
+  explicit SubmitArm(const std::string& directory);
+  // Chunks are stored off these pages, kPageBytes in all, and loaded again. False: larderd is not there, or did not take all.
+  bool attach(std::byte* pages);
+  // Median microseconds of a load of so many chunks. Nothing: one failed. REQUIRES: attach().
+  std::optional<double> median_us(std::uint32_t chunks) const;
+
+ private:
+  client::Transfer transfer(std::uint32_t chunks) const;
+  const std::string socket_;
+  Child sidecar_;
+  std::unique_ptr<client::Client> client_;
+};
+
+}  // namespace larder::bench
