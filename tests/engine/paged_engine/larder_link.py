@@ -32,6 +32,7 @@ class LarderLink:
         self._stream = stream_of(kv.layers)
         self.store_wait_ms = STORE_WAIT_MS
         self.last_load = None  # its completion
+        self.last_fetch = None  # what larderd brought up for the last request, None where it was not asked
         self.on_loading = lambda: None  # is called when a load runs, before anybody waits for it
 
     @property
@@ -59,7 +60,7 @@ class LarderLink:
         """How many tokens of the prompt, from the first on, can be had without computing them: by the engine's own cache and by loading."""
         if request.load_failed:
             return request.local_tokens
-        begin = time.perf_counter_ns()
+        begin, self.last_fetch = time.perf_counter_ns(), None
         first, last = request.local_tokens // self.chunk_tokens, request.prompt_tokens // self.chunk_tokens
         hashes = request.chunk_hashes(self.chunk_blocks, first, last)
         chunks = first + self._scheduler.lookup(hashes, HASH_BYTES) if hashes else first
@@ -76,20 +77,27 @@ class LarderLink:
 
     def _bring_up(self, hashes, there):
         """How many chunks are in memory once larderd has brought up what it has below: `there` where it has no more."""
-        client = self._scheduler
-        below = client.below()
-        if below is None or not below.serving:
-            return there
-        reachable = self._look(hashes) if below.shared else client.reachable(hashes, HASH_BYTES)
+        client, reachable = self._scheduler, self._reachable(hashes)
         if reachable <= there:
             return there
         ticket = client.fetch(hashes[: reachable * HASH_BYTES], HASH_BYTES, FETCH_DEADLINE_MS)
         try:
-            while client.fetch_poll(ticket, POLL_MS) is None:
+            while (fetched := client.fetch_poll(ticket, POLL_MS)) is None:
                 pass  # ends by its deadline
+            self.last_fetch = fetched
             return client.lookup(hashes, HASH_BYTES)
         finally:
             client.fetch_end(ticket)
+
+    def reachable_tokens(self, request):
+        """How many tokens of the prompt larderd says it has in memory or below."""
+        return self._reachable(request.chunk_hashes(self.chunk_blocks, 0, request.prompt_tokens // self.chunk_tokens)) * self.chunk_tokens
+
+    def _reachable(self, hashes):
+        below = self._scheduler.below()
+        if below is not None and below.shared:
+            return self._look(hashes)
+        return self._scheduler.reachable(hashes, HASH_BYTES) if below is not None and below.serving else 0
 
     def _look(self, hashes):
         ticket = self._scheduler.look(hashes, HASH_BYTES, FETCH_DEADLINE_MS)
@@ -147,10 +155,3 @@ class LarderLink:
     def finish_store(self):
         self._order()
         return self._worker.store_finish(self.store_wait_ms)
-
-    # ---- by hand
-
-    def evict(self, request):
-        """Out of larderd's memory; what lies below stays there."""
-        last = request.prompt_tokens // self.chunk_tokens
-        return self._scheduler.evict(request.chunk_hashes(self.chunk_blocks, 0, last), HASH_BYTES)
