@@ -108,6 +108,7 @@ class Bench:
             if time.monotonic() > deadline:
                 raise Void(f"not all of the prompt was stored within {PATIENCE_S} s: {link.log_lines()}")
             self.engine.forget()
+            self.engine.synchronize()
             answer = self.ask(number, larder=True)
             seconds = seconds or answer.ttft_s
             time.sleep(0.2)  # commits are on their way
@@ -115,6 +116,7 @@ class Bench:
 
     def warm_s(self, number: int = 0) -> float:
         self.engine.forget()
+        self.engine.synchronize()
         answer = self.ask(number, larder=True)
         if answer.loaded_tokens != self.tokens:
             link = self.engine.larder

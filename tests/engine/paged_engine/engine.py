@@ -70,10 +70,14 @@ class Engine:
             self.pool.free(request.table)
 
     def forget(self):
-        """Forgets every prefix of its own, and scribbles over all KV: what an answer uses from here on was computed or loaded."""
+        """Forgets every prefix of its own, and scribbles over all KV: what an answer uses from here on was computed or loaded. On a GPU the
+        scribbling is only queued, so that a load that did not wait for the stream would lose its bytes to it."""
         self.pool.reset()
         self.kv.scribble()
-        self._synchronize()
+
+    def synchronize(self):
+        if torch.device(self.device).type == "cuda":
+            torch.cuda.synchronize(self.device)
 
     def _place(self, request, new_tokens, own):
         """Blocks for the prompt and what follows."""
@@ -130,7 +134,3 @@ class Engine:
                 self.pool.cache(request.table[number], request.hashes[number])
             request.cached_blocks = max(full, request.cached_blocks)
         return logits, stored
-
-    def _synchronize(self):
-        if torch.device(self.device).type == "cuda":
-            torch.cuda.synchronize(self.device)

@@ -3,7 +3,8 @@
 python -m paged_engine.process '{"shape": "tiny_llama", "socket": ..., "device": "cpu", "seed": 0, ...}'
 
 A request is {"prompt": [...], "new_tokens": 1, "larder": true, "own": true}, or {"forget": true}. With "die": "loading" the process kills
-itself while its load runs, by SIGKILL, as nobody can from outside at the right moment."""
+itself while its load runs, by SIGKILL, as nobody can from outside at the right moment. Where the machine let the load end first, it answers
+as ever, and may be asked again."""
 
 import hashlib
 import json
@@ -35,8 +36,8 @@ def answer_of(engine, asked):
 
 
 def _die(engine):
-    _say({"dies": True, "loads_running": engine.larder.loads_running})
-    os.kill(os.getpid(), signal.SIGKILL)
+    if engine.larder.loads_running:
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _say(what):
