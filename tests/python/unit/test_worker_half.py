@@ -12,8 +12,9 @@ import torch  # noqa: E402
 from fakes import group, setup  # noqa: E402
 
 from larder.client import Below, Completion, LarderError, Stored  # noqa: E402
+from larder.kv_pages import stream_of  # noqa: E402
 from larder.vllm.messages import COMPUTES, Move, Part, StepWork, WorkerReport  # noqa: E402
-from larder.vllm.worker import IDLE_WAIT_MS, WorkerHalf, _stream_of  # noqa: E402
+from larder.vllm.worker import IDLE_WAIT_MS, WorkerHalf  # noqa: E402
 
 
 class Client:
@@ -173,8 +174,8 @@ class TestStream:
         assert half.transfer_results() == (({"a"}, {"a"}) if work.loads else (set(), set()))
 
     def test_only_tensors_on_a_gpu_have_one(self):
-        assert _stream_of([torch.zeros(1), []]) is None
-        assert _stream_of([torch.zeros(1), SimpleNamespace(is_cuda=True, device="cuda:0")]) is not None
+        assert stream_of([torch.zeros(1), []]) is None
+        assert stream_of([torch.zeros(1), SimpleNamespace(is_cuda=True, device="cuda:0")]) is not None
 
 
 class TestLoads:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from larder import fingerprint
 from larder.client import LarderError
+from larder.kv_pages import pages_of, stream_of
 from larder.vllm.guard import Guarded, guarded, late, logger
 from larder.vllm.messages import COMPUTES, OPEN_WAIT_MS, RESTS, WorkerReport
 
@@ -60,9 +61,9 @@ class WorkerHalf(Guarded):
             return
         try:
             for number, group in enumerate(self.setup.groups):
-                pages = [_pages_of(name, kv_caches[name], group.page_bytes) for name in group.layers]
+                pages = [pages_of(name, kv_caches[name], group.page_bytes) for name in group.layers]
                 self.client.register_pages(number, pages)
-            self._stream = _stream_of(kv_caches.values())
+            self._stream = stream_of(kv_caches.values())
         except (KeyError, ValueError, LarderError) as error:
             self.turn_off(f"KV pages cannot be served: {error}")
 
@@ -240,33 +241,3 @@ class WorkerHalf(Guarded):
             return None
         report, self._measured = self._measured, WorkerReport()
         return report
-
-
-def _pages_of(name, tensor, page_bytes):
-    """(address, stride, bytes, count) of a layer's pages: each must be one run of bytes, whatever its shape."""
-    if not hasattr(tensor, "untyped_storage"):
-        raise ValueError(f"{name} is a {type(tensor).__name__}, not one tensor")
-    item = tensor.element_size()
-    stride = tensor.stride(0) * item
-    if _span_bytes(tensor[0]) != page_bytes or tensor[0].numel() * item != page_bytes:
-        raise ValueError(f"{name}: a block of shape {tuple(tensor.shape[1:])} is not one run of {page_bytes} bytes")
-    if stride < page_bytes and tensor.shape[0] > 1:
-        raise ValueError(f"{name}: blocks of {page_bytes} bytes overlap, {stride} bytes apart")
-    return tensor.data_ptr(), stride, page_bytes, tensor.shape[0]
-
-
-def _stream_of(tensors):
-    """None: all of them in host memory."""
-    devices = {tensor.device for tensor in tensors if getattr(tensor, "is_cuda", False)}
-    if not devices:
-        return None
-    import torch
-
-    device = devices.pop()
-    return lambda: torch.cuda.current_stream(device).cuda_stream
-
-
-def _span_bytes(tensor):
-    """Bytes from the first to behind the last element of a strided view."""
-    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
-    return (last + 1) * tensor.element_size()
