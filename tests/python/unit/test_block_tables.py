@@ -6,7 +6,7 @@ from larder.vllm.block_tables import BlockTables
 
 
 def step(new=(), cached=(), resumed=()):
-    """As vLLM 0.25 and older tell. new and cached: (request id, what is added to its tables)."""
+    """As vLLM 0.28 and older tell. new and cached: (request id, what is added to its tables)."""
     return Fake(
         scheduled_new_reqs=[Fake(req_id=name, block_ids=tables) for name, tables in new],
         scheduled_cached_reqs=Fake(

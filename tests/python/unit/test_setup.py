@@ -113,10 +113,18 @@ def test_a_vllm_that_is_told_of_failed_loads_by_page_has_one_group_alone(monkeyp
     from vllm.distributed.kv_transfer.kv_connector.v1 import base
 
     assert not setup_of(config(named()), caches(spec())).fails_by_page
-    monkeypatch.delattr(base, "KVConnectorTransferResults")  # as in vLLM 0.25 and older
+    monkeypatch.delattr(base, "KVConnectorTransferResults")  # as in vLLM 0.29 and older
     assert setup_of(config(named()), caches(spec())).fails_by_page
     with pytest.raises(Unsupported, match="failed loads of several KV groups"):
         setup_of(config(named()), caches(spec(), spec(SlidingWindowSpec)))
+
+
+def test_a_vllm_that_does_not_carry_what_workers_report_is_refused(monkeypatch):
+    from vllm.distributed.kv_transfer.kv_connector.v1 import base
+
+    monkeypatch.delattr(base, "KVConnectorWorkerMetadata")  # as in vLLM 0.15
+    with pytest.raises(Unsupported, match="build_connector_worker_meta is missing"):
+        setup_of(config(named()), caches(spec()))
 
 
 def test_scales_calculated_at_run_time_are_refused():

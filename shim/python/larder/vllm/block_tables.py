@@ -1,4 +1,4 @@
-"""The block tables of the requests of a step. vLLM 0.26 and later hand them out; for those before, they are put together from what each
+"""The block tables of the requests of a step. vLLM 0.29 and later hand them out; for those before, they are put together from what each
 step adds.
 
 Owned by the scheduler's thread. As many as vLLM has requests that ran and have not ended."""

@@ -124,7 +124,7 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
         return base.KVConnectorTransferResults(finished_recving=ended, failed_recving=failed)
 
     def get_finished(self, finished_req_ids):
-        """Asked by vLLM up to 0.25, which is then told of what failed by page."""
+        """Asked by vLLM 0.29 and older, which is then told of what failed by page."""
         ended, _ = self._half.transfer_results()
         return None, ended or None
 

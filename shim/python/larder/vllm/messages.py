@@ -2,8 +2,12 @@
 
 from dataclasses import dataclass, field, replace
 
-from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorMetadata, KVConnectorWorkerMetadata
+from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorMetadata
 
+try:
+    from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorWorkerMetadata
+except ImportError:  # an older vLLM, which setup refuses: it is to start all the same
+    KVConnectorWorkerMetadata = object
 
 OPEN_WAIT_MS = 20  # for larderd to open one more namespace, once in each process
 

@@ -68,8 +68,11 @@ def setup_of(vllm_config, kv_cache_config):
 
 
 def _check_engine(vllm_config):
+    from vllm.distributed.kv_transfer.kv_connector.v1 import base
     from vllm.platforms import current_platform
 
+    if not hasattr(base, "KVConnectorWorkerMetadata"):
+        raise Unsupported("this vLLM does not carry what workers report (build_connector_worker_meta is missing)")
     if not current_platform.is_cpu():
         raise Unsupported(f"KV pages on {current_platform.device_type} are not served yet, only on cpu")
     speculative = getattr(vllm_config, "speculative_config", None)
@@ -80,7 +83,7 @@ def _check_engine(vllm_config):
 
 
 def _fails_by_page():
-    """vLLM 0.25 and older."""
+    """vLLM 0.29 and older."""
     from vllm.distributed.kv_transfer.kv_connector.v1 import base
 
     return not hasattr(base, "KVConnectorTransferResults")
