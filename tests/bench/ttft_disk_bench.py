@@ -8,11 +8,11 @@ Then the disk is throttled below everything (the kernel's block throttle on lard
 each speed three probes, which are not judged, then `ROUNDS` requests with Larder and as many without it (the same engine, the request opted
 out), taking turns. After each speed the throttle goes, and it is counted how long until the disk is used again.
 
-That no wrong byte was used is shown by tokens. An answer with all of its chunks loaded, or none, must equal the cold one. One with k
-of n, as of a slow disk, splits the prefill elsewhere, and in bfloat16 that alone may give other tokens. So it must equal a reference
-of the same split: when the throttle is gone and memory has been filled with other prompts, the first k chunks are read again at full
+That no wrong byte was used is shown by tokens. A prefill that begins elsewhere may give other tokens in bfloat16, by that alone. So an
+answer with no chunk loaded must equal the cold one, one with all of them that of a hit in vLLM's own prefix cache, which is asked for
+right after the cold one. One with k of n, as of a slow disk, must equal a reference of the same split: when the throttle is gone and memory has been filled with other prompts, the first k chunks are read again at full
 speed, by vLLM's log, into vLLM's own prefix cache, and the prompt is asked without Larder. These are records with which answers
-loaded in whole equalled the cold ones: once a prompt was answered in part, the rest of it is stored anew, of another split, and it is
+loaded in whole were right: once a prompt was answered in part, the rest of it is stored anew, of another split, and it is
 not asked again.
 Environment: as the demo's; TTFT_DISK_SPEEDS.
 """
@@ -54,12 +54,12 @@ FETCHED = re.compile(r"Fetched (\d+) of \d+ chunks")
 
 
 class Prompts:
-    """Asked in turn; `expected` is what the cold answers were."""
+    """Asked in turn; `expected` is what the answers must be, of each prompt by how many of its chunks were loaded: none, or all."""
 
     def __init__(self, lengths: list[int], seed: int):
         self.prompts = [token_ids(seed + i, n) for i, n in enumerate(lengths)]
         self.chunks = [n // CHUNK_TOKENS for n in lengths]
-        self.expected: list[list[int]] = []
+        self.expected: list[dict[int, list[int]]] = []
         self.left = list(range(len(lengths)))  # whose chunks are all those of the cold answer; the next one first
 
     def next(self) -> int:
@@ -88,9 +88,17 @@ class Bench:
         self.partial: list[Partial] = []  # not compared yet
 
     def cold(self, prompts: Prompts) -> list[float]:
-        answers = [self.stream(prompt, CONTINUATION) for prompt in prompts.prompts]
-        prompts.expected = [answer.token_ids for answer in answers]
-        return [answer.ttft_s for answer in answers]
+        """TTFTs in seconds."""
+        ttfts = []
+        for prompt, chunks in zip(prompts.prompts, prompts.chunks):
+            cold = self.stream(prompt, CONTINUATION)
+            hit = self.stream(prompt, CONTINUATION, **OFF)
+            if (cold.cached_tokens, hit.cached_tokens) != (0, chunks * CHUNK_TOKENS):
+                raise Void(f"cold: {cold.cached_tokens} tokens were there before, and {hit.cached_tokens} of "
+                           f"{chunks * CHUNK_TOKENS} in vLLM's own cache after it")
+            prompts.expected.append({0: cold.token_ids, chunks: hit.token_ids})
+            ttfts.append(cold.ttft_s)
+        return ttfts
 
     def stream(self, prompt: list[int], tokens: int, **fields) -> Completion:
         return stream_completion(self.server.url, NAME, prompt, tokens, **fields)
@@ -99,11 +107,12 @@ class Bench:
         reset_prefix_cache(self.server.url)
         answer = self.stream(prompts.prompts[i], CONTINUATION, **fields)
         chunks = answer.cached_tokens // CHUNK_TOKENS
-        if chunks not in (0, prompts.chunks[i]):
+        expected = prompts.expected[i].get(chunks)
+        if expected is None:
             prompts.left.remove(i)
             self.partial.append(Partial(label, prompts, i, chunks, answer.token_ids))
-        elif answer.token_ids != prompts.expected[i]:
-            raise Void(f"{label}: the continuation differs from the cold one, with {chunks} of {prompts.chunks[i]} chunks loaded")
+        elif answer.token_ids != expected:
+            raise Void(f"{label}: not the continuation that it must be with {chunks} of {prompts.chunks[i]} chunks loaded")
         return answer.ttft_s
 
     def compare_partial(self, prompts: Prompts) -> list[int]:

@@ -31,6 +31,8 @@ def said(value, unit):
     if unit == "s" and 0 < abs(value) < 1:
         return f"{value * 1e3:.3g} ms" if abs(value) >= 1e-3 else f"{value * 1e6:.3g} µs"
     ending = {"s": " s", "h": " h", "ops": "/s", "reqps": "/s"}.get(unit, "")
+    if abs(value) >= 1000:
+        return f"{value / 1e3:.3g} K{ending}"  # as Grafana's short numbers
     return f"{value:.3g}{ending}"
 
 
