@@ -25,6 +25,7 @@ class Load:
     """One request's load: a ticket for each group, ended when all are."""
 
     request_id: str
+    pages: tuple[int, ...] = ()
     tickets: int = 0
     failure: str = ""
     bytes: int = 0
@@ -40,7 +41,8 @@ class WorkerHalf(Guarded):
         self._shard, self._stores = shard, stores
         self._spaces = {"": 0}  # the client's namespaces, by what is added to the fingerprint
         self._tickets: dict[int, Load] = {}
-        self._failed: set[str] = set()
+        self._failed: list[Load] = []  # before anything was started
+        self._failed_pages: set[int] = set()
         self._stream = None  # gives the address of the stream that computes, where pages are on a GPU
         self._begun = False  # a store was begun in this step
         self._computes = False
@@ -105,7 +107,7 @@ class WorkerHalf(Guarded):
         self._spaces = {"": self.client.add_namespace(namespace, OPEN_WAIT_MS)}
 
     def _load(self, move):
-        load = Load(move.request_id)
+        load = Load(move.request_id, move.pages)
         try:
             if self.off is not None or not move.parts:
                 raise LookupError(self.off or "nothing to load")
@@ -118,7 +120,7 @@ class WorkerHalf(Guarded):
             load.failure = str(error)
             if not load.tickets:  # else it has failed when what was started has ended
                 logger.warning("Request %s is computed, not loaded: %s", move.request_id, error)
-                self._failed.add(move.request_id)
+                self._failed.append(load)
 
     def _space_of(self, move):
         if move.line not in self._spaces:
@@ -190,8 +192,8 @@ class WorkerHalf(Guarded):
         if not self._tickets and not self._failed:
             return set(), set()
         completions = self._poll()
-        failed, self._failed = self._failed, set()
-        ended = set(failed)
+        failures, self._failed = self._failed, []
+        ended = {load.request_id for load in failures}
         for completion in completions:
             load = self._tickets.pop(completion.ticket, None)
             if load is None:
@@ -207,11 +209,23 @@ class WorkerHalf(Guarded):
             ended.add(load.request_id)
             self._tell(load)
             if load.failure:
-                failed.add(load.request_id)
+                failures.append(load)
             elif self._tells_speed():
                 self._measured.load_bytes += load.bytes
                 self._measured.load_ns += load.copy_ns
-        return ended, failed
+        return ended, self._note(failures)
+
+    def _note(self, failures):
+        failed = {load.request_id for load in failures}
+        if failed and self.setup is not None and self.setup.fails_by_page:
+            self._failed_pages.update(*(load.pages for load in failures))
+            self._measured.failed |= failed
+        return failed
+
+    def failed_pages(self):
+        """Those of the loads that transfer_results() has called failed since the last call, where vLLM is told of them by page."""
+        pages, self._failed_pages = self._failed_pages, set()
+        return pages
 
     @guarded(list)
     def _poll(self):
@@ -237,7 +251,10 @@ class WorkerHalf(Guarded):
         if self.off is not None and not self._reported_off:
             self._reported_off = True
             self._measured.disabled = self.off
-        elif not self._measured.prefill_tokens and not self._measured.load_bytes:
+        elif self._measured == _NOTHING:
             return None
         report, self._measured = self._measured, WorkerReport()
         return report
+
+
+_NOTHING = WorkerReport()
