@@ -45,6 +45,7 @@ void check_served(const KeyPair& pair) {
     must(!served.text().empty() && acceptor.not_after_s() == before, "a refusal says why, and what was served stays");
     return;
   }
+  must(acceptor.ready(), "who serves one says so");
   must(webhook::read_certificate(pair.certificate).ok(), "what is served can be read");
   must(webhook::belong_together(pair), "what is served has its key");
 }

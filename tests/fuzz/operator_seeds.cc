@@ -98,6 +98,10 @@ void certificates_seeds() {
   const std::string begin = "-----BEGIN CERTIFICATE-----\n", end = "\n-----END CERTIFICATE-----\n";
   write("certificates", "good", pair(0, der, key));
   write("certificates", "no_key", pair(0, der, ""));
+  const std::string time = "\x17\x0d";  // of UTC, 13 characters; the second one is its end
+  std::string no_end = der;
+  no_end.replace(no_end.find(time, no_end.find(time) + 1) + time.size(), 13, "000000000000Z");
+  write("certificates", "no_end", pair(0, no_end, key));
   write("certificates", "cut", pair(0, der.substr(0, der.size() / 2), key));
   write("certificates", "bundle",
         pair(1, begin + kCertificate + end + "text\n" + begin + "x" + end + begin + kCertificate + end, key));
