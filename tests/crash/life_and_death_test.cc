@@ -64,8 +64,9 @@ TEST_F(LifeAndDeath, WhatTheGpuOfADeadWriterWritesLateReachesNobody) {
   fill_with_others();
   const std::uint32_t set_aside = world_.scribble_over(SlotState::kQuarantined);
   // A machine that took longer for this than the time is proves nothing here.
-  if (std::chrono::steady_clock::now() - killed < std::chrono::milliseconds(2500))
+  if (std::chrono::steady_clock::now() - killed < std::chrono::milliseconds(2500)) {
     EXPECT_EQ(set_aside, 1U) << "its slot was handed on while its GPU may write";
+  }
   EXPECT_TRUE(eventually([&] { return world_.slots_in(SlotState::kQuarantined) == 0; }, 20'000)) << "and then it comes back";
   EXPECT_GT(all_visible_verify(), 0U);
   EXPECT_EQ(world_.leaks(), "");

@@ -118,7 +118,9 @@ TEST_F(Restart, TheSlotThatADeadWritersGpuMayWriteIsKeptAcrossIt) {
   const auto killed = std::chrono::steady_clock::now();
   world_.restart(SIGKILL, [&] { writer->kill(); });
   const bool in_time = std::chrono::steady_clock::now() - killed < std::chrono::milliseconds(2500);
-  if (in_time) EXPECT_EQ(world_.slots_in(SlotState::kQuarantined), 1U);
+  if (in_time) {
+    EXPECT_EQ(world_.slots_in(SlotState::kQuarantined), 1U);
+  }
   EXPECT_TRUE(eventually([&] { return stored_by_others() > 0; }, 2000)) << "nobody is waited for";
   EXPECT_TRUE(eventually([&] { return world_.slots_in(SlotState::kQuarantined) == 0; }, 20'000));
   EXPECT_EQ(world_.leaks(), "");
