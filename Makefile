@@ -63,8 +63,9 @@ test-models: deps-python build ## every model shape and engine setting (part of 
 	@rm -rf build/models && $(call RUN,dev) LARDER_TEST_BIN=$(CURDIR)/build/dev/bin LARDER_MODELS=all LARDER_MODELS_RECORD=build/models \
 	  $(PYTHON) -m pytest tests/python/models -p no:cacheprovider --timeout 600 -v; status=$$?; \
 	  $(PYTHON) tests/python/models/record.py build/models docs/compatibility.md && exit $$status
-test-gpu: build ## copies between a real GPU and an arena, every way; skipped on a machine without one
+test-gpu: deps-python build ## copies between a real GPU and an arena, every way; engines with their KV on it; skipped on a machine without one
 	@build/dev/bin/gpu_test
+	@LARDER_ENGINE_DEVICE=cuda LARDER_TEST_BIN=$(CURDIR)/build/dev/bin $(call RUN,dev) $(PYTHON) -m pytest tests/engine -p no:cacheprovider --timeout 600 -v -rs
 test-crash: deps-python build ## engines and larderd killed at every point and 10,000 times at random, minutes; tests/crash/README.md
 	@.ci/test-crash.sh
 test-remote: deps-python deps-servers deps-tools build build/fuzz/build.ninja ## Redis and Valkey of every kind, killed, stopped, full, far away, resharded at length, minutes; tests/component
@@ -99,9 +100,10 @@ bench-disk: deps-bench
 bench-copy bench-disk bench-index bench-recovery: bench-%: release
 	@cmake --build --preset release -j$(JOBS) --target $*_bench
 	@build/release/bin/$*_bench build/bench
-bench-gpu: release
+bench-gpu: deps-python release
 	@cmake --build --preset release -j$(JOBS) --target gpu_bench
 	@mkdir -p build/bench && build/release/bin/gpu_bench "$$(git rev-parse --short HEAD)" build/bench
+	@$(call RUN,release) LARDERD=$(CURDIR)/build/release/bin/larderd LARDER_COMMIT="$$(git rev-parse --short HEAD)" $(PYTHON) tests/bench/gpu_ttft_bench.py
 bench-curve: release
 	@cmake --build --preset release -j$(JOBS) --target curve_bench
 	@build/release/bin/curve_bench build/bench '$(TRACE)'

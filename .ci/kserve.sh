@@ -4,6 +4,7 @@
 # bin/kserve-manager and bin/kserve-llmisvc; config/, KServe's definitions, webhooks, runtimes and templates as it publishes them;
 # crds/, the definitions of other projects that its controllers watch. Its module has replace lines, which `go install` refuses: it
 # is built inside a copy, whose own go.sum pins what it needs. What is there already is not made again.
+# kserve.sh huggingface FOLDER: only the project of its Hugging Face server, as FOLDER.
 set -euo pipefail
 cd "$(dirname "$0")"
 . ./paths.sh
@@ -47,6 +48,20 @@ copy_configuration() {
   copy_definitions sigs.k8s.io/lws "config/crd/bases/*.yaml"
 }
 
+# FOLDER: the project of its Hugging Face server.
+copy_server() {
+  local folder
+  folder=$(mktemp -d)
+  get_module github.com/kserve/kserve "$version" "$sha256" "$folder/kserve.zip"
+  python3 -m zipfile -e "$folder/kserve.zip" "$folder"
+  mv "$folder/github.com/kserve/kserve@$version/python/huggingfaceserver" "$1"
+  rm -rf "$folder"
+}
+
+if [ "${1-}" = huggingface ]; then
+  copy_server "$2"
+  exit
+fi
 if [ "$(cat "$kserve/.complete" 2>/dev/null)" = "$pins" ]; then exit 0; fi
 check_disk "$kserve" 6 KServe
 exec 9>"$kserve/lock"

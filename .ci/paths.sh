@@ -17,3 +17,5 @@ kubernetes=$cache/kubernetes-1.34.4
 
 # kserve: KServe's controllers, definitions and configuration (kserve.sh).
 kserve=$cache/kserve-0.20.0
+# huggingface: KServe's Hugging Face server with the vLLM that it pins (kserve.lock); its source in server/, as its image has it.
+huggingface=$cache/huggingface-$(cat python.lock kserve.lock | sha256sum | cut -c1-12)

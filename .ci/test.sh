@@ -20,14 +20,14 @@ ctest --test-dir "build/$preset" --output-junit "$PWD/$reports/ctest.xml" -j2 --
     fi
   }
 
-# Python finds what was built here by these names; tests/python says more.
+# Python finds what was built here by these names; tests/python and tests/engine say more.
 if [ "$preset" = dev ]; then
   export LARDER_LIBRARY=$PWD/build/dev/lib/liblarder.so LARDER_TEST_BIN=$PWD/build/dev/bin
   VLLM_RPC_BASE_PATH=$(mktemp -d /tmp/larder-vllm-XXXXXX)  # vLLM leaves its processes' sockets lying there
   export VLLM_RPC_BASE_PATH
   trap 'rm -rf "$VLLM_RPC_BASE_PATH"' EXIT
   run_pytest() {
-    PYTHONPATH=$PWD/shim/python "$venv/bin/python" -m pytest tests/python -o cache_dir="$PWD/$reports/pytest" --timeout 600 -v "$@"
+    PYTHONPATH=$PWD/shim/python "$venv/bin/python" -m pytest tests/python tests/engine -o cache_dir="$PWD/$reports/pytest" --timeout 600 -v "$@"
   }
   run_pytest --junitxml "$reports/pytest.xml" || {
     echo "pytest ended with status $?"

@@ -1,5 +1,5 @@
 # Sourced: the images of the cluster, as archives in $images; those that never change are made once. No registry is asked.
-# REQUIRES: $root the checkout, $product its build tree, $kubernetes, $servers, $images.
+# REQUIRES: $root the checkout, $product its build tree, $kubernetes, $servers, $huggingface, $images.
 
 # NAME ROOTFS: $images/NAME.tar, localhost/NAME:e2e.
 archive() {
@@ -42,6 +42,21 @@ make_images() {
 # The product's own, as it is built now.
 make_larder_image() {
   "$root/.ci/image/build.sh" "$product" "$images/larder.tar" localhost/larder:e2e
+}
+
+# KServe's Hugging Face server as KServe's own image for GPUs has it: its project, folders, variables and entrypoint. Its Python packages
+# stay on the host, as vLLM's do. REQUIRES: .ci/deps.sh kserve.
+make_huggingfaceserver_image() {
+  local tree=$images/huggingfaceserver workspace=/kserve-workspace
+  rm -rf "$tree"
+  mkdir -p "$tree$workspace"
+  tar -xOf "$images/debian.tar" --wildcards '*/layer.tar' | tar -x -C "$tree"
+  cp -r "$huggingface/server" "$tree$workspace/huggingfaceserver"
+  /usr/bin/python3 "$root/.ci/image/archive.py" localhost/huggingfaceserver:e2e "$tree" "$images/huggingfaceserver.tar" --config "{
+    \"User\": \"1000\", \"WorkingDir\": \"$workspace\", \"Entrypoint\": [\"python3\", \"-m\", \"huggingfaceserver\"],
+    \"Env\": [\"PATH=$huggingface/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\", \"HF_HOME=/tmp/huggingface\",
+              \"PYTHONPATH=$workspace/huggingfaceserver\", \"VLLM_WORKER_MULTIPROC_METHOD=spawn\"]}"
+  rm -rf "$tree"
 }
 
 # The product with an older shim for engines: of the last commit before the protocol's version became today's. REQUIRES: git's history.

@@ -18,7 +18,7 @@ DEFAULT_WAIT_S = 120
 
 def _paths() -> dict[str, str]:
     """.ci/paths.sh and the cluster's own folder, as shell scripts see them."""
-    names = ("cache", "venv", "kubernetes", "kserve", "servers")
+    names = ("cache", "venv", "kubernetes", "kserve", "huggingface", "servers")
     script = f'cd {ROOT}/.ci && . ./paths.sh && printf "%s\\n" ' + " ".join(f'"${name}"' for name in names)
     values = subprocess.run(["bash", "-c", script], check=True, capture_output=True, text=True).stdout.splitlines()
     return dict(zip(names, values))

@@ -44,13 +44,16 @@ def _claim(ns: str, name: str, folder: str) -> list[dict]:
     ]
 
 
+_FOLDERS = {"vllm": PATHS["venv"], "model": MODEL, "huggingface": PATHS["huggingface"]}  # the last of harness/kserve_local.py alone
+
+
 def claims(ns: str) -> list[dict]:
     """Where every engine of the namespace finds Python and its model. REQUIRES: removed by remove_volumes()."""
-    return [*_claim(ns, "vllm", PATHS["venv"]), *_claim(ns, "model", MODEL)]
+    return [one for name, folder in _FOLDERS.items() for one in _claim(ns, name, folder)]
 
 
 def remove_volumes(ns: Namespace) -> None:
-    ns.kubectl("delete", "persistentvolume", f"{ns.name}-vllm", f"{ns.name}-model", "--ignore-not-found", "--wait=false")
+    ns.kubectl("delete", "persistentvolume", *(f"{ns.name}-{name}" for name in _FOLDERS), "--ignore-not-found", "--wait=false")
 
 
 # Of vLLM, so that it runs here at all and so that its answers can be compared.

@@ -29,9 +29,9 @@ def is_built() -> bool:
     return (HOME / ".complete").exists()
 
 
-def published_runtime(ns: Namespace) -> dict:
-    """KServe's own ClusterServingRuntime for vLLM, from the API server. REQUIRES: KServe is installed there."""
-    return ns.get("clusterservingruntime", "kserve-vllmserver")
+def published_runtime(ns: Namespace, name: str = "kserve-vllmserver") -> dict:
+    """KServe's own ClusterServingRuntime, for vLLM or another, from the API server. REQUIRES: KServe is installed there."""
+    return ns.get("clusterservingruntime", name)
 
 
 def _free_port() -> int:

@@ -10,37 +10,61 @@ from harness import engine_pod
 from harness.cluster import PATHS
 
 MODEL_URI = "pvc://model"  # engine_pod.claims() makes it
-RUNTIME = "vllm-here"
+RUNTIME, HUGGINGFACE_RUNTIME = "vllm-here", "huggingface-here"
+HUGGINGFACE_IMAGE = "localhost/huggingfaceserver:e2e"  # e2e/cluster/cluster.sh load huggingfaceserver
+SMALL_CACHE = ["--enforce-eager", "--max-model-len=2048", "--num-gpu-blocks-override=24", "--seed=0", "--enable-prompt-tokens-details"]
 PATH = f"{PATHS['venv']}/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _MOUNT = {"name": "vllm", "mountPath": PATHS["venv"], "readOnly": True}
 _VOLUME = {"name": "vllm", "persistentVolumeClaim": {"claimName": "vllm", "readOnly": True}}
 
 
+def _variables(values: dict[str, str]) -> list[dict]:
+    return [{"name": name, "value": value} for name, value in values.items()]
+
+
 def _environment(**more: str) -> list[dict]:
-    return [{"name": name, "value": value} for name, value in {**engine_pod.ENVIRONMENT, "PATH": PATH, **more}.items()]
+    return _variables({**engine_pod.ENVIRONMENT, "PATH": PATH, **more})
 
 
-def runtime(published: dict) -> dict:
-    """KServe's own ClusterServingRuntime for vLLM, as a runtime of one namespace that runs here."""
+def _runtime(published: dict, name: str, image: str, environment: list[dict], more: list[str] = ()) -> dict:
+    """KServe's own ClusterServingRuntime, as a runtime of one namespace that runs here. `more`: claims beside vLLM's."""
     spec = copy.deepcopy(published["spec"])
     (container,) = spec["containers"]
-    container["image"] = engine_pod.IMAGE
-    container["env"] += _environment()
-    container["volumeMounts"].append(_MOUNT)
-    spec["volumes"].append(_VOLUME)
+    container["image"] = image
+    container["env"] += environment
+    container["volumeMounts"] += [_MOUNT, *({"name": one, "mountPath": PATHS[one], "readOnly": True} for one in more)]
+    spec["volumes"] += [_VOLUME, *({"name": one, "persistentVolumeClaim": {"claimName": one, "readOnly": True}} for one in more)]
     for one in spec["supportedModelFormats"]:
         one["autoSelect"] = False
     return {"apiVersion": published["apiVersion"], "kind": "ServingRuntime",
-            "metadata": {"name": RUNTIME, "annotations": published["metadata"].get("annotations", {})}, "spec": spec}
+            "metadata": {"name": name, "annotations": published["metadata"].get("annotations", {})}, "spec": spec}
 
 
-def inference_service(given: dict) -> dict:
+def runtime(published: dict) -> dict:
+    """For vLLM."""
+    return _runtime(published, RUNTIME, engine_pod.IMAGE, _environment())
+
+
+def huggingface_runtime(published: dict) -> dict:
+    """For KServe's Hugging Face server. Its image here has the entrypoint, folders and variables of KServe's own."""
+    return _runtime(published, HUGGINGFACE_RUNTIME, HUGGINGFACE_IMAGE, _variables({**engine_pod.ENVIRONMENT, "HOME": "/tmp"}), ["huggingface"])
+
+
+def inference_service(given: dict, runtime: str = RUNTIME, flags: list[str] = engine_pod.FLAGS) -> dict:
     """runtimeVersion: else KServe makes `-cpu` of the image's name where no GPU is asked for."""
     service = copy.deepcopy(given)
     model = service["spec"]["predictor"]["model"]
-    model |= {"runtime": RUNTIME, "runtimeVersion": engine_pod.IMAGE.rpartition(":")[2], "storageUri": MODEL_URI,
+    model |= {"runtime": runtime, "runtimeVersion": engine_pod.IMAGE.rpartition(":")[2], "storageUri": MODEL_URI,
               "resources": engine_pod.RESOURCES}
-    model["args"] = [one for one in model.get("args", []) if not one.startswith("--max-model-len")] + engine_pod.FLAGS
+    model["args"] = [one for one in model.get("args", []) if not one.startswith("--max-model-len")] + flags
+    return service
+
+
+def huggingface_service(given: dict) -> dict:
+    """Of the sample for KServe's vLLM runtime, with the other model format. Its server has no request that empties vLLM's own cache:
+    it is as small as two prompts, so that others drive one out."""
+    service = inference_service(given, HUGGINGFACE_RUNTIME, ["--backend=vllm", "--model_name=qwen", *SMALL_CACHE])
+    service["spec"]["predictor"]["model"]["modelFormat"]["name"] = "huggingface"
     return service
 
 

@@ -58,6 +58,8 @@ Status CredentialSource::follow(const std::string& file, std::string Credentials
   Result<std::string> text = read_small_file(file);
   if (!text.ok()) return text.status();
   if (trimmed(*text).empty()) return {Code::kInvalidArgument, file + " is empty"};
+  if (field == &Credentials::token && !is_one_line(trimmed(*text)))
+    return {Code::kInvalidArgument, file + " has several lines: a token is one"};
   const std::lock_guard lock(mutex_);
   followed_.push_back({file, field, *stamp});
   take(followed_.back(), std::move(*text));

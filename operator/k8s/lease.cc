@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 #include <random>
 
 #include "operator/k8s/wall_time.h"
@@ -16,6 +17,17 @@ std::uint64_t duration_ms_of(const api::Object& lease, std::uint64_t otherwise_m
   constexpr std::int64_t kMostSeconds = 3600;
   const std::int64_t seconds = api::number_at(lease, "spec.leaseDurationSeconds");
   return seconds <= 0 ? otherwise_ms : static_cast<std::uint64_t>(std::min(seconds, kMostSeconds)) * 1000;
+}
+
+// Of what a server answers; what is written next is made of it.
+bool is_lease(const api::Object& answer) {
+  return api::at(answer, "spec").is_object() && api::at(answer, "metadata").is_object();
+}
+
+// The API server's type is narrower than ours.
+std::int64_t one_more(std::int64_t transitions) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  return transitions < 0 || transitions >= kMost ? 0 : transitions + 1;
 }
 
 }  // namespace
@@ -76,7 +88,7 @@ LeaderLease::Step LeaderLease::acquire_or_wait() {
   if (!free) return {std::min(options_.renew_ms, duration_ms - unchanged_ms)};
   api::Object ours = fresh();
   ours["metadata"]["resourceVersion"] = seen_version_;
-  ours["spec"]["leaseTransitions"] = api::number_at(*found, "spec.leaseTransitions") + 1;
+  ours["spec"]["leaseTransitions"] = one_more(api::number_at(*found, "spec.leaseTransitions"));
   return write(std::move(ours), false, before);
 }
 
@@ -95,6 +107,10 @@ api::Object LeaderLease::fresh() const {
 
 LeaderLease::Step LeaderLease::write(api::Object lease, bool create, Times before) {
   Result<api::Object> written = create ? client_.create(resources::kLeases, lease) : client_.replace(resources::kLeases, lease);
+  if (written.ok() && !is_lease(*written)) {
+    own_ = nullptr;
+    return {options_.renew_ms, Status(Code::kInvalidArgument, "what the server answers to the lease's write is no lease")};
+  }
   if (written.ok()) {
     hold_from(before);
     seen_holder_ = options_.identity;
@@ -108,7 +124,7 @@ LeaderLease::Step LeaderLease::write(api::Object lease, bool create, Times befor
   if (!found.ok()) return {options_.renew_ms, found.status()};
   note(*found, monotonic_.now_ms());
   // Ours all the same (somebody annotated it, say): asked for again, and counted from then. Candidates count from when it was changed.
-  if (seen_holder_ == options_.identity) {
+  if (seen_holder_ == options_.identity && is_lease(*found)) {
     own_ = *found;
     return {kAtOnceMs};
   }

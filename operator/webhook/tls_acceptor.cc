@@ -148,6 +148,7 @@ Status use_key(SSL_CTX* context, const std::string& pem) {
 Status TlsAcceptor::serve(const KeyPair& pair) {
   const Result<CertificateFacts> facts = read_certificate(pair.certificate);
   if (!facts.ok()) return refused("tls.crt holds no certificate in PEM");
+  if (facts->validity.not_after_s == 0) return refused("tls.crt: it cannot be read until when its certificate is valid");
   const std::shared_ptr<SSL_CTX> context(SSL_CTX_new(TLS_server_method()), &SSL_CTX_free);
   if (context == nullptr) return {Code::kResourceExhausted, "OpenSSL gives no context"};
   SSL_CTX_set_min_proto_version(context.get(), TLS1_2_VERSION);

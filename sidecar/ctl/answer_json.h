@@ -11,8 +11,13 @@
 
 namespace larder::ctl {
 
+// A whole number that is not negative: who answers may be no larderd, and of any other one there is no conversion.
 inline std::uint64_t number_at(const nlohmann::json& object, const char* key) {
-  return object.at(key).get<std::uint64_t>();
+  return object.at(key).get_ref<const nlohmann::json::number_unsigned_t&>();
+}
+// The same of one that an older larderd does not tell: 0.
+inline std::uint64_t number_if(const nlohmann::json& object, const char* key) {
+  return object.contains(key) ? number_at(object, key) : 0;
 }
 // Printable: engines choose their names.
 inline std::string text_at(const nlohmann::json& object, const char* key) {
@@ -25,7 +30,8 @@ auto understood(const std::string& body, Read read) -> Result<decltype(read(nloh
   try {
     return read(nlohmann::json::parse(body));
   } catch (const nlohmann::json::exception& error) {
-    return Status(Code::kInvalidArgument, std::string("larderd's answer is not understood (another version?): ") + error.what());
+    // It quotes the answer.
+    return Status(Code::kInvalidArgument, "larderd's answer is not understood (another version?): " + printable(error.what()));
   }
 }
 

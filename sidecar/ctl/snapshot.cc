@@ -13,8 +13,8 @@ ModelCounts read_model(const json& model) {
                      number_at(model, "requests_hit"), number_at(model, "tokens_asked"),
                      number_at(model, "tokens_hit"),   number_at(model, "bytes_loaded"),
                      number_at(model, "bytes_stored"), 0};
-  counts.too_short = model.value("requests_short", std::uint64_t{0});  // an older larderd does not count them
-  counts.salted = model.value("requests_salted", std::uint64_t{0});
+  counts.too_short = number_if(model, "requests_short");  // an older larderd does not count them
+  counts.salted = number_if(model, "requests_salted");
   const std::uint64_t computed = number_at(model, "prefill_tokens");
   if (computed != 0)
     counts.saved_seconds =

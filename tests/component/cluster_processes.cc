@@ -93,18 +93,24 @@ void ClusterProcesses::join() {
     if (i < masters_)
       server(i).ask({"CLUSTER", "ADDSLOTSRANGE", std::to_string(i * remote::kSlots / masters_),
                      std::to_string((i + 1) * remote::kSlots / masters_ - 1)});
-    if (i != 0) server(0).ask({"CLUSTER", "MEET", kHere, std::to_string(endpoints_[i].port), std::to_string(bus_ports_[i])});
   }
   const std::string all = "cluster_known_nodes:" + std::to_string(servers_.size());
-  must(soon([&] {
-         for (const auto& server : servers_) {
-           const remote::Reply info = server->ask({"CLUSTER", "INFO"});
-           // Its state is ok with fewer where full coverage is not required.
-           if (!says(info, all) || !says(info, "cluster_slots_assigned:16384")) return false;
-         }
-         return well();
-       }),
-       "the nodes did not meet");
+  const auto have_met = [&] {
+    for (const auto& server : servers_) {
+      const remote::Reply info = server->ask({"CLUSTER", "INFO"});
+      // Its state is ok with fewer where full coverage is not required.
+      if (!says(info, all) || !says(info, "cluster_slots_assigned:16384")) return false;
+    }
+    return well();
+  };
+  // A meeting that a busy machine does not end within the nodes' timeout is forgotten by them.
+  bool met = false;
+  for (int tries = 0; tries < 6 && !met; ++tries) {
+    for (std::size_t i = 1; i < servers_.size(); ++i)
+      server(0).ask({"CLUSTER", "MEET", kHere, std::to_string(endpoints_[i].port), std::to_string(bus_ports_[i])});
+    met = soon(have_met, 10'000);
+  }
+  must(met, "the nodes did not meet");
 }
 
 bool ClusterProcesses::well() const {

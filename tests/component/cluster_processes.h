@@ -14,7 +14,7 @@
 namespace larder::test {
 
 // Whether it has come to that, in that time.
-bool soon(const std::function<bool()>& happens, std::uint64_t ms = 20'000);
+bool soon(const std::function<bool()>& happens, std::uint64_t ms = 60'000);
 
 // What a server is told so that it listens at `port` of this machine: over TLS alone, and to others too, where certificates are given
 // (ca, and server for 127.0.0.1); clients need none of their own.

@@ -150,9 +150,9 @@ class RemoteMayhemTest : public testing::TestWithParam<const char*> {
 
   // With all servers well.
   void expect_well(Node& node, Traffic& traffic) {
-    EXPECT_TRUE(soon([&] { return !node.tier->state().degraded(); }, 10'000)) << node.tier->state().reason;
+    EXPECT_TRUE(soon([&] { return !node.tier->state().degraded(); })) << node.tier->state().reason;
     const std::uint64_t stored = traffic.stored(), loaded = traffic.loaded();
-    EXPECT_TRUE(soon([&] { return traffic.stored() > stored && traffic.loaded() > loaded; }, 10'000)) << "it is used again";
+    EXPECT_TRUE(soon([&] { return traffic.stored() > stored && traffic.loaded() > loaded; })) << "it is used again";
     traffic.end();
     for (std::uint64_t i = 0; i < kChunks; ++i) {
       Status got;
@@ -160,7 +160,7 @@ class RemoteMayhemTest : public testing::TestWithParam<const char*> {
         got = node.loop.get(i, 1, payload_of(i));
         return got.ok() || got.code() == Code::kNotFound;
       };
-      EXPECT_TRUE(soon(answered, 10'000)) << i << ": " << got.to_string();
+      EXPECT_TRUE(soon(answered)) << i << ": " << got.to_string();
     }
     EXPECT_EQ(traffic.wrong(), 0U) << "seed " << seed_;
     EXPECT_GT(traffic.failed(), 0U) << "it was noticed";

@@ -6,14 +6,9 @@
 
 #include "sidecar/tiers/remote/remote_tier.h"
 #include "tests/conformance/tier_chunks.h"
+#include "tests/patient.h"
 
 namespace larder::test {
-
-// Options for a test in which no server ever stands still: a busy machine may, for seconds, and that is nothing to fail for.
-inline remote::RemoteOptions patient(remote::RemoteOptions options) {
-  options.connect_ms = options.greet_ms = options.answer_ms = 10'000;
-  return options;
-}
 
 // One larderd's view of a server.
 struct Node {

@@ -71,6 +71,9 @@ def rules():
 
 
 def main(arguments):
+    if [word for word in arguments if word.startswith("--") and word not in ("--check", "--unseen")]:
+        print(__doc__.strip())
+        return 2
     wanted = [word for word in arguments if not word.startswith("--")]
     chosen = [rule for rule in rules() if not wanted or any(word in rule.name + rule.test for word in wanted)]
     if "--unseen" in arguments:

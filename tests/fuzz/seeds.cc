@@ -1,8 +1,8 @@
 // Writes the first inputs of every corpus: DIRECTORY/TARGET/seed-NAME. What fuzzing finds comes beside them.
 //
 // A target reads its input as its source says; here is the same, written.
-#include <filesystem>
-#include <fstream>
+#include "tests/fuzz/seeds.h"
+
 #include <string>
 
 #include "shim/protocol/codec.h"
@@ -12,27 +12,10 @@
 namespace {
 
 using namespace larder;
+using namespace larder::fuzz;
 using protocol::Encoder;
 using protocol::MessageType;
 
-std::string directory;
-
-void write(const std::string& target, const std::string& name, const std::string& bytes) {
-  std::filesystem::create_directories(directory + "/" + target);
-  std::ofstream(directory + "/" + target + "/seed-" + name, std::ios::binary) << bytes;
-}
-
-template <typename... Values>
-std::string pack(Values... values) {
-  std::string bytes;
-  (bytes.append(reinterpret_cast<const char*>(&values), sizeof(values)), ...);
-  return bytes;
-}
-std::string u8(std::initializer_list<int> values) {
-  std::string bytes;
-  for (const int value : values) bytes += static_cast<char>(value);
-  return bytes;
-}
 std::string text_of(Encoder& encoder) {
   const auto packet = encoder.packet();
   return {reinterpret_cast<const char*>(packet.data()), packet.size()};
@@ -255,42 +238,6 @@ void http_seeds() {
   write("http", "options", "0~OPTIONS * HTTP/1.0\r\n\r\n");
 }
 
-// The first byte: a pod (0) or a script (1); the second: the pool's placement, named container, flags, native sidecars as bits.
-void inject_seeds() {
-  write("inject", "pod",
-        u8({0, 0}) + R"({"metadata":{"name":"a"},"spec":{"containers":[{"name":"engine","command":["vllm","serve","m"]}]}})");
-  write(
-      "inject", "pod_full",
-      u8({0, 8}) +
-          R"({"metadata":{"annotations":{"a/b":"c"}},"spec":{"restartPolicy":"Always","securityContext":{"supplementalGroups":[1]},)"
-          R"("initContainers":[{"name":"istio-init"}],"volumes":[{"name":"v","emptyDir":{}}],"containers":[{"name":"x"},)"
-          R"({"name":"engine","args":["m","--max-model-len","1"],"env":[{"name":"PYTHONPATH","valueFrom":{}}],)"
-          R"("ports":[{"containerPort":1}],"volumeMounts":[{"name":"v","mountPath":"/x"}],"resources":{"limits":{"cpu":"1"}}}]}})");
-  const std::pair<const char*, const char*> scripts[] = {
-      {"kserve", "eval \"exec vllm serve /mnt/models ${VLLM_ADDITIONAL_ARGS} $@\""},
-      {"lines", "set -e\ncat <<X >n\n'\nX\nif a; then # b\n  vllm serve \"m\" \\\n --port ${P:-'1'} 2>&1 | tee >(cat)\nfi\n"},
-      {"nested", "bash -c 'eval \"vllm serve m $(echo `a`) $X\"'"},
-      {"connector", "vllm serve m --kv-transfer-config '{\"kv_connector\":\"X\",\"kv_role\":\"kv_both\"}'"},
-      {"twice", "a=(1 2); case $x in a) vllm serve a;; esac; (( i << 2 )); vllm serve $'b' \"${a[@]}\" --"},
-  };
-  for (const auto& [name, script] : scripts) write("inject", std::string("script_") + name, u8({1, 0}) + script);
-}
-
-void watch_seeds() {
-  const std::string object = R"("object":{"kind":"Pod","metadata":{"name":"a","resourceVersion":"5"}}})";
-  const std::string all =
-      "{\"type\":\"ADDED\"," + object + "\n{\"type\":\"MODIFIED\"," + object + "\r\n\n{\"type\":\"DELETED\"," + object + "\n";
-  const std::string end =
-      R"({"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"9","annotations":{"k8s.io/initial-events-end":"true"}}}})";
-  write("watch", "all", u8({2, 7, 3}) + all + end + "\n");
-  write("watch", "error",
-        u8({1, 5}) + all + R"({"type":"ERROR","object":{"kind":"Status","code":410,"message":"too old"}})" + "\n" + all);
-  write("watch", "cut", u8({0}) + all.substr(0, all.size() - 9));
-  write("watch", "no_event", u8({0}) + "[{}]\n" + all);
-  write("watch", "long", u8({1, 200}) + "{\"type\":\"ADDED\",\"object\":{\"a\":\"" + std::string(700, 'x') + "\"}}\n");
-  write("watch", "deep", u8({0}) + "{\"type\":\"ADDED\",\"object\":" + std::string(200, '[') + "\n");
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -306,8 +253,7 @@ int main(int argc, char** argv) {
   index_seeds();
   yaml_seeds();
   http_seeds();
-  inject_seeds();
   resp_seeds();
-  watch_seeds();
+  operator_seeds();
   return 0;
 }

@@ -15,6 +15,7 @@ using api::Object;
 constexpr std::array<std::string_view, 7> kOwnFlags{
     "--max-model-len",         "--gpu-memory-utilization", "--max-num-seqs",      "--max-num-batched-tokens",
     "--enable-prefix-caching", "--enable-chunked-prefill", "--kv-transfer-config"};
+constexpr std::string_view kHuggingFaceServer = "huggingfaceserver";  // KServe's image, and its module
 constexpr std::array<std::string_view, 6> kNoEngines{"router", "gateway", "proxy", "exporter", "sidecar", "bench"};
 
 // "registry:5000/kserve/huggingfaceserver:latest-gpu@sha256:..." -> "huggingfaceserver".
@@ -49,12 +50,18 @@ CommandShape shape_of(const Object& container) {
   return {has_command ? Kind::kForeign : Kind::kEntrypoint, 0};
 }
 
+bool is_huggingface_server(const Object& container) {
+  const std::string image = api::text_at(container, "image");
+  if (image_name(image).find(kHuggingFaceServer) != std::string_view::npos) return true;
+  return std::ranges::any_of(argv_of(container), [](const auto& word) { return word == kHuggingFaceServer; });
+}
+
 bool looks_like_engine(const Object& container) {
   const std::string image = api::text_at(container, "image");
   const std::string_view name = image_name(image);
   const auto has = [name](std::string_view part) { return name.find(part) != std::string_view::npos; };
   if (std::ranges::any_of(kNoEngines, has)) return false;
-  if (has("vllm") || has("huggingfaceserver")) return true;
+  if (has("vllm") || has(kHuggingFaceServer)) return true;
   const auto argv = argv_of(container);
   return std::ranges::any_of(
       argv, [](const auto& word) { return word && std::ranges::find(kOwnFlags, flag_name(*word)) != kOwnFlags.end(); });

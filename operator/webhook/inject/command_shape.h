@@ -27,6 +27,9 @@ CommandShape shape_of(const api::Object& container);
 // command and args in one; a member that is no text is nothing.
 std::vector<std::optional<std::string>> argv_of(const api::Object& container);
 
+// Whether the container runs KServe's Hugging Face server, by its image's name or its command.
+bool is_huggingface_server(const api::Object& container);
+
 // Whether args for an unseen entrypoint, or the image's name, say that it is vLLM.
 bool looks_like_engine(const api::Object& container);
 

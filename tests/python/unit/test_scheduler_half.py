@@ -1,6 +1,7 @@
 """The scheduler's half against fakes: what hits, what is loaded where, what is stored when, and what no exception may do."""
 
 import pickle
+from types import SimpleNamespace
 
 import pytest
 
@@ -9,7 +10,7 @@ pytest.importorskip("vllm")
 from fakes import Client, Request, blocks, ended, pages, setup, split, step  # noqa: E402
 
 from larder import _native as native  # noqa: E402
-from larder.vllm.messages import COMPUTES, RESTS, Move, StepWork  # noqa: E402
+from larder.vllm.messages import COMPUTES, RESTS, Move, StepWork, WorkerReport  # noqa: E402
 from larder.vllm.scheduler import SchedulerHalf  # noqa: E402
 
 NO = native.NO_PAGE
@@ -145,6 +146,29 @@ class TestLoads:
         assert client.holds == {}
         half.worker_output(ended(["r"], ["r"]))
         assert half.matched_tokens(request, 0) == (256, True), "a load that fails after an abort is not remembered for ever"
+
+    def test_failed_pages_are_what_the_load_may_write(self, client):
+        """For a vLLM that is told of them by page. What it has hit by itself others may share."""
+        half = SchedulerHalf(setup(fails_by_page=True), client)
+        request = Request("r", range(300))
+        store_all(client, request)
+        external, _ = half.matched_tokens(request, 64)
+        half.allocated(request, blocks(range(70, 80)), external)
+        client.fail = "hold"
+        external, _ = half.matched_tokens(Request("q", range(300)), 160)
+        half.allocated(Request("q", range(300)), blocks(range(80, 90)), external)
+        loads = half.step_work(step()).loads
+        assert [one.pages for one in loads] == [tuple(range(72, 78)), (85, 86, 87)]
+        assert [bool(one.parts) for one in loads] == [True, False]
+
+    def test_a_vllm_that_is_told_by_page_leaves_it_to_the_worker_which_requests_failed(self, half, client):
+        request = Request("r", range(300))
+        store_all(client, request)
+        self.load(half, request, 0, range(1, 11))
+        of_old = SimpleNamespace(finished_recving={"r"}, kv_connector_worker_meta=WorkerReport(failed=frozenset("r")))
+        half.worker_output(of_old)
+        assert client.holds == {}
+        assert half.matched_tokens(request, 0) == (0, False), "it is still there, and was looked up"
 
     def test_a_request_that_failed_once_is_never_looked_up_again_and_stores_anew(self, half, client):
         request = Request("r", range(300))

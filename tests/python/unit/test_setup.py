@@ -1,5 +1,6 @@
 """What the connector refuses, by name, and what it derives; on stand-ins for vLLM's configuration."""
 
+import os
 from types import SimpleNamespace as Fake
 
 import pytest
@@ -108,6 +109,24 @@ def test_other_kinds_of_kv_are_refused():
         setup_of(config(named()), caches(spec(), spec(MambaSpec)))
 
 
+def test_a_vllm_that_is_told_of_failed_loads_by_page_has_one_group_alone(monkeypatch):
+    from vllm.distributed.kv_transfer.kv_connector.v1 import base
+
+    assert not setup_of(config(named()), caches(spec())).fails_by_page
+    monkeypatch.delattr(base, "KVConnectorTransferResults")  # as in vLLM 0.29 and older
+    assert setup_of(config(named()), caches(spec())).fails_by_page
+    with pytest.raises(Unsupported, match="failed loads of several KV groups"):
+        setup_of(config(named()), caches(spec(), spec(SlidingWindowSpec)))
+
+
+def test_a_vllm_that_does_not_carry_what_workers_report_is_refused(monkeypatch):
+    from vllm.distributed.kv_transfer.kv_connector.v1 import base
+
+    monkeypatch.delattr(base, "KVConnectorWorkerMetadata")  # as in vLLM 0.15
+    with pytest.raises(Unsupported, match="build_connector_worker_meta is missing"):
+        setup_of(config(named()), caches(spec()))
+
+
 def test_scales_calculated_at_run_time_are_refused():
     vllm_config = config(named())
     vllm_config.cache_config.calculate_kv_scales = True
@@ -143,6 +162,23 @@ def test_weak_hashes_are_refused_unless_allowed_and_reproducible(monkeypatch):
         vllm_config.cache_config.prefix_caching_hash_algo = "xxhash"
         with pytest.raises(Unsupported, match=reason):
             setup_of(vllm_config, caches(spec()))
+
+
+def test_a_vllm_that_would_start_its_hash_chain_at_random_is_given_a_seed(monkeypatch):
+    from vllm.v1.core import kv_cache_utils
+
+    monkeypatch.delattr(kv_cache_utils, "resolve_none_hash_seed")  # as in vLLM 0.24
+    monkeypatch.delattr(kv_cache_utils, "NONE_HASH", raising=False)
+    monkeypatch.setenv("PYTHONHASHSEED", "any")  # so that it is unset again afterwards
+    monkeypatch.delenv("PYTHONHASHSEED")
+    given = setup_of(config(named()), caches(spec())).fingerprint
+    assert os.environ.pop("PYTHONHASHSEED") == "0"
+    monkeypatch.setenv("PYTHONHASHSEED", "0")
+    assert setup_of(config(named()), caches(spec())).fingerprint == given
+    monkeypatch.delenv("PYTHONHASHSEED")
+    monkeypatch.setattr(kv_cache_utils, "NONE_HASH", b"random", raising=False)
+    with pytest.raises(Unsupported, match="has started its hash chain at random; set PYTHONHASHSEED"):
+        setup_of(config(named()), caches(spec()))
 
 
 def test_the_hash_seed_is_part_of_the_namespace(monkeypatch):

@@ -2,6 +2,7 @@
 
 from array import array
 from contextlib import contextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -12,8 +13,9 @@ import torch  # noqa: E402
 from fakes import group, setup  # noqa: E402
 
 from larder.client import Below, Completion, LarderError, Stored  # noqa: E402
+from larder.kv_pages import stream_of  # noqa: E402
 from larder.vllm.messages import COMPUTES, Move, Part, StepWork, WorkerReport  # noqa: E402
-from larder.vllm.worker import IDLE_WAIT_MS, WorkerHalf, _stream_of  # noqa: E402
+from larder.vllm.worker import IDLE_WAIT_MS, WorkerHalf  # noqa: E402
 
 
 class Client:
@@ -173,8 +175,8 @@ class TestStream:
         assert half.transfer_results() == (({"a"}, {"a"}) if work.loads else (set(), set()))
 
     def test_only_tensors_on_a_gpu_have_one(self):
-        assert _stream_of([torch.zeros(1), []]) is None
-        assert _stream_of([torch.zeros(1), SimpleNamespace(is_cuda=True, device="cuda:0")]) is not None
+        assert stream_of([torch.zeros(1), []]) is None
+        assert stream_of([torch.zeros(1), SimpleNamespace(is_cuda=True, device="cuda:0")]) is not None
 
 
 class TestLoads:
@@ -206,6 +208,23 @@ class TestLoads:
         half.bind(StepWork(loads=[Move("a")]))
         assert client.loads == []
         assert half.transfer_results() == ({"a"}, {"a"})
+
+    def test_a_vllm_that_is_told_by_request_is_told_of_no_pages(self, half, client):
+        half.bind(StepWork(loads=[Move("a", pages=(7,))]))
+        assert half.transfer_results() == ({"a"}, {"a"})
+        assert half.failed_pages() == set()
+        assert half.report() is None
+
+    def test_a_vllm_that_is_told_by_page_is_told_once_of_all_of_a_failed_load(self, client):
+        half = WorkerHalf(setup(fails_by_page=True), client)
+        good, bad = (replace(move(name), pages=given) for name, given in (("good", (1, 2)), ("bad", (3, 4))))
+        half.bind(StepWork(loads=[good, bad, Move("empty", pages=(5,))]))
+        client.done = [completion(1), completion(2, ok=False)]
+        half.transfer_results()
+        assert half.failed_pages() == {3, 4, 5}
+        assert half.failed_pages() == set()
+        assert half.report().failed == {"bad", "empty"}, "the scheduler's half is not told of it by vLLM"
+        assert half.report() is None
 
     def test_running_loads_are_still_reported_after_the_cache_went_off(self, half, client):
         half.bind(StepWork(loads=[move("a")]))

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+
+#include "sidecar/http/status_json.h"
 #include "tests/unit/ctl/sample_stats.h"
 
 namespace larder::ctl {
@@ -32,6 +35,28 @@ TEST(StatusScreenTest, HostileNamesAreHarmless) {
   const std::string screen = status_screen(snapshot_of(stats));
   EXPECT_EQ(screen.find('\x1b'), std::string::npos);
   EXPECT_EQ(screen.find('\xff'), std::string::npos);
+}
+
+// What answers may be no larderd.
+TEST(StatusScreenTest, AnAnswerThatIsNoneIsQuotedHarmlessly) {
+  const auto refused = read_snapshot(
+      "{\"trust\":\x7f\xc2\x9b"
+      "31m");
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.status().text().find_first_of("\x7f\x9b"), std::string::npos) << refused.status().text();
+}
+
+TEST(StatusScreenTest, CountsAreWholeNumbers) {
+  const std::string good = http::status_json(busy_stats(), true, true);
+  ASSERT_TRUE(read_snapshot(good).ok());
+  for (const char* wrong : {"1e300", "-1", "0.5", "\"1\"", "null"}) {
+    nlohmann::json answer = nlohmann::json::parse(good);
+    answer["memory"]["used_bytes"] = nlohmann::json::parse(wrong);
+    EXPECT_FALSE(read_snapshot(answer.dump()).ok()) << wrong;
+    answer = nlohmann::json::parse(good);
+    answer["models"][0]["requests_short"] = nlohmann::json::parse(wrong);
+    EXPECT_FALSE(read_snapshot(answer.dump()).ok()) << wrong;
+  }
 }
 
 }  // namespace

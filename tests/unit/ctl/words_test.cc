@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace larder::ctl {
 namespace {
 
@@ -23,6 +25,13 @@ TEST(WordsTest, Numbers) {
   EXPECT_EQ(bar(1, 4, 8), "[##......]");
   EXPECT_EQ(bar(5, 4, 8), "[########]");
   EXPECT_EQ(bar(0, 0, 3), "[...]");
+}
+
+TEST(WordsTest, TimesThatCannotBe) {
+  EXPECT_EQ(seconds_text(1e300), seconds_text(1e12));
+  EXPECT_EQ(seconds_text(std::numeric_limits<double>::infinity()), seconds_text(1e12));
+  EXPECT_EQ(seconds_text(-1e300), "0 ms");
+  EXPECT_EQ(seconds_text(std::numeric_limits<double>::quiet_NaN()), "0 ms");
 }
 
 TEST(WordsTest, NamesCannotCommandATerminal) {

@@ -123,6 +123,14 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
         ended, failed = self._half.transfer_results()
         return base.KVConnectorTransferResults(finished_recving=ended, failed_recving=failed)
 
+    def get_finished(self, finished_req_ids):
+        """Asked by vLLM 0.29 and older, which is then told of what failed by page."""
+        ended, _ = self._half.transfer_results()
+        return None, ended or None
+
+    def get_block_ids_with_load_errors(self):
+        return self._half.failed_pages()
+
     def build_connector_worker_meta(self):
         return self._half.report()
 

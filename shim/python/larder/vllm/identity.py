@@ -108,11 +108,20 @@ def _none_hash(cache_config, options):
     if seed is None and name in _WEAK_HASHES:
         raise Unsupported(f"with {name} every start of vLLM hashes differently; set PYTHONHASHSEED")
     if not hasattr(kv_cache_utils, "resolve_none_hash_seed") and seed is None:
-        raise Unsupported("this vLLM starts its hash chain at random; set PYTHONHASHSEED")
+        seed = _choose_seed(kv_cache_utils)
     hash_function = hashing.get_hash_fn_by_name(name)
     if seed is None:
         seed = kv_cache_utils.resolve_none_hash_seed(hash_function)
     return bytes(hash_function(seed)).hex()
+
+
+def _choose_seed(kv_cache_utils):
+    """Of a vLLM that would start its hash chain at random, which it does after its connectors are made. A whole number: Python reads
+    the variable too, in every process that is started from now on."""
+    if hasattr(kv_cache_utils, "NONE_HASH"):
+        raise Unsupported("this vLLM has started its hash chain at random; set PYTHONHASHSEED")
+    os.environ["PYTHONHASHSEED"] = "0"
+    return "0"
 
 
 def _kernel(vllm_config, spec):

@@ -2,8 +2,12 @@
 
 from dataclasses import dataclass, field, replace
 
-from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorMetadata, KVConnectorWorkerMetadata
+from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorMetadata
 
+try:
+    from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorWorkerMetadata
+except ImportError:  # an older vLLM, which setup refuses: it is to start all the same
+    KVConnectorWorkerMetadata = object
 
 OPEN_WAIT_MS = 20  # for larderd to open one more namespace, once in each process
 
@@ -19,11 +23,14 @@ class Part:
 
 @dataclass
 class Move:
-    """Chunks of one request, each group's as far as it has any. No parts: a load that the worker reports as failed."""
+    """Chunks of one request, each group's as far as it has any. No parts: a load that the worker reports as failed.
+
+    `pages`: all that vLLM has for the load, where a failure is told by page (Setup.fails_by_page)."""
 
     request_id: str
     parts: list[Part] = field(default_factory=list)
     line: str = ""  # what a reset or the request's adapter adds to the fingerprint
+    pages: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -50,13 +57,15 @@ RESTS = StepWork()
 
 @dataclass
 class WorkerReport(KVConnectorWorkerMetadata):
-    """What a worker did since its last one; `disabled` once, when its half stops using the cache."""
+    """What a worker did since its last one; `disabled` once, when its half stops using the cache; `failed`: requests whose load did,
+    where vLLM is told of their pages alone."""
 
     disabled: str = ""
     prefill_tokens: int = 0
     prefill_ns: int = 0
     load_bytes: int = 0
     load_ns: int = 0
+    failed: frozenset[str] = frozenset()
 
     def aggregate(self, other):
         """Of several workers the one that computed longest counts: the ranks of a step wait for each other."""
@@ -64,6 +73,7 @@ class WorkerReport(KVConnectorWorkerMetadata):
         return replace(
             longest,
             disabled=self.disabled or other.disabled,
+            failed=self.failed | other.failed,
             load_bytes=self.load_bytes + other.load_bytes,
             load_ns=max(self.load_ns, other.load_ns),
         )

@@ -6,7 +6,7 @@ Owned by the scheduler's thread. A lookup reads shared memory only: no message, 
 import secrets
 import time
 from array import array
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from larder import _native as native
 from larder.client import LarderError
@@ -86,9 +86,10 @@ class SchedulerHalf(Guarded):
 
     def allocated(self, request, blocks, external_tokens):
         """vLLM has blocks for the request; where external_tokens is not 0 it now waits for a load."""
-        load = Move(request.request_id)  # empty: the worker reports it as failed
+        lookup = self._lookups.pop(request.request_id, None)
+        # Empty: the worker reports it as failed.
+        load = Move(request.request_id, pages=self._pages_at_stake(blocks, lookup) if external_tokens else ())
         try:
-            lookup = self._lookups.pop(request.request_id, None)
             space = self._space_of(request) if self.off is None and self._wanted(request) else None
             if space is not None:
                 self._tracked.setdefault(request.request_id, Tracked(request, space))
@@ -96,7 +97,7 @@ class SchedulerHalf(Guarded):
                 if lookup is not None:
                     self._report(request, lookup, external_tokens)
                 if external_tokens:
-                    load = self._load_of(request, blocks, lookup)
+                    load = self._load_of(request, blocks, lookup, load)
                     if self._events is not None:
                         self._events.note(request, lookup.space, lookup.local_tokens // self.setup.chunk_tokens, lookup.hit_chunks)
             self._fetches.end(request.request_id)
@@ -162,10 +163,11 @@ class SchedulerHalf(Guarded):
     def take_events(self):
         return self._events.take() if self._events is not None and self.off is None else ()
 
-    def _load_of(self, request, blocks, lookup):
+    def _load_of(self, request, blocks, lookup, failed):
+        """`failed`, with what there is to load."""
         first, stride = lookup.local_tokens // self.setup.chunk_tokens, stride_of(request)
         hashes = chunk_hashes(self.setup, request, first, lookup.hit_chunks)
-        move = Move(request.request_id, line=lookup.space.line)
+        move = replace(failed, parts=[], line=lookup.space.line)
         tables = blocks.get_block_ids()
         for number, group in enumerate(self.setup.groups):
             part = Part(number, b"", b"")
@@ -180,6 +182,15 @@ class SchedulerHalf(Guarded):
         if hold:
             self._holds[request.request_id] = hold
         return move
+
+    @guarded(tuple)
+    def _pages_at_stake(self, blocks, lookup):
+        """What a load may write, where vLLM is told by page that it failed: not what vLLM has hit by itself, which others may share."""
+        if not self.setup.fails_by_page:
+            return ()
+        (table,) = blocks.get_block_ids()
+        size = self.setup.groups[0].block_size
+        return tuple(table[lookup.local_tokens // size : lookup.hit_chunks * self.setup.chunk_tokens // size])
 
     # ---- the step
 
@@ -221,7 +232,7 @@ class SchedulerHalf(Guarded):
             self._hear(report)
         for request_id in output.finished_recving or ():
             self._release(request_id)
-        for request_id in output.failed_recving or ():
+        for request_id in getattr(output, "failed_recving", None) or (report.failed if report is not None else ()):
             if request_id in self._tracked:  # else it was aborted meanwhile: nobody asks for it again
                 self._failed.add(request_id)
                 self._first_tokens.missed(request_id)
@@ -250,6 +261,7 @@ class SchedulerHalf(Guarded):
         self._release(request.request_id)
         self._first_tokens.end(request.request_id)
         self._fetches.forget(request.request_id)
+        self._stores.forget(request.request_id)
         self._tracked.pop(request.request_id, None)
         self._lookups.pop(request.request_id, None)
         self._failed.discard(request.request_id)

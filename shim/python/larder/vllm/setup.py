@@ -26,6 +26,7 @@ class Setup:
     stores: bool
     loads: bool
     fetches: bool  # brings up what larderd has below its memory
+    fails_by_page: bool = False  # vLLM is told of a failed load by its pages, not by its request
 
     @property
     def chunk_bytes(self):
@@ -46,6 +47,9 @@ def setup_of(vllm_config, kv_cache_config):
     if chunk_tokens % hash_block:
         raise Unsupported(f"chunk_tokens {chunk_tokens} is no multiple of vLLM's hash block of {hash_block} tokens")
     transfer = vllm_config.kv_transfer_config
+    fails_by_page = _fails_by_page()
+    if fails_by_page and len(kv_cache_config.kv_cache_groups) > 1:
+        raise Unsupported("this vLLM cannot be told of failed loads of several KV groups (get_transfer_results is missing)")
     return Setup(
         chunk_tokens=chunk_tokens,
         hashes_per_chunk=chunk_tokens // hash_block,
@@ -59,6 +63,7 @@ def setup_of(vllm_config, kv_cache_config):
         stores=transfer.is_kv_producer,
         loads=transfer.is_kv_consumer,
         fetches=_switch(options, "fetch", True),
+        fails_by_page=fails_by_page,
     )
 
 
@@ -66,8 +71,8 @@ def _check_engine(vllm_config):
     from vllm.distributed.kv_transfer.kv_connector.v1 import base
     from vllm.platforms import current_platform
 
-    if not hasattr(base, "KVConnectorTransferResults"):
-        raise Unsupported("this vLLM cannot be told of failed loads by request (get_transfer_results is missing)")
+    if not hasattr(base, "KVConnectorWorkerMetadata"):
+        raise Unsupported("this vLLM does not carry what workers report (build_connector_worker_meta is missing)")
     if not current_platform.is_cpu():
         raise Unsupported(f"KV pages on {current_platform.device_type} are not served yet, only on cpu")
     speculative = getattr(vllm_config, "speculative_config", None)
@@ -75,6 +80,13 @@ def _check_engine(vllm_config):
         raise Unsupported(f"speculative decoding by {speculative.method} is not served yet, only ngram")
     if getattr(vllm_config.cache_config, "calculate_kv_scales", False):
         raise Unsupported("KV scales calculated at run time (calculate_kv_scales) differ from start to start and are not served")
+
+
+def _fails_by_page():
+    """vLLM 0.29 and older."""
+    from vllm.distributed.kv_transfer.kv_connector.v1 import base
+
+    return not hasattr(base, "KVConnectorTransferResults")
 
 
 def _count(options, name):

@@ -7,6 +7,7 @@ from array import array
 from dataclasses import dataclass
 from itertools import chain
 
+from larder.vllm.block_tables import BlockTables
 from larder.vllm.guard import late
 from larder.vllm.keys import chunk_hashes, stride_of
 from larder.vllm.messages import Move, Part
@@ -37,11 +38,13 @@ class StorePlan:
         self._client = client
         self._tracked = tracked
         self._note = note
+        self._tables = BlockTables()
 
     def of_step(self, scheduler_output):
         """Every step passes all running requests, of which a chunk fills in few: the others must cost next to nothing."""
         scheduled, cached = scheduler_output.num_scheduled_tokens, scheduler_output.scheduled_cached_reqs
         new = scheduler_output.scheduled_new_reqs
+        tables_of = self._tables.of_step(scheduler_output)
         stores = []
         for request_id, computed in chain(
             ((one.req_id, one.num_computed_tokens) for one in new), zip(cached.req_ids, cached.num_computed_tokens)
@@ -49,14 +52,18 @@ class StorePlan:
             tracked = self._tracked.get(request_id)
             if tracked is None or computed + scheduled[request_id] < tracked.due_tokens:
                 continue
-            move = self._of_request(request_id, tracked, computed + scheduled[request_id], scheduler_output)
+            move = self._of_request(request_id, tracked, computed + scheduled[request_id], tables_of)
             if move is not None:
                 stores.append(move)
             waits = tracked.retries and tracked.asked_chunks > tracked.stored_chunks
             tracked.due_tokens = 0 if waits else (tracked.asked_chunks + 1) * self._setup.chunk_tokens
         return stores
 
-    def _of_request(self, request_id, tracked, computed_after, scheduler_output):
+    def forget(self, request_id):
+        """The request ended."""
+        self._tables.forget(request_id)
+
+    def _of_request(self, request_id, tracked, computed_after, tables_of):
         """What of the request is to be stored now, or None."""
         if tracked.stale:
             return None
@@ -77,8 +84,7 @@ class StorePlan:
         first = tracked.stored_chunks
         if first == full:
             return None
-        tables = scheduler_output.kv_connector_block_state.get_block_ids(request_id)
-        move = self._move(request_id, tracked, tables, first, hashes[present * stride :], stride)
+        move = self._move(request_id, tracked, tables_of(request_id), first, hashes[present * stride :], stride)
         if not move.parts:
             return None
         if self._note is not None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from larder import fingerprint
 from larder.client import LarderError
+from larder.kv_pages import pages_of, stream_of
 from larder.vllm.guard import Guarded, guarded, late, logger
 from larder.vllm.messages import COMPUTES, OPEN_WAIT_MS, RESTS, WorkerReport
 
@@ -24,6 +25,7 @@ class Load:
     """One request's load: a ticket for each group, ended when all are."""
 
     request_id: str
+    pages: tuple[int, ...] = ()
     tickets: int = 0
     failure: str = ""
     bytes: int = 0
@@ -39,7 +41,8 @@ class WorkerHalf(Guarded):
         self._shard, self._stores = shard, stores
         self._spaces = {"": 0}  # the client's namespaces, by what is added to the fingerprint
         self._tickets: dict[int, Load] = {}
-        self._failed: set[str] = set()
+        self._failed: list[Load] = []  # before anything was started
+        self._failed_pages: set[int] = set()
         self._stream = None  # gives the address of the stream that computes, where pages are on a GPU
         self._begun = False  # a store was begun in this step
         self._computes = False
@@ -60,9 +63,9 @@ class WorkerHalf(Guarded):
             return
         try:
             for number, group in enumerate(self.setup.groups):
-                pages = [_pages_of(name, kv_caches[name], group.page_bytes) for name in group.layers]
+                pages = [pages_of(name, kv_caches[name], group.page_bytes) for name in group.layers]
                 self.client.register_pages(number, pages)
-            self._stream = _stream_of(kv_caches.values())
+            self._stream = stream_of(kv_caches.values())
         except (KeyError, ValueError, LarderError) as error:
             self.turn_off(f"KV pages cannot be served: {error}")
 
@@ -104,7 +107,7 @@ class WorkerHalf(Guarded):
         self._spaces = {"": self.client.add_namespace(namespace, OPEN_WAIT_MS)}
 
     def _load(self, move):
-        load = Load(move.request_id)
+        load = Load(move.request_id, move.pages)
         try:
             if self.off is not None or not move.parts:
                 raise LookupError(self.off or "nothing to load")
@@ -117,7 +120,7 @@ class WorkerHalf(Guarded):
             load.failure = str(error)
             if not load.tickets:  # else it has failed when what was started has ended
                 logger.warning("Request %s is computed, not loaded: %s", move.request_id, error)
-                self._failed.add(move.request_id)
+                self._failed.append(load)
 
     def _space_of(self, move):
         if move.line not in self._spaces:
@@ -189,8 +192,8 @@ class WorkerHalf(Guarded):
         if not self._tickets and not self._failed:
             return set(), set()
         completions = self._poll()
-        failed, self._failed = self._failed, set()
-        ended = set(failed)
+        failures, self._failed = self._failed, []
+        ended = {load.request_id for load in failures}
         for completion in completions:
             load = self._tickets.pop(completion.ticket, None)
             if load is None:
@@ -206,11 +209,23 @@ class WorkerHalf(Guarded):
             ended.add(load.request_id)
             self._tell(load)
             if load.failure:
-                failed.add(load.request_id)
+                failures.append(load)
             elif self._tells_speed():
                 self._measured.load_bytes += load.bytes
                 self._measured.load_ns += load.copy_ns
-        return ended, failed
+        return ended, self._note(failures)
+
+    def _note(self, failures):
+        failed = {load.request_id for load in failures}
+        if failed and self.setup is not None and self.setup.fails_by_page:
+            self._failed_pages.update(*(load.pages for load in failures))
+            self._measured.failed |= failed
+        return failed
+
+    def failed_pages(self):
+        """Those of the loads that transfer_results() has called failed since the last call, where vLLM is told of them by page."""
+        pages, self._failed_pages = self._failed_pages, set()
+        return pages
 
     @guarded(list)
     def _poll(self):
@@ -236,37 +251,10 @@ class WorkerHalf(Guarded):
         if self.off is not None and not self._reported_off:
             self._reported_off = True
             self._measured.disabled = self.off
-        elif not self._measured.prefill_tokens and not self._measured.load_bytes:
+        elif self._measured == _NOTHING:
             return None
         report, self._measured = self._measured, WorkerReport()
         return report
 
 
-def _pages_of(name, tensor, page_bytes):
-    """(address, stride, bytes, count) of a layer's pages: each must be one run of bytes, whatever its shape."""
-    if not hasattr(tensor, "untyped_storage"):
-        raise ValueError(f"{name} is a {type(tensor).__name__}, not one tensor")
-    item = tensor.element_size()
-    stride = tensor.stride(0) * item
-    if _span_bytes(tensor[0]) != page_bytes or tensor[0].numel() * item != page_bytes:
-        raise ValueError(f"{name}: a block of shape {tuple(tensor.shape[1:])} is not one run of {page_bytes} bytes")
-    if stride < page_bytes and tensor.shape[0] > 1:
-        raise ValueError(f"{name}: blocks of {page_bytes} bytes overlap, {stride} bytes apart")
-    return tensor.data_ptr(), stride, page_bytes, tensor.shape[0]
-
-
-def _stream_of(tensors):
-    """None: all of them in host memory."""
-    devices = {tensor.device for tensor in tensors if getattr(tensor, "is_cuda", False)}
-    if not devices:
-        return None
-    import torch
-
-    device = devices.pop()
-    return lambda: torch.cuda.current_stream(device).cuda_stream
-
-
-def _span_bytes(tensor):
-    """Bytes from the first to behind the last element of a strided view."""
-    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
-    return (last + 1) * tensor.element_size()
+_NOTHING = WorkerReport()

@@ -141,6 +141,19 @@ TEST_F(CredentialsTest, WhatIsWrongIsNamed) {
   EXPECT_NE(why(kubeconfig("    certificate-authority-data: '*'\n", "    token: t\n")).find("is no base64"), std::string::npos);
 }
 
+// It would end the header field that carries it, and what follows be another one.
+TEST_F(CredentialsTest, ATokenIsOneLine) {
+  const auto why = [&](const std::string& user) {
+    const auto source = CredentialSource::from_kubeconfig(kubeconfig("", user));
+    return source.ok() ? "taken: " + (*source)->current()->token : source.status().text();
+  };
+  EXPECT_NE(why("    token: \"evil\\r\\nX-Header: 1\"\n").find("user u.token has a line end"), std::string::npos);
+  EXPECT_NE(why("    token: |\n      t\n").find("user u.token has a line end"), std::string::npos);
+  EXPECT_EQ(why("    token: |-\n      t\n"), "taken: t");
+  write("token", "evil\r\nX-Header: 1\n");
+  EXPECT_NE(why("    tokenFile: token\n").find("a token is one"), std::string::npos) << "never to ask without one";
+}
+
 TEST_F(CredentialsTest, JsonIsYamlToo) {
   write("json", R"({"current-context":"a","contexts":[{"name":"a","context":{"cluster":"c","user":"u"}}],)"
                 R"("clusters":[{"name":"c","cluster":{"server":"https://x:1"}}],"users":[{"name":"u","user":{"token":"123"}}]})");

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <random>
 
 #include "tests/unit/operator/fake_api.h"
@@ -159,6 +160,35 @@ TEST_F(LeaseTest, ADeletedLeaseIsMadeAgain) {
   a_.lease.step();
   EXPECT_TRUE(a_.lease.held());
   EXPECT_EQ(holder(), "a");
+}
+
+// What stands between us and the server may answer anything; the thread that holds the lease lives on.
+TEST_F(LeaseTest, AnAnswerThatIsNoLeaseIsAnErrorAndHeldNoLonger) {
+  EXPECT_TRUE(a_.lease.step().status.ok());
+  EXPECT_EQ(a_.lease.left_ms(), 10'000U);
+  api_.set_defaulting([](api::Object& object) { object["spec"] = "no lease"; });
+  advance_ms(2'000);
+  EXPECT_EQ(a_.lease.step().status.code(), Code::kInvalidArgument);
+  EXPECT_EQ(a_.lease.left_ms(), 8'000U) << "what is not known to be written extends nothing";
+  a_.lease.step();
+  EXPECT_TRUE(a_.lease.release().ok());
+  EXPECT_FALSE(a_.lease.held());
+  api_.set_defaulting(nullptr);
+  EXPECT_TRUE(b_.lease.step().status.ok());
+  EXPECT_TRUE(b_.lease.held());
+}
+
+TEST_F(LeaseTest, TransitionsBeginAnewBeforeTheyNoLongerFit) {
+  const auto transitions_after = [this](std::int64_t before) {
+    api_.as_user(resources::kLeases, {{"metadata", {{"namespace", "larder"}, {"name", "larder-operator"}}},
+                                      {"spec", {{"holderIdentity", ""}, {"leaseTransitions", before}}}});
+    Candidate next{api_, "next"};
+    EXPECT_TRUE(next.lease.step().status.ok());
+    return api::number_at(*api_.find(resources::kLeases, "larder", "larder-operator"), "spec.leaseTransitions", -1);
+  };
+  EXPECT_EQ(transitions_after(7), 8);
+  EXPECT_EQ(transitions_after(std::numeric_limits<std::int32_t>::max()), 0);
+  EXPECT_EQ(transitions_after(std::numeric_limits<std::int64_t>::max()), 0);
 }
 
 TEST_F(LeaseTest, IdentitiesDiffer) {

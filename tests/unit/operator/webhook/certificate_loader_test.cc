@@ -60,8 +60,11 @@ TEST_F(CertificateLoaderTest, WhatDoesNotFitIsNotServed) {
   mount(good.certificate, good.key);
   const CertificateLoader loader(certificate_in_directory(folder_.string()), acceptor_, 10);
   ASSERT_TRUE(within_10_s([&] { return acceptor_.ready(); }));
-  for (const auto& [certificate, key] :
-       {std::pair(other.certificate, good.key), {"nonsense", "nonsense"}, {other.certificate, ""}}) {
+  const KeyPair without_end = *make_authority({-86400, 0});  // as one whose end cannot be read is seen
+  for (const auto& [certificate, key] : {std::pair(other.certificate, good.key),
+                                         {"nonsense", "nonsense"},
+                                         {other.certificate, ""},
+                                         {without_end.certificate, without_end.key}}) {
     mount(certificate, key);
     std::this_thread::sleep_for(100ms);
     EXPECT_EQ(acceptor_.not_after_s(), end_of(good));

@@ -44,7 +44,7 @@ std::optional<FakeServer::Words> take_command(const std::string& bytes, std::siz
 
 }  // namespace
 
-FakeServer::FakeServer(Hook hook, Kind kind) : kind_(kind), hook_(std::move(hook)) {
+FakeServer::FakeServer(Hook hook, Kind kind) : kind_(kind), hooked_(std::make_shared<Hooked>(std::move(hook))) {
   char folder[] = "/tmp/larder-fake-XXXXXX";
   directory_ = ::mkdtemp(folder);
   kind == Kind::kStandalone ? listen_at_path() : listen_at_port();
@@ -89,8 +89,9 @@ FakeServer::~FakeServer() {
 }
 
 void FakeServer::set_hook(Hook hook) {
-  const std::lock_guard lock(mutex_);
-  hook_ = std::move(hook);
+  std::unique_lock lock(mutex_);
+  const std::shared_ptr<Hooked> former = std::exchange(hooked_, std::make_shared<Hooked>(std::move(hook)));
+  nobody_in_it_.wait(lock, [&] { return former->callers == 0; });
 }
 
 std::vector<std::string> FakeServer::keys() {
@@ -136,8 +137,18 @@ void FakeServer::accept_all() {
   }
 }
 
+// Waits as long as answers are held back; whether more came before they may go.
+bool FakeServer::has_more_while_held(int fd) {
+  while (holds && !ending_) {
+    pollfd polled{fd, POLLIN, 0};
+    if (::poll(&polled, 1, 5) > 0) return true;
+  }
+  return false;
+}
+
 void FakeServer::serve(int fd) {
-  std::string came;
+  std::string came, out;
+  bool answers = true;
   std::vector<char> piece(1 << 16);
   for (;;) {
     const std::size_t most = sips ? std::min<std::size_t>(trickle_bytes, piece.size()) : piece.size();
@@ -145,18 +156,16 @@ void FakeServer::serve(int fd) {
     if (got <= 0) return;
     if (sips) std::this_thread::sleep_for(std::chrono::milliseconds(trickle_ms));
     came.append(piece.data(), static_cast<std::size_t>(got));
-    if (const unsigned wait = delay_ms; wait != 0) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(wait));
-      for (ssize_t more = 1; more > 0;) {
-        more = ::recv(fd, piece.data(), piece.size(), MSG_DONTWAIT);
-        if (more > 0) came.append(piece.data(), static_cast<std::size_t>(more));
-      }
-    }
     std::size_t at = 0;
-    std::string out;
-    while (const std::optional<Words> words = take_command(came, at)) out += answer(*words);
+    while (const std::optional<Words> words = take_command(came, at)) {
+      const std::string bytes = answer(*words);
+      answers = answers && !bytes.empty();
+      if (answers) out += bytes;
+    }
     came.erase(0, at);
+    if (has_more_while_held(fd)) continue;
     if (!mute && !send(fd, out)) return;
+    out.clear();
   }
 }
 
@@ -173,14 +182,15 @@ bool FakeServer::send(int fd, const std::string& bytes) {
 }
 
 std::string FakeServer::answer(const Words& words) {
-  Hook hook;
-  {
-    const std::lock_guard lock(mutex_);
-    hook = hook_;
+  std::unique_lock lock(mutex_);
+  if (const std::shared_ptr<Hooked> hooked = hooked_; hooked->hook) {
+    ++hooked->callers;
+    lock.unlock();
+    const std::optional<std::string> bytes = hooked->hook(words);
+    lock.lock();
+    if (--hooked->callers == 0) nobody_in_it_.notify_all();
+    if (bytes) return *bytes;
   }
-  if (hook)
-    if (const std::optional<std::string> bytes = hook(words)) return *bytes;
-  const std::lock_guard lock(mutex_);
   return honest(words);
 }
 

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <functional>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -18,7 +20,8 @@ namespace larder::remote::testing_support {
 class FakeServer {
  public:
   using Words = std::vector<std::string>;
-  // Bytes to send in place of the honest answer; nothing: that one. Called by one thread a connection.
+  // Bytes to send in place of the honest answer; nothing: that one; "": neither this command nor what follows on its connection is ever
+  // answered, or each later answer would be taken for the one before. Called by one thread a connection.
   using Hook = std::function<std::optional<std::string>(const Words& words)>;
 
   enum class Kind { kStandalone, kCluster, kSentinel };  // but for the first behind a port
@@ -31,6 +34,7 @@ class FakeServer {
   std::uint16_t port() const { return port_; }
   // The honest answer to CLUSTER SLOTS: these share all slots.
   static std::string slots(const std::vector<std::uint16_t>& ports);
+  // Nobody is in the former one when it returns, so a hook may not call it.
   void set_hook(Hook hook);
   void hang_up();                   // on everybody
   std::vector<std::string> keys();  // but for those of probes
@@ -40,18 +44,23 @@ class FakeServer {
   void erase(const std::string& key);  // as an eviction does
 
   std::atomic<bool> mute = false;        // takes commands, answers nothing
+  std::atomic<bool> holds = false;       // takes commands, and sends the answers once it no longer does
   std::atomic<unsigned> trickle_ms = 0;  // not 0: so many bytes in so many milliseconds
   std::atomic<unsigned> trickle_bytes = 1;
   std::atomic<bool> sips = false;         // reads no faster than it answers then
-  std::atomic<unsigned> delay_ms = 0;     // what comes within it is answered together, at its end
   std::atomic<unsigned> connections = 0;  // that were accepted so far
   std::atomic<unsigned> unlinked = 0;     // keys
 
  private:
+  struct Hooked {
+    Hook hook;
+    unsigned callers = 0;  // who are in it; under the mutex
+  };
   void listen_at_path();
   void listen_at_port();
   void accept_all();
   void serve(int fd);
+  bool has_more_while_held(int fd);
   std::string answer(const Words& words);
   std::string honest(const Words& words);
   bool send(int fd, const std::string& bytes);
@@ -62,11 +71,24 @@ class FakeServer {
   std::uint16_t port_ = 0;
   std::atomic<bool> ending_ = false;
   std::mutex mutex_;
-  Hook hook_;
+  std::shared_ptr<Hooked> hooked_;  // with those who are still in it
+  std::condition_variable nobody_in_it_;
   std::map<std::string, std::string> values_;
   std::vector<Fd> sockets_;
   std::vector<std::thread> threads_;
   std::thread acceptor_;
+};
+
+// A hook for as long as what it refers to: the server may outlive that, and answers until its own end.
+class HookScope {
+ public:
+  HookScope(FakeServer& server, FakeServer::Hook hook) : server_(server) { server_.set_hook(std::move(hook)); }
+  ~HookScope() { server_.set_hook({}); }
+  HookScope(const HookScope&) = delete;
+  HookScope& operator=(const HookScope&) = delete;
+
+ private:
+  FakeServer& server_;
 };
 
 }  // namespace larder::remote::testing_support

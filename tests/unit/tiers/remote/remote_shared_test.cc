@@ -17,12 +17,12 @@ using tiers::testing_support::Slot;
 class RemoteSharedTest : public TierFixture {
  protected:
   // Runs `act` once, before the first command that is like this is carried out. Others' commands go on meanwhile.
-  void before(const std::function<bool(const FakeServer::Words&)>& like, const std::function<void()>& act) {
+  [[nodiscard]] HookScope before(const std::function<bool(const FakeServer::Words&)>& like, const std::function<void()>& act) {
     done_ = false;
-    server_.set_hook([this, like, act](const FakeServer::Words& words) -> std::optional<std::string> {
-      if (words.size() > 1 && !words[1].ends_with(":probe") && like(words) && !done_.exchange(true)) act();
-      return std::nullopt;
-    });
+    return {server_, [this, like, act](const FakeServer::Words& words) -> std::optional<std::string> {
+              if (words.size() > 1 && !words[1].ends_with(":probe") && like(words) && !done_.exchange(true)) act();
+              return std::nullopt;
+            }};
   }
 
   std::atomic<bool> done_ = false;
@@ -35,7 +35,7 @@ TEST_F(RemoteSharedTest, APutOfWhatAnybodyHasPutWritesNothing) {
   ASSERT_TRUE(one.loop.put(1, 5, 1, kBytes).ok() && one.loop.put(2, 5, 1, kBytes).ok());
   EXPECT_FALSE(one.tier->probe(key_of(1)).has_value()) << "it knows of one chunk alone";
   std::atomic<int> sets = 0;
-  server_.set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
+  const HookScope hooked(server_, [&](const FakeServer::Words& words) -> std::optional<std::string> {
     sets += words[0] == "SET" && !words[1].ends_with(":probe");
     return std::nullopt;
   });
@@ -58,8 +58,8 @@ TEST_F(RemoteSharedTest, APutOfWhatAnybodyHasPutWritesNothing) {
 TEST_F(RemoteSharedTest, AGetGoesOnWithWhatIsPutAnewMeanwhile) {
   Node one(options_), other(options_);
   ASSERT_TRUE(other.loop.put(1, 1, 1, kBytes).ok());
-  before([](const FakeServer::Words& words) { return words[0] == "GET"; },
-         [&] { EXPECT_TRUE(other.loop.put(1, 2, 1, kBytes).ok() && other.loop.flush().ok()); });
+  const HookScope hooked = before([](const FakeServer::Words& words) { return words[0] == "GET"; },
+                                  [&] { EXPECT_TRUE(other.loop.put(1, 2, 1, kBytes).ok() && other.loop.flush().ok()); });
   EXPECT_EQ(one.loop.get(1, 1, kBytes).to_string(), "ok");
   EXPECT_TRUE(done_);
   EXPECT_EQ(one.tier->probe(key_of(1)).value_or(tiers::ChunkFacts{}).generation, 2U);
@@ -75,8 +75,9 @@ TEST_F(RemoteSharedTest, WhoMissesAPartTakesNothingFromWhoPutsTheChunkAnew) {
     server_.erase(server_.part_of(record_));
     std::atomic<int> looks = 0;
     ++generation;
-    before([&](const FakeServer::Words& words) { return words[0] == verb && (words[0] == "GETDEL" || ++looks == 2); },
-           [&] { EXPECT_TRUE(other.loop.put(1, generation, 1, kBytes).ok() && other.loop.flush().ok()); });
+    const HookScope hooked =
+        before([&](const FakeServer::Words& words) { return words[0] == verb && (words[0] == "GETDEL" || ++looks == 2); },
+               [&] { EXPECT_TRUE(other.loop.put(1, generation, 1, kBytes).ok() && other.loop.flush().ok()); });
     EXPECT_EQ(one.loop.get(1, 1, kBytes).code(), Code::kNotFound);
     EXPECT_TRUE(one.loop.flush().ok());
     EXPECT_TRUE(eventually([&] { return done_ && server_.keys().size() == 2; })) << verb;
@@ -89,8 +90,8 @@ TEST_F(RemoteSharedTest, WhoMissesAPartTakesNothingFromWhoPutsTheChunkAnew) {
 TEST_F(RemoteSharedTest, NorDoesWhoFoundItsBytesBad) {
   Node one(options_), other(options_);
   ASSERT_TRUE(one.loop.put(1, 1, 1, kBytes).ok());
-  before([](const FakeServer::Words& words) { return words[0] == "GETDEL"; },
-         [&] { EXPECT_TRUE(other.loop.put(1, 2, 1, kBytes).ok() && other.loop.flush().ok()); });
+  const HookScope hooked = before([](const FakeServer::Words& words) { return words[0] == "GETDEL"; },
+                                  [&] { EXPECT_TRUE(other.loop.put(1, 2, 1, kBytes).ok() && other.loop.flush().ok()); });
   one.tier->forget(key_of(1), 1);
   EXPECT_TRUE(one.loop.flush().ok());
   EXPECT_TRUE(done_);
@@ -103,7 +104,7 @@ TEST_F(RemoteSharedTest, WhatIsPutBackGivesWayToWhatIsThereByThen) {
   Node one(options_), other(options_);
   ASSERT_TRUE(one.loop.put(1, 1, 1, kBytes).ok());
   std::atomic<int> steps = 0;
-  server_.set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
+  const HookScope hooked(server_, [&](const FakeServer::Words& words) -> std::optional<std::string> {
     const bool put_back = words[0] == "SET" && words[1] == record_ && words[3] == "NX";
     const bool taken = words[0] == "GETDEL" && steps == 0;
     if (!taken && !(put_back && steps == 1)) return std::nullopt;
@@ -121,7 +122,7 @@ TEST_F(RemoteSharedTest, WhatIsPutBackGivesWayToWhatIsThereByThen) {
 TEST_F(RemoteSharedTest, WhatAPutLeftBehindIsNobodyElses) {
   Node one(options_), other(options_);
   std::atomic<int> step = 0;
-  server_.set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
+  const HookScope hooked(server_, [&](const FakeServer::Words& words) -> std::optional<std::string> {
     if (words[0] == "SET" && words[1] == record_ && step == 0) {
       step = 1;
       return "-ERR out of luck\r\n";
@@ -141,8 +142,8 @@ TEST_F(RemoteSharedTest, WhatAPutLeftBehindIsNobodyElses) {
 TEST_F(RemoteSharedTest, OfTwoThatPutAtTheSameMomentOneStays) {
   Node one(options_), other(options_);
   for (const std::uint64_t generation : {1, 2}) {  // the same bytes, and others
-    before([&](const FakeServer::Words& words) { return words[0] == "SET" && words[1] == record_; },
-           [&] { EXPECT_TRUE(other.loop.put(1, generation, 1, kBytes).ok()); });
+    const HookScope hooked = before([&](const FakeServer::Words& words) { return words[0] == "SET" && words[1] == record_; },
+                                    [&] { EXPECT_TRUE(other.loop.put(1, generation, 1, kBytes).ok()); });
     EXPECT_TRUE(one.loop.put(1, 1, 1, kBytes).ok());
     EXPECT_TRUE(done_);
     EXPECT_TRUE(eventually([&] { return server_.keys().size() == 2; })) << "the parts of who came first";
@@ -157,10 +158,11 @@ TEST_F(RemoteSharedTest, APutThatWasTooLateLeavesNothingOfWhatItReplaced) {
   Node one(options_), other(options_);
   ASSERT_TRUE(other.loop.put(1, 1, 1, kBytes).ok());
   std::atomic<bool> given_up = false;
-  before([&](const FakeServer::Words& words) { return words[0] == "SET" && words[1] == record_; },
-         [&] {
-           for (int i = 0; i < 1000 && !given_up; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(2));
-         });
+  const HookScope hooked = before([&](const FakeServer::Words& words) { return words[0] == "SET" && words[1] == record_; },
+                                  [&] {
+                                    for (int i = 0; i < 1000 && !given_up; ++i)
+                                      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+                                  });
   EXPECT_EQ(one.loop.ended(one.put(1, 2, 200)).code(), Code::kDeadlineExceeded);
   given_up = true;
   EXPECT_TRUE(eventually([&] { return done_ && server_.keys().size() == 2; })) << server_.keys().size();
@@ -172,11 +174,11 @@ TEST_F(RemoteSharedTest, APutThatWasTooLateLeavesNothingOfWhatItReplaced) {
 TEST_F(RemoteSharedTest, ARecordThatWasRemovedWithoutAnAnswerLeavesNoParts) {
   Node one(options_);
   ASSERT_TRUE(one.loop.put(1, 1, 1, kBytes).ok());
-  before([](const FakeServer::Words& words) { return words[0] == "GETDEL"; },
-         [&] {
-           server_.erase(record_);
-           server_.hang_up();
-         });
+  const HookScope hooked = before([](const FakeServer::Words& words) { return words[0] == "GETDEL"; },
+                                  [&] {
+                                    server_.erase(record_);
+                                    server_.hang_up();
+                                  });
   EXPECT_TRUE(one.tier->evict(key_of(1)).ok());
   EXPECT_TRUE(eventually([&] { return done_ && server_.keys().empty(); }));
 }

@@ -125,7 +125,7 @@ TEST(RemoteShiftTest, NoReplyIsShiftedInTheTierEither) {
   for (std::uint64_t i = 0; i < kChunks; ++i) ASSERT_TRUE(loop.put(i, 1, 1, kBytes).ok()) << i;
   std::atomic<int> errors = 0;
   std::atomic<std::uint64_t> state = 1;
-  server.set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
+  const HookScope hooked(server, [&](const FakeServer::Words& words) -> std::optional<std::string> {
     if (words[0] != "GET" && words[0] != "GETRANGE") return std::nullopt;
     state = state * 6364136223846793005ULL + 1442695040888963407ULL;
     if ((state >> 33) % 2 == 0) return std::nullopt;

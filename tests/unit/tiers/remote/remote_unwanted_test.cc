@@ -11,6 +11,7 @@
 
 #include "sidecar/tiers/remote/format.h"
 #include "sidecar/tiers/remote/remote_engine.h"
+#include "tests/patient.h"
 #include "tests/unit/tiers/listener.h"
 #include "tests/unit/tiers/remote/tier_fixture.h"
 
@@ -97,7 +98,7 @@ TEST_F(RemoteUnwantedTest, PartsOfAPutThatWasTooLateOrCutOffGo) {
   ASSERT_TRUE(node.loop.put(1, 1, 1, kBytes).ok());
   const std::string record = record_key("larder", key_of(2));
   std::atomic<int> parts = 0;
-  server_.set_hook([&, record](const FakeServer::Words& words) -> std::optional<std::string> {
+  const HookScope hooked(server_, [&, record](const FakeServer::Words& words) -> std::optional<std::string> {
     parts += words[0] == "SET" && words[1] != record;
     return words[0] == "SET" && words[1] == record ? std::optional<std::string>("") : std::nullopt;  // never answered
   });
@@ -117,7 +118,7 @@ TEST_F(RemoteUnwantedTest, ADropThatTheUserMayNotDoCostsNobodyElseAnything) {
   ASSERT_TRUE(node.loop.put(1, 1, 1, kBytes).ok() && node.loop.put(2, 1, 2, kBytes).ok());
   EXPECT_EQ(told->there().size(), 2U);
   std::atomic<int> scans = 0;
-  server_.set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
+  const HookScope hooked(server_, [&](const FakeServer::Words& words) -> std::optional<std::string> {
     if (words[0] != "SCAN") return std::nullopt;
     ++scans;
     return "-NOPERM this user\r\n";
@@ -151,7 +152,7 @@ TEST_F(RemoteUnwantedTest, ATimeToLiveCountsFromWhereItDidInTheTierAbove) {
   Node one(options_), other(options_);
   std::mutex mutex;
   std::set<std::string> kept;
-  server_.set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
+  const HookScope hooked(server_, [&](const FakeServer::Words& words) -> std::optional<std::string> {
     const std::lock_guard lock(mutex);
     if (words[0] == "SET" && !words[1].ends_with(":probe")) kept.insert(*(words.end() - 2) == "PX" ? words.back() : "no PX");
     return std::nullopt;
@@ -177,10 +178,10 @@ TEST_F(RemoteUnwantedTest, ATimeToLiveCountsFromWhereItDidInTheTierAbove) {
 }
 
 TEST_F(RemoteUnwantedTest, APartThatIsLongerThanItShouldBeIsAMissAndGoes) {
-  Node node(options_);
+  Node node(test::patient(options_));
   ASSERT_TRUE(node.loop.put(1, 1, 1, kBytes).ok() && node.loop.put(2, 1, 1, kBytes).ok());
   const std::string part = server_.part_of(record_key("larder", key_of(1)));
-  server_.set_hook([&, part](const FakeServer::Words& words) -> std::optional<std::string> {
+  const HookScope hooked(server_, [&, part](const FakeServer::Words& words) -> std::optional<std::string> {
     if (words[0] != "GET" || words[1] != part) return std::nullopt;
     return "$3000000\r\n" + std::string(3'000'000, 'x') + "\r\n";
   });
@@ -199,7 +200,7 @@ TEST_P(RemoteOnItsWayTest, APartGoesToo) {
   ASSERT_TRUE(eventually([&] { return server_.connections >= options_.connections; }));
   const std::string record = record_key("larder", key_of(1));
   std::atomic<bool> unlinked = false;
-  server_.set_hook([&, record](const FakeServer::Words& words) -> std::optional<std::string> {
+  const HookScope hooked(server_, [&, record](const FakeServer::Words& words) -> std::optional<std::string> {
     unlinked = unlinked || words[0] == "UNLINK";
     if (words[0] != "SET" || !words[1].starts_with(record + ":")) return std::nullopt;
     for (int i = 0; i < 500 && !unlinked; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -221,7 +222,7 @@ TEST_F(RemoteUnwantedClusterTest, ARecordThatIsOnItsWayIsWaitedForWhereItsPutWas
     const std::string record = record_key("larder", key_of(1));
     std::atomic<bool> go_on = false;
     std::atomic<int> sent = 0;
-    server_.set_hook([&, record](const FakeServer::Words& words) -> std::optional<std::string> {
+    const HookScope hooked(server_, [&, record](const FakeServer::Words& words) -> std::optional<std::string> {
       if (words[0] != "SET" || words[1] != record || ++sent != 1) return std::nullopt;
       for (int i = 0; i < 1000 && !go_on; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(2));
       return "-TRYAGAIN later\r\n";
@@ -252,7 +253,7 @@ TEST_F(RemoteUnwantedTest, WhatAServerSaysAtTheDoorIsNotTakenForItsAge) {
   for (const Case& one : {Case{"DENIED Redis is running in protected mode", "protected mode"},
                           Case{"ERR max number of clients reached", "maxclients"},
                           Case{"ERR unknown command `HELLO`", "Redis 6.2"}, Case{"ERR out of luck", "answered with an error"}}) {
-    server_.set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
+    const HookScope hooked(server_, [&](const FakeServer::Words& words) -> std::optional<std::string> {
       return words[0] == "HELLO" ? std::optional("-" + std::string(one.error) + "\r\n") : std::nullopt;
     });
     Node node(options_);

@@ -27,7 +27,7 @@ class ServerCheckTest : public testing::Test {
   }
   // What becomes of it where one command gets this answer.
   ServerFacts check_with(const std::string& command, const std::string& answer) {
-    server_.set_hook([command, answer](const FakeServer::Words& words) -> std::optional<std::string> {
+    const HookScope hooked(server_, [command, answer](const FakeServer::Words& words) -> std::optional<std::string> {
       return words[0] == command ? std::optional(answer) : std::nullopt;
     });
     return check();
@@ -51,7 +51,7 @@ TEST_F(ServerCheckTest, ItMeasuresAndLeavesNothingBehind) {
 }
 
 TEST_F(ServerCheckTest, WhatMayNotBeDoneIsListed) {
-  server_.set_hook([](const FakeServer::Words& words) -> std::optional<std::string> {
+  const HookScope hooked(server_, [](const FakeServer::Words& words) -> std::optional<std::string> {
     if (words[0] == "SCAN") return "-NOPERM no\r\n";
     if (words[0] == "UNLINK") return "-ERR unknown command\r\n";
     return std::nullopt;
@@ -73,7 +73,7 @@ TEST_F(ServerCheckTest, AServerThatTakesNoWritesIsNotWrittenTo) {
 TEST_F(ServerCheckTest, OtherBytesThanWereStoredAreNoRate) {
   const std::string value(kPartBytes, 'x');
   bool first = true;  // is asked for while it is not there
-  server_.set_hook([&](const FakeServer::Words& words) -> std::optional<std::string> {
+  const HookScope hooked(server_, [&](const FakeServer::Words& words) -> std::optional<std::string> {
     if (words[0] != "GET" || std::exchange(first, false)) return std::nullopt;
     return "$" + std::to_string(value.size()) + "\r\n" + value + "\r\n";
   });
@@ -104,7 +104,7 @@ TEST(ServerCheckOfOthersTest, APasswordThatIsSentBackIsNoName) {
   const auto check = [&](FakeServer& server, Kind kind, const std::string& command, const std::string& host) {
     const std::string bulk = "$" + std::to_string(host.size()) + "\r\n" + host + "\r\n";
     const std::string named = "*2\r\n" + bulk + "$1\r\n1\r\n", map = "*1\r\n*3\r\n:0\r\n:16383\r\n*2\r\n" + bulk + ":1\r\n";
-    server.set_hook([=](const FakeServer::Words& words) {
+    const HookScope hooked(server, [=](const FakeServer::Words& words) {
       return words[0] == command ? std::optional(command == "CLUSTER" ? map : named) : std::nullopt;
     });
     return check_server(options, {kind, {"127.0.0.1", server.port()}, {}, clock.now_ns() + 10'000'000'000}, clock);

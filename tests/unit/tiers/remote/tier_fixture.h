@@ -36,7 +36,7 @@ class TierFixture : public testing::Test {
     tier_ = *std::move(tier);
     loop_.emplace(*tier_, clock_);
   }
-  bool eventually(const std::function<bool()>& happens, std::uint64_t ms = 3000) {
+  bool eventually(const std::function<bool()>& happens, std::uint64_t ms = 30'000) {
     for (const std::uint64_t end = clock_.now_ns() + ms * 1'000'000; clock_.now_ns() < end;) {
       if (happens()) return true;
       loop_ ? loop_->collect(5) : std::this_thread::sleep_for(std::chrono::milliseconds(5));

@@ -30,8 +30,11 @@ Object engine_of(const Object& pod) {
 
 struct Shape {
   const char* name;
-  const char* container;  // YAML
+  const char* container;         // YAML
+  const char* images_path = "";  // of PYTHONPATH, what the image sets and the injector repeats
 };
+
+constexpr const char* kServersPath = ":/kserve-workspace/huggingfaceserver:/huggingfaceserver";
 
 class ShellShapes : public testing::TestWithParam<Shape> {};
 
@@ -51,7 +54,7 @@ TEST_P(ShellShapes, EngineGetsWhatItGotAndTheFlag) {
     EXPECT_EQ(take_flag(after[at].argv), kConfig) << engine.dump(1);
     EXPECT_EQ(after[at].argv, before[at].argv) << engine.dump(1);
     const std::string rest = before[at].python_path.empty() ? "" : ":" + before[at].python_path;
-    EXPECT_EQ(after[at].python_path, "/larder/python" + rest) << engine.dump(1);
+    EXPECT_EQ(after[at].python_path, std::string("/larder/python") + GetParam().images_path + rest) << engine.dump(1);
   }
 }
 
@@ -61,7 +64,7 @@ constexpr Shape kShapes[] = {
     {"args_for_the_entrypoint", R"Y({image: "vllm/vllm-openai:v0.32.0", args: [m, --max-model-len, "4096"]})Y"},
     {"python_module", R"Y({command: [python3, -m, vllm.entrypoints.openai.api_server], args: [--model, m]})Y"},
     {"python_with_options", R"Y({command: [python3, -u, -X, dev, -m, vllm.entrypoints.openai.api_server, --model, m]})Y"},
-    {"huggingface", R"Y({command: [python3, -m, huggingfaceserver], args: [--model_name=hf, --backend=vllm]})Y"},
+    {"huggingface", R"Y({command: [python3, -m, huggingfaceserver], args: [--model_name=hf, --backend=vllm]})Y", kServersPath},
     {"env_in_front", R"Y({command: [env, HF_HUB_OFFLINE=1, vllm, serve, m]})Y"},
     {"after_two_dashes", R"Y({command: [vllm, serve, --port, "1", --, m]})Y"},
     {"kubernetes_variable", R"Y({command: [vllm, serve, $(MODEL)], env: [{name: MODEL, value: a b}]})Y"},
@@ -232,6 +235,28 @@ TEST(PythonPath, OfTheImageStaysInScripts) {
   const auto starts = shell.run(engine_of(patched(one.pod, one.inject().patch)), {}, {{"PYTHONPATH", "/image"}});
   ASSERT_EQ(starts.size(), 1u);
   EXPECT_EQ(starts[0].python_path, "/larder/python:/image");
+}
+
+std::string injected_path(const char* container) {
+  const InjectionCase one = container_case(container);
+  const Object engine = engine_of(patched(one.pod, one.inject().patch));
+  for (const Object& variable : engine.at("env"))
+    if (variable.at("name") == "PYTHONPATH") return variable.at("value").get<std::string>();
+  return "";
+}
+
+// Without it the image's entrypoint, python3 -m huggingfaceserver, finds no such module.
+TEST(PythonPath, OfKServesHuggingFaceServerIsRepeated) {
+  const std::string all = std::string("/larder/python") + kServersPath;
+  EXPECT_EQ(injected_path("{image: 'kserve/huggingfaceserver:v0.20.0-gpu', args: [--model_name=m]}"), all);
+  EXPECT_EQ(injected_path("{image: 'registry:5000/a/huggingfaceserver@sha256:0', args: [--model_name=m]}"), all);
+  EXPECT_EQ(injected_path("{image: 'a/ours:1', command: [python3, -m, huggingfaceserver], args: [--backend=vllm]}"), all);
+  EXPECT_EQ(injected_path("{image: 'kserve/huggingfaceserver:1', args: [a], envFrom: [{configMapRef: {name: c}}]}"),
+            std::string("/larder/python:$(PYTHONPATH)") + kServersPath);
+  EXPECT_EQ(injected_path("{image: 'kserve/huggingfaceserver:1', args: [a], env: [{name: PYTHONPATH, value: /app}]}"),
+            "/larder/python:/app")
+      << "who sets it knows what his image needs";
+  EXPECT_EQ(injected_path("{image: 'vllm/vllm-openai:1', args: [--max-model-len, '1']}"), "/larder/python");
 }
 
 }  // namespace

@@ -1,0 +1,294 @@
+"""make bench-gpu, T: time to first token of a prompt of 15,104 tokens (59 chunks of 256) on a GPU: computed, loaded from larderd, and from
+the engine's own memory.
+
+The engine is tests/engine: Llama 3.1 8B's shape and Qwen3 32B's in whole, with random weights in bfloat16; one prompt at a time, prefilled in
+one step. Warm is judged against bytes / rate of one large copy + one decode step, all three of this run; how much of the GPU's own matrix
+rate the cold prefill reaches stands beside, since a slow prefill makes a great factor. The time counts from the request with its block
+hashes, which are made once whatever follows (`hash_s`), to the token on the host. Then from larderd's disk and from a Redis, each time over a
+larderd that was started anew with an empty memory; another prompt from there goes before, which is not judged, while that memory is
+registered with the GPU.
+
+An answer counts only if all of its tokens were loaded, into pages that were scribbled over before, and its logits equal those from the
+engine's own memory bit for bit; anything else ends the bench with status 1. Without a GPU it says that nothing was measured.
+Environment: LARDERD, LARDER_COMMIT; GPU_TTFT_SHAPES (llama_8b,qwen_32b), GPU_TTFT_PLACES (memory,disk,redis)."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pathlib
+import shutil
+import statistics
+import sys
+import time
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Callable, Iterator
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "engine"))
+
+import torch
+from gpu_ceilings import copy_bytes_per_s, device_line, matrix_flops
+from harness import goals
+from harness.bench import Void
+from harness.bench import run as run_bench
+from harness.larderd import Larderd
+from harness.process import ProcessError
+from harness.redis import RedisServer
+from paged_engine.engine import Answer, Engine
+from paged_engine.shapes import SHAPES, Shape
+
+BUILD = ROOT / "build" / "bench"
+CHUNK_TOKENS = 256
+TOKENS = 59 * CHUNK_TOKENS
+COLD_ROUNDS, WARM_ROUNDS, BELOW_ROUNDS = 3, 9, 3
+MEMORY_FOR_FETCHES = 5  # prompts: larderd keeps a quarter of its memory for fetches
+UNJUDGED = 2  # warm rounds until larderd's memory is registered with the GPU
+STEPS = 9  # of decode
+PATIENCE_S = 120
+WARM_OVER_CEILING = 1.15
+
+# A larderd with so many bytes of memory and this configuration besides.
+Start = Callable[[int, str], AbstractContextManager[Larderd]]
+
+
+@dataclass
+class Ceilings:
+    copy_bytes_per_s: float
+    matrix_flops: float
+
+
+class Bench:
+    """One shape in one engine."""
+
+    def __init__(self, shape: Shape, device: str, start: Start, tokens: int = TOKENS):
+        self.shape, self.start, self.tokens = shape, start, tokens
+        self.engine = Engine(shape, device, blocks=2 * tokens // 16 + 8)
+        self.prompts = [prompt_of(seed, tokens, shape.vocab) for seed in (7, 8)]
+        self.expected: dict[int, torch.Tensor] = {}  # logits behind a prompt, from the engine's own memory
+        self.bytes = shape.kv_bytes(tokens, self.engine.dtype.itemsize)
+        self.memory = self.bytes * 5 // 4
+
+    def ask(self, number: int = 0, new_tokens: int = 1, larder: bool = False, own: bool = False) -> Answer:
+        request = self.engine.request(self.prompts[number])
+        return self.engine.run(request, new_tokens, self.engine.larder if larder else None, own)
+
+    def hash_s(self) -> float:
+        begin = time.perf_counter()
+        self.engine.request(self.prompts[0])
+        return time.perf_counter() - begin
+
+    def cold_s(self) -> float:
+        self.ask(1)  # whatever is slow once
+        return statistics.median(self.ask().ttft_s for _ in range(COLD_ROUNDS))
+
+    def own(self, number: int = 0) -> tuple[float, float]:
+        """Seconds to the first token from the engine's own memory, and of a decode step behind it."""
+        self.engine.forget()
+        self.ask(number, own=True)
+        answers = [self.ask(number, STEPS, own=True) for _ in range(WARM_ROUNDS)]
+        if any(answer.local_tokens != self.tokens for answer in answers):
+            raise Void(f"{self.shape.name}: the engine's own memory does not have all of the prompt")
+        self.expected[number] = answers[0].logits[0]
+        for answer in answers:
+            self._check(number, answer)
+        return statistics.median(a.ttft_s for a in answers), statistics.median(s for a in answers for s in a.step_s)
+
+    def attach(self, larderd: Larderd) -> None:
+        link = self.engine.attach(larderd.socket, CHUNK_TOKENS)
+        if not link.wait_attached(60_000):
+            raise Void(f"not attached: {link.log_lines()}")
+
+    def store_s(self, number: int = 0) -> float:
+        """Computes once more what then can be loaded: seconds to the first token where it is stored."""
+        link, seconds = self.engine.larder, 0.0
+        deadline = time.monotonic() + PATIENCE_S
+        while link.hit_tokens(self.engine.request(self.prompts[number])) < self.tokens:
+            if time.monotonic() > deadline:
+                raise Void(f"not all of the prompt was stored within {PATIENCE_S} s: {link.log_lines()}")
+            self.engine.forget()
+            self.engine.synchronize()
+            answer = self.ask(number, larder=True)
+            seconds = seconds or answer.ttft_s
+            time.sleep(0.2)  # commits are on their way
+        return seconds
+
+    def warm_s(self, number: int = 0) -> float:
+        self.engine.forget()
+        self.engine.synchronize()
+        answer = self.ask(number, larder=True)
+        if answer.loaded_tokens != self.tokens:
+            link = self.engine.larder
+            why = f"{answer.loaded_tokens} were loaded; {link.last_fetch}; {link.last_load}; {link.log_lines()}"
+            raise Void(f"{self.shape.name}: of {self.tokens} tokens {why}")
+        self._check(number, answer)
+        return answer.ttft_s
+
+    def _check(self, number: int, answer: Answer) -> None:
+        if not torch.equal(answer.logits[0], self.expected[number]):
+            raise Void(f"{self.shape.name}: logits differ from those of the engine's own memory")
+
+    # ---- rows
+
+    def from_memory(self, ceilings: Ceilings) -> dict:
+        cold_s, (own_s, step_s) = self.cold_s(), self.own()
+        with self.start(self.memory, "") as larderd:
+            self.attach(larderd)
+            storing_s = self.store_s()
+            warm = [self.warm_s() for _ in range(UNJUDGED + WARM_ROUNDS)][UNJUDGED:]
+            copy_ns = self.engine.larder.last_load.copy_ns
+            self.engine.close()
+        row = {
+            "shape": self.shape.name, "part": "memory", "layers": self.shape.layers, "tokens": self.tokens, "bytes": self.bytes,
+            "cold_s": cold_s, "cold_storing_s": storing_s, "warm_s": statistics.median(warm), "warm_worst_s": max(warm), "own_s": own_s,
+            "decode_step_s": step_s, "load_copy_s": copy_ns / 1e9, "hash_s": self.hash_s(),
+            "large_copy_gb_s": ceilings.copy_bytes_per_s / 1e9, "matrix_tflops": ceilings.matrix_flops / 1e12,
+        }
+        row["ceiling_s"] = self.bytes / ceilings.copy_bytes_per_s + step_s
+        row["warm_over_ceiling"] = row["warm_s"] / row["ceiling_s"]
+        row["cold_over_warm"] = cold_s / row["warm_s"]
+        row["prefill_of_peak"] = self.shape.prefill_flops(self.tokens) / cold_s / ceilings.matrix_flops
+        return row
+
+    def from_below(self, part: str, extra: str, written: Callable[[Larderd], int]) -> dict:
+        """From a tier below larderd's memory; `written` is how many chunks are there."""
+        memory, warm = MEMORY_FOR_FETCHES * self.bytes, []
+        for number in (0, 1):
+            self.own(number)
+        with self.start(memory, extra) as larderd:
+            self.attach(larderd)
+            for number in (0, 1):
+                self.store_s(number)
+            larderd.wait_until(lambda: written(larderd) >= 2 * self.tokens // CHUNK_TOKENS, PATIENCE_S)
+            self.engine.close()
+        for _ in range(BELOW_ROUNDS):
+            with self.start(memory, extra) as larderd:
+                self.attach(larderd)
+                larderd.wait_until(self._all_reachable, PATIENCE_S)
+                self._below_s(1)
+                warm.append(self._below_s(0))
+                self.engine.close()
+        row = {"shape": self.shape.name, "part": part, "tokens": self.tokens, "bytes": self.bytes}
+        warm_s = statistics.median(warm)
+        return {**row, "warm_s": warm_s, "warm_worst_s": max(warm), "gb_s": self.bytes / warm_s / 1e9}
+
+    def _all_reachable(self) -> bool:
+        """A larderd that has just started tells a moment later what is below its memory."""
+        requests = (self.engine.request(prompt) for prompt in self.prompts)
+        return all(self.engine.larder.reachable_tokens(request) == self.tokens for request in requests)
+
+    def _below_s(self, number: int) -> float:
+        seconds = self.warm_s(number)
+        fetched = self.engine.larder.last_fetch
+        if fetched is None or fetched.bytes < self.bytes:
+            raise Void(f"{self.shape.name}: not all of a prompt came from below: {fetched}")
+        return seconds
+
+
+def prompt_of(seed: int, tokens: int, vocabulary: int) -> list[int]:
+    return torch.randint(vocabulary, (tokens,), generator=torch.Generator().manual_seed(seed)).tolist()
+
+
+def below_rows(bench: Bench, places: list[str], folder: pathlib.Path) -> list[dict]:
+    measure = {"disk": from_disk, "redis": from_redis}
+    return [tried(lambda: measure[place](bench, folder), bench, place) for place in measure if place in places]
+
+
+def from_disk(bench: Bench, folder: pathlib.Path) -> dict:
+    disk = folder / "disk"
+    shutil.rmtree(disk, ignore_errors=True)
+    disk.mkdir(parents=True)
+    extra = f"disk:\n  path: {disk}\n  size: {(4 * bench.bytes >> 20) + 256}MiB\n  write: through\n"
+    try:
+        return bench.from_below("disk", extra, lambda larderd: larderd.status()["disk"]["chunks"])
+    finally:
+        shutil.rmtree(disk)
+
+
+def from_redis(bench: Bench, folder: pathlib.Path) -> dict:
+    with RedisServer(folder / "redis") as redis:
+        extra = f"backend:\n  url: {redis.url}\n"
+        return bench.from_below("redis", extra, lambda larderd: larderd.status()["backend"]["chunks"])
+
+
+def tried(measure: Callable[[], dict], bench: Bench, part: str) -> dict:
+    """A place that this machine does not have is said, and is no failure of the others."""
+    try:
+        return measure()
+    except ProcessError as error:
+        bench.engine.close()
+        return {"shape": bench.shape.name, "part": part, "not_measured": str(error).splitlines()[0].removesuffix(" ends:")}
+
+
+def judge(rows: list[dict]) -> list[dict]:
+    verdict = []
+    for row in rows:
+        name = f"T.{row['shape']}"
+        if row["part"] == "memory":
+            verdict += [
+                goals.goal(f"{name}.warm_over_ceiling", row["warm_over_ceiling"], "<=", WARM_OVER_CEILING),
+                goals.figure(f"{name}.cold_over_warm", row["cold_over_warm"]),
+                goals.figure(f"{name}.prefill_of_peak", row["prefill_of_peak"]),
+            ]
+        elif "warm_s" in row:
+            verdict.append(goals.figure(f"{name}.{row['part']}_s", row["warm_s"]))
+    return verdict
+
+
+def show(row: dict) -> None:
+    if "not_measured" in row:
+        print(f"  {row['shape']:<10} from {row['part']}: not measured: {row['not_measured']}", flush=True)
+    elif row["part"] == "memory":
+        print(f"  {row['shape']:<10} {row['layers']} layers, {row['tokens']} tokens, {row['bytes'] / 1e9:.2f} GB: cold {row['cold_s']:.3f} s "
+              f"({row['prefill_of_peak']:.2f} of the GPU's matrix rate), storing {row['cold_storing_s']:.3f} s\n"
+              f"  {'':<10} from larderd {1e3 * row['warm_s']:.1f} ms (worst {1e3 * row['warm_worst_s']:.1f}), copy {1e3 * row['load_copy_s']:.1f}; "
+              f"ceiling {1e3 * row['ceiling_s']:.1f}; own memory {1e3 * row['own_s']:.1f}, a decode step {1e3 * row['decode_step_s']:.1f}; "
+              f"hashing {1e3 * row['hash_s']:.1f}", flush=True)
+    else:
+        print(f"  {row['shape']:<10} from {row['part']}: {1e3 * row['warm_s']:.1f} ms (worst {1e3 * row['warm_worst_s']:.1f}), "
+              f"{row['gb_s']:.2f} GB/s", flush=True)
+
+
+def starter(folder: pathlib.Path) -> Start:
+    @contextmanager
+    def start(size: int, extra: str) -> Iterator[Larderd]:
+        with Larderd(os.environ["LARDERD"], folder, f"larder-bench-{os.getpid()}", f"{(size >> 20) + 1}MiB", extra) as larderd:
+            larderd.wait_ready()
+            larderd.wait_touched(PATIENCE_S)
+            yield larderd
+
+    return start
+
+
+def main() -> int:
+    if not torch.cuda.is_available():
+        print("not measured: T (no CUDA device: torch.cuda.is_available() is false)")
+        return 0
+    device, started = "cuda", time.monotonic()
+    machine, commit = device_line(device), os.environ.get("LARDER_COMMIT", "")
+    ceilings = Ceilings(copy_bytes_per_s(device), matrix_flops(device))
+    print(f"{machine}, commit {commit}\n  one large copy {ceilings.copy_bytes_per_s / 1e9:.1f} GB/s, "
+          f"a product of matrices {ceilings.matrix_flops / 1e12:.0f} TFLOP/s", flush=True)
+    places = os.environ.get("GPU_TTFT_PLACES", "memory,disk,redis").split(",")
+    rows: list[dict] = []
+    for name in os.environ.get("GPU_TTFT_SHAPES", "llama_8b,qwen_32b").split(","):
+        bench = Bench(SHAPES[name], device, starter(BUILD / "gpu-ttft"))
+        rows.append(bench.from_memory(ceilings))
+        show(rows[-1])
+        for row in below_rows(bench, places, BUILD / "gpu-ttft"):
+            rows.append(row)
+            show(row)
+        del bench
+        gc.collect()
+        torch.cuda.empty_cache()
+    rows = [{**row, "device": machine, "commit": commit} for row in rows]
+    verdict = judge(rows)
+    goals.print_goals(verdict)
+    goals.write(BUILD / "gpu_ttft.json", "gpu_ttft", rows, verdict)
+    print(f"  {time.monotonic() - started:.0f} s; written to {os.path.relpath(BUILD / 'gpu_ttft.json')}")
+    return 0
+
+
+if __name__ == "__main__":
+    run_bench("bench-gpu", main)

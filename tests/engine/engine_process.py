@@ -1,0 +1,66 @@
+"""A process of paged_engine, asked over its pipes: no answer takes longer than DEADLINE_S."""
+
+import json
+import os
+import select
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+DEADLINE_S = 180  # importing torch takes ten seconds, and several times that on a busy machine
+
+
+class Died(RuntimeError):
+    pass
+
+
+class EngineProcess:
+    def __init__(self, log, **options):
+        path = os.pathsep.join((str(HERE), str(HERE.parents[1] / "shim" / "python"), os.environ.get("PYTHONPATH", "")))
+        command = [sys.executable, "-m", "paged_engine.process", json.dumps(options)]
+        self._log = log
+        with open(log, "wb") as out:
+            self._child = subprocess.Popen(
+                command, env={**os.environ, "PYTHONPATH": path}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=out
+            )
+        self._unread = b""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._child.stdin.close()
+        self._child.kill()
+        self._child.wait(timeout=30)
+        self._child.stdout.close()
+
+    def wait_attached(self):
+        assert self.read() == {"attached": True}
+        return self
+
+    def ask(self, prompt=None, **how):
+        self.send(prompt, **how)
+        return self.read()
+
+    def send(self, prompt=None, **how):
+        asked = dict(how, prompt=prompt) if prompt is not None else how
+        self._child.stdin.write(json.dumps(asked).encode() + b"\n")
+        self._child.stdin.flush()
+
+    def read(self):
+        """The next answer; Died where there comes none."""
+        deadline = time.monotonic() + DEADLINE_S
+        while b"\n" not in self._unread:
+            ready, _, _ = select.select([self._child.stdout], [], [], max(deadline - time.monotonic(), 0))
+            more = os.read(self._child.stdout.fileno(), 1 << 16) if ready else b""
+            if not more:
+                raise Died(f"no answer from an engine; its log: {Path(self._log).read_text(errors='replace')[-2000:]}")
+            self._unread += more
+        line, _, self._unread = self._unread.partition(b"\n")
+        return json.loads(line)
+
+    def wait_ended(self):
+        """The status it ended with."""
+        return self._child.wait(timeout=DEADLINE_S)

@@ -1,0 +1,1 @@
+"""A small paged-attention engine in PyTorch that drives the shim as vLLM's connector does. No vLLM in it; ../README.md."""

@@ -1,0 +1,34 @@
+"""The KV pages of all layers, and block tables over them.
+
+A tensor for each layer, (blocks, 2, block_size, kv_heads, head_dim): a block is one run of bytes, its keys and then its values, as vLLM's
+attention backends for GPUs lay it out. Block 0 is nobody's, as in vLLM."""
+
+import torch
+
+
+class KvTensors:
+    def __init__(self, shape, blocks, block_size, device, dtype):
+        self.block_size, self.blocks = block_size, blocks
+        size = (blocks, 2, block_size, shape.kv_heads, shape.head_dim)
+        self.layers = [torch.zeros(size, device=device, dtype=dtype) for _ in range(shape.layers)]
+
+    @property
+    def page_bytes(self):
+        return self.layers[0][0].numel() * self.layers[0].element_size()
+
+    def write(self, layer, table, positions, keys, values):
+        """keys, values: (tokens, kv_heads, head_dim) of the tokens at these positions. table: block ids, a tensor."""
+        blocks, offsets = table[positions // self.block_size], positions % self.block_size
+        self.layers[layer][blocks, 0, offsets] = keys
+        self.layers[layer][blocks, 1, offsets] = values
+
+    def read(self, layer, table, length):
+        """Keys and values of the first `length` tokens, each (length, kv_heads, head_dim)."""
+        pages = self.layers[layer].index_select(0, table[: -(-length // self.block_size)])
+        keys, values = pages.unbind(1)
+        return keys.flatten(0, 1)[:length], values.flatten(0, 1)[:length]
+
+    def scribble(self):
+        """Bytes that no computation gave: what is read of them from here on must have been written or loaded before."""
+        for layer in self.layers:
+            layer.fill_(float("nan"))

@@ -1,0 +1,157 @@
+"""Larder under this engine, as vLLM's connector does it: a client that looks up and holds, another that moves, each with its own session.
+
+The order of calls is the connector's (larder.vllm.scheduler, larder.vllm.worker): look up without a side effect; hold, then load behind
+what the stream has queued; ask for room before the forward pass, and copy behind it after that. A load writes no block that the engine hit by
+itself. Owned by the engine's thread."""
+
+import time
+from array import array
+
+from larder import Client, LarderError
+from larder._native import DECIDED_ABSENT, DECIDED_LOAD, NO_PAGE
+from larder.kv_pages import pages_of, stream_of
+
+STORE_WAIT_MS = 20  # as the connector's
+POLL_MS = 2
+LOAD_DEADLINE_S = 60
+FETCH_DEADLINE_MS = 30_000
+HASH_BYTES = 32
+
+
+class LarderLink:
+    def __init__(self, socket, fingerprint, model, kv, chunk_tokens):
+        self.chunk_tokens = chunk_tokens
+        self.chunk_blocks = chunk_tokens // kv.block_size
+        self.block_size = kv.block_size
+        self._scheduler = Client(socket, "paged_engine scheduler")
+        self._worker = Client(socket, "paged_engine worker")
+        for client in self._clients:
+            client.set_namespace(fingerprint, model, chunk_tokens, [(kv.page_bytes, len(kv.layers), self.chunk_blocks)])
+        pages = [pages_of(f"layer.{number}", tensor, kv.page_bytes) for number, tensor in enumerate(kv.layers)]
+        self._worker.register_pages(0, pages)
+        self._stream = stream_of(kv.layers)
+        self.store_wait_ms = STORE_WAIT_MS
+        self.last_load = None  # its completion
+        self.last_fetch = None  # what larderd brought up for the last request, None where it was not asked
+        self.on_loading = lambda: None  # is called when a load runs, before anybody waits for it
+
+    @property
+    def _clients(self):
+        return self._scheduler, self._worker
+
+    def close(self):
+        for client in self._clients:
+            client.close()
+
+    def wait_attached(self, timeout_ms=10_000):
+        return all(client.wait_attached(timeout_ms) for client in self._clients)
+
+    def log_lines(self):
+        """What the library told since the last time."""
+        return [" ".join(line) for client in self._clients for line in iter(client.next_log, None)]
+
+    @property
+    def loads_running(self):
+        return self._worker.state().loads_running
+
+    # ---- loading
+
+    def hit_tokens(self, request):
+        """How many tokens of the prompt, from the first on, can be had without computing them: by the engine's own cache and by loading."""
+        if request.load_failed:
+            return request.local_tokens
+        begin, self.last_fetch = time.perf_counter_ns(), None
+        first, last = request.local_tokens // self.chunk_tokens, request.prompt_tokens // self.chunk_tokens
+        hashes = request.chunk_hashes(self.chunk_blocks, first, last)
+        chunks = first + self._scheduler.lookup(hashes, HASH_BYTES) if hashes else first
+        if chunks < last:
+            chunks = first + self._bring_up(hashes, chunks - first)
+        hit = max(chunks * self.chunk_tokens, request.local_tokens)
+        self._report(request, hit, time.perf_counter_ns() - begin, hashes)
+        return hit
+
+    def _report(self, request, hit, nanoseconds, hashes):
+        decision = DECIDED_LOAD if hit > request.local_tokens else DECIDED_ABSENT
+        asked = request.prompt_tokens - request.local_tokens
+        self._scheduler.report_request(asked, hit - request.local_tokens, nanoseconds, decision, hashes, HASH_BYTES)
+
+    def _bring_up(self, hashes, there):
+        """How many chunks are in memory once larderd has brought up what it has below: `there` where it has no more."""
+        client, reachable = self._scheduler, self._reachable(hashes)
+        if reachable <= there:
+            return there
+        ticket = client.fetch(hashes[: reachable * HASH_BYTES], HASH_BYTES, FETCH_DEADLINE_MS)
+        try:
+            while (fetched := client.fetch_poll(ticket, POLL_MS)) is None:
+                pass  # ends by its deadline
+            self.last_fetch = fetched
+            return client.lookup(hashes, HASH_BYTES)
+        finally:
+            client.fetch_end(ticket)
+
+    def reachable_tokens(self, request):
+        """How many tokens of the prompt larderd says it has in memory or below."""
+        return self._reachable(request.chunk_hashes(self.chunk_blocks, 0, request.prompt_tokens // self.chunk_tokens)) * self.chunk_tokens
+
+    def _reachable(self, hashes):
+        below = self._scheduler.below()
+        if below is not None and below.shared:
+            return self._look(hashes)
+        return self._scheduler.reachable(hashes, HASH_BYTES) if below is not None and below.serving else 0
+
+    def _look(self, hashes):
+        ticket = self._scheduler.look(hashes, HASH_BYTES, FETCH_DEADLINE_MS)
+        while (found := self._scheduler.look_poll(ticket, POLL_MS)) is None:
+            pass  # ends by its deadline
+        self._scheduler.look_end(ticket)
+        return found.chunks
+
+    def load(self, request, tokens):
+        """Loads what lies between the request's own tokens and `tokens` into its blocks. False: it failed, and all of it is to be computed."""
+        first, last = request.local_tokens // self.chunk_tokens, tokens // self.chunk_tokens
+        hashes = request.chunk_hashes(self.chunk_blocks, first, last)
+        hold, _ = self._scheduler.hold(hashes, HASH_BYTES)
+        try:
+            pages = array("I", request.table[first * self.chunk_blocks : last * self.chunk_blocks])
+            for i in range(request.local_tokens // self.block_size - first * self.chunk_blocks):
+                pages[i] = NO_PAGE
+            self._order()
+            ticket = self._worker.load(hashes, HASH_BYTES, pages.tobytes())
+            self.on_loading()
+            self.last_load = self._wait(ticket)
+            return self.last_load.ok
+        except LarderError:
+            return False
+        finally:
+            if hold:
+                self._scheduler.release(hold)
+
+    def _wait(self, ticket):
+        deadline = time.monotonic() + LOAD_DEADLINE_S
+        while time.monotonic() < deadline:
+            for completion in self._worker.poll(POLL_MS):
+                if completion.ticket == ticket:
+                    return completion
+        raise RuntimeError(f"a load was not reported within {LOAD_DEADLINE_S} s: {self.log_lines()}")
+
+    def _order(self):
+        if self._stream is not None:
+            self._worker.after_stream(self._stream())
+
+    # ---- storing
+
+    def begin_store(self, request, computed_after):
+        """Before the step behind which so many tokens are computed: asks for room for the chunks that are full then. Whether there are any."""
+        full = computed_after // self.chunk_tokens
+        first = request.stored_chunks
+        hashes = request.chunk_hashes(self.chunk_blocks, first, full)
+        present = self._scheduler.lookup(hashes, HASH_BYTES) if hashes else 0
+        request.stored_chunks = full
+        if first + present >= full:
+            return False
+        pages = array("I", request.table[(first + present) * self.chunk_blocks : full * self.chunk_blocks])
+        return self._worker.store_begin(hashes[present * HASH_BYTES :], HASH_BYTES, pages.tobytes())
+
+    def finish_store(self):
+        self._order()
+        return self._worker.store_finish(self.store_wait_ms)

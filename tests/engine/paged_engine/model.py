@@ -1,0 +1,54 @@
+"""The forward pass of Llama, Qwen2 and Qwen3 over paged KV."""
+
+import torch
+from torch.nn import functional
+
+from .attention import attend
+
+
+class Model:
+    def __init__(self, shape, weights, kv):
+        self.shape, self.weights, self.kv = shape, weights, kv
+        self._device = weights.embedding.device
+        exponents = torch.arange(0, shape.head_dim, 2, device=self._device, dtype=torch.float32) / shape.head_dim
+        self._frequencies = shape.rope_theta**-exponents
+
+    @torch.inference_mode()
+    def forward(self, tokens, first, table):
+        """Logits, in float32, behind the last of `tokens`, which stand from position `first` on. The KV of all tokens before them is in the blocks of
+        `table`; theirs is written there."""
+        weights, length = self.weights, first + len(tokens)
+        table = torch.tensor(table, device=self._device)
+        positions = torch.arange(first, length, device=self._device)
+        rotation = self._rotation(positions)
+        x = functional.embedding(torch.tensor(tokens, device=self._device), weights.embedding)
+        for number, layer in enumerate(weights.layers):
+            x = x + self._attention(number, layer, self._norm(x, layer.input_norm), table, positions, rotation, length)
+            gate, up = functional.linear(self._norm(x, layer.mlp_norm), layer.gate_up).chunk(2, -1)
+            x = x + functional.linear(functional.silu(gate) * up, layer.down)
+        return functional.linear(self._norm(x[-1:], weights.norm), weights.head)[0].float()
+
+    def _attention(self, number, layer, x, table, positions, rotation, length):
+        shape = self.shape
+        heads = functional.linear(x, layer.qkv, layer.qkv_bias).unflatten(-1, (-1, shape.head_dim))
+        q, k, v = heads.split((shape.heads, shape.kv_heads, shape.kv_heads), 1)
+        if shape.qk_norm:
+            q, k = self._norm(q, layer.q_norm), self._norm(k, layer.k_norm)
+        q, k = _rotate(q, rotation), _rotate(k, rotation)
+        self.kv.write(number, table, positions, k, v)
+        keys, values = (k, v) if len(positions) == length else self.kv.read(number, table, length)
+        return functional.linear(attend(q, keys, values).flatten(1), layer.output)
+
+    def _norm(self, x, weight):
+        return functional.rms_norm(x, (x.shape[-1],), weight, self.shape.norm_eps)
+
+    def _rotation(self, positions):
+        angles = torch.outer(positions.float(), self._frequencies)
+        return angles.cos()[:, None], angles.sin()[:, None]
+
+
+def _rotate(x, rotation):
+    """Rotary embedding as Llama's and Qwen's: the halves of a head are the two sides of each pair."""
+    cos, sin = rotation
+    one, other = x.float().chunk(2, -1)
+    return torch.cat((one * cos - other * sin, other * cos + one * sin), -1).to(x.dtype)

@@ -1,0 +1,46 @@
+"""The engine's own prefix cache."""
+
+import pytest
+from paged_engine.block_pool import BlockPool, NoBlocks
+
+
+def test_a_known_prefix_is_found_as_far_as_it_goes():
+    pool = BlockPool(10)
+    blocks = pool.allocate(3)
+    for block, name in zip(blocks, "abc"):
+        pool.cache(block, name)
+    pool.free(blocks)
+    assert pool.hits("abx") == blocks[:2]
+    assert pool.hits("xbc") == []
+
+
+def test_free_blocks_are_given_out_oldest_first_and_a_prefix_from_its_end():
+    pool = BlockPool(4)
+    blocks = pool.allocate(3)
+    for block, name in zip(blocks, "abc"):
+        pool.cache(block, name)
+    pool.free(blocks)
+    assert pool.allocate(1) == [blocks[2]]
+    assert pool.hits("abc") == blocks[:2]
+
+
+def test_what_somebody_has_is_not_given_out():
+    pool = BlockPool(4)
+    blocks = pool.allocate(3)
+    pool.cache(blocks[0], "a")
+    pool.free(blocks[:1])
+    assert pool.hits("a") == blocks[:1]
+    assert pool.free_blocks == 0
+    with pytest.raises(NoBlocks):
+        pool.allocate(1)
+
+
+def test_block_0_is_nobodys_and_a_reset_forgets():
+    pool = BlockPool(3)
+    blocks = pool.allocate(2)
+    assert 0 not in blocks
+    pool.cache(blocks[0], "a")
+    pool.free(blocks)
+    pool.reset()
+    assert pool.hits("a") == []
+    assert sorted(pool.allocate(2)) == [1, 2]
