@@ -166,7 +166,7 @@ e2e-down: ## end it, and remove all that it left
 e2e: e2e-up ## the scenarios against it: helm install, a pool, an annotated vLLM, and what goes wrong (SCENARIO=name for some)
 	@$(call RUN,release) $(PYTHON) -m pytest e2e/scenarios -p no:cacheprovider --timeout 900 -v $(if $(SCENARIO),-k "$(SCENARIO)")
 e2e-kserve: deps-kserve e2e-up ## KServe's own controllers (built once, minutes): the pods that they make, then docs/kserve.md against the cluster
-	@LARDER_TEST_KSERVE=1 $(call RUN,release) $(PYTHON) -m pytest tests/python/kserve -p no:cacheprovider --timeout 300 -v
+	@LARDER_TEST_KSERVE=1 LARDER_TEST_BIN=$(CURDIR)/build/release/bin $(call RUN,release) $(PYTHON) -m pytest tests/python/kserve -p no:cacheprovider --timeout 300 -v
 	@$(call RUN,release) $(PYTHON) -m pytest e2e/kserve -p no:cacheprovider --timeout 1500 -v $(if $(SCENARIO),-k "$(SCENARIO)")
 
 wheel: deps-wheel release ## the Python package with liblarder.so inside, in build/wheel

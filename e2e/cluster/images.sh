@@ -44,7 +44,7 @@ make_larder_image() {
   "$root/.ci/image/build.sh" "$product" "$images/larder.tar" localhost/larder:e2e
 }
 
-# KServe's Hugging Face server as KServe's own image for GPUs has it: its project, folders, variables and entrypoint. Its Python packages
+# KServe's Hugging Face server as KServe's own image for GPUs has it: its project, user, folders, variables and entrypoint. Its Python packages
 # stay on the host, as vLLM's do. REQUIRES: .ci/deps.sh kserve.
 make_huggingfaceserver_image() {
   local tree=$images/huggingfaceserver workspace=/kserve-workspace
@@ -52,6 +52,8 @@ make_huggingfaceserver_image() {
   mkdir -p "$tree$workspace"
   tar -xOf "$images/debian.tar" --wildcards '*/layer.tar' | tar -x -C "$tree"
   cp -r "$huggingface/server" "$tree$workspace/huggingfaceserver"
+  # PyTorch asks what the user is called.
+  echo "kserve:x:1000:1000::/home/kserve:/bin/bash" >>"$tree/etc/passwd"
   /usr/bin/python3 "$root/.ci/image/archive.py" localhost/huggingfaceserver:e2e "$tree" "$images/huggingfaceserver.tar" --config "{
     \"User\": \"1000\", \"WorkingDir\": \"$workspace\", \"Entrypoint\": [\"python3\", \"-m\", \"huggingfaceserver\"],
     \"Env\": [\"PATH=$huggingface/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\", \"HF_HOME=/tmp/huggingface\",

@@ -46,8 +46,9 @@ def runtime(published: dict) -> dict:
 
 
 def huggingface_runtime(published: dict) -> dict:
-    """For KServe's Hugging Face server. Its image here has the entrypoint, folders and variables of KServe's own."""
-    return _runtime(published, HUGGINGFACE_RUNTIME, HUGGINGFACE_IMAGE, _variables({**engine_pod.ENVIRONMENT, "HOME": "/tmp"}), ["huggingface"])
+    """For KServe's Hugging Face server. Its image here has the entrypoint, folders and variables of KServe's own, but no C++ compiler."""
+    environment = _variables({**engine_pod.ENVIRONMENT, "HOME": "/tmp", "TORCHDYNAMO_DISABLE": "1"})
+    return _runtime(published, HUGGINGFACE_RUNTIME, HUGGINGFACE_IMAGE, environment, ["huggingface"])
 
 
 def inference_service(given: dict, runtime: str = RUNTIME, flags: list[str] = engine_pod.FLAGS) -> dict:
