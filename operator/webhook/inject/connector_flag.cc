@@ -37,9 +37,8 @@ Status add_to_words(Object& container, std::size_t first, int chunk_tokens) {
   if (flag.form == Form::kAbsent) {
     if (std::string why = hidden_in_words(container); !why.empty()) return unsupported(std::move(why));
     auto [list, at] = member_of(container, first + place_for_flag(words));
-    const auto place = [&] { return list->begin() + static_cast<std::ptrdiff_t>(at); };
-    list->insert(place(), connector_config(chunk_tokens));
-    list->insert(place(), kConnectorFlag);
+    const auto value = list->insert(list->begin() + static_cast<std::ptrdiff_t>(at), connector_config(chunk_tokens));
+    list->insert(value, kConnectorFlag);
     return {};
   }
   const auto config = composed_config(flag.value, chunk_tokens);

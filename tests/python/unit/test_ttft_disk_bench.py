@@ -23,18 +23,24 @@ def bench(root):
 
 @pytest.fixture
 def world(bench, tmp_path, monkeypatch):
-    """A Bench whose answers are the expected ones, and a log that each ask adds `line` to."""
+    """A Bench over an engine with a cache of its own and a Larder, and a log that each request with Larder adds `line` to. What follows
+    on a prompt depends on whether its chunks were computed or are from a cache."""
     log = tmp_path / "vllm.log"
     log.write_text("")
-    world = types.SimpleNamespace(bench=bench.Bench(types.SimpleNamespace(url="", log=log), None), line="", answer=[1, 2])
+    world = types.SimpleNamespace(bench=bench.Bench(types.SimpleNamespace(url="", log=log), None), line="", cold=[1, 2], warm=[1, 3],
+                                  own=set(), larder=set())
 
     def stream_completion(url, name, prompt, count, **fields):
+        chunks = len(prompt) // 128
+        hit = len(prompt) in (world.own if fields else world.own | world.larder)
+        world.own.add(len(prompt))
         if not fields:
-            log.write_text(log.read_text() + world.line.format(len(prompt) // 128))
-        return types.SimpleNamespace(token_ids=world.answer, ttft_s=0.5, cached_tokens=0 if fields else len(prompt) // 128 * 128)
+            log.write_text(log.read_text() + world.line.format(chunks))
+            world.larder.add(len(prompt))
+        return types.SimpleNamespace(token_ids=world.warm if hit else world.cold, ttft_s=0.5, cached_tokens=chunks * 128 if hit else 0)
 
     monkeypatch.setattr(bench, "stream_completion", stream_completion)
-    monkeypatch.setattr(bench, "reset_prefix_cache", lambda url: True)
+    monkeypatch.setattr(bench, "reset_prefix_cache", lambda url: world.own.clear())
     world.prompts = bench.Prompts([300, 600], 1)
     assert world.bench.cold(world.prompts) == [0.5, 0.5]
     return world
@@ -58,10 +64,20 @@ def test_a_few_that_were_not_fetched_count_as_they_came_and_are_told(bench, worl
     assert "8 of 12 chunks did not come from the disk" in capsys.readouterr().out
 
 
-def test_another_continuation_voids_it(bench, world):
-    world.answer = [1, 3]
-    with pytest.raises(bench.Void, match="stalled: the continuation differs"):
+def test_an_answer_must_be_the_one_of_as_many_chunks(bench, world):
+    assert world.bench.ask(world.prompts, 0, "warm") == 0.5
+    assert world.bench.ask(world.prompts, 0, "no cache", **bench.OFF) == 0.5
+    world.warm = world.cold
+    with pytest.raises(bench.Void, match="stalled: not the continuation that it must be with 2 of 2 chunks"):
         world.bench.ask(world.prompts, 0, "stalled")
+    world.cold = [1, 4]
+    with pytest.raises(bench.Void, match="stalled: not the continuation that it must be with 0 of 2 chunks"):
+        world.bench.ask(world.prompts, 0, "stalled", **bench.OFF)
+
+
+def test_a_cold_round_that_was_not_cold_voids_it(bench, world):
+    with pytest.raises(bench.Void, match="256 tokens were there before"):
+        world.bench.cold(world.prompts)
 
 
 def test_the_goals_are_of_the_worst_speed(bench):

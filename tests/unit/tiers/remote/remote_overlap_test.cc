@@ -41,6 +41,8 @@ class RemoteOverlapTest : public TierFixture {
 
 TEST_F(RemoteOverlapTest, AChunkIsAskedForWhileTheLastPartOfAnotherIsAwaited) {
   open();
+  ASSERT_TRUE(eventually([&] { return server_.connections == options_.connections; }))
+      << "behind a part on its own connection it waits";
   for (std::uint64_t number = 1; number <= 2; ++number) ASSERT_TRUE(loop_->put(number, 1, 1, kTwoParts).ok());
   std::atomic<bool> second_asked = false, in_time = false;
   const HookScope hooked(server_, [&](const FakeServer::Words& words) -> std::optional<std::string> {
@@ -62,6 +64,8 @@ TEST_F(RemoteOverlapTest, AChunkIsAskedForWhileTheLastPartOfAnotherIsAwaited) {
 
 TEST_F(RemoteOverlapTest, AChunkIsSentWhileTheAnswerToTheLastPartOfAnotherIsAwaited) {
   open();
+  ASSERT_TRUE(eventually([&] { return server_.connections == options_.connections; }))
+      << "behind a part on its own connection it waits";
   ASSERT_TRUE(loop_->put(9, 1, 1, kBytes).ok());
   const std::uint64_t before = tier_->counters().written_bytes;
   std::atomic<bool> in_time = false;
