@@ -115,16 +115,20 @@ make_wheel() {
   touch "$wheel/.complete"
 }
 
+# FOLDER, LOCK, WHAT: a new environment that sees the packages of python.lock behind those of LOCK. REQUIRES: make_python.
+layer_python() {
+  rm -rf "$1"
+  stage "new Python environment in $1" /usr/bin/python3 -m venv "$1"
+  echo "$venv"/lib/python3*/site-packages >"$(echo "$1"/lib/python3*/site-packages)/python-lock.pth"
+  stage "installing $3" "$1/bin/pip" install --progress-bar off --no-cache-dir --no-deps --only-binary :all: -r "$2"
+}
+
 make_rivals() {
   make_python
   if [ -e "$rivals/.complete" ]; then return 0; fi
   lock_cache
   if [ -e "$rivals/.complete" ]; then return 0; fi
-  rm -rf "$rivals"
-  stage "new Python environment in $rivals" /usr/bin/python3 -m venv "$rivals"
-  echo "$venv"/lib/python3*/site-packages >"$(echo "$rivals"/lib/python3*/site-packages)/python-lock.pth"
-  stage "installing LMCache and what it needs (60 MB)" \
-    "$rivals/bin/pip" install --progress-bar off --no-cache-dir --no-deps --only-binary :all: -r rivals.lock
+  layer_python "$rivals" rivals.lock "LMCache and what it needs (60 MB)"
   stage "first import of LMCache" env LMCACHE_DISABLE_BANNER=1 "$rivals/bin/python" -c 'import vllm, lmcache'
   touch "$rivals/.complete"
 }
@@ -134,11 +138,7 @@ make_huggingface() {
   if [ -e "$huggingface/.complete" ]; then return 0; fi
   lock_cache
   if [ -e "$huggingface/.complete" ]; then return 0; fi
-  rm -rf "$huggingface"
-  stage "new Python environment in $huggingface" /usr/bin/python3 -m venv "$huggingface"
-  echo "$venv"/lib/python3*/site-packages >"$(echo "$huggingface"/lib/python3*/site-packages)/python-lock.pth"
-  stage "installing KServe's packages and their vLLM (600 MB)" \
-    "$huggingface/bin/pip" install --progress-bar off --no-cache-dir --no-deps --only-binary :all: -r kserve.lock
+  layer_python "$huggingface" kserve.lock "KServe's packages and their vLLM (600 MB)"
   name_vllm "$huggingface" kserve.lock
   ./kserve.sh huggingface "$huggingface/server"
   stage "first import of KServe's server" env PYTHONPATH="$huggingface/server" "$huggingface/bin/python" -c 'import huggingfaceserver'

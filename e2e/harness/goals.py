@@ -8,6 +8,7 @@ import operator
 import os
 import pathlib
 import platform
+import time
 
 _OPS = {"<=": operator.le, ">=": operator.ge}
 
@@ -48,3 +49,10 @@ def print_goals(goals: list[dict]) -> None:
             print(f"  {g['id']:<28} {g['value']:>10g}  goal {g['op']} {g['goal']:g}  {'met' if g['met'] else 'MISSED'}")
         else:
             print(f"  {g['id']:<28} {g['value']:>10g}")
+
+
+def conclude(path: pathlib.Path, name: str, rows: list[dict], goals: list[dict], started: float) -> None:
+    """The end of a bench that began at `started`, by time.monotonic(): its goals printed, its report written."""
+    print_goals(goals)
+    write(path, name, rows, goals)
+    print(f"  {time.monotonic() - started:.0f} s; written to {os.path.relpath(path)}")

@@ -17,17 +17,16 @@ std::string trimmed(const std::string& text) {
   return first == std::string::npos ? "" : text.substr(first, text.find_last_not_of(kSpace) + 1 - first);
 }
 
-// A line end inside would end the header field that carries it.
-bool is_one_line(const std::string& text) {
-  return text.find_first_of("\r\n") == std::string::npos;
-}
-
 std::string environment(const char* name) {
   const char* value = std::getenv(name);
   return value == nullptr ? "" : value;
 }
 
 }  // namespace
+
+bool is_one_line(const std::string& token) {
+  return token.find_first_of("\r\n") == std::string::npos;
+}
 
 Result<std::unique_ptr<CredentialSource>> CredentialSource::in_cluster(const std::string& folder) {
   const std::string host = environment("KUBERNETES_SERVICE_HOST"), port = environment("KUBERNETES_SERVICE_PORT");

@@ -25,6 +25,9 @@ struct Credentials {
   std::uint64_t tls_version = 0;  // another one: connections made before must not be used
 };
 
+// A token with a line end inside would end the header field that carries it.
+bool is_one_line(const std::string& token);
+
 inline constexpr const char* kServiceAccountFolder = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 class CredentialSource {

@@ -100,8 +100,7 @@ Result<Collected> collect(const Section& cluster, const Section& user) {
   first.proxy = api::text_at(cluster.object, "proxy-url");
   first.verify = !api::truth_at(cluster.object, "insecure-skip-tls-verify");
   first.token = api::text_at(user.object, "token");
-  // It would end the header field that carries it.
-  if (first.token.find_first_of("\r\n") != std::string::npos)
+  if (!is_one_line(first.token))
     return wrong(user.name + ".token has a line end in it: write it on one line, or with |- where it stands below its key");
   if (Status status = collected.take(cluster, "certificate-authority", &Credentials::ca_pem); !status.ok()) return status;
   if (Status status = collected.take(user, "client-certificate", &Credentials::certificate_pem); !status.ok()) return status;

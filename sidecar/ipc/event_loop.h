@@ -97,7 +97,6 @@ class EventLoop final : public Sidecar {
 
   // Sessions that end or have ended (event_loop_ended.cc).
   void end_session(std::uint32_t number, const std::string& why);
-  void set_aside(std::uint32_t number, Connection& connection);
   void process_ended(std::uint32_t number);
   void take_over(const SessionProtocol& session);
   void await_again(const SessionProtocol& session);

@@ -39,18 +39,12 @@ void EventLoop::end_session(std::uint32_t number, const std::string& why) {
   const bool quarantined = store_.end_session(number);
   base::log_info(session_name(*connection) + " ended: " + why +
                  (grants == 0 ? "" : ", " + std::to_string(grants) + " grants quarantined"));
-  if (quarantined && connection->lock.held()) {
-    set_aside(number, *connection);
-  } else if (quarantined && connection->lock.device_writes()) {  // it died at once
-    set_aside(number, *connection);
+  if (quarantined && (connection->lock.held() || connection->lock.device_writes())) {
+    const SessionFacts& facts = connection->protocol.facts();
+    ended_.emplace(number, Ended{std::move(connection->lock), std::move(connection->pidfd), {facts.token, facts.epoch}});
   } else {
     store_.release_quarantine(number);
   }
-}
-
-void EventLoop::set_aside(std::uint32_t number, Connection& connection) {
-  const SessionFacts& facts = connection.protocol.facts();
-  ended_.emplace(number, Ended{std::move(connection.lock), std::move(connection.pidfd), {facts.token, facts.epoch}});
 }
 
 // The engine had a session before: that one is over, whether we have seen its end or not, and what it does not write any more comes

@@ -121,10 +121,11 @@ void EventLoop::write_rest() {
 
 // For the next start: the arena, the index, and the lock files of who may still write or read.
 void EventLoop::leave_files() {
-  for (auto& [number, connection] : connections_)
-    connection->lock.set_kept(connection->protocol.state() == SessionProtocol::State::kAttached && connection->lock.held());
-  for (auto& [number, connection] : connections_)
-    if (connection->lock.device_writes()) connection->lock.set_kept(true);  // also where its process has just ended
+  for (auto& [number, connection] : connections_) {
+    const bool attached = connection->protocol.state() == SessionProtocol::State::kAttached;
+    // The device's also where its process has just ended.
+    connection->lock.set_kept((attached && connection->lock.held()) || connection->lock.device_writes());
+  }
   for (auto& [number, ended] : ended_) ended.lock.set_kept(ended.lock.held() || ended.lock.device_writes());
   if (published_) return;
   ::unlink(parts_.index.path.c_str());

@@ -337,9 +337,7 @@ def main() -> int:
             process.stop()
     print_rows(rows)
     verdict = judge(rows)
-    goals.print_goals(verdict)
-    goals.write(BUILD / "engine.json", "engine", rows, verdict)
-    print(f"  {time.monotonic() - started:.0f} s; written to {os.path.relpath(BUILD / 'engine.json')}")
+    goals.conclude(BUILD / "engine.json", "engine", rows, verdict, started)
     return 0
 
 

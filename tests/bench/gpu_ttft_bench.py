@@ -284,9 +284,7 @@ def main() -> int:
         torch.cuda.empty_cache()
     rows = [{**row, "device": machine, "commit": commit} for row in rows]
     verdict = judge(rows)
-    goals.print_goals(verdict)
-    goals.write(BUILD / "gpu_ttft.json", "gpu_ttft", rows, verdict)
-    print(f"  {time.monotonic() - started:.0f} s; written to {os.path.relpath(BUILD / 'gpu_ttft.json')}")
+    goals.conclude(BUILD / "gpu_ttft.json", "gpu_ttft", rows, verdict, started)
     return 0
 
 

@@ -192,9 +192,7 @@ def main() -> int:
         larderd.wait_ready()
         larderd.wait_touched(progress=print)
         rows, verdict = run(larderd, model)
-    goals.print_goals(verdict)
-    goals.write(BUILD / "ttft.json", "ttft", rows, verdict)
-    print(f"  {time.monotonic() - started:.0f} s; written to {os.path.relpath(BUILD / 'ttft.json')}")
+    goals.conclude(BUILD / "ttft.json", "ttft", rows, verdict, started)
     return 0
 
 

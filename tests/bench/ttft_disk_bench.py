@@ -271,9 +271,7 @@ def main() -> int:
                 rows, verdict = run(Bench(server, larderd), larderd, folder, speeds)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    goals.print_goals(verdict)
-    goals.write(BUILD / "ttft-disk.json", "ttft-disk", rows, verdict)
-    print(f"  {time.monotonic() - started:.0f} s; written to {os.path.relpath(BUILD / 'ttft-disk.json')}")
+    goals.conclude(BUILD / "ttft-disk.json", "ttft-disk", rows, verdict, started)
     return 0
 
 

@@ -111,9 +111,7 @@ def main() -> int:
     speeds = SPEEDS if given is None else [float(speed) for speed in given.split(",") if speed]
     with RedisServer(FOLDER) as redis:
         rows, verdict = run(redis, model, speeds)
-    goals.print_goals(verdict)
-    goals.write(BUILD / "ttft-remote.json", "ttft-remote", rows, verdict)
-    print(f"  {time.monotonic() - started:.0f} s; written to {os.path.relpath(BUILD / 'ttft-remote.json')}")
+    goals.conclude(BUILD / "ttft-remote.json", "ttft-remote", rows, verdict, started)
     return 0
 
 

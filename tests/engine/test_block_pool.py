@@ -4,22 +4,24 @@ import pytest
 from paged_engine.block_pool import BlockPool, NoBlocks
 
 
-def test_a_known_prefix_is_found_as_far_as_it_goes():
-    pool = BlockPool(10)
+def pool_with_abc(size):
+    """(pool, blocks) of which three are known and nobody's."""
+    pool = BlockPool(size)
     blocks = pool.allocate(3)
     for block, name in zip(blocks, "abc"):
         pool.cache(block, name)
     pool.free(blocks)
+    return pool, blocks
+
+
+def test_a_known_prefix_is_found_as_far_as_it_goes():
+    pool, blocks = pool_with_abc(10)
     assert pool.hits("abx") == blocks[:2]
     assert pool.hits("xbc") == []
 
 
 def test_free_blocks_are_given_out_oldest_first_and_a_prefix_from_its_end():
-    pool = BlockPool(4)
-    blocks = pool.allocate(3)
-    for block, name in zip(blocks, "abc"):
-        pool.cache(block, name)
-    pool.free(blocks)
+    pool, blocks = pool_with_abc(4)
     assert pool.allocate(1) == [blocks[2]]
     assert pool.hits("abc") == blocks[:2]
 

@@ -17,6 +17,7 @@ import yaml
 from demo.prompt import prompt_of
 from harness import engine_pod
 from harness.cluster import PATHS
+from harness.kserve_local import SMALL_CACHE
 from harness.larderd import Larderd
 from harness.process import Process
 from harness.vllm_server import engine_env, free_port
@@ -25,8 +26,6 @@ from larder import completions
 
 HOME = Path(PATHS["huggingface"])
 IMAGES_FOLDER = "/kserve-workspace"  # where KServe's image for GPUs starts it, and has its project
-BLOCKS = 24  # of 128 tokens, so that two other prompts drive one out
-FLAGS = ["--enforce-eager", "--max-model-len=2048", f"--num-gpu-blocks-override={BLOCKS}", "--seed=0", "--enable-prompt-tokens-details"]
 READY_S, PATIENCE_S = 300, 60
 
 _others = itertools.count(100)
@@ -66,7 +65,7 @@ def service(root, tmp_path_factory):
         env = engine_env(larderd.socket, os.environ["LARDER_LIBRARY"], VLLM_CPU_KVCACHE_SPACE="1", VLLM_WORKER_MULTIPROC_METHOD="spawn")
         env.pop("PYTHONHASHSEED", None)  # which KServe's image does not set
         env |= {one["name"]: as_here(root, one["value"], workspace, larderd.socket) for one in container["env"]}
-        args = [f"--model_dir={model}", f"--http_port={port}", "--enable_grpc=false", *container["args"], *FLAGS]
+        args = [f"--model_dir={model}", f"--http_port={port}", "--enable_grpc=false", *container["args"], *SMALL_CACHE]
         start = 'cd "$1" && shift && exec "$@"'
         command = ["bash", "-c", start, "--", str(workspace), str(HOME / "bin/python3"), "-m", "huggingfaceserver", *args]
         with Process("huggingfaceserver", command, env, folder / "huggingfaceserver.log") as server:

@@ -33,6 +33,9 @@ class Load:
     copy_ns: int = 0
 
 
+_NOTHING = WorkerReport()
+
+
 class WorkerHalf(Guarded):
     """`shard`: the one whose pages this worker holds; `stores`: it is the one of several with equal bytes that stores them."""
 
@@ -255,6 +258,3 @@ class WorkerHalf(Guarded):
             return None
         report, self._measured = self._measured, WorkerReport()
         return report
-
-
-_NOTHING = WorkerReport()
