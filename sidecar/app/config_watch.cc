@@ -20,28 +20,38 @@ std::string listed(const std::vector<std::string>& keys) {
 
 }  // namespace
 
+std::optional<std::string> ConfigWatch::content(const std::optional<std::string>& file, const config::Environment& environment) {
+  const std::optional<std::string> path = config::file_of(file, environment);
+  if (!path) return std::nullopt;
+  std::ifstream stream(*path);
+  if (!stream) return std::nullopt;
+  std::string text(static_cast<std::size_t>(kMostBytes), '\0');
+  stream.read(text.data(), kMostBytes);
+  text.resize(static_cast<std::size_t>(stream.gcount()));
+  return text;
+}
+
 ConfigWatch::ConfigWatch(config::Config running, std::optional<std::string> file, config::Environment environment,
-                         ipc::Sidecar& sidecar)
+                         std::optional<std::string> seen, ipc::Sidecar& sidecar)
     : running_(std::move(running)),
       file_(std::move(file)),
       environment_(std::move(environment)),
       sidecar_(sidecar),
-      seen_(content()) {}
+      seen_(std::move(seen)) {}
 
 void ConfigWatch::reload() {
-  seen_ = content();
+  seen_ = content(file_, environment_);
   const Result<config::Config> wanted = config::load(file_, environment_);
   if (!wanted.ok()) {
     const std::string why = "not taken over: " + wanted.status().text();
     base::log_error("config: " + why);
-    if (const Status status = sidecar_.reconfigure(running_, why, kLoopMs); !status.ok())
-      base::log_error("config: " + status.text());
+    if (const Status status = sidecar_.reconfigure(running_, why, kLoopMs); !status.ok()) not_handed_over(status);
     return;
   }
   const config::Reload reload = config::reload(running_, *wanted);
   const std::string waiting = reload.waiting.empty() ? "" : "needs a restart of larderd: " + listed(reload.waiting);
   if (const Status status = sidecar_.reconfigure(reload.config, waiting, kLoopMs); !status.ok()) {
-    base::log_error("config: not taken over: " + status.text());
+    not_handed_over(status);
     return;
   }
   running_ = reload.config;
@@ -50,20 +60,15 @@ void ConfigWatch::reload() {
   if (!waiting.empty()) base::log_warning("config: " + waiting);
 }
 
-void ConfigWatch::reload_if_changed() {
-  const std::optional<std::string> now = content();
-  if (now && now != seen_) reload();
+// The loop was too busy to answer: a watched file is tried again at the next look.
+void ConfigWatch::not_handed_over(const Status& status) {
+  base::log_error("config: not taken over: " + status.text());
+  seen_.reset();
 }
 
-std::optional<std::string> ConfigWatch::content() const {
-  const std::optional<std::string> file = config::file_of(file_, environment_);
-  if (!file) return std::nullopt;
-  std::ifstream stream(*file);
-  if (!stream) return std::nullopt;
-  std::string text(static_cast<std::size_t>(kMostBytes), '\0');
-  stream.read(text.data(), kMostBytes);
-  text.resize(static_cast<std::size_t>(stream.gcount()));
-  return text;
+void ConfigWatch::reload_if_changed() {
+  const std::optional<std::string> now = content(file_, environment_);
+  if (now && now != seen_) reload();
 }
 
 base::LogLevel log_level_of(const config::Config& config) {

@@ -17,16 +17,22 @@ namespace larder {
 
 class ConfigWatch {
  public:
-  // `running`: what `sidecar` was started with, from `file` (none: $LARDER_CONFIG_FILE, if any) and `environment`. The sidecar outlives it.
-  ConfigWatch(config::Config running, std::optional<std::string> file, config::Environment environment, ipc::Sidecar& sidecar);
+  // The configuration file's bytes; none where there is no file or it cannot be read.
+  static std::optional<std::string> content(const std::optional<std::string>& file, const config::Environment& environment);
+
+  // `running`: what `sidecar` was started with, from `file` (none: $LARDER_CONFIG_FILE, if any) and `environment`. `seen`: the file's
+  // content before it was read for that, so that what changed while larderd started is seen too. The sidecar outlives it.
+  ConfigWatch(config::Config running, std::optional<std::string> file, config::Environment environment,
+              std::optional<std::string> seen, ipc::Sidecar& sidecar);
 
   // Reads it anew and takes over what changed.
   void reload();
-  // The same if the file's content is another than at the last look. A file that is gone for a moment changes nothing.
+  // The same if the file's content is another than at the last look, or could not be handed over then. A file that is gone for a moment
+  // changes nothing.
   void reload_if_changed();
 
  private:
-  std::optional<std::string> content() const;
+  void not_handed_over(const Status& status);
 
   config::Config running_;
   const std::optional<std::string> file_;

@@ -127,7 +127,9 @@ void obey_signals(const Fd& signals, const Fd& done, int watch_ms, ConfigWatch c
   }
 }
 
-Status serve(const config::Config& config, const Arguments& arguments, const config::Environment& environment) {
+// `content`: of the configuration file.
+Status serve(const config::Config& config, const std::optional<std::string>& content, const Arguments& arguments,
+             const config::Environment& environment) {
   const Result<Fd> signals = take_signals();
   if (!signals.ok()) return signals.status();
   const Fd done(::eventfd(0, EFD_CLOEXEC));
@@ -141,7 +143,8 @@ Status serve(const config::Config& config, const Arguments& arguments, const con
 
   const int watch_ms = arguments.watch_config ? kWatchMs : -1;
   std::jthread obeying([&] {
-    obey_signals(*signals, done, watch_ms, ConfigWatch(config, arguments.config_file, environment, **sidecar), **sidecar);
+    obey_signals(*signals, done, watch_ms, ConfigWatch(config, arguments.config_file, environment, content, **sidecar),
+                 **sidecar);
   });
   struct Done {  // also where a thread could not be started: else that one would be waited for for ever
     const Fd& done;
@@ -192,6 +195,7 @@ int run(int argc, char** argv) {
   }
   const config::Environment environment = config::process_environment();
   if (arguments->keep_up) return keep_up(*arguments, environment);
+  const std::optional<std::string> content = ConfigWatch::content(arguments->config_file, environment);
   const Result<config::Config> config = config::load(arguments->config_file, environment);
   if (!config.ok()) return fail(config.status(), kExitConfig);
   for (const std::string& name : config::unknown_variables(environment))
@@ -201,7 +205,8 @@ int run(int argc, char** argv) {
     return 0;
   }
   base::set_log_level(log_level_of(*config));
-  if (const Status status = arguments->free_memory ? ipc::Sidecar::free_memory(*config) : serve(*config, *arguments, environment);
+  if (const Status status =
+          arguments->free_memory ? ipc::Sidecar::free_memory(*config) : serve(*config, content, *arguments, environment);
       !status.ok())
     return fail(status, kExitFailure);
   return 0;

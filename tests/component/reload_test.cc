@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 
@@ -74,6 +75,17 @@ TEST_F(ReloadTest, AWatchedFileIsReadWhenItChanges) {
   EXPECT_TRUE(eventually([this] { return says("needs a restart of larderd: memory.size"); }, 60'000)) << status();
   fs::remove(file());
   EXPECT_FALSE(eventually([this] { return !larderd_->running() || !says("needs a restart"); }, 5'000)) << status();
+}
+
+// The arena stands after the configuration was read and some milliseconds before anybody is answered; until the change it gets no further.
+TEST_F(ReloadTest, AWatchedFileThatChangedWhileLarderdStartedIsRead) {
+  larderd_ = std::make_unique<ChildProcess>(std::vector<std::string>{LARDERD_PATH, "--config", file(), "--watch-config"});
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+  while (!fs::exists(folder_ / "larder.arena")) ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+  larderd_->signal(SIGSTOP);
+  write("8MiB", "back");
+  larderd_->signal(SIGCONT);
+  EXPECT_TRUE(eventually([this] { return says("needs a restart of larderd: memory.size"); }, 60'000)) << status();
 }
 
 TEST_F(ReloadTest, AFileThatIsNotWatchedIsNotRead) {
