@@ -1,10 +1,13 @@
-// liblarder_test.so only: with LARDER_TEST_SKIP_VERIFY=1 in the environment, or from the moment when the file is there that it
-// names, loads believe whatever stands in the slot. It is the negative control of the tests: with a zeroed chunk the answer must
-// change, else they prove nothing. Never in the product.
+// liblarder_test.so only, never in the product:
+// - LARDER_TEST_SKIP_VERIFY=1 in the environment, or from the moment when the file is there that it names: loads believe whatever stands
+//   in the slot. It is the negative control of the tests: with a zeroed chunk the answer must change, else they prove nothing.
+// - LARDER_TEST_SLOW_STORES_MS=N: a store waits so long before it reads a chunk's pages.
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "shim/capi/engine.h"
 
@@ -16,10 +19,16 @@ bool skip_verify() {
   return value != nullptr && (std::strcmp(value, "1") == 0 || (value[0] == '/' && ::access(value, F_OK) == 0));
 }
 
+std::chrono::milliseconds store_delay() {
+  static const char* const value = std::getenv("LARDER_TEST_SLOW_STORES_MS");
+  return std::chrono::milliseconds(value != nullptr ? std::strtoul(value, nullptr, 10) : 0);
+}
+
 class GullibleEngine final : public copy::CopyEngine {
  public:
   const char* name() const override { return "gullible"; }
   Result<std::uint64_t> store(const copy::PieceList& from, std::span<std::byte> slot) const override {
+    std::this_thread::sleep_for(store_delay());
     return copy::host_copy_engine().store(from, slot);
   }
   Status load(std::span<const std::byte> slot, std::uint64_t root, const copy::PieceList& to) const override {

@@ -289,6 +289,36 @@ larder_status larder_store_finish(larder_client* client, uint32_t wait_ms, larde
   });
 }
 
+larder_status larder_store_submit(larder_client* client, uint32_t wait_ms, uint64_t* ticket) {
+  return guarded(client, [&] {
+    if (ticket == nullptr)
+      return answered(client, "larder_store_submit", {Code::kInvalidArgument, "needs where to put the ticket"});
+    const larder::Result<std::uint64_t> submitted = client->impl.store_submit(wait_ms);
+    *ticket = submitted.ok() ? *submitted : 0;
+    return answered(client, "larder_store_submit", submitted.status());
+  });
+}
+
+size_t larder_store_poll(larder_client* client, larder_store_completion* completions, size_t max, uint32_t wait_ms) {
+  size_t count = 0;
+  guarded(client, [&] {
+    if (completions == nullptr) return LARDER_INVALID_ARGUMENT;
+    for (const client::StoreCompletion& done : client->impl.store_poll(max, std::chrono::milliseconds(wait_ms))) {
+      const client::StoreResult& result = done.result;
+      completions[count++] = {done.ticket, result.stored, result.present, result.refused, result.bytes, result.copy_ns};
+    }
+    return LARDER_OK;
+  });
+  return count;
+}
+
+void larder_store_overtake(larder_client* client, uint64_t ticket) {
+  guarded(client, [&] {
+    client->impl.store_overtake(ticket);
+    return LARDER_OK;
+  });
+}
+
 larder_status larder_store_abandon(larder_client* client) {
   return guarded(client, [&] {
     client->impl.store_abandon();

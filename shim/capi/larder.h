@@ -108,8 +108,8 @@ typedef struct larder_pages {
 LARDER_API larder_status larder_register_pages(larder_client* client, uint32_t group, const larder_pages* layers,
                                                uint32_t layer_count);
 
-/* For pages on a CUDA device: every load and every larder_store_finish() from here on copies only behind what is queued on `stream` (a
- * cudaStream_t or CUstream, NULL is the default stream) by now. Call it before larder_load() and before larder_store_finish(), on the
+/* For pages on a CUDA device: every load, larder_store_finish() and larder_store_submit() from here on copies only behind what is queued on
+ * `stream` (a cudaStream_t or CUstream, NULL is the default stream) by now. Call it before each of them, on the
  * stream that reads and writes the pages, and not while that is captured into a graph. Waits for nothing. Pages in host memory: nothing is to be done.
  * LARDER_UNAVAILABLE: a CUDA error has ended all copies of this client; the engine goes on without the cache. */
 LARDER_API larder_status larder_after_stream(larder_client* client, void* stream);
@@ -310,9 +310,32 @@ typedef struct larder_store_result {
  * and queues the commits. When it returns no page is read any more. Grants that come later are given back. */
 LARDER_API larder_status larder_store_finish(larder_client* client, uint32_t wait_ms, larder_store_result* result);
 
-/* Gives up every store begun since the last larder_store_finish(): larderd gets its grants back, no page is read. For a forward
- * pass that failed, or an engine that stops storing. A store that is neither finished nor abandoned for two minutes is given up as
- * well. */
+/* The same, and waits for nothing: the library's threads copy, as larderd's answers come, behind larder_after_stream(). For a GPU, and for
+ * engines that keep the pages until it has ended: they are read until the ticket's completion is polled, or larder_store_overtake() returns.
+ * Answers that come later than wait_ms are given back. Ends in exactly one completion of larder_store_poll(). LARDER_RESOURCE_EXHAUSTED: 64
+ * are not polled yet; what was begun is given back, no page is read. */
+LARDER_API larder_status larder_store_submit(larder_client* client, uint32_t wait_ms, uint64_t* ticket);
+
+typedef struct larder_store_completion {
+  uint64_t ticket;
+  uint64_t stored; /* these as in larder_store_result */
+  uint64_t present;
+  uint64_t refused;
+  uint64_t bytes;
+  uint64_t copy_ns;
+} larder_store_completion;
+
+/* Takes up to max completions of submitted stores; returns how many. Where none has ended it waits until one does, at most wait_ms, and
+ * not at all where none runs. */
+LARDER_API size_t larder_store_poll(larder_client* client, larder_store_completion* completions, size_t max, uint32_t wait_ms);
+
+/* The pages of a submitted store are about to be written by others (its request was preempted). Waits for nothing: chunks that were not
+ * read to their end when it returns are given back to larderd and never seen. Its completion comes as ever. */
+LARDER_API void larder_store_overtake(larder_client* client, uint64_t ticket);
+
+/* Gives up every store begun since the last larder_store_finish() or larder_store_submit(): larderd gets its grants back, no page is
+ * read. For a forward pass that failed, or an engine that stops storing. A store that is neither finished nor abandoned for two minutes
+ * is given up as well. */
 LARDER_API larder_status larder_store_abandon(larder_client* client);
 
 /* The engine's weights or cache were reset: larderd drops everything in this client's namespaces. From here on this client finds

@@ -98,7 +98,11 @@ class Client final : public ControlListener {
   }
   std::vector<Completion> poll(std::size_t max, std::chrono::milliseconds wait = {}) { return loads_.poll(max, wait); }
   Status store_begin(const Transfer& transfer);
+  // See Stores.
   StoreResult store_finish(std::uint32_t wait_ms) { return stores_.finish(wait_ms, copies_.after()); }
+  Result<std::uint64_t> store_submit(std::uint32_t wait_ms) { return stores_.submit(wait_ms, copies_.after()); }
+  std::vector<StoreCompletion> store_poll(std::size_t max, std::chrono::milliseconds wait = {}) { return stores_.poll(max, wait); }
+  void store_overtake(std::uint64_t ticket) { stores_.overtake(ticket); }
   void store_abandon() { stores_.abandon(); }
   // From here on nothing that was stored before is found by this client, in any namespace, also where larderd is away or slow.
   Status drop_namespace();

@@ -48,33 +48,65 @@ void CopyPool::close() {
 
 bool CopyPool::submit(std::shared_ptr<CopyJob> job) {
   Lock lock(mutex_);
-  return enqueue(job, lock);
+  if (!enqueue(job, lock)) return false;
+  wake_one(lock);
+  return true;
 }
 
 void CopyPool::run(const std::shared_ptr<CopyJob>& job) {
   Lock lock(mutex_);
   // Otherwise, and where the queue is full, this thread does it all: to wake another for nothing costs what a small copy does.
-  if (!one_processor_ && job->parts_ > 1) enqueue(job, lock);
+  if (!one_processor_ && job->parts_ > 1 && enqueue(job, lock)) {
+    wake_one(lock);
+    lock.lock();
+  }
   while (job->next_ < job->parts_) run_part(job, lock);
   finished_.wait(lock, [&] { return job->done_; });
 }
 
-bool CopyPool::enqueue(const std::shared_ptr<CopyJob>& job, Lock&) {
+bool CopyPool::enqueue(const std::shared_ptr<CopyJob>& job, const Lock&) {
   if (closing_ || queue_.size() == kMaxQueued) return false;
-  queue_.push_back(job);
-  wake_.notify_all();
+  auto at = queue_.end();
+  if (job->urgency_ == Urgency::kWaitedFor)
+    while (at != queue_.begin() && (*std::prev(at))->urgency_ == Urgency::kYields) --at;
+  queue_.insert(at, job);
   return true;
+}
+
+// Lets go of the lock: who is woken wants it.
+void CopyPool::wake_one(Lock& lock) {
+  const bool any = waiting_ > woken_;
+  if (any) ++woken_;
+  lock.unlock();
+  if (any) wake_.notify_one();
 }
 
 void CopyPool::work() {
   pthread_setname_np(pthread_self(), "larder-copy");
   Lock lock(mutex_);
   for (;;) {
-    wake_.wait(lock, [this] { return closing_ || !queue_.empty(); });
+    const bool slept = sleep(lock);
     if (queue_.empty()) return;
+    if (slept && (queue_.size() > 1 || queue_.front()->parts_ - queue_.front()->next_ > 1)) {
+      wake_one(lock);
+      lock.lock();
+      if (queue_.empty()) continue;
+    }
     const std::shared_ptr<CopyJob> job = queue_.front();
     run_part(job, lock);
   }
+}
+
+// Until there is a job, or the pool closes. False: there was one.
+bool CopyPool::sleep(Lock& lock) {
+  bool slept = false;
+  for (; !closing_ && queue_.empty(); slept = true) {
+    ++waiting_;
+    wake_.wait(lock);
+    --waiting_;
+    if (woken_ > 0) --woken_;
+  }
+  return slept;
 }
 
 // REQUIRES: the job has an unclaimed part.

@@ -1,7 +1,8 @@
 // CopyPool: a few native threads that share the parts of copy jobs, first come first served.
 //
-// Thread-safe. All threads work on the oldest job until its parts are all claimed. A job is finished only when every thread has
-// left it: then, and only then, nobody writes for it any more.
+// Thread-safe. All threads work on the oldest job until its parts are all claimed; jobs that yield come behind all others. A job is finished
+// only when every thread has left it: then, and only then, nobody writes for it any more. Who submits wakes one thread at most, and only
+// where one sleeps; that one wakes the next while there is more to do.
 #pragma once
 
 #include <condition_variable>
@@ -14,9 +15,12 @@
 
 namespace larder::client {
 
+// kYields: nobody waits for it, as somebody waits for others.
+enum class Urgency { kWaitedFor, kYields };
+
 class CopyJob {
  public:
-  explicit CopyJob(std::size_t parts) : parts_(parts) {}
+  explicit CopyJob(std::size_t parts, Urgency urgency = Urgency::kWaitedFor) : parts_(parts), urgency_(urgency) {}
   virtual ~CopyJob() = default;
   // Copies one part; called by several threads at once. False: no further part is started. Must not throw.
   virtual bool copy(std::size_t part) = 0;
@@ -26,6 +30,7 @@ class CopyJob {
  private:
   friend class CopyPool;
   const std::size_t parts_;
+  const Urgency urgency_;
   // Under the pool's mutex.
   std::size_t next_ = 0;
   std::size_t running_ = 0;
@@ -53,7 +58,9 @@ class CopyPool {
  private:
   using Lock = std::unique_lock<std::mutex>;
   void work();
-  bool enqueue(const std::shared_ptr<CopyJob>& job, Lock& lock);
+  bool enqueue(const std::shared_ptr<CopyJob>& job, const Lock& lock);
+  void wake_one(Lock& lock);
+  bool sleep(Lock& lock);
   void run_part(const std::shared_ptr<CopyJob>& job, Lock& lock);
   void end_claims(const std::shared_ptr<CopyJob>& job);
   void finish_if_left(const std::shared_ptr<CopyJob>& job, Lock& lock);
@@ -62,6 +69,7 @@ class CopyPool {
   std::mutex mutex_;
   std::condition_variable wake_;
   std::condition_variable finished_;
+  std::size_t waiting_ = 0, woken_ = 0;  // threads that wait for a job; those of them that were told of one and have not come yet
   std::deque<std::shared_ptr<CopyJob>> queue_;
   bool closing_ = false;
   std::vector<std::thread> threads_;

@@ -56,6 +56,13 @@ class Engine {
   std::uint64_t store(const std::vector<std::uint64_t>& keys, std::uint64_t generation, std::uint32_t wait_ms) {
     return begin(keys, generation) ? client_.store_finish(wait_ms).stored : 0;
   }
+  // The same by threads of the client's, which nobody waits for but here.
+  std::uint64_t submit(const std::vector<std::uint64_t>& keys, std::uint64_t generation, std::uint32_t wait_ms) {
+    if (!begin(keys, generation) || !client_.store_submit(wait_ms).ok()) return 0;
+    std::vector<client::StoreCompletion> done;
+    while (done.empty()) done = client_.store_poll(1, std::chrono::seconds(1));
+    return done[0].result.stored;
+  }
   Code load(const std::vector<std::uint64_t>& keys) {
     pages_.wipe();
     const Result<std::uint64_t> ticket = client_.load(pages_.transfer(keys), 5000);

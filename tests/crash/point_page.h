@@ -13,9 +13,9 @@
 namespace larder::crash {
 
 // In the order of a life: those of the engine's client, those of one that larderd asks about its grants, then those of the sidecar.
-inline constexpr std::array<std::string_view, 47> kPoints{
+inline constexpr std::array<std::string_view, 48> kPoints{
     "connected", "hello_sent", "welcome_received", "regions_mapped", "locked", "attached_sent", "namespace_sent",
-    "namespace_opened", "session_published", "heart_beaten", "reserve_sent", "granted_received", "store_listed", "store_begun",
+    "namespace_opened", "session_published", "heart_beaten", "reserve_sent", "granted_received", "store_listed", "store_submitted", "store_begun",
     "store_half", "store_digests_written", "store_copied", "commit_ready", "commit_sent", "orphan_written", "disown_sent",
     "word_read", "hold_place_taken", "hold_announced", "chunk_held", "load_found", "load_begun", "load_half", "load_verified",
     "load_copied", "load_hold_released", "bad_sent", "load_ended", "drop_sent", "closing", "session_closed",
@@ -27,7 +27,7 @@ inline constexpr std::array<std::string_view, 47> kPoints{
     "attachment_ends",
     // Of a restart: the client has announced its holds again; then those of sidecar/store and sidecar/ipc.
     "holds_announced_again", "restore_chosen", "index_unpublished", "index_published", "settled", "stopping"};
-inline constexpr std::size_t kClientPoints = 36;
+inline constexpr std::size_t kClientPoints = 37;
 inline constexpr std::ptrdiff_t kOncePoints = 10;  // the first so many are passed once by a session, or slowly
 inline std::span<const std::string_view> client_points() {
   return std::span(kPoints).first(kClientPoints);

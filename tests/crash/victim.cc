@@ -27,6 +27,7 @@ bool one_round(Engine& engine, std::mt19937_64& random, const Orders& orders, Ta
   };
   const std::vector<std::uint64_t> stored = some_keys(random);
   tally.stored += engine.store(stored, random(), 50);
+  if (now_and_then("store_submitted", 2)) tally.stored += engine.submit(some_keys(random), random(), 50);
   engine.hold(stored);
   const std::vector<std::uint64_t> loaded = random() % 2 == 0 ? stored : some_keys(random);
   if (engine.load(loaded) == Code::kOk) {

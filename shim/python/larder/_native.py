@@ -112,6 +112,10 @@ class StoreResult(_Sized):
     ]
 
 
+class StoreCompletion(ctypes.Structure):
+    _fields_ = [(name, c_uint64) for name in ("ticket", "stored", "present", "refused", "bytes", "copy_ns")]
+
+
 class ActResult(_Sized):
     _fields_ = [
         ("struct_bytes", c_uint32),
@@ -192,6 +196,9 @@ PROTOTYPES = {
     "larder_poll": (c_size_t, [c_void_p, POINTER(Completion), c_size_t, c_uint32]),
     "larder_store_begin": (c_uint32, [c_void_p, POINTER(Transfer)]),
     "larder_store_finish": (c_uint32, [c_void_p, c_uint32, POINTER(StoreResult)]),
+    "larder_store_submit": (c_uint32, [c_void_p, c_uint32, POINTER(c_uint64)]),
+    "larder_store_poll": (c_size_t, [c_void_p, POINTER(StoreCompletion), c_size_t, c_uint32]),
+    "larder_store_overtake": (None, [c_void_p, c_uint64]),
     "larder_store_abandon": (c_uint32, [c_void_p]),
     "larder_drop_namespace": (c_uint32, [c_void_p]),
     "larder_get_below": (c_uint32, [c_void_p, POINTER(Below)]),

@@ -62,6 +62,7 @@ class Client:
         )
         _check("larder_open", self._lib.larder_open(options, self._client))
         self._completions = (native.Completion * _POLL)()
+        self._stores = (native.StoreCompletion * _POLL)()
         self._line = ctypes.create_string_buffer(4096)
         self._log_lock = threading.Lock()
         self._unread = deque(maxlen=_LOG_LINES)  # taken from the library in search of a refusal, not yet by next_log()
@@ -108,7 +109,7 @@ class Client:
         self._check("larder_register_pages", self._lib.larder_register_pages(self._client, group, array, len(layers)))
 
     def after_stream(self, stream):
-        """For pages on a CUDA device: loads and store_finish() from here on copy behind what is queued on this stream (its address) by
+        """For pages on a CUDA device: loads, store_finish() and store_submit() from here on copy behind what is queued on this stream (its address) by
         now. Refused for good once a CUDA error has ended the copies."""
         _check("larder_after_stream", self._lib.larder_after_stream(self._client, stream))
 
@@ -217,8 +218,25 @@ class Client:
         _check("larder_store_finish", self._lib.larder_store_finish(self._client, wait_ms, result))
         return Stored(*(getattr(result, name) for name in Stored._fields))
 
+    def store_submit(self, wait_ms):
+        """The same, by threads of the library, and waits for nothing: its pages are read until its ticket has come out of store_poll(), or
+        was overtaken. LarderError: too many have not come; what was begun is given back."""
+        ticket = ctypes.c_uint64()
+        self._check("larder_store_submit", self._lib.larder_store_submit(self._client, wait_ms, ticket))
+        return ticket.value
+
+    def store_poll(self, wait_ms=0):
+        """[(ticket, Stored)] of submitted stores that ended since the last call. Where there is none but some run: waits until one ends, at
+        most so long."""
+        count = self._lib.larder_store_poll(self._client, self._stores, _POLL, wait_ms)
+        return [(c.ticket, Stored(*(getattr(c, name) for name in Stored._fields))) for c in self._stores[:count]]
+
+    def store_overtake(self, ticket):
+        """The pages of a submitted store are about to be written: what was not read by now is given back. Waits for nothing."""
+        self._lib.larder_store_overtake(self._client, ticket)
+
     def store_abandon(self):
-        """Gives back what was begun since the last store_finish(). No page is read."""
+        """Gives back what was begun since the last store_finish() or store_submit(). No page is read."""
         self._lib.larder_store_abandon(self._client)
 
     def drop_namespace(self):

@@ -76,12 +76,28 @@ def first_model(url):
         raise NoServer(f"GET {url}/v1/models: the answer lists no models") from None
 
 
-def reset_prefix_cache(url):
-    """Empties the engine's own prefix cache. False where the server does not offer that (VLLM_SERVER_DEV_MODE=1 does)."""
-    try:
-        with _request(url, "POST", "/reset_prefix_cache", None, 60):
+def reset_prefix_cache(url, patience_s=20):
+    """Empties the engine's own prefix cache. False where the server does not offer that (VLLM_SERVER_DEV_MODE=1 does), or blocks of it are
+    still in use after so long: a request runs, or the last one's blocks are just being stored."""
+    deadline = time.monotonic() + patience_s
+    while True:
+        try:
+            with _request(url, "POST", "/reset_prefix_cache", None, 60) as response:
+                answer = response.read()
+        except ServerError:
+            return False
+        if not _says_no(answer):
             return True
-    except ServerError:
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(0.05)
+
+
+def _says_no(answer):
+    """vLLM 0.32 tells whether it worked; older ones answer nothing."""
+    try:
+        return json.loads(answer)["success"] is False
+    except (ValueError, LookupError, TypeError):
         return False
 
 

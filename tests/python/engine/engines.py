@@ -24,7 +24,7 @@ VOCABULARY = range(3, 1000)
 PATIENCE_S = 60  # for what comes for certain, on a machine that may be busy
 # Beyond what a request may take: make test has other tests beside it, make test-crash has none.
 SLACK_S = 1 if os.environ.get("CRASH_SUITE") == "whole" else 5
-# In the log: larderd had no answer within the 20 ms that a step waits for it.
+# In the log: larderd had no answer in the time that a store waits for it.
 REFUSED = r"\d+ were there, [1-9]\d* refused"
 
 _numbers = itertools.count()

@@ -16,11 +16,11 @@ import socket
 import sys
 import time
 
-import larder.vllm.worker
+import larder.vllm.stores_under_way
 
 PATIENCE_S = 60
 # An ask is followed by one that must hit: what larderd of a busy machine answers late is waited for, not left out.
-larder.vllm.worker.STORE_WAIT_MS = 1000 * PATIENCE_S
+larder.vllm.stores_under_way.ANSWER_WAIT_MS = larder.vllm.stores_under_way.WINDOW_ANSWER_WAIT_MS = 1000 * PATIENCE_S
 
 
 def zero(path):
@@ -110,7 +110,8 @@ def reset(llm, external):
     while time.monotonic() < deadline:
         if llm.reset_prefix_cache(reset_connector=external):
             return True
-        time.sleep(0.05)
+        # Blocks of the last request may still be stored. Nobody but llm.generate() has an engine in this process go on.
+        llm.llm_engine.engine_core.get_output()
     raise TimeoutError("vLLM's prefix cache could not be reset")
 
 

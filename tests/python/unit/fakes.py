@@ -225,7 +225,7 @@ def blocks(*tables):
     return SimpleNamespace(get_block_ids=lambda: tuple(list(ids) for ids in tables))
 
 
-def step(new=(), cached=(), tables=None):
+def step(new=(), cached=(), tables=None, preempted=()):
     """A SchedulerOutput. new and cached: (request id, computed, scheduled)."""
     scheduled = {name: count for name, _, count in [*new, *cached]}
     return SimpleNamespace(
@@ -234,6 +234,7 @@ def step(new=(), cached=(), tables=None):
             req_ids=[name for name, *_ in cached], num_computed_tokens=[computed for _, computed, _ in cached]
         ),
         num_scheduled_tokens=scheduled,
+        preempted_req_ids=set(preempted),
         total_num_scheduled_tokens=sum(scheduled.values()),
         kv_connector_block_state=SimpleNamespace(get_block_ids=lambda name: _by_group((tables or {})[name])),
     )
@@ -243,8 +244,10 @@ def _by_group(tables):
     return tables if isinstance(tables, tuple) else (tables,)
 
 
-def ended(done=(), failed=(), meta=None):
-    return SimpleNamespace(finished_recving=set(done), failed_recving=set(failed), kv_connector_worker_meta=meta)
+def ended(done=(), failed=(), meta=None, sent=()):
+    return SimpleNamespace(
+        finished_sending=set(sent), finished_recving=set(done), failed_recving=set(failed), kv_connector_worker_meta=meta
+    )
 
 
 def pages(data):

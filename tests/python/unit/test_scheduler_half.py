@@ -55,6 +55,71 @@ def run_prefill(half, request, table, step_tokens, computed=0):
     return stored
 
 
+class TestBlocksUnderCopies:
+    """Stores go on after their step; their blocks are given to nobody meanwhile."""
+
+    TABLE = list(range(1, 9))
+
+    def stored_by(self, half, request):
+        """A step that fills all of the request and stores it: its number."""
+        half.allocated(request, blocks(self.TABLE), 0)
+        work = half.step_work(step(new=[(request.request_id, 0, request.num_tokens)], tables={request.request_id: self.TABLE}))
+        assert work.stores
+        return work.number
+
+    def hears(self, half, *ended_steps, sent=()):
+        half.worker_output(ended(meta=WorkerReport(ended=dict.fromkeys(ended_steps, 1)), sent=sent))
+
+    def test_a_request_that_ends_keeps_them_until_its_copies_have_ended(self, half):
+        request, other = Request("r", range(256)), Request("s", range(300, 556))
+        number = self.stored_by(half, request)
+        later = self.stored_by(half, other)
+        assert (number, later) == (1, 2)
+        assert half.finished(request) is True
+        assert half.waits_for_blocks
+        work = half.step_work(step())
+        assert work.kept == ("r",) and pickle.loads(pickle.dumps(work)) == work
+        assert half.step_work(step()) is RESTS, "told once"
+        self.hears(half, number, sent=("r",))
+        assert not half.waits_for_blocks
+        self.hears(half, later)
+        assert half.finished(other) is False
+        assert half.step_work(step()) is RESTS
+
+    def test_one_that_stored_nothing_keeps_none(self, half):
+        request = Request("r", range(100))
+        half.allocated(request, blocks(self.TABLE), 0)
+        assert half.step_work(step(new=[("r", 0, 100)], tables={"r": self.TABLE})).number == 0
+        assert half.finished(request) is False
+
+    def test_each_worker_is_waited_for(self, client):
+        from larder.vllm.groups import Shards
+
+        half = SchedulerHalf(setup(shards=Shards(stages=2, ranks=2)), client)
+        request = Request("r", range(256))
+        number = self.stored_by(half, request)
+        half.worker_output(ended(meta=WorkerReport(ended={number: 3})))
+        assert half.finished(request) is True
+        half.worker_output(ended(meta=WorkerReport(ended={number: 1})))
+        assert half.finished(request) is False
+
+    def test_a_preempted_request_keeps_none_and_workers_are_told_before_its_blocks_are_written(self, half):
+        request, other = Request("r", range(256)), Request("s", range(300, 556))
+        self.stored_by(half, request)
+        self.stored_by(half, other)
+        work = half.step_work(step(preempted=("r", "x")))
+        assert work.preempted == ("r",), "of x nothing is stored"
+        assert half.finished(request) is False, "vLLM frees blocks that are the next load's when that ends"
+        assert half.finished(other) is True
+
+    def test_a_cache_that_went_off_keeps_them_too(self, half):
+        request = Request("r", range(256))
+        self.stored_by(half, request)
+        half.turn_off("a reason")
+        assert half.finished(request) is True
+        assert half.step_work(step(preempted=("y",))).kept == ("r",)
+
+
 class TestHits:
     def test_nothing_stored_is_no_hit(self, half):
         assert half.matched_tokens(Request("r", range(500)), 0) == (0, False)

@@ -1,4 +1,4 @@
-"""The worker's half against fakes: pages as bytes, every load reported once, and nothing raised."""
+"""The worker's half against fakes: pages as bytes, every load and every store reported once, and nothing raised."""
 
 from array import array
 from contextlib import contextmanager
@@ -15,6 +15,7 @@ from fakes import group, setup  # noqa: E402
 from larder.client import Below, Completion, LarderError, Stored  # noqa: E402
 from larder.kv_pages import stream_of  # noqa: E402
 from larder.vllm.messages import COMPUTES, Move, Part, StepWork, WorkerReport  # noqa: E402
+from larder.vllm.stores_under_way import WINDOW_ANSWER_WAIT_MS, WINDOW_COPY_WAIT_MS  # noqa: E402
 from larder.vllm.worker import IDLE_WAIT_MS, WorkerHalf  # noqa: E402
 
 
@@ -27,11 +28,14 @@ class Client:
         self.loads = []
         self.done = []
         self.begun = []
-        self.finished = 0
+        self.submitted = []  # how long answers are waited for
+        self.ended = []  # tickets of stores
+        self.overtaken = []
+        self.store_waits = []  # of store_poll
         self.abandoned = 0
         self.waits = []  # of poll
         self.fail = None
-        self.streams = []  # told before (loads, finished) so far
+        self.streams = []  # told before (loads, submitted) so far
         self.tier = Below(True, 1, 1)
 
     def register_pages(self, group, layers):
@@ -61,14 +65,24 @@ class Client:
         self.begun.append((len(hashes) // stride, len(pages) // 4))
         return True
 
-    def store_finish(self, wait_ms):
-        self.finished += 1
-        return Stored(1, 0, 0, 4096, 10)
+    def store_submit(self, wait_ms):
+        if self.fail == "store_submit":
+            raise LarderError("larder_store_submit", 5)
+        self.submitted.append(wait_ms)
+        return len(self.submitted)
+
+    def store_poll(self, wait_ms=0):
+        self.store_waits.append(wait_ms)
+        ended, self.ended = self.ended, []
+        return [(ticket, Stored(1, 0, 0, 4096, 10)) for ticket in ended]
+
+    def store_overtake(self, ticket):
+        self.overtaken.append(ticket)
 
     def after_stream(self, stream):
         if self.fail == "after_stream":
             raise LarderError("larder_after_stream", 6)
-        self.streams.append((stream, len(self.loads), self.finished))
+        self.streams.append((stream, len(self.loads), len(self.submitted)))
 
     def store_abandon(self):
         self.abandoned += 1
@@ -156,22 +170,22 @@ class TestStream:
     def test_it_is_told_before_loads_and_before_stores_are_copied(self, half, client):
         half.bind(StepWork(loads=[move("a"), move("b")]))
         assert client.streams == [(77, 0, 0)]
-        half.bind(StepWork(stores=[move("c")], computes=True))
+        half.bind(StepWork(number=1, stores=[move("c")], computes=True))
         half.wait_for_save()
-        assert client.streams == [(77, 0, 0), (77, 2, 0)] and client.finished == 1
+        assert client.streams == [(77, 0, 0), (77, 2, 0)] and len(client.submitted) == 1
 
     def test_a_step_that_moves_nothing_tells_nothing(self, half, client):
         half.bind(COMPUTES)
         half.wait_for_save()
         assert client.streams == []
 
-    @pytest.mark.parametrize("work", [StepWork(loads=[move("a")]), StepWork(stores=[move("a")], computes=True)])
+    @pytest.mark.parametrize("work", [StepWork(loads=[move("a")]), StepWork(number=1, stores=[move("a")], computes=True)])
     def test_copies_that_have_ended_turn_the_cache_off(self, half, client, work):
         client.fail = "after_stream"
         half.bind(work)
         half.wait_for_save()
         assert "copies from and to the GPU have ended" in half.off
-        assert not client.loads and not client.finished
+        assert not client.loads and not client.submitted
         assert half.transfer_results() == (({"a"}, {"a"}) if work.loads else (set(), set()))
 
     def test_only_tensors_on_a_gpu_have_one(self):
@@ -275,23 +289,23 @@ class TestSpeeds:
 
 class TestStores:
     def test_one_call_and_one_finish_a_step(self, half, client):
-        half.bind(StepWork(stores=[move("a"), move("b", 3)], prefill_tokens=96, computes=True))
+        half.bind(StepWork(number=1, stores=[move("a"), move("b", 3)], prefill_tokens=96, computes=True))
         assert client.begun == [(5, 20)]
         half.wait_for_save()
         half.bind(StepWork())
         half.wait_for_save()
-        assert client.finished == 1
+        assert len(client.submitted) == 1
         assert client.prefill[0] == 96
 
     def test_groups_and_namespaces_have_calls_of_their_own(self, client):
         half = WorkerHalf(setup(groups=(group(0), group(1, window=33))), client)
         both, other = Move("a", [part(0, 2, 4), part(1, 2, 1)]), Move("b", [part(0, 1, 4)], "adapter: x\n")
-        half.bind(StepWork(stores=[both, other, both], computes=True))
+        half.bind(StepWork(number=1, stores=[both, other, both], computes=True))
         assert client.begun == [(4, 16), (4, 4), (1, 4)]
 
     def test_a_failing_call_turns_the_cache_off_and_raises_nothing(self, half, client):
         client.fail = "store_begin"
-        half.bind(StepWork(stores=[move("a")]))
+        half.bind(StepWork(number=1, stores=[move("a")]))
         half.wait_for_save()
         assert "made to fail" in half.off
 
@@ -301,7 +315,7 @@ class TestStores:
 
         @contextmanager
         def step():
-            half.bind(StepWork(stores=[move("a")], computes=True))
+            half.bind(StepWork(number=1, stores=[move("a")], computes=True))
             try:
                 yield
             finally:
@@ -310,23 +324,23 @@ class TestStores:
 
         with pytest.raises(error), step():
             raise error
-        assert client.begun and not client.finished
+        assert client.begun and not client.submitted
         assert client.abandoned == 1, "larderd gets its grants back"
-        half.bind(StepWork(stores=[move("b")]))
+        half.bind(StepWork(number=2, stores=[move("b")]))
         half.wait_for_save()
-        assert not client.finished, "what was begun before is copied by the next finish"
+        assert not client.submitted, "what was begun before is copied by the next finish"
 
     def test_a_step_that_follows_one_without_a_save_stores_nothing(self, half, client):
-        half.bind(StepWork(stores=[move("a")]))
-        half.bind(StepWork(stores=[move("b")]))
+        half.bind(StepWork(number=1, stores=[move("a")]))
+        half.bind(StepWork(number=2, stores=[move("b")]))
         half.wait_for_save()
-        assert not client.finished and client.abandoned == 1
+        assert not client.submitted and client.abandoned == 1
 
     def test_a_quiet_step_after_one_without_a_save_turns_the_cache_off_too(self, half, client):
-        half.bind(StepWork(stores=[move("a")]))
+        half.bind(StepWork(number=1, stores=[move("a")]))
         half.bind(COMPUTES)
         half.wait_for_save()
-        assert not client.finished and client.abandoned == 1
+        assert not client.submitted and client.abandoned == 1
 
     def test_halves_that_disagree_about_the_namespace_do_not_store(self, half, client):
         half.bind(StepWork(namespace="engine: other\n", stores=[move("a")]))
@@ -336,13 +350,107 @@ class TestStores:
         """DeepSeek-V2 renames its rope while it is built, in the worker's process alone."""
         half = WorkerHalf(setup(fingerprint="engine: test\nrope: deepseek_yarn\n"), client)
         told = "engine: test\nrope: yarn\n"
-        half.bind(StepWork(namespace=told, loads=[move("a")], stores=[move("b")]))
+        half.bind(StepWork(namespace=told, loads=[move("a")], stores=[move("b")], number=1))
         assert half.off is None and client.namespaces == [told]
         assert client.spaces == [1, 1], "load and store are in the namespace that the scheduler looks up"
         half.wait_for_save()
-        half.bind(StepWork(stores=[Move("c", [part(0, 1, 4)], line="adapter: x\n")]))
+        half.bind(StepWork(number=1, stores=[Move("c", [part(0, 1, 4)], line="adapter: x\n")]))
         half.wait_for_save()
         assert client.namespaces == [told, told + "adapter: x\n"]
+
+
+class TestStoresUnderWay:
+    """Copies go on after their step: vLLM must not give their blocks to others meanwhile."""
+
+    def store(self, half, number=1, *names):
+        half.bind(StepWork(number=number, stores=[move(name) for name in names or ("a",)], computes=True))
+        half.wait_for_save()
+
+    def step(self, half, **work):
+        """One more step: (requests whose blocks are free, numbers of steps that ended)."""
+        work = StepWork(**{"computes": True, **work})
+        half.make_way(work.preempted)
+        half.bind(work)
+        half.wait_for_save()
+        half.transfer_results()
+        report = half.report()
+        return half.free_requests(), report.ended if report is not None else {}
+
+    def test_a_save_does_not_wait_for_its_copies(self, half, client):
+        self.store(half)
+        assert client.submitted and client.store_waits == []
+        assert self.step(half) == (set(), {})
+        client.ended = [1]
+        assert self.step(half) == (set(), {1: 1})
+        assert self.step(half) == (set(), {})
+        assert client.store_waits == [0, 0], "and nothing is asked once all have ended"
+
+    def test_a_request_that_ended_is_reported_when_its_last_copy_has(self, half, client):
+        self.store(half, 1, "a", "b")
+        self.store(half, 2, "a")
+        assert self.step(half, kept=("a", "b"))[0] == set()
+        client.ended = [1]
+        assert self.step(half) == ({"b"}, {1: 1})
+        client.ended = [2]
+        assert self.step(half) == ({"a"}, {2: 1})
+        assert self.step(half) == (set(), {})
+
+    def test_one_whose_copies_have_ended_meanwhile_is_reported_at_once(self, half, client):
+        self.store(half)
+        client.ended = [1]
+        half.transfer_results()
+        assert self.step(half, kept=("a",)) == ({"a"}, {1: 1})
+
+    def test_only_a_step_without_a_forward_pass_waits_for_them(self, half, client):
+        self.store(half)
+        self.step(half, kept=("a",))
+        self.step(half, computes=False)
+        assert client.store_waits == [0, IDLE_WAIT_MS]
+
+    def test_what_a_preempted_request_stores_is_overtaken_before_its_blocks_are_written(self, half, client):
+        self.store(half, 1, "a")
+        self.store(half, 2, "b")
+        half.make_way(("b", "c"))
+        assert client.overtaken == [2]
+        half.bind(StepWork(preempted=("a",), computes=True))
+        assert client.overtaken == [2, 1], "by a vLLM that does not tell before"
+
+    def test_blocks_of_a_window_are_waited_for_and_then_taken(self, client):
+        half = WorkerHalf(setup(groups=(group(0), group(1, window=33))), client)
+        half.bind(StepWork(number=1, stores=[Move("a", [part(0, 1, 4), part(1, 1, 1)])], computes=True))
+        half.wait_for_save()
+        assert client.submitted == [WINDOW_ANSWER_WAIT_MS]
+        client.ended = [1]
+        half.make_way()
+        assert client.store_waits == [WINDOW_COPY_WAIT_MS] and client.overtaken == []
+        half.bind(StepWork(number=2, stores=[Move("a", [part(0, 1, 4), part(1, 1, 1)])], computes=True))
+        half.wait_for_save()
+        half.make_way()
+        assert client.overtaken == [2], "in vain, so nothing of it may be seen"
+
+    @pytest.mark.parametrize("fail", ["store_submit", "store_begin"])
+    def test_a_step_of_which_nothing_is_copied_is_reported_too(self, half, client, fail):
+        client.fail = fail
+        self.store(half)
+        assert self.step(half, kept=("a",)) == ({"a"}, {1: 1})
+
+    def test_a_worker_that_stores_nothing_reports_as_well(self, client):
+        half = WorkerHalf(setup(), client, stores=False)
+        self.store(half)
+        assert client.begun == []
+        assert self.step(half, kept=("a",)) == ({"a"}, {1: 1})
+
+    def test_a_cache_that_went_off_reports_what_is_still_copied(self, half, client):
+        self.store(half)
+        half.turn_off("a reason")
+        self.store(half, 2, "b")
+        assert self.step(half, kept=("a", "b")) == ({"b"}, {2: 1})
+        client.ended = [1]
+        assert self.step(half) == ({"a"}, {1: 1})
+
+    def test_the_reports_of_several_workers_add_up(self):
+        one, other = WorkerReport(ended={1: 1, 2: 1}), WorkerReport(ended={2: 1})
+        assert one.aggregate(other).ended == {1: 1, 2: 2}
 
 
 def test_without_a_client_every_hook_answers():
@@ -352,4 +460,9 @@ def test_without_a_client_every_hook_answers():
     half.bind(StepWork(loads=[move("a")], stores=[move("b")], prefill_tokens=5))
     half.wait_for_save()
     assert half.transfer_results() == ({"a"}, {"a"})
-    assert half.report().disabled == "refused"
+    half.bind(StepWork(number=1, stores=[move("b")], preempted=("c",), kept=("b",)))
+    half.wait_for_save()
+    half.transfer_results()
+    assert half.free_requests() == {"b"}
+    report = half.report()
+    assert (report.disabled, report.ended) == ("refused", {1: 1})

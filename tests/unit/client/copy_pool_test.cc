@@ -62,6 +62,75 @@ TEST(CopyPool, TheQueueIsBoundedAndClosingFinishesWhatIsInIt) {
   EXPECT_EQ(static_cast<std::size_t>(finished), accepted);
 }
 
+// Each part waits until as many are under way; or until the test gives up.
+class MeetingJob final : public CopyJob {
+ public:
+  explicit MeetingJob(std::size_t parts) : CopyJob(parts), parts_(parts) {}
+  bool copy(std::size_t) override {
+    ++here_;
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (here_ < parts_ && std::chrono::steady_clock::now() < end) std::this_thread::yield();
+    met_ = met_ && here_ == parts_;
+    return true;
+  }
+  void finished() override { finished_ = true; }
+  const std::size_t parts_;
+  std::atomic<std::size_t> here_{0};
+  std::atomic<bool> met_{true}, finished_{false};
+};
+
+TEST(CopyPool, OneThreadThatIsWokenWakesTheOthers) {
+  CopyPool pool(4);
+  for (int round = 0; round < 20; ++round) {
+    if (round % 2 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));  // until all sleep
+    const auto job = std::make_shared<MeetingJob>(4);
+    ASSERT_TRUE(pool.submit(job));
+    while (!job->finished_) std::this_thread::yield();
+    EXPECT_TRUE(job->met_);
+  }
+}
+
+// Keeps the pool's thread until it is told.
+class BlockingJob final : public CopyJob {
+ public:
+  BlockingJob() : CopyJob(1) {}
+  bool copy(std::size_t) override {
+    while (!go_) std::this_thread::yield();
+    return true;
+  }
+  void finished() override {}
+  std::atomic<bool> go_{false};
+};
+
+class NotingJob final : public CopyJob {
+ public:
+  NotingJob(char name, std::string& order, std::atomic<int>& ended, Urgency urgency)
+      : CopyJob(1, urgency), name_(name), order_(order), ended_(ended) {}
+  bool copy(std::size_t) override { return true; }
+  void finished() override {
+    order_ += name_;
+    ++ended_;
+  }
+  const char name_;
+  std::string& order_;
+  std::atomic<int>& ended_;
+};
+
+TEST(CopyPool, WhatNobodyWaitsForComesLast) {
+  std::string order;
+  std::atomic<int> ended{0};
+  {
+    CopyPool pool(1);
+    const auto first = std::make_shared<BlockingJob>();
+    ASSERT_TRUE(pool.submit(first));
+    for (const char store : {'s', 't'}) ASSERT_TRUE(pool.submit(std::make_shared<NotingJob>(store, order, ended, Urgency::kYields)));
+    for (const char load : {'a', 'b'}) ASSERT_TRUE(pool.submit(std::make_shared<NotingJob>(load, order, ended, Urgency::kWaitedFor)));
+    first->go_ = true;
+    while (ended < 4) std::this_thread::yield();
+  }
+  EXPECT_EQ(order, "abst");
+}
+
 TEST(CopyPool, ManyCallersAtOnce) {
   CopyPool pool(2);
   std::vector<std::thread> callers;

@@ -8,11 +8,9 @@
 #include <mutex>
 #include <thread>
 
-#include "shim/client/stores.h"
-#include "tests/unit/client/copies.h"
 #include "tests/unit/client/engine.h"
-#include "tests/unit/client/fake_session.h"
 #include "tests/unit/client/gated_clock.h"
+#include "tests/unit/client/stores_fixture.h"
 #include "tests/unit/ipc/sidecar_fixture.h"
 
 namespace larder::client {
@@ -23,21 +21,10 @@ using protocol::SlotRef;
 using testing_support::EngineClient;
 using testing_support::FakeSession;
 using testing_support::GatedClock;
+using testing_support::GatedStores;
 using testing_support::hash_of;
-using testing_support::PageLayout;
-
-const PageLayout kLayout{"plain", 2, 4, 16384, 0, false, 0};
-
-// Stores wait at the gate until it is open.
-class GatedStores final : public testing_support::HostCopies {
- public:
-  Result<std::uint64_t> store(const copy::PieceList& from, std::span<std::byte> slot) const override {
-    gate.enter();
-    gate.pass();
-    return HostCopies::store(from, slot);
-  }
-  mutable testing_support::Gate gate;
-};
+using testing_support::StoresTest;
+using testing_support::kPlainLayout;
 
 // Until the thread of that number sleeps, for 5 s at most.
 bool await_asleep(const std::atomic<pid_t>& thread) {
@@ -50,51 +37,6 @@ bool await_asleep(const std::atomic<pid_t>& thread) {
   }
   return false;
 }
-
-// Stores with a session of the test's, which grants what is asked for.
-class StoresTest : public testing::Test {
- protected:
-  StoresTest() : engine_(kLayout), pages_{engine_.pages()} {
-    spec_.shard_count = 1;
-    spec_.groups = {engine_.group()};
-  }
-  ~StoresTest() override { gated_.gate.open(); }
-
-  Transfer transfer(std::uint32_t count) const {
-    Transfer t;
-    for (std::uint32_t i = 0; i < count; ++i) {
-      t.hashes.push_back(hash_of(i));
-      const auto pages = engine_.chunk_pages(i);
-      t.pages.insert(t.pages.end(), pages.begin(), pages.end());
-    }
-    return t;
-  }
-  // Begins a store of so many chunks, and grants it.
-  std::vector<SlotRef> granted(Stores& stores, std::uint32_t count) {
-    const std::uint32_t request = begun(stores, count);
-    return grant(stores, request, count);
-  }
-  std::uint32_t begun(Stores& stores, std::uint32_t count) {
-    stores.begin(session_.attachment, transfer(count), true);
-    std::uint32_t request = 0;
-    EXPECT_EQ((session_.receive<protocol::Reserve, protocol::BlockHash>(MessageType::kReserve, &request).size()), count);
-    return request;
-  }
-  std::vector<SlotRef> grant(Stores& stores, std::uint32_t request, std::uint32_t count) {
-    const auto grants = FakeSession::grants(count, engine_.group().slot_bytes());
-    stores.granted(session_.attachment, request, grants);
-    std::vector<SlotRef> refs;
-    for (const protocol::Grant& grant : grants) refs.push_back({grant.slot, 0, grant.generation});
-    return refs;
-  }
-
-  testing_support::Engine engine_;
-  std::vector<GroupPages> pages_;
-  NamespaceSpec spec_;
-  GatedStores gated_;
-  CopyPool pool_{1};
-  FakeSession session_;
-};
 
 TEST_F(StoresTest, WhatIsBegunAndWhatIsBeingWrittenIsSaidToBeWritten) {
   Stores stores(pool_, gated_, spec_, pages_);
@@ -220,7 +162,7 @@ class ClientGrantsTest : public ipc::testing_support::SidecarTest {
 
 TEST_F(ClientGrantsTest, AnAbandonedStoreLeavesNothingAtLarderd) {
   start();
-  EngineClient engine(config_.socket, kLayout);
+  EngineClient engine(config_.socket, kPlainLayout);
   ASSERT_TRUE(engine.client->wait_attached(5000).ok());
   ASSERT_TRUE(engine.client->store_begin(engine.transfer(0, 3)).ok());
   ASSERT_TRUE(wait([&] { return stats().grants == 3; }));
@@ -232,7 +174,7 @@ TEST_F(ClientGrantsTest, AnAbandonedStoreLeavesNothingAtLarderd) {
 TEST_F(ClientGrantsTest, ALostSessionKeepsOnlyWhatIsStillWritten) {
   start(gated_clock_);
   GatedStores gated;
-  EngineClient engine(config_.socket, kLayout, gated);
+  EngineClient engine(config_.socket, kPlainLayout, gated);
   ASSERT_TRUE(engine.client->wait_attached(5000).ok());
   ASSERT_TRUE(engine.client->store_begin(engine.transfer(0, 1)).ok());
   std::thread finisher([&] { engine.client->store_finish(5000); });
@@ -251,7 +193,7 @@ TEST_F(ClientGrantsTest, ALostSessionKeepsOnlyWhatIsStillWritten) {
 // The index still shows what was dropped until larderd has done it.
 TEST_F(ClientGrantsTest, WhatIsStoredAfterADropIsNotTakenForPresentHoweverSlowTheSidecar) {
   start(gated_clock_);
-  EngineClient engine(config_.socket, kLayout);
+  EngineClient engine(config_.socket, kPlainLayout);
   ASSERT_TRUE(engine.client->wait_attached(5000).ok());
   ASSERT_TRUE(wait([&] { return engine.store(0, 2).stored == 2; }));
   ASSERT_TRUE(engine.await_present(0, 2));

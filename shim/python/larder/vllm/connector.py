@@ -73,11 +73,13 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
         self._half.worker_output(connector_output)
 
     def request_finished(self, request, block_ids):
-        self._half.finished(request)
-        return False, None
+        return self._half.finished(request), None
 
     def request_finished_all_groups(self, request, block_ids):
         return self.request_finished(request, block_ids)
+
+    def has_pending_block_frees(self):
+        return self._half.waits_for_blocks
 
     def take_events(self):
         return self._half.take_events()
@@ -102,6 +104,10 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
     def register_kv_caches(self, kv_caches):
         self._half.register(kv_caches)
 
+    def handle_preemptions(self, kv_connector_metadata):
+        if isinstance(kv_connector_metadata, StepWork):  # an older vLLM gives the requests, of which bind hears as well
+            self._half.make_way(kv_connector_metadata.preempted)
+
     def bind_connector_metadata(self, connector_metadata):
         """Keeps nothing: while no metadata is set (has_connector_metadata) vLLM leaves out the empty hooks of the layers."""
         if isinstance(connector_metadata, StepWork):
@@ -114,19 +120,20 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
         """Nothing: no load is synchronous."""
 
     def save_kv_layer(self, layer_name, kv_layer, attn_metadata, **kwargs):
-        """Nothing: whole chunks are stored in wait_for_save."""
+        """Nothing: whole chunks are stored from wait_for_save on."""
 
     def wait_for_save(self):
         self._half.wait_for_save()
 
     def get_transfer_results(self, finished_req_ids):
         ended, failed = self._half.transfer_results()
-        return base.KVConnectorTransferResults(finished_recving=ended, failed_recving=failed)
+        free = self._half.free_requests()
+        return base.KVConnectorTransferResults(finished_sending=free, finished_recving=ended, failed_recving=failed)
 
     def get_finished(self, finished_req_ids):
         """Asked by vLLM 0.29 and older, which is then told of what failed by page."""
         ended, _ = self._half.transfer_results()
-        return None, ended or None
+        return self._half.free_requests() or None, ended or None
 
     def get_block_ids_with_load_errors(self):
         return self._half.failed_pages()

@@ -1,6 +1,7 @@
 """What the scheduler's half of the connector tells the worker's half each step, and back. Pickled by vLLM."""
 
-from dataclasses import dataclass, field, replace
+from collections import Counter
+from dataclasses import dataclass, field, fields, replace
 
 from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorMetadata
 
@@ -42,13 +43,16 @@ class StepWork(KVConnectorMetadata):
     stores: list[Move] = field(default_factory=list)
     prefill_tokens: int = 0  # computed in this step, where it computes little else
     computes: bool = False
+    number: int = 0  # of a step that stores: the worker reports when its copies have ended
+    preempted: tuple[str, ...] = ()  # requests whose blocks go to others, though stores of them may still run
+    kept: tuple[str, ...] = ()  # requests that have ended, whose blocks vLLM keeps until they are reported
 
     def __reduce__(self):
         if self is COMPUTES:
             return "COMPUTES"
         if self is RESTS:
             return "RESTS"
-        return StepWork, (self.namespace, self.loads, self.stores, self.prefill_tokens, self.computes)
+        return StepWork, tuple(getattr(self, one.name) for one in fields(self))
 
 
 COMPUTES = StepWork(computes=True)
@@ -66,6 +70,7 @@ class WorkerReport(KVConnectorWorkerMetadata):
     load_bytes: int = 0
     load_ns: int = 0
     failed: frozenset[str] = frozenset()
+    ended: dict[int, int] = field(default_factory=dict)  # StepWork.number whose copies have ended: on how many workers
 
     def aggregate(self, other):
         """Of several workers the one that computed longest counts: the ranks of a step wait for each other."""
@@ -74,6 +79,7 @@ class WorkerReport(KVConnectorWorkerMetadata):
             longest,
             disabled=self.disabled or other.disabled,
             failed=self.failed | other.failed,
+            ended=dict(Counter(self.ended) + Counter(other.ended)),
             load_bytes=self.load_bytes + other.load_bytes,
             load_ns=max(self.load_ns, other.load_ns),
         )

@@ -15,6 +15,7 @@ from larder.vllm.engine_metrics import Observed
 from larder.vllm.fetches import Fetches
 from larder.vllm.first_tokens import FirstTokens
 from larder.vllm.guard import Guarded, guarded, late, logger
+from larder.vllm.kept_blocks import KeptBlocks
 from larder.vllm.keys import chunk_hashes, stride_of
 from larder.vllm.messages import COMPUTES, OPEN_WAIT_MS, RESTS, Move, Part, StepWork
 from larder.vllm.store_plan import StorePlan, Tracked
@@ -49,6 +50,7 @@ class SchedulerHalf(Guarded):
         self._tracked: dict[str, Tracked] = {}
         self._events = events
         self._stores = StorePlan(setup, client, self._tracked, events.note if events else None)
+        self._kept = KeptBlocks(setup.shards.stages * setup.shards.ranks if setup else 1)
         self._worth = LoadOrRecompute(setup.chunk_bytes * setup.shards.count, setup.chunk_tokens) if setup else None
         self._observed = Observed()
         self._first_tokens = FirstTokens(self._observed)
@@ -202,8 +204,10 @@ class SchedulerHalf(Guarded):
         computes = bool(scheduler_output.num_scheduled_tokens)
         if not computes:
             self._rest()
-        if loads or namespace or stores or prefill_tokens:
-            return StepWork(namespace, loads, stores, prefill_tokens, computes)
+        preempted, kept = self._kept.preempted(scheduler_output.preempted_req_ids or ()), self._kept.take_told()
+        if loads or namespace or stores or prefill_tokens or preempted or kept:
+            number = self._kept.stores(move.request_id for move in stores) if stores else 0
+            return StepWork(namespace, loads, stores, prefill_tokens, computes, number, preempted, kept)
         return COMPUTES if computes else RESTS
 
     @guarded(lambda: None)
@@ -227,6 +231,7 @@ class SchedulerHalf(Guarded):
 
     @guarded(lambda: None)
     def worker_output(self, output):
+        self._kept.free(getattr(output, "finished_sending", None) or ())
         report = getattr(output, "kv_connector_worker_meta", None)
         if report is not None:
             self._hear(report)
@@ -241,6 +246,7 @@ class SchedulerHalf(Guarded):
                 self._tracked[request_id] = Tracked(old.request, old.space, stale=old.stale)
 
     def _hear(self, report):
+        self._kept.ended(report.ended)
         if report.disabled:
             self.turn_off(report.disabled)
         if self._worth is not None:
@@ -256,8 +262,17 @@ class SchedulerHalf(Guarded):
         self._observed.reset()
         return told
 
-    @guarded(lambda: None)
     def finished(self, request):
+        """Whether vLLM has to keep its blocks: copies may read them, also where the cache is off by now."""
+        self._forget(request)
+        return self._kept.keeps(request.request_id)
+
+    @property
+    def waits_for_blocks(self):
+        return self._kept.waits
+
+    @guarded(lambda: None)
+    def _forget(self, request):
         self._release(request.request_id)
         self._first_tokens.end(request.request_id)
         self._fetches.forget(request.request_id)

@@ -70,9 +70,12 @@ def setup_of(vllm_config, kv_cache_config):
 def _check_engine(vllm_config):
     from vllm.distributed.kv_transfer.kv_connector.v1 import base
     from vllm.platforms import current_platform
+    from vllm.v1.core.sched.output import SchedulerOutput
 
     if not hasattr(base, "KVConnectorWorkerMetadata"):
         raise Unsupported("this vLLM does not carry what workers report (build_connector_worker_meta is missing)")
+    if "preempted_req_ids" not in SchedulerOutput.__dataclass_fields__:
+        raise Unsupported("this vLLM does not tell which requests it preempts, whose blocks stores may still read (preempted_req_ids is missing)")
     if not current_platform.is_cpu():
         raise Unsupported(f"KV pages on {current_platform.device_type} are not served yet, only on cpu")
     speculative = getattr(vllm_config, "speculative_config", None)

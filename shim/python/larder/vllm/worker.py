@@ -1,7 +1,7 @@
 """The worker's half: moves chunks between KV pages and the arena, one native call a request to load, one a step to store.
 
-Owned by the worker's thread; the copies of loads run on the library's threads. Every load that vLLM waits for is reported exactly
-once, well or failed, and never while a thread still writes its pages."""
+Owned by the worker's thread; the copies run on the library's threads. Every load that vLLM waits for is reported exactly once, well or
+failed, and never while a thread still writes its pages; every request that has ended, once no thread reads its pages (stores_under_way)."""
 
 import logging
 import sys
@@ -13,9 +13,9 @@ from larder.client import LarderError
 from larder.kv_pages import pages_of, stream_of
 from larder.vllm.guard import Guarded, guarded, late, logger
 from larder.vllm.messages import COMPUTES, OPEN_WAIT_MS, RESTS, WorkerReport
+from larder.vllm.stores_under_way import Step, StoresUnderWay
 
-STORE_WAIT_MS = 20  # for answers of larderd that are late when the forward pass is over
-# How long a step with nothing to compute waits for a load. vLLM's processes spin between steps: on few processors they would take
+# How long a step with nothing to compute waits for a load, or for a store whose request has ended. vLLM's processes spin between steps: on few processors they would take
 # them from the copy. A request that comes meanwhile waits as long.
 IDLE_WAIT_MS = 2
 
@@ -47,7 +47,9 @@ class WorkerHalf(Guarded):
         self._failed: list[Load] = []  # before anything was started
         self._failed_pages: set[int] = set()
         self._stream = None  # gives the address of the stream that computes, where pages are on a GPU
-        self._begun = False  # a store was begun in this step
+        windows = setup is not None and any(group.window is not None for group in setup.groups)
+        self._under_way = StoresUnderWay(client, windows)
+        self._step = None  # a Step in which a store was begun
         self._computes = False
         self._prefill_tokens = 0
         self._step_begin = 0
@@ -59,6 +61,13 @@ class WorkerHalf(Guarded):
         super().turn_off(why, level)
         if self.client is not None:
             self.client.store_abandon()
+        self._nothing_of_step()
+
+    def _nothing_of_step(self):
+        """What was begun in it is given back, and no page is read for it."""
+        step, self._step = self._step, None
+        if step is not None:
+            self._under_way.nothing_of(step.number)
 
     def register(self, kv_caches):
         """Gives the library the address of every page of every layer."""
@@ -74,11 +83,18 @@ class WorkerHalf(Guarded):
 
     # ---- the step
 
+    @guarded(lambda: None)
+    def make_way(self, preempted=()):
+        """Before anything of a step: blocks may be written from here on."""
+        self._under_way.make_way(preempted)
+
     def bind(self, work):
         """Before the forward pass: loads start, and larderd is asked for room for what this step fills."""
         self._computes, self._prefill_tokens = work.computes, work.prefill_tokens
-        if (work is COMPUTES or work is RESTS) and not self._begun:
+        self.make_way(work.preempted)
+        if (work is COMPUTES or work is RESTS) and self._step is None:
             return
+        self._under_way.keep(work.kept)
         self._step_begin = time.perf_counter_ns()
         self._agree(work.namespace)
         if work.loads:
@@ -135,14 +151,19 @@ class WorkerHalf(Guarded):
 
     @guarded(lambda: None)
     def _store(self, work):
-        if self.off is not None:
-            return
-        if self._begun:  # whatever is begun is copied by the next finish, and its pages may be others' by now
-            self._begun = False
-            raise RuntimeError("the step before this one was never saved")
-        for (space, group), parts in self._by_call(work.stores if self._stores else ()).items():
+        last, self._step = self._step, None
+        if work.number:
+            self._step = Step(work.number, frozenset(move.request_id for move in work.stores))
+        if last is not None:  # whatever is begun is copied by the next save, and its pages may be others' by now
+            self._under_way.nothing_of(last.number)
+            if self.off is None:
+                raise RuntimeError("the step before this one was never saved")
+        begun = False
+        for (space, group), parts in self._by_call(work.stores if self._stores and self.off is None else ()).items():
             hashes, pages = (b"".join(one) for one in zip(*((part.hashes, part.pages) for part in parts)))
-            self._begun |= self.client.store_begin(hashes, self._stride(parts[0]), pages, group, self._shard, space)
+            begun |= self.client.store_begin(hashes, self._stride(parts[0]), pages, group, self._shard, space)
+        if not begun:
+            self._nothing_of_step()
 
     def _by_call(self, moves):
         """Parts by (space, group): requests whose chunks fill in one step share a call, and larderd's answer."""
@@ -155,30 +176,29 @@ class WorkerHalf(Guarded):
 
     @guarded(lambda: None)
     def wait_for_save(self):
-        """After the forward pass: what was granted is copied. No page is read any more when it returns."""
-        if not self._begun and not self._prefill_tokens:
+        """After the forward pass: what was granted is copied from here on, behind what the engine has queued."""
+        if self._step is None and not self._prefill_tokens:
             return
-        begun, self._begun = self._begun, False
         # vLLM comes here by a `finally`. Pages that a pass left half written would verify for ever.
         failed = sys.exc_info()[0]
-        if begun and failed is not None:
+        if self._step is not None and failed is not None:
             self.turn_off(f"the forward pass ended by {failed.__name__}")
             return
         if self.off is None and self._prefill_tokens:
             self._measure_prefill(self._prefill_tokens, time.perf_counter_ns() - self._step_begin)
         self._prefill_tokens = 0
-        if begun:
+        if self._step is not None:
             self._order()
-        if begun and self.off is None:
-            result = self.client.store_finish(STORE_WAIT_MS)
-            late.info(
-                "Stored %d chunks, %d bytes in %.2f ms (%d were there, %d refused)",
-                result.stored,
-                result.bytes,
-                result.copy_ns / 1e6,
-                result.present,
-                result.refused,
-            )
+        if self._step is not None:
+            self._submit()
+
+    def _submit(self):
+        try:
+            self._under_way.submit(self._step)
+            self._step = None
+        except LarderError as error:  # the library has given back what was begun
+            logger.debug("Larder: nothing of a step is stored: %s", error)
+            self._nothing_of_step()
 
     def _measure_prefill(self, tokens, nanoseconds):
         self.client.report_prefill(tokens, nanoseconds)
@@ -192,6 +212,7 @@ class WorkerHalf(Guarded):
 
     def transfer_results(self):
         """(ended, failed): request ids of loads that ended since the last call; the failed are among the ended."""
+        self._poll_stores()
         if not self._tickets and not self._failed:
             return set(), set()
         completions = self._poll()
@@ -230,6 +251,15 @@ class WorkerHalf(Guarded):
         pages, self._failed_pages = self._failed_pages, set()
         return pages
 
+    @guarded(lambda: None)
+    def _poll_stores(self):
+        rests = not self._computes and self._under_way.keeps and not self._tickets and not self._failed
+        self._under_way.poll(IDLE_WAIT_MS if rests else 0)
+
+    def free_requests(self):
+        """Requests that have ended, and whose pages no thread reads any more; each once."""
+        return self._under_way.take_free()
+
     @guarded(list)
     def _poll(self):
         if not self._tickets:
@@ -251,6 +281,7 @@ class WorkerHalf(Guarded):
 
     def report(self):
         """For the scheduler: how fast this worker was, and once that it is off. Mostly nothing."""
+        self._measured.ended.update(self._under_way.take_ended())
         if self.off is not None and not self._reported_off:
             self._reported_off = True
             self._measured.disabled = self.off

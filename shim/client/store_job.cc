@@ -1,0 +1,77 @@
+#include "shim/client/store_job.h"
+
+#include "shim/client/slot_messages.h"
+#include "shim/protocol/test_point.h"
+
+namespace larder::client {
+
+using protocol::MessageType;
+
+StoreJob::StoreJob(const StoreRoom& room, std::shared_ptr<Reservation> reservation, std::vector<Chunk> chunks)
+    : CopyJob(chunks.size(), Urgency::kYields),
+      room_(room),
+      reservation_(std::move(reservation)),
+      chunks_(std::move(chunks)),
+      written_(chunks_.size()) {}
+
+bool StoreJob::copy(std::size_t part) {
+  std::int64_t none = 0;
+  started_ns_.compare_exchange_strong(none, Clock::now().time_since_epoch().count());
+  if (batch().overtaken()) return false;
+  if (room_.engine.outlives_process() && !attachment().tell_device_writes()) return false;
+  try {
+    std::vector<std::byte*> pieces;
+    chunk_pieces(room_.pages[reservation_->transfer.group], chunks_[part].pages, group().blocks_per_chunk, pieces);
+    const Result<std::uint64_t> root =
+        room_.engine.store({pieces, group().piece_bytes, batch().after.get()}, chunks_[part].slot);
+    if (!root.ok()) return false;
+    chunks_[part].record.root = *root;
+  } catch (const std::exception&) {
+    return false;
+  }
+  if (batch().overtaken()) return false;  // its digests would hold for whatever it has read
+  written_[part] = 1;
+  return true;
+}
+
+void StoreJob::finished() {
+  if (const std::int64_t started = started_ns_; started != 0)
+    copy_ns_ = static_cast<std::uint64_t>(Clock::now().time_since_epoch().count() - started);
+  LARDER_POINT(store_copied);
+  room_.ended(*this);
+}
+
+void StoreJob::settle(StoreResult& result) {
+  std::vector<protocol::CommitRecord> records;
+  std::vector<protocol::SlotRef> failed;
+  for (std::size_t i = 0; i < chunks_.size(); ++i) {
+    const protocol::CommitRecord& record = chunks_[i].record;
+    if (written_[i] != 0)
+      records.push_back(record);
+    else
+      failed.push_back({record.slot, 0, record.generation});
+  }
+  send_list(attachment().outbox(), MessageType::kDisown, failed);
+  result.refused += failed.size();
+  result.copy_ns += copy_ns_;
+  LARDER_POINT(commit_ready);
+  if (!send_list(attachment().outbox(), MessageType::kCommit, records)) {
+    result.refused += records.size();
+    return;
+  }
+  LARDER_POINT(commit_sent);
+  result.stored += records.size();
+  result.bytes += records.size() * group().payload_bytes();
+  tell(records.size());
+}
+
+void StoreJob::tell(std::size_t stored) const {
+  EventFields event;
+  event.kind = protocol::EventKind::kStore;
+  event.a = stored * group().payload_bytes();
+  event.b = is_first_part(reservation_->transfer) ? stored * room_.spec.chunk_tokens : 0;
+  event.c = copy_ns_;
+  attachment().events().add(event);
+}
+
+}  // namespace larder::client
