@@ -59,6 +59,7 @@ Status Client::set_namespace(NamespaceSpec spec) {
   spec_ = std::move(spec);
   spec_.id = protocol::namespace_id(spec_.fingerprint);
   pages_.resize(spec_.groups.size());
+  page_counts_.resize(spec_.groups.size(), UINT64_MAX);
   registered_ = std::vector<std::atomic<bool>>(spec_.groups.size());
   control_ = std::make_unique<Control>(options_.socket, options_.engine, spec_, log_, *this);
   control_ready_.store(control_.get(), std::memory_order_release);
@@ -95,6 +96,7 @@ Status Client::register_pages(std::uint32_t group, GroupPages layers) {
       return {Code::kInvalidArgument, "pages overlap: stride below page_bytes"};
   }
   if (Status status = copies_.serve(layers); !status.ok()) return status;
+  for (const LayerPages& layer : layers) page_counts_[group] = std::min(page_counts_[group], layer.page_count);
   pages_[group] = std::move(layers);
   registered_[group].store(true, std::memory_order_release);
   return {};
@@ -208,8 +210,7 @@ Status Client::check(const Transfer& transfer, bool blocks_left_out) const {
   if (transfer.hashes.empty()) return {Code::kInvalidArgument, "a transfer of no chunks"};
   if (transfer.pages.size() != transfer.hashes.size() * spec_.groups[transfer.group].blocks_per_chunk)
     return {Code::kInvalidArgument, "page_count must be chunks * blocks_per_chunk"};
-  std::uint64_t page_count = UINT64_MAX;
-  for (const LayerPages& layer : pages_[transfer.group]) page_count = std::min(page_count, layer.page_count);
+  const std::uint64_t page_count = page_counts_[transfer.group];
   for (const std::uint32_t page : transfer.pages)
     if (page >= page_count && !(blocks_left_out && page == kNoPage))
       return {Code::kInvalidArgument, "page " + std::to_string(page) + " is beyond the registered pages"};

@@ -141,7 +141,8 @@ class Client final : public ControlListener {
   ForkGuard fork_guard_;
   LogRing log_;
   NamespaceSpec spec_;
-  std::vector<GroupPages> pages_;  // by group; sized with the namespace
+  std::vector<GroupPages> pages_;            // by group; sized with the namespace, as is the next
+  std::vector<std::uint64_t> page_counts_;   // pages that every layer has
   PageCopies copies_;              // before all that copies, and what holds an arena
   mutable std::mutex setup_mutex_;
   std::vector<std::atomic<bool>> registered_;  // by group

@@ -60,14 +60,14 @@ bool SubmitArm::attach(std::byte* pages) {
   return false;
 }
 
-// The next one is asked for when the one before has ended, as a request that comes alone.
+// The next one is asked for when the one before has ended, as a request that comes alone. Its list of pages has just been made, and goes along.
 std::optional<double> SubmitArm::median_us(std::uint32_t chunks) const {
-  const client::Transfer asked = transfer(chunks);
   std::vector<double> times_us;
   for (int i = 0; i < kWarmUps + kLoads; ++i) {
+    client::Transfer asked = transfer(chunks);
     const auto start = Clock::now();
     const Status ordered = client_->after_stream(nullptr);
-    const Result<std::uint64_t> ticket = client_->load(client::Transfer(asked), 5000);
+    const Result<std::uint64_t> ticket = client_->load(std::move(asked), 5000);
     const double us = std::chrono::duration<double, std::micro>(Clock::now() - start).count();
     if (!ordered.ok() || !ticket.ok()) return std::nullopt;
     const std::vector<client::Completion> done = client_->poll(1, kDeadline);

@@ -133,24 +133,40 @@ def test_chunks_are_stored_as_they_fill(make, stored, prompt):
     same(warm, own)
 
 
-def test_a_damaged_chunk_is_computed_and_no_answer_changes(make, stored, larderd, prompt, wait_for):
-    engine, text = make(), prompt(50, 2 * CHUNK)
+def test_what_is_waited_for_as_a_whole_is_the_same(make, stored, prompt):
+    """As vLLM does it: the forward pass begins when all layers are there."""
+    engine, text = make(), prompt(45, 3 * CHUNK + 5)
+    engine.generate(text)
+    own = engine.generate(text, 3, larder=False)
+    stored(engine, text)
+    engine.forget()
+    engine.larder.by_layer = False
+    warm = engine.generate(text, 3)
+    assert warm.loaded_tokens == 3 * CHUNK and engine.larder.last_layers_early == 0
+    same(warm, own)
+
+
+@pytest.mark.parametrize("layer", [0, 2])
+def test_a_damaged_chunk_is_computed_and_no_answer_changes(make, stored, larderd, prompt, wait_for, layer):
+    """layer 2: what the pass made of the layers before it is void."""
+    failures = larderd.metrics()["larder_checksum_failures_total"]
+    engine, text = make(), prompt(50 + layer, 2 * CHUNK)
     alone = engine.generate(text, 3, larder=False, own=False)
     engine.generate(text)
     stored(engine, text)
-    damage(engine, text, Path("/dev/shm") / f"{larderd.shm_name}.arena")
+    damage(engine, text, layer, Path("/dev/shm") / f"{larderd.shm_name}.arena")
     engine.forget()
     answer = engine.generate(text, 3, own=False)
     assert answer.loaded_tokens == 0 and engine.larder.last_load.reason == "data loss"
     same(answer, alone)
-    wait_for(lambda: larderd.metrics()["larder_checksum_failures_total"] == 1, "it is counted")
+    wait_for(lambda: larderd.metrics()["larder_checksum_failures_total"] == failures + 1, "it is counted")
 
 
-def damage(engine, text, arena):
+def damage(engine, text, layer, arena):
     """One byte of the second block, as it stands in the arena."""
     blocks = engine.pool.hits(engine.request(text).hashes)
     engine.pool.free(blocks)
-    page = engine.kv.layers[0][blocks[1]].cpu().view(torch.uint8).numpy().tobytes()
+    page = engine.kv.layers[layer][blocks[1]].cpu().view(torch.uint8).numpy().tobytes()
     with open(arena, "r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
         at = memory.find(page)
         assert at >= 0

@@ -1,6 +1,8 @@
 """Two engine processes over one arena: the second loads what the first computed, and survives that a third is killed while it loads."""
 
+import os
 import signal
+from pathlib import Path
 
 import pytest
 from engine_process import Died, EngineProcess
@@ -56,6 +58,18 @@ def test_the_second_loads_what_the_first_has_computed(engines, own, text):
     _, second = engines
     loaded = second.ask(text, new_tokens=3)
     assert (loaded["local_tokens"], loaded["loaded_tokens"]) == (0, TOKENS), loaded["log"]
+    assert (loaded["tokens"], loaded["logits"]) == (own["tokens"], own["logits"])
+
+
+def test_the_first_layer_is_used_while_the_second_is_on_its_way(start, own, text, device, monkeypatch):
+    """In liblarder_test.so a layer takes a while, all of the first before any of the second."""
+    if device != "cpu":
+        pytest.skip("it slows the copies of the host's engine")
+    monkeypatch.setenv("LARDER_LIBRARY", str(Path(os.environ["LARDER_LIBRARY"]).with_name("liblarder_test.so")))
+    monkeypatch.setenv("LARDER_TEST_SLOW_LAYERS_MS", "250")
+    loaded = start("slow").wait_attached().ask(text, new_tokens=3)
+    assert loaded["loaded_tokens"] == TOKENS, loaded["log"]
+    assert loaded["layers_early"] >= 1
     assert (loaded["tokens"], loaded["logits"]) == (own["tokens"], own["logits"])
 
 

@@ -11,6 +11,7 @@ import torch
 from .block_pool import BlockPool
 from .kv_tensors import KvTensors
 from .larder_link import LarderLink
+from .loading import LoadFailed
 from .model import Model
 from .namespace import fingerprint_of
 from .request import Request
@@ -59,14 +60,16 @@ class Engine:
         begin = time.perf_counter()
         self._place(request, new_tokens, own)
         try:
-            loaded = self._load(request, link)
-            logits, stored = self._prefill(request, link, own)
-            answer = Answer([logits], [int(logits.argmax())], request.local_tokens, loaded, stored, 0.0, [])
+            logits, loaded = self._first_token(request, link, own)
+            answer = Answer([logits], [int(logits.argmax())], request.local_tokens, loaded, 0, 0.0, [])
             answer.ttft_s = time.perf_counter() - begin
             for _ in range(new_tokens - 1):
                 self._decode(request, link, own, answer)
+            answer.stored_chunks = link.end_stores() if link is not None else 0
             return answer
         finally:
+            if link is not None:
+                link.end_stores()  # their pages are read until then
             self.pool.free(request.table)
 
     def forget(self):
@@ -92,45 +95,68 @@ class Engine:
             self.pool.free(request.table)
             raise
 
+    def _first_token(self, request, link, own):
+        """(logits behind the prompt, tokens loaded). What could not be loaded is computed, and never looked up again."""
+        loading = self._load(request, link)
+        if loading is not None:
+            try:
+                if not link.by_layer:
+                    loading.end()
+                request.computed = loading.tokens
+                logits = self._prefill(request, link, own, loading if link.by_layer else None)
+                return logits, loading.tokens - request.local_tokens
+            except LoadFailed:
+                request.load_failed = True
+                request.computed = request.local_tokens
+        return self._prefill(request, link, own), 0
+
     def _load(self, request, link):
-        """How many tokens were loaded."""
         hit = link.hit_tokens(request) if link is not None else 0
         if hit <= request.local_tokens:
-            return 0
-        if not link.load(request, hit):
-            request.load_failed = True
-            return 0
-        request.computed = hit
-        return hit - request.local_tokens
+            return None
+        loading = link.load(request, hit)
+        request.load_failed = loading is None
+        return loading
 
-    def _prefill(self, request, link, own):
-        """(logits behind the prompt, chunks stored)."""
-        end, stored = request.prompt_tokens, 0
+    def _prefill(self, request, link, own, loading=None):
+        """The logits behind the prompt. The first step waits for each layer of `loading`, and for its end."""
+        end = request.prompt_tokens
         request.computed = min(request.computed, end - 1)
         while request.computed < end:
-            count = min(self.step_tokens, end - request.computed)
-            logits, more = self._step(request, count, link, own)
-            stored += more
-        return logits, stored
+            logits = self._step(request, min(self.step_tokens, end - request.computed), link, own, loading)
+            loading = None
+        return logits
 
     def _decode(self, request, link, own, answer):
         begin = time.perf_counter()
         request.append(answer.tokens[-1])
-        logits, stored = self._step(request, 1, link, own)
+        logits = self._step(request, 1, link, own)
         answer.logits.append(logits)
         answer.tokens.append(int(logits.argmax()))
-        answer.stored_chunks += stored
         answer.step_s.append(time.perf_counter() - begin)
 
-    def _step(self, request, count, link, own):
-        first, last = request.computed, request.computed + count
+    def _step(self, request, count, link, own, loading=None):
+        first, last, stored_before = request.computed, request.computed + count, request.stored_chunks
         begun = link is not None and link.begin_store(request, last)
-        logits = self.model.forward(request.tokens[first:last], first, request.table)
-        stored = link.finish_store().stored if begun else 0
+        try:
+            logits = self._forward(request, first, last, loading)
+        except LoadFailed:
+            link.abandon_store(request, stored_before)
+            raise
+        if begun:
+            link.submit_store()
         request.computed = last
         if own:
             full = last // self.kv.block_size
             for number in range(request.cached_blocks, full):
                 self.pool.cache(request.table[number], request.hashes[number])
             request.cached_blocks = max(full, request.cached_blocks)
-        return logits, stored
+        return logits
+
+    def _forward(self, request, first, last, loading):
+        tokens = request.tokens[first:last]
+        if loading is None:
+            return self.model.forward(tokens, first, request.table)
+        logits = self.model.forward(tokens, first, request.table, loading.wait_layer)
+        loading.end()
+        return logits

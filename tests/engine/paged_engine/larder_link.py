@@ -1,8 +1,8 @@
-"""Larder under this engine, as vLLM's connector does it: a client that looks up and holds, another that moves, each with its own session.
+"""Larder under this engine, as vLLM's connector does it, but for loads by layers: a client that looks up and holds, another that moves, each with its own session.
 
 The order of calls is the connector's (larder.vllm.scheduler, larder.vllm.worker): look up without a side effect; hold, then load behind
-what the stream has queued; ask for room before the forward pass, and copy behind it after that. A load writes no block that the engine hit by
-itself. Owned by the engine's thread."""
+what the stream has queued; ask for room before the forward pass, and have it copied behind that while the next one runs. A load writes no
+block that the engine hit by itself. Owned by the engine's thread."""
 
 import time
 from array import array
@@ -11,9 +11,11 @@ from larder import Client, LarderError
 from larder._native import DECIDED_ABSENT, DECIDED_LOAD, NO_PAGE
 from larder.kv_pages import pages_of, stream_of
 
-STORE_WAIT_MS = 20  # as the connector's
+from .loading import LOAD_DEADLINE_S, Loading
+
+STORE_WAIT_MS = 500  # as the connector's
+STORE_DEADLINE_S = 60
 POLL_MS = 2
-LOAD_DEADLINE_S = 60
 FETCH_DEADLINE_MS = 30_000
 HASH_BYTES = 32
 
@@ -31,7 +33,10 @@ class LarderLink:
         self._worker.register_pages(0, pages)
         self._stream = stream_of(kv.layers)
         self.store_wait_ms = STORE_WAIT_MS
+        self._stores = set()  # tickets of the request's
+        self.by_layer = True  # else all of a load is waited for before the forward pass, as vLLM does
         self.last_load = None  # its completion
+        self.last_layers_early = 0  # layers of it that were used while others were on their way
         self.last_fetch = None  # what larderd brought up for the last request, None where it was not asked
         self.on_loading = lambda: None  # is called when a load runs, before anybody waits for it
 
@@ -107,7 +112,7 @@ class LarderLink:
         return found.chunks
 
     def load(self, request, tokens):
-        """Loads what lies between the request's own tokens and `tokens` into its blocks. False: it failed, and all of it is to be computed."""
+        """Begins to load what lies between the request's own tokens and `tokens` into its blocks: a Loading, or None where that cannot be."""
         first, last = request.local_tokens // self.chunk_tokens, tokens // self.chunk_tokens
         hashes = request.chunk_hashes(self.chunk_blocks, first, last)
         hold, _ = self._scheduler.hold(hashes, HASH_BYTES)
@@ -116,17 +121,23 @@ class LarderLink:
             for i in range(request.local_tokens // self.block_size - first * self.chunk_blocks):
                 pages[i] = NO_PAGE
             self._order()
-            ticket = self._worker.load(hashes, HASH_BYTES, pages.tobytes())
-            self.on_loading()
-            self.last_load = self._wait(ticket)
-            return self.last_load.ok
+            ticket = self._worker.load(hashes, HASH_BYTES, pages.tobytes(), by_layer=self.by_layer)
         except LarderError:
-            return False
-        finally:
-            if hold:
-                self._scheduler.release(hold)
+            self._let_go(hold)
+            return None
+        self.on_loading()
+        loading = Loading(ticket, tokens, self._worker, self._completion_of, lambda done: self._ended(loading, hold, done))
+        return loading
 
-    def _wait(self, ticket):
+    def _ended(self, loading, hold, completion):
+        self._let_go(hold)
+        self.last_load, self.last_layers_early = completion, loading.layers_early
+
+    def _let_go(self, hold):
+        if hold:
+            self._scheduler.release(hold)
+
+    def _completion_of(self, ticket):
         deadline = time.monotonic() + LOAD_DEADLINE_S
         while time.monotonic() < deadline:
             for completion in self._worker.poll(POLL_MS):
@@ -152,6 +163,23 @@ class LarderLink:
         pages = array("I", request.table[(first + present) * self.chunk_blocks : full * self.chunk_blocks])
         return self._worker.store_begin(hashes[present * HASH_BYTES :], HASH_BYTES, pages.tobytes())
 
-    def finish_store(self):
+    def submit_store(self):
+        """Behind the step: its copies run from here on."""
         self._order()
-        return self._worker.store_finish(self.store_wait_ms)
+        self._stores.add(self._worker.store_submit(self.store_wait_ms))
+
+    def abandon_store(self, request, stored_chunks):
+        """The step is void. stored_chunks: of the request, before it."""
+        self._worker.store_abandon()
+        request.stored_chunks = stored_chunks
+
+    def end_stores(self):
+        """Waits until no page is read for a store any more. How many chunks were stored since the last time."""
+        deadline, stored = time.monotonic() + STORE_DEADLINE_S, 0
+        while self._stores:
+            for ticket, result in self._worker.store_poll(POLL_MS):
+                self._stores.discard(ticket)
+                stored += result.stored
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"a store has not ended within {STORE_DEADLINE_S} s: {self.log_lines()}")
+        return stored

@@ -14,15 +14,16 @@ class Model:
         self._frequencies = shape.rope_theta**-exponents
 
     @torch.inference_mode()
-    def forward(self, tokens, first, table):
+    def forward(self, tokens, first, table, before_layer=lambda number: None):
         """Logits, in float32, behind the last of `tokens`, which stand from position `first` on. The KV of all tokens before them is in the blocks of
-        `table`; theirs is written there."""
+        `table`, that of a layer when before_layer(number) returns; theirs is written there."""
         weights, length = self.weights, first + len(tokens)
         table = torch.tensor(table, device=self._device)
         positions = torch.arange(first, length, device=self._device)
         rotation = self._rotation(positions)
         x = functional.embedding(torch.tensor(tokens, device=self._device), weights.embedding)
         for number, layer in enumerate(weights.layers):
+            before_layer(number)
             x = x + self._attention(number, layer, self._norm(x, layer.input_norm), table, positions, rotation, length)
             gate, up = functional.linear(self._norm(x, layer.mlp_norm), layer.gate_up).chunk(2, -1)
             x = x + functional.linear(functional.silu(gate) * up, layer.down)

@@ -31,6 +31,7 @@ def answer_of(engine, asked):
         "local_tokens": answer.local_tokens,
         "loaded_tokens": answer.loaded_tokens,
         "stored_chunks": answer.stored_chunks,
+        "layers_early": engine.larder.last_layers_early,
         "log": engine.larder.log_lines(),
     }
 

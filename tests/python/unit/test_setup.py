@@ -1,6 +1,7 @@
 """What the connector refuses, by name, and what it derives; on stand-ins for vLLM's configuration."""
 
 import os
+from contextlib import nullcontext
 from types import SimpleNamespace as Fake
 
 import pytest
@@ -9,6 +10,7 @@ pytest.importorskip("vllm")
 
 import torch  # noqa: E402
 
+from larder.fingerprint import differing_fields  # noqa: E402
 from larder.vllm.setup import Unsupported, setup_of  # noqa: E402
 
 
@@ -119,6 +121,71 @@ def test_a_vllm_that_is_told_of_failed_loads_by_page_has_one_group_alone(monkeyp
         setup_of(config(named()), caches(spec(), spec(SlidingWindowSpec)))
 
 
+def on(monkeypatch, device):
+    """vLLM takes itself to be on such a device. Nothing runs on one."""
+    from vllm import platforms
+    from vllm.v1.attention import selector
+
+    platform = Fake(device_type=device, is_cpu=lambda: device == "cpu", is_cuda=lambda: device == "cuda")
+    monkeypatch.setattr(platforms, "current_platform", platform)
+    monkeypatch.setattr(selector, "get_attn_backend", lambda *_, use_mla: Fake(get_name=lambda: "MLA" if use_mla else "FLASH_ATTN"))
+    monkeypatch.setattr("vllm.config.set_current_vllm_config", lambda _: nullcontext())
+
+
+def test_pages_on_a_cuda_device_are_served_and_shared_with_those_of_its_backend_alone(monkeypatch):
+    of_cpu = setup_of(config(named()), caches(spec())).fingerprint
+    on(monkeypatch, "cuda")
+    of_cuda = setup_of(config(named()), caches(spec(block_size=16)))
+    assert (of_cuda.chunk_tokens, of_cuda.groups[0].blocks) == (256, 16)
+    assert "attention_backend: FLASH_ATTN\n" in of_cuda.fingerprint
+    assert {"attention_backend", "attention_kernel"} <= set(differing_fields(of_cpu, setup_of(config(named()), caches(spec())).fingerprint))
+
+
+@pytest.mark.parametrize("device", ["rocm", "xpu", "tpu"])
+def test_pages_on_other_devices_are_refused(monkeypatch, device):
+    on(monkeypatch, device)
+    with pytest.raises(Unsupported, match=f"KV pages on {device} are not served yet, only on cpu and cuda"):
+        setup_of(config(named()), caches(spec()))
+
+
+@pytest.mark.parametrize("layout", ["LBHNC", "LBNHC", "BLHNC", "BLNHC", None])
+def test_layouts_that_keep_a_block_together_are_served(layout):
+    found = caches(spec())
+    found.kv_cache_layout = layout
+    setup_of(config(named()), found)
+
+
+@pytest.mark.parametrize("layout", ["LHBNC", "BHLNC"])
+def test_layouts_that_take_a_block_apart_are_refused(layout):
+    found = caches(spec())
+    found.kv_cache_layout = layout
+    with pytest.raises(Unsupported, match=f"the KV layout {layout} takes a block apart"):
+        setup_of(config(named()), found)
+
+
+def test_the_layouts_are_those_of_this_vllm():
+    from vllm.v1.kv_cache_layout import KVCacheLayout
+
+    from larder.vllm import setup
+
+    assert {layout.name for layout in KVCacheLayout if layout.is_block_compact} == set(setup._LAYOUTS)
+
+
+def test_sleep_mode_is_refused():
+    vllm_config = config(named())
+    vllm_config.model_config.enable_sleep_mode = True
+    with pytest.raises(Unsupported, match="enable_sleep_mode"):
+        setup_of(vllm_config, caches(spec()))
+
+
+def test_a_vllm_that_does_not_tell_whom_it_preempts_is_refused(monkeypatch):
+    from vllm.v1.core.sched.output import SchedulerOutput
+
+    monkeypatch.delitem(SchedulerOutput.__dataclass_fields__, "preempted_req_ids")
+    with pytest.raises(Unsupported, match="preempted_req_ids is missing"):
+        setup_of(config(named()), caches(spec()))
+
+
 def test_a_vllm_that_does_not_carry_what_workers_report_is_refused(monkeypatch):
     from vllm.distributed.kv_transfer.kv_connector.v1 import base
 
@@ -186,6 +253,4 @@ def test_the_hash_seed_is_part_of_the_namespace(monkeypatch):
     unset = setup_of(config(named()), caches(spec())).fingerprint
     monkeypatch.setenv("PYTHONHASHSEED", "7")
     seeded = setup_of(config(named()), caches(spec())).fingerprint
-    from larder.fingerprint import differing_fields
-
     assert differing_fields(unset, seeded) == ["none_hash"]

@@ -125,10 +125,13 @@ def _choose_seed(kv_cache_utils):
 
 
 def _kernel(vllm_config, spec):
-    """(backend, kernel): CPU kernels lay out a page differently, and vLLM picks one by the machine."""
+    """(backend, kernel): CPU kernels lay out a page differently, and vLLM picks one by the machine. On a GPU the backend says it all."""
+    from vllm.platforms import current_platform
+
     model, cache = vllm_config.model_config, vllm_config.cache_config
-    if type(spec).__name__ == "MLAAttentionSpec":
-        return _mla_backend(vllm_config, spec), "rows"
+    mla = type(spec).__name__ == "MLAAttentionSpec"
+    if mla or not current_platform.is_cpu():
+        return _backend(vllm_config, spec, mla), "rows" if mla else "device"
     from vllm.v1.attention.backends import cpu_attn
 
     choose = getattr(cpu_attn, "_get_attn_isa", None)
@@ -138,10 +141,10 @@ def _kernel(vllm_config, spec):
     return cpu_attn.CPUAttentionBackend.get_name(), isa
 
 
-def _mla_backend(vllm_config, spec):
+def _backend(vllm_config, spec, mla):
     from vllm.config import set_current_vllm_config
     from vllm.v1.attention.selector import get_attn_backend
 
     with set_current_vllm_config(vllm_config):
-        backend = get_attn_backend(spec.head_size, vllm_config.model_config.dtype, vllm_config.cache_config.cache_dtype, use_mla=True)
+        backend = get_attn_backend(spec.head_size, vllm_config.model_config.dtype, vllm_config.cache_config.cache_dtype, use_mla=mla)
     return backend.get_name()

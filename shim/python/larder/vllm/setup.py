@@ -41,6 +41,7 @@ def setup_of(vllm_config, kv_cache_config):
     if unknown:
         raise Unsupported(f"unknown key {sorted(unknown)[0]} in kv_connector_extra_config; known: {', '.join(_OPTIONS)}")
     _check_engine(vllm_config)
+    _check_pages(vllm_config, kv_cache_config)
     shards = shards_of(vllm_config.parallel_config, kv_cache_config, vllm_config.model_config)
     groups, chunk_tokens = groups_of(kv_cache_config, _count(options, "chunk_tokens"))
     hash_block = getattr(kv_cache_config, "hash_block_size", None) or min(group.block_size for group in groups)
@@ -76,13 +77,26 @@ def _check_engine(vllm_config):
         raise Unsupported("this vLLM does not carry what workers report (build_connector_worker_meta is missing)")
     if "preempted_req_ids" not in SchedulerOutput.__dataclass_fields__:
         raise Unsupported("this vLLM does not tell which requests it preempts, whose blocks stores may still read (preempted_req_ids is missing)")
-    if not current_platform.is_cpu():
-        raise Unsupported(f"KV pages on {current_platform.device_type} are not served yet, only on cpu")
+    if not current_platform.is_cpu() and not current_platform.is_cuda():
+        raise Unsupported(f"KV pages on {current_platform.device_type} are not served yet, only on cpu and cuda")
     speculative = getattr(vllm_config, "speculative_config", None)
     if speculative is not None and speculative.method != "ngram":
         raise Unsupported(f"speculative decoding by {speculative.method} is not served yet, only ngram")
     if getattr(vllm_config.cache_config, "calculate_kv_scales", False):
         raise Unsupported("KV scales calculated at run time (calculate_kv_scales) differ from start to start and are not served")
+
+
+# Physical orders of layers, blocks, heads, tokens and content in which a block of a layer is one run of bytes.
+_LAYOUTS = ("LBHNC", "LBNHC", "BLHNC", "BLNHC")
+
+
+def _check_pages(vllm_config, kv_cache_config):
+    layout = getattr(kv_cache_config, "kv_cache_layout", None)  # an older vLLM does not tell: its tensors will (larder.kv_pages)
+    name = getattr(layout, "name", layout)
+    if name is not None and name not in _LAYOUTS:
+        raise Unsupported(f"the KV layout {name} takes a block apart; set VLLM_KV_CACHE_LAYOUT to one of {', '.join(_LAYOUTS)}")
+    if getattr(vllm_config.model_config, "enable_sleep_mode", False):
+        raise Unsupported("sleep mode (enable_sleep_mode) takes KV pages away while they may be copied, and is not served yet")
 
 
 def _fails_by_page():
