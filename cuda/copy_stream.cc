@@ -1,28 +1,22 @@
 #include "cuda/copy_stream.h"
 
+#include "cuda/fences.h"
+
 namespace larder::copy::cuda {
-
-Result<std::shared_ptr<const Fence>> CudaFence::record(ContextPtr context, Handle stream) {
-  const Driver& driver = context->driver();
-  const ContextScope scope(driver, context->handle());
-  if (!scope.status().ok()) return scope.status();
-  Handle event = nullptr;
-  if (Status status = driver.status(driver->event_create(&event, kEventDisableTiming), "cuEventCreate"); !status.ok())
-    return status;
-  const std::shared_ptr<const Fence> fence(new CudaFence(std::move(context), event));
-  if (Status status = driver.status(driver->event_record(event, stream), "cuEventRecord"); !status.ok()) return status;
-  return fence;
-}
-
-CudaFence::~CudaFence() {
-  const ContextScope scope(context_->driver(), context_->handle());
-  if (scope.status().ok()) context_->driver()->event_destroy(event_);
-}
 
 void CopyList::add(DevicePtr to_address, DevicePtr from_address, std::size_t count) {
   to.push_back(to_address);
   from.push_back(from_address);
   bytes.push_back(count);
+}
+
+void CopyList::add_pieces(bool gather, const PieceList& list, const std::byte* packed) {
+  for (std::size_t i = 0; i < list.pieces.size(); ++i) {
+    if (list.pieces[i] == nullptr) continue;
+    const auto piece = reinterpret_cast<DevicePtr>(list.pieces[i]);
+    const auto in_packed = reinterpret_cast<DevicePtr>(packed + i * list.piece_bytes);
+    gather ? add(in_packed, piece, list.piece_bytes) : add(piece, in_packed, list.piece_bytes);
+  }
 }
 
 CopyStream::CopyStream(ContextPtr context)

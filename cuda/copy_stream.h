@@ -15,25 +15,14 @@
 
 namespace larder::copy::cuda {
 
-// An event on a stream of the engine's.
-class CudaFence final : public Fence {
- public:
-  static Result<std::shared_ptr<const Fence>> record(ContextPtr context, Handle stream);
-  ~CudaFence() override;
-  Handle event() const { return event_; }
-
- private:
-  CudaFence(ContextPtr context, Handle event) : context_(std::move(context)), event_(event) {}
-  const ContextPtr context_;
-  const Handle event_;
-};
-
 // Copies of bytes, in three lists of one length as the driver wants them. Neighbours are not joined: they may lie in two allocations, and
 // no copy may cross from one into the other.
 struct CopyList {
   std::vector<DevicePtr> to, from;
   std::vector<std::size_t> bytes;
   void add(DevicePtr to_address, DevicePtr from_address, std::size_t count);
+  // Of all pieces that are there, to or from `packed`, where they stand one after the other.
+  void add_pieces(bool gather, const PieceList& list, const std::byte* packed);
 };
 
 class CopyStream {

@@ -24,25 +24,6 @@ PieceList part_of(const PieceList& list, std::size_t first, std::size_t count) {
   return {list.pieces.subspan(first, count), list.piece_bytes, nullptr};
 }
 
-void add_copies(CopyList& copies, Move direction, const PieceList& list, const std::byte* packed) {
-  for (std::size_t i = 0; i < list.pieces.size(); ++i) {
-    if (list.pieces[i] == nullptr) continue;
-    const DevicePtr piece = address(list.pieces[i]), in_packed = address(packed + i * list.piece_bytes);
-    if (direction == Move::kGather)
-      copies.add(in_packed, piece, list.piece_bytes);
-    else
-      copies.add(piece, in_packed, list.piece_bytes);
-  }
-}
-
-// Whether digests of what was written are the ones that are expected. Nothing was written of pieces that are left out.
-Status compared(const ChunkPart& part, std::uint64_t units, const std::uint64_t* digests) {
-  for (std::size_t i = 0; i < part.pieces.size(); ++i)
-    if (part.pieces[i] != nullptr && !std::equal(digests + i * units, digests + (i + 1) * units, part.digests.data() + i * units))
-      return {Code::kDataLoss, "the bytes do not match the digests of their chunk"};
-  return {};
-}
-
 // The table as it stands in the slot, where null pieces have no other.
 void take_left_out(std::span<std::byte* const> pieces, std::uint64_t units, const std::byte* stored, std::uint64_t* table) {
   for (std::size_t i = 0; i < pieces.size(); ++i)
@@ -88,7 +69,7 @@ Result<std::unique_ptr<CudaCopyEngine>> CudaCopyEngine::make(const void* page, C
 }
 
 CudaCopyEngine::CudaCopyEngine(ContextPtr context, CudaOptions options)
-    : context_(std::move(context)), options_(std::move(options)), streams_(context_) {}
+    : context_(std::move(context)), options_(std::move(options)), fences_(Fences::make(context_)), streams_(context_) {}
 
 const char* CudaCopyEngine::name() const {
   switch (options_.method) {
@@ -190,7 +171,7 @@ Status CudaCopyEngine::move(CopyStream& stream, Move direction, bool kernel, con
     return run_kernel(stream, direction, list, device);
   }
   CopyList copies;
-  add_copies(copies, direction, list, packed);
+  copies.add_pieces(direction == Move::kGather, list, packed);
   return stream.copy(copies);
 }
 
@@ -311,64 +292,9 @@ Status CudaCopyEngine::load(std::span<const std::byte> slot, std::uint64_t root,
   return {Code::kDataLoss, "the bytes or their digest table do not match the root"};
 }
 
-Status CudaCopyEngine::load_parts_pinned(CopyStream& stream, std::span<const ChunkPart* const> parts,
-                                         std::span<const DevicePtr> devices, std::uint64_t piece_bytes) const {
-  const bool kernel = by_kernel(Direction::kLoad, piece_bytes);
-  const std::uint64_t units = protocol::units_per_piece(piece_bytes);
-  std::size_t pieces = 0;
-  CopyList copies;
-  for (const ChunkPart* part : parts) {
-    pieces += part->pieces.size();
-    if (!kernel) add_copies(copies, Move::kScatter, {part->pieces, piece_bytes}, part->packed.data());
-  }
-  if (Status status = make_tables(stream, pieces, piece_bytes); !status.ok()) return status;
-  if (Status status = stream.copy(copies); !status.ok()) return status;
-  std::size_t first = 0;
-  for (std::size_t i = 0; i < parts.size(); first += parts[i++]->pieces.size())
-    if (Status status =
-            run_kernel(stream, kernel ? Move::kScatter : Move::kDigest, {parts[i]->pieces, piece_bytes}, devices[i], first);
-        !status.ok())
-      return status;
-  if (Status status = stream.finish(); !status.ok()) return status;
-  first = 0;
-  for (std::size_t i = 0; i < parts.size(); first += parts[i++]->pieces.size())
-    if (Status status = compared(*parts[i], units, stream.digests.data<std::uint64_t>() + first * units); !status.ok())
-      return status;
-  return {};
-}
-
-Status CudaCopyEngine::load_part_staged(CopyStream& stream, const ChunkPart& part, std::uint64_t piece_bytes) const {
-  const std::uint64_t units = protocol::units_per_piece(piece_bytes);
-  std::vector<std::uint64_t> table(part.pieces.size() * units);
-  if (Status status = load_staged(stream, part.packed, {part.pieces, piece_bytes}, table); !status.ok()) return status;
-  return compared(part, units, table.data());
-}
-
-Status CudaCopyEngine::load_parts(std::span<const ChunkPart> parts, std::uint64_t piece_bytes, const Fence* after) const {
-  if (ended_) return {Code::kUnavailable, "copies from and to the GPU have ended in this engine"};
-  std::vector<const ChunkPart*> direct;
-  std::vector<DevicePtr> devices;
-  const ContextScope scope(context_->driver(), context_->handle());
-  if (!scope.status().ok()) return noted(scope.status());
-  Result<CopyStreams::Lease> stream = streams_.take();
-  if (!stream.ok()) return noted(stream.status());
-  if (after != nullptr)
-    if (Status status = (*stream)->wait_for(*after); !status.ok()) return noted(status);
-  for (const ChunkPart& part : parts) {
-    const std::optional<DevicePtr> device = kernels_ != nullptr ? pinned(part.packed) : std::nullopt;  // see load()
-    if (device) {
-      direct.push_back(&part);
-      devices.push_back(*device);
-    } else if (Status status = load_part_staged(**stream, part, piece_bytes); !status.ok()) {
-      return noted(status);
-    }
-  }
-  return direct.empty() ? Status() : noted(load_parts_pinned(**stream, direct, devices, piece_bytes));
-}
-
 Result<std::shared_ptr<const Fence>> CudaCopyEngine::fence(void* stream) const {
   if (ended_) return Status(Code::kUnavailable, "copies from and to the GPU have ended in this engine");
-  Result<std::shared_ptr<const Fence>> fence = CudaFence::record(context_, stream);
+  Result<std::shared_ptr<const Fence>> fence = fences_->record(stream);
   if (!fence.ok()) return noted(fence.status());
   return fence;
 }

@@ -14,6 +14,7 @@
 
 #include "cuda/copy_engine.h"
 #include "cuda/copy_stream.h"
+#include "cuda/fences.h"
 #include "cuda/piece_kernels.h"
 #include "cuda/pinning.h"
 #include "cuda/way_measuring.h"
@@ -91,6 +92,7 @@ class CudaCopyEngine final : public CopyEngine {
   std::unique_ptr<PieceKernels> kernels_;  // or nullptr
   mutable std::atomic<bool> ended_{false};
   const std::shared_ptr<Arenas> arenas_ = std::make_shared<Arenas>();
+  const std::shared_ptr<Fences> fences_;
   mutable CopyStreams streams_;
   WayTable ways_ = options_.ways;
   std::unique_ptr<WayMeasuring> measuring_;  // only where it was too late; it goes before what it uses

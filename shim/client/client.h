@@ -136,6 +136,7 @@ class Client final : public ControlListener {
   std::shared_ptr<Attachment> readable(std::uint32_t ns) const { return namespaces_.drop_pending(ns) ? nullptr : current(); }
   // blocks_left_out: pages may be kNoPage.
   Status check(const Transfer& transfer, bool blocks_left_out) const;
+  Status check_pages(const Transfer& transfer, bool blocks_left_out) const;
 
   const Options options_;
   ForkGuard fork_guard_;

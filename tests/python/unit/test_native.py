@@ -18,6 +18,7 @@ STRUCTS = {
     "larder_transfer": native.Transfer,
     "larder_completion": native.Completion,
     "larder_store_result": native.StoreResult,
+    "larder_store_completion": native.StoreCompletion,
     "larder_act_result": native.ActResult,
     "larder_below": native.Below,
     "larder_fetch_result": native.FetchResult,

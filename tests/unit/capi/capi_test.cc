@@ -120,6 +120,8 @@ TEST_F(CapiTest, ARefusedCallIsToldInTheLog) {
   EXPECT_EQ(refusal(client_), "error larder_register_pages: the namespace has 2 layers, got 1");
   EXPECT_EQ(set_namespace(), LARDER_FAILED_PRECONDITION);
   EXPECT_EQ(refusal(client_), "error larder_set_namespace: the namespace is already set");
+  EXPECT_EQ(larder_store_submit(client_, 0, nullptr), LARDER_INVALID_ARGUMENT);
+  EXPECT_EQ(refusal(client_), "error larder_store_submit: needs where to put the ticket");
   ASSERT_EQ(register_pages(), LARDER_OK);
   larder_transfer t = transfer();
   t.hashes.count = 0;
@@ -151,6 +153,15 @@ TEST_F(CapiTest, WithoutLarderdEverythingIsAMissAndNothingWaits) {
   result.struct_bytes = sizeof(result);
   EXPECT_EQ(larder_store_finish(client_, 1000, &result), LARDER_OK);
   EXPECT_EQ(result.refused, 1U);
+  EXPECT_EQ(larder_store_begin(client_, &t), LARDER_OK);
+  std::uint64_t ticket = 0;
+  EXPECT_EQ(larder_store_submit(client_, 1000, &ticket), LARDER_OK);
+  larder_store_overtake(client_, ticket);
+  larder_store_completion ended[2]{};
+  EXPECT_EQ(larder_store_poll(client_, nullptr, 2, 1000), 0U);
+  ASSERT_EQ(larder_store_poll(client_, ended, 2, 1000), 1U);
+  EXPECT_EQ(ended[0].ticket, ticket);
+  EXPECT_EQ(ended[0].refused, 1U);
   const larder_request request{sizeof(larder_request), LARDER_DECIDED_ABSENT, 16, 0, 100, nullptr, 1, 0};
   larder_report_request(client_, &request);
   larder_report_prefill(client_, 16, 100);

@@ -1,0 +1,55 @@
+#include "cuda/fences.h"
+
+namespace larder::copy::cuda {
+
+Result<std::shared_ptr<const Fence>> Fences::record(Handle stream) {
+  const Driver& driver = context_->driver();
+  const ContextScope scope(driver, context_->handle());
+  if (!scope.status().ok()) return scope.status();
+  const Result<Handle> event = take();
+  if (!event.ok()) return event.status();
+  std::shared_ptr<const CudaFence> fence;
+  try {
+    fence = std::make_shared<const CudaFence>(shared_from_this(), *event);
+  } catch (...) {
+    give_back(*event);
+    throw;
+  }
+  // Who waits for an event waits for its latest recording before the wait: what waited for an earlier one is not touched.
+  if (Status status = driver.status(driver->event_record(*event, stream), "cuEventRecord"); !status.ok()) return status;
+  return std::shared_ptr<const Fence>(std::move(fence));
+}
+
+// REQUIRES: the context is current.
+Result<Handle> Fences::take() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!free_.empty()) {
+      const Handle event = free_.back();
+      free_.pop_back();
+      return event;
+    }
+  }
+  const Driver& driver = context_->driver();
+  Handle event = nullptr;
+  if (Status status = driver.status(driver->event_create(&event, kEventDisableTiming), "cuEventCreate"); !status.ok())
+    return status;
+  return event;
+}
+
+void Fences::give_back(Handle event) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (free_.size() < kMaxFree) return free_.push_back(event);  // there is room for it
+  }
+  const ContextScope scope(context_->driver(), context_->handle());
+  if (scope.status().ok()) context_->driver()->event_destroy(event);
+}
+
+Fences::~Fences() {
+  const ContextScope scope(context_->driver(), context_->handle());
+  if (!scope.status().ok()) return;
+  for (const Handle event : free_) context_->driver()->event_destroy(event);
+}
+
+}  // namespace larder::copy::cuda
