@@ -218,8 +218,7 @@ Status Client::check_pages(const Transfer& transfer, bool blocks_left_out) const
   const std::uint64_t page_count = page_counts_[transfer.group];
   std::uint32_t end = 0;
   for (const std::uint32_t page : transfer.pages) end = std::max(end, page + 1);  // 0 of kNoPage
-  if (end > page_count)
-    return {Code::kInvalidArgument, "page " + std::to_string(end - 1) + " is beyond the registered pages"};
+  if (end > page_count) return {Code::kInvalidArgument, "page " + std::to_string(end - 1) + " is beyond the registered pages"};
   if (!blocks_left_out && std::ranges::find(transfer.pages, kNoPage) != transfer.pages.end())
     return {Code::kInvalidArgument, "a store leaves no page out"};
   return {};

@@ -101,7 +101,9 @@ class Client final : public ControlListener {
   // See Stores.
   StoreResult store_finish(std::uint32_t wait_ms) { return stores_.finish(wait_ms, copies_.after()); }
   Result<std::uint64_t> store_submit(std::uint32_t wait_ms) { return stores_.submit(wait_ms, copies_.after()); }
-  std::vector<StoreCompletion> store_poll(std::size_t max, std::chrono::milliseconds wait = {}) { return stores_.poll(max, wait); }
+  std::vector<StoreCompletion> store_poll(std::size_t max, std::chrono::milliseconds wait = {}) {
+    return stores_.poll(max, wait);
+  }
   void store_overtake(std::uint64_t ticket) { stores_.overtake(ticket); }
   void store_abandon() { stores_.abandon(); }
   // From here on nothing that was stored before is found by this client, in any namespace, also where larderd is away or slow.
@@ -142,9 +144,9 @@ class Client final : public ControlListener {
   ForkGuard fork_guard_;
   LogRing log_;
   NamespaceSpec spec_;
-  std::vector<GroupPages> pages_;            // by group; sized with the namespace, as is the next
-  std::vector<std::uint64_t> page_counts_;   // pages that every layer has
-  PageCopies copies_;              // before all that copies, and what holds an arena
+  std::vector<GroupPages> pages_;           // by group; sized with the namespace, as is the next
+  std::vector<std::uint64_t> page_counts_;  // pages that every layer has
+  PageCopies copies_;                       // before all that copies, and what holds an arena
   mutable std::mutex setup_mutex_;
   std::vector<std::atomic<bool>> registered_;  // by group
   Namespaces namespaces_{spec_};

@@ -22,8 +22,7 @@ bool StoreJob::copy(std::size_t part) {
   try {
     std::vector<std::byte*> pieces;
     chunk_pieces(room_.pages[reservation_->transfer.group], chunks_[part].pages, group().blocks_per_chunk, pieces);
-    const Result<std::uint64_t> root =
-        room_.engine.store({pieces, group().piece_bytes, batch().after.get()}, chunks_[part].slot);
+    const Result<std::uint64_t> root = room_.engine.store({pieces, group().piece_bytes, batch().after.get()}, chunks_[part].slot);
     if (!root.ok()) return false;
     chunks_[part].record.root = *root;
   } catch (const std::exception&) {

@@ -15,10 +15,11 @@ namespace larder::crash {
 // In the order of a life: those of the engine's client, those of one that larderd asks about its grants, then those of the sidecar.
 inline constexpr std::array<std::string_view, 48> kPoints{
     "connected", "hello_sent", "welcome_received", "regions_mapped", "locked", "attached_sent", "namespace_sent",
-    "namespace_opened", "session_published", "heart_beaten", "reserve_sent", "granted_received", "store_listed", "store_submitted", "store_begun",
-    "store_half", "store_digests_written", "store_copied", "commit_ready", "commit_sent", "orphan_written", "disown_sent",
-    "word_read", "hold_place_taken", "hold_announced", "chunk_held", "load_found", "load_begun", "load_half", "load_verified",
-    "load_copied", "load_hold_released", "bad_sent", "load_ended", "drop_sent", "closing", "session_closed",
+    "namespace_opened", "session_published", "heart_beaten", "reserve_sent", "granted_received", "store_listed",
+    "store_submitted", "store_begun", "store_half", "store_digests_written", "store_copied", "commit_ready", "commit_sent",
+    "orphan_written", "disown_sent", "word_read", "hold_place_taken", "hold_announced", "chunk_held", "load_found", "load_begun",
+    "load_half", "load_verified", "load_copied", "load_hold_released", "bad_sent", "load_ended", "drop_sent", "closing",
+    "session_closed",
     // ASK_GRANTS has come; STILL_WRITING has been sent.
     "grants_asked", "still_writing_sent",
     // Of sidecar/store.

@@ -123,8 +123,10 @@ TEST(CopyPool, WhatNobodyWaitsForComesLast) {
     CopyPool pool(1);
     const auto first = std::make_shared<BlockingJob>();
     ASSERT_TRUE(pool.submit(first));
-    for (const char store : {'s', 't'}) ASSERT_TRUE(pool.submit(std::make_shared<NotingJob>(store, order, ended, Urgency::kYields)));
-    for (const char load : {'a', 'b'}) ASSERT_TRUE(pool.submit(std::make_shared<NotingJob>(load, order, ended, Urgency::kWaitedFor)));
+    for (const char store : {'s', 't'})
+      ASSERT_TRUE(pool.submit(std::make_shared<NotingJob>(store, order, ended, Urgency::kYields)));
+    for (const char load : {'a', 'b'})
+      ASSERT_TRUE(pool.submit(std::make_shared<NotingJob>(load, order, ended, Urgency::kWaitedFor)));
     first->go_ = true;
     while (ended < 4) std::this_thread::yield();
   }

@@ -23,8 +23,8 @@ using testing_support::FakeSession;
 using testing_support::GatedClock;
 using testing_support::GatedStores;
 using testing_support::hash_of;
-using testing_support::StoresTest;
 using testing_support::kPlainLayout;
+using testing_support::StoresTest;
 
 // Until the thread of that number sleeps, for 5 s at most.
 bool await_asleep(const std::atomic<pid_t>& thread) {

@@ -51,7 +51,8 @@ class StoresTest : public testing::Test {
   std::uint32_t begun(Stores& stores, std::uint32_t count) {
     stores.begin(session_.attachment, transfer(count), true);
     std::uint32_t request = 0;
-    EXPECT_EQ((session_.receive<protocol::Reserve, protocol::BlockHash>(protocol::MessageType::kReserve, &request).size()), count);
+    EXPECT_EQ((session_.receive<protocol::Reserve, protocol::BlockHash>(protocol::MessageType::kReserve, &request).size()),
+              count);
     return request;
   }
   std::vector<protocol::SlotRef> grant(Stores& stores, std::uint32_t request, std::uint32_t count) {
