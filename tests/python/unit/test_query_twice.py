@@ -5,7 +5,7 @@ import threading
 
 from http_fakes import FakeLarderd, FakeVllm, serving
 
-from larder import query_twice
+from larder import completions, query_twice
 
 
 def told(capsys, url, file):
@@ -111,3 +111,14 @@ def test_without_metrics_and_reset_the_source_is_unknown(capsys, tmp_path):
     out = shown(capsys, tmp_path, vllm, "http://127.0.0.1:1")
     assert "hit came from          unknown: the server shows no metrics" in out
     assert "tokens hit in Larder   unknown\n" in out
+
+
+def test_a_cache_whose_blocks_are_just_being_stored_is_reset_when_they_are():
+    """vLLM 0.32 says that it could not; older ones answer nothing."""
+    answers = ['{"success": false}', '{"success": false}', '{"success": true}', ""]
+    with serving({"POST /reset_prefix_cache": lambda: answers.pop(0)}) as url:
+        assert completions.reset_prefix_cache(url)
+        assert answers == [""]
+        assert completions.reset_prefix_cache(url)
+    with serving({"POST /reset_prefix_cache": lambda: '{"success": false}'}) as url:
+        assert not completions.reset_prefix_cache(url, patience_s=0.1)
