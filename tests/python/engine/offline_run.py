@@ -110,8 +110,10 @@ def reset(llm, external):
     while time.monotonic() < deadline:
         if llm.reset_prefix_cache(reset_connector=external):
             return True
-        # Blocks of the last request may still be stored. Nobody but llm.generate() has an engine in this process go on.
-        llm.llm_engine.engine_core.get_output()
+        # Blocks of the last request may still be stored. An engine in this process goes on inside llm.generate() alone.
+        if os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] == "0":
+            llm.llm_engine.engine_core.get_output()
+        time.sleep(0.01)
     raise TimeoutError("vLLM's prefix cache could not be reset")
 
 
