@@ -97,7 +97,7 @@ bool EventLoop::may_still_write(std::uint32_t number, Ended& ended) const {
     base::log_info("session " + std::to_string(number) + ": its process has stopped; its GPU may still write for " +
                    std::to_string(kDeviceSettlingMs) + " ms");
   }
-  return false;
+  return true;
 }
 
 void EventLoop::release_ended() {
