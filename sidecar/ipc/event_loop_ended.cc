@@ -97,7 +97,7 @@ bool EventLoop::may_still_write(std::uint32_t number, Ended& ended) const {
     base::log_info("session " + std::to_string(number) + ": its process has stopped; its GPU may still write for " +
                    std::to_string(kDeviceSettlingMs) + " ms");
   }
-  return true;
+  return now_ms < ended.free_at_ms;
 }
 
 void EventLoop::release_ended() {
