@@ -211,6 +211,18 @@ TEST_F(CudaCopyEngineTest, NothingIsLeftBehind) {
   EXPECT_EQ(left.modules, 0U);
 }
 
+// Making an event for each load would cost the engine's thread more than the rest of asking for it.
+TEST_F(CudaCopyEngineTest, TheEventOfAFenceThatIsNotNeededAnyMoreIsTheNextOnes) {
+  DeviceChunk chunk(4096, 2);
+  CudaCopyEngine& engine = make(Method::kKernel, chunk.page());
+  const std::uint64_t before = fake_cuda::counters().events;
+  for (int i = 0; i < 100; ++i) EXPECT_TRUE(engine.fence(nullptr).ok());
+  EXPECT_EQ(fake_cuda::counters().events, before + 1);
+  const auto one = engine.fence(nullptr), other = engine.fence(nullptr);
+  ASSERT_TRUE(one.ok() && other.ok());
+  EXPECT_EQ(fake_cuda::counters().events, before + 2) << "two that are needed are two";
+}
+
 TEST_F(CudaCopyEngineTest, SeveralThreadsCopyAtOnce) {
   constexpr int kThreads = 4;
   std::vector<std::unique_ptr<DeviceChunk>> chunks;
