@@ -34,6 +34,7 @@ inline constexpr unsigned kEventDisableTiming = 2;
 inline constexpr unsigned kHostPortable = 1;   // of cuMemHostAlloc and cuMemHostRegister
 inline constexpr unsigned kHostDeviceMap = 2;  // of both
 inline constexpr int kAccessOrderStream = 1;   // CU_MEMCPY_SRC_ACCESS_ORDER_STREAM
+inline constexpr unsigned kBesideCompute = 1;  // CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE
 
 inline constexpr int kCaptureRelaxed = 2;  // CU_STREAM_CAPTURE_MODE_RELAXED
 

@@ -72,6 +72,7 @@ static_assert(kHostPortable == CU_MEMHOSTALLOC_PORTABLE && kHostPortable == CU_M
 static_assert(kHostDeviceMap == CU_MEMHOSTALLOC_DEVICEMAP && kHostDeviceMap == CU_MEMHOSTREGISTER_DEVICEMAP);
 static_assert(kCaptureRelaxed == CU_STREAM_CAPTURE_MODE_RELAXED);
 static_assert(kAccessOrderStream == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM);
+static_assert(kBesideCompute == CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE);
 
 static_assert(sizeof(CopyAttributes) == sizeof(CUmemcpyAttributes) && sizeof(DevicePtr) == sizeof(CUdeviceptr));
 static_assert(offsetof(CopyAttributes, source_access_order) == offsetof(CUmemcpyAttributes, srcAccessOrder));

@@ -260,11 +260,13 @@ ResultCode memcpy_async(DevicePtr to, DevicePtr from, std::size_t bytes, Handle 
   return queue_copy(device().stream(stream), to, from, bytes);
 }
 
-// Pages must be read in the stream's order, or before the fence: a batch without that is refused.
+// Pages must be read in the stream's order, or before the fence: a batch without that is refused, and one that does not leave the multiprocessors
+// to the model.
 ResultCode memcpy_batch(DevicePtr* to, DevicePtr* from, std::size_t* bytes, std::size_t count, CopyAttributes* attributes,
                         std::size_t* starts, std::size_t attribute_count, std::size_t* failed, Handle stream) {
   LARDER_BEGIN("cuMemcpyBatchAsync");
-  if (stream == nullptr || attribute_count != 1 || starts[0] != 0 || attributes->source_access_order != kAccessOrderStream)
+  if (stream == nullptr || attribute_count != 1 || starts[0] != 0 || attributes->source_access_order != kAccessOrderStream ||
+      attributes->flags != kBesideCompute)
     return kInvalidValue;
   {
     const std::lock_guard lock(device().mutex);
