@@ -66,19 +66,39 @@ class PlainMoves final : public GpuMoves {
     if (!scope.status().ok()) return scope.status();
     Result<cuda::CopyStreams::Lease> stream = streams_.take();
     if (!stream.ok()) return stream.status();
-    const auto page = reinterpret_cast<cuda::DevicePtr>(field_.pages()) + chunk * field_.chunk_bytes();
-    const auto host = reinterpret_cast<cuda::DevicePtr>(field_.slot(chunk).data());
-    for (std::uint64_t at = 0; at < field_.chunk_bytes(); at += each_) {
-      const bool load = direction == Direction::kLoad;
-      const cuda::DevicePtr to = (load ? page : host) + at, from = (load ? host : page) + at;
-      if (Status status = driver_.status(driver_->memcpy_async(to, from, each_, (*stream)->queue()), "cuMemcpyAsync");
-          !status.ok())
-        return status;
-    }
+    if (Status status = each_ == 0 ? batch(**stream, direction, chunk) : calls(**stream, direction, chunk); !status.ok())
+      return status;
     return (*stream)->finish();
   }
 
  private:
+  Status batch(cuda::CopyStream& stream, Direction direction, std::size_t chunk) {
+    const PieceList list = field_.chunk(chunk);
+    auto host = reinterpret_cast<cuda::DevicePtr>(field_.slot(chunk).data());
+    cuda::CopyList copies;
+    for (std::byte* piece : list.pieces) {
+      const auto page = reinterpret_cast<cuda::DevicePtr>(piece);
+      if (direction == Direction::kLoad)
+        copies.add(page, host, list.piece_bytes);
+      else
+        copies.add(host, page, list.piece_bytes);
+      host += list.piece_bytes;
+    }
+    return stream.copy(copies);
+  }
+
+  Status calls(cuda::CopyStream& stream, Direction direction, std::size_t chunk) {
+    const auto page = reinterpret_cast<cuda::DevicePtr>(field_.pages()) + chunk * field_.chunk_bytes();
+    const auto host = reinterpret_cast<cuda::DevicePtr>(field_.slot(chunk).data());
+    const bool load = direction == Direction::kLoad;
+    for (std::uint64_t at = 0; at < field_.chunk_bytes(); at += each_) {
+      const cuda::DevicePtr to = (load ? page : host) + at, from = (load ? host : page) + at;
+      if (Status status = driver_.status(driver_->memcpy_async(to, from, each_, stream.queue()), "cuMemcpyAsync"); !status.ok())
+        return status;
+    }
+    return {};
+  }
+
   const std::uint64_t each_;
   const cuda::ContextPtr context_;
   const cuda::Driver& driver_;
@@ -142,6 +162,8 @@ Result<std::unique_ptr<GpuMoves>> GpuMoves::by_engine(GpuField& field, cuda::Met
 Result<std::unique_ptr<GpuMoves>> GpuMoves::plain(GpuField& field, std::uint64_t each) {
   Result<cuda::ContextPtr> context = cuda::DeviceContext::of(field.pages());
   if (!context.ok()) return context.status();
+  if (each == 0 && !(*context)->driver().has_batch())
+    return Status(Code::kUnsupported, "this driver has no batches of copies (CUDA 12.8 has)");
   auto made = std::make_unique<PlainMoves>(field, each, *context);
   if (Status status = made->prepare(); !status.ok()) return status;
   return std::unique_ptr<GpuMoves>(std::move(made));

@@ -28,7 +28,8 @@ class GpuMoves {
   // The product's, in one of its ways, over the field's arena as it registers it. Every load is verified by its root, and every store must give the root
   // that the first one gave. Stores all chunks once. REQUIRES: the pages are filled.
   static Result<std::unique_ptr<GpuMoves>> by_engine(GpuField& field, copy::cuda::Method method, unsigned kernel_blocks);
-  // Calls of the driver of `each` bytes, between memory that is registered: with a chunk in each the ceiling. The pages are none in order.
+  // Calls of the driver of `each` bytes, between memory that is registered: with a chunk in each the ceiling. The pages are none in order. With 0 one
+  // call a chunk, of the driver's own batch over the chunk's pieces; kUnsupported: this driver has none.
   static Result<std::unique_ptr<GpuMoves>> plain(GpuField& field, std::uint64_t each);
 
  protected:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from gpu_arms import LOAD, STORE, Arms, ArmsError
 from harness import goals
 
-LARGE, LOOP = "one large copy", "a call a piece"
+LARGE, LOOP, BATCH = "one large copy", "a call a piece", "the driver's batch"  # none of which digests anything
 SMS_GOALS = {4: 0.85, 8: 0.92}  # of the large copy, by so many multiprocessors, where pieces are small
 LARGE_PIECE = 2 << 20
 PIECES = (16 << 10, 32 << 10, LARGE_PIECE)
@@ -41,7 +41,7 @@ def callers() -> int:
 
 def ways_of(piece_bytes: int, size: int) -> list[Way]:
     return [
-        Way(LARGE, "plain", plain_bytes=size), Way(LOOP, "plain", plain_bytes=piece_bytes), Way("batch", "batch", 8),
+        Way(LARGE, "plain", plain_bytes=size), Way(LOOP, "plain", plain_bytes=piece_bytes), Way(BATCH, "plain"), Way("batch", "batch", 8),
         Way("kernel, 4 SMs", "kernel", 4), Way("kernel, 8 SMs", "kernel", 8), Way("auto, 8 SMs", "auto", 8),
     ]
 
@@ -51,7 +51,7 @@ def measure(arms: Arms, piece_bytes: int, scale: Scale = Scale()) -> list[dict]:
     with ExitStack() as stack:
         moves = {}
         for way in ways_of(piece_bytes, scale.bytes):
-            chunk = scale.bytes if way.method == "plain" else scale.chunk_bytes
+            chunk = scale.bytes if way.plain_bytes else scale.chunk_bytes
             try:
                 field = stack.enter_context(arms.field(scale.bytes, piece_bytes, chunk))
                 moves[way] = stack.enter_context(field.moves(way.method, way.blocks, way.plain_bytes))
@@ -59,7 +59,7 @@ def measure(arms: Arms, piece_bytes: int, scale: Scale = Scale()) -> list[dict]:
                 rows.append({"part": part_of(piece_bytes), "piece_kib": piece_bytes >> 10, "way": way.name, "not_measured": str(error)})
         rounds: list[dict[str, tuple[float, float]]] = []
         for _ in range(1 + scale.rounds):  # the first one warms up
-            rounds.append({way.name: tuple(scale.bytes / one.one_way(direction, 1 if way.method == "plain" else callers())
+            rounds.append({way.name: tuple(scale.bytes / one.one_way(direction, 1 if way.plain_bytes else callers())
                                            for direction in (LOAD, STORE)) for way, one in moves.items()})
         for way, one in moves.items():
             if way.method != "plain":
@@ -87,7 +87,7 @@ def rows_of(piece_bytes: int, rounds: list[dict[str, tuple[float, float]]]) -> l
         "part": part_of(piece_bytes), "piece_kib": piece_bytes >> 10, "way": name,
         "load_gb_s": median(name, LOAD) / 1e9, "store_gb_s": median(name, STORE) / 1e9,
         "load_of_large": over(name, LARGE, LOAD), "store_of_large": over(name, LARGE, STORE),
-        "load_of_loop": over(name, LOOP, LOAD), "load_of_batch": over(name, "batch", LOAD),
+        "load_of_loop": over(name, LOOP, LOAD), "load_of_batch": over(name, BATCH, LOAD),
     } for name in rounds[0]]
 
 
