@@ -30,6 +30,7 @@ from harness.process import ProcessError
 BUILD = ROOT / "build" / "bench"
 PARTS = ("G1", "G2", "G3", "G4", "G5", "G6", "G8")
 TOUCH_S = 120
+DEVICE = "cuda"
 
 
 def one_way(arms: Arms, part: str) -> list[dict]:
@@ -43,8 +44,8 @@ def losses(arms: Arms) -> list[dict]:
     from paged_engine.shapes import SHAPES
 
     scale, shape = gpu_loss.Scale(), SHAPES[os.environ.get("GPU_DECODE_SHAPE", "llama_8b")]
-    steps = {"gemm": gpu_loss.gemm("cuda", scale.matrix), "decode": gpu_loss.decode(shape, "cuda", scale.context)}
-    loops = [gpu_loss.Loop(name, step, "cuda", scale.turn_s) for name, step in steps.items()]
+    steps = {"gemm": gpu_loss.gemm(DEVICE, scale.matrix), "decode": gpu_loss.decode(shape, DEVICE, scale.context)}
+    loops = [gpu_loss.Loop(name, step, DEVICE, scale.turn_s) for name, step in steps.items()]
     try:
         return gpu_loss.measure(arms, loops, scale)
     finally:
@@ -62,7 +63,7 @@ def first_layer(_: Arms) -> list[dict]:
     with Larderd(os.environ["LARDERD"], BUILD / "gpu-first-layer", name, size) as larderd:
         larderd.wait_ready()
         larderd.wait_touched(TOUCH_S)
-        rows = gpu_first_layer.measure(larderd.socket, "cuda", scale)
+        rows = gpu_first_layer.measure(larderd.socket, DEVICE, scale)
     torch.cuda.empty_cache()
     return rows
 

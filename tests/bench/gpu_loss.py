@@ -158,7 +158,8 @@ def judge(rows: list[dict]) -> list[dict]:
 
 
 def show(row: dict) -> str:
-    verifying = "its digests by" if row["way"] == "batch" else "on"
+    digests = "by the host" if row["direction"] == "stores" else f"on {row['sms']} SMs"
+    where = f"digests {digests}" if row["way"] == "batch" else f"on {row['sms']} SMs"
     said = f"; not judged: {row['not_judged']}" if "not_judged" in row else ""
-    return (f"{row['loop']:<6} beside {row['direction']:<6} by {row['way']:<6} ({verifying} {row['sms']} SMs) at {row['of_link']:.2f} of the link: "
+    return (f"{row['loop']:<6} beside {row['direction']:<6} by {row['way']:<6} ({where}) at {row['of_link']:.2f} of the link: "
             f"{100 * row['loss']:.2f}% lost{said}")

@@ -111,5 +111,5 @@ def judge(rows: list[dict]) -> list[dict]:
 
 
 def show(row: dict) -> str:
-    return (f"pieces of {row['piece_kib']:>4} KiB, {row['way']:<14} loads {row['load_gb_s']:6.1f} GB/s ({row['load_of_large']:.3f} of the large copy), "
+    return (f"pieces of {row['piece_kib']:>4} KiB, {row['way']:<18} loads {row['load_gb_s']:6.1f} GB/s ({row['load_of_large']:.3f} of the large copy), "
             f"stores {row['store_gb_s']:6.1f} ({row['store_of_large']:.3f})")

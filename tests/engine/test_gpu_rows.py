@@ -1,5 +1,9 @@
-"""make bench-gpu's G4 and G5 as far as they need PyTorch: on the CPU, or on a GPU in `make test-gpu`. G5 over a real larderd. No time is judged."""
+"""make bench-gpu's G4 and G5 as far as they need PyTorch: on the CPU, or on a GPU in `make test-gpu`. G5 over a real larderd. And the whole of
+gpu_copy_bench.py from its first line to its report, over the driver of tests/cuda that has no GPU behind it. No time is judged."""
 
+import json
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -114,3 +118,44 @@ def test_shares_are_medians_of_the_rounds_own():
     row = gpu_first_layer.row_of(SMALL, [(1.0, 0.25, 1.1), (1.0, 0.25, 1.1), (2.0, 0.5, 2.2)])
     assert (row["share"], row["whole_ms"], row["first_layer_ms"]) == (0.25, 1000.0, 250.0)
     assert gpu_first_layer.judge([row])[0]["met"]
+
+
+WHOLE = """
+import functools, pathlib, sys
+import torch
+import gpu_both_ways, gpu_copy_bench, gpu_first_layer, gpu_loss, gpu_one_way, gpu_register
+
+MIB = 1 << 20
+gpu_copy_bench.DEVICE, gpu_copy_bench.BUILD = "cpu", pathlib.Path(sys.argv[1])
+gpu_copy_bench.on_the_gpu = lambda: torch
+gpu_one_way.measure.__defaults__ = (gpu_one_way.Scale(4 * MIB, 2 * MIB, 1),)
+gpu_both_ways.measure.__defaults__ = (gpu_both_ways.Scale(8 * MIB, 2 * MIB, 1, 12),)
+gpu_register.measure.__defaults__ = (gpu_register.Scale(4 * MIB, 1),)
+gpu_loss.Scale = functools.partial(gpu_loss.Scale, 4 * MIB, 2 * MIB, 2, 0.02, 64, 40)
+gpu_first_layer.Scale = functools.partial(gpu_first_layer.Scale, 4, 8 << 10, 4, 6, 1, 0)
+sys.exit(gpu_copy_bench.main())
+"""
+
+
+def test_the_whole_bench_runs_over_the_fake_driver(tmp_path):
+    root = Path(__file__).resolve().parents[2]
+    library = Path(os.environ["LARDER_LIBRARY"])
+    fake = library.parent / "fake_cuda"
+    if not fake.exists():
+        pytest.skip("the fake driver was not carried here: make build")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(str(root / folder) for folder in ("tests/bench", "tests/engine", "shim/python", "e2e")),
+                   "LD_LIBRARY_PATH": str(fake), "LARDERD": str(Path(os.environ["LARDER_TEST_BIN"]) / "larderd"), "LARDER_COMMIT": "abc1234",
+                   "GPU_DECODE_SHAPE": "tiny_llama"}
+    ran = subprocess.run([sys.executable, "-c", WHOLE, tmp_path], env=environment, capture_output=True, text=True, timeout=500)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    report = json.loads((tmp_path / "gpu_copies.json").read_text())
+    measured = {row["part"] for row in report["rows"] if "not_measured" not in row}
+    assert {"G1", "G2", "G3", "G5", "G8"} <= measured, ran.stdout + ran.stderr
+    assert {row["part"] for row in report["rows"]} == {"G1", "G2", "G3", "G4", "G5", "G6", "G8"}
+    goals = {goal["id"] for goal in report["goals"]}
+    assert {"G1.load_of_large", "G3.both_of_large", "G5.first_layer_share", "G8.4_kib.times_faster"} <= goals
+    assert "G6: not measured: needs transfer sidecar" in ran.stdout
+    # Where NVIDIA's compiler is not there, kernels are not measured, and that is said.
+    losses = [row for row in report["rows"] if row["part"] == "G4" and "loss" in row]
+    assert [(row["loop"], row["direction"]) for row in losses if row["way"] == "batch"] == [
+        ("gemm", "loads"), ("gemm", "stores"), ("decode", "loads"), ("decode", "stores")]
