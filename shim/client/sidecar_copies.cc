@@ -218,8 +218,12 @@ Result<std::uint64_t> SidecarCopies::store(Attachment& attachment, const protoco
   Result<std::uint64_t> root = ask(attachment, CopyVerb::kStore, ref, from);
   if (root.ok()) {
     const Status verified = verify(*root, slot, from);
-    if (verified.ok()) return root;
-    if (verified.code() == Code::kDataLoss && open) mistrust(*open, {TransferReason::kNotVerified, verified.text()}, false);
+    if (verified.ok()) {
+      differences_ = 0;
+      return root;
+    }
+    if (verified.code() == Code::kDataLoss && open && ++differences_ >= kMostDifferences)
+      mistrust(*open, {TransferReason::kNotVerified, verified.text()}, false);
   }
   return own_.store(from, slot);
 }

@@ -5,6 +5,7 @@
 // never a wrong byte. A copy that larderd does not or cannot make the engine makes, in the same call: no request fails for it. Thread-safe.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <memory>
@@ -73,6 +74,8 @@ class SidecarCopies {
                             const copy::PieceList& list);
   static bool send_copy(Attachment& attachment, const protocol::Copy& head, const std::vector<std::uint64_t>& pieces);
   Status verify(std::uint64_t root, std::span<const std::byte> slot, const copy::PieceList& list) const;
+  // Pages that are stored may become others' while they are read, and differ then: once is no proof.
+  static constexpr int kMostDifferences = 3;
   // Larderd's view of the memory is not ours: it is taken back; and asked for `again` where it is only old.
   void mistrust(const Open& open, const copy::TransferRefusal& why, bool again);
 
@@ -89,6 +92,7 @@ class SidecarCopies {
   copy::PageExport exported_;
   std::shared_ptr<CopyFlags> flags_;
   std::shared_ptr<const Open> open_;
+  std::atomic<int> differences_{0};  // of stores, since one was right
 };
 
 }  // namespace larder::client
