@@ -19,6 +19,13 @@ CudaFence::~CudaFence() {
   if (scope.status().ok()) context_->driver()->event_destroy(event_);
 }
 
+Status CudaFence::wait() const {
+  const Driver& driver = context_->driver();
+  const ContextScope scope(driver, context_->handle());
+  if (!scope.status().ok()) return scope.status();
+  return driver.status(driver->event_synchronize(event_), "cuEventSynchronize");
+}
+
 void CopyList::add(DevicePtr to_address, DevicePtr from_address, std::size_t count) {
   to.push_back(to_address);
   from.push_back(from_address);
