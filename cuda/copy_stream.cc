@@ -22,7 +22,8 @@ void CopyList::add_pieces(bool gather, const PieceList& list, const std::byte* p
 CopyStream::CopyStream(ContextPtr context)
     : pieces(*context), digests(*context), staging(*context), context_(std::move(context)), driver_(context_->driver()) {}
 
-// The engine's work comes first: copies have the least priority that there is, so that a kernel of theirs never delays one of the model's.
+// The engine's work comes first: copies have the least priority that there is. That is also the default, so that beside an engine whose streams
+// have that one, as PyTorch's, a kernel of ours that has begun keeps its few multiprocessors until it ends.
 Result<std::unique_ptr<CopyStream>> CopyStream::make(ContextPtr context) {
   std::unique_ptr<CopyStream> made(new CopyStream(std::move(context)));
   const Driver& driver = made->driver_;
@@ -57,6 +58,7 @@ Status CopyStream::copy(CopyList& list) {
   if (driver_.has_batch() && list.bytes.size() > 1) {
     CopyAttributes attributes;
     attributes.source_access_order = kAccessOrderStream;
+    attributes.flags = kBesideCompute;  // a hint: the model's multiprocessors are not for these copies
     std::size_t start = 0, failed = 0;
     const ResultCode result = driver_->memcpy_batch(list.to.data(), list.from.data(), list.bytes.data(), list.bytes.size(),
                                                     &attributes, &start, 1, &failed, queue());

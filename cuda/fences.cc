@@ -20,6 +20,13 @@ Result<std::shared_ptr<const Fence>> Fences::record(Handle stream) {
   return std::shared_ptr<const Fence>(std::move(fence));
 }
 
+Status CudaFence::wait() const {
+  const Driver& driver = owner_->context_->driver();
+  const ContextScope scope(driver, owner_->context_->handle());
+  if (!scope.status().ok()) return scope.status();
+  return driver.status(driver->event_synchronize(event_), "cuEventSynchronize");
+}
+
 // REQUIRES: the context is current.
 Result<Handle> Fences::take() {
   {

@@ -42,6 +42,7 @@ class CudaFence final : public Fence {
   ~CudaFence() override { owner_->give_back(event_); }
   CudaFence(const CudaFence&) = delete;
   CudaFence& operator=(const CudaFence&) = delete;
+  Status wait() const override;
   Handle event() const { return event_; }
 
  private:

@@ -22,9 +22,13 @@ bool StoreJob::copy(std::size_t part) {
   try {
     std::vector<std::byte*> pieces;
     chunk_pieces(room_.pages[reservation_->transfer.group], chunks_[part].pages, group().blocks_per_chunk, pieces);
-    const Result<std::uint64_t> root = room_.engine.store({pieces, group().piece_bytes, batch().after.get()}, chunks_[part].slot);
+    const copy::PieceList list{pieces, group().piece_bytes, batch().after.get()};
+    Chunk& chunk = chunks_[part];
+    const protocol::SlotRef ref{chunk.record.slot, 0, chunk.record.generation};
+    const Result<std::uint64_t> root = room_.sidecar != nullptr ? room_.sidecar->store(attachment(), ref, list, chunk.slot)
+                                                                : room_.engine.store(list, chunk.slot);
     if (!root.ok()) return false;
-    chunks_[part].record.root = *root;
+    chunk.record.root = *root;
   } catch (const std::exception&) {
     return false;
   }

@@ -14,6 +14,7 @@
 #include "shim/client/attachment.h"
 #include "shim/client/copy_pool.h"
 #include "shim/client/layout.h"
+#include "shim/client/sidecar_copies.h"
 
 namespace larder::client {
 
@@ -61,6 +62,7 @@ struct StoreRoom {
   const copy::CopyEngine& engine;
   const NamespaceSpec& spec;
   const std::vector<GroupPages>& pages;
+  SidecarCopies* sidecar;  // asks larderd to copy; nullptr: it is not asked
   std::function<void(StoreJob&)> ended;
 };
 

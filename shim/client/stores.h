@@ -29,10 +29,12 @@ class Stores {
   static constexpr std::size_t kMaxSubmitted = 64;
 
   // All outlive it. `spec` and `pages` are complete before the first begin(). A store that is begun and not finished for longer than
-  // `max_age` is given up when larderd asks. REQUIRES: the pool is closed before it goes, or nothing of it runs.
+  // `max_age` is given up when larderd asks. `sidecar`: larderd is asked to copy; nullptr: it is not. REQUIRES: the pool is closed before it
+  // goes, or nothing of it runs.
   Stores(CopyPool& pool, const copy::CopyEngine& engine, const NamespaceSpec& spec, const std::vector<GroupPages>& pages,
-         std::chrono::milliseconds max_age = std::chrono::milliseconds(protocol::kMaxStoreAgeMs))
-      : pool_(pool), room_{engine, spec, pages, [this](StoreJob& job) { ended(job); }}, max_age_(max_age) {}
+         std::chrono::milliseconds max_age = std::chrono::milliseconds(protocol::kMaxStoreAgeMs),
+         SidecarCopies* sidecar = nullptr)
+      : pool_(pool), room_{engine, spec, pages, sidecar, [this](StoreJob& job) { ended(job); }}, max_age_(max_age) {}
 
   // Asks for the right to store. `attachment` may be nullptr: everything is refused. `index_is_good`: what the index holds need not be
   // asked for. Never waits.
