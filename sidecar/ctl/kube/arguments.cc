@@ -12,6 +12,7 @@ namespace {
 
 constexpr double kShortestInterval = 1, kLongestInterval = 3600;  // each look runs a kubectl a pod
 constexpr std::uint64_t kMostIterations = 1'000'000'000;
+constexpr std::uint64_t kLongestTrace = 86'400;  // seconds
 
 // Of kubectl, with a value and without.
 constexpr std::array<std::string_view, 15> kPassed{"--context",
@@ -66,6 +67,9 @@ Status set_value(std::string_view name, std::string_view value, Arguments& argum
   } else if (name == "--iterations") {
     if (!read_number(value, std::uint64_t{1}, kMostIterations, arguments.iterations))
       return wrong(name, "needs a whole number of at least 1");
+  } else if (name == "--seconds") {
+    if (!read_number(value, std::uint64_t{1}, kLongestTrace, arguments.seconds))
+      return wrong(name, "needs a whole number of seconds, 1 to 86400");
   } else if (name == "-s" || std::ranges::find(kPassed, name) != kPassed.end()) {
     arguments.for_kubectl.push_back((name == "-s" ? "--server" : std::string(name)) + "=" + std::string(value));
   } else {

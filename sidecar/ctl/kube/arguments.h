@@ -18,6 +18,7 @@ struct Arguments {
   bool every_pod = false;        // --all: however many there are
   double interval_seconds = 5;   // of top
   std::uint64_t iterations = 0;  // of top; 0: until it is stopped
+  std::uint64_t seconds = 60;    // of trace
   std::vector<std::string> words;
 };
 

@@ -106,6 +106,12 @@ std::vector<Result<ctl::Snapshot>> Cluster::larderds(const std::vector<PodSeen>&
   return answers;
 }
 
+Status Cluster::run_larderctl(const PodSeen& larderd, const std::vector<std::string>& words,
+                              std::chrono::milliseconds deadline) const {
+  if (!is_name(larderd.view.pool)) return {Code::kInvalidArgument, "'" + larderd.view.pool + "' is no name of a pool"};
+  return kubectl_.show(larderd.exec_larderctl(words), deadline);
+}
+
 Result<std::string> Cluster::log(const PodSeen& pod, const std::string& container) const {
   return kubectl_.ask({"logs", pod.view.name, "--namespace", pod.view.ns, "--container", container, "--limit-bytes",
                        std::to_string(kMostLogBytes)},

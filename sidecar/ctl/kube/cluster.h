@@ -1,8 +1,9 @@
-// Cluster: what `kubectl larder` reads of a cluster, as values, through the user's kubectl. It only reads. Thread-safe.
+// Cluster: what `kubectl larder` reads of a cluster, as values, through the user's kubectl. It changes nothing. Thread-safe.
 //
 // Namespaces and names given to it go into paths: REQUIRES is_name() of each.
 #pragma once
 
+#include <chrono>
 #include <map>
 #include <string>
 #include <string_view>
@@ -39,6 +40,9 @@ class Cluster {
 
   // What the larderd of each pod says of itself, in their order, through the API server (pods/proxy). Not asked where none answers.
   std::vector<Result<ctl::Snapshot>> larderds(const std::vector<PodSeen>& pods) const;
+
+  // Has larderctl run with these words beside the larderd of the pod; what it says goes to the user.
+  Status run_larderctl(const PodSeen& larderd, const std::vector<std::string>& words, std::chrono::milliseconds deadline) const;
 
   // The first MiBs of a container's log.
   Result<std::string> log(const PodSeen& pod, const std::string& container) const;

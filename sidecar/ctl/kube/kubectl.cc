@@ -39,18 +39,40 @@ std::optional<Pipe> make_pipe() {
   return Pipe{Fd(ends[0]), Fd(ends[1])};
 }
 
-// 0, or an errno.
-int spawn(const Words& words, const Pipe& out, const Pipe& err, pid_t& pid) {
+// The program, found in PATH, with standard output and error at `out` and `err`.
+Result<pid_t> spawn(const Words& words, int out, int err) {
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_adddup2(&actions, out.write.get(), STDOUT_FILENO);
-  ::posix_spawn_file_actions_adddup2(&actions, err.write.get(), STDERR_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions, err, STDERR_FILENO);
+  pid_t pid = 0;
   const int error = ::posix_spawnp(&pid, arguments[0], &actions, nullptr, arguments.data(), environ);
   ::posix_spawn_file_actions_destroy(&actions);
-  return error;
+  if (error == 0) return pid;
+  return Status(Code::kUnavailable, "cannot run " + words[0] + ": " + std::generic_category().message(error) +
+                                        ". Is it in PATH? `kubectl larder` asks the cluster through it");
+}
+
+milliseconds left_until(Clock::time_point end) {
+  return std::max(std::chrono::duration_cast<milliseconds>(end - Clock::now()), milliseconds(0));
+}
+
+// False: it goes on.
+bool ends(pid_t pid, Clock::time_point deadline) {
+  const Fd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  pollfd end{process.get(), POLLIN, 0};
+  return ::poll(&end, 1, static_cast<int>(left_until(deadline).count())) > 0;
+}
+
+// Whether it ended well, of a process that has ended or was killed.
+bool reap(pid_t pid) {
+  int status = 0;
+  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
+  }
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
 // Reads what there is. False: its end, or more than `most`.
@@ -70,13 +92,13 @@ struct Said {
 
 class Listening {
  public:
-  Listening(int out, int err, milliseconds deadline) : out_(out), err_(err), begin_(Clock::now()), deadline_(deadline) {}
+  Listening(int out, int err, milliseconds deadline) : out_(out), err_(err), begin_(Clock::now()), deadline_(begin_ + deadline) {}
 
   // Of both streams, and then of the process.
   Said until_end(std::size_t most_bytes, pid_t pid) {
     while (out_ >= 0 || err_ >= 0) {
-      const milliseconds left = time_left();
-      if (left.count() <= 0) {
+      const milliseconds left = left_until(deadline_);
+      if (left.count() == 0) {
         said_.late = true;
         break;
       }
@@ -90,20 +112,11 @@ class Listening {
       if (wait[1].revents != 0 && !read_some(err_, said_.err, kMostErrorBytes)) err_ = -1;
       show_the_waiting();
     }
-    if (!said_.too_long && !said_.late) said_.late = !ends(pid);
+    if (!said_.too_long && !said_.late) said_.late = !ends(pid, deadline_);
     return std::move(said_);
   }
 
  private:
-  milliseconds time_left() const { return std::chrono::duration_cast<milliseconds>(begin_ + deadline_ - Clock::now()); }
-
-  // False: it has closed its streams, and goes on.
-  bool ends(pid_t pid) const {
-    const Fd process(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
-    pollfd end{process.get(), POLLIN, 0};
-    return ::poll(&end, 1, static_cast<int>(std::max<std::int64_t>(time_left().count(), 0))) > 0;
-  }
-
   void show_the_waiting() {
     if (Clock::now() - begin_ < kQuiet || shown_ == said_.err.size()) return;
     const std::string fresh = said_.err.substr(shown_);
@@ -112,8 +125,7 @@ class Listening {
   }
 
   int out_, err_;
-  const Clock::time_point begin_;
-  const milliseconds deadline_;
+  const Clock::time_point begin_, deadline_;
   std::size_t shown_ = 0;
   Said said_;
 };
@@ -150,33 +162,47 @@ Status refusal(const std::string& error) {
   return {Code::kFailedPrecondition, text};
 }
 
+std::string no_answer(const Words& words, milliseconds deadline) {
+  return "kubectl " + words.front() + " gave no answer in " + ctl::seconds_text(static_cast<double>(deadline.count()) / 1000);
+}
+
 }  // namespace
+
+Words Kubectl::command(const Words& words) const {
+  Words all{program_};
+  all.insert(all.end(), options_.begin(), options_.end());
+  all.insert(all.end(), words.begin(), words.end());
+  return all;
+}
 
 Result<std::string> Kubectl::ask(const Words& words, std::size_t most_bytes) const {
   std::optional<Pipe> out = make_pipe(), err = make_pipe();
   if (!out || !err) return Status::from_errno(errno, "a pipe to kubectl");
-  Words all{program_};
-  all.insert(all.end(), options_.begin(), options_.end());
-  all.insert(all.end(), words.begin(), words.end());
-  pid_t pid = 0;
-  if (const int error = spawn(all, *out, *err, pid); error != 0)
-    return Status(Code::kUnavailable, "cannot run " + program_ + ": " + std::generic_category().message(error) +
-                                          ". Is it in PATH? `kubectl larder` asks the cluster through it");
+  const Result<pid_t> pid = spawn(command(words), out->write.get(), err->write.get());
+  if (!pid.ok()) return pid.status();
   out->write.reset();
   err->write.reset();
-  const Said said = Listening(out->read.get(), err->read.get(), deadline_).until_end(most_bytes, pid);
-  if (said.late || said.too_long) ::kill(pid, SIGKILL);
-  int status = 0;
-  while (::waitpid(pid, &status, 0) < 0 && errno == EINTR) {
-  }
+  const Said said = Listening(out->read.get(), err->read.get(), deadline_).until_end(most_bytes, *pid);
+  if (said.late || said.too_long) ::kill(*pid, SIGKILL);
+  const bool well = reap(*pid);
   if (said.too_long)
     return Status(Code::kOutOfRange, "kubectl " + words.front() + " answers with more than " + ctl::bytes_text(most_bytes));
   if (said.late)
-    return Status(Code::kDeadlineExceeded, "kubectl " + words.front() + " gave no answer in " +
-                                               ctl::seconds_text(static_cast<double>(deadline_.count()) / 1000) +
-                                               (said.err.empty() ? "" : ": " + sentence_of(said.err)));
-  if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) return refusal(said.err);
+    return Status(Code::kDeadlineExceeded, no_answer(words, deadline_) + (said.err.empty() ? "" : ": " + sentence_of(said.err)));
+  if (!well) return refusal(said.err);
   return said.out;
+}
+
+Status Kubectl::show(const Words& words, milliseconds deadline) const {
+  const Clock::time_point end = Clock::now() + deadline;
+  const Result<pid_t> pid = spawn(command(words), STDOUT_FILENO, STDERR_FILENO);
+  if (!pid.ok()) return pid.status();
+  const bool late = !ends(*pid, end);
+  if (late) ::kill(*pid, SIGKILL);
+  const bool well = reap(*pid);
+  if (late) return {Code::kDeadlineExceeded, no_answer(words, deadline)};
+  if (!well) return {Code::kFailedPrecondition, "kubectl " + words.front() + " failed"};
+  return {};
 }
 
 std::vector<Result<std::string>> Kubectl::ask_all(const std::vector<Words>& calls, std::size_t most_bytes) const {

@@ -29,10 +29,16 @@ class Kubectl {
   // not; kUnavailable: no API server answers, or there is no kubectl; kOutOfRange: more than `most_bytes`. The text is kubectl's own.
   Result<std::string> ask(const Words& words, std::size_t most_bytes = kMostBytes) const;
 
-  // The same of many, kAtOnce at once, in their order.
+  // Runs it for the user: what it writes goes where larderctl's own goes, also its errors. Fails where it does not end well by
+  // `deadline`, in which it is killed.
+  Status show(const Words& words, std::chrono::milliseconds deadline) const;
+
+  // The same as ask() of many, kAtOnce at once, in their order.
   std::vector<Result<std::string>> ask_all(const std::vector<Words>& calls, std::size_t most_bytes = kMostBytes) const;
 
  private:
+  Words command(const Words& words) const;
+
   const Words options_;
   const std::string program_;
   const std::chrono::milliseconds deadline_;

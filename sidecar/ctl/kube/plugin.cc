@@ -6,11 +6,15 @@
 
 #include "sidecar/ctl/kube/arguments.h"
 #include "sidecar/ctl/kube/plugin_commands.h"
+#include "sidecar/ctl/larderctl.h"
 
 namespace larder::kube {
 namespace {
 
 constexpr int kExitFailed = 2;
+
+// It asks no cluster: larderctl's own runs, with that one's options.
+constexpr std::string_view kSimulate = "simulate";
 
 struct Command {
   std::string_view name, operands;
@@ -20,7 +24,7 @@ struct Command {
   Result<ctl::Outcome> (*run)(const Arguments&, const Cluster&);
 };
 
-constexpr std::array<Command, 5> kCommands{{
+constexpr std::array<Command, 6> kCommands{{
     {"status", "[POOL]", 0, 1, "", "of each pool: is it helping, what is wrong, what to do", status_of_pools},
     {"pods", "[POOL]", 0, 1, "", "of each pod: is it injected, attached, what it finds, its memory, and why not", pods_of_pools},
     {"why", "POD", 1, 1, "why which pod? kubectl larder pods lists them",
@@ -28,21 +32,28 @@ constexpr std::array<Command, 5> kCommands{{
     {"top", "[POOL]", 0, 1, "", "live: what the larderd of each pod does; Ctrl-C ends it", top_of_pools},
     {"backend", "check NAME", 2, 2, "backend what? kubectl larder backend check NAME (of a CacheBackend)",
      "does this CacheBackend serve? By the operator's check and by every larderd that uses it", check_backend},
+    {"trace", "POD", 1, 1, "trace which pod? kubectl larder pods lists them",
+     "record what is asked of its larderd, for simulate: hashes of blocks, never tokens; > FILE", trace_pod},
 }};
+
+std::string usage_line(std::string_view name, std::string_view operands, std::string_view help) {
+  const std::string head = std::string(name) + " " + std::string(operands);
+  char line[200];
+  std::snprintf(line, sizeof(line), "  %-22s%s\n", head.c_str(), std::string(help).c_str());
+  return line;
+}
 
 std::string usage() {
   std::string text = "usage: kubectl larder COMMAND [options]\n\n";
-  char line[200];
-  for (const Command& command : kCommands) {
-    const std::string head = std::string(command.name) + " " + std::string(command.operands);
-    std::snprintf(line, sizeof(line), "  %-22s%s\n", head.c_str(), std::string(command.help).c_str());
-    text += line;
-  }
+  for (const Command& command : kCommands) text += usage_line(command.name, command.operands, command.help);
+  text += usage_line(kSimulate, "FILE...",
+                     "how much memory should I buy? What traces would have found: --sizes, --policies as larderctl's");
   text +=
       "\n  -n, --namespace NS    that of the context if left out; -A: all\n"
       "  -o json               for programs\n"
       "  --all                 of pods: ask every larderd, not only 64\n"
       "  --interval SECONDS    of top: between two screens, default 5; --iterations N, --once: then it ends\n"
+      "  --seconds N           of trace: for how long, default 60\n"
       "  --context, --kubeconfig, --as and kubectl's other options of access go to kubectl as they are\n\n"
       "Ends with 0: all is well; 1: something is not; 2: it could not be found out.\n";
   return text;
@@ -62,6 +73,8 @@ const Command* command_of(const Arguments& arguments, std::string& wrong) {
     wrong = operands < command.least ? std::string(command.missing) : "'" + arguments.words.back() + "' is too much";
     return nullptr;
   }
+  if (!arguments.words.empty() && arguments.words[0] == kSimulate)
+    wrong = "simulate stands first: kubectl larder simulate FILE...";
   if (wrong.empty()) wrong = "'" + arguments.words[0] + "' is no command";
   return nullptr;
 }
@@ -80,6 +93,7 @@ bool is_plugin(std::string_view program) {
 }
 
 int run_plugin(std::span<const std::string_view> words) {
+  if (!words.empty() && words[0] == kSimulate) return ctl::run(words);
   const Result<Arguments> arguments = parse_arguments(words);
   if (!arguments.ok()) return usage_error(arguments.status().text());
   if (arguments->help) {

@@ -1,6 +1,7 @@
 #include "sidecar/ctl/kube/plugin_commands.h"
 
 #include <algorithm>
+#include <chrono>
 
 #include "operator/api/names.h"
 #include "sidecar/ctl/kube/gather.h"
@@ -15,6 +16,7 @@ namespace {
 using ctl::Outcome;
 
 constexpr int kExitUnwell = 1;
+constexpr std::chrono::seconds kTraceMore{60};  // than is recorded: to begin, and for the last lines
 
 Status not_installed(const Status& status) {
   if (status.code() != Code::kNotFound) return status;
@@ -111,6 +113,25 @@ Result<Outcome> pods_of_pools(const Arguments& arguments, const Cluster& cluster
     text += "\n" + std::to_string(fleet.not_asked()) + " more larderd were not asked; --all asks each.\n";
   if (!well) text += "\nkubectl larder why POD says more of one.\n";
   return Outcome{text, status};
+}
+
+Result<Outcome> trace_pod(const Arguments& arguments, const Cluster& cluster) {
+  if (arguments.json) return Status(Code::kInvalidArgument, "trace writes JSON, one object a line, without -o json");
+  const Result<std::string> ns = one_namespace(arguments, cluster);
+  if (!ns.ok()) return ns.status();
+  const Result<PodSeen> pod = pod_named(cluster, *ns, operand(arguments));
+  if (!pod.ok()) return pod.status();
+  Result<std::vector<PodSeen>> fellows = cluster.pods(*ns, std::string(api::kPoolLabel) + "=" + pool_of(*pod));
+  if (!fellows.ok()) return fellows.status();
+  const Fleet fleet(cluster, *std::move(fellows), 0);
+  const PodSeen* larderd = fleet.larderd_of(*pod);
+  if (larderd == nullptr)
+    return Status(Code::kNotFound, "no larderd serves pod " + pod->view.name + ": kubectl larder why " + pod->view.name);
+  const std::chrono::seconds recorded(arguments.seconds);
+  const Status shown =
+      cluster.run_larderctl(*larderd, {"trace", "--seconds", std::to_string(arguments.seconds)}, recorded + kTraceMore);
+  if (!shown.ok()) return shown;
+  return Outcome{};
 }
 
 Result<Outcome> why_pod(const Arguments& arguments, const Cluster& cluster) {

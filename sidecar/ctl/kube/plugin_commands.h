@@ -13,6 +13,8 @@ Result<ctl::Outcome> pods_of_pools(const Arguments& arguments, const Cluster& cl
 Result<ctl::Outcome> why_pod(const Arguments& arguments, const Cluster& cluster);
 // Until it is stopped, or --iterations are over.
 Result<ctl::Outcome> top_of_pools(const Arguments& arguments, const Cluster& cluster);
+// What engines ask the larderd of a pod for, as it comes, for --seconds.
+Result<ctl::Outcome> trace_pod(const Arguments& arguments, const Cluster& cluster);
 Result<ctl::Outcome> check_backend(const Arguments& arguments, const Cluster& cluster);
 
 }  // namespace larder::kube

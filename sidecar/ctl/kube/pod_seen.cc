@@ -44,6 +44,22 @@ void make_printable(reconcile::PodView& view) {
 
 }  // namespace
 
+std::vector<std::string> PodSeen::exec_larderctl(const std::vector<std::string>& words) const {
+  std::vector<std::string> all{"exec",     view.name,
+                               "-n",       view.ns,
+                               "-c",       std::string(api::kSidecarContainer),
+                               "--",       "larderctl",
+                               "--socket", "/run/larder/" + view.pool + ".admin"};
+  all.insert(all.end(), words.begin(), words.end());
+  return all;
+}
+
+std::string PodSeen::ask_by_hand() const {
+  std::string text = "kubectl";
+  for (const std::string& word : exec_larderctl({"status"})) text += " " + word;
+  return text;
+}
+
 PodSeen pod_seen(const Object& pod) {
   PodSeen seen;
   seen.view = reconcile::view_of(pod);

@@ -32,11 +32,10 @@ struct PodSeen {
   // It was made by a DaemonSet of a pool of placement Node: no engine in it.
   bool is_node_larderd() const { return view.has_larderd && !wanted_pool; }
   std::string place() const { return view.ns + "/" + view.name; }
-  // How to ask its larderd where the API server does not reach it. In the container nothing tells larderctl the pool.
-  std::string ask_by_hand() const {
-    return "kubectl exec " + view.name + " -n " + view.ns + " -c larder -- larderctl --socket /run/larder/" + view.pool +
-           ".admin status";
-  }
+  // kubectl's words that run larderctl with these beside its larderd. In the container nothing else tells larderctl the pool.
+  std::vector<std::string> exec_larderctl(const std::vector<std::string>& words) const;
+  // How to ask its larderd where the API server does not reach it.
+  std::string ask_by_hand() const;
 };
 
 // Texts in it are printable.

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "sidecar/ctl/kube/plugin.h"
 
 namespace larder::kube {
@@ -28,6 +30,7 @@ TEST(KubeArguments, WhatIsWrongIsNamed) {
   EXPECT_FALSE(parsed({"status", "-n"}).ok());
   EXPECT_FALSE(parsed({"status", "-o", "yaml"}).ok());
   EXPECT_FALSE(parsed({"top", "--interval", "0"}).ok());
+  EXPECT_FALSE(parsed({"trace", "llm", "--seconds", "86401"}).ok());
 }
 
 TEST(KubeArguments, TheProgramsNameDecides) {
@@ -41,6 +44,20 @@ TEST(KubeArguments, WrongUsageAndNamesThatAreNoneEndWithTwo) {
   for (const auto& words :
        std::vector<std::vector<std::string_view>>{{}, {"what"}, {"why"}, {"why", "a", "b"}, {"why", "../../x"}, {"backend"}})
     EXPECT_EQ(run_plugin(words), 2);
+}
+
+TEST(KubeArguments, SimulateIsLarderctlsOwnAndStandsFirst) {
+  const std::string trace = testing::TempDir() + "larder-plugin-trace.jsonl";
+  std::ofstream(trace) << R"({"timestamp": 0, "input_length": 512, "hash_ids": [1]})"
+                       << "\n"
+                       << R"({"timestamp": 1, "input_length": 512, "hash_ids": [1]})"
+                       << "\n";
+  testing::internal::CaptureStdout();
+  EXPECT_EQ(run_plugin(std::vector<std::string_view>{"simulate", trace, "--sizes", "1MiB", "--block-bytes", "64KiB"}), 0);
+  EXPECT_NE(testing::internal::GetCapturedStdout().find("50.0%"), std::string::npos);
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(run_plugin(std::vector<std::string_view>{"-n", "models", "simulate", trace}), 2);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("simulate stands first"), std::string::npos);
 }
 
 }  // namespace

@@ -73,6 +73,13 @@ TEST_F(KubectlTest, OneThatClosesItsStreamsAndGoesOnIsEndedToo) {
   EXPECT_EQ(answer.status().code(), Code::kDeadlineExceeded);
 }
 
+TEST_F(KubectlTest, WhatIsShownEndsByItsDeadlineToo) {
+  fake_.script("exec sleep 20\n");
+  const Status shown = Kubectl({}, fake_.program()).show({"exec", "llm"}, milliseconds(300));
+  EXPECT_EQ(shown.code(), Code::kDeadlineExceeded);
+  EXPECT_EQ(Kubectl({}, fake_.program() + "-not").show({"exec", "llm"}, milliseconds(300)).code(), Code::kUnavailable);
+}
+
 TEST_F(KubectlTest, AnEndlessAnswerIsBounded) {
   fake_.script("exec yes\n");
   const auto answer = Kubectl({}, fake_.program()).ask({"get", "pods"}, 1 << 20);

@@ -15,6 +15,8 @@ using nlohmann::json;
 
 constexpr const char* kPools = "get cachepools.larder.dev --output json --namespace models";
 
+constexpr const char* kFellows = "get --raw /api/v1/namespaces/models/pods?limit=250&labelSelector=larder%2Edev%2Fpool%3Dchat";
+
 json pod(const std::string& name, const json& annotations, bool injected) {
   json one = {{"metadata", {{"name", name}, {"namespace", "models"}, {"uid", "uid-" + name}, {"annotations", annotations}}},
               {"spec", {{"containers", json::parse(R"([{"name": "vllm"}])")}, {"nodeName", "a"}}},
@@ -144,8 +146,7 @@ TEST_F(PluginCommandsTest, WithoutTheDefinitionsLarderIsNotInstalled) {
 TEST_F(PluginCommandsTest, WhyAsksTheLogOnlyWhereNoEngineIsAttached) {
   const json one = pod("llm-1", kAsked, true);
   fake_.serve("get pod llm-1 --output json --namespace models", one.dump());
-  fake_.serve("get --raw /api/v1/namespaces/models/pods?limit=250&labelSelector=larder%2Edev%2Fpool%3Dchat",
-              list(json::array({one})).dump());
+  fake_.serve(kFellows, list(json::array({one})).dump());
   serve_larderd("llm-1");
   const auto well = why_pod(words({"why", "llm-1"}), cluster_);
   ASSERT_TRUE(well.ok()) << well.status().text();
@@ -162,6 +163,31 @@ TEST_F(PluginCommandsTest, WhyAsksTheLogOnlyWhereNoEngineIsAttached) {
   EXPECT_EQ(off->exit_status, 1);
   EXPECT_NE(off->text.find("! EngineOff: the engine runs without the cache; it says: KV pages on cuda"), std::string::npos)
       << off->text;
+}
+
+TEST_F(PluginCommandsTest, TraceIsWhatLarderctlWritesBesideTheLarderdOfThePod) {
+  const json one = pod("llm-1", kAsked, true);
+  fake_.serve("get pod llm-1 --output json --namespace models", one.dump());
+  fake_.serve(kFellows, list(json::array({one})).dump());
+  fake_.serve("exec llm-1 -n models -c larder -- larderctl --socket /run/larder/chat.admin trace --seconds 5", "{a request}\n");
+  Arguments arguments = words({"trace", "llm-1"});
+  arguments.seconds = 5;
+  testing::internal::CaptureStdout();
+  const auto outcome = trace_pod(arguments, cluster_);
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "{a request}\n");
+  ASSERT_TRUE(outcome.ok()) << outcome.status().text();
+  EXPECT_EQ(outcome->text, "");
+  EXPECT_EQ(outcome->exit_status, 0);
+
+  arguments.seconds = 6;  // that call is refused
+  EXPECT_EQ(trace_pod(arguments, cluster_).status().text(), "kubectl exec failed");
+}
+
+TEST_F(PluginCommandsTest, TraceOfAPodThatNoLarderdServesSaysWhereToLook) {
+  fake_.serve("get pod llm-1 --output json --namespace models", pod("llm-1", kAsked, false).dump());
+  fake_.serve(kFellows, list(json::array()).dump());
+  EXPECT_EQ(trace_pod(words({"trace", "llm-1"}), cluster_).status().text(),
+            "no larderd serves pod llm-1: kubectl larder why llm-1");
 }
 
 TEST_F(PluginCommandsTest, WhySeesTheWorkloadAboveTheReplicaSet) {
