@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BENCHES = bench-copy bench-curve bench-disk bench-gpu bench-index bench-lookup bench-recovery bench-remote bench-remote-lookup bench-remote-outage bench-restart bench-start bench-ttft bench-ttft-disk bench-ttft-remote bench-engine bench-operator bench-rivals bench-serve bench-webhook
-.PHONY: $(BENCHES) help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-cuda deps-cuda-if-possible deps-bench deps-servers deps-vm deps-kubernetes build release image krew e2e e2e-up e2e-down demo soak test test-models test-asan test-crash test-gpu test-inject test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean pictures test-dashboards deps-kserve e2e-kserve
+.PHONY: $(BENCHES) carry-gpu help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-cuda deps-cuda-if-possible deps-bench deps-servers deps-vm deps-kubernetes build release image krew e2e e2e-up e2e-down demo soak test test-models test-asan test-crash test-gpu test-inject test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean pictures test-dashboards deps-kserve e2e-kserve
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
@@ -63,9 +63,12 @@ test-models: deps-python build ## every model shape and engine setting (part of 
 	@rm -rf build/models && $(call RUN,dev) LARDER_TEST_BIN=$(CURDIR)/build/dev/bin LARDER_MODELS=all LARDER_MODELS_RECORD=build/models \
 	  $(PYTHON) -m pytest tests/python/models -p no:cacheprovider --timeout 600 -v; status=$$?; \
 	  $(PYTHON) tests/python/models/record.py build/models docs/compatibility.md && exit $$status
-test-gpu: deps-python build ## copies between a real GPU and an arena, every way; engines with their KV on it; skipped on a machine without one
-	@build/dev/bin/gpu_test
-	@LARDER_ENGINE_DEVICE=cuda LARDER_TEST_BIN=$(CURDIR)/build/dev/bin $(call RUN,dev) $(PYTHON) -m pytest tests/engine -p no:cacheprovider --timeout 600 -v -rs
+# A machine with a GPU may have no network and no compiler: where build/gpu was copied to and nothing was ever built, it is run as it is.
+GPU_CARRIED = $(and $(wildcard build/gpu/commit),$(if $(wildcard build/release/build.ninja),,yes))
+carry-gpu: deps-python release ## all that test-gpu and bench-gpu run, in build/gpu: to copy with this tree to a machine with a GPU and nothing else
+	@cmake --build --preset release -j$(JOBS) --target gpu_test gpu_bench gpu_arms && .ci/gpu.sh carry build/release
+test-gpu: $(if $(GPU_CARRIED),,carry-gpu) ## copies between a real GPU and an arena, every way; engines with their KV on it; skipped on a machine without one
+	@.ci/gpu.sh test
 test-crash: deps-python build ## engines and larderd killed at every point and 10,000 times at random, minutes; tests/crash/README.md
 	@.ci/test-crash.sh
 test-remote: deps-python deps-servers deps-tools build build/fuzz/build.ninja ## Redis and Valkey of every kind, killed, stopped, full, far away, resharded at length, minutes; tests/component
@@ -100,10 +103,8 @@ bench-disk: deps-bench
 bench-copy bench-disk bench-index bench-recovery: bench-%: release
 	@cmake --build --preset release -j$(JOBS) --target $*_bench
 	@build/release/bin/$*_bench build/bench
-bench-gpu: deps-python release
-	@cmake --build --preset release -j$(JOBS) --target gpu_bench
-	@mkdir -p build/bench && build/release/bin/gpu_bench "$$(git rev-parse --short HEAD)" build/bench
-	@$(call RUN,release) LARDERD=$(CURDIR)/build/release/bin/larderd LARDER_COMMIT="$$(git rev-parse --short HEAD)" $(PYTHON) tests/bench/gpu_ttft_bench.py
+bench-gpu: $(if $(GPU_CARRIED),,carry-gpu)
+	@.ci/gpu.sh bench
 bench-curve: release
 	@cmake --build --preset release -j$(JOBS) --target curve_bench
 	@build/release/bin/curve_bench build/bench '$(TRACE)'

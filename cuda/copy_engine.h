@@ -20,6 +20,8 @@ namespace larder::copy {
 class Fence {
  public:
   virtual ~Fence() = default;
+  // Until the work before it is done: for copies that this process does not make itself. As long as that takes.
+  virtual Status wait() const = 0;
 };
 
 // A chunk's pieces on the engine's side, in payload order. All pieces have the same size.
@@ -63,6 +65,13 @@ class CopyEngine {
   // Parts of chunks onto their pieces of `piece_bytes` each, all of them or a failure: every unit is verified as it was written there. Codes, and
   // what holds after return, are those of load().
   virtual Status load_parts(std::span<const ChunkPart> parts, std::uint64_t piece_bytes, const Fence* after) const = 0;
+
+  // The digests of what stands on the pieces, by kernels where they lie on a device: nothing is copied. A null piece's are left as they are. kUnsupported:
+  // this engine cannot. REQUIRES: `table` has units_per_piece() elements for each piece.
+  virtual Status digests(const PieceList& of, std::span<std::uint64_t> table) const {
+    static_cast<void>(of), static_cast<void>(table);
+    return {Code::kUnsupported, "this copy engine cannot digest pages where they lie"};
+  }
 
   // All that is queued by now on `stream`, the engine's own, in the sense of larder.h. nullptr: what came before is done anyway.
   virtual Result<std::shared_ptr<const Fence>> fence(void* stream) const {

@@ -19,6 +19,13 @@ CudaFence::~CudaFence() {
   if (scope.status().ok()) context_->driver()->event_destroy(event_);
 }
 
+Status CudaFence::wait() const {
+  const Driver& driver = context_->driver();
+  const ContextScope scope(driver, context_->handle());
+  if (!scope.status().ok()) return scope.status();
+  return driver.status(driver->event_synchronize(event_), "cuEventSynchronize");
+}
+
 void CopyList::add(DevicePtr to_address, DevicePtr from_address, std::size_t count) {
   to.push_back(to_address);
   from.push_back(from_address);
@@ -28,7 +35,8 @@ void CopyList::add(DevicePtr to_address, DevicePtr from_address, std::size_t cou
 CopyStream::CopyStream(ContextPtr context)
     : pieces(*context), digests(*context), staging(*context), context_(std::move(context)), driver_(context_->driver()) {}
 
-// The engine's work comes first: copies have the least priority that there is, so that a kernel of theirs never delays one of the model's.
+// The engine's work comes first: copies have the least priority that there is. That is also the default, so that beside an engine whose streams
+// have that one, as PyTorch's, a kernel of ours that has begun keeps its few multiprocessors until it ends.
 Result<std::unique_ptr<CopyStream>> CopyStream::make(ContextPtr context) {
   std::unique_ptr<CopyStream> made(new CopyStream(std::move(context)));
   const Driver& driver = made->driver_;
@@ -63,6 +71,7 @@ Status CopyStream::copy(CopyList& list) {
   if (driver_.has_batch() && list.bytes.size() > 1) {
     CopyAttributes attributes;
     attributes.source_access_order = kAccessOrderStream;
+    attributes.flags = kBesideCompute;  // a hint: the model's multiprocessors are not for these copies
     std::size_t start = 0, failed = 0;
     const ResultCode result = driver_->memcpy_batch(list.to.data(), list.from.data(), list.bytes.data(), list.bytes.size(),
                                                     &attributes, &start, 1, &failed, queue());

@@ -20,6 +20,7 @@ class CudaFence final : public Fence {
  public:
   static Result<std::shared_ptr<const Fence>> record(ContextPtr context, Handle stream);
   ~CudaFence() override;
+  Status wait() const override;
   Handle event() const { return event_; }
 
  private:

@@ -45,6 +45,7 @@ class CudaCopyEngine final : public CopyEngine {
   Result<std::uint64_t> store(const PieceList& from, std::span<std::byte> slot) const override;
   Status load(std::span<const std::byte> slot, std::uint64_t root, const PieceList& to) const override;
   Status load_parts(std::span<const ChunkPart> parts, std::uint64_t piece_bytes, const Fence* after) const override;
+  Status digests(const PieceList& of, std::span<std::uint64_t> table) const override;
   Result<std::shared_ptr<const Fence>> fence(void* stream) const override;
   bool outlives_process() const override { return true; }
   std::unique_ptr<ReadyMemory> make_ready(std::span<std::byte> memory) const override;

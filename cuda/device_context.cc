@@ -20,11 +20,17 @@ Result<ContextPtr> DeviceContext::of(const void* page) {
   Handle context = nullptr;
   if (driver->pointer_get_attribute(&context, kPointerContext, address) == kSuccess && context != nullptr)
     return ContextPtr(new DeviceContext(driver, context, std::nullopt));
-  int ordinal = 0, device = 0;
+  int ordinal = 0;
   if (Status status =
           driver.status(driver->pointer_get_attribute(&ordinal, kPointerDeviceOrdinal, address), "cuPointerGetAttribute");
       !status.ok())
     return status;
+  return primary(driver, ordinal);
+}
+
+Result<ContextPtr> DeviceContext::primary(const Driver& driver, int ordinal) {
+  int device = 0;
+  Handle context = nullptr;
   if (Status status = driver.status(driver->device_get(&device, ordinal), "cuDeviceGet"); !status.ok()) return status;
   if (Status status = driver.status(driver->device_primary_ctx_retain(&context, device), "cuDevicePrimaryCtxRetain");
       !status.ok())

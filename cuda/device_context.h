@@ -13,6 +13,8 @@ class DeviceContext {
   // The context in which `page` was allocated, or its device's primary one where it is of no context (memory that was mapped by hand, as
   // for engines that sleep). kNotFound: it lies on no device, or this process has no CUDA.
   static Result<std::shared_ptr<const DeviceContext>> of(const void* page);
+  // The primary one of a device by its number in this process.
+  static Result<std::shared_ptr<const DeviceContext>> primary(const Driver& driver, int ordinal);
   ~DeviceContext();
   DeviceContext(const DeviceContext&) = delete;
   DeviceContext& operator=(const DeviceContext&) = delete;

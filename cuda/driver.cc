@@ -10,7 +10,8 @@ namespace larder::copy::cuda {
 namespace {
 
 constexpr int kVersion = 12000;
-constexpr int kBatchVersion = 12080;  // 13.0's function of this name has one parameter less
+constexpr int kWholeUuidVersion = 9020;  // since 11.4 the function of this name tells a MIG instance's own
+constexpr int kBatchVersion = 12080;     // 13.0's function of this name has one parameter less
 
 // nullptr: this driver has none.
 template <typename Function>
@@ -60,16 +61,49 @@ Status Driver::fill(GetProcAddress by_name) {
   need("cuLaunchKernel", table_.launch_kernel);
   if (!missing.empty()) return {Code::kUnsupported, "libcuda.so.1 lacks " + missing + ": a driver of CUDA 12 is needed"};
   get(by_name, "cuMemcpyBatchAsync", kBatchVersion, table_.memcpy_batch);
+  fill_sharing(by_name);
   return {};
 }
 
+// All or none: half of it is of no use.
+void Driver::fill_sharing(GetProcAddress by_name) {
+  shares_ = true;
+  const auto want = [&](const char* name, int version, auto& function) {
+    shares_ = get(by_name, name, version, function) && shares_;
+  };
+  want("cuDeviceGetCount", kVersion, table_.device_get_count);
+  want("cuDeviceGetUuid", kVersion, table_.device_get_uuid);
+  want("cuDeviceGetUuid", kWholeUuidVersion, table_.device_get_uuid_whole);
+  want("cuMemGetAddressRange", kVersion, table_.mem_get_address_range);
+  want("cuIpcGetMemHandle", kVersion, table_.ipc_get_mem_handle);
+  want("cuIpcOpenMemHandle", kVersion, table_.ipc_open_mem_handle);
+  want("cuIpcCloseMemHandle", kVersion, table_.ipc_close_mem_handle);
+  want("cuMemRetainAllocationHandle", kVersion, table_.mem_retain_allocation_handle);
+  want("cuMemRelease", kVersion, table_.mem_release);
+  want("cuMemExportToShareableHandle", kVersion, table_.mem_export_to_shareable_handle);
+  want("cuMemImportFromShareableHandle", kVersion, table_.mem_import_from_shareable_handle);
+  want("cuMemAddressReserve", kVersion, table_.mem_address_reserve);
+  want("cuMemAddressFree", kVersion, table_.mem_address_free);
+  want("cuMemMap", kVersion, table_.mem_map);
+  want("cuMemUnmap", kVersion, table_.mem_unmap);
+  want("cuMemSetAccess", kVersion, table_.mem_set_access);
+}
+
 Result<const Driver*> Driver::find() {
+  return find(RTLD_NOW | RTLD_NOLOAD, "this process has not loaded libcuda.so.1");
+}
+
+Result<const Driver*> Driver::load() {
+  return find(RTLD_NOW, "there is no libcuda.so.1 to load");
+}
+
+Result<const Driver*> Driver::find(int mode, const char* missing) {
   static std::mutex mutex;
   static std::optional<Driver> found;
   const std::lock_guard lock(mutex);
   if (found) return &*found;
-  void* const library = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);  // kept: its functions are
-  if (library == nullptr) return Status(Code::kUnavailable, "this process has not loaded libcuda.so.1");
+  void* const library = ::dlopen("libcuda.so.1", mode);  // kept: its functions are
+  if (library == nullptr) return Status(Code::kUnavailable, missing);
   const auto get_proc_address = reinterpret_cast<GetProcAddress>(::dlsym(library, kGetProcAddressName));
   if (get_proc_address == nullptr)
     return Status(Code::kUnsupported, "libcuda.so.1 has no cuGetProcAddress_v2: a driver of CUDA 12 is needed");

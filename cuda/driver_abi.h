@@ -17,6 +17,7 @@ inline constexpr ResultCode kSuccess = 0;
 inline constexpr ResultCode kInvalidValue = 1;
 inline constexpr ResultCode kOutOfMemory = 2;
 inline constexpr ResultCode kNotInitialized = 3;
+inline constexpr ResultCode kNoDevice = 100;
 inline constexpr ResultCode kNotFound = 500;
 inline constexpr ResultCode kNotReady = 600;
 inline constexpr ResultCode kIllegalAddress = 700;
@@ -25,6 +26,7 @@ inline constexpr ResultCode kNotSupported = 801;
 
 inline constexpr int kPointerContext = 1;        // CU_POINTER_ATTRIBUTE_CONTEXT
 inline constexpr int kPointerMemoryType = 2;     // ..._MEMORY_TYPE
+inline constexpr int kPointerBufferId = 7;       // ..._BUFFER_ID: no two allocations of a process ever have the same
 inline constexpr int kPointerDeviceOrdinal = 9;  // ..._DEVICE_ORDINAL
 inline constexpr unsigned kMemoryTypeDevice = 2;
 
@@ -34,12 +36,33 @@ inline constexpr unsigned kEventDisableTiming = 2;
 inline constexpr unsigned kHostPortable = 1;   // of cuMemHostAlloc and cuMemHostRegister
 inline constexpr unsigned kHostDeviceMap = 2;  // of both
 inline constexpr int kAccessOrderStream = 1;   // CU_MEMCPY_SRC_ACCESS_ORDER_STREAM
+inline constexpr unsigned kBesideCompute = 1;  // CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE
 
 inline constexpr int kCaptureRelaxed = 2;  // CU_STREAM_CAPTURE_MODE_RELAXED
 
 struct MemLocation {
   int type = 0;
   int id = 0;
+};
+
+inline constexpr unsigned kIpcLazyPeerAccess = 1;  // CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
+inline constexpr int kHandleTypeDescriptor = 1;    // CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+inline constexpr int kLocationDevice = 1;          // CU_MEM_LOCATION_TYPE_DEVICE
+inline constexpr int kAccessReadWrite = 3;         // CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+
+struct DeviceUuid {
+  unsigned char bytes[16] = {};
+};
+
+struct IpcHandle {  // handed over by value
+  unsigned char bytes[64] = {};
+};
+
+using AllocationHandle = unsigned long long;  // CUmemGenericAllocationHandle
+
+struct AccessDescription {
+  MemLocation location;
+  int flags = 0;
 };
 
 struct CopyAttributes {
@@ -49,7 +72,8 @@ struct CopyAttributes {
   unsigned flags = 0;
 };
 
-// Entries by the names of cuda.h without "cu". All are there, but for memcpy_batch, which may be nullptr.
+// Entries by the names of cuda.h without "cu". All are there, but for memcpy_batch, which may be nullptr, and those of memory that two processes share,
+// all or none.
 struct DriverTable {
   ResultCode (*init)(unsigned flags);
   ResultCode (*get_error_name)(ResultCode, const char** name);
@@ -85,6 +109,24 @@ struct DriverTable {
   ResultCode (*launch_kernel)(Handle function, unsigned blocks_x, unsigned blocks_y, unsigned blocks_z, unsigned threads_x,
                               unsigned threads_y, unsigned threads_z, unsigned shared_bytes, Handle stream, void** parameters,
                               void** extra);
+  ResultCode (*device_get_count)(int* count);
+  ResultCode (*device_get_uuid)(DeviceUuid* uuid, int device);        // of a MIG instance its own
+  ResultCode (*device_get_uuid_whole)(DeviceUuid* uuid, int device);  // the GPU's also where it is cut into MIG instances
+  ResultCode (*mem_get_address_range)(DevicePtr* base, std::size_t* bytes, DevicePtr);
+  ResultCode (*ipc_get_mem_handle)(IpcHandle* handle, DevicePtr);
+  ResultCode (*ipc_open_mem_handle)(DevicePtr* memory, IpcHandle handle, unsigned flags);
+  ResultCode (*ipc_close_mem_handle)(DevicePtr memory);
+  ResultCode (*mem_retain_allocation_handle)(AllocationHandle* handle, void* address);
+  ResultCode (*mem_release)(AllocationHandle handle);
+  ResultCode (*mem_export_to_shareable_handle)(void* shared, AllocationHandle handle, int type, unsigned long long flags);
+  ResultCode (*mem_import_from_shareable_handle)(AllocationHandle* handle, void* shared, int type);
+  ResultCode (*mem_address_reserve)(DevicePtr* address, std::size_t bytes, std::size_t alignment, DevicePtr wanted,
+                                    unsigned long long flags);
+  ResultCode (*mem_address_free)(DevicePtr address, std::size_t bytes);
+  ResultCode (*mem_map)(DevicePtr address, std::size_t bytes, std::size_t offset, AllocationHandle handle,
+                        unsigned long long flags);
+  ResultCode (*mem_unmap)(DevicePtr address, std::size_t bytes);
+  ResultCode (*mem_set_access)(DevicePtr address, std::size_t bytes, const AccessDescription* descriptions, std::size_t count);
 };
 
 // The function that finds all others, of CUDA 12.0 on: by name, and by the version whose interface is meant.

@@ -57,6 +57,22 @@ LARDER_SAME(module_load_data, PFN_cuModuleLoadData_v2000);
 LARDER_SAME(module_unload, PFN_cuModuleUnload_v2000);
 LARDER_SAME(module_get_function, PFN_cuModuleGetFunction_v2000);
 LARDER_SAME(launch_kernel, PFN_cuLaunchKernel_v4000);
+LARDER_SAME(device_get_count, PFN_cuDeviceGetCount_v2000);
+LARDER_SAME(device_get_uuid, PFN_cuDeviceGetUuid_v11040);
+LARDER_SAME(device_get_uuid_whole, PFN_cuDeviceGetUuid_v9020);
+LARDER_SAME(mem_get_address_range, PFN_cuMemGetAddressRange_v3020);
+LARDER_SAME(ipc_get_mem_handle, PFN_cuIpcGetMemHandle_v4010);
+LARDER_SAME(ipc_open_mem_handle, PFN_cuIpcOpenMemHandle_v11000);
+LARDER_SAME(ipc_close_mem_handle, PFN_cuIpcCloseMemHandle_v4010);
+LARDER_SAME(mem_retain_allocation_handle, PFN_cuMemRetainAllocationHandle_v11000);
+LARDER_SAME(mem_release, PFN_cuMemRelease_v10020);
+LARDER_SAME(mem_export_to_shareable_handle, PFN_cuMemExportToShareableHandle_v10020);
+LARDER_SAME(mem_import_from_shareable_handle, PFN_cuMemImportFromShareableHandle_v10020);
+LARDER_SAME(mem_address_reserve, PFN_cuMemAddressReserve_v10020);
+LARDER_SAME(mem_address_free, PFN_cuMemAddressFree_v10020);
+LARDER_SAME(mem_map, PFN_cuMemMap_v10020);
+LARDER_SAME(mem_unmap, PFN_cuMemUnmap_v10020);
+LARDER_SAME(mem_set_access, PFN_cuMemSetAccess_v10020);
 #undef LARDER_SAME
 static_assert(Same<GetProcAddress, PFN_cuGetProcAddress_v12000>::value);
 
@@ -72,6 +88,16 @@ static_assert(kHostPortable == CU_MEMHOSTALLOC_PORTABLE && kHostPortable == CU_M
 static_assert(kHostDeviceMap == CU_MEMHOSTALLOC_DEVICEMAP && kHostDeviceMap == CU_MEMHOSTREGISTER_DEVICEMAP);
 static_assert(kCaptureRelaxed == CU_STREAM_CAPTURE_MODE_RELAXED);
 static_assert(kAccessOrderStream == CU_MEMCPY_SRC_ACCESS_ORDER_STREAM);
+static_assert(kBesideCompute == CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE);
+
+static_assert(kNoDevice == CUDA_ERROR_NO_DEVICE && kPointerBufferId == CU_POINTER_ATTRIBUTE_BUFFER_ID);
+static_assert(kIpcLazyPeerAccess == CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS && kLocationDevice == CU_MEM_LOCATION_TYPE_DEVICE);
+static_assert(kHandleTypeDescriptor == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR &&
+              kAccessReadWrite == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+static_assert(sizeof(DeviceUuid) == sizeof(CUuuid) && sizeof(IpcHandle) == sizeof(CUipcMemHandle));
+static_assert(sizeof(AllocationHandle) == sizeof(CUmemGenericAllocationHandle) && sizeof(MemLocation) == sizeof(CUmemLocation));
+static_assert(sizeof(AccessDescription) == sizeof(CUmemAccessDesc) &&
+              offsetof(AccessDescription, flags) == offsetof(CUmemAccessDesc, flags));
 
 static_assert(sizeof(CopyAttributes) == sizeof(CUmemcpyAttributes) && sizeof(DevicePtr) == sizeof(CUdeviceptr));
 static_assert(offsetof(CopyAttributes, source_access_order) == offsetof(CUmemcpyAttributes, srcAccessOrder));

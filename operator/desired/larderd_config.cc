@@ -120,6 +120,7 @@ std::string larderd_config(const CachePool& pool, const std::optional<CacheBacke
   yaml.add("pool", pool.name);
   yaml.add("socket", socket_path(pool));
   yaml.add("socket_mode", "0660");
+  if (pool.spec.transfer == api::Transfer::kSidecar) yaml.add("transfer", "sidecar");
   add_memory(pool, yaml);
   add_disk(pool, yaml);
   add_backend(pool, backend, yaml);

@@ -72,8 +72,8 @@ const char* larder_status_text(larder_status status) {
 }
 
 const char* larder_version(void) {
-  static_assert(larder::protocol::kVersionMajor == 1 && larder::protocol::kVersionMinor == 4, "change the text");
-  return LARDER_VERSION " protocol 1.4";
+  static_assert(larder::protocol::kVersionMajor == 1 && larder::protocol::kVersionMinor == 5, "change the text");
+  return LARDER_VERSION " protocol 1.5";
 }
 
 larder_status larder_open(const larder_options* options, larder_client** client) {
@@ -160,6 +160,17 @@ larder_status larder_register_pages(larder_client* client, uint32_t group, const
 
 larder_status larder_after_stream(larder_client* client, void* stream) {
   return guarded(client, [&] { return to_c(client->impl.after_stream(stream).code()); });
+}
+
+larder_status larder_pages_leave(larder_client* client, uint32_t wait_ms) {
+  return guarded(client, [&] { return to_c(client->impl.pages_leave(wait_ms).code()); });
+}
+
+larder_status larder_pages_are_back(larder_client* client) {
+  return guarded(client, [&] {
+    client->impl.pages_are_back();
+    return LARDER_OK;
+  });
 }
 
 larder_status larder_get_state(larder_client* client, larder_state* state) {

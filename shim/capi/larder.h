@@ -45,7 +45,7 @@ typedef enum larder_status {
 /* A constant string; never NULL. */
 LARDER_API const char* larder_status_text(larder_status status);
 
-/* "0.1.0 protocol 1.4": a constant string. */
+/* "0.1.0 protocol 1.5": a constant string. */
 LARDER_API const char* larder_version(void);
 
 /* ---- Opening ---- */
@@ -113,6 +113,13 @@ LARDER_API larder_status larder_register_pages(larder_client* client, uint32_t g
  * stream that reads and writes the pages, and not while that is captured into a graph. Waits for nothing. Pages in host memory: nothing is to be done.
  * LARDER_UNAVAILABLE: a CUDA error has ended all copies of this client; the engine goes on without the cache. */
 LARDER_API larder_status larder_after_stream(larder_client* client, void* stream);
+
+/* For engines whose memory of KV pages goes for a while, as in sleep mode, and is there again at the same addresses: call this before it goes, when
+ * no load and no store is under way, and larder_pages_are_back() when it is there. Between the two nothing is loaded or stored. Where larderd copies
+ * itself (transfer: sidecar) it lets go of that memory, at most `wait_ms` are waited for it: LARDER_DEADLINE_EXCEEDED, and it may still be open there.
+ * Who does not call it loses no answer: each copy of larderd's is verified on the pages. */
+LARDER_API larder_status larder_pages_leave(larder_client* client, uint32_t wait_ms);
+LARDER_API larder_status larder_pages_are_back(larder_client* client);
 
 typedef struct larder_state {
   uint32_t struct_bytes;

@@ -40,8 +40,8 @@ Client::Client(Options options, const copy::CopyEngine& engine)
     : options_(std::move(options)),
       copies_(engine, log_),
       pool_(options_.copy_threads),
-      loads_(pool_, copies_, spec_, pages_),
-      stores_(pool_, copies_, spec_, pages_) {
+      loads_(pool_, copies_, spec_, pages_, &sidecar_),
+      stores_(pool_, copies_, spec_, pages_, std::chrono::milliseconds(protocol::kMaxStoreAgeMs), &sidecar_) {
   if (const Status armed = fork_guard_.arm(); !armed.ok()) throw std::runtime_error(armed.text());
 }
 
@@ -250,6 +250,8 @@ void Client::attached(const std::shared_ptr<Attachment>& attachment) {
 void Client::beaten(Attachment& attachment) {
   const bool loads = std::ranges::any_of(registered_, [](const auto& group) { return group.load(std::memory_order_acquire); });
   if (!loads) return;
+  if (std::ranges::all_of(registered_, [](const auto& group) { return group.load(std::memory_order_acquire); }))
+    sidecar_.beaten(attachment, pages_, copies_.on_device());
   if (copies_.on_device())
     attachment.make_ready(copies_);
   else
@@ -266,6 +268,7 @@ void Client::granted(const std::shared_ptr<Attachment>& attachment, std::uint32_
 }
 
 void Client::lost(const std::shared_ptr<Attachment>& attachment) {
+  sidecar_.lost(*attachment);
   stores_.lost(attachment);
   acts_.lost(attachment);
   fetches_.lost(attachment);

@@ -19,6 +19,7 @@
 #include "shim/client/lookup.h"
 #include "shim/client/namespaces.h"
 #include "shim/client/page_copies.h"
+#include "shim/client/sidecar_copies.h"
 #include "shim/client/stores.h"
 
 namespace larder::client {
@@ -57,6 +58,14 @@ class Client final : public ControlListener {
 
   // See larder_after_stream().
   Status after_stream(void* stream) { return copies_.follow(stream); }
+
+  // The memory of the registered pages is about to go, as an engine's that falls asleep: larderd lets go of it, where it copies in it. Nothing is loaded or
+  // stored until pages_are_back(). kDeadlineExceeded: it did not in time.
+  Status pages_leave(std::uint32_t wait_ms) { return sidecar_.leave(std::chrono::milliseconds(wait_ms)); }
+  // At the same addresses.
+  void pages_are_back() { sidecar_.back(); }
+  // Whether larderd copies.
+  bool sidecar_copies() const { return sidecar_.open(); }
 
   State state() const;
   Status wait_attached(std::uint32_t timeout_ms);
@@ -120,6 +129,9 @@ class Client final : public ControlListener {
   void looked(const std::shared_ptr<Attachment>& attachment, std::uint32_t request, const protocol::Looked& looked) override {
     looks_.answered(attachment, request, looked);
   }
+  Status transfer_answered(Attachment& attachment, protocol::Decoder& decoder, std::vector<Fd> fds) override {
+    return sidecar_.answered(attachment, decoder, std::move(fds));
+  }
   std::vector<protocol::SlotRef> still_writing() override;
 
   // The control thread exists from set_namespace() on.
@@ -139,6 +151,7 @@ class Client final : public ControlListener {
   NamespaceSpec spec_;
   std::vector<GroupPages> pages_;  // by group; sized with the namespace
   PageCopies copies_;              // before all that copies, and what holds an arena
+  SidecarCopies sidecar_{copies_, log_};
   mutable std::mutex setup_mutex_;
   std::vector<std::atomic<bool>> registered_;  // by group
   Namespaces namespaces_{spec_};

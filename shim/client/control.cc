@@ -202,7 +202,7 @@ Status Control::receive_all(const std::shared_ptr<Attachment>& attachment) {
   return {};
 }
 
-Status Control::handle(const std::shared_ptr<Attachment>& attachment, const protocol::Packet& packet) {
+Status Control::handle(const std::shared_ptr<Attachment>& attachment, protocol::Packet& packet) {
   Result<protocol::Decoder> decoder = protocol::Decoder::open(packet.bytes);
   if (!decoder.ok()) return decoder.status();
   if (decoder->type() == MessageType::kGranted) {
@@ -245,6 +245,8 @@ Status Control::handle(const std::shared_ptr<Attachment>& attachment, const prot
     listener_.looked(attachment, decoder->request(), looked);
     return {};
   }
+  if (decoder->type() == MessageType::kExported || decoder->type() == MessageType::kWithdrawn)
+    return listener_.transfer_answered(*attachment, *decoder, std::move(packet.fds));
   if (decoder->type() == MessageType::kError) return read_error(*decoder);
   return {};  // a message of a newer minor version
 }

@@ -16,6 +16,7 @@
 #include "shim/client/handshake.h"
 #include "shim/client/layout.h"
 #include "shim/client/log_ring.h"
+#include "shim/protocol/codec.h"
 
 namespace larder::client {
 
@@ -39,6 +40,8 @@ class ControlListener {
   virtual void fetched(const std::shared_ptr<Attachment>& attachment, std::uint32_t request,
                        const protocol::Fetched& fetched) = 0;
   virtual void looked(const std::shared_ptr<Attachment>& attachment, std::uint32_t request, const protocol::Looked& looked) = 0;
+  // EXPORTED or WITHDRAWN, with the descriptors that it brought.
+  virtual Status transfer_answered(Attachment& attachment, protocol::Decoder& decoder, std::vector<Fd> fds) = 0;
   // Grants of lost sessions that are still being written.
   virtual std::vector<protocol::SlotRef> still_writing() = 0;
 };
@@ -66,7 +69,8 @@ class Control {
   void attach(std::uint32_t& backoff_ms);
   Status serve(const std::shared_ptr<Attachment>& attachment);
   Status receive_all(const std::shared_ptr<Attachment>& attachment);
-  Status handle(const std::shared_ptr<Attachment>& attachment, const protocol::Packet& packet);
+  // Takes the packet's descriptors.
+  Status handle(const std::shared_ptr<Attachment>& attachment, protocol::Packet& packet);
   void publish(const std::shared_ptr<Attachment>& attachment, const std::string& difference);
   void let_go_of_the_dead();
   void unmap_unused();

@@ -109,6 +109,12 @@ Code LoadJob::ended_as(const Status& copied, const Source& source, bool still_th
   return copied.code();
 }
 
+Status LoadJob::load_chunk(const Source& source, const copy::PieceList& to) {
+  if (room_.sidecar == nullptr) return room_.engine.load(source.slot, source.view.root, to);
+  return room_.sidecar->load(*order_.attachment, {source.view.slot, 0, source.view.generation}, source.view.root, source.slot,
+                             to);
+}
+
 void LoadJob::touch(const Source& source) {
   order_.attachment->events().add({protocol::EventKind::kTouch, source.view.slot, source.view.generation});
 }

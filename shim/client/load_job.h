@@ -16,6 +16,7 @@
 #include "shim/client/attachment.h"
 #include "shim/client/copy_pool.h"
 #include "shim/client/layout.h"
+#include "shim/client/sidecar_copies.h"
 
 namespace larder::client {
 
@@ -42,6 +43,7 @@ struct LoadRoom {
   const NamespaceSpec& spec;
   const std::vector<GroupPages>& pages;
   std::function<void(const Completion&)> ended;
+  SidecarCopies* sidecar = nullptr;  // larderd is asked to copy whole chunks; nullptr: it is not
 };
 
 class LoadJob : public CopyJob {
@@ -77,6 +79,8 @@ class LoadJob : public CopyJob {
   const Transfer& transfer() const { return order_.transfer; }
   const Group& group() const { return group_; }
   const copy::CopyEngine& engine() const { return room_.engine; }
+  // A whole chunk, by whoever copies.
+  Status load_chunk(const Source& source, const copy::PieceList& to);
   const copy::Fence* after() const { return order_.after.get(); }
 
   std::atomic<std::uint64_t> bytes_{0};

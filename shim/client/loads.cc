@@ -19,7 +19,7 @@ class ChunkLoad final : public LoadJob {
     pieces_of(chunk, pieces);
     Source source;  // lets go also where the copy throws
     if (const Code code = find(chunk, source); code != Code::kOk) return code;
-    const Status copied = engine().load(source.slot, source.view.root, {pieces, group().piece_bytes, after()});
+    const Status copied = load_chunk(source, {pieces, group().piece_bytes, after()});
     const bool still = still_there(source);
     LARDER_POINT(load_copied);
     source.held.reset();

@@ -24,8 +24,9 @@ class Loads {
   static constexpr std::size_t kMaxLoads = 4096;
 
   // All outlive it. `spec` and `pages` are complete before the first start().
-  Loads(CopyPool& pool, const copy::CopyEngine& engine, const NamespaceSpec& spec, const std::vector<GroupPages>& pages)
-      : pool_(pool), room_{engine, spec, pages, [this](const Completion& done) { complete(done); }} {
+  Loads(CopyPool& pool, const copy::CopyEngine& engine, const NamespaceSpec& spec, const std::vector<GroupPages>& pages,
+        SidecarCopies* sidecar = nullptr)
+      : pool_(pool), room_{engine, spec, pages, [this](const Completion& done) { complete(done); }, sidecar} {
     completed_.reserve(kMaxLoads);
   }
 

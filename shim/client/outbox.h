@@ -4,6 +4,7 @@
 // calls flush(). A queue that overflows, or a socket that fails, closes the box for good: the session is lost.
 #pragma once
 
+#include <array>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -25,16 +26,16 @@ class Outbox {
   int socket() const { return socket_.get(); }
 
   // False: the session is lost, the message was dropped.
-  bool send(std::span<const std::byte> packet) {
+  bool send(std::span<const std::byte> packet, std::vector<Fd> fds = {}) {
     const std::lock_guard lock(mutex_);
     if (closed_) return false;
     if (queue_.empty()) {
-      const Status sent = protocol::send_packet(socket_.get(), packet);
+      const Status sent = send_now(packet, fds);
       if (sent.ok()) return true;
       if (sent.code() != Code::kResourceExhausted) return close_locked();
     }
     if (queue_.size() == kMaxQueued) return close_locked();
-    queue_.emplace_back(packet.begin(), packet.end());
+    queue_.push_back({{packet.begin(), packet.end()}, std::move(fds)});
     wake_control();
     return true;
   }
@@ -43,7 +44,7 @@ class Outbox {
   bool flush() {
     const std::lock_guard lock(mutex_);
     while (!closed_ && !queue_.empty()) {
-      const Status sent = protocol::send_packet(socket_.get(), queue_.front());
+      const Status sent = send_now(queue_.front().bytes, queue_.front().fds);
       if (sent.code() == Code::kResourceExhausted) break;
       if (!sent.ok()) return close_locked();
       queue_.pop_front();
@@ -65,6 +66,12 @@ class Outbox {
   }
 
  private:
+  Status send_now(std::span<const std::byte> packet, const std::vector<Fd>& fds) {
+    std::array<int, protocol::kMaxPacketFds> numbers{};
+    if (fds.size() > numbers.size()) return {Code::kOutOfRange, "packet over its limit"};
+    for (std::size_t i = 0; i < fds.size(); ++i) numbers[i] = fds[i].get();
+    return protocol::send_packet(socket_.get(), packet, {numbers.data(), fds.size()});
+  }
   bool close_locked() {
     if (!closed_) ::shutdown(socket_.get(), SHUT_RDWR);
     closed_ = true;
@@ -82,7 +89,7 @@ class Outbox {
   const std::shared_ptr<const Fd> wake_;
   mutable std::mutex mutex_;
   bool closed_ = false;
-  std::deque<std::vector<std::byte>> queue_;
+  std::deque<protocol::Packet> queue_;
 };
 
 }  // namespace larder::client

@@ -38,6 +38,7 @@ class PageCopies final : public copy::CopyEngine {
   Status load_parts(std::span<const copy::ChunkPart> parts, std::uint64_t piece_bytes, const copy::Fence* after) const override {
     return chosen().load_parts(parts, piece_bytes, after);
   }
+  Status digests(const copy::PieceList& of, std::span<std::uint64_t> table) const override { return chosen().digests(of, table); }
   bool outlives_process() const override { return chosen().outlives_process(); }
   // nullptr also where no thread can be made for it: copies are slower then.
   std::unique_ptr<copy::ReadyMemory> make_ready(std::span<std::byte> memory) const override;

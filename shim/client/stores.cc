@@ -66,7 +66,12 @@ class Stores::Job final : public CopyJob {
     try {
       std::vector<std::byte*> pieces;
       chunk_pieces(stores_.pages_[pending_->transfer.group], chunks_[part].pages, group.blocks_per_chunk, pieces);
-      const Result<std::uint64_t> root = stores_.engine_.store({pieces, group.piece_bytes, after_}, chunks_[part].slot);
+      const copy::PieceList list{pieces, group.piece_bytes, after_};
+      Chunk& chunk = chunks_[part];
+      const protocol::SlotRef ref{chunk.record.slot, 0, chunk.record.generation};
+      const Result<std::uint64_t> root = stores_.sidecar_ != nullptr
+                                             ? stores_.sidecar_->store(attachment(), ref, list, chunk.slot)
+                                             : stores_.engine_.store(list, chunk.slot);
       if (!root.ok()) return false;
       chunks_[part].record.root = *root;
     } catch (const std::exception&) {

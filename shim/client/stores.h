@@ -18,6 +18,7 @@
 #include "shim/client/attachment.h"
 #include "shim/client/copy_pool.h"
 #include "shim/client/layout.h"
+#include "shim/client/sidecar_copies.h"
 
 namespace larder::client {
 
@@ -32,10 +33,11 @@ struct StoreResult {
 class Stores {
  public:
   // All outlive it. `spec` and `pages` are complete before the first begin(). A store that is begun and not finished for longer than
-  // `max_age` is given up when larderd asks.
+  // `max_age` is given up when larderd asks. `sidecar`: larderd is asked to copy; nullptr: it is not.
   Stores(CopyPool& pool, const copy::CopyEngine& engine, const NamespaceSpec& spec, const std::vector<GroupPages>& pages,
-         std::chrono::milliseconds max_age = std::chrono::milliseconds(protocol::kMaxStoreAgeMs))
-      : pool_(pool), engine_(engine), spec_(spec), pages_(pages), max_age_(max_age) {}
+         std::chrono::milliseconds max_age = std::chrono::milliseconds(protocol::kMaxStoreAgeMs),
+         SidecarCopies* sidecar = nullptr)
+      : pool_(pool), engine_(engine), spec_(spec), pages_(pages), max_age_(max_age), sidecar_(sidecar) {}
 
   // Asks for the right to store. `attachment` may be nullptr: everything is refused. `index_is_good`: what the index holds need not be
   // asked for. Never waits.
@@ -85,6 +87,7 @@ class Stores {
   const NamespaceSpec& spec_;
   const std::vector<GroupPages>& pages_;
   const std::chrono::milliseconds max_age_;
+  SidecarCopies* const sidecar_;
   std::atomic<std::uint64_t> running_{0};  // begun and not yet finished
 
   mutable std::mutex mutex_;

@@ -28,8 +28,17 @@ inline constexpr std::uint32_t kMaxFetchMs = 60'000;         // a deadline that 
 inline constexpr std::uint32_t kMaxLooks = 64;               // per session, begun and not yet answered
 inline constexpr std::uint32_t kMaxKeysPerLook = 1024;       // LOOK
 inline constexpr std::uint32_t kMaxLookMs = 10'000;          // a deadline that is longer counts as this
-inline constexpr std::uint32_t kEventSlots = 4096;           // per session, power of two, lossy
-inline constexpr std::uint32_t kMaxAskedChunks = 8192;       // of a request that are told of, for the estimate
+// Copies that the sidecar makes itself (transfer_layout.h).
+inline constexpr std::uint32_t kMaxCopies = 256;              // per session, asked for and not yet ended
+inline constexpr std::uint32_t kMaxPiecesPerCopy = 8000;      // one chunk's; of more the engine copies by itself
+inline constexpr std::uint32_t kMaxExports = 1024;            // allocations per session
+inline constexpr std::uint32_t kMaxExportsPerMessage = 512;   // of these, descriptors at most kMaxPacketFds
+inline constexpr std::uint32_t kMaxTransferTextBytes = 1024;  // why not
+inline constexpr std::uint32_t kCopyTakenMs = 1000;           // a copy that is not begun by then the engine makes itself
+// A GPU may go on with a copy for so long after its process was killed. A guess; see cuda/README.md.
+inline constexpr std::uint32_t kDeviceSettlingMs = 3000;
+inline constexpr std::uint32_t kEventSlots = 4096;      // per session, power of two, lossy
+inline constexpr std::uint32_t kMaxAskedChunks = 8192;  // of a request that are told of, for the estimate
 
 // What one engine process may keep from the others: at most one part in so many of the arena granted to it (and not yet committed
 // or given back), held by it, or pinned by all of them. Of what it holds above that the rest does not count, in the order of its

@@ -39,6 +39,12 @@ enum class MessageType : std::uint16_t {
   kLook = 20,    // engine -> sidecar, where capability shared is announced: how much of these would a FETCH find, also in the
                  // backend that larderds share?
   kLooked = 21,  // sidecar -> engine: so much, and how fast it would come
+  // transfer_messages.h, where capability transfer is announced.
+  kExport = 22,     // engine -> sidecar, with descriptors: copy in this memory of mine; or: I cannot, because
+  kExported = 23,   // sidecar -> engine, with the transfer region: I do; or not, because
+  kWithdraw = 24,   // engine -> sidecar: let go of all of it, its memory goes
+  kWithdrawn = 25,  // sidecar -> engine: no copy uses it, nothing of it is open any more
+  kCopy = 26,       // engine -> sidecar: answered by a flag of the transfer region
 };
 
 // Capability bits.
@@ -47,6 +53,8 @@ inline constexpr std::uint64_t kCapabilityAct = 1;
 inline constexpr std::uint64_t kCapabilityBelow = 2;
 // WELCOME: FETCH also reads from a backend that others write to as well, which the below region does not show; LOOK asks it.
 inline constexpr std::uint64_t kCapabilityShared = 4;
+// WELCOME, since 1.5: the sidecar copies itself, in memory that an engine exports to it (transfer_messages.h).
+inline constexpr std::uint64_t kCapabilityTransfer = 8;
 
 struct MessageHeader {
   std::uint32_t magic;

@@ -15,6 +15,7 @@ enum class Hugepages { kNone, k2Mi, k1Gi, kPrefer2Mi };
 enum class OnMismatch { kRefuse, kReplace };
 enum class DiskWrite { kBack, kThrough };
 enum class BackendWrite { kAll, kEvicted, kPopular };
+enum class Transfer { kShim, kSidecar };
 
 struct MemoryConfig {
   std::uint64_t size_bytes = 5ULL << 30;
@@ -60,7 +61,8 @@ struct Config {
   std::string pool = "larder";
   std::string socket = "/run/larder/larder.sock";
   std::uint32_t socket_mode = 0660;
-  std::string log_level = "info";  // debug | info | warning | error
+  std::string log_level = "info";       // debug | info | warning | error
+  Transfer transfer = Transfer::kShim;  // who copies GPU pages: the engine's process, or larderd itself over CUDA IPC
   MemoryConfig memory;
   DiskConfig disk;
   BackendConfig backend;

@@ -193,6 +193,12 @@ Status set_write_rate(std::string_view text, Config& config) {
   return {};
 }
 
+Status set_transfer(std::string_view text, Config& config) {
+  if (text != "shim" && text != "sidecar") return {Code::kInvalidArgument, "is none of: shim, sidecar"};
+  config.transfer = text == "sidecar" ? Transfer::kSidecar : Transfer::kShim;
+  return {};
+}
+
 Status set_log_level(std::string_view text, Config& config) {
   for (const std::string_view level : {"debug", "info", "warning", "error"})
     if (level == text) {
@@ -217,7 +223,7 @@ Status set_listen(std::string_view text, Config& config) {
   return {};
 }
 
-constexpr std::array<Field, 32> kFields{{
+constexpr std::array<Field, 33> kFields{{
     {"pool", "name of this configuration of sidecars; `socket` and `memory.shm_name` follow it where they are not set",
      [](std::string_view text, Config& c) { return set(text, c.pool, check_name); }, [](const Config& c) { return c.pool; }},
     {"socket", "Unix socket on which engines attach",
@@ -225,6 +231,8 @@ constexpr std::array<Field, 32> kFields{{
      [](const Config& c) { return c.socket; }},
     {"socket_mode", "file mode of both sockets, octal", set_socket_mode,
      [](const Config& c) { return print_mode(c.socket_mode); }},
+    {"transfer", "who copies GPU pages: shim (the engine's process) or sidecar (larderd itself, over CUDA IPC)", set_transfer,
+     [](const Config& c) { return std::string(c.transfer == Transfer::kSidecar ? "sidecar" : "shim"); }},
     {"log_level", "debug, info, warning or error", set_log_level, [](const Config& c) { return c.log_level; }},
     {"memory.size", "bytes of KV kept in memory, 1MiB to 16TiB; 5GiB, 5Gi and 5G are the same", set_memory_size,
      [](const Config& c) { return print_size(c.memory.size_bytes); }},

@@ -100,7 +100,14 @@ Sessions read_sessions(const json& sessions) {
   Sessions state;
   for (const json& session : sessions.at("attached"))
     state.attached.push_back({text_at(session, "engine"), number_at(session, "holds"), number_at(session, "grants"),
-                              session.at("silent").get<bool>(), text_at(session, "namespace")});
+                              session.at("silent").get<bool>(), text_at(session, "namespace"), "", "", ""});
+  for (std::size_t i = 0; i < state.attached.size(); ++i) {
+    const json& session = sessions.at("attached").at(i);
+    if (!session.contains("transfer")) continue;  // an older larderd's
+    state.attached[i].way = text_at(session.at("transfer"), "way");
+    state.attached[i].way_reason = text_at(session.at("transfer"), "reason");
+    state.attached[i].way_why = text_at(session.at("transfer"), "why");
+  }
   state.opened = number_at(sessions, "opened");
   state.refused = number_at(sessions, "refused");
   state.protocol_errors = number_at(sessions, "protocol_errors");

@@ -63,6 +63,8 @@ struct SessionState {
   std::uint64_t holds = 0, grants = 0;
   bool silent = false;
   std::string space;  // its namespace's id; empty before one is open
+  std::string way = {}, way_reason = {},
+              way_why = {};  // who copies: "shim" or "sidecar"; where it was to be the sidecar, why it is not
 };
 
 struct Sessions {

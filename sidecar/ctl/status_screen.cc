@@ -134,13 +134,20 @@ std::string namespaces(const std::vector<NamespaceState>& namespaces) {
   return out;
 }
 
+// Nothing where its own process copies and nobody wanted another.
+std::string way(const SessionState& session) {
+  if (session.way == "sidecar") return ", larderd copies";
+  if (session.way_reason.empty()) return "";
+  return ", copies by itself (" + session.way_reason + ": " + session.way_why + ")";
+}
+
 std::string sessions(const Sessions& sessions) {
   std::string out = "\nSessions        " + grouped(sessions.attached.size()) + " attached, " + grouped(sessions.opened) +
                     " ever, " + grouped(sessions.refused) + " refused, " + grouped(sessions.protocol_errors) +
                     " ended by protocol errors\n";
   for (const SessionState& session : sessions.attached)
     out += "  " + session.engine + ": " + plural(session.holds, "hold") + ", " + plural(session.grants, "grant") +
-           (session.silent ? ", SILENT" : "") + "\n";
+           (session.silent ? ", SILENT" : "") + way(session) + "\n";
   return out;
 }
 

@@ -11,7 +11,7 @@ namespace larder::http {
 namespace {
 
 // The fallbacks that larderd can fall into; one that is in force and not listed here shows as well.
-constexpr const char* kFallbackKinds[] = {"backend", "config", "disk", "hugepages", "memory", "numa", "pidfd"};
+constexpr const char* kFallbackKinds[] = {"backend", "config", "disk", "hugepages", "memory", "numa", "pidfd", "transfer"};
 
 void add_identity(Families& out, const stats::Stats& stats, bool ready) {
   out.gauge("build_info", "Version and pool of this larderd.", 1, {{"version", stats.version}, {"pool", stats.pool}});
@@ -121,6 +121,22 @@ void add_sessions(Families& out, const stats::Stats& stats) {
   out.gauge("granted_bytes", "Bytes of the slots that are granted and not yet committed.", stats.granted_bytes);
 }
 
+void add_transfer(Families& out, const stats::Stats& stats) {
+  std::uint64_t by_sidecar = 0;
+  for (const stats::SessionStats& session : stats.sessions) by_sidecar += session.sidecar_copies ? 1 : 0;
+  out.begin(
+      MetricType::kGauge, "transfer_sessions",
+      "Engine processes attached, by who copies their chunks: shim, their own process; sidecar, larderd (transfer: sidecar).");
+  out.add(stats.sessions.size() - by_sidecar, {{"way", "shim"}});
+  out.add(by_sidecar, {{"way", "sidecar"}});
+  out.begin(MetricType::kCounter, "sidecar_copies_total", "Chunks that larderd copied itself, to store and to load.");
+  out.add(stats.transfer.stores, {{"verb", "store"}});
+  out.add(stats.transfer.loads, {{"verb", "load"}});
+  out.counter("sidecar_copies_failed_total", "Copies that larderd began and could not make; their engines made them.",
+              stats.transfer.failed);
+  out.counter("sidecar_copied_bytes_total", "Bytes that larderd copied itself.", stats.transfer.bytes);
+}
+
 void add_operations(Families& out, const stats::Stats& stats) {
   out.begin(MetricType::kHistogram, "operation_seconds", "Duration of one operation.");
   out.add(stats.lookup, {{"operation", "lookup"}}, kNs);
@@ -197,6 +213,7 @@ std::string metrics_text(const stats::Stats& stats, bool ready, const Counters& 
   add_verbs(out, stats);
   add_trust(out, stats);
   add_sessions(out, stats);
+  add_transfer(out, stats);
   add_operations(out, stats);
   add_models(out, stats);
   add_http(out, http);

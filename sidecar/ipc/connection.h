@@ -15,13 +15,13 @@ namespace larder::ipc {
 struct Connection {
   Connection(Fd socket_fd, Fd pid_fd, SessionMemory session_memory, LockFile lock_file, const SessionFacts& facts,
              store::Store& store, stats::Stats& stats, const base::Clock& clock, Promotions* promotions, Looks* looks,
-             Demand* demand)
+             Demand* demand, transfer::Transfers* transfers)
       : socket(std::move(socket_fd)),
         pidfd(std::move(pid_fd)),
         memory(std::move(session_memory)),
         lock(std::move(lock_file)),
         protocol(
-            facts, memory.region(), store, stats, clock, [this] { return lock.held(); }, promotions, looks, demand),
+            facts, memory.region(), store, stats, clock, [this] { return lock.held(); }, promotions, looks, demand, transfers),
         connected_ms(clock.now_ms()),
         beat_ms(connected_ms) {}
 

@@ -10,6 +10,7 @@
 #include <chrono>
 
 #include "shim/protocol/packet.h"
+#include "shim/protocol/transfer_messages.h"
 #include "sidecar/base/log.h"
 #include "sidecar/base/sizes.h"
 #include "sidecar/ipc/listener.h"
@@ -61,6 +62,8 @@ EventLoop::EventLoop(LoopParts parts, const base::Clock& clock)
   const std::span<std::byte> arena(parts_.arena.mapping.data(), parts_.arena.mapping.size());
   if (!parts_.tiers.empty())
     below_ = std::make_unique<TiersBelow>(std::move(parts_.tiers), parts_.config, store_, stats_, clock_, arena);
+  if (parts_.config.transfer == config::Transfer::kSidecar)
+    transfers_ = std::make_unique<transfer::Transfers>(copy::cuda_importer(), arena, [this] { signal_wake(parts_.wake); });
   if (parts_.earlier.index) restore();
   running_ = true;
   publish();
@@ -101,6 +104,7 @@ Status EventLoop::turn() {
   const bool more = work();
   answer_fetches();
   answer_fences();
+  answer_transfers();
   const int count = ::epoll_wait(parts_.epoll.get(), events.data(), kEventsPerTurn, more ? 0 : wait_ms());
   if (count < 0 && errno != EINTR) return Status::from_errno(errno, "epoll_wait");
   turned_ms_.store(clock_.now_ms());
@@ -138,6 +142,20 @@ void EventLoop::answer_later(std::uint32_t session, std::vector<std::byte> packe
   const auto found = connections_.find(session);
   if (found == connections_.end()) return;
   if (Status sent = send(*found->second, std::move(packet)); !sent.ok()) fail_session(session, sent);
+}
+
+void EventLoop::answer_transfers() {
+  if (!transfers_) return;
+  for (const transfer::Answer& answer : transfers_->take_answers()) {
+    const auto found = connections_.find(answer.session);
+    if (found == connections_.end()) continue;
+    if (answer.refusal.refused())
+      base::log_warning(session_name(*found->second) + " copies by itself (" +
+                        std::string(protocol::transfer_reason_name(answer.refusal.reason)) + "): " + answer.refusal.text);
+    const int region = answer.with_region ? transfers_->region_fd(answer.session) : -1;
+    if (Status sent = send(*found->second, transfer_packet(answer), {&region, answer.with_region ? 1U : 0U}); !sent.ok())
+      fail_session(answer.session, sent);
+  }
 }
 
 // It tells that drops are done, and a death of this process must not undo one: a tier may not have noted it yet. What a server still has of
@@ -268,7 +286,7 @@ Status EventLoop::admit(Fd& socket) {
   if (!pidfd.ok() && pidfd.status().code() != Code::kUnsupported) return pidfd.status();
   auto connection = std::make_unique<Connection>(
       std::move(socket), pidfd.ok() ? std::move(*pidfd) : Fd(), std::move(*memory), std::move(*lock), facts, store_, stats_,
-      clock_, below_ ? &below_->promotions() : nullptr, below_ ? below_->looks() : nullptr, &demand_);
+      clock_, below_ ? &below_->promotions() : nullptr, below_ ? below_->looks() : nullptr, &demand_, transfers_.get());
   if (Status status = watch(parts_.epoll, connection->socket, {WakeupSource::kSocket, facts.number}); !status.ok()) return status;
   if (!connection->pidfd.valid()) {
     note_fallback("pidfd", "the kernel gives none for a peer: an engine's death is seen by its socket and its heartbeat alone");
@@ -294,9 +312,9 @@ void EventLoop::receive(std::uint32_t number) {
   }
 }
 
-Status EventLoop::answer(Connection& connection, const protocol::Packet& packet) {
+Status EventLoop::answer(Connection& connection, protocol::Packet& packet) {
   const auto before = connection.protocol.state();
-  Result<Reply> reply = connection.protocol.handle(packet.bytes, packet.fds.size());
+  Result<Reply> reply = connection.protocol.handle(packet.bytes, std::move(packet.fds));
   if (!reply.ok()) return reply.status();
   if (reply->opened) note_namespace(packet, *reply->opened);
   if (connection.protocol.busy()) busy_.push_back(connection.protocol.facts().number);

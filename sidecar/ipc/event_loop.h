@@ -82,6 +82,7 @@ class EventLoop final : public Sidecar {
   void answer_later(std::uint32_t session, std::vector<std::byte> packet);
   Status answer_fence(Connection& connection, Reply reply);
   void answer_fences();
+  void answer_transfers();
   void handle(const Wakeup& wakeup);
   void accept_all();
   void pause_accepting(int error);
@@ -89,7 +90,8 @@ class EventLoop final : public Sidecar {
   Status admit(Fd& socket);
   std::size_t sessions_taken() const;
   void receive(std::uint32_t number);
-  Status answer(Connection& connection, const protocol::Packet& packet);
+  // Takes the packet's descriptors.
+  Status answer(Connection& connection, protocol::Packet& packet);
   Status send(Connection& connection, std::vector<std::byte> packet, std::span<const int> fds = {});
   void attached(Connection& connection);
   void flush(std::uint32_t number);
@@ -122,6 +124,7 @@ class EventLoop final : public Sidecar {
   void ask_about_grants(Connection& connection, std::uint64_t now_ms, bool slept);
   void drain_events(Connection& connection);
   void publish();
+  void show_way(stats::Stats& view, const std::string& name) const;
   void note_fallback(const std::string& what, const std::string& why);
 
   LoopParts parts_;
@@ -129,7 +132,8 @@ class EventLoop final : public Sidecar {
   stats::Stats stats_;
   store::Store store_;
   Demand demand_;
-  std::unique_ptr<TiersBelow> below_;  // null: no tier below the memory
+  std::unique_ptr<TiersBelow> below_;               // null: no tier below the memory
+  std::unique_ptr<transfer::Transfers> transfers_;  // null: engines copy by themselves
   std::map<std::uint32_t, std::unique_ptr<Connection>> connections_;
   std::deque<std::uint32_t> busy_;  // sessions in the midst of a message, and some that have ended since
   struct Fence {

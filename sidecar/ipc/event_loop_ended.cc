@@ -8,7 +8,7 @@ namespace {
 
 // A GPU's copy that was under way when its process ended: what was queued at once takes milliseconds; the driver ends a dead process's queues
 // within a second or two. It costs one engine's grants that were not committed, so much longer.
-constexpr std::uint64_t kDeviceSettlingMs = 3000;
+using protocol::kDeviceSettlingMs;
 
 }  // namespace
 
@@ -32,6 +32,7 @@ void EventLoop::end_session(std::uint32_t number, const std::string& why) {
   }
   ++stats_.sessions_ended;
   if (below_) below_->end_session(number);
+  if (transfers_) transfers_->end_session(number);
   drain_events(*connection);
   for (const std::uint32_t handle : connection->protocol.namespaces()) --store_.namespaces().at(handle).sessions;
   await_again(connection->protocol);
@@ -39,7 +40,8 @@ void EventLoop::end_session(std::uint32_t number, const std::string& why) {
   const bool quarantined = store_.end_session(number);
   base::log_info(session_name(*connection) + " ended: " + why +
                  (grants == 0 ? "" : ", " + std::to_string(grants) + " grants quarantined"));
-  if (quarantined && (connection->lock.held() || connection->lock.device_writes())) {
+  const bool copying = transfers_ && transfers_->busy(number);
+  if (quarantined && (copying || connection->lock.held() || connection->lock.device_writes())) {
     const SessionFacts& facts = connection->protocol.facts();
     ended_.emplace(number, Ended{std::move(connection->lock), std::move(connection->pidfd), {facts.token, facts.epoch}});
   } else {
@@ -68,7 +70,9 @@ void EventLoop::take_over(const SessionProtocol& session) {
     // Until it has the answer to its OPEN_NAMESPACE the engine goes by the name that it gave.
     ended.note = {session.facts().token, session.facts().epoch, session.previous_session(), session.previous_epoch()};
     if (Status noted = ended.lock.write(ended.note); !noted.ok()) base::log_warning(noted.text());
-    const std::uint32_t back = store_.succeed(number, earlier, session.still_written(), session.still_written_is_complete());
+    // While larderd itself may copy for the earlier session no list of its engine's is whole.
+    const bool complete = session.still_written_is_complete() && !(transfers_ && transfers_->busy(earlier));
+    const std::uint32_t back = store_.succeed(number, earlier, session.still_written(), complete);
     base::log_info("session " + std::to_string(earlier) + " goes on as " + std::to_string(number) + ": " + std::to_string(back) +
                    " of its grants are free, " + std::to_string(store_.use_of(earlier).grants) + " are still written");
     if (ended.earlier_life || store_.use_of(earlier).grants != 0) {
@@ -87,9 +91,9 @@ void EventLoop::await_again(const SessionProtocol& session) {
     if (ended.earlier_life && ended.note.token == session.facts().token) awaited_.insert(earlier);
 }
 
-// Its process while it holds the lock, and its device a while longer.
+// Its process while it holds the lock, and its device a while longer; and larderd itself where it copies for it.
 bool EventLoop::may_still_write(std::uint32_t number, Ended& ended) const {
-  if (ended.lock.held()) return true;
+  if (ended.lock.held() || (transfers_ && transfers_->busy(number))) return true;
   if (!ended.lock.device_writes()) return false;
   const std::uint64_t now_ms = clock_.now_ms();
   if (ended.free_at_ms == 0) {

@@ -1,7 +1,11 @@
 // The loop's tick: everything that happens because time has passed, and the view of it that others get.
+#include <algorithm>
+
+#include "shim/protocol/transfer_messages.h"
 #include "sidecar/base/log.h"
 #include "sidecar/base/sizes.h"
 #include "sidecar/ipc/event_loop.h"
+#include "sidecar/ipc/session_name.h"
 
 namespace larder::ipc {
 namespace {
@@ -28,6 +32,7 @@ void EventLoop::tick() {
   store_.watch_holds(now_ms, slept);
   store_.sweep();
   if (below_) below_->tick(slept);
+  if (transfers_) transfers_->present(toucher_.touched_bytes());
   publish();
 }
 
@@ -84,6 +89,21 @@ void EventLoop::note_fallback(const std::string& what, const std::string& why) {
   base::log_warning(what + ": " + why);
 }
 
+// Who copies for the session that comes last; one line for all that larderd should copy for and does not.
+void EventLoop::show_way(stats::Stats& view, const std::string& name) const {
+  stats::SessionStats& session = view.sessions.back();
+  const transfer::Way way = transfers_->way(session.number);
+  session.sidecar_copies = way.sidecar;
+  if (!way.refusal.refused()) return;
+  session.transfer_reason = protocol::transfer_reason_name(way.refusal.reason);
+  session.transfer_why = way.refusal.text;
+  if (way.refusal.reason == protocol::TransferReason::kHostMemory) return;  // nothing that could be mended
+  const auto noted = [](const auto& fallback) { return fallback.first == "transfer"; };
+  if (std::ranges::none_of(view.fallbacks, noted))
+    view.fallbacks.emplace_back("transfer",
+                                name + " copies by itself (" + session.transfer_reason + "): " + session.transfer_why);
+}
+
 void EventLoop::publish() {
   stats::Stats view = stats_;
   view.uptime_ms = clock_.now_ms() - started_ms_;
@@ -100,7 +120,12 @@ void EventLoop::publish() {
     const store::Store::SessionUse use = store_.use_of(number);
     view.sessions.push_back({number, connection->protocol.engine(),
                              handles.empty() ? "" : store_.namespaces().at(handles.back()).spec.id.to_hex(), connection->silent,
-                             use.holds, use.grants, use.held_bytes, use.granted_bytes});
+                             use.holds, use.grants, use.held_bytes, use.granted_bytes, false, "", ""});
+    if (transfers_) show_way(view, session_name(*connection));
+  }
+  if (transfers_) {
+    const transfer::Counts counts = transfers_->counts();
+    view.transfer = {counts.stores, counts.loads, counts.failed, counts.bytes};
   }
   const std::lock_guard lock(snapshot_mutex_);
   snapshot_ = std::move(view);

@@ -45,6 +45,11 @@ std::string_view type_name(MessageType type) {
     case MessageType::kFetchEnd: return "FETCH_END";
     case MessageType::kLook: return "LOOK";
     case MessageType::kLooked: return "LOOKED";
+    case MessageType::kExport: return "EXPORT";
+    case MessageType::kExported: return "EXPORTED";
+    case MessageType::kWithdraw: return "WITHDRAW";
+    case MessageType::kWithdrawn: return "WITHDRAWN";
+    case MessageType::kCopy: return "COPY";
   }
   return "";
 }
@@ -75,7 +80,7 @@ std::vector<std::byte> error_packet(const Status& status) {
 
 SessionProtocol::SessionProtocol(const SessionFacts& facts, const protocol::SessionRegion& region, store::Store& store,
                                  stats::Stats& stats, const base::Clock& clock, std::function<bool()> lock_held,
-                                 Promotions* promotions, Looks* looks, Demand* demand)
+                                 Promotions* promotions, Looks* looks, Demand* demand, transfer::Transfers* transfers)
     : facts_(facts),
       region_(region),
       store_(store),
@@ -84,13 +89,15 @@ SessionProtocol::SessionProtocol(const SessionFacts& facts, const protocol::Sess
       lock_held_(std::move(lock_held)),
       promotions_(promotions),
       looks_(looks),
-      demand_(demand) {}
+      demand_(demand),
+      transfers_(transfers) {}
 
-Result<Reply> SessionProtocol::handle(std::span<const std::byte> packet, std::size_t fd_count) {
-  if (fd_count != 0) return Status(Code::kInvalidArgument, "engines send no descriptors");
+Result<Reply> SessionProtocol::handle(std::span<const std::byte> packet, std::vector<Fd> fds) {
   Result<Decoder> decoder = Decoder::open(packet);
   if (!decoder.ok()) return decoder.status();
   const MessageType type = decoder->type();
+  if (!fds.empty() && type != MessageType::kExport)
+    return Status(Code::kInvalidArgument, "engines send no descriptors but those of EXPORT");
   if (type_name(type).empty())
     return Status(Code::kInvalidArgument, "message type " + std::to_string(static_cast<unsigned>(type)) + " is unknown");
   if (state_ == State::kNew && type == MessageType::kHello) return hello(*decoder);
@@ -108,6 +115,9 @@ Result<Reply> SessionProtocol::handle(std::span<const std::byte> packet, std::si
       case MessageType::kFetch: return fetch(*decoder);
       case MessageType::kFetchEnd: return end_fetch(*decoder);
       case MessageType::kLook: return look(*decoder);
+      case MessageType::kExport: return export_memory(*decoder, std::move(fds));
+      case MessageType::kWithdraw: return withdraw(*decoder);
+      case MessageType::kCopy: return copy(*decoder);
       default: break;
     }
   }
@@ -147,7 +157,8 @@ Result<Reply> SessionProtocol::hello(Decoder& decoder) {
   welcome.version_major = protocol::kVersionMajor;
   welcome.version_minor = protocol::kVersionMinor;
   welcome.capabilities = protocol::kCapabilityAct | (promotions_ != nullptr ? protocol::kCapabilityBelow : 0) |
-                         (looks_ != nullptr ? protocol::kCapabilityShared : 0);
+                         (looks_ != nullptr ? protocol::kCapabilityShared : 0) |
+                         (transfers_ != nullptr ? protocol::kCapabilityTransfer : 0);
   welcome.epoch = facts_.epoch;
   welcome.session_token = facts_.token;
   welcome.session_number = facts_.number;
@@ -230,13 +241,19 @@ Result<Reply> SessionProtocol::reserve(Decoder& decoder) {
 
 Result<Reply> SessionProtocol::commit(Decoder& decoder) {
   if (Status status = read_list(decoder, commits_); !status.ok()) return status;
-  for (const protocol::CommitRecord& record : commits_) store_.commit(facts_.number, record);
+  for (const protocol::CommitRecord& record : commits_) {
+    if (Status status = not_being_written(decoder.type(), record.slot, record.generation); !status.ok()) return status;
+    store_.commit(facts_.number, record);
+  }
   return Reply{};
 }
 
 Result<Reply> SessionProtocol::disown(Decoder& decoder) {
   if (Status status = read_list(decoder, slots_); !status.ok()) return status;
-  for (const protocol::SlotRef& slot : slots_) store_.disown(facts_.number, slot);
+  for (const protocol::SlotRef& slot : slots_) {
+    if (Status status = not_being_written(decoder.type(), slot.slot, slot.generation); !status.ok()) return status;
+    store_.disown(facts_.number, slot);
+  }
   return Reply{};
 }
 

@@ -20,6 +20,7 @@
 #include "sidecar/ipc/looks.h"
 #include "sidecar/ipc/promotions.h"
 #include "sidecar/store/store.h"
+#include "sidecar/transfer/transfers.h"
 
 namespace larder::ipc {
 
@@ -45,6 +46,7 @@ struct Reply {
 std::vector<std::byte> error_packet(const Status& status);
 std::vector<std::byte> fetched_packet(const Promotions::Answer& answer);
 std::vector<std::byte> looked_packet(const Looks::Answer& answer);
+std::vector<std::byte> transfer_packet(const transfer::Answer& answer);
 
 class SessionProtocol {
  public:
@@ -52,13 +54,14 @@ class SessionProtocol {
 
   // All of them outlive it. `lock_held` tells whether the engine has its lock file. `promotions`: nullptr where there is no tier,
   // `looks`: where none is shared; they answer FETCH and LOOK later.
-  // `demand` is told what is stored and dropped, where it is given.
+  // `demand` is told what is stored and dropped, where it is given. `transfers`: nullptr where engines copy by themselves; it answers EXPORT and WITHDRAW
+  // later, and COPY by a flag.
   SessionProtocol(const SessionFacts& facts, const protocol::SessionRegion& region, store::Store& store, stats::Stats& stats,
                   const base::Clock& clock, std::function<bool()> lock_held, Promotions* promotions = nullptr,
-                  Looks* looks = nullptr, Demand* demand = nullptr);
+                  Looks* looks = nullptr, Demand* demand = nullptr, transfer::Transfers* transfers = nullptr);
 
   // Where a message asks for much, only its first slice is done, with no reply yet, and the session is busy. REQUIRES: !busy().
-  Result<Reply> handle(std::span<const std::byte> packet, std::size_t fd_count);
+  Result<Reply> handle(std::span<const std::byte> packet, std::vector<Fd> fds = {});
   bool busy() const { return work_ != nullptr; }
   // The next slice. With the last one comes the reply, if the message has one. REQUIRES: busy().
   Reply go_on();
@@ -90,6 +93,11 @@ class SessionProtocol {
   Result<Reply> fetch(protocol::Decoder& decoder);
   Result<Reply> end_fetch(protocol::Decoder& decoder);
   Result<Reply> look(protocol::Decoder& decoder);
+  // session_transfer.cc.
+  Result<Reply> export_memory(protocol::Decoder& decoder, std::vector<Fd> fds);
+  Result<Reply> withdraw(protocol::Decoder& decoder);
+  Result<Reply> copy(protocol::Decoder& decoder);
+  Status not_being_written(protocol::MessageType type, std::uint32_t slot, std::uint64_t generation) const;
   // One slice; nothing: there are more.
   using Work = std::function<std::optional<Reply>()>;
   Reply begin(Work work);
@@ -105,6 +113,7 @@ class SessionProtocol {
   Promotions* promotions_;
   Looks* looks_;
   Demand* demand_;
+  transfer::Transfers* transfers_;
   State state_ = State::kNew;
   Work work_;  // that the last message began
   std::string engine_;

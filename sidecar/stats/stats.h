@@ -64,6 +64,13 @@ struct SessionStats {
   std::uint32_t grants = 0;
   std::uint64_t held_bytes = 0;  // of the holds that count
   std::uint64_t granted_bytes = 0;
+  bool sidecar_copies = false;                          // larderd copies for it, and not its own process
+  std::string transfer_reason = {}, transfer_why = {};  // why not, by its name and in words; empty: it was not to, or does
+};
+
+// Copies that larderd makes itself (transfer: sidecar). Counters of chunks.
+struct TransferStats {
+  std::uint64_t stores = 0, loads = 0, failed = 0, bytes = 0;
 };
 
 // The extents of one slot size.
@@ -187,6 +194,7 @@ struct Stats {
   Estimate estimate;
   Histogram look;  // of those for which the backend was asked
 
+  TransferStats transfer;
   std::vector<ModelStats> models;
   std::vector<NamespaceStats> namespaces;
   std::vector<SessionStats> sessions;

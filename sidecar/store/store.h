@@ -141,6 +141,8 @@ class Store {
   // unless it is dropped or bad. False: it is not committed at this generation.
   bool keep(std::uint32_t slot, std::uint64_t generation);
   void let_go(std::uint32_t slot, std::uint64_t generation);
+  // What is to be written into a slot that this session was granted at this generation, or nothing: it has no such grant, or it is quarantined.
+  std::optional<protocol::EntryView> granted_chunk(SessionNumber session, const protocol::SlotRef& slot);
   // A slot for a chunk that comes up from a tier, evicting for it as reserve() does: granted to nobody's session, and pending to who would
   // store it, until promoted() or promotion_failed(). Present: with its slot and generation. Pending: somebody writes it. Refused: the
   // sizes are not those of the namespace's layout. REQUIRES: the namespace is open.

@@ -25,6 +25,11 @@ void Store::let_go(std::uint32_t slot, std::uint64_t generation) {
   kept_.erase(found);
 }
 
+std::optional<protocol::EntryView> Store::granted_chunk(SessionNumber session, const protocol::SlotRef& ref) {
+  if (owner(session, ref.slot, ref.generation) == nullptr || index_.state(ref.slot) != SlotState::kGranted) return std::nullopt;
+  return index_.view(ref.slot);
+}
+
 protocol::Grant Store::promote(const protocol::Key& key, std::uint64_t payload_bytes, std::uint64_t piece_bytes) {
   const auto answer = [](GrantStatus status) { return protocol::Grant{static_cast<std::uint32_t>(status), 0, 0, 0}; };
   const protocol::GroupLayout* layout = namespaces_.at(key.namespace_handle).layout(key.shard, key.group);

@@ -120,6 +120,10 @@ nlohmann::json LarderdProcess::status_at(const std::vector<std::string>& path) c
   const std::string text = output_of(std::string(LARDERCTL_PATH) + " status --json --socket " + admin_socket_ + " 2>/dev/null");
   nlohmann::json node = nlohmann::json::parse(text, nullptr, false);
   for (const std::string& key : path) {
+    if (node.is_array() && node.size() > std::strtoul(key.c_str(), nullptr, 10)) {
+      node = nlohmann::json(node[std::strtoul(key.c_str(), nullptr, 10)]);
+      continue;
+    }
     if (!node.is_object() || !node.contains(key)) return nullptr;
     node = nlohmann::json(node[key]);
   }

@@ -52,7 +52,7 @@ class LarderdProcess {
   void kill_and_restart(int signal = 9, const std::function<void()>& between = nullptr);
   // As a start of the whole machine does.
   void lose_memory() const;
-  // A number, or the length of a list, out of `larderctl status --json` by its path of keys; -1 when larderd does not answer.
+  // A number, or the length of a list, out of `larderctl status --json` by its path of keys, a number for a place in a list; -1 when larderd does not answer.
   std::int64_t status_number(const std::vector<std::string>& path) const;
   // A text in the same way; empty when larderd does not answer, too.
   std::string status_text(const std::vector<std::string>& path) const;

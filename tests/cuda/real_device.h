@@ -1,9 +1,12 @@
-// RealDevice: the first GPU of this machine, for the test and the benchmark that need one. It loads the real libcuda.so.1, as an engine would.
-// Owned by one thread; memory that it gives out lives as long as it.
+// RealDevice: the first GPU of this machine, for the test and the benchmark that need one. It loads the libcuda.so.1 that the loader finds, as an
+// engine would; that may be the fake one (LD_LIBRARY_PATH), over which both are tried without a GPU.
+// Owned by one thread, whose context it is; memory that it gives out lives as long as it, or until release().
 #pragma once
 
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -34,43 +37,79 @@ class RealDevice {
       why = "no CUDA device";
       return nullptr;
     }
-    char name[256] = "";
-    int version = 0;
-    device->call<int(char*, int, int)>("cuDeviceGetName")(name, sizeof(name), number);
-    device->call<int(int*)>("cuDriverGetVersion")(&version);
-    device->name_ = std::string(name) + ", CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+    device->name_ = device->told_name(number);
     return device;
   }
   ~RealDevice() {
-    for (const cuda::DevicePtr memory : allocated_) call<int(cuda::DevicePtr)>("cuMemFree_v2")(memory);
+    if (bounce_ != nullptr) driver_->mem_free_host(bounce_);
+    for (const cuda::DevicePtr memory : allocated_) driver_->mem_free(memory);
   }
 
   const std::string& name() const { return name_; }
   const cuda::Driver& driver() const { return driver_; }
+  cuda::Handle context() const { return context_; }
   // nullptr: it has not so much.
   std::byte* allocate(std::size_t bytes) {
     cuda::DevicePtr memory = 0;
-    if (call<int(cuda::DevicePtr*, std::size_t)>("cuMemAlloc_v2")(&memory, bytes) != cuda::kSuccess) return nullptr;
+    if (driver_->mem_alloc(&memory, bytes) != cuda::kSuccess) return nullptr;
     allocated_.push_back(memory);
     return reinterpret_cast<std::byte*>(memory);
   }
+  void release(std::byte* memory) {
+    if (std::erase(allocated_, address(memory)) != 0) driver_->mem_free(address(memory));
+  }
+  // Over when it returns, for streams of every kind: from memory that is not pinned CUDA's own calls return before the last bytes are there,
+  // and a stream that does not block does not wait for them.
   bool write(std::byte* to, const void* from, std::size_t bytes) {
-    return call<int(cuda::DevicePtr, const void*, std::size_t)>("cuMemcpyHtoD_v2")(reinterpret_cast<cuda::DevicePtr>(to), from,
-                                                                                   bytes) == cuda::kSuccess;
+    const auto* const source = static_cast<const std::byte*>(from);
+    return by_parts(bytes, [&](std::size_t at, std::size_t count) {
+      std::memcpy(bounce_, source + at, count);
+      return copied(address(to + at), address(bounce_), count);
+    });
   }
   bool read(void* to, const std::byte* from, std::size_t bytes) {
-    return call<int(void*, cuda::DevicePtr, std::size_t)>("cuMemcpyDtoH_v2")(to, reinterpret_cast<cuda::DevicePtr>(from),
-                                                                             bytes) == cuda::kSuccess;
+    return by_parts(bytes, [&](std::size_t at, std::size_t count) {
+      if (!copied(address(bounce_), address(from + at), count)) return false;
+      std::memcpy(static_cast<std::byte*>(to) + at, bounce_, count);
+      return true;
+    });
   }
 
  private:
+  static constexpr std::size_t kBounceBytes = 8 << 20;
+
   RealDevice(const cuda::Driver& driver, void* library) : driver_(driver), library_(library) {}
+  static cuda::DevicePtr address(const void* memory) { return reinterpret_cast<cuda::DevicePtr>(memory); }
+  bool copied(cuda::DevicePtr to, cuda::DevicePtr from, std::size_t bytes) {
+    return driver_->memcpy_async(to, from, bytes, nullptr) == cuda::kSuccess &&
+           driver_->stream_synchronize(nullptr) == cuda::kSuccess;
+  }
+  template <typename Part>
+  bool by_parts(std::size_t bytes, Part part) {
+    if (bounce_ == nullptr &&
+        driver_->mem_host_alloc(&bounce_, kBounceBytes, cuda::kHostPortable | cuda::kHostDeviceMap) != cuda::kSuccess)
+      return false;
+    for (std::size_t at = 0; at < bytes; at += kBounceBytes)
+      if (!part(at, std::min(kBounceBytes, bytes - at))) return false;
+    return true;
+  }
+  // The fake one has neither function.
+  std::string told_name(int number) const {
+    const auto get_name = function<int(char*, int, int)>("cuDeviceGetName");
+    const auto get_version = function<int(int*)>("cuDriverGetVersion");
+    char name[256] = "a fake device";
+    int version = 0;
+    if (get_name != nullptr) get_name(name, sizeof(name), number);
+    if (get_version != nullptr) get_version(&version);
+    return std::string(name) + ", CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+  }
   template <typename Function>
-  Function* call(const char* function) const {
-    return reinterpret_cast<Function*>(::dlsym(library_, function));
+  Function* function(const char* name) const {
+    return reinterpret_cast<Function*>(::dlsym(library_, name));
   }
   const cuda::Driver& driver_;
   void* const library_;
+  void* bounce_ = nullptr;  // pinned
   cuda::Handle context_ = nullptr;
   std::string name_;
   std::vector<cuda::DevicePtr> allocated_;

@@ -37,8 +37,11 @@ enum TierOp : std::uint8_t {
   kTicked,
   kLookEnds,
   kLookFails,
+  kTransfer,  // no tier's: the low half of kOps is full. What larderd copies itself
   kTierOps
 };
+// Of kTransfer, in the byte behind it; the session is in the next.
+enum TransferOp : std::uint8_t { kExport, kDecline, kWithdraw, kCopy, kTransferOps };
 }  // namespace session_op
 
 namespace region_op {

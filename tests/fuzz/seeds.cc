@@ -114,6 +114,13 @@ void session_seeds() {
         begin + commits + below + look + u8({kTier, kLookEnds}) + look + u8({kTier, kLookFails}) + look +
             u8({kIdle, 2, kTier, kTicked, 0, kTier, kLookEnds, kFetch, 1, 0, 66, 1, 20, kEnd}));
   write("session", "fetched_and_dropped", begin + below + fetch + fetch + u8({kDrop, 1, kTier, kReadEnds, kIdle, 1, kEnd}));
+  // One allocation of four pages by a descriptor; then the grant of slot 1 at generation 1002, copied from it.
+  const std::string exported = u8({kTier, kTransfer, kExport, 0, 1, 2 | 16, 4, 4, 0, 1, 1});
+  const std::string copied = u8({kTier, kTransfer, kCopy, 0, 1, 0, 1, 2, 1, 0}) + pack(std::uint16_t{4096});
+  write("session", "copied", begin + exported + copied + u8({kTier, kTransfer, kWithdraw, 0, 7}) + commits);
+  write("session", "copied_and_disowned", begin + exported + copied + u8({kSlot, 1, 1, 2}) + exported + copied + u8({kEnd}));
+  write("session", "exported_too_little", begin + u8({kTier, kTransfer, kExport, 0, 2, 2 | 16, 4, 2, 1, 4, 0, 1, 1}) + copied);
+  write("session", "declined", begin + u8({kTier, kTransfer, kDecline, 0, 12}) + "why" + commits);
   write("session", "not_attached", u8({kBody, 6, 0}) + pack(std::uint16_t{0}) + u8({kRaw}) + pack(std::uint16_t{3}) + "abc");
 }
 

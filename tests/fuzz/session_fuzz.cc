@@ -1,18 +1,20 @@
 // The session state machine: streams of messages from three hostile sessions into the real SessionProtocol and Store, with no
 // socket.
 //
-// Below them is a tier whose reads end when the input says so.
+// Below them is a tier whose reads end when the input says so. What they export is memory of the host, in which the real Transfers copy.
 //
 // Promises: a message is answered or its session ends with a named error; an honest engine beside them keeps what it holds; no two
 // slots in use meet; when all have gone, nothing has leaked.
 #include <array>
 #include <optional>
 
+#include "shim/protocol/transfer_messages.h"
 #include "sidecar/base/log.h"
 #include "sidecar/ipc/session_protocol.h"
 #include "tests/fuzz/bystander.h"
 #include "tests/fuzz/ops.h"
 #include "tests/unit/ipc/held_tier.h"
+#include "tests/unit/transfer/host_importer.h"
 
 namespace {
 
@@ -62,6 +64,8 @@ class World {
   void check() const { bystander_.check(); }
   void finish() {
     for (std::size_t i = 0; i < kSessions; ++i) end(i);
+    for (std::uint32_t number = 1; number <= last_number_; ++number) await_idle(number);
+    must(exported_->open == 0, "no memory of engines that have gone is open");
     tier_.release();
     do {
       tier_.finish_all();
@@ -87,13 +91,23 @@ class World {
     regions_[who] = reinterpret_cast<protocol::SessionRegion*>(memory[who].get());
     std::memset(memory[who].get(), 0, sizeof(protocol::SessionRegion));
     sessions_[who].emplace(
-        facts, *regions_[who], box_.store(), box_.stats(), clock_, [] { return true; }, &promotions_, &looks_);
+        facts, *regions_[who], box_.store(), box_.stats(), clock_, [] { return true; }, &promotions_, &looks_, nullptr,
+        &transfers());
   }
 
+  // As the loop does: what larderd itself writes for a session is not free before that has ended.
+  void await_idle(std::uint32_t number) {
+    for (int i = 0; i < 10'000 && transfers().busy(number); ++i) ::usleep(1000);
+    must(!transfers().busy(number), "a copy ends");
+    drain_transfers();
+  }
   // The engine is dead, its locks are gone.
   void end(std::size_t who) {
     if (attached(who)) leave(who);
-    for (const store::SessionNumber number : ended_[who]) box_.store().release_quarantine(number);
+    for (const store::SessionNumber number : ended_[who]) {
+      await_idle(number);
+      box_.store().release_quarantine(number);
+    }
     ended_[who].clear();
     begin(who);
   }
@@ -101,6 +115,7 @@ class World {
   void leave(std::size_t who) {
     promotions_.end_session(sessions_[who]->facts().number);
     looks_.end_session(sessions_[who]->facts().number);
+    transfers().end_session(sessions_[who]->facts().number);
     box_.store().end_session(sessions_[who]->facts().number);
     ended_[who].push_back(sessions_[who]->facts().number);
   }
@@ -113,6 +128,7 @@ class World {
     begin(who);
     send_attach(who);
     std::erase_if(ended_[who], [&](store::SessionNumber earlier) {
+      await_idle(earlier);
       box_.store().succeed(sessions_[who]->facts().number, earlier, still_written, true);
       if (box_.store().use_of(earlier).grants != 0) return false;
       box_.store().release_quarantine(earlier);
@@ -138,9 +154,9 @@ class World {
   }
 
   void send(std::size_t who, Encoder& message) { send(who, message.packet()); }
-  void send(std::size_t who, std::span<const std::byte> packet) {
+  void send(std::size_t who, std::span<const std::byte> packet, std::vector<Fd> fds = {}) {
     const std::vector<std::byte> own = exact_copy(packet);
-    const Result<ipc::Reply> reply = sessions_[who]->handle(own, 0);
+    const Result<ipc::Reply> reply = sessions_[who]->handle(own, std::move(fds));
     while (reply.ok() && sessions_[who]->busy()) sessions_[who]->go_on();
     if (reply.ok()) {
       must(reply->packet.size() <= protocol::kMaxPacketBytes, "an answer fits a packet");
@@ -258,6 +274,7 @@ class World {
       case kLookEnds:
         if (!tier_.looks().empty()) tier_.finish_look();
         break;
+      case kTransfer: return send_transfer(input);
       case kLookFails:
         if (!tier_.looks().empty()) tier_.finish_look({Code::kUnavailable, "fuzz"});
         break;
@@ -268,6 +285,62 @@ class World {
     }
     promote();
   }
+  void send_transfer(Input& input) {
+    using namespace session_op;
+    const std::uint8_t op = input.byte() % kTransferOps;
+    const std::size_t who = input.byte() % kSessions;
+    if (op == kExport) send_export(who, input);
+    if (op == kDecline)
+      send(who,
+           Encoder(MessageType::kExport, 0).append(protocol::Export{0, input.byte(), 0, 3, {}}).append_text(input.take_text(3)));
+    if (op == kWithdraw) send(who, Encoder(MessageType::kWithdraw, input.byte()).append(protocol::Withdraw{}));
+    if (op == kCopy) send_copy(who, input);
+    drain_transfers();
+  }
+  void send_export(std::size_t who, Input& input) {
+    std::vector<protocol::ExportedRange> ranges;
+    std::vector<Fd> fds;
+    for (std::uint8_t left = input.byte() % 4; left > 0; --left) {
+      const std::uint8_t what = input.byte();
+      protocol::ExportedRange range{what % 4U, 0, std::uint64_t{input.byte()} * 4096, {}};
+      ranges.push_back(range);
+      if ((what & 16) != 0) fds.push_back(transfer::testing_support::memory_file(std::size_t{input.byte()} * 4096));
+    }
+    const protocol::Export head{static_cast<std::uint32_t>(ranges.size()) + ((input.byte() & 64) != 0), 0, input.byte(), 0, {}};
+    send(who,
+         Encoder(MessageType::kExport, input.byte())
+             .append(head)
+             .append_all(std::span<const protocol::ExportedRange>(ranges))
+             .packet(),
+         std::move(fds));
+  }
+  void send_copy(std::size_t who, Input& input) {
+    protocol::Copy copy{input.byte(), input.byte(), input.byte(), 0, kFirstGeneration + input.byte()};
+    std::vector<std::uint64_t> pieces;
+    for (std::uint8_t left = input.byte() % 8; left > 0; --left)
+      pieces.push_back(protocol::make_piece(input.byte() % 4, input.take<std::uint16_t>()));
+    copy.count = static_cast<std::uint32_t>(pieces.size());
+    // As an engine says that it asks.
+    const auto asked = static_cast<std::uint32_t>(protocol::CopyState::kAsked);
+    const auto at = static_cast<off_t>(offsetof(protocol::TransferRegion, flags) + sizeof(protocol::CopyFlag) * copy.flag);
+    [[maybe_unused]] const ssize_t written =
+        ::pwrite(transfers().region_fd(sessions_[who]->facts().number), &asked, sizeof(asked), at);
+    send(who, Encoder(MessageType::kCopy, 0).append(copy).append_all(std::span<const std::uint64_t>(pieces)));
+  }
+  void drain_transfers() {
+    for (const transfer::Answer& answer : transfers().take_answers()) {
+      must(protocol::Decoder::open(ipc::transfer_packet(answer)).ok(), "an answer is a message");
+      must(!answer.refusal.refused() || !answer.refusal.text.empty(), "a refusal has a reason");
+    }
+  }
+  // One for all inputs: its threads are dear. Its arena is its own, so that what it writes there is nobody's.
+  static transfer::Transfers& transfers() {
+    static std::vector<std::byte> arena(64 << 20);
+    static auto* const all =
+        new transfer::Transfers(std::make_unique<transfer::testing_support::HostImporter>(exported_), arena, [] {});
+    return *all;
+  }
+
   void store_below(Input& input) {
     const std::uint32_t handle = input.byte() % box_.store().namespaces().size();
     const auto shard = static_cast<std::uint16_t>(input.byte() % 4);
@@ -286,6 +359,7 @@ class World {
     regions_[who]->holds[place] = protocol::make_hold(input.byte(), kFirstGeneration + input.byte());
   }
 
+  static inline const auto exported_ = std::make_shared<transfer::testing_support::HostDevice>();
   store::testing_support::StoreBox box_;
   Bystander bystander_;
   base::ManualClock clock_;

@@ -178,6 +178,8 @@ PROTOTYPES = {
     "larder_namespace_id": (c_uint32, [c_char_p, c_char_p, c_size_t]),
     "larder_register_pages": (c_uint32, [c_void_p, c_uint32, POINTER(Pages), c_uint32]),
     "larder_after_stream": (c_uint32, [c_void_p, c_void_p]),
+    "larder_pages_leave": (c_uint32, [c_void_p, c_uint32]),
+    "larder_pages_are_back": (c_uint32, [c_void_p]),
     "larder_get_state": (c_uint32, [c_void_p, POINTER(State)]),
     "larder_wait_attached": (c_uint32, [c_void_p, c_uint32]),
     "larder_next_log": (c_size_t, [c_void_p, c_char_p, c_size_t]),

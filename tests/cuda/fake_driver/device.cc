@@ -18,11 +18,10 @@ std::byte* map(int file, int protection) {
 }  // namespace
 
 Memory::Memory() {
-  const int file = ::memfd_create("fake-device", MFD_CLOEXEC);
-  if (file < 0 || ::ftruncate(file, kHeapBytes) != 0) std::abort();
-  device_ = map(file, PROT_NONE);
-  alias_ = map(file, PROT_READ | PROT_WRITE);
-  ::close(file);
+  file_ = ::memfd_create("fake-device", MFD_CLOEXEC);
+  if (file_ < 0 || ::ftruncate(file_, kHeapBytes) != 0) std::abort();
+  device_ = map(file_, PROT_NONE);
+  alias_ = map(file_, PROT_READ | PROT_WRITE);
 }
 
 std::byte* Memory::allocate(std::size_t bytes, bool without_context, bool by_the_driver) {
@@ -30,8 +29,45 @@ std::byte* Memory::allocate(std::size_t bytes, bool without_context, bool by_the
   const std::size_t start = (used_ + 255) / 256 * 256;
   if (bytes > kHeapBytes - start) std::abort();
   used_ = start + bytes;
-  allocated_[reinterpret_cast<DevicePtr>(device_) + start] = {bytes, without_context, by_the_driver};
+  const std::size_t place = ++last_id_ % LiveTable::kMost;
+  live().id[place] = last_id_;
+  allocated_[reinterpret_cast<DevicePtr>(device_) + start] = {bytes, without_context, by_the_driver, place, last_id_};
   return device_ + start;
+}
+
+// REQUIRES: the mutex is held, and there is one.
+void Memory::erase(DevicePtr address) {
+  const auto at = allocated_.find(address);
+  live().id[at->second.place] = 0;
+  allocated_.erase(at);
+}
+
+void Memory::free_unasked(DevicePtr address) {
+  const std::lock_guard lock(mutex_);
+  erase(address);
+}
+
+std::byte* Memory::view(DevicePtr address) const {
+  const DevicePtr start = reinterpret_cast<DevicePtr>(device_);
+  if (address >= start && address < start + kHeapBytes) return alias_ + (address - start);
+  const std::optional<SharedMemory::Seen> seen = shared_memory().find(address);
+  return seen ? seen->view : nullptr;
+}
+
+std::optional<Memory::Where> Memory::where(DevicePtr address) const {
+  if (const std::optional<SharedMemory::Seen> seen = shared_memory().find(address))
+    return Where{seen->base, seen->bytes, seen->id, false};
+  const std::lock_guard lock(mutex_);
+  auto at = allocated_.upper_bound(address);
+  if (at == allocated_.begin()) return std::nullopt;
+  --at;
+  if (address - at->first >= at->second.bytes) return std::nullopt;
+  return Where{at->first, at->second.bytes, at->second.id, true};
+}
+
+copy::cuda::IpcHandle Memory::name(const Where& heap) const {
+  return SharedMemory::name(file_, heap.base - reinterpret_cast<DevicePtr>(device_), heap.bytes, heap.id % LiveTable::kMost,
+                            heap.id);
 }
 
 // What lies at the end is given out again, the rest at reset().
@@ -41,7 +77,7 @@ bool Memory::release(DevicePtr address) {
   if (at == allocated_.end() || !at->second.by_the_driver) return false;
   const std::size_t start = address - reinterpret_cast<DevicePtr>(device_);
   if (start + at->second.bytes == used_) used_ = start;
-  allocated_.erase(at);
+  erase(address);
   return true;
 }
 
@@ -59,11 +95,13 @@ void Memory::forget_all() {
     if (!pinned.registered) std::free(reinterpret_cast<void*>(start));
   pinned_.clear();
   allocated_.clear();
-  ::madvise(alias_, used_, MADV_REMOVE);
-  used_ = 0;
+  ::madvise(alias_, used_, MADV_REMOVE);  // what lives as well
+  used_ = sizeof(LiveTable);
 }
 
 bool Memory::on_device(DevicePtr address, std::size_t bytes) const {
+  if (const std::optional<SharedMemory::Seen> seen = shared_memory().find(address))
+    return seen->view != nullptr && bytes <= seen->bytes - (address - seen->base);
   const std::lock_guard lock(mutex_);
   auto at = allocated_.upper_bound(address);
   if (at == allocated_.begin()) return false;
@@ -72,6 +110,7 @@ bool Memory::on_device(DevicePtr address, std::size_t bytes) const {
 }
 
 bool Memory::of_a_context(DevicePtr address) const {
+  if (const std::optional<SharedMemory::Seen> seen = shared_memory().find(address)) return !seen->by_hand;
   const std::lock_guard lock(mutex_);
   auto at = allocated_.upper_bound(address);
   return at != allocated_.begin() && !(--at)->second.without_context;
@@ -231,6 +270,22 @@ std::byte* allocate(std::size_t bytes, bool without_context) {
 
 std::byte* view(const void* device_address) {
   return device().memory.view(reinterpret_cast<DevicePtr>(device_address));
+}
+
+void free_unasked(std::byte* page) {
+  device().memory.free_unasked(reinterpret_cast<DevicePtr>(page));
+}
+
+std::byte* map_by_hand(std::size_t bytes, bool exportable) {
+  return shared_memory().create(bytes, exportable);
+}
+
+void unmap_by_hand(std::byte* page) {
+  shared_memory().unmap_own(reinterpret_cast<DevicePtr>(page));
+}
+
+void map_again(std::byte* page, bool same_id) {
+  shared_memory().map_again(reinterpret_cast<DevicePtr>(page), same_id);
 }
 
 void fail(const char* function, int nth, int code, bool sticky, int times) {

@@ -16,6 +16,7 @@
 
 #include "cuda/driver_abi.h"
 #include "tests/cuda/fake_driver/fake_driver.h"
+#include "tests/cuda/fake_driver/shared_memory.h"
 
 namespace larder::fake_cuda {
 
@@ -36,7 +37,17 @@ class Memory {
   void forget_all();
   bool on_device(DevicePtr address, std::size_t bytes) const;
   bool of_a_context(DevicePtr address) const;
-  std::byte* view(DevicePtr address) const { return alias_ + (address - reinterpret_cast<DevicePtr>(device_)); }
+  std::byte* view(DevicePtr address) const;
+  // The allocation that the address lies in, of any kind. Nothing: none.
+  struct Where {
+    DevicePtr base;
+    std::size_t bytes;
+    std::uint64_t id;  // no other allocation ever has it
+    bool heap;         // cuMemAlloc's: it has a legacy handle
+  };
+  std::optional<Where> where(DevicePtr address) const;
+  copy::cuda::IpcHandle name(const Where& heap) const;
+  void free_unasked(DevicePtr address);
 
   // False: it overlaps what is there.
   bool add_pinned(void* memory, std::size_t bytes, bool registered);
@@ -55,12 +66,18 @@ class Memory {
     bool registered;
   };
   mutable std::mutex mutex_;
+  void erase(DevicePtr address);
+  LiveTable& live() const { return *reinterpret_cast<LiveTable*>(alias_); }
+  int file_ = -1;
+  std::uint64_t last_id_ = 0;
   std::byte* device_ = nullptr;  // nobody may touch it
   std::byte* alias_ = nullptr;   // the same bytes
-  std::size_t used_ = 0;
+  std::size_t used_ = sizeof(LiveTable);
   struct Allocated {
     std::size_t bytes;
     bool without_context, by_the_driver;
+    std::size_t place;  // in the table of what lives
+    std::uint64_t id;
   };
   std::map<DevicePtr, Allocated> allocated_;
   std::map<DevicePtr, Pinned> pinned_;

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -30,8 +31,34 @@ ResultCode begin(const char* function, bool needs_context = true) {
 #define LARDER_BEGIN(...) \
   if (const ResultCode answer = begin(__VA_ARGS__); answer != kSuccess) return answer
 
+// What this process's driver is like: FAKE_CUDA_DEVICES=0 (none is visible), FAKE_CUDA_UUID=n (another GPU), FAKE_CUDA_MIG=1, FAKE_CUDA_DELAY_MS=n (each copy
+// takes so long), FAKE_CUDA_OLD=1 (functions are missing).
+int setting(const char* name, int otherwise) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? otherwise : std::atoi(text);
+}
+
 ResultCode init(unsigned) {
   LARDER_BEGIN("cuInit", false);
+  if (const int delay = setting("FAKE_CUDA_DELAY_MS", 0); delay != 0) delay_ms(delay, "copy");
+  return setting("FAKE_CUDA_DEVICES", 1) == 0 ? kNoDevice : kSuccess;
+}
+
+ResultCode device_get_count(int* count) {
+  *count = setting("FAKE_CUDA_DEVICES", 1);
+  return kSuccess;
+}
+
+ResultCode device_get_uuid(DeviceUuid* uuid, int) {
+  *uuid = {};
+  uuid->bytes[0] = static_cast<unsigned char>(setting("FAKE_CUDA_UUID", 7));
+  uuid->bytes[15] = setting("FAKE_CUDA_MIG", 0) != 0;
+  return kSuccess;
+}
+
+ResultCode device_get_uuid_whole(DeviceUuid* uuid, int number) {
+  device_get_uuid(uuid, number);
+  uuid->bytes[15] = 0;
   return kSuccess;
 }
 
@@ -52,6 +79,7 @@ ResultCode pointer_get_attribute(void* value, int attribute, DevicePtr address) 
   if (attribute == kPointerMemoryType) *static_cast<unsigned*>(value) = kMemoryTypeDevice;
   if (attribute == kPointerContext)
     *static_cast<Handle*>(value) = device().memory.of_a_context(address) ? &context_object : nullptr;
+  if (attribute == kPointerBufferId) *static_cast<std::uint64_t*>(value) = device().memory.where(address)->id;
   if (attribute == kPointerDeviceOrdinal) *static_cast<int*>(value) = 0;
   return kSuccess;
 }
@@ -260,11 +288,13 @@ ResultCode memcpy_async(DevicePtr to, DevicePtr from, std::size_t bytes, Handle 
   return queue_copy(device().stream(stream), to, from, bytes);
 }
 
-// Pages must be read in the stream's order, or before the fence: a batch without that is refused.
+// Pages must be read in the stream's order, or before the fence: a batch without that is refused, and one that does not leave the multiprocessors
+// to the model.
 ResultCode memcpy_batch(DevicePtr* to, DevicePtr* from, std::size_t* bytes, std::size_t count, CopyAttributes* attributes,
                         std::size_t* starts, std::size_t attribute_count, std::size_t* failed, Handle stream) {
   LARDER_BEGIN("cuMemcpyBatchAsync");
-  if (stream == nullptr || attribute_count != 1 || starts[0] != 0 || attributes->source_access_order != kAccessOrderStream)
+  if (stream == nullptr || attribute_count != 1 || starts[0] != 0 || attributes->source_access_order != kAccessOrderStream ||
+      attributes->flags != kBesideCompute)
     return kInvalidValue;
   {
     const std::lock_guard lock(device().mutex);
@@ -352,6 +382,75 @@ ResultCode launch_kernel(Handle function, unsigned blocks_x, unsigned blocks_y, 
   return kSuccess;
 }
 
+ResultCode mem_get_address_range(DevicePtr* base, std::size_t* bytes, DevicePtr address) {
+  LARDER_BEGIN("cuMemGetAddressRange");
+  const std::optional<Memory::Where> where = device().memory.where(address);
+  if (!where) return copy::cuda::kNotFound;
+  *base = where->base;
+  *bytes = where->bytes;
+  return kSuccess;
+}
+
+ResultCode ipc_get_mem_handle(IpcHandle* handle, DevicePtr address) {
+  LARDER_BEGIN("cuIpcGetMemHandle");
+  const std::optional<Memory::Where> where = device().memory.where(address);
+  if (!where || !where->heap) return kInvalidValue;
+  *handle = device().memory.name(*where);
+  return kSuccess;
+}
+
+ResultCode ipc_open_mem_handle(DevicePtr* memory, IpcHandle handle, unsigned) {
+  LARDER_BEGIN("cuIpcOpenMemHandle");
+  return shared_memory().open(handle, memory);
+}
+
+ResultCode ipc_close_mem_handle(DevicePtr memory) {
+  return shared_memory().close(memory);
+}
+
+ResultCode mem_retain_allocation_handle(AllocationHandle* handle, void* address) {
+  LARDER_BEGIN("cuMemRetainAllocationHandle");
+  return shared_memory().retain(reinterpret_cast<DevicePtr>(address), handle);
+}
+
+ResultCode mem_release(AllocationHandle handle) {
+  return shared_memory().release(handle);
+}
+
+ResultCode mem_export_to_shareable_handle(void* shared, AllocationHandle handle, int type, unsigned long long) {
+  LARDER_BEGIN("cuMemExportToShareableHandle");
+  return type == kHandleTypeDescriptor ? shared_memory().give(handle, static_cast<int*>(shared)) : kInvalidValue;
+}
+
+ResultCode mem_import_from_shareable_handle(AllocationHandle* handle, void* shared, int type) {
+  LARDER_BEGIN("cuMemImportFromShareableHandle");
+  if (type != kHandleTypeDescriptor) return kInvalidValue;
+  return shared_memory().import(static_cast<int>(reinterpret_cast<std::intptr_t>(shared)), handle);
+}
+
+ResultCode mem_address_reserve(DevicePtr* address, std::size_t bytes, std::size_t, DevicePtr, unsigned long long) {
+  LARDER_BEGIN("cuMemAddressReserve");
+  return shared_memory().reserve(bytes, address);
+}
+
+ResultCode mem_address_free(DevicePtr address, std::size_t bytes) {
+  return shared_memory().unreserve(address, bytes);
+}
+
+ResultCode mem_map(DevicePtr address, std::size_t bytes, std::size_t, AllocationHandle handle, unsigned long long) {
+  LARDER_BEGIN("cuMemMap");
+  return shared_memory().map(address, bytes, handle);
+}
+
+ResultCode mem_unmap(DevicePtr address, std::size_t) {
+  return shared_memory().unmap(address);
+}
+
+ResultCode mem_set_access(DevicePtr, std::size_t, const AccessDescription* descriptions, std::size_t count) {
+  LARDER_BEGIN("cuMemSetAccess");
+  return count == 1 && descriptions->flags == kAccessReadWrite ? kSuccess : kInvalidValue;
+}
+
 template <typename Function>
 void* any(Function* function) {
   return reinterpret_cast<void*>(function);
@@ -390,6 +489,21 @@ const std::map<std::string, void*>& entries() {
       {"cuModuleUnload", any(module_unload)},
       {"cuModuleGetFunction", any(module_get_function)},
       {"cuLaunchKernel", any(launch_kernel)},
+      {"cuDeviceGetCount", any(device_get_count)},
+      {"cuDeviceGetUuid", any(device_get_uuid)},
+      {"cuMemGetAddressRange", any(mem_get_address_range)},
+      {"cuIpcGetMemHandle", any(ipc_get_mem_handle)},
+      {"cuIpcOpenMemHandle", any(ipc_open_mem_handle)},
+      {"cuIpcCloseMemHandle", any(ipc_close_mem_handle)},
+      {"cuMemRetainAllocationHandle", any(mem_retain_allocation_handle)},
+      {"cuMemRelease", any(mem_release)},
+      {"cuMemExportToShareableHandle", any(mem_export_to_shareable_handle)},
+      {"cuMemImportFromShareableHandle", any(mem_import_from_shareable_handle)},
+      {"cuMemAddressReserve", any(mem_address_reserve)},
+      {"cuMemAddressFree", any(mem_address_free)},
+      {"cuMemMap", any(mem_map)},
+      {"cuMemUnmap", any(mem_unmap)},
+      {"cuMemSetAccess", any(mem_set_access)},
   };
   return all;
 }
@@ -407,6 +521,13 @@ extern "C" int cuGetProcAddress_v2(const char* name, void** function, int versio
   const auto& entries = larder::fake_cuda::entries();
   const auto at = entries.find(name);
   if (at == entries.end() || version > 12080) return larder::copy::cuda::kNotFound;
+  if (larder::fake_cuda::setting("FAKE_CUDA_OLD", 0) != 0 && std::strcmp(name, "cuMemMap") == 0)
+    return larder::copy::cuda::kNotFound;
+  // The one function of which two versions are asked for.
+  if (std::strcmp(name, "cuDeviceGetUuid") == 0 && version < 11040) {
+    *function = larder::fake_cuda::any(larder::fake_cuda::device_get_uuid_whole);
+    return larder::copy::cuda::kSuccess;
+  }
   *function = at->second;
   return larder::copy::cuda::kSuccess;
 }

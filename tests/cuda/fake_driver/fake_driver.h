@@ -17,6 +17,13 @@ void reset();
 
 // Device memory, which is there until reset(). In one piece where `without_context` memory belongs to no context, as VMM's does.
 std::byte* allocate(std::size_t bytes, bool without_context = false);
+// As cudaFree() would, whoever else has it open.
+void free_unasked(std::byte* page);
+// Memory that is mapped by hand, as for engines that sleep: it can go, and be there anew at the same address, as other memory. `exportable`: it was made so
+// that a descriptor of it can be given away. `same_id`: as if CUDA gave one number to two allocations, which it promises not to.
+std::byte* map_by_hand(std::size_t bytes, bool exportable = true);
+void unmap_by_hand(std::byte* page);
+void map_again(std::byte* page, bool same_id = false);
 // Where the host finds what lies at a device address.
 std::byte* view(const void* device);
 

@@ -17,11 +17,16 @@ class Model:
     def forward(self, tokens, first, table):
         """Logits, in float32, behind the last of `tokens`, which stand from position `first` on. The KV of all tokens before them is in the blocks of
         `table`; theirs is written there."""
-        weights, length = self.weights, first + len(tokens)
-        table = torch.tensor(table, device=self._device)
+        length = first + len(tokens)
         positions = torch.arange(first, length, device=self._device)
-        rotation = self._rotation(positions)
-        x = functional.embedding(torch.tensor(tokens, device=self._device), weights.embedding)
+        return self.step(torch.tensor(tokens, device=self._device), positions, torch.tensor(table, device=self._device), length)
+
+    @torch.inference_mode()
+    def step(self, tokens, positions, table, length):
+        """The same over tensors of the device, which lie there already: nothing is copied from the host, so that a CUDA graph can hold it. `length`:
+        that of the sequence behind it."""
+        weights, rotation = self.weights, self._rotation(positions)
+        x = functional.embedding(tokens, weights.embedding)
         for number, layer in enumerate(weights.layers):
             x = x + self._attention(number, layer, self._norm(x, layer.input_norm), table, positions, rotation, length)
             gate, up = functional.linear(self._norm(x, layer.mlp_norm), layer.gate_up).chunk(2, -1)

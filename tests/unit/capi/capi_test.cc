@@ -55,7 +55,7 @@ class CapiTest : public testing::Test {
 TEST(Capi, NamesAndIds) {
   EXPECT_STREQ(larder_status_text(LARDER_DATA_LOSS), "data loss");
   EXPECT_STREQ(larder_status_text(static_cast<larder_status>(15)), "unknown code");
-  EXPECT_NE(std::string(larder_version()).find("protocol 1.4"), std::string::npos);
+  EXPECT_NE(std::string(larder_version()).find("protocol 1.5"), std::string::npos);
   char hex[33];
   ASSERT_EQ(larder_namespace_id("engine: vllm\n", hex, sizeof(hex)), LARDER_OK);
   EXPECT_STREQ(hex, "258dc23d19688895675f4994de3a1b65");
@@ -82,6 +82,8 @@ TEST(Capi, NullIsRefusedEverywhere) {
   EXPECT_EQ(larder_look_poll(nullptr, 1, 0, nullptr), LARDER_INVALID_ARGUMENT);
   larder_look_end(nullptr, 1);
   EXPECT_EQ(larder_after_stream(nullptr, nullptr), LARDER_INVALID_ARGUMENT);
+  EXPECT_EQ(larder_pages_leave(nullptr, 0), LARDER_INVALID_ARGUMENT);
+  EXPECT_EQ(larder_pages_are_back(nullptr), LARDER_INVALID_ARGUMENT);
   EXPECT_EQ(larder_load_by_layer(nullptr, nullptr, nullptr), LARDER_INVALID_ARGUMENT);
   EXPECT_EQ(larder_wait_layer(nullptr, 1, 0, 0), LARDER_INVALID_ARGUMENT);
 }
@@ -96,6 +98,8 @@ TEST_F(CapiTest, OrderOfSetUp) {
   EXPECT_EQ(larder_load(client_, &t, &ticket), LARDER_FAILED_PRECONDITION);
   EXPECT_EQ(register_pages(), LARDER_OK);
   EXPECT_EQ(larder_after_stream(client_, nullptr), LARDER_OK) << "pages in host memory have no stream";
+  EXPECT_EQ(larder_pages_leave(client_, 0), LARDER_OK) << "nobody has them open";
+  EXPECT_EQ(larder_pages_are_back(client_), LARDER_OK);
   EXPECT_EQ(larder_load(client_, &t, &ticket), LARDER_UNAVAILABLE);
   EXPECT_EQ(larder_load_by_layer(client_, &t, &ticket), LARDER_UNAVAILABLE);
   EXPECT_EQ(larder_wait_layer(client_, 1, 0, 60'000), LARDER_NOT_FOUND) << "and does not wait";

@@ -47,7 +47,7 @@ TEST_F(LoaderTest, DefaultsAlone) {
 
 TEST_F(LoaderTest, EveryKeyOfTheFile) {
   const Result<Config> config = load_text(
-      "pool: a\nsocket: /s/x.sock\nsocket_mode: 0666\nlog_level: debug\n"
+      "pool: a\nsocket: /s/x.sock\nsocket_mode: 0666\ntransfer: sidecar\nlog_level: debug\n"
       "memory:\n  size: 512MiB\n  shm_name: n\n  directory: /d\n  hugepages: 2Mi\n  hugepage_directory: /h\n  numa: 3\n"
       "  keep_on_exit: false\n  on_mismatch: replace\n"
       "disk:\n  path: /disk\n  size: 7GiB\n  write: through\n  ttl: 12h\n  admit_after: 2\n"
@@ -58,6 +58,7 @@ TEST_F(LoaderTest, EveryKeyOfTheFile) {
   EXPECT_EQ(config->pool, "a");
   EXPECT_EQ(config->socket, "/s/x.sock");
   EXPECT_EQ(config->socket_mode, 0666U);
+  EXPECT_EQ(config->transfer, Transfer::kSidecar);
   EXPECT_EQ(config->log_level, "debug");
   EXPECT_EQ(config->memory.size_bytes, 512ULL << 20);
   EXPECT_EQ(config->memory.shm_name, "n");
@@ -177,12 +178,12 @@ TEST_F(LoaderTest, PathsFollowThePool) {
 
 TEST_F(LoaderTest, UnknownKeysSayWhatIsAllowed) {
   EXPECT_EQ(why("\nsise: 5G\n"),
-            ":2: unknown key 'sise'; allowed: pool, socket, socket_mode, log_level, memory, disk, backend, http");
+            ":2: unknown key 'sise'; allowed: pool, socket, socket_mode, transfer, log_level, memory, disk, backend, http");
   EXPECT_EQ(why("memory:\n  sise: 5G\n"),
             ":2: unknown key 'memory.sise'; allowed in section 'memory': size, shm_name, directory, hugepages, "
             "hugepage_directory, numa, keep_on_exit, on_mismatch");
   EXPECT_EQ(why("\nmem:\n  size: 5G\n"),
-            ":2: unknown section 'mem'; allowed: pool, socket, socket_mode, log_level, memory, disk, backend, http");
+            ":2: unknown section 'mem'; allowed: pool, socket, socket_mode, transfer, log_level, memory, disk, backend, http");
   EXPECT_EQ(
       why("memory: 5G\n"),
       ":1: 'memory' is a section: size, shm_name, directory, hugepages, hugepage_directory, numa, keep_on_exit, on_mismatch");
@@ -205,6 +206,7 @@ TEST_F(LoaderTest, WrongValuesSayWhatIsAllowed) {
   EXPECT_THAT(why("pool: a b\n"), HasSubstr(":1: pool 'a b' is no name"));
   EXPECT_THAT(why("socket: x\n"), HasSubstr(":1: socket 'x' is no absolute path"));
   EXPECT_THAT(why("socket_mode: 7\n"), HasSubstr(":1: socket_mode '7' is no file mode"));
+  EXPECT_EQ(why("transfer: both\n"), ":1: transfer 'both' is none of: shim, sidecar");
   EXPECT_EQ(why("log_level: loud\n"), ":1: log_level 'loud' is none of: debug, info, warning, error");
   EXPECT_THAT(why("http: {listen: 9464}\n"), HasSubstr(":1: http.listen '9464' is no address to listen on"));
   EXPECT_THAT(why("http: {admin_socket: x}\n"), HasSubstr(":1: http.admin_socket 'x' is no absolute path"));

@@ -81,7 +81,7 @@ TEST_F(SessionProtocolTest, TheWholeConversationIsUnderstood) {
   SessionProtocol session = make(1);
   std::vector<bool> answered;
   for (const Bytes& message : conversation(1000)) {
-    const Result<Reply> reply = session.handle(message, 0);
+    const Result<Reply> reply = session.handle(message);
     ASSERT_TRUE(reply.ok()) << reply.status().to_string();
     answered.push_back(!reply->packet.empty());
   }
@@ -95,10 +95,10 @@ TEST_F(SessionProtocolTest, ManyBadReportsAreOneLineASecond) {
   SessionProtocol session = make(1);
   const std::vector<Bytes> messages = conversation(1000);
   const Bytes& bad = messages[6];
-  for (const Bytes& message : {messages[0], messages[1], messages[2]}) ASSERT_TRUE(session.handle(message, 0).ok());
+  for (const Bytes& message : {messages[0], messages[1], messages[2]}) ASSERT_TRUE(session.handle(message).ok());
   const auto lines_of = [&](int reports) {
     testing::internal::CaptureStderr();
-    for (int i = 0; i < reports; ++i) EXPECT_TRUE(session.handle(bad, 0).ok());
+    for (int i = 0; i < reports; ++i) EXPECT_TRUE(session.handle(bad).ok());
     const std::string log = testing::internal::GetCapturedStderr();
     EXPECT_EQ(log.empty(), log.find("session 1: ") == std::string::npos) << log;
     return std::pair(std::count(log.begin(), log.end(), '\n'), log);
@@ -119,14 +119,14 @@ TEST_F(SessionProtocolTest, EveryTruncationIsAnError) {
   for (std::size_t i = 0; i < messages.size(); ++i) {
     for (std::size_t size = 0; size < messages[i].size(); ++size) {
       SessionProtocol session = make(number++);
-      for (std::size_t before = 0; before < i; ++before) ASSERT_TRUE(session.handle(messages[before], 0).ok());
+      for (std::size_t before = 0; before < i; ++before) ASSERT_TRUE(session.handle(messages[before]).ok());
       Bytes cut(messages[i].begin(), messages[i].begin() + static_cast<long>(size));
-      ASSERT_FALSE(session.handle(cut, 0).ok()) << "message " << i << " cut to " << size;
+      ASSERT_FALSE(session.handle(cut).ok()) << "message " << i << " cut to " << size;
       // A length field that agrees with the cut does not help.
       if (size >= sizeof(protocol::MessageHeader)) {
         const auto body = static_cast<std::uint32_t>(size - sizeof(protocol::MessageHeader));
         std::memcpy(cut.data() + offsetof(protocol::MessageHeader, body_bytes), &body, sizeof(body));
-        ASSERT_FALSE(session.handle(cut, 0).ok()) << "message " << i << " cut to " << size;
+        ASSERT_FALSE(session.handle(cut).ok()) << "message " << i << " cut to " << size;
       }
       end(session);
     }
@@ -143,7 +143,7 @@ TEST_F(SessionProtocolTest, RandomDamageNeverGetsOut) {
     for (Bytes message : conversation(random() % 2000)) {
       if (random() % 4 == 0) message[random() % message.size()] = static_cast<std::byte>(random());
       if (random() % 40 == 0) message.resize(random() % (message.size() + 1));
-      if (session.handle(message, 0).ok()) continue;
+      if (session.handle(message).ok()) continue;
       ++errors;
       break;
     }

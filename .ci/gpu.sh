@@ -1,0 +1,120 @@
+#!/bin/bash
+# gpu.sh carry BUILD [FOLDER] | test [FOLDER] | bench [FOLDER]: what needs a GPU, on a machine that may have nothing else.
+#
+# carry: all that the other two run, from the programs in BUILD (build/release), into FOLDER (build/gpu): programs with the libraries that
+# such a machine may lack, pytest, and a redis-server where there is one here. The sources are read where they stand: what is to be
+# copied to that machine is this tree and FOLDER.
+# test, bench: with the Python of `make deps`, or python3, or LARDER_PYTHON: one that has PyTorch. Nothing is fetched or built.
+set -euo pipefail
+cd "$(dirname "$0")"
+. ./paths.sh
+. ./stage.sh
+cd ..
+. .ci/image/libraries.sh
+
+# The loader and libc's own libraries, which only go together.
+readonly of_libc='/(ld-linux[^/]*|lib(c|m|dl|rt|pthread|resolv|util)\.so[^/]*)$'
+
+# PROGRAM NAME FOLDER: a script FOLDER/bin/NAME that runs it with its libraries, whatever this machine has.
+carry_program() {
+  local library loader=
+  install -D -m 0755 -s "$(realpath "$1")" "$3/programs/$2"
+  for library in $(libraries "$1"); do
+    if [[ $library =~ $of_libc ]]; then
+      install -D -m 0755 "$(realpath "$library")" "$3/lib/libc/$(basename "$library")"
+    else
+      install -D -m 0755 "$(realpath "$library")" "$3/lib/other/$(basename "$library")"
+    fi
+    case $library in */ld-linux*) loader=$(basename "$library") ;; esac
+  done
+  [ -n "$loader" ] || fail "$1 names no loader (is it linked statically?)"
+  mkdir -p "$3/bin"
+  cat >"$3/bin/$2" <<SCRIPT
+#!/bin/sh
+here=\$(dirname "\$(readlink -f "\$0")")/..
+exec "\$here/lib/libc/$loader" --library-path "\$here/lib/other:\$here/lib/libc" --argv0 "$2" "\$here/programs/$2" "\$@"
+SCRIPT
+  chmod 0755 "$3/bin/$2"
+}
+
+carry() {
+  local build=$1 to=$2 name
+  rm -rf "$to"
+  for name in bin/gpu_test bin/gpu_bench bin/larderd lib/liblarder.so lib/libgpu_arms.so; do
+    [ -e "$build/$name" ] || fail "$build/$name is not built (make carry-gpu)"
+  done
+  # These find the driver's library by the loader of the machine that they run on.
+  install -D -m 0755 -s -t "$to/bin" "$build/bin/gpu_test" "$build/bin/gpu_bench"
+  install -D -m 0755 -s -t "$to/lib" "$build/lib/liblarder.so" "$build/lib/libgpu_arms.so"
+  carry_program "$build/bin/larderd" larderd "$to"
+  if [ -x "$servers/redis-server" ]; then
+    carry_program "$servers/redis-server" redis-server "$to"
+    mkdir -p "$to/servers"
+    ln -s ../bin/redis-server "$to/servers/redis-server"
+  fi
+  # Both find the rest of what they need there.
+  for name in libssl libcrypto libstdc++ libgcc_s; do
+    [ -e "$to"/lib/other/$name.so* ] || fail "larderd loads no $name any more, and gpu_bench does"
+  done
+  carry_pytest "$to/python"
+  git rev-parse --short HEAD >"$to/commit"
+  echo "$to, $(du -sm "$to" | cut -f1) MB: copy it with this tree to a machine that has a GPU, and there: make test-gpu bench-gpu"
+}
+
+# Pure Python, all of it.
+carry_pytest() {
+  local site package
+  mkdir -p "$1"
+  site=$(echo "$venv"/lib/python3*/site-packages)
+  [ -d "$site" ] || { echo "no pytest is carried: make deps-python" && return 0; }
+  for package in _pytest pytest py.py pluggy iniconfig packaging pygments pytest_timeout.py; do
+    cp -r "$site/$package" "$1/"
+  done
+  cp -r "$site"/{pytest,pluggy,iniconfig,packaging,pygments,pytest_timeout}-*.dist-info "$1/"
+  find "$1" -name __pycache__ -prune -exec rm -rf {} +
+}
+
+# Finds Python and what was carried; FOLDER.
+prepare() {
+  gpu=$(realpath "$1" 2>/dev/null) && [ -e "$gpu/commit" ] || fail "$1 is not there (make carry-gpu, on a machine that can build)"
+  python=${LARDER_PYTHON:-$venv/bin/python}
+  [ -x "$python" ] || python=$(command -v python3) || fail "no python3 here"
+  commit=$(cat "$gpu/commit")
+  export LARDERD=$gpu/bin/larderd LARDER_TEST_BIN=$gpu/bin LARDER_LIBRARY=$gpu/lib/liblarder.so LARDER_COMMIT=$commit
+  export PYTHONPATH=$PWD/shim/python:$PWD/e2e${PYTHONPATH:+:$PYTHONPATH}
+  "$python" -c 'import pytest, pytest_timeout' 2>/dev/null || export PYTHONPATH=$PYTHONPATH:$gpu/python
+  if [ ! -e "$servers/redis-server" ] && [ -e "$gpu/servers/redis-server" ]; then export LARDER_CACHE=$gpu; fi
+  if ! "$python" -c 'import torch' 2>/dev/null; then echo "no PyTorch in $python: what needs it is not run (LARDER_PYTHON names another one)"; fi
+}
+
+# PROGRAM...: on this machine's libraries, and where it lacks some on those that were carried.
+run_here() {
+  if ldd "$1" | grep -q 'not found'; then
+    LD_LIBRARY_PATH=$gpu/lib/other${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} "$@"
+  else
+    "$@"
+  fi
+}
+
+what=${1-} status=0
+case $what in
+  carry) carry "$2" "${3:-build/gpu}" ;;
+  test)
+    prepare "${2:-build/gpu}"
+    run_here "$gpu/bin/gpu_test" || status=1
+    LARDER_ENGINE_DEVICE=cuda "$python" -m pytest tests/engine -p no:cacheprovider --timeout 600 -v -rs || status=1
+    ;;
+  bench)
+    prepare "${2:-build/gpu}"
+    mkdir -p build/bench
+    run_here "$gpu/bin/gpu_bench" "$commit" build/bench || status=1
+    "$python" tests/bench/gpu_copy_bench.py || status=1
+    if "$python" -c 'import torch' 2>/dev/null; then
+      "$python" tests/bench/gpu_ttft_bench.py || status=1
+    else
+      echo "not measured: T (no PyTorch in $python)"
+    fi
+    ;;
+  *) fail "gpu.sh carry BUILD [FOLDER] | test [FOLDER] | bench [FOLDER]" ;;
+esac
+exit $status

@@ -1,0 +1,28 @@
+// CudaCopyEngine::digests(): what stands on pages, told by a kernel that copies nothing.
+#include <algorithm>
+
+#include "cuda/cuda_copy_engine.h"
+#include "shim/protocol/checksum.h"
+
+namespace larder::copy::cuda {
+
+Status CudaCopyEngine::digests(const PieceList& of, std::span<std::uint64_t> table) const {
+  if (kernels_ == nullptr) return {Code::kUnsupported, "without the copy kernels pages cannot be digested where they lie"};
+  if (ended_) return {Code::kUnavailable, "copies from and to the GPU have ended in this engine"};
+  const ContextScope scope(context_->driver(), context_->handle());
+  if (!scope.status().ok()) return noted(scope.status());
+  Result<CopyStreams::Lease> stream = streams_.take();
+  if (!stream.ok()) return noted(stream.status());
+  if (of.after != nullptr)
+    if (Status status = (*stream)->wait_for(*of.after); !status.ok()) return noted(status);
+  if (Status status = make_tables(**stream, of.pieces.size(), of.piece_bytes); !status.ok()) return noted(status);
+  if (Status status = run_kernel(**stream, Move::kDigest, of, 0); !status.ok()) return noted(status);
+  if (Status status = (*stream)->finish(); !status.ok()) return noted(status);
+  const std::uint64_t units = protocol::units_per_piece(of.piece_bytes);
+  for (std::size_t i = 0; i < of.pieces.size(); ++i)
+    if (of.pieces[i] != nullptr)
+      std::copy_n((*stream)->digests.data<std::uint64_t>() + i * units, units, table.data() + i * units);
+  return {};
+}
+
+}  // namespace larder::copy::cuda

@@ -1,0 +1,103 @@
+#include "shim/client/copy_flags.h"
+
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include <chrono>
+#include <thread>
+
+namespace larder::client {
+namespace {
+
+using protocol::CopyState;
+using Clock = std::chrono::steady_clock;
+
+constexpr long kLookNs = 50'000'000;  // how often a waiter looks whether larderd lives
+
+CopyState state_of(const protocol::CopyFlag& flag) {
+  return static_cast<CopyState>(flag.state.load(std::memory_order_acquire));
+}
+
+void sleep_on(protocol::CopyFlag& flag, CopyState seen) {
+  const timespec at_most{0, kLookNs};
+  ::syscall(SYS_futex, &flag.state, FUTEX_WAIT, static_cast<std::uint32_t>(seen), &at_most, nullptr, 0);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<CopyFlags>> CopyFlags::open(Fd region, std::uint64_t size_bytes) {
+  struct stat file {};
+  if (size_bytes < sizeof(protocol::TransferRegion) || ::fstat(region.get(), &file) != 0 ||
+      static_cast<std::uint64_t>(file.st_size) < size_bytes)
+    return Status(Code::kInvalidArgument, "EXPORTED: the transfer region is too small");
+  Result<Mapping> mapping =
+      Mapping::map_shared(region, sizeof(protocol::TransferRegion), PROT_READ | PROT_WRITE, "transfer region");
+  if (!mapping.ok()) return mapping.status();
+  if (reinterpret_cast<const protocol::TransferRegion*>(mapping->data())->magic != protocol::kTransferMagic)
+    return Status(Code::kInvalidArgument, "EXPORTED: no transfer region");
+  return std::unique_ptr<CopyFlags>(new CopyFlags(std::move(region), *std::move(mapping)));
+}
+
+// One that was cancelled comes back when larderd has seen that.
+std::optional<std::uint32_t> CopyFlags::take() {
+  const std::lock_guard lock(mutex_);
+  for (std::uint32_t i = 0; i < taken_.size(); ++i) {
+    const CopyState state = state_of(at(i));
+    if (taken_[i] || (state != CopyState::kIdle && state != CopyState::kEnded)) continue;
+    taken_[i] = true;
+    at(i).state.store(static_cast<std::uint32_t>(CopyState::kAsked), std::memory_order_release);
+    return i;
+  }
+  return std::nullopt;
+}
+
+void CopyFlags::give_back(std::uint32_t flag) {
+  const std::lock_guard lock(mutex_);
+  at(flag).state.store(static_cast<std::uint32_t>(CopyState::kIdle), std::memory_order_release);
+  taken_[flag] = false;
+}
+
+bool CopyFlags::cancel(std::uint32_t flag) {
+  auto asked = static_cast<std::uint32_t>(CopyState::kAsked);
+  if (!at(flag).state.compare_exchange_strong(asked, static_cast<std::uint32_t>(CopyState::kCancelled))) return false;
+  const std::lock_guard lock(mutex_);
+  taken_[flag] = false;
+  return true;
+}
+
+Result<std::uint64_t> CopyFlags::wait(std::uint32_t flag) {
+  const auto begun_by = Clock::now() + std::chrono::milliseconds(protocol::kCopyTakenMs);
+  for (;;) {
+    const CopyState state = state_of(at(flag));
+    if (state == CopyState::kEnded) return ended(flag);
+    if (state == CopyState::kAsked && Clock::now() >= begun_by && cancel(flag))
+      return Status(Code::kDeadlineExceeded, "larderd did not begin the copy in time");
+    sleep_on(at(flag), state);
+    if (larderd_lives() || state_of(at(flag)) == CopyState::kEnded) continue;
+    if (cancel(flag)) return Status(Code::kUnavailable, "larderd is gone");
+    // It had begun: its GPU may go on for a moment after its process.
+    std::this_thread::sleep_for(std::chrono::milliseconds(protocol::kDeviceSettlingMs));
+    return Status(Code::kUnavailable, "larderd died in the midst of a copy");
+  }
+}
+
+Result<std::uint64_t> CopyFlags::ended(std::uint32_t flag) {
+  const auto code = static_cast<Code>(at(flag).code.load(std::memory_order_relaxed));
+  const std::uint64_t root = at(flag).root.load(std::memory_order_relaxed);
+  const std::lock_guard lock(mutex_);
+  taken_[flag] = false;
+  if (code != Code::kOk) return Status(code, "larderd could not copy");
+  return root;
+}
+
+// It keeps a lock on the region, of a kind that this process never takes.
+bool CopyFlags::larderd_lives() const {
+  struct flock query {};
+  query.l_type = F_WRLCK;
+  query.l_whence = SEEK_SET;
+  return ::fcntl(fd_.get(), F_OFD_GETLK, &query) != 0 || query.l_type != F_UNLCK;
+}
+
+}  // namespace larder::client

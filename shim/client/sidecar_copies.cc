@@ -1,0 +1,242 @@
+#include "shim/client/sidecar_copies.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "shim/protocol/transfer_messages.h"
+
+namespace larder::client {
+namespace {
+
+using copy::TransferRefusal;
+using protocol::CopyVerb;
+using protocol::Encoder;
+using protocol::MessageType;
+using protocol::TransferReason;
+
+std::string in_words(const TransferRefusal& why) {
+  return std::string(protocol::transfer_reason_name(why.reason)) + ": " + why.text;
+}
+
+std::vector<copy::PageSpan> spans_of(const std::vector<GroupPages>& groups) {
+  std::vector<copy::PageSpan> spans;
+  for (const GroupPages& layers : groups)
+    for (const LayerPages& layer : layers)
+      if (layer.page_count != 0) spans.push_back({layer.base, (layer.page_count - 1) * layer.stride_bytes + layer.page_bytes});
+  return spans;
+}
+
+}  // namespace
+
+void SidecarCopies::beaten(Attachment& attachment, const std::vector<GroupPages>& pages, bool on_device) {
+  const Lock lock(mutex_);
+  if (asleep_ || state_ != State::kNew || (attachment.welcome().capabilities & protocol::kCapabilityTransfer) == 0) return;
+  session_ = &attachment;
+  state_ = State::kAsked;
+  if (!on_device) return decline({TransferReason::kHostMemory, "the KV pages lie in host memory, which needs no CUDA IPC"});
+  if (const TransferRefusal refusal = look_at(pages); refusal.refused()) return decline(refusal);
+  export_pages(pages);
+}
+
+// Without kernels here nothing that larderd copies could be verified. A page is only read.
+TransferRefusal SidecarCopies::look_at(const std::vector<GroupPages>& pages) const {
+  const LayerPages& layer = pages.front().front();
+  std::byte* page = layer.base;
+  std::vector<std::uint64_t> table(protocol::units_per_piece(layer.page_bytes));
+  const Status status = own_.digests({{&page, 1}, layer.page_bytes, nullptr}, table);
+  if (status.ok()) return {};
+  return {TransferReason::kNotVerified, "what larderd copies could not be verified by the engine: " + status.text()};
+}
+
+void SidecarCopies::export_pages(const std::vector<GroupPages>& pages) {
+  std::vector<copy::MemoryHandle> handles;
+  if (const TransferRefusal refusal = exporter_.take(spans_of(pages), exported_, handles); refusal.refused())
+    return decline(refusal);
+  send_exports(exported_.device(), std::move(handles));
+}
+
+// In messages within the limits of ranges and descriptors.
+void SidecarCopies::send_exports(const copy::DeviceId& device, std::vector<copy::MemoryHandle> handles) {
+  awaited_ = 0;
+  for (std::size_t next = 0; next < handles.size();) {
+    std::vector<protocol::ExportedRange> ranges;
+    std::vector<Fd> fds;
+    for (; next < handles.size() && ranges.size() < protocol::kMaxExportsPerMessage; ++next) {
+      copy::MemoryHandle& handle = handles[next];
+      if (handle.kind == protocol::MemoryKind::kDescriptor && fds.size() == protocol::kMaxPacketFds) break;
+      protocol::ExportedRange range{static_cast<std::uint32_t>(handle.kind), 0, handle.size_bytes, {}};
+      std::ranges::copy(handle.bytes, range.handle);
+      ranges.push_back(range);
+      if (handle.kind == protocol::MemoryKind::kDescriptor) fds.push_back(std::move(handle.fd));
+    }
+    protocol::Export head{static_cast<std::uint32_t>(ranges.size()), 0, static_cast<std::uint32_t>(::getpid()), 0, {}};
+    std::ranges::copy(device, head.device);
+    Encoder message(MessageType::kExport, 0);
+    message.append(head).append_all(std::span<const protocol::ExportedRange>(ranges));
+    if (!session_->outbox().send(message.packet(), std::move(fds))) return;
+    ++awaited_;
+  }
+}
+
+// For larderd's status, too.
+void SidecarCopies::decline(const TransferRefusal& why) {
+  state_ = State::kRefused;
+  open_.reset();
+  if (why.reason != TransferReason::kHostMemory)
+    log_.add("warning", "larderd does not copy for this engine (" + in_words(why) + ")");
+  const std::string text = why.text.substr(0, protocol::kMaxTransferTextBytes);
+  Encoder message(MessageType::kExport, 0);
+  message.append(protocol::Export{0, static_cast<std::uint32_t>(why.reason), 0, static_cast<std::uint32_t>(text.size()), {}})
+      .append_text(text);
+  session_->outbox().send(message.packet());
+}
+
+Status SidecarCopies::answered(Attachment& attachment, protocol::Decoder& decoder, std::vector<Fd> fds) {
+  const Lock lock(mutex_);
+  if (session_ != &attachment) return {};
+  if (decoder.type() == MessageType::kExported) return exported(decoder, std::move(fds));
+  if (state_ == State::kLeaving) state_ = again_ ? State::kNew : State::kRefused;
+  changed_.notify_all();
+  return {};
+}
+
+Status SidecarCopies::exported(protocol::Decoder& decoder, std::vector<Fd> fds) {
+  protocol::Exported answer{};
+  std::string text;
+  if (!decoder.read(answer) || !decoder.read_text(answer.text_bytes, protocol::kMaxTransferTextBytes, text))
+    return {Code::kInvalidArgument, "EXPORTED is too short"};
+  if (answer.region_bytes != 0) {
+    if (fds.size() != 1) return {Code::kInvalidArgument, "EXPORTED brought no transfer region"};
+    Result<std::unique_ptr<CopyFlags>> flags = CopyFlags::open(std::move(fds.front()), answer.region_bytes);
+    if (!flags.ok()) return flags.status();
+    flags_ = std::move(*flags);
+  }
+  if (state_ != State::kAsked || awaited_ == 0) return {};
+  --awaited_;
+  if (answer.reason != 0) {
+    state_ = State::kRefused;
+    log_.add("warning", "larderd does not copy for this engine, which does so itself (" +
+                            in_words({static_cast<TransferReason>(answer.reason), text}) + ")");
+    return {};
+  }
+  if (awaited_ != 0 || flags_ == nullptr) return {};
+  state_ = State::kOpen;
+  open_ = std::make_shared<const Open>(Open{session_, exported_, flags_});
+  log_.add("info", "larderd copies for this engine: it has opened " + std::to_string(exported_.ranges().size()) + " allocations");
+  return {};
+}
+
+void SidecarCopies::lost(const Attachment& attachment) {
+  const Lock lock(mutex_);
+  if (session_ != &attachment) return;
+  session_ = nullptr;
+  open_.reset();
+  flags_.reset();  // those that wait for one keep theirs
+  state_ = State::kNew;
+  changed_.notify_all();
+}
+
+void SidecarCopies::withdraw(bool again) {
+  open_.reset();
+  state_ = State::kLeaving;
+  again_ = again;
+  session_->outbox().send(Encoder(MessageType::kWithdraw, 0).append(protocol::Withdraw{}).packet());
+}
+
+Status SidecarCopies::leave(std::chrono::milliseconds wait) {
+  Lock lock(mutex_);
+  asleep_ = true;
+  if (state_ == State::kOpen || state_ == State::kAsked) withdraw(true);
+  if (changed_.wait_for(lock, wait, [this] { return state_ != State::kLeaving; })) return {};
+  return {Code::kDeadlineExceeded, "larderd has not let go of the KV memory yet"};
+}
+
+void SidecarCopies::back() {
+  const Lock lock(mutex_);
+  asleep_ = false;
+}
+
+void SidecarCopies::mistrust(const Open& open, const TransferRefusal& why, bool again) {
+  const Lock lock(mutex_);
+  if (open_.get() != &open) return;  // others have said so
+  log_.add(again ? "info" : "error", "larderd's copies of this engine end for now (" + in_words(why) + ")");
+  if (!again) decline(why);
+  withdraw(again);
+}
+
+bool SidecarCopies::send_copy(Attachment& attachment, const protocol::Copy& head, const std::vector<std::uint64_t>& pieces) {
+  Encoder message(MessageType::kCopy, 0);
+  message.append(head).append_all(std::span<const std::uint64_t>(pieces));
+  return attachment.outbox().send(message.packet());
+}
+
+Result<std::uint64_t> SidecarCopies::ask(Attachment& attachment, CopyVerb verb, const protocol::SlotRef& ref,
+                                         const copy::PieceList& list) {
+  const std::shared_ptr<const Open> open = current();
+  if (open == nullptr || open->attachment != &attachment || list.pieces.size() > protocol::kMaxPiecesPerCopy)
+    return Status(Code::kUnavailable, "larderd does not copy");
+  if (!exporter_.still_there(open->pages)) {
+    mistrust(*open, {TransferReason::kNotVerified, "the memory of the pages went, and nobody said so"}, true);
+    return Status(Code::kUnavailable, "the memory that was exported is gone");
+  }
+  std::vector<std::uint64_t> pieces;
+  pieces.reserve(list.pieces.size());
+  for (const std::byte* page : list.pieces) {
+    pieces.push_back(page == nullptr ? protocol::kNoPiece : open->pages.piece(page, list.piece_bytes));
+    if (page != nullptr && pieces.back() == protocol::kNoPiece)
+      return Status(Code::kOutOfRange, "a page is in no exported memory");
+  }
+  // Larderd knows nothing of the engine's streams.
+  if (list.after != nullptr)
+    if (Status status = list.after->wait(); !status.ok()) return status;
+  const std::optional<std::uint32_t> flag = open->flags->take();
+  if (!flag) return Status(Code::kResourceExhausted, "too many copies at once");
+  if (!send_copy(attachment,
+                 {static_cast<std::uint32_t>(verb), *flag, ref.slot, static_cast<std::uint32_t>(pieces.size()), ref.generation},
+                 pieces)) {
+    open->flags->give_back(*flag);
+    return Status(Code::kUnavailable, "the session is lost");
+  }
+  return open->flags->wait(*flag);
+}
+
+// By this engine's own kernels, of its own pages: larderd's word is not taken for it. Null pieces are spoken for by the slot's table alone.
+Status SidecarCopies::verify(std::uint64_t root, std::span<const std::byte> slot, const copy::PieceList& list) const {
+  const std::uint64_t payload_bytes = list.pieces.size() * list.piece_bytes;
+  std::vector<std::uint64_t> table(list.pieces.size() * protocol::units_per_piece(list.piece_bytes));
+  // The slot may have been handed on: that says nothing of the pages.
+  if (!copy::verified_digests(slot, payload_bytes, root, table).ok()) return {Code::kNotFound, "the slot has other bytes by now"};
+  std::vector<std::uint64_t> seen = table;
+  if (Status status = own_.digests({list.pieces, list.piece_bytes, nullptr}, seen); !status.ok()) return status;
+  return seen == table ? Status() : Status(Code::kDataLoss, "what larderd copied is not what stands on the pages");
+}
+
+Result<std::uint64_t> SidecarCopies::store(Attachment& attachment, const protocol::SlotRef& ref, const copy::PieceList& from,
+                                           std::span<std::byte> slot) {
+  const std::shared_ptr<const Open> open = current();
+  Result<std::uint64_t> root = ask(attachment, CopyVerb::kStore, ref, from);
+  if (root.ok()) {
+    const Status verified = verify(*root, slot, from);
+    if (verified.ok()) {
+      differences_ = 0;
+      return root;
+    }
+    if (verified.code() == Code::kDataLoss && open && ++differences_ >= kMostDifferences)
+      mistrust(*open, {TransferReason::kNotVerified, verified.text()}, false);
+  }
+  return own_.store(from, slot);
+}
+
+Status SidecarCopies::load(Attachment& attachment, const protocol::SlotRef& ref, std::uint64_t root,
+                           std::span<const std::byte> slot, const copy::PieceList& to) {
+  const std::shared_ptr<const Open> open = current();
+  if (ask(attachment, CopyVerb::kLoad, ref, to).ok()) {
+    const Status verified = verify(root, slot, to);
+    if (verified.ok()) return {};
+    if (verified.code() == Code::kDataLoss && open) mistrust(*open, {TransferReason::kNotVerified, verified.text()}, false);
+  }
+  return own_.load(slot, root, to);
+}
+
+}  // namespace larder::client

@@ -1,0 +1,154 @@
+"""gpu_arms.h from Python: fields of pages and slots, ways to move between them. One thread calls; what a `with` made goes with it, the moves
+before their field."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pathlib
+from contextlib import contextmanager
+from typing import Iterator
+
+from harness.bench import Void
+
+LOAD, STORE = 0, 1  # onto the pages, off them
+
+
+WRONG_BYTES = -2
+MOST_APART = 64  # as gpu_arms.h has it
+
+
+class ArmsError(RuntimeError):
+    """What could not be measured, and why. Wrong bytes are Void."""
+
+
+class Moves:
+    """A way to move the chunks of a field."""
+
+    def __init__(self, library: ctypes.CDLL, handle: int, field: Field):
+        self._library, self._handle, self.field = library, handle, field
+
+    def one_way(self, direction: int, callers: int) -> float:
+        """Seconds for all of the field's bytes once."""
+        seconds = ctypes.c_double()
+        self.field.arms.check(self._library.gpu_one_way(self._handle, direction, callers, ctypes.byref(seconds)))
+        return seconds.value
+
+    def both_ways(self, callers: int, copies: int) -> tuple[list[float], list[float]]:
+        """The sorted seconds at which copies ended, until there were so many loads and so many stores."""
+        room = MOST_APART * copies
+        ends, counts = [(ctypes.c_double * room)() for _ in range(2)], [ctypes.c_size_t() for _ in range(2)]
+        arguments = [argument for times, count in zip(ends, counts) for argument in (times, ctypes.byref(count))]
+        self.field.arms.check(self._library.gpu_both_ways(self._handle, callers, copies, *arguments))
+        loads, stores = (sorted(times[: count.value]) for times, count in zip(ends, counts))
+        return loads, stores
+
+    def pace(self, direction: int, bytes_per_s: float, callers: int) -> None:
+        self.field.arms.check(self._library.gpu_pace(self._handle, direction, ctypes.c_double(bytes_per_s), callers))
+
+    def rest(self) -> float:
+        """Ends what pace() began: bytes per second that were reached."""
+        rate = ctypes.c_double()
+        self.field.arms.check(self._library.gpu_rest(ctypes.byref(rate)))
+        return rate.value
+
+
+class Field:
+    """Pages on the GPU and slots in shared memory."""
+
+    def __init__(self, arms: Arms, handle: int, size: int, chunk_bytes: int):
+        self.arms, self._handle, self.bytes, self.chunk_bytes = arms, handle, size, chunk_bytes
+
+    def fill(self) -> None:
+        self.arms.check(self.arms.library.gpu_field_fill(self._handle))
+
+    def scribble(self) -> None:
+        self.arms.check(self.arms.library.gpu_field_scribble(self._handle))
+
+    def check(self) -> None:
+        """The pages hold what fill() wrote, or Void."""
+        self.arms.check(self.arms.library.gpu_field_check(self._handle))
+
+    @contextmanager
+    def moves(self, method: str, blocks: int = 0, plain_bytes: int = 0) -> Iterator[Moves]:
+        library = self.arms.library
+        handle = library.gpu_moves_make(self._handle, method.encode(), blocks, plain_bytes)
+        if not handle:
+            raise ArmsError(self.arms.why())
+        try:
+            yield Moves(library, handle, self)
+        finally:
+            library.gpu_moves_drop(handle)
+
+
+class Arms:
+    """The library, with a device. ArmsError where there is none."""
+
+    def __init__(self, path: str | os.PathLike):
+        self.library = _declared(ctypes.CDLL(os.fspath(path)))
+        name = self.library.gpu_open()
+        if name is None:
+            raise ArmsError(self.why())
+        self.device = name.decode()
+
+    def why(self) -> str:
+        return self.library.gpu_why().decode()
+
+    def check(self, status: int) -> None:
+        if status == WRONG_BYTES:
+            raise Void(self.why())
+        if status != 0:
+            raise ArmsError(self.why())
+
+    @contextmanager
+    def field(self, size: int, piece_bytes: int, chunk_bytes: int) -> Iterator[Field]:
+        """Its pages are filled."""
+        handle = self.library.gpu_field_make(size, piece_bytes, chunk_bytes)
+        if not handle:
+            raise ArmsError(self.why())
+        try:
+            field = Field(self, handle, size, chunk_bytes)
+            field.fill()
+            yield field
+        finally:
+            self.library.gpu_field_drop(handle)
+
+    def host_alloc_s(self, size: int) -> float:
+        seconds = ctypes.c_double()
+        self.check(self.library.gpu_host_alloc(size, ctypes.byref(seconds)))
+        return seconds.value
+
+    def touch_and_register_s(self, size: int, page_bytes: int) -> tuple[float, float]:
+        touch, register = ctypes.c_double(), ctypes.c_double()
+        self.check(self.library.gpu_touch_and_register(size, page_bytes, ctypes.byref(touch), ctypes.byref(register)))
+        return touch.value, register.value
+
+
+def beside(library: str | os.PathLike) -> pathlib.Path:
+    """Where the build puts it: beside liblarder.so."""
+    return pathlib.Path(library).with_name("libgpu_arms.so")
+
+
+def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
+    handle, number, size = ctypes.c_void_p, ctypes.c_int, ctypes.c_uint64
+    times, count = ctypes.POINTER(ctypes.c_double), ctypes.POINTER(ctypes.c_size_t)
+    for name, result, arguments in (
+        ("gpu_why", ctypes.c_char_p, []),
+        ("gpu_open", ctypes.c_char_p, []),
+        ("gpu_field_make", handle, [size, size, size]),
+        ("gpu_field_drop", None, [handle]),
+        ("gpu_field_fill", number, [handle]),
+        ("gpu_field_scribble", number, [handle]),
+        ("gpu_field_check", number, [handle]),
+        ("gpu_moves_make", handle, [handle, ctypes.c_char_p, ctypes.c_uint, size]),
+        ("gpu_moves_drop", None, [handle]),
+        ("gpu_one_way", number, [handle, number, ctypes.c_uint, times]),
+        ("gpu_both_ways", number, [handle, ctypes.c_uint, ctypes.c_size_t, times, count, times, count]),
+        ("gpu_pace", number, [handle, number, ctypes.c_double, ctypes.c_uint]),
+        ("gpu_rest", number, [times]),
+        ("gpu_host_alloc", number, [size, times]),
+        ("gpu_touch_and_register", number, [size, size, times, times]),
+    ):
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library

@@ -1,0 +1,151 @@
+"""make bench-gpu, G1 to G8: copies between KV pages on a GPU and larderd's memory, against what the driver and the link give in the same run.
+
+Each part is a module of its own, which says how it measures: G1 and G2 gpu_one_way, G3 gpu_both_ways, G4 gpu_loss, G5 gpu_first_layer, G8
+gpu_register. G6 needs a larderd that copies by itself. A part that this machine cannot measure is said, and is no failure of the others; wrong
+bytes end the bench with status 1. Without a GPU it says that nothing was measured.
+Environment: LARDER_LIBRARY (libgpu_arms.so lies beside it), LARDERD, LARDER_COMMIT; GPU_PARTS (G1,G2,G3,G4,G5,G6,G8): the rows of the others stay
+in the report; GPU_DECODE_SHAPE (llama_8b)."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import sys
+import time
+from functools import cache
+from types import ModuleType
+from typing import Callable
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "engine"))
+
+import gpu_both_ways
+import gpu_one_way
+import gpu_register
+from gpu_arms import Arms, ArmsError, beside
+from harness import goals
+from harness.bench import run as run_bench
+from harness.process import ProcessError
+
+BUILD = ROOT / "build" / "bench"
+PARTS = ("G1", "G2", "G3", "G4", "G5", "G6", "G8")
+TOUCH_S = 120
+DEVICE = "cuda"
+
+
+def one_way(arms: Arms, part: str) -> list[dict]:
+    return [row for piece_bytes in gpu_one_way.PIECES if gpu_one_way.part_of(piece_bytes) == part
+            for row in gpu_one_way.measure(arms, piece_bytes)]
+
+
+def losses(arms: Arms) -> list[dict]:
+    torch = on_the_gpu()
+    import gpu_loss
+    from paged_engine.shapes import SHAPES
+
+    scale, shape = gpu_loss.Scale(), SHAPES[os.environ.get("GPU_DECODE_SHAPE", "llama_8b")]
+    steps = {"gemm": gpu_loss.gemm(DEVICE, scale.matrix), "decode": gpu_loss.decode(shape, DEVICE, scale.context)}
+    loops = [gpu_loss.Loop(name, step, DEVICE, scale.turn_s) for name, step in steps.items()]
+    try:
+        return gpu_loss.measure(arms, loops, scale)
+    finally:
+        del steps, loops
+        torch.cuda.empty_cache()
+
+
+def first_layer(_: Arms) -> list[dict]:
+    torch = on_the_gpu()
+    import gpu_first_layer
+    from harness.larderd import Larderd
+
+    scale = gpu_first_layer.Scale()
+    name, size = f"larder-bench-{os.getpid()}", f"{(scale.bytes * 5 // 4 >> 20) + 1}MiB"
+    with Larderd(os.environ["LARDERD"], BUILD / "gpu-first-layer", name, size) as larderd:
+        larderd.wait_ready()
+        larderd.wait_touched(TOUCH_S)
+        rows = gpu_first_layer.measure(larderd.socket, DEVICE, scale)
+    torch.cuda.empty_cache()
+    return rows
+
+
+def on_the_gpu() -> ModuleType:
+    """PyTorch, which sees the GPU."""
+    try:
+        import torch
+    except ImportError:
+        raise ArmsError(f"no PyTorch in {sys.executable}") from None
+    if not torch.cuda.is_available():
+        raise ArmsError("no CUDA device: torch.cuda.is_available() is false")
+    return torch
+
+
+def by_larderd(_: Arms) -> list[dict]:
+    raise ArmsError("needs transfer sidecar")
+
+
+MEASURE: dict[str, Callable[[Arms], list[dict]]] = {
+    "G1": lambda arms: one_way(arms, "G1"), "G2": lambda arms: one_way(arms, "G2"), "G3": gpu_both_ways.measure, "G4": losses,
+    "G5": first_layer, "G6": by_larderd, "G8": gpu_register.measure,
+}
+
+
+def tried(part: str, arms: Arms) -> list[dict]:
+    """A part that cannot be measured here is a row that says why."""
+    try:
+        return MEASURE[part](arms)
+    except (ArmsError, ProcessError) as error:
+        return [{"part": part, "not_measured": str(error).splitlines()[0].removesuffix(" ends:")}]
+
+
+@cache
+def modules() -> dict[str, ModuleType]:
+    """That show and judge the rows of a part. Without PyTorch two of them have no rows, and cannot be imported."""
+    found = {"G1": gpu_one_way, "G2": gpu_one_way, "G3": gpu_both_ways, "G8": gpu_register}
+    try:
+        import gpu_first_layer
+        import gpu_loss
+    except ImportError:
+        return found
+    return {**found, "G4": gpu_loss, "G5": gpu_first_layer}
+
+
+def judge(rows: list[dict]) -> list[dict]:
+    return [goal for module in dict.fromkeys(modules().values()) for goal in module.judge(rows)]
+
+
+def show(row: dict) -> None:
+    if "not_measured" in row:
+        what = "".join(f" {row[key]}" for key in ("piece_kib", "page_kib", "way") if key in row)
+        print(f"  {row['part']}{what}: not measured: {row['not_measured']}", flush=True)
+    else:
+        print(f"  {row['part']} {modules()[row['part']].show(row)}", flush=True)
+
+
+def main() -> int:
+    started, path = time.monotonic(), BUILD / "gpu_copies.json"
+    try:
+        arms = Arms(beside(os.environ["LARDER_LIBRARY"]))
+    except (ArmsError, OSError) as error:
+        print(f"not measured: {', '.join(PARTS)} ({error})")
+        return 0
+    machine, commit = f"{arms.device}{driver_of_this_machine()}", os.environ.get("LARDER_COMMIT", "")
+    print(f"{machine}, commit {commit}", flush=True)
+    parts = [part for part in os.environ.get("GPU_PARTS", ",".join(PARTS)).split(",") if part in PARTS]
+    rows = goals.kept_rows(path, set(parts))
+    for part in parts:
+        for row in tried(part, arms):
+            rows.append({**row, "device": machine, "commit": commit})
+            show(row)
+    goals.conclude(path, "gpu_copies", rows, judge(rows), started)
+    return 0
+
+
+def driver_of_this_machine() -> str:
+    try:
+        return f", driver {pathlib.Path('/sys/module/nvidia/version').read_text().strip()}"
+    except OSError:
+        return ""
+
+
+if __name__ == "__main__":
+    run_bench("bench-gpu", main)

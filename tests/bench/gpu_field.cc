@@ -1,0 +1,99 @@
+#include "tests/bench/gpu_field.h"
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "shim/protocol/checksum.h"
+
+namespace larder::bench {
+namespace {
+
+constexpr std::uint64_t kAtOnceBytes = 64 << 20;  // of what the host makes or reads
+
+void make_words(std::vector<std::uint64_t>& words, std::uint64_t at) {
+  for (std::uint64_t i = 0; i < words.size(); ++i) words[i] = (at / 8 + i + 1) * 0x9e3779b97f4a7c15ULL;
+}
+
+// As larderd makes it, a file in memory; present.
+std::span<std::byte> shared_memory(std::uint64_t bytes) {
+  const int file = ::memfd_create("gpu-bench", MFD_CLOEXEC);
+  if (file < 0) return {};
+  void* memory = MAP_FAILED;
+  if (::ftruncate(file, static_cast<off_t>(bytes)) == 0)
+    memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, 0);
+  ::close(file);
+  return memory == MAP_FAILED ? std::span<std::byte>() : std::span(static_cast<std::byte*>(memory), bytes);
+}
+
+}  // namespace
+
+GpuField::GpuField(copy::testing_support::RealDevice& device, std::uint64_t bytes, std::uint64_t piece_bytes,
+                   std::uint64_t chunk_bytes)
+    : device_(device),
+      bytes_(bytes),
+      piece_bytes_(piece_bytes),
+      chunk_bytes_(chunk_bytes),
+      slot_bytes_(protocol::slot_bytes(chunk_bytes, piece_bytes)) {}
+
+GpuField::~GpuField() {
+  if (!arena_.empty()) ::munmap(arena_.data(), arena_.size());
+  if (pages_ != nullptr) device_.release(pages_);
+}
+
+Result<std::unique_ptr<GpuField>> GpuField::make(copy::testing_support::RealDevice& device, std::uint64_t bytes,
+                                                 std::uint64_t piece_bytes, std::uint64_t chunk_bytes) {
+  std::unique_ptr<GpuField> field(new GpuField(device, bytes, piece_bytes, chunk_bytes));
+  field->pages_ = device.allocate(bytes);
+  if (field->pages_ == nullptr)
+    return Status(Code::kResourceExhausted, "the GPU has no " + std::to_string(bytes >> 20) + " MiB left");
+  field->arena_ = shared_memory(field->slot_bytes_ * field->chunks());
+  if (field->arena_.empty())
+    return Status(Code::kResourceExhausted, "no " + std::to_string(bytes >> 20) + " MiB of shared memory");
+  // 4099 is a prime that divides no number of pieces in use: each page comes once.
+  const std::uint64_t pieces = bytes / piece_bytes;
+  for (std::uint64_t i = 0; i < pieces; ++i) field->pieces_.push_back(field->pages_ + (i * 4099 + 17) % pieces * piece_bytes);
+  return field;
+}
+
+copy::PieceList GpuField::chunk(std::size_t number) const {
+  const std::size_t each = chunk_bytes_ / piece_bytes_;
+  return {std::span(pieces_).subspan(number * each, each), piece_bytes_};
+}
+
+Status GpuField::write(std::uint64_t at, std::uint64_t bytes, const void* from) {
+  if (device_.write(pages_ + at, from, bytes)) return {};
+  return {Code::kUnavailable, "the pages cannot be written"};
+}
+
+Status GpuField::fill() {
+  std::vector<std::uint64_t> words;
+  for (std::uint64_t at = 0; at < bytes_; at += kAtOnceBytes) {
+    words.resize(std::min(kAtOnceBytes, bytes_ - at) / 8);
+    make_words(words, at);
+    if (Status status = write(at, words.size() * 8, words.data()); !status.ok()) return status;
+  }
+  return {};
+}
+
+Status GpuField::scribble() {
+  const std::vector<std::uint64_t> nothing(std::min(kAtOnceBytes, bytes_) / 8);
+  for (std::uint64_t at = 0; at < bytes_; at += kAtOnceBytes)
+    if (Status status = write(at, std::min(kAtOnceBytes, bytes_ - at), nothing.data()); !status.ok()) return status;
+  return {};
+}
+
+Status GpuField::check() {
+  std::vector<std::uint64_t> words, wanted;
+  for (std::uint64_t at = 0; at < bytes_; at += kAtOnceBytes) {
+    words.resize(std::min(kAtOnceBytes, bytes_ - at) / 8);
+    wanted.resize(words.size());
+    make_words(wanted, at);
+    if (!device_.read(words.data(), pages_ + at, words.size() * 8)) return {Code::kUnavailable, "the pages cannot be read"};
+    if (words != wanted) return {Code::kDataLoss, "a byte on the pages is wrong"};
+  }
+  return {};
+}
+
+}  // namespace larder::bench

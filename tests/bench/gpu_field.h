@@ -1,0 +1,55 @@
+// GpuField: what copies of a benchmark go between: pages on a GPU in the order of a shuffled block table, and slots for them in an arena, which is
+// shared memory as larderd's is. Every byte of the pages is known.
+//
+// Owned by one thread; chunk() and slot() may be used by others meanwhile.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "cuda/copy_engine.h"
+#include "tests/cuda/real_device.h"
+
+namespace larder::bench {
+
+class GpuField {
+ public:
+  // `bytes` of pages in pieces, so many of them in a chunk. kResourceExhausted: too little memory on one side. `device` outlives it.
+  // REQUIRES: chunk_bytes a multiple of piece_bytes, bytes one of chunk_bytes.
+  static Result<std::unique_ptr<GpuField>> make(copy::testing_support::RealDevice& device, std::uint64_t bytes,
+                                                std::uint64_t piece_bytes, std::uint64_t chunk_bytes);
+  ~GpuField();
+  GpuField(const GpuField&) = delete;
+  GpuField& operator=(const GpuField&) = delete;
+
+  // The pages hold what no other address has.
+  Status fill();
+  // The pages hold nothing of it any more: what check() finds behind that was loaded.
+  Status scribble();
+  // kDataLoss: a page does not hold what fill() wrote.
+  Status check();
+
+  std::size_t chunks() const { return bytes_ / chunk_bytes_; }
+  copy::PieceList chunk(std::size_t number) const;
+  std::span<std::byte> slot(std::size_t number) const { return arena_.subspan(number * slot_bytes_, slot_bytes_); }
+  std::span<std::byte> arena() const { return arena_; }
+  std::byte* pages() const { return pages_; }
+  std::uint64_t bytes() const { return bytes_; }
+  std::uint64_t chunk_bytes() const { return chunk_bytes_; }
+  copy::testing_support::RealDevice& device() const { return device_; }
+
+ private:
+  GpuField(copy::testing_support::RealDevice& device, std::uint64_t bytes, std::uint64_t piece_bytes, std::uint64_t chunk_bytes);
+  Status write(std::uint64_t at, std::uint64_t bytes, const void* from);
+
+  copy::testing_support::RealDevice& device_;
+  const std::uint64_t bytes_, piece_bytes_, chunk_bytes_, slot_bytes_;
+  std::byte* pages_ = nullptr;
+  std::span<std::byte> arena_;
+  std::vector<std::byte*> pieces_;
+};
+
+}  // namespace larder::bench

@@ -1,0 +1,267 @@
+#include "tests/bench/gpu_moves.h"
+
+#include <cstdio>
+#include <functional>
+#include <latch>
+
+namespace larder::bench {
+namespace {
+
+using namespace copy;
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kPatience = std::chrono::seconds(60);  // until an arena is registered
+
+class EngineMoves final : public GpuMoves {
+ public:
+  EngineMoves(GpuField& field, std::unique_ptr<cuda::CudaCopyEngine> engine) : GpuMoves(field), engine_(std::move(engine)) {}
+
+  Status prepare() {
+    ready_ = engine_->make_ready(field_.arena());
+    ready_->present(field_.arena().size());
+    const Clock::time_point deadline = Clock::now() + kPatience;
+    while (!engine_->is_pinned(field_.arena())) {
+      if (Clock::now() > deadline) return {Code::kDeadlineExceeded, "the arena was not registered"};
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+    for (std::size_t i = 0; i < field_.chunks(); ++i) {
+      const Result<std::uint64_t> root = engine_->store(field_.chunk(i), field_.slot(i));
+      if (!root.ok()) return root.status();
+      roots_.push_back(*root);
+    }
+    return {};
+  }
+
+  Status move(Direction direction, std::size_t chunk) override {
+    if (direction == Direction::kLoad) return engine_->load(field_.slot(chunk), roots_[chunk], field_.chunk(chunk));
+    const Result<std::uint64_t> root = engine_->store(field_.chunk(chunk), field_.slot(chunk));
+    if (!root.ok()) return root.status();
+    return *root == roots_[chunk] ? Status() : Status(Code::kDataLoss, "a store gave another root than the first one");
+  }
+
+ private:
+  const std::unique_ptr<cuda::CudaCopyEngine> engine_;
+  std::unique_ptr<ReadyMemory> ready_;  // goes before the engine
+  std::vector<std::uint64_t> roots_;
+};
+
+// Whoever moves takes a stream of the product's pool, so that both wait in the same way.
+class PlainMoves final : public GpuMoves {
+ public:
+  PlainMoves(GpuField& field, std::uint64_t each, cuda::ContextPtr context)
+      : GpuMoves(field), each_(each), context_(std::move(context)), driver_(context_->driver()), streams_(context_) {}
+  ~PlainMoves() override {
+    if (registered_) driver_->mem_host_unregister(field_.arena().data());
+  }
+
+  Status prepare() {
+    const cuda::ResultCode code =
+        driver_->mem_host_register(field_.arena().data(), field_.arena().size(), cuda::kHostPortable | cuda::kHostDeviceMap);
+    registered_ = code == cuda::kSuccess;
+    return driver_.status(code, "cuMemHostRegister");
+  }
+
+  Status move(Direction direction, std::size_t chunk) override {
+    const cuda::ContextScope scope(driver_, context_->handle());
+    if (!scope.status().ok()) return scope.status();
+    Result<cuda::CopyStreams::Lease> stream = streams_.take();
+    if (!stream.ok()) return stream.status();
+    if (Status status = each_ == 0 ? batch(**stream, direction, chunk) : calls(**stream, direction, chunk); !status.ok())
+      return status;
+    return (*stream)->finish();
+  }
+
+ private:
+  Status batch(cuda::CopyStream& stream, Direction direction, std::size_t chunk) {
+    const PieceList list = field_.chunk(chunk);
+    auto host = reinterpret_cast<cuda::DevicePtr>(field_.slot(chunk).data());
+    cuda::CopyList copies;
+    for (std::byte* piece : list.pieces) {
+      const auto page = reinterpret_cast<cuda::DevicePtr>(piece);
+      if (direction == Direction::kLoad)
+        copies.add(page, host, list.piece_bytes);
+      else
+        copies.add(host, page, list.piece_bytes);
+      host += list.piece_bytes;
+    }
+    return stream.copy(copies);
+  }
+
+  Status calls(cuda::CopyStream& stream, Direction direction, std::size_t chunk) {
+    const auto page = reinterpret_cast<cuda::DevicePtr>(field_.pages()) + chunk * field_.chunk_bytes();
+    const auto host = reinterpret_cast<cuda::DevicePtr>(field_.slot(chunk).data());
+    const bool load = direction == Direction::kLoad;
+    for (std::uint64_t at = 0; at < field_.chunk_bytes(); at += each_) {
+      const cuda::DevicePtr to = (load ? page : host) + at, from = (load ? host : page) + at;
+      if (Status status = driver_.status(driver_->memcpy_async(to, from, each_, stream.queue()), "cuMemcpyAsync"); !status.ok())
+        return status;
+    }
+    return {};
+  }
+
+  const std::uint64_t each_;
+  const cuda::ContextPtr context_;
+  const cuda::Driver& driver_;
+  cuda::CopyStreams streams_;
+  bool registered_ = false;
+};
+
+// The first failure of several threads.
+class Failure {
+ public:
+  void note(const Status& status) {
+    const std::lock_guard lock(mutex_);
+    if (first_.ok()) first_ = status;
+    failed_ = true;
+  }
+  explicit operator bool() const { return failed_; }
+  Status status() const { return first_; }
+
+ private:
+  std::mutex mutex_;
+  std::atomic<bool> failed_{false};
+  Status first_;
+};
+
+// So many threads that begin together. Seconds from then to the end of the last; `start` is set before any begins.
+double together(unsigned threads, Clock::time_point& start, const std::function<void(unsigned)>& work) {
+  std::latch ready(threads + 1), go(1);
+  std::vector<std::thread> all;
+  for (unsigned i = 0; i < threads; ++i)
+    all.emplace_back([&, i] {
+      ready.count_down();
+      go.wait();
+      work(i);
+    });
+  ready.arrive_and_wait();
+  start = Clock::now();
+  go.count_down();
+  for (std::thread& one : all) one.join();
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+}  // namespace
+
+Result<std::unique_ptr<GpuMoves>> GpuMoves::by_engine(GpuField& field, cuda::Method method, unsigned kernel_blocks) {
+  if (method != cuda::Method::kBatch && cuda::built_in_kernels().empty())
+    return Status(Code::kUnsupported, "built without NVIDIA's compiler (make deps-cuda)");
+  cuda::CudaOptions options;
+  options.method = method;
+  options.kernel_blocks = kernel_blocks;
+  options.pin_span_bytes = field.arena().size();
+  options.log = [](std::string_view level, std::string_view text) {
+    std::fprintf(stderr, "%s: %s\n", std::string(level).c_str(), std::string(text).c_str());
+  };
+  Result<std::unique_ptr<cuda::CudaCopyEngine>> engine = cuda::CudaCopyEngine::make(field.pages(), options);
+  if (!engine.ok()) return engine.status();
+  auto made = std::make_unique<EngineMoves>(field, std::move(engine).value());
+  if (Status status = made->prepare(); !status.ok()) return status;
+  return std::unique_ptr<GpuMoves>(std::move(made));
+}
+
+Result<std::unique_ptr<GpuMoves>> GpuMoves::plain(GpuField& field, std::uint64_t each) {
+  Result<cuda::ContextPtr> context = cuda::DeviceContext::of(field.pages());
+  if (!context.ok()) return context.status();
+  if (each == 0 && !(*context)->driver().has_batch())
+    return Status(Code::kUnsupported, "this driver has no batches of copies (CUDA 12.8 has)");
+  auto made = std::make_unique<PlainMoves>(field, each, *context);
+  if (Status status = made->prepare(); !status.ok()) return status;
+  return std::unique_ptr<GpuMoves>(std::move(made));
+}
+
+Result<double> one_way(GpuMoves& moves, Direction direction, unsigned callers) {
+  const std::size_t chunks = moves.field().chunks();
+  std::atomic<std::size_t> next{0};
+  Failure failure;
+  Clock::time_point start;
+  const double seconds = together(callers, start, [&](unsigned) {
+    for (std::size_t i = next++; i < chunks && !failure; i = next++)
+      if (Status status = moves.move(direction, i); !status.ok()) failure.note(status);
+  });
+  if (failure) return failure.status();
+  return seconds;
+}
+
+Result<BothEnds> both_ways(GpuMoves& moves, unsigned callers, std::size_t copies) {
+  struct Side {
+    Direction direction;
+    std::size_t first, count;  // chunks
+    std::vector<double> ends;
+    std::atomic<std::size_t> begun{0}, done{0};
+  };
+  const std::size_t half = moves.field().chunks() / 2;
+  const std::size_t most = kMostApart * copies;
+  Side sides[2] = {{Direction::kLoad, 0, half, std::vector<double>(most)},
+                   {Direction::kStore, half, half, std::vector<double>(most)}};
+  Failure failure;
+  Clock::time_point start;
+  together(2 * callers, start, [&](unsigned number) {
+    Side& side = sides[number % 2];
+    while (!failure && (sides[0].done < copies || sides[1].done < copies)) {
+      const std::size_t chunk = side.first + side.begun++ % side.count;
+      if (Status status = moves.move(side.direction, chunk); !status.ok()) failure.note(status);
+      const double now = std::chrono::duration<double>(Clock::now() - start).count();
+      const std::size_t ended = side.done++;
+      if (ended < most)
+        side.ends[ended] = now;
+      else
+        failure.note({Code::kOutOfRange,
+                      "one side has ended " + std::to_string(most) + " copies before the other had " + std::to_string(copies)});
+    }
+  });
+  if (failure) return failure.status();
+  for (Side& side : sides) side.ends.resize(side.done);
+  return BothEnds{std::move(sides[0].ends), std::move(sides[1].ends)};
+}
+
+PacedMoves::PacedMoves(GpuMoves& moves, Direction direction, double bytes_per_s, unsigned callers)
+    : moves_(moves),
+      direction_(direction),
+      each_(static_cast<double>(moves.field().chunk_bytes()) / bytes_per_s),
+      start_(Clock::now()) {
+  for (unsigned i = 0; i < callers; ++i) threads_.emplace_back([this] { run(); });
+}
+
+PacedMoves::~PacedMoves() {
+  stop();
+}
+
+void PacedMoves::run() {
+  for (;;) {
+    const std::size_t number = begun_++;
+    {
+      std::unique_lock lock(mutex_);
+      const auto due = start_ + std::chrono::duration_cast<Clock::duration>(each_ * static_cast<double>(number));
+      if (stopped_.wait_until(lock, due, [this] { return stop_; })) return;
+    }
+    const Status status = moves_.move(direction_, number % moves_.field().chunks());
+    if (status.ok()) {
+      ++done_;
+      continue;
+    }
+    const std::lock_guard lock(mutex_);
+    if (status_.ok()) status_ = status;
+    stop_ = true;
+    stopped_.notify_all();
+    return;
+  }
+}
+
+void PacedMoves::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  stopped_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
+}
+
+Result<double> PacedMoves::end() {
+  stop();
+  if (!status_.ok()) return status_;
+  const double seconds = std::chrono::duration<double>(Clock::now() - start_).count();
+  return static_cast<double>(done_ * moves_.field().chunk_bytes()) / seconds;
+}
+
+}  // namespace larder::bench

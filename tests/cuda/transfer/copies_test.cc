@@ -1,0 +1,157 @@
+// larderd copies in the memory of an engine of another process: legacy handles and descriptors, what is verified by whom, sleep.
+#include <future>
+
+#include "tests/cuda/transfer/transfer_fixture.h"
+
+namespace larder::test {
+namespace {
+
+TEST_F(TransferTest, LarderdStoresAndLoadsByLegacyHandles) {
+  larderd_ = larderd_that_copies();
+  engine_ = engine_at(*larderd_);
+  ASSERT_TRUE(await_open(*engine_)) << log_of(*engine_);
+  const fake_cuda::Counters before = fake_cuda::counters();  // it has measured its own ways
+  EXPECT_TRUE(served(*engine_, 0));
+  EXPECT_TRUE(eventually([&] { return copied(*larderd_, "stores") == 3 && copied(*larderd_, "loads") == 3; }, 10'000));
+  EXPECT_EQ(copied(*larderd_, "failed"), 0);
+  EXPECT_EQ(copied(*larderd_, "bytes"), 6 * 2 * 4 * 16384);
+  const fake_cuda::Counters after = fake_cuda::counters();
+  EXPECT_EQ(after.copies + after.batches, before.copies + before.batches) << "the engine's process copied nothing";
+  EXPECT_EQ(after.kernels, before.kernels + 6) << "it digested its own pages";
+}
+
+TEST_F(TransferTest, LarderdStoresAndLoadsByDescriptors) {
+  larderd_ = larderd_that_copies();
+  engine_ = engine_at(*larderd_, kByHand);
+  ASSERT_TRUE(await_open(*engine_)) << log_of(*engine_);
+  EXPECT_TRUE(served(*engine_, 0));
+  EXPECT_TRUE(eventually([&] { return copied(*larderd_, "stores") == 3 && copied(*larderd_, "loads") == 3; }, 10'000));
+}
+
+TEST_F(TransferTest, ChunksAreTheSameWhoeverCopiedThem) {
+  larderd_ = larderd_that_copies();
+  engine_ = engine_at(*larderd_);
+  ASSERT_TRUE(await_open(*engine_));
+  ASSERT_EQ(engine_->store(0, 2, 10'000).stored, 2U);
+  EngineClient host(larderd_->socket(), kLayout);
+  ASSERT_TRUE(host.client->wait_attached(10'000).ok());
+  ASSERT_TRUE(host.await_present(0, 2));
+  EXPECT_EQ(host.load(0, 2).status, Code::kOk);
+  EXPECT_TRUE(host.holds(0, 2));
+  ASSERT_EQ(host.store(10, 2, 10'000).stored, 2U);
+  ASSERT_TRUE(engine_->await_present(10, 2));
+  EXPECT_EQ(engine_->load(10, 2).status, Code::kOk);
+  EXPECT_TRUE(engine_->holds(10, 2));
+}
+
+TEST_F(TransferTest, LarderdCopiesOnlyBehindWhatTheEngineHadQueued) {
+  larderd_ = larderd_that_copies();
+  engine_ = engine_at(*larderd_);
+  ASSERT_TRUE(await_open(*engine_));
+  ASSERT_TRUE(served(*engine_, 0, 1));
+  void* const stream = fake_cuda::make_stream();
+  std::promise<void> go;
+  fake_cuda::run(stream, [&] {
+    go.get_future().wait();
+    engine_->engine.wipe();  // the pages' earlier owner
+  });
+  ASSERT_TRUE(engine_->client->after_stream(stream).ok());
+  const Result<std::uint64_t> ticket = engine_->client->load(engine_->transfer(0, 1), 5000);
+  ASSERT_TRUE(ticket.ok());
+  EXPECT_TRUE(engine_->client->poll(1, std::chrono::milliseconds(200)).empty());
+  EXPECT_EQ(copied(*larderd_, "loads"), 1) << "not asked yet";
+  go.set_value();
+  EXPECT_EQ(engine_->await(*ticket).status, Code::kOk);
+  EXPECT_TRUE(engine_->holds(0, 1));
+  EXPECT_TRUE(eventually([&] { return copied(*larderd_, "loads") == 2; }, 10'000));
+}
+
+// Sleep: the memory goes, and other memory is at its place.
+TEST_F(TransferTest, AnEngineSleepsAndIsServedByLarderdAgain) {
+  larderd_ = larderd_that_copies();
+  engine_ = engine_at(*larderd_, kByHand);
+  ASSERT_TRUE(await_open(*engine_));
+  ASSERT_TRUE(served(*engine_, 0));
+  ASSERT_TRUE(engine_->client->pages_leave(10'000).ok());
+  EXPECT_FALSE(engine_->client->sidecar_copies());
+  for (const client::LayerPages& layer : engine_->engine.pages()) fake_cuda::unmap_by_hand(layer.base);
+  for (const client::LayerPages& layer : engine_->engine.pages()) fake_cuda::map_again(layer.base);
+  engine_->client->pages_are_back();
+  ASSERT_TRUE(await_open(*engine_)) << log_of(*engine_);
+  EXPECT_EQ(engine_->load(0, 3).status, Code::kOk);
+  EXPECT_TRUE(engine_->holds(0, 3));
+  EXPECT_TRUE(eventually([&] { return copied(*larderd_, "loads") == 6; }, 10'000));
+}
+
+TEST_F(TransferTest, MemoryThatWentWithoutAWordIsExportedAnew) {
+  larderd_ = larderd_that_copies();
+  engine_ = engine_at(*larderd_, kByHand);
+  ASSERT_TRUE(await_open(*engine_));
+  ASSERT_TRUE(served(*engine_, 0));
+  for (const client::LayerPages& layer : engine_->engine.pages()) {
+    fake_cuda::unmap_by_hand(layer.base);
+    fake_cuda::map_again(layer.base);
+  }
+  EXPECT_EQ(engine_->load(0, 3).status, Code::kOk) << "by the engine itself";
+  EXPECT_TRUE(engine_->holds(0, 3));
+  EXPECT_TRUE(await_open(*engine_)) << log_of(*engine_);
+  EXPECT_TRUE(served(*engine_, 10));
+  EXPECT_TRUE(eventually([&] { return copied(*larderd_, "stores") == 6; }, 10'000));
+}
+
+// The worst: nothing tells that it is other memory, and larderd's copies go on in the old one.
+TEST_F(TransferTest, AStaleViewIsFoundOutByTheEnginesOwnDigests) {
+  larderd_ = larderd_that_copies();
+  engine_ = engine_at(*larderd_, kByHand);
+  ASSERT_TRUE(await_open(*engine_));
+  ASSERT_TRUE(served(*engine_, 0));
+  for (const client::LayerPages& layer : engine_->engine.pages()) {
+    fake_cuda::unmap_by_hand(layer.base);
+    fake_cuda::map_again(layer.base, true);
+  }
+  EXPECT_EQ(engine_->load(0, 3).status, Code::kOk);
+  EXPECT_TRUE(engine_->holds(0, 3)) << "not what larderd wrote into memory that is nobody's any more";
+  EXPECT_FALSE(engine_->client->sidecar_copies());
+  EXPECT_NE(log_of(*engine_).find("not_verified"), std::string::npos);
+  EXPECT_TRUE(served(*engine_, 10)) << "by itself";
+  EXPECT_TRUE(eventually(
+      [&] {
+        return larderd_->status_text({"sessions", "attached", "0", "transfer", "reason"}) == "not_verified";
+      },
+      10'000));
+}
+
+TEST_F(TransferTest, AStoreFromAStaleViewIsNotCommitted) {
+  larderd_ = larderd_that_copies();
+  engine_ = engine_at(*larderd_, kByHand);
+  ASSERT_TRUE(await_open(*engine_));
+  ASSERT_TRUE(served(*engine_, 0));
+  for (const client::LayerPages& layer : engine_->engine.pages()) {
+    fake_cuda::unmap_by_hand(layer.base);
+    fake_cuda::map_again(layer.base, true);
+  }
+  EXPECT_TRUE(served(*engine_, 10));
+  EngineClient host(larderd_->socket(), kLayout);
+  ASSERT_TRUE(host.client->wait_attached(10'000).ok());
+  ASSERT_EQ(host.load(10, 3).status, Code::kOk);
+  EXPECT_TRUE(host.holds(10, 3));
+}
+
+TEST_F(TransferTest, FreedMemoryEndsNothingButLarderdsCopies) {
+  larderd_ = larderd_that_copies();
+  engine_ = engine_at(*larderd_);
+  ASSERT_TRUE(await_open(*engine_));
+  ASSERT_EQ(engine_->store(0, 3, 10'000).stored, 3U);
+  ASSERT_TRUE(engine_->await_present(0, 3));
+  fake_cuda::free_unasked(engine_->engine.pages()[0].base);
+  EXPECT_NE(engine_->load(0, 1).status, Code::kOk) << "the engine's own fault, told as a failed load";
+  EXPECT_TRUE(await_open(*engine_, false));
+  fake_cuda::forget_faults();  // of the one process that both engines are here
+  EngineClient host(larderd_->socket(), kLayout);
+  ASSERT_TRUE(host.client->wait_attached(10'000).ok());
+  EXPECT_EQ(host.load(0, 3).status, Code::kOk);
+  EXPECT_TRUE(host.holds(0, 3));
+}
+
+}  // namespace
+}  // namespace larder::test

@@ -1,0 +1,86 @@
+// Somebody dies, or stands still, in the midst of a copy that larderd makes.
+#include <signal.h>
+
+#include <thread>
+
+#include "tests/cuda/transfer/transfer_fixture.h"
+
+namespace larder::test {
+namespace {
+
+std::int64_t copies_begun(const LarderdProcess& larderd) {
+  return larderd.status_number({"memory", "slots", "granted"});
+}
+
+TEST_F(TransferTest, AnEngineThatIsKilledInMidCopyLeavesNothingBehind) {
+  larderd_ = larderd_that_copies({{"FAKE_CUDA_DELAY_MS", "50"}});
+  ChildProcess victim(std::vector<std::string>{TRANSFER_ENGINE_PATH, larderd_->socket()});
+  ASSERT_TRUE(eventually([&] { return copies_begun(*larderd_) > 0; }, 20'000));
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // into the copy
+  EXPECT_EQ(victim.kill(), 128 + SIGKILL);
+  EXPECT_TRUE(eventually(
+      [&] {
+        return larderd_->status_number({"sessions", "attached"}) == 0 && copies_begun(*larderd_) == 0 &&
+               larderd_->status_number({"memory", "slots", "quarantined"}) == 0;
+      },
+      20'000))
+      << "its grants come back once larderd has stopped writing for it";
+  engine_ = engine_at(*larderd_);
+  ASSERT_TRUE(await_open(*engine_)) << log_of(*engine_);
+  EXPECT_TRUE(served(*engine_, 0));
+}
+
+TEST_F(TransferTest, LarderdThatIsKilledInMidCopyCostsTheCopyAlone) {
+  larderd_ = larderd_that_copies({{"FAKE_CUDA_DELAY_MS", "50"}});
+  engine_ = engine_at(*larderd_);
+  ASSERT_TRUE(await_open(*engine_));
+  std::thread killer([&] {
+    eventually([&] { return copies_begun(*larderd_) > 0; }, 10'000);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    larderd_->process().kill();
+  });
+  const client::StoreResult stored = engine_->store(0, 2, 10'000);
+  killer.join();
+  EXPECT_EQ(stored.stored, 0U);
+  {
+    const Environment found(Variables{{"LD_LIBRARY_PATH", FAKE_CUDA_FOLDER}});
+    larderd_->kill_and_restart();
+  }
+  ASSERT_TRUE(eventually([&] { return engine_->client->state().attached; }, 20'000));
+  ASSERT_TRUE(await_open(*engine_)) << log_of(*engine_);
+  EXPECT_TRUE(served(*engine_, 10));
+}
+
+// Bytes before time: nothing is reported while larderd may still write.
+TEST_F(TransferTest, ALoadWaitsForALarderdThatStandsStillInMidCopy) {
+  larderd_ = larderd_that_copies({{"FAKE_CUDA_DELAY_MS", "50"}});
+  engine_ = engine_at(*larderd_);
+  ASSERT_TRUE(await_open(*engine_));
+  ASSERT_EQ(engine_->store(0, 1, 10'000).stored, 1U);
+  ASSERT_TRUE(engine_->await_present(0, 1));
+  engine_->engine.wipe();
+  const Result<std::uint64_t> ticket = engine_->client->load(engine_->transfer(0, 1), 5000);
+  ASSERT_TRUE(ticket.ok());
+  std::this_thread::sleep_for(std::chrono::milliseconds(150));
+  larderd_->process().signal(SIGSTOP);
+  EXPECT_TRUE(engine_->client->poll(1, std::chrono::seconds(4)).empty()) << "longer than a copy may wait to be begun";
+  larderd_->process().signal(SIGCONT);
+  EXPECT_EQ(engine_->await(*ticket).status, Code::kOk);
+  EXPECT_TRUE(engine_->holds(0, 1));
+}
+
+TEST_F(TransferTest, ALarderdThatStandsStillBeforeACopyIsNotWaitedFor) {
+  larderd_ = larderd_that_copies();
+  engine_ = engine_at(*larderd_);
+  ASSERT_TRUE(await_open(*engine_));
+  ASSERT_TRUE(served(*engine_, 0, 1));
+  engine_->engine.wipe();
+  larderd_->process().signal(SIGSTOP);
+  EXPECT_EQ(engine_->load(0, 1).status, Code::kOk) << "by the engine itself";
+  EXPECT_TRUE(engine_->holds(0, 1));
+  larderd_->process().signal(SIGCONT);
+  EXPECT_TRUE(eventually([&] { return served(*engine_, 20, 1); }, 20'000));
+}
+
+}  // namespace
+}  // namespace larder::test

@@ -1,0 +1,279 @@
+"""make bench-gpu's G1 to G8 without a GPU: what is made of the times, what is judged and what is said not to be measured; and the same copies, of
+real bytes, over the driver of tests/cuda that has no GPU behind it. No time is judged."""
+
+import contextlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def bench(root):
+    sys.path.insert(0, str(root / "tests" / "bench"))
+    import gpu_copy_bench
+
+    yield gpu_copy_bench
+    sys.path.remove(str(root / "tests" / "bench"))
+
+
+@pytest.fixture
+def one_way(bench):
+    return bench.gpu_one_way
+
+
+@pytest.fixture
+def both_ways(bench):
+    return bench.gpu_both_ways
+
+
+@pytest.fixture
+def register(bench):
+    return bench.gpu_register
+
+
+def by_id(goals):
+    return {goal["id"]: goal for goal in goals}
+
+
+# ---- G1, G2
+
+
+def test_ratios_are_medians_of_the_rounds_own(one_way):
+    large, mine = one_way.LARGE, "auto, 8 SMs"
+    # The link is half as fast in the last round: a ratio of medians would be 0.8, or 1.6.
+    rounds = [{large: (100e9, 50e9), mine: (80e9, 25e9)}, {large: (100e9, 50e9), mine: (80e9, 25e9)}, {large: (50e9, 25e9), mine: (40e9, 12.5e9)}]
+    ceiling, row = one_way.rows_of(one_way.LARGE_PIECE, rounds)
+    assert (ceiling["load_of_large"], ceiling["load_of_loop"]) == (1.0, None)
+    assert (row["part"], row["piece_kib"], row["load_gb_s"], row["store_gb_s"]) == ("G1", 2048, 80.0, 25.0)
+    assert row["load_of_large"] == pytest.approx(0.8) and row["store_of_large"] == pytest.approx(0.5)
+    assert one_way.judge([ceiling, row]) == [{"id": "G1.load_of_large", "value": 0.8, "op": ">=", "goal": 0.98, "met": False}]
+
+
+def test_small_pieces_are_judged_by_their_multiprocessors(one_way):
+    rates = {one_way.LARGE: 50e9, one_way.LOOP: 5e9, one_way.BATCH: 30e9, "batch": 20e9, "kernel, 4 SMs": 43e9, "kernel, 8 SMs": 45e9, "auto, 8 SMs": 45e9}
+    rounds = [{name: (rate, rate) for name, rate in rates.items()}]
+    goals = by_id(one_way.judge(one_way.rows_of(16 << 10, rounds)))
+    assert {name: goal["met"] for name, goal in goals.items()} == {
+        "G2.16_kib.load_4_sms": True, "G2.16_kib.load_8_sms": False, "G2.16_kib.load_over_batch": True, "G2.16_kib.load_over_loop": True,
+    }
+    assert goals["G2.16_kib.load_over_loop"]["value"] == 9.0
+    assert "G2.32_kib.load_over_loop" not in by_id(one_way.judge(one_way.rows_of(32 << 10, rounds)))
+
+
+def test_a_way_that_is_not_there_is_a_row_that_says_so(one_way, bench):
+    arms = FakeArms(without={"kernel": "built without NVIDIA's compiler (make deps-cuda)"})
+    rows = one_way.measure(arms, 16 << 10, one_way.Scale(64, 16, 2))
+    missing = [row["way"] for row in rows if "not_measured" in row]
+    assert missing == ["kernel, 4 SMs", "kernel, 8 SMs"]
+    assert one_way.judge(rows) == []  # nothing of these can be met
+    assert arms.checked == ["batch", "auto"], "what was loaded is compared, of every way of ours"
+    for row in rows:
+        bench.show(row)
+
+
+# ---- G3
+
+
+def test_a_side_is_judged_by_the_time_in_which_both_ran(both_ways):
+    # Loads of a byte a second until 20; stores begin at 10, with two a second, and go on alone, faster.
+    loads = [float(second) for second in range(1, 21)]
+    stores = [10 + n / 2 for n in range(21)] + [20 + n / 100 for n in range(1, 50)]
+    assert both_ways.rates(loads, stores, 1) == (pytest.approx(1.0), pytest.approx(2.0))
+    with pytest.raises(both_ways.Void, match="ended only 2 copies"):
+        both_ways.rates([1.0, 1.1], [float(n) for n in range(30)], 1)
+
+
+def test_both_sides_together_are_judged(both_ways):
+    ceiling, large, small = both_ways.keys()
+    row = {ceiling: (40e9, 40e9), large: (50e9, 28e9), small: (30e9, 30e9)}
+    rows = both_ways.rows_of([row, row, {**row, large: (1e9, 1e9)}])
+    goals = by_id(both_ways.judge(rows))
+    assert goals["G3.both_of_large"] == {"id": "G3.both_of_large", "value": 0.975, "op": ">=", "goal": 0.97, "met": True}
+    assert goals["G3.64_kib.both_of_large"] == {"id": "G3.64_kib.both_of_large", "value": 0.75}
+    assert "0.975 of large copies" in both_ways.show(rows[1])
+
+
+# ---- G8
+
+
+def test_touching_and_registering_are_judged_together(register):
+    rounds = [{register.SMALL: (0.2, 0.05), register.HUGE: (0.05, 0.05)}, {register.SMALL: (0.3, 0.1), register.HUGE: (0.05, 0.05)},
+              {register.SMALL: (0.2, 0.05), register.HUGE: (0.05, 0.05)}]
+    rows = register.rows_of(4 << 30, [2.0, 2.0, 2.0], rounds)
+    assert [(row["page_kib"], round(row["times_faster"], 6)) for row in rows] == [(4, 8.0), (2048, 20.0)]
+    assert [goal["met"] for goal in register.judge(rows)] == [False, True]
+    assert "cudaHostAlloc 2.000 s" in register.show(rows[0])
+
+
+def test_huge_pages_are_asked_for_and_given_back(register, tmp_path):
+    (tmp_path / "nr_hugepages").write_text("3\n")
+    (tmp_path / "free_hugepages").write_text("1\n")  # and stays: the machine has no more
+    with register.huge_pages(5, tmp_path) as why:
+        assert why == "only 1 of 5 pages of 2 MiB are free"
+        assert (tmp_path / "nr_hugepages").read_text() == "7"
+    assert (tmp_path / "nr_hugepages").read_text() == "3"
+    with register.huge_pages(1, tmp_path) as why:
+        assert why == ""
+    with register.huge_pages(1, tmp_path / "none") as why:
+        assert why.startswith("no pages of 2 MiB can be had")
+
+
+def test_without_huge_pages_small_ones_are_measured(register, monkeypatch, bench):
+    @contextlib.contextmanager
+    def none(_):
+        yield ""
+
+    monkeypatch.setattr(register, "huge_pages", none)
+    rows = register.measure(FakeArms(), register.Scale(1 << 22, 2))
+    small, huge = rows
+    assert small["times_faster"] == pytest.approx(2.0)
+    assert huge["not_measured"] == "no 4 MiB of pages of 2048 KiB: Cannot allocate memory"
+    for row in rows:
+        bench.show(row)
+    assert [goal["id"] for goal in register.judge(rows)] == ["G8.4_kib.times_faster"]
+
+
+# ---- the whole
+
+
+class FakeArms:
+    """Every pass takes a second. `without`: methods that cannot be had, and why."""
+
+    device = "a fake device"
+
+    def __init__(self, without=()):
+        self.without, self.checked = dict(without), []
+
+    @contextlib.contextmanager
+    def field(self, size, piece_bytes, chunk_bytes):
+        arms = self
+
+        class Field:
+            bytes, chunk_bytes_ = size, chunk_bytes
+
+            def scribble(self):
+                self.scribbled = True
+
+            def check(self):
+                assert self.scribbled and self.loaded
+                arms.checked.append(self.method)
+
+            @contextlib.contextmanager
+            def moves(self, method, blocks=0, plain_bytes=0):
+                if method in arms.without:
+                    raise bench_module("gpu_arms").ArmsError(arms.without[method])
+                self.method = method
+                yield SimpleNamespace(field=self, one_way=self._one_way)
+
+            def _one_way(self, direction, callers):
+                self.loaded = getattr(self, "scribbled", False)
+                return 1.0
+
+        yield Field()
+
+    def host_alloc_s(self, size):
+        return 1.0
+
+    def touch_and_register_s(self, size, page_bytes):
+        if page_bytes > 4096:
+            raise bench_module("gpu_arms").ArmsError("no 4 MiB of pages of 2048 KiB: Cannot allocate memory")
+        return 0.25, 0.25
+
+
+def bench_module(name):
+    return sys.modules[name]
+
+
+def test_without_a_gpu_nothing_is_measured(bench, monkeypatch, capsys):
+    def none(_):
+        raise bench.ArmsError("no CUDA device: no libcuda.so.1")
+
+    monkeypatch.setattr(bench, "Arms", none)
+    monkeypatch.setenv("LARDER_LIBRARY", "/nowhere/liblarder.so")
+    assert bench.main() == 0
+    assert capsys.readouterr().out == "not measured: G1, G2, G3, G4, G5, G6, G8 (no CUDA device: no libcuda.so.1)\n"
+
+
+def test_the_report_has_what_was_measured_and_what_was_not(bench, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(bench, "Arms", lambda path: FakeArms())
+    monkeypatch.setattr(bench, "BUILD", tmp_path)
+    monkeypatch.setenv("LARDER_LIBRARY", "/nowhere/liblarder.so")
+    monkeypatch.setenv("LARDER_COMMIT", "abc1234")
+    monkeypatch.setenv("GPU_PARTS", "G1,G6")
+    assert bench.main() == 0
+    (tmp_path / "gpu_copies.json").rename(tmp_path / "first.json")
+    report = json.loads((tmp_path / "first.json").read_text())
+    assert [row["part"] for row in report["rows"]] == ["G1"] * 7 + ["G6"]
+    assert report["rows"][-1]["not_measured"] == "needs transfer sidecar"
+    assert all((row["device"], row["commit"]) == (report["rows"][0]["device"], "abc1234") for row in report["rows"])
+    assert [goal["id"] for goal in report["goals"]] == ["G1.load_of_large"]
+    assert "G6: not measured: needs transfer sidecar" in capsys.readouterr().out
+
+
+def test_a_later_run_of_one_part_keeps_the_others(bench, monkeypatch, tmp_path):
+    monkeypatch.setattr(bench, "Arms", lambda path: FakeArms())
+    monkeypatch.setattr(bench, "BUILD", tmp_path)
+    monkeypatch.setenv("LARDER_LIBRARY", "/nowhere/liblarder.so")
+    for parts in ("G1,G6", "G6"):
+        monkeypatch.setenv("GPU_PARTS", parts)
+        assert bench.main() == 0
+    report = json.loads((tmp_path / "gpu_copies.json").read_text())
+    assert [row["part"] for row in report["rows"]] == ["G1"] * 7 + ["G6"]
+    assert [goal["id"] for goal in report["goals"]] == ["G1.load_of_large"]
+
+
+OVER_THE_FAKE = """
+import sys
+import gpu_both_ways, gpu_one_way, gpu_register
+from gpu_arms import LOAD, STORE, Arms, ArmsError
+from harness.bench import Void
+
+arms = Arms(sys.argv[1])
+assert arms.device.startswith("a fake device"), arms.device
+for piece in (16 << 10, 2 << 20):
+    rows = gpu_one_way.measure(arms, piece, gpu_one_way.Scale(4 << 20, 2 << 20, 1))
+    assert [row["way"] for row in rows if "not_measured" not in row][:3] == ["one large copy", "a call a piece", "the driver's batch"], rows
+rows = gpu_both_ways.measure(arms, gpu_both_ways.Scale(8 << 20, 2 << 20, 1, 16))
+assert len(rows) == 3 and all(row["load_gb_s"] > 0 < row["store_gb_s"] for row in rows), rows
+(small, *_) = gpu_register.measure(arms, gpu_register.Scale(8 << 20, 1))
+assert small["touch_s"] > 0 < small["register_s"], small
+with arms.field(4 << 20, 64 << 10, 1 << 20) as field:
+    with field.moves("batch", 8) as moves:
+        moves.pace(LOAD, 100e6, 2)
+        try:
+            moves.pace(LOAD, 1, 1)
+            raise SystemExit("two at once")
+        except ArmsError as error:
+            assert "already" in str(error), error
+        import time
+        time.sleep(0.3)
+        rate = moves.rest()
+        assert 0 < rate <= 130e6, rate  # a copy may be under way at the end
+        field.scribble()
+        try:
+            field.check()
+            raise SystemExit("scribbled pages are right")
+        except Void as error:
+            assert "wrong" in str(error), error
+        try:
+            moves.one_way(STORE, 1)
+            raise SystemExit("other bytes are stored as the same ones")
+        except Void as error:
+            assert "another root" in str(error), error
+print("done")
+"""
+
+
+def test_all_of_it_moves_real_bytes_over_the_fake_driver(root):
+    library = Path(os.environ["LARDER_LIBRARY"]).with_name("libgpu_arms.so")
+    fake = library.parent / "fake_cuda"
+    assert library.exists() and fake.exists(), "make build"
+    path = os.pathsep.join(str(root / folder) for folder in ("tests/bench", "shim/python", "e2e"))
+    ran = subprocess.run([sys.executable, "-c", OVER_THE_FAKE, library], env={**os.environ, "PYTHONPATH": path, "LD_LIBRARY_PATH": str(fake)},
+                         capture_output=True, text=True, timeout=300)
+    assert ran.returncode == 0 and ran.stdout.endswith("done\n"), ran.stdout + ran.stderr

@@ -1,0 +1,98 @@
+// A MemoryImporter without a device: memory of memfds, copied by the host's engine. It can be told to refuse, to hold a copy, and to fail it.
+#pragma once
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <memory>
+
+#include "cuda/memory_import.h"
+#include "tests/unit/client/copies.h"
+
+namespace larder::transfer::testing_support {
+
+inline Fd memory_file(std::size_t bytes) {
+  Fd file(::memfd_create("exported", MFD_CLOEXEC));
+  [[maybe_unused]] const int sized = ::ftruncate(file.get(), static_cast<off_t>(bytes));
+  return file;
+}
+
+inline copy::MemoryHandle handle_of(Fd file, std::uint64_t bytes) {
+  copy::MemoryHandle handle;
+  handle.kind = protocol::MemoryKind::kDescriptor;
+  handle.fd = std::move(file);
+  handle.size_bytes = bytes;
+  return handle;
+}
+
+// Shared by a test and what it has made. All thread-safe.
+struct HostDevice {
+  std::atomic<int> open{0};  // allocations that are open by now
+  std::atomic<int> opened{0};
+  std::atomic<bool> gated{false};
+  std::atomic<bool> failing{false};
+  client::testing_support::Gate gate;
+  copy::TransferRefusal refusal;  // of look()
+};
+
+class HostMemory final : public copy::ImportedMemory {
+ public:
+  HostMemory(std::shared_ptr<HostDevice> device, Mapping mapping) : device_(std::move(device)), mapping_(std::move(mapping)) {
+    ++device_->open;
+    ++device_->opened;
+  }
+  ~HostMemory() override { --device_->open; }
+  std::span<std::byte> bytes() const override { return {mapping_.data(), mapping_.size()}; }
+
+ private:
+  const std::shared_ptr<HostDevice> device_;
+  const Mapping mapping_;
+};
+
+class GatedCopies final : public client::testing_support::HostCopies {
+ public:
+  explicit GatedCopies(std::shared_ptr<HostDevice> device) : device_(std::move(device)) {}
+  Result<std::uint64_t> store(const copy::PieceList& from, std::span<std::byte> slot) const override {
+    if (Status status = pass(); !status.ok()) return status;
+    return HostCopies::store(from, slot);
+  }
+  Status load(std::span<const std::byte> slot, std::uint64_t root, const copy::PieceList& to) const override {
+    if (Status status = pass(); !status.ok()) return status;
+    return HostCopies::load(slot, root, to);
+  }
+
+ private:
+  Status pass() const {
+    device_->gate.enter();
+    if (device_->gated) device_->gate.pass();
+    return device_->failing ? Status(Code::kUnavailable, "cuMemcpyAsync: made up") : Status();
+  }
+  const std::shared_ptr<HostDevice> device_;
+};
+
+class HostImporter final : public copy::MemoryImporter {
+ public:
+  explicit HostImporter(std::shared_ptr<HostDevice> device) : device_(std::move(device)) {}
+  copy::TransferRefusal look(const copy::DeviceId&) override { return device_->refusal; }
+  copy::TransferRefusal open(const copy::DeviceId&, copy::MemoryHandle handle,
+                             std::unique_ptr<copy::ImportedMemory>& opened) override {
+    struct stat file {};
+    if (handle.kind != protocol::MemoryKind::kDescriptor || ::fstat(handle.fd.get(), &file) != 0)
+      return {protocol::TransferReason::kNotOpened, "no descriptor"};
+    if (static_cast<std::uint64_t>(file.st_size) < handle.size_bytes)
+      return {protocol::TransferReason::kSize, "smaller than said"};
+    Result<Mapping> mapping = Mapping::map_shared(handle.fd, handle.size_bytes, PROT_READ | PROT_WRITE, "exported memory");
+    if (!mapping.ok()) return {protocol::TransferReason::kNotOpened, mapping.status().text()};
+    opened = std::make_unique<HostMemory>(device_, std::move(*mapping));
+    return {};
+  }
+  Result<std::unique_ptr<copy::CopyEngine>> engine(const copy::ImportedMemory&, copy::Log) override {
+    return std::unique_ptr<copy::CopyEngine>(std::make_unique<GatedCopies>(device_));
+  }
+
+ private:
+  const std::shared_ptr<HostDevice> device_;
+};
+
+}  // namespace larder::transfer::testing_support

@@ -1,0 +1,197 @@
+// Transfers over memory of the host: what is open, what is being written, what becomes of it when a session ends in the midst of a copy.
+#include "sidecar/transfer/transfers.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "shim/client/copy_flags.h"
+#include "shim/protocol/checksum.h"
+#include "tests/eventually.h"
+#include "tests/unit/transfer/host_importer.h"
+
+namespace larder::transfer {
+namespace {
+
+using client::CopyFlags;
+using protocol::CopyVerb;
+using protocol::TransferReason;
+using test::eventually;
+using testing_support::handle_of;
+using testing_support::HostDevice;
+using testing_support::HostImporter;
+using testing_support::memory_file;
+
+constexpr std::size_t kPageBytes = 8192, kPages = 8, kArenaBytes = 1 << 20;
+constexpr std::uint32_t kEngine = 4000000000;  // a process number that is nobody's
+
+class TransfersTest : public testing::Test {
+ protected:
+  TransfersTest() : file_(memory_file(kPageBytes * kPages)) {
+    pages_ = *Mapping::map_shared(file_, kPageBytes * kPages, PROT_READ | PROT_WRITE, "pages");
+    for (std::size_t i = 0; i < kPageBytes * kPages; ++i) pages_.data()[i] = static_cast<std::byte>(i * 7 + i / 251);
+  }
+  std::vector<copy::MemoryHandle> handles(std::uint64_t bytes = kPageBytes * kPages) {
+    std::vector<copy::MemoryHandle> handles;
+    handles.push_back(handle_of(Fd(::dup(file_.get())), bytes));
+    return handles;
+  }
+  Answer answer() {
+    std::vector<Answer> got;
+    EXPECT_TRUE(eventually([&] { return !(got = transfers_.take_answers()).empty(); }, 10'000));
+    return got.empty() ? Answer() : got.front();
+  }
+  void open(std::uint32_t session) {
+    ASSERT_TRUE(transfers_.open(session, 1, kEngine, {}, handles()).ok());
+    const Answer got = answer();
+    ASSERT_FALSE(got.refusal.refused()) << got.refusal.text;
+    ASSERT_TRUE(got.with_region);
+    Result<std::unique_ptr<CopyFlags>> flags =
+        CopyFlags::open(Fd(::dup(transfers_.region_fd(session))), TransferMemory::size_bytes());
+    ASSERT_TRUE(flags.ok());
+    flags_ = std::move(*flags);
+  }
+  CopyOrder order(CopyVerb verb, std::uint32_t flag, std::uint64_t root = 0) const {
+    CopyOrder made;
+    made.verb = verb;
+    made.flag = flag;
+    made.generation = 77;
+    made.offset_bytes = 4096;
+    made.piece_bytes = kPageBytes;
+    made.root = root;
+    for (const std::uint64_t page : {3, 0, 5}) made.pieces.push_back(protocol::make_piece(0, page * kPageBytes));
+    return made;
+  }
+
+  Fd file_;
+  Mapping pages_;
+  std::vector<std::byte> arena_ = std::vector<std::byte>(kArenaBytes + 4096);
+  std::byte* const start_ = arena_.data() + (4096 - reinterpret_cast<std::uintptr_t>(arena_.data()) % 4096);
+  std::shared_ptr<HostDevice> device_ = std::make_shared<HostDevice>();
+  Transfers transfers_{std::make_unique<HostImporter>(device_), {start_, kArenaBytes}, [] {}};
+  std::unique_ptr<CopyFlags> flags_;
+};
+
+TEST_F(TransfersTest, StoresAndLoadsWhatLiesInTheEnginesMemory) {
+  open(1);
+  const std::uint32_t flag = *flags_->take();
+  ASSERT_TRUE(transfers_.copy(1, order(CopyVerb::kStore, flag)).ok());
+  const Result<std::uint64_t> root = flags_->wait(flag);
+  ASSERT_TRUE(root.ok()) << root.status().to_string();
+  EXPECT_EQ(std::memcmp(start_ + 4096, pages_.data() + 3 * kPageBytes, kPageBytes), 0);
+  std::vector<std::byte> before(pages_.data(), pages_.data() + kPageBytes * kPages);
+  std::memset(pages_.data(), 0, kPageBytes * kPages);
+  const std::uint32_t next = *flags_->take();
+  ASSERT_TRUE(transfers_.copy(1, order(CopyVerb::kLoad, next, *root)).ok());
+  EXPECT_TRUE(flags_->wait(next).ok());
+  for (const std::size_t page : {3, 0, 5})
+    EXPECT_EQ(std::memcmp(pages_.data() + page * kPageBytes, before.data() + page * kPageBytes, kPageBytes), 0);
+  EXPECT_TRUE(
+      std::all_of(pages_.data() + kPageBytes, pages_.data() + 3 * kPageBytes, [](std::byte b) { return b == std::byte{0}; }));
+  EXPECT_EQ(transfers_.counts().stores, 1U);
+  EXPECT_EQ(transfers_.counts().loads, 1U);
+  EXPECT_EQ(device_->opened, 1) << "once a session";
+}
+
+TEST_F(TransfersTest, AForgedPieceIsTheSessionsFault) {
+  open(1);
+  const std::vector<std::uint64_t> forged{protocol::make_piece(1, 0), protocol::make_piece(0, kPageBytes * kPages),
+                                          protocol::make_piece(0, kPageBytes * (kPages - 1) + 1), protocol::kNoPiece};
+  for (const std::uint64_t piece : forged) {
+    CopyOrder made = order(CopyVerb::kStore, 0);
+    made.pieces[1] = piece;
+    EXPECT_EQ(transfers_.copy(1, std::move(made)).code(), Code::kInvalidArgument);
+  }
+  EXPECT_EQ(transfers_.copy(1, order(CopyVerb::kStore, protocol::kMaxCopies)).code(), Code::kInvalidArgument);
+  EXPECT_EQ(transfers_.copy(2, order(CopyVerb::kStore, 0)).code(), Code::kFailedPrecondition);
+  EXPECT_FALSE(transfers_.being_written(77));
+}
+
+TEST_F(TransfersTest, ASessionThatEndsInMidCopyIsBusyUntilNobodyWrites) {
+  open(1);
+  device_->gated = true;
+  const std::uint32_t first = *flags_->take(), second = *flags_->take(), third = *flags_->take();
+  for (const std::uint32_t flag : {first, second, third}) ASSERT_TRUE(transfers_.copy(1, order(CopyVerb::kStore, flag)).ok());
+  ASSERT_TRUE(device_->gate.await_entered(2));  // as many as there are threads
+  transfers_.end_session(1);
+  EXPECT_TRUE(transfers_.busy(1));
+  EXPECT_TRUE(transfers_.being_written(77));
+  EXPECT_EQ(device_->open, 1) << "not closed under a copy";
+  device_->gate.open();
+  EXPECT_TRUE(flags_->wait(first).ok()) << "the copy that had begun has ended, and its engine may know";
+  EXPECT_TRUE(flags_->wait(second).ok());
+  EXPECT_EQ(flags_->wait(third).status().code(), Code::kNotFound) << "the third never began";
+  EXPECT_TRUE(eventually([&] { return !transfers_.busy(1); }, 10'000));
+  EXPECT_FALSE(transfers_.being_written(77));
+  EXPECT_EQ(device_->open, 0);
+  EXPECT_EQ(transfers_.counts().stores, 2U);
+}
+
+TEST_F(TransfersTest, AWithdrawalWaitsForTheCopies) {
+  open(1);
+  device_->gated = true;
+  const std::uint32_t flag = *flags_->take();
+  ASSERT_TRUE(transfers_.copy(1, order(CopyVerb::kStore, flag)).ok());
+  ASSERT_TRUE(device_->gate.await_entered(1));
+  ASSERT_TRUE(transfers_.withdraw(1, 5).ok());
+  EXPECT_EQ(transfers_.withdraw(1, 6).code(), Code::kFailedPrecondition);
+  EXPECT_EQ(transfers_.open(1, 7, kEngine, {}, handles()).code(), Code::kFailedPrecondition);
+  EXPECT_TRUE(transfers_.take_answers().empty());
+  device_->gate.open();
+  const Answer got = answer();
+  EXPECT_TRUE(got.withdrawn);
+  EXPECT_EQ(got.request, 5U);
+  EXPECT_EQ(device_->open, 0);
+  const std::uint32_t late = *flags_->take();
+  ASSERT_TRUE(transfers_.copy(1, order(CopyVerb::kStore, late)).ok()) << "it may have met the withdrawal on its way";
+  EXPECT_EQ(flags_->wait(late).status().code(), Code::kNotFound);
+  ASSERT_TRUE(transfers_.open(1, 8, kEngine, {}, handles()).ok()) << "awake again";
+  EXPECT_FALSE(answer().refusal.refused());
+}
+
+TEST_F(TransfersTest, WhatCannotBeOpenedIsNamed) {
+  ASSERT_TRUE(transfers_.open(1, 1, static_cast<std::uint32_t>(::getpid()), {}, handles()).ok());
+  EXPECT_EQ(answer().refusal.reason, TransferReason::kSameProcess);
+  ASSERT_TRUE(transfers_.open(1, 1, kEngine, {}, handles(kPageBytes * kPages + 1)).ok());
+  EXPECT_EQ(answer().refusal.reason, TransferReason::kSize);
+  std::vector<copy::MemoryHandle> stale(1);
+  stale[0].size_bytes = 4096;
+  ASSERT_TRUE(transfers_.open(1, 1, kEngine, {}, std::move(stale)).ok());
+  EXPECT_EQ(answer().refusal.reason, TransferReason::kNotOpened);
+  EXPECT_EQ(transfers_.way(1).refusal.reason, TransferReason::kNotOpened);
+  EXPECT_FALSE(transfers_.way(1).sidecar);
+  EXPECT_EQ(device_->open, 0);
+  device_->refusal = {TransferReason::kNoDevice, "none"};
+  ASSERT_TRUE(transfers_.open(2, 1, kEngine, {}, handles()).ok());
+  EXPECT_EQ(answer().refusal.reason, TransferReason::kNoDevice);
+  transfers_.declined(3, {TransferReason::kMig, "a MIG instance"});
+  EXPECT_EQ(transfers_.way(3).refusal.reason, TransferReason::kMig);
+  transfers_.end_session(3);
+  EXPECT_EQ(transfers_.way(3).refusal.reason, TransferReason::kNone);
+}
+
+TEST_F(TransfersTest, AnErrorOfTheDeviceIsToldAndEndsItForAll) {
+  open(1);
+  device_->failing = true;
+  const std::uint32_t flag = *flags_->take();
+  ASSERT_TRUE(transfers_.copy(1, order(CopyVerb::kStore, flag)).ok());
+  EXPECT_EQ(flags_->wait(flag).status().code(), Code::kUnavailable);
+  EXPECT_EQ(transfers_.way(1).refusal.reason, TransferReason::kFailed);
+  ASSERT_TRUE(transfers_.open(2, 1, kEngine, {}, handles()).ok());
+  EXPECT_EQ(answer().refusal.reason, TransferReason::kFailed);
+  EXPECT_EQ(transfers_.counts().failed, 1U);
+}
+
+TEST_F(TransfersTest, ACopyThatItsEngineTookBackIsNotMade) {
+  open(1);
+  const std::uint32_t flag = *flags_->take();
+  EXPECT_EQ(flags_->wait(flag).status().code(), Code::kDeadlineExceeded) << "nobody was asked";
+  ASSERT_TRUE(transfers_.copy(1, order(CopyVerb::kStore, flag)).ok());
+  EXPECT_TRUE(eventually([&] { return !transfers_.being_written(77); }, 10'000));
+  EXPECT_EQ(transfers_.counts().stores, 0U);
+  EXPECT_EQ(device_->gate.enter(), 0) << "no copy was begun";
+}
+
+}  // namespace
+}  // namespace larder::transfer
