@@ -1,13 +1,12 @@
 #include "operator/app/leading.h"
 
 #include <chrono>
-#include <condition_variable>
 #include <ctime>
-#include <mutex>
 
 #include "operator/api/names.h"
 #include "operator/reconcile/conditions.h"
 #include "sidecar/base/log.h"
+#include "sidecar/base/nap.h"
 
 namespace larder::app {
 namespace {
@@ -56,16 +55,13 @@ Leading::Leading(k8s::ApiClient& reader, k8s::ApiClient& writer, Watched& watche
 
 // What is not known yet would look as if it were not there.
 bool Leading::await_all(const std::stop_token& stop) {
-  constexpr unsigned kLookMs = 200;
+  constexpr std::chrono::milliseconds kLook{200};
   const auto known = [](const k8s::Cache& cache) { return cache.synced(); };
-  std::mutex mutex;
-  std::condition_variable_any never;
   while (!stop.stop_requested()) {
     bool all = known(watched_.pools()) && known(watched_.backends());
     for (const auto& [plural, informer] : informers_) all = all && known(*informer);
     if (all) return true;
-    std::unique_lock lock(mutex);
-    never.wait_for(lock, stop, std::chrono::milliseconds(kLookMs), [] { return false; });
+    base::nap(kLook, stop);
   }
   return false;
 }
@@ -74,10 +70,12 @@ void Leading::begin(const std::stop_token& stop, k8s::Metrics& metrics) {
   if (!await_all(stop)) return;
   prober_ = std::make_unique<reconcile::Prober>(
       reconcile::Fetch::make(), [this] { return targets(); }, [this](const Key& pool) { pool_queue_->add(pool); });
-  pool_controller_ = std::make_unique<reconcile::Controller>("cachepool", *pool_queue_, metrics, kPoolWorkers,
-                                                             [this](const Key& key) { return pools_->reconcile(key); });
-  backend_controller_ = std::make_unique<reconcile::Controller>("cachebackend", *backend_queue_, metrics, kBackendWorkers,
-                                                                [this](const Key& key) { return backends_->reconcile(key); });
+  pool_controller_ =
+      std::make_unique<reconcile::Controller>("cachepool", *pool_queue_, metrics, kPoolWorkers,
+                                              [this](const Key& key, const std::stop_token&) { return pools_->reconcile(key); });
+  backend_controller_ = std::make_unique<reconcile::Controller>(
+      "cachebackend", *backend_queue_, metrics, kBackendWorkers,
+      [this](const Key& key, const std::stop_token& ended) { return backends_->reconcile(key, ended); });
   watched_.tell([this](const k8s::Resource& resource, const ObjectPtr& before, const ObjectPtr& after) {
     pool_or_backend_changed(resource, before, after);
   });

@@ -27,7 +27,7 @@ class Leading {
   // `reader` has no fence, `writer` refuses writes of who does not lead. All outlives it. It begins to reconcile when all is known.
   Leading(k8s::ApiClient& reader, k8s::ApiClient& writer, Watched& watched, const desired::Defaults& defaults,
           k8s::EventRecorder& events, k8s::Metrics& metrics, const base::Clock& clock);
-  // Waits for the reconciles under way.
+  // Waits for the reconciles under way, which end soon but for their calls of the API server.
   ~Leading();
 
  private:

@@ -1,16 +1,17 @@
 // larder-operator: wiring only. Every replica serves the webhook, metrics and health; the leader reconciles.
 #include <malloc.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
-#include <atomic>
 #include <condition_variable>
 #include <cstdio>
 #include <ctime>
+#include <mutex>
+#include <optional>
+#include <stop_token>
 #include <system_error>
 #include <vector>
 
 #include "operator/app/arguments.h"
+#include "operator/app/ending.h"
 #include "operator/app/leading.h"
 #include "operator/app/metrics_reference.h"
 #include "operator/app/pages.h"
@@ -27,7 +28,6 @@ namespace larder::app {
 namespace {
 
 constexpr int kExitArguments = 2, kExitFailure = 1;
-constexpr std::chrono::seconds kMostToEnd{4};           // then it ends in the middle of what it does: the next leader goes on
 constexpr std::chrono::milliseconds kLeaseCall{4'000};  // of one call for the lease, whose holder must know in time
 
 Result<std::unique_ptr<k8s::CredentialSource>> credentials_of(const Arguments& arguments) {
@@ -43,38 +43,21 @@ bool knows_native_sidecars(k8s::ApiClient& client) {
   return major != "1" || std::atoi(minor.c_str()) >= 29;
 }
 
-// Ends the process where its orderly end takes too long: a backend may just be being checked, which nobody can cut short.
-class EndInTime {
- public:
-  void begin() {
-    thread_ = std::jthread([](const std::stop_token& stop) {
-      std::mutex mutex;
-      std::condition_variable_any never;
-      std::unique_lock lock(mutex);
-      if (never.wait_for(lock, stop, kMostToEnd, [] { return false; }) || stop.stop_requested()) return;
-      base::log_warning("stopping took too long: what was under way is left to the next leader");
-      ::_exit(0);
-    });
-  }
-
- private:
-  std::jthread thread_;
-};
-
 // All that there is, in the order in which it is made; it ends in the reverse.
 class Operator {
  public:
-  Operator(const Arguments& arguments, k8s::CredentialSource& credentials)
+  // `stop` ends every call under way and refuses new ones: nothing is written from then on but that the lease is given up.
+  Operator(const Arguments& arguments, k8s::CredentialSource& credentials, std::stop_token stop)
       : arguments_(arguments),
+        stop_(std::move(stop)),
         transport_(credentials, monotonic_),
-        client_(transport_, monotonic_, {.stop = stop_.get_token(), .metrics = &metrics_}),
+        client_(transport_, monotonic_, {.stop = stop_, .metrics = &metrics_}),
         quick_client_(transport_, monotonic_,
-                      {.deadline = std::chrono::milliseconds(webhook::CachedPools::kLiveDeadlineMs), .stop = stop_.get_token()}),
+                      {.deadline = std::chrono::milliseconds(webhook::CachedPools::kLiveDeadlineMs), .stop = stop_}),
         lease_client_(transport_, monotonic_, {.deadline = kLeaseCall}),
         events_(client_, arguments.identity, monotonic_, metrics_) {}
 
-  Status run(const Signals& signals) {
-    if (!wake_.valid()) return Status::from_errno(errno, "eventfd");
+  Status run() {
     const desired::Defaults defaults{.image = arguments_.image,
                                      .native_sidecars = knows_native_sidecars(quick_client_),
                                      .operator_namespace = arguments_.ns,
@@ -88,7 +71,7 @@ class Operator {
     if (!metrics.ok()) return metrics.status();
     Result<std::unique_ptr<Pages>> health = Pages::health_at(arguments_.health_address, health_, monotonic_);
     if (!health.ok()) return health.status();
-    lead_and_wait(signals, watched, defaults);
+    if (!stop_.stop_requested()) lead_and_wait(watched, defaults);
     return {};
   }
 
@@ -102,10 +85,10 @@ class Operator {
     health_.add(Kind::kReady, "certificate", [&, unless] { return unless(reviewing.ready(), "there is none to serve yet"); });
   }
 
-  void lead_and_wait(const Signals& signals, Watched& watched, const desired::Defaults& defaults) {
+  void lead_and_wait(Watched& watched, const desired::Defaults& defaults) {
     SwitchedFence fence;
     std::unique_ptr<k8s::LeaderElection> election;
-    k8s::ClientOptions options{.stop = stop_.get_token(), .metrics = &metrics_};
+    k8s::ClientOptions options{.stop = stop_, .metrics = &metrics_};
     if (arguments_.leader_elect) options.fence = &fence;
     k8s::HttpClient writer(transport_, monotonic_, options);
     if (arguments_.leader_elect) {
@@ -118,21 +101,16 @@ class Operator {
     } else {
       tell(true);
     }
-    EndInTime in_time;
     std::unique_ptr<Leading> leading;
     std::jthread keeping;
-    while (!signals.await(wake_)) {
-      if (leads_ == (leading != nullptr)) continue;
+    while (const std::optional<bool> leads = await_change(leading != nullptr)) {
       keeping = {};
       leading.reset();
-      if (!leads_) continue;
+      if (!*leads) continue;
       leading = std::make_unique<Leading>(client_, writer, watched, defaults, events_, metrics_, monotonic_);
       if (arguments_.certificate_directory.empty())
         keeping = std::jthread([&](const std::stop_token& stop) { keep_certificates(writer, stop); });
     }
-    base::log_info("stopping");
-    in_time.begin();
-    stop_.request_stop();  // ends every call under way and refuses new ones: nothing of ours is written from here on
     fence.follow(nullptr);
     election.reset();  // before what takes longer to end: another need not wait for the lease's end
     keeping = {};
@@ -150,16 +128,24 @@ class Operator {
   }
 
   void tell(bool leads) {
+    const std::lock_guard lock(mutex_);
     leads_ = leads;
-    ::eventfd_write(wake_.get(), 1);
+    changed_.notify_all();
+  }
+  // Whether this replica leads, once that is not what it was; nothing: the stop.
+  std::optional<bool> await_change(bool before) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, stop_, [&] { return leads_ != before; });
+    return stop_.stop_requested() ? std::nullopt : std::optional(leads_);
   }
 
   const Arguments& arguments_;
+  const std::stop_token stop_;
   const base::MonotonicClock monotonic_;
   const base::BoottimeClock boottime_;
-  const Fd wake_{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
-  std::atomic<bool> leads_{false};
-  std::stop_source stop_;
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  bool leads_ = false;
   k8s::Metrics metrics_;
   k8s::HealthChecks health_;
   k8s::CurlTransport transport_;
@@ -189,8 +175,10 @@ int run(int argc, char** argv) {
   if (!signals.ok()) return fail(signals.status(), kExitFailure);
   const Result<std::unique_ptr<k8s::CredentialSource>> credentials = credentials_of(*arguments);
   if (!credentials.ok()) return fail(credentials.status(), kExitFailure);
-  Operator all(*arguments, **credentials);
-  const Status status = all.run(*signals);
+  std::stop_source stop;
+  const Ending ending(*signals, stop);
+  Operator all(*arguments, **credentials, stop.get_token());
+  const Status status = all.run();
   return status.ok() ? 0 : fail(status, kExitFailure);
 }
 

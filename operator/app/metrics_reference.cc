@@ -40,7 +40,8 @@ std::string exported() {
   std::string text;
   for (const char* name : {"cachepool", "cachebackend"}) {
     const std::unique_ptr<k8s::WorkQueue> queue = k8s::WorkQueue::make(name, clock, &metrics);
-    const reconcile::Controller controller(name, *queue, metrics, 0, [](const k8s::Key&) { return reconcile::Done{}; });
+    const reconcile::Controller controller(name, *queue, metrics, 0,
+                                           [](const k8s::Key&, const std::stop_token&) { return reconcile::Done{}; });
     text = metrics.text();
   }
   return text;

@@ -2,14 +2,20 @@
 
 #include <poll.h>
 #include <signal.h>
-#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <csignal>
 
+#include "sidecar/base/stop_fd.h"
+
 namespace larder::app {
+namespace {
+
+constexpr int kLongestPollMs = 1000;  // where there was no descriptor left for the stop
+
+}  // namespace
 
 Result<Signals> Signals::take() {
   sigset_t signals;
@@ -23,15 +29,15 @@ Result<Signals> Signals::take() {
   return Signals(std::move(fd));
 }
 
-std::optional<int> Signals::await(const Fd& wake) const {
-  pollfd polled[] = {{fd_.get(), POLLIN, 0}, {wake.get(), POLLIN, 0}};
-  while (::poll(polled, 2, -1) < 0 && errno == EINTR) {
-  }
+std::optional<int> Signals::await(const std::stop_token& stop) const {
+  const base::StopFd stopped(stop);
   signalfd_siginfo signal{};
-  if ((polled[0].revents & POLLIN) != 0 && ::read(fd_.get(), &signal, sizeof(signal)) == sizeof(signal))
-    return static_cast<int>(signal.ssi_signo);
-  eventfd_t count = 0;
-  ::eventfd_read(wake.get(), &count);
+  while (!stop.stop_requested()) {
+    pollfd polled[] = {{fd_.get(), POLLIN, 0}, {stopped.get(), POLLIN, 0}};
+    ::poll(polled, 2, kLongestPollMs);
+    if ((polled[0].revents & POLLIN) != 0 && ::read(fd_.get(), &signal, sizeof(signal)) == sizeof(signal))
+      return static_cast<int>(signal.ssi_signo);
+  }
   return std::nullopt;
 }
 

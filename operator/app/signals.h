@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <stop_token>
 
 #include "shim/protocol/fd.h"
 #include "shim/protocol/status.h"
@@ -13,8 +14,8 @@ class Signals {
   // Before any thread is started.
   static Result<Signals> take();
 
-  // The signal that came, waiting for it or for `wake` to become readable (then nothing). `wake` is an eventfd and is read empty.
-  std::optional<int> await(const Fd& wake) const;
+  // The signal that came, waiting for it; nothing: `stop` was asked for.
+  std::optional<int> await(const std::stop_token& stop) const;
 
  private:
   explicit Signals(Fd fd) : fd_(std::move(fd)) {}

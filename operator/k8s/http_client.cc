@@ -1,27 +1,19 @@
 #include "operator/k8s/http_client.h"
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
 #include <random>
 
 #include "operator/api/names.h"
 #include "operator/k8s/answers.h"
 #include "operator/k8s/metrics.h"
 #include "operator/k8s/paths.h"
+#include "sidecar/base/nap.h"
 
 namespace larder::k8s {
 namespace {
 
 constexpr int kMostTries = 5;  // where the server does not say when to come again
 constexpr const char* kJson = "application/json";
-
-void wait_or_stop(std::chrono::milliseconds delay, const std::stop_token& stop) {
-  std::mutex mutex;
-  std::condition_variable_any never;
-  std::unique_lock lock(mutex);
-  never.wait_for(lock, stop, delay, [] { return false; });
-}
 
 std::string text_of(const api::Object& object) {
   return object.dump(-1, ' ', false, api::Object::error_handler_t::replace);
@@ -92,7 +84,7 @@ Result<Response> HttpClient::call(Call call) {
     const auto wait = told.value_or(pause_before(tries, random()));
     const bool in_time = clock_.now_ms() + static_cast<std::uint64_t>(wait.count()) < deadline_ms;
     if (!again || !in_time || (!told && tries >= kMostTries)) return status;
-    (options_.pause ? options_.pause : wait_or_stop)(wait, options_.stop);
+    (options_.pause ? options_.pause : base::nap)(wait, options_.stop);
   }
 }
 

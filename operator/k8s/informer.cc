@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "sidecar/base/log.h"
+#include "sidecar/base/nap.h"
 
 namespace larder::k8s {
 namespace {
@@ -61,7 +62,7 @@ class ListWatch final : public Informer {
   const base::Clock& clock_;
 
   mutable std::mutex mutex_;
-  mutable std::condition_variable_any changed_;
+  mutable std::condition_variable changed_;
   Contents contents_;
   bool synced_ = false;
 
@@ -233,8 +234,7 @@ void ListWatch::tell(const ObjectPtr& before, const ObjectPtr& after) const {
 void ListWatch::pause(const std::stop_token& stop, bool failed) {
   const auto half = static_cast<std::uint64_t>((failed ? pause_ : kFirstPause).count()) / 2;
   if (failed) pause_ = std::min(pause_ * 2, kLongestPause);
-  std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, stop, std::chrono::milliseconds(half + random_() % half), [] { return false; });
+  base::nap(std::chrono::milliseconds(half + random_() % half), stop);
 }
 
 }  // namespace

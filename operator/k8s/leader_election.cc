@@ -1,10 +1,9 @@
 #include "operator/k8s/leader_election.h"
 
 #include <algorithm>
-#include <condition_variable>
-#include <mutex>
 
 #include "sidecar/base/log.h"
+#include "sidecar/base/nap.h"
 
 namespace larder::k8s {
 
@@ -31,8 +30,6 @@ void LeaderElection::tell(bool leads) {
 }
 
 void LeaderElection::run(const std::stop_token& stop) {
-  std::mutex mutex;
-  std::condition_variable_any never;
   std::string holder;
   while (!stop.stop_requested()) {
     const LeaderLease::Step step = lease_.step();
@@ -43,8 +40,7 @@ void LeaderElection::run(const std::stop_token& stop) {
     // While errors last, its end is told when it comes and not at the next try.
     std::uint64_t wait_ms = step.again_ms;
     if (lease_.held()) wait_ms = std::min(wait_ms, lease_.left_ms());
-    std::unique_lock lock(mutex);
-    never.wait_for(lock, stop, std::chrono::milliseconds(wait_ms), [] { return false; });
+    base::nap(std::chrono::milliseconds(wait_ms), stop);
     if (told_ && !lease_.held()) tell(false);
   }
   if (Status status = lease_.release(); !status.ok())

@@ -46,12 +46,13 @@ class RemoteCheck final : public BackendCheck {
  public:
   explicit RemoteCheck(const base::Clock& clock) : clock_(clock) {}
 
-  Result<BackendSeen> check(const api::CacheBackend& backend, const BackendSecrets& secrets, const std::string& prefix) override {
+  Result<BackendSeen> check(const api::CacheBackend& backend, const BackendSecrets& secrets, const std::string& prefix,
+                            const std::stop_token& stop) override {
     std::vector<MemoryFile> files;
     const Result<config::Config> config = configured(backend, secrets, prefix, files);
     if (!config.ok()) return config.status();
     const remote::InstallationFacts facts =
-        remote::check_installation(remote::options_of(config->backend), clock_, remote::Measured::kAnswersAlone);
+        remote::check_installation(remote::options_of(config->backend), clock_, remote::Measured::kAnswersAlone, stop);
     BackendSeen seen;
     for (const remote::CheckedServer& server : facts.servers) take_server(server.facts, seen);
     for (const ctl::Finding& finding : ctl::findings_of(config->backend, facts, 1)) {

@@ -1,10 +1,11 @@
 // BackendCheck: asks a backend's servers what they are and whether Larder can use them, from where the operator runs.
 //
 // The same questions as `larderctl backend check`, but for measuring rates: nothing but a few small keys is written, and removed
-// again. 20 s at most. Thread-safe: several backends may be checked at once.
+// again. 20 s at most, or until it is told to stop. Thread-safe: several backends may be checked at once.
 #pragma once
 
 #include <memory>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -33,8 +34,9 @@ class BackendCheck {
  public:
   virtual ~BackendCheck() = default;
   // `prefix`: of keys that the user may use. An error: the servers were not asked, since the spec or a Secret is not as it must be.
-  virtual Result<BackendSeen> check(const api::CacheBackend& backend, const BackendSecrets& secrets,
-                                    const std::string& prefix) = 0;
+  // What comes of a check that was stopped says nothing.
+  virtual Result<BackendSeen> check(const api::CacheBackend& backend, const BackendSecrets& secrets, const std::string& prefix,
+                                    const std::stop_token& stop) = 0;
 
   // `clock` outlives it. REQUIRES: SIGPIPE is ignored.
   static std::unique_ptr<BackendCheck> make(const base::Clock& clock);

@@ -47,7 +47,7 @@ SidecarsView BackendReconciler::sidecars_of(const k8s::Key& key) const {
   return view;
 }
 
-BackendFacts BackendReconciler::gather(const Object& object) {
+BackendFacts BackendReconciler::gather(const Object& object, const std::stop_token& stop) {
   BackendFacts facts;
   facts.generation = api::number_at(object, "metadata.generation");
   Result<api::CacheBackend> parsed = api::parse_backend(object);
@@ -67,14 +67,16 @@ BackendFacts BackendReconciler::gather(const Object& object) {
   if (!facts.secrets.missing.empty() || !facts.secrets.unreadable.empty()) return facts;
   // Under a prefix that some pool uses: the user's rights may end there.
   const std::vector<api::CachePool> pools = pools_of(key);
-  facts.seen = check_.check(backend, facts.secrets, pools.empty() ? kPrefixWithoutPools : desired::backend_prefix(pools.front()));
+  const std::string prefix = pools.empty() ? kPrefixWithoutPools : desired::backend_prefix(pools.front());
+  facts.seen = check_.check(backend, facts.secrets, prefix, stop);
   return facts;
 }
 
-Done BackendReconciler::reconcile(const k8s::Key& key) {
+Done BackendReconciler::reconcile(const k8s::Key& key, const std::stop_token& stop) {
   const k8s::ObjectPtr object = world_.backends.find(key.ns, key.name);
   if (!object || !api::text_at(*object, "metadata.deletionTimestamp").empty()) return {};
-  const BackendFacts facts = gather(*object);
+  const BackendFacts facts = gather(*object, stop);
+  if (stop.stop_requested()) return {Status(Code::kUnavailable, "stopping")};  // what was not asked is not judged
   // While it was being checked its status may have been written: what stands there now is what this one follows.
   const k8s::ObjectPtr newest = world_.backends.find(key.ns, key.name);
   const Object& before = newest ? *newest : *object;

@@ -1,11 +1,12 @@
 // BackendReconciler: one CacheBackend: the server that the operator runs, where it is a managed one; whether its servers can be used;
 // its status.
 //
-// Level-based; a backend is checked anew every kCheckMs. Takes up to 20 s. Thread-safe for different names.
+// Level-based; a backend is checked anew every kCheckMs. Takes up to 20 s, or until it is told to stop. Thread-safe for different names.
 #pragma once
 
 #include <functional>
 #include <map>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -23,10 +24,10 @@ class BackendReconciler {
   static constexpr unsigned kCheckMs = 30'000;
 
   BackendReconciler(const World& world, BackendCheck& check, Answers answers);
-  Done reconcile(const k8s::Key& key);
+  Done reconcile(const k8s::Key& key, const std::stop_token& stop);
 
  private:
-  BackendFacts gather(const api::Object& object);
+  BackendFacts gather(const api::Object& object, const std::stop_token& stop);
   std::vector<api::CachePool> pools_of(const k8s::Key& key) const;
   SidecarsView sidecars_of(const k8s::Key& key) const;
 

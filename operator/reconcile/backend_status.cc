@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "operator/reconcile/objects_applied.h"
 #include "operator/reconcile/pool_status.h"
 
 namespace larder::reconcile {
@@ -38,16 +39,6 @@ Condition secret_missing(const BackendFacts& facts) {
   if (!facts.secrets.missing.empty()) return {"SecretMissing", Truth::kTrue, "NotFound", facts.secrets.missing};
   if (!facts.secrets.unreadable.empty()) return {"SecretMissing", Truth::kUnknown, "NotReadable", facts.secrets.unreadable};
   return {"SecretMissing", Truth::kFalse, "AllThere", "every Secret that is named is there"};
-}
-
-Condition objects_applied(const BackendFacts& facts) {
-  const Brought& brought = facts.brought;
-  if (!brought.taken.empty()) return {"ObjectsApplied", Truth::kFalse, "NameTaken", brought.taken.front()};
-  if (!brought.status.ok())
-    return {"ObjectsApplied", Truth::kFalse, "Refused", brought.status.to_string() + ". It is tried again"};
-  if (brought.waiting)
-    return {"ObjectsApplied", Truth::kFalse, "Waiting", "objects of an earlier backend of this name are just being deleted"};
-  return {"ObjectsApplied", Truth::kTrue, "Applied", "the objects of the server are as wanted"};
 }
 
 // By the sidecars, where the operator could not ask itself.
@@ -126,7 +117,7 @@ Object memory_of(const BackendSeen& seen) {
 std::vector<Condition> backend_conditions(const BackendFacts& facts) {
   std::vector<Condition> conditions;
   if (facts.backend) {
-    if (facts.backend->spec.managed) conditions.push_back(objects_applied(facts));
+    if (facts.backend->spec.managed) conditions.push_back(objects_applied(facts.brought, "backend", "the objects of the server"));
     conditions.push_back(secret_missing(facts));
     conditions.push_back(reachable(facts));
     conditions.push_back(well_set(facts));

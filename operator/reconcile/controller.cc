@@ -37,12 +37,12 @@ Controller::~Controller() {
   for (std::jthread& worker : workers_) worker.request_stop();
 }
 
-Done Controller::run(const k8s::Key& key) {
+Done Controller::run(const k8s::Key& key, const std::stop_token& stop) {
   const auto began = std::chrono::steady_clock::now();
   active_.add(1);
   Done done;
   try {
-    done = reconcile_(key);
+    done = reconcile_(key, stop);
   } catch (const std::exception& error) {
     done.status = {Code::kInternal, error.what()};
   }
@@ -53,7 +53,7 @@ Done Controller::run(const k8s::Key& key) {
 
 void Controller::work(const std::stop_token& stop) {
   while (const std::optional<k8s::Key> key = queue_.take(stop)) {
-    const Done done = run(*key);
+    const Done done = run(*key, stop);
     if (!done.status.ok()) {
       failed_.add();
       errors_.add();

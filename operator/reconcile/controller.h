@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <stop_token>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,17 +17,18 @@ namespace larder::reconcile {
 
 class Controller {
  public:
-  using Reconcile = std::function<Done(const k8s::Key&)>;
+  // `stop`: the controller ends, and waits for it.
+  using Reconcile = std::function<Done(const k8s::Key&, const std::stop_token& stop)>;
 
   // `name`: its label in metrics and logs. `queue` and `metrics` outlive it.
   Controller(std::string name, k8s::WorkQueue& queue, k8s::Metrics& metrics, unsigned workers, Reconcile reconcile);
-  // Ends when the reconciles under way have ended.
+  // Tells the reconciles under way to stop, and waits for their end.
   ~Controller();
 
  private:
   void work(const std::stop_token& stop);
   // One reconcile, measured; an exception out of it is a failure like another.
-  Done run(const k8s::Key& key);
+  Done run(const k8s::Key& key, const std::stop_token& stop);
 
   const std::string name_;
   k8s::WorkQueue& queue_;

@@ -41,6 +41,26 @@ std::string why_unscheduled(const Object& pod) {
   return "";
 }
 
+// Of why it waits or ended: `state` is one of a container's status.
+Object trimmed_state(const Object& state) {
+  Object kept = Object::object();
+  for (const char* which : {"waiting", "terminated"})
+    for (const char* field : {"reason", "message"})
+      if (const std::string text = api::text_at(state, std::string(which) + "." + field); !text.empty())
+        kept[which][field] = text;
+  if (const Object& code = api::at(state, "terminated.exitCode"); code.is_number_integer()) kept["terminated"]["exitCode"] = code;
+  return kept;
+}
+
+Object trimmed_container(const Object& status) {
+  Object kept = {{"name", status["name"]}};
+  for (const char* key : {"ready", "restartCount"})
+    if (status.contains(key)) kept[key] = status[key];
+  for (const char* key : {"state", "lastState"})
+    if (Object state = trimmed_state(api::at(status, key)); !state.empty()) kept[key] = std::move(state);
+  return kept;
+}
+
 }  // namespace
 
 PodView view_of(const Object& pod) {
@@ -89,21 +109,8 @@ void trim_pod(Object& pod) {
     if (const Object& value = api::at(pod, std::string("status.") + key); value.is_string()) status[key] = value;
   if (const std::string why = why_unscheduled(pod); !why.empty())
     status["conditions"] = {{{"type", "PodScheduled"}, {"status", "False"}, {"message", why}}};
-  if (const Object& larderd = larderd_status(pod); larderd.is_object()) {
-    Object one = {{"name", larderd["name"]}};
-    for (const char* key : {"ready", "restartCount"})
-      if (larderd.contains(key)) one[key] = larderd[key];
-    for (const char* key : {"state", "lastState"})
-      for (const char* which : {"waiting", "terminated"}) {
-        const std::string path = std::string(key) + "." + which;
-        for (const char* field : {"reason", "message"})
-          if (const std::string text = api::text_at(larderd, path + "." + field); !text.empty()) one[key][which][field] = text;
-      }
-    for (const char* key : {"state", "lastState"})
-      if (const Object& code = api::at(larderd, std::string(key) + ".terminated.exitCode"); code.is_number_integer())
-        one[key]["terminated"]["exitCode"] = code;
-    status["containerStatuses"] = Object::array({std::move(one)});
-  }
+  if (const Object& larderd = larderd_status(pod); larderd.is_object())
+    status["containerStatuses"] = Object::array({trimmed_container(larderd)});
   pod = std::move(kept);
 }
 

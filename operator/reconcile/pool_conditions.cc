@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "operator/reconcile/objects_applied.h"
 #include "operator/reconcile/pod_trouble.h"
 #include "operator/reconcile/pool_status.h"
 
@@ -39,16 +40,6 @@ Condition sizes_fit(const PoolFacts& facts) {
   return {"SizesFit", Truth::kTrue, "Fit",
           memory.size + " for chunks, and larderd's own " +
               std::to_string((api::own_memory_bytes(facts.pool->spec) + kMi - 1) / kMi) + "Mi"};
-}
-
-Condition objects_applied(const PoolFacts& facts) {
-  const Brought& brought = facts.brought;
-  if (!brought.taken.empty()) return {"ObjectsApplied", Truth::kFalse, "NameTaken", brought.taken.front()};
-  if (!brought.status.ok())
-    return {"ObjectsApplied", Truth::kFalse, "Refused", brought.status.to_string() + ". It is tried again"};
-  if (brought.waiting)
-    return {"ObjectsApplied", Truth::kFalse, "Waiting", "objects of an earlier pool of this name are just being deleted"};
-  return {"ObjectsApplied", Truth::kTrue, "Applied", "ConfigMap and DaemonSet are as wanted"};
 }
 
 Condition backend_ready(const PoolFacts& facts) {
@@ -242,7 +233,8 @@ bool waits_for_hugepages(const PoolFacts& facts) {
 std::vector<Condition> pool_conditions(const PoolFacts& facts) {
   std::vector<Condition> conditions{sizes_fit(facts)};
   if (facts.pool) {
-    if (facts.pool->spec.placement == api::Placement::kNode) conditions.push_back(objects_applied(facts));
+    if (facts.pool->spec.placement == api::Placement::kNode)
+      conditions.push_back(objects_applied(facts.brought, "pool", "ConfigMap and DaemonSet"));
     // The Secret before the backend that cannot be reached without it: it is what has to be mended.
     if (!facts.pool->spec.backend.empty()) conditions.push_back(secret_missing(facts));
     if (!facts.pool->spec.backend.empty()) conditions.push_back(backend_ready(facts));

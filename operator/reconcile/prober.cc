@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "operator/api/names.h"
+#include "sidecar/base/nap.h"
 
 namespace larder::reconcile {
 namespace {
@@ -34,8 +35,7 @@ void Prober::loop(std::stop_token stop, unsigned round_ms) {
   while (!stop.stop_requested()) {
     const auto next = std::chrono::steady_clock::now() + std::chrono::milliseconds(round_ms);
     round(stop);
-    std::unique_lock lock(mutex_);
-    wake_.wait_until(lock, stop, next, [] { return false; });
+    base::nap(std::chrono::ceil<std::chrono::milliseconds>(next - std::chrono::steady_clock::now()), stop);
   }
 }
 

@@ -4,7 +4,6 @@
 // One thread; a round takes what it takes (Fetch bounds it) and the next begins kRoundMs after it began. Thread-safe.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -59,8 +58,7 @@ class Prober {
   const std::function<std::vector<Target>()> targets_;
   const std::function<void(const k8s::Key&)> told_;
   mutable std::mutex mutex_;
-  std::mutex rounds_;  // one round at a time
-  std::condition_variable_any wake_;
+  std::mutex rounds_;                        // one round at a time
   std::map<std::string, Known> known_;       // by uid
   std::map<std::string, LarderdDown> down_;  // the same
   std::jthread thread_;

@@ -2,12 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 
 #include "operator/api/base64.h"
 #include "operator/api/names.h"
 #include "sidecar/base/log.h"
+#include "sidecar/base/nap.h"
 
 namespace larder::webhook {
 namespace {
@@ -48,12 +47,9 @@ CertificateKeeper::CertificateKeeper(k8s::ApiClient& client, KeptCertificates ke
     : client_(client), kept_(std::move(kept)), clock_(clock), now_s_(std::move(now_s)) {}
 
 void CertificateKeeper::keep(const std::stop_token& stop) {
-  std::mutex mutex;
-  std::condition_variable_any never;
   while (!stop.stop_requested()) {
     if (const Status status = keep_once(); !status.ok()) base::log_warning("webhook certificates: " + status.to_string());
-    std::unique_lock lock(mutex);
-    never.wait_for(lock, stop, kBetweenLooks, [] { return false; });
+    base::nap(kBetweenLooks, stop);
   }
 }
 

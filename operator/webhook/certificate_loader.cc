@@ -7,11 +7,10 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <condition_variable>
-#include <mutex>
 
 #include "operator/api/base64.h"
 #include "sidecar/base/log.h"
+#include "sidecar/base/nap.h"
 
 namespace larder::webhook {
 namespace {
@@ -69,13 +68,9 @@ CertificateLoader::CertificateLoader(ReadCertificate read, TlsAcceptor& acceptor
 CertificateLoader::~CertificateLoader() = default;
 
 void CertificateLoader::loop(const std::stop_token& stop, unsigned look_ms) {
-  std::mutex mutex;
-  std::condition_variable_any never;
   while (!stop.stop_requested()) {
     look();
-    std::unique_lock lock(mutex);
-    never.wait_for(lock, stop, std::chrono::milliseconds(acceptor_.ready() ? look_ms : std::min(look_ms, kRetryMs)),
-                   [] { return false; });
+    base::nap(std::chrono::milliseconds(acceptor_.ready() ? look_ms : std::min(look_ms, kRetryMs)), stop);
   }
 }
 

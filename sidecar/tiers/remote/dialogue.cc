@@ -19,14 +19,15 @@ namespace {
 
 constexpr std::uint64_t kNsPerMs = 1'000'000;
 
-// False: the deadline came first.
-bool wait_for(int fd, short events, const base::Clock& clock, std::uint64_t deadline_ns) {
+// `late` is what is told where the deadline comes first.
+Status wait_for(int fd, short events, const Dialogue::Waiting& by, std::uint64_t deadline_ns, const std::string& late) {
   for (;;) {
-    const std::uint64_t now = clock.now_ns();
-    if (now >= deadline_ns) return false;
-    pollfd polled{fd, events, 0};
+    const std::uint64_t now = by.clock.now_ns();
+    if (now >= deadline_ns) return {Code::kDeadlineExceeded, late};
+    pollfd polled[] = {{fd, events, 0}, {by.stop.get(), POLLIN, 0}};
     const std::uint64_t left_ms = std::min<std::uint64_t>((deadline_ns - now) / kNsPerMs + 1, 60'000);
-    if (::poll(&polled, 1, static_cast<int>(left_ms)) > 0) return true;
+    if (::poll(polled, 2, static_cast<int>(left_ms)) <= 0) continue;
+    return polled[1].revents == 0 ? Status() : Status(Code::kUnavailable, "stopping");
   }
 }
 
@@ -42,19 +43,19 @@ bool is_local(const Address& address) {
   return ntohl(name.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
 }
 
-Result<std::vector<Address>> resolve(const Endpoint& endpoint, const base::Clock& clock, std::uint64_t deadline_ns) {
+Result<std::vector<Address>> resolve(const Endpoint& endpoint, const Dialogue::Waiting& waiting, std::uint64_t deadline_ns) {
   const Fd ready(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!ready.valid()) return Status::from_errno(errno, "eventfd");
   Resolver resolver(endpoint, ready);
   for (;;) {
     if (std::optional<Result<std::vector<Address>>> found = resolver.poll()) return *std::move(found);
-    if (!wait_for(ready.get(), POLLIN, clock, deadline_ns))
-      return Status(Code::kDeadlineExceeded, "backend.url: " + endpoint.host + " takes long to be resolved");
+    const std::string late = "backend.url: " + endpoint.host + " takes long to be resolved";
+    if (Status waited = wait_for(ready.get(), POLLIN, waiting, deadline_ns, late); !waited.ok()) return waited;
   }
 }
 
 Result<std::unique_ptr<Stream>> connect(const TlsOptions& tls, const std::string& host, const Address& address,
-                                        const base::Clock& clock, std::uint64_t deadline_ns) {
+                                        const Dialogue::Waiting& waiting, std::uint64_t deadline_ns) {
   Result<std::unique_ptr<Stream>> stream = open_socket_stream(address);
   if (stream.ok() && tls.enabled) stream = open_tls_stream(*std::move(stream), tls, host);
   if (!stream.ok()) return stream;
@@ -63,42 +64,41 @@ Result<std::unique_ptr<Stream>> connect(const TlsOptions& tls, const std::string
     if (!established.ok()) return established.status();
     if (*established) return stream;
     const short events = static_cast<short>((*stream)->wants_write() ? POLLIN | POLLOUT : POLLIN);
-    if (!wait_for((*stream)->fd(), events, clock, deadline_ns))
-      return Status(Code::kDeadlineExceeded, "connect: the server does not answer");
+    const Status waited = wait_for((*stream)->fd(), events, waiting, deadline_ns, "connect: the server does not answer");
+    if (!waited.ok()) return waited;
   }
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Dialogue>> Dialogue::open(const TlsOptions& tls, const Endpoint& endpoint, const base::Clock& clock,
+Result<std::unique_ptr<Dialogue>> Dialogue::open(const TlsOptions& tls, const Endpoint& endpoint, const Waiting& waiting,
                                                  std::uint64_t deadline_ns) {
-  const Result<std::vector<Address>> addresses = resolve(endpoint, clock, deadline_ns);
+  const Result<std::vector<Address>> addresses = resolve(endpoint, waiting, deadline_ns);
   if (!addresses.ok()) return addresses.status();
   Status failure(Code::kUnavailable, "backend.url: " + endpoint.host + " has no address");
   for (std::size_t i = 0; i < addresses->size(); ++i) {
     // One that is silent leaves the others their share of the time.
-    const std::uint64_t now = clock.now_ns(), left = deadline_ns > now ? deadline_ns - now : 0;
+    const std::uint64_t now = waiting.clock.now_ns(), left = deadline_ns > now ? deadline_ns - now : 0;
     const Address& address = (*addresses)[i];
-    Result<std::unique_ptr<Stream>> stream = connect(tls, endpoint.host, address, clock, now + left / (addresses->size() - i));
-    if (stream.ok()) return std::make_unique<Dialogue>(*std::move(stream), clock, is_local(address));
+    Result<std::unique_ptr<Stream>> stream = connect(tls, endpoint.host, address, waiting, now + left / (addresses->size() - i));
+    if (stream.ok()) return std::make_unique<Dialogue>(*std::move(stream), waiting, is_local(address));
     failure = stream.status();
   }
   return failure;
 }
 
-Dialogue::Dialogue(std::unique_ptr<Stream> stream, const base::Clock& clock, bool local)
-    : connection_(std::move(stream)), clock_(clock), local_(local) {}
+Dialogue::Dialogue(std::unique_ptr<Stream> stream, const Waiting& waiting, bool local)
+    : connection_(std::move(stream)), waiting_(waiting), local_(local) {}
 
 Status Dialogue::run(std::vector<Request> requests, std::uint64_t deadline_ns) {
   if (!over_.ok()) return over_;
-  for (Request& request : requests) connection_.ask(std::move(request), clock_.now_ns());
+  for (Request& request : requests) connection_.ask(std::move(request), waiting_.clock.now_ns());
   while (over_.ok() && connection_.commands() != 0) {
     bool more = false;
-    over_ = connection_.pump(clock_.now_ns(), more);
+    over_ = connection_.pump(waiting_.clock.now_ns(), more);
     if (!over_.ok() || more || connection_.commands() == 0) continue;
     const short events = static_cast<short>(connection_.wants_write() ? POLLIN | POLLOUT : POLLIN);
-    if (!wait_for(connection_.stream().fd(), events, clock_, deadline_ns))
-      over_ = {Code::kDeadlineExceeded, "the server does not answer"};
+    over_ = wait_for(connection_.stream().fd(), events, waiting_, deadline_ns, "the server does not answer");
   }
   if (!over_.ok()) connection_.close(over_);
   return over_;

@@ -1,4 +1,5 @@
-// Dialogue: one connection to one server, for a program that has nothing else to do: each step waits for its end, up to a deadline.
+// Dialogue: one connection to one server, for a program that has nothing else to do: each step waits for its end, up to a deadline or
+// until it is told to stop (kUnavailable).
 // Not for larderd, which waits for no server. Owned by one thread, which has SIGPIPE blocked or ignored.
 #pragma once
 
@@ -10,6 +11,7 @@
 
 #include "shim/protocol/status.h"
 #include "sidecar/base/clock.h"
+#include "sidecar/base/stop_fd.h"
 #include "sidecar/tiers/remote/connection.h"
 #include "sidecar/tiers/remote/options.h"
 
@@ -17,11 +19,16 @@ namespace larder::remote {
 
 class Dialogue {
  public:
+  struct Waiting {  // by what; both outlive the dialogue
+    const base::Clock& clock;
+    const base::StopFd& stop;
+  };
+
   // Resolves, connects, and over TLS shakes hands; nothing is said yet. Tries each address of a name; the last one's failure is told.
-  static Result<std::unique_ptr<Dialogue>> open(const TlsOptions& tls, const Endpoint& endpoint, const base::Clock& clock,
+  static Result<std::unique_ptr<Dialogue>> open(const TlsOptions& tls, const Endpoint& endpoint, const Waiting& waiting,
                                                 std::uint64_t deadline_ns);
 
-  Dialogue(std::unique_ptr<Stream> stream, const base::Clock& clock, bool local);
+  Dialogue(std::unique_ptr<Stream> stream, const Waiting& waiting, bool local);
 
   // All at once, answered in their order. Not ok: no answer to some came by then, and none comes any more to anything.
   Status run(std::vector<Request> requests, std::uint64_t deadline_ns);
@@ -32,7 +39,7 @@ class Dialogue {
 
  private:
   Connection connection_;
-  const base::Clock& clock_;
+  const Waiting waiting_;
   const bool local_;
   Status over_;
 };

@@ -13,8 +13,8 @@ constexpr std::size_t kMostServers = 256;      // whoever a map names
 
 class InstallationCheck {
  public:
-  InstallationCheck(const RemoteOptions& options, const base::Clock& clock, Measured measured)
-      : options_(options), clock_(clock), measured_(measured), end_ns_(clock.now_ns() + kMostNs) {
+  InstallationCheck(const RemoteOptions& options, const base::Clock& clock, Measured measured, const std::stop_token& stop)
+      : options_(options), clock_(clock), measured_(measured), stop_(stop), end_ns_(clock.now_ns() + kMostNs) {
     facts_.mode = options.mode;
   }
 
@@ -28,8 +28,9 @@ class InstallationCheck {
   }
 
  private:
-  ServerFacts ask(ServerToCheck server) const {
-    server.end_ns = end_ns_;
+  ServerFacts ask(ServerToCheck server, std::uint64_t end_ns) const {
+    server.stop = stop_;
+    server.end_ns = end_ns;
     if (measured_ == Measured::kAnswersAlone) {
       server.rates = false;
       server.share = std::max(server.share, kShareOfAnswers);
@@ -39,24 +40,21 @@ class InstallationCheck {
   void check(const ServerToCheck& server) {
     std::size_t slots = 0;
     for (const SlotRange& range : server.slots) slots += range.last - range.first + std::size_t{1};
-    facts_.servers.push_back({server.endpoint, ask(server), slots});
+    facts_.servers.push_back({server.endpoint, ask(server, end_ns_), slots});
   }
 
   // Half of the time at most, so that the master has its own.
   void check_sentinels() {
     const std::uint64_t half_ns = clock_.now_ns() + kMostNs / 2;
-    for (const Endpoint& endpoint : options_.endpoints) {
-      ServerToCheck sentinel{Kind::kSentinel, endpoint};
-      sentinel.end_ns = half_ns;
-      facts_.sentinels.push_back({endpoint, check_server(options_, sentinel, clock_)});
-    }
+    for (const Endpoint& endpoint : options_.endpoints)
+      facts_.sentinels.push_back({endpoint, ask({Kind::kSentinel, endpoint}, half_ns)});
     if (const std::optional<Endpoint> master = named_master(facts_)) check({Kind::kMaster, *master});
   }
 
   void check_cluster() {
     std::optional<std::vector<SlotRange>> map;
     for (const Endpoint& endpoint : options_.endpoints) {
-      ServerFacts facts = ask({Kind::kNode, endpoint});
+      ServerFacts facts = ask({Kind::kNode, endpoint}, end_ns_);
       map = facts.failure.ok() ? facts.map : std::nullopt;
       if (map) break;
       facts_.mute_nodes.push_back({endpoint, std::move(facts)});
@@ -80,14 +78,16 @@ class InstallationCheck {
   const RemoteOptions& options_;
   const base::Clock& clock_;
   const Measured measured_;
+  const std::stop_token& stop_;
   const std::uint64_t end_ns_;
   InstallationFacts facts_;
 };
 
 }  // namespace
 
-InstallationFacts check_installation(const RemoteOptions& options, const base::Clock& clock, Measured measured) {
-  return InstallationCheck(options, clock, measured).run();
+InstallationFacts check_installation(const RemoteOptions& options, const base::Clock& clock, Measured measured,
+                                     const std::stop_token& stop) {
+  return InstallationCheck(options, clock, measured, stop).run();
 }
 
 std::optional<Endpoint> named_master(const InstallationFacts& facts) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <stop_token>
 #include <vector>
 
 #include "sidecar/base/clock.h"
@@ -29,8 +30,10 @@ struct InstallationFacts {
 // How much is measured: rates move up to 128 MiB to each server and back. Who asks again and again wants answers alone.
 enum class Measured { kAll, kAnswersAlone };
 
-// One server after the other, 20 s at most. REQUIRES: SIGPIPE is blocked or ignored.
-InstallationFacts check_installation(const RemoteOptions& options, const base::Clock& clock, Measured measured = Measured::kAll);
+// One server after the other, 20 s at most. Where `stop` is asked for it ends at once, and what it has found by then says nothing.
+// REQUIRES: SIGPIPE is blocked or ignored.
+InstallationFacts check_installation(const RemoteOptions& options, const base::Clock& clock, Measured measured = Measured::kAll,
+                                     const std::stop_token& stop = {});
 
 // Whom most of the Sentinels name; nothing: nobody is named.
 std::optional<Endpoint> named_master(const InstallationFacts& facts);

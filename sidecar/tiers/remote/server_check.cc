@@ -28,7 +28,7 @@ constexpr std::string_view kLifeMs = "20000";
 class Check {
  public:
   Check(const RemoteOptions& options, const ServerToCheck& server, const base::Clock& clock)
-      : options_(options), server_(server), clock_(clock) {
+      : options_(options), server_(server), clock_(clock), stop_(server.stop) {
     std::random_device device;
     std::mt19937_64 random((std::uint64_t{device()} << 32) | device());
     const std::string name = options.prefix + ":check:" + std::to_string(random()) + ":";
@@ -48,7 +48,7 @@ class Check {
                                                                      {Step::kMode, &Check::check_mode},
                                                                      {Step::kUse, &Check::use}}};
     for (const auto& [step, take] : steps) {
-      facts_.failure = (this->*take)();
+      facts_.failure = server_.stop.stop_requested() ? Status(Code::kUnavailable, "stopping") : (this->*take)();
       facts_.ended = step;
       if (!facts_.failure.ok()) return std::move(facts_);
       if (step == Step::kMode && !of_use()) break;
@@ -86,6 +86,7 @@ class Check {
   const RemoteOptions& options_;
   const ServerToCheck& server_;
   const base::Clock& clock_;
+  const base::StopFd stop_;
   std::uint64_t began_ns_ = 0;
   std::unique_ptr<Dialogue> dialogue_;
   std::string password_;
@@ -96,7 +97,8 @@ class Check {
 
 Status Check::connect() {
   began_ns_ = clock_.now_ns();
-  Result<std::unique_ptr<Dialogue>> dialogue = Dialogue::open(options_.tls, server_.endpoint, clock_, deadline(kConnectMs));
+  Result<std::unique_ptr<Dialogue>> dialogue =
+      Dialogue::open(options_.tls, server_.endpoint, {clock_, stop_}, deadline(kConnectMs));
   if (!dialogue.ok()) return dialogue.status();
   dialogue_ = *std::move(dialogue);
   facts_.local = dialogue_->local();

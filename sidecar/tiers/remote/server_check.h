@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -53,10 +54,11 @@ struct ServerToCheck {
   Kind kind = Kind::kStandalone;
   Endpoint endpoint;
   std::vector<SlotRange> slots =
-      {};                    // of a node: those that it serves; none: it is asked who it is, for the map, and nothing more
-  std::uint64_t end_ns = 0;  // when all must be over
-  std::uint64_t share = 1;   // measuring takes so many times less time
-  bool rates = true;         // false: no values are moved
+      {};                     // of a node: those that it serves; none: it is asked who it is, for the map, and nothing more
+  std::uint64_t end_ns = 0;   // when all must be over
+  std::uint64_t share = 1;    // measuring takes so many times less time
+  bool rates = true;          // false: no values are moved
+  std::stop_token stop = {};  // ends it at once (kUnavailable)
 };
 
 // Keys: PREFIX:check:..., which are removed again, and live for seconds where that fails.

@@ -311,7 +311,33 @@ TEST_F(OperatorTest, ANamespaceThatIsDeletedDoesNotWaitForMemory) {
   EXPECT_GE(waited, 0);
 }
 
-// A server that takes the connection and says nothing is just being asked.
+// It takes connections, at every address of this machine, and says nothing.
+class SilentServer {
+ public:
+  SilentServer() : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)) {
+    sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {htonl(INADDR_ANY)}, .sin_zero = {}};
+    socklen_t size = sizeof(address);
+    EXPECT_EQ(::bind(fd_.get(), reinterpret_cast<const sockaddr*>(&address), size), 0);
+    EXPECT_EQ(::listen(fd_.get(), SOMAXCONN), 0);
+    EXPECT_EQ(::getsockname(fd_.get(), reinterpret_cast<sockaddr*>(&address), &size), 0);
+    port_ = ntohs(address.sin_port);
+  }
+  std::uint16_t port() const { return port_; }
+  // Since it was asked last.
+  std::size_t new_connections() const {
+    const std::size_t before = taken_.size();
+    for (Fd one(::accept(fd_.get(), nullptr, nullptr)); one.valid(); one = Fd(::accept(fd_.get(), nullptr, nullptr)))
+      taken_.push_back(std::move(one));
+    return taken_.size() - before;
+  }
+
+ private:
+  const Fd fd_;
+  std::uint16_t port_ = 0;
+  mutable std::vector<Fd> taken_;
+};
+
+// Nobody answers there, not even that there is nobody.
 TEST_F(OperatorTest, ItEndsInTimeInTheMiddleOfACheck) {
   const auto one = replica("busy");
   put(resources::kBackends, "silent", R"({"endpoints": ["192.0.2.1:6379"]})");
@@ -320,6 +346,24 @@ TEST_F(OperatorTest, ItEndsInTimeInTheMiddleOfACheck) {
   one->signal(SIGTERM);
   EXPECT_EQ(one->wait(), 0);
   EXPECT_LE(std::chrono::duration<double>(steady_clock::now() - began).count(), 5);
+}
+
+// Who lost the lease has ended what it did: nothing of it keeps a SIGTERM waiting, and no server is asked any more.
+TEST_F(OperatorTest, ItEndsInTimeAfterTheLeaseIsLostInTheMiddleOfACheck) {
+  const SilentServer silent;
+  const auto one = replica("loser");
+  Object endpoints = Object::array();  // each of them costs the check 3 s
+  for (int i = 1; i <= 6; ++i) endpoints.push_back("127.0.0." + std::to_string(i) + ":" + std::to_string(silent.port()));
+  put(resources::kBackends, "cluster", Object{{"mode", "Cluster"}, {"endpoints", endpoints}}.dump().c_str());
+  ASSERT_GE(await([&] { return silent.new_connections() > 0; }), 0);
+  const Object taken{{"spec", {{"holderIdentity", "somebody-else"}, {"leaseDurationSeconds", 60}}}};
+  ASSERT_TRUE(client().merge(resources::kLeases, "larder", lease_name(), taken).ok());
+  const std::string log = plane_->folder() + "/loser.log";
+  ASSERT_GE(await([&] { return test::text_of(log).find("leads no longer") != std::string::npos; }), 0);
+  one->signal(SIGTERM);
+  silent.new_connections();
+  EXPECT_EQ(one->wait(), 0);
+  EXPECT_LE(silent.new_connections(), 1) << "one was just being made:\n" << test::text_of(log);
 }
 
 }  // namespace

@@ -17,8 +17,9 @@ const fs::path kRoot = REPOSITORY_ROOT;
 // All tests, one after the other.
 std::string read_tests() {
   std::string all;
-  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(kRoot / "tests"))
-    if (entry.path().extension() == ".cc" || entry.path().extension() == ".py") all += test::text_of(entry.path());
+  for (const char* folder : {"tests", "e2e"})
+    for (const fs::directory_entry& entry : fs::recursive_directory_iterator(kRoot / folder))
+      if (entry.path().extension() == ".cc" || entry.path().extension() == ".py") all += test::text_of(entry.path());
   return all;
 }
 

@@ -15,8 +15,10 @@ const k8s::Key kCache{"ml", "cache"};
 
 class FakeCheck final : public BackendCheck {
  public:
-  Result<BackendSeen> check(const api::CacheBackend&, const BackendSecrets& secrets, const std::string& prefix) override {
+  Result<BackendSeen> check(const api::CacheBackend&, const BackendSecrets& secrets, const std::string& prefix,
+                            const std::stop_token&) override {
     ++asked;
+    if (stopped_within) stop.request_stop();
     last_prefix = prefix;
     const auto password = secrets.bytes.find("backend.password_file");
     last_password = password == secrets.bytes.end() ? "" : password->second;
@@ -24,6 +26,8 @@ class FakeCheck final : public BackendCheck {
   }
   BackendSeen seen;
   int asked = 0;
+  std::stop_source stop;
+  bool stopped_within = false;
   std::string last_prefix, last_password;
 };
 
@@ -33,7 +37,7 @@ struct Reconciling : OperatorWorld {
     check.seen.version = "8.0.1";
     check.seen.servers = 1;
   }
-  Done once() { return reconciler.reconcile(kCache); }
+  Done once() { return reconciler.reconcile(kCache, check.stop.get_token()); }
   std::string ready() const { return condition(resources::kBackends, "cache", "Ready"); }
 
   FakeCheck check;
@@ -58,6 +62,17 @@ TEST(BackendReconcilerTest, AServerOfTheUsersIsCheckedAgainAndAgain) {
   run.api.forget_calls();
   EXPECT_TRUE(run.once().status.ok());
   EXPECT_EQ(run.check.asked, 2);
+  EXPECT_EQ(run.api.writes(), 0U);
+}
+
+// Whoever leads next asks anew.
+TEST(BackendReconcilerTest, ACheckThatIsStoppedSaysNothing) {
+  Reconciling run;
+  run.backend("cache", R"({"endpoints": ["redis:6379"]})");
+  run.api.forget_calls();
+  run.check.stopped_within = true;
+  EXPECT_EQ(run.once().status.code(), Code::kUnavailable);
+  EXPECT_EQ(run.check.asked, 1);
   EXPECT_EQ(run.api.writes(), 0U);
 }
 

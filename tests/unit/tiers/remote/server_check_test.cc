@@ -5,11 +5,15 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdio>
 #include <fstream>
+#include <stop_token>
+#include <thread>
 #include <utility>
 
 #include "sidecar/tiers/remote/format.h"
+#include "sidecar/tiers/remote/installation_check.h"
 #include "tests/unit/tiers/remote/fake_server.h"
 
 namespace larder::remote::testing_support {
@@ -139,6 +143,30 @@ TEST_F(ServerCheckTest, AMuteServerIsGivenUp) {
   EXPECT_EQ(facts.ended, Step::kGreet);
   EXPECT_THAT(facts.failure.text(), HasSubstr("does not answer"));
   EXPECT_LT(clock_.now_ms() - began, 8000U);
+}
+
+// Not by the deadline, which has come after 3 s of every test.
+TEST_F(ServerCheckTest, AStopCutsItShort) {
+  server_.mute = true;
+  std::stop_source stop;
+  const std::jthread stopping([&] {
+    while (server_.connections == 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    stop.request_stop();
+  });
+  const ServerToCheck server{
+      .endpoint = {"", 0, options_.unix_path}, .end_ns = clock_.now_ns() + 20'000'000'000, .stop = stop.get_token()};
+  const ServerFacts facts = check_server(options_, server, clock_);
+  EXPECT_EQ(facts.ended, Step::kGreet);
+  EXPECT_EQ(facts.failure.to_string(), Status(Code::kUnavailable, "stopping").to_string());
+}
+
+TEST_F(ServerCheckTest, NobodyIsAskedAfterTheStop) {
+  std::stop_source stop;
+  stop.request_stop();
+  const InstallationFacts facts = check_installation(options_, clock_, Measured::kAnswersAlone, stop.get_token());
+  ASSERT_EQ(facts.servers.size(), 1U);
+  EXPECT_EQ(facts.servers.front().facts.failure.code(), Code::kUnavailable);
+  EXPECT_EQ(server_.connections, 0U);
 }
 
 TEST_F(ServerCheckTest, NobodyThere) {

@@ -1,0 +1,14 @@
+// The condition ObjectsApplied, of a pool of placement Node and of a managed backend. Pure; thread-safe.
+#pragma once
+
+#include <string>
+
+#include "operator/reconcile/children.h"
+#include "operator/reconcile/conditions.h"
+
+namespace larder::reconcile {
+
+// `kind`: "pool", "backend"; `objects`: what there is where all is well, "ConfigMap and DaemonSet".
+Condition objects_applied(const Brought& brought, const std::string& kind, const std::string& objects);
+
+}  // namespace larder::reconcile

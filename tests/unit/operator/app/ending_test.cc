@@ -1,0 +1,51 @@
+#include "operator/app/ending.h"
+
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
+#include "sidecar/base/nap.h"
+
+namespace larder::app {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+
+// The thread that is told is busy with something else; it is cut short.
+TEST(EndingTest, ASignalIsHeardWhateverIsGoingOn) {
+  const Result<Signals> signals = Signals::take();
+  ASSERT_TRUE(signals.ok()) << signals.status().to_string();
+  std::stop_source all;
+  const Ending ending(*signals, all, minutes(10));
+  ::kill(::getpid(), SIGTERM);
+  base::nap(minutes(1), all.get_token());
+  EXPECT_TRUE(all.stop_requested());
+}
+
+TEST(EndingTest, WithoutASignalItJustGoes) {
+  const Result<Signals> signals = Signals::take();
+  ASSERT_TRUE(signals.ok()) << signals.status().to_string();
+  std::stop_source all;
+  { const Ending ending(*signals, all); }
+  EXPECT_FALSE(all.stop_requested());
+}
+
+TEST(EndingDeathTest, AnEndThatTakesTooLongIsCut) {
+  const auto never_end = [] {
+    const Result<Signals> signals = Signals::take();
+    std::stop_source all;
+    const Ending ending(*signals, all, milliseconds(20));
+    ::kill(::getpid(), SIGTERM);
+    base::nap(minutes(1), {});
+    ::_exit(3);
+  };
+  EXPECT_EXIT(never_end(), testing::ExitedWithCode(0), "stopping took too long");
+}
+
+}  // namespace
+}  // namespace larder::app

@@ -1,0 +1,34 @@
+#include "operator/reconcile/controller.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <latch>
+
+#include "sidecar/base/nap.h"
+
+namespace larder::reconcile {
+namespace {
+
+// Else whoever takes over, and a SIGTERM, would wait for as long as a backend is silent.
+TEST(ControllerTest, ItsEndStopsTheReconcilesUnderWay) {
+  const base::MonotonicClock clock;
+  k8s::Metrics metrics;
+  const auto queue = k8s::WorkQueue::make("controller_test", clock);
+  std::latch begun(1);
+  bool stopped = false;
+  {
+    const Controller controller("controller_test", *queue, metrics, 1, [&](const k8s::Key&, const std::stop_token& stop) {
+      begun.count_down();
+      base::nap(std::chrono::minutes(1), stop);
+      stopped = stop.stop_requested();
+      return Done{};
+    });
+    queue->add({"ml", "one"});
+    begun.wait();
+  }
+  EXPECT_TRUE(stopped);
+}
+
+}  // namespace
+}  // namespace larder::reconcile
