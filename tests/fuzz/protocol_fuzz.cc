@@ -3,6 +3,7 @@
 // Promises: nothing is read beyond the packet; a count over its limit is refused; what was read is what stood there (written again
 // it gives the same bytes); a text that is shown to people is short and printable.
 #include "shim/protocol/codec.h"
+#include "shim/protocol/transfer_messages.h"
 #include "tests/fuzz/input.h"
 
 namespace {
@@ -82,6 +83,22 @@ void read_open(protocol::Decoder& decoder, Echo& echo) {
   echo.add_text(text);
 }
 
+// Memory, and then the words why there is none.
+void read_export(protocol::Decoder& decoder, Echo& echo) {
+  protocol::Export head{};
+  std::vector<protocol::ExportedRange> ranges;
+  std::string text;
+  if (!decoder.read(head)) return;
+  echo.add(head);
+  if (!decoder.read_all(head.count, protocol::kMaxExportsPerMessage, ranges)) return;
+  must(ranges.size() == head.count, "a list has as many records as it says");
+  echo.add_all(ranges);
+  if (!decoder.read_text(head.text_bytes, protocol::kMaxTransferTextBytes, text)) return;
+  must(text.size() == head.text_bytes && text.size() <= protocol::kMaxTransferTextBytes,
+       "a text is as long as it says, and bounded");
+  echo.add_text(text);
+}
+
 template <typename T>
 void read_fixed(protocol::Decoder& decoder, Echo& echo) {
   T value{};
@@ -117,6 +134,11 @@ void read_body(protocol::Decoder& decoder, Echo& echo) {
     case MessageType::kActed: return read_fixed<protocol::Acted>(decoder, echo);
     case MessageType::kDropNamespace: return read_fixed<protocol::DropNamespace>(decoder, echo);
     case MessageType::kError: return read_texted<protocol::Error>(decoder, echo);
+    case MessageType::kExport: return read_export(decoder, echo);
+    case MessageType::kExported: return read_texted<protocol::Exported>(decoder, echo);
+    case MessageType::kWithdraw:
+    case MessageType::kWithdrawn: return read_fixed<protocol::Withdraw>(decoder, echo);
+    case MessageType::kCopy: return read_list<protocol::Copy, std::uint64_t>(decoder, echo, protocol::kMaxPiecesPerCopy);
   }
 }
 
