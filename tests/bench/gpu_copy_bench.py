@@ -80,7 +80,7 @@ def on_the_gpu() -> ModuleType:
 
 
 def by_larderd(_: Arms) -> list[dict]:
-    raise ArmsError("needs transfer sidecar")
+    raise ArmsError("this bench has no row of transfer: sidecar yet")
 
 
 MEASURE: dict[str, Callable[[Arms], list[dict]]] = {

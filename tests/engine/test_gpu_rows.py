@@ -154,7 +154,7 @@ def test_the_whole_bench_runs_over_the_fake_driver(tmp_path):
     assert {row["part"] for row in report["rows"]} == {"G1", "G2", "G3", "G4", "G5", "G6", "G8"}
     goals = {goal["id"] for goal in report["goals"]}
     assert {"G1.load_of_large", "G3.both_of_large", "G5.first_layer_share", "G8.4_kib.times_faster"} <= goals
-    assert "G6: not measured: needs transfer sidecar" in ran.stdout
+    assert "G6: not measured: this bench has no row of transfer: sidecar yet" in ran.stdout
     # Where NVIDIA's compiler is not there, kernels are not measured, and that is said.
     losses = [row for row in report["rows"] if row["part"] == "G4" and "loss" in row]
     assert [(row["loop"], row["direction"]) for row in losses if row["way"] == "batch"] == [

@@ -209,10 +209,10 @@ def test_the_report_has_what_was_measured_and_what_was_not(bench, monkeypatch, t
     (tmp_path / "gpu_copies.json").rename(tmp_path / "first.json")
     report = json.loads((tmp_path / "first.json").read_text())
     assert [row["part"] for row in report["rows"]] == ["G1"] * 7 + ["G6"]
-    assert report["rows"][-1]["not_measured"] == "needs transfer sidecar"
+    assert report["rows"][-1]["not_measured"] == "this bench has no row of transfer: sidecar yet"
     assert all((row["device"], row["commit"]) == (report["rows"][0]["device"], "abc1234") for row in report["rows"])
     assert [goal["id"] for goal in report["goals"]] == ["G1.load_of_large"]
-    assert "G6: not measured: needs transfer sidecar" in capsys.readouterr().out
+    assert "G6: not measured: this bench has no row of transfer: sidecar yet" in capsys.readouterr().out
 
 
 def test_a_later_run_of_one_part_keeps_the_others(bench, monkeypatch, tmp_path):
