@@ -70,7 +70,7 @@ CHANGES = {  # field: (change, the other fields that cannot but change with it)
     "kv_scales": (cache(kv_cache_dtype_skip_layers=["0"]), set()),
     "attention_backend": (of_module(CPU + "CPUAttentionBackend.get_name", staticmethod(lambda: "OTHER")), set()),
     "attention_kernel": (of_module(CPU + "_get_attn_isa", lambda *_: "amx"), set()),
-    "kv_cache_layout": (pools(kv_cache_layout="BHLNC"), set()),
+    "kv_cache_layout": (pools(kv_cache_layout="BLHNC"), set()),
     "parallel": (parallel(tensor_parallel_size=2), set()),
     "block_size": (pages(block_size=64), {"layers"}),
     "hash_block_size": (pools(hash_block_size=64), set()),
