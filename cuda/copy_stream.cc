@@ -86,7 +86,14 @@ CopyStreams::~CopyStreams() {
   free_.clear();
 }
 
-Result<CopyStreams::Lease> CopyStreams::take() {
+Result<CopyStreams::Lease> CopyStreams::take(const Fence* after) {
+  Result<Lease> stream = any();
+  if (!stream.ok() || after == nullptr) return stream;
+  if (Status status = (*stream)->wait_for(*after); !status.ok()) return status;
+  return stream;
+}
+
+Result<CopyStreams::Lease> CopyStreams::any() {
   {
     const std::lock_guard lock(mutex_);
     if (!free_.empty()) {
@@ -105,7 +112,7 @@ Result<CopyStreams::Lease> CopyStreams::take() {
 void CopyStreams::give_back(std::unique_ptr<CopyStream> stream) {
   if (stream->busy()) static_cast<void>(stream->finish());
   const std::lock_guard lock(mutex_);
-  free_.push_back(std::move(stream));  // take() made room for it
+  free_.push_back(std::move(stream));  // any() made room for it
 }
 
 }  // namespace larder::copy::cuda

@@ -78,9 +78,11 @@ class CopyStreams {
     CopyStreams* pool_;
     std::unique_ptr<CopyStream> stream_;
   };
-  Result<Lease> take();
+  // What is queued there comes behind `after`, if any.
+  Result<Lease> take(const Fence* after = nullptr);
 
  private:
+  Result<Lease> any();
   void give_back(std::unique_ptr<CopyStream> stream);
   const ContextPtr context_;
   std::mutex mutex_;

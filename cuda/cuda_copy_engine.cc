@@ -250,10 +250,8 @@ Result<std::uint64_t> CudaCopyEngine::store(const PieceList& from, std::span<std
   std::vector<std::uint64_t> table(from.pieces.size() * protocol::units_per_piece(from.piece_bytes));
   const ContextScope scope(context_->driver(), context_->handle());
   if (!scope.status().ok()) return noted(scope.status());
-  Result<CopyStreams::Lease> stream = streams_.take();
+  Result<CopyStreams::Lease> stream = streams_.take(from.after);
   if (!stream.ok()) return noted(stream.status());
-  if (from.after != nullptr)
-    if (Status status = (*stream)->wait_for(*from.after); !status.ok()) return noted(status);
   const std::uint64_t payload_bytes = from.pieces.size() * from.piece_bytes;
   const std::optional<DevicePtr> device = pinned(slot.first(payload_bytes));
   if (Status status = device ? store_pinned(**stream, by_kernel(Direction::kStore, from.piece_bytes), from, slot, *device, table)
@@ -274,10 +272,8 @@ Status CudaCopyEngine::load(std::span<const std::byte> slot, std::uint64_t root,
     return {Code::kInvalidArgument, "slot is smaller than the pieces and their digest table"};
   const ContextScope scope(context_->driver(), context_->handle());
   if (!scope.status().ok()) return noted(scope.status());
-  Result<CopyStreams::Lease> stream = streams_.take();
+  Result<CopyStreams::Lease> stream = streams_.take(to.after);
   if (!stream.ok()) return noted(stream.status());
-  if (to.after != nullptr)
-    if (Status status = (*stream)->wait_for(*to.after); !status.ok()) return noted(status);
   // Without kernels nothing can look at what the copy engines wrote: then it goes through staging, whose digests are as good.
   const std::optional<DevicePtr> device = kernels_ != nullptr ? pinned(slot.first(payload_bytes)) : std::nullopt;
   if (Status status = device ? load_pinned(**stream, by_kernel(Direction::kLoad, to.piece_bytes), slot, *device, to, table)

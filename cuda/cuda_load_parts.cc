@@ -56,10 +56,8 @@ Status CudaCopyEngine::load_parts(std::span<const ChunkPart> parts, std::uint64_
   std::vector<DevicePtr> devices;
   const ContextScope scope(context_->driver(), context_->handle());
   if (!scope.status().ok()) return noted(scope.status());
-  Result<CopyStreams::Lease> stream = streams_.take();
+  Result<CopyStreams::Lease> stream = streams_.take(after);
   if (!stream.ok()) return noted(stream.status());
-  if (after != nullptr)
-    if (Status status = (*stream)->wait_for(*after); !status.ok()) return noted(status);
   for (const ChunkPart& part : parts) {
     const std::optional<DevicePtr> device = kernels_ != nullptr ? pinned(part.packed) : std::nullopt;  // see load()
     if (device) {

@@ -11,10 +11,8 @@ Status CudaCopyEngine::digests(const PieceList& of, std::span<std::uint64_t> tab
   if (ended_) return {Code::kUnavailable, "copies from and to the GPU have ended in this engine"};
   const ContextScope scope(context_->driver(), context_->handle());
   if (!scope.status().ok()) return noted(scope.status());
-  Result<CopyStreams::Lease> stream = streams_.take();
+  Result<CopyStreams::Lease> stream = streams_.take(of.after);
   if (!stream.ok()) return noted(stream.status());
-  if (of.after != nullptr)
-    if (Status status = (*stream)->wait_for(*of.after); !status.ok()) return noted(status);
   if (Status status = make_tables(**stream, of.pieces.size(), of.piece_bytes); !status.ok()) return noted(status);
   if (Status status = run_kernel(**stream, Move::kDigest, of, 0); !status.ok()) return noted(status);
   if (Status status = (*stream)->finish(); !status.ok()) return noted(status);

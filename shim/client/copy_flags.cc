@@ -1,6 +1,5 @@
 #include "shim/client/copy_flags.h"
 
-#include <fcntl.h>
 #include <linux/futex.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -94,10 +93,7 @@ Result<std::uint64_t> CopyFlags::ended(std::uint32_t flag) {
 
 // It keeps a lock on the region, of a kind that this process never takes.
 bool CopyFlags::larderd_lives() const {
-  struct flock query {};
-  query.l_type = F_WRLCK;
-  query.l_whence = SEEK_SET;
-  return ::fcntl(fd_.get(), F_OFD_GETLK, &query) != 0 || query.l_type != F_UNLCK;
+  return record_lock_held(fd_);
 }
 
 }  // namespace larder::client

@@ -3,6 +3,7 @@
 // Move-only values; thread-compatible. All mappings are MADV_DONTFORK: a forked child of an engine must not write an arena.
 #pragma once
 
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -40,6 +41,15 @@ class Fd {
  private:
   int fd_ = -1;
 };
+
+// Whether somebody else has a record lock on the file; true also where that cannot be told. Its owner may be in another container, where its
+// process number means nothing: only the type tells.
+inline bool record_lock_held(const Fd& file) {
+  struct flock query {};
+  query.l_type = F_WRLCK;
+  query.l_whence = SEEK_SET;
+  return ::fcntl(file.get(), F_OFD_GETLK, &query) != 0 || query.l_type != F_UNLCK;
+}
 
 class Mapping {
  public:

@@ -35,7 +35,8 @@ inline constexpr std::uint32_t kMaxExports = 1024;            // allocations per
 inline constexpr std::uint32_t kMaxExportsPerMessage = 512;   // of these, descriptors at most kMaxPacketFds
 inline constexpr std::uint32_t kMaxTransferTextBytes = 1024;  // why not
 inline constexpr std::uint32_t kCopyTakenMs = 1000;           // a copy that is not begun by then the engine makes itself
-// A GPU may go on with a copy for so long after its process was killed. A guess; see cuda/README.md.
+// A GPU may go on with a copy for so long after its process was killed: what was queued at once takes milliseconds; the driver ends a dead
+// process's queues within a second or two. It costs one engine's grants that were not committed, so much longer. A guess; see cuda/README.md.
 inline constexpr std::uint32_t kDeviceSettlingMs = 3000;
 inline constexpr std::uint32_t kEventSlots = 4096;      // per session, power of two, lossy
 inline constexpr std::uint32_t kMaxAskedChunks = 8192;  // of a request that are told of, for the estimate

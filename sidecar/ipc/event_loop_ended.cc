@@ -4,13 +4,8 @@
 #include "sidecar/ipc/session_name.h"
 
 namespace larder::ipc {
-namespace {
 
-// A GPU's copy that was under way when its process ended: what was queued at once takes milliseconds; the driver ends a dead process's queues
-// within a second or two. It costs one engine's grants that were not committed, so much longer.
 using protocol::kDeviceSettlingMs;
-
-}  // namespace
 
 // Its locks went before, so that what it had left to write in is free now and not at the next tick.
 void EventLoop::process_ended(std::uint32_t number) {

@@ -91,11 +91,7 @@ LockFile::~LockFile() {
 }
 
 bool LockFile::held() const {
-  struct flock query {};
-  query.l_type = F_WRLCK;
-  query.l_whence = SEEK_SET;
-  // l_pid is 0 across containers: only the type tells.
-  return ::fcntl(fd_.get(), F_OFD_GETLK, &query) != 0 || query.l_type != F_UNLCK;
+  return record_lock_held(fd_);
 }
 
 }  // namespace larder::ipc

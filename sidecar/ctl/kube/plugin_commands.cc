@@ -66,6 +66,11 @@ Result<PodSeen> pod_named(const Cluster& cluster, const std::string& ns, const s
                 "there is no pod " + name + " in namespace " + ns + "; kubectl larder pods -A lists those with a cache");
 }
 
+// The pods of its pool.
+Result<std::vector<PodSeen>> fellows_of(const Cluster& cluster, const PodSeen& pod) {
+  return cluster.pods(pod.view.ns, std::string(api::kPoolLabel) + "=" + pool_of(pod));
+}
+
 }  // namespace
 
 Result<Outcome> status_of_pools(const Arguments& arguments, const Cluster& cluster) {
@@ -121,7 +126,7 @@ Result<Outcome> trace_pod(const Arguments& arguments, const Cluster& cluster) {
   if (!ns.ok()) return ns.status();
   const Result<PodSeen> pod = pod_named(cluster, *ns, operand(arguments));
   if (!pod.ok()) return pod.status();
-  Result<std::vector<PodSeen>> fellows = cluster.pods(*ns, std::string(api::kPoolLabel) + "=" + pool_of(*pod));
+  Result<std::vector<PodSeen>> fellows = fellows_of(cluster, *pod);
   if (!fellows.ok()) return fellows.status();
   const Fleet fleet(cluster, *std::move(fellows), 0);
   const PodSeen* larderd = fleet.larderd_of(*pod);
@@ -145,7 +150,7 @@ Result<Outcome> why_pod(const Arguments& arguments, const Cluster& cluster) {
   } else {
     const Result<api::Object> object = cluster.object("cachepools." + std::string(api::kGroup), *ns, pool_of(*pod));
     const std::optional<PoolSeen> pool = object.ok() ? std::optional(pool_seen(*object)) : std::nullopt;
-    Result<std::vector<PodSeen>> fellows = cluster.pods(*ns, std::string(api::kPoolLabel) + "=" + pool_of(*pod));
+    Result<std::vector<PodSeen>> fellows = fellows_of(cluster, *pod);
     if (!fellows.ok()) return fellows.status();
     if (std::ranges::none_of(*fellows, [&](const PodSeen& one) { return one.view.uid == pod->view.uid; }))
       fellows->push_back(*pod);

@@ -2,7 +2,6 @@
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
-#include <map>
 #include <optional>
 #include <string>
 #include <thread>
@@ -10,6 +9,7 @@
 
 #include "cuda/move_pieces.cuh"
 #include "tests/cuda/fake_driver/device.h"
+#include "tests/cuda/fake_driver/entry.h"
 
 namespace larder::fake_cuda {
 namespace {
@@ -21,15 +21,6 @@ constexpr ResultCode kInvalidContext = 201, kInvalidHandle = 400;
 int context_object, module_object;
 int function_objects[3];
 thread_local std::vector<Handle> contexts;
-
-// The answer of every function first: what was ordered, or what an earlier error left. With a context, this thread must have it.
-ResultCode begin(const char* function, bool needs_context = true) {
-  if (const ResultCode ordered = device().faults.next(function); ordered != kSuccess) return ordered;
-  return needs_context && (contexts.empty() || contexts.back() != &context_object) ? kInvalidContext : kSuccess;
-}
-
-#define LARDER_BEGIN(...) \
-  if (const ResultCode answer = begin(__VA_ARGS__); answer != kSuccess) return answer
 
 // What this process's driver is like: FAKE_CUDA_DEVICES=0 (none is visible), FAKE_CUDA_UUID=n (another GPU), FAKE_CUDA_MIG=1, FAKE_CUDA_DELAY_MS=n (each copy
 // takes so long), FAKE_CUDA_OLD=1 (functions are missing).
@@ -382,82 +373,8 @@ ResultCode launch_kernel(Handle function, unsigned blocks_x, unsigned blocks_y, 
   return kSuccess;
 }
 
-ResultCode mem_get_address_range(DevicePtr* base, std::size_t* bytes, DevicePtr address) {
-  LARDER_BEGIN("cuMemGetAddressRange");
-  const std::optional<Memory::Where> where = device().memory.where(address);
-  if (!where) return copy::cuda::kNotFound;
-  *base = where->base;
-  *bytes = where->bytes;
-  return kSuccess;
-}
-
-ResultCode ipc_get_mem_handle(IpcHandle* handle, DevicePtr address) {
-  LARDER_BEGIN("cuIpcGetMemHandle");
-  const std::optional<Memory::Where> where = device().memory.where(address);
-  if (!where || !where->heap) return kInvalidValue;
-  *handle = device().memory.name(*where);
-  return kSuccess;
-}
-
-ResultCode ipc_open_mem_handle(DevicePtr* memory, IpcHandle handle, unsigned) {
-  LARDER_BEGIN("cuIpcOpenMemHandle");
-  return shared_memory().open(handle, memory);
-}
-
-ResultCode ipc_close_mem_handle(DevicePtr memory) {
-  return shared_memory().close(memory);
-}
-
-ResultCode mem_retain_allocation_handle(AllocationHandle* handle, void* address) {
-  LARDER_BEGIN("cuMemRetainAllocationHandle");
-  return shared_memory().retain(reinterpret_cast<DevicePtr>(address), handle);
-}
-
-ResultCode mem_release(AllocationHandle handle) {
-  return shared_memory().release(handle);
-}
-
-ResultCode mem_export_to_shareable_handle(void* shared, AllocationHandle handle, int type, unsigned long long) {
-  LARDER_BEGIN("cuMemExportToShareableHandle");
-  return type == kHandleTypeDescriptor ? shared_memory().give(handle, static_cast<int*>(shared)) : kInvalidValue;
-}
-
-ResultCode mem_import_from_shareable_handle(AllocationHandle* handle, void* shared, int type) {
-  LARDER_BEGIN("cuMemImportFromShareableHandle");
-  if (type != kHandleTypeDescriptor) return kInvalidValue;
-  return shared_memory().import(static_cast<int>(reinterpret_cast<std::intptr_t>(shared)), handle);
-}
-
-ResultCode mem_address_reserve(DevicePtr* address, std::size_t bytes, std::size_t, DevicePtr, unsigned long long) {
-  LARDER_BEGIN("cuMemAddressReserve");
-  return shared_memory().reserve(bytes, address);
-}
-
-ResultCode mem_address_free(DevicePtr address, std::size_t bytes) {
-  return shared_memory().unreserve(address, bytes);
-}
-
-ResultCode mem_map(DevicePtr address, std::size_t bytes, std::size_t, AllocationHandle handle, unsigned long long) {
-  LARDER_BEGIN("cuMemMap");
-  return shared_memory().map(address, bytes, handle);
-}
-
-ResultCode mem_unmap(DevicePtr address, std::size_t) {
-  return shared_memory().unmap(address);
-}
-
-ResultCode mem_set_access(DevicePtr, std::size_t, const AccessDescription* descriptions, std::size_t count) {
-  LARDER_BEGIN("cuMemSetAccess");
-  return count == 1 && descriptions->flags == kAccessReadWrite ? kSuccess : kInvalidValue;
-}
-
-template <typename Function>
-void* any(Function* function) {
-  return reinterpret_cast<void*>(function);
-}
-
-const std::map<std::string, void*>& entries() {
-  static const std::map<std::string, void*> all{
+const Entries& entries() {
+  static const Entries all{
       {"cuInit", any(init)},
       {"cuGetErrorName", any(get_error_name)},
       {"cuPointerGetAttribute", any(pointer_get_attribute)},
@@ -491,24 +408,23 @@ const std::map<std::string, void*>& entries() {
       {"cuLaunchKernel", any(launch_kernel)},
       {"cuDeviceGetCount", any(device_get_count)},
       {"cuDeviceGetUuid", any(device_get_uuid)},
-      {"cuMemGetAddressRange", any(mem_get_address_range)},
-      {"cuIpcGetMemHandle", any(ipc_get_mem_handle)},
-      {"cuIpcOpenMemHandle", any(ipc_open_mem_handle)},
-      {"cuIpcCloseMemHandle", any(ipc_close_mem_handle)},
-      {"cuMemRetainAllocationHandle", any(mem_retain_allocation_handle)},
-      {"cuMemRelease", any(mem_release)},
-      {"cuMemExportToShareableHandle", any(mem_export_to_shareable_handle)},
-      {"cuMemImportFromShareableHandle", any(mem_import_from_shareable_handle)},
-      {"cuMemAddressReserve", any(mem_address_reserve)},
-      {"cuMemAddressFree", any(mem_address_free)},
-      {"cuMemMap", any(mem_map)},
-      {"cuMemUnmap", any(mem_unmap)},
-      {"cuMemSetAccess", any(mem_set_access)},
   };
   return all;
 }
 
+// nullptr: there is none of this name.
+void* entry(const std::string& name) {
+  for (const Entries* some : {&entries(), &sharing_entries()})
+    if (const auto at = some->find(name); at != some->end()) return at->second;
+  return nullptr;
+}
+
 }  // namespace
+
+ResultCode begin(const char* function, bool needs_context) {
+  if (const ResultCode ordered = device().faults.next(function); ordered != kSuccess) return ordered;
+  return needs_context && (contexts.empty() || contexts.back() != &context_object) ? kInvalidContext : kSuccess;
+}
 
 std::size_t contexts_of_thread() {
   return contexts.size();
@@ -518,9 +434,8 @@ std::size_t contexts_of_thread() {
 
 // The interface of CUDA 12.8 alone: with 13.0's version a batch has one parameter less.
 extern "C" int cuGetProcAddress_v2(const char* name, void** function, int version, std::uint64_t, int*) {
-  const auto& entries = larder::fake_cuda::entries();
-  const auto at = entries.find(name);
-  if (at == entries.end() || version > 12080) return larder::copy::cuda::kNotFound;
+  void* const entry = larder::fake_cuda::entry(name);
+  if (entry == nullptr || version > 12080) return larder::copy::cuda::kNotFound;
   if (larder::fake_cuda::setting("FAKE_CUDA_OLD", 0) != 0 && std::strcmp(name, "cuMemMap") == 0)
     return larder::copy::cuda::kNotFound;
   // The one function of which two versions are asked for.
@@ -528,6 +443,6 @@ extern "C" int cuGetProcAddress_v2(const char* name, void** function, int versio
     *function = larder::fake_cuda::any(larder::fake_cuda::device_get_uuid_whole);
     return larder::copy::cuda::kSuccess;
   }
-  *function = at->second;
+  *function = entry;
   return larder::copy::cuda::kSuccess;
 }

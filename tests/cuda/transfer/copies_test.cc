@@ -7,9 +7,7 @@ namespace larder::test {
 namespace {
 
 TEST_F(TransferTest, LarderdStoresAndLoadsByLegacyHandles) {
-  larderd_ = larderd_that_copies();
-  engine_ = engine_at(*larderd_);
-  ASSERT_TRUE(await_open(*engine_)) << log_of(*engine_);
+  ASSERT_TRUE(begin()) << log_of(*engine_);
   const fake_cuda::Counters before = fake_cuda::counters();  // it has measured its own ways
   EXPECT_TRUE(served(*engine_, 0));
   EXPECT_TRUE(eventually([&] { return copied(*larderd_, "stores") == 3 && copied(*larderd_, "loads") == 3; }, 10'000));
@@ -21,17 +19,13 @@ TEST_F(TransferTest, LarderdStoresAndLoadsByLegacyHandles) {
 }
 
 TEST_F(TransferTest, LarderdStoresAndLoadsByDescriptors) {
-  larderd_ = larderd_that_copies();
-  engine_ = engine_at(*larderd_, kByHand);
-  ASSERT_TRUE(await_open(*engine_)) << log_of(*engine_);
+  ASSERT_TRUE(begin(kByHand)) << log_of(*engine_);
   EXPECT_TRUE(served(*engine_, 0));
   EXPECT_TRUE(eventually([&] { return copied(*larderd_, "stores") == 3 && copied(*larderd_, "loads") == 3; }, 10'000));
 }
 
 TEST_F(TransferTest, ChunksAreTheSameWhoeverCopiedThem) {
-  larderd_ = larderd_that_copies();
-  engine_ = engine_at(*larderd_);
-  ASSERT_TRUE(await_open(*engine_));
+  ASSERT_TRUE(begin());
   ASSERT_EQ(engine_->store(0, 2, 10'000).stored, 2U);
   EngineClient host(larderd_->socket(), kLayout);
   ASSERT_TRUE(host.client->wait_attached(10'000).ok());
@@ -45,9 +39,7 @@ TEST_F(TransferTest, ChunksAreTheSameWhoeverCopiedThem) {
 }
 
 TEST_F(TransferTest, LarderdCopiesOnlyBehindWhatTheEngineHadQueued) {
-  larderd_ = larderd_that_copies();
-  engine_ = engine_at(*larderd_);
-  ASSERT_TRUE(await_open(*engine_));
+  ASSERT_TRUE(begin());
   ASSERT_TRUE(served(*engine_, 0, 1));
   void* const stream = fake_cuda::make_stream();
   std::promise<void> go;
@@ -68,9 +60,7 @@ TEST_F(TransferTest, LarderdCopiesOnlyBehindWhatTheEngineHadQueued) {
 
 // Sleep: the memory goes, and other memory is at its place.
 TEST_F(TransferTest, AnEngineSleepsAndIsServedByLarderdAgain) {
-  larderd_ = larderd_that_copies();
-  engine_ = engine_at(*larderd_, kByHand);
-  ASSERT_TRUE(await_open(*engine_));
+  ASSERT_TRUE(begin(kByHand));
   ASSERT_TRUE(served(*engine_, 0));
   ASSERT_TRUE(engine_->client->pages_leave(10'000).ok());
   EXPECT_FALSE(engine_->client->sidecar_copies());
@@ -84,14 +74,9 @@ TEST_F(TransferTest, AnEngineSleepsAndIsServedByLarderdAgain) {
 }
 
 TEST_F(TransferTest, MemoryThatWentWithoutAWordIsExportedAnew) {
-  larderd_ = larderd_that_copies();
-  engine_ = engine_at(*larderd_, kByHand);
-  ASSERT_TRUE(await_open(*engine_));
+  ASSERT_TRUE(begin(kByHand));
   ASSERT_TRUE(served(*engine_, 0));
-  for (const client::LayerPages& layer : engine_->engine.pages()) {
-    fake_cuda::unmap_by_hand(layer.base);
-    fake_cuda::map_again(layer.base);
-  }
+  swap_memory(false);
   EXPECT_EQ(engine_->load(0, 3).status, Code::kOk) << "by the engine itself";
   EXPECT_TRUE(engine_->holds(0, 3));
   EXPECT_TRUE(await_open(*engine_)) << log_of(*engine_);
@@ -101,14 +86,9 @@ TEST_F(TransferTest, MemoryThatWentWithoutAWordIsExportedAnew) {
 
 // The worst: nothing tells that it is other memory, and larderd's copies go on in the old one.
 TEST_F(TransferTest, AStaleViewIsFoundOutByTheEnginesOwnDigests) {
-  larderd_ = larderd_that_copies();
-  engine_ = engine_at(*larderd_, kByHand);
-  ASSERT_TRUE(await_open(*engine_));
+  ASSERT_TRUE(begin(kByHand));
   ASSERT_TRUE(served(*engine_, 0));
-  for (const client::LayerPages& layer : engine_->engine.pages()) {
-    fake_cuda::unmap_by_hand(layer.base);
-    fake_cuda::map_again(layer.base, true);
-  }
+  swap_memory(true);
   EXPECT_EQ(engine_->load(0, 3).status, Code::kOk);
   EXPECT_TRUE(engine_->holds(0, 3)) << "not what larderd wrote into memory that is nobody's any more";
   EXPECT_FALSE(engine_->client->sidecar_copies());
@@ -122,14 +102,9 @@ TEST_F(TransferTest, AStaleViewIsFoundOutByTheEnginesOwnDigests) {
 }
 
 TEST_F(TransferTest, AStoreFromAStaleViewIsNotCommitted) {
-  larderd_ = larderd_that_copies();
-  engine_ = engine_at(*larderd_, kByHand);
-  ASSERT_TRUE(await_open(*engine_));
+  ASSERT_TRUE(begin(kByHand));
   ASSERT_TRUE(served(*engine_, 0));
-  for (const client::LayerPages& layer : engine_->engine.pages()) {
-    fake_cuda::unmap_by_hand(layer.base);
-    fake_cuda::map_again(layer.base, true);
-  }
+  swap_memory(true);
   EXPECT_TRUE(served(*engine_, 10));
   EngineClient host(larderd_->socket(), kLayout);
   ASSERT_TRUE(host.client->wait_attached(10'000).ok());
@@ -138,9 +113,7 @@ TEST_F(TransferTest, AStoreFromAStaleViewIsNotCommitted) {
 }
 
 TEST_F(TransferTest, FreedMemoryEndsNothingButLarderdsCopies) {
-  larderd_ = larderd_that_copies();
-  engine_ = engine_at(*larderd_);
-  ASSERT_TRUE(await_open(*engine_));
+  ASSERT_TRUE(begin());
   ASSERT_EQ(engine_->store(0, 3, 10'000).stored, 3U);
   ASSERT_TRUE(engine_->await_present(0, 3));
   fake_cuda::free_unasked(engine_->engine.pages()[0].base);

@@ -31,9 +31,7 @@ TEST_F(TransferTest, AnEngineThatIsKilledInMidCopyLeavesNothingBehind) {
 }
 
 TEST_F(TransferTest, LarderdThatIsKilledInMidCopyCostsTheCopyAlone) {
-  larderd_ = larderd_that_copies({{"FAKE_CUDA_DELAY_MS", "50"}});
-  engine_ = engine_at(*larderd_);
-  ASSERT_TRUE(await_open(*engine_));
+  ASSERT_TRUE(begin(kAllocated, {{"FAKE_CUDA_DELAY_MS", "50"}}));
   std::thread killer([&] {
     eventually([&] { return copies_begun(*larderd_) > 0; }, 10'000);
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
@@ -53,9 +51,7 @@ TEST_F(TransferTest, LarderdThatIsKilledInMidCopyCostsTheCopyAlone) {
 
 // Bytes before time: nothing is reported while larderd may still write.
 TEST_F(TransferTest, ALoadWaitsForALarderdThatStandsStillInMidCopy) {
-  larderd_ = larderd_that_copies({{"FAKE_CUDA_DELAY_MS", "50"}});
-  engine_ = engine_at(*larderd_);
-  ASSERT_TRUE(await_open(*engine_));
+  ASSERT_TRUE(begin(kAllocated, {{"FAKE_CUDA_DELAY_MS", "50"}}));
   ASSERT_EQ(engine_->store(0, 1, 10'000).stored, 1U);
   ASSERT_TRUE(engine_->await_present(0, 1));
   engine_->engine.wipe();
@@ -70,9 +66,7 @@ TEST_F(TransferTest, ALoadWaitsForALarderdThatStandsStillInMidCopy) {
 }
 
 TEST_F(TransferTest, ALarderdThatStandsStillBeforeACopyIsNotWaitedFor) {
-  larderd_ = larderd_that_copies();
-  engine_ = engine_at(*larderd_);
-  ASSERT_TRUE(await_open(*engine_));
+  ASSERT_TRUE(begin());
   ASSERT_TRUE(served(*engine_, 0, 1));
   engine_->engine.wipe();
   larderd_->process().signal(SIGSTOP);

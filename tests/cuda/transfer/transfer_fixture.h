@@ -92,6 +92,20 @@ class TransferTest : public testing::Test {
     larderd_.reset();
     fake_cuda::reset();
   }
+  // A larderd that copies for an engine. False: it does not, in time.
+  bool begin(const PageMemory& memory = kAllocated, const Variables& driver = {}) {
+    larderd_ = larderd_that_copies(driver);
+    engine_ = engine_at(*larderd_, memory);
+    return await_open(*engine_);
+  }
+  // Other memory is at the place of the engine's, and nobody told; `silently`: not even its number is another.
+  void swap_memory(bool silently) {
+    for (const client::LayerPages& layer : engine_->engine.pages()) {
+      fake_cuda::unmap_by_hand(layer.base);
+      fake_cuda::map_again(layer.base, silently);
+    }
+  }
+
   std::unique_ptr<LarderdProcess> larderd_;
   std::unique_ptr<EngineClient> engine_;
 };

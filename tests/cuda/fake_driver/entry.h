@@ -1,0 +1,27 @@
+// What the driver's functions are made with, and where they are found: by name, as cuGetProcAddress_v2 gives them out. Thread-safe.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "cuda/driver_abi.h"
+
+namespace larder::fake_cuda {
+
+// The answer of every function first: what was ordered, or what an earlier error left. With a context, this thread must have it.
+copy::cuda::ResultCode begin(const char* function, bool needs_context = true);
+
+#define LARDER_BEGIN(...) \
+  if (const copy::cuda::ResultCode answer = begin(__VA_ARGS__); answer != kSuccess) return answer
+
+using Entries = std::map<std::string, void*>;
+
+template <typename Function>
+void* any(Function* function) {
+  return reinterpret_cast<void*>(function);
+}
+
+// Those by which processes share memory.
+const Entries& sharing_entries();
+
+}  // namespace larder::fake_cuda
