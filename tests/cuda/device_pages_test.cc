@@ -135,7 +135,7 @@ TEST_F(DevicePagesTest, AnErrorOfCudaEndsTheCacheInThisEngineAndIsSaidOnce) {
   EngineClient& engine = attach(kLayout);
   ASSERT_EQ(engine.store(0, 2).stored, 2U);
   ASSERT_TRUE(engine.await_present(0, 2));
-  fake_cuda::fail("kernel", 1, 700, true);
+  for (const char* work : {"kernel", "copy"}) fake_cuda::fail(work, 1, 700, true);  // whichever way was measured to be the faster
   EXPECT_EQ(engine.load(0, 2).status, Code::kUnavailable);
   EXPECT_EQ(engine.load(0, 2).status, Code::kUnavailable);
   EXPECT_EQ(engine.store(5, 2).refused, 2U);
