@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "operator/api/cache_backend.h"
@@ -28,6 +29,9 @@ struct EnginePod {
 // larderd's YAML (docs/configuration.md), the same for the same input. `backend` is the pool's, where it has one and it exists.
 std::string larderd_config(const api::CachePool& pool, const std::optional<api::CacheBackend>& backend,
                            const EnginePod& engine = {});
+
+// Whether a configuration that larderd_config() made has a backend in it.
+bool has_backend(std::string_view config);
 
 // What a change of the pool or backend needs a restart of the pod for (memory, volumes, image, secrets' names), as a short hash.
 std::string restart_hash(const api::CachePool& pool, const std::optional<api::CacheBackend>& backend, const Defaults& defaults,

@@ -42,6 +42,13 @@ Condition sizes_fit(const PoolFacts& facts) {
               std::to_string((api::own_memory_bytes(facts.pool->spec) + kMi - 1) / kMi) + "Mi"};
 }
 
+Condition node_objects_applied(const PoolFacts& facts) {
+  if (!facts.objects_kept) return objects_applied(facts.brought, "pool", "ConfigMap and DaemonSet");
+  return {"ObjectsApplied", Truth::kTrue, "Kept",
+          "ConfigMap and DaemonSet stay as they were with CacheBackend " + facts.pool->spec.backend +
+              " until that can be read again; so long nothing else of the pool reaches its nodes"};
+}
+
 Condition backend_ready(const PoolFacts& facts) {
   const std::string& name = facts.pool->spec.backend;
   if (!facts.backend)
@@ -145,7 +152,7 @@ Condition pods_ready(const PoolFacts& facts) {
 }
 
 Condition pods_up_to_date(const PoolFacts& facts) {
-  const Names old = names_where(facts, [&](const PodView& pod) { return pod.restart_hash != facts.wanted_of(pod).restart_hash; });
+  const Names old = names_where(facts, [&](const PodView& pod) { return needs_restart(facts, pod); });
   if (!old.empty() && facts.pool->spec.placement == api::Placement::kNode)
     return {"PodsUpToDate", Truth::kFalse, "RollingOut",
             of_pods(old, facts) +
@@ -158,6 +165,11 @@ Condition pods_up_to_date(const PoolFacts& facts) {
                 "restart their Deployment when it suits"};
   if (!facts.configured.ok())
     return {"PodsUpToDate", Truth::kFalse, "NotTold", facts.configured.to_string() + ". It is tried again"};
+  const Names kept = names_where(facts, [&](const PodView& pod) { return is_kept(facts, pod); });
+  if (!kept.empty())
+    return {"PodsUpToDate", Truth::kUnknown, "BackendNotRead",
+            of_pods(kept, facts) + " run with CacheBackend " + facts.pool->spec.backend +
+                ", which is not there or cannot be read: they stay as they are, and need no restart once it is back as it was"};
   return {"PodsUpToDate", Truth::kTrue, "UpToDate", "every pod has the pool's configuration"};
 }
 
@@ -233,8 +245,7 @@ bool waits_for_hugepages(const PoolFacts& facts) {
 std::vector<Condition> pool_conditions(const PoolFacts& facts) {
   std::vector<Condition> conditions{sizes_fit(facts)};
   if (facts.pool) {
-    if (facts.pool->spec.placement == api::Placement::kNode)
-      conditions.push_back(objects_applied(facts.brought, "pool", "ConfigMap and DaemonSet"));
+    if (facts.pool->spec.placement == api::Placement::kNode) conditions.push_back(node_objects_applied(facts));
     // The Secret before the backend that cannot be reached without it: it is what has to be mended.
     if (!facts.pool->spec.backend.empty()) conditions.push_back(secret_missing(facts));
     if (!facts.pool->spec.backend.empty()) conditions.push_back(backend_ready(facts));

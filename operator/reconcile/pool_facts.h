@@ -1,4 +1,5 @@
-// PoolFacts: all that a pool's status is judged from, gathered before the first judgement. Plain values; thread-compatible.
+// PoolFacts: all that a pool's status is judged from, gathered before the first judgement. Plain values, and what is asked of them alone;
+// thread-compatible.
 #pragma once
 
 #include <cstdint>
@@ -24,6 +25,9 @@ struct PoolFacts {
   Status parsed;                       // why the spec cannot be used
   std::optional<api::CachePool> pool;  // where it can
   k8s::ObjectPtr backend;              // the CacheBackend of spec.backendRef; nothing: there is none
+  // It is not there, or cannot be read: what runs with it goes on as it is, since nobody knows what it should be.
+  bool backend_unread = false;
+  bool objects_kept = false;  // for that reason, ConfigMap and DaemonSet were left as they stand
   Wanted wanted, wanted_on_host_network;
   std::vector<PodView> pods;       // with a larderd, and not over
   Heard heard;                     // from them
@@ -34,5 +38,10 @@ struct PoolFacts {
 
   const Wanted& wanted_of(const PodView& pod) const { return pod.host_network ? wanted_on_host_network : wanted; }
 };
+
+// Whether nobody can tell what the pod should have: it runs with a backend that cannot be read now.
+bool is_kept(const PoolFacts& facts, const PodView& pod);
+// Whether it runs with what only a restart changes.
+bool needs_restart(const PoolFacts& facts, const PodView& pod);
 
 }  // namespace larder::reconcile

@@ -1,5 +1,7 @@
 #include "operator/reconcile/pool_reconciler.h"
 
+#include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "operator/api/names.h"
@@ -21,6 +23,20 @@ void keep_first(Status& first, const Status& status) {
   if (first.ok() && !status.ok()) first = status;
 }
 
+k8s::ObjectPtr of_kind(std::string_view kind, const std::vector<k8s::ObjectPtr>& objects) {
+  const auto found = std::ranges::find_if(objects, [kind](const auto& one) { return api::text_at(*one, "kind") == kind; });
+  return found == objects.end() ? nullptr : *found;
+}
+
+// Whether a pool's objects are there and were made with a backend. Those of one that never had its backend follow the pool without it.
+bool have_backend(const std::vector<k8s::ObjectPtr>& objects) {
+  const k8s::ObjectPtr config = of_kind("ConfigMap", objects);
+  if (!config || !of_kind("DaemonSet", objects)) return false;
+  for (const Object& file : api::at(*config, "data"))
+    if (file.is_string() && desired::has_backend(file.get_ref<const std::string&>())) return true;
+  return false;
+}
+
 }  // namespace
 
 PoolReconciler::PoolReconciler(const World& world, Hear hear, Told told, const base::Clock& clock)
@@ -36,6 +52,15 @@ std::vector<PodView> PoolReconciler::pods_of(const k8s::Key& key) const {
   return pods;
 }
 
+std::optional<api::CacheBackend> PoolReconciler::backend_of(const api::CachePool& pool, PoolFacts& facts) const {
+  if (pool.spec.backend.empty()) return std::nullopt;
+  facts.backend = world_.backends.find(pool.ns, pool.spec.backend);
+  if (facts.backend)
+    if (Result<api::CacheBackend> parsed = api::parse_backend(*facts.backend); parsed.ok()) return std::move(*parsed);
+  facts.backend_unread = true;
+  return std::nullopt;
+}
+
 PoolFacts PoolReconciler::gather(const Object& object) {
   PoolFacts facts;
   facts.generation = api::number_at(object, "metadata.generation");
@@ -48,19 +73,17 @@ PoolFacts PoolReconciler::gather(const Object& object) {
   }
   facts.pool = std::move(*pool);
   const api::CachePool& spec = *facts.pool;
-  std::optional<api::CacheBackend> backend;
-  if (!spec.spec.backend.empty()) facts.backend = world_.backends.find(spec.ns, spec.spec.backend);
-  if (facts.backend)
-    if (Result<api::CacheBackend> parsed = api::parse_backend(*facts.backend); parsed.ok()) backend = std::move(*parsed);
+  const std::optional<api::CacheBackend> backend = backend_of(spec, facts);
 
   const desired::EnginePod on_host{.host_network = true};
   facts.wanted = {desired::larderd_config(spec, backend), desired::restart_hash(spec, backend, world_.defaults)};
   facts.wanted_on_host_network = {desired::larderd_config(spec, backend, on_host),
                                   desired::restart_hash(spec, backend, world_.defaults, on_host)};
   const Owner owner{"CachePool", spec.ns, spec.name, spec.uid};
-  facts.brought = bring(world_.client, world_.children, owner, desired::pool_objects(spec, backend, world_.defaults));
-  for (const k8s::ObjectPtr& child : children_of(world_.children, owner))
-    if (api::text_at(*child, "kind") == "DaemonSet") facts.daemon_set = child;
+  facts.objects_kept = facts.backend_unread && have_backend(children_of(world_.children, owner));
+  if (!facts.objects_kept)
+    facts.brought = bring(world_.client, world_.children, owner, desired::pool_objects(spec, backend, world_.defaults));
+  facts.daemon_set = of_kind("DaemonSet", children_of(world_.children, owner));
   if (waits_for_hugepages(facts))
     facts.hugepages_of_nodes = pages_of_nodes(world_.client, spec.spec.memory.hugepages == api::Hugepages::k1Gi ? "1Gi" : "2Mi");
   return facts;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,8 @@ class PoolReconciler {
 
  private:
   PoolFacts gather(const api::Object& object);
+  // The pool's backend, where it can be read; tells `facts` of it.
+  std::optional<api::CacheBackend> backend_of(const api::CachePool& pool, PoolFacts& facts) const;
   std::vector<PodView> pods_of(const k8s::Key& key) const;
   // Those whose larderd takes a change over while it runs. Whether some are left for the next time.
   bool configure(PoolFacts& facts);

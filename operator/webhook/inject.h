@@ -21,7 +21,7 @@ inline constexpr std::array<std::pair<Refusal, const char*>, 6> kRefusals{{
     {Refusal::kNoPool, "no_pool"},         // there is no such pool
     {Refusal::kPod, "pod"},                // something in the pod stands in the way: names, ports, resources, Windows
     {Refusal::kEngine, "engine"},          // no engine was found, or it cannot be connected
-    {Refusal::kUnreadable, "unreadable"},  // pool or backend could not be read
+    {Refusal::kUnreadable, "unreadable"},  // the pool could not be read
     {Refusal::kDefect, "defect"},          // of the injector
 }};
 

@@ -99,16 +99,10 @@ PodReview::Verdict PodReview::judge_pod(const api::Object& pod, const std::strin
             "CachePool " + pool + " could not be read: " + found.status().text() + "; the pod starts without a cache",
             Refusal::kUnreadable};
   if (found.ok()) input.pool = *std::move(found);
-  if (input.pool && !input.pool->spec.backend.empty()) {
-    Result<api::CacheBackend> backend = pools_.backend(ns, input.pool->spec.backend);
-    if (backend.ok())
+  // One that cannot be read costs the pod its backend alone: it keeps its memory, and the pool's BackendReady says what is wrong.
+  if (input.pool && !input.pool->spec.backend.empty())
+    if (Result<api::CacheBackend> backend = pools_.backend(ns, input.pool->spec.backend); backend.ok())
       input.backend = *std::move(backend);
-    else if (backend.status().code() != Code::kNotFound)
-      return {api::Object::array(),
-              "CacheBackend " + input.pool->spec.backend + " could not be read: " + backend.status().text() +
-                  "; the pod starts without a cache",
-              Refusal::kUnreadable};
-  }
   try {
     Injection injection = inject_(input);
     return {std::move(injection.patch), std::move(injection.refused), injection.kind};

@@ -116,12 +116,20 @@ TEST_F(ReviewTest, WhatCannotBeReadCostsThePodItsCacheAlone) {
   looked_ = [](const Input&) { FAIL() << "nothing to inject"; };
   pools_.pools.insert_or_assign("chat", Status(Code::kDeadlineExceeded, "GET took 1 s"));
   EXPECT_THAT(warning_of(review_of(annotated_pod())), HasSubstr("CachePool chat could not be read: GET took 1 s"));
-  api::CachePool pool;
-  pool.spec.backend = "redis";
-  pools_.pools.insert_or_assign("chat", pool);
-  pools_.backends.insert_or_assign("redis", Status(Code::kUnavailable, "gone"));
-  EXPECT_THAT(warning_of(review_of(annotated_pod())), HasSubstr("CacheBackend redis could not be read: gone"));
-  EXPECT_THAT(kinds_, ElementsAre(Refusal::kUnreadable, Refusal::kUnreadable));
+  EXPECT_THAT(kinds_, ElementsAre(Refusal::kUnreadable));
+}
+
+// Its memory is not the backend's: a pod that starts anew while the backend is unreadable, or was stored under an older schema, has it.
+TEST_F(ReviewTest, ABackendThatCannotBeReadCostsThePodThatBackendAlone) {
+  for (const Code code : {Code::kUnavailable, Code::kInvalidArgument, Code::kDeadlineExceeded}) {
+    bool looked = false;
+    looked_ = [&](const Input& input) { looked = input.pool && !input.backend; };
+    pools_.backends.insert_or_assign("redis", Status(code, "gone"));
+    const api::Object response = respond(review_of(annotated_pod()));
+    EXPECT_TRUE(looked);
+    EXPECT_EQ(response["patch"], injection_.patch);
+  }
+  EXPECT_THAT(told_, IsEmpty());
 }
 
 TEST_F(ReviewTest, ADefectOfTheInjectorStopsNoPod) {
