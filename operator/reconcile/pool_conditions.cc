@@ -19,9 +19,9 @@ std::string quoted(const std::string& text) {
   return text.size() <= kMostQuoted ? text : text.substr(0, kMostQuoted) + "...";
 }
 
-Names names_where(const PoolFacts& facts, const std::function<bool(const PodView&)>& test) {
+Names names_where(const std::vector<PodView>& pods, const std::function<bool(const PodView&)>& test) {
   Names names;
-  for (const PodView& pod : facts.pods)
+  for (const PodView& pod : pods)
     if (test(pod)) names.push_back(pod.name);
   return names;
 }
@@ -79,7 +79,7 @@ std::string page_name(const CachePool& pool) {
 }
 
 Names without_hugepages(const PoolFacts& facts) {
-  return names_where(facts, [](const PodView& pod) { return pod.unscheduled.find("hugepages-") != std::string::npos; });
+  return names_where(facts.pods, [](const PodView& pod) { return pod.unscheduled.find("hugepages-") != std::string::npos; });
 }
 
 std::string how_to_reserve(const CachePool& pool, std::uint64_t pages) {
@@ -144,28 +144,44 @@ Condition pods_ready(const PoolFacts& facts) {
   };
   if (facts.pods.empty()) return without_pods(facts);
   for (const Trouble trouble : kTroubles) {
-    const Names names = names_where(facts, [&](const PodView& pod) { return trouble_of(pod, facts.heard) == trouble; });
+    const Names names = names_where(facts.pods, [&](const PodView& pod) { return trouble_of(pod, facts.heard) == trouble; });
     if (!names.empty())
       return no(text(trouble), names, cure(trouble, *std::ranges::find(facts.pods, names.front(), &PodView::name), facts.heard));
   }
   return {"PodsReady", Truth::kTrue, "AllReady", "larderd is ready in all " + std::to_string(facts.pods.size()) + " pods"};
 }
 
+// Pods that somebody has to restart, as one sentence; empty: none.
+std::string to_restart(const PoolFacts& facts, const std::function<bool(const PodView&)>& rolled) {
+  const auto is_old = [&](const PodView& pod) { return needs_restart(facts, pod) && !rolled(pod); };
+  const Names pods = names_where(facts.pods, is_old), engines = names_where(facts.engines, is_old);
+  if (!pods.empty())
+    return of_pods(pods, facts) +
+           " run with what only a restart changes (memory, disk, image, backend's Secrets, chunkTokens, engine): kubectl rollout "
+           "restart their Deployment when it suits";
+  if (engines.empty()) return "";
+  return std::to_string(engines.size()) + " of " + std::to_string(facts.engines.size()) + " engines' pods (" + some_of(engines) +
+         ") have what they were given when they were made (the shim, chunkTokens, engine): kubectl rollout restart their "
+         "Deployment "
+         "when it suits; with another chunkTokens they share nothing with newer ones";
+}
+
 Condition pods_up_to_date(const PoolFacts& facts) {
-  const Names old = names_where(facts, [&](const PodView& pod) { return needs_restart(facts, pod); });
-  if (!old.empty() && facts.pool->spec.placement == api::Placement::kNode)
+  const auto rolled = [&](const PodView& pod) {  // by the DaemonSet
+    return facts.pool->spec.placement == api::Placement::kNode && !pod.injected;
+  };
+  const Names rolling = names_where(facts.pods, [&](const PodView& pod) { return needs_restart(facts, pod) && rolled(pod); });
+  const std::string by_hand = to_restart(facts, rolled);
+  if (!rolling.empty())
     return {"PodsUpToDate", Truth::kFalse, "RollingOut",
-            of_pods(old, facts) +
+            of_pods(rolling, facts) +
                 " run as they were before the last change; the DaemonSet replaces them node by node, and the "
-                "nodes keep what is cached"};
-  if (!old.empty())
-    return {"PodsUpToDate", Truth::kFalse, "RestartNeeded",
-            of_pods(old, facts) +
-                " run with what only a restart changes (memory, disk, image, backend's Secrets): kubectl rollout "
-                "restart their Deployment when it suits"};
+                "nodes keep what is cached" +
+                (by_hand.empty() ? "" : ". " + by_hand)};
+  if (!by_hand.empty()) return {"PodsUpToDate", Truth::kFalse, "RestartNeeded", by_hand};
   if (!facts.configured.ok())
     return {"PodsUpToDate", Truth::kFalse, "NotTold", facts.configured.to_string() + ". It is tried again"};
-  const Names kept = names_where(facts, [&](const PodView& pod) { return is_kept(facts, pod); });
+  const Names kept = names_where(facts.pods, [&](const PodView& pod) { return is_kept(facts, pod); });
   if (!kept.empty())
     return {"PodsUpToDate", Truth::kUnknown, "BackendNotRead",
             of_pods(kept, facts) + " run with CacheBackend " + facts.pool->spec.backend +
@@ -176,7 +192,7 @@ Condition pods_up_to_date(const PoolFacts& facts) {
 // Larderd that run and serve nobody. One of placement Node may wait for its first engine for ever.
 Condition engines_attached(const PoolFacts& facts) {
   const auto answer_of = [&](const PodView& pod) { return facts.heard.answers.find(pod.uid); };
-  const Names alone = names_where(facts, [&](const PodView& pod) {
+  const Names alone = names_where(facts.pods, [&](const PodView& pod) {
     const auto answer = answer_of(pod);
     return answer != facts.heard.answers.end() && answer->second.engines == 0;
   });
@@ -209,7 +225,7 @@ Condition gpu_visible(const PoolFacts& facts) {
         "GpuVisible", Truth::kFalse, "NoRuntimeClass",
         "larderd sees no GPU for transfer: sidecar: set spec.runtimeClassName (nvidia, say). Until then the engine's own process "
         "copies, as with transfer: shim"};
-  const Names blind = names_where(facts, [](const PodView& pod) { return !pod.notice.empty(); });
+  const Names blind = names_where(facts.pods, [](const PodView& pod) { return !pod.notice.empty(); });
   if (blind.empty())
     return {"GpuVisible", Truth::kTrue, "Asked", "every pod asks for what makes a GPU visible in larderd's container"};
   const auto one = std::ranges::find(facts.pods, blind.front(), &PodView::name);

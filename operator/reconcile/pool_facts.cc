@@ -9,6 +9,7 @@ bool is_kept(const PoolFacts& facts, const PodView& pod) {
 }
 
 bool needs_restart(const PoolFacts& facts, const PodView& pod) {
+  if (!pod.has_larderd) return pod.restart_hash != facts.engine_hash;
   return !is_kept(facts, pod) && pod.restart_hash != facts.wanted_of(pod).restart_hash;
 }
 

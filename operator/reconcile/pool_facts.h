@@ -29,7 +29,9 @@ struct PoolFacts {
   bool backend_unread = false;
   bool objects_kept = false;  // for that reason, ConfigMap and DaemonSet were left as they stand
   Wanted wanted, wanted_on_host_network;
+  std::string engine_hash;         // of a pod in `engines`
   std::vector<PodView> pods;       // with a larderd, and not over
+  std::vector<PodView> engines;    // injected, without a larderd of their own (placement Node), and not over
   Heard heard;                     // from them
   k8s::ObjectPtr daemon_set;       // placement Node; nothing: not there yet
   Brought brought;                 // of its objects
@@ -41,7 +43,7 @@ struct PoolFacts {
 
 // Whether nobody can tell what the pod should have: it runs with a backend that cannot be read now.
 bool is_kept(const PoolFacts& facts, const PodView& pod);
-// Whether it runs with what only a restart changes.
+// Whether it runs with what only a restart changes. One of `pods` or of `engines`.
 bool needs_restart(const PoolFacts& facts, const PodView& pod);
 
 }  // namespace larder::reconcile

@@ -42,12 +42,13 @@ bool have_backend(const std::vector<k8s::ObjectPtr>& objects) {
 PoolReconciler::PoolReconciler(const World& world, Hear hear, Told told, const base::Clock& clock)
     : world_(world), hear_(std::move(hear)), told_(std::move(told)), freeing_(world, clock) {}
 
-std::vector<PodView> PoolReconciler::pods_of(const k8s::Key& key) const {
-  std::vector<PodView> pods;
+PoolReconciler::Pods PoolReconciler::pods_of(const k8s::Key& key) const {
+  Pods pods;
   for (const k8s::ObjectPtr& pod : world_.pods.all(key.ns)) {
     if (api::label(*pod, api::kPoolLabel) != key.name) continue;
     PodView view = view_of(*pod);
-    if (view.has_larderd && !view.over) pods.push_back(std::move(view));
+    if (!view.over && (view.has_larderd || view.injected))
+      (view.has_larderd ? pods.larderds : pods.engines).push_back(std::move(view));
   }
   return pods;
 }
@@ -64,7 +65,9 @@ std::optional<api::CacheBackend> PoolReconciler::backend_of(const api::CachePool
 PoolFacts PoolReconciler::gather(const Object& object) {
   PoolFacts facts;
   facts.generation = api::number_at(object, "metadata.generation");
-  facts.pods = pods_of({api::namespace_of(object), api::name_of(object)});
+  Pods pods = pods_of({api::namespace_of(object), api::name_of(object)});
+  facts.pods = std::move(pods.larderds);
+  facts.engines = std::move(pods.engines);
   facts.heard = hear_(facts.pods);
   Result<api::CachePool> pool = api::parse_pool(object);
   if (!pool.ok()) {
@@ -79,6 +82,7 @@ PoolFacts PoolReconciler::gather(const Object& object) {
   facts.wanted = {desired::larderd_config(spec, backend), desired::restart_hash(spec, backend, world_.defaults)};
   facts.wanted_on_host_network = {desired::larderd_config(spec, backend, on_host),
                                   desired::restart_hash(spec, backend, world_.defaults, on_host)};
+  facts.engine_hash = desired::engine_hash(spec, world_.defaults);
   const Owner owner{"CachePool", spec.ns, spec.name, spec.uid};
   facts.objects_kept = facts.backend_unread && have_backend(children_of(world_.children, owner));
   if (!facts.objects_kept)
@@ -113,7 +117,7 @@ bool PoolReconciler::configure(PoolFacts& facts) {
 // What a pool owned goes by its owner references.
 Done PoolReconciler::end(const k8s::Key& key, const k8s::ObjectPtr& object) {
   told_(key, std::nullopt, false);
-  if (object && has_memory_finalizer(*object)) return freeing_.free(*object, pods_of(key));
+  if (object && has_memory_finalizer(*object)) return freeing_.free(*object, pods_of(key).larderds);
   freeing_.forget(key);
   return {};
 }

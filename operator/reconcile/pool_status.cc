@@ -32,6 +32,7 @@ std::string size_text(std::uint64_t bytes) {
 PoolSums sums_of(const PoolFacts& facts) {
   PoolSums sums;
   sums.pods = facts.pods.size();
+  for (const PodView& engine : facts.engines) sums.need_restart += needs_restart(facts, engine) ? 1 : 0;
   for (const PodView& pod : facts.pods) {
     sums.attached += pod.ready && !facts.heard.down.contains(pod.uid) ? 1 : 0;
     if (const Trouble trouble = trouble_of(pod, facts.heard); trouble != Trouble::kNone) ++sums.troubled[trouble];

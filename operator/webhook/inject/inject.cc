@@ -54,7 +54,10 @@ void annotate(Object& pod, const Input& input) {
   annotations[std::string(api::kInjectedAnnotation)] = LARDER_VERSION "/" + input.pool->name;
   annotations.erase(std::string(api::kNotInjectedAnnotation));
   map_in(pod["metadata"], "labels")[std::string(api::kPoolLabel)] = input.pool->name;  // for those who select by it
-  if (input.pool->spec.placement == api::Placement::kNode) return;
+  if (input.pool->spec.placement == api::Placement::kNode) {
+    annotations[std::string(api::kRestartAnnotation)] = desired::engine_hash(*input.pool, input.defaults);
+    return;
+  }
   const desired::EnginePod engine{api::truth_at(pod, "spec.hostNetwork")};
   annotations[std::string(api::kConfigAnnotation)] = desired::larderd_config(*input.pool, input.backend, engine);
   annotations[std::string(api::kRestartAnnotation)] = desired::restart_hash(*input.pool, input.backend, input.defaults, engine);

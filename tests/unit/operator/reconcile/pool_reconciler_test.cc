@@ -90,6 +90,23 @@ TEST(PoolReconcilerTest, PodsAreCountedAndSummed) {
   EXPECT_EQ(run.told->attached, 2U);
 }
 
+// Engines of a node's larderd are other pods: they are told apart, and counted where they have what only a restart changes.
+TEST(PoolReconcilerTest, EnginesOfANodeAreComparedToo) {
+  Reconciling run;
+  run.pool("chat", kNode);
+  const api::CachePool parsed = *api::parse_pool(*run.api.find(resources::kPools, "ml", "chat"));
+  Object engine = pod({.name = "engine", .restart_hash = desired::engine_hash(parsed, run.world.defaults)});
+  engine["metadata"]["annotations"][std::string(api::kInjectedAnnotation)] = "1/chat";
+  engine["spec"].erase("initContainers");
+  run.api.as_user(resources::kPods, engine);
+  ASSERT_EQ(run.settle(), 1);
+  EXPECT_EQ(run.condition(resources::kPools, "chat", "PodsUpToDate"), "True UpToDate");
+  run.pool("chat", R"({"chunkTokens": 512})");
+  ASSERT_EQ(run.settle(), 1);
+  EXPECT_EQ(run.condition(resources::kPools, "chat", "PodsUpToDate"), "False RestartNeeded");
+  EXPECT_EQ(run.status(resources::kPools, "chat")["pods"], Object::parse(R"({"total": 0, "attached": 0, "needRestart": 1})"));
+}
+
 // A backend deleted by mistake, and one stored under an older schema: what runs with it goes on, and is compared once it is back.
 TEST(PoolReconcilerTest, NoPodHasToRestartForABackendThatCannotBeRead) {
   constexpr const char* kBackend = R"({"endpoints": ["redis:6379"]})";
