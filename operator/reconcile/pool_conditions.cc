@@ -82,14 +82,20 @@ Names without_hugepages(const PoolFacts& facts) {
   return names_where(facts.pods, [](const PodView& pod) { return pod.unscheduled.find("hugepages-") != std::string::npos; });
 }
 
-std::string how_to_reserve(const CachePool& pool, std::uint64_t pages) {
-  const std::string count = std::to_string(pages);
-  if (pool.spec.memory.hugepages == api::Hugepages::k1Gi)
-    return "Reserve them on the node with hugepagesz=1G hugepages=" + count +
-           " on the kernel's boot line, and boot it; or take memory.hugepages 2Mi";
-  return "Reserve them on the node: sysctl -w vm.nr_hugepages=" + count +
-         " (to keep them, the same line in /etc/sysctl.d/, or hugepagesz=2M hugepages=" + count +
-         " on the boot line), then restart its kubelet";
+// A node's count is of all its pages: what pods have already comes on top, and one that is set too low takes pages away.
+std::string how_to_reserve(const PoolFacts& facts, std::uint64_t pages) {
+  const PagesSeen& seen = facts.hugepages_of_nodes;
+  std::string count = totals_for(seen, pages);
+  const bool enough = have_enough(seen, pages);
+  if (count.empty() && enough) return "The nodes have enough free: something else keeps the pods from them";
+  if (count.empty() && !seen.nodes.empty()) count = "as many as the node has and " + std::to_string(pages) + " more";
+  if (!seen.known || seen.without > 0) count += (count.empty() ? "" : ", ") + std::to_string(pages) + " on a node without any";
+  const std::string first = enough ? "Where it must run on another node reserve them: " : "Reserve them: ";
+  if (facts.pool->spec.memory.hugepages == api::Hugepages::k1Gi)
+    return first + "on the node's boot line hugepagesz=1G hugepages=" + count + ", and boot it; or take memory.hugepages 2Mi";
+  return first + "sysctl -w vm.nr_hugepages=" + count +
+         " (to keep them, the same line in /etc/sysctl.d/, or hugepagesz=2M hugepages= on the boot line), then restart the "
+         "node's kubelet";
 }
 
 Condition hugepages_missing(const PoolFacts& facts) {
@@ -101,9 +107,10 @@ Condition hugepages_missing(const PoolFacts& facts) {
   const auto one = std::ranges::find(facts.pods, waiting.front(), &PodView::name);
   std::string text = of_pods(waiting, facts) + " wait: each needs " + std::to_string(pages) + " free pages of " +
                      page_name(pool) + " on one node. ";
-  text += facts.hugepages_of_nodes.empty() ? "The scheduler: " + quoted(one->unscheduled) + ". "
-                                           : "On nodes: " + facts.hugepages_of_nodes + ". ";
-  return {"HugepagesMissing", Truth::kTrue, "NotEnough", text + how_to_reserve(pool, pages)};
+  const PagesSeen& seen = facts.hugepages_of_nodes;
+  if (seen.known) text += "On nodes: " + text_of(seen) + ". ";
+  if (!seen.known || have_enough(seen, pages)) text += "The scheduler: " + quoted(one->unscheduled) + ". ";
+  return {"HugepagesMissing", Truth::kTrue, "NotEnough", text + how_to_reserve(facts, pages)};
 }
 
 Condition without_pods(const PoolFacts& facts) {

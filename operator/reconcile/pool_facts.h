@@ -1,5 +1,5 @@
-// PoolFacts: all that a pool's status is judged from, gathered before the first judgement. Plain values, and what is asked of them alone;
-// thread-compatible.
+// PoolFacts: all that a pool's status is judged from, gathered before the first judgement. Plain values, and what is asked of
+// them alone; thread-compatible.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include "operator/k8s/informer.h"
 #include "operator/reconcile/children.h"
 #include "operator/reconcile/larderd_answer.h"
+#include "operator/reconcile/node_pages.h"
 #include "operator/reconcile/pod_view.h"
 
 namespace larder::reconcile {
@@ -29,14 +30,14 @@ struct PoolFacts {
   bool backend_unread = false;
   bool objects_kept = false;  // for that reason, ConfigMap and DaemonSet were left as they stand
   Wanted wanted, wanted_on_host_network;
-  std::string engine_hash;         // of a pod in `engines`
-  std::vector<PodView> pods;       // with a larderd, and not over
-  std::vector<PodView> engines;    // injected, without a larderd of their own (placement Node), and not over
-  Heard heard;                     // from them
-  k8s::ObjectPtr daemon_set;       // placement Node; nothing: not there yet
-  Brought brought;                 // of its objects
-  Status configured;               // whether running pods could be given their configuration
-  std::string hugepages_of_nodes;  // pages_of_nodes(); empty: not asked or not known
+  std::string engine_hash;       // of a pod in `engines`
+  std::vector<PodView> pods;     // with a larderd, and not over
+  std::vector<PodView> engines;  // injected, without a larderd of their own (placement Node), and not over
+  Heard heard;                   // from them
+  k8s::ObjectPtr daemon_set;     // placement Node; nothing: not there yet
+  Brought brought;               // of its objects
+  Status configured;             // whether running pods could be given their configuration
+  PagesSeen hugepages_of_nodes;  // where pods wait for some
 
   const Wanted& wanted_of(const PodView& pod) const { return pod.host_network ? wanted_on_host_network : wanted; }
 };

@@ -90,13 +90,39 @@ TEST(PoolConditionsTest, HugepagesThatNoNodeHas) {
   facts.pods[1].ready = facts.pods[1].running = false;
   facts.pods[1].unscheduled = "0/3 nodes are available: 3 Insufficient hugepages-2Mi.";
   EXPECT_TRUE(waits_for_hugepages(facts));
-  facts.hugepages_of_nodes = "node-b 12 free of 100";
+  facts.hugepages_of_nodes = {.known = true, .nodes = {{"node-b", 100, 12}}};
   const Condition missing = of_type(facts, "HugepagesMissing");
   EXPECT_EQ(in_short(missing), "True NotEnough");
   for (const char* part :
-       {"512 free pages of 2Mi", "node-b 12 free of 100", "vm.nr_hugepages=512", "kubelet", "1 of 2 pods (chat-2)"})
+       {"512 free pages of 2Mi", "node-b 12 free of 100", "vm.nr_hugepages=600 on node-b", "kubelet", "1 of 2 pods (chat-2)"})
     EXPECT_NE(missing.message.find(part), std::string::npos) << part << " in " << missing.message;
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "False NotEnough");
+}
+
+// vm.nr_hugepages is of all pages of a node: what it says to write changes something, and takes no page away.
+TEST(PoolConditionsTest, HugepagesToReserveAreCountedPerNode) {
+  PoolFacts facts = facts_of(R"({"memory": {"size": "1Gi", "hugepages": "2Mi"}})");
+  facts.pods = {ready_pod(1)};
+  facts.pods[0].ready = facts.pods[0].running = false;
+  facts.pods[0].unscheduled = "0/3 nodes are available: 3 Insufficient hugepages-2Mi.";
+  const auto cure = [&](const PagesSeen& seen) {
+    facts.hugepages_of_nodes = seen;
+    const std::string message = of_type(facts, "HugepagesMissing").message;
+    const std::size_t at = message.find("vm.nr_hugepages=");
+    return at == std::string::npos ? message.substr(message.find("The "))
+                                   : message.substr(at + 16, message.find(" (", at) - at - 16);
+  };
+  EXPECT_EQ(cure({}), "512 on a node without any");
+  EXPECT_EQ(cure({.known = true, .nodes = {}, .without = 3}), "512 on a node without any");
+  EXPECT_EQ(cure({.known = true, .nodes = {{"a", 512, 0}}}), "1024 on a");
+  EXPECT_EQ(cure({.known = true, .nodes = {{"a", 1000, 12}, {"b", 512, 511}}, .without = 1}),
+            "1500 on a, 513 on b, 512 on a node without any");
+  EXPECT_EQ(cure({.known = true, .nodes = {{"a", 1000, std::nullopt}}}), "as many as the node has and 512 more");
+  EXPECT_EQ(cure({.known = true, .nodes = {{"a", 1000, 600}, {"b", 100, 0}}}), "612 on b");
+  EXPECT_EQ(
+      cure({.known = true, .nodes = {{"a", 1000, 600}}}),
+      "The scheduler: 0/3 nodes are available: 3 Insufficient hugepages-2Mi.. The nodes have enough free: something else keeps "
+      "the pods from them");
 }
 
 TEST(PoolConditionsTest, WhatKeepsLarderdFromRunning) {
