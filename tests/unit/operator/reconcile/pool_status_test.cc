@@ -185,6 +185,15 @@ TEST(PoolConditionsTest, PodsThatNeedARestart) {
   EXPECT_EQ(pool_status(facts, Object(), "now")["pods"]["needRestart"], 1);
 }
 
+// Stored under an older definition: nobody knows what its pods should have, and none is to be restarted into it.
+TEST(PoolConditionsTest, NoPodNeedsARestartIntoASpecThatCannotBe) {
+  PoolFacts facts = facts_of(R"({"memory": {"size": "8GB"}})");
+  facts.pods = facts.engines = {ready_pod(1), ready_pod(2)};
+  facts.engines[0].has_larderd = facts.engines[1].has_larderd = false;
+  facts.wanted = facts.wanted_on_host_network = {};
+  EXPECT_EQ(pool_status(facts, Object(), "now")["pods"], Object::parse(R"({"total": 2, "attached": 2, "needRestart": 0})"));
+}
+
 TEST(PoolConditionsTest, ObjectsThatCannotBe) {
   PoolFacts facts = facts_of(R"({"memory": {"size": "1Gi"}, "placement": "Node"})");
   EXPECT_EQ(in_short(of_type(facts, "ObjectsApplied")), "True Applied");
