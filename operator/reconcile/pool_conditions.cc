@@ -173,6 +173,13 @@ std::string to_restart(const PoolFacts& facts, const std::function<bool(const Po
          "when it suits; with another chunkTokens they share nothing with newer ones";
 }
 
+// A node has a folder of 2Mi pages, and none of 1Gi: those are a pod's own (desired/volumes.cc), and go with it.
+std::string kept_by_a_roll(const CachePool& pool) {
+  if (pool.spec.memory.hugepages == api::Hugepages::k1Gi)
+    return ", and with each what its memory has cached is lost: pages of 1Gi are the pod's own";
+  return ", and the nodes keep what is cached in memory, unless that itself was changed";
+}
+
 Condition pods_up_to_date(const PoolFacts& facts) {
   const auto rolled = [&](const PodView& pod) {  // by the DaemonSet
     return facts.pool->spec.placement == api::Placement::kNode && !pod.injected;
@@ -181,10 +188,8 @@ Condition pods_up_to_date(const PoolFacts& facts) {
   const std::string by_hand = to_restart(facts, rolled);
   if (!rolling.empty())
     return {"PodsUpToDate", Truth::kFalse, "RollingOut",
-            of_pods(rolling, facts) +
-                " run as they were before the last change; the DaemonSet replaces them node by node, and the "
-                "nodes keep what is cached" +
-                (by_hand.empty() ? "" : ". " + by_hand)};
+            of_pods(rolling, facts) + " run as they were before the last change; the DaemonSet replaces them node by node" +
+                kept_by_a_roll(*facts.pool) + (by_hand.empty() ? "" : ". " + by_hand)};
   if (!by_hand.empty()) return {"PodsUpToDate", Truth::kFalse, "RestartNeeded", by_hand};
   if (!facts.configured.ok())
     return {"PodsUpToDate", Truth::kFalse, "NotTold", facts.configured.to_string() + ". It is tried again"};

@@ -185,6 +185,18 @@ TEST(PoolConditionsTest, PodsThatNeedARestart) {
   EXPECT_EQ(pool_status(facts, Object(), "now")["pods"]["needRestart"], 1);
 }
 
+TEST(PoolConditionsTest, WhatARollOfTheNodesCosts) {
+  for (const auto& [pages, word] : {std::pair("none", "keep what is cached"), std::pair("2Mi", "keep what is cached"),
+                                    std::pair("1Gi", "cached is lost: pages of 1Gi are the pod's own")}) {
+    PoolFacts facts =
+        facts_of((R"({"placement": "Node", "memory": {"size": "1Gi", "hugepages": ")" + std::string(pages) + "\"}}").c_str());
+    facts.pods = {ready_pod(1)};
+    facts.pods[0].restart_hash = "older";
+    EXPECT_EQ(in_short(of_type(facts, "PodsUpToDate")), "False RollingOut");
+    EXPECT_NE(of_type(facts, "PodsUpToDate").message.find(word), std::string::npos) << of_type(facts, "PodsUpToDate").message;
+  }
+}
+
 // Stored under an older definition: nobody knows what its pods should have, and none is to be restarted into it.
 TEST(PoolConditionsTest, NoPodNeedsARestartIntoASpecThatCannotBe) {
   PoolFacts facts = facts_of(R"({"memory": {"size": "8GB"}})");
