@@ -104,7 +104,9 @@ bool PoolReconciler::configure(PoolFacts& facts) {
         {"metadata", {{"uid", pod.uid}, {"annotations", {{std::string(api::kConfigAnnotation), wanted.config}}}}}};
     const Result<Object> patched = world_.client.merge(k8s::resources::kPods, pod.ns, pod.name, patch);
     if (patched.ok()) {
-      base::log_info("Pod " + pod.ns + "/" + pod.name + ": its larderd gets a changed configuration");
+      base::log_info(
+          "its larderd gets a changed configuration",
+          {{"kind", "Pod"}, {"namespace", pod.ns}, {"name", pod.name}, {"owner_kind", "CachePool"}, {"owner", pod.pool}});
       continue;
     }
     // Gone, or another of its name: there is nothing to configure any more.

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <set>
+#include <sstream>
 
 #include "operator/desired/larderd.h"
 #include "tests/unit/operator/reconcile/operator_world.h"
@@ -255,6 +257,27 @@ TEST(PoolReconcilerTest, PodsThatWaitForPagesAreToldWhatTheNodesHave) {
   for (const Object& one : status["conditions"])
     if (one["type"] == "HugepagesMissing") message = one["message"];
   EXPECT_NE(message.find("node-a 32"), std::string::npos) << message;
+}
+
+// Which object and whose, under keys: in the text alone no search of the logs finds all lines of one pool.
+TEST(PoolReconcilerTest, WhatItDoesIsLoggedWithTheObjectsKeys) {
+  Reconciling run;
+  run.pool("chat", kNode);
+  base::set_log_level(base::LogLevel::kInfo);
+  base::set_log_format(base::LogFormat::kJson);
+  testing::internal::CaptureStderr();
+  run.settle();
+  std::istringstream lines(testing::internal::GetCapturedStderr());
+  base::set_log_level(base::LogLevel::kError);
+  base::set_log_format(base::LogFormat::kText);
+  std::set<std::string> said;
+  for (std::string line; std::getline(lines, line);) {
+    const Object record = Object::parse(line);
+    const auto word = [&](const char* key) { return api::text_at(record, key); };
+    said.insert(word("kind") + " " + word("namespace") + "/" + word("name") + " of " + word("owner_kind") + " " + word("owner"));
+  }
+  EXPECT_EQ(said,
+            (std::set<std::string>{"ConfigMap ml/larder-chat of CachePool chat", "DaemonSet ml/larder-chat of CachePool chat"}));
 }
 
 // The same properties as children_test.cc, over everything that a reconcile does with a real pool.
