@@ -99,6 +99,7 @@ Status Client::register_pages(std::uint32_t group, GroupPages layers) {
   for (const LayerPages& layer : layers) page_counts_[group] = std::min(page_counts_[group], layer.page_count);
   pages_[group] = std::move(layers);
   registered_[group].store(true, std::memory_order_release);
+  control_->hurry();  // larderd may be waiting for them
   return {};
 }
 
