@@ -3,7 +3,8 @@
 // Between pages and a slot that Pinning has registered it copies directly; other slots go through pinned staging memory of its own. It has
 // two ways to move, `batch` (the copy engines of the device, one call a chunk) and `kernel` (few multiprocessors, digests on the way), and
 // picks by direction and the size of the pieces, as it has measured when it was made. Each call runs on a stream of its own, behind its fence, and returns when all of it is done.
-// Thread-safe. A CUDA error other than lack of memory ends it for good: it says so once, and from then on answers kUnavailable.
+// Thread-safe. A CUDA error other than lack of memory, and than a refusal while a graph is captured, ends it for good: it says so once, and from then on answers
+// kUnavailable.
 #pragma once
 
 #include <atomic>

@@ -194,6 +194,93 @@ TEST_F(CudaCopyEngineTest, AnErrorEndsTheEngineForGoodAndIsSaidOnce) {
         }
 }
 
+// An engine captures a graph of its forward pass, on this thread, while copies of ours run on this one and on others.
+TEST_F(CudaCopyEngineTest, ACaptureGoesOnWhateverIsCopiedMeanwhile) {
+  for (const Way& way : ways()) {
+    SCOPED_TRACE(way.name);
+    DeviceChunk chunk(8192, 3);
+    void* const stream = fake_cuda::make_stream();
+    fake_cuda::begin_capture(stream);
+    CudaCopyEngine& engine = make(way.method, chunk.page());
+    if (way.pinned) chunk.pin(engine);
+    chunk.fill(1);
+    const Result<std::uint64_t> root = engine.store(chunk.list(), chunk.slot());
+    ASSERT_TRUE(root.ok()) << root.status().to_string();
+    chunk.fill(2);
+    EXPECT_TRUE(std::async(std::launch::async, [&] { return engine.load(chunk.slot(), *root, chunk.list()); }).get().ok());
+    EXPECT_TRUE(chunk.holds(1));
+    EXPECT_TRUE(fake_cuda::end_capture(stream));
+    EXPECT_TRUE(said_.lines().empty());
+  }
+}
+
+TEST_F(CudaCopyEngineTest, NoCopyComesBehindAStreamThatIsCaptured) {
+  DeviceChunk chunk(8192, 3);
+  CudaCopyEngine& engine = make(Method::kKernel, chunk.page());
+  void* const stream = fake_cuda::make_stream();
+  void* const other = fake_cuda::make_stream();
+  fake_cuda::begin_capture(stream);
+  const Status refused = engine.fence(stream).status();
+  EXPECT_EQ(refused.code(), Code::kFailedPrecondition);
+  EXPECT_THAT(refused.text(), HasSubstr("being captured"));
+  EXPECT_EQ(engine.fence(nullptr).status().code(), Code::kFailedPrecondition) << "the legacy stream waits for all others";
+  const Result<std::shared_ptr<const Fence>> beside = engine.fence(other);
+  ASSERT_TRUE(beside.ok());
+  EXPECT_TRUE(engine.store(chunk.list(beside->get()), chunk.slot()).ok());
+  EXPECT_TRUE(fake_cuda::end_capture(stream)) << "nobody has spoilt it";
+  EXPECT_TRUE(engine.fence(stream).ok());
+  EXPECT_TRUE(engine.fence(nullptr).ok());
+  EXPECT_TRUE(said_.lines().empty());
+}
+
+// Whatever is refused because of a capture that we did not expect: that copy fails, when nothing of it is under way any more, and the next one is made.
+TEST_F(CudaCopyEngineTest, ARefusalBecauseOfACaptureEndsOneCopyAlone) {
+  for (const char* function : {"cuStreamCreateWithPriority", "cuStreamIsCapturing", "cuStreamWaitEvent", "cuEventCreate",
+                               "cuEventRecord", "cuEventSynchronize", "cuMemHostAlloc", "cuMemcpyBatchAsync", "cuLaunchKernel"})
+    for (const Way& way : ways())
+      for (const int code : {kFirstCaptureError, kCaptureImplicit, kLastCaptureError}) {
+        SCOPED_TRACE(testing::Message() << function << " " << code << " " << way.name);
+        DeviceChunk chunk(5000, 3);
+        CudaCopyEngine& engine = make(way.method, chunk.page());
+        if (way.pinned) chunk.pin(engine);
+        chunk.fill(1);
+        fake_cuda::delay_ms(1);
+        fake_cuda::fail(function, 1, code);
+        fake_cuda::fail("cuStreamSynchronize", 1, code, false, 3);
+        const Result<std::shared_ptr<const Fence>> fence = engine.fence(nullptr);
+        const Result<std::uint64_t> root =
+            fence.ok() ? engine.store(chunk.list(fence->get()), chunk.slot()) : Result<std::uint64_t>(fence.status());
+        if (!root.ok()) {
+          EXPECT_EQ(root.status().code(), Code::kFailedPrecondition) << root.status().to_string();
+        }
+        fake_cuda::forget_faults();
+        const Result<std::uint64_t> again = engine.store(chunk.list(), chunk.slot());
+        ASSERT_TRUE(again.ok()) << again.status().to_string();
+        chunk.fill(2);
+        EXPECT_TRUE(engine.load(chunk.slot(), *again, chunk.list()).ok());
+        EXPECT_TRUE(chunk.holds(1));
+        EXPECT_TRUE(said_.lines().empty());
+        engine_.reset();
+        EXPECT_EQ(fake_cuda::counters().streams, 0U);
+        fake_cuda::delay_ms(0);
+      }
+}
+
+TEST_F(CudaCopyEngineTest, ACopyIsOverBeforeItIsReportedAsRefused) {
+  DeviceChunk chunk(8192, 3);
+  CudaCopyEngine& engine = make(Method::kBatch, chunk.page());
+  chunk.pin(engine);
+  chunk.fill(1);
+  const std::uint64_t root = engine.store(chunk.list(), chunk.slot()).value();
+  fake_cuda::delay_ms(20);
+  fake_cuda::fail("cuEventSynchronize", 1, kFirstCaptureError);
+  fake_cuda::fail("cuStreamSynchronize", 1, kFirstCaptureError, false, 3);
+  EXPECT_EQ(engine.load(chunk.slot(), root, chunk.list()).code(), Code::kFailedPrecondition);
+  chunk.fill(2);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_TRUE(chunk.holds(2));
+}
+
 TEST_F(CudaCopyEngineTest, NothingIsLeftBehind) {
   {
     DeviceChunk chunk(4096, 2);

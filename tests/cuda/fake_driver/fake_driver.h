@@ -40,6 +40,9 @@ void then(const char* kind, std::function<void()> work);
 void run(void* stream, std::function<void()> work);
 // A stream of the engine's. It goes at reset().
 void* make_stream();
+// What is queued on it from here on goes into a graph, in CUDA's default mode (captures.h). False: a call of somebody's has spoilt it.
+void begin_capture(void* stream);
+bool end_capture(void* stream);
 
 struct Counters {
   std::uint64_t kernels = 0, batches = 0, copies = 0, registered_bytes = 0, pinned_bytes = 0, streams = 0, events = 0,
