@@ -86,6 +86,8 @@ class CudaCopyEngine final : public CopyEngine {
                            std::uint64_t piece_bytes) const;
   Status load_part_staged(CopyStream& stream, const ChunkPart& part, std::uint64_t piece_bytes) const;
   Status move(CopyStream& stream, Move direction, bool kernel, const PieceList& list, std::byte* packed, DevicePtr device) const;
+  Status move_and_digest(CopyStream& stream, Move direction, bool kernel, const PieceList& list, std::byte* packed,
+                         DevicePtr device) const;
   // What a failed call means for the next ones.
   Status noted(Status status) const;
 

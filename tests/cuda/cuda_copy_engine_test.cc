@@ -125,12 +125,30 @@ TEST_F(CudaCopyEngineTest, SmallPiecesGoByTheKernelAndLargeOnesByTheCopyEngines)
   EXPECT_EQ(fake_cuda::counters().kernels, 1U);
   EXPECT_EQ(fake_cuda::counters().batches, 0U);
   const std::uint64_t root_of_large = engine.store(large.list(), large.slot()).value();
-  EXPECT_EQ(fake_cuda::counters().kernels, 1U);
+  EXPECT_EQ(fake_cuda::counters().kernels, 2U) << "one that copies, one that digests";
   EXPECT_EQ(fake_cuda::counters().batches + fake_cuda::counters().copies, 1U);
   EXPECT_TRUE(engine.load(small.slot(), root_of_small, small.list()).ok());
   EXPECT_TRUE(engine.load(large.slot(), root_of_large, large.list()).ok());
-  EXPECT_EQ(fake_cuda::counters().kernels, 3U) << "one that copies, one that digests";
+  EXPECT_EQ(fake_cuda::counters().kernels, 4U) << "one that copies, one that digests";
   EXPECT_LE(fake_cuda::counters().most_blocks, 8U);
+}
+
+// No thread of the host reads what the copy engines wrote: the pages are digested where they lie, so that a byte that went wrong on its way into the slot is found.
+TEST_F(CudaCopyEngineTest, AStoreByTheCopyEnginesIsDigestedWhereItsPagesLie) {
+  DeviceChunk chunk(8192, 3);
+  CudaCopyEngine& engine = make(Method::kBatch, chunk.page());
+  chunk.pin(engine);
+  chunk.fill(1);
+  fake_cuda::then("copy", [&] { chunk.slot()[5000] ^= std::byte{1}; });
+  const Result<std::uint64_t> root = engine.store(chunk.list(), chunk.slot());
+  ASSERT_TRUE(root.ok());
+  EXPECT_EQ(engine.load(chunk.slot(), *root, chunk.list()).code(), Code::kDataLoss);
+  chunk.fill(2);
+  const Result<std::uint64_t> right = engine.store(chunk.list(), chunk.slot());
+  ASSERT_TRUE(right.ok());
+  chunk.fill(3);
+  EXPECT_TRUE(engine.load(chunk.slot(), *right, chunk.list()).ok());
+  EXPECT_TRUE(chunk.holds(2));
 }
 
 TEST_F(CudaCopyEngineTest, ADriverWithoutBatchesCopiesPieceByPiece) {

@@ -301,7 +301,7 @@ void forget_faults() {
 
 void delay_ms(int milliseconds, const char* kind) {
   const std::lock_guard lock(device().mutex);
-  for (const char* each : {"copy", "kernel"})
+  for (const char* each : {"copy", "kernel", "digest"})
     if (kind == nullptr || std::strcmp(kind, each) == 0) device().delays[each] = milliseconds;
 }
 

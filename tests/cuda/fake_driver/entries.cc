@@ -258,12 +258,12 @@ ResultCode mem_host_get_device_pointer(DevicePtr* pointer, void* memory, unsigne
 }
 
 // On a stream's thread: takes its time, and does nothing once an error sticks.
-void perform(const char* kind, const std::function<bool()>& work) {
+void perform(const char* kind, const char* delayed_as, const std::function<bool()>& work) {
   int delay = 0;
   std::function<void()> behind;
   {
     const std::lock_guard lock(device().mutex);
-    delay = device().delays[kind];
+    delay = device().delays[delayed_as];
     std::swap(behind, device().behind[kind]);
   }
   if (delay != 0) std::this_thread::sleep_for(std::chrono::milliseconds(delay));
@@ -278,7 +278,7 @@ ResultCode queue_copy(Stream* of, DevicePtr to, DevicePtr from, std::size_t byte
   const std::byte* const in = device().memory.for_copy(from, bytes);
   if (out == nullptr || in == nullptr || bytes == 0) return kInvalidValue;
   of->add([=] {
-    perform("copy", [=] {
+    perform("copy", "copy", [=] {
       if (device().memory.for_copy(to, bytes) != out || device().memory.for_copy(from, bytes) != in)
         return false;  // gone meanwhile
       std::memcpy(out, in, bytes);
@@ -383,12 +383,13 @@ ResultCode launch_kernel(Handle function, unsigned blocks_x, unsigned blocks_y, 
     return kInvalidValue;
   const auto move = static_cast<copy::Move>(static_cast<int*>(function) - function_objects);
   const copy::MoveJob job = *static_cast<const copy::MoveJob*>(parameters[0]);
+  const char* const delayed_as = move == copy::Move::kDigest ? "digest" : "kernel";
   {
     const std::lock_guard lock(device().mutex);
     ++device().counted.kernels;
     device().counted.most_blocks = std::max(device().counted.most_blocks, blocks_x);
   }
-  of->add([=] { perform("kernel", [=] { return run_kernel(move, job, blocks_x); }); });
+  of->add([=] { perform("kernel", delayed_as, [=] { return run_kernel(move, job, blocks_x); }); });
   return kSuccess;
 }
 

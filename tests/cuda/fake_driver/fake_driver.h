@@ -32,7 +32,7 @@ std::byte* view(const void* device);
 void fail(const char* function, int nth, int code, bool sticky = false, int times = 1);
 // No faults any more, and no sticky error.
 void forget_faults();
-// So long each copy and kernel takes besides its work; or those of one `kind` ("copy", "kernel") alone.
+// So long each copy and kernel takes besides its work; or those of one `kind` alone ("copy"; "kernel", that moves; "digest", a kernel that only digests).
 void delay_ms(int milliseconds, const char* kind = nullptr);
 // `work` is done once, on the stream's thread, behind the next work of that kind ("copy", "kernel").
 void then(const char* kind, std::function<void()> work);
