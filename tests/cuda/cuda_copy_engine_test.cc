@@ -165,6 +165,17 @@ TEST_F(CudaCopyEngineTest, ADriverWithoutBatchesCopiesPieceByPiece) {
   EXPECT_TRUE(said_.lines().empty());
 }
 
+// Chunks of an engine come in many sizes; the 13th piece of pinned memory that is asked for is refused.
+TEST_F(CudaCopyEngineTest, PinnedMemoryIsAskedForSeldomWhileChunksGrow) {
+  DeviceChunk first(4096, 1);
+  CudaCopyEngine& engine = make(Method::kKernel, first.page());
+  fake_cuda::fail("cuMemHostAlloc", 13, kOutOfMemory);
+  for (std::size_t pieces = 1; pieces <= 60; ++pieces) {
+    DeviceChunk chunk(4096, pieces);
+    ASSERT_TRUE(engine.store(chunk.list(), chunk.slot()).ok()) << pieces;
+  }
+}
+
 TEST_F(CudaCopyEngineTest, LackOfMemoryFailsOneCopyAlone) {
   DeviceChunk chunk(4096, 4);
   CudaCopyEngine& engine = make(Method::kKernel, chunk.page());
