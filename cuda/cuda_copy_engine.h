@@ -31,7 +31,7 @@ struct CudaOptions {
   std::size_t measure_bytes = 8 << 20;          // that one trial moves, of device memory and of pinned memory; at least 2 MiB
   KnownWays* known = &KnownWays::of_process();  // outlives the engine
   unsigned kernel_blocks = 8;                   // multiprocessors that one copy takes at most
-  std::span<const std::byte> kernels = built_in_kernels();
+  KernelImages kernels = built_in_kernels();
   std::size_t staging_bytes = 16 << 20;  // of each copy that is under way; at least one piece
   std::size_t pin_span_bytes = Pinning::kSpanBytes;
   Log log = [](std::string_view, std::string_view) {};

@@ -35,7 +35,7 @@ class CudaCopyEngineTest : public testing::Test {
     CudaOptions options;
     options.method = method;
     options.measure_ways = {};
-    options.kernels = std::as_bytes(std::span("an image"));
+    options.kernels = testing_support::fake_kernels();
     options.log = said_.log();
     engine_ = CudaCopyEngine::make(page, options).value();
     return *engine_;
@@ -183,6 +183,22 @@ TEST_F(CudaCopyEngineTest, LackOfMemoryFailsOneCopyAlone) {
   EXPECT_EQ(engine.store(chunk.list(), chunk.slot()).status().code(), Code::kResourceExhausted);
   EXPECT_TRUE(engine.store(chunk.list(), chunk.slot()).ok());
   EXPECT_TRUE(said_.lines().empty());
+}
+
+// As a driver refuses the machine code of other processors.
+TEST_F(CudaCopyEngineTest, KernelsAreThoseThatTheDriverTakes) {
+  constexpr int kNoBinaryForGpu = 209;
+  DeviceChunk chunk(4096, 2);
+  fake_cuda::fail("cuModuleLoadData", 1, kNoBinaryForGpu);
+  CudaCopyEngine& second = make(Method::kKernel, chunk.page());
+  EXPECT_TRUE(second.store(chunk.list(), chunk.slot()).ok());
+  EXPECT_EQ(fake_cuda::counters().kernels, 1U);
+  EXPECT_TRUE(said_.lines().empty());
+  fake_cuda::fail("cuModuleLoadData", 1, kNoBinaryForGpu, false, 2);
+  CudaCopyEngine& without = make(Method::kKernel, chunk.page());
+  EXPECT_TRUE(without.store(chunk.list(), chunk.slot()).ok());
+  EXPECT_EQ(fake_cuda::counters().kernels, 1U);
+  EXPECT_THAT(said_.lines(), ElementsAre(HasSubstr("the copy kernels cannot be loaded")));
 }
 
 // Whatever fails at whatever call, sticking or not: no wrong byte, one line in the log, no thread left with a context of ours, and nothing

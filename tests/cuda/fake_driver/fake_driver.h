@@ -2,7 +2,7 @@
 //
 // It keeps the device's memory where no other code can reach it: a device address that is read or written by the host is a crash, a
 // host address that is neither registered nor pinned is refused by copies and kernels. Streams are threads that do their work in order, and
-// kernels are the same code that nvcc compiles (cuda/move_pieces.cuh). Stricter than a GPU in all that, and no proof of anything about speed.
+// kernels are the same code that NVIDIA's compiler gets (cuda/move_pieces.cuh). Stricter than a GPU in all that, and no proof of anything about speed.
 // Thread-safe.
 #pragma once
 
