@@ -138,13 +138,18 @@ TransferRefusal Transfers::open_all(const SessionPtr& session, const copy::Devic
   for (copy::MemoryHandle& handle : handles) {
     std::unique_ptr<copy::ImportedMemory> memory;
     if (TransferRefusal refusal = importer_->open(id, std::move(handle), memory); refusal.refused()) return refusal;
-    opened->push_back(std::move(memory));
+    ++open_;
+    opened->push_back({memory.release(), [this](const copy::ImportedMemory* one) {
+                         delete one;
+                         --open_;
+                       }});
   }
   std::shared_ptr<Device> device;
   if (TransferRefusal refusal = make_device(id, *opened->front(), device); refusal.refused()) return refusal;
   const Lock lock(mutex_);
   if (!device->failure.empty()) return {TransferReason::kFailed, device->failure};
   session->device = std::move(device);
+  counts_.opened += handles.size();
   session->memory = std::move(opened);
   return {};
 }
@@ -304,7 +309,10 @@ void Transfers::close(const SessionPtr& session) {
   }
   if (session->way.sidecar) session->way = {};
   // One that ended while this was closing has nothing open, and its own task comes still.
-  if (session->ended && session->tasks == 0) sessions_.erase(session->number);
+  if (!session->ended || session->tasks != 0) return;
+  sessions_.erase(session->number);
+  freed_ = true;
+  wake_();
 }
 
 bool Transfers::busy(std::uint32_t session) const {
@@ -322,6 +330,11 @@ std::vector<Answer> Transfers::take_answers() {
   return std::exchange(answers_, {});
 }
 
+bool Transfers::take_freed() {
+  const Lock lock(mutex_);
+  return std::exchange(freed_, false);
+}
+
 int Transfers::region_fd(std::uint32_t session) const {
   const Lock lock(mutex_);
   const auto found = sessions_.find(session);
@@ -337,7 +350,9 @@ Way Transfers::way(std::uint32_t session) const {
 
 Counts Transfers::counts() const {
   const Lock lock(mutex_);
-  return counts_;
+  Counts now = counts_;
+  now.open = open_;
+  return now;
 }
 
 void Transfers::present(std::uint64_t bytes) {

@@ -5,6 +5,7 @@
 // session is busy() and a slot that it writes is being_written(). The loop's thread calls everything but what is said to be thread-safe.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -29,9 +30,9 @@ struct Way {
   copy::TransferRefusal refusal;  // where larderd does not, and was asked or should have been
 };
 
-// What is counted, ever.
+// What is counted, ever; and how many allocations are open by now.
 struct Counts {
-  std::uint64_t stores = 0, loads = 0, failed = 0, bytes = 0;
+  std::uint64_t stores = 0, loads = 0, failed = 0, bytes = 0, opened = 0, open = 0;
 };
 
 struct Answer {
@@ -78,6 +79,8 @@ class Transfers {
   // Thread-safe. A copy writes into the slot that was granted at this generation, or will.
   bool being_written(std::uint64_t generation) const;
   std::vector<Answer> take_answers();
+  // Whether since the last time a session that had ended has become free of copies and of memory. `wake` was called for it.
+  bool take_freed();
   // The descriptor of the session's transfer region; -1: it has none.
   int region_fd(std::uint32_t session) const;
   Way way(std::uint32_t session) const;
@@ -115,6 +118,8 @@ class Transfers {
   std::unordered_map<std::uint64_t, std::uint32_t> writing_;           // copies by generation
   std::vector<Answer> answers_;
   Counts counts_;
+  std::atomic<std::uint64_t> open_{0};  // allocations
+  bool freed_ = false;
   std::uint64_t present_ = 0;
   std::map<copy::DeviceId, std::shared_ptr<Device>> devices_;
   std::mutex making_;  // of a device: one is made once

@@ -9,9 +9,13 @@ namespace {
 TEST_F(TransferTest, LarderdStoresAndLoadsByLegacyHandles) {
   ASSERT_TRUE(begin()) << log_of(*engine_);
   const fake_cuda::Counters before = fake_cuda::counters();  // it has measured its own ways
+  EXPECT_TRUE(eventually([&] { return copied(*larderd_, "open") > 0; }, 10'000));
+  const std::int64_t opened = copied(*larderd_, "opened");
   EXPECT_TRUE(served(*engine_, 0));
   EXPECT_TRUE(eventually([&] { return copied(*larderd_, "stores") == 3 && copied(*larderd_, "loads") == 3; }, 10'000));
   EXPECT_EQ(copied(*larderd_, "failed"), 0);
+  EXPECT_EQ(copied(*larderd_, "opened"), opened) << "none for a copy";
+  EXPECT_EQ(copied(*larderd_, "open"), opened);
   EXPECT_EQ(copied(*larderd_, "bytes"), 6 * 2 * 4 * 16384);
   const fake_cuda::Counters after = fake_cuda::counters();
   EXPECT_EQ(after.copies + after.batches, before.copies + before.batches) << "the engine's process copied nothing";
