@@ -33,7 +33,9 @@ struct HostDevice {
   std::atomic<bool> gated{false};
   std::atomic<bool> failing{false};
   client::testing_support::Gate gate;
-  copy::TransferRefusal refusal;  // of look()
+  std::atomic<bool> opens_slowly{false};
+  client::testing_support::Gate opening;  // of the first that is opened slowly; those behind it are opened at once
+  copy::TransferRefusal refusal;          // of look()
 };
 
 class HostMemory final : public copy::ImportedMemory {
@@ -77,6 +79,7 @@ class HostImporter final : public copy::MemoryImporter {
   copy::TransferRefusal look(const copy::DeviceId&) override { return device_->refusal; }
   copy::TransferRefusal open(const copy::DeviceId&, copy::MemoryHandle handle,
                              std::unique_ptr<copy::ImportedMemory>& opened) override {
+    if (device_->opens_slowly && device_->opening.enter() == 0) device_->opening.pass();
     struct stat file {};
     if (handle.kind != protocol::MemoryKind::kDescriptor || ::fstat(handle.fd.get(), &file) != 0)
       return {protocol::TransferReason::kNotOpened, "no descriptor"};
