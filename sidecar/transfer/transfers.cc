@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <new>
+#include <system_error>
 
 #include "shim/protocol/checksum.h"
 #include "sidecar/base/log.h"
@@ -138,7 +140,7 @@ void Transfers::run_open(const SessionPtr& session, Exporting exporting) {
     refusal = {TransferReason::kSameProcess, "engine and larderd both have the process number " + std::to_string(::getpid()) +
                                                  ", each in its container, which CUDA refuses: start larderd again"};
   else if (!refusal.refused())
-    refusal = open_all(session, exporting.device, exporting.handles);
+    refusal = open_or_say_why(session, exporting);
   std::shared_ptr<const Memory> dropped;  // outside the lock
   const Lock lock(mutex_);
   if (refusal.refused()) dropped = std::exchange(session->memory, std::make_shared<Memory>());
@@ -146,6 +148,14 @@ void Transfers::run_open(const SessionPtr& session, Exporting exporting) {
   session->way = {!refusal.refused(), refusal};
   answers_.push_back({session->number, exporting.request, false, refusal, !std::exchange(session->region_told, true)});
   wake_();
+}
+
+TransferRefusal Transfers::open_or_say_why(const SessionPtr& session, Exporting& exporting) {
+  try {
+    return open_all(session, exporting.device, exporting.handles);
+  } catch (const std::bad_alloc&) {
+    return {TransferReason::kFailed, "no memory"};
+  }
 }
 
 TransferRefusal Transfers::open_all(const SessionPtr& session, const copy::DeviceId& id,
@@ -187,7 +197,12 @@ TransferRefusal Transfers::make_device(const copy::DeviceId& id, const copy::Imp
   Result<std::unique_ptr<copy::CopyEngine>> engine = importer_->engine(memory, log);
   if (!engine.ok()) return {TransferReason::kFailed, engine.status().text()};
   made->engine = std::move(*engine);
-  made->ready = made->engine->make_ready(arena_);
+  try {
+    made->ready = made->engine->make_ready(arena_);
+  } catch (const std::system_error& error) {
+    base::log_warning(std::string("transfer: sidecar: copies go through staging memory, no thread registers the arena: ") +
+                      error.what());
+  }
   const Lock lock(mutex_);
   if (made->ready) made->ready->present(present_);
   devices_[id] = made;

@@ -98,6 +98,7 @@ class Transfers {
   void add(std::function<void()> task);
   void open_in_turn(const SessionPtr& session);
   void run_open(const SessionPtr& session, Exporting exporting);
+  copy::TransferRefusal open_or_say_why(const SessionPtr& session, Exporting& exporting);
   copy::TransferRefusal open_all(const SessionPtr& session, const copy::DeviceId& id, std::vector<copy::MemoryHandle>& handles);
   copy::TransferRefusal make_device(const copy::DeviceId& id, const copy::ImportedMemory& memory, std::shared_ptr<Device>& made);
   void run_copy(const SessionPtr& session, const CopyOrder& order, const std::shared_ptr<const Memory>& memory);

@@ -215,6 +215,19 @@ TEST_F(TransfersTest, WhatCannotBeOpenedIsNamed) {
   EXPECT_EQ(transfers_.way(3).refusal.reason, TransferReason::kNone);
 }
 
+TEST_F(TransfersTest, WithoutMemoryTheEngineCopiesAndWithoutAThreadCopiesAreSlower) {
+  device_->without_memory = true;
+  ASSERT_TRUE(transfers_.open(2, 1, kEngine, {}, handles()).ok());
+  EXPECT_EQ(answer().refusal.reason, TransferReason::kFailed);
+  EXPECT_EQ(device_->open, 0);
+  device_->without_memory = false;
+  device_->without_threads = true;
+  open(1);
+  const std::uint32_t flag = *flags_->take();
+  ASSERT_TRUE(transfers_.copy(1, order(CopyVerb::kStore, flag)).ok());
+  EXPECT_TRUE(flags_->wait(flag).ok());
+}
+
 TEST_F(TransfersTest, AnErrorOfTheDeviceIsToldAndEndsItForAll) {
   open(1);
   device_->failing = true;
