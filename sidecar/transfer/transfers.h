@@ -63,7 +63,8 @@ class Transfers {
   // Ends what has begun, and nothing else.
   ~Transfers();
 
-  // An EXPORT. Answered later, also where it is refused. kResourceExhausted: over a bound; the session is at fault.
+  // An EXPORT. Answered later, also where it is refused; those of a session one after the other, as they came. Behind one that was refused all are,
+  // until it withdraws. kResourceExhausted: over a bound; the session is at fault.
   Status open(std::uint32_t session, std::uint32_t request, std::uint32_t process_number, const copy::DeviceId& device,
               std::vector<copy::MemoryHandle> handles);
   // The engine says why it copies by itself.
@@ -91,14 +92,16 @@ class Transfers {
  private:
   struct Session;
   struct Device;
+  struct Exporting;
   using SessionPtr = std::shared_ptr<Session>;
   using Memory = std::vector<std::shared_ptr<copy::ImportedMemory>>;
   using Lock = std::unique_lock<std::mutex>;
 
   void work();
   void add(std::function<void()> task);
-  void run_open(const SessionPtr& session, std::uint32_t request, const copy::DeviceId& id,
-                std::vector<copy::MemoryHandle> handles);
+  void open_in_turn(const SessionPtr& session);
+  void run_open(const SessionPtr& session, Exporting exporting);
+  copy::TransferRefusal open_or_say_why(const SessionPtr& session, Exporting& exporting);
   copy::TransferRefusal open_all(const SessionPtr& session, const copy::DeviceId& id, std::vector<copy::MemoryHandle>& handles);
   copy::TransferRefusal make_device(const copy::DeviceId& id, const copy::ImportedMemory& memory, std::shared_ptr<Device>& made);
   void run_copy(const SessionPtr& session, const CopyOrder& order, const std::shared_ptr<const Memory>& memory);

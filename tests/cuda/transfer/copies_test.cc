@@ -28,6 +28,19 @@ TEST_F(TransferTest, LarderdStoresAndLoadsByDescriptors) {
   EXPECT_TRUE(eventually([&] { return copied(*larderd_, "stores") == 3 && copied(*larderd_, "loads") == 3; }, 10'000));
 }
 
+// An allocation a layer, as in sleep mode, and five descriptors in a packet.
+TEST_F(TransferTest, ManyAllocationsComeInSeveralPackets) {
+  PageLayout many = kLayout;
+  many.layers = 23;
+  many.piece_bytes = 4096;
+  larderd_ = larderd_that_copies();
+  engine_ = engine_at(*larderd_, kByHand, many);
+  ASSERT_TRUE(await_open(*engine_)) << log_of(*engine_);
+  EXPECT_TRUE(served(*engine_, 0));
+  EXPECT_EQ(log_of(*engine_).find("not_verified"), std::string::npos);
+  EXPECT_TRUE(eventually([&] { return copied(*larderd_, "stores") == 3 && copied(*larderd_, "loads") == 3; }, 10'000));
+}
+
 TEST_F(TransferTest, ChunksAreTheSameWhoeverCopiedThem) {
   ASSERT_TRUE(begin());
   ASSERT_EQ(engine_->store(0, 2, 10'000).stored, 2U);
