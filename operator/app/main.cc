@@ -107,7 +107,7 @@ class Operator {
       keeping = {};
       leading.reset();
       if (!*leads) continue;
-      leading = std::make_unique<Leading>(client_, writer, watched, defaults, events_, metrics_, monotonic_);
+      leading = std::make_unique<Leading>(client_, writer, watched, defaults, arguments_.identity, metrics_, monotonic_);
       if (arguments_.certificate_directory.empty())
         keeping = std::jthread([&](const std::stop_token& stop) { keep_certificates(writer, stop); });
     }
@@ -150,7 +150,7 @@ class Operator {
   k8s::HealthChecks health_;
   k8s::CurlTransport transport_;
   k8s::HttpClient client_, quick_client_, lease_client_;
-  k8s::EventRecorder events_;
+  k8s::EventRecorder events_;  // of the webhook, which every replica is
 };
 
 int fail(const Status& status, int exit_code) {
