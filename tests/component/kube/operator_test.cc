@@ -101,8 +101,8 @@ class OperatorTest : public testing::Test {
   std::size_t events_by(const std::string& identity) {
     const Result<k8s::List> events = client().list(resources::kEvents, {.ns = "ml", .labels = "", .fields = ""});
     if (!events.ok()) return 0;
-    return std::ranges::count_if(
-        events->items, [&](const Object& event) { return api::text_at(event, "reportingInstance") == identity; });
+    return std::ranges::count_if(events->items,
+                                 [&](const Object& event) { return api::text_at(event, "reportingInstance") == identity; });
   }
 
   bool gone(const k8s::Resource& resource, const std::string& ns, const std::string& name) {
