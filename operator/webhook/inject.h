@@ -45,4 +45,8 @@ struct Input {
 // inject(inject(pod)) = inject(pod): a pod that has been injected already gets an empty patch.
 Injection inject(const Input& input);
 
+// The same of a pod that is left alone for a reason that inject() cannot know: `why` in an annotation, where the pod has the form for one. One
+// that has been injected already gets an empty patch.
+Injection leave_alone(const Input& input, Refusal kind, std::string why);
+
 }  // namespace larder::webhook

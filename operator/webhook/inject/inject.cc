@@ -89,15 +89,17 @@ std::string give_cache(Object& pod, const Input& input) {
   return "";
 }
 
+}  // namespace
+
 Injection leave_alone(const Input& input, Refusal kind, std::string why) {
   const std::string sentence = cut(std::move(why));
+  if (!wrong_form(input.pod).empty()) return {Object::array(), sentence, kind};
+  if (is_injected(input.pod)) return {};
   Object after = input.pod;
   annotations_of(after)[std::string(api::kNotInjectedAnnotation)] = sentence;
   if (bytes_of(annotations_of(after)) > kMostAnnotations) return {Object::array(), sentence, kind};
   return {diff(input.pod, after), sentence, kind};
 }
-
-}  // namespace
 
 Injection inject(const Input& input) {
   if (const std::string wrong = wrong_form(input.pod); !wrong.empty())
