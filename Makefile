@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BENCHES = bench-copy bench-curve bench-disk bench-gpu bench-index bench-lookup bench-recovery bench-remote bench-remote-lookup bench-remote-outage bench-restart bench-start bench-ttft bench-ttft-disk bench-ttft-remote bench-engine bench-operator bench-rivals bench-serve bench-webhook
-.PHONY: $(BENCHES) carry-gpu help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-cuda deps-cuda-if-possible deps-bench deps-servers deps-vm deps-kubernetes build release image krew e2e e2e-up e2e-down demo soak test test-models test-asan test-crash test-gpu test-inject test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean pictures test-dashboards deps-kserve e2e-kserve
+.PHONY: $(BENCHES) carry-gpu help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-cuda deps-cuda-if-possible deps-bench deps-servers deps-vm deps-kubernetes build release image krew e2e e2e-up e2e-down demo soak test test-models test-asan test-crash test-fence test-gpu test-inject test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean pictures test-dashboards deps-kserve e2e-kserve
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
@@ -74,6 +74,9 @@ test-crash: deps-python build ## engines and larderd killed at every point and 1
 test-remote: deps-python deps-servers deps-tools build build/fuzz/build.ninja ## Redis and Valkey of every kind, killed, stopped, full, far away, resharded at length, minutes; tests/component
 	@cmake --build --preset fuzz -j$(JOBS) --target resp_fuzz && .ci/test-remote.sh
 LOAD_SECONDS ?= 60
+test-fence: deps-kubernetes build ## a leader that is stopped for 60 s writes nothing afterwards, minutes; `make test` stops it for seconds
+	@FENCE_SECONDS=60 build/dev/bin/kube_api_test --gtest_filter='LeaderTest.AStoppedLeader*'
+	@FENCE_SECONDS=60 build/dev/bin/operator_test --gtest_filter='OperatorTest.AStoppedLeader*'
 test-dashboards: deps-python deps-servers deps-kubernetes build ## every query of dashboards and alerts on a real Prometheus over real programs under load, minutes; tests/dashboards
 	@LOAD_SECONDS=$(LOAD_SECONDS) $(PYTHON) -m pytest tests/dashboards -p no:cacheprovider --timeout 900 -v
 pictures: deps-python deps-servers deps-kubernetes build ## the same, and the dashboards drawn from it to docs/pictures

@@ -151,14 +151,18 @@ make_cuda() {
   mkdir -p "$cache"
   lock_cache
   if [ -e "$cuda/.complete" ]; then return 0; fi
-  rm -rf "$cuda" "$cuda.new"
-  stage "new Python environment in $cuda.new" /usr/bin/python3 -m venv "$cuda.new"
-  stage "NVIDIA's compiler (100 MB)" \
-    "$cuda.new/bin/pip" install --progress-bar off --no-cache-dir --no-deps --only-binary :all: -r cuda.lock
-  mv "$(echo "$cuda.new"/lib/python3*/site-packages)/nvidia/cu13" "$cuda"
   rm -rf "$cuda.new"
-  chmod +x "$cuda"/bin/* "$cuda"/nvvm/bin/*
-  stage "the compiler's first call" "$cuda/bin/nvcc" --version
+  stage "new Python environment in $cuda.new" /usr/bin/python3 -m venv "$cuda.new"
+  stage "NVIDIA's compiler (90 MB)" \
+    "$cuda.new/bin/pip" install --progress-bar off --no-cache-dir --no-deps --only-binary :all: -r cuda.lock
+  rm -rf "$cuda"
+  mkdir -p "$cuda/lib"
+  local packages
+  packages=$(echo "$cuda.new"/lib/python3*/site-packages/nvidia)
+  mv "$packages"/cuda_nvrtc/lib/libnvrtc.so.* "$packages"/cuda_nvrtc/lib/libnvrtc-builtins.so.* "$cuda/lib"
+  mv "$packages/cuda_runtime/include" "$cuda/include"
+  rm -rf "$cuda.new"
+  stage "the compiler's first call" ../cuda/compile_kernels.py "$cuda"/lib/libnvrtc.so.* ../cuda/piece_kernels.cu .. compute_80 /dev/null
   touch "$cuda/.complete"
 }
 

@@ -59,7 +59,7 @@ class CopyEngine {
 
   // Copies the payload onto the pieces and verifies against `root` every unit as it was written there, and the slot's digest table. A
   // null piece is left out; its digests in the table count. kDataLoss: something did not match; pieces may be written, and no byte will
-  // be written after return. kUnavailable: this engine copies nothing any more.
+  // be written after return. kUnavailable: this engine copies nothing any more. kFailedPrecondition: not just now.
   virtual Status load(std::span<const std::byte> slot, std::uint64_t root, const PieceList& to) const = 0;
 
   // Parts of chunks onto their pieces of `piece_bytes` each, all of them or a failure: every unit is verified as it was written there. Codes, and
@@ -73,7 +73,8 @@ class CopyEngine {
     return {Code::kUnsupported, "this copy engine cannot digest pages where they lie"};
   }
 
-  // All that is queued by now on `stream`, the engine's own, in the sense of larder.h. nullptr: what came before is done anyway.
+  // All that is queued by now on `stream`, the engine's own, in the sense of larder.h. nullptr: what came before is done anyway. kFailedPrecondition: not
+  // while that is captured into a graph.
   virtual Result<std::shared_ptr<const Fence>> fence(void* stream) const {
     static_cast<void>(stream);
     return std::shared_ptr<const Fence>();

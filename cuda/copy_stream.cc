@@ -1,5 +1,8 @@
 #include "cuda/copy_stream.h"
 
+#include <chrono>
+#include <thread>
+
 #include "cuda/fences.h"
 
 namespace larder::copy::cuda {
@@ -77,7 +80,9 @@ Status CopyStream::finish() {
   busy_ = false;
   Status status = driver_.status(driver_->event_record(done_, stream_), "cuEventRecord");
   if (status.ok()) status = driver_.status(driver_->event_synchronize(done_), "cuEventSynchronize");
-  if (!status.ok()) driver_->stream_synchronize(stream_);
+  // Refused only because somebody captures a graph, earlier work goes on.
+  while (!status.ok() && is_capture_error(driver_->stream_synchronize(stream_)))
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return status;
 }
 

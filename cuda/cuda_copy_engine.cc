@@ -175,12 +175,25 @@ Status CudaCopyEngine::move(CopyStream& stream, Move direction, bool kernel, con
   return stream.copy(copies);
 }
 
-// Digests are the kernel's, of what it wrote, or are taken of the slot, which is this call's alone.
+// Queues the copies, and where the copy engines make them a kernel behind them that digests the pages: by device, of what lies there at that point of the stream.
+Status CudaCopyEngine::move_and_digest(CopyStream& stream, Move direction, bool kernel, const PieceList& list, std::byte* packed,
+                                       DevicePtr device) const {
+  if (Status status = move(stream, direction, kernel, list, packed, device); kernel || !status.ok()) return status;
+  if (Status status = make_tables(stream, list.pieces.size(), list.piece_bytes); !status.ok()) return status;
+  return run_kernel(stream, Move::kDigest, list, 0);
+}
+
+// A kernel's digests are of what it stored. Behind the copy engines they are of the pages, which nobody writes meanwhile: where somebody did, or a byte went wrong
+// on its way, the slot has others, and whoever loads it finds that out. Without kernels they are taken of the slot, which is this call's alone.
 Status CudaCopyEngine::store_pinned(CopyStream& stream, bool kernel, const PieceList& from, std::span<std::byte> slot,
                                     DevicePtr device, std::span<std::uint64_t> table) const {
-  if (Status status = move(stream, Move::kGather, kernel, from, slot.data(), device); !status.ok()) return status;
+  const bool on_device = kernels_ != nullptr;
+  if (Status status = on_device ? move_and_digest(stream, Move::kGather, kernel, from, slot.data(), device)
+                                : move(stream, Move::kGather, false, from, slot.data(), device);
+      !status.ok())
+    return status;
   if (Status status = stream.finish(); !status.ok()) return status;
-  if (kernel) {
+  if (on_device) {
     std::memcpy(table.data(), stream.digests.data<std::uint64_t>(), table.size_bytes());
     return {};
   }
@@ -213,12 +226,9 @@ Status CudaCopyEngine::store_staged(CopyStream& stream, const PieceList& from, s
 // behind the copy engines.
 Status CudaCopyEngine::load_pinned(CopyStream& stream, bool kernel, std::span<const std::byte> slot, DevicePtr device,
                                    const PieceList& to, std::span<std::uint64_t> table) const {
-  if (Status status = move(stream, Move::kScatter, kernel, to, const_cast<std::byte*>(slot.data()), device); !status.ok())
+  if (Status status = move_and_digest(stream, Move::kScatter, kernel, to, const_cast<std::byte*>(slot.data()), device);
+      !status.ok())
     return status;
-  if (!kernel) {
-    if (Status status = make_tables(stream, to.pieces.size(), to.piece_bytes); !status.ok()) return status;
-    if (Status status = run_kernel(stream, Move::kDigest, to, 0); !status.ok()) return status;
-  }
   if (Status status = stream.finish(); !status.ok()) return status;
   std::memcpy(table.data(), stream.digests.data<std::uint64_t>(), table.size_bytes());
   return {};

@@ -3,7 +3,8 @@
 // Between pages and a slot that Pinning has registered it copies directly; other slots go through pinned staging memory of its own. It has
 // two ways to move, `batch` (the copy engines of the device, one call a chunk) and `kernel` (few multiprocessors, digests on the way), and
 // picks by direction and the size of the pieces, as it has measured when it was made. Each call runs on a stream of its own, behind its fence, and returns when all of it is done.
-// Thread-safe. A CUDA error other than lack of memory ends it for good: it says so once, and from then on answers kUnavailable.
+// Thread-safe. A CUDA error other than lack of memory, and than a refusal while a graph is captured, ends it for good: it says so once, and from then on answers
+// kUnavailable.
 #pragma once
 
 #include <atomic>
@@ -30,7 +31,7 @@ struct CudaOptions {
   std::size_t measure_bytes = 8 << 20;          // that one trial moves, of device memory and of pinned memory; at least 2 MiB
   KnownWays* known = &KnownWays::of_process();  // outlives the engine
   unsigned kernel_blocks = 8;                   // multiprocessors that one copy takes at most
-  std::span<const std::byte> kernels = built_in_kernels();
+  KernelImages kernels = built_in_kernels();
   std::size_t staging_bytes = 16 << 20;  // of each copy that is under way; at least one piece
   std::size_t pin_span_bytes = Pinning::kSpanBytes;
   Log log = [](std::string_view, std::string_view) {};
@@ -85,6 +86,8 @@ class CudaCopyEngine final : public CopyEngine {
                            std::uint64_t piece_bytes) const;
   Status load_part_staged(CopyStream& stream, const ChunkPart& part, std::uint64_t piece_bytes) const;
   Status move(CopyStream& stream, Move direction, bool kernel, const PieceList& list, std::byte* packed, DevicePtr device) const;
+  Status move_and_digest(CopyStream& stream, Move direction, bool kernel, const PieceList& list, std::byte* packed,
+                         DevicePtr device) const;
   // What a failed call means for the next ones.
   Status noted(Status status) const;
 

@@ -39,6 +39,7 @@ Status Driver::fill(GetProcAddress by_name) {
   need("cuCtxPopCurrent", table_.ctx_pop_current);
   need("cuCtxGetStreamPriorityRange", table_.ctx_get_stream_priority_range);
   need("cuThreadExchangeStreamCaptureMode", table_.thread_exchange_stream_capture_mode);
+  need("cuStreamIsCapturing", table_.stream_is_capturing);
   need("cuStreamCreateWithPriority", table_.stream_create_with_priority);
   need("cuStreamDestroy", table_.stream_destroy);
   need("cuStreamSynchronize", table_.stream_synchronize);
@@ -128,8 +129,10 @@ Status Driver::status(ResultCode result, std::string_view function) const {
   if (result == kSuccess) return {};
   const char* name = nullptr;
   if (table_.get_error_name(result, &name) != kSuccess || name == nullptr) name = "an error without a name";
-  return {result == kOutOfMemory ? Code::kResourceExhausted : Code::kUnavailable,
-          std::string(function) + ": " + name + " (" + std::to_string(result) + ")"};
+  const Code code = result == kOutOfMemory     ? Code::kResourceExhausted
+                    : is_capture_error(result) ? Code::kFailedPrecondition
+                                               : Code::kUnavailable;
+  return {code, std::string(function) + ": " + name + " (" + std::to_string(result) + ")"};
 }
 
 }  // namespace larder::copy::cuda

@@ -25,7 +25,8 @@ class Driver {
   // Memory of one process can be opened by another.
   bool shares() const { return shares_; }
 
-  // A result in words: "cuMemcpyAsync: CUDA_ERROR_ILLEGAL_ADDRESS". kResourceExhausted where memory ran out, else kUnavailable.
+  // A result in words: "cuMemcpyAsync: CUDA_ERROR_ILLEGAL_ADDRESS". kResourceExhausted: memory ran out; kFailedPrecondition: not while a graph is captured;
+  // else kUnavailable.
   Status status(ResultCode result, std::string_view function) const;
 
  private:

@@ -23,6 +23,14 @@ inline constexpr ResultCode kNotReady = 600;
 inline constexpr ResultCode kIllegalAddress = 700;
 inline constexpr ResultCode kAlreadyRegistered = 712;
 inline constexpr ResultCode kNotSupported = 801;
+// A stream is being captured into a graph, and the call cannot be part of that or beside it (CUDA_ERROR_STREAM_CAPTURE_*, CUDA_ERROR_CAPTURED_EVENT): nothing
+// is wrong with the context.
+inline constexpr ResultCode kFirstCaptureError = 900;
+inline constexpr ResultCode kCaptureImplicit = 906;
+inline constexpr ResultCode kLastCaptureError = 908;
+constexpr bool is_capture_error(ResultCode code) {
+  return code >= kFirstCaptureError && code <= kLastCaptureError;
+}
 
 inline constexpr int kPointerContext = 1;        // CU_POINTER_ATTRIBUTE_CONTEXT
 inline constexpr int kPointerMemoryType = 2;     // ..._MEMORY_TYPE
@@ -39,6 +47,7 @@ inline constexpr int kAccessOrderStream = 1;   // CU_MEMCPY_SRC_ACCESS_ORDER_STR
 inline constexpr unsigned kBesideCompute = 1;  // CU_MEMCPY_FLAG_PREFER_OVERLAP_WITH_COMPUTE
 
 inline constexpr int kCaptureRelaxed = 2;  // CU_STREAM_CAPTURE_MODE_RELAXED
+inline constexpr int kNotCapturing = 0;    // CU_STREAM_CAPTURE_STATUS_NONE
 
 struct MemLocation {
   int type = 0;
@@ -85,6 +94,7 @@ struct DriverTable {
   ResultCode (*ctx_pop_current)(Handle* context);
   ResultCode (*ctx_get_stream_priority_range)(int* least, int* greatest);
   ResultCode (*thread_exchange_stream_capture_mode)(int* mode);
+  ResultCode (*stream_is_capturing)(Handle stream, int* status);
   ResultCode (*stream_create_with_priority)(Handle* stream, unsigned flags, int priority);
   ResultCode (*stream_destroy)(Handle stream);
   ResultCode (*stream_synchronize)(Handle stream);

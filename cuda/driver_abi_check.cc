@@ -36,6 +36,7 @@ LARDER_SAME(ctx_push_current, PFN_cuCtxPushCurrent_v4000);
 LARDER_SAME(ctx_pop_current, PFN_cuCtxPopCurrent_v4000);
 LARDER_SAME(ctx_get_stream_priority_range, PFN_cuCtxGetStreamPriorityRange_v5050);
 LARDER_SAME(thread_exchange_stream_capture_mode, PFN_cuThreadExchangeStreamCaptureMode_v10010);
+LARDER_SAME(stream_is_capturing, PFN_cuStreamIsCapturing_v10000);
 LARDER_SAME(stream_create_with_priority, PFN_cuStreamCreateWithPriority_v5050);
 LARDER_SAME(stream_destroy, PFN_cuStreamDestroy_v4000);
 LARDER_SAME(stream_synchronize, PFN_cuStreamSynchronize_v2000);

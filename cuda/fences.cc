@@ -6,6 +6,13 @@ Result<std::shared_ptr<const Fence>> Fences::record(Handle stream) {
   const Driver& driver = context_->driver();
   const ContextScope scope(driver, context_->handle());
   if (!scope.status().ok()) return scope.status();
+  // Recorded there, the event would be the graph's, and a copy that waits for it as well. Of the legacy stream even to record it spoils the capture of any
+  // other, which this question answers by an error, and does not.
+  int capture = kNotCapturing;
+  if (Status status = driver.status(driver->stream_is_capturing(stream, &capture), "cuStreamIsCapturing"); !status.ok())
+    return status;
+  if (capture != kNotCapturing)
+    return Status(Code::kFailedPrecondition, "the stream is being captured into a CUDA graph: no copy can come behind it");
   const Result<Handle> event = take();
   if (!event.ok()) return event.status();
   std::shared_ptr<const CudaFence> fence;

@@ -1,4 +1,4 @@
-// Fences: points in the engine's own streams, for which copies wait. Their events are used again and again: asking for a load is a call of the
+// Fences: points in the engine's own streams, for which copies wait. Their events are used again and again: asking for a load is two calls of the
 // driver, and no more.
 //
 // Thread-safe.
@@ -21,7 +21,8 @@ class Fences : public std::enable_shared_from_this<Fences> {
   static std::shared_ptr<Fences> make(ContextPtr context) { return std::shared_ptr<Fences>(new Fences(std::move(context))); }
   ~Fences();
 
-  // All that is queued on that stream by now. Throws std::bad_alloc. The fence keeps this.
+  // All that is queued on that stream by now. kFailedPrecondition: it is being captured into a graph, or is the legacy stream while another is; the capture
+  // goes on as if nobody had asked. Throws std::bad_alloc. The fence keeps this.
   Result<std::shared_ptr<const Fence>> record(Handle stream);
 
  private:

@@ -4,35 +4,62 @@
 
 namespace larder::copy::cuda {
 
-// KERNEL_IMAGE is the file that nvcc wrote.
-#if defined(KERNEL_IMAGE)
-__asm__(
-    ".pushsection .rodata\n"
-    ".balign 64\n"
-    ".hidden larder_kernel_image\n"
-    "larder_kernel_image: .incbin \"" KERNEL_IMAGE
-    "\"\n"
-    ".hidden larder_kernel_image_end\n"
-    "larder_kernel_image_end:\n"
-    ".popsection\n");
-extern "C" const std::byte larder_kernel_image[], larder_kernel_image_end[];
+// KERNEL_IMAGES is what the names of the compiler's files begin with. PTX is a text that ends with a 0.
+#if defined(KERNEL_IMAGES)
+#define LARDER_IMAGE(name)                                       \
+  __asm__(                                                       \
+      ".pushsection .rodata\n"                                   \
+      ".balign 64\n"                                             \
+      ".hidden larder_kernels_" #name                            \
+      "\n"                                                       \
+      "larder_kernels_" #name ": .incbin \"" KERNEL_IMAGES #name \
+      "\"\n"                                                     \
+      ".hidden larder_kernels_" #name                            \
+      "_end\n"                                                   \
+      "larder_kernels_" #name                                    \
+      "_end: .byte 0\n"                                          \
+      ".popsection\n");                                          \
+  extern "C" const std::byte larder_kernels_##name[], larder_kernels_##name##_end[]
+LARDER_IMAGE(sm_100);
+LARDER_IMAGE(sm_90);
+LARDER_IMAGE(sm_89);
+LARDER_IMAGE(sm_80);
+LARDER_IMAGE(compute_80);
 
-std::span<const std::byte> built_in_kernels() {
-  return {larder_kernel_image, larder_kernel_image_end};
+KernelImages built_in_kernels() {
+  static const std::span<const std::byte> all[] = {{larder_kernels_sm_100, larder_kernels_sm_100_end},
+                                                   {larder_kernels_sm_90, larder_kernels_sm_90_end},
+                                                   {larder_kernels_sm_89, larder_kernels_sm_89_end},
+                                                   {larder_kernels_sm_80, larder_kernels_sm_80_end},
+                                                   {larder_kernels_compute_80, larder_kernels_compute_80_end}};
+  return all;
 }
 #else
-std::span<const std::byte> built_in_kernels() {
+KernelImages built_in_kernels() {
   return {};
 }
 #endif
 
-Result<std::unique_ptr<PieceKernels>> PieceKernels::load(ContextPtr context, std::span<const std::byte> image) {
+namespace {
+
+// Which of them is this processor's the driver knows best: it refuses the others.
+Status load_one(const Driver& driver, KernelImages images, Handle& module) {
+  Status status;
+  for (const std::span<const std::byte> image : images) {
+    status = driver.status(driver->module_load_data(&module, image.data()), "cuModuleLoadData");
+    if (status.code() != Code::kUnavailable) return status;
+  }
+  return status;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<PieceKernels>> PieceKernels::load(ContextPtr context, KernelImages images) {
   const Driver& driver = context->driver();
   const ContextScope scope(driver, context->handle());
   if (!scope.status().ok()) return scope.status();
   Handle module = nullptr;
-  if (Status status = driver.status(driver->module_load_data(&module, image.data()), "cuModuleLoadData"); !status.ok())
-    return status;
+  if (Status status = load_one(driver, images, module); !status.ok()) return status;
   std::unique_ptr<PieceKernels> kernels(new PieceKernels(std::move(context), module));
   for (const auto& [move, name] : {std::pair(Move::kGather, "larder_gather"), std::pair(Move::kScatter, "larder_scatter"),
                                    std::pair(Move::kDigest, "larder_digest")})

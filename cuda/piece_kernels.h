@@ -10,13 +10,16 @@
 
 namespace larder::copy::cuda {
 
-// What nvcc made of piece_kernels.cu, for all processors that are served. Empty where the build had no nvcc.
-std::span<const std::byte> built_in_kernels();
+// Machine code, each for a kind of processor, the newest first, and PTX for all others last.
+using KernelImages = std::span<const std::span<const std::byte>>;
+
+// What NVIDIA's compiler made of piece_kernels.cu. Empty where the build had none.
+KernelImages built_in_kernels();
 
 class PieceKernels {
  public:
-  // REQUIRES: `image` is not empty.
-  static Result<std::unique_ptr<PieceKernels>> load(ContextPtr context, std::span<const std::byte> image);
+  // The first of them that the driver takes. REQUIRES: `images` is not empty.
+  static Result<std::unique_ptr<PieceKernels>> load(ContextPtr context, KernelImages images);
   ~PieceKernels();
   PieceKernels(const PieceKernels&) = delete;
   PieceKernels& operator=(const PieceKernels&) = delete;

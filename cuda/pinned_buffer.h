@@ -1,6 +1,7 @@
 // PinnedBuffer: memory of the host that a device reads and writes, and that grows when more is asked. Thread-compatible.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 
 #include "cuda/device_context.h"
@@ -15,9 +16,13 @@ class PinnedBuffer {
   PinnedBuffer(const PinnedBuffer&) = delete;
   PinnedBuffer& operator=(const PinnedBuffer&) = delete;
 
+  // So much at least; and when it grows so much more than is asked at most: to make such memory takes the driver as long as many copies do.
+  static constexpr std::size_t kLeastBytes = 64 << 10, kMostAheadBytes = 4 << 20;
+
   // At least so many bytes; what it held before is lost where it grows. REQUIRES: as the destructor.
-  Status ensure(std::size_t bytes) {
-    if (bytes <= size_) return {};
+  Status ensure(std::size_t wanted) {
+    if (wanted <= size_) return {};
+    const std::size_t bytes = std::max({wanted, kLeastBytes, std::min(2 * size_, wanted + kMostAheadBytes)});
     release();
     void* memory = nullptr;
     if (Status status = driver_.status(driver_->mem_host_alloc(&memory, bytes, kHostPortable | kHostDeviceMap), "cuMemHostAlloc");

@@ -26,9 +26,10 @@ std::string managed_by_us() {
 }  // namespace
 
 Leading::Leading(k8s::ApiClient& reader, k8s::ApiClient& writer, Watched& watched, const desired::Defaults& defaults,
-                 k8s::EventRecorder& events, k8s::Metrics& metrics, const base::Clock& clock)
+                 const std::string& identity, k8s::Metrics& metrics, const base::Clock& clock)
     : watched_(watched),
       clock_(clock),
+      events_(writer, identity, clock, metrics),
       pool_queue_(k8s::WorkQueue::make("cachepool", clock, &metrics)),
       backend_queue_(k8s::WorkQueue::make("cachebackend", clock, &metrics)),
       pool_metrics_(metrics),
@@ -40,7 +41,7 @@ Leading::Leading(k8s::ApiClient& reader, k8s::ApiClient& writer, Watched& watche
   for (const k8s::Resource& kind : reconcile::owned_kinds()) children[kind.plural] = informers_.at(kind.plural).get();
   const auto now = [] { return reconcile::rfc3339(std::time(nullptr)); };
   world_.reset(new reconcile::World{writer, watched.pools(), watched.backends(), *informers_.at("pods"), std::move(children),
-                                    defaults, now, [&events](k8s::Event event) { events.record(std::move(event)); }});
+                                    defaults, now, [this](k8s::Event event) { events_.record(std::move(event)); }});
   const auto hear = [this](const std::vector<reconcile::PodView>& pods) { return prober_->heard(pods); };
   const auto answers = [hear](const std::vector<reconcile::PodView>& pods) { return hear(pods).answers; };
   pools_ = std::make_unique<reconcile::PoolReconciler>(

@@ -24,9 +24,10 @@ class Leading {
  public:
   static constexpr unsigned kPoolWorkers = 4, kBackendWorkers = 4;
 
-  // `reader` has no fence, `writer` refuses writes of who does not lead. All outlives it. It begins to reconcile when all is known.
+  // `reader` has no fence, `writer` refuses writes of who does not lead, Events among them. `identity`: this replica. All outlives it. It begins to
+  // reconcile when all is known.
   Leading(k8s::ApiClient& reader, k8s::ApiClient& writer, Watched& watched, const desired::Defaults& defaults,
-          k8s::EventRecorder& events, k8s::Metrics& metrics, const base::Clock& clock);
+          const std::string& identity, k8s::Metrics& metrics, const base::Clock& clock);
   // Waits for the reconciles under way, which end soon but for their calls of the API server.
   ~Leading();
 
@@ -42,6 +43,7 @@ class Leading {
 
   Watched& watched_;
   const base::Clock& clock_;
+  k8s::EventRecorder events_;
   std::unique_ptr<k8s::WorkQueue> pool_queue_, backend_queue_;
   std::map<std::string, std::unique_ptr<k8s::Informer>> informers_;  // by plural
   std::unique_ptr<reconcile::World> world_;

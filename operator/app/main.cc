@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "operator/app/arguments.h"
+#include "operator/app/cluster_version.h"
 #include "operator/app/ending.h"
 #include "operator/app/leading.h"
 #include "operator/app/metrics_reference.h"
@@ -35,14 +36,6 @@ Result<std::unique_ptr<k8s::CredentialSource>> credentials_of(const Arguments& a
   return k8s::CredentialSource::from_kubeconfig(arguments.kubeconfig);
 }
 
-// Native sidecars are on by default from 1.29 on. A server that cannot be asked is taken for a new one.
-bool knows_native_sidecars(k8s::ApiClient& client) {
-  const Result<api::Object> version = client.get_path("/version");
-  if (!version.ok()) return true;
-  const std::string major = api::text_at(*version, "major"), minor = api::text_at(*version, "minor");
-  return major != "1" || std::atoi(minor.c_str()) >= 29;
-}
-
 // All that there is, in the order in which it is made; it ends in the reverse.
 class Operator {
  public:
@@ -58,8 +51,10 @@ class Operator {
         events_(client_, arguments.identity, monotonic_, metrics_) {}
 
   Status run() {
+    const std::optional<bool> native_sidecars = await_native_sidecars(quick_client_, stop_);
+    if (!native_sidecars) return {};
     const desired::Defaults defaults{.image = arguments_.image,
-                                     .native_sidecars = knows_native_sidecars(quick_client_),
+                                     .native_sidecars = *native_sidecars,
                                      .operator_namespace = arguments_.ns,
                                      .pull_secrets = arguments_.image_pull_secrets};
     Watched watched(client_, monotonic_);
@@ -107,7 +102,7 @@ class Operator {
       keeping = {};
       leading.reset();
       if (!*leads) continue;
-      leading = std::make_unique<Leading>(client_, writer, watched, defaults, events_, metrics_, monotonic_);
+      leading = std::make_unique<Leading>(client_, writer, watched, defaults, arguments_.identity, metrics_, monotonic_);
       if (arguments_.certificate_directory.empty())
         keeping = std::jthread([&](const std::stop_token& stop) { keep_certificates(writer, stop); });
     }
@@ -150,7 +145,7 @@ class Operator {
   k8s::HealthChecks health_;
   k8s::CurlTransport transport_;
   k8s::HttpClient client_, quick_client_, lease_client_;
-  k8s::EventRecorder events_;
+  k8s::EventRecorder events_;  // of the webhook, which every replica is
 };
 
 int fail(const Status& status, int exit_code) {

@@ -27,6 +27,7 @@ Result<std::unique_ptr<Reviewing>> Reviewing::start(const Arguments& arguments, 
   const auto left_alone = [&events = needs.events, &metrics = *reviewing->metrics_](
                               const api::Object& pod, const std::string& ns, const std::string& why, webhook::Refusal kind) {
     metrics.left_alone(kind);
+    webhook::log_left_alone(pod, ns, why);
     if (std::optional<k8s::Event> event = webhook::left_alone_event(pod, ns, why)) events.record(std::move(*event));
   };
   Result<std::unique_ptr<webhook::AdmissionServer>> server = webhook::AdmissionServer::start(

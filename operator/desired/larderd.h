@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "operator/api/cache_backend.h"
@@ -29,9 +30,17 @@ struct EnginePod {
 std::string larderd_config(const api::CachePool& pool, const std::optional<api::CacheBackend>& backend,
                            const EnginePod& engine = {});
 
-// What a change of the pool or backend needs a restart of the pod for (memory, volumes, image, secrets' names), as a short hash.
+// Whether a configuration that larderd_config() made has a backend in it.
+bool has_backend(std::string_view config);
+
+// What a change of the pool or backend needs a restart of larderd's pod for (memory, volumes, image, secrets' names; where that is the
+// engine's, what is given to the engine), as a short hash.
 std::string restart_hash(const api::CachePool& pool, const std::optional<api::CacheBackend>& backend, const Defaults& defaults,
                          const EnginePod& engine = {});
+
+// Of what an engine's pod is given when it is made and has for its life: the shim, volumes, groups, the connector's flags. A part of
+// restart_hash in placement Sidecar; in placement Node all that the engine's pod has.
+std::string engine_hash(const api::CachePool& pool, const Defaults& defaults);
 
 // larderd's own container, with mounts, probes, resources and a security context that passes `restricted`.
 // As a native sidecar (restartPolicy Always, a startup probe) in placement Sidecar.

@@ -12,6 +12,7 @@ using api::CacheBackend;
 using api::CachePool;
 
 constexpr std::size_t kMostPrefix = 63;  // larderd's names are no longer
+constexpr std::string_view kBackendSection = "backend";
 
 // Sections and keys in the order in which they are written, each value quoted.
 class Yaml {
@@ -92,7 +93,7 @@ void add_credentials(const api::BackendSpec& spec, Yaml& yaml) {
 void add_backend(const CachePool& pool, const std::optional<CacheBackend>& backend, Yaml& yaml) {
   if (!backend) return;
   const api::BackendWriteSpec& write = pool.spec.backend_write;
-  yaml.section("backend");
+  yaml.section(kBackendSection);
   yaml.in("url", url_of(*backend));
   add_credentials(backend->spec, yaml);
   if (backend->spec.mode == api::BackendMode::kCluster && backend->spec.read_replicas) yaml.in("read_replicas", "true");
@@ -128,6 +129,11 @@ std::string larderd_config(const CachePool& pool, const std::optional<CacheBacke
   // To be read from anywhere; verbs that change something answer on the admin socket alone.
   yaml.in("listen", engine.host_network ? "" : ":" + std::to_string(api::kMetricsPort));
   return yaml.text();
+}
+
+// Values stand in one quoted line each: no line but a section's begins so.
+bool has_backend(std::string_view config) {
+  return config.find("\n" + std::string(kBackendSection) + ":\n") != std::string_view::npos;
 }
 
 }  // namespace larder::desired

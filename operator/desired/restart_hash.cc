@@ -23,6 +23,17 @@ std::string restart_hash(const api::CachePool& pool, const std::optional<api::Ca
   all.push_back(larderd_config(without_live_keys(pool), backend, engine));
   all.push_back(larderd_container(pool, backend, defaults, engine));
   all.push_back(larderd_volumes(pool, backend));
+  // On a node the engines are in other pods, which have a hash of their own: larderd is not rolled for what is theirs.
+  if (pool.spec.placement == api::Placement::kSidecar) all.push_back(engine_hash(pool, defaults));
+  return short_hash(all.dump());
+}
+
+// The runtime class is the pod's of an engine in placement Sidecar alone.
+std::string engine_hash(const api::CachePool& pool, const Defaults& defaults) {
+  const api::PoolSpec& spec = pool.spec;
+  api::Object all = api::Object::array({payload_container(pool, defaults), engine_volumes(pool), engine_mounts(pool),
+                                        engine_pod_security(pool), spec.chunk_tokens, spec.engine.container, spec.engine.flags});
+  if (spec.placement == api::Placement::kSidecar) all.push_back(spec.runtime_class);
   return short_hash(all.dump());
 }
 

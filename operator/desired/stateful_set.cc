@@ -23,12 +23,34 @@ std::string config_path() {
 }
 
 // With a password the server reads it from its standard input, so that it stands in no argument and no environment; a shell puts it
-// there and becomes the server.
+// there and becomes the server. A child of that shell stays and tells the server of another password in the Secret, which larderd takes
+// with its next connection: else each would be refused until somebody deleted this pod. An empty one is none: the server would serve
+// everybody.
 Object command(const CacheBackend& backend) {
-  const std::string server = backend.spec.managed->engine + "-server";
+  const std::string& engine = backend.spec.managed->engine;
+  const std::string server = engine + "-server";
   if (!backend.spec.password) return Object::array({server, config_path()});
-  const std::string script = "set -eu\npassword=$(sed 's/[\"\\\\]/\\\\&/g' " + std::string(kAuthFolder) + "/password)\nexec " +
-                             server + " " + config_path() + " - <<END\nrequirepass \"$password\"\nEND\n";
+  const std::string client = engine + "-cli -p " + std::to_string(api::kServerPort);
+  const std::string script =
+      "set -eu\n"
+      "quoted() { sed 's/[\"\\\\]/\\\\&/g' " +
+      std::string(kAuthFolder) +
+      "/password; }\n"
+      "password=$(quoted)\n"
+      "[ -n \"$password\" ]\n"
+      "follow() {\n"
+      "  while sleep 5 && kill -0 $$; do\n"
+      "    new=$(quoted) || continue\n"
+      "    if [ -z \"$new\" ] || [ \"$new\" = \"$password\" ]; then continue; fi\n"
+      "    said=$(printf 'AUTH \"%s\"\\nCONFIG SET requirepass \"%s\"\\n' \"$password\" \"$new\" | " +
+      client +
+      ") || continue\n"
+      "    case $said in *OK*OK*) password=$new ;; esac\n"
+      "  done\n"
+      "}\n"
+      "follow >/dev/null 2>&1 &\n"
+      "exec " +
+      server + " " + config_path() + " - <<END\nrequirepass \"$password\"\nEND\n";
   return Object::array({"sh", "-c", script});
 }
 

@@ -88,7 +88,8 @@ class ApiClient {
                         const std::string& uid = "") = 0;
 
   // Calls `on_event` from `version` on until the stream ends (ok), `stop` is asked, or it fails: kOutOfRange: the version is too
-  // old (410), list again. A stream that is silent for 5 minutes ends. May run as long as it likes.
+  // old (410), list again. A stream that is silent for 5 minutes ends. May run as long as it likes. Where the server said Retry-After,
+  // it returns when that is over.
   virtual Status watch(const Resource& resource, const Selector& selector, const std::string& version, std::stop_token stop,
                        const std::function<void(WatchEvent)>& on_event) = 0;
 

@@ -4,6 +4,7 @@
 #include "operator/k8s/answers.h"
 #include "operator/k8s/http_client.h"
 #include "operator/k8s/watch_decoder.h"
+#include "sidecar/base/nap.h"
 
 namespace larder::k8s {
 namespace {
@@ -103,7 +104,11 @@ HttpClient::Watched HttpClient::watch_from(const Resource& resource, const Selec
   if (either.stop_requested()) return {};
   if (!decoded.ok()) return {decoded, true};
   if (!response.ok()) return {Status(response.status().code(), what + ": " + response.status().text())};
-  if (Status status = status_of(*response, what); !status.ok()) return {status, true};
+  if (Status status = status_of(*response, what); !status.ok()) {
+    if (const auto told = retry_after(response->retry_after))
+      (options_.pause ? options_.pause : base::nap)(*told, either.get_token());
+    return {status, true, response->status};
+  }
   if (decoder.between_lines()) return {};
   return {Status(Code::kUnavailable, what + ": cut in the middle of an event")};
 }
@@ -124,8 +129,9 @@ Status HttpClient::stream(const Resource& resource, const Selector& selector, st
   Status& status = watched.status;
   if (told || stop.stop_requested() || options_.stop.stop_requested()) return status;
   // 422 and 400: it does not know the parameters. 500: it does, and its etcd (before 3.4.25) cannot. Older servers ignore them, and never
-  // say that all has been told. Whatever passes shows again when the list is asked for instead.
-  const bool passes = status.code() == Code::kPermissionDenied || status.code() == Code::kNotFound;
+  // say that all has been told. Too many requests, a cache that is not yet filled or no right to it say nothing of what it knows.
+  const bool passes = status.code() == Code::kPermissionDenied || status.code() == Code::kNotFound ||
+                      (status.code() == Code::kUnavailable && watched.http_status != 500);
   if (!status.ok() && (!watched.answered || passes)) return status;
   return {Code::kUnsupported, status.ok() ? "the server does not stream lists" : status.text()};
 }

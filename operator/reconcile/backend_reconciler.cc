@@ -40,9 +40,11 @@ SidecarsView BackendReconciler::sidecars_of(const k8s::Key& key) const {
       if (api::label(*pod, api::kPoolLabel) == pool.name) pods.push_back(view_of(*pod));
   for (const auto& [uid, answer] : answers_(pods)) {
     if (!answer.backend) continue;
+    // One that is only too slow just now has no reason against it: it is reached.
+    const bool uses = answer.backend->serving || answer.backend->reason.empty();
     ++view.asked;
-    view.serving += answer.backend->serving ? 1 : 0;
-    if (!answer.backend->serving) view.why_not = answer.backend->reason;
+    view.serving += uses ? 1 : 0;
+    if (!uses) view.why_not = answer.backend->reason;
   }
   return view;
 }

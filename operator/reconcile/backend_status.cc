@@ -41,16 +41,24 @@ Condition secret_missing(const BackendFacts& facts) {
   return {"SecretMissing", Truth::kFalse, "AllThere", "every Secret that is named is there"};
 }
 
+bool no_sidecar_can(const SidecarsView& sidecars) {
+  return sidecars.asked > 0 && sidecars.serving == 0;
+}
+
+// "2 of 3 sidecars use it, another cannot: ..."
+std::string by_sidecars(const SidecarsView& sidecars) {
+  const std::string text = std::to_string(sidecars.serving) + " of " + std::to_string(sidecars.asked) + " sidecars use it";
+  return sidecars.serving == sidecars.asked ? text : text + ", another cannot: " + sidecars.why_not;
+}
+
 // By the sidecars, where the operator could not ask itself.
 Condition reachable_by_sidecars(const BackendFacts& facts, const std::string& why) {
   const SidecarsView& sidecars = facts.sidecars;
-  if (sidecars.serving > 0)
-    return {"Reachable", Truth::kTrue, "BySidecars",
-            std::to_string(sidecars.serving) + " of " + std::to_string(sidecars.asked) +
-                " sidecars use it. The operator did not ask: " + why};
-  if (sidecars.asked > 0)
+  if (no_sidecar_can(sidecars))
     return {"Reachable", Truth::kFalse, "NotBySidecars",
             "no sidecar can use it: " + sidecars.why_not + ". The operator did not ask: " + why};
+  if (sidecars.asked > 0)
+    return {"Reachable", Truth::kTrue, "BySidecars", by_sidecars(sidecars) + ". The operator did not ask: " + why};
   return {"Reachable", Truth::kUnknown, "NotChecked", why};
 }
 
@@ -63,8 +71,18 @@ Condition reachable(const BackendFacts& facts) {
     return {"Reachable", Truth::kFalse, reason_of_id(bad->id), bad->text};
   const BackendSeen& seen = **facts.seen;
   if (seen.servers == 0) return {"Reachable", Truth::kFalse, "NoServer", "no server of it answers: see spec.endpoints"};
+  const std::string server =
+      seen.product + " " + seen.version + (seen.servers > 1 ? ", " + std::to_string(seen.servers) + " servers" : "");
+  // It is the pods that have to reach it.
+  const SidecarsView& sidecars = facts.sidecars;
+  if (no_sidecar_can(sidecars))
+    return {
+        "Reachable", Truth::kFalse, "NotBySidecars",
+        "the operator reaches it (" + server + "), and none of " + std::to_string(sidecars.asked) +
+            " sidecars: " + sidecars.why_not +
+            ". Does a NetworkPolicy, a service mesh or DNS of their namespace stand between? Have they the Secret as it is now?"};
   return {"Reachable", Truth::kTrue, "Answers",
-          seen.product + " " + seen.version + (seen.servers > 1 ? ", " + std::to_string(seen.servers) + " servers" : "")};
+          sidecars.serving == sidecars.asked ? server : server + ". " + by_sidecars(sidecars)};
 }
 
 Condition well_set(const BackendFacts& facts) {

@@ -1,7 +1,7 @@
 // A backend's status from the facts: conditions, server, version, role, memory, latency. Pure; thread-safe.
 //
 // Ready           pools can use it; else why not and what to do
-// Reachable       the operator, or where it may not read the Secrets the sidecars, reach its servers
+// Reachable       the operator reaches its servers, and not every sidecar fails to; where it may not read the Secrets, the sidecars alone
 // SecretMissing   a Secret that it names is not there (True is bad)
 // ObjectsApplied  of a managed one: StatefulSet, Service and the rest stand as wanted
 // WellSet         its servers are set as a cache should be (maxmemory, eviction); False is a warning, no failure

@@ -44,6 +44,15 @@ std::string called(const Step& step) {
   return step.resource.kind + " " + api::namespace_of(step.object) + "/" + api::name_of(step.object) + ": ";
 }
 
+// What is done to an object, and whose it is, under keys that a search of the logs can name.
+void log_step(const char* what, const Step& step, const Owner& owner) {
+  base::log_info(std::string(what) + " it: " + step.why, {{"kind", step.resource.kind},
+                                                          {"namespace", owner.ns},
+                                                          {"name", api::name_of(step.object)},
+                                                          {"owner_kind", owner.kind},
+                                                          {"owner", owner.name}});
+}
+
 }  // namespace
 
 std::vector<ObjectPtr> children_of(const ChildCaches& caches, const Owner& owner) {
@@ -66,13 +75,13 @@ Brought bring(k8s::ApiClient& client, const ChildCaches& caches, const Owner& ow
   brought.taken = wanted.taken;
   brought.waiting = wanted.waiting;
   for (const Step& step : wanted.remove) {
-    base::log_info("removing " + called(step) + step.why);
+    log_step("removing", step, owner);
     const std::string uid = api::text_at(step.object, "metadata.uid");
     keep_first(brought.status, client.remove(step.resource, owner.ns, api::name_of(step.object), uid));
     ++brought.writes;
   }
   for (const Step& step : wanted.apply) {
-    base::log_info("applying " + called(step) + step.why);
+    log_step("applying", step, owner);
     const Result<Object> applied = client.apply(step.resource, step.object);
     if (!applied.ok()) keep_first(brought.status, {applied.status().code(), called(step) + applied.status().text()});
     ++brought.writes;

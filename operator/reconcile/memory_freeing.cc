@@ -109,15 +109,15 @@ Done MemoryFreeing::release(const Object& pool, const std::string& left) {
   if (released.code() == Code::kFailedPrecondition) return {{}, kSoon};
   if (!released.ok() && released.code() != Code::kNotFound) return {released};
   forget(key);
-  const std::string name = "CachePool " + key.ns + "/" + key.name;
+  const base::LogFields fields{{"kind", "CachePool"}, {"namespace", key.ns}, {"name", key.name}};
   if (left.empty()) {
-    base::log_info(name + ": nothing keeps it any more");
+    base::log_info("nothing keeps it any more", fields);
     return {};
   }
   const std::string path = "/larder/" + key.ns + "/" + key.name;
   const std::string note = "the pool is deleted and memory of it may be left on nodes: " + left +
                            ". On such a node: rm -r /dev/shm" + path + " /dev/hugepages" + path;
-  base::log_warning(name + ": " + note);
+  base::log_warning(note, fields);
   if (world_.tell) world_.tell({k8s::reference_to(k8s::resources::kPools, pool), "Warning", "MemoryNotFreed", "Deleting", note});
   return {};
 }

@@ -54,28 +54,48 @@ std::uint64_t asked_by(const Object& pod, std::string_view resource) {
   return std::max(together, first);
 }
 
-std::string pages_of_nodes(k8s::ApiClient& client, const std::string& page) {
+PagesSeen pages_of_nodes(k8s::ApiClient& client, const std::string& page) {
+  PagesSeen seen;
   const Result<k8s::List> nodes = client.list(kNodes, {});
   const Result<std::uint64_t> page_bytes = api::quantity_bytes(page);
-  if (!nodes.ok() || !page_bytes.ok()) return "";
+  if (!nodes.ok() || !page_bytes.ok()) return seen;
+  seen.known = true;
   const std::string resource = "hugepages-" + page;
-  std::vector<std::pair<std::uint64_t, std::string>> have;
   for (const Object& node : nodes->items)
     if (const std::uint64_t bytes = bytes_at(api::at(node, "status.allocatable"), resource); bytes > 0)
-      have.emplace_back(bytes, api::name_of(node));
-  const std::size_t without = nodes->items.size() - have.size();
-  std::ranges::sort(have,
-                    [](const auto& a, const auto& b) { return a.first != b.first ? a.first > b.first : a.second < b.second; });
+      seen.nodes.push_back({api::name_of(node), bytes / *page_bytes, std::nullopt});
+  seen.without = nodes->items.size() - seen.nodes.size();
+  std::ranges::sort(seen.nodes, [](const NodePages& a, const NodePages& b) {
+    return a.total != b.total ? a.total > b.total : a.node < b.node;
+  });
+  seen.more = seen.nodes.size() - std::min(seen.nodes.size(), kMostNodes);
+  seen.nodes.resize(seen.nodes.size() - seen.more);
+  for (NodePages& node : seen.nodes)
+    if (const Result<std::uint64_t> asked = asked_on(client, node.node, resource); asked.ok())
+      node.free = node.total - std::min(node.total, (*asked + *page_bytes - 1) / *page_bytes);
+  return seen;
+}
+
+std::string text_of(const PagesSeen& seen) {
+  if (seen.nodes.empty()) return "none of " + std::to_string(seen.without) + " has any";
   std::string text;
-  for (std::size_t i = 0; i < std::min(have.size(), kMostNodes); ++i) {
-    const auto& [bytes, name] = have[i];
-    const Result<std::uint64_t> asked = asked_on(client, name, resource);
-    const std::string free = asked.ok() ? std::to_string((bytes - std::min(bytes, *asked)) / *page_bytes) + " free of " : "";
-    text += (text.empty() ? "" : ", ") + name + " " + free + std::to_string(bytes / *page_bytes);
-  }
-  if (have.size() > kMostNodes) text += " and " + std::to_string(have.size() - kMostNodes) + " more";
-  if (have.empty()) return "none of " + std::to_string(without) + " has any";
-  return without == 0 ? text : text + "; " + std::to_string(without) + " without any";
+  for (const NodePages& node : seen.nodes)
+    text += (text.empty() ? "" : ", ") + node.node + " " + (node.free ? std::to_string(*node.free) + " free of " : "") +
+            std::to_string(node.total);
+  if (seen.more > 0) text += " and " + std::to_string(seen.more) + " more";
+  return seen.without == 0 ? text : text + "; " + std::to_string(seen.without) + " without any";
+}
+
+bool have_enough(const PagesSeen& seen, std::uint64_t needed) {
+  return std::ranges::any_of(seen.nodes, [needed](const NodePages& node) { return node.free && *node.free >= needed; });
+}
+
+std::string totals_for(const PagesSeen& seen, std::uint64_t needed) {
+  std::string text;
+  for (const NodePages& node : seen.nodes)
+    if (node.free && *node.free < needed)
+      text += (text.empty() ? "" : ", ") + std::to_string(node.total - *node.free + needed) + " on " + node.node;
+  return text;
 }
 
 }  // namespace larder::reconcile

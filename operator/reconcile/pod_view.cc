@@ -74,6 +74,7 @@ PodView view_of(const Object& pod) {
   view.node = api::text_at(pod, "spec.nodeName");
   view.ip = api::text_at(pod, "status.podIP");
   view.has_larderd = has_larderd(pod);
+  view.injected = api::annotation(pod, api::kInjectedAnnotation).has_value();
   view.running = phase == "Running";
   view.ready = view.running && api::truth_at(larderd, "ready");
   view.over = phase == "Succeeded" || phase == "Failed" || !api::text_at(pod, "metadata.deletionTimestamp").empty();

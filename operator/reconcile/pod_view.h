@@ -1,4 +1,4 @@
-// PodView: of a pod with a larderd in it, what the operator needs to know. Pure; thread-safe.
+// PodView: of a pod with a larderd in it, or with an engine of a node's larderd, what the operator needs to know. Pure; thread-safe.
 #pragma once
 
 #include <string>
@@ -12,6 +12,7 @@ struct PodView {
   std::string node;          // empty: none yet
   std::string ip;            // the same
   bool has_larderd = false;  // by the injector, or as the DaemonSet's pod; a Node pool's engines have none
+  bool injected = false;     // by the injector: no controller of ours replaces it
   bool running = false;      // the pod is
   bool ready = false;        // larderd is, by its container's status
   bool over = false;         // succeeded, failed or being deleted: counts for nothing

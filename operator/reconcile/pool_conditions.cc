@@ -19,9 +19,9 @@ std::string quoted(const std::string& text) {
   return text.size() <= kMostQuoted ? text : text.substr(0, kMostQuoted) + "...";
 }
 
-Names names_where(const PoolFacts& facts, const std::function<bool(const PodView&)>& test) {
+Names names_where(const std::vector<PodView>& pods, const std::function<bool(const PodView&)>& test) {
   Names names;
-  for (const PodView& pod : facts.pods)
+  for (const PodView& pod : pods)
     if (test(pod)) names.push_back(pod.name);
   return names;
 }
@@ -40,6 +40,13 @@ Condition sizes_fit(const PoolFacts& facts) {
   return {"SizesFit", Truth::kTrue, "Fit",
           memory.size + " for chunks, and larderd's own " +
               std::to_string((api::own_memory_bytes(facts.pool->spec) + kMi - 1) / kMi) + "Mi"};
+}
+
+Condition node_objects_applied(const PoolFacts& facts) {
+  if (!facts.objects_kept) return objects_applied(facts.brought, "pool", "ConfigMap and DaemonSet");
+  return {"ObjectsApplied", Truth::kTrue, "Kept",
+          "ConfigMap and DaemonSet stay as they were with CacheBackend " + facts.pool->spec.backend +
+              " until that can be read again; so long nothing else of the pool reaches its nodes"};
 }
 
 Condition backend_ready(const PoolFacts& facts) {
@@ -72,17 +79,23 @@ std::string page_name(const CachePool& pool) {
 }
 
 Names without_hugepages(const PoolFacts& facts) {
-  return names_where(facts, [](const PodView& pod) { return pod.unscheduled.find("hugepages-") != std::string::npos; });
+  return names_where(facts.pods, [](const PodView& pod) { return pod.unscheduled.find("hugepages-") != std::string::npos; });
 }
 
-std::string how_to_reserve(const CachePool& pool, std::uint64_t pages) {
-  const std::string count = std::to_string(pages);
-  if (pool.spec.memory.hugepages == api::Hugepages::k1Gi)
-    return "Reserve them on the node with hugepagesz=1G hugepages=" + count +
-           " on the kernel's boot line, and boot it; or take memory.hugepages 2Mi";
-  return "Reserve them on the node: sysctl -w vm.nr_hugepages=" + count +
-         " (to keep them, the same line in /etc/sysctl.d/, or hugepagesz=2M hugepages=" + count +
-         " on the boot line), then restart its kubelet";
+// A node's count is of all its pages: what pods have already comes on top, and one that is set too low takes pages away.
+std::string how_to_reserve(const PoolFacts& facts, std::uint64_t pages) {
+  const PagesSeen& seen = facts.hugepages_of_nodes;
+  std::string count = totals_for(seen, pages);
+  const bool enough = have_enough(seen, pages);
+  if (count.empty() && enough) return "The nodes have enough free: something else keeps the pods from them";
+  if (count.empty() && !seen.nodes.empty()) count = "as many as the node has and " + std::to_string(pages) + " more";
+  if (!seen.known || seen.without > 0) count += (count.empty() ? "" : ", ") + std::to_string(pages) + " on a node without any";
+  const std::string first = enough ? "Where it must run on another node reserve them: " : "Reserve them: ";
+  if (facts.pool->spec.memory.hugepages == api::Hugepages::k1Gi)
+    return first + "on the node's boot line hugepagesz=1G hugepages=" + count + ", and boot it; or take memory.hugepages 2Mi";
+  return first + "sysctl -w vm.nr_hugepages=" + count +
+         " (to keep them, the same line in /etc/sysctl.d/, or hugepagesz=2M hugepages= on the boot line), then restart the "
+         "node's kubelet";
 }
 
 Condition hugepages_missing(const PoolFacts& facts) {
@@ -94,9 +107,10 @@ Condition hugepages_missing(const PoolFacts& facts) {
   const auto one = std::ranges::find(facts.pods, waiting.front(), &PodView::name);
   std::string text = of_pods(waiting, facts) + " wait: each needs " + std::to_string(pages) + " free pages of " +
                      page_name(pool) + " on one node. ";
-  text += facts.hugepages_of_nodes.empty() ? "The scheduler: " + quoted(one->unscheduled) + ". "
-                                           : "On nodes: " + facts.hugepages_of_nodes + ". ";
-  return {"HugepagesMissing", Truth::kTrue, "NotEnough", text + how_to_reserve(pool, pages)};
+  const PagesSeen& seen = facts.hugepages_of_nodes;
+  if (seen.known) text += "On nodes: " + text_of(seen) + ". ";
+  if (!seen.known || have_enough(seen, pages)) text += "The scheduler: " + quoted(one->unscheduled) + ". ";
+  return {"HugepagesMissing", Truth::kTrue, "NotEnough", text + how_to_reserve(facts, pages)};
 }
 
 Condition without_pods(const PoolFacts& facts) {
@@ -137,34 +151,60 @@ Condition pods_ready(const PoolFacts& facts) {
   };
   if (facts.pods.empty()) return without_pods(facts);
   for (const Trouble trouble : kTroubles) {
-    const Names names = names_where(facts, [&](const PodView& pod) { return trouble_of(pod, facts.heard) == trouble; });
+    const Names names = names_where(facts.pods, [&](const PodView& pod) { return trouble_of(pod, facts.heard) == trouble; });
     if (!names.empty())
       return no(text(trouble), names, cure(trouble, *std::ranges::find(facts.pods, names.front(), &PodView::name), facts.heard));
   }
   return {"PodsReady", Truth::kTrue, "AllReady", "larderd is ready in all " + std::to_string(facts.pods.size()) + " pods"};
 }
 
+// Pods that somebody has to restart, as one sentence; empty: none.
+std::string to_restart(const PoolFacts& facts, const std::function<bool(const PodView&)>& rolled) {
+  const auto is_old = [&](const PodView& pod) { return needs_restart(facts, pod) && !rolled(pod); };
+  const Names pods = names_where(facts.pods, is_old), engines = names_where(facts.engines, is_old);
+  if (!pods.empty())
+    return of_pods(pods, facts) +
+           " run with what only a restart changes (memory, disk, image, backend's Secrets, chunkTokens, engine): kubectl rollout "
+           "restart their Deployment when it suits";
+  if (engines.empty()) return "";
+  return std::to_string(engines.size()) + " of " + std::to_string(facts.engines.size()) + " engines' pods (" + some_of(engines) +
+         ") have what they were given when they were made (the shim, chunkTokens, engine): kubectl rollout restart their "
+         "Deployment "
+         "when it suits; with another chunkTokens they share nothing with newer ones";
+}
+
+// A node has a folder of 2Mi pages, and none of 1Gi: those are a pod's own (desired/volumes.cc), and go with it.
+std::string kept_by_a_roll(const CachePool& pool) {
+  if (pool.spec.memory.hugepages == api::Hugepages::k1Gi)
+    return ", and with each what its memory has cached is lost: pages of 1Gi are the pod's own";
+  return ", and the nodes keep what is cached in memory, unless that itself was changed";
+}
+
 Condition pods_up_to_date(const PoolFacts& facts) {
-  const Names old = names_where(facts, [&](const PodView& pod) { return pod.restart_hash != facts.wanted_of(pod).restart_hash; });
-  if (!old.empty() && facts.pool->spec.placement == api::Placement::kNode)
+  const auto rolled = [&](const PodView& pod) {  // by the DaemonSet
+    return facts.pool->spec.placement == api::Placement::kNode && !pod.injected;
+  };
+  const Names rolling = names_where(facts.pods, [&](const PodView& pod) { return needs_restart(facts, pod) && rolled(pod); });
+  const std::string by_hand = to_restart(facts, rolled);
+  if (!rolling.empty())
     return {"PodsUpToDate", Truth::kFalse, "RollingOut",
-            of_pods(old, facts) +
-                " run as they were before the last change; the DaemonSet replaces them node by node, and the "
-                "nodes keep what is cached"};
-  if (!old.empty())
-    return {"PodsUpToDate", Truth::kFalse, "RestartNeeded",
-            of_pods(old, facts) +
-                " run with what only a restart changes (memory, disk, image, backend's Secrets): kubectl rollout "
-                "restart their Deployment when it suits"};
+            of_pods(rolling, facts) + " run as they were before the last change; the DaemonSet replaces them node by node" +
+                kept_by_a_roll(*facts.pool) + (by_hand.empty() ? "" : ". " + by_hand)};
+  if (!by_hand.empty()) return {"PodsUpToDate", Truth::kFalse, "RestartNeeded", by_hand};
   if (!facts.configured.ok())
     return {"PodsUpToDate", Truth::kFalse, "NotTold", facts.configured.to_string() + ". It is tried again"};
+  const Names kept = names_where(facts.pods, [&](const PodView& pod) { return is_kept(facts, pod); });
+  if (!kept.empty())
+    return {"PodsUpToDate", Truth::kUnknown, "BackendNotRead",
+            of_pods(kept, facts) + " run with CacheBackend " + facts.pool->spec.backend +
+                ", which is not there or cannot be read: they stay as they are, and need no restart once it is back as it was"};
   return {"PodsUpToDate", Truth::kTrue, "UpToDate", "every pod has the pool's configuration"};
 }
 
 // Larderd that run and serve nobody. One of placement Node may wait for its first engine for ever.
 Condition engines_attached(const PoolFacts& facts) {
   const auto answer_of = [&](const PodView& pod) { return facts.heard.answers.find(pod.uid); };
-  const Names alone = names_where(facts, [&](const PodView& pod) {
+  const Names alone = names_where(facts.pods, [&](const PodView& pod) {
     const auto answer = answer_of(pod);
     return answer != facts.heard.answers.end() && answer->second.engines == 0;
   });
@@ -197,7 +237,7 @@ Condition gpu_visible(const PoolFacts& facts) {
         "GpuVisible", Truth::kFalse, "NoRuntimeClass",
         "larderd sees no GPU for transfer: sidecar: set spec.runtimeClassName (nvidia, say). Until then the engine's own process "
         "copies, as with transfer: shim"};
-  const Names blind = names_where(facts, [](const PodView& pod) { return !pod.notice.empty(); });
+  const Names blind = names_where(facts.pods, [](const PodView& pod) { return !pod.notice.empty(); });
   if (blind.empty())
     return {"GpuVisible", Truth::kTrue, "Asked", "every pod asks for what makes a GPU visible in larderd's container"};
   const auto one = std::ranges::find(facts.pods, blind.front(), &PodView::name);
@@ -233,8 +273,7 @@ bool waits_for_hugepages(const PoolFacts& facts) {
 std::vector<Condition> pool_conditions(const PoolFacts& facts) {
   std::vector<Condition> conditions{sizes_fit(facts)};
   if (facts.pool) {
-    if (facts.pool->spec.placement == api::Placement::kNode)
-      conditions.push_back(objects_applied(facts.brought, "pool", "ConfigMap and DaemonSet"));
+    if (facts.pool->spec.placement == api::Placement::kNode) conditions.push_back(node_objects_applied(facts));
     // The Secret before the backend that cannot be reached without it: it is what has to be mended.
     if (!facts.pool->spec.backend.empty()) conditions.push_back(secret_missing(facts));
     if (!facts.pool->spec.backend.empty()) conditions.push_back(backend_ready(facts));

@@ -1,5 +1,7 @@
 #include "operator/reconcile/pool_reconciler.h"
 
+#include <algorithm>
+#include <string_view>
 #include <utility>
 
 #include "operator/api/names.h"
@@ -21,25 +23,51 @@ void keep_first(Status& first, const Status& status) {
   if (first.ok() && !status.ok()) first = status;
 }
 
+k8s::ObjectPtr of_kind(std::string_view kind, const std::vector<k8s::ObjectPtr>& objects) {
+  const auto found = std::ranges::find_if(objects, [kind](const auto& one) { return api::text_at(*one, "kind") == kind; });
+  return found == objects.end() ? nullptr : *found;
+}
+
+// Whether a pool's objects are there and were made with a backend. Those of one that never had its backend follow the pool without it.
+bool have_backend(const std::vector<k8s::ObjectPtr>& objects) {
+  const k8s::ObjectPtr config = of_kind("ConfigMap", objects);
+  if (!config || !of_kind("DaemonSet", objects)) return false;
+  for (const Object& file : api::at(*config, "data"))
+    if (file.is_string() && desired::has_backend(file.get_ref<const std::string&>())) return true;
+  return false;
+}
+
 }  // namespace
 
 PoolReconciler::PoolReconciler(const World& world, Hear hear, Told told, const base::Clock& clock)
     : world_(world), hear_(std::move(hear)), told_(std::move(told)), freeing_(world, clock) {}
 
-std::vector<PodView> PoolReconciler::pods_of(const k8s::Key& key) const {
-  std::vector<PodView> pods;
+PoolReconciler::Pods PoolReconciler::pods_of(const k8s::Key& key) const {
+  Pods pods;
   for (const k8s::ObjectPtr& pod : world_.pods.all(key.ns)) {
     if (api::label(*pod, api::kPoolLabel) != key.name) continue;
     PodView view = view_of(*pod);
-    if (view.has_larderd && !view.over) pods.push_back(std::move(view));
+    if (!view.over && (view.has_larderd || view.injected))
+      (view.has_larderd ? pods.larderds : pods.engines).push_back(std::move(view));
   }
   return pods;
+}
+
+std::optional<api::CacheBackend> PoolReconciler::backend_of(const api::CachePool& pool, PoolFacts& facts) const {
+  if (pool.spec.backend.empty()) return std::nullopt;
+  facts.backend = world_.backends.find(pool.ns, pool.spec.backend);
+  if (facts.backend)
+    if (Result<api::CacheBackend> parsed = api::parse_backend(*facts.backend); parsed.ok()) return std::move(*parsed);
+  facts.backend_unread = true;
+  return std::nullopt;
 }
 
 PoolFacts PoolReconciler::gather(const Object& object) {
   PoolFacts facts;
   facts.generation = api::number_at(object, "metadata.generation");
-  facts.pods = pods_of({api::namespace_of(object), api::name_of(object)});
+  Pods pods = pods_of({api::namespace_of(object), api::name_of(object)});
+  facts.pods = std::move(pods.larderds);
+  facts.engines = std::move(pods.engines);
   facts.heard = hear_(facts.pods);
   Result<api::CachePool> pool = api::parse_pool(object);
   if (!pool.ok()) {
@@ -48,19 +76,18 @@ PoolFacts PoolReconciler::gather(const Object& object) {
   }
   facts.pool = std::move(*pool);
   const api::CachePool& spec = *facts.pool;
-  std::optional<api::CacheBackend> backend;
-  if (!spec.spec.backend.empty()) facts.backend = world_.backends.find(spec.ns, spec.spec.backend);
-  if (facts.backend)
-    if (Result<api::CacheBackend> parsed = api::parse_backend(*facts.backend); parsed.ok()) backend = std::move(*parsed);
+  const std::optional<api::CacheBackend> backend = backend_of(spec, facts);
 
   const desired::EnginePod on_host{.host_network = true};
   facts.wanted = {desired::larderd_config(spec, backend), desired::restart_hash(spec, backend, world_.defaults)};
   facts.wanted_on_host_network = {desired::larderd_config(spec, backend, on_host),
                                   desired::restart_hash(spec, backend, world_.defaults, on_host)};
+  facts.engine_hash = desired::engine_hash(spec, world_.defaults);
   const Owner owner{"CachePool", spec.ns, spec.name, spec.uid};
-  facts.brought = bring(world_.client, world_.children, owner, desired::pool_objects(spec, backend, world_.defaults));
-  for (const k8s::ObjectPtr& child : children_of(world_.children, owner))
-    if (api::text_at(*child, "kind") == "DaemonSet") facts.daemon_set = child;
+  facts.objects_kept = facts.backend_unread && have_backend(children_of(world_.children, owner));
+  if (!facts.objects_kept)
+    facts.brought = bring(world_.client, world_.children, owner, desired::pool_objects(spec, backend, world_.defaults));
+  facts.daemon_set = of_kind("DaemonSet", children_of(world_.children, owner));
   if (waits_for_hugepages(facts))
     facts.hugepages_of_nodes = pages_of_nodes(world_.client, spec.spec.memory.hugepages == api::Hugepages::k1Gi ? "1Gi" : "2Mi");
   return facts;
@@ -77,7 +104,9 @@ bool PoolReconciler::configure(PoolFacts& facts) {
         {"metadata", {{"uid", pod.uid}, {"annotations", {{std::string(api::kConfigAnnotation), wanted.config}}}}}};
     const Result<Object> patched = world_.client.merge(k8s::resources::kPods, pod.ns, pod.name, patch);
     if (patched.ok()) {
-      base::log_info("Pod " + pod.ns + "/" + pod.name + ": its larderd gets a changed configuration");
+      base::log_info(
+          "its larderd gets a changed configuration",
+          {{"kind", "Pod"}, {"namespace", pod.ns}, {"name", pod.name}, {"owner_kind", "CachePool"}, {"owner", pod.pool}});
       continue;
     }
     // Gone, or another of its name: there is nothing to configure any more.
@@ -90,7 +119,7 @@ bool PoolReconciler::configure(PoolFacts& facts) {
 // What a pool owned goes by its owner references.
 Done PoolReconciler::end(const k8s::Key& key, const k8s::ObjectPtr& object) {
   told_(key, std::nullopt, false);
-  if (object && has_memory_finalizer(*object)) return freeing_.free(*object, pods_of(key));
+  if (object && has_memory_finalizer(*object)) return freeing_.free(*object, pods_of(key).larderds);
   freeing_.forget(key);
   return {};
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,8 +29,13 @@ class PoolReconciler {
   Done reconcile(const k8s::Key& key);
 
  private:
+  struct Pods {
+    std::vector<PodView> larderds, engines;  // PoolFacts::pods and engines
+  };
   PoolFacts gather(const api::Object& object);
-  std::vector<PodView> pods_of(const k8s::Key& key) const;
+  // The pool's backend, where it can be read; tells `facts` of it.
+  std::optional<api::CacheBackend> backend_of(const api::CachePool& pool, PoolFacts& facts) const;
+  Pods pods_of(const k8s::Key& key) const;
   // Those whose larderd takes a change over while it runs. Whether some are left for the next time.
   bool configure(PoolFacts& facts);
   Done end(const k8s::Key& key, const k8s::ObjectPtr& object);

@@ -32,10 +32,11 @@ std::string size_text(std::uint64_t bytes) {
 PoolSums sums_of(const PoolFacts& facts) {
   PoolSums sums;
   sums.pods = facts.pods.size();
+  for (const PodView& engine : facts.engines) sums.need_restart += needs_restart(facts, engine) ? 1 : 0;
   for (const PodView& pod : facts.pods) {
     sums.attached += pod.ready && !facts.heard.down.contains(pod.uid) ? 1 : 0;
     if (const Trouble trouble = trouble_of(pod, facts.heard); trouble != Trouble::kNone) ++sums.troubled[trouble];
-    sums.need_restart += pod.restart_hash != facts.wanted_of(pod).restart_hash ? 1 : 0;
+    sums.need_restart += needs_restart(facts, pod) ? 1 : 0;
     const auto answer = facts.heard.answers.find(pod.uid);
     if (answer == facts.heard.answers.end()) continue;
     const LarderdAnswer& larderd = answer->second;

@@ -21,7 +21,7 @@ inline constexpr std::array<std::pair<Refusal, const char*>, 6> kRefusals{{
     {Refusal::kNoPool, "no_pool"},         // there is no such pool
     {Refusal::kPod, "pod"},                // something in the pod stands in the way: names, ports, resources, Windows
     {Refusal::kEngine, "engine"},          // no engine was found, or it cannot be connected
-    {Refusal::kUnreadable, "unreadable"},  // pool or backend could not be read
+    {Refusal::kUnreadable, "unreadable"},  // the pool could not be read
     {Refusal::kDefect, "defect"},          // of the injector
 }};
 
@@ -44,5 +44,9 @@ struct Input {
 
 // inject(inject(pod)) = inject(pod): a pod that has been injected already gets an empty patch.
 Injection inject(const Input& input);
+
+// The same of a pod that is left alone for a reason that inject() cannot know: `why` in an annotation, where the pod has the form for one. One
+// that has been injected already gets an empty patch.
+Injection leave_alone(const Input& input, Refusal kind, std::string why);
 
 }  // namespace larder::webhook

@@ -1,5 +1,8 @@
 #include "operator/webhook/owner_event.h"
 
+#include "operator/api/names.h"
+#include "sidecar/base/log.h"
+
 namespace larder::webhook {
 namespace {
 
@@ -28,14 +31,35 @@ api::Object owner_of(const api::Object& pod, const std::string& ns) {
           {"uid", api::text_at(*best, "uid")}};
 }
 
+// Bounded; a pod under admission may have no name yet.
+std::string pod_name(const api::Object& pod) {
+  if (is_text(pod, "metadata.name")) return api::name_of(pod);
+  return is_text(pod, "metadata.generateName") ? api::text_at(pod, "metadata.generateName") + "*" : "";
+}
+
+std::string pool_name(const api::Object& pod) {
+  const std::string pool = api::annotation(pod, api::kPoolAnnotation).value_or("");
+  return pool.size() <= kMostText ? pool : "";
+}
+
 }  // namespace
 
 std::optional<k8s::Event> left_alone_event(const api::Object& pod, const std::string& ns, const std::string& why) {
   api::Object regarding = owner_of(pod, ns);
   if (regarding.is_null() && is_text(pod, "metadata.name"))
     regarding = {{"apiVersion", "v1"}, {"kind", "Pod"}, {"namespace", ns}, {"name", api::name_of(pod)}};
+  std::string note = why;
+  if (const std::string pool = pool_name(pod); regarding.is_null() && !pool.empty()) {
+    regarding = {{"apiVersion", "larder.dev/v1alpha1"}, {"kind", "CachePool"}, {"namespace", ns}, {"name", pool}};
+    note = "pod " + pod_name(pod) + ": " + why;
+  }
   if (regarding.is_null()) return {};
-  return k8s::Event{std::move(regarding), "Warning", "NotInjected", "Injecting", why};
+  return k8s::Event{std::move(regarding), "Warning", "NotInjected", "Injecting", std::move(note)};
+}
+
+void log_left_alone(const api::Object& pod, const std::string& ns, const std::string& why) {
+  const std::string name = pod_name(pod), pool = pool_name(pod);
+  base::log_warning("not injected: " + why, {{"namespace", ns}, {"pod", name}, {"cachepool", pool}});
 }
 
 }  // namespace larder::webhook

@@ -1,4 +1,4 @@
-// The Event that tells of a pod which was left alone: on its owner, since the pod itself is not there yet. Pure; thread-safe.
+// The Event that tells of a pod which was left alone: on its owner, since the pod itself is not there yet. Thread-safe.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,10 @@
 
 namespace larder::webhook {
 
-// Nothing for a pod that has neither an owner nor a name: its annotation says it, when it is there.
+// On the pod itself where it has no owner, on the pool where it has no name either. Nothing where no name is one.
 std::optional<k8s::Event> left_alone_event(const api::Object& pod, const std::string& ns, const std::string& why);
+
+// The same in the log, under the keys of the pod (NAME, or GENERATENAME*) and of the pool that it names.
+void log_left_alone(const api::Object& pod, const std::string& ns, const std::string& why);
 
 }  // namespace larder::webhook

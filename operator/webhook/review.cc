@@ -91,30 +91,28 @@ PodReview::Verdict PodReview::judge(const api::Object& request) const {
   return verdict;
 }
 
+PodReview::Verdict PodReview::verdict_of(Injection injection) {
+  return {std::move(injection.patch), std::move(injection.refused), injection.kind};
+}
+
 PodReview::Verdict PodReview::judge_pod(const api::Object& pod, const std::string& ns, const std::string& pool) const {
   Input input{pod, ns, pool, {}, {}, defaults_};
   Result<api::CachePool> found = pools_.pool(ns, pool);
   if (!found.ok() && found.status().code() != Code::kNotFound)
-    return {api::Object::array(),
-            "CachePool " + pool + " could not be read: " + found.status().text() + "; the pod starts without a cache",
-            Refusal::kUnreadable};
+    return verdict_of(
+        leave_alone(input, Refusal::kUnreadable,
+                    "CachePool " + pool + " could not be read: " + found.status().text() + "; the pod starts without a cache"));
   if (found.ok()) input.pool = *std::move(found);
-  if (input.pool && !input.pool->spec.backend.empty()) {
-    Result<api::CacheBackend> backend = pools_.backend(ns, input.pool->spec.backend);
-    if (backend.ok())
+  // One that cannot be read costs the pod its backend alone: it keeps its memory, and the pool's BackendReady says what is wrong.
+  if (input.pool && !input.pool->spec.backend.empty())
+    if (Result<api::CacheBackend> backend = pools_.backend(ns, input.pool->spec.backend); backend.ok())
       input.backend = *std::move(backend);
-    else if (backend.status().code() != Code::kNotFound)
-      return {api::Object::array(),
-              "CacheBackend " + input.pool->spec.backend + " could not be read: " + backend.status().text() +
-                  "; the pod starts without a cache",
-              Refusal::kUnreadable};
-  }
   try {
-    Injection injection = inject_(input);
-    return {std::move(injection.patch), std::move(injection.refused), injection.kind};
+    return verdict_of(inject_(input));
   } catch (const std::exception& error) {  // inject() does not throw. Were it wrong, a pod must start all the same
-    return {api::Object::array(),
-            std::string("a defect of larder's injector: ") + error.what() + "; the pod starts without a cache", Refusal::kDefect};
+    return verdict_of(
+        leave_alone(input, Refusal::kDefect,
+                    std::string("a defect of larder's injector: ") + error.what() + "; the pod starts without a cache"));
   }
 }
 

@@ -39,6 +39,7 @@ class PodReview {
     std::string why;  // it was left alone; empty: it was not
     Refusal kind = Refusal::kNone;
   };
+  static Verdict verdict_of(Injection injection);
   Verdict judge(const api::Object& request) const;
   Verdict judge_pod(const api::Object& pod, const std::string& ns, const std::string& pool) const;
 

@@ -110,7 +110,9 @@ LARDER_API larder_status larder_register_pages(larder_client* client, uint32_t g
 
 /* For pages on a CUDA device: every load, larder_store_finish() and larder_store_submit() from here on copies only behind what is queued on
  * `stream` (a cudaStream_t or CUstream, NULL is the default stream) by now. Call it before each of them, on the
- * stream that reads and writes the pages, and not while that is captured into a graph. Waits for nothing. Pages in host memory: nothing is to be done.
+ * stream that reads and writes the pages. Waits for nothing. Pages in host memory: nothing is to be done.
+ * LARDER_FAILED_PRECONDITION: that stream is being captured into a graph, or is the legacy one while another is; the capture goes on as if nobody had asked.
+ * Whatever is asked from here on is refused alike, until this is called again with success: loads at once, and stores give back what was begun.
  * LARDER_UNAVAILABLE: a CUDA error has ended all copies of this client; the engine goes on without the cache. */
 LARDER_API larder_status larder_after_stream(larder_client* client, void* stream);
 
@@ -320,7 +322,7 @@ LARDER_API larder_status larder_store_finish(larder_client* client, uint32_t wai
 /* The same, and waits for nothing: the library's threads copy, as larderd's answers come, behind larder_after_stream(). For a GPU, and for
  * engines that keep the pages until it has ended: they are read until the ticket's completion is polled, or larder_store_overtake() returns.
  * Answers that come later than wait_ms are given back. Ends in exactly one completion of larder_store_poll(). LARDER_RESOURCE_EXHAUSTED: 64
- * are not polled yet; what was begun is given back, no page is read. */
+ * are not polled yet; what was begun is given back, no page is read. That of larder_after_stream() where it failed last: the same. */
 LARDER_API larder_status larder_store_submit(larder_client* client, uint32_t wait_ms, uint64_t* ticket);
 
 typedef struct larder_store_completion {

@@ -99,6 +99,7 @@ Status Client::register_pages(std::uint32_t group, GroupPages layers) {
   for (const LayerPages& layer : layers) page_counts_[group] = std::min(page_counts_[group], layer.page_count);
   pages_[group] = std::move(layers);
   registered_[group].store(true, std::memory_order_release);
+  control_->hurry();  // larderd may be waiting for them
   return {};
 }
 
@@ -229,7 +230,23 @@ Result<std::uint64_t> Client::load(Transfer transfer, std::uint32_t start_within
   if (namespaces_.drop_pending(transfer.ns)) return Status(Code::kNotFound, "larderd has still to drop what the namespace held");
   std::shared_ptr<Attachment> attachment = current();
   if (!attachment || attachment->index().dead()) return Status(Code::kUnavailable, "not attached to larderd");
-  return loads_.start(std::move(attachment), std::move(transfer), start_within_ms, copies_.after(), by_layer);
+  Result<std::shared_ptr<const copy::Fence>> after = copies_.after();
+  if (!after.ok()) return after.status();
+  return loads_.start(std::move(attachment), std::move(transfer), start_within_ms, *std::move(after), by_layer);
+}
+
+StoreResult Client::store_finish(std::uint32_t wait_ms) {
+  Result<std::shared_ptr<const copy::Fence>> after = copies_.after();
+  if (after.ok()) return stores_.finish(wait_ms, *after);
+  stores_.abandon();
+  return stores_.finish(0);
+}
+
+Result<std::uint64_t> Client::store_submit(std::uint32_t wait_ms) {
+  Result<std::shared_ptr<const copy::Fence>> after = copies_.after();
+  if (after.ok()) return stores_.submit(wait_ms, *std::move(after));
+  stores_.abandon();
+  return after.status();
 }
 
 Status Client::store_begin(const Transfer& transfer) {

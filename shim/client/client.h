@@ -99,7 +99,7 @@ class Client final : public ControlListener {
   Result<LookState> look_poll(std::uint64_t ticket, std::uint32_t wait_ms) { return looks_.poll(ticket, wait_ms); }
   void look_end(std::uint64_t ticket) { looks_.end(ticket); }
 
-  // kNotFound: what is there is still to be dropped.
+  // kNotFound: what is there is still to be dropped. That of after_stream(), where it failed last.
   Result<std::uint64_t> load(Transfer transfer, std::uint32_t start_within_ms, bool by_layer = false);
   // See Loads. Waits for copies of this process, not for larderd.
   Status wait_layer(std::uint64_t ticket, std::uint32_t layer, std::uint32_t wait_ms) {
@@ -107,9 +107,9 @@ class Client final : public ControlListener {
   }
   std::vector<Completion> poll(std::size_t max, std::chrono::milliseconds wait = {}) { return loads_.poll(max, wait); }
   Status store_begin(const Transfer& transfer);
-  // See Stores.
-  StoreResult store_finish(std::uint32_t wait_ms) { return stores_.finish(wait_ms, copies_.after()); }
-  Result<std::uint64_t> store_submit(std::uint32_t wait_ms) { return stores_.submit(wait_ms, copies_.after()); }
+  // See Stores. Where after_stream() failed last, what was begun is given back.
+  StoreResult store_finish(std::uint32_t wait_ms);
+  Result<std::uint64_t> store_submit(std::uint32_t wait_ms);
   std::vector<StoreCompletion> store_poll(std::size_t max, std::chrono::milliseconds wait = {}) {
     return stores_.poll(max, wait);
   }

@@ -75,9 +75,18 @@ Control::Control(std::string socket, std::string engine, const NamespaceSpec& sp
 
 Control::~Control() {
   stop_ = true;
+  wake();
+  thread_.join();
+}
+
+void Control::wake() {
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t written = ::write(wake_->get(), &one, sizeof(one));
-  thread_.join();
+}
+
+void Control::hurry() {
+  hurry_ = true;
+  wake();
 }
 
 std::shared_ptr<Attachment> Control::attached() const {
@@ -186,6 +195,7 @@ Status Control::serve(const std::shared_ptr<Attachment>& attachment) {
     if (::poll(waits, 2, static_cast<int>(std::max<std::int64_t>(left, 0))) < 0 && errno != EINTR)
       return Status::from_errno(errno, "poll");
     if ((waits[1].revents & POLLIN) != 0) drain(*wake_);
+    if (hurry_.exchange(false)) listener_.beaten(*attachment);
     if (Status received = receive_all(attachment); !received.ok()) return received;
     if (!outbox.flush()) return {Code::kUnavailable, "the queue to larderd is full or its socket failed"};
   }

@@ -34,7 +34,7 @@ class ControlListener {
   virtual void lost(const std::shared_ptr<Attachment>& attachment) = 0;
   // larderd asks whether these grants are still written.
   virtual void asked(const std::shared_ptr<Attachment>& attachment, const std::vector<protocol::SlotRef>& grants) = 0;
-  // Once a heartbeat, while the session of `attachment` lives.
+  // Once a heartbeat, and at a hurry(), while the session of `attachment` lives.
   virtual void beaten(Attachment& attachment) = 0;
   virtual void acted(std::uint32_t request, const protocol::Acted& acted) = 0;
   virtual void fetched(const std::shared_ptr<Attachment>& attachment, std::uint32_t request,
@@ -62,6 +62,8 @@ class Control {
   std::shared_ptr<Attachment> attached() const;
   std::uint32_t attachments() const { return attachments_; }
   bool wait_attached(std::uint32_t timeout_ms);
+  // The listener has something new to do for a beat: it is called now, and not at the next.
+  void hurry();
 
  private:
   void run();
@@ -75,6 +77,7 @@ class Control {
   void let_go_of_the_dead();
   void unmap_unused();
   void pause(std::uint32_t ms);
+  void wake();
 
   const std::string socket_;
   const std::string engine_;
@@ -82,7 +85,7 @@ class Control {
   LogRing& log_;
   ControlListener& listener_;
   std::shared_ptr<const Fd> wake_;
-  std::atomic<bool> stop_{false};
+  std::atomic<bool> stop_{false}, hurry_{false};
   std::atomic<std::uint32_t> attachments_{0};
   mutable std::mutex mutex_;
   std::condition_variable changed_;

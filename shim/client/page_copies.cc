@@ -27,13 +27,13 @@ Status PageCopies::serve(const GroupPages& layers) {
 
 Status PageCopies::follow(void* stream) {
   Result<std::shared_ptr<const copy::Fence>> fence = chosen().fence(stream);
-  if (!fence.ok()) return fence.status();
+  const Status status = fence.status();
   const std::lock_guard lock(mutex_);
-  std::swap(after_, fence.value());  // the earlier one goes outside the lock
-  return {};
+  std::swap(after_, fence);  // the earlier one goes outside the lock
+  return status;
 }
 
-std::shared_ptr<const copy::Fence> PageCopies::after() const {
+Result<std::shared_ptr<const copy::Fence>> PageCopies::after() const {
   const std::lock_guard lock(mutex_);
   return after_;
 }

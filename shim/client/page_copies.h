@@ -25,8 +25,8 @@ class PageCopies final : public copy::CopyEngine {
 
   // The engine's stream from here on: see larder_after_stream().
   Status follow(void* stream);
-  // What a copy that begins now has to wait for, or nullptr.
-  std::shared_ptr<const copy::Fence> after() const;
+  // What a copy that begins now has to wait for, or nullptr. A failure, where follow() failed last: nothing may be copied, since nobody knows behind what.
+  Result<std::shared_ptr<const copy::Fence>> after() const;
 
   const char* name() const override { return chosen().name(); }
   Result<std::uint64_t> store(const copy::PieceList& from, std::span<std::byte> slot) const override {
@@ -53,7 +53,7 @@ class PageCopies final : public copy::CopyEngine {
   std::uint64_t device_number_ = 0;
   std::atomic<const copy::CopyEngine*> chosen_;
   mutable std::mutex mutex_;
-  std::shared_ptr<const copy::Fence> after_;
+  Result<std::shared_ptr<const copy::Fence>> after_{nullptr};
 };
 
 }  // namespace larder::client

@@ -29,6 +29,13 @@ std::vector<copy::PageSpan> spans_of(const std::vector<GroupPages>& groups) {
 
 }  // namespace
 
+Result<std::uint64_t> store_by_itself(Attachment& attachment, const copy::CopyEngine& own, const copy::PieceList& from,
+                                      std::span<std::byte> slot) {
+  if (own.outlives_process() && !attachment.tell_device_writes())
+    return Status(Code::kUnavailable, "larderd cannot be told that a device writes into its memory");
+  return own.store(from, slot);
+}
+
 void SidecarCopies::beaten(Attachment& attachment, const std::vector<GroupPages>& pages, bool on_device) {
   const Lock lock(mutex_);
   if (asleep_ || state_ != State::kNew || (attachment.welcome().capabilities & protocol::kCapabilityTransfer) == 0) return;
@@ -225,7 +232,7 @@ Result<std::uint64_t> SidecarCopies::store(Attachment& attachment, const protoco
     if (verified.code() == Code::kDataLoss && open && ++differences_ >= kMostDifferences)
       mistrust(*open, {TransferReason::kNotVerified, verified.text()}, false);
   }
-  return own_.store(from, slot);
+  return store_by_itself(attachment, own_, from, slot);
 }
 
 Status SidecarCopies::load(Attachment& attachment, const protocol::SlotRef& ref, std::uint64_t root,

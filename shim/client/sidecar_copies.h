@@ -22,6 +22,11 @@
 
 namespace larder::client {
 
+// The engine's own copy, of whose GPU larderd is told before the first one: what that writes may outlive this process. Copies by larderd do not, and it
+// gives such an engine's slots on as soon as it has stopped.
+Result<std::uint64_t> store_by_itself(Attachment& attachment, const copy::CopyEngine& own, const copy::PieceList& from,
+                                      std::span<std::byte> slot);
+
 class SidecarCopies {
  public:
   // All outlive it. `own`: copies, and digests pages where they lie.

@@ -18,7 +18,6 @@ bool StoreJob::copy(std::size_t part) {
   std::int64_t none = 0;
   started_ns_.compare_exchange_strong(none, Clock::now().time_since_epoch().count());
   if (batch().overtaken()) return false;
-  if (room_.engine.outlives_process() && !attachment().tell_device_writes()) return false;
   try {
     std::vector<std::byte*> pieces;
     chunk_pieces(room_.pages[reservation_->transfer.group], chunks_[part].pages, group().blocks_per_chunk, pieces);
@@ -26,7 +25,7 @@ bool StoreJob::copy(std::size_t part) {
     Chunk& chunk = chunks_[part];
     const protocol::SlotRef ref{chunk.record.slot, 0, chunk.record.generation};
     const Result<std::uint64_t> root = room_.sidecar != nullptr ? room_.sidecar->store(attachment(), ref, list, chunk.slot)
-                                                                : room_.engine.store(list, chunk.slot);
+                                                                : store_by_itself(attachment(), room_.engine, list, chunk.slot);
     if (!root.ok()) return false;
     chunk.record.root = *root;
   } catch (const std::exception&) {

@@ -135,6 +135,9 @@ void add_transfer(Families& out, const stats::Stats& stats) {
   out.counter("sidecar_copies_failed_total", "Copies that larderd began and could not make; their engines made them.",
               stats.transfer.failed);
   out.counter("sidecar_copied_bytes_total", "Bytes that larderd copied itself.", stats.transfer.bytes);
+  out.counter("sidecar_memory_opened_total", "Allocations of engines' KV memory that larderd opened: none for a single copy.",
+              stats.transfer.opened);
+  out.gauge("sidecar_memory_open", "Allocations of engines' KV memory that larderd has open.", stats.transfer.open);
 }
 
 void add_operations(Families& out, const stats::Stats& stats) {

@@ -107,7 +107,7 @@ Status find_sessions(const config::MemoryConfig& memory, EarlierLife& life) {
     const auto number = static_cast<std::uint32_t>(file.number);
     if (held)
       life.sessions.emplace(number, std::move(*lock));
-    else if (lock->device_writes())
+    else if (lock->device_writes() || lock->sidecar_writes())
       life.settling.emplace(number, std::move(*lock));
   }
   return {};

@@ -105,6 +105,7 @@ Status EventLoop::turn() {
   answer_fetches();
   answer_fences();
   answer_transfers();
+  if (shows_now_) publish();
   const int count = ::epoll_wait(parts_.epoll.get(), events.data(), kEventsPerTurn, more ? 0 : wait_ms());
   if (count < 0 && errno != EINTR) return Status::from_errno(errno, "epoll_wait");
   turned_ms_.store(clock_.now_ms());
@@ -146,16 +147,26 @@ void EventLoop::answer_later(std::uint32_t session, std::vector<std::byte> packe
 
 void EventLoop::answer_transfers() {
   if (!transfers_) return;
+  if (transfers_->take_freed()) release_ended();
   for (const transfer::Answer& answer : transfers_->take_answers()) {
+    shows_now_ = true;
     const auto found = connections_.find(answer.session);
     if (found == connections_.end()) continue;
     if (answer.refusal.refused())
       base::log_warning(session_name(*found->second) + " copies by itself (" +
                         std::string(protocol::transfer_reason_name(answer.refusal.reason)) + "): " + answer.refusal.text);
+    else if (!answer.withdrawn)
+      note_copies(*found->second);
     const int region = answer.with_region ? transfers_->region_fd(answer.session) : -1;
     if (Status sent = send(*found->second, transfer_packet(answer), {&region, answer.with_region ? 1U : 0U}); !sent.ok())
       fail_session(answer.session, sent);
   }
+}
+
+// Before the first: a larderd that is killed leaves its GPU's copies to the next one.
+void EventLoop::note_copies(const Connection& connection) {
+  if (Status noted = connection.lock.note_sidecar_writes(); !noted.ok())
+    note_fallback("restart", "after a restart a slot may be given on too soon, which costs its chunk: " + noted.text());
 }
 
 // It tells that drops are done, and a death of this process must not undo one: a tier may not have noted it yet. What a server still has of
@@ -341,6 +352,7 @@ Status EventLoop::send(Connection& connection, std::vector<std::byte> packet, st
 
 void EventLoop::attached(Connection& connection) {
   ++stats_.sessions_opened;
+  shows_now_ = true;
   connection.beat_ms = clock_.now_ms();
   connection.protocol.inquiry().restart(connection.beat_ms);
   base::log_info(session_name(connection) + " attached");

@@ -83,6 +83,7 @@ class EventLoop final : public Sidecar {
   Status answer_fence(Connection& connection, Reply reply);
   void answer_fences();
   void answer_transfers();
+  void note_copies(const Connection& connection);
   void handle(const Wakeup& wakeup);
   void accept_all();
   void pause_accepting(int error);
@@ -154,6 +155,8 @@ class EventLoop final : public Sidecar {
   std::map<std::uint32_t, Ended> ended_;  // sessions whose grants are quarantined, or that an earlier life left
   std::set<std::uint32_t> awaited_;       // of these, those that have not announced their holds and grants again
   std::uint64_t settling_from_ms_ = 0;
+  bool shows_now_ =
+      false;  // since publish() a session has come, or gone, or left nothing any more: others see it before the next tick
   bool published_ = false;
   GrantAges grant_ages_{parts_.grant_age_ms};
   std::uint32_t next_session_ = 1;

@@ -26,6 +26,7 @@ void EventLoop::end_session(std::uint32_t number, const std::string& why) {
     return;
   }
   ++stats_.sessions_ended;
+  shows_now_ = true;
   if (below_) below_->end_session(number);
   if (transfers_) transfers_->end_session(number);
   drain_events(*connection);
@@ -89,7 +90,7 @@ void EventLoop::await_again(const SessionProtocol& session) {
 // Its process while it holds the lock, and its device a while longer; and larderd itself where it copies for it.
 bool EventLoop::may_still_write(std::uint32_t number, Ended& ended) const {
   if (ended.lock.held() || (transfers_ && transfers_->busy(number))) return true;
-  if (!ended.lock.device_writes()) return false;
+  if (!ended.lock.device_writes() && !(ended.earlier_life && ended.lock.sidecar_writes())) return false;
   const std::uint64_t now_ms = clock_.now_ms();
   if (ended.free_at_ms == 0) {
     ended.free_at_ms = now_ms + kDeviceSettlingMs;
@@ -108,6 +109,7 @@ void EventLoop::release_ended() {
     base::log_info("session " + std::to_string(next->first) + ": its process has stopped, its grants are free");
     awaited_.erase(next->first);
     store_.release_quarantine(next->first);
+    shows_now_ = true;
     next = ended_.erase(next);
   }
 }

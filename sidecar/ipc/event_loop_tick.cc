@@ -105,6 +105,7 @@ void EventLoop::show_way(stats::Stats& view, const std::string& name) const {
 }
 
 void EventLoop::publish() {
+  shows_now_ = false;
   stats::Stats view = stats_;
   view.uptime_ms = clock_.now_ms() - started_ms_;
   view.touched_bytes = toucher_.touched_bytes();
@@ -125,7 +126,7 @@ void EventLoop::publish() {
   }
   if (transfers_) {
     const transfer::Counts counts = transfers_->counts();
-    view.transfer = {counts.stores, counts.loads, counts.failed, counts.bytes};
+    view.transfer = {counts.stores, counts.loads, counts.failed, counts.bytes, counts.opened, counts.open};
   }
   const std::lock_guard lock(snapshot_mutex_);
   snapshot_ = std::move(view);

@@ -77,10 +77,24 @@ LockFile::Note LockFile::read() const {
   return got == kFirstTwo ? Note{note.token, note.epoch} : Note{};
 }
 
-bool LockFile::device_writes() const {
+bool LockFile::said(std::int64_t offset) const {
   static_assert(sizeof(Note) == protocol::kDeviceWritesOffset);
-  std::uint8_t said = 0;
-  return ::pread(fd_.get(), &said, sizeof(said), protocol::kDeviceWritesOffset) == sizeof(said) && said != 0;
+  std::uint8_t byte = 0;
+  return ::pread(fd_.get(), &byte, sizeof(byte), offset) == sizeof(byte) && byte != 0;
+}
+
+bool LockFile::device_writes() const {
+  return said(protocol::kDeviceWritesOffset);
+}
+
+bool LockFile::sidecar_writes() const {
+  return said(protocol::kSidecarWritesOffset);
+}
+
+Status LockFile::note_sidecar_writes() const {
+  const std::uint8_t yes = 1;
+  if (::pwrite(fd_.get(), &yes, sizeof(yes), protocol::kSidecarWritesOffset) == sizeof(yes)) return {};
+  return Status::from_errno(errno, "write to " + path_);
 }
 
 LockFile::LockFile(LockFile&& other) noexcept

@@ -60,10 +60,14 @@ class LockFile {
   Note read() const;
   // Whether the engine said that a device of its own writes into its slots. What it says falsely costs it time with its own slots.
   bool device_writes() const;
+  // The same of a GPU that larderd itself copied with for that session (transfer: sidecar). In its own life it knows better when a copy has ended.
+  bool sidecar_writes() const;
+  Status note_sidecar_writes() const;
   // Whether the file stays when this object goes.
   void set_kept(bool kept) { kept_ = kept; }
 
  private:
+  bool said(std::int64_t offset) const;
   LockFile(Fd fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
   Fd fd_;
   std::string path_;

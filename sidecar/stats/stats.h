@@ -68,9 +68,9 @@ struct SessionStats {
   std::string transfer_reason = {}, transfer_why = {};  // why not, by its name and in words; empty: it was not to, or does
 };
 
-// Copies that larderd makes itself (transfer: sidecar). Counters of chunks.
+// Copies that larderd makes itself (transfer: sidecar). Counters of chunks; of allocations of engines' memory that it ever opened, and how many are open.
 struct TransferStats {
-  std::uint64_t stores = 0, loads = 0, failed = 0, bytes = 0;
+  std::uint64_t stores = 0, loads = 0, failed = 0, bytes = 0, opened = 0, open = 0;
 };
 
 // The extents of one slot size.

@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <new>
+#include <system_error>
 
 #include "shim/protocol/checksum.h"
 #include "sidecar/base/log.h"
@@ -29,6 +31,14 @@ struct Transfers::Device {
   std::string failure;                       // under the mutex; not empty: nothing is copied there any more
 };
 
+// One EXPORT, until it is answered.
+struct Transfers::Exporting {
+  std::uint32_t request = 0;
+  bool same_process = false;
+  copy::DeviceId device{};
+  std::vector<copy::MemoryHandle> handles;
+};
+
 // Under the mutex, but for `region`.
 struct Transfers::Session {
   Session(std::uint32_t its_number, TransferMemory memory_for_flags) : number(its_number), region(std::move(memory_for_flags)) {}
@@ -37,6 +47,9 @@ struct Transfers::Session {
   bool region_told = false;
   std::shared_ptr<Device> device;
   std::shared_ptr<const Memory> memory = std::make_shared<Memory>();
+  std::deque<Exporting> exports;  // not open yet; the engine counts what it exports as they came
+  bool opening = false;           // one thread sees to them
+  TransferRefusal refused;        // since the last withdrawal
   std::uint32_t tasks = 0;
   bool ended = false;
   bool closing = false;
@@ -96,33 +109,53 @@ Status Transfers::open(std::uint32_t session, std::uint32_t request, std::uint32
   if (of->withdrawing) return {Code::kFailedPrecondition, "EXPORT before WITHDRAWN"};
   if (of->tasks >= protocol::kMaxCopies) return {Code::kResourceExhausted, "too much is asked at once"};
   ++of->tasks;
-  const bool same = process_number == static_cast<std::uint32_t>(::getpid());
-  const auto shared = std::make_shared<std::vector<copy::MemoryHandle>>(std::move(handles));
-  add([this, own = of, request, device, shared, same] {
-    if (same)
-      run_open(own, request, device, {});
-    else
-      run_open(own, request, device, std::move(*shared));
-    task_ended(own);
-  });
+  of->exports.push_back({request, process_number == static_cast<std::uint32_t>(::getpid()), device, std::move(handles)});
+  if (!std::exchange(of->opening, true)) add([this, own = of] { open_in_turn(own); });
   return {};
 }
 
-// No handles: engine and sidecar have one process number.
-void Transfers::run_open(const SessionPtr& session, std::uint32_t request, const copy::DeviceId& id,
-                         std::vector<copy::MemoryHandle> handles) {
+// Each is a task of its session, but all are one of the queue: two threads would number the memory as it opens.
+void Transfers::open_in_turn(const SessionPtr& session) {
+  for (;;) {
+    Exporting next;
+    {
+      const Lock lock(mutex_);
+      session->opening = !closing_ && !session->exports.empty();
+      if (!session->opening) return;
+      next = std::move(session->exports.front());
+      session->exports.pop_front();
+    }
+    run_open(session, std::move(next));
+    task_ended(session);
+  }
+}
+
+void Transfers::run_open(const SessionPtr& session, Exporting exporting) {
   TransferRefusal refusal;
-  if (handles.empty())
+  {
+    const Lock lock(mutex_);
+    refusal = session->refused;
+  }
+  if (exporting.same_process)
     refusal = {TransferReason::kSameProcess, "engine and larderd both have the process number " + std::to_string(::getpid()) +
                                                  ", each in its container, which CUDA refuses: start larderd again"};
-  else
-    refusal = open_all(session, id, handles);
+  else if (!refusal.refused())
+    refusal = open_or_say_why(session, exporting);
   std::shared_ptr<const Memory> dropped;  // outside the lock
   const Lock lock(mutex_);
   if (refusal.refused()) dropped = std::exchange(session->memory, std::make_shared<Memory>());
+  session->refused = refusal;
   session->way = {!refusal.refused(), refusal};
-  answers_.push_back({session->number, request, false, refusal, !std::exchange(session->region_told, true)});
+  answers_.push_back({session->number, exporting.request, false, refusal, !std::exchange(session->region_told, true)});
   wake_();
+}
+
+TransferRefusal Transfers::open_or_say_why(const SessionPtr& session, Exporting& exporting) {
+  try {
+    return open_all(session, exporting.device, exporting.handles);
+  } catch (const std::bad_alloc&) {
+    return {TransferReason::kFailed, "no memory"};
+  }
 }
 
 TransferRefusal Transfers::open_all(const SessionPtr& session, const copy::DeviceId& id,
@@ -138,13 +171,18 @@ TransferRefusal Transfers::open_all(const SessionPtr& session, const copy::Devic
   for (copy::MemoryHandle& handle : handles) {
     std::unique_ptr<copy::ImportedMemory> memory;
     if (TransferRefusal refusal = importer_->open(id, std::move(handle), memory); refusal.refused()) return refusal;
-    opened->push_back(std::move(memory));
+    ++open_;
+    opened->push_back({memory.release(), [this](const copy::ImportedMemory* one) {
+                         delete one;
+                         --open_;
+                       }});
   }
   std::shared_ptr<Device> device;
   if (TransferRefusal refusal = make_device(id, *opened->front(), device); refusal.refused()) return refusal;
   const Lock lock(mutex_);
   if (!device->failure.empty()) return {TransferReason::kFailed, device->failure};
   session->device = std::move(device);
+  counts_.opened += handles.size();
   session->memory = std::move(opened);
   return {};
 }
@@ -164,7 +202,12 @@ TransferRefusal Transfers::make_device(const copy::DeviceId& id, const copy::Imp
   Result<std::unique_ptr<copy::CopyEngine>> engine = importer_->engine(memory, log);
   if (!engine.ok()) return {TransferReason::kFailed, engine.status().text()};
   made->engine = std::move(*engine);
-  made->ready = made->engine->make_ready(arena_);
+  try {
+    made->ready = made->engine->make_ready(arena_);
+  } catch (const std::system_error& error) {
+    base::log_warning(std::string("transfer: sidecar: copies go through staging memory, no thread registers the arena: ") +
+                      error.what());
+  }
   const Lock lock(mutex_);
   if (made->ready) made->ready->present(present_);
   devices_[id] = made;
@@ -297,6 +340,7 @@ void Transfers::close(const SessionPtr& session) {
   memory.reset();
   const Lock lock(mutex_);
   session->closing = false;
+  session->refused = {};
   if (session->withdrawing) {
     answers_.push_back({session->number, *session->withdrawing, true, {}, false});
     session->withdrawing.reset();
@@ -304,7 +348,10 @@ void Transfers::close(const SessionPtr& session) {
   }
   if (session->way.sidecar) session->way = {};
   // One that ended while this was closing has nothing open, and its own task comes still.
-  if (session->ended && session->tasks == 0) sessions_.erase(session->number);
+  if (!session->ended || session->tasks != 0) return;
+  sessions_.erase(session->number);
+  freed_ = true;
+  wake_();
 }
 
 bool Transfers::busy(std::uint32_t session) const {
@@ -322,6 +369,11 @@ std::vector<Answer> Transfers::take_answers() {
   return std::exchange(answers_, {});
 }
 
+bool Transfers::take_freed() {
+  const Lock lock(mutex_);
+  return std::exchange(freed_, false);
+}
+
 int Transfers::region_fd(std::uint32_t session) const {
   const Lock lock(mutex_);
   const auto found = sessions_.find(session);
@@ -337,7 +389,9 @@ Way Transfers::way(std::uint32_t session) const {
 
 Counts Transfers::counts() const {
   const Lock lock(mutex_);
-  return counts_;
+  Counts now = counts_;
+  now.open = open_;
+  return now;
 }
 
 void Transfers::present(std::uint64_t bytes) {

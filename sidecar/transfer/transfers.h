@@ -5,6 +5,7 @@
 // session is busy() and a slot that it writes is being_written(). The loop's thread calls everything but what is said to be thread-safe.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -29,9 +30,9 @@ struct Way {
   copy::TransferRefusal refusal;  // where larderd does not, and was asked or should have been
 };
 
-// What is counted, ever.
+// What is counted, ever; and how many allocations are open by now.
 struct Counts {
-  std::uint64_t stores = 0, loads = 0, failed = 0, bytes = 0;
+  std::uint64_t stores = 0, loads = 0, failed = 0, bytes = 0, opened = 0, open = 0;
 };
 
 struct Answer {
@@ -62,7 +63,8 @@ class Transfers {
   // Ends what has begun, and nothing else.
   ~Transfers();
 
-  // An EXPORT. Answered later, also where it is refused. kResourceExhausted: over a bound; the session is at fault.
+  // An EXPORT. Answered later, also where it is refused; those of a session one after the other, as they came. Behind one that was refused all are,
+  // until it withdraws. kResourceExhausted: over a bound; the session is at fault.
   Status open(std::uint32_t session, std::uint32_t request, std::uint32_t process_number, const copy::DeviceId& device,
               std::vector<copy::MemoryHandle> handles);
   // The engine says why it copies by itself.
@@ -78,6 +80,8 @@ class Transfers {
   // Thread-safe. A copy writes into the slot that was granted at this generation, or will.
   bool being_written(std::uint64_t generation) const;
   std::vector<Answer> take_answers();
+  // Whether since the last time a session that had ended has become free of copies and of memory. `wake` was called for it.
+  bool take_freed();
   // The descriptor of the session's transfer region; -1: it has none.
   int region_fd(std::uint32_t session) const;
   Way way(std::uint32_t session) const;
@@ -88,14 +92,16 @@ class Transfers {
  private:
   struct Session;
   struct Device;
+  struct Exporting;
   using SessionPtr = std::shared_ptr<Session>;
   using Memory = std::vector<std::shared_ptr<copy::ImportedMemory>>;
   using Lock = std::unique_lock<std::mutex>;
 
   void work();
   void add(std::function<void()> task);
-  void run_open(const SessionPtr& session, std::uint32_t request, const copy::DeviceId& id,
-                std::vector<copy::MemoryHandle> handles);
+  void open_in_turn(const SessionPtr& session);
+  void run_open(const SessionPtr& session, Exporting exporting);
+  copy::TransferRefusal open_or_say_why(const SessionPtr& session, Exporting& exporting);
   copy::TransferRefusal open_all(const SessionPtr& session, const copy::DeviceId& id, std::vector<copy::MemoryHandle>& handles);
   copy::TransferRefusal make_device(const copy::DeviceId& id, const copy::ImportedMemory& memory, std::shared_ptr<Device>& made);
   void run_copy(const SessionPtr& session, const CopyOrder& order, const std::shared_ptr<const Memory>& memory);
@@ -115,6 +121,8 @@ class Transfers {
   std::unordered_map<std::uint64_t, std::uint32_t> writing_;           // copies by generation
   std::vector<Answer> answers_;
   Counts counts_;
+  std::atomic<std::uint64_t> open_{0};  // allocations
+  bool freed_ = false;
   std::uint64_t present_ = 0;
   std::map<copy::DeviceId, std::shared_ptr<Device>> devices_;
   std::mutex making_;  // of a device: one is made once

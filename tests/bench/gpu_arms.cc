@@ -165,6 +165,10 @@ void gpu_field_drop(gpu_field* field) {
   delete field;
 }
 
+void* gpu_field_pages(gpu_field* field) {
+  return field->impl->pages();
+}
+
 int gpu_field_fill(gpu_field* field) {
   return guarded([&] { return field->impl->fill(); });
 }

@@ -20,7 +20,8 @@ const char* gpu_why(void);
 const char* gpu_open(void);
 
 gpu_field* gpu_field_make(uint64_t bytes, uint64_t piece_bytes, uint64_t chunk_bytes);
-void gpu_field_drop(gpu_field* field); /* after its moves */
+void gpu_field_drop(gpu_field* field);   /* after its moves */
+void* gpu_field_pages(gpu_field* field); /* the first; the others follow */
 int gpu_field_fill(gpu_field* field);
 int gpu_field_scribble(gpu_field* field);
 int gpu_field_check(gpu_field* field);

@@ -59,6 +59,11 @@ class Field:
     def __init__(self, arms: Arms, handle: int, size: int, chunk_bytes: int):
         self.arms, self._handle, self.bytes, self.chunk_bytes = arms, handle, size, chunk_bytes
 
+    @property
+    def pages(self) -> int:
+        """The address of the first page; the others follow."""
+        return self.arms.library.gpu_field_pages(self._handle)
+
     def fill(self) -> None:
         self.arms.check(self.arms.library.gpu_field_fill(self._handle))
 
@@ -137,6 +142,7 @@ def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
         ("gpu_open", ctypes.c_char_p, []),
         ("gpu_field_make", handle, [size, size, size]),
         ("gpu_field_drop", None, [handle]),
+        ("gpu_field_pages", handle, [handle]),
         ("gpu_field_fill", number, [handle]),
         ("gpu_field_scribble", number, [handle]),
         ("gpu_field_check", number, [handle]),

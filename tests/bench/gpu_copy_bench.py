@@ -1,7 +1,7 @@
 """make bench-gpu, G1 to G8: copies between KV pages on a GPU and larderd's memory, against what the driver and the link give in the same run.
 
-Each part is a module of its own, which says how it measures: G1 and G2 gpu_one_way, G3 gpu_both_ways, G4 gpu_loss, G5 gpu_first_layer, G8
-gpu_register. G6 needs a larderd that copies by itself. A part that this machine cannot measure is said, and is no failure of the others; wrong
+Each part is a module of its own, which says how it measures: G1 and G2 gpu_one_way, G3 gpu_both_ways, G4 gpu_loss, G5 gpu_first_layer, G6
+gpu_attach, G8 gpu_register. A part that this machine cannot measure is said, and is no failure of the others; wrong
 bytes end the bench with status 1. Without a GPU it says that nothing was measured.
 Environment: LARDER_LIBRARY (libgpu_arms.so lies beside it), LARDERD, LARDER_COMMIT; GPU_PARTS (G1,G2,G3,G4,G5,G6,G8): the rows of the others stay
 in the report; GPU_DECODE_SHAPE (llama_8b)."""
@@ -12,19 +12,22 @@ import os
 import pathlib
 import sys
 import time
+from contextlib import contextmanager
 from functools import cache
 from types import ModuleType
-from typing import Callable
+from typing import Callable, Iterator
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "engine"))
 
+import gpu_attach
 import gpu_both_ways
 import gpu_one_way
 import gpu_register
 from gpu_arms import Arms, ArmsError, beside
 from harness import goals
 from harness.bench import run as run_bench
+from harness.larderd import Larderd
 from harness.process import ProcessError
 
 BUILD = ROOT / "build" / "bench"
@@ -56,16 +59,27 @@ def losses(arms: Arms) -> list[dict]:
 def first_layer(_: Arms) -> list[dict]:
     torch = on_the_gpu()
     import gpu_first_layer
-    from harness.larderd import Larderd
 
     scale = gpu_first_layer.Scale()
-    name, size = f"larder-bench-{os.getpid()}", f"{(scale.bytes * 5 // 4 >> 20) + 1}MiB"
-    with Larderd(os.environ["LARDERD"], BUILD / "gpu-first-layer", name, size) as larderd:
-        larderd.wait_ready()
-        larderd.wait_touched(TOUCH_S)
+    with larderd_with(scale.bytes * 5 // 4, "gpu-first-layer") as larderd:
         rows = gpu_first_layer.measure(larderd.socket, DEVICE, scale)
     torch.cuda.empty_cache()
     return rows
+
+
+def by_larderd(_: Arms) -> list[dict]:
+    scale = gpu_attach.Scale()
+    with larderd_with(scale.bytes * 4, "gpu-attach", "transfer: sidecar\n") as larderd:
+        return gpu_attach.measure(larderd, beside(os.environ["LARDER_LIBRARY"]), BUILD / "gpu-attach", scale)
+
+
+@contextmanager
+def larderd_with(size: int, folder: str, extra: str = "") -> Iterator[Larderd]:
+    """Ready, and all of its memory present."""
+    with Larderd(os.environ["LARDERD"], BUILD / folder, f"larder-bench-{os.getpid()}", f"{(size >> 20) + 1}MiB", extra) as larderd:
+        larderd.wait_ready()
+        larderd.wait_touched(TOUCH_S)
+        yield larderd
 
 
 def on_the_gpu() -> ModuleType:
@@ -77,10 +91,6 @@ def on_the_gpu() -> ModuleType:
     if not torch.cuda.is_available():
         raise ArmsError("no CUDA device: torch.cuda.is_available() is false")
     return torch
-
-
-def by_larderd(_: Arms) -> list[dict]:
-    raise ArmsError("this bench has no row of transfer: sidecar yet")
 
 
 MEASURE: dict[str, Callable[[Arms], list[dict]]] = {
@@ -100,7 +110,7 @@ def tried(part: str, arms: Arms) -> list[dict]:
 @cache
 def modules() -> dict[str, ModuleType]:
     """That show and judge the rows of a part. Without PyTorch two of them have no rows, and cannot be imported."""
-    found = {"G1": gpu_one_way, "G2": gpu_one_way, "G3": gpu_both_ways, "G8": gpu_register}
+    found = {"G1": gpu_one_way, "G2": gpu_one_way, "G3": gpu_both_ways, "G6": gpu_attach, "G8": gpu_register}
     try:
         import gpu_first_layer
         import gpu_loss

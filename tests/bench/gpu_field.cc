@@ -12,8 +12,11 @@ namespace {
 
 constexpr std::uint64_t kAtOnceBytes = 64 << 20;  // of what the host makes or reads
 
-void make_words(std::vector<std::uint64_t>& words, std::uint64_t at) {
-  for (std::uint64_t i = 0; i < words.size(); ++i) words[i] = (at / 8 + i + 1) * 0x9e3779b97f4a7c15ULL;
+constexpr std::uint64_t kMostWords = std::uint64_t{1} << 40;  // of a field
+std::uint64_t fields_made = 0;
+
+void make_words(std::vector<std::uint64_t>& words, std::uint64_t first) {
+  for (std::uint64_t i = 0; i < words.size(); ++i) words[i] = (first + i + 1) * 0x9e3779b97f4a7c15ULL;
 }
 
 // As larderd makes it, a file in memory; present.
@@ -35,7 +38,8 @@ GpuField::GpuField(copy::testing_support::RealDevice& device, std::uint64_t byte
       bytes_(bytes),
       piece_bytes_(piece_bytes),
       chunk_bytes_(chunk_bytes),
-      slot_bytes_(protocol::slot_bytes(chunk_bytes, piece_bytes)) {}
+      slot_bytes_(protocol::slot_bytes(chunk_bytes, piece_bytes)),
+      first_word_(fields_made++ * kMostWords) {}
 
 GpuField::~GpuField() {
   if (!arena_.empty()) ::munmap(arena_.data(), arena_.size());
@@ -71,7 +75,7 @@ Status GpuField::fill() {
   std::vector<std::uint64_t> words;
   for (std::uint64_t at = 0; at < bytes_; at += kAtOnceBytes) {
     words.resize(std::min(kAtOnceBytes, bytes_ - at) / 8);
-    make_words(words, at);
+    make_words(words, first_word_ + at / 8);
     if (Status status = write(at, words.size() * 8, words.data()); !status.ok()) return status;
   }
   return {};
@@ -89,7 +93,7 @@ Status GpuField::check() {
   for (std::uint64_t at = 0; at < bytes_; at += kAtOnceBytes) {
     words.resize(std::min(kAtOnceBytes, bytes_ - at) / 8);
     wanted.resize(words.size());
-    make_words(wanted, at);
+    make_words(wanted, first_word_ + at / 8);
     if (!device_.read(words.data(), pages_ + at, words.size() * 8)) return {Code::kUnavailable, "the pages cannot be read"};
     if (words != wanted) return {Code::kDataLoss, "a byte on the pages is wrong"};
   }

@@ -1,5 +1,5 @@
 // GpuField: what copies of a benchmark go between: pages on a GPU in the order of a shuffled block table, and slots for them in an arena, which is
-// shared memory as larderd's is. Every byte of the pages is known.
+// shared memory as larderd's is. Every byte of the pages is known, and those of two fields of a process differ.
 //
 // Owned by one thread; chunk() and slot() may be used by others meanwhile.
 #pragma once
@@ -25,7 +25,7 @@ class GpuField {
   GpuField(const GpuField&) = delete;
   GpuField& operator=(const GpuField&) = delete;
 
-  // The pages hold what no other address has.
+  // The pages hold what no other address has, here or in another field.
   Status fill();
   // The pages hold nothing of it any more: what check() finds behind that was loaded.
   Status scribble();
@@ -47,6 +47,7 @@ class GpuField {
 
   copy::testing_support::RealDevice& device_;
   const std::uint64_t bytes_, piece_bytes_, chunk_bytes_, slot_bytes_;
+  const std::uint64_t first_word_;
   std::byte* pages_ = nullptr;
   std::span<std::byte> arena_;
   std::vector<std::byte*> pieces_;

@@ -11,6 +11,7 @@
 #include "cuda/cuda_copy_engine.h"
 #include "cuda/host_copy_engine.h"
 #include "shim/protocol/checksum.h"
+#include "tests/cuda/device_chunk.h"
 #include "tests/cuda/fake_driver/fake_driver.h"
 #include "tests/eventually.h"
 
@@ -118,7 +119,7 @@ class CopyEngineTest : public testing::TestWithParam<Arm> {
     options.method = GetParam().method;
     options.measure_ways = {};
     options.staging_bytes = 24 << 10;
-    options.kernels = GetParam().kernels ? std::as_bytes(std::span("an image")) : std::span<const std::byte>();
+    options.kernels = GetParam().kernels ? testing_support::fake_kernels() : cuda::KernelImages();
     return cuda::CudaCopyEngine::make(fake_cuda::allocate(1), options).value();
   }
   std::unique_ptr<CopyEngine> made_ = make();

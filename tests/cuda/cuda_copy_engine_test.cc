@@ -35,7 +35,7 @@ class CudaCopyEngineTest : public testing::Test {
     CudaOptions options;
     options.method = method;
     options.measure_ways = {};
-    options.kernels = std::as_bytes(std::span("an image"));
+    options.kernels = testing_support::fake_kernels();
     options.log = said_.log();
     engine_ = CudaCopyEngine::make(page, options).value();
     return *engine_;
@@ -125,12 +125,30 @@ TEST_F(CudaCopyEngineTest, SmallPiecesGoByTheKernelAndLargeOnesByTheCopyEngines)
   EXPECT_EQ(fake_cuda::counters().kernels, 1U);
   EXPECT_EQ(fake_cuda::counters().batches, 0U);
   const std::uint64_t root_of_large = engine.store(large.list(), large.slot()).value();
-  EXPECT_EQ(fake_cuda::counters().kernels, 1U);
+  EXPECT_EQ(fake_cuda::counters().kernels, 2U) << "one that copies, one that digests";
   EXPECT_EQ(fake_cuda::counters().batches + fake_cuda::counters().copies, 1U);
   EXPECT_TRUE(engine.load(small.slot(), root_of_small, small.list()).ok());
   EXPECT_TRUE(engine.load(large.slot(), root_of_large, large.list()).ok());
-  EXPECT_EQ(fake_cuda::counters().kernels, 3U) << "one that copies, one that digests";
+  EXPECT_EQ(fake_cuda::counters().kernels, 4U) << "one that copies, one that digests";
   EXPECT_LE(fake_cuda::counters().most_blocks, 8U);
+}
+
+// No thread of the host reads what the copy engines wrote: the pages are digested where they lie, so that a byte that went wrong on its way into the slot is found.
+TEST_F(CudaCopyEngineTest, AStoreByTheCopyEnginesIsDigestedWhereItsPagesLie) {
+  DeviceChunk chunk(8192, 3);
+  CudaCopyEngine& engine = make(Method::kBatch, chunk.page());
+  chunk.pin(engine);
+  chunk.fill(1);
+  fake_cuda::then("copy", [&] { chunk.slot()[5000] ^= std::byte{1}; });
+  const Result<std::uint64_t> root = engine.store(chunk.list(), chunk.slot());
+  ASSERT_TRUE(root.ok());
+  EXPECT_EQ(engine.load(chunk.slot(), *root, chunk.list()).code(), Code::kDataLoss);
+  chunk.fill(2);
+  const Result<std::uint64_t> right = engine.store(chunk.list(), chunk.slot());
+  ASSERT_TRUE(right.ok());
+  chunk.fill(3);
+  EXPECT_TRUE(engine.load(chunk.slot(), *right, chunk.list()).ok());
+  EXPECT_TRUE(chunk.holds(2));
 }
 
 TEST_F(CudaCopyEngineTest, ADriverWithoutBatchesCopiesPieceByPiece) {
@@ -147,6 +165,17 @@ TEST_F(CudaCopyEngineTest, ADriverWithoutBatchesCopiesPieceByPiece) {
   EXPECT_TRUE(said_.lines().empty());
 }
 
+// Chunks of an engine come in many sizes; the 13th piece of pinned memory that is asked for is refused.
+TEST_F(CudaCopyEngineTest, PinnedMemoryIsAskedForSeldomWhileChunksGrow) {
+  DeviceChunk first(4096, 1);
+  CudaCopyEngine& engine = make(Method::kKernel, first.page());
+  fake_cuda::fail("cuMemHostAlloc", 13, kOutOfMemory);
+  for (std::size_t pieces = 1; pieces <= 60; ++pieces) {
+    DeviceChunk chunk(4096, pieces);
+    ASSERT_TRUE(engine.store(chunk.list(), chunk.slot()).ok()) << pieces;
+  }
+}
+
 TEST_F(CudaCopyEngineTest, LackOfMemoryFailsOneCopyAlone) {
   DeviceChunk chunk(4096, 4);
   CudaCopyEngine& engine = make(Method::kKernel, chunk.page());
@@ -154,6 +183,22 @@ TEST_F(CudaCopyEngineTest, LackOfMemoryFailsOneCopyAlone) {
   EXPECT_EQ(engine.store(chunk.list(), chunk.slot()).status().code(), Code::kResourceExhausted);
   EXPECT_TRUE(engine.store(chunk.list(), chunk.slot()).ok());
   EXPECT_TRUE(said_.lines().empty());
+}
+
+// As a driver refuses the machine code of other processors.
+TEST_F(CudaCopyEngineTest, KernelsAreThoseThatTheDriverTakes) {
+  constexpr int kNoBinaryForGpu = 209;
+  DeviceChunk chunk(4096, 2);
+  fake_cuda::fail("cuModuleLoadData", 1, kNoBinaryForGpu);
+  CudaCopyEngine& second = make(Method::kKernel, chunk.page());
+  EXPECT_TRUE(second.store(chunk.list(), chunk.slot()).ok());
+  EXPECT_EQ(fake_cuda::counters().kernels, 1U);
+  EXPECT_TRUE(said_.lines().empty());
+  fake_cuda::fail("cuModuleLoadData", 1, kNoBinaryForGpu, false, 2);
+  CudaCopyEngine& without = make(Method::kKernel, chunk.page());
+  EXPECT_TRUE(without.store(chunk.list(), chunk.slot()).ok());
+  EXPECT_EQ(fake_cuda::counters().kernels, 1U);
+  EXPECT_THAT(said_.lines(), ElementsAre(HasSubstr("the copy kernels cannot be loaded")));
 }
 
 // Whatever fails at whatever call, sticking or not: no wrong byte, one line in the log, no thread left with a context of ours, and nothing
@@ -192,6 +237,93 @@ TEST_F(CudaCopyEngineTest, AnErrorEndsTheEngineForGoodAndIsSaidOnce) {
           EXPECT_EQ(fake_cuda::counters().streams, 0U);
           fake_cuda::forget_faults();
         }
+}
+
+// An engine captures a graph of its forward pass, on this thread, while copies of ours run on this one and on others.
+TEST_F(CudaCopyEngineTest, ACaptureGoesOnWhateverIsCopiedMeanwhile) {
+  for (const Way& way : ways()) {
+    SCOPED_TRACE(way.name);
+    DeviceChunk chunk(8192, 3);
+    void* const stream = fake_cuda::make_stream();
+    fake_cuda::begin_capture(stream);
+    CudaCopyEngine& engine = make(way.method, chunk.page());
+    if (way.pinned) chunk.pin(engine);
+    chunk.fill(1);
+    const Result<std::uint64_t> root = engine.store(chunk.list(), chunk.slot());
+    ASSERT_TRUE(root.ok()) << root.status().to_string();
+    chunk.fill(2);
+    EXPECT_TRUE(std::async(std::launch::async, [&] { return engine.load(chunk.slot(), *root, chunk.list()); }).get().ok());
+    EXPECT_TRUE(chunk.holds(1));
+    EXPECT_TRUE(fake_cuda::end_capture(stream));
+    EXPECT_TRUE(said_.lines().empty());
+  }
+}
+
+TEST_F(CudaCopyEngineTest, NoCopyComesBehindAStreamThatIsCaptured) {
+  DeviceChunk chunk(8192, 3);
+  CudaCopyEngine& engine = make(Method::kKernel, chunk.page());
+  void* const stream = fake_cuda::make_stream();
+  void* const other = fake_cuda::make_stream();
+  fake_cuda::begin_capture(stream);
+  const Status refused = engine.fence(stream).status();
+  EXPECT_EQ(refused.code(), Code::kFailedPrecondition);
+  EXPECT_THAT(refused.text(), HasSubstr("being captured"));
+  EXPECT_EQ(engine.fence(nullptr).status().code(), Code::kFailedPrecondition) << "the legacy stream waits for all others";
+  const Result<std::shared_ptr<const Fence>> beside = engine.fence(other);
+  ASSERT_TRUE(beside.ok());
+  EXPECT_TRUE(engine.store(chunk.list(beside->get()), chunk.slot()).ok());
+  EXPECT_TRUE(fake_cuda::end_capture(stream)) << "nobody has spoilt it";
+  EXPECT_TRUE(engine.fence(stream).ok());
+  EXPECT_TRUE(engine.fence(nullptr).ok());
+  EXPECT_TRUE(said_.lines().empty());
+}
+
+// Whatever is refused because of a capture that we did not expect: that copy fails, when nothing of it is under way any more, and the next one is made.
+TEST_F(CudaCopyEngineTest, ARefusalBecauseOfACaptureEndsOneCopyAlone) {
+  for (const char* function : {"cuStreamCreateWithPriority", "cuStreamIsCapturing", "cuStreamWaitEvent", "cuEventCreate",
+                               "cuEventRecord", "cuEventSynchronize", "cuMemHostAlloc", "cuMemcpyBatchAsync", "cuLaunchKernel"})
+    for (const Way& way : ways())
+      for (const int code : {kFirstCaptureError, kCaptureImplicit, kLastCaptureError}) {
+        SCOPED_TRACE(testing::Message() << function << " " << code << " " << way.name);
+        DeviceChunk chunk(5000, 3);
+        CudaCopyEngine& engine = make(way.method, chunk.page());
+        if (way.pinned) chunk.pin(engine);
+        chunk.fill(1);
+        fake_cuda::delay_ms(1);
+        fake_cuda::fail(function, 1, code);
+        fake_cuda::fail("cuStreamSynchronize", 1, code, false, 3);
+        const Result<std::shared_ptr<const Fence>> fence = engine.fence(nullptr);
+        const Result<std::uint64_t> root =
+            fence.ok() ? engine.store(chunk.list(fence->get()), chunk.slot()) : Result<std::uint64_t>(fence.status());
+        if (!root.ok()) {
+          EXPECT_EQ(root.status().code(), Code::kFailedPrecondition) << root.status().to_string();
+        }
+        fake_cuda::forget_faults();
+        const Result<std::uint64_t> again = engine.store(chunk.list(), chunk.slot());
+        ASSERT_TRUE(again.ok()) << again.status().to_string();
+        chunk.fill(2);
+        EXPECT_TRUE(engine.load(chunk.slot(), *again, chunk.list()).ok());
+        EXPECT_TRUE(chunk.holds(1));
+        EXPECT_TRUE(said_.lines().empty());
+        engine_.reset();
+        EXPECT_EQ(fake_cuda::counters().streams, 0U);
+        fake_cuda::delay_ms(0);
+      }
+}
+
+TEST_F(CudaCopyEngineTest, ACopyIsOverBeforeItIsReportedAsRefused) {
+  DeviceChunk chunk(8192, 3);
+  CudaCopyEngine& engine = make(Method::kBatch, chunk.page());
+  chunk.pin(engine);
+  chunk.fill(1);
+  const std::uint64_t root = engine.store(chunk.list(), chunk.slot()).value();
+  fake_cuda::delay_ms(20);
+  fake_cuda::fail("cuEventSynchronize", 1, kFirstCaptureError);
+  fake_cuda::fail("cuStreamSynchronize", 1, kFirstCaptureError, false, 3);
+  EXPECT_EQ(engine.load(chunk.slot(), root, chunk.list()).code(), Code::kFailedPrecondition);
+  chunk.fill(2);
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_TRUE(chunk.holds(2));
 }
 
 TEST_F(CudaCopyEngineTest, NothingIsLeftBehind) {

@@ -13,6 +13,12 @@
 
 namespace larder::copy::testing_support {
 
+// Kernels for the fake driver, which looks at nothing of them.
+inline std::span<const std::span<const std::byte>> fake_kernels() {
+  static const std::span<const std::byte> images[] = {std::as_bytes(std::span("an image")), std::as_bytes(std::span("another"))};
+  return images;
+}
+
 class DeviceChunk {
  public:
   DeviceChunk(std::uint64_t piece_bytes, std::size_t pieces)

@@ -1,4 +1,4 @@
-// The kernels' logic, lane by lane for every block and warp of a grid, against the host's engine: it is the code that nvcc compiles.
+// The kernels' logic, lane by lane for every block and warp of a grid, against the host's engine: it is the code that NVIDIA's compiler gets.
 #include "cuda/move_pieces.cuh"
 
 #include <gtest/gtest.h>

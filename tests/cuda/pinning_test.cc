@@ -69,7 +69,7 @@ TEST_F(PinningTest, ARefusalIsSaidOnceAndTheRestStaysAsItIs) {
 TEST_F(PinningTest, AnEngineCopiesFromASlotThatIsNotRegisteredYet) {
   testing_support::DeviceChunk chunk(8192, 2);
   CudaOptions options;
-  options.kernels = std::as_bytes(std::span("an image"));
+  options.kernels = testing_support::fake_kernels();
   options.measure_ways = {};
   const std::unique_ptr<CudaCopyEngine> engine = CudaCopyEngine::make(page_, options).value();
   const std::unique_ptr<ReadyMemory> ready = engine->make_ready(chunk.slot());

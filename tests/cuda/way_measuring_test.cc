@@ -78,7 +78,7 @@ class ChosenWaysTest : public testing::Test {
   }
   CudaCopyEngine& make(std::chrono::milliseconds at_most = 60s) {
     CudaOptions options;
-    options.kernels = std::as_bytes(std::span("an image"));
+    options.kernels = testing_support::fake_kernels();
     options.measure_ways = at_most;
     options.measure_bytes = 1;
     options.known = &known_;
@@ -164,7 +164,7 @@ TEST_F(ChosenWaysTest, WhereItFailsTheGuessStandsAndCopiesGoOn) {
 
 TEST_F(ChosenWaysTest, WhoNamesAWayMeasuresNothing) {
   CudaOptions options;
-  options.kernels = std::as_bytes(std::span("an image"));
+  options.kernels = testing_support::fake_kernels();
   options.method = Method::kBatch;
   engine_ = CudaCopyEngine::make(page_, options).value();
   EXPECT_EQ(fake_cuda::counters().kernels + fake_cuda::counters().batches, 0U);

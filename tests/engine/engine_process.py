@@ -1,4 +1,4 @@
-"""A process of paged_engine, asked over its pipes: no answer takes longer than DEADLINE_S."""
+"""An engine as a process of its own, asked over its pipes: no answer takes longer than DEADLINE_S."""
 
 import json
 import os
@@ -17,9 +17,11 @@ class Died(RuntimeError):
 
 
 class EngineProcess:
-    def __init__(self, log, **options):
+    """`program`: what Python runs, with the options as its only argument."""
+
+    def __init__(self, log, program=("-m", "paged_engine.process"), **options):
         path = os.pathsep.join((str(HERE), str(HERE.parents[1] / "shim" / "python"), os.environ.get("PYTHONPATH", "")))
-        command = [sys.executable, "-m", "paged_engine.process", json.dumps(options)]
+        command = [sys.executable, *program, json.dumps(options)]
         self._log = log
         with open(log, "wb") as out:
             self._child = subprocess.Popen(
@@ -60,6 +62,10 @@ class EngineProcess:
             self._unread += more
         line, _, self._unread = self._unread.partition(b"\n")
         return json.loads(line)
+
+    def kill(self):
+        """SIGKILL, and nobody waits for its end."""
+        self._child.kill()
 
     def wait_ended(self):
         """The status it ended with."""

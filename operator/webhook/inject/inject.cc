@@ -54,7 +54,10 @@ void annotate(Object& pod, const Input& input) {
   annotations[std::string(api::kInjectedAnnotation)] = LARDER_VERSION "/" + input.pool->name;
   annotations.erase(std::string(api::kNotInjectedAnnotation));
   map_in(pod["metadata"], "labels")[std::string(api::kPoolLabel)] = input.pool->name;  // for those who select by it
-  if (input.pool->spec.placement == api::Placement::kNode) return;
+  if (input.pool->spec.placement == api::Placement::kNode) {
+    annotations[std::string(api::kRestartAnnotation)] = desired::engine_hash(*input.pool, input.defaults);
+    return;
+  }
   const desired::EnginePod engine{api::truth_at(pod, "spec.hostNetwork")};
   annotations[std::string(api::kConfigAnnotation)] = desired::larderd_config(*input.pool, input.backend, engine);
   annotations[std::string(api::kRestartAnnotation)] = desired::restart_hash(*input.pool, input.backend, input.defaults, engine);
@@ -86,15 +89,17 @@ std::string give_cache(Object& pod, const Input& input) {
   return "";
 }
 
+}  // namespace
+
 Injection leave_alone(const Input& input, Refusal kind, std::string why) {
   const std::string sentence = cut(std::move(why));
+  if (!wrong_form(input.pod).empty()) return {Object::array(), sentence, kind};
+  if (is_injected(input.pod)) return {};
   Object after = input.pod;
   annotations_of(after)[std::string(api::kNotInjectedAnnotation)] = sentence;
   if (bytes_of(annotations_of(after)) > kMostAnnotations) return {Object::array(), sentence, kind};
   return {diff(input.pod, after), sentence, kind};
 }
-
-}  // namespace
 
 Injection inject(const Input& input) {
   if (const std::string wrong = wrong_form(input.pod); !wrong.empty())

@@ -37,6 +37,24 @@ std::string normal_path(std::string path) {
   return path;
 }
 
+// Whether a container of the pod says that it runs as `uid`.
+bool is_used(std::int64_t uid, const Object& pod) {
+  if (api::number_at(pod, "spec.securityContext.runAsUser", -1) == uid) return true;
+  for (const char* list : {"spec.containers", "spec.initContainers"})
+    for (const Object& container : api::at(pod, list))
+      if (api::number_at(container, "securityContext.runAsUser", -1) == uid) return true;
+  return false;
+}
+
+// An engine of larderd's own uid could open the index, which it is given to read, once more for writing (/proc/PID/fd). One that the
+// pool's user chose stays.
+void keep_apart(const Object& pod, const Input& input, Object& larderd) {
+  if (!api::at(input.pool->spec.pod_security, "runAsUser").is_null()) return;
+  std::int64_t uid = api::kUser;
+  while (is_used(uid, pod)) --uid;
+  larderd["securityContext"]["runAsUser"] = uid;
+}
+
 }  // namespace
 
 void add_containers(Object& pod, const Input& input, const std::vector<EngineContainer>& engines) {
@@ -49,6 +67,7 @@ void add_containers(Object& pod, const Input& input, const std::vector<EngineCon
   if (!on_node(input)) {
     const desired::EnginePod engine_pod{api::truth_at(pod, "spec.hostNetwork")};
     Object larderd = desired::larderd_container(*input.pool, input.backend, input.defaults, engine_pod);
+    keep_apart(pod, input, larderd);
     if (guaranteed) guarantee(larderd, wanted.resources);
     if (std::string notice = give_gpu(pod, larderd, spec["containers"][engines.front().index], *input.pool); !notice.empty())
       map_in(map_in(pod, "metadata"), "annotations")[std::string(api::kNoticeAnnotation)] = std::move(notice);

@@ -110,7 +110,8 @@ class Client:
 
     def after_stream(self, stream):
         """For pages on a CUDA device: loads, store_finish() and store_submit() from here on copy behind what is queued on this stream (its address) by
-        now. Refused for good once a CUDA error has ended the copies."""
+        now. Refused while that is captured into a graph (FAILED_PRECONDITION), and so is what is asked before the next call that is not; for good once a
+        CUDA error has ended the copies."""
         _check("larder_after_stream", self._lib.larder_after_stream(self._client, stream))
 
     def wait_attached(self, timeout_ms):

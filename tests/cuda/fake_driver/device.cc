@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "tests/cuda/fake_driver/captures.h"
+
 namespace larder::fake_cuda {
 namespace {
 
@@ -254,6 +256,7 @@ Device& device() {
 void reset() {
   Device& d = device();
   d.faults.clear();
+  captures().forget();
   d.default_stream.wait();
   const std::lock_guard lock(d.mutex);
   d.streams.clear();
@@ -298,7 +301,7 @@ void forget_faults() {
 
 void delay_ms(int milliseconds, const char* kind) {
   const std::lock_guard lock(device().mutex);
-  for (const char* each : {"copy", "kernel"})
+  for (const char* each : {"copy", "kernel", "digest"})
     if (kind == nullptr || std::strcmp(kind, each) == 0) device().delays[each] = milliseconds;
 }
 

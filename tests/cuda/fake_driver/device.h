@@ -125,6 +125,7 @@ struct Point {
   std::mutex mutex;
   std::condition_variable changed;
   bool reached = false;
+  bool captured = false;  // it is a graph's: nobody may wait for it
   void reach();
   void wait();
 };

@@ -16,7 +16,7 @@ namespace {
 
 using namespace copy::cuda;
 
-constexpr ResultCode kInvalidContext = 201, kInvalidHandle = 400;
+constexpr ResultCode kInvalidContext = 201, kInvalidHandle = 400, kCaptureIsolation = 905, kCapturedEvent = 907;
 
 int context_object, module_object;
 int function_objects[3];
@@ -54,11 +54,10 @@ ResultCode device_get_uuid_whole(DeviceUuid* uuid, int number) {
 }
 
 ResultCode get_error_name(ResultCode code, const char** name) {
-  static const std::map<ResultCode, const char*> names{{kInvalidValue, "CUDA_ERROR_INVALID_VALUE"},
-                                                       {kOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY"},
-                                                       {kInvalidContext, "CUDA_ERROR_INVALID_CONTEXT"},
-                                                       {kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS"},
-                                                       {kNotSupported, "CUDA_ERROR_NOT_SUPPORTED"}};
+  static const std::map<ResultCode, const char*> names{
+      {kInvalidValue, "CUDA_ERROR_INVALID_VALUE"},     {kOutOfMemory, "CUDA_ERROR_OUT_OF_MEMORY"},
+      {kInvalidContext, "CUDA_ERROR_INVALID_CONTEXT"}, {kIllegalAddress, "CUDA_ERROR_ILLEGAL_ADDRESS"},
+      {kNotSupported, "CUDA_ERROR_NOT_SUPPORTED"},     {kCaptureImplicit, "CUDA_ERROR_STREAM_CAPTURE_IMPLICIT"}};
   const auto at = names.find(code);
   *name = at == names.end() ? nullptr : at->second;
   return at == names.end() ? kInvalidValue : kSuccess;
@@ -113,13 +112,20 @@ ResultCode ctx_get_stream_priority_range(int* least, int* greatest) {
 }
 
 ResultCode thread_exchange_stream_capture_mode(int* mode) {
-  thread_local int current = 0;
-  std::swap(current, *mode);
+  Captures::exchange_mode(mode);
+  return kSuccess;
+}
+
+// Of the legacy stream it cannot be told while another is captured, and to ask spoils nothing.
+ResultCode stream_is_capturing(Handle stream, int* status) {
+  LARDER_BEGIN("cuStreamIsCapturing");
+  if (stream == nullptr && captures().any()) return kCaptureImplicit;
+  *status = captures().capturing(stream) ? 1 : kNotCapturing;
   return kSuccess;
 }
 
 ResultCode stream_create_with_priority(Handle* stream, unsigned flags, int priority) {
-  LARDER_BEGIN("cuStreamCreateWithPriority");
+  LARDER_BEGIN_UNSAFE("cuStreamCreateWithPriority");
   if (flags != kStreamNonBlocking || priority > 0 || priority < -5) return kInvalidValue;
   *stream = make_stream();
   return kSuccess;
@@ -129,6 +135,7 @@ ResultCode stream_create_with_priority(Handle* stream, unsigned flags, int prior
 ResultCode stream_synchronize(Handle stream) {
   Stream* const of = device().stream(stream);
   if (of == nullptr) return kInvalidHandle;
+  if (const ResultCode answer = captures().unordered(); answer != kSuccess) return answer;
   of->wait();
   LARDER_BEGIN("cuStreamSynchronize");
   return device().faults.sticky();
@@ -156,12 +163,15 @@ ResultCode stream_wait_event(Handle stream, Handle event, unsigned) {
   LARDER_BEGIN("cuStreamWaitEvent");
   Stream* const of = device().stream(stream);
   if (of == nullptr) return kInvalidHandle;
-  if (const std::shared_ptr<Point> point = latest(event)) of->add([point] { point->wait(); });
+  if (const std::shared_ptr<Point> point = latest(event)) {
+    if (point->captured) return captures().spoil(kCaptureIsolation);
+    of->add([point] { point->wait(); });
+  }
   return kSuccess;
 }
 
 ResultCode event_create(Handle* event, unsigned) {
-  LARDER_BEGIN("cuEventCreate");
+  LARDER_BEGIN_UNSAFE("cuEventCreate");
   Device& d = device();
   auto made = std::make_unique<Event>();
   *event = made.get();
@@ -175,20 +185,25 @@ ResultCode event_record(Handle event, Handle stream) {
   Device& d = device();
   Stream* const of = d.stream(stream);
   if (of == nullptr) return kInvalidHandle;
+  if (const ResultCode answer = captures().on(stream); answer != kSuccess) return answer;
   auto point = std::make_shared<Point>();
+  point->captured = captures().capturing(stream);
   {
     const std::lock_guard lock(d.mutex);
     const auto at = d.events.find(event);
     if (at == d.events.end()) return kInvalidHandle;
     at->second->latest = point;
   }
-  of->add([point] { point->reach(); });
+  if (!point->captured) of->add([point] { point->reach(); });
   return kSuccess;
 }
 
 ResultCode event_synchronize(Handle event) {
-  LARDER_BEGIN("cuEventSynchronize");
-  if (const std::shared_ptr<Point> point = latest(event)) point->wait();
+  LARDER_BEGIN_UNSAFE("cuEventSynchronize");
+  if (const std::shared_ptr<Point> point = latest(event)) {
+    if (point->captured) return captures().spoil(kCapturedEvent);
+    point->wait();
+  }
   return device().faults.sticky();
 }
 
@@ -199,36 +214,39 @@ ResultCode event_destroy(Handle event) {
 }
 
 ResultCode mem_alloc(DevicePtr* memory, std::size_t bytes) {
-  LARDER_BEGIN("cuMemAlloc");
+  LARDER_BEGIN_UNSAFE("cuMemAlloc");
   *memory = reinterpret_cast<DevicePtr>(device().memory.allocate(bytes, false, true));
   return kSuccess;
 }
 
 ResultCode mem_free(DevicePtr memory) {
+  if (const ResultCode answer = captures().unordered(); answer != kSuccess) return answer;
   return device().memory.release(memory) ? kSuccess : kInvalidValue;
 }
 
 ResultCode mem_host_alloc(void** memory, std::size_t bytes, unsigned flags) {
-  LARDER_BEGIN("cuMemHostAlloc");
+  LARDER_BEGIN_UNSAFE("cuMemHostAlloc");
   if ((flags & kHostDeviceMap) == 0) return kInvalidValue;
   *memory = std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096);
   return *memory != nullptr && device().memory.add_pinned(*memory, bytes, false) ? kSuccess : kOutOfMemory;
 }
 
 ResultCode mem_free_host(void* memory) {
+  if (const ResultCode answer = captures().unordered(); answer != kSuccess) return answer;
   if (!device().memory.remove_pinned(memory, false)) return kInvalidValue;
   std::free(memory);
   return kSuccess;
 }
 
 ResultCode mem_host_register(void* memory, std::size_t bytes, unsigned flags) {
-  LARDER_BEGIN("cuMemHostRegister");
+  LARDER_BEGIN_UNSAFE("cuMemHostRegister");
   if ((flags & kHostDeviceMap) == 0) return kInvalidValue;
   return device().memory.add_pinned(memory, bytes, true) ? kSuccess : kAlreadyRegistered;
 }
 
 // After a sticky error too: tests look at what is left.
 ResultCode mem_host_unregister(void* memory) {
+  if (const ResultCode answer = captures().unordered(); answer != kSuccess) return answer;
   return device().memory.remove_pinned(memory, true) ? kSuccess : kInvalidValue;
 }
 
@@ -240,12 +258,12 @@ ResultCode mem_host_get_device_pointer(DevicePtr* pointer, void* memory, unsigne
 }
 
 // On a stream's thread: takes its time, and does nothing once an error sticks.
-void perform(const char* kind, const std::function<bool()>& work) {
+void perform(const char* kind, const char* delayed_as, const std::function<bool()>& work) {
   int delay = 0;
   std::function<void()> behind;
   {
     const std::lock_guard lock(device().mutex);
-    delay = device().delays[kind];
+    delay = device().delays[delayed_as];
     std::swap(behind, device().behind[kind]);
   }
   if (delay != 0) std::this_thread::sleep_for(std::chrono::milliseconds(delay));
@@ -260,7 +278,7 @@ ResultCode queue_copy(Stream* of, DevicePtr to, DevicePtr from, std::size_t byte
   const std::byte* const in = device().memory.for_copy(from, bytes);
   if (out == nullptr || in == nullptr || bytes == 0) return kInvalidValue;
   of->add([=] {
-    perform("copy", [=] {
+    perform("copy", "copy", [=] {
       if (device().memory.for_copy(to, bytes) != out || device().memory.for_copy(from, bytes) != in)
         return false;  // gone meanwhile
       std::memcpy(out, in, bytes);
@@ -298,7 +316,7 @@ ResultCode memcpy_batch(DevicePtr* to, DevicePtr* from, std::size_t* bytes, std:
 }
 
 ResultCode module_load_data(Handle* module, const void* image) {
-  LARDER_BEGIN("cuModuleLoadData");
+  LARDER_BEGIN_UNSAFE("cuModuleLoadData");
   if (image == nullptr) return kInvalidValue;
   *module = &module_object;
   const std::lock_guard lock(device().mutex);
@@ -307,6 +325,7 @@ ResultCode module_load_data(Handle* module, const void* image) {
 }
 
 ResultCode module_unload(Handle) {
+  if (const ResultCode answer = captures().unordered(); answer != kSuccess) return answer;
   const std::lock_guard lock(device().mutex);
   --device().counted.modules;
   return kSuccess;
@@ -364,12 +383,13 @@ ResultCode launch_kernel(Handle function, unsigned blocks_x, unsigned blocks_y, 
     return kInvalidValue;
   const auto move = static_cast<copy::Move>(static_cast<int*>(function) - function_objects);
   const copy::MoveJob job = *static_cast<const copy::MoveJob*>(parameters[0]);
+  const char* const delayed_as = move == copy::Move::kDigest ? "digest" : "kernel";
   {
     const std::lock_guard lock(device().mutex);
     ++device().counted.kernels;
     device().counted.most_blocks = std::max(device().counted.most_blocks, blocks_x);
   }
-  of->add([=] { perform("kernel", [=] { return run_kernel(move, job, blocks_x); }); });
+  of->add([=] { perform("kernel", delayed_as, [=] { return run_kernel(move, job, blocks_x); }); });
   return kSuccess;
 }
 
@@ -385,6 +405,7 @@ const Entries& entries() {
       {"cuCtxPopCurrent", any(ctx_pop_current)},
       {"cuCtxGetStreamPriorityRange", any(ctx_get_stream_priority_range)},
       {"cuThreadExchangeStreamCaptureMode", any(thread_exchange_stream_capture_mode)},
+      {"cuStreamIsCapturing", any(stream_is_capturing)},
       {"cuStreamCreateWithPriority", any(stream_create_with_priority)},
       {"cuStreamDestroy", any(stream_destroy)},
       {"cuStreamSynchronize", any(stream_synchronize)},

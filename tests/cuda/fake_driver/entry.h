@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cuda/driver_abi.h"
+#include "tests/cuda/fake_driver/captures.h"
 
 namespace larder::fake_cuda {
 
@@ -13,6 +14,11 @@ copy::cuda::ResultCode begin(const char* function, bool needs_context = true);
 
 #define LARDER_BEGIN(...) \
   if (const copy::cuda::ResultCode answer = begin(__VA_ARGS__); answer != kSuccess) return answer
+
+// The same for what CUDA calls unsafe while somebody captures a graph.
+#define LARDER_BEGIN_UNSAFE(...) \
+  LARDER_BEGIN(__VA_ARGS__);     \
+  if (const copy::cuda::ResultCode answer = captures().unordered(); answer != kSuccess) return answer
 
 using Entries = std::map<std::string, void*>;
 

@@ -2,7 +2,7 @@
 //
 // It keeps the device's memory where no other code can reach it: a device address that is read or written by the host is a crash, a
 // host address that is neither registered nor pinned is refused by copies and kernels. Streams are threads that do their work in order, and
-// kernels are the same code that nvcc compiles (cuda/move_pieces.cuh). Stricter than a GPU in all that, and no proof of anything about speed.
+// kernels are the same code that NVIDIA's compiler gets (cuda/move_pieces.cuh). Stricter than a GPU in all that, and no proof of anything about speed.
 // Thread-safe.
 #pragma once
 
@@ -32,7 +32,7 @@ std::byte* view(const void* device);
 void fail(const char* function, int nth, int code, bool sticky = false, int times = 1);
 // No faults any more, and no sticky error.
 void forget_faults();
-// So long each copy and kernel takes besides its work; or those of one `kind` ("copy", "kernel") alone.
+// So long each copy and kernel takes besides its work; or those of one `kind` alone ("copy"; "kernel", that moves; "digest", a kernel that only digests).
 void delay_ms(int milliseconds, const char* kind = nullptr);
 // `work` is done once, on the stream's thread, behind the next work of that kind ("copy", "kernel").
 void then(const char* kind, std::function<void()> work);
@@ -40,6 +40,9 @@ void then(const char* kind, std::function<void()> work);
 void run(void* stream, std::function<void()> work);
 // A stream of the engine's. It goes at reset().
 void* make_stream();
+// What is queued on it from here on goes into a graph, in CUDA's default mode (captures.h). False: a call of somebody's has spoilt it.
+void begin_capture(void* stream);
+bool end_capture(void* stream);
 
 struct Counters {
   std::uint64_t kernels = 0, batches = 0, copies = 0, registered_bytes = 0, pinned_bytes = 0, streams = 0, events = 0,

@@ -9,9 +9,13 @@ namespace {
 TEST_F(TransferTest, LarderdStoresAndLoadsByLegacyHandles) {
   ASSERT_TRUE(begin()) << log_of(*engine_);
   const fake_cuda::Counters before = fake_cuda::counters();  // it has measured its own ways
+  EXPECT_TRUE(eventually([&] { return copied(*larderd_, "open") > 0; }, 10'000));
+  const std::int64_t opened = copied(*larderd_, "opened");
   EXPECT_TRUE(served(*engine_, 0));
   EXPECT_TRUE(eventually([&] { return copied(*larderd_, "stores") == 3 && copied(*larderd_, "loads") == 3; }, 10'000));
   EXPECT_EQ(copied(*larderd_, "failed"), 0);
+  EXPECT_EQ(copied(*larderd_, "opened"), opened) << "none for a copy";
+  EXPECT_EQ(copied(*larderd_, "open"), opened);
   EXPECT_EQ(copied(*larderd_, "bytes"), 6 * 2 * 4 * 16384);
   const fake_cuda::Counters after = fake_cuda::counters();
   EXPECT_EQ(after.copies + after.batches, before.copies + before.batches) << "the engine's process copied nothing";
@@ -21,6 +25,19 @@ TEST_F(TransferTest, LarderdStoresAndLoadsByLegacyHandles) {
 TEST_F(TransferTest, LarderdStoresAndLoadsByDescriptors) {
   ASSERT_TRUE(begin(kByHand)) << log_of(*engine_);
   EXPECT_TRUE(served(*engine_, 0));
+  EXPECT_TRUE(eventually([&] { return copied(*larderd_, "stores") == 3 && copied(*larderd_, "loads") == 3; }, 10'000));
+}
+
+// An allocation a layer, as in sleep mode, and five descriptors in a packet.
+TEST_F(TransferTest, ManyAllocationsComeInSeveralPackets) {
+  PageLayout many = kLayout;
+  many.layers = 23;
+  many.piece_bytes = 4096;
+  larderd_ = larderd_that_copies();
+  engine_ = engine_at(*larderd_, kByHand, many);
+  ASSERT_TRUE(await_open(*engine_)) << log_of(*engine_);
+  EXPECT_TRUE(served(*engine_, 0));
+  EXPECT_EQ(log_of(*engine_).find("not_verified"), std::string::npos);
   EXPECT_TRUE(eventually([&] { return copied(*larderd_, "stores") == 3 && copied(*larderd_, "loads") == 3; }, 10'000));
 }
 

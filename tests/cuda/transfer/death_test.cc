@@ -12,22 +12,41 @@ std::int64_t copies_begun(const LarderdProcess& larderd) {
   return larderd.status_number({"memory", "slots", "granted"});
 }
 
+bool nothing_is_held(const LarderdProcess& larderd) {
+  return larderd.status_number({"sessions", "attached"}) == 0 && copies_begun(larderd) == 0 &&
+         larderd.status_number({"memory", "slots", "quarantined"}) == 0 && copied(larderd, "open") == 0;
+}
+
 TEST_F(TransferTest, AnEngineThatIsKilledInMidCopyLeavesNothingBehind) {
   larderd_ = larderd_that_copies({{"FAKE_CUDA_DELAY_MS", "50"}});
   ChildProcess victim(std::vector<std::string>{TRANSFER_ENGINE_PATH, larderd_->socket()});
   ASSERT_TRUE(eventually([&] { return copies_begun(*larderd_) > 0; }, 20'000));
   std::this_thread::sleep_for(std::chrono::milliseconds(100));  // into the copy
   EXPECT_EQ(victim.kill(), 128 + SIGKILL);
-  EXPECT_TRUE(eventually(
-      [&] {
-        return larderd_->status_number({"sessions", "attached"}) == 0 && copies_begun(*larderd_) == 0 &&
-               larderd_->status_number({"memory", "slots", "quarantined"}) == 0;
-      },
-      20'000))
+  const auto killed = std::chrono::steady_clock::now();
+  EXPECT_TRUE(eventually([&] { return nothing_is_held(*larderd_); }, 20'000))
       << "its grants come back once larderd has stopped writing for it";
+  EXPECT_LT(std::chrono::steady_clock::now() - killed, std::chrono::milliseconds(protocol::kDeviceSettlingMs))
+      << "no GPU of the engine's own wrote there, so that nobody waits for one";
   engine_ = engine_at(*larderd_);
   ASSERT_TRUE(await_open(*engine_)) << log_of(*engine_);
   EXPECT_TRUE(served(*engine_, 0));
+}
+
+// Nobody is left who knows when the GPU of the one has stopped to write for the other.
+TEST_F(TransferTest, WhatTheGpuOfADeadLarderdMayStillWriteIsKeptFromOthersForAWhile) {
+  larderd_ = larderd_that_copies({{"FAKE_CUDA_DELAY_MS", "50"}});
+  ChildProcess victim(std::vector<std::string>{TRANSFER_ENGINE_PATH, larderd_->socket()});
+  ASSERT_TRUE(eventually([&] { return copies_begun(*larderd_) > 0; }, 20'000));
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));  // into the copy
+  const auto killed = std::chrono::steady_clock::now();
+  larderd_->kill_and_restart(SIGKILL, [&] { EXPECT_EQ(victim.kill(), 128 + SIGKILL); });
+  const std::int64_t set_aside = larderd_->status_number({"memory", "slots", "quarantined"});
+  // A machine that took longer for this than the time is proves nothing here.
+  if (std::chrono::steady_clock::now() - killed < std::chrono::milliseconds(protocol::kDeviceSettlingMs - 500)) {
+    EXPECT_GT(set_aside, 0);
+  }
+  EXPECT_TRUE(eventually([&] { return nothing_is_held(*larderd_); }, 20'000));
 }
 
 TEST_F(TransferTest, LarderdThatIsKilledInMidCopyCostsTheCopyAlone) {

@@ -55,8 +55,9 @@ inline std::unique_ptr<LarderdProcess> larderd_that_copies(Variables driver = {}
   return std::make_unique<LarderdProcess>("16MiB", "error", LARDERD_PATH, "transfer: sidecar\n");
 }
 
-inline std::unique_ptr<EngineClient> engine_at(const LarderdProcess& larderd, const PageMemory& memory = kAllocated) {
-  auto engine = std::make_unique<EngineClient>(larderd.socket(), kLayout, copy::host_copy_engine(), "engine: made-up\n", memory);
+inline std::unique_ptr<EngineClient> engine_at(const LarderdProcess& larderd, const PageMemory& memory = kAllocated,
+                                               const PageLayout& layout = kLayout) {
+  auto engine = std::make_unique<EngineClient>(larderd.socket(), layout, copy::host_copy_engine(), "engine: made-up\n", memory);
   EXPECT_TRUE(engine->status.ok()) << engine->status.to_string();
   EXPECT_TRUE(engine->client->wait_attached(10'000).ok());
   return engine;

@@ -22,6 +22,14 @@ def bench(root):
 
 
 @pytest.fixture
+def without_g6(bench, monkeypatch):
+    def cannot(_):
+        raise bench.ArmsError("no GPU that larderd sees\nand more")
+
+    monkeypatch.setitem(bench.MEASURE, "G6", cannot)
+
+
+@pytest.fixture
 def one_way(bench):
     return bench.gpu_one_way
 
@@ -96,6 +104,58 @@ def test_both_sides_together_are_judged(both_ways):
     assert goals["G3.both_of_large"] == {"id": "G3.both_of_large", "value": 0.975, "op": ">=", "goal": 0.97, "met": True}
     assert goals["G3.64_kib.both_of_large"] == {"id": "G3.64_kib.both_of_large", "value": 0.75}
     assert "0.975 of large copies" in both_ways.show(rows[1])
+
+
+# ---- G6
+
+
+def test_what_larderd_does_is_judged(bench):
+    attach = bench.gpu_attach
+    row = attach.row_of(attach.Scale(), 400.0, [40.0, 20.0, 60.0], 64, 0, [30.0, 120.0, 40.0])
+    assert (row["attach_ms"], row["attach_worst_ms"], row["back_ms"], row["back_worst_ms"]) == (40.0, 60.0, 40.0, 120.0)
+    assert [(goal["id"], goal["met"]) for goal in attach.judge([row])] == [("G6.attach_ms", True), ("G6.opened_by_copies", True), ("G6.back_ms", False)]
+    assert "0 opened by 64 verified copies" in attach.show(row)
+
+
+G6_OVER_THE_FAKE = """
+import pathlib, sys
+import gpu_attach
+from gpu_arms import ArmsError
+from harness.larderd import Larderd
+
+larderd_path, library, folder, transfer = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3]), sys.argv[4]
+scale = gpu_attach.Scale(layers=3, page_bytes=16 << 10, chunk_blocks=4, chunks=3, attaches=2, rounds=2, kills=2)
+with Larderd(larderd_path, folder, f"larder-g6-{folder.name}", "8MiB", transfer) as larderd:
+    larderd.wait_ready()
+    larderd.wait_touched()
+    try:
+        (row,) = gpu_attach.measure(larderd, library, folder, scale)
+    except ArmsError as error:
+        print("not measured:", error)
+        sys.exit()
+assert (row["copies"], row["opened_by_copies"], row["allocations"]) == (12, 0, 3), row
+assert 0 < row["attach_ms"] <= row["attach_worst_ms"] and 0 < row["back_ms"] <= row["back_worst_ms"], row
+print(gpu_attach.show(row))
+"""
+
+
+def g6_over_the_fake(root, folder, transfer, **environment):
+    library = Path(os.environ["LARDER_LIBRARY"]).with_name("libgpu_arms.so")
+    path = os.pathsep.join(str(root / part) for part in ("tests/bench", "tests/engine", "shim/python", "e2e"))
+    command = [sys.executable, "-c", G6_OVER_THE_FAKE, Path(os.environ["LARDER_TEST_BIN"]) / "larderd", library, folder, transfer]
+    environment = {**os.environ, "PYTHONPATH": path, "LD_LIBRARY_PATH": str(library.parent / "fake_cuda"), **environment}
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+def test_larderd_copies_for_an_engine_that_is_killed_over_the_fake_driver(root, tmp_path):
+    told = g6_over_the_fake(root, tmp_path, "transfer: sidecar\n", FAKE_CUDA_DELAY_MS="2")
+    assert "0 opened by 12 verified copies" in told
+
+
+def test_why_larderd_does_not_copy_is_said(root, tmp_path):
+    assert g6_over_the_fake(root, tmp_path, "transfer: sidecar\n", FAKE_CUDA_MIG="1").startswith("not measured: larderd does not copy for this engine (mig:")
 
 
 # ---- G8
@@ -199,7 +259,7 @@ def test_without_a_gpu_nothing_is_measured(bench, monkeypatch, capsys):
     assert capsys.readouterr().out == "not measured: G1, G2, G3, G4, G5, G6, G8 (no CUDA device: no libcuda.so.1)\n"
 
 
-def test_the_report_has_what_was_measured_and_what_was_not(bench, monkeypatch, tmp_path, capsys):
+def test_the_report_has_what_was_measured_and_what_was_not(bench, without_g6, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(bench, "Arms", lambda path: FakeArms())
     monkeypatch.setattr(bench, "BUILD", tmp_path)
     monkeypatch.setenv("LARDER_LIBRARY", "/nowhere/liblarder.so")
@@ -209,13 +269,13 @@ def test_the_report_has_what_was_measured_and_what_was_not(bench, monkeypatch, t
     (tmp_path / "gpu_copies.json").rename(tmp_path / "first.json")
     report = json.loads((tmp_path / "first.json").read_text())
     assert [row["part"] for row in report["rows"]] == ["G1"] * 7 + ["G6"]
-    assert report["rows"][-1]["not_measured"] == "this bench has no row of transfer: sidecar yet"
+    assert report["rows"][-1]["not_measured"] == "no GPU that larderd sees"
     assert all((row["device"], row["commit"]) == (report["rows"][0]["device"], "abc1234") for row in report["rows"])
     assert [goal["id"] for goal in report["goals"]] == ["G1.load_of_large"]
-    assert "G6: not measured: this bench has no row of transfer: sidecar yet" in capsys.readouterr().out
+    assert "G6: not measured: no GPU that larderd sees\n" in capsys.readouterr().out
 
 
-def test_a_later_run_of_one_part_keeps_the_others(bench, monkeypatch, tmp_path):
+def test_a_later_run_of_one_part_keeps_the_others(bench, without_g6, monkeypatch, tmp_path):
     monkeypatch.setattr(bench, "Arms", lambda path: FakeArms())
     monkeypatch.setattr(bench, "BUILD", tmp_path)
     monkeypatch.setenv("LARDER_LIBRARY", "/nowhere/liblarder.so")

@@ -12,6 +12,7 @@ pytest.importorskip("vllm")
 import torch  # noqa: E402
 from fakes import group, setup  # noqa: E402
 
+from larder._native import FAILED_PRECONDITION  # noqa: E402
 from larder.client import Below, Completion, LarderError, Stored  # noqa: E402
 from larder.kv_pages import stream_of  # noqa: E402
 from larder.vllm.messages import COMPUTES, Move, Part, StepWork, WorkerReport  # noqa: E402
@@ -47,7 +48,7 @@ class Client:
         return len(self.namespaces)
 
     def load(self, hashes, stride, pages, group=0, shard=0, ns=0):
-        if self.fail == "load":
+        if self.fail in ("load", "captured"):
             raise RuntimeError("made to fail")
         self.spaces.append(ns)
         self.loads.append((len(hashes) // stride, len(pages) // 4))
@@ -66,7 +67,7 @@ class Client:
         return True
 
     def store_submit(self, wait_ms):
-        if self.fail == "store_submit":
+        if self.fail in ("store_submit", "captured"):
             raise LarderError("larder_store_submit", 5)
         self.submitted.append(wait_ms)
         return len(self.submitted)
@@ -80,8 +81,8 @@ class Client:
         self.overtaken.append(ticket)
 
     def after_stream(self, stream):
-        if self.fail == "after_stream":
-            raise LarderError("larder_after_stream", 6)
+        if self.fail in ("after_stream", "captured"):
+            raise LarderError("larder_after_stream", 6 if self.fail == "after_stream" else FAILED_PRECONDITION)
         self.streams.append((stream, len(self.loads), len(self.submitted)))
 
     def store_abandon(self):
@@ -187,6 +188,19 @@ class TestStream:
         assert "copies from and to the GPU have ended" in half.off
         assert not client.loads and not client.submitted
         assert half.transfer_results() == (({"a"}, {"a"}) if work.loads else (set(), set()))
+
+    def test_a_stream_that_is_captured_costs_the_step_alone(self, half, client):
+        client.fail = "captured"
+        half.bind(StepWork(loads=[move("a")]))
+        assert half.transfer_results() == ({"a"}, {"a"}), "it is computed"
+        half.bind(StepWork(number=1, stores=[move("b")], computes=True))
+        half.wait_for_save()
+        assert half.report().ended == {1: 1} and not client.submitted, "nothing of it is stored, and nothing is read"
+        assert half.off is None
+        client.fail = None
+        half.bind(StepWork(number=2, stores=[move("c")], loads=[move("d")], computes=True))
+        half.wait_for_save()
+        assert len(client.loads) == 1 and len(client.submitted) == 1
 
     def test_only_tensors_on_a_gpu_have_one(self):
         assert stream_of([torch.zeros(1), []]) is None

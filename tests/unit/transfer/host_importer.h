@@ -6,6 +6,8 @@
 
 #include <atomic>
 #include <memory>
+#include <new>
+#include <system_error>
 
 #include "cuda/memory_import.h"
 #include "tests/unit/client/copies.h"
@@ -32,8 +34,12 @@ struct HostDevice {
   std::atomic<int> opened{0};
   std::atomic<bool> gated{false};
   std::atomic<bool> failing{false};
+  std::atomic<bool> without_memory{false};   // for an engine
+  std::atomic<bool> without_threads{false};  // for what would make the arena ready
   client::testing_support::Gate gate;
-  copy::TransferRefusal refusal;  // of look()
+  std::atomic<bool> opens_slowly{false};
+  client::testing_support::Gate opening;  // of the first that is opened slowly; those behind it are opened at once
+  copy::TransferRefusal refusal;          // of look()
 };
 
 class HostMemory final : public copy::ImportedMemory {
@@ -61,6 +67,10 @@ class GatedCopies final : public client::testing_support::HostCopies {
     if (Status status = pass(); !status.ok()) return status;
     return HostCopies::load(slot, root, to);
   }
+  std::unique_ptr<copy::ReadyMemory> make_ready(std::span<std::byte> memory) const override {
+    if (device_->without_threads) throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again));
+    return HostCopies::make_ready(memory);
+  }
 
  private:
   Status pass() const {
@@ -77,6 +87,7 @@ class HostImporter final : public copy::MemoryImporter {
   copy::TransferRefusal look(const copy::DeviceId&) override { return device_->refusal; }
   copy::TransferRefusal open(const copy::DeviceId&, copy::MemoryHandle handle,
                              std::unique_ptr<copy::ImportedMemory>& opened) override {
+    if (device_->opens_slowly && device_->opening.enter() == 0) device_->opening.pass();
     struct stat file {};
     if (handle.kind != protocol::MemoryKind::kDescriptor || ::fstat(handle.fd.get(), &file) != 0)
       return {protocol::TransferReason::kNotOpened, "no descriptor"};
@@ -88,6 +99,7 @@ class HostImporter final : public copy::MemoryImporter {
     return {};
   }
   Result<std::unique_ptr<copy::CopyEngine>> engine(const copy::ImportedMemory&, copy::Log) override {
+    if (device_->without_memory) throw std::bad_alloc();
     return std::unique_ptr<copy::CopyEngine>(std::make_unique<GatedCopies>(device_));
   }
 

@@ -38,9 +38,15 @@ class TransfersTest : public testing::Test {
     return handles;
   }
   Answer answer() {
-    std::vector<Answer> got;
-    EXPECT_TRUE(eventually([&] { return !(got = transfers_.take_answers()).empty(); }, 10'000));
-    return got.empty() ? Answer() : got.front();
+    const auto told = [&] {
+      if (answers_.empty()) answers_ = transfers_.take_answers();
+      return !answers_.empty();
+    };
+    EXPECT_TRUE(eventually(told, 10'000));
+    if (answers_.empty()) return {};
+    const Answer first = answers_.front();
+    answers_.erase(answers_.begin());
+    return first;
   }
   void open(std::uint32_t session) {
     ASSERT_TRUE(transfers_.open(session, 1, kEngine, {}, handles()).ok());
@@ -71,6 +77,7 @@ class TransfersTest : public testing::Test {
   std::shared_ptr<HostDevice> device_ = std::make_shared<HostDevice>();
   Transfers transfers_{std::make_unique<HostImporter>(device_), {start_, kArenaBytes}, [] {}};
   std::unique_ptr<CopyFlags> flags_;
+  std::vector<Answer> answers_;  // not told yet
 };
 
 TEST_F(TransfersTest, StoresAndLoadsWhatLiesInTheEnginesMemory) {
@@ -92,6 +99,43 @@ TEST_F(TransfersTest, StoresAndLoadsWhatLiesInTheEnginesMemory) {
   EXPECT_EQ(transfers_.counts().stores, 1U);
   EXPECT_EQ(transfers_.counts().loads, 1U);
   EXPECT_EQ(device_->opened, 1) << "once a session";
+}
+
+// The engine numbers what it exports by its order, over all messages that it takes.
+TEST_F(TransfersTest, TheMemoryOfSeveralExportsIsNumberedAsItCame) {
+  device_->opens_slowly = true;
+  ASSERT_TRUE(transfers_.open(1, 1, kEngine, {}, handles()).ok());
+  ASSERT_TRUE(device_->opening.await_entered(1));
+  std::vector<copy::MemoryHandle> second;
+  second.push_back(handle_of(memory_file(kPageBytes), kPageBytes));
+  ASSERT_TRUE(transfers_.open(1, 2, kEngine, {}, std::move(second)).ok());
+  EXPECT_FALSE(eventually([&] { return device_->open != 0; }, 300)) << "the second has overtaken the first";
+  device_->opening.open();
+  for (const std::uint32_t request : {1U, 2U}) {
+    const Answer got = answer();
+    EXPECT_EQ(got.request, request);
+    EXPECT_FALSE(got.refusal.refused()) << got.refusal.text;
+  }
+  EXPECT_EQ(device_->open, 2);
+  CopyOrder beyond = order(CopyVerb::kStore, 0);
+  beyond.pieces = {protocol::make_piece(1, kPageBytes)};
+  EXPECT_EQ(transfers_.copy(1, std::move(beyond)).code(), Code::kInvalidArgument) << "the second allocation is the small one";
+  CopyOrder within = order(CopyVerb::kStore, 0);
+  within.pieces = {protocol::make_piece(0, kPageBytes * (kPages - 1)), protocol::make_piece(1, 0)};
+  EXPECT_TRUE(transfers_.copy(1, std::move(within)).ok());
+}
+
+TEST_F(TransfersTest, BehindARefusalNothingIsOpenUntilAllIsWithdrawn) {
+  ASSERT_TRUE(transfers_.open(1, 1, kEngine, {}, handles(kPageBytes * kPages + 1)).ok());
+  EXPECT_EQ(answer().refusal.reason, TransferReason::kSize);
+  ASSERT_TRUE(transfers_.open(1, 2, kEngine, {}, handles()).ok()) << "sent before the engine knew";
+  EXPECT_EQ(answer().refusal.reason, TransferReason::kSize);
+  EXPECT_EQ(device_->open, 0);
+  EXPECT_EQ(transfers_.way(1).refusal.reason, TransferReason::kSize);
+  ASSERT_TRUE(transfers_.withdraw(1, 3).ok());
+  EXPECT_TRUE(answer().withdrawn);
+  ASSERT_TRUE(transfers_.open(1, 4, kEngine, {}, handles()).ok());
+  EXPECT_FALSE(answer().refusal.refused());
 }
 
 TEST_F(TransfersTest, AForgedPieceIsTheSessionsFault) {
@@ -153,14 +197,14 @@ TEST_F(TransfersTest, AWithdrawalWaitsForTheCopies) {
 TEST_F(TransfersTest, WhatCannotBeOpenedIsNamed) {
   ASSERT_TRUE(transfers_.open(1, 1, static_cast<std::uint32_t>(::getpid()), {}, handles()).ok());
   EXPECT_EQ(answer().refusal.reason, TransferReason::kSameProcess);
-  ASSERT_TRUE(transfers_.open(1, 1, kEngine, {}, handles(kPageBytes * kPages + 1)).ok());
+  ASSERT_TRUE(transfers_.open(4, 1, kEngine, {}, handles(kPageBytes * kPages + 1)).ok());
   EXPECT_EQ(answer().refusal.reason, TransferReason::kSize);
   std::vector<copy::MemoryHandle> stale(1);
   stale[0].size_bytes = 4096;
-  ASSERT_TRUE(transfers_.open(1, 1, kEngine, {}, std::move(stale)).ok());
+  ASSERT_TRUE(transfers_.open(5, 1, kEngine, {}, std::move(stale)).ok());
   EXPECT_EQ(answer().refusal.reason, TransferReason::kNotOpened);
-  EXPECT_EQ(transfers_.way(1).refusal.reason, TransferReason::kNotOpened);
-  EXPECT_FALSE(transfers_.way(1).sidecar);
+  EXPECT_EQ(transfers_.way(5).refusal.reason, TransferReason::kNotOpened);
+  EXPECT_FALSE(transfers_.way(5).sidecar);
   EXPECT_EQ(device_->open, 0);
   device_->refusal = {TransferReason::kNoDevice, "none"};
   ASSERT_TRUE(transfers_.open(2, 1, kEngine, {}, handles()).ok());
@@ -169,6 +213,19 @@ TEST_F(TransfersTest, WhatCannotBeOpenedIsNamed) {
   EXPECT_EQ(transfers_.way(3).refusal.reason, TransferReason::kMig);
   transfers_.end_session(3);
   EXPECT_EQ(transfers_.way(3).refusal.reason, TransferReason::kNone);
+}
+
+TEST_F(TransfersTest, WithoutMemoryTheEngineCopiesAndWithoutAThreadCopiesAreSlower) {
+  device_->without_memory = true;
+  ASSERT_TRUE(transfers_.open(2, 1, kEngine, {}, handles()).ok());
+  EXPECT_EQ(answer().refusal.reason, TransferReason::kFailed);
+  EXPECT_EQ(device_->open, 0);
+  device_->without_memory = false;
+  device_->without_threads = true;
+  open(1);
+  const std::uint32_t flag = *flags_->take();
+  ASSERT_TRUE(transfers_.copy(1, order(CopyVerb::kStore, flag)).ok());
+  EXPECT_TRUE(flags_->wait(flag).ok());
 }
 
 TEST_F(TransfersTest, AnErrorOfTheDeviceIsToldAndEndsItForAll) {

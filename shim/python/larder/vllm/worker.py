@@ -9,6 +9,7 @@ import time
 from dataclasses import dataclass, replace
 
 from larder import fingerprint
+from larder._native import FAILED_PRECONDITION
 from larder.client import LarderError
 from larder.kv_pages import pages_of, stream_of
 from larder.vllm.guard import Guarded, guarded, late, logger
@@ -111,6 +112,8 @@ class WorkerHalf(Guarded):
         try:
             self.client.after_stream(self._stream())
         except LarderError as error:
+            if error.status == FAILED_PRECONDITION:  # it is being captured: the library refuses what is asked in this step, and nothing else
+                return logger.debug("Larder: nothing is copied in this step: %s", error)
             self.turn_off(f"copies from and to the GPU have ended: {error}")
 
     @guarded(lambda: None)

@@ -46,7 +46,7 @@ class Managed {
                                                ", memory: 1Gi}" + secret + "}}");
     fs::create_directories(folder_ + "/server-auth");
     fs::create_directories(folder_ + "/server");
-    std::ofstream(folder_ + "/server-auth/password") << password << "\n";
+    set_password(password);
     const Object set = stateful_set(*one.backend, one.defaults);
     container_ = set["spec"]["template"]["spec"]["containers"][0];
     const std::string config = config_map(*one.backend)["data"]["server.conf"];
@@ -58,6 +58,12 @@ class Managed {
     fs::remove_all(folder_);
   }
 
+  // As the kubelet does it: the file of a Secret that was changed is replaced.
+  void set_password(const std::string& password) const {
+    const std::string file = folder_ + "/server-auth/password";
+    std::ofstream(file + ".new") << password << "\n";
+    fs::rename(file + ".new", file);
+  }
   std::string ask(const std::string& words) const { return said("redis-cli -p " + port_ + " " + words); }
   // Whether SIGTERM ends it in time: the server is the process that Kubernetes knows, not a shell before it.
   bool ends() {
@@ -78,6 +84,9 @@ class Managed {
  private:
   std::string here(std::string text) const {
     text = replaced(text, "/etc/server", folder_ + "/server");
+    // The server's own client is not on every machine, and the kubelet takes a minute.
+    text = replaced(replaced(text, "valkey-cli -p 6379", "redis-cli -p " + port_), "redis-cli -p 6379", "redis-cli -p " + port_);
+    text = replaced(text, "sleep 5", "sleep 0.1");
     return replaced(replaced(text, "port 6379", "port " + port_), "dir /data", "dir " + folder_);
   }
 
@@ -139,6 +148,27 @@ TEST_P(ManagedServerTest, WantsThePasswordAndShowsItNowhere) {
   EXPECT_THAT(server.ask("ping"), HasSubstr("PONG"));
   ::unsetenv("REDISCLI_AUTH");
   EXPECT_THAT(server.arguments(), testing::AllOf(HasSubstr(GetParam()), testing::Not(HasSubstr("o'd"))));
+  EXPECT_TRUE(server.ends());
+}
+
+// Larderd takes a changed password with its next connection: a server that did not would refuse each of them until its pod is deleted.
+TEST_P(ManagedServerTest, TakesAChangedPassword) {
+  if (program_.empty()) GTEST_SKIP() << GetParam() << "-server is not here: make deps";
+  Managed server(GetParam(), program_, "first");
+  ASSERT_THAT(server.ask("--no-auth-warning -a first set key value"), HasSubstr("OK"));
+  for (const std::string password : {"o'd d\"\\$(x)`#%", "third"}) {
+    server.set_password("");  // no password at all is never taken: everybody would be served
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    EXPECT_THAT(server.ask("ping"), HasSubstr("NOAUTH"));
+    server.set_password(password);
+    ::setenv("REDISCLI_AUTH", password.c_str(), 1);
+    for (int tries = 0; tries < 500 && server.ask("ping").find("PONG") == std::string::npos; ++tries)
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_THAT(server.ask("get key"), testing::StrEq("value\n")) << "what is cached stays";
+    ::unsetenv("REDISCLI_AUTH");
+    EXPECT_THAT(server.ask("--no-auth-warning -a first ping"), HasSubstr("WRONGPASS"));
+  }
+  EXPECT_THAT(said("ps ax -o args"), testing::Not(HasSubstr("requirepass \"third")));
   EXPECT_TRUE(server.ends());
 }
 

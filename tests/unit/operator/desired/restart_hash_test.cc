@@ -67,5 +67,26 @@ TEST(RestartHash, IsOfImageSecretsAndSecurityToo) {
   EXPECT_NE(hash(before), hash(upgraded));
 }
 
+// Given at injection and kept for the pod's life. With another chunkTokens two engines share nothing: somebody must be told.
+TEST(RestartHash, IsOfWhatAnEngineIsGivenWhenItsPodIsMade) {
+  for (const std::string placement : {"Sidecar", "Node"}) {
+    const std::string head = "{placement: " + placement + ", memory: {size: 1Gi}";
+    const test::PoolCase before = test::pool_case_of(head + "}");
+    const auto hash_of_engine = [&](const std::string& more) {
+      const test::PoolCase one = test::pool_case_of(head + more + "}");
+      return engine_hash(*one.pool, one.defaults);
+    };
+    for (const std::string more : {", chunkTokens: 512", ", engine: {container: main}", ", engine: {flags: false}",
+                                   ", image: other", ", podSecurity: {runAsGroup: 7}"}) {
+      EXPECT_NE(hash_of_engine(""), hash_of_engine(more)) << placement << more;
+      if (placement == "Node") continue;
+      EXPECT_NE(hash(before), hash(test::pool_case_of(head + more + "}"))) << more;
+    }
+    // Larderd of a node is not rolled for what is its engines'.
+    EXPECT_EQ(hash(before) == hash(test::pool_case_of(head + ", chunkTokens: 512}")), placement == "Node");
+    EXPECT_EQ(hash_of_engine(""), hash_of_engine(", backendRef: {name: shared}"));
+  }
+}
+
 }  // namespace
 }  // namespace larder::desired

@@ -153,6 +153,21 @@ TEST(HttpWatchTest, TooOldIsSaidInBothForms) {
   EXPECT_EQ(watch(*line.client).status.code(), Code::kOutOfRange);
 }
 
+// The server says when to come again: nobody comes before, and a stop is not kept waiting (`pause` ends with it).
+TEST(HttpWatchTest, ARetryAfterIsWaitedFor) {
+  for (const bool streamed : {false, true}) {
+    ClientFixture fixture(
+        each_request([](Peer& peer, const std::string&) { peer.answer("{}", "429 Too Many Requests", "Retry-After: 7\r\n"); }));
+    const Status status =
+        streamed ? fixture.client->stream(resources::kPods, {}, {}, [](WatchEvent) {}) : watch(*fixture.client).status;
+    EXPECT_EQ(status.code(), Code::kUnavailable) << status.to_string();
+    EXPECT_EQ(fixture.pauses, std::vector<std::chrono::milliseconds>{std::chrono::seconds(7)});
+  }
+  ClientFixture silent(each_request([](Peer& peer, const std::string&) { peer.answer("{}", "503 Service Unavailable"); }));
+  EXPECT_EQ(watch(*silent.client).status.code(), Code::kUnavailable);
+  EXPECT_TRUE(silent.pauses.empty()) << "the informer's own pause is enough";
+}
+
 TEST(HttpWatchTest, StoppingEndsASilentWatch) {
   std::stop_source stop;
   ClientFixture fixture([&](Peer& peer, int) {
@@ -217,6 +232,21 @@ TEST(HttpStreamTest, FallsBackWhereTheServerDoesNotKnowIt) {
             }),
             Code::kUnavailable)
       << "a broken connection says nothing of what the server knows";
+}
+
+// A server that is busy now, or whose cache is not yet filled, says nothing of what it knows.
+TEST(HttpStreamTest, WhatPassesIsNoWordAboutStreamedLists) {
+  for (const std::string status :
+       {"429 Too Many Requests", "502 Bad Gateway", "503 Service Unavailable", "504 Gateway Timeout"}) {
+    ClientFixture fixture(each_request([&](Peer& peer, const std::string&) { peer.answer("{}", status); }));
+    EXPECT_EQ(fixture.client->stream(resources::kPods, {}, {}, [](WatchEvent) {}).code(), Code::kUnavailable) << status;
+  }
+  ClientFixture line(each_request([](Peer& peer, const std::string&) {
+    peer.begin_chunks();
+    peer.chunk(event("ADDED", "a") + R"({"type":"ERROR","object":{"kind":"Status","code":504,"message":"timeout"}})" + "\n");
+    peer.await_end();
+  }));
+  EXPECT_EQ(line.client->stream(resources::kPods, {}, {}, [](WatchEvent) {}).code(), Code::kUnavailable);
 }
 
 }  // namespace

@@ -92,6 +92,23 @@ TEST(BackendStatusTest, WhereItMayNotReadTheSecretTheSidecarsSay) {
   EXPECT_EQ(in_short(of_type(facts, "SecretMissing")), "Unknown NotReadable");
 }
 
+// What the operator reaches is of no use where a NetworkPolicy keeps the pods from it.
+TEST(BackendStatusTest, WhatNoSidecarReachesIsNotReachable) {
+  BackendFacts facts = facts_of(kRedis);
+  facts.seen = valkey();
+  facts.sidecars = {3, 3, ""};
+  EXPECT_EQ(of_type(facts, "Ready").message, "Valkey 8.0.1");
+  facts.sidecars = {3, 2, "no connection to the server: timed out"};
+  EXPECT_EQ(in_short(of_type(facts, "Ready")), "True Answers");
+  EXPECT_EQ(of_type(facts, "Ready").message,
+            "Valkey 8.0.1. 2 of 3 sidecars use it, another cannot: no connection to the server: timed out");
+  facts.sidecars = {3, 0, "no connection to the server: timed out"};
+  const Condition ready = of_type(facts, "Ready");
+  EXPECT_EQ(in_short(ready), "False NotBySidecars");
+  EXPECT_NE(ready.message.find("none of 3 sidecars: no connection to the server: timed out"), std::string::npos) << ready.message;
+  EXPECT_EQ(backend_status(facts, Object(), "now")["reachable"], false);
+}
+
 TEST(BackendStatusTest, AManagedOneStarts) {
   BackendFacts facts = facts_of(R"({"managed": {"memory": "1Gi"}})");
   ASSERT_TRUE(facts.parsed.ok()) << facts.parsed.text();

@@ -32,7 +32,8 @@ TEST(NodePagesTest, APodAsksAsTheSchedulerCounts) {
 
 TEST(NodePagesTest, FreeIsWhatNoPodOfTheNodeAsksFor) {
   operator_test::FakeApi api;
-  EXPECT_EQ(pages_of_nodes(api, "2Mi"), "none of 0 has any");
+  const auto said = [&](const char* page) { return text_of(pages_of_nodes(api, page)); };
+  EXPECT_EQ(said("2Mi"), "none of 0 has any");
   const auto node = [&](const char* name, const char* bytes) {
     api.as_user(kNodes, {{"metadata", {{"name", name}}}, {"status", {{"allocatable", {{kPage, bytes}}}}}});
   };
@@ -46,12 +47,16 @@ TEST(NodePagesTest, FreeIsWhatNoPodOfTheNodeAsksFor) {
   pod("one", "b", "20Mi");
   pod("two", "b", "100Mi");
   pod("three", "a", "200Mi");  // more than there is: a node that lost pages
-  EXPECT_EQ(pages_of_nodes(api, "2Mi"), "b 40 free of 100, a 0 free of 50; 1 without any");
-  EXPECT_EQ(pages_of_nodes(api, "1Gi"), "none of 3 has any");
+  EXPECT_EQ(said("2Mi"), "b 40 free of 100, a 0 free of 50; 1 without any");
+  EXPECT_EQ(totals_for(pages_of_nodes(api, "2Mi"), 60), "120 on b, 110 on a");
+  EXPECT_FALSE(have_enough(pages_of_nodes(api, "2Mi"), 41));
+  EXPECT_TRUE(have_enough(pages_of_nodes(api, "2Mi"), 40));
+  EXPECT_EQ(said("1Gi"), "none of 3 has any");
   api.set_failures([](const operator_test::FakeApi::Call& call) {
     return call.plural == "pods" ? std::optional(operator_test::FakeApi::Failure{{Code::kPermissionDenied, "no"}}) : std::nullopt;
   });
-  EXPECT_EQ(pages_of_nodes(api, "2Mi"), "b 100, a 50; 1 without any");
+  EXPECT_EQ(said("2Mi"), "b 100, a 50; 1 without any");
+  EXPECT_EQ(totals_for(pages_of_nodes(api, "2Mi"), 60), "");
 }
 
 }  // namespace

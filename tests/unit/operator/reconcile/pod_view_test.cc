@@ -64,6 +64,7 @@ TEST(PodViewTest, WhatHasEndedWellHasDoneSo) {
 TEST(PodViewTest, TrimmingLosesNothingThatIsRead) {
   Object seen = pod({});
   seen["metadata"]["uid"] = "u";
+  seen["metadata"]["annotations"][std::string(api::kInjectedAnnotation)] = "1/chat";
   seen["status"]["initContainerStatuses"][0]["lastState"]["terminated"] = {{"reason", "OOMKilled"}, {"exitCode", 137}};
   seen["status"]["conditions"] = {{{"type", "PodScheduled"}, {"status", "False"}, {"message", "why"}}};
   for (int i = 0; i < 30; ++i)
@@ -73,7 +74,7 @@ TEST(PodViewTest, TrimmingLosesNothingThatIsRead) {
   const PodView before = view_of(seen), after = view_of(small);
   EXPECT_EQ(before.name + before.uid + before.pool + before.ip + before.config + before.restart_hash + before.unscheduled,
             after.name + after.uid + after.pool + after.ip + after.config + after.restart_hash + after.unscheduled);
-  EXPECT_TRUE(after.has_larderd && after.ready && after.killed_for_memory);
+  EXPECT_TRUE(after.has_larderd && after.injected && after.ready && after.killed_for_memory);
   EXPECT_LT(small.dump().size(), seen.dump().size() / 2);
   Object twice = small;
   trim_pod(twice);

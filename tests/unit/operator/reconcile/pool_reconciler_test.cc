@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <set>
+#include <sstream>
 
 #include "operator/desired/larderd.h"
 #include "tests/unit/operator/reconcile/operator_world.h"
@@ -90,6 +92,87 @@ TEST(PoolReconcilerTest, PodsAreCountedAndSummed) {
   EXPECT_EQ(run.told->attached, 2U);
 }
 
+// Engines of a node's larderd are other pods: they are told apart, and counted where they have what only a restart changes.
+TEST(PoolReconcilerTest, EnginesOfANodeAreComparedToo) {
+  Reconciling run;
+  run.pool("chat", kNode);
+  const api::CachePool parsed = *api::parse_pool(*run.api.find(resources::kPools, "ml", "chat"));
+  Object engine = pod({.name = "engine", .restart_hash = desired::engine_hash(parsed, run.world.defaults)});
+  engine["metadata"]["annotations"][std::string(api::kInjectedAnnotation)] = "1/chat";
+  engine["spec"].erase("initContainers");
+  run.api.as_user(resources::kPods, engine);
+  ASSERT_EQ(run.settle(), 1);
+  EXPECT_EQ(run.condition(resources::kPools, "chat", "PodsUpToDate"), "True UpToDate");
+  run.pool("chat", R"({"chunkTokens": 512})");
+  ASSERT_EQ(run.settle(), 1);
+  EXPECT_EQ(run.condition(resources::kPools, "chat", "PodsUpToDate"), "False RestartNeeded");
+  EXPECT_EQ(run.status(resources::kPools, "chat")["pods"], Object::parse(R"({"total": 0, "attached": 0, "needRestart": 1})"));
+}
+
+// A backend deleted by mistake, and one stored under an older schema: what runs with it goes on, and is compared once it is back.
+TEST(PoolReconcilerTest, NoPodHasToRestartForABackendThatCannotBeRead) {
+  constexpr const char* kBackend = R"({"endpoints": ["redis:6379"]})";
+  Reconciling run;
+  run.pool("chat", R"({"memory": {"size": "1Gi"}, "backendRef": {"name": "cache"}})");
+  run.backend("cache", kBackend);
+  const auto put = [&](const char* name) {
+    const api::CachePool pool = *api::parse_pool(*run.api.find(resources::kPools, "ml", "chat"));
+    const auto object = run.api.find(resources::kBackends, "ml", "cache");
+    std::optional<api::CacheBackend> backend;
+    if (object) backend = *api::parse_backend(*object);
+    run.api.as_user(resources::kPods, pod({.name = name,
+                                           .restart_hash = desired::restart_hash(pool, backend, run.world.defaults),
+                                           .config = desired::larderd_config(pool, backend)}));
+  };
+  put("with");
+  ASSERT_EQ(run.settle(), 1);
+  EXPECT_EQ(run.condition(resources::kPools, "chat", "PodsUpToDate"), "True UpToDate");
+
+  run.backend("cache", R"({"mode": "Sentinel"})");  // without master: no spec that could be used
+  ASSERT_EQ(run.settle(), 1);
+  EXPECT_EQ(run.condition(resources::kPools, "chat", "PodsUpToDate"), "Unknown BackendNotRead");
+  run.api.delete_as_user(resources::kBackends, "ml", "cache");
+  put("without");
+  ASSERT_EQ(run.settle(), 1);
+  EXPECT_EQ(run.condition(resources::kPools, "chat", "PodsUpToDate"), "Unknown BackendNotRead");
+  EXPECT_EQ(run.status(resources::kPools, "chat")["pods"]["needRestart"], 0);
+  run.pool("chat", R"({"memory": {"size": "2Gi"}})");  // which the pod without a backend can be told from
+  ASSERT_EQ(run.settle(), 1);
+  EXPECT_EQ(run.status(resources::kPools, "chat")["pods"]["needRestart"], 1);
+  run.pool("chat", R"({"memory": {"size": "1Gi"}})");
+
+  run.backend("cache", kBackend);
+  ASSERT_EQ(run.settle(), 1);
+  EXPECT_EQ(run.condition(resources::kPools, "chat", "PodsUpToDate"), "False RestartNeeded");
+  EXPECT_EQ(run.status(resources::kPools, "chat")["pods"]["needRestart"], 1) << "the one that was made without it";
+}
+
+TEST(PoolReconcilerTest, NoNodeIsRolledForABackendThatCannotBeRead) {
+  constexpr const char* kBackend = R"({"endpoints": ["redis:6379"]})";
+  Reconciling run;
+  run.pool("chat", R"({"placement": "Node", "memory": {"size": "1Gi"}, "backendRef": {"name": "cache"}})");
+  const auto pods_wanted = [&] { return api::at(*run.api.find(resources::kDaemonSets, "ml", "larder-chat"), "spec.template"); };
+  ASSERT_EQ(run.settle(), 1);  // it never had its backend: made without, and follows the pool
+  const Object first = pods_wanted();
+  run.pool("chat", R"({"memory": {"size": "2Gi"}})");
+  ASSERT_EQ(run.settle(), 1);
+  EXPECT_NE(pods_wanted(), first);
+
+  run.backend("cache", kBackend);
+  ASSERT_EQ(run.settle(), 1);
+  run.api.forget_calls();
+  run.api.delete_as_user(resources::kBackends, "ml", "cache");
+  ASSERT_EQ(run.settle(), 1);
+  run.backend("cache", R"({"mode": "Sentinel"})");
+  ASSERT_EQ(run.settle(), 1);
+  for (const FakeApi::Call& call : run.api.calls()) EXPECT_NE(call.plural, "daemonsets") << call.verb;
+  EXPECT_EQ(run.condition(resources::kPools, "chat", "ObjectsApplied"), "True Kept");
+  run.backend("cache", R"({"mode": "Standalone", "endpoints": ["redis:6379"]})");
+  ASSERT_EQ(run.settle(), 1);
+  for (const FakeApi::Call& call : run.api.calls()) EXPECT_NE(call.plural, "daemonsets") << call.verb;
+  EXPECT_EQ(run.condition(resources::kPools, "chat", "ObjectsApplied"), "True Applied");
+}
+
 // A changed pool reaches running pods where larderd takes it over, and only there.
 TEST(PoolReconcilerTest, RunningPodsGetWhatTheyTakeOver) {
   Reconciling run;
@@ -174,6 +257,27 @@ TEST(PoolReconcilerTest, PodsThatWaitForPagesAreToldWhatTheNodesHave) {
   for (const Object& one : status["conditions"])
     if (one["type"] == "HugepagesMissing") message = one["message"];
   EXPECT_NE(message.find("node-a 32"), std::string::npos) << message;
+}
+
+// Which object and whose, under keys: in the text alone no search of the logs finds all lines of one pool.
+TEST(PoolReconcilerTest, WhatItDoesIsLoggedWithTheObjectsKeys) {
+  Reconciling run;
+  run.pool("chat", kNode);
+  base::set_log_level(base::LogLevel::kInfo);
+  base::set_log_format(base::LogFormat::kJson);
+  testing::internal::CaptureStderr();
+  run.settle();
+  std::istringstream lines(testing::internal::GetCapturedStderr());
+  base::set_log_level(base::LogLevel::kError);
+  base::set_log_format(base::LogFormat::kText);
+  std::set<std::string> said;
+  for (std::string line; std::getline(lines, line);) {
+    const Object record = Object::parse(line);
+    const auto word = [&](const char* key) { return api::text_at(record, key); };
+    said.insert(word("kind") + " " + word("namespace") + "/" + word("name") + " of " + word("owner_kind") + " " + word("owner"));
+  }
+  EXPECT_EQ(said,
+            (std::set<std::string>{"ConfigMap ml/larder-chat of CachePool chat", "DaemonSet ml/larder-chat of CachePool chat"}));
 }
 
 // The same properties as children_test.cc, over everything that a reconcile does with a real pool.

@@ -90,13 +90,39 @@ TEST(PoolConditionsTest, HugepagesThatNoNodeHas) {
   facts.pods[1].ready = facts.pods[1].running = false;
   facts.pods[1].unscheduled = "0/3 nodes are available: 3 Insufficient hugepages-2Mi.";
   EXPECT_TRUE(waits_for_hugepages(facts));
-  facts.hugepages_of_nodes = "node-b 12 free of 100";
+  facts.hugepages_of_nodes = {.known = true, .nodes = {{"node-b", 100, 12}}};
   const Condition missing = of_type(facts, "HugepagesMissing");
   EXPECT_EQ(in_short(missing), "True NotEnough");
   for (const char* part :
-       {"512 free pages of 2Mi", "node-b 12 free of 100", "vm.nr_hugepages=512", "kubelet", "1 of 2 pods (chat-2)"})
+       {"512 free pages of 2Mi", "node-b 12 free of 100", "vm.nr_hugepages=600 on node-b", "kubelet", "1 of 2 pods (chat-2)"})
     EXPECT_NE(missing.message.find(part), std::string::npos) << part << " in " << missing.message;
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "False NotEnough");
+}
+
+// vm.nr_hugepages is of all pages of a node: what it says to write changes something, and takes no page away.
+TEST(PoolConditionsTest, HugepagesToReserveAreCountedPerNode) {
+  PoolFacts facts = facts_of(R"({"memory": {"size": "1Gi", "hugepages": "2Mi"}})");
+  facts.pods = {ready_pod(1)};
+  facts.pods[0].ready = facts.pods[0].running = false;
+  facts.pods[0].unscheduled = "0/3 nodes are available: 3 Insufficient hugepages-2Mi.";
+  const auto cure = [&](const PagesSeen& seen) {
+    facts.hugepages_of_nodes = seen;
+    const std::string message = of_type(facts, "HugepagesMissing").message;
+    const std::size_t at = message.find("vm.nr_hugepages=");
+    return at == std::string::npos ? message.substr(message.find("The "))
+                                   : message.substr(at + 16, message.find(" (", at) - at - 16);
+  };
+  EXPECT_EQ(cure({}), "512 on a node without any");
+  EXPECT_EQ(cure({.known = true, .nodes = {}, .without = 3}), "512 on a node without any");
+  EXPECT_EQ(cure({.known = true, .nodes = {{"a", 512, 0}}}), "1024 on a");
+  EXPECT_EQ(cure({.known = true, .nodes = {{"a", 1000, 12}, {"b", 512, 511}}, .without = 1}),
+            "1500 on a, 513 on b, 512 on a node without any");
+  EXPECT_EQ(cure({.known = true, .nodes = {{"a", 1000, std::nullopt}}}), "as many as the node has and 512 more");
+  EXPECT_EQ(cure({.known = true, .nodes = {{"a", 1000, 600}, {"b", 100, 0}}}), "612 on b");
+  EXPECT_EQ(
+      cure({.known = true, .nodes = {{"a", 1000, 600}}}),
+      "The scheduler: 0/3 nodes are available: 3 Insufficient hugepages-2Mi.. The nodes have enough free: something else keeps "
+      "the pods from them");
 }
 
 TEST(PoolConditionsTest, WhatKeepsLarderdFromRunning) {
@@ -157,6 +183,27 @@ TEST(PoolConditionsTest, PodsThatNeedARestart) {
   EXPECT_NE(condition.message.find("1 of 3 pods (chat-1)"), std::string::npos);
   EXPECT_EQ(in_short(of_type(facts, "Ready")), "True AllReady");  // it works as it did
   EXPECT_EQ(pool_status(facts, Object(), "now")["pods"]["needRestart"], 1);
+}
+
+TEST(PoolConditionsTest, WhatARollOfTheNodesCosts) {
+  for (const auto& [pages, word] : {std::pair("none", "keep what is cached"), std::pair("2Mi", "keep what is cached"),
+                                    std::pair("1Gi", "cached is lost: pages of 1Gi are the pod's own")}) {
+    PoolFacts facts =
+        facts_of((R"({"placement": "Node", "memory": {"size": "1Gi", "hugepages": ")" + std::string(pages) + "\"}}").c_str());
+    facts.pods = {ready_pod(1)};
+    facts.pods[0].restart_hash = "older";
+    EXPECT_EQ(in_short(of_type(facts, "PodsUpToDate")), "False RollingOut");
+    EXPECT_NE(of_type(facts, "PodsUpToDate").message.find(word), std::string::npos) << of_type(facts, "PodsUpToDate").message;
+  }
+}
+
+// Stored under an older definition: nobody knows what its pods should have, and none is to be restarted into it.
+TEST(PoolConditionsTest, NoPodNeedsARestartIntoASpecThatCannotBe) {
+  PoolFacts facts = facts_of(R"({"memory": {"size": "8GB"}})");
+  facts.pods = facts.engines = {ready_pod(1), ready_pod(2)};
+  facts.engines[0].has_larderd = facts.engines[1].has_larderd = false;
+  facts.wanted = facts.wanted_on_host_network = {};
+  EXPECT_EQ(pool_status(facts, Object(), "now")["pods"], Object::parse(R"({"total": 2, "attached": 2, "needRestart": 0})"));
 }
 
 TEST(PoolConditionsTest, ObjectsThatCannotBe) {

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "operator/api/names.h"
+#include "sidecar/base/log.h"
+
 namespace larder::webhook {
 namespace {
 
@@ -33,7 +36,35 @@ TEST(OwnerEventTest, WhatNamesNobodyIsNoEvent) {
        {api::Object(nullptr), api::Object("x"), api::Object::array({1, "x", nullptr}), api::Object::array({{{"kind", "A"}}}),
         api::Object::array({owner(std::string(5000, 'x'), true)}), api::Object::object()})
     EXPECT_FALSE(left_alone_event({{"metadata", {{"ownerReferences", owners}, {"generateName", "x-"}}}}, "ml", "why")) << owners;
+  EXPECT_FALSE(
+      left_alone_event({{"metadata", {{"annotations", {{api::kPoolAnnotation, std::string(5000, 'x')}}}}}}, "ml", "why"));
   EXPECT_FALSE(left_alone_event({}, "ml", "why"));
+}
+
+// `kubectl create` of a pod with a generateName: neither it nor an owner can be named yet.
+TEST(OwnerEventTest, WithoutOwnerAndNameItIsOnThePool) {
+  const api::Object pod = {
+      {"metadata", {{"generateName", "vllm-"}, {"annotations", {{std::string(api::kPoolAnnotation), "chat"}}}}}};
+  const std::optional<k8s::Event> event = left_alone_event(pod, "ml", "why");
+  ASSERT_TRUE(event);
+  EXPECT_EQ(event->regarding,
+            (api::Object{{"apiVersion", "larder.dev/v1alpha1"}, {"kind", "CachePool"}, {"namespace", "ml"}, {"name", "chat"}}));
+  EXPECT_EQ(event->note, "pod vllm-*: why");
+}
+
+// With keys by which a log is searched, whatever a stranger wrote.
+TEST(OwnerEventTest, ItIsLoggedWithItsKeys) {
+  base::set_log_format(base::LogFormat::kJson);
+  testing::internal::CaptureStderr();
+  log_left_alone({{"metadata", {{"generateName", "vllm-"}, {"annotations", {{std::string(api::kPoolAnnotation), "chat"}}}}}},
+                 "ml", "why");
+  const std::string line = testing::internal::GetCapturedStderr();
+  base::set_log_format(base::LogFormat::kText);
+  const Result<api::Object> parsed = api::parse_json(line);
+  ASSERT_TRUE(parsed.ok()) << line;
+  for (const auto& [key, value] : {std::pair{"msg", "not injected: why"}, std::pair{"level", "warning"},
+                                   std::pair{"namespace", "ml"}, std::pair{"pod", "vllm-*"}, std::pair{"cachepool", "chat"}})
+    EXPECT_EQ(api::text_at(*parsed, key), value) << line;
 }
 
 }  // namespace

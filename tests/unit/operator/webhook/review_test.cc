@@ -13,6 +13,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::StartsWith;
 
 class FakePools final : public PoolLookup {
  public:
@@ -42,11 +43,12 @@ class ReviewTest : public testing::Test {
     EXPECT_EQ(reviewed.http_status, 200) << reviewed.body;
     return response_in(reviewed.body);
   }
-  // Allowed, unchanged, and why.
+  // Allowed, unchanged but for the annotation that says why, and why.
   std::string warning_of(const api::Object& review) {
     const api::Object response = respond(review);
     EXPECT_EQ(api::at(response, "allowed"), true);
-    EXPECT_FALSE(response.contains("patch")) << response;
+    const api::Object patch = response.contains("patch") ? response["patch"] : api::Object::array();
+    for (const api::Object& change : patch) EXPECT_THAT(change["path"].get<std::string>(), StartsWith("/metadata/annotations"));
     return response.contains("warnings") ? response["warnings"][0].get<std::string>() : "";
   }
 
@@ -116,12 +118,42 @@ TEST_F(ReviewTest, WhatCannotBeReadCostsThePodItsCacheAlone) {
   looked_ = [](const Input&) { FAIL() << "nothing to inject"; };
   pools_.pools.insert_or_assign("chat", Status(Code::kDeadlineExceeded, "GET took 1 s"));
   EXPECT_THAT(warning_of(review_of(annotated_pod())), HasSubstr("CachePool chat could not be read: GET took 1 s"));
-  api::CachePool pool;
-  pool.spec.backend = "redis";
-  pools_.pools.insert_or_assign("chat", pool);
-  pools_.backends.insert_or_assign("redis", Status(Code::kUnavailable, "gone"));
-  EXPECT_THAT(warning_of(review_of(annotated_pod())), HasSubstr("CacheBackend redis could not be read: gone"));
-  EXPECT_THAT(kinds_, ElementsAre(Refusal::kUnreadable, Refusal::kUnreadable));
+  EXPECT_THAT(kinds_, ElementsAre(Refusal::kUnreadable));
+}
+
+// Its memory is not the backend's: a pod that starts anew while the backend is unreadable, or was stored under an older schema, has it.
+TEST_F(ReviewTest, ABackendThatCannotBeReadCostsThePodThatBackendAlone) {
+  for (const Code code : {Code::kUnavailable, Code::kInvalidArgument, Code::kDeadlineExceeded}) {
+    bool looked = false;
+    looked_ = [&](const Input& input) { looked = input.pool && !input.backend; };
+    pools_.backends.insert_or_assign("redis", Status(code, "gone"));
+    const api::Object response = respond(review_of(annotated_pod()));
+    EXPECT_TRUE(looked);
+    EXPECT_EQ(response["patch"], injection_.patch);
+  }
+  EXPECT_THAT(told_, IsEmpty());
+}
+
+// Events are forgotten after an hour, a pod's annotation is not; and one that has its cache already is not said to have none.
+TEST_F(ReviewTest, WhatCannotBeReadIsSaidInThePod) {
+  const auto annotation = [](const api::Object& pod, const api::Object& response) {
+    EXPECT_TRUE(response.contains("patch")) << response;
+    return response.contains("patch") ? api::annotation(pod.patch(response["patch"]), api::kNotInjectedAnnotation).value_or("")
+                                      : std::string();
+  };
+  pools_.pools.insert_or_assign("chat", Status(Code::kDeadlineExceeded, "GET took 1 s"));
+  EXPECT_THAT(annotation(annotated_pod(), respond(review_of(annotated_pod()))), HasSubstr("CachePool chat could not be read"));
+  api::Object injected = annotated_pod();
+  injected["metadata"]["annotations"][std::string(api::kInjectedAnnotation)] = "1/chat";
+  injected["spec"]["initContainers"] = {{{"name", api::kPayloadContainer}, {"image", "larder:1"}}};
+  EXPECT_FALSE(respond(review_of(injected)).contains("patch"));
+  EXPECT_EQ(told_.size(), 1U);
+  pools_.pools.insert_or_assign("chat", api::CachePool{"ml", "chat", "u", 1, {}});
+  looked_ = [](const Input& input) { static_cast<void>(input.pod.at("no such key")); };
+  EXPECT_THAT(annotation(annotated_pod(), respond(review_of(annotated_pod()))), HasSubstr("a defect of larder's injector"));
+  api::Object formless = annotated_pod();
+  formless["metadata"]["annotations"]["odd"] = 7;
+  EXPECT_FALSE(respond(review_of(formless)).contains("patch")) << "nothing can be written into what is no pod";
 }
 
 TEST_F(ReviewTest, ADefectOfTheInjectorStopsNoPod) {

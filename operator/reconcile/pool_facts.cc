@@ -1,0 +1,17 @@
+#include "operator/reconcile/pool_facts.h"
+
+#include "operator/desired/larderd.h"
+
+namespace larder::reconcile {
+
+bool is_kept(const PoolFacts& facts, const PodView& pod) {
+  return facts.objects_kept || (facts.backend_unread && desired::has_backend(pod.config));
+}
+
+bool needs_restart(const PoolFacts& facts, const PodView& pod) {
+  if (!facts.pool) return false;  // a spec that cannot be used says nothing of what it should have
+  if (!pod.has_larderd) return pod.restart_hash != facts.engine_hash;
+  return !is_kept(facts, pod) && pod.restart_hash != facts.wanted_of(pod).restart_hash;
+}
+
+}  // namespace larder::reconcile
