@@ -72,7 +72,7 @@ class HttpClient final : public ApiClient {
   struct Watched {
     Status status;
     bool answered = false;  // the status is the server's own word, not a broken connection's
-    int http_status = 0;    // of the answer; 0: it was said in the stream
+    int http_status = 0;    // of the answer, or of the error that ended its stream; 0: neither
   };
   Watched watch_from(const Resource& resource, const Selector& selector, Query query, std::stop_token stop,
                      const std::function<void(WatchEvent)>& on_event);

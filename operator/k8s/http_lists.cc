@@ -102,7 +102,7 @@ HttpClient::Watched HttpClient::watch_from(const Resource& resource, const Selec
   });
   count(request, response);
   if (either.stop_requested()) return {};
-  if (!decoded.ok()) return {decoded, true};
+  if (!decoded.ok()) return {decoded, true, decoder.error_status()};
   if (!response.ok()) return {Status(response.status().code(), what + ": " + response.status().text())};
   if (Status status = status_of(*response, what); !status.ok()) {
     if (const auto told = retry_after(response->retry_after))

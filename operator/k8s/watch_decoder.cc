@@ -42,7 +42,10 @@ Status WatchDecoder::take_line(std::string_view line) {
   const std::string name = api::text_at(*event, "type");
   if (!event->is_object() || !api::at(*event, "object").is_object())
     return {Code::kInvalidArgument, "watch: a line is no event with an object"};
-  if (name == "ERROR") return status_of(api::at(*event, "object"), "watch");
+  if (name == "ERROR") {
+    error_status_ = static_cast<int>(api::number_at(api::at(*event, "object"), "code", 500));
+    return status_of(api::at(*event, "object"), "watch");
+  }
   const std::optional<WatchEvent::Type> type = type_of(name);
   if (!type) return {Code::kInvalidArgument, "watch: an event of the unknown type '" + name.substr(0, 32) + "'"};
   WatchEvent known{*type, std::move((*event)["object"])};

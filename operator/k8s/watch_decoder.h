@@ -24,6 +24,8 @@ class WatchDecoder {
 
   // Nothing is left of a line that did not end.
   bool between_lines() const { return line_.empty(); }
+  // The HTTP status that the server's error event stands for; 0: there was none.
+  int error_status() const { return error_status_; }
   // Bytes kept for the line under way.
   std::size_t kept_bytes() const { return line_.size(); }
 
@@ -34,6 +36,7 @@ class WatchDecoder {
   const std::size_t most_line_bytes_;
   std::string line_;
   Status over_;
+  int error_status_ = 0;
 };
 
 }  // namespace larder::k8s

@@ -216,6 +216,14 @@ TEST(HttpStreamTest, FallsBackWhereTheServerDoesNotKnowIt) {
                 peer.answer("{}", status);
               })),
               Code::kUnsupported);
+  // As where the API server finds it out behind its first lines.
+  EXPECT_EQ(code_for(each_request([](Peer& peer, const std::string&) {
+              peer.begin_chunks();
+              peer.chunk(R"({"type":"ERROR","object":{"kind":"Status","code":500,"message":"RequestWatchProgress is disabled"}})"
+                         "\n");
+              peer.await_end();
+            })),
+            Code::kUnsupported);
   // Ignored: a plain watch, which never says that it has told everything.
   EXPECT_EQ(code_for(each_request([](Peer& peer, const std::string&) {
               peer.begin_chunks();
