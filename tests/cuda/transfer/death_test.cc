@@ -68,7 +68,6 @@ TEST_F(TransferTest, LarderdThatIsKilledInMidCopyCostsTheCopyAlone) {
   EXPECT_TRUE(served(*engine_, 10));
 }
 
-// Bytes before time: nothing is reported while larderd may still write.
 TEST_F(TransferTest, LarderdEndsInOrderWithAnEnginesMemoryOpen) {
   ASSERT_TRUE(begin(kByHand));
   ASSERT_TRUE(served(*engine_, 0));
@@ -87,6 +86,7 @@ TEST_F(TransferTest, LarderdEndsInOrderInMidCopy) {
   stopper.join();
 }
 
+// Bytes before time: nothing is reported while larderd may still write.
 TEST_F(TransferTest, ALoadWaitsForALarderdThatStandsStillInMidCopy) {
   ASSERT_TRUE(begin(kAllocated, {{"FAKE_CUDA_DELAY_MS", "50"}}));
   ASSERT_EQ(engine_->store(0, 1, 10'000).stored, 1U);
