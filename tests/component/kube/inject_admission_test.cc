@@ -17,6 +17,7 @@
 #include "operator/webhook/certificate_loader.h"
 #include "operator/webhook/review.h"
 #include "tests/component/kube/api_server.h"
+#include "tests/component/kube/webhook_configuration.h"
 #include "tests/unit/operator/webhook/inject/injection_case.h"
 #include "tests/unit/text_file.h"
 
@@ -117,7 +118,9 @@ class Injector {
                                      [](const Object&, const std::string&, const std::string&, webhook::Refusal) {}),
                   nullptr)
                   .value();
-    configure();
+    const Status configured =
+        kube_test::configure_webhooks(*connection_.client, {kube_test::webhook_entry("inject.larder.dev", server_->address())});
+    EXPECT_TRUE(configured.ok()) << configured.to_string();
     webhook::CertificateKeeper keeper(*connection_.client, {"default", "larder-tls", "localhost", "larder"}, connection_.clock,
                                       [] { return std::int64_t{std::time(nullptr)}; });
     const Status kept = keeper.keep_once();
@@ -141,29 +144,6 @@ class Injector {
   }
 
  private:
-  void configure() {
-    const std::string port = server_->address().substr(server_->address().rfind(':'));
-    const Object webhook = {{"name", "inject.larder.dev"},
-                            {"clientConfig", {{"url", "https://localhost" + port + options_.path}}},
-                            {"rules",
-                             {{{"apiGroups", {""}},
-                               {"apiVersions", {"v1"}},
-                               {"operations", {"CREATE"}},
-                               {"resources", {"pods"}},
-                               {"scope", "Namespaced"}}}},
-                            {"failurePolicy", "Fail"},  // what fails is to be seen
-                            {"sideEffects", "NoneOnDryRun"},
-                            {"reinvocationPolicy", "IfNeeded"},
-                            {"timeoutSeconds", 10},
-                            {"admissionReviewVersions", {"v1"}}};
-    const Result<Object> made =
-        connection_.client->create(k8s::resources::kWebhooks, {{"apiVersion", "admissionregistration.k8s.io/v1"},
-                                                               {"kind", "MutatingWebhookConfiguration"},
-                                                               {"metadata", {{"name", "larder"}}},
-                                                               {"webhooks", {webhook}}});
-    EXPECT_TRUE(made.ok()) << made.status().to_string();
-  }
-
   const webhook::ServerOptions options_{.address = "127.0.0.1:0", .path = "/mutate-v1-pod"};
   kube_test::Connection connection_;
   AnyPool pools_;
