@@ -169,8 +169,7 @@ std::string to_restart(const PoolFacts& facts, const std::function<bool(const Po
   if (engines.empty()) return "";
   return std::to_string(engines.size()) + " of " + std::to_string(facts.engines.size()) + " engines' pods (" + some_of(engines) +
          ") have what they were given when they were made (the shim, chunkTokens, engine): kubectl rollout restart their "
-         "Deployment "
-         "when it suits; with another chunkTokens they share nothing with newer ones";
+         "Deployment when it suits; with another chunkTokens they share nothing with newer ones";
 }
 
 // A node has a folder of 2Mi pages, and none of 1Gi: those are a pod's own (desired/volumes.cc), and go with it.

@@ -50,7 +50,7 @@ std::optional<k8s::Event> left_alone_event(const api::Object& pod, const std::st
     regarding = {{"apiVersion", "v1"}, {"kind", "Pod"}, {"namespace", ns}, {"name", api::name_of(pod)}};
   std::string note = why;
   if (const std::string pool = pool_name(pod); regarding.is_null() && !pool.empty()) {
-    regarding = {{"apiVersion", "larder.dev/v1alpha1"}, {"kind", "CachePool"}, {"namespace", ns}, {"name", pool}};
+    regarding = k8s::reference_to(k8s::resources::kPools, {{"metadata", {{"namespace", ns}, {"name", pool}}}});
     note = "pod " + pod_name(pod) + ": " + why;
   }
   if (regarding.is_null()) return {};

@@ -155,8 +155,8 @@ class EventLoop final : public Sidecar {
   std::map<std::uint32_t, Ended> ended_;  // sessions whose grants are quarantined, or that an earlier life left
   std::set<std::uint32_t> awaited_;       // of these, those that have not announced their holds and grants again
   std::uint64_t settling_from_ms_ = 0;
-  bool shows_now_ =
-      false;  // since publish() a session has come, or gone, or left nothing any more: others see it before the next tick
+  // Since publish() a session has come, or gone, or left nothing any more: others see it before the next tick.
+  bool shows_now_ = false;
   bool published_ = false;
   GrantAges grant_ages_{parts_.grant_age_ms};
   std::uint32_t next_session_ = 1;

@@ -46,6 +46,12 @@ class CudaCopyEngineTest : public testing::Test {
             {"kernel staged", Method::kKernel, false},
             {"batch staged", Method::kBatch, false}};
   }
+  // Of a call that has returned: whoever has the pages now keeps what he writes.
+  static void expect_nothing_late(DeviceChunk& chunk) {
+    chunk.fill(2);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    EXPECT_TRUE(chunk.holds(2));
+  }
   std::unique_ptr<CudaCopyEngine> engine_;
   testing_support::Said said_;
 };
@@ -111,9 +117,7 @@ TEST_F(CudaCopyEngineTest, NoByteIsWrittenAfterAFailedCallReturned) {
   fake_cuda::delay_ms(20);
   fake_cuda::fail("cuLaunchKernel", 1, kInvalidValue);  // of the digests, when the copies are on their way
   EXPECT_EQ(engine.load(chunk.slot(), root, chunk.list()).code(), Code::kUnavailable);
-  chunk.fill(2);
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  EXPECT_TRUE(chunk.holds(2));
+  expect_nothing_late(chunk);
 }
 
 TEST_F(CudaCopyEngineTest, SmallPiecesGoByTheKernelAndLargeOnesByTheCopyEngines) {
@@ -321,9 +325,7 @@ TEST_F(CudaCopyEngineTest, ACopyIsOverBeforeItIsReportedAsRefused) {
   fake_cuda::fail("cuEventSynchronize", 1, kFirstCaptureError);
   fake_cuda::fail("cuStreamSynchronize", 1, kFirstCaptureError, false, 3);
   EXPECT_EQ(engine.load(chunk.slot(), root, chunk.list()).code(), Code::kFailedPrecondition);
-  chunk.fill(2);
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  EXPECT_TRUE(chunk.holds(2));
+  expect_nothing_late(chunk);
 }
 
 TEST_F(CudaCopyEngineTest, NothingIsLeftBehind) {

@@ -89,16 +89,20 @@ std::string give_cache(Object& pod, const Input& input) {
   return "";
 }
 
-}  // namespace
-
-Injection leave_alone(const Input& input, Refusal kind, std::string why) {
+// REQUIRES: it has the form of a pod.
+Injection say_why(const Input& input, Refusal kind, std::string why) {
   const std::string sentence = cut(std::move(why));
-  if (!wrong_form(input.pod).empty()) return {Object::array(), sentence, kind};
-  if (is_injected(input.pod)) return {};
   Object after = input.pod;
   annotations_of(after)[std::string(api::kNotInjectedAnnotation)] = sentence;
   if (bytes_of(annotations_of(after)) > kMostAnnotations) return {Object::array(), sentence, kind};
   return {diff(input.pod, after), sentence, kind};
+}
+
+}  // namespace
+
+Injection leave_alone(const Input& input, Refusal kind, std::string why) {
+  if (!wrong_form(input.pod).empty()) return {Object::array(), cut(std::move(why)), kind};
+  return is_injected(input.pod) ? Injection() : say_why(input, kind, std::move(why));
 }
 
 Injection inject(const Input& input) {
@@ -106,13 +110,13 @@ Injection inject(const Input& input) {
     return {Object::array(), "it has not the form of a pod at " + wrong + "; nothing is changed in it", Refusal::kForm};
   if (is_injected(input.pod)) return {};
   if (std::string why = obstacle(input); !why.empty())
-    return leave_alone(input, input.pool ? Refusal::kPod : Refusal::kNoPool, std::move(why));
+    return say_why(input, input.pool ? Refusal::kPod : Refusal::kNoPool, std::move(why));
   Object after = input.pod;
-  if (std::string why = give_cache(after, input); !why.empty()) return leave_alone(input, Refusal::kEngine, std::move(why));
+  if (std::string why = give_cache(after, input); !why.empty()) return say_why(input, Refusal::kEngine, std::move(why));
   if (bytes_of(annotations_of(after)) > kMostAnnotations)
-    return leave_alone(input, Refusal::kPod,
-                       "its annotations leave no room for larderd's configuration; Kubernetes allows 256 KiB of them together: "
-                       "remove some");
+    return say_why(input, Refusal::kPod,
+                   "its annotations leave no room for larderd's configuration; Kubernetes allows 256 KiB of them together: "
+                   "remove some");
   return {diff(input.pod, after), "", Refusal::kNone};
 }
 

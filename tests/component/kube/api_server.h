@@ -21,7 +21,8 @@ class ApiServer : public testing::Environment {
   // Why there is none; empty: there is one.
   std::string missing() const { return plane_ ? "" : "no kube-apiserver here: .ci/kubernetes.sh apiserver"; }
 
-  // REQUIRES: there is one.
+  // REQUIRES, here and below: there is one.
+  const kube_test::ControlPlane& plane() const { return *plane_; }
   Outcome kubectl(const std::string& words) const {
     return run("kubectl --kubeconfig " + plane_->kubeconfig() + " " + words, variables());
   }

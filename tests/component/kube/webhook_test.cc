@@ -17,6 +17,7 @@
 #include "operator/webhook/inject.h"
 #include "tests/component/command.h"
 #include "tests/component/kube/control_plane.h"
+#include "tests/component/kube/webhook_configuration.h"
 #include "tests/unit/operator/webhook/reviews.h"
 
 namespace larder::kube_test {
@@ -44,23 +45,6 @@ Reviewed label_review(std::string_view body) {
   return {200, api::Object{{"apiVersion", "admission.k8s.io/v1"}, {"kind", "AdmissionReview"}, {"response", response}}.dump()};
 }
 
-api::Object webhook_entry(const std::string& name, const std::string& address, const std::string& when) {
-  return {{"name", name},
-          {"clientConfig", {{"url", "https://localhost" + address.substr(address.rfind(':')) + "/mutate-v1-pod"}}},
-          {"rules",
-           {{{"apiGroups", {""}},
-             {"apiVersions", {"v1"}},
-             {"operations", {"CREATE"}},
-             {"resources", {"pods"}},
-             {"scope", "Namespaced"}}}},
-          {"matchConditions", {{{"name", "annotated"}, {"expression", when}}}},
-          {"failurePolicy", "Fail"},  // what fails is to be seen
-          {"sideEffects", "NoneOnDryRun"},
-          {"reinvocationPolicy", "IfNeeded"},
-          {"timeoutSeconds", 5},
-          {"admissionReviewVersions", {"v1"}}};
-}
-
 class WebhookTest : public testing::Test {
  protected:
   // `requests`: that a connection may carry; 1: each pod is a new handshake.
@@ -78,8 +62,10 @@ class WebhookTest : public testing::Test {
     ours_ = AdmissionServer::start(options_, acceptor_, counted(), nullptr).value();
     other_ = AdmissionServer::start(options_, acceptor_, label_review, nullptr).value();
     const std::string annotated = "has(object.metadata.annotations) && 'larder.dev/pool' in object.metadata.annotations";
-    configure({webhook_entry("inject.larder.dev", ours_->address(), annotated),
-               webhook_entry("zz.other.dev", other_->address(), "object.metadata.name == 'twice'")});
+    const Status configured = configure_webhooks(
+        *connection_->client, {webhook_entry("inject.larder.dev", ours_->address(), annotated),
+                               webhook_entry("zz.other.dev", other_->address(), "object.metadata.name == 'twice'")});
+    ASSERT_TRUE(configured.ok()) << configured.to_string();
     keeper_ =
         std::make_unique<CertificateKeeper>(*connection_->client, kept_, connection_->clock, [] { return std::time(nullptr); });
     const Status kept = keeper_->keep_once();
@@ -111,15 +97,6 @@ class WebhookTest : public testing::Test {
       ++reviews_;
       return (*review)(body);
     };
-  }
-
-  void configure(const std::vector<api::Object>& webhooks) {
-    const Result<api::Object> made =
-        connection_->client->create(k8s::resources::kWebhooks, {{"apiVersion", "admissionregistration.k8s.io/v1"},
-                                                                {"kind", "MutatingWebhookConfiguration"},
-                                                                {"metadata", {{"name", "larder"}}},
-                                                                {"webhooks", webhooks}});
-    ASSERT_TRUE(made.ok()) << made.status().to_string();
   }
 
   test::Outcome kubectl(const std::string& words) {

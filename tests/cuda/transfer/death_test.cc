@@ -68,6 +68,24 @@ TEST_F(TransferTest, LarderdThatIsKilledInMidCopyCostsTheCopyAlone) {
   EXPECT_TRUE(served(*engine_, 10));
 }
 
+TEST_F(TransferTest, LarderdEndsInOrderWithAnEnginesMemoryOpen) {
+  ASSERT_TRUE(begin(kByHand));
+  ASSERT_TRUE(served(*engine_, 0));
+  larderd_->process().signal(SIGTERM);
+  EXPECT_EQ(larderd_->process().wait(20'000), 0);
+}
+
+TEST_F(TransferTest, LarderdEndsInOrderInMidCopy) {
+  ASSERT_TRUE(begin(kAllocated, {{"FAKE_CUDA_DELAY_MS", "50"}}));
+  std::thread stopper([&] {
+    eventually([&] { return copies_begun(*larderd_) > 0; }, 10'000);
+    larderd_->process().signal(SIGTERM);
+    EXPECT_EQ(larderd_->process().wait(20'000), 0);
+  });
+  engine_->store(0, 8, 10'000);  // more than larderd has threads
+  stopper.join();
+}
+
 // Bytes before time: nothing is reported while larderd may still write.
 TEST_F(TransferTest, ALoadWaitsForALarderdThatStandsStillInMidCopy) {
   ASSERT_TRUE(begin(kAllocated, {{"FAKE_CUDA_DELAY_MS", "50"}}));

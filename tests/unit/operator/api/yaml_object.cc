@@ -2,6 +2,7 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
 #include <charconv>
 #include <regex>
 
@@ -52,10 +53,17 @@ std::string quoted(const std::string& text) {
   return quoted + "'";
 }
 
-// As a block, where a block can say it: printable lines, the first not indented, at most one newline at the end.
+// Printable lines, the first not indented, no later one with spaces at its end. By hand: std::regex takes stack for each character.
+bool has_only_lines(const std::string& text) {
+  if (text.empty() || text.front() == ' ' || text.front() == '\n') return false;
+  if (!std::ranges::all_of(text, [](char c) { return c == '\n' || (c >= ' ' && c <= '~'); })) return false;
+  const std::size_t second = std::min(text.find('\n'), text.size());
+  return text.find(" \n", second) == std::string::npos && (second == text.size() || text.back() != ' ');
+}
+
+// As a block, where a block can say it: such lines, at most one newline at the end.
 std::string block(const std::string& text, const std::string& indent) {
-  static const std::regex kLines("[!-~][ -~]*[!-~]?(\n([ -~]*[!-~])?)*");
-  if (text.find('\n') == std::string::npos || !std::regex_match(text, kLines) || text.ends_with("\n\n")) return "";
+  if (text.find('\n') == std::string::npos || !has_only_lines(text) || text.ends_with("\n\n")) return "";
   std::string lines = text.ends_with('\n') ? "|\n" : "|-\n";
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find('\n', at), text.size());
