@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness import engine_pod, product
-from harness.cluster import ClusterError, wait_until
+from harness.cluster import ClusterError, condition, wait_until
 
 
 def test_no_such_pool(larder, namespace):
@@ -84,9 +84,12 @@ def test_limit_below_memory(larder, namespace):
 
 def test_more_memory_than_any_node_has(larder, namespace):
     namespace.apply(product.pool("wide", "1Ti"), engine_pod.bare_pod("engine", "wide"))
-    there = product.wait_condition(namespace, "cachepool", "wide", "PodsReady", "False", 60)
-    print(there["message"])
-    assert there["reason"] == "NotScheduled" and "memory" in there["message"]
+
+    def said() -> str:
+        there = condition(namespace.get("cachepool", "wide"), "PodsReady")
+        return there["message"] if there.get("reason") == "NotScheduled" and "Insufficient memory" in there["message"] else ""
+
+    print(wait_until("the pool says that no node has the memory", said, 60))
 
 
 def test_huge_pages_that_the_node_has_not(larder, namespace):
