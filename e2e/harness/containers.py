@@ -1,10 +1,12 @@
-"""Containers as the node sees them: their processes, which a test kills, and the memory that they are charged for."""
+"""Containers as the node sees them: their processes, which a test kills, their connections, which it cuts, and the memory that they are
+charged for."""
 
 from __future__ import annotations
 
 import os
 import pathlib
 import signal
+import subprocess
 
 from harness.cluster import Namespace, container_status, wait_until
 
@@ -22,8 +24,8 @@ def processes(ns: Namespace, pod: str, container: str) -> list[int]:
     identity = _identity(ns, pod, container)
     found = []
     for folder in pathlib.Path("/proc").iterdir():
-        if folder.name.isdigit() and identity in _read(folder / "cgroup"):
-            start = int(_read(folder / "stat").rsplit(") ", 1)[1].split()[19])
+        if folder.name.isdigit() and identity in read(folder / "cgroup"):
+            start = int(read(folder / "stat").rsplit(") ", 1)[1].split()[19])
             found.append((start, int(folder.name)))
     if not found:
         raise LookupError(f"{pod} has no process of {container}")
@@ -51,6 +53,18 @@ def wait_restarted(ns: Namespace, pod: str, container: str, before: int, timeout
     wait_until(f"{container} of {pod} started anew", back, timeout_s)
 
 
+def cut_connections(ns: Namespace, pod: str, container: str, address: str) -> int:
+    """Those of the pod to this address and port end at this moment, as where a router forgets them. Returns how many there were."""
+    enter = ["nsenter", "-t", str(main_process(ns, pod, container)), "-n"]
+    found = subprocess.run([*enter, "ss", "-HKtn", "dst", address], check=True, capture_output=True, text=True).stdout
+    return len(found.splitlines())
+
+
+def processes_are_killed_alone() -> bool:
+    """When a container has no memory left: one of it (version 1 of control groups), or all (version 2, as kubelets have it)."""
+    return _CGROUPS[0].exists()
+
+
 def ended_by(pod: dict, container: str) -> str:
     """Why the container ended last, in the kubelet's word: OOMKilled, Error, Completed; "" where it never did."""
     status = container_status(pod, container)
@@ -59,18 +73,21 @@ def ended_by(pod: dict, container: str) -> str:
 
 def charged_mib(pod: dict, container: str = "") -> float:
     """Memory charged to the pod as a whole, or to one of its containers alone, without the kernel's cache of files on disks."""
+    return _without_files(control_group(pod, container)) / _MIB
+
+
+def control_group(pod: dict, container: str = "") -> pathlib.Path:
+    """Of the pod's memory, or of one of its containers'."""
     uid = pod["metadata"]["uid"]
     for root in _CGROUPS:
         for folder in root.glob(f"kubepods*/**/pod{uid}"):
-            if container:
-                folder /= container_status(pod, container)["containerID"].split("//")[1]
-            return _without_files(folder) / _MIB
+            return folder / container_status(pod, container)["containerID"].split("//")[1] if container else folder
     raise LookupError(f"no cgroup of pod {uid}")
 
 
 def _without_files(folder: pathlib.Path) -> int:
     """Anonymous and shared memory: what is in a tmpfs counts, pages of the disk's cache do not."""
-    lines = dict(line.split() for line in _read(folder / "memory.stat").splitlines())
+    lines = dict(line.split() for line in read(folder / "memory.stat").splitlines())
     if "total_rss" in lines:
         return int(lines["total_rss"]) + int(lines["total_shmem"])
     return int(lines["anon"]) + int(lines["shmem"])
@@ -80,8 +97,9 @@ def _identity(ns: Namespace, pod: str, container: str) -> str:
     return container_status(ns.get("pod", pod), container)["containerID"].split("//")[1]
 
 
-def _read(path: pathlib.Path) -> str:
+def read(path: pathlib.Path) -> str:
+    """"" where it has gone, as with a process that has ended meanwhile."""
     try:
         return path.read_text()
     except OSError:
-        return ""  # the process has ended meanwhile
+        return ""

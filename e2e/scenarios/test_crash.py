@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from harness import by_hand, containers, engine_pod, product
+from harness import by_hand, containers, engine_pod, out_of_memory, product
 from harness.cluster import condition, wait_until
 
 RESTARTS = 10
@@ -91,6 +91,40 @@ def test_engine_killed(served):
     containers.wait_restarted(namespace, name, "vllm", restarts, 240)
     assert ask(namespace, prompt, tokens)  # its first request, out of what the one before it had stored
     assert containers.restart_count(namespace, name, "larder") == 0
+
+
+def test_engine_out_of_memory(served):
+    """The kernel kills one of vLLM's processes, the largest; the pod's larderd and its memory stay, and vLLM is started anew."""
+    namespace, name, prompt, tokens = served
+    restarts = containers.restart_count(namespace, name, "vllm")
+    out_of_memory.exhaust(namespace, name, "vllm")
+    containers.wait_restarted(namespace, name, "vllm", restarts, 240)
+    assert containers.ended_by(namespace.get("pod", name), "vllm") == "OOMKilled"
+    assert ask(namespace, prompt, tokens)  # its first request
+    assert containers.restart_count(namespace, name, "larder") == 0
+
+
+def test_injected_larderd_out_of_memory(served):
+    """As it is injected, its memory taken by somebody else: killed alone under version 1 of control groups, and its keeper runs it again; with
+    its keeper under version 2, and the kubelet does. Each time it is warm; where it is killed over and over the pool says so."""
+    namespace, name, prompt, tokens = served
+    alone = containers.processes_are_killed_alone()
+    keeper, engine = (containers.main_process(namespace, name, container) for container in ("larder", "vllm"))
+
+    def said() -> dict:
+        wait_until("larderd runs beside its keeper", lambda: len(containers.processes(namespace, name, "larder")) == 2, 30)
+        out_of_memory.exhaust(namespace, name, "larder")
+        ask(namespace, prompt, tokens)  # while nobody is there
+        if alone:
+            assert condition(namespace.get("pod", name), "Ready")["status"] == "True"
+        wait_warm(namespace, name, prompt, tokens)
+        there = condition(namespace.get("cachepool", "cache"), "PodsReady")
+        return there if there.get("reason") == "OutOfMemory" else {}
+
+    print(wait_until("the pool says what kills it", said, 300)["message"])
+    assert (containers.main_process(namespace, name, "larder") == keeper) == alone
+    assert (containers.restart_count(namespace, name, "larder") == 0) == alone
+    assert containers.main_process(namespace, name, "vllm") == engine
 
 
 def test_larderd_out_of_memory(namespace):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness import engine_pod, product
-from harness.cluster import ClusterError, wait_until
+from harness.cluster import ClusterError, condition, wait_until
 
 
 def test_no_such_pool(larder, namespace):
@@ -55,6 +55,22 @@ def test_no_such_secret(larder, namespace):
     assert "Secret missing" in there["message"] and "backendSecrets" in there["message"]
 
 
+@pytest.fixture
+def reading_secrets(larder, namespace):
+    """The operator may read the namespace's Secrets."""
+    product.install(f"backendSecrets[0].namespace={namespace.name}")
+    yield namespace
+    product.install()
+
+
+def test_no_such_secret_where_secrets_may_be_read(reading_secrets):
+    namespace = reading_secrets
+    namespace.apply(product.backend("locked", endpoints=[f"redis.{namespace.name}.svc:6379"], password={"name": "missing", "key": "password"}))
+    there = product.wait_condition(namespace, "cachebackend", "locked", "SecretMissing", "True", 60)
+    print(there["message"])
+    assert there["reason"] == "NotFound" and "missing" in there["message"]
+
+
 @pytest.mark.parametrize("memory, word", [("8GB", "8Gi"), ("1Ki", "16Mi")])
 def test_sizes_are_refused_with_what_to_write(larder, namespace, memory, word):
     with pytest.raises(ClusterError, match=word):
@@ -64,6 +80,16 @@ def test_sizes_are_refused_with_what_to_write(larder, namespace, memory, word):
 def test_limit_below_memory(larder, namespace):
     with pytest.raises(ClusterError, match="resources.limits.memory"):
         namespace.apply(product.pool("wrong", "8Gi", resources={"limits": {"memory": "1Gi"}}))
+
+
+def test_more_memory_than_any_node_has(larder, namespace):
+    namespace.apply(product.pool("wide", "1Ti"), engine_pod.bare_pod("engine", "wide"))
+
+    def said() -> str:
+        there = condition(namespace.get("cachepool", "wide"), "PodsReady")
+        return there["message"] if there.get("reason") == "NotScheduled" and "Insufficient memory" in there["message"] else ""
+
+    print(wait_until("the pool says that no node has the memory", said, 60))
 
 
 def test_huge_pages_that_the_node_has_not(larder, namespace):

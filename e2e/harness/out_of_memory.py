@@ -1,0 +1,45 @@
+"""A container that runs out of memory, as of a leak: somebody in its control group takes more and more, and the kernel kills."""
+
+from __future__ import annotations
+
+import pathlib
+import subprocess
+import sys
+import time
+
+from harness import containers
+from harness.cluster import Namespace
+
+_MOST_S = 60
+_MOST_MIB = 8192  # a container without a limit is not filled: the machine would be
+_TAKER = f"input(); held = [b'x' * (1 << 20) for _ in range({_MOST_MIB})]; input()"
+
+
+def exhaust(ns: Namespace, pod: str, container: str) -> None:
+    """Returns once the kernel has killed a process of the container for memory; then all that was taken is given back.
+
+    REQUIRES: the pod is not of QoS Guaranteed. What takes is of the node, outside of the container's namespaces, and nothing to the kernel in
+    comparison with a process of such a pod: it kills the container's largest one. A leak would end with its process; so this one is ended
+    before the memory of the killed one is back, or the kernel, asked again, would kill the next."""
+    group = containers.control_group(ns.get("pod", pod), container)
+    before, deadline = _kills(group), time.monotonic() + _MOST_S
+    taker = subprocess.Popen([sys.executable, "-c", _TAKER], stdin=subprocess.PIPE, text=True)
+    try:
+        (group / "cgroup.procs").write_text(str(taker.pid))
+        taker.stdin.write("take\n")
+        taker.stdin.flush()
+        while _kills(group) == before:  # without a pause: milliseconds count
+            if time.monotonic() > deadline:
+                raise LookupError(f"{container} of {pod} was given {_MOST_S} s to take {_MOST_MIB} MiB and nobody was killed: it has no limit")
+    finally:
+        taker.kill()
+        taker.communicate()
+
+
+def _kills(group: pathlib.Path) -> int:
+    """How often the kernel killed for this group's limit; -1: the group has gone, and its container with it."""
+    for name in ("memory.oom_control", "memory.events"):  # of version 1, of version 2
+        for line in containers.read(group / name).splitlines():
+            if line.startswith("oom_kill "):
+                return int(line.split()[1])
+    return -1
