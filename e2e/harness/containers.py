@@ -60,11 +60,6 @@ def cut_connections(ns: Namespace, pod: str, container: str, address: str) -> in
     return len(found.splitlines())
 
 
-def processes_are_killed_alone() -> bool:
-    """When a container has no memory left: one of it (version 1 of control groups), or all (version 2, as kubelets have it)."""
-    return _CGROUPS[0].exists()
-
-
 def ended_by(pod: dict, container: str) -> str:
     """Why the container ended last, in the kubelet's word: OOMKilled, Error, Completed; "" where it never did."""
     status = container_status(pod, container)

@@ -19,8 +19,8 @@ def exhaust(ns: Namespace, pod: str, container: str) -> None:
     """Returns once the kernel has killed a process of the container for memory; then all that was taken is given back.
 
     REQUIRES: the pod is not of QoS Guaranteed. What takes is of the node, outside of the container's namespaces, and nothing to the kernel in
-    comparison with a process of such a pod: it kills the container's largest one. A leak would end with its process; so this one is ended
-    before the memory of the killed one is back, or the kernel, asked again, would kill the next."""
+    comparison with a process of such a pod: it kills the container's largest one. A leak would end with its process, this one is ended at
+    once afterwards; until then the kernel, asked again, may kill the next largest too."""
     group = containers.control_group(ns.get("pod", pod), container)
     before, deadline = _kills(group), time.monotonic() + _MOST_S
     taker = subprocess.Popen([sys.executable, "-c", _TAKER], stdin=subprocess.PIPE, text=True)

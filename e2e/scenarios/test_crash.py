@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from harness import by_hand, containers, engine_pod, out_of_memory, product
-from harness.cluster import condition, wait_until
+from harness.cluster import condition, container_status, wait_until
 
 RESTARTS = 10
 POOL_MIB = 512
@@ -105,25 +105,14 @@ def test_engine_out_of_memory(served):
 
 
 def test_injected_larderd_out_of_memory(served):
-    """As it is injected, its memory taken by somebody else: killed alone under version 1 of control groups, and its keeper runs it again; with
-    its keeper under version 2, and the kubelet does. Each time it is warm; where it is killed over and over the pool says so."""
+    """As it is injected, its memory taken by somebody else of its control group. That one asks for more until it is ended: where the kernel is
+    slower to take back larderd's memory it kills the keeper too, and the kubelet starts the container anew."""
     namespace, name, prompt, tokens = served
-    alone = containers.processes_are_killed_alone()
-    keeper, engine = (containers.main_process(namespace, name, container) for container in ("larder", "vllm"))
-
-    def said() -> dict:
-        wait_until("larderd runs beside its keeper", lambda: len(containers.processes(namespace, name, "larder")) == 2, 30)
-        out_of_memory.exhaust(namespace, name, "larder")
-        ask(namespace, prompt, tokens)  # while nobody is there
-        if alone:
-            assert condition(namespace.get("pod", name), "Ready")["status"] == "True"
-        wait_warm(namespace, name, prompt, tokens)
-        there = condition(namespace.get("cachepool", "cache"), "PodsReady")
-        return there if there.get("reason") == "OutOfMemory" else {}
-
-    print(wait_until("the pool says what kills it", said, 300)["message"])
-    assert (containers.main_process(namespace, name, "larder") == keeper) == alone
-    assert (containers.restart_count(namespace, name, "larder") == 0) == alone
+    engine = containers.main_process(namespace, name, "vllm")
+    out_of_memory.exhaust(namespace, name, "larder")
+    ask(namespace, prompt, tokens)  # while nobody is there
+    wait_until("larderd runs again", lambda: container_status(namespace.get("pod", name), "larder")["ready"], 60)
+    wait_warm(namespace, name, prompt, tokens)
     assert containers.main_process(namespace, name, "vllm") == engine
 
 
