@@ -8,7 +8,7 @@ import pathlib
 import signal
 import subprocess
 
-from harness.cluster import Namespace, container_status, wait_until
+from harness.cluster import ClusterError, Namespace, container_status, wait_until
 
 _CGROUPS = (pathlib.Path("/sys/fs/cgroup/memory"), pathlib.Path("/sys/fs/cgroup"))  # version 1, version 2
 _MIB = 1 << 20
@@ -21,14 +21,14 @@ def main_process(ns: Namespace, pod: str, container: str) -> int:
 
 def processes(ns: Namespace, pod: str, container: str) -> list[int]:
     """The node's numbers of the processes in the container's cgroup, the oldest first; at least one."""
-    identity = _identity(ns, pod, container)
+    identity = _identity(ns.get("pod", pod), container)
     found = []
     for folder in pathlib.Path("/proc").iterdir():
         if folder.name.isdigit() and identity in read(folder / "cgroup"):
             start = int(read(folder / "stat").rsplit(") ", 1)[1].split()[19])
             found.append((start, int(folder.name)))
     if not found:
-        raise LookupError(f"{pod} has no process of {container}")
+        raise ClusterError(f"{pod} has no process of {container}")
     return [number for _, number in sorted(found)]
 
 
@@ -76,7 +76,7 @@ def control_group(pod: dict, container: str = "") -> pathlib.Path:
     uid = pod["metadata"]["uid"]
     for root in _CGROUPS:
         for folder in root.glob(f"kubepods*/**/pod{uid}"):
-            return folder / container_status(pod, container)["containerID"].split("//")[1] if container else folder
+            return folder / _identity(pod, container) if container else folder
     raise LookupError(f"no cgroup of pod {uid}")
 
 
@@ -88,8 +88,8 @@ def _without_files(folder: pathlib.Path) -> int:
     return int(lines["anon"]) + int(lines["shmem"])
 
 
-def _identity(ns: Namespace, pod: str, container: str) -> str:
-    return container_status(ns.get("pod", pod), container)["containerID"].split("//")[1]
+def _identity(pod: dict, container: str) -> str:
+    return container_status(pod, container)["containerID"].split("//")[1]
 
 
 def read(path: pathlib.Path) -> str:

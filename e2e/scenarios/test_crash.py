@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from harness import by_hand, containers, engine_pod, out_of_memory, product
-from harness.cluster import condition, container_status, wait_until
+from harness.cluster import condition, wait_until
 
 RESTARTS = 10
 POOL_MIB = 512
@@ -111,7 +111,7 @@ def test_injected_larderd_out_of_memory(served):
     engine = containers.main_process(namespace, name, "vllm")
     out_of_memory.exhaust(namespace, name, "larder")
     ask(namespace, prompt, tokens)  # while nobody is there
-    wait_until("larderd runs again", lambda: container_status(namespace.get("pod", name), "larder")["ready"], 60)
+    wait_until("larderd runs beside its keeper", lambda: len(containers.processes(namespace, name, "larder")) == 2, 60)
     wait_warm(namespace, name, prompt, tokens)
     assert containers.main_process(namespace, name, "vllm") == engine
 
