@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 
@@ -31,14 +32,20 @@ def ask(namespace, prompt, tokens):
     return answer.cached_tokens >= engine_pod.whole_chunks(answer)
 
 
-def wait_warm(namespace, name, prompt, tokens):
-    """The shim re-attaches by itself within seconds; every answer until then is a cold one, and right."""
+def wait_attached(namespace, name, prompt, tokens):
+    """The shim re-attaches by itself within seconds. What the dead larderd had loads all the while, so what shows it is a store: a prompt that
+    nobody has asked is warm at the second time. Then what was cached before is there too."""
+    seeds = itertools.count(1)
 
-    def warm() -> bool:
+    def stores() -> bool:
+        fresh = engine_pod.prompt(next(seeds))
+        first = engine_pod.answer(namespace, "llama", fresh).token_ids
         engine_pod.forget(namespace.get("pod", name))
-        return ask(namespace, prompt, tokens)
+        return ask(namespace, fresh, first)
 
-    wait_until("a warm answer", warm, 30)
+    wait_until("what is asked anew is stored", stores, 30)
+    engine_pod.forget(namespace.get("pod", name))
+    assert ask(namespace, prompt, tokens)
 
 
 def test_larderd_killed_ten_times(served):
@@ -49,7 +56,7 @@ def test_larderd_killed_ten_times(served):
         restarts = containers.kill(namespace, name, "larder")
         ask(namespace, prompt, tokens)  # while nobody is there
         containers.wait_restarted(namespace, name, "larder", restarts)
-    wait_warm(namespace, name, prompt, tokens)
+    wait_attached(namespace, name, prompt, tokens)
     pod = namespace.get("pod", name)
     assert containers.restart_count(namespace, name, "vllm") == 0
     assert containers.charged_mib(pod) < before + GROWTH_MIB
@@ -70,7 +77,7 @@ def test_larderd_killed_under_its_keeper(served):
             return len(now) == 2 and now[0] == keeper and now[1] != larderd
 
         wait_until("its keeper has run it again", again, 30)
-    wait_warm(namespace, name, prompt, tokens)
+    wait_attached(namespace, name, prompt, tokens)
     for container in ("larder", "vllm"):
         assert containers.restart_count(namespace, name, container) == 0
 
@@ -112,7 +119,7 @@ def test_injected_larderd_out_of_memory(served):
     out_of_memory.exhaust(namespace, name, "larder")
     ask(namespace, prompt, tokens)  # while nobody is there
     wait_until("larderd runs beside its keeper", lambda: len(containers.processes(namespace, name, "larder")) == 2, 60)
-    wait_warm(namespace, name, prompt, tokens)
+    wait_attached(namespace, name, prompt, tokens)
     assert containers.main_process(namespace, name, "vllm") == engine
 
 
