@@ -9,7 +9,7 @@ import json
 import pytest
 
 from harness import product
-from harness.cluster import ROOT, wait_until
+from harness.cluster import ROOT
 
 GOLDEN = ROOT / "tests" / "golden" / "inject"
 STACKS = sorted(path.name.removesuffix(".in.yaml") for path in GOLDEN.glob("stack-*.in.yaml"))
@@ -27,11 +27,3 @@ def test_a_stack_gets_its_sidecar(larder, namespace, stack):
     words = json.dumps(pod["spec"]["containers"])
     assert "LarderConnector" in words
     assert ("NixlConnector" in words) == ("llm-d" in stack)
-
-
-def test_the_plain_deployment(larder, namespace):
-    """manifests/samples/deployment.yaml as it stands, with its pool and backend."""
-    for name in ("backend-managed", "pool", "deployment"):
-        namespace.kubectl("apply", "-f", str(ROOT / "manifests" / "samples" / f"{name}.yaml"))
-    pods = wait_until("two pods", lambda: len(found := namespace.pods("chat")) == 2 and found, 60)
-    assert all(product.injected(namespace, pod["metadata"]["name"]) for pod in pods)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness import containers, engine_pod, product
-from harness.cluster import kubectl, wait_until
+from harness.cluster import ROOT, kubectl, wait_until
 
 
 def ask_twice(namespace, service, seed=0):
@@ -67,3 +67,10 @@ def test_huge_pages(larder, namespace):
     ask_twice(namespace, "llama")
     larderd = next(one for one in pod["spec"]["initContainers"] if one["name"] == "larder")
     assert larderd["resources"]["limits"]["hugepages-2Mi"] == "96Mi"
+
+
+def test_the_samples_together(larder, namespace):
+    """kubectl apply -f FOLDER goes by the files' names: the pool is there before the pods that ask for it. Their image and GPU are not here."""
+    namespace.kubectl("apply", "-f", str(ROOT / "manifests" / "samples"))
+    pods = wait_until("two pods", lambda: len(found := namespace.pods("chat")) == 2 and found, 60)
+    assert all(product.injected(namespace, pod["metadata"]["name"]) for pod in pods)
