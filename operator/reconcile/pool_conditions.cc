@@ -116,7 +116,8 @@ Condition hugepages_missing(const PoolFacts& facts) {
 Condition without_pods(const PoolFacts& facts) {
   if (facts.pool->spec.placement == api::Placement::kSidecar)
     return {"PodsReady", Truth::kTrue, "NoPods",
-            "no pod has this pool yet: annotate a pod template with larder.dev/pool: " + facts.pool->name};
+            "no pod has this pool yet: annotate a pod template with larder.dev/pool: " + facts.pool->name +
+                "; pods that asked for it before it was there have to be started anew"};
   const std::int64_t wanted = facts.daemon_set ? api::number_at(*facts.daemon_set, "status.desiredNumberScheduled") : 0;
   if (wanted == 0)
     return {"PodsReady", Truth::kTrue, "NoPods", "no node runs larderd yet: see spec.node.nodeSelector and tolerations"};
