@@ -242,7 +242,7 @@ Result<Reply> SessionProtocol::reserve(Decoder& decoder) {
 Result<Reply> SessionProtocol::commit(Decoder& decoder) {
   if (Status status = read_list(decoder, commits_); !status.ok()) return status;
   for (const protocol::CommitRecord& record : commits_) {
-    if (Status status = not_being_written(decoder.type(), record.slot, record.generation); !status.ok()) return status;
+    if (Status status = release_copies(decoder.type(), record.slot, record.generation); !status.ok()) return status;
     store_.commit(facts_.number, record);
   }
   return Reply{};
@@ -251,7 +251,7 @@ Result<Reply> SessionProtocol::commit(Decoder& decoder) {
 Result<Reply> SessionProtocol::disown(Decoder& decoder) {
   if (Status status = read_list(decoder, slots_); !status.ok()) return status;
   for (const protocol::SlotRef& slot : slots_) {
-    if (Status status = not_being_written(decoder.type(), slot.slot, slot.generation); !status.ok()) return status;
+    if (Status status = release_copies(decoder.type(), slot.slot, slot.generation); !status.ok()) return status;
     store_.disown(facts_.number, slot);
   }
   return Reply{};

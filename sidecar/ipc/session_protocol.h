@@ -97,7 +97,7 @@ class SessionProtocol {
   Result<Reply> export_memory(protocol::Decoder& decoder, std::vector<Fd> fds);
   Result<Reply> withdraw(protocol::Decoder& decoder);
   Result<Reply> copy(protocol::Decoder& decoder);
-  Status not_being_written(protocol::MessageType type, std::uint32_t slot, std::uint64_t generation) const;
+  Status release_copies(protocol::MessageType type, std::uint32_t slot, std::uint64_t generation);
   // One slice; nothing: there are more.
   using Work = std::function<std::optional<Reply>()>;
   Reply begin(Work work);

@@ -116,9 +116,9 @@ Result<Reply> SessionProtocol::copy(Decoder& decoder) {
   return Reply{};
 }
 
-// A slot that larderd itself still writes is not free because its engine says so.
-Status SessionProtocol::not_being_written(MessageType type, std::uint32_t slot, std::uint64_t generation) const {
-  if (transfers_ == nullptr || !transfers_->being_written(generation)) return {};
+// A slot that larderd itself writes, or is to write, is not free because its engine says so.
+Status SessionProtocol::release_copies(MessageType type, std::uint32_t slot, std::uint64_t generation) {
+  if (transfers_ == nullptr || transfers_->release(generation)) return {};
   return {Code::kFailedPrecondition, std::string(type == MessageType::kCommit ? "COMMIT" : "DISOWN") + ": slot " +
                                          std::to_string(slot) + " is still being copied into, as this session has asked"};
 }

@@ -40,6 +40,10 @@ bool TransferMemory::take(std::uint32_t flag) {
   return region().flags[flag].state.compare_exchange_strong(asked, static_cast<std::uint32_t>(CopyState::kTaken));
 }
 
+bool TransferMemory::cancelled(std::uint32_t flag) {
+  return region().flags[flag].state.load(std::memory_order_acquire) == static_cast<std::uint32_t>(CopyState::kCancelled);
+}
+
 void TransferMemory::end(std::uint32_t flag, Code code, std::uint64_t root) {
   protocol::CopyFlag& at = region().flags[flag];
   at.code.store(static_cast<std::uint32_t>(code), std::memory_order_relaxed);

@@ -18,6 +18,8 @@ class TransferMemory {
 
   // False: the engine has taken it back, or never asked.
   bool take(std::uint32_t flag);
+  // The engine says that it has taken it back. It can write another thing there at any time.
+  bool cancelled(std::uint32_t flag);
   // The copy has ended, well or not: wakes the engine. Nothing is written for it after that.
   void end(std::uint32_t flag, Code code, std::uint64_t root);
 

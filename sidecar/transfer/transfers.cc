@@ -39,7 +39,7 @@ struct Transfers::Exporting {
   std::vector<copy::MemoryHandle> handles;
 };
 
-// Under the mutex, but for `region`.
+// Under the mutex, but for `number` and `region`.
 struct Transfers::Session {
   Session(std::uint32_t its_number, TransferMemory memory_for_flags) : number(its_number), region(std::move(memory_for_flags)) {}
   const std::uint32_t number;
@@ -57,6 +57,15 @@ struct Transfers::Session {
   Way way;
 };
 
+// One COPY, until it has ended. Its state is larderd's own: what stands in the flag the engine can write.
+struct Transfers::Copying {
+  enum class State { kQueued, kTaken, kVoid };
+  CopyOrder order;
+  SessionPtr session;
+  std::shared_ptr<const Memory> memory;  // let go before the task has ended
+  State state = State::kQueued;          // under the mutex; kVoid: its engine has taken it back, and has the slot
+};
+
 Transfers::Transfers(std::unique_ptr<copy::MemoryImporter> importer, std::span<std::byte> arena, std::function<void()> wake)
     : importer_(std::move(importer)), arena_(arena), wake_(std::move(wake)) {
   for (unsigned i = 0; i < kThreads; ++i) threads_.emplace_back(&Transfers::work, this);
@@ -70,6 +79,7 @@ Transfers::~Transfers() {
   }
   changed_.notify_all();
   for (std::thread& thread : threads_) thread.join();
+  writing_.clear();
   sessions_.clear();  // what they have open, before its devices
 }
 
@@ -251,37 +261,39 @@ Status Transfers::copy(std::uint32_t session, CopyOrder order) {
       return {Code::kInvalidArgument, "a piece is not within its allocation"};
   }
   ++own.tasks;
-  if (writes(order)) ++writing_[order.generation];
-  const auto shared = std::make_shared<const CopyOrder>(std::move(order));
-  auto memory = std::make_shared<std::shared_ptr<const Memory>>(own.memory);  // let go before the task has ended
-  add([this, of = found->second, shared, memory] {
-    run_copy(of, *shared, *memory);
-    memory->reset();
-    task_ended(of);
+  const auto copying = std::make_shared<Copying>(Copying{std::move(order), found->second, own.memory});
+  if (writes(copying->order)) writing_.emplace(copying->order.generation, copying);
+  add([this, copying] {
+    run_copy(copying);
+    copying->memory.reset();
+    task_ended(copying->session);
   });
   return {};
 }
 
 // Whatever happens: the flag is ended last, when nobody writes any more.
-void Transfers::run_copy(const SessionPtr& session, const CopyOrder& order, const std::shared_ptr<const Memory>& memory) {
-  const bool taken = session->region.take(order.flag);
+void Transfers::run_copy(const std::shared_ptr<Copying>& copying) {
+  const CopyOrder& order = copying->order;
+  const SessionPtr& session = copying->session;
   std::shared_ptr<Device> device;
   {
     const Lock lock(mutex_);
-    if (!session->ended && taken && !order.pieces.empty()) device = session->device;
+    if (copying->state != Copying::State::kVoid && session->region.take(order.flag)) {
+      copying->state = Copying::State::kTaken;
+      if (!session->ended && !order.pieces.empty()) device = session->device;
+    }
   }
   Result<std::uint64_t> root = Status(Code::kNotFound, "the chunk or the session is gone, or the engine did not wait");
   if (device) {
     try {
-      root = move(order, *memory, *device->engine);
+      root = move(order, *copying->memory, *device->engine);
     } catch (const std::bad_alloc&) {
       root = Status(Code::kResourceExhausted, "no memory");
     }
   }
   {
     const Lock lock(mutex_);
-    if (writes(order))
-      if (const auto at = writing_.find(order.generation); --at->second == 0) writing_.erase(at);
+    std::erase_if(writing_, [&](const auto& one) { return one.second == copying; });
     if (root.ok()) {
       ++(order.verb == CopyVerb::kStore ? counts_.stores : counts_.loads);
       counts_.bytes += order.pieces.size() * order.piece_bytes;
@@ -359,9 +371,16 @@ bool Transfers::busy(std::uint32_t session) const {
   return sessions_.contains(session);
 }
 
-bool Transfers::being_written(std::uint64_t generation) const {
+bool Transfers::release(std::uint64_t generation) {
   const Lock lock(mutex_);
-  return writing_.contains(generation);
+  const auto [first, last] = writing_.equal_range(generation);
+  for (auto at = first; at != last; ++at) {
+    Copying& copying = *at->second;
+    if (copying.state == Copying::State::kQueued && copying.session->region.cancelled(copying.order.flag))
+      copying.state = Copying::State::kVoid;
+    if (copying.state != Copying::State::kVoid) return false;
+  }
+  return true;
 }
 
 std::vector<Answer> Transfers::take_answers() {

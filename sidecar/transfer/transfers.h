@@ -2,7 +2,7 @@
 //
 // The event loop asks and takes answers; a few threads of its own open memory, copy and close it again. Memory is opened once, when it is exported, and
 // closed when its session ends or withdraws it, behind the last copy. A copy that has begun goes on to its end, whoever dies meanwhile: until then its
-// session is busy() and a slot that it writes is being_written(). The loop's thread calls everything but what is said to be thread-safe.
+// session is busy() and a slot that it writes is not its engine's to release(). The loop's thread calls everything but what is said to be thread-safe.
 #pragma once
 
 #include <atomic>
@@ -77,8 +77,9 @@ class Transfers {
 
   // Thread-safe. Whether something is copied for it, or open.
   bool busy(std::uint32_t session) const;
-  // Thread-safe. A copy writes into the slot that was granted at this generation, or will.
-  bool being_written(std::uint64_t generation) const;
+  // Thread-safe. Its engine commits or gives up the slot that was granted at this generation: a copy that it took back before it began is never made from
+  // here on. False: one writes there, or will, and the slot is not the engine's.
+  bool release(std::uint64_t generation);
   std::vector<Answer> take_answers();
   // Whether since the last time a session that had ended has become free of copies and of memory. `wake` was called for it.
   bool take_freed();
@@ -93,6 +94,7 @@ class Transfers {
   struct Session;
   struct Device;
   struct Exporting;
+  struct Copying;
   using SessionPtr = std::shared_ptr<Session>;
   using Memory = std::vector<std::shared_ptr<copy::ImportedMemory>>;
   using Lock = std::unique_lock<std::mutex>;
@@ -104,7 +106,7 @@ class Transfers {
   copy::TransferRefusal open_or_say_why(const SessionPtr& session, Exporting& exporting);
   copy::TransferRefusal open_all(const SessionPtr& session, const copy::DeviceId& id, std::vector<copy::MemoryHandle>& handles);
   copy::TransferRefusal make_device(const copy::DeviceId& id, const copy::ImportedMemory& memory, std::shared_ptr<Device>& made);
-  void run_copy(const SessionPtr& session, const CopyOrder& order, const std::shared_ptr<const Memory>& memory);
+  void run_copy(const std::shared_ptr<Copying>& copying);
   Result<std::uint64_t> move(const CopyOrder& order, const Memory& memory, const copy::CopyEngine& engine) const;
   void close(const SessionPtr& session);
   void task_ended(const SessionPtr& session);
@@ -117,8 +119,8 @@ class Transfers {
   bool closing_ = false;
   std::deque<std::function<void()>> queue_;
   std::unordered_map<std::uint32_t, SessionPtr> sessions_;
-  std::unordered_map<std::uint32_t, copy::TransferRefusal> declined_;  // by sessions that have nothing open
-  std::unordered_map<std::uint64_t, std::uint32_t> writing_;           // copies by generation
+  std::unordered_map<std::uint32_t, copy::TransferRefusal> declined_;         // by sessions that have nothing open
+  std::unordered_multimap<std::uint64_t, std::shared_ptr<Copying>> writing_;  // those that store, queued or begun, by generation
   std::vector<Answer> answers_;
   Counts counts_;
   std::atomic<std::uint64_t> open_{0};  // allocations

@@ -1,6 +1,9 @@
 // EXPORT, COPY and WITHDRAW through a session's state machine: what larderd still writes is not its engine's to give back.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
+
 #include "shim/client/copy_flags.h"
 #include "shim/protocol/transfer_messages.h"
 #include "sidecar/ipc/session_protocol.h"
@@ -50,7 +53,7 @@ class SessionTransferTest : public testing::Test {
     const protocol::ExportedRange range{kind, 0, bytes, {}};
     return send(Encoder(MessageType::kExport, 9).append(protocol::Export{1, 0, 0, 0, {}}).append(range), std::move(fds));
   }
-  protocol::SlotRef granted() {
+  protocol::SlotRef granted(std::uint64_t number = 1) {
     const std::string text = "a: 1\n";
     protocol::OpenNamespace open{};
     open.id = protocol::namespace_id(text);
@@ -63,7 +66,7 @@ class SessionTransferTest : public testing::Test {
                     .ok());
     const Result<Reply> reply = send(Encoder(MessageType::kReserve, 3)
                                          .append(protocol::Reserve{session_->namespaces().back(), 0, 0, 1, 0})
-                                         .append(protocol::BlockHash{1, 1}));
+                                         .append(protocol::BlockHash{number, 1}));
     protocol::Granted head{};
     protocol::Grant grant{};
     Result<protocol::Decoder> decoder = protocol::Decoder::open(reply->packet);
@@ -81,6 +84,43 @@ class SessionTransferTest : public testing::Test {
             .append(protocol::Copy{static_cast<std::uint32_t>(protocol::CopyVerb::kStore), flag, slot.slot, 1, slot.generation})
             .append(piece));
   }
+  Result<Reply> commit(const protocol::SlotRef& slot, std::uint64_t root) {
+    return send(Encoder(MessageType::kCommit, 0)
+                    .append(protocol::SlotList{1, 0})
+                    .append(protocol::CommitRecord{slot.slot, 0, slot.generation, root}));
+  }
+  Result<Reply> disown(const protocol::SlotRef& slot) {
+    return send(Encoder(MessageType::kDisown, 0).append(protocol::SlotList{1, 0}).append(slot));
+  }
+  // Both threads copy until the gate opens.
+  void hold_threads() {
+    device_->gated = true;
+    for (const std::uint64_t number : {101, 102}) ASSERT_TRUE(send_copy(*flags_->take(), granted(number)).ok());
+    ASSERT_TRUE(device_->gate.await_entered(2));
+  }
+  // A copy of pages of zeros that waits in larderd, and that its engine has taken back to write the slot by itself.
+  protocol::SlotRef taken_back(std::uint32_t& flag) {
+    const protocol::SlotRef slot = granted();
+    flag = *flags_->take();
+    EXPECT_TRUE(send_copy(flag, slot).ok());
+    EXPECT_EQ(flags_->wait(flag).status().code(), Code::kDeadlineExceeded);
+    offset_bytes_ = box_.store().granted_chunk(1, slot)->offset_bytes;
+    std::memset(box_.arena() + offset_bytes_, 0x5a, kPieceBytes);
+    return slot;
+  }
+  bool as_its_engine_wrote_it() {
+    const std::byte* const slot = box_.arena() + offset_bytes_;
+    return std::all_of(slot, slot + kPieceBytes, [](std::byte b) { return b == std::byte{0x5a}; });
+  }
+  protocol::CopyFlag& flag_at(std::uint32_t flag) {
+    if (mapping_.data() == nullptr)
+      mapping_ = *Mapping::map_shared(Fd(::dup(transfers_.region_fd(1))), transfer::TransferMemory::size_bytes(),
+                                      PROT_READ | PROT_WRITE, "transfer region");
+    return reinterpret_cast<protocol::TransferRegion*>(mapping_.data())->flags[flag];
+  }
+  bool await_ended(std::uint32_t flag) {
+    return eventually([&] { return flag_at(flag).state == static_cast<std::uint32_t>(protocol::CopyState::kEnded); }, 10'000);
+  }
 
   StoreBox box_;
   store::testing_support::Memory region_;
@@ -89,6 +129,8 @@ class SessionTransferTest : public testing::Test {
   transfer::Transfers transfers_{std::make_unique<HostImporter>(device_), {box_.arena(), 8 * StoreBox::kSlotBytes}, [] {}};
   std::optional<SessionProtocol> session_;
   std::unique_ptr<client::CopyFlags> flags_;
+  Mapping mapping_;                 // of the flags, as an engine has them that plays foul
+  std::uint64_t offset_bytes_ = 0;  // of the slot that was taken back
 };
 
 TEST_F(SessionTransferTest, ASlotIsCommittedBehindTheCopyAndNotInTheMidstOfIt) {
@@ -98,21 +140,51 @@ TEST_F(SessionTransferTest, ASlotIsCommittedBehindTheCopyAndNotInTheMidstOfIt) {
   const std::uint32_t flag = *flags_->take();
   ASSERT_TRUE(send_copy(flag, slot).ok());
   ASSERT_TRUE(device_->gate.await_entered(1));
-  const Result<Reply> early = send(Encoder(MessageType::kCommit, 0)
-                                       .append(protocol::SlotList{1, 0})
-                                       .append(protocol::CommitRecord{slot.slot, 0, slot.generation, 5}));
+  const Result<Reply> early = commit(slot, 5);
   EXPECT_EQ(early.status().code(), Code::kFailedPrecondition);
   EXPECT_NE(early.status().text().find("still being copied"), std::string::npos);
-  EXPECT_EQ(send(Encoder(MessageType::kDisown, 0).append(protocol::SlotList{1, 0}).append(slot)).status().code(),
-            Code::kFailedPrecondition);
+  EXPECT_EQ(disown(slot).status().code(), Code::kFailedPrecondition);
   device_->gate.open();
   const Result<std::uint64_t> root = flags_->wait(flag);
   ASSERT_TRUE(root.ok());
-  EXPECT_TRUE(send(Encoder(MessageType::kCommit, 0)
-                       .append(protocol::SlotList{1, 0})
-                       .append(protocol::CommitRecord{slot.slot, 0, slot.generation, *root}))
-                  .ok());
+  EXPECT_TRUE(commit(slot, *root).ok());
   EXPECT_EQ(box_.stats().chunks_committed, 1U);
+}
+
+TEST_F(SessionTransferTest, ASlotWhoseCopyWasTakenBackInTheQueueIsItsEnginesToCommit) {
+  open();
+  hold_threads();
+  std::uint32_t flag = 0;
+  const protocol::SlotRef slot = taken_back(flag);
+  const Result<Reply> committed = commit(slot, 5);
+  EXPECT_TRUE(committed.ok()) << committed.status().to_string();
+  EXPECT_EQ(box_.stats().chunks_committed, 1U);
+  device_->gate.open();
+  EXPECT_TRUE(await_ended(flag));
+  EXPECT_TRUE(as_its_engine_wrote_it());
+}
+
+// By then the slot may be another engine's.
+TEST_F(SessionTransferTest, ACopyThatWasTakenBackIsNotMadeWhateverItsFlagSaysLater) {
+  open();
+  hold_threads();
+  std::uint32_t flag = 0;
+  const protocol::SlotRef slot = taken_back(flag);
+  const Result<Reply> disowned = disown(slot);
+  EXPECT_TRUE(disowned.ok()) << disowned.status().to_string();
+  flag_at(flag).state = static_cast<std::uint32_t>(protocol::CopyState::kAsked);
+  device_->gate.open();
+  EXPECT_TRUE(await_ended(flag));
+  EXPECT_TRUE(as_its_engine_wrote_it());
+}
+
+TEST_F(SessionTransferTest, ACopyThatWaitsIsNotTakenBackByACommit) {
+  open();
+  hold_threads();
+  const protocol::SlotRef slot = granted();
+  ASSERT_TRUE(send_copy(*flags_->take(), slot).ok());
+  EXPECT_EQ(commit(slot, 5).status().code(), Code::kFailedPrecondition);
+  EXPECT_EQ(disown(slot).status().code(), Code::kFailedPrecondition);
 }
 
 TEST_F(SessionTransferTest, AGrantThatIsNotItsOwnIsNotWritten) {

@@ -149,7 +149,7 @@ TEST_F(TransfersTest, AForgedPieceIsTheSessionsFault) {
   }
   EXPECT_EQ(transfers_.copy(1, order(CopyVerb::kStore, protocol::kMaxCopies)).code(), Code::kInvalidArgument);
   EXPECT_EQ(transfers_.copy(2, order(CopyVerb::kStore, 0)).code(), Code::kFailedPrecondition);
-  EXPECT_FALSE(transfers_.being_written(77));
+  EXPECT_TRUE(transfers_.release(77));
 }
 
 TEST_F(TransfersTest, ASessionThatEndsInMidCopyIsBusyUntilNobodyWrites) {
@@ -160,14 +160,14 @@ TEST_F(TransfersTest, ASessionThatEndsInMidCopyIsBusyUntilNobodyWrites) {
   ASSERT_TRUE(device_->gate.await_entered(2));  // as many as there are threads
   transfers_.end_session(1);
   EXPECT_TRUE(transfers_.busy(1));
-  EXPECT_TRUE(transfers_.being_written(77));
+  EXPECT_FALSE(transfers_.release(77));
   EXPECT_EQ(device_->open, 1) << "not closed under a copy";
   device_->gate.open();
   EXPECT_TRUE(flags_->wait(first).ok()) << "the copy that had begun has ended, and its engine may know";
   EXPECT_TRUE(flags_->wait(second).ok());
   EXPECT_EQ(flags_->wait(third).status().code(), Code::kNotFound) << "the third never began";
   EXPECT_TRUE(eventually([&] { return !transfers_.busy(1); }, 10'000));
-  EXPECT_FALSE(transfers_.being_written(77));
+  EXPECT_TRUE(transfers_.release(77));
   EXPECT_EQ(device_->open, 0);
   EXPECT_EQ(transfers_.counts().stores, 2U);
 }
@@ -245,7 +245,9 @@ TEST_F(TransfersTest, ACopyThatItsEngineTookBackIsNotMade) {
   const std::uint32_t flag = *flags_->take();
   EXPECT_EQ(flags_->wait(flag).status().code(), Code::kDeadlineExceeded) << "nobody was asked";
   ASSERT_TRUE(transfers_.copy(1, order(CopyVerb::kStore, flag)).ok());
-  EXPECT_TRUE(eventually([&] { return !transfers_.being_written(77); }, 10'000));
+  ASSERT_TRUE(transfers_.withdraw(1, 5).ok());
+  EXPECT_TRUE(answer().withdrawn) << "behind the copy";
+  EXPECT_TRUE(transfers_.release(77));
   EXPECT_EQ(transfers_.counts().stores, 0U);
   EXPECT_EQ(device_->gate.enter(), 0) << "no copy was begun";
 }
