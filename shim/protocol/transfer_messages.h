@@ -15,7 +15,7 @@ enum class TransferReason : std::uint32_t {
   kNoDriver = 2,        // no libcuda.so.1 where the sidecar runs
   kOldDriver = 3,       // it is older than CUDA 12.0, or lacks a function
   kNoDevice = 4,        // the sidecar sees no GPU (a device plugin or DRA gave it to the engine alone)
-  kOtherDevice = 5,     // it sees GPUs, and not the engine's
+  kOtherDevice = 5,     // it sees GPUs, and not the engine's; or the engine has exported memory of another before
   kMig = 6,             // a MIG instance: its memory cannot be shared
   kNotOpened = 7,       // the driver refused a handle: stale, forged, or not of this machine
   kSize = 8,            // an allocation is not as large as the engine says

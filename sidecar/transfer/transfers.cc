@@ -46,6 +46,7 @@ struct Transfers::Session {
   TransferMemory region;
   bool region_told = false;
   std::shared_ptr<Device> device;
+  copy::DeviceId device_id{};  // of all that is open
   std::shared_ptr<const Memory> memory = std::make_shared<Memory>();
   std::deque<Exporting> exports;  // not open yet; the engine counts what it exports as they came
   bool opening = false;           // one thread sees to them
@@ -174,6 +175,8 @@ TransferRefusal Transfers::open_all(const SessionPtr& session, const copy::Devic
   {
     const Lock lock(mutex_);
     *opened = *session->memory;
+    if (!opened->empty() && session->device_id != id)
+      return {TransferReason::kOtherDevice, "the engine has exported memory of another GPU before"};
   }
   if (opened->size() + handles.size() > protocol::kMaxExports)
     return {TransferReason::kBound, "more than " + std::to_string(protocol::kMaxExports) + " allocations"};
@@ -192,6 +195,7 @@ TransferRefusal Transfers::open_all(const SessionPtr& session, const copy::Devic
   const Lock lock(mutex_);
   if (!device->failure.empty()) return {TransferReason::kFailed, device->failure};
   session->device = std::move(device);
+  session->device_id = id;
   counts_.opened += handles.size();
   session->memory = std::move(opened);
   return {};

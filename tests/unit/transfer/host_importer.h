@@ -32,6 +32,7 @@ inline copy::MemoryHandle handle_of(Fd file, std::uint64_t bytes) {
 struct HostDevice {
   std::atomic<int> open{0};  // allocations that are open by now
   std::atomic<int> opened{0};
+  std::atomic<int> engines{0};  // made of it
   std::atomic<bool> gated{false};
   std::atomic<bool> failing{false};
   std::atomic<bool> without_memory{false};   // for an engine
@@ -100,6 +101,7 @@ class HostImporter final : public copy::MemoryImporter {
   }
   Result<std::unique_ptr<copy::CopyEngine>> engine(const copy::ImportedMemory&, copy::Log) override {
     if (device_->without_memory) throw std::bad_alloc();
+    ++device_->engines;
     return std::unique_ptr<copy::CopyEngine>(std::make_unique<GatedCopies>(device_));
   }
 

@@ -125,6 +125,21 @@ TEST_F(TransfersTest, TheMemoryOfSeveralExportsIsNumberedAsItCame) {
   EXPECT_TRUE(transfers_.copy(1, std::move(within)).ok());
 }
 
+// What was opened first says whose context a device's copies are made in.
+TEST_F(TransfersTest, ASessionsMemoryIsOfOneDevice) {
+  constexpr copy::DeviceId kFirst{7}, kOther{8};
+  ASSERT_TRUE(transfers_.open(1, 1, kEngine, kFirst, handles()).ok());
+  EXPECT_FALSE(answer().refusal.refused());
+  ASSERT_TRUE(transfers_.open(1, 2, kEngine, kOther, handles()).ok());
+  EXPECT_EQ(answer().refusal.reason, TransferReason::kOtherDevice);
+  EXPECT_EQ(device_->open, 0);
+  EXPECT_EQ(device_->engines, 1) << "none for the other out of memory of the first";
+  ASSERT_TRUE(transfers_.withdraw(1, 3).ok());
+  EXPECT_TRUE(answer().withdrawn);
+  ASSERT_TRUE(transfers_.open(1, 4, kEngine, kOther, handles()).ok()) << "it may have moved";
+  EXPECT_FALSE(answer().refusal.refused());
+}
+
 TEST_F(TransfersTest, BehindARefusalNothingIsOpenUntilAllIsWithdrawn) {
   ASSERT_TRUE(transfers_.open(1, 1, kEngine, {}, handles(kPageBytes * kPages + 1)).ok());
   EXPECT_EQ(answer().refusal.reason, TransferReason::kSize);
