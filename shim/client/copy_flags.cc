@@ -75,10 +75,10 @@ Result<std::uint64_t> CopyFlags::wait(std::uint32_t flag) {
       return Status(Code::kDeadlineExceeded, "larderd did not begin the copy in time");
     sleep_on(at(flag), state);
     if (larderd_lives() || state_of(at(flag)) == CopyState::kEnded) continue;
-    if (cancel(flag)) return Status(Code::kUnavailable, "larderd is gone");
+    if (cancel(flag)) return Status(Code::kDeadlineExceeded, "larderd is gone");
     // It had begun: its GPU may go on for a moment after its process.
     std::this_thread::sleep_for(std::chrono::milliseconds(protocol::kDeviceSettlingMs));
-    return Status(Code::kUnavailable, "larderd died in the midst of a copy");
+    return Status(Code::kDeadlineExceeded, "larderd died in the midst of a copy");
   }
 }
 

@@ -22,8 +22,8 @@ class CopyFlags {
   std::optional<std::uint32_t> take();
   // It was not asked for after all.
   void give_back(std::uint32_t flag);
-  // The root of what was stored, or 0. kDeadlineExceeded: larderd did not begin in time, and does not any more. kUnavailable: it is dead, and its GPU
-  // has had time to stop. Any other code is larderd's. No byte of it is written after return.
+  // The root of what was stored, or 0. kDeadlineExceeded: larderd did not begin in time, and does not any more; or it is dead, and its GPU has had time
+  // to stop. Any other code is larderd's: kUnavailable, it copies nothing on that device any more. No byte of it is written after return.
   Result<std::uint64_t> wait(std::uint32_t flag);
 
  private:

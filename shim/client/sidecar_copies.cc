@@ -205,7 +205,9 @@ Result<std::uint64_t> SidecarCopies::ask(Attachment& attachment, CopyVerb verb, 
     open->flags->give_back(*flag);
     return Status(Code::kUnavailable, "the session is lost");
   }
-  return open->flags->wait(*flag);
+  Result<std::uint64_t> root = open->flags->wait(*flag);
+  if (root.status().code() == Code::kUnavailable) mistrust(*open, {TransferReason::kFailed, root.status().text()}, false);
+  return root;
 }
 
 // By this engine's own kernels, of its own pages: larderd's word is not taken for it. Null pieces are spoken for by the slot's table alone.

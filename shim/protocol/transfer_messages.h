@@ -20,7 +20,7 @@ enum class TransferReason : std::uint32_t {
   kNotOpened = 7,       // the driver refused a handle: stale, forged, or not of this machine
   kSize = 8,            // an allocation is not as large as the engine says
   kBound = 9,           // more allocations than kMaxExports, or a COPY of more than kMaxPiecesPerCopy pieces
-  kFailed = 10,         // copies of the sidecar on that device have ended with an error of CUDA
+  kFailed = 10,         // copies of the sidecar on that device have ended, or cannot begin: an error of CUDA, or no memory
   kHostMemory = 11,     // the engine's: its pages lie in host memory, which needs none of this
   kNotExportable = 12,  // the engine's: the driver gives no handle for its memory (sleep mode's, unless it was made to be shared)
   kNotVerified = 13,    // the engine's: what the sidecar copied is not what stands on the pages: its view of them is stale

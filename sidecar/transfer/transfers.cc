@@ -231,10 +231,10 @@ TransferRefusal Transfers::make_device(const copy::DeviceId& id, const copy::Imp
 void Transfers::declined(std::uint32_t session, TransferRefusal why) {
   const Lock lock(mutex_);
   const auto found = sessions_.find(session);
-  if (found != sessions_.end())
-    found->second->way = {false, std::move(why)};
-  else
+  if (found == sessions_.end())
     declined_[session] = std::move(why);
+  else if (found->second->way.refusal.reason != why.reason)  // else larderd's own words say more
+    found->second->way = {false, std::move(why)};
 }
 
 Status Transfers::withdraw(std::uint32_t session, std::uint32_t request) {
@@ -305,7 +305,7 @@ void Transfers::run_copy(const std::shared_ptr<Copying>& copying) {
       ++counts_.failed;
     }
     if (device && root.status().code() == Code::kUnavailable) {
-      device->failure = root.status().text();
+      if (device->failure.empty()) device->failure = root.status().text();
       session->way = {false, {TransferReason::kFailed, device->failure}};
     }
   }

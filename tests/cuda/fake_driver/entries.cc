@@ -23,7 +23,7 @@ int function_objects[3];
 thread_local std::vector<Handle> contexts;
 
 // What this process's driver is like: FAKE_CUDA_DEVICES=0 (none is visible), FAKE_CUDA_UUID=n (another GPU), FAKE_CUDA_MIG=1, FAKE_CUDA_DELAY_MS=n (each copy
-// takes so long), FAKE_CUDA_OLD=1 (functions are missing).
+// takes so long), FAKE_CUDA_FAIL_COPY=n (the nth copy ends with an error, and everything with it), FAKE_CUDA_OLD=1 (functions are missing).
 int setting(const char* name, int otherwise) {
   const char* const text = std::getenv(name);
   return text == nullptr ? otherwise : std::atoi(text);
@@ -32,6 +32,7 @@ int setting(const char* name, int otherwise) {
 ResultCode init(unsigned) {
   LARDER_BEGIN("cuInit", false);
   if (const int delay = setting("FAKE_CUDA_DELAY_MS", 0); delay != 0) delay_ms(delay, "copy");
+  if (const int nth = setting("FAKE_CUDA_FAIL_COPY", 0); nth != 0) fail("copy", nth, kIllegalAddress, true);
   return setting("FAKE_CUDA_DEVICES", 1) == 0 ? kNoDevice : kSuccess;
 }
 

@@ -129,6 +129,31 @@ TEST_F(TransferTest, AStoreFromAStaleViewIsNotCommitted) {
   EXPECT_TRUE(host.holds(10, 3));
 }
 
+TEST_F(TransferTest, AnErrorOfCudaIsToldToEveryEngineByItsFirstCopy) {
+  ASSERT_TRUE(begin(kAllocated, {{"FAKE_CUDA_FAIL_COPY", "1"}}));
+  const std::unique_ptr<EngineClient> second = engine_at(*larderd_);
+  ASSERT_TRUE(await_open(*second)) << log_of(*second);
+  std::int64_t failed = 0;
+  for (EngineClient* const engine : {engine_.get(), second.get()}) {
+    EXPECT_TRUE(engine->client->sidecar_copies()) << "nobody has told it";
+    EXPECT_TRUE(served(*engine, 10 * failed, 1)) << "by itself";
+    EXPECT_FALSE(engine->client->sidecar_copies());
+    EXPECT_NE(log_of(*engine).find("failed"), std::string::npos);
+    EXPECT_TRUE(eventually([&] { return copied(*larderd_, "failed") == failed + 1; }, 10'000)) << copied(*larderd_, "failed");
+    ++failed;
+  }
+  const auto told = [&](const std::string& session, const std::string& what) {
+    return larderd_->status_text({"sessions", "attached", session, "transfer", what});
+  };
+  for (const char* const session : {"0", "1"}) {
+    EXPECT_TRUE(eventually([&] { return told(session, "reason") == "failed"; }, 10'000));
+    EXPECT_NE(told(session, "why").find("CUDA_ERROR_ILLEGAL_ADDRESS"), std::string::npos) << told(session, "why");
+  }
+  EXPECT_TRUE(served(*engine_, 30));
+  EXPECT_TRUE(served(*second, 40));
+  EXPECT_EQ(copied(*larderd_, "failed"), failed) << "nobody asks any more";
+}
+
 TEST_F(TransferTest, FreedMemoryEndsNothingButLarderdsCopies) {
   ASSERT_TRUE(begin());
   ASSERT_EQ(engine_->store(0, 3, 10'000).stored, 3U);
