@@ -172,10 +172,12 @@ void SidecarCopies::mistrust(const Open& open, const TransferRefusal& why, bool 
   withdraw(again);
 }
 
-bool SidecarCopies::send_copy(Attachment& attachment, const protocol::Copy& head, const std::vector<std::uint64_t>& pieces) {
+// Under the mutex, as WITHDRAW and EXPORT are sent: its pieces are numbered as what larderd has open when it comes.
+bool SidecarCopies::send_copy(const Open& open, const protocol::Copy& head, const std::vector<std::uint64_t>& pieces) {
   Encoder message(MessageType::kCopy, 0);
   message.append(head).append_all(std::span<const std::uint64_t>(pieces));
-  return attachment.outbox().send(message.packet());
+  const Lock lock(mutex_);
+  return open_.get() == &open && session_->outbox().send(message.packet());
 }
 
 Result<std::uint64_t> SidecarCopies::ask(Attachment& attachment, CopyVerb verb, const protocol::SlotRef& ref,
@@ -183,10 +185,6 @@ Result<std::uint64_t> SidecarCopies::ask(Attachment& attachment, CopyVerb verb, 
   const std::shared_ptr<const Open> open = current();
   if (open == nullptr || open->attachment != &attachment || list.pieces.size() > protocol::kMaxPiecesPerCopy)
     return Status(Code::kUnavailable, "larderd does not copy");
-  if (!exporter_.still_there(open->pages)) {
-    mistrust(*open, {TransferReason::kNotVerified, "the memory of the pages went, and nobody said so"}, true);
-    return Status(Code::kUnavailable, "the memory that was exported is gone");
-  }
   std::vector<std::uint64_t> pieces;
   pieces.reserve(list.pieces.size());
   for (const std::byte* page : list.pieces) {
@@ -197,13 +195,18 @@ Result<std::uint64_t> SidecarCopies::ask(Attachment& attachment, CopyVerb verb, 
   // Larderd knows nothing of the engine's streams.
   if (list.after != nullptr)
     if (Status status = list.after->wait(); !status.ok()) return status;
+  // As late as can be: the wait had no bound.
+  if (!exporter_.still_there(open->pages)) {
+    mistrust(*open, {TransferReason::kNotVerified, "the memory of the pages went, and nobody said so"}, true);
+    return Status(Code::kUnavailable, "the memory that was exported is gone");
+  }
   const std::optional<std::uint32_t> flag = open->flags->take();
   if (!flag) return Status(Code::kResourceExhausted, "too many copies at once");
-  if (!send_copy(attachment,
+  if (!send_copy(*open,
                  {static_cast<std::uint32_t>(verb), *flag, ref.slot, static_cast<std::uint32_t>(pieces.size()), ref.generation},
                  pieces)) {
     open->flags->give_back(*flag);
-    return Status(Code::kUnavailable, "the session is lost");
+    return Status(Code::kUnavailable, "the session is lost, or what it has exported is another by now");
   }
   Result<std::uint64_t> root = open->flags->wait(*flag);
   if (root.status().code() == Code::kUnavailable) mistrust(*open, {TransferReason::kFailed, root.status().text()}, false);

@@ -77,7 +77,7 @@ class SidecarCopies {
   // What larderd made of it: its root is verified. A failure: the engine has to copy.
   Result<std::uint64_t> ask(Attachment& attachment, protocol::CopyVerb verb, const protocol::SlotRef& ref,
                             const copy::PieceList& list);
-  static bool send_copy(Attachment& attachment, const protocol::Copy& head, const std::vector<std::uint64_t>& pieces);
+  bool send_copy(const Open& open, const protocol::Copy& head, const std::vector<std::uint64_t>& pieces);
   Status verify(std::uint64_t root, std::span<const std::byte> slot, const copy::PieceList& list) const;
   // Pages that are stored may become others' while they are read, and differ then: once is no proof.
   static constexpr int kMostDifferences = 3;

@@ -1,4 +1,5 @@
 // larderd copies in the memory of an engine of another process: legacy handles and descriptors, what is verified by whom, sleep.
+#include <functional>
 #include <future>
 
 #include "tests/cuda/transfer/transfer_fixture.h"
@@ -55,23 +56,67 @@ TEST_F(TransferTest, ChunksAreTheSameWhoeverCopiedThem) {
   EXPECT_TRUE(engine_->holds(10, 2));
 }
 
+// A load that waits for what its engine had queued on a stream, until go().
+class WaitingLoad {
+ public:
+  // `behind` is done on the stream, when it may go on.
+  explicit WaitingLoad(
+      EngineClient& engine, std::function<void()> behind = [] {})
+      : engine_(engine) {
+    void* const stream = fake_cuda::make_stream();
+    fake_cuda::run(stream, [go = go_.get_future().share(), behind = std::move(behind)] {
+      go.wait();
+      behind();
+    });
+    EXPECT_TRUE(engine_.client->after_stream(stream).ok());
+    const Result<std::uint64_t> ticket = engine_.client->load(engine_.transfer(0, 1), 5000);
+    EXPECT_TRUE(ticket.ok());
+    if (ticket.ok()) ticket_ = *ticket;
+    EXPECT_TRUE(engine_.client->poll(1, std::chrono::milliseconds(200)).empty());
+  }
+  bool go() {
+    go_.set_value();
+    return engine_.await(ticket_).status == Code::kOk && engine_.holds(0, 1);
+  }
+
+ private:
+  EngineClient& engine_;
+  std::promise<void> go_;
+  std::uint64_t ticket_ = 0;
+};
+
 TEST_F(TransferTest, LarderdCopiesOnlyBehindWhatTheEngineHadQueued) {
   ASSERT_TRUE(begin());
   ASSERT_TRUE(served(*engine_, 0, 1));
-  void* const stream = fake_cuda::make_stream();
-  std::promise<void> go;
-  fake_cuda::run(stream, [&] {
-    go.get_future().wait();
-    engine_->engine.wipe();  // the pages' earlier owner
-  });
-  ASSERT_TRUE(engine_->client->after_stream(stream).ok());
-  const Result<std::uint64_t> ticket = engine_->client->load(engine_->transfer(0, 1), 5000);
-  ASSERT_TRUE(ticket.ok());
-  EXPECT_TRUE(engine_->client->poll(1, std::chrono::milliseconds(200)).empty());
+  WaitingLoad load(*engine_, [&] { engine_->engine.wipe(); });  // the pages' earlier owner
   EXPECT_EQ(copied(*larderd_, "loads"), 1) << "not asked yet";
-  go.set_value();
-  EXPECT_EQ(engine_->await(*ticket).status, Code::kOk);
-  EXPECT_TRUE(engine_->holds(0, 1));
+  EXPECT_TRUE(load.go());
+  EXPECT_TRUE(eventually([&] { return copied(*larderd_, "loads") == 2; }, 10'000));
+}
+
+// No engine may do so. Larderd would write where the memory was, and the difference end its copies for good.
+TEST_F(TransferTest, MemoryThatWentWhileACopyWaitedForItsStreamIsExportedAnew) {
+  ASSERT_TRUE(begin(kByHand));
+  ASSERT_TRUE(served(*engine_, 0, 1));
+  WaitingLoad load(*engine_);
+  swap_memory(false);
+  EXPECT_TRUE(load.go()) << "by the engine itself";
+  EXPECT_TRUE(await_open(*engine_)) << log_of(*engine_);
+  EXPECT_EQ(copied(*larderd_, "loads"), 1);
+}
+
+// Nor so: its numbers of ranges are those of what was exported before.
+TEST_F(TransferTest, ACopyThatWaitedWhileTheMemoryWasExportedAnewIsNotAskedFor) {
+  ASSERT_TRUE(begin(kByHand));
+  ASSERT_TRUE(served(*engine_, 0, 1));
+  WaitingLoad load(*engine_);
+  ASSERT_TRUE(engine_->client->pages_leave(10'000).ok());
+  engine_->client->pages_are_back();
+  ASSERT_TRUE(await_open(*engine_)) << log_of(*engine_);
+  EXPECT_TRUE(load.go()) << "by the engine itself";
+  EXPECT_EQ(copied(*larderd_, "loads"), 1);
+  ASSERT_TRUE(engine_->client->after_stream(nullptr).ok());
+  EXPECT_EQ(engine_->load(0, 1).status, Code::kOk);
   EXPECT_TRUE(eventually([&] { return copied(*larderd_, "loads") == 2; }, 10'000));
 }
 
