@@ -3,8 +3,8 @@ and by kernels.
 
 The loops are PyTorch's, whose products are cuBLAS's, which no small kernel of ours would stand for: a square product in bfloat16, and decode
 steps of an 8B-shaped model as a CUDA graph. The copies are the product's, in this process, as in an engine: kernels of two processes would take
-turns instead. The copy engines' way has pieces of 2 MiB and the kernels' of 64 KiB, as they would be chosen; loads by the copy engines end in the
-kernel that verifies them. Alone and beside copies take turns, in changing order. A loss counts only where the copies did reach the rate."""
+turns instead. The copy engines' way has pieces of 2 MiB and the kernels' of 64 KiB, as they would be chosen; behind the copy engines' copies, loads and
+stores, a kernel digests the pages. Alone and beside copies take turns, in changing order. A loss counts only where the copies did reach the rate."""
 
 from __future__ import annotations
 
@@ -158,8 +158,7 @@ def judge(rows: list[dict]) -> list[dict]:
 
 
 def show(row: dict) -> str:
-    digests = "by the host" if row["direction"] == "stores" else f"on {row['sms']} SMs"
-    where = f"digests {digests}" if row["way"] == "batch" else f"on {row['sms']} SMs"
+    where = f"digests on {row['sms']} SMs" if row["way"] == "batch" else f"on {row['sms']} SMs"
     said = f"; not judged: {row['not_judged']}" if "not_judged" in row else ""
     return (f"{row['loop']:<6} beside {row['direction']:<6} by {row['way']:<6} ({where}) at {row['of_link']:.2f} of the link: "
             f"{100 * row['loss']:.2f}% lost{said}")
