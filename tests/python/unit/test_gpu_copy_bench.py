@@ -203,6 +203,22 @@ def test_without_huge_pages_small_ones_are_measured(register, monkeypatch, bench
 
 class FakeArms:
     """Every pass takes a second. `without`: methods that cannot be had, and why."""
+def children():
+    return Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+
+
+def test_the_arena_is_memory_that_another_process_touched_and_keeps(bench):
+    before = children()
+    arena = bench_module("gpu_arms").arena
+    with arena(3 << 20) as file:
+        (keeper,) = set(children()) - set(before)
+        assert "gpu_arena.py" in Path(f"/proc/{keeper}/cmdline").read_text()
+        assert (os.fstat(file).st_size, os.fstat(file).st_blocks * 512) == (3 << 20, 3 << 20), "all of it is present, and nobody wrote it here"
+    assert children() == before
+    with pytest.raises(bench.ArmsError, match="of another process's memory"), arena(1 << 60):
+        pass
+
+
 
     device = "a fake device"
 
