@@ -37,6 +37,12 @@ class Moves:
         self.field.arms.check(self._library.gpu_one_way(self._handle, direction, callers, ctypes.byref(seconds)))
         return seconds.value
 
+    def verify(self, callers: int) -> None:
+        """All pages scribbled over, loaded and compared byte by byte: Void where one differs."""
+        self.field.scribble()
+        self.one_way(LOAD, callers)
+        self.field.check()
+
     def both_ways(self, callers: int, copies: int) -> tuple[list[float], list[float]]:
         """The sorted seconds at which copies ended, until there were so many loads and so many stores."""
         room = MOST_APART * copies

@@ -102,6 +102,7 @@ def measure(arms: Arms, loops: list[Loop], scale: Scale = Scale()) -> list[dict]
         large = stack.enter_context(field.moves("plain", plain_bytes=scale.bytes))
         link = {direction: scale.bytes / statistics.median(large.one_way(direction, 1) for _ in range(5))
                 for direction in DIRECTIONS.values()}
+        large.verify(1)
         for method, piece_bytes in PIECES.items():
             with ExitStack() as inner:
                 try:
@@ -115,9 +116,7 @@ def measure(arms: Arms, loops: list[Loop], scale: Scale = Scale()) -> list[dict]
                         rate = OF_THE_LINK * link[direction]
                         pairs, reached = turns_of(loop.seconds, moves, direction, rate, scale.turns)
                         rows.append(row_of(loop.name, method, name, pairs, [one / link[direction] for one in reached]))
-                field.scribble()
-                moves.one_way(LOAD, callers())
-                field.check()
+                moves.verify(callers())
     return rows
 
 
