@@ -48,7 +48,7 @@ def print_goals(goals: list[dict]) -> None:
         if "goal" in g:
             print(f"  {g['id']:<28} {g['value']:>10g}  goal {g['op']} {g['goal']:g}  {'met' if g['met'] else 'MISSED'}")
         else:
-            print(f"  {g['id']:<28} {g['value']:>10g}")
+            print(f"  {g['id']:<28} {g['value']:>10g}  {g.get('beside', '')}".rstrip())
 
 
 def conclude(path: pathlib.Path, name: str, rows: list[dict], goals: list[dict], started: float) -> None:
