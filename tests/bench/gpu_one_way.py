@@ -82,7 +82,7 @@ def rows_of(piece_bytes: int, rounds: list[dict[str, tuple[float, float]]]) -> l
         return statistics.median(one[name][direction] / one[other][direction] for one in rounds)
 
     return [{
-        "part": part_of(piece_bytes), "piece_kib": piece_bytes >> 10, "way": name,
+        "part": part_of(piece_bytes), "piece_kib": piece_bytes >> 10, "way": name, "judged": "loads",
         "load_gb_s": median(name, LOAD) / 1e9, "store_gb_s": median(name, STORE) / 1e9,
         "load_of_large": over(name, LARGE, LOAD), "store_of_large": over(name, LARGE, STORE),
         "load_of_loop": over(name, LOOP, LOAD), "load_of_batch": over(name, BATCH, LOAD),

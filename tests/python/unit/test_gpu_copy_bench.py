@@ -58,6 +58,7 @@ def test_ratios_are_medians_of_the_rounds_own(one_way):
     ceiling, row = one_way.rows_of(one_way.LARGE_PIECE, rounds)
     assert (ceiling["load_of_large"], ceiling["load_of_loop"]) == (1.0, None)
     assert (row["part"], row["piece_kib"], row["load_gb_s"], row["store_gb_s"]) == ("G1", 2048, 80.0, 25.0)
+    assert row["judged"] == "loads"
     assert row["load_of_large"] == pytest.approx(0.8) and row["store_of_large"] == pytest.approx(0.5)
     assert one_way.judge([ceiling, row]) == [{"id": "G1.load_of_large", "value": 0.8, "op": ">=", "goal": 0.98, "met": False}]
 
@@ -202,8 +203,6 @@ def test_without_huge_pages_small_ones_are_measured(register, monkeypatch, bench
 # ---- the whole
 
 
-class FakeArms:
-    """Every pass takes a second. `without`: methods that cannot be had, and why."""
 def children():
     return Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
 
@@ -220,6 +219,8 @@ def test_the_arena_is_memory_that_another_process_touched_and_keeps(bench):
         pass
 
 
+class FakeArms:
+    """Every pass takes a second. `without`: methods that cannot be had, and why."""
 
     device = "a fake device"
 
