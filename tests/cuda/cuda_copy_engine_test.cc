@@ -422,12 +422,15 @@ TEST_F(CudaCopyEngineTest, KernelsOfBothDirectionsShareTheMultiprocessorsAndRunA
   EXPECT_EQ(fake_cuda::counters().most_blocks, 8U) << "one direction alone";
   EXPECT_EQ(fake_cuda::counters().most_kernels, 1U);
   fake_cuda::delay_ms(2);
-  std::jthread loads([&] {
-    for (int round = 0; round < 20; ++round) EXPECT_TRUE(engine.load(loaded.slot(), root, loaded.list()).ok());
-  });
-  for (int round = 0; round < 20; ++round) EXPECT_TRUE(engine.store(stored.list(), stored.slot()).ok());
-  loads.join();
-  EXPECT_EQ(fake_cuda::counters().most_kernels, 2U);
+  {
+    const std::jthread loads([&](const std::stop_token& stop) {
+      while (!stop.stop_requested()) EXPECT_TRUE(engine.load(loaded.slot(), root, loaded.list()).ok());
+    });
+    EXPECT_TRUE(test::eventually([&] {
+      EXPECT_TRUE(engine.store(stored.list(), stored.slot()).ok());
+      return fake_cuda::counters().most_kernels == 2;
+    }));
+  }
   EXPECT_EQ(fake_cuda::counters().most_blocks, 8U);
 }
 
