@@ -52,8 +52,9 @@ class CopyEngine {
   virtual ~CopyEngine() = default;
   virtual const char* name() const = 0;
 
-  // Copies the pieces into the slot, writes the digest table behind the payload and returns the root. The digests are those of the
-  // bytes written into the slot. A failure: the slot may be written, and no byte will be written or read after return.
+  // Copies the pieces into the slot, writes the digest table behind the payload and returns the root. The digests are of the bytes as they were written into
+  // the slot, or of what stands on the pages, which nobody writes meanwhile: a byte that went wrong between the two is found out by whoever loads the slot. A
+  // failure: the slot may be written, and no byte will be written or read after return.
   // REQUIRES: slot.size() >= protocol::slot_bytes(...), slot aligned to 4 KiB.
   virtual Result<std::uint64_t> store(const PieceList& from, std::span<std::byte> slot) const = 0;
 

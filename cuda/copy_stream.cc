@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <thread>
+#include <utility>
 
 #include "cuda/fences.h"
 
@@ -25,19 +26,10 @@ void CopyList::add_pieces(bool gather, const PieceList& list, const std::byte* p
 CopyStream::CopyStream(ContextPtr context)
     : pieces(*context), digests(*context), staging(*context), context_(std::move(context)), driver_(context_->driver()) {}
 
-// The engine's work comes first: copies have the least priority that there is. That is also the default, so that beside an engine whose streams
-// have that one, as PyTorch's, a kernel of ours that has begun keeps its few multiprocessors until it ends.
 Result<std::unique_ptr<CopyStream>> CopyStream::make(ContextPtr context) {
   std::unique_ptr<CopyStream> made(new CopyStream(std::move(context)));
   const Driver& driver = made->driver_;
-  int least = 0, greatest = 0;
-  if (Status status = driver.status(driver->ctx_get_stream_priority_range(&least, &greatest), "cuCtxGetStreamPriorityRange");
-      !status.ok())
-    return status;
-  if (Status status = driver.status(driver->stream_create_with_priority(&made->stream_, kStreamNonBlocking, least),
-                                    "cuStreamCreateWithPriority");
-      !status.ok())
-    return status;
+  if (Status status = make_stream(driver, made->stream_); !status.ok()) return status;
   if (Status status =
           driver.status(driver->event_create(&made->done_, kEventBlockingSync | kEventDisableTiming), "cuEventCreate");
       !status.ok())
@@ -46,14 +38,27 @@ Result<std::unique_ptr<CopyStream>> CopyStream::make(ContextPtr context) {
 }
 
 CopyStream::~CopyStream() {
-  if (busy_) static_cast<void>(finish());
+  if (busy()) static_cast<void>(finish());
   if (done_ != nullptr) driver_->event_destroy(done_);
   if (stream_ != nullptr) driver_->stream_destroy(stream_);
 }
 
+// Of the chunks of one order, which have one fence, the first one alone waits for it.
 Status CopyStream::wait_for(const Fence& fence) {
-  return driver_.status(driver_->stream_wait_event(queue(), static_cast<const CudaFence&>(fence).event(), 0),
-                        "cuStreamWaitEvent");
+  const auto& point = static_cast<const CudaFence&>(fence);
+  if (point.reached()) return {};
+  Status status = driver_.status(driver_->stream_wait_event(queue(), point.event(), 0), "cuStreamWaitEvent");
+  if (status.ok()) behind_ = &point;
+  return status;
+}
+
+Status CopyStream::launch(KernelLanes& lanes, Direction direction, const KernelLanes::Launch& kernel) {
+  if (busy_)
+    if (Status status = finish(); !status.ok()) return status;
+  lanes_ = &lanes;
+  direction_ = direction;
+  ++kernels_;
+  return lanes.launch(direction, kernel);
 }
 
 Status CopyStream::copy(CopyList& list) {
@@ -77,12 +82,16 @@ Status CopyStream::copy(CopyList& list) {
 // Where the event fails the stream itself is waited for: an error that is told may leave earlier work running, unless the context is lost,
 // and then there is none.
 Status CopyStream::finish() {
-  busy_ = false;
-  Status status = driver_.status(driver_->event_record(done_, stream_), "cuEventRecord");
+  const Handle stream = kernels_ != 0 ? lanes_->stream(direction_) : stream_;
+  Status status = driver_.status(driver_->event_record(done_, stream), "cuEventRecord");
   if (status.ok()) status = driver_.status(driver_->event_synchronize(done_), "cuEventSynchronize");
   // Refused only because somebody captures a graph, earlier work goes on.
-  while (!status.ok() && is_capture_error(driver_->stream_synchronize(stream_)))
+  while (!status.ok() && is_capture_error(driver_->stream_synchronize(stream)))
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  if (kernels_ != 0) lanes_->ended(direction_, std::exchange(kernels_, 0));
+  const CudaFence* const behind = std::exchange(behind_, nullptr);
+  if (status.ok() && behind != nullptr) behind->note_reached();
+  busy_ = false;
   return status;
 }
 

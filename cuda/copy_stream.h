@@ -11,6 +11,7 @@
 
 #include "cuda/copy_engine.h"
 #include "cuda/device_context.h"
+#include "cuda/kernel_lanes.h"
 #include "cuda/pinned_buffer.h"
 
 namespace larder::copy::cuda {
@@ -25,6 +26,8 @@ struct CopyList {
   void add_pieces(bool gather, const PieceList& list, const std::byte* packed);
 };
 
+class CudaFence;
+
 class CopyStream {
  public:
   static Result<std::unique_ptr<CopyStream>> make(ContextPtr context);
@@ -32,15 +35,18 @@ class CopyStream {
   CopyStream(const CopyStream&) = delete;
   CopyStream& operator=(const CopyStream&) = delete;
 
+  // What is queued comes behind `fence`, which lives until finish().
   Status wait_for(const Fence& fence);
   // In one call where the driver can. Sources are read in the stream's order: a page of the engine is not read before its fence.
   Status copy(CopyList& list);
-  // What the next work is queued on; it counts as begun.
+  // A kernel, on a lane of `lanes`: behind all that was queued here, which is waited for first, so that it can run as soon as the lane gets to it.
+  Status launch(KernelLanes& lanes, Direction direction, const KernelLanes::Launch& kernel);
+  // What the next copy is queued on; it counts as begun. REQUIRES: no kernel since the last finish().
   Handle queue() {
     busy_ = true;
     return stream_;
   }
-  bool busy() const { return busy_; }
+  bool busy() const { return busy_ || kernels_ != 0; }
   // Waits until all of it is done, without a processor.
   Status finish();
 
@@ -54,7 +60,11 @@ class CopyStream {
   const Driver& driver_;
   Handle stream_ = nullptr;
   Handle done_ = nullptr;
-  bool busy_ = false;
+  bool busy_ = false;                  // the stream
+  const CudaFence* behind_ = nullptr;  // that the stream waits for
+  KernelLanes* lanes_ = nullptr;       // that the kernels are on
+  Direction direction_{};
+  unsigned kernels_ = 0;  // under way
 };
 
 // Thread-safe. As many streams as threads ever copied at once.

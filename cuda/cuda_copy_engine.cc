@@ -58,11 +58,14 @@ Result<std::unique_ptr<CudaCopyEngine>> CudaCopyEngine::make(const void* page, C
   std::unique_ptr<CudaCopyEngine> engine(new CudaCopyEngine(*context, std::move(options)));
   if (engine->options_.kernels.empty()) return engine;
   Result<std::unique_ptr<PieceKernels>> kernels = PieceKernels::load(*context, engine->options_.kernels);
-  if (kernels.ok()) {
+  Result<std::unique_ptr<KernelLanes>> lanes = kernels.ok() ? KernelLanes::make(*context, engine->options_.kernel_blocks)
+                                                            : Result<std::unique_ptr<KernelLanes>>(kernels.status());
+  if (lanes.ok()) {
     engine->kernels_ = std::move(kernels).value();
+    engine->lanes_ = std::move(lanes).value();
     engine->choose_ways();
   } else {
-    engine->options_.log("warning", "the copy kernels cannot be loaded (" + kernels.status().text() +
+    engine->options_.log("warning", "the copy kernels cannot be loaded (" + lanes.status().text() +
                                         "): chunks go by the copy engines, and loads through staging memory");
   }
   return engine;
@@ -152,7 +155,7 @@ Status CudaCopyEngine::make_tables(CopyStream& stream, std::size_t pieces, std::
   return {};
 }
 
-Status CudaCopyEngine::run_kernel(CopyStream& stream, Move move, const PieceList& list, DevicePtr packed,
+Status CudaCopyEngine::run_kernel(CopyStream& stream, Direction direction, Move move, const PieceList& list, DevicePtr packed,
                                   std::size_t first_piece) const {
   const std::uint64_t first_unit = first_piece * protocol::units_per_piece(list.piece_bytes);
   DevicePtr* const addresses = stream.pieces.data<DevicePtr>() + first_piece;
@@ -160,27 +163,29 @@ Status CudaCopyEngine::run_kernel(CopyStream& stream, Move move, const PieceList
   const MoveJob job{reinterpret_cast<const std::uint64_t*>(stream.pieces.device()) + first_piece,
                     reinterpret_cast<unsigned char*>(packed),
                     reinterpret_cast<std::uint64_t*>(stream.digests.device()) + first_unit, list.piece_bytes, list.pieces.size()};
-  return kernels_->launch(move, job, options_.kernel_blocks, stream.queue());
+  return stream.launch(*lanes_, direction,
+                       [&](unsigned blocks, Handle lane) { return kernels_->launch(move, job, blocks, lane); });
 }
 
 // Queues one way to move all pieces. `packed` and `device` name the same memory, to the host and to the device.
-Status CudaCopyEngine::move(CopyStream& stream, Move direction, bool kernel, const PieceList& list, std::byte* packed,
+Status CudaCopyEngine::move(CopyStream& stream, Direction direction, bool kernel, const PieceList& list, std::byte* packed,
                             DevicePtr device) const {
+  const bool gather = direction == Direction::kStore;
   if (kernel) {
     if (Status status = make_tables(stream, list.pieces.size(), list.piece_bytes); !status.ok()) return status;
-    return run_kernel(stream, direction, list, device);
+    return run_kernel(stream, direction, gather ? Move::kGather : Move::kScatter, list, device);
   }
   CopyList copies;
-  copies.add_pieces(direction == Move::kGather, list, packed);
+  copies.add_pieces(gather, list, packed);
   return stream.copy(copies);
 }
 
-// Queues the copies, and where the copy engines make them a kernel behind them that digests the pages: by device, of what lies there at that point of the stream.
-Status CudaCopyEngine::move_and_digest(CopyStream& stream, Move direction, bool kernel, const PieceList& list, std::byte* packed,
-                                       DevicePtr device) const {
+// Queues the copies, and where the copy engines make them waits for these and queues a kernel that digests the pages.
+Status CudaCopyEngine::move_and_digest(CopyStream& stream, Direction direction, bool kernel, const PieceList& list,
+                                       std::byte* packed, DevicePtr device) const {
   if (Status status = move(stream, direction, kernel, list, packed, device); kernel || !status.ok()) return status;
   if (Status status = make_tables(stream, list.pieces.size(), list.piece_bytes); !status.ok()) return status;
-  return run_kernel(stream, Move::kDigest, list, 0);
+  return run_kernel(stream, direction, Move::kDigest, list, 0);
 }
 
 // A kernel's digests are of what it stored. Behind the copy engines they are of the pages, which nobody writes meanwhile: where somebody did, or a byte went wrong
@@ -188,8 +193,8 @@ Status CudaCopyEngine::move_and_digest(CopyStream& stream, Move direction, bool 
 Status CudaCopyEngine::store_pinned(CopyStream& stream, bool kernel, const PieceList& from, std::span<std::byte> slot,
                                     DevicePtr device, std::span<std::uint64_t> table) const {
   const bool on_device = kernels_ != nullptr;
-  if (Status status = on_device ? move_and_digest(stream, Move::kGather, kernel, from, slot.data(), device)
-                                : move(stream, Move::kGather, false, from, slot.data(), device);
+  if (Status status = on_device ? move_and_digest(stream, Direction::kStore, kernel, from, slot.data(), device)
+                                : move(stream, Direction::kStore, false, from, slot.data(), device);
       !status.ok())
     return status;
   if (Status status = stream.finish(); !status.ok()) return status;
@@ -212,7 +217,8 @@ Status CudaCopyEngine::store_staged(CopyStream& stream, const PieceList& from, s
   auto* const staging = stream.staging.data<std::byte>();
   for (std::size_t first = 0; first < from.pieces.size(); first += at_once) {
     const PieceList part = part_of(from, first, std::min(at_once, from.pieces.size() - first));
-    if (Status status = move(stream, Move::kGather, kernel, part, staging, stream.staging.device()); !status.ok()) return status;
+    if (Status status = move(stream, Direction::kStore, kernel, part, staging, stream.staging.device()); !status.ok())
+      return status;
     if (Status status = stream.finish(); !status.ok()) return status;
     for (std::size_t i = 0; i < part.pieces.size(); ++i)
       host_loop().copy_piece(slot.data() + (first + i) * from.piece_bytes, staging + i * from.piece_bytes, from.piece_bytes,
@@ -226,7 +232,7 @@ Status CudaCopyEngine::store_staged(CopyStream& stream, const PieceList& from, s
 // behind the copy engines.
 Status CudaCopyEngine::load_pinned(CopyStream& stream, bool kernel, std::span<const std::byte> slot, DevicePtr device,
                                    const PieceList& to, std::span<std::uint64_t> table) const {
-  if (Status status = move_and_digest(stream, Move::kScatter, kernel, to, const_cast<std::byte*>(slot.data()), device);
+  if (Status status = move_and_digest(stream, Direction::kLoad, kernel, to, const_cast<std::byte*>(slot.data()), device);
       !status.ok())
     return status;
   if (Status status = stream.finish(); !status.ok()) return status;
@@ -249,7 +255,8 @@ Status CudaCopyEngine::load_staged(CopyStream& stream, std::span<const std::byte
         host_loop().copy_piece(staging + i * to.piece_bytes, slot.data() + (first + i) * to.piece_bytes, to.piece_bytes,
                                table.data() + (first + i) * units, slot.data() + (first + i + 1) * to.piece_bytes);
     host_loop().publish();
-    if (Status status = move(stream, Move::kScatter, kernel, part, staging, stream.staging.device()); !status.ok()) return status;
+    if (Status status = move(stream, Direction::kLoad, kernel, part, staging, stream.staging.device()); !status.ok())
+      return status;
     if (Status status = stream.finish(); !status.ok()) return status;
   }
   return {};

@@ -2,7 +2,8 @@
 //
 // Between pages and a slot that Pinning has registered it copies directly; other slots go through pinned staging memory of its own. It has
 // two ways to move, `batch` (the copy engines of the device, one call a chunk) and `kernel` (few multiprocessors, digests on the way), and
-// picks by direction and the size of the pieces, as it has measured when it was made. Each call runs on a stream of its own, behind its fence, and returns when all of it is done.
+// picks by direction and the size of the pieces, as it has measured when it was made. Each call copies on a stream of its own, behind its fence, its kernels run on the
+// lanes of all (kernel_lanes.h), and it returns when all of it is done.
 // Thread-safe. A CUDA error other than lack of memory, and than a refusal while a graph is captured, ends it for good: it says so once, and from then on answers
 // kUnavailable.
 #pragma once
@@ -30,7 +31,7 @@ struct CudaOptions {
   std::chrono::milliseconds measure_ways{200};  // make() waits so long at most for that; 0: it does not measure
   std::size_t measure_bytes = 8 << 20;          // that one trial moves, of device memory and of pinned memory; at least 2 MiB
   KnownWays* known = &KnownWays::of_process();  // outlives the engine
-  unsigned kernel_blocks = 8;                   // multiprocessors that one copy takes at most
+  unsigned kernel_blocks = 8;                   // multiprocessors that all copies together take at most; at least 2
   KernelImages kernels = built_in_kernels();
   std::size_t staging_bytes = 16 << 20;  // of each copy that is under way; at least one piece
   std::size_t pin_span_bytes = Pinning::kSpanBytes;
@@ -73,7 +74,8 @@ class CudaCopyEngine final : public CopyEngine {
   std::size_t staged_pieces(const PieceList& list) const;
   // Queues kernels over lists that follow each other in the stream's tables. REQUIRES of run_kernel(): make_tables() for all of them.
   static Status make_tables(CopyStream& stream, std::size_t pieces, std::uint64_t piece_bytes);
-  Status run_kernel(CopyStream& stream, Move move, const PieceList& list, DevicePtr packed, std::size_t first_piece = 0) const;
+  Status run_kernel(CopyStream& stream, Direction direction, Move move, const PieceList& list, DevicePtr packed,
+                    std::size_t first_piece = 0) const;
   Status store_pinned(CopyStream& stream, bool kernel, const PieceList& from, std::span<std::byte> slot, DevicePtr device,
                       std::span<std::uint64_t> table) const;
   Status store_staged(CopyStream& stream, const PieceList& from, std::span<std::byte> slot, std::span<std::uint64_t> table) const;
@@ -85,8 +87,9 @@ class CudaCopyEngine final : public CopyEngine {
   Status load_parts_pinned(CopyStream& stream, std::span<const ChunkPart* const> parts, std::span<const DevicePtr> devices,
                            std::uint64_t piece_bytes) const;
   Status load_part_staged(CopyStream& stream, const ChunkPart& part, std::uint64_t piece_bytes) const;
-  Status move(CopyStream& stream, Move direction, bool kernel, const PieceList& list, std::byte* packed, DevicePtr device) const;
-  Status move_and_digest(CopyStream& stream, Move direction, bool kernel, const PieceList& list, std::byte* packed,
+  Status move(CopyStream& stream, Direction direction, bool kernel, const PieceList& list, std::byte* packed,
+              DevicePtr device) const;
+  Status move_and_digest(CopyStream& stream, Direction direction, bool kernel, const PieceList& list, std::byte* packed,
                          DevicePtr device) const;
   // What a failed call means for the next ones.
   Status noted(Status status) const;
@@ -94,6 +97,7 @@ class CudaCopyEngine final : public CopyEngine {
   const ContextPtr context_;
   const CudaOptions options_;
   std::unique_ptr<PieceKernels> kernels_;  // or nullptr
+  std::unique_ptr<KernelLanes> lanes_;     // where there are kernels
   mutable std::atomic<bool> ended_{false};
   const std::shared_ptr<Arenas> arenas_ = std::make_shared<Arenas>();
   const std::shared_ptr<Fences> fences_;

@@ -31,8 +31,8 @@ Status CudaCopyEngine::load_parts_pinned(CopyStream& stream, std::span<const Chu
   if (Status status = stream.copy(copies); !status.ok()) return status;
   std::size_t first = 0;
   for (std::size_t i = 0; i < parts.size(); first += parts[i++]->pieces.size())
-    if (Status status =
-            run_kernel(stream, kernel ? Move::kScatter : Move::kDigest, {parts[i]->pieces, piece_bytes}, devices[i], first);
+    if (Status status = run_kernel(stream, Direction::kLoad, kernel ? Move::kScatter : Move::kDigest,
+                                   {parts[i]->pieces, piece_bytes}, devices[i], first);
         !status.ok())
       return status;
   if (Status status = stream.finish(); !status.ok()) return status;

@@ -42,4 +42,12 @@ DeviceContext::~DeviceContext() {
   if (retained_) driver_->device_primary_ctx_release(*retained_);
 }
 
+Status make_stream(const Driver& driver, Handle& stream) {
+  int least = 0, greatest = 0;
+  if (Status status = driver.status(driver->ctx_get_stream_priority_range(&least, &greatest), "cuCtxGetStreamPriorityRange");
+      !status.ok())
+    return status;
+  return driver.status(driver->stream_create_with_priority(&stream, kStreamNonBlocking, least), "cuStreamCreateWithPriority");
+}
+
 }  // namespace larder::copy::cuda

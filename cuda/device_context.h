@@ -31,6 +31,10 @@ class DeviceContext {
   const std::optional<int> retained_;  // the device whose primary context is kept alive by this
 };
 
+// A stream for our work in the current context. The engine's work comes first: ours has the least priority that there is. That is also the default, so that
+// beside an engine whose streams have that one, as PyTorch's, a kernel of ours that has begun keeps its few multiprocessors until it ends.
+Status make_stream(const Driver& driver, Handle& stream);
+
 using ContextPtr = std::shared_ptr<const DeviceContext>;
 
 }  // namespace larder::copy::cuda

@@ -4,6 +4,7 @@
 // Thread-safe.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -45,10 +46,14 @@ class CudaFence final : public Fence {
   CudaFence& operator=(const CudaFence&) = delete;
   Status wait() const override;
   Handle event() const { return event_; }
+  // Told by whoever has waited for something behind it: nobody needs to wait for it any more.
+  void note_reached() const { reached_ = true; }
+  bool reached() const { return reached_; }
 
  private:
   const std::shared_ptr<Fences> owner_;
   const Handle event_;
+  mutable std::atomic<bool> reached_{false};
 };
 
 }  // namespace larder::copy::cuda

@@ -23,6 +23,11 @@ def goal(identifier: str, value: float, op: str, bound: float) -> dict:
     return {"id": identifier, "value": round(value, 4), "op": op, "goal": bound, "met": _OPS[op](value, bound)}
 
 
+def not_measured(identifier: str, why: str, op: str, bound: float) -> dict:
+    """A goal of which this run can say nothing."""
+    return {"id": identifier, "not_measured": why, "op": op, "goal": bound}
+
+
 def figure(identifier: str, value: float) -> dict:
     """A figure without a goal of its own."""
     return {"id": identifier, "value": round(value, 4)}
@@ -45,10 +50,12 @@ def write(path: pathlib.Path, name: str, rows: list[dict], goals: list[dict]) ->
 
 def print_goals(goals: list[dict]) -> None:
     for g in goals:
-        if "goal" in g:
+        if "not_measured" in g:
+            print(f"  {g['id']:<28} not measured: {g['not_measured']}  goal {g['op']} {g['goal']:g}")
+        elif "goal" in g:
             print(f"  {g['id']:<28} {g['value']:>10g}  goal {g['op']} {g['goal']:g}  {'met' if g['met'] else 'MISSED'}")
         else:
-            print(f"  {g['id']:<28} {g['value']:>10g}")
+            print(f"  {g['id']:<28} {g['value']:>10g}  {g.get('beside', '')}".rstrip())
 
 
 def conclude(path: pathlib.Path, name: str, rows: list[dict], goals: list[dict], started: float) -> None:

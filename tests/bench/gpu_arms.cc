@@ -151,10 +151,14 @@ const char* gpu_open(void) {
   return device == nullptr ? nullptr : device->name().c_str();
 }
 
-gpu_field* gpu_field_make(uint64_t bytes, uint64_t piece_bytes, uint64_t chunk_bytes) {
+uint64_t gpu_arena_bytes(uint64_t bytes, uint64_t piece_bytes, uint64_t chunk_bytes) {
+  return GpuField::arena_bytes(bytes, piece_bytes, chunk_bytes);
+}
+
+gpu_field* gpu_field_make(uint64_t bytes, uint64_t piece_bytes, uint64_t chunk_bytes, int arena) {
   auto made = std::make_unique<gpu_field>();
   const int failed = guarded([&]() -> Status {
-    Result<std::unique_ptr<GpuField>> field = GpuField::make(*device, bytes, piece_bytes, chunk_bytes);
+    Result<std::unique_ptr<GpuField>> field = GpuField::make(*device, bytes, piece_bytes, chunk_bytes, arena);
     if (field.ok()) made->impl = std::move(field).value();
     return field.status();
   });

@@ -6,7 +6,10 @@ from __future__ import annotations
 import ctypes
 import os
 import pathlib
-from contextlib import contextmanager
+import socket
+import subprocess
+import sys
+from contextlib import contextmanager, nullcontext
 from typing import Iterator
 
 from harness.bench import Void
@@ -33,6 +36,12 @@ class Moves:
         seconds = ctypes.c_double()
         self.field.arms.check(self._library.gpu_one_way(self._handle, direction, callers, ctypes.byref(seconds)))
         return seconds.value
+
+    def verify(self, callers: int) -> None:
+        """All pages scribbled over, loaded and compared byte by byte: Void where one differs."""
+        self.field.scribble()
+        self.one_way(LOAD, callers)
+        self.field.check()
 
     def both_ways(self, callers: int, copies: int) -> tuple[list[float], list[float]]:
         """The sorted seconds at which copies ended, until there were so many loads and so many stores."""
@@ -106,17 +115,18 @@ class Arms:
             raise ArmsError(self.why())
 
     @contextmanager
-    def field(self, size: int, piece_bytes: int, chunk_bytes: int) -> Iterator[Field]:
-        """Its pages are filled."""
-        handle = self.library.gpu_field_make(size, piece_bytes, chunk_bytes)
-        if not handle:
-            raise ArmsError(self.why())
-        try:
-            field = Field(self, handle, size, chunk_bytes)
-            field.fill()
-            yield field
-        finally:
-            self.library.gpu_field_drop(handle)
+    def field(self, size: int, piece_bytes: int, chunk_bytes: int, slots: bool = True) -> Iterator[Field]:
+        """Its pages are filled. Without slots it has no moves."""
+        with arena(self.library.gpu_arena_bytes(size, piece_bytes, chunk_bytes)) if slots else nullcontext(-1) as file:
+            handle = self.library.gpu_field_make(size, piece_bytes, chunk_bytes, file)
+            if not handle:
+                raise ArmsError(self.why())
+            try:
+                field = Field(self, handle, size, chunk_bytes)
+                field.fill()
+                yield field
+            finally:
+                self.library.gpu_field_drop(handle)
 
     def host_alloc_s(self, size: int) -> float:
         seconds = ctypes.c_double()
@@ -127,6 +137,27 @@ class Arms:
         touch, register = ctypes.c_double(), ctypes.c_double()
         self.check(self.library.gpu_touch_and_register(size, page_bytes, ctypes.byref(touch), ctypes.byref(register)))
         return touch.value, register.value
+
+
+@contextmanager
+def arena(size: int) -> Iterator[int]:
+    """A file of so many bytes that another process made, touched and keeps, as larderd does (gpu_arena.py)."""
+    own, others = socket.socketpair()
+    with own:
+        with others:
+            command = [sys.executable, str(pathlib.Path(__file__).with_name("gpu_arena.py")), str(others.fileno()), str(size)]
+            process = subprocess.Popen(command, pass_fds=[others.fileno()])
+        try:
+            files = socket.recv_fds(own, 1, 1)[1]
+            if not files:
+                raise ArmsError(f"no {size >> 20} MiB of another process's memory")
+            try:
+                yield files[0]
+            finally:
+                os.close(files[0])
+        finally:
+            own.close()  # what it waits for
+            process.wait()
 
 
 def beside(library: str | os.PathLike) -> pathlib.Path:
@@ -140,7 +171,8 @@ def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
     for name, result, arguments in (
         ("gpu_why", ctypes.c_char_p, []),
         ("gpu_open", ctypes.c_char_p, []),
-        ("gpu_field_make", handle, [size, size, size]),
+        ("gpu_arena_bytes", size, [size, size, size]),
+        ("gpu_field_make", handle, [size, size, size, number]),
         ("gpu_field_drop", None, [handle]),
         ("gpu_field_pages", handle, [handle]),
         ("gpu_field_fill", number, [handle]),

@@ -2,7 +2,7 @@
 copy (nothing), and how soon everything of one that was killed is back.
 
 Time to attach counts from the moment when an engine's pages are registered; larderd registers its own memory with the GPU meanwhile, in the background, and
-nothing waits for that. The first engine of all waits for larderd's context too and stands by itself. Everything is back when larderd's own status shows no
+nothing waits for that. The first engine of all waits for larderd's context too: it is judged by itself, by the same bound. Everything is back when larderd's own status shows no
 session, no grant, nothing set aside, nothing held, and no memory open; the time counts from the signal, and so includes the engine's end in the kernel."""
 
 from __future__ import annotations
@@ -139,7 +139,8 @@ def row_of(scale: Scale, first: float, attaches: list[float], copies: int, opene
 
 def judge(rows: list[dict]) -> list[dict]:
     return [goal for row in rows if row["part"] == "G6" and "attach_ms" in row for goal in (
-        goals.goal("G6.attach_ms", row["attach_ms"], "<=", ATTACH_MS), goals.goal("G6.opened_by_copies", row["opened_by_copies"], "<=", 0),
+        goals.goal("G6.attach_ms", row["attach_ms"], "<=", ATTACH_MS), goals.goal("G6.first_attach_ms", row["first_attach_ms"], "<=", ATTACH_MS),
+        goals.goal("G6.opened_by_copies", row["opened_by_copies"], "<=", 0),
         goals.goal("G6.back_ms", row["back_worst_ms"], "<=", BACK_MS))]
 
 

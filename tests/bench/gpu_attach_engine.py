@@ -119,7 +119,7 @@ def main() -> None:
     page_bytes, chunk_blocks, chunks = (options[name] for name in ("page_bytes", "chunk_blocks", "chunks"))
     chunk_bytes = page_bytes * chunk_blocks
     with contextlib.ExitStack() as fields:
-        layers = [fields.enter_context(arms.field(chunk_bytes * chunks, page_bytes, chunk_bytes)) for _ in range(options["layers"])]
+        layers = [fields.enter_context(arms.field(chunk_bytes * chunks, page_bytes, chunk_bytes, slots=False)) for _ in range(options["layers"])]
         print(json.dumps({"ready": True}), flush=True)
         serve(Engine(arms, layers, page_bytes, chunk_blocks, chunks))
 

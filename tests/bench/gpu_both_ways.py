@@ -52,11 +52,8 @@ def measure(arms: Arms, scale: Scale = Scale()) -> list[dict]:
         rounds = [
             {key: rates(*one.both_ways(PLAIN_CALLERS if key == keys()[0] else callers(), scale.copies), scale.chunk_bytes)
              for key, one in moves.items()} for _ in range(1 + scale.rounds)]
-        for key, one in moves.items():
-            if key != keys()[0]:
-                one.field.scribble()
-                one.one_way(LOAD, callers())
-                one.field.check()
+        for one in moves.values():
+            one.verify(callers())
     return rows_of(rounds[1:])
 
 

@@ -1,9 +1,9 @@
 #include "tests/bench/gpu_field.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 
 #include "shim/protocol/checksum.h"
 
@@ -17,17 +17,6 @@ std::uint64_t fields_made = 0;
 
 void make_words(std::vector<std::uint64_t>& words, std::uint64_t first) {
   for (std::uint64_t i = 0; i < words.size(); ++i) words[i] = (first + i + 1) * 0x9e3779b97f4a7c15ULL;
-}
-
-// As larderd makes it, a file in memory; present.
-std::span<std::byte> shared_memory(std::uint64_t bytes) {
-  const int file = ::memfd_create("gpu-bench", MFD_CLOEXEC);
-  if (file < 0) return {};
-  void* memory = MAP_FAILED;
-  if (::ftruncate(file, static_cast<off_t>(bytes)) == 0)
-    memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, file, 0);
-  ::close(file);
-  return memory == MAP_FAILED ? std::span<std::byte>() : std::span(static_cast<std::byte*>(memory), bytes);
 }
 
 }  // namespace
@@ -47,18 +36,25 @@ GpuField::~GpuField() {
 }
 
 Result<std::unique_ptr<GpuField>> GpuField::make(copy::testing_support::RealDevice& device, std::uint64_t bytes,
-                                                 std::uint64_t piece_bytes, std::uint64_t chunk_bytes) {
+                                                 std::uint64_t piece_bytes, std::uint64_t chunk_bytes, int arena) {
   std::unique_ptr<GpuField> field(new GpuField(device, bytes, piece_bytes, chunk_bytes));
   field->pages_ = device.allocate(bytes);
   if (field->pages_ == nullptr)
     return Status(Code::kResourceExhausted, "the GPU has no " + std::to_string(bytes >> 20) + " MiB left");
-  field->arena_ = shared_memory(field->slot_bytes_ * field->chunks());
-  if (field->arena_.empty())
-    return Status(Code::kResourceExhausted, "no " + std::to_string(bytes >> 20) + " MiB of shared memory");
+  if (arena >= 0) {
+    const std::uint64_t all = arena_bytes(bytes, piece_bytes, chunk_bytes);
+    void* const memory = ::mmap(nullptr, all, PROT_READ | PROT_WRITE, MAP_SHARED, arena, 0);
+    if (memory == MAP_FAILED) return Status::from_errno(errno, "mmap of the arena");
+    field->arena_ = std::span(static_cast<std::byte*>(memory), all);
+  }
   // 4099 is a prime that divides no number of pieces in use: each page comes once.
   const std::uint64_t pieces = bytes / piece_bytes;
   for (std::uint64_t i = 0; i < pieces; ++i) field->pieces_.push_back(field->pages_ + (i * 4099 + 17) % pieces * piece_bytes);
   return field;
+}
+
+std::uint64_t GpuField::arena_bytes(std::uint64_t bytes, std::uint64_t piece_bytes, std::uint64_t chunk_bytes) {
+  return protocol::slot_bytes(chunk_bytes, piece_bytes) * (bytes / chunk_bytes);
 }
 
 copy::PieceList GpuField::chunk(std::size_t number) const {

@@ -1,5 +1,5 @@
 // GpuField: what copies of a benchmark go between: pages on a GPU in the order of a shuffled block table, and slots for them in an arena, which is
-// shared memory as larderd's is. Every byte of the pages is known, and those of two fields of a process differ.
+// another process's memory as larderd's is. Every byte of the pages is known, and those of two fields of a process differ.
 //
 // Owned by one thread; chunk() and slot() may be used by others meanwhile.
 #pragma once
@@ -17,10 +17,12 @@ namespace larder::bench {
 
 class GpuField {
  public:
-  // `bytes` of pages in pieces, so many of them in a chunk. kResourceExhausted: too little memory on one side. `device` outlives it.
+  // `bytes` of pages in pieces, so many of them in a chunk. kResourceExhausted: too little memory on one side. `device` outlives it; of `arena`, a file of
+  // arena_bytes() that another process made and keeps, it has a mapping of its own. Below 0: no slots, of which none is then used.
   // REQUIRES: chunk_bytes a multiple of piece_bytes, bytes one of chunk_bytes.
   static Result<std::unique_ptr<GpuField>> make(copy::testing_support::RealDevice& device, std::uint64_t bytes,
-                                                std::uint64_t piece_bytes, std::uint64_t chunk_bytes);
+                                                std::uint64_t piece_bytes, std::uint64_t chunk_bytes, int arena);
+  static std::uint64_t arena_bytes(std::uint64_t bytes, std::uint64_t piece_bytes, std::uint64_t chunk_bytes);
   ~GpuField();
   GpuField(const GpuField&) = delete;
   GpuField& operator=(const GpuField&) = delete;

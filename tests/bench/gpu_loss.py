@@ -3,8 +3,8 @@ and by kernels.
 
 The loops are PyTorch's, whose products are cuBLAS's, which no small kernel of ours would stand for: a square product in bfloat16, and decode
 steps of an 8B-shaped model as a CUDA graph. The copies are the product's, in this process, as in an engine: kernels of two processes would take
-turns instead. The copy engines' way has pieces of 2 MiB and the kernels' of 64 KiB, as they would be chosen; loads by the copy engines end in the
-kernel that verifies them. Alone and beside copies take turns, in changing order. A loss counts only where the copies did reach the rate."""
+turns instead. The copy engines' way has pieces of 2 MiB and the kernels' of 64 KiB, as they would be chosen; behind the copy engines' copies, loads and
+stores, a kernel digests the pages. Alone and beside copies take turns, in changing order. A loss counts only where the copies did reach the rate."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from paged_engine.model import Model
 from paged_engine.shapes import Shape
 from paged_engine.weights import random_weights
 
-OF_THE_LINK = 0.9
-REACHED = 0.87  # of it at least, or the loss says nothing
+OF_THE_LINK = 0.9  # at least, or the loss says nothing
+PACE = 0.91  # what is asked for, so that it is reached where it can be
 BLOCKS = 8
 GOALS = {"batch": 0.02, "kernel": 0.04}
 PIECES = {"batch": 2 << 20, "kernel": 64 << 10}
@@ -102,6 +102,7 @@ def measure(arms: Arms, loops: list[Loop], scale: Scale = Scale()) -> list[dict]
         large = stack.enter_context(field.moves("plain", plain_bytes=scale.bytes))
         link = {direction: scale.bytes / statistics.median(large.one_way(direction, 1) for _ in range(5))
                 for direction in DIRECTIONS.values()}
+        large.verify(1)
         for method, piece_bytes in PIECES.items():
             with ExitStack() as inner:
                 try:
@@ -112,12 +113,10 @@ def measure(arms: Arms, loops: list[Loop], scale: Scale = Scale()) -> list[dict]
                     continue
                 for loop in loops:
                     for name, direction in DIRECTIONS.items():
-                        rate = OF_THE_LINK * link[direction]
+                        rate = PACE * link[direction]
                         pairs, reached = turns_of(loop.seconds, moves, direction, rate, scale.turns)
                         rows.append(row_of(loop.name, method, name, pairs, [one / link[direction] for one in reached]))
-                field.scribble()
-                moves.one_way(LOAD, callers())
-                field.check()
+                moves.verify(callers())
     return rows
 
 
@@ -147,19 +146,24 @@ def row_of(loop: str, method: str, direction: str, pairs: list[tuple[float, floa
     """of_link: what the copies reached of the large copy's rate in each turn."""
     row = {"part": "G4", "loop": loop, "way": method, "sms": BLOCKS, "direction": direction, "of_link": statistics.median(of_link),
            "loss": statistics.median(1 - alone / beside for alone, beside in pairs)}
-    if row["of_link"] < REACHED:
-        row["not_judged"] = f"the copies reached only {row['of_link']:.2f} of the link"
+    if row["of_link"] < OF_THE_LINK:
+        row["not_judged"] = f"the copies reached only {row['of_link']:.3f} of the link"
     return row
 
 
 def judge(rows: list[dict]) -> list[dict]:
-    return [goals.goal(f"G4.{row['loop']}.{row['way']}.{row['direction']}.loss", row["loss"], "<=", GOALS[row["way"]])
-            for row in rows if row["part"] == "G4" and "loss" in row and "not_judged" not in row]
+    return [judged(row, f"G4.{row['loop']}.{row['way']}.{row['direction']}.loss", GOALS[row["way"]])
+            for row in rows if row["part"] == "G4" and "loss" in row]
+
+
+def judged(row: dict, name: str, bound: float) -> dict:
+    if "not_judged" in row:
+        return goals.not_measured(name, row["not_judged"], "<=", bound)
+    return goals.goal(name, row["loss"], "<=", bound)
 
 
 def show(row: dict) -> str:
-    digests = "by the host" if row["direction"] == "stores" else f"on {row['sms']} SMs"
-    where = f"digests {digests}" if row["way"] == "batch" else f"on {row['sms']} SMs"
+    where = f"digests on {row['sms']} SMs" if row["way"] == "batch" else f"on {row['sms']} SMs"
     said = f"; not judged: {row['not_judged']}" if "not_judged" in row else ""
-    return (f"{row['loop']:<6} beside {row['direction']:<6} by {row['way']:<6} ({where}) at {row['of_link']:.2f} of the link: "
+    return (f"{row['loop']:<6} beside {row['direction']:<6} by {row['way']:<6} ({where}) at {row['of_link']:.3f} of the link: "
             f"{100 * row['loss']:.2f}% lost{said}")

@@ -58,7 +58,10 @@ class PlainMoves final : public GpuMoves {
     const cuda::ResultCode code =
         driver_->mem_host_register(field_.arena().data(), field_.arena().size(), cuda::kHostPortable | cuda::kHostDeviceMap);
     registered_ = code == cuda::kSuccess;
-    return driver_.status(code, "cuMemHostRegister");
+    if (!registered_) return driver_.status(code, "cuMemHostRegister");
+    for (std::size_t i = 0; i < field_.chunks(); ++i)
+      if (Status status = move(Direction::kStore, i); !status.ok()) return status;
+    return {};
   }
 
   Status move(Direction direction, std::size_t chunk) override {

@@ -29,7 +29,8 @@ class GpuMoves {
   // that the first one gave. Stores all chunks once. REQUIRES: the pages are filled.
   static Result<std::unique_ptr<GpuMoves>> by_engine(GpuField& field, copy::cuda::Method method, unsigned kernel_blocks);
   // Calls of the driver of `each` bytes, between memory that is registered: with a chunk in each the ceiling. The pages are none in order. With 0 one
-  // call a chunk, of the driver's own batch over the chunk's pieces; kUnsupported: this driver has none.
+  // call a chunk, of the driver's own batch over the chunk's pieces; kUnsupported: this driver has none. Stores all chunks once; nothing of it is verified,
+  // but for what the pages hold behind a load of all chunks (GpuField::check).
   static Result<std::unique_ptr<GpuMoves>> plain(GpuField& field, std::uint64_t each);
 
  protected:

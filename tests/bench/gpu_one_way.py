@@ -1,7 +1,8 @@
 """G1, G2: all of the pages by each way, against one large copy. The ways take turns in each round, and a ratio is the median of the rounds' own.
 
-As many threads copy as a shim has. Every load is verified by its engine and every store against the first one's root; behind the rounds the
-pages are scribbled over, loaded once more and compared byte by byte."""
+As many threads copy as a shim has; all their kernels together have the multiprocessors that a way names. Loads are judged, and stores told beside them.
+Every load of ours is verified by its engine and every store against the first one's root; behind the rounds the pages are scribbled over, loaded once
+more and compared byte by byte, of the driver's own copies too."""
 
 from __future__ import annotations
 
@@ -61,11 +62,8 @@ def measure(arms: Arms, piece_bytes: int, scale: Scale = Scale()) -> list[dict]:
         for _ in range(1 + scale.rounds):  # the first one warms up
             rounds.append({way.name: tuple(scale.bytes / one.one_way(direction, 1 if way.plain_bytes else callers())
                                            for direction in (LOAD, STORE)) for way, one in moves.items()})
-        for way, one in moves.items():
-            if way.method != "plain":
-                one.field.scribble()
-                one.one_way(LOAD, callers())
-                one.field.check()
+        for one in moves.values():
+            one.verify(callers())
     return rows_of(piece_bytes, rounds[1:]) + rows
 
 
@@ -84,7 +82,7 @@ def rows_of(piece_bytes: int, rounds: list[dict[str, tuple[float, float]]]) -> l
         return statistics.median(one[name][direction] / one[other][direction] for one in rounds)
 
     return [{
-        "part": part_of(piece_bytes), "piece_kib": piece_bytes >> 10, "way": name,
+        "part": part_of(piece_bytes), "piece_kib": piece_bytes >> 10, "way": name, "judged": "loads",
         "load_gb_s": median(name, LOAD) / 1e9, "store_gb_s": median(name, STORE) / 1e9,
         "load_of_large": over(name, LARGE, LOAD), "store_of_large": over(name, LARGE, STORE),
         "load_of_loop": over(name, LOOP, LOAD), "load_of_batch": over(name, BATCH, LOAD),

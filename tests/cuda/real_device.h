@@ -42,7 +42,8 @@ class RealDevice {
   }
   ~RealDevice() {
     if (bounce_ != nullptr) driver_->mem_free_host(bounce_);
-    for (const cuda::DevicePtr memory : allocated_) driver_->mem_free(memory);
+    for (; !allocated_.empty(); allocated_.pop_back())
+      driver_->mem_free(allocated_.back());  // of the fake one the end alone is given out again
   }
 
   const std::string& name() const { return name_; }
@@ -57,6 +58,25 @@ class RealDevice {
   }
   void release(std::byte* memory) {
     if (std::erase(allocated_, address(memory)) != 0) driver_->mem_free(address(memory));
+  }
+  // A stream whose work goes into a graph from here on, in CUDA's default mode. nullptr: it cannot be had.
+  cuda::Handle begin_capture() {
+    const auto begin = function<int(cuda::Handle, int)>("cuStreamBeginCapture_v2");
+    cuda::Handle stream = nullptr;
+    if (begin == nullptr || driver_->stream_create_with_priority(&stream, cuda::kStreamNonBlocking, 0) != cuda::kSuccess ||
+        begin(stream, 0) != cuda::kSuccess)
+      return nullptr;
+    return stream;
+  }
+  // False: a call of somebody's has spoilt the capture.
+  bool end_capture(cuda::Handle stream) {
+    const auto end = function<int(cuda::Handle, cuda::Handle*)>("cuStreamEndCapture");
+    const auto destroy = function<int(cuda::Handle)>("cuGraphDestroy");
+    cuda::Handle graph = nullptr;
+    const bool whole = end(stream, &graph) == cuda::kSuccess;
+    if (graph != nullptr) destroy(graph);
+    driver_->stream_destroy(stream);
+    return whole;
   }
   // Over when it returns, for streams of every kind: from memory that is not pinned CUDA's own calls return before the last bytes are there,
   // and a stream that does not block does not wait for them.

@@ -14,6 +14,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "bench"))
 
 import gpu_first_layer  # noqa: E402
 import gpu_loss  # noqa: E402
+from harness import goals  # noqa: E402
 from harness.bench import Void  # noqa: E402
 from paged_engine.shapes import TINY_LLAMA  # noqa: E402
 
@@ -56,18 +57,24 @@ def test_a_loop_that_fails_leaves_no_copies_running():
     assert not clock.running
 
 
-def test_losses_are_judged_where_the_copies_reached_the_link():
+def test_losses_are_judged_where_the_copies_reached_the_link(capsys):
     pairs = [(1.0, 1.0), (0.97, 1.0), (1.0, 2.0)]
     batch = gpu_loss.row_of("gemm", "batch", "loads", pairs, [0.9, 0.89, 0.91])
     kernel = gpu_loss.row_of("decode", "kernel", "stores", pairs, [0.9])
-    slow = gpu_loss.row_of("decode", "batch", "loads", pairs, [0.9, 0.5, 0.5])
+    slow = gpu_loss.row_of("decode", "batch", "stores", pairs, [0.9, 0.899, 0.5])
     assert batch["loss"] == pytest.approx(0.03)
-    assert [(goal["id"], goal["goal"], goal["met"]) for goal in gpu_loss.judge([batch, kernel, slow])] == [
+    *judged, unjudged = gpu_loss.judge([batch, kernel, slow])
+    assert [(goal["id"], goal["goal"], goal["met"]) for goal in judged] == [
         ("G4.gemm.batch.loads.loss", 0.02, False),
         ("G4.decode.kernel.stores.loss", 0.04, True),
     ]
-    assert "on 8 SMs" in gpu_loss.show(kernel) and "3.00% lost" in gpu_loss.show(kernel)
-    assert "not judged: the copies reached only 0.50 of the link" in gpu_loss.show(slow)
+    why = "the copies reached only 0.899 of the link"
+    assert unjudged == {"id": "G4.decode.batch.stores.loss", "not_measured": why, "op": "<=", "goal": 0.02}
+    goals.print_goals([unjudged])
+    assert f"G4.decode.batch.stores.loss  not measured: {why}  goal <= 0.02" in capsys.readouterr().out
+    assert "(on 8 SMs)" in gpu_loss.show(kernel) and "3.00% lost" in gpu_loss.show(kernel)
+    assert "(digests on 8 SMs)" in gpu_loss.show(batch) and "(digests on 8 SMs)" in gpu_loss.show(slow)
+    assert f"not judged: {why}" in gpu_loss.show(slow)
 
 
 def test_the_loops_do_their_work(device):

@@ -12,6 +12,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "bench"))
 import gpu_ttft_bench  # noqa: E402
 from gpu_ceilings import copy_bytes_per_s, device_line, matrix_flops  # noqa: E402
 from gpu_ttft_bench import Bench, Ceilings, below_rows, judge, show, starter  # noqa: E402
+from harness import goals  # noqa: E402
 from harness.bench import Void  # noqa: E402
 from paged_engine.shapes import TINY_LLAMA  # noqa: E402
 
@@ -36,6 +37,9 @@ def test_each_place_gives_the_bits_of_the_engines_own_memory(bench, device, tmp_
     ids = [goal["id"] for goal in judge(rows)]
     assert ids[:3] == [f"T.tiny_llama.{name}" for name in ("warm_over_ceiling", "cold_over_warm", "prefill_of_peak")]
     assert "T.tiny_llama.disk_s" in ids
+    goals.print_goals(judge(rows))
+    (factor,) = [line for line in capsys.readouterr().out.splitlines() if "T.tiny_llama.cold_over_warm" in line]
+    assert factor.endswith("(the seed figure to beat: 44.5, on an L4)")
     redis = rows[-1]
     assert "T.tiny_llama.redis_s" in ids or "make deps-servers" in redis["not_measured"]
 

@@ -76,3 +76,16 @@ bool end_capture(void* stream) {
 }
 
 }  // namespace larder::fake_cuda
+
+// By name, as the engine of gpu_test asks for them. The graph is none.
+extern "C" int cuStreamBeginCapture_v2(void* stream, int mode) {
+  if (mode != larder::fake_cuda::kGlobal) return larder::copy::cuda::kNotSupported;
+  larder::fake_cuda::begin_capture(stream);
+  return larder::copy::cuda::kSuccess;
+}
+
+extern "C" int cuStreamEndCapture(void* stream, void** graph) {
+  constexpr int kCaptureInvalidated = 901;
+  *graph = nullptr;
+  return larder::fake_cuda::end_capture(stream) ? larder::copy::cuda::kSuccess : kCaptureInvalidated;
+}

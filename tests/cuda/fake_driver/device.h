@@ -138,6 +138,7 @@ struct Device {
   Faults faults;
   std::mutex mutex;
   Counters counted;
+  unsigned running_blocks = 0, running_kernels = 0;
   std::map<std::string, int> delays;                    // by kind of work
   std::map<std::string, std::function<void()>> behind;  // by kind of work
   std::map<void*, std::unique_ptr<Stream>> streams;

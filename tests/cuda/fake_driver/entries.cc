@@ -1,4 +1,5 @@
 // The functions of libcuda.so.1 as cuGetProcAddress_v2 gives them out.
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -17,6 +18,7 @@ namespace {
 using namespace copy::cuda;
 
 constexpr ResultCode kInvalidContext = 201, kInvalidHandle = 400, kCaptureIsolation = 905, kCapturedEvent = 907;
+constexpr int kLeastPriority = 0;
 
 int context_object, module_object;
 int function_objects[3];
@@ -107,7 +109,7 @@ ResultCode ctx_pop_current(Handle* context) {
 
 ResultCode ctx_get_stream_priority_range(int* least, int* greatest) {
   LARDER_BEGIN("cuCtxGetStreamPriorityRange");
-  *least = 0;
+  *least = kLeastPriority;
   *greatest = -5;
   return kSuccess;
 }
@@ -127,8 +129,10 @@ ResultCode stream_is_capturing(Handle stream, int* status) {
 
 ResultCode stream_create_with_priority(Handle* stream, unsigned flags, int priority) {
   LARDER_BEGIN_UNSAFE("cuStreamCreateWithPriority");
-  if (flags != kStreamNonBlocking || priority > 0 || priority < -5) return kInvalidValue;
+  if (flags != kStreamNonBlocking || priority > kLeastPriority || priority < -5) return kInvalidValue;
   *stream = make_stream();
+  const std::lock_guard lock(device().mutex);
+  if (priority != kLeastPriority) ++device().counted.other_streams;
   return kSuccess;
 }
 
@@ -374,6 +378,28 @@ bool run_kernel(copy::Move move, copy::MoveJob job, unsigned blocks) {
   return true;
 }
 
+// A kernel has its multiprocessors from its begin to its end.
+class Running {
+ public:
+  explicit Running(unsigned blocks) : blocks_(blocks) {
+    Device& d = device();
+    const std::lock_guard lock(d.mutex);
+    d.counted.most_blocks = std::max(d.counted.most_blocks, d.running_blocks += blocks_);
+    d.counted.most_kernels = std::max(d.counted.most_kernels, ++d.running_kernels);
+  }
+  ~Running() {
+    Device& d = device();
+    const std::lock_guard lock(d.mutex);
+    d.running_blocks -= blocks_;
+    --d.running_kernels;
+  }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+ private:
+  const unsigned blocks_;
+};
+
 ResultCode launch_kernel(Handle function, unsigned blocks_x, unsigned blocks_y, unsigned blocks_z, unsigned threads_x,
                          unsigned threads_y, unsigned threads_z, unsigned, Handle stream, void** parameters, void**) {
   LARDER_BEGIN("cuLaunchKernel");
@@ -388,9 +414,11 @@ ResultCode launch_kernel(Handle function, unsigned blocks_x, unsigned blocks_y, 
   {
     const std::lock_guard lock(device().mutex);
     ++device().counted.kernels;
-    device().counted.most_blocks = std::max(device().counted.most_blocks, blocks_x);
   }
-  of->add([=] { perform("kernel", delayed_as, [=] { return run_kernel(move, job, blocks_x); }); });
+  of->add([=] {
+    const Running running(blocks_x);
+    perform("kernel", delayed_as, [=] { return run_kernel(move, job, blocks_x); });
+  });
   return kSuccess;
 }
 

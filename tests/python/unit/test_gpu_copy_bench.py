@@ -58,6 +58,7 @@ def test_ratios_are_medians_of_the_rounds_own(one_way):
     ceiling, row = one_way.rows_of(one_way.LARGE_PIECE, rounds)
     assert (ceiling["load_of_large"], ceiling["load_of_loop"]) == (1.0, None)
     assert (row["part"], row["piece_kib"], row["load_gb_s"], row["store_gb_s"]) == ("G1", 2048, 80.0, 25.0)
+    assert row["judged"] == "loads"
     assert row["load_of_large"] == pytest.approx(0.8) and row["store_of_large"] == pytest.approx(0.5)
     assert one_way.judge([ceiling, row]) == [{"id": "G1.load_of_large", "value": 0.8, "op": ">=", "goal": 0.98, "met": False}]
 
@@ -79,7 +80,7 @@ def test_a_way_that_is_not_there_is_a_row_that_says_so(one_way, bench):
     missing = [row["way"] for row in rows if "not_measured" in row]
     assert missing == ["kernel, 4 SMs", "kernel, 8 SMs"]
     assert one_way.judge(rows) == []  # nothing of these can be met
-    assert arms.checked == ["batch", "auto"], "what was loaded is compared, of every way of ours"
+    assert arms.checked == ["plain", "plain", "plain", "batch", "auto"], "what was loaded is compared, of every way, the ceilings too"
     for row in rows:
         bench.show(row)
 
@@ -113,7 +114,8 @@ def test_what_larderd_does_is_judged(bench):
     attach = bench.gpu_attach
     row = attach.row_of(attach.Scale(), 400.0, [40.0, 20.0, 60.0], 64, 0, [30.0, 120.0, 40.0])
     assert (row["attach_ms"], row["attach_worst_ms"], row["back_ms"], row["back_worst_ms"]) == (40.0, 60.0, 40.0, 120.0)
-    assert [(goal["id"], goal["met"]) for goal in attach.judge([row])] == [("G6.attach_ms", True), ("G6.opened_by_copies", True), ("G6.back_ms", False)]
+    assert [(goal["id"], goal["met"]) for goal in attach.judge([row])] == [
+        ("G6.attach_ms", True), ("G6.first_attach_ms", False), ("G6.opened_by_copies", True), ("G6.back_ms", False)]
     assert "0 opened by 64 verified copies" in attach.show(row)
 
 
@@ -201,6 +203,22 @@ def test_without_huge_pages_small_ones_are_measured(register, monkeypatch, bench
 # ---- the whole
 
 
+def children():
+    return Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+
+
+def test_the_arena_is_memory_that_another_process_touched_and_keeps(bench):
+    before = children()
+    arena = bench_module("gpu_arms").arena
+    with arena(3 << 20) as file:
+        (keeper,) = set(children()) - set(before)
+        assert "gpu_arena.py" in Path(f"/proc/{keeper}/cmdline").read_text()
+        assert (os.fstat(file).st_size, os.fstat(file).st_blocks * 512) == (3 << 20, 3 << 20), "all of it is present, and nobody wrote it here"
+    assert children() == before
+    with pytest.raises(bench.ArmsError, match="of another process's memory"), arena(1 << 60):
+        pass
+
+
 class FakeArms:
     """Every pass takes a second. `without`: methods that cannot be had, and why."""
 
@@ -228,7 +246,9 @@ class FakeArms:
                 if method in arms.without:
                     raise bench_module("gpu_arms").ArmsError(arms.without[method])
                 self.method = method
-                yield SimpleNamespace(field=self, one_way=self._one_way)
+                moves = SimpleNamespace(field=self, one_way=self._one_way)
+                moves.verify = lambda callers: bench_module("gpu_arms").Moves.verify(moves, callers)
+                yield moves
 
             def _one_way(self, direction, callers):
                 self.loaded = getattr(self, "scribbled", False)

@@ -1,0 +1,25 @@
+"""The process that has an arena for gpu_arms.py, as larderd has one: python gpu_arena.py SOCKET BYTES makes a file in memory, touches all of it, sends its
+descriptor over the socket, and keeps it until the other side goes."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import socket
+import sys
+
+
+def main() -> None:
+    with socket.socket(fileno=int(sys.argv[1])) as other:
+        size = int(sys.argv[2])
+        file = os.memfd_create("gpu-bench-arena")
+        os.ftruncate(file, size)
+        memory = mmap.mmap(file, size)
+        for page in range(0, size, mmap.PAGESIZE):
+            memory[page] = 0
+        socket.send_fds(other, [b"."], [file])
+        other.recv(1)
+
+
+if __name__ == "__main__":
+    main()
