@@ -145,6 +145,12 @@ def whole_chunks(answer: Completion) -> int:
     return answer.prompt_tokens - answer.prompt_tokens % CHUNK_TOKENS
 
 
+def is_warm(answer: Completion, cold: list[int]) -> bool:
+    """Whether it came out of a cache. It is right in any case: its tokens are those of the cold answer."""
+    assert answer.token_ids == cold
+    return answer.cached_tokens >= whole_chunks(answer)
+
+
 def forget(pod: dict, port: int = PORT) -> None:
     """vLLM's own prefix cache is emptied: what is warm afterwards came from Larder. It refuses while it still counts a request."""
     wait_until("vLLM empties its own prefix cache", lambda: reset_prefix_cache(url_of(pod, port)), 20)

@@ -37,8 +37,7 @@ def warm(system, namespace):
 
     def ask() -> None:
         engine_pod.forget(pod)
-        answer = engine_pod.answer(namespace, "llama", prompt)
-        assert answer.token_ids == cold.token_ids and answer.cached_tokens >= engine_pod.whole_chunks(answer)
+        assert engine_pod.is_warm(engine_pod.answer(namespace, "llama", prompt), cold.token_ids)
         assert [one["metadata"]["uid"] for one in namespace.pods("llama")] == [pod["metadata"]["uid"]]
         assert containers.restart_count(namespace, name, "vllm") == 0
 
