@@ -7,9 +7,9 @@ import pytest
 pytest.importorskip("vllm")
 
 from fakes import Client, Request, blocks, ended, group, pages, setup, split, step  # noqa: E402
-from test_scheduler_half import NO, chunk_keys, store_all  # noqa: E402
-from test_worker_half import Client as WorkerClient  # noqa: E402
-from test_worker_half import completion, part  # noqa: E402
+from scheduler_fakes import NO, chunk_keys, store_all  # noqa: E402
+from worker_fakes import Client as WorkerClient  # noqa: E402
+from worker_fakes import completion, part  # noqa: E402
 
 from larder.vllm.groups import Shards, Unsupported, groups_of, shards_of  # noqa: E402
 from larder.vllm.messages import Move, StepWork  # noqa: E402

@@ -1,4 +1,4 @@
-"""The scheduler's half against fakes: what hits, what is loaded where, what is stored when, and what no exception may do."""
+"""The scheduler's half against fakes: what hits, what is loaded where, and what no exception may do."""
 
 import pickle
 from types import SimpleNamespace
@@ -7,117 +7,12 @@ import pytest
 
 pytest.importorskip("vllm")
 
-from fakes import Client, Request, blocks, ended, pages, setup, split, step  # noqa: E402
+from fakes import Request, blocks, ended, pages, setup, split, step  # noqa: E402
+from scheduler_fakes import NO, chunk_keys, client, half, no_wait, run_prefill, store_all  # noqa: E402, F401
 
 from larder import _native as native  # noqa: E402
 from larder.vllm.messages import COMPUTES, RESTS, Move, StepWork, WorkerReport  # noqa: E402
 from larder.vllm.scheduler import SchedulerHalf  # noqa: E402
-
-NO = native.NO_PAGE
-
-
-@pytest.fixture
-def client():
-    return Client()
-
-
-@pytest.fixture
-def half(client):
-    return SchedulerHalf(setup(), client)
-
-
-def chunk_keys(request, per_chunk=4):
-    return request.block_hashes[per_chunk - 1 :: per_chunk]
-
-
-def store_all(client, request):
-    client.stored.update(chunk_keys(request))
-
-
-@pytest.fixture(autouse=True)
-def no_wait(monkeypatch):
-    monkeypatch.setattr("larder.vllm.store_plan.RETRY_AFTER_S", 0)
-
-
-def run_prefill(half, request, table, step_tokens, computed=0):
-    """Schedules the whole prompt in steps and stores what is asked; returns the (key, pages) of each chunk."""
-    half.allocated(request, blocks(table), 0)
-    stored = []
-    while computed < request.num_tokens:
-        count = min(step_tokens, request.num_tokens - computed)
-        kind = "new" if computed == 0 else "cached"
-        work = half.step_work(step(**{kind: [(request.request_id, computed, count)]}, tables={request.request_id: table}))
-        for move in work.stores:
-            (part,) = move.parts
-            stored += list(zip(split(part.hashes, 32), zip(*[iter(pages(part.pages))] * 4)))
-            half.client.stored.update(split(part.hashes, 32))
-        computed += count
-    return stored
-
-
-class TestBlocksUnderCopies:
-    """Stores go on after their step; their blocks are given to nobody meanwhile."""
-
-    TABLE = list(range(1, 9))
-
-    def stored_by(self, half, request):
-        """A step that fills all of the request and stores it: its number."""
-        half.allocated(request, blocks(self.TABLE), 0)
-        work = half.step_work(step(new=[(request.request_id, 0, request.num_tokens)], tables={request.request_id: self.TABLE}))
-        assert work.stores
-        return work.number
-
-    def hears(self, half, *ended_steps, sent=()):
-        half.worker_output(ended(meta=WorkerReport(ended=dict.fromkeys(ended_steps, 1)), sent=sent))
-
-    def test_a_request_that_ends_keeps_them_until_its_copies_have_ended(self, half):
-        request, other = Request("r", range(256)), Request("s", range(300, 556))
-        number = self.stored_by(half, request)
-        later = self.stored_by(half, other)
-        assert (number, later) == (1, 2)
-        assert half.finished(request) is True
-        assert half.waits_for_blocks
-        work = half.step_work(step())
-        assert work.kept == ("r",) and pickle.loads(pickle.dumps(work)) == work
-        assert half.step_work(step()) is RESTS, "told once"
-        self.hears(half, number, sent=("r",))
-        assert not half.waits_for_blocks
-        self.hears(half, later)
-        assert half.finished(other) is False
-        assert half.step_work(step()) is RESTS
-
-    def test_one_that_stored_nothing_keeps_none(self, half):
-        request = Request("r", range(100))
-        half.allocated(request, blocks(self.TABLE), 0)
-        assert half.step_work(step(new=[("r", 0, 100)], tables={"r": self.TABLE})).number == 0
-        assert half.finished(request) is False
-
-    def test_each_worker_is_waited_for(self, client):
-        from larder.vllm.groups import Shards
-
-        half = SchedulerHalf(setup(shards=Shards(stages=2, ranks=2)), client)
-        request = Request("r", range(256))
-        number = self.stored_by(half, request)
-        half.worker_output(ended(meta=WorkerReport(ended={number: 3})))
-        assert half.finished(request) is True
-        half.worker_output(ended(meta=WorkerReport(ended={number: 1})))
-        assert half.finished(request) is False
-
-    def test_a_preempted_request_keeps_none_and_workers_are_told_before_its_blocks_are_written(self, half):
-        request, other = Request("r", range(256)), Request("s", range(300, 556))
-        self.stored_by(half, request)
-        self.stored_by(half, other)
-        work = half.step_work(step(preempted=("r", "x")))
-        assert work.preempted == ("r",), "of x nothing is stored"
-        assert half.finished(request) is False, "vLLM frees blocks that are the next load's when that ends"
-        assert half.finished(other) is True
-
-    def test_a_cache_that_went_off_keeps_them_too(self, half):
-        request = Request("r", range(256))
-        self.stored_by(half, request)
-        half.turn_off("a reason")
-        assert half.finished(request) is True
-        assert half.step_work(step(preempted=("y",))).kept == ("r",)
 
 
 class TestHits:
@@ -278,71 +173,6 @@ class TestLoads:
         assert client.salted == [told]
 
 
-class TestStores:
-    @pytest.mark.parametrize("step_tokens", [1, 31, 96, 128, 200, 1000])
-    def test_prefill_in_steps_stores_each_chunk_once(self, half, step_tokens):
-        request = Request("r", range(400))
-        stored = run_prefill(half, request, list(range(50, 70)), step_tokens)
-        assert stored == list(zip(chunk_keys(request), [(50, 51, 52, 53), (54, 55, 56, 57), (58, 59, 60, 61)]))
-
-    def test_what_is_stored_is_not_announced_again(self, half, client):
-        request = Request("r", range(400))
-        client.stored.update(chunk_keys(request)[:2])
-        stored = run_prefill(half, request, list(range(1, 21)), 400)
-        assert [key for key, _ in stored] == chunk_keys(request)[2:]
-
-    def test_decode_stores_chunks_as_they_fill(self, half):
-        request = Request("r", range(100))
-        table = list(range(1, 21))
-        run_prefill(half, request, table, 100)
-        stored_at = []
-        for token in range(60):
-            request.tokens.append(1000 + token)
-            computed = request.num_tokens - 1
-            work = half.step_work(step(cached=[("r", computed, 1)], tables={"r": table}))
-            for move in work.stores:
-                stored_at.append(request.num_tokens)
-                half.client.stored.update(split(move.parts[0].hashes, 32))
-        assert stored_at == [128]
-
-    def test_what_was_refused_is_asked_again_a_few_times(self, half, client):
-        request = Request("r", range(300))
-        half.allocated(request, blocks(range(1, 21)), 0)
-        asked = []
-        for computed in (0, 299, 300, 301, 302):
-            kind = "new" if computed == 0 else "cached"
-            work = half.step_work(step(**{kind: [("r", computed, 299 if computed == 0 else 1)]}, tables={"r": list(range(1, 21))}))
-            asked.append([len(split(move.parts[0].hashes, 32)) for move in work.stores])
-            client.stored.add(chunk_keys(request)[0])  # only the first chunk was granted
-        assert asked == [[2], [1], [1], [], []]
-
-    def test_rejected_drafts_are_not_stored(self, half):
-        """Five tokens are scheduled over the chunk's end, but only three are accepted yet."""
-        request = Request("r", range(125))
-        table = list(range(1, 21))
-        run_prefill(half, request, table, 125)
-        work = half.step_work(step(cached=[("r", 124, 5)], tables={"r": table}))
-        assert work.stores == []
-        request.tokens += [1, 2, 3]
-        work = half.step_work(step(cached=[("r", 127, 5)], tables={"r": table}))
-        assert split(work.stores[0].parts[0].hashes, 32) == chunk_keys(request)
-
-    def test_a_resumed_request_uses_its_new_blocks(self, half, client):
-        request = Request("r", range(200))
-        first = run_prefill(half, request, list(range(1, 11)), 128)
-        assert len(first) == 1
-        request.tokens += range(5000, 5100)
-        again = run_prefill(half, request, list(range(30, 50)), 150)
-        assert [p for _, p in again] == [(34, 35, 36, 37)]
-
-    def test_requests_never_allocated_are_ignored(self, half):
-        assert half.step_work(step(new=[("unknown", 0, 300)])).stores == []
-
-    def test_prefill_tokens_are_told_only_where_the_step_is_prefill(self, half):
-        assert half.step_work(step(new=[("a", 0, 96)], cached=[("b", 9, 1)])).prefill_tokens == 96
-        assert half.step_work(step(new=[("a", 0, 4)], cached=[("b", 9, 1)])).prefill_tokens == 0
-
-
 class TestQuietSteps:
     """What nearly every step of a running engine is: it must cost next to nothing."""
 
@@ -408,82 +238,6 @@ class TestNoExceptionLeaves:
         half.worker_output(ended())
         half.finished(request)
         assert half.reset() is True
-
-
-def test_pages_older_than_a_reset_are_not_stored(half, client):
-    """With weights changed in place they would verify for ever under the namespace of the new ones."""
-    old = Request("old", range(512))
-    table = list(range(1, 17))
-    half.allocated(old, blocks(table), 0)
-    half.step_work(step(new=[("old", 0, 200)], tables={"old": table}))
-    client.stored.clear()
-    assert half.reset() is True
-    half.allocated(old, blocks(table), 0)  # as vLLM does again when an asynchronous load has ended
-    assert half.step_work(step(cached=[("old", 200, 312)], tables={"old": table})).stores == []
-    half.finished(old)
-    assert len(run_prefill(half, Request("new", range(512)), table, 512)) == 4
-
-
-def test_pages_older_than_a_reset_are_not_stored_when_a_load_fails_after_it(half, client):
-    """vLLM did not reset its own blocks then, one of which was being loaded: it recomputes behind those that it hits by itself."""
-    old = Request("old", range(512))
-    table = list(range(1, 17))
-    store_all(client, old)
-    external, _ = half.matched_tokens(old, 128)
-    half.allocated(old, blocks(table), external)
-    half.step_work(step())
-    assert half.reset() is True
-    half.worker_output(ended(["old"], ["old"]))
-    half.allocated(old, blocks(table), 0)
-    assert half.step_work(step(new=[("old", 128, 384)], tables={"old": table})).stores == []
-
-
-def test_reset_drops_the_namespace(half, client):
-    store_all(client, Request("s", range(512)))
-    assert half.reset() is True
-    assert client.stored == set()
-
-
-class TestAfterAReset:
-    """Weights may have been changed in place. An engine that was started from the old files has the old fingerprint."""
-
-    def stored_lines(self, half, request):
-        half.allocated(request, blocks(range(1, 17)), 0)
-        name = request.request_id
-        work = half.step_work(step(new=[(name, 0, request.num_tokens)], tables={name: list(range(1, 17))}))
-        return {move.line for move in work.stores}
-
-    def test_the_engine_has_a_namespace_that_nobody_else_reaches(self, half, client):
-        assert self.stored_lines(half, Request("before", range(300))) == {""}
-        others = [SchedulerHalf(setup(), Client()) for _ in range(2)]
-        for one in (half, *others):
-            assert one.reset() is True
-        lines = [self.stored_lines(one, Request("after", range(300))).pop() for one in (half, *others)]
-        assert len({*lines, ""}) == 4
-        assert client.namespaces == [half.setup.fingerprint + lines[0]]
-
-    def test_what_other_engines_store_is_not_hit(self, half, client):
-        half.reset()
-        store_all(client, Request("other", range(512)))  # in the namespace of the files
-        assert half.matched_tokens(Request("r", range(300)), 0) == (0, False)
-        client.stored = {(1, key) for key in chunk_keys(Request("own", range(512)))}
-        assert half.matched_tokens(Request("r", range(300)), 0) == (256, True)
-
-    def test_a_load_that_fails_after_it_stores_nothing_where_the_old_weights_did(self, half, client):
-        request = Request("r", range(300))
-        store_all(client, request)
-        external, _ = half.matched_tokens(request, 0)
-        half.allocated(request, blocks(range(1, 17)), external)
-        half.step_work(step())
-        half.reset()
-        half.worker_output(ended(["r"], ["r"]))
-        assert self.stored_lines(half, request) == set()
-
-    def test_a_second_reset_takes_no_further_namespace(self, half, client):
-        for _ in range(3):
-            half.reset()
-            half.matched_tokens(Request("r", range(300)), 0)
-        assert len(client.namespaces) == 1
 
 
 class TestRoles:

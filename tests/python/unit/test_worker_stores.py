@@ -1,0 +1,180 @@
+"""What the worker's half stores: every store reported once, while its copies are under way, and nothing raised."""
+
+from contextlib import contextmanager
+
+import pytest
+
+pytest.importorskip("vllm")
+
+from fakes import group, setup  # noqa: E402
+from worker_fakes import client, half, move, part  # noqa: E402, F401
+
+from larder.vllm.messages import COMPUTES, Move, StepWork, WorkerReport  # noqa: E402
+from larder.vllm.stores_under_way import WINDOW_ANSWER_WAIT_MS, WINDOW_COPY_WAIT_MS  # noqa: E402
+from larder.vllm.worker import IDLE_WAIT_MS, WorkerHalf  # noqa: E402
+
+
+class TestStores:
+    def test_one_call_and_one_finish_a_step(self, half, client):
+        half.bind(StepWork(number=1, stores=[move("a"), move("b", 3)], prefill_tokens=96, computes=True))
+        assert client.begun == [(5, 20)]
+        half.wait_for_save()
+        half.bind(StepWork())
+        half.wait_for_save()
+        assert len(client.submitted) == 1
+        assert client.prefill[0] == 96
+
+    def test_groups_and_namespaces_have_calls_of_their_own(self, client):
+        half = WorkerHalf(setup(groups=(group(0), group(1, window=33))), client)
+        both, other = Move("a", [part(0, 2, 4), part(1, 2, 1)]), Move("b", [part(0, 1, 4)], "adapter: x\n")
+        half.bind(StepWork(number=1, stores=[both, other, both], computes=True))
+        assert client.begun == [(4, 16), (4, 4), (1, 4)]
+
+    def test_a_failing_call_turns_the_cache_off_and_raises_nothing(self, half, client):
+        client.fail = "store_begin"
+        half.bind(StepWork(number=1, stores=[move("a")]))
+        half.wait_for_save()
+        assert "made to fail" in half.off
+
+    @pytest.mark.parametrize("error", [SystemExit, RuntimeError])
+    def test_pages_of_a_forward_pass_that_did_not_end_are_not_stored(self, half, client, error):
+        """vLLM saves in a `finally`, and its workers end by SystemExit out of a signal handler, also in the middle of a pass."""
+
+        @contextmanager
+        def step():
+            half.bind(StepWork(number=1, stores=[move("a")], computes=True))
+            try:
+                yield
+            finally:
+                half.wait_for_save()
+                half.transfer_results()
+
+        with pytest.raises(error), step():
+            raise error
+        assert client.begun and not client.submitted
+        assert client.abandoned == 1, "larderd gets its grants back"
+        half.bind(StepWork(number=2, stores=[move("b")]))
+        half.wait_for_save()
+        assert not client.submitted, "what was begun before is copied by the next finish"
+
+    def test_a_step_that_follows_one_without_a_save_stores_nothing(self, half, client):
+        half.bind(StepWork(number=1, stores=[move("a")]))
+        half.bind(StepWork(number=2, stores=[move("b")]))
+        half.wait_for_save()
+        assert not client.submitted and client.abandoned == 1
+
+    def test_a_quiet_step_after_one_without_a_save_turns_the_cache_off_too(self, half, client):
+        half.bind(StepWork(number=1, stores=[move("a")]))
+        half.bind(COMPUTES)
+        half.wait_for_save()
+        assert not client.submitted and client.abandoned == 1
+
+    def test_halves_that_disagree_about_the_namespace_do_not_store(self, half, client):
+        half.bind(StepWork(namespace="engine: other\n", stores=[move("a")]))
+        assert client.begun == [] and "fingerprints: engine" in half.off
+
+    def test_what_the_model_changed_of_its_configuration_is_as_the_scheduler_says(self, client):
+        """DeepSeek-V2 renames its rope while it is built, in the worker's process alone."""
+        half = WorkerHalf(setup(fingerprint="engine: test\nrope: deepseek_yarn\n"), client)
+        told = "engine: test\nrope: yarn\n"
+        half.bind(StepWork(namespace=told, loads=[move("a")], stores=[move("b")], number=1))
+        assert half.off is None and client.namespaces == [told]
+        assert client.spaces == [1, 1], "load and store are in the namespace that the scheduler looks up"
+        half.wait_for_save()
+        half.bind(StepWork(number=1, stores=[Move("c", [part(0, 1, 4)], line="adapter: x\n")]))
+        half.wait_for_save()
+        assert client.namespaces == [told, told + "adapter: x\n"]
+
+
+class TestStoresUnderWay:
+    """Copies go on after their step: vLLM must not give their blocks to others meanwhile."""
+
+    def store(self, half, number=1, *names):
+        half.bind(StepWork(number=number, stores=[move(name) for name in names or ("a",)], computes=True))
+        half.wait_for_save()
+
+    def step(self, half, **work):
+        """One more step: (requests whose blocks are free, numbers of steps that ended)."""
+        work = StepWork(**{"computes": True, **work})
+        half.make_way(work.preempted)
+        half.bind(work)
+        half.wait_for_save()
+        half.transfer_results()
+        report = half.report()
+        return half.free_requests(), report.ended if report is not None else {}
+
+    def test_a_save_does_not_wait_for_its_copies(self, half, client):
+        self.store(half)
+        assert client.submitted and client.store_waits == []
+        assert self.step(half) == (set(), {})
+        client.ended = [1]
+        assert self.step(half) == (set(), {1: 1})
+        assert self.step(half) == (set(), {})
+        assert client.store_waits == [0, 0], "and nothing is asked once all have ended"
+
+    def test_a_request_that_ended_is_reported_when_its_last_copy_has(self, half, client):
+        self.store(half, 1, "a", "b")
+        self.store(half, 2, "a")
+        assert self.step(half, kept=("a", "b"))[0] == set()
+        client.ended = [1]
+        assert self.step(half) == ({"b"}, {1: 1})
+        client.ended = [2]
+        assert self.step(half) == ({"a"}, {2: 1})
+        assert self.step(half) == (set(), {})
+
+    def test_one_whose_copies_have_ended_meanwhile_is_reported_at_once(self, half, client):
+        self.store(half)
+        client.ended = [1]
+        half.transfer_results()
+        assert self.step(half, kept=("a",)) == ({"a"}, {1: 1})
+
+    def test_only_a_step_without_a_forward_pass_waits_for_them(self, half, client):
+        self.store(half)
+        self.step(half, kept=("a",))
+        self.step(half, computes=False)
+        assert client.store_waits == [0, IDLE_WAIT_MS]
+
+    def test_what_a_preempted_request_stores_is_overtaken_before_its_blocks_are_written(self, half, client):
+        self.store(half, 1, "a")
+        self.store(half, 2, "b")
+        half.make_way(("b", "c"))
+        assert client.overtaken == [2]
+        half.bind(StepWork(preempted=("a",), computes=True))
+        assert client.overtaken == [2, 1], "by a vLLM that does not tell before"
+
+    def test_blocks_of_a_window_are_waited_for_and_then_taken(self, client):
+        half = WorkerHalf(setup(groups=(group(0), group(1, window=33))), client)
+        half.bind(StepWork(number=1, stores=[Move("a", [part(0, 1, 4), part(1, 1, 1)])], computes=True))
+        half.wait_for_save()
+        assert client.submitted == [WINDOW_ANSWER_WAIT_MS]
+        client.ended = [1]
+        half.make_way()
+        assert client.store_waits == [WINDOW_COPY_WAIT_MS] and client.overtaken == []
+        half.bind(StepWork(number=2, stores=[Move("a", [part(0, 1, 4), part(1, 1, 1)])], computes=True))
+        half.wait_for_save()
+        half.make_way()
+        assert client.overtaken == [2], "in vain, so nothing of it may be seen"
+
+    @pytest.mark.parametrize("fail", ["store_submit", "store_begin"])
+    def test_a_step_of_which_nothing_is_copied_is_reported_too(self, half, client, fail):
+        client.fail = fail
+        self.store(half)
+        assert self.step(half, kept=("a",)) == ({"a"}, {1: 1})
+
+    def test_a_worker_that_stores_nothing_reports_as_well(self, client):
+        half = WorkerHalf(setup(), client, stores=False)
+        self.store(half)
+        assert client.begun == []
+        assert self.step(half, kept=("a",)) == ({"a"}, {1: 1})
+
+    def test_a_cache_that_went_off_reports_what_is_still_copied(self, half, client):
+        self.store(half)
+        half.turn_off("a reason")
+        self.store(half, 2, "b")
+        assert self.step(half, kept=("a", "b")) == ({"b"}, {2: 1})
+        client.ended = [1]
+        assert self.step(half) == ({"a"}, {1: 1})
+
+    def test_the_reports_of_several_workers_add_up(self):
+        one, other = WorkerReport(ended={1: 1, 2: 1}), WorkerReport(ended={2: 1})
+        assert one.aggregate(other).ended == {1: 1, 2: 2}

@@ -1,0 +1,111 @@
+"""The worker's half over a fake client: the fixtures of its tests, which import them, and what it is told to move."""
+
+from array import array
+
+import pytest
+
+pytest.importorskip("vllm")
+
+from fakes import setup  # noqa: E402
+
+from larder._native import FAILED_PRECONDITION  # noqa: E402
+from larder.client import Below, Completion, LarderError, Stored  # noqa: E402
+from larder.vllm.messages import Move, Part  # noqa: E402
+from larder.vllm.worker import WorkerHalf  # noqa: E402
+
+
+class Client:
+    def __init__(self):
+        self.layers = None
+        self.groups = []
+        self.namespaces = []
+        self.spaces = []  # of loads and stores, by number
+        self.loads = []
+        self.done = []
+        self.begun = []
+        self.submitted = []  # how long answers are waited for
+        self.ended = []  # tickets of stores
+        self.overtaken = []
+        self.store_waits = []  # of store_poll
+        self.abandoned = 0
+        self.waits = []  # of poll
+        self.fail = None
+        self.streams = []  # told before (loads, submitted) so far
+        self.tier = Below(True, 1, 1)
+
+    def register_pages(self, group, layers):
+        self.layers = layers
+        self.groups.append(layers)
+
+    def add_namespace(self, fingerprint, wait_ms=0):
+        self.namespaces.append(fingerprint)
+        return len(self.namespaces)
+
+    def load(self, hashes, stride, pages, group=0, shard=0, ns=0):
+        if self.fail in ("load", "captured"):
+            raise RuntimeError("made to fail")
+        self.spaces.append(ns)
+        self.loads.append((len(hashes) // stride, len(pages) // 4))
+        return len(self.loads)
+
+    def poll(self, wait_ms=0):
+        self.waits.append(wait_ms)
+        done, self.done = self.done, []
+        return done
+
+    def store_begin(self, hashes, stride, pages, group=0, shard=0, ns=0):
+        if self.fail == "store_begin":
+            raise RuntimeError("made to fail")
+        self.spaces.append(ns)
+        self.begun.append((len(hashes) // stride, len(pages) // 4))
+        return True
+
+    def store_submit(self, wait_ms):
+        if self.fail in ("store_submit", "captured"):
+            raise LarderError("larder_store_submit", 5)
+        self.submitted.append(wait_ms)
+        return len(self.submitted)
+
+    def store_poll(self, wait_ms=0):
+        self.store_waits.append(wait_ms)
+        ended, self.ended = self.ended, []
+        return [(ticket, Stored(1, 0, 0, 4096, 10)) for ticket in ended]
+
+    def store_overtake(self, ticket):
+        self.overtaken.append(ticket)
+
+    def after_stream(self, stream):
+        if self.fail in ("after_stream", "captured"):
+            raise LarderError("larder_after_stream", 6 if self.fail == "after_stream" else FAILED_PRECONDITION)
+        self.streams.append((stream, len(self.loads), len(self.submitted)))
+
+    def store_abandon(self):
+        self.abandoned += 1
+
+    def report_prefill(self, tokens, nanoseconds):
+        self.prefill = (tokens, nanoseconds)
+
+    def below(self):
+        return self.tier
+
+
+@pytest.fixture
+def client():
+    return Client()
+
+
+@pytest.fixture
+def half(client):
+    return WorkerHalf(setup(), client)
+
+
+def move(request_id="r", chunks=2):
+    return Move(request_id, [part(0, chunks, 4)])
+
+
+def part(group, chunks, blocks):
+    return Part(group, bytes(32 * chunks), array("I", range(blocks * chunks)).tobytes())
+
+
+def completion(ticket, ok=True):
+    return Completion(ticket, ok, "ok" if ok else "data loss", 4096, 1, 2)
