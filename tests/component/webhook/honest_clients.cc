@@ -12,6 +12,7 @@
 #include <mutex>
 #include <thread>
 
+#include "tests/component/webhook/one_pool.h"
 #include "tests/unit/operator/webhook/certificate_of_now.h"
 #include "tests/unit/operator/webhook/inject/injection_case.h"
 #include "tests/unit/operator/webhook/reviews.h"
@@ -30,13 +31,16 @@ std::string read_file(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Why an answer is none; empty: it is one.
-std::string what_is_wrong(const std::string& sent, const std::string& answer) {
+// Why an answer is none; empty: it is the one.
+std::string what_is_wrong(const HonestReview& review, const std::string& answer) {
   if (answer.empty()) return "no answer";
+  return answer == review.answer ? "" : "another answer than the right one: " + answer.substr(0, 500);
+}
+
+bool gives_a_cache(const api::Object& pod, const std::string& answer) {
   const api::Object response = webhook::response_in(answer);
-  if (!response.is_object() || !response.contains("patch") || !response["patch"].is_array())
-    return "no patch: " + answer.substr(0, 500);
-  return sent.find("\"" + api::text_at(response, "uid") + "\"") == std::string::npos ? "another review's uid" : "";
+  return response.is_object() && response.contains("patch") &&
+         api::annotation(pod.patch(response["patch"]), api::kInjectedAnnotation).has_value();
 }
 
 }  // namespace
@@ -72,21 +76,25 @@ double WebhookServer::resident_mib() const {
   return resident * static_cast<double>(::sysconf(_SC_PAGESIZE)) / (1 << 20);
 }
 
-std::vector<std::string> kserve_reviews(const std::string& repository) {
+std::vector<HonestReview> kserve_reviews(const std::string& repository) {
   std::vector<std::filesystem::path> files;
   for (const auto& file : std::filesystem::directory_iterator(repository + "/tests/golden/inject"))
     if (file.path().filename().string().starts_with("kserve-") && file.path().string().ends_with(".in.yaml"))
       files.push_back(file.path());
   std::ranges::sort(files);
-  std::vector<std::string> bodies;
+  OnePool pools;
+  const webhook::PodReview review = review_of_one_pool(pools);
+  std::vector<HonestReview> reviews;
   for (const auto& file : files) {
     const api::Object pod = test::injection_case(read_file(file)).pod;
-    bodies.push_back(webhook::review_of(pod, file.stem().string()).dump());
+    const std::string body = webhook::review_of(pod, file.stem().string()).dump();
+    const std::string answer = review(body).body;
+    if (gives_a_cache(pod, answer)) reviews.push_back({body, answer});
   }
-  return bodies;
+  return reviews;
 }
 
-Served send_reviews(const WebhookServer& server, const std::vector<std::string>& bodies, double rate, double seconds) {
+Served send_reviews(const WebhookServer& server, const std::vector<HonestReview>& reviews, double rate, double seconds) {
   Served served;
   std::mutex mutex;
   const auto begin = steady_clock::now();
@@ -98,8 +106,8 @@ Served send_reviews(const WebhookServer& server, const std::vector<std::string>&
       const auto due = begin + std::chrono::microseconds(static_cast<std::int64_t>(i * 1e6 / rate));
       std::this_thread::sleep_until(due);
       if (kept == nullptr || i % kNewEvery == 0) kept = std::make_unique<webhook::TlsClient>(server.address(), wanted);
-      const std::string& body = bodies[static_cast<std::size_t>(i) % bodies.size()];
-      const std::string wrong = what_is_wrong(body, kept->connected() ? kept->review(body) : "");
+      const HonestReview& review = reviews[static_cast<std::size_t>(i) % reviews.size()];
+      const std::string wrong = what_is_wrong(review, kept->connected() ? kept->review(review.body) : "");
       const double ms = std::chrono::duration<double, std::milli>(steady_clock::now() - due).count();
       const std::lock_guard lock(mutex);
       served.ms.push_back(ms);

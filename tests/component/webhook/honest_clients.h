@@ -28,17 +28,22 @@ class WebhookServer {
   int pid_ = -1;
 };
 
-// Bodies of reviews: KServe's pods of the injector's golden files.
-std::vector<std::string> kserve_reviews(const std::string& repository);
+struct HonestReview {
+  std::string body;
+  std::string answer;  // the one right one
+};
+
+// Reviews of KServe's pods of the injector's golden files, each answered in this process with a patch that gives the pod its cache.
+std::vector<HonestReview> kserve_reviews(const std::string& repository);
 
 struct Served {
   std::vector<double> ms;  // of each review: from when it was due to the last byte of its answer
-  std::size_t failed = 0;  // no answer, or none with a patch and its uid
+  std::size_t failed = 0;  // no answer within TlsClient::kWaitMs, or another than the right one
   std::string first_failure;
 };
 
 // `rate` reviews a second for so long, each due at its time whether those before it are answered or not, over four connections; one in
 // ten opens a connection of its own.
-Served send_reviews(const WebhookServer& server, const std::vector<std::string>& bodies, double rate, double seconds);
+Served send_reviews(const WebhookServer& server, const std::vector<HonestReview>& reviews, double rate, double seconds);
 
 }  // namespace larder::component_test

@@ -9,32 +9,22 @@
 #include <fstream>
 
 #include "operator/webhook/admission_server.h"
-#include "operator/webhook/inject.h"
 #include "sidecar/base/log.h"
+#include "tests/component/webhook/one_pool.h"
 #include "tests/unit/operator/webhook/certificate_of_now.h"
 
 namespace {
 
 using namespace larder;
 
-class OnePool final : public webhook::PoolLookup {
- public:
-  Result<api::CachePool> pool(const std::string& ns, const std::string& name) override {
-    return api::parse_pool({{"apiVersion", "larder.dev/v1alpha1"},
-                            {"kind", "CachePool"},
-                            {"metadata", {{"name", name}, {"namespace", ns}, {"uid", "6f1c8e6e-0000-4000-8000-000000000001"}}},
-                            {"spec", {{"memory", {{"size", "4Gi"}}}}}});
-  }
-  Result<api::CacheBackend> backend(const std::string&, const std::string&) override { return Status(Code::kNotFound, "none"); }
-};
-
 int serve(const std::filesystem::path& folder) {
   const webhook::TestAuthority authority;
   webhook::TlsAcceptor acceptor;
   if (!acceptor.serve(authority.leaf()).ok()) return 1;
-  OnePool pools;
-  const webhook::PodReview review(pools, {"registry.example/larder:0.1.0", true}, webhook::inject, [](const auto&...) {});
-  const auto server = webhook::AdmissionServer::start({.address = "127.0.0.1:0"}, acceptor, review, nullptr);
+  component_test::OnePool pools;
+  const webhook::PodReview review = component_test::review_of_one_pool(pools);
+  const auto server = webhook::AdmissionServer::start({.address = "127.0.0.1:0"}, acceptor, review, nullptr,
+                                                      [&review](std::string_view body) { return review.busy(body); });
   if (!server.ok()) return 1;
   std::ofstream(folder / "bundle") << authority.bundle();
   std::ofstream(folder / "address.new") << (*server)->address();
