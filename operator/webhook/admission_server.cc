@@ -10,8 +10,14 @@ namespace {
 constexpr const char* kFlag = "--webhook-address";
 constexpr std::uint64_t kOtherDescriptors = 512;  // of the process: its own connections, watches, files
 
-http::Answer plain(int http_status, const std::string& text, bool keep_alive) {
-  return {http::whole_answer(http_status, "text/plain", text + "\n", keep_alive), false};
+// The API server asks again where it is told when, within the timeout of the webhook's configuration: the pod gets its cache after all.
+constexpr std::string_view kAskAgain = "Retry-After: 1\r\n";
+
+http::Answer to_bytes(const Reviewed& reviewed, bool keep_alive) {
+  const bool good = reviewed.http_status == 200;
+  return {http::whole_answer(reviewed.http_status, good ? "application/json" : "text/plain", reviewed.body, keep_alive,
+                             reviewed.http_status == 503 ? kAskAgain : std::string_view()),
+          good};
 }
 
 }  // namespace
@@ -41,8 +47,8 @@ Result<std::unique_ptr<AdmissionServer>> AdmissionServer::start(const ServerOpti
 // On the endpoint's thread.
 void AdmissionServer::handle(http::Request request, const http::Reply& reply) {
   if (request.path() != options_.path)
-    return reply(plain(404, "nothing here: reviews of pods are at " + options_.path, request.keep_alive));
-  if (request.method() != "POST") return reply(plain(405, "an AdmissionReview is sent by POST", request.keep_alive));
+    return reply(to_bytes({404, "nothing here: reviews of pods are at " + options_.path + "\n"}, request.keep_alive));
+  if (request.method() != "POST") return reply(to_bytes({405, "an AdmissionReview is sent by POST\n"}, request.keep_alive));
   if (watcher_ != nullptr) watcher_->begun();
   const std::uint64_t begun_ns = clock_.now_ns();
   const std::size_t bytes = request.bytes.size();
@@ -51,14 +57,12 @@ void AdmissionServer::handle(http::Request request, const http::Reply& reply) {
   const auto held = std::make_shared<const http::Request>(std::move(request));
   if (reviewers_.take(bytes, [this, held, reply, begun_ns] { answer(*held, reply, begun_ns); })) return;
   if (watcher_ != nullptr) watcher_->ended(503, 0);
-  reply(plain(503, "too many reviews are waiting", keep_alive));
+  reply(to_bytes({503, "too many reviews are waiting\n"}, keep_alive));
 }
 
 void AdmissionServer::answer(const http::Request& request, const http::Reply& reply, std::uint64_t begun_ns) {
-  Reviewed reviewed = review_(request.body());
-  const bool good = reviewed.http_status == 200;
-  reply({http::whole_answer(reviewed.http_status, good ? "application/json" : "text/plain", reviewed.body, request.keep_alive),
-         good});
+  const Reviewed reviewed = review_(request.body());
+  reply(to_bytes(reviewed, request.keep_alive));
   if (watcher_ != nullptr) watcher_->ended(reviewed.http_status, static_cast<double>(clock_.now_ns() - begun_ns) / 1e9);
 }
 

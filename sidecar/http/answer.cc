@@ -29,12 +29,13 @@ std::string plain_answer(int http_status, std::string_view text) {
   return whole_answer(http_status, "text/plain", std::string(text) + "\n", false);
 }
 
-std::string whole_answer(int http_status, std::string_view content_type, std::string_view body, bool keep_alive) {
+std::string whole_answer(int http_status, std::string_view content_type, std::string_view body, bool keep_alive,
+                         std::string_view fields) {
   std::string bytes = "HTTP/1.1 " + std::to_string(http_status) + " ";
   bytes.append(reason(http_status)).append("\r\nContent-Type: ").append(content_type);
   if (!keep_alive) bytes += "\r\nConnection: close";
-  bytes += "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n";
-  return bytes.append(body);
+  bytes += "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n";
+  return bytes.append(fields).append("\r\n").append(body);
 }
 
 Mailbox::Mailbox() : wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}

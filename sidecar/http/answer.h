@@ -15,8 +15,9 @@ namespace larder::http {
 // A whole HTTP/1.1 answer of plain text that ends the connection.
 std::string plain_answer(int http_status, std::string_view text);
 
-// A whole answer; `keep_alive` is the request's.
-std::string whole_answer(int http_status, std::string_view content_type, std::string_view body, bool keep_alive);
+// A whole answer; `keep_alive` is the request's. `fields`: further ones of the header, each ending in CRLF.
+std::string whole_answer(int http_status, std::string_view content_type, std::string_view body, bool keep_alive,
+                         std::string_view fields = {});
 
 struct Answer {
   std::string bytes;

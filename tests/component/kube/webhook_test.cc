@@ -95,7 +95,7 @@ class WebhookTest : public testing::Test {
         });
     return [this, review](std::string_view body) {
       ++reviews_;
-      return (*review)(body);
+      return full_-- > 0 ? Reviewed{503, "full\n"} : (*review)(body);
     };
   }
 
@@ -114,6 +114,10 @@ class WebhookTest : public testing::Test {
     std::ofstream(file) << pod;
     return kubectl("create -o json " + flags + " -f " + file).text;
   }
+  std::size_t told() {
+    const std::lock_guard lock(mutex_);
+    return told_.size();
+  }
   static std::size_t count(const std::string& text, const std::string& part) {
     std::size_t found = 0;
     for (std::size_t at = 0; (at = text.find(part, at)) != std::string::npos; ++at) ++found;
@@ -127,6 +131,7 @@ class WebhookTest : public testing::Test {
   OnePool pools_;
   TlsAcceptor acceptor_;
   std::atomic<int> reviews_ = 0;
+  std::atomic<int> full_ = 0;  // so many reviews find no place
   std::mutex mutex_;
   std::vector<std::string> told_;
   std::unique_ptr<AdmissionServer> ours_, other_;
@@ -156,14 +161,21 @@ TEST_F(WebhookTest, ADryRunShowsThePodAndTellsNobody) {
   const std::string pod = create("dry", "chat", "--dry-run=server");
   EXPECT_NE(pod.find("larder.dev/injected"), std::string::npos) << pod;
   EXPECT_NE(create("dry", "missing", "--dry-run=server").find("larder.dev/not-injected"), std::string::npos);
-  EXPECT_TRUE(told_.empty());
+  EXPECT_EQ(told(), 0U);
   EXPECT_NE(create("wet", "missing").find("larder.dev/not-injected"), std::string::npos);
-  EXPECT_EQ(told_.size(), 1U);
+  EXPECT_EQ(told(), 1U);
 }
 
 TEST_F(WebhookTest, WhoCreatesAPodSeesTheWarning) {
   const test::Outcome outcome = kubectl("run warned --image=a --annotations=larder.dev/pool=missing");
   EXPECT_NE(outcome.text.find("Warning: larder: "), std::string::npos) << outcome.text;
+}
+
+TEST_F(WebhookTest, AReviewThatFoundNoPlaceIsAskedForAgain) {
+  full_ = 2;
+  const std::string pod = create("again", "chat");
+  EXPECT_NE(pod.find("larder.dev/injected"), std::string::npos) << pod;
+  EXPECT_EQ(reviews_, 3);
 }
 
 class WebhookRotationTest : public WebhookTest {

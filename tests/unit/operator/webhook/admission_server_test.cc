@@ -14,6 +14,7 @@
 namespace larder::webhook {
 namespace {
 
+using testing::AllOf;
 using testing::AnyOf;
 using testing::HasSubstr;
 using testing::StartsWith;
@@ -116,7 +117,7 @@ TEST_F(AdmissionServerTest, ReviewsRunSideBySideAndTooManyAreRefused) {
     while (at_work < 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));  // both threads; what follows waits
   }
   while (serving_.server->counters().requests < 5) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  EXPECT_THAT(serving_.connect().ask(slow), StartsWith("HTTP/1.1 503"));
+  EXPECT_THAT(serving_.connect().ask(slow), AllOf(StartsWith("HTTP/1.1 503"), HasSubstr("\r\nRetry-After: 1\r\n")));
   go = true;
   EXPECT_THAT(first.receive(), HasSubstr("slow"));
   for (TlsClient& client : more) EXPECT_THAT(client.receive(), HasSubstr("slow"));
