@@ -5,6 +5,7 @@ Its Python environment and model are this machine's. They come in as claims of v
 
 from __future__ import annotations
 
+import itertools
 import os
 
 from harness.cluster import PATHS, Namespace, wait_until
@@ -154,6 +155,22 @@ def is_warm(answer: Completion, cold: list[int]) -> bool:
 def forget(pod: dict, port: int = PORT) -> None:
     """vLLM's own prefix cache is emptied: what is warm afterwards came from Larder. It refuses while it still counts a request."""
     wait_until("vLLM empties its own prefix cache", lambda: reset_prefix_cache(url_of(pod, port)), 20)
+
+
+_fresh = itertools.count(1000)  # seeds of prompts that nobody has asked
+
+
+def wait_attached(pod: dict) -> None:
+    """The shim attaches again by itself within seconds. What a dead larderd had loads all the while, so what shows it is a store: a prompt
+    that nobody has asked is warm at the second time."""
+
+    def stores() -> bool:
+        fresh = prompt(next(_fresh))
+        first = answer_of_pod(pod, fresh).token_ids
+        forget(pod)
+        return is_warm(answer_of_pod(pod, fresh), first)
+
+    wait_until("what is asked anew is stored", stores, 30)
 
 
 def prompt(seed: int = 0, tokens: int = PROMPT_TOKENS) -> str:

@@ -16,7 +16,7 @@ def install(*values: str) -> None:
     """helm install, or upgrade; returns when every replica is ready and the API server reaches one. values: as --set takes them."""
     settings = [word for value in (*IMAGE, *values) for word in ("--set", value)]
     run("helm", "upgrade", "--install", RELEASE, CHART, "-n", SYSTEM, "--create-namespace", "--wait", "--timeout", "120s", *settings)
-    wait_until("the webhook answers", _answers, 60)  # behind a ready pod: its certificate is known, the Service leads there
+    wait_until("the webhook answers", answers, 60)  # behind a ready pod: its certificate is known, the Service leads there
 
 
 def uninstall() -> None:
@@ -24,7 +24,7 @@ def uninstall() -> None:
     run("helm", "uninstall", RELEASE, "-n", SYSTEM, "--ignore-not-found", "--wait", "--timeout", "60s")
 
 
-def _answers() -> bool:
+def answers() -> bool:
     """A pod, never made, that asks for a pool which is not there: it is told so."""
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "asks", "annotations": {"larder.dev/pool": "none"}},
            "spec": {"containers": [{"name": "vllm", "image": "none"}]}}

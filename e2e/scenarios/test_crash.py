@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import signal
 
@@ -30,18 +29,10 @@ def ask(namespace, prompt, tokens):
 
 
 def wait_attached(namespace, name, prompt, tokens):
-    """The shim re-attaches by itself within seconds. What the dead larderd had loads all the while, so what shows it is a store: a prompt that
-    nobody has asked is warm at the second time. Then what was cached before is there too."""
-    seeds = itertools.count(1)
-
-    def stores() -> bool:
-        fresh = engine_pod.prompt(next(seeds))
-        first = engine_pod.answer(namespace, "llama", fresh).token_ids
-        engine_pod.forget(namespace.get("pod", name))
-        return ask(namespace, fresh, first)
-
-    wait_until("what is asked anew is stored", stores, 30)
-    engine_pod.forget(namespace.get("pod", name))
+    """The engine stores again, and what was cached before is there too."""
+    pod = namespace.get("pod", name)
+    engine_pod.wait_attached(pod)
+    engine_pod.forget(pod)
     assert ask(namespace, prompt, tokens)
 
 

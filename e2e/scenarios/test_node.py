@@ -83,11 +83,16 @@ def test_engines_with_an_older_shim(older_image, pair):
     wait_until("the node's larderd is of the new image", lambda: set(daemons(namespace)) - set(before), 120)
     product.wait_condition(namespace, "cachepool", "node", "Ready")
 
-    def warm() -> bool:
-        return engine_pod.is_warm(engine_pod.answer_of_pod(other, prompt), cold.token_ids)
+    # Its shim stores at the new larderd, and loads what the one before had.
+    engine_pod.wait_attached(other)
+    engine_pod.forget(other)
+    assert engine_pod.is_warm(engine_pod.answer_of_pod(other, prompt), cold.token_ids)
+    theirs = engine_pod.prompt(1)
+    stored = engine_pod.answer_of_pod(other, theirs)
+    assert stored.cached_tokens == 0
 
-    wait_until("warm with the older shim", warm, 30)
     namespace.kubectl("delete", "pod", one["metadata"]["name"], "--now")
     newer = next(pod for pod in namespace.wait_ready("llama", 2, 400) if pod["metadata"]["uid"] != other["metadata"]["uid"])
     assert shim_of(namespace, newer) != shim_of(namespace, other)
-    assert engine_pod.is_warm(engine_pod.answer_of_pod(newer, prompt), cold.token_ids)
+    for asked, answered in ((prompt, cold), (theirs, stored)):
+        assert engine_pod.is_warm(engine_pod.answer_of_pod(newer, asked), answered.token_ids)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import contextlib
+import os
+import signal
+import threading
 import time
 
 import pytest
@@ -10,6 +15,7 @@ from harness import cluster, containers, engine_pod, product
 from harness.cluster import Namespace, kubectl, wait_until
 
 TAKE_OVER_S = 20
+REVIEW_S = 5  # what the chart gives a review
 
 
 @pytest.fixture
@@ -44,6 +50,32 @@ def warm(system, namespace):
     return ask
 
 
+@contextlib.contextmanager
+def throughout(ask):
+    """Asked without a pause until the end of the `with`, at least once."""
+    over = threading.Event()
+
+    def keep_asking() -> int:
+        for asked in range(1, 1 << 20):
+            ask()
+            if over.is_set():
+                return asked
+
+    with concurrent.futures.ThreadPoolExecutor(1) as thread:
+        asking = thread.submit(keep_asking)
+        try:
+            yield
+        finally:
+            over.set()
+        print(f"{asking.result()} warm answers meanwhile")
+
+
+def runs_without(namespace, name: str) -> None:
+    """The annotated pod has no cache, and runs."""
+    assert not product.injected(namespace, name)
+    wait_until(f"{name} runs", lambda: namespace.get("pod", name)["status"]["phase"] == "Running", 60)
+
+
 def test_leader_killed(system, namespace, warm):
     containers.kill(system, leading_pod(), "operator")
     killed = time.monotonic()
@@ -59,16 +91,33 @@ def test_webhook_down(system, namespace):
     system.kubectl("scale", "deployment", "-l", product.OPERATOR, "--replicas=0")
     wait_until("no operator", lambda: not system.get("pod"), 60)  # they answer for some seconds after they were told to go
     namespace.apply(engine_pod.bare_pod("without", "cache"))
-    assert not product.injected(namespace, "without")
+    runs_without(namespace, "without")
     product.install()
     namespace.apply(engine_pod.bare_pod("with", "cache"))
     assert product.injected(namespace, "with")
 
 
+def test_webhook_hangs(system, namespace):
+    namespace.apply(product.pool("cache"))
+    product.wait_condition(namespace, "cachepool", "cache", "Ready")
+    hung = [containers.main_process(system, pod["metadata"]["name"], "operator") for pod in system.get("pod")]
+    for process in hung:
+        os.kill(process, signal.SIGSTOP)
+    try:
+        begun = time.monotonic()
+        namespace.apply(engine_pod.bare_pod("without", "cache"))
+        assert time.monotonic() - begun < REVIEW_S + 5
+        runs_without(namespace, "without")
+    finally:
+        for process in hung:
+            os.kill(process, signal.SIGCONT)
+    wait_until("the webhook answers again", product.answers, 60)
+
+
 def test_pods_serve_without_operator(system, namespace, warm):
-    product.install("logLevel=debug")  # an upgrade: other pods of the operator
-    warm()
-    product.uninstall()
+    with throughout(warm):
+        product.install("logLevel=debug")  # an upgrade: other pods of the operator
+        product.uninstall()
     warm()
     assert kubectl("get", "crd", "cachepools.larder.dev", "-o", "name")
     assert namespace.get("cachepool", "cache")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import pathlib
+import ssl
 import subprocess
 import tempfile
 import threading
@@ -16,6 +17,8 @@ from harness.cluster import ROOT, ClusterError, Namespace, wait_until
 
 SECRET = "larder-webhook-tls"
 REVIEWERS = 3
+REPLICAS, PORT = 2, 9443  # of the operator
+END = "-----END CERTIFICATE-----"
 ROTATED_S = 240  # an authority waits a minute in every caBundle before a certificate of it is served
 SERVICE = f"larder-webhook.{product.SYSTEM}"
 NAMES = f"DNS:{SERVICE}.svc,DNS:{SERVICE},DNS:larder-webhook,DNS:{SERVICE}.svc.cluster.local"
@@ -46,6 +49,16 @@ def reviewed(namespace, number: int) -> bool:
     pod = engine_pod.bare_pod(f"engine-{number}", "cache")
     made = json.loads(namespace.kubectl("create", "--dry-run=server", "-o", "json", "-f", "-", stdin=json.dumps(pod)))
     return any(one["name"] == "larder" for one in made["spec"].get("initContainers", []))
+
+
+def first_of(pem: str) -> bytes:
+    """The first certificate of a chain."""
+    return ssl.PEM_cert_to_DER_cert(pem[: pem.index(END) + len(END)])
+
+
+def served(pod: dict) -> bytes:
+    """The certificate that this replica of the operator shows to whoever asks."""
+    return ssl.PEM_cert_to_DER_cert(ssl.get_server_certificate((pod["status"]["podIP"], PORT), timeout=5))
 
 
 class Reviews:
@@ -92,8 +105,12 @@ def test_certificates_rotate_under_load(aged, namespace):
 
     with Reviews(namespace) as reviews:
         wait_until("another authority, and a certificate of it", rotated, ROTATED_S)
+        new = first_of(base64.b64decode(system.get("secret", SECRET)["data"]["tls.crt"]).decode())
+        replicas = system.get("pod")
+        assert len(replicas) == REPLICAS
+        wait_until("every replica serves it", lambda: all(served(pod) == new for pod in replicas), 60)
         after = reviews.asked + 40
-        wait_until("the replicas have loaded it, one after the other", lambda: reviews.asked >= after, 60)
+        wait_until("reviews by it", lambda: reviews.asked >= after, 60)
     print(f"{reviews.asked} reviews, {len(seen)} certificates, {len(reviews.failed)} failed")
     assert not reviews.failed
     assert old["tls.crt"] in seen

@@ -29,6 +29,7 @@ inline constexpr std::string_view kBackendLabel = "larder.dev/backend";
 // What is in an injected pod. Everything ours begins with "larder".
 inline constexpr std::string_view kSidecarContainer = "larder";           // larderd: a native sidecar
 inline constexpr std::string_view kPayloadContainer = "larder-payload";   // init container: copies the shim
+inline constexpr std::string_view kFoldersContainer = "larder-folders";   // init container of a node: gives larderd its folders
 inline constexpr std::string_view kRunVolume = "larder-run";              // /run/larder: sockets; larderd and the engine
 inline constexpr std::string_view kMemoryVolume = "larder-memory";        // /dev/larder: arena, index, locks; larderd alone
 inline constexpr std::string_view kHugepagesVolume = "larder-hugepages";  // /dev/larder-huge
@@ -41,7 +42,8 @@ inline constexpr int kMetricsPort = 9464;                                 // of 
 
 inline constexpr int kKeeperPort = 9465;  // of its keeper in an engine's pod: what Kubernetes probes, and /v1/keeper
 
-// Who larderd is in a pod. Its sockets are 0660 of this group, so that an engine of any uid attaches that has it among its groups.
+// Who larderd is in an engine's pod, and a managed server. Sockets are 0660 of larderd's group, so that an engine of any uid attaches that
+// has it among its groups.
 inline constexpr int kUser = 65532;
 inline constexpr int kUserGroup = 65532;
 

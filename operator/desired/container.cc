@@ -2,6 +2,7 @@
 
 #include "operator/api/names.h"
 #include "operator/desired/larderd.h"
+#include "operator/desired/larderd_user.h"
 #include "operator/desired/paths.h"
 #include "operator/desired/quantity.h"
 #include "operator/desired/set_if.h"
@@ -14,7 +15,7 @@ using api::CachePool;
 using api::Object;
 
 constexpr std::string_view kCpuRequest = "100m";  // idle it takes about none; a core while it moves bytes of disk or backend
-constexpr std::uint64_t kPayloadMemory = 64ULL << 20;
+constexpr std::uint64_t kSmallMemory = 64ULL << 20;
 // A start takes 0.1 s; one that reads a large disk's footers takes longer.
 constexpr int kStartTries = 120, kStartEverySeconds = 1;
 constexpr int kProbeEverySeconds = 10, kProbeTimeoutSeconds = 5, kProbeTries = 6;
@@ -23,15 +24,14 @@ bool on_node(const CachePool& pool) {
   return pool.spec.placement == api::Placement::kNode;
 }
 
-// Passes Pod Security `restricted`, but in placement Node: folders of a node belong to root and need hostPath, which `privileged`
-// alone allows; there it is root without any capability.
-Object security_context(const CachePool& pool, bool node) {
+// Passes Pod Security `restricted`.
+Object security_context(const CachePool& pool, LarderdUser who) {
   Object security{{"allowPrivilegeEscalation", false},
                   {"capabilities", {{"drop", Object::array({"ALL"})}}},
                   {"readOnlyRootFilesystem", true},
-                  {"runAsNonRoot", !node},
-                  {"runAsUser", node ? 0 : api::kUser},
-                  {"runAsGroup", api::kUserGroup},
+                  {"runAsNonRoot", who.user != 0},
+                  {"runAsUser", who.user},
+                  {"runAsGroup", who.group},
                   {"seccompProfile", {{"type", "RuntimeDefault"}}}};
   if (pool.spec.pod_security.is_object()) security.update(pool.spec.pod_security);
   return security;
@@ -119,11 +119,17 @@ Object mount(std::string_view volume, std::string_view path, bool read_only) {
   return mount;
 }
 
-Object mounts_of(const CachePool& pool, const std::optional<CacheBackend>& backend) {
-  Object mounts = Object::array({mount(api::kRunVolume, kRunPath, false), mount(api::kMemoryVolume, kMemoryPath, false),
-                                 mount(api::kConfigVolume, kConfigPath, true)});
+// What larderd writes to.
+Object folders_of(const CachePool& pool) {
+  Object mounts = Object::array({mount(api::kRunVolume, kRunPath, false), mount(api::kMemoryVolume, kMemoryPath, false)});
   if (pool.spec.memory.hugepages != api::Hugepages::kNone) mounts.push_back(mount(api::kHugepagesVolume, kHugepagesPath, false));
   if (pool.spec.disk) mounts.push_back(mount(api::kDiskVolume, kDiskPath, false));
+  return mounts;
+}
+
+Object mounts_of(const CachePool& pool, const std::optional<CacheBackend>& backend) {
+  Object mounts = folders_of(pool);
+  mounts.push_back(mount(api::kConfigVolume, kConfigPath, true));
   const std::vector<Object> volumes = larderd_volumes(pool, backend);
   const auto has = [&volumes](std::string_view name) {
     return std::ranges::any_of(volumes, [name](const Object& volume) { return volume["name"] == name; });
@@ -142,6 +148,11 @@ Object environment_of(const CachePool& pool) {
   return environment;
 }
 
+// Of containers that are done in a moment.
+Object small_resources() {
+  return Object{{"requests", {{"cpu", "10m"}, {"memory", quantity(kSmallMemory)}}}, {"limits", {{"memory", quantity(kSmallMemory)}}}};
+}
+
 std::string image_of(const CachePool& pool, const Defaults& defaults) {
   return pool.spec.image.empty() ? defaults.image : pool.spec.image;
 }
@@ -154,7 +165,7 @@ Object larderd_container(const CachePool& pool, const std::optional<CacheBackend
                    {"image", image_of(pool, defaults)},
                    {"command", command_of(pool, engine)},
                    {"resources", resources_of(pool)},
-                   {"securityContext", security_context(pool, on_node(pool))},
+                   {"securityContext", security_context(pool, larderd_user(pool))},
                    {"terminationMessagePolicy", "FallbackToLogsOnError"},
                    {"volumeMounts", mounts_of(pool, backend)}};
   set_if(container, "imagePullPolicy", pool.spec.image_pull_policy);
@@ -162,6 +173,28 @@ Object larderd_container(const CachePool& pool, const std::optional<CacheBackend
   if (!engine.host_network) container["ports"] = ports_of(pool);
   add_probes(pool, engine, container);
   if (!on_node(pool) && defaults.native_sidecars) container["restartPolicy"] = "Always";
+  return container;
+}
+
+Object folders_container(const CachePool& pool, const Defaults& defaults) {
+  const LarderdUser who = larderd_user(pool);
+  const Object folders = folders_of(pool);
+  Object command =
+      Object::array({"/usr/bin/larderctl", "own-folders", std::to_string(who.user) + ":" + std::to_string(who.group)});
+  for (const Object& folder : folders) command.push_back(folder["mountPath"]);
+  // To give folders away, and to look into those of another user, whom the pool's podSecurity named before.
+  Object security = security_context(pool, {0, who.group});
+  security.update({{"runAsUser", 0},
+                   {"runAsNonRoot", false},
+                   {"capabilities", {{"drop", Object::array({"ALL"})}, {"add", Object::array({"CHOWN", "DAC_READ_SEARCH"})}}}});
+  Object container{{"name", api::kFoldersContainer},
+                   {"image", image_of(pool, defaults)},
+                   {"command", std::move(command)},
+                   {"resources", small_resources()},
+                   {"securityContext", std::move(security)},
+                   {"terminationMessagePolicy", "FallbackToLogsOnError"},
+                   {"volumeMounts", folders}};
+  set_if(container, "imagePullPolicy", pool.spec.image_pull_policy);
   return container;
 }
 
@@ -187,12 +220,11 @@ Object pull_secrets(const Object& more, const Defaults& defaults) {
 }
 
 Object payload_container(const CachePool& pool, const Defaults& defaults) {
-  const Object size{{"cpu", "10m"}, {"memory", quantity(kPayloadMemory)}};
   Object container{{"name", api::kPayloadContainer},
                    {"image", image_of(pool, defaults)},
                    {"command", Object::array({"/usr/bin/larderctl", "install-payload", kPayloadPath})},
-                   {"resources", {{"requests", size}, {"limits", {{"memory", quantity(kPayloadMemory)}}}}},
-                   {"securityContext", security_context(pool, false)},
+                   {"resources", small_resources()},
+                   {"securityContext", security_context(pool, {api::kUser, api::kUserGroup})},
                    {"terminationMessagePolicy", "FallbackToLogsOnError"},
                    {"volumeMounts", Object::array({mount(api::kPayloadVolume, kPayloadPath, false)})}};
   set_if(container, "imagePullPolicy", pool.spec.image_pull_policy);

@@ -18,6 +18,7 @@ Object pod_spec(const CachePool& pool, const std::optional<CacheBackend>& backen
   Object spec{{"automountServiceAccountToken", false},
               {"enableServiceLinks", false},
               {"terminationGracePeriodSeconds", kGraceSeconds},
+              {"initContainers", Object::array({folders_container(pool, defaults)})},
               {"containers", Object::array({larderd_container(pool, backend, defaults)})},
               {"volumes", larderd_volumes(pool, backend)}};
   set_if(spec, "imagePullSecrets", pull_secrets(pool.spec.pull_secrets, defaults));

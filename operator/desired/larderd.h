@@ -47,6 +47,10 @@ std::string engine_hash(const api::CachePool& pool, const Defaults& defaults);
 api::Object larderd_container(const api::CachePool& pool, const std::optional<api::CacheBackend>& backend,
                               const Defaults& defaults, const EnginePod& engine = {});
 
+// Before it on a node, as root, which ends at once: gives larderd's user the folders that the node and the kubelet made as root's.
+// REQUIRES: placement Node.
+api::Object folders_container(const api::CachePool& pool, const Defaults& defaults);
+
 // In its place on a node: what frees the memory that larderd left there, and ends. REQUIRES: placement Node.
 api::Object freeing_container(const api::CachePool& pool, const Defaults& defaults);
 

@@ -1,5 +1,6 @@
 #include "operator/api/names.h"
 #include "operator/desired/larderd.h"
+#include "operator/desired/larderd_user.h"
 #include "operator/desired/paths.h"
 #include "operator/desired/quantity.h"
 
@@ -119,7 +120,7 @@ std::vector<Object> engine_mounts(const CachePool&) {
 }
 
 Object engine_pod_security(const CachePool& pool) {
-  const std::int64_t group = api::number_at(pool.spec.pod_security, "runAsGroup", api::kUserGroup);
+  const std::int64_t group = larderd_user(pool).group;
   Object security{{"supplementalGroups", Object::array({group})}};
   if (on_node(pool)) return security;
   const bool claim = pool.spec.disk && pool.spec.disk->volume == api::DiskVolume::kEphemeralClaim;

@@ -8,6 +8,7 @@
 #include "sidecar/config/loader.h"
 #include "sidecar/ctl/admin_client.h"
 #include "sidecar/ctl/backend_check.h"
+#include "sidecar/ctl/folders.h"
 #include "sidecar/ctl/hashes.h"
 #include "sidecar/ctl/lmcache.h"
 #include "sidecar/ctl/lmcache_settings.h"
@@ -162,6 +163,9 @@ constexpr auto kCommands = std::to_array<Command>({
     {"install-payload", "DIR", 1, 1, "install the payload in which folder?",
      "copy the shim's files (of --from FOLDER, else /payload, where the container image has them) into DIR",
      plainly<install_payload_command>},
+    {"own-folders", "UID:GID DIR...", 2, kManyWords, "give which folders to whom? own-folders UID:GID DIR...",
+     "give folders, and all in them, to larderd's user, where they are not yet: of an init container on a node",
+     plainly<own_folders_command>},
     {"trace", "", 0, 0, "",
      "record what engines ask for, for `simulate`: hashes of blocks, never tokens; to --output FILE, for --seconds N (60)",
      plainly<trace>},

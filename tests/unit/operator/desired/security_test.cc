@@ -1,7 +1,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "operator/api/names.h"
+#include "operator/desired/larderd_user.h"
 #include "tests/unit/operator/desired/pool_case.h"
 
 namespace larder::desired {
@@ -13,17 +16,56 @@ Object container(const test::PoolCase& one) {
   return larderd_container(*one.pool, one.backend, one.defaults, one.engine);
 }
 
-TEST(Security, IsRestrictedInASidecarAndRootWithoutCapabilitiesOnANode) {
+const Object kNothing{{"drop", Object::array({"ALL"})}};
+
+TEST(Security, IsRestrictedInASidecarAndOnANode) {
   const Object sidecar = container(test::pool_case_of("{memory: {size: 1Gi}}"))["securityContext"];
   EXPECT_EQ(sidecar["runAsNonRoot"], true);
   EXPECT_EQ(sidecar["runAsUser"], api::kUser);
   EXPECT_EQ(sidecar["readOnlyRootFilesystem"], true);
   EXPECT_EQ(sidecar["allowPrivilegeEscalation"], false);
-  EXPECT_EQ(sidecar["capabilities"], (Object{{"drop", Object::array({"ALL"})}}));
+  EXPECT_EQ(sidecar["capabilities"], kNothing);
   const Object node = container(test::pool_case_of("{placement: Node, memory: {size: 1Gi}}"))["securityContext"];
-  EXPECT_EQ(node["runAsUser"], 0);
-  EXPECT_EQ(node["runAsGroup"], api::kUserGroup);
-  EXPECT_EQ(node["capabilities"], (Object{{"drop", Object::array({"ALL"})}}));
+  EXPECT_EQ(node["runAsNonRoot"], true);
+  EXPECT_EQ(node["capabilities"], kNothing);
+}
+
+// One arena, socket and group a pool. No engine is larderd's user, whatever it is itself.
+TEST(Security, OnANodeEachPoolHasAUserAndAGroupOfItsOwn) {
+  std::set<std::int64_t> seen;
+  constexpr int kPools = 100;
+  for (int i = 0; i < kPools; ++i) {
+    test::PoolCase one = test::pool_case_of("{placement: Node, memory: {size: 1Gi}}");
+    one.pool->name = "pool-" + std::to_string(i);
+    const LarderdUser who = larderd_user(*one.pool);
+    EXPECT_EQ(who.user, who.group);
+    EXPECT_GE(who.user, 2'000'000'000);
+    EXPECT_LT(who.user, std::int64_t{1} << 31);
+    EXPECT_EQ(container(one)["securityContext"]["runAsUser"], who.user);
+    EXPECT_EQ(container(one)["securityContext"]["runAsGroup"], who.group);
+    EXPECT_EQ(engine_pod_security(*one.pool), (Object{{"supplementalGroups", Object::array({who.group})}}));
+    seen.insert(who.group);
+    one.pool->ns += "-other";
+    seen.insert(larderd_user(*one.pool).group);
+  }
+  EXPECT_EQ(seen.size(), 2U * kPools);
+}
+
+// Root for a moment, who can give folders away and nothing else; of all that larderd writes to.
+TEST(Security, OnANodeAnInitContainerGivesLarderdItsFolders) {
+  const test::PoolCase one = test::pool_case_of(
+      "{placement: Node, memory: {size: 1Gi, hugepages: 1Gi}, disk: {size: 9Gi}, podSecurity: {runAsUser: 7, capabilities: {}}}");
+  const Object pod = daemon_set(*one.pool, {}, one.defaults)["spec"]["template"]["spec"];
+  ASSERT_EQ(pod["initContainers"].size(), 1U);
+  const Object& init = pod["initContainers"][0];
+  EXPECT_EQ(init["command"],
+            Object::array({"/usr/bin/larderctl", "own-folders", "7:" + std::to_string(larderd_user(*one.pool).group),
+                           "/run/larder", "/dev/larder", "/dev/larder-huge", "/var/lib/larder"}));
+  EXPECT_EQ(init["securityContext"]["runAsUser"], 0);
+  EXPECT_EQ(init["securityContext"]["runAsNonRoot"], false);
+  EXPECT_EQ(init["securityContext"]["capabilities"]["drop"], kNothing["drop"]);
+  EXPECT_EQ(init["securityContext"]["capabilities"]["add"], Object::array({"CHOWN", "DAC_READ_SEARCH"}));
+  EXPECT_EQ(freeing_daemon_set(*one.pool, one.defaults)["spec"]["template"]["spec"]["initContainers"], pod["initContainers"]);
 }
 
 TEST(Security, AUserMayReplaceFieldsOfIt) {
@@ -39,7 +81,8 @@ TEST(Security, TheEngineGetsTheGroupOfTheSocketAndAnFsGroupWhereAVolumeIsRoots) 
       engine_pod_security(*test::pool_case_of("{memory: {size: 1Gi}, disk: {size: 9Gi, volume: ephemeral}}").pool);
   EXPECT_EQ(claim["fsGroup"], api::kUserGroup);
   EXPECT_EQ(engine_pod_security(*test::pool_case_of("{memory: {size: 1Gi, hugepages: 2Mi}}").pool), claim);
-  EXPECT_EQ(engine_pod_security(*test::pool_case_of("{placement: Node, memory: {size: 1Gi, hugepages: 2Mi}}").pool), usual);
+  const Object node = engine_pod_security(*test::pool_case_of("{placement: Node, memory: {size: 1Gi, hugepages: 2Mi}}").pool);
+  EXPECT_FALSE(node.contains("fsGroup"));
 }
 
 TEST(Security, SecretsAreOptionalAndMountedByLarderdAlone) {

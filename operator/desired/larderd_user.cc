@@ -1,0 +1,29 @@
+#include "operator/desired/larderd_user.h"
+
+#include <string>
+
+#include "operator/api/names.h"
+#include "operator/desired/short_hash.h"
+
+namespace larder::desired {
+namespace {
+
+// Above what systems, images and OpenShift (1,000,000,000 and up, 10,000 a namespace) give out; Kubernetes takes ids below 2^31.
+constexpr std::uint64_t kFirst = 2'000'000'000, kMost = (std::uint64_t{1} << 31) - 1;
+constexpr int kHexadecimal = 16;
+
+std::int64_t own_number(const api::CachePool& pool) {
+  const std::uint64_t hash = std::stoull(short_hash(pool.ns + "/" + pool.name), nullptr, kHexadecimal);
+  return static_cast<std::int64_t>(kFirst + hash % (kMost - kFirst + 1));
+}
+
+}  // namespace
+
+LarderdUser larderd_user(const api::CachePool& pool) {
+  const bool node = pool.spec.placement == api::Placement::kNode;
+  const std::int64_t number = node ? own_number(pool) : 0;
+  return {api::number_at(pool.spec.pod_security, "runAsUser", node ? number : api::kUser),
+          api::number_at(pool.spec.pod_security, "runAsGroup", node ? number : api::kUserGroup)};
+}
+
+}  // namespace larder::desired
