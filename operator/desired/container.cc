@@ -150,7 +150,8 @@ Object environment_of(const CachePool& pool) {
 
 // Of containers that are done in a moment.
 Object small_resources() {
-  return Object{{"requests", {{"cpu", "10m"}, {"memory", quantity(kSmallMemory)}}}, {"limits", {{"memory", quantity(kSmallMemory)}}}};
+  return Object{{"requests", {{"cpu", "10m"}, {"memory", quantity(kSmallMemory)}}},
+                {"limits", {{"memory", quantity(kSmallMemory)}}}};
 }
 
 std::string image_of(const CachePool& pool, const Defaults& defaults) {

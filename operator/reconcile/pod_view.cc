@@ -18,6 +18,12 @@ bool is_larderd(const Object& container) {
   return api::text_at(container, "name") == api::kSidecarContainer;
 }
 
+// larderd's container, and those that must have ended before it begins. They are of one image.
+bool is_ours(const Object& container) {
+  const std::string name = api::text_at(container, "name");
+  return name == api::kSidecarContainer || name == api::kPayloadContainer || name == api::kFoldersContainer;
+}
+
 // The status of larderd's container: a native sidecar is among the init containers. Null: none yet.
 const Object& larderd_status(const Object& pod) {
   static const Object kNone;
@@ -25,6 +31,20 @@ const Object& larderd_status(const Object& pod) {
     for (const Object& status : api::at(pod, list))
       if (is_larderd(status)) return status;
   return kNone;
+}
+
+// Why larderd's container does not run: the kubelet's state of the first of ours that waits, and not only because it is just being made
+// or for one before it.
+Object waiting_state(const Object& pod) {
+  for (const char* list : kStatuses)
+    for (const Object& status : api::at(pod, list)) {
+      const std::string reason = api::text_at(status, "state.waiting.reason");
+      if (!is_ours(status) || reason.empty() || reason == "PodInitializing" || reason == "ContainerCreating") continue;
+      // One that failed again and again has said why, if it is not larderd, whose keeper knows more.
+      const std::string last = is_larderd(status) ? "" : api::text_at(status, "lastState.terminated.message");
+      return {{"reason", reason}, {"message", last.empty() ? api::text_at(status, "state.waiting.message") : last}};
+    }
+  return Object::object();
 }
 
 bool has_larderd(const Object& pod) {
@@ -83,8 +103,9 @@ PodView view_of(const Object& pod) {
   view.restart_hash = api::annotation(pod, api::kRestartAnnotation).value_or("");
   view.notice = api::annotation(pod, api::kNoticeAnnotation).value_or("");
   view.unscheduled = why_unscheduled(pod);
-  view.waiting = api::text_at(larderd, "state.waiting.reason");
-  view.waiting_text = api::text_at(larderd, "state.waiting.message");
+  const Object waiting = waiting_state(pod);
+  view.waiting = api::text_at(waiting, "reason");
+  view.waiting_text = api::text_at(waiting, "message");
   view.killed_for_memory = api::text_at(larderd, "state.terminated.reason") == "OOMKilled" ||
                            api::text_at(larderd, "lastState.terminated.reason") == "OOMKilled";
   view.completed = api::number_at(larderd, "state.terminated.exitCode", -1) == 0 ||
@@ -110,8 +131,9 @@ void trim_pod(Object& pod) {
     if (const Object& value = api::at(pod, std::string("status.") + key); value.is_string()) status[key] = value;
   if (const std::string why = why_unscheduled(pod); !why.empty())
     status["conditions"] = {{{"type", "PodScheduled"}, {"status", "False"}, {"message", why}}};
-  if (const Object& larderd = larderd_status(pod); larderd.is_object())
-    status["containerStatuses"] = Object::array({trimmed_container(larderd)});
+  for (const char* list : kStatuses)
+    for (const Object& container : api::at(pod, list))
+      if (is_ours(container)) status["containerStatuses"].push_back(trimmed_container(container));
   pod = std::move(kept);
 }
 

@@ -21,8 +21,8 @@ struct PodView {
   std::string restart_hash;  // annotation larder.dev/restart-hash
   std::string notice;        // annotation larder.dev/notice
   std::string unscheduled;   // the scheduler's reason; empty: it has a node
-  std::string waiting;       // larderd's container does not run: the reason ("ErrImagePull")
-  std::string waiting_text;  // and the kubelet's words
+  std::string waiting;       // larderd's container does not run, or one before it: the reason ("ErrImagePull")
+  std::string waiting_text;  // and the kubelet's words, or the last ones of the one before it
   bool killed_for_memory = false;
   bool completed = false;     // larderd's container ended by itself, with status 0
   std::int64_t restarts = 0;  // of larderd

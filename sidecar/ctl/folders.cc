@@ -51,8 +51,7 @@ Result<std::string> own_folders_command(const Arguments& arguments) {
   std::uint64_t user = 0, group = 0;
   if (!parse_owner(arguments.words[1], user, group))
     return Status(Code::kInvalidArgument, "'" + arguments.words[1] + "' is no owner: write UID:GID, e.g. 65532:65532");
-  const Status owned =
-      own_folders(static_cast<uid_t>(user), static_cast<gid_t>(group), std::span(arguments.words).subspan(2));
+  const Status owned = own_folders(static_cast<uid_t>(user), static_cast<gid_t>(group), std::span(arguments.words).subspan(2));
   if (!owned.ok()) return owned;
   return std::string();
 }

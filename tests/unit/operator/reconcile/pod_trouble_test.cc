@@ -19,8 +19,6 @@ TEST(PodTroubleTest, OneWordAPod) {
   EXPECT_EQ(word(pod), "OutOfMemory");
   pod.killed_for_memory = false;
   EXPECT_EQ(word(pod), "Starting");
-  pod.waiting = "PodInitializing";
-  EXPECT_EQ(word(pod), "Starting");
   pod.unscheduled = "0/1 nodes";
   EXPECT_EQ(word(pod), "NotScheduled");
   pod.waiting = "ErrImagePull";

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "operator/api/names.h"
 #include "tests/unit/operator/reconcile/pods.h"
 
 namespace larder::reconcile {
@@ -44,6 +45,29 @@ TEST(PodViewTest, TroublesAreFound) {
   EXPECT_EQ(view.waiting + ": " + view.waiting_text, "ErrImagePull: not found");
   EXPECT_TRUE(view.killed_for_memory);
   EXPECT_EQ(view.unscheduled, "0/1 nodes: Insufficient hugepages-2Mi");
+}
+
+// Larderd's container begins when these have ended: what keeps them keeps it. Their image, which is larderd's, is the first to be pulled.
+TEST(PodViewTest, WhatKeepsAContainerBeforeItIsFound) {
+  Object seen = pod({.phase = "Pending", .ready = false});
+  Object& statuses = seen["status"]["initContainerStatuses"];
+  for (const char* usual : {"ContainerCreating", "PodInitializing"}) {
+    statuses[0]["state"] = {{"waiting", {{"reason", usual}}}};
+    EXPECT_EQ(view_of(seen).waiting, "");
+  }
+  for (const std::string_view before : {api::kPayloadContainer, api::kFoldersContainer}) {
+    Object trouble = seen;
+    Object status = {{"name", before}, {"state", {{"waiting", {{"reason", "ImagePullBackOff"}, {"message", "not found"}}}}}};
+    trouble["status"]["initContainerStatuses"] = Object::array({status, statuses[0]});
+    for (int i = 0; i < 2; ++i, trim_pod(trouble)) {
+      EXPECT_EQ(view_of(trouble).waiting + ": " + view_of(trouble).waiting_text, "ImagePullBackOff: not found");
+      EXPECT_FALSE(view_of(trouble).ready);
+    }
+    status["state"]["waiting"] = {{"reason", "CrashLoopBackOff"}, {"message", "back-off 10s restarting"}};
+    status["lastState"] = {{"terminated", {{"exitCode", 1}, {"message", "larderctl: /dev/larder: Operation not permitted"}}}};
+    trouble["status"]["initContainerStatuses"] = Object::array({status, statuses[0]});
+    EXPECT_EQ(view_of(trouble).waiting_text, "larderctl: /dev/larder: Operation not permitted");
+  }
 }
 
 TEST(PodViewTest, WhatHasEndedWellHasDoneSo) {
