@@ -1,6 +1,7 @@
 // The objects of a managed backend: the server of one pod that the operator runs. None of a backend that somebody else runs.
 //
-// Pure; thread-safe. Each object is whole: kind, namespace, labels, owner. All are called api::managed_name().
+// Pure; thread-safe. Each object is whole: kind, namespace, labels, owner. All are called api::managed_name(), but
+// the ConfigMap: a pool of the backend's name has one in placement Node.
 #pragma once
 
 #include <string>
@@ -22,6 +23,7 @@ api::Object network_policy(const api::CacheBackend& backend, const Defaults& def
 
 // The server's configuration, in the ConfigMap under kServerFile. No password in it. REQUIRES: managed.
 std::string server_config(const api::CacheBackend& backend);
+std::string server_config_name(const api::CacheBackend& backend);  // of the ConfigMap
 inline constexpr std::string_view kServerFile = "server.conf";
 
 }  // namespace larder::desired

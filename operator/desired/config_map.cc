@@ -21,7 +21,13 @@ Object config_map(const api::CachePool& pool, const std::optional<api::CacheBack
 }
 
 Object config_map(const api::CacheBackend& backend) {
-  return of_one_file(object_head("v1", "ConfigMap", backend), kServerFile, server_config(backend));
+  Object map = of_one_file(object_head("v1", "ConfigMap", backend), kServerFile, server_config(backend));
+  map["metadata"]["name"] = server_config_name(backend);
+  return map;
+}
+
+std::string server_config_name(const api::CacheBackend& backend) {
+  return api::managed_name(backend) + "-server";
 }
 
 }  // namespace larder::desired

@@ -105,7 +105,7 @@ Object container(const CacheBackend& backend) {
 }
 
 Object volumes(const CacheBackend& backend) {
-  const Object config{{"name", managed_name(backend)}, {"defaultMode", kReadable}};
+  const Object config{{"name", server_config_name(backend)}, {"defaultMode", kReadable}};
   Object all = Object::array({Object{{"name", "config"}, {"configMap", config}},
                               Object{{"name", "data"}, {"emptyDir", {{"sizeLimit", quantity(kDataBytes)}}}}});
   if (!backend.spec.password) return all;

@@ -156,6 +156,20 @@ TEST(PullSecrets, AreThoseOfTheOperatorAndOfThePoolEachOnce) {
   EXPECT_EQ(of_server()["imagePullSecrets"], Object::array({Object{{"name", "everywhere"}}}));
 }
 
+// Of one namespace, as both may be called what the model is.
+TEST(Node, APoolAndItsManagedBackendMayHaveOneName) {
+  test::PoolCase one = test::pool_case_of("{placement: Node, memory: {size: 1Gi}}", "{managed: {memory: 1Gi}}");
+  one.backend->ns = one.pool->ns;
+  one.backend->name = one.pool->name;
+  std::set<std::string> seen;
+  std::vector<Object> all = pool_objects(*one.pool, one.backend, one.defaults);
+  for (Object& object : backend_objects(*one.backend, one.defaults)) all.push_back(std::move(object));
+  for (const Object& object : all) {
+    const std::string name = api::text_at(object, "kind") + "/" + api::name_of(object);
+    EXPECT_TRUE(seen.insert(name).second) << name << " is of both";
+  }
+}
+
 // One arena is one trust domain.
 TEST(Node, EachPoolHasFoldersOfItsOwn) {
   const auto folders = [](const test::PoolCase& one) {
