@@ -148,10 +148,12 @@ Object environment_of(const CachePool& pool) {
   return environment;
 }
 
-// Of containers that are done in a moment.
-Object small_resources() {
-  return Object{{"requests", {{"cpu", "10m"}, {"memory", quantity(kSmallMemory)}}},
-                {"limits", {{"memory", quantity(kSmallMemory)}}}};
+// Of containers that are done in a moment. Where larderd has a limit of cpu, the namespace may have a quota that wants one of each.
+Object small_resources(const CachePool& pool) {
+  const std::string memory = quantity(kSmallMemory);
+  Object resources{{"requests", {{"cpu", "10m"}, {"memory", memory}}}, {"limits", {{"memory", memory}}}};
+  if (!api::at(pool.spec.resources, "limits.cpu").is_null()) resources["limits"]["cpu"] = "1";
+  return resources;
 }
 
 std::string image_of(const CachePool& pool, const Defaults& defaults) {
@@ -191,7 +193,7 @@ Object folders_container(const CachePool& pool, const Defaults& defaults) {
   Object container{{"name", api::kFoldersContainer},
                    {"image", image_of(pool, defaults)},
                    {"command", std::move(command)},
-                   {"resources", small_resources()},
+                   {"resources", small_resources(pool)},
                    {"securityContext", std::move(security)},
                    {"terminationMessagePolicy", "FallbackToLogsOnError"},
                    {"volumeMounts", folders}};
@@ -224,7 +226,7 @@ Object payload_container(const CachePool& pool, const Defaults& defaults) {
   Object container{{"name", api::kPayloadContainer},
                    {"image", image_of(pool, defaults)},
                    {"command", Object::array({"/usr/bin/larderctl", "install-payload", kPayloadPath})},
-                   {"resources", small_resources()},
+                   {"resources", small_resources(pool)},
                    {"securityContext", security_context(pool, {api::kUser, api::kUserGroup})},
                    {"terminationMessagePolicy", "FallbackToLogsOnError"},
                    {"volumeMounts", Object::array({mount(api::kPayloadVolume, kPayloadPath, false)})}};

@@ -60,15 +60,17 @@ void keep_apart(const Object& pod, const Input& input, Object& larderd) {
 void add_containers(Object& pod, const Input& input, const std::vector<EngineContainer>& engines) {
   Object& spec = pod["spec"];
   const api::PoolSpec& wanted = input.pool->spec;
-  const bool guaranteed = is_guaranteed(pod);
+  const bool guaranteed = is_guaranteed(pod), limited = has_cpu_limits(pod);
   Object payload = desired::payload_container(*input.pool, input.defaults);
   if (guaranteed) guarantee(payload, Object());
+  if (limited) limit_cpu(payload);
   Object init = Object::array({std::move(payload)});
   if (!on_node(input)) {
     const desired::EnginePod engine_pod{api::truth_at(pod, "spec.hostNetwork")};
     Object larderd = desired::larderd_container(*input.pool, input.backend, input.defaults, engine_pod);
     keep_apart(pod, input, larderd);
     if (guaranteed) guarantee(larderd, wanted.resources);
+    if (limited) limit_cpu(larderd);
     if (std::string notice = give_gpu(pod, larderd, spec["containers"][engines.front().index], *input.pool); !notice.empty())
       map_in(map_in(pod, "metadata"), "annotations")[std::string(api::kNoticeAnnotation)] = std::move(notice);
     if (input.defaults.native_sidecars)

@@ -10,6 +10,7 @@ namespace {
 using api::Object;
 
 constexpr const char* kCpu = "1";
+constexpr std::uint64_t kCpuMilli = 1000;
 
 bool is_guaranteed_container(const Object& container) {
   for (const char* resource : {"cpu", "memory"}) {
@@ -21,12 +22,32 @@ bool is_guaranteed_container(const Object& container) {
   return true;
 }
 
+bool has_cpu_limit(const Object& container) {
+  return !api::at(container, "resources.limits.cpu").is_null();
+}
+
+bool all_containers(const Object& pod, bool (*test)(const Object&)) {
+  return std::ranges::all_of(api::at(pod, "spec.containers"), test) &&
+         std::ranges::all_of(api::at(pod, "spec.initContainers"), test);
+}
+
 }  // namespace
 
 bool is_guaranteed(const Object& pod) {
-  for (const char* list : {"spec.containers", "spec.initContainers"})
-    if (const Object& containers = api::at(pod, list); !std::ranges::all_of(containers, is_guaranteed_container)) return false;
-  return true;
+  return all_containers(pod, is_guaranteed_container);
+}
+
+bool has_cpu_limits(const Object& pod) {
+  return all_containers(pod, has_cpu_limit);
+}
+
+void limit_cpu(Object& container) {
+  Object& resources = map_in(container, "resources");
+  Object& limits = map_in(resources, "limits");
+  if (limits.contains("cpu")) return;
+  const std::string request = api::text_at(resources, "requests.cpu");
+  const Result<std::uint64_t> milli = api::quantity_milli(request);
+  limits["cpu"] = milli.ok() && *milli > kCpuMilli ? request : kCpu;
 }
 
 void guarantee(Object& container, const Object& wanted) {

@@ -110,8 +110,11 @@ class WebhookTest : public testing::Test {
     pod["metadata"].erase("generateName");
     pod["metadata"]["name"] = name;
     if (pool.empty()) pod["metadata"].erase("annotations");
-    const std::string file = plane_->folder() + "/" + name + ".json";
-    std::ofstream(file) << pod;
+    return create_object(pod, flags);
+  }
+  std::string create_object(const api::Object& object, const std::string& flags = "") {
+    const std::string file = plane_->folder() + "/" + api::name_of(object) + ".json";
+    std::ofstream(file) << object;
     return kubectl("create -o json " + flags + " -f " + file).text;
   }
   std::size_t told() {
@@ -164,6 +167,25 @@ TEST_F(WebhookTest, ADryRunShowsThePodAndTellsNobody) {
   EXPECT_EQ(told(), 0U);
   EXPECT_NE(create("wet", "missing").find("larder.dev/not-injected"), std::string::npos);
   EXPECT_EQ(told(), 1U);
+}
+
+// What was made without a cache is made with one: a quota of processors wants a limit of every container, ours too.
+TEST_F(WebhookTest, AQuotaOfProcessorsRefusesNoPodForItsCache) {
+  const api::Object hard = {{"limits.cpu", "16"}, {"requests.memory", "64Gi"}},
+                    none = {{"limits.cpu", "0"}, {"requests.memory", "0"}};
+  create_object({{"apiVersion", "v1"}, {"kind", "ResourceQuota"}, {"metadata", {{"name", "team"}}}, {"spec", {{"hard", hard}}}});
+  const api::Object counted = {{"status", {{"hard", hard}, {"used", none}}}};  // by a controller, which is not here
+  EXPECT_EQ(kubectl("patch resourcequota team --subresource=status --type=merge -p '" + counted.dump() + "'").status, 0);
+  api::Object pod = annotated_pod("chat");
+  pod["metadata"].erase("generateName");
+  pod["metadata"]["name"] = "burstable";
+  api::Object& engine = pod["spec"]["containers"][0];
+  engine["resources"] = {{"requests", {{"memory", "1Gi"}}}};
+  EXPECT_NE(create_object(pod).find("must specify limits.cpu for: larder"), std::string::npos) << "the quota is in force";
+  engine["resources"]["limits"] = {{"cpu", "2"}};
+  const std::string made = create_object(pod);
+  EXPECT_NE(made.find("larder.dev/injected"), std::string::npos) << made;
+  kubectl("delete resourcequota team");
 }
 
 TEST_F(WebhookTest, WhoCreatesAPodSeesTheWarning) {
