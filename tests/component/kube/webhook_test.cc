@@ -63,8 +63,9 @@ class WebhookTest : public testing::Test {
     other_ = AdmissionServer::start(options_, acceptor_, label_review, nullptr).value();
     const std::string annotated = "has(object.metadata.annotations) && 'larder.dev/pool' in object.metadata.annotations";
     const Status configured = configure_webhooks(
-        *connection_->client, {webhook_entry("inject.larder.dev", ours_->address(), annotated),
-                               webhook_entry("zz.other.dev", other_->address(), "object.metadata.name == 'twice'")});
+        *connection_->client,
+        {webhook_entry("inject.larder.dev", ours_->address(), annotated),
+         webhook_entry("zz.other.dev", other_->address(), "has(object.metadata.name) && object.metadata.name == 'twice'")});
     ASSERT_TRUE(configured.ok()) << configured.to_string();
     keeper_ =
         std::make_unique<CertificateKeeper>(*connection_->client, kept_, connection_->clock, [] { return std::time(nullptr); });
@@ -151,6 +152,18 @@ TEST_F(WebhookTest, AnnotatedPodsAreInjectedAndOthersNeverAsked) {
   EXPECT_EQ(reviews_, 1);
   EXPECT_EQ(create("plain", "").find("larder.dev"), std::string::npos);
   EXPECT_EQ(reviews_, 1) << "the match condition";
+}
+
+// As a ReplicaSet makes them: no name and no namespace in the object, which the API server gives it behind the review.
+TEST_F(WebhookTest, APodThatIsGivenItsNameLaterIsInjected) {
+  api::Object pod = annotated_pod("chat");
+  ASSERT_TRUE(pod["metadata"].contains("generateName") && !pod["metadata"].contains("name"));
+  pod["metadata"]["ownerReferences"] = {
+      {{"apiVersion", "apps/v1"}, {"kind", "ReplicaSet"}, {"name", "vllm"}, {"uid", "6f1c8e6e-0000-4000-8000-000000000002"}}};
+  const std::string made = create_object(pod);
+  EXPECT_NE(made.find("\"name\": \"vllm-"), std::string::npos) << made;
+  EXPECT_EQ(count(made, "\"name\": \"larder\""), 1U) << made;
+  EXPECT_EQ(reviews_, 1);
 }
 
 TEST_F(WebhookTest, AskedAgainAfterAnotherWebhookItChangesNothing) {
