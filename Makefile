@@ -76,7 +76,7 @@ test-remote: deps-python deps-servers deps-tools build build/fuzz/build.ninja ##
 LOAD_SECONDS ?= 60
 test-fence: deps-kubernetes build ## a leader that is stopped for 60 s writes nothing afterwards, minutes; `make test` stops it for seconds
 	@FENCE_SECONDS=60 build/dev/bin/kube_api_test --gtest_filter='LeaderTest.AStoppedLeader*'
-	@FENCE_SECONDS=60 build/dev/bin/operator_test --gtest_filter='OperatorTest.AStoppedLeader*'
+	@FENCE_SECONDS=60 build/dev/bin/operator_test --gtest_filter='OperatorFenceTest.*'
 test-dashboards: deps-python deps-servers deps-kubernetes build ## every query of dashboards and alerts on a real Prometheus over real programs under load, minutes; tests/dashboards
 	@LOAD_SECONDS=$(LOAD_SECONDS) $(PYTHON) -m pytest tests/dashboards -p no:cacheprovider --timeout 900 -v
 pictures: deps-python deps-servers deps-kubernetes build ## the same, and the dashboards drawn from it to docs/pictures

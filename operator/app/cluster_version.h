@@ -1,5 +1,8 @@
 // Whether this Kubernetes runs native sidecars (an init container with restartPolicy Always): on by default from 1.29 on. An older one
 // drops that field and waits for larderd's end before it begins the engine: the pod would hang in Init for ever. So nobody guesses.
+//
+// Asked once, at the start, on purpose: an API server is upgraded before its nodes, and a kubelet of 1.28 refuses native sidecars. Who
+// upgrades the cluster restarts the operator when the nodes are through (docs/kubernetes.md, Upgrading).
 #pragma once
 
 #include <chrono>

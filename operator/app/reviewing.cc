@@ -24,11 +24,11 @@ Reviewing::Reviewing(const Arguments& arguments, const Needs& needs)
 Result<std::unique_ptr<Reviewing>> Reviewing::start(const Arguments& arguments, const desired::Defaults& defaults,
                                                     const Needs& needs) {
   std::unique_ptr<Reviewing> reviewing(new Reviewing(arguments, needs));
-  const auto left_alone = [&events = needs.events, &metrics = *reviewing->metrics_](
-                              const api::Object& pod, const std::string& ns, const std::string& why, webhook::Refusal kind) {
-    metrics.left_alone(kind);
-    webhook::log_left_alone(pod, ns, why);
-    if (std::optional<k8s::Event> event = webhook::left_alone_event(pod, ns, why)) events.record(std::move(*event));
+  const auto left_alone = [&events = needs.events, &metrics = *reviewing->metrics_](const webhook::PodReview::Left& left) {
+    metrics.left_alone(left.kind);
+    webhook::log_left_alone(left.pod, left.ns, left.why);
+    if (std::optional<k8s::Event> event = webhook::left_alone_event(left.pod, left.ns, left.pool_uid, left.why))
+      events.record(std::move(*event));
   };
   Result<std::unique_ptr<webhook::AdmissionServer>> server = webhook::AdmissionServer::start(
       {.address = arguments.webhook_address, .path = kPath}, reviewing->acceptor_,

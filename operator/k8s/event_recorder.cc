@@ -85,7 +85,7 @@ void EventRecorder::record(Event event) {
     case EventFolding::Decision::kDropped: dropped_.add(); return;
     case EventFolding::Decision::kCreate:
       if (waiting_.size() >= kMostWaiting) return dropped_.add();
-      waiting_.push_back({ns, id, object_of(event, ns, id)});
+      waiting_.push_back({ns, id, object_of(event, ns, id), event.regarding, event.reason});
   }
   changed_.notify_all();
 }
@@ -96,7 +96,8 @@ void EventRecorder::add_due_counts() {
     const Result<api::Object> regarding = api::parse_json(count.text.regarding);
     const std::string ns = regarding.ok() ? api::text_at(*regarding, "namespace") : "";
     api::Object patch{{"series", {{"count", count.count}, {"lastObservedTime", wall_time()}}}};
-    waiting_.push_back({ns.empty() ? "default" : ns, count.id, std::move(patch), true});
+    waiting_.push_back({ns.empty() ? "default" : ns, count.id, std::move(patch), regarding.ok() ? *regarding : api::Object(),
+                        count.text.reason, true});
   }
 }
 
@@ -104,7 +105,12 @@ void EventRecorder::send(const Waiting& waiting) {
   const Status status = waiting.patch ? client_.merge(resources::kEvents, waiting.ns, waiting.id, waiting.object).status()
                                       : client_.create(resources::kEvents, waiting.object).status();
   (status.ok() ? written_ : failed_).add();
-  if (!status.ok()) base::log_warning("an event could not be written: " + status.to_string());
+  if (!status.ok())
+    base::log_warning("an event could not be written: " + status.to_string(),
+                      {{"kind", api::text_at(waiting.regarding, "kind")},
+                       {"namespace", api::text_at(waiting.regarding, "namespace")},
+                       {"name", api::text_at(waiting.regarding, "name")},
+                       {"reason", waiting.reason}});
 }
 
 void EventRecorder::run(const std::stop_token& stop) {

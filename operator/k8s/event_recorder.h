@@ -47,7 +47,9 @@ class EventRecorder {
  private:
   struct Waiting {
     std::string ns, id;
-    api::Object object;  // of a new event, or the patch of a known one
+    api::Object object;     // of a new event, or the patch of a known one
+    api::Object regarding;  // for the log
+    std::string reason;     // the same
     bool patch = false;
   };
 

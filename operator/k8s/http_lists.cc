@@ -18,6 +18,13 @@ std::string what_of(const char* verb, const Resource& resource, const Selector& 
   return std::string(verb) + " " + resource.plural + (selector.ns.empty() ? "" : " of " + selector.ns);
 }
 
+// 422 (of older servers 400) and the like: it does not take the parameters. 500 may be anything of its etcd's: the one whose etcd cannot
+// stream (before 3.4.25) names what it lacks.
+bool says_it_cannot_stream(int http_status, const std::string& text) {
+  if (http_status == 500) return text.find("RequestWatchProgress") != std::string::npos;
+  return http_status == 400 || http_status == 405 || http_status == 406 || http_status == 422;
+}
+
 }  // namespace
 
 Result<HttpClient::Page> HttpClient::list_page(const Resource& resource, const Selector& selector, const std::string& from,
@@ -128,11 +135,8 @@ Status HttpClient::stream(const Resource& resource, const Selector& selector, st
                                });
   Status& status = watched.status;
   if (told || stop.stop_requested() || options_.stop.stop_requested()) return status;
-  // 422 and 400: it does not know the parameters. 500: it does, and its etcd (before 3.4.25) cannot. Older servers ignore them, and never
-  // say that all has been told. Too many requests, a cache that is not yet filled or no right to it say nothing of what it knows.
-  const bool passes = status.code() == Code::kPermissionDenied || status.code() == Code::kNotFound ||
-                      (status.code() == Code::kUnavailable && watched.http_status != 500);
-  if (!status.ok() && (!watched.answered || passes)) return status;
+  // Whatever else goes wrong says nothing of what it knows. An older server that ignores the parameters never says that all has been told.
+  if (!status.ok() && !(watched.answered && says_it_cannot_stream(watched.http_status, status.text()))) return status;
   return {Code::kUnsupported, status.ok() ? "the server does not stream lists" : status.text()};
 }
 

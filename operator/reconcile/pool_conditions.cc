@@ -67,10 +67,10 @@ Condition secret_missing(const PoolFacts& facts) {
   const std::string backend = "CacheBackend " + facts.pool->spec.backend;
   if (!facts.backend) return {"SecretMissing", Truth::kUnknown, "NoSuchBackend", "there is no " + backend};
   const Truth missing = truth_of(*facts.backend, "SecretMissing");
-  if (missing == Truth::kTrue)
-    return {"SecretMissing", Truth::kTrue, reason_of(*facts.backend, "SecretMissing"),
-            backend + ": " + message_of(*facts.backend, "SecretMissing")};
-  if (missing == Truth::kUnknown) return {"SecretMissing", Truth::kUnknown, "NotChecked", backend + " has not been checked yet"};
+  const std::string reason = reason_of(*facts.backend, "SecretMissing");
+  if (missing != Truth::kFalse && !reason.empty())
+    return {"SecretMissing", missing, reason, backend + ": " + message_of(*facts.backend, "SecretMissing")};
+  if (missing != Truth::kFalse) return {"SecretMissing", Truth::kUnknown, "NotChecked", backend + " has not been checked yet"};
   return {"SecretMissing", Truth::kFalse, "AllThere", "every Secret that " + backend + " names is there"};
 }
 

@@ -5,7 +5,6 @@
 
 #include "operator/api/base64.h"
 #include "operator/api/names.h"
-#include "sidecar/base/log.h"
 #include "sidecar/base/nap.h"
 
 namespace larder::webhook {
@@ -48,9 +47,14 @@ CertificateKeeper::CertificateKeeper(k8s::ApiClient& client, KeptCertificates ke
 
 void CertificateKeeper::keep(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
-    if (const Status status = keep_once(); !status.ok()) base::log_warning("webhook certificates: " + status.to_string());
+    if (const Status status = keep_once(); !status.ok()) log(base::LogLevel::kWarning, status.to_string());
     base::nap(kBetweenLooks, stop);
   }
+}
+
+void CertificateKeeper::log(base::LogLevel level, const std::string& text) const {
+  base::log(level, "webhook certificates: " + text,
+            {{"kind", "Secret"}, {"namespace", kept_.ns}, {"name", kept_.secret}, {"webhook", kept_.configuration}});
 }
 
 Status CertificateKeeper::keep_once() {
@@ -74,7 +78,7 @@ Result<bool> CertificateKeeper::pass() {
   }
   const Step step = next_step(found->held, published_s, now_s_(), kept_.lifetimes);
   if (!step.changes()) return false;
-  base::log_info("webhook certificates: " + step.why);
+  log(base::LogLevel::kInfo, step.why);
   if (Status status = write(*found, step); !status.ok()) return status;
   return true;
 }

@@ -14,6 +14,7 @@
 #include "operator/k8s/api_client.h"
 #include "operator/webhook/rotation.h"
 #include "sidecar/base/clock.h"
+#include "sidecar/base/log.h"
 
 namespace larder::webhook {
 
@@ -49,6 +50,7 @@ class CertificateKeeper {
   Status write(Found& found, const Step& step);
   // For how long all caBundles have had the newest authority; writes them where they are not `bundle`.
   Result<std::optional<std::int64_t>> publish(const std::string& bundle);
+  void log(base::LogLevel level, const std::string& text) const;
 
   k8s::ApiClient& client_;
   const KeptCertificates kept_;

@@ -44,13 +44,14 @@ std::string pool_name(const api::Object& pod) {
 
 }  // namespace
 
-std::optional<k8s::Event> left_alone_event(const api::Object& pod, const std::string& ns, const std::string& why) {
+std::optional<k8s::Event> left_alone_event(const api::Object& pod, const std::string& ns, const std::string& pool_uid,
+                                           const std::string& why) {
   api::Object regarding = owner_of(pod, ns);
   if (regarding.is_null() && is_text(pod, "metadata.name"))
     regarding = {{"apiVersion", "v1"}, {"kind", "Pod"}, {"namespace", ns}, {"name", api::name_of(pod)}};
   std::string note = why;
   if (const std::string pool = pool_name(pod); regarding.is_null() && !pool.empty()) {
-    regarding = k8s::reference_to(k8s::resources::kPools, {{"metadata", {{"namespace", ns}, {"name", pool}}}});
+    regarding = k8s::reference_to(k8s::resources::kPools, {{"metadata", {{"namespace", ns}, {"name", pool}, {"uid", pool_uid}}}});
     note = "pod " + pod_name(pod) + ": " + why;
   }
   if (regarding.is_null()) return {};

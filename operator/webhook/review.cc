@@ -102,12 +102,13 @@ PodReview::Verdict PodReview::judge(const api::Object& request) const {
   const std::optional<std::string> pool = api::annotation(pod, api::kPoolAnnotation);
   if (!pool) return {};  // a cluster without match conditions asks for every pod
   Verdict verdict = judge_pod(pod, ns, *pool);
-  if (!verdict.why.empty() && !api::truth_at(request, "dryRun")) left_alone_(pod, ns, verdict.why, verdict.kind);
+  if (!verdict.why.empty() && !api::truth_at(request, "dryRun"))
+    left_alone_({pod, ns, verdict.pool_uid, verdict.why, verdict.kind});
   return verdict;
 }
 
-PodReview::Verdict PodReview::verdict_of(Injection injection) {
-  return {std::move(injection.patch), std::move(injection.refused), injection.kind};
+PodReview::Verdict PodReview::verdict_of(Injection injection, std::string pool_uid) {
+  return {std::move(injection.patch), std::move(injection.refused), injection.kind, std::move(pool_uid)};
 }
 
 PodReview::Verdict PodReview::judge_pod(const api::Object& pod, const std::string& ns, const std::string& pool) const {
@@ -118,16 +119,18 @@ PodReview::Verdict PodReview::judge_pod(const api::Object& pod, const std::strin
         leave_alone(input, Refusal::kUnreadable,
                     "CachePool " + pool + " could not be read: " + found.status().text() + "; the pod starts without a cache"));
   if (found.ok()) input.pool = *std::move(found);
+  const std::string pool_uid = input.pool ? input.pool->uid : "";
   // One that cannot be read costs the pod its backend alone: it keeps its memory, and the pool's BackendReady says what is wrong.
   if (input.pool && !input.pool->spec.backend.empty())
     if (Result<api::CacheBackend> backend = pools_.backend(ns, input.pool->spec.backend); backend.ok())
       input.backend = *std::move(backend);
   try {
-    return verdict_of(inject_(input));
+    return verdict_of(inject_(input), pool_uid);
   } catch (const std::exception& error) {  // inject() does not throw. Were it wrong, a pod must start all the same
     return verdict_of(
         leave_alone(input, Refusal::kDefect,
-                    std::string("a defect of larder's injector: ") + error.what() + "; the pod starts without a cache"));
+                    std::string("a defect of larder's injector: ") + error.what() + "; the pod starts without a cache"),
+        pool_uid);
   }
 }
 

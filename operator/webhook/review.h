@@ -24,8 +24,15 @@ inline constexpr std::size_t kMostValues = 100'000;
 class PodReview {
  public:
   using Inject = std::function<Injection(const Input&)>;
-  // A pod was left alone, and why: for an Event on its owner. Not called in a dry run.
-  using LeftAlone = std::function<void(const api::Object& pod, const std::string& ns, const std::string& why, Refusal kind)>;
+  // A pod that was left alone, and why: for an Event on its owner.
+  struct Left {
+    const api::Object& pod;
+    const std::string& ns;
+    const std::string& pool_uid;  // of the pool that it names; empty: there is none, or it could not be read
+    const std::string& why;
+    Refusal kind;
+  };
+  using LeftAlone = std::function<void(const Left&)>;  // not called in a dry run
 
   // `pools` outlives the review.
   PodReview(PoolLookup& pools, desired::Defaults defaults, Inject inject, LeftAlone left_alone)
@@ -38,8 +45,9 @@ class PodReview {
     api::Object patch = api::Object::array();
     std::string why;  // it was left alone; empty: it was not
     Refusal kind = Refusal::kNone;
+    std::string pool_uid = {};
   };
-  static Verdict verdict_of(Injection injection);
+  static Verdict verdict_of(Injection injection, std::string pool_uid = "");
   Verdict judge(const api::Object& request) const;
   Verdict judge_pod(const api::Object& pod, const std::string& ns, const std::string& pool) const;
 

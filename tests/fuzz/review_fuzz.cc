@@ -70,9 +70,10 @@ void check_answer(const Object& asked, const std::string& body) {
   test::patched(api::at(asked, "request.object"), *patch);  // throws where it is none for this pod
 }
 
-void check_told(const Object& pod, const std::string& ns, const std::string& why) {
-  must(!why.empty(), "who leaves a pod alone says why");
-  const auto event = webhook::left_alone_event(pod, ns, why);
+void check_told(const webhook::PodReview::Left& left) {
+  must(left.kind != webhook::Refusal::kNone && left.kind != webhook::Refusal::kDefect, "the injector has no defect");
+  must(!left.why.empty(), "who leaves a pod alone says why");
+  const auto event = webhook::left_alone_event(left.pod, left.ns, left.pool_uid, left.why);
   if (!event) return;
   must(!api::text_at(event->regarding, "name").empty() && !api::text_at(event->regarding, "kind").empty(),
        "an event is of something");
@@ -86,11 +87,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::string body = body_of(world, input.rest());
   Pools pools(world);
   const webhook::PodReview review(pools, {"registry.example/larder:0.1.0", (world & kPlainContainers) == 0}, webhook::inject,
-                                  [](const Object& pod, const std::string& ns, const std::string& why, webhook::Refusal kind) {
-                                    must(kind != webhook::Refusal::kNone && kind != webhook::Refusal::kDefect,
-                                         "the injector has no defect");
-                                    check_told(pod, ns, why);
-                                  });
+                                  check_told);
   const webhook::Reviewed reviewed = review(body);
   must(reviewed.http_status == 200 || reviewed.http_status == 400, "an answer, or a refusal");
   must(!reviewed.body.empty(), "a refusal has a reason");

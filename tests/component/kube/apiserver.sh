@@ -1,9 +1,10 @@
 #!/bin/bash
-# apiserver.sh up DIR | controllers DIR | down DIR: etcd and a kube-apiserver alone, on free ports, with all their state in DIR.
+# apiserver.sh up DIR | controllers DIR | user DIR NAME | down DIR: etcd and a kube-apiserver alone, on free ports, with all their state in DIR.
 #
 # up: DIR/admin.kubeconfig is the administrator's when it returns (10 s). Nobody runs controllers: no pod ever starts, nothing is
 # collected, and pods need no ServiceAccount. Pod Security, CEL rules, server-side apply, watches and webhooks are the real ones.
-# API_FLAGS: more flags of kube-apiserver. controllers: a kube-controller-manager beside them, after which Deployments have pods, which
+# API_FLAGS: more flags of kube-apiserver. AUDIT: not empty: a line of DIR/audit.log for each request that may write, when it is answered.
+# user: DIR/NAME.kubeconfig is another administrator's, of this name. controllers: a kube-controller-manager beside them, after which Deployments have pods, which
 # nobody starts. down: ends them all and removes DIR. REQUIRES: .ci/kubernetes.sh apiserver has run; for controllers, cluster.
 set -euo pipefail
 cd "$(dirname "$0")/../../../.ci"
@@ -12,7 +13,8 @@ cd "$(dirname "$0")/../../../.ci"
 . ../tests/component/kube/pki.sh
 
 readonly verb=${1:-} given=${2:-}
-[ -n "$given" ] && [[ $verb = up || $verb = controllers || $verb = down ]] || fail "usage: apiserver.sh up DIR | controllers DIR | down DIR"
+[ -n "$given" ] && [[ $verb = up || $verb = controllers || $verb = user && -n ${3:-} || $verb = down ]] ||
+  fail "usage: apiserver.sh up DIR | controllers DIR | user DIR NAME | down DIR"
 case $given in /*) dir=$given ;; *) dir=$OLDPWD/$given ;; esac
 readonly dir pki=$dir/pki
 
@@ -51,6 +53,18 @@ wait_for() {
   done
 }
 
+# The flags by which it records what is written; none where nobody wants it.
+audit_flags() {
+  [ -n "${AUDIT:-}" ] || return 0
+  cat >"$dir/audit-policy.yaml" <<END
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted]
+rules: [{level: None, verbs: [get, list, watch]}, {level: Metadata}]
+END
+  echo "--audit-policy-file=$dir/audit-policy.yaml --audit-log-path=$dir/audit.log"
+}
+
 up() {
   [ -x "$kubernetes/bin/kube-apiserver" ] || fail "no kube-apiserver here: .ci/kubernetes.sh apiserver"
   [ ! -e "$dir/etcd.pid" ] || fail "$dir is in use: apiserver.sh down $dir"
@@ -66,9 +80,15 @@ up() {
     --tls-cert-file="$pki/apiserver.crt" --tls-private-key-file="$pki/apiserver.key" --client-ca-file="$pki/ca.crt" \
     --service-cluster-ip-range=10.0.0.0/24 --service-account-issuer=https://kubernetes.default.svc \
     --service-account-key-file="$pki/sa.key" --service-account-signing-key-file="$pki/sa.key" \
-    --disable-admission-plugins=ServiceAccount ${API_FLAGS:-}
+    --disable-admission-plugins=ServiceAccount ${API_FLAGS:-} $(audit_flags)
   wait_for apiserver curl -sf --cacert "$pki/ca.crt" --cert "$pki/admin.crt" --key "$pki/admin.key" "https://127.0.0.1:$api/readyz"
   kubeconfig admin "https://127.0.0.1:$api" "$dir/admin.kubeconfig"
+}
+
+# NAME
+user() {
+  certificate "$1" ca "/O=system:masters/CN=$1" clientAuth
+  kubeconfig "$1" "$(sed -n 's/.*server: "\([^"]*\)".*/\1/p' "$dir/admin.kubeconfig")" "$dir/$1.kubeconfig"
 }
 
 # Without a port of its own: what it says is in its log, and what it does in the API server.
@@ -88,4 +108,4 @@ down() {
   rm -rf "$dir"
 }
 
-"$verb"
+"$verb" "${@:3}"

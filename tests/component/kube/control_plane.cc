@@ -80,10 +80,19 @@ int Child::wait() {
 }
 
 std::unique_ptr<ControlPlane> ControlPlane::start() {
+  return start_by({kScript, "up"});
+}
+
+std::unique_ptr<ControlPlane> ControlPlane::start_audited() {
+  return start_by({"/usr/bin/env", "AUDIT=1", kScript, "up"});
+}
+
+std::unique_ptr<ControlPlane> ControlPlane::start_by(std::vector<std::string> command) {
   std::string folder = (fs::temp_directory_path() / "larder_kube.XXXXXX").string();
   if (::mkdtemp(folder.data()) == nullptr) return nullptr;
   const std::string log = folder + ".log";
-  if (Child({kScript, "up", folder}, log).wait() != 0) {
+  command.push_back(folder);
+  if (Child(command, log).wait() != 0) {
     const std::string why = text_of(log);
     fs::remove_all(folder);
     fs::remove(log);
@@ -97,6 +106,12 @@ ControlPlane::~ControlPlane() {
   restarted_.reset();
   Child({kScript, "down", folder_}, folder_ + ".log").wait();
   fs::remove(folder_ + ".log");
+}
+
+std::string ControlPlane::kubeconfig_of(const std::string& user) const {
+  const std::string log = folder_ + ".log";
+  if (Child({kScript, "user", folder_, user}, log).wait() != 0) throw std::runtime_error("no user " + user + ": " + text_of(log));
+  return folder_ + "/" + user + ".kubeconfig";
 }
 
 pid_t ControlPlane::pid_of(const std::string& name) const {

@@ -33,16 +33,23 @@ class ControlPlane {
  public:
   // Nothing where there are no binaries: .ci/kubernetes.sh apiserver makes them. Throws where they do not come up.
   static std::unique_ptr<ControlPlane> start();
+  // The same, and it records what is written and by whom.
+  static std::unique_ptr<ControlPlane> start_audited();
   ~ControlPlane();
 
   const std::string& folder() const { return folder_; }
   std::string kubeconfig() const { return folder_ + "/admin.kubeconfig"; }
+  // Of another administrator, by whose name the record knows him; it is made.
+  std::string kubeconfig_of(const std::string& user) const;
+  // An audit.k8s.io/v1 Event a line, of each request that may write, when it has been answered. REQUIRES start_audited().
+  std::string audit_log() const { return folder_ + "/audit.log"; }
   // Kills it; another begins with the same data and port.
   void restart_apiserver();
   // Forgets every revision before now, in etcd.
   void compact();
 
  private:
+  static std::unique_ptr<ControlPlane> start_by(std::vector<std::string> command);
   explicit ControlPlane(std::string folder) : folder_(std::move(folder)) {}
   pid_t pid_of(const std::string& name) const;
   std::vector<std::string> command_of(const std::string& name) const;

@@ -112,11 +112,10 @@ class Injector {
       const auto found = std::ranges::find(all, api::name_of(input.pod), &Golden::name);
       return found == all.end() ? webhook::inject(input) : found->one.inject(input.pod);
     };
-    server_ = webhook::AdmissionServer::start(
-                  options_, acceptor_,
-                  webhook::PodReview(pools_, {"registry.example/larder:0.1.0", true}, inject,
-                                     [](const Object&, const std::string&, const std::string&, webhook::Refusal) {}),
-                  nullptr)
+    server_ = webhook::AdmissionServer::start(options_, acceptor_,
+                                              webhook::PodReview(pools_, {"registry.example/larder:0.1.0", true}, inject,
+                                                                 [](const webhook::PodReview::Left&) {}),
+                                              nullptr)
                   .value();
     const Status configured =
         kube_test::configure_webhooks(*connection_.client, {kube_test::webhook_entry("inject.larder.dev", server_->address())});

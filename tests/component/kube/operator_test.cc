@@ -97,13 +97,6 @@ class OperatorTest : public testing::Test {
                             return api::text_at(event, "regarding.name") == name && api::text_at(event, "reason") == reason;
                           });
   }
-  // How many Events a replica has written.
-  std::size_t events_by(const std::string& identity) {
-    const Result<k8s::List> events = client().list(resources::kEvents, {.ns = "ml", .labels = "", .fields = ""});
-    if (!events.ok()) return 0;
-    return std::ranges::count_if(events->items,
-                                 [&](const Object& event) { return api::text_at(event, "reportingInstance") == identity; });
-  }
 
   bool gone(const k8s::Resource& resource, const std::string& ns, const std::string& name) {
     return client().get(resource, ns, name).status().code() == Code::kNotFound;
@@ -286,28 +279,6 @@ TEST_F(OperatorTest, AnotherTakesOverAndBothEndInTime) {
   std::printf("another acts after SIGTERM: %.1f s\n", handed);
   EXPECT_GE(handed, 0);
   EXPECT_LE(handed, 10);
-}
-
-// A leader with many Events still to write is stopped, another leads, and it goes on: none of what it had to say arrives. FENCE_SECONDS=60
-// stops it for so long.
-TEST_F(OperatorTest, AStoppedLeaderTellsNothingAfterwards) {
-  constexpr int kPools = 150;
-  const char* given = std::getenv("FENCE_SECONDS");
-  for (int i = 0; i < kPools; ++i)
-    put(resources::kPools, "stopped-" + std::to_string(i), R"({"memory": {"size": "1Gi"}, "backendRef": {"name": "none"}})");
-  const auto first = replica("stopped");
-  ASSERT_GE(await([&] { return events_by("stopped") > 0; }), 0);
-  first->signal(SIGSTOP);
-  const auto began = steady_clock::now();
-  const auto second = replica("follower");
-  put(resources::kPools, "led-by-the-other", R"({"memory": {"size": "1Gi"}})");
-  ASSERT_GE(await([&] { return condition(resources::kPools, "led-by-the-other", "Ready") == "True NoPods"; }), 0);
-  if (given != nullptr) std::this_thread::sleep_until(began + seconds(std::atoi(given)));
-  const std::size_t before = events_by("stopped");
-  EXPECT_LT(before, kPools) << "it had nothing more to say";
-  first->signal(SIGCONT);
-  std::this_thread::sleep_for(seconds(3));
-  EXPECT_EQ(events_by("stopped"), before);
 }
 
 // Of a pool of placement Node the end is held until its nodes' memory is free; the leader that began it may be gone meanwhile.

@@ -89,10 +89,9 @@ class WebhookTest : public testing::Test {
 
   AdmissionServer::Review counted() {
     const auto review = std::make_shared<PodReview>(  // shared: std::function copies
-        pools_, desired::Defaults{"registry.example/larder:0.1.0", true}, inject,
-        [this](const api::Object&, const std::string&, const std::string& why, Refusal) {
+        pools_, desired::Defaults{"registry.example/larder:0.1.0", true}, inject, [this](const PodReview::Left& left) {
           const std::lock_guard lock(mutex_);
-          told_.push_back(why);
+          told_.push_back(left.why);
         });
     return [this, review](std::string_view body) {
       ++reviews_;

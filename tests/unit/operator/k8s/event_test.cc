@@ -2,6 +2,7 @@
 
 #include "operator/k8s/event_folding.h"
 #include "operator/k8s/event_recorder.h"
+#include "sidecar/base/log.h"
 #include "tests/unit/operator/fake_api.h"
 
 namespace larder::k8s {
@@ -89,6 +90,33 @@ TEST(EventRecorderTest, RepeatsBecomeOneWithACount) {
   for (const api::Object& found : api.all(resources::kEvents, "ml"))
     counted += static_cast<int>(api::number_at(found, "series.count"));
   EXPECT_EQ(counted, 50);
+}
+
+// With keys by which a log is searched: of what it would have told, not of the Event.
+TEST(EventRecorderTest, OneThatIsRefusedIsLoggedWithItsKeys) {
+  FakeApi api;
+  base::ManualClock clock;
+  Metrics metrics;
+  bool refused = false;
+  api.set_failures([&](const FakeApi::Call& call) -> std::optional<FakeApi::Failure> {
+    refused |= call.writes();
+    return FakeApi::Failure{Status(Code::kPermissionDenied, "no right to it")};
+  });
+  base::set_log_format(base::LogFormat::kJson);
+  testing::internal::CaptureStderr();
+  {
+    EventRecorder recorder(api, "operator-0", clock, metrics);
+    recorder.record({reference_to(pool()), "Warning", "HugepagesMissing", "Reconciling", "reserve 512 pages"});
+    EXPECT_TRUE(recorder.drain(20'000));
+  }
+  const std::string line = testing::internal::GetCapturedStderr();
+  base::set_log_format(base::LogFormat::kText);
+  EXPECT_TRUE(refused);
+  const Result<api::Object> parsed = api::parse_json(line);
+  ASSERT_TRUE(parsed.ok()) << line;
+  for (const auto& [key, value] : {std::pair{"level", "warning"}, std::pair{"kind", "CachePool"}, std::pair{"namespace", "ml"},
+                                   std::pair{"name", "chat"}, std::pair{"reason", "HugepagesMissing"}})
+    EXPECT_EQ(api::text_at(*parsed, key), value) << line;
 }
 
 TEST(EventRecorderTest, NeverWaitsAndNeverGrows) {

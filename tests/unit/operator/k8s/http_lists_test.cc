@@ -205,22 +205,31 @@ TEST(HttpWatchTest, OtherRequestsGoOnBesideIt) {
   stop.request_stop();
 }
 
+// As real servers say it: one whose gate WatchList is off, and one whose etcd is too old.
+const std::string kForbidden =
+    R"({"kind":"Status","code":422,"reason":"Invalid","message":"ListOptions.meta.k8s.io \"\" is invalid: sendInitialEvents: )"
+    R"(Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"})";
+const std::string kOldEtcd =
+    R"({"kind":"Status","code":500,"reason":"InternalError","message":"a watch stream was requested by the client but the )"
+    R"(required storage feature RequestWatchProgress is disabled"})";
+
 TEST(HttpStreamTest, FallsBackWhereTheServerDoesNotKnowIt) {
   const auto code_for = [](const ScriptedServer::Script& script) {
     ClientFixture fixture(script);
     return fixture.client->stream(resources::kPods, {}, {}, [](WatchEvent) {}).code();
   };
-  for (const std::string status : {"422 Unprocessable Entity", "400 Bad Request", "500 Internal Server Error"})
+  for (const auto& [status, body] : {std::pair{"422 Unprocessable Entity", kForbidden}, std::pair{"400 Bad Request", kForbidden},
+                                     std::pair{"500 Internal Server Error", kOldEtcd}})
     EXPECT_EQ(code_for(each_request([&](Peer& peer, const std::string& request) {
                 EXPECT_TRUE(has(request, "sendInitialEvents=true&resourceVersionMatch=NotOlderThan"));
-                peer.answer("{}", status);
+                peer.answer(body, status);
               })),
-              Code::kUnsupported);
+              Code::kUnsupported)
+        << status;
   // As where the API server finds it out behind its first lines.
   EXPECT_EQ(code_for(each_request([](Peer& peer, const std::string&) {
               peer.begin_chunks();
-              peer.chunk(R"({"type":"ERROR","object":{"kind":"Status","code":500,"message":"RequestWatchProgress is disabled"}})"
-                         "\n");
+              peer.chunk(R"({"type":"ERROR","object":)" + kOldEtcd + "}\n");
               peer.await_end();
             })),
             Code::kUnsupported);
@@ -242,19 +251,32 @@ TEST(HttpStreamTest, FallsBackWhereTheServerDoesNotKnowIt) {
       << "a broken connection says nothing of what the server knows";
 }
 
-// A server that is busy now, or whose cache is not yet filled, says nothing of what it knows.
+// A server that is busy now, whose etcd does not answer or whose cache is not yet filled says nothing of what it knows: it is asked again.
 TEST(HttpStreamTest, WhatPassesIsNoWordAboutStreamedLists) {
-  for (const std::string status :
-       {"429 Too Many Requests", "502 Bad Gateway", "503 Service Unavailable", "504 Gateway Timeout"}) {
-    ClientFixture fixture(each_request([&](Peer& peer, const std::string&) { peer.answer("{}", status); }));
-    EXPECT_EQ(fixture.client->stream(resources::kPods, {}, {}, [](WatchEvent) {}).code(), Code::kUnavailable) << status;
-  }
-  ClientFixture line(each_request([](Peer& peer, const std::string&) {
-    peer.begin_chunks();
-    peer.chunk(event("ADDED", "a") + R"({"type":"ERROR","object":{"kind":"Status","code":504,"message":"timeout"}})" + "\n");
-    peer.await_end();
-  }));
-  EXPECT_EQ(line.client->stream(resources::kPods, {}, {}, [](WatchEvent) {}).code(), Code::kUnavailable);
+  const std::string hiccup = R"({"kind":"Status","code":500,"reason":"InternalError","message":"etcdserver: request timed out"})";
+  const auto streamed = [](const ScriptedServer::Script& script) {
+    ClientFixture fixture(script);
+    return fixture.client->stream(resources::kPods, {}, {}, [](WatchEvent) {}).code();
+  };
+  for (const auto& [status, body, code] : {std::tuple{"429 Too Many Requests", std::string("{}"), Code::kUnavailable},
+                                           std::tuple{"500 Internal Server Error", std::string("{}"), Code::kUnavailable},
+                                           std::tuple{"500 Internal Server Error", hiccup, Code::kUnavailable},
+                                           std::tuple{"502 Bad Gateway", std::string("{}"), Code::kUnavailable},
+                                           std::tuple{"503 Service Unavailable", std::string("{}"), Code::kUnavailable},
+                                           std::tuple{"504 Gateway Timeout", std::string("{}"), Code::kUnavailable},
+                                           std::tuple{"401 Unauthorized", std::string("{}"), Code::kPermissionDenied},
+                                           std::tuple{"410 Gone", kExpired, Code::kOutOfRange}})
+    EXPECT_EQ(streamed(each_request([&](Peer& peer, const std::string&) { peer.answer(body, status); })), code) << status << body;
+  for (const auto& [error, code] :
+       {std::pair{hiccup, Code::kUnavailable}, std::pair{kExpired, Code::kOutOfRange},
+        std::pair{std::string(R"({"kind":"Status","code":504,"message":"timeout"})"), Code::kUnavailable}})
+    EXPECT_EQ(streamed(each_request([&](Peer& peer, const std::string&) {
+                peer.begin_chunks();
+                peer.chunk(event("ADDED", "a") + R"({"type":"ERROR","object":)" + error + "}\n");
+                peer.await_end();
+              })),
+              code)
+        << error;
 }
 
 }  // namespace

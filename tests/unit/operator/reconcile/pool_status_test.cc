@@ -81,6 +81,13 @@ TEST(PoolConditionsTest, ABackendsTroubleIsThePools) {
   EXPECT_EQ(of_type(facts, "Ready").message, "CacheBackend cache: there is no Secret s");
   with(R"([{"type": "Ready", "status": "True", "reason": "Answers", "message": "Valkey 8.0.1"}])");
   EXPECT_EQ(in_short(of_type(facts, "BackendReady")), "True Ready");
+  EXPECT_EQ(in_short(of_type(facts, "SecretMissing")), "Unknown NotChecked");
+  // The operator may not read it: so it stays, and "not yet" would be false for ever.
+  with(R"([{"type": "Ready", "status": "True", "reason": "BySidecars", "message": "1 of 1 pods"},
+           {"type": "SecretMissing", "status": "Unknown", "reason": "NotReadable", "message": "Secret auth may not be read"}])");
+  EXPECT_EQ(in_short(of_type(facts, "SecretMissing")), "Unknown NotReadable");
+  EXPECT_EQ(of_type(facts, "SecretMissing").message, "CacheBackend cache: Secret auth may not be read");
+  EXPECT_EQ(in_short(of_type(facts, "Ready")), "True NoPods");
 }
 
 TEST(PoolConditionsTest, HugepagesThatNoNodeHas) {

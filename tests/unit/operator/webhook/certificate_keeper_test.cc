@@ -4,9 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <sstream>
 
 #include "operator/api/base64.h"
 #include "operator/webhook/certificate_loader.h"
+#include "sidecar/base/log.h"
 #include "tests/unit/operator/fake_api.h"
 
 namespace larder::webhook {
@@ -64,6 +66,36 @@ TEST_F(CertificateKeeperTest, MakesEverythingAtFirst) {
   ASSERT_THAT(published(), SizeIs(1));
   EXPECT_TRUE(is_signed_by(served().certificate, published()[0]));
   EXPECT_EQ((*api_.find(k8s::resources::kWebhooks, "", "larder"))["webhooks"][0]["clientConfig"]["url"], "x") << "the rest stays";
+}
+
+// With keys by which a log is searched: what is made, and what could not be.
+TEST_F(CertificateKeeperTest, ItsLogNamesTheSecret) {
+  const auto lines_of = [&](const std::function<void()>& act) {
+    base::set_log_format(base::LogFormat::kJson);
+    testing::internal::CaptureStderr();
+    act();
+    base::set_log_format(base::LogFormat::kText);
+    std::istringstream text(testing::internal::GetCapturedStderr());
+    std::vector<api::Object> lines;
+    for (std::string line; std::getline(text, line);) lines.push_back(api::parse_json(line).value());
+    return lines;
+  };
+  std::stop_source stop;
+  const auto refuse = [&](const operator_test::FakeApi::Call&) -> std::optional<operator_test::FakeApi::Failure> {
+    stop.request_stop();
+    return operator_test::FakeApi::Failure{Status(Code::kPermissionDenied, "no right to it")};
+  };
+  const std::vector<api::Object> made = lines_of([&] { keep(keeper_); });
+  api_.set_failures(refuse);
+  const std::vector<api::Object> failed = lines_of([&] { keeper_.keep(stop.get_token()); });
+  EXPECT_THAT(made, SizeIs(testing::Ge(2)));
+  ASSERT_THAT(failed, SizeIs(1));
+  EXPECT_EQ(api::text_at(failed[0], "level"), "warning");
+  for (const std::vector<api::Object>& lines : {made, failed})
+    for (const api::Object& line : lines)
+      for (const auto& [key, value] :
+           {std::pair{"kind", "Secret"}, std::pair{"namespace", "sys"}, std::pair{"name", "tls"}, std::pair{"webhook", "larder"}})
+        EXPECT_EQ(api::text_at(line, key), value) << line;
 }
 
 // Never a leaf before its authority is in the caBundle.

@@ -14,7 +14,7 @@ api::Object owner(const std::string& name, bool controller) {
 
 TEST(OwnerEventTest, ItIsOnTheController) {
   const api::Object pod = {{"metadata", {{"ownerReferences", {owner("a", false), owner("b", true)}}}}};
-  const std::optional<k8s::Event> event = left_alone_event(pod, "ml", "no engine: name it");
+  const std::optional<k8s::Event> event = left_alone_event(pod, "ml", "u-chat", "no engine: name it");
   ASSERT_TRUE(event);
   EXPECT_EQ(event->regarding,
             (api::Object{{"apiVersion", "apps/v1"}, {"kind", "ReplicaSet"}, {"namespace", "ml"}, {"name", "b"}, {"uid", "u-b"}}));
@@ -24,10 +24,11 @@ TEST(OwnerEventTest, ItIsOnTheController) {
 }
 
 TEST(OwnerEventTest, APodOfNobodyIsNamedItself) {
-  const std::optional<k8s::Event> event = left_alone_event({{"metadata", {{"name", "bare"}}}}, "ml", "why");
+  const std::optional<k8s::Event> event = left_alone_event({{"metadata", {{"name", "bare"}}}}, "ml", "u-chat", "why");
   ASSERT_TRUE(event);
   EXPECT_EQ(event->regarding["kind"], "Pod");
   EXPECT_EQ(event->regarding["name"], "bare");
+  EXPECT_FALSE(event->regarding.contains("uid")) << "the pool's is not the pod's";
 }
 
 // A stranger wrote it.
@@ -35,21 +36,28 @@ TEST(OwnerEventTest, WhatNamesNobodyIsNoEvent) {
   for (const api::Object& owners :
        {api::Object(nullptr), api::Object("x"), api::Object::array({1, "x", nullptr}), api::Object::array({{{"kind", "A"}}}),
         api::Object::array({owner(std::string(5000, 'x'), true)}), api::Object::object()})
-    EXPECT_FALSE(left_alone_event({{"metadata", {{"ownerReferences", owners}, {"generateName", "x-"}}}}, "ml", "why")) << owners;
-  EXPECT_FALSE(
-      left_alone_event({{"metadata", {{"annotations", {{api::kPoolAnnotation, std::string(5000, 'x')}}}}}}, "ml", "why"));
-  EXPECT_FALSE(left_alone_event({}, "ml", "why"));
+    EXPECT_FALSE(left_alone_event({{"metadata", {{"ownerReferences", owners}, {"generateName", "x-"}}}}, "ml", "u-chat", "why"))
+        << owners;
+  EXPECT_FALSE(left_alone_event({{"metadata", {{"annotations", {{api::kPoolAnnotation, std::string(5000, 'x')}}}}}}, "ml",
+                                "u-chat", "why"));
+  EXPECT_FALSE(left_alone_event({}, "ml", "u-chat", "why"));
 }
 
 // `kubectl create` of a pod with a generateName: neither it nor an owner can be named yet.
 TEST(OwnerEventTest, WithoutOwnerAndNameItIsOnThePool) {
   const api::Object pod = {
       {"metadata", {{"generateName", "vllm-"}, {"annotations", {{std::string(api::kPoolAnnotation), "chat"}}}}}};
-  const std::optional<k8s::Event> event = left_alone_event(pod, "ml", "why");
+  std::optional<k8s::Event> event = left_alone_event(pod, "ml", "u-chat", "why");
   ASSERT_TRUE(event);
-  EXPECT_EQ(event->regarding,
-            (api::Object{{"apiVersion", "larder.dev/v1alpha1"}, {"kind", "CachePool"}, {"namespace", "ml"}, {"name", "chat"}}));
+  api::Object pool{{"apiVersion", "larder.dev/v1alpha1"}, {"kind", "CachePool"}, {"namespace", "ml"}, {"name", "chat"}};
   EXPECT_EQ(event->note, "pod vllm-*: why");
+  // By its uid `kubectl describe` finds it.
+  pool["uid"] = "u-chat";
+  EXPECT_EQ(event->regarding, pool);
+  event = left_alone_event(pod, "ml", "", "no such pool");
+  ASSERT_TRUE(event);
+  pool.erase("uid");
+  EXPECT_EQ(event->regarding, pool);
 }
 
 // With keys by which a log is searched, whatever a stranger wrote.

@@ -32,7 +32,7 @@ class FakePools final : public PoolLookup {
 class ReviewTest : public testing::Test {
  protected:
   ReviewTest() {
-    api::CachePool pool{"ml", "chat", "u", 1, {}};
+    api::CachePool pool{"ml", "chat", "u-chat", 1, {}};
     pool.spec.backend = "redis";
     pools_.pools.emplace("chat", pool);
     pools_.backends.emplace("redis", api::CacheBackend{"ml", "redis", "u", 1, {}});
@@ -57,15 +57,17 @@ class ReviewTest : public testing::Test {
   std::function<void(const Input&)> looked_ = [](const Input&) {};
   std::vector<std::string> told_;
   std::vector<Refusal> kinds_;
+  std::vector<std::string> pool_uids_;
   PodReview review_{pools_,
                     {"larder:1", true},
                     [this](const Input& input) {
                       looked_(input);
                       return injection_;
                     },
-                    [this](const api::Object&, const std::string& ns, const std::string& why, Refusal kind) {
-                      told_.push_back(ns + ": " + why);
-                      kinds_.push_back(kind);
+                    [this](const PodReview::Left& left) {
+                      told_.push_back(left.ns + ": " + left.why);
+                      kinds_.push_back(left.kind);
+                      pool_uids_.push_back(left.pool_uid);
                     }};
 };
 
@@ -100,6 +102,7 @@ TEST_F(ReviewTest, WhatIsLeftAloneIsToldOnceAndInADryRunNever) {
   EXPECT_EQ(response["patch"], injection_.patch) << "the annotation that says so";
   EXPECT_THAT(told_, ElementsAre("ml: " + injection_.refused));
   EXPECT_THAT(kinds_, ElementsAre(Refusal::kEngine));
+  EXPECT_THAT(pool_uids_, ElementsAre("u-chat"));
   api::Object dry = review_of(annotated_pod());
   dry["request"]["dryRun"] = true;
   EXPECT_EQ(respond(dry)["patch"], injection_.patch);
@@ -108,7 +111,10 @@ TEST_F(ReviewTest, WhatIsLeftAloneIsToldOnceAndInADryRunNever) {
 
 TEST_F(ReviewTest, APoolOrBackendThatIsNotThereIsInjectsToJudge) {
   looked_ = [](const Input& input) { EXPECT_FALSE(input.pool); };
+  injection_.refused = "there is no CachePool other";
   respond(review_of(annotated_pod("other")));
+  EXPECT_THAT(pool_uids_, ElementsAre(""));
+  injection_.refused.clear();
   pools_.backends.clear();
   looked_ = [](const Input& input) { EXPECT_TRUE(input.pool && !input.backend); };
   respond(review_of(annotated_pod()));

@@ -1,0 +1,139 @@
+// The real larder-operator, stopped in the middle of all that a leader writes while another takes its place, goes on: the API server's
+// own record says whether it has written anything since.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <functional>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "tests/component/kube/control_plane.h"
+#include "tests/component/kube/larder_definitions.h"
+#include "tests/component/kube/webhook_configuration.h"
+#include "tests/unit/text_file.h"
+
+namespace larder::kube_test {
+namespace {
+
+using api::Object;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using std::chrono::steady_clock;
+namespace resources = k8s::resources;
+
+constexpr seconds kPatience{60};
+constexpr int kPools = 200;
+
+bool await(const std::function<bool()>& test) {
+  for (const auto until = steady_clock::now() + kPatience; steady_clock::now() < until;) {
+    if (test()) return true;
+    std::this_thread::sleep_for(milliseconds(50));
+  }
+  return false;
+}
+
+class OperatorFenceTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    plane_ = ControlPlane::start_audited();
+    if (plane_ == nullptr) GTEST_SKIP() << "no kube-apiserver here: .ci/kubernetes.sh apiserver";
+    connection_ = std::make_unique<Connection>(*plane_);
+    const Status installed = install_definitions(client(), {"ml", "larder"});
+    ASSERT_TRUE(installed.ok()) << installed.to_string();
+    const Status configured = configure_webhooks(client(), {webhook_entry("of.nobody.larder.dev", "127.0.0.1:1", "false")});
+    ASSERT_TRUE(configured.ok()) << configured.to_string();
+    for (int i = 0; i < kPools; ++i) put(i);
+  }
+  k8s::ApiClient& client() { return *connection_->client; }
+  // Every fourth has objects of its own to be made, every other one something to be told in an Event.
+  void put(int number) {
+    const Object spec = number % 4 == 0 ? Object{{"memory", {{"size", "1Gi"}}}, {"placement", "Node"}}
+                                        : Object{{"memory", {{"size", "1Gi"}}}, {"backendRef", {{"name", "none"}}}};
+    const auto made =
+        client().create(resources::kPools, {{"apiVersion", "larder.dev/v1alpha1"},
+                                            {"kind", "CachePool"},
+                                            {"metadata", {{"name", "p" + std::to_string(number)}, {"namespace", "ml"}}},
+                                            {"spec", spec}});
+    ASSERT_TRUE(made.ok()) << made.status().to_string();
+  }
+  // A user of its own, by whom the record knows it.
+  std::unique_ptr<Child> replica(const std::string& name) const {
+    return std::make_unique<Child>(
+        std::vector<std::string>{LARDER_OPERATOR, "--kubeconfig", plane_->kubeconfig_of(name), "--namespace=larder",
+                                 "--image=larder:1", "--identity=" + name, "--metrics-address=127.0.0.1:0",
+                                 "--health-address=127.0.0.1:0", "--webhook-address=127.0.0.1:0"},
+        log_of(name));
+  }
+  std::string log_of(const std::string& name) const { return plane_->folder() + "/" + name + ".log"; }
+
+  struct Write {
+    std::string what;  // "pods", "cachepools/status"
+    std::string text;  // for who reads that there was one
+  };
+  // What this user has written, of every kind; what was refused has written nothing.
+  std::vector<Write> writes_by(const std::string& user) const {
+    std::vector<Write> writes;
+    std::istringstream record(test::text_of(plane_->audit_log()));
+    for (std::string line; std::getline(record, line);) {
+      if (line.find("\"username\":\"" + user + "\"") == std::string::npos) continue;
+      const Result<Object> entry = api::parse_json(line);
+      if (!entry.ok() || api::number_at(*entry, "responseStatus.code") >= 400) continue;
+      const std::string part = api::text_at(*entry, "objectRef.subresource");
+      writes.push_back({api::text_at(*entry, "objectRef.resource") + (part.empty() ? "" : "/" + part),
+                        api::text_at(*entry, "verb") + " " + api::text_at(*entry, "requestURI")});
+    }
+    return writes;
+  }
+  std::set<std::string> kinds_by(const std::string& user) const {
+    std::set<std::string> kinds;
+    for (const Write& write : writes_by(user)) kinds.insert(write.what);
+    return kinds;
+  }
+  // Once it has led and has nothing more to write but its lease.
+  bool await_settled(const std::string& user) const {
+    const auto but_leases = [&] {
+      return std::ranges::count_if(writes_by(user), [](const Write& write) { return write.what != "leases"; });
+    };
+    return await([&] {
+      const auto before = but_leases();
+      if (before == 0) return false;
+      std::this_thread::sleep_for(seconds(3));
+      return but_leases() == before;
+    });
+  }
+  bool has_secret() { return client().get(resources::kSecrets, "larder", "larder-webhook-tls").ok(); }
+
+  std::unique_ptr<ControlPlane> plane_;
+  std::unique_ptr<Connection> connection_;
+};
+
+// FENCE_SECONDS=60 stops it for so long.
+TEST_F(OperatorFenceTest, AStoppedLeaderWritesNothingAfterwards) {
+  const std::set<std::string> all{
+      "cachepools/status", "configmaps", "daemonsets", "events", "leases", "secrets", "mutatingwebhookconfigurations"};
+  const char* given = std::getenv("FENCE_SECONDS");
+  const auto first = replica("stopped");
+  ASSERT_TRUE(await([&] { return std::ranges::includes(kinds_by("stopped"), all); })) << test::text_of(log_of("stopped"));
+  first->signal(SIGSTOP);
+  const auto began = steady_clock::now();
+  const auto second = replica("follower");
+  ASSERT_TRUE(await_settled("follower")) << test::text_of(log_of("follower"));
+  if (given != nullptr) std::this_thread::sleep_until(began + seconds(std::atoi(given)));
+  const std::vector<Write> before = writes_by("stopped");
+  EXPECT_LT(std::ranges::count(before, "cachepools/status", &Write::what), kPools) << "it had no status more to write";
+
+  // The certificates' keeper has something to do, too: it looks every 10 s, and so long has passed for the one that was stopped.
+  ASSERT_TRUE(client().remove(resources::kSecrets, "larder", "larder-webhook-tls", "").ok());
+  first->signal(SIGCONT);
+  EXPECT_TRUE(await([&] { return test::text_of(log_of("stopped")).find("leads no longer") != std::string::npos; }));
+  EXPECT_TRUE(await([&] { return has_secret(); })) << "who leads makes it anew";
+  std::this_thread::sleep_for(seconds(3));
+  const std::vector<Write> after = writes_by("stopped");
+  for (std::size_t i = before.size(); i < after.size(); ++i) ADD_FAILURE() << "it wrote: " << after[i].text;
+}
+
+}  // namespace
+}  // namespace larder::kube_test
