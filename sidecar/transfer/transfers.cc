@@ -118,7 +118,7 @@ Status Transfers::open(std::uint32_t session, std::uint32_t request, std::uint32
     of = std::make_shared<Session>(session, std::move(*region));
   }
   if (of->withdrawing) return {Code::kFailedPrecondition, "EXPORT before WITHDRAWN"};
-  if (of->tasks >= protocol::kMaxCopies) return {Code::kResourceExhausted, "too much is asked at once"};
+  if (of->tasks >= kMaxTasks) return {Code::kResourceExhausted, "too much is asked at once"};
   ++of->tasks;
   of->exports.push_back({request, process_number == static_cast<std::uint32_t>(::getpid()), device, std::move(handles)});
   if (!std::exchange(of->opening, true)) add([this, own = of] { open_in_turn(own); });
@@ -255,7 +255,7 @@ Status Transfers::copy(std::uint32_t session, CopyOrder order) {
   Session& own = *found->second;
   if (order.flag >= protocol::kMaxCopies) return {Code::kInvalidArgument, "there is no flag " + std::to_string(order.flag)};
   if (own.withdrawing || own.memory->empty()) order.pieces.clear();  // it met a WITHDRAW, or a refusal, on its way
-  if (own.tasks >= protocol::kMaxCopies) return {Code::kResourceExhausted, "too much is asked at once"};
+  if (own.tasks >= kMaxTasks) return {Code::kResourceExhausted, "too much is asked at once"};
   for (const std::uint64_t piece : order.pieces) {
     if (piece == protocol::kNoPiece && order.verb == CopyVerb::kLoad) continue;
     const std::uint64_t range = protocol::piece_range(piece), offset = protocol::piece_offset(piece);

@@ -57,6 +57,8 @@ struct CopyOrder {
 class Transfers {
  public:
   static constexpr unsigned kThreads = 2;
+  // Of one session at once. What a thread has answered for counts until the thread has let go of it, and its flag may be asked for again by then.
+  static constexpr std::uint32_t kMaxTasks = protocol::kMaxCopies + kThreads;
 
   // `wake` is called when there are answers, on any thread. `arena` outlives it. Throws std::system_error where no thread can be made.
   Transfers(std::unique_ptr<copy::MemoryImporter> importer, std::span<std::byte> arena, std::function<void()> wake);
