@@ -129,6 +129,7 @@ Status SidecarCopies::exported(protocol::Decoder& decoder, std::vector<Fd> fds) 
   }
   if (awaited_ != 0 || flags_ == nullptr) return {};
   state_ = State::kOpen;
+  differences_ = 0;
   open_ = std::make_shared<const Open>(Open{session_, exported_, flags_});
   log_.add("info", "larderd copies for this engine: it has opened " + std::to_string(exported_.ranges().size()) + " allocations");
   return {};

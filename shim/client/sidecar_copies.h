@@ -97,7 +97,7 @@ class SidecarCopies {
   copy::PageExport exported_;
   std::shared_ptr<CopyFlags> flags_;
   std::shared_ptr<const Open> open_;
-  std::atomic<int> differences_{0};  // of stores, since one was right
+  std::atomic<int> differences_{0};  // of stores, since one was right or larderd has opened the memory
 };
 
 }  // namespace larder::client
