@@ -3,6 +3,9 @@
 namespace larder::copy::cuda {
 
 Result<std::unique_ptr<KernelLanes>> KernelLanes::make(ContextPtr context, unsigned blocks) {
+  if (blocks < 2)
+    return Status(Code::kInvalidArgument, "copies by kernels need 2 multiprocessors at least, not " + std::to_string(blocks) +
+                                              ": one for each direction");
   const ContextScope scope(context->driver(), context->handle());
   if (!scope.status().ok()) return scope.status();
   std::unique_ptr<KernelLanes> made(new KernelLanes(std::move(context), blocks));
