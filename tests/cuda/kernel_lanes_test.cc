@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
+
 #include "tests/cuda/device_chunk.h"
 
 namespace larder::copy::cuda {
@@ -31,6 +34,36 @@ TEST_F(KernelLanesTest, LessThanTwoMultiprocessorsAreRefused) {
     EXPECT_EQ(CudaCopyEngine::make(page_, options).status().code(), Code::kInvalidArgument) << "whoever asked for that may know";
   }
   EXPECT_TRUE(KernelLanes::make(context_, 2).ok());
+}
+
+// The other direction waits for the event behind a kernel that has all multiprocessors, and here there is none.
+TEST_F(KernelLanesTest, AKernelThatCannotBeWaitedForOnTheDeviceHasEndedBeforeTheNextBegins) {
+  for (const ResultCode code : {kFirstCaptureError, kIllegalAddress}) {
+    const std::unique_ptr<KernelLanes> lanes = KernelLanes::make(context_, 8).value();
+    const ContextScope scope(context_->driver(), context_->handle());
+    std::atomic<bool> ended{false}, at_once{false};
+    fake_cuda::fail("cuEventRecord", 1, code);
+    if (is_capture_error(code)) fake_cuda::fail("cuStreamSynchronize", 1, code, false, 3);
+    const Status first = lanes->launch(Direction::kStore, [&](unsigned blocks, Handle stream) {
+      EXPECT_EQ(blocks, 8U);
+      fake_cuda::run(stream, [&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        ended = true;
+      });
+      return Status();
+    });
+    EXPECT_FALSE(first.ok());
+    const Status second = lanes->launch(Direction::kLoad, [&](unsigned, Handle stream) {
+      fake_cuda::run(stream, [&] { at_once = !ended; });
+      return Status();
+    });
+    EXPECT_TRUE(second.ok()) << second.to_string();
+    for (const Direction direction : {Direction::kStore, Direction::kLoad}) {
+      EXPECT_EQ(context_->driver()->stream_synchronize(lanes->stream(direction)), kSuccess);
+      lanes->ended(direction, 1);
+    }
+    EXPECT_FALSE(at_once) << "both together have more multiprocessors than there are for them";
+  }
 }
 
 }  // namespace
