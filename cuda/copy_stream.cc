@@ -41,7 +41,7 @@ CopyStream::~CopyStream() {
   if (stream_ != nullptr) driver_->stream_destroy(stream_);
 }
 
-// Of the chunks of one order, which have one fence, the first one alone waits for it.
+// The chunks of one order have one fence: those that come when one has ended behind it do not wait.
 Status CopyStream::wait_for(const Fence& fence) {
   const auto& point = static_cast<const CudaFence&>(fence);
   if (point.reached()) return {};

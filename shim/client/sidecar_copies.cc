@@ -86,12 +86,15 @@ void SidecarCopies::send_exports(const copy::DeviceId& device, std::vector<copy:
   }
 }
 
-// For larderd's status, too.
 void SidecarCopies::decline(const TransferRefusal& why) {
   state_ = State::kRefused;
-  open_.reset();
   if (why.reason != TransferReason::kHostMemory)
     log_.add("warning", "larderd does not copy for this engine (" + in_words(why) + ")");
+  tell_why(why);
+}
+
+// For larderd's status.
+void SidecarCopies::tell_why(const TransferRefusal& why) {
   const std::string text = why.text.substr(0, protocol::kMaxTransferTextBytes);
   Encoder message(MessageType::kExport, 0);
   message.append(protocol::Export{0, static_cast<std::uint32_t>(why.reason), 0, static_cast<std::uint32_t>(text.size()), {}})
@@ -168,8 +171,12 @@ void SidecarCopies::back() {
 void SidecarCopies::mistrust(const Open& open, const TransferRefusal& why, bool again) {
   const Lock lock(mutex_);
   if (open_.get() != &open) return;  // others have said so
-  log_.add(again ? "info" : "error", "larderd's copies of this engine end for now (" + in_words(why) + ")");
-  if (!again) decline(why);
+  if (again) {
+    log_.add("info", "larderd's copies for this engine end for now (" + in_words(why) + ")");
+  } else {
+    log_.add("error", "larderd copies no more for this engine in this session (" + in_words(why) + ")");
+    tell_why(why);
+  }
   withdraw(again);
 }
 

@@ -79,8 +79,9 @@ class Transfers {
 
   // Thread-safe. Whether something is copied for it, or open.
   bool busy(std::uint32_t session) const;
-  // Thread-safe. Its engine commits or gives up the slot that was granted at this generation: a copy that it took back before it began is never made from
-  // here on. False: one writes there, or will, and the slot is not the engine's.
+  // Thread-safe. Its engine commits or gives up the slot that was granted at this generation. True: no copy writes there, nor will: those that waited, and
+  // whose flags say by now that the engine took them back, are void from here on. False: one has not ended that was begun, or may still begin; the slot is
+  // not the engine's.
   bool release(std::uint64_t generation);
   std::vector<Answer> take_answers();
   // Whether since the last time a session that had ended has become free of copies and of memory. `wake` was called for it.

@@ -180,5 +180,20 @@ TEST_F(SidecarCopiesTest, DifferencesAreCountedAnewWhereLarderdHasOpenedTheMemor
   EXPECT_EQ(own_.stores, 5) << "each was stored by the engine itself";
 }
 
+TEST_F(SidecarCopiesTest, AnEndForGoodIsSaidOnce) {
+  const auto session = begin();
+  own_.others = true;
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(store(*session));
+  EXPECT_THAT(said(), ElementsAre(testing::AllOf(HasSubstr("error "), HasSubstr("not_verified"), Not(HasSubstr("for now")))));
+}
+
+TEST_F(SidecarCopiesTest, AnEndForNowIsSaidOnce) {
+  const auto session = begin();
+  exporter_.gone = true;
+  EXPECT_TRUE(store(*session));
+  EXPECT_FALSE(copies_.open());
+  EXPECT_THAT(said(), ElementsAre(testing::AllOf(HasSubstr("info "), HasSubstr("not_verified"), HasSubstr("for now"))));
+}
+
 }  // namespace
 }  // namespace larder::client
