@@ -210,9 +210,16 @@ Result<std::uint64_t> SidecarCopies::ask(Attachment& attachment, CopyVerb verb, 
   }
   const std::optional<std::uint32_t> flag = open->flags->take();
   if (!flag) return Status(Code::kResourceExhausted, "too many copies at once");
-  if (!send_copy(*open,
-                 {static_cast<std::uint32_t>(verb), *flag, ref.slot, static_cast<std::uint32_t>(pieces.size()), ref.generation},
-                 pieces)) {
+  bool sent = false;
+  try {
+    sent = send_copy(
+        *open, {static_cast<std::uint32_t>(verb), *flag, ref.slot, static_cast<std::uint32_t>(pieces.size()), ref.generation},
+        pieces);
+  } catch (...) {
+    open->flags->give_back(*flag);
+    throw;
+  }
+  if (!sent) {
     open->flags->give_back(*flag);
     return Status(Code::kUnavailable, "the session is lost, or what it has exported is another by now");
   }

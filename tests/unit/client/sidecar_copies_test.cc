@@ -195,5 +195,26 @@ TEST_F(SidecarCopiesTest, AnEndForNowIsSaidOnce) {
   EXPECT_THAT(said(), ElementsAre(testing::AllOf(HasSubstr("info "), HasSubstr("not_verified"), HasSubstr("for now"))));
 }
 
+#ifndef LARDER_SANITIZED
+TEST_F(SidecarCopiesTest, LackOfMemoryCostsOneCopyAndNoFlag) {
+  const auto session = begin();
+  exporter_.out_of_memory = true;
+  for (std::uint32_t i = 0; i < protocol::kMaxCopies; ++i) {
+    bool thrown = false;
+    try {
+      store(*session);
+    } catch (const std::bad_alloc&) {
+      thrown = true;
+    }
+    testing_support::set_no_memory(false);
+    ASSERT_TRUE(thrown);
+  }
+  EXPECT_EQ(session->copied, 0);
+  exporter_.out_of_memory = false;
+  EXPECT_TRUE(store(*session));
+  EXPECT_EQ(session->copied, 1) << "no flag is left to ask by";
+}
+#endif
+
 }  // namespace
 }  // namespace larder::client
