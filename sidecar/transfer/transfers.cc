@@ -275,6 +275,13 @@ Status Transfers::copy(std::uint32_t session, CopyOrder order) {
   return {};
 }
 
+// REQUIRES: the mutex is held.
+void Transfers::forget_writing(const std::shared_ptr<Copying>& copying) {
+  const auto [first, last] = writing_.equal_range(copying->order.generation);
+  const auto at = std::find_if(first, last, [&](const auto& one) { return one.second == copying; });
+  if (at != last) writing_.erase(at);
+}
+
 // Whatever happens: the flag is ended last, when nobody writes any more.
 void Transfers::run_copy(const std::shared_ptr<Copying>& copying) {
   const CopyOrder& order = copying->order;
@@ -297,7 +304,7 @@ void Transfers::run_copy(const std::shared_ptr<Copying>& copying) {
   }
   {
     const Lock lock(mutex_);
-    std::erase_if(writing_, [&](const auto& one) { return one.second == copying; });
+    forget_writing(copying);
     if (root.ok()) {
       ++(order.verb == CopyVerb::kStore ? counts_.stores : counts_.loads);
       counts_.bytes += order.pieces.size() * order.piece_bytes;

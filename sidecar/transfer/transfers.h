@@ -110,6 +110,7 @@ class Transfers {
   copy::TransferRefusal open_all(const SessionPtr& session, const copy::DeviceId& id, std::vector<copy::MemoryHandle>& handles);
   copy::TransferRefusal make_device(const copy::DeviceId& id, const copy::ImportedMemory& memory, std::shared_ptr<Device>& made);
   void run_copy(const std::shared_ptr<Copying>& copying);
+  void forget_writing(const std::shared_ptr<Copying>& copying);
   Result<std::uint64_t> move(const CopyOrder& order, const Memory& memory, const copy::CopyEngine& engine) const;
   void close(const SessionPtr& session);
   void task_ended(const SessionPtr& session);
