@@ -1,7 +1,5 @@
 #include "cuda/copy_stream.h"
 
-#include <chrono>
-#include <thread>
 #include <utility>
 
 #include "cuda/fences.h"
@@ -43,7 +41,7 @@ CopyStream::~CopyStream() {
   if (stream_ != nullptr) driver_->stream_destroy(stream_);
 }
 
-// Of the chunks of one order, which have one fence, the first one alone waits for it.
+// The chunks of one order have one fence: those that come when one has ended behind it do not wait.
 Status CopyStream::wait_for(const Fence& fence) {
   const auto& point = static_cast<const CudaFence&>(fence);
   if (point.reached()) return {};
@@ -79,15 +77,12 @@ Status CopyStream::copy(CopyList& list) {
   return {};
 }
 
-// Where the event fails the stream itself is waited for: an error that is told may leave earlier work running, unless the context is lost,
-// and then there is none.
+// Where the event fails the stream itself is waited for.
 Status CopyStream::finish() {
   const Handle stream = kernels_ != 0 ? lanes_->stream(direction_) : stream_;
   Status status = driver_.status(driver_->event_record(done_, stream), "cuEventRecord");
   if (status.ok()) status = driver_.status(driver_->event_synchronize(done_), "cuEventSynchronize");
-  // Refused only because somebody captures a graph, earlier work goes on.
-  while (!status.ok() && is_capture_error(driver_->stream_synchronize(stream)))
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  if (!status.ok()) await_stream(driver_, stream);
   if (kernels_ != 0) lanes_->ended(direction_, std::exchange(kernels_, 0));
   const CudaFence* const behind = std::exchange(behind_, nullptr);
   if (status.ok() && behind != nullptr) behind->note_reached();

@@ -64,6 +64,8 @@ Result<std::unique_ptr<CudaCopyEngine>> CudaCopyEngine::make(const void* page, C
     engine->kernels_ = std::move(kernels).value();
     engine->lanes_ = std::move(lanes).value();
     engine->choose_ways();
+  } else if (lanes.status().code() == Code::kInvalidArgument) {
+    return lanes.status();
   } else {
     engine->options_.log("warning", "the copy kernels cannot be loaded (" + lanes.status().text() +
                                         "): chunks go by the copy engines, and loads through staging memory");

@@ -40,7 +40,7 @@ struct CudaOptions {
 
 class CudaCopyEngine final : public CopyEngine {
  public:
-  // For pages in the context of `page`. kNotFound: it lies on no CUDA device. Measures the ways where this process has not done so for the
+  // For pages in the context of `page`. kNotFound: it lies on no CUDA device. kInvalidArgument: less than 2 `kernel_blocks`. Measures the ways where this process has not done so for the
   // context yet, and logs what it chose: the constants of WayTable, where measuring fails or takes too long. Throws std::bad_alloc.
   static Result<std::unique_ptr<CudaCopyEngine>> make(const void* page, CudaOptions options);
 

@@ -1,5 +1,8 @@
 #include "cuda/device_context.h"
 
+#include <chrono>
+#include <thread>
+
 namespace larder::copy::cuda {
 
 Result<ContextPtr> DeviceContext::of(const void* page) {
@@ -48,6 +51,10 @@ Status make_stream(const Driver& driver, Handle& stream) {
       !status.ok())
     return status;
   return driver.status(driver->stream_create_with_priority(&stream, kStreamNonBlocking, least), "cuStreamCreateWithPriority");
+}
+
+void await_stream(const Driver& driver, Handle stream) {
+  while (is_capture_error(driver->stream_synchronize(stream))) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 }  // namespace larder::copy::cuda

@@ -35,6 +35,10 @@ class DeviceContext {
 // beside an engine whose streams have that one, as PyTorch's, a kernel of ours that has begun keeps its few multiprocessors until it ends.
 Status make_stream(const Driver& driver, Handle& stream);
 
+// Until nothing of the stream is under way, where no event can tell: an error that was told may leave earlier work running, unless the context is lost, and
+// then there is none. Refused only because somebody captures a graph, that work goes on, and it is asked again.
+void await_stream(const Driver& driver, Handle stream);
+
 using ContextPtr = std::shared_ptr<const DeviceContext>;
 
 }  // namespace larder::copy::cuda

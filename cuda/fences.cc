@@ -28,13 +28,16 @@ Result<std::shared_ptr<const Fence>> Fences::record(Handle stream) {
 }
 
 Status CudaFence::wait() const {
+  if (reached()) return {};
   const Driver& driver = owner_->context_->driver();
   const ContextScope scope(driver, owner_->context_->handle());
   if (!scope.status().ok()) return scope.status();
-  return driver.status(driver->event_synchronize(event_), "cuEventSynchronize");
+  Status status = driver.status(driver->event_synchronize(event_), "cuEventSynchronize");
+  if (status.ok()) note_reached();
+  return status;
 }
 
-// REQUIRES: the context is current.
+// Some are waited for on the host, where larderd copies: for a step of the model, and without a processor. REQUIRES: the context is current.
 Result<Handle> Fences::take() {
   {
     const std::lock_guard lock(mutex_);
@@ -46,7 +49,8 @@ Result<Handle> Fences::take() {
   }
   const Driver& driver = context_->driver();
   Handle event = nullptr;
-  if (Status status = driver.status(driver->event_create(&event, kEventDisableTiming), "cuEventCreate"); !status.ok())
+  if (Status status = driver.status(driver->event_create(&event, kEventBlockingSync | kEventDisableTiming), "cuEventCreate");
+      !status.ok())
     return status;
   return event;
 }

@@ -3,6 +3,9 @@
 namespace larder::copy::cuda {
 
 Result<std::unique_ptr<KernelLanes>> KernelLanes::make(ContextPtr context, unsigned blocks) {
+  if (blocks < 2)
+    return Status(Code::kInvalidArgument, "copies by kernels need 2 multiprocessors at least, not " + std::to_string(blocks) +
+                                              ": one for each direction");
   const ContextScope scope(context->driver(), context->handle());
   if (!scope.status().ok()) return scope.status();
   std::unique_ptr<KernelLanes> made(new KernelLanes(std::move(context), blocks));
@@ -35,8 +38,12 @@ Status KernelLanes::launch(Direction direction, const Launch& kernel) {
     if (Status status = driver_.status(driver_->stream_wait_event(own.stream, other.last, 0), "cuStreamWaitEvent"); !status.ok())
       return status;
   if (Status status = kernel(all ? blocks_ : blocks_ / 2, own.stream); !all || !status.ok()) return status;
-  ++own.with_all;
-  return driver_.status(driver_->event_record(own.last, own.stream), "cuEventRecord");
+  Status status = driver_.status(driver_->event_record(own.last, own.stream), "cuEventRecord");
+  if (status.ok())
+    ++own.with_all;
+  else
+    await_stream(driver_, own.stream);  // under the mutex: nobody could wait for this kernel on the device
+  return status;
 }
 
 void KernelLanes::ended(Direction direction, unsigned kernels) {

@@ -17,7 +17,7 @@ namespace larder::copy::cuda {
 
 class KernelLanes {
  public:
-  // `blocks`, at least 2: of all kernels that run at once.
+  // `blocks`: of all kernels that run at once. kInvalidArgument: less than 2, of which a direction would have none.
   static Result<std::unique_ptr<KernelLanes>> make(ContextPtr context, unsigned blocks);
   ~KernelLanes();
   KernelLanes(const KernelLanes&) = delete;

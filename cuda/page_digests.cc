@@ -1,4 +1,5 @@
-// CudaCopyEngine::digests(): what stands on pages, told by a kernel that copies nothing.
+// CudaCopyEngine::digests(): what stands on pages, told by a kernel that copies nothing. It is on the lane of loads, whatever was copied: who loads is waited
+// for. Verifying a store can stand there before a load's, by one kernel of each other thread that copies.
 #include <algorithm>
 
 #include "cuda/cuda_copy_engine.h"

@@ -86,12 +86,15 @@ void SidecarCopies::send_exports(const copy::DeviceId& device, std::vector<copy:
   }
 }
 
-// For larderd's status, too.
 void SidecarCopies::decline(const TransferRefusal& why) {
   state_ = State::kRefused;
-  open_.reset();
   if (why.reason != TransferReason::kHostMemory)
     log_.add("warning", "larderd does not copy for this engine (" + in_words(why) + ")");
+  tell_why(why);
+}
+
+// For larderd's status.
+void SidecarCopies::tell_why(const TransferRefusal& why) {
   const std::string text = why.text.substr(0, protocol::kMaxTransferTextBytes);
   Encoder message(MessageType::kExport, 0);
   message.append(protocol::Export{0, static_cast<std::uint32_t>(why.reason), 0, static_cast<std::uint32_t>(text.size()), {}})
@@ -129,6 +132,7 @@ Status SidecarCopies::exported(protocol::Decoder& decoder, std::vector<Fd> fds) 
   }
   if (awaited_ != 0 || flags_ == nullptr) return {};
   state_ = State::kOpen;
+  differences_ = 0;
   open_ = std::make_shared<const Open>(Open{session_, exported_, flags_});
   log_.add("info", "larderd copies for this engine: it has opened " + std::to_string(exported_.ranges().size()) + " allocations");
   return {};
@@ -167,8 +171,12 @@ void SidecarCopies::back() {
 void SidecarCopies::mistrust(const Open& open, const TransferRefusal& why, bool again) {
   const Lock lock(mutex_);
   if (open_.get() != &open) return;  // others have said so
-  log_.add(again ? "info" : "error", "larderd's copies of this engine end for now (" + in_words(why) + ")");
-  if (!again) decline(why);
+  if (again) {
+    log_.add("info", "larderd's copies for this engine end for now (" + in_words(why) + ")");
+  } else {
+    log_.add("error", "larderd copies no more for this engine in this session (" + in_words(why) + ")");
+    tell_why(why);
+  }
   withdraw(again);
 }
 
@@ -202,9 +210,16 @@ Result<std::uint64_t> SidecarCopies::ask(Attachment& attachment, CopyVerb verb, 
   }
   const std::optional<std::uint32_t> flag = open->flags->take();
   if (!flag) return Status(Code::kResourceExhausted, "too many copies at once");
-  if (!send_copy(*open,
-                 {static_cast<std::uint32_t>(verb), *flag, ref.slot, static_cast<std::uint32_t>(pieces.size()), ref.generation},
-                 pieces)) {
+  bool sent = false;
+  try {
+    sent = send_copy(
+        *open, {static_cast<std::uint32_t>(verb), *flag, ref.slot, static_cast<std::uint32_t>(pieces.size()), ref.generation},
+        pieces);
+  } catch (...) {
+    open->flags->give_back(*flag);
+    throw;
+  }
+  if (!sent) {
     open->flags->give_back(*flag);
     return Status(Code::kUnavailable, "the session is lost, or what it has exported is another by now");
   }

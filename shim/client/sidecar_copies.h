@@ -71,6 +71,7 @@ class SidecarCopies {
   copy::TransferRefusal look_at(const std::vector<GroupPages>& pages) const;
   void send_exports(const copy::DeviceId& device, std::vector<copy::MemoryHandle> handles);
   void decline(const copy::TransferRefusal& why);
+  void tell_why(const copy::TransferRefusal& why);
   void withdraw(bool again);
   Status exported(protocol::Decoder& decoder, std::vector<Fd> fds);
 
@@ -81,7 +82,8 @@ class SidecarCopies {
   Status verify(std::uint64_t root, std::span<const std::byte> slot, const copy::PieceList& list) const;
   // Pages that are stored may become others' while they are read, and differ then: once is no proof.
   static constexpr int kMostDifferences = 3;
-  // Larderd's view of the memory is not ours: it is taken back; and asked for `again` where it is only old.
+  // Larderd's copies end: what it has open is withdrawn. `again`: its view of the memory is only old, and is to be exported anew. Else its copies are not
+  // what stands on the pages, or fail: it is told why, and copies no more in this session.
   void mistrust(const Open& open, const copy::TransferRefusal& why, bool again);
 
   const copy::CopyEngine& own_;
@@ -97,7 +99,7 @@ class SidecarCopies {
   copy::PageExport exported_;
   std::shared_ptr<CopyFlags> flags_;
   std::shared_ptr<const Open> open_;
-  std::atomic<int> differences_{0};  // of stores, since one was right
+  std::atomic<int> differences_{0};  // of stores, since one was right or larderd has opened the memory
 };
 
 }  // namespace larder::client

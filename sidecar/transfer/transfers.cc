@@ -1,14 +1,12 @@
 #include "sidecar/transfer/transfers.h"
 
 #include <pthread.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <new>
-#include <system_error>
 
 #include "shim/protocol/checksum.h"
-#include "sidecar/base/log.h"
+#include "sidecar/transfer/transfers_state.h"
 
 namespace larder::transfer {
 
@@ -23,49 +21,6 @@ bool writes(const CopyOrder& order) {
 }
 
 }  // namespace
-
-// Copies of all engines on one GPU, and the arena as registered with it. It stays: to make one costs a context.
-struct Transfers::Device {
-  std::unique_ptr<copy::CopyEngine> engine;
-  std::unique_ptr<copy::ReadyMemory> ready;  // goes before the engine
-  std::string failure;                       // under the mutex; not empty: nothing is copied there any more
-};
-
-// One EXPORT, until it is answered.
-struct Transfers::Exporting {
-  std::uint32_t request = 0;
-  bool same_process = false;
-  copy::DeviceId device{};
-  std::vector<copy::MemoryHandle> handles;
-};
-
-// Under the mutex, but for `number` and `region`.
-struct Transfers::Session {
-  Session(std::uint32_t its_number, TransferMemory memory_for_flags) : number(its_number), region(std::move(memory_for_flags)) {}
-  const std::uint32_t number;
-  TransferMemory region;
-  bool region_told = false;
-  std::shared_ptr<Device> device;
-  copy::DeviceId device_id{};  // of all that is open
-  std::shared_ptr<const Memory> memory = std::make_shared<Memory>();
-  std::deque<Exporting> exports;  // not open yet; the engine counts what it exports as they came
-  bool opening = false;           // one thread sees to them
-  TransferRefusal refused;        // since the last withdrawal
-  std::uint32_t tasks = 0;
-  bool ended = false;
-  bool closing = false;
-  std::optional<std::uint32_t> withdrawing;  // the request that is to be answered
-  Way way;
-};
-
-// One COPY, until it has ended. Its state is larderd's own: what stands in the flag the engine can write.
-struct Transfers::Copying {
-  enum class State { kQueued, kTaken, kVoid };
-  CopyOrder order;
-  SessionPtr session;
-  std::shared_ptr<const Memory> memory;  // let go before the task has ended
-  State state = State::kQueued;          // under the mutex; kVoid: its engine has taken it back, and has the slot
-};
 
 Transfers::Transfers(std::unique_ptr<copy::MemoryImporter> importer, std::span<std::byte> arena, std::function<void()> wake)
     : importer_(std::move(importer)), arena_(arena), wake_(std::move(wake)) {
@@ -104,130 +59,6 @@ void Transfers::add(std::function<void()> task) {
   changed_.notify_one();
 }
 
-Status Transfers::open(std::uint32_t session, std::uint32_t request, std::uint32_t process_number, const copy::DeviceId& device,
-                       std::vector<copy::MemoryHandle> handles) {
-  const Lock lock(mutex_);
-  declined_.erase(session);
-  SessionPtr& of = sessions_[session];
-  if (!of) {
-    Result<TransferMemory> region = TransferMemory::create();
-    if (!region.ok()) {
-      sessions_.erase(session);
-      return region.status();
-    }
-    of = std::make_shared<Session>(session, std::move(*region));
-  }
-  if (of->withdrawing) return {Code::kFailedPrecondition, "EXPORT before WITHDRAWN"};
-  if (of->tasks >= protocol::kMaxCopies) return {Code::kResourceExhausted, "too much is asked at once"};
-  ++of->tasks;
-  of->exports.push_back({request, process_number == static_cast<std::uint32_t>(::getpid()), device, std::move(handles)});
-  if (!std::exchange(of->opening, true)) add([this, own = of] { open_in_turn(own); });
-  return {};
-}
-
-// Each is a task of its session, but all are one of the queue: two threads would number the memory as it opens.
-void Transfers::open_in_turn(const SessionPtr& session) {
-  for (;;) {
-    Exporting next;
-    {
-      const Lock lock(mutex_);
-      session->opening = !closing_ && !session->exports.empty();
-      if (!session->opening) return;
-      next = std::move(session->exports.front());
-      session->exports.pop_front();
-    }
-    run_open(session, std::move(next));
-    task_ended(session);
-  }
-}
-
-void Transfers::run_open(const SessionPtr& session, Exporting exporting) {
-  TransferRefusal refusal;
-  {
-    const Lock lock(mutex_);
-    refusal = session->refused;
-  }
-  if (exporting.same_process)
-    refusal = {TransferReason::kSameProcess, "engine and larderd both have the process number " + std::to_string(::getpid()) +
-                                                 ", each in its container, which CUDA refuses: start larderd again"};
-  else if (!refusal.refused())
-    refusal = open_or_say_why(session, exporting);
-  std::shared_ptr<const Memory> dropped;  // outside the lock
-  const Lock lock(mutex_);
-  if (refusal.refused()) dropped = std::exchange(session->memory, std::make_shared<Memory>());
-  session->refused = refusal;
-  session->way = {!refusal.refused(), refusal};
-  answers_.push_back({session->number, exporting.request, false, refusal, !std::exchange(session->region_told, true)});
-  wake_();
-}
-
-TransferRefusal Transfers::open_or_say_why(const SessionPtr& session, Exporting& exporting) {
-  try {
-    return open_all(session, exporting.device, exporting.handles);
-  } catch (const std::bad_alloc&) {
-    return {TransferReason::kFailed, "no memory"};
-  }
-}
-
-TransferRefusal Transfers::open_all(const SessionPtr& session, const copy::DeviceId& id,
-                                    std::vector<copy::MemoryHandle>& handles) {
-  auto opened = std::make_shared<Memory>();
-  {
-    const Lock lock(mutex_);
-    *opened = *session->memory;
-    if (!opened->empty() && session->device_id != id)
-      return {TransferReason::kOtherDevice, "the engine has exported memory of another GPU before"};
-  }
-  if (opened->size() + handles.size() > protocol::kMaxExports)
-    return {TransferReason::kBound, "more than " + std::to_string(protocol::kMaxExports) + " allocations"};
-  if (TransferRefusal refusal = importer_->look(id); refusal.refused()) return refusal;
-  for (copy::MemoryHandle& handle : handles) {
-    std::unique_ptr<copy::ImportedMemory> memory;
-    if (TransferRefusal refusal = importer_->open(id, std::move(handle), memory); refusal.refused()) return refusal;
-    ++open_;
-    opened->push_back({memory.release(), [this](const copy::ImportedMemory* one) {
-                         delete one;
-                         --open_;
-                       }});
-  }
-  std::shared_ptr<Device> device;
-  if (TransferRefusal refusal = make_device(id, *opened->front(), device); refusal.refused()) return refusal;
-  const Lock lock(mutex_);
-  if (!device->failure.empty()) return {TransferReason::kFailed, device->failure};
-  session->device = std::move(device);
-  session->device_id = id;
-  counts_.opened += handles.size();
-  session->memory = std::move(opened);
-  return {};
-}
-
-TransferRefusal Transfers::make_device(const copy::DeviceId& id, const copy::ImportedMemory& memory,
-                                       std::shared_ptr<Device>& made) {
-  const std::lock_guard making(making_);
-  {
-    const Lock lock(mutex_);
-    made = devices_[id];
-  }
-  if (made) return {};
-  made = std::make_shared<Device>();
-  const auto log = [](std::string_view level, std::string_view text) {
-    if (level != "info") base::log_warning("transfer: sidecar: " + std::string(text));
-  };
-  Result<std::unique_ptr<copy::CopyEngine>> engine = importer_->engine(memory, log);
-  if (!engine.ok()) return {TransferReason::kFailed, engine.status().text()};
-  made->engine = std::move(*engine);
-  try {
-    made->ready = made->engine->make_ready(arena_);
-  } catch (const std::system_error& error) {
-    base::log_warning(std::string("transfer: sidecar: copies go through staging memory, no thread registers the arena: ") +
-                      error.what());
-  }
-  const Lock lock(mutex_);
-  if (made->ready) made->ready->present(present_);
-  devices_[id] = made;
-  return {};
-}
-
 void Transfers::declined(std::uint32_t session, TransferRefusal why) {
   const Lock lock(mutex_);
   const auto found = sessions_.find(session);
@@ -255,7 +86,7 @@ Status Transfers::copy(std::uint32_t session, CopyOrder order) {
   Session& own = *found->second;
   if (order.flag >= protocol::kMaxCopies) return {Code::kInvalidArgument, "there is no flag " + std::to_string(order.flag)};
   if (own.withdrawing || own.memory->empty()) order.pieces.clear();  // it met a WITHDRAW, or a refusal, on its way
-  if (own.tasks >= protocol::kMaxCopies) return {Code::kResourceExhausted, "too much is asked at once"};
+  if (own.tasks >= kMaxTasks) return {Code::kResourceExhausted, "too much is asked at once"};
   for (const std::uint64_t piece : order.pieces) {
     if (piece == protocol::kNoPiece && order.verb == CopyVerb::kLoad) continue;
     const std::uint64_t range = protocol::piece_range(piece), offset = protocol::piece_offset(piece);
@@ -273,6 +104,13 @@ Status Transfers::copy(std::uint32_t session, CopyOrder order) {
     task_ended(copying->session);
   });
   return {};
+}
+
+// REQUIRES: the mutex is held.
+void Transfers::forget_writing(const std::shared_ptr<Copying>& copying) {
+  const auto [first, last] = writing_.equal_range(copying->order.generation);
+  const auto at = std::find_if(first, last, [&](const auto& one) { return one.second == copying; });
+  if (at != last) writing_.erase(at);
 }
 
 // Whatever happens: the flag is ended last, when nobody writes any more.
@@ -297,7 +135,7 @@ void Transfers::run_copy(const std::shared_ptr<Copying>& copying) {
   }
   {
     const Lock lock(mutex_);
-    std::erase_if(writing_, [&](const auto& one) { return one.second == copying; });
+    forget_writing(copying);
     if (root.ok()) {
       ++(order.verb == CopyVerb::kStore ? counts_.stores : counts_.loads);
       counts_.bytes += order.pieces.size() * order.piece_bytes;

@@ -57,6 +57,8 @@ struct CopyOrder {
 class Transfers {
  public:
   static constexpr unsigned kThreads = 2;
+  // Of one session at once. What a thread has answered for counts until the thread has let go of it, and its flag may be asked for again by then.
+  static constexpr std::uint32_t kMaxTasks = protocol::kMaxCopies + kThreads;
 
   // `wake` is called when there are answers, on any thread. `arena` outlives it. Throws std::system_error where no thread can be made.
   Transfers(std::unique_ptr<copy::MemoryImporter> importer, std::span<std::byte> arena, std::function<void()> wake);
@@ -77,8 +79,9 @@ class Transfers {
 
   // Thread-safe. Whether something is copied for it, or open.
   bool busy(std::uint32_t session) const;
-  // Thread-safe. Its engine commits or gives up the slot that was granted at this generation: a copy that it took back before it began is never made from
-  // here on. False: one writes there, or will, and the slot is not the engine's.
+  // Thread-safe. Its engine commits or gives up the slot that was granted at this generation. True: no copy writes there, nor will: those that waited, and
+  // whose flags say by now that the engine took them back, are void from here on. False: one has not ended that was begun, or may still begin; the slot is
+  // not the engine's.
   bool release(std::uint64_t generation);
   std::vector<Answer> take_answers();
   // Whether since the last time a session that had ended has become free of copies and of memory. `wake` was called for it.
@@ -107,6 +110,7 @@ class Transfers {
   copy::TransferRefusal open_all(const SessionPtr& session, const copy::DeviceId& id, std::vector<copy::MemoryHandle>& handles);
   copy::TransferRefusal make_device(const copy::DeviceId& id, const copy::ImportedMemory& memory, std::shared_ptr<Device>& made);
   void run_copy(const std::shared_ptr<Copying>& copying);
+  void forget_writing(const std::shared_ptr<Copying>& copying);
   Result<std::uint64_t> move(const CopyOrder& order, const Memory& memory, const copy::CopyEngine& engine) const;
   void close(const SessionPtr& session);
   void task_ended(const SessionPtr& session);

@@ -163,7 +163,7 @@ def judged(row: dict, name: str, bound: float) -> dict:
 
 
 def show(row: dict) -> str:
-    where = f"digests on {row['sms']} SMs" if row["way"] == "batch" else f"on {row['sms']} SMs"
+    digests = "digests " if row["way"] == "batch" else ""
     said = f"; not judged: {row['not_judged']}" if "not_judged" in row else ""
-    return (f"{row['loop']:<6} beside {row['direction']:<6} by {row['way']:<6} ({where}) at {row['of_link']:.3f} of the link: "
+    return (f"{row['loop']:<6} beside {row['direction']:<6} by {row['way']:<6} ({digests}on {row['sms']} SMs) at {row['of_link']:.3f} of the link: "
             f"{100 * row['loss']:.2f}% lost{said}")

@@ -130,6 +130,7 @@ struct Point {
   void wait();
 };
 struct Event {
+  bool blocking;  // who waits for it sleeps
   std::shared_ptr<Point> latest;
 };
 

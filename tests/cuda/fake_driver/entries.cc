@@ -175,10 +175,11 @@ ResultCode stream_wait_event(Handle stream, Handle event, unsigned) {
   return kSuccess;
 }
 
-ResultCode event_create(Handle* event, unsigned) {
+ResultCode event_create(Handle* event, unsigned flags) {
   LARDER_BEGIN_UNSAFE("cuEventCreate");
   Device& d = device();
   auto made = std::make_unique<Event>();
+  made->blocking = (flags & kEventBlockingSync) != 0;
   *event = made.get();
   const std::lock_guard lock(d.mutex);
   d.events.emplace(*event, std::move(made));
@@ -203,8 +204,16 @@ ResultCode event_record(Handle event, Handle stream) {
   return kSuccess;
 }
 
+void count_if_spinning(Handle event) {
+  Device& d = device();
+  const std::lock_guard lock(d.mutex);
+  const auto at = d.events.find(event);
+  if (at != d.events.end() && !at->second->blocking) ++d.counted.spinning_waits;
+}
+
 ResultCode event_synchronize(Handle event) {
   LARDER_BEGIN_UNSAFE("cuEventSynchronize");
+  count_if_spinning(event);
   if (const std::shared_ptr<Point> point = latest(event)) {
     if (point->captured) return captures().spoil(kCapturedEvent);
     point->wait();

@@ -47,9 +47,10 @@ bool end_capture(void* stream);
 struct Counters {
   std::uint64_t kernels = 0, batches = 0, copies = 0, registered_bytes = 0, pinned_bytes = 0, streams = 0, events = 0,
                 modules = 0, device_bytes = 0 /* by cuMemAlloc */;
-  unsigned most_blocks = 0;    // of all kernels that ran at once, on whatever streams
-  unsigned most_kernels = 0;   // at once
-  unsigned other_streams = 0;  // made with another priority than the least
+  std::uint64_t spinning_waits = 0;  // on the host for events that were not made to be waited for without a processor
+  unsigned most_blocks = 0;          // of all kernels that ran at once, on whatever streams
+  unsigned most_kernels = 0;         // at once
+  unsigned other_streams = 0;        // made with another priority than the least
 };
 Counters counters();
 // How many contexts are on this thread's stack.

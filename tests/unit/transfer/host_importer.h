@@ -40,7 +40,9 @@ struct HostDevice {
   client::testing_support::Gate gate;
   std::atomic<bool> opens_slowly{false};
   client::testing_support::Gate opening;  // of the first that is opened slowly; those behind it are opened at once
-  copy::TransferRefusal refusal;          // of look()
+  std::atomic<bool> closes_slowly{false};
+  client::testing_support::Gate closing;
+  copy::TransferRefusal refusal;  // of look()
 };
 
 class HostMemory final : public copy::ImportedMemory {
@@ -49,7 +51,13 @@ class HostMemory final : public copy::ImportedMemory {
     ++device_->open;
     ++device_->opened;
   }
-  ~HostMemory() override { --device_->open; }
+  ~HostMemory() override {
+    if (device_->closes_slowly) {
+      device_->closing.enter();
+      device_->closing.pass();
+    }
+    --device_->open;
+  }
   std::span<std::byte> bytes() const override { return {mapping_.data(), mapping_.size()}; }
 
  private:

@@ -187,6 +187,36 @@ TEST_F(TransfersTest, ASessionThatEndsInMidCopyIsBusyUntilNobodyWrites) {
   EXPECT_EQ(transfers_.counts().stores, 2U);
 }
 
+// Its flag is ended, and one thread has not let go of the copy yet; the other opens memory meanwhile.
+TEST_F(TransfersTest, AFlagIsAskedForAgainAsSoonAsItHasEnded) {
+  open(1);
+  device_->gated = true;
+  const std::uint32_t first = *flags_->take();
+  ASSERT_TRUE(transfers_.copy(1, order(CopyVerb::kStore, first)).ok());
+  ASSERT_TRUE(device_->gate.await_entered(1));
+  ASSERT_TRUE(transfers_.open(1, 2, kEngine, {}, handles(kPageBytes * kPages + 1)).ok());
+  ASSERT_EQ(answer().refusal.reason, TransferReason::kSize) << "so that the copy has its memory for itself";
+  device_->opens_slowly = true;
+  ASSERT_TRUE(transfers_.open(2, 1, kEngine, {}, handles()).ok());
+  ASSERT_TRUE(device_->opening.await_entered(1));
+  device_->closes_slowly = true;
+  device_->gate.open();
+  ASSERT_TRUE(flags_->wait(first).ok());
+  ASSERT_TRUE(device_->closing.await_entered(1));
+  for (std::uint32_t i = 0; i < protocol::kMaxCopies; ++i) {
+    const std::optional<std::uint32_t> flag = flags_->take();
+    ASSERT_TRUE(flag) << i;
+    ASSERT_TRUE(transfers_.copy(1, order(CopyVerb::kStore, *flag)).ok()) << i << " are asked for, as many as there are flags";
+  }
+  Status beyond;
+  for (unsigned i = 0; i < Transfers::kThreads; ++i) beyond = transfers_.copy(1, order(CopyVerb::kStore, 0));
+  EXPECT_EQ(beyond.code(), Code::kResourceExhausted) << "no engine has so many flags";
+  device_->opening.open();
+  device_->closing.open();
+  transfers_.end_session(1);
+  EXPECT_TRUE(eventually([&] { return !transfers_.busy(1); }, 10'000));
+}
+
 TEST_F(TransfersTest, AWithdrawalWaitsForTheCopies) {
   open(1);
   device_->gated = true;

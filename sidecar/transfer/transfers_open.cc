@@ -1,0 +1,139 @@
+// EXPORT: a session's memory is opened, on the threads that copy, and its device's copy engine is made.
+#include <unistd.h>
+
+#include <new>
+#include <system_error>
+
+#include "sidecar/base/log.h"
+#include "sidecar/transfer/transfers_state.h"
+
+namespace larder::transfer {
+
+using copy::TransferRefusal;
+using protocol::TransferReason;
+
+Status Transfers::open(std::uint32_t session, std::uint32_t request, std::uint32_t process_number, const copy::DeviceId& device,
+                       std::vector<copy::MemoryHandle> handles) {
+  const Lock lock(mutex_);
+  declined_.erase(session);
+  SessionPtr& of = sessions_[session];
+  if (!of) {
+    Result<TransferMemory> region = TransferMemory::create();
+    if (!region.ok()) {
+      sessions_.erase(session);
+      return region.status();
+    }
+    of = std::make_shared<Session>(session, std::move(*region));
+  }
+  if (of->withdrawing) return {Code::kFailedPrecondition, "EXPORT before WITHDRAWN"};
+  if (of->tasks >= kMaxTasks) return {Code::kResourceExhausted, "too much is asked at once"};
+  ++of->tasks;
+  of->exports.push_back({request, process_number == static_cast<std::uint32_t>(::getpid()), device, std::move(handles)});
+  if (!std::exchange(of->opening, true)) add([this, own = of] { open_in_turn(own); });
+  return {};
+}
+
+// Each is a task of its session, but all are one of the queue: two threads would number the memory as it opens.
+void Transfers::open_in_turn(const SessionPtr& session) {
+  for (;;) {
+    Exporting next;
+    {
+      const Lock lock(mutex_);
+      session->opening = !closing_ && !session->exports.empty();
+      if (!session->opening) return;
+      next = std::move(session->exports.front());
+      session->exports.pop_front();
+    }
+    run_open(session, std::move(next));
+    task_ended(session);
+  }
+}
+
+void Transfers::run_open(const SessionPtr& session, Exporting exporting) {
+  TransferRefusal refusal;
+  {
+    const Lock lock(mutex_);
+    refusal = session->refused;
+  }
+  if (exporting.same_process)
+    refusal = {TransferReason::kSameProcess, "engine and larderd both have the process number " + std::to_string(::getpid()) +
+                                                 ", each in its container, which CUDA refuses: start larderd again"};
+  else if (!refusal.refused())
+    refusal = open_or_say_why(session, exporting);
+  std::shared_ptr<const Memory> dropped;  // outside the lock
+  const Lock lock(mutex_);
+  if (refusal.refused()) dropped = std::exchange(session->memory, std::make_shared<Memory>());
+  session->refused = refusal;
+  session->way = {!refusal.refused(), refusal};
+  answers_.push_back({session->number, exporting.request, false, refusal, !std::exchange(session->region_told, true)});
+  wake_();
+}
+
+TransferRefusal Transfers::open_or_say_why(const SessionPtr& session, Exporting& exporting) {
+  try {
+    return open_all(session, exporting.device, exporting.handles);
+  } catch (const std::bad_alloc&) {
+    return {TransferReason::kFailed, "no memory"};
+  }
+}
+
+TransferRefusal Transfers::open_all(const SessionPtr& session, const copy::DeviceId& id,
+                                    std::vector<copy::MemoryHandle>& handles) {
+  auto opened = std::make_shared<Memory>();
+  {
+    const Lock lock(mutex_);
+    *opened = *session->memory;
+    if (!opened->empty() && session->device_id != id)
+      return {TransferReason::kOtherDevice, "the engine has exported memory of another GPU before"};
+  }
+  if (opened->size() + handles.size() > protocol::kMaxExports)
+    return {TransferReason::kBound, "more than " + std::to_string(protocol::kMaxExports) + " allocations"};
+  if (TransferRefusal refusal = importer_->look(id); refusal.refused()) return refusal;
+  for (copy::MemoryHandle& handle : handles) {
+    std::unique_ptr<copy::ImportedMemory> memory;
+    if (TransferRefusal refusal = importer_->open(id, std::move(handle), memory); refusal.refused()) return refusal;
+    ++open_;
+    opened->push_back({memory.release(), [this](const copy::ImportedMemory* one) {
+                         delete one;
+                         --open_;
+                       }});
+  }
+  std::shared_ptr<Device> device;
+  if (TransferRefusal refusal = make_device(id, *opened->front(), device); refusal.refused()) return refusal;
+  const Lock lock(mutex_);
+  if (!device->failure.empty()) return {TransferReason::kFailed, device->failure};
+  session->device = std::move(device);
+  session->device_id = id;
+  counts_.opened += handles.size();
+  session->memory = std::move(opened);
+  return {};
+}
+
+TransferRefusal Transfers::make_device(const copy::DeviceId& id, const copy::ImportedMemory& memory,
+                                       std::shared_ptr<Device>& made) {
+  const std::lock_guard making(making_);
+  {
+    const Lock lock(mutex_);
+    made = devices_[id];
+  }
+  if (made) return {};
+  made = std::make_shared<Device>();
+  const auto log = [](std::string_view level, std::string_view text) {
+    if (level != "info") base::log_warning("transfer: sidecar: " + std::string(text));
+  };
+  Result<std::unique_ptr<copy::CopyEngine>> engine = importer_->engine(memory, log);
+  if (!engine.ok()) return {TransferReason::kFailed, engine.status().text()};
+  made->engine = std::move(*engine);
+  try {
+    made->ready = made->engine->make_ready(arena_);
+  } catch (const std::system_error& error) {
+    base::log_warning(std::string("transfer: sidecar: copies go through staging memory, no thread registers the arena: ") +
+                      error.what());
+  }
+  const Lock lock(mutex_);
+  if (made->ready) made->ready->present(present_);
+  devices_[id] = made;
+  return {};
+}
+
+}  // namespace larder::transfer

@@ -1,0 +1,73 @@
+// Fences: what a thread of the host does that waits for one, and when nobody needs to.
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "tests/cuda/device_chunk.h"
+
+namespace larder::copy::cuda {
+namespace {
+
+using testing_support::DeviceChunk;
+
+class FencesTest : public testing::Test {
+ protected:
+  FencesTest() {
+    CudaOptions options;
+    options.method = Method::kKernel;
+    options.measure_ways = {};
+    options.kernels = testing_support::fake_kernels();
+    engine_ = CudaCopyEngine::make(chunk_.page(), options).value();
+  }
+  ~FencesTest() override {
+    engine_.reset();
+    fake_cuda::reset();
+  }
+  // Behind a step of the engine's that takes a moment.
+  std::shared_ptr<const Fence> behind_a_step() {
+    void* const stream = fake_cuda::make_stream();
+    fake_cuda::run(stream, [] { std::this_thread::sleep_for(std::chrono::milliseconds(30)); });
+    return engine_->fence(stream).value();
+  }
+  // Whoever asks CUDA for a fence from here on is refused.
+  static void refuse_waits() {
+    for (const char* function : {"cuEventSynchronize", "cuStreamWaitEvent"}) fake_cuda::fail(function, 1, kIllegalAddress);
+  }
+
+  DeviceChunk chunk_{4096, 2};
+  std::unique_ptr<CudaCopyEngine> engine_;
+};
+
+// A step of a model takes many milliseconds, and the engine has other use for the processor.
+TEST_F(FencesTest, WhoWaitsForOneOnTheHostTakesNoProcessor) {
+  const std::shared_ptr<const Fence> fence = behind_a_step();
+  EXPECT_TRUE(fence->wait().ok());
+  EXPECT_EQ(fake_cuda::counters().spinning_waits, 0U);
+}
+
+TEST_F(FencesTest, WhatTheHostHasWaitedForNoCopyWaitsFor) {
+  const std::shared_ptr<const Fence> fence = behind_a_step();
+  ASSERT_TRUE(fence->wait().ok());
+  fake_cuda::fail("cuStreamWaitEvent", 1, kIllegalAddress);
+  EXPECT_TRUE(engine_->store(chunk_.list(fence.get()), chunk_.slot()).ok());
+  refuse_waits();
+  EXPECT_TRUE(fence->wait().ok()) << "nor the host again";
+}
+
+TEST_F(FencesTest, WhatACopyHasWaitedForTheHostDoesNotWaitFor) {
+  const std::shared_ptr<const Fence> fence = behind_a_step();
+  ASSERT_TRUE(engine_->store(chunk_.list(fence.get()), chunk_.slot()).ok());
+  refuse_waits();
+  EXPECT_TRUE(fence->wait().ok());
+}
+
+TEST_F(FencesTest, AWaitThatFailedSaysNothingOfTheFence) {
+  const std::shared_ptr<const Fence> fence = behind_a_step();
+  fake_cuda::fail("cuEventSynchronize", 1, kFirstCaptureError);
+  EXPECT_EQ(fence->wait().code(), Code::kFailedPrecondition);
+  EXPECT_FALSE(static_cast<const CudaFence&>(*fence).reached());
+  EXPECT_TRUE(fence->wait().ok());
+}
+
+}  // namespace
+}  // namespace larder::copy::cuda

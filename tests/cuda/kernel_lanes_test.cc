@@ -1,0 +1,70 @@
+// KernelLanes alone: what the copy engine cannot bring about at will.
+#include "cuda/kernel_lanes.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "tests/cuda/device_chunk.h"
+
+namespace larder::copy::cuda {
+namespace {
+
+using testing::HasSubstr;
+
+class KernelLanesTest : public testing::Test {
+ protected:
+  ~KernelLanesTest() override { fake_cuda::reset(); }
+  std::byte* const page_ = fake_cuda::allocate(1);
+  const ContextPtr context_ = DeviceContext::of(page_).value();
+};
+
+// Each direction has a half where both are at work, and a kernel on no multiprocessor is none.
+TEST_F(KernelLanesTest, LessThanTwoMultiprocessorsAreRefused) {
+  for (const unsigned blocks : {0U, 1U}) {
+    const Status refused = KernelLanes::make(context_, blocks).status();
+    EXPECT_EQ(refused.code(), Code::kInvalidArgument);
+    EXPECT_THAT(refused.text(), HasSubstr("2 multiprocessors at least, not " + std::to_string(blocks)));
+    CudaOptions options;
+    options.measure_ways = {};
+    options.kernels = testing_support::fake_kernels();
+    options.kernel_blocks = blocks;
+    EXPECT_EQ(CudaCopyEngine::make(page_, options).status().code(), Code::kInvalidArgument) << "whoever asked for that may know";
+  }
+  EXPECT_TRUE(KernelLanes::make(context_, 2).ok());
+}
+
+// The other direction waits for the event behind a kernel that has all multiprocessors, and here there is none.
+TEST_F(KernelLanesTest, AKernelThatCannotBeWaitedForOnTheDeviceHasEndedBeforeTheNextBegins) {
+  for (const ResultCode code : {kFirstCaptureError, kIllegalAddress}) {
+    const std::unique_ptr<KernelLanes> lanes = KernelLanes::make(context_, 8).value();
+    const ContextScope scope(context_->driver(), context_->handle());
+    std::atomic<bool> ended{false}, at_once{false};
+    fake_cuda::fail("cuEventRecord", 1, code);
+    if (is_capture_error(code)) fake_cuda::fail("cuStreamSynchronize", 1, code, false, 3);
+    const Status first = lanes->launch(Direction::kStore, [&](unsigned blocks, Handle stream) {
+      EXPECT_EQ(blocks, 8U);
+      fake_cuda::run(stream, [&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(50));
+        ended = true;
+      });
+      return Status();
+    });
+    EXPECT_FALSE(first.ok());
+    const Status second = lanes->launch(Direction::kLoad, [&](unsigned, Handle stream) {
+      fake_cuda::run(stream, [&] { at_once = !ended; });
+      return Status();
+    });
+    EXPECT_TRUE(second.ok()) << second.to_string();
+    for (const Direction direction : {Direction::kStore, Direction::kLoad}) {
+      EXPECT_EQ(context_->driver()->stream_synchronize(lanes->stream(direction)), kSuccess);
+      lanes->ended(direction, 1);
+    }
+    EXPECT_FALSE(at_once) << "both together have more multiprocessors than there are for them";
+  }
+}
+
+}  // namespace
+}  // namespace larder::copy::cuda

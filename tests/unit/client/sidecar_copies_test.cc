@@ -1,0 +1,220 @@
+// SidecarCopies with a larderd in the hands of the test, which copies what it is asked for: what becomes of differences, of lack of memory, and what is said.
+#include "shim/client/sidecar_copies.h"
+
+#include <gmock/gmock.h>
+#include <poll.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+#include <thread>
+
+#include "shim/protocol/transfer_messages.h"
+#include "sidecar/transfer/transfer_region.h"
+#include "tests/unit/client/copies.h"
+#include "tests/unit/client/fake_session.h"
+#include "tests/unit/client/no_memory.h"
+
+namespace larder::client {
+namespace {
+
+using protocol::Encoder;
+using protocol::MessageType;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+using testing_support::FakeSession;
+using transfer::TransferMemory;
+
+constexpr std::uint64_t kPageBytes = 4096, kPages = 4;
+
+// The engine's own: copies, and digests its pages, which may have become others' meanwhile.
+class OwnCopies final : public testing_support::HostCopies {
+ public:
+  Result<std::uint64_t> store(const copy::PieceList& from, std::span<std::byte> slot) const override {
+    ++stores;
+    return HostCopies::store(from, slot);
+  }
+  Status digests(const copy::PieceList& of, std::span<std::uint64_t> table) const override {
+    const std::uint64_t units = protocol::units_per_piece(of.piece_bytes);
+    for (std::size_t i = 0; i < of.pieces.size(); ++i)
+      protocol::piece_digests(of.pieces[i], of.piece_bytes, table.data() + i * units);
+    if (others) table[0] ^= 1;
+    return {};
+  }
+  mutable int stores = 0;
+  bool others = false;
+};
+
+// Of pages in host memory, as if they lay on a device.
+class PageExporter final : public copy::MemoryExporter {
+ public:
+  copy::TransferRefusal take(std::span<const copy::PageSpan> pages, copy::PageExport& made,
+                             std::vector<copy::MemoryHandle>& handles) const override {
+    made = copy::PageExport({}, {{pages.front().first, pages.front().bytes, 1}});
+    handles.emplace_back().size_bytes = pages.front().bytes;
+    return {};
+  }
+  // The last thing that is asked before a copy is asked for.
+  bool still_there(const copy::PageExport&) const override {
+    if (out_of_memory) testing_support::set_no_memory(true);
+    return !gone;
+  }
+  bool out_of_memory = false;
+  bool gone = false;
+};
+
+// A session in which larderd copies by order of the flags, until it goes.
+class CopyingSession {
+ public:
+  // `pages` and `slot` are what it has open.
+  CopyingSession(std::byte* pages, std::span<std::byte> slot) : pages_(pages), slot_(slot) {}
+  std::shared_ptr<Attachment> attachment() { return session_.attachment; }
+
+  // Answers an EXPORT.
+  void open(SidecarCopies& copies) {
+    ASSERT_EQ((session_.receive<protocol::Export, protocol::ExportedRange>(MessageType::kExport).size()), 1U);
+    Encoder answer(MessageType::kExported, 0);
+    answer.append(protocol::Exported{0, 0, TransferMemory::size_bytes()});
+    Result<protocol::Decoder> decoder = protocol::Decoder::open(answer.packet());
+    ASSERT_TRUE(decoder.ok() && decoder->type() == MessageType::kExported);
+    std::vector<Fd> fds;
+    fds.emplace_back(::dup(region_.fd()));
+    ASSERT_TRUE(copies.answered(*attachment(), *decoder, std::move(fds)).ok());
+    ASSERT_TRUE(copies.open());
+  }
+  // Copies on a thread of its own from here on.
+  void serve() {
+    thread_ = std::jthread([this](const std::stop_token& stop) {
+      while (!stop.stop_requested()) {
+        pollfd waited{session_.peer().get(), POLLIN, 0};
+        if (::poll(&waited, 1, 10) == 1) copy();
+      }
+    });
+  }
+  std::atomic<int> copied{0};  // chunks
+
+ private:
+  void copy() {
+    const Result<protocol::Packet> packet = protocol::receive_packet(session_.peer().get());
+    if (!packet.ok()) return;
+    Result<protocol::Decoder> decoder = protocol::Decoder::open(packet->bytes);
+    protocol::Copy asked{};
+    std::vector<std::uint64_t> named;
+    if (decoder->type() != MessageType::kCopy || !decoder->read(asked) || !decoder->read_all(asked.count, kPages, named)) return;
+    if (!region_.take(asked.flag)) return;
+    std::vector<std::byte*> pieces;
+    for (const std::uint64_t piece : named) pieces.push_back(pages_ + protocol::piece_offset(piece));
+    const Result<std::uint64_t> root = copy::host_copy_engine().store({pieces, kPageBytes, nullptr}, slot_);
+    ++copied;
+    region_.end(asked.flag, root.status().code(), root.ok() ? *root : 0);
+  }
+
+  std::byte* const pages_;
+  const std::span<std::byte> slot_;
+  FakeSession session_{protocol::kCapabilityTransfer};
+  TransferMemory region_ = *TransferMemory::create();
+  std::jthread thread_;
+};
+
+class SidecarCopiesTest : public testing::Test {
+ protected:
+  SidecarCopiesTest() {
+    for (std::size_t i = 0; i < kPages * kPageBytes; ++i) pages_.get()[i] = static_cast<std::byte>(i * 7 + i / 251);
+  }
+  std::unique_ptr<CopyingSession> begin() {
+    auto session = std::make_unique<CopyingSession>(pages_.get(), slot());
+    copies_.beaten(*session->attachment(), {{{pages_.get(), kPageBytes, kPageBytes, kPages}}}, true);
+    session->open(copies_);
+    session->serve();
+    while (log_.take()) {
+    }
+    return session;
+  }
+  std::span<std::byte> slot() { return {slot_.get(), kSlotBytes}; }
+  bool store(CopyingSession& session) {
+    std::vector<std::byte*> pieces;
+    for (std::size_t i = 0; i < kPages; ++i) pieces.push_back(pages_.get() + i * kPageBytes);
+    return copies_.store(*session.attachment(), {1, 0, 5}, {pieces, kPageBytes, nullptr}, slot()).ok();
+  }
+  std::vector<std::string> said() {
+    std::vector<std::string> lines;
+    while (std::optional<std::string> line = log_.take()) lines.push_back(*line);
+    return lines;
+  }
+
+  static constexpr std::size_t kSlotBytes = (kPages + 1) * kPageBytes;
+  struct Free {
+    void operator()(std::byte* memory) const { std::free(memory); }
+  };
+  using Memory = std::unique_ptr<std::byte, Free>;
+  Memory pages_{static_cast<std::byte*>(std::aligned_alloc(4096, kPages* kPageBytes))};
+  Memory slot_{static_cast<std::byte*>(std::aligned_alloc(4096, kSlotBytes))};
+  LogRing log_;
+  OwnCopies own_;
+  PageExporter exporter_;
+  SidecarCopies copies_{own_, log_, exporter_};
+};
+
+TEST_F(SidecarCopiesTest, WhatLarderdStoredIsTakenWhereItStandsOnThePages) {
+  const auto session = begin();
+  EXPECT_TRUE(store(*session));
+  EXPECT_EQ(session->copied, 1);
+  EXPECT_EQ(own_.stores, 0);
+}
+
+// Pages become others' now and then while they are stored: no session pays for those of the one before it.
+TEST_F(SidecarCopiesTest, DifferencesAreCountedAnewWhereLarderdHasOpenedTheMemoryAnew) {
+  const auto first = begin();
+  own_.others = true;
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(store(*first));
+  EXPECT_TRUE(copies_.open());
+  copies_.lost(*first->attachment());
+  const auto second = begin();
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(store(*second));
+  EXPECT_TRUE(copies_.open()) << "two of this session";
+  EXPECT_TRUE(store(*second));
+  EXPECT_FALSE(copies_.open());
+  EXPECT_EQ(own_.stores, 5) << "each was stored by the engine itself";
+}
+
+TEST_F(SidecarCopiesTest, AnEndForGoodIsSaidOnce) {
+  const auto session = begin();
+  own_.others = true;
+  for (int i = 0; i < 4; ++i) EXPECT_TRUE(store(*session));
+  EXPECT_THAT(said(), ElementsAre(testing::AllOf(HasSubstr("error "), HasSubstr("not_verified"), Not(HasSubstr("for now")))));
+}
+
+TEST_F(SidecarCopiesTest, AnEndForNowIsSaidOnce) {
+  const auto session = begin();
+  exporter_.gone = true;
+  EXPECT_TRUE(store(*session));
+  EXPECT_FALSE(copies_.open());
+  EXPECT_THAT(said(), ElementsAre(testing::AllOf(HasSubstr("info "), HasSubstr("not_verified"), HasSubstr("for now"))));
+}
+
+#ifndef LARDER_SANITIZED
+TEST_F(SidecarCopiesTest, LackOfMemoryCostsOneCopyAndNoFlag) {
+  const auto session = begin();
+  exporter_.out_of_memory = true;
+  for (std::uint32_t i = 0; i < protocol::kMaxCopies; ++i) {
+    bool thrown = false;
+    try {
+      store(*session);
+    } catch (const std::bad_alloc&) {
+      thrown = true;
+    }
+    testing_support::set_no_memory(false);
+    ASSERT_TRUE(thrown);
+  }
+  EXPECT_EQ(session->copied, 0);
+  exporter_.out_of_memory = false;
+  EXPECT_TRUE(store(*session));
+  EXPECT_EQ(session->copied, 1) << "no flag is left to ask by";
+}
+#endif
+
+}  // namespace
+}  // namespace larder::client
