@@ -2,8 +2,10 @@
 // own record says whether it has written anything since.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <set>
@@ -123,7 +125,9 @@ TEST_F(OperatorFenceTest, AStoppedLeaderWritesNothingAfterwards) {
   ASSERT_TRUE(await_settled("follower")) << test::text_of(log_of("follower"));
   if (given != nullptr) std::this_thread::sleep_until(began + seconds(std::atoi(given)));
   const std::vector<Write> before = writes_by("stopped");
-  EXPECT_LT(std::ranges::count(before, "cachepools/status", &Write::what), kPools) << "it had no status more to write";
+  const auto statuses = std::ranges::count(before, "cachepools/status", &Write::what);
+  std::printf("stopped after %zu writes, %d of them statuses of %d pools\n", before.size(), static_cast<int>(statuses), kPools);
+  EXPECT_LT(statuses, kPools) << "it had no status more to write";
 
   // The certificates' keeper has something to do, too: it looks every 10 s, and so long has passed for the one that was stopped.
   ASSERT_TRUE(client().remove(resources::kSecrets, "larder", "larder-webhook-tls", "").ok());

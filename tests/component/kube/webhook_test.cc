@@ -102,7 +102,7 @@ class WebhookTest : public testing::Test {
   test::Outcome kubectl(const std::string& words) {
     const char* path = std::getenv("PATH");
     return test::run("kubectl --kubeconfig " + plane_->kubeconfig() + " " + words,
-                     std::string("PATH=") + (path == nullptr ? "" : path));
+                     std::string("PATH=") + (path == nullptr ? "" : path) + " HOME=" + plane_->folder());
   }
   // The pod as the API server answers it; what it says where it does not.
   std::string create(const std::string& name, const std::string& pool, const std::string& flags = "") {
