@@ -26,8 +26,9 @@ Object config_map(const api::CacheBackend& backend) {
   return map;
 }
 
+// Not as a pool's, which begin with "larder-" whatever the pool is called.
 std::string server_config_name(const api::CacheBackend& backend) {
-  return api::managed_name(backend) + "-server";
+  return "larder." + backend.name;
 }
 
 }  // namespace larder::desired

@@ -157,16 +157,17 @@ TEST(PullSecrets, AreThoseOfTheOperatorAndOfThePoolEachOnce) {
 }
 
 // Of one namespace, as both may be called what the model is.
-TEST(Node, APoolAndItsManagedBackendMayHaveOneName) {
+TEST(Node, APoolAndAManagedBackendNeverWantOneObject) {
   test::PoolCase one = test::pool_case_of("{placement: Node, memory: {size: 1Gi}}", "{managed: {memory: 1Gi}}");
   one.backend->ns = one.pool->ns;
-  one.backend->name = one.pool->name;
-  std::set<std::string> seen;
-  std::vector<Object> all = pool_objects(*one.pool, one.backend, one.defaults);
-  for (Object& object : backend_objects(*one.backend, one.defaults)) all.push_back(std::move(object));
-  for (const Object& object : all) {
-    const std::string name = api::text_at(object, "kind") + "/" + api::name_of(object);
-    EXPECT_TRUE(seen.insert(name).second) << name << " is of both";
+  one.backend->name = "chat";
+  std::set<std::string> servers;
+  const auto named = [](const Object& object) { return api::text_at(object, "kind") + "/" + api::name_of(object); };
+  for (const Object& object : backend_objects(*one.backend, one.defaults)) EXPECT_TRUE(servers.insert(named(object)).second);
+  for (const char* name : {"chat", "chat-server", "server-chat", "server.chat", "chat.server"}) {
+    one.pool->name = name;
+    for (const Object& object : pool_objects(*one.pool, one.backend, one.defaults))
+      EXPECT_FALSE(servers.contains(named(object))) << named(object);
   }
 }
 
