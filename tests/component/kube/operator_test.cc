@@ -159,7 +159,7 @@ TEST_F(OperatorTest, WhatItMakesItLeavesAlone) {
   const std::vector<std::pair<k8s::Resource, std::string>> made{
       {resources::kDaemonSets, "larder-node-pool"},  {resources::kConfigMaps, "larder-node-pool"},
       {resources::kStatefulSets, "larder-server"},   {resources::kServices, "larder-server"},
-      {resources::kConfigMaps, "larder-server"},     {resources::kBudgets, "larder-server"},
+      {resources::kConfigMaps, "larder.server"},     {resources::kBudgets, "larder-server"},
       {resources::kNetworkPolicies, "larder-server"}};
   std::vector<std::string> versions;
   for (const auto& [resource, name] : made) {
