@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/bench/bare_wake.h"
 #include "tests/bench/report.h"
 #include "tests/bench/submit_arm.h"
 #include "tests/cuda/real_device.h"
@@ -33,8 +34,10 @@ void add_submits(bench::Report& report, bench::SubmitArm& arm, std::byte* pages,
   for (const std::uint32_t chunks : {1U, 16U, bench::SubmitArm::kMostChunks}) {
     const std::optional<double> us = arm.median_us(chunks);
     if (!us) fail("a load failed");
-    const double pieces = chunks * bench::SubmitArm::kLayers * bench::SubmitArm::kBlocks;
-    std::printf("submit, pages in %s, commit %s: %5.0f pieces %6.2f us\n", device.c_str(), commit.c_str(), pieces, *us);
+    const std::size_t pieces = chunks * bench::SubmitArm::kLayers * bench::SubmitArm::kBlocks;
+    const double wake_us = bench::bare_wake_us(pieces * bench::SubmitArm::kPieceBytes);
+    std::printf("submit, pages in %s, commit %s: %5zu pieces %6.2f us; to wake a thread and nothing else %6.2f us\n",
+                device.c_str(), commit.c_str(), pieces, *us, wake_us);
     if (chunks == bench::SubmitArm::kMostChunks)
       report.add_goal(device == "host memory" ? "gpu.submit_host_us" : "gpu.submit_us", *us, "<=", 5);
   }
