@@ -29,11 +29,12 @@ def ask(namespace, prompt, tokens):
 
 
 def wait_attached(namespace, name, prompt, tokens):
-    """The engine stores again, and what was cached before is there too."""
+    """The engine stores again, and what was cached before is there too. Asked by its own address: the Service leaves a pod out for as long as a
+    container of it is not ready."""
     pod = namespace.get("pod", name)
     engine_pod.wait_attached(pod)
     engine_pod.forget(pod)
-    assert ask(namespace, prompt, tokens)
+    assert engine_pod.is_warm(engine_pod.answer_of_pod(pod, prompt), tokens)
 
 
 def test_larderd_killed_ten_times(served):
