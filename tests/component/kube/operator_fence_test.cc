@@ -7,11 +7,11 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <functional>
 #include <set>
 #include <sstream>
 #include <thread>
 
+#include "tests/component/kube/await.h"
 #include "tests/component/kube/control_plane.h"
 #include "tests/component/kube/larder_definitions.h"
 #include "tests/component/kube/webhook_configuration.h"
@@ -21,21 +21,11 @@ namespace larder::kube_test {
 namespace {
 
 using api::Object;
-using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
 namespace resources = k8s::resources;
 
-constexpr seconds kPatience{60};
 constexpr int kPools = 200;
-
-bool await(const std::function<bool()>& test) {
-  for (const auto until = steady_clock::now() + kPatience; steady_clock::now() < until;) {
-    if (test()) return true;
-    std::this_thread::sleep_for(milliseconds(50));
-  }
-  return false;
-}
 
 class OperatorFenceTest : public testing::Test {
  protected:
@@ -99,12 +89,13 @@ class OperatorFenceTest : public testing::Test {
     const auto but_leases = [&] {
       return std::ranges::count_if(writes_by(user), [](const Write& write) { return write.what != "leases"; });
     };
-    return await([&] {
+    const double waited = await([&] {
       const auto before = but_leases();
       if (before == 0) return false;
       std::this_thread::sleep_for(seconds(3));
       return but_leases() == before;
     });
+    return waited >= 0;
   }
   bool has_secret() { return client().get(resources::kSecrets, "larder", "larder-webhook-tls").ok(); }
 
@@ -118,7 +109,7 @@ TEST_F(OperatorFenceTest, AStoppedLeaderWritesNothingAfterwards) {
       "cachepools/status", "configmaps", "daemonsets", "events", "leases", "secrets", "mutatingwebhookconfigurations"};
   const char* given = std::getenv("FENCE_SECONDS");
   const auto first = replica("stopped");
-  ASSERT_TRUE(await([&] { return std::ranges::includes(kinds_by("stopped"), all); })) << test::text_of(log_of("stopped"));
+  ASSERT_GE(await([&] { return std::ranges::includes(kinds_by("stopped"), all); }), 0) << test::text_of(log_of("stopped"));
   first->signal(SIGSTOP);
   const auto began = steady_clock::now();
   const auto second = replica("follower");
@@ -132,8 +123,8 @@ TEST_F(OperatorFenceTest, AStoppedLeaderWritesNothingAfterwards) {
   // The certificates' keeper has something to do, too: it looks every 10 s, and so long has passed for the one that was stopped.
   ASSERT_TRUE(client().remove(resources::kSecrets, "larder", "larder-webhook-tls", "").ok());
   first->signal(SIGCONT);
-  EXPECT_TRUE(await([&] { return test::text_of(log_of("stopped")).find("leads no longer") != std::string::npos; }));
-  EXPECT_TRUE(await([&] { return has_secret(); })) << "who leads makes it anew";
+  EXPECT_GE(await([&] { return test::text_of(log_of("stopped")).find("leads no longer") != std::string::npos; }), 0);
+  EXPECT_GE(await([&] { return has_secret(); }), 0) << "who leads makes it anew";
   std::this_thread::sleep_for(seconds(3));
   const std::vector<Write> after = writes_by("stopped");
   for (std::size_t i = before.size(); i < after.size(); ++i) ADD_FAILURE() << "it wrote: " << after[i].text;

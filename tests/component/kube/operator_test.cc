@@ -15,6 +15,7 @@
 
 #include "operator/api/names.h"
 #include "shim/protocol/fd.h"
+#include "tests/component/kube/await.h"
 #include "tests/component/kube/control_plane.h"
 #include "tests/component/kube/larder_definitions.h"
 #include "tests/exported_metrics.h"
@@ -28,8 +29,6 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
 namespace resources = k8s::resources;
-
-constexpr seconds kPatience{60};
 
 class OperatorTest : public testing::Test {
  protected:
@@ -76,15 +75,6 @@ class OperatorTest : public testing::Test {
     for (const Object& one : api::at(*found, "status.conditions"))
       if (api::text_at(one, "type") == type) return api::text_at(one, "status") + " " + api::text_at(one, "reason");
     return "";
-  }
-  // Seconds until `test` holds; -1: not in time.
-  static double await(const std::function<bool()>& test) {
-    const auto began = steady_clock::now();
-    while (steady_clock::now() - began < kPatience) {
-      if (test()) return std::chrono::duration<double>(steady_clock::now() - began).count();
-      std::this_thread::sleep_for(milliseconds(50));
-    }
-    return -1;
   }
   std::string version(const k8s::Resource& resource, const std::string& name) {
     const Result<Object> found = client().get(resource, "ml", name);

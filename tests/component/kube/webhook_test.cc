@@ -104,11 +104,15 @@ class WebhookTest : public testing::Test {
     return test::run("kubectl --kubeconfig " + plane_->kubeconfig() + " " + words,
                      std::string("PATH=") + (path == nullptr ? "" : path) + " HOME=" + plane_->folder());
   }
-  // The pod as the API server answers it; what it says where it does not.
-  std::string create(const std::string& name, const std::string& pool, const std::string& flags = "") {
+  static api::Object named_pod(const std::string& name, const std::string& pool) {
     api::Object pod = annotated_pod(pool);
     pod["metadata"].erase("generateName");
     pod["metadata"]["name"] = name;
+    return pod;
+  }
+  // The pod as the API server answers it; what it says where it does not.
+  std::string create(const std::string& name, const std::string& pool, const std::string& flags = "") {
+    api::Object pod = named_pod(name, pool);
     if (pool.empty()) pod["metadata"].erase("annotations");
     return create_object(pod, flags);
   }
@@ -188,9 +192,7 @@ TEST_F(WebhookTest, AQuotaOfProcessorsRefusesNoPodForItsCache) {
   create_object({{"apiVersion", "v1"}, {"kind", "ResourceQuota"}, {"metadata", {{"name", "team"}}}, {"spec", {{"hard", hard}}}});
   const api::Object counted = {{"status", {{"hard", hard}, {"used", none}}}};  // by a controller, which is not here
   EXPECT_EQ(kubectl("patch resourcequota team --subresource=status --type=merge -p '" + counted.dump() + "'").status, 0);
-  api::Object pod = annotated_pod("chat");
-  pod["metadata"].erase("generateName");
-  pod["metadata"]["name"] = "burstable";
+  api::Object pod = named_pod("burstable", "chat");
   api::Object& engine = pod["spec"]["containers"][0];
   engine["resources"] = {{"requests", {{"memory", "1Gi"}}}};
   EXPECT_NE(create_object(pod).find("must specify limits.cpu for: larder"), std::string::npos) << "the quota is in force";
