@@ -186,7 +186,7 @@ Object folders_container(const CachePool& pool, const Defaults& defaults) {
       Object::array({"/usr/bin/larderctl", "own-folders", std::to_string(who.user) + ":" + std::to_string(who.group)});
   for (const Object& folder : folders) command.push_back(folder["mountPath"]);
   // To give folders away, and to look into those of another user, whom the pool's podSecurity named before.
-  Object security = security_context(pool, {0, who.group});
+  Object security = security_context(pool, who);
   security.update({{"runAsUser", 0},
                    {"runAsNonRoot", false},
                    {"capabilities", {{"drop", Object::array({"ALL"})}, {"add", Object::array({"CHOWN", "DAC_READ_SEARCH"})}}}});
