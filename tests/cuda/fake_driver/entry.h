@@ -9,6 +9,8 @@
 
 namespace larder::fake_cuda {
 
+inline constexpr copy::cuda::ResultCode kInvalidHandle = 400;
+
 // The answer of every function first: what was ordered, or what an earlier error left. With a context, this thread must have it.
 copy::cuda::ResultCode begin(const char* function, bool needs_context = true);
 
@@ -27,7 +29,8 @@ void* any(Function* function) {
   return reinterpret_cast<void*>(function);
 }
 
-// Those by which processes share memory.
+// Those by which bytes move, and those by which processes share memory.
+const Entries& copy_entries();
 const Entries& sharing_entries();
 
 }  // namespace larder::fake_cuda
