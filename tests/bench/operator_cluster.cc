@@ -1,5 +1,6 @@
 #include "tests/bench/operator_cluster.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -102,6 +103,12 @@ OperatorCluster::OperatorCluster(std::string programs)
                                "LARDER_MEMORY_SIZE=64MiB", "LARDER_MEMORY_SHM_NAME=operator-bench-" + std::to_string(::getpid()),
                                "LARDER_MEMORY_KEEP_ON_EXIT=false", programs_ + "/larderd"},
       folder + "/larderd.log");
+}
+
+// larderd is asked to end, so that it takes its arena with it.
+OperatorCluster::~OperatorCluster() {
+  larderd_->signal(SIGTERM);
+  larderd_->wait();
 }
 
 void OperatorCluster::start_operator() {

@@ -22,6 +22,7 @@ class OperatorCluster {
  public:
   // `programs`: a folder with larder-operator and larderd. Ends the process where it cannot be made.
   explicit OperatorCluster(std::string programs);
+  ~OperatorCluster();
 
   k8s::ApiClient& client() { return *connection_->client; }
   // `work` for 0..count-1, some at a time. A failure is told and remembered.
