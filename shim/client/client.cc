@@ -216,10 +216,13 @@ Status Client::check(const Transfer& transfer, bool blocks_left_out) const {
 
 // On the engine's thread and for a thousand pages: no branch in the loop.
 Status Client::check_pages(const Transfer& transfer, bool blocks_left_out) const {
-  const std::uint64_t page_count = page_counts_[transfer.group];
-  std::uint32_t end = 0;
-  for (const std::uint32_t page : transfer.pages) end = std::max(end, page + 1);  // 0 of kNoPage
-  if (end > page_count) return {Code::kInvalidArgument, "page " + std::to_string(end - 1) + " is beyond the registered pages"};
+  const auto end = static_cast<std::uint32_t>(std::min<std::uint64_t>(page_counts_[transfer.group], kNoPage));
+  const auto beyond = [end](std::uint32_t page) { return page + 1 > end; };  // 0 of kNoPage
+  bool any = false;
+  for (const std::uint32_t page : transfer.pages) any |= beyond(page);
+  if (any)
+    return {Code::kInvalidArgument,
+            "page " + std::to_string(*std::ranges::find_if(transfer.pages, beyond)) + " is beyond the registered pages"};
   if (!blocks_left_out && std::ranges::find(transfer.pages, kNoPage) != transfer.pages.end())
     return {Code::kInvalidArgument, "a store leaves no page out"};
   return {};
