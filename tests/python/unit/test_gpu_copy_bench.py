@@ -269,14 +269,49 @@ def bench_module(name):
     return sys.modules[name]
 
 
-def test_without_a_gpu_nothing_is_measured(bench, monkeypatch, capsys):
+def test_without_a_gpu_nothing_is_measured(bench, monkeypatch, tmp_path, capsys):
     def none(_):
         raise bench.ArmsError("no CUDA device: no libcuda.so.1")
 
     monkeypatch.setattr(bench, "Arms", none)
     monkeypatch.setenv("LARDER_LIBRARY", "/nowhere/liblarder.so")
+    monkeypatch.setattr(bench, "BUILD", tmp_path)
     assert bench.main() == 0
     assert capsys.readouterr().out == "not measured: G1, G2, G3, G4, G5, G6, G8 (no CUDA device: no libcuda.so.1)\n"
+    report = json.loads((tmp_path / "gpu_copies.json").read_text())
+    assert {row["part"]: row["not_measured"] for row in report["rows"]} == dict.fromkeys(bench.PARTS, "no CUDA device: no libcuda.so.1")
+
+
+def test_a_library_that_cannot_be_loaded_is_no_missing_gpu(bench, monkeypatch, tmp_path):
+    monkeypatch.setattr(bench, "BUILD", tmp_path)
+    monkeypatch.setenv("LARDER_LIBRARY", str(tmp_path / "liblarder.so"))
+    with pytest.raises(OSError, match="libgpu_arms.so"):
+        bench.main()
+
+
+def test_a_part_that_fails_is_no_end_of_the_others(bench, monkeypatch, tmp_path, capsys):
+    def fail(error):
+        def measure(_):
+            raise error
+
+        return measure
+
+    monkeypatch.setattr(bench, "Arms", lambda path: FakeArms())
+    monkeypatch.setattr(bench, "BUILD", tmp_path)
+    monkeypatch.setenv("LARDER_LIBRARY", "/nowhere/liblarder.so")
+    monkeypatch.setenv("GPU_PARTS", "G2,G3,G5,G6,G1,G8")
+    ended = bench.ProcessError("larderd ended with status 1; its log larderd.log ends:\nstarting\nno space in /dev/shm")
+    for part, error in {"G2": bench_module("harness.bench").Void("a byte on the pages is wrong"), "G3": RuntimeError("CUDA error: unspecified launch failure\nmore"), "G5": ended,
+                        "G6": ConnectionRefusedError("refused"), "G8": KeyboardInterrupt()}.items():
+        monkeypatch.setitem(bench.MEASURE, part, fail(error))
+    with pytest.raises(KeyboardInterrupt):
+        bench.main()
+    told = {row["part"]: row.get("failed", row.get("not_measured")) for row in json.loads((tmp_path / "gpu_copies.json").read_text())["rows"]}
+    assert told == {"G2": "a byte on the pages is wrong", "G3": "CUDA error: unspecified launch failure", "G6": "refused", "G1": None,
+                    "G5": "larderd ended with status 1; its log larderd.log ends: no space in /dev/shm"}
+    monkeypatch.setenv("GPU_PARTS", "G1,G2")
+    assert bench.main() == 1
+    assert "G2: FAILED: a byte on the pages is wrong" in capsys.readouterr().out
 
 
 def test_the_report_has_what_was_measured_and_what_was_not(bench, without_g6, monkeypatch, tmp_path, capsys):
