@@ -5,6 +5,7 @@
 # such a machine may lack, pytest, and a redis-server where there is one here. The sources are read where they stand: what is to be
 # copied to that machine is this tree and FOLDER.
 # test, bench: with the Python of `make deps`, or python3, or LARDER_PYTHON: one that has PyTorch. Nothing is fetched or built.
+# bench: all that GPU_PARTS names (by default all of it), one after the other; what fails is no end of the others.
 set -euo pipefail
 cd "$(dirname "$0")"
 . ./paths.sh
@@ -14,10 +15,14 @@ cd ..
 
 # The loader and libc's own libraries, which only go together.
 readonly of_libc='/(ld-linux[^/]*|lib(c|m|dl|rt|pthread|resolv|util)\.so[^/]*)$'
+# Those of them that the driver's library loads, which larderd opens where it copies itself: another libc's would not go with this one.
+readonly of_driver='libdl.so.2 libpthread.so.0 librt.so.1'
+readonly parts='submit,G1,G2,G3,G4,G5,G6,G8,T'
 
-# PROGRAM NAME FOLDER: a script FOLDER/bin/NAME that runs it with its libraries, whatever this machine has.
+# PROGRAM NAME FOLDER: a script FOLDER/bin/NAME that runs it with its libraries, whatever this machine has. What those lack is looked for where
+# LD_LIBRARY_PATH says, as the driver's library may be.
 carry_program() {
-  local library loader=
+  local library more loader=
   install -D -m 0755 -s "$(realpath "$1")" "$3/programs/$2"
   for library in $(libraries "$1"); do
     if [[ $library =~ $of_libc ]]; then
@@ -25,14 +30,17 @@ carry_program() {
     else
       install -D -m 0755 "$(realpath "$library")" "$3/lib/other/$(basename "$library")"
     fi
-    case $library in */ld-linux*) loader=$(basename "$library") ;; esac
+    case $library in
+      */ld-linux*) loader=$(basename "$library") ;;
+      */libc.so.6) for more in $of_driver; do install -D -m 0755 -t "$3/lib/libc" "$(dirname "$library")/$more"; done ;;
+    esac
   done
   [ -n "$loader" ] || fail "$1 names no loader (is it linked statically?)"
   mkdir -p "$3/bin"
   cat >"$3/bin/$2" <<SCRIPT
 #!/bin/sh
 here=\$(dirname "\$(readlink -f "\$0")")/..
-exec "\$here/lib/libc/$loader" --library-path "\$here/lib/other:\$here/lib/libc" --argv0 "$2" "\$here/programs/$2" "\$@"
+exec "\$here/lib/libc/$loader" --library-path "\$here/lib/other:\$here/lib/libc\${LD_LIBRARY_PATH:+:\$LD_LIBRARY_PATH}" --argv0 "$2" "\$here/programs/$2" "\$@"
 SCRIPT
   chmod 0755 "$3/bin/$2"
 }
@@ -96,6 +104,37 @@ run_here() {
   fi
 }
 
+# PART...: whether GPU_PARTS names one of them.
+wanted() {
+  local part
+  for part in "$@"; do
+    case ,${GPU_PARTS:-$parts}, in *",$part,"*) return 0 ;; esac
+  done
+  return 1
+}
+
+check_parts() {
+  local part
+  for part in ${GPU_PARTS//,/ }; do
+    case ,$parts, in *",$part,"*) ;; *) fail "GPU_PARTS: unknown part $part; known: $parts" ;; esac
+  done
+}
+
+bench() {
+  local status=0
+  mkdir -p build/bench
+  if wanted submit; then run_here "$gpu/bin/gpu_bench" "$commit" build/bench || status=1; fi
+  if wanted G1 G2 G3 G4 G5 G6 G8; then "$python" tests/bench/gpu_copy_bench.py || status=1; fi
+  if ! wanted T; then
+    :
+  elif "$python" -c 'import torch' 2>/dev/null; then
+    "$python" tests/bench/gpu_ttft_bench.py || status=1
+  else
+    echo "not measured: T (no PyTorch in $python)"
+  fi
+  return $status
+}
+
 what=${1-} status=0
 case $what in
   carry) carry "$2" "${3:-build/gpu}" ;;
@@ -105,15 +144,10 @@ case $what in
     LARDER_ENGINE_DEVICE=cuda "$python" -m pytest tests/engine -p no:cacheprovider --timeout 600 -v -rs || status=1
     ;;
   bench)
+    GPU_PARTS=${GPU_PARTS-}
+    check_parts
     prepare "${2:-build/gpu}"
-    mkdir -p build/bench
-    run_here "$gpu/bin/gpu_bench" "$commit" build/bench || status=1
-    "$python" tests/bench/gpu_copy_bench.py || status=1
-    if "$python" -c 'import torch' 2>/dev/null; then
-      "$python" tests/bench/gpu_ttft_bench.py || status=1
-    else
-      echo "not measured: T (no PyTorch in $python)"
-    fi
+    bench || status=1
     ;;
   *) fail "gpu.sh carry BUILD [FOLDER] | test [FOLDER] | bench [FOLDER]" ;;
 esac

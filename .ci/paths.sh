@@ -1,6 +1,7 @@
 # Sourced: where things live outside the checkout.
-# cache: $LARDER_CACHE; venv: the Python environment of exactly this python.lock. REQUIRES: the current folder is .ci.
-cache=${LARDER_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/larder}
+# cache: $LARDER_CACHE, else in the home folder, also where $HOME is not set; venv: the Python environment of exactly this python.lock.
+# REQUIRES: the current folder is .ci.
+cache=${LARDER_CACHE:-${XDG_CACHE_HOME:-${HOME:-~}/.cache}/larder}
 venv=$cache/venv-$(sha256sum python.lock | cut -c1-12)
 # wheel: what makes the package's wheel (wheel.lock).
 wheel=$cache/wheel-$(sha256sum wheel.lock | cut -c1-12)

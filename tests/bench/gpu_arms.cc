@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstring>
 #include <exception>
 #include <optional>
@@ -117,8 +118,8 @@ Status enroll(std::span<std::byte> memory, double& seconds) {
 }
 
 Status touch_and_enroll(std::uint64_t bytes, std::uint64_t page_bytes, double& touch_s, double& register_s) {
-  const bool huge = page_bytes > 4096;
-  const int file = ::memfd_create("gpu-bench", MFD_CLOEXEC | (huge ? MFD_HUGETLB | MFD_HUGE_2MB : 0U));
+  const auto size_bits = static_cast<unsigned>(std::countr_zero(page_bytes)) << MFD_HUGE_SHIFT;
+  const int file = ::memfd_create("gpu-bench", MFD_CLOEXEC | (page_bytes > 4096 ? MFD_HUGETLB | size_bits : 0U));
   if (file < 0) return Status::from_errno(errno, "memfd_create");
   const bool sized = ::ftruncate(file, static_cast<off_t>(bytes)) == 0;
   const Mapping larderds(file, bytes), engines(file, bytes);

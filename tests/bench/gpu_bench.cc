@@ -21,26 +21,42 @@ namespace {
 using namespace larder;
 using namespace larder::copy;
 
+const std::string kHost = "host memory";
+
 [[noreturn]] void fail(const std::string& why) {
   std::fprintf(stderr, "gpu_bench: %s\n", why.c_str());
   std::exit(1);
 }
 
-// Figures of one kind of memory, by chunks; nothing is added where it cannot be measured, which is said.
-void add_submits(bench::Report& report, bench::SubmitArm& arm, std::byte* pages, const std::string& device,
+void add_row(bench::Report& report, const std::string& pages, const std::string& commit, bench::Cell pieces,
+             bench::Cell submit_us, bench::Cell wake_us) {
+  report.add_row({{"pages in", pages},
+                  {"commit", commit},
+                  {"pieces", std::move(pieces)},
+                  {"submit us", std::move(submit_us)},
+                  {"to wake a thread and nothing else, us", std::move(wake_us)}});
+}
+
+// Figures of one kind of memory, by chunks; or why there are none. False: a load failed.
+bool add_submits(bench::Report& report, bench::SubmitArm& arm, std::byte* pages, const std::string& device,
                  const std::string& commit) {
-  if (pages == nullptr || !arm.attach(pages))
-    return static_cast<void>(std::printf("submit, %s: no memory, or no larderd\n", device.c_str()));
+  if (pages == nullptr || !arm.attach(pages)) {
+    add_row(report, device, commit, "", "not measured: no memory, or no larderd", "");
+    return true;
+  }
   for (const std::uint32_t chunks : {1U, 16U, bench::SubmitArm::kMostChunks}) {
     const std::optional<double> us = arm.median_us(chunks);
-    if (!us) fail("a load failed");
     const std::size_t pieces = chunks * bench::SubmitArm::kLayers * bench::SubmitArm::kBlocks;
-    const double wake_us = bench::bare_wake_us(pieces * bench::SubmitArm::kPieceBytes);
-    std::printf("submit, pages in %s, commit %s: %5zu pieces %6.2f us; to wake a thread and nothing else %6.2f us\n",
-                device.c_str(), commit.c_str(), pieces, *us, wake_us);
+    if (!us) {
+      add_row(report, device, commit, static_cast<double>(pieces), "FAILED: a load", "");
+      return false;
+    }
+    add_row(report, device, commit, static_cast<double>(pieces), *us,
+            bench::bare_wake_us(pieces * bench::SubmitArm::kPieceBytes));
     if (chunks == bench::SubmitArm::kMostChunks)
-      report.add_goal(device == "host memory" ? "gpu.submit_host_us" : "gpu.submit_us", *us, "<=", 5);
+      report.add_goal(device == kHost ? "gpu.submit_host_us" : "gpu.submit_us", *us, "<=", 5);
   }
+  return true;
 }
 
 // A directory that goes with it.
@@ -67,14 +83,12 @@ int main(int argc, char** argv) {
   const Folder folder;
   bench::SubmitArm submits(folder.path());
   std::vector<std::byte> pages(bench::SubmitArm::kPageBytes);
-  add_submits(report, submits, pages.data(), "host memory", commit);
+  bool well = add_submits(report, submits, pages.data(), kHost, commit);
   std::string why;
   const auto device = testing_support::RealDevice::open(why);
-  if (device == nullptr) {
-    std::printf("submit, pages on a GPU: not measured: %s\n", why.c_str());
-    return report.finish(argc > 2 ? argv[2] : ".") ? 0 : 1;
-  }
-  std::printf("%s, commit %s\n", device->name().c_str(), commit.c_str());
-  add_submits(report, submits, device->allocate(bench::SubmitArm::kPageBytes), device->name(), commit);
-  return report.finish(argc > 2 ? argv[2] : ".") ? 0 : 1;
+  if (device == nullptr)
+    add_row(report, "a GPU", commit, "", "not measured: " + why, "");
+  else
+    well = add_submits(report, submits, device->allocate(bench::SubmitArm::kPageBytes), device->name(), commit) && well;
+  return report.finish(argc > 2 ? argv[2] : ".") && well ? 0 : 1;
 }

@@ -1,8 +1,8 @@
 """make bench-gpu, G1 to G8: copies between KV pages on a GPU and larderd's memory, against what the driver and the link give in the same run.
 
 Each part is a module of its own, which says how it measures: G1 and G2 gpu_one_way, G3 gpu_both_ways, G4 gpu_loss, G5 gpu_first_layer, G6
-gpu_attach, G8 gpu_register. A part that this machine cannot measure is said, and is no failure of the others; wrong
-bytes end the bench with status 1. Without a GPU it says that nothing was measured.
+gpu_attach, G8 gpu_register. A part that this machine cannot measure is said. One that fails (wrong bytes, a lost device) is said too and no end of the
+others; the bench ends with status 1 then. The report is written behind each part. Without a GPU it says that nothing was measured.
 Environment: LARDER_LIBRARY (libgpu_arms.so lies beside it), LARDERD, LARDER_COMMIT; GPU_PARTS (G1,G2,G3,G4,G5,G6,G8): the rows of the others stay
 in the report; GPU_DECODE_SHAPE (llama_8b)."""
 
@@ -26,9 +26,11 @@ import gpu_one_way
 import gpu_register
 from gpu_arms import Arms, ArmsError, beside
 from harness import goals
+from harness.bench import line_of
 from harness.bench import run as run_bench
 from harness.larderd import Larderd
 from harness.process import ProcessError
+from larder import LarderError
 
 BUILD = ROOT / "build" / "bench"
 PARTS = ("G1", "G2", "G3", "G4", "G5", "G6", "G8")
@@ -100,11 +102,13 @@ MEASURE: dict[str, Callable[[Arms], list[dict]]] = {
 
 
 def tried(part: str, arms: Arms) -> list[dict]:
-    """A part that cannot be measured here is a row that says why."""
+    """A part that cannot be measured here, or failed, is a row that says why."""
     try:
         return MEASURE[part](arms)
     except (ArmsError, ProcessError) as error:
-        return [{"part": part, "not_measured": str(error).splitlines()[0].removesuffix(" ends:")}]
+        return [{"part": part, "not_measured": line_of(error)}]
+    except (RuntimeError, OSError, LarderError) as error:  # Void and PyTorch's are the first
+        return [{"part": part, "failed": line_of(error)}]
 
 
 @cache
@@ -124,7 +128,9 @@ def judge(rows: list[dict]) -> list[dict]:
 
 
 def show(row: dict) -> None:
-    if "not_measured" in row:
+    if "failed" in row:
+        print(f"  {row['part']}: FAILED: {row['failed']}", flush=True)
+    elif "not_measured" in row:
         what = "".join(f" {row[key]}" for key in ("piece_kib", "page_kib", "way") if key in row)
         print(f"  {row['part']}{what}: not measured: {row['not_measured']}", flush=True)
     else:
@@ -133,28 +139,24 @@ def show(row: dict) -> None:
 
 def main() -> int:
     started, path = time.monotonic(), BUILD / "gpu_copies.json"
+    parts = [part for part in (os.environ.get("GPU_PARTS") or ",".join(PARTS)).split(",") if part in PARTS]
+    rows, commit, failed = goals.kept_rows(path, set(parts)), os.environ.get("LARDER_COMMIT", ""), False
     try:
         arms = Arms(beside(os.environ["LARDER_LIBRARY"]))
-    except (ArmsError, OSError) as error:
-        print(f"not measured: {', '.join(PARTS)} ({error})")
+    except ArmsError as error:
+        print(f"not measured: {', '.join(parts)} ({error})")
+        rows += [{"part": part, "not_measured": str(error), "commit": commit} for part in parts]
+        goals.write(path, "gpu_copies", rows, judge(rows))
         return 0
-    machine, commit = f"{arms.device}{driver_of_this_machine()}", os.environ.get("LARDER_COMMIT", "")
-    print(f"{machine}, commit {commit}", flush=True)
-    parts = [part for part in os.environ.get("GPU_PARTS", ",".join(PARTS)).split(",") if part in PARTS]
-    rows = goals.kept_rows(path, set(parts))
+    print(f"{arms.device}, commit {commit}", flush=True)
     for part in parts:
         for row in tried(part, arms):
-            rows.append({**row, "device": machine, "commit": commit})
+            rows.append({**row, "device": arms.device, "commit": commit})
             show(row)
+            failed = failed or "failed" in row
+        goals.write(path, "gpu_copies", rows, judge(rows))  # a later part may be the end of this process
     goals.conclude(path, "gpu_copies", rows, judge(rows), started)
-    return 0
-
-
-def driver_of_this_machine() -> str:
-    try:
-        return f", driver {pathlib.Path('/sys/module/nvidia/version').read_text().strip()}"
-    except OSError:
-        return ""
+    return int(failed)
 
 
 if __name__ == "__main__":

@@ -81,8 +81,11 @@ def decode(shape: Shape, device: str, context: int) -> Callable[[], object]:
     def step():
         return model.step(token, position, table, context + 1)
 
-    if torch.device(device).type != "cuda":
-        return step
+    return captured(step) if torch.device(device).type == "cuda" else step
+
+
+def captured(step: Callable[[], object]) -> Callable[[], object]:
+    """Replays of its work. They hold `step`, and with it the tensors that the graph has but addresses of."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):  # libraries make what they need before the capture
@@ -92,7 +95,11 @@ def decode(shape: Shape, device: str, context: int) -> Callable[[], object]:
     graph = torch.cuda.CUDAGraph()
     with torch.inference_mode(), torch.cuda.graph(graph):
         step()
-    return graph.replay
+
+    def replay(held=step) -> None:
+        graph.replay()
+
+    return replay
 
 
 def measure(arms: Arms, loops: list[Loop], scale: Scale = Scale()) -> list[dict]:

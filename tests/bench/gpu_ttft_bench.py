@@ -9,8 +9,9 @@ larderd that was started anew with an empty memory; another prompt from there go
 registered with the GPU.
 
 An answer counts only if all of its tokens were loaded, into pages that were scribbled over before, and its logits equal those from the
-engine's own memory bit for bit; anything else ends the bench with status 1. Without a GPU it says that nothing was measured.
-Environment: LARDERD, LARDER_COMMIT; GPU_TTFT_SHAPES (llama_8b,qwen_32b), GPU_TTFT_PLACES (memory,disk,redis)."""
+engine's own memory bit for bit; anything else is a row that says so, no end of the others, and status 1. What this machine does not have, a Redis or
+so much memory, is said too, and is no failure. The report is written behind each row. Without a GPU it says that nothing was measured.
+Environment: LARDERD, LARDER_COMMIT; GPU_TTFT_SHAPES (llama_8b,qwen_32b), GPU_TTFT_PLACES (memory,disk,redis): other rows stay in the report."""
 
 from __future__ import annotations
 
@@ -31,11 +32,12 @@ sys.path.insert(0, str(ROOT / "tests" / "engine"))
 import torch
 from gpu_ceilings import copy_bytes_per_s, device_line, matrix_flops
 from harness import goals
-from harness.bench import Void
+from harness.bench import Void, line_of
 from harness.bench import run as run_bench
 from harness.larderd import Larderd
 from harness.process import ProcessError
 from harness.redis import RedisServer
+from larder import LarderError
 from paged_engine.engine import Answer, Engine
 from paged_engine.shapes import SHAPES, Shape
 
@@ -47,6 +49,7 @@ MEMORY_FOR_FETCHES = 5  # prompts: larderd keeps a quarter of its memory for fet
 UNJUDGED = 2  # warm rounds until larderd's memory is registered with the GPU
 STEPS = 9  # of decode
 PATIENCE_S = 120
+DEVICE = "cuda"
 WARM_OVER_CEILING = 1.15
 SEED_FIGURE = "(the seed figure to beat: 44.5, on an L4)"  # of issue 10; another GPU, and another engine's prefill
 
@@ -191,12 +194,27 @@ def prompt_of(seed: int, tokens: int, vocabulary: int) -> list[int]:
     return torch.randint(vocabulary, (tokens,), generator=torch.Generator().manual_seed(seed)).tolist()
 
 
-def below_rows(bench: Bench, places: list[str], folder: pathlib.Path) -> list[dict]:
-    measure = {"disk": from_disk, "redis": from_redis}
-    return [tried(lambda: measure[place](bench, folder), bench, place) for place in measure if place in places]
+def rows_of(shape: Shape, device: str, places: list[str], folder: pathlib.Path, ceilings: Ceilings, tokens: int) -> Iterator[dict]:
+    """A row of each place, as soon as it is measured, by one engine."""
+    bench = None
+
+    def made() -> Bench:
+        nonlocal bench
+        bench = bench or Bench(shape, device, starter(folder), tokens)
+        return bench
+
+    for place in places:
+        row = tried(lambda: MEASURE[place](made(), folder, ceilings))
+        if bench is not None:
+            bench.engine.close()  # where it failed
+        yield {"shape": shape.name, "part": place, **row}
 
 
-def from_disk(bench: Bench, folder: pathlib.Path) -> dict:
+def from_memory(bench: Bench, _: pathlib.Path, ceilings: Ceilings) -> dict:
+    return bench.from_memory(ceilings)
+
+
+def from_disk(bench: Bench, folder: pathlib.Path, _: Ceilings) -> dict:
     disk = folder / "disk"
     shutil.rmtree(disk, ignore_errors=True)
     disk.mkdir(parents=True)
@@ -207,26 +225,30 @@ def from_disk(bench: Bench, folder: pathlib.Path) -> dict:
         shutil.rmtree(disk)
 
 
-def from_redis(bench: Bench, folder: pathlib.Path) -> dict:
+def from_redis(bench: Bench, folder: pathlib.Path, _: Ceilings) -> dict:
     with RedisServer(folder / "redis") as redis:
         extra = f"backend:\n  url: {redis.url}\n"
         return bench.from_below("redis", extra, lambda larderd: larderd.status()["backend"]["chunks"])
 
 
-def tried(measure: Callable[[], dict], bench: Bench, part: str) -> dict:
-    """A place that this machine does not have is said, and is no failure of the others."""
+MEASURE = {"memory": from_memory, "disk": from_disk, "redis": from_redis}
+
+
+def tried(measure: Callable[[], dict]) -> dict:
+    """What cannot be measured here, or failed, is said, and is no end of the others."""
     try:
         return measure()
-    except ProcessError as error:
-        bench.engine.close()
-        return {"shape": bench.shape.name, "part": part, "not_measured": str(error).splitlines()[0].removesuffix(" ends:")}
+    except (ProcessError, torch.OutOfMemoryError) as error:
+        return {"not_measured": line_of(error)}
+    except (RuntimeError, OSError, LarderError) as error:  # Void and the rest of PyTorch's are the first
+        return {"failed": line_of(error)}
 
 
 def judge(rows: list[dict]) -> list[dict]:
     verdict = []
     for row in rows:
         name = f"T.{row['shape']}"
-        if row["part"] == "memory":
+        if "warm_over_ceiling" in row:
             verdict += [
                 goals.goal(f"{name}.warm_over_ceiling", row["warm_over_ceiling"], "<=", WARM_OVER_CEILING),
                 {**goals.figure(f"{name}.cold_over_warm", row["cold_over_warm"]), "beside": SEED_FIGURE},
@@ -238,7 +260,9 @@ def judge(rows: list[dict]) -> list[dict]:
 
 
 def show(row: dict) -> None:
-    if "not_measured" in row:
+    if "failed" in row:
+        print(f"  {row['shape']:<10} from {row['part']}: FAILED: {row['failed']}", flush=True)
+    elif "not_measured" in row:
         print(f"  {row['shape']:<10} from {row['part']}: not measured: {row['not_measured']}", flush=True)
     elif row["part"] == "memory":
         print(f"  {row['shape']:<10} {row['layers']} layers, {row['tokens']} tokens, {row['bytes'] / 1e9:.2f} GB: cold {row['cold_s']:.3f} s "
@@ -263,30 +287,30 @@ def starter(folder: pathlib.Path) -> Start:
 
 
 def main() -> int:
+    started, path, commit = time.monotonic(), BUILD / "gpu_ttft.json", os.environ.get("LARDER_COMMIT", "")
+    shapes = os.environ.get("GPU_TTFT_SHAPES", "llama_8b,qwen_32b").split(",")
+    places = [place for place in MEASURE if place in os.environ.get("GPU_TTFT_PLACES", "memory,disk,redis").split(",")]
+    rows = [row for row in goals.kept_rows(path, set()) if row["shape"] not in shapes or row["part"] not in places]
     if not torch.cuda.is_available():
-        print("not measured: T (no CUDA device: torch.cuda.is_available() is false)")
+        why = "no CUDA device: torch.cuda.is_available() is false"
+        print(f"not measured: T ({why})")
+        rows += [{"shape": shape, "part": place, "not_measured": why, "commit": commit} for shape in shapes for place in places]
+        goals.write(path, "gpu_ttft", rows, judge(rows))
         return 0
-    device, started = "cuda", time.monotonic()
-    machine, commit = device_line(device), os.environ.get("LARDER_COMMIT", "")
-    ceilings = Ceilings(copy_bytes_per_s(device), matrix_flops(device))
+    machine, failed = device_line(DEVICE), False
+    ceilings = Ceilings(copy_bytes_per_s(DEVICE), matrix_flops(DEVICE))
     print(f"{machine}, commit {commit}\n  one large copy {ceilings.copy_bytes_per_s / 1e9:.1f} GB/s, "
           f"a product of matrices {ceilings.matrix_flops / 1e12:.0f} TFLOP/s", flush=True)
-    places = os.environ.get("GPU_TTFT_PLACES", "memory,disk,redis").split(",")
-    rows: list[dict] = []
-    for name in os.environ.get("GPU_TTFT_SHAPES", "llama_8b,qwen_32b").split(","):
-        bench = Bench(SHAPES[name], device, starter(BUILD / "gpu-ttft"))
-        rows.append(bench.from_memory(ceilings))
-        show(rows[-1])
-        for row in below_rows(bench, places, BUILD / "gpu-ttft"):
-            rows.append(row)
+    for name in shapes:
+        for row in rows_of(SHAPES[name], DEVICE, places, BUILD / "gpu-ttft", ceilings, TOKENS):
+            rows.append({**row, "device": machine, "commit": commit})
             show(row)
-        del bench
+            goals.write(path, "gpu_ttft", rows, judge(rows))  # a later row may be the end of this process
+            failed = failed or "failed" in row
         gc.collect()
         torch.cuda.empty_cache()
-    rows = [{**row, "device": machine, "commit": commit} for row in rows]
-    verdict = judge(rows)
-    goals.conclude(BUILD / "gpu_ttft.json", "gpu_ttft", rows, verdict, started)
-    return 0
+    goals.conclude(path, "gpu_ttft", rows, judge(rows), started)
+    return int(failed)
 
 
 if __name__ == "__main__":

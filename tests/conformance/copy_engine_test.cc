@@ -103,7 +103,7 @@ class CopyEngineTest : public testing::TestWithParam<EngineKind> {
 
 TEST_P(CopyEngineTest, DigestsAreThoseOfTheProtocol) {
   for (const std::uint64_t piece_bytes :
-       {1, 7, 64, 240, 241, 2048, 4095, 4096, 4097, 8192, 18432, 32768, 131072, 2 << 20, 4 << 20}) {
+       {1, 7, 64, 240, 241, 2048, 4095, 4096, 4097, 8192, 16384, 18432, 32768, 65536, 131072, 2 << 20, 4 << 20}) {
     for (const std::size_t misalign : {0, 1, 8, 16, 32}) {
       Chunk chunk(*box_, piece_bytes, 3, misalign);
       chunk.fill(piece_bytes);

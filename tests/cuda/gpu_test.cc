@@ -36,7 +36,7 @@ class GpuTest : public testing::TestWithParam<Way> {
 
 TEST_P(GpuTest, StoresAndLoadsAsTheHostDoes) {
   const Way way = GetParam();
-  for (const std::uint64_t piece_bytes : {1000, 4096, 8192, 16384, 18432, 32768, 131072, 2 << 20, 4 << 20}) {
+  for (const std::uint64_t piece_bytes : {1000, 4096, 8192, 16384, 18432, 32768, 65536, 131072, 2 << 20, 4 << 20}) {
     SCOPED_TRACE(piece_bytes);
     constexpr std::size_t kPieces = 7;
     std::vector<std::byte> bytes(piece_bytes * kPieces), zeros(piece_bytes * kPieces);

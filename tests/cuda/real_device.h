@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
@@ -46,6 +47,7 @@ class RealDevice {
       driver_->mem_free(allocated_.back());  // of the fake one the end alone is given out again
   }
 
+  // With the driver's version.
   const std::string& name() const { return name_; }
   const cuda::Driver& driver() const { return driver_; }
   cuda::Handle context() const { return context_; }
@@ -121,7 +123,10 @@ class RealDevice {
     int version = 0;
     if (get_name != nullptr) get_name(name, sizeof(name), number);
     if (get_version != nullptr) get_version(&version);
-    return std::string(name) + ", CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+    std::string driver = "unknown";
+    std::ifstream("/sys/module/nvidia/version") >> driver;
+    return std::string(name) + ", CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10) +
+           ", driver " + driver;
   }
   template <typename Function>
   Function* function(const char* name) const {

@@ -1,11 +1,15 @@
 """make bench-gpu's G4 and G5 as far as they need PyTorch: on the CPU, or on a GPU in `make test-gpu`. G5 over a real larderd. And the whole of
 gpu_copy_bench.py from its first line to its report, over the driver of tests/cuda that has no GPU behind it. No time is judged."""
 
+import contextlib
+import gc
 import json
 import os
 import subprocess
 import sys
+import weakref
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -82,6 +86,23 @@ def test_the_loops_do_their_work(device):
     for work in (step, gpu_loss.gemm(device, 64)):
         loop = gpu_loss.Loop("loop", work, device, 0.01)
         assert loop.count >= 3 and loop.seconds() > 0
+
+
+def test_a_captured_step_keeps_its_tensors(device, monkeypatch):
+    """A graph has but their addresses: freed, they would be others' memory at its next replay."""
+    if device != "cpu":
+        pytest.skip("a graph of the CPU's own is captured here")
+    stream = SimpleNamespace(wait_stream=lambda other: None)
+    for name, stand_in in {"Stream": lambda: stream, "current_stream": lambda: stream, "stream": lambda _: contextlib.nullcontext(),
+                           "CUDAGraph": lambda: SimpleNamespace(replay=lambda: None), "graph": lambda _: contextlib.nullcontext()}.items():
+        monkeypatch.setattr(torch.cuda, name, stand_in)
+    tensor = torch.zeros(3)
+    alive = weakref.ref(tensor)
+    replay = gpu_loss.captured(lambda tensor=tensor: tensor.add_(1))
+    del tensor
+    gc.collect()
+    replay()
+    assert alive() is not None
 
 
 def test_a_step_gives_what_the_forward_pass_gives(device):

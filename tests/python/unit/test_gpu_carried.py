@@ -1,10 +1,15 @@
 """What `make carry-gpu` makes runs on a machine that has no compiler, no network and none of our libraries: .ci/gpu.sh."""
 
+import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
+
+# Debian's own Python, which has neither PyTorch nor pytest, and nothing of this environment, no home either.
+BARE = {"PATH": "/usr/bin:/bin", "LARDER_PYTHON": "/usr/bin/python3"}
 
 
 @pytest.fixture(scope="module")
@@ -29,12 +34,51 @@ def test_a_program_brings_every_library_that_it_loads(carried, program):
     assert listed.returncode == 0 and outside == []
 
 
-def test_the_tests_run_on_what_was_carried(root, carried, tmp_path):
-    """By Debian's own Python, which has neither PyTorch nor pytest, and nothing of this environment."""
-    environment = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin", "LARDER_PYTHON": "/usr/bin/python3"}
-    ran = subprocess.run([root / ".ci" / "gpu.sh", "test", carried], env=environment, capture_output=True, text=True, timeout=300)
+def test_the_tests_run_on_what_was_carried(root, carried):
+    ran = subprocess.run([root / ".ci" / "gpu.sh", "test", carried], env=BARE, capture_output=True, text=True, timeout=300)
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert "6 tests from Ways/GpuTest" in ran.stdout and "test_block_pool.py" in ran.stdout
+
+
+@pytest.fixture
+def bench(root, carried, tmp_path):
+    """bench(NAME=value): its end, and its reports by name, in a tree that has the sources and nothing that was built."""
+    for folder in (".ci", "e2e/harness", "shim/python", "tests/bench", "tests/engine"):
+        shutil.copytree(root / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+
+    def run(**environment):
+        command = [tmp_path / ".ci" / "gpu.sh", "bench", carried]
+        ran = subprocess.run(command, env={**BARE, **environment}, capture_output=True, text=True, timeout=300)
+        return ran, {path.stem: json.loads(path.read_text()) for path in (tmp_path / "build" / "bench").glob("*.json")}
+
+    return run
+
+
+def test_without_a_gpu_the_bench_says_what_it_does_not_measure(bench):
+    ran, reports = bench()
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "not measured: T (no PyTorch in /usr/bin/python3)" in ran.stdout
+    *host, gpu = reports["gpu"]["rows"]
+    assert [row["pages in"] for row in host] == ["host memory"] * 3
+    assert gpu["submit us"].startswith("not measured: no CUDA device") and gpu["commit"] == host[0]["commit"] != ""
+    assert [row["part"] for row in reports["gpu_copies"]["rows"]] == ["G1", "G2", "G3", "G4", "G5", "G6", "G8"]
+    assert all(row["not_measured"].startswith("no CUDA device") for row in reports["gpu_copies"]["rows"])
+
+
+def test_some_of_the_bench_can_be_run_alone(bench):
+    ran, reports = bench(GPU_PARTS="G8,G1")
+    assert ran.returncode == 0 and list(reports) == ["gpu_copies"], ran.stdout + ran.stderr
+    assert [row["part"] for row in reports["gpu_copies"]["rows"]] == ["G8", "G1"]
+    ran, _ = bench(GPU_PARTS="G8,G7")
+    assert ran.returncode == 1 and "unknown part G7; known: submit,G1," in ran.stderr
+
+
+def test_larderd_has_the_drivers_library_of_the_machine(bench):
+    """Where LD_LIBRARY_PATH says, and not among those that were carried: here the one that has no GPU behind it."""
+    ran, reports = bench(GPU_PARTS="G6", LD_LIBRARY_PATH=str(Path(os.environ["LARDER_LIBRARY"]).parent / "fake_cuda"))
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    (row,) = reports["gpu_copies"]["rows"]
+    assert row.get("opened_by_copies") == 0, row
 
 
 def test_without_it_nothing_is_run(root, tmp_path):

@@ -169,32 +169,56 @@ def test_touching_and_registering_are_judged_together(register):
     rows = register.rows_of(4 << 30, [2.0, 2.0, 2.0], rounds)
     assert [(row["page_kib"], round(row["times_faster"], 6)) for row in rows] == [(4, 8.0), (2048, 20.0)]
     assert [goal["met"] for goal in register.judge(rows)] == [False, True]
+    gigantic = register.rows_of(4 << 30, [2.0], [{register.GIGANTIC: (0.5, 0.5)}])
+    assert register.judge(gigantic) == [{"id": "G8.1048576_kib.times_faster", "value": 2.0}], "the goal compares the other two"
     assert "cudaHostAlloc 2.000 s" in register.show(rows[0])
 
 
 def test_huge_pages_are_asked_for_and_given_back(register, tmp_path):
-    (tmp_path / "nr_hugepages").write_text("3\n")
-    (tmp_path / "free_hugepages").write_text("1\n")  # and stays: the machine has no more
-    with register.huge_pages(5, tmp_path) as why:
+    pool = tmp_path / "hugepages-2048kB"
+    pool.mkdir()
+    (pool / "nr_hugepages").write_text("3\n")
+    (pool / "free_hugepages").write_text("1\n")  # and stays: the machine has no more
+    with register.huge_pages(10 << 20, register.HUGE, tmp_path) as why:
         assert why == "only 1 of 5 pages of 2 MiB are free"
-        assert (tmp_path / "nr_hugepages").read_text() == "7"
-    assert (tmp_path / "nr_hugepages").read_text() == "3"
-    with register.huge_pages(1, tmp_path) as why:
+        assert (pool / "nr_hugepages").read_text() == "7"
+    assert (pool / "nr_hugepages").read_text() == "3"
+    with register.huge_pages(2 << 20, register.HUGE, tmp_path) as why:
         assert why == ""
-    with register.huge_pages(1, tmp_path / "none") as why:
-        assert why.startswith("no pages of 2 MiB can be had")
+    with register.huge_pages(1 << 30, register.GIGANTIC, tmp_path) as why:
+        assert why.startswith("no pages of 1024 MiB can be had")
+    with register.huge_pages(3 << 20, register.HUGE, tmp_path) as why:
+        assert why == "3 MiB are no whole pages of 2 MiB"
+
+
+def test_pages_of_each_size_are_touched_and_registered_or_it_says_why_not(root):
+    """Real pages of this machine, of 1 GiB too, registered with the driver that has no GPU behind it."""
+    script = """
+import json, sys
+import gpu_register
+from gpu_arms import Arms
+
+print(json.dumps(gpu_register.measure(Arms(sys.argv[1]), gpu_register.Scale(1 << 30, 1))))
+"""
+    pools = {path: path.read_text() for path in Path("/sys/kernel/mm/hugepages").glob("*/nr_hugepages")}
+    rows = json.loads(over_the_fake(root, script))
+    assert sorted(row["page_kib"] for row in rows) == [4, 2048, 1 << 20]
+    for row in rows:
+        assert row.get("touch_s", 0) > 0 < row.get("register_s", 0) or " pages of " in row["not_measured"], row
+    assert {path: path.read_text() for path in pools} == pools, "given back"
 
 
 def test_without_huge_pages_small_ones_are_measured(register, monkeypatch, bench):
     @contextlib.contextmanager
-    def none(_):
+    def none(size, page):
         yield ""
 
     monkeypatch.setattr(register, "huge_pages", none)
     rows = register.measure(FakeArms(), register.Scale(1 << 22, 2))
-    small, huge = rows
+    small, *huge = rows
     assert small["times_faster"] == pytest.approx(2.0)
-    assert huge["not_measured"] == "no 4 MiB of pages of 2048 KiB: Cannot allocate memory"
+    assert [row["page_kib"] for row in huge] == [2048, 1 << 20]
+    assert {row["not_measured"] for row in huge} == {"no 4 MiB of huge pages: Cannot allocate memory"}
     for row in rows:
         bench.show(row)
     assert [goal["id"] for goal in register.judge(rows)] == ["G8.4_kib.times_faster"]
@@ -261,7 +285,7 @@ class FakeArms:
 
     def touch_and_register_s(self, size, page_bytes):
         if page_bytes > 4096:
-            raise bench_module("gpu_arms").ArmsError("no 4 MiB of pages of 2048 KiB: Cannot allocate memory")
+            raise bench_module("gpu_arms").ArmsError("no 4 MiB of huge pages: Cannot allocate memory")
         return 0.25, 0.25
 
 
@@ -269,14 +293,49 @@ def bench_module(name):
     return sys.modules[name]
 
 
-def test_without_a_gpu_nothing_is_measured(bench, monkeypatch, capsys):
+def test_without_a_gpu_nothing_is_measured(bench, monkeypatch, tmp_path, capsys):
     def none(_):
         raise bench.ArmsError("no CUDA device: no libcuda.so.1")
 
     monkeypatch.setattr(bench, "Arms", none)
     monkeypatch.setenv("LARDER_LIBRARY", "/nowhere/liblarder.so")
+    monkeypatch.setattr(bench, "BUILD", tmp_path)
     assert bench.main() == 0
     assert capsys.readouterr().out == "not measured: G1, G2, G3, G4, G5, G6, G8 (no CUDA device: no libcuda.so.1)\n"
+    report = json.loads((tmp_path / "gpu_copies.json").read_text())
+    assert {row["part"]: row["not_measured"] for row in report["rows"]} == dict.fromkeys(bench.PARTS, "no CUDA device: no libcuda.so.1")
+
+
+def test_a_library_that_cannot_be_loaded_is_no_missing_gpu(bench, monkeypatch, tmp_path):
+    monkeypatch.setattr(bench, "BUILD", tmp_path)
+    monkeypatch.setenv("LARDER_LIBRARY", str(tmp_path / "liblarder.so"))
+    with pytest.raises(OSError, match="libgpu_arms.so"):
+        bench.main()
+
+
+def test_a_part_that_fails_is_no_end_of_the_others(bench, monkeypatch, tmp_path, capsys):
+    def fail(error):
+        def measure(_):
+            raise error
+
+        return measure
+
+    monkeypatch.setattr(bench, "Arms", lambda path: FakeArms())
+    monkeypatch.setattr(bench, "BUILD", tmp_path)
+    monkeypatch.setenv("LARDER_LIBRARY", "/nowhere/liblarder.so")
+    monkeypatch.setenv("GPU_PARTS", "G2,G3,G5,G6,G1,G8")
+    ended = bench.ProcessError("larderd ended with status 1; its log larderd.log ends:\nstarting\nno space in /dev/shm")
+    for part, error in {"G2": bench_module("harness.bench").Void("a byte on the pages is wrong"), "G3": RuntimeError("CUDA error: unspecified launch failure\nmore"), "G5": ended,
+                        "G6": ConnectionRefusedError("refused"), "G8": KeyboardInterrupt()}.items():
+        monkeypatch.setitem(bench.MEASURE, part, fail(error))
+    with pytest.raises(KeyboardInterrupt):
+        bench.main()
+    told = {row["part"]: row.get("failed", row.get("not_measured")) for row in json.loads((tmp_path / "gpu_copies.json").read_text())["rows"]}
+    assert told == {"G2": "a byte on the pages is wrong", "G3": "CUDA error: unspecified launch failure", "G6": "refused", "G1": None,
+                    "G5": "larderd ended with status 1; its log larderd.log ends: no space in /dev/shm"}
+    monkeypatch.setenv("GPU_PARTS", "G1,G2")
+    assert bench.main() == 1
+    assert "G2: FAILED: a byte on the pages is wrong" in capsys.readouterr().out
 
 
 def test_the_report_has_what_was_measured_and_what_was_not(bench, without_g6, monkeypatch, tmp_path, capsys):
@@ -349,11 +408,17 @@ print("done")
 """
 
 
-def test_all_of_it_moves_real_bytes_over_the_fake_driver(root):
+def over_the_fake(root, script):
+    """What it printed."""
     library = Path(os.environ["LARDER_LIBRARY"]).with_name("libgpu_arms.so")
     fake = library.parent / "fake_cuda"
     assert library.exists() and fake.exists(), "make build"
     path = os.pathsep.join(str(root / folder) for folder in ("tests/bench", "shim/python", "e2e"))
-    ran = subprocess.run([sys.executable, "-c", OVER_THE_FAKE, library], env={**os.environ, "PYTHONPATH": path, "LD_LIBRARY_PATH": str(fake)},
+    ran = subprocess.run([sys.executable, "-c", script, library], env={**os.environ, "PYTHONPATH": path, "LD_LIBRARY_PATH": str(fake)},
                          capture_output=True, text=True, timeout=300)
-    assert ran.returncode == 0 and ran.stdout.endswith("done\n"), ran.stdout + ran.stderr
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    return ran.stdout
+
+
+def test_all_of_it_moves_real_bytes_over_the_fake_driver(root):
+    assert over_the_fake(root, OVER_THE_FAKE).endswith("done\n")
