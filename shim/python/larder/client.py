@@ -114,6 +114,15 @@ class Client:
         CUDA error has ended the copies."""
         _check("larder_after_stream", self._lib.larder_after_stream(self._client, stream))
 
+    def pages_leave(self, wait_ms):
+        """The memory of the registered pages is about to go. REQUIRES: no load and no store runs, and none is asked for until
+        pages_are_back(). LarderError: larderd, where it copies by itself, may have it open for a while yet."""
+        _check("larder_pages_leave", self._lib.larder_pages_leave(self._client, wait_ms))
+
+    def pages_are_back(self):
+        """At the same addresses."""
+        self._lib.larder_pages_are_back(self._client)
+
     def wait_attached(self, timeout_ms):
         """False where larderd did not answer in time."""
         return self._lib.larder_wait_attached(self._client, timeout_ms) == native.OK

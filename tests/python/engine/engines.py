@@ -115,13 +115,13 @@ class Engine(VllmServer):
         return re.findall(pattern, self.log.read_text(errors="replace"))
 
 
-def run_offline(model, socket, steps, extra=None, env=None, timeout_s=180, **llm):
-    """Runs offline_run.py and returns (its results, all that it printed). In one process, which starts in half the time; servers
-    and the example for offline use run as users run them, in several."""
+def run_offline(model, socket, steps, extra=None, env=None, timeout_s=180, script=OFFLINE, **llm):
+    """Runs offline_run.py, or what takes its place, and returns (its results, all that it printed). In one process, which starts in half
+    the time; servers and the example for offline use run as users run them, in several."""
     job = json.dumps({"model": str(model), "steps": steps, "connector": CONNECTOR, "extra": extra or {}, "llm": llm})
     environ = {**environment(socket, VLLM_ENABLE_V1_MULTIPROCESSING="0"), **(env or {})}
     done = subprocess.run(
-        [sys.executable, OFFLINE, job], env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout_s
+        [sys.executable, script, job], env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout_s
     )
     lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
     assert done.returncode == 0 and lines, done.stdout[-6000:]

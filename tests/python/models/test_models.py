@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import time
+from pathlib import Path
 
 import pytest
 import record
@@ -17,6 +18,7 @@ ALL = os.environ.get("LARDER_MODELS") == "all"
 
 
 slow = pytest.mark.slow  # conftest.py
+ASLEEP = Path(__file__).with_name("asleep_run.py")
 
 
 def walk_of(setting, world, folder, model):
@@ -140,6 +142,28 @@ def test_weights_changed_in_place_under_a_running_engine(world, models, tmp_path
         assert old["tokens"] == hit["tokens"] != alone["tokens"] == new["tokens"] == again["tokens"]
         (other,), _ = Walk(world, tmp_path, models("llama", 7)).run([ask(text)])
         assert (other["hit"], other["tokens"]) == (0, old["tokens"]), "an engine of the old files shares nothing with this one"
+
+
+@slow
+def test_an_engine_that_sleeps(world, models, tmp_path):
+    """Asleep, its KV tensors are overwritten: while a request is set aside whose chunks are being stored, and between two requests. Nothing
+    is hit of before, by the rule of weights that are changed in place: vLLM resets its connector's cache for each sleep. float32, since the
+    request that is set aside computes anew in one step what it had computed in two kinds of them."""
+    with record.named("sleep_mode", "sleep mode, the KV memory overwritten meanwhile (by a stand-in for vLLM's allocator)", 600) as told:
+        walk = Walk(world, tmp_path, models("llama"), env={"VLLM_ENABLE_V1_MULTIPROCESSING": "1", "LARDER_TEST_SLOW_STORES_MS": "400"},
+                    enable_sleep_mode=True, dtype="float32")
+        text = prompt("sleeps", 600)
+        asked = [*walk.settled(), ask(text), *walk.settled(), ask(text)]
+        steps = [ask(text, 60, off=True), {"reset": True}, {"sleep_within": text, "max_tokens": 60}, *asked, {"sleep": 1}, *asked]
+        (alone, kept, *others, zeroed), log = walk.run([*steps, *walk.zeroed(), ask(text)], script=ASLEEP)
+        told(hits=others[-1]["hit"], result="equal tokens", zeroed="other tokens")
+        assert "Larder is off" not in log and log.count("KV memory is away") == 2
+        assert kept["tokens"] == alone["tokens"]
+        assert [one["hit"] for one in others] == [0, 512, 0, 512] and {one["local"] for one in others} == {0}
+        assert all(one["tokens"] == alone["tokens"][:16] != zeroed["tokens"] for one in others)
+        stored = re.findall(r"Stored (\d+) chunks, .*?(\d+) refused", log)
+        assert stored[0] == ("0", "4"), "of what was not read before the memory went nothing is stored"
+        assert [one for one in stored[1:] if one != ("0", "0")] == [("4", "0")] * 2  # between them, what is asked for twice while it is stored
 
 
 @slow

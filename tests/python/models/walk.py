@@ -16,13 +16,13 @@ class Walk:
         self.larderd, self.folder, self.model = larderd, folder, model
         self.extra, self.env, self.llm = extra, env or {}, llm
 
-    def run(self, steps, timeout_s=240):
-        """(results of the asks, log)."""
+    def run(self, steps, timeout_s=240, **how):
+        """(results of the asks, log). `how`: of run_offline."""
         unverified = self.folder / "unverified"
         unverified.unlink(missing_ok=True)
         env = {"LARDER_LIBRARY": str(TEST_LIBRARY), "LARDER_TEST_SKIP_VERIFY": str(unverified), "OMP_NUM_THREADS": "1", **self.env}
         llm = {"skip_tokenizer_init": True, **self.llm}
-        results, log = run_offline(self.model, self.larderd.socket, steps, extra=self.extra, env=env, timeout_s=timeout_s, **llm)
+        results, log = run_offline(self.model, self.larderd.socket, steps, extra=self.extra, env=env, timeout_s=timeout_s, **how, **llm)
         return [result for result in results if isinstance(result, dict)], log
 
     def settled(self):

@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("vllm")
 
-from fakes import Client, Request, blocks, ended, setup, step  # noqa: E402
+from fakes import FAST, Client, Request, blocks, ended, measured_half, setup, step  # noqa: E402
 from scheduler_fakes import chunk_keys, client, half, no_wait, run_prefill, store_all  # noqa: E402, F401
 
 from larder.vllm.scheduler import SchedulerHalf  # noqa: E402
@@ -42,6 +42,17 @@ def test_reset_drops_the_namespace(half, client):
     store_all(client, Request("s", range(512)))
     assert half.reset() is True
     assert client.stored == set()
+
+
+def test_what_is_being_fetched_is_let_go(client):
+    """An engine that sleeps would keep it in larderd's memory for as long."""
+    half = measured_half(client)
+    client.tier, client.on_disk = FAST, set(chunk_keys(Request("r", range(512))))
+    request = Request("r", range(600))
+    assert half.matched_tokens(request, 0) == (None, False)
+    assert half.reset() is True
+    assert client.fetches == {}
+    assert half.matched_tokens(request, 0) == (0, False), "and it is computed"
 
 
 class TestAfterAReset:

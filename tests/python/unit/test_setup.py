@@ -171,10 +171,19 @@ def test_the_layouts_are_those_of_this_vllm():
     assert {layout.name for layout in KVCacheLayout if layout.is_block_compact} == set(setup._LAYOUTS)
 
 
-def test_sleep_mode_is_refused():
+def test_an_engine_that_may_sleep_has_the_namespace_of_one_that_may_not():
+    found = []
+    for asleep in (False, True):
+        vllm_config = config(named())
+        vllm_config.model_config.enable_sleep_mode, vllm_config.model_config.sleep_mode_backend = asleep, "cumem"
+        found.append(setup_of(vllm_config, caches(spec())))
+    assert found[0] == found[1]
+
+
+def test_sleep_by_another_backend_is_refused():
     vllm_config = config(named())
-    vllm_config.model_config.enable_sleep_mode = True
-    with pytest.raises(Unsupported, match="enable_sleep_mode"):
+    vllm_config.model_config.enable_sleep_mode, vllm_config.model_config.sleep_mode_backend = True, "criu"
+    with pytest.raises(Unsupported, match="sleep mode by the backend criu"):
         setup_of(vllm_config, caches(spec()))
 
 

@@ -6,6 +6,7 @@ from vllm.distributed.kv_transfer.kv_connector.v1 import base
 from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorBase_V1, KVConnectorRole, SupportsHMA
 
 from larder.client import Client, namespace_id
+from larder.vllm import sleep_mode
 from larder.vllm.engine_metrics import Exported, Observed
 from larder.vllm.guard import LogPump, logger
 from larder.vllm.messages import StepWork
@@ -42,6 +43,8 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
                 shard, stores = setup.shards.of(*_stage_and_rank(setup.shards))
             self._client = _open(setup, shard, "scheduler" if is_scheduler else f"worker of shard {shard}")
             self._pump = LogPump(self._client)
+            if not is_scheduler:
+                sleep_mode.take_part(vllm_config.model_config)
         except Unsupported as reason:
             off = str(reason)
             if not is_scheduler:  # whose half finds the same, or is told of it, and says it once

@@ -89,6 +89,11 @@ class Fetches:
         if fetch is not None:
             self._client.fetch_end(fetch.ticket)
 
+    def reset(self):
+        """Nobody finds what they bring any more: an engine that sleeps would keep it in memory for nothing."""
+        for request_id in tuple(self._fetches):
+            self.end(request_id)
+
     def forget(self, request_id):
         """The request ended."""
         self.end(request_id)

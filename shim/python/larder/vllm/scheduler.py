@@ -288,6 +288,7 @@ class SchedulerHalf(Guarded):
             tracked.stale = True
         if self.client is None:
             return True
+        self._fetches.reset()
         if not self._private:
             self._private = f"private: {secrets.token_hex(16)}\n"
         return self.client.drop_namespace()

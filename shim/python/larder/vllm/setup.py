@@ -6,6 +6,7 @@ Derived from vllm_config and kv_cache_config alone, which scheduler and workers 
 import os
 from dataclasses import dataclass
 
+from larder.vllm import sleep_mode
 from larder.vllm.groups import Shards, Unsupported, groups_of, shards_of
 from larder.vllm.identity import fingerprint_of
 
@@ -95,8 +96,7 @@ def _check_pages(vllm_config, kv_cache_config):
     name = getattr(layout, "name", layout)
     if name is not None and name not in _LAYOUTS:
         raise Unsupported(f"the KV layout {name} takes a block apart; set VLLM_KV_CACHE_LAYOUT to one of {', '.join(_LAYOUTS)}")
-    if getattr(vllm_config.model_config, "enable_sleep_mode", False):
-        raise Unsupported("sleep mode (enable_sleep_mode) takes KV pages away while they may be copied, and is not served yet")
+    sleep_mode.check(vllm_config.model_config)
 
 
 def _fails_by_page():

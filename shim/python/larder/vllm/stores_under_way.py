@@ -46,8 +46,12 @@ class StoresUnderWay:
                 self._client.store_overtake(ticket)
         if self._windows:
             self.poll(WINDOW_COPY_WAIT_MS, whole=True)
-            for ticket in self._tickets:
-                self._client.store_overtake(ticket)
+            self.overtake()
+
+    def overtake(self):
+        """What was not read by now is given back. Each still ends in poll()."""
+        for ticket in self._tickets:
+            self._client.store_overtake(ticket)
 
     def keep(self, requests):
         """They have ended, and vLLM keeps their blocks."""

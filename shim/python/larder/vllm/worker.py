@@ -9,9 +9,10 @@ import time
 from dataclasses import dataclass, replace
 
 from larder import fingerprint
-from larder._native import FAILED_PRECONDITION
+from larder._native import DEADLINE_EXCEEDED, FAILED_PRECONDITION
 from larder.client import LarderError
 from larder.kv_pages import pages_of, stream_of
+from larder.vllm import sleep_mode
 from larder.vllm.guard import Guarded, guarded, late, logger
 from larder.vllm.messages import COMPUTES, OPEN_WAIT_MS, RESTS, WorkerReport
 from larder.vllm.stores_under_way import Step, StoresUnderWay
@@ -19,6 +20,10 @@ from larder.vllm.stores_under_way import Step, StoresUnderWay
 # How long a step with nothing to compute waits for a load, or for a store whose request has ended. vLLM's processes spin between steps: on few processors they would take
 # them from the copy. A request that comes meanwhile waits as long.
 IDLE_WAIT_MS = 2
+# How long an engine that falls asleep waits for copies. A load that cannot begin fails after 5 s, a chunk takes milliseconds: what takes longer hangs.
+SLEEP_WAIT_S = 10
+# Then for larderd to close memory in which it copies itself. Where it does not, that memory comes free later, and nothing goes wrong.
+CLOSE_WAIT_MS = 1000
 
 
 @dataclass
@@ -51,6 +56,7 @@ class WorkerHalf(Guarded):
         windows = setup is not None and any(group.window is not None for group in setup.groups)
         self._under_way = StoresUnderWay(client, windows)
         self._step = None  # a Step in which a store was begun
+        self._away = False  # the memory of the pages
         self._computes = False
         self._prefill_tokens = 0
         self._step_begin = 0
@@ -74,6 +80,7 @@ class WorkerHalf(Guarded):
         """Gives the library the address of every page of every layer."""
         if self.off is not None:
             return
+        sleep_mode.on_pages(self)
         try:
             for number, group in enumerate(self.setup.groups):
                 pages = [pages_of(name, kv_caches[name], group.page_bytes) for name in group.layers]
@@ -81,6 +88,38 @@ class WorkerHalf(Guarded):
             self._stream = stream_of(kv_caches.values())
         except (KeyError, ValueError, LarderError) as error:
             self.turn_off(f"KV pages cannot be served: {error}")
+
+    # ---- sleep
+
+    def pages_leave(self):
+        """Their memory is about to go: nothing is copied until pages_are_back(). RuntimeError: copies may still run, and it must stay."""
+        self.client.store_abandon()
+        self._nothing_of_step()
+        self._under_way.overtake()
+        until = time.monotonic() + SLEEP_WAIT_S
+        while running := self._copies():
+            if time.monotonic() > until:
+                raise RuntimeError(
+                    f"{running} copies of Larder from and to KV pages have not ended in {SLEEP_WAIT_S} s: this engine cannot fall asleep now"
+                )
+            time.sleep(0.001)
+        self._away = True
+        try:
+            self.client.pages_leave(CLOSE_WAIT_MS)
+        except LarderError as error:
+            if error.status == DEADLINE_EXCEEDED:
+                logger.warning("Larder: this engine falls asleep, and larderd may keep its KV memory for a while")
+
+    def _copies(self):
+        try:
+            state = self.client.state()
+        except LarderError:  # it was closed, which waits for all copies
+            return 0
+        return state.loads_running + state.stores_running
+
+    def pages_are_back(self):
+        self._away = False
+        self.client.pages_are_back()
 
     # ---- the step
 
@@ -131,8 +170,8 @@ class WorkerHalf(Guarded):
     def _load(self, move):
         load = Load(move.request_id, move.pages)
         try:
-            if self.off is not None or not move.parts:
-                raise LookupError(self.off or "nothing to load")
+            if self.off is not None or self._away or not move.parts:
+                raise LookupError(self.off or ("the KV pages are away" if self._away else "nothing to load"))
             space = self._space_of(move)
             for part in move.parts:
                 ticket = self.client.load(part.hashes, self._stride(part), part.pages, part.group, self._shard, space)
@@ -162,7 +201,7 @@ class WorkerHalf(Guarded):
             if self.off is None:
                 raise RuntimeError("the step before this one was never saved")
         begun = False
-        for (space, group), parts in self._by_call(work.stores if self._stores and self.off is None else ()).items():
+        for (space, group), parts in self._by_call(work.stores if self._stores and self.off is None and not self._away else ()).items():
             hashes, pages = (b"".join(one) for one in zip(*((part.hashes, part.pages) for part in parts)))
             begun |= self.client.store_begin(hashes, self._stride(parts[0]), pages, group, self._shard, space)
         if not begun:

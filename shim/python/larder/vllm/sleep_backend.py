@@ -1,0 +1,26 @@
+"""What vLLM makes in a worker's process at its first sleep, where `sleep_mode` has put it: vLLM's own way to sleep, told to the cache.
+
+On the worker's thread, between steps. An exception here is vLLM's answer to /sleep."""
+
+from vllm.device_allocator.sleep_mode_backend import CuMemBackend
+
+from larder.vllm import sleep_mode
+
+_KV = "kv_cache"  # vLLM's tag of that memory
+
+
+class LarderSleepBackend(CuMemBackend):
+    def suspend(self, level=1):
+        """Raises before any memory is touched where KV pages may still be copied."""
+        sleep_mode.pages_leave()
+        super().suspend(level)
+
+    def resume(self, tags=None):
+        super().resume(tags)
+        if tags is None or _KV in tags:
+            sleep_mode.pages_are_back()
+
+    def discard(self, tags):
+        if _KV in tags:
+            sleep_mode.pages_leave()
+        super().discard(tags)

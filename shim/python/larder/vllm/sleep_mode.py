@@ -1,0 +1,74 @@
+"""vLLM's sleep mode takes the memory of the KV pages away and brings it back at the same addresses: which engines may fall asleep with
+the cache, and who is told before pages go and when they are there again.
+
+vLLM makes its backend for that by name, at the first sleep (gpu_worker). There is no option for the name (0.32), so that the connector
+puts ours there (sleep_backend), which is vLLM's own with our two words."""
+
+import weakref
+
+from larder.vllm.groups import Unsupported
+
+NAME = "larder"
+_OF_VLLM = "cumem"
+_ON_PAGES = weakref.WeakSet()  # the workers' halves of this process. vLLM's allocator is one for the process too: all fall asleep together
+
+
+def may_sleep(model_config):
+    """enable_cumem_allocator alone suffices for /sleep and release_kv_cache_memory()."""
+    return any(getattr(model_config, name, False) for name in ("enable_sleep_mode", "enable_cumem_allocator"))
+
+
+def check(model_config):
+    """Unsupported, where memory could be taken that is being copied."""
+    if not may_sleep(model_config):
+        return
+    if _factory() is None:
+        raise Unsupported("sleep mode (enable_sleep_mode, enable_cumem_allocator) is not served by this vLLM (SleepModeBackendFactory is missing)")
+    backend = model_config.sleep_mode_backend
+    if backend not in (_OF_VLLM, NAME):
+        raise Unsupported(f"sleep mode by the backend {backend} takes KV pages away while they may be copied; leave sleep_mode_backend at {_OF_VLLM}")
+    if getattr(model_config, "sleep_mode_offload_cudagraph", False):  # vLLM captures into its pool only where the name is cumem
+        raise Unsupported(f"sleep_mode_offload_cudagraph needs the sleep backend {_OF_VLLM} itself, and is not served yet")
+
+
+def take_part(model_config):
+    """The backend that vLLM makes of this configuration is ours. REQUIRES: check() has passed; no sleep came before."""
+    if not may_sleep(model_config):
+        return
+    factory = _factory()
+    try:
+        factory.get_backend_class(NAME)
+    except ValueError:
+        factory.register_backend(NAME, "larder.vllm.sleep_backend", "LarderSleepBackend")
+    model_config.sleep_mode_backend = NAME
+
+
+def on_pages(half):
+    """`half` copies from and to KV pages from here on, as long as it lives."""
+    _ON_PAGES.add(half)
+
+
+def pages_leave():
+    """When it returns nothing of this process reads or writes KV pages until pages_are_back(). Raises where that cannot be had."""
+    told = []
+    try:
+        for half in tuple(_ON_PAGES):
+            half.pages_leave()
+            told.append(half)
+    except Exception:
+        for half in told:
+            half.pages_are_back()
+        raise
+
+
+def pages_are_back():
+    for half in tuple(_ON_PAGES):
+        half.pages_are_back()
+
+
+def _factory():
+    try:
+        from vllm.device_allocator.sleep_mode_backend import SleepModeBackendFactory
+    except ImportError:  # an older vLLM
+        return None
+    return SleepModeBackendFactory

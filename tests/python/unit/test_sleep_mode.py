@@ -1,0 +1,286 @@
+"""vLLM's sleep mode: its own classes over a recording allocator, the worker's half over a recording client."""
+
+import sys
+from types import SimpleNamespace as Fake
+
+import pytest
+
+pytest.importorskip("vllm")
+
+import torch  # noqa: E402
+from fakes import setup  # noqa: E402
+from vllm import device_allocator  # noqa: E402
+from vllm.device_allocator.sleep_mode_backend import SleepModeBackendFactory  # noqa: E402
+from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorRole  # noqa: E402
+from vllm.v1.worker.gpu_worker import Worker  # noqa: E402
+from worker_fakes import Client, completion, move  # noqa: E402
+
+from larder._native import DEADLINE_EXCEEDED  # noqa: E402
+from larder.client import Client as RealClient  # noqa: E402
+from larder.client import LarderError, State  # noqa: E402
+from larder.vllm import connector, sleep_mode, worker  # noqa: E402
+from larder.vllm.groups import Unsupported  # noqa: E402
+from larder.vllm.messages import RESTS, StepWork  # noqa: E402
+from larder.vllm.worker import WorkerHalf  # noqa: E402
+
+ASLEEP = ["abandon", "leave", "sleep"]
+
+
+class SleepyClient(Client):
+    """`running`: what each look at its state tells in turn, the last one for good."""
+
+    def __init__(self, calls):
+        super().__init__()
+        self.calls, self.running, self.keeps = calls, [(0, 0)], False
+
+    def state(self):
+        loads, stores = self.running.pop(0) if len(self.running) > 1 else self.running[0]
+        if loads + stores:
+            self.calls.append(f"{loads} {stores}")
+        return State(1, 1, 1, 1, loads, stores)
+
+    def store_abandon(self):
+        super().store_abandon()
+        self.calls.append("abandon")
+
+    def store_overtake(self, ticket):
+        self.calls.append(f"overtake {ticket}")
+
+    def pages_leave(self, wait_ms):
+        self.calls.append("leave")
+        if self.keeps:
+            raise LarderError("larder_pages_leave", DEADLINE_EXCEEDED)
+
+    def pages_are_back(self):
+        self.calls.append("back")
+
+
+class Allocator:
+    """vLLM's, as far as its backend calls it."""
+
+    def __init__(self, calls):
+        self.calls, self.fails = calls, False
+
+    def sleep(self, offload_tags):
+        if self.fails:
+            raise MemoryError("no host memory for the weights")
+        self.calls.append("sleep")
+
+    def wake_up(self, tags=None):
+        self.calls.append(f"wake {tags}")
+
+    def discard(self, tags):
+        self.calls.append(f"discard {tags}")
+
+
+@pytest.fixture
+def calls():
+    return []
+
+
+@pytest.fixture
+def client(calls):
+    return SleepyClient(calls)
+
+
+@pytest.fixture
+def half(client, monkeypatch):
+    monkeypatch.setattr(sleep_mode, "_ON_PAGES", type(sleep_mode._ON_PAGES)())
+    return registered(client)
+
+
+def registered(client):
+    half = WorkerHalf(setup(), client)
+    half.register({"layer.0": torch.zeros(32, 4096, dtype=torch.uint8)})
+    assert half.off is None
+    return half
+
+
+@pytest.fixture
+def allocator(calls, monkeypatch):
+    made = Allocator(calls)
+    monkeypatch.setattr(device_allocator, "get_mem_allocator_instance", lambda: made)
+    return made
+
+
+def configuration(**more):
+    return Fake(enable_sleep_mode=True, sleep_mode_backend="cumem", **more)
+
+
+@pytest.fixture
+def backend(half, allocator):
+    """As vLLM's worker makes it at its first sleep."""
+    config = configuration()
+    sleep_mode.take_part(config)
+    return Worker.sleep_mode_backend.fget(Fake(_sleep_mode_backend=None, vllm_config=Fake(model_config=config)))
+
+
+class TestOrder:
+    def test_pages_go_when_nothing_is_copied_and_copies_come_when_they_are_back(self, backend, calls, client):
+        client.running = [(1, 2), (0, 1), (0, 0)]
+        backend.suspend(1)
+        assert calls == ["abandon", "1 2", "0 1", "leave", "sleep"]
+        assert backend.state() == "SUSPENDED"
+        calls.clear()
+        backend.resume()
+        assert calls == ["wake None", "back"]
+
+    def test_what_was_begun_or_submitted_is_given_up(self, backend, half, client, calls):
+        half.bind(StepWork(number=1, stores=[move("a")], computes=True))
+        half.wait_for_save()
+        half.bind(StepWork(number=2, stores=[move("a")], computes=True))  # and never saved
+        backend.suspend(1)
+        assert calls == ["abandon", "overtake 1", "leave", "sleep"]
+        client.ended = [1]
+        half.transfer_results()
+        assert half.report().ended == {1: 1, 2: 1}, "each step is reported once all the same"
+
+    def test_the_other_half_of_a_partial_wake(self, backend, calls):
+        backend.suspend(1)
+        calls.clear()
+        backend.resume(["weights"])
+        assert calls == ["wake ['weights']"]
+        backend.resume(["kv_cache"])
+        assert calls[1:] == ["wake ['kv_cache']", "back"]
+
+    def test_the_kv_memory_alone(self, backend, calls):
+        """release_kv_cache_memory(), then a sleep with all of it."""
+        backend.discard(("weights",))
+        backend.discard(("kv_cache",))
+        assert calls == ["discard ('weights',)", "abandon", "leave", "discard ('kv_cache',)"]
+        backend.suspend(1)
+        assert calls[4:] == ASLEEP
+
+    def test_two_engines_of_a_process_share_vllms_allocator(self, backend, calls):
+        other = registered(SleepyClient(calls))
+        backend.suspend(1)
+        assert calls == ["abandon", "leave", "abandon", "leave", "sleep"]
+        del other
+        backend.resume()
+        assert calls[5:] == ["wake None", "back"], "one that is gone is not told"
+
+
+class TestRefusals:
+    def test_copies_that_do_not_end_keep_the_engine_awake(self, backend, half, client, calls, monkeypatch):
+        monkeypatch.setattr(worker, "SLEEP_WAIT_S", 0.02)
+        client.running = [(1, 1)]
+        with pytest.raises(RuntimeError, match="2 copies of Larder from and to KV pages have not ended in 0.02 s: .* cannot fall asleep now"):
+            backend.suspend(1)
+        assert "sleep" not in calls and "leave" not in calls and backend.state() == "RUNNING"
+        half.bind(StepWork(loads=[move()]))
+        assert client.loads and half.off is None, "it goes on with the cache"
+        client.running = [(0, 0)]
+        backend.suspend(1)
+        assert calls[-3:] == ASLEEP
+
+    def test_one_of_two_halves_that_cannot_let_go_keeps_both(self, backend, calls, monkeypatch):
+        monkeypatch.setattr(worker, "SLEEP_WAIT_S", 0.01)
+        stuck = registered(SleepyClient(calls))
+        stuck.client.running = [(0, 1)]
+        with pytest.raises(RuntimeError):
+            backend.suspend(1)
+        assert calls.count("leave") == calls.count("back") and not any(one._away for one in sleep_mode._ON_PAGES)
+
+    def test_a_larderd_that_does_not_let_go_keeps_nobody_awake(self, backend, client, calls):
+        client.keeps = True
+        backend.suspend(1)
+        assert calls == ASLEEP
+
+    def test_a_cache_that_was_closed_keeps_nobody_awake(self, half, allocator, calls):
+        half.client = RealClient("/nowhere/larder.sock")
+        half.client.close()
+        sleep_mode.pages_leave()
+        sleep_mode.pages_are_back()
+
+    def test_a_cache_that_is_off_still_ends_its_copies(self, backend, half, client, calls):
+        half.turn_off("a reason")
+        calls.clear()
+        client.running = [(1, 0), (0, 0)]
+        backend.suspend(1)
+        assert calls == ["abandon", "1 0", "leave", "sleep"]
+
+    def test_where_vllm_itself_fails_to_sleep_nothing_is_copied_until_it_has_woken_up(self, backend, half, allocator, client):
+        allocator.fails = True
+        with pytest.raises(MemoryError):
+            backend.suspend(1)
+        half.bind(StepWork(loads=[move()]))
+        assert not client.loads
+        backend.resume()
+        half.bind(StepWork(loads=[move()]))
+        assert client.loads
+
+
+class TestAway:
+    def test_what_is_asked_meanwhile_is_computed_or_left_out_and_reported(self, backend, half, client):
+        backend.suspend(1)
+        half.bind(StepWork(number=1, loads=[move("l")], stores=[move("s")], computes=True))
+        half.wait_for_save()
+        assert not client.loads and not client.begun and not client.submitted
+        assert half.transfer_results() == ({"l"}, {"l"})
+        assert half.report().ended == {1: 1} and half.off is None
+
+    def test_and_goes_on_when_they_are_back(self, backend, half, client):
+        backend.suspend(2)
+        half.bind(RESTS)
+        backend.resume()
+        half.bind(StepWork(number=1, loads=[move("l")], stores=[move("s")], computes=True))
+        half.wait_for_save()
+        assert client.loads and client.submitted
+        client.done = [completion(1)]
+        assert half.transfer_results() == ({"l"}, set())
+
+
+class TestConfiguration:
+    def test_ours_is_made_by_name_and_vllms_own_is_left_to_others(self, backend):
+        assert type(backend).__name__ == "LarderSleepBackend" and backend.preserves_communicators()
+        assert SleepModeBackendFactory.get_backend_class("cumem").__name__ == "CuMemBackend"
+
+    def test_engines_that_never_sleep_are_left_alone(self):
+        config = Fake(enable_sleep_mode=False, enable_cumem_allocator=False, sleep_mode_backend="cumem")
+        sleep_mode.check(config)
+        sleep_mode.take_part(config)
+        assert config.sleep_mode_backend == "cumem"
+
+    def test_the_allocator_alone_suffices_to_sleep(self):
+        config = Fake(enable_sleep_mode=False, enable_cumem_allocator=True, sleep_mode_backend="cumem")
+        sleep_mode.take_part(config)
+        assert config.sleep_mode_backend == "larder"
+        sleep_mode.check(config)  # in the same process the scheduler finds what the worker has written
+
+    def test_no_configuration_tells_of_it_by_itself(self):
+        """Else the name would be somebody's option, and there were no need to write it."""
+        from vllm.engine.arg_utils import EngineArgs
+
+        assert not hasattr(EngineArgs, "sleep_mode_backend")
+
+    @pytest.mark.parametrize(("refusal", "backend"), [(None, "larder"), (Unsupported("a reason"), "cumem")])
+    def test_a_worker_that_takes_part_puts_it_there(self, refusal, backend, monkeypatch):
+        def setup_of(*_):
+            if refusal:
+                raise refusal
+            return setup(socket="/nowhere/larder.sock")
+
+        monkeypatch.setattr(connector, "setup_of", setup_of)
+        config = configuration()
+        vllm_config = Fake(kv_transfer_config=Fake(), model_config=config)
+        for role, expected in (KVConnectorRole.SCHEDULER, "cumem"), (KVConnectorRole.WORKER, backend):
+            connector.LarderConnector(vllm_config, role, None).shutdown()
+            assert config.sleep_mode_backend == expected
+
+    @pytest.mark.parametrize(
+        ("more", "words"),
+        [
+            ({"sleep_mode_backend": "criu"}, "sleep mode by the backend criu takes KV pages away while they may be copied"),
+            ({"sleep_mode_offload_cudagraph": True}, "sleep_mode_offload_cudagraph needs the sleep backend cumem itself"),
+        ],
+    )
+    def test_what_is_refused(self, more, words):
+        config = configuration()
+        vars(config).update(more)
+        with pytest.raises(Unsupported, match=words):
+            sleep_mode.check(config)
+
+    def test_a_vllm_without_backends_is_refused(self, monkeypatch):
+        monkeypatch.setitem(sys.modules, "vllm.device_allocator.sleep_mode_backend", None)
+        with pytest.raises(Unsupported, match="sleep mode .* is not served by this vLLM"):
+            sleep_mode.check(Fake(enable_sleep_mode=True))
