@@ -1,13 +1,12 @@
 """The worker's half over pages of the fake CUDA driver: no GPU, and nothing is proved about one. What a CUDA error does to the engine is: nothing."""
 
-import os
 import sys
 
 import pytest
 
 pytest.importorskip("vllm")
 
-from device_fakes import BLOCKS, KEY, PAGE_BYTES, PAGES, Engine, FakeDevice, larderd, run_on_device  # noqa: E402, F401
+from device_fakes import PAGE_BYTES, PAGES, Engine, FakeDevice, larderd, run_on_device  # noqa: E402, F401
 
 ILLEGAL_ADDRESS = 700  # CUDA_ERROR_ILLEGAL_ADDRESS, after which nothing of the context works
 
@@ -22,17 +21,14 @@ def main(driver, socket):
 
     device = FakeDevice(driver)
     pages = device.allocate(PAGES * PAGE_BYTES, False)
-    content = os.urandom(BLOCKS * PAGE_BYTES)
-    device.seen(pages, len(content)).raw = content
+    content = device.fill(pages)
     engine = Engine(socket, pages)
-    half, client = engine.half, engine.client
+    half = engine.half
 
-    engine.store(1, 0)
-    engine.until(lambda: engine.ended() == {1: 1})
-    engine.until(lambda: client.lookup(KEY, 32) == 1)
+    engine.store_to_the_end(1, 0)
     half.bind(StepWork(loads=[engine.move(8)]))
     assert engine.failed() == set()
-    assert device.seen(pages + 8 * PAGE_BYTES, len(content)).raw == content
+    assert device.blocks(pages, 8).raw == content
 
     for work in (b"kernel", b"copy"):  # by whichever way was measured to be the faster
         device.fail(work, 1, ILLEGAL_ADDRESS, True, 1)
@@ -44,7 +40,7 @@ def main(driver, socket):
     assert half.transfer_results() == ({"r"}, {"r"}) and half.free_requests() == {"r"}
     report = half.report()
     assert report.disabled == half.off and report.ended == {2: 1}
-    client.close()
+    engine.client.close()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """An engine on the fake CUDA driver falls asleep by our backend and wakes up: its KV memory goes while a copy is asked for, and other memory is at
 its addresses then. A copy that touches memory that is away is CUDA's error 700 there too, for good."""
 
-import os
 import sys
 import time
 
@@ -9,7 +8,7 @@ import pytest
 
 pytest.importorskip("vllm")
 
-from device_fakes import BLOCKS, KEY, PAGE_BYTES, PAGES, Engine, FakeDevice, larderd, run_on_device  # noqa: E402, F401
+from device_fakes import PAGE_BYTES, PAGES, Engine, FakeDevice, larderd, run_on_device  # noqa: E402, F401
 
 SLOW_MS = 300  # a copy
 
@@ -41,17 +40,14 @@ def main(driver, socket):
 
     device = FakeDevice(driver)
     pages = device.map_by_hand(PAGES * PAGE_BYTES, False)
-    content = os.urandom(BLOCKS * PAGE_BYTES)
-    device.seen(pages, len(content)).raw = content
+    content = device.fill(pages)
     engine = Engine(socket, pages)
-    half, client = engine.half, engine.client
+    half = engine.half
     sleep_mode.on_pages(half)
     device_allocator.get_mem_allocator_instance = lambda: ByHand(device, pages)
     backend = LarderSleepBackend()
 
-    engine.store(1, 0)
-    engine.until(lambda: engine.ended() == {1: 1})
-    engine.until(lambda: client.lookup(KEY, 32) == 1)
+    engine.store_to_the_end(1, 0)
 
     device.delay_ms(SLOW_MS, None)
     half.bind(StepWork(loads=[engine.move(8)]))
@@ -67,12 +63,12 @@ def main(driver, socket):
     assert half.off is None and half.report().ended == {2: 1}
 
     backend.resume()
-    assert device.seen(pages, len(content)).raw != content, "other memory"
+    assert device.blocks(pages).raw != content, "other memory"
     half.bind(StepWork(loads=[engine.move(16)]))
     assert engine.failed() == set()
-    assert device.seen(pages + 16 * PAGE_BYTES, len(content)).raw == content
+    assert device.blocks(pages, 16).raw == content
     assert half.off is None
-    client.close()
+    engine.client.close()
 
 
 if __name__ == "__main__":

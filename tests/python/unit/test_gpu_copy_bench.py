@@ -1,10 +1,9 @@
-"""make bench-gpu's G1 to G8 without a GPU: what is made of the times, what is judged and what is said not to be measured; and the same copies, of
-real bytes, over the driver of tests/cuda that has no GPU behind it. No time is judged."""
+"""make bench-gpu's G1 to G8 without a GPU: what is made of the times, what is judged and what is said not to be measured. The copies themselves:
+test_gpu_copies_over_fake.py."""
 
 import contextlib
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -119,47 +118,6 @@ def test_what_larderd_does_is_judged(bench):
     assert "0 opened by 64 verified copies" in attach.show(row)
 
 
-G6_OVER_THE_FAKE = """
-import pathlib, sys
-import gpu_attach
-from gpu_arms import ArmsError
-from harness.larderd import Larderd
-
-larderd_path, library, folder, transfer = sys.argv[1], sys.argv[2], pathlib.Path(sys.argv[3]), sys.argv[4]
-scale = gpu_attach.Scale(layers=3, page_bytes=16 << 10, chunk_blocks=4, chunks=3, attaches=2, rounds=2, kills=2)
-with Larderd(larderd_path, folder, f"larder-g6-{folder.name}", "8MiB", transfer) as larderd:
-    larderd.wait_ready()
-    larderd.wait_touched()
-    try:
-        (row,) = gpu_attach.measure(larderd, library, folder, scale)
-    except ArmsError as error:
-        print("not measured:", error)
-        sys.exit()
-assert (row["copies"], row["opened_by_copies"], row["allocations"]) == (12, 0, 3), row
-assert 0 < row["attach_ms"] <= row["attach_worst_ms"] and 0 < row["back_ms"] <= row["back_worst_ms"], row
-print(gpu_attach.show(row))
-"""
-
-
-def g6_over_the_fake(root, folder, transfer, **environment):
-    library = Path(os.environ["LARDER_LIBRARY"]).with_name("libgpu_arms.so")
-    path = os.pathsep.join(str(root / part) for part in ("tests/bench", "tests/engine", "shim/python", "e2e"))
-    command = [sys.executable, "-c", G6_OVER_THE_FAKE, Path(os.environ["LARDER_TEST_BIN"]) / "larderd", library, folder, transfer]
-    environment = {**os.environ, "PYTHONPATH": path, "LD_LIBRARY_PATH": str(library.parent / "fake_cuda"), **environment}
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    return ran.stdout
-
-
-def test_larderd_copies_for_an_engine_that_is_killed_over_the_fake_driver(root, tmp_path):
-    told = g6_over_the_fake(root, tmp_path, "transfer: sidecar\n", FAKE_CUDA_DELAY_MS="2")
-    assert "0 opened by 12 verified copies" in told
-
-
-def test_why_larderd_does_not_copy_is_said(root, tmp_path):
-    assert g6_over_the_fake(root, tmp_path, "transfer: sidecar\n", FAKE_CUDA_MIG="1").startswith("not measured: larderd does not copy for this engine (mig:")
-
-
 # ---- G8
 
 
@@ -189,23 +147,6 @@ def test_huge_pages_are_asked_for_and_given_back(register, tmp_path):
         assert why.startswith("no pages of 1024 MiB can be had")
     with register.huge_pages(3 << 20, register.HUGE, tmp_path) as why:
         assert why == "3 MiB are no whole pages of 2 MiB"
-
-
-def test_pages_of_each_size_are_touched_and_registered_or_it_says_why_not(root):
-    """Real pages of this machine, of 1 GiB too, registered with the driver that has no GPU behind it."""
-    script = """
-import json, sys
-import gpu_register
-from gpu_arms import Arms
-
-print(json.dumps(gpu_register.measure(Arms(sys.argv[1]), gpu_register.Scale(1 << 30, 1))))
-"""
-    pools = {path: path.read_text() for path in Path("/sys/kernel/mm/hugepages").glob("*/nr_hugepages")}
-    rows = json.loads(over_the_fake(root, script))
-    assert sorted(row["page_kib"] for row in rows) == [4, 2048, 1 << 20]
-    for row in rows:
-        assert row.get("touch_s", 0) > 0 < row.get("register_s", 0) or " pages of " in row["not_measured"], row
-    assert {path: path.read_text() for path in pools} == pools, "given back"
 
 
 def test_without_huge_pages_small_ones_are_measured(register, monkeypatch, bench):
@@ -364,61 +305,3 @@ def test_a_later_run_of_one_part_keeps_the_others(bench, without_g6, monkeypatch
     report = json.loads((tmp_path / "gpu_copies.json").read_text())
     assert [row["part"] for row in report["rows"]] == ["G1"] * 7 + ["G6"]
     assert [goal["id"] for goal in report["goals"]] == ["G1.load_of_large"]
-
-
-OVER_THE_FAKE = """
-import sys
-import gpu_both_ways, gpu_one_way, gpu_register
-from gpu_arms import LOAD, STORE, Arms, ArmsError
-from harness.bench import Void
-
-arms = Arms(sys.argv[1])
-assert arms.device.startswith("a fake device"), arms.device
-for piece in (16 << 10, 2 << 20):
-    rows = gpu_one_way.measure(arms, piece, gpu_one_way.Scale(4 << 20, 2 << 20, 1))
-    assert [row["way"] for row in rows if "not_measured" not in row][:3] == ["one large copy", "a call a piece", "the driver's batch"], rows
-rows = gpu_both_ways.measure(arms, gpu_both_ways.Scale(8 << 20, 2 << 20, 1, 16))
-assert len(rows) == 3 and all(row["load_gb_s"] > 0 < row["store_gb_s"] for row in rows), rows
-(small, *_) = gpu_register.measure(arms, gpu_register.Scale(8 << 20, 1))
-assert small["touch_s"] > 0 < small["register_s"], small
-with arms.field(4 << 20, 64 << 10, 1 << 20) as field:
-    with field.moves("batch", 8) as moves:
-        moves.pace(LOAD, 100e6, 2)
-        try:
-            moves.pace(LOAD, 1, 1)
-            raise SystemExit("two at once")
-        except ArmsError as error:
-            assert "already" in str(error), error
-        import time
-        time.sleep(0.3)
-        rate = moves.rest()
-        assert 0 < rate <= 130e6, rate  # a copy may be under way at the end
-        field.scribble()
-        try:
-            field.check()
-            raise SystemExit("scribbled pages are right")
-        except Void as error:
-            assert "wrong" in str(error), error
-        try:
-            moves.one_way(STORE, 1)
-            raise SystemExit("other bytes are stored as the same ones")
-        except Void as error:
-            assert "another root" in str(error), error
-print("done")
-"""
-
-
-def over_the_fake(root, script):
-    """What it printed."""
-    library = Path(os.environ["LARDER_LIBRARY"]).with_name("libgpu_arms.so")
-    fake = library.parent / "fake_cuda"
-    assert library.exists() and fake.exists(), "make build"
-    path = os.pathsep.join(str(root / folder) for folder in ("tests/bench", "shim/python", "e2e"))
-    ran = subprocess.run([sys.executable, "-c", script, library], env={**os.environ, "PYTHONPATH": path, "LD_LIBRARY_PATH": str(fake)},
-                         capture_output=True, text=True, timeout=300)
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    return ran.stdout
-
-
-def test_all_of_it_moves_real_bytes_over_the_fake_driver(root):
-    assert over_the_fake(root, OVER_THE_FAKE).endswith("done\n")

@@ -8,24 +8,24 @@ import weakref
 
 from larder.vllm.groups import Unsupported
 
-NAME = "larder"
+_NAME = "larder"
 _OF_VLLM = "cumem"
 _ON_PAGES = weakref.WeakSet()  # the workers' halves of this process. vLLM's allocator is one for the process too: all fall asleep together
 
 
-def may_sleep(model_config):
+def _may_sleep(model_config):
     """enable_cumem_allocator alone suffices for /sleep and release_kv_cache_memory()."""
     return any(getattr(model_config, name, False) for name in ("enable_sleep_mode", "enable_cumem_allocator"))
 
 
 def check(model_config):
     """Unsupported, where memory could be taken that is being copied."""
-    if not may_sleep(model_config):
+    if not _may_sleep(model_config):
         return
     if _factory() is None:
         raise Unsupported("sleep mode (enable_sleep_mode, enable_cumem_allocator) is not served by this vLLM (SleepModeBackendFactory is missing)")
     backend = model_config.sleep_mode_backend
-    if backend not in (_OF_VLLM, NAME):
+    if backend not in (_OF_VLLM, _NAME):
         raise Unsupported(f"sleep mode by the backend {backend} takes KV pages away while they may be copied; leave sleep_mode_backend at {_OF_VLLM}")
     if getattr(model_config, "sleep_mode_offload_cudagraph", False):  # vLLM captures into its pool only where the name is cumem
         raise Unsupported(f"sleep_mode_offload_cudagraph needs the sleep backend {_OF_VLLM} itself, and is not served yet")
@@ -33,14 +33,14 @@ def check(model_config):
 
 def take_part(model_config):
     """The backend that vLLM makes of this configuration is ours. REQUIRES: check() has passed; no sleep came before."""
-    if not may_sleep(model_config):
+    if not _may_sleep(model_config):
         return
     factory = _factory()
     try:
-        factory.get_backend_class(NAME)
+        factory.get_backend_class(_NAME)
     except ValueError:
-        factory.register_backend(NAME, "larder.vllm.sleep_backend", "LarderSleepBackend")
-    model_config.sleep_mode_backend = NAME
+        factory.register_backend(_NAME, "larder.vllm.sleep_backend", "LarderSleepBackend")
+    model_config.sleep_mode_backend = _NAME
 
 
 def on_pages(half):
