@@ -117,8 +117,9 @@ LARDER_API larder_status larder_register_pages(larder_client* client, uint32_t g
 LARDER_API larder_status larder_after_stream(larder_client* client, void* stream);
 
 /* For engines whose memory of KV pages goes for a while, as in sleep mode, and is there again at the same addresses: call this before it goes, when
- * no load and no store is under way, and larder_pages_are_back() when it is there. Between the two nothing is loaded or stored. Where larderd copies
- * itself (transfer: sidecar) it lets go of that memory, at most `wait_ms` are waited for it: LARDER_DEADLINE_EXCEEDED, and it may still be open there.
+ * no load and no store is under way, and larder_pages_are_back() when it is there. Between the two ask for no load and no store: that is not looked at,
+ * and a copy onto memory that is not there ends in a CUDA error, which ends all copies of this client. Where larderd copies itself (transfer:
+ * sidecar) it lets go of that memory, at most `wait_ms` are waited for it: LARDER_DEADLINE_EXCEEDED, and it may still be open there.
  * Who does not call it loses no answer: each copy of larderd's is verified on the pages. */
 LARDER_API larder_status larder_pages_leave(larder_client* client, uint32_t wait_ms);
 LARDER_API larder_status larder_pages_are_back(larder_client* client);

@@ -59,8 +59,8 @@ class Client final : public ControlListener {
   // See larder_after_stream().
   Status after_stream(void* stream) { return copies_.follow(stream); }
 
-  // The memory of the registered pages is about to go, as an engine's that falls asleep: larderd lets go of it, where it copies in it. Nothing is loaded or
-  // stored until pages_are_back(). kDeadlineExceeded: it did not in time.
+  // The memory of the registered pages is about to go, as an engine's that falls asleep: larderd lets go of it, where it copies in it. REQUIRES: no load and no
+  // store runs, and none is asked for until pages_are_back(). kDeadlineExceeded: it did not in time.
   Status pages_leave(std::uint32_t wait_ms) { return sidecar_.leave(std::chrono::milliseconds(wait_ms)); }
   // At the same addresses.
   void pages_are_back() { sidecar_.back(); }

@@ -8,13 +8,12 @@
 #include <bit>
 #include <cstring>
 #include <exception>
-#include <optional>
 #include <string>
 
 #include "cuda/pinning.h"
 #include "sidecar/base/log.h"
 #include "sidecar/ipc/toucher.h"
-#include "tests/bench/gpu_moves.h"
+#include "tests/bench/gpu_plain_moves.h"
 
 using namespace larder;
 using bench::Direction;
@@ -131,11 +130,14 @@ Status touch_and_enroll(std::uint64_t bytes, std::uint64_t page_bytes, double& t
   return enroll(engines.bytes(), register_s);
 }
 
-std::optional<copy::cuda::Method> method_of(std::string_view name) {
-  if (name == "auto") return copy::cuda::Method::kAuto;
-  if (name == "batch") return copy::cuda::Method::kBatch;
-  if (name == "kernel") return copy::cuda::Method::kKernel;
-  return std::nullopt;
+Result<std::unique_ptr<GpuMoves>> moves_of(GpuField& field, std::string_view method, unsigned blocks, std::uint64_t plain_bytes) {
+  using copy::cuda::Method;
+  if (method == "auto") return bench::engine_moves(field, Method::kAuto, blocks);
+  if (method == "batch") return bench::engine_moves(field, Method::kBatch, blocks);
+  if (method == "kernel") return bench::engine_moves(field, Method::kKernel, blocks);
+  if (method == "bare kernel") return bench::bare_kernel_moves(field, blocks);
+  if (method == "plain") return bench::driver_moves(field, plain_bytes);
+  return Status(Code::kInvalidArgument, "no method " + std::string(method));
 }
 
 }  // namespace
@@ -189,9 +191,7 @@ int gpu_field_check(gpu_field* field) {
 gpu_moves* gpu_moves_make(gpu_field* field, const char* method, unsigned kernel_blocks, uint64_t plain_bytes) {
   auto made = std::make_unique<gpu_moves>();
   const int failed = guarded([&]() -> Status {
-    const std::optional<copy::cuda::Method> known = method_of(method);
-    Result<std::unique_ptr<GpuMoves>> moves =
-        known ? GpuMoves::by_engine(*field->impl, *known, kernel_blocks) : GpuMoves::plain(*field->impl, plain_bytes);
+    Result<std::unique_ptr<GpuMoves>> moves = moves_of(*field->impl, method, kernel_blocks, plain_bytes);
     if (moves.ok()) made->impl = std::move(moves).value();
     return moves.status();
   });

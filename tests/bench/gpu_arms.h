@@ -28,7 +28,7 @@ int gpu_field_fill(gpu_field* field);
 int gpu_field_scribble(gpu_field* field);
 int gpu_field_check(gpu_field* field);
 
-/* method: "auto", "batch", "kernel", of so many multiprocessors; or "plain", calls of the driver of plain_bytes each,
+/* method: "auto", "batch", "kernel", of so many multiprocessors, and "bare kernel", which digests nothing; or "plain", calls of the driver of plain_bytes each,
  * and with 0 its batches, of a chunk's pieces each. */
 gpu_moves* gpu_moves_make(gpu_field* field, const char* method, unsigned kernel_blocks, uint64_t plain_bytes);
 void gpu_moves_drop(gpu_moves* moves);

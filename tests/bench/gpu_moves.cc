@@ -45,70 +45,6 @@ class EngineMoves final : public GpuMoves {
   std::vector<std::uint64_t> roots_;
 };
 
-// Whoever moves takes a stream of the product's pool, so that both wait in the same way.
-class PlainMoves final : public GpuMoves {
- public:
-  PlainMoves(GpuField& field, std::uint64_t each, cuda::ContextPtr context)
-      : GpuMoves(field), each_(each), context_(std::move(context)), driver_(context_->driver()), streams_(context_) {}
-  ~PlainMoves() override {
-    if (registered_) driver_->mem_host_unregister(field_.arena().data());
-  }
-
-  Status prepare() {
-    const cuda::ResultCode code =
-        driver_->mem_host_register(field_.arena().data(), field_.arena().size(), cuda::kHostPortable | cuda::kHostDeviceMap);
-    registered_ = code == cuda::kSuccess;
-    if (!registered_) return driver_.status(code, "cuMemHostRegister");
-    for (std::size_t i = 0; i < field_.chunks(); ++i)
-      if (Status status = move(Direction::kStore, i); !status.ok()) return status;
-    return {};
-  }
-
-  Status move(Direction direction, std::size_t chunk) override {
-    const cuda::ContextScope scope(driver_, context_->handle());
-    if (!scope.status().ok()) return scope.status();
-    Result<cuda::CopyStreams::Lease> stream = streams_.take();
-    if (!stream.ok()) return stream.status();
-    if (Status status = each_ == 0 ? batch(**stream, direction, chunk) : calls(**stream, direction, chunk); !status.ok())
-      return status;
-    return (*stream)->finish();
-  }
-
- private:
-  Status batch(cuda::CopyStream& stream, Direction direction, std::size_t chunk) {
-    const PieceList list = field_.chunk(chunk);
-    auto host = reinterpret_cast<cuda::DevicePtr>(field_.slot(chunk).data());
-    cuda::CopyList copies;
-    for (std::byte* piece : list.pieces) {
-      const auto page = reinterpret_cast<cuda::DevicePtr>(piece);
-      if (direction == Direction::kLoad)
-        copies.add(page, host, list.piece_bytes);
-      else
-        copies.add(host, page, list.piece_bytes);
-      host += list.piece_bytes;
-    }
-    return stream.copy(copies);
-  }
-
-  Status calls(cuda::CopyStream& stream, Direction direction, std::size_t chunk) {
-    const auto page = reinterpret_cast<cuda::DevicePtr>(field_.pages()) + chunk * field_.chunk_bytes();
-    const auto host = reinterpret_cast<cuda::DevicePtr>(field_.slot(chunk).data());
-    const bool load = direction == Direction::kLoad;
-    for (std::uint64_t at = 0; at < field_.chunk_bytes(); at += each_) {
-      const cuda::DevicePtr to = (load ? page : host) + at, from = (load ? host : page) + at;
-      if (Status status = driver_.status(driver_->memcpy_async(to, from, each_, stream.queue()), "cuMemcpyAsync"); !status.ok())
-        return status;
-    }
-    return {};
-  }
-
-  const std::uint64_t each_;
-  const cuda::ContextPtr context_;
-  const cuda::Driver& driver_;
-  cuda::CopyStreams streams_;
-  bool registered_ = false;
-};
-
 // The first failure of several threads.
 class Failure {
  public:
@@ -145,7 +81,7 @@ double together(unsigned threads, Clock::time_point& start, const std::function<
 
 }  // namespace
 
-Result<std::unique_ptr<GpuMoves>> GpuMoves::by_engine(GpuField& field, cuda::Method method, unsigned kernel_blocks) {
+Result<std::unique_ptr<GpuMoves>> engine_moves(GpuField& field, cuda::Method method, unsigned kernel_blocks) {
   if (method != cuda::Method::kBatch && cuda::built_in_kernels().empty())
     return Status(Code::kUnsupported, "built without NVIDIA's compiler (make deps-cuda)");
   cuda::CudaOptions options;
@@ -158,16 +94,6 @@ Result<std::unique_ptr<GpuMoves>> GpuMoves::by_engine(GpuField& field, cuda::Met
   Result<std::unique_ptr<cuda::CudaCopyEngine>> engine = cuda::CudaCopyEngine::make(field.pages(), options);
   if (!engine.ok()) return engine.status();
   auto made = std::make_unique<EngineMoves>(field, std::move(engine).value());
-  if (Status status = made->prepare(); !status.ok()) return status;
-  return std::unique_ptr<GpuMoves>(std::move(made));
-}
-
-Result<std::unique_ptr<GpuMoves>> GpuMoves::plain(GpuField& field, std::uint64_t each) {
-  Result<cuda::ContextPtr> context = cuda::DeviceContext::of(field.pages());
-  if (!context.ok()) return context.status();
-  if (each == 0 && !(*context)->driver().has_batch())
-    return Status(Code::kUnsupported, "this driver has no batches of copies (CUDA 12.8 has)");
-  auto made = std::make_unique<PlainMoves>(field, each, *context);
   if (Status status = made->prepare(); !status.ok()) return status;
   return std::unique_ptr<GpuMoves>(std::move(made));
 }

@@ -1,5 +1,5 @@
-// GpuMoves: a way to move the chunks of a GpuField between its pages and its slots: the copy engines of the product, or plain copies of the
-// driver, which are the ceiling. And what is measured of a way: all chunks one way, both ways at once, and at a pace.
+// GpuMoves: a way to move the chunks of a GpuField between its pages and its slots: the copy engines of the product, or those that they are measured by
+// (gpu_plain_moves.h). And what is measured of a way: all chunks one way, both ways at once, and at a pace.
 #pragma once
 
 #include <atomic>
@@ -25,18 +25,14 @@ class GpuMoves {
   virtual Status move(Direction direction, std::size_t chunk) = 0;
   const GpuField& field() const { return field_; }
 
-  // The product's, in one of its ways, over the field's arena as it registers it. Every load is verified by its root, and every store must give the root
-  // that the first one gave. Stores all chunks once. REQUIRES: the pages are filled.
-  static Result<std::unique_ptr<GpuMoves>> by_engine(GpuField& field, copy::cuda::Method method, unsigned kernel_blocks);
-  // Calls of the driver of `each` bytes, between memory that is registered: with a chunk in each the ceiling. The pages are none in order. With 0 one
-  // call a chunk, of the driver's own batch over the chunk's pieces; kUnsupported: this driver has none. Stores all chunks once; nothing of it is verified,
-  // but for what the pages hold behind a load of all chunks (GpuField::check).
-  static Result<std::unique_ptr<GpuMoves>> plain(GpuField& field, std::uint64_t each);
-
  protected:
   explicit GpuMoves(GpuField& field) : field_(field) {}
   GpuField& field_;
 };
+
+// The product's, in one of its ways, over the field's arena as it registers it. Every load is verified by its root, and every store must give the root
+// that the first one gave. Stores all chunks once. REQUIRES: the pages are filled.
+Result<std::unique_ptr<GpuMoves>> engine_moves(GpuField& field, copy::cuda::Method method, unsigned kernel_blocks);
 
 // All chunks once, by so many threads, as a shim has them: seconds from when all of them are ready to when the last is done.
 Result<double> one_way(GpuMoves& moves, Direction direction, unsigned callers);

@@ -30,7 +30,8 @@ arms = Arms(sys.argv[1])
 assert arms.device.startswith("a fake device"), arms.device
 for piece in (16 << 10, 2 << 20):
     rows = gpu_one_way.measure(arms, piece, gpu_one_way.Scale(4 << 20, 2 << 20, 1))
-    assert [row["way"] for row in rows if "not_measured" not in row][:3] == ["one large copy", "a call a piece", "the driver's batch"], rows
+    assert all("not_measured" not in row or "NVIDIA's compiler" in row["not_measured"] for row in rows), rows
+    assert {"one large copy", "a call a piece", "the driver's batch", "batch"} <= {row["way"] for row in rows if "not_measured" not in row}, rows
 rows = gpu_both_ways.measure(arms, gpu_both_ways.Scale(8 << 20, 2 << 20, 1, 16))
 assert len(rows) == 3 and all(row["load_gb_s"] > 0 < row["store_gb_s"] for row in rows), rows
 (small, *_) = gpu_register.measure(arms, gpu_register.Scale(8 << 20, 1))

@@ -63,9 +63,10 @@ def test_ratios_are_medians_of_the_rounds_own(one_way):
 
 
 def test_small_pieces_are_judged_by_their_multiprocessors(one_way):
-    rates = {one_way.LARGE: 50e9, one_way.LOOP: 5e9, one_way.BATCH: 30e9, "batch": 20e9, "kernel, 4 SMs": 43e9, "kernel, 8 SMs": 45e9, "auto, 8 SMs": 45e9}
+    rates = {one_way.LARGE: 50e9, one_way.LOOP: 5e9, one_way.BATCH: 30e9, one_way.BARE: 50e9, "batch": 20e9, "kernel, 4 SMs": 43e9, "kernel, 8 SMs": 45e9, "auto, 8 SMs": 45e9}
     rounds = [{name: (rate, rate) for name, rate in rates.items()}]
     goals = by_id(one_way.judge(one_way.rows_of(16 << 10, rounds)))
+    assert goals.pop("G2.16_kib.load_over_checksum_off") == {"id": "G2.16_kib.load_over_checksum_off", "value": 0.9}
     assert {name: goal["met"] for name, goal in goals.items()} == {
         "G2.16_kib.load_4_sms": True, "G2.16_kib.load_8_sms": False, "G2.16_kib.load_over_batch": True, "G2.16_kib.load_over_loop": True,
     }
@@ -74,10 +75,11 @@ def test_small_pieces_are_judged_by_their_multiprocessors(one_way):
 
 
 def test_a_way_that_is_not_there_is_a_row_that_says_so(one_way, bench):
-    arms = FakeArms(without={"kernel": "built without NVIDIA's compiler (make deps-cuda)"})
+    why = "built without NVIDIA's compiler (make deps-cuda)"
+    arms = FakeArms(without={"kernel": why, "bare kernel": why})
     rows = one_way.measure(arms, 16 << 10, one_way.Scale(64, 16, 2))
     missing = [row["way"] for row in rows if "not_measured" in row]
-    assert missing == ["kernel, 4 SMs", "kernel, 8 SMs"]
+    assert missing == ["kernel, 4 SMs", "kernel, 8 SMs", one_way.BARE]
     assert one_way.judge(rows) == []  # nothing of these can be met
     assert arms.checked == ["plain", "plain", "plain", "batch", "auto"], "what was loaded is compared, of every way, the ceilings too"
     for row in rows:
@@ -288,7 +290,7 @@ def test_the_report_has_what_was_measured_and_what_was_not(bench, without_g6, mo
     assert bench.main() == 0
     (tmp_path / "gpu_copies.json").rename(tmp_path / "first.json")
     report = json.loads((tmp_path / "first.json").read_text())
-    assert [row["part"] for row in report["rows"]] == ["G1"] * 7 + ["G6"]
+    assert [row["part"] for row in report["rows"]] == ["G1"] * 8 + ["G6"]
     assert report["rows"][-1]["not_measured"] == "no GPU that larderd sees"
     assert all((row["device"], row["commit"]) == (report["rows"][0]["device"], "abc1234") for row in report["rows"])
     assert [goal["id"] for goal in report["goals"]] == ["G1.load_of_large"]
@@ -303,5 +305,5 @@ def test_a_later_run_of_one_part_keeps_the_others(bench, without_g6, monkeypatch
         monkeypatch.setenv("GPU_PARTS", parts)
         assert bench.main() == 0
     report = json.loads((tmp_path / "gpu_copies.json").read_text())
-    assert [row["part"] for row in report["rows"]] == ["G1"] * 7 + ["G6"]
+    assert [row["part"] for row in report["rows"]] == ["G1"] * 8 + ["G6"]
     assert [goal["id"] for goal in report["goals"]] == ["G1.load_of_large"]
