@@ -115,10 +115,10 @@ class Arms:
             raise ArmsError(self.why())
 
     @contextmanager
-    def field(self, size: int, piece_bytes: int, chunk_bytes: int, slots: bool = True) -> Iterator[Field]:
-        """Its pages are filled. Without slots it has no moves."""
+    def field(self, size: int, piece_bytes: int, chunk_bytes: int, slots: bool = True, by_hand: bool = False) -> Iterator[Field]:
+        """Its pages are filled. Without slots it has no moves. by_hand: they lie in memory that is mapped by hand and can be given away by a descriptor."""
         with arena(self.library.gpu_arena_bytes(size, piece_bytes, chunk_bytes)) if slots else nullcontext(-1) as file:
-            handle = self.library.gpu_field_make(size, piece_bytes, chunk_bytes, file)
+            handle = self.library.gpu_field_make(size, piece_bytes, chunk_bytes, file, by_hand)
             if not handle:
                 raise ArmsError(self.why())
             try:
@@ -172,7 +172,7 @@ def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
         ("gpu_why", ctypes.c_char_p, []),
         ("gpu_open", ctypes.c_char_p, []),
         ("gpu_arena_bytes", size, [size, size, size]),
-        ("gpu_field_make", handle, [size, size, size, number]),
+        ("gpu_field_make", handle, [size, size, size, number, number]),
         ("gpu_field_drop", None, [handle]),
         ("gpu_field_pages", handle, [handle]),
         ("gpu_field_fill", number, [handle]),
