@@ -210,6 +210,14 @@ int gpu_one_way(gpu_moves* moves, int store, unsigned callers, double* seconds) 
   });
 }
 
+int gpu_by_events(gpu_moves* moves, int store, double* seconds) {
+  return guarded([&]() -> Status {
+    const Result<double> took = moves->impl->by_events(direction_of(store));
+    if (took.ok()) *seconds = *took;
+    return took.status();
+  });
+}
+
 int gpu_both_ways(gpu_moves* moves, unsigned callers, size_t copies, double* loads, size_t* load_count, double* stores,
                   size_t* store_count) {
   return guarded([&]() -> Status {

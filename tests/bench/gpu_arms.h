@@ -36,6 +36,8 @@ void gpu_moves_drop(gpu_moves* moves);
 
 /* All chunks once, by so many threads. store: 1 from the pages, 0 onto them. */
 int gpu_one_way(gpu_moves* moves, int store, unsigned callers, double* seconds);
+/* The same one chunk behind the other, by the device's own clock, of "plain" moves. */
+int gpu_by_events(gpu_moves* moves, int store, double* seconds);
 /* Both ways at once, until each has so many copies: the seconds at which each copy ended, in no order, and how many these are. Each array has
  * room for 64 * copies. */
 int gpu_both_ways(gpu_moves* moves, unsigned callers, size_t copies, double* loads, size_t* load_count, double* stores,
