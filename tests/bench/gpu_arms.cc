@@ -158,10 +158,10 @@ uint64_t gpu_arena_bytes(uint64_t bytes, uint64_t piece_bytes, uint64_t chunk_by
   return GpuField::arena_bytes(bytes, piece_bytes, chunk_bytes);
 }
 
-gpu_field* gpu_field_make(uint64_t bytes, uint64_t piece_bytes, uint64_t chunk_bytes, int arena) {
+gpu_field* gpu_field_make(uint64_t bytes, uint64_t piece_bytes, uint64_t chunk_bytes, int arena, int by_hand) {
   auto made = std::make_unique<gpu_field>();
   const int failed = guarded([&]() -> Status {
-    Result<std::unique_ptr<GpuField>> field = GpuField::make(*device, bytes, piece_bytes, chunk_bytes, arena);
+    Result<std::unique_ptr<GpuField>> field = GpuField::make(*device, bytes, piece_bytes, chunk_bytes, arena, by_hand != 0);
     if (field.ok()) made->impl = std::move(field).value();
     return field.status();
   });
@@ -205,6 +205,14 @@ void gpu_moves_drop(gpu_moves* moves) {
 int gpu_one_way(gpu_moves* moves, int store, unsigned callers, double* seconds) {
   return guarded([&]() -> Status {
     const Result<double> took = bench::one_way(*moves->impl, direction_of(store), callers);
+    if (took.ok()) *seconds = *took;
+    return took.status();
+  });
+}
+
+int gpu_by_events(gpu_moves* moves, int store, double* seconds) {
+  return guarded([&]() -> Status {
+    const Result<double> took = moves->impl->by_events(direction_of(store));
     if (took.ok()) *seconds = *took;
     return took.status();
   });

@@ -19,8 +19,9 @@ const char* gpu_why(void);
 /* The first device, before anything else, once. Its name, or NULL where there is none. */
 const char* gpu_open(void);
 
-/* arena: a file of gpu_arena_bytes() with the slots, of another process, which keeps it present; the caller may close it. Below 0: no slots, and no moves. */
-gpu_field* gpu_field_make(uint64_t bytes, uint64_t piece_bytes, uint64_t chunk_bytes, int arena);
+/* arena: a file of gpu_arena_bytes() with the slots, of another process, which keeps it present; the caller may close it. Below 0: no slots, and no moves.
+ * by_hand: 1: pages in memory that is mapped by hand (cuMemMap) and can be given to another process by a descriptor; 0: in cudaMalloc()'s. */
+gpu_field* gpu_field_make(uint64_t bytes, uint64_t piece_bytes, uint64_t chunk_bytes, int arena, int by_hand);
 uint64_t gpu_arena_bytes(uint64_t bytes, uint64_t piece_bytes, uint64_t chunk_bytes);
 void gpu_field_drop(gpu_field* field);   /* after its moves */
 void* gpu_field_pages(gpu_field* field); /* the first; the others follow */
@@ -35,6 +36,8 @@ void gpu_moves_drop(gpu_moves* moves);
 
 /* All chunks once, by so many threads. store: 1 from the pages, 0 onto them. */
 int gpu_one_way(gpu_moves* moves, int store, unsigned callers, double* seconds);
+/* The same one chunk behind the other, by the device's own clock, of "plain" moves. */
+int gpu_by_events(gpu_moves* moves, int store, double* seconds);
 /* Both ways at once, until each has so many copies: the seconds at which each copy ended, in no order, and how many these are. Each array has
  * room for 64 * copies. */
 int gpu_both_ways(gpu_moves* moves, unsigned callers, size_t copies, double* loads, size_t* load_count, double* stores,

@@ -37,6 +37,12 @@ class Moves:
         self.field.arms.check(self._library.gpu_one_way(self._handle, direction, callers, ctypes.byref(seconds)))
         return seconds.value
 
+    def by_events(self, direction: int) -> float:
+        """The same by the device's own clock, of the driver's own copies, one chunk behind the other."""
+        seconds = ctypes.c_double()
+        self.field.arms.check(self._library.gpu_by_events(self._handle, direction, ctypes.byref(seconds)))
+        return seconds.value
+
     def verify(self, callers: int) -> None:
         """All pages scribbled over, loaded and compared byte by byte: Void where one differs."""
         self.field.scribble()
@@ -115,10 +121,10 @@ class Arms:
             raise ArmsError(self.why())
 
     @contextmanager
-    def field(self, size: int, piece_bytes: int, chunk_bytes: int, slots: bool = True) -> Iterator[Field]:
-        """Its pages are filled. Without slots it has no moves."""
+    def field(self, size: int, piece_bytes: int, chunk_bytes: int, slots: bool = True, by_hand: bool = False) -> Iterator[Field]:
+        """Its pages are filled. Without slots it has no moves. by_hand: they lie in memory that is mapped by hand and can be given away by a descriptor."""
         with arena(self.library.gpu_arena_bytes(size, piece_bytes, chunk_bytes)) if slots else nullcontext(-1) as file:
-            handle = self.library.gpu_field_make(size, piece_bytes, chunk_bytes, file)
+            handle = self.library.gpu_field_make(size, piece_bytes, chunk_bytes, file, by_hand)
             if not handle:
                 raise ArmsError(self.why())
             try:
@@ -172,7 +178,7 @@ def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
         ("gpu_why", ctypes.c_char_p, []),
         ("gpu_open", ctypes.c_char_p, []),
         ("gpu_arena_bytes", size, [size, size, size]),
-        ("gpu_field_make", handle, [size, size, size, number]),
+        ("gpu_field_make", handle, [size, size, size, number, number]),
         ("gpu_field_drop", None, [handle]),
         ("gpu_field_pages", handle, [handle]),
         ("gpu_field_fill", number, [handle]),
@@ -181,6 +187,7 @@ def _declared(library: ctypes.CDLL) -> ctypes.CDLL:
         ("gpu_moves_make", handle, [handle, ctypes.c_char_p, ctypes.c_uint, size]),
         ("gpu_moves_drop", None, [handle]),
         ("gpu_one_way", number, [handle, number, ctypes.c_uint, times]),
+        ("gpu_by_events", number, [handle, number, times]),
         ("gpu_both_ways", number, [handle, ctypes.c_uint, ctypes.c_size_t, times, count, times, count]),
         ("gpu_pace", number, [handle, number, ctypes.c_double, ctypes.c_uint]),
         ("gpu_rest", number, [times]),

@@ -1,8 +1,8 @@
 """The engine process of G6 (gpu_attach.py): KV pages on the GPU, an allocation a layer, that larderd copies in.
 
-python gpu_attach_engine.py '{"arms": ..., "layers": 32, "page_bytes": 65536, "chunk_blocks": 16, "chunks": 8}' answers JSON lines: {"attach": SOCKET},
-{"move": n} (so many stores and loads of all chunks, compared byte by byte), {"detach": true}, and {"busy": true}, after which it stores and loads until
-somebody kills it."""
+python gpu_attach_engine.py '{"arms": ..., "layers": 32, "page_bytes": 65536, "chunk_blocks": 16, "chunks": 8, "by_hand": false}' says {"ready": true}
+and answers JSON lines: {"attach": SOCKET}, {"move": n} (so many stores and loads of all chunks, compared byte by byte), {"detach": true}, and {"busy": true}, after
+which it stores and loads until somebody kills it. by_hand: each allocation is mapped by hand, and larderd opens it by a descriptor."""
 
 from __future__ import annotations
 
@@ -116,10 +116,13 @@ def serve(engine: Engine) -> None:
 def main() -> None:
     options = json.loads(sys.argv[1])
     arms = Arms(options["arms"])
-    page_bytes, chunk_blocks, chunks = (options[name] for name in ("page_bytes", "chunk_blocks", "chunks"))
+    page_bytes, chunk_blocks, chunks, by_hand = (options[name] for name in ("page_bytes", "chunk_blocks", "chunks", "by_hand"))
     chunk_bytes = page_bytes * chunk_blocks
     with contextlib.ExitStack() as fields:
-        layers = [fields.enter_context(arms.field(chunk_bytes * chunks, page_bytes, chunk_bytes, slots=False)) for _ in range(options["layers"])]
+        try:
+            layers = [fields.enter_context(arms.field(chunk_bytes * chunks, page_bytes, chunk_bytes, slots=False, by_hand=by_hand)) for _ in range(options["layers"])]
+        except ArmsError as error:
+            return print(json.dumps({"not_measured": str(error)}), flush=True)
         print(json.dumps({"ready": True}), flush=True)
         serve(Engine(arms, layers, page_bytes, chunk_blocks, chunks))
 

@@ -131,7 +131,7 @@ def show(row: dict) -> None:
     if "failed" in row:
         print(f"  {row['part']}: FAILED: {row['failed']}", flush=True)
     elif "not_measured" in row:
-        what = "".join(f" {row[key]}" for key in ("piece_kib", "page_kib", "way") if key in row)
+        what = "".join(f" {row[key]}" for key in ("piece_kib", "page_kib", "way", "by") if key in row)
         print(f"  {row['part']}{what}: not measured: {row['not_measured']}", flush=True)
     else:
         print(f"  {row['part']} {modules()[row['part']].show(row)}", flush=True)

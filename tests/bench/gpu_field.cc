@@ -32,15 +32,13 @@ GpuField::GpuField(copy::testing_support::RealDevice& device, std::uint64_t byte
 
 GpuField::~GpuField() {
   if (!arena_.empty()) ::munmap(arena_.data(), arena_.size());
-  if (pages_ != nullptr) device_.release(pages_);
+  if (allocated_ != nullptr) device_.release(allocated_);
 }
 
 Result<std::unique_ptr<GpuField>> GpuField::make(copy::testing_support::RealDevice& device, std::uint64_t bytes,
-                                                 std::uint64_t piece_bytes, std::uint64_t chunk_bytes, int arena) {
+                                                 std::uint64_t piece_bytes, std::uint64_t chunk_bytes, int arena, bool by_hand) {
   std::unique_ptr<GpuField> field(new GpuField(device, bytes, piece_bytes, chunk_bytes));
-  field->pages_ = device.allocate(bytes);
-  if (field->pages_ == nullptr)
-    return Status(Code::kResourceExhausted, "the GPU has no " + std::to_string(bytes >> 20) + " MiB left");
+  if (Status status = field->allocate(by_hand); !status.ok()) return status;
   if (arena >= 0) {
     const std::uint64_t all = arena_bytes(bytes, piece_bytes, chunk_bytes);
     void* const memory = ::mmap(nullptr, all, PROT_READ | PROT_WRITE, MAP_SHARED, arena, 0);
@@ -51,6 +49,20 @@ Result<std::unique_ptr<GpuField>> GpuField::make(copy::testing_support::RealDevi
   const std::uint64_t pieces = bytes / piece_bytes;
   for (std::uint64_t i = 0; i < pieces; ++i) field->pieces_.push_back(field->pages_ + (i * 4099 + 17) % pieces * piece_bytes);
   return field;
+}
+
+Status GpuField::allocate(bool by_hand) {
+  if (by_hand) {
+    Result<std::unique_ptr<copy::testing_support::ExportableMemory>> memory =
+        copy::testing_support::ExportableMemory::make(device_, bytes_);
+    if (!memory.ok()) return memory.status();
+    by_hand_ = std::move(memory).value();
+    pages_ = by_hand_->first();
+    return {};
+  }
+  pages_ = allocated_ = device_.allocate(bytes_);
+  return pages_ != nullptr ? Status()
+                           : Status(Code::kResourceExhausted, "the GPU has no " + std::to_string(bytes_ >> 20) + " MiB left");
 }
 
 std::uint64_t GpuField::arena_bytes(std::uint64_t bytes, std::uint64_t piece_bytes, std::uint64_t chunk_bytes) {

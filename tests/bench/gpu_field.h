@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "cuda/copy_engine.h"
+#include "tests/cuda/exportable_memory.h"
 #include "tests/cuda/real_device.h"
 
 namespace larder::bench {
@@ -19,9 +20,10 @@ class GpuField {
  public:
   // `bytes` of pages in pieces, so many of them in a chunk. kResourceExhausted: too little memory on one side. `device` outlives it; of `arena`, a file of
   // arena_bytes() that another process made and keeps, it has a mapping of its own. Below 0: no slots, of which none is then used.
-  // REQUIRES: chunk_bytes a multiple of piece_bytes, bytes one of chunk_bytes.
+  // `by_hand`: the pages lie in memory that is mapped by hand and can be given away. REQUIRES: chunk_bytes a multiple of piece_bytes, bytes one of chunk_bytes.
   static Result<std::unique_ptr<GpuField>> make(copy::testing_support::RealDevice& device, std::uint64_t bytes,
-                                                std::uint64_t piece_bytes, std::uint64_t chunk_bytes, int arena);
+                                                std::uint64_t piece_bytes, std::uint64_t chunk_bytes, int arena,
+                                                bool by_hand = false);
   static std::uint64_t arena_bytes(std::uint64_t bytes, std::uint64_t piece_bytes, std::uint64_t chunk_bytes);
   ~GpuField();
   GpuField(const GpuField&) = delete;
@@ -45,12 +47,15 @@ class GpuField {
 
  private:
   GpuField(copy::testing_support::RealDevice& device, std::uint64_t bytes, std::uint64_t piece_bytes, std::uint64_t chunk_bytes);
+  Status allocate(bool by_hand);
   Status write(std::uint64_t at, std::uint64_t bytes, const void* from);
 
   copy::testing_support::RealDevice& device_;
   const std::uint64_t bytes_, piece_bytes_, chunk_bytes_, slot_bytes_;
   const std::uint64_t first_word_;
-  std::byte* pages_ = nullptr;
+  std::unique_ptr<copy::testing_support::ExportableMemory> by_hand_;  // or
+  std::byte* allocated_ = nullptr;
+  std::byte* pages_ = nullptr;  // in one of these
   std::span<std::byte> arena_;
   std::vector<std::byte*> pieces_;
 };

@@ -23,6 +23,10 @@ class GpuMoves {
   virtual ~GpuMoves() = default;
   // Returns when it is done.
   virtual Status move(Direction direction, std::size_t chunk) = 0;
+  // Seconds of all chunks one behind the other, by the device's own clock. kUnsupported: it tells none of this way.
+  virtual Result<double> by_events(Direction) {
+    return Status(Code::kUnsupported, "only the driver's own copies are timed by events");
+  }
   const GpuField& field() const { return field_; }
 
  protected:

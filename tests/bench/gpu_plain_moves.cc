@@ -34,6 +34,8 @@ class PlainMoves : public GpuMoves {
   PlainMoves(GpuField& field, cuda::ContextPtr context)
       : GpuMoves(field), context_(std::move(context)), driver_(context_->driver()), streams_(context_) {}
   ~PlainMoves() override {
+    for (const cuda::Handle event : {begin_, end_})
+      if (event != nullptr) driver_->event_destroy(event);
     if (registered_) driver_->mem_host_unregister(field_.arena().data());
   }
 
@@ -62,6 +64,25 @@ class PlainMoves : public GpuMoves {
     return (*stream)->finish();
   }
 
+  // As nvbandwidth measures (MemcpyOperation::doMemcpy): between two events of the stream. What it blocks the stream for meanwhile, so that the copies of a sample
+  // are all queued before the first begins, a single copy does not need.
+  Result<double> by_events(cuda::Direction direction) override {
+    const cuda::ContextScope scope(driver_, context_->handle());
+    if (!scope.status().ok()) return scope.status();
+    if (Status status = make_events(); !status.ok()) return status;
+    Result<cuda::CopyStreams::Lease> stream = streams_.take();
+    if (!stream.ok()) return stream.status();
+    Status status = driver_.status(driver_->event_record(begin_, (*stream)->queue()), "cuEventRecord");
+    for (std::size_t i = 0; i < field_.chunks() && status.ok(); ++i) status = queue(**stream, direction, i);
+    if (status.ok()) status = driver_.status(driver_->event_record(end_, (*stream)->queue()), "cuEventRecord");
+    if (status.ok()) status = (*stream)->finish();
+    const auto elapsed = field_.device().function<int(float*, cuda::Handle, cuda::Handle)>("cuEventElapsedTime");
+    float milliseconds = 0;
+    if (status.ok()) status = driver_.status(elapsed(&milliseconds, begin_, end_), "cuEventElapsedTime");
+    if (!status.ok()) return status;
+    return milliseconds / 1e3;
+  }
+
  protected:
   virtual Status queue(cuda::CopyStream& stream, cuda::Direction direction, std::size_t chunk) = 0;
   // Of a slot, as the device names it.
@@ -71,7 +92,15 @@ class PlainMoves : public GpuMoves {
   const cuda::Driver& driver_;
 
  private:
+  Status make_events() {
+    for (cuda::Handle* const event : {&begin_, &end_})
+      if (*event == nullptr)
+        if (Status status = driver_.status(driver_->event_create(event, 0), "cuEventCreate"); !status.ok()) return status;
+    return {};
+  }
+
   cuda::CopyStreams streams_;
+  cuda::Handle begin_ = nullptr, end_ = nullptr;  // with times
   cuda::DevicePtr arena_ = 0;
   bool registered_ = false;
 };

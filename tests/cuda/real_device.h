@@ -38,6 +38,7 @@ class RealDevice {
       why = "no CUDA device";
       return nullptr;
     }
+    device->number_ = number;
     device->name_ = device->told_name(number);
     return device;
   }
@@ -49,7 +50,13 @@ class RealDevice {
 
   // With the driver's version.
   const std::string& name() const { return name_; }
+  int number() const { return number_; }
   const cuda::Driver& driver() const { return driver_; }
+  // One of those that the product does not use. nullptr: this driver has none of the name.
+  template <typename Function>
+  Function* function(const char* name) const {
+    return reinterpret_cast<Function*>(::dlsym(library_, name));
+  }
   cuda::Handle context() const { return context_; }
   // nullptr: it has not so much.
   std::byte* allocate(std::size_t bytes) {
@@ -128,13 +135,10 @@ class RealDevice {
     return std::string(name) + ", CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10) +
            ", driver " + driver;
   }
-  template <typename Function>
-  Function* function(const char* name) const {
-    return reinterpret_cast<Function*>(::dlsym(library_, name));
-  }
   const cuda::Driver& driver_;
   void* const library_;
   void* bounce_ = nullptr;  // pinned
+  int number_ = 0;
   cuda::Handle context_ = nullptr;
   std::string name_;
   std::vector<cuda::DevicePtr> allocated_;

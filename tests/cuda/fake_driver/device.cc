@@ -233,7 +233,13 @@ void Stream::work() {
 void Point::reach() {
   const std::lock_guard lock(mutex);
   reached = true;
+  when = std::chrono::steady_clock::now();
   changed.notify_all();
+}
+
+bool Point::over() {
+  const std::lock_guard lock(mutex);
+  return reached;
 }
 
 void Point::wait() {

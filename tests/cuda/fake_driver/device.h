@@ -1,6 +1,7 @@
 // The state behind the fake driver: memory that addresses are checked against, faults, streams.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -126,8 +127,10 @@ struct Point {
   std::condition_variable changed;
   bool reached = false;
   bool captured = false;  // it is a graph's: nobody may wait for it
+  std::chrono::steady_clock::time_point when;
   void reach();
   void wait();
+  bool over();
 };
 struct Event {
   bool blocking;  // who waits for it sleeps

@@ -152,6 +152,11 @@ void SharedMemory::map_again(DevicePtr address, bool same_id) {
   drop(made);
 }
 
+AllocationHandle SharedMemory::make(std::size_t bytes) {
+  const std::lock_guard lock(mutex_);
+  return make_allocation(bytes, true);
+}
+
 ResultCode SharedMemory::retain(DevicePtr address, AllocationHandle* handle) {
   const std::lock_guard lock(mutex_);
   const auto at = regions_.find(address);

@@ -39,6 +39,7 @@ class SharedMemory {
   void unmap_own(DevicePtr address);
   void map_again(DevicePtr address, bool same_id);
 
+  AllocationHandle make(std::size_t bytes);  // one that can be given away
   ResultCode retain(DevicePtr address, AllocationHandle* handle);
   ResultCode release(AllocationHandle handle);
   ResultCode give(AllocationHandle handle, int* fd);
