@@ -123,7 +123,10 @@ check_parts() {
 bench() {
   local status=0
   mkdir -p build/bench
-  if wanted submit; then run_here "$gpu/bin/gpu_bench" "$commit" build/bench || status=1; fi
+  if wanted submit; then
+    run_here "$gpu/bin/gpu_bench" "$commit" build/bench || status=1
+    "$python" tests/bench/gpu_submit_bench.py || status=1
+  fi
   if wanted G1 G2 G3 G4 G5 G6 G8; then "$python" tests/bench/gpu_copy_bench.py || status=1; fi
   if ! wanted T; then
     :

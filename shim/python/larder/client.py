@@ -21,6 +21,7 @@ Fetched = namedtuple("Fetched", "chunks complete late reason bytes elapsed_s")
 Looked = namedtuple("Looked", "chunks shared late reason read_latency_ns read_bytes_per_s elapsed_s")
 
 _POLL = 64
+_TRANSFER_BYTES = ctypes.sizeof(native.Transfer)
 _LOG_LINES = 64
 
 
@@ -344,12 +345,5 @@ class Client:
 
     @staticmethod
     def _transfer(hashes, stride, pages, group, shard, ns):
-        transfer = native.Transfer(
-            shard=shard,
-            group=group,
-            hashes=_hashes(hashes, stride, ns),
-            pages=ctypes.cast(ctypes.c_char_p(pages), ctypes.c_void_p),
-            page_count=len(pages) // 4,
-        )
-        transfer.keep = (hashes, pages)  # alive for as long as the struct that points at them
-        return transfer
+        """Keeps `hashes` and `pages`, bytes, for as long as it lives."""
+        return native.Transfer(_TRANSFER_BYTES, shard, group, _hashes(hashes, stride, ns), pages, len(pages) // 4)

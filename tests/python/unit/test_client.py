@@ -1,5 +1,7 @@
 """The Python client against the real library, without a larderd: everything is a miss, nothing waits, errors have names."""
 
+import ctypes
+import gc
 import time
 
 import pytest
@@ -34,9 +36,17 @@ def test_without_larderd_all_is_a_miss_at_once(client):
     assert client.wait_attached(50) is False
 
 
-def test_stores_without_larderd_are_refused_and_counted(client):
-    import ctypes
+def test_a_transfer_keeps_what_it_points_at():
+    transfer = Client._transfer(b"".join([b"h" * 32, b"i" * 32]), 32, b"".join([b"\0", b"p" * 4095]), 0, 0, 0)
+    gc.collect()
+    others = [bytes(4096) for _ in range(100)] + [bytes(64) for _ in range(100)]  # where it lay, if it is gone
+    address = ctypes.c_void_p.from_buffer(transfer, type(transfer).pages.offset).value
+    assert ctypes.string_at(address, 4096) == b"\0" + b"p" * 4095 and others
+    assert ctypes.string_at(ctypes.c_void_p.from_buffer(transfer, type(transfer).hashes.offset).value, 64) == b"h" * 32 + b"i" * 32
+    assert (transfer.struct_bytes, transfer.hashes.count, transfer.page_count) == (ctypes.sizeof(transfer), 2, 1024)
 
+
+def test_stores_without_larderd_are_refused_and_counted(client):
     open_namespace(client)
     memory = ctypes.create_string_buffer(4096 * 8)
     address = ctypes.addressof(memory)

@@ -105,6 +105,29 @@ def test_why_larderd_does_not_copy_is_said(root, tmp_path):
     assert told.count("(mig:") == 2, told
 
 
+SUBMIT_OVER_THE_FAKE = """
+import pathlib, sys
+import gpu_submit_bench as bench
+from gpu_arms import Arms
+from harness.larderd import Larderd
+
+arms, folder = Arms(sys.argv[1]), pathlib.Path(sys.argv[3])
+with Larderd(sys.argv[2], folder, f"larder-submit-{folder.name}", f"{2 * bench.PAGE_BYTES >> 20}MiB") as larderd:
+    larderd.wait_ready()
+    larderd.wait_touched()
+    with arms.field(bench.PAGE_BYTES, bench.PIECE_BYTES, bench.CHUNK_BYTES, slots=False) as field:
+        rows = bench.measure(larderd, arms.device, field.pages, loads=3)
+assert [row["pieces"] for row in rows] == [576, 9216, 36864] and all(row["submit_us"] > 0 for row in rows), rows
+assert [goal["id"] for goal in bench.judge(rows)] == ["gpu.submit_python_us"]
+print(*map(bench.show, rows), sep="\\n")
+"""
+
+
+def test_loads_are_asked_for_through_python_over_the_fake_driver(root, tmp_path):
+    told = over_the_fake(root, SUBMIT_OVER_THE_FAKE, Path(os.environ["LARDER_TEST_BIN"]) / "larderd", tmp_path)
+    assert "pages in a fake device" in told and " 36864 pieces: " in told
+
+
 def test_pages_of_each_size_are_touched_and_registered_or_it_says_why_not(root):
     """Real pages of this machine, of 1 GiB too, registered with the driver that has no GPU behind it."""
     script = """
