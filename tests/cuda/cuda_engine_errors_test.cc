@@ -1,0 +1,156 @@
+// What becomes of CUDA's engine when CUDA fails, or refuses a call because somebody captures a graph.
+#include <gmock/gmock.h>
+
+#include <future>
+#include <string>
+
+#include "tests/cuda/cuda_engine_fixture.h"
+
+namespace larder::copy::cuda {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+
+// Whatever fails at whatever call, sticking or not: no wrong byte, one line in the log, no thread left with a context of ours, and nothing
+// left behind.
+TEST_F(CudaCopyEngineTest, AnErrorEndsTheEngineForGoodAndIsSaidOnce) {
+  for (const char* function : {"cuCtxPushCurrent", "cuStreamCreateWithPriority", "cuStreamWaitEvent", "cuEventCreate",
+                               "cuEventRecord", "cuEventSynchronize", "cuMemHostAlloc", "cuMemHostGetDevicePointer",
+                               "cuMemcpyBatchAsync", "cuLaunchKernel", "kernel", "copy"})
+    for (const bool sticky : {false, true})
+      for (const Way& way : ways())
+        for (int nth = 1; nth <= 3; ++nth) {
+          if (!sticky && (function == std::string("kernel") || function == std::string("copy"))) continue;  // those always stick
+          SCOPED_TRACE(testing::Message() << function << " " << nth << (sticky ? " sticks " : " ") << way.name);
+          DeviceChunk chunk(5000, 3);
+          CudaCopyEngine& engine = make(way.method, chunk.page());
+          if (way.pinned) chunk.pin(engine);
+          said_.clear();
+          chunk.fill(1);
+          fake_cuda::fail(function, nth, kIllegalAddress, sticky);
+          const Result<std::uint64_t> root = engine.store(chunk.list(), chunk.slot());
+          chunk.fill(2);
+          const Status loaded = root.ok() ? engine.load(chunk.slot(), *root, chunk.list()) : root.status();
+          if (loaded.ok()) {
+            EXPECT_TRUE(chunk.holds(1));
+            EXPECT_TRUE(said_.lines().empty());
+          } else {
+            EXPECT_EQ(loaded.code(), Code::kUnavailable) << loaded.to_string();
+            EXPECT_THAT(said_.lines(), ElementsAre(HasSubstr("error copies from and to the GPU have ended in this engine")));
+            EXPECT_EQ(engine.load(chunk.slot(), 0, chunk.list()).code(), Code::kUnavailable);
+            EXPECT_EQ(engine.store(chunk.list(), chunk.slot()).status().code(), Code::kUnavailable);
+            EXPECT_EQ(engine.fence(nullptr).status().code(), Code::kUnavailable);
+            EXPECT_EQ(said_.lines().size(), 1U);
+          }
+          EXPECT_EQ(fake_cuda::contexts_of_thread(), 0U);
+          engine_.reset();
+          EXPECT_EQ(fake_cuda::counters().streams, 0U);
+          fake_cuda::forget_faults();
+        }
+}
+
+// An engine captures a graph of its forward pass, on this thread, while copies of ours run on this one and on others.
+TEST_F(CudaCopyEngineTest, ACaptureGoesOnWhateverIsCopiedMeanwhile) {
+  for (const Way& way : ways()) {
+    SCOPED_TRACE(way.name);
+    DeviceChunk chunk(8192, 3);
+    void* const stream = fake_cuda::make_stream();
+    fake_cuda::begin_capture(stream);
+    CudaCopyEngine& engine = make(way.method, chunk.page());
+    if (way.pinned) chunk.pin(engine);
+    chunk.fill(1);
+    const Result<std::uint64_t> root = engine.store(chunk.list(), chunk.slot());
+    ASSERT_TRUE(root.ok()) << root.status().to_string();
+    chunk.fill(2);
+    EXPECT_TRUE(std::async(std::launch::async, [&] { return engine.load(chunk.slot(), *root, chunk.list()); }).get().ok());
+    EXPECT_TRUE(chunk.holds(1));
+    EXPECT_TRUE(fake_cuda::end_capture(stream));
+    EXPECT_TRUE(said_.lines().empty());
+  }
+}
+
+TEST_F(CudaCopyEngineTest, NoCopyComesBehindAStreamThatIsCaptured) {
+  DeviceChunk chunk(8192, 3);
+  CudaCopyEngine& engine = make(Method::kKernel, chunk.page());
+  void* const stream = fake_cuda::make_stream();
+  void* const other = fake_cuda::make_stream();
+  fake_cuda::begin_capture(stream);
+  const Status refused = engine.fence(stream).status();
+  EXPECT_EQ(refused.code(), Code::kFailedPrecondition);
+  EXPECT_THAT(refused.text(), HasSubstr("being captured"));
+  EXPECT_EQ(engine.fence(nullptr).status().code(), Code::kFailedPrecondition) << "the legacy stream waits for all others";
+  const Result<std::shared_ptr<const Fence>> beside = engine.fence(other);
+  ASSERT_TRUE(beside.ok());
+  EXPECT_TRUE(engine.store(chunk.list(beside->get()), chunk.slot()).ok());
+  EXPECT_TRUE(fake_cuda::end_capture(stream)) << "nobody has spoilt it";
+  EXPECT_TRUE(engine.fence(stream).ok());
+  EXPECT_TRUE(engine.fence(nullptr).ok());
+  EXPECT_TRUE(said_.lines().empty());
+}
+
+// Whatever is refused because of a capture that we did not expect: that copy fails, when nothing of it is under way any more, and the next one is made.
+TEST_F(CudaCopyEngineTest, ARefusalBecauseOfACaptureEndsOneCopyAlone) {
+  for (const char* function : {"cuStreamCreateWithPriority", "cuStreamIsCapturing", "cuStreamWaitEvent", "cuEventCreate",
+                               "cuEventRecord", "cuEventSynchronize", "cuMemHostAlloc", "cuMemcpyBatchAsync", "cuLaunchKernel"})
+    for (const Way& way : ways())
+      for (const int code : {kFirstCaptureError, kCaptureImplicit, kLastCaptureError}) {
+        SCOPED_TRACE(testing::Message() << function << " " << code << " " << way.name);
+        DeviceChunk chunk(5000, 3);
+        CudaCopyEngine& engine = make(way.method, chunk.page());
+        if (way.pinned) chunk.pin(engine);
+        chunk.fill(1);
+        fake_cuda::delay_ms(1);
+        fake_cuda::fail(function, 1, code);
+        fake_cuda::fail("cuStreamSynchronize", 1, code, false, 3);
+        const Result<std::shared_ptr<const Fence>> fence = engine.fence(nullptr);
+        const Result<std::uint64_t> root =
+            fence.ok() ? engine.store(chunk.list(fence->get()), chunk.slot()) : Result<std::uint64_t>(fence.status());
+        if (!root.ok()) {
+          EXPECT_EQ(root.status().code(), Code::kFailedPrecondition) << root.status().to_string();
+        }
+        fake_cuda::forget_faults();
+        const Result<std::uint64_t> again = engine.store(chunk.list(), chunk.slot());
+        ASSERT_TRUE(again.ok()) << again.status().to_string();
+        chunk.fill(2);
+        EXPECT_TRUE(engine.load(chunk.slot(), *again, chunk.list()).ok());
+        EXPECT_TRUE(chunk.holds(1));
+        EXPECT_TRUE(said_.lines().empty());
+        engine_.reset();
+        EXPECT_EQ(fake_cuda::counters().streams, 0U);
+        fake_cuda::delay_ms(0);
+      }
+}
+
+TEST_F(CudaCopyEngineTest, ACopyIsOverBeforeItIsReportedAsRefused) {
+  DeviceChunk chunk(8192, 3);
+  CudaCopyEngine& engine = make(Method::kBatch, chunk.page());
+  chunk.pin(engine);
+  chunk.fill(1);
+  const std::uint64_t root = engine.store(chunk.list(), chunk.slot()).value();
+  fake_cuda::delay_ms(20);
+  fake_cuda::fail("cuEventSynchronize", 1, kFirstCaptureError);
+  fake_cuda::fail("cuStreamSynchronize", 1, kFirstCaptureError, false, 3);
+  EXPECT_EQ(engine.load(chunk.slot(), root, chunk.list()).code(), Code::kFailedPrecondition);
+  expect_nothing_late(chunk);
+}
+
+TEST_F(CudaCopyEngineTest, NothingIsLeftBehind) {
+  {
+    DeviceChunk chunk(4096, 2);
+    CudaCopyEngine& engine = make(Method::kKernel, chunk.page());
+    chunk.pin(engine);
+    EXPECT_TRUE(engine.store(chunk.list(), chunk.slot()).ok());
+    EXPECT_TRUE(engine.fence(nullptr).ok());
+  }
+  EXPECT_EQ(fake_cuda::counters().registered_bytes, 0U) << "with the arena";
+  engine_.reset();
+  const fake_cuda::Counters left = fake_cuda::counters();
+  EXPECT_EQ(left.streams, 0U);
+  EXPECT_EQ(left.events, 0U);
+  EXPECT_EQ(left.pinned_bytes, 0U);
+  EXPECT_EQ(left.modules, 0U);
+}
+
+}  // namespace
+}  // namespace larder::copy::cuda

@@ -1,0 +1,56 @@
+// CudaCopyEngineTest: an engine over the fake driver that measures no ways, and what it logged.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "cuda/cuda_copy_engine.h"
+#include "tests/cuda/device_chunk.h"
+#include "tests/cuda/said.h"
+
+namespace larder::copy::cuda {
+
+using testing_support::DeviceChunk;
+
+struct Way {
+  const char* name;
+  Method method;
+  bool pinned;
+};
+
+class CudaCopyEngineTest : public testing::Test {
+ protected:
+  ~CudaCopyEngineTest() override {
+    engine_.reset();
+    fake_cuda::reset();
+  }
+  CudaCopyEngine& make(Method method, const std::byte* page) {
+    CudaOptions options;
+    options.method = method;
+    options.measure_ways = {};
+    options.kernels = testing_support::fake_kernels();
+    options.log = said_.log();
+    engine_ = CudaCopyEngine::make(page, options).value();
+    return *engine_;
+  }
+  static std::vector<Way> ways() {
+    return {{"kernel", Method::kKernel, true},
+            {"batch", Method::kBatch, true},
+            {"kernel staged", Method::kKernel, false},
+            {"batch staged", Method::kBatch, false}};
+  }
+  // Of a call that has returned: whoever has the pages now keeps what he writes.
+  static void expect_nothing_late(DeviceChunk& chunk) {
+    chunk.fill(2);
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    EXPECT_TRUE(chunk.holds(2));
+  }
+  std::unique_ptr<CudaCopyEngine> engine_;
+  testing_support::Said said_;
+};
+
+}  // namespace larder::copy::cuda

@@ -1,0 +1,118 @@
+// CUDA's engine with several threads that copy at once: how many multiprocessors they take together, and who waits for whom.
+#include <atomic>
+#include <chrono>
+#include <future>
+#include <thread>
+#include <vector>
+
+#include "tests/cuda/cuda_engine_fixture.h"
+
+namespace larder::copy::cuda {
+namespace {
+
+TEST_F(CudaCopyEngineTest, SeveralThreadsCopyAtOnce) {
+  constexpr int kThreads = 4;
+  std::vector<std::unique_ptr<DeviceChunk>> chunks;
+  for (int i = 0; i < kThreads; ++i) chunks.push_back(std::make_unique<DeviceChunk>(16384, 4));
+  CudaCopyEngine& engine = make(Method::kAuto, chunks[0]->page());
+  std::atomic<int> right{0};
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < kThreads; ++i)
+      threads.emplace_back([&, i] {
+        for (int round = 0; round < 20; ++round) {
+          DeviceChunk& chunk = *chunks[static_cast<std::size_t>(i)];
+          chunk.fill(i * 100 + round);
+          const Result<std::uint64_t> root = engine.store(chunk.list(), chunk.slot());
+          chunk.fill(7777);
+          if (root.ok() && engine.load(chunk.slot(), *root, chunk.list()).ok() && chunk.holds(i * 100 + round)) ++right;
+        }
+      });
+  }
+  EXPECT_EQ(right, kThreads * 20);
+}
+
+// What a model keeps of its multiprocessors does not hang on how many threads copy, nor on the way that they do it.
+TEST_F(CudaCopyEngineTest, AllKernelsOfAnEngineTogetherHaveItsMultiprocessors) {
+  constexpr int kThreads = 4;
+  for (const Way& way : ways()) {
+    SCOPED_TRACE(way.name);
+    std::vector<std::unique_ptr<DeviceChunk>> chunks;
+    for (int i = 0; i < kThreads; ++i) chunks.push_back(std::make_unique<DeviceChunk>(64 << 10, 4));
+    CudaCopyEngine& engine = make(way.method, chunks[0]->page());
+    if (way.pinned)
+      for (const auto& chunk : chunks) chunk->pin(engine);
+    fake_cuda::delay_ms(1);
+    std::atomic<int> right{0};
+    {
+      std::vector<std::jthread> threads;
+      for (const auto& chunk : chunks)
+        threads.emplace_back([&] {
+          for (int round = 0; round < 6; ++round) {
+            chunk->fill(round);
+            const Result<std::uint64_t> root = engine.store(chunk->list(), chunk->slot());
+            if (root.ok() && engine.load(chunk->slot(), *root, chunk->list()).ok() && chunk->holds(round)) ++right;
+          }
+        });
+    }
+    EXPECT_EQ(right, kThreads * 6);
+    const bool kernels = way.pinned || way.method == Method::kKernel;
+    EXPECT_EQ(fake_cuda::counters().most_blocks, kernels ? 8U : 0U);
+    engine_.reset();
+    chunks.clear();
+    fake_cuda::reset();
+  }
+}
+
+// Else a link that could carry both ways at once would be used by one at a time.
+TEST_F(CudaCopyEngineTest, KernelsOfBothDirectionsShareTheMultiprocessorsAndRunAtOnce) {
+  DeviceChunk loaded(64 << 10, 4), stored(64 << 10, 4);
+  CudaCopyEngine& engine = make(Method::kKernel, loaded.page());
+  loaded.pin(engine);
+  stored.pin(engine);
+  loaded.fill(1);
+  const std::uint64_t root = engine.store(loaded.list(), loaded.slot()).value();
+  EXPECT_EQ(fake_cuda::counters().most_blocks, 8U) << "one direction alone";
+  EXPECT_EQ(fake_cuda::counters().most_kernels, 1U);
+  fake_cuda::delay_ms(2);
+  {
+    const std::jthread loads([&](const std::stop_token& stop) {
+      while (!stop.stop_requested()) EXPECT_TRUE(engine.load(loaded.slot(), root, loaded.list()).ok());
+    });
+    EXPECT_TRUE(test::eventually([&] {
+      EXPECT_TRUE(engine.store(stored.list(), stored.slot()).ok());
+      return fake_cuda::counters().most_kernels == 2;
+    }));
+  }
+  EXPECT_EQ(fake_cuda::counters().most_blocks, 8U);
+}
+
+// A save that waits for a long step of the model keeps no load waiting, though their kernels share multiprocessors.
+TEST_F(CudaCopyEngineTest, ACopyThatWaitsForTheEngineKeepsNoOtherWaiting) {
+  for (const Way& way : ways()) {
+    SCOPED_TRACE(way.name);
+    DeviceChunk early(8192, 3), late(8192, 3);
+    CudaCopyEngine& engine = make(way.method, early.page());
+    if (way.pinned) {
+      early.pin(engine);
+      late.pin(engine);
+    }
+    early.fill(1);
+    const std::uint64_t root = engine.store(early.list(), early.slot()).value();
+    void* const stream = fake_cuda::make_stream();
+    std::promise<void> step;
+    fake_cuda::run(stream, [&] { step.get_future().wait(); });
+    const std::shared_ptr<const Fence> behind = engine.fence(stream).value();
+    std::future<Result<std::uint64_t>> save =
+        std::async(std::launch::async, [&] { return engine.store(late.list(behind.get()), late.slot()); });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_TRUE(engine.load(early.slot(), root, early.list()).ok());
+    EXPECT_TRUE(engine.store(early.list(), early.slot()).ok());
+    EXPECT_EQ(save.wait_for(std::chrono::seconds(0)), std::future_status::timeout);
+    step.set_value();
+    EXPECT_TRUE(save.get().ok());
+  }
+}
+
+}  // namespace
+}  // namespace larder::copy::cuda
