@@ -142,6 +142,8 @@ class BareKernelMoves final : public PlainMoves {
   BareKernelMoves(GpuField& field, cuda::ContextPtr context, std::unique_ptr<cuda::PieceKernels> kernels,
                   std::unique_ptr<cuda::KernelLanes> lanes)
       : PlainMoves(field, std::move(context)), kernels_(std::move(kernels)), lanes_(std::move(lanes)) {}
+  // They run on the lanes' streams.
+  Result<double> by_events(cuda::Direction direction) override { return GpuMoves::by_events(direction); }
 
  private:
   // The table of digests is there for a driver that runs the product's kernels by these names, as that of tests/cuda does.
