@@ -112,3 +112,41 @@ def _sample(descriptor, begin, end, spots, state):
     for spot in range(spots):
         at = begin + (length - _SPOT_BYTES) * spot // (spots - 1)
         state.update(os.pread(descriptor, _SPOT_BYTES, at))
+
+
+class WeightsReader:
+    """INTERIM"""
+
+    @classmethod
+    def of(cls, vllm_config, named, socket):
+        self = cls()
+        self._args = vllm_config, named
+        self._result = None
+        return self
+
+    def start(self):
+        import threading
+
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def _run(self):
+        vllm_config, named = self._args
+        model, load = vllm_config.model_config, vllm_config.load_config
+        try:
+            self._result = weights_identity(
+                getattr(model, "model_weights", None) or model.model,
+                model.revision,
+                getattr(load.load_format, "value", load.load_format),
+                model.seed,
+                named,
+            )
+        except (UnknownWeights, OSError) as error:
+            self._result = UnknownWeights(str(error))
+
+    def poll(self):
+        if isinstance(self._result, UnknownWeights):
+            raise self._result
+        return self._result
+
+    def stop(self):
+        pass

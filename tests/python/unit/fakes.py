@@ -11,6 +11,8 @@ from larder.vllm.messages import WorkerReport
 from larder.vllm.scheduler import SchedulerHalf
 from larder.vllm.setup import Setup
 
+# What tells the fingerprint of an engine whose weights are known.
+NAMED = SimpleNamespace(poll=lambda wait_s=0: "engine: test\nweights: w\n")
 LATER = (None, False)  # what vLLM is told while something runs: ask again
 
 
@@ -26,7 +28,8 @@ def setup(block_size=32, chunk_tokens=128, groups=None, **changes):
         hashes_per_chunk=chunk_tokens // block_size,
         groups=groups or (group(0, block_size, chunk_tokens),),
         shards=Shards(),
-        fingerprint="engine: test\n",
+        facts="engine: test\n",
+        weights_id=None,
         model="m",
         socket=None,
         min_tokens=0,
@@ -40,7 +43,7 @@ def setup(block_size=32, chunk_tokens=128, groups=None, **changes):
 
 def measured_half(client):
     """The scheduler's half of an engine that computes 400 tokens a second."""
-    half = SchedulerHalf(setup(), client)
+    half = SchedulerHalf(setup(), client, NAMED)
     half.worker_output(ended(meta=WorkerReport(prefill_tokens=4000, prefill_ns=10_000_000_000)))
     return half
 
@@ -58,7 +61,9 @@ class Client:
         self.calls = []
         self.reported = []  # decision, hashes, ns of each request
         self.salted = []  # whether each was
+        self.fingerprint = None
         self.namespaces = []
+        self.closed = []  # (number, drop)
         self.fail = None  # name of a method that raises
         self.tier = None  # a Below, where there is one
         self.on_disk = set()
@@ -77,9 +82,15 @@ class Client:
             found += 1
         return found
 
+    def set_namespace(self, fingerprint, *_):
+        self.fingerprint = fingerprint
+
     def add_namespace(self, fingerprint, wait_ms=0):
         self.namespaces.append(fingerprint)
         return len(self.namespaces)
+
+    def close_namespace(self, number, drop=False):
+        self.closed.append((number, drop))
 
     def hold(self, hashes, stride, ns=0):
         self._maybe_fail("hold")
@@ -171,10 +182,6 @@ class Client:
         self.calls.append(("request", asked, hit))
         self.reported.append((decision, split(hashes, stride), ns))
         self.salted.append(salted)
-
-    def drop_namespace(self):
-        self.stored.clear()
-        return True
 
     def _maybe_fail(self, name):
         if self.fail == name:

@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("vllm")
 
-from fakes import Client, blocks, pages, setup, split, step  # noqa: E402
+from fakes import blocks, Client, NAMED, pages, setup, split, step  # noqa: E402
 
 from larder import _native as native  # noqa: E402
 from larder.vllm.scheduler import SchedulerHalf  # noqa: E402
@@ -19,7 +19,7 @@ def client():
 
 @pytest.fixture
 def half(client):
-    return SchedulerHalf(setup(), client)
+    return SchedulerHalf(setup(), client, NAMED)
 
 
 def chunk_keys(request, per_chunk=4):

@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("vllm")
 
-from fakes import FAST, LATER, Client, Request, blocks, chunk_keys, ended, measured_half, setup, split, step  # noqa: E402
+from fakes import blocks, chunk_keys, Client, ended, FAST, LATER, measured_half, NAMED, Request, setup, split, step  # noqa: E402
 
 from larder import _native as native  # noqa: E402
 from larder.client import Below  # noqa: E402
@@ -129,7 +129,7 @@ def test_requests_that_are_left_alone(half, client, fields):
 
 
 def test_it_can_be_turned_off(client, request_below):
-    half = SchedulerHalf(setup(fetches=False), client)
+    half = SchedulerHalf(setup(fetches=False), client, NAMED)
     assert half.matched_tokens(request_below, 0) == (0, False)
     assert client.calls == []
 

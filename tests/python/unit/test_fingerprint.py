@@ -1,115 +1,53 @@
-"""Each field alone changes the text, and the text names the field."""
-
-import pytest
+"""The text of a fingerprint: its digest covers all, its lines name what was set, and its length has a bound."""
 
 from larder import fingerprint
 
-BASE = {
-    "engine": "vllm",
-    "engine_version": "0.32.0",
-    "layout": 1,
-    "architectures": ["LlamaForCausalLM"],
-    "model_type": "llama",
-    "rope": {"rope_theta": 10000.0},
-    "rope_max_model_len": None,
-    "sliding_window": None,
-    "hf_overrides": None,
-    "config": "0123",
-    "weights": "files 1 bytes 2 sampled ab",
-    "dtype": "torch.bfloat16",
-    "kv_cache_dtype": "auto",
-    "quantization": {"method": None, "config": None},
-    "kv_scales": {"calculated": False, "skip_layers": []},
-    "attention_backend": "CPU_ATTN",
-    "attention_kernel": "amx",
-    "kv_cache_layout": "LBHNC",
-    "parallel": {"tensor_parallel_size": 1},
-    "block_size": 128,
-    "hash_block_size": 128,
-    "chunk_tokens": 128,
-    "hash_algorithm": "sha256",
-    "none_hash": "00ff",
-    "layers": ["model.layers.0 FullAttentionSpec page_size_bytes=131072"],
-}
-OTHER = {
-    "architectures": ["OtherForCausalLM"],
-    "rope": {"rope_theta": 500000.0},
-    "quantization": {"method": "awq", "config": None},
-    "kv_scales": {"calculated": True, "skip_layers": []},
-    "parallel": {"tensor_parallel_size": 2},
-    "layers": ["model.layers.0 FullAttentionSpec page_size_bytes=65536"],
-}
-CONFIG = {
-    "architectures": ["LlamaForCausalLM"],
-    "model_type": "llama",
-    "hidden_size": 256,
-    "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0},
-    "sliding_window": None,
-    "_name_or_path": "/models/a",
-    "transformers_version": "5.0",
-}
+FACTS = fingerprint.facts_text({"engine": "vllm", "chunk_tokens": 128, "layers": ["0 Full", "1 Window"]})
+FIELDS = {"model.hidden": 256, "model.rope": {"theta": 1e4}, "cache.kind": None}
 
 
-def test_the_cases_cover_every_field():
-    assert set(BASE) == set(fingerprint.FIELDS)
+def text(fields, shown=None):
+    return fingerprint.text(FACTS, fields, set(fields) if shown is None else shown)
 
 
-@pytest.mark.parametrize("field", fingerprint.FIELDS)
-def test_each_field_alone_changes_the_text_by_its_own_line(field):
-    one, other = fingerprint.text(BASE), fingerprint.text({**BASE, field: OTHER.get(field, f"{BASE[field]}x")})
-    assert one != other
-    assert {name.split(".")[0] for name in fingerprint.differing_fields(one, other)} == {field}
+def test_facts_come_first_and_a_list_has_a_line_for_each_entry():
+    assert text(FIELDS).startswith("engine: vllm\nchunk_tokens: 128\nlayers.0: 0 Full\nlayers.1: 1 Window\n")
+
+
+def test_each_field_alone_changes_the_text_by_its_own_line_and_the_digest():
+    for path in FIELDS:
+        other = {**FIELDS, path: "other"}
+        assert fingerprint.differing_fields(text(FIELDS), text(other)) == ["configuration", path]
+
+
+def test_a_field_without_a_line_changes_the_digest():
+    assert fingerprint.differing_fields(text(FIELDS, set()), text({**FIELDS, "model.hidden": 1}, set())) == ["configuration"]
+
+
+def test_a_field_more_changes_the_digest():
+    assert text(FIELDS, set()) != text({**FIELDS, "new": None}, set())
 
 
 def test_equal_fields_give_equal_text_in_any_order():
-    assert fingerprint.text(dict(reversed(BASE.items()))) == fingerprint.text(BASE)
+    assert text(dict(reversed(FIELDS.items()))) == text(FIELDS)
 
 
-def test_a_missing_and_an_unknown_field_are_refused_by_name():
-    with pytest.raises(KeyError, match="weights"):
-        fingerprint.text({k: v for k, v in BASE.items() if k != "weights"})
-    with pytest.raises(KeyError, match="wieghts"):
-        fingerprint.text({**BASE, "wieghts": 1})
+def test_neither_a_value_nor_a_name_can_forge_a_line():
+    forged = text({"a\nweights: forged": "b\nweights: forged"})
+    assert [line for line in forged.splitlines() if line.startswith("weights")] == []
 
 
-def test_a_value_cannot_forge_a_line():
-    text = fingerprint.text({**BASE, "model_type": "llama\nweights: forged"})
-    assert [line for line in text.splitlines() if line.startswith("weights: ")] == ["weights: files 1 bytes 2 sampled ab"]
+def test_a_long_value_is_shortened_and_still_tells_two_apart():
+    one, other = (text({"overrides": "x" * 100_000 + end}) for end in "ab")
+    assert max(len(one), len(other)) < 2000
+    assert fingerprint.differing_fields(one, other) == ["configuration", "overrides"]
 
 
-def config_of(**changes):
-    return fingerprint.config_fields({**CONFIG, **changes}, max_model_len=4096)
-
-
-def test_paths_and_versions_are_no_part_of_the_config():
-    assert config_of(_name_or_path="/mnt/models", transformers_version="6.0") == config_of()
-
-
-@pytest.mark.parametrize(
-    ("change", "field"),
-    [
-        ({"hidden_size": 512}, "config"),
-        ({"some_new_key": 1}, "config"),
-        ({"sliding_window": 256}, "sliding_window"),
-        ({"rope_parameters": {"rope_type": "default", "rope_theta": 5e5}}, "rope"),
-        ({"architectures": ["Mistral"]}, "architectures"),
-    ],
-)
-def test_config_changes_stand_in_the_field_named_for_them(change, field):
-    base, other = config_of(), config_of(**change)
-    assert [name for name in base if base[name] != other[name]] == [field]
-
-
-@pytest.mark.parametrize(("kind", "counts"), [("default", False), ("llama3", False), ("dynamic", True), ("longrope", True)])
-def test_the_greatest_length_counts_where_rope_depends_on_it(kind, counts):
-    config = {**CONFIG, "rope_parameters": {"rope_type": kind}}
-    short, long = (fingerprint.config_fields(config, max_model_len=n) for n in (4096, 8192))
-    assert (short != long) is counts
-
-
-def test_hf_overrides_that_are_a_function_are_named_without_an_address():
-    def override(config):
-        return config
-
-    fields = {**BASE, "hf_overrides": override}
-    assert "0x" not in fingerprint.text(fields) and "override" in fingerprint.text(fields)
+def test_the_length_has_a_bound_whatever_a_user_writes():
+    """49,152 bytes is the protocol's limit. A quantization_config names every layer that it leaves out."""
+    long = {f"ignored_layers.{i}": "v" * 300 for i in range(10_000)}
+    one = text(long)
+    assert len(one.encode()) <= fingerprint.MAX_BYTES
+    changed = fingerprint.differing_fields(one, text({**long, "ignored_layers.9999": "w"}))
+    assert changed == ["configuration", "further_fields"]
+    assert len(text({"ä" * 30_000: "ö" * 30_000}).encode()) <= fingerprint.MAX_BYTES

@@ -1,12 +1,13 @@
 """Several KV groups, shards and adapters in the connector's halves: what is kept of a window, what is loaded where, who stores."""
 
+import time
 from types import SimpleNamespace as Fake
 
 import pytest
 
 pytest.importorskip("vllm")
 
-from fakes import Client, Request, blocks, ended, group, pages, setup, split, step  # noqa: E402
+from fakes import LATER, NAMED, Client, Request, blocks, ended, group, pages, setup, split, step  # noqa: E402
 from scheduler_fakes import NO, chunk_keys, store_all  # noqa: E402
 from worker_fakes import Client as WorkerClient  # noqa: E402
 from worker_fakes import completion, part  # noqa: E402
@@ -59,7 +60,7 @@ class TestGeometry:
         client = Client()
         one_more = group(1, window=window)
         assert one_more.needs_one_more
-        half = SchedulerHalf(setup(groups=(group(), one_more)), client)
+        half = SchedulerHalf(setup(groups=(group(), one_more)), client, NAMED)
         store_all(client, Request("s", range(512)))
         assert half.matched_tokens(Request("r", range(256)), 0) == (128, True)
         assert half.matched_tokens(Request("q", range(257)), 0) == (256, True)
@@ -131,7 +132,7 @@ def client():
 
 @pytest.fixture
 def half(client):
-    return SchedulerHalf(two_groups(), client)
+    return SchedulerHalf(two_groups(), client, NAMED)
 
 
 class TestScheduler:
@@ -214,6 +215,7 @@ class TestWorker:
         half = WorkerHalf(two_groups(), client)
         shared = torch.zeros(10, 4096, dtype=torch.uint8)  # groups may stand on the same memory, at different blocks
         half.register({"layer.0": shared, "layer.1": shared})
+        half.bind(StepWork(namespace="engine: test\n"))
         assert client.groups == [[(shared.data_ptr(), 4096, 4096, 10)]] * 2
 
 
@@ -227,46 +229,69 @@ class TestAdapters:
     def request(self, name, lora):
         return Request(name, range(300), lora_request=lora)
 
+    def answer(self, half, request):
+        """What the scheduler is told once the adapter's files are read."""
+        until = time.monotonic() + 20
+        while (answer := half.matched_tokens(request, 0)) == LATER:
+            assert time.monotonic() < until
+            half.step_work(step())
+        return answer
+
+    @pytest.fixture(autouse=True)
+    def patient(self, monkeypatch):
+        monkeypatch.setattr("larder.vllm.adapters.READ_WAIT_S", 20)
+
     def test_an_adapter_has_a_namespace_of_its_own_by_its_files(self, tmp_path, half, client):
         one = self.adapter(tmp_path / "one", b"one" * 100)
         store_all(client, Request("s", range(300)))
-        assert half.matched_tokens(self.request("r", one), 0) == (0, False)
+        assert self.answer(half, self.request("r", one)) == (0, False)
         client.stored.update((1, key) for key in chunk_keys(Request("s", range(300))))
-        assert half.matched_tokens(self.request("r", one), 0) == (256, True)
+        assert self.answer(half, self.request("r", one)) == (256, True)
         copy = self.adapter(tmp_path / "copy", b"one" * 100, "b", 2)
         other = self.adapter(tmp_path / "other", b"two" * 100, "c", 3)
-        assert half.matched_tokens(self.request("q", copy), 0) == (256, True)
-        assert half.matched_tokens(self.request("p", other), 0) == (0, False)
+        assert self.answer(half, self.request("q", copy)) == (256, True)
+        assert self.answer(half, self.request("p", other)) == (0, False)
         assert len(client.namespaces) == 2
-        assert all(text.startswith("engine: test\nadapter: files 1 ") for text in client.namespaces)
+        assert all(text.startswith(NAMED.poll() + "adapter: ") for text in client.namespaces)
 
     def test_moves_name_the_adapter_and_workers_open_its_namespace_once(self, tmp_path, half, client):
         request = self.request("r", self.adapter(tmp_path / "one", b"one" * 100))
+        self.answer(half, request)
         half.allocated(request, blocks(range(1, 11), range(21, 31)), 0)
         tables = (list(range(1, 11)), list(range(21, 31)))
         work = half.step_work(step(new=[("r", 0, 300)], tables={"r": tables}))
         worker_client = WorkerClient()
         worker = WorkerHalf(two_groups(), worker_client)
+        worker.bind(StepWork(namespace=NAMED.poll()))
         worker.bind(work)
         worker.wait_for_save()
         worker.bind(StepWork(stores=work.stores))
         assert worker_client.namespaces == client.namespaces
 
-    @pytest.mark.parametrize("change", ["files", "number", "in place", "nothing there"])
-    def test_an_adapter_of_which_nobody_knows_what_it_holds_is_left_alone(self, tmp_path, half, client, change):
+    def test_a_worker_moves_nothing_of_an_adapter_whose_files_it_does_not_hold(self, tmp_path, half, client):
         one = self.adapter(tmp_path / "one", b"one" * 100)
-        client.stored.update((1, key) for key in chunk_keys(Request("s", range(300))))
-        assert half.matched_tokens(self.request("r", one), 0) == (256, True)
-        if change == "files":
-            self.adapter(tmp_path / "one", b"two" * 101)
-        elif change == "number":
-            one = self.adapter(tmp_path / "two", b"one" * 100, "b", 1)
-        elif change == "in place":
+        request = self.request("r", one)
+        self.answer(half, request)
+        client.stored.update((1, key) for key in chunk_keys(request))
+        external, _ = self.answer(half, request)
+        half.allocated(request, blocks(range(1, 11), range(21, 31)), external)
+        work = half.step_work(step(new=[("r", 256, 44)], tables={"r": (list(range(1, 11)), list(range(21, 31)))}))
+        self.adapter(tmp_path / "one", b"two" * 101)
+        worker = WorkerHalf(two_groups(), WorkerClient())
+        worker.bind(work)
+        assert worker.transfer_results() == ({"r"}, {"r"}), "it is computed"
+        worker.bind(StepWork(number=1, stores=work.loads))
+        worker.wait_for_save()
+        assert worker.client.begun and not worker.client.submitted and worker.client.abandoned == 1
+
+    @pytest.mark.parametrize("change", ["in place", "nothing there"])
+    def test_an_adapter_of_which_nobody_knows_what_it_holds_is_left_alone(self, tmp_path, half, client, change):
+        if change == "in place":
             one = self.adapter(tmp_path / "one", b"one" * 100, load_inplace=True)
         else:
             one = Fake(lora_name="n", lora_int_id=9, lora_path="/nowhere")
         request = self.request("q", one)
-        assert half.matched_tokens(request, 0) == (0, False)
+        assert self.answer(half, request) == (0, False)
         half.allocated(request, blocks(range(1, 11), range(21, 31)), 0)
         tables = {"q": (list(range(1, 11)), list(range(21, 31)))}
         assert half.step_work(step(new=[("q", 0, 300)], tables=tables)).stores == []

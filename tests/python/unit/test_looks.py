@@ -8,6 +8,7 @@ from fakes import (  # noqa: E402
     FAST,
     FAST_AND_SHARED,
     LATER,
+    NAMED,
     SHARED,
     Client,
     Request,
@@ -165,7 +166,7 @@ def test_with_too_many_fetches_it_does_not_look_again(half, client, request_shar
 
 
 def test_it_can_be_turned_off(client, request_shared):
-    half = SchedulerHalf(setup(fetches=False), client)
+    half = SchedulerHalf(setup(fetches=False), client, NAMED)
     assert half.matched_tokens(request_shared, 0) == (0, False)
     assert client.calls == []
 

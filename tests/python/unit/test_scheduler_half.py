@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("vllm")
 
-from fakes import Request, blocks, ended, pages, setup, split, step  # noqa: E402
+from fakes import blocks, ended, NAMED, pages, Request, setup, split, step  # noqa: E402
 from scheduler_fakes import NO, chunk_keys, client, half, no_wait, run_prefill, store_all  # noqa: E402, F401
 
 from larder import _native as native  # noqa: E402
@@ -58,7 +58,7 @@ class TestHits:
         assert run_prefill(half, Request("r", range(300), kv_transfer_params={"larder": "off"}), range(1, 11), 300) == []
 
     def test_short_prompts_are_left_alone(self, client):
-        half = SchedulerHalf(setup(min_tokens=300), client)
+        half = SchedulerHalf(setup(min_tokens=300), client, NAMED)
         store_all(client, Request("s", range(512)))
         assert half.matched_tokens(Request("r", range(299)), 0) == (0, False)
         assert half.matched_tokens(Request("q", range(300)), 0) == (256, True)
@@ -109,7 +109,7 @@ class TestLoads:
 
     def test_failed_pages_are_what_the_load_may_write(self, client):
         """For a vLLM that is told of them by page. What it has hit by itself others may share."""
-        half = SchedulerHalf(setup(fails_by_page=True), client)
+        half = SchedulerHalf(setup(fails_by_page=True), client, NAMED)
         request = Request("r", range(300))
         store_all(client, request)
         external, _ = half.matched_tokens(request, 64)
@@ -192,7 +192,8 @@ class TestQuietSteps:
         assert split(move.parts[0].hashes, 32) == chunk_keys(request)[1:2]
 
     def test_a_step_without_work_is_one_of_two_shared_objects(self, half):
-        assert half.step_work(step()).namespace == half.setup.fingerprint  # the first
+        half.begin()
+        assert half.step_work(step()).namespace == NAMED.poll()  # the first
         assert half.step_work(step()) is RESTS
         assert half.step_work(step(cached=[("unknown", 300, 1)])) is COMPUTES
 
@@ -244,14 +245,14 @@ class TestRoles:
     """Prefill and decode apart: vLLM's kv_role says who stores and who loads."""
 
     def test_a_consumer_stores_nothing(self, client):
-        half = SchedulerHalf(setup(stores=False), client)
+        half = SchedulerHalf(setup(stores=False), client, NAMED)
         request = Request("r", range(500))
         assert run_prefill(half, request, list(range(1, 17)), 500) == []
         store_all(client, request)
         assert half.matched_tokens(Request("s", range(500)), 0) == (384, True)
 
     def test_a_producer_loads_nothing_and_asks_nobody(self, client):
-        half = SchedulerHalf(setup(loads=False), client)
+        half = SchedulerHalf(setup(loads=False), client, NAMED)
         request = Request("r", range(500))
         assert len(run_prefill(half, request, list(range(1, 17)), 500)) == 3
         assert half.matched_tokens(Request("s", range(500)), 0) == (0, False)

@@ -1,12 +1,15 @@
 """The scheduler's half and a reset of the cache: what is older than it is neither stored nor found."""
 
+from types import SimpleNamespace
+
 import pytest
 
 pytest.importorskip("vllm")
 
-from fakes import FAST, Client, Request, blocks, ended, measured_half, setup, step  # noqa: E402
+from fakes import blocks, Client, ended, FAST, measured_half, NAMED, Request, setup, step  # noqa: E402
 from scheduler_fakes import chunk_keys, client, half, no_wait, run_prefill, store_all  # noqa: E402, F401
 
+from larder.vllm.groups import Unsupported  # noqa: E402
 from larder.vllm.scheduler import SchedulerHalf  # noqa: E402
 
 
@@ -38,10 +41,13 @@ def test_pages_older_than_a_reset_are_not_stored_when_a_load_fails_after_it(half
     assert half.step_work(step(new=[("old", 128, 384)], tables={"old": table})).stores == []
 
 
-def test_reset_drops_the_namespace(half, client):
+def test_a_reset_leaves_what_others_may_use(half, client):
+    """Each /sleep resets: it once emptied the model's chunks in the shared backend, for all pods."""
     store_all(client, Request("s", range(512)))
-    assert half.reset() is True
-    assert client.stored == set()
+    before = set(client.stored)
+    for _ in range(3):
+        assert half.reset() is True
+    assert client.stored == before and client.closed == []
 
 
 def test_what_is_being_fetched_is_let_go(client):
@@ -66,12 +72,12 @@ class TestAfterAReset:
 
     def test_the_engine_has_a_namespace_that_nobody_else_reaches(self, half, client):
         assert self.stored_lines(half, Request("before", range(300))) == {""}
-        others = [SchedulerHalf(setup(), Client()) for _ in range(2)]
+        others = [SchedulerHalf(setup(), Client(), NAMED) for _ in range(2)]
         for one in (half, *others):
             assert one.reset() is True
         lines = [self.stored_lines(one, Request("after", range(300))).pop() for one in (half, *others)]
         assert len({*lines, ""}) == 4
-        assert client.namespaces == [half.setup.fingerprint + lines[0]]
+        assert client.namespaces == [NAMED.poll() + lines[0]]
 
     def test_what_other_engines_store_is_not_hit(self, half, client):
         half.reset()
@@ -90,8 +96,50 @@ class TestAfterAReset:
         half.worker_output(ended(["r"], ["r"]))
         assert self.stored_lines(half, request) == set()
 
-    def test_a_second_reset_takes_no_further_namespace(self, half, client):
-        for _ in range(3):
+    def test_each_reset_has_a_fresh_namespace_and_closes_the_one_before(self, half, client):
+        """A backend that was stopped, or a disk that was restored, brings back what a drop once took away."""
+        for number in range(3):
             half.reset()
-            half.matched_tokens(Request("r", range(300)), 0)
-        assert len(client.namespaces) == 1
+            half.matched_tokens(Request(f"r{number}", range(300)), 0)
+        assert len(set(client.namespaces)) == 3 and client.closed == [(1, True), (2, True)]
+        closed = half.step_work(step()).closed
+        assert [drop for _, drop in closed] == [True, True] and {line for line, _ in closed} < {n.removeprefix(NAMED.poll()) for n in client.namespaces}
+        assert half.step_work(step()).closed == []
+
+    def test_a_call_that_may_change_weights_is_as_a_reset(self, half, client):
+        half.weights_change("reload_weights")
+        store_all(client, Request("other", range(512)))
+        assert half.matched_tokens(Request("r", range(300)), 0) == (0, False)
+        assert "private: " in client.namespaces[0]
+
+
+def test_a_reset_before_the_weights_are_known_counts(client):
+    waiting = SimpleNamespace(poll=lambda wait_s=0: None)
+    half = SchedulerHalf(setup(), client, waiting)
+    half.reset()
+    waiting.poll = NAMED.poll
+    half.matched_tokens(Request("r", range(300)), 0)
+    assert "private: " in client.namespaces[0]
+
+
+def test_until_the_weights_are_known_requests_run_without_the_cache(client):
+    waiting = SimpleNamespace(poll=lambda wait_s=0: None)
+    half = SchedulerHalf(setup(), client, waiting)
+    early = Request("early", range(512))
+    store_all(client, early)
+    assert half.matched_tokens(early, 0) == (0, False)
+    assert run_prefill(half, early, list(range(1, 17)), 512) == []
+    assert half.step_work(step()).namespace == "" and client.fingerprint is None
+    waiting.poll = NAMED.poll
+    assert half.matched_tokens(Request("late", range(600)), 0) == (512, True)
+    assert client.fingerprint == NAMED.poll() == half.step_work(step()).namespace
+    assert half.step_work(step()).namespace == "", "once"
+
+
+def test_weights_that_cannot_be_named_turn_the_cache_off(client):
+    def unknown(wait_s=0):
+        raise Unsupported("set weights_id")
+
+    half = SchedulerHalf(setup(), client, SimpleNamespace(poll=unknown))
+    assert half.matched_tokens(Request("r", range(512)), 0) == (0, False)
+    assert half.off == "set weights_id"

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("vllm")
 
-from fakes import Request, blocks, ended, setup, split, step  # noqa: E402
+from fakes import blocks, ended, NAMED, Request, setup, split, step  # noqa: E402
 from scheduler_fakes import chunk_keys, client, half, no_wait, run_prefill  # noqa: E402, F401
 
 from larder.vllm.messages import RESTS, WorkerReport  # noqa: E402
@@ -53,7 +53,7 @@ class TestBlocksUnderCopies:
     def test_each_worker_is_waited_for(self, client):
         from larder.vllm.groups import Shards
 
-        half = SchedulerHalf(setup(shards=Shards(stages=2, ranks=2)), client)
+        half = SchedulerHalf(setup(shards=Shards(stages=2, ranks=2)), client, NAMED)
         request = Request("r", range(256))
         number = self.stored_by(half, request)
         half.worker_output(ended(meta=WorkerReport(ended={number: 3})))

@@ -50,7 +50,7 @@ def config(extra=None, **sizes):
         parallel_config=Fake(**{**parallel, **sizes}),
         speculative_config=None,
         load_config=Fake(load_format="auto"),
-        cache_config=Fake(cache_dtype="auto", prefix_caching_hash_algo="sha256"),
+        cache_config=Fake(cache_dtype="auto", prefix_caching_hash_algo="sha256", enable_prefix_caching=True),
         model_config=Fake(
             model="/nowhere/model",
             served_model_name=None,
@@ -62,6 +62,9 @@ def config(extra=None, **sizes):
             seed=0,
             dtype=torch.bfloat16,
             quantization=None,
+            is_prefix_caching_supported=True,
+            runner_type="generate",
+            attn_type="decoder",
         ),
     )
 
@@ -77,7 +80,7 @@ def named(**extra):
 def test_chunks(block_size, extra, chunk):
     setup = setup_of(config(named(**extra)), caches(spec(block_size=block_size)))
     assert (setup.chunk_tokens, setup.groups[0].blocks) == (chunk, chunk // block_size)
-    assert f"chunk_tokens: {chunk}\n" in setup.fingerprint
+    assert f"chunk_tokens: {chunk}\n" in setup.facts
 
 
 def test_the_served_name_falls_back_to_the_folder():
@@ -92,7 +95,8 @@ def test_the_served_name_falls_back_to_the_folder():
         (named(chunk_tokens=100), "no multiple of the block size 128"),
         (named(min_tokens="5"), "min_tokens"),
         (named(copy_threads=-1), "copy_threads"),
-        ({}, "weights_id"),
+        ({"weights_id": 5}, "weights_id in kv_connector_extra_config must be a text, not 5"),
+        ({"weights_id": " "}, "weights_id in kv_connector_extra_config must be a text"),
     ],
 )
 def test_bad_options_are_named(extra, reason):
@@ -133,12 +137,12 @@ def on(monkeypatch, device):
 
 
 def test_pages_on_a_cuda_device_are_served_and_shared_with_those_of_its_backend_alone(monkeypatch):
-    of_cpu = setup_of(config(named()), caches(spec())).fingerprint
+    of_cpu = setup_of(config(named()), caches(spec())).facts
     on(monkeypatch, "cuda")
     of_cuda = setup_of(config(named()), caches(spec(block_size=16)))
     assert (of_cuda.chunk_tokens, of_cuda.groups[0].blocks) == (256, 16)
-    assert "attention_backend: FLASH_ATTN\n" in of_cuda.fingerprint
-    assert {"attention_backend", "attention_kernel"} <= set(differing_fields(of_cpu, setup_of(config(named()), caches(spec())).fingerprint))
+    assert "attention_backend: FLASH_ATTN\n" in of_cuda.facts
+    assert {"attention_backend", "attention_kernel"} <= set(differing_fields(of_cpu, setup_of(config(named()), caches(spec())).facts))
 
 
 @pytest.mark.parametrize("device", ["rocm", "xpu", "tpu"])
@@ -215,7 +219,7 @@ def test_stages_of_a_pipeline_reach_one_fingerprint_although_each_knows_its_own_
         found = caches(spec(), spec(SlidingWindowSpec))
         for group, names in zip(found.kv_cache_groups, layers):
             group.layer_names = names
-        return setup_of(config(named(), **sizes), found).fingerprint
+        return setup_of(config(named(), **sizes), found).facts
 
     one, other = text(["l.0"], ["l.1"], pipeline_parallel_size=2), text(["l.2", "l.4"], ["l.3"], pipeline_parallel_size=2)
     assert one == other and "stage 1 layers 2 to 4" in one
@@ -247,10 +251,10 @@ def test_a_vllm_that_would_start_its_hash_chain_at_random_is_given_a_seed(monkey
     monkeypatch.delattr(kv_cache_utils, "NONE_HASH", raising=False)
     monkeypatch.setenv("PYTHONHASHSEED", "any")  # so that it is unset again afterwards
     monkeypatch.delenv("PYTHONHASHSEED")
-    given = setup_of(config(named()), caches(spec())).fingerprint
+    given = setup_of(config(named()), caches(spec())).facts
     assert os.environ.pop("PYTHONHASHSEED") == "0"
     monkeypatch.setenv("PYTHONHASHSEED", "0")
-    assert setup_of(config(named()), caches(spec())).fingerprint == given
+    assert setup_of(config(named()), caches(spec())).facts == given
     monkeypatch.delenv("PYTHONHASHSEED")
     monkeypatch.setattr(kv_cache_utils, "NONE_HASH", b"random", raising=False)
     with pytest.raises(Unsupported, match="has started its hash chain at random; set PYTHONHASHSEED"):
@@ -259,7 +263,54 @@ def test_a_vllm_that_would_start_its_hash_chain_at_random_is_given_a_seed(monkey
 
 def test_the_hash_seed_is_part_of_the_namespace(monkeypatch):
     monkeypatch.delenv("PYTHONHASHSEED", raising=False)
-    unset = setup_of(config(named()), caches(spec())).fingerprint
+    unset = setup_of(config(named()), caches(spec())).facts
     monkeypatch.setenv("PYTHONHASHSEED", "7")
-    seeded = setup_of(config(named()), caches(spec())).fingerprint
+    seeded = setup_of(config(named()), caches(spec())).facts
     assert differing_fields(unset, seeded) == ["none_hash"]
+
+
+def test_layers_that_attend_in_both_directions_are_refused():
+    """HRM-Text and other prefix LMs: the KV of a chunk depends on the text behind it."""
+    both = spec()
+    both.non_causal = True
+    with pytest.raises(Unsupported, match="attend in both directions"):
+        setup_of(config(named()), caches(both))
+
+
+def engine(**model):
+    made = config(named())
+    made.model_config.__dict__.update(model)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [
+        ({"is_prefix_caching_supported": False, "runner_type": "pooling", "pooler_config": Fake(seq_pooling_type="MEAN")}, "pooled by MEAN"),
+        ({"is_prefix_caching_supported": False, "attn_type": "encoder_decoder"}, "encoder_decoder"),
+        ({"is_prefix_caching_supported": None}, "is_prefix_caching_supported is missing"),
+        ({"is_diffusion": True}, "diffusion"),
+    ],
+)
+def test_a_prefix_that_vllm_does_not_reuse_is_refused_with_the_reason(model, reason):
+    with pytest.raises(Unsupported, match=reason):
+        setup_of(engine(**model), caches(spec()))
+
+
+def test_prefix_caching_that_is_off_is_served_only_where_the_reason_is_harmless():
+    """The user's own flag on a decoder that generates text, and MLA on a CPU, leave the KV of a prefix as it is."""
+    for model, served in (({}, True), ({"runner_type": "pooling"}, False), ({"attn_type": "encoder_only"}, False)):
+        made = engine(**model)
+        made.cache_config.enable_prefix_caching = False
+        if served:
+            setup_of(made, caches(spec()))
+        else:
+            with pytest.raises(Unsupported, match="vLLM has switched prefix caching off"):
+                setup_of(made, caches(spec()))
+
+
+def test_an_engine_that_runs_an_encoder_alone_is_refused():
+    made = engine()
+    made.is_mm_encoder_only = True
+    with pytest.raises(Unsupported, match="encoder alone"):
+        setup_of(made, caches(spec()))

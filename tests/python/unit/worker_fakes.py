@@ -18,7 +18,9 @@ class Client:
     def __init__(self):
         self.layers = None
         self.groups = []
+        self.fingerprint = None
         self.namespaces = []
+        self.closed = []
         self.spaces = []  # of loads and stores, by number
         self.loads = []
         self.done = []
@@ -36,6 +38,15 @@ class Client:
     def register_pages(self, group, layers):
         self.layers = layers
         self.groups.append(layers)
+
+    def set_namespace(self, fingerprint, *_):
+        self.fingerprint = fingerprint
+
+    def wait_attached(self, timeout_ms):
+        return True
+
+    def close_namespace(self, number, drop=False):
+        self.closed.append((number, drop))
 
     def add_namespace(self, fingerprint, wait_ms=0):
         self.namespaces.append(fingerprint)

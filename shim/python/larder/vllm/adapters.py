@@ -1,66 +1,178 @@
-"""LoRA adapters: what one adds to the namespace. By its files, since the engine's hash knows only its name and path.
+"""LoRA adapters: the lines that one adds to the namespace. An adapter is named by the content of its files and by how vLLM applies it, since
+the engine's block hash knows its name alone.
 
-Owned by the scheduler's thread. The files are read when an adapter is first seen; from then on it must stay what it was: where its
-files change, or its number is given to another, nobody knows any more which weights vLLM holds, and its requests run without the
-cache."""
+A thread reads the files: a slow or hanging file system costs that adapter its hits, and the engine nothing. What vLLM has loaded decides:
+workers report the files of each load (loaded_adapters), and check them again before each load of KV and behind each step that stores.
+Owned by the scheduler's thread."""
 
-import hashlib
-import os
-from dataclasses import dataclass
+import dataclasses
+import json
+import threading
+import time
+from collections import OrderedDict
 
-from larder.weights import files_identity
+from larder.vllm import engine_config
+from larder.vllm.adapter_files import FilesUnknown, files_of
+from larder.weights import UnknownWeights, files_identity
 
-_WEIGHTS = (".safetensors", ".bin", ".pt")
+# A request waits so long at most for the files of an adapter that is seen for the first time. Then it runs without the cache.
+READ_WAIT_S = 0.1
+LOOK_AGAIN_S = 1.0  # between two looks at the files of an adapter that could not be named
+_MOST_READERS = 4  # threads that read at once. One that hangs keeps its place
+_MOST_KNOWN = 4096
+_REST_S = 0.001
+
+# Fields of vLLM's LoRAConfig that do not change what an adapter computes.
+_HARMLESS = {
+    "max_loras": "how many at once",
+    "max_cpu_loras": "how many are kept",
+    "specialize_active_lora": "which launches are recorded",
+    "default_mm_loras": "gives a request an adapter, which the request then carries",
+    "fully_sharded_loras": "which rank computes something, not the result",
+    "max_lora_rank": "the room for an adapter; its files have its rank",
+}
+# Fields of a LoRARequest that have a meaning of their own here, or none.
+_OF_REQUEST = {"lora_name", "lora_int_id", "lora_path", "base_model_name", "load_inplace"}
 
 
 class Unserved(Exception):
     """Requests of this adapter run without the cache; the text says why."""
 
 
-@dataclass(frozen=True)
-class _Known:
-    name: str
-    path: str
-    files: tuple  # (path, size, time of change) of each
-    line: str
+class NotYet(Exception):
+    """The files are being read: ask again."""
+
+
+@dataclasses.dataclass
+class _Adapter:
+    files: tuple = ()  # those that `identity` names
+    identity: str = ""
+    why_not: str = ""
+    reading: object = None  # a _Reading
+    read_at: float = float("-inf")  # when it last began
 
 
 class Adapters:
-    def __init__(self, lora_config):
-        self._dtype = str(getattr(lora_config, "lora_dtype", None))
-        self._known: dict[int, _Known] = {}
+    def __init__(self, lora_config, clock=time.monotonic):
+        self._settings = _settings(lora_config)
+        self._clock = clock
+        self._known: OrderedDict[tuple, _Adapter] = OrderedDict()  # by number, name and path
+        self._awaited: list[_Adapter] = []  # those that requests may wait for
+        self._loaded: dict[int, tuple] = {}  # by number: the files that the workers hold, as far as they have told
 
     def line(self, request):
-        """The line of the fingerprint for a vLLM LoRARequest. Unserved: leave its requests alone."""
+        """The lines of the fingerprint for a vLLM LoRARequest. Unserved: leave its requests alone. NotYet: ask again."""
         if getattr(request, "load_inplace", False):
             raise Unserved("is loaded in place (load_inplace), again and again")
-        known = self._known.get(request.lora_int_id)
-        if known is None:
-            known = self._known[request.lora_int_id] = self._read(request)
-        if (known.name, known.path) != (request.lora_name, request.lora_path):
-            raise Unserved(f"has the number {request.lora_int_id} of another adapter, {known.name}")
-        if known.files != _files(request.lora_path):
-            raise Unserved("has other files than when it was first used: load it under another name")
-        return known.line
+        adapter = self._adapter(request)
+        if adapter.reading is not None:
+            self._take(adapter)
+        if self._is_due(request.lora_int_id, adapter):
+            self._read(request, adapter)
+        if adapter.identity:
+            return f"adapter: {adapter.identity}\nadapter_settings: {self._settings}{_more(request)}\n"
+        if adapter.reading is not None and not adapter.why_not and self._clock() < adapter.read_at + READ_WAIT_S:
+            raise NotYet
+        raise Unserved(adapter.why_not or "is still being read")
 
-    def _read(self, request):
-        files = _files(request.lora_path)
-        weights = [path for path, *_ in files if path.endswith(_WEIGHTS)]
-        if not weights:
-            raise Unserved(f"has no local weights in {request.lora_path}")
-        settings = hashlib.sha256()
-        for path, *_ in files:
-            if path not in weights:
-                with open(path, "rb") as file:
-                    settings.update(file.read())
-        line = f"adapter: {files_identity(weights)} settings {settings.hexdigest()[:32]} dtype {self._dtype}\n"
-        return _Known(request.lora_name, request.lora_path, files, line)
+    def files(self, request):
+        """(number, files) that line() has named, for the workers to compare with what they hold."""
+        return request.lora_int_id, self._adapter(request).files
+
+    def loaded(self, news):
+        """What workers report: {number: files}."""
+        self._loaded.update(news)
+        while len(self._loaded) > _MOST_KNOWN:
+            self._loaded.pop(next(iter(self._loaded)))
+
+    def rest(self):
+        """A step that computes nothing: leaves the processor to a thread that reads, for a moment. False: a request waits for none."""
+        due = self._clock() - READ_WAIT_S
+        self._awaited = [one for one in self._awaited if one.reading is not None and one.reading.result is None and one.read_at > due]
+        if not self._awaited:
+            return False
+        time.sleep(_REST_S)
+        return True
+
+    def _adapter(self, request):
+        key = request.lora_int_id, request.lora_name, request.lora_path
+        adapter = self._known.pop(key, None) or _Adapter()
+        self._known[key] = adapter
+        while len(self._known) > _MOST_KNOWN:
+            self._known.popitem(last=False)
+        return adapter
+
+    def _is_due(self, number, adapter):
+        """Whether the files have to be read (again)."""
+        if adapter.reading is not None:
+            return False
+        if self._loaded.get(number, adapter.files) != adapter.files:
+            adapter.identity = adapter.why_not = ""  # vLLM has loaded other files than those that were named
+        return not adapter.identity and self._clock() >= adapter.read_at + LOOK_AGAIN_S
+
+    def _read(self, request, adapter):
+        adapter.read_at = self._clock()
+        if _Reading.running >= _MOST_READERS:
+            adapter.why_not = f"waits for the files of {_MOST_READERS} other adapters, which are being read"
+            return
+        adapter.reading = _Reading(request.lora_path, self._loaded.get(request.lora_int_id))
+        self._awaited.append(adapter)
+
+    def _take(self, adapter):
+        done = adapter.reading.result
+        if done is None:
+            return
+        adapter.reading = None
+        adapter.files, adapter.identity, adapter.why_not = done
 
 
-def _files(folder):
+class _Reading:
+    """One pass over the files of an adapter, on a thread of its own. `result`: None while it runs, then (files, identity, why not)."""
+
+    running = 0  # in this process; a reading that hangs counts for ever
+    _lock = threading.Lock()
+
+    def __init__(self, path, held):
+        self.result = None
+        with _Reading._lock:
+            _Reading.running += 1
+        threading.Thread(target=self._run, args=(path, held), name="larder-adapter", daemon=True).start()
+
+    def _run(self, path, held):
+        try:
+            self.result = _named(path, held)
+        finally:
+            with _Reading._lock:
+                _Reading.running -= 1
+
+
+def _named(path, held):
+    """(files, identity, why not). held: the files that vLLM loaded, where that is known."""
     try:
-        with os.scandir(folder) as entries:
-            found = sorted(e.path for e in entries if e.name.endswith(_WEIGHTS) or e.name == "adapter_config.json")
-        return tuple((path, (stat := os.stat(path)).st_size, stat.st_mtime_ns, stat.st_ino) for path in found)
-    except OSError as error:
-        raise Unserved(f"cannot be read: {error}") from None
+        files = files_of(path)
+        if held is not None and files != held:
+            return held, "", "has other files than those that vLLM loaded: load it under another name"
+        identity = files_identity([file.path for file in files])
+        if files_of(path) != files:
+            return (), "", "has files that change while they are read"
+        return files, identity, ""
+    except FilesUnknown as reason:
+        return (), "", str(reason)
+    except (UnknownWeights, OSError) as error:
+        return (), "", f"cannot be read: {error}"
+    except Exception as error:  # the thread has nobody else to tell
+        return (), "", f"cannot be named: {type(error).__name__}: {error}"
+
+
+def _settings(lora_config):
+    if lora_config is None:
+        return "{}"
+    known = {name: value for name, value in engine_config.fields_of(lora_config).items() if name not in _HARMLESS}
+    return json.dumps(known, sort_keys=True)
+
+
+def _more(request):
+    """Fields of the request that this file does not know, where they are set."""
+    names = [name for name in getattr(request, "__struct_fields__", ()) if name not in _OF_REQUEST]
+    more = {name: repr(getattr(request, name)) for name in names if getattr(request, name)}
+    return " " + json.dumps(more, sort_keys=True) if more else ""

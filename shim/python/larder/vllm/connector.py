@@ -5,11 +5,12 @@ import logging
 from vllm.distributed.kv_transfer.kv_connector.v1 import base
 from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorBase_V1, KVConnectorRole, SupportsHMA
 
-from larder.client import Client, namespace_id
-from larder.vllm import sleep_mode
+from larder.client import Client
+from larder.vllm import loaded_adapters, sleep_mode, weight_changes
 from larder.vllm.engine_metrics import Exported, Observed
 from larder.vllm.guard import LogPump, logger
 from larder.vllm.messages import StepWork
+from larder.vllm.naming import START_WAIT_S, Naming
 from larder.vllm.scheduler import SchedulerHalf
 from larder.vllm.setup import Unsupported, setup_of
 from larder.vllm.tier_events import TierEvents, wanted
@@ -31,7 +32,7 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
 
     def __init__(self, vllm_config, role, kv_cache_config, **kwargs):
         super().__init__(vllm_config, role, kv_cache_config, **kwargs)
-        self._client = self._pump = None
+        self._client = self._pump = self._naming = None
         is_scheduler = role == KVConnectorRole.SCHEDULER
         setup, off, level = None, None, logging.WARNING
         shard, stores = 0, True
@@ -41,9 +42,13 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
             setup = setup_of(vllm_config, kv_cache_config)
             if not is_scheduler:
                 shard, stores = setup.shards.of(*_stage_and_rank(setup.shards))
-            self._client = _open(setup, shard, "scheduler" if is_scheduler else f"worker of shard {shard}")
+            if getattr(vllm_config, "lora_config", None) is not None:
+                loaded_adapters.watch()
+            self._client = _open(setup, "scheduler" if is_scheduler else f"worker of shard {shard}")
             self._pump = LogPump(self._client)
-            if not is_scheduler:
+            if is_scheduler:
+                self._naming = Naming(setup, vllm_config)
+            else:
                 sleep_mode.take_part(vllm_config.model_config)
         except Unsupported as reason:
             off = str(reason)
@@ -53,13 +58,13 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
             off = f"{type(error).__name__}: {error}"
         if is_scheduler:
             events = TierEvents(setup, self._client) if off is None and wanted(vllm_config) else None
-            self._half = SchedulerHalf(setup, self._client, getattr(vllm_config, "lora_config", None), events)
+            self._half = SchedulerHalf(setup, self._client, self._naming, getattr(vllm_config, "lora_config", None), events)
         else:
             self._half = WorkerHalf(setup, self._client, shard, stores)
         if off is not None:
             self._half.turn_off(off, level)
         elif is_scheduler:
-            _tell(setup)
+            self._half.begin(START_WAIT_S)
 
     # ---- scheduler
 
@@ -148,6 +153,8 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
 
     def shutdown(self):
         try:
+            if self._naming is not None:
+                self._naming.stop()
             if self._pump is not None:
                 self._pump.stop()
             if self._client is not None:
@@ -155,7 +162,7 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
                 self._client.close()
         except Exception:
             logger.exception("Larder: shutdown failed")
-        self._pump = self._client = None
+        self._pump = self._client = self._naming = None
 
 
 def _stage_and_rank(shards):
@@ -167,28 +174,7 @@ def _stage_and_rank(shards):
     return get_pp_group().rank_in_group, get_tp_group().rank_in_group
 
 
-def _open(setup, shard, who):
+def _open(setup, who):
     from vllm.version import __version__
 
-    client = Client(setup.socket, f"vllm {__version__} {who}", setup.copy_threads)
-    client.set_namespace(
-        setup.fingerprint,
-        setup.model,
-        setup.chunk_tokens,
-        [(group.page_bytes, len(group.layers), group.blocks) for group in setup.groups],
-        setup.shards.count,
-        shard if setup.shards.stages > 1 else None,
-    )
-    return client
-
-
-def _tell(setup):
-    logger.info(
-        "Larder: model %s, chunks of %d tokens (%d bytes in each of %d shards), namespace %s of:\n%s",
-        setup.model,
-        setup.chunk_tokens,
-        setup.chunk_bytes,
-        setup.shards.count,
-        namespace_id(setup.fingerprint),
-        setup.fingerprint,
-    )
+    return Client(setup.socket, f"vllm {__version__} {who}", setup.copy_threads)

@@ -71,6 +71,8 @@ def _check_group(group):
     kind = type(group.kv_cache_spec).__name__
     if kind not in _KINDS:
         raise Unsupported(f"KV of the kind {kind} is not served yet, only {', '.join(_KINDS)}")
+    if getattr(group.kv_cache_spec, "non_causal", False):
+        raise Unsupported("layers attend in both directions (non_causal): the KV of a prefix depends on the tokens behind it")
     if not group.layer_names:
         raise Unsupported("a pipeline stage without a layer of each KV group is not served yet")
     if getattr(group, "host_resident", False) or not getattr(group, "enable_kv_transfer", True):

@@ -1,10 +1,10 @@
-"""The namespace fingerprint of one vLLM engine, from what its scheduler and all its workers have."""
+"""The namespace fingerprint of one vLLM engine: facts that scheduler and workers each find, and the scheduler's configuration."""
 
 import os
 
 from larder import fingerprint
+from larder.vllm import engine_config
 from larder.vllm.groups import Unsupported, parallel_sizes
-from larder.weights import UnknownWeights, weights_identity
 
 _WEAK_HASHES = ("xxhash", "xxhash_cbor")
 _SHOWN = (
@@ -18,43 +18,44 @@ _SHOWN = (
     "sliding_window",
     "page_size_bytes",
 )
+# Kinds of rope whose table does not depend on the greatest length that the engine was started with.
+_FIXED_ROPE = {None, "default", "linear", "llama3", "yarn", "mrope"}
 
 
-def fingerprint_of(vllm_config, kv_cache_config, options, groups, shards, chunk_tokens, hash_block):
+def facts_of(vllm_config, kv_cache_config, options, groups, shards, chunk_tokens, hash_block):
+    """The first part of the text: the shape of the KV and of its keys. Equal in the scheduler and in every worker."""
     from vllm.version import __version__
 
     model, cache = vllm_config.model_config, vllm_config.cache_config
     kernels = [_kernel(vllm_config, group.spec) for group in groups]
-    config, language = model.hf_config.to_dict(), model.hf_text_config.to_dict()
-    fields = fingerprint.config_fields(config, language, model.hf_overrides, model.max_model_len)
-    fields.update(
-        engine="vllm",
-        engine_version=__version__,
-        layout=fingerprint.LAYOUT,
-        weights=_weights(vllm_config, options),
-        dtype=str(model.dtype),
-        kv_cache_dtype=str(cache.cache_dtype),
-        quantization={
-            "method": model.quantization,
-            "config": config.get("quantization_config"),
-            "online": getattr(model, "quantization_config", None),
-        },
-        kv_scales={
-            "calculated": getattr(cache, "calculate_kv_scales", False),
-            "skip_layers": getattr(cache, "kv_cache_dtype_skip_layers", []),
-        },
-        attention_backend=" ".join(dict.fromkeys(name for name, _ in kernels)),
-        attention_kernel=" ".join(dict.fromkeys(kernel for _, kernel in kernels)),
-        kv_cache_layout=str(getattr(kv_cache_config, "kv_cache_layout", None)),
-        parallel={**parallel_sizes(vllm_config.parallel_config), "kv_replicas": shards.replicas},
-        block_size=_one(group.block_size for group in groups),
-        hash_block_size=hash_block,
-        chunk_tokens=chunk_tokens,
-        hash_algorithm=cache.prefix_caching_hash_algo,
-        none_hash=_none_hash(cache, options),
-        layers=_layer_lines(model, groups, shards),
+    return fingerprint.facts_text(
+        {
+            "engine": "vllm",
+            "engine_version": __version__,
+            "layout": fingerprint.LAYOUT,
+            "dtype": str(model.dtype),
+            "kv_cache_dtype": str(cache.cache_dtype),
+            "attention_backend": " ".join(dict.fromkeys(name for name, _ in kernels)),
+            "attention_kernel": " ".join(dict.fromkeys(kernel for _, kernel in kernels)),
+            "kv_cache_layout": str(getattr(kv_cache_config, "kv_cache_layout", None)),
+            "parallel": {**parallel_sizes(vllm_config.parallel_config), "kv_replicas": shards.replicas},
+            "block_size": _one(group.block_size for group in groups),
+            "hash_block_size": hash_block,
+            "chunk_tokens": chunk_tokens,
+            "hash_algorithm": cache.prefix_caching_hash_algo,
+            "none_hash": _none_hash(cache, options),
+            "layers": _layer_lines(model, groups, shards),
+        }
     )
-    return fingerprint.text(fields)
+
+
+def text_of(facts, vllm_config):
+    """facts and the whole configuration. Without the weights, which take longer to name."""
+    fields, variables = engine_config.fields_of(vllm_config), engine_config.variables()
+    fields["rope_max_model_len"] = _rope_length(vllm_config.model_config)
+    shown = {path for path in fields if path.startswith(tuple(engine_config.set_by_hand(vllm_config)))}
+    shown.add("rope_max_model_len")
+    return fingerprint.text(facts, {**fields, **variables}, shown | engine_config.variables_set())
 
 
 def _one(values):
@@ -63,29 +64,16 @@ def _one(values):
     return found[0] if len(set(found)) == 1 else found
 
 
-def _weights(vllm_config, options):
-    model, load = vllm_config.model_config, vllm_config.load_config
-    try:
-        return weights_identity(
-            getattr(model, "model_weights", None) or model.model,
-            model.revision,
-            getattr(load.load_format, "value", load.load_format),
-            model.seed,
-            options.get("weights_id"),
-        )
-    except (UnknownWeights, OSError) as error:
-        raise Unsupported(str(error)) from None
-
-
 def _layer_lines(model, groups, shards):
-    """Each layer by name. With a pipeline nobody has all names: the groups' pages, and how the layers are dealt out."""
+    """A line for each group: its pages, and its layers by a digest of their names. With a pipeline a stage has its own names alone: then
+    how the layers are dealt out."""
     if shards.stages == 1:
-        return [f"{group.table} {name} {_spec_line(group)}" for group in groups for name in group.layers]
+        return [f"{_spec_line(group)} layers={len(group.layers)} names={fingerprint.digest(group.layers)}" for group in groups]
     from vllm.distributed.utils import get_pp_indices
 
     hidden = model.hf_text_config.num_hidden_layers
     stages = [get_pp_indices(hidden, stage, shards.stages) for stage in range(shards.stages)]
-    return [f"{group.table} {_spec_line(group)}" for group in groups] + [
+    return [_spec_line(group) for group in groups] + [
         f"stage {stage} layers {begin} to {end}" for stage, (begin, end) in enumerate(stages)
     ]
 
@@ -93,7 +81,16 @@ def _layer_lines(model, groups, shards):
 def _spec_line(group):
     shown = {key: getattr(group.spec, key, None) for key in _SHOWN}
     values = " ".join(f"{key}={value}" for key, value in shown.items() if value is not None)
-    return f"{type(group.spec).__name__} {values} kept={group.blocks}"
+    return f"{group.table} {type(group.spec).__name__} {values} kept={group.blocks}"
+
+
+def _rope_length(model):
+    """The greatest length that the engine was started with, where the kind of rope depends on it; else None."""
+    text = model.hf_text_config.to_dict()
+    parameters = text.get("rope_parameters") or text.get("rope_scaling") or {}
+    sets = [one for one in parameters.values() if isinstance(one, dict)] or [parameters]
+    kinds = {one.get("rope_type", one.get("type")) for one in sets}
+    return model.max_model_len if kinds - _FIXED_ROPE else None
 
 
 def _none_hash(cache_config, options):

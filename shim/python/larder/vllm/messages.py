@@ -10,6 +10,7 @@ try:
 except ImportError:  # an older vLLM, which setup refuses: it is to start all the same
     KVConnectorWorkerMetadata = object
 
+ATTACH_WAIT_MS = 200  # for larderd to let a worker in, once, in the first step behind which the namespace is known
 OPEN_WAIT_MS = 20  # for larderd to open one more namespace, once in each process
 
 
@@ -32,13 +33,14 @@ class Move:
     parts: list[Part] = field(default_factory=list)
     line: str = ""  # what a reset or the request's adapter adds to the fingerprint
     pages: tuple[int, ...] = ()
+    adapter: tuple | None = None  # (number, files) of the adapter that `line` names: the worker compares what it holds
 
 
 @dataclass(frozen=True)
 class StepWork(KVConnectorMetadata):
     """Most steps have nothing for the worker: they share COMPUTES or RESTS, which are pickled by name."""
 
-    namespace: str = ""  # the scheduler's fingerprint, in the first step only
+    namespace: str = ""  # the scheduler's fingerprint, once: in the first step behind which it is known
     loads: list[Move] = field(default_factory=list)
     stores: list[Move] = field(default_factory=list)
     prefill_tokens: int = 0  # computed in this step, where it computes little else
@@ -46,6 +48,7 @@ class StepWork(KVConnectorMetadata):
     number: int = 0  # of a step that stores: the worker reports when its copies have ended
     preempted: tuple[str, ...] = ()  # requests whose blocks go to others, though stores of them may still run
     kept: tuple[str, ...] = ()  # requests that have ended, whose blocks vLLM keeps until they are reported
+    closed: list[tuple[str, bool]] = field(default_factory=list)  # namespaces by Move.line that are closed before this step; with their chunks?
 
     def __reduce__(self):
         if self is COMPUTES:
@@ -71,6 +74,7 @@ class WorkerReport(KVConnectorWorkerMetadata):
     load_ns: int = 0
     failed: frozenset[str] = frozenset()
     ended: dict[int, int] = field(default_factory=dict)  # StepWork.number whose copies have ended: on how many workers
+    adapters: dict[int, tuple] = field(default_factory=dict)  # by number: the files that vLLM has loaded; (): not known
 
     def aggregate(self, other):
         """Of several workers the one that computed longest counts: the ranks of a step wait for each other."""
@@ -82,4 +86,10 @@ class WorkerReport(KVConnectorWorkerMetadata):
             ended=dict(Counter(self.ended) + Counter(other.ended)),
             load_bytes=self.load_bytes + other.load_bytes,
             load_ns=max(self.load_ns, other.load_ns),
+            adapters={**self.adapters, **other.adapters, **_unlike(self.adapters, other.adapters)},
         )
+
+
+def _unlike(one, other):
+    """Adapters of which two workers hold different files."""
+    return {number: () for number in one.keys() & other.keys() if one[number] != other[number]}

@@ -3,31 +3,28 @@ the holds between.
 
 Owned by the scheduler's thread. A lookup reads shared memory only: no message, no side effect, since vLLM repeats it every step."""
 
-import secrets
 import time
 from array import array
 from dataclasses import dataclass, replace
 
 from larder import _native as native
-from larder.client import LarderError
-from larder.vllm.adapters import Adapters, Unserved
+from larder.client import LarderError, namespace_id
+from larder.vllm import weight_changes
+from larder.vllm.adapters import Adapters, NotYet, Unserved
 from larder.vllm.engine_metrics import Observed
 from larder.vllm.fetches import Fetches
 from larder.vllm.first_tokens import FirstTokens
 from larder.vllm.guard import Guarded, guarded, late, logger
 from larder.vllm.kept_blocks import KeptBlocks
+from larder.vllm.groups import Unsupported
 from larder.vllm.keys import chunk_hashes, stride_of
-from larder.vllm.messages import COMPUTES, OPEN_WAIT_MS, RESTS, Move, Part, StepWork
+from larder.vllm.messages import COMPUTES, RESTS, Move, Part, StepWork
+from larder.vllm.spaces import NoSpace, Space, Spaces
 from larder.vllm.store_plan import StorePlan, Tracked
 from larder.vllm.worth import LoadOrRecompute
 
 
-@dataclass(frozen=True)
-class Space:
-    """The namespace of a request: the engine's own, or what a reset or an adapter makes of it."""
-
-    number: int = 0  # the client's
-    line: str = ""  # what they add to the fingerprint
+_MOST_TOLD = 1024  # adapters of which the log has told, before it may tell of one again
 
 
 @dataclass
@@ -41,12 +38,14 @@ class Lookup:
 
 
 class SchedulerHalf(Guarded):
-    def __init__(self, setup, client, lora_config=None, events=None):
-        """events: TierEvents, where the engine publishes KV events."""
+    def __init__(self, setup, client, naming=None, lora_config=None, events=None):
+        """naming: what tells the engine's fingerprint; until then requests run without the cache. events: TierEvents, where the engine
+        publishes KV events."""
         super().__init__(setup, client)
+        self._naming = naming
+        self._text = ""  # the engine's fingerprint, once it is known
         self._adapters = Adapters(lora_config)
-        self._spaces: dict[str, Space] = {"": Space()}  # by line
-        self._private = ""  # the line of the first reset
+        self._spaces = Spaces(client)
         self._tracked: dict[str, Tracked] = {}
         self._events = events
         self._stores = StorePlan(setup, client, self._tracked, events.note if events else None)
@@ -62,11 +61,23 @@ class SchedulerHalf(Guarded):
         self._announced = False
         self._unserved: set[str] = set()  # of which the log has told
 
+    @guarded(lambda: None)
+    def begin(self, wait_s=0):
+        """Before the first request. Waits so long at most for the engine's fingerprint."""
+        try:
+            weight_changes.watch(self)
+        except Unsupported as reason:
+            return self.turn_off(str(reason))
+        self._is_named(wait_s)
+
     # ---- hits
 
     @guarded(lambda: (0, False))
     def matched_tokens(self, request, local_tokens):
-        space = self._space_of(request) if self._may_load(request) else None
+        try:
+            space = self._space_of(request) if self._may_load(request) else None
+        except NotYet:
+            return None, False
         if space is None:
             return 0, False
         if self._fetches.runs(request.request_id):
@@ -92,9 +103,9 @@ class SchedulerHalf(Guarded):
         # Empty: the worker reports it as failed.
         load = Move(request.request_id, pages=self._pages_at_stake(blocks, lookup) if external_tokens else ())
         try:
-            space = self._space_of(request) if self.off is None and self._wanted(request) else None
+            space = self._space_of(request) if self._is_named() and self._wanted(request) else None
             if space is not None:
-                self._tracked.setdefault(request.request_id, Tracked(request, space))
+                self._tracked.setdefault(request.request_id, Tracked(request, space, self._adapter_of(request)))
                 self._first_tokens.begin(request, lookup.local_tokens if lookup else 0, external_tokens)
                 if lookup is not None:
                     self._report(request, lookup, external_tokens)
@@ -103,6 +114,8 @@ class SchedulerHalf(Guarded):
                     if self._events is not None:
                         self._events.note(request, lookup.space, lookup.local_tokens // self.setup.chunk_tokens, lookup.hit_chunks)
             self._fetches.end(request.request_id)
+        except NotYet:  # it waits no longer: vLLM has blocks for it
+            pass
         except Exception as error:
             self.turn_off(f"unexpected {type(error).__name__} in update_state_after_alloc: {error}")
         if external_tokens:
@@ -110,7 +123,7 @@ class SchedulerHalf(Guarded):
 
     def _may_load(self, request):
         return (
-            self.off is None
+            self._is_named()
             and self.setup.loads
             and request.request_id not in self._failed
             and not getattr(request, "skip_reading_prefix_cache", False)
@@ -125,20 +138,52 @@ class SchedulerHalf(Guarded):
             return False
         return True
 
+    def _is_named(self, wait_s=0):
+        """Whether the engine's namespace is known and open. Opens it as soon as it is."""
+        if self.off is None and not self._text:
+            try:
+                text = self._naming.poll(wait_s)
+                if text is not None:
+                    self._open(text)
+            except Unsupported as reason:
+                self.turn_off(str(reason))
+        return self.off is None and self._text != ""
+
+    def _open(self, text):
+        self.attach(text)
+        self._spaces.named(text)
+        self._text = text
+        setup = self.setup
+        logger.info(
+            "Larder: model %s, chunks of %d tokens (%d bytes in each of %d shards), namespace %s of:\n%s",
+            setup.model,
+            setup.chunk_tokens,
+            setup.chunk_bytes,
+            setup.shards.count,
+            namespace_id(text),
+            text,
+        )
+
     def _space_of(self, request):
-        """The request's namespace, or None: it runs without the cache."""
+        """The request's namespace, or None: it runs without the cache. NotYet: ask again, as long as it waits."""
         adapter = request.lora_request
         try:
-            line = self._private if adapter is None else self._private + self._adapters.line(adapter)
-            if line not in self._spaces:
-                self._spaces[line] = Space(self.client.add_namespace(self.setup.fingerprint + line, OPEN_WAIT_MS), line)
-            return self._spaces[line]
-        except (Unserved, LarderError) as reason:
-            name = f"with the adapter {adapter.lora_name}" if adapter else "after a reset"
-            if name not in self._unserved:
-                self._unserved.add(name)
-                logger.warning("Larder: requests %s run without the cache: it %s", name, reason)
+            return self._spaces.of(request.request_id, "" if adapter is None else self._adapters.line(adapter))
+        except (Unserved, NoSpace, LarderError) as reason:
+            self._tell_unserved(f"with the adapter {adapter.lora_name}" if adapter else "after a reset", reason)
             return None
+
+    def _adapter_of(self, request):
+        """What the workers compare with what they hold; None for a request without an adapter."""
+        return None if request.lora_request is None else self._adapters.files(request.lora_request)
+
+    def _tell_unserved(self, name, reason):
+        if name in self._unserved:
+            return
+        if len(self._unserved) >= _MOST_TOLD:
+            self._unserved.clear()
+        self._unserved.add(name)
+        logger.warning("Larder: requests %s run without the cache: it %s", name, reason)
 
     def _report(self, request, lookup, external_tokens):
         chunk = self.setup.chunk_tokens
@@ -169,7 +214,7 @@ class SchedulerHalf(Guarded):
         """`failed`, with what there is to load."""
         first, stride = lookup.local_tokens // self.setup.chunk_tokens, stride_of(request)
         hashes = chunk_hashes(self.setup, request, first, lookup.hit_chunks)
-        move = replace(failed, parts=[], line=lookup.space.line)
+        move = replace(failed, parts=[], line=lookup.space.line, adapter=self._adapter_of(request))
         tables = blocks.get_block_ids()
         for number, group in enumerate(self.setup.groups):
             part = Part(number, b"", b"")
@@ -205,14 +250,15 @@ class SchedulerHalf(Guarded):
         if not computes:
             self._rest()
         preempted, kept = self._kept.preempted(scheduler_output.preempted_req_ids or ()), self._kept.take_told()
-        if loads or namespace or stores or prefill_tokens or preempted or kept:
+        closed = self._spaces.take_closed()
+        if loads or namespace or stores or prefill_tokens or preempted or kept or closed:
             number = self._kept.stores(move.request_id for move in stores) if stores else 0
-            return StepWork(namespace, loads, stores, prefill_tokens, computes, number, preempted, kept)
+            return StepWork(namespace, loads, stores, prefill_tokens, computes, number, preempted, kept, closed)
         return COMPUTES if computes else RESTS
 
     @guarded(lambda: None)
     def _rest(self):
-        if self.off is None:
+        if self.off is None and not self._adapters.rest():
             self._fetches.rest()
 
     @guarded(lambda: ("", [], 0))
@@ -220,8 +266,8 @@ class SchedulerHalf(Guarded):
         """(namespace, stores, prefill_tokens) of StepWork."""
         scheduled = scheduler_output.num_scheduled_tokens
         stores = self._stores.of_step(scheduler_output) if scheduled and self.setup.stores else []
-        namespace = "" if self._announced else self.setup.fingerprint
-        self._announced = True
+        namespace = "" if self._announced else self._text
+        self._announced = self._text != ""
         total, prefill = scheduler_output.total_num_scheduled_tokens, 0
         if total > len(scheduled):
             prefill = sum(count for count in scheduled.values() if count > 1)
@@ -243,12 +289,14 @@ class SchedulerHalf(Guarded):
                 self._first_tokens.missed(request_id)
                 old = self._tracked[request_id]
                 # What could not be loaded is stored anew, but not across a reset: its namespace is the old weights'.
-                self._tracked[request_id] = Tracked(old.request, old.space, stale=old.stale)
+                self._tracked[request_id] = Tracked(old.request, old.space, old.adapter, stale=old.stale)
 
     def _hear(self, report):
         self._kept.ended(report.ended)
         if report.disabled:
             self.turn_off(report.disabled)
+        if report.adapters:
+            self._adapters.loaded(report.adapters)
         if self._worth is not None:
             self._worth.measured(report.prefill_tokens, report.prefill_ns, report.load_bytes, report.load_ns)
 
@@ -274,6 +322,7 @@ class SchedulerHalf(Guarded):
     @guarded(lambda: None)
     def _forget(self, request):
         self._release(request.request_id)
+        self._spaces.forget(request.request_id)
         self._first_tokens.end(request.request_id)
         self._fetches.forget(request.request_id)
         self._stores.forget(request.request_id)
@@ -283,15 +332,25 @@ class SchedulerHalf(Guarded):
 
     @guarded(lambda: False)
     def reset(self):
-        """Weights may have been changed in place, and nobody can tell to what: this engine shares with no other from here on."""
+        """vLLM was told to forget what is cached."""
+        self._leave()
+        return True
+
+    @guarded(lambda: None)
+    def weights_change(self, call):
+        """A call that may change weights is about to be made (weight_changes)."""
+        if self.off is None:
+            weight_changes.tell(call)
+        self._leave()
+
+    def _leave(self):
+        """Weights may be changed in place from here on. What was computed by now is stored nowhere, and what is computed from here on in a
+        namespace that was never used before."""
         for tracked in self._tracked.values():
             tracked.stale = True
-        if self.client is None:
-            return True
-        self._fetches.reset()
-        if not self._private:
-            self._private = f"private: {secrets.token_hex(16)}\n"
-        return self.client.drop_namespace()
+        if self.client is not None:
+            self._fetches.reset()
+            self._spaces.leave()
 
     def _release(self, request_id):
         hold = self._holds.pop(request_id, None)

@@ -1,14 +1,14 @@
 """What one vLLM engine is to Larder: its chunk geometry, its options and its namespace, or why it runs without the cache.
 
-Derived from vllm_config and kv_cache_config alone, which scheduler and workers both have, so that both reach the same namespace
-(but for what a model changes of its configuration while it is built: WorkerHalf._agree)."""
+Derived from vllm_config and kv_cache_config alone, which scheduler and workers both have. The rest of the fingerprint is the scheduler's
+(naming), since models change their configuration while they are built in the workers' processes."""
 
 import os
 from dataclasses import dataclass
 
-from larder.vllm import sleep_mode
+from larder.vllm import reusable, sleep_mode
 from larder.vllm.groups import Shards, Unsupported, groups_of, shards_of
-from larder.vllm.identity import fingerprint_of
+from larder.vllm.identity import facts_of
 
 _OPTIONS = ("socket", "chunk_tokens", "min_tokens", "weights_id", "allow_weak_hash", "copy_threads", "fetch")
 
@@ -19,7 +19,8 @@ class Setup:
     hashes_per_chunk: int  # the chunk's key is the last of them
     groups: tuple  # groups.Group
     shards: Shards
-    fingerprint: str
+    facts: str  # the first part of the fingerprint, which scheduler and workers each derive
+    weights_id: str | None
     model: str
     socket: str | None
     min_tokens: int
@@ -57,7 +58,8 @@ def setup_of(vllm_config, kv_cache_config):
         hashes_per_chunk=chunk_tokens // hash_block,
         groups=groups,
         shards=shards,
-        fingerprint=fingerprint_of(vllm_config, kv_cache_config, options, groups, shards, chunk_tokens, hash_block),
+        facts=facts_of(vllm_config, kv_cache_config, options, groups, shards, chunk_tokens, hash_block),
+        weights_id=_text(options, "weights_id"),
         model=_served_name(vllm_config.model_config),
         socket=options.get("socket"),
         min_tokens=_count(options, "min_tokens"),
@@ -83,6 +85,7 @@ def _check_engine(vllm_config):
     speculative = getattr(vllm_config, "speculative_config", None)
     if speculative is not None and speculative.method != "ngram":
         raise Unsupported(f"speculative decoding by {speculative.method} is not served yet, only ngram")
+    reusable.check(vllm_config)
     if getattr(vllm_config.cache_config, "calculate_kv_scales", False):
         raise Unsupported("KV scales calculated at run time (calculate_kv_scales) differ from start to start and are not served")
 
@@ -110,6 +113,13 @@ def _count(options, name):
     value = options.get(name, 0)
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise Unsupported(f"{name} in kv_connector_extra_config must be a whole number of at least 0, not {value!r}")
+    return value
+
+
+def _text(options, name):
+    value = options.get(name)
+    if value is not None and (not isinstance(value, str) or not value.strip()):
+        raise Unsupported(f"{name} in kv_connector_extra_config must be a text, not {value!r}")
     return value
 
 

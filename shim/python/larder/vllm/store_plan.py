@@ -23,6 +23,7 @@ class Tracked:
 
     request: object
     space: object  # its Space
+    adapter: tuple | None = None  # see Move
     stored_chunks: int = 0  # chunks before it were seen in the index
     asked_chunks: int = 0  # chunks before it were given to the worker, or seen
     asked_at: float = 0.0
@@ -104,4 +105,4 @@ class StorePlan:
             for part, kept in zip(parts, pages):
                 part.hashes += hashes[i * stride : (i + 1) * stride]
                 part.pages += kept.tobytes()
-        return Move(request_id, [part for part in parts if part.hashes], tracked.space.line)
+        return Move(request_id, [part for part in parts if part.hashes], tracked.space.line, adapter=tracked.adapter)

@@ -6,15 +6,15 @@ failed, and never while a thread still writes its pages; every request that has 
 import logging
 import sys
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from larder import fingerprint
 from larder._native import DEADLINE_EXCEEDED, FAILED_PRECONDITION
 from larder.client import LarderError
 from larder.kv_pages import pages_of, stream_of
-from larder.vllm import sleep_mode
+from larder.vllm import loaded_adapters, sleep_mode
 from larder.vllm.guard import Guarded, guarded, late, logger
-from larder.vllm.messages import COMPUTES, OPEN_WAIT_MS, RESTS, WorkerReport
+from larder.vllm.messages import ATTACH_WAIT_MS, COMPUTES, OPEN_WAIT_MS, RESTS, WorkerReport
 from larder.vllm.stores_under_way import Step, StoresUnderWay
 
 # How long a step with nothing to compute waits for a load, or for a store whose request has ended. vLLM's processes spin between steps: on few processors they would take
@@ -48,6 +48,8 @@ class WorkerHalf(Guarded):
     def __init__(self, setup, client, shard=0, stores=True):
         super().__init__(setup, client)
         self._shard, self._stores = shard, stores
+        self._text = ""  # the scheduler's fingerprint, once it is known
+        self._pages = []  # of each group, as register_pages() takes them
         self._spaces = {"": 0}  # the client's namespaces, by what is added to the fingerprint
         self._tickets: dict[int, Load] = {}
         self._failed: list[Load] = []  # before anything was started
@@ -56,6 +58,7 @@ class WorkerHalf(Guarded):
         windows = setup is not None and any(group.window is not None for group in setup.groups)
         self._under_way = StoresUnderWay(client, windows)
         self._step = None  # a Step in which a store was begun
+        self._adapters = ()  # (number, files) of the adapters in that step
         self._away = False  # the memory of the pages
         self._computes = False
         self._prefill_tokens = 0
@@ -77,14 +80,12 @@ class WorkerHalf(Guarded):
             self._under_way.nothing_of(step.number)
 
     def register(self, kv_caches):
-        """Gives the library the address of every page of every layer."""
+        """Finds the address of every page of every layer. The library gets them with the namespace (_attach)."""
         if self.off is not None:
             return
         sleep_mode.on_pages(self)
         try:
-            for number, group in enumerate(self.setup.groups):
-                pages = [pages_of(name, kv_caches[name], group.page_bytes) for name in group.layers]
-                self.client.register_pages(number, pages)
+            self._pages = [[pages_of(name, kv_caches[name], group.page_bytes) for name in group.layers] for group in self.setup.groups]
             self._stream = stream_of(kv_caches.values())
         except (KeyError, ValueError, LarderError) as error:
             self.turn_off(f"KV pages cannot be served: {error}")
@@ -136,7 +137,8 @@ class WorkerHalf(Guarded):
             return
         self._under_way.keep(work.kept)
         self._step_begin = time.perf_counter_ns()
-        self._agree(work.namespace)
+        self._attach(work.namespace)
+        self._close(work.closed)
         if work.loads:
             self._order()
         for load in work.loads:
@@ -156,22 +158,34 @@ class WorkerHalf(Guarded):
             self.turn_off(f"copies from and to the GPU have ended: {error}")
 
     @guarded(lambda: None)
-    def _agree(self, namespace):
-        """The scheduler's fingerprint holds. Models change their configuration while they are built, in this process (DeepSeek-V2
-        renames its rope): in those lines alone the two may differ."""
-        if self.off is not None or namespace in ("", self.setup.fingerprint):
+    def _attach(self, text):
+        """The scheduler tells the fingerprint. Its first part must be what this worker finds: the shape of the KV that it holds."""
+        if self.off is not None or not text:
             return
-        lines = {name.split(".")[0] for name in fingerprint.differing_fields(namespace, self.setup.fingerprint)}
-        if not lines <= set(fingerprint.CONFIG_FIELDS):
-            raise ValueError(f"scheduler and worker derived different fingerprints: {', '.join(sorted(lines))}")
-        self.setup = replace(self.setup, fingerprint=namespace)
-        self._spaces = {"": self.client.add_namespace(namespace, OPEN_WAIT_MS)}
+        if not text.startswith(self.setup.facts):
+            mine = {line.split(": ")[0] for line in self.setup.facts.splitlines()}
+            lines = [name for name in fingerprint.differing_fields(text, self.setup.facts) if name in mine]
+            raise ValueError(f"scheduler and worker derived different fingerprints: {', '.join(lines)}")
+        self.attach(text, self._shard)
+        for number, pages in enumerate(self._pages):
+            self.client.register_pages(number, pages)
+        self._text = text
+        self.client.wait_attached(ATTACH_WAIT_MS)
+
+    @guarded(lambda: None)
+    def _close(self, lines):
+        for line, drop in lines:
+            number = self._spaces.pop(line, None)
+            if number:
+                self.client.close_namespace(number, drop)
 
     def _load(self, move):
         load = Load(move.request_id, move.pages)
         try:
             if self.off is not None or self._away or not move.parts:
                 raise LookupError(self.off or ("the KV pages are away" if self._away else "nothing to load"))
+            if move.adapter is not None and not loaded_adapters.matches(*move.adapter):
+                raise LookupError("vLLM holds other files of its adapter")
             space = self._space_of(move)
             for part in move.parts:
                 ticket = self.client.load(part.hashes, self._stride(part), part.pages, part.group, self._shard, space)
@@ -185,7 +199,7 @@ class WorkerHalf(Guarded):
 
     def _space_of(self, move):
         if move.line not in self._spaces:
-            self._spaces[move.line] = self.client.add_namespace(self.setup.fingerprint + move.line, OPEN_WAIT_MS)
+            self._spaces[move.line] = self.client.add_namespace(self._text + move.line, OPEN_WAIT_MS)
         return self._spaces[move.line]
 
     def _stride(self, part):
@@ -196,6 +210,7 @@ class WorkerHalf(Guarded):
         last, self._step = self._step, None
         if work.number:
             self._step = Step(work.number, frozenset(move.request_id for move in work.stores))
+        self._adapters = {move.adapter for move in work.stores if move.adapter is not None}
         if last is not None:  # whatever is begun is copied by the next save, and its pages may be others' by now
             self._under_way.nothing_of(last.number)
             if self.off is None:
@@ -231,6 +246,10 @@ class WorkerHalf(Guarded):
         self._prefill_tokens = 0
         if self._step is not None:
             self._order()
+        if self._step is not None and not all(loaded_adapters.matches(*adapter) for adapter in self._adapters):
+            logger.warning("Larder: nothing of a step is stored: vLLM holds other files of an adapter than those that were read")
+            self.client.store_abandon()
+            self._nothing_of_step()
         if self._step is not None:
             self._submit()
 
@@ -324,6 +343,7 @@ class WorkerHalf(Guarded):
     def report(self):
         """For the scheduler: how fast this worker was, and once that it is off. Mostly nothing."""
         self._measured.ended.update(self._under_way.take_ended())
+        self._measured.adapters.update(loaded_adapters.take_news())
         if self.off is not None and not self._reported_off:
             self._reported_off = True
             self._measured.disabled = self.off

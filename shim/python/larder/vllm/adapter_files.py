@@ -1,0 +1,34 @@
+"""The files that a LoRA adapter consists of, each with what changes when its content does. Reads no content."""
+
+import os
+from collections import namedtuple
+
+File = namedtuple("File", "path device inode size mtime_ns ctime_ns")
+
+# Files that vLLM does not read for an adapter, by name or ending.
+_NOT_READ = ("readme", "license", ".md", ".txt", ".png", ".jpg", ".gitattributes", "training_args.bin", "optimizer.pt", "scheduler.pt",
+             "trainer_state.json", "rng_state.pth", "tokenizer.json", "tokenizer.model", "tokenizer_config.json", "special_tokens_map.json",
+             "added_tokens.json", "vocab.json", "merges.txt", "chat_template.jinja")  # fmt: skip
+WEIGHTS = (".safetensors", ".bin", ".pt")
+
+
+class FilesUnknown(Exception):
+    """The folder cannot be read, or holds no adapter."""
+
+
+def files_of(folder):
+    """(File, ...) in the order of their names."""
+    try:
+        with os.scandir(folder) as entries:
+            paths = sorted(entry.path for entry in entries if not entry.name.lower().endswith(_NOT_READ) and entry.is_file())
+        found = tuple(_file(path) for path in paths)
+    except OSError as error:
+        raise FilesUnknown(f"cannot be read: {error}") from None
+    if not any(file.path.endswith(WEIGHTS) for file in found):
+        raise FilesUnknown(f"has no local weights in {folder}")
+    return found
+
+
+def _file(path):
+    stat = os.stat(path)
+    return File(path, stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)

@@ -1,0 +1,231 @@
+"""LoRA adapters by what vLLM loaded: read on another thread, named by content and settings, checked by the workers."""
+
+import json
+import os
+import shutil
+import threading
+import time
+import types
+
+import pytest
+
+pytest.importorskip("vllm")
+
+from vllm.config.lora import LoRAConfig  # noqa: E402
+
+from larder.vllm import adapters as module  # noqa: E402
+from larder.vllm import loaded_adapters  # noqa: E402
+from larder.vllm.adapter_files import files_of  # noqa: E402
+from larder.vllm.adapters import Adapters, NotYet, Unserved  # noqa: E402
+
+
+@pytest.fixture
+def folder(tmp_path):
+    path = tmp_path / "adapter"
+    path.mkdir()
+    (path / "adapter_model.safetensors").write_bytes(b"weights" * 1000)
+    (path / "adapter_config.json").write_text(json.dumps({"r": 8}))
+    return path
+
+
+def request(path, number=1, name="a", **more):
+    fields = {"load_inplace": False, "base_model_name": None, "is_3d_lora_weight": False, **more}
+    return types.SimpleNamespace(
+        lora_int_id=number, lora_name=name, lora_path=str(path), __struct_fields__=("lora_name", *fields), **fields
+    )
+
+
+def known(adapters, asked, patience_s=20):
+    until = time.monotonic() + patience_s
+    while True:
+        try:
+            return adapters.line(asked)
+        except NotYet:
+            assert time.monotonic() < until
+            time.sleep(0.001)
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch):
+    monkeypatch.setattr(module, "READ_WAIT_S", 20)
+    monkeypatch.setattr(module, "LOOK_AGAIN_S", 0)
+    yield
+    until = time.monotonic() + 20
+    while module._Reading.running:
+        assert time.monotonic() < until, "a reader is left"
+        time.sleep(0.01)
+
+
+def test_equal_content_elsewhere_has_the_same_line_and_other_content_another(folder, tmp_path):
+    adapters = Adapters(LoRAConfig())
+    line = known(adapters, request(folder))
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    assert known(adapters, request(copy, 2, "b")) == line
+    (copy / "adapter_model.safetensors").write_bytes(b"weights" * 999 + b"Weights")
+    assert known(Adapters(LoRAConfig()), request(copy)) != line
+
+
+def test_any_file_that_vllm_may_read_counts_and_a_readme_does_not(folder):
+    line = known(Adapters(LoRAConfig()), request(folder))
+    (folder / "README.md").write_text("about")
+    assert known(Adapters(LoRAConfig()), request(folder)) == line
+    (folder / "new_embeddings.safetensors").write_bytes(b"more")
+    assert known(Adapters(LoRAConfig()), request(folder)) != line
+
+
+@pytest.mark.parametrize("setting", [{"target_modules": ["o_proj"]}, {"enable_tower_connector_lora": True}, {"lora_dtype": "float16"}])
+def test_settings_that_change_what_an_adapter_computes_are_in_its_line(folder, setting):
+    assert known(Adapters(LoRAConfig(**setting)), request(folder)) != known(Adapters(LoRAConfig()), request(folder))
+
+
+def test_settings_that_only_say_how_many_are_not(folder):
+    assert known(Adapters(LoRAConfig(max_loras=4, max_cpu_loras=9)), request(folder)) == known(Adapters(LoRAConfig()), request(folder))
+
+
+def test_a_field_of_the_request_that_this_file_does_not_know_counts(folder):
+    plain = known(Adapters(LoRAConfig()), request(folder))
+    assert known(Adapters(LoRAConfig()), request(folder, future="x")) != plain
+
+
+def test_files_that_hang_cost_one_adapter_alone(folder, tmp_path, monkeypatch):
+    """A network mount that does not answer: the engine's thread waits for nothing."""
+    monkeypatch.setattr(module, "READ_WAIT_S", 0.05)
+    hang, slow = threading.Event(), str(tmp_path / "hanging")
+    real = module.files_of
+    monkeypatch.setattr(module, "files_of", lambda path: hang.wait(60) and () if path == slow else real(path))
+    adapters, begin = Adapters(LoRAConfig()), time.monotonic()
+    try:
+        with pytest.raises(NotYet):
+            adapters.line(request(slow, 2, "slow"))
+        assert time.monotonic() - begin < 0.04
+        time.sleep(0.06)
+        with pytest.raises(Unserved, match="is still being read"):
+            adapters.line(request(slow, 2, "slow"))
+        monkeypatch.setattr(module, "READ_WAIT_S", 20)
+        assert known(adapters, request(folder))
+    finally:
+        hang.set()
+
+
+def test_as_many_hanging_readers_as_there_may_be_and_one_more(folder, tmp_path, monkeypatch):
+    hang = threading.Event()
+    monkeypatch.setattr(module, "files_of", lambda path: hang.wait(60) and ())
+    adapters = Adapters(LoRAConfig())
+    try:
+        for number in range(1, 5):
+            with pytest.raises(NotYet):
+                adapters.line(request(tmp_path / f"{number}", number, f"{number}"))
+        with pytest.raises(Unserved, match="waits for the files of 4 other adapters"):
+            adapters.line(request(folder, 9, "nine"))
+    finally:
+        hang.set()
+
+
+def test_an_error_while_reading_costs_that_adapter_alone(folder, tmp_path):
+    adapters = Adapters(LoRAConfig())
+    with pytest.raises(Unserved, match="cannot be read"):
+        known(adapters, request(tmp_path / "missing", 2, "gone"))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(Unserved, match="has no local weights"):
+        known(adapters, request(tmp_path / "empty", 3, "empty"))
+    assert known(adapters, request(folder))
+
+
+def test_an_adapter_whose_files_are_not_those_that_vllm_loaded_is_not_served(folder):
+    """A training loop overwrites the folder between the loading and the first request."""
+    loaded = files_of(folder)
+    (folder / "adapter_model.safetensors").write_bytes(b"WEIGHTS" * 1000)
+    adapters = Adapters(LoRAConfig())
+    adapters.loaded({1: loaded})
+    with pytest.raises(Unserved, match="other files than those that vLLM loaded"):
+        known(adapters, request(folder))
+
+
+def test_an_adapter_that_vllm_loads_anew_from_other_files_has_a_new_line(folder):
+    adapters = Adapters(LoRAConfig())
+    line = known(adapters, request(folder))
+    adapters.loaded({1: files_of(folder)})
+    (folder / "adapter_model.safetensors").write_bytes(b"WEIGHTS" * 1000)
+    assert known(adapters, request(folder)) == line, "vLLM still holds what it loaded"
+    adapters.loaded({1: files_of(folder)})
+    assert known(adapters, request(folder)) != line, "at once: vLLM holds what stands there now"
+
+
+def test_files_that_changed_while_vllm_read_them_are_not_served(folder):
+    adapters = Adapters(LoRAConfig())
+    adapters.loaded({1: ()})
+    with pytest.raises(Unserved, match="other files"):
+        known(adapters, request(folder))
+
+
+def test_an_adapter_that_is_loaded_in_place_is_not_served(folder):
+    with pytest.raises(Unserved, match="load_inplace"):
+        Adapters(LoRAConfig()).line(request(folder, load_inplace=True))
+
+
+def test_what_is_known_is_bounded(folder):
+    adapters = Adapters(LoRAConfig())
+    adapters.loaded({number: () for number in range(2, 6000)})
+    assert len(adapters._loaded) <= 4096
+    for number in range(5000):
+        adapters._adapter(request(folder, number + 1, f"{number}"))
+    assert len(adapters._known) <= 4096
+
+
+class Manager:
+    """What of vLLM's WorkerLoRAManager is wrapped."""
+
+    def __init__(self):
+        self.held = set()
+
+    def list_adapters(self):
+        return self.held
+
+    def _load_adapter(self, lora_request):
+        self.held.add(lora_request.lora_int_id)
+        return "adapter"
+
+
+class TestWhatAWorkerHolds:
+    @pytest.fixture
+    def manager(self, monkeypatch):
+        monkeypatch.setattr(Manager, "_load_adapter", loaded_adapters._noted(Manager._load_adapter))
+        loaded_adapters.take_news()
+        made = Manager()
+        yield made
+        loaded_adapters._managers.discard(made)
+
+    def test_a_load_is_reported_once_and_decides_from_then_on(self, manager, folder):
+        assert manager._load_adapter(request(folder, 7)) == "adapter"
+        files = files_of(folder)
+        assert loaded_adapters.take_news() == {7: files} and loaded_adapters.take_news() == {}
+        (folder / "adapter_model.safetensors").write_bytes(b"others")
+        assert loaded_adapters.matches(7, files) and not loaded_adapters.matches(7, files_of(folder))
+
+    def test_of_one_that_it_does_not_hold_the_files_decide(self, manager, folder):
+        manager._load_adapter(request(folder, 7))
+        files = files_of(folder)
+        manager.held.clear()  # vLLM needed the room
+        assert loaded_adapters.matches(7, files)
+        (folder / "adapter_model.safetensors").write_bytes(b"others")
+        assert not loaded_adapters.matches(7, files)
+        shutil.rmtree(folder)
+        assert not loaded_adapters.matches(7, files)
+
+    def test_what_vllm_let_go_is_forgotten(self, manager, folder):
+        manager._load_adapter(request(folder, 7))
+        manager.held.discard(7)
+        manager._load_adapter(request(folder, 8))
+        assert set(loaded_adapters._loaded) == {8}
+
+    def test_files_that_change_while_vllm_reads_match_nothing(self, folder):
+        loaded_adapters.take_news()
+
+        def load(self, lora_request):
+            os.utime(folder / "adapter_config.json", (1, 1))
+            self.held.add(lora_request.lora_int_id)
+
+        manager = Manager()
+        loaded_adapters._noted(load)(manager, request(folder, 7))
+        assert loaded_adapters.take_news() == {7: ()} and not loaded_adapters.matches(7, files_of(folder))
+        loaded_adapters._managers.discard(manager)

@@ -1,0 +1,125 @@
+"""The closed world: every field of every part of this vLLM's configuration is in the fingerprint, or on the list with a reason."""
+
+import dataclasses
+import re
+import typing
+
+import pytest
+
+pytest.importorskip("vllm")
+
+from vllm.config import VllmConfig  # noqa: E402
+
+from larder.vllm import engine_config  # noqa: E402
+
+
+def parts_of(kind):
+    """The dataclasses in the type of a field."""
+    if dataclasses.is_dataclass(kind):
+        return [kind]
+    return [part for one in typing.get_args(kind) for part in parts_of(one)]
+
+
+def leaves(kind, path="", seen=()):
+    """(path, dataclass, field) of every field that is no part of the configuration itself."""
+    hints = typing.get_type_hints(kind)
+    for field in dataclasses.fields(kind):
+        at = f"{path}.{field.name}" if path else field.name
+        parts = [part for part in parts_of(hints[field.name]) if part not in seen]
+        for part in parts:
+            yield from leaves(part, at, (*seen, kind))
+        if not parts:
+            yield at, kind, field
+
+
+LEAVES = list(leaves(VllmConfig))
+
+
+class Other:
+    """A value that no configuration has."""
+
+    def __repr__(self):
+        return "other"
+
+
+def bare(kind, **values):
+    """An object of the configuration with the values given and None for the rest, whatever vLLM would say to it."""
+    made = object.__new__(kind)
+    for field in dataclasses.fields(kind):
+        object.__setattr__(made, field.name, values.get(field.name))
+    return made
+
+
+def with_leaf(path, value):
+    """A configuration in which one field has that value."""
+
+    def build(kind, names):
+        name, *rest = names
+        if not rest:
+            return bare(kind, **{name: value})
+        hints = typing.get_type_hints(kind)
+        return bare(kind, **{name: build(next(p for p in parts_of(hints[name])), rest)})
+
+    return build(VllmConfig, path.split("."))
+
+
+def is_listed(path):
+    parts = path.split(".")
+    return any(".".join(parts[:end]) in engine_config.HARMLESS for end in range(1, len(parts) + 1))
+
+
+def test_there_are_hundreds_of_fields():
+    assert len(LEAVES) > 300 and len({path.split(".")[0] for path, *_ in LEAVES}) > 20
+
+
+@pytest.mark.parametrize("path", sorted({path for path, *_ in LEAVES}))
+def test_every_field_is_in_the_fingerprint_or_on_the_list(path):
+    try:
+        one, other = (engine_config.fields_of(with_leaf(path, value)) for value in (None, Other()))
+    except StopIteration:
+        pytest.fail(f"{path} cannot be reached")
+    assert (one == other) is is_listed(path)
+
+
+def test_the_list_names_only_fields_that_this_vllm_has():
+    known = {path for path, *_ in LEAVES} | {".".join(path.split(".")[:end]) for path, *_ in LEAVES for end in range(1, 5)}
+    derived = {"model_config.original_max_model_len", "model_config.model_arch_config", "model_config.encoder_config",
+               "model_config.config_updated"}  # fmt: skip  # attributes that vLLM adds
+    assert set(engine_config.HARMLESS) - known - derived == set()
+
+
+def test_each_reason_is_one_line():
+    for reasons in (engine_config.HARMLESS, engine_config.HARMLESS_VARIABLES):
+        assert all(reason and "\n" not in reason and len(reason) < 110 for reason in reasons.values())
+
+
+def test_a_field_that_a_newer_vllm_adds_is_in_the_fingerprint():
+    @dataclasses.dataclass
+    class Newer(VllmConfig):
+        future_config: object = None
+
+    assert "future_config" in engine_config.fields_of(bare(Newer))
+
+
+def test_attributes_that_are_no_fields_count_too():
+    config = with_leaf("model_config.dtype", "x")
+    config.model_config.added_later = 1
+    assert engine_config.fields_of(config)["model_config.added_later"] == 1
+
+
+def test_neither_an_address_nor_a_secret_gets_in():
+    config = with_leaf("model_config.hf_token", "hf_secret")
+    config.additional_config = {"object": object(), "function": is_listed}
+    fields = engine_config.fields_of(config)
+    assert "hf_secret" not in str(fields) and not re.search("0x[0-9a-f]{6}", str(fields))
+    assert fields["additional_config.function"].endswith(".is_listed")
+
+
+def test_an_environment_variable_that_vllm_knows_counts_unless_it_is_listed(monkeypatch):
+    before = engine_config.variables()
+    monkeypatch.setenv("VLLM_NIXL_SIDE_CHANNEL_PORT", "1")
+    assert engine_config.variables() == before
+    monkeypatch.setenv("VLLM_USE_TRITON_AWQ", "1")
+    changed = engine_config.variables()
+    assert [name for name in before if before[name] != changed[name]] == ["VLLM_USE_TRITON_AWQ"]
+    assert "VLLM_USE_TRITON_AWQ" in engine_config.variables_set()

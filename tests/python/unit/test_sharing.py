@@ -1,0 +1,139 @@
+"""Real configurations of this vLLM, one flag changed at a time: what operators commonly vary leaves the fingerprint as it is, and what
+changes KV does not."""
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("vllm")
+
+from larder.fingerprint import differing_fields  # noqa: E402
+from larder.vllm.identity import text_of  # noqa: E402
+
+sys.path.append(str(Path(__file__).parents[1] / "models"))
+
+BASE = {"max_model_len": 2048, "skip_tokenizer_init": True, "enforce_eager": True}
+
+# What operators commonly vary: each shares.
+SHARES = {
+    "max_model_len": 1024,
+    "max_num_seqs": 7,
+    "max_num_batched_tokens": 512,
+    "gpu_memory_utilization": 0.5,
+    "num_gpu_blocks_override": 100,
+    "kv_cache_memory_bytes": 1 << 28,
+    "served_model_name": ["one", "two"],
+    "seed": 5,
+    "scheduling_policy": "priority",
+    "async_scheduling": False,
+    "enable_chunked_prefill": False,
+    "enable_prefix_caching": False,
+    "long_prefill_token_threshold": 100,
+    "max_logprobs": 5,
+    "logprobs_mode": "raw_logits",
+    "generation_config": "vllm",
+    "override_generation_config": {"temperature": 0.1},
+    "tokenizer_mode": "slow",
+    "disable_log_stats": True,
+    "kv_cache_metrics": True,
+    "otlp_traces_endpoint": None,
+    "show_hidden_metrics_for_version": "0.31",
+    "enable_mfu_metrics": True,
+    "stream_interval": 4,
+    "distributed_timeout_seconds": 77,
+    "max_parallel_loading_workers": 2,
+    "allowed_local_media_path": "/srv",
+    "load_format": "safetensors",
+    "download_dir": "/srv",
+    "safetensors_load_strategy": "eager",
+    "use_tqdm_on_load": False,
+    "enable_lora": True,
+    "enable_sleep_mode": False,
+    "structured_outputs_config": {"backend": "xgrammar"},
+    "reasoning_parser": "",
+    "shutdown_timeout": 9,
+    "speculative_config": {"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 3, "prompt_lookup_min": 1},
+}
+# What decides KV, or may: each is a namespace of its own, and the line that says so.
+SEPARATES = {
+    "dtype": ("float32", "model_config.dtype"),
+    "quantization": ("fp8", "model_config.quantization"),
+    "hf_overrides": ({"rope_parameters": {"rope_type": "default", "rope_theta": 5e5}}, "model_config.hf_config.rope_parameters.rope_theta"),
+    "disable_sliding_window": (True, "model_config.disable_sliding_window"),
+    "compilation_config": ({"mode": 2, "backend": "eager"}, "compilation_config.backend"),
+    "kernel_config": ({"linear_backend": "torch"}, "kernel_config.linear_backend"),
+    "attention_backend": ("CPU_ATTN", "attention_config.backend"),
+    "model_loader_extra_config": ({"concurrency": 4}, "load_config.model_loader_extra_config.concurrency"),
+    "additional_config": ({"a_plugin": 1}, "additional_config.a_plugin"),
+}
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    from shapes import make_model
+    from vllm.engine.arg_utils import EngineArgs
+
+    model = str(make_model(tmp_path_factory.mktemp("sharing"), "llama"))
+    known = EngineArgs.__dataclass_fields__
+
+    def made(**flags):
+        unknown = set(flags) - set(known)
+        if unknown:
+            pytest.fail(f"this vLLM has no flag {sorted(unknown)[0]}")
+        return text_of("engine: vllm\n", EngineArgs(model=model, **{**BASE, **flags}).create_engine_config())
+
+    made.model = model
+    return made
+
+
+@pytest.fixture(scope="module")
+def base(text):
+    return text()
+
+
+@pytest.mark.parametrize("flag", SHARES)
+def test_what_operators_commonly_vary_shares(text, base, flag):
+    assert differing_fields(base, text(**{flag: SHARES[flag]})) == []
+
+
+def test_ports_hosts_and_replicas_share(text, base):
+    assert differing_fields(base, text(master_addr="10.0.0.1", master_port=29999, data_parallel_rpc_port=30000)) == []
+
+
+@pytest.mark.parametrize("flag", SEPARATES)
+def test_what_may_decide_kv_separates_and_is_named(text, base, flag):
+    value, line = SEPARATES[flag]
+    try:
+        other = text(**{flag: value})
+    except (ValueError, TypeError) as refused:
+        pytest.fail(f"{flag}: {refused}")
+    assert line in differing_fields(base, other) and "configuration" in differing_fields(base, other)
+
+
+def test_the_name_of_the_folder_is_nothing(text, base, tmp_path):
+    from vllm.engine.arg_utils import EngineArgs
+
+    link = tmp_path / "elsewhere"
+    os.symlink(text.model, link)
+    assert text_of("engine: vllm\n", EngineArgs(model=str(link), **BASE).create_engine_config()) == base
+
+
+def test_the_greatest_length_separates_where_rope_depends_on_it(text):
+    rope = {"hf_overrides": {"rope_parameters": {"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2.0}}}
+    assert differing_fields(text(**rope), text(**rope, max_model_len=1024)) == ["configuration", "rope_max_model_len"]
+
+
+def test_a_variable_that_decides_a_kernel_separates_and_a_port_does_not(text, base, monkeypatch):
+    monkeypatch.setenv("VLLM_NIXL_SIDE_CHANNEL_PORT", "1234")
+    monkeypatch.setenv("VLLM_CPU_OMP_THREADS_BIND", "0-1")
+    assert differing_fields(base, text()) == []
+    monkeypatch.setenv("VLLM_CPU_ATTN_SPLIT_KV", "0")
+    assert differing_fields(base, text()) == ["configuration", "VLLM_CPU_ATTN_SPLIT_KV"]
+
+
+def test_the_text_is_small_and_a_users_long_configuration_does_not_grow_it(text, base):
+    assert len(base) < 8000
+    long = {"hf_overrides": {f"a_list_of_{i}": ["model.layers.%d.mlp" % j for j in range(400)] for i in range(20)}}
+    assert len(text(**long)) < 45_000

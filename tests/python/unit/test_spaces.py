@@ -1,0 +1,63 @@
+"""The namespaces that one engine has open: bounded, the least recently used goes first, and none of those in use."""
+
+import pytest
+
+pytest.importorskip("vllm")
+
+from fakes import Client  # noqa: E402
+
+from larder.vllm.spaces import NoSpace, Spaces  # noqa: E402
+
+
+@pytest.fixture
+def client():
+    return Client()
+
+
+@pytest.fixture
+def spaces(client):
+    made = Spaces(client)
+    made.named("engine: test\n")
+    return made
+
+
+def test_the_engines_own_is_number_0_and_costs_nothing(spaces, client):
+    assert spaces.of("r").number == 0 and client.namespaces == []
+
+
+def test_twenty_thousand_adapters_through_one_engine(spaces, client):
+    for number in range(20_000):
+        request = f"r{number}"
+        assert spaces.of(request, f"adapter: {number}\n") == spaces.of(request, f"adapter: {number}\n")
+        spaces.forget(request)
+        spaces.take_closed()
+    assert len(client.namespaces) - len(client.closed) == 63
+    assert [number for number, _ in client.closed] == list(range(1, 20_000 - 62)), "the least recently used first"
+
+
+def test_a_namespace_in_use_stays(spaces, client):
+    kept = spaces.of("kept", "adapter: kept\n")
+    for number in range(100):
+        spaces.of("r", f"adapter: {number}\n")
+    assert spaces.of("other", "adapter: kept\n") == kept
+
+
+def test_where_all_are_in_use_a_request_runs_without_the_cache_until_one_ends(spaces):
+    for number in range(63):
+        spaces.of(f"r{number}", f"adapter: {number}\n")
+    with pytest.raises(NoSpace, match="63"):
+        spaces.of("late", "adapter: late\n")
+    spaces.forget("r5")
+    spaces.of("late", "adapter: late\n")
+    assert spaces.take_closed() == [("adapter: 5\n", False)]
+
+
+def test_a_reset_closes_adapters_too_and_drops_only_what_is_private(spaces, client):
+    spaces.of("a", "adapter: x\n")
+    spaces.leave()
+    assert spaces.take_closed() == [("adapter: x\n", False)], "other engines may use it"
+    own, private = spaces.of("b"), spaces.of("c", "adapter: x\n")
+    assert own.line.startswith("private: ") and private.line == own.line + "adapter: x\n"
+    spaces.leave()
+    assert dict(spaces.take_closed()) == {own.line: True, private.line: True}
+    assert spaces.of("d").line != own.line

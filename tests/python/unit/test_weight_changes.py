@@ -1,0 +1,79 @@
+"""Which calls to the workers move an engine to a namespace of its own: all but those that are known to leave the weights alone."""
+
+import types
+
+import pytest
+
+pytest.importorskip("vllm")
+
+from vllm.v1.engine.core import EngineCore  # noqa: E402
+
+from larder.vllm import weight_changes  # noqa: E402
+from larder.vllm.groups import Unsupported  # noqa: E402
+
+
+class Half:
+    def __init__(self):
+        self.calls = []
+
+    def weights_change(self, call):
+        self.calls.append(call)
+
+
+@pytest.fixture
+def half(monkeypatch):
+    monkeypatch.setattr(EngineCore, "collective_rpc", EngineCore.collective_rpc)  # undone behind the test
+    made = Half()
+    weight_changes.watch(made)
+    return made
+
+
+def core():
+    """An EngineCore whose workers answer with what they were asked."""
+    made = object.__new__(EngineCore)
+    made.model_executor = types.SimpleNamespace(collective_rpc=lambda method, timeout, args, kwargs: [(method, timeout, args, kwargs)])
+    return made
+
+
+@pytest.mark.parametrize(
+    "call",
+    ["reload_weights", "start_weight_update", "update_weights", "finish_weight_update", "start_draft_weight_update", "reset_weights",
+     "apply_model", "checkpoint_restore", "load_model", "a_method_of_a_worker_extension"],
+)  # fmt: skip
+def test_a_call_that_may_change_weights_is_told_before_it_is_made(half, call):
+    assert core().collective_rpc(call, 5, ("a",), {"b": 1}) == [(call, 5, ("a",), {"b": 1})]
+    assert half.calls == [call]
+
+
+def test_a_function_may_do_anything(half):
+    def profile(worker):
+        pass
+
+    core().collective_rpc(profile)
+    assert half.calls == ["profile"], "a known name makes no known function"
+
+
+@pytest.mark.parametrize("call", ["update_max_model_len", "synchronize_device", "compute_weight_checksums", "profile", "get_model_inspection"])
+def test_a_call_that_leaves_the_weights_alone_is_not_told(half, call):
+    core().collective_rpc(call)
+    assert half.calls == []
+
+
+def test_engines_that_are_made_again_in_one_process_wrap_it_once(half):
+    for _ in range(5):
+        weight_changes.watch(Half())
+    core().collective_rpc("reload_weights")
+    assert half.calls == ["reload_weights"]
+
+
+def test_a_vllm_without_that_call_is_refused(monkeypatch):
+    monkeypatch.delattr(EngineCore, "collective_rpc")
+    with pytest.raises(Unsupported, match="EngineCore.collective_rpc is missing"):
+        weight_changes.watch(Half())
+
+
+def test_every_call_that_this_vllm_makes_itself_is_known_one_way_or_the_other():
+    """The names in vLLM's sources that change weights must not be on the list of harmless ones."""
+    changing = ("weight", "load", "restore", "reset_weights", "apply")
+    harmless = {"compute_weight_checksums", "init_weight_transfer_engine", "shutdown_weight_transfer_engine"}
+    assert {name for name in weight_changes._HARMLESS if any(word in name for word in changing)} == harmless
