@@ -4,6 +4,7 @@ import os
 
 from larder import fingerprint
 from larder.vllm.groups import Unsupported, parallel_sizes
+from larder.vllm.model_source import weights_source
 from larder.weights import UnknownWeights, weights_identity
 
 _WEAK_HASHES = ("xxhash", "xxhash_cbor")
@@ -64,16 +65,9 @@ def _one(values):
 
 
 def _weights(vllm_config, options):
-    model, load = vllm_config.model_config, vllm_config.load_config
     try:
-        return weights_identity(
-            getattr(model, "model_weights", None) or model.model,
-            model.revision,
-            getattr(load.load_format, "value", load.load_format),
-            model.seed,
-            options.get("weights_id"),
-        )
-    except (UnknownWeights, OSError) as error:
+        return weights_identity(weights_source(vllm_config), options.get("weights_id"))
+    except UnknownWeights as error:
         raise Unsupported(str(error)) from None
 
 
