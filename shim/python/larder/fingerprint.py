@@ -1,7 +1,7 @@
 """The namespace fingerprint: canonical text of everything besides tokens that decides the bytes of a KV page.
 
 "field: value" lines in the order of FIELDS, so that two texts can be compared line by line and the line that differs has a name.
-Pure but for weights_identity(), which reads model files."""
+Pure: the identity of the weights comes in as a line (larder.weights)."""
 
 import hashlib
 import json

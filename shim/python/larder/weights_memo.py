@@ -2,10 +2,11 @@
 
 Line by line: "larder-weights-1 DEVICE INODE SIZE MTIME_NS CTIME_NS DIGEST CHECK". Engines append to the file without a lock: a line is
 one write() of at most 200 bytes, and a line whose check does not fit is ignored. A file of more than _MOST lines is written anew with
-the newer half and renamed; a line that another engine appends meanwhile may be lost, which costs one more reading.
+the newer half and renamed, and so is the file of an engine with another user, with all lines. A line that another engine appends
+meanwhile may be lost, which costs one more reading.
 
-Whoever may write the folder of larderd's socket is in the pool's trust domain, and so is the memo. Where the folder cannot be written
-there is no memo, and no error. Thread-compatible."""
+A process that may write the folder of larderd's socket is in the pool's trust domain, and so is the memo. Where the folder cannot be
+written there is no memo, and no error. Thread-compatible."""
 
 import hashlib
 import os
@@ -17,6 +18,7 @@ from larder.file_hash import Stamp
 
 _MOST = 8192  # lines, about 1 MiB
 _MOST_BYTES = 4 << 20  # a longer file is not a memo, and is written anew
+_MODE = 0o664  # read by engines of all users of the pool
 _SETTLED_S = 2  # a file that was just written may change again within the same tick of its clock
 _LINE = re.compile(r"larder-weights-1 (\d{1,20}) (\d{1,20}) (\d{1,20}) (-?\d{1,20}) (-?\d{1,20}) ([0-9a-f]{32}) ([0-9a-f]{16})")
 
@@ -39,10 +41,8 @@ class Memo:
             return
         self._known[stamp] = digest
         try:
-            if len(self._known) > _MOST:
+            if len(self._known) > _MOST or not self._append(_line(stamp, digest)):
                 self._write_anew()
-            else:
-                self._append(_line(stamp, digest))
         except OSError:
             self._path = None  # a folder that is not ours, or is full: go on without it
 
@@ -54,9 +54,9 @@ class Memo:
                 if not stat.S_ISREG(found.st_mode) or found.st_size > _MOST_BYTES:
                     raise OSError("no memo")
                 lines = file.read(_MOST_BYTES).decode(errors="replace").splitlines()
-        except FileNotFoundError:
+        except (FileNotFoundError, PermissionError):
             return
-        except OSError:
+        except OSError:  # a link, something else than a file, or a file that is far too long
             self._start_anew()
             return
         for line in lines:
@@ -71,18 +71,24 @@ class Memo:
             self._path = None
 
     def _append(self, line):
+        """False where the file is another user's."""
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        descriptor = os.open(self._path, flags, 0o660)
+        try:
+            descriptor = os.open(self._path, flags, _MODE)
+        except PermissionError:
+            return False
         try:
             os.write(descriptor, line)
         finally:
             os.close(descriptor)
+        return True
 
     def _write_anew(self):
-        """The newer half, in a file of its own that takes the old one's place."""
-        self._known = dict(list(self._known.items())[-_MOST // 2 :])
+        """All lines, or the newer half of too many, in a file of its own that takes the old one's place."""
+        if len(self._known) > _MOST:
+            self._known = dict(list(self._known.items())[-_MOST // 2 :])
         fresh = f"{self._path}.{os.getpid()}"
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o660)
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, _MODE)
         try:
             with os.fdopen(descriptor, "wb") as file:
                 file.write(b"".join(_line(stamp, digest) for stamp, digest in self._known.items()))

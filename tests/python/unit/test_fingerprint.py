@@ -15,7 +15,7 @@ BASE = {
     "sliding_window": None,
     "hf_overrides": None,
     "config": "0123",
-    "weights": "files 1 bytes 2 sampled ab",
+    "weights": "files 1 bytes 2 whole ab",
     "dtype": "torch.bfloat16",
     "kv_cache_dtype": "auto",
     "quantization": {"method": None, "config": None},
@@ -74,7 +74,7 @@ def test_a_missing_and_an_unknown_field_are_refused_by_name():
 
 def test_a_value_cannot_forge_a_line():
     text = fingerprint.text({**BASE, "model_type": "llama\nweights: forged"})
-    assert [line for line in text.splitlines() if line.startswith("weights: ")] == ["weights: files 1 bytes 2 sampled ab"]
+    assert [line for line in text.splitlines() if line.startswith("weights: ")] == ["weights: files 1 bytes 2 whole ab"]
 
 
 def config_of(**changes):

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 import time
 
 import pytest
@@ -27,7 +28,7 @@ def path(tmp_path):
 def test_another_engine_knows_what_one_has_put(path):
     Memo(path).put(stamp(), DIGEST)
     assert Memo(path).get(stamp()) == DIGEST
-    assert os.stat(path).st_mode & 0o007 == 0
+    assert os.stat(path).st_mode & 0o002 == 0
 
 
 @pytest.mark.parametrize("field", Stamp._fields)
@@ -115,6 +116,22 @@ def test_a_link_at_the_path_is_not_followed(tmp_path, path):
 def test_a_fifo_at_the_path_does_not_stop_the_engine(path):
     os.mkfifo(path)
     Memo(path).put(stamp(), DIGEST)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root can be another user")
+def test_the_file_of_another_user_is_taken_over_with_its_lines():
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o777)
+        path = os.path.join(folder, "memo")
+        Memo(path).put(stamp(1), DIGEST)
+        child = os.fork()
+        if child == 0:
+            os.seteuid(65534)
+            Memo(path).put(stamp(2), DIGEST)
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        assert os.stat(path).st_uid == 65534
+        assert [Memo(path).get(stamp(inode)) for inode in (1, 2)] == [DIGEST, DIGEST]
 
 
 def test_many_engines_at_once_lose_nothing(path, root):
