@@ -1,10 +1,11 @@
 // hash_file(): XXH3-128 over the whole content of one file, for the identity of a model's weights.
 //
-// Reads with pread() into one buffer of 1 MiB, so that the page cache is used and filled as by any other reader. A file that is not
-// on a local disk may lie behind a network that others need: the bytes of such a file that the page cache does not hold are counted
-// before the first read, and a file over the limit is not read at all. The kernel tells which bytes it holds only to the owner of a
-// file and to processes that may write it; for all others every byte counts.
-// Blocking and stateless: call it from a thread that may wait, from as many threads as you like.
+// Reads with pread() into one buffer of 1 MiB, so that the page cache is used and filled as by any
+// other reader. A file that is not on a local disk may lie behind a network that others need: the
+// bytes of such a file that the page cache does not hold are counted before the first read, and a
+// file over the limit is not read at all. The kernel tells which bytes it holds only to the owner
+// of a file and to processes that may write it; for all others every byte counts. Blocking and
+// stateless: call it from a thread that may wait, from as many threads as you like.
 #pragma once
 
 #include <array>
@@ -33,12 +34,12 @@ struct HashLimits {
 struct FileDigest {
   std::array<std::uint8_t, 16> digest{};  // XXH3-128, high byte first, as `xxh128sum` prints it
   FileStamp stamp;
-  bool local = false;  // the file system is known to be local: no network behind a read
+  bool local = false;                // the file system is known to be local: no network behind a read
   std::uint64_t uncached_bytes = 0;  // counted before the first read; 0 where the limit does not hold
 };
 
-// `stop`, where it is not null, is read between two reads of 1 MiB: any value but 0 ends the call. Another thread may set it.
-// Errors:
+// `stop`, where it is not null, is read between two reads of 1 MiB: any value but 0 ends the call.
+// Another thread may set it. Errors:
 //   kNotFound, kPermissionDenied, kInternal  open() or a read failed
 //   kInvalidArgument                         the path names no regular file
 //   kUnavailable                             the file changed while it was read: hash it again

@@ -1,7 +1,9 @@
-"""Whether files may be others now than when an engine loaded them: their content, or what their path leads to.
+"""Whether files may be others now than when an engine loaded them: their content, or what their
+path leads to.
 
-A file's ctime moves with its content, its name and its mode, and no program can set it back. Files of a hub's cache are left out: the
-cache writes a file once and renames it to its place, so that a young file was downloaded by this start, not changed."""
+A file's ctime moves with its content, its name and its mode, and no program can set it back. Files
+of a hub's cache are left out: the cache writes a file once and renames it to its place, so that a
+young file was downloaded by this start, not changed."""
 
 import os
 import re
@@ -12,7 +14,8 @@ _IN_HUB_CACHE = re.compile(r"/(models|datasets|spaces)--[^/]+/(snapshots/[0-9a-f
 
 
 def changed_since(paths, since_s):
-    """The first path that may lead to other bytes than at `since_s` (seconds since the epoch), or None. OSError."""
+    """The first path that may lead to other bytes than at `since_s` (seconds since the epoch), or
+    None. OSError."""
     since_ns = int(since_s * 1e9)
     folders = {}
     for path in paths:
@@ -44,18 +47,23 @@ def _link_made(path, since_ns):
 
 
 def _led_elsewhere(folder, since_ns, links_left):
-    """The first part of the folder's path that was put there later: a link, or a folder that was renamed. A folder's ctime moves with its
-    mtime where an entry comes or goes, and alone where it is renamed."""
+    """The first part of the folder's path that was put there later: a link, or a folder that was
+    renamed. A folder's ctime moves with its mtime where an entry comes or goes, and alone where it
+    is renamed."""
     place = "/"
     for name in [part for part in os.path.abspath(folder).split("/") if part]:
         above, place = place, os.path.join(place, name)
         found = os.lstat(place)
-        if found.st_ctime_ns > since_ns and (stat.S_ISLNK(found.st_mode) or found.st_mtime_ns <= since_ns):
+        if found.st_ctime_ns > since_ns and (
+            stat.S_ISLNK(found.st_mode) or found.st_mtime_ns <= since_ns
+        ):
             return place
         if stat.S_ISLNK(found.st_mode):
             if not links_left:
                 return place
-            moved = _led_elsewhere(os.path.join(above, os.readlink(place)), since_ns, links_left - 1)
+            moved = _led_elsewhere(
+                os.path.join(above, os.readlink(place)), since_ns, links_left - 1
+            )
             if moved:
                 return moved
     return None

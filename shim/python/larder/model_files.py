@@ -1,7 +1,8 @@
 """Which files of a model decide the bytes of its KV, after vLLM 0.32's model_executor/model_loader.
 
-The rule is a closed world: every regular file of the model's folder counts, also below it, except for the kinds that are listed here
-with a reason. A kind of file that a later vLLM reads is in the identity before this module knows it."""
+The rule is a closed world: every regular file of the model's folder counts, also below it, except
+for the kinds that are listed here with a reason. A kind of file that a later vLLM reads is in the
+identity before this module knows it."""
 
 import json
 import os
@@ -9,26 +10,34 @@ from fnmatch import fnmatchcase
 
 MOST_FILES = 50_000
 
-# (patterns of a file's name, why its content does not matter)
-HARMLESS = (
-    ((".*",), "hidden: no loader's pattern matches it"),
-    (("*.md", "README", "LICENSE", "LICENSE.txt", "NOTICE", "NOTICE.txt", "*.pdf", "*.ipynb"), "text for people"),
-    (("*.png", "*.jpg", "*.jpeg", "*.gif", "*.svg", "*.webp", "*.mp3", "*.mp4", "*.wav", "*.flac"), "examples for people"),
-    (("tokenizer.json", "tokenizer_config.json", "tokenizer.model", "tokenizer.model.v*", "vocab.json", "vocab.txt"), "a chunk is named by tokens"),
-    (("merges.txt", "*.tiktoken", "sentencepiece.bpe.model", "spiece.model"), "a chunk is named by tokens"),
-    (("special_tokens_map.json", "added_tokens.json", "*.jinja", "chat_template.json"), "a chunk is named by tokens"),
-    (("generation_config.json",), "sampling: the next token, not its KV"),
-    (("optimizer.bin", "optimizer.pt", "scheduler.pt", "scaler.pt", "training_args.bin"), "vLLM leaves it out (filter_files_not_needed_for_inference)"),
-    (("trainer_state.json", "rng_state*.pth", "events.out.tfevents.*", "*.log"), "a trace of the training"),
-)
+# Patterns of names of files that do not count, by the reason.
+HARMLESS = {
+    "hidden: no loader's pattern matches it": ".*",
+    "text for people": "*.md README LICENSE LICENSE.txt NOTICE NOTICE.txt *.pdf *.ipynb",
+    "examples for people": "*.png *.jpg *.jpeg *.gif *.svg *.webp *.mp3 *.mp4 *.wav *.flac",
+    "tokenizer: a chunk is named by its tokens": "tokenizer.json tokenizer_config.json tokenizer.model "
+    "tokenizer.model.v* vocab.json vocab.txt merges.txt *.tiktoken sentencepiece.bpe.model spiece.model "
+    "special_tokens_map.json added_tokens.json",
+    "chat template: a chunk is named by its tokens": "*.jinja chat_template.json",
+    "sampling: the next token, not its KV": "generation_config.json",
+    "left out by vLLM's filter_files_not_needed_for_inference": "optimizer.bin optimizer.pt "
+    "scheduler.pt scaler.pt training_args.bin",
+    "a trace of the training": "trainer_state.json rng_state*.pth events.out.tfevents.* *.log",
+}
+_HARMLESS = tuple(" ".join(HARMLESS.values()).split())
 # No loader and no model of vLLM opens these: weights for other run times.
-_FOREIGN = ("*.h5", "*.msgpack", "*.tflite", "*.onnx", "*.onnx_data", "*.ot", "*.mlmodel", "*.gguf")
+_FOREIGN = tuple("*.h5 *.msgpack *.tflite *.onnx *.onnx_data *.ot *.mlmodel *.gguf".split())
 _HIDDEN_FOLDERS = (".*", "__pycache__")
-# Folders in which vLLM's own models have nothing to read: Meta's, Apple's and other run times' formats, and earlier states of a training.
-_UNREAD_FOLDERS = ("original", "metal", "onnx", "openvino", "coreml", "checkpoint-*", "global_step*")
-# Names that transformers, Mistral and Meta give to the weights of a whole model: read in the chosen format, left alone in others.
-_WHOLE_MODEL = ("model*.safetensors", "pytorch_model*.bin", "consolidated*.safetensors", "consolidated*.pth", "consolidated*.pt")
-WEIGHTS = ("*.safetensors", "*.bin", "*.pt", "*.pth", "*.ckpt", "*.gguf", "*.npz", "*.tensors")
+# Folders in which vLLM's own models have nothing to read: formats of Meta, Apple and other run times,
+# and earlier states of a training.
+_UNREAD_FOLDERS = tuple("original metal onnx openvino coreml checkpoint-* global_step*".split())
+# Names that transformers, Mistral and Meta give to the weights of a whole model: read in the chosen
+# format, left alone in others.
+_WHOLE_MODEL = tuple(
+    "model*.safetensors pytorch_model*.bin consolidated*.safetensors consolidated*.pth "
+    "consolidated*.pt".split()
+)
+_WEIGHTS = tuple("*.safetensors *.bin *.pt *.pth *.ckpt *.gguf *.npz *.tensors".split())
 
 _PATTERNS = {  # DefaultModelLoader._prepare_weights; *.pt is its fallback
     "hf": ("*.safetensors", "*.bin", "*.pt"),
@@ -46,15 +55,21 @@ class TooManyFiles(Exception):
 
 
 def files_below(folder, load_format=None, weights=True):
-    """{name below the folder: path} of the files that count. `load_format`: of DefaultModelLoader, where the model's class is one of
-    vLLM's own, so that weights in other formats are left out; None counts them all. weights=False: only what is no weights file.
-    OSError, TooManyFiles."""
+    """{name below the folder: path} of the files that count. `load_format`: of DefaultModelLoader,
+    where the model's class is one of vLLM's own, so that weights in other formats are left out;
+    None counts them all. weights=False: only what is no weights file. OSError, TooManyFiles."""
     found = {}
     _walk(folder, "", set(), load_format, found)
     if load_format:
         read = _read_weights(folder, list(found), load_format)
-        found = {name: path for name, path in found.items() if not read or name in read or not _matches(name, _WHOLE_MODEL)}
-    return found if weights else {name: path for name, path in found.items() if not is_weights(name)}
+        found = {
+            name: path
+            for name, path in found.items()
+            if not read or name in read or not _matches(name, _WHOLE_MODEL)
+        }
+    return (
+        found if weights else {name: path for name, path in found.items() if not is_weights(name)}
+    )
 
 
 def _walk(folder, below, ancestors, load_format, found):
@@ -68,9 +83,15 @@ def _walk(folder, below, ancestors, load_format, found):
     for entry in entries:
         name = below + entry.name
         if entry.is_dir():
-            if not _matches(entry.name, _HIDDEN_FOLDERS) and not (load_format and _matches(entry.name, _UNREAD_FOLDERS)):
+            if not _matches(entry.name, _HIDDEN_FOLDERS) and not (
+                load_format and _matches(entry.name, _UNREAD_FOLDERS)
+            ):
                 _walk(entry.path, name + "/", ancestors | {identity}, load_format, found)
-        elif entry.is_file() and not is_harmless(entry.name) and not (load_format and _matches(entry.name, _FOREIGN)):
+        elif (
+            entry.is_file()
+            and not is_harmless(entry.name)
+            and not (load_format and _matches(entry.name, _FOREIGN))
+        ):
             found[name] = entry.path
             if len(found) > MOST_FILES:
                 raise TooManyFiles(f"{folder} has more than {MOST_FILES:,} files")
@@ -78,11 +99,11 @@ def _walk(folder, below, ancestors, load_format, found):
 
 def is_harmless(name):
     """`name`: of a file, without its folder."""
-    return any(_matches(name, patterns) for patterns, _ in HARMLESS)
+    return _matches(name, _HARMLESS)
 
 
 def is_weights(name):
-    return _matches(os.path.basename(name), WEIGHTS)
+    return _matches(os.path.basename(name), _WEIGHTS)
 
 
 def _matches(name, patterns):
@@ -90,14 +111,21 @@ def _matches(name, patterns):
 
 
 def _read_weights(folder, names, load_format):
-    """Names of the weights that DefaultModelLoader reads from the folder itself. Empty: not known, so that all count."""
+    """Names of the weights that DefaultModelLoader reads from the folder itself. Empty: not known,
+    so that all count."""
     here = [name for name in names if "/" not in name]
     if load_format == "auto":
-        load_format = "mistral" if any(_matches(name, ("consolidated*.safetensors",)) for name in here) else "hf"
+        load_format = (
+            "mistral"
+            if any(_matches(name, ("consolidated*.safetensors",)) for name in here)
+            else "hf"
+        )
     for pattern in _PATTERNS.get(load_format, ()):
         chosen = {name for name in here if fnmatchcase(name, pattern)}
         if chosen and pattern.endswith(".safetensors"):
-            return _in_index(folder, chosen, _INDEX.get(load_format, "model.safetensors.index.json"))
+            return _in_index(
+                folder, chosen, _INDEX.get(load_format, "model.safetensors.index.json")
+            )
         if chosen:
             return chosen
     return set()

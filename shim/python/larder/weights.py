@@ -1,8 +1,9 @@
 """Identity of a model's weights: a digest over the whole content of every file that decides them.
 
-Names identify nothing (every model that KServe serves is /mnt/models, and a fine-tune is often written over its base). The identity
-does not depend on where the files lie or on their times, so that copies agree. A digest is remembered by the state of its file
-(weights_memo), and a file of the hub's cache is known by its SHA-256, which is its name there."""
+Names identify nothing (every model that KServe serves is /mnt/models, and a fine-tune is often
+written over its base). The identity does not depend on where the files lie or on their times, so
+that copies agree. A digest is remembered by the state of its file (weights_memo), and a file of the
+hub's cache is known by its SHA-256, which is its name there."""
 
 import hashlib
 import json
@@ -18,7 +19,8 @@ from larder.weights_source import Source, UnknownWeights, files_of
 
 __all__ = ["Source", "UnknownWeights", "WeightsReader", "files_identity", "weights_identity"]
 
-# Of files on a network file system: what the page cache does not hold is read a second time from the network, up to here.
+# Of files on a network file system: what the page cache does not hold is read a second time from
+# the network, up to here.
 UNCACHED_LIMIT_BYTES = 4 << 30
 _ROUNDS = 3  # for files that change while they are read
 _PAUSE_S = 0.5
@@ -26,8 +28,9 @@ _BLOB = re.compile(r"/models--[^/]+/blobs/([0-9a-f]{64})$")
 
 
 def weights_identity(source, named=None, **reading):
-    """One line that is equal for equal weights. `named` (weights_id) is taken at its word. `reading`: arguments of files_identity().
-    Blocks while files are read. UnknownWeights; Stopped."""
+    """One line that is equal for equal weights. `named` (weights_id) is taken at its word.
+    `reading`: arguments of files_identity(). Blocks while files are read. UnknownWeights;
+    Stopped."""
     if named:
         return f"named {named}"
     try:
@@ -38,28 +41,34 @@ def weights_identity(source, named=None, **reading):
 
 
 def files_identity(paths, **reading):
-    """The same of a list of files, known by their names without folders. OSError where one cannot be read; UnknownWeights.
+    """The same of a list of files, known by their names without folders. OSError where one cannot
+    be read; UnknownWeights.
 
-    memo_path: a file that remembers digests (Memo). stop: a Stop. say(line): is told of the progress. loaded_since: when the engine
-    began to load the files at the earliest, in seconds since the epoch; files that changed later are refused. uncached_limit: bytes."""
+    memo_path: a file that remembers digests (Memo). stop: a Stop. say(line): is told of the
+    progress. loaded_since: when the engine began to load the files at the earliest, in seconds
+    since the epoch; files that changed later are refused. uncached_limit: bytes."""
     files = sorted((os.path.basename(path), path) for path in paths)
     return _identity(lambda: files, os.path.dirname(files[0][1]) if files else "nothing", **reading)
 
 
 class WeightsReader:
-    """Finds the identity of a model's weights on a daemon thread of its own, of low priority. The thread that made it owns it."""
+    """Finds the identity of a model's weights on a daemon thread of its own, of low priority. The
+    thread that made it owns it."""
 
     def __init__(self, source, named=None, **reading):
         """Arguments of weights_identity() but for stop and say."""
         self._stop, self._lines, self._answer = Stop(), [], None
         arguments = {**reading, "stop": self._stop, "say": self._lines.append}
-        self._thread = threading.Thread(target=self._run, args=(source, named, arguments), name="larder-weights", daemon=True)
+        self._thread = threading.Thread(
+            target=self._run, args=(source, named, arguments), name="larder-weights", daemon=True
+        )
 
     def start(self):
         self._thread.start()
 
     def poll(self):
-        """The identity, or None while it is not known. UnknownWeights where it will not be. Never waits."""
+        """The identity, or None while it is not known. UnknownWeights where it will not be. Never
+        waits."""
         if self._answer is None:
             return None
         line, error = self._answer
@@ -72,8 +81,9 @@ class WeightsReader:
         return [self._lines.pop(0) for _ in range(len(self._lines))]
 
     def stop(self, wait_s=1.0):
-        """Ends the thread; poll() raises UnknownWeights then, unless it was done. False where the thread sits in a read of a file system
-        that does not answer: it ends with that read, or with the process."""
+        """Ends the thread; poll() raises UnknownWeights then, unless it was done. False where the
+        thread sits in a read of a file system that does not answer: it ends with that read, or with
+        the process."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join(wait_s)
@@ -81,7 +91,8 @@ class WeightsReader:
 
     def _run(self, source, named, arguments):
         try:
-            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)  # of this thread alone: the engine comes first
+            # Of this thread alone: the engine comes first.
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
         except OSError:
             pass
         try:
@@ -94,7 +105,15 @@ class WeightsReader:
             self._answer = (None, UnknownWeights(f"reading the weights failed: {error!r}"))
 
 
-def _identity(files_now, where, memo_path=None, stop=None, say=None, loaded_since=None, uncached_limit=UNCACHED_LIMIT_BYTES):
+def _identity(
+    files_now,
+    where,
+    memo_path=None,
+    stop=None,
+    say=None,
+    loaded_since=None,
+    uncached_limit=UNCACHED_LIMIT_BYTES,
+):
     memo, stop, say = Memo(memo_path), stop or Stop(), say or (lambda line: None)
     budget = [uncached_limit]
     for attempt in range(_ROUNDS):
@@ -107,7 +126,8 @@ def _identity(files_now, where, memo_path=None, stop=None, say=None, loaded_sinc
             continue
         except OverLimit as error:
             raise UnknownWeights(
-                f"{error}, and they are not on a local disk: {uncached_limit:,} bytes at most are read again over a network"
+                f"{error}, and they are not on a local disk: {uncached_limit:,} bytes at most are read "
+                "again over a network"
             ) from None
         return line
     raise UnknownWeights(f"files of {where} change again and again")
@@ -141,11 +161,14 @@ def _read_once(files_now, where, memo, stop, say, loaded_since, budget):
 def _check_age(stamps, loaded_since):
     changed = loaded_since is not None and changed_since(stamps, loaded_since)
     if changed:
-        raise UnknownWeights(f"{changed} changed while vLLM was loading, or later: which weights it has is not known")
+        raise UnknownWeights(
+            f"{changed} changed while vLLM was loading, or later: which weights it has is not known"
+        )
 
 
 def _known(path, stamp, memo):
-    """The digest as it stands in the identity, without reading the file; None where it has to be read."""
+    """The digest as it stands in the identity, without reading the file; None where it has to be
+    read."""
     blob = _BLOB.search(os.path.realpath(path))
     if blob:
         return f"sha256 {blob[1]}"
@@ -154,13 +177,16 @@ def _known(path, stamp, memo):
 
 
 def _plan(where, stamps, unknown):
-    total, to_read = sum(stamp.size for stamp in stamps.values()), sum(stamps[path].size for path in unknown)
-    return f"weights of {where}: {len(stamps)} files, {_gb(total)}; to be read: {len(unknown)} files, {_gb(to_read)}"
+    total = sum(stamp.size for stamp in stamps.values())
+    to_read = sum(stamps[path].size for path in unknown)
+    have, need = f"{len(stamps)} files, {_gb(total)}", f"{len(unknown)} files, {_gb(to_read)}"
+    return f"weights of {where}: {have}; to be read: {need}"
 
 
 def _summary(stamps, unknown, seconds):
     read = sum(stamps[path].size for path in unknown)
-    return f"weights known after {seconds:.2f} s, {_gb(read)} read at {read / max(seconds, 1e-9) / 1e9:.2f} GB/s"
+    speed = read / max(seconds, 1e-9) / 1e9
+    return f"weights known after {seconds:.2f} s, {_gb(read)} read at {speed:.2f} GB/s"
 
 
 def _gb(size_bytes):

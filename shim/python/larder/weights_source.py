@@ -1,7 +1,7 @@
 """Source: where an engine reads one model from, and the files there that decide its weights.
 
-Known are the load formats of vLLM 0.32 (model_executor/model_loader) that read files of this machine. UnknownWeights, which names
-`weights_id`, for all others."""
+Known are the load formats of vLLM 0.32 (model_executor/model_loader) that read files of this
+machine. UnknownWeights, which names `weights_id`, for all others."""
 
 import glob
 import os
@@ -10,9 +10,25 @@ from dataclasses import dataclass
 
 from larder.model_files import TooManyFiles, files_below, is_weights
 
-DEFAULT_FORMATS = ("auto", "hf", "safetensors", "fastsafetensors", "instanttensor", "mistral", "pt", "npcache")
-# Read files of the model's folder by rules of their own: all weights in it count. The last two are of older vLLMs and of plug-ins.
-_WHOLE_FOLDER = ("sharded_state", "runai_streamer", "runai_streamer_sharded", "bitsandbytes", "gguf")
+DEFAULT_FORMATS = (
+    "auto",
+    "hf",
+    "safetensors",
+    "fastsafetensors",
+    "instanttensor",
+    "mistral",
+    "pt",
+    "npcache",
+)
+# Read files of the model's folder by rules of their own: all weights in it count. The last two are
+# of older vLLMs and of plug-ins.
+_WHOLE_FOLDER = (
+    "sharded_state",
+    "runai_streamer",
+    "runai_streamer_sharded",
+    "bitsandbytes",
+    "gguf",
+)
 _ELSEWHERE = {
     "ipc_cache": "are those of a weight cache daemon, which may have read them at any time",
     "modelexpress": "come from another process (load format modelexpress)",
@@ -35,14 +51,17 @@ class Source:
     download_dir: str | None = None  # the hub's cache for weights, where it is not the usual one
     quantization: str | None = None
     dummy: str = ""  # what decides the values of load format dummy: seed and device
-    own_class: bool = False  # the model's class is one of vLLM's own: weights in formats that were not chosen are left out
+    own_class: bool = (
+        False  # the model's class is vLLM's own: weights in other formats are left out
+    )
     weights: bool = True  # False: only what is no weights file counts, configuration and code
     optional: bool = False  # where this machine has nothing of it, the engine does not use it
     others: tuple = ()  # more Sources that this model reads
 
 
 def files_of(source):
-    """[(name, path)] in the order of names, which do not tell where the model lies. OSError, UnknownWeights."""
+    """[(name, path)] in the order of names, which do not tell where the model lies. OSError,
+    UnknownWeights."""
     files = dict(_own_files(source))
     for number, other in enumerate(source.others):
         files.update((f"{number}:{name}", path) for name, path in _own_files(other).items())
@@ -55,10 +74,16 @@ def _own_files(source):
     files = {}
     for number, place in enumerate(_places(source)):
         found = _files_at(place, source, weights)
-        files.update(found if number == 0 else {f"cache/{name}": path for name, path in found.items()})
+        files.update(
+            found if number == 0 else {f"cache/{name}": path for name, path in found.items()}
+        )
     if source.load_format == "tensorizer" and source.weights:
         files.update(_tensorizer_files(source))
-    if source.weights and source.load_format != "dummy" and not any(is_weights(name) for name in files):
+    if (
+        source.weights
+        and source.load_format != "dummy"
+        and not any(is_weights(name) for name in files)
+    ):
         raise UnknownWeights(f"{source.model} has no weights on this machine")
     return files
 
@@ -68,12 +93,20 @@ def _check_format(source):
     if name in _ELSEWHERE:
         raise UnknownWeights(f"the weights of {source.model} {_ELSEWHERE[name]}")
     if name == "dummy" and source.quantization:
-        raise UnknownWeights(f"dummy weights of a quantised model ({source.quantization}) are partly memory that was never written")
+        raise UnknownWeights(
+            f"dummy weights of a quantised model ({source.quantization}) are partly memory that was "
+            "never written"
+        )
     if name not in (*DEFAULT_FORMATS, *_WHOLE_FOLDER, "dummy", "tensorizer"):
-        raise UnknownWeights(f"the weights of {source.model} are read by a loader that Larder does not know (load format {name})")
+        raise UnknownWeights(
+            f"the weights of {source.model} are read by a loader that Larder does not know (load "
+            f"format {name})"
+        )
     pattern = _option(source, "pattern")
     if pattern and (os.path.isabs(pattern) or ".." in pattern.split("/")):
-        raise UnknownWeights(f"the pattern {pattern} of load format {name} leads out of the model's folder")
+        raise UnknownWeights(
+            f"the pattern {pattern} of load format {name} leads out of the model's folder"
+        )
 
 
 def _option(source, name):
@@ -91,11 +124,17 @@ def _places(source):
     if os.path.exists(source.model):
         return [os.path.abspath(source.model)]
     if os.environ.get("VLLM_USE_MODELSCOPE", "").lower() in ("1", "true"):
-        raise UnknownWeights(f"the weights of {source.model} come from ModelScope, whose cache Larder does not read")
+        raise UnknownWeights(
+            f"the weights of {source.model} come from ModelScope, whose cache Larder does not read"
+        )
     caches = dict.fromkeys((source.download_dir, None))
-    places = [place for cache in caches if (place := _hub_folder(source.model, source.revision, cache))]
+    places = [
+        place for cache in caches if (place := _hub_folder(source.model, source.revision, cache))
+    ]
     if not places and not source.optional:
-        raise UnknownWeights(f"the weights of {source.model} are neither local files nor a cached hub commit")
+        raise UnknownWeights(
+            f"the weights of {source.model} are neither local files nor a cached hub commit"
+        )
     return places
 
 
@@ -104,15 +143,24 @@ def _hub_folder(model, revision, cache):
     try:
         from huggingface_hub import snapshot_download
 
-        return snapshot_download(model, revision=getattr(revision, "resolved", revision), cache_dir=cache, local_files_only=True)
-    except Exception:  # no such package, a name that is no repository, or a repository that is not in the cache
+        return snapshot_download(
+            model,
+            revision=getattr(revision, "resolved", revision),
+            cache_dir=cache,
+            local_files_only=True,
+        )
+    except (
+        Exception
+    ):  # no such package, a name that is no repository, or a repository that is not in the cache
         return None
 
 
 def _files_at(place, source, weights):
     if os.path.isfile(place):
         return {os.path.basename(path): path for path in [place, *_beside(place)]}
-    chosen = source.load_format if source.own_class and source.load_format in DEFAULT_FORMATS else None
+    chosen = (
+        source.load_format if source.own_class and source.load_format in DEFAULT_FORMATS else None
+    )
     try:
         return files_below(place, chosen, weights)
     except TooManyFiles as error:
@@ -120,17 +168,24 @@ def _files_at(place, source, weights):
 
 
 def _beside(path):
-    """What a loader reads beside a GGUF file: the other parts of a split one, and the tower of a multi-modal one."""
+    """What a loader reads beside a GGUF file: the other parts of a split one, and the tower of a
+    multi-modal one."""
     folder, name = os.path.split(path)
     split = re.fullmatch(r"(.*)-\d{5}-of-(\d{5})\.gguf", name)
-    parts = glob.glob(f"{glob.escape(os.path.join(folder, split[1]))}-*-of-{split[2]}.gguf") if split else []
+    parts = (
+        glob.glob(f"{glob.escape(os.path.join(folder, split[1]))}-*-of-{split[2]}.gguf")
+        if split
+        else []
+    )
     return parts + glob.glob(os.path.join(glob.escape(folder), "*mmproj*.gguf"))
 
 
 def _tensorizer_files(source):
     """The files of tensorizer_uri: one for each rank where it has a place for the rank's number."""
     options = _option(source, "tensorizer_config") or source.loader_options or {}
-    uri = options.get("tensorizer_uri") or os.path.join(options.get("tensorizer_dir") or "", "model.tensors")
+    uri = options.get("tensorizer_uri") or os.path.join(
+        options.get("tensorizer_dir") or "", "model.tensors"
+    )
     if "://" in uri:
         raise UnknownWeights(f"the weights of {source.model} are at {uri}, in an object store")
     pattern = re.sub(r"%0?\d*d", "[0-9]*", glob.escape(uri))

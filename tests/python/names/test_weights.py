@@ -1,5 +1,5 @@
-"""W5: weights that differ in a few rows are other weights, with real vLLM. What an engine stored under the one is not found under the
-other, and is found again under the one."""
+"""W5: weights that differ in a few rows are other weights, with real vLLM. What an engine stored
+under the one is not found under the other, and is found again under the one."""
 
 import random
 import shutil
@@ -19,7 +19,12 @@ def draw_anew(path):
 
     tensors = load_file(path)
     rows = tensors["model.embed_tokens.weight"]
-    rows[list(ROWS)] = torch.randn(len(ROWS), rows.shape[1], generator=torch.Generator().manual_seed(60)).to(rows.dtype) * 0.08
+    rows[list(ROWS)] = (
+        torch.randn(len(ROWS), rows.shape[1], generator=torch.Generator().manual_seed(60)).to(
+            rows.dtype
+        )
+        * 0.08
+    )
     save_file(tensors, path, metadata={"format": "pt"})
 
 
@@ -33,7 +38,9 @@ def ask_twice(world, model):
     ask = {"ask": prompt_of_rows(), "max_tokens": 12}
     settled = [{"settle": world.admin_socket}, {"reset": True}]
     steps = [{**ask, "off": True}, {"reset": True}, ask, *settled]
-    results, log = run_offline(model, world.socket, steps, env={"OMP_NUM_THREADS": "1"}, skip_tokenizer_init=True)
+    results, log = run_offline(
+        model, world.socket, steps, env={"OMP_NUM_THREADS": "1"}, skip_tokenizer_init=True
+    )
     assert "Larder is off" not in log
     return results[0], results[2]
 
@@ -55,4 +62,6 @@ def test_sixty_rows_drawn_anew_in_place(world, tmp_path):
 
     weights.write_bytes(original)
     _, again = ask_twice(world, model)
-    assert (again["hit"], again["tokens"]) == (HIT, alone["tokens"]), "the files of before are the weights of before"
+    assert (again["hit"], again["tokens"]) == (HIT, alone["tokens"]), (
+        "the files of before are the weights of before"
+    )

@@ -1,4 +1,4 @@
-"""Whether a path may lead to other bytes than before: a file written, links and folders put in its place."""
+"""Whether a path may lead to other bytes than before: a file written, or put in its place."""
 
 import os
 import time

@@ -28,14 +28,23 @@ def model(tmp_path):
     return write(tmp_path / "model", "config.json", "model.safetensors", "pytorch_model.bin")
 
 
-@pytest.mark.parametrize("load_format", ["auto", "hf", "safetensors", "fastsafetensors", "instanttensor"])
+@pytest.mark.parametrize(
+    "load_format", ["auto", "hf", "safetensors", "fastsafetensors", "instanttensor"]
+)
 def test_formats_of_the_default_loader(model, load_format):
     assert names(model, load_format=load_format) == ["config.json", "model.safetensors"]
 
 
-@pytest.mark.parametrize("load_format", ["sharded_state", "runai_streamer", "runai_streamer_sharded", "bitsandbytes", "gguf"])
+@pytest.mark.parametrize(
+    "load_format",
+    ["sharded_state", "runai_streamer", "runai_streamer_sharded", "bitsandbytes", "gguf"],
+)
 def test_formats_that_have_rules_of_their_own_count_the_whole_folder(model, load_format):
-    assert names(model, load_format=load_format) == ["config.json", "model.safetensors", "pytorch_model.bin"]
+    assert names(model, load_format=load_format) == [
+        "config.json",
+        "model.safetensors",
+        "pytorch_model.bin",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -45,10 +54,28 @@ def test_formats_that_have_rules_of_their_own_count_the_whole_folder(model, load
         ({"load_format": "modelexpress"}, "another process"),
         ({"load_format": "ipc_cache"}, "weight cache daemon"),
         ({"load_format": "dummy", "quantization": "awq"}, "memory that was never written"),
-        ({"load_format": "sharded_state", "loader_options": {"pattern": "../other-{rank}-{part}"}}, "leads out"),
-        ({"load_format": "sharded_state", "loader_options": {"pattern": "/other-{rank}-{part}"}}, "leads out"),
-        ({"load_format": "tensorizer", "loader_options": {"tensorizer_config": {"tensorizer_uri": "s3://b/m"}}}, "object store"),
-        ({"load_format": "tensorizer", "loader_options": {"tensorizer_uri": "/absent/m"}}, "are not there"),
+        (
+            {
+                "load_format": "sharded_state",
+                "loader_options": {"pattern": "../other-{rank}-{part}"},
+            },
+            "leads out",
+        ),
+        (
+            {"load_format": "sharded_state", "loader_options": {"pattern": "/other-{rank}-{part}"}},
+            "leads out",
+        ),
+        (
+            {
+                "load_format": "tensorizer",
+                "loader_options": {"tensorizer_config": {"tensorizer_uri": "s3://b/m"}},
+            },
+            "object store",
+        ),
+        (
+            {"load_format": "tensorizer", "loader_options": {"tensorizer_uri": "/absent/m"}},
+            "are not there",
+        ),
     ],
 )
 def test_what_cannot_be_known_names_weights_id(model, fields, why):
@@ -72,13 +99,25 @@ def test_a_folder_without_weights_is_unknown_but_for_dummy_ones(tmp_path):
 
 def test_tensorizers_files_of_all_ranks_count_and_the_models_weights_do_not(model, tmp_path):
     write(tmp_path / "t", "model-rank-000.tensors", "model-rank-001.tensors", "other")
-    options = {"tensorizer_config": {"tensorizer_uri": str(tmp_path / "t" / "model-rank-%03d.tensors")}}
+    options = {
+        "tensorizer_config": {"tensorizer_uri": str(tmp_path / "t" / "model-rank-%03d.tensors")}
+    }
     found = names(model, load_format="tensorizer", loader_options=options)
-    assert found == ["config.json", "tensorizer/model-rank-000.tensors", "tensorizer/model-rank-001.tensors"]
+    assert found == [
+        "config.json",
+        "tensorizer/model-rank-000.tensors",
+        "tensorizer/model-rank-001.tensors",
+    ]
 
 
 def test_a_gguf_file_with_its_parts_and_its_tower(tmp_path):
-    write(tmp_path, "m-Q4-00001-of-00002.gguf", "m-Q4-00002-of-00002.gguf", "m-Q8-00001-of-00002.gguf", "mmproj-F16.gguf")
+    write(
+        tmp_path,
+        "m-Q4-00001-of-00002.gguf",
+        "m-Q4-00002-of-00002.gguf",
+        "m-Q8-00001-of-00002.gguf",
+        "mmproj-F16.gguf",
+    )
     assert names(tmp_path / "m-Q4-00001-of-00002.gguf", load_format="gguf") == [
         "m-Q4-00001-of-00002.gguf",
         "m-Q4-00002-of-00002.gguf",
@@ -117,7 +156,10 @@ def hub_source(cache, **fields):
 
 def test_the_files_of_a_cached_commit_are_found_by_name(hub):
     for revision in (None, "main", COMMIT):
-        assert [name for name, _ in files_of(hub_source(hub, revision=revision))] == ["config.json", "model.safetensors"]
+        assert [name for name, _ in files_of(hub_source(hub, revision=revision))] == [
+            "config.json",
+            "model.safetensors",
+        ]
     with pytest.raises(UnknownWeights, match="neither local files nor a cached hub commit"):
         files_of(hub_source(hub, revision="f" * 40))
 
@@ -126,7 +168,11 @@ def test_the_sha256_of_a_blob_counts_as_it_is(hub, monkeypatch):
     from larder import weights
 
     read, real = [], weights.hash_file
-    monkeypatch.setattr(weights, "hash_file", lambda path, *arguments: (read.append(path), real(path, *arguments))[1])
+    monkeypatch.setattr(
+        weights,
+        "hash_file",
+        lambda path, *arguments: (read.append(path), real(path, *arguments))[1],
+    )
     by_name = weights_identity(hub_source(hub))
     assert [os.path.basename(path) for path in read] == ["config.json"]
     snapshot = str(hub / "models--org--name" / "snapshots" / COMMIT)

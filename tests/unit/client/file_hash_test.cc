@@ -1,4 +1,5 @@
-// hash_file(): the digest is that of the whole content; what cannot be read whole, or not within the limit, is refused by name.
+// hash_file(): the digest is that of the whole content; what cannot be read whole, or not within
+// the limit, is refused by name.
 #include "shim/client/file_hash.h"
 
 #include <fcntl.h>
@@ -6,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <filesystem>
@@ -13,7 +15,7 @@
 #include <string>
 #include <thread>
 
-#include "shim/protocol/stream_hash.h"
+#include "shim/client/stream_hash.h"
 
 namespace larder::client {
 namespace {
@@ -67,12 +69,23 @@ TEST_F(FileHashTest, TheDigestIsThatOfXxh128sum) {
   EXPECT_EQ(hex(hash_file(write("empty", "").c_str(), {})->digest), "99aa06d3014798d86001c324468d497f");
 }
 
+TEST(StreamHashTest, EveryInstructionSetGivesTheSameDigestHoweverTheBytesCome) {
+  const std::string text = content(kMiB + 77);
+  StreamHash portable(update_portable);
+  portable.update(text.data(), text.size());
+  for (const std::size_t piece : {std::size_t{1000}, std::size_t{4096}, text.size()}) {
+    StreamHash best;
+    for (std::size_t at = 0; at < text.size(); at += piece) best.update(&text[at], std::min(piece, text.size() - at));
+    EXPECT_EQ(best.digest(), portable.digest()) << piece;
+  }
+}
+
 TEST_F(FileHashTest, EveryByteCountsAcrossReads) {
   std::string text = content(3 * kMiB + 17);
   const std::string path = write("weights", text);
   const Result<FileDigest> first = hash_file(path.c_str(), {});
   ASSERT_TRUE(first.ok()) << first.status().to_string();
-  protocol::StreamHash whole;
+  StreamHash whole;
   whole.update(text.data(), text.size());
   EXPECT_EQ(first->digest, whole.digest());
   EXPECT_EQ(first->stamp.size_bytes, text.size());
@@ -115,8 +128,8 @@ TEST_F(FileHashTest, AStopEndsTheCall) {
   EXPECT_TRUE(hash_file(path.c_str(), {}, &stop).ok());
 }
 
-// A writer that never rests: each call says that the file changed, or hashed it between two writes; then the stamp is still that
-// of the file, and the digest that of its bytes.
+// A writer that never rests: each call says that the file changed, or hashed it between two writes;
+// then the stamp is still that of the file, and the digest that of its bytes.
 TEST_F(FileHashTest, AFileThatChangesMeanwhileIsToldFromOneThatDoesNot) {
   const std::string path = write("weights", content(16 * kMiB));
   std::atomic<bool> done = false;

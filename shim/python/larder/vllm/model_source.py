@@ -3,7 +3,8 @@
 from larder.weights import Source
 from larder.weights_source import DEFAULT_FORMATS
 
-# Fields of Ultravox's configuration that name repositories of their own (secondary_weights in vLLM's models/ultravox.py).
+# Fields of Ultravox's configuration that name repositories of their own (secondary_weights in
+# vLLM's models/ultravox.py).
 _TOWERS = ("audio_model_id", "text_model_id")
 
 
@@ -25,30 +26,45 @@ def weights_source(vllm_config):
 
 
 def _revision(model):
-    """The commit that the configuration came from: a branch may have moved since. It says nothing of a model whose configuration lies
-    elsewhere."""
+    """The commit that the configuration came from: a branch may have moved since. It says nothing
+    of a model whose configuration lies elsewhere."""
     elsewhere = getattr(model, "hf_config_path", None) not in (None, model.model)
-    return model.revision if elsewhere else getattr(model.hf_config, "_commit_hash", None) or model.revision
+    return (
+        model.revision
+        if elsewhere
+        else getattr(model.hf_config, "_commit_hash", None) or model.revision
+    )
 
 
 def _settings(model):
     """Configuration that lies elsewhere than the model."""
     path = getattr(model, "hf_config_path", None)
     if path and path != model.model:
-        yield Source(path, getattr(model, "_hf_config_revision", None) or model.revision, weights=False)
+        yield Source(
+            path, getattr(model, "_hf_config_revision", None) or model.revision, weights=False
+        )
     overrides = model.hf_overrides if isinstance(model.hf_overrides, dict) else {}
     if overrides.get("quantization_config_file"):
         yield Source(overrides["quantization_config_file"], weights=False)
 
 
 def _code(model):
-    """Repositories of remote code, which the model's configuration names as REPOSITORY--FILE.CLASS."""
+    """Repositories of remote code, which the model's configuration names as
+    REPOSITORY--FILE.CLASS."""
     if not getattr(model, "trust_remote_code", False):
         return
     places = getattr(model.hf_config, "auto_map", None) or {}
-    named = [place for value in places.values() for place in (value if isinstance(value, (list, tuple)) else [value])]
-    for repository in sorted({place.split("--")[0] for place in named if isinstance(place, str) and "--" in place}):
-        yield Source(repository, getattr(model, "code_revision", None), weights=False, optional=True)
+    named = [
+        place
+        for value in places.values()
+        for place in (value if isinstance(value, (list, tuple)) else [value])
+    ]
+    for repository in sorted(
+        {place.split("--")[0] for place in named if isinstance(place, str) and "--" in place}
+    ):
+        yield Source(
+            repository, getattr(model, "code_revision", None), weights=False, optional=True
+        )
 
 
 def _towers(model, load_format, own_class):
@@ -59,7 +75,8 @@ def _towers(model, load_format, own_class):
 
 
 def _is_of_vllm(model):
-    """Whether the model's class is vLLM's own, so that its weights are known to be what the load format says."""
+    """Whether the model's class is vLLM's own, so that its weights are known to be what the load
+    format says."""
     try:
         from vllm.model_executor.models import ModelRegistry
 
@@ -69,7 +86,8 @@ def _is_of_vllm(model):
 
 
 def _device():
-    """Random values differ from one kind of GPU to another: its generator deals them out by the number of processors."""
+    """Random values differ from one kind of GPU to another: its generator deals them out by the
+    number of processors."""
     from vllm.platforms import current_platform
 
     return current_platform.get_device_name()
