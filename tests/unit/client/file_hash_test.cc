@@ -166,6 +166,26 @@ TEST_F(FileHashTest, BytesBeyondThePageCacheCountAgainstTheLimitBeforeAnythingIs
   EXPECT_EQ(cached->digest, within->digest);
 }
 
+// mincore() tells such a process that every page is in memory, whatever is so.
+TEST_F(FileHashTest, EveryByteCountsForWhoIsNotToldWhatIsCached) {
+  if (::geteuid() != 0) GTEST_SKIP() << "root can be another user";
+  const std::string path = write("weights", content(2 * kMiB));
+  std::filesystem::permissions(path, std::filesystem::perms(0644));
+  std::filesystem::permissions(folder_, std::filesystem::perms(0755));
+  ASSERT_EQ(hash_file(path.c_str(), {0, true})->uncached_bytes, 0U) << "root is told that all is cached";
+  ASSERT_EQ(::seteuid(65534), 0);
+  const Result<FileDigest> other = hash_file(path.c_str(), {0, true});
+  ASSERT_EQ(::seteuid(0), 0);
+  EXPECT_EQ(other.status().code(), Code::kOutOfRange) << other.status().to_string();
+  EXPECT_NE(other.status().text().find("2097152 bytes"), std::string::npos) << other.status().text();
+}
+
+TEST_F(FileHashTest, AFileSystemThatIsNotKnownToBeLocalIsNot) {
+  const Result<FileDigest> file = hash_file("/proc/version", {});
+  ASSERT_TRUE(file.ok()) << file.status().to_string();
+  EXPECT_FALSE(file->local);
+}
+
 TEST_F(FileHashTest, ALocalFileHasNoLimit) {
   const std::string path = write("weights", content(2 * kMiB));
   const Result<FileDigest> file = hash_file(path.c_str(), {});
