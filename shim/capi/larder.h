@@ -381,6 +381,32 @@ LARDER_API larder_status larder_unpin(larder_client* client, const larder_hashes
 LARDER_API larder_status larder_evict(larder_client* client, const larder_hashes* hashes, uint32_t wait_ms,
                                       larder_act_result* result);
 
+/* ---- Files of a model: needs no client ---- */
+
+typedef struct larder_file_hash {
+  uint32_t struct_bytes;
+  uint32_t limit_local;    /* in: 1: the limit holds for local file systems as well */
+  uint64_t uncached_limit; /* in: most bytes to be read that the page cache does not hold */
+  uint8_t digest[16];      /* XXH3-128 of the content, as `xxh128sum` prints it */
+  uint64_t device;         /* of the file as it was read, as are the next four; times in ns since the epoch */
+  uint64_t inode;
+  uint64_t size_bytes;
+  int64_t mtime_ns;
+  int64_t ctime_ns;
+  uint64_t uncached_bytes; /* that the page cache did not hold; 0 where the limit does not hold */
+  uint32_t local;          /* 1: on a local file system; the limit is for others */
+  uint32_t reserved;
+} larder_file_hash;
+
+/* Reads the whole regular file at `path` with plain reads, on the calling thread, at the speed of the disk. Another thread ends the call
+ * between two reads of 1 MiB by setting *stop (may be NULL) to another value than 0: LARDER_DEADLINE_EXCEEDED.
+ * LARDER_UNAVAILABLE: the file changed while it was read. LARDER_OUT_OF_RANGE: it is not on a local file system, and more of its bytes
+ * than uncached_limit are not in the page cache; nothing was read, and uncached_bytes tells how many. LARDER_NOT_FOUND,
+ * LARDER_PERMISSION_DENIED, LARDER_INVALID_ARGUMENT (no regular file), LARDER_INTERNAL (a read failed).
+ * `why`, where it is not NULL, gets the reason in words, cut to why_bytes and zero-terminated. */
+LARDER_API larder_status larder_hash_file(const char* path, const int32_t* stop, larder_file_hash* file, char* why,
+                                          size_t why_bytes);
+
 #ifdef __cplusplus
 }
 #endif

@@ -4,7 +4,7 @@ Nothing here decides anything. Every struct that begins with struct_bytes sets i
 
 import ctypes
 import os
-from ctypes import POINTER, c_char_p, c_size_t, c_uint16, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, c_char_p, c_int32, c_int64, c_size_t, c_uint8, c_uint16, c_uint32, c_uint64, c_void_p
 
 OK, INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, OUT_OF_RANGE, RESOURCE_EXHAUSTED, UNAVAILABLE = range(7)
 DEADLINE_EXCEEDED, FAILED_PRECONDITION, DATA_LOSS, UNSUPPORTED, PERMISSION_DENIED, INTERNAL = range(7, 13)
@@ -163,6 +163,23 @@ class LookResult(_Sized):
     ]
 
 
+class FileHash(_Sized):
+    _fields_ = [
+        ("struct_bytes", c_uint32),
+        ("limit_local", c_uint32),
+        ("uncached_limit", c_uint64),
+        ("digest", c_uint8 * 16),
+        ("device", c_uint64),
+        ("inode", c_uint64),
+        ("size_bytes", c_uint64),
+        ("mtime_ns", c_int64),
+        ("ctime_ns", c_int64),
+        ("uncached_bytes", c_uint64),
+        ("local", c_uint32),
+        ("reserved", c_uint32),
+    ]
+
+
 # LARDER_FETCH_DONE and what follows it in larder.h.
 FETCH_REASONS = ("done", "absent", "late", "no room", "it failed", "over a bound", "unknown")
 FETCH_LATE, FETCH_FAILED = 2, 4
@@ -217,6 +234,7 @@ PROTOTYPES = {
     "larder_pin": _ACT,
     "larder_unpin": _ACT,
     "larder_evict": _ACT,
+    "larder_hash_file": (c_uint32, [c_char_p, POINTER(c_int32), POINTER(FileHash), c_char_p, c_size_t]),
 }
 
 

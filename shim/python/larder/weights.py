@@ -1,152 +1,193 @@
-"""Identity of a model's weights: which commit of a hub repository, or what stands in the local files.
+"""Identity of a model's weights: a digest over the whole content of every file that decides them.
 
-Names identify nothing (every model that KServe serves is /mnt/models, and a fine-tune is often written over its base), so local
-files are identified by name, size, header and bytes sampled from every tensor; time stamps and paths are left out, so that copies
-agree."""
+Names identify nothing (every model that KServe serves is /mnt/models, and a fine-tune is often
+written over its base). The identity does not depend on where the files lie or on their times, so
+that copies agree. A digest is remembered by the state of its file (weights_memo), and a file of the
+hub's cache is known by its SHA-256, which is its name there."""
 
-import glob
 import hashlib
 import json
 import os
-import struct
-from concurrent.futures import ThreadPoolExecutor
+import re
+import threading
+import time
 
-_SPOTS = 8  # places read in each tensor: a fine-tune may leave most of a tensor as it was
-_SPOT_BYTES = 64
-_FILE_SPOTS = 4096  # places read in a file whose tensors are not known
-_MAX_HEADER_BYTES = 100 << 20  # safetensors' own limit
-_KINDS = ("*.safetensors", "*.bin", "*.pt", "*.gguf")
+from larder.changed_since import changed_since
+from larder.file_hash import FileChanged, OverLimit, Stop, Stopped, hash_file, stamp_of
+from larder.weights_memo import Memo
+from larder.weights_source import Source, UnknownWeights, files_of
+
+__all__ = ["Source", "UnknownWeights", "WeightsReader", "files_identity", "weights_identity"]
+
+# Of files on a network file system: what the page cache does not hold is read a second time from
+# the network, up to here.
+UNCACHED_LIMIT_BYTES = 4 << 30
+_ROUNDS = 3  # for files that change while they are read
+_PAUSE_S = 0.5
+_BLOB = re.compile(r"/models--[^/]+/blobs/([0-9a-f]{64})$")
 
 
-class UnknownWeights(Exception):
-    """The weights cannot be identified; the text says what to set."""
-
-
-def weights_identity(model, revision=None, load_format="auto", seed=None, named=None):
-    """One line. `named` (extra config weights_id) is taken at its word."""
+def weights_identity(source, named=None, **reading):
+    """One line that is equal for equal weights. `named` (weights_id) is taken at its word.
+    `reading`: arguments of files_identity(). Blocks while files are read. UnknownWeights;
+    Stopped."""
     if named:
         return f"named {named}"
-    if load_format == "dummy":
-        return f"dummy seed {seed}"
-    files = _files(model)
-    if files:
-        return files_identity(files)
-    commit = _hub_commit(model, revision)
-    if commit:
-        return f"hub {model}@{commit}"
-    raise UnknownWeights(
-        f"the weights of {model} are neither local files nor a cached hub commit; set weights_id in kv_connector_extra_config"
-    )
-
-
-def files_identity(paths):
-    """Digest over all files; equal contents under equal names give equal lines wherever they lie."""
-    with ThreadPoolExecutor(8) as pool:
-        parts = list(pool.map(_file_digest, paths))
-    total = hashlib.sha256(b"".join(parts)).hexdigest()[:32]
-    return f"files {len(paths)} bytes {sum(os.path.getsize(p) for p in paths)} sampled {total}"
-
-
-def _files(model):
-    if os.path.isfile(model):
-        return [model]
-    for kind in _KINDS:
-        found = sorted(glob.glob(os.path.join(glob.escape(model), kind)))
-        if found:
-            return found
-    return []
-
-
-def _hub_commit(model, revision):
-    """The 40-digit commit of a hub model: given, or that of the local cache."""
-    if revision and len(revision) == 40:
-        return revision
     try:
-        from huggingface_hub import try_to_load_from_cache
-
-        path = try_to_load_from_cache(model, "config.json", revision=revision)
-    except Exception:  # no such package, or a name that is no repository
-        return None
-    if not isinstance(path, str):
-        return None
-    return os.path.basename(os.path.dirname(path))  # .../snapshots/COMMIT/config.json
+        line = _identity(lambda: files_of(source), source.model, **reading)
+    except OSError as error:
+        raise UnknownWeights(f"the weights of {source.model} cannot be read: {error}") from None
+    return f"dummy {source.dummy} {line}" if source.load_format == "dummy" else line
 
 
-def _file_digest(path):
-    size = os.path.getsize(path)
-    state = hashlib.sha256(f"{os.path.basename(path)} {size}\n".encode())
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        spans = _safetensors_spans(descriptor, size, state) if path.endswith(".safetensors") else None
-        for begin, end, spots in spans or [(0, size, _FILE_SPOTS)]:
-            _sample(descriptor, begin, end, spots, state)
-    finally:
-        os.close(descriptor)
-    return state.digest()
+def files_identity(paths, **reading):
+    """The same of a list of files, known by their names without folders. OSError where one cannot
+    be read; UnknownWeights.
 
-
-def _safetensors_spans(descriptor, size, state):
-    """Hashes the header and returns each tensor's (begin, end, spots); None where the file is not what its name says."""
-    first = os.pread(descriptor, 8, 0)
-    if len(first) < 8:
-        return None
-    (header_bytes,) = struct.unpack("<Q", first)
-    if header_bytes > min(size - 8, _MAX_HEADER_BYTES):
-        return None
-    header = os.pread(descriptor, header_bytes, 8)
-    state.update(header)
-    start = 8 + header_bytes
-    try:
-        tensors = [v["data_offsets"] for k, v in json.loads(header).items() if k != "__metadata__"]
-        return [(start + begin, start + end, _SPOTS) for begin, end in sorted(tensors)]
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return None
-
-
-def _sample(descriptor, begin, end, spots, state):
-    """Spots spread evenly, the first and the last bytes among them; a short span whole."""
-    length = end - begin
-    if length <= spots * _SPOT_BYTES:
-        state.update(os.pread(descriptor, length, begin))
-        return
-    for spot in range(spots):
-        at = begin + (length - _SPOT_BYTES) * spot // (spots - 1)
-        state.update(os.pread(descriptor, _SPOT_BYTES, at))
+    memo_path: a file that remembers digests (Memo). stop: a Stop. say(line): is told of the
+    progress. loaded_since: when the engine began to load the files at the earliest, in seconds
+    since the epoch; files that changed later are refused. uncached_limit: bytes."""
+    files = sorted((os.path.basename(path), path) for path in paths)
+    return _identity(lambda: files, os.path.dirname(files[0][1]) if files else "nothing", **reading)
 
 
 class WeightsReader:
-    """INTERIM"""
+    """Finds the identity of a model's weights on a daemon thread of its own, of low priority. The
+    thread that made it owns it."""
 
-    @classmethod
-    def of(cls, vllm_config, named, socket):
-        self = cls()
-        self._args = vllm_config, named
-        self._result = None
-        return self
+    def __init__(self, source, named=None, **reading):
+        """Arguments of weights_identity() but for stop and say."""
+        self._stop, self._lines, self._answer = Stop(), [], None
+        arguments = {**reading, "stop": self._stop, "say": self._lines.append}
+        self._thread = threading.Thread(
+            target=self._run, args=(source, named, arguments), name="larder-weights", daemon=True
+        )
 
     def start(self):
-        import threading
-
-        threading.Thread(target=self._run, daemon=True).start()
-
-    def _run(self):
-        vllm_config, named = self._args
-        model, load = vllm_config.model_config, vllm_config.load_config
-        try:
-            self._result = weights_identity(
-                getattr(model, "model_weights", None) or model.model,
-                model.revision,
-                getattr(load.load_format, "value", load.load_format),
-                model.seed,
-                named,
-            )
-        except (UnknownWeights, OSError) as error:
-            self._result = UnknownWeights(str(error))
+        self._thread.start()
 
     def poll(self):
-        if isinstance(self._result, UnknownWeights):
-            raise self._result
-        return self._result
+        """The identity, or None while it is not known. UnknownWeights where it will not be. Never
+        waits."""
+        if self._answer is None:
+            return None
+        line, error = self._answer
+        if error is not None:
+            raise error
+        return line
 
-    def stop(self):
-        pass
+    def log_lines(self):
+        """What happened since the last call, as lines for the engine's log."""
+        return [self._lines.pop(0) for _ in range(len(self._lines))]
+
+    def stop(self, wait_s=1.0):
+        """Ends the thread; poll() raises UnknownWeights then, unless it was done. False where the
+        thread sits in a read of a file system that does not answer: it ends with that read, or with
+        the process."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(wait_s)
+        return not self._thread.is_alive()
+
+    def _run(self, source, named, arguments):
+        try:
+            # Of this thread alone: the engine comes first.
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), 10)
+        except OSError:
+            pass
+        try:
+            self._answer = (weights_identity(source, named, **arguments), None)
+        except UnknownWeights as error:
+            self._answer = (None, error)
+        except Stopped:
+            self._answer = (None, UnknownWeights("reading the weights was stopped"))
+        except Exception as error:  # the engine goes on without the cache
+            self._answer = (None, UnknownWeights(f"reading the weights failed: {error!r}"))
+
+
+def _identity(
+    files_now,
+    where,
+    memo_path=None,
+    stop=None,
+    say=None,
+    loaded_since=None,
+    uncached_limit=UNCACHED_LIMIT_BYTES,
+):
+    memo, stop, say = Memo(memo_path), stop or Stop(), say or (lambda line: None)
+    budget = [uncached_limit]
+    for attempt in range(_ROUNDS):
+        if attempt:
+            time.sleep(_PAUSE_S)
+        try:
+            line = _read_once(files_now, where, memo, stop, say, loaded_since, budget)
+        except (FileChanged, FileNotFoundError) as error:
+            say(f"{error}: reading again")
+            continue
+        except OverLimit as error:
+            raise UnknownWeights(
+                f"{error}, and they are not on a local disk: {uncached_limit:,} bytes at most are read "
+                "again over a network"
+            ) from None
+        return line
+    raise UnknownWeights(f"files of {where} change again and again")
+
+
+def _read_once(files_now, where, memo, stop, say, loaded_since, budget):
+    """The identity, if the files were the same before and after. FileChanged if not."""
+    files = files_now()
+    stamps = {path: stamp_of(path) for _, path in files}
+    _check_age(stamps, loaded_since)
+    known = {path: _known(path, stamp, memo) for path, stamp in stamps.items()}
+    unknown = [path for path, digest in known.items() if digest is None]
+    say(_plan(where, stamps, unknown))
+    begin = time.monotonic()
+    for path in unknown:
+        hashed = hash_file(path, stop, budget[0])
+        budget[0] -= hashed.uncached
+        if hashed.stamp != stamps[path]:
+            raise FileChanged(f"{path} changed")
+        memo.put(hashed.stamp, hashed.digest)
+        known[path] = f"xxh3 {hashed.digest}"
+    _check_age(stamps, loaded_since)
+    if files_now() != files or any(stamp_of(path) != stamp for path, stamp in stamps.items()):
+        raise FileChanged(f"the folder of {where} changed")
+    say(_summary(stamps, unknown, time.monotonic() - begin))
+    parts = [json.dumps([name, stamps[path].size, known[path]]) for name, path in files]
+    total = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:32]
+    return f"files {len(files)} bytes {sum(stamp.size for stamp in stamps.values())} whole {total}"
+
+
+def _check_age(stamps, loaded_since):
+    changed = loaded_since is not None and changed_since(stamps, loaded_since)
+    if changed:
+        raise UnknownWeights(
+            f"{changed} changed while vLLM was loading, or later: which weights it has is not known"
+        )
+
+
+def _known(path, stamp, memo):
+    """The digest as it stands in the identity, without reading the file; None where it has to be
+    read."""
+    blob = _BLOB.search(os.path.realpath(path))
+    if blob:
+        return f"sha256 {blob[1]}"
+    digest = memo.get(stamp)
+    return digest and f"xxh3 {digest}"
+
+
+def _plan(where, stamps, unknown):
+    total = sum(stamp.size for stamp in stamps.values())
+    to_read = sum(stamps[path].size for path in unknown)
+    have, need = f"{len(stamps)} files, {_gb(total)}", f"{len(unknown)} files, {_gb(to_read)}"
+    return f"weights of {where}: {have}; to be read: {need}"
+
+
+def _summary(stamps, unknown, seconds):
+    read = sum(stamps[path].size for path in unknown)
+    speed = read / max(seconds, 1e-9) / 1e9
+    return f"weights known after {seconds:.2f} s, {_gb(read)} read at {speed:.2f} GB/s"
+
+
+def _gb(size_bytes):
+    return f"{size_bytes / 1e9:.3f} GB"

@@ -23,6 +23,7 @@ STRUCTS = {
     "larder_below": native.Below,
     "larder_fetch_result": native.FetchResult,
     "larder_look_result": native.LookResult,
+    "larder_file_hash": native.FileHash,
 }
 STATUSES = (
     "OK INVALID_ARGUMENT NOT_FOUND ALREADY_EXISTS OUT_OF_RANGE RESOURCE_EXHAUSTED UNAVAILABLE DEADLINE_EXCEEDED "

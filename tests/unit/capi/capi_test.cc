@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -86,6 +87,29 @@ TEST(Capi, NullIsRefusedEverywhere) {
   EXPECT_EQ(larder_pages_are_back(nullptr), LARDER_INVALID_ARGUMENT);
   EXPECT_EQ(larder_load_by_layer(nullptr, nullptr, nullptr), LARDER_INVALID_ARGUMENT);
   EXPECT_EQ(larder_wait_layer(nullptr, 1, 0, 0), LARDER_INVALID_ARGUMENT);
+}
+
+TEST(Capi, AFileIsHashedWithoutAClient) {
+  char path[] = "/tmp/larder-capi-XXXXXX";
+  const int fd = ::mkstemp(path);
+  ASSERT_GE(fd, 0);
+  ASSERT_EQ(::write(fd, "abc", 3), 3);
+  ::close(fd);
+  larder_file_hash file{};
+  char why[16];
+  EXPECT_EQ(larder_hash_file(path, nullptr, &file, why, sizeof(why)), LARDER_INVALID_ARGUMENT) << "no struct_bytes";
+  file.struct_bytes = sizeof(file);
+  ASSERT_EQ(larder_hash_file(path, nullptr, &file, nullptr, 0), LARDER_OK);
+  EXPECT_EQ(file.digest[0], 0x06);  // printf abc | xxh128sum
+  EXPECT_EQ(file.digest[15], 0x50);
+  EXPECT_EQ(file.size_bytes, 3U);
+  const std::int32_t stop = 1;
+  EXPECT_EQ(larder_hash_file(path, &stop, &file, why, sizeof(why)), LARDER_DEADLINE_EXCEEDED);
+  EXPECT_EQ(std::string(why), "reading /tmp/la") << "cut to its room";
+  ::unlink(path);
+  EXPECT_EQ(larder_hash_file(path, nullptr, &file, why, sizeof(why)), LARDER_NOT_FOUND);
+  EXPECT_EQ(larder_hash_file(nullptr, nullptr, &file, why, sizeof(why)), LARDER_INVALID_ARGUMENT);
+  EXPECT_EQ(larder_hash_file(path, nullptr, nullptr, why, sizeof(why)), LARDER_INVALID_ARGUMENT);
 }
 
 TEST_F(CapiTest, OrderOfSetUp) {

@@ -3,20 +3,28 @@
 Reading the weights takes as long as reading files takes, so a thread does it: the engine runs meanwhile, without the cache. Owned by the
 scheduler's thread."""
 
+import multiprocessing
+import os
 import time
 
 from larder.vllm.groups import Unsupported
+from larder.vllm.guard import logger
 from larder.vllm.identity import text_of
+from larder.vllm.model_source import weights_source
 from larder.weights import UnknownWeights, WeightsReader
 
 # How long an engine's start waits for small or remembered weights. A model of a few hundred MB, or a known one, is named by then.
 START_WAIT_S = 0.2
+_DEFAULT_SOCKET = "/run/larder/larder.sock"  # as the library has it
 
 
 class Naming:
     def __init__(self, setup, vllm_config):
         self._before_weights = text_of(setup.facts, vllm_config)
-        self._reader = WeightsReader.of(vllm_config, setup.weights_id, setup.socket)
+        socket = setup.socket or os.environ.get("LARDER_SOCKET") or _DEFAULT_SOCKET
+        self._reader = WeightsReader(
+            weights_source(vllm_config), setup.weights_id, memo_path=f"{socket}.weights", loaded_since=_process_began()
+        )
         self._reader.start()
         self._text = None
 
@@ -28,6 +36,9 @@ class Naming:
                 weights = self._reader.poll()
             except UnknownWeights as reason:
                 raise Unsupported(str(reason)) from None
+            finally:
+                for line in self._reader.log_lines():
+                    logger.info("Larder: %s", line)
             if weights is not None:
                 self._text = f"{self._before_weights}weights: {' '.join(weights.split())}\n"
             elif time.monotonic() >= until:
@@ -38,3 +49,15 @@ class Naming:
 
     def stop(self):
         self._reader.stop()
+
+
+def _process_began():
+    """When vLLM loaded the weights at the earliest, in seconds since the epoch: where it runs its engine in a process of its own, since that
+    began. None in the user's own process, which may have written the files itself before."""
+    if multiprocessing.parent_process() is None:
+        return None
+    with open("/proc/self/stat") as file:
+        ticks = int(file.read().rpartition(")")[2].split()[19])
+    with open("/proc/stat") as file:
+        booted = next(int(line.split()[1]) for line in file if line.startswith("btime "))
+    return booted + ticks / os.sysconf("SC_CLK_TCK")

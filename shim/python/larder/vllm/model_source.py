@@ -1,0 +1,93 @@
+"""Where one vLLM engine reads its model from: a larder.weights.Source of its configuration."""
+
+from larder.weights import Source
+from larder.weights_source import DEFAULT_FORMATS
+
+# Fields of Ultravox's configuration that name repositories of their own (secondary_weights in
+# vLLM's models/ultravox.py).
+_TOWERS = ("audio_model_id", "text_model_id")
+
+
+def weights_source(vllm_config):
+    model, load = vllm_config.model_config, vllm_config.load_config
+    own_class = _is_of_vllm(model)
+    load_format = getattr(load.load_format, "value", load.load_format)
+    return Source(
+        model=getattr(model, "model_weights", None) or model.model,
+        revision=_revision(model),
+        load_format=load_format,
+        loader_options=getattr(load, "model_loader_extra_config", None),
+        download_dir=getattr(load, "download_dir", None),
+        quantization=model.quantization,
+        dummy=f"seed {model.seed} device {_device()}" if load_format == "dummy" else "",
+        own_class=own_class,
+        others=(*_settings(model), *_code(model), *_towers(model, load_format, own_class)),
+    )
+
+
+def _revision(model):
+    """The commit that the configuration came from: a branch may have moved since. It says nothing
+    of a model whose configuration lies elsewhere."""
+    elsewhere = getattr(model, "hf_config_path", None) not in (None, model.model)
+    return (
+        model.revision
+        if elsewhere
+        else getattr(model.hf_config, "_commit_hash", None) or model.revision
+    )
+
+
+def _settings(model):
+    """Configuration that lies elsewhere than the model."""
+    path = getattr(model, "hf_config_path", None)
+    if path and path != model.model:
+        yield Source(
+            path, getattr(model, "_hf_config_revision", None) or model.revision, weights=False
+        )
+    overrides = model.hf_overrides if isinstance(model.hf_overrides, dict) else {}
+    if overrides.get("quantization_config_file"):
+        yield Source(overrides["quantization_config_file"], weights=False)
+
+
+def _code(model):
+    """Repositories of remote code, which the model's configuration names as
+    REPOSITORY--FILE.CLASS."""
+    if not getattr(model, "trust_remote_code", False):
+        return
+    places = getattr(model.hf_config, "auto_map", None) or {}
+    named = [
+        place
+        for value in places.values()
+        for place in (value if isinstance(value, (list, tuple)) else [value])
+    ]
+    for repository in sorted(
+        {place.split("--")[0] for place in named if isinstance(place, str) and "--" in place}
+    ):
+        yield Source(
+            repository, getattr(model, "code_revision", None), weights=False, optional=True
+        )
+
+
+def _towers(model, load_format, own_class):
+    for field in _TOWERS if load_format in DEFAULT_FORMATS else ():
+        name = getattr(model.hf_config, field, None)
+        if name:
+            yield Source(name, load_format=load_format, own_class=own_class)
+
+
+def _is_of_vllm(model):
+    """Whether the model's class is vLLM's own, so that its weights are known to be what the load
+    format says."""
+    try:
+        from vllm.model_executor.models import ModelRegistry
+
+        return ModelRegistry.models[model.architecture].module_name.startswith("vllm.")
+    except (ImportError, AttributeError, KeyError):
+        return False
+
+
+def _device():
+    """Random values differ from one kind of GPU to another: its generator deals them out by the
+    number of processors."""
+    from vllm.platforms import current_platform
+
+    return current_platform.get_device_name()
