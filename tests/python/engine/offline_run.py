@@ -5,7 +5,7 @@ had of the prompt; with max_tokens, off (without Larder), salt, lora, image, pro
 ...]} asks for all at once and gives a list of answers and the sums. {"reset": true} empties vLLM's own prefix cache, and {"reset":
 "external"} Larder's namespace too; {"settle": admin socket} waits until larderd has committed what was stored; {"zero": arena file}
 zeroes every byte that is stored; {"touch": file}; {"copy": [from, to]} copies the files of a folder; {"reload": true} has vLLM load
-its weights anew."""
+its weights anew; {"embed": tokens} gives the first numbers of an embedding; {"add_lora": [name, number, path]} loads an adapter."""
 
 import http.client
 import json
@@ -62,7 +62,6 @@ def counters(llm):
 
 def ask(llm, step):
     from vllm import SamplingParams
-    from vllm.lora.request import LoRARequest
 
     before = counters(llm)
     extra = {"kv_transfer_params": {"larder": "off"}} if step.get("off") else None
@@ -80,7 +79,7 @@ def ask(llm, step):
             prompt["cache_salt"] = step["salt"]
         if "image" in step:
             prompt["multi_modal_data"] = {"image": image(step["image"])}
-    more = {"lora_request": LoRARequest(*step["lora"])} if "lora" in step else {}
+    more = {"lora_request": lora(step["lora"])} if "lora" in step else {}
     if "priority" in step:
         more["priority"] = step["priority"]
     outputs = llm.generate(prompts, sampling, use_tqdm=False, **more)
@@ -96,6 +95,12 @@ def of_the_prompt(output, tokens):
     if not output.prompt_logprobs:
         return None
     return [place[token].logprob for token, place in zip(tokens[1:], output.prompt_logprobs[1:])]
+
+
+def lora(arguments):
+    from vllm.lora.request import LoRARequest
+
+    return LoRARequest(*arguments)
 
 
 def image(seed):
@@ -126,6 +131,11 @@ def run(llm, step):
         return pathlib.Path(step["touch"]).touch()
     if "copy" in step:
         return shutil.copytree(*step["copy"], dirs_exist_ok=True) and None
+    if "add_lora" in step:
+        return llm.llm_engine.add_lora(lora(step["add_lora"])) and None
+    if "embed" in step:
+        (output,) = llm.embed([{"prompt_token_ids": step["embed"]}], use_tqdm=False)
+        return {"embedding": output.outputs.embedding[:8]}
     if "reload" in step:
         return llm.collective_rpc("reload_weights") and None
     if "reset" in step:
@@ -135,11 +145,13 @@ def run(llm, step):
 
 def main():
     from vllm import LLM
-    from vllm.config import KVTransferConfig
+    from vllm.config import KVTransferConfig, PoolerConfig
 
     job = json.loads(sys.argv[1])
     connector = KVTransferConfig(**job["connector"], kv_connector_extra_config=job["extra"])
     options = {"enforce_eager": True, "seed": 0, "max_model_len": 2048, "disable_log_stats": False, **job["llm"]}
+    if "pooler_config" in options:
+        options["pooler_config"] = PoolerConfig(**options["pooler_config"])
     llm = LLM(model=job["model"], kv_transfer_config=connector, **options)
     print("RESULT " + json.dumps([run(llm, step) for step in job["steps"]]), flush=True)
 

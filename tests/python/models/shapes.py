@@ -76,6 +76,7 @@ SHAPES = {
         layer_types=["sliding_attention", "full_attention"] * 2,
     ),
     "mla": _MLA,
+    "prefix_lm": dict(model_type="hrm_text", num_hidden_layers=1, head_dim=32, H_cycles=1, L_cycles=1),
     "mamba_hybrid": dict(
         model_type="qwen3_next",
         num_key_value_heads=2,

@@ -1,4 +1,5 @@
-"""One larderd for each test, and the harness of the engine tests. Only `make test-names` runs this folder: each test starts several engines."""
+"""One larderd for each test, and the harness of the engine tests. Only `make test-names` runs this
+folder, since each test starts several engines."""
 
 import os
 import sys
@@ -16,6 +17,15 @@ def pytest_collection_modifyitems(config, items):
     left_out = [item for item in items if HERE in item.path.parents]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if item not in left_out]
+
+
+@pytest.fixture(scope="session")
+def models(tmp_path_factory):
+    """models(shape, seed=0): path of a tiny model."""
+    from shapes import make_model
+
+    folder = tmp_path_factory.mktemp("shapes")
+    return lambda shape, seed=0: make_model(folder, shape, seed)
 
 
 @pytest.fixture

@@ -1,0 +1,56 @@
+"""LoRA adapters are named by what vLLM loaded and by how it applies them."""
+
+import shutil
+
+import pytest
+from engine_life import alone, ask, live
+from engines import prompt
+from shapes import make_adapter
+
+TEXT = prompt("adapters", 600)
+LORA = {"enable_lora": True, "max_lora_rank": 8}
+
+
+@pytest.fixture
+def adapter(tmp_path):
+    return make_adapter(tmp_path / "adapter", 1)
+
+
+def named(path, name="a", number=1):
+    return {"lora": [name, number, str(path)]}
+
+
+def test_the_engines_target_modules(world, models, adapter):
+    asked = named(adapter)
+    (all_modules,) = live(world, models("llama"), ask(TEXT, **asked), **LORA)
+    one_module, without = live(world, models("llama"), ask(TEXT, **asked), alone(TEXT, **asked), lora_target_modules=["v_proj"], **LORA)
+    (again,) = live(world, models("llama"), ask(TEXT, **asked), **LORA)
+    assert (one_module["hit"], again["hit"]) == (0, 512)
+    assert one_module["tokens"] == without["tokens"] != all_modules["tokens"] == again["tokens"]
+
+
+def test_an_adapter_that_is_overwritten_between_its_loading_and_its_first_request(world, models, adapter, tmp_path):
+    """A training loop's habit. vLLM answers by what it loaded; an engine that starts later holds the new one."""
+    new = make_adapter(tmp_path / "new", 2)
+    asked = named(adapter)
+    load = {"add_lora": asked["lora"]}
+    old, old_alone, _ = live(world, models("llama"), load, {"copy": [str(new), str(adapter)]}, ask(TEXT, **asked), alone(TEXT, **asked),
+                             ask(TEXT, **asked), **LORA)
+    later, later_alone, hit = live(world, models("llama"), load, ask(TEXT, **asked), alone(TEXT, **asked), ask(TEXT, **asked), **LORA)
+    assert (old["hit"], later["hit"], hit["hit"]) == (0, 0, 512)
+    assert old["tokens"] == old_alone["tokens"] != later["tokens"] == later_alone["tokens"] == hit["tokens"]
+
+
+def test_an_adapter_that_vllm_lets_go_and_loads_again_from_other_files(world, models, adapter, tmp_path):
+    """One adapter at a time: each request of the other one evicts it."""
+    other, new = make_adapter(tmp_path / "other", 3), make_adapter(tmp_path / "new", 2)
+    one, two = named(adapter), named(other, "b", 2)
+    first, _, hit, _, second, second_alone, third = live(
+        world, models("llama"), ask(TEXT, **one), ask(TEXT, **two), ask(TEXT, **one), ask(TEXT, **two),
+        {"copy": [str(new), str(adapter)]}, ask(TEXT, **one), alone(TEXT, **one), ask(TEXT, **one), max_loras=1, max_cpu_loras=1, **LORA,
+    )  # fmt: skip
+    assert (first["hit"], hit["hit"], second["hit"]) == (0, 512, 0)
+    assert hit["tokens"] == first["tokens"] != second["tokens"] == second_alone["tokens"] == third["tokens"]
+    copy = shutil.copytree(new, tmp_path / "copy")
+    (same,) = live(world, models("llama"), ask(TEXT, **named(copy)), **LORA)
+    assert same["tokens"] == second["tokens"]
