@@ -31,6 +31,7 @@ LoadJob::LoadJob(const LoadRoom& room, LoadOrder&& order, std::size_t parts)
       room_(room),
       order_(std::move(order)),
       group_(room.spec.groups[order_.transfer.group]),
+      handle_(order_.attachment->namespace_handle(order_.transfer.ns)),
       part_count_(parts),
       begun_(Clock::now()),
       deadline_(begun_ + std::chrono::milliseconds(order_.start_within_ms)) {}

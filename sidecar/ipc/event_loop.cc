@@ -274,7 +274,8 @@ std::size_t EventLoop::sessions_taken() const {
 
 Status EventLoop::admit(Fd& socket) {
   if (sessions_taken() >= protocol::kMaxSessions)
-    return {Code::kResourceExhausted, "all " + std::to_string(protocol::kMaxSessions) + " sessions are taken"};
+    return {Code::kResourceExhausted,
+            "all " + std::to_string(protocol::kMaxSessions) + " sessions are taken: end an engine of this larderd"};
   SessionFacts facts;
   facts.number = next_session_++;
   facts.token = random_token();

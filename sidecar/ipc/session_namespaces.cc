@@ -125,6 +125,8 @@ Result<Reply> SessionProtocol::drop_namespace(Decoder& decoder) {
   const Result<bool> open = may_use("DROP_NAMESPACE", drop.namespace_handle);
   if (!open.ok()) return open.status();
   if (!*open) return Reply{};
+  if (!store_.takes_drops())
+    return Status(Code::kResourceExhausted, "DROP_NAMESPACE: too many drops wait for a tier below memory: again in a while");
   if (demand_ != nullptr) demand_->dropped(drop.namespace_handle);
   return begin([this, work = store::Drop{drop.namespace_handle}]() mutable -> std::optional<Result<Reply>> {
     store_.drop(work);

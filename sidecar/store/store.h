@@ -101,6 +101,8 @@ class Store {
   // goes on as it was where one opens it again before. REQUIRES: it is open.
   void join_namespace(std::uint32_t handle) { namespaces_.join(handle); }
   void leave_namespace(std::uint32_t handle);
+  // Whether each tier takes one drop more; people and larderd itself drop all the same.
+  bool takes_drops() const;
   // Dooms every chunk; what is being written will not be committed. The handle of a namespace that a session has open stays good. One slice
   // a call: what was there at the first one is gone when it is done.
   void drop(Drop& drop);

@@ -166,6 +166,10 @@ void Store::announce(Drop& drop) {
     if (listener != nullptr) drop.announced.push_back(listener->dropping(drop.handle));
 }
 
+bool Store::takes_drops() const {
+  return std::ranges::all_of(listeners_, [](const ChunkListener* one) { return one == nullptr || one->takes_drops(); });
+}
+
 void Store::drop(Drop& drop) {
   supersede_earlier();  // what was not carried over is not here to be found, and is still found there
   if (drop.announced.empty() && !drop.memory_only) announce(drop);
