@@ -72,8 +72,8 @@ const char* larder_status_text(larder_status status) {
 }
 
 const char* larder_version(void) {
-  static_assert(larder::protocol::kVersionMajor == 1 && larder::protocol::kVersionMinor == 5, "change the text");
-  return LARDER_VERSION " protocol 1.5";
+  static_assert(larder::protocol::kVersionMajor == 1 && larder::protocol::kVersionMinor == 6, "change the text");
+  return LARDER_VERSION " protocol 1.6";
 }
 
 larder_status larder_open(const larder_options* options, larder_client** client) {
@@ -129,6 +129,12 @@ larder_status larder_add_namespace(larder_client* client, const char* fingerprin
     const larder::Result<std::uint32_t> added = client->impl.add_namespace(fingerprint, model != nullptr ? model : "");
     if (added.ok()) *ns = *added;
     return answered(client, "larder_add_namespace", added.status());
+  });
+}
+
+larder_status larder_close_namespace(larder_client* client, uint32_t ns, uint32_t flags) {
+  return guarded(client, [&] {
+    return answered(client, "larder_close_namespace", client->impl.close_namespace(ns, (flags & LARDER_CLOSE_DROP) != 0));
   });
 }
 

@@ -85,11 +85,19 @@ LARDER_API larder_status larder_set_namespace(larder_client* client, const larde
 
 /* Adds a namespace of the same geometry with another fingerprint (an adapter's), at any time. *ns is its number, to be named in
  * larder_hashes; the same fingerprint has the same number, and the first namespace is 0. Until larderd has opened it its chunks are
- * misses. model may be NULL: the first namespace's. At most 64 a client: LARDER_RESOURCE_EXHAUSTED. */
+ * misses. model may be NULL: the first namespace's. At most 64 a client at a time: LARDER_RESOURCE_EXHAUSTED until one is closed. */
 LARDER_API larder_status larder_add_namespace(larder_client* client, const char* fingerprint, const char* model, uint32_t* ns);
 
+/* Closes namespace `ns` (1 or above, of larder_add_namespace). Waits for nothing. From here on the number is a miss in every call, and its
+ * place serves a later larder_add_namespace, which gives another number. Loads that run finish; stores that were begun are committed or
+ * given back as ever; a fetch or a look ends by its deadline. Its chunks stay in larderd until they are evicted, unless flags has
+ * LARDER_CLOSE_DROP: then the last session that closes the namespace has them dropped from larderd's memory (tiers below let them expire;
+ * a larderd of protocol 1.5 or older, or one that is away, keeps them). LARDER_NOT_FOUND: no such namespace, or it is closed. */
+#define LARDER_CLOSE_DROP 1u
+LARDER_API larder_status larder_close_namespace(larder_client* client, uint32_t ns, uint32_t flags);
+
 /* Waits until larderd has opened namespace `ns`, at most timeout_ms: LARDER_DEADLINE_EXCEEDED. Where no session is alive it returns
- * LARDER_UNAVAILABLE at once. */
+ * LARDER_UNAVAILABLE at once; LARDER_NOT_FOUND: it is closed. */
 LARDER_API larder_status larder_wait_namespace(larder_client* client, uint32_t ns, uint32_t timeout_ms);
 
 /* The namespace id as 32 hex digits and a zero: at least 33 bytes. */

@@ -14,12 +14,12 @@ Result<protocol::ActCounts> Acts::run(const std::shared_ptr<Attachment>& attachm
     return Status(Code::kUnsupported, "this larderd is older than prefetch, pin, unpin and evict");
   if (hashes.count > kMaxWaiting * protocol::kMaxKeysPerAct)
     return Status(Code::kOutOfRange, "at most " + std::to_string(kMaxWaiting * protocol::kMaxKeysPerAct) + " hashes at once");
-  if (attachment->namespace_handle(hashes.ns) == Attachment::kNoHandle)
-    return Status(Code::kUnavailable, "larderd has not opened the namespace yet");
+  const std::uint32_t handle = attachment->namespace_handle(hashes.ns);
+  if (handle == Attachment::kNoHandle) return Status(Code::kUnavailable, "larderd has not opened the namespace yet, or it is closed");
   const auto call = std::make_shared<Call>();
   call->attachment = attachment;
   std::unique_lock lock(mutex_);
-  if (Status sent = send(call, verb, hashes); !sent.ok()) return sent;
+  if (Status sent = send(call, verb, handle, hashes); !sent.ok()) return sent;
   if (wait_ms == 0) return protocol::ActCounts{};
   const bool done = answered_.wait_for(lock, std::chrono::milliseconds(wait_ms), [&] { return call->unanswered == 0; });
   if (!done) return Status(Code::kDeadlineExceeded, "larderd did not answer in time");
@@ -28,15 +28,14 @@ Result<protocol::ActCounts> Acts::run(const std::shared_ptr<Attachment>& attachm
 }
 
 // Registered before it is sent: the answer may be faster than this thread. REQUIRES: mutex_ is held.
-Status Acts::send(const std::shared_ptr<Call>& call, protocol::Verb verb, const Hashes& hashes) {
+Status Acts::send(const std::shared_ptr<Call>& call, protocol::Verb verb, std::uint32_t handle, const Hashes& hashes) {
   const std::size_t messages = (hashes.count + protocol::kMaxKeysPerAct - 1) / protocol::kMaxKeysPerAct;
   if (waiting_.size() + messages > kMaxWaiting) return {Code::kResourceExhausted, "too many calls wait for larderd's answer"};
   for (std::size_t at = 0; at < hashes.count; at += protocol::kMaxKeysPerAct) {
     const std::size_t count = std::min<std::size_t>(hashes.count - at, protocol::kMaxKeysPerAct);
     const std::uint32_t request = ++last_request_;
     protocol::Encoder message(protocol::MessageType::kAct, request);
-    message.append(protocol::Act{call->attachment->namespace_handle(hashes.ns), static_cast<std::uint32_t>(verb),
-                                 static_cast<std::uint32_t>(count), 0});
+    message.append(protocol::Act{handle, static_cast<std::uint32_t>(verb), static_cast<std::uint32_t>(count), 0});
     for (std::size_t i = 0; i < count; ++i) message.append(hashes.at(at + i));
     waiting_.emplace(request, call);
     ++call->unanswered;

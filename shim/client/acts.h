@@ -37,7 +37,7 @@ class Acts {
     std::size_t unanswered = 0;
     bool lost = false;
   };
-  Status send(const std::shared_ptr<Call>& call, protocol::Verb verb, const Hashes& hashes);
+  Status send(const std::shared_ptr<Call>& call, protocol::Verb verb, std::uint32_t handle, const Hashes& hashes);
 
   std::mutex mutex_;
   std::condition_variable answered_;

@@ -67,12 +67,14 @@ Attachment::Attachment(const protocol::Welcome& welcome, Fd lock, std::shared_pt
       holds_(region()),
       events_(region()),
       outbox_(std::move(socket), std::move(wake)) {
-  for (auto& handle : handles_) handle = kNoHandle;
+  for (auto& handle : handles_) handle = protocol::pack_halves(0, kNoHandle);
 }
 
 void Attachment::prefault_ahead() {
   arena_->look_ahead(reader_, [this](const protocol::Key& key) {
-    const auto named = [&key](const auto& handle) { return handle.load(std::memory_order_relaxed) == key.namespace_handle; };
+    const auto named = [&key](const auto& handle) {
+      return protocol::high_half(handle.load(std::memory_order_relaxed)) == key.namespace_handle;
+    };
     return key.namespace_handle != kNoHandle && std::ranges::any_of(handles_, named);
   });
 }

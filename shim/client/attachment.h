@@ -12,6 +12,7 @@
 #include "shim/client/arena_view.h"
 #include "shim/client/event_ring.h"
 #include "shim/client/hold_table.h"
+#include "shim/client/layout.h"
 #include "shim/client/outbox.h"
 #include "shim/protocol/below_layout.h"
 #include "shim/protocol/index_reader.h"
@@ -37,9 +38,13 @@ class Attachment {
   // The handle of this client's namespace of that number in this index; kNoHandle until larderd has told it: its keys are misses.
   static constexpr std::uint32_t kNoHandle = protocol::kNoNamespace;
   std::uint32_t namespace_handle(std::uint32_t ns) const {
-    return ns < handles_.size() ? handles_[ns].load(std::memory_order_acquire) : kNoHandle;
+    const std::uint64_t named = handles_[namespace_number_place(ns)].load(std::memory_order_acquire);
+    return protocol::low_half(named) == ns ? protocol::high_half(named) : kNoHandle;
   }
-  void set_namespace_handle(std::uint32_t ns, std::uint32_t handle) { handles_[ns].store(handle, std::memory_order_release); }
+  // From here on the number that had this place is a miss.
+  void set_namespace_handle(std::uint32_t ns, std::uint32_t handle) {
+    handles_[namespace_number_place(ns)].store(protocol::pack_halves(ns, handle), std::memory_order_release);
+  }
 
   protocol::Key key(std::uint32_t ns, const protocol::BlockHash& hash, std::uint16_t shard, std::uint16_t group) const {
     return {hash, namespace_handle(ns), shard, group};
@@ -85,7 +90,7 @@ class Attachment {
   const Mapping below_;  // or none
   protocol::IndexReader reader_;
   protocol::BelowReader below_reader_;
-  std::array<std::atomic<std::uint32_t>, protocol::kMaxClientNamespaces> handles_;
+  std::array<protocol::AtomicU64, protocol::kMaxClientNamespaces> handles_;  // by place: a number (low half) and its handle
   HoldTable holds_;
   EventRing events_;
   Outbox outbox_;

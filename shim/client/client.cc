@@ -73,12 +73,16 @@ Result<std::uint32_t> Client::add_namespace(const std::string& fingerprint, cons
   return namespaces_.add(fingerprint, model.empty() ? spec_.model : model);
 }
 
+Status Client::close_namespace(std::uint32_t ns, bool drop) {
+  if (control() == nullptr) return {Code::kFailedPrecondition, "set the namespace first"};
+  return namespaces_.close(ns, drop);
+}
+
 Status Client::wait_namespace(std::uint32_t ns, std::uint32_t timeout_ms) {
   if (control() == nullptr) return {Code::kFailedPrecondition, "set the namespace first"};
   const std::shared_ptr<Attachment> attachment = control()->attached();
   if (!attachment) return {Code::kUnavailable, "not attached to larderd"};
-  if (namespaces_.wait_open(*attachment, ns, timeout_ms)) return {};
-  return {Code::kDeadlineExceeded, "larderd has not opened the namespace yet"};
+  return namespaces_.wait_open(*attachment, ns, timeout_ms);
 }
 
 Status Client::register_pages(std::uint32_t group, GroupPages layers) {
@@ -176,7 +180,8 @@ std::optional<protocol::BelowSpeed> Client::below() const {
 
 std::size_t Client::reachable(const Hashes& hashes) const {
   const std::shared_ptr<Attachment> attachment = readable(hashes.ns);
-  return attachment ? count_reachable(*attachment, spec_, hashes, namespaces_.id(hashes.ns)) : 0;
+  const std::optional<protocol::NamespaceId> id = namespaces_.id(hashes.ns);
+  return attachment && id ? count_reachable(*attachment, spec_, hashes, *id) : 0;
 }
 
 template <typename Kind>
@@ -201,7 +206,6 @@ bool Client::shares() const {
 
 Status Client::check(const Transfer& transfer, bool blocks_left_out) const {
   if (control() == nullptr) return {Code::kFailedPrecondition, "set the namespace first"};
-  if (transfer.ns >= protocol::kMaxClientNamespaces) return {Code::kInvalidArgument, "no such namespace"};
   if (spec_.layout_shard != 0 && transfer.shard != spec_.layout_shard - 1)
     return {Code::kInvalidArgument, "the layout of that shard is another engine's"};
   if (transfer.group >= spec_.groups.size() || transfer.shard >= spec_.shard_count)

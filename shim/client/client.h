@@ -52,6 +52,8 @@ class Client final : public ControlListener {
   Status set_namespace(NamespaceSpec spec);
   // The number of one more namespace of the same geometry, for Hashes and Transfer; the same fingerprint has the same number.
   Result<std::uint32_t> add_namespace(const std::string& fingerprint, const std::string& model);
+  // See Namespaces::close().
+  Status close_namespace(std::uint32_t ns, bool drop);
   // Until larderd has opened it, at most so long; at once where no session is alive.
   Status wait_namespace(std::uint32_t ns, std::uint32_t timeout_ms);
   Status register_pages(std::uint32_t group, GroupPages layers);

@@ -10,8 +10,16 @@
 
 #include "shim/protocol/checksum.h"
 #include "shim/protocol/key.h"
+#include "shim/protocol/limits.h"
 
 namespace larder::client {
+
+// The number of a client's namespace is a place, 0 for the engine's own, and a generation above it: a place is used again, a number is not.
+inline constexpr std::uint32_t kNamespacePlaceBits = 6;
+static_assert(1U << kNamespacePlaceBits == protocol::kMaxClientNamespaces);
+constexpr std::uint32_t namespace_number_place(std::uint32_t ns) {
+  return ns % protocol::kMaxClientNamespaces;
+}
 
 struct Group {
   std::uint64_t piece_bytes = 0;

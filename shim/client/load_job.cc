@@ -31,6 +31,7 @@ LoadJob::LoadJob(const LoadRoom& room, LoadOrder&& order, std::size_t parts)
       room_(room),
       order_(std::move(order)),
       group_(room.spec.groups[order_.transfer.group]),
+      handle_(order_.attachment->namespace_handle(order_.transfer.ns)),
       part_count_(parts),
       begun_(Clock::now()),
       deadline_(begun_ + std::chrono::milliseconds(order_.start_within_ms)) {}
@@ -82,7 +83,7 @@ Code LoadJob::find(std::size_t chunk, Source& source) {
   Attachment& attachment = *order_.attachment;
   const protocol::IndexReader& index = attachment.index();
   if (index.dead()) return Code::kNotFound;  // nobody keeps what it says any more
-  const auto view = index.find(attachment.key(transfer.ns, transfer.hashes[chunk], transfer.shard, transfer.group));
+  const auto view = index.find({transfer.hashes[chunk], handle_, transfer.shard, transfer.group});
   if (!view) return Code::kNotFound;
   // Key, generation, place and root belong together, or another chunk's bytes would verify. No BAD: larderd would look in the same entry.
   if (view->record != protocol::record_checksum(*view)) return Code::kDataLoss;

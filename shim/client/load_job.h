@@ -94,6 +94,7 @@ class LoadJob : public CopyJob {
   const LoadRoom& room_;
   LoadOrder order_;
   const Group& group_;
+  const std::uint32_t handle_;  // as it began: closing the namespace does not end it
   const std::size_t part_count_;
   const Clock::time_point begun_;
   const Clock::time_point deadline_;

@@ -7,15 +7,11 @@
 namespace larder::client {
 namespace {
 
-// Numbers of requests that ask for no keys: the kind, which namespace, and how often was dropped. Stores keeps below them.
+// Numbers of requests that ask for no keys: the kind, and the namespace's number or which drop. Stores keeps below them.
 constexpr std::uint32_t kFenceRequest = 1U << 31;
 constexpr std::uint32_t kOpenRequest = 1U << 30;
-constexpr std::uint32_t kDropBits = 22;
-static_assert(protocol::kMaxClientNamespaces <= 1U << (30 - kDropBits));
-
-std::uint32_t fence_request(std::uint32_t ns, std::uint32_t drops) {
-  return kFenceRequest | (ns << kDropBits) | (drops & ((1U << kDropBits) - 1));
-}
+constexpr std::uint32_t kLastNumber = kOpenRequest - 1;
+constexpr std::uint32_t kCloseSince = 6;  // minor version of larderd
 
 }  // namespace
 
@@ -36,82 +32,132 @@ protocol::Encoder open_namespace_message(const NamespaceSpec& spec, const std::s
   return message.append(protocol::NamespaceShards{spec.layout_shard, 0});
 }
 
+Namespaces::Namespaces(const NamespaceSpec& spec, std::uint32_t first_generation) : spec_(spec) {
+  for (std::uint32_t place = 1; place < places_.size(); ++place)
+    places_[place].number = first_generation << kNamespacePlaceBits | place;
+  places_[0].taken = true;
+}
+
+bool Namespaces::is_taken(std::uint32_t ns) const {
+  const Place& place = places_[namespace_number_place(ns)];
+  return place.taken && place.number == ns;
+}
+
 Result<std::uint32_t> Namespaces::add(const std::string& fingerprint, const std::string& model) {
   std::shared_ptr<Attachment> newest;  // let go outside the lock
   const std::lock_guard lock(mutex_);
   if (fingerprint == spec_.fingerprint) return 0U;
-  for (std::size_t i = 0; i < added_.size(); ++i)
-    if (added_[i].fingerprint == fingerprint) return static_cast<std::uint32_t>(i + 1);
-  if (added_.size() + 1 == protocol::kMaxClientNamespaces)
-    return Status(Code::kResourceExhausted,
-                  "all " + std::to_string(protocol::kMaxClientNamespaces) + " namespaces of this client are taken");
-  added_.push_back({fingerprint, model, protocol::namespace_id(fingerprint)});
-  const auto ns = static_cast<std::uint32_t>(added_.size());
-  drop_pending_[ns] = drops_ != 0;  // an earlier process may have stored in it what a drop was meant for
+  Place* free = nullptr;
+  for (Place& place : places_) {
+    if (place.taken && place.fingerprint == fingerprint) return place.number;
+    if (free == nullptr && !place.taken && !place.ended) free = &place;
+  }
+  if (free == nullptr)
+    return Status(Code::kResourceExhausted, "all " + std::to_string(protocol::kMaxClientNamespaces) +
+                                                " namespaces of this client are taken: close one");
+  free->taken = true;
+  free->fingerprint = fingerprint;
+  free->model = model;
+  free->id = protocol::namespace_id(fingerprint);
+  free->fence = 0;
+  // An earlier process may have stored in it what a drop was meant for.
+  drop_pending_[namespace_number_place(free->number)] = dropped_;
   newest = newest_.lock();
-  if (newest) send_open(*newest, ns);
-  return ns;
+  if (newest) send_open(*newest, *free);
+  return free->number;
 }
 
-protocol::NamespaceId Namespaces::id(std::uint32_t ns) const {
+Status Namespaces::close(std::uint32_t ns, bool drop) {
+  std::shared_ptr<Attachment> newest;  // let go outside the lock
   const std::lock_guard lock(mutex_);
-  return ns == 0 || ns > added_.size() ? spec_.id : added_[ns - 1].id;
+  if (ns == 0) return {Code::kInvalidArgument, "the engine's own namespace ends with its client"};
+  if (!is_taken(ns)) return {Code::kNotFound, "no such namespace, or it is closed already"};
+  newest = newest_.lock();
+  if (newest) {
+    newest->set_namespace_handle(ns, Attachment::kNoHandle);
+    // An older one keeps it open for this session.
+    if (newest->welcome().version_minor >= kCloseSince) {
+      protocol::Encoder message(protocol::MessageType::kCloseNamespace, 0);
+      message.append(protocol::CloseNamespace{kOpenRequest | ns, drop ? protocol::kCloseDrop : 0});
+      newest->outbox().send(message.packet());
+    }
+  }
+  Place& place = places_[namespace_number_place(ns)];
+  place.ended = ns + protocol::kMaxClientNamespaces > kLastNumber;
+  place = {false, place.ended, ns + (place.ended ? 0 : protocol::kMaxClientNamespaces), {}, {}, {}, 0};
+  drop_pending_[namespace_number_place(ns)] = false;
+  opened_.notify_all();
+  return {};
 }
 
-bool Namespaces::wait_open(const Attachment& attachment, std::uint32_t ns, std::uint32_t timeout_ms) {
+std::optional<protocol::NamespaceId> Namespaces::id(std::uint32_t ns) const {
+  const std::lock_guard lock(mutex_);
+  if (ns == 0) return spec_.id;
+  if (!is_taken(ns)) return std::nullopt;
+  return places_[namespace_number_place(ns)].id;
+}
+
+Status Namespaces::wait_open(const Attachment& attachment, std::uint32_t ns, std::uint32_t timeout_ms) {
   std::unique_lock lock(mutex_);
-  return opened_.wait_for(lock, std::chrono::milliseconds(timeout_ms),
-                          [&] { return attachment.namespace_handle(ns) != Attachment::kNoHandle && !drop_pending(ns); });
+  const auto open = [&] { return attachment.namespace_handle(ns) != Attachment::kNoHandle && !drop_pending(ns); };
+  opened_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [&] { return open() || !is_taken(ns); });
+  if (!is_taken(ns)) return {Code::kNotFound, "no such namespace, or it is closed"};
+  return open() ? Status() : Status(Code::kDeadlineExceeded, "larderd has not opened the namespace yet");
 }
 
 void Namespaces::drop_all() {
   std::shared_ptr<Attachment> newest;  // let go outside the lock
   const std::lock_guard lock(mutex_);
   newest = newest_.lock();
-  ++drops_;
-  for (std::uint32_t ns = 0; ns <= added_.size(); ++ns) {
-    drop_pending_[ns] = true;
-    if (newest) send_drop(*newest, ns);
+  dropped_ = true;
+  for (Place& place : places_) {
+    if (!place.taken) continue;
+    drop_pending_[namespace_number_place(place.number)] = true;
+    if (newest) send_drop(*newest, place);
   }
 }
 
 void Namespaces::attached(const std::shared_ptr<Attachment>& attachment) {
   const std::lock_guard lock(mutex_);
   newest_ = attachment;
-  if (drop_pending_[0]) send_drop(*attachment, 0);
-  for (std::uint32_t ns = 1; ns <= added_.size(); ++ns) send_open(*attachment, ns);
+  if (drop_pending_[0]) send_drop(*attachment, places_[0]);
+  for (const Place& place : places_)
+    if (place.taken && place.number != 0) send_open(*attachment, place);
 }
 
+// The answer for a number that is closed by now is for nobody: larderd has its CLOSE_NAMESPACE.
 void Namespaces::opened(Attachment& attachment, std::uint32_t request, std::uint32_t handle) {
   const std::uint32_t ns = request & ~kOpenRequest;
   const std::lock_guard lock(mutex_);
-  if ((request & kOpenRequest) == 0 || ns == 0 || ns > added_.size()) return;
+  if ((request & kOpenRequest) == 0 || ns == 0 || !is_taken(ns)) return;
   attachment.set_namespace_handle(ns, handle);
-  if (drop_pending_[ns]) send_drop(attachment, ns);
+  if (drop_pending(ns)) send_drop(attachment, places_[namespace_number_place(ns)]);
   opened_.notify_all();
 }
 
 bool Namespaces::fence_passed(std::uint32_t request) {
   if ((request & kFenceRequest) == 0) return false;
   const std::lock_guard lock(mutex_);
-  const std::uint32_t ns = (request & ~kFenceRequest) >> kDropBits;
-  if (ns <= added_.size() && request == fence_request(ns, drops_)) drop_pending_[ns] = false;
+  for (const Place& place : places_)
+    if (place.taken && place.fence == request) drop_pending_[namespace_number_place(place.number)] = false;
   opened_.notify_all();
   return true;
 }
 
-void Namespaces::send_open(Attachment& attachment, std::uint32_t ns) {
-  const Name& name = added_[ns - 1];
-  attachment.outbox().send(open_namespace_message(spec_, name.fingerprint, name.model, kOpenRequest | ns).packet());
+void Namespaces::send_open(Attachment& attachment, const Place& place) {
+  attachment.outbox().send(
+      open_namespace_message(spec_, place.fingerprint, place.model, kOpenRequest | place.number).packet());
 }
 
 // Messages are handled in order: the answer to an empty RESERVE tells that the drop before it is done.
-void Namespaces::send_drop(Attachment& attachment, std::uint32_t ns) {
-  const std::uint32_t handle = attachment.namespace_handle(ns);
+void Namespaces::send_drop(Attachment& attachment, Place& place) {
+  last_fence_ = (last_fence_ + 1) % kFenceRequest;
+  place.fence = kFenceRequest | last_fence_;
+  const std::uint32_t handle = attachment.namespace_handle(place.number);
   if (handle == Attachment::kNoHandle) return;  // opened() sends it
   protocol::Encoder drop(protocol::MessageType::kDropNamespace, 0);
   drop.append(protocol::DropNamespace{handle, 0});
-  protocol::Encoder fence(protocol::MessageType::kReserve, fence_request(ns, drops_));
+  protocol::Encoder fence(protocol::MessageType::kReserve, place.fence);
   fence.append(protocol::Reserve{handle, 0, 0, 0, 0});
   if (attachment.outbox().send(drop.packet())) attachment.outbox().send(fence.packet());
   LARDER_POINT(drop_sent);

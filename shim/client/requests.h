@@ -68,8 +68,6 @@ Status Requests<Kind>::check(const std::shared_ptr<Attachment>& attachment, cons
   if (Status served = Kind::served(*attachment); !served.ok()) return served;
   if (hashes.count == 0 || deadline_ms == 0)
     return {Code::kInvalidArgument, std::string("a ") + Kind::kName + " needs hashes and a deadline"};
-  if (attachment->namespace_handle(hashes.ns) == Attachment::kNoHandle)
-    return {Code::kUnavailable, "larderd has not opened the namespace yet"};
   return {};
 }
 
@@ -78,6 +76,8 @@ template <typename Kind>
 Result<std::uint64_t> Requests<Kind>::start(const std::shared_ptr<Attachment>& attachment, const Hashes& hashes,
                                             std::uint32_t deadline_ms) {
   if (Status status = check(attachment, hashes, deadline_ms); !status.ok()) return status;
+  const std::uint32_t handle = attachment->namespace_handle(hashes.ns);
+  if (handle == Attachment::kNoHandle) return Status(Code::kUnavailable, "larderd has not opened the namespace yet, or it is closed");
   const std::lock_guard lock(mutex_);
   if (requests_.size() == Kind::kMost)
     return Status(Code::kResourceExhausted, std::string("too many are not ended yet of kind ") + Kind::kName);
@@ -86,7 +86,7 @@ Result<std::uint64_t> Requests<Kind>::start(const std::shared_ptr<Attachment>& a
   const std::uint32_t number = last_request_;
   const auto count = static_cast<std::uint32_t>(std::min<std::size_t>(hashes.count, Kind::kMostHashes));
   protocol::Encoder message(Kind::kAsk, number);
-  message.append(typename Kind::Ask{attachment->namespace_handle(hashes.ns), deadline_ms, count, 0});
+  message.append(typename Kind::Ask{handle, deadline_ms, count, 0});
   for (std::size_t i = 0; i < count; ++i) message.append(hashes.at(i));
   const Clock::time_point now = Clock::now();
   requests_.emplace(number,

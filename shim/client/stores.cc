@@ -60,11 +60,15 @@ void Stores::reserve(const std::shared_ptr<Attachment>& attachment, Transfer par
     counted_.refused += count;
     return;
   }
+  const std::uint32_t handle = attachment->namespace_handle(part.ns);
+  if (handle == Attachment::kNoHandle) {  // it was closed meanwhile
+    counted_.refused += count;
+    return;
+  }
   last_request_ = last_request_ % kLastRequest + 1;
   const std::uint32_t request = last_request_;
   protocol::Encoder message(MessageType::kReserve, request);
-  message.append(
-      protocol::Reserve{attachment->namespace_handle(part.ns), part.shard, part.group, static_cast<std::uint32_t>(count), 0});
+  message.append(protocol::Reserve{handle, part.shard, part.group, static_cast<std::uint32_t>(count), 0});
   message.append_all(std::span<const protocol::BlockHash>(part.hashes));
   if (!attachment->outbox().send(message.packet())) {
     counted_.refused += count;

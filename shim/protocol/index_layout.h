@@ -3,7 +3,7 @@
 //   0                 IndexHeader                          4096 bytes
 //   entries_offset    IndexEntry[entry_count]              64 bytes each, one per slot
 //   buckets_offset    Bucket[bucket_count]                 64 bytes each; bucket_count is a power of two
-//   namespaces_offset NamespaceEntry[kMaxNamespaces]       32 bytes each; a handle is an index into it
+//   namespaces_offset NamespaceEntry[kMaxNamespaces]       32 bytes each; a handle names a place in it
 //
 // Reading an entry: load word (acquire); if it is not committed, miss; load the fields (acquire each); load the word again; if it
 // moved, retry at most kProbeRetries times, then miss. The writer makes the word not committed before it stores any field
@@ -79,10 +79,26 @@ static_assert(sizeof(Bucket) == 64);
 struct NamespaceEntry {
   AtomicU64 id_lo;
   AtomicU64 id_hi;
-  AtomicU64 live;  // 1: in use
-  AtomicU64 reserved;
+  AtomicU64 live;        // 1: in use
+  AtomicU64 generation;  // of the handle in use (0 before 1.6)
 };
 static_assert(sizeof(NamespaceEntry) == 32);
+
+// A namespace handle is a place in that table and a generation above it. A place whose namespace was given back serves the next one under
+// the next generation, so that an old handle finds nothing. A place ends with its last generation: kNoNamespace is never a handle.
+inline constexpr std::uint32_t kNamespacePlaceBits = 10;
+static_assert(1U << kNamespacePlaceBits == kMaxNamespaces);
+inline constexpr std::uint32_t kLastNamespaceGeneration = (1U << (32 - kNamespacePlaceBits)) - 2;
+
+constexpr std::uint32_t namespace_place(std::uint32_t handle) {
+  return handle % kMaxNamespaces;
+}
+constexpr std::uint32_t namespace_generation(std::uint32_t handle) {
+  return handle >> kNamespacePlaceBits;
+}
+constexpr std::uint32_t make_namespace_handle(std::uint32_t place, std::uint32_t generation) {
+  return generation << kNamespacePlaceBits | place;
+}
 
 constexpr std::uint64_t pack_halves(std::uint32_t low, std::uint32_t high) {
   return static_cast<std::uint64_t>(low) | (static_cast<std::uint64_t>(high) << 32);

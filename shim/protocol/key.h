@@ -80,6 +80,10 @@ struct BlockHash {
 };
 static_assert(sizeof(BlockHash) == kBlockHashBytes);
 
+// No namespace's handle. NAMESPACE brings it where there was no room and the session has others (since version 1.1); an entry that no look-up
+// may find any more has it.
+inline constexpr std::uint32_t kNoNamespace = UINT32_MAX;
+
 // A chunk's key inside one index: the namespace is a handle that is valid in that index only.
 struct Key {
   BlockHash hash;

@@ -45,6 +45,7 @@ enum class MessageType : std::uint16_t {
   kWithdraw = 24,   // engine -> sidecar: let go of all of it, its memory goes
   kWithdrawn = 25,  // sidecar -> engine: no copy uses it, nothing of it is open any more
   kCopy = 26,       // engine -> sidecar: answered by a flag of the transfer region
+  kCloseNamespace = 27,  // engine -> sidecar, one way, since 1.6: this session uses that namespace no more
 };
 
 // Capability bits.
@@ -142,9 +143,6 @@ struct NamespaceShards {
 };
 static_assert(sizeof(NamespaceShards) == 8);
 
-// The handle of a namespace for which there was no room, where the session has others (since version 1.1).
-inline constexpr std::uint32_t kNoNamespace = UINT32_MAX;
-
 struct Namespace {  // followed by text_bytes: how it differs from the namespace most like it, or nothing
   std::uint32_t handle;
   std::uint32_t text_bytes;
@@ -196,6 +194,14 @@ struct SlotList {  // COMMIT: followed by CommitRecord[count]; DISOWN, BAD, ASK_
 struct DropNamespace {
   std::uint32_t namespace_handle;
   std::uint32_t reserved;
+};
+
+// CLOSE_NAMESPACE flag: the last session that closes the namespace has its chunks dropped from memory.
+inline constexpr std::uint32_t kCloseDrop = 1;
+
+struct CloseNamespace {
+  std::uint32_t opened_by;  // request of the OPEN_NAMESPACE, so that an engine need not wait for the answer
+  std::uint32_t flags;      // kCloseDrop; other bits are ignored
 };
 
 enum class Verb : std::uint32_t {
@@ -313,7 +319,7 @@ struct Error {         // followed by text_bytes of text
 };
 
 static_assert(sizeof(Attached) == 8 && sizeof(Namespace) == 8 && sizeof(Granted) == 8 && sizeof(SlotList) == 8 &&
-              sizeof(DropNamespace) == 8 && sizeof(Error) == 8 && sizeof(EndFetch) == 8);
+              sizeof(DropNamespace) == 8 && sizeof(CloseNamespace) == 8 && sizeof(Error) == 8 && sizeof(EndFetch) == 8);
 static_assert(std::is_trivially_copyable_v<Hello> && std::is_trivially_copyable_v<Welcome>);
 static_assert(sizeof(MessageHeader) + sizeof(Reserve) + kMaxKeysPerReserve * sizeof(BlockHash) <= kMaxPacketBytes);
 static_assert(sizeof(MessageHeader) + sizeof(Act) + kMaxKeysPerAct * sizeof(BlockHash) <= kMaxPacketBytes);

@@ -6,6 +6,6 @@
 namespace larder::protocol {
 
 inline constexpr std::uint32_t kVersionMajor = 1;
-inline constexpr std::uint32_t kVersionMinor = 5;
+inline constexpr std::uint32_t kVersionMinor = 6;
 
 }  // namespace larder::protocol

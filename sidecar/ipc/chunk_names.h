@@ -21,4 +21,11 @@ inline std::uint64_t slot_bytes_of(store::Store& store, const protocol::Key& key
   return protocol::slot_bytes(layout->piece_bytes * layout->pieces_per_chunk, layout->piece_bytes);
 }
 
+// Whether what a tier has is of that layout: it knows namespaces by their text alone, and the same text may have another layout.
+inline bool of_layout(store::Store& store, const protocol::Key& key, const tiers::ChunkFacts& facts) {
+  const protocol::GroupLayout* layout = store.namespaces().at(key.namespace_handle).layout(key.shard, key.group);
+  return layout != nullptr && layout->piece_bytes == facts.piece_bytes &&
+         layout->piece_bytes * layout->pieces_per_chunk == facts.payload_bytes;
+}
+
 }  // namespace larder::ipc

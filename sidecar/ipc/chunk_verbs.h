@@ -12,7 +12,7 @@ namespace larder::ipc {
 // One verb on the chunks of many hashes, done a slice at a time, so that the loop answers others meanwhile.
 class ChunkVerb {
  public:
-  // REQUIRES: a verb that there is, a handle that is open until the end.
+  // Once the handle is none all are absent. REQUIRES: a verb that there is.
   ChunkVerb(protocol::Verb verb, std::uint32_t handle, std::vector<protocol::BlockHash> hashes)
       : verb_(verb), handle_(handle), hashes_(std::move(hashes)) {}
 

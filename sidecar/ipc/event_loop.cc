@@ -207,12 +207,9 @@ bool EventLoop::go_on_with_a_session() {
     const auto found = connections_.find(number);
     if (found == connections_.end()) continue;
     Connection& connection = *found->second;
-    Reply reply = connection.protocol.go_on();
-    if (connection.protocol.busy()) {
-      busy_.push_back(number);
-    } else if (!reply.packet.empty()) {
-      if (Status sent = send(connection, std::move(reply.packet)); !sent.ok()) fail_session(number, sent);
-    }
+    Result<Reply> reply = connection.protocol.go_on();
+    if (connection.protocol.busy()) busy_.push_back(number);
+    if (Status sent = reply.ok() ? deliver(connection, *std::move(reply)) : reply.status(); !sent.ok()) fail_session(number, sent);
     return true;
   }
   return false;
@@ -277,7 +274,8 @@ std::size_t EventLoop::sessions_taken() const {
 
 Status EventLoop::admit(Fd& socket) {
   if (sessions_taken() >= protocol::kMaxSessions)
-    return {Code::kResourceExhausted, "all " + std::to_string(protocol::kMaxSessions) + " sessions are taken"};
+    return {Code::kResourceExhausted,
+            "all " + std::to_string(protocol::kMaxSessions) + " sessions are taken: end an engine of this larderd"};
   SessionFacts facts;
   facts.number = next_session_++;
   facts.token = random_token();
@@ -327,18 +325,23 @@ Status EventLoop::answer(Connection& connection, protocol::Packet& packet) {
   const auto before = connection.protocol.state();
   Result<Reply> reply = connection.protocol.handle(packet.bytes, std::move(packet.fds));
   if (!reply.ok()) return reply.status();
-  if (reply->opened) note_namespace(packet, *reply->opened);
   if (connection.protocol.busy()) busy_.push_back(connection.protocol.facts().number);
   if (connection.protocol.state() == SessionProtocol::State::kAttached && before != SessionProtocol::State::kAttached) {
     attached(connection);
   }
-  if (reply->packet.empty()) return {};
-  if (reply->fence && below_) return answer_fence(connection, *std::move(reply));
+  return deliver(connection, *std::move(reply));
+}
+
+// What a message led to, where it is done.
+Status EventLoop::deliver(Connection& connection, Reply reply) {
+  if (reply.opened) note_namespace(*reply.opened);
+  if (reply.packet.empty()) return {};
+  if (reply.fence && below_) return answer_fence(connection, std::move(reply));
   const std::array<int, 5> fds{parts_.arena.to_engines.get(), parts_.index.read_only.get(), connection.memory.fd.get(),
                                connection.lock.fd(), parts_.below_region ? parts_.below_region->fd() : -1};
-  const std::size_t count = !reply->with_regions ? 0 : reply->with_below ? 5 : 4;
-  Status sent = send(connection, std::move(reply->packet), std::span(fds).first(count));
-  if (reply->with_regions) connection.memory.fd.reset();  // mapped on both sides: not needed any more
+  const std::size_t count = !reply.with_regions ? 0 : reply.with_below ? 5 : 4;
+  Status sent = send(connection, std::move(reply.packet), std::span(fds).first(count));
+  if (reply.with_regions) connection.memory.fd.reset();  // mapped on both sides: not needed any more
   return sent;
 }
 

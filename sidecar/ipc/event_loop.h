@@ -93,6 +93,7 @@ class EventLoop final : public Sidecar {
   void receive(std::uint32_t number);
   // Takes the packet's descriptors.
   Status answer(Connection& connection, protocol::Packet& packet);
+  Status deliver(Connection& connection, Reply reply);
   Status send(Connection& connection, std::vector<std::byte> packet, std::span<const int> fds = {});
   void attached(Connection& connection);
   void flush(std::uint32_t number);
@@ -112,7 +113,7 @@ class EventLoop final : public Sidecar {
   void restore();
   void check_settled(std::uint64_t now_ms, bool slept);
   void settle();
-  void note_namespace(const protocol::Packet& packet, const store::NamespaceSpec& spec);
+  void note_namespace(const Reply::Opened& opened);
   void say_goodbye();
   void write_rest();
   void leave_files();

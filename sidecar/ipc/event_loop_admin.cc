@@ -42,23 +42,25 @@ Result<std::uint64_t> EventLoop::drop_namespace(const std::string& id, std::uint
   const std::uint64_t end_ms = clock_.now_ms() + deadline_ms;
   const auto below = std::make_shared<DropBelow>();
   const Result<std::uint64_t> dropped = control_.call(
-      [this, id, below, drop = store::Drop()]() mutable -> std::optional<Result<std::uint64_t>> {
-        if (!drop.handle) {
-          const Result<std::uint32_t> handle = store_.namespaces().by_prefix(id);
+      [this, id, below, drops = std::vector<store::Drop>()]() mutable -> std::optional<Result<std::uint64_t>> {
+        if (drops.empty()) {
+          const Result<std::vector<std::uint32_t>> handles = store_.namespaces().by_prefix(id);
           const std::optional<protocol::NamespaceId> whole = protocol::NamespaceId::from_hex(id);
-          if (!handle.ok() && whole && below_) {  // of an earlier life or of others, below the memory alone
+          if (!handles.ok() && whole && below_) {  // of an earlier life or of others, below the memory alone
             *below = below_->drop(*whole);
             base::log_info("admin: dropped namespace " + id + " from below the memory");
             return std::uint64_t{0};
           }
-          if (!handle.ok()) return handle.status();
-          drop.handle = *handle;
+          if (!handles.ok()) return handles.status();
+          for (const std::uint32_t handle : *handles) drops.push_back({handle});
         }
-        drop_slice(drop, *below);
-        if (!drop.done) return std::nullopt;
-        base::log_info("admin: dropped " + std::to_string(drop.dropped) + " chunks of namespace " +
-                       store_.namespaces().at(*drop.handle).spec.id.to_hex());
-        return drop.dropped;
+        const auto next = std::ranges::find(drops, false, &store::Drop::done);
+        drop_slice(*next, *below);
+        if (!drops.back().done) return std::nullopt;
+        std::uint64_t chunks = 0;
+        for (const store::Drop& drop : drops) chunks += drop.dropped;
+        base::log_info("admin: dropped " + std::to_string(chunks) + " chunks of namespace " + id);
+        return chunks;
       },
       deadline_ms);
   return with_below(dropped, *below, clock_, end_ms);
@@ -67,7 +69,7 @@ Result<std::uint64_t> EventLoop::drop_namespace(const std::string& id, std::uint
 // The first slice begins the drop below, too, and takes what is dropped from the estimate.
 void EventLoop::drop_slice(store::Drop& drop, DropBelow& below) {
   const bool first = drop.next == 0;
-  if (first && drop.handle) demand_.dropped(*drop.handle);
+  if (first && drop.handle && store_.namespaces().is_open(*drop.handle)) demand_.dropped(*drop.handle);
   if (first && !drop.handle) demand_.dropped();
   store_.drop(drop);
   if (first && below_) below = below_->last_drop();
@@ -92,9 +94,9 @@ Result<protocol::ActCounts> EventLoop::act(protocol::Verb verb, const std::strin
       [this, verb, id, hashes = hashes, counts,
        work = std::optional<ChunkVerb>()]() mutable -> std::optional<Result<std::uint64_t>> {
         if (!work) {
-          const Result<std::uint32_t> handle = store_.namespaces().by_prefix(id);
-          if (!handle.ok()) return handle.status();
-          work.emplace(verb, *handle, std::move(hashes));
+          const Result<std::vector<std::uint32_t>> handles = store_.namespaces().by_prefix(id);
+          if (!handles.ok()) return handles.status();
+          work.emplace(verb, handles->front(), std::move(hashes));
         }
         if (!work->go_on(store_, stats_, below_ ? &below_->promotions() : nullptr)) return std::nullopt;
         *counts = work->counts();

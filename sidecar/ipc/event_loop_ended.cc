@@ -30,7 +30,7 @@ void EventLoop::end_session(std::uint32_t number, const std::string& why) {
   if (below_) below_->end_session(number);
   if (transfers_) transfers_->end_session(number);
   drain_events(*connection);
-  for (const std::uint32_t handle : connection->protocol.namespaces()) --store_.namespaces().at(handle).sessions;
+  connection->protocol.leave_namespaces();
   await_again(connection->protocol);
   const std::uint32_t grants = store_.use_of(number).grants;
   const bool quarantined = store_.end_session(number);

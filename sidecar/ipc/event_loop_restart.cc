@@ -35,12 +35,12 @@ void EventLoop::restore() {
   }
   earlier.sessions.clear();
   std::erase_if(awaited_, [this](std::uint32_t number) { return !ended_.at(number).lock.held(); });  // nobody comes back
-  std::vector<store::NamespaceSpec> names;
-  for (const NamespaceJournal::Record& record : earlier.names) names.push_back(record.spec);
+  std::vector<store::EarlierName> names;
+  for (const NamespaceJournal::Record& record : earlier.names) names.push_back({record.spec, record.handle});
   store_.set_touched_bytes(toucher_.touched_bytes());
   const store::Store::Restored restored = store_.restore(*earlier.index, names, alive);
-  for (const std::size_t i : restored.names)
-    if (Status status = parts_.names.add(earlier.names[i].packet, earlier.names[i].spec); !status.ok())
+  for (const auto& [i, handle] : restored.names)
+    if (Status status = parts_.names.add(earlier.names[i].packet, handle, earlier.names[i].spec.layout_shard); !status.ok())
       note_fallback("restart", status.text());
   stats_.restored_chunks = restored.kept;
   stats_.restore_dropped = restored.dropped;
@@ -87,9 +87,10 @@ void EventLoop::settle() {
 }
 
 // Before anything can be stored in it.
-void EventLoop::note_namespace(const protocol::Packet& packet, const store::NamespaceSpec& spec) {
-  if (Status status = parts_.names.add(packet.bytes, spec); !status.ok())
-    note_fallback("restart", "namespace " + spec.id.to_hex() + " will be gone after a restart: " + status.text());
+void EventLoop::note_namespace(const Reply::Opened& opened) {
+  parts_.names.keep([this](std::uint32_t handle) { return store_.namespaces().is_open(handle); });
+  if (Status status = parts_.names.add(opened.packet, opened.handle, opened.spec.layout_shard); !status.ok())
+    note_fallback("restart", "namespace " + opened.spec.id.to_hex() + " will be gone after a restart: " + status.text());
 }
 
 // Engines are told that the session ends. What they had sent is handled first; what they still write stays theirs for the next life.

@@ -3,9 +3,11 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 
+#include "sidecar/base/log.h"
 #include "sidecar/base/sizes.h"
 
 namespace larder::ipc {
@@ -13,13 +15,20 @@ namespace {
 
 struct RecordHead {
   std::uint32_t bytes;
-  std::uint32_t reserved;
+  std::uint32_t named;
   std::uint64_t checksum;
 };
 static_assert(sizeof(RecordHead) == 16);
 
 Status malformed(const std::string& why) {
   return {Code::kInvalidArgument, "OPEN_NAMESPACE: " + why};
+}
+
+// NAME.namespaces.EPOCH while it is written anew: NAME.fresh.EPOCH, which the next start removes. The index had that name until it was whole.
+std::string fresh_journal_path(const std::string& path) {
+  constexpr std::string_view kKind = ".namespaces.";
+  const std::size_t at = path.rfind(kKind);
+  return at == std::string::npos ? path + ".fresh" : path.substr(0, at) + ".fresh." + path.substr(at + kKind.size());
 }
 
 // The whole file, or nothing.
@@ -68,10 +77,9 @@ Result<NamespaceJournal> NamespaceJournal::create(const std::string& path) {
   return journal;
 }
 
-Status NamespaceJournal::add(std::span<const std::byte> packet, const store::NamespaceSpec& spec) {
-  const std::pair<std::string, std::uint32_t> name{spec.id.to_hex(), spec.layout_shard};
-  if (known_.contains(name)) return {};
-  const RecordHead head{static_cast<std::uint32_t>(packet.size()), 0, XXH3_64bits(packet.data(), packet.size())};
+Status NamespaceJournal::add(std::span<const std::byte> packet, std::uint32_t handle, std::uint32_t layout_shard) {
+  if (known_.contains({handle, layout_shard})) return {};
+  const RecordHead head{static_cast<std::uint32_t>(packet.size()), handle + 1, XXH3_64bits(packet.data(), packet.size())};
   std::vector<std::byte> record(sizeof(head) + packet.size());
   std::memcpy(record.data(), &head, sizeof(head));
   std::memcpy(record.data() + sizeof(head), packet.data(), packet.size());
@@ -84,8 +92,46 @@ Status NamespaceJournal::add(std::span<const std::byte> packet, const store::Nam
     if (::ftruncate(fd_.get(), static_cast<off_t>(bytes_)) != 0) bytes_ = kMaxBytes;
     return Status::from_errno(error, "write " + path_);
   }
+  known_[{handle, layout_shard}] = {bytes_, record.size()};
   bytes_ += record.size();
-  known_.insert(name);
+  known_bytes_ += record.size();
+  return {};
+}
+
+void NamespaceJournal::keep(const std::function<bool(std::uint32_t)>& is_open) {
+  std::erase_if(known_, [&](const auto& known) {
+    if (is_open(known.first.first)) return false;
+    known_bytes_ -= known.second.bytes;
+    return true;
+  });
+  if (bytes_ - known_bytes_ <= std::max(kMostForgotten, known_bytes_)) return;
+  // Where there is no room for it the file stays as it is, and is not written on above its bound.
+  if (Status status = write_anew(); !status.ok()) base::log_warning("the namespaces are not written anew: " + status.text());
+}
+
+// A death in between leaves the one or the other.
+Status NamespaceJournal::write_anew() {
+  const std::vector<std::byte> before = bytes_of(path_);
+  const std::string path = fresh_journal_path(path_);
+  ::unlink(path.c_str());
+  Result<NamespaceJournal> fresh = create(path);
+  if (!fresh.ok()) return fresh.status();
+  std::vector<std::byte> records;
+  for (const auto& [name, place] : known_) {
+    if (place.offset + place.bytes > before.size()) return {Code::kDataLoss, path_ + " is shorter than what was written"};
+    fresh->known_[name] = {records.size(), place.bytes};
+    const auto first = before.begin() + static_cast<std::ptrdiff_t>(place.offset);
+    records.insert(records.end(), first, first + static_cast<std::ptrdiff_t>(place.bytes));
+  }
+  const ssize_t written = ::write(fresh->fd_.get(), records.data(), records.size());
+  if (written != static_cast<ssize_t>(records.size()) || ::rename(path.c_str(), path_.c_str()) != 0) {
+    const int error = written < 0 || written == static_cast<ssize_t>(records.size()) ? errno : ENOSPC;
+    ::unlink(path.c_str());
+    return Status::from_errno(error, "write " + path);
+  }
+  fresh->path_ = path_;
+  fresh->bytes_ = fresh->known_bytes_ = records.size();
+  *this = *std::move(fresh);
   return {};
 }
 
@@ -104,7 +150,8 @@ std::vector<NamespaceJournal::Record> NamespaceJournal::read(const std::string& 
     if (!decoder.ok() || decoder->type() != protocol::MessageType::kOpenNamespace) break;
     Result<store::NamespaceSpec> spec = read_open_namespace(*decoder);
     if (!spec.ok()) break;
-    records.push_back({{packet.begin(), packet.end()}, std::move(*spec)});
+    const std::optional<std::uint32_t> handle = head.named != 0 ? std::optional(head.named - 1) : std::nullopt;
+    records.push_back({{packet.begin(), packet.end()}, std::move(*spec), handle});
   }
   return records;
 }

@@ -114,6 +114,7 @@ Promotions::Look Promotions::look_at(std::uint32_t handle, const protocol::Block
     look.bytes += slot_bytes_of(store_, members_[i].key);
     if (members_[i].state == SlotState::kCommitted) continue;
     found_[i] = reads_.probe(chunk_of(store_, members_[i].key));
+    if (found_[i] && !of_layout(store_, members_[i].key, found_[i]->facts)) found_[i].reset();
     look.there = found_[i].has_value() && (members_[i].state == SlotState::kFree || reads_.coming(members_[i].key));
   }
   return look;

@@ -5,7 +5,6 @@
 #include "shim/protocol/version.h"
 #include "sidecar/base/log.h"
 #include "sidecar/ipc/chunk_verbs.h"
-#include "sidecar/ipc/namespace_journal.h"
 
 namespace larder::ipc {
 
@@ -50,6 +49,7 @@ std::string_view type_name(MessageType type) {
     case MessageType::kWithdraw: return "WITHDRAW";
     case MessageType::kWithdrawn: return "WITHDRAWN";
     case MessageType::kCopy: return "COPY";
+    case MessageType::kCloseNamespace: return "CLOSE_NAMESPACE";
   }
   return "";
 }
@@ -104,7 +104,7 @@ Result<Reply> SessionProtocol::handle(std::span<const std::byte> packet, std::ve
   if (state_ == State::kWelcomed && type == MessageType::kAttached) return attached(*decoder);
   if (state_ == State::kAttached) {
     switch (type) {
-      case MessageType::kOpenNamespace: return open_namespace(*decoder);
+      case MessageType::kOpenNamespace: return open_namespace(*decoder, packet);
       case MessageType::kReserve: return reserve(*decoder);
       case MessageType::kCommit: return commit(*decoder);
       case MessageType::kDisown: return disown(*decoder);
@@ -118,6 +118,7 @@ Result<Reply> SessionProtocol::handle(std::span<const std::byte> packet, std::ve
       case MessageType::kExport: return export_memory(*decoder, std::move(fds));
       case MessageType::kWithdraw: return withdraw(*decoder);
       case MessageType::kCopy: return copy(*decoder);
+      case MessageType::kCloseNamespace: return close_namespace(*decoder);
       default: break;
     }
   }
@@ -126,14 +127,14 @@ Result<Reply> SessionProtocol::handle(std::span<const std::byte> packet, std::ve
                 std::string(type_name(type)) + " where " + std::string(kExpected[static_cast<int>(state_)]) + " was expected");
 }
 
-Reply SessionProtocol::begin(Work work) {
+Result<Reply> SessionProtocol::begin(Work work) {
   work_ = std::move(work);
   return go_on();
 }
 
-Reply SessionProtocol::go_on() {
-  std::optional<Reply> reply = work_();
-  if (!reply) return {};
+Result<Reply> SessionProtocol::go_on() {
+  std::optional<Result<Reply>> reply = work_();
+  if (!reply) return Reply{};
   work_ = nullptr;
   return *std::move(reply);
 }
@@ -186,56 +187,25 @@ Result<Reply> SessionProtocol::attached(Decoder& decoder) {
   return Reply{};
 }
 
-bool SessionProtocol::has_open(std::uint32_t handle) const {
-  return std::find(namespaces_.begin(), namespaces_.end(), handle) != namespaces_.end();
-}
-
-Result<Reply> SessionProtocol::open_namespace(Decoder& decoder) {
-  Result<store::NamespaceSpec> read = read_open_namespace(decoder);
-  if (!read.ok()) return read.status();
-  const store::NamespaceSpec& spec = *read;
-  std::string difference;
-  Result<std::uint32_t> handle = store_.open_namespace(spec, &difference);
-  if (handle.status().code() == Code::kResourceExhausted &&
-      !namespaces_.empty()) {  // an adapter must not cost the engine its own
-    const std::string why = handle.status().text();
-    Encoder refusal(MessageType::kNamespace, decoder.request());
-    refusal.append(protocol::Namespace{protocol::kNoNamespace, static_cast<std::uint32_t>(why.size())}).append_text(why);
-    return Reply{finish(refusal)};
-  }
-  if (!handle.ok()) return Status(handle.status().code(), "OPEN_NAMESPACE: " + handle.status().text());
-  if (!has_open(*handle)) {
-    namespaces_.push_back(*handle);
-    ++store_.namespaces().at(*handle).sessions;
-  }
-  base::log_info("session " + std::to_string(facts_.number) + ": namespace " + spec.id.to_hex() + " model '" + spec.model + "'" +
-                 (difference.empty() ? "" : ", " + difference));
-  Encoder encoder(MessageType::kNamespace, decoder.request());
-  encoder.append(protocol::Namespace{*handle, static_cast<std::uint32_t>(difference.size())}).append_text(difference);
-  Reply reply{finish(encoder)};
-  reply.opened = *std::move(read);
-  return reply;
-}
-
 Result<Reply> SessionProtocol::reserve(Decoder& decoder) {
   const std::uint64_t start_ns = clock_.now_ns();
   protocol::Reserve reserve{};
   if (!decoder.read(reserve)) return malformed(decoder.type(), "shorter than its fixed part");
   if (!decoder.read_all(reserve.count, protocol::kMaxKeysPerReserve, hashes_))
     return malformed(decoder.type(), "count " + std::to_string(reserve.count) + " is over the limit or the packet");
-  if (!has_open(reserve.namespace_handle))
-    return malformed(decoder.type(), "this session has not opened namespace " + std::to_string(reserve.namespace_handle));
-  if (store_.namespaces().at(reserve.namespace_handle).layout(reserve.shard, reserve.group) == nullptr)
+  const Result<bool> open = may_use("RESERVE", reserve.namespace_handle);
+  if (!open.ok()) return open.status();
+  if (*open && store_.namespaces().at(reserve.namespace_handle).layout(reserve.shard, reserve.group) == nullptr)
     return malformed(decoder.type(), "the namespace has no shard " + std::to_string(reserve.shard) + " of group " +
                                          std::to_string(reserve.group) + ", or nobody told its layout");
-  grants_.resize(hashes_.size());
-  store_.reserve(facts_.number, {{}, reserve.namespace_handle, reserve.shard, reserve.group}, hashes_, grants_);
-  if (demand_ != nullptr) demand_->stored(reserve.namespace_handle, hashes_);
+  grants_.assign(hashes_.size(), {static_cast<std::uint32_t>(protocol::GrantStatus::kRefused), 0, 0, 0});
+  if (*open) store_.reserve(facts_.number, {{}, reserve.namespace_handle, reserve.shard, reserve.group}, hashes_, grants_);
+  if (*open && demand_ != nullptr) demand_->stored(reserve.namespace_handle, hashes_);
   Encoder encoder(MessageType::kGranted, decoder.request());
   encoder.append(protocol::Granted{reserve.count, 0}).append_all(std::span<const protocol::Grant>(grants_));
   stats_.reserve.record(clock_.now_ns() - start_ns);
   Reply reply{finish(encoder)};
-  if (reserve.count == 0) reply.fence = reserve.namespace_handle;
+  if (*open && reserve.count == 0) reply.fence = reserve.namespace_handle;
   return reply;
 }
 
@@ -260,7 +230,7 @@ Result<Reply> SessionProtocol::disown(Decoder& decoder) {
 Result<Reply> SessionProtocol::bad(Decoder& decoder) {
   if (Status status = read_list(decoder, slots_); !status.ok()) return status;
   log_bad(slots_.size());
-  return begin([this, slots = slots_, next = std::size_t{0}]() mutable -> std::optional<Reply> {
+  return begin([this, slots = slots_, next = std::size_t{0}]() mutable -> std::optional<Result<Reply>> {
     const std::uint64_t end = store_.effort() + store::Store::kSliceEffort;
     while (next < slots.size() && store_.effort() < end) store_.report_bad(slots[next++]);
     if (next < slots.size()) return std::nullopt;
@@ -284,21 +254,6 @@ void SessionProtocol::log_bad(std::size_t chunks) {
   bad_log_from_ms_ = clock_.now_ms() + kBadLogEveryMs;
 }
 
-Result<Reply> SessionProtocol::drop_namespace(Decoder& decoder) {
-  protocol::DropNamespace drop{};
-  if (!decoder.read(drop)) return malformed(decoder.type(), "shorter than its fixed part");
-  if (!has_open(drop.namespace_handle))
-    return malformed(decoder.type(), "this session has not opened namespace " + std::to_string(drop.namespace_handle));
-  if (demand_ != nullptr) demand_->dropped(drop.namespace_handle);
-  return begin([this, work = store::Drop{drop.namespace_handle}]() mutable -> std::optional<Reply> {
-    store_.drop(work);
-    if (!work.done) return std::nullopt;
-    base::log_info("session " + std::to_string(facts_.number) + ": dropped " + std::to_string(work.dropped) +
-                   " chunks of namespace " + store_.namespaces().at(*work.handle).spec.id.to_hex());
-    return Reply{};
-  });
-}
-
 Result<Reply> SessionProtocol::act(Decoder& decoder) {
   protocol::Act act{};
   if (!decoder.read(act)) return malformed(decoder.type(), "shorter than its fixed part");
@@ -307,10 +262,11 @@ Result<Reply> SessionProtocol::act(Decoder& decoder) {
     return Status(Code::kUnsupported, "ACT: verb " + std::to_string(act.verb) + " is unknown");
   if (!decoder.read_all(act.count, protocol::kMaxKeysPerAct, hashes_))
     return malformed(decoder.type(), "count " + std::to_string(act.count) + " is over the limit or the packet");
-  if (!has_open(act.namespace_handle))
-    return malformed(decoder.type(), "this session has not opened namespace " + std::to_string(act.namespace_handle));
-  ChunkVerb work(verb, act.namespace_handle, std::move(hashes_));
-  return begin([this, act, work = std::move(work), request = decoder.request()]() mutable -> std::optional<Reply> {
+  const Result<bool> open = may_use("ACT", act.namespace_handle);
+  if (!open.ok()) return open.status();
+  // Of one that it has closed all are absent.
+  ChunkVerb work(verb, *open ? act.namespace_handle : protocol::kNoNamespace, std::move(hashes_));
+  return begin([this, act, work = std::move(work), request = decoder.request()]() mutable -> std::optional<Result<Reply>> {
     if (!work.go_on(store_, stats_, promotions_)) return std::nullopt;
     const protocol::ActCounts& counts = work.counts();
     Encoder encoder(MessageType::kActed, request);
@@ -326,8 +282,11 @@ Result<Reply> SessionProtocol::fetch(Decoder& decoder) {
   if (promotions_ == nullptr) return Status(Code::kUnsupported, "FETCH: this larderd has no tier below memory");
   if (!decoder.read_all(fetch.count, protocol::kMaxKeysPerFetch, hashes_))
     return malformed(decoder.type(), "count " + std::to_string(fetch.count) + " is over the limit or the packet");
-  if (!has_open(fetch.namespace_handle))
-    return malformed(decoder.type(), "this session has not opened namespace " + std::to_string(fetch.namespace_handle));
+  const Result<bool> open = may_use("FETCH", fetch.namespace_handle);
+  if (!open.ok()) return open.status();
+  if (!*open)
+    return Reply{fetched_packet(
+        {facts_.number, decoder.request(), {0, static_cast<std::uint32_t>(protocol::FetchEnd::kAbsent), 0, 0, 0}})};
   if (Status begun = promotions_->fetch(facts_.number, decoder.request(), fetch, hashes_); !begun.ok())
     return malformed(decoder.type(), begun.text());
   return Reply{};
@@ -346,8 +305,9 @@ Result<Reply> SessionProtocol::look(Decoder& decoder) {
   if (looks_ == nullptr) return Status(Code::kUnsupported, "LOOK: this larderd shares no backend");
   if (!decoder.read_all(look.count, protocol::kMaxKeysPerLook, hashes_))
     return malformed(decoder.type(), "count " + std::to_string(look.count) + " is over the limit or the packet");
-  if (!has_open(look.namespace_handle))
-    return malformed(decoder.type(), "this session has not opened namespace " + std::to_string(look.namespace_handle));
+  const Result<bool> open = may_use("LOOK", look.namespace_handle);
+  if (!open.ok()) return open.status();
+  if (!*open) return Reply{looked_packet({facts_.number, decoder.request(), {}})};
   if (Status begun = looks_->look(facts_.number, decoder.request(), look, hashes_); !begun.ok())
     return malformed(decoder.type(), begun.text());
   return Reply{};

@@ -38,7 +38,13 @@ struct Reply {
   std::vector<std::byte> packet;                    // empty: the message has no answer
   bool with_regions = false;                        // WELCOME: the four descriptors go with it
   bool with_below = false;                          // and a fifth
-  std::optional<store::NamespaceSpec> opened = {};  // what the session asked for and may store in now
+  // What the session asked for and may store in now, and the packet that said so.
+  struct Opened {
+    store::NamespaceSpec spec;
+    std::uint32_t handle;
+    std::vector<std::byte> packet;
+  };
+  std::optional<Opened> opened = {};
   // A namespace: it goes out once drops of it that are under way are done below memory, too.
   std::optional<std::uint32_t> fence = {};
 };
@@ -64,7 +70,7 @@ class SessionProtocol {
   Result<Reply> handle(std::span<const std::byte> packet, std::vector<Fd> fds = {});
   bool busy() const { return work_ != nullptr; }
   // The next slice. With the last one comes the reply, if the message has one. REQUIRES: busy().
-  Reply go_on();
+  Result<Reply> go_on();
 
   State state() const { return state_; }
   const SessionFacts& facts() const { return facts_; }
@@ -76,33 +82,41 @@ class SessionProtocol {
   const std::vector<protocol::SlotRef>& still_written() const { return still_written_; }
   bool still_written_is_complete() const { return still_written_.size() < protocol::kMaxGrantsPerMessage; }
   GrantInquiry& inquiry() { return inquiry_; }
-  // Handles that it opened, oldest first.
+  // Handles that it has open, oldest first; one twice where two requests opened it.
   const std::vector<std::uint32_t>& namespaces() const { return namespaces_; }
+  // The session is over.
+  void leave_namespaces();
 
  private:
   Result<Reply> hello(protocol::Decoder& decoder);
   Result<Reply> attached(protocol::Decoder& decoder);
-  Result<Reply> open_namespace(protocol::Decoder& decoder);
   Result<Reply> reserve(protocol::Decoder& decoder);
   Result<Reply> commit(protocol::Decoder& decoder);
   Result<Reply> disown(protocol::Decoder& decoder);
   Result<Reply> bad(protocol::Decoder& decoder);
   Result<Reply> still_writing(protocol::Decoder& decoder);
-  Result<Reply> drop_namespace(protocol::Decoder& decoder);
   Result<Reply> act(protocol::Decoder& decoder);
   Result<Reply> fetch(protocol::Decoder& decoder);
   Result<Reply> end_fetch(protocol::Decoder& decoder);
   Result<Reply> look(protocol::Decoder& decoder);
+  // session_namespaces.cc.
+  bool has_open(std::uint32_t handle) const;
+  Result<bool> may_use(const char* message, std::uint32_t handle) const;
+  Result<Reply> open_namespace(protocol::Decoder& decoder, std::span<const std::byte> packet);
+  bool make_room_on(store::Drop& room);
+  Result<Reply> refuse_namespace(std::uint32_t request, const Status& why);
+  Reply enter_namespace(std::uint32_t request, std::uint32_t handle, const std::string& difference, Reply::Opened opened);
+  Result<Reply> close_namespace(protocol::Decoder& decoder);
+  Result<Reply> drop_namespace(protocol::Decoder& decoder);
   // session_transfer.cc.
   Result<Reply> export_memory(protocol::Decoder& decoder, std::vector<Fd> fds);
   Result<Reply> withdraw(protocol::Decoder& decoder);
   Result<Reply> copy(protocol::Decoder& decoder);
   Status release_copies(protocol::MessageType type, std::uint32_t slot, std::uint64_t generation);
   // One slice; nothing: there are more.
-  using Work = std::function<std::optional<Reply>()>;
-  Reply begin(Work work);
+  using Work = std::function<std::optional<Result<Reply>>()>;
+  Result<Reply> begin(Work work);
   void log_bad(std::size_t chunks);
-  bool has_open(std::uint32_t handle) const;
 
   SessionFacts facts_;
   const protocol::SessionRegion& region_;
@@ -120,7 +134,8 @@ class SessionProtocol {
   std::uint64_t previous_session_ = 0, previous_epoch_ = 0;
   std::vector<protocol::SlotRef> still_written_;
   GrantInquiry inquiry_;
-  std::vector<std::uint32_t> namespaces_;
+  std::vector<std::uint32_t> namespaces_, opened_by_;  // handles, and the requests that opened them
+  bool has_closed_ = false;                            // any of its namespaces
   std::uint64_t bad_unlogged_ = 0;           // chunks since the last line about them
   std::uint64_t bad_log_from_ms_ = 0;        // when the next line may come
   std::vector<protocol::BlockHash> hashes_;  // kept, so that a message costs no allocation of its own

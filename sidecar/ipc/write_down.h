@@ -40,6 +40,9 @@ WriteRules rules_for(const config::BackendConfig& config);
 
 class WriteDown final : public store::ChunkListener {
  public:
+  // Not answered by the tier; of one more the session that asks for it is ended.
+  static constexpr std::size_t kMostDrops = 2048;
+
   // All of them outlive it. Registers itself with the store and the link.
   WriteDown(TierLink& link, store::Store& store, const base::Clock& clock, const WriteRules& rules, std::uint64_t arena_bytes);
   ~WriteDown() override;
@@ -77,6 +80,7 @@ class WriteDown final : public store::ChunkListener {
   bool wants(const protocol::EntryView& chunk) const override;
   store::EvictedBelow evicted(const protocol::Key& key) override;
   void damaged(const protocol::EntryView& chunk) override;
+  bool takes_drops() const override { return drops_.size() < kMostDrops; }
   std::shared_ptr<void> dropping(std::optional<std::uint32_t> handle) override;
 
  private:

@@ -186,6 +186,8 @@ struct Stats {
   // Sessions.
   std::uint64_t sessions_opened = 0, sessions_ended = 0, sessions_refused = 0, protocol_errors = 0, heartbeats_missed = 0;
   std::uint64_t holds = 0, grants = 0, held_bytes = 0, granted_bytes = 0;  // gauges
+  // Namespaces whose place serves others now; those whose chunks were evicted for that; those for which there was no place.
+  std::uint64_t namespaces_given_back = 0, namespaces_evicted = 0, namespaces_refused = 0;
 
   Histogram lookup, load_wait, load_copy, store_copy, reserve;
   std::uint64_t loads = 0, stored = 0;                       // ended well, by engines

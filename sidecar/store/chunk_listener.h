@@ -33,6 +33,8 @@ class ChunkListener {
   virtual EvictedBelow evicted(const protocol::Key& key) = 0;
   // Its bytes do not match its root. It is gone here.
   virtual void damaged(const protocol::EntryView& chunk) = 0;
+  // Whether one drop more may begin: those that the tier has not taken yet are bounded.
+  virtual bool takes_drops() const { return true; }
   // A namespace (none: every one) is being dropped, slice by slice. The drop keeps what is returned until it is done or given up:
   // shared, since who asked for the drop may leave before its end.
   virtual std::shared_ptr<void> dropping(std::optional<std::uint32_t> handle) = 0;

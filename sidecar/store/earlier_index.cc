@@ -77,8 +77,11 @@ EarlierIndex::Entry EarlierIndex::read(std::uint32_t slot) const {
 }
 
 protocol::NamespaceId EarlierIndex::namespace_id(std::uint32_t handle) const {
-  if (handle >= protocol::kMaxNamespaces || namespaces_[handle].live.load(std::memory_order_acquire) != 1) return {};
-  return {namespaces_[handle].id_lo.load(std::memory_order_acquire), namespaces_[handle].id_hi.load(std::memory_order_acquire)};
+  const protocol::NamespaceEntry& entry = namespaces_[protocol::namespace_place(handle)];
+  if (entry.live.load(std::memory_order_acquire) != 1 ||
+      entry.generation.load(std::memory_order_acquire) != protocol::namespace_generation(handle))
+    return {};
+  return {entry.id_lo.load(std::memory_order_acquire), entry.id_hi.load(std::memory_order_acquire)};
 }
 
 }  // namespace larder::store

@@ -36,7 +36,7 @@ class EarlierIndex {
   };
   // As it stands. REQUIRES: slot < entry_count().
   Entry read(std::uint32_t slot) const;
-  // The zero id where the handle is not in use.
+  // The zero id where the handle, of whichever generation, is not in use.
   protocol::NamespaceId namespace_id(std::uint32_t handle) const;
 
   // From here on engines find nothing in it and attach anew.

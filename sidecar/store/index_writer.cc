@@ -169,11 +169,24 @@ protocol::EntryView IndexWriter::view(std::uint32_t slot) const {
   return view;
 }
 
+// A restart in between finds a record that does not match, and takes the slot for free: at most a copy out of it is in vain.
+void IndexWriter::detach(std::uint32_t slot) {
+  protocol::Key detached = key(slot);
+  detached.namespace_handle = protocol::kNoNamespace;
+  store(entries_[slot].scope, detached.scope());
+  store(entries_[slot].record, protocol::record_checksum(view(slot)));
+}
+
 void IndexWriter::set_namespace(std::uint32_t handle, const protocol::NamespaceId& id) {
-  protocol::NamespaceEntry& entry = namespaces_[handle];
+  protocol::NamespaceEntry& entry = namespaces_[protocol::namespace_place(handle)];
   store(entry.id_lo, id.lo);
   store(entry.id_hi, id.hi);
+  store(entry.generation, protocol::namespace_generation(handle));
   store(entry.live, 1);
+}
+
+void IndexWriter::clear_namespace(std::uint32_t handle) {
+  store(namespaces_[protocol::namespace_place(handle)].live, 0);
 }
 
 void IndexWriter::mark_dead() {

@@ -76,7 +76,11 @@ class IndexWriter {
   // The fields as they stand, whatever the state.
   protocol::EntryView view(std::uint32_t slot) const;
 
+  // No look-up finds the slot any more, and it counts for no namespace: its key names none. REQUIRES: not committed, and in no bucket.
+  void detach(std::uint32_t slot);
+
   void set_namespace(std::uint32_t handle, const protocol::NamespaceId& id);
+  void clear_namespace(std::uint32_t handle);
   void mark_dead();
   std::uint64_t tier() const { return header_->tier; }
   void set_tier(std::uint64_t tier) { header_->tier = tier; }

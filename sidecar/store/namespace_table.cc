@@ -1,12 +1,15 @@
 #include "sidecar/store/namespace_table.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "shim/protocol/checksum.h"
 #include "sidecar/store/fingerprint_diff.h"
 
 namespace larder::store {
 namespace {
+
+constexpr std::size_t kMostCompared = 16;  // texts of up to 48 KiB each, while the loop waits
 
 Status validate(const NamespaceSpec& spec, std::uint64_t arena_bytes) {
   if (protocol::namespace_id(*spec.fingerprint) != spec.id)
@@ -42,71 +45,166 @@ bool same_groups(const std::vector<protocol::GroupLayout>& a, const std::vector<
   });
 }
 
-Namespace make_namespace(const NamespaceSpec& spec) {
-  Namespace made;
-  made.spec = spec;
-  made.layouts.resize(spec.layout_shard == 0 ? 1 : spec.shard_count);
-  made.layouts[spec.layout_shard == 0 ? 0 : spec.layout_shard - 1] = spec.groups;
+std::size_t layout_number(const NamespaceSpec& spec) {
+  return spec.layout_shard == 0 ? 0 : spec.layout_shard - 1;
+}
+
+std::unique_ptr<Namespace> make_namespace(const NamespaceSpec& spec) {
+  auto made = std::make_unique<Namespace>();
+  made->spec = spec;
+  made->layouts.resize(spec.layout_shard == 0 ? 1 : spec.shard_count);
+  made->layouts[layout_number(spec)] = spec.groups;
   return made;
+}
+
+// Whether an opener that says this may share the namespace: the shape agrees, and nobody told another layout of the opener's shard.
+bool fits(const Namespace& known, const NamespaceSpec& spec) {
+  if (known.spec.id != spec.id || known.spec.shard_count != spec.shard_count || known.spec.chunk_tokens != spec.chunk_tokens ||
+      known.spec.groups.size() != spec.groups.size() || (known.spec.layout_shard == 0) != (spec.layout_shard == 0))
+    return false;
+  const std::vector<protocol::GroupLayout>& layout = known.layouts[layout_number(spec)];
+  return layout.empty() || same_groups(layout, spec.groups);
 }
 
 }  // namespace
 
+std::optional<std::uint32_t> NamespaceTable::find(const NamespaceSpec& spec) const {
+  // Of several that fit (shards tell their layouts one by one), the one with the most sessions.
+  std::optional<std::uint32_t> best;
+  for (std::uint32_t place = 0; place < places_.size(); ++place) {
+    const Namespace* known = places_[place].space.get();
+    if (known == nullptr || !fits(*known, spec)) continue;
+    if (!best || known->sessions > places_[*best].space->sessions) best = place;
+  }
+  return best;
+}
+
 Result<std::uint32_t> NamespaceTable::open(const NamespaceSpec& spec, std::uint64_t arena_bytes, std::string* difference) {
   if (Status status = validate(spec, arena_bytes); !status.ok()) return status;
-  for (std::uint32_t handle = 0; handle < size(); ++handle) {
-    if (namespaces_[handle].spec.id != spec.id) continue;
-    if (Status joined = join(namespaces_[handle], spec); !joined.ok()) return joined;
-    return handle;
-  }
-  if (namespaces_.size() == protocol::kMaxNamespaces)
-    return Status(Code::kResourceExhausted,
-                  "all " + std::to_string(protocol::kMaxNamespaces) + " namespaces are taken: restart larderd");
-  *difference = describe_difference(*spec.fingerprint);
-  namespaces_.push_back(make_namespace(spec));
-  return size() - 1;
-}
-
-// One more opener of a known namespace: it must agree, and may tell the layout of its own shard.
-Status NamespaceTable::join(Namespace& known, const NamespaceSpec& spec) {
-  const bool one_for_all = known.spec.layout_shard == 0;
-  bool agrees = known.spec.shard_count == spec.shard_count && known.spec.chunk_tokens == spec.chunk_tokens &&
-                known.spec.groups.size() == spec.groups.size() && one_for_all == (spec.layout_shard == 0);
-  if (agrees) {
-    std::vector<protocol::GroupLayout>& layout = known.layouts[one_for_all ? 0 : spec.layout_shard - 1];
+  if (const std::optional<std::uint32_t> known = find(spec)) {
+    std::vector<protocol::GroupLayout>& layout = places_[*known].space->layouts[layout_number(spec)];
     if (layout.empty()) layout = spec.groups;
-    agrees = same_groups(layout, spec.groups);
+    touch(handle_at(*known));
+    return handle_at(*known);
   }
-  if (agrees) return {};
-  return {Code::kInvalidArgument,
-          "namespace " + spec.id.to_hex() +
-              " is known with another chunk layout: its fingerprint must name everything that decides the "
-              "layout"};
+  std::string text = describe_difference(spec);
+  Result<std::uint32_t> entered = enter(spec);
+  if (entered.ok()) *difference = std::move(text);
+  return entered;
 }
 
-std::string NamespaceTable::describe_difference(const std::string& fingerprint) const {
+Result<std::uint32_t> NamespaceTable::make(const NamespaceSpec& spec, std::uint64_t arena_bytes) {
+  if (Status status = validate(spec, arena_bytes); !status.ok()) return status;
+  return enter(spec);
+}
+
+Status NamespaceTable::add_layout(std::uint32_t handle, const NamespaceSpec& spec, std::uint64_t arena_bytes) {
+  if (Status status = validate(spec, arena_bytes); !status.ok()) return status;
+  if (!fits(at(handle), spec)) return {Code::kInvalidArgument, "namespace " + spec.id.to_hex() + " has another layout"};
+  at(handle).layouts[layout_number(spec)] = spec.groups;
+  return {};
+}
+
+// A place for a new one.
+Result<std::uint32_t> NamespaceTable::enter(const NamespaceSpec& spec) {
+  if (free_.empty() && places_.size() < protocol::kMaxNamespaces) {
+    free_.push_back(static_cast<std::uint32_t>(places_.size()));
+    places_.push_back({first_generation_, nullptr});
+  }
+  if (free_.empty())
+    return Status(Code::kResourceExhausted,
+                  open_ == 0 ? "every place for a namespace has been used up: restart larderd"
+                             : "all " + std::to_string(protocol::kMaxNamespaces) +
+                                   " places for namespaces are in use by sessions: end an engine of this pool, or unload "
+                                   "adapters of one, and attach again");
+  const std::uint32_t place = free_.back();
+  free_.pop_back();
+  places_[place].space = make_namespace(spec);
+  ++open_;
+  touch(handle_at(place));
+  return handle_at(place);
+}
+
+bool NamespaceTable::is_open(std::uint32_t handle) const {
+  const std::uint32_t place = protocol::namespace_place(handle);
+  return place < places_.size() && places_[place].space && handle_at(place) == handle;
+}
+
+std::vector<std::uint32_t> NamespaceTable::handles() const {
+  std::vector<std::uint32_t> handles;
+  for (std::uint32_t place = 0; place < places_.size(); ++place)
+    if (places_[place].space) handles.push_back(handle_at(place));
+  return handles;
+}
+
+void NamespaceTable::join(std::uint32_t handle) {
+  Namespace& space = at(handle);
+  ++space.sessions;
+  space.left = false;
+}
+
+void NamespaceTable::leave(std::uint32_t handle) {
+  Namespace& space = at(handle);
+  space.left = --space.sessions == 0;
+  touch(handle);
+}
+
+bool NamespaceTable::give_back(std::uint32_t handle) {
+  const Namespace& space = at(handle);
+  if (!space.left || space.slots != 0) return false;
+  Place& place = places_[protocol::namespace_place(handle)];
+  place.space.reset();
+  --open_;
+  ++given_back_;
+  if (place.generation < protocol::kLastNamespaceGeneration) {  // else the place ends here
+    ++place.generation;
+    free_.push_back(protocol::namespace_place(handle));
+  }
+  return true;
+}
+
+std::optional<std::uint32_t> NamespaceTable::least_used() const {
+  std::optional<std::uint32_t> least;
+  const auto before = [](const Namespace& a, const Namespace& b) {
+    return std::pair(a.pinned != 0, a.used) < std::pair(b.pinned != 0, b.used);
+  };
+  for (const std::uint32_t handle : handles())
+    if (at(handle).left && (!least || before(at(handle), at(*least)))) least = handle;
+  return least;
+}
+
+std::string NamespaceTable::describe_difference(const NamespaceSpec& spec) const {
+  std::vector<const Namespace*> known;
+  for (const Place& place : places_)
+    if (place.space) known.push_back(place.space.get());
+  const auto newest = known.begin() + static_cast<std::ptrdiff_t>(std::min(known.size(), kMostCompared));
+  std::partial_sort(known.begin(), newest, known.end(), [](const auto* a, const auto* b) { return a->used > b->used; });
   FingerprintDifference least;
   const Namespace* nearest = nullptr;
-  for (const Namespace& known : namespaces_) {
-    FingerprintDifference difference = diff_fingerprints(*known.spec.fingerprint, fingerprint);
+  for (auto one = known.begin(); one != newest; ++one) {
+    FingerprintDifference difference = diff_fingerprints(*(*one)->spec.fingerprint, *spec.fingerprint);
     if (nearest != nullptr && difference.fields >= least.fields) continue;
     least = std::move(difference);
-    nearest = &known;
+    nearest = *one;
   }
   if (nearest == nullptr) return "";
-  return "differs from namespace " + nearest->spec.id.to_hex().substr(0, 8) + " in: " + least.text;
+  const std::string name = "differs from namespace " + nearest->spec.id.to_hex().substr(0, 8) + " in: ";
+  if (nearest->spec.id != spec.id) return name + least.text;
+  return name + "the chunk layout alone; a fingerprint must name everything that decides the layout";
 }
 
-Result<std::uint32_t> NamespaceTable::by_prefix(const std::string& prefix) const {
+Result<std::vector<std::uint32_t>> NamespaceTable::by_prefix(const std::string& prefix) const {
   if (prefix.size() < 4 || prefix.size() > 32 || prefix.find_first_not_of("0123456789abcdef") != std::string::npos)
     return Status(Code::kInvalidArgument, "'" + prefix + "' is no namespace: give 4 to 32 lower-case hex digits of its id");
-  std::uint32_t found = size();
-  for (std::uint32_t handle = 0; handle < size(); ++handle) {
-    if (!namespaces_[handle].spec.id.to_hex().starts_with(prefix)) continue;
-    if (found != size()) return Status(Code::kOutOfRange, "several namespaces start with " + prefix + ": give more digits");
-    found = handle;
+  std::vector<std::uint32_t> found;
+  for (const std::uint32_t handle : handles()) {
+    if (!at(handle).spec.id.to_hex().starts_with(prefix)) continue;
+    if (!found.empty() && at(found.front()).spec.id != at(handle).spec.id)
+      return Status(Code::kOutOfRange, "several namespaces start with " + prefix + ": give more digits");
+    found.push_back(handle);
   }
-  if (found == size()) return Status(Code::kNotFound, "no namespace starts with " + prefix);
+  if (found.empty()) return Status(Code::kNotFound, "no namespace starts with " + prefix);
+  std::ranges::sort(found, [this](std::uint32_t a, std::uint32_t b) { return at(a).chunks > at(b).chunks; });
   return found;
 }
 

@@ -33,6 +33,31 @@ Result<std::uint32_t> Store::open_namespace(const NamespaceSpec& spec, std::stri
   return handle;
 }
 
+void Store::leave_namespace(std::uint32_t handle) {
+  namespaces_.leave(handle);
+  give_back_unused(handle);
+}
+
+void Store::give_back_unused(std::uint32_t handle) {
+  if (namespaces_.give_back(handle)) index_.clear_namespace(handle);
+}
+
+void Store::leave_namespace_of(std::uint32_t slot) {
+  const std::uint32_t handle = index_.key(slot).namespace_handle;
+  if (handle == protocol::kNoNamespace) return;
+  --namespaces_.at(handle).slots;
+  give_back_unused(handle);
+}
+
+// Nobody needs its key any more, while it waits for its writer or its readers: that need not keep its namespace.
+void Store::detach(std::uint32_t slot) {
+  const std::uint32_t handle = index_.key(slot).namespace_handle;
+  if (handle == protocol::kNoNamespace) return;
+  index_.detach(slot);
+  --namespaces_.at(handle).slots;
+  give_back_unused(handle);
+}
+
 void Store::reserve(SessionNumber number, const protocol::Key& scope, std::span<const protocol::BlockHash> hashes,
                     std::span<protocol::Grant> grants) {
   Session& session = sessions_.at(number);
@@ -92,6 +117,7 @@ protocol::Grant Store::grant_slot(SessionNumber number, Session& session, const 
     return refusal(GrantStatus::kNoSpace);
   }
   take_in(session, slot.number);
+  enter_namespace(slot.number);
   if (const std::uint32_t next = table_.next_free(); next != kNoSlot) index_.prefetch_entry(next);
   return {static_cast<std::uint32_t>(GrantStatus::kGranted), slot.number, generation, place.offset_bytes};
 }
@@ -126,6 +152,7 @@ void Store::enter_committed(Session& session, std::uint32_t slot, std::uint64_t 
   index_.commit(slot, root);
   enter_order(slot);
   count_in(slot);
+  namespaces_.touch(index_.key(slot).namespace_handle);
 }
 
 void Store::disown(SessionNumber number, const protocol::SlotRef& ref) {
@@ -170,6 +197,7 @@ void Store::leave_order(std::uint32_t slot) {
 }
 
 void Store::free_slot(std::uint32_t slot) {
+  leave_namespace_of(slot);
   index_.set_state(slot, SlotState::kFree);
   arena_.give(slot, index_.offset_bytes(slot));
 }
@@ -216,7 +244,8 @@ void Store::fill(stats::Stats& stats) const {
     stats.granted_bytes += session.granted_bytes;
   }
   stats.namespaces.clear();
-  for (std::uint32_t handle = 0; handle < namespaces_.size(); ++handle) {
+  stats.namespaces_given_back = namespaces_.given_back();
+  for (const std::uint32_t handle : namespaces_.handles()) {
     const Namespace& ns = namespaces_.at(handle);
     stats.namespaces.push_back({ns.spec.id.to_hex(), ns.spec.model, ns.spec.fingerprint, ns.chunks, ns.bytes, ns.sessions});
   }

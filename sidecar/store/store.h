@@ -46,9 +46,17 @@ struct SessionCaps {
   std::uint64_t held_bytes = UINT64_MAX;
 };
 
+// What is known of a namespace of an earlier life.
+struct EarlierName {
+  NamespaceSpec spec;
+  std::optional<std::uint32_t> handle = {};  // under which that life's index has it; none: it did not say
+};
+
 // How far dropping has come.
 struct Drop {
   std::optional<std::uint32_t> handle = {};  // none: every namespace
+  // The tiers below keep what they have. It ends where a session opens the namespace, or nothing of it is left. REQUIRES: a handle.
+  bool memory_only = false;
   std::uint64_t dropped = 0;                 // chunks
   std::uint32_t next = 0;                    // slot to look at
   bool done = false;
@@ -71,7 +79,8 @@ class Store {
   struct Restored {
     std::uint64_t kept = 0, dropped = 0, quarantined = 0;  // chunks that were committed; slots
     std::uint64_t own = 0;                                 // of these, slots that a tier may still read into
-    std::vector<std::size_t> names;                        // that were opened, by their place in the list
+    // That were opened, by their place in the list, with their handles here.
+    std::vector<std::pair<std::size_t, std::uint32_t>> names;
   };
   // Takes over what an earlier life left, under the same slot numbers and generations. `names`: what is known of its namespaces;
   // `alive`: its sessions whose process lives, which are ended here and may be succeeded. What is odd is dropped. From here on no slot
@@ -79,7 +88,7 @@ class Store {
   // been reading into is free where that was out of this store's own tier: to open it means that no request of an earlier life is
   // left. Else nobody can tell, and it stays set aside for as long as there is this arena. REQUIRES: nothing was done yet but
   // set_touched_bytes().
-  Restored restore(const EarlierIndex& earlier, std::span<const NamespaceSpec> names, std::span<const SessionNumber> alive);
+  Restored restore(const EarlierIndex& earlier, std::span<const EarlierName> names, std::span<const SessionNumber> alive);
   // Each of those sessions goes on and has announced its holds and grants again, or is over, or its time is up.
   void settled();
   bool settling() const { return settling_; }
@@ -87,9 +96,15 @@ class Store {
   // ---- Namespaces ----
   // See NamespaceTable::open().
   Result<std::uint32_t> open_namespace(const NamespaceSpec& spec, std::string* difference);
-  NamespaceTable& namespaces() { return namespaces_; }
-  // Dooms every chunk; what is being written will not be committed. The handle stays good. One slice a call: what was there at the
-  // first one is gone when it is done.
+  const NamespaceTable& namespaces() const { return namespaces_; }
+  // A session opens it, or leaves it. What the last one has left is given back as soon as it has no chunk, and its handle is none then; it
+  // goes on as it was where one opens it again before. REQUIRES: it is open.
+  void join_namespace(std::uint32_t handle) { namespaces_.join(handle); }
+  void leave_namespace(std::uint32_t handle);
+  // Whether each tier takes one drop more; people and larderd itself drop all the same.
+  bool takes_drops() const;
+  // Dooms every chunk; what is being written will not be committed. The handle of a namespace that a session has open stays good. One slice
+  // a call: what was there at the first one is gone when it is done.
   void drop(Drop& drop);
 
   // ---- Sessions ----
@@ -145,7 +160,7 @@ class Store {
   std::optional<protocol::EntryView> granted_chunk(SessionNumber session, const protocol::SlotRef& slot);
   // A slot for a chunk that comes up from a tier, evicting for it as reserve() does: granted to nobody's session, and pending to who would
   // store it, until promoted() or promotion_failed(). Present: with its slot and generation. Pending: somebody writes it. Refused: the
-  // sizes are not those of the namespace's layout. REQUIRES: the namespace is open.
+  // sizes are not those of the namespace's layout, or the handle is none.
   protocol::Grant promote(const protocol::Key& key, std::uint64_t payload_bytes, std::uint64_t piece_bytes);
   // Its bytes are there, out of this tier, which told since when its time to live counts (0: it did not). False: it was dropped meanwhile.
   bool promoted(const protocol::SlotRef& slot, std::uint64_t root, TierNumber from, std::uint32_t since_s);
@@ -167,7 +182,7 @@ class Store {
   std::uint32_t walk(TierNumber tier, std::uint32_t from, std::uint32_t most, std::vector<protocol::SlotRef>& slots,
                      bool also_written) const;
 
-  // ---- Families, by block hash. REQUIRES: the namespace is open. One slice a call, of one hash at least: what became of the
+  // ---- Families, by block hash. Of a handle that is none all are absent. One slice a call, of one hash at least: what became of the
   // first all() of the list. Found: done, the family is there (evict: any of it); absent: it is not there, or not whole ----
   // Counts them as used.
   protocol::ActCounts prefetch(std::uint32_t handle, std::span<const protocol::BlockHash> hashes);
@@ -185,7 +200,7 @@ class Store {
     protocol::SlotRef slot;
     protocol::SlotState state = protocol::SlotState::kFree;
   };
-  // All of a family, in `members`. REQUIRES: the namespace is open.
+  // All of a family, in `members`; none where the handle is none.
   void look_at_family(std::uint32_t handle, const protocol::BlockHash& hash, std::vector<Member>& members);
 
   // ---- Work for idle moments ----
@@ -209,9 +224,12 @@ class Store {
     std::uint32_t slot, start, pages;
     protocol::SlotState state;
   };
-  std::vector<std::uint32_t> restore_namespaces(std::span<const NamespaceSpec> names, Restored& restored);
-  std::vector<Found> find_kept(const std::vector<std::uint32_t>& handles, Restored& restored);
-  protocol::SlotState kept_as(EarlierIndex::Entry& entry, const std::vector<std::uint32_t>& handles) const;
+  using Handles = std::unordered_map<std::uint32_t, std::uint32_t>;  // of this life, by those of the earlier one
+  Handles restore_namespaces(std::span<const EarlierName> names, Restored& restored);
+  void restore_namespace(std::uint32_t earlier, std::span<const EarlierName> names, Handles& handles, Restored& restored);
+  void leave_restored();
+  std::vector<Found> find_kept(const Handles& handles, Restored& restored);
+  protocol::SlotState kept_as(EarlierIndex::Entry& entry, const Handles& handles) const;
   void keep_apart(std::vector<Found>& found, Restored& restored);
   void restore_places(std::vector<Found>& found, Restored& restored);
   void enter(const Found& one, Restored& restored);
@@ -292,6 +310,12 @@ class Store {
   bool written_to(TierNumber tier, std::uint32_t slot) const { return (table_.note(slot).written >> tier & 1) != 0; }
   void count_lost(std::uint32_t slot);
   void announce(Drop& drop);
+  void drop_slot(Drop& drop, std::uint32_t slot);
+  // The slot's key is of its namespace, or not any more: with its last slot one that was left is given back.
+  void enter_namespace(std::uint32_t slot) { ++namespaces_.at(index_.key(slot).namespace_handle).slots; }
+  void leave_namespace_of(std::uint32_t slot);
+  void detach(std::uint32_t slot);
+  void give_back_unused(std::uint32_t handle);
   void count_in(std::uint32_t slot);
   void count_out(std::uint32_t slot);
 

@@ -110,6 +110,7 @@ void Store::doom(std::uint32_t slot, SlotList& list) {
   }
   count_out(slot);
   table_.push_back(list, slot);
+  if (&list == &doomed_) detach(slot);  // what is not verified yet is named below by its key
 }
 
 void Store::sweep() {
@@ -156,6 +157,7 @@ bool Store::verify_next() {
   }
   table_.remove(unverified_, slot);
   table_.push_back(doomed_, slot);
+  detach(slot);
   return true;
 }
 
@@ -164,31 +166,45 @@ void Store::announce(Drop& drop) {
     if (listener != nullptr) drop.announced.push_back(listener->dropping(drop.handle));
 }
 
+bool Store::takes_drops() const {
+  return std::ranges::all_of(listeners_, [](const ChunkListener* one) { return one == nullptr || one->takes_drops(); });
+}
+
 void Store::drop(Drop& drop) {
   supersede_earlier();  // what was not carried over is not here to be found, and is still found there
-  if (drop.announced.empty()) announce(drop);
+  if (drop.announced.empty() && !drop.memory_only) announce(drop);
+  const bool gone = drop.handle && !namespaces_.is_open(*drop.handle);
   // Repeated drops need not look at every slot.
-  if (drop.next == 0 && granted_ == 0 && (drop.handle ? namespaces_.at(*drop.handle).chunks : committed_) == 0) drop.done = true;
+  if (drop.next == 0 && granted_ == 0 && !gone && (drop.handle ? namespaces_.at(*drop.handle).slots : committed_) == 0)
+    drop.done = true;
+  if (gone || (drop.memory_only && namespaces_.at(*drop.handle).sessions != 0)) drop.done = true;
   if (drop.done) return drop.announced.clear();
   const std::uint32_t begin = drop.next;
   const std::uint64_t dropped_before = drop.dropped;
   drop.next += std::min(kSliceEffort, table_.end() - begin);
   effort_ += drop.next - begin;
-  for (std::uint32_t slot = begin; slot < drop.next; ++slot) {
-    const SlotState state = index_.state(slot);
-    if (state != SlotState::kCommitted && state != SlotState::kGranted) continue;
-    if (drop.handle && index_.key(slot).namespace_handle != *drop.handle) continue;
-    if (state == SlotState::kGranted) {
-      quarantine(sessions_.at(index_.session(slot)), slot);
-      continue;
-    }
-    doom(slot, doomed_);
-    ++drop.dropped;
-  }
+  for (std::uint32_t slot = begin; slot < drop.next; ++slot) drop_slot(drop, slot);
   stats_.evicted_dropped += drop.dropped - dropped_before;
   drop.done = drop.next == table_.end();
   if (drop.done) drop.announced.clear();
   free_doomed();
+}
+
+void Store::drop_slot(Drop& drop, std::uint32_t slot) {
+  const SlotState state = index_.state(slot);
+  if (state == SlotState::kFree || state == SlotState::kQuarantined) return;
+  const std::uint32_t handle = index_.key(slot).namespace_handle;
+  if (handle == protocol::kNoNamespace || (drop.handle && handle != *drop.handle)) return;
+  if (state == SlotState::kGranted) return quarantine(sessions_.at(index_.session(slot)), slot);
+  if (state == SlotState::kCommitted) {
+    if (drop.memory_only) count_lost(slot);
+    doom(slot, doomed_);
+    ++drop.dropped;
+  } else if (drop.memory_only) {  // reported bad: its place is needed before anybody has looked
+    table_.remove(unverified_, slot);
+    table_.push_back(doomed_, slot);
+    detach(slot);
+  }
 }
 
 }  // namespace larder::store

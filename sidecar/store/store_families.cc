@@ -41,6 +41,7 @@ void Store::find_family(std::uint32_t handle, const protocol::BlockHash& hash, F
 
 void Store::look_at_family(std::uint32_t handle, const protocol::BlockHash& hash, std::vector<Member>& members) {
   members.clear();
+  if (!namespaces_.is_open(handle)) return;
   const NamespaceSpec& spec = namespaces_.at(handle).spec;
   effort_ += spec.shard_count * spec.groups.size();
   each_member(spec, {hash, handle, 0, 0}, [&](const protocol::Key& key) {
@@ -65,6 +66,10 @@ protocol::ActCounts Store::each_family(std::uint32_t handle, std::span<const pro
   protocol::ActCounts counts;
   const std::uint64_t end = effort_ + kSliceEffort;
   for (std::size_t i = 0; i < hashes.size() && effort_ < end; ++i) {
+    if (!namespaces_.is_open(handle)) {  // evicting its last chunk gives back what was left
+      counts.absent += hashes.size() - i;
+      break;
+    }
     find_family(handle, hashes[i], family_);
     ++(counts.*verb());
   }
@@ -102,10 +107,11 @@ protocol::ActCounts Store::evict(std::uint32_t handle, std::span<const protocol:
   auto hash = hashes.begin();
   const protocol::ActCounts counts = each_family(handle, hashes, [&] {
     stats_.evicted_dropped += family_.committed.size();
+    const EvictedBelow below = evict_below(handle, *hash++);  // first: without a chunk the handle may be none
     for (const std::uint32_t slot : family_.committed) doom(slot, doomed_);
     for (const std::uint32_t slot : family_.granted) quarantine(sessions_.at(index_.session(slot)), slot);
     const bool here = !family_.committed.empty() || !family_.granted.empty();
-    switch (evict_below(handle, *hash++)) {
+    switch (below) {
       case EvictedBelow::kRefused: return &protocol::ActCounts::refused;
       case EvictedBelow::kGone: return &protocol::ActCounts::found;
       case EvictedBelow::kAbsent: break;
@@ -137,6 +143,7 @@ void Store::pin_slot(std::uint32_t slot) {
   if (arena_.draining(slot)) arena_.stop_draining();  // it would never end
   leave_order(slot);
   table_.note(slot).pinned = 1;
+  ++namespaces_.at(index_.key(slot).namespace_handle).pinned;
   table_.push_back(pinned_, slot);
   pinned_bytes_ += slot_bytes(slot);
 }
@@ -145,6 +152,7 @@ void Store::pin_slot(std::uint32_t slot) {
 void Store::unpin_slot(std::uint32_t slot) {
   table_.remove(pinned_, slot);
   table_.note(slot).pinned = 0;
+  --namespaces_.at(index_.key(slot).namespace_handle).pinned;
   pinned_bytes_ -= slot_bytes(slot);
 }
 

@@ -32,6 +32,7 @@ std::optional<protocol::EntryView> Store::granted_chunk(SessionNumber session, c
 
 protocol::Grant Store::promote(const protocol::Key& key, std::uint64_t payload_bytes, std::uint64_t piece_bytes) {
   const auto answer = [](GrantStatus status) { return protocol::Grant{static_cast<std::uint32_t>(status), 0, 0, 0}; };
+  if (!namespaces_.is_open(key.namespace_handle)) return answer(GrantStatus::kRefused);  // given back since it was asked for
   const protocol::GroupLayout* layout = namespaces_.at(key.namespace_handle).layout(key.shard, key.group);
   if (layout == nullptr || layout->piece_bytes != piece_bytes || layout->piece_bytes * layout->pieces_per_chunk != payload_bytes)
     return answer(GrantStatus::kRefused);

@@ -21,14 +21,14 @@ bool may_be_a_slot(const protocol::EntryView& view) {
 
 }  // namespace
 
-Store::Restored Store::restore(const EarlierIndex& earlier, std::span<const NamespaceSpec> names,
+Store::Restored Store::restore(const EarlierIndex& earlier, std::span<const EarlierName> names,
                                std::span<const SessionNumber> alive) {
   earlier_ = earlier;
   settling_ = true;
   for (const SessionNumber session : alive) sessions_[session];
   if (earlier.tier() == 0 || earlier.tier() != index_.tier()) sessions_[kOwnSession];  // the device may still write
   Restored restored;
-  const std::vector<std::uint32_t> handles = restore_namespaces(names, restored);
+  const Handles handles = restore_namespaces(names, restored);
   std::vector<Found> found = find_kept(handles, restored);
   keep_apart(found, restored);
   LARDER_POINT(restore_chosen);
@@ -37,37 +37,56 @@ Store::Restored Store::restore(const EarlierIndex& earlier, std::span<const Name
   std::sort(found.begin(), found.end(),
             [this](const Found& a, const Found& b) { return index_.generation(a.slot) < index_.generation(b.slot); });
   for (const Found& one : found) enter(one, restored);
+  leave_restored();
   if (const auto own = sessions_.find(kOwnSession); own != sessions_.end()) restored.own = own->second.quarantined.count;
   if (restored.own != 0) index_.set_tier(0);  // more than one tier, for who comes next
   return restored;
 }
 
-// Those under which the earlier index has chunks get handles here. Returns these by the earlier ones; kNoSlot for others.
-std::vector<std::uint32_t> Store::restore_namespaces(std::span<const NamespaceSpec> names, Restored& restored) {
-  std::vector<bool> used(protocol::kMaxNamespaces);
+// Those under which the earlier index has chunks get handles here.
+Store::Handles Store::restore_namespaces(std::span<const EarlierName> names, Restored& restored) {
+  std::vector<std::uint32_t> used(protocol::kMaxNamespaces, protocol::kNoNamespace);  // by place: of one only a handle can be in use
   for (std::uint64_t slot = 0; slot < earlier_->entry_count(); ++slot) {
     const EarlierIndex::Entry entry = earlier_->read(static_cast<std::uint32_t>(slot));
-    if (entry.state == SlotState::kCommitted && entry.view.key.namespace_handle < used.size())
-      used[entry.view.key.namespace_handle] = true;
+    const std::uint32_t handle = entry.view.key.namespace_handle;
+    if (entry.state == SlotState::kCommitted && earlier_->namespace_id(handle) != protocol::NamespaceId{})
+      used[protocol::namespace_place(handle)] = handle;
   }
-  std::vector<std::uint32_t> handles(protocol::kMaxNamespaces, kNoSlot);
-  for (std::uint32_t handle = 0; handle < handles.size(); ++handle) {
-    const protocol::NamespaceId id = earlier_->namespace_id(handle);
-    if (!used[handle] || id == protocol::NamespaceId{}) continue;
-    for (std::size_t i = 0; i < names.size(); ++i) {
-      std::string difference;
-      if (names[i].id != id) continue;
-      const Result<std::uint32_t> opened = open_namespace(names[i], &difference);
-      if (!opened.ok()) continue;
-      handles[handle] = *opened;
-      restored.names.push_back(i);
-    }
-  }
+  Handles handles;
+  for (const std::uint32_t handle : used)
+    if (handle != protocol::kNoNamespace) restore_namespace(handle, names, handles, restored);
   return handles;
 }
 
+// Each shard may have told its layout; a life before protocol 1.6 had one namespace of an id.
+void Store::restore_namespace(std::uint32_t earlier, std::span<const EarlierName> names, Handles& handles, Restored& restored) {
+  const protocol::NamespaceId id = earlier_->namespace_id(earlier);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const EarlierName& name = names[i];
+    if (name.spec.id != id || name.handle.value_or(earlier) != earlier) continue;
+    if (const auto known = handles.find(earlier); known != handles.end()) {
+      if (namespaces_.add_layout(known->second, name.spec, arena_.arena_bytes()).ok())
+        restored.names.emplace_back(i, known->second);
+      continue;
+    }
+    const Result<std::uint32_t> made = namespaces_.make(name.spec, arena_.arena_bytes());
+    if (!made.ok()) continue;
+    namespaces_.join(*made);
+    index_.set_namespace(*made, id);
+    handles.emplace(earlier, *made);
+    restored.names.emplace_back(i, *made);
+  }
+}
+
+// No session has them open yet. Those of which nothing was kept are given back; the order of use stays that of their chunks.
+void Store::leave_restored() {
+  std::vector<std::uint32_t> handles = namespaces_.handles();
+  std::ranges::sort(handles, {}, [this](std::uint32_t handle) { return namespaces_.at(handle).used; });
+  for (const std::uint32_t handle : handles) leave_namespace(handle);
+}
+
 // Copies what may be kept into this index, not visible yet. In the order of place.
-std::vector<Store::Found> Store::find_kept(const std::vector<std::uint32_t>& handles, Restored& restored) {
+std::vector<Store::Found> Store::find_kept(const Handles& handles, Restored& restored) {
   std::vector<Found> found;
   const std::uint64_t count = std::min<std::uint64_t>(earlier_->entry_count(), index_.entry_count());
   for (std::uint64_t slot = 0; slot < earlier_->entry_count(); ++slot) {
@@ -75,6 +94,7 @@ std::vector<Store::Found> Store::find_kept(const std::vector<std::uint32_t>& han
     const SlotState state = slot < count ? kept_as(entry, handles) : SlotState::kFree;
     restored.dropped += entry.state == SlotState::kCommitted && state != SlotState::kCommitted;
     if (state == SlotState::kFree) continue;
+    if (state != SlotState::kCommitted) entry.view.key.namespace_handle = protocol::kNoNamespace;
     index_.copy(entry.view, entry.session);
     const std::uint64_t bytes = protocol::slot_bytes(entry.view.payload_bytes, entry.view.piece_bytes);
     found.push_back({static_cast<std::uint32_t>(slot), static_cast<std::uint32_t>(entry.view.offset_bytes / kPageBytes),
@@ -85,7 +105,7 @@ std::vector<Store::Found> Store::find_kept(const std::vector<std::uint32_t>& han
 }
 
 // What an entry of the earlier index is here; kFree: nothing. What was committed gets its namespace's handle of this index.
-SlotState Store::kept_as(EarlierIndex::Entry& entry, const std::vector<std::uint32_t>& handles) const {
+SlotState Store::kept_as(EarlierIndex::Entry& entry, const Handles& handles) const {
   protocol::EntryView& view = entry.view;
   if (view.generation == 0 || view.generation > earlier_->last_generation() || !may_be_a_slot(view)) return SlotState::kFree;
   const std::uint64_t bytes = protocol::slot_bytes(view.payload_bytes, view.piece_bytes);
@@ -101,10 +121,10 @@ SlotState Store::kept_as(EarlierIndex::Entry& entry, const std::vector<std::uint
     default: return SlotState::kFree;
   }
   if (view.record != protocol::record_checksum(view)) return SlotState::kFree;
-  const std::uint32_t handle = view.key.namespace_handle < handles.size() ? handles[view.key.namespace_handle] : kNoSlot;
-  if (handle == kNoSlot) return SlotState::kDying;  // not carried over, and perhaps still read by way of the earlier index
-  view.key.namespace_handle = handle;
-  const protocol::GroupLayout* layout = namespaces_.at(handle).layout(view.key.shard, view.key.group);
+  const auto handle = handles.find(view.key.namespace_handle);
+  if (handle == handles.end()) return SlotState::kDying;  // not carried over, and perhaps still read by way of the earlier index
+  view.key.namespace_handle = handle->second;
+  const protocol::GroupLayout* layout = namespaces_.at(handle->second).layout(view.key.shard, view.key.group);
   const bool fits = layout != nullptr && layout->piece_bytes == view.piece_bytes &&
                     layout->piece_bytes * layout->pieces_per_chunk == view.payload_bytes;
   return fits ? SlotState::kCommitted : SlotState::kDying;
@@ -161,10 +181,13 @@ void Store::enter(const Found& one, Restored& restored) {
     ++restored.dropped;
     state = SlotState::kDying;
     index_.adopt(one.slot, state);
+    if (one.state == SlotState::kCommitted) index_.detach(one.slot);
   }
   if (state == SlotState::kCommitted) {
     enter_order(one.slot);
+    enter_namespace(one.slot);
     count_in(one.slot);
+    namespaces_.touch(index_.key(one.slot).namespace_handle);
     ++restored.kept;
     for (ChunkListener* listener : listeners_)
       if (listener != nullptr && index_.session(one.slot) == kOwnSession) listener->came_up(index_.view(one.slot), 0);

@@ -128,6 +128,7 @@ void Store::quarantine(Session& session, std::uint32_t slot) {
   table_.push_back(session.quarantined, slot);
   --granted_;
   ++quarantined_;
+  detach(slot);
 }
 
 void Store::quarantine_all(Session& session) {

@@ -133,6 +133,7 @@ void read_body(protocol::Decoder& decoder, Echo& echo) {
     case MessageType::kLooked: return read_fixed<protocol::Looked>(decoder, echo);
     case MessageType::kActed: return read_fixed<protocol::Acted>(decoder, echo);
     case MessageType::kDropNamespace: return read_fixed<protocol::DropNamespace>(decoder, echo);
+    case MessageType::kCloseNamespace: return read_fixed<protocol::CloseNamespace>(decoder, echo);
     case MessageType::kError: return read_texted<protocol::Error>(decoder, echo);
     case MessageType::kExport: return read_export(decoder, echo);
     case MessageType::kExported: return read_texted<protocol::Exported>(decoder, echo);

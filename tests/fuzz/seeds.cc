@@ -60,6 +60,7 @@ void protocol_seeds() {
   write("protocol", "looked", text_of(Encoder(MessageType::kLooked, 5).append(protocol::Looked{1, 1, 1'000'000, 4096, 99, 0})));
   write("protocol", "fetched", text_of(Encoder(MessageType::kFetched, 4).append(protocol::Fetched{1, 2, 4096, 99, 0})));
   write("protocol", "fetch_end", text_of(Encoder(MessageType::kFetchEnd, 0).append(protocol::EndFetch{4, 0})));
+  write("protocol", "close", text_of(Encoder(MessageType::kCloseNamespace, 0).append(protocol::CloseNamespace{2, 1})));
   write("protocol", "drop", text_of(Encoder(MessageType::kDropNamespace, 0).append(protocol::DropNamespace{1, 0})));
   write("protocol", "error", text_of(Encoder(MessageType::kError, 0).append(protocol::Error{1, 3}).append_text("why")));
 }

@@ -47,7 +47,7 @@ class World {
       case kReserve: return send_reserve(who, input);
       case kCommit: return send_commit(who, input);
       case kSlot: return send_slot(who, input);
-      case kDrop: return send(who, Encoder(MessageType::kDropNamespace, 0).append(protocol::DropNamespace{input.byte(), 0}));
+      case kDrop: return send_drop(who, input.byte());
       case kHold: return hold(who, input);
       case kSilent:
         if (attached(who)) box_.store().set_silent(sessions_[who]->facts().number, (input.byte() & 1) != 0);
@@ -116,6 +116,7 @@ class World {
     promotions_.end_session(sessions_[who]->facts().number);
     looks_.end_session(sessions_[who]->facts().number);
     transfers().end_session(sessions_[who]->facts().number);
+    sessions_[who]->leave_namespaces();
     box_.store().end_session(sessions_[who]->facts().number);
     ended_[who].push_back(sessions_[who]->facts().number);
   }
@@ -157,7 +158,9 @@ class World {
   void send(std::size_t who, std::span<const std::byte> packet, std::vector<Fd> fds = {}) {
     const std::vector<std::byte> own = exact_copy(packet);
     const Result<ipc::Reply> reply = sessions_[who]->handle(own, std::move(fds));
-    while (reply.ok() && sessions_[who]->busy()) sessions_[who]->go_on();
+    bool refused = false;
+    while (reply.ok() && sessions_[who]->busy()) refused = !sessions_[who]->go_on().ok();
+    if (refused) return end(who);
     if (reply.ok()) {
       must(reply->packet.size() <= protocol::kMaxPacketBytes, "an answer fits a packet");
       must(reply->packet.empty() || protocol::Decoder::open(reply->packet).ok(), "an answer is a message");
@@ -181,6 +184,12 @@ class World {
     send(who, Encoder(MessageType::kHello, 1).append(hello));
     send(who, Encoder(MessageType::kAttached, 0).append(protocol::Attached{}));
   }
+  // Of what a request opened, or of a handle.
+  void send_drop(std::size_t who, std::uint8_t which) {
+    if ((which & 128) != 0)
+      return send(who, Encoder(MessageType::kCloseNamespace, 0).append(protocol::CloseNamespace{2U + which % 4, which >> 6 & 1U}));
+    send(who, Encoder(MessageType::kDropNamespace, 0).append(protocol::DropNamespace{which, 0}));
+  }
   void send_open(std::size_t who, Input& input) {
     protocol::OpenNamespace open{};
     const std::uint32_t groups = input.byte() % 4;
@@ -192,7 +201,7 @@ class World {
     const std::string text = input.take_text(input.byte());
     open.id = protocol::namespace_id(text);
     open.text_bytes = static_cast<std::uint32_t>(text.size());
-    send(who, Encoder(MessageType::kOpenNamespace, 2)
+    send(who, Encoder(MessageType::kOpenNamespace, 2 + open.shard_count % 4)
                   .append(open)
                   .append_all(std::span<const protocol::GroupLayout>(layouts))
                   .append_text(text));
@@ -342,7 +351,8 @@ class World {
   }
 
   void store_below(Input& input) {
-    const std::uint32_t handle = input.byte() % box_.store().namespaces().size();
+    const std::vector<std::uint32_t> handles = box_.store().namespaces().handles();
+    const std::uint32_t handle = handles[input.byte() % handles.size()];
     const auto shard = static_cast<std::uint16_t>(input.byte() % 4);
     const store::Namespace& ns = box_.store().namespaces().at(handle);
     const protocol::GroupLayout* layout = ns.layout(shard, 0);

@@ -77,8 +77,8 @@ Status SimLarderd::start(const std::set<SessionNumber>& alive) {
     backend_link_->answer_to(Operation::kLook, [this](const Message& message) { looks_->on_look(message); });
   }
 
-  std::vector<store::NamespaceSpec> names;
-  for (std::uint64_t space = 0; space < kSpaces; ++space) names.push_back(spec_of(space));
+  std::vector<store::EarlierName> names;
+  for (std::uint64_t space = 0; space < kSpaces; ++space) names.push_back({spec_of(space)});
   if (earlier.ok()) {
     const std::vector<SessionNumber> sessions(alive.begin(), alive.end());
     store_->restore(*earlier, names, sessions);
@@ -87,7 +87,8 @@ Status SimLarderd::start(const std::set<SessionNumber>& alive) {
   }
   for (std::uint64_t space = 0; space < kSpaces; ++space) {
     std::string difference;
-    index_->handles[space] = *store_->open_namespace(names[space], &difference);
+    index_->handles[space] = *store_->open_namespace(names[space].spec, &difference);
+    store_->join_namespace(index_->handles[space]);  // its engines have it open for as long as it lives
   }
   machine_.indexes.push_back(index_);
   ticked_ms_ = machine_.clock.now_ms();

@@ -10,6 +10,7 @@ OK, INVALID_ARGUMENT, NOT_FOUND, ALREADY_EXISTS, OUT_OF_RANGE, RESOURCE_EXHAUSTE
 DEADLINE_EXCEEDED, FAILED_PRECONDITION, DATA_LOSS, UNSUPPORTED, PERMISSION_DENIED, INTERNAL = range(7, 13)
 
 NO_PAGE = 0xFFFFFFFF  # LARDER_NO_PAGE: a block that a load leaves alone
+CLOSE_DROP = 1  # LARDER_CLOSE_DROP
 
 
 class _Sized(ctypes.Structure):
@@ -197,6 +198,7 @@ PROTOTYPES = {
     "larder_close": (None, [c_void_p]),
     "larder_set_namespace": (c_uint32, [c_void_p, POINTER(Namespace)]),
     "larder_add_namespace": (c_uint32, [c_void_p, c_char_p, c_char_p, POINTER(c_uint32)]),
+    "larder_close_namespace": (c_uint32, [c_void_p, c_uint32, c_uint32]),
     "larder_wait_namespace": (c_uint32, [c_void_p, c_uint32, c_uint32]),
     "larder_namespace_id": (c_uint32, [c_char_p, c_char_p, c_size_t]),
     "larder_register_pages": (c_uint32, [c_void_p, c_uint32, POINTER(Pages), c_uint32]),

@@ -104,6 +104,11 @@ class Client:
             self._lib.larder_wait_namespace(self._client, number, wait_ms)
         return number.value
 
+    def close_namespace(self, number, drop=False):
+        """Gives back a namespace of add_namespace(): its number is a miss from now on. With drop=True the last session that closes
+        the namespace has its chunks dropped from larderd's memory. Waits for nothing. False: no such number, or it is closed."""
+        return self._lib.larder_close_namespace(self._client, number, native.CLOSE_DROP if drop else 0) == native.OK
+
     def register_pages(self, group, layers):
         """layers: (address, stride_bytes, page_bytes, page_count) for each layer of the group, in the fingerprint's order."""
         array = (native.Pages * len(layers))(*layers)

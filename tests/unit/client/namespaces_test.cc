@@ -193,12 +193,130 @@ TEST_F(NamespacesTest, NothingIsLoadedThatIsStillToBeDropped) {
   EXPECT_TRUE(wait([&] { return process.load(1, 0, 0); })) << "and what comes after the drop is";
 }
 
-TEST_F(NamespacesTest, TheyAreBounded) {
+TEST_F(NamespacesTest, TheyAreBoundedUntilOneIsClosed) {
   start();
   Process process(config_.socket, 1);
   for (std::uint32_t i = 1; i < protocol::kMaxClientNamespaces; ++i)
     ASSERT_TRUE(process.client->add_namespace("adapter: " + std::to_string(i), "").ok());
-  EXPECT_EQ(process.client->add_namespace("adapter: x", "").status().code(), Code::kResourceExhausted);
+  const Status full = process.client->add_namespace("adapter: x", "").status();
+  EXPECT_EQ(full.code(), Code::kResourceExhausted);
+  EXPECT_NE(full.text().find("close one"), std::string::npos);
+  ASSERT_TRUE(process.client->wait_attached(5000).ok());
+  ASSERT_TRUE(process.client->close_namespace(7, false).ok());
+  EXPECT_EQ(process.client->close_namespace(7, false).code(), Code::kNotFound);
+  EXPECT_EQ(process.client->close_namespace(0, false).code(), Code::kInvalidArgument);
+  const std::uint32_t number = *process.client->add_namespace("adapter: x", "");
+  EXPECT_EQ(namespace_number_place(number), 7U);
+  EXPECT_NE(number, 7U);
+  ASSERT_TRUE(process.client->wait_namespace(number, 5000).ok());
+  EXPECT_EQ(process.client->wait_namespace(7, 5000).code(), Code::kNotFound) << "at once";
+}
+
+TEST_F(NamespacesTest, AClosedNumberIsAMissForEveryCall) {
+  start();
+  Process process(config_.socket, 1);
+  ASSERT_TRUE(process.client->wait_attached(5000).ok());
+  const std::string text = "engine: made-up\nadapter: a\n";
+  const std::uint32_t closed = *process.client->add_namespace(text, "");
+  ASSERT_TRUE(process.client->wait_namespace(closed, 5000).ok());
+  EXPECT_EQ(process.store(1, 0, 0, closed) + process.store(1, 0, 1, closed), 2U);
+  ASSERT_TRUE(wait([&] { return process.present(1, closed); }));
+  ASSERT_TRUE(process.client->close_namespace(closed, false).ok());
+  const std::uint32_t next = *process.client->add_namespace("engine: made-up\nadapter: b\n", "");
+  ASSERT_TRUE(process.client->wait_namespace(next, 5000).ok());
+  ASSERT_EQ(namespace_number_place(next), namespace_number_place(closed));
+  EXPECT_EQ(process.store(2, 0, 0, next) + process.store(2, 0, 1, next), 2U);
+  ASSERT_TRUE(wait([&] { return process.present(2, next); }));
+  for (const std::uint64_t hash : {1U, 2U}) {
+    const std::vector<protocol::BlockHash> one{hash_of(hash)};
+    Hashes hashes = hashes_of(one);
+    hashes.ns = closed;
+    EXPECT_FALSE(process.present(hash, closed));
+    EXPECT_FALSE(process.load(hash, 0, 0, closed));
+    EXPECT_EQ(process.client->hold(hashes).second, 0U);
+    EXPECT_EQ(process.client->reachable(hashes), 0U);
+    EXPECT_FALSE(process.client->act(protocol::Verb::kPin, hashes, 1000).ok());
+    EXPECT_FALSE(process.client->fetch(hashes, 1000).ok());
+    EXPECT_EQ(process.store(hash + 10, 0, 0, closed), 0U);
+  }
+  EXPECT_FALSE(process.present(1, next)) << "nor does the next one see what it had";
+  const std::uint32_t again = *process.client->add_namespace(text, "");
+  ASSERT_TRUE(process.client->wait_namespace(again, 5000).ok());
+  EXPECT_TRUE(process.load(1, 0, 0, again)) << "its chunks stayed in larderd";
+  ASSERT_TRUE(process.client->close_namespace(again, true).ok());
+  EXPECT_TRUE(wait([&] { return stats().slots_committed == 2; })) << "dropped from memory";
+  EXPECT_TRUE(process.present(2, next));
+}
+
+// Faster than larderd answers: what is closed before its answer came is nobody's, and the same text is another number's.
+TEST_F(NamespacesTest, OneThatIsClosedBeforeLarderdAnsweredIsClosedThereToo) {
+  start(gated_clock_);
+  Process process(config_.socket, 1);
+  ASSERT_TRUE(process.client->wait_attached(5000).ok());
+  std::uint32_t last = 0;
+  {
+    const std::lock_guard closed(gated_clock_.gate);  // larderd is slow
+    for (int i = 0; i < 50; ++i) {
+      last = *process.client->add_namespace("engine: made-up\nadapter: a\n", "");
+      if (i != 49) ASSERT_TRUE(process.client->close_namespace(last, true).ok());
+    }
+  }
+  ASSERT_TRUE(process.client->wait_namespace(last, 5000).ok());
+  EXPECT_EQ(process.store(1, 0, 0, last), 1U);
+  EXPECT_TRUE(process.load(1, 0, 0, last));
+  ASSERT_TRUE(process.client->close_namespace(last, true).ok());
+  EXPECT_TRUE(wait([&] { return stats().namespaces.size() == 1; }));
+}
+
+// An answer to a drop of the namespace that had the place before says nothing of the one that has it now.
+TEST(NamespacesOfOneClient, ADropThatIsDoneInAClosedNamespaceDoesNotOpenTheNext) {
+  const NamespaceSpec spec{"engine: made-up\n", "", {}, 1, 0, 64, {{4096, 1, 1}}};
+  Namespaces namespaces(spec);
+  FakeSession session;
+  namespaces.attached(session.attachment);
+  const std::uint32_t first = *namespaces.add("adapter: a", "");
+  session.receive_one<protocol::OpenNamespace>(protocol::MessageType::kOpenNamespace);
+  namespaces.opened(*session.attachment, 1U << 30 | first, 5);
+  namespaces.drop_all();
+  std::uint32_t own = 0, fence = 0;
+  session.receive_one<protocol::DropNamespace>(protocol::MessageType::kDropNamespace);
+  session.receive<protocol::Reserve, protocol::BlockHash>(protocol::MessageType::kReserve, &own);
+  session.receive_one<protocol::DropNamespace>(protocol::MessageType::kDropNamespace);
+  session.receive<protocol::Reserve, protocol::BlockHash>(protocol::MessageType::kReserve, &fence);
+  ASSERT_TRUE(namespaces.close(first, false).ok());
+  const std::uint32_t next = *namespaces.add("adapter: b", "");
+  ASSERT_EQ(namespace_number_place(next), namespace_number_place(first));
+  EXPECT_TRUE(namespaces.drop_pending(next));
+  EXPECT_TRUE(namespaces.fence_passed(fence));
+  EXPECT_TRUE(namespaces.drop_pending(next)) << "it has still to be dropped";
+  EXPECT_TRUE(namespaces.fence_passed(own));
+  EXPECT_FALSE(namespaces.drop_pending(0));
+}
+
+// An older larderd (protocol 1.5) knows no CLOSE_NAMESPACE; the client's own places are used again all the same.
+TEST(NamespacesOfOneClient, AnOlderLarderdIsNotTold) {
+  const NamespaceSpec spec{"engine: made-up\n", "", {}, 1, 0, 64, {{4096, 1, 1}}};
+  Namespaces namespaces(spec);
+  FakeSession session;
+  namespaces.attached(session.attachment);
+  for (int i = 0; i < 100; ++i) {
+    const std::uint32_t number = *namespaces.add("adapter: " + std::to_string(i), "");
+    EXPECT_EQ(next_type(session), protocol::MessageType::kOpenNamespace);
+    ASSERT_TRUE(namespaces.close(number, true).ok());
+    EXPECT_TRUE(session.silent());
+  }
+}
+
+TEST(NamespacesOfOneClient, APlaceEndsWithItsLastNumber) {
+  const NamespaceSpec spec{"engine: made-up\n", "", {}, 1, 0, 64, {{4096, 1, 1}}};
+  Namespaces namespaces(spec, (1U << (30 - kNamespacePlaceBits)) - 1);
+  for (std::uint32_t i = 1; i < protocol::kMaxClientNamespaces; ++i) {
+    const std::uint32_t number = *namespaces.add("adapter: a", "");
+    EXPECT_LT(number, 1U << 30);
+    EXPECT_EQ(namespace_number_place(number), i);
+    ASSERT_TRUE(namespaces.close(number, false).ok());
+  }
+  EXPECT_EQ(namespaces.add("adapter: a", "").status().code(), Code::kResourceExhausted);
 }
 
 }  // namespace

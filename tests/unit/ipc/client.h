@@ -125,7 +125,7 @@ class Client {
 
   // Returns the handle; `difference` gets the text.
   std::uint32_t open_namespace(const std::string& fingerprint, std::uint32_t piece_bytes = 4096,
-                               std::string* difference = nullptr) {
+                               std::string* difference = nullptr, std::uint32_t request = 2) {
     protocol::OpenNamespace open{};
     open.id = protocol::namespace_id(fingerprint);
     open.group_count = 1;
@@ -133,7 +133,7 @@ class Client {
     open.chunk_tokens = 256;
     open.text_bytes = static_cast<std::uint32_t>(fingerprint.size());
     open.model = protocol::make_short_text("test-model");
-    protocol::Encoder encoder(MessageType::kOpenNamespace, 2);
+    protocol::Encoder encoder(MessageType::kOpenNamespace, request);
     encoder.append(open).append(protocol::GroupLayout{piece_bytes, 2, 0}).append_text(fingerprint);
     EXPECT_TRUE(send(encoder).ok());
     Result<protocol::Packet> packet = receive();
@@ -146,6 +146,12 @@ class Client {
     EXPECT_TRUE(decoder->read_text(answer.text_bytes, 8192, text));
     if (difference != nullptr) *difference = text;
     return answer.handle;
+  }
+
+  // What that request opened.
+  void close_namespace(std::uint32_t request, std::uint32_t flags = 0) {
+    protocol::Encoder encoder(MessageType::kCloseNamespace, 0);
+    ASSERT_TRUE(send(encoder.append(protocol::CloseNamespace{request, flags})).ok());
   }
 
   std::vector<protocol::Grant> reserve(std::uint32_t handle, const std::vector<protocol::BlockHash>& hashes) {

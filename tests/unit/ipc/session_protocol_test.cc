@@ -52,6 +52,8 @@ std::vector<Bytes> conversation(std::uint64_t first_generation) {
   add(e10.append(protocol::Act{1, 1 + static_cast<std::uint32_t>(first_generation % 4), 2, 0})
           .append(protocol::BlockHash{1, 1})
           .append(protocol::BlockHash{2, 2}));
+  Encoder e11(MessageType::kCloseNamespace, 0);
+  add(e11.append(protocol::CloseNamespace{2, protocol::kCloseDrop}));
   return messages;
 }
 
@@ -85,7 +87,7 @@ TEST_F(SessionProtocolTest, TheWholeConversationIsUnderstood) {
     ASSERT_TRUE(reply.ok()) << reply.status().to_string();
     answered.push_back(!reply->packet.empty());
   }
-  EXPECT_EQ(answered, (std::vector<bool>{true, false, true, true, false, false, false, false, false, true}));
+  EXPECT_EQ(answered, (std::vector<bool>{true, false, true, true, false, false, false, false, false, true, false}));
   EXPECT_EQ(box_.stats().chunks_committed, 1U);
   EXPECT_EQ(box_.stats().disowned, 1U);
   EXPECT_EQ(box_.stats().evicted_bad, 1U);

@@ -84,6 +84,7 @@ TEST(Golden, Namespaces) {
                open, GroupLayout{kC, 24, 0});
   expect_bytes(MessageType::kNamespace, 5, le(3, 4) + le(0, 4), Namespace{3, 0});
   expect_bytes(MessageType::kDropNamespace, 11, le(3, 4) + zeros(4), DropNamespace{3, 0});
+  expect_bytes(MessageType::kCloseNamespace, 27, le(3, 4) + le(1, 4), CloseNamespace{3, kCloseDrop});
 }
 
 TEST(Golden, Storing) {

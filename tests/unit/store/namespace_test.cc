@@ -66,8 +66,22 @@ TEST(Namespaces, ContradictionsAreRefusedByName) {
   spec = make_spec("a: 1", 1 << 20);
   EXPECT_NE(refused(spec).text().find("memory.size"), std::string::npos);
   EXPECT_EQ(table.size(), 0U);
-  ASSERT_TRUE(table.open(make_spec("a: 1"), 1 << 20, &difference).ok());
-  EXPECT_NE(refused(make_spec("a: 1", 4096, 2)).text().find("another chunk layout"), std::string::npos);
+}
+
+TEST(Namespaces, AnotherLayoutOfTheSameTextIsAnotherNamespace) {
+  NamespaceTable table;
+  std::string difference;
+  const auto open = [&](const NamespaceSpec& spec) { return *table.open(spec, 1 << 20, &difference); };
+  NamespaceSpec more_shards = make_spec("a: 1");
+  more_shards.shard_count = 3;
+  EXPECT_EQ(open(make_spec("a: 1")), 0U);
+  EXPECT_EQ(open(make_spec("a: 1", 4096, 2)), 1U);
+  EXPECT_NE(difference.find("the chunk layout alone"), std::string::npos) << difference;
+  EXPECT_EQ(open(more_shards), 2U);
+  EXPECT_EQ(open(make_spec("a: 1")), 0U) << "whoever agrees with an opener shares with it";
+  EXPECT_EQ(open(make_spec("a: 1", 4096, 2)), 1U);
+  table.at(1).chunks = 5;
+  EXPECT_EQ(*table.by_prefix(table.at(0).spec.id.to_hex()), (std::vector<std::uint32_t>{1, 0, 2}));
 }
 
 TEST(Namespaces, EachShardMayTellItsOwnLayout) {
@@ -86,9 +100,11 @@ TEST(Namespaces, EachShardMayTellItsOwnLayout) {
   EXPECT_EQ(table.at(0).layout(0, 0)->pieces_per_chunk, 3U);
   EXPECT_EQ(table.at(0).layout(1, 1), nullptr);
   EXPECT_EQ(table.at(0).layout(2, 0), nullptr);
-  EXPECT_EQ(open(2, 4).status().code(), Code::kInvalidArgument);
-  EXPECT_EQ(open(0, 3).status().code(), Code::kInvalidArgument) << "one for all, and one for each";
+  EXPECT_EQ(*open(2, 4), 1U) << "nobody of the first has to put up with another layout of that shard";
+  EXPECT_EQ(*open(0, 3), 2U) << "one for all, and one for each";
   EXPECT_EQ(open(3, 3).status().code(), Code::kOutOfRange);
+  table.join(0);
+  EXPECT_EQ(*open(1, 3), 0U) << "of two that fit, the one with more sessions";
 }
 
 TEST(Namespaces, TheTableIsBounded) {
@@ -97,6 +113,51 @@ TEST(Namespaces, TheTableIsBounded) {
   for (std::uint32_t i = 0; i < protocol::kMaxNamespaces; ++i)
     ASSERT_TRUE(table.open(make_spec("a: " + std::to_string(i)), 1 << 20, &difference).ok());
   EXPECT_EQ(table.open(make_spec("a: x"), 1 << 20, &difference).status().code(), Code::kResourceExhausted);
+  table.join(77);
+  EXPECT_FALSE(table.give_back(77)) << "a session has it open";
+  table.leave(77);
+  ++table.at(77).slots;
+  EXPECT_FALSE(table.give_back(77)) << "it has a chunk";
+  --table.at(77).slots;
+  ASSERT_TRUE(table.give_back(77));
+  const std::uint32_t handle = *table.open(make_spec("a: x"), 1 << 20, &difference);
+  EXPECT_EQ(protocol::namespace_place(handle), 77U);
+  EXPECT_NE(handle, 77U);
+  EXPECT_FALSE(table.is_open(77)) << "an old handle names none";
+  EXPECT_TRUE(table.is_open(handle));
+}
+
+TEST(Namespaces, APlaceEndsWithItsLastGeneration) {
+  NamespaceTable table(protocol::kLastNamespaceGeneration);
+  std::string difference;
+  const std::uint32_t last = protocol::make_namespace_handle(0, protocol::kLastNamespaceGeneration);
+  for (std::uint32_t place = 0; place < protocol::kMaxNamespaces; ++place) {
+    const std::uint32_t handle = *table.open(make_spec("a: 1"), 1 << 20, &difference);
+    ASSERT_EQ(handle, last + place);
+    ASSERT_NE(handle, protocol::kNoNamespace);
+    table.join(handle);
+    table.leave(handle);
+    ASSERT_TRUE(table.give_back(handle));
+  }
+  const Status used_up = table.open(make_spec("a: 1"), 1 << 20, &difference).status();
+  EXPECT_EQ(used_up.code(), Code::kResourceExhausted);
+  EXPECT_NE(used_up.text().find("restart larderd"), std::string::npos) << used_up.text();
+}
+
+TEST(Namespaces, TheLeastUsedIsOneThatSessionsHaveLeftAndHasNoPins) {
+  NamespaceTable table;
+  std::string difference;
+  for (std::uint32_t i = 0; i < 4; ++i) table.join(*table.open(make_spec("a: " + std::to_string(i)), 1 << 20, &difference));
+  EXPECT_EQ(table.least_used(), std::nullopt);
+  for (const std::uint32_t handle : {2U, 1U, 3U}) table.leave(handle);
+  EXPECT_EQ(table.least_used(), 2U);
+  table.at(2).pinned = 1;
+  EXPECT_EQ(table.least_used(), 1U);
+  table.touch(1);
+  EXPECT_EQ(table.least_used(), 3U);
+  table.join(3);
+  table.join(1);
+  EXPECT_EQ(table.least_used(), 2U) << "where all others are in use";
 }
 
 TEST(Namespaces, APrefixFindsOne) {
@@ -104,8 +165,8 @@ TEST(Namespaces, APrefixFindsOne) {
   std::string difference;
   ASSERT_TRUE(table.open(make_spec("a: 1"), 1 << 20, &difference).ok());
   const std::string id = table.at(0).spec.id.to_hex();
-  EXPECT_EQ(*table.by_prefix(id.substr(0, 4)), 0U);
-  EXPECT_EQ(*table.by_prefix(id), 0U);
+  EXPECT_EQ(*table.by_prefix(id.substr(0, 4)), std::vector<std::uint32_t>{0});
+  EXPECT_EQ(*table.by_prefix(id), std::vector<std::uint32_t>{0});
   EXPECT_EQ(table.by_prefix(id.substr(0, 3)).status().code(), Code::kInvalidArgument);
   EXPECT_EQ(table.by_prefix("ABCD").status().code(), Code::kInvalidArgument);
   EXPECT_EQ(table.by_prefix(id[0] == '0' ? "1111" : "0000").status().code(), Code::kNotFound);

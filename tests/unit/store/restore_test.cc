@@ -78,9 +78,9 @@ class Restore : public testing::Test {
  protected:
   Restore() {
     first_.add_session(kWriter);
-    first_.open(names_[1]);  // nothing is stored in it: the other one's handle is not the same in both lives
-    handle_ = first_.open(names_[0]);
-    small_ = first_.open(names_[2]);
+    first_.open(names_[1].spec);  // nothing is stored in it: the other one's handle is not the same in both lives
+    handle_ = first_.open(names_[0].spec);
+    small_ = first_.open(names_[2].spec);
   }
   protocol::Key key(std::uint64_t n, std::uint32_t handle) const { return {{n * 0x9e3779b97f4a7c15ULL, n + 1}, handle, 0, 0}; }
   protocol::Key key(std::uint64_t n) const { return key(n, handle_); }
@@ -89,10 +89,10 @@ class Restore : public testing::Test {
     return second_->store.restore(first_.as_earlier(), names_, alive);
   }
   // The same key in the second life.
-  protocol::Key again(std::uint64_t n) { return key(n, second_->open(names_[0])); }
+  protocol::Key again(std::uint64_t n) { return key(n, second_->open(names_[0].spec)); }
   bool kept(std::uint64_t n) { return second_->reader.find(again(n)).has_value(); }
 
-  const std::vector<NamespaceSpec> names_{one_shard("a\n"), one_shard("b\n"), one_shard("c\n", 512)};
+  const std::vector<EarlierName> names_{{one_shard("a\n")}, {one_shard("b\n")}, {one_shard("c\n", 512)}};
   Memory arena_ = zeroed_pages(kSlots * kSlotBytes);
   Life first_{arena_.get(), 1000};
   std::uint32_t handle_ = 0, small_ = 0;
@@ -106,7 +106,7 @@ TEST_F(Restore, KeepsWhatWasCommittedUnderItsNumberPlaceAndGeneration) {
   const Store::Restored restored = restore();
   EXPECT_EQ(restored.kept, 9U);
   EXPECT_EQ(restored.dropped, 0U);
-  EXPECT_EQ(restored.names, (std::vector<std::size_t>{0, 2})) << "nothing stands under the other one";
+  EXPECT_EQ(restored.names, (std::vector<std::pair<std::size_t, std::uint32_t>>{{0, 0}, {2, 1}})) << "nothing stands under the other one";
   for (const auto& [n, grant] : stored) {
     const auto view = second_->reader.find(again(n));
     ASSERT_TRUE(view) << n;
@@ -252,7 +252,7 @@ TEST_F(Restore, WhatIsEvictedOrDroppedMeanwhileWaitsForItsReadersToo) {
   for (std::uint64_t n = 0; n < kSlots; ++n) grants.push_back(first_.put(kWriter, key(n)));
   restore({kWriter});
   const protocol::BlockHash hash = key(3).hash;
-  EXPECT_EQ(second_->store.evict(second_->open(names_[0]), std::span(&hash, 1)).found, 1U);
+  EXPECT_EQ(second_->store.evict(second_->open(names_[0].spec), std::span(&hash, 1)).found, 1U);
   second_->clear();
   EXPECT_EQ(second_->filled().slots_free + second_->filled().unused_bytes / kSlotBytes, 0U) << "a hold is still to be announced";
   protocol::SessionRegion& region = second_->add_session(kNew);
@@ -305,7 +305,7 @@ TEST_F(Restore, WhatIsNotCarriedOverIsDroppedAndEvictedAllTheSame) {
     first_.header().dead = 0;
     second_.emplace(arena_.get(), 5000);
     second_->store.restore(first_.as_earlier(), {}, {});
-    const std::uint32_t handle = second_->open(names_[0]);
+    const std::uint32_t handle = second_->open(names_[0].spec);
     EXPECT_FALSE(first_.reader.dead());
     Drop drop{handle};
     if (dropped)
@@ -394,7 +394,7 @@ TEST_F(Restore, AnyDamageIsSurvivedAndTheStoreIsWhole) {
       EXPECT_LE(restored.kept, kSlots * 2);
       second_->store.settled();
       second_->add_session(kNew);
-      const std::uint32_t handle = second_->open(names_[0]);
+      const std::uint32_t handle = second_->open(names_[0].spec);
       for (std::uint64_t n = 200; n < 200 + kSlots; ++n) second_->put(kNew, key(n, handle));
       second_->store.release_quarantine(kWriter);
       second_->store.release_quarantine(77);
