@@ -406,11 +406,13 @@ typedef struct larder_file_hash {
   uint32_t reserved;
 } larder_file_hash;
 
-/* Reads the whole regular file at `path` with plain reads, on the calling thread, at the speed of the disk. Another thread ends the call
- * between two reads of 1 MiB by setting *stop (may be NULL) to another value than 0: LARDER_DEADLINE_EXCEEDED.
- * LARDER_UNAVAILABLE: the file changed while it was read. LARDER_OUT_OF_RANGE: it is not on a local file system, and more of its bytes
- * than uncached_limit are not in the page cache; nothing was read, and uncached_bytes tells how many. LARDER_NOT_FOUND,
- * LARDER_PERMISSION_DENIED, LARDER_INVALID_ARGUMENT (no regular file), LARDER_INTERNAL (a read failed).
+/* Reads the whole regular file at `path` with plain reads, on the calling thread, at the speed of
+ * the disk. Another thread ends the call between two reads of 1 MiB by setting *stop (may be NULL)
+ * to another value than 0: LARDER_DEADLINE_EXCEEDED.
+ * LARDER_UNAVAILABLE: the file changed while it was read. LARDER_OUT_OF_RANGE: the file is not on a
+ * local file system, and more of its bytes than uncached_limit are not in the page cache; none was
+ * read. LARDER_NOT_FOUND, LARDER_PERMISSION_DENIED, LARDER_INVALID_ARGUMENT (no regular file),
+ * LARDER_INTERNAL (a read failed). *file is written with LARDER_OK alone.
  * `why`, where it is not NULL, gets the reason in words, cut to why_bytes and zero-terminated. */
 LARDER_API larder_status larder_hash_file(const char* path, const int32_t* stop, larder_file_hash* file, char* why,
                                           size_t why_bytes);

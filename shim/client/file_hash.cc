@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::size_t kReadBytes = 1 << 20;
 // The kernel copies pages of its cache three times as fast into a buffer that begins at a page
-// (seen on AMD EPYC) as into what malloc gives, 16 bytes behind one.
+// (seen on AMD EPYC) as into a buffer of malloc(), which begins 16 bytes later.
 constexpr std::align_val_t kReadAlignment{4096};
 constexpr std::size_t kCountBytes = 1 << 30;  // counted at once: 256 KiB of answers
 
@@ -61,7 +61,7 @@ Result<FileStamp> stamp_of(int fd, const std::string& path) {
                    nanoseconds(found.st_ctim)};
 }
 
-// O_NONBLOCK: a FIFO at the path must not stop the caller. It changes nothing for regular files.
+// O_NONBLOCK: a FIFO at the path must not stop the caller. Regular files ignore the flag.
 Result<Fd> open_file(const std::string& path) {
   Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (fd.valid()) return fd;
@@ -85,7 +85,7 @@ Status stopped_status(const std::string& path) {
 }
 
 // Bytes of the file that the page cache does not hold; `size` where the kernel does not tell.
-// Touches no page of the mapping, so that nothing is read.
+// Touches no page of the mapping and so reads no byte.
 std::uint64_t uncached_bytes(int fd, const std::string& path, std::uint64_t size, const std::int32_t* stop) {
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   if (size == 0 || !residency_is_told(fd, path)) return size;

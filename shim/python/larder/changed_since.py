@@ -1,5 +1,5 @@
-"""Whether files may be others now than when an engine loaded them: their content, or what their
-path leads to.
+"""Whether files may be others now than when an engine loaded them: their content, or the
+place that their path leads to.
 
 A file's ctime moves with its content, its name and its mode, and no program can set it back. Files
 of a hub's cache are left out: the cache writes a file once and renames it to its place, so that a
@@ -50,8 +50,11 @@ def _led_elsewhere(folder, since_ns, links_left):
     """The first part of the folder's path that was put there later: a link, or a folder that was
     renamed. A folder's ctime moves with its mtime where an entry comes or goes, and alone where it
     is renamed."""
-    place = "/"
-    for name in [part for part in os.path.abspath(folder).split("/") if part]:
+    place = "/" if folder.startswith("/") else os.getcwd()
+    for name in [part for part in folder.split("/") if part not in ("", ".")]:
+        if name == "..":  # above the folder that a link leads to, not above the link
+            place = os.path.dirname(os.path.realpath(place))
+            continue
         above, place = place, os.path.join(place, name)
         found = os.lstat(place)
         if found.st_ctime_ns > since_ns and (

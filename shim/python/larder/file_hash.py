@@ -27,8 +27,8 @@ class FileChanged(Exception):
 
 
 class OverLimit(Exception):
-    """Too much of the file is not in the page cache, and it is not on a local disk. Nothing was
-    read."""
+    """Too much of the file is not in the page cache, and the file is not on a local disk. No byte
+    was read."""
 
 
 class Stop:

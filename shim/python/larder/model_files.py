@@ -15,9 +15,9 @@ HARMLESS = {
     "hidden: no loader's pattern matches it": ".*",
     "text for people": "*.md README LICENSE LICENSE.txt NOTICE NOTICE.txt *.pdf *.ipynb",
     "examples for people": "*.png *.jpg *.jpeg *.gif *.svg *.webp *.mp3 *.mp4 *.wav *.flac",
-    "tokenizer: a chunk is named by its tokens": "tokenizer.json tokenizer_config.json tokenizer.model "
-    "tokenizer.model.v* vocab.json vocab.txt merges.txt *.tiktoken sentencepiece.bpe.model spiece.model "
-    "special_tokens_map.json added_tokens.json",
+    "tokenizer: a chunk is named by its tokens": "tokenizer.json tokenizer_config.json "
+    "tokenizer.model tokenizer.model.v* vocab.json vocab.txt merges.txt *.tiktoken "
+    "sentencepiece.bpe.model spiece.model special_tokens_map.json added_tokens.json",
     "chat template: a chunk is named by its tokens": "*.jinja chat_template.json",
     "sampling: the next token, not its KV": "generation_config.json",
     "left out by vLLM's filter_files_not_needed_for_inference": "optimizer.bin optimizer.pt "
@@ -28,7 +28,7 @@ _HARMLESS = tuple(" ".join(HARMLESS.values()).split())
 # No loader and no model of vLLM opens these: weights for other run times.
 _FOREIGN = tuple("*.h5 *.msgpack *.tflite *.onnx *.onnx_data *.ot *.mlmodel *.gguf".split())
 _HIDDEN_FOLDERS = (".*", "__pycache__")
-# Folders in which vLLM's own models have nothing to read: formats of Meta, Apple and other run times,
+# Folders that no model of vLLM's own reads: formats of Meta, Apple and other run times,
 # and earlier states of a training.
 _UNREAD_FOLDERS = tuple("original metal onnx openvino coreml checkpoint-* global_step*".split())
 # Names that transformers, Mistral and Meta give to the weights of a whole model: read in the chosen
@@ -132,7 +132,7 @@ def _read_weights(folder, names, load_format):
 
 
 def _in_index(folder, chosen, index):
-    """vLLM reads what the index names, where there is one (filter_duplicate_safetensors_files)."""
+    """vLLM reads the files that an index names (filter_duplicate_safetensors_files)."""
     try:
         with open(os.path.join(folder, index), encoding="utf-8") as file:
             named = set(json.load(file)["weight_map"].values())

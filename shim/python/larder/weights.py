@@ -19,7 +19,7 @@ from larder.weights_source import Source, UnknownWeights, files_of
 
 __all__ = ["Source", "UnknownWeights", "WeightsReader", "files_identity", "weights_identity"]
 
-# Of files on a network file system: what the page cache does not hold is read a second time from
+# Of files on a network file system: bytes that the page cache does not hold are read again from
 # the network, up to here.
 UNCACHED_LIMIT_BYTES = 4 << 30
 _ROUNDS = 3  # for files that change while they are read
@@ -77,7 +77,7 @@ class WeightsReader:
         return line
 
     def log_lines(self):
-        """What happened since the last call, as lines for the engine's log."""
+        """Lines for the engine's log since the last call."""
         return [self._lines.pop(0) for _ in range(len(self._lines))]
 
     def stop(self, wait_s=1.0):
@@ -126,8 +126,8 @@ def _identity(
             continue
         except OverLimit as error:
             raise UnknownWeights(
-                f"{error}, and they are not on a local disk: {uncached_limit:,} bytes at most are read "
-                "again over a network"
+                f"{error}, and they are not on a local disk: {uncached_limit:,} bytes at most are "
+                "read again over a network"
             ) from None
         return line
     raise UnknownWeights(f"files of {where} change again and again")

@@ -36,7 +36,7 @@ _ELSEWHERE = {
 
 
 class UnknownWeights(Exception):
-    """The weights cannot be identified; the text says why, and what to set."""
+    """The weights cannot be identified; the text gives the reason and the remedy."""
 
     def __init__(self, why):
         super().__init__(f"{why}; set weights_id in kv_connector_extra_config")
@@ -50,12 +50,10 @@ class Source:
     loader_options: object = None  # model_loader_extra_config
     download_dir: str | None = None  # the hub's cache for weights, where it is not the usual one
     quantization: str | None = None
-    dummy: str = ""  # what decides the values of load format dummy: seed and device
-    own_class: bool = (
-        False  # the model's class is vLLM's own: weights in other formats are left out
-    )
-    weights: bool = True  # False: only what is no weights file counts, configuration and code
-    optional: bool = False  # where this machine has nothing of it, the engine does not use it
+    dummy: str = ""  # seed and device, which decide the values of load format dummy
+    own_class: bool = False  # the model's class is vLLM's own: other formats' weights are left out
+    weights: bool = True  # False: only configuration and code count
+    optional: bool = False  # the engine uses it only where this machine has it
     others: tuple = ()  # more Sources that this model reads
 
 
@@ -79,11 +77,7 @@ def _own_files(source):
         )
     if source.load_format == "tensorizer" and source.weights:
         files.update(_tensorizer_files(source))
-    if (
-        source.weights
-        and source.load_format != "dummy"
-        and not any(is_weights(name) for name in files)
-    ):
+    if weights and not any(is_weights(name) for name in files):
         raise UnknownWeights(f"{source.model} has no weights on this machine")
     return files
 
@@ -94,8 +88,8 @@ def _check_format(source):
         raise UnknownWeights(f"the weights of {source.model} {_ELSEWHERE[name]}")
     if name == "dummy" and source.quantization:
         raise UnknownWeights(
-            f"dummy weights of a quantised model ({source.quantization}) are partly memory that was "
-            "never written"
+            f"dummy weights of a quantised model ({source.quantization}) are partly memory that "
+            "was never written"
         )
     if name not in (*DEFAULT_FORMATS, *_WHOLE_FOLDER, "dummy", "tensorizer"):
         raise UnknownWeights(
@@ -122,7 +116,7 @@ def _places(source):
     if "://" in source.model:
         raise UnknownWeights(f"the weights of {source.model} are in an object store")
     if os.path.exists(source.model):
-        return [os.path.abspath(source.model)]
+        return [source.model]
     if os.environ.get("VLLM_USE_MODELSCOPE", "").lower() in ("1", "true"):
         raise UnknownWeights(
             f"the weights of {source.model} come from ModelScope, whose cache Larder does not read"
@@ -139,7 +133,7 @@ def _places(source):
 
 
 def _hub_folder(model, revision, cache):
-    """The folder of one commit in the hub's cache, or None. Asks nothing of the network."""
+    """The folder of one commit in the hub's cache, or None. Uses no network."""
     try:
         from huggingface_hub import snapshot_download
 
@@ -149,9 +143,7 @@ def _hub_folder(model, revision, cache):
             cache_dir=cache,
             local_files_only=True,
         )
-    except (
-        Exception
-    ):  # no such package, a name that is no repository, or a repository that is not in the cache
+    except Exception:  # no such package, no name of a repository, or an empty cache
         return None
 
 
@@ -168,8 +160,8 @@ def _files_at(place, source, weights):
 
 
 def _beside(path):
-    """What a loader reads beside a GGUF file: the other parts of a split one, and the tower of a
-    multi-modal one."""
+    """The files that a loader reads beside a GGUF file: the other parts of a split one, and the
+    tower of a multi-modal one."""
     folder, name = os.path.split(path)
     split = re.fullmatch(r"(.*)-\d{5}-of-(\d{5})\.gguf", name)
     parts = (
@@ -192,4 +184,4 @@ def _tensorizer_files(source):
     found = glob.glob(pattern)
     if not found:
         raise UnknownWeights(f"the weights of {source.model} are not there: {uri}")
-    return {f"tensorizer/{os.path.basename(path)}": os.path.abspath(path) for path in found}
+    return {f"tensorizer/{os.path.basename(path)}": path for path in found}

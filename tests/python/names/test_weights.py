@@ -1,5 +1,5 @@
-"""W5: weights that differ in a few rows are other weights, with real vLLM. What an engine stored
-under the one is not found under the other, and is found again under the one."""
+"""W5: weights that differ in a few rows are other weights, with real vLLM. Chunks that an
+engine stored under the one are not found under the other, and are found again under the one."""
 
 import random
 import shutil

@@ -71,6 +71,28 @@ def test_a_link_behind_a_link(model):
     assert changed_since([path], since) == str(model / "current")
 
 
+def test_a_link_that_leads_up_from_where_another_link_leads(model, tmp_path):
+    """models/far leads to deep/inner. There up leads to ../weights: to deep/weights."""
+    (tmp_path / "deep" / "inner").mkdir(parents=True)
+    (tmp_path / "deep" / "weights").mkdir()
+    (tmp_path / "deep" / "weights" / "model.safetensors").write_text("x")
+    os.symlink("../weights", tmp_path / "deep" / "inner" / "up")
+    os.symlink(tmp_path / "deep" / "inner", model / "far")
+    for path in ("far/up/model.safetensors", "far/../weights/model.safetensors"):
+        path = str(model / path)
+        assert os.path.exists(path)
+        assert changed_since([path], later()) is None
+
+
+def test_a_relative_path(model, monkeypatch):
+    monkeypatch.chdir(model)
+    since = later()
+    assert changed_since(["current/model.safetensors"], since) is None
+    os.unlink("current")
+    os.symlink("v2", "current")
+    assert changed_since(["./current/model.safetensors"], since) == str(model / "current")
+
+
 def test_a_link_that_is_the_file_itself(model):
     os.symlink("../v1/model.safetensors", model / "v2" / "link.safetensors")
     path = str(model / "v2" / "link.safetensors")

@@ -9,7 +9,7 @@ import pytest
 from larder import model_files
 from larder.model_files import HARMLESS, TooManyFiles, files_below
 
-# Folder as a hub repository has it. True: in the identity of what vLLM reads in format auto.
+# Folder as a hub repository has it. True: counts in format auto.
 REPOSITORY = {
     "config.json": True,
     "model-00001-of-00002.safetensors": True,

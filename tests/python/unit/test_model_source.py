@@ -1,4 +1,4 @@
-"""The Source of one vLLM configuration: what its engine reads, and from which commit."""
+"""The Source of one vLLM configuration: the files of its engine, and their commit."""
 
 from types import SimpleNamespace as Fake
 

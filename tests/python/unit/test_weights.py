@@ -135,8 +135,8 @@ def test_a_file_that_was_just_written_is_not_remembered(model, tmp_path, reads):
 
 
 def test_a_change_while_it_is_read_is_seen(model, monkeypatch):
-    """The folder changes behind the file that was just hashed: what was read is of no one state,
-    and is read again."""
+    """The folder changes behind the file that was just hashed: the bytes that were read are of no
+    one state, and is read again."""
     real, changes = weights.hash_file, iter([True, False])
 
     def hash_file(path, *arguments):

@@ -1,4 +1,4 @@
-// hash_file(): the digest is that of the whole content; what cannot be read whole, or not within
+// hash_file(): the digest is that of the whole content. A file that cannot be read whole, or within
 // the limit, is refused by name.
 #include "shim/client/file_hash.h"
 
@@ -166,8 +166,8 @@ TEST_F(FileHashTest, BytesBeyondThePageCacheCountAgainstTheLimitBeforeAnythingIs
   EXPECT_EQ(cached->digest, within->digest);
 }
 
-// mincore() tells such a process that every page is in memory, whatever is so.
-TEST_F(FileHashTest, EveryByteCountsForWhoIsNotToldWhatIsCached) {
+// mincore() tells every other process that all pages are in memory, also where none is.
+TEST_F(FileHashTest, EveryByteCountsForAProcessThatNeitherOwnsNorWritesTheFile) {
   if (::geteuid() != 0) GTEST_SKIP() << "root can be another user";
   const std::string path = write("weights", content(2 * kMiB));
   std::filesystem::permissions(path, std::filesystem::perms(0644));

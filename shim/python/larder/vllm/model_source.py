@@ -26,8 +26,8 @@ def weights_source(vllm_config):
 
 
 def _revision(model):
-    """The commit that the configuration came from: a branch may have moved since. It says nothing
-    of a model whose configuration lies elsewhere."""
+    """The commit that the configuration came from: a branch may have moved since. The commit
+    does not count where the configuration lies elsewhere."""
     elsewhere = getattr(model, "hf_config_path", None) not in (None, model.model)
     return (
         model.revision
