@@ -21,8 +21,8 @@ Status check_group(const Group& group, std::size_t number) {
 }
 
 Status check_spec(const NamespaceSpec& spec) {
-  if (spec.fingerprint.empty() || spec.fingerprint.size() > protocol::kMaxFingerprintBytes)
-    return {Code::kOutOfRange, "fingerprint must have 1 to " + std::to_string(protocol::kMaxFingerprintBytes) + " bytes"};
+  if (spec.fingerprint.size() > protocol::kMaxFingerprintBytes)
+    return {Code::kOutOfRange, "fingerprint must have at most " + std::to_string(protocol::kMaxFingerprintBytes) + " bytes"};
   if (spec.shard_count == 0 || spec.shard_count > protocol::kMaxShards)
     return {Code::kOutOfRange, "shard_count must be 1 to " + std::to_string(protocol::kMaxShards)};
   if (spec.groups.empty() || spec.groups.size() > protocol::kMaxGroups)

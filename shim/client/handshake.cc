@@ -114,15 +114,19 @@ Result<HandshakeOutput> shake_hands(const HandshakeInput& input, const Namespace
   const int socket = (*attachment)->outbox().socket();  // nobody else uses it yet
   if (Status sent = send_attached(socket, input.still_writing); !sent.ok()) return sent;
   LARDER_POINT(attached_sent);
+  (*attachment)->beat();
+  HandshakeOutput output;
+  if (spec.fingerprint.empty()) {
+    output.attachment = *std::move(attachment);
+    return output;
+  }
   if (Status sent = send_namespace(**attachment, socket, spec); !sent.ok()) return sent;
   LARDER_POINT(namespace_sent);
-  (*attachment)->beat();
   Result<protocol::Packet> packet = await_packet(socket, input, stop);
   if (!packet.ok()) return packet.status();
   Result<protocol::Decoder> decoder = expect(*packet, MessageType::kNamespace, "NAMESPACE");
   if (!decoder.ok()) return decoder.status();
   protocol::Namespace opened{};
-  HandshakeOutput output;
   if (!decoder->read(opened) || !decoder->read_text(opened.text_bytes, protocol::kMaxPacketBytes, output.difference))
     return Status(Code::kInvalidArgument, "NAMESPACE is too short");
   (*attachment)->set_namespace_handle(0, opened.handle);

@@ -1,4 +1,5 @@
 // The way from nothing to an open namespace: connect, HELLO, WELCOME, map and lock, ATTACHED, OPEN_NAMESPACE, NAMESPACE.
+// A client whose own namespace has no fingerprint is attached behind ATTACHED; it opens further namespaces later.
 //
 // Each answer has a deadline of kHandshakeTimeoutMs. Stateless; runs on the control thread.
 #pragma once

@@ -61,7 +61,6 @@ class Client:
         self.calls = []
         self.reported = []  # decision, hashes, ns of each request
         self.salted = []  # whether each was
-        self.fingerprint = None
         self.namespaces = []
         self.closed = []  # (number, drop)
         self.fail = None  # name of a method that raises
@@ -82,12 +81,9 @@ class Client:
             found += 1
         return found
 
-    def set_namespace(self, fingerprint, *_):
-        self.fingerprint = fingerprint
-
     def add_namespace(self, fingerprint, wait_ms=0):
         self.namespaces.append(fingerprint)
-        return len(self.namespaces)
+        return len(self.namespaces) - 1  # so that the engine's own is 0
 
     def close_namespace(self, number, drop=False):
         self.closed.append((number, drop))

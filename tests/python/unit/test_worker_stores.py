@@ -78,21 +78,21 @@ class TestStores:
         half = WorkerHalf(setup(), client)
         told = "engine: test\nrope: yarn\n"
         half.bind(StepWork(namespace=told, loads=[move("a")], stores=[move("b")], number=1))
-        assert half.off is None and client.fingerprint == told
+        assert half.off is None and client.namespaces == [told]
         assert client.spaces == [0, 0], "load and store are in the namespace that the scheduler looks up"
         half.wait_for_save()
         half.bind(StepWork(number=1, stores=[Move("c", [part(0, 1, 4)], line="adapter: x\n")]))
         half.wait_for_save()
-        assert client.namespaces == [told + "adapter: x\n"]
+        assert client.namespaces == [told, told + "adapter: x\n"]
 
     def test_a_namespace_that_the_scheduler_has_closed_is_closed_and_may_come_again(self, client):
-        half = WorkerHalf(setup(), client)
+        half = named(WorkerHalf(setup(), client))
         line = "adapter: x\n"
         for _ in range(2):
             half.bind(StepWork(number=1, stores=[Move("c", [part(0, 1, 4)], line=line)]))
             half.wait_for_save()
             half.bind(StepWork(closed=[(line, True)]))
-        assert client.namespaces == [line] * 2 and client.closed == [(1, True), (2, True)]
+        assert client.namespaces == ["engine: test\n", *["engine: test\n" + line] * 2] and client.closed == [(1, True), (2, True)]
 
 
 class TestStoresUnderWay:

@@ -10,7 +10,7 @@ from fakes import setup  # noqa: E402
 
 from larder._native import FAILED_PRECONDITION  # noqa: E402
 from larder.client import Below, Completion, LarderError, Stored  # noqa: E402
-from larder.vllm.messages import Move, Part  # noqa: E402
+from larder.vllm.messages import Move, Part, StepWork  # noqa: E402
 from larder.vllm.worker import WorkerHalf  # noqa: E402
 
 
@@ -18,7 +18,6 @@ class Client:
     def __init__(self):
         self.layers = None
         self.groups = []
-        self.fingerprint = None
         self.namespaces = []
         self.closed = []
         self.spaces = []  # of loads and stores, by number
@@ -39,18 +38,12 @@ class Client:
         self.layers = layers
         self.groups.append(layers)
 
-    def set_namespace(self, fingerprint, *_):
-        self.fingerprint = fingerprint
-
-    def wait_attached(self, timeout_ms):
-        return True
-
     def close_namespace(self, number, drop=False):
         self.closed.append((number, drop))
 
     def add_namespace(self, fingerprint, wait_ms=0):
         self.namespaces.append(fingerprint)
-        return len(self.namespaces)
+        return len(self.namespaces) - 1  # so that the engine's own is 0
 
     def load(self, hashes, stride, pages, group=0, shard=0, ns=0):
         if self.fail in ("load", "captured"):
@@ -107,7 +100,13 @@ def client():
 
 @pytest.fixture
 def half(client):
-    return WorkerHalf(setup(), client)
+    return named(WorkerHalf(setup(), client))
+
+
+def named(half):
+    """It has heard the fingerprint."""
+    half.bind(StepWork(namespace="engine: test\n"))
+    return half
 
 
 def move(request_id="r", chunks=2):

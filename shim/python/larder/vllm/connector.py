@@ -44,7 +44,7 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
                 shard, stores = setup.shards.of(*_stage_and_rank(setup.shards))
             if getattr(vllm_config, "lora_config", None) is not None:
                 loaded_adapters.watch()
-            self._client = _open(setup, "scheduler" if is_scheduler else f"worker of shard {shard}")
+            self._client = _open(setup, shard, "scheduler" if is_scheduler else f"worker of shard {shard}")
             self._pump = LogPump(self._client)
             if is_scheduler:
                 self._naming = Naming(setup, vllm_config)
@@ -174,7 +174,17 @@ def _stage_and_rank(shards):
     return get_pp_group().rank_in_group, get_tp_group().rank_in_group
 
 
-def _open(setup, who):
+def _open(setup, shard, who):
+    """Attached without a namespace: the scheduler's half names it (naming)."""
     from vllm.version import __version__
 
-    return Client(setup.socket, f"vllm {__version__} {who}", setup.copy_threads)
+    client = Client(setup.socket, f"vllm {__version__} {who}", setup.copy_threads)
+    client.set_namespace(
+        "",
+        setup.model,
+        setup.chunk_tokens,
+        [(group.page_bytes, len(group.layers), group.blocks) for group in setup.groups],
+        setup.shards.count,
+        shard if setup.shards.stages > 1 else None,
+    )
+    return client

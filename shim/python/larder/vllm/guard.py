@@ -21,18 +21,6 @@ class Guarded:
         self.client = client
         self.off = None  # why the cache is not used
 
-    def attach(self, text, shard=0):
-        """Opens the engine's namespace; larderd is asked from here on. shard: whose pages this process holds."""
-        setup = self.setup
-        self.client.set_namespace(
-            text,
-            setup.model,
-            setup.chunk_tokens,
-            [(group.page_bytes, len(group.layers), group.blocks) for group in setup.groups],
-            setup.shards.count,
-            shard if setup.shards.stages > 1 else None,
-        )
-
     def turn_off(self, why, level=logging.WARNING):
         if self.off is None:
             self.off = why

@@ -10,7 +10,6 @@ try:
 except ImportError:  # an older vLLM, which setup refuses: it is to start all the same
     KVConnectorWorkerMetadata = object
 
-ATTACH_WAIT_MS = 200  # for larderd to let a worker in, once, in the first step behind which the namespace is known
 OPEN_WAIT_MS = 20  # for larderd to open one more namespace, once in each process
 
 

@@ -19,7 +19,7 @@ def weights_source(vllm_config):
         loader_options=getattr(load, "model_loader_extra_config", None),
         download_dir=getattr(load, "download_dir", None),
         quantization=model.quantization,
-        dummy=f"seed {model.seed} device {_device()}" if load_format == "dummy" else "",
+        dummy=f"device {_device()}" if load_format == "dummy" else "",
         own_class=own_class,
         others=(*_settings(model), *_code(model), *_towers(model, load_format, own_class)),
     )

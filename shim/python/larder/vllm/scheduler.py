@@ -150,7 +150,6 @@ class SchedulerHalf(Guarded):
         return self.off is None and self._text != ""
 
     def _open(self, text):
-        self.attach(text)
         self._spaces.named(text)
         self._text = text
         setup = self.setup

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from larder.vllm.messages import OPEN_WAIT_MS
 
-_MOST = 63  # beside the engine's own: kMaxClientNamespaces of shim/protocol/limits.h
+_MOST = 62  # beside the engine's own and one place without a name: kMaxClientNamespaces of shim/protocol/limits.h
 
 
 class NoSpace(Exception):
@@ -16,27 +16,28 @@ class NoSpace(Exception):
 
 @dataclass(frozen=True)
 class Space:
-    number: int = 0  # the client's
+    number: int  # the client's
     line: str = ""  # what the namespace adds to the engine's fingerprint
 
 
 class Spaces:
     def __init__(self, client):
         self._client = client
-        self._text = None
+        self._text = self._own = None
         self._private = ""
         self._open: dict[str, Space] = {}  # by line, the least recently used first
         self._users: dict[str, Space] = {}  # by request
         self._closed: list[tuple[str, bool]] = []
 
     def named(self, text):
-        """The engine's fingerprint is known; the client has opened its namespace."""
+        """Opens the engine's own namespace. LarderError."""
+        self._own = Space(self._client.add_namespace(text, OPEN_WAIT_MS))
         self._text = text
 
     def of(self, request_id, line=""):
         """The Space of a request. line: what its adapter adds. LarderError, NoSpace: the request has none."""
         line = self._private + line
-        space = self._open.pop(line, None) if line else Space()
+        space = self._open.pop(line, None) if line else self._own
         if space is None:
             self._make_room()
             space = Space(self._client.add_namespace(self._text + line, OPEN_WAIT_MS), line)

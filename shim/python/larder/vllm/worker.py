@@ -14,7 +14,7 @@ from larder.client import LarderError
 from larder.kv_pages import pages_of, stream_of
 from larder.vllm import loaded_adapters, sleep_mode
 from larder.vllm.guard import Guarded, guarded, late, logger
-from larder.vllm.messages import ATTACH_WAIT_MS, COMPUTES, OPEN_WAIT_MS, RESTS, WorkerReport
+from larder.vllm.messages import COMPUTES, OPEN_WAIT_MS, RESTS, WorkerReport
 from larder.vllm.stores_under_way import Step, StoresUnderWay
 
 # How long a step with nothing to compute waits for a load, or for a store whose request has ended. vLLM's processes spin between steps: on few processors they would take
@@ -49,8 +49,7 @@ class WorkerHalf(Guarded):
         super().__init__(setup, client)
         self._shard, self._stores = shard, stores
         self._text = ""  # the scheduler's fingerprint, once it is known
-        self._pages = []  # of each group, as register_pages() takes them
-        self._spaces = {"": 0}  # the client's namespaces, by what is added to the fingerprint
+        self._spaces = {}  # the client's namespaces, by what is added to the fingerprint
         self._tickets: dict[int, Load] = {}
         self._failed: list[Load] = []  # before anything was started
         self._failed_pages: set[int] = set()
@@ -80,12 +79,14 @@ class WorkerHalf(Guarded):
             self._under_way.nothing_of(step.number)
 
     def register(self, kv_caches):
-        """Finds the address of every page of every layer. The library gets them with the namespace (_attach)."""
+        """Gives the library the address of every page of every layer."""
         if self.off is not None:
             return
         sleep_mode.on_pages(self)
         try:
-            self._pages = [[pages_of(name, kv_caches[name], group.page_bytes) for name in group.layers] for group in self.setup.groups]
+            for number, group in enumerate(self.setup.groups):
+                pages = [pages_of(name, kv_caches[name], group.page_bytes) for name in group.layers]
+                self.client.register_pages(number, pages)
             self._stream = stream_of(kv_caches.values())
         except (KeyError, ValueError, LarderError) as error:
             self.turn_off(f"KV pages cannot be served: {error}")
@@ -137,7 +138,7 @@ class WorkerHalf(Guarded):
             return
         self._under_way.keep(work.kept)
         self._step_begin = time.perf_counter_ns()
-        self._attach(work.namespace)
+        self._name(work.namespace)
         self._close(work.closed)
         if work.loads:
             self._order()
@@ -158,7 +159,7 @@ class WorkerHalf(Guarded):
             self.turn_off(f"copies from and to the GPU have ended: {error}")
 
     @guarded(lambda: None)
-    def _attach(self, text):
+    def _name(self, text):
         """The scheduler tells the fingerprint. Its first part must be what this worker finds: the shape of the KV that it holds."""
         if self.off is not None or not text:
             return
@@ -166,11 +167,8 @@ class WorkerHalf(Guarded):
             mine = {line.split(": ")[0] for line in self.setup.facts.splitlines()}
             lines = [name for name in fingerprint.differing_fields(text, self.setup.facts) if name in mine]
             raise ValueError(f"scheduler and worker derived different fingerprints: {', '.join(lines)}")
-        self.attach(text, self._shard)
-        for number, pages in enumerate(self._pages):
-            self.client.register_pages(number, pages)
         self._text = text
-        self.client.wait_attached(ATTACH_WAIT_MS)
+        self._spaces = {"": self.client.add_namespace(text, OPEN_WAIT_MS)}
 
     @guarded(lambda: None)
     def _close(self, lines):
