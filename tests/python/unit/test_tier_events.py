@@ -52,7 +52,7 @@ def world():
 
 def test_a_chunk_is_announced_when_it_is_there(world):
     request = world.request()
-    world.events.note(request, SPACE, 0, 2)
+    world.events.note(request, SPACE, 0, keys_of(request, 2))
     assert world.later() == []
     world.client.stored.add(request.block_hashes[3])
     (stored,) = world.later()
@@ -71,7 +71,7 @@ def test_what_is_evicted_is_reported_removed_once(world):
     request = world.request(512)
     keys = request.block_hashes[3::4]
     world.client.stored.update(keys)
-    world.events.note(request, SPACE, 0, 4)
+    world.events.note(request, SPACE, 0, keys_of(request, 4))
     assert len(world.later()) == 4
     world.client.stored -= {keys[1], keys[3]}
     gone = world.later()
@@ -86,7 +86,7 @@ def test_what_is_evicted_is_reported_removed_once(world):
 
 def test_what_is_never_stored_is_given_up(world):
     request = world.request()
-    world.events.note(request, SPACE, 0, 2)
+    world.events.note(request, SPACE, 0, keys_of(request, 2))
     assert world.later(tier_events.PENDING_S + 1) == []
     world.client.stored.update(request.block_hashes)
     assert world.later() == []
@@ -96,9 +96,9 @@ def test_what_is_known_is_not_announced_again(world):
     request = world.request(128)
     world.client.stored.update(request.block_hashes)
     for _ in range(3):
-        world.events.note(request, SPACE, 0, 1)
+        world.events.note(request, SPACE, 0, keys_of(request, 1))
     assert len(world.later()) == 1
-    world.events.note(request, SPACE, 0, 1)
+    world.events.note(request, SPACE, 0, keys_of(request, 1))
     assert world.later() == []
 
 
@@ -106,7 +106,7 @@ def test_what_is_forgotten_for_room_is_reported_removed(world, monkeypatch):
     monkeypatch.setattr(tier_events, "MOST_ANNOUNCED", 2)
     request = world.request(512)
     world.client.stored.update(request.block_hashes)
-    world.events.note(request, SPACE, 0, 4)
+    world.events.note(request, SPACE, 0, keys_of(request, 4))
     events = world.later()
     assert [type(event) for event in events] == [BlockStored] * 4 + [BlockRemoved] * 2
     assert [event.block_hashes for event in events[4:]] == [shown(request.block_hashes[:4]), shown(request.block_hashes[4:8])]
@@ -116,7 +116,7 @@ def test_what_waits_is_bounded(world, monkeypatch):
     monkeypatch.setattr(tier_events, "MOST_PENDING", 3)
     request = world.request(1280)
     world.client.stored.update(request.block_hashes)
-    world.events.note(request, SPACE, 0, 10)
+    world.events.note(request, SPACE, 0, keys_of(request, 10))
     assert len(world.later()) == 3
 
 
@@ -124,7 +124,7 @@ def test_namespaces_are_told_apart(world):
     adapter = types.SimpleNamespace(adapter_id=7, name="poet")
     request = world.request(128, lora_request=adapter)
     world.client.stored.add((3, request.block_hashes[3]))
-    world.events.note(request, SPACE, 0, 1)
+    world.events.note(request, SPACE, 0, keys_of(request, 1))
     assert world.later() == []
     world.events.note(request, Space(3, "adapter: x\n"), 0, 1)
     (stored,) = world.later()
@@ -133,7 +133,7 @@ def test_namespaces_are_told_apart(world):
 
 def test_steps_that_follow_at_once_cost_nothing(world):
     request = world.request(128)
-    world.events.note(request, SPACE, 0, 1)
+    world.events.note(request, SPACE, 0, keys_of(request, 1))
     assert world.events.take() == []
     world.client.stored.update(request.block_hashes)
     world.client.fail = "lookup"  # it would be asked

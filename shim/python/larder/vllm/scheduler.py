@@ -12,9 +12,10 @@ from larder import _native as native
 from larder.client import LarderError
 from larder.vllm.adapters import Adapters, Unserved
 from larder.vllm.engine_metrics import Observed
-from larder.vllm.fetches import Fetches
+from larder.vllm.fetches import IDLE_WAIT_MS, Fetches
 from larder.vllm.first_tokens import FirstTokens
 from larder.vllm.guard import Guarded, guarded, late, logger
+from larder.vllm.items import Items
 from larder.vllm.kept_blocks import KeptBlocks
 from larder.vllm.keys import chunk_hashes, stride_of
 from larder.vllm.messages import COMPUTES, OPEN_WAIT_MS, RESTS, Move, Part, StepWork
@@ -49,10 +50,11 @@ class SchedulerHalf(Guarded):
         self._private = ""  # the line of the first reset
         self._tracked: dict[str, Tracked] = {}
         self._events = events
-        self._stores = StorePlan(setup, client, self._tracked, events.note if events else None)
+        self._observed = Observed()
+        self._items = Items(setup, self._observed)
+        self._stores = StorePlan(setup, client, self._tracked, self._items, events.note if events else None)
         self._kept = KeptBlocks(setup.shards.stages * setup.shards.ranks if setup else 1)
         self._worth = LoadOrRecompute(setup.chunk_bytes * setup.shards.count, setup.chunk_tokens) if setup else None
-        self._observed = Observed()
         self._first_tokens = FirstTokens(self._observed)
         self._fetches = Fetches(client, self._worth)
         self._lookups: dict[str, Lookup] = {}
@@ -66,15 +68,16 @@ class SchedulerHalf(Guarded):
 
     @guarded(lambda: (0, False))
     def matched_tokens(self, request, local_tokens):
-        space = self._space_of(request) if self._may_load(request) else None
+        may_load = self.off is None and self._items.asked(request, local_tokens, self._may_load(request))
+        space = self._space_of(request) if may_load is not False else None
         if space is None:
             return 0, False
-        if self._fetches.runs(request.request_id):
+        if may_load is None or self._fetches.runs(request.request_id):
             return None, False
         begin = time.perf_counter_ns()
         chunk = self.setup.chunk_tokens
         first, last = local_tokens // chunk, request.num_tokens // chunk
-        hashes = chunk_hashes(self.setup, request, first, last)
+        hashes = chunk_hashes(self.setup, request, first, last, self._items.places(request))
         hits = first + self.client.lookup(hashes, stride_of(request), space.number) if hashes else first
         if hits < last and self.setup.fetches:
             lacking = request.num_tokens - max(hits * chunk, local_tokens)
@@ -92,7 +95,8 @@ class SchedulerHalf(Guarded):
         # Empty: the worker reports it as failed.
         load = Move(request.request_id, pages=self._pages_at_stake(blocks, lookup) if external_tokens else ())
         try:
-            space = self._space_of(request) if self.off is None and self._wanted(request) else None
+            uses = self.off is None and self._items.admitted(request, blocks, external_tokens, self._wanted(request))
+            space = self._space_of(request) if uses else None
             if space is not None:
                 self._tracked.setdefault(request.request_id, Tracked(request, space))
                 self._first_tokens.begin(request, lookup.local_tokens if lookup else 0, external_tokens)
@@ -101,7 +105,9 @@ class SchedulerHalf(Guarded):
                 if external_tokens:
                     load = self._load_of(request, blocks, lookup, load)
                     if self._events is not None:
-                        self._events.note(request, lookup.space, lookup.local_tokens // self.setup.chunk_tokens, lookup.hit_chunks)
+                        first = lookup.local_tokens // self.setup.chunk_tokens
+                        keys = chunk_hashes(self.setup, request, first, lookup.hit_chunks, self._items.places(request))
+                        self._events.note(request, lookup.space, first, keys)
             self._fetches.end(request.request_id)
         except Exception as error:
             self.turn_off(f"unexpected {type(error).__name__} in update_state_after_alloc: {error}")
@@ -142,7 +148,8 @@ class SchedulerHalf(Guarded):
 
     def _report(self, request, lookup, external_tokens):
         chunk = self.setup.chunk_tokens
-        hashes = chunk_hashes(self.setup, request, lookup.local_tokens // chunk, request.num_tokens // chunk)
+        places = self._items.places(request)
+        hashes = chunk_hashes(self.setup, request, lookup.local_tokens // chunk, request.num_tokens // chunk, places)
         self.client.report_request(
             request.num_tokens - lookup.local_tokens,
             external_tokens,
@@ -168,7 +175,7 @@ class SchedulerHalf(Guarded):
     def _load_of(self, request, blocks, lookup, failed):
         """`failed`, with what there is to load."""
         first, stride = lookup.local_tokens // self.setup.chunk_tokens, stride_of(request)
-        hashes = chunk_hashes(self.setup, request, first, lookup.hit_chunks)
+        hashes = chunk_hashes(self.setup, request, first, lookup.hit_chunks, self._items.places(request))
         move = replace(failed, parts=[], line=lookup.space.line)
         tables = blocks.get_block_ids()
         for number, group in enumerate(self.setup.groups):
@@ -212,7 +219,7 @@ class SchedulerHalf(Guarded):
 
     @guarded(lambda: None)
     def _rest(self):
-        if self.off is None:
+        if self.off is None and not self._items.rest(IDLE_WAIT_MS):
             self._fetches.rest()
 
     @guarded(lambda: ("", [], 0))
@@ -276,6 +283,7 @@ class SchedulerHalf(Guarded):
         self._release(request.request_id)
         self._first_tokens.end(request.request_id)
         self._fetches.forget(request.request_id)
+        self._items.forget(request.request_id)
         self._stores.forget(request.request_id)
         self._tracked.pop(request.request_id, None)
         self._lookups.pop(request.request_id, None)
