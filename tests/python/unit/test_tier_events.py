@@ -11,6 +11,7 @@ from vllm.distributed.kv_events import MEDIUM_CPU, BlockRemoved, BlockStored  # 
 from vllm.v1.core.kv_cache_utils import maybe_convert_block_hash  # noqa: E402
 
 from larder.vllm import tier_events  # noqa: E402
+from larder.vllm.keys import chunk_hashes  # noqa: E402
 from larder.vllm.scheduler import Space  # noqa: E402
 
 SPACE = Space()
@@ -19,6 +20,10 @@ SPACE = Space()
 def shown(hashes):
     """As events have them."""
     return [maybe_convert_block_hash(one) for one in hashes]
+
+
+def keys_of(request, chunks):
+    return chunk_hashes(setup(), request, 0, chunks, ())
 
 
 class Clock:
@@ -80,7 +85,7 @@ def test_what_is_evicted_is_reported_removed_once(world):
     assert {(event.medium, event.ownership) for event in gone} == {(MEDIUM_CPU, "larder")}
     assert world.later() == []
     world.client.stored.add(keys[1])
-    world.events.note(request, SPACE, 1, 2)
+    world.events.note(request, SPACE, 1, keys[1])
     assert [type(event) for event in world.later()] == [BlockStored]
 
 
@@ -126,7 +131,7 @@ def test_namespaces_are_told_apart(world):
     world.client.stored.add((3, request.block_hashes[3]))
     world.events.note(request, SPACE, 0, keys_of(request, 1))
     assert world.later() == []
-    world.events.note(request, Space(3, "adapter: x\n"), 0, 1)
+    world.events.note(request, Space(3, "adapter: x\n"), 0, keys_of(request, 1))
     (stored,) = world.later()
     assert (stored.lora_id, stored.lora_name) == (7, "poet")
 
@@ -146,3 +151,16 @@ def test_only_an_engine_that_publishes_events_has_them():
     asked.kv_events_config.enable_kv_cache_events = False
     assert not tier_events.wanted(asked)
     assert not tier_events.wanted(types.SimpleNamespace(kv_events_config=None))
+
+
+def test_a_chunk_with_a_picture_is_looked_for_by_its_key_and_told_by_vllms_hashes(world):
+    request = world.request()
+    keys = chunk_hashes(setup(), request, 0, 2, ((130, b"name"),))
+    assert keys[:32] == request.block_hashes[3] and keys[32:] != request.block_hashes[7]
+    world.client.stored.update([keys[:32], request.block_hashes[7]])
+    world.events.note(request, SPACE, 0, keys)
+    (first,) = world.later()
+    world.client.stored.add(keys[32:])
+    (second,) = world.later()
+    assert [*first.block_hashes, *second.block_hashes] == shown(request.block_hashes)
+    assert second.parent_block_hash == first.block_hashes[-1]

@@ -70,7 +70,7 @@ class Exported(KVConnectorPromMetrics):
             labelnames=[*labelnames, "cache"],
         )
         unnamed = self._counter_cls(
-            name="larder_engine_unnamed_requests",
+            name="larder_engine_unnamed_requests_total",
             documentation="Requests with multi-modal items that ran without Larder's cache, by the reason",
             labelnames=[*labelnames, "reason"],
         )
