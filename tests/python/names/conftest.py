@@ -1,4 +1,5 @@
-"""One larderd for each test, and the harness of the engine tests. Only `make test-names` runs this folder: each test starts several engines."""
+"""One larderd for each test, and the harness of the engine tests. Only `make test-names` runs this
+folder, since each test starts several engines."""
 
 import os
 import sys

@@ -1,14 +1,18 @@
-"""A picture is named by its content: real vLLM engines one after the other over one larderd, each a process of its own.
+"""A picture is named by its content: real vLLM engines, one after the other over one larderd, each a
+process of its own.
 
-Each answer is compared with the same engine's answer without the cache. Each test has a control in which another engine hits the KV of
-the same picture."""
+Each answer is compared with the same engine's answer without the cache. Each test has a control in
+which another engine hits the KV of the same picture."""
 
 import pytest
 import shapes
 from engines import prompt, run_offline
 
-HIT = 512  # whole chunks of a prompt of 616 tokens, of which vLLM puts 16 before the text: the picture
-COUNTED = {"enable_prefix_caching": False, "mm_processor_cache_gb": 0}  # vLLM names pictures by a counter
+HIT = 512  # whole chunks of a prompt of 616 tokens: 16 for the picture, then the text
+COUNTED = {
+    "enable_prefix_caching": False,
+    "mm_processor_cache_gb": 0,
+}  # vLLM names pictures by a counter
 TEXT = [max(token, 4) for token in prompt("pictures", 600)]  # token 3 stands for the picture
 
 
@@ -19,15 +23,17 @@ def model(tmp_path_factory):
 
 @pytest.fixture
 def engine(world, model):
-    """engine(steps, **llm): the answers of one engine's life. Between two steps all that was stored can be found, and vLLM's own prefix
-    cache is empty."""
+    """engine(*asks, **llm): the answers of one engine's life. Between two asks larderd commits all
+    stores, and vLLM's own prefix cache is emptied."""
 
     def live(*asks, **llm):
         steps = []
         for ask in asks:
             steps += [ask, {"settle": world.admin_socket}, {"reset": True}]
         options = {"skip_tokenizer_init": False, "limit_mm_per_prompt": {"image": 1}, **llm}
-        results, log = run_offline(model, world.socket, steps, env={"OMP_NUM_THREADS": "1"}, timeout_s=400, **options)
+        results, log = run_offline(
+            model, world.socket, steps, env={"OMP_NUM_THREADS": "1"}, timeout_s=400, **options
+        )
         assert "Larder is off" not in log
         return [result for result in results if isinstance(result, dict)]
 
@@ -53,24 +59,29 @@ def test_pictures_that_vllm_names_by_a_counter(engine):
 
 
 def test_a_client_that_names_its_picture_as_another_one(engine):
-    """The victim's engine has never seen the client that sent picture 2 under vLLM's hash of picture 1."""
+    """A client sends picture 2 with vLLM's hash of picture 1 as its uuid, to another engine."""
     (forged,) = engine(ask(2, named_as=1))
     victim, without = engine(ask(1), alone(1))
     again, forger = engine(ask(1), ask(2))
     assert (forged["hit"], victim["hit"]) == (0, 0)
     assert victim["tokens"] == without["tokens"] != forged["tokens"]
     assert (again["hit"], again["tokens"]) == (HIT, victim["tokens"])
-    assert (forger["hit"], forger["tokens"]) == (0, forged["tokens"]), "vLLM's hash of the block differs, and so does the key"
+    assert (forger["hit"], forger["tokens"]) == (0, forged["tokens"]), (
+        "vLLM's hash of the block differs, and so does the key"
+    )
 
 
 def test_kv_that_vllm_computed_from_another_picture_of_that_name_is_not_stored(engine):
-    """In one engine the client's picture is in vLLM's own encoder cache when the victim's comes under the same name: that answer is
-    vLLM's own fault, and stays in that engine. Of the processor's cache, which would mix up the pictures before, there is none."""
+    """vLLM's encoder cache has the client's picture when the victim's comes under the same name to
+    the same engine. That answer is vLLM's own fault, and stays in that engine. The processor's cache
+    is off, since it would replace the victim's picture before."""
     options = {"mm_processor_cache_gb": 0}
     forged, mixed_up = engine(ask(2, named_as=1), ask(1), **options)
     victim, without = engine(ask(1), alone(1), **options)
     again, named, hit = engine(ask(1, named_as=3), ask(1), ask(1, named_as=3), **options)
-    assert mixed_up["tokens"] == forged["tokens"] != without["tokens"], "the control: vLLM alone mixes them up"
+    assert mixed_up["tokens"] == forged["tokens"] != without["tokens"], (
+        "the control: vLLM alone mixes them up"
+    )
     assert (mixed_up["hit"], victim["hit"]) == (0, 0) and victim["tokens"] == without["tokens"]
     assert (again["hit"], named["hit"], hit["hit"]) == (0, HIT, HIT)
     assert again["tokens"] == named["tokens"] == hit["tokens"] == victim["tokens"]
@@ -78,7 +89,9 @@ def test_kv_that_vllm_computed_from_another_picture_of_that_name_is_not_stored(e
 
 def test_the_engines_way_to_read_a_picture(engine):
     (normalized,) = engine(ask(1))
-    other, hit, without = engine(ask(1), ask(1), alone(1), mm_processor_kwargs={"do_normalize": False})
+    other, hit, without = engine(
+        ask(1), ask(1), alone(1), mm_processor_kwargs={"do_normalize": False}
+    )
     (again,) = engine(ask(1))
     assert (normalized["hit"], other["hit"], hit["hit"], again["hit"]) == (0, 0, HIT, HIT)
     assert other["tokens"] == hit["tokens"] == without["tokens"] != normalized["tokens"]

@@ -1,4 +1,4 @@
-"""Digests of multi-modal items: what changes them, what has none, and that each object is digested once."""
+"""Digests of multi-modal items: differences, types without a digest, one digest for each object."""
 
 import gc
 import threading
@@ -10,7 +10,12 @@ pytest.importorskip("vllm")
 import numpy  # noqa: E402
 import torch  # noqa: E402
 from item_fakes import SECONDS, item  # noqa: E402
-from vllm.multimodal.inputs import MultiModalFieldElem, MultiModalFlatField, MultiModalKwargsItem, MultiModalSharedField  # noqa: E402
+from vllm.multimodal.inputs import (
+    MultiModalFieldElem,
+    MultiModalFlatField,
+    MultiModalKwargsItem,
+    MultiModalSharedField,
+)  # noqa: E402
 
 from larder.vllm import item_digest  # noqa: E402
 from larder.vllm.item_digest import Digests, Undigested  # noqa: E402
@@ -26,8 +31,10 @@ def digest_of(data, key="pixel_values", field=None):
 
 
 def test_the_digest_of_an_item_never_changes():
-    """Engines of all versions share one cache. A new encoding has to change the key of a chunk (keys.py), not this."""
-    assert digest_of(DATA).hex() == "d46aa1105800a9fc221e2a4ebf1dce81ba523cb60ad9fb09fc66ad98ccb72545"
+    """Engines of all versions share one cache."""
+    assert (
+        digest_of(DATA).hex() == "d46aa1105800a9fc221e2a4ebf1dce81ba523cb60ad9fb09fc66ad98ccb72545"
+    )
 
 
 DIFFERENT = [
@@ -71,15 +78,21 @@ def test_each_difference_is_another_digest():
 
 def test_key_and_way_of_batching_are_covered():
     found = [digest_of(DATA), digest_of(DATA, key="other")]
-    found += [digest_of(DATA, field=MultiModalFlatField(slices=[slice(3)], dim=dim)) for dim in (0, 1)]
+    found += [
+        digest_of(DATA, field=MultiModalFlatField(slices=[slice(3)], dim=dim)) for dim in (0, 1)
+    ]
     found.append(digest_of(DATA, field=MultiModalSharedField(batch_size=1)))
     assert len(set(found)) == 5
 
 
 def test_other_items_of_the_request_are_not():
     one, other = ([slice(0, 3)], [slice(3, 6), slice(0, 3)])
-    assert digest_of(DATA, field=MultiModalFlatField(slices=one)) == digest_of(DATA, field=MultiModalFlatField(slices=other))
-    assert digest_of(DATA, field=MultiModalSharedField(batch_size=1)) == digest_of(DATA, field=MultiModalSharedField(batch_size=2))
+    assert digest_of(DATA, field=MultiModalFlatField(slices=one)) == digest_of(
+        DATA, field=MultiModalFlatField(slices=other)
+    )
+    assert digest_of(DATA, field=MultiModalSharedField(batch_size=1)) == digest_of(
+        DATA, field=MultiModalSharedField(batch_size=2)
+    )
 
 
 def test_the_place_of_the_bytes_in_memory_does_not_matter():
@@ -151,6 +164,11 @@ class TestDigests:
         with pytest.raises(Undigested) as refused:
             Digests().of(None).result(0)
         assert refused.value.reason == "hidden"
+
+    def test_an_item_of_another_form(self):
+        with pytest.raises(Undigested) as refused:
+            Digests().of({"pixel_values": DATA}).result(0)
+        assert refused.value.reason == "form"
 
     def test_the_thread_ends_with_it(self):
         digests = Digests()

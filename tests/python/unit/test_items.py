@@ -1,4 +1,5 @@
-"""Pictures in prompts, against fakes: whose KV a request hits, when it waits, and when it stores nothing. All block hashes are equal."""
+"""Pictures in prompts, against fakes: whose KV a request hits, when it waits, and when it has no
+cache. All block hashes are equal."""
 
 import threading
 import time
@@ -9,7 +10,8 @@ import pytest
 pytest.importorskip("vllm")
 
 from fakes import LATER, Client, blocks, chunk_keys, setup, step  # noqa: E402
-from item_fakes import SECONDS, computed, digested, feature, item, step_of, with_pictures  # noqa: E402
+from item_fakes import SECONDS, computed, digested, feature, item  # noqa: E402
+from item_fakes import step_of, with_pictures  # noqa: E402
 from scheduler_fakes import client, half  # noqa: E402, F401
 
 from larder.vllm import item_digest  # noqa: E402
@@ -67,12 +69,23 @@ class TestNames:
 
     def test_all_pictures_before_a_chunks_end_are_in_its_key_and_later_ones_are_not(self, half):
         def three(name, *values):
-            return with_pictures(name, *(feature(item(value), offset, identifier=str(value)) for value, offset in zip(values, (0, 20, 200))))
+            return with_pictures(
+                name,
+                *(
+                    feature(item(value), offset, identifier=str(value))
+                    for value, offset in zip(values, (0, 20, 200))
+                ),
+            )
 
         computed(half, three("first", 1.0, 2.0, 3.0), range(1, 11))
         assert digested(half, three("same", 1.0, 2.0, 3.0)) == HIT
         assert digested(half, three("last", 1.0, 2.0, 4.0)) == (128, True)
-        assert digested(half, three("middle", 1.0, 4.0, 3.0)) == digested(half, three("turned", 2.0, 1.0, 3.0)) == MISS
+        assert digested(half, three("begin", 4.0, 2.0, 3.0)) == MISS
+        assert (
+            digested(half, three("middle", 1.0, 4.0, 3.0))
+            == digested(half, three("turned", 2.0, 1.0, 3.0))
+            == MISS
+        )
 
     def test_what_is_loaded_is_what_was_looked_up(self, half, client):
         keys = computed(half, one_picture("first"), range(1, 11))
@@ -89,7 +102,9 @@ class TestWaiting:
     def goes_on(self, monkeypatch):
         """Digests are made when it is set."""
         event, real = threading.Event(), item_digest._digest_of
-        monkeypatch.setattr(item_digest, "_digest_of", lambda one: event.wait(SECONDS) and real(one))
+        monkeypatch.setattr(
+            item_digest, "_digest_of", lambda one: event.wait(SECONDS) and real(one)
+        )
         yield event
         event.set()
 
@@ -127,7 +142,10 @@ class TestWaiting:
         assert computed(half, request, range(1, 11)) == []
         goes_on.set()
         deadline = time.monotonic() + SECONDS
-        while not (stored := step_of(half, request, range(1, 11), 289, kind="cached")) and time.monotonic() < deadline:
+        while (
+            not (stored := step_of(half, request, range(1, 11), 289, kind="cached"))
+            and time.monotonic() < deadline
+        ):
             time.sleep(0.001)
         assert len(stored) == 2
 
@@ -139,7 +157,9 @@ class TestWaiting:
 
 
 class TestUnnamed:
-    @pytest.mark.parametrize(("data", "reason"), [(None, "hidden"), (item(1234), "hidden"), (item([item(1.0)]), "form")])
+    @pytest.mark.parametrize(
+        ("data", "reason"), [(None, "hidden"), (item(1234), "hidden"), (item([item(1.0)]), "form")]
+    )
     def test_a_picture_that_cannot_be_digested(self, half, caplog, data, reason):
         if reason == "form":
             import torch
@@ -160,31 +180,48 @@ class TestUnnamed:
 
     def test_which_settings_do(self):
         def config(ec=False, manager=None, **multimodal):
-            multimodal = {"mm_processor_cache_type": "lru", "mm_processor_cache_gb": 4, **multimodal}
+            multimodal = {
+                "mm_processor_cache_type": "lru",
+                "mm_processor_cache_gb": 4,
+                **multimodal,
+            }
             return SimpleNamespace(
                 model_config=SimpleNamespace(multimodal_config=SimpleNamespace(**multimodal)),
                 ec_transfer_config=SimpleNamespace(is_ec_consumer=ec),
                 ec_manager_config=SimpleNamespace(encoder_cache_manager_cls=manager),
             )
 
-        assert items_hidden(config()) == items_hidden(config(mm_processor_cache_type="shm", mm_processor_cache_gb=0)) == ""
-        assert items_hidden(SimpleNamespace(model_config=SimpleNamespace(multimodal_config=None))) == ""
+        assert (
+            items_hidden(config())
+            == items_hidden(config(mm_processor_cache_type="shm", mm_processor_cache_gb=0))
+            == ""
+        )
+        assert (
+            items_hidden(SimpleNamespace(model_config=SimpleNamespace(multimodal_config=None)))
+            == ""
+        )
         assert "shm" in items_hidden(config(mm_processor_cache_type="shm"))
-        assert "ec-transfer" in items_hidden(config(ec=True)) and "manager" in items_hidden(config(manager="a.b"))
+        assert "ec-transfer" in items_hidden(config(ec=True)) and "manager" in items_hidden(
+            config(manager="a.b")
+        )
 
     def test_prompts_that_mix_tokens_and_embeddings(self, half):
         plain = with_pictures("plain", prompt_embeds=object(), prompt_is_token_ids=None)
         assert len(computed(half, plain, range(1, 11))) == 2
-        mixed = with_pictures("mixed", prompt_embeds=object(), prompt_is_token_ids=[True, False] * 150)
+        mixed = with_pictures(
+            "mixed", prompt_embeds=object(), prompt_is_token_ids=[True, False] * 150
+        )
         assert digested(half, mixed) == MISS and computed(half, mixed, range(1, 11)) == []
         after = with_pictures("after", prompt_embeds=object(), prompt_is_token_ids=None)
-        assert digested(half, after) == MISS, "vLLM's prefix cache may have the mixed one's KV under the same hash"
+        assert digested(half, after) == MISS, (
+            "vLLM's prefix cache may have the mixed one's KV under the same hash"
+        )
         assert digested(half, with_pictures("text")) == HIT
         assert uncached(half) == ["mixed", "mixed"]
 
 
 class TestSessions:
-    """vLLM adds pictures to a request that waits for more input (Scheduler._update_request_as_session)."""
+    """vLLM adds pictures to a request that waits for input (_update_request_as_session)."""
 
     def test_a_picture_that_comes_later(self, half, client):
         request = with_pictures("r", tokens=140, num_computed_tokens=0)
@@ -194,7 +231,10 @@ class TestSessions:
         request.num_computed_tokens = 140
         request.mm_features.append(feature(item(1.0), 140))
         half.allocated(request, blocks(range(1, 11)), 0)
-        deadline, stored = time.monotonic() + SECONDS, step_of(half, request, range(1, 11), 140, encodes=True)
+        deadline, stored = (
+            time.monotonic() + SECONDS,
+            step_of(half, request, range(1, 11), 140, encodes=True),
+        )
         while not stored and time.monotonic() < deadline:
             stored = step_of(half, request, range(1, 11), 299, kind="cached")
         assert len(stored) == 1 and stored != chunk_keys(request)[1:2]
@@ -207,7 +247,10 @@ class TestSessions:
         request.num_computed_tokens = 140
         request.mm_features.append(feature(item(2.0), 140, identifier="second"))
         half.allocated(request, blocks(range(1, 11)), 0)
-        deadline, stored = time.monotonic() + SECONDS, step_of(half, request, range(1, 11), 140, encodes=[1])
+        deadline, stored = (
+            time.monotonic() + SECONDS,
+            step_of(half, request, range(1, 11), 140, encodes=[1]),
+        )
         while not stored and time.monotonic() < deadline:
             stored = step_of(half, request, range(1, 11), 299, kind="cached")
         both = with_pictures("both", feature(item(1.0)), feature(item(2.0), 140))

@@ -1,5 +1,5 @@
-"""KV that vLLM's own caches may have from another picture of the same name: what a request stores then. All pictures have one identifier,
-and all block hashes are equal."""
+"""Stores of requests for which vLLM's own caches may have KV of another picture. All pictures have
+one identifier, and all block hashes are equal."""
 
 import pytest
 
@@ -44,14 +44,27 @@ class TestEncoderCache:
     def test_another_picture_is_encoded_after_the_first_is_gone(self, half):
         computed(half, picture("first", 1.0), TABLE)
         assert len(computed(half, picture("other", 2.0), OTHER, freed=[NAME])) == 2
-        assert len(computed(half, picture("third", 2.0, tokens=290), OTHER, encodes=False)) == 0, "stored already"
+        assert len(computed(half, picture("third", 2.0, tokens=290), OTHER, encodes=False)) == 0, (
+            "stored already"
+        )
         assert computed(half, picture("first again", 1.0, tokens=428), TABLE, encodes=False) == []
 
     def test_another_picture_is_encoded_in_the_step_that_evicts_the_first(self, half):
-        """vLLM then does not tell of the eviction, and its newer model runner keeps the first one's embeddings."""
+        """vLLM does not tell of the eviction, and its newer model runner keeps the embeddings."""
         computed(half, picture("first", 1.0), TABLE)
         assert computed(half, picture("other", 2.0), OTHER) == []
         assert computed(half, picture("first again", 1.0, tokens=428), TABLE, encodes=False) == []
+
+    def test_embeddings_by_the_encoder_of_another_modality(self, half):
+        computed(half, picture("first", 1.0), TABLE)
+        video = with_pictures("video", feature(item(1.0), modality="video"))
+        assert computed(half, video, OTHER, encodes=False) == [] == computed(half, video, OTHER)
+
+    def test_embeddings_of_weights_that_were_replaced(self, half):
+        computed(half, picture("first", 1.0), TABLE)
+        half.reset()
+        assert computed(half, picture("again", 1.0), OTHER, encodes=False) == []
+        assert len(computed(half, picture("third", 1.0), OTHER, freed=[NAME])) == 2
 
     def test_tokens_of_a_picture_without_embeddings_need_none(self, half):
         import torch
@@ -65,24 +78,52 @@ class TestEncoderCache:
         second = with_pictures("second", feature(item(2.0), identifier="another"))
         assert computed(half, second, OTHER) == []
         assert len(computed(half, second, OTHER, freed=[NAME])) == 0, "it stays what it was"
-        assert len(computed(half, with_pictures("third", feature(item(3.0), identifier="third")), OTHER, freed=["another"])) == 2
+        assert (
+            len(
+                computed(
+                    half,
+                    with_pictures("third", feature(item(3.0), identifier="third")),
+                    OTHER,
+                    freed=["another"],
+                )
+            )
+            == 2
+        )
 
 
 class TestPrefixCache:
     def test_blocks_of_the_same_picture(self, half):
         computed(half, picture("first", 1.0, tokens=160), TABLE)
-        assert len(computed(half, picture("again", 1.0), [*TABLE[:5], *OTHER], local=160, encodes=False)) == 1
+        assert (
+            len(
+                computed(
+                    half, picture("again", 1.0), [*TABLE[:5], *OTHER], local=160, encodes=False
+                )
+            )
+            == 1
+        )
 
     @pytest.mark.parametrize("first", [picture, opted_out])
     def test_blocks_of_another_picture(self, half, first):
         computed(half, first("first", 1.0, tokens=160), TABLE)
-        assert computed(half, picture("other", 2.0), [*TABLE[:5], *OTHER], local=160, freed=[NAME]) == []
+        assert (
+            computed(half, picture("other", 2.0), [*TABLE[:5], *OTHER], local=160, freed=[NAME])
+            == []
+        )
 
     def test_blocks_of_which_nothing_is_known(self, half):
         assert computed(half, picture("first", 1.0), TABLE, local=160) == []
 
     def test_text_before_the_picture_may_be_hit(self, half):
         assert len(computed(half, picture("first", 1.0, offset=160), TABLE, local=160)) == 2
+
+    def test_blocks_of_weights_that_were_replaced(self, half):
+        computed(half, picture("first", 1.0, tokens=160), TABLE)
+        half.reset()
+        assert (
+            computed(half, picture("again", 1.0), [*TABLE[:5], *OTHER], local=160, freed=[NAME])
+            == []
+        )
 
     def test_a_block_that_was_given_to_another_picture(self, half):
         computed(half, picture("first", 1.0, tokens=160), TABLE)
@@ -91,7 +132,7 @@ class TestPrefixCache:
         assert computed(half, again, [*TABLE[:5], *OTHER], local=160, freed=[NAME]) == []
 
     def test_a_block_that_a_running_request_is_given_in_the_same_step(self, half):
-        """The step of "other", which runs, is noted before the hit of "again", which vLLM schedules behind it."""
+        """ "other" runs, and vLLM schedules it before "again", which hits."""
         computed(half, picture("first", 1.0, tokens=160), TABLE)
         other, again = picture("other", 2.0, tokens=300), picture("again", 1.0)
         digested(half, other)
@@ -100,16 +141,26 @@ class TestPrefixCache:
         digested(half, again, 160)
         table = [*TABLE[:5], *range(41, 46)]
         half.allocated(again, blocks(table), 0)
-        both = step(new=[("again", 160, 140)], cached=[("other", 32, 128)], tables={"again": table, "other": [OTHER[0], *TABLE[1:5]]})
+        both = step(
+            new=[("again", 160, 140)],
+            cached=[("other", 32, 128)],
+            tables={"again": table, "other": [OTHER[0], *TABLE[1:5]]},
+        )
         assert [move.request_id for move in half.step_work(both).stores] == ["other"]
 
     def test_blocks_that_a_request_is_given_and_another_hits_in_the_same_step(self, half):
         first, again, other = picture("first", 1.0), picture("again", 1.0), picture("other", 2.0)
-        tables = {"first": [*TABLE], "again": [*TABLE[:5], *OTHER], "other": [*TABLE[:5], *range(41, 51)]}
+        tables = {
+            "first": [*TABLE],
+            "again": [*TABLE[:5], *OTHER],
+            "other": [*TABLE[:5], *range(41, 51)],
+        }
         for request, local in ((first, 0), (again, 160), (other, 160)):
             digested(half, request, local)
             half.allocated(request, blocks(tables[request.request_id]), 0)
-        made = step(new=[("first", 0, 300), ("again", 160, 140), ("other", 160, 140)], tables=tables)
+        made = step(
+            new=[("first", 0, 300), ("again", 160, 140), ("other", 160, 140)], tables=tables
+        )
         made.scheduled_encoder_inputs = {"first": [0]}
         assert {move.request_id for move in half.step_work(made).stores} == {"first", "again"}
 
@@ -128,7 +179,14 @@ class TestPrefixCache:
         assert 6 not in half._items._provenance._blocks
         first.tokens += range(190, 193)
         step_of(half, first, TABLE, 192, 193, kind="cached")
-        assert len(computed(half, picture("again", 1.0), [*TABLE[:6], *OTHER], local=192, encodes=False)) == 1
+        assert (
+            len(
+                computed(
+                    half, picture("again", 1.0), [*TABLE[:6], *OTHER], local=192, encodes=False
+                )
+            )
+            == 1
+        )
 
     def test_no_more_than_vllm_has_blocks(self, half):
         for i in range(20):
@@ -149,7 +207,9 @@ class TestPrefixCache:
         hit = ([*TABLE[:8], *range(61, 70)], [0, 0, 0, 0, 0, 0, *OTHER[6:8], *range(71, 80)])
         digested(half, again, 256)
         half.allocated(again, blocks(*hit), 0)
-        assert len(half.step_work(step(new=[("again", 256, 172)], tables={"again": hit})).stores) == 1
+        assert (
+            len(half.step_work(step(new=[("again", 256, 172)], tables={"again": hit})).stores) == 1
+        )
         assert 0 not in half._items._provenance._blocks
 
 
@@ -169,7 +229,18 @@ class TestLoads:
         half.allocated(loading, blocks(table), 0)
         assert len(step_of(half, loading, table, 256)) == 1
         client.stored.clear()
-        assert len(computed(half, picture("again", 1.0, tokens=556), [*table[:12], *range(51, 61)], local=384, encodes=False)) == 4
+        assert (
+            len(
+                computed(
+                    half,
+                    picture("again", 1.0, tokens=556),
+                    [*table[:12], *range(51, 61)],
+                    local=384,
+                    encodes=False,
+                )
+            )
+            == 4
+        )
 
     def test_a_load_that_failed_is_computed_in_the_same_blocks(self, half, client):
         loading, table = self.load(half, client), [*OTHER, *range(31, 41)]

@@ -1,13 +1,17 @@
-"""Digests of multi-modal items: the one name of a picture, a sound or a video that a client cannot choose.
+"""Digests of multi-modal items. A digest is a name of a picture, a sound or a video that no client
+can choose.
 
-An item is the dictionary of tensors that vLLM's processor made (MultiModalKwargsItem). The digest covers every key, the way in which vLLM
-batches the key's values, and the type, shape and bytes of each tensor, in an encoding that can be decoded in one way only. A value of
-another kind has no digest (Undigested), and neither has an item without a tensor: vLLM's shared-memory cache hands out addresses.
+An item is the dictionary of tensors that vLLM's processor made (MultiModalKwargsItem). The digest
+covers every key, the way in which vLLM batches the key's values, and the type, shape and bytes of
+each tensor. The encoding can be decoded in one way only. A value of another kind has no digest
+(Undigested). An item without a tensor has none either: vLLM's shared-memory cache hands out
+addresses in this form.
 
-blake3: API users are adversaries, so the hash is cryptographic, and vLLM itself requires this one. 10 MB take 3.1 ms on one core where
-hashlib's sha256 takes 10.7 ms with the processor's SHA instructions. blake3 releases the GIL meanwhile.
+The hash is BLAKE3: API users are adversaries, so that the hash must be cryptographic, and vLLM
+itself requires this package. 10 MB take 3.1 ms on one core. hashlib's sha256 takes 10.7 ms with the
+processor's SHA instructions. blake3 releases the GIL meanwhile.
 
-`digest` is a pure function. Digests is owned by the scheduler's thread, and digests in one thread of its own."""
+`digest` and `item_digest` are pure. The scheduler's thread owns a Digests, which has one thread."""
 
 import struct
 import threading
@@ -26,7 +30,8 @@ class Undigested(Exception):
 
 
 def digest(value):
-    """32 bytes for None, numbers, texts, tensors, and tuples, lists and dictionaries of these. Undigested for all else."""
+    """32 bytes for None, numbers, texts, bytes, tensors, and tuples, lists and dictionaries of
+    these. Raises Undigested for another type."""
     from blake3 import blake3
 
     state = blake3()
@@ -35,14 +40,15 @@ def digest(value):
 
 
 def item_digest(item):
-    """Of a MultiModalKwargsItem."""
+    """The digest of a MultiModalKwargsItem."""
     if not any(_holds_array(element.data) for element in item.values()):
         raise Undigested("hidden", "an item without a tensor")
     return digest({key: (*_batching(element.field), element.data) for key, element in item.items()})
 
 
 def _batching(field):
-    """How vLLM puts values of several items together. `slices` and `batch_size` tell of the other items of a request alone."""
+    """How vLLM joins values of several items. The fields `slices` and `batch_size` describe the
+    other items of a request, and are left out."""
     kind = type(field).__name__
     if kind not in ("MultiModalBatchedField", "MultiModalFlatField", "MultiModalSharedField"):
         raise Undigested("form", f"a field of the kind {kind}")
@@ -56,7 +62,7 @@ def _holds_array(value):
 
 
 def _encode(value, put):
-    """One letter for the kind, then lengths before contents."""
+    """A letter for the type, then the length, then the content."""
     kind = type(value)
     if value is None:
         put(b"n")
@@ -90,17 +96,20 @@ def _encode_array(value, put):
     if type(value) is numpy.ndarray and value.dtype.kind in "biufc":
         array, kind = numpy.ascontiguousarray(value), value.dtype.str
     elif type(value) is torch.Tensor and _is_plain(value):
-        array, kind = value.detach().contiguous().flatten().view(torch.uint8).numpy(), str(value.dtype)
+        flat = value.detach().contiguous().flatten()
+        array, kind = flat.view(torch.uint8).numpy(), str(value.dtype)
     else:
         raise Undigested("form", f"a value of the type {type(value).__name__}")
     put(b"x")
-    _encode((kind, tuple(value.shape)), put)  # which give the length in bytes
+    _encode((kind, tuple(value.shape)), put)  # both give the length in bytes
     put(array.reshape(-1).view(numpy.uint8).data)
 
 
 def _is_plain(tensor):
-    """Whether its bytes in this process's memory are all of its value."""
-    return tensor.is_cpu and str(tensor.layout) == "torch.strided" and not (tensor.is_quantized or tensor.is_conj() or tensor.is_neg())
+    """Whether the bytes in this process's memory are the tensor's whole value."""
+    if not tensor.is_cpu or str(tensor.layout) != "torch.strided":
+        return False
+    return not (tensor.is_quantized or tensor.is_conj() or tensor.is_neg())
 
 
 def _framed(kind, data, put):
@@ -113,26 +122,34 @@ def _length(value):
 
 
 class Digests:
-    """The digest of each item as a Future, once for each object: vLLM's cache of processed items hands out the same object again."""
+    """The digest of each item as a Future, made once for each object: vLLM's cache of processed
+    items hands out the same object again."""
 
     def __init__(self):
-        self._thread = ThreadPoolExecutor(1, "larder-digest")  # starts with the first item, ends with this object
-        self._known = {}  # id of an item: (weak reference to the item, Future). An item that goes takes its entry along.
+        # The thread starts with the first item and ends with this object.
+        self._thread = ThreadPoolExecutor(1, "larder-digest")
+        # By id of the item: (weak reference to the item, Future). The end of an item removes it.
+        self._known = {}
         self._places = threading.Semaphore(MOST_WAITING)
 
     def of(self, item):
-        """A Future with 32 bytes or Undigested; None: MOST_WAITING items wait, ask again. Never waits."""
+        """A Future of 32 bytes or Undigested. None: MOST_WAITING items wait, so ask again. Never
+        waits."""
         if item is None:
             return _failed(Undigested("hidden", "vLLM keeps the item elsewhere"))
-        known = self._known.get(id(item))
+        forget, key = self._known.pop, id(item)
+        try:
+            reference = weakref.ref(item, lambda _: forget(key, None))
+        except TypeError:
+            return _failed(Undigested("form", f"an item of the type {type(item).__name__}"))
+        known = self._known.get(key)
         if known is not None and known[0]() is item:
             return known[1]
         if not self._places.acquire(blocking=False):
             return None
         future = self._thread.submit(_digest_of, item)
         future.add_done_callback(lambda _, places=self._places: places.release())
-        forget, key = self._known.pop, id(item)
-        self._known[key] = weakref.ref(item, lambda _: forget(key, None)), future
+        self._known[key] = reference, future
         return future
 
 
@@ -151,4 +168,4 @@ def _failed(error):
     return future
 
 
-UNKNOWN = _failed(Undigested("form", "an item that nothing is known of"))
+UNKNOWN = _failed(Undigested("form", "an item of unknown content"))

@@ -1,8 +1,10 @@
-"""The keys of a request's chunks, as the client takes them: one buffer in which one begins every stride bytes.
+"""The keys of a request's chunks, in the form that the client takes: one buffer, one key every
+`stride` bytes.
 
-The key of a chunk is vLLM's block hash at the chunk's end. A chunk that ends behind the begin of a multi-modal item has H(block hash, name)
-instead. The name covers all items that begin before the chunk's end, by their digests and places: vLLM's own hash covers an item by an
-identifier that a client may choose, or that a counter gives."""
+The key of a chunk is vLLM's block hash at the chunk's end. A chunk that ends behind the begin of a
+multi-modal item has the key H(block hash, name). The name covers all items that begin before the
+chunk's end, by their digests and places. vLLM's own hash covers an item by an identifier, which a
+client may choose or a counter gives."""
 
 from bisect import bisect_left
 from operator import itemgetter
@@ -13,8 +15,10 @@ _BEGIN = itemgetter(0)
 
 
 def chunk_hashes(setup, request, first, last, places):
-    """Those at the ends of chunks first..last-1, as far as the request has them. places: of its items (places_of); (): it has none;
-    None: they have no names yet, and the request has no keys."""
+    """The keys of chunks first..last-1, as far as the request has block hashes.
+
+    places: of the request's items, by places_of. Empty: the request has no items. None: the items
+    have no names yet, and the request has no keys."""
     if places is None:
         return b""
     step, tokens = setup.hashes_per_chunk, setup.chunk_tokens
@@ -22,7 +26,9 @@ def chunk_hashes(setup, request, first, last, places):
     if places:
         from blake3 import blake3
 
-        hashes = [_mixed(blake3, one, name_before(places, (first + i + 1) * tokens)) for i, one in enumerate(hashes)]
+        ends = range((first + 1) * tokens, (last + 1) * tokens, tokens)
+        named = zip(hashes, (name_before(places, end) for end in ends))
+        hashes = [_mixed(blake3, block_hash, name) for block_hash, name in named]
     return b"".join(hashes)
 
 
@@ -31,10 +37,13 @@ def stride_of(request):
 
 
 def places_of(features, digests):
-    """((begin, name), ...) in the order of their begin. A name covers its item and all before it: what each is, and where its
-    embeddings go. features: MultiModalFeatureSpec of vLLM."""
+    """((begin, name), ...) in the order of the items' begins. A name covers an item and all items
+    before it: their contents, and the tokens at which their embeddings go.
+
+    features: vLLM's MultiModalFeatureSpec, one for each of `digests`."""
     name, places = b"", []
-    for feature, item in sorted(zip(features, digests), key=lambda pair: pair[0].mm_position.offset):
+    order = sorted(zip(features, digests), key=lambda pair: pair[0].mm_position.offset)
+    for feature, item in order:
         at = feature.mm_position
         name = digest((name, item, feature.modality, at.offset, at.length, at.is_embed))
         places.append((at.offset, name))
@@ -42,10 +51,12 @@ def places_of(features, digests):
 
 
 def name_before(places, end):
-    """The name of the items that begin before token `end`; b"": none does."""
+    """The name of the items that begin before token `end`, or b""."""
     before = bisect_left(places, end, key=_BEGIN)
     return places[before - 1][1] if before else b""
 
 
 def _mixed(blake3, block_hash, name):
-    return blake3(b"chunk" + block_hash + name).digest(length=len(block_hash)) if name else block_hash
+    if not name:
+        return block_hash
+    return blake3(b"chunk" + block_hash + name).digest(length=len(block_hash))

@@ -1,35 +1,43 @@
-"""Whether the KV of a request was computed from the items that name it.
+"""Whether a request's KV was computed from the items that name it.
 
-vLLM's own caches go by an item's identifier, which may have stood for another item: its encoder cache, and its prefix cache by the block
-hash. KV that comes out of them is believed only where this engine saw it go in:
-- of each name in the encoder cache the digest of the item from which it was computed;
-- of each block of KV memory the block hash and the items' name of what was last written there. A block that is hit was written under its
-  hash by a request with items, and each of those is noted here. So an entry of an earlier life of the block can never match: the later
-  write has replaced it. The table has an entry for each block at most.
-What is not noted is not believed: to forget costs a store, never a wrong one. A request that used anything else stores nothing.
+vLLM's own caches go by an item's identifier, which may have stood for another item: the encoder
+cache directly, the prefix cache by the block hash. Larder trusts KV from these caches only where
+this engine saw the KV go in:
+- For each identifier in the encoder cache, the table `_encoded` has the modality and the digest of
+  the item that the encoder saw.
+- For each block of KV memory, the table `_blocks` has the block hash and the items' name of the
+  last write. Only a request with items can write a block under such a hash, and each request with
+  items is noted here. So a block's entry of an earlier life never matches: the write that gave the
+  block its hash replaced the entry. The table has at most one entry for each block of vLLM's.
 
-Owned by the scheduler's thread. Sees each step that computes, in the order in which vLLM schedules it: running requests, then those that
-were given blocks, which may hit what the former write in the same step."""
+A missing entry means "not trusted". Forgetting an entry therefore costs a store and never stores
+wrong KV. A request that used anything else stores nothing.
+
+Owned by the scheduler's thread. `step` sees each step that computes, and handles it in vLLM's own
+order: first running requests, then admitted ones, which may hit blocks of the former."""
 
 from dataclasses import dataclass, field
 
 from larder.vllm.item_digest import UNKNOWN
 from larder.vllm.keys import name_before
 
-MOST_ENCODED = 65536  # names; more are not believed. vLLM's encoder cache has at most one for each of its embeddings.
+# Identifiers. vLLM's encoder cache has at most one for each of its embeddings, tens of thousands.
+MOST_ENCODED = 65536
 
 
 @dataclass
 class Past:
-    """Of one request, since vLLM gave it blocks."""
+    """Of one request, since vLLM admitted it."""
 
-    vouched: int = 0  # tokens whose KV is its own, was loaded from larderd, or lay in vLLM's prefix cache
-    noted: int = 0  # tokens whose blocks are noted
+    # Tokens with KV that the request computed, loaded from larderd or hit in the prefix cache.
+    vouched: int = 0
+    noted: int = 0  # tokens whose blocks are in Provenance._blocks
     clean: bool = True
-    unsettled: list = field(default_factory=list)  # (digest of the item that was used, digest of the request's own)
+    # (digest of an item that the request used, digest of its own item): Futures.
+    unsettled: list = field(default_factory=list)
 
     def is_clean(self):
-        """None: not known yet."""
+        """None: a digest is not there yet."""
         if self.clean and self.unsettled:
             self.clean = all(same(used, own) is not False for used, own in self.unsettled)
             self.unsettled = [pair for pair in self.unsettled if same(*pair) is None]
@@ -37,27 +45,35 @@ class Past:
 
 
 def same(one, other):
-    """Whether two Futures have one digest; None: not known yet."""
+    """Whether two Futures have equal digests; None: not known yet."""
     if not (one.done() and other.done()):
         return None
-    return one.exception() is None and other.exception() is None and one.result() == other.result()
+    if one.exception() is not None or other.exception() is not None:
+        return False
+    return one.result() == other.result()
 
 
 class Provenance:
-    """Of a request here, an items.Live."""
+    """`live` is an items.Live throughout."""
 
     def __init__(self, setup):
         self._groups = setup.groups
         self._hash_block = setup.chunk_tokens // setup.hashes_per_chunk
         self._smallest = min(group.block_size for group in setup.groups)
-        self._encoded = {}  # by identifier: the digest of what vLLM's encoder cache has
+        self._encoded = {}  # by identifier: (modality, digest of the item)
         self._blocks = {}  # by block number: (block hash, name of the items)
-        self._admitted = {}  # by request, in vLLM's order: (live, local tokens, tokens to load, block tables)
+        self._admitted = {}  # by request id: (live, local tokens, tokens to load, block tables)
 
     def admitted(self, live, local_tokens, external_tokens, tables):
-        """vLLM has blocks for the request, which starts at its first token that was neither hit nor is loaded."""
-        self._admitted.pop(live.request.request_id, None)  # of a load that failed before the next step
-        self._admitted[live.request.request_id] = live, local_tokens, external_tokens, tables
+        """vLLM has blocks for the request, and may have hit or may load its first tokens."""
+        name = live.request.request_id
+        self._admitted.pop(name, None)  # a load that failed before the next step
+        self._admitted[name] = live, local_tokens, external_tokens, tables
+
+    def reset(self):
+        """The model's weights may have changed. The encoder cache still has their embeddings."""
+        self._encoded = dict.fromkeys(self._encoded, (None, UNKNOWN))
+        self._blocks.clear()
 
     def step(self, scheduler_output, tables_of, lives):
         """lives: all requests with items, by id."""
@@ -65,47 +81,51 @@ class Provenance:
         admitted, self._admitted = self._admitted, {}
         scheduled = scheduler_output.num_scheduled_tokens
         starts = _starts(scheduler_output) if lives else {}
-        for request_id, live in lives.items():
-            if request_id in starts and request_id not in admitted:
-                self._compute(live, starts[request_id], scheduled[request_id], tables_of(request_id))
-        for request_id, (live, local, external, tables) in admitted.items():
+        for name, live in lives.items():
+            if name in starts and name not in admitted:
+                self._compute(live, starts[name], scheduled[name], tables_of(name))
+        for name, (live, local, external, tables) in admitted.items():
             self._begin(live, local, external, tables)
-            if request_id in starts and request_id in lives:
-                self._compute(live, starts[request_id], scheduled[request_id], tables_of(request_id))
+            if name in starts and name in lives:
+                self._compute(live, starts[name], scheduled[name], tables_of(name))
 
     def _encode(self, scheduler_output, lives):
-        """What the encoder cache gives up, and what it is given: by the digest of the item that the encoder sees."""
+        """Follows the encoder cache: evicted identifiers, and items that the encoder runs on."""
         for identifier in getattr(scheduler_output, "free_encoder_mm_hashes", None) or ():
             self._encoded.pop(identifier, None)
-        for request_id, inputs in (getattr(scheduler_output, "scheduled_encoder_inputs", None) or {}).items():
-            live = lives[request_id]
+        inputs_of = getattr(scheduler_output, "scheduled_encoder_inputs", None) or {}
+        for name, inputs in inputs_of.items():
+            live = lives[name]
             for i in inputs:
-                identifier, own = live.request.mm_features[i].identifier, live.digests[i] or UNKNOWN
-                known = self._encoded.get(identifier)
+                feature, own = live.request.mm_features[i], live.digests[i] or UNKNOWN
+                known = self._encoded.get(feature.identifier)
                 if known is None and len(self._encoded) < MOST_ENCODED:
-                    self._encoded[identifier] = own
-                elif known is not None and known is not own and not same(known, own):
-                    # Evicted and encoded again in one step: a worker may keep what it has (EncoderRunner.prepare_mm_inputs).
-                    self._encoded[identifier] = UNKNOWN
+                    self._encoded[feature.identifier] = feature.modality, own
+                elif known is not None and not _equal(known, (feature.modality, own)):
+                    # Evicted and encoded again in one step: vLLM does not tell of the eviction, and
+                    # a worker may keep the old embeddings (EncoderRunner.prepare_mm_inputs).
+                    self._encoded[feature.identifier] = None, UNKNOWN
 
     def _begin(self, live, local, external, tables):
         past = live.past = Past(vouched=local + external, noted=local)
-        past.clean = self._believes(live, local, tables)
+        past.clean = self._trusts(live, local, tables)
         if external:
             self._note(live, local + external, tables)
 
-    def _believes(self, live, local, tables):
-        """Whether the blocks that vLLM's prefix cache gave hold KV of the request's own items."""
-        first = min((feature.mm_position.offset for feature in live.request.mm_features), default=0)
+    def _trusts(self, live, local, tables):
+        """Whether the blocks that vLLM's prefix cache gave have KV of the request's own items."""
+        begins = (feature.mm_position.offset for feature in live.request.mm_features)
+        first = min(begins, default=0)
         if local <= first:
             return True
         if not live.places:
             return False
         for group in self._groups:
-            if local % group.block_size:
+            size = group.block_size
+            if local % size:
                 return False
-            for i in range(first // group.block_size, local // group.block_size):
-                block, end = tables[group.table][i], (i + 1) * group.block_size
+            for i in range(first // size, local // size):
+                block, end = tables[group.table][i], (i + 1) * size
                 written = self._hash_at(live.request, end), name_before(live.places, end)
                 if block and self._blocks.get(block) != written:
                     return False
@@ -123,28 +143,34 @@ class Provenance:
             self._note(live, end, tables)
 
     def _use(self, live, begin, end):
-        """The step puts embeddings of the encoder cache where the items' tokens are."""
+        """The step puts embeddings of the encoder cache at the tokens of the items."""
         past = live.past
         for feature, own in zip(live.request.mm_features, live.digests):
             at = feature.mm_position
             first, last = max(begin - at.offset, 0), min(end - at.offset, at.length)
             if first >= last or not (at.is_embed is None or bool(at.is_embed[first:last].any())):
                 continue
-            used = self._encoded.get(feature.identifier, UNKNOWN)
-            if used is not own:
+            modality, used = self._encoded.get(feature.identifier, (None, UNKNOWN))
+            if modality != feature.modality:
+                past.clean = False
+            elif used is not own:
                 past.unsettled.append((used, own or UNKNOWN))
 
     def _note(self, live, end, tables):
-        """Blocks that the request has filled before token `end` hold KV of its items, or of what is not known."""
+        """The request filled blocks before token `end`. Where its KV is not trusted, or a block's
+        hash is not known yet, the block loses its entry."""
         past, request = live.past, live.request
-        hashed = len(request.block_hashes) * self._hash_block  # behind it vLLM does not hit either
+        hashed = (
+            len(request.block_hashes) * self._hash_block
+        )  # vLLM hits no block behind this token
         places = live.places if past.is_clean() else None
         for group in self._groups:
-            table = tables[group.table]
-            for i in range(past.noted // group.block_size, min(end // group.block_size, len(table))):
-                block, block_end = table[i], (i + 1) * group.block_size
-                name = name_before(places, block_end) if places and block_end <= hashed else b""
-                if name and block:  # 0: behind a sliding window
+            table, size = tables[group.table], group.block_size
+            for i in range(past.noted // size, min(end // size, len(table))):
+                block, block_end = table[i], (i + 1) * size
+                known = places and block_end <= hashed
+                name = name_before(places, block_end) if known else b""
+                if name and block:  # block 0 stands for blocks behind a sliding window
                     self._blocks[block] = self._hash_at(request, block_end), name
                 else:
                     self._blocks.pop(block, None)
@@ -152,6 +178,11 @@ class Provenance:
 
     def _hash_at(self, request, end):
         return request.block_hashes[end // self._hash_block - 1]
+
+
+def _equal(one, other):
+    """Whether two (modality, Future) are equal for certain."""
+    return one[0] == other[0] and (one[1] is other[1] or same(one[1], other[1]) is True)
 
 
 def _starts(scheduler_output):

@@ -297,6 +297,7 @@ class SchedulerHalf(Guarded):
         if self.client is None:
             return True
         self._fetches.reset()
+        self._items.reset()
         if not self._private:
             self._private = f"private: {secrets.token_hex(16)}\n"
         return self.client.drop_namespace()
