@@ -24,16 +24,16 @@ def model(tmp_path_factory):
 @pytest.fixture
 def engine(world, model):
     """engine(*asks, **llm): the answers of one engine's life. Between two asks larderd commits all
-    stores, and vLLM's own prefix cache is emptied."""
+    stores, and vLLM's own prefix cache is emptied. processes: the engine core has a process of its
+    own, as behind vLLM's server."""
 
-    def live(*asks, **llm):
+    def live(*asks, processes=False, **llm):
+        env = {"OMP_NUM_THREADS": "1", "VLLM_ENABLE_V1_MULTIPROCESSING": "1" if processes else "0"}
         steps = []
         for ask in asks:
             steps += [ask, {"settle": world.admin_socket}, {"reset": True}]
         options = {"skip_tokenizer_init": False, "limit_mm_per_prompt": {"image": 1}, **llm}
-        results, log = run_offline(
-            model, world.socket, steps, env={"OMP_NUM_THREADS": "1"}, timeout_s=400, **options
-        )
+        results, log = run_offline(model, world.socket, steps, env=env, timeout_s=400, **options)
         assert "Larder is off" not in log
         return [result for result in results if isinstance(result, dict)]
 
@@ -96,3 +96,20 @@ def test_the_engines_way_to_read_a_picture(engine):
     assert (normalized["hit"], other["hit"], hit["hit"], again["hit"]) == (0, 0, HIT, HIT)
     assert other["tokens"] == hit["tokens"] == without["tokens"] != normalized["tokens"]
     assert again["tokens"] == normalized["tokens"]
+
+
+def test_a_picture_that_comes_from_another_process_has_the_same_name(engine):
+    """vLLM's server sends tensors to the engine core, and sends none for a picture it sent before."""
+    (stored,) = engine(ask(1))
+    hit, again, other, without = engine(ask(1), ask(1), ask(2), alone(2), processes=True)
+    assert (stored["hit"], hit["hit"], again["hit"], other["hit"]) == (0, HIT, HIT, 0)
+    assert stored["tokens"] == hit["tokens"] == again["tokens"]
+    assert other["tokens"] == without["tokens"] != stored["tokens"]
+
+
+def test_an_engine_whose_scheduler_has_addresses_of_pictures(engine):
+    """vLLM's cache of processed items in shared memory gives tensors to the workers alone."""
+    first, again = engine(ask(1), ask(1), mm_processor_cache_type="shm")
+    text, hit = engine({"ask": TEXT}, {"ask": TEXT}, mm_processor_cache_type="shm")
+    assert (first["hit"], again["hit"], text["hit"], hit["hit"]) == (0, 0, 0, HIT)
+    assert first["tokens"] == again["tokens"]

@@ -31,6 +31,16 @@ def uncached(half):
     return told.data.get("unnamed", []) if told else []
 
 
+def stored_later(half, request, table, token):
+    """The keys that steps of one token each store, once it is known whether they may."""
+    deadline = time.monotonic() + SECONDS
+    while time.monotonic() < deadline:
+        keys = step_of(half, request, table, token, kind="cached")
+        if keys or half._items._lives[request.request_id].unnamed:
+            return keys
+    raise TimeoutError("no digest")
+
+
 class TestNames:
     def test_the_same_picture_is_hit_and_another_one_is_not(self, half):
         assert len(computed(half, one_picture("first"), range(1, 11))) == 2
@@ -141,13 +151,21 @@ class TestWaiting:
         half, request = SchedulerHalf(setup(loads=False), client), one_picture("r", tokens=290)
         assert computed(half, request, range(1, 11)) == []
         goes_on.set()
-        deadline = time.monotonic() + SECONDS
-        while (
-            not (stored := step_of(half, request, range(1, 11), 289, kind="cached"))
-            and time.monotonic() < deadline
-        ):
-            time.sleep(0.001)
-        assert len(stored) == 2
+        assert len(stored_later(half, request, range(1, 11), 289)) == 2
+
+    @pytest.mark.parametrize(("value", "stored"), [(1.0, 2), (2.0, 0)])
+    def test_embeddings_whose_digest_is_not_there_yet(self, half, goes_on, value, stored):
+        """A request without the cache, which does not wait for its digest, has encoded them."""
+        goes_on.set()
+        one = item(1.0)
+        digested(half, with_pictures("first", feature(one)))
+        goes_on.clear()
+        encodes = one_picture("encodes", value, kv_transfer_params={"larder": "off"})
+        computed(half, encodes, range(1, 11))
+        request = with_pictures("r", feature(one), tokens=290)
+        assert computed(half, request, range(11, 21), encodes=False) == []
+        goes_on.set()
+        assert len(stored_later(half, request, range(11, 21), 289)) == stored
 
     def test_one_that_ends_meanwhile_leaves_nothing_behind(self, half, goes_on):
         request = one_picture("r")
@@ -177,6 +195,11 @@ class TestUnnamed:
         assert digested(half, request) == MISS and computed(half, request, range(1, 11)) == []
         assert uncached(half) == ["hidden"]
         assert len(computed(half, with_pictures("text"), range(1, 11))) == 2, "text is served"
+
+    def test_an_engine_that_never_loads_counts_them_too(self, client):
+        half = SchedulerHalf(setup(loads=False, items_hidden="by a setting"), client)
+        computed(half, one_picture("r"), range(1, 11))
+        assert uncached(half) == ["hidden"]
 
     def test_which_settings_do(self):
         def config(ec=False, manager=None, **multimodal):

@@ -1,6 +1,8 @@
 """Stores of requests for which vLLM's own caches may have KV of another picture. All pictures have
 one identifier, and all block hashes are equal."""
 
+from concurrent.futures import Future
+
 import pytest
 
 pytest.importorskip("vllm")
@@ -22,6 +24,24 @@ def picture(name, value, offset=0, **fields):
 
 def opted_out(name, value, **fields):
     return picture(name, value, kv_transfer_params={"larder": "off"}, **fields)
+
+
+def test_a_digest_that_comes_while_two_are_compared():
+    class Late(Future):
+        """Has its result from the second look on."""
+
+        looks = 0
+
+        def done(self):
+            self.looks += 1
+            return self.looks > 1
+
+    used, own = Late(), Future()
+    used.set_result(b"one")
+    own.set_result(b"another")
+    past = provenance.Past(unsettled=[(used, own)])
+    assert past.is_clean() is None
+    assert past.is_clean() is False
 
 
 class TestEncoderCache:
@@ -110,6 +130,18 @@ class TestPrefixCache:
             computed(half, picture("other", 2.0), [*TABLE[:5], *OTHER], local=160, freed=[NAME])
             == []
         )
+
+    def test_blocks_of_the_same_picture_by_embeddings_of_another_one(self, half):
+        computed(half, picture("first", 1.0), TABLE)
+        computed(half, picture("mixed up", 2.0), OTHER, encodes=False)
+        table = [*OTHER[:5], *range(41, 51)]
+        assert computed(half, picture("again", 2.0), table, local=160, freed=[NAME]) == []
+
+    def test_a_block_that_was_given_to_unknown_embeddings(self, half):
+        computed(half, picture("first", 1.0, tokens=160), TABLE)
+        computed(half, picture("unknown", 1.0, tokens=160), TABLE, encodes=False, freed=[NAME])
+        again = picture("again", 1.0)
+        assert computed(half, again, [*TABLE[:5], *OTHER], local=160) == []
 
     def test_blocks_of_which_nothing_is_known(self, half):
         assert computed(half, picture("first", 1.0), TABLE, local=160) == []
@@ -246,6 +278,25 @@ class TestLoads:
         loading, table = self.load(half, client), [*OTHER, *range(31, 41)]
         half.allocated(loading, blocks(table), 0)
         assert len(step_of(half, loading, table, 0, encodes=False)) == 1
+
+    def test_a_load_that_failed_is_computed_by_other_embeddings(self, half, client):
+        loading, table = self.load(half, client), [*OTHER, *range(31, 41)]
+        half.allocated(loading, blocks(table), 0)
+        assert step_of(half, loading, table, 0, freed=[NAME]) == []
+        hit = [*table[:5], *range(51, 61)]
+        client.stored.clear()
+        assert computed(half, picture("again", 1.0), hit, local=160) == []
+
+    def test_a_block_into_which_another_picture_is_loaded(self, half):
+        """vLLM may let others hit it before the request that loads computes anything."""
+        computed(half, picture("first", 1.0, tokens=160), TABLE)
+        computed(half, picture("other", 2.0), OTHER, freed=[NAME])
+        loading, again = picture("loading", 2.0), picture("again", 1.0)
+        external, _ = digested(half, loading)
+        half.allocated(loading, blocks(TABLE), external)
+        half.step_work(step())
+        table = [*TABLE[:5], *range(41, 51)]
+        assert computed(half, again, table, local=160, freed=[NAME]) == []
 
     def test_what_another_connector_brings_is_not_believed(self, half):
         assert computed(half, picture("r", 1.0), TABLE, begin=128) == []

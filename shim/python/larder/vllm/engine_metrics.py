@@ -1,5 +1,5 @@
-"""What vLLM's own /metrics says of Larder: time to first token by hit and miss, which requests with multi-modal items run without the
-cache, and of which pool the engine is.
+"""Larder in vLLM's own /metrics: time to first token by hit and miss, requests with multi-modal items
+that run without the cache, and the engine's pool.
 
 The scheduler's process observes (Observed), vLLM carries that to its front end, and Exported counts it there."""
 
@@ -19,7 +19,8 @@ MOST_OBSERVED = 4096
 
 @dataclass
 class Observed(KVConnectorStats):
-    """Since the last report. `data` is what vLLM sends: {"hit": [seconds, ...], ..., "unnamed": [reason, ...]}, only what there is."""
+    """Since the last report. vLLM sends `data`: {"hit": [seconds, ...], ..., "unnamed": [reason, ...]},
+    without empty lists."""
 
     data: dict = field(default_factory=dict)
 
@@ -85,7 +86,8 @@ class Exported(KVConnectorPromMetrics):
             info.labels(*values, os.environ.get("LARDER_POOL", "")).set(1)
         # All at zero from the start: a rate needs a value before the first event.
         self._seconds = {(e, c): seconds.labels(*values, c) for e, values in per_engine_labelvalues.items() for c in CACHES}
-        self._unnamed = {(e, r): unnamed.labels(*values, r) for e, values in per_engine_labelvalues.items() for r in UNNAMED}
+        engines = per_engine_labelvalues.items()
+        self._unnamed = {(e, r): unnamed.labels(*values, r) for e, values in engines for r in UNNAMED}
 
     def observe(self, transfer_stats_data, engine_idx=0):
         for cache in CACHES:

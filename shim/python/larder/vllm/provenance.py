@@ -39,8 +39,10 @@ class Past:
     def is_clean(self):
         """None: a digest is not there yet."""
         if self.clean and self.unsettled:
-            self.clean = all(same(used, own) is not False for used, own in self.unsettled)
-            self.unsettled = [pair for pair in self.unsettled if same(*pair) is None]
+            # Each pair is compared once: a digest may come between two comparisons.
+            found = [(pair, same(*pair)) for pair in self.unsettled]
+            self.clean = all(equal is not False for _, equal in found)
+            self.unsettled = [pair for pair, equal in found if equal is None]
         return None if self.clean and self.unsettled else self.clean
 
 

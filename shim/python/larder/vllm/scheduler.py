@@ -52,7 +52,8 @@ class SchedulerHalf(Guarded):
         self._events = events
         self._observed = Observed()
         self._items = Items(setup, self._observed)
-        self._stores = StorePlan(setup, client, self._tracked, self._items, events.note if events else None)
+        note = events.note if events else None
+        self._stores = StorePlan(setup, client, self._tracked, self._items, note)
         self._kept = KeptBlocks(setup.shards.stages * setup.shards.ranks if setup else 1)
         self._worth = LoadOrRecompute(setup.chunk_bytes * setup.shards.count, setup.chunk_tokens) if setup else None
         self._first_tokens = FirstTokens(self._observed)
@@ -68,7 +69,8 @@ class SchedulerHalf(Guarded):
 
     @guarded(lambda: (0, False))
     def matched_tokens(self, request, local_tokens):
-        may_load = self.off is None and self._items.asked(request, local_tokens, self._may_load(request))
+        wanted = self._may_load(request)
+        may_load = self.off is None and self._items.asked(request, local_tokens, wanted)
         space = self._space_of(request) if may_load is not False else None
         if space is None:
             return 0, False
@@ -95,7 +97,8 @@ class SchedulerHalf(Guarded):
         # Empty: the worker reports it as failed.
         load = Move(request.request_id, pages=self._pages_at_stake(blocks, lookup) if external_tokens else ())
         try:
-            uses = self.off is None and self._items.admitted(request, blocks, external_tokens, self._wanted(request))
+            wanted = self._wanted(request) if self.off is None else False
+            uses = self.off is None and self._items.admitted(request, blocks, external_tokens, wanted)
             space = self._space_of(request) if uses else None
             if space is not None:
                 self._tracked.setdefault(request.request_id, Tracked(request, space))
@@ -105,14 +108,17 @@ class SchedulerHalf(Guarded):
                 if external_tokens:
                     load = self._load_of(request, blocks, lookup, load)
                     if self._events is not None:
-                        first = lookup.local_tokens // self.setup.chunk_tokens
-                        keys = chunk_hashes(self.setup, request, first, lookup.hit_chunks, self._items.places(request))
-                        self._events.note(request, lookup.space, first, keys)
+                        self._note_hit(request, lookup)
             self._fetches.end(request.request_id)
         except Exception as error:
             self.turn_off(f"unexpected {type(error).__name__} in update_state_after_alloc: {error}")
         if external_tokens:
             self._loads.append(load)
+
+    def _note_hit(self, request, lookup):
+        first, places = lookup.local_tokens // self.setup.chunk_tokens, self._items.places(request)
+        keys = chunk_hashes(self.setup, request, first, lookup.hit_chunks, places)
+        self._events.note(request, lookup.space, first, keys)
 
     def _may_load(self, request):
         return (
@@ -148,8 +154,8 @@ class SchedulerHalf(Guarded):
 
     def _report(self, request, lookup, external_tokens):
         chunk = self.setup.chunk_tokens
-        places = self._items.places(request)
-        hashes = chunk_hashes(self.setup, request, lookup.local_tokens // chunk, request.num_tokens // chunk, places)
+        first, places = lookup.local_tokens // chunk, self._items.places(request)
+        hashes = chunk_hashes(self.setup, request, first, request.num_tokens // chunk, places)
         self.client.report_request(
             request.num_tokens - lookup.local_tokens,
             external_tokens,
@@ -175,7 +181,8 @@ class SchedulerHalf(Guarded):
     def _load_of(self, request, blocks, lookup, failed):
         """`failed`, with what there is to load."""
         first, stride = lookup.local_tokens // self.setup.chunk_tokens, stride_of(request)
-        hashes = chunk_hashes(self.setup, request, first, lookup.hit_chunks, self._items.places(request))
+        places = self._items.places(request)
+        hashes = chunk_hashes(self.setup, request, first, lookup.hit_chunks, places)
         move = replace(failed, parts=[], line=lookup.space.line)
         tables = blocks.get_block_ids()
         for number, group in enumerate(self.setup.groups):

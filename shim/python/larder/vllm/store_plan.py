@@ -33,8 +33,8 @@ class Tracked:
 
 class StorePlan:
     def __init__(self, setup, client, tracked, items, note=None):
-        """tracked: the requests by id, which the scheduler's half adds and takes away. items: Items. note: is told what is given to the
-        workers."""
+        """tracked: the requests by id, which the scheduler's half adds and takes away. items: Items.
+        note: is told what is given to the workers."""
         self._setup = setup
         self._client = client
         self._tracked = tracked
