@@ -63,7 +63,7 @@ test-models: deps-python build ## every model shape and engine setting (part of 
 	@rm -rf build/models && $(call RUN,dev) LARDER_TEST_BIN=$(CURDIR)/build/dev/bin LARDER_MODELS=all LARDER_MODELS_RECORD=build/models \
 	  $(PYTHON) -m pytest tests/python/models -p no:cacheprovider --timeout 600 -v; status=$$?; \
 	  $(PYTHON) tests/python/models/record.py build/models docs/compatibility.md && exit $$status
-test-names: deps-python build ## what KV is named by: real engines one after the other that must not hit each other's, minutes
+test-names: deps-python build ## names of KV: real engines one after the other, none of which may hit another's KV, minutes
 	@$(call RUN,dev) LARDER_TEST_BIN=$(CURDIR)/build/dev/bin LARDER_NAMES=all $(PYTHON) -m pytest tests/python/names -p no:cacheprovider --timeout 1500 -v
 # A machine with a GPU may have no network and no compiler: where build/gpu was copied to and nothing was ever built, it is run as it is.
 GPU_CARRIED = $(and $(wildcard build/gpu/commit),$(if $(wildcard build/release/build.ninja),,yes))
