@@ -3,9 +3,9 @@ use the cache.
 
 vLLM names an item, for its own caches, by an identifier: a hash of the content, a client's `uuid`,
 or a counter. Larder names an item by the digest of its tensors (item_digest), which is in the
-request's keys (keys). A request runs without the cache where one of its items has no digest. A
-request stores nothing where vLLM's own caches may have given it KV of another item (provenance).
-Items follows every request with items, also one that opts out: vLLM's caches keep its KV.
+request's keys (keys). A request with an undigested item runs without the cache. A request does not
+store where vLLM's own caches may have supplied KV of another item (provenance). Items follows every
+request with items, also a request that opts out: vLLM's caches keep the KV of all requests.
 
 A digest takes milliseconds, in a thread of its own. Meanwhile vLLM is told to ask again ("None"),
 until a deadline. Owned by the scheduler's thread."""
@@ -21,9 +21,9 @@ from larder.vllm.provenance import Past, Provenance
 
 DEADLINE_S = 0.25
 WORDS = {
-    "hidden": "the scheduler does not see their tensors",
-    "form": "they hold values of a type that has no digest",
-    "late": f"their digests took longer than {DEADLINE_S} s",
+    "hidden": "the scheduler does not see the tensors",
+    "form": "an item holds a value of a type that has no digest",
+    "late": f"digests took longer than {DEADLINE_S} s",
     "mixed": "a prompt mixes tokens and embeddings, or has embeddings after such a prompt",
     "other": "vLLM's own caches may have KV of another item under the same identifier",
 }
@@ -35,11 +35,11 @@ class Live:
     """A request with items, from its first look-up to its end."""
 
     request: object
-    until: float  # the deadline of its digests
+    until: float  # the deadline of the digests
     # Of mm_features, in the same order: a Future, or None until Digests has room for the item.
     digests: list = field(default_factory=list)
     places: tuple | None = None  # for keys.chunk_hashes, once all digests are there
-    unnamed: str = ""  # the key of WORDS why it runs without the cache
+    unnamed: str = ""  # the reason to run without the cache, a key of WORDS
     told: bool = False
     local_tokens: int | None = None  # of the last look-up, until vLLM admits the request
     past: Past = field(default_factory=Past)
@@ -60,8 +60,8 @@ class Items:
         self._mixed = False  # a prompt of tokens and embeddings was here
 
     def asked(self, request, local_tokens, wanted):
-        """vLLM looks up the request, and has `local_tokens` of it. wanted: the request may load.
-        Returns whether it may; None: ask again."""
+        """vLLM looks up the request, and has `local_tokens` in the prefix cache. wanted: the request
+        may load otherwise. Returns whether the request may load; None: ask again."""
         live = self._live_of(request)
         if live is None:
             return wanted
@@ -76,8 +76,8 @@ class Items:
         return wanted and self._serves(live)
 
     def admitted(self, request, blocks, external_tokens, wanted):
-        """vLLM has blocks for the request. wanted: it may use the cache. Returns whether it
-        does."""
+        """vLLM has blocks for the request. wanted: the request may use the cache otherwise. Returns
+        whether the request uses the cache."""
         live = self._live_of(request)
         if live is None:
             return wanted
@@ -135,7 +135,7 @@ class Items:
         if live is None and (request.mm_features or mixed):
             live = Live(request, self._clock() + DEADLINE_S)
             self._lives[request.request_id] = live
-            # A session that began with text alone: vLLM does not look it up again.
+            # vLLM looks up a streaming session once: this session began with text alone.
             computed = getattr(request, "num_computed_tokens", 0)
             live.past = Past(vouched=computed, noted=computed)
         if live is not None and not live.unnamed:
@@ -145,10 +145,10 @@ class Items:
     def _mixes(self, request):
         """Whether vLLM's block hashes may not cover a prompt that has embeddings.
 
-        They cover the bytes of the embeddings (_gen_prompt_embeds_extra_hash_keys), which vLLM has
-        cast to the model's type. They do not cover the mask of token positions
+        The hashes cover the bytes of the embeddings (_gen_prompt_embeds_extra_hash_keys), which
+        vLLM has cast to the model's type. The hashes do not cover the mask of token positions
         (prompt_is_token_ids): a masked position and token 0 are equal. After a prompt with a mask,
-        vLLM's prefix cache may hold its KV under the hash of a prompt without one."""
+        vLLM's prefix cache may hold that prompt's KV under the hash of a prompt without a mask."""
         self._mixed = self._mixed or getattr(request, "prompt_is_token_ids", None) is not None
         return self._mixed
 

@@ -11,7 +11,7 @@ this engine saw the KV go in:
   block its hash replaced the entry. The table has at most one entry for each block of vLLM's.
 
 A missing entry means "not trusted". Forgetting an entry therefore costs a store and never stores
-wrong KV. A request that used anything else stores nothing.
+wrong KV. A request that used other KV does not store.
 
 Owned by the scheduler's thread. `step` sees each step that computes, and handles it in vLLM's own
 order: first running requests, then admitted ones, which may hit blocks of the former."""
