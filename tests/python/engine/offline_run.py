@@ -1,7 +1,8 @@
 """offline_run.py JOB: one vLLM without a server walks through the steps of a JSON job and prints "RESULT [...]", one entry a step.
 
 Steps: {"ask": tokens, ...} gives {"tokens", "hit", "local", ...}: the answer, the tokens that Larder and vLLM's own prefix cache
-had of the prompt; with max_tokens, off (without Larder), salt, lora, image, prompt_logprobs as they are given. {"ask_all": [tokens,
+had of the prompt; with max_tokens, off (without Larder), salt, lora, image, prompt_logprobs as they are given; named_as: another image,
+whose hash of vLLM is the uuid that is sent with this one. {"ask_all": [tokens,
 ...]} asks for all at once and gives a list of answers and the sums. {"reset": true} empties vLLM's own prefix cache, and {"reset":
 "external"} Larder's namespace too; {"settle": admin socket} waits until larderd has committed what was stored; {"zero": arena file}
 zeroes every byte that is stored; {"touch": file}; {"copy": [from, to]} copies the files of a folder; {"reload": true} has vLLM load
@@ -79,6 +80,8 @@ def ask(llm, step):
             prompt["cache_salt"] = step["salt"]
         if "image" in step:
             prompt["multi_modal_data"] = {"image": image(step["image"])}
+        if "named_as" in step:
+            prompt["multi_modal_uuids"] = {"image": [hash_of_vllm(llm, image(step["named_as"]))]}
     more = {"lora_request": lora(step["lora"])} if "lora" in step else {}
     if "priority" in step:
         more["priority"] = step["priority"]
@@ -108,6 +111,13 @@ def image(seed):
     from PIL import Image
 
     return Image.fromarray(numpy.random.default_rng(seed).integers(0, 255, (56, 56, 3), dtype=numpy.uint8))
+
+
+def hash_of_vllm(llm, picture):
+    """By which vLLM names a picture that comes without a uuid. All of it can be known to a client."""
+    from vllm.multimodal.hasher import MultiModalHasher
+
+    return MultiModalHasher.hash_kwargs("blake3", model_id=llm.model_config.model, image=picture)
 
 
 def reset(llm, external):

@@ -208,6 +208,7 @@ class Request:
         self.lora_request = None
         self.cache_salt = None
         self.skip_reading_prefix_cache = False
+        self.mm_features = []
         self.__dict__.update(fields)
 
     @property

@@ -8,8 +8,9 @@ import prometheus_client  # noqa: E402
 from fakes import Client, Request, blocks, chunk_keys, ended, measured_half  # noqa: E402
 
 from larder.vllm.connector import LarderConnector  # noqa: E402
-from larder.vllm.engine_metrics import Exported, Observed  # noqa: E402
+from larder.vllm.engine_metrics import UNNAMED, Exported, Observed  # noqa: E402
 from larder.vllm.first_tokens import FirstTokens  # noqa: E402
+from larder.vllm.items import WORDS  # noqa: E402
 
 
 def request(name, tokens=100, arrival=10.0):
@@ -93,6 +94,9 @@ def test_a_failed_load_is_told_to_the_first_tokens():
     assert list(half.observed().data) == ["miss"]
 
 
+UNNAMED_SAID = {"without the cache for their items": 3}
+
+
 @pytest.fixture
 def exported(monkeypatch):
     monkeypatch.setenv("LARDER_POOL", "chat")
@@ -114,10 +118,16 @@ def test_all_series_are_there_at_zero_and_count(exported):
     assert value("larder_engine_first_token_seconds_count", cache="own") == 0
     assert value("larder_engine_info", pool="chat") == 1, "the dashboards join by it"
     sent = LarderConnector.build_kv_connector_stats({"hit": [0.1, 0.2]}).aggregate(Observed({"hit": [0.3], "miss": [9.0]}))
+    sent.aggregate(Observed({"unnamed": ["late", "other", "late"]}))
     metrics.observe(sent.to_dict(), 0)
+    assert [value("larder_engine_unnamed_requests_total", reason=reason) for reason in ("late", "other", "form")] == [2, 1, 0]
     assert value("larder_engine_first_token_seconds_count", cache="hit") == 3
     assert value("larder_engine_first_token_seconds_bucket", cache="miss", le="10.0") == 1
-    assert sent.reduce() == {"first tokens, hit": 3, "mean s, hit": 0.2, "first tokens, miss": 1, "mean s, miss": 9.0}
+    assert sent.reduce() == {"first tokens, hit": 3, "mean s, hit": 0.2, "first tokens, miss": 1, "mean s, miss": 9.0, **UNNAMED_SAID}
+
+
+def test_every_reason_of_the_log_has_a_series():
+    assert set(UNNAMED) == set(WORDS)
 
 
 def test_what_is_kept_between_reports_is_bounded():

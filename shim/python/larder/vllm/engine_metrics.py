@@ -1,4 +1,5 @@
-"""What vLLM's own /metrics says of Larder: time to first token by hit and miss, and of which pool the engine is.
+"""Larder in vLLM's own /metrics: time to first token by hit and miss, requests with multi-modal items
+that run without the cache, and the engine's pool.
 
 The scheduler's process observes (Observed), vLLM carries that to its front end, and Exported counts it there."""
 
@@ -9,6 +10,8 @@ from vllm.distributed.kv_transfer.kv_connector.v1.metrics import KVConnectorProm
 
 # Labels. hit: something was loaded from Larder; own: nothing was, and the engine's own prefix cache had half of the prompt or more.
 CACHES = ("hit", "own", "miss")
+# Why a request with multi-modal items runs without the cache: items.WORDS.
+UNNAMED = ("form", "hidden", "late", "mixed", "other")
 BUCKETS_S = (0.005, 0.01, 0.02, 0.04, 0.08, 0.15, 0.25, 0.5, 0.75, 1, 1.5, 2.5, 5, 7.5, 10, 20, 40, 80, 160)
 # Between two reports, of which vLLM makes one each step; more are not kept.
 MOST_OBSERVED = 4096
@@ -16,14 +19,21 @@ MOST_OBSERVED = 4096
 
 @dataclass
 class Observed(KVConnectorStats):
-    """Since the last report. `data` is what vLLM sends: {"hit": [seconds, ...], ...}, only what there is."""
+    """Since the last report. vLLM sends `data`: {"hit": [seconds, ...], ..., "unnamed": [reason, ...]},
+    without empty lists."""
 
     data: dict = field(default_factory=dict)
 
     def first_token(self, cache, seconds):
-        kept = self.data.setdefault(cache, [])
+        self._keep(cache, seconds)
+
+    def unnamed(self, reason):
+        self._keep("unnamed", reason)
+
+    def _keep(self, name, value):
+        kept = self.data.setdefault(name, [])
         if len(kept) < MOST_OBSERVED:
-            kept.append(seconds)
+            kept.append(value)
 
     def reset(self):
         self.data = {}
@@ -35,6 +45,8 @@ class Observed(KVConnectorStats):
         for cache in CACHES:
             for seconds in other.data.get(cache, ()):
                 self.first_token(cache, seconds)
+        for reason in other.data.get("unnamed", ()):
+            self.unnamed(reason)
         return self
 
     def reduce(self):
@@ -44,6 +56,8 @@ class Observed(KVConnectorStats):
             if kept := self.data.get(cache):
                 said[f"first tokens, {cache}"] = len(kept)
                 said[f"mean s, {cache}"] = round(sum(kept) / len(kept), 3)
+        if unnamed := self.data.get("unnamed"):
+            said["without the cache for their items"] = len(unnamed)
         return said
 
 
@@ -56,6 +70,11 @@ class Exported(KVConnectorPromMetrics):
             buckets=BUCKETS_S,
             labelnames=[*labelnames, "cache"],
         )
+        unnamed = self._counter_cls(
+            name="larder_engine_unnamed_requests_total",
+            documentation="Requests with multi-modal items that ran without Larder's cache, by the reason",
+            labelnames=[*labelnames, "reason"],
+        )
         # In placement Node larderd runs in another pod: by this the dashboards know whose engines are whose.
         info = self._gauge_cls(
             name="larder_engine_info",
@@ -67,8 +86,12 @@ class Exported(KVConnectorPromMetrics):
             info.labels(*values, os.environ.get("LARDER_POOL", "")).set(1)
         # All at zero from the start: a rate needs a value before the first event.
         self._seconds = {(e, c): seconds.labels(*values, c) for e, values in per_engine_labelvalues.items() for c in CACHES}
+        engines = per_engine_labelvalues.items()
+        self._unnamed = {(e, r): unnamed.labels(*values, r) for e, values in engines for r in UNNAMED}
 
     def observe(self, transfer_stats_data, engine_idx=0):
         for cache in CACHES:
             for seconds in transfer_stats_data.get(cache, ()):
                 self._seconds[engine_idx, cache].observe(seconds)
+        for reason in transfer_stats_data.get("unnamed", ()):
+            self._unnamed[engine_idx, reason].inc()

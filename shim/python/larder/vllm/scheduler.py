@@ -12,11 +12,12 @@ from larder.client import LarderError, namespace_id
 from larder.vllm import weight_changes
 from larder.vllm.adapters import Adapters, NotYet, Unserved
 from larder.vllm.engine_metrics import Observed
-from larder.vllm.fetches import Fetches
+from larder.vllm.fetches import IDLE_WAIT_MS, Fetches
 from larder.vllm.first_tokens import FirstTokens
-from larder.vllm.guard import Guarded, guarded, late, logger
-from larder.vllm.kept_blocks import KeptBlocks
 from larder.vllm.groups import Unsupported
+from larder.vllm.guard import Guarded, guarded, late, logger
+from larder.vllm.items import Items
+from larder.vllm.kept_blocks import KeptBlocks
 from larder.vllm.keys import chunk_hashes, stride_of
 from larder.vllm.messages import COMPUTES, RESTS, Move, Part, StepWork
 from larder.vllm.spaces import NoSpace, Space, Spaces
@@ -48,10 +49,12 @@ class SchedulerHalf(Guarded):
         self._spaces = Spaces(client)
         self._tracked: dict[str, Tracked] = {}
         self._events = events
-        self._stores = StorePlan(setup, client, self._tracked, events.note if events else None)
+        self._observed = Observed()
+        self._items = Items(setup, self._observed)
+        note = events.note if events else None
+        self._stores = StorePlan(setup, client, self._tracked, self._items, note)
         self._kept = KeptBlocks(setup.shards.stages * setup.shards.ranks if setup else 1)
         self._worth = LoadOrRecompute(setup.chunk_bytes * setup.shards.count, setup.chunk_tokens) if setup else None
-        self._observed = Observed()
         self._first_tokens = FirstTokens(self._observed)
         self._fetches = Fetches(client, self._worth)
         self._lookups: dict[str, Lookup] = {}
@@ -74,18 +77,20 @@ class SchedulerHalf(Guarded):
 
     @guarded(lambda: (0, False))
     def matched_tokens(self, request, local_tokens):
+        wanted = self._may_load(request)
+        may_load = self.off is None and self._items.asked(request, local_tokens, wanted)
         try:
-            space = self._space_of(request) if self._may_load(request) else None
+            space = self._space_of(request) if may_load is not False else None
         except NotYet:
             return None, False
         if space is None:
             return 0, False
-        if self._fetches.runs(request.request_id):
+        if may_load is None or self._fetches.runs(request.request_id):
             return None, False
         begin = time.perf_counter_ns()
         chunk = self.setup.chunk_tokens
         first, last = local_tokens // chunk, request.num_tokens // chunk
-        hashes = chunk_hashes(self.setup, request, first, last)
+        hashes = chunk_hashes(self.setup, request, first, last, self._items.places(request))
         hits = first + self.client.lookup(hashes, stride_of(request), space.number) if hashes else first
         if hits < last and self.setup.fetches:
             lacking = request.num_tokens - max(hits * chunk, local_tokens)
@@ -103,7 +108,9 @@ class SchedulerHalf(Guarded):
         # Empty: the worker reports it as failed.
         load = Move(request.request_id, pages=self._pages_at_stake(blocks, lookup) if external_tokens else ())
         try:
-            space = self._space_of(request) if self._is_named() and self._wanted(request) else None
+            wanted = self._is_named() and self._wanted(request)
+            uses = self.off is None and self._items.admitted(request, blocks, external_tokens, wanted)
+            space = self._space_of(request) if uses else None
             if space is not None:
                 self._tracked.setdefault(request.request_id, Tracked(request, space, self._adapter_of(request)))
                 self._first_tokens.begin(request, lookup.local_tokens if lookup else 0, external_tokens)
@@ -112,7 +119,7 @@ class SchedulerHalf(Guarded):
                 if external_tokens:
                     load = self._load_of(request, blocks, lookup, load)
                     if self._events is not None:
-                        self._events.note(request, lookup.space, lookup.local_tokens // self.setup.chunk_tokens, lookup.hit_chunks)
+                        self._note_hit(request, lookup)
             self._fetches.end(request.request_id)
         except NotYet:  # it waits no longer: vLLM has blocks for it
             pass
@@ -120,6 +127,11 @@ class SchedulerHalf(Guarded):
             self.turn_off(f"unexpected {type(error).__name__} in update_state_after_alloc: {error}")
         if external_tokens:
             self._loads.append(load)
+
+    def _note_hit(self, request, lookup):
+        first, places = lookup.local_tokens // self.setup.chunk_tokens, self._items.places(request)
+        keys = chunk_hashes(self.setup, request, first, lookup.hit_chunks, places)
+        self._events.note(request, lookup.space, first, keys)
 
     def _may_load(self, request):
         return (
@@ -186,7 +198,8 @@ class SchedulerHalf(Guarded):
 
     def _report(self, request, lookup, external_tokens):
         chunk = self.setup.chunk_tokens
-        hashes = chunk_hashes(self.setup, request, lookup.local_tokens // chunk, request.num_tokens // chunk)
+        first, places = lookup.local_tokens // chunk, self._items.places(request)
+        hashes = chunk_hashes(self.setup, request, first, request.num_tokens // chunk, places)
         self.client.report_request(
             request.num_tokens - lookup.local_tokens,
             external_tokens,
@@ -212,7 +225,8 @@ class SchedulerHalf(Guarded):
     def _load_of(self, request, blocks, lookup, failed):
         """`failed`, with what there is to load."""
         first, stride = lookup.local_tokens // self.setup.chunk_tokens, stride_of(request)
-        hashes = chunk_hashes(self.setup, request, first, lookup.hit_chunks)
+        places = self._items.places(request)
+        hashes = chunk_hashes(self.setup, request, first, lookup.hit_chunks, places)
         move = replace(failed, parts=[], line=lookup.space.line, adapter=self._adapter_of(request))
         tables = blocks.get_block_ids()
         for number, group in enumerate(self.setup.groups):
@@ -257,7 +271,7 @@ class SchedulerHalf(Guarded):
 
     @guarded(lambda: None)
     def _rest(self):
-        if self.off is None and not self._adapters.rest():
+        if self.off is None and not self._items.rest(IDLE_WAIT_MS) and not self._adapters.rest():
             self._fetches.rest()
 
     @guarded(lambda: ("", [], 0))
@@ -324,6 +338,7 @@ class SchedulerHalf(Guarded):
         self._spaces.forget(request.request_id)
         self._first_tokens.end(request.request_id)
         self._fetches.forget(request.request_id)
+        self._items.forget(request.request_id)
         self._stores.forget(request.request_id)
         self._tracked.pop(request.request_id, None)
         self._lookups.pop(request.request_id, None)
@@ -349,6 +364,7 @@ class SchedulerHalf(Guarded):
             tracked.stale = True
         if self.client is not None:
             self._fetches.reset()
+            self._items.reset()
             self._spaces.leave()
 
     def _release(self, request_id):

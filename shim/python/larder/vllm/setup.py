@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from larder.vllm import reusable, sleep_mode
 from larder.vllm.groups import Shards, Unsupported, groups_of, shards_of
 from larder.vllm.identity import facts_of
+from larder.vllm.items import items_hidden
 
 _OPTIONS = ("socket", "chunk_tokens", "min_tokens", "weights_id", "allow_weak_hash", "copy_threads", "fetch")
 
@@ -29,6 +30,7 @@ class Setup:
     loads: bool
     fetches: bool  # brings up what larderd has below its memory
     fails_by_page: bool = False  # vLLM is told of a failed load by its pages, not by its request
+    items_hidden: str = ""  # why the scheduler cannot digest multi-modal items
 
     @property
     def chunk_bytes(self):
@@ -68,6 +70,7 @@ def setup_of(vllm_config, kv_cache_config):
         loads=transfer.is_kv_consumer,
         fetches=_switch(options, "fetch", True),
         fails_by_page=fails_by_page,
+        items_hidden=items_hidden(vllm_config),
     )
 
 

@@ -33,11 +33,13 @@ class Tracked:
 
 
 class StorePlan:
-    def __init__(self, setup, client, tracked, note=None):
-        """tracked: the requests by id, which the scheduler's half adds and takes away. note: is told what is given to the workers."""
+    def __init__(self, setup, client, tracked, items, note=None):
+        """tracked: the requests by id, which the scheduler's half adds and takes away. items: Items.
+        note: is told what is given to the workers."""
         self._setup = setup
         self._client = client
         self._tracked = tracked
+        self._items = items
         self._note = note
         self._tables = BlockTables()
 
@@ -46,6 +48,7 @@ class StorePlan:
         scheduled, cached = scheduler_output.num_scheduled_tokens, scheduler_output.scheduled_cached_reqs
         new = scheduler_output.scheduled_new_reqs
         tables_of = self._tables.of_step(scheduler_output)
+        self._items.step(scheduler_output, tables_of)
         stores = []
         for request_id, computed in chain(
             ((one.req_id, one.num_computed_tokens) for one in new), zip(cached.req_ids, cached.num_computed_tokens)
@@ -66,7 +69,7 @@ class StorePlan:
 
     def _of_request(self, request_id, tracked, computed_after, tables_of):
         """What of the request is to be stored now, or None."""
-        if tracked.stale:
+        if tracked.stale or (places := self._items.places_to_store(tracked.request)) is None:
             return None
         # Hashes cover accepted tokens only: speculative ones, which may be rejected, stay out.
         request = tracked.request
@@ -77,7 +80,7 @@ class StorePlan:
             tracked.retries -= 1
         else:
             return None
-        hashes = chunk_hashes(self._setup, request, tracked.stored_chunks, full)
+        hashes = chunk_hashes(self._setup, request, tracked.stored_chunks, full, places)
         stride = stride_of(request)
         present = self._client.lookup(hashes, stride, tracked.space.number)
         tracked.stored_chunks += present
@@ -89,7 +92,7 @@ class StorePlan:
         if not move.parts:
             return None
         if self._note is not None:
-            self._note(request, tracked.space, first, full)
+            self._note(request, tracked.space, first, hashes[present * stride :])
         chunk, chunks = self._setup.chunk_tokens, len(move.parts[0].hashes) // stride
         late.info("Storing %d out of %d tokens for request %s", chunks * chunk, full * chunk, request_id)
         return move

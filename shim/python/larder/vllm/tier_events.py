@@ -9,6 +9,8 @@ import time
 from collections import OrderedDict, deque
 from typing import NamedTuple
 
+from larder.vllm.keys import stride_of
+
 OWNERSHIP = "larder"  # how an event names this tier, beside its medium
 MOST_PENDING = 4096
 MOST_ANNOUNCED = 16384
@@ -19,7 +21,7 @@ PENDING_S = 5.0  # what is not there by then was not stored
 
 class Announced(NamedTuple):
     space: int  # the client's number of the namespace
-    key: bytes  # the block hash at the chunk's end
+    key: bytes  # as keys.chunk_hashes has it
     block_hashes: list  # of the chunk's blocks, as events have them
 
 
@@ -39,17 +41,15 @@ class TierEvents:
         self._out = []
         self._due = 0.0
 
-    def note(self, request, space, first, last):
-        """The request's chunks first..last-1 are in larderd's memory, or will be soon."""
-        now = self._clock()
-        for chunk in range(first, last):
-            step = self._setup.hashes_per_chunk
-            hashes = request.block_hashes[chunk * step : (chunk + 1) * step]
-            if len(hashes) < step or len(self._pending) >= MOST_PENDING:
+    def note(self, request, space, first, keys):
+        """The request's chunks from number `first` on, with these keys, are in larderd's memory, or will be soon."""
+        now, stride = self._clock(), stride_of(request) if keys else 1
+        for i in range(len(keys) // stride):
+            if len(self._pending) >= MOST_PENDING:
                 return
-            if (space.number, hashes[-1]) not in self._announced:
-                parent = request.block_hashes[chunk * step - 1] if chunk else None
-                self._pending.append(self._pending_of(request, space, chunk, hashes, parent, now))
+            key = keys[i * stride : (i + 1) * stride]
+            if (space.number, key) not in self._announced:
+                self._pending.append(self._pending_of(request, space, first + i, key, now))
 
     def take(self):
         """The events since the last call."""
@@ -61,19 +61,21 @@ class TierEvents:
         out, self._out = self._out, []
         return out
 
-    def _pending_of(self, request, space, chunk, hashes, parent, now):
-        tokens, adapter = self._setup.chunk_tokens, request.lora_request
+    def _pending_of(self, request, space, chunk, key, now):
+        tokens, step, adapter = self._setup.chunk_tokens, self._setup.hashes_per_chunk, request.lora_request
+        hashes = request.block_hashes[chunk * step : (chunk + 1) * step]
+        parent = request.block_hashes[chunk * step - 1] if chunk else None
         shown = [_shown(one) for one in hashes]
         stored = _event(
             "BlockStored",
             block_hashes=shown,
             parent_block_hash=None if parent is None else _shown(parent),
             token_ids=list(request.all_token_ids[chunk * tokens : (chunk + 1) * tokens]),
-            block_size=tokens // self._setup.hashes_per_chunk,
+            block_size=tokens // step,
             lora_id=adapter.adapter_id if adapter else None,
             lora_name=adapter.name if adapter else None,
         )
-        return Pending(Announced(space.number, bytes(hashes[-1]), shown), stored, now)
+        return Pending(Announced(space.number, key, shown), stored, now)
 
     def _look_at_pending(self, now):
         for _ in range(min(LOOKED_AT, len(self._pending))):

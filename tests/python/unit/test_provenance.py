@@ -1,0 +1,302 @@
+"""Stores of requests for which vLLM's own caches may have KV of another picture. All pictures have
+one identifier, and all block hashes are equal."""
+
+from concurrent.futures import Future
+
+import pytest
+
+pytest.importorskip("vllm")
+
+from fakes import blocks, group, setup, step  # noqa: E402
+from item_fakes import computed, digested, feature, item, step_of, with_pictures  # noqa: E402
+from scheduler_fakes import client, half  # noqa: E402, F401
+
+from larder.vllm import provenance  # noqa: E402
+from larder.vllm.scheduler import SchedulerHalf  # noqa: E402
+
+NAME = "named by the client"
+TABLE, OTHER = range(1, 11), range(21, 31)
+
+
+def picture(name, value, offset=0, **fields):
+    return with_pictures(name, feature(item(value), offset), **fields)
+
+
+def opted_out(name, value, **fields):
+    return picture(name, value, kv_transfer_params={"larder": "off"}, **fields)
+
+
+def test_a_digest_that_comes_while_two_are_compared():
+    class Late(Future):
+        """Has its result from the second look on."""
+
+        looks = 0
+
+        def done(self):
+            self.looks += 1
+            return self.looks > 1
+
+    used, own = Late(), Future()
+    used.set_result(b"one")
+    own.set_result(b"another")
+    past = provenance.Past(unsettled=[(used, own)])
+    assert past.is_clean() is None
+    assert past.is_clean() is False
+
+
+class TestEncoderCache:
+    def test_embeddings_of_another_picture(self, half):
+        computed(half, picture("first", 1.0), TABLE)
+        assert computed(half, picture("other", 2.0), OTHER, encodes=False) == []
+        assert half.observed().data["unnamed"] == ["other"]
+
+    def test_embeddings_of_another_picture_of_a_request_without_the_cache(self, half):
+        computed(half, opted_out("first", 1.0), TABLE)
+        assert computed(half, picture("other", 2.0), OTHER, encodes=False) == []
+
+    def test_embeddings_of_the_same_picture(self, half):
+        computed(half, opted_out("first", 1.0), TABLE)
+        assert len(computed(half, picture("again", 1.0), OTHER, encodes=False)) == 2
+
+    def test_embeddings_that_come_from_nowhere(self, half):
+        assert computed(half, picture("first", 1.0), TABLE, encodes=False) == []
+
+    def test_another_picture_is_encoded_after_the_first_is_gone(self, half):
+        computed(half, picture("first", 1.0), TABLE)
+        assert len(computed(half, picture("other", 2.0), OTHER, freed=[NAME])) == 2
+        assert len(computed(half, picture("third", 2.0, tokens=290), OTHER, encodes=False)) == 0, (
+            "stored already"
+        )
+        assert computed(half, picture("first again", 1.0, tokens=428), TABLE, encodes=False) == []
+
+    def test_another_picture_is_encoded_in_the_step_that_evicts_the_first(self, half):
+        """vLLM does not tell of the eviction, and its newer model runner keeps the embeddings."""
+        computed(half, picture("first", 1.0), TABLE)
+        assert computed(half, picture("other", 2.0), OTHER) == []
+        assert computed(half, picture("first again", 1.0, tokens=428), TABLE, encodes=False) == []
+
+    def test_embeddings_by_the_encoder_of_another_modality(self, half):
+        computed(half, picture("first", 1.0), TABLE)
+        video = with_pictures("video", feature(item(1.0), modality="video"))
+        assert computed(half, video, OTHER, encodes=False) == [] == computed(half, video, OTHER)
+
+    def test_embeddings_of_weights_that_were_replaced(self, half):
+        computed(half, picture("first", 1.0), TABLE)
+        half.reset()
+        assert computed(half, picture("again", 1.0), OTHER, encodes=False) == []
+        assert len(computed(half, picture("third", 1.0), OTHER, freed=[NAME])) == 2
+
+    def test_tokens_of_a_picture_without_embeddings_need_none(self, half):
+        import torch
+
+        request = with_pictures("r", feature(item(1.0), 0, 16, is_embed=torch.tensor([False] * 16)))
+        assert len(computed(half, request, TABLE, encodes=False)) == 2
+
+    def test_names_are_bounded(self, half, monkeypatch):
+        monkeypatch.setattr(provenance, "MOST_ENCODED", 1)
+        assert len(computed(half, picture("first", 1.0), TABLE)) == 2
+        second = with_pictures("second", feature(item(2.0), identifier="another"))
+        assert computed(half, second, OTHER) == []
+        assert len(computed(half, second, OTHER, freed=[NAME])) == 0, "it stays what it was"
+        assert (
+            len(
+                computed(
+                    half,
+                    with_pictures("third", feature(item(3.0), identifier="third")),
+                    OTHER,
+                    freed=["another"],
+                )
+            )
+            == 2
+        )
+
+
+class TestPrefixCache:
+    def test_blocks_of_the_same_picture(self, half):
+        computed(half, picture("first", 1.0, tokens=160), TABLE)
+        assert (
+            len(
+                computed(
+                    half, picture("again", 1.0), [*TABLE[:5], *OTHER], local=160, encodes=False
+                )
+            )
+            == 1
+        )
+
+    @pytest.mark.parametrize("first", [picture, opted_out])
+    def test_blocks_of_another_picture(self, half, first):
+        computed(half, first("first", 1.0, tokens=160), TABLE)
+        assert (
+            computed(half, picture("other", 2.0), [*TABLE[:5], *OTHER], local=160, freed=[NAME])
+            == []
+        )
+
+    def test_blocks_of_the_same_picture_by_embeddings_of_another_one(self, half):
+        computed(half, picture("first", 1.0), TABLE)
+        computed(half, picture("mixed up", 2.0), OTHER, encodes=False)
+        table = [*OTHER[:5], *range(41, 51)]
+        assert computed(half, picture("again", 2.0), table, local=160, freed=[NAME]) == []
+
+    def test_a_block_that_was_given_to_unknown_embeddings(self, half):
+        computed(half, picture("first", 1.0, tokens=160), TABLE)
+        computed(half, picture("unknown", 1.0, tokens=160), TABLE, encodes=False, freed=[NAME])
+        again = picture("again", 1.0)
+        assert computed(half, again, [*TABLE[:5], *OTHER], local=160) == []
+
+    def test_blocks_of_which_nothing_is_known(self, half):
+        assert computed(half, picture("first", 1.0), TABLE, local=160) == []
+
+    def test_text_before_the_picture_may_be_hit(self, half):
+        assert len(computed(half, picture("first", 1.0, offset=160), TABLE, local=160)) == 2
+
+    def test_blocks_of_weights_that_were_replaced(self, half):
+        computed(half, picture("first", 1.0, tokens=160), TABLE)
+        half.reset()
+        assert (
+            computed(half, picture("again", 1.0), [*TABLE[:5], *OTHER], local=160, freed=[NAME])
+            == []
+        )
+
+    def test_a_block_that_was_given_to_another_picture(self, half):
+        computed(half, picture("first", 1.0, tokens=160), TABLE)
+        computed(half, picture("other", 2.0, tokens=160), TABLE, freed=[NAME])
+        again = picture("again", 1.0)
+        assert computed(half, again, [*TABLE[:5], *OTHER], local=160, freed=[NAME]) == []
+
+    def test_a_block_that_a_running_request_is_given_in_the_same_step(self, half):
+        """ "other" runs, and vLLM schedules it before "again", which hits."""
+        computed(half, picture("first", 1.0, tokens=160), TABLE)
+        other, again = picture("other", 2.0, tokens=300), picture("again", 1.0)
+        digested(half, other)
+        half.allocated(other, blocks(OTHER[:1]), 0)
+        step_of(half, other, OTHER[:1], 0, 32, encodes=True, freed=[NAME])
+        digested(half, again, 160)
+        table = [*TABLE[:5], *range(41, 46)]
+        half.allocated(again, blocks(table), 0)
+        both = step(
+            new=[("again", 160, 140)],
+            cached=[("other", 32, 128)],
+            tables={"again": table, "other": [OTHER[0], *TABLE[1:5]]},
+        )
+        assert [move.request_id for move in half.step_work(both).stores] == ["other"]
+
+    def test_blocks_that_a_request_is_given_and_another_hits_in_the_same_step(self, half):
+        first, again, other = picture("first", 1.0), picture("again", 1.0), picture("other", 2.0)
+        tables = {
+            "first": [*TABLE],
+            "again": [*TABLE[:5], *OTHER],
+            "other": [*TABLE[:5], *range(41, 51)],
+        }
+        for request, local in ((first, 0), (again, 160), (other, 160)):
+            digested(half, request, local)
+            half.allocated(request, blocks(tables[request.request_id]), 0)
+        made = step(
+            new=[("first", 0, 300), ("again", 160, 140), ("other", 160, 140)], tables=tables
+        )
+        made.scheduled_encoder_inputs = {"first": [0]}
+        assert {move.request_id for move in half.step_work(made).stores} == {"first", "again"}
+
+    def test_a_request_that_is_preempted_hits_its_own(self, half):
+        request = picture("r", 1.0, tokens=300)
+        digested(half, request)
+        half.allocated(request, blocks(TABLE), 0)
+        step_of(half, request, TABLE, 0, 160, encodes=True)
+        assert len(computed(half, request, [*TABLE[:5], *OTHER], local=160, encodes=False)) == 1
+
+    def test_decoded_blocks_are_noted_once_their_hash_is_known(self, half):
+        """With asynchronous scheduling a block is full one step before its last token is known."""
+        first = picture("first", 1.0, tokens=190)
+        computed(half, first, TABLE)
+        step_of(half, first, TABLE, 190, 192, kind="cached")
+        assert 6 not in half._items._provenance._blocks
+        first.tokens += range(190, 193)
+        step_of(half, first, TABLE, 192, 193, kind="cached")
+        assert (
+            len(
+                computed(
+                    half, picture("again", 1.0), [*TABLE[:6], *OTHER], local=192, encodes=False
+                )
+            )
+            == 1
+        )
+
+    def test_no_more_than_vllm_has_blocks(self, half):
+        for i in range(20):
+            computed(half, picture(f"r{i}", float(i)), TABLE, freed=[NAME])
+        assert len(half._items._provenance._blocks) <= len(TABLE)
+
+    def test_null_blocks_behind_a_window_are_left_alone(self, client):
+        window = group(1, window=64)
+        half = SchedulerHalf(setup(groups=(group(), window)), client)
+        request = picture("first", 1.0)
+        tables = ([*TABLE], [0, 0, *OTHER[2:]])
+        digested(half, request)
+        half.allocated(request, blocks(*tables), 0)
+        made = step(new=[("first", 0, 300)], tables={"first": tables})
+        made.scheduled_encoder_inputs = {"first": [0]}
+        half.step_work(made)
+        again = picture("again", 1.0, tokens=428)
+        hit = ([*TABLE[:8], *range(61, 70)], [0, 0, 0, 0, 0, 0, *OTHER[6:8], *range(71, 80)])
+        digested(half, again, 256)
+        half.allocated(again, blocks(*hit), 0)
+        assert (
+            len(half.step_work(step(new=[("again", 256, 172)], tables={"again": hit})).stores) == 1
+        )
+        assert 0 not in half._items._provenance._blocks
+
+
+class TestLoads:
+    def load(self, half, client):
+        """A request that loads two chunks, computes the rest and is hit by vLLM's own cache."""
+        computed(half, picture("first", 1.0), TABLE)
+        loading = picture("loading", 1.0, tokens=428)
+        external, _ = digested(half, loading)
+        assert external == 256
+        half.allocated(loading, blocks(OTHER), external)
+        assert len(half.step_work(step()).loads) == 1
+        return loading
+
+    def test_what_is_loaded_is_the_requests_own(self, half, client):
+        loading, table = self.load(half, client), [*OTHER, *range(31, 41)]
+        half.allocated(loading, blocks(table), 0)
+        assert len(step_of(half, loading, table, 256)) == 1
+        client.stored.clear()
+        assert (
+            len(
+                computed(
+                    half,
+                    picture("again", 1.0, tokens=556),
+                    [*table[:12], *range(51, 61)],
+                    local=384,
+                    encodes=False,
+                )
+            )
+            == 4
+        )
+
+    def test_a_load_that_failed_is_computed_in_the_same_blocks(self, half, client):
+        loading, table = self.load(half, client), [*OTHER, *range(31, 41)]
+        half.allocated(loading, blocks(table), 0)
+        assert len(step_of(half, loading, table, 0, encodes=False)) == 1
+
+    def test_a_load_that_failed_is_computed_by_other_embeddings(self, half, client):
+        loading, table = self.load(half, client), [*OTHER, *range(31, 41)]
+        half.allocated(loading, blocks(table), 0)
+        assert step_of(half, loading, table, 0, freed=[NAME]) == []
+        hit = [*table[:5], *range(51, 61)]
+        client.stored.clear()
+        assert computed(half, picture("again", 1.0), hit, local=160) == []
+
+    def test_a_block_into_which_another_picture_is_loaded(self, half):
+        """vLLM may let others hit it before the request that loads computes anything."""
+        computed(half, picture("first", 1.0, tokens=160), TABLE)
+        computed(half, picture("other", 2.0), OTHER, freed=[NAME])
+        loading, again = picture("loading", 2.0), picture("again", 1.0)
+        external, _ = digested(half, loading)
+        half.allocated(loading, blocks(TABLE), external)
+        half.step_work(step())
+        table = [*TABLE[:5], *range(41, 51)]
+        assert computed(half, again, table, local=160, freed=[NAME]) == []
+
+    def test_what_another_connector_brings_is_not_believed(self, half):
+        assert computed(half, picture("r", 1.0), TABLE, begin=128) == []
