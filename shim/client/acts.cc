@@ -15,7 +15,8 @@ Result<protocol::ActCounts> Acts::run(const std::shared_ptr<Attachment>& attachm
   if (hashes.count > kMaxWaiting * protocol::kMaxKeysPerAct)
     return Status(Code::kOutOfRange, "at most " + std::to_string(kMaxWaiting * protocol::kMaxKeysPerAct) + " hashes at once");
   const std::uint32_t handle = attachment->namespace_handle(hashes.ns);
-  if (handle == Attachment::kNoHandle) return Status(Code::kUnavailable, "larderd has not opened the namespace yet, or it is closed");
+  if (handle == Attachment::kNoHandle)
+    return Status(Code::kUnavailable, "larderd has not opened the namespace yet, or it is closed");
   const auto call = std::make_shared<Call>();
   call->attachment = attachment;
   std::unique_lock lock(mutex_);

@@ -53,8 +53,8 @@ Result<std::uint32_t> Namespaces::add(const std::string& fingerprint, const std:
     if (free == nullptr && !place.taken && !place.ended) free = &place;
   }
   if (free == nullptr)
-    return Status(Code::kResourceExhausted, "all " + std::to_string(protocol::kMaxClientNamespaces) +
-                                                " namespaces of this client are taken: close one");
+    return Status(Code::kResourceExhausted,
+                  "all " + std::to_string(protocol::kMaxClientNamespaces) + " namespaces of this client are taken: close one");
   free->taken = true;
   free->fingerprint = fingerprint;
   free->model = model;
@@ -145,8 +145,7 @@ bool Namespaces::fence_passed(std::uint32_t request) {
 }
 
 void Namespaces::send_open(Attachment& attachment, const Place& place) {
-  attachment.outbox().send(
-      open_namespace_message(spec_, place.fingerprint, place.model, kOpenRequest | place.number).packet());
+  attachment.outbox().send(open_namespace_message(spec_, place.fingerprint, place.model, kOpenRequest | place.number).packet());
 }
 
 // Messages are handled in order: the answer to an empty RESERVE tells that the drop before it is done.

@@ -39,9 +39,7 @@ class Namespaces {
   // Waits until larderd has opened it in this session, at most so long: kDeadlineExceeded. kNotFound: no such number (any more).
   Status wait_open(const Attachment& attachment, std::uint32_t ns, std::uint32_t timeout_ms);
   // What was stored in this one before must not be found: larderd has not dropped it yet.
-  bool drop_pending(std::uint32_t ns) const {
-    return drop_pending_[namespace_number_place(ns)].load(std::memory_order_acquire);
-  }
+  bool drop_pending(std::uint32_t ns) const { return drop_pending_[namespace_number_place(ns)].load(std::memory_order_acquire); }
   // From here on nothing that was stored before is found, in any of them.
   void drop_all();
 

@@ -77,7 +77,8 @@ Result<std::uint64_t> Requests<Kind>::start(const std::shared_ptr<Attachment>& a
                                             std::uint32_t deadline_ms) {
   if (Status status = check(attachment, hashes, deadline_ms); !status.ok()) return status;
   const std::uint32_t handle = attachment->namespace_handle(hashes.ns);
-  if (handle == Attachment::kNoHandle) return Status(Code::kUnavailable, "larderd has not opened the namespace yet, or it is closed");
+  if (handle == Attachment::kNoHandle)
+    return Status(Code::kUnavailable, "larderd has not opened the namespace yet, or it is closed");
   const std::lock_guard lock(mutex_);
   if (requests_.size() == Kind::kMost)
     return Status(Code::kResourceExhausted, std::string("too many are not ended yet of kind ") + Kind::kName);

@@ -40,11 +40,11 @@ enum class MessageType : std::uint16_t {
                  // backend that larderds share?
   kLooked = 21,  // sidecar -> engine: so much, and how fast it would come
   // transfer_messages.h, where capability transfer is announced.
-  kExport = 22,     // engine -> sidecar, with descriptors: copy in this memory of mine; or: I cannot, because
-  kExported = 23,   // sidecar -> engine, with the transfer region: I do; or not, because
-  kWithdraw = 24,   // engine -> sidecar: let go of all of it, its memory goes
-  kWithdrawn = 25,  // sidecar -> engine: no copy uses it, nothing of it is open any more
-  kCopy = 26,       // engine -> sidecar: answered by a flag of the transfer region
+  kExport = 22,          // engine -> sidecar, with descriptors: copy in this memory of mine; or: I cannot, because
+  kExported = 23,        // sidecar -> engine, with the transfer region: I do; or not, because
+  kWithdraw = 24,        // engine -> sidecar: let go of all of it, its memory goes
+  kWithdrawn = 25,       // sidecar -> engine: no copy uses it, nothing of it is open any more
+  kCopy = 26,            // engine -> sidecar: answered by a flag of the transfer region
   kCloseNamespace = 27,  // engine -> sidecar, one way, since 1.6: this session uses that namespace no more
 };
 

@@ -107,7 +107,8 @@ void add_sessions(Families& out, const stats::Stats& stats) {
   out.counter("sessions_opened_total", "Sessions ever attached.", stats.sessions_opened);
   out.counter("sessions_ended_total", "Sessions that ended.", stats.sessions_ended);
   out.counter("sessions_refused_total", "Sessions refused in the handshake.", stats.sessions_refused);
-  out.gauge("namespaces", "Namespaces that a session has open or that have chunks in memory, 1024 at most.", stats.namespaces.size());
+  out.gauge("namespaces", "Namespaces that a session has open or that have chunks in memory, 1024 at most.",
+            stats.namespaces.size());
   out.counter("namespaces_given_back_total", "Namespaces whose place is free for others again.", stats.namespaces_given_back);
   out.counter("namespaces_evicted_total", "Namespaces of no session whose chunks were evicted for their place.",
               stats.namespaces_evicted);

@@ -21,6 +21,7 @@ class ChunkVerb {
   // Of what is done.
   const protocol::ActCounts& counts() const { return counts_; }
   std::size_t asked() const { return hashes_.size(); }
+  std::uint32_t handle() const { return handle_; }
 
  private:
   protocol::Verb verb_;

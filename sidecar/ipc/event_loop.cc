@@ -209,7 +209,8 @@ bool EventLoop::go_on_with_a_session() {
     Connection& connection = *found->second;
     Result<Reply> reply = connection.protocol.go_on();
     if (connection.protocol.busy()) busy_.push_back(number);
-    if (Status sent = reply.ok() ? deliver(connection, *std::move(reply)) : reply.status(); !sent.ok()) fail_session(number, sent);
+    if (Status sent = reply.ok() ? deliver(connection, *std::move(reply)) : reply.status(); !sent.ok())
+      fail_session(number, sent);
     return true;
   }
   return false;

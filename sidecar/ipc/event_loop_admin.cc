@@ -97,8 +97,11 @@ Result<protocol::ActCounts> EventLoop::act(protocol::Verb verb, const std::strin
           const Result<std::vector<std::uint32_t>> handles = store_.namespaces().by_prefix(id);
           if (!handles.ok()) return handles.status();
           work.emplace(verb, handles->front(), std::move(hashes));
+          store_.join_namespace(
+              work->handle());  // or it would be given back with its last chunk, before what is below is evicted
         }
         if (!work->go_on(store_, stats_, below_ ? &below_->promotions() : nullptr)) return std::nullopt;
+        store_.leave_namespace(work->handle());
         *counts = work->counts();
         base::log_info("admin: " + std::string(protocol::verb_name(verb)) + ": " + std::to_string(counts->found) + " of " +
                        std::to_string(counts->all()) + " hashes of namespace " + id);

@@ -35,9 +35,9 @@ struct SessionFacts {
 };
 
 struct Reply {
-  std::vector<std::byte> packet;                    // empty: the message has no answer
-  bool with_regions = false;                        // WELCOME: the four descriptors go with it
-  bool with_below = false;                          // and a fifth
+  std::vector<std::byte> packet;  // empty: the message has no answer
+  bool with_regions = false;      // WELCOME: the four descriptors go with it
+  bool with_below = false;        // and a fifth
   // What the session asked for and may store in now, and the packet that said so.
   struct Opened {
     store::NamespaceSpec spec;
@@ -136,9 +136,9 @@ class SessionProtocol {
   GrantInquiry inquiry_;
   std::vector<std::uint32_t> namespaces_, opened_by_;  // handles, and the requests that opened them
   bool has_closed_ = false;                            // any of its namespaces
-  std::uint64_t bad_unlogged_ = 0;           // chunks since the last line about them
-  std::uint64_t bad_log_from_ms_ = 0;        // when the next line may come
-  std::vector<protocol::BlockHash> hashes_;  // kept, so that a message costs no allocation of its own
+  std::uint64_t bad_unlogged_ = 0;                     // chunks since the last line about them
+  std::uint64_t bad_log_from_ms_ = 0;                  // when the next line may come
+  std::vector<protocol::BlockHash> hashes_;            // kept, so that a message costs no allocation of its own
   std::vector<protocol::Grant> grants_;
   std::vector<protocol::CommitRecord> commits_;
   std::vector<protocol::SlotRef> slots_;

@@ -69,13 +69,12 @@ bool fits(const Namespace& known, const NamespaceSpec& spec) {
 }  // namespace
 
 std::optional<std::uint32_t> NamespaceTable::find(const NamespaceSpec& spec) const {
-  // Of several that fit (shards tell their layouts one by one), the one with the most sessions.
+  // Of several that fit (shards tell their layouts one by one), the one with the most sessions, then the one opened last: processes of one
+  // engine come together.
+  const auto rank = [this](std::uint32_t place) { return std::pair(places_[place].space->sessions, places_[place].space->used); };
   std::optional<std::uint32_t> best;
-  for (std::uint32_t place = 0; place < places_.size(); ++place) {
-    const Namespace* known = places_[place].space.get();
-    if (known == nullptr || !fits(*known, spec)) continue;
-    if (!best || known->sessions > places_[*best].space->sessions) best = place;
-  }
+  for (std::uint32_t place = 0; place < places_.size(); ++place)
+    if (places_[place].space && fits(*places_[place].space, spec) && (!best || rank(place) > rank(*best))) best = place;
   return best;
 }
 

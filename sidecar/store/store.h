@@ -57,8 +57,8 @@ struct Drop {
   std::optional<std::uint32_t> handle = {};  // none: every namespace
   // The tiers below keep what they have. It ends where a session opens the namespace, or nothing of it is left. REQUIRES: a handle.
   bool memory_only = false;
-  std::uint64_t dropped = 0;                 // chunks
-  std::uint32_t next = 0;                    // slot to look at
+  std::uint64_t dropped = 0;  // chunks
+  std::uint32_t next = 0;     // slot to look at
   bool done = false;
   std::vector<std::shared_ptr<void>> announced = {};  // to the listeners, at the first slice
 };

@@ -197,7 +197,6 @@ void Store::drop_slot(Drop& drop, std::uint32_t slot) {
   if (handle == protocol::kNoNamespace || (drop.handle && handle != *drop.handle)) return;
   if (state == SlotState::kGranted) return quarantine(sessions_.at(index_.session(slot)), slot);
   if (state == SlotState::kCommitted) {
-    if (drop.memory_only) count_lost(slot);
     doom(slot, doomed_);
     ++drop.dropped;
   } else if (drop.memory_only) {  // reported bad: its place is needed before anybody has looked

@@ -45,7 +45,8 @@ Store::Restored Store::restore(const EarlierIndex& earlier, std::span<const Earl
 
 // Those under which the earlier index has chunks get handles here.
 Store::Handles Store::restore_namespaces(std::span<const EarlierName> names, Restored& restored) {
-  std::vector<std::uint32_t> used(protocol::kMaxNamespaces, protocol::kNoNamespace);  // by place: of one only a handle can be in use
+  std::vector<std::uint32_t> used(protocol::kMaxNamespaces,
+                                  protocol::kNoNamespace);  // by place: of one only a handle can be in use
   for (std::uint64_t slot = 0; slot < earlier_->entry_count(); ++slot) {
     const EarlierIndex::Entry entry = earlier_->read(static_cast<std::uint32_t>(slot));
     const std::uint32_t handle = entry.view.key.namespace_handle;

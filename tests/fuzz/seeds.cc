@@ -83,6 +83,10 @@ void session_seeds() {
   const std::string commits = u8({kCommit, 1, 2, 5, kCommit, 2, 3, 5});
   write("session", "stored", begin + commits);
   write("session", "stored_and_dropped", begin + commits + u8({kDrop, 1, kIdle, 1, kSlot, 0, 1, 2, kIdle, 1}));
+  // CLOSE_NAMESPACE of what was opened, with its chunks dropped, while one of its grants is written; then another in its place.
+  write("session", "closed",
+        begin + u8({kCommit, 1, 2, 5, kDrop, 193}) + reserve_op(0, 1, 1, 3) + open_op(0, 3, "b: 2\n") + reserve_op(0, 1, 1, 3) +
+            u8({kCommit, 2, 3, 5, kIdle, 1, kEnd}));
   write("session", "asked_and_answered", begin + u8({kIdle, 250, kIdle, 250, kSlot, 2, 1, 2, kIdle, 30, kCommit, 2, 3, 5}));
   write("session", "came_back", begin + u8({kReturn, 1, 1, 2, kSlot, 1, 1, 2, kReturn, 0, kEnd}));
   write("session", "disowned", begin + u8({kSlot, 1, 1, 2, kSlot, 1, 2, 3}));

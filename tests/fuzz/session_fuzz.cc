@@ -187,7 +187,8 @@ class World {
   // Of what a request opened, or of a handle.
   void send_drop(std::size_t who, std::uint8_t which) {
     if ((which & 128) != 0)
-      return send(who, Encoder(MessageType::kCloseNamespace, 0).append(protocol::CloseNamespace{2U + which % 4, which >> 6 & 1U}));
+      return send(who,
+                  Encoder(MessageType::kCloseNamespace, 0).append(protocol::CloseNamespace{2U + which % 4, which >> 6 & 1U}));
     send(who, Encoder(MessageType::kDropNamespace, 0).append(protocol::DropNamespace{which, 0}));
   }
   void send_open(std::size_t who, Input& input) {

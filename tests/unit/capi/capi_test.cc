@@ -56,7 +56,7 @@ class CapiTest : public testing::Test {
 TEST(Capi, NamesAndIds) {
   EXPECT_STREQ(larder_status_text(LARDER_DATA_LOSS), "data loss");
   EXPECT_STREQ(larder_status_text(static_cast<larder_status>(15)), "unknown code");
-  EXPECT_NE(std::string(larder_version()).find("protocol 1.5"), std::string::npos);
+  EXPECT_NE(std::string(larder_version()).find("protocol 1.6"), std::string::npos);
   char hex[33];
   ASSERT_EQ(larder_namespace_id("engine: vllm\n", hex, sizeof(hex)), LARDER_OK);
   EXPECT_STREQ(hex, "258dc23d19688895675f4994de3a1b65");
@@ -73,6 +73,7 @@ TEST(Capi, NullIsRefusedEverywhere) {
   EXPECT_EQ(larder_poll(nullptr, nullptr, 1, 0), 0U);
   EXPECT_EQ(larder_next_log(nullptr, nullptr, 0), 0U);
   EXPECT_EQ(larder_drop_namespace(nullptr), LARDER_INVALID_ARGUMENT);
+  EXPECT_EQ(larder_close_namespace(nullptr, 1, LARDER_CLOSE_DROP), LARDER_INVALID_ARGUMENT);
   larder_release(nullptr, 1);
   EXPECT_EQ(larder_get_below(nullptr, nullptr), LARDER_INVALID_ARGUMENT);
   EXPECT_EQ(larder_reachable(nullptr, nullptr), 0U);

@@ -258,7 +258,7 @@ TEST_F(NamespacesTest, OneThatIsClosedBeforeLarderdAnsweredIsClosedThereToo) {
     const std::lock_guard closed(gated_clock_.gate);  // larderd is slow
     for (int i = 0; i < 50; ++i) {
       last = *process.client->add_namespace("engine: made-up\nadapter: a\n", "");
-      if (i != 49) ASSERT_TRUE(process.client->close_namespace(last, true).ok());
+      EXPECT_TRUE(i == 49 || process.client->close_namespace(last, true).ok());
     }
   }
   ASSERT_TRUE(process.client->wait_namespace(last, 5000).ok());

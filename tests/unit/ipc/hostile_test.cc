@@ -54,7 +54,7 @@ TEST_F(HostileTest, APacketOverTheLimit) {
 
 TEST_F(HostileTest, UnknownMajorVersion) {
   ASSERT_TRUE(hostile_->hello(9).ok());
-  expect_ended(Code::kUnsupported, "protocol version 9 is not served: this larderd speaks 1.5");
+  expect_ended(Code::kUnsupported, "protocol version 9 is not served: this larderd speaks 1.6");
 }
 
 TEST_F(HostileTest, UnknownMessageType) {

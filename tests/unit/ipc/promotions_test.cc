@@ -63,6 +63,42 @@ TEST_F(PromotionsTest, AFamilyHalfInMemoryIsReadForItsOtherHalf) {
   EXPECT_TRUE(box_.in_memory(1));
 }
 
+// A tier knows a namespace by its text, which another member may have opened with another layout.
+TEST_F(PromotionsTest, AChunkOfAnotherLayoutBelowIsAbsent) {
+  box_.put_below(1);
+  const protocol::Key key = box_.memory.key(2);
+  for (const protocol::Key& one : box_.family(2))
+    box_.tier.store(box_.chunk(one), {2, 2048, 2048, 2}, std::vector<std::byte>(PromotionsBox::kSlotBytes));
+  box_.fetch(7, {1, 2});
+  EXPECT_EQ(box_.tier.gets(), 2U) << "it is not read";
+  box_.finish_reads();
+  EXPECT_EQ(box_.told(7), "1 absent");
+  EXPECT_EQ(box_.memory.reserve(2, key).status, 0U) << "and is in nobody's way";
+}
+
+// The session has closed the namespace, and its place is another's: the fetch ends, and no chunk comes up under the new one.
+TEST_F(PromotionsTest, AFetchOfANamespaceThatIsGivenBackEnds) {
+  box_.put_below(1);
+  box_.put_below(2);
+  store::Store& store = box_.memory.store();
+  store.join_namespace(box_.memory.handle());
+  box_.fetch(7, {1, 2});
+  ASSERT_EQ(box_.tier.gets(), 4U);
+  store.leave_namespace(box_.memory.handle());
+  store::Drop drop{box_.memory.handle(), true};
+  store.drop(drop);
+  ASSERT_FALSE(store.namespaces().is_open(box_.memory.handle()));
+  const std::uint32_t next = box_.memory.open("field: b\n");
+  box_.finish_reads();
+  EXPECT_EQ(box_.told(7), "0 absent");
+  for (const std::uint64_t n : {1, 2}) {
+    protocol::Key key = box_.memory.key(n);
+    EXPECT_FALSE(box_.memory.has(key));
+    key.namespace_handle = next;
+    EXPECT_FALSE(box_.memory.has(key));
+  }
+}
+
 TEST_F(PromotionsTest, ThePrefixEndsAtWhatIsNowhere) {
   box_.put_below(1);
   box_.put_below(3);

@@ -103,8 +103,26 @@ TEST(Namespaces, EachShardMayTellItsOwnLayout) {
   EXPECT_EQ(*open(2, 4), 1U) << "nobody of the first has to put up with another layout of that shard";
   EXPECT_EQ(*open(0, 3), 2U) << "one for all, and one for each";
   EXPECT_EQ(open(3, 3).status().code(), Code::kOutOfRange);
-  table.join(0);
-  EXPECT_EQ(*open(1, 3), 0U) << "of two that fit, the one with more sessions";
+}
+
+// A wrong layout of one shard, by a member that stays: the processes of the next engine find each other.
+TEST(Namespaces, OfTwoThatFitAShardTheOneWithMoreSessionsThenTheYounger) {
+  NamespaceTable table;
+  std::string difference;
+  const auto open = [&](std::uint32_t layout_shard, std::uint32_t pieces) {
+    NamespaceSpec spec = make_spec("a: 1", 4096, pieces);
+    spec.layout_shard = layout_shard;
+    const std::uint32_t handle = *table.open(spec, 1 << 20, &difference);
+    table.join(handle);
+    return handle;
+  };
+  const std::uint32_t wrong = open(1, 7);
+  const std::uint32_t right = open(1, 3);
+  ASSERT_NE(right, wrong);
+  EXPECT_EQ(open(2, 5), right) << "one session each: the younger";
+  EXPECT_EQ(open(1, 7), wrong);
+  EXPECT_EQ(open(1, 3), right);
+  EXPECT_EQ(open(2, 5), right) << "the one with more sessions";
 }
 
 TEST(Namespaces, TheTableIsBounded) {

@@ -106,7 +106,8 @@ TEST_F(Restore, KeepsWhatWasCommittedUnderItsNumberPlaceAndGeneration) {
   const Store::Restored restored = restore();
   EXPECT_EQ(restored.kept, 9U);
   EXPECT_EQ(restored.dropped, 0U);
-  EXPECT_EQ(restored.names, (std::vector<std::pair<std::size_t, std::uint32_t>>{{0, 0}, {2, 1}})) << "nothing stands under the other one";
+  EXPECT_EQ(restored.names, (std::vector<std::pair<std::size_t, std::uint32_t>>{{0, 0}, {2, 1}}))
+      << "nothing stands under the other one";
   for (const auto& [n, grant] : stored) {
     const auto view = second_->reader.find(again(n));
     ASSERT_TRUE(view) << n;
