@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "shim/protocol/version.h"
-#include "sidecar/base/log.h"
+#include "sidecar/base/log_throttle.h"
 #include "sidecar/ipc/chunk_verbs.h"
 #include "sidecar/ipc/namespace_journal.h"
 
@@ -14,8 +14,6 @@ using protocol::Encoder;
 using protocol::MessageType;
 
 namespace {
-
-constexpr std::uint64_t kBadLogEveryMs = 1000;
 
 std::vector<std::byte> finish(Encoder& encoder) {
   const auto packet = encoder.packet();
@@ -208,8 +206,9 @@ Result<Reply> SessionProtocol::open_namespace(Decoder& decoder) {
     namespaces_.push_back(*handle);
     ++store_.namespaces().at(*handle).sessions;
   }
-  base::log_info("session " + std::to_string(facts_.number) + ": namespace " + spec.id.to_hex() + " model '" + spec.model + "'" +
-                 (difference.empty() ? "" : ", " + difference));
+  base::log_from(log_source(facts_.peer, "OPEN_NAMESPACE"), base::LogLevel::kInfo,
+                 "session " + std::to_string(facts_.number) + ": namespace " + spec.id.to_hex() + " model '" + spec.model + "'" +
+                     (difference.empty() ? "" : ", " + difference));
   Encoder encoder(MessageType::kNamespace, decoder.request());
   encoder.append(protocol::Namespace{*handle, static_cast<std::uint32_t>(difference.size())}).append_text(difference);
   Reply reply{finish(encoder)};
@@ -259,7 +258,10 @@ Result<Reply> SessionProtocol::disown(Decoder& decoder) {
 
 Result<Reply> SessionProtocol::bad(Decoder& decoder) {
   if (Status status = read_list(decoder, slots_); !status.ok()) return status;
-  log_bad(slots_.size());
+  // An engine with a broken copy path reports every chunk that it loads.
+  base::log_from(log_source(facts_.peer, "BAD"), base::LogLevel::kWarning,
+                 "session " + std::to_string(facts_.number) + ": " + std::to_string(slots_.size()) +
+                     " chunks did not match their checksum and are dropped");
   return begin([this, slots = slots_, next = std::size_t{0}]() mutable -> std::optional<Reply> {
     const std::uint64_t end = store_.effort() + store::Store::kSliceEffort;
     while (next < slots.size() && store_.effort() < end) store_.report_bad(slots[next++]);
@@ -274,16 +276,6 @@ Result<Reply> SessionProtocol::still_writing(Decoder& decoder) {
   return Reply{};
 }
 
-// One line a second at most: an engine with a broken copy path reports every chunk that it loads.
-void SessionProtocol::log_bad(std::size_t chunks) {
-  bad_unlogged_ += chunks;
-  if (clock_.now_ms() < bad_log_from_ms_) return;
-  base::log_warning("session " + std::to_string(facts_.number) + ": " + std::to_string(bad_unlogged_) +
-                    " chunks did not match their checksum and are dropped");
-  bad_unlogged_ = 0;
-  bad_log_from_ms_ = clock_.now_ms() + kBadLogEveryMs;
-}
-
 Result<Reply> SessionProtocol::drop_namespace(Decoder& decoder) {
   protocol::DropNamespace drop{};
   if (!decoder.read(drop)) return malformed(decoder.type(), "shorter than its fixed part");
@@ -293,8 +285,9 @@ Result<Reply> SessionProtocol::drop_namespace(Decoder& decoder) {
   return begin([this, work = store::Drop{drop.namespace_handle}]() mutable -> std::optional<Reply> {
     store_.drop(work);
     if (!work.done) return std::nullopt;
-    base::log_info("session " + std::to_string(facts_.number) + ": dropped " + std::to_string(work.dropped) +
-                   " chunks of namespace " + store_.namespaces().at(*work.handle).spec.id.to_hex());
+    base::log_from(log_source(facts_.peer, "DROP_NAMESPACE"), base::LogLevel::kInfo,
+                   "session " + std::to_string(facts_.number) + ": dropped " + std::to_string(work.dropped) +
+                       " chunks of namespace " + store_.namespaces().at(*work.handle).spec.id.to_hex());
     return Reply{};
   });
 }

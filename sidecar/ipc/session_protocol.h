@@ -17,6 +17,7 @@
 #include "sidecar/base/clock.h"
 #include "sidecar/ipc/demand.h"
 #include "sidecar/ipc/grant_inquiry.h"
+#include "sidecar/ipc/listener.h"
 #include "sidecar/ipc/looks.h"
 #include "sidecar/ipc/promotions.h"
 #include "sidecar/store/store.h"
@@ -26,6 +27,7 @@ namespace larder::ipc {
 
 struct SessionFacts {
   std::uint32_t number = 0;
+  Peer peer = {};
   std::uint64_t token = 0;
   std::uint64_t epoch = 0;
   std::uint64_t arena_bytes = 0;
@@ -101,7 +103,6 @@ class SessionProtocol {
   // One slice; nothing: there are more.
   using Work = std::function<std::optional<Reply>()>;
   Reply begin(Work work);
-  void log_bad(std::size_t chunks);
   bool has_open(std::uint32_t handle) const;
 
   SessionFacts facts_;
@@ -121,8 +122,6 @@ class SessionProtocol {
   std::vector<protocol::SlotRef> still_written_;
   GrantInquiry inquiry_;
   std::vector<std::uint32_t> namespaces_;
-  std::uint64_t bad_unlogged_ = 0;           // chunks since the last line about them
-  std::uint64_t bad_log_from_ms_ = 0;        // when the next line may come
   std::vector<protocol::BlockHash> hashes_;  // kept, so that a message costs no allocation of its own
   std::vector<protocol::Grant> grants_;
   std::vector<protocol::CommitRecord> commits_;
