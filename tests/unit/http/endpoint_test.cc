@@ -234,7 +234,7 @@ TEST_F(EndpointTest, AFloodOfStrangersCrowdsOutItself) {
     ASSERT_TRUE(send_all(flood.back(), "GET / HT"));
   }
   EXPECT_GE(crowded_out(47), 47U);
-  EXPECT_THAT(ask(honest, "TP/1.1\r\n\r\n"), HasSubstr("aaaaaaaaaa"));
+  EXPECT_THAT(ask(honest, "TP/1.1\r\nHost: localhost\r\n\r\n"), HasSubstr("aaaaaaaaaa"));
 }
 
 TEST_F(EndpointTest, AFloodOfThoseWhoEarnedCrowdsOutItself) {
