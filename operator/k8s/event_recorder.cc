@@ -105,7 +105,7 @@ void EventRecorder::send(const Waiting& waiting) {
   const Status status = waiting.patch ? client_.merge(resources::kEvents, waiting.ns, waiting.id, waiting.object).status()
                                       : client_.create(resources::kEvents, waiting.object).status();
   (status.ok() ? written_ : failed_).add();
-  // Of what a stranger's review names, too: one line a second.
+  // A stranger's review can name any object: one line a second.
   if (!status.ok())
     base::log_from("events", base::LogLevel::kWarning, "an event could not be written: " + status.to_string(),
                    {{"kind", api::text_at(waiting.regarding, "kind")},

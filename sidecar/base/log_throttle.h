@@ -1,9 +1,10 @@
 // LogThrottle: log lines that a stranger can cause, at most one a second for each source.
 //
-// A source is a text: an address ("10.0.0.7"), a user ("uid 1000"), a process and a kind of line. The first line of a source is
-// written at once. Later lines within a second are counted, and one line with the count follows when that second is over. A source
-// that was quiet for a second leaves the table. The table has kMostSources places; while they are taken, all further sources share
-// one more, kOthers. Memory and lines are therefore bounded, whatever strangers do.
+// A source is a text: an address ("10.0.0.7"), a user ("uid 1000"), a process and a kind of line. The
+// first line of a source is written at once. Later lines within a second are counted, and one line
+// with the count follows when that second is over. A quiet source leaves the table after a second. The
+// table has kMostSources places; while they are taken, all further sources share one more, kOthers.
+// Memory and lines are therefore bounded.
 //
 // Thread-safe.
 #pragma once
@@ -35,7 +36,8 @@ class LogThrottle {
   LogThrottle& operator=(const LogThrottle&) = delete;
 
   void log(std::string_view source, LogLevel level, std::string_view text, LogFields fields = {});
-  // Writes the counts whose second is over. log() does so too; whoever has a tick calls it, so that no count waits for a next line.
+  // Writes the counts that are due. log() does so too; a caller with a tick calls tell(), so that no
+  // count waits for the next line.
   void tell();
 
   std::size_t sources() const;
@@ -52,7 +54,7 @@ class LogThrottle {
   Source& source_of(std::string_view name);
 
   const Clock& clock_;
-  std::atomic<std::uint64_t> due_ms_{UINT64_MAX};  // before it tell() has nothing to do
+  std::atomic<std::uint64_t> due_ms_{UINT64_MAX};  // the earliest next_ms of all sources
   mutable std::mutex mutex_;
   Sources sources_;
 };

@@ -36,7 +36,7 @@ std::string print_mode(std::uint32_t mode);
 
 // Letters, digits, '.', '_', '-'; at most 63, none of them '.' or '-' at the start.
 Status check_name(std::string_view text);
-// The same of the keys in a backend, at most 127: the longest NAMESPACE.POOL of Kubernetes has 109.
+// The same for a prefix of keys in a backend, at most 127: the longest NAMESPACE.POOL of Kubernetes has 109.
 Status check_prefix(std::string_view text);
 Status check_absolute_path(std::string_view text);
 // An absolute path that fits into a Unix socket address.

@@ -14,10 +14,10 @@ struct Listener {
   Fd socket;            // non-blocking
   std::string address;  // "127.0.0.1:9464", with the port in use, or the path
   bool loopback = false;
-  Hosts hosts = Hosts::any();  // what requests may name
+  Hosts hosts = Hosts::any();  // the names that requests may have as Host
 };
 
-// `key` names the setting in errors. Requests may name the address, and what Hosts::of() has.
+// `key` names the setting in errors. Its hosts are those of Hosts::of().
 Result<Listener> listen_tcp(const config::ListenAddress& address, const std::string& key = "http.listen");
 
 struct Accepted {
