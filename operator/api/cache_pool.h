@@ -60,7 +60,7 @@ struct PoolSpec {
   std::optional<DiskSpec> disk;
   std::string backend;  // spec.backendRef.name; empty: none
   BackendWriteSpec backend_write;
-  std::string backend_prefix;  // of all keys there; empty: NAMESPACE-POOL
+  std::string backend_prefix;  // of all keys there; empty: NAMESPACE.POOL
   int chunk_tokens = 0;        // 0: the connector's default
   std::string eviction = "lru";
   std::string image;              // empty: the operator's own

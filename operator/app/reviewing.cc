@@ -26,7 +26,7 @@ Result<std::unique_ptr<Reviewing>> Reviewing::start(const Arguments& arguments, 
   std::unique_ptr<Reviewing> reviewing(new Reviewing(arguments, needs));
   const auto left_alone = [&events = needs.events, &metrics = *reviewing->metrics_](const webhook::PodReview::Left& left) {
     metrics.left_alone(left.kind);
-    webhook::log_left_alone(left.pod, left.ns, left.why);
+    webhook::log_left_alone(left.pod, left.ns, left.why, left.from);
     if (std::optional<k8s::Event> event = webhook::left_alone_event(left.pod, left.ns, left.pool_uid, left.why))
       events.record(std::move(*event));
   };

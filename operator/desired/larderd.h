@@ -75,7 +75,7 @@ std::vector<api::Object> engine_mounts(const api::CachePool& pool);
 // without one, to be set where there is none.
 api::Object engine_pod_security(const api::CachePool& pool);
 
-// Of all keys in the pool's backend: spec.backendRef.prefix, or NAMESPACE-POOL.
+// Of all keys in the pool's backend: spec.backendRef.prefix, or NAMESPACE.POOL.
 std::string backend_prefix(const api::CachePool& pool);
 
 // Where engines attach, in every container: /run/larder/POOL.sock.

@@ -3,7 +3,6 @@
 #include "operator/api/names.h"
 #include "operator/desired/larderd.h"
 #include "operator/desired/paths.h"
-#include "operator/desired/short_hash.h"
 
 namespace larder::desired {
 namespace {
@@ -11,7 +10,6 @@ namespace {
 using api::CacheBackend;
 using api::CachePool;
 
-constexpr std::size_t kMostPrefix = 63;  // larderd's names are no longer
 constexpr std::string_view kBackendSection = "backend";
 
 // Sections and keys in the order in which they are written, each value quoted.
@@ -105,11 +103,11 @@ void add_backend(const CachePool& pool, const std::optional<CacheBackend>& backe
 
 }  // namespace
 
-// One prefix is one trust domain: pools of the same name in two namespaces may use one server.
+// One prefix is one trust domain, and pools of many namespaces may use one server. Neither name holds a dot, so that `a-b` of
+// `team` and `b` of `team-a` differ.
 std::string backend_prefix(const CachePool& pool) {
   if (!pool.spec.backend_prefix.empty()) return pool.spec.backend_prefix;
-  const std::string prefix = pool.ns + "-" + pool.name;
-  return prefix.size() <= kMostPrefix ? prefix : prefix.substr(0, kMostPrefix - 17) + "-" + short_hash(prefix);
+  return pool.ns + "." + pool.name;
 }
 
 std::string socket_path(const CachePool& pool) {

@@ -1,4 +1,5 @@
-// short_hash: 16 hex digits that differ where texts do, the same in every build. For names and annotations, never for secrets.
+// short_hash: 16 hex digits, the same in every build; other ones for other texts, unless two texts were made to collide. For changes and
+// annotations; never for secrets, nor where a collision would join two tenants.
 #pragma once
 
 #include <string>

@@ -6,7 +6,7 @@
 
 #include "operator/api/names.h"
 #include "operator/k8s/wall_time.h"
-#include "sidecar/base/log.h"
+#include "sidecar/base/log_throttle.h"
 
 namespace larder::k8s {
 namespace {
@@ -105,12 +105,13 @@ void EventRecorder::send(const Waiting& waiting) {
   const Status status = waiting.patch ? client_.merge(resources::kEvents, waiting.ns, waiting.id, waiting.object).status()
                                       : client_.create(resources::kEvents, waiting.object).status();
   (status.ok() ? written_ : failed_).add();
+  // A stranger's review can name any object: one line a second.
   if (!status.ok())
-    base::log_warning("an event could not be written: " + status.to_string(),
-                      {{"kind", api::text_at(waiting.regarding, "kind")},
-                       {"namespace", api::text_at(waiting.regarding, "namespace")},
-                       {"name", api::text_at(waiting.regarding, "name")},
-                       {"reason", waiting.reason}});
+    base::log_from("events", base::LogLevel::kWarning, "an event could not be written: " + status.to_string(),
+                   {{"kind", api::text_at(waiting.regarding, "kind")},
+                    {"namespace", api::text_at(waiting.regarding, "namespace")},
+                    {"name", api::text_at(waiting.regarding, "name")},
+                    {"reason", waiting.reason}});
 }
 
 void EventRecorder::run(const std::stop_token& stop) {

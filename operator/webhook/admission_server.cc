@@ -34,6 +34,7 @@ Result<std::unique_ptr<AdmissionServer>> AdmissionServer::start(const ServerOpti
     return Status(address.status().code(), std::string(kFlag) + " '" + options.address + "' " + address.status().text());
   Result<http::Listener> listener = http::listen_tcp(*address, kFlag);
   if (!listener.ok()) return listener.status();
+  listener->hosts = http::Hosts::any();  // no page gets here: a browser does not take the certificate for another name
   base::raise_descriptor_limit(options.limits.silent + options.limits.strangers + options.limits.earned + kOtherDescriptors);
   std::unique_ptr<AdmissionServer> server(new AdmissionServer(options, std::move(review), watcher));
   base::log_info("reviews on " + listener->address + options.path);
@@ -61,7 +62,7 @@ void AdmissionServer::handle(http::Request request, const http::Reply& reply) {
 }
 
 void AdmissionServer::answer(const http::Request& request, const http::Reply& reply, std::uint64_t begun_ns) {
-  const Reviewed reviewed = review_(request.body());
+  const Reviewed reviewed = review_(request.body(), request.peer);
   reply(to_bytes(reviewed, request.keep_alive));
   if (watcher_ != nullptr) watcher_->ended(reviewed.http_status, static_cast<double>(clock_.now_ns() - begun_ns) / 1e9);
 }

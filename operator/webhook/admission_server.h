@@ -44,7 +44,7 @@ struct ServerOptions {
 
 class AdmissionServer {
  public:
-  using Review = std::function<Reviewed(std::string_view body)>;
+  using Review = std::function<Reviewed(std::string_view body, std::string_view from)>;
 
   // `acceptor` and `watcher` (which may be null) outlive the server. Serves nobody until the acceptor has a certificate.
   static Result<std::unique_ptr<AdmissionServer>> start(const ServerOptions& options, const TlsAcceptor& acceptor, Review review,

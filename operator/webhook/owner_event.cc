@@ -1,7 +1,7 @@
 #include "operator/webhook/owner_event.h"
 
 #include "operator/api/names.h"
-#include "sidecar/base/log.h"
+#include "sidecar/base/log_throttle.h"
 
 namespace larder::webhook {
 namespace {
@@ -58,9 +58,10 @@ std::optional<k8s::Event> left_alone_event(const api::Object& pod, const std::st
   return k8s::Event{std::move(regarding), "Warning", "NotInjected", "Injecting", std::move(note)};
 }
 
-void log_left_alone(const api::Object& pod, const std::string& ns, const std::string& why) {
+void log_left_alone(const api::Object& pod, const std::string& ns, const std::string& why, std::string_view from) {
   const std::string name = pod_name(pod), pool = pool_name(pod);
-  base::log_warning("not injected: " + why, {{"namespace", ns}, {"pod", name}, {"cachepool", pool}});
+  base::log_from("reviews of " + std::string(from), base::LogLevel::kWarning, "not injected: " + why,
+                 {{"namespace", ns}, {"pod", name}, {"cachepool", pool}});
 }
 
 }  // namespace larder::webhook

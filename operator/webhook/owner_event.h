@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "operator/k8s/event_recorder.h"
 
@@ -14,7 +15,8 @@ namespace larder::webhook {
 std::optional<k8s::Event> left_alone_event(const api::Object& pod, const std::string& ns, const std::string& pool_uid,
                                            const std::string& why);
 
-// The same in the log, under the keys of the pod (NAME, or GENERATENAME*) and of the pool that it names.
-void log_left_alone(const api::Object& pod, const std::string& ns, const std::string& why);
+// The same in the log, under the keys of the pod (NAME, or GENERATENAME*) and of the pool that it names; one line a second of each
+// address `from`, since whoever reaches the webhook may send reviews.
+void log_left_alone(const api::Object& pod, const std::string& ns, const std::string& why, std::string_view from);
 
 }  // namespace larder::webhook

@@ -79,7 +79,7 @@ std::string why_no_pod(const api::Object& request) {
 
 }  // namespace
 
-Reviewed PodReview::operator()(std::string_view body) const {
+Reviewed PodReview::operator()(std::string_view body, std::string_view from) const {
   std::optional<LargeTurn> turn;
   if (body.size() > kLargeBytes && !turn.emplace().taken()) return {503, "other large reviews are being read\n"};
   if (count_values(body) > kMostValues)
@@ -90,11 +90,11 @@ Reviewed PodReview::operator()(std::string_view body) const {
     return refused(std::string("only AdmissionReview of ") + kReviewVersion + " is taken (admissionReviewVersions: [v1])");
   const std::string uid = api::text_at(*review, "request.uid");
   if (uid.empty()) return refused("the AdmissionReview has no request.uid");
-  const Verdict verdict = judge(api::at(*review, "request"));
+  const Verdict verdict = judge(api::at(*review, "request"), from);
   return {200, answer(uid, verdict.patch, verdict.why)};
 }
 
-PodReview::Verdict PodReview::judge(const api::Object& request) const {
+PodReview::Verdict PodReview::judge(const api::Object& request, std::string_view from) const {
   if (const std::string why = why_no_pod(request); !why.empty()) return {api::Object::array(), why};
   const api::Object& pod = api::at(request, "object");
   // A pod under admission may lack its namespace.
@@ -103,7 +103,7 @@ PodReview::Verdict PodReview::judge(const api::Object& request) const {
   if (!pool) return {};  // a cluster without match conditions asks for every pod
   Verdict verdict = judge_pod(pod, ns, *pool);
   if (!verdict.why.empty() && !api::truth_at(request, "dryRun"))
-    left_alone_({pod, ns, verdict.pool_uid, verdict.why, verdict.kind});
+    left_alone_({pod, ns, verdict.pool_uid, verdict.why, verdict.kind, from});
   return verdict;
 }
 

@@ -31,6 +31,7 @@ class PodReview {
     const std::string& pool_uid;  // of the pool that it names; empty: there is none, or it could not be read
     const std::string& why;
     Refusal kind;
+    std::string_view from;  // the address that sent the review
   };
   using LeftAlone = std::function<void(const Left&)>;  // not called in a dry run
 
@@ -38,7 +39,8 @@ class PodReview {
   PodReview(PoolLookup& pools, desired::Defaults defaults, Inject inject, LeftAlone left_alone)
       : pools_(pools), defaults_(std::move(defaults)), inject_(std::move(inject)), left_alone_(std::move(left_alone)) {}
 
-  Reviewed operator()(std::string_view body) const;
+  // `from`: the address that sent it.
+  Reviewed operator()(std::string_view body, std::string_view from) const;
 
  private:
   struct Verdict {
@@ -48,7 +50,7 @@ class PodReview {
     std::string pool_uid = {};
   };
   static Verdict verdict_of(Injection injection, std::string pool_uid = "");
-  Verdict judge(const api::Object& request) const;
+  Verdict judge(const api::Object& request, std::string_view from) const;
   Verdict judge_pod(const api::Object& pod, const std::string& ns, const std::string& pool) const;
 
   PoolLookup& pools_;

@@ -71,10 +71,11 @@ typedef struct larder_group {
 
 typedef struct larder_namespace {
   uint32_t struct_bytes;
-  uint32_t shard_count;    /* a hit needs the chunk of every shard and group */
-  const char* fingerprint; /* canonical text, "field: value" lines; its XXH3-128 is the namespace's id. Empty where it is not known yet: the
+  uint32_t shard_count; /* a hit needs the chunk of every shard and group */
+  const char*
+      fingerprint; /* canonical text, "field: value" lines; its XXH3-128 is the namespace's id. Empty where it is not known yet: the
                               client attaches, its number 0 is a miss, and larder_add_namespace() gives the number of the text once it is known */
-  const char* model;       /* served name, a metric label */
+  const char* model; /* served name, a metric label */
   const larder_group* groups;
   uint32_t group_count;
   uint32_t chunk_tokens;

@@ -70,8 +70,12 @@ std::string log_line(LogFormat format, std::string_view time, LogLevel level, st
   return line;
 }
 
+bool logs(LogLevel level) {
+  return level >= least_level.load(std::memory_order_relaxed);
+}
+
 void log(LogLevel level, std::string_view text, LogFields fields) {
-  if (level < least_level.load(std::memory_order_relaxed)) return;
+  if (!logs(level)) return;
   const std::string line = log_line(log_format.load(std::memory_order_relaxed), timestamp(), level, text, fields) + '\n';
   // A log that cannot be written has no other place to say so.
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());

@@ -19,6 +19,7 @@ using LogFields = std::initializer_list<std::pair<std::string_view, std::string_
 
 void set_log_level(LogLevel least);
 void set_log_format(LogFormat format);
+bool logs(LogLevel level);  // whether lines of that level are written
 void log(LogLevel level, std::string_view text, LogFields fields = {});
 
 // The line that log() writes, without its end. Pure; `time` as in RFC 3339.

@@ -53,8 +53,9 @@ struct BackendConfig : BackendUrl {  // what `url` says
 
 struct HttpConfig {
   std::string listen =
-      "127.0.0.1:9464";           // metrics and health; "" for none. Admin verbs only answer on loopback and on the socket
-  std::string admin_socket = "";  // load() sets it beside `socket`, with .admin in place of .sock. "" : none
+      "127.0.0.1:9464";                 // metrics and health; "" for none. Admin verbs only answer on loopback and on the socket
+  std::vector<std::string> hosts = {};  // further names that requests on `listen` may have as their Host
+  std::string admin_socket = "";        // load() sets it beside `socket`, with .admin in place of .sock. "" : none
 };
 
 struct Config {

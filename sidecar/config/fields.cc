@@ -150,7 +150,7 @@ Status set_read_replicas(std::string_view text, Config& config) {
 }
 
 Status set_prefix(std::string_view text, Config& config) {
-  if (!text.empty()) return set(text, config.backend.prefix, check_name);
+  if (!text.empty()) return set(text, config.backend.prefix, check_prefix);
   config.backend.prefix.clear();
   return {};
 }
@@ -223,7 +223,14 @@ Status set_listen(std::string_view text, Config& config) {
   return {};
 }
 
-constexpr std::array<Field, 33> kFields{{
+Status set_hosts(std::string_view text, Config& config) {
+  Result<std::vector<std::string>> names = parse_hosts(text);
+  if (!names.ok()) return names.status();
+  config.http.hosts = *std::move(names);
+  return {};
+}
+
+constexpr std::array<Field, 34> kFields{{
     {"pool", "name of this configuration of sidecars; `socket` and `memory.shm_name` follow it where they are not set",
      [](std::string_view text, Config& c) { return set(text, c.pool, check_name); }, [](const Config& c) { return c.pool; }},
     {"socket", "Unix socket on which engines attach",
@@ -332,6 +339,11 @@ constexpr std::array<Field, 33> kFields{{
      [](const Config& c) { return print_size(c.backend.write_bytes_per_s); }},
     {"http.listen", "HOST:PORT of metrics, health and status; \"\" for none; on loopback the admin verbs answer too", set_listen,
      [](const Config& c) { return c.http.listen; }},
+    {"http.hosts",
+     "further names by which requests on http.listen may call this server, e.g. node1.example, *.gpu.example; known are "
+     "addresses, localhost, the host of http.listen and, where that is not on loopback, the machine's name and *.svc; another "
+     "Host is refused with 421",
+     set_hosts, [](const Config& c) { return print_hosts(c.http.hosts); }},
     {"http.admin_socket", "Unix socket for larderctl; not set: beside `socket`, with .admin in place of .sock",
      [](std::string_view text, Config& c) { return set(text, c.http.admin_socket, check_socket_path); },
      [](const Config& c) { return c.http.admin_socket; }},

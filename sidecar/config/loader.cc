@@ -123,11 +123,8 @@ Status follow_pool(Config& config, const Given& given) {
     if (!given.contains("socket")) config.socket = "/run/larder/" + config.pool + ".sock";
     if (!given.contains("memory.shm_name")) config.memory.shm_name = "larder-" + config.pool;
   }
-  if (!config.backend.url.empty() && config.backend.prefix.empty()) {
+  if (!config.backend.url.empty() && config.backend.prefix.empty())
     config.backend.prefix = config.pool == Config().pool ? config.pool : "larder-" + config.pool;
-    if (Status status = check_name(config.backend.prefix); !status.ok())
-      return {status.code(), "backend.prefix '" + config.backend.prefix + "', which follows pool, " + status.text() + "; set it"};
-  }
   if (config.http.admin_socket.empty()) {
     const std::string suffix = ".sock";
     const bool has = config.socket.ends_with(suffix);

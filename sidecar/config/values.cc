@@ -40,8 +40,17 @@ struct Period {
 };
 constexpr std::array<Period, 4> kPeriods{{{'d', 86'400}, {'h', 3600}, {'m', 60}, {'s', 1}}};
 
+constexpr std::size_t kMostHosts = 16, kMostHostBytes = 253;
+
 bool is_name_character(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+}
+
+Status check_letters(std::string_view text, std::size_t most) {
+  const bool sized = !text.empty() && text.size() <= most && text[0] != '.' && text[0] != '-';
+  if (sized && std::ranges::all_of(text, is_name_character)) return {};
+  return invalid("is no name: 1 to " + std::to_string(most) +
+                 " letters, digits, '.', '_' and '-', beginning with a letter, digit or '_'");
 }
 
 }  // namespace
@@ -106,10 +115,11 @@ std::string print_mode(std::uint32_t mode) {
 }
 
 Status check_name(std::string_view text) {
-  bool good = !text.empty() && text.size() <= 63 && text[0] != '.' && text[0] != '-';
-  for (const char c : text) good = good && is_name_character(c);
-  if (good) return {};
-  return invalid("is no name: 1 to 63 letters, digits, '.', '_' and '-', beginning with a letter, digit or '_'");
+  return check_letters(text, 63);
+}
+
+Status check_prefix(std::string_view text) {
+  return check_letters(text, 127);
 }
 
 Status check_absolute_path(std::string_view text) {
@@ -128,6 +138,31 @@ bool is_host(std::string_view text, bool bracketed) {
   return std::ranges::all_of(text, [bracketed](unsigned char c) {
     return std::isalnum(c) || c == '.' || (bracketed ? c == ':' || c == '%' : c == '-' || c == '_');
   });
+}
+
+Result<std::vector<std::string>> parse_hosts(std::string_view text) {
+  std::vector<std::string> names;
+  while (!text.empty()) {
+    const std::size_t comma = std::min(text.find(','), text.size());
+    std::string_view name = text.substr(0, comma);
+    text.remove_prefix(std::min(comma + 1, text.size()));
+    while (name.starts_with(' ')) name.remove_prefix(1);
+    while (name.ends_with(' ')) name.remove_suffix(1);
+    const std::string_view host = name.starts_with("*.") ? name.substr(2) : name;
+    if (host.empty() || name.size() > kMostHostBytes || host.starts_with('.') || !is_host(host, false))
+      return invalid("holds '" + std::string(name) +
+                     "', which is no name of a host: write names such as a.example or *.example, "
+                     "with a comma between two");
+    names.emplace_back(name);
+  }
+  if (names.size() > kMostHosts) return invalid("holds more than " + std::to_string(kMostHosts) + " names");
+  return names;
+}
+
+std::string print_hosts(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+  return text;
 }
 
 Result<ListenAddress> parse_listen(std::string_view text) {

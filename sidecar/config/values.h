@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "shim/protocol/status.h"
 
@@ -35,12 +36,18 @@ std::string print_mode(std::uint32_t mode);
 
 // Letters, digits, '.', '_', '-'; at most 63, none of them '.' or '-' at the start.
 Status check_name(std::string_view text);
+// The same for a prefix of keys in a backend, at most 127: the longest NAMESPACE.POOL of Kubernetes has 109.
+Status check_prefix(std::string_view text);
 Status check_absolute_path(std::string_view text);
 // An absolute path that fits into a Unix socket address.
 Status check_socket_path(std::string_view text);
 
 // Whether it looks like a host's name or an IPv4 address; in brackets: like an IPv6 address, with a zone or without.
 bool is_host(std::string_view text, bool bracketed);
+
+// "a.example, *.example": names of hosts, of which "*.NAME" means all below NAME; at most 16. Empty: none.
+Result<std::vector<std::string>> parse_hosts(std::string_view text);
+std::string print_hosts(const std::vector<std::string>& names);
 
 struct ListenAddress {
   std::string host;  // empty: every address of the machine

@@ -14,7 +14,7 @@ constexpr std::size_t kMostDiscarded = 1u << 20;
 }  // namespace
 
 Connection::Connection(std::uint64_t id, std::string peer, std::unique_ptr<Stream> stream, const Limits& limits,
-                       Counters& counters, std::uint64_t now_ms)
+                       const Hosts& hosts, Counters& counters, std::uint64_t now_ms)
     : id_(id),
       peer_(std::move(peer)),
       stream_(std::move(stream)),
@@ -23,7 +23,7 @@ Connection::Connection(std::uint64_t id, std::string peer, std::unique_ptr<Strea
       awaits_(POLLIN),
       deadline_ms_(now_ms + limits.deadline_ms),
       active_ms_(now_ms),
-      reader_(limits) {}
+      reader_(limits, hosts) {}
 
 std::optional<Request> Connection::advance(std::span<char> buffer, std::uint64_t now_ms) {
   switch (state_) {
@@ -60,6 +60,7 @@ std::optional<Request> Connection::take(std::string_view bytes, std::uint64_t no
   ++counters_.requests;
   leftover_ = bytes;
   Request request = reader_.release();
+  request.peer = peer_;
   request.keep_alive = request.keep_alive && served_ < limits_.requests;
   last_ = !request.keep_alive;
   answering_bytes_ = request.bytes.size();

@@ -36,9 +36,9 @@ class Connection {
     kOver,
   };
 
-  // `limits` and `counters` outlive the connection. `peer`: whom it comes from, for comparison alone.
-  Connection(std::uint64_t id, std::string peer, std::unique_ptr<Stream> stream, const Limits& limits, Counters& counters,
-             std::uint64_t now_ms);
+  // `limits`, `hosts` and `counters` outlive the connection. `peer`: the address it comes from.
+  Connection(std::uint64_t id, std::string peer, std::unique_ptr<Stream> stream, const Limits& limits, const Hosts& hosts,
+             Counters& counters, std::uint64_t now_ms);
 
   // The stream is ready, or may be: moves what can be moved without waiting. A request comes out when it is whole; answer() must
   // follow, once. `buffer` has room for kMostRecord.

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "sidecar/base/log_throttle.h"
+
 namespace larder::http {
 namespace {
 
@@ -46,6 +48,7 @@ void Endpoint::loop() {
   pthread_sigmask(SIG_BLOCK, &broken_pipes, nullptr);
   std::vector<pollfd> polled;
   while (!stopping_) {
+    base::tell_left_out();
     if (wait(polled) < 0) continue;
     deliver();
     advance_all(polled);
@@ -151,7 +154,7 @@ void Endpoint::accept_all() {
     std::unique_ptr<Stream> stream = open_(std::move(accepted.socket));
     if (stream == nullptr) continue;
     connections_.push_back(std::make_unique<Connection>(++last_id_, std::move(accepted.peer), std::move(stream), limits_,
-                                                        counters_, clock_.now_ms()));
+                                                        listener_.hosts, counters_, clock_.now_ms()));
   }
 }
 

@@ -36,7 +36,14 @@ struct Headers {
   std::optional<std::size_t> length;
   bool chunked = false;
   bool close = false;
+  std::optional<std::string_view> host;
+  Asked asked;
 };
+
+void read_host(Headers& headers, std::string_view value) {
+  if (headers.host) headers.refusal = {400, "more than one Host"};
+  headers.host = headers.asked.host = value;
+}
 
 void read_length(Headers& headers, std::string_view value) {
   std::size_t bytes = 0;
@@ -52,6 +59,9 @@ void read_header(Headers& headers, std::string_view name, std::string_view value
   if (equal_ignoring_case(name, "content-encoding")) headers.refusal = {415, "compressed bodies are not taken"};
   if (equal_ignoring_case(name, "connection")) headers.close |= equal_ignoring_case(value, "close");
   if (equal_ignoring_case(name, "content-length")) read_length(headers, value);
+  if (equal_ignoring_case(name, "host")) read_host(headers, value);
+  if (equal_ignoring_case(name, "accept-encoding")) headers.asked.accept_encoding = value;
+  if (equal_ignoring_case(name, "x-forwarded-uri")) headers.asked.forwarded_uri = value;
   if (!equal_ignoring_case(name, "transfer-encoding")) return;
   if (!chunked_taken)
     headers.refusal = {411, "a body needs Content-Length"};
@@ -75,6 +85,14 @@ Headers read_headers(std::string_view head, bool chunked_taken) {
   if (headers.refusal.http_status == 0 && headers.chunked && headers.length)
     headers.refusal = {400, "Content-Length beside Transfer-Encoding"};
   return headers;
+}
+
+// HTTP/1.0 may go without; no browser speaks that.
+Refusal refusal_of_host(const Headers& headers, std::string_view version, const Hosts& hosts) {
+  if (!headers.host) return version == "HTTP/1.0" ? Refusal() : Refusal{400, "no Host"};
+  if (!host_of(*headers.host)) return {400, "Host is neither a name nor an address, with a port or without"};
+  if (hosts.answers(headers.asked)) return {};
+  return {421, "Host is no name of this server: use its address or localhost (larderd knows further names by http.hosts)"};
 }
 
 }  // namespace
@@ -122,10 +140,10 @@ void RequestReader::read_head() {
   request_.head_bytes = request_.bytes.size();
   const std::string_view head = std::string_view(request_.bytes).substr(0, request_.head_bytes - kHeadEnd.size());
   const Headers headers = read_headers(head, limits_.chunked);
-  refusal_ = headers.refusal;
+  refusal_ = headers.refusal.http_status != 0 ? headers.refusal : refusal_of_host(headers, word(head, 2), hosts_);
   request_.keep_alive = !headers.close && word(head, 2) == "HTTP/1.1";
   left_ = headers.length.value_or(0);
-  if (left_ > limits_.body_bytes) refuse(413, "the body is too large");
+  if (refusal_.http_status == 0 && left_ > limits_.body_bytes) refuse(413, "the body is too large");
   part_ = headers.chunked ? Part::kChunkSize : left_ > 0 ? Part::kBody : Part::kEnd;
 }
 

@@ -1,13 +1,16 @@
 // Framing: where one HTTP request ends in the bytes as they arrive, or why it is refused. Pure; owned by one thread.
 //
 // It looks at lengths alone and holds every limit itself, so that whoever parses the request is given a whole and bounded one.
-// Compressed bodies are refused; chunked ones are, unless the limits say otherwise: then their chunks are joined.
+// Compressed bodies are refused; chunked ones are, unless the limits say otherwise: then their chunks are joined. Host is checked here
+// as RFC 9112 (3.2) has it: HTTP/1.1 without one, more than one and a malformed one are 400; one of another server is 421.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
+
+#include "sidecar/http/hosts.h"
 
 namespace larder::http {
 
@@ -28,6 +31,7 @@ struct Request {
   std::string bytes;           // head, then body
   std::size_t head_bytes = 0;  // with the empty line
   bool keep_alive = false;     // the client may send another one on this connection
+  std::string peer;            // the address it came from, without its port; "local" from a Unix socket
 
   // Of the request line; empty where it has none.
   std::string_view method() const;
@@ -44,8 +48,8 @@ class RequestReader {
  public:
   enum class State { kMore, kWhole, kRefused };
 
-  // `limits` outlives the reader.
-  explicit RequestReader(const Limits& limits) : limits_(limits) {}
+  // Both outlive the reader. A request for a name that is none of `hosts` is refused by its head.
+  RequestReader(const Limits& limits, const Hosts& hosts) : limits_(limits), hosts_(hosts) {}
 
   // Takes from the front of `bytes` what belongs to this request. Not to be called again once it is whole or refused.
   State take(std::string_view& bytes);
@@ -67,6 +71,7 @@ class RequestReader {
   void refuse(int http_status, std::string_view why) { refusal_ = {http_status, why}; }
 
   const Limits& limits_;
+  const Hosts& hosts_;
   Part part_ = Part::kHead;
   Request request_;
   Refusal refusal_;

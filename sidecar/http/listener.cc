@@ -83,6 +83,7 @@ Result<Listener> listen_tcp(const config::ListenAddress& address, const std::str
   Listener listener;
   listener.socket = std::move(*socket);
   if (Status status = describe(listener); !status.ok()) return status;
+  listener.hosts = Hosts::of(address, listener.loopback);
   return listener;
 }
 
@@ -90,8 +91,11 @@ Accepted accept_next(const Listener& listener) {
   sockaddr_storage storage{};
   socklen_t size = sizeof(storage);
   Accepted accepted{
-      Fd(::accept4(listener.socket.get(), reinterpret_cast<sockaddr*>(&storage), &size, SOCK_NONBLOCK | SOCK_CLOEXEC)), {}};
-  const auto take = [&](const auto& bytes) { accepted.peer.assign(reinterpret_cast<const char*>(&bytes), sizeof(bytes)); };
+      Fd(::accept4(listener.socket.get(), reinterpret_cast<sockaddr*>(&storage), &size, SOCK_NONBLOCK | SOCK_CLOEXEC)), "local"};
+  const auto take = [&](const auto& bytes) {
+    std::array<char, INET6_ADDRSTRLEN> text{};
+    accepted.peer = ::inet_ntop(storage.ss_family, &bytes, text.data(), text.size());
+  };
   // An answer may be written in pieces (TLS tickets, then the answer): none of them waits for the other side's late acknowledgement.
   const int at_once = 1;
   if (storage.ss_family == AF_INET || storage.ss_family == AF_INET6)
@@ -105,7 +109,7 @@ Result<Listener> listen_unix(const std::string& path, std::uint32_t mode) {
   Result<Fd> socket = base::listen_unix({path, mode, SOCK_STREAM, kBacklog, "http.admin_socket", "set another http.admin_socket",
                                          "its folder must exist and be writable, or set another"});
   if (!socket.ok()) return socket.status();
-  return Listener{std::move(*socket), path, false};
+  return Listener{.socket = std::move(*socket), .address = path};
 }
 
 }  // namespace larder::http

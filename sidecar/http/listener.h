@@ -6,6 +6,7 @@
 
 #include "shim/protocol/fd.h"
 #include "sidecar/config/values.h"
+#include "sidecar/http/hosts.h"
 
 namespace larder::http {
 
@@ -13,14 +14,15 @@ struct Listener {
   Fd socket;            // non-blocking
   std::string address;  // "127.0.0.1:9464", with the port in use, or the path
   bool loopback = false;
+  Hosts hosts = Hosts::any();  // the names that requests may have as Host
 };
 
-// `key` names the setting in errors.
+// `key` names the setting in errors. Its hosts are those of Hosts::of().
 Result<Listener> listen_tcp(const config::ListenAddress& address, const std::string& key = "http.listen");
 
 struct Accepted {
   Fd socket;         // non-blocking; invalid: nobody waits, or errno says why not
-  std::string peer;  // the address it comes from, in bytes without its port; empty on a Unix socket
+  std::string peer;  // the address it comes from, without its port; "local" on a Unix socket
 };
 Accepted accept_next(const Listener& listener);
 

@@ -32,6 +32,7 @@ class Server final : public HttpServer {
       if (!address.ok()) return {address.status().code(), "http.listen " + config.http.listen + " " + address.status().text()};
       Result<Listener> tcp = listen_tcp(*address);
       if (!tcp.ok()) return tcp.status();
+      tcp->hosts = Hosts::of(*address, tcp->loopback, config.http.hosts);
       const Routes::Admin admin = tcp->loopback ? Routes::Admin::kAllowed : Routes::Admin::kRefused;
       serve(tcp_, std::move(*tcp), admin);
     }

@@ -11,7 +11,7 @@
 
 #include "shim/protocol/packet.h"
 #include "shim/protocol/transfer_messages.h"
-#include "sidecar/base/log.h"
+#include "sidecar/base/log_throttle.h"
 #include "sidecar/base/sizes.h"
 #include "sidecar/ipc/listener.h"
 #include "sidecar/ipc/session_name.h"
@@ -153,8 +153,9 @@ void EventLoop::answer_transfers() {
     const auto found = connections_.find(answer.session);
     if (found == connections_.end()) continue;
     if (answer.refusal.refused())
-      base::log_warning(session_name(*found->second) + " copies by itself (" +
-                        std::string(protocol::transfer_reason_name(answer.refusal.reason)) + "): " + answer.refusal.text);
+      base::log_from(log_source(found->second->protocol.facts().peer, "EXPORT"), base::LogLevel::kWarning,
+                     session_name(*found->second) + " copies by itself (" +
+                         std::string(protocol::transfer_reason_name(answer.refusal.reason)) + "): " + answer.refusal.text);
     else if (!answer.withdrawn)
       note_copies(*found->second);
     const int region = answer.with_region ? transfers_->region_fd(answer.session) : -1;
@@ -252,7 +253,7 @@ void EventLoop::accept_all() {
     }
     if (Status status = admit(socket); !status.ok()) {
       ++stats_.sessions_refused;
-      base::log_warning("an engine was refused: " + status.text());
+      base::log_from(peer_of(socket).user, base::LogLevel::kWarning, "an engine was refused: " + status.text());
       // Best effort: the closed socket says it too.
       [[maybe_unused]] const Status sent = protocol::send_packet(socket.get(), error_packet(status));
     }
@@ -264,7 +265,7 @@ void EventLoop::pause_accepting(int error) {
   accepting_ = false;
   ::epoll_ctl(parts_.epoll.get(), EPOLL_CTL_DEL, parts_.listener.get(), nullptr);
   ++stats_.sessions_refused;
-  base::log_error("accept: " + std::generic_category().message(error));
+  base::log_from("accept", base::LogLevel::kError, "accept: " + std::generic_category().message(error));
 }
 
 // Those of the earlier life were let in by that.
@@ -279,6 +280,7 @@ Status EventLoop::admit(Fd& socket) {
             "all " + std::to_string(protocol::kMaxSessions) + " sessions are taken: end an engine of this larderd"};
   SessionFacts facts;
   facts.number = next_session_++;
+  facts.peer = peer_of(socket);
   facts.token = random_token();
   facts.epoch = parts_.shape.epoch;
   facts.arena_bytes = parts_.arena.mapping.size();
@@ -359,7 +361,8 @@ void EventLoop::attached(Connection& connection) {
   shows_now_ = true;
   connection.beat_ms = clock_.now_ms();
   connection.protocol.inquiry().restart(connection.beat_ms);
-  base::log_info(session_name(connection) + " attached");
+  base::log_from(log_source(connection.protocol.facts().peer, "attached"), base::LogLevel::kInfo,
+                 session_name(connection) + " attached");
   if (connection.protocol.previous_session() != 0) take_over(connection.protocol);
 }
 
@@ -379,10 +382,13 @@ void EventLoop::fail_session(std::uint32_t number, const Status& why) {
   const bool malformed = why.code() == Code::kInvalidArgument || why.code() == Code::kFailedPrecondition ||
                          why.code() == Code::kOutOfRange || why.code() == Code::kUnsupported;
   if (malformed) ++stats_.protocol_errors;
-  if (malformed) base::log_warning(session_name(*found->second) + ": " + why.to_string());
+  // By the user and not by the process: whoever connects again and again may do so from new processes.
+  if (malformed)
+    base::log_from(found->second->protocol.facts().peer.user, base::LogLevel::kWarning,
+                   session_name(*found->second) + " is ended: " + why.to_string());
   // Best effort: an engine that does not read learns from the closed socket.
   [[maybe_unused]] const Status sent = protocol::send_packet(found->second->socket.get(), error_packet(why));
-  end_session(number, why.text());
+  end_session(number, malformed ? "" : why.text());
 }
 
 }  // namespace larder::ipc

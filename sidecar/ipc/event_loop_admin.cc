@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "sidecar/base/log.h"
+#include "sidecar/base/log_throttle.h"
 #include "sidecar/ipc/chunk_verbs.h"
 #include "sidecar/ipc/event_loop.h"
 
@@ -48,7 +48,7 @@ Result<std::uint64_t> EventLoop::drop_namespace(const std::string& id, std::uint
           const std::optional<protocol::NamespaceId> whole = protocol::NamespaceId::from_hex(id);
           if (!handles.ok() && whole && below_) {  // of an earlier life or of others, below the memory alone
             *below = below_->drop(*whole);
-            base::log_info("admin: dropped namespace " + id + " from below the memory");
+            base::log_from("admin drop", base::LogLevel::kInfo, "admin: dropped namespace " + id + " from below the memory");
             return std::uint64_t{0};
           }
           if (!handles.ok()) return handles.status();
@@ -59,7 +59,8 @@ Result<std::uint64_t> EventLoop::drop_namespace(const std::string& id, std::uint
         if (!drops.back().done) return std::nullopt;
         std::uint64_t chunks = 0;
         for (const store::Drop& drop : drops) chunks += drop.dropped;
-        base::log_info("admin: dropped " + std::to_string(chunks) + " chunks of namespace " + id);
+        base::log_from("admin drop", base::LogLevel::kInfo,
+                       "admin: dropped " + std::to_string(chunks) + " chunks of namespace " + id);
         return chunks;
       },
       deadline_ms);
@@ -103,8 +104,10 @@ Result<protocol::ActCounts> EventLoop::act(protocol::Verb verb, const std::strin
         if (!work->go_on(store_, stats_, below_ ? &below_->promotions() : nullptr)) return std::nullopt;
         store_.leave_namespace(work->handle());
         *counts = work->counts();
-        base::log_info("admin: " + std::string(protocol::verb_name(verb)) + ": " + std::to_string(counts->found) + " of " +
-                       std::to_string(counts->all()) + " hashes of namespace " + id);
+        const std::string name(protocol::verb_name(verb));
+        base::log_from("admin " + name, base::LogLevel::kInfo,
+                       "admin: " + name + ": " + std::to_string(counts->found) + " of " + std::to_string(counts->all()) +
+                           " hashes of namespace " + id);
         return counts->found;
       },
       deadline_ms);
@@ -119,7 +122,8 @@ Result<std::uint64_t> EventLoop::clear(std::uint32_t deadline_ms) {
       [this, below, drop = store::Drop()]() mutable -> std::optional<Result<std::uint64_t>> {
         drop_slice(drop, *below);
         if (!drop.done) return std::nullopt;
-        base::log_info("admin: cleared, " + std::to_string(drop.dropped) + " chunks dropped");
+        base::log_from("admin clear", base::LogLevel::kInfo,
+                       "admin: cleared, " + std::to_string(drop.dropped) + " chunks dropped");
         return drop.dropped;
       },
       deadline_ms);

@@ -1,5 +1,5 @@
 // Sessions that end, and those that have ended and whose engine may still write.
-#include "sidecar/base/log.h"
+#include "sidecar/base/log_throttle.h"
 #include "sidecar/ipc/event_loop.h"
 #include "sidecar/ipc/session_name.h"
 
@@ -34,8 +34,10 @@ void EventLoop::end_session(std::uint32_t number, const std::string& why) {
   await_again(connection->protocol);
   const std::uint32_t grants = store_.use_of(number).grants;
   const bool quarantined = store_.end_session(number);
-  base::log_info(session_name(*connection) + " ended: " + why +
-                 (grants == 0 ? "" : ", " + std::to_string(grants) + " grants quarantined"));
+  const std::string set_aside = grants == 0 ? "" : ", " + std::to_string(grants) + " grants quarantined";
+  if (!why.empty() || grants != 0)
+    base::log_from(log_source(connection->protocol.facts().peer, "ended"), base::LogLevel::kInfo,
+                   session_name(*connection) + " ended" + (why.empty() ? "" : ": " + why) + set_aside);
   const bool copying = transfers_ && transfers_->busy(number);
   if (quarantined && (copying || connection->lock.held() || connection->lock.device_writes())) {
     const SessionFacts& facts = connection->protocol.facts();
@@ -65,12 +67,14 @@ void EventLoop::take_over(const SessionProtocol& session) {
     awaited_.erase(earlier);
     // Until it has the answer to its OPEN_NAMESPACE the engine goes by the name that it gave.
     ended.note = {session.facts().token, session.facts().epoch, session.previous_session(), session.previous_epoch()};
-    if (Status noted = ended.lock.write(ended.note); !noted.ok()) base::log_warning(noted.text());
+    if (Status noted = ended.lock.write(ended.note); !noted.ok())
+      base::log_from("lock files", base::LogLevel::kWarning, noted.text());
     // While larderd itself may copy for the earlier session no list of its engine's is whole.
     const bool complete = session.still_written_is_complete() && !(transfers_ && transfers_->busy(earlier));
     const std::uint32_t back = store_.succeed(number, earlier, session.still_written(), complete);
-    base::log_info("session " + std::to_string(earlier) + " goes on as " + std::to_string(number) + ": " + std::to_string(back) +
-                   " of its grants are free, " + std::to_string(store_.use_of(earlier).grants) + " are still written");
+    base::log_from(log_source(session.facts().peer, "attached anew"), base::LogLevel::kInfo,
+                   "session " + std::to_string(earlier) + " goes on as " + std::to_string(number) + ": " + std::to_string(back) +
+                       " of its grants are free, " + std::to_string(store_.use_of(earlier).grants) + " are still written");
     if (ended.earlier_life || store_.use_of(earlier).grants != 0) {
       ++next;
       continue;
@@ -94,8 +98,9 @@ bool EventLoop::may_still_write(std::uint32_t number, Ended& ended) const {
   const std::uint64_t now_ms = clock_.now_ms();
   if (ended.free_at_ms == 0) {
     ended.free_at_ms = now_ms + kDeviceSettlingMs;
-    base::log_info("session " + std::to_string(number) + ": its process has stopped; its GPU may still write for " +
-                   std::to_string(kDeviceSettlingMs) + " ms");
+    base::log_from("settling GPUs", base::LogLevel::kInfo,
+                   "session " + std::to_string(number) + ": its process has stopped; its GPU may still write for " +
+                       std::to_string(kDeviceSettlingMs) + " ms");
   }
   return now_ms < ended.free_at_ms;
 }
@@ -106,7 +111,8 @@ void EventLoop::release_ended() {
       ++next;
       continue;
     }
-    base::log_info("session " + std::to_string(next->first) + ": its process has stopped, its grants are free");
+    base::log_from("freed grants", base::LogLevel::kInfo,
+                   "session " + std::to_string(next->first) + ": its process has stopped, its grants are free");
     awaited_.erase(next->first);
     store_.release_quarantine(next->first);
     shows_now_ = true;

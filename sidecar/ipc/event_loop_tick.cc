@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "shim/protocol/transfer_messages.h"
-#include "sidecar/base/log.h"
+#include "sidecar/base/log_throttle.h"
 #include "sidecar/base/sizes.h"
 #include "sidecar/ipc/event_loop.h"
 #include "sidecar/ipc/session_name.h"
@@ -17,6 +17,7 @@ void EventLoop::tick() {
   const std::uint64_t now_ms = clock_.now_ms();
   const bool slept = now_ms - ticked_ms_ > kAsleepMs;
   ticked_ms_ = now_ms;
+  base::tell_left_out();
   if (slept) base::log_warning("larderd was stopped for a while: heartbeats and ages count anew");
   if (slept) grant_ages_.restart();
   grant_ages_.tick(now_ms, store_.last_generation());
@@ -62,8 +63,9 @@ void EventLoop::check_heartbeat(Connection& connection, std::uint64_t now_ms) {
   connection.silent = silent;
   store_.set_silent(number, silent);
   stats_.heartbeats_missed += silent;
-  base::log_warning("session " + std::to_string(number) +
-                    (silent ? " is silent: its holds do not count, its grants are quarantined" : " is back"));
+  base::log_from(log_source(connection.protocol.facts().peer, silent ? "silent" : "back"), base::LogLevel::kWarning,
+                 "session " + std::to_string(number) +
+                     (silent ? " is silent: its holds do not count, its grants are quarantined" : " is back"));
 }
 
 void EventLoop::ask_about_grants(Connection& connection, std::uint64_t now_ms, bool slept) {

@@ -27,6 +27,17 @@ Result<Fd> listen_at(const std::string& path, std::uint32_t mode) {
                             "set LARDER_SOCKET for larderd and engines to another"});
 }
 
+Peer peer_of(const Fd& socket) {
+  ucred who{};
+  socklen_t size = sizeof(who);
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &who, &size) != 0) return {"uid ?", "pid ?"};
+  return {"uid " + std::to_string(who.uid), "pid " + std::to_string(who.pid)};
+}
+
+std::string log_source(const Peer& peer, std::string_view kind) {
+  return peer.process + " of " + peer.user + ", " + std::string(kind);
+}
+
 Result<Fd> peer_pidfd(const Fd& socket) {
   int fd = -1;
   socklen_t size = sizeof(fd);

@@ -1,7 +1,8 @@
 // The namespaces of a session: OPEN_NAMESPACE, CLOSE_NAMESPACE, DROP_NAMESPACE.
 #include <algorithm>
 
-#include "sidecar/base/log.h"
+#include "sidecar/base/log_throttle.h"
+#include "sidecar/ipc/listener.h"
 #include "sidecar/ipc/namespace_journal.h"
 #include "sidecar/ipc/session_protocol.h"
 
@@ -62,7 +63,8 @@ bool SessionProtocol::make_room_on(store::Drop& room) {
   store_.drop(room);
   if (!room.done) return false;
   ++stats_.namespaces_evicted;
-  base::log_info("a namespace that no session has open was evicted for its place, " + std::to_string(room.dropped) + " chunks");
+  base::log_from(log_source(facts_.peer, "namespace evicted"), base::LogLevel::kInfo,
+                 "a namespace that no session has open was evicted for its place, " + std::to_string(room.dropped) + " chunks");
   return true;
 }
 
@@ -78,8 +80,9 @@ Reply SessionProtocol::enter_namespace(std::uint32_t request, std::uint32_t hand
   if (!has_open(handle)) store_.join_namespace(handle);
   namespaces_.push_back(handle);
   opened_by_.push_back(request);
-  base::log_info("session " + std::to_string(facts_.number) + ": namespace " + opened.spec.id.to_hex() + " model '" +
-                 opened.spec.model + "'" + (difference.empty() ? "" : ", " + difference));
+  base::log_from(log_source(facts_.peer, "OPEN_NAMESPACE"), base::LogLevel::kInfo,
+                 "session " + std::to_string(facts_.number) + ": namespace " + opened.spec.id.to_hex() + " model '" +
+                     opened.spec.model + "'" + (difference.empty() ? "" : ", " + difference));
   Reply reply{namespace_packet(request, handle, difference)};
   opened.handle = handle;
   reply.opened = std::move(opened);
@@ -131,8 +134,9 @@ Result<Reply> SessionProtocol::drop_namespace(Decoder& decoder) {
   return begin([this, work = store::Drop{drop.namespace_handle}]() mutable -> std::optional<Result<Reply>> {
     store_.drop(work);
     if (!work.done) return std::nullopt;
-    base::log_info("session " + std::to_string(facts_.number) + ": dropped " + std::to_string(work.dropped) +
-                   " chunks of namespace " + store_.namespaces().at(*work.handle).spec.id.to_hex());
+    base::log_from(log_source(facts_.peer, "DROP_NAMESPACE"), base::LogLevel::kInfo,
+                   "session " + std::to_string(facts_.number) + ": dropped " + std::to_string(work.dropped) +
+                       " chunks of namespace " + store_.namespaces().at(*work.handle).spec.id.to_hex());
     return Reply{};
   });
 }

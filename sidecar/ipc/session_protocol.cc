@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "shim/protocol/version.h"
-#include "sidecar/base/log.h"
+#include "sidecar/base/log_throttle.h"
 #include "sidecar/ipc/chunk_verbs.h"
 
 namespace larder::ipc {
@@ -13,8 +13,6 @@ using protocol::Encoder;
 using protocol::MessageType;
 
 namespace {
-
-constexpr std::uint64_t kBadLogEveryMs = 1000;
 
 std::vector<std::byte> finish(Encoder& encoder) {
   const auto packet = encoder.packet();
@@ -229,7 +227,10 @@ Result<Reply> SessionProtocol::disown(Decoder& decoder) {
 
 Result<Reply> SessionProtocol::bad(Decoder& decoder) {
   if (Status status = read_list(decoder, slots_); !status.ok()) return status;
-  log_bad(slots_.size());
+  // An engine with a broken copy path reports every chunk that it loads.
+  base::log_from(log_source(facts_.peer, "BAD"), base::LogLevel::kWarning,
+                 "session " + std::to_string(facts_.number) + ": " + std::to_string(slots_.size()) +
+                     " chunks did not match their checksum and are dropped");
   return begin([this, slots = slots_, next = std::size_t{0}]() mutable -> std::optional<Result<Reply>> {
     const std::uint64_t end = store_.effort() + store::Store::kSliceEffort;
     while (next < slots.size() && store_.effort() < end) store_.report_bad(slots[next++]);
@@ -242,16 +243,6 @@ Result<Reply> SessionProtocol::still_writing(Decoder& decoder) {
   if (Status status = read_list(decoder, slots_); !status.ok()) return status;
   inquiry_.still_writing(slots_);
   return Reply{};
-}
-
-// One line a second at most: an engine with a broken copy path reports every chunk that it loads.
-void SessionProtocol::log_bad(std::size_t chunks) {
-  bad_unlogged_ += chunks;
-  if (clock_.now_ms() < bad_log_from_ms_) return;
-  base::log_warning("session " + std::to_string(facts_.number) + ": " + std::to_string(bad_unlogged_) +
-                    " chunks did not match their checksum and are dropped");
-  bad_unlogged_ = 0;
-  bad_log_from_ms_ = clock_.now_ms() + kBadLogEveryMs;
 }
 
 Result<Reply> SessionProtocol::act(Decoder& decoder) {

@@ -17,6 +17,7 @@
 #include "sidecar/base/clock.h"
 #include "sidecar/ipc/demand.h"
 #include "sidecar/ipc/grant_inquiry.h"
+#include "sidecar/ipc/listener.h"
 #include "sidecar/ipc/looks.h"
 #include "sidecar/ipc/promotions.h"
 #include "sidecar/store/store.h"
@@ -26,6 +27,7 @@ namespace larder::ipc {
 
 struct SessionFacts {
   std::uint32_t number = 0;
+  Peer peer = {};
   std::uint64_t token = 0;
   std::uint64_t epoch = 0;
   std::uint64_t arena_bytes = 0;
@@ -116,7 +118,6 @@ class SessionProtocol {
   // One slice; nothing: there are more.
   using Work = std::function<std::optional<Result<Reply>>()>;
   Result<Reply> begin(Work work);
-  void log_bad(std::size_t chunks);
 
   SessionFacts facts_;
   const protocol::SessionRegion& region_;
@@ -136,8 +137,6 @@ class SessionProtocol {
   GrantInquiry inquiry_;
   std::vector<std::uint32_t> namespaces_, opened_by_;  // handles, and the requests that opened them
   bool has_closed_ = false;                            // any of its namespaces
-  std::uint64_t bad_unlogged_ = 0;                     // chunks since the last line about them
-  std::uint64_t bad_log_from_ms_ = 0;                  // when the next line may come
   std::vector<protocol::BlockHash> hashes_;            // kept, so that a message costs no allocation of its own
   std::vector<protocol::Grant> grants_;
   std::vector<protocol::CommitRecord> commits_;

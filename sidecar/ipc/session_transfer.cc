@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "shim/protocol/transfer_messages.h"
-#include "sidecar/base/log.h"
+#include "sidecar/base/log_throttle.h"
 #include "sidecar/ipc/session_protocol.h"
 
 namespace larder::ipc {
@@ -60,8 +60,9 @@ Result<Reply> SessionProtocol::export_memory(Decoder& decoder, std::vector<Fd> f
   if (head.reason != 0) {
     if (head.count != 0 || !fds.empty()) return malformed("EXPORT", "memory, and a reason why there is none");
     const auto reason = static_cast<TransferReason>(head.reason);
-    base::log_info("session " + std::to_string(facts_.number) + " copies by itself (" +
-                   std::string(protocol::transfer_reason_name(reason)) + "): " + clean(text));
+    base::log_from(log_source(facts_.peer, "EXPORT"), base::LogLevel::kInfo,
+                   "session " + std::to_string(facts_.number) + " copies by itself (" +
+                       std::string(protocol::transfer_reason_name(reason)) + "): " + clean(text));
     transfers_->declined(facts_.number, {reason, clean(std::move(text))});
     return Reply{};
   }

@@ -1,7 +1,7 @@
 // Drops, which reach the tier before anything of the namespace is gone from memory, and the last writing at a stop.
 #include <algorithm>
 
-#include "sidecar/base/log.h"
+#include "sidecar/base/log_throttle.h"
 #include "sidecar/ipc/write_down.h"
 
 namespace larder::ipc {
@@ -82,7 +82,9 @@ void WriteDown::send_drops() {
 void WriteDown::drop_ended(const Message& message) {
   const auto found = std::ranges::find_if(drops_, [&](const Drop& drop) { return drop.ticket == message.ticket; });
   if (found == drops_.end()) return;
-  if (!message.status.ok()) base::log_warning(link_.name() + " tier: a drop is not noted there yet: " + message.status.text());
+  if (!message.status.ok())
+    base::log_from(link_.name() + " tier, drops", base::LogLevel::kWarning,
+                   link_.name() + " tier: a drop is not noted there yet: " + message.status.text());
   *found->chunks = message.dropped;
   found->ended.set_value(message.status);
   drops_.erase(found);

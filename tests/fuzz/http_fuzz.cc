@@ -23,8 +23,8 @@ struct Arrived {
   std::string_view rest;
 };
 
-Arrived arrive(std::string_view received, std::size_t step, const http::Limits& limits) {
-  RequestReader reader(limits);
+Arrived arrive(std::string_view received, std::size_t step, const http::Limits& limits, const http::Hosts& hosts) {
+  RequestReader reader(limits, hosts);
   Arrived arrived;
   arrived.rest = received;
   while (arrived.state == State::kMore && !arrived.rest.empty()) {
@@ -78,9 +78,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   }
   const std::string received = input.rest();
   limits.chunked = (mode & 4) != 0;
-  const Arrived arrived = arrive(received, received.size() + 1, limits);
+  static const http::Hosts any = http::Hosts::any(), own = http::Hosts::of({"", 9464}, false, {"a"});
+  const http::Hosts& hosts = (mode & 8) != 0 ? own : any;
+  const Arrived arrived = arrive(received, received.size() + 1, limits, hosts);
   check(arrived);
-  const Arrived early = arrive(received, step, limits);
+  const Arrived early = arrive(received, step, limits, hosts);
   must(early.state == arrived.state && early.request.bytes == arrived.request.bytes &&
            early.request.keep_alive == arrived.request.keep_alive && early.refusal.http_status == arrived.refusal.http_status,
        "framing does not depend on how the bytes arrive");

@@ -88,7 +88,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   Pools pools(world);
   const webhook::PodReview review(pools, {"registry.example/larder:0.1.0", (world & kPlainContainers) == 0}, webhook::inject,
                                   check_told);
-  const webhook::Reviewed reviewed = review(body);
+  const webhook::Reviewed reviewed = review(body, "10.0.0.7");
   must(reviewed.http_status == 200 || reviewed.http_status == 400, "an answer, or a refusal");
   must(!reviewed.body.empty(), "a refusal has a reason");
   must((world & kPodAlone) == 0 || body.empty() || reviewed.http_status == 200, "what is a review is answered");

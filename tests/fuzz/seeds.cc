@@ -224,30 +224,37 @@ void resp_seeds() {
   write("resp", "unasked", reply("+OK\r\n") + ask_small(1));
 }
 
-// Two bytes first: which limits, whether admin verbs answer and chunks are taken; how many bytes arrive at once.
+// Two bytes first: which limits, whether admin verbs answer, chunks are taken and Host is checked; how many bytes arrive at once.
 void http_seeds() {
   write("http", "metrics", "2~GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
   write("http", "status", "2!GET /v1/status HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
   write("http", "drop", "2~POST /v1/drop?namespace=beef HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
-  write(
-      "http", "drop_form",
-      "2~POST /v1/drop HTTP/1.1\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 14\r\n\r\nnamespace=beef");
-  write("http", "refused", "1~POST /v1/clear HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc");
-  write("http", "origin", "2~POST /v1/clear HTTP/1.1\r\nOrigin: http://x\r\n\r\n");
-  write("http", "chunked", "2~POST /v1/clear HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n");
-  write("http", "range", "2~GET /metrics HTTP/1.1\r\nRange: bytes=0-5,7-,-3\r\nAccept-Encoding: gzip, br\r\n\r\n");
+  write("http", "drop_form",
+        "2~POST /v1/drop HTTP/1.1\r\nHost: a\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: "
+        "14\r\n\r\nnamespace=beef");
+  write("http", "refused", "1~POST /v1/clear HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc");
+  write("http", "origin", "2~POST /v1/clear HTTP/1.1\r\nHost: a\r\nOrigin: http://x\r\n\r\n");
+  write("http", "chunked", "2~POST /v1/clear HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n");
+  write("http", "range", "2~GET /metrics HTTP/1.1\r\nHost: a\r\nRange: bytes=0-5,7-,-3\r\nAccept-Encoding: gzip, br\r\n\r\n");
   write("http", "multipart",
-        "2~POST /v1/drop HTTP/1.1\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: 66\r\n\r\n"
+        "2~POST /v1/drop HTTP/1.1\r\nHost: a\r\nContent-Type: multipart/form-data; boundary=x\r\nContent-Length: 66\r\n\r\n"
         "--x\r\nContent-Disposition: form-data; name=\"namespace\"\r\n\r\nbeef\r\n--x--\r\n");
-  write("http", "body_over", "1~POST /v1/clear HTTP/1.1\r\nContent-Length: 400\r\n\r\n" + std::string(400, 'x'));
-  const std::string chunks = "POST /mutate HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
+  write("http", "body_over", "1~POST /v1/clear HTTP/1.1\r\nHost: a\r\nContent-Length: 400\r\n\r\n" + std::string(400, 'x'));
+  const std::string chunks = "POST /mutate HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n";
   write("http", "chunks", "5\2" + chunks + "3\r\nabc\r\nA;x=y\r\n0123456789\r\n0\r\nT: x\r\n\r\nGET");
   write("http", "chunks_over", "5\7" + chunks + "7f\r\n" + std::string(127, 'x') + "\r\n2\r\nab\r\n0\r\n\r\n");
   write("http", "chunk_line", "5~" + chunks + "1;" + std::string(300, 'x') + "\r\na\r\n0\r\n\r\n");
   write("http", "chunk_trailer", "5~" + chunks + "0\r\n" + std::string(300, 'x') + "\r\n\r\n");
   write("http", "two_lengths",
-        "5~POST / HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n");
+        "5~POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n");
   write("http", "options", "0~OPTIONS * HTTP/1.0\r\n\r\n");
+  write("http", "no_host", "2~GET /metrics HTTP/1.1\r\n\r\n");
+  write("http", "two_hosts", "2~GET /metrics HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n");
+  write("http", "address", ":~GET /metrics HTTP/1.1\r\nHost: [::1%eth0]:9464\r\n\r\n");
+  write("http", "service", ":~GET /metrics HTTP/1.1\r\nHost: larder.ml.svc:9464\r\n\r\n");
+  write("http", "proxied",
+        ":~GET /v1/status HTTP/1.1\r\nHost: api\r\nAccept-Encoding: gzip\r\n"
+        "X-Forwarded-Uri: /api/v1/namespaces/a/pods/b:9464/proxy/v1/status\r\n\r\n");
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <map>
 #include <utility>
 
-#include "sidecar/base/log.h"
+#include "sidecar/base/log_throttle.h"
 
 namespace larder::remote {
 namespace {
@@ -157,7 +157,8 @@ void Backend::tend_master(std::uint64_t now_ns) {
 void Backend::follow(const Endpoint& master) {
   const bool other = !nodes_.empty();
   if (other) remove_node(0, {Code::kUnavailable, "another server is the master now"});
-  if (other) base::log_info("backend: " + text_of(master) + " is named as the master now");
+  if (other)
+    base::log_from("backend, master", base::LogLevel::kInfo, "backend: " + text_of(master) + " is named as the master now");
   add_node(Kind::kMaster, master);
   ++version_;
   followed_ns_ = clock_.now_ns();

@@ -7,7 +7,7 @@ namespace larder::remote {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x3152524c;  // "LRR1"
-constexpr std::size_t kMaxPrefixBytes = 64;
+constexpr std::size_t kMaxPrefixBytes = 127;
 
 struct RecordBytes {
   std::uint32_t magic;

@@ -3,7 +3,7 @@
 #include <charconv>
 #include <utility>
 
-#include "sidecar/base/log.h"
+#include "sidecar/base/log_throttle.h"
 #include "sidecar/tiers/remote/remote_engine.h"
 
 namespace larder::remote {
@@ -26,7 +26,9 @@ bool is_cursor(std::string_view text) {
 void RemoteEngine::say(const std::string& text) const {
   const bool alone = options_.mode == Mode::kStandalone;
   const Endpoint& one = alone ? Endpoint{options_.host, options_.port, options_.unix_path} : options_.endpoints.front();
-  base::log_info("backend at " + text_of(one) + (alone ? ": " : " and others: ") + text);
+  // A server that comes and goes, or answers nonsense, fills no log: one line a second of each kind.
+  base::log_from("backend, " + text.substr(0, text.find(':')), base::LogLevel::kInfo,
+                 "backend at " + text_of(one) + (alone ? ": " : " and others: ") + text);
 }
 
 // What all servers, or those that are there, say of themselves.

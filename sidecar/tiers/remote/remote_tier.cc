@@ -66,7 +66,7 @@ Status check_options(const RemoteOptions& options) {
     if (options.tls.enabled && options.tls.server_name.empty())
       return wrong("backend.server_name: over a Unix socket it must say whom the certificate names");
   }
-  if (!valid_prefix(options.prefix)) return wrong("backend.prefix: 1 to 64 letters, digits, \"_\", \".\" and \"-\"");
+  if (!valid_prefix(options.prefix)) return wrong("backend.prefix: 1 to 127 letters, digits, \"_\", \".\" and \"-\"");
   if (options.connections < 1 || options.connections > Links::kMost) return wrong("backend.connections: 1 to 4");
   if (options.tls.cert_file.empty() != options.tls.key_file.empty())
     return wrong("backend.cert_file: with backend.key_file, or neither");

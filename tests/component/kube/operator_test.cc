@@ -207,7 +207,7 @@ std::uint16_t free_port() {
 std::string scrape(std::uint16_t port) {
   const Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const sockaddr_in address{.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
-  constexpr std::string_view kGet = "GET /metrics HTTP/1.1\r\nHost: operator\r\nConnection: close\r\n\r\n";
+  constexpr std::string_view kGet = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
   std::string answer;
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) return answer;
   if (::send(fd.get(), kGet.data(), kGet.size(), MSG_NOSIGNAL) != static_cast<ssize_t>(kGet.size())) return answer;

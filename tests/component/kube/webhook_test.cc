@@ -36,7 +36,7 @@ class OnePool final : public PoolLookup {
 };
 
 // Another mutating webhook, after ours in the order: it writes a label, so that the API server asks ours again.
-Reviewed label_review(std::string_view body) {
+Reviewed label_review(std::string_view body, std::string_view) {
   const Result<api::Object> review = api::parse_json(body);
   const api::Object patch = {{{"op", "add"}, {"path", "/metadata/labels"}, {"value", {{"other", "webhook"}}}}};
   const bool done = review.ok() && api::label(api::at(*review, "request.object"), "other");
@@ -93,9 +93,9 @@ class WebhookTest : public testing::Test {
           const std::lock_guard lock(mutex_);
           told_.push_back(left.why);
         });
-    return [this, review](std::string_view body) {
+    return [this, review](std::string_view body, std::string_view from) {
       ++reviews_;
-      return full_-- > 0 ? Reviewed{503, "full\n"} : (*review)(body);
+      return full_-- > 0 ? Reviewed{503, "full\n"} : (*review)(body, from);
     };
   }
 

@@ -35,14 +35,14 @@ std::string lists() {
 }
 
 std::string post(std::size_t bytes) {
-  return "POST /mutate-v1-pod HTTP/1.1\r\nContent-Length: " + std::to_string(bytes) + "\r\n\r\n";
+  return "POST /mutate-v1-pod HTTP/1.1\r\nHost: larder\r\nContent-Length: " + std::to_string(bytes) + "\r\n\r\n";
 }
 
 }  // namespace
 
 HostileClients::HostileClients(std::string address, Flood flood) : address_(std::move(address)), from_(flood.from) {
   base::raise_descriptor_limit(static_cast<std::uint64_t>(flood.silent + 2 * flood.half_hellos + flood.stopped_handshakes) + 512);
-  const std::string chunked = "POST /mutate-v1-pod HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n";
+  const std::string chunked = "POST /mutate-v1-pod HTTP/1.1\r\nHost: larder\r\nTransfer-Encoding: chunked\r\n\r\n";
   const std::string bomb = lists();
   const auto sending = [this](std::string head, std::string piece, int ms) {
     return [this, head = std::move(head), piece = std::move(piece), ms](const std::stop_token& stop) {
@@ -58,10 +58,10 @@ HostileClients::HostileClients(std::string address, Flood flood) : address_(std:
         [=, this](const std::stop_token& stop) { hold_open(stop, flood.half_hellos, webhook::client_hello().substr(0, 100)); });
   start(1, [=, this](const std::stop_token& stop) { hold_open(stop, flood.stopped_handshakes, webhook::client_hello()); });
   start(4, sending("POST /", std::string(16384, 'a'), 0));
-  start(4, sending("POST / HTTP/1.1\r\n", "X-Name: value\r\n", 0));
+  start(4, sending("POST / HTTP/1.1\r\nHost: larder\r\n", "X-Name: value\r\n", 0));
   start(2, sending(chunked, "10000\r\n" + std::string(65536, 'x') + "\r\n", 0));
   start(2, sending(chunked, "1;" + std::string(100, 'x') + "\r\na\r\n", 0));
-  start(8, sending("POST /mutate-v1-pod HTTP/1.1\r\n", "x", 1000));
+  start(8, sending("POST /mutate-v1-pod HTTP/1.1\r\nHost: larder\r\n", "x", 1000));
   start(4, sending(post(3u << 20), std::string(32768, 'x'), 50));
   start(1, sending("", post(bomb.size()) + bomb, 250));
   start(2, sending("", post(2) + "{}", 10));

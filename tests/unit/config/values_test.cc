@@ -61,6 +61,8 @@ TEST(ValuesTest, ModesAreOctal) {
 
 TEST(ValuesTest, Names) {
   for (const char* text : {"larder", "a", "Pool_1.x-y", "_"}) EXPECT_TRUE(check_name(text).ok()) << text;
+  EXPECT_TRUE(check_prefix(std::string(127, 'a')).ok());
+  EXPECT_THAT(check_prefix(std::string(128, 'a')).text(), HasSubstr("is no name: 1 to 127 letters"));
   for (const std::string& text : {std::string(), std::string("a/b"), std::string(".."), std::string("-x"), std::string(64, 'a')})
     EXPECT_THAT(check_name(text).text(), HasSubstr("is no name")) << text;
 }
@@ -84,6 +86,17 @@ TEST(ValuesTest, ListenAddresses) {
        {"9464", "host:", "host:65536", "host:-1", "host:http", ":", "foo bar:94", "a/b:94", "[::1 ]:94", "[a-b]:94"})
     EXPECT_THAT(parse_listen(text).status().text(), HasSubstr("is no address to listen on")) << text;
   EXPECT_THAT(parse_listen("::1:9464").status().text(), HasSubstr("without brackets"));
+}
+
+TEST(ValuesTest, HostsAreNamesAndWhatIsBelowThem) {
+  EXPECT_EQ(parse_hosts(" a.example ,*.b.example,c")->size(), 3U);
+  EXPECT_EQ(print_hosts(*parse_hosts("a.example,*.b.example")), "a.example, *.b.example");
+  EXPECT_TRUE(parse_hosts("")->empty());
+  for (const char* wrong : {"*", "*.", "a,,b", "a b", "a:9464", "http://a", "a.*", ".a", "[::1]"})
+    EXPECT_THAT(parse_hosts(wrong).status().text(), HasSubstr("is no name of a host")) << wrong;
+  std::string many = "a";
+  for (int i = 0; i < 16; ++i) many += ",a";
+  EXPECT_THAT(parse_hosts(many).status().text(), HasSubstr("more than 16 names"));
 }
 
 }  // namespace

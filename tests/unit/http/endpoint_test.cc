@@ -19,7 +19,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-constexpr std::string_view kGet = "GET / HTTP/1.1\r\n\r\n";
+constexpr std::string_view kGet = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
 class EndpointTest : public testing::Test {
  protected:
@@ -110,10 +110,12 @@ TEST_F(EndpointTest, ClientsThatDoNotReadEndByTheDeadline) {
 TEST_F(EndpointTest, RefusesByName) {
   start({});
   EXPECT_THAT(ask(connect(), std::string(17 * 1024, 'x')), StartsWith("HTTP/1.1 431 "));
-  EXPECT_THAT(ask(connect(), "GET / HTTP/1.1\r\nA: " + std::string(20 * 1024, 'x') + "\r\n\r\n"), StartsWith("HTTP/1.1 431 "));
-  EXPECT_THAT(ask(connect(), "POST / HTTP/1.1\r\nContent-Length: 1000000\r\n\r\n" + std::string(1000000, 'x')),
+  EXPECT_THAT(ask(connect(), "GET / HTTP/1.1\r\nHost: localhost\r\nA: " + std::string(20 * 1024, 'x') + "\r\n\r\n"),
+              StartsWith("HTTP/1.1 431 "));
+  EXPECT_THAT(ask(connect(), "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n" + std::string(1000000, 'x')),
               StartsWith("HTTP/1.1 413 "));
-  EXPECT_THAT(ask(connect(), "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"), StartsWith("HTTP/1.1 411 "));
+  EXPECT_THAT(ask(connect(), "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"),
+              StartsWith("HTTP/1.1 411 "));
   EXPECT_EQ(counters_.refused, 4U);
   EXPECT_EQ(counters_.requests, 0U);
 }
@@ -137,13 +139,13 @@ TEST_F(EndpointTest, KeepsAConnectionForAsManyRequestsAsItMay) {
     EXPECT_THAT(receive_answer(client), Not(HasSubstr("Connection: close")));
   }
   EXPECT_THAT(ask(client, kGet), AllOf(HasSubstr("Connection: close"), EndsWith("aaaaaaaaaa"))) << "and it ends";
-  EXPECT_THAT(ask(connect(), "GET / HTTP/1.1\r\nconnection: Close\r\n\r\n"), HasSubstr("Connection: close"));
+  EXPECT_THAT(ask(connect(), "GET / HTTP/1.1\r\nHost: localhost\r\nconnection: Close\r\n\r\n"), HasSubstr("Connection: close"));
   EXPECT_THAT(ask(connect(), "GET / HTTP/1.0\r\n\r\n"), HasSubstr("Connection: close"));
 }
 
 TEST_F(EndpointTest, AnswersRequestsThatCameTogetherOneByOne) {
   start({.chunked = true, .requests = 100, .idle_ms = 200});
-  const std::string chunked = "POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
+  const std::string chunked = "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n";
   const std::string answers = ask(connect(), std::string(kGet) + chunked + std::string(kGet));
   std::size_t count = 0;
   for (std::size_t at = 0; (at = answers.find("HTTP/1.1 200", at)) != std::string::npos; ++at) ++count;
@@ -160,8 +162,8 @@ TEST_F(EndpointTest, AnswersLaterAndFromAnyThread) {
     });
   });
   const Fd slow = connect();
-  ASSERT_TRUE(send_all(slow, "POST / HTTP/1.1\r\nContent-Length: 4\r\n\r\nslow"));
-  EXPECT_THAT(ask(connect(), "POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\nquick"), HasSubstr("quick"));
+  ASSERT_TRUE(send_all(slow, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nslow"));
+  EXPECT_THAT(ask(connect(), "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nquick"), HasSubstr("quick"));
   EXPECT_THAT(receive_all(slow), HasSubstr("slow"));
 }
 
@@ -232,7 +234,7 @@ TEST_F(EndpointTest, AFloodOfStrangersCrowdsOutItself) {
     ASSERT_TRUE(send_all(flood.back(), "GET / HT"));
   }
   EXPECT_GE(crowded_out(47), 47U);
-  EXPECT_THAT(ask(honest, "TP/1.1\r\n\r\n"), HasSubstr("aaaaaaaaaa"));
+  EXPECT_THAT(ask(honest, "TP/1.1\r\nHost: localhost\r\n\r\n"), HasSubstr("aaaaaaaaaa"));
 }
 
 TEST_F(EndpointTest, AFloodOfThoseWhoEarnedCrowdsOutItself) {
@@ -254,11 +256,11 @@ TEST_F(EndpointTest, AFloodOfThoseWhoEarnedCrowdsOutItself) {
 TEST_F(EndpointTest, WhatIsHeldIsBoundedTheLargestGoes) {
   start({.body_bytes = 1 << 20, .held_bytes = 1 << 20});
   const Fd small = connect();
-  ASSERT_TRUE(send_all(small, "POST / HTTP/1.1\r\nContent-Length: 4\r\n\r\nsm"));
+  ASSERT_TRUE(send_all(small, "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\n\r\nsm"));
   std::vector<Fd> large;
   for (int i = 0; i < 4; ++i) {
     large.push_back(connect());
-    send_all(large.back(), "POST / HTTP/1.1\r\nContent-Length: 1000000\r\n\r\n" + std::string(500'000, 'x'));
+    send_all(large.back(), "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n" + std::string(500'000, 'x'));
   }
   EXPECT_GE(crowded_out(2), 2U);
   EXPECT_THAT(ask(small, "al"), HasSubstr("aaaaaaaaaa"));

@@ -36,11 +36,11 @@ class ServerTest : public testing::Test {
     server_ = std::move(*server);
   }
   std::string tcp(const std::string& line, const std::string& headers = "") {
-    return ask(connect_tcp(server_->address()), line + " HTTP/1.1\r\nHost: x\r\n" + headers + "\r\n");
+    return ask(connect_tcp(server_->address()), line + " HTTP/1.1\r\nHost: localhost\r\n" + headers + "\r\n");
   }
   std::string admin(const std::string& line, const std::string& body = "") {
     return ask(connect_unix(config_.http.admin_socket),
-               line + " HTTP/1.1\r\nHost: x\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
+               line + " HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + std::to_string(body.size()) + "\r\n\r\n" + body);
   }
   static std::string body(const std::string& answer) { return answer.substr(answer.find("\r\n\r\n") + 4); }
 
@@ -266,7 +266,30 @@ TEST_F(ServerTest, EveryAddressIsOfBothKinds) {
   }();
   if (!there) GTEST_SKIP() << "no IPv6 on this machine";
   ASSERT_EQ(::connect(six.get(), reinterpret_cast<const sockaddr*>(&peer), sizeof(peer)), 0) << address;
-  EXPECT_THAT(ask(six, "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"), StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(ask(six, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"), StartsWith("HTTP/1.1 200 "));
+}
+
+// A page that has this machine's address for its own name (DNS rebinding) reads nothing.
+TEST_F(ServerTest, AForeignHostIsRefused) {
+  start();
+  const auto of = [this](const std::string& host) {
+    return ask(connect_tcp(server_->address()), "GET /v1/status HTTP/1.1\r\nHost: " + host + "\r\n\r\n");
+  };
+  EXPECT_THAT(of("evil.example:9464"),
+              AllOf(StartsWith("HTTP/1.1 421 Misdirected Request\r\n"), HasSubstr("http.hosts"), Not(HasSubstr("sessions"))));
+  EXPECT_THAT(of(server_->address()), StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(of("localhost:9464"), StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(ask(connect_tcp(server_->address()), "GET /metrics HTTP/1.1\r\n\r\n"), StartsWith("HTTP/1.1 400 "));
+  EXPECT_THAT(ask(connect_unix(config_.http.admin_socket), "GET /healthz HTTP/1.1\r\nHost: evil.example\r\n\r\n"),
+              StartsWith("HTTP/1.1 200 "))
+      << "no page reaches a Unix socket";
+}
+
+TEST_F(ServerTest, NamesThatAreConfiguredAreAnswered) {
+  config_.http.hosts = {"*.gpu.example"};
+  start();
+  EXPECT_THAT(ask(connect_tcp(server_->address()), "GET /healthz HTTP/1.1\r\nHost: n1.gpu.example:9464\r\n\r\n"),
+              StartsWith("HTTP/1.1 200 "));
 }
 
 TEST_F(ServerTest, NamesAnAddressInUse) {

@@ -11,14 +11,14 @@
 namespace larder::app {
 namespace {
 
-std::string get(const std::string& address, const std::string& path) {
+std::string get(const std::string& address, const std::string& path, const std::string& host = "localhost") {
   const Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in to{};
   to.sin_family = AF_INET;
   to.sin_port = htons(static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
   to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&to), sizeof(to)) != 0) return "";
-  const std::string request = "GET " + path + " HTTP/1.1\r\nHost: x\r\n\r\n";
+  const std::string request = "GET " + path + " HTTP/1.1\r\nHost: " + host + "\r\n\r\n";
   static_cast<void>(::send(socket.get(), request.data(), request.size(), MSG_NOSIGNAL));
   std::string answer;
   char bytes[4096];
@@ -48,6 +48,17 @@ TEST(PagesTest, HealthIsWhatTheChecksSay) {
   EXPECT_TRUE(get((*pages)->address(), "/healthz").starts_with("HTTP/1.1 200"));
   good = false;
   EXPECT_TRUE(get((*pages)->address(), "/readyz").starts_with("HTTP/1.1 500"));
+}
+
+// A browser in the cluster's network, on a page with a name for this pod's address.
+TEST(PagesTest, AForeignHostIsRefused) {
+  const base::MonotonicClock clock;
+  k8s::Metrics metrics;
+  const auto pages = Pages::metrics_at(":0", metrics, clock);
+  ASSERT_TRUE(pages.ok()) << pages.status().text();
+  EXPECT_TRUE(get((*pages)->address(), "/metrics", "evil.example").starts_with("HTTP/1.1 421"));
+  EXPECT_TRUE(get((*pages)->address(), "/metrics", "10.0.0.7:8080").starts_with("HTTP/1.1 200")) << "Prometheus, the kubelet";
+  EXPECT_TRUE(get((*pages)->address(), "/metrics", "larder-metrics.larder-system.svc:8080").starts_with("HTTP/1.1 200"));
 }
 
 TEST(PagesTest, AnAddressThatCannotBeNamesItsFlag) {

@@ -115,7 +115,7 @@ TEST(BackendReconcilerTest, ItIsCheckedUnderAPrefixThatItsPoolsUse) {
   run.backend("cache", R"({"endpoints": ["redis:6379"]})");
   run.pool("chat", R"({"memory": {"size": "1Gi"}, "backendRef": {"name": "cache"}})");
   run.once();
-  EXPECT_EQ(run.check.last_prefix, "ml-chat");
+  EXPECT_EQ(run.check.last_prefix, "ml.chat");
 }
 
 TEST(BackendReconcilerTest, WhereTheSecretMayNotBeReadTheSidecarsSay) {

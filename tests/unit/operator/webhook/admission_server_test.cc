@@ -35,7 +35,8 @@ TEST_F(AdmissionServerTest, AnswersManyReviewsOnOneConnection) {
 TEST_F(AdmissionServerTest, TakesChunkedBodies) {
   serving_.start();
   TlsClient client = serving_.connect();
-  EXPECT_THAT(client.ask("POST /mutate-v1-pod HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n3\r\nyou\r\n0\r\n\r\n"),
+  EXPECT_THAT(client.ask("POST /mutate-v1-pod HTTP/1.1\r\nHost: larder\r\nTransfer-Encoding: "
+                         "chunked\r\n\r\n5\r\nhello\r\n3\r\nyou\r\n0\r\n\r\n"),
               HasSubstr("reviewed 8"));
   EXPECT_EQ(client.review("x"), "reviewed 1") << "and the next";
 }
@@ -65,26 +66,28 @@ TEST_F(AdmissionServerTest, NoTlsBefore12AndNoRenegotiation) {
 TEST_F(AdmissionServerTest, WhatIsNoReviewIsToldWhereTheyAre) {
   serving_.start();
   TlsClient client = serving_.connect();
-  EXPECT_THAT(client.ask("POST / HTTP/1.1\r\nContent-Length: 0\r\n\r\n"),
+  EXPECT_THAT(client.ask("POST / HTTP/1.1\r\nHost: larder\r\nContent-Length: 0\r\n\r\n"),
               AllOf(StartsWith("HTTP/1.1 404"), HasSubstr("/mutate-v1-pod")));
-  EXPECT_THAT(client.ask("GET /mutate-v1-pod HTTP/1.1\r\n\r\n"), StartsWith("HTTP/1.1 405"));
-  EXPECT_THAT(client.ask("POST /mutate-v1-pod HTTP/1.1\r\nContent-Length: 9999999\r\n\r\n"), StartsWith("HTTP/1.1 413"));
-  EXPECT_THAT(serving_.connect().ask("POST /mutate-v1-pod HTTP/1.1\r\nContent-Encoding: gzip\r\n\r\n"),
+  EXPECT_THAT(client.ask("GET /mutate-v1-pod HTTP/1.1\r\nHost: larder\r\n\r\n"), StartsWith("HTTP/1.1 405"));
+  EXPECT_THAT(client.ask("POST /mutate-v1-pod HTTP/1.1\r\nHost: larder\r\nContent-Length: 9999999\r\n\r\n"),
+              StartsWith("HTTP/1.1 413"));
+  EXPECT_THAT(serving_.connect().ask("POST /mutate-v1-pod HTTP/1.1\r\nHost: larder\r\nContent-Encoding: gzip\r\n\r\n"),
               StartsWith("HTTP/1.1 415"));
 }
 
 TEST_F(AdmissionServerTest, WhatAReviewRefusesIs400) {
   serving_.serve_leaf();
-  serving_.start([](std::string_view) { return Reviewed{400, "no JSON\n"}; });
+  serving_.start([](std::string_view, std::string_view) { return Reviewed{400, "no JSON\n"}; });
   TlsClient client = serving_.connect();
-  EXPECT_THAT(client.ask("POST /mutate-v1-pod HTTP/1.1\r\nContent-Length: 1\r\n\r\nx"),
+  EXPECT_THAT(client.ask("POST /mutate-v1-pod HTTP/1.1\r\nHost: larder\r\nContent-Length: 1\r\n\r\nx"),
               AllOf(StartsWith("HTTP/1.1 400"), HasSubstr("no JSON")));
-  EXPECT_THAT(client.ask("POST /mutate-v1-pod HTTP/1.1\r\nContent-Length: 1\r\n\r\nx"), StartsWith("HTTP/1.1 400"))
+  EXPECT_THAT(client.ask("POST /mutate-v1-pod HTTP/1.1\r\nHost: larder\r\nContent-Length: 1\r\n\r\nx"),
+              StartsWith("HTTP/1.1 400"))
       << "the connection stays";
 }
 
 TEST_F(AdmissionServerTest, NobodyIsServedBeforeTheFirstCertificate) {
-  serving_.start([](std::string_view) { return Reviewed{200, "early"}; });
+  serving_.start([](std::string_view, std::string_view) { return Reviewed{200, "early"}; });
   EXPECT_FALSE(serving_.acceptor.ready());
   EXPECT_FALSE(serving_.connect().connected());
   serving_.serve_leaf();
@@ -100,13 +103,13 @@ TEST_F(AdmissionServerTest, ReviewsRunSideBySideAndTooManyAreRefused) {
   ServerOptions options;
   options.reviewers = {.threads = 2, .waiting = 2};
   serving_.start(
-      [&](std::string_view body) {
+      [&](std::string_view body, std::string_view) {
         at_work += body == "slow";
         while (body == "slow" && !go) std::this_thread::sleep_for(std::chrono::milliseconds(1));
         return Reviewed{200, std::string(body)};
       },
       options);
-  const std::string slow = "POST /mutate-v1-pod HTTP/1.1\r\nContent-Length: 4\r\n\r\nslow";
+  const std::string slow = "POST /mutate-v1-pod HTTP/1.1\r\nHost: larder\r\nContent-Length: 4\r\n\r\nslow";
   TlsClient first = serving_.connect();
   ASSERT_TRUE(first.send(slow));
   EXPECT_EQ(serving_.connect().review("quick"), "quick");
@@ -125,14 +128,14 @@ TEST_F(AdmissionServerTest, ReviewsRunSideBySideAndTooManyAreRefused) {
 
 TEST_F(AdmissionServerTest, EndsWithReviewsUnderWay) {
   serving_.serve_leaf();
-  serving_.start([&](std::string_view) {
+  serving_.start([&](std::string_view, std::string_view) {
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
     return Reviewed{200, ""};
   });
   std::vector<TlsClient> clients;
   for (int i = 0; i < 20; ++i) {
     clients.push_back(serving_.connect());
-    clients.back().send("POST /mutate-v1-pod HTTP/1.1\r\nContent-Length: 1\r\n\r\nx");
+    clients.back().send("POST /mutate-v1-pod HTTP/1.1\r\nHost: larder\r\nContent-Length: 1\r\n\r\nx");
   }
   const auto begin = std::chrono::steady_clock::now();
   serving_.server.reset();
@@ -154,7 +157,7 @@ TEST_F(AdmissionServerTest, HalfHellosTakeNobodysPlace) {
   ServerOptions options;
   options.limits.silent = 64;
   options.limits.strangers = 1;
-  serving_.start([](std::string_view) { return Reviewed{200, "well"}; }, options);
+  serving_.start([](std::string_view, std::string_view) { return Reviewed{200, "well"}; }, options);
   const std::string half("\x16\x03\x01\x01\x00\x01\x00\x00\xfc\x03\x03", 11);
   std::vector<Fd> held;
   for (int i = 0; i < 64; ++i) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "operator/api/names.h"
 #include "sidecar/base/log.h"
 
@@ -65,7 +67,7 @@ TEST(OwnerEventTest, ItIsLoggedWithItsKeys) {
   base::set_log_format(base::LogFormat::kJson);
   testing::internal::CaptureStderr();
   log_left_alone({{"metadata", {{"generateName", "vllm-"}, {"annotations", {{std::string(api::kPoolAnnotation), "chat"}}}}}},
-                 "ml", "why");
+                 "ml", "why", "10.0.0.7");
   const std::string line = testing::internal::GetCapturedStderr();
   base::set_log_format(base::LogFormat::kText);
   const Result<api::Object> parsed = api::parse_json(line);
@@ -73,6 +75,16 @@ TEST(OwnerEventTest, ItIsLoggedWithItsKeys) {
   for (const auto& [key, value] : {std::pair{"msg", "not injected: why"}, std::pair{"level", "warning"},
                                    std::pair{"namespace", "ml"}, std::pair{"pod", "vllm-*"}, std::pair{"cachepool", "chat"}})
     EXPECT_EQ(api::text_at(*parsed, key), value) << line;
+}
+
+// Whoever reaches the webhook may send reviews.
+TEST(OwnerEventTest, AnAddressFillsNoLog) {
+  testing::internal::CaptureStderr();
+  for (int i = 0; i < 1000; ++i) log_left_alone({{"metadata", {{"name", "pod-" + std::to_string(i)}}}}, "ml", "why", "10.0.0.8");
+  log_left_alone({{"metadata", {{"name", "honest"}}}}, "ml", "why", "10.0.0.9");
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_LE(std::ranges::count(log, '\n'), 4) << log;
+  EXPECT_NE(log.find("pod=honest"), std::string::npos) << "another address has its own";
 }
 
 }  // namespace

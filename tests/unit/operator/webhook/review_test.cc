@@ -37,7 +37,7 @@ class ReviewTest : public testing::Test {
     pools_.pools.emplace("chat", pool);
     pools_.backends.emplace("redis", api::CacheBackend{"ml", "redis", "u", 1, {}});
   }
-  Reviewed ask(const std::string& body) { return review_(body); }
+  Reviewed ask(const std::string& body) { return review_(body, "10.0.0.7"); }
   api::Object respond(const api::Object& review) {
     const Reviewed reviewed = ask(review.dump());
     EXPECT_EQ(reviewed.http_status, 200) << reviewed.body;

@@ -30,7 +30,7 @@ class Serving {
   }
   void start() {
     serve_leaf();
-    start([](std::string_view body) { return Reviewed{200, "reviewed " + std::to_string(body.size())}; });
+    start([](std::string_view body, std::string_view) { return Reviewed{200, "reviewed " + std::to_string(body.size())}; });
   }
 
   const std::string& bundle() const { return authority_.bundle(); }

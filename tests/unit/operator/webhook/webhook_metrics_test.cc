@@ -45,7 +45,7 @@ TEST(WebhookMetricsTest, CountsWhatTheServerDoes) {
   Serving serving;
   serving.serve_leaf();
   WebhookMetrics webhook(metrics, "/mutate-v1-pod", serving.acceptor);
-  serving.start([](std::string_view body) { return Reviewed{body == "bad" ? 400 : 200, "x"}; }, {}, &webhook);
+  serving.start([](std::string_view body, std::string_view) { return Reviewed{body == "bad" ? 400 : 200, "x"}; }, {}, &webhook);
   webhook.watch(metrics, serving.server->counters());
   TlsClient client = serving.connect();
   EXPECT_EQ(client.review("good"), "x");

@@ -1,0 +1,101 @@
+#include "sidecar/http/hosts.h"
+
+#include <arpa/inet.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+namespace larder::http {
+namespace {
+
+constexpr std::string_view kOtherHostCharacters = "-._~!$&'()*+,;=%";  // of RFC 3986, reg-name, beside letters and digits
+
+bool is_digit(unsigned char c) {
+  return std::isdigit(c) != 0;
+}
+
+bool is_host_character(unsigned char c) {
+  return c < 0x80 && (std::isalnum(c) != 0 || kOtherHostCharacters.find(static_cast<char>(c)) != std::string_view::npos);
+}
+
+std::string lower(std::string_view text) {
+  std::string lowered(text);
+  std::ranges::transform(lowered, lowered.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return lowered;
+}
+
+bool is_address(const std::string& host) {
+  in6_addr bytes{};
+  return ::inet_pton(AF_INET, host.c_str(), &bytes) == 1 || ::inet_pton(AF_INET6, host.c_str(), &bytes) == 1;
+}
+
+// `svc` is no top-level domain and `.local` is not in DNS. Whoever answers for the names of a local network could still make one up,
+// hence not on loopback.
+bool is_service(std::string_view host) {
+  return host.ends_with(".svc") || host.ends_with(".svc.cluster.local");
+}
+
+// The API server leaves Host as its client wrote it: its own name. A page can set X-Forwarded-Uri as well, but not Accept-Encoding,
+// which Fetch forbids it; browsers send "gzip, deflate" and more, Go's clients "gzip" alone.
+bool passed_on_by_api_server(const Asked& asked) {
+  return asked.accept_encoding == "gzip" && asked.forwarded_uri.starts_with("/api/v1/namespaces/") &&
+         asked.forwarded_uri.find("/proxy/") != std::string_view::npos;
+}
+
+// `name`: "example", or "*.example" for all names below it.
+bool covers(std::string_view name, std::string_view host) {
+  if (!name.starts_with("*.")) return name == host;
+  return host.size() >= name.size() && host.ends_with(name.substr(1));
+}
+
+}  // namespace
+
+std::optional<std::string> host_of(std::string_view value) {
+  std::string_view host = value, port;
+  if (value.starts_with('[')) {
+    const std::size_t end = value.find(']');
+    if (end == std::string_view::npos) return {};
+    host = value.substr(1, end - 1);
+    host = host.substr(0, host.find('%'));  // the zone is the client's own
+    port = value.substr(end + 1);
+    in6_addr bytes{};
+    if (::inet_pton(AF_INET6, std::string(host).c_str(), &bytes) != 1) return {};
+  } else {
+    const std::size_t colon = value.find(':');
+    host = value.substr(0, colon);
+    port = colon == std::string_view::npos ? std::string_view() : value.substr(colon);
+    if (!std::ranges::all_of(host, is_host_character)) return {};
+    if (host.ends_with('.')) host.remove_suffix(1);
+  }
+  if (!port.empty() && (port.front() != ':' || !std::ranges::all_of(port.substr(1), is_digit))) return {};
+  return lower(host);
+}
+
+Hosts Hosts::of(const config::ListenAddress& address, bool loopback, const std::vector<std::string>& names) {
+  Hosts hosts;
+  hosts.any_ = false;
+  hosts.cluster_ = !loopback;
+  hosts.names_.emplace_back("localhost");
+  if (!address.host.empty()) hosts.names_.push_back(lower(address.host));
+  if (!loopback) hosts.names_.push_back(own_name());
+  for (const std::string& name : names) hosts.names_.push_back(lower(name));
+  std::erase(hosts.names_, "");
+  return hosts;
+}
+
+bool Hosts::answers(const Asked& asked) const {
+  if (any_) return true;
+  const std::optional<std::string> host = host_of(asked.host);
+  if (!host) return false;
+  if (is_address(*host) || std::ranges::any_of(names_, [&](const std::string& name) { return covers(name, *host); })) return true;
+  return cluster_ && (is_service(*host) || passed_on_by_api_server(asked));
+}
+
+std::string own_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? lower(name.data()) : std::string();
+}
+
+}  // namespace larder::http

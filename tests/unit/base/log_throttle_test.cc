@@ -1,0 +1,88 @@
+// What strangers can make a process log.
+#include "sidecar/base/log_throttle.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace larder::base {
+namespace {
+
+using testing::HasSubstr;
+
+class LogThrottleTest : public testing::Test {
+ protected:
+  // The lines that `act` writes.
+  template <typename Act>
+  std::string lines_of(Act act) {
+    testing::internal::CaptureStderr();
+    act();
+    return testing::internal::GetCapturedStderr();
+  }
+  static std::ptrdiff_t count(const std::string& lines) { return std::ranges::count(lines, '\n'); }
+
+  ManualClock clock_;
+  LogThrottle throttle_{clock_};
+};
+
+TEST_F(LogThrottleTest, OneLineASecondForEachSourceAndACount) {
+  const std::string first = lines_of([&] {
+    for (int i = 0; i < 1000; ++i) throttle_.log("10.0.0.7", LogLevel::kWarning, "bad");
+    throttle_.log("10.0.0.8", LogLevel::kWarning, "bad, too");
+    throttle_.tell();
+  });
+  EXPECT_EQ(count(first), 2) << first;
+  clock_.advance_ms(1000);
+  const std::string later = lines_of([&] { throttle_.tell(); });
+  EXPECT_EQ(count(later), 1);
+  EXPECT_THAT(later, HasSubstr("warning left out: 999 more lines of 10.0.0.7\n"));
+}
+
+TEST_F(LogThrottleTest, ACountIsALineOfItsSource) {
+  std::ptrdiff_t lines = 0;
+  for (int ms = 0; ms < 10'000; ++ms) {
+    lines += count(lines_of([&] { throttle_.log("a", LogLevel::kInfo, "again"); }));
+    clock_.advance_ms(1);
+  }
+  EXPECT_EQ(lines, 10);
+}
+
+TEST_F(LogThrottleTest, AQuietSourceLeavesTheTable) {
+  lines_of([&] { throttle_.log("a", LogLevel::kInfo, "once"); });
+  EXPECT_EQ(throttle_.sources(), 1U);
+  clock_.advance_ms(1000);
+  EXPECT_EQ(lines_of([&] { throttle_.tell(); }), "");
+  EXPECT_EQ(throttle_.sources(), 0U);
+}
+
+TEST_F(LogThrottleTest, MoreSourcesThanPlacesShareOne) {
+  const std::string lines = lines_of([&] {
+    for (int i = 0; i < 100'000; ++i) throttle_.log("stranger " + std::to_string(i), LogLevel::kWarning, "bad");
+  });
+  constexpr auto kMost = static_cast<std::ptrdiff_t>(LogThrottle::kMostSources);
+  EXPECT_EQ(count(lines), kMost + 1);
+  EXPECT_EQ(throttle_.sources(), LogThrottle::kMostSources + 1);
+  clock_.advance_ms(1000);
+  EXPECT_THAT(lines_of([&] { throttle_.tell(); }),
+              HasSubstr("left out: " + std::to_string(100'000 - kMost - 1) + " more lines of others"));
+  clock_.advance_ms(1000);
+  throttle_.tell();
+  EXPECT_EQ(throttle_.sources(), 0U);
+}
+
+TEST_F(LogThrottleTest, WhatIsBelowTheLevelIsNotCounted) {
+  EXPECT_EQ(lines_of([&] { throttle_.log("a", LogLevel::kDebug, "no"); }), "");
+  EXPECT_EQ(throttle_.sources(), 0U);
+}
+
+TEST_F(LogThrottleTest, TheEndTellsWhatIsLeft) {
+  const std::string lines = lines_of([&] {
+    LogThrottle short_lived(clock_);
+    for (int i = 0; i < 3; ++i) short_lived.log("a", LogLevel::kInfo, "x");
+  });
+  EXPECT_THAT(lines, HasSubstr("left out: 2 more lines of a\n"));
+}
+
+}  // namespace
+}  // namespace larder::base

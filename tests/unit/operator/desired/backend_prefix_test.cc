@@ -1,0 +1,42 @@
+// The prefix of a pool's keys: a server that many pools share keeps their chunks apart by it.
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "operator/desired/larderd.h"
+#include "sidecar/config/values.h"
+
+namespace larder::desired {
+namespace {
+
+std::string prefix(const std::string& ns, const std::string& name) {
+  api::CachePool pool;
+  pool.ns = ns;
+  pool.name = name;
+  return backend_prefix(pool);
+}
+
+// W10: names of namespaces and pools hold dashes and no dots.
+TEST(BackendPrefix, IsOfOnePoolAlone) {
+  EXPECT_NE(prefix("team", "a-b"), prefix("team-a", "b"));
+  const std::string words[] = {"a", "b", "a-b", "b-a", "a-b-a", "b-a-b", "a--b"};
+  std::set<std::string> seen;
+  for (const std::string& ns : words)
+    for (const std::string& name : words) EXPECT_TRUE(seen.insert(prefix(ns, name)).second) << ns << " " << name;
+}
+
+// Nothing is cut: two long names of one beginning stay two.
+TEST(BackendPrefix, OfTheLongestNamesIsWholeAndTakenByLarderd) {
+  const std::string ns(63, 'n'), name(45, 'p');
+  EXPECT_EQ(prefix(ns, name), ns + "." + name);
+  EXPECT_TRUE(config::check_prefix(prefix(ns, name)).ok());
+}
+
+TEST(BackendPrefix, IsThePoolsOwnWhereItSaysOne) {
+  api::CachePool pool;
+  pool.ns = "team", pool.name = "a", pool.spec.backend_prefix = "shared";
+  EXPECT_EQ(backend_prefix(pool), "shared");
+}
+
+}  // namespace
+}  // namespace larder::desired
