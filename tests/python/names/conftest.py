@@ -28,6 +28,15 @@ def models(tmp_path_factory):
     return lambda shape, seed=0: make_model(folder, shape, seed)
 
 
+@pytest.fixture(scope="session")
+def with_tokenizer(tmp_path_factory):
+    """Path of a tiny Llama that has a tokenizer too."""
+    from demo.model import make_model
+
+    shape = dict(layers=4, hidden=256, intermediate=512, heads=8, kv_heads=4, head_dim=32, vocab=1024)
+    return Path(make_model(str(tmp_path_factory.mktemp("tokenizer") / "model"), seed=0, **shape))
+
+
 @pytest.fixture
 def world(tmp_path_factory):
     from engines import start_larderd
