@@ -77,11 +77,13 @@ class Engine:
         from fakes import setup
 
         from larder.client import Client
+        from larder.vllm.messages import StepWork
         from larder.vllm.worker import WorkerHalf
 
         self.client = Client(socket, "python on a fake device")
         self.client.set_namespace("engine: test\n", "m", 128, [(PAGE_BYTES, 1, BLOCKS)])
         self.half = WorkerHalf(setup(), self.client)
+        self.half.bind(StepWork(namespace="engine: test\n"))
         self.client.register_pages(0, [(pages, PAGE_BYTES, PAGE_BYTES, PAGES)])
         self.half._stream = lambda: None  # the default one
         assert self.client.wait_attached(60_000)

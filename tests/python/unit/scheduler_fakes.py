@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("vllm")
 
-from fakes import blocks, Client, NAMED, pages, setup, split, step  # noqa: E402
+from fakes import NAMED, Client, blocks, pages, setup, split, step  # noqa: E402
 
 from larder import _native as native  # noqa: E402
 from larder.vllm.scheduler import SchedulerHalf  # noqa: E402

@@ -4,7 +4,7 @@ import pytest
 
 pytest.importorskip("vllm")
 
-from fakes import blocks, chunk_keys, Client, ended, FAST, LATER, measured_half, NAMED, Request, setup, split, step  # noqa: E402
+from fakes import FAST, LATER, NAMED, Client, Request, blocks, chunk_keys, ended, measured_half, setup, split, step  # noqa: E402
 
 from larder import _native as native  # noqa: E402
 from larder.client import Below  # noqa: E402

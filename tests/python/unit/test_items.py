@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("vllm")
 
-from fakes import LATER, Client, blocks, chunk_keys, setup, step  # noqa: E402
+from fakes import LATER, NAMED, Client, blocks, chunk_keys, setup, step  # noqa: E402
 from item_fakes import SECONDS, computed, digested, feature, item  # noqa: E402
 from item_fakes import step_of, with_pictures  # noqa: E402
 from scheduler_fakes import client, half  # noqa: E402, F401
@@ -50,7 +50,7 @@ class TestNames:
 
     def test_another_engine_hits_it_too(self, half, client):
         computed(half, one_picture("first"), range(1, 11))
-        other = SchedulerHalf(setup(), client)
+        other = SchedulerHalf(setup(), client, NAMED)
         assert digested(other, one_picture("again")) == HIT
         assert digested(other, one_picture("other", 2.0)) == MISS
 
@@ -148,7 +148,7 @@ class TestWaiting:
         assert computed(half, request, range(1, 11)) == [] and uncached(half) == []
 
     def test_an_engine_that_never_loads_stores_when_the_digest_is_there(self, client, goes_on):
-        half, request = SchedulerHalf(setup(loads=False), client), one_picture("r", tokens=290)
+        half, request = SchedulerHalf(setup(loads=False), client, NAMED), one_picture("r", tokens=290)
         assert computed(half, request, range(1, 11)) == []
         goes_on.set()
         assert len(stored_later(half, request, range(1, 11), 289)) == 2
@@ -190,14 +190,14 @@ class TestUnnamed:
         assert uncached(half) == [reason] and caplog.text.count("run without the cache") == 1
 
     def test_settings_that_hide_pictures(self, client):
-        half = SchedulerHalf(setup(items_hidden="by a setting"), client)
+        half = SchedulerHalf(setup(items_hidden="by a setting"), client, NAMED)
         request = one_picture("r")
         assert digested(half, request) == MISS and computed(half, request, range(1, 11)) == []
         assert uncached(half) == ["hidden"]
         assert len(computed(half, with_pictures("text"), range(1, 11))) == 2, "text is served"
 
     def test_an_engine_that_never_loads_counts_them_too(self, client):
-        half = SchedulerHalf(setup(loads=False, items_hidden="by a setting"), client)
+        half = SchedulerHalf(setup(loads=False, items_hidden="by a setting"), client, NAMED)
         computed(half, one_picture("r"), range(1, 11))
         assert uncached(half) == ["hidden"]
 

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("vllm")
 
-from fakes import blocks, group, setup, step  # noqa: E402
+from fakes import NAMED, blocks, group, setup, step  # noqa: E402
 from item_fakes import computed, digested, feature, item, step_of, with_pictures  # noqa: E402
 from scheduler_fakes import client, half  # noqa: E402, F401
 
@@ -227,7 +227,7 @@ class TestPrefixCache:
 
     def test_null_blocks_behind_a_window_are_left_alone(self, client):
         window = group(1, window=64)
-        half = SchedulerHalf(setup(groups=(group(), window)), client)
+        half = SchedulerHalf(setup(groups=(group(), window)), client, NAMED)
         request = picture("first", 1.0)
         tables = ([*TABLE], [0, 0, *OTHER[2:]])
         digested(half, request)

@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("vllm")
 
-from fakes import blocks, ended, NAMED, pages, Request, setup, split, step  # noqa: E402
+from fakes import NAMED, Request, blocks, ended, pages, setup, split, step  # noqa: E402
 from scheduler_fakes import NO, chunk_keys, client, half, no_wait, run_prefill, store_all  # noqa: E402, F401
 
 from larder import _native as native  # noqa: E402

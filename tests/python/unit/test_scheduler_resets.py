@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("vllm")
 
-from fakes import blocks, Client, ended, FAST, measured_half, NAMED, Request, setup, step  # noqa: E402
+from fakes import FAST, NAMED, Client, Request, blocks, ended, measured_half, setup, step  # noqa: E402
 from scheduler_fakes import chunk_keys, client, half, no_wait, run_prefill, store_all  # noqa: E402, F401
 
 from larder.vllm.groups import Unsupported  # noqa: E402

@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip("vllm")
 
-from fakes import blocks, ended, NAMED, Request, setup, split, step  # noqa: E402
+from fakes import NAMED, Request, blocks, ended, setup, split, step  # noqa: E402
 from scheduler_fakes import chunk_keys, client, half, no_wait, run_prefill  # noqa: E402, F401
 
 from larder.vllm.messages import RESTS, WorkerReport  # noqa: E402

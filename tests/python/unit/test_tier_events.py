@@ -14,7 +14,7 @@ from larder.vllm import tier_events  # noqa: E402
 from larder.vllm.keys import chunk_hashes  # noqa: E402
 from larder.vllm.scheduler import Space  # noqa: E402
 
-SPACE = Space()
+SPACE = Space(0)
 
 
 def shown(hashes):

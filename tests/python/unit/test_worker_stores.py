@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("vllm")
 
 from fakes import group, setup  # noqa: E402
-from worker_fakes import client, half, move, part  # noqa: E402, F401
+from worker_fakes import client, half, move, named, part  # noqa: E402, F401
 
 from larder.vllm.messages import COMPUTES, Move, StepWork, WorkerReport  # noqa: E402
 from larder.vllm.stores_under_way import WINDOW_ANSWER_WAIT_MS, WINDOW_COPY_WAIT_MS  # noqa: E402
