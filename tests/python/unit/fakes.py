@@ -61,7 +61,8 @@ class Client:
         self.calls = []
         self.reported = []  # decision, hashes, ns of each request
         self.salted = []  # whether each was
-        self.namespaces = []
+        self.namespaces = []  # each that was opened
+        self.open = {}  # text: number
         self.closed = []  # (number, drop)
         self.fail = None  # name of a method that raises
         self.tier = None  # a Below, where there is one
@@ -82,11 +83,14 @@ class Client:
         return found
 
     def add_namespace(self, fingerprint, wait_ms=0):
-        self.namespaces.append(fingerprint)
-        return len(self.namespaces) - 1  # so that the engine's own is 0
+        if fingerprint not in self.open:
+            self.open[fingerprint] = len(self.namespaces)  # the engine's own is 0
+            self.namespaces.append(fingerprint)
+        return self.open[fingerprint]
 
     def close_namespace(self, number, drop=False):
         self.closed.append((number, drop))
+        del self.open[self.namespaces[number]]
 
     def hold(self, hashes, stride, ns=0):
         self._maybe_fail("hold")

@@ -18,7 +18,8 @@ class Client:
     def __init__(self):
         self.layers = None
         self.groups = []
-        self.namespaces = []
+        self.namespaces = []  # each that was opened
+        self.open = {}  # text: number
         self.closed = []
         self.spaces = []  # of loads and stores, by number
         self.loads = []
@@ -40,10 +41,13 @@ class Client:
 
     def close_namespace(self, number, drop=False):
         self.closed.append((number, drop))
+        del self.open[self.namespaces[number]]
 
     def add_namespace(self, fingerprint, wait_ms=0):
-        self.namespaces.append(fingerprint)
-        return len(self.namespaces) - 1  # so that the engine's own is 0
+        if fingerprint not in self.open:
+            self.open[fingerprint] = len(self.namespaces)  # the engine's own is 0
+            self.namespaces.append(fingerprint)
+        return self.open[fingerprint]
 
     def load(self, hashes, stride, pages, group=0, shard=0, ns=0):
         if self.fail in ("load", "captured"):
