@@ -164,7 +164,8 @@ void Control::publish(const std::shared_ptr<Attachment>& attachment, const std::
   last_epoch_ = attachment->epoch();
   // Before anybody can see that it is attached, so that whoever waited for that finds it told.
   log_.add("info", "attached to larderd at " + socket_ + ": " + describe(attachment->welcome()));
-  if (!difference.empty()) log_.add("info", "the cache holds a namespace that differs: " + difference);
+  difference_told_ = false;
+  if (!spec_.fingerprint.empty()) tell_difference(difference);
   std::shared_ptr<Attachment> before;
   {
     const std::lock_guard lock(mutex_);
@@ -175,6 +176,12 @@ void Control::publish(const std::shared_ptr<Attachment>& attachment, const std::
   listener_.attached(attachment);
   changed_.notify_all();
   LARDER_POINT(session_published);
+}
+
+// Once a session, of the engine's own namespace, which is opened first: an adapter's differs by its own line, as it must.
+void Control::tell_difference(const std::string& difference) {
+  if (std::exchange(difference_told_, true) || difference.empty()) return;
+  log_.add("info", "the cache holds a namespace that differs: " + difference);
 }
 
 Status Control::serve(const std::shared_ptr<Attachment>& attachment) {
@@ -230,10 +237,14 @@ Status Control::handle(const std::shared_ptr<Attachment>& attachment, protocol::
   }
   if (decoder->type() == MessageType::kNamespace) {
     protocol::Namespace opened{};
-    if (!decoder->read(opened)) return {Code::kInvalidArgument, "NAMESPACE is too short"};
-    std::string why;
-    if (opened.handle == protocol::kNoNamespace && decoder->read_text(opened.text_bytes, protocol::kMaxPacketBytes, why))
-      log_.add("warning", "an adapter runs without the cache: " + why);
+    std::string text;
+    if (!decoder->read(opened) || !decoder->read_text(opened.text_bytes, protocol::kMaxPacketBytes, text))
+      return {Code::kInvalidArgument, "NAMESPACE is too short"};
+    if (opened.handle == protocol::kNoNamespace) {
+      log_.add("warning", "larderd opens no further namespace: " + text);
+    } else {
+      tell_difference(text);
+    }
     listener_.opened(attachment, decoder->request(), opened.handle);
     return {};
   }

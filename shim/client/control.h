@@ -74,6 +74,7 @@ class Control {
   // Takes the packet's descriptors.
   Status handle(const std::shared_ptr<Attachment>& attachment, protocol::Packet& packet);
   void publish(const std::shared_ptr<Attachment>& attachment, const std::string& difference);
+  void tell_difference(const std::string& difference);
   void let_go_of_the_dead();
   void unmap_unused();
   void pause(std::uint32_t ms);
@@ -94,6 +95,7 @@ class Control {
   // with it, so that no engine's thread may be the last to let go.
   std::vector<std::shared_ptr<Attachment>> earlier_;
   std::uint64_t last_token_ = 0, last_epoch_ = 0;  // the control thread's
+  bool difference_told_ = false;                   // of this session
   std::thread thread_;                             // last: it uses all of the above
 };
 

@@ -1,5 +1,6 @@
 #include "sidecar/store/fingerprint_diff.h"
 
+#include <algorithm>
 #include <map>
 
 namespace larder::store {
@@ -7,6 +8,8 @@ namespace {
 
 constexpr std::size_t kMaxNamedFields = 8;
 constexpr std::size_t kMaxValueChars = 80;
+// The digest of all that may have no line of its own. It differs with every other field, and tells something only where none does.
+constexpr std::string_view kDigest = "configuration";
 
 // A field that comes several times (one line a layer) has its lines joined.
 std::map<std::string, std::string, std::less<>> parse(std::string_view text) {
@@ -44,9 +47,11 @@ FingerprintDifference diff_fingerprints(std::string_view known, std::string_view
   for (const auto& [name, value] : before) after.try_emplace(name, "(none)");
   for (const auto& [name, value] : after) before.try_emplace(name, "(none)");
   FingerprintDifference difference;
+  const auto differs = [&](const auto& field) { return before[field.first] != field.second; };
+  const bool by_digest_alone = std::ranges::count_if(after, differs) == 1;
   for (const auto& [name, value] : after) {
     const std::string& old = before[name];
-    if (old == value) continue;
+    if (old == value || (name == kDigest && !by_digest_alone)) continue;
     if (++difference.fields > kMaxNamedFields) continue;
     difference.names.push_back(name.substr(0, kMaxValueChars));
     if (!difference.text.empty()) difference.text += "; ";

@@ -15,6 +15,12 @@ TEST(FingerprintDiff, AFieldThatOneSideLacks) {
   EXPECT_EQ(diff_fingerprints("a: 1\nlora: x", "a: 1\n").text, "lora: x -> (none)");
 }
 
+TEST(FingerprintDiff, TheDigestOfAllIsNamedWhereNothingElseDiffers) {
+  const std::string one = "configuration: ab\ndtype: a\n";
+  EXPECT_EQ(diff_fingerprints(one, "configuration: cd\ndtype: b\n").text, "dtype: a -> b");
+  EXPECT_EQ(diff_fingerprints(one, "configuration: cd\ndtype: a\n").text, "configuration: ab -> cd");
+}
+
 TEST(FingerprintDiff, IsBounded) {
   std::string before, after;
   for (int i = 0; i < 1000; ++i) {
