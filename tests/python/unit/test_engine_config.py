@@ -10,7 +10,7 @@ pytest.importorskip("vllm")
 
 from vllm.config import VllmConfig  # noqa: E402
 
-from larder.vllm import engine_config  # noqa: E402
+from larder.vllm import engine_config, engine_variables  # noqa: E402
 
 
 def parts_of(kind):
@@ -89,7 +89,7 @@ def test_the_list_names_only_fields_that_this_vllm_has():
 
 
 def test_each_reason_is_one_line():
-    for reasons in (engine_config.HARMLESS, engine_config.HARMLESS_VARIABLES):
+    for reasons in (engine_config.HARMLESS, engine_variables.HARMLESS):
         assert all(reason and "\n" not in reason and len(reason) < 110 for reason in reasons.values())
 
 
@@ -116,10 +116,16 @@ def test_neither_an_address_nor_a_secret_gets_in():
 
 
 def test_an_environment_variable_that_vllm_knows_counts_unless_it_is_listed(monkeypatch):
-    before = engine_config.variables()
+    before = engine_variables.variables()
     monkeypatch.setenv("VLLM_NIXL_SIDE_CHANNEL_PORT", "1")
-    assert engine_config.variables() == before
+    assert engine_variables.variables() == before
     monkeypatch.setenv("VLLM_USE_TRITON_AWQ", "1")
-    changed = engine_config.variables()
+    changed = engine_variables.variables()
     assert [name for name in before if before[name] != changed[name]] == ["VLLM_USE_TRITON_AWQ"]
-    assert "VLLM_USE_TRITON_AWQ" in engine_config.variables_set()
+    assert "VLLM_USE_TRITON_AWQ" in engine_variables.variables_set()
+
+
+def test_the_list_names_only_variables_that_this_vllm_counts():
+    from vllm import envs
+
+    assert set(engine_variables.HARMLESS) - set(envs.compile_factors()) == set()

@@ -5,7 +5,6 @@ engines that set it differently, and never gives one engine the KV of another.""
 
 import dataclasses
 import enum
-import os
 
 _LIMITS = "limits how much runs at once; a token's KV depends on the tokens before it alone"
 _MEMORY = "says how much memory there is, not what stands in it"
@@ -190,74 +189,6 @@ HARMLESS = {
     "kernel_config.enable_jit_warmup": _START,
 }
 
-# Beginnings of names of environment variables that vLLM counts among its compile factors: why they do not change KV.
-HARMLESS_VARIABLES = {
-    "CMAKE_BUILD_TYPE": _START,
-    "CUDA_HOME": _PLACE,
-    "MOONCAKE_": "another connector",
-    "NVCC_THREADS": _START,
-    "RAY_": _PLACE,
-    "VERBOSE": _TELLS,
-    "VLLM_ALLOW_INSECURE_SERIALIZATION": "how processes talk",
-    "VLLM_ALLOW_LONG_MAX_MODEL_LEN": "allows; the configuration says what was chosen",
-    "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "adapters are named by their content",
-    "VLLM_BUILD_": "engine_version says what runs",
-    "VLLM_CHAT_TEMPLATE_RENDER_TIMEOUT": _TOKENS,
-    "VLLM_CONFIGURE_LOGGING": _TELLS,
-    "VLLM_CPU_CI_ENV": _START,
-    "VLLM_CPU_NUM_OF_RESERVED_CPU": _PLACE,
-    "VLLM_CPU_OMP_THREADS_BIND": _PLACE,
-    "VLLM_CUDART_SO_PATH": _PLACE,
-    "VLLM_DEBUG_": _TELLS,
-    "VLLM_DISABLE_COMPILE_CACHE": _START,
-    "VLLM_DISABLE_LOG_LOGO": _TELLS,
-    "VLLM_DISABLE_REQUEST_ID_RANDOMIZATION": "names of requests",
-    "VLLM_DOCKER_BUILD_CONTEXT": _START,
-    "VLLM_DP_": _SPREAD,
-    "VLLM_EC_SIDE_CHANNEL_": _PLACE,
-    "VLLM_ENABLE_COHERE_API": _PLACE,
-    "VLLM_ENABLE_CUDAGRAPH_GC": _MEMORY,
-    "VLLM_ENABLE_RESPONSES_API_STORE": _PLACE,
-    "VLLM_ENFORCE_STRICT_TOOL_CALLING": _SAMPLING,
-    "VLLM_ENGINE_READY_TIMEOUT_S": _START,
-    "VLLM_FASTSAFETENSORS_QUEUE_SIZE": _START,
-    "VLLM_GC_DEBUG": _TELLS,
-    "VLLM_GPU_NIC_PCIE_MAPPING": _PLACE,
-    "VLLM_IMAGE_TAG": "engine_version says what runs",
-    "VLLM_KV_EVENTS_USE_INT_BLOCK_HASHES": _TELLS,
-    "VLLM_KV_OFFLOAD_": "another connector",
-    "VLLM_LOG_": _TELLS,
-    "VLLM_LOOPBACK_IP": _PLACE,
-    "VLLM_LORA_RESOLVER_": "adapters are named by their content",
-    "VLLM_MAX_": _LIMITS,
-    "VLLM_MEMORY_PROFILER_": _MEMORY,
-    "VLLM_MOONCAKE_": "another connector",
-    "VLLM_MQ_MAX_CHUNK_BYTES_MB": "how processes talk",
-    "VLLM_MSGPACK_": "how processes talk",
-    "VLLM_NCCL_": _PLACE,
-    "VLLM_NIC_SELECTION_VARS": _PLACE,
-    "VLLM_NIXL_": "another connector",
-    "VLLM_NVTX_": _TELLS,
-    "VLLM_CUSTOM_SCOPES_FOR_PROFILING": _TELLS,
-    "VLLM_P2P_": "another connector",
-    "VLLM_PROCESS_NAME_PREFIX": _TELLS,
-    "VLLM_RAY_": _PLACE,
-    "VLLM_REGEX_COMPILATION_TIMEOUT_S": _SAMPLING,
-    "VLLM_RUST_FRONTEND_PATH": _PLACE,
-    "VLLM_SKIP_P2P_CHECK": _START,
-    "VLLM_SYSTEM_START_DATE": _TOKENS,
-    "VLLM_TOOL_": _SAMPLING,
-    "VLLM_TRACE_FUNCTION": _TELLS,
-    "VLLM_USAGE_SOURCE": _TELLS,
-    "VLLM_USE_RAY_": _PLACE,
-    "VLLM_USE_RUST_": _PLACE,
-    "VLLM_USE_SIMPLE_KV_OFFLOAD": "another connector",
-    "VLLM_USE_SPINLOOP_EXT": "how processes talk",
-    "VLLM_V1_USE_OUTLINES_CACHE": _SAMPLING,
-    "VLLM_WEIGHT_OFFLOADING_": "says where weights lie",
-    "VLLM_XGRAMMAR_CACHE_MB": _SAMPLING,
-}
-
 # Of a Hugging Face configuration: differs between equal models.
 _OF_NO_MODEL = {"_name_or_path", "name_or_path", "transformers_version", "_commit_hash"}
 _MAX_DEPTH = 12
@@ -277,20 +208,6 @@ def set_by_hand(vllm_config):
     return chosen
 
 
-def variables():
-    """{name: value} of vLLM's environment variables that are not harmless, set or not."""
-    from vllm import envs
-
-    known = envs.compile_factors()
-    left_out = tuple(HARMLESS_VARIABLES)
-    return {name: _plain(value, 0) for name, value in known.items() if not name.startswith(left_out)}
-
-
-def variables_set():
-    """Names of variables() that the environment sets."""
-    return {name for name in variables() if name in os.environ}
-
-
 def _walk(value, path, found, depth):
     if path in HARMLESS:
         return
@@ -306,7 +223,7 @@ def _walk(value, path, found, depth):
             if name not in _OF_NO_MODEL:
                 _walk(value[name], f"{path}.{name}", found, depth + 1)
     else:
-        found[path] = _plain(value, depth)
+        found[path] = plain(value, depth)
 
 
 def _is_part(value):
@@ -331,7 +248,7 @@ def _differing(part, path, chosen):
             continue
         if _is_part(value) and not isinstance(value, enum.Enum):
             _differing(value, at, chosen)
-        elif _plain(value, 0) != _plain(_default_of(field), 0):
+        elif plain(value) != plain(_default_of(field)):
             chosen.add(at)
 
 
@@ -344,7 +261,7 @@ def _default_of(field):
     return field.default_factory() if field.default_factory is not dataclasses.MISSING else None
 
 
-def _plain(value, depth):
+def plain(value, depth=0):
     """As JSON has a form for it; sets in order; functions and classes by name; an address must not get in."""
     if depth > _MAX_DEPTH:
         raise ValueError("the configuration of this engine is nested too deep")
@@ -353,11 +270,11 @@ def _plain(value, depth):
     if isinstance(value, enum.Enum):
         return value.name
     if isinstance(value, dict):
-        return {str(name): _plain(value[name], depth + 1) for name in sorted(value, key=str)}
+        return {str(name): plain(value[name], depth + 1) for name in sorted(value, key=str)}
     if isinstance(value, (set, frozenset)):
-        return sorted((_plain(one, depth + 1) for one in value), key=str)
+        return sorted((plain(one, depth + 1) for one in value), key=str)
     if isinstance(value, (list, tuple)):
-        return [_plain(one, depth + 1) for one in value]
+        return [plain(one, depth + 1) for one in value]
     name = getattr(value, "__qualname__", None)
     if name:
         return f"{value.__module__}.{name}"
@@ -365,4 +282,4 @@ def _plain(value, depth):
     if " at 0x" not in shown:
         return shown
     members = {key: one for key, one in vars(value).items() if not key.startswith("_")} if hasattr(value, "__dict__") else {}
-    return {"class": type(value).__qualname__, **_plain(members, depth + 1)}
+    return {"class": type(value).__qualname__, **plain(members, depth + 1)}

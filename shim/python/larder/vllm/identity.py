@@ -3,7 +3,7 @@
 import os
 
 from larder import fingerprint
-from larder.vllm import engine_config
+from larder.vllm import engine_config, engine_variables
 from larder.vllm.groups import Unsupported, parallel_sizes
 
 _WEAK_HASHES = ("xxhash", "xxhash_cbor")
@@ -51,11 +51,11 @@ def facts_of(vllm_config, kv_cache_config, options, groups, shards, chunk_tokens
 
 def text_of(facts, vllm_config):
     """facts and the whole configuration. Without the weights, which take longer to name."""
-    fields, variables = engine_config.fields_of(vllm_config), engine_config.variables()
+    fields, variables = engine_config.fields_of(vllm_config), engine_variables.variables()
     fields["rope_max_model_len"] = _rope_length(vllm_config.model_config)
     shown = {path for path in fields if path.startswith(tuple(engine_config.set_by_hand(vllm_config)))}
     shown.add("rope_max_model_len")
-    return fingerprint.text(facts, {**fields, **variables}, shown | engine_config.variables_set())
+    return fingerprint.text(facts, {**fields, **variables}, shown | engine_variables.variables_set())
 
 
 def _one(values):

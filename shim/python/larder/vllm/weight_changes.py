@@ -36,10 +36,8 @@ _HARMLESS = frozenset(
         "save_sharded_state",
         "save_tensorized_model",
         "shutdown_weight_transfer_engine",
-        "sleep",  # which resets the connector where it takes memory away
         "synchronize_device",
         "update_max_model_len",
-        "wake_up",
     }
 )
 _HALVES = weakref.WeakSet()  # the schedulers' halves of this process
