@@ -19,7 +19,7 @@ using Weight = Finding::Weight;
 struct FieldCure {
   std::string_view field, cure;  // `field`: a beginning of its name
 };
-constexpr std::array<FieldCure, 21> kCures{{
+constexpr std::array<FieldCure, 24> kCures{{
     {"none_hash",
      "give all of them the same PYTHONHASHSEED, or none of them any: it decides what vLLM's block hashes start from"},
     {"hash_algorithm", "give all of them the same --prefix-caching-hash-algo"},
@@ -31,8 +31,15 @@ constexpr std::array<FieldCure, 21> kCures{{
      "you know that they are equal"},
     {"kv_cache_dtype", "give all of them the same --kv-cache-dtype"},
     {"dtype", "give all of them the same --dtype"},
-    {"quantization", "give all of them the same --quantization"},
-    {"kv_scales", "give all of them the same settings of KV scales"},
+    {"model_config.dtype", "give all of them the same --dtype"},
+    {"model_config.quantization", "give all of them the same --quantization"},
+    {"model_config.hf_overrides", "give all of them the same --hf-overrides"},
+    {"model_config.multimodal_config", "give all of them the same --mm-processor-kwargs and --media-io-kwargs"},
+    {"model_config.hf_config",
+     "another model, or other --hf-overrides: give each model a pool, so that their figures stand apart"},
+    {"compilation_config", "give all of them the same --compilation-config, --enforce-eager and -O"},
+    {"VLLM_", "give all of them the same value of this environment variable"},
+    {"adapter", "they serve other adapters, or apply them by other --lora settings"},
     {"attention",
      "vLLM chose another attention kernel, by the machine: keep the pods on nodes of one kind (nodeSelector), or give each "
      "kind a pool"},
@@ -42,10 +49,7 @@ constexpr std::array<FieldCure, 21> kCures{{
     {"hash_block_size", "give all of them the same --block-size"},
     {"chunk_tokens", "give all of them the same chunk_tokens (spec.chunkTokens of the pool)"},
     {"rope_max_model_len", "give all of them the same --max-model-len"},
-    {"hf_overrides", "give all of them the same --hf-overrides"},
     {"private", "the engine's cache was reset (weights changed in place, sleep): it shares with nobody until it is restarted"},
-    {"architectures", "another model: give each model a pool, so that their figures stand apart"},
-    {"model_type", "another model: give each model a pool, so that their figures stand apart"},
 }};
 
 constexpr std::size_t kMostCompared = 32;
