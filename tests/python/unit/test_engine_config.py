@@ -1,6 +1,7 @@
 """The closed world: every field of every part of this vLLM's configuration is in the fingerprint, or on the list with a reason."""
 
 import dataclasses
+import functools
 import re
 import typing
 
@@ -13,6 +14,9 @@ from vllm.config import VllmConfig  # noqa: E402
 from larder.vllm import engine_config, engine_variables  # noqa: E402
 
 
+hints_of = functools.cache(typing.get_type_hints)
+
+
 def parts_of(kind):
     """The dataclasses in the type of a field."""
     if dataclasses.is_dataclass(kind):
@@ -22,7 +26,7 @@ def parts_of(kind):
 
 def leaves(kind, path="", seen=()):
     """(path, dataclass, field) of every field that is no part of the configuration itself."""
-    hints = typing.get_type_hints(kind)
+    hints = hints_of(kind)
     for field in dataclasses.fields(kind):
         at = f"{path}.{field.name}" if path else field.name
         parts = [part for part in parts_of(hints[field.name]) if part not in seen]
@@ -57,7 +61,7 @@ def with_leaf(path, value):
         name, *rest = names
         if not rest:
             return bare(kind, **{name: value})
-        hints = typing.get_type_hints(kind)
+        hints = hints_of(kind)
         return bare(kind, **{name: build(next(p for p in parts_of(hints[name])), rest)})
 
     return build(VllmConfig, path.split("."))
