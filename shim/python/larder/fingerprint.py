@@ -1,14 +1,17 @@
-"""The namespace fingerprint: canonical text of everything besides tokens that decides the bytes of a KV page.
+"""The namespace fingerprint: a canonical text of everything besides tokens that decides the bytes
+of a KV page.
 
-"name: value" lines. First the facts: what scheduler and workers each find for themselves, so that a worker checks the scheduler's text by
-its own (starts_with_facts). Then the configuration: a digest of all of it, and lines for people, which name what was set. The digest
-identifies; the lines may be shortened, so that the text has a bound. Pure."""
+The text has lines of the form "name: value". The facts come first: scheduler and workers each find
+the facts themselves, and a worker compares the begin of the scheduler's text with its own. Then
+come a digest of the whole configuration, and lines for people, which name the fields that were set.
+The digest identifies. The lines may be shortened, so that the text has a bound. Pure."""
 
 import hashlib
 import json
 
 LAYOUT = 3  # raised whenever the shim's own serialisation of a chunk changes
-MAX_BYTES = 40_000  # of facts and configuration; the protocol has room for 49,152, and a namespace adds a few lines
+# Of facts and configuration. The protocol has room for 49,152, and a namespace adds a few lines.
+MAX_BYTES = 40_000
 _MAX_VALUE = 400  # characters of a line for people
 
 
@@ -24,7 +27,8 @@ def facts_text(facts):
 
 
 def text(facts, fields, shown):
-    """The whole text. facts: as facts_text() gives it; fields: {path: value}, all of the configuration; shown: the paths that have a line."""
+    """The whole text. facts: of facts_text(). fields: {path: value}, the whole configuration.
+    shown: the paths that have a line."""
     lines = [f"configuration: {digest(fields)}"]
     room = MAX_BYTES - len(facts.encode()) - 100
     paths = sorted(path for path in shown if path in fields)
@@ -39,7 +43,7 @@ def text(facts, fields, shown):
 
 
 def differing_fields(one, other):
-    """Names of the lines in which two texts differ, in their order."""
+    """The names of the lines in which two texts differ, in the order of the lines."""
     left, right = (dict(line.split(": ", 1) for line in t.splitlines()) for t in (one, other))
     return [name for name in {**left, **right} if left.get(name) != right.get(name)]
 

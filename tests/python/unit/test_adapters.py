@@ -99,7 +99,7 @@ def test_files_that_hang_cost_one_adapter_alone(folder, tmp_path, monkeypatch):
             adapters.line(request(slow, 2, "slow"))
         assert time.monotonic() - begin < 0.04
         time.sleep(0.06)
-        with pytest.raises(Unserved, match="is still being read"):
+        with pytest.raises(Unserved, match="the files are still being read"):
             adapters.line(request(slow, 2, "slow"))
         monkeypatch.setattr(module, "READ_WAIT_S", 20)
         assert known(adapters, request(folder))
@@ -115,7 +115,7 @@ def test_as_many_hanging_readers_as_there_may_be_and_one_more(folder, tmp_path, 
         for number in range(1, 5):
             with pytest.raises(NotYet):
                 adapters.line(request(tmp_path / f"{number}", number, f"{number}"))
-        with pytest.raises(Unserved, match="waits for the files of 4 other adapters"):
+        with pytest.raises(Unserved, match="the files of 4 other adapters are being read"):
             adapters.line(request(folder, 9, "nine"))
     finally:
         hang.set()

@@ -1,4 +1,5 @@
-"""The files that a LoRA adapter consists of, each with what changes when its content does. Reads no content."""
+"""The files of a LoRA adapter, each with the attributes that change with its content. Reads no
+content."""
 
 import os
 from collections import namedtuple
@@ -23,9 +24,9 @@ def files_of(folder):
             paths = sorted(entry.path for entry in entries if not entry.name.lower().endswith(_NOT_READ) and entry.is_file())
         found = tuple(_file(path) for path in paths)
     except OSError as error:
-        raise FilesUnknown(f"cannot be read: {error}") from None
+        raise FilesUnknown(f"the files cannot be read: {error}") from None
     if not any(file.path.endswith(WEIGHTS) for file in found):
-        raise FilesUnknown(f"has no local weights in {folder}")
+        raise FilesUnknown(f"{folder} has no local weights")
     return found
 
 

@@ -1,9 +1,11 @@
-"""LoRA adapters: the lines that one adds to the namespace. An adapter is named by the content of its files and by how vLLM applies it, since
-the engine's block hash knows its name alone.
+"""LoRA adapters: the lines of the fingerprint for an adapter. The lines name the adapter by the
+content of its files and by vLLM's LoRA settings. The engine's block hash covers the adapter's name
+alone.
 
-A thread reads the files: a slow or hanging file system costs that adapter its hits, and the engine nothing. What vLLM has loaded decides:
-workers report the files of each load (loaded_adapters), and check them again before each load of KV and behind each step that stores.
-Owned by the scheduler's thread."""
+A thread reads the files: a slow or hanging file system costs the adapter its hits, and delays no
+step. The files that vLLM loaded decide: workers report the files of each load (loaded_adapters),
+and compare files before each load of KV and after each step that stores. Owned by the scheduler's
+thread."""
 
 import dataclasses
 import json
@@ -15,28 +17,29 @@ from larder.vllm import engine_config
 from larder.vllm.adapter_files import FilesUnknown, files_of
 from larder.weights import UnknownWeights, files_identity
 
-# A request waits so long at most for the files of an adapter that is seen for the first time. Then it runs without the cache.
+# The first request of an adapter waits this long at most for the files to be read. Then the request
+# runs without the cache.
 READ_WAIT_S = 0.1
 LOOK_AGAIN_S = 1.0  # between two looks at the files of an adapter that could not be named
 _MOST_READERS = 4  # threads that read at once. One that hangs keeps its place
 _MOST_KNOWN = 4096
 _REST_S = 0.001
 
-# Fields of vLLM's LoRAConfig that do not change what an adapter computes.
+# Fields of vLLM's LoRAConfig that do not change the KV of an adapter, with the reason.
 _HARMLESS = {
     "max_loras": "how many at once",
     "max_cpu_loras": "how many are kept",
     "specialize_active_lora": "which launches are recorded",
     "default_mm_loras": "gives a request an adapter, which the request then carries",
-    "fully_sharded_loras": "which rank computes something, not the result",
+    "fully_sharded_loras": "decides which rank computes something, not the result",
     "max_lora_rank": "the room for an adapter; its files have its rank",
 }
-# Fields of a LoRARequest that have a meaning of their own here, or none.
+# Fields of a LoRARequest that this file handles, or that do not change KV.
 _OF_REQUEST = {"lora_name", "lora_int_id", "lora_path", "base_model_name", "load_inplace"}
 
 
 class Unserved(Exception):
-    """Requests of this adapter run without the cache; the text says why."""
+    """Requests of this adapter run without the cache. The text is the reason."""
 
 
 class NotYet(Exception):
@@ -45,11 +48,11 @@ class NotYet(Exception):
 
 @dataclasses.dataclass
 class _Adapter:
-    files: tuple = ()  # those that `identity` names
+    files: tuple = ()  # of `identity`
     identity: str = ""
     why_not: str = ""
     reading: object = None  # a _Reading
-    read_at: float = float("-inf")  # when it last began
+    read_at: float = float("-inf")  # the time at which the last reading began
 
 
 class Adapters:
@@ -57,13 +60,14 @@ class Adapters:
         self._settings = _settings(lora_config)
         self._clock = clock
         self._known: OrderedDict[tuple, _Adapter] = OrderedDict()  # by number, name and path
-        self._awaited: list[_Adapter] = []  # those that requests may wait for
-        self._loaded: dict[int, tuple] = {}  # by number: the files that the workers hold, as far as they have told
+        self._awaited: list[_Adapter] = []  # requests may wait for these
+        self._loaded: dict[int, tuple] = {}  # by number: the files that workers reported last
 
     def line(self, request):
-        """The lines of the fingerprint for a vLLM LoRARequest. Unserved: leave its requests alone. NotYet: ask again."""
+        """The lines of the fingerprint for a vLLM LoRARequest. Unserved: the request runs without
+        the cache. NotYet: ask again."""
         if getattr(request, "load_inplace", False):
-            raise Unserved("is loaded in place (load_inplace), again and again")
+            raise Unserved("vLLM loads the adapter in place (load_inplace)")
         adapter = self._adapter(request)
         if adapter.reading is not None:
             self._take(adapter)
@@ -73,20 +77,21 @@ class Adapters:
             return f"adapter: {adapter.identity}\nadapter_settings: {self._settings}{_more(request)}\n"
         if adapter.reading is not None and not adapter.why_not and self._clock() < adapter.read_at + READ_WAIT_S:
             raise NotYet
-        raise Unserved(adapter.why_not or "is still being read")
+        raise Unserved(adapter.why_not or "the files are still being read")
 
     def files(self, request):
-        """(number, files) that line() has named, for the workers to compare with what they hold."""
+        """(number, files) of the last line(), which workers compare with the files they loaded."""
         return request.lora_int_id, self._adapter(request).files
 
     def loaded(self, news):
-        """What workers report: {number: files}."""
+        """Takes the workers' report: {number: files}."""
         self._loaded.update(news)
         while len(self._loaded) > _MOST_KNOWN:
             self._loaded.pop(next(iter(self._loaded)))
 
     def rest(self):
-        """A step that computes nothing: leaves the processor to a thread that reads, for a moment. False: a request waits for none."""
+        """For a step without computation: leaves the processor to a reading thread for a moment.
+        False: no request waits for a reading."""
         due = self._clock() - READ_WAIT_S
         self._awaited = [one for one in self._awaited if one.reading is not None and one.reading.result is None and one.read_at > due]
         if not self._awaited:
@@ -107,13 +112,13 @@ class Adapters:
         if adapter.reading is not None:
             return False
         if self._loaded.get(number, adapter.files) != adapter.files:
-            adapter.identity = adapter.why_not = ""  # vLLM has loaded other files than those that were named
+            adapter.identity = adapter.why_not = ""  # vLLM has loaded other files since
         return not adapter.identity and self._clock() >= adapter.read_at + LOOK_AGAIN_S
 
     def _read(self, request, adapter):
         adapter.read_at = self._clock()
         if _Reading.running >= _MOST_READERS:
-            adapter.why_not = f"waits for the files of {_MOST_READERS} other adapters, which are being read"
+            adapter.why_not = f"the files of {_MOST_READERS} other adapters are being read, as many as may be at once"
             return
         adapter.reading = _Reading(request.lora_path, self._loaded.get(request.lora_int_id))
         self._awaited.append(adapter)
@@ -127,9 +132,10 @@ class Adapters:
 
 
 class _Reading:
-    """One pass over the files of an adapter, on a thread of its own. `result`: None while it runs, then (files, identity, why not)."""
+    """One pass over the files of an adapter, on a thread of its own. `result`: None while the pass
+    runs, then (files, identity, reason against it)."""
 
-    running = 0  # in this process; a reading that hangs counts for ever
+    running = 0  # in this process; a hanging reading keeps its place until the read returns
     _lock = threading.Lock()
 
     def __init__(self, path, held):
@@ -147,21 +153,21 @@ class _Reading:
 
 
 def _named(path, held):
-    """(files, identity, why not). held: the files that vLLM loaded, where that is known."""
+    """(files, identity, reason against it). held: the files that vLLM loaded, or None: unknown."""
     try:
         files = files_of(path)
         if held is not None and files != held:
-            return held, "", "has other files than those that vLLM loaded: load it under another name"
+            return held, "", "the folder has other files than those that vLLM loaded: load the adapter under another name"
         identity = files_identity([file.path for file in files])
         if files_of(path) != files:
-            return (), "", "has files that change while they are read"
+            return (), "", "the files change while they are read"
         return files, identity, ""
     except FilesUnknown as reason:
         return (), "", str(reason)
     except (UnknownWeights, OSError) as error:
-        return (), "", f"cannot be read: {error}"
-    except Exception as error:  # the thread has nobody else to tell
-        return (), "", f"cannot be named: {type(error).__name__}: {error}"
+        return (), "", f"the files cannot be read: {error}"
+    except Exception as error:  # costs this adapter alone
+        return (), "", f"reading the files failed: {type(error).__name__}: {error}"
 
 
 def _settings(lora_config):
@@ -172,7 +178,7 @@ def _settings(lora_config):
 
 
 def _more(request):
-    """Fields of the request that this file does not know, where they are set."""
+    """Fields of the request that are set and that this file does not know."""
     names = [name for name in getattr(request, "__struct_fields__", ()) if name not in _OF_REQUEST]
     more = {name: repr(getattr(request, name)) for name in names if getattr(request, name)}
     return " " + json.dumps(more, sort_keys=True) if more else ""

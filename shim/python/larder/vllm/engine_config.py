@@ -1,26 +1,27 @@
-"""The configuration of a vLLM engine as flat fields: all of it, minus the fields that are known not to change a byte of KV.
+"""The configuration of a vLLM engine as flat fields, minus the fields that are known not to change a
+byte of KV.
 
-A closed world: a field that this file does not name is in the fingerprint. A field that a newer vLLM adds therefore costs hits between
-engines that set it differently, and never gives one engine the KV of another."""
+A closed world: the fingerprint has every field that this file does not name. A field that a newer
+vLLM adds can therefore cost hits, and can never give one engine the KV of another."""
 
 import dataclasses
 import enum
 
 _LIMITS = "limits how much runs at once; a token's KV depends on the tokens before it alone"
-_MEMORY = "says how much memory there is, not what stands in it"
-_PLACE = "says where something runs or listens"
+_MEMORY = "the amount of memory, not its content"
+_PLACE = "the place where something runs or listens"
 _SAMPLING = "acts behind the last layer: which token is chosen, not the KV of a token"
 _TELLS = "logs, metrics or traces"
-_START = "decides how fast the engine starts, not what it computes"
-_GRAPHS = "decides which launches are recorded and replayed, not what they compute"
+_START = "the speed of a start, not a result"
+_GRAPHS = "launches that are recorded and replayed, not their results"
 _WEIGHTS = "the line `weights` names the content that was read"
 _RESOLVED = "vLLM has resolved it into other fields"
 _FACTS = "has a line of its own (identity.facts_of)"
-_ORDER = "decides when a request runs"
-_SPREAD = "decides which rank computes something, not the result"
+_ORDER = "the time at which a request runs"
+_SPREAD = "the rank that computes something, not the result"
 _TOKENS = "acts before the engine: the block hashes cover the tokens"
 
-# Path of a field, or of a whole part of the configuration: why it does not change KV.
+# Path of a field, or of a whole part of the configuration, and the reason why it does not change KV.
 HARMLESS = {
     "instance_id": "a random name",
     "shutdown_timeout": "acts at the end",
@@ -30,9 +31,9 @@ HARMLESS = {
     "structured_outputs_config": _SAMPLING,
     "reasoning_config": _SAMPLING,
     "watermark_config": _SAMPLING,
-    "aux_output_config": "returns more of what is computed anyway",
+    "aux_output_config": "more outputs of the same computation",
     "kv_transfer_config": "the connector itself; chunk_tokens and weights_id, of its options, have lines of their own",
-    "kv_events_config": "tells routers what is cached",
+    "kv_events_config": "events for routers",
     "weight_transfer_config": "new weights move the engine to a namespace of its own (weight_changes)",
     "offload_config": "says where weights lie",
     "lora_config": "a part of each adapter's line (adapters)",
@@ -54,8 +55,8 @@ HARMLESS = {
     "model_config.skip_tokenizer_init": _TOKENS,
     "model_config.renderer_num_workers": _TOKENS,
     "model_config.io_processor_plugin": _TOKENS,
-    "model_config.allowed_local_media_path": "says which files a client may name; keys hold a digest of what was read",
-    "model_config.allowed_media_domains": "says which hosts a client may name; keys hold a digest of what was read",
+    "model_config.allowed_local_media_path": "files that a client may name; keys hold a digest of the content",
+    "model_config.allowed_media_domains": "hosts that a client may name; keys hold a digest of the content",
     "model_config.enable_prompt_embeds": "the block hashes cover embeddings that a client sends",
     "model_config.seed": _SAMPLING,
     "model_config.generation_config": _SAMPLING,
@@ -68,8 +69,8 @@ HARMLESS = {
     "model_config.max_model_len": "rope_max_model_len has it where the kind of rope depends on it",
     "model_config.original_max_model_len": "as max_model_len",
     "model_config.spec_target_max_model_len": "as max_model_len",
-    "model_config.enforce_eager": "compilation_config.mode says what it leads to",
-    "model_config.allow_deprecated_quantization": "allows; model_config.quantization says what was chosen",
+    "model_config.enforce_eager": "compilation_config.mode has the result",
+    "model_config.allow_deprecated_quantization": "a permission; model_config.quantization has the choice",
     "model_config.enable_sleep_mode": _MEMORY,
     "model_config.sleep_preserve_parameter_names": _MEMORY,
     "model_config.sleep_mode_backend": _MEMORY,
@@ -189,13 +190,13 @@ HARMLESS = {
     "kernel_config.enable_jit_warmup": _START,
 }
 
-# Of a Hugging Face configuration: differs between equal models.
+# Fields of a Hugging Face configuration that differ between equal models.
 _OF_NO_MODEL = {"_name_or_path", "name_or_path", "transformers_version", "_commit_hash"}
 _MAX_DEPTH = 12
 
 
 def fields_of(vllm_config):
-    """{path: value} of all that is not harmless. Values are texts, numbers, booleans, None, and lists of them."""
+    """{path: value} of all fields that are not in HARMLESS. JSON has a form for each value."""
     found = {}
     _walk(vllm_config, "", found, 0)
     return found
@@ -232,7 +233,7 @@ def _is_part(value):
 
 
 def _members(part):
-    if hasattr(part, "to_dict"):  # of Hugging Face: what the model's own file and its overrides lead to
+    if hasattr(part, "to_dict"):  # of Hugging Face: the model's own file with its overrides
         return {name: value for name, value in part.to_dict().items() if name not in _OF_NO_MODEL}
     members = {field.name: getattr(part, field.name, None) for field in dataclasses.fields(part)}
     return {**members, **{name: value for name, value in vars(part).items() if not name.startswith("_")}}
@@ -262,7 +263,8 @@ def _default_of(field):
 
 
 def plain(value, depth=0):
-    """As JSON has a form for it; sets in order; functions and classes by name; an address must not get in."""
+    """The value in a form that JSON has. Sets are sorted. Functions and classes are their names. An
+    object's address is left out."""
     if depth > _MAX_DEPTH:
         raise ValueError("the configuration of this engine is nested too deep")
     if value is None or isinstance(value, (str, bool, int, float)):

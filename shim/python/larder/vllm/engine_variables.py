@@ -1,4 +1,5 @@
-"""The environment variables of a vLLM engine that may change KV: all that vLLM's own compile_factors() names, minus a list of harmless ones.
+"""The environment variables of a vLLM engine that may change KV: vLLM's own compile_factors(), minus
+a list of harmless variables.
 
 As in engine_config, a variable that a newer vLLM adds is in the fingerprint."""
 
@@ -8,17 +9,17 @@ from larder.vllm.engine_config import plain
 
 _ANOTHER = "another connector"
 _TALK = "how processes talk"
-_VERSION = "engine_version says what runs"
+_VERSION = "engine_version names the build"
 _LIMITS = "limits what a client may ask for"
-_MEMORY = "says how much memory there is, not what stands in it"
-_PLACE = "says where something runs, listens or is found"
+_MEMORY = "the amount of memory, not its content"
+_PLACE = "the place where something runs, listens or lies"
 _SAMPLING = "acts behind the last layer"
 _TELLS = "logs, metrics or traces"
-_START = "decides how fast the engine starts, not what it computes"
-_SPREAD = "decides which rank computes something, not the result"
+_START = "the speed of a start, not a result"
+_SPREAD = "the rank that computes something, not the result"
 _TOKENS = "acts before the engine: the block hashes cover the tokens"
 
-# Why they do not change KV: their names.
+# The reason why variables do not change KV, and the names of these variables.
 _BY_REASON = {
     _START: """
         CMAKE_BUILD_TYPE NVCC_THREADS VLLM_CPU_CI_ENV VLLM_DISABLE_COMPILE_CACHE
@@ -57,7 +58,7 @@ _BY_REASON = {
         VLLM_MAX_BAD_WORDS_TOTAL_TOKENS VLLM_MAX_COMPLETION_PROMPTS VLLM_MAX_MEDIA_DOWNLOAD_SIZE_MB
         VLLM_MAX_NUM_BAD_WORDS VLLM_MAX_N_SEQUENCES VLLM_MAX_STOP_STRINGS
     """,
-    "allows; the configuration says what was chosen": """
+    "a permission; the configuration has the choice": """
         VLLM_ALLOW_LONG_MAX_MODEL_LEN
     """,
     "adapters are named by their content": """

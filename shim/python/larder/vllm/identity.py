@@ -1,4 +1,5 @@
-"""The namespace fingerprint of one vLLM engine: facts that scheduler and workers each find, and the scheduler's configuration."""
+"""The namespace fingerprint of one vLLM engine: facts that scheduler and workers each find, and the
+scheduler's configuration."""
 
 import os
 
@@ -18,12 +19,13 @@ _SHOWN = (
     "sliding_window",
     "page_size_bytes",
 )
-# Kinds of rope whose table does not depend on the greatest length that the engine was started with.
+# Kinds of rope with a table that does not depend on the engine's --max-model-len.
 _FIXED_ROPE = {None, "default", "linear", "llama3", "yarn", "mrope"}
 
 
 def facts_of(vllm_config, kv_cache_config, options, groups, shards, chunk_tokens, hash_block):
-    """The first part of the text: the shape of the KV and of its keys. Equal in the scheduler and in every worker."""
+    """The first part of the text: the shape of the KV and of its keys. Equal in the scheduler and
+    in every worker."""
     from vllm.version import __version__
 
     model, cache = vllm_config.model_config, vllm_config.cache_config
@@ -50,7 +52,7 @@ def facts_of(vllm_config, kv_cache_config, options, groups, shards, chunk_tokens
 
 
 def text_of(facts, vllm_config):
-    """facts and the whole configuration. Without the weights, which take longer to name."""
+    """The facts and the whole configuration, without the line of the weights (naming)."""
     fields, variables = engine_config.fields_of(vllm_config), engine_variables.variables()
     fields["rope_max_model_len"] = _rope_length(vllm_config.model_config)
     shown = {path for path in fields if path.startswith(tuple(engine_config.set_by_hand(vllm_config)))}
@@ -59,14 +61,15 @@ def text_of(facts, vllm_config):
 
 
 def _one(values):
-    """The value where all are equal, else all of them."""
+    """The value where all values are equal, else the list of values."""
     found = list(values)
     return found[0] if len(set(found)) == 1 else found
 
 
 def _layer_lines(model, groups, shards):
-    """A line for each group: its pages, and its layers by a digest of their names. With a pipeline a stage has its own names alone: then
-    how the layers are dealt out."""
+    """A line for each group: its pages, and a digest of the names of its layers. A pipeline stage
+    knows the names of its own layers alone. With a pipeline the lines therefore give the range of
+    layers of each stage."""
     if shards.stages == 1:
         return [f"{_spec_line(group)} layers={len(group.layers)} names={fingerprint.digest(group.layers)}" for group in groups]
     from vllm.distributed.utils import get_pp_indices
@@ -85,7 +88,7 @@ def _spec_line(group):
 
 
 def _rope_length(model):
-    """The greatest length that the engine was started with, where the kind of rope depends on it; else None."""
+    """The engine's --max-model-len where the kind of rope depends on that length, else None."""
     text = model.hf_text_config.to_dict()
     parameters = text.get("rope_parameters") or text.get("rope_scaling") or {}
     sets = [one for one in parameters.values() if isinstance(one, dict)] or [parameters]
@@ -94,7 +97,8 @@ def _rope_length(model):
 
 
 def _none_hash(cache_config, options):
-    """What vLLM's hash chain starts from, as hex. Computed, since workers never initialise it."""
+    """The start of vLLM's hash chain, as hex. Computed here, since workers never initialise the
+    chain."""
     from vllm.utils import hashing
     from vllm.v1.core import kv_cache_utils
 
@@ -113,8 +117,9 @@ def _none_hash(cache_config, options):
 
 
 def _choose_seed(kv_cache_utils):
-    """Of a vLLM that would start its hash chain at random, which it does after its connectors are made. A whole number: Python reads
-    the variable too, in every process that is started from now on."""
+    """Sets a seed for a vLLM that would start its hash chain at random, after it has made its
+    connectors. The seed is a whole number, since Python reads the variable too, in every process
+    that starts from now on."""
     if hasattr(kv_cache_utils, "NONE_HASH"):
         raise Unsupported("this vLLM has started its hash chain at random; set PYTHONHASHSEED")
     os.environ["PYTHONHASHSEED"] = "0"
@@ -122,7 +127,8 @@ def _choose_seed(kv_cache_utils):
 
 
 def _kernel(vllm_config, spec):
-    """(backend, kernel): CPU kernels lay out a page differently, and vLLM picks one by the machine. On a GPU the backend says it all."""
+    """(backend, kernel). CPU kernels lay out a page in different ways, and vLLM chooses the kernel
+    by the machine. On a GPU the backend alone decides the layout."""
     from vllm.platforms import current_platform
 
     model, cache = vllm_config.model_config, vllm_config.cache_config

@@ -1,7 +1,8 @@
-"""Which files of an adapter a worker has loaded: vLLM reads them when an adapter is added or first used, and again whenever it had to let
-the adapter go, and tells nobody.
+"""The files of each adapter that a worker has loaded.
 
-The files are noted before and after vLLM reads them, by a wrapper around WorkerLoRAManager._load_adapter. On the worker's thread."""
+vLLM reads an adapter when the adapter is added or first used, and again after an eviction. A
+wrapper of WorkerLoRAManager._load_adapter notes the files before and after vLLM reads them. Owned
+by the worker's thread."""
 
 import functools
 import os
@@ -10,13 +11,15 @@ import weakref
 from larder.vllm.adapter_files import FilesUnknown, files_of
 from larder.vllm.groups import Unsupported
 
-_loaded: dict[int, tuple] = {}  # by adapter number: the files of the last load; (): they changed while vLLM read them
+# By adapter number: the files of the last load; (): the files changed while vLLM read them.
+_loaded: dict[int, tuple] = {}
 _managers = weakref.WeakSet()
 _news: dict[int, tuple] = {}  # not reported yet
 
 
 def watch():
-    """From here on loads are noted in this process. Unsupported: this vLLM loads adapters in another way."""
+    """From now on this process notes each load. Unsupported: this vLLM loads adapters in another
+    way."""
     try:
         from vllm.lora.worker_manager import WorkerLoRAManager
 
@@ -28,7 +31,8 @@ def watch():
 
 
 def matches(number, files):
-    """Whether KV of these files is what this worker computes for the adapter: it holds them, or would read them now."""
+    """Whether this worker computes the adapter's KV from these files: the worker has loaded these
+    files, or would read them now."""
     if any(number in manager.list_adapters() for manager in tuple(_managers)):
         return _loaded.get(number) == files
     try:

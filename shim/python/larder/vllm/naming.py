@@ -1,7 +1,7 @@
-"""The name of an engine's KV: the whole fingerprint, as soon as the content of the weights is known.
+"""The fingerprint of an engine, which is complete as soon as the content of the weights is known.
 
-Reading the weights takes as long as reading files takes, so a thread does it: the engine runs meanwhile, without the cache. Owned by the
-scheduler's thread."""
+A thread reads the weights. Meanwhile the engine runs without the cache. Owned by the scheduler's
+thread."""
 
 import multiprocessing
 import os
@@ -13,7 +13,8 @@ from larder.vllm.identity import text_of
 from larder.vllm.model_source import weights_source
 from larder.weights import UnknownWeights, WeightsReader
 
-# How long an engine's start waits for small or remembered weights. A model of a few hundred MB, or a known one, is named by then.
+# An engine's start waits for the weights this long. A model of a few hundred MB, or a remembered
+# one, has its name by then.
 START_WAIT_S = 0.2
 _DEFAULT_SOCKET = "/run/larder/larder.sock"  # as the library has it
 
@@ -29,7 +30,8 @@ class Naming:
         self._text = None
 
     def poll(self, wait_s=0):
-        """The text, or None while the weights are being read. Unsupported: they cannot be named."""
+        """The text, or None while the weights are being read. Unsupported: the weights cannot be
+        named."""
         until = time.monotonic() + wait_s
         while self._text is None:
             try:
@@ -52,8 +54,9 @@ class Naming:
 
 
 def _process_began():
-    """When vLLM loaded the weights at the earliest, in seconds since the epoch: where it runs its engine in a process of its own, since that
-    began. None in the user's own process, which may have written the files itself before."""
+    """The earliest time at which vLLM may have begun to load the weights, in seconds since the
+    epoch: the begin of this process, where vLLM made the process for the engine. None in the user's
+    own process, which may have written the files itself before."""
     if multiprocessing.parent_process() is None:
         return None
     with open("/proc/self/stat") as file:

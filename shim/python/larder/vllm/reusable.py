@@ -1,30 +1,32 @@
-"""Whether the KV of a prefix may be reused in an engine at all.
+"""Whether an engine may reuse the KV of a prefix at all.
 
-vLLM decides that for itself, and switches its own prefix caching off where a prefix is not reusable. An engine whose user alone switched it
-off is served: its prefixes are reusable, and Larder brings the reuse back."""
+vLLM switches its own prefix caching off where the KV of a prefix is not reusable. Larder refuses
+such an engine. Where the user alone switched prefix caching off, prefixes are reusable: Larder
+serves the engine and brings the reuse back."""
 
 from larder.vllm.groups import Unsupported
 
 
 def check(vllm_config):
-    """Unsupported, where vLLM says that a prefix cannot be reused, or where its reason is not known."""
+    """Unsupported: vLLM does not reuse prefixes in this engine, or for an unknown reason."""
     model = vllm_config.model_config
     if getattr(vllm_config, "diffusion_config", None) is not None or getattr(model, "is_diffusion", False):
-        raise Unsupported("a diffusion model computes the KV of a block again and again, so that a prefix cannot be reused")
+        raise Unsupported("a diffusion model computes the KV of a block several times: no prefix can be reused")
     if getattr(vllm_config, "is_mm_encoder_only", False):
         raise Unsupported("this engine runs a multi-modal encoder alone, which has no KV cache")
     supported = getattr(model, "is_prefix_caching_supported", None)
     if supported is None:
         raise Unsupported("this vLLM does not tell whether a prefix can be reused (is_prefix_caching_supported is missing)")
     if not supported:
-        raise Unsupported(f"vLLM does not reuse prefixes of {_kind(model)}: a request that hits would get a wrong answer or end the engine")
+        raise Unsupported(f"vLLM does not reuse prefixes of {_kind(model)}: a hit would give a wrong answer or end the engine")
     if not vllm_config.cache_config.enable_prefix_caching and not _switched_off_by_hand(model):
-        raise Unsupported(f"vLLM has switched prefix caching off, and for {_kind(model)} not every reason is known to be harmless")
+        raise Unsupported(f"vLLM has switched prefix caching off, and Larder cannot tell whether the reason is harmless for {_kind(model)}")
 
 
 def _switched_off_by_hand(model):
-    """Of a decoder that generates text vLLM supports prefix caching: off, it is by the user's own flag, or because vLLM has no kernel for
-    it here (MLA on a CPU). Neither changes the KV of a prefix."""
+    """Whether prefix caching is off for a harmless reason: the user's own flag, or a kernel that
+    vLLM lacks on this machine (MLA on a CPU). Neither changes the KV of a prefix. In a decoder that
+    generates text vLLM has no other reason."""
     from vllm.platforms import CpuArchEnum, current_platform
 
     if current_platform.is_cpu() and current_platform.get_cpu_architecture() == CpuArchEnum.RISCV:

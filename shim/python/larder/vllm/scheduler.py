@@ -25,7 +25,7 @@ from larder.vllm.store_plan import StorePlan, Tracked
 from larder.vllm.worth import LoadOrRecompute
 
 
-_MOST_TOLD = 1024  # adapters of which the log has told, before it may tell of one again
+_MOST_TOLD = 1024  # adapters in `_unserved`; then the log may name an adapter again
 
 
 @dataclass
@@ -40,8 +40,8 @@ class Lookup:
 
 class SchedulerHalf(Guarded):
     def __init__(self, setup, client, naming=None, lora_config=None, events=None):
-        """naming: what tells the engine's fingerprint; until then requests run without the cache. events: TierEvents, where the engine
-        publishes KV events."""
+        """naming: a Naming. Requests run without the cache until it knows the engine's fingerprint.
+        events: TierEvents, where the engine publishes KV events."""
         super().__init__(setup, client)
         self._naming = naming
         self._text = ""  # the engine's fingerprint, once it is known
@@ -66,7 +66,7 @@ class SchedulerHalf(Guarded):
 
     @guarded(lambda: None)
     def begin(self, wait_s=0):
-        """Before the first request. Waits so long at most for the engine's fingerprint."""
+        """Before the first request. Waits `wait_s` at most for the engine's fingerprint."""
         try:
             weight_changes.watch(self)
         except Unsupported as reason:
@@ -185,7 +185,7 @@ class SchedulerHalf(Guarded):
             return None
 
     def _adapter_of(self, request):
-        """What the workers compare with what they hold; None for a request without an adapter."""
+        """(number, files) for the workers to check; None for a request without an adapter."""
         return None if request.lora_request is None else self._adapters.files(request.lora_request)
 
     def _tell_unserved(self, name, reason):
@@ -194,7 +194,7 @@ class SchedulerHalf(Guarded):
         if len(self._unserved) >= _MOST_TOLD:
             self._unserved.clear()
         self._unserved.add(name)
-        logger.warning("Larder: requests %s run without the cache: it %s", name, reason)
+        logger.warning("Larder: requests %s run without the cache: %s", name, reason)
 
     def _report(self, request, lookup, external_tokens):
         chunk = self.setup.chunk_tokens
@@ -301,7 +301,7 @@ class SchedulerHalf(Guarded):
                 self._failed.add(request_id)
                 self._first_tokens.missed(request_id)
                 old = self._tracked[request_id]
-                # What could not be loaded is stored anew, but not across a reset: its namespace is the old weights'.
+                # The chunks are stored anew, but not across a reset: their namespace is the old weights'.
                 self._tracked[request_id] = Tracked(old.request, old.space, old.adapter, stale=old.stale)
 
     def _hear(self, report):
@@ -346,7 +346,7 @@ class SchedulerHalf(Guarded):
 
     @guarded(lambda: False)
     def reset(self):
-        """vLLM was told to forget what is cached."""
+        """A client told vLLM to forget its cache."""
         self._leave()
         return True
 
@@ -358,8 +358,8 @@ class SchedulerHalf(Guarded):
         self._leave()
 
     def _leave(self):
-        """Weights may be changed in place from here on. What was computed by now is stored nowhere, and what is computed from here on in a
-        namespace that was never used before."""
+        """From now on the weights may be others. KV that was computed before is not stored any more.
+        KV that is computed from now on goes to a new private namespace."""
         for tracked in self._tracked.values():
             tracked.stale = True
         if self.client is not None:

@@ -1,23 +1,26 @@
-"""The namespaces of one engine: its own, one for each adapter, and a fresh private one after each reset.
+"""The namespaces of one engine: its own, one for each adapter, and a fresh private one after each
+reset.
 
-The scheduler's half opens and closes them; the workers hear which ones are closed (take_closed). Owned by the scheduler's thread."""
+The scheduler's half opens and closes namespaces. The workers close the namespaces that
+take_closed() names. Owned by the scheduler's thread."""
 
 import secrets
 from dataclasses import dataclass
 
 from larder.vllm.messages import OPEN_WAIT_MS
 
-_MOST = 62  # beside the engine's own and one place without a name: kMaxClientNamespaces of shim/protocol/limits.h
+# kMaxClientNamespaces of shim/protocol/limits.h, less the engine's own and one unnamed place.
+_MOST = 62
 
 
 class NoSpace(Exception):
-    """Every namespace that this engine may have open serves a request just now."""
+    """A running request uses each of the namespaces that this engine may have open."""
 
 
 @dataclass(frozen=True)
 class Space:
-    number: int  # the client's
-    line: str = ""  # what the namespace adds to the engine's fingerprint
+    number: int  # of larder.Client
+    line: str = ""  # lines that follow the engine's fingerprint
 
 
 class Spaces:
@@ -35,7 +38,8 @@ class Spaces:
         self._text = text
 
     def of(self, request_id, line=""):
-        """The Space of a request. line: what its adapter adds. LarderError, NoSpace: the request has none."""
+        """The Space of a request. line: the lines of the request's adapter. LarderError, NoSpace:
+        the request has none."""
         line = self._private + line
         space = self._open.pop(line, None) if line else self._own
         if space is None:
@@ -51,14 +55,15 @@ class Spaces:
         self._users.pop(request_id, None)
 
     def leave(self):
-        """The weights may be others from here on, and no one can tell which. The engine goes on in a private namespace of its own, fresh each
-        time, so that an earlier one never comes back. What others may use stays where it is."""
+        """From now on the engine may have unknown weights. The engine moves to a private namespace
+        with a new random line, so that no earlier chunk is found again. Chunks that other engines
+        may use stay."""
         for line in tuple(self._open):
             self._close(line, drop=bool(self._private))
         self._private = f"private: {secrets.token_hex(16)}\n"
 
     def take_closed(self):
-        """[(line, drop)] closed since the last call: the workers close them too."""
+        """[(line, drop)] of the namespaces closed since the last call."""
         closed, self._closed = self._closed, []
         return closed
 
@@ -68,11 +73,11 @@ class Spaces:
         used = {space.line for space in self._users.values()}
         unused = next((line for line in self._open if line not in used), None)
         if unused is None:
-            raise NoSpace(f"finds all {_MOST} namespaces of this engine in use")
+            raise NoSpace(f"requests use all {_MOST} namespaces that this engine may have open")
         self._close(unused)
 
     def _close(self, line, drop=False):
-        """drop: nobody else can have it, so that larderd need not keep its chunks."""
+        """drop: the namespace is private, and larderd drops its chunks from memory."""
         space = self._open.pop(line)
         self._client.close_namespace(space.number, drop)
         self._closed.append((line, drop))

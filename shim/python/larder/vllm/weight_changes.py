@@ -1,9 +1,10 @@
-"""Weights that change in place: who in vLLM can do that, and how the scheduler's half hears of it before.
+"""Weights that change in place: tells the scheduler's half before a call that may change weights.
 
-A client of vLLM changes weights by calls that go to every worker (reload_weights, update_weights, ...; a worker extension adds its own),
-and they all pass EngineCore.collective_rpc, on the thread of the scheduler. vLLM tells connectors nothing of them, also not with its
-default reset_prefix_cache(). So this wraps that method: any call that is not known to leave the weights alone moves the engine to a
-namespace of its own before it is made."""
+A client of vLLM changes weights by calls to every worker: reload_weights, update_weights, or a
+method of a worker extension. All such calls pass EngineCore.collective_rpc, on the scheduler's
+thread. vLLM does not tell connectors of these calls, and its default reset_prefix_cache() does not
+either. A wrapper of collective_rpc therefore moves the engine to a private namespace before each
+call that is not on the list of harmless calls."""
 
 import functools
 import weakref
@@ -11,7 +12,7 @@ import weakref
 from larder.vllm.groups import Unsupported
 from larder.vllm.guard import logger
 
-# Calls that leave every weight as it is.
+# Calls that change no weight.
 _HARMLESS = frozenset(
     {
         "add_lora",
@@ -44,8 +45,8 @@ _HALVES = weakref.WeakSet()  # the schedulers' halves of this process
 
 
 def watch(half):
-    """half.weights_change(name) is called, as long as it lives, before a call that may change weights. Unsupported: this vLLM has no such
-    place."""
+    """From now on half.weights_change(name) is called before each call that may change weights, as
+    long as `half` lives. Unsupported: this vLLM has no EngineCore.collective_rpc."""
     core = _engine_core()
     if not hasattr(core.collective_rpc, "larder_original"):
         core.collective_rpc = _watched(core.collective_rpc)
@@ -76,4 +77,4 @@ def _watched(original):
 
 
 def tell(name):
-    logger.warning("Larder: the call %s may change the weights: this engine shares with no other until it is restarted", name)
+    logger.warning("Larder: the call %s may change the weights: this engine uses a private namespace until it is restarted", name)
