@@ -36,9 +36,10 @@ _ELSEWHERE = {
 
 
 class UnknownWeights(Exception):
-    """The weights cannot be identified; the text gives the reason and the remedy."""
+    """The weights cannot be identified; the text gives the reason (`why`) and the remedy."""
 
     def __init__(self, why):
+        self.why = why
         super().__init__(f"{why}; set weights_id in kv_connector_extra_config")
 
 

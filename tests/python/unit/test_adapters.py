@@ -17,6 +17,7 @@ from larder.vllm import adapters as module  # noqa: E402
 from larder.vllm import loaded_adapters  # noqa: E402
 from larder.vllm.adapter_files import files_of  # noqa: E402
 from larder.vllm.adapters import Adapters, NotYet, Unserved  # noqa: E402
+from larder.weights import UnknownWeights  # noqa: E402
 
 
 @pytest.fixture
@@ -129,6 +130,17 @@ def test_an_error_while_reading_costs_that_adapter_alone(folder, tmp_path):
     with pytest.raises(Unserved, match="has no local weights"):
         known(adapters, request(tmp_path / "empty", 3, "empty"))
     assert known(adapters, request(folder))
+
+
+def test_the_remedy_for_weights_is_none_for_an_adapter(folder, monkeypatch):
+    """weights_id names the model's weights alone."""
+
+    def over_the_limit(paths):
+        raise UnknownWeights("9 bytes are not in the page cache")
+
+    monkeypatch.setattr(module, "files_identity", over_the_limit)
+    with pytest.raises(Unserved, match="the files cannot be read: 9 bytes are not in the page cache$"):
+        known(Adapters(LoRAConfig()), request(folder))
 
 
 def test_an_adapter_whose_files_are_not_those_that_vllm_loaded_is_not_served(folder):

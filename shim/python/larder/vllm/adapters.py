@@ -164,8 +164,8 @@ def _named(path, held):
         return files, identity, ""
     except FilesUnknown as reason:
         return (), "", str(reason)
-    except (UnknownWeights, OSError) as error:
-        return (), "", f"the files cannot be read: {error}"
+    except (UnknownWeights, OSError) as error:  # the remedy of UnknownWeights is none for an adapter
+        return (), "", f"the files cannot be read: {getattr(error, 'why', error)}"
     except Exception as error:  # costs this adapter alone
         return (), "", f"reading the files failed: {type(error).__name__}: {error}"
 
