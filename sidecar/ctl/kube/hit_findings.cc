@@ -52,11 +52,14 @@ std::optional<Finding> larderd_down(const HitFacts& facts) {
                  "kubectl logs " + larderd.name + " -n " + larderd.ns + " -c larder --previous");
 }
 
+Finding engine_off(const HitFacts& facts) {
+  return problem("EngineOff", "the engine runs without the cache; it says: " + facts.engine_says,
+                 "change that in the engine's flags");
+}
+
 // larderd runs, and no engine is attached to it.
 Finding not_attached(const HitFacts& facts, const Snapshot& now) {
-  if (!facts.engine_says.empty())
-    return problem("EngineOff", "the engine runs without the cache; it says: " + facts.engine_says,
-                   "change that in the engine's flags");
+  if (!facts.engine_says.empty()) return engine_off(facts);
   for (const ContainerSeen& container : facts.pod.containers)
     if (!container.waiting.empty())
       return problem(
@@ -161,6 +164,11 @@ void add(Findings& to, Findings more) {
 }
 
 Findings of_attached(const HitFacts& facts, const Snapshot& now) {
+  if (has_no_namespace(now)) {
+    if (!facts.engine_says.empty()) return {engine_off(facts)};
+    return {perhaps("WeightsBeingRead", "the engine is attached and has no namespace: it is reading its weights, to name them",
+                    "wait, then send a prompt; the engine's log has lines with \"Larder: weights\"")};
+  }
   Findings found = namespace_findings(now, facts.others);
   if (facts.has_backend && !now.backend.reason.empty())
     found.push_back(
@@ -193,6 +201,10 @@ Findings of_attached(const HitFacts& facts, const Snapshot& now) {
 
 std::string hit_ratio(const ctl::ModelCounts& counts) {
   return counts.asked == 0 ? "-" : std::to_string(counts.hit * 100 / counts.asked) + "%";
+}
+
+bool has_no_namespace(const Snapshot& now) {
+  return std::ranges::all_of(now.sessions.attached, [](const ctl::SessionState& session) { return session.space.empty(); });
 }
 
 std::string why_off(const std::string& log) {

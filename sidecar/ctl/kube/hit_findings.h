@@ -20,11 +20,14 @@ struct HitFacts {
   bool by_node = false;                    // placement Node
   bool has_backend = false;
   bool adds_flags = true;        // spec.engine.flags
-  std::string engine_says = {};  // the shim's last line of its own being off, from the engine's log
+  std::string engine_says = {};  // the last line of the engine's log that says why the cache is off; read if has_no_namespace()
 };
 
 // The heaviest first, at least one.
 Findings why_no_hits(const HitFacts& facts);
+
+// Whether no attached engine has opened a namespace: it is off, or does not know its weights yet. True also where none is attached.
+bool has_no_namespace(const ctl::Snapshot& now);
 
 // Of an engine's log the last line in which the shim says why it is off; empty: there is none.
 std::string why_off(const std::string& log);

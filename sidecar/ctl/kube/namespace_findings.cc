@@ -16,10 +16,16 @@ using ctl::NamespaceState;
 using ctl::Snapshot;
 using Weight = Finding::Weight;
 
+constexpr std::string_view kOtherFlags = "give all of them the same flags of vLLM";
+constexpr std::string_view kOtherKernel =
+    "vLLM chose another attention kernel, by the machine: keep the pods on nodes of one kind (nodeSelector), or give each "
+    "kind a pool";
+
 struct FieldCure {
   std::string_view field, cure;  // `field`: a beginning of its name
 };
-constexpr std::array<FieldCure, 24> kCures{{
+// Lines of the connector's facts, and parts of vLLM's configuration by their paths.
+constexpr std::array<FieldCure, 27> kCures{{
     {"none_hash",
      "give all of them the same PYTHONHASHSEED, or none of them any: it decides what vLLM's block hashes start from"},
     {"hash_algorithm", "give all of them the same --prefix-caching-hash-algo"},
@@ -40,16 +46,19 @@ constexpr std::array<FieldCure, 24> kCures{{
     {"compilation_config", "give all of them the same --compilation-config, --enforce-eager and -O"},
     {"VLLM_", "give all of them the same value of this environment variable"},
     {"adapter", "they serve other adapters, or apply them by other --lora settings"},
-    {"attention",
-     "vLLM chose another attention kernel, by the machine: keep the pods on nodes of one kind (nodeSelector), or give each "
-     "kind a pool"},
+    {"attention_config", kOtherFlags},
+    {"attention_backend", kOtherKernel},
+    {"attention_kernel", kOtherKernel},
     {"kv_cache_layout", "give all of them the same VLLM_KV_CACHE_LAYOUT"},
+    {"parallel_config", kOtherFlags},
     {"parallel", "give all of them the same --tensor-parallel-size and --pipeline-parallel-size"},
     {"block_size", "give all of them the same --block-size"},
     {"hash_block_size", "give all of them the same --block-size"},
     {"chunk_tokens", "give all of them the same chunk_tokens (spec.chunkTokens of the pool)"},
     {"rope_max_model_len", "give all of them the same --max-model-len"},
-    {"private", "the engine's cache was reset (weights changed in place, sleep): it shares with nobody until it is restarted"},
+    {"private",
+     "the engine's cache was reset, or its weights may have changed in place (sleep, reload_weights): it shares again when it "
+     "is restarted"},
 }};
 
 constexpr std::size_t kMostCompared = 32;
@@ -105,7 +114,7 @@ Finding differs(const Nearest& nearest, std::size_t others) {
 std::string cure_of_field(const std::string& field) {
   for (const FieldCure& one : kCures)
     if (field.starts_with(one.field)) return std::string(one.cure);
-  return "";
+  return std::string(field.find("_config") != std::string::npos ? kOtherFlags : "");
 }
 
 Findings namespace_findings(const Snapshot& own, const Snapshots& others) {

@@ -156,7 +156,7 @@ Result<Outcome> why_pod(const Arguments& arguments, const Cluster& cluster) {
       fellows->push_back(*pod);
     const Fleet fleet(cluster, *std::move(fellows), most_asked(arguments), &*pod);
     HitFacts facts = fleet.facts_of(*pod, pool ? &*pool : nullptr);
-    if (facts.larderd != nullptr && facts.larderd->sessions.attached.empty())
+    if (facts.larderd != nullptr && has_no_namespace(*facts.larderd))
       for (const ContainerSeen& container : pod->containers)
         if (const Result<std::string> log = cluster.log(*pod, container.name); log.ok() && facts.engine_says.empty())
           facts.engine_says = why_off(*log);

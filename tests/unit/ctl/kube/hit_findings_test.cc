@@ -206,6 +206,35 @@ TEST(HitFindings, TheFieldsThatDifferAreNamedAgainstTheNearest) {
   EXPECT_TRUE(has(facts, "SameNamespace"));
 }
 
+// Names of lines as the connector writes them (shim/python/larder/vllm/identity.py, engine_config.py).
+TEST(HitFindings, LinesOfAFingerprintHaveACure) {
+  const auto cure_has = [](const char* field, const char* word) { return cure_of_field(field).find(word) != std::string::npos; };
+  EXPECT_TRUE(cure_has("dtype", "--dtype"));
+  EXPECT_TRUE(cure_has("attention_kernel", "nodeSelector"));
+  EXPECT_TRUE(cure_has("attention_config.backend", "flags"));
+  EXPECT_TRUE(cure_has("model_config.quantization", "--quantization"));
+  EXPECT_TRUE(cure_has("model_config.hf_overrides.rope_parameters.rope_theta", "--hf-overrides"));
+  EXPECT_TRUE(cure_has("model_config.hf_config.model_type", "another model"));
+  EXPECT_TRUE(cure_has("compilation_config.custom_ops", "--compilation-config"));
+  EXPECT_TRUE(cure_has("parallel_config.dcp_comm_backend", "flags"));
+  EXPECT_TRUE(cure_has("additional_config.a_plugin", "flags"));
+  EXPECT_TRUE(cure_has("VLLM_CPU_ATTN_SPLIT_KV", "environment"));
+  EXPECT_TRUE(cure_has("weights", "weights_id"));
+  EXPECT_TRUE(cure_has("private", "restarted"));
+}
+
+TEST(HitFindings, AnAttachedEngineWithoutANamespaceReadsItsWeightsOrIsOff) {
+  Snapshot now = cold();
+  now.all = {};
+  now.sessions.attached[0].space = "";
+  HitFacts facts = facts_of(pod(), now);
+  EXPECT_EQ(first(facts), "WeightsBeingRead");
+  EXPECT_FALSE(has_problem(why_no_hits(facts)));
+  facts.engine_says = "the weights of m are in an object store; set weights_id in kv_connector_extra_config";
+  EXPECT_EQ(first(facts), "EngineOff");
+  EXPECT_NE(why_no_hits(facts)[0].what.find("weights_id"), std::string::npos);
+}
+
 TEST(HitFindings, AFingerprintCannotWriteToTheTerminal) {
   const Snapshot now = cold();
   Snapshot other = cold();
