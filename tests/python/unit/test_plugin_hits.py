@@ -117,6 +117,14 @@ def test_without_an_engine_it_says_so(world):
     assert list(world.why("llm-a")) == ["NeverAttached"]
 
 
+def test_an_engine_that_has_not_named_its_weights(world):
+    """It attaches without a namespace."""
+    with attach(world, "llm-a", "") as client:
+        assert list(world.why("llm-a")) == ["WeightsBeingRead"]
+        client.add_namespace(text(), 1000)
+        world.wait_for("llm-a", "NoRequests")
+
+
 def test_another_hash_seed_is_called_by_its_name(world):
     with attach(world, "llm-a", text()), attach(world, "llm-b", text(none_hash="22")):
         finding = world.wait_for("llm-b", "OtherHashSeed")["OtherHashSeed"]
