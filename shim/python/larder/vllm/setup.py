@@ -1,7 +1,9 @@
-"""What one vLLM engine is to Larder: its chunk geometry, its options and its namespace, or why it runs without the cache.
+"""The setup of one vLLM engine: its chunk geometry, its options and the facts of its fingerprint, or
+the reason why it runs without the cache.
 
-Derived from vllm_config and kv_cache_config alone, which scheduler and workers both have. The rest of the fingerprint is the scheduler's
-(naming), since models change their configuration while they are built in the workers' processes."""
+Derived from vllm_config and kv_cache_config alone, which scheduler and workers both have. The
+scheduler makes the rest of the fingerprint (naming), since models change their configuration while
+they are built in the workers' processes."""
 
 import os
 from dataclasses import dataclass
