@@ -2,7 +2,7 @@
 of a KV page.
 
 The text has lines of the form "name: value". The facts come first: scheduler and workers each find
-the facts themselves, and a worker compares the begin of the scheduler's text with its own. Then
+the facts themselves, and a worker compares the start of the scheduler's text with its own. Then
 come a digest of the whole configuration, and lines for people, which name the fields that were set.
 The digest identifies. The lines may be shortened, so that the text has a bound. Pure."""
 

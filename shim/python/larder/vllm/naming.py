@@ -55,7 +55,7 @@ class Naming:
 
 def _process_began():
     """The earliest time at which vLLM may have begun to load the weights, in seconds since the
-    epoch: the begin of this process, where vLLM made the process for the engine. None in the user's
+    epoch: the start of this process, where vLLM made the process for the engine. None in the user's
     own process, which may have written the files itself before."""
     if multiprocessing.parent_process() is None:
         return None
