@@ -52,9 +52,9 @@ def facts_of(vllm_config, kv_cache_config, options, groups, shards, chunk_tokens
 def text_of(facts, vllm_config):
     """facts and the whole configuration. Without the weights, which take longer to name."""
     fields, variables = engine_config.fields_of(vllm_config), engine_config.variables()
-    fields["rope_max_model_len"] = _rope_length(vllm_config.model_config)
-    shown = {path for path in fields if path.startswith(tuple(engine_config.set_by_hand(vllm_config)))}
-    shown.add("rope_max_model_len")
+    own = {"rope_max_model_len": _rope_length(vllm_config.model_config), "attn_temperature_tuning": _temperature(vllm_config.model_config)}
+    fields.update(own)
+    shown = {path for path in fields if path.startswith(tuple(engine_config.set_by_hand(vllm_config)))} | set(own)
     return fingerprint.text(facts, {**fields, **variables}, shown | engine_config.variables_set())
 
 
@@ -91,6 +91,15 @@ def _rope_length(model):
     sets = [one for one in parameters.values() if isinstance(one, dict)] or [parameters]
     kinds = {one.get("rope_type", one.get("type")) for one in sets}
     return model.max_model_len if kinds - _FIXED_ROPE else None
+
+
+def _temperature(model):
+    """Whether Llama 4 scales its queries by their place. vLLM takes that from the generation config, and else from the greatest length that
+    the engine was started with (models/llama4.py). None for other models."""
+    if getattr(model.hf_text_config, "model_type", "") != "llama4_text":
+        return None
+    found = {**model.try_get_generation_config(), **model.override_generation_config}
+    return found.get("attn_temperature_tuning", model.max_model_len > 32768)
 
 
 def _none_hash(cache_config, options):

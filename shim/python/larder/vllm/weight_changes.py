@@ -3,7 +3,10 @@
 A client of vLLM changes weights by calls that go to every worker (reload_weights, update_weights, ...; a worker extension adds its own),
 and they all pass EngineCore.collective_rpc, on the thread of the scheduler. vLLM tells connectors nothing of them, also not with its
 default reset_prefix_cache(). So this wraps that method: any call that is not known to leave the weights alone moves the engine to a
-namespace of its own before it is made."""
+namespace of its own before it is made.
+
+A trainer in the engine's process calls the model's load_weights() itself, which is wrapped too. The wrapper of reset_prefix_cache() tells
+when vLLM has emptied its own cache (local_cache)."""
 
 import functools
 import weakref
@@ -36,10 +39,8 @@ _HARMLESS = frozenset(
         "save_sharded_state",
         "save_tensorized_model",
         "shutdown_weight_transfer_engine",
-        "sleep",  # which resets the connector where it takes memory away
         "synchronize_device",
         "update_max_model_len",
-        "wake_up",
     }
 )
 _HALVES = weakref.WeakSet()  # the schedulers' halves of this process
@@ -51,14 +52,26 @@ def watch(half):
     core = _engine_core()
     if not hasattr(core.collective_rpc, "larder_original"):
         core.collective_rpc = _watched(core.collective_rpc)
+    if not hasattr(core.reset_prefix_cache, "larder_original"):
+        core.reset_prefix_cache = _emptying(core.reset_prefix_cache)
     _HALVES.add(half)
+
+
+def watch_model(vllm_config):
+    """From here on load_weights() of this model's class counts as such a call, in this process."""
+    from vllm.model_executor.model_loader.utils import get_model_cls
+
+    model = get_model_cls(vllm_config.model_config)
+    original = getattr(model, "load_weights", None)
+    if original is not None and not hasattr(original, "larder_original"):
+        model.load_weights = _loading(original)
 
 
 def _engine_core():
     try:
         from vllm.v1.engine.core import EngineCore
 
-        EngineCore.collective_rpc
+        EngineCore.collective_rpc, EngineCore.reset_prefix_cache
     except (ImportError, AttributeError):
         raise Unsupported("this vLLM does not tell when weights change in place (EngineCore.collective_rpc is missing)") from None
     return EngineCore
@@ -69,12 +82,39 @@ def _watched(original):
     def collective_rpc(self, method, *args, **kwargs):
         name = method if isinstance(method, str) else getattr(method, "__name__", type(method).__name__)
         if not isinstance(method, str) or name not in _HARMLESS:
-            for half in tuple(_HALVES):
-                half.weights_change(name)
+            _tell_halves(name)
         return original(self, method, *args, **kwargs)
 
     collective_rpc.larder_original = original
     return collective_rpc
+
+
+def _loading(original):
+    @functools.wraps(original)
+    def load_weights(self, *args, **kwargs):
+        _tell_halves("load_weights")
+        return original(self, *args, **kwargs)
+
+    load_weights.larder_original = original
+    return load_weights
+
+
+def _emptying(original):
+    @functools.wraps(original)
+    def reset_prefix_cache(self, *args, **kwargs):
+        done = original(self, *args, **kwargs)
+        if done:
+            for half in tuple(_HALVES):
+                half.prefix_cache_emptied()
+        return done
+
+    reset_prefix_cache.larder_original = original
+    return reset_prefix_cache
+
+
+def _tell_halves(name):
+    for half in tuple(_HALVES):
+        half.weights_change(name)
 
 
 def tell(name):
