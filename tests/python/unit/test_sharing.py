@@ -133,6 +133,29 @@ def test_what_llama_4_takes_from_other_fields_separates(text, more):
     assert differing_fields(short, text(**{**llama4, "max_model_len": 16384, **more})) == ["configuration", "attn_temperature_tuning"]
 
 
+def test_a_plug_ins_own_class_for_a_model_separates(text, base):
+    from vllm.model_executor.models import ModelRegistry
+    from vllm.model_executor.models.llama import LlamaForCausalLM
+
+    class Mine(LlamaForCausalLM):
+        pass
+
+    before = dict(ModelRegistry.models)
+    try:
+        ModelRegistry.register_model("LlamaForCausalLM", Mine)
+        other = text()
+    finally:
+        ModelRegistry.models.clear()
+        ModelRegistry.models.update(before)
+    assert differing_fields(base, other) == ["configuration", "model_class"]
+
+
+def test_a_model_that_is_left_to_transformers_has_its_version(text):
+    import transformers
+
+    assert f"of transformers {transformers.__version__}\n" in text(model_impl="transformers")
+
+
 def test_a_variable_that_decides_a_kernel_separates_and_a_port_does_not(text, base, monkeypatch):
     monkeypatch.setenv("VLLM_NIXL_SIDE_CHANNEL_PORT", "1234")
     monkeypatch.setenv("VLLM_CPU_OMP_THREADS_BIND", "0-1")

@@ -1,6 +1,7 @@
 """The namespace fingerprint of one vLLM engine: facts that scheduler and workers each find, and the scheduler's configuration."""
 
 import os
+from importlib import metadata
 
 from larder import fingerprint
 from larder.vllm import engine_config
@@ -52,7 +53,12 @@ def facts_of(vllm_config, kv_cache_config, options, groups, shards, chunk_tokens
 def text_of(facts, vllm_config):
     """facts and the whole configuration. Without the weights, which take longer to name."""
     fields, variables = engine_config.fields_of(vllm_config), engine_config.variables()
-    own = {"rope_max_model_len": _rope_length(vllm_config.model_config), "attn_temperature_tuning": _temperature(vllm_config.model_config)}
+    model = vllm_config.model_config
+    own = {
+        "rope_max_model_len": _rope_length(model),
+        "attn_temperature_tuning": _temperature(model),
+        "model_class": _model_class(model),
+    }
     fields.update(own)
     shown = {path for path in fields if path.startswith(tuple(engine_config.set_by_hand(vllm_config)))} | set(own)
     return fingerprint.text(facts, {**fields, **variables}, shown | engine_config.variables_set())
@@ -91,6 +97,26 @@ def _rope_length(model):
     sets = [one for one in parameters.values() if isinstance(one, dict)] or [parameters]
     kinds = {one.get("rope_type", one.get("type")) for one in sets}
     return model.max_model_len if kinds - _FIXED_ROPE else None
+
+
+def _model_class(model):
+    """The code of the model: a plug-in of vLLM may put its own class in the place of vLLM's, and vLLM may leave the model to transformers."""
+    from vllm.model_executor.models import ModelRegistry
+
+    known = ModelRegistry.models.get(model.architecture)
+    kind = getattr(known, "model_cls", None)
+    module = kind.__module__ if kind else getattr(known, "module_name", None)
+    package = "transformers" if ".transformers" in str(module) else str(module).split(".")[0]
+    code = f"{module}.{kind.__qualname__ if kind else getattr(known, 'class_name', None)}"
+    return code if package == "vllm" else f"{code} of {package} {_version(package)}"
+
+
+def _version(package):
+    try:
+        names = metadata.packages_distributions().get(package, [package])
+        return " ".join(metadata.version(name) for name in sorted(set(names)))
+    except metadata.PackageNotFoundError:
+        return None
 
 
 def _temperature(model):
