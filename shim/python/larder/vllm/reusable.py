@@ -3,6 +3,8 @@
 vLLM decides that for itself, and switches its own prefix caching off where a prefix is not reusable. An engine whose user alone switched it
 off is served: its prefixes are reusable, and Larder brings the reuse back."""
 
+import inspect
+
 from larder.vllm.groups import Unsupported
 
 
@@ -25,11 +27,28 @@ def check(vllm_config):
 def _switched_off_by_hand(model):
     """Of a decoder that generates text vLLM supports prefix caching: off, it is by the user's own flag, or because vLLM has no kernel for
     it here (MLA on a CPU). Neither changes the KV of a prefix."""
+    from vllm import envs
     from vllm.platforms import CpuArchEnum, current_platform
 
     if current_platform.is_cpu() and current_platform.get_cpu_architecture() == CpuArchEnum.RISCV:
         return False
+    if envs.VLLM_BATCH_INVARIANT or _model_may_switch_off(model):
+        return False
     return model.runner_type == "generate" and model.attn_type in ("decoder", "hybrid")
+
+
+def _model_may_switch_off(model):
+    """Whether vLLM has a rule for this architecture that speaks of prefix caching. Unlimited-OCR: a generated token attends to a window, a
+    token of the prompt to all, so that equal tokens have different KV."""
+    from vllm.model_executor.models.config import MODELS_CONFIG_MAP
+
+    rule = MODELS_CONFIG_MAP.get(getattr(model, "architecture", None))
+    if rule is None:
+        return False
+    try:
+        return "enable_prefix_caching" in inspect.getsource(rule)
+    except (OSError, TypeError):
+        return True
 
 
 def _kind(model):
