@@ -15,7 +15,7 @@ import time
 from larder.changed_since import changed_since
 from larder.file_hash import FileChanged, OverLimit, Stop, Stopped, hash_file, stamp_of
 from larder.weights_memo import Memo
-from larder.weights_source import Source, UnknownWeights, files_of
+from larder.weights_source import Source, UnknownWeights, files_of, reads_as_usual
 
 __all__ = ["Source", "UnknownWeights", "WeightsReader", "files_identity", "weights_identity"]
 
@@ -37,7 +37,9 @@ def weights_identity(source, named=None, **reading):
         line = _identity(lambda: files_of(source), source.model, **reading)
     except OSError as error:
         raise UnknownWeights(f"the weights of {source.model} cannot be read: {error}") from None
-    return f"dummy {source.dummy} {line}" if source.load_format == "dummy" else line
+    if source.load_format == "dummy":
+        return f"dummy {source.dummy} {line}"
+    return line if reads_as_usual(source) else f"format {source.load_format} {line}"
 
 
 def files_identity(paths, **reading):

@@ -20,6 +20,8 @@ DEFAULT_FORMATS = (
     "pt",
     "npcache",
 )
+# Read the same files of a folder, as far as these read it.
+_USUAL_FORMATS = ("auto", "hf", "safetensors", "fastsafetensors", "instanttensor")
 # Read files of the model's folder by rules of their own: all weights in it count. The last two are
 # of older vLLMs and of plug-ins.
 _WHOLE_FOLDER = (
@@ -65,6 +67,17 @@ def files_of(source):
     for number, other in enumerate(source.others):
         files.update((f"{number}:{name}", path) for name, path in _own_files(other).items())
     return sorted(files.items())
+
+
+def reads_as_usual(source):
+    """Whether the files alone say which of them are read. Else the load format decides too: a folder
+    may have weights in several formats, and of some models all of them count."""
+    if source.load_format not in _USUAL_FORMATS:
+        return False
+    beside = source.load_format != "auto" or source.own_class
+    return beside or not any(
+        os.path.basename(name).startswith("consolidated") for name in _own_files(source)
+    )
 
 
 def _own_files(source):

@@ -54,3 +54,18 @@ def test_an_adapter_that_vllm_lets_go_and_loads_again_from_other_files(world, mo
     copy = shutil.copytree(new, tmp_path / "copy")
     (same,) = live(world, models("llama"), ask(TEXT, **named(copy)), **LORA)
     assert same["tokens"] == second["tokens"]
+
+
+def test_kv_of_earlier_files_in_vllms_own_cache_is_not_stored_under_the_name_of_the_new_ones(world, models, adapter, tmp_path):
+    """vLLM's block hash has the adapter's name and path alone, and says itself that it serves old blocks. Other engines must not."""
+    other, new = make_adapter(tmp_path / "other", 3), make_adapter(tmp_path / "new", 2)
+    one, two = named(adapter), named(other, "b", 2)
+    wait = alone(prompt("meanwhile", 900), max_tokens=700, keeps=True)  # until the new files may be looked at
+    old, _, _, _, stale = live(
+        world, models("llama"), ask(TEXT, keeps=True, **one), ask(TEXT, keeps=True, **two), {"copy": [str(new), str(adapter)]},
+        ask(TEXT, keeps=True, **one), wait, ask(TEXT, keeps=True, **one), max_loras=1, max_cpu_loras=1, **LORA,
+    )  # fmt: skip
+    assert (old["local"], stale["local"]) == (0, 512), "vLLM has the old KV"
+    fresh, without, hit = live(world, models("llama"), ask(TEXT, **one), alone(TEXT, **one), ask(TEXT, **one), **LORA)
+    assert (fresh["hit"], hit["hit"]) == (0, 512)
+    assert fresh["tokens"] == without["tokens"] == hit["tokens"] != old["tokens"]

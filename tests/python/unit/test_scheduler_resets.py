@@ -24,6 +24,7 @@ def test_pages_older_than_a_reset_are_not_stored(half, client):
     half.allocated(old, blocks(table), 0)  # as vLLM does again when an asynchronous load has ended
     assert half.step_work(step(cached=[("old", 200, 312)], tables={"old": table})).stores == []
     half.finished(old)
+    half.prefix_cache_emptied()
     assert len(run_prefill(half, Request("new", range(512)), table, 512)) == 4
 
 
@@ -61,10 +62,31 @@ def test_what_is_being_fetched_is_let_go(client):
     assert half.matched_tokens(request, 0) == (0, False), "and it is computed"
 
 
+class TestWhatVllmsOwnCacheKeeps:
+    """vLLM's default reset and a change of weights leave the connector or vLLM's cache alone: a hit there may be older than its name."""
+
+    def stores(self, half, name, local):
+        request, table = Request(name, range(512)), list(range(1, 17))
+        half.matched_tokens(request, local)
+        half.allocated(request, blocks(table), 0)
+        work = half.step_work(step(new=[(name, local, 512 - local)], tables={name: table}))
+        half.finished(request)
+        return bool(work.stores)
+
+    def test_kv_of_before_a_change_of_weights_is_not_stored_in_the_namespace_of_after(self, half):
+        """vLLM goes on to serve it. An engine that then empties vLLM's cache would load it from larderd."""
+        half.weights_change("update_weights")
+        assert not self.stores(half, "hits vLLM's old blocks", 256)
+        assert self.stores(half, "computes all", 0)
+        half.prefix_cache_emptied()
+        assert self.stores(half, "hits new blocks", 256)
+
+
 class TestAfterAReset:
     """Weights may have been changed in place. An engine that was started from the old files has the old fingerprint."""
 
     def stored_lines(self, half, request):
+        half.matched_tokens(request, 0)
         half.allocated(request, blocks(range(1, 17)), 0)
         name = request.request_id
         work = half.step_work(step(new=[(name, 0, request.num_tokens)], tables={name: list(range(1, 17))}))

@@ -309,6 +309,23 @@ def test_prefix_caching_that_is_off_is_served_only_where_the_reason_is_harmless(
                 setup_of(made, caches(spec()))
 
 
+def test_prefix_caching_that_vllm_switches_off_for_one_architecture_is_off_for_larder_too(monkeypatch):
+    """Unlimited-OCR: the KV of a generated token is not that of the same token in a prompt."""
+    served = []
+    for architecture in ("UnlimitedOCRForCausalLM", "GptOssForCausalLM", "LlamaForCausalLM"):
+        made = engine(architecture=architecture)
+        made.cache_config.enable_prefix_caching = False
+        try:
+            setup_of(made, caches(spec()))
+            served.append(architecture)
+        except Unsupported as reason:
+            assert "vLLM has switched prefix caching off" in str(reason)
+    assert served == ["GptOssForCausalLM", "LlamaForCausalLM"]
+    monkeypatch.setenv("VLLM_BATCH_INVARIANT", "1")  # for which vLLM has kernels that cannot continue a prefix
+    with pytest.raises(Unsupported, match="vLLM has switched prefix caching off"):
+        setup_of(made, caches(spec()))
+
+
 def test_an_engine_that_runs_an_encoder_alone_is_refused():
     made = engine()
     made.is_mm_encoder_only = True

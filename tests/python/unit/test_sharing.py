@@ -125,6 +125,37 @@ def test_the_greatest_length_separates_where_rope_depends_on_it(text):
     assert differing_fields(text(**rope), text(**rope, max_model_len=1024)) == ["configuration", "rope_max_model_len"]
 
 
+@pytest.mark.parametrize("more", [{"max_model_len": 65536}, {"override_generation_config": {"attn_temperature_tuning": True}}])
+def test_what_llama_4_takes_from_other_fields_separates(text, more):
+    llama4 = {"hf_overrides": {"model_type": "llama4_text", "max_position_embeddings": 131072}}
+    short, longer = text(**llama4, max_model_len=16384), text(**llama4, max_model_len=32768)
+    assert differing_fields(short, longer) == []
+    assert differing_fields(short, text(**{**llama4, "max_model_len": 16384, **more})) == ["configuration", "attn_temperature_tuning"]
+
+
+def test_a_plug_ins_own_class_for_a_model_separates(text, base):
+    from vllm.model_executor.models import ModelRegistry
+    from vllm.model_executor.models.llama import LlamaForCausalLM
+
+    class Mine(LlamaForCausalLM):
+        pass
+
+    before = dict(ModelRegistry.models)
+    try:
+        ModelRegistry.register_model("LlamaForCausalLM", Mine)
+        other = text()
+    finally:
+        ModelRegistry.models.clear()
+        ModelRegistry.models.update(before)
+    assert differing_fields(base, other) == ["configuration", "model_class"]
+
+
+def test_a_model_that_is_left_to_transformers_has_its_version(text):
+    import transformers
+
+    assert f"of transformers {transformers.__version__}\n" in text(model_impl="transformers")
+
+
 def test_a_variable_that_decides_a_kernel_separates_and_a_port_does_not(text, base, monkeypatch):
     monkeypatch.setenv("VLLM_NIXL_SIDE_CHANNEL_PORT", "1234")
     monkeypatch.setenv("VLLM_CPU_OMP_THREADS_BIND", "0-1")

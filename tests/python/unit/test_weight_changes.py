@@ -19,10 +19,14 @@ class Half:
     def weights_change(self, call):
         self.calls.append(call)
 
+    def prefix_cache_emptied(self):
+        self.calls.append("emptied")
+
 
 @pytest.fixture
 def half(monkeypatch):
-    monkeypatch.setattr(EngineCore, "collective_rpc", EngineCore.collective_rpc)  # undone behind the test
+    for name in ("collective_rpc", "reset_prefix_cache"):
+        monkeypatch.setattr(EngineCore, name, getattr(EngineCore, name))  # undone behind the test
     made = Half()
     weight_changes.watch(made)
     return made
@@ -38,7 +42,7 @@ def core():
 @pytest.mark.parametrize(
     "call",
     ["reload_weights", "start_weight_update", "update_weights", "finish_weight_update", "start_draft_weight_update", "reset_weights",
-     "apply_model", "checkpoint_restore", "load_model", "a_method_of_a_worker_extension"],
+     "apply_model", "checkpoint_restore", "load_model", "a_method_of_a_worker_extension", "sleep", "wake_up"],
 )  # fmt: skip
 def test_a_call_that_may_change_weights_is_told_before_it_is_made(half, call):
     assert core().collective_rpc(call, 5, ("a",), {"b": 1}) == [(call, 5, ("a",), {"b": 1})]
@@ -57,6 +61,28 @@ def test_a_function_may_do_anything(half):
 def test_a_call_that_leaves_the_weights_alone_is_not_told(half, call):
     core().collective_rpc(call)
     assert half.calls == []
+
+
+def test_a_trainer_that_loads_weights_into_the_model_itself_is_told(half, monkeypatch):
+    """In one process with the engine it needs no call to the workers."""
+
+    class Model:
+        def load_weights(self, weights):
+            return set(weights)
+
+    monkeypatch.setattr("vllm.model_executor.model_loader.utils.get_model_cls", lambda config: Model)
+    for _ in range(2):
+        weight_changes.watch_model(types.SimpleNamespace(model_config=None))
+    assert Model().load_weights(["a"]) == {"a"}
+    assert half.calls == ["load_weights"]
+
+
+@pytest.mark.parametrize("done", [True, False])
+def test_vllms_own_cache_is_told_to_be_empty_once_it_is(half, done):
+    made = core()
+    made.scheduler = types.SimpleNamespace(reset_prefix_cache=lambda running, connector: done)
+    assert made.reset_prefix_cache() is done
+    assert half.calls == ["emptied"] * done
 
 
 def test_engines_that_are_made_again_in_one_process_wrap_it_once(half):

@@ -192,3 +192,22 @@ def test_modelscope_is_unknown(monkeypatch):
     monkeypatch.setenv("VLLM_USE_MODELSCOPE", "True")
     with pytest.raises(UnknownWeights, match="ModelScope"):
         names("org/name")
+
+
+def lines(folder, *formats, **fields):
+    return {weights_identity(Source(str(folder), load_format=one, **fields)) for one in formats}
+
+
+@pytest.mark.parametrize("own_class", [True, False])
+def test_formats_that_read_other_files_of_one_folder_are_other_weights(tmp_path, own_class):
+    """The files are those of two models whose names no format leaves out."""
+    folder = write(tmp_path / "m", "config.json", "one.safetensors", "two.pt", "model-rank-0-part-0.safetensors")
+    formats = ("safetensors", "pt", "sharded_state", "npcache")
+    assert len(lines(folder, *formats, own_class=own_class)) == len(formats)
+    usual = ("auto", "hf", "safetensors", "fastsafetensors", "instanttensor")
+    assert len(lines(folder, *usual, own_class=own_class)) == 1
+
+
+def test_of_another_class_auto_may_choose_mistrals_files(tmp_path):
+    folder = write(tmp_path / "m", "config.json", "model.safetensors", "consolidated.safetensors")
+    assert len(lines(folder, "auto", "hf", own_class=False)) == 2

@@ -3,6 +3,10 @@ step adds.
 
 Owned by the scheduler's thread. As many as vLLM has requests that ran and have not ended."""
 
+from array import array
+
+from larder import _native as native
+
 
 class BlockTables:
     def __init__(self):
@@ -31,3 +35,17 @@ class BlockTables:
 
 def _copy(tables):
     return tuple(list(table) for table in tables)
+
+
+def load_pages(group, table, chunk, local_blocks):
+    """Where the kept blocks of a chunk go, or None where none of them is to be written: vLLM has hit it by itself, and may share it
+    with running requests, or it lies behind a window."""
+    pages = array("I", group.pages(table, chunk))
+    local = local_blocks - (chunk + 1) * group.span + group.blocks
+    if local > 0 or 0 in pages:
+        for i, page in enumerate(pages):
+            if i < local or page == 0:
+                pages[i] = native.NO_PAGE
+        if all(page == native.NO_PAGE for page in pages):
+            return None
+    return pages.tobytes()

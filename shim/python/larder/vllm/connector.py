@@ -48,6 +48,7 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
             self._pump = LogPump(self._client)
             if is_scheduler:
                 self._naming = Naming(setup, vllm_config)
+                weight_changes.watch_model(vllm_config)
             else:
                 sleep_mode.take_part(vllm_config.model_config)
         except Unsupported as reason:

@@ -2,6 +2,7 @@
 scheduler's configuration."""
 
 import os
+from importlib import metadata
 
 from larder import fingerprint
 from larder.vllm import engine_config, engine_variables
@@ -54,9 +55,15 @@ def facts_of(vllm_config, kv_cache_config, options, groups, shards, chunk_tokens
 def text_of(facts, vllm_config):
     """The facts and the whole configuration, without the line of the weights (naming)."""
     fields, variables = engine_config.fields_of(vllm_config), engine_variables.variables()
-    fields["rope_max_model_len"] = _rope_length(vllm_config.model_config)
-    shown = {path for path in fields if path.startswith(tuple(engine_config.set_by_hand(vllm_config)))}
-    shown.add("rope_max_model_len")
+    model = vllm_config.model_config
+    own = {
+        "rope_max_model_len": _rope_length(model),
+        "attn_temperature_tuning": _temperature(model),
+        "model_class": _model_class(model),
+    }
+    fields.update(own)
+    by_hand = tuple(engine_config.set_by_hand(vllm_config))
+    shown = {path for path in fields if path.startswith(by_hand)} | set(own)
     return fingerprint.text(facts, {**fields, **variables}, shown | engine_variables.variables_set())
 
 
@@ -94,6 +101,35 @@ def _rope_length(model):
     sets = [one for one in parameters.values() if isinstance(one, dict)] or [parameters]
     kinds = {one.get("rope_type", one.get("type")) for one in sets}
     return model.max_model_len if kinds - _FIXED_ROPE else None
+
+
+def _model_class(model):
+    """The code of the model: a plug-in of vLLM may put its own class in the place of vLLM's, and vLLM may leave the model to transformers."""
+    from vllm.model_executor.models import ModelRegistry
+
+    known = ModelRegistry.models.get(model.architecture)
+    kind = getattr(known, "model_cls", None)
+    module = kind.__module__ if kind else getattr(known, "module_name", None)
+    package = "transformers" if ".transformers" in str(module) else str(module).split(".")[0]
+    code = f"{module}.{kind.__qualname__ if kind else getattr(known, 'class_name', None)}"
+    return code if package == "vllm" else f"{code} of {package} {_version(package)}"
+
+
+def _version(package):
+    try:
+        names = metadata.packages_distributions().get(package, [package])
+        return " ".join(metadata.version(name) for name in sorted(set(names)))
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _temperature(model):
+    """Whether Llama 4 scales its queries by their place. vLLM takes that from the generation config, and else from the greatest length that
+    the engine was started with (models/llama4.py). None for other models."""
+    if getattr(model.hf_text_config, "model_type", "") != "llama4_text":
+        return None
+    found = {**model.try_get_generation_config(), **model.override_generation_config}
+    return found.get("attn_temperature_tuning", model.max_model_len > 32768)
 
 
 def _none_hash(cache_config, options):

@@ -4,6 +4,8 @@ vLLM switches its own prefix caching off where the KV of a prefix is not reusabl
 such an engine. Where the user alone switched prefix caching off, prefixes are reusable: Larder
 serves the engine and brings the reuse back."""
 
+import inspect
+
 from larder.vllm.groups import Unsupported
 
 
@@ -27,11 +29,28 @@ def _switched_off_by_hand(model):
     """Whether prefix caching is off for a harmless reason: the user's own flag, or a kernel that
     vLLM lacks on this machine (MLA on a CPU). Neither changes the KV of a prefix. In a decoder that
     generates text vLLM has no other reason."""
+    from vllm import envs
     from vllm.platforms import CpuArchEnum, current_platform
 
     if current_platform.is_cpu() and current_platform.get_cpu_architecture() == CpuArchEnum.RISCV:
         return False
+    if envs.VLLM_BATCH_INVARIANT or _model_may_switch_off(model):
+        return False
     return model.runner_type == "generate" and model.attn_type in ("decoder", "hybrid")
+
+
+def _model_may_switch_off(model):
+    """Whether vLLM has a rule for this architecture that speaks of prefix caching. Unlimited-OCR: a generated token attends to a window, a
+    token of the prompt to all, so that equal tokens have different KV."""
+    from vllm.model_executor.models.config import MODELS_CONFIG_MAP
+
+    rule = MODELS_CONFIG_MAP.get(getattr(model, "architecture", None))
+    if rule is None:
+        return False
+    try:
+        return "enable_prefix_caching" in inspect.getsource(rule)
+    except (OSError, TypeError):
+        return True
 
 
 def _kind(model):

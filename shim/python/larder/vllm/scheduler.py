@@ -4,13 +4,12 @@ the holds between.
 Owned by the scheduler's thread. A lookup reads shared memory only: no message, no side effect, since vLLM repeats it every step."""
 
 import time
-from array import array
 from dataclasses import dataclass, replace
 
-from larder import _native as native
 from larder.client import LarderError, namespace_id
 from larder.vllm import weight_changes
 from larder.vllm.adapters import Adapters, NotYet, Unserved
+from larder.vllm.block_tables import load_pages
 from larder.vllm.engine_metrics import Observed
 from larder.vllm.fetches import IDLE_WAIT_MS, Fetches
 from larder.vllm.first_tokens import FirstTokens
@@ -19,6 +18,7 @@ from larder.vllm.guard import Guarded, guarded, late, logger
 from larder.vllm.items import Items
 from larder.vllm.kept_blocks import KeptBlocks
 from larder.vllm.keys import chunk_hashes, stride_of
+from larder.vllm.local_cache import LocalCache
 from larder.vllm.messages import COMPUTES, RESTS, Move, Part, StepWork
 from larder.vllm.spaces import NoSpace, Space, Spaces
 from larder.vllm.store_plan import StorePlan, Tracked
@@ -47,6 +47,7 @@ class SchedulerHalf(Guarded):
         self._text = ""  # the engine's fingerprint, once it is known
         self._adapters = Adapters(lora_config)
         self._spaces = Spaces(client)
+        self._local = LocalCache()
         self._tracked: dict[str, Tracked] = {}
         self._events = events
         self._observed = Observed()
@@ -77,6 +78,8 @@ class SchedulerHalf(Guarded):
 
     @guarded(lambda: (0, False))
     def matched_tokens(self, request, local_tokens):
+        if request.lora_request is not None:
+            self._local.seen(request.lora_request)
         wanted = self._may_load(request)
         may_load = self.off is None and self._items.asked(request, local_tokens, wanted)
         try:
@@ -112,7 +115,7 @@ class SchedulerHalf(Guarded):
             uses = self.off is None and self._items.admitted(request, blocks, external_tokens, wanted)
             space = self._space_of(request) if uses else None
             if space is not None:
-                self._tracked.setdefault(request.request_id, Tracked(request, space, self._adapter_of(request)))
+                self._track(request, space, lookup)
                 self._first_tokens.begin(request, lookup.local_tokens if lookup else 0, external_tokens)
                 if lookup is not None:
                     self._report(request, lookup, external_tokens)
@@ -127,6 +130,13 @@ class SchedulerHalf(Guarded):
             self.turn_off(f"unexpected {type(error).__name__} in update_state_after_alloc: {error}")
         if external_tokens:
             self._loads.append(load)
+
+    def _track(self, request, space, lookup):
+        if request.request_id in self._tracked:
+            return
+        adapter, hits = self._adapter_of(request), lookup is None or lookup.local_tokens > 0
+        stale = hits and self._local.may_be_old(request, adapter and adapter[1])
+        self._tracked[request.request_id] = Tracked(request, space, adapter, stale=stale)
 
     def _note_hit(self, request, lookup):
         first, places = lookup.local_tokens // self.setup.chunk_tokens, self._items.places(request)
@@ -232,7 +242,7 @@ class SchedulerHalf(Guarded):
         for number, group in enumerate(self.setup.groups):
             part = Part(number, b"", b"")
             for i, chunk in enumerate(range(first, lookup.hit_chunks)):
-                pages = _load_pages(group, tables[group.table], chunk, lookup.local_tokens // group.block_size)
+                pages = load_pages(group, tables[group.table], chunk, lookup.local_tokens // group.block_size)
                 if pages is not None:
                     part.hashes += hashes[i * stride : (i + 1) * stride]
                     part.pages += pages
@@ -310,6 +320,7 @@ class SchedulerHalf(Guarded):
             self.turn_off(report.disabled)
         if report.adapters:
             self._adapters.loaded(report.adapters)
+            self._local.loaded(report.adapters)
         if self._worth is not None:
             self._worth.measured(report.prefill_tokens, report.prefill_ns, report.load_bytes, report.load_ns)
 
@@ -357,11 +368,17 @@ class SchedulerHalf(Guarded):
             weight_changes.tell(call)
         self._leave()
 
+    @guarded(lambda: None)
+    def prefix_cache_emptied(self):
+        """vLLM's own (weight_changes)."""
+        self._local.emptied()
+
     def _leave(self):
         """From now on the weights may be others. KV that was computed before is not stored any more.
         KV that is computed from now on goes to a new private namespace."""
         for tracked in self._tracked.values():
             tracked.stale = True
+        self._local.weights_change()
         if self.client is not None:
             self._fetches.reset()
             self._items.reset()
@@ -371,17 +388,3 @@ class SchedulerHalf(Guarded):
         hold = self._holds.pop(request_id, None)
         if hold:
             self.client.release(hold)
-
-
-def _load_pages(group, table, chunk, local_blocks):
-    """Where the kept blocks of a chunk go, or None where none of them is to be written: vLLM has hit it by itself, and may share it
-    with running requests, or it lies behind a window."""
-    pages = array("I", group.pages(table, chunk))
-    local = local_blocks - (chunk + 1) * group.span + group.blocks
-    if local > 0 or 0 in pages:
-        for i, page in enumerate(pages):
-            if i < local or page == 0:
-                pages[i] = native.NO_PAGE
-        if all(page == native.NO_PAGE for page in pages):
-            return None
-    return pages.tobytes()

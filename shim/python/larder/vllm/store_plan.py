@@ -29,7 +29,7 @@ class Tracked:
     asked_at: float = 0.0
     retries: int = 0  # how often those between the two may be given again
     due_tokens: int = 0  # with fewer computed tokens there is nothing to store
-    stale: bool = False  # its pages are older than the last reset: nothing of them is stored
+    stale: bool = False  # its pages may be older than their name: nothing of them is stored
 
 
 class StorePlan:

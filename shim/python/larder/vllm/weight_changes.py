@@ -4,7 +4,11 @@ A client of vLLM changes weights by calls to every worker: reload_weights, updat
 method of a worker extension. All such calls pass EngineCore.collective_rpc, on the scheduler's
 thread. vLLM does not tell connectors of these calls, and its default reset_prefix_cache() does not
 either. A wrapper of collective_rpc therefore moves the engine to a private namespace before each
-call that is not on the list of harmless calls."""
+call that is not on the list of harmless calls.
+
+A trainer in the engine's process calls the model's load_weights() itself: a wrapper of that method
+counts as such a call. A wrapper of reset_prefix_cache() tells when vLLM has emptied its own cache
+(local_cache)."""
 
 import functools
 import weakref
@@ -50,14 +54,26 @@ def watch(half):
     core = _engine_core()
     if not hasattr(core.collective_rpc, "larder_original"):
         core.collective_rpc = _watched(core.collective_rpc)
+    if not hasattr(core.reset_prefix_cache, "larder_original"):
+        core.reset_prefix_cache = _emptying(core.reset_prefix_cache)
     _HALVES.add(half)
+
+
+def watch_model(vllm_config):
+    """From here on load_weights() of this model's class counts as such a call, in this process."""
+    from vllm.model_executor.model_loader.utils import get_model_cls
+
+    model = get_model_cls(vllm_config.model_config)
+    original = getattr(model, "load_weights", None)
+    if original is not None and not hasattr(original, "larder_original"):
+        model.load_weights = _loading(original)
 
 
 def _engine_core():
     try:
         from vllm.v1.engine.core import EngineCore
 
-        EngineCore.collective_rpc
+        EngineCore.collective_rpc, EngineCore.reset_prefix_cache
     except (ImportError, AttributeError):
         raise Unsupported("this vLLM does not tell when weights change in place (EngineCore.collective_rpc is missing)") from None
     return EngineCore
@@ -68,12 +84,39 @@ def _watched(original):
     def collective_rpc(self, method, *args, **kwargs):
         name = method if isinstance(method, str) else getattr(method, "__name__", type(method).__name__)
         if not isinstance(method, str) or name not in _HARMLESS:
-            for half in tuple(_HALVES):
-                half.weights_change(name)
+            _tell_halves(name)
         return original(self, method, *args, **kwargs)
 
     collective_rpc.larder_original = original
     return collective_rpc
+
+
+def _loading(original):
+    @functools.wraps(original)
+    def load_weights(self, *args, **kwargs):
+        _tell_halves("load_weights")
+        return original(self, *args, **kwargs)
+
+    load_weights.larder_original = original
+    return load_weights
+
+
+def _emptying(original):
+    @functools.wraps(original)
+    def reset_prefix_cache(self, *args, **kwargs):
+        done = original(self, *args, **kwargs)
+        if done:
+            for half in tuple(_HALVES):
+                half.prefix_cache_emptied()
+        return done
+
+    reset_prefix_cache.larder_original = original
+    return reset_prefix_cache
+
+
+def _tell_halves(name):
+    for half in tuple(_HALVES):
+        half.weights_change(name)
 
 
 def tell(name):

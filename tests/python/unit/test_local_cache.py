@@ -1,0 +1,61 @@
+"""vLLM names a block by the name and path of its adapter: its cache keeps blocks of files that were replaced."""
+
+from types import SimpleNamespace
+
+from larder.vllm.local_cache import LocalCache
+
+OLD, NEW = ("old files",), ("new files",)
+
+
+def request(number=1, name="a", path="/adapters/a"):
+    return SimpleNamespace(lora_request=SimpleNamespace(lora_int_id=number, lora_name=name, lora_path=path))
+
+
+def cache(*loads):
+    """Of an engine whose workers have told these loads, one after the other, and that had a request of adapter 1."""
+    made = LocalCache()
+    made.seen(request().lora_request)
+    for number, files in loads:
+        made.loaded({number: files})
+    return made
+
+
+def test_an_adapter_that_is_loaded_again_from_the_same_files_is_as_it_was():
+    assert not cache((1, OLD), (1, OLD)).may_be_old(request(), OLD)
+
+
+def test_an_adapter_that_is_loaded_again_from_other_files_is_older_in_vllms_cache():
+    made = cache((1, OLD), (1, NEW))
+    assert made.may_be_old(request(), NEW)
+    assert not made.may_be_old(request(2, "b"), OLD) and not made.may_be_old(SimpleNamespace(lora_request=None), None)
+    made.emptied()
+    assert not made.may_be_old(request(), NEW)
+
+
+def test_one_that_is_unloaded_and_loaded_from_the_same_path_has_another_number():
+    """The servers of vLLM number each load; its block hashes do not have the number."""
+    again = request(2)
+    made = cache((1, OLD))
+    made.seen(again.lora_request)
+    assert made.may_be_old(again, NEW) and not made.may_be_old(again, OLD)
+    assert cache().may_be_old(again, NEW), "of the first one nothing is known"
+
+
+def test_files_that_changed_while_they_were_loaded_may_be_anything():
+    assert cache((1, ()), (1, NEW)).may_be_old(request(), NEW)
+
+
+def test_weights_that_change_make_all_of_it_old():
+    made = cache()
+    made.weights_change()
+    assert made.may_be_old(request(), OLD) and made.may_be_old(SimpleNamespace(lora_request=None), None)
+    made.emptied()
+    assert not made.may_be_old(SimpleNamespace(lora_request=None), None)
+
+
+def test_what_is_known_is_bounded():
+    made = LocalCache()
+    for number in range(70_000):
+        made.seen(request(number, str(number)).lora_request)
+        made.loaded({number: OLD})
+    assert max(len(made._number), len(made._files)) == 65536
