@@ -85,7 +85,9 @@ class Adapters:
 
     def loaded(self, news):
         """Takes the workers' report: {number: files}."""
-        self._loaded.update(news)
+        for number, files in news.items():
+            self._loaded.pop(number, None)
+            self._loaded[number] = files
         while len(self._loaded) > _MOST_KNOWN:
             self._loaded.pop(next(iter(self._loaded)))
 

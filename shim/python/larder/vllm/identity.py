@@ -104,7 +104,7 @@ def _rope_length(model):
 
 
 def _model_class(model):
-    """The code of the model: a plug-in of vLLM may put its own class in the place of vLLM's, and vLLM may leave the model to transformers."""
+    """The code of the model: a plug-in of vLLM may replace vLLM's class, and vLLM may leave a model to transformers."""
     from vllm.model_executor.models import ModelRegistry
 
     known = ModelRegistry.models.get(model.architecture)
