@@ -281,6 +281,17 @@ class TestAdapters:
         assert worker.transfer_results() == ({"r"}, {"r"}), "it is computed"
         worker.bind(StepWork(number=1, stores=work.loads))
         worker.wait_for_save()
+        assert not worker.client.begun and not worker.client.submitted and worker.client.namespaces == []
+
+    def test_an_adapter_that_vllm_loads_from_other_files_within_the_step_is_not_stored(self, tmp_path, half, client):
+        request = self.request("r", self.adapter(tmp_path / "one", b"one" * 100))
+        self.answer(half, request)
+        half.allocated(request, blocks(range(1, 11), range(21, 31)), 0)
+        work = half.step_work(step(new=[("r", 0, 300)], tables={"r": (list(range(1, 11)), list(range(21, 31)))}))
+        worker = WorkerHalf(two_groups(), WorkerClient())
+        worker.bind(work)
+        self.adapter(tmp_path / "one", b"two" * 101)
+        worker.wait_for_save()
         assert worker.client.begun and not worker.client.submitted and worker.client.abandoned == 1
 
     @pytest.mark.parametrize("change", ["in place", "nothing there"])

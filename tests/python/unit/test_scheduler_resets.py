@@ -165,3 +165,11 @@ def test_weights_that_cannot_be_named_turn_the_cache_off(client):
     half = SchedulerHalf(setup(), client, SimpleNamespace(poll=unknown))
     assert half.matched_tokens(Request("r", range(512)), 0) == (0, False)
     assert half.off == "set weights_id"
+
+
+def test_an_engine_whose_weights_came_from_running_ones_is_private_from_the_start(client, monkeypatch):
+    monkeypatch.setenv("VLLM_ELASTIC_EP_SCALE_UP_LAUNCH", "1")
+    half = SchedulerHalf(setup(), client, NAMED)
+    half.begin()
+    half.matched_tokens(Request("r", range(300)), 0)
+    assert "private: " in client.namespaces[1]

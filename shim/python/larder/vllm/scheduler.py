@@ -72,6 +72,8 @@ class SchedulerHalf(Guarded):
             weight_changes.watch(self)
         except Unsupported as reason:
             return self.turn_off(str(reason))
+        if weight_changes.came_from_peers():
+            self._leave()
         self._is_named(wait_s)
 
     # ---- hits

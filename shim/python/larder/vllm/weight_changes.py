@@ -69,6 +69,14 @@ def watch_model(vllm_config):
         model.load_weights = _loading(original)
 
 
+def came_from_peers():
+    """Whether the weights of this engine are those of running ones, which may be others than in the files: an engine that elastic expert
+    parallelism adds."""
+    from vllm import envs
+
+    return bool(getattr(envs, "VLLM_ELASTIC_EP_SCALE_UP_LAUNCH", False))
+
+
 def _engine_core():
     try:
         from vllm.v1.engine.core import EngineCore

@@ -182,7 +182,7 @@ class WorkerHalf(Guarded):
         try:
             if self.off is not None or self._away or not move.parts:
                 raise LookupError(self.off or ("the KV pages are away" if self._away else "nothing to load"))
-            if move.adapter is not None and not loaded_adapters.matches(*move.adapter):
+            if not _holds(move):
                 raise LookupError("vLLM holds other files of its adapter")
             space = self._space_of(move)
             for part in move.parts:
@@ -213,8 +213,10 @@ class WorkerHalf(Guarded):
             self._under_way.nothing_of(last.number)
             if self.off is None:
                 raise RuntimeError("the step before this one was never saved")
-        begun = False
-        for (space, group), parts in self._by_call(work.stores if self._stores and self.off is None and not self._away else ()).items():
+        begun, may_store = False, self._stores and self.off is None and not self._away
+        # A line that the scheduler has closed, of an adapter that was loaded again, must not be opened once more.
+        stores = [move for move in work.stores if _holds(move)] if may_store else ()
+        for (space, group), parts in self._by_call(stores).items():
             hashes, pages = (b"".join(one) for one in zip(*((part.hashes, part.pages) for part in parts)))
             begun |= self.client.store_begin(hashes, self._stride(parts[0]), pages, group, self._shard, space)
         if not begun:
@@ -349,3 +351,8 @@ class WorkerHalf(Guarded):
             return None
         report, self._measured = self._measured, WorkerReport()
         return report
+
+
+def _holds(move):
+    """Whether KV of this move is what vLLM computes: it holds the files of its adapter, or would read them now."""
+    return move.adapter is None or loaded_adapters.matches(*move.adapter)
