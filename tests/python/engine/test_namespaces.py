@@ -12,7 +12,9 @@ import pytest
 from engines import PATIENCE_S, REFUSED, environment, prompt, run_offline, start_larderd, wait_for
 from transformers import AutoTokenizer
 
-EXAMPLE = "The quick brown fox jumps over the lazy dog. " * 40
+# A loaded prompt rounds its tail in another way than a computed one, and a near tie of these random weights may then end the other way, by
+# the machine: this text has none in 32 tokens on those that were tried.
+EXAMPLE = "Sphinx of black quartz, judge my vow. " * 40
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +77,9 @@ def test_another_block_size_misses_and_rejected_drafts_are_not_stored(world):
     }
     ask = {"ask": world.text, "max_tokens": 150}
     extra = {"chunk_tokens": 128}
-    (cold, *_, warm), log = run_offline(world.path, world.larderd.socket, [ask, *settled(world), ask], extra=extra, **llm)
+    steps = [ask, *settled(world), ask]
+    # float32: in 150 tokens bfloat16 has near ties, which rounding decides by the machine.
+    (cold, *_, warm), log = run_offline(world.path, world.larderd.socket, steps, extra=extra, dtype="float32", **llm)
     assert (cold["hit"], warm["hit"]) == (0, len(world.text) // 128 * 128)
     assert warm["tokens"] == cold["tokens"]
     assert cold["drafts"] > 0, "the test must make vLLM speculate"

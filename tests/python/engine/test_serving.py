@@ -319,7 +319,7 @@ def test_query_twice_against_a_users_server(world, engine, tmp_path, capsys):
     from larder import query_twice
 
     file = tmp_path / "text"
-    file.write_text("The quick brown fox jumps over the lazy dog. " * 60)
+    file.write_text("Sphinx of black quartz, judge my vow. " * 60)
     assert query_twice.main(["--url", engine.url, "--file", str(file), "--larderd", "http://127.0.0.1:1"]) == 0
     shown = capsys.readouterr().out
     assert "external cache" in shown and "identical in both" in shown

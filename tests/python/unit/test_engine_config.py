@@ -111,6 +111,18 @@ def test_attributes_that_are_no_fields_count_too():
     assert engine_config.fields_of(config)["model_config.added_later"] == 1
 
 
+def test_a_property_that_one_process_has_asked_for_is_no_difference():
+    """With its workers in one process the scheduler shares a configuration that the model was built from."""
+    config = with_leaf("model_config.dtype", "x")
+    before = engine_config.fields_of(config)
+    kind = type(config.model_config)
+    cached = [name for name, value in vars(kind).items() if isinstance(value, functools.cached_property)]
+    assert "is_mm_prefix_lm" in cached
+    for name in cached:
+        config.model_config.__dict__[name] = True
+    assert engine_config.fields_of(config) == before
+
+
 def test_neither_an_address_nor_a_secret_gets_in():
     config = with_leaf("model_config.hf_token", "hf_secret")
     config.additional_config = {"object": object(), "function": is_listed}

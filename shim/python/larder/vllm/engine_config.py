@@ -236,13 +236,21 @@ def _members(part):
     if hasattr(part, "to_dict"):  # of Hugging Face: the model's own file with its overrides
         return {name: value for name, value in part.to_dict().items() if name not in _OF_NO_MODEL}
     members = {field.name: getattr(part, field.name, None) for field in dataclasses.fields(part)}
-    return {**members, **{name: value for name, value in vars(part).items() if not name.startswith("_")}}
+    return {**members, **_attributes(part)}
+
+
+def _attributes(part):
+    """Public attributes that vLLM sets beside the fields. Left out is the memory of a cached property: the other fields decide it, and only
+    a process that has asked for it has it."""
+    kind = type(part)
+    return {name: value for name, value in vars(part).items() if not name.startswith("_") and not hasattr(kind, name)}
 
 
 def _differing(part, path, chosen):
     if hasattr(part, "to_dict"):
         chosen.add(path)
         return
+    chosen.update(f"{path}.{name}" if path else name for name in _attributes(part))
     for field in dataclasses.fields(part):
         value, at = getattr(part, field.name, None), f"{path}.{field.name}" if path else field.name
         if at in HARMLESS:
