@@ -24,10 +24,11 @@ const PageLayout kWindow{"window", 3, 1, 4096, 0, false, 0};  // its slots are s
 
 // One process of an engine with two KV groups, the second of which keeps one block of each chunk.
 struct Process {
-  Process(const std::string& socket, std::uint32_t shards, std::uint32_t layout_shard = 0, const PageLayout& first = kFull)
+  Process(const std::string& socket, std::uint32_t shards, std::uint32_t layout_shard = 0, const PageLayout& first = kFull,
+          const std::string& fingerprint = "engine: made-up\n")
       : full(first), window(kWindow), client(std::make_unique<Client>(Options{socket, "process", 1}, copy::host_copy_engine())) {
     NamespaceSpec spec;
-    spec.fingerprint = "engine: made-up\n";
+    spec.fingerprint = fingerprint;
     spec.shard_count = shards;
     spec.layout_shard = layout_shard;
     spec.chunk_tokens = 64;
@@ -132,6 +133,26 @@ TEST_F(NamespacesTest, AddedNamespacesAreApartAndOpenedAgainAfterARestart) {
   ASSERT_TRUE(wait([&] { return process.store(2, 0, 0, adapter) == 1; }));
   EXPECT_EQ(process.store(2, 0, 1, adapter), 1U);
   EXPECT_TRUE(wait([&] { return process.present(2, adapter); }));
+}
+
+TEST_F(NamespacesTest, AClientAttachesBeforeItsFingerprintIsKnown) {
+  start();
+  Process process(config_.socket, 1, 0, kFull, "");
+  ASSERT_TRUE(process.status.ok()) << process.status.to_string();
+  ASSERT_TRUE(process.client->wait_attached(5000).ok());
+  EXPECT_FALSE(process.present(1)) << "number 0 is a miss";
+  EXPECT_EQ(process.store(1, 0, 0), 0U);
+  const std::uint32_t own = *process.client->add_namespace("engine: made-up\n", "");
+  EXPECT_NE(own, 0U);
+  ASSERT_TRUE(wait([&] { return process.store(1, 0, 0, own) + process.store(1, 0, 1, own) == 2 || process.present(1, own); }));
+  EXPECT_TRUE(process.load(1, 0, 0, own) && process.load(1, 0, 1, own));
+
+  const std::uint32_t attachments = process.client->state().attachments;
+  stop();
+  start();
+  ASSERT_TRUE(wait([&] { return process.client->state().attachments > attachments; }))
+      << "a session without a name comes back too";
+  EXPECT_TRUE(wait([&] { return process.present(1, own) && process.load(1, 0, 0, own); }));
 }
 
 TEST_F(NamespacesTest, ADropReachesWhatIsAddedLaterToo) {
