@@ -29,6 +29,19 @@ copy_payload() {
   local package=$out/payload/python/larder file
   for file in $(cd shim/python/larder && find . -name '*.py'); do install -D -m 0644 "shim/python/larder/$file" "$package/$file"; done
   install -m 0755 -s "$build/lib/liblarder.so" "$package/liblarder.so"
+  copy_entry_points shim/python/pyproject.toml "$out/payload/python"
+}
+
+# The metadata of the package, beside it: by this vLLM finds the entry point in each of its processes, as it does with the wheel.
+copy_entry_points() {
+  local version info
+  version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$1")
+  info=$2/larder-$version.dist-info
+  install -d -m 0755 "$info"
+  printf 'Metadata-Version: 2.1\nName: larder\nVersion: %s\n' "$version" >"$info/METADATA"
+  sed -n '/^\[project\.entry-points\./,/^$/ { s/^\[project\.entry-points\."\(.*\)"\]$/[\1]/p; s/^\([^[].*\) = "\(.*\)"$/\1 = \2/p }' "$1" \
+    >"$info/entry_points.txt"
+  chmod 0644 "$info"/*
 }
 
 # Who runs here, how names are looked up, and whom TLS trusts; OpenSSL asks for the second path.

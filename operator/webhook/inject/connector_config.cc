@@ -21,6 +21,13 @@ bool is_larder(const Object& config) {
   return api::text_at(config, "kv_connector") == kName;
 }
 
+// Whether Larder is among the connectors of that MultiConnector, however deep.
+bool has_larder(const Object& config) {
+  if (is_larder(config)) return true;
+  const Object& connectors = api::at(config, "kv_connector_extra_config.connectors");
+  return connectors.is_array() && std::ranges::any_of(connectors, has_larder);
+}
+
 // What there was, as one of several: vLLM hands engine_id down itself, and refuses a child that has its own.
 Object as_child(Object config) {
   config.erase("engine_id");
@@ -65,7 +72,7 @@ Result<std::string> composed_config(std::string_view existing, int chunk_tokens)
   if (!connectors.is_array())
     return Status(Code::kUnsupported,
                   "its MultiConnector has no list kv_connector_extra_config.connectors; write one, Larder is added to it");
-  if (std::ranges::any_of(connectors, is_larder)) return std::string(existing);
+  if (has_larder(outer)) return std::string(existing);
   outer["kv_connector_extra_config"]["connectors"].push_back(own_config(chunk_tokens));
   make_cache_safe(outer);
   return outer.dump();

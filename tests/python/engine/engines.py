@@ -53,10 +53,11 @@ class Engine(VllmServer):
 
     larderd = None
 
-    def __init__(self, model, socket, folder, *arguments, extra=None, role="kv_both"):
-        connector = {**CONNECTOR, "kv_role": role, "kv_connector_extra_config": extra or {}}
+    def __init__(self, model, socket, folder, *arguments, extra=None, role="kv_both", connector=None, **env):
+        """connector: the whole of --kv-transfer-config, in place of Larder alone with `extra` and `role`."""
+        connector = connector or {**CONNECTOR, "kv_role": role, "kv_connector_extra_config": extra or {}}
         super().__init__(
-            "vLLM", str(model), "tiny", environment(socket), folder / f"vllm-{next(_numbers)}.log", connector, list(arguments)
+            "vLLM", str(model), "tiny", environment(socket, **env), folder / f"vllm-{next(_numbers)}.log", connector, list(arguments)
         )
 
     def ask(self, tokens, max_tokens=8, **fields):
@@ -115,10 +116,10 @@ class Engine(VllmServer):
         return re.findall(pattern, self.log.read_text(errors="replace"))
 
 
-def run_offline(model, socket, steps, extra=None, env=None, timeout_s=180, script=OFFLINE, **llm):
+def run_offline(model, socket, steps, extra=None, env=None, timeout_s=180, script=OFFLINE, connector=CONNECTOR, **llm):
     """Runs offline_run.py, or what takes its place, and returns (its results, all that it printed). In one process, which starts in half
     the time; servers and the example for offline use run as users run them, in several."""
-    job = json.dumps({"model": str(model), "steps": steps, "connector": CONNECTOR, "extra": extra or {}, "llm": llm})
+    job = json.dumps({"model": str(model), "steps": steps, "connector": connector, "extra": extra or {}, "llm": llm})
     environ = {**environment(socket, VLLM_ENABLE_V1_MULTIPROCESSING="0"), **(env or {})}
     done = subprocess.run(
         [sys.executable, script, job], env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=timeout_s

@@ -158,7 +158,7 @@ def main():
     from vllm.config import KVTransferConfig, PoolerConfig
 
     job = json.loads(sys.argv[1])
-    connector = KVTransferConfig(**job["connector"], kv_connector_extra_config=job["extra"])
+    connector = KVTransferConfig(**{"kv_connector_extra_config": job["extra"], **job["connector"]})
     options = {"enforce_eager": True, "seed": 0, "max_model_len": 2048, "disable_log_stats": False, **job["llm"]}
     if "pooler_config" in options:
         options["pooler_config"] = PoolerConfig(**options["pooler_config"])

@@ -187,8 +187,9 @@ def test_what_is_known_is_bounded(folder):
 class Manager:
     """What of vLLM's WorkerLoRAManager is wrapped."""
 
-    def __init__(self):
+    def __init__(self, lora_config=None):
         self.held = set()
+        self.lora_config = lora_config
 
     def list_adapters(self):
         return self.held
@@ -202,42 +203,60 @@ class TestWhatAWorkerHolds:
     @pytest.fixture
     def manager(self, monkeypatch):
         monkeypatch.setattr(Manager, "_load_adapter", loaded_adapters._noted(Manager._load_adapter))
-        loaded_adapters.take_news()
-        made = Manager()
-        yield made
-        loaded_adapters._managers.discard(made)
+        return Manager()
 
-    def test_a_load_is_reported_once_and_decides_from_then_on(self, manager, folder):
+    @pytest.fixture
+    def held(self):
+        return loaded_adapters.LoadedAdapters()
+
+    def test_a_load_is_reported_once_and_decides_from_then_on(self, manager, held, folder):
         assert manager._load_adapter(request(folder, 7)) == "adapter"
         files = files_of(folder)
-        assert loaded_adapters.take_news() == {7: files} and loaded_adapters.take_news() == {}
+        assert held.take_news() == {7: files} and held.take_news() == {}
         (folder / "adapter_model.safetensors").write_bytes(b"others")
-        assert loaded_adapters.matches(7, files) and not loaded_adapters.matches(7, files_of(folder))
+        assert held.matches(7, files) and not held.matches(7, files_of(folder))
 
-    def test_of_one_that_it_does_not_hold_the_files_decide(self, manager, folder):
+    def test_of_one_that_it_does_not_hold_the_files_decide(self, manager, held, folder):
         manager._load_adapter(request(folder, 7))
         files = files_of(folder)
         manager.held.clear()  # vLLM needed the room
-        assert loaded_adapters.matches(7, files)
+        assert held.matches(7, files)
         (folder / "adapter_model.safetensors").write_bytes(b"others")
-        assert not loaded_adapters.matches(7, files)
+        assert not held.matches(7, files)
         shutil.rmtree(folder)
-        assert not loaded_adapters.matches(7, files)
+        assert not held.matches(7, files)
 
     def test_what_vllm_let_go_is_forgotten(self, manager, folder):
         manager._load_adapter(request(folder, 7))
         manager.held.discard(7)
         manager._load_adapter(request(folder, 8))
-        assert set(loaded_adapters._loaded) == {8}
+        assert set(loaded_adapters._records[manager].loaded) == {8}
 
-    def test_files_that_change_while_vllm_reads_match_nothing(self, folder):
-        loaded_adapters.take_news()
-
+    def test_files_that_change_while_vllm_reads_match_nothing(self, held, folder):
         def load(self, lora_request):
             os.utime(folder / "adapter_config.json", (1, 1))
             self.held.add(lora_request.lora_int_id)
 
         manager = Manager()
         loaded_adapters._noted(load)(manager, request(folder, 7))
-        assert loaded_adapters.take_news() == {7: ()} and not loaded_adapters.matches(7, files_of(folder))
-        loaded_adapters._managers.discard(manager)
+        assert held.take_news() == {7: ()} and not held.matches(7, files_of(folder))
+
+    def test_engines_of_one_process_hold_adapters_of_their_own(self, manager, folder, tmp_path):
+        """Both may give their adapters the same number."""
+        configs = [object(), object()]
+        one, other = [loaded_adapters.LoadedAdapters(config) for config in configs]
+        mine, theirs = Manager(configs[0]), Manager(configs[1])
+        second = shutil.copytree(folder, tmp_path / "second")
+        mine._load_adapter(request(folder, 7))
+        theirs._load_adapter(request(second, 7))
+        assert (one.take_news(), other.take_news()) == ({7: files_of(folder)}, {7: files_of(second)})
+        assert one.matches(7, files_of(folder)) and not one.matches(7, files_of(second))
+        assert other.matches(7, files_of(second)) and not other.matches(7, files_of(folder))
+
+    def test_loads_of_an_engine_that_ended_are_nobodys(self, manager, folder):
+        config = object()
+        first = loaded_adapters.LoadedAdapters(config)
+        gone = Manager(config)
+        gone._load_adapter(request(folder, 7))
+        del first
+        assert loaded_adapters.LoadedAdapters(object()).take_news() == {}

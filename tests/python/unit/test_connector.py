@@ -35,9 +35,7 @@ def make(role, monkeypatch, reason):
 
     monkeypatch.setattr(connector, "setup_of", refuse)
     transfer = SimpleNamespace(kv_load_failure_policy="fail")
-    made = connector.LarderConnector(SimpleNamespace(kv_transfer_config=transfer), role, None)
-    assert transfer.kv_load_failure_policy == "recompute"
-    return made
+    return connector.LarderConnector(SimpleNamespace(kv_transfer_config=transfer), role, None)
 
 
 LINE = "Larder is off for this engine: several KV groups are not served yet (2)"

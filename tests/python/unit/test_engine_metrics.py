@@ -135,3 +135,80 @@ def test_what_is_kept_between_reports_is_bounded():
     for _ in range(5000):
         observed.first_token("hit", 1.0)
     assert len(observed.data["hit"]) == 4096
+
+
+KINDS = (prometheus_client.Gauge, prometheus_client.Counter, prometheus_client.Histogram)
+
+
+def engine(model, names=("model_name", "engine"), indexes=(0,)):
+    """What vLLM makes in the process that has the engine's statistics, in the registry of that process."""
+    config = type("Config", (), {"kv_transfer_config": None})()
+    values = {index: [model, str(index), *names[2:]] for index in indexes}
+    return LarderConnector.build_prom_metrics(config, {kind: kind for kind in KINDS}, list(names), values)
+
+
+def seen(model, cache="hit", **more):
+    labels = {"model_name": model, "engine": "0", "cache": cache, **more}
+    return prometheus_client.REGISTRY.get_sample_value("larder_engine_first_token_seconds_count", labels)
+
+
+@pytest.fixture
+def registry():
+    """The process's, which vLLM uses. It has others' collectors too, also such as have no name."""
+
+    class Other:
+        def collect(self):
+            return []
+
+    other, before = Other(), set(prometheus_client.REGISTRY._collector_to_names)
+    prometheus_client.REGISTRY.register(other)
+    yield
+    for collector in set(prometheus_client.REGISTRY._collector_to_names) - before:
+        prometheus_client.REGISTRY.unregister(collector)
+
+
+def test_engines_one_after_the_other_and_side_by_side_count(registry):
+    from vllm.v1.metrics.prometheus import unregister_vllm_metrics
+
+    made = []
+    for model in ("first", "second", "second"):
+        unregister_vllm_metrics()
+        made.append(engine(model))
+    for one in made:
+        one.observe({"hit": [1.0], "unnamed": ["late"]})
+    assert (seen("first"), seen("second")) == (1, 2)
+
+
+def test_an_engine_with_other_labels_makes_room(registry):
+    old = engine("labels")
+    new = engine("labels", ("model_name", "engine", "more"))
+    for one in (old, new):
+        one.observe({"hit": [1.0]})
+    assert seen("labels", more="more") == 1
+
+
+def test_a_name_that_is_somebody_elses_makes_room(registry):
+    engine("theirs")
+    (there,) = [one for one in prometheus_client.REGISTRY._collector_to_names if getattr(one, "_name", "") == "larder_engine_info"]
+    prometheus_client.REGISTRY.unregister(there)
+    prometheus_client.Counter("larder_engine_info", "a counter by that name", ["model_name", "engine", "pool"])
+    engine("theirs").observe({"hit": [1.0]})
+    assert seen("theirs") == 1
+
+
+def test_an_engine_without_metrics_goes_on(monkeypatch):
+    """vLLM asks for them at its start, and tells them at each step."""
+
+    def refuse(**_):
+        raise RuntimeError("no metrics here")
+
+    config = type("Config", (), {"kv_transfer_config": None})()
+    made = LarderConnector.build_prom_metrics(config, dict.fromkeys(KINDS, refuse), ["model_name", "engine"], {0: ["m", "0"]})
+    made.observe({"hit": [1.0], "unnamed": ["late"]}, 0)
+
+
+def test_an_engine_or_a_reason_that_was_not_there_at_the_start_costs_nothing(exported):
+    metrics, value = exported
+    metrics.observe({"hit": [1.0], "unnamed": ["late"]}, 7)
+    metrics.observe({"unnamed": ["a reason of another version"]}, 0)
+    assert value("larder_engine_first_token_seconds_count", cache="hit") == 0

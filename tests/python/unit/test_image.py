@@ -75,7 +75,7 @@ def test_programs_are_there_with_all_that_they_load(root, files):
     assert "etc/ssl/certs/ca-certificates.crt" in files
 
 
-def test_payload_runs_where_it_was_installed(image, manifest, tmp_path):
+def test_payload_runs_where_it_was_installed(root, image, manifest, tmp_path):
     with tarfile.open(image) as archive, tarfile.open(fileobj=archive.extractfile(manifest["Layers"][0])) as tree:
         tree.extractall(tmp_path, members=[entry for entry in tree.getmembers() if entry.name.startswith("payload")])
     volume = tmp_path / "volume"
@@ -86,3 +86,14 @@ def test_payload_runs_where_it_was_installed(image, manifest, tmp_path):
     program = "import larder, larder.vllm, larder._native as n; print(n.library_path())"
     done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == str(volume / "python" / "larder" / "liblarder.so")
+    # Found by PYTHONPATH alone, as the wheel is by where it is installed.
+    program = (
+        "from importlib.metadata import entry_points, version\n"
+        "(point,) = [p for p in entry_points(group='vllm.general_plugins') if p.name == 'larder']\n"
+        "point.load()(); print(version('larder'))\n"
+        "from vllm.distributed.kv_transfer.kv_connector.factory import KVConnectorFactory\n"
+        "print(KVConnectorFactory.get_connector_class_by_name('LarderConnector').__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], env=env, capture_output=True, text=True, check=True)
+    version = re.search(r'^version = "(.+)"$', (root / "shim" / "python" / "pyproject.toml").read_text(), re.M).group(1)
+    assert done.stdout.split() == [version, "LarderConnector"]

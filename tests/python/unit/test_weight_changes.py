@@ -28,13 +28,15 @@ def half(monkeypatch):
     for name in ("collective_rpc", "reset_prefix_cache"):
         monkeypatch.setattr(EngineCore, name, getattr(EngineCore, name))  # undone behind the test
     made = Half()
-    weight_changes.watch(made)
+    made.model_config = object()
+    weight_changes.watch(made, made.model_config)
     return made
 
 
-def core():
+def core(model_config=None):
     """An EngineCore whose workers answer with what they were asked."""
     made = object.__new__(EngineCore)
+    made.vllm_config = types.SimpleNamespace(model_config=model_config)
     made.model_executor = types.SimpleNamespace(collective_rpc=lambda method, timeout, args, kwargs: [(method, timeout, args, kwargs)])
     return made
 
@@ -79,10 +81,50 @@ def test_a_trainer_that_loads_weights_into_the_model_itself_is_told(half, monkey
 
 @pytest.mark.parametrize("done", [True, False])
 def test_vllms_own_cache_is_told_to_be_empty_once_it_is(half, done):
-    made = core()
+    made = core(half.model_config)
     made.scheduler = types.SimpleNamespace(reset_prefix_cache=lambda running, connector: done)
     assert made.reset_prefix_cache() is done
     assert half.calls == ["emptied"] * done
+
+
+def test_what_is_done_to_another_engine_of_the_process_is_not_told(half):
+    other = Half()
+    other.model_config = object()
+    weight_changes.watch(other, other.model_config)
+    made = core(other.model_config)
+    made.scheduler = types.SimpleNamespace(reset_prefix_cache=lambda running, connector: True)
+    made.collective_rpc("reload_weights")
+    made.reset_prefix_cache()
+    assert (half.calls, other.calls) == ([], ["reload_weights", "emptied"]), "KV that is old would be stored, or hits be lost"
+
+
+def test_another_engine_that_starts_changes_no_weights(half, monkeypatch):
+    """Its model may be of the same class."""
+    from vllm.model_executor.model_loader.base_loader import BaseModelLoader
+
+    class Model:
+        def load_weights(self, weights):
+            return set(weights)
+
+    class Loader(BaseModelLoader):
+        def __init__(self):
+            pass
+
+        def download_model(self, model_config):
+            pass
+
+        def load_weights(self, model, model_config):
+            model.load_weights([])
+
+        def load_model(self):
+            self.load_weights(Model(), None)
+
+    monkeypatch.setattr("vllm.model_executor.model_loader.utils.get_model_cls", lambda config: Model)
+    weight_changes.watch_model(types.SimpleNamespace(model_config=None))
+    Loader().load_model()
+    assert half.calls == []
+    Loader().load_weights(Model(), None)
+    assert half.calls == ["load_weights"], "as vLLM loads weights anew"
 
 
 def test_engines_that_are_made_again_in_one_process_wrap_it_once(half):

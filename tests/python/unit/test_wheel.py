@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import zipfile
+from importlib.metadata import distributions
 
 import pytest
 
@@ -33,6 +34,13 @@ def test_installed_it_finds_the_library_beside_itself(wheel, tmp_path):
     version, path = done.stdout.splitlines()
     assert "protocol" in version
     assert path == str(tmp_path / "larder" / "liblarder.so")
+
+
+def test_installed_it_is_a_plugin_of_vllm(wheel, tmp_path, root):
+    zipfile.ZipFile(wheel).extractall(tmp_path)
+    points = [entry for found in distributions(path=[str(tmp_path)]) for entry in found.entry_points]
+    assert [(entry.group, entry.name, entry.value) for entry in points] == [("vllm.general_plugins", "larder", "larder.vllm_plugin:register")]
+    assert (tmp_path / "larder" / "vllm_plugin.py").exists()
 
 
 def test_a_missing_library_is_named(tmp_path, root):

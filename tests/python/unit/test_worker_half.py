@@ -213,3 +213,14 @@ def test_without_a_client_every_hook_answers():
     assert half.free_requests() == {"b"}
     report = half.report()
     assert (report.disabled, report.ended) == ("refused", {1: 1})
+
+
+def test_pages_of_a_second_engine_of_the_process_end_the_cache_of_both(half):
+    """vLLM has one connector for the workers of a process: which engine a step is of, nothing says."""
+    for _ in range(2):
+        half.register({"layer.0": torch.zeros(10, 4096, dtype=torch.uint8)})
+    assert len(half.client.groups) == 1, "the first engine's loads must not go to the second's pages"
+    half.bind(StepWork(namespace="engine: test\n", loads=[move("r")], computes=True))
+    assert half.transfer_results() == ({"r"}, {"r"}) and half.client.loads == []
+    for _ in range(2):  # whichever engine steps next
+        assert "VLLM_ENABLE_V1_MULTIPROCESSING" in half.report().disabled

@@ -2,7 +2,10 @@
 
 {"kv_connector": "LarderConnector", "kv_connector_module_path": "larder.vllm", "kv_role": "kv_both"}"""
 
+from larder import vllm_plugin
 from larder.vllm.connector import LarderConnector
+
+vllm_plugin.register()
 
 __all__ = ["LarderConnector"]
 

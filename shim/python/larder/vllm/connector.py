@@ -5,8 +5,9 @@ import logging
 from vllm.distributed.kv_transfer.kv_connector.v1 import base
 from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorBase_V1, KVConnectorRole, SupportsHMA
 
+from larder import vllm_plugin
 from larder.client import Client
-from larder.vllm import loaded_adapters, sleep_mode, weight_changes
+from larder.vllm import loaded_adapters, sleep_mode, surroundings, weight_changes
 from larder.vllm.engine_metrics import Exported, Observed
 from larder.vllm.guard import LogPump, logger
 from larder.vllm.messages import StepWork
@@ -33,14 +34,15 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
     def __init__(self, vllm_config, role, kv_cache_config, **kwargs):
         super().__init__(vllm_config, role, kv_cache_config, **kwargs)
         self._client = self._pump = self._naming = None
+        self._looked_around = False
         is_scheduler = role == KVConnectorRole.SCHEDULER
         setup, off, level = None, None, logging.WARNING
         shard, stores = 0, True
         try:
-            # A failed load is recomputed. vLLM reads the policy after it has made the scheduler's connector.
-            vllm_config.kv_transfer_config.kv_load_failure_policy = "recompute"
             setup = setup_of(vllm_config, kv_cache_config)
-            if not is_scheduler:
+            if is_scheduler:
+                surroundings.prepare(self, vllm_config, setup.loads)
+            else:
                 shard, stores = setup.shards.of(*_stage_and_rank(setup.shards))
             if getattr(vllm_config, "lora_config", None) is not None:
                 loaded_adapters.watch()
@@ -59,18 +61,31 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
             off = f"{type(error).__name__}: {error}"
         if is_scheduler:
             events = TierEvents(setup, self._client) if off is None and wanted(vllm_config) else None
-            self._half = SchedulerHalf(setup, self._client, self._naming, getattr(vllm_config, "lora_config", None), events)
+            self._half = SchedulerHalf(setup, self._client, self._naming, vllm_config, events)
         else:
-            self._half = WorkerHalf(setup, self._client, shard, stores)
+            self._half = WorkerHalf(setup, self._client, shard, stores, getattr(vllm_config, "lora_config", None))
         if off is not None:
             self._half.turn_off(off, level)
         elif is_scheduler:
             self._half.begin(START_WAIT_S)
 
+    def __init_subclass__(cls, **kwargs):
+        """A MultiConnector names its children's statistics by their classes."""
+        super().__init_subclass__(**kwargs)
+        vllm_plugin.register(cls.__name__, cls.__module__)
+
     # ---- scheduler
 
     def get_num_new_matched_tokens(self, request, num_computed_tokens, **kwargs):
+        if not self._looked_around:
+            self._look_around()
         return self._half.matched_tokens(request, num_computed_tokens)
+
+    def _look_around(self):
+        """At the first request, when vLLM's scheduler is made."""
+        self._looked_around = True
+        if self._half.off is None and self._half.setup.loads and (reason := surroundings.objection()):
+            self._half.turn_off(reason)
 
     def update_state_after_alloc(self, request, blocks, num_external_tokens, **kwargs):
         self._half.allocated(request, blocks, num_external_tokens)

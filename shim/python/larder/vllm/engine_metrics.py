@@ -6,7 +6,10 @@ The scheduler's process observes (Observed), vLLM carries that to its front end,
 import os
 from dataclasses import dataclass, field
 
+import prometheus_client
 from vllm.distributed.kv_transfer.kv_connector.v1.metrics import KVConnectorPromMetrics, KVConnectorStats
+
+from larder.vllm.guard import logger
 
 # Labels. hit: something was loaded from Larder; own: nothing was, and the engine's own prefix cache had half of the prompt or more.
 CACHES = ("hit", "own", "miss")
@@ -62,21 +65,34 @@ class Observed(KVConnectorStats):
 
 
 class Exported(KVConnectorPromMetrics):
+    """The series in the registry of this process. Engines of one process share them and differ by labels. Never raises: vLLM would not
+    start, or would end at its next step."""
+
     def __init__(self, vllm_config, metric_types, labelnames, per_engine_labelvalues):
         super().__init__(vllm_config, metric_types, labelnames, per_engine_labelvalues)
-        seconds = self._histogram_cls(
+        self._seconds, self._unnamed = {}, {}
+        try:
+            self._make(labelnames, per_engine_labelvalues)
+        except Exception as error:
+            logger.warning("Larder: vLLM's /metrics has no series of Larder: %s: %s", type(error).__name__, error)
+
+    def _make(self, labelnames, per_engine_labelvalues):
+        seconds = only_one(
+            self._histogram_cls,
             name="larder_engine_first_token_seconds",
             documentation="From a request's arrival to its first token in the scheduler, by whether Larder's cache was hit",
             buckets=BUCKETS_S,
             labelnames=[*labelnames, "cache"],
         )
-        unnamed = self._counter_cls(
+        unnamed = only_one(
+            self._counter_cls,
             name="larder_engine_unnamed_requests_total",
             documentation="Requests with multi-modal items that ran without Larder's cache, by the reason",
             labelnames=[*labelnames, "reason"],
         )
         # In placement Node larderd runs in another pod: by this the dashboards know whose engines are whose.
-        info = self._gauge_cls(
+        info = only_one(
+            self._gauge_cls,
             name="larder_engine_info",
             documentation="1, and the pool that the engine was given ($LARDER_POOL; empty without one)",
             multiprocess_mode="mostrecent",
@@ -85,13 +101,37 @@ class Exported(KVConnectorPromMetrics):
         for values in per_engine_labelvalues.values():
             info.labels(*values, os.environ.get("LARDER_POOL", "")).set(1)
         # All at zero from the start: a rate needs a value before the first event.
-        self._seconds = {(e, c): seconds.labels(*values, c) for e, values in per_engine_labelvalues.items() for c in CACHES}
         engines = per_engine_labelvalues.items()
+        self._seconds = {(e, c): seconds.labels(*values, c) for e, values in engines for c in CACHES}
         self._unnamed = {(e, r): unnamed.labels(*values, r) for e, values in engines for r in UNNAMED}
 
     def observe(self, transfer_stats_data, engine_idx=0):
         for cache in CACHES:
-            for seconds in transfer_stats_data.get(cache, ()):
-                self._seconds[engine_idx, cache].observe(seconds)
+            series = self._seconds.get((engine_idx, cache))
+            for seconds in transfer_stats_data.get(cache, ()) if series is not None else ():
+                series.observe(seconds)
         for reason in transfer_stats_data.get("unnamed", ()):
-            self._unnamed[engine_idx, reason].inc()
+            series = self._unnamed.get((engine_idx, reason))
+            if series is not None:
+                series.inc()
+
+
+def only_one(kind, *, name, labelnames, **given):
+    """A collector of prometheus_client, or the one that an earlier engine of this process has made under this name. One with other
+    labels, which an engine has made by another vLLM or another Larder, makes room."""
+    try:
+        return kind(name=name, labelnames=labelnames, **given)
+    except ValueError:  # duplicated
+        there = _registered(name)
+        if there is None:
+            raise
+    if type(there) is kind and tuple(there._labelnames) == tuple(labelnames):
+        return there
+    prometheus_client.REGISTRY.unregister(there)
+    return kind(name=name, labelnames=labelnames, **given)
+
+
+def _registered(name):
+    """prometheus_client has no call for this. vLLM unregisters its own collectors by the same table."""
+    name = name.removesuffix("_total")  # as counters keep it
+    return next((one for one in tuple(prometheus_client.REGISTRY._collector_to_names) if getattr(one, "_name", "") == name), None)

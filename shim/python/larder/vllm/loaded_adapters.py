@@ -1,9 +1,11 @@
 """The files of each adapter that a worker has loaded.
 
 vLLM reads an adapter when the adapter is added or first used, and again after an eviction. A
-wrapper of WorkerLoRAManager._load_adapter notes the files before and after vLLM reads them. Owned
-by the worker's thread."""
+wrapper of WorkerLoRAManager._load_adapter notes the files before and after vLLM reads them. A
+process may have several engines: each LoadedAdapters is told of its own engine's loads. Owned by
+the worker's thread."""
 
+import dataclasses
 import functools
 import os
 import weakref
@@ -11,10 +13,47 @@ import weakref
 from larder.vllm.adapter_files import FilesUnknown, files_of
 from larder.vllm.groups import Unsupported
 
-# By adapter number: the files of the last load; (): the files changed while vLLM read them.
-_loaded: dict[int, tuple] = {}
-_managers = weakref.WeakSet()
-_news: dict[int, tuple] = {}  # not reported yet
+_engines = weakref.WeakSet()  # each LoadedAdapters of this process
+_records = weakref.WeakKeyDictionary()  # by vLLM's manager: its _Record
+
+
+@dataclasses.dataclass
+class _Record:
+    lora_config: object  # of the manager's engine; None: the engine is not known
+    loaded: dict = dataclasses.field(default_factory=dict)  # by adapter number: the files of the last load; (): they changed meanwhile
+    news: dict = dataclasses.field(default_factory=dict)  # not reported yet
+
+
+class LoadedAdapters:
+    """What the worker of one engine has loaded. lora_config: vLLM's, by which an engine is told from the others of its process."""
+
+    def __init__(self, lora_config=None):
+        self.lora_config = lora_config
+        _engines.add(self)
+
+    def matches(self, number, files):
+        """Whether this worker computes the adapter's KV from these files: the worker has loaded these
+        files, or would read them now."""
+        for manager, record in self._mine():
+            if number in manager.list_adapters():
+                return record.loaded.get(number) == files
+        try:
+            return files_of(os.path.dirname(files[0].path)) == files
+        except FilesUnknown:
+            return False
+
+    def take_news(self):
+        """{number: files} of the loads since the last call."""
+        told = {}
+        for _, record in self._mine():
+            told.update(record.news)
+            record.news.clear()
+        return told
+
+    def _mine(self):
+        """A manager of an engine that is not known counts for each: KV of other files is worse than a miss."""
+        own = self.lora_config
+        return [(manager, record) for manager, record in tuple(_records.items()) if record.lora_config is None or record.lora_config is own]
 
 
 def watch():
@@ -30,39 +69,27 @@ def watch():
         WorkerLoRAManager._load_adapter = _noted(original)
 
 
-def matches(number, files):
-    """Whether this worker computes the adapter's KV from these files: the worker has loaded these
-    files, or would read them now."""
-    if any(number in manager.list_adapters() for manager in tuple(_managers)):
-        return _loaded.get(number) == files
-    try:
-        return files_of(os.path.dirname(files[0].path)) == files
-    except FilesUnknown:
-        return False
-
-
-def take_news():
-    """{number: files} of the loads since the last call."""
-    news = dict(_news)
-    _news.clear()
-    return news
-
-
 def _noted(original):
     @functools.wraps(original)
     def _load_adapter(self, lora_request):
         before = _files(lora_request.lora_path)
         adapter = original(self, lora_request)
         files = before if before == _files(lora_request.lora_path) else ()
-        number = lora_request.lora_int_id
-        _managers.add(self)
-        _loaded[number] = _news[number] = files
-        for gone in set(_loaded) - set(self.list_adapters()) - {number}:
-            del _loaded[gone]
+        number, record = lora_request.lora_int_id, _record_of(self)
+        record.loaded[number] = record.news[number] = files
+        for gone in set(record.loaded) - set(self.list_adapters()) - {number}:
+            del record.loaded[gone]
         return adapter
 
     _load_adapter.larder_original = original
     return _load_adapter
+
+
+def _record_of(manager):
+    if manager not in _records:
+        config = getattr(manager, "lora_config", None)
+        _records[manager] = _Record(config if any(one.lora_config is config for one in tuple(_engines)) else None)
+    return _records[manager]
 
 
 def _files(path):

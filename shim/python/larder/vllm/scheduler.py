@@ -20,6 +20,7 @@ from larder.vllm.kept_blocks import KeptBlocks
 from larder.vllm.keys import chunk_hashes, stride_of
 from larder.vllm.local_cache import LocalCache
 from larder.vllm.messages import COMPUTES, RESTS, Move, Part, StepWork
+from larder.vllm.neighbours import Neighbours
 from larder.vllm.spaces import NoSpace, Space, Spaces
 from larder.vllm.store_plan import StorePlan, Tracked
 from larder.vllm.worth import LoadOrRecompute
@@ -39,13 +40,14 @@ class Lookup:
 
 
 class SchedulerHalf(Guarded):
-    def __init__(self, setup, client, naming=None, lora_config=None, events=None):
+    def __init__(self, setup, client, naming=None, vllm_config=None, events=None):
         """naming: a Naming. Requests run without the cache until it knows the engine's fingerprint.
         events: TierEvents, where the engine publishes KV events."""
         super().__init__(setup, client)
         self._naming = naming
         self._text = ""  # the engine's fingerprint, once it is known
-        self._adapters = Adapters(lora_config)
+        self._model_config = getattr(vllm_config, "model_config", None)
+        self._adapters = Adapters(getattr(vllm_config, "lora_config", None))
         self._spaces = Spaces(client)
         self._local = LocalCache()
         self._tracked: dict[str, Tracked] = {}
@@ -54,6 +56,7 @@ class SchedulerHalf(Guarded):
         self._items = Items(setup, self._observed)
         note = events.note if events else None
         self._stores = StorePlan(setup, client, self._tracked, self._items, note)
+        self._neighbours = Neighbours(getattr(vllm_config, "max_concurrent_batches", 1))
         self._kept = KeptBlocks(setup.shards.stages * setup.shards.ranks if setup else 1)
         self._worth = LoadOrRecompute(setup.chunk_bytes * setup.shards.count, setup.chunk_tokens) if setup else None
         self._first_tokens = FirstTokens(self._observed)
@@ -69,7 +72,7 @@ class SchedulerHalf(Guarded):
     def begin(self, wait_s=0):
         """Before the first request. Waits `wait_s` at most for the engine's fingerprint."""
         try:
-            weight_changes.watch(self)
+            weight_changes.watch(self, self._model_config)
         except Unsupported as reason:
             return self.turn_off(str(reason))
         if weight_changes.came_from_peers():
@@ -290,6 +293,7 @@ class SchedulerHalf(Guarded):
     def _plan(self, scheduler_output):
         """(namespace, stores, prefill_tokens) of StepWork."""
         scheduled = scheduler_output.num_scheduled_tokens
+        self._neighbours.step(scheduler_output, self._tracked)
         stores = self._stores.of_step(scheduler_output) if scheduled and self.setup.stores else []
         namespace = "" if self._announced else self._text
         self._announced = self._text != ""
@@ -303,6 +307,8 @@ class SchedulerHalf(Guarded):
     @guarded(lambda: None)
     def worker_output(self, output):
         self._kept.free(getattr(output, "finished_sending", None) or ())
+        if getattr(output, "invalid_block_ids", None) and self.setup is not None and not self.setup.fails_by_page:
+            self._neighbours.failed(self._tracked)
         report = getattr(output, "kv_connector_worker_meta", None)
         if report is not None:
             self._hear(report)

@@ -7,10 +7,13 @@ either. A wrapper of collective_rpc therefore moves the engine to a private name
 call that is not on the list of harmless calls.
 
 A trainer in the engine's process calls the model's load_weights() itself: a wrapper of that method
-counts as such a call. A wrapper of reset_prefix_cache() tells when vLLM has emptied its own cache
-(local_cache)."""
+counts as such a call, unless vLLM builds another model. A wrapper of reset_prefix_cache() tells when
+vLLM has emptied its own cache (local_cache).
+
+A process may have several engines. A call to one of them is not told to the others."""
 
 import functools
+import sys
 import weakref
 
 from larder.vllm.groups import Unsupported
@@ -45,10 +48,11 @@ _HARMLESS = frozenset(
         "update_max_model_len",
     }
 )
-_HALVES = weakref.WeakSet()  # the schedulers' halves of this process
+# The schedulers' halves of this process. Each with the model_config of its engine, one object in all of the engine's configurations.
+_HALVES = weakref.WeakKeyDictionary()
 
 
-def watch(half):
+def watch(half, model_config=None):
     """From now on half.weights_change(name) is called before each call that may change weights, as
     long as `half` lives. Unsupported: this vLLM has no EngineCore.collective_rpc."""
     core = _engine_core()
@@ -56,7 +60,7 @@ def watch(half):
         core.collective_rpc = _watched(core.collective_rpc)
     if not hasattr(core.reset_prefix_cache, "larder_original"):
         core.reset_prefix_cache = _emptying(core.reset_prefix_cache)
-    _HALVES.add(half)
+    _HALVES[half] = model_config
 
 
 def watch_model(vllm_config):
@@ -92,7 +96,7 @@ def _watched(original):
     def collective_rpc(self, method, *args, **kwargs):
         name = method if isinstance(method, str) else getattr(method, "__name__", type(method).__name__)
         if not isinstance(method, str) or name not in _HARMLESS:
-            _tell_halves(name)
+            _tell_halves(name, _halves_of(self) or tuple(_HALVES))
         return original(self, method, *args, **kwargs)
 
     collective_rpc.larder_original = original
@@ -102,7 +106,8 @@ def _watched(original):
 def _loading(original):
     @functools.wraps(original)
     def load_weights(self, *args, **kwargs):
-        _tell_halves("load_weights")
+        if not _model_is_built():
+            _tell_halves("load_weights", tuple(_HALVES))
         return original(self, *args, **kwargs)
 
     load_weights.larder_original = original
@@ -114,7 +119,7 @@ def _emptying(original):
     def reset_prefix_cache(self, *args, **kwargs):
         done = original(self, *args, **kwargs)
         if done:
-            for half in tuple(_HALVES):
+            for half in _halves_of(self):
                 half.prefix_cache_emptied()
         return done
 
@@ -122,8 +127,28 @@ def _emptying(original):
     return reset_prefix_cache
 
 
-def _tell_halves(name):
-    for half in tuple(_HALVES):
+def _halves_of(core):
+    """The halves of that EngineCore."""
+    config = getattr(getattr(core, "vllm_config", None), "model_config", None)
+    return tuple(half for half, own in tuple(_HALVES.items()) if config is not None and own is config)
+
+
+def _model_is_built():
+    """Whether vLLM's loader makes a model, which no engine uses yet: another engine of this process starts."""
+    try:
+        from vllm.model_executor.model_loader.base_loader import BaseModelLoader
+    except ImportError:  # an older vLLM
+        return False
+    frame = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_name == "load_model" and isinstance(frame.f_locals.get("self"), BaseModelLoader):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _tell_halves(name, halves):
+    for half in halves:
         half.weights_change(name)
 
 

@@ -12,8 +12,9 @@ from larder import fingerprint
 from larder._native import DEADLINE_EXCEEDED, FAILED_PRECONDITION
 from larder.client import LarderError
 from larder.kv_pages import pages_of, stream_of
-from larder.vllm import loaded_adapters, sleep_mode
+from larder.vllm import sleep_mode
 from larder.vllm.guard import Guarded, guarded, late, logger
+from larder.vllm.loaded_adapters import LoadedAdapters
 from larder.vllm.messages import COMPUTES, OPEN_WAIT_MS, RESTS, WorkerReport
 from larder.vllm.stores_under_way import Step, StoresUnderWay
 
@@ -40,13 +41,19 @@ class Load:
 
 
 _NOTHING = WorkerReport()
+SHARED = (
+    "vLLM gives two engines of this process one connector, and copies could go to pages of the other engine; "
+    "leave VLLM_ENABLE_V1_MULTIPROCESSING at 1, or end the first engine before the second starts"
+)
 
 
 class WorkerHalf(Guarded):
-    """`shard`: the one whose pages this worker holds; `stores`: it is the one of several with equal bytes that stores them."""
+    """`shard`: the one whose pages this worker holds; `stores`: it is the one of several with equal bytes that stores them.
+    lora_config: vLLM's, of this engine."""
 
-    def __init__(self, setup, client, shard=0, stores=True):
+    def __init__(self, setup, client, shard=0, stores=True, lora_config=None):
         super().__init__(setup, client)
+        self._loaded = LoadedAdapters(lora_config)
         self._shard, self._stores = shard, stores
         self._text = ""  # the scheduler's fingerprint, once it is known
         self._spaces = {}  # the client's namespaces, by what is added to the fingerprint
@@ -62,6 +69,7 @@ class WorkerHalf(Guarded):
         self._computes = False
         self._prefill_tokens = 0
         self._step_begin = 0
+        self._registered = self._shared = False
         self._reported_off = False
         self._measured = WorkerReport()  # not reported yet
 
@@ -80,6 +88,10 @@ class WorkerHalf(Guarded):
 
     def register(self, kv_caches):
         """Gives the library the address of every page of every layer."""
+        if self._registered:  # vLLM has one connector for all workers of a process, and does not say whose step it is
+            self._shared = True
+            return self.turn_off(SHARED)
+        self._registered = True
         if self.off is not None:
             return
         sleep_mode.on_pages(self)
@@ -182,7 +194,7 @@ class WorkerHalf(Guarded):
         try:
             if self.off is not None or self._away or not move.parts:
                 raise LookupError(self.off or ("the KV pages are away" if self._away else "nothing to load"))
-            if not _holds(move):
+            if not self._holds(move):
                 raise LookupError("vLLM holds other files of its adapter")
             space = self._space_of(move)
             for part in move.parts:
@@ -215,7 +227,7 @@ class WorkerHalf(Guarded):
                 raise RuntimeError("the step before this one was never saved")
         begun, may_store = False, self._stores and self.off is None and not self._away
         # A line that the scheduler has closed, of an adapter that was loaded again, must not be opened once more.
-        stores = [move for move in work.stores if _holds(move)] if may_store else ()
+        stores = [move for move in work.stores if self._holds(move)] if may_store else ()
         for (space, group), parts in self._by_call(stores).items():
             hashes, pages = (b"".join(one) for one in zip(*((part.hashes, part.pages) for part in parts)))
             begun |= self.client.store_begin(hashes, self._stride(parts[0]), pages, group, self._shard, space)
@@ -246,7 +258,7 @@ class WorkerHalf(Guarded):
         self._prefill_tokens = 0
         if self._step is not None:
             self._order()
-        if self._step is not None and not all(loaded_adapters.matches(*adapter) for adapter in self._adapters):
+        if self._step is not None and not all(self._loaded.matches(*adapter) for adapter in self._adapters):
             logger.warning("Larder: nothing of a step is stored: vLLM holds other files of an adapter than those that were read")
             self.client.store_abandon()
             self._nothing_of_step()
@@ -341,18 +353,18 @@ class WorkerHalf(Guarded):
             )
 
     def report(self):
-        """For the scheduler: how fast this worker was, and once that it is off. Mostly nothing."""
+        """For the scheduler: how fast this worker was, and once that it is off; to schedulers of several engines each time. Mostly
+        nothing."""
         self._measured.ended.update(self._under_way.take_ended())
-        self._measured.adapters.update(loaded_adapters.take_news())
-        if self.off is not None and not self._reported_off:
+        self._measured.adapters.update(self._loaded.take_news())
+        if self.off is not None and (self._shared or not self._reported_off):
             self._reported_off = True
-            self._measured.disabled = self.off
+            self._measured.disabled = SHARED if self._shared else self.off
         elif self._measured == _NOTHING:
             return None
         report, self._measured = self._measured, WorkerReport()
         return report
 
-
-def _holds(move):
-    """Whether KV of this move is what vLLM computes: it holds the files of its adapter, or would read them now."""
-    return move.adapter is None or loaded_adapters.matches(*move.adapter)
+    def _holds(self, move):
+        """Whether KV of this move is what vLLM computes: it holds the files of its adapter, or would read them now."""
+        return move.adapter is None or self._loaded.matches(*move.adapter)

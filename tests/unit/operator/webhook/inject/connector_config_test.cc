@@ -60,7 +60,9 @@ TEST(ConnectorConfig, OfAModuleOfItsOwnKeepsIt) {
 TEST(ConnectorConfig, WithLarderInItStaysAsItIs) {
   for (const std::string existing :
        {R"({ "kv_connector": "LarderConnector" })",
-        R"({"kv_connector":"MultiConnector","kv_connector_extra_config":{"connectors":[{"kv_connector":"LarderConnector"}]}})"})
+        R"({"kv_connector":"MultiConnector","kv_connector_extra_config":{"connectors":[{"kv_connector":"LarderConnector"}]}})",
+        R"({"kv_connector":"MultiConnector","kv_connector_extra_config":{"connectors":[{"kv_connector":"X"},
+            {"kv_connector":"MultiConnector","kv_connector_extra_config":{"connectors":[{"kv_connector":"LarderConnector"}]}}]}})"})
     EXPECT_EQ(*composed_config(existing, 64), existing);
 }
 

@@ -1,0 +1,110 @@
+"""Larder beside other connectors: each configuration that the injector composes, and such as people write by hand, in a real vLLM.
+
+The configurations of the goldens are read from tests/golden/inject, with ExampleConnector, which needs no GPU, in NIXL's place."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from engines import CONNECTOR, prompt, start_larderd
+from neighbour import FIRST
+from test_models import ask
+from walk import Walk
+
+pytestmark = pytest.mark.slow
+HERE = Path(__file__).parent
+GOLDENS = HERE.parents[1] / "golden" / "inject"
+FLAG = re.compile(r'\{"(?:engine_id":"[^"]*",")?kv_connector":"MultiConnector".*\}')
+
+
+def multi(*children, **more):
+    return {"kv_connector": "MultiConnector", "kv_role": "kv_both", "kv_connector_extra_config": {"connectors": list(children)}, **more}
+
+
+def composed():
+    """{JSON: name of a pod}, each once."""
+    found = {}
+    for file in sorted(GOLDENS.glob("*.out.yaml")):
+        for text in FLAG.findall(file.read_text().replace("''", "'")):
+            found.setdefault(text, file.name.removesuffix(".out.yaml"))
+    return {name: json.loads(text.replace("NixlConnector", "ExampleConnector")) for text, name in found.items()}
+
+
+EXAMPLE = {"kv_connector": "ExampleConnector", "kv_role": "kv_both"}
+POLICY = {"kv_load_failure_policy": "recompute"}
+BY_HAND = {
+    "alone": multi(CONNECTOR),
+    "alone, as the injector adds it": multi(CONNECTOR, **POLICY),
+    "first": multi(CONNECTOR, EXAMPLE),
+    "nested": multi(multi(CONNECTOR), EXAMPLE),
+    "deep": multi(multi(multi(CONNECTOR))),
+    "twice": multi(multi(CONNECTOR), CONNECTOR),
+    "a producer": multi({**EXAMPLE, "kv_role": "kv_producer"}, CONNECTOR, kv_role="kv_producer"),
+    "a consumer": multi({**EXAMPLE, "kv_role": "kv_consumer"}, CONNECTOR, kv_role="kv_consumer"),
+}
+CONFIGS = {**composed(), **BY_HAND}
+
+
+def test_the_goldens_have_some():
+    assert len(composed()) >= 3
+
+
+def stored_in(config, folder):
+    """The configuration with ExampleConnector's files in `folder`."""
+    connectors = config.get("kv_connector_extra_config", {}).get("connectors", ())
+    if connectors:
+        return {**config, "kv_connector_extra_config": {"connectors": [stored_in(one, folder) for one in connectors]}}
+    if config["kv_connector"] != "ExampleConnector":
+        return config
+    return {**config, "kv_connector_extra_config": {"shared_storage_path": str(folder)}}
+
+
+def off(log):
+    return [line for line in log.splitlines() if "Larder is off" in line]
+
+
+WHOLE = prompt("composed", 600)
+FAILING = [FIRST, *prompt("failing", 599)]
+TAIL, OTHER = (WHOLE[:512] + prompt(f"composed {name}", 40) for name in ("tail", "other"))
+
+
+@pytest.fixture(scope="module")
+def model(models):
+    return models("llama")
+
+
+@pytest.fixture(scope="module")
+def alone(model, world, tmp_path_factory):
+    """The answers of an engine without any cache, by prompt."""
+    asked = [WHOLE, TAIL, OTHER, FAILING]
+    steps = [step for text in asked for step in (ask(text, off=True), {"reset": True})]
+    results, _ = Walk(world, tmp_path_factory.mktemp("alone"), model, dtype="float32").run(steps)
+    return {tuple(text): result["tokens"] for text, result in zip(asked, results)}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_composed_engine_answers_alike_and_hits(name, model, alone, tmp_path):
+    """ExampleConnector has whole prompts only: with another tail Larder is asked. The last ask finds zeroed KV in Larder."""
+    with start_larderd(tmp_path) as larderd:
+        walk, config = Walk(larderd, tmp_path, model, dtype="float32"), stored_in(CONFIGS[name], tmp_path / "example")
+        steps = [ask(WHOLE), *walk.settled(), ask(WHOLE), *walk.settled(), ask(TAIL), *walk.settled()]
+        results, log = walk.run([*steps, {"zero": f"/dev/shm/{larderd.shm_name}.arena"}, ask(OTHER)], connector=config)
+        assert not off(log), off(log)
+        assert [one["hit"] for one in results[:3]] == [0, 512, 512]
+        assert [one["tokens"] for one in results] == [alone[tuple(text)] for text in (WHOLE, WHOLE, TAIL, OTHER)]
+        assert larderd.metrics()["larder_checksum_failures_total"] > 0, "the last ask must have tried to load"
+
+
+def test_what_a_neighbour_loads_and_fails_is_not_stored(model, alone, tmp_path):
+    neighbour = {"kv_connector": "FailingNeighbour", "kv_connector_module_path": "neighbour", "kv_role": "kv_both"}
+    with start_larderd(tmp_path) as larderd:
+        env = {"PYTHONPATH": f"{HERE}:{HERE.parents[2] / 'shim' / 'python'}"}
+        walk = Walk(larderd, tmp_path, model, env=env, dtype="float32")
+        steps = [ask(FAILING), *walk.settled(), ask(FAILING), *walk.settled(), ask(FAILING)]
+        (failed, computed, hit), log = walk.run(steps, connector=multi(neighbour, CONNECTOR, **POLICY))
+        assert "Recovered from KV load failure" in log
+        expected = alone[tuple(FAILING)]
+        assert failed["tokens"] == expected, "vLLM computes what failed"
+        assert computed["tokens"] == expected, "what the failed blocks held is no KV of this prompt"
+        assert (computed["hit"], hit["hit"], hit["tokens"]) == (0, 512, expected)
