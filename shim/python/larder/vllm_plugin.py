@@ -1,9 +1,10 @@
 """Registers LarderConnector with vLLM under its name.
 
-vLLM finds a connector by kv_connector_module_path, or by its name. Statistics of a MultiConnector's children carry the name alone, and
-vLLM reads them in processes that have imported no connector: the API server, the logger. `register` is an entry point of
-vllm.general_plugins, which vLLM calls in each of its processes. larder.vllm calls it too, for engines whose VLLM_PLUGINS leaves the
-entry point out."""
+vLLM finds a connector by kv_connector_module_path, or by its name. Statistics of a MultiConnector's
+children carry the name alone, and vLLM reads them in processes that have imported no connector: the
+API server, the logger. `register` is an entry point of vllm.general_plugins, which vLLM calls in
+each of its processes. larder.vllm calls it too, for engines whose VLLM_PLUGINS leaves the entry
+point out. Thread-compatible."""
 
 import logging
 
@@ -12,15 +13,14 @@ MODULE = "larder.vllm"
 
 
 def register(name=NAME, module=MODULE):
-    """May be called any number of times. Raises nothing: vLLM would not start. Imports no part of the connector."""
+    """May be called any number of times. Imports no part of the connector. Raises nothing: an
+    exception here would end vLLM, also where Larder is not used."""
+    logger = logging.getLogger("vllm.larder")
     try:
         from vllm.distributed.kv_transfer.kv_connector.factory import KVConnectorFactory
-    except Exception:
-        logging.getLogger("vllm.larder").debug("Larder: this vLLM has no KVConnectorFactory", exc_info=True)
-        return
-    try:
+
         KVConnectorFactory.register_connector(name, module, name)
     except ValueError:  # the name is registered
         pass
     except Exception as error:
-        logging.getLogger("vllm.larder").warning("Larder: %s cannot be registered with vLLM: %s", name, error)
+        logger.debug("Larder: %s is not registered: %s", name, error, exc_info=True)

@@ -13,48 +13,73 @@ from vllm.distributed.kv_transfer.kv_connector.factory import KVConnectorFactory
 from larder import vllm_plugin  # noqa: E402
 from larder.vllm.connector import LarderConnector  # noqa: E402
 
-# As vLLM's logger does: it has the configuration, and statistics of another process.
+# As vLLM's logger does: it has the configuration, and statistics of another process. One import of vLLM for all cases, each a fork.
 LOGGER = """
+import os, sys
 from vllm.config.kv_transfer import KVTransferConfig
 from vllm.distributed.kv_transfer.kv_connector.v1.metrics import KVConnectorLogging
+from vllm.plugins import load_general_plugins
 
+assert not any(name.startswith("larder") for name in sys.modules)
 child = {"kv_connector": "LarderConnector", "kv_connector_module_path": "larder.vllm", "kv_role": "kv_both"}
 config = KVTransferConfig(kv_connector="MultiConnector", kv_role="kv_both", kv_connector_extra_config={"connectors": [child]})
-logging = KVConnectorLogging(config)
-logging.observe({"LarderConnector": {"hit": [0.1]}})
-logging.observe({"MultiConnector": {"LarderConnector": {"miss": [0.2]}}})
-logging.log(lambda _, text: print("LOGGED", text))
+
+
+def logger(name, path, imports):
+    sys.path.insert(0, path)
+    load_general_plugins()
+    assert "larder.vllm" not in sys.modules, "a plugin is loaded where Larder is not used too"
+    if imports:
+        import larder.vllm
+    logging = KVConnectorLogging(config)
+    logging.observe({"LarderConnector": {"hit": [0.1]}, "MultiConnector": {"LarderConnector": {"miss": [0.2]}}})
+    logging.log(lambda _, text: print(name, text, flush=True))
+
+
+def case(name, path, plugins=None, imports=False):
+    child = os.fork()
+    if child:
+        return os.waitpid(child, 0)
+    if plugins is not None:
+        os.environ["VLLM_PLUGINS"] = plugins
+    try:
+        logger(name, path, imports)
+    except BaseException as error:
+        print(name, repr(error), flush=True)
+    finally:
+        os._exit(0)
+
+
+wheel, source = sys.argv[1:]
+case("no-import", wheel)
+case("other-plugins", wheel, "lora_filesystem_resolver", True)
+case("no-metadata", source, None, True)
+case("neither", source)
 """
-IN_A_PLUGIN = "import sys\nfrom vllm.plugins import load_general_plugins\nload_general_plugins()\nassert 'larder.vllm' not in sys.modules\n"
 
 
-def run(program, *paths, **env):
-    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths)), **env}
-    return subprocess.run([sys.executable, "-c", program], env=environ, capture_output=True, text=True)
-
-
-@pytest.fixture
-def beside(root, tmp_path):
-    """A folder for PYTHONPATH as a pod has it: the package, and its metadata beside it."""
-    script = f". <(sed -n '/^copy_entry_points() {{/,/^}}/p' .ci/image/rootfs.sh); copy_entry_points shim/python/pyproject.toml {tmp_path}"
+@pytest.fixture(scope="module")
+def logged(root, tmp_path_factory):
+    """What the logger of a process says, by case. In a pod the metadata lies beside the package, on PYTHONPATH."""
+    beside, source = tmp_path_factory.mktemp("python"), root / "shim" / "python"
+    script = f". <(sed -n '/^copy_entry_points() {{/,/^}}/p' .ci/image/rootfs.sh); copy_entry_points {source}/pyproject.toml {beside}"
     subprocess.run(["bash", "-euc", script], cwd=root, check=True)
-    (tmp_path / "larder").symlink_to(root / "shim" / "python" / "larder")
-    return tmp_path
+    (beside / "larder").symlink_to(source / "larder")
+    env = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VLLM_PLUGINS")}
+    done = subprocess.run([sys.executable, "-c", LOGGER, beside, source], env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return dict(line.split(" ", 1) for line in done.stdout.splitlines() if " " in line)
 
 
-def test_a_process_that_imports_no_connector_reads_its_statistics(beside):
-    done = run(IN_A_PLUGIN + LOGGER, beside)
-    assert "first tokens, hit" in done.stdout and "first tokens, miss" in done.stdout, done.stderr
+@pytest.mark.parametrize("case", ["no-import", "other-plugins", "no-metadata"])
+def test_a_process_reads_the_statistics_of_a_connector_that_it_never_made(case, logged):
+    """By the entry point alone; where the user's list of plugins leaves it out; where there is the package alone."""
+    assert "first tokens, hit" in logged[case] and "first tokens, miss" in logged[case]
 
 
-def test_a_list_of_plugins_without_ours_is_made_good_by_the_import(beside):
-    done = run(IN_A_PLUGIN + "import larder.vllm\n" + LOGGER, beside, VLLM_PLUGINS="lora_filesystem_resolver")
-    assert "first tokens, hit" in done.stdout, done.stderr
-
-
-def test_without_metadata_the_import_suffices(root):
-    done = run("import larder.vllm\n" + LOGGER, root / "shim" / "python")
-    assert "first tokens, hit" in done.stdout, done.stderr
+def test_without_either_vllm_ends(logged):
+    """The control: else the cases above prove nothing."""
+    assert "'LarderConnector' is not registered" in logged["neither"]
 
 
 def test_it_may_be_called_any_number_of_times():

@@ -1,12 +1,15 @@
-"""What vLLM does around all connectors of an engine: the policy for failed loads, and when freed blocks go to others.
+"""The rules of vLLM that hold for all connectors of an engine: the policy for failed loads, and
+when freed blocks go to others.
 
-A MultiConnector hands each child a configuration of the child's own. vLLM's scheduler reads the outermost one. Both rules depend on it:
+A MultiConnector gives each child a configuration of its own. vLLM's scheduler reads the outermost
+one. Larder depends on two of its fields:
 
-- kv_load_failure_policy must be "recompute": with "fail" a failed load of the cache fails the request.
-- kv_role must be that of an engine that loads. Else a block may be freed and loaded anew while a step under way still writes the block.
+- kv_load_failure_policy must be "recompute": with "fail" a failed load fails its request.
+- kv_role must be a role that loads. With another one a block may be freed and loaded anew while a
+  step under way still writes the block.
 
-`prepare` sets the two in the outermost configuration, which vLLM reads after it has made the connectors. `objection` looks at the
-scheduler that runs. Both belong to the scheduler's thread."""
+`prepare` sets the two in the outermost configuration, which vLLM reads after it has made the
+connectors. `objection` looks at the scheduler that runs. Both belong to the scheduler's thread."""
 
 import sys
 
@@ -16,12 +19,16 @@ from larder.vllm.groups import Unsupported
 from larder.vllm.guard import logger
 
 _WHERE = "in the outermost --kv-transfer-config"
+_FAILS = "a failed load would fail its request"
+_OVERWRITES = "loads could be overwritten by steps under way"
 
 
 def prepare(connector, vllm_config, loads):
-    """Makes a failed load a recompute, and a freed block safe to load into, for a connector that loads. Unsupported: that cannot be had; the
-    text names the field. REQUIRES: called while `connector` is made."""
-    own, outer = vllm_config.kv_transfer_config, _outermost(connector, vllm_config).kv_transfer_config
+    """Makes a failed load a recompute, and a freed block safe to load into, for a connector that
+    loads. Unsupported: that cannot be had; the text names the field. REQUIRES: called while
+    `connector` is made."""
+    own = vllm_config.kv_transfer_config
+    outer = _outermost(connector, vllm_config).kv_transfer_config
     if outer is not own:
         _check_neighbours()
     if not loads:
@@ -29,54 +36,69 @@ def prepare(connector, vllm_config, loads):
     _set(own, "kv_load_failure_policy", "recompute")
     if outer.kv_load_failure_policy != "recompute":
         _set(outer, "kv_load_failure_policy", "recompute")
-        _tell(outer, "kv_load_failure_policy", "recompute", "a failed load would fail its request")
+        _tell(outer, "kv_load_failure_policy", "recompute", _FAILS)
     if outer is not own and not outer.is_kv_consumer:
         _set(outer, "kv_role", "kv_both")
-        _tell(outer, "kv_role", "kv_both", "loads could be overwritten by steps under way")
+        _tell(outer, "kv_role", "kv_both", _OVERWRITES)
+
+
+def objection():
+    """Why loads are not safe with the scheduler that calls the connector. "": the loads are safe,
+    or the scheduler is not known."""
+    scheduler = _scheduler()
+    if scheduler is None:
+        return ""
+    if not scheduler.recompute_kv_load_failures:
+        return f'{_FAILS}: set "kv_load_failure_policy": "recompute" {_WHERE}'
+    config = getattr(scheduler, "vllm_config", None)
+    overlaps = getattr(config, "max_concurrent_batches", 1) > 1
+    if overlaps and not getattr(scheduler, "defer_block_free", True):
+        return f'{_OVERWRITES}: set "kv_role": "kv_both" {_WHERE}'
+    return ""
 
 
 def _check_neighbours():
     from vllm.v1.core.sched.output import SchedulerOutput
 
     if "has_sync_kv_loads" not in SchedulerOutput.__dataclass_fields__:
-        raise Unsupported("this vLLM does not tell which KV another connector loads within a step (has_sync_kv_loads is missing)")
-
-
-def objection():
-    """Why loads are not safe with the scheduler that calls the connector; "": they are, or the scheduler is not known."""
-    scheduler = _scheduler()
-    if scheduler is None:
-        return ""
-    if not scheduler.recompute_kv_load_failures:
-        return f'a failed load would fail its request: set "kv_load_failure_policy": "recompute" {_WHERE}'
-    overlaps = getattr(getattr(scheduler, "vllm_config", None), "max_concurrent_batches", 1) > 1
-    if overlaps and not getattr(scheduler, "defer_block_free", True):
-        return f'loads could be overwritten by steps under way: set "kv_role": "kv_both" {_WHERE}'
-    return ""
+        raise Unsupported(
+            "this vLLM does not tell which KV another connector loads within a step "
+            "(has_sync_kv_loads is missing)"
+        )
 
 
 def _set(config, field, value):
     try:
         setattr(config, field, value)
     except Exception as error:
-        raise Unsupported(f'{field} cannot be set ({error}): write "{field}": "{value}" {_WHERE}') from None
+        raise Unsupported(
+            f'{field} cannot be set ({error}): write "{field}": "{value}" {_WHERE}'
+        ) from None
 
 
 def _tell(outer, field, value, why):
     logger.warning(
-        'Larder: %s is "%s" for all connectors of this %s from here on, because %s. Write it %s', field, value, outer.kv_connector, why, _WHERE
+        'Larder: %s is "%s" for all connectors of this %s from here on, because %s. Write it %s',
+        field,
+        value,
+        outer.kv_connector,
+        why,
+        _WHERE,
     )
 
 
 def _outermost(connector, vllm_config):
-    """The configuration of the connector that vLLM makes: `vllm_config`, or what the outermost of the connectors that are being made was
-    given. No connector is told its parent, so that the calls under way are looked at."""
+    """The configuration of the connector that vLLM makes: `vllm_config`, or the one that the
+    outermost of the connectors under construction was given. vLLM tells no connector its parent:
+    the calls under way do."""
     found, frame = vllm_config, sys._getframe(1)
     while frame is not None:
-        if frame.f_code.co_name == "__init__":
-            values = list(frame.f_locals.values())  # arguments come first
-            if values and isinstance(values[0], KVConnectorBase_V1) and values[0] is not connector:
-                found = next((value for value in values[1:] if type(value) is type(vllm_config)), found)
+        code = frame.f_code
+        if code.co_name == "__init__":
+            names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+            maker, *given = [frame.f_locals.get(name) for name in names] or [None]
+            if isinstance(maker, KVConnectorBase_V1) and maker is not connector:
+                found = next((one for one in given if type(one) is type(vllm_config)), found)
         frame = frame.f_back
     return found
 
@@ -86,7 +108,7 @@ def _scheduler():
     frame = sys._getframe(1)
     while frame is not None:
         owner = frame.f_locals.get("self")
-        if owner is not None and hasattr(type(owner), "update_from_output") and hasattr(owner, "recompute_kv_load_failures"):
+        if hasattr(owner, "recompute_kv_load_failures") and hasattr(owner, "update_from_output"):
             return owner
         frame = frame.f_back
     return None

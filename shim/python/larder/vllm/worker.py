@@ -42,8 +42,9 @@ class Load:
 
 _NOTHING = WorkerReport()
 SHARED = (
-    "vLLM gives two engines of this process one connector, and copies could go to pages of the other engine; "
-    "leave VLLM_ENABLE_V1_MULTIPROCESSING at 1, or end the first engine before the second starts"
+    "vLLM gives two engines of this process one connector, and copies could go to pages of the "
+    "other engine; leave VLLM_ENABLE_V1_MULTIPROCESSING at 1, or end the first engine before the "
+    "second starts"
 )
 
 
