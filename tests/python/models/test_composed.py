@@ -66,7 +66,7 @@ def off(log):
 
 WHOLE = prompt("composed", 600)
 FAILING = [FIRST, *prompt("failing", 599)]
-TAIL, OTHER = (WHOLE[:512] + prompt(f"composed {name}", 40) for name in ("tail", "other"))
+TAIL, OTHER = (WHOLE[:512] + prompt(f"composed {name}", 140) for name in ("tail", "other"))
 
 
 @pytest.fixture(scope="module")
@@ -85,11 +85,12 @@ def alone(model, world, tmp_path_factory):
 
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_composed_engine_answers_alike_and_hits(name, model, alone, tmp_path):
-    """ExampleConnector has whole prompts only: with another tail Larder is asked. The last ask finds zeroed KV in Larder."""
+    """ExampleConnector names a prompt by all of its whole blocks, so that with another tail Larder is asked. The last ask finds zeroed KV
+    in Larder."""
     with start_larderd(tmp_path) as larderd:
         walk, config = Walk(larderd, tmp_path, model, dtype="float32"), stored_in(CONFIGS[name], tmp_path / "example")
         steps = [ask(WHOLE), *walk.settled(), ask(WHOLE), *walk.settled(), ask(TAIL), *walk.settled()]
-        results, log = walk.run([*steps, {"zero": f"/dev/shm/{larderd.shm_name}.arena"}, ask(OTHER)], connector=config)
+        results, log = walk.run([*steps, {"zero": f"/dev/shm/{larderd.shm_name}.arena"}, ask(OTHER)], timeout_s=600, connector=config)
         assert not off(log), off(log)
         assert [one["hit"] for one in results[:3]] == [0, 512, 512]
         assert [one["tokens"] for one in results] == [alone[tuple(text)] for text in (WHOLE, WHOLE, TAIL, OTHER)]
@@ -102,7 +103,7 @@ def test_what_a_neighbour_loads_and_fails_is_not_stored(model, alone, tmp_path):
         env = {"PYTHONPATH": f"{HERE}:{HERE.parents[2] / 'shim' / 'python'}"}
         walk = Walk(larderd, tmp_path, model, env=env, dtype="float32")
         steps = [ask(FAILING), *walk.settled(), ask(FAILING), *walk.settled(), ask(FAILING)]
-        (failed, computed, hit), log = walk.run(steps, connector=multi(neighbour, CONNECTOR, **POLICY))
+        (failed, computed, hit), log = walk.run(steps, timeout_s=600, connector=multi(neighbour, CONNECTOR, **POLICY))
         assert "Recovered from KV load failure" in log
         expected = alone[tuple(FAILING)]
         assert failed["tokens"] == expected, "vLLM computes what failed"
