@@ -8,11 +8,15 @@ import pytest
 pytest.importorskip("vllm")
 
 import torch  # noqa: E402
-from fakes import setup  # noqa: E402
+from fakes import NAMED, setup  # noqa: E402
+from fakes import Client as SchedulerClient  # noqa: E402
 from worker_fakes import client, completion, half, move  # noqa: E402, F401
 
 from larder.kv_pages import stream_of  # noqa: E402
+from larder.vllm import one_process  # noqa: E402
+from larder.vllm.groups import Unsupported  # noqa: E402
 from larder.vllm.messages import COMPUTES, Move, StepWork, WorkerReport  # noqa: E402
+from larder.vllm.scheduler import SchedulerHalf  # noqa: E402
 from larder.vllm.worker import IDLE_WAIT_MS, WorkerHalf  # noqa: E402
 
 
@@ -215,8 +219,13 @@ def test_without_a_client_every_hook_answers():
     assert (report.disabled, report.ended) == ("refused", {1: 1})
 
 
-def test_pages_of_a_second_engine_of_the_process_end_the_cache_of_both(half):
-    """vLLM has one connector for the workers of a process: which engine a step is of, nothing says."""
+def test_pages_of_a_second_engine_of_the_process_end_the_cache_of_both(half, monkeypatch):
+    """vLLM has one connector for the workers of a process: which engine a step is of, nothing says. The end of one engine takes the
+    connector from the other, so that the schedulers of both must know without a step."""
+    monkeypatch.setattr(one_process, "_shared", False)
+    scheduler = SchedulerHalf(setup(), SchedulerClient(), NAMED)
+    monkeypatch.setattr(one_process.weight_changes, "_HALVES", {scheduler: None})
+    one_process.check()
     for _ in range(2):
         half.register({"layer.0": torch.zeros(10, 4096, dtype=torch.uint8)})
     assert len(half.client.groups) == 1, "the first engine's loads must not go to the second's pages"
@@ -224,3 +233,6 @@ def test_pages_of_a_second_engine_of_the_process_end_the_cache_of_both(half):
     assert half.transfer_results() == ({"r"}, {"r"}) and half.client.loads == []
     for _ in range(2):  # whichever engine steps next
         assert "VLLM_ENABLE_V1_MULTIPROCESSING" in half.report().disabled
+    assert scheduler.off == one_process.SHARED
+    with pytest.raises(Unsupported):  # the second engine makes its scheduler after its workers
+        one_process.check()

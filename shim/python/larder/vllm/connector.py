@@ -7,7 +7,7 @@ from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorBase_V1
 
 from larder import vllm_plugin
 from larder.client import Client
-from larder.vllm import loaded_adapters, sleep_mode, surroundings, weight_changes
+from larder.vllm import loaded_adapters, one_process, sleep_mode, surroundings, weight_changes
 from larder.vllm.engine_metrics import Exported, Observed
 from larder.vllm.guard import LogPump, logger
 from larder.vllm.messages import StepWork
@@ -40,6 +40,7 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
         shard, stores = 0, True
         try:
             setup = setup_of(vllm_config, kv_cache_config)
+            one_process.check()
             if is_scheduler:
                 surroundings.prepare(self, vllm_config, setup.loads)
             else:

@@ -63,6 +63,11 @@ def watch(half, model_config=None):
     _HALVES[half] = model_config
 
 
+def halves():
+    """The schedulers' halves of this process that watch."""
+    return tuple(_HALVES)
+
+
 def watch_model(vllm_config):
     """From here on load_weights() of this model's class counts as such a call, in this process."""
     from vllm.model_executor.model_loader.utils import get_model_cls
@@ -96,7 +101,7 @@ def _watched(original):
     def collective_rpc(self, method, *args, **kwargs):
         name = method if isinstance(method, str) else getattr(method, "__name__", type(method).__name__)
         if not isinstance(method, str) or name not in _HARMLESS:
-            _tell_halves(name, _halves_of(self) or tuple(_HALVES))
+            _tell_halves(name, _halves_of(self) or halves())
         return original(self, method, *args, **kwargs)
 
     collective_rpc.larder_original = original
@@ -107,7 +112,7 @@ def _loading(original):
     @functools.wraps(original)
     def load_weights(self, *args, **kwargs):
         if not _model_is_built():
-            _tell_halves("load_weights", tuple(_HALVES))
+            _tell_halves("load_weights", halves())
         return original(self, *args, **kwargs)
 
     load_weights.larder_original = original
@@ -147,8 +152,8 @@ def _model_is_built():
     return False
 
 
-def _tell_halves(name, halves):
-    for half in halves:
+def _tell_halves(name, told):
+    for half in told:
         half.weights_change(name)
 
 

@@ -12,7 +12,7 @@ from larder import fingerprint
 from larder._native import DEADLINE_EXCEEDED, FAILED_PRECONDITION
 from larder.client import LarderError
 from larder.kv_pages import pages_of, stream_of
-from larder.vllm import sleep_mode
+from larder.vllm import one_process, sleep_mode
 from larder.vllm.guard import Guarded, guarded, late, logger
 from larder.vllm.loaded_adapters import LoadedAdapters
 from larder.vllm.messages import COMPUTES, OPEN_WAIT_MS, RESTS, WorkerReport
@@ -41,11 +41,6 @@ class Load:
 
 
 _NOTHING = WorkerReport()
-SHARED = (
-    "vLLM gives two engines of this process one connector, and copies could go to pages of the "
-    "other engine; leave VLLM_ENABLE_V1_MULTIPROCESSING at 1, or end the first engine before the "
-    "second starts"
-)
 
 
 class WorkerHalf(Guarded):
@@ -91,7 +86,8 @@ class WorkerHalf(Guarded):
         """Gives the library the address of every page of every layer."""
         if self._registered:  # vLLM has one connector for all workers of a process, and does not say whose step it is
             self._shared = True
-            return self.turn_off(SHARED)
+            one_process.share()
+            return self.turn_off(one_process.SHARED)
         self._registered = True
         if self.off is not None:
             return
@@ -360,7 +356,7 @@ class WorkerHalf(Guarded):
         self._measured.adapters.update(self._loaded.take_news())
         if self.off is not None and (self._shared or not self._reported_off):
             self._reported_off = True
-            self._measured.disabled = SHARED if self._shared else self.off
+            self._measured.disabled = one_process.SHARED if self._shared else self.off
         elif self._measured == _NOTHING:
             return None
         report, self._measured = self._measured, WorkerReport()
