@@ -14,7 +14,7 @@ def run(world, model, *steps, env=None):
     more = {"PYTHONPATH": f"{Path(__file__).parents[1] / 'engine'}:{Path(__file__).parents[3] / 'shim' / 'python'}", "OMP_NUM_THREADS": "1"}
     extra = {"admin": world.admin_socket}
     llm = {"skip_tokenizer_init": True}
-    return run_offline(model, world.socket, list(steps), extra=extra, env={**more, **(env or {})}, timeout_s=600, script=SCRIPT, **llm)
+    return run_offline(model, world.socket, list(steps), extra=extra, env={**more, **(env or {})}, timeout_s=580, script=SCRIPT, **llm)
 
 
 def test_one_after_the_other_and_side_by_side(world, models):
