@@ -25,6 +25,7 @@ inline constexpr std::string_view kConnectorFlag = "--kv-transfer-config";
 struct FlagWord {
   std::optional<std::string> text;
   bool many = false;
+  std::string begins = "";  // of a word without text: its characters before the first expansion
 };
 
 // "--kv_transfer_config=X" -> "--kv-transfer-config"; "" for what is no flag.
@@ -40,6 +41,10 @@ ConnectorFlag find_connector_flag(std::span<const FlagWord> words);
 
 // Why vLLM with these flags takes no connector, and what to do; "" where it does.
 std::string refused_by_flags(std::span<const FlagWord> words);
+
+// Whether a word without text may become a flag, and not only the model or the value of an option. `takes_model`: the words begin behind
+// `vllm serve`.
+bool may_be_flags(std::span<const FlagWord> words, std::size_t at, bool takes_model);
 
 // Before which word a flag goes, so that a flag in a word that is not known yet comes later and wins; words.size(): at the end.
 // `words` begin after `vllm serve`: what may be the model stays first, since vLLM asks for it there.

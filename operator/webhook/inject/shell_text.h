@@ -29,12 +29,20 @@ struct ShellWord {
   std::size_t begin = 0, end = 0;  // its cells in the text it stands in, quotes included
   ShellText meaning;               // what it means: without the quotes
   bool many = false;               // an expansion in it may make several words of it, or none
+  bool array = false;              // NAME=(...): `meaning` ends with the `=`, `elements` are between the parentheses
+  std::vector<ShellWord> elements;
 
-  std::optional<std::string> literal() const;  // nothing where an expansion decides
+  std::optional<std::string> literal() const;  // nothing where an expansion or an array decides
+  std::string known() const;                   // its characters, expansions left out
 };
 
 // One simple command: its words without redirections. Assignments in front (A=1 vllm ...) are words too.
-using ShellCommand = std::vector<ShellWord>;
+struct ShellCommand {
+  std::vector<ShellWord> words;
+  // The script runs it whenever it gets there: no `if`, loop, function, subshell, pipe or `&&` is around it.
+  bool certain = true;
+  bool function = false;  // `name ()`: its one word is the name of a function
+};
 
 ShellText shell_text(std::string_view script);
 

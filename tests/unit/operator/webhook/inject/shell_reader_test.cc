@@ -14,7 +14,7 @@ Commands commands_in(std::string_view script) {
   Commands all;
   for (const ShellCommand& command : *read) {
     all.emplace_back();
-    for (const ShellWord& word : command) all.back().push_back(word.literal().value_or("?") + (word.many ? "*" : ""));
+    for (const ShellWord& word : command.words) all.back().push_back(word.literal().value_or("?") + (word.many ? "*" : ""));
   }
   return all;
 }
