@@ -1,7 +1,7 @@
 // What an argv starts: an engine, a shell that reads a script, `eval`, or nothing that is known.
 //
-// Programs in front that start another are looked through: env, exec, tini, numactl, timeout and the like.
-// Pure; thread-safe; never throws.
+// Programs in front that start another are looked through: env, exec, tini, numactl, timeout and
+// the like. Pure; thread-safe; never throws.
 #pragma once
 
 #include <optional>
@@ -13,11 +13,12 @@ namespace larder::webhook {
 
 struct CommandHead {
   enum class Kind { kNothing, kEngine, kShell, kEval } kind = Kind::kNothing;
-  // kEngine: the first word after `vllm serve` or `python -m MODULE`; kShell: the script; kEval: the first word it reads.
-  // It may be one past the last word.
+  // kEngine: the first word after `vllm serve` or `python -m MODULE`; kShell: the script; kEval:
+  // the first word it reads. It may be one past the last word.
   std::size_t index = 0;
   bool takes_model = false;  // kEngine by `vllm serve`: the first word after it is the model
-  // What in front takes away the environment or the groups that the container has, as "env -i" and "sudo"; "" where all of them stay.
+  // What in front takes away the environment or the groups that the container has, as "env -i" and
+  // "sudo"; "" where all of them stay.
   std::string lost;
 };
 

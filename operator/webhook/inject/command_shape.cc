@@ -19,9 +19,10 @@ constexpr std::array<std::string_view, 7> kOwnFlags{
     "--max-model-len",         "--gpu-memory-utilization", "--max-num-seqs",      "--max-num-batched-tokens",
     "--enable-prefix-caching", "--enable-chunked-prefill", "--kv-transfer-config"};
 // Programs that containers are given to run by args alone, beside those that start another.
-constexpr std::array<std::string_view, 26> kPrograms{"sh",   "bash", "dash", "ash",  "zsh",   "ksh",     "sleep",   "tail",     "cat",
-                                                     "true", "echo", "ls",   "node", "nginx", "ray",     "java",    "uvicorn",  "gunicorn",
-                                                     "make", "curl", "pip",  "vllm", "mpirun", "torchrun", "jupyter", "lmcache_server"};
+constexpr std::array<std::string_view, 26> kPrograms{
+    "sh",   "bash", "dash", "ash",  "zsh",    "ksh",      "sleep",   "tail",          "cat",
+    "true", "echo", "ls",   "node", "nginx",  "ray",      "java",    "uvicorn",       "gunicorn",
+    "make", "curl", "pip",  "vllm", "mpirun", "torchrun", "jupyter", "lmcache_server"};
 constexpr std::string_view kHuggingFaceServer = "huggingfaceserver";  // KServe's image, and its module
 constexpr std::array<std::string_view, 6> kNoEngines{"router", "gateway", "proxy", "exporter", "sidecar", "bench"};
 
@@ -71,7 +72,9 @@ bool runs_arguments(const std::string& script) {
     std::size_t head = 0;
     while (head + 1 < command.words.size() && command.words[head].known.find('=') != std::string::npos) ++head;
     const std::string first = command.words[head].text.value_or("");
-    if (command.function || first == "shift" || (first == "set" && sets_arguments(command)) || first == "eval" || first == "source" || first == ".") return false;
+    if (command.function || first == "shift" || (first == "set" && sets_arguments(command)) || first == "eval" ||
+        first == "source" || first == ".")
+      return false;
     for (std::size_t at = 0; at < command.words.size(); ++at) {
       if (command.words[at].expansions != std::vector<std::string>{"$@"} || !command.words[at].known.empty()) continue;
       if ((at != head && !is_starter(first)) || at + 1 != command.words.size()) return false;

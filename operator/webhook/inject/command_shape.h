@@ -1,4 +1,5 @@
-// How a container starts its engine: by an argv that is written out, by a script that a shell reads, or by its image's entrypoint.
+// How a container starts its engine: by an argv that is written out, by a script that a shell
+// reads, or by its image's entrypoint.
 //
 // Pure; thread-safe; never throws.
 #pragma once
@@ -22,7 +23,8 @@ struct CommandShape {
   std::size_t index = 0;  // in argv_of()
 
   static constexpr std::size_t kNoScript = static_cast<std::size_t>(-1);
-  // kScript: index. kArgv: the script that runs those words, `sh -c 'ulimit -n 65536; exec "$@"' -- vllm serve m`. Else kNoScript.
+  // kScript: index. kArgv: the script that runs those words, `sh -c 'ulimit -n 65536; exec "$@"' --
+  // vllm serve m`. Else kNoScript.
   std::size_t script = kNoScript;
   std::string lost;  // CommandHead::lost
 };

@@ -37,7 +37,8 @@ Status add_to_words(Object& container, std::size_t first, int chunk_tokens) {
   if (flag.form == Form::kUnreadable) return unsupported(flag.why);
   if (flag.form == Form::kAbsent) {
     const bool takes_model = first == 0 || argv[first - 1] == "serve";
-    if (std::string why = why_not(source_in_words(container, first, takes_model)); !why.empty()) return unsupported(std::move(why));
+    if (std::string why = why_not(source_in_words(container, first, takes_model)); !why.empty())
+      return unsupported(std::move(why));
     auto [list, at] = member_of(container, first + place_for_flag(words));
     const auto value = list->insert(list->begin() + static_cast<std::ptrdiff_t>(at), connector_config(chunk_tokens));
     list->insert(value, kConnectorFlag);

@@ -20,9 +20,8 @@ ContainerVariable from_elsewhere(const Object& source) {
 
 // envFrom gives every variable whose name begins with its prefix.
 bool may_come_from(const Object& sources, const std::string& name) {
-  return sources.is_array() && std::ranges::any_of(sources, [&name](const Object& source) {
-           return name.starts_with(api::text_at(source, "prefix"));
-         });
+  return sources.is_array() &&
+         std::ranges::any_of(sources, [&name](const Object& source) { return name.starts_with(api::text_at(source, "prefix")); });
 }
 
 }  // namespace

@@ -20,7 +20,8 @@ struct ContainerVariable {
   std::string from;  // kUnread: where from, behind "since": "its value is in a ConfigMap"
 };
 
-// The last of that name counts, as in Kubernetes. What a pod's own field or resource gives is harmless: kAbsent.
+// The last of that name counts, as in Kubernetes. What a pod's own field or resource gives is
+// harmless: kAbsent.
 ContainerVariable variable_of(const api::Object& container, const std::string& name);
 
 // NAME of each $(NAME) in a text, which Kubernetes replaces; $$(NAME) stays.

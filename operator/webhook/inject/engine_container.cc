@@ -47,8 +47,7 @@ Result<std::vector<EngineContainer>> named_engine(const Object& containers, cons
 Result<std::vector<EngineContainer>> likeliest(const Object& containers, std::vector<EngineContainer> perhaps) {
   if (perhaps.size() == 1) return perhaps;
   std::string names;
-  for (const EngineContainer& one : perhaps)
-    names += (names.empty() ? "" : ", ") + api::text_at(containers[one.index], "name");
+  for (const EngineContainer& one : perhaps) names += (names.empty() ? "" : ", ") + api::text_at(containers[one.index], "name");
   std::erase_if(perhaps, [&](const EngineContainer& one) { return !has_engine_args(containers[one.index]); });
   if (!perhaps.empty()) return perhaps;
   return Status(Code::kUnsupported, "several containers of it may be the engine (" + names.substr(0, kMostNames) +

@@ -27,7 +27,8 @@ Object* find_variable(Object& environment, std::string_view name) {
 }
 
 std::string lost_by(const std::string& what) {
-  return "its `" + what + "` in front of vLLM takes away the variables or the group that Larder gives the container; start vLLM without it";
+  return "its `" + what +
+         "` in front of vLLM takes away the variables or the group that Larder gives the container; start vLLM without it";
 }
 
 bool has_value_from(const Object& variable) {

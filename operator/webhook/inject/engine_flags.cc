@@ -17,7 +17,7 @@ bool is_unread_option(const FlagWord& word) {
 
 // Options of vLLM that take no value, and those that take several.
 constexpr std::array<std::string_view, 3> kSwitchBeginnings{"--enable-", "--disable-", "--no-"};
-constexpr std::array<std::string_view, 6> kSwitches{"--trust-remote-code", "--enforce-eager",   "--headless",
+constexpr std::array<std::string_view, 6> kSwitches{"--trust-remote-code", "--enforce-eager",       "--headless",
                                                     "--async-scheduling",  "--skip-tokenizer-init", "--"};
 constexpr std::array<std::string_view, 2> kLists{"--served-model-name", "--lora-modules"};
 
@@ -71,6 +71,11 @@ ConnectorFlag find_connector_flag(std::span<const FlagWord> words) {
       return {Form::kUnreadable, at, "", "the value of its --kv-transfer-config comes from a variable; write it out as JSON"};
     }
   }
+  // In braces, say, of which a shell makes several words.
+  const bool inside = std::ranges::any_of(
+      words, [](const FlagWord& word) { return word.text.value_or(word.begins).find(kConnectorFlag) != std::string::npos; });
+  if (found.form == Form::kAbsent && inside)
+    return {Form::kUnreadable, 0, "", "its --kv-transfer-config is inside another word; write it as a word of its own"};
   return found;
 }
 

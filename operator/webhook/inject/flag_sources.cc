@@ -67,8 +67,8 @@ std::vector<FlagWord> flag_words(const std::vector<ScriptWord>& words, std::size
 // Where a command's own name stands, behind assignments.
 std::size_t head_place(const std::vector<ScriptWord>& words) {
   std::size_t at = 0;
-  while (at + 1 < words.size() && (words[at].known.find('=') != std::string::npos || words[at].text == "builtin" ||
-                                   words[at].text == "command"))
+  while (at + 1 < words.size() &&
+         (words[at].known.find('=') != std::string::npos || words[at].text == "builtin" || words[at].text == "command"))
     ++at;
   return at;
 }
@@ -187,7 +187,8 @@ FlagSource FlagSources::of_text(const std::string& rest) {
 
 FlagSource FlagSources::of_variable(const std::string& name) {
   if (is_spent(1 + files_.size())) return unread(named(name), "its script is longer than can be read");
-  if (read_.contains(name) || name == "REPLY" || name == "MAPFILE") return unread(named(name), "its script reads it while it runs");
+  if (read_.contains(name) || name == "REPLY" || name == "MAPFILE")
+    return unread(named(name), "its script reads it while it runs");
   if (!inside_.insert(name).second) return {};
   std::size_t since = 0;  // the command behind the last one that may set any variable
   std::string file;

@@ -11,21 +11,31 @@ namespace {
 using api::Object;
 
 constexpr const char* kReason =
-    "it is of a group of pods that run one engine over Ray (multi-node over Ray is not served yet; run the engine in one pod with "
+    "it is of a group of pods that run one engine over Ray (multi-node over Ray is not served yet; run the engine in one pod "
+    "with "
     "--distributed-executor-backend mp, or in several with vLLM's own --nnodes, --headless or --data-parallel-address)";
 
-constexpr std::string_view kRayDomain = "ray.io/";                              // KubeRay's labels and annotations
-constexpr std::string_view kGroupDomain = "leaderworkerset.sigs.k8s.io/";       // LeaderWorkerSet's
-constexpr std::string_view kGroupSize = "leaderworkerset.sigs.k8s.io/size";     // an annotation
+constexpr std::string_view kRayDomain = "ray.io/";                           // KubeRay's labels and annotations
+constexpr std::string_view kGroupDomain = "leaderworkerset.sigs.k8s.io/";    // LeaderWorkerSet's
+constexpr std::string_view kGroupSize = "leaderworkerset.sigs.k8s.io/size";  // an annotation
 constexpr std::array<std::string_view, 3> kVariables{"RAY_ADDRESS", "FQ_RAY_IP", "KUBERAY_GEN_RAY_START_CMD"};
 constexpr std::array<std::string_view, 2> kScripts{"multi-node-serving.sh", "KUBERAY-GEN-RAY-START-CMD"};  // with - for _
 // Flags whose value may be "ray"; argparse takes their beginnings.
 constexpr std::array<std::string_view, 2> kBackends{"--distributed-executor-backend", "--data-parallel-backend"};
 constexpr std::array<std::string_view, 2> kLeastOfBackends{"--distributed-e", "--data-parallel-b"};
 // Flags of an engine over several pods that needs no Ray.
-constexpr std::array<std::string_view, 12> kOwnGroups{
-    "--headless",           "--nnodes", "--node-rank", "--data-parallel-address", "--data-parallel-size-local", "--data-parallel-start-rank",
-    "--data-parallel-rank", "-dpa ",    "-dpl ",       "-dpr ",                   "--data-parallel-hybrid-lb",  "--data-parallel-external-lb"};
+constexpr std::array<std::string_view, 12> kOwnGroups{"--headless",
+                                                      "--nnodes",
+                                                      "--node-rank",
+                                                      "--data-parallel-address",
+                                                      "--data-parallel-size-local",
+                                                      "--data-parallel-start-rank",
+                                                      "--data-parallel-rank",
+                                                      "-dpa ",
+                                                      "-dpl ",
+                                                      "-dpr ",
+                                                      "--data-parallel-hybrid-lb",
+                                                      "--data-parallel-external-lb"};
 
 bool is_part(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '-' || c == '.';

@@ -1,4 +1,5 @@
-// The commands of a shell script, the engines among them, also through eval and bash -c, and edits at those.
+// The commands of a shell script, the engines among them, also through eval and bash -c, and edits
+// at those.
 //
 // Pure; thread-compatible; never throws.
 #pragma once
@@ -31,7 +32,8 @@ struct ScriptWord {
   bool many = false;
 };
 
-// NAME=VALUE, NAME+=VALUE, NAME[0]=VALUE and NAME=(VALUES), in front of a command, alone, or behind `export` and the like.
+// NAME=VALUE, NAME+=VALUE, NAME[0]=VALUE and NAME=(VALUES), in front of a command, alone, or behind
+// `export` and the like.
 struct Assignment {
   std::string name;
   std::string value;              // what an expansion decides is missing; between an array's elements are blanks
@@ -46,7 +48,7 @@ class ScriptEngines {
  public:
   struct Command {
     std::vector<ScriptWord> words;
-    bool certain = true;   // ShellCommand::certain
+    bool certain = true;  // ShellCommand::certain
     bool function = false;
     bool evaluated = false;  // the text of an eval
   };

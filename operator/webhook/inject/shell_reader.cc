@@ -4,24 +4,14 @@
 #include <array>
 #include <utility>
 
+#include "operator/webhook/inject/compound_commands.h"
+
 namespace larder::webhook {
 namespace {
 
 // After these a command begins; where they stand as one they are no command themselves.
 constexpr std::array<std::string_view, 14> kReserved{"if",    "then",  "else", "elif", "fi", "do", "done",
                                                      "while", "until", "{",    "}",    "!",  "in", "esac"};
-
-struct Compound {
-  std::string_view opens, closes;
-  char mark;
-};
-constexpr std::array<Compound, 7> kCompound{{{"if", "fi", 'i'},
-                                             {"while", "done", 'l'},
-                                             {"until", "", 'l'},
-                                             {"for", "", 'l'},
-                                             {"select", "", 'l'},
-                                             {"case", "esac", 'c'},
-                                             {"{", "}", '{'}}};
 
 bool is_name(char c) {
   return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
@@ -68,7 +58,7 @@ class ShellReader {
     } else if (c == '#') {
       while (at_ < text_.size() && look() != '\n') ++at_;
     } else if (c == '\n') {
-      if (!command_.words.empty()) end_command(), joined_ = false;
+      if (!command_.words.empty()) end_command(), compounds_.end_line();
       ++at_;
       skip_here_documents();
     } else if (c == '&' && look(1) == '>') {
@@ -89,32 +79,20 @@ class ShellReader {
 
   void end_command() {
     if (command_.words.empty()) return;
-    command_.certain = open_.empty() && !joined_;
+    command_.certain = compounds_.is_certain();
     commands_.push_back(std::exchange(command_, {}));
   }
 
-  // ; & | ( ) and what they begin: && || and | join what follows to what was before.
+  // ; & | ( )
   void take_operator(char c) {
     const bool named = !command_.words.empty() && command_.words[0].literal() == "function";
     if (named && c == '(') command_.words.erase(command_.words.begin());
     command_.function = c == '(' && look(1) == ')' && command_.words.size() == 1;
-    const bool pipe = c == '|' && look(1) != '|';
-    if (pipe) joined_ = true;  // its left side is a subshell's too
+    const bool twice = (c == '&' || c == '|') && look(1) == c;
+    if (c == '|' && !twice) compounds_.join();  // the left side of a pipe is a subshell's too
     end_command();
-    if (c == '(') open_ += '(';
-    if (c == ')' && open_.ends_with('(')) open_.pop_back();
-    ++at_;
-    const bool twice = (c == '&' || c == '|') && look() == c;
-    at_ += twice ? 1 : 0;
-    if (c != '(' && c != ')') joined_ = pipe || twice;
-  }
-
-  // `word` begins a command: it opens or closes a compound one.
-  void open_or_close(std::string_view word) {
-    for (const auto& [opens, closes, mark] : kCompound) {
-      if (word == opens) open_ += mark;
-      if (word == closes && open_.rfind(mark) != std::string::npos) open_.resize(open_.rfind(mark));
-    }
+    compounds_.take_operator(c, twice);
+    at_ += twice ? 2 : 1;
   }
 
   // `function name {`: the body's first command begins behind it.
@@ -123,7 +101,7 @@ class ShellReader {
     command_.words.erase(command_.words.begin());
     command_.function = true;
     end_command();
-    open_ += '{';
+    compounds_.take_word(word);
     return true;
   }
 
@@ -135,7 +113,7 @@ class ShellReader {
     // The 2 of 2>&1.
     if (bare && text && !text->empty() && std::ranges::all_of(*text, is_digit) && (look() == '<' || look() == '>')) return;
     if (bare && text && command_.words.empty()) {
-      open_or_close(*text);
+      compounds_.take_word(*text);
       if (std::ranges::find(kReserved, *text) != kReserved.end()) return;
     }
     if (bare && text && begins_function(*text)) return;
@@ -399,8 +377,7 @@ class ShellReader {
   std::vector<ShellCommand> commands_;
   ShellCommand command_;  // the one being read
   std::vector<HereDocument> here_documents_;
-  std::string open_;     // the compound commands around it: i(f), l(oop), c(ase), { and (
-  bool joined_ = false;  // by &&, || or | to the command in front
+  CompoundCommands compounds_;
   int nesting_ = 0;
   bool in_double_ = false, in_array_ = false, deep_ = false;
   std::string wrong_;

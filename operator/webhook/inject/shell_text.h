@@ -1,7 +1,9 @@
-// Text that a shell reads, so that a flag can be put into it and be read as it was meant, through any number of quotings.
+// Text that a shell reads, so that a flag can be put into it and be read as it was meant, through
+// any number of quotings.
 //
-// A script may hand a part of itself to another reading: `eval "vllm serve $ARGS"`, `bash -c 'vllm serve m'`. What that second reading
-// sees is a Text of its own, whose cells remember where in the first they came from, and inside which quotes.
+// A script may hand a part of itself to another reading: `eval "vllm serve $ARGS"`, `bash -c 'vllm
+// serve m'`. What that second reading sees is a Text of its own, whose cells remember where in the
+// first they came from, and inside which quotes.
 //
 // Plain values; pure; thread-compatible; never throws.
 #pragma once
@@ -36,10 +38,12 @@ struct ShellWord {
   std::string known() const;                   // its characters, expansions left out
 };
 
-// One simple command: its words without redirections. Assignments in front (A=1 vllm ...) are words too.
+// One simple command: its words without redirections. Assignments in front (A=1 vllm ...) are words
+// too.
 struct ShellCommand {
   std::vector<ShellWord> words;
-  // The script runs it whenever it gets there: no `if`, loop, function, subshell, pipe or `&&` is around it.
+  // The script runs it whenever it gets there: no `if`, loop, function, subshell, pipe or `&&` is
+  // around it.
   bool certain = true;
   bool function = false;  // `name ()`: its one word is the name of a function
 };
@@ -48,7 +52,8 @@ ShellText shell_text(std::string_view script);
 
 // As one word that every POSIX shell reads back as `text`.
 std::string shell_quoted(std::string_view text);
-// `text` so that it stands for itself where these quotes are around it already; kNone: as shell_quoted.
+// `text` so that it stands for itself where these quotes are around it already; kNone: as
+// shell_quoted.
 std::string shell_encoded(std::string_view text, Quotes around);
 
 }  // namespace larder::webhook

@@ -28,8 +28,8 @@ TEST(RayGroup, IsLeftAloneByItsCommands) {
         R"Y({command: [bash, -c, "ray symmetric-run --address x -- vllm serve m"]})Y",
         R"Y({command: [vllm, serve, m, --distributed-executor-backend, ray]})Y",
         R"Y({command: [vllm, serve, m, --distributed_executor_backend=ray]})Y",
-        R"Y({command: [vllm, serve, m, --distributed-exec, ray]})Y", R"Y({command: [vllm, serve, m, --data-parallel-backend=ray]})Y",
-        R"Y({command: [vllm, serve, m, -dpb, ray]})Y",
+        R"Y({command: [vllm, serve, m, --distributed-exec, ray]})Y",
+        R"Y({command: [vllm, serve, m, --data-parallel-backend=ray]})Y", R"Y({command: [vllm, serve, m, -dpb, ray]})Y",
         R"Y({command: [bash, -c, "vllm serve m --distributed-executor-backend \"ray\""]})Y",
         R"Y({command: [bash, -c, "vllm serve m $X"], env: [{name: X, value: --distributed-executor-backend ray}]})Y",
         R"Y({command: [vllm, serve, m], env: [{name: RAY_ADDRESS, value: "x:6379"}]})Y",
@@ -61,10 +61,10 @@ TEST(RayGroup, OfSeveralPodsWithoutRayIsServed) {
 }
 
 TEST(RayGroup, IsNotSeenWhereRayIsNot) {
-  for (const char* container :
-       {"{command: [vllm, serve, m, --distributed-executor-backend, mp]}", "{command: [vllm, serve, m, --served-model-name, ray]}",
-        "{command: [vllm, serve, array/start]}", "{command: [bash, -c, \"# ray start is done elsewhere\\nvllm serve m\"]}",
-        "{command: [bash, -c, 'echo gray start; vllm serve m']}"})
+  for (const char* container : {"{command: [vllm, serve, m, --distributed-executor-backend, mp]}",
+                                "{command: [vllm, serve, m, --served-model-name, ray]}", "{command: [vllm, serve, array/start]}",
+                                "{command: [bash, -c, \"# ray start is done elsewhere\\nvllm serve m\"]}",
+                                "{command: [bash, -c, 'echo gray start; vllm serve m']}"})
     EXPECT_EQ(refused(container), "") << container;
 }
 

@@ -1,5 +1,6 @@
-// A connector of the user's own is never lost: where one may reach vLLM by a way that cannot be read, the pod is left alone. Real shells
-// say what vLLM gets; vLLM takes the last --kv-transfer-config.
+// A connector of the user's own is never lost: where one may reach vLLM by a way that cannot be
+// read, the pod is left alone. Real shells say what vLLM gets; vLLM takes the last
+// --kv-transfer-config.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -100,6 +101,7 @@ constexpr Form kForms[] = {
     {"added_to", "OUTSIDE+=' --seed 1'; vllm serve m $OUTSIDE"},
     {"ansi_quotes", R"(vllm serve m $'--kv-transfer-config={"kv_connector":"Users"}')"},
     {"in_pieces", "P=--kv-transfer; vllm serve m ${P}-config \"$KV\""},
+    {"in_braces", R"(vllm serve m {--kv-transfer-config,'{"kv_connector":"Users"}'})"},
     {"in_a_shell", "sh -c \"vllm serve m $ONE\""},
     {"a_list_of_names", R"(vllm serve m --served-model-name a $OUTSIDE)"},
 };
@@ -117,7 +119,8 @@ TEST(UsersConnectors, ThatKubernetesPutsThereAreNotLost) {
         "{image: 'vllm/vllm-openai:1', args: [m, --port, '1', $(A)], env: [{name: A, valueFrom: {fieldRef: {fieldPath: "
         "\"metadata.annotations['a']\"}}}]}",
         "{command: [sh, -c, 'vllm serve m $(A)'], env: [{name: A, valueFrom: {secretKeyRef: {name: c, key: k}}}]}",
-        "{command: [sh, -c, 'vllm serve m $A'], env: [{name: B, valueFrom: {secretKeyRef: {name: c, key: k}}}, {name: A, value: $(B)}]}",
+        "{command: [sh, -c, 'vllm serve m $A'], env: [{name: B, valueFrom: {secretKeyRef: {name: c, key: k}}}, {name: A, value: "
+        "$(B)}]}",
         "{command: [sh, -c, 'vllm serve m \"$@\"', --], args: [$(A)], envFrom: [{configMapRef: {name: c}}]}",
         "{command: [vllm, serve, m, --config, /etc/flags.yaml]}", "{command: [vllm, serve, m, --config=/etc/flags.yaml]}",
         "{command: [sh, -c, 'vllm serve m --config $FILE']}",
@@ -129,19 +132,20 @@ TEST(UsersConnectors, ThatKubernetesPutsThereAreNotLost) {
 }
 
 TEST(UsersConnectors, SentencesSayWhereAndWhatToDo) {
-  const InjectionCase one =
-      container_case("{command: [bash, -c, 'vllm serve m $EXTRA'], envFrom: [{configMapRef: {name: c}}]}");
-  EXPECT_EQ(one.inject().refused,
-            "its container vllm cannot be connected: its variable EXTRA may hold a connector of its own, which cannot be read here "
-            "(envFrom may give it); write its flags into the command or into env, and put a model or another single value in double "
-            "quotes");
+  const InjectionCase one = container_case("{command: [bash, -c, 'vllm serve m $EXTRA'], envFrom: [{configMapRef: {name: c}}]}");
+  EXPECT_EQ(
+      one.inject().refused,
+      "its container engine cannot be connected: its variable EXTRA may hold a connector of its own, which cannot be read here "
+      "(envFrom may give it); write its flags into the command or into env, and put a model or another single value in double "
+      "quotes");
 }
 
 // What is known to have no connector, or can only be one value, is served also beside an envFrom.
 TEST(UsersConnectors, ThatCannotBeThereAreNone) {
   for (const char* script :
-       {"vllm serve \"$MODEL\"", "vllm serve m --port $PORT", "vllm serve m --port=$PORT", "EXTRA='--seed 1'; vllm serve m $EXTRA",
-        "A=(m --port \"$PORT\"); vllm serve \"${A[@]}\"", "A=\"m --port $PORT\"; vllm serve $A", "set -eo pipefail; vllm serve m",
+       {"vllm serve \"$MODEL\"", "vllm serve m --port $PORT", "vllm serve m --port=$PORT",
+        "EXTRA='--seed 1'; vllm serve m $EXTRA", "A=(m --port \"$PORT\"); vllm serve \"${A[@]}\"",
+        "A=\"m --port $PORT\"; vllm serve $A", "set -eo pipefail; vllm serve m",
         "vllm serve m --tensor-parallel-size $(nvidia-smi -L | wc -l)", "source /opt/venv/bin/activate; X=; vllm serve m $X",
         ". /etc/flags; X='--seed 1'; vllm serve m $X --port $PORT", "run() { vllm serve \"$1\" --port $2; }; run m 8000",
         "vllm serve m --rank $(( RANK + 1 )) --seed ${#LIST}", "vllm serve m --served-model-name \"$A\" \"$B\"",
@@ -156,7 +160,8 @@ TEST(UsersConnectors, ThatCannotBeThereAreNone) {
         "{command: [vllm, serve, m, --port=$(PORT)], env: [{name: PORT, valueFrom: {configMapKeyRef: {name: c, key: k}}}]}",
         "{command: [sh, -c, 'vllm serve m $X'], env: [{name: X, value: --seed 1}], envFrom: [{secretRef: {name: c}}]}",
         "{command: [sh, -c, 'vllm serve m $X'], envFrom: [{prefix: HF_, secretRef: {name: c}}]}",
-        "{command: [sh, -c, 'vllm serve m --host $IP $NAME'], env: [{name: NAME, valueFrom: {fieldRef: {fieldPath: metadata.name}}}]}"}) {
+        "{command: [sh, -c, 'vllm serve m --host $IP $NAME'], env: [{name: NAME, valueFrom: {fieldRef: {fieldPath: "
+        "metadata.name}}}]}"}) {
     EXPECT_EQ(container_case(container).inject().refused, "") << container;
   }
 }
