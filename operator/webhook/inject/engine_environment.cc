@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "operator/webhook/inject/flag_sources.h"
 #include "operator/webhook/inject/script_engines.h"
 #include "operator/webhook/inject/shell_expansion.h"
 
@@ -66,7 +67,7 @@ bool keeps_path(const ScriptEngines& script, const Assignment& one, std::set<std
     for (const std::string& written : word.expansions) {
       const std::string name = expansion_of(written).name;
       if (name == kName) return true;
-      if (name.empty() || !seen.insert(name).second) continue;
+      if (name.empty() || seen.size() >= kMostInside || !seen.insert(name).second) continue;
       for (const Assignment& other : script.assignments())
         if (other.name == name && keeps_path(script, other, seen)) return true;
     }

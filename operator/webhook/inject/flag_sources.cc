@@ -52,6 +52,7 @@ FlagSource of_member(const Object& container, const std::string& text, const std
 FlagSource of_container(const Object& container, const std::string& name, VariableSources& known) {
   const auto [at, is_new] = known.try_emplace(name);
   if (!is_new) return at->second;
+  if (known.size() > kMostVariables) return unread(named(name), "too many variables are in one another");
   const ContainerVariable variable = variable_of(container, name);
   FlagSource found = variable.kind == ContainerVariable::Kind::kUnread ? unread(named(name), variable.from)
                                                                        : of_member(container, variable.text, named(name), known);
@@ -97,11 +98,14 @@ std::string why_not(const FlagSource& source) {
 }
 
 FlagSources::FlagSources(const Object& container, std::size_t after, const ScriptEngines& script)
-    : container_(container), after_(after), script_(script) {
+    : container_(container), script_(script) {
   for (std::size_t at = 0; at < script.assignments().size(); ++at) assigned_[script.assignments()[at].name].push_back(at);
   for (const ScriptEngines::Command& command : script.commands())
     if (command.function) functions_.insert(command.words.front().known);
   for (std::size_t place = 0; place < script.commands().size(); ++place) find_setters(place);
+  const auto argv = argv_of(container);
+  for (std::size_t at = after; at < argv.size(); ++at)
+    if (argv[at]) arguments_ = worse(arguments_, of_member(container, *argv[at], "what follows its script", known_));
 }
 
 void FlagSources::find_setters(std::size_t place) {
@@ -166,6 +170,7 @@ FlagSource FlagSources::of_expansion(const std::string& written) {
     case Expansion::Kind::kVariable: return worse(of_variable(one.name), of_text(one.rest));
     case Expansion::Kind::kPositional: return worse(of_positional(), of_text(one.rest));
     case Expansion::Kind::kKubernetes:
+      if (is_spent(api::at(container_, "env").size())) break;
       if (variable_of(container_, one.name).kind != ContainerVariable::Kind::kAbsent)
         return of_container(container_, one.name, known_);
       break;
@@ -186,7 +191,8 @@ FlagSource FlagSources::of_text(const std::string& rest) {
 }
 
 FlagSource FlagSources::of_variable(const std::string& name) {
-  if (is_spent(1 + files_.size())) return unread(named(name), "its script is longer than can be read");
+  if (is_spent(1 + files_.size()) || inside_.size() >= kMostInside)
+    return unread(named(name), "its script is longer or deeper than can be read");
   if (read_.contains(name) || name == "REPLY" || name == "MAPFILE")
     return unread(named(name), "its script reads it while it runs");
   if (!inside_.insert(name).second) return {};
@@ -198,12 +204,16 @@ FlagSource FlagSources::of_variable(const std::string& name) {
   bool replaced = false;
   for (const std::size_t at : assigned_[name]) {
     const Assignment& one = script_.assignments()[at];
+    if (is_spent(one.value.size())) break;
     replaced = replaced || (one.replaces && one.command < engine_at_ && one.command >= since);
     found = worse(found, worse(connector(named(name), set_in(one.value)), of_words(one.words, 0, one.array)));
   }
-  for (const std::size_t place : looped_[name])
+  for (const std::size_t place : looped_[name]) {
+    if (is_spent(script_.commands()[place].words.size())) break;
     for (const ScriptWord& word : script_.commands()[place].words)
       found = worse(found, worse(connector(named(name), set_in(word.known)), of_word(word)));
+  }
+  if (looks_ > kMostLooks) found = unread(named(name), "its script is longer than can be read");
   if (!replaced && !file.empty()) found = worse(found, unread(named(name), file + " may set it"));
   if (!replaced && file.empty()) found = worse(found, of_container(container_, name, known_));
   inside_.erase(name);
@@ -213,10 +223,7 @@ FlagSource FlagSources::of_variable(const std::string& name) {
 // $1, $@: the container's args behind the script, `set -- ...`, the arguments of a function.
 FlagSource FlagSources::of_positional() {
   if (!inside_.insert("@").second) return {};
-  FlagSource found;
-  const auto argv = argv_of(container_);
-  for (std::size_t at = after_; at < argv.size(); ++at)
-    if (argv[at]) found = worse(found, of_member(container_, *argv[at], "what follows its script", known_));
+  FlagSource found = arguments_;
   for (const std::size_t place : positional_) {
     const Words& words = script_.commands()[place].words;
     if (is_spent(words.size())) found = unread("its script", "it is longer than can be read");

@@ -24,6 +24,9 @@ inline constexpr std::size_t kMostLooks = 256u << 10;  // at words and character
 // "" where it sets none.
 std::string set_in(std::string text);
 
+inline constexpr std::size_t kMostVariables = 128;  // of a container that one command line depends on
+inline constexpr std::size_t kMostInside = 64;      // variables of a script, each in the value of the one before
+
 struct FlagSource {
   enum class Kind { kNone, kConnector, kUnread } kind = Kind::kNone;  // the later ones count more
   std::string what;                                                   // "its variable X", "what follows its script"
@@ -59,7 +62,6 @@ class FlagSources {
   bool is_spent(std::size_t looks);
 
   const api::Object& container_;
-  std::size_t after_;
   const ScriptEngines& script_;
   std::map<std::string, std::vector<std::size_t>> assigned_;  // a variable's places in assignments()
   std::map<std::string, std::vector<std::size_t>> looped_;    // commands() that are `for NAME in ...`
@@ -70,6 +72,7 @@ class FlagSources {
   std::size_t engine_at_ = 0;                               // the engine's in commands()
   std::set<std::string> inside_;                            // variables that are being looked at, against circles
   VariableSources known_;                                   // of the container's variables
+  FlagSource arguments_;                                    // what follows the script
   std::size_t looks_ = 0;
 };
 

@@ -68,7 +68,7 @@ std::string readable(std::string_view text) {
 bool gives_ray(std::string_view text, std::string_view flag, std::string_view least) {
   for (std::size_t at = text.find(least); at != std::string_view::npos; at = text.find(least, at + 1)) {
     std::size_t end = at;
-    while (end < text.size() && is_part(text[end])) ++end;
+    while (end < text.size() && end - at <= flag.size() && is_part(text[end])) ++end;
     if (flag.starts_with(text.substr(at, end - at)) && word_from(text, end) == "ray") return true;
   }
   return false;

@@ -166,16 +166,28 @@ TEST(UsersConnectors, ThatCannotBeThereAreNone) {
   }
 }
 
-// A script that would take long to look through is one that cannot be read.
-TEST(UsersConnectors, AreLookedForWithinABound) {
-  std::string script = "A0=x\n";
-  for (int at = 1; at < 200; ++at) {
+// A script or an environment that would take long to look through, or deep, is one that cannot be read.
+TEST(UsersConnectors, AreLookedForWithinBounds) {
+  const auto refused = [](const std::string& script) {
+    InjectionCase one = container_case("{command: [bash, -c, x]}");
+    one.pod["spec"]["containers"][0]["command"][2] = script;
+    return one.inject().refused;
+  };
+  std::string wide, deep;
+  for (int at = 1; at < 40; ++at) {
     const std::string before = "$A" + std::to_string(at - 1);
-    script += "A" + std::to_string(at) + "=" + before + before + "\n";
+    wide += "A" + std::to_string(at) + "=" + before + before + "\n";
   }
-  InjectionCase one = container_case("{command: [bash, -c, x]}");
-  one.pod["spec"]["containers"][0]["command"][2] = script + "vllm serve m $A199";
-  EXPECT_NE(one.inject().refused.find("longer than can be read"), std::string::npos) << one.inject().refused;
+  for (int at = 1; at < 10'000; ++at) deep += "A" + std::to_string(at) + "=$A" + std::to_string(at - 1) + "\n";
+  EXPECT_NE(refused("A0=x\n" + wide + "vllm serve m $A39").find("can be read"), std::string::npos);
+  EXPECT_NE(refused("A0=x\n" + deep + "vllm serve m $A9999").find("can be read"), std::string::npos);
+  EXPECT_EQ(refused("A=$B; B=$A; vllm serve m $A"), "") << "a circle is none";
+
+  InjectionCase one = container_case("{command: [sh, -c, vllm serve m $A]}");
+  Object& environment = one.pod["spec"]["containers"][0]["env"] = Object::array({{{"name", "A"}, {"value", "$(A1)"}}});
+  for (int at = 1; at < 10'000; ++at)
+    environment.push_back({{"name", "A" + std::to_string(at)}, {"value", "$(A" + std::to_string(at + 1) + ")"}});
+  EXPECT_NE(one.inject().refused.find("too many variables are in one another"), std::string::npos) << one.inject().refused;
 }
 
 }  // namespace
