@@ -5,16 +5,24 @@
 
 #include "operator/webhook/inject/command_head.h"
 #include "operator/webhook/inject/engine_flags.h"
+#include "operator/webhook/inject/script_engines.h"
 
 namespace larder::webhook {
 namespace {
 
 using api::Object;
 
+using Words = std::span<const std::optional<std::string>>;
+
 // Flags that no other server has.
 constexpr std::array<std::string_view, 7> kOwnFlags{
     "--max-model-len",         "--gpu-memory-utilization", "--max-num-seqs",      "--max-num-batched-tokens",
     "--enable-prefix-caching", "--enable-chunked-prefill", "--kv-transfer-config"};
+// Programs that containers are given to run by args alone, beside those that start another.
+constexpr std::array<std::string_view, 26> kPrograms{
+    "sh",   "bash", "dash", "ash",  "zsh",    "ksh",      "sleep",   "tail",          "cat",
+    "true", "echo", "ls",   "node", "nginx",  "ray",      "java",    "uvicorn",       "gunicorn",
+    "make", "curl", "pip",  "vllm", "mpirun", "torchrun", "jupyter", "lmcache_server"};
 constexpr std::string_view kHuggingFaceServer = "huggingfaceserver";  // KServe's image, and its module
 constexpr std::array<std::string_view, 6> kNoEngines{"router", "gateway", "proxy", "exporter", "sidecar", "bench"};
 
@@ -23,6 +31,57 @@ std::string_view image_name(std::string_view image) {
   image = image.substr(0, image.find('@'));
   const std::string_view name = program_name(image);
   return name.substr(0, name.find(':'));
+}
+
+bool has_own_flag(Words argv) {
+  return std::ranges::any_of(
+      argv, [](const auto& word) { return word && std::ranges::find(kOwnFlags, flag_name(*word)) != kOwnFlags.end(); });
+}
+
+// "python3", "/usr/bin/tail", "/start.sh": not "org/model", "/mnt/models".
+bool is_program(std::string_view word) {
+  const std::string_view name = program_name(word);
+  const std::string_view folder = word.substr(0, word.size() - name.size());
+  return std::ranges::find(kPrograms, name) != kPrograms.end() || (folder.empty() && is_starter(name)) || is_python(name) ||
+         folder.ends_with("/bin/") || folder.ends_with("/sbin/") || name.ends_with(".sh") || name.ends_with(".py");
+}
+
+// Whether args are a command line of their own. vLLM's begin with a flag, or with a model that nothing but flags follows.
+bool begins_with_program(Words argv) {
+  if (argv.empty() || !argv[0] || argv[0]->starts_with('-')) return false;
+  if (*argv[0] == "serve") return false;  // for the entrypoint `vllm`
+  return is_program(*argv[0]) || (argv.size() > 1 && argv[1] && !argv[1]->starts_with('-'));
+}
+
+// `set -- m`, not `set -eo pipefail`.
+bool sets_arguments(const ScriptEngines::Command& command) {
+  for (std::size_t at = 1; at < command.words.size(); ++at) {
+    const std::string word = command.words[at].text.value_or("");
+    if (word == "--" || word.size() < 2 || (word[0] != '-' && word[0] != '+')) return true;
+    if (word.back() == 'o') ++at;
+  }
+  return false;
+}
+
+// Whether a script only prepares what follows it in args, and then runs that as it is.
+bool runs_arguments(const std::string& script) {
+  const auto read = ScriptEngines::find(script);
+  if (!read.ok() || read->count() != 0) return false;
+  std::size_t runs = 0;
+  for (const ScriptEngines::Command& command : read->commands()) {
+    std::size_t head = 0;
+    while (head + 1 < command.words.size() && command.words[head].known.find('=') != std::string::npos) ++head;
+    const std::string first = command.words[head].text.value_or("");
+    if (command.function || first == "shift" || (first == "set" && sets_arguments(command)) || first == "eval" ||
+        first == "source" || first == ".")
+      return false;
+    for (std::size_t at = 0; at < command.words.size(); ++at) {
+      if (command.words[at].expansions != std::vector<std::string>{"$@"} || !command.words[at].known.empty()) continue;
+      if ((at != head && !is_starter(first)) || at + 1 != command.words.size()) return false;
+      ++runs;
+    }
+  }
+  return runs == 1;
 }
 
 }  // namespace
@@ -41,13 +100,19 @@ std::vector<std::optional<std::string>> argv_of(const Object& container) {
 CommandShape shape_of(const Object& container) {
   using Kind = CommandShape::Kind;
   const auto argv = argv_of(container);
-  if (argv.empty()) return {Kind::kUnseen, 0};
+  if (argv.empty()) return {};
   const CommandHead head = head_of(argv);
-  if (head.kind == CommandHead::Kind::kEngine) return {Kind::kArgv, head.index};
-  if (head.kind == CommandHead::Kind::kShell) return {Kind::kScript, head.index};
+  if (head.kind == CommandHead::Kind::kEngine) return {Kind::kArgv, head.index, CommandShape::kNoScript, head.lost};
+  if (head.kind == CommandHead::Kind::kShell) {
+    const std::size_t script = head.index, rest = std::min(script + 2, argv.size());
+    const CommandHead passed = head_of(std::span(argv).subspan(rest));
+    if (passed.kind == CommandHead::Kind::kEngine && argv[script] && runs_arguments(*argv[script]))
+      return {Kind::kArgv, rest + passed.index, script, head.lost.empty() ? passed.lost : head.lost};
+    return {Kind::kScript, script, script, head.lost};
+  }
   const Object& command = api::at(container, "command");
   const bool has_command = command.is_array() && !command.empty();
-  return {has_command ? Kind::kForeign : Kind::kEntrypoint, 0};
+  return {has_command || begins_with_program(argv) ? Kind::kForeign : Kind::kEntrypoint, 0, CommandShape::kNoScript, ""};
 }
 
 bool is_huggingface_server(const Object& container) {
@@ -56,15 +121,19 @@ bool is_huggingface_server(const Object& container) {
   return std::ranges::any_of(argv_of(container), [](const auto& word) { return word == kHuggingFaceServer; });
 }
 
+bool has_engine_args(const Object& container) {
+  const auto argv = argv_of(container);
+  if (!argv.empty() && argv[0] && !argv[0]->starts_with('-')) return true;
+  return has_own_flag(argv);
+}
+
 bool looks_like_engine(const Object& container) {
   const std::string image = api::text_at(container, "image");
   const std::string_view name = image_name(image);
   const auto has = [name](std::string_view part) { return name.find(part) != std::string_view::npos; };
   if (std::ranges::any_of(kNoEngines, has)) return false;
   if (has("vllm") || has(kHuggingFaceServer)) return true;
-  const auto argv = argv_of(container);
-  return std::ranges::any_of(
-      argv, [](const auto& word) { return word && std::ranges::find(kOwnFlags, flag_name(*word)) != kOwnFlags.end(); });
+  return has_own_flag(argv_of(container));
 }
 
 }  // namespace larder::webhook

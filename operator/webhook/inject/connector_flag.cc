@@ -4,6 +4,7 @@
 
 #include "operator/webhook/inject/connector_config.h"
 #include "operator/webhook/inject/engine_flags.h"
+#include "operator/webhook/inject/flag_sources.h"
 #include "operator/webhook/inject/hidden_flags.h"
 #include "operator/webhook/inject/script_engines.h"
 
@@ -30,12 +31,14 @@ std::string flag_with(const std::string& config) {
 Status add_to_words(Object& container, std::size_t first, int chunk_tokens) {
   std::vector<FlagWord> words;
   const auto argv = argv_of(container);
-  for (std::size_t at = first; at < argv.size(); ++at) words.push_back({argv[at], false});
+  for (std::size_t at = first; at < argv.size(); ++at) words.push_back({argv[at], false, ""});
   if (std::string why = refused_by_flags(words); !why.empty()) return unsupported(std::move(why));
   const ConnectorFlag flag = find_connector_flag(words);
   if (flag.form == Form::kUnreadable) return unsupported(flag.why);
   if (flag.form == Form::kAbsent) {
-    if (std::string why = hidden_in_words(container); !why.empty()) return unsupported(std::move(why));
+    const bool takes_model = first == 0 || argv[first - 1] == "serve";
+    if (std::string why = why_not(source_in_words(container, first, takes_model)); !why.empty())
+      return unsupported(std::move(why));
     auto [list, at] = member_of(container, first + place_for_flag(words));
     const auto value = list->insert(list->begin() + static_cast<std::ptrdiff_t>(at), connector_config(chunk_tokens));
     list->insert(value, kConnectorFlag);
@@ -68,6 +71,17 @@ Result<std::optional<ScriptEdit>> edit_for(const ScriptEngines& engines, std::si
   return std::optional(*edit);
 }
 
+// Of all engines of the script together.
+FlagSource worst_source(const Object& container, std::size_t script, const ScriptEngines& engines) {
+  FlagSources sources(container, script + 1, engines);
+  FlagSource worst;
+  for (std::size_t engine = 0; engine < engines.count(); ++engine) {
+    FlagSource one = sources.of_engine(engine);
+    if (one.kind > worst.kind) worst = std::move(one);
+  }
+  return worst;
+}
+
 Status add_to_script(Object& container, std::size_t index, int chunk_tokens) {
   auto [list, at] = member_of(container, index);
   const std::string script = (*list)[at].get<std::string>();
@@ -78,10 +92,13 @@ Status add_to_script(Object& container, std::size_t index, int chunk_tokens) {
   if (engines->count() == 0)
     return unsupported("its script starts no `vllm serve` that is written out in it; write one" + otherwise);
   if (std::string why = hidden_in_script(script, *engines); !why.empty()) return unsupported(std::move(why));
+  const FlagSource source = worst_source(container, index, *engines);
+  if (source.kind == FlagSource::Kind::kUnread) return unsupported(why_not(source));
   // A connector that reaches vLLM through a variable stays there; and is composed there for all engines at once.
   const Result<bool> hidden = compose_hidden(container, index, *engines, chunk_tokens);
   if (!hidden.ok()) return hidden.status();
   if (*hidden) return {};
+  if (source.kind == FlagSource::Kind::kConnector) return unsupported(why_not(source));
   std::vector<ScriptEdit> edits;
   for (std::size_t engine = 0; engine < engines->count(); ++engine) {
     const auto edit = edit_for(*engines, engine, chunk_tokens);

@@ -1,6 +1,7 @@
 #include "operator/webhook/inject/engine_container.h"
 
 #include "operator/webhook/inject/connector_flag.h"
+#include "operator/webhook/inject/ray_group.h"
 
 namespace larder::webhook {
 namespace {
@@ -17,9 +18,12 @@ std::string names_of(const Object& containers) {
 }
 
 // Why a container whose flags we would have to add cannot be given any; "" where it can.
-std::string why_not(const CommandShape& shape) {
+std::string why_not(const Object& container, const CommandShape& shape) {
   if (shape.kind == Kind::kUnseen)
     return "has neither command nor args, so that its image alone decides vLLM's flags; write out its args";
+  const Object& command = api::at(container, "command");
+  if (shape.kind == Kind::kForeign && (!command.is_array() || command.empty()))
+    return "has args that begin with a program, not with a model or a flag of vLLM; write `vllm serve` in front of vLLM's own";
   if (shape.kind == Kind::kForeign)
     return "has a command that is not known to start vLLM; start it by `vllm serve`, or set spec.engine.flags of the pool to "
            "false and "
@@ -31,7 +35,7 @@ Result<std::vector<EngineContainer>> named_engine(const Object& containers, cons
   for (std::size_t at = 0; at < containers.size(); ++at) {
     if (api::text_at(containers[at], "name") != spec.container) continue;
     const CommandShape shape = shape_of(containers[at]);
-    if (const std::string why = why_not(shape); spec.flags && !why.empty())
+    if (const std::string why = why_not(containers[at], shape); spec.flags && !why.empty())
       return Status(Code::kUnsupported, "its container " + spec.container + " " + why);
     return std::vector<EngineContainer>{{at, shape}};
   }
@@ -39,9 +43,36 @@ Result<std::vector<EngineContainer>> named_engine(const Object& containers, cons
                                         ", which spec.engine.container of the pool names; it has " + names_of(containers));
 }
 
+// Of containers that their image alone says are engines: all whose args are vLLM's own beyond doubt; the one where there is one.
+Result<std::vector<EngineContainer>> likeliest(const Object& containers, std::vector<EngineContainer> perhaps) {
+  if (perhaps.size() == 1) return perhaps;
+  std::string names;
+  for (const EngineContainer& one : perhaps) names += (names.empty() ? "" : ", ") + api::text_at(containers[one.index], "name");
+  std::erase_if(perhaps, [&](const EngineContainer& one) { return !has_engine_args(containers[one.index]); });
+  if (!perhaps.empty()) return perhaps;
+  return Status(Code::kUnsupported, "several containers of it may be the engine (" + names.substr(0, kMostNames) +
+                                        "), and the args of none say that they are vLLM's; name the engine's container in "
+                                        "spec.engine.container of the pool");
+}
+
+// Why no container is an engine, and what to do.
+std::string none_of(const Object& pod, const Object& containers) {
+  for (const Object& container : containers)
+    if (const std::string why = why_not(container, shape_of(container)); looks_like_engine(container) && !why.empty())
+      return "its container " + api::text_at(container, "name") + " " + why;
+  for (const Object& container : api::at(pod, "spec.initContainers"))
+    if (starts_engine(container, shape_of(container)))
+      return "its engine " + api::text_at(container, "name") +
+             " is an init container, and those are not looked at; make it one of the pod's containers";
+  return "no container of it (" + names_of(containers) +
+         ") starts vLLM in a way that is known; write `vllm serve` in its command, or name the engine's container in "
+         "spec.engine.container of the pool";
+}
+
 }  // namespace
 
 Result<std::vector<EngineContainer>> find_engines(const Object& pod, const api::EngineSpec& spec) {
+  if (std::string why = ray_group(pod); !why.empty()) return Status(Code::kUnsupported, std::move(why));
   const Object& containers = api::at(pod, "spec.containers");
   if (!spec.container.empty()) return named_engine(containers, spec);
   std::vector<EngineContainer> surely, perhaps;
@@ -51,14 +82,8 @@ Result<std::vector<EngineContainer>> find_engines(const Object& pod, const api::
     (shape.kind == Kind::kEntrypoint ? perhaps : surely).push_back({at, shape});
   }
   if (!surely.empty()) return surely;
-  if (!perhaps.empty()) return perhaps;
-  for (const Object& container : containers)
-    if (const std::string why = why_not(shape_of(container)); looks_like_engine(container) && !why.empty())
-      return Status(Code::kUnsupported, "its container " + api::text_at(container, "name") + " " + why);
-  return Status(Code::kUnsupported,
-                "no container of it (" + names_of(containers) +
-                    ") starts vLLM in a way that is known; write `vllm serve` in its command, or name the engine's "
-                    "container in spec.engine.container of the pool");
+  if (!perhaps.empty()) return likeliest(containers, std::move(perhaps));
+  return Status(Code::kUnsupported, none_of(pod, containers));
 }
 
 }  // namespace larder::webhook

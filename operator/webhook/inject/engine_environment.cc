@@ -1,8 +1,11 @@
 #include "operator/webhook/inject/engine_environment.h"
 
 #include <algorithm>
+#include <set>
 
-#include "operator/webhook/inject/engine_flags.h"
+#include "operator/webhook/inject/flag_sources.h"
+#include "operator/webhook/inject/script_engines.h"
+#include "operator/webhook/inject/shell_expansion.h"
 
 namespace larder::webhook {
 namespace {
@@ -22,6 +25,11 @@ Object* find_variable(Object& environment, std::string_view name) {
   for (Object& variable : environment)
     if (api::text_at(variable, "name") == name) found = &variable;
   return found;
+}
+
+std::string lost_by(const std::string& what) {
+  return "its `" + what +
+         "` in front of vLLM takes away the variables or the group that Larder gives the container; start vLLM without it";
 }
 
 bool has_value_from(const Object& variable) {
@@ -53,15 +61,49 @@ void prefix_python_path(Object& container) {
   environment.insert(environment.begin() + at + 1, Object{{"name", kName}, {"value", ours + ":$(" + kEarlier + ")"}});
 }
 
+// Whether a variable's new value has the old one of PYTHONPATH in it, perhaps by way of other variables.
+bool keeps_path(const ScriptEngines& script, const Assignment& one, std::set<std::string>& seen) {
+  for (const ScriptWord& word : one.words)
+    for (const std::string& written : word.expansions) {
+      const std::string name = expansion_of(written).name;
+      if (name == kName) return true;
+      if (name.empty() || seen.size() >= kMostInside || !seen.insert(name).second) continue;
+      for (const Assignment& other : script.assignments())
+        if (other.name == name && keeps_path(script, other, seen)) return true;
+    }
+  return false;
+}
+
+// `unset PYTHONPATH`, `export -n PYTHONPATH`, `declare +x PYTHONPATH`.
+bool unsets_path(const ScriptEngines::Command& command) {
+  const auto has = [&command](std::string_view word) {
+    return std::ranges::any_of(command.words, [word](const ScriptWord& one) { return one.text == word; });
+  };
+  return has(kName) && (has("unset") || has("+x") || (has("export") && has("-n")));
+}
+
+// Why the engines of a script would not have Larder's package, and what to do; "" where they have it.
+std::string lost_in(const ScriptEngines& script) {
+  for (const Assignment& one : script.assignments()) {
+    std::set<std::string> seen;
+    if (one.name == kName && !one.adds && !keeps_path(script, one, seen))
+      return "its script sets PYTHONPATH anew; let it add to the one that is there: PYTHONPATH=FOLDER:$PYTHONPATH";
+  }
+  if (std::ranges::any_of(script.commands(), unsets_path))
+    return "its script takes PYTHONPATH away, by which vLLM finds Larder's package; leave that variable as it is";
+  for (std::size_t engine = 0; engine < script.count(); ++engine)
+    if (!script.lost(engine).empty()) return lost_by(script.lost(engine));
+  return "";
+}
+
 Status export_python_path(Object& container, std::size_t script) {
   const Object& command = api::at(container, "command");
   const std::size_t commands = command.is_array() ? command.size() : 0;
   Object& member = script < commands ? container["command"][script] : container["args"][script - commands];
   const std::string text = member.get<std::string>();
-  if (text.find("PYTHONPATH=") != std::string::npos && text.find("$PYTHONPATH") == std::string::npos &&
-      text.find("${PYTHONPATH") == std::string::npos)
-    return {Code::kUnsupported,
-            "its script sets PYTHONPATH anew; let it add to the one that is there: PYTHONPATH=FOLDER:$PYTHONPATH"};
+  const auto read = ScriptEngines::find(text);
+  if (read.ok())
+    if (std::string why = lost_in(*read); !why.empty()) return {Code::kUnsupported, std::move(why)};
   member = "export PYTHONPATH=\"" + std::string(kPythonPath) + "${PYTHONPATH:+:$PYTHONPATH}\"\n" + text;
   return {};
 }
@@ -93,8 +135,9 @@ Status set_environment(Object& container, const CommandShape& shape, const std::
     return {Code::kUnsupported, "it sets LARDER_SOCKET itself, which the pool sets; remove that variable"};
   if (find_variable(environment, kEarlier) != nullptr)
     return {Code::kUnsupported, "it has a variable LARDER_ENGINE_PYTHONPATH, whose name is Larder's; rename it"};
-  if (shape.kind == CommandShape::Kind::kScript) {
-    if (Status status = export_python_path(container, shape.index); !status.ok()) return status;
+  if (!shape.lost.empty()) return {Code::kUnsupported, lost_by(shape.lost)};
+  if (shape.script != CommandShape::kNoScript) {
+    if (Status status = export_python_path(container, shape.script); !status.ok()) return status;
   } else {
     prefix_python_path(container);
   }

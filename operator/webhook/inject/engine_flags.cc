@@ -1,6 +1,7 @@
 #include "operator/webhook/inject/engine_flags.h"
 
 #include <algorithm>
+#include <array>
 
 namespace larder::webhook {
 namespace {
@@ -14,6 +15,18 @@ bool is_unread_option(const FlagWord& word) {
   return word.text && word.text->starts_with('-') && word.text->find('=') == std::string::npos;
 }
 
+// Options of vLLM that take no value, and those that take several.
+constexpr std::array<std::string_view, 3> kSwitchBeginnings{"--enable-", "--disable-", "--no-"};
+constexpr std::array<std::string_view, 6> kSwitches{"--trust-remote-code", "--enforce-eager",       "--headless",
+                                                    "--async-scheduling",  "--skip-tokenizer-init", "--"};
+constexpr std::array<std::string_view, 2> kLists{"--served-model-name", "--lora-modules"};
+
+bool is_switch(const FlagWord& word) {
+  const std::string name = *word.text == "--" ? "--" : flag_name(*word.text);
+  return std::ranges::find(kSwitches, name) != kSwitches.end() ||
+         std::ranges::any_of(kSwitchBeginnings, [&name](std::string_view one) { return name.starts_with(one); });
+}
+
 }  // namespace
 
 std::string flag_name(std::string_view word) {
@@ -23,11 +36,25 @@ std::string flag_name(std::string_view word) {
   return name;
 }
 
+bool may_be_flags(std::span<const FlagWord> words, std::size_t at, bool takes_model) {
+  if (words[at].text || !words[at].begins.empty()) return false;
+  if (at == 0) return words[at].many || !takes_model;
+  if (is_unread_option(words[at - 1])) return is_switch(words[at - 1]);
+  if (words[at].many) return true;
+  std::size_t option = at - 1;
+  while (option > 0 && !words[option].many && !is_unread_option(words[option])) --option;
+  return !is_unread_option(words[option]) || std::ranges::find(kLists, flag_name(*words[option].text)) == kLists.end();
+}
+
 ConnectorFlag find_connector_flag(std::span<const FlagWord> words) {
   using Form = ConnectorFlag::Form;
   ConnectorFlag found;
   for (std::size_t at = 0; at < words.size(); ++at) {
-    if (!words[at].text) continue;
+    if (!words[at].text) {
+      if (is_connector_flag(flag_name(words[at].begins)))
+        return {Form::kUnreadable, at, "", "the value of its --kv-transfer-config comes from a variable; write it out as JSON"};
+      continue;
+    }
     const std::string name = flag_name(*words[at].text);
     if (name.starts_with(std::string(kConnectorFlag) + "."))
       return {Form::kUnreadable, at, "", "its --kv-transfer-config is written key by key; write it as one JSON value"};
@@ -44,16 +71,23 @@ ConnectorFlag find_connector_flag(std::span<const FlagWord> words) {
       return {Form::kUnreadable, at, "", "the value of its --kv-transfer-config comes from a variable; write it out as JSON"};
     }
   }
+  // In braces, say, of which a shell makes several words.
+  const bool inside = std::ranges::any_of(
+      words, [](const FlagWord& word) { return word.text.value_or(word.begins).find(kConnectorFlag) != std::string::npos; });
+  if (found.form == Form::kAbsent && inside)
+    return {Form::kUnreadable, 0, "", "its --kv-transfer-config is inside another word; write it as a word of its own"};
   return found;
 }
 
 std::string refused_by_flags(std::span<const FlagWord> words) {
   for (const FlagWord& word : words) {
-    if (!word.text) continue;
-    const std::string name = flag_name(*word.text);
+    const std::string text = word.text.value_or(word.begins), name = flag_name(text);
+    if (name == "--config")
+      return "it has --config, a file of flags whose connector ours would replace; write its flags into the command instead, or "
+             "our --kv-transfer-config into that file and set spec.engine.flags of the pool to false";
     if (name == "--kv-offloading-size")
       return "it has --kv-offloading-size, with which vLLM puts its own connector in the place of any other; remove that flag";
-    if (name == "--backend" && *word.text == "--backend=huggingface")
+    if (name == "--backend" && text == "--backend=huggingface")
       return "it has --backend=huggingface, which does not run vLLM; use --backend=vllm";
   }
   return "";

@@ -5,6 +5,7 @@
 #include "operator/webhook/inject/command_shape.h"
 #include "operator/webhook/inject/connector_config.h"
 #include "operator/webhook/inject/engine_flags.h"
+#include "operator/webhook/inject/flag_sources.h"
 #include "operator/webhook/inject/shell_reader.h"
 
 namespace larder::webhook {
@@ -12,12 +13,6 @@ namespace {
 
 using api::Object;
 using Form = ConnectorFlag::Form;
-
-// Whether a connector, or what refuses one, is set somewhere in a text that is not read word by word.
-bool speaks_of_connector(std::string text) {
-  std::ranges::replace(text, '_', '-');
-  return text.find(kConnectorFlag) != std::string::npos || text.find("--kv-offloading-size") != std::string::npos;
-}
 
 bool names_variable(std::string_view text, const std::string& name) {
   for (const char* form : {"$", "${", "$("})
@@ -32,7 +27,7 @@ Object* speaking_variable(Object& container) {
   if (list == container.end() || !list->is_array()) return nullptr;
   for (Object& variable : *list) {
     const std::string name = api::text_at(variable, "name");
-    if (name.empty() || !speaks_of_connector(api::text_at(variable, "value"))) continue;
+    if (name.empty() || set_in(api::text_at(variable, "value")).empty()) continue;
     if (std::ranges::any_of(argv, [&](const auto& word) { return word && names_variable(*word, name); })) return &variable;
   }
   return nullptr;
@@ -40,7 +35,7 @@ Object* speaking_variable(Object& container) {
 
 std::vector<FlagWord> flag_words(const ShellCommand& command) {
   std::vector<FlagWord> words;
-  for (const ShellWord& word : command) words.push_back({word.literal(), word.many});
+  for (const ShellWord& word : command.words) words.push_back({word.literal(), word.many, ""});
   return words;
 }
 
@@ -57,7 +52,7 @@ Result<std::string> composed_in(const std::string& text, int chunk_tokens) {
   const auto config = composed_config(flag.value, chunk_tokens);
   if (!config.ok()) return config.status();
   if (*config == flag.value) return text;
-  const ShellWord& word = command[flag.word];
+  const ShellWord& word = command.words[flag.word];
   const std::string quoted = shell_quoted(*config);
   std::string changed = text;
   changed.replace(word.begin, word.end - word.begin,
@@ -72,8 +67,8 @@ Result<bool> compose_positional(Object& container, std::size_t script, bool read
   for (std::size_t at = script + 2; at < argv.size(); ++at) {
     if (!argv[at]) continue;
     const auto read = read_twice ? read_shell(shell_text(*argv[at])) : Result(std::vector<ShellCommand>());
-    const bool plain = !read_twice || !read.ok() || read->size() != 1 || read->front().size() != 1;
-    words.push_back({plain ? argv[at] : read->front().front().literal(), false});
+    const bool plain = !read_twice || !read.ok() || read->size() != 1 || read->front().words.size() != 1;
+    words.push_back({plain ? argv[at] : read->front().words.front().literal(), false, ""});
   }
   if (std::string why = refused_by_flags(words); !why.empty()) return unsupported(std::move(why));
   const ConnectorFlag flag = find_connector_flag(words);
@@ -93,33 +88,27 @@ Result<bool> compose_positional(Object& container, std::size_t script, bool read
 
 }  // namespace
 
-std::string hidden_in_words(const Object& container) {
-  Object copy = container;
-  const Object* variable = speaking_variable(copy);
-  if (variable == nullptr) return "";
-  return "its variable " + api::text_at(*variable, "name") + " sets a connector; write that flag into args instead";
-}
-
 std::string hidden_in_script(std::string_view script, const ScriptEngines& engines) {
   for (const Assignment& one : engines.assignments()) {
-    if (!speaks_of_connector(one.value) || !names_variable(script, one.name)) continue;
+    const std::string set = set_in(one.value);
+    if (set.empty() || !names_variable(script, one.name)) continue;
     if (one.value.find("OffloadingConnector") != std::string::npos)
       return "its script gives vLLM a cache of vLLM's own in " + one.name +
              " (KServe: kvCacheOffloading), and two would keep the same blocks; remove that one, or the annotation "
              "larder.dev/pool";
-    return "its script sets a connector in its variable " + one.name + "; write that flag behind `vllm serve` instead";
+    return "its script sets " + set + " in its variable " + one.name + "; write that flag behind `vllm serve` instead";
   }
   return "";
 }
 
 Result<bool> compose_hidden(Object& container, std::size_t script, const ScriptEngines& engines, int chunk_tokens) {
-  bool many = false, read_twice = true;
+  bool open = false, read_twice = true;
   for (std::size_t engine = 0; engine < engines.count(); ++engine) {
     const std::vector<FlagWord> words = engines.flags(engine);
-    many = many || std::ranges::any_of(words, &FlagWord::many);
+    open = open || std::ranges::any_of(words, [](const FlagWord& word) { return !word.text; });
     read_twice = read_twice && engines.read_twice(engine);
   }
-  if (!many) return false;
+  if (!open) return false;
   if (Object* variable = speaking_variable(container)) {
     const std::string name = api::text_at(*variable, "name");
     if (!read_twice)

@@ -10,9 +10,6 @@
 
 namespace larder::webhook {
 
-// Of a container without a script: why a variable that its words name cannot be dealt with; "" where there is none.
-std::string hidden_in_words(const api::Object& container);
-
 // Of a script: why a connector that it puts into a variable itself stands against ours, as KServe's script does for the
 // kvCacheOffloading of its LLMInferenceService; "" where it puts none there.
 std::string hidden_in_script(std::string_view script, const ScriptEngines& engines);

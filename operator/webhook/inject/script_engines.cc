@@ -1,6 +1,7 @@
 #include "operator/webhook/inject/script_engines.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <optional>
 
@@ -10,24 +11,61 @@
 namespace larder::webhook {
 namespace {
 
-std::vector<std::optional<std::string>> literals(const ShellCommand& command) {
-  std::vector<std::optional<std::string>> words;
-  words.reserve(command.size());
-  for (const ShellWord& word : command) words.push_back(word.literal());
-  return words;
+// Commands whose operands NAME=VALUE set a variable for what follows.
+constexpr std::array<std::string_view, 5> kDeclaring{"export", "declare", "typeset", "readonly", "local"};
+
+// The name in NAME=, NAME+= and NAME[...]=; "" where the word is no assignment. `value`: where in its meaning the value begins.
+std::string assigned_name(const ShellWord& word, std::size_t& value) {
+  std::string name;
+  bool inside = false;  // the brackets
+  for (std::size_t at = 0; at < word.meaning.size(); ++at) {
+    const Cell& cell = word.meaning[at];
+    const bool named = !cell.unknown && (std::isalnum(static_cast<unsigned char>(cell.c)) != 0 || cell.c == '_');
+    if (inside) {
+      inside = cell.unknown || cell.c != ']';
+    } else if (cell.unknown) {
+      return "";
+    } else if (cell.c == '=' && !name.empty()) {
+      value = at + 1;
+      return name;
+    } else if (cell.c == '[' && !name.empty()) {
+      inside = true;
+    } else if (named && word.meaning[at == 0 ? 0 : at - 1].c != ']') {
+      name += cell.c;
+    } else if (cell.c != '+' || at + 1 >= word.meaning.size() || word.meaning[at + 1].c != '=') {
+      return "";
+    }
+  }
+  return "";
 }
 
-// Nothing where the word is no NAME=VALUE and no NAME+=VALUE.
-std::optional<Assignment> assignment_of(const ShellWord& word) {
-  std::string text;
-  for (const Cell& cell : word.meaning)
-    if (!cell.unknown) text += cell.c;
-  const std::size_t equals = text.find('=');
-  if (equals == std::string::npos || equals == 0) return std::nullopt;
-  std::string name = text.substr(0, equals - (text[equals - 1] == '+' ? 1 : 0));
-  const bool named = std::ranges::all_of(name, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
-  if (name.empty() || !named) return std::nullopt;
-  return Assignment{std::move(name), text.substr(equals + 1)};
+// The value of NAME=VALUE as the words that it becomes where a script has $NAME without quotes.
+std::vector<ShellWord> split_at_blanks(const ShellWord& word, std::size_t value) {
+  std::vector<ShellWord> parts(1);
+  for (std::size_t at = value; at < word.meaning.size(); ++at) {
+    const Cell& cell = word.meaning[at];
+    if (!cell.unknown && std::isspace(static_cast<unsigned char>(cell.c)) != 0) {
+      if (!parts.back().meaning.empty()) parts.emplace_back();
+      continue;
+    }
+    parts.back().meaning.push_back(cell);
+    parts.back().many = parts.back().many || cell.unknown;
+  }
+  return parts;
+}
+
+// Of an assignment the value does not matter to who asks for what a command starts.
+std::vector<std::optional<std::string>> literals(const std::vector<ShellWord>& command) {
+  std::vector<std::optional<std::string>> words;
+  words.reserve(command.size());
+  for (const ShellWord& word : command) {
+    std::size_t value = 0;
+    std::optional<std::string> text = word.literal();
+    if (!text)
+      if (const std::string name = assigned_name(word, value); !name.empty()) text = name + "=$";
+    words.push_back(std::move(text));
+  }
+  return words;
 }
 
 }  // namespace
@@ -35,7 +73,7 @@ std::optional<Assignment> assignment_of(const ShellWord& word) {
 Result<ScriptEngines> ScriptEngines::find(std::string_view script) {
   ScriptEngines found;
   if (script.size() > kMostShellText) return Status(Code::kOutOfRange, "it is longer than can be read");
-  found.texts_.push_back({shell_text(script), 0});
+  found.texts_.push_back({shell_text(script), 0, false, ""});
   if (Status status = found.read(0, 1); !status.ok()) return status;
   return found;
 }
@@ -43,40 +81,108 @@ Result<ScriptEngines> ScriptEngines::find(std::string_view script) {
 Status ScriptEngines::read(std::size_t text, int depth) {
   const auto commands = read_shell(texts_[text].cells);
   if (!commands.ok()) return commands.status();
-  for (const ShellCommand& command : *commands) {
-    for (const ShellWord& word : command)
-      if (auto assignment = assignment_of(word)) assignments_.push_back(std::move(*assignment));
-    const CommandHead head = head_of(literals(command));
-    Status status;
-    if (head.kind == CommandHead::Kind::kEngine)
-      engines_.push_back({text, command, head.index});
-    else if (head.kind == CommandHead::Kind::kEval)
-      status = read_again(text, command, head.index, command.size(), depth);
-    else if (head.kind == CommandHead::Kind::kShell)
-      status = read_again(text, command, head.index, head.index + 1, depth);
-    if (!status.ok()) return status;
-  }
+  for (const ShellCommand& command : *commands)
+    if (Status status = read_command(text, command, depth); !status.ok()) return status;
   return {};
 }
 
-// The words [first, last) with blanks between them, as eval joins them.
-Status ScriptEngines::read_again(std::size_t from, const ShellCommand& command, std::size_t first, std::size_t last, int depth) {
+Status ScriptEngines::read_command(std::size_t text, const ShellCommand& command, int depth) {
+  const bool certain = command.certain && text == 0;
+  commands_.push_back({{}, certain, command.function, texts_[text].evaluated});
+  for (const ShellWord& word : command.words) commands_.back().words.push_back(script_word(text, word));
+  // NAME=VALUE in front of a command is of that command alone.
+  const std::string first = command.words.front().known();
+  const bool alone = std::ranges::all_of(command.words, [](const ShellWord& word) {
+    std::size_t value = 0;
+    return !assigned_name(word, value).empty();
+  });
+  const bool declares = std::ranges::find(kDeclaring, first) != kDeclaring.end();
+  for (const ShellWord& word : command.words) take_assignment(text, word, certain && (alone || declares));
+  for (const ShellWord& word : command.words) {
+    std::size_t value = 0;
+    if (!word.array) continue;
+    if (Status status = read_words(text, word.elements, assigned_name(word, value), depth); !status.ok()) return status;
+  }
+  return read_words(text, command.words, "", depth);
+}
+
+Status ScriptEngines::read_words(std::size_t text, const std::vector<ShellWord>& words, const std::string& array, int depth) {
+  const auto argv = literals(words);
+  const CommandHead head = head_of(argv);
+  const std::string& outer = texts_[text].lost;
+  const std::string lost = outer.empty() ? head.lost : outer;
+  switch (head.kind) {
+    case CommandHead::Kind::kEngine:
+      engines_.push_back({text, commands_.size() - 1, words, head.index, head.takes_model, array, lost});
+      return {};
+    case CommandHead::Kind::kEval: return read_again({{}, text, true, lost}, words, {head.index, words.size()}, depth);
+    case CommandHead::Kind::kShell: return read_again({{}, text, false, lost}, words, {head.index, head.index + 1}, depth);
+    default: return {};
+  }
+}
+
+// The words of the span with blanks between them, as eval joins them.
+Status ScriptEngines::read_again(Text text, const std::vector<ShellWord>& words, Span span, int depth) {
   if (depth >= kMostReadings || texts_.size() >= kMostTexts) return {Code::kOutOfRange, "it is nested deeper than can be read"};
-  Text text{{}, from};
-  for (std::size_t at = first; at < last; ++at) {
-    const std::size_t begin = command[at].begin;
-    if (at > first) text.cells.push_back({' ', false, Quotes::kNone, begin, begin});
-    text.cells.insert(text.cells.end(), command[at].meaning.begin(), command[at].meaning.end());
+  for (std::size_t at = span.first; at < span.last; ++at) {
+    const std::size_t begin = words[at].begin;
+    if (at > span.first) text.cells.push_back({' ', false, Quotes::kNone, begin, begin});
+    text.cells.insert(text.cells.end(), words[at].meaning.begin(), words[at].meaning.end());
   }
   texts_.push_back(std::move(text));
   return read(texts_.size() - 1, depth + 1);
+}
+
+void ScriptEngines::take_assignment(std::size_t text, const ShellWord& word, bool certain) {
+  std::size_t value = 0;
+  Assignment one;
+  one.name = assigned_name(word, value);
+  if (one.name.empty()) return;
+  one.command = commands_.size() - 1;
+  one.array = word.array;
+  one.adds = value != one.name.size() + 1;
+  one.replaces = certain && !one.adds;
+  const std::vector<ShellWord> parts = word.array ? word.elements : split_at_blanks(word, value);
+  for (const ShellWord& part : parts) {
+    one.words.push_back(script_word(text, part));
+    one.value += (one.value.empty() ? "" : " ") + one.words.back().known;
+  }
+  assignments_.push_back(std::move(one));
+}
+
+ScriptWord ScriptEngines::script_word(std::size_t text, const ShellWord& word) const {
+  ScriptWord one{word.literal(), word.known(), "", {}, word.many};
+  for (const Cell& cell : word.meaning) {
+    if (cell.unknown)
+      one.expansions.push_back(source_of(text, cell.begin, cell.end));
+    else if (one.expansions.empty())
+      one.begins += cell.c;
+  }
+  return one;
+}
+
+// How an expansion is written, in the first text that has it whole.
+std::string ScriptEngines::source_of(std::size_t text, std::size_t begin, std::size_t end) const {
+  std::string source;
+  for (std::size_t at = begin; at < end; ++at) {
+    const Cell& cell = texts_[text].cells[at];
+    source += cell.unknown ? source_of(texts_[text].parent, cell.begin, cell.end) : std::string(1, cell.c);
+  }
+  return source;
+}
+
+std::vector<ScriptWord> ScriptEngines::words(std::size_t engine) const {
+  const Engine& one = engines_[engine];
+  std::vector<ScriptWord> words;
+  for (std::size_t at = one.first_flag; at < one.command.size(); ++at) words.push_back(script_word(one.text, one.command[at]));
+  return words;
 }
 
 std::vector<FlagWord> ScriptEngines::flags(std::size_t engine) const {
   const Engine& one = engines_[engine];
   std::vector<FlagWord> flags;
   for (std::size_t at = one.first_flag; at < one.command.size(); ++at)
-    flags.push_back({one.command[at].literal(), one.command[at].many});
+    flags.push_back({one.command[at].literal(), one.command[at].many, script_word(one.text, one.command[at]).begins});
   return flags;
 }
 

@@ -4,6 +4,8 @@
 #include <array>
 #include <utility>
 
+#include "operator/webhook/inject/compound_commands.h"
+
 namespace larder::webhook {
 namespace {
 
@@ -56,7 +58,7 @@ class ShellReader {
     } else if (c == '#') {
       while (at_ < text_.size() && look() != '\n') ++at_;
     } else if (c == '\n') {
-      end_command();
+      if (!command_.words.empty()) end_command(), compounds_.end_line();
       ++at_;
       skip_here_documents();
     } else if (c == '&' && look(1) == '>') {
@@ -66,18 +68,41 @@ class ShellReader {
       take_word();  // <(command): a word
     } else if (c == '<' || c == '>') {
       redirect();
-    } else if (c == '(' && look(1) == '(' && command_.empty()) {
+    } else if (c == '(' && look(1) == '(' && command_.words.empty()) {
       skip_parentheses();  // ((arithmetic))
     } else if (std::string_view(";&|()").find(c) != std::string_view::npos && c != '\0') {
-      end_command();
-      ++at_;
+      take_operator(c);
     } else {
       take_word();
     }
   }
 
   void end_command() {
-    if (!command_.empty()) commands_.push_back(std::exchange(command_, {}));
+    if (command_.words.empty()) return;
+    command_.certain = compounds_.is_certain();
+    commands_.push_back(std::exchange(command_, {}));
+  }
+
+  // ; & | ( )
+  void take_operator(char c) {
+    const bool named = !command_.words.empty() && command_.words[0].literal() == "function";
+    if (named && c == '(') command_.words.erase(command_.words.begin());
+    command_.function = c == '(' && look(1) == ')' && command_.words.size() == 1;
+    const bool twice = (c == '&' || c == '|') && look(1) == c;
+    if (c == '|' && !twice) compounds_.join();  // the left side of a pipe is a subshell's too
+    end_command();
+    compounds_.take_operator(c, twice);
+    at_ += twice ? 2 : 1;
+  }
+
+  // `function name {`: the body's first command begins behind it.
+  bool begins_function(std::string_view word) {
+    if (word != "{" || command_.words.size() != 2 || command_.words[0].literal() != "function") return false;
+    command_.words.erase(command_.words.begin());
+    command_.function = true;
+    end_command();
+    compounds_.take_word(word);
+    return true;
   }
 
   void take_word() {
@@ -87,8 +112,12 @@ class ShellReader {
     const auto text = word.literal();
     // The 2 of 2>&1.
     if (bare && text && !text->empty() && std::ranges::all_of(*text, is_digit) && (look() == '<' || look() == '>')) return;
-    if (bare && text && command_.empty() && std::ranges::find(kReserved, *text) != kReserved.end()) return;
-    command_.push_back(std::move(word));
+    if (bare && text && command_.words.empty()) {
+      compounds_.take_word(*text);
+      if (std::ranges::find(kReserved, *text) != kReserved.end()) return;
+    }
+    if (bare && text && begins_function(*text)) return;
+    command_.words.push_back(std::move(word));
   }
 
   void redirect() {
@@ -136,6 +165,9 @@ class ShellReader {
         take(word, 1, Quotes::kNone, true);
       } else if ((c == '<' || c == '>') && look(1) == '(' && at_ == word.begin) {
         take_skipped(word, Quotes::kNone, 1);
+      } else if (c == '(' && begins_array(word)) {
+        take_array(word);
+        break;
       } else if (c != '\0' && std::string_view(" \t\n;&|()<>").find(c) != std::string_view::npos) {
         break;
       } else {
@@ -145,6 +177,33 @@ class ShellReader {
     word.end = std::min(at_, text_.size());
     if (word.end == word.begin && wrong_.empty()) ++at_;  // no word stands here: never stay
     return word;
+  }
+
+  // NAME=( or NAME+=(.
+  bool begins_array(const ShellWord& word) const {
+    if (in_array_ || word.meaning.size() < 2 || word.meaning.back().c != '=') return false;
+    const std::size_t name = word.meaning.size() - (word.meaning[word.meaning.size() - 2].c == '+' ? 2 : 1);
+    return name > 0 && std::all_of(word.meaning.begin(), word.meaning.begin() + static_cast<std::ptrdiff_t>(name),
+                                   [](const Cell& cell) { return is_name(cell.c) && cell.quotes == Quotes::kNone; });
+  }
+
+  void take_array(ShellWord& word) {
+    word.array = in_array_ = true;
+    ++at_;
+    while (wrong_.empty() && at_ < text_.size() && look() != ')') {
+      const char c = look();
+      if (c == ' ' || c == '\t' || c == '\n')
+        ++at_;
+      else if (c == '#')
+        while (at_ < text_.size() && look() != '\n') ++at_;
+      else if (c == '\\' && look(1) == '\n')
+        at_ += 2;
+      else
+        word.elements.push_back(read_word());
+    }
+    in_array_ = false;
+    if (at_ >= text_.size()) return fail("a ( of an array is not closed");
+    ++at_;
   }
 
   void take_piece(ShellWord& word, char c) {
@@ -318,8 +377,9 @@ class ShellReader {
   std::vector<ShellCommand> commands_;
   ShellCommand command_;  // the one being read
   std::vector<HereDocument> here_documents_;
+  CompoundCommands compounds_;
   int nesting_ = 0;
-  bool in_double_ = false, deep_ = false;
+  bool in_double_ = false, in_array_ = false, deep_ = false;
   std::string wrong_;
 };
 

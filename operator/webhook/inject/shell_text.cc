@@ -1,13 +1,18 @@
 #include "operator/webhook/inject/shell_text.h"
 
+#include <algorithm>
+
 namespace larder::webhook {
 
 std::optional<std::string> ShellWord::literal() const {
+  if (array || std::ranges::any_of(meaning, &Cell::unknown)) return std::nullopt;
+  return known();
+}
+
+std::string ShellWord::known() const {
   std::string text;
-  for (const Cell& cell : meaning) {
-    if (cell.unknown) return std::nullopt;
-    text += cell.c;
-  }
+  for (const Cell& cell : meaning)
+    if (!cell.unknown) text += cell.c;
   return text;
 }
 

@@ -30,6 +30,13 @@ constexpr const char* kCommands[] = {
     "{command: [bash, -c, \"vllm serve m --kv-transfer-config '{\\\"kv_connector\\\":\\\"X\\\"}' --port 1\"]}",
     "{command: [vllm, serve, m, --kv-offloading-size, '1']}",
     "{command: [], args: []}",
+    "{args: [sleep, infinity]}",
+    "{command: [env, -i, vllm, serve, m]}",
+    "{command: [sh, -c, 'ulimit -c 0; exec \"$@\"', --], args: [vllm, serve, m, --port, '1']}",
+    "{command: [bash, -c, 'A=(m --port 1); A+=($B); vllm serve \"${A[@]}\"']}",
+    "{command: [bash, -c, 'C=(vllm serve m); GPU=$X \"${C[@]}\" --seed 1']}",
+    "{command: [bash, -c, 'set -- m; f() { vllm serve $1; }; f $Y']}",
+    "{command: [bash, -c, 'ray start --head; vllm serve m']}",
 };
 constexpr const char* kEnvironments[] = {
     "{}",

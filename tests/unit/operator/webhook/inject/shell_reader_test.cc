@@ -14,7 +14,7 @@ Commands commands_in(std::string_view script) {
   Commands all;
   for (const ShellCommand& command : *read) {
     all.emplace_back();
-    for (const ShellWord& word : command) all.back().push_back(word.literal().value_or("?") + (word.many ? "*" : ""));
+    for (const ShellWord& word : command.words) all.back().push_back(word.literal().value_or("?") + (word.many ? "*" : ""));
   }
   return all;
 }
@@ -52,6 +52,46 @@ TEST(ShellReader, LeavesCommentsAndHereDocumentsOut) {
   EXPECT_EQ(commands_in("a <<X b\nno 'quote\nX\nc"), (Commands{{"a", "b"}, {"c"}}));
   EXPECT_EQ(commands_in("a <<-'X'\n\tno\n\tX\nc"), (Commands{{"a"}, {"c"}}));
   EXPECT_EQ(commands_in("a <<X\nnever closed"), (Commands{{"a"}}));
+}
+
+std::vector<std::string> elements_in(std::string_view script) {
+  const auto read = read_shell(shell_text(script));
+  std::vector<std::string> all;
+  for (const ShellCommand& command : *read)
+    for (const ShellWord& word : command.words) {
+      if (word.array) all.push_back(word.known());
+      for (const ShellWord& element : word.elements) all.push_back(element.literal().value_or("?"));
+    }
+  return all;
+}
+
+TEST(ShellReader, ReadsArrays) {
+  using testing::ElementsAre;
+  EXPECT_THAT(elements_in("a=(b 'c d' $e)"), ElementsAre("a=", "b", "c d", "?"));
+  EXPECT_THAT(elements_in("a+=(\n b # it's\n c \\\n d\n)"), ElementsAre("a+=", "b", "c", "d"));
+  EXPECT_THAT(elements_in("declare -a a=() b=(c)"), ElementsAre("a=", "b=", "c"));
+  EXPECT_THAT(elements_in("a (b); (a=b)"), ElementsAre()) << "subshells";
+  EXPECT_EQ(commands_in("a=(b c) d"), (Commands{{"?", "d"}}));
+  EXPECT_EQ(commands_in("a=(b")[0][0], "refused");
+}
+
+// Which commands are run for certain, by their first word.
+std::string certain_in(std::string_view script) {
+  const auto read = read_shell(shell_text(script));
+  std::string all;
+  for (const ShellCommand& command : *read)
+    if (command.certain) all += command.words.front().known() + " ";
+  return all;
+}
+
+TEST(ShellReader, KnowsWhatIsRunForCertain) {
+  EXPECT_EQ(certain_in("a; b && c\nd || e; f | g; h"), "a b d h ");
+  EXPECT_EQ(certain_in("a\nif b; then c; else d; fi\ne"), "a e ");
+  EXPECT_EQ(certain_in("while a; do b; done; for c in d; do e; done; f"), "f ");
+  EXPECT_EQ(certain_in("case a in b) c;; (d) e;; esac; f"), "f ");
+  EXPECT_EQ(certain_in("(a; b); { c; }; d"), "d ");
+  EXPECT_EQ(certain_in("f() { a; }; function g { b; }; function h() { c; }; d"), "f g h d ") << "f, g and h are names of functions";
+  EXPECT_EQ(certain_in("a &&\n b\nc"), "a c ");
 }
 
 TEST(ShellReader, RefusesWhatNoShellReads) {

@@ -68,7 +68,6 @@ constexpr Shape kShapes[] = {
     {"env_in_front", R"Y({command: [env, HF_HUB_OFFLINE=1, vllm, serve, m]})Y"},
     {"after_two_dashes", R"Y({command: [vllm, serve, --port, "1", --, m]})Y"},
     {"kubernetes_variable", R"Y({command: [vllm, serve, $(MODEL)], env: [{name: MODEL, value: a b}]})Y"},
-    {"config_file", R"Y({command: [vllm, serve, m, --config, /etc/vllm/config.yaml, --port, "8000"]})Y"},
     {"sh", R"Y({command: [sh, -c, "vllm serve m --port 8000"]})Y"},
     {"bash", R"Y({command: [/bin/bash, -c], args: ["vllm serve m --port 8000"]})Y"},
     {"bash_exec", R"Y({command: [bash, -c, "exec vllm serve 'a model' --port 8000"]})Y"},
@@ -118,6 +117,28 @@ constexpr Shape kShapes[] = {
     {"shell_in_a_shell_in_double_quotes", R"Y({command: [bash, -c, "exec sh -c \"vllm serve '$MODEL' --port 1\""],
         env: [{name: MODEL, value: m}]})Y"},
     {"eval_in_a_shell_in_a_shell", R"Y({command: [bash, -c, "bash -c 'eval \"vllm serve m --seed 1\"'"]})Y"},
+    {"array_of_all", R"Y({command: [bash, -c, "a=(m --port 1); a+=(--seed 1); exec vllm serve \"${a[@]}\""]})Y"},
+    {"array_of_the_command", R"Y({command: [bash, -c, "c=(vllm serve m); c+=(--port \"$PORT\"); exec \"${c[@]}\" --seed 1"],
+        env: [{name: PORT, value: "1"}]})Y"},
+    {"array_over_lines", R"Y(
+command: [bash, -c]
+args:
+- |
+  local_args=(
+    m   # the model; it's small
+    --port 1
+  )
+  vllm serve "${local_args[@]}"
+)Y"},
+    {"assignment_of_a_variable", R"Y({command: [bash, -c, "CUDA_VISIBLE_DEVICES=$GPU exec vllm serve m"]})Y"},
+    {"assignments_of_all_kinds", R"Y({command: [bash, -c, "A=\"$(date)\" B+=x C[0]=$GPU D=`date` vllm serve m"]})Y"},
+    {"assignment_of_a_variable_by_env", R"Y({command: [sh, -c, "env CUDA_VISIBLE_DEVICES=$GPU vllm serve m"]})Y"},
+    {"arguments_run", R"Y({command: [sh, -c, 'ulimit -c 0; exec "$@"', --, vllm, serve, m]})Y"},
+    {"arguments_run_in_args",
+     R"Y({command: [bash, -c, 'set -eo pipefail; A=$(date) nice "$@"', x], args: [vllm, serve, m, --seed, "1"]})Y"},
+    {"timeout", R"Y({command: [timeout, "3600", vllm, serve, m]})Y"},
+    {"timeout_in_a_script", R"Y({command: [sh, -c, "timeout -k 5 3600 nice -n 1 stdbuf -oL vllm serve m"]})Y"},
+    {"function_by_its_word", R"Y({command: [bash, -c, "function go { vllm serve $1 --port 1; }; go m"]})Y"},
     {"two_engines", R"Y({command: [bash, -c, "vllm serve a --port 1; vllm serve b --port 2"]})Y"},
     {"an_engine_in_each_branch",
      R"Y({command: [bash, -c, "if [ -n \"$HEAD\" ]; then vllm serve a; else vllm serve a --headless; fi"]})Y"},
@@ -195,11 +216,11 @@ constexpr Shape kConnectors[] = {
 
 INSTANTIATE_TEST_SUITE_P(All, ShellConnectors, testing::ValuesIn(kConnectors), [](const auto& one) { return one.param.name; });
 
-// What cannot be seen wins over ours: it comes later.
-TEST(HiddenConnector, OfAVariableThatNobodySeesWins) {
-  const InjectionCase one = container_case(R"Y({command: [bash, -c, "vllm serve m --port 1 $EXTRA"]})Y");
+// The value of an option is one value: ours comes before it, so that whatever it is wins.
+TEST(HiddenConnector, OfAnOptionsValueWins) {
+  const InjectionCase one = container_case(R"Y({command: [bash, -c, "vllm serve m --port $PORT"]})Y");
   Object engine = engine_of(patched(one.pod, one.inject().patch));
-  engine["env"].push_back({{"name", "EXTRA"}, {"value", "--kv-transfer-config {}"}});
+  engine["env"].push_back({{"name", "PORT"}, {"value", "1 --kv-transfer-config {}"}});
   RealShell shell;
   const auto starts = shell.run(engine);
   ASSERT_EQ(starts.size(), 1u);

@@ -1,0 +1,36 @@
+#include "operator/webhook/inject/compound_commands.h"
+
+#include <array>
+
+namespace larder::webhook {
+namespace {
+
+struct Compound {
+  std::string_view opens, closes;
+  char mark;
+};
+constexpr std::array<Compound, 7> kCompounds{{{"if", "fi", 'i'},
+                                              {"while", "done", 'l'},
+                                              {"until", "", 'l'},
+                                              {"for", "", 'l'},
+                                              {"select", "", 'l'},
+                                              {"case", "esac", 'c'},
+                                              {"{", "}", '{'}}};
+
+}  // namespace
+
+void CompoundCommands::take_word(std::string_view word) {
+  for (const auto& [opens, closes, mark] : kCompounds) {
+    if (word == opens) open_ += mark;
+    if (word == closes && open_.rfind(mark) != std::string::npos) open_.resize(open_.rfind(mark));
+  }
+}
+
+// The ) of a pattern in `case` closes no (.
+void CompoundCommands::take_operator(char c, bool twice) {
+  if (c == '(') open_ += '(';
+  if (c == ')' && open_.ends_with('(')) open_.pop_back();
+  if (c != '(' && c != ')') joined_ = twice || c == '|';
+}
+
+}  // namespace larder::webhook

@@ -1,0 +1,273 @@
+#include "operator/webhook/inject/flag_sources.h"
+
+#include <algorithm>
+#include <array>
+
+#include "operator/webhook/inject/command_head.h"
+#include "operator/webhook/inject/command_shape.h"
+#include "operator/webhook/inject/container_variables.h"
+#include "operator/webhook/inject/shell_expansion.h"
+
+namespace larder::webhook {
+namespace {
+
+using api::Object;
+using Kind = FlagSource::Kind;
+
+constexpr std::size_t kMostWritten = 60;  // bytes of an expansion in a sentence
+// Files that a script reads for a virtual environment or a toolkit, and that set no flags.
+constexpr std::array<std::string_view, 4> kEnvironments{"activate", "conda.sh", "setvars.sh", "set_env.sh"};
+constexpr std::array<std::string_view, 4> kReaders{"read", "mapfile", "readarray", "getopts"};
+constexpr std::array<std::string_view, 5> kDeclaring{"export", "declare", "typeset", "readonly", "local"};
+
+bool one_of(std::string_view text, const auto& all) {
+  return std::ranges::find(all, text) != all.end();
+}
+
+FlagSource worse(FlagSource one, FlagSource other) {
+  return other.kind > one.kind ? other : one;
+}
+
+FlagSource connector(std::string what, std::string set) {
+  return set.empty() ? FlagSource{} : FlagSource{Kind::kConnector, std::move(what), std::move(set)};
+}
+
+FlagSource unread(std::string what, std::string cause) {
+  return {Kind::kUnread, std::move(what), std::move(cause)};
+}
+
+std::string named(const std::string& name) {
+  return "its variable " + name;
+}
+
+FlagSource of_container(const Object& container, const std::string& name, VariableSources& known);
+
+// A text in which Kubernetes replaces variables.
+FlagSource of_member(const Object& container, const std::string& text, const std::string& what, VariableSources& known) {
+  FlagSource found = connector(what, set_in(text));
+  for (const std::string& name : kubernetes_names(text)) found = worse(found, of_container(container, name, known));
+  return found;
+}
+
+FlagSource of_container(const Object& container, const std::string& name, VariableSources& known) {
+  const auto [at, is_new] = known.try_emplace(name);
+  if (!is_new) return at->second;
+  if (known.size() > kMostVariables) return unread(named(name), "too many variables are in one another");
+  const ContainerVariable variable = variable_of(container, name);
+  FlagSource found = variable.kind == ContainerVariable::Kind::kUnread ? unread(named(name), variable.from)
+                                                                       : of_member(container, variable.text, named(name), known);
+  return known[name] = std::move(found);
+}
+
+std::vector<FlagWord> flag_words(const std::vector<ScriptWord>& words, std::size_t first) {
+  std::vector<FlagWord> flags;
+  for (std::size_t at = first; at < words.size(); ++at) flags.push_back({words[at].text, words[at].many, words[at].begins});
+  return flags;
+}
+
+// Where a command's own name stands, behind assignments.
+std::size_t head_place(const std::vector<ScriptWord>& words) {
+  std::size_t at = 0;
+  while (at + 1 < words.size() &&
+         (words[at].known.find('=') != std::string::npos || words[at].text == "builtin" || words[at].text == "command"))
+    ++at;
+  return at;
+}
+
+}  // namespace
+
+std::string set_in(std::string text) {
+  std::ranges::replace(text, '_', '-');
+  if (text.find("--kv-t") != std::string::npos || text.find("kv-transfer-config") != std::string::npos ||
+      text.find("--kv-offloading-size") != std::string::npos)
+    return "a connector";
+  for (std::size_t at = text.find("--config"); at != std::string::npos; at = text.find("--config", at + 1)) {
+    const char next = at + 8 < text.size() ? text[at + 8] : '\0';
+    if (next == '\0' || next == '=' || next == ' ' || next == '\n' || next == '\t') return "a file of flags";
+  }
+  return "";
+}
+
+std::string why_not(const FlagSource& source) {
+  if (source.kind == Kind::kConnector)
+    return source.what + " sets " + source.cause + "; write that flag into the command itself instead";
+  if (source.kind == Kind::kUnread)
+    return source.what + " may hold a connector of its own, which cannot be read here (" + source.cause +
+           "); write its flags into the command or into env, and put a model or another single value in double quotes";
+  return "";
+}
+
+FlagSources::FlagSources(const Object& container, std::size_t after, const ScriptEngines& script)
+    : container_(container), script_(script) {
+  for (std::size_t at = 0; at < script.assignments().size(); ++at) assigned_[script.assignments()[at].name].push_back(at);
+  for (const ScriptEngines::Command& command : script.commands())
+    if (command.function) functions_.insert(command.words.front().known);
+  for (std::size_t place = 0; place < script.commands().size(); ++place) find_setters(place);
+  const auto argv = argv_of(container);
+  for (std::size_t at = after; at < argv.size(); ++at)
+    if (argv[at]) arguments_ = worse(arguments_, of_member(container, *argv[at], "what follows its script", known_));
+}
+
+void FlagSources::find_setters(std::size_t place) {
+  const ScriptEngines::Command& command = script_.commands()[place];
+  const std::size_t head = head_place(command.words);
+  const std::string name = command.words[head].text.value_or("");
+  const auto rest = [&](std::size_t from) { return std::span(command.words).subspan(std::min(from, command.words.size())); };
+  if (name.empty() && command.evaluated && command.words[head].begins.empty()) files_.emplace_back(place, "an eval");
+  if (name == "source" || name == ".") {
+    const std::string file = head + 1 < command.words.size() ? command.words[head + 1].known : "";
+    if (!one_of(program_name(file), kEnvironments)) files_.emplace_back(place, "the file " + file);
+  }
+  if (one_of(name, kReaders))
+    for (const ScriptWord& word : rest(head + 1)) read_.insert(word.known);
+  for (std::size_t at = head + 1; name == "printf" && at + 1 < command.words.size(); ++at)
+    if (command.words[at].text == "-v") read_.insert(command.words[at + 1].known);
+  if (name == "set" || (!command.function && functions_.contains(name))) positional_.push_back(place);
+  if ((name == "for" || name == "select") && head + 1 < command.words.size())
+    looped_[command.words[head + 1].known].push_back(place);
+  if (!one_of(name, kDeclaring)) return;
+  const auto is_opaque = [&name](const ScriptWord& word) {
+    return (!word.text && word.begins.find('=') == std::string::npos) || (word.text == "-n" && name != "export");
+  };
+  if (std::ranges::any_of(rest(head + 1), is_opaque)) files_.emplace_back(place, "`" + name + "`");
+}
+
+bool FlagSources::is_spent(std::size_t looks) {
+  looks_ += looks;
+  return looks_ > kMostLooks;
+}
+
+FlagSource FlagSources::of_engine(std::size_t engine) {
+  engine_at_ = script_.command(engine);
+  const FlagSource found = of_words(script_.words(engine), 0, script_.takes_model(engine));
+  return script_.array(engine).empty() ? found : worse(found, of_array(script_.array(engine)));
+}
+
+FlagSource FlagSources::of_words(const Words& words, std::size_t first, bool takes_model) {
+  const std::vector<FlagWord> flags = flag_words(words, first);
+  FlagSource worst;
+  for (std::size_t at = 0; at < flags.size(); ++at) {
+    if (flags[at].text) continue;
+    FlagSource found = of_word(words[first + at]);
+    if (found.kind == Kind::kUnread && !may_be_flags(flags, at, takes_model)) continue;
+    worst = worse(worst, std::move(found));
+  }
+  return worst;
+}
+
+FlagSource FlagSources::of_word(const ScriptWord& word) {
+  FlagSource found;
+  for (const std::string& written : word.expansions) found = worse(found, of_expansion(written));
+  return found;
+}
+
+FlagSource FlagSources::of_expansion(const std::string& written) {
+  if (is_spent(written.size())) return unread("its script", "it is longer than can be read");
+  const Expansion one = expansion_of(written);
+  const std::string shown = written.size() <= kMostWritten ? written : written.substr(0, kMostWritten) + "...";
+  switch (one.kind) {
+    case Expansion::Kind::kHarmless: return of_text(one.rest);
+    case Expansion::Kind::kVariable: return worse(of_variable(one.name), of_text(one.rest));
+    case Expansion::Kind::kPositional: return worse(of_positional(), of_text(one.rest));
+    case Expansion::Kind::kKubernetes:
+      if (is_spent(api::at(container_, "env").size())) break;
+      if (variable_of(container_, one.name).kind != ContainerVariable::Kind::kAbsent)
+        return of_container(container_, one.name, known_);
+      break;
+    case Expansion::Kind::kUnknown: break;
+  }
+  return unread("its " + shown, "only a run of the script tells");
+}
+
+// What follows the name in ${NAME...}: a default, a replacement.
+FlagSource FlagSources::of_text(const std::string& rest) {
+  if (rest.empty()) return {};
+  const auto read = ScriptEngines::find("x" + rest);
+  if (!read.ok()) return unread("its ${...}", read.status().text());
+  FlagSource found = connector("its script", set_in(rest));
+  for (const ScriptEngines::Command& command : read->commands())
+    for (const ScriptWord& word : command.words) found = worse(found, of_word(word));
+  return found;
+}
+
+FlagSource FlagSources::of_variable(const std::string& name) {
+  if (is_spent(1 + files_.size()) || inside_.size() >= kMostInside)
+    return unread(named(name), "its script is longer or deeper than can be read");
+  if (read_.contains(name) || name == "REPLY" || name == "MAPFILE")
+    return unread(named(name), "its script reads it while it runs");
+  if (!inside_.insert(name).second) return {};
+  std::size_t since = 0;  // the command behind the last one that may set any variable
+  std::string file;
+  for (const auto& [place, what] : files_)
+    if (place < engine_at_ || !functions_.empty()) since = place + 1, file = what;
+  FlagSource found;
+  bool replaced = false;
+  for (const std::size_t at : assigned_[name]) {
+    const Assignment& one = script_.assignments()[at];
+    if (is_spent(one.value.size())) break;
+    replaced = replaced || (one.replaces && one.command < engine_at_ && one.command >= since);
+    found = worse(found, worse(connector(named(name), set_in(one.value)), of_words(one.words, 0, one.array)));
+  }
+  for (const std::size_t place : looped_[name]) {
+    if (is_spent(script_.commands()[place].words.size())) break;
+    for (const ScriptWord& word : script_.commands()[place].words)
+      found = worse(found, worse(connector(named(name), set_in(word.known)), of_word(word)));
+  }
+  if (looks_ > kMostLooks) found = unread(named(name), "its script is longer than can be read");
+  if (!replaced && !file.empty()) found = worse(found, unread(named(name), file + " may set it"));
+  if (!replaced && file.empty()) found = worse(found, of_container(container_, name, known_));
+  inside_.erase(name);
+  return found;
+}
+
+// $1, $@: the container's args behind the script, `set -- ...`, the arguments of a function.
+FlagSource FlagSources::of_positional() {
+  if (!inside_.insert("@").second) return {};
+  FlagSource found = arguments_;
+  for (const std::size_t place : positional_) {
+    const Words& words = script_.commands()[place].words;
+    if (is_spent(words.size())) found = unread("its script", "it is longer than can be read");
+    for (const ScriptWord& word : words)
+      found = worse(found, worse(connector("its script, by `" + words.front().known + "`,", set_in(word.known)), of_word(word)));
+  }
+  inside_.erase("@");
+  return found;
+}
+
+// NAME=(vllm serve m): what is added to the array, and what else stands where it is run.
+FlagSource FlagSources::of_array(const std::string& name) {
+  FlagSource found = of_variable(name);
+  for (const ScriptEngines::Command& command : script_.commands()) {
+    if (is_spent(command.words.size())) return unread("its script", "it is longer than can be read");
+    const auto uses = std::ranges::find_if(command.words, [&name](const ScriptWord& word) {
+      return std::ranges::any_of(word.expansions, [&name](const std::string& one) { return expansion_of(one).name == name; });
+    });
+    if (uses == command.words.end()) continue;
+    const auto first = static_cast<std::size_t>(uses - command.words.begin()) + 1;
+    for (std::size_t at = first; at < command.words.size(); ++at)
+      found = worse(found, connector("its script", set_in(command.words[at].known)));
+    found = worse(found, of_words(command.words, first, true));
+  }
+  return found;
+}
+
+FlagSource source_in_words(const Object& container, std::size_t first, bool takes_model) {
+  const auto argv = argv_of(container);
+  std::vector<FlagWord> flags;
+  for (std::size_t at = first; at < argv.size(); ++at) {
+    const std::string text = argv[at].value_or("");
+    const bool plain = kubernetes_names(text).empty();
+    flags.push_back({plain ? argv[at] : std::nullopt, false, text.substr(0, text.find("$("))});
+  }
+  FlagSource worst;
+  VariableSources known;
+  for (std::size_t at = 0; at < flags.size(); ++at) {
+    if (flags[at].text || !argv[first + at]) continue;
+    FlagSource found = of_member(container, *argv[first + at], "its args", known);
+    if (found.kind == Kind::kUnread && !may_be_flags(flags, at, takes_model)) continue;
+    worst = worse(worst, std::move(found));
+  }
+  return worst;
+}
+
+}  // namespace larder::webhook

@@ -1,0 +1,83 @@
+// Whether a connector can reach an engine by way of what a shell or Kubernetes puts into its
+// command line: variables of the script and of the container, arrays, `$@`, `set --`, functions,
+// the output of a command.
+//
+// What is not known to be without a connector counts as unread. A variable that neither the pod nor
+// the script sets is taken as empty: only the image could set it. Pure; thread-compatible; never
+// throws.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "operator/api/object.h"
+#include "operator/webhook/inject/script_engines.h"
+
+namespace larder::webhook {
+
+inline constexpr std::size_t kMostLooks = 256u << 10;  // at words and characters of one script, a variable's once for each use
+
+// "a connector", "a file of flags" (--config): what a text sets that would stand against our flag;
+// "" where it sets none.
+std::string set_in(std::string text);
+
+inline constexpr std::size_t kMostVariables = 128;  // of a container that one command line depends on
+inline constexpr std::size_t kMostInside = 64;      // variables of a script, each in the value of the one before
+
+struct FlagSource {
+  enum class Kind { kNone, kConnector, kUnread } kind = Kind::kNone;  // the later ones count more
+  std::string what;                                                   // "its variable X", "what follows its script"
+  std::string cause;  // kConnector: as set_in(); kUnread: why it cannot be read: "envFrom may give it"
+};
+
+using VariableSources = std::map<std::string, FlagSource>;
+
+// Why a container with such a source is left alone, and what to do; "" for kNone.
+std::string why_not(const FlagSource& source);
+
+class FlagSources {
+ public:
+  // `after`: the member of argv_of(container) that the script has as $0. Container and script
+  // outlive this.
+  FlagSources(const api::Object& container, std::size_t after, const ScriptEngines& script);
+
+  // What an engine of the script may get. kUnread only where it could be more than the model or the
+  // value of an option.
+  FlagSource of_engine(std::size_t engine);
+
+ private:
+  using Words = std::vector<ScriptWord>;
+
+  void find_setters(std::size_t place);
+  FlagSource of_words(const Words& words, std::size_t first, bool takes_model);
+  FlagSource of_word(const ScriptWord& word);
+  FlagSource of_expansion(const std::string& written);
+  FlagSource of_text(const std::string& rest);
+  FlagSource of_variable(const std::string& name);
+  FlagSource of_positional();
+  FlagSource of_array(const std::string& name);
+  bool is_spent(std::size_t looks);
+
+  const api::Object& container_;
+  const ScriptEngines& script_;
+  std::map<std::string, std::vector<std::size_t>> assigned_;  // a variable's places in assignments()
+  std::map<std::string, std::vector<std::size_t>> looped_;    // commands() that are `for NAME in ...`
+  std::set<std::string> read_;                                // by read, mapfile, getopts, printf -v
+  std::set<std::string> functions_;
+  std::vector<std::size_t> positional_;                     // commands() that are `set ...`
+  std::vector<std::pair<std::size_t, std::string>> files_;  // commands() that may set any variable: source FILE, eval "$(...)"
+  std::size_t engine_at_ = 0;                               // the engine's in commands()
+  std::set<std::string> inside_;                            // variables that are being looked at, against circles
+  VariableSources known_;                                   // of the container's variables
+  FlagSource arguments_;                                    // what follows the script
+  std::size_t looks_ = 0;
+};
+
+// The same of words without a shell, of argv_of(container) from `first` on: Kubernetes puts
+// variables there.
+FlagSource source_in_words(const api::Object& container, std::size_t first, bool takes_model);
+
+}  // namespace larder::webhook

@@ -1,0 +1,96 @@
+#include "operator/webhook/inject/lost_environment.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "operator/webhook/inject/command_head.h"
+
+namespace larder::webhook {
+namespace {
+
+using Words = std::span<const std::optional<std::string>>;
+
+// Programs that start another with the groups of another user, larderd's not among them.
+constexpr std::array<std::string_view, 5> kOtherUsers{"sudo", "su", "runuser", "gosu", "su-exec"};
+
+bool is_ours(std::string_view name) {
+  return name == "PYTHONPATH" || name == "LARDER_SOCKET";
+}
+
+std::string_view word_at(Words argv, std::size_t at) {
+  return at < argv.size() && argv[at] ? std::string_view(*argv[at]) : "";
+}
+
+// -i, -Eu: letters behind one dash.
+bool is_cluster(std::string_view option) {
+  return option.size() > 1 && option[0] == '-' && option[1] != '-';
+}
+
+std::string lost_by_env_option(std::string_view option, std::string_view next) {
+  if (option == "-" || option == "--ignore-environment") return "env -i";
+  if (is_cluster(option) && option.substr(0, option.find('u')).find('i') != std::string_view::npos) return "env -i";
+  if ((option == "-u" || option == "--unset") && is_ours(next)) return "env -u " + std::string(next);
+  for (const std::string_view unset : {"-u", "--unset="})
+    if (option.starts_with(unset) && is_ours(option.substr(unset.size())))
+      return "env -u " + std::string(option.substr(unset.size()));
+  return "";
+}
+
+// What `env` at that word takes away. A value with a $ may have the old one in it.
+std::string lost_by_env(Words argv, std::size_t at) {
+  for (++at; at < argv.size() && argv[at]; ++at) {
+    const std::string_view word = *argv[at], name = word.substr(0, word.find('='));
+    if (word.starts_with('-')) {
+      if (std::string lost = lost_by_env_option(word, word_at(argv, at + 1)); !lost.empty()) return lost;
+      if (word == "-u" || word == "--unset" || word == "-C" || word == "--chdir") ++at;
+    } else if (name.size() == word.size()) {
+      return "";
+    } else if (is_ours(name) && word.find('$') == std::string_view::npos) {
+      return "env " + std::string(name) + "=";
+    }
+  }
+  return "";
+}
+
+// python3 -I, -E and -S: without PYTHONPATH, or without the folders where packages are.
+std::string lost_by_python(Words argv, std::size_t at) {
+  for (++at; is_cluster(word_at(argv, at)); ++at) {
+    const std::string_view word = word_at(argv, at);
+    if (word == "-m" || word == "-c") return "";
+    const std::string_view letters = word.substr(1, word.find_first_of("XWmc", 1) - 1);
+    if (letters.find_first_of("IES") != std::string_view::npos) return "python " + std::string(word);
+    if (word == "-X" || word == "-W") ++at;
+  }
+  return "";
+}
+
+std::string lost_by_exec(Words argv, std::size_t at) {
+  const std::string_view option = word_at(argv, at + 1);
+  return is_cluster(option) && option.substr(0, option.find('a')).find('c') != std::string_view::npos ? "exec -c" : "";
+}
+
+std::string lost_by_setpriv(Words argv, std::size_t at) {
+  for (++at; at < argv.size(); ++at)
+    for (const std::string_view option : {"--reset-env", "--clear-groups", "--init-groups", "--groups"})
+      if (word_at(argv, at).starts_with(option)) return "setpriv " + std::string(option);
+  return "";
+}
+
+}  // namespace
+
+std::string environment_lost(Words argv) {
+  for (std::size_t at = 0; at < argv.size(); ++at) {
+    const std::string_view name = program_name(word_at(argv, at));
+    if (std::ranges::find(kOtherUsers, name) != kOtherUsers.end()) return std::string(name);
+    std::string lost;
+    if (name == "env") lost = lost_by_env(argv, at);
+    if (name == "exec") lost = lost_by_exec(argv, at);
+    if (name == "setpriv") lost = lost_by_setpriv(argv, at);
+    if (is_python(name)) lost = lost_by_python(argv, at);
+    if (!lost.empty()) return lost;
+  }
+  return "";
+}
+
+}  // namespace larder::webhook
