@@ -30,7 +30,7 @@ struct TlsSpec {
 struct ManagedSpec {              // spec.managed: a StatefulSet that the operator runs
   std::string engine = "valkey";  // valkey, redis
   std::string image;
-  std::string image_pull_policy;  // empty: Kubernetes' own rule
+  std::string image_pull_policy;   // empty: Kubernetes' own rule
   std::uint64_t memory_bytes = 0;  // of the container
   std::string policy = "allkeys-lru";
   Object resources, node_selector, tolerations, affinity;

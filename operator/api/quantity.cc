@@ -117,8 +117,7 @@ Result<std::uint64_t> in_units(std::string_view text, int decimals) {
   const std::optional<Suffix> suffix = digits ? suffix_of(rest.substr(digits->length)) : std::nullopt;
   if (!suffix) return no_quantity(text);
   if (negative && digits->number != 0) return refused(text, "is negative");
-  const std::optional<Wide> sum =
-      scaled(digits->number << suffix->binary, suffix->decimal - digits->fraction + decimals);
+  const std::optional<Wide> sum = scaled(digits->number << suffix->binary, suffix->decimal - digits->fraction + decimals);
   if (!sum) return refused(text, "is too large");
   return static_cast<std::uint64_t>(*sum);
 }

@@ -57,8 +57,7 @@ class SpecReader {
   const std::vector<SpecField>& fields() const { return fields_; }
 
  private:
-  const Object& found(std::string_view path, std::string_view type, std::string_view otherwise,
-                      bool (*is)(const Object& value));
+  const Object& found(std::string_view path, std::string_view type, std::string_view otherwise, bool (*is)(const Object& value));
 
   const Object& object_;
   const bool describing_;

@@ -91,22 +91,21 @@ Object container(const CacheBackend& backend, const Defaults& defaults) {
   const ManagedSpec& managed = *backend.spec.managed;
   Object mounts = Object::array({mount("config", kConfigFolder, true), mount("data", kDataFolder, false)});
   if (backend.spec.password) mounts.push_back(mount("auth", kAuthFolder, true));
-  Object one{
-      {"name", "server"},
-      {"image", image_of(managed, defaults)},
-      {"command", command(backend)},
-      {"ports", Object::array({Object{{"name", "redis"}, {"containerPort", api::kServerPort}, {"protocol", "TCP"}}})},
-      // A shell's here document may want a file.
-      {"env", Object::array({Object{{"name", "TMPDIR"}, {"value", kDataFolder}}})},
-      {"resources", resources(managed)},
-      {"startupProbe", probe(managed, 1, 60)},
-      {"readinessProbe", probe(managed, 10, 3)},
-      {"livenessProbe", probe(managed, 20, 6)},
-      {"securityContext",
-       {{"allowPrivilegeEscalation", false},
-        {"capabilities", {{"drop", Object::array({"ALL"})}}},
-        {"readOnlyRootFilesystem", true}}},
-      {"volumeMounts", std::move(mounts)}};
+  Object one{{"name", "server"},
+             {"image", image_of(managed, defaults)},
+             {"command", command(backend)},
+             {"ports", Object::array({Object{{"name", "redis"}, {"containerPort", api::kServerPort}, {"protocol", "TCP"}}})},
+             // A shell's here document may want a file.
+             {"env", Object::array({Object{{"name", "TMPDIR"}, {"value", kDataFolder}}})},
+             {"resources", resources(managed)},
+             {"startupProbe", probe(managed, 1, 60)},
+             {"readinessProbe", probe(managed, 10, 3)},
+             {"livenessProbe", probe(managed, 20, 6)},
+             {"securityContext",
+              {{"allowPrivilegeEscalation", false},
+               {"capabilities", {{"drop", Object::array({"ALL"})}}},
+               {"readOnlyRootFilesystem", true}}},
+             {"volumeMounts", std::move(mounts)}};
   if (!managed.image_pull_policy.empty()) one["imagePullPolicy"] = managed.image_pull_policy;  // "" would never equal the default
   return one;
 }

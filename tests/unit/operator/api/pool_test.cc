@@ -113,12 +113,9 @@ TEST(ParsePool, WhateverStandsInItNothingIsThrown) {
 }
 
 TEST(ParsePool, SizesAreQuantities) {
-  const std::pair<const char*, std::uint64_t> good[] = {{"1.5Gi", 3ULL << 29},
-                                                        {"0.5Ti", 1ULL << 39},
-                                                        {"8589934592", 8ULL << 30},
-                                                        {"'8589934592'", 8ULL << 30},
-                                                        {"2e9", 2'000'000'000},
-                                                        {"4G", 4'000'000'000}};
+  const std::pair<const char*, std::uint64_t> good[] = {{"1.5Gi", 3ULL << 29},      {"0.5Ti", 1ULL << 39},
+                                                        {"8589934592", 8ULL << 30}, {"'8589934592'", 8ULL << 30},
+                                                        {"2e9", 2'000'000'000},     {"4G", 4'000'000'000}};
   for (const auto& [written, bytes] : good) {
     const std::string size = written;
     const Result<CachePool> pool =

@@ -44,7 +44,8 @@ std::vector<std::string> images_of(test::PoolCase one) {
 
 TEST(ImageName, EveryImageOfOursHasAHost) {
   for (const char* engine : {"redis", "valkey"}) {
-    const std::string spec = std::string("{kind: CacheBackend, metadata: {name: m}, spec: {managed: {memory: 1Gi, engine: ") + engine;
+    const std::string spec =
+        std::string("{kind: CacheBackend, metadata: {name: m}, spec: {managed: {memory: 1Gi, engine: ") + engine;
     test::PoolCase one = test::pool_case(spec + "}}}");
     const Object set = stateful_set(*one.backend, one.defaults);
     EXPECT_TRUE(api::text_at(set["spec"]["template"]["spec"]["containers"][0], "image").starts_with("docker.io/")) << engine;
