@@ -108,10 +108,9 @@ std::optional<Wide> scaled(Wide number, int exponent) {
 // In units of 10^-`decimals`.
 Result<std::uint64_t> in_units(std::string_view text, int decimals) {
   std::string_view rest = text;
-  if (rest.starts_with('+')) rest.remove_prefix(1);
   bool too_many = false;
   const bool negative = rest.starts_with('-');
-  if (negative) rest.remove_prefix(1);
+  if (negative || rest.starts_with('+')) rest.remove_prefix(1);
   const std::optional<Digits> digits = digits_of(rest, too_many);
   if (too_many) return refused(text, "has too many digits");
   const std::optional<Suffix> suffix = digits ? suffix_of(rest.substr(digits->length)) : std::nullopt;
