@@ -42,14 +42,13 @@ ManagedSpec read_managed(SpecReader& reader) {
   managed.image = reader.text("spec.managed.image");
   if (reader.has("spec.managed.imagePullPolicy"))
     managed.image_pull_policy = kPullPolicies[reader.choice("spec.managed.imagePullPolicy", kPullPolicies, "")];
-  const SpecReader::Size memory = reader.size("spec.managed.memory", kLeastMemory, kMostMemory);
-  managed.memory = memory.text;
-  managed.memory_bytes = memory.bytes;
+  managed.memory_bytes = reader.size("spec.managed.memory", kLeastMemory, kMostMemory).bytes;
   managed.policy = kPolicies[reader.choice("spec.managed.policy", kPolicies, "allkeys-lru")];
   managed.resources = reader.map("spec.managed.resources");
   managed.node_selector = reader.map("spec.managed.nodeSelector");
   managed.tolerations = reader.list("spec.managed.tolerations");
   managed.affinity = reader.map("spec.managed.affinity");
+  managed.priority_class = reader.text("spec.managed.priorityClassName");
   return managed;
 }
 

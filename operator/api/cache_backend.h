@@ -30,11 +30,11 @@ struct TlsSpec {
 struct ManagedSpec {              // spec.managed: a StatefulSet that the operator runs
   std::string engine = "valkey";  // valkey, redis
   std::string image;
-  std::string image_pull_policy;  // empty: Kubernetes' own rule
-  std::string memory;             // of the container, as written: "8Gi"
-  std::uint64_t memory_bytes = 0;
+  std::string image_pull_policy;   // empty: Kubernetes' own rule
+  std::uint64_t memory_bytes = 0;  // of the container
   std::string policy = "allkeys-lru";
   Object resources, node_selector, tolerations, affinity;
+  std::string priority_class;  // empty: the cluster's default
 };
 
 struct BackendSpec {

@@ -69,18 +69,13 @@ BackendWriteSpec read_backend_write(SpecReader& reader) {
 
 NodeSpec read_node(SpecReader& reader) {
   return {reader.map("spec.node.nodeSelector"), reader.list("spec.node.tolerations"), reader.map("spec.node.affinity"),
-          reader.map("spec.node.updateStrategy")};
+          reader.map("spec.node.updateStrategy"), reader.text("spec.node.priorityClassName")};
 }
 
 std::string read_pull_policy(SpecReader& reader) {
   if (reader.has("spec.imagePullPolicy"))
     return std::string(kPullPolicies[reader.choice("spec.imagePullPolicy", kPullPolicies, "")]);
   return "";
-}
-
-// A quantity as a user may write it: 8Gi or 1.
-std::string quantity_text(const Object& value) {
-  return value.is_string() ? value.get<std::string>() : value.is_null() ? "" : value.dump();
 }
 
 // A pod whose container asks for more than its limit is refused by the API server; one whose limit the arena does not fit into is

@@ -52,6 +52,7 @@ struct EngineSpec {
 
 struct NodeSpec {  // placement Node: handed on to the DaemonSet as they are; null where not given
   Object node_selector, tolerations, affinity, update_strategy;
+  std::string priority_class;  // empty: the cluster's default
 };
 
 struct PoolSpec {

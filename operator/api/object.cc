@@ -37,63 +37,6 @@ std::optional<std::string> in_metadata(const Object& object, std::string_view ma
   return found.get_ref<const std::string&>();
 }
 
-struct Suffix {
-  std::string_view name;
-  std::uint64_t factor;
-};
-constexpr std::uint64_t kThousand = 1000;
-constexpr Suffix kSuffixes[] = {{"Ki", 1ULL << 10},
-                                {"Mi", 1ULL << 20},
-                                {"Gi", 1ULL << 30},
-                                {"Ti", 1ULL << 40},
-                                {"Pi", 1ULL << 50},
-                                {"Ei", 1ULL << 60},
-                                {"k", kThousand},
-                                {"M", kThousand* kThousand},
-                                {"G", kThousand* kThousand* kThousand},
-                                {"T", kThousand* kThousand* kThousand* kThousand},
-                                {"P", kThousand* kThousand* kThousand* kThousand* kThousand},
-                                {"E", kThousand* kThousand* kThousand* kThousand* kThousand* kThousand},
-                                {"m", 1},
-                                {"", 1}};
-constexpr int kMostDigits = 15;  // what a product with the largest factor leaves room for in 128 bits
-
-Status no_quantity(std::string_view text, std::string_view why) {
-  return {Code::kInvalidArgument, "'" + std::string(text.substr(0, 40)) + "' " + std::string(why)};
-}
-
-// How many parts of 1/`parts` it is.
-Result<std::uint64_t> in_units(std::string_view text, std::uint64_t parts) {
-  constexpr std::string_view kForm = "is no size: write a number with Ki, Mi, Gi or Ti, e.g. 8Gi";
-  if (text.starts_with('-')) return no_quantity(text, "is negative");
-  unsigned __int128 number = 0;
-  unsigned __int128 divisor = 1;
-  int digits = 0;
-  bool fraction = false;
-  std::size_t i = 0;
-  for (; i < text.size() && (text[i] == '.' || (text[i] >= '0' && text[i] <= '9')); ++i) {
-    if (text[i] == '.') {
-      if (fraction) return no_quantity(text, kForm);
-      fraction = true;
-      continue;
-    }
-    if (++digits > kMostDigits) return no_quantity(text, "has too many digits");
-    number = number * 10 + static_cast<unsigned>(text[i] - '0');
-    if (fraction) divisor *= 10;
-  }
-  if (digits == 0) return no_quantity(text, kForm);
-  for (const Suffix& suffix : kSuffixes) {
-    if (suffix.name != text.substr(i)) continue;
-    number = number * suffix.factor * parts;
-    if (suffix.name == "m") divisor *= kThousand;
-    if (number % divisor != 0) return no_quantity(text, "is no whole number of bytes: take a smaller unit, e.g. 1536Mi");
-    number /= divisor;
-    if (number > std::uint64_t{std::numeric_limits<std::int64_t>::max()}) return no_quantity(text, "is too large");
-    return static_cast<std::uint64_t>(number);
-  }
-  return no_quantity(text, kForm);
-}
-
 }  // namespace
 
 Result<Object> parse_json(std::string_view text) {
@@ -159,14 +102,6 @@ std::optional<std::string> annotation(const Object& object, std::string_view key
 
 std::optional<std::string> label(const Object& object, std::string_view key) {
   return in_metadata(object, "metadata.labels", key);
-}
-
-Result<std::uint64_t> quantity_bytes(std::string_view text) {
-  return in_units(text, 1);
-}
-
-Result<std::uint64_t> quantity_milli(std::string_view text) {
-  return in_units(text, kThousand);
 }
 
 }  // namespace larder::api

@@ -38,7 +38,10 @@ std::string namespace_of(const Object& object);
 std::optional<std::string> annotation(const Object& object, std::string_view key);
 std::optional<std::string> label(const Object& object, std::string_view key);
 
-// A Kubernetes quantity ("8Gi", "500M", "0.5Gi") in bytes. kInvalidArgument where it is none, is negative or not whole.
+// A quantity as a user may write it, as text: "8Gi", or the number 8589934592. Empty where it is neither text nor a number.
+std::string quantity_text(const Object& value);
+// A Kubernetes quantity ("8Gi", "1.5Gi", "500M", "1e9") in bytes; a part of a byte counts as one. kInvalidArgument where it is
+// none, is negative or above 2^63.
 Result<std::uint64_t> quantity_bytes(std::string_view text);
 // The same in thousandths ("100m", "0.5"): of processors, say.
 Result<std::uint64_t> quantity_milli(std::string_view text);

@@ -23,6 +23,16 @@ std::string shown(std::string_view text) {
   return "'" + std::string(text.substr(0, kMostShown)) + (text.size() > kMostShown ? "..." : "") + "'";
 }
 
+// A test of Object as a function.
+template <bool (Object::*kTest)() const noexcept>
+bool holds(const Object& value) {
+  return (value.*kTest)();
+}
+
+bool is_quantity(const Object& value) {
+  return value.is_string() || value.is_number();
+}
+
 bool is_duration(std::string_view text) {
   if (text == "0") return true;
   constexpr std::array<std::pair<char, std::uint64_t>, 4> kUnits{{{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86'400}}};
@@ -46,17 +56,17 @@ void SpecReader::refuse(std::string_view path, std::string_view why) {
 
 // What stands at `path`, or null where it is not there or of another type, which is refused.
 const Object& SpecReader::found(std::string_view path, std::string_view type, std::string_view otherwise,
-                                bool (Object::*is)() const) {
+                                bool (*is)(const Object& value)) {
   static const Object null;
   fields_.push_back({std::string(path), std::string(type), std::string(otherwise), {}});
   const Object& value = at(object_, path);
-  if (value.is_null() || (value.*is)()) return value;
+  if (value.is_null() || is(value)) return value;
   refuse(path, "is " + std::string(value.type_name()) + ": must be " + std::string(type));
   return null;
 }
 
 std::string SpecReader::text(std::string_view path, std::string_view otherwise) {
-  const Object& value = found(path, "string", otherwise, &Object::is_string);
+  const Object& value = found(path, "string", otherwise, &holds<&Object::is_string>);
   if (value.is_null()) return std::string(otherwise);
   const auto& text = value.get_ref<const std::string&>();
   if (text.size() > kMostText) refuse(path, "is longer than " + std::to_string(kMostText) + " bytes");
@@ -81,7 +91,7 @@ std::size_t SpecReader::choice(std::string_view path, std::span<const std::strin
 
 std::int64_t SpecReader::number(std::string_view path, std::int64_t least, std::int64_t most, std::int64_t otherwise) {
   const bool has_default = otherwise != 0;
-  const Object& value = found(path, "integer", has_default ? std::to_string(otherwise) : "", &Object::is_number_integer);
+  const Object& value = found(path, "integer", has_default ? std::to_string(otherwise) : "", &holds<&Object::is_number_integer>);
   if (value.is_null()) return otherwise;
   const bool too_large = value.is_number_unsigned() && value.get<std::uint64_t>() > static_cast<std::uint64_t>(most);
   const auto number = value.get<std::int64_t>();
@@ -91,13 +101,13 @@ std::int64_t SpecReader::number(std::string_view path, std::int64_t least, std::
 }
 
 bool SpecReader::truth(std::string_view path, bool otherwise) {
-  const Object& value = found(path, "boolean", otherwise ? "true" : "false", &Object::is_boolean);
+  const Object& value = found(path, "boolean", otherwise ? "true" : "false", &holds<&Object::is_boolean>);
   return value.is_null() ? otherwise : value.get<bool>();
 }
 
 std::vector<std::string> SpecReader::texts(std::string_view path) {
   std::vector<std::string> all;
-  const Object& value = found(path, "array", "", &Object::is_array);
+  const Object& value = found(path, "array", "", &holds<&Object::is_array>);
   if (value.size() > kMostTexts) refuse(path, "has more than " + std::to_string(kMostTexts) + " items");
   for (const Object& one : value) {
     if (!one.is_string()) refuse(path, "holds " + std::string(one.type_name()) + ": must be strings");
@@ -107,15 +117,16 @@ std::vector<std::string> SpecReader::texts(std::string_view path) {
 }
 
 Object SpecReader::map(std::string_view path) {
-  return found(path, "object", "", &Object::is_object);
+  return found(path, "object", "", &holds<&Object::is_object>);
 }
 
 Object SpecReader::list(std::string_view path) {
-  return found(path, "array", "", &Object::is_array);
+  return found(path, "array", "", &holds<&Object::is_array>);
 }
 
 SpecReader::Size SpecReader::size(std::string_view path, std::uint64_t least, std::uint64_t most, std::string_view otherwise) {
-  Size size{text(path, otherwise), 0};
+  const Object& value = found(path, "quantity", otherwise, &is_quantity);
+  Size size{value.is_null() ? std::string(otherwise) : quantity_text(value), 0};
   if (size.text.empty()) {
     refuse(path, "is missing: write a size, e.g. 8Gi");
     return size;

@@ -16,7 +16,7 @@ namespace larder::api {
 
 struct SpecField {
   std::string path;                  // "spec.memory.size"
-  std::string type;                  // string, integer, boolean, array, object
+  std::string type;                  // string, integer, boolean, array, object, quantity
   std::string otherwise;             // its default as text; empty: none
   std::vector<std::string> allowed;  // of an enumeration
 };
@@ -45,7 +45,7 @@ class SpecReader {
     std::string text;
     std::uint64_t bytes = 0;
   };
-  // A quantity from `least` to `most` bytes. `otherwise` empty: it must be there.
+  // A quantity from `least` to `most` bytes, as text or as a number. `otherwise` empty: it must be there.
   Size size(std::string_view path, std::uint64_t least, std::uint64_t most, std::string_view otherwise = "");
   // "0" or a number with s, m, h or d: as larderd writes durations.
   std::string duration(std::string_view path);
@@ -57,7 +57,7 @@ class SpecReader {
   const std::vector<SpecField>& fields() const { return fields_; }
 
  private:
-  const Object& found(std::string_view path, std::string_view type, std::string_view otherwise, bool (Object::*is)() const);
+  const Object& found(std::string_view path, std::string_view type, std::string_view otherwise, bool (*is)(const Object& value));
 
   const Object& object_;
   const bool describing_;

@@ -41,10 +41,12 @@ bool set_pull_secrets(Arguments& arguments, std::string_view value) {
   return true;
 }
 
-constexpr std::array<Flag, 15> kFlags{{
+constexpr std::array<Flag, 16> kFlags{{
     {"--namespace", &Arguments::ns, nullptr, "NAME",
      "the operator's own namespace: lease, Service and certificate [POD_NAMESPACE]"},
     {"--image", &Arguments::image, nullptr, "IMAGE", "of larderd and the payload in pods"},
+    {"--image-registry", &Arguments::image_registry, nullptr, "HOST[:PORT][/PATH]",
+     "in place of the host of managed servers' images, and for images that pools and backends name without a host"},
     {"--image-pull-secrets", nullptr, set_pull_secrets, "NAME,...", "Secrets of pods' own namespaces by which they pull it"},
     {"--kubeconfig", &Arguments::kubeconfig, nullptr, "FILE",
      "how to reach the API server; without it, the pod's service account"},

@@ -15,6 +15,7 @@ namespace larder::app {
 struct Arguments {
   std::string ns;                               // of the operator itself: its lease, Service and Secret
   std::string image;                            // of larderd and the payload in pods
+  std::string image_registry;                   // in place of the host of other images that the operator names; empty: theirs
   std::vector<std::string> image_pull_secrets;  // by which pods pull it
   std::string kubeconfig;                       // empty: the pod's service account
   bool leader_elect = true;

@@ -56,10 +56,11 @@ class Operator {
     const desired::Defaults defaults{.image = arguments_.image,
                                      .native_sidecars = *native_sidecars,
                                      .operator_namespace = arguments_.ns,
-                                     .pull_secrets = arguments_.image_pull_secrets};
+                                     .pull_secrets = arguments_.image_pull_secrets,
+                                     .image_registry = arguments_.image_registry};
     Watched watched(client_, monotonic_);
     Result<std::unique_ptr<Reviewing>> reviewing =
-        Reviewing::start(arguments_, defaults, {client_, quick_client_, watched, events_, metrics_});
+        Reviewing::start(arguments_, defaults, {client_, quick_client_, watched, events_, metrics_, monotonic_});
     if (!reviewing.ok()) return reviewing.status();
     add_checks(watched, **reviewing);
     Result<std::unique_ptr<Pages>> metrics = Pages::metrics_at(arguments_.metrics_address, metrics_, monotonic_);

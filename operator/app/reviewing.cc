@@ -1,6 +1,7 @@
 #include "operator/app/reviewing.h"
 
 #include "operator/webhook/inject.h"
+#include "operator/webhook/object_watch.h"
 #include "operator/webhook/owner_event.h"
 #include "operator/webhook/review.h"
 
@@ -19,7 +20,12 @@ webhook::ReadCertificate certificate_of(const Arguments& arguments, k8s::ApiClie
 Reviewing::Reviewing(const Arguments& arguments, const Needs& needs)
     : pools_(needs.watched.pools(), needs.watched.backends(), needs.quick_client),
       loader_(certificate_of(arguments, needs.client), acceptor_),
-      metrics_(std::make_unique<webhook::WebhookMetrics>(needs.metrics, kPath, acceptor_)) {}
+      metrics_(std::make_unique<webhook::WebhookMetrics>(needs.metrics, kPath, acceptor_)) {
+  if (!arguments.certificate_directory.empty()) return;
+  secret_ = webhook::watch_object(
+      needs.client, k8s::resources::kSecrets, arguments.ns, arguments.certificate_secret, [this] { loader_.look_soon(); },
+      needs.clock);
+}
 
 Result<std::unique_ptr<Reviewing>> Reviewing::start(const Arguments& arguments, const desired::Defaults& defaults,
                                                     const Needs& needs) {

@@ -22,6 +22,7 @@ class Reviewing {
     const Watched& watched;
     k8s::EventRecorder& events;
     k8s::Metrics& metrics;
+    const base::Clock& clock;
   };
   static Result<std::unique_ptr<Reviewing>> start(const Arguments& arguments, const desired::Defaults& defaults,
                                                   const Needs& needs);
@@ -35,6 +36,7 @@ class Reviewing {
   webhook::CachedPools pools_;
   webhook::TlsAcceptor acceptor_;
   webhook::CertificateLoader loader_;
+  std::unique_ptr<k8s::Informer> secret_;  // wakes the loader; null: the certificate is in a folder
   std::unique_ptr<webhook::WebhookMetrics> metrics_;
   std::unique_ptr<webhook::AdmissionServer> server_;
 };

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "operator/api/names.h"
+#include "operator/desired/image_name.h"
 #include "operator/desired/larderd.h"
 #include "operator/desired/larderd_user.h"
 #include "operator/desired/paths.h"
@@ -157,7 +158,8 @@ Object small_resources(const CachePool& pool) {
 }
 
 std::string image_of(const CachePool& pool, const Defaults& defaults) {
-  return pool.spec.image.empty() ? defaults.image : pool.spec.image;
+  if (pool.spec.image.empty()) return defaults.image;
+  return in_registry(pool.spec.image, defaults.image_registry, Named::kByUser);
 }
 
 }  // namespace

@@ -25,6 +25,7 @@ Object pod_spec(const CachePool& pool, const std::optional<CacheBackend>& backen
   set_if(spec, "nodeSelector", node.node_selector);
   set_if(spec, "tolerations", node.tolerations);
   set_if(spec, "affinity", node.affinity);
+  set_if(spec, "priorityClassName", node.priority_class);
   if (!pool.spec.runtime_class.empty()) spec["runtimeClassName"] = pool.spec.runtime_class;
   return spec;
 }

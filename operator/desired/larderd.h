@@ -19,6 +19,7 @@ struct Defaults {                       // what the operator was started with
   std::string operator_namespace = {};  // whose pods may ask a managed backend how it is; empty: none
   // Secrets by which pods pull our images, of whatever namespace they are in: one that is not there costs nothing.
   std::vector<std::string> pull_secrets = {};
+  std::string image_registry = {};  // in place of the host of images that the operator names itself; empty: theirs
 };
 
 // What of the engine's pod larderd must follow in placement Sidecar.

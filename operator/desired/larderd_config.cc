@@ -43,6 +43,11 @@ std::string size_text(std::uint64_t bytes) {
   return mib % 1024 == 0 ? std::to_string(mib >> 10) + "GiB" : std::to_string(mib) + "MiB";
 }
 
+// A rate need be no multiple of anything: 1.5Mi is not 1 MiB.
+std::string rate_text(std::uint64_t bytes) {
+  return bytes % (1 << 20) == 0 ? size_text(bytes) : std::to_string(bytes >> 10) + "KiB";
+}
+
 std::string in_directory(std::string_view directory, std::string_view file) {
   return std::string(directory) + "/" + std::string(file);
 }
@@ -98,7 +103,7 @@ void add_backend(const CachePool& pool, const std::optional<CacheBackend>& backe
   yaml.in("prefix", backend_prefix(pool));
   yaml.in_if("ttl", write.ttl, "0");
   yaml.in("write", write.policy);
-  if (write.rate_bytes != 0) yaml.in("write_rate", size_text(write.rate_bytes));
+  if (write.rate_bytes != 0) yaml.in("write_rate", rate_text(write.rate_bytes));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 #include "operator/api/names.h"
 #include "operator/desired/backend_objects.h"
+#include "operator/desired/image_name.h"
 #include "operator/desired/object_head.h"
 #include "operator/desired/quantity.h"
 #include "operator/desired/set_if.h"
@@ -12,7 +13,8 @@ using api::CacheBackend;
 using api::ManagedSpec;
 using api::Object;
 
-constexpr std::string_view kServerImage = "valkey/valkey:8.1", kRedisImage = "redis:7.2";
+// With a host: a CRI-O whose short names are enforced refuses a name that may be of several registries.
+constexpr std::string_view kServerImage = "docker.io/valkey/valkey:8.1", kRedisImage = "docker.io/library/redis:7.2";
 constexpr std::string_view kConfigFolder = "/etc/server", kAuthFolder = "/etc/server-auth", kDataFolder = "/data";
 constexpr std::uint64_t kDataBytes = 64ULL << 20;  // nothing is kept there: no snapshot, no log
 constexpr int kReadable = 0440;                    // by the pod's fsGroup
@@ -69,7 +71,7 @@ Object resources(const ManagedSpec& managed) {
   Object& requests = all["requests"];
   if (!limits.is_object()) limits = Object::object();
   if (!requests.is_object()) requests = Object::object();
-  limits["memory"] = requests["memory"] = managed.memory;
+  limits["memory"] = requests["memory"] = quantity(managed.memory_bytes);
   if (!requests.contains("cpu")) requests["cpu"] = limits.value("cpu", Object("500m"));
   return all;
 }
@@ -80,26 +82,30 @@ Object mount(std::string_view name, std::string_view path, bool read_only) {
   return mount;
 }
 
-Object container(const CacheBackend& backend) {
+std::string image_of(const ManagedSpec& managed, const Defaults& defaults) {
+  if (!managed.image.empty()) return in_registry(managed.image, defaults.image_registry, Named::kByUser);
+  return in_registry(managed.engine == "redis" ? kRedisImage : kServerImage, defaults.image_registry, Named::kByUs);
+}
+
+Object container(const CacheBackend& backend, const Defaults& defaults) {
   const ManagedSpec& managed = *backend.spec.managed;
   Object mounts = Object::array({mount("config", kConfigFolder, true), mount("data", kDataFolder, false)});
   if (backend.spec.password) mounts.push_back(mount("auth", kAuthFolder, true));
-  Object one{
-      {"name", "server"},
-      {"image", !managed.image.empty() ? managed.image : std::string(managed.engine == "redis" ? kRedisImage : kServerImage)},
-      {"command", command(backend)},
-      {"ports", Object::array({Object{{"name", "redis"}, {"containerPort", api::kServerPort}, {"protocol", "TCP"}}})},
-      // A shell's here document may want a file.
-      {"env", Object::array({Object{{"name", "TMPDIR"}, {"value", kDataFolder}}})},
-      {"resources", resources(managed)},
-      {"startupProbe", probe(managed, 1, 60)},
-      {"readinessProbe", probe(managed, 10, 3)},
-      {"livenessProbe", probe(managed, 20, 6)},
-      {"securityContext",
-       {{"allowPrivilegeEscalation", false},
-        {"capabilities", {{"drop", Object::array({"ALL"})}}},
-        {"readOnlyRootFilesystem", true}}},
-      {"volumeMounts", std::move(mounts)}};
+  Object one{{"name", "server"},
+             {"image", image_of(managed, defaults)},
+             {"command", command(backend)},
+             {"ports", Object::array({Object{{"name", "redis"}, {"containerPort", api::kServerPort}, {"protocol", "TCP"}}})},
+             // A shell's here document may want a file.
+             {"env", Object::array({Object{{"name", "TMPDIR"}, {"value", kDataFolder}}})},
+             {"resources", resources(managed)},
+             {"startupProbe", probe(managed, 1, 60)},
+             {"readinessProbe", probe(managed, 10, 3)},
+             {"livenessProbe", probe(managed, 20, 6)},
+             {"securityContext",
+              {{"allowPrivilegeEscalation", false},
+               {"capabilities", {{"drop", Object::array({"ALL"})}}},
+               {"readOnlyRootFilesystem", true}}},
+             {"volumeMounts", std::move(mounts)}};
   if (!managed.image_pull_policy.empty()) one["imagePullPolicy"] = managed.image_pull_policy;  // "" would never equal the default
   return one;
 }
@@ -127,12 +133,13 @@ Object pod_spec(const CacheBackend& backend, const Defaults& defaults) {
                 {"runAsGroup", api::kUserGroup},
                 {"fsGroup", api::kUserGroup},
                 {"seccompProfile", {{"type", "RuntimeDefault"}}}}},
-              {"containers", Object::array({container(backend)})},
+              {"containers", Object::array({container(backend, defaults)})},
               {"volumes", volumes(backend)}};
   set_if(spec, "imagePullSecrets", pull_secrets(Object(), defaults));
   set_if(spec, "nodeSelector", managed.node_selector);
   set_if(spec, "tolerations", managed.tolerations);
   set_if(spec, "affinity", managed.affinity);
+  set_if(spec, "priorityClassName", managed.priority_class);
   return spec;
 }
 

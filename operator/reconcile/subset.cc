@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <string_view>
 #include <utility>
 
@@ -30,16 +31,17 @@ std::string_view key_of(std::string_view list) {
   return found == kKeys.end() ? std::string_view{} : found->second;
 }
 
-// A quantity as a number; only to compare two of them, so that rounding is no matter.
+// A quantity as a number, rounded.
 std::optional<double> number_of(const Object& value) {
   if (value.is_number()) return value.get<double>();
   if (!value.is_string()) return std::nullopt;
-  const std::string& text = value.get_ref<const std::string&>();
+  std::string_view text = value.get_ref<const std::string&>();
+  if (text.starts_with('+')) text.remove_prefix(1);
   double number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc()) return std::nullopt;
   const std::string_view suffix(end, text.data() + text.size() - end);
-  static constexpr std::array<std::pair<std::string_view, double>, 15> kSuffixes{{{"", 1},
+  static constexpr std::array<std::pair<std::string_view, double>, 16> kSuffixes{{{"", 1},
                                                                                   {"n", 1e-9},
                                                                                   {"u", 1e-6},
                                                                                   {"m", 1e-3},
@@ -53,14 +55,17 @@ std::optional<double> number_of(const Object& value) {
                                                                                   {"Mi", 0x1p20},
                                                                                   {"Gi", 0x1p30},
                                                                                   {"Ti", 0x1p40},
-                                                                                  {"Pi", 0x1p50}}};
+                                                                                  {"Pi", 0x1p50},
+                                                                                  {"Ei", 0x1p60}}};
   const auto* found = std::ranges::find(kSuffixes, suffix, [](const auto& pair) { return pair.first; });
   return found == kSuffixes.end() ? std::nullopt : std::optional(number * found->second);
 }
 
 bool same_quantity(const Object& live, const Object& wanted) {
+  // The API server writes 9.1Gi as 9771050598400m: the two differ in the last bit.
+  constexpr double kRounding = 1e-14;
   const std::optional<double> a = number_of(live), b = number_of(wanted);
-  return a && b && *a == *b;
+  return a && b && std::abs(*a - *b) <= kRounding * std::max(std::abs(*a), std::abs(*b));
 }
 
 class Comparison {

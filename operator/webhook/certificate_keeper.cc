@@ -5,13 +5,18 @@
 
 #include "operator/api/base64.h"
 #include "operator/api/names.h"
+#include "operator/webhook/object_watch.h"
 #include "sidecar/base/nap.h"
 
 namespace larder::webhook {
 namespace {
 
 constexpr int kMostPasses = 4;  // authority, caBundle, leaf, and a look that finds nothing to do
-constexpr std::chrono::seconds kBetweenLooks{10};
+constexpr std::chrono::milliseconds kBetweenLooks{10'000};
+// After a failed look, then twice as long each time: a conflict with another writer is over in a moment.
+constexpr std::chrono::milliseconds kFirstRetry{200};
+// Between any two looks: whoever writes the caBundle away again and again does not make this replica write as fast.
+constexpr std::chrono::milliseconds kLeastPause{100};
 
 // One key of the Secret; empty where it is missing or no base64.
 std::string in_secret(const api::Object& secret, const char* key) {
@@ -46,9 +51,16 @@ CertificateKeeper::CertificateKeeper(k8s::ApiClient& client, KeptCertificates ke
     : client_(client), kept_(std::move(kept)), clock_(clock), now_s_(std::move(now_s)) {}
 
 void CertificateKeeper::keep(const std::stop_token& stop) {
+  const auto ring = [this] { changed_.ring(); };
+  const auto secret = watch_object(client_, k8s::resources::kSecrets, kept_.ns, kept_.secret, ring, clock_);
+  const auto configuration = watch_object(client_, k8s::resources::kWebhooks, "", kept_.configuration, ring, clock_);
+  std::chrono::milliseconds retry = kFirstRetry;
   while (!stop.stop_requested()) {
-    if (const Status status = keep_once(); !status.ok()) log(base::LogLevel::kWarning, status.to_string());
-    base::nap(kBetweenLooks, stop);
+    const Status status = keep_once();
+    if (!status.ok()) log(base::LogLevel::kWarning, status.to_string());
+    base::nap(kLeastPause, stop);
+    changed_.wait(status.ok() ? kBetweenLooks : retry, stop);
+    retry = status.ok() ? kFirstRetry : std::min(retry * 2, kBetweenLooks);
   }
 }
 

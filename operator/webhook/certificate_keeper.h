@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "operator/k8s/api_client.h"
+#include "operator/webhook/bell.h"
 #include "operator/webhook/rotation.h"
 #include "sidecar/base/clock.h"
 #include "sidecar/base/log.h"
@@ -39,7 +40,7 @@ class CertificateKeeper {
   // Looks, and does what is due: the steps that need not wait for time in one go. An error (another writer, the API server away) is
   // cured by the next call.
   Status keep_once();
-  // The same, again and again, while this replica leads.
+  // The same while this replica leads: as soon as Secret or configuration change, which it watches, and every 10 s.
   void keep(const std::stop_token& stop);
 
  private:
@@ -56,6 +57,7 @@ class CertificateKeeper {
   const KeptCertificates kept_;
   const base::Clock& clock_;
   const Now now_s_;
+  Bell changed_;           // rung by the watches of keep()
   std::string published_;  // the newest authority that was seen in all of them
   std::uint64_t published_since_ms_ = 0;
 };

@@ -10,7 +10,6 @@
 
 #include "operator/api/base64.h"
 #include "sidecar/base/log.h"
-#include "sidecar/base/nap.h"
 
 namespace larder::webhook {
 namespace {
@@ -70,7 +69,7 @@ CertificateLoader::~CertificateLoader() = default;
 void CertificateLoader::loop(const std::stop_token& stop, unsigned look_ms) {
   while (!stop.stop_requested()) {
     look();
-    base::nap(std::chrono::milliseconds(acceptor_.ready() ? look_ms : std::min(look_ms, kRetryMs)), stop);
+    changed_.wait(std::chrono::milliseconds(acceptor_.ready() ? look_ms : std::min(look_ms, kRetryMs)), stop);
   }
 }
 

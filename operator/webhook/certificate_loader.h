@@ -1,5 +1,5 @@
-// CertificateLoader: every replica's care that it serves the newest certificate: looks where it comes from, again and again, on a thread
-// of its own, and gives what is new to the acceptor. Thread-safe.
+// CertificateLoader: every replica's care that it serves the newest certificate: looks where it comes from, again and again and when it is
+// told to, on a thread of its own, and gives what is new to the acceptor. Thread-safe.
 #pragma once
 
 #include <functional>
@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "operator/k8s/api_client.h"
+#include "operator/webhook/bell.h"
 #include "operator/webhook/tls_acceptor.h"
 
 namespace larder::webhook {
@@ -27,6 +28,9 @@ class CertificateLoader {
   CertificateLoader(ReadCertificate read, TlsAcceptor& acceptor, unsigned look_ms = kLookMs);
   ~CertificateLoader();
 
+  // What it reads may have changed: it looks at once.
+  void look_soon() { changed_.ring(); }
+
  private:
   void look();
   void loop(const std::stop_token& stop, unsigned look_ms);
@@ -34,6 +38,7 @@ class CertificateLoader {
   const ReadCertificate read_;
   TlsAcceptor& acceptor_;
   KeyPair served_;
+  Bell changed_;
   std::string complaint_;  // the last: one that goes on is logged once
   std::jthread thread_;
 };

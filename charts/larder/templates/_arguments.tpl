@@ -1,6 +1,9 @@
 {{/* The operator's command line. */}}
 {{- define "larder.arguments" -}}
 - --image={{ include "larder.image" . }}
+{{- with include "larder.imageRegistry" . }}
+- --image-registry={{ . }}
+{{- end }}
 {{- if .Values.podImagePullSecrets }}
 {{- $names := list }}
 {{- range .Values.podImagePullSecrets }}{{ $names = append $names .name }}{{ end }}
@@ -8,9 +11,9 @@
 {{- end }}
 - --leader-elect=true
 - --lease-name={{ include "larder.operator" . }}
-- --metrics-address=:8080
-- --health-address=:8081
-- --webhook-address=:9443
+- --metrics-address=:{{ .Values.ports.metrics }}
+- --health-address=:{{ .Values.ports.health }}
+- --webhook-address=:{{ .Values.ports.webhook }}
 - --webhook-service={{ include "larder.webhook" . }}
 - --webhook-configuration={{ include "larder.fullname" . }}
 {{- if .Values.webhook.certManager.enabled }}

@@ -32,14 +32,32 @@ that "-operator" still fits. A longer one keeps its beginning and gets a hash of
 {{ include "larder.webhook" . }}-tls
 {{- end }}
 
-{{- define "larder.image" -}}
-{{- if not (regexMatch "^[A-Za-z0-9][A-Za-z0-9._-]*(:[0-9]+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*$" .Values.image.repository) -}}
-{{- fail (printf "image.repository: %q is no repository such as registry.example/team/larder; the tag goes into image.tag, sha256:... into image.digest" .Values.image.repository) -}}
+{{/* global.imageRegistry, without a slash at its end; empty: none. Helm gives `global` to every chart inside another. */}}
+{{- define "larder.imageRegistry" -}}
+{{- $registry := (.Values.global | default dict).imageRegistry | default "" | trimSuffix "/" -}}
+{{- if and $registry (not (regexMatch "^[A-Za-z0-9][A-Za-z0-9._-]*(:[0-9]+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*$" $registry)) -}}
+{{- fail (printf "global.imageRegistry: %q is no registry such as mirror.example:5000 or mirror.example/team" $registry) -}}
 {{- end -}}
+{{- $registry -}}
+{{- end }}
+
+{{/* image.repository, in global.imageRegistry where that is set: in place of its first part, if that is a host. */}}
+{{- define "larder.repository" -}}
+{{- $repository := .Values.image.repository -}}
+{{- if not (regexMatch "^[A-Za-z0-9][A-Za-z0-9._-]*(:[0-9]+)?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*$" $repository) -}}
+{{- fail (printf "image.repository: %q is no repository such as registry.example/team/larder; the tag goes into image.tag, sha256:... into image.digest" $repository) -}}
+{{- end -}}
+{{- with include "larder.imageRegistry" . -}}
+{{- $repository = printf "%s/%s" . (regexReplaceAll "^(localhost|[^/]*[.:][^/]*)/" $repository "") -}}
+{{- end -}}
+{{- $repository -}}
+{{- end }}
+
+{{- define "larder.image" -}}
 {{- if .Values.image.digest -}}
-{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{ include "larder.repository" . }}@{{ .Values.image.digest }}
 {{- else -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{ include "larder.repository" . }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end -}}
 {{- end }}
 

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "operator/api/cache_backend.h"
+#include "operator/api/cache_pool.h"
 #include "tests/component/kube/api_server.h"
 #include "tests/unit/operator/api/yaml_object.h"
 #include "tests/unit/text_file.h"
@@ -74,6 +76,21 @@ TEST_F(ResourcesTest, EverySampleIsAccepted) {
   }
 }
 
+// And the parser reads of each what the server took.
+TEST_F(ResourcesTest, SizesAreWrittenAsEverywhereInKubernetes) {
+  const Object all = from_yaml(text_of(kRoot + "/tests/component/kube/accepted.yaml")).at(0);
+  ASSERT_GT(all.size(), 20U);
+  for (const Object& one : all) {
+    const std::string kind = one["kind"];
+    const Outcome outcome =
+        api_server().kubectl("create --dry-run=server --validate=strict -o json", of_kind(kind, "good", one["spec"]));
+    ASSERT_EQ(outcome.status, 0) << one.dump() << outcome.text;
+    const Object taken = api::parse_json(outcome.text).value();
+    const Status parsed = kind == "CachePool" ? api::parse_pool(taken).status() : api::parse_backend(taken).status();
+    EXPECT_TRUE(parsed.ok()) << one.dump() << parsed.to_string();
+  }
+}
+
 TEST_F(ResourcesTest, WhatIsWrongInAPoolIsRefusedWithWhatToWrite) {
   expect_refused("CachePool", "pools.yaml");
 }
@@ -122,7 +139,7 @@ TEST_F(ResourcesTest, ExplainTellsEveryFieldAndWhatItMeans) {
   for (const char* field : {"placement", "hugepages", "chunkTokens", "updateStrategy", "podSecurity", "enum: Sidecar, Node"})
     EXPECT_THAT(pool, HasSubstr(field));
   EXPECT_THAT(api_server().kubectl("explain cachepool.spec.memory.size").text,
-              HasSubstr("Memory for chunks, of each larderd: 8Gi."));
+              HasSubstr("Memory for chunks, of each larderd: 8Gi"));
   EXPECT_THAT(api_server().kubectl("explain cachebackend.spec.managed.memory").text, HasSubstr("maxmemory"));
 }
 

@@ -8,15 +8,23 @@ import pytest
 import yaml
 
 PAGE = (programs.ROOT / "docs" / "kubernetes.md").read_text()
+PAGES = {path.stem: path.read_text() for path in sorted((programs.ROOT / "docs" / "kubernetes").glob("*.md"))}
 SAMPLES = sorted((programs.ROOT / "manifests" / "samples").glob("*.yaml"))
 
 
-def blocks(language):
-    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+def blocks(language, page=PAGE):
+    return re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)
 
 
 def helm_commands():
-    return [line for block in blocks("sh") for line in block.splitlines() if line.startswith(("helm install", "helm upgrade"))]
+    pages = [PAGE, *PAGES.values()]
+    return [line for page in pages for block in blocks("sh", page) for line in block.splitlines() if line.startswith(("helm install", "helm upgrade"))]
+
+
+def ours(page):
+    """Examples of kinds that this API server knows."""
+    found = [text for text in blocks("yaml", page) if text.startswith("apiVersion: ")]
+    return [text for text in found if yaml.safe_load(text)["apiVersion"].split("/")[0] in ("larder.dev", "scheduling.k8s.io", "v1")]
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +40,78 @@ def test_the_page_has_examples():
 @pytest.mark.parametrize("text", blocks("yaml"), ids=lambda text: yaml.safe_load(text)["metadata"]["name"])
 def test_an_example_is_accepted(installed, text):
     installed.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=yaml.safe_load(text))
+
+
+@pytest.mark.parametrize("text", [text for page in PAGES.values() for text in ours(page)], ids=lambda text: yaml.safe_load(text)["metadata"]["name"])
+def test_an_example_of_a_smaller_page_is_accepted(installed, text):
+    installed.kubectl("apply", "--dry-run=server", "--validate=strict", "-f", "-", stdin=yaml.safe_load(text))
+
+
+def hour():
+    """The commands of the first hour, in their order."""
+    steps = PAGE[PAGE.index("\n## 1. ") : PAGE.index("\n## kubectl larder")]
+    return [line for block in blocks("sh", steps) for line in block.splitlines()]
+
+
+NEEDS_NODES = ("rollout status", " exec ")  # no kubelet runs here: the pods of these stay Pending
+
+
+def test_the_first_hour_fits_together(cluster, monkeypatch):
+    """Every command of kubectl as it stands, one after the other, in the namespace that the page says."""
+    monkeypatch.chdir(programs.ROOT)
+    commands = hour()
+    assert len([line for line in commands if line.startswith("kubectl")]) >= 10
+    pool, deployment = "chat", "chat"
+    with cluster.installed():
+        ran = 0
+        for line in commands:
+            words = shlex.split(line, comments=True)
+            if words[:1] != ["kubectl"] or "larder-system" in words:
+                continue
+            named = words[words.index("-n") + 1] if "-n" in words else ""
+            assert named == "models" or words[1:3] == ["create", "namespace"], line
+            if any(skipped in line for skipped in NEEDS_NODES):
+                continue
+            if words[1:3] == ["create", "namespace"]:  # other tests have one of this name
+                words.append("--dry-run=client" if "models" in cluster.kubectl("get", "namespaces", "-o", "name") else "--dry-run=none")
+            cluster.kubectl(*words[1:])
+            ran += 1
+        assert ran >= 6
+        assert cluster.get("cachepool", pool, "-n", "models")["spec"]["memory"]["size"] == "8Gi"
+        template = cluster.get("deployment", deployment, "-n", "models")["spec"]["template"]
+        assert template["metadata"]["annotations"]["larder.dev/pool"] == pool
+        cluster.kubectl("delete", "deployment/chat", "secret/my-registry", "-n", "models")
+
+
+def test_without_helm_the_image_is_named_everywhere():
+    """The one command of the page leaves no image of nobody's registry."""
+    (line,) = [line for line in hour() if line.startswith("sed ")]
+    (script,) = [word for word in shlex.split(line) if word.startswith("s#")]
+    _, old, new, _ = script.split("#")
+    manifest = programs.RENDERED.read_text()
+    assert manifest.count(old) >= 2
+    replaced = programs.run(["sed", script, str(programs.RENDERED)])
+    assert "localhost/" not in replaced and replaced.count(new) == manifest.count(old)
+
+
+def test_the_smaller_pages_are_found():
+    for name in PAGES:
+        assert f"(kubernetes/{name}.md" in PAGE, name
+    for name, page in PAGES.items():
+        for target in re.findall(r"\]\(([^)#:]+)", page):
+            assert (programs.ROOT / "docs" / "kubernetes" / target).exists(), (name, target)
+
+
+def test_links_to_sections_lead_somewhere():
+    folder = programs.ROOT / "docs"
+    headings = {}
+    for path in [*folder.glob("*.md"), *(folder / "kubernetes").glob("*.md")]:
+        titles = re.findall(r"^#+ (.*)$", path.read_text(), re.MULTILINE)
+        headings[path.resolve()] = {re.sub(r"[^a-z0-9 _-]", "", title.lower()).replace(" ", "-") for title in titles}
+    for path in headings:
+        for target, section in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", path.read_text()):
+            there = (path.parent / target).resolve() if target else path
+            assert section in headings.get(there, {section}), (path.name, target, section)
 
 
 @pytest.mark.parametrize("path", SAMPLES, ids=lambda path: path.stem)
@@ -65,7 +145,7 @@ def test_every_value_that_the_page_names_is_there():
     values = yaml.safe_load((programs.CHART / "values.yaml").read_text())
     named = set(re.findall(r"(?:value |--set )`?([a-z][A-Za-z]+(?:\.[a-z][A-Za-z]+)+)", PAGE)) | set(re.findall(r"\(`([a-z]+\.[a-z]+)`\)", PAGE))
     assert {"image.repository", "podGuard.enabled", "crds.install", "rbac.aggregate"} <= named
-    for path in named:
+    for path in named | set(re.findall(r"--set ([a-z][A-Za-z.]+)=", " ".join(PAGES.values()))):
         found = values
         for key in path.split("."):
             assert key in found, path

@@ -99,6 +99,11 @@ def test_the_operator_is_accepted_where_pods_are_restricted(cluster, rendered):
     assert "violates PodSecurity" in cluster.kubectl("apply", "--dry-run=server", "-n", "restricted", "-f", "-", stdin=pod, fails=True)
 
 
+def fails_open(cluster):
+    """The API server counts it, as docs/kubernetes/control-plane.md says."""
+    return re.search("fail_open_count.*pods.larder.dev.*[1-9]", cluster.kubectl("get", "--raw", "/metrics"))
+
+
 def reviews(cluster, namespace, annotations):
     """Whether the API server asks the webhook for a pod: nobody answers at its Service, and with failurePolicy Fail that is an error."""
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "annotations": annotations}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
@@ -114,6 +119,7 @@ def test_the_webhook_is_asked_for_annotated_pods_outside_of_excluded_namespaces(
     cluster.namespace("models")
     with cluster.installed():
         assert not reviews(cluster, "models", {"larder.dev/pool": "a"})  # nobody answers, and the pod starts nevertheless
+        eventually(lambda: not reviews(cluster, "models", {"larder.dev/pool": "a"}) and fails_open(cluster))
         patch = [{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Fail"}]
         cluster.kubectl("patch", "mutatingwebhookconfiguration", "larder", "--type=json", "-p", json.dumps(patch))
         eventually(lambda: reviews(cluster, "models", {"larder.dev/pool": "a"}))

@@ -24,6 +24,16 @@ WRONG = {  # what a user may write -> what helm must say
     "nodeSelector.gpu=true": "at '/nodeSelector/gpu': got boolean, want string",
     "resources.limit.memory=1Gi": "at '/resources': additional properties 'limit' not allowed",
     "resources.limits.memory=1GB": "at '/resources/limits/memory': '1GB' does not match",
+    "resources.limits.memory=-1Gi": "at '/resources/limits/memory': '-1Gi' does not match",
+    "resources.limits.memory=-1": "at '/resources/limits/memory': minimum: got -1, want 0",
+    "enabled=false": "enabled: false is for `condition: larder.enabled`",
+    "enabled=maybe": "at '/enabled': got string, want boolean",
+    "global.imageRegistry=https://mirror.example": "is no registry such as mirror.example:5000",
+    "global.imageRegistry=mirror.example/larder:1": "is no registry such as mirror.example:5000",
+    "hostNetwork=yes": "at '/hostNetwork': got string, want boolean",
+    "dnsPolicy=None": "at '/dnsPolicy': value must be one of '', 'ClusterFirst'",
+    "ports.webhook=70000": "at '/ports/webhook': maximum: got 70,000, want 65,535",
+    "ports.health=9443": "ports: webhook, metrics and health need a port each",
     "serviceAccount.create=false": "serviceAccount.name: which account?",
     "webhook.timeoutSeconds=60": "at '/webhook/timeoutSeconds': maximum: got 60, want 30",
     "webhook.failurePolicy=Fail": "at '/webhook': additional properties 'failurePolicy' not allowed",
@@ -58,7 +68,7 @@ def leaves(schema, path=()):
 
 def test_values_and_schema_name_the_same_keys():
     def sections(values, schema, path=""):
-        missing = set(schema["properties"]) - set(values) - {"global"}
+        missing = set(schema["properties"]) - set(values)
         assert not missing and not set(values) - set(schema["properties"]), (path, missing)
         for key, below in schema["properties"].items():
             if "properties" in below and isinstance(values.get(key), dict) and values[key] and key != "resources":
@@ -70,7 +80,7 @@ def test_values_and_schema_name_the_same_keys():
 def test_every_section_of_the_schema_is_closed():
     def closed(node, path):
         if node.get("type") == "object":
-            assert "additionalProperties" in node or path in ("global", "affinity", "podSecurityContext") or path.startswith("affinity"), path
+            assert "additionalProperties" in node or path in ("affinity", "podSecurityContext") or path.startswith("affinity"), path
             for key, below in node.get("properties", {}).items():
                 closed(below, f"{path}.{key}".strip("."))
 
@@ -96,6 +106,7 @@ def test_every_value_is_explained():
 
 
 OTHER = {  # another value for each key: what the chart renders must then differ
+    "global.imageRegistry": '"mirror.example"',
     "image.repository": '"registry.example/larder"',
     "image.tag": '"9"',
     "image.digest": '"sha256:' + "0" * 64 + '"',
@@ -112,6 +123,11 @@ OTHER = {  # another value for each key: what the chart renders must then differ
     "affinity": '{"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}}',
     "topologySpreadConstraints": '[{"maxSkew": 2}]',
     "priorityClassName": '"high"',
+    "hostNetwork": "true",
+    "dnsPolicy": '"Default"',
+    "ports.webhook": "10260",
+    "ports.metrics": "10261",
+    "ports.health": "10262",
     "podLabels": '{"a": "b"}',
     "podAnnotations": '{"a": "b"}',
     "logLevel": '"debug"',
@@ -160,10 +176,18 @@ NEEDS = {  # keys that count only beside another
 
 
 def test_the_table_of_other_values_is_whole():
-    assert {".".join(path) for path in leaves(SCHEMA)} - {"global"} == set(OTHER)
+    assert {".".join(path) for path in leaves(SCHEMA)} - {"enabled"} == set(OTHER)
 
 
 @pytest.mark.parametrize("key", OTHER)
 def test_what_is_given_is_used(helm, key):
     needs = NEEDS.get(key, [])
     assert helm.template(settings=needs) != helm.template(settings=needs, json=[f"{key}={OTHER[key]}"])
+
+
+@pytest.mark.parametrize("size", ["1e9", "1E9", "1.5Gi", "0.5Ti", ".5Gi", "1.Gi", "+1Gi", "8589934592", "8e9", "500M", "1P", "1Ei", "1500000000m"])
+def test_quantities_are_those_of_kubernetes(helm, size):
+    for setting in (f"resources.limits.memory={json.dumps(size)}", *([f"resources.limits.memory={size}"] if size[-1].isdigit() else [])):
+        (container,) = programs.the(helm.template(json=[setting]), "Deployment")["spec"]["template"]["spec"]["containers"]
+        rendered = container["resources"]["limits"]["memory"]
+        assert rendered == size or float(rendered) == float(size)

@@ -26,6 +26,8 @@ TEST(ParseBackend, TheSmallestGetsEveryDefault) {
   EXPECT_EQ(managed->spec.managed->engine, "valkey");
   EXPECT_EQ(managed->spec.managed->memory_bytes, 8ULL << 30);
   EXPECT_EQ(managed->spec.managed->policy, "allkeys-lru");
+  EXPECT_EQ(parse("{managed: {memory: 1.5Gi}}")->spec.managed->memory_bytes, 3ULL << 29);
+  EXPECT_EQ(parse("{managed: {memory: 8589934592}}")->spec.managed->memory_bytes, 8ULL << 30);
 }
 
 TEST(ParseBackend, WhatIsWrongIsNamed) {

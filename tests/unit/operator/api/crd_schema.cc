@@ -23,7 +23,8 @@ void collect(const Object& schema, const std::string& path, const std::set<std::
     for (const auto& [name, property] : properties.items()) collect(property, path + "." + name, whole, fields);
     return;
   }
-  api::SpecField field{path, type, text_of(api::child(schema, "default")), {}};
+  const bool quantity = api::truth_at(schema, "x-kubernetes-int-or-string");
+  api::SpecField field{path, quantity ? "quantity" : type, text_of(api::child(schema, "default")), {}};
   for (const Object& one : api::child(schema, "enum")) field.allowed.push_back(text_of(one));
   fields.push_back(std::move(field));
 }

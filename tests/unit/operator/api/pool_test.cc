@@ -64,9 +64,11 @@ TEST(ParsePool, TakesOverWhatIsWritten) {
 // The field as the user writes it, what is wrong, and what to write.
 TEST(ParsePool, WhatIsWrongIsNamed) {
   const std::pair<const char*, const char*> bad[] = {
-      {"{memory: {size: 8GB}}", "spec.memory.size: '8GB' is no size: write a number with Ki, Mi, Gi or Ti, e.g. 8Gi"},
+      {"{memory: {size: 8GB}}", "spec.memory.size: '8GB' is no size: write a number with Ki, Mi, Gi or Ti, e.g. 8Gi or 1.5Gi"},
       {"{memory: {size: null}}", "spec.memory.size: is missing: write a size"},
-      {"{memory: {size: 7}}", "spec.memory.size: is number: must be string"},
+      {"{memory: {size: 7}}", "spec.memory.size: '7' is out of range: 16Mi to 16384Gi"},
+      {"{memory: {size: true}}", "spec.memory.size: is boolean: must be quantity"},
+      {"{memory: {size: 1.1Gi, hugepages: 2Mi}}", "spec.memory.size: '1.1Gi' is no multiple of memory.hugepages"},
       {"{memory: {size: 1Mi}}", "spec.memory.size: '1Mi' is out of range: 16Mi to 16384Gi"},
       {"{memory: {size: 1025Mi, hugepages: 2Mi}}", "spec.memory.size: '1025Mi' is no multiple of memory.hugepages"},
       {"{memory: {hugepages: 4Ki}}", "spec.memory.hugepages: '4Ki' is none of: none, 2Mi, 1Gi"},
@@ -82,7 +84,7 @@ TEST(ParsePool, WhatIsWrongIsNamed) {
       {"{disk: {size: 10Gi, ttl: 99999d}}", "spec.disk.ttl: '99999d' is no duration"},
       {"{disk: {size: 10Gi, admitAfter: 16}}", "spec.disk.admitAfter: 16 is out of range: 1 to 15"},
       {"{backendRef: {}}", "spec.backendRef.name: is missing"},
-      {"{backendWrite: {rate: 10}}", "spec.backendWrite.rate: is number"},
+      {"{backendWrite: {rate: 10}}", "spec.backendWrite.rate: '10' is out of range"},
       {"{backendWrite: {rate: 10Ki}}", "spec.backendWrite.rate: '10Ki' is out of range"},
       {"{chunkTokens: 8}", "spec.chunkTokens: 8 is out of range"},
       {"{engine: {flags: 'yes'}}", "spec.engine.flags: is string: must be boolean"},
@@ -108,6 +110,21 @@ TEST(ParsePool, WhateverStandsInItNothingIsThrown) {
        {"null", "[]", "{}", "{\"spec\":[]}", "{\"spec\":{\"memory\":[]}}", "{\"spec\":{\"memory\":{\"size\":{}}}}",
         "{\"metadata\":7,\"spec\":{\"memory\":{\"size\":\"1Gi\"},\"resources\":{\"limits\":[]}}}"})
     static_cast<void>(parse_pool(*parse_json(text)));
+}
+
+TEST(ParsePool, SizesAreQuantities) {
+  const std::pair<const char*, std::uint64_t> good[] = {{"1.5Gi", 3ULL << 29},      {"0.5Ti", 1ULL << 39},
+                                                        {"8589934592", 8ULL << 30}, {"'8589934592'", 8ULL << 30},
+                                                        {"2e9", 2'000'000'000},     {"4G", 4'000'000'000}};
+  for (const auto& [written, bytes] : good) {
+    const std::string size = written;
+    const Result<CachePool> pool =
+        parse_pool(with_spec("{memory: {size: " + size + "}, disk: {size: " + size + "}, backendWrite: {rate: " + size + "}}"));
+    ASSERT_TRUE(pool.ok()) << size << pool.status().text();
+    EXPECT_EQ(pool->spec.memory.size_bytes, bytes) << size;
+    EXPECT_EQ(pool->spec.disk->size_bytes, bytes) << size;
+    EXPECT_EQ(pool->spec.backend_write.rate_bytes, bytes) << size;
+  }
 }
 
 TEST(ParsePool, AMemoryLimitMayBeANumber) {

@@ -30,6 +30,11 @@ TEST(ArgumentsTest, BothFormsOfAValue) {
   EXPECT_EQ(arguments->log_level, base::LogLevel::kDebug);
 }
 
+TEST(ArgumentsTest, ARegistryForOtherImages) {
+  EXPECT_EQ(parse_arguments(Words{"--image=larder:1"}, kPod)->image_registry, "");
+  EXPECT_EQ(parse_arguments(Words{"--image=larder:1", "--image-registry=m:5000/a"}, kPod)->image_registry, "m:5000/a");
+}
+
 TEST(ArgumentsTest, SecretsForPullingAreAList) {
   const Result<Arguments> arguments = parse_arguments(Words{"--image=larder:1", "--image-pull-secrets=one,two"}, kPod);
   ASSERT_TRUE(arguments.ok()) << arguments.status().text();

@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <sstream>
+#include <thread>
 
 #include "operator/api/base64.h"
 #include "operator/webhook/certificate_loader.h"
@@ -77,7 +80,8 @@ TEST_F(CertificateKeeperTest, ItsLogNamesTheSecret) {
     base::set_log_format(base::LogFormat::kText);
     std::istringstream text(testing::internal::GetCapturedStderr());
     std::vector<api::Object> lines;
-    for (std::string line; std::getline(text, line);) lines.push_back(api::parse_json(line).value());
+    for (std::string line; std::getline(text, line);)
+      if (line.find("webhook certificates: ") != std::string::npos) lines.push_back(api::parse_json(line).value());
     return lines;
   };
   std::stop_source stop;
@@ -161,6 +165,49 @@ TEST_F(CertificateKeeperTest, WhatSomebodySpoiledIsRepaired) {
       EXPECT_TRUE(is_signed_by(served().certificate, published().back())) << key;
     }
   }
+}
+
+// What a sync that replaces, `helm upgrade --force` or somebody's kubectl does. Pods that are made meanwhile get no cache.
+TEST_F(CertificateKeeperTest, WhatIsTakenAwayIsBackAtOnce) {
+  using std::chrono::steady_clock;
+  const auto within_a_second = [](const auto& holds) {
+    const auto end = steady_clock::now() + std::chrono::seconds(1);
+    while (!holds() && steady_clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    return holds();
+  };
+  const auto whole = [&] {
+    const std::optional<api::Object> found = api_.find(k8s::resources::kWebhooks, "", "larder");
+    const std::string bundle = found ? api::text_at((*found)["webhooks"][0], "clientConfig.caBundle") : "";
+    const std::vector<std::string> authorities = split_bundle(api::from_base64(bundle).value_or(""));
+    return !authorities.empty() && is_signed_by(in_secret("tls.crt"), authorities.back()) && belong_together(served());
+  };
+  const api::Object bare{{"apiVersion", "admissionregistration.k8s.io/v1"},
+                         {"kind", "MutatingWebhookConfiguration"},
+                         {"metadata", {{"name", "larder"}}},
+                         {"webhooks", {{{"name", "a.larder.dev"}, {"clientConfig", {{"url", "x"}}}}}}};
+  const std::jthread keeping([this](const std::stop_token& stop) { keeper_.keep(stop); });
+  ASSERT_TRUE(within_a_second(whole));
+  for (int i = 0; i < 3; ++i) {
+    api_.as_user(k8s::resources::kWebhooks, bare);
+    EXPECT_TRUE(within_a_second(whole)) << "replaced";
+    api_.delete_as_user(k8s::resources::kWebhooks, "", "larder");
+    api_.as_user(k8s::resources::kWebhooks, bare);
+    EXPECT_TRUE(within_a_second(whole)) << "deleted and made again";
+    api_.delete_as_user(k8s::resources::kSecrets, "sys", "tls");
+    EXPECT_TRUE(within_a_second(whole)) << "no Secret";
+  }
+}
+
+// A conflict or an API server that is away for a moment does not cost the 10 s of a quiet look.
+TEST_F(CertificateKeeperTest, AFailedLookIsTriedAgainSoon) {
+  std::atomic<int> failures = 2;
+  api_.set_failures([&](const operator_test::FakeApi::Call& call) -> std::optional<operator_test::FakeApi::Failure> {
+    if (call.verb != "get" || failures-- <= 0) return {};
+    return operator_test::FakeApi::Failure{Status(Code::kUnavailable, "away")};
+  });
+  const std::jthread keeping([this](const std::stop_token& stop) { keeper_.keep(stop); });
+  for (int i = 0; i < 300 && in_secret("tls.crt").empty(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_TRUE(belong_together(served()));
 }
 
 TEST_F(CertificateKeeperTest, AnEmptySecretOfTheChartIsFilled) {

@@ -55,6 +55,19 @@ TEST_F(CertificateLoaderTest, FilesAreServedAsTheyRotate) {
   EXPECT_TRUE(within_10_s([&] { return acceptor_.not_after_s() == end_of(second); }));
 }
 
+// Between its looks of 10 s.
+TEST_F(CertificateLoaderTest, ItLooksWhenItIsTold) {
+  const KeyPair first = leaf(1000), second = leaf(2000);
+  mount(first.certificate, first.key);
+  CertificateLoader loader(certificate_in_directory(folder_.string()), acceptor_);
+  ASSERT_TRUE(within_10_s([&] { return acceptor_.ready(); }));
+  mount(second.certificate, second.key);
+  const auto begin = std::chrono::steady_clock::now();
+  loader.look_soon();
+  EXPECT_TRUE(within_10_s([&] { return acceptor_.not_after_s() == end_of(second); }));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 1s);
+}
+
 TEST_F(CertificateLoaderTest, WhatDoesNotFitIsNotServed) {
   const KeyPair good = leaf(1000), other = leaf(2000);
   mount(good.certificate, good.key);
