@@ -49,11 +49,15 @@ void trim_surroundings(api::Object& object) {
   object = std::move(kept);
 }
 
-Surroundings CachedPools::surroundings(const std::string& ns) {
+Surroundings CachedPools::surroundings(const std::string& ns, bool decides) {
   Surroundings found;
   if (!is_object_name(ns)) return found;
-  if (const k8s::Cache* namespaces = namespaces_.namespaces; namespaces != nullptr && namespaces->synced())
-    if (Result<k8s::ObjectPtr> one = find(*namespaces, k8s::resources::kNamespaces, "", ns); one.ok()) found.ns = *std::move(one);
+  if (const k8s::Cache* namespaces = namespaces_.namespaces; namespaces != nullptr) {
+    found.ns = namespaces->find("", ns);
+    if (found.ns == nullptr && decides)
+      if (Result<k8s::ObjectPtr> live = find(*namespaces, k8s::resources::kNamespaces, "", ns); live.ok())
+        found.ns = *std::move(live);
+  }
   if (namespaces_.limit_ranges != nullptr) found.limit_ranges = namespaces_.limit_ranges->all(ns);
   if (namespaces_.quotas != nullptr) found.quotas = namespaces_.quotas->all(ns);
   return found;

@@ -99,7 +99,7 @@ PodReview::Verdict PodReview::judge(const api::Object& request, std::string_view
   const api::Object& pod = api::at(request, "object");
   // A pod under admission may lack its namespace.
   const std::string ns = api::text_at(request, "namespace");
-  Surroundings surroundings = pools_.surroundings(ns);
+  Surroundings surroundings = pools_.surroundings(ns, !api::annotation(pod, api::kPoolAnnotation));
   std::optional<Wish> wish = wish_of(pod, surroundings.ns);
   if (!wish) return {};  // a cluster without match conditions asks for every pod
   Verdict verdict = judge_pod(pod, ns, *std::move(wish), std::move(surroundings));
