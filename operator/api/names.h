@@ -10,9 +10,9 @@ inline constexpr std::string_view kVersion = "v1alpha1";
 inline constexpr std::string_view kFieldManager = "larder-operator";
 
 // Annotations of pods.
-inline constexpr std::string_view kPoolAnnotation = "larder.dev/pool";                 // a user writes it, and nothing else
-inline constexpr std::string_view kInjectAnnotation = "larder.dev/inject";             // a user writes "false": no cache for this pod
-inline constexpr std::string_view kInjectedAnnotation = "larder.dev/injected";         // what was injected: VERSION/POOL
+inline constexpr std::string_view kPoolAnnotation = "larder.dev/pool";          // a user writes it, and nothing else
+inline constexpr std::string_view kInjectAnnotation = "larder.dev/inject";      // a user writes "false": no cache for this pod
+inline constexpr std::string_view kInjectedAnnotation = "larder.dev/injected";  // what was injected: VERSION/POOL
 inline constexpr std::string_view kNotInjectedAnnotation = "larder.dev/not-injected";  // why it was left alone, and what to do
 inline constexpr std::string_view kNoticeAnnotation = "larder.dev/notice";  // what its cache does without, and what to write
 inline constexpr std::string_view kConfigAnnotation =

@@ -13,7 +13,8 @@ std::string quantity_text(const Object& value) {
 std::optional<WrongResource> wrong_memory(const std::string& limit, std::uint64_t milli, const MemoryNeed& need) {
   if (milli / kThousand >= need.bytes) return std::nullopt;
   return WrongResource{"limits.memory", "'" + limit + "' is below what " + std::string(need.what) +
-                                            " needs: leave it out, or set it to at least " + std::to_string(need.bytes / kMi) + "Mi"};
+                                            " needs: leave it out, or set it to at least " + std::to_string(need.bytes / kMi) +
+                                            "Mi"};
 }
 
 std::optional<WrongResource> wrong(const Object& resources, const std::string& name, const MemoryNeed& need) {

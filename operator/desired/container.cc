@@ -159,7 +159,9 @@ Object small_resources(const CachePool& pool) {
 void keep_requests_within_limits(const Object& wanted, Object& resources) {
   for (const auto& [name, limit] : resources["limits"].items()) {
     Object& request = resources["requests"][name];
-    const auto milli = [](const Object& value) { return api::quantity_milli(value.is_string() ? value.get<std::string>() : value.dump()); };
+    const auto milli = [](const Object& value) {
+      return api::quantity_milli(value.is_string() ? value.get<std::string>() : value.dump());
+    };
     const Result<std::uint64_t> most = milli(limit), asked = request.is_null() ? milli("0") : milli(request);
     const bool chosen = !api::child(api::child(wanted, "limits"), name).is_null();
     if (most.ok() && asked.ok() && *asked > *most) (chosen ? request : resources["limits"][name]) = chosen ? limit : request;

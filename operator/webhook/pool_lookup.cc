@@ -19,7 +19,8 @@ bool is_object_name(const std::string& name) {
 
 Result<k8s::ObjectPtr> CachedPools::find(const k8s::Cache& cache, const k8s::Resource& resource, const std::string& ns,
                                          const std::string& name) {
-  if (!is_object_name(name) || (resource.namespaced && !is_object_name(ns))) return Status(Code::kNotFound, "no object can have this name");
+  if (!is_object_name(name) || (resource.namespaced && !is_object_name(ns)))
+    return Status(Code::kNotFound, "no object can have this name");
   if (k8s::ObjectPtr held = cache.find(ns, name); held != nullptr) return held;
   Result<api::Object> live = live_.get(resource, ns, name);
   if (!live.ok()) return live.status();

@@ -112,7 +112,8 @@ PodReview::Verdict PodReview::verdict_of(Injection injection, std::string pool_u
   return {std::move(injection.patch), std::move(injection.refused), injection.kind, std::move(pool_uid)};
 }
 
-PodReview::Verdict PodReview::judge_pod(const api::Object& pod, const std::string& ns, Wish wish, Surroundings surroundings) const {
+PodReview::Verdict PodReview::judge_pod(const api::Object& pod, const std::string& ns, Wish wish,
+                                        Surroundings surroundings) const {
   const std::string pool = std::move(wish.pool);
   Input input{pod, ns, pool, {}, {}, defaults_, wish.by_pod, std::move(surroundings)};
   Result<api::CachePool> found = pools_.pool(ns, pool);

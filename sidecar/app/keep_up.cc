@@ -54,8 +54,8 @@ Result<int> keep_up(const std::vector<std::string>& addresses, std::vector<std::
   std::vector<std::unique_ptr<http::Endpoint>> pages;
   for (http::Listener& listener : listeners)
     pages.push_back(std::make_unique<http::Endpoint>(
-        std::move(listener), http::Limits{}, [&keeper](const std::string& request) { return keeper.state().answer(request); }, clock,
-        counters));
+        std::move(listener), http::Limits{}, [&keeper](const std::string& request) { return keeper.state().answer(request); },
+        clock, counters));
   return keeper.run();
 }
 

@@ -77,8 +77,9 @@ Verdict admitted(const Object& pod, const Input& input) {
   std::string why = refused_by_limit_range(input.pod, pod, input.surroundings);
   if (why.empty()) why = refused_by_quota(input.pod, pod, input.surroundings);
   if (why.empty()) return {};
-  return {Refusal::kNamespace, "its namespace would refuse it: " + why + "; ask for less in memory.size or resources of CachePool " +
-                                   input.pool->name + ", or raise that limit"};
+  return {Refusal::kNamespace, "its namespace would refuse it: " + why +
+                                   "; ask for less in memory.size or resources of CachePool " + input.pool->name +
+                                   ", or raise that limit"};
 }
 
 // Gives `pod` its cache. Where it is left alone, the pod is changed in part.
@@ -94,8 +95,7 @@ Verdict give_cache(Object& pod, const Input& input) {
   for (const EngineContainer& engine : *engines) {
     Object& container = pod["spec"]["containers"][engine.index];
     if (const Status status = connect(container, engine, mine); !status.ok())
-      return {Refusal::kEngine,
-              "its container " + api::text_at(container, "name") + " cannot be connected: " + status.text()};
+      return {Refusal::kEngine, "its container " + api::text_at(container, "name") + " cannot be connected: " + status.text()};
   }
   add_containers(pod, mine, *engines, *ids);
   add_pull_secrets(pod, mine);

@@ -120,8 +120,8 @@ std::string refused(const Object& limit, const std::string& name, const std::str
     const Amount limited = amount("limits", resource), asked = amount("requests", resource);
     const double most = static_cast<double>(ratio_milli) / 1000;
     if (limited && asked && static_cast<double>(*limited) <= most * static_cast<double>(*asked)) return;
-    say("LimitRange " + name + " allows " + what + " limits of " + resource + " of at most " + std::to_string(ratio_milli / 1000) +
-        " times its requests, and with its cache it has more");
+    say("LimitRange " + name + " allows " + what + " limits of " + resource + " of at most " +
+        std::to_string(ratio_milli / 1000) + " times its requests, and with its cache it has more");
   });
   return why;
 }

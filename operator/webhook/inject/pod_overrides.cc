@@ -37,9 +37,8 @@ Result<api::CachePool> with_overrides(const Object& pod, api::CachePool pool) {
   const std::optional<api::WrongResource> wrong = api::wrong_resources(pool.spec);
   if (!wrong) return pool;
   const std::string key = api::annotation(pod, key_of(wrong->path)) ? key_of(wrong->path) : key_of(first);
-  return Status(Code::kUnsupported,
-                "its annotation " + key + " gives larderd resources that it cannot have: " + wrong->path + ": " + wrong->why +
-                    "; mend the annotation, or remove it");
+  return Status(Code::kUnsupported, "its annotation " + key + " gives larderd resources that it cannot have: " + wrong->path +
+                                        ": " + wrong->why + "; mend the annotation, or remove it");
 }
 
 }  // namespace larder::webhook

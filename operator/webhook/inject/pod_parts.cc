@@ -108,8 +108,8 @@ void add_groups(Object& pod, const Input& input, const UserIds& ids) {
     if (std::ranges::find(groups, Object(*ids.group)) == groups.end()) groups.push_back(*ids.group);
   }
   if (!wanted.contains("fsGroup") || !ids.volume_group) return;
-  for (const auto& [key, value] : {std::pair{"fsGroup", Object(*ids.volume_group)},
-                                   std::pair{"fsGroupChangePolicy", wanted["fsGroupChangePolicy"]}})
+  for (const auto& [key, value] :
+       {std::pair{"fsGroup", Object(*ids.volume_group)}, std::pair{"fsGroupChangePolicy", wanted["fsGroupChangePolicy"]}})
     if (!security.contains(key) || security[key].is_null()) security[key] = value;
 }
 

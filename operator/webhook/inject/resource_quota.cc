@@ -64,7 +64,8 @@ std::string resource_of(const std::string& name) {
 
 // A quota of processors or memory refuses a pod that has a container without them.
 std::string unspecified(const Object& quota, const Object& pod) {
-  constexpr std::array<std::string_view, 6> kWanted{"cpu", "memory", "requests.cpu", "requests.memory", "limits.cpu", "limits.memory"};
+  constexpr std::array<std::string_view, 6> kWanted{"cpu",        "memory",       "requests.cpu", "requests.memory",
+                                                    "limits.cpu", "limits.memory"};
   for (const std::string_view name : kWanted) {
     if (api::child(api::at(quota, "spec.hard"), name).is_null()) continue;
     const std::string section = name.starts_with("limits.") ? "limits" : "requests";

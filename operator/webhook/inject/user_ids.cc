@@ -72,7 +72,8 @@ Result<UserIds> in_range(const Input& input, const Block& users, const std::set<
   const bool chosen = !api::child(security, "runAsUser").is_null();
   const std::int64_t user = chosen ? usual.user : free_below(users.last, taken);
   if (!users.has(user) || (user == users.first && !chosen)) {
-    const std::string range = ", and its namespace allows " + range_text(users) + " (annotation " + std::string(kUserRangeAnnotation) + ")";
+    const std::string range =
+        ", and its namespace allows " + range_text(users) + " (annotation " + std::string(kUserRangeAnnotation) + ")";
     if (chosen)
       return Status(Code::kUnsupported, "larderd would run as user " + std::to_string(user) + range +
                                             "; remove podSecurity.runAsUser of CachePool " + input.pool->name +
@@ -87,14 +88,18 @@ Result<UserIds> in_range(const Input& input, const Block& users, const std::set<
 }  // namespace
 
 Result<UserIds> user_ids(const Input& input) {
-  if (input.pool->spec.injection.user_ids == api::UserIdSource::kPlatform) return UserIds{};
+  const desired::LarderdUser usual = desired::larderd_user(*input.pool);
+  if (input.pool->spec.injection.user_ids == api::UserIdSource::kPlatform) {
+    UserIds ids;  // on a node larderd is in another pod, and its group is its own
+    if (input.pool->spec.placement == api::Placement::kNode) ids.group = usual.group;
+    return ids;
+  }
   const std::set<std::int64_t> taken = users_of(input.pod);
   if (const std::optional<Block> users = block_in(input.surroundings, kUserRangeAnnotation)) {
     bool inside = true;
     for (const std::int64_t user : taken) inside = inside && users->has(user);
     if (inside) return in_range(input, *users, taken);
   }
-  const desired::LarderdUser usual = desired::larderd_user(*input.pool);
   const Object& security = input.pool->spec.pod_security;
   const bool chosen = !api::child(security, "runAsUser").is_null();
   const std::int64_t user = chosen ? usual.user : free_below(api::kUser, taken);

@@ -61,8 +61,9 @@ class NamespaceTest : public testing::Test {
     pools_ = std::make_unique<PoolInRealNamespaces>(*connection_);
     review_ = std::make_unique<PodReview>(*pools_, desired::Defaults{"registry.example/larder:0.1.0", true}, inject,
                                           [](const PodReview::Left&) {});
-    server_ = AdmissionServer::start({.address = "127.0.0.1:0"}, acceptor_,
-                                     [this](std::string_view body, std::string_view from) { return (*review_)(body, from); }, nullptr)
+    server_ = AdmissionServer::start(
+                  {.address = "127.0.0.1:0"}, acceptor_,
+                  [this](std::string_view body, std::string_view from) { return (*review_)(body, from); }, nullptr)
                   .value();
     configure();
     ns_ = "team-" + std::to_string(++teams_);
@@ -77,15 +78,16 @@ class NamespaceTest : public testing::Test {
     const std::string annotated = "has(object.metadata.annotations) && 'larder.dev/pool' in object.metadata.annotations";
     Object namespaces = webhook_entry("namespaces.larder.dev", server_->address(), "!(" + annotated + ")");
     namespaces["namespaceSelector"] = {{"matchExpressions", {{{"key", "larder.dev/pool"}, {"operator", "Exists"}}}}};
-    const Status configured = configure_webhooks(
-        *connection_->client, {webhook_entry("pods.larder.dev", server_->address(), annotated), namespaces});
+    const Status configured =
+        configure_webhooks(*connection_->client, {webhook_entry("pods.larder.dev", server_->address(), annotated), namespaces});
     ASSERT_TRUE(configured.ok()) << configured.to_string();
     CertificateKeeper keeper(*connection_->client, {"default", "larder-tls", "localhost", "larder"}, connection_->clock,
                              [] { return std::int64_t{std::time(nullptr)}; });
     ASSERT_TRUE(keeper.keep_once().ok());
     loader_ =
         std::make_unique<CertificateLoader>(certificate_in_secret(*connection_->client, "default", "larder-tls"), acceptor_, 50);
-    for (int i = 0; i < 200 && create(pod("first-" + std::to_string(i)), "default").find("larder.dev/injected") == std::string::npos; ++i)
+    for (int i = 0;
+         i < 200 && create(pod("first-" + std::to_string(i)), "default").find("larder.dev/injected") == std::string::npos; ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
   void make_namespace(const Object& labels) {
@@ -97,8 +99,8 @@ class NamespaceTest : public testing::Test {
     ASSERT_TRUE(made.ok()) << made.status().to_string();
   }
   void limit(const std::string& limits) {
-    put(k8s::resources::kLimitRanges,
-        {{"metadata", {{"name", "team"}, {"namespace", ns_}}}, {"spec", {{"limits", test::from_yaml("[" + limits + "]").at(0)}}}});
+    put(k8s::resources::kLimitRanges, {{"metadata", {{"name", "team"}, {"namespace", ns_}}},
+                                       {"spec", {{"limits", test::from_yaml("[" + limits + "]").at(0)}}}});
     await([this] { return !pools_->surroundings(ns_, false).limit_ranges.empty(); });
   }
   // With the status that a controller writes, which is not here.
@@ -198,7 +200,8 @@ TEST_F(NamespaceTest, WhatItsQuotaHasNoRoomForStartsWithoutACache) {
 }
 
 TEST_F(NamespaceTest, WhatItsQuotaHasRoomForHasACache) {
-  quota("{requests.memory: 100Gi, limits.memory: 100Gi, requests.cpu: 10}", "{requests.memory: 31Gi, limits.memory: 0, requests.cpu: 0}");
+  quota("{requests.memory: 100Gi, limits.memory: 100Gi, requests.cpu: 10}",
+        "{requests.memory: 31Gi, limits.memory: 0, requests.cpu: 0}");
   EXPECT_THAT(create(pod("room")), HasSubstr("larder.dev/injected"));
 }
 

@@ -130,7 +130,8 @@ TEST(ParsePool, WhatNoPodCanBeGivenIsNamed) {
       {"{annotations: {larder.dev/config: d}}", "spec.injection.annotations.larder.dev/config: is a key of Larder's own"},
       {"{annotations: []}", "spec.injection.annotations: is array: must be object"},
       {"{payloadResources: {limits: {memory: 16Mi}}}",
-       "spec.injection.payloadResources.limits.memory: '16Mi' is below what the copy needs: leave it out, or set it to at least 32Mi"},
+       "spec.injection.payloadResources.limits.memory: '16Mi' is below what the copy needs: leave it out, or set it to at least "
+       "32Mi"},
       {"{payloadResources: {requests: {cpu: 2}, limits: {cpu: 1}}}",
        "spec.injection.payloadResources.requests.cpu: '2' is above the limit, 1"}};
   for (const auto& [injection, why] : bad) {

@@ -123,7 +123,8 @@ TEST(InformerTest, NotSyncedBeforeTheServerAnswered) {
 TEST(InformerTest, TheSameFailureIsOneLine) {
   FakeApi api;
   const base::MonotonicClock clock;
-  api.set_failures([](const FakeApi::Call&) { return FakeApi::Failure{Status(Code::kPermissionDenied, "limitranges is forbidden")}; });
+  api.set_failures(
+      [](const FakeApi::Call&) { return FakeApi::Failure{Status(Code::kPermissionDenied, "limitranges is forbidden")}; });
   testing::internal::CaptureStderr();
   Told told;
   const auto informer = Informer::start(api, pods(told), clock);

@@ -235,8 +235,8 @@ TEST_F(ReviewTest, APodThatIsPassedByIsToldOfNowhere) {
 
 // A pool that cannot be read: said to pods of vLLM, and to no other of a namespace that asks.
 TEST_F(ReviewTest, WhatCannotBeReadIsNoBusinessOfOtherPods) {
-  pools_.around.ns = std::make_shared<const api::Object>(
-      api::Object{{"metadata", {{"labels", {{std::string(api::kPoolLabel), "chat"}}}}}});
+  pools_.around.ns =
+      std::make_shared<const api::Object>(api::Object{{"metadata", {{"labels", {{std::string(api::kPoolLabel), "chat"}}}}}});
   pools_.pools.insert_or_assign("chat", Status(Code::kDeadlineExceeded, "GET took 1 s"));
   api::Object pod = annotated_pod();
   pod["metadata"].erase("annotations");

@@ -86,8 +86,9 @@ TEST(LimitRange, MemoryThatLarderdNeedsIsNotLowered) {
   InjectionCase one = engine();
   limit(one, "{type: Container, max: {memory: 4Gi}}");
   const webhook::Injection injection = one.inject();
-  EXPECT_THAT(injection.refused, HasSubstr("LimitRange team allows the container larder at most 4Gi of memory, and with its cache "
-                                           "it has 4416Mi"));
+  EXPECT_THAT(injection.refused,
+              HasSubstr("LimitRange team allows the container larder at most 4Gi of memory, and with its cache "
+                        "it has 4416Mi"));
   EXPECT_EQ(injection.patch.size(), 1U) << "a sentence and nothing else";
 }
 
@@ -188,14 +189,16 @@ TEST(ResourceQuota, CountsByScope) {
 TEST(ResourceQuota, ThatCountsThePodOnlyWithItsCacheWantsRequestsOfTheEngine) {
   InjectionCase one = engine("{}");
   quota(one, "{requests.memory: 100Gi}", "{requests.memory: 0}", ", scopes: [NotBestEffort]");
-  EXPECT_THAT(one.inject().refused, HasSubstr("counts the pod once it has a cache, and wants requests.memory of its container engine"));
+  EXPECT_THAT(one.inject().refused,
+              HasSubstr("counts the pod once it has a cache, and wants requests.memory of its container engine"));
 }
 
 TEST(Surroundings, WhateverStandsInThemNothingIsThrown) {
-  for (const char* text : {"null", "[]", "{}", R"({"spec":[]})", R"({"spec":{"limits":7}})", R"({"spec":{"limits":[7,{"type":"Pod","max":[]}]}})",
-                           R"({"spec":{"limits":[{"type":"Container","max":{"cpu":{}},"min":{"memory":"x"}}]}})",
-                           R"({"spec":{"hard":[],"scopes":[7]},"status":{"hard":{"cpu":[]},"used":7}})",
-                           R"({"metadata":{"labels":[],"annotations":7},"status":{"hard":{"cpu":"1"}}})"}) {
+  for (const char* text :
+       {"null", "[]", "{}", R"({"spec":[]})", R"({"spec":{"limits":7}})", R"({"spec":{"limits":[7,{"type":"Pod","max":[]}]}})",
+        R"({"spec":{"limits":[{"type":"Container","max":{"cpu":{}},"min":{"memory":"x"}}]}})",
+        R"({"spec":{"hard":[],"scopes":[7]},"status":{"hard":{"cpu":[]},"used":7}})",
+        R"({"metadata":{"labels":[],"annotations":7},"status":{"hard":{"cpu":"1"}}})"}) {
     InjectionCase one = engine();
     const auto odd = std::make_shared<const Object>(Object::parse(text));
     one.surroundings = {odd, {odd}, {odd}};
@@ -207,7 +210,8 @@ TEST(PodOverrides, AreOfLarderdAndNamedWhereTheyAreWrong) {
   InjectionCase one = engine();
   Object& annotations = one.pod["metadata"]["annotations"];
   annotations = {{"larder.dev/requests.cpu", "2"}, {"larder.dev/limits.cpu", "4"}, {"larder.dev/limits.memory", "8Gi"}};
-  EXPECT_EQ(resources_of(one), (Object{{"requests", {{"cpu", "2"}, {"memory", "8Gi"}}}, {"limits", {{"cpu", "4"}, {"memory", "8Gi"}}}}));
+  EXPECT_EQ(resources_of(one),
+            (Object{{"requests", {{"cpu", "2"}, {"memory", "8Gi"}}}, {"limits", {{"cpu", "4"}, {"memory", "8Gi"}}}}));
   for (const auto& [key, value] : {std::pair{"larder.dev/limits.memory", "1Gi"}, std::pair{"larder.dev/requests.cpu", "many"},
                                    std::pair{"larder.dev/requests.cpu", "5"}, std::pair{"larder.dev/limits.cpu", "-1"}}) {
     InjectionCase wrong = one;

@@ -97,6 +97,8 @@ TEST(UserIds, OfThePlatformAreLeftOut) {
     EXPECT_FALSE(api::at(pod, "spec.securityContext").contains(key)) << key;
   one.pool->spec.pod_security = {{"runAsUser", 7}};
   EXPECT_EQ(security_of(injected(one), api::kSidecarContainer)["runAsUser"], 7);
+  one.pool->spec.placement = api::Placement::kNode;
+  EXPECT_EQ(injected(one)["spec"]["securityContext"]["supplementalGroups"].size(), 1U) << "larderd's, which is in another pod";
 }
 
 }  // namespace
