@@ -47,7 +47,8 @@ class Fitting {
     set(limits_, resource, std::max(amount, request(resource).value_or(0)));
   }
   void give_default_request(const std::string& resource, std::uint64_t amount) {
-    if (!request(resource)) set(requests_, resource, is_needed(resource) ? amount : 0);
+    if (requests_.contains(resource)) return;
+    set(requests_, resource, is_needed(resource) ? std::min(amount, limit(resource).value_or(amount)) : 0);
   }
   void raise(const std::string& resource, std::uint64_t least) {
     if (!is_needed(resource)) return;

@@ -4,6 +4,7 @@
 
 #include "operator/api/names.h"
 #include "tests/unit/operator/api/yaml_object.h"
+#include "tests/unit/operator/webhook/inject/disks.h"
 #include "tests/unit/operator/webhook/inject/injection_case.h"
 
 namespace larder::test {
@@ -95,7 +96,7 @@ TEST(LimitRange, MemoryThatLarderdNeedsIsNotLowered) {
 TEST(LimitRange, OfAPodCountsWhatRunsTogether) {
   InjectionCase one = engine();
   limit(one, "{type: Pod, max: {memory: 66Gi}}");
-  EXPECT_THAT(one.inject().refused, HasSubstr("allows a pod at most 66Gi of memory, and with its cache it has 70016Mi"));
+  EXPECT_THAT(one.inject().refused, HasSubstr("allows a pod at most 66Gi of memory, and with its cache it has 69952Mi"));
   one.surroundings.limit_ranges.clear();
   limit(one, "{type: Pod, max: {memory: 70Gi}}");
   EXPECT_EQ(one.inject().refused, "") << "the payload has ended when the engine runs";
@@ -109,7 +110,7 @@ TEST(LimitRange, WhatRefusesTheEngineAloneIsNotOurs) {
 
 TEST(LimitRange, OfAClaimIsThatOfTheDisk) {
   InjectionCase one = engine();
-  one.pool->spec.disk = api::DiskSpec{.size_bytes = 10ULL << 30, .size = "10Gi", .volume = api::DiskVolume::kEphemeralClaim};
+  one.pool->spec.disk = disk_of(10, api::DiskVolume::kEphemeralClaim);
   limit(one, "{type: PersistentVolumeClaim, max: {storage: 5Gi}}");
   EXPECT_THAT(one.inject().refused, HasSubstr("LimitRange team allows a claim at most 5Gi of storage"));
 }
@@ -119,7 +120,7 @@ TEST(ResourceQuota, WithRoomForTheEngineAloneLeavesItAlone) {
     InjectionCase one = engine();
     quota(one, "{" + name + ": 100Gi}", "{" + name + ": 34Gi}");
     EXPECT_THAT(one.inject().refused, HasSubstr("ResourceQuota share has 66Gi of " + name +
-                                                " left, and with its cache the pod asks for 70016Mi instead of 64Gi"));
+                                                " left, and with its cache the pod asks for 69952Mi instead of 64Gi"));
     one.surroundings.quotas.clear();
     quota(one, "{" + name + ": 100Gi}", "{" + name + ": 30Gi}");
     EXPECT_EQ(one.inject().refused, "") << name;
@@ -151,8 +152,7 @@ TEST(ResourceQuota, OfClaimsIsThatOfTheDisk) {
                                    std::pair{"{nvme.storageclass.storage.k8s.io/requests.storage: 5Gi}",
                                              "{nvme.storageclass.storage.k8s.io/requests.storage: 0}"}}) {
     InjectionCase one = engine();
-    one.pool->spec.disk = api::DiskSpec{
-        .size_bytes = 10ULL << 30, .size = "10Gi", .volume = api::DiskVolume::kEphemeralClaim, .storage_class = "nvme"};
+    one.pool->spec.disk = disk_of(10, api::DiskVolume::kEphemeralClaim, "nvme");
     quota(one, hard, used);
     EXPECT_THAT(one.inject().refused, HasSubstr("ResourceQuota share has")) << hard;
     one.pool->spec.disk->volume = api::DiskVolume::kEmptyDir;

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "operator/api/names.h"
+#include "tests/unit/operator/webhook/inject/disks.h"
 #include "tests/unit/operator/webhook/inject/injection_case.h"
 
 namespace larder::test {
@@ -27,7 +28,7 @@ TEST(PodMarks, EveryLocalVolumeOfOursMayGoWithItsNode) {
   EXPECT_EQ(annotations(one)[kMovable], "larder-run,larder-memory,larder-payload");
   EXPECT_EQ(annotations(one)[kNotBackedUp], "larder-run,larder-memory,larder-payload");
   one.pool->spec.memory.hugepages = api::Hugepages::k2Mi;
-  one.pool->spec.disk = api::DiskSpec{.size_bytes = 1ULL << 30, .size = "1Gi"};
+  one.pool->spec.disk = disk_of(1, api::DiskVolume::kEmptyDir);
   EXPECT_EQ(annotations(one)[kMovable], "larder-run,larder-memory,larder-hugepages,larder-disk,larder-payload");
   one.pool->spec.disk->volume = api::DiskVolume::kEphemeralClaim;
   EXPECT_EQ(annotations(one)[kMovable], "larder-run,larder-memory,larder-hugepages,larder-payload");

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "operator/api/names.h"
+#include "tests/unit/operator/webhook/inject/disks.h"
 #include "tests/unit/operator/webhook/inject/injection_case.h"
 
 namespace larder::test {
@@ -48,7 +49,7 @@ TEST(UserIds, AreOfTheNamespacesRangeButItsFirst) {
 // OpenShift allows one fsGroup, the first of the namespace's groups; a disk of its own claim needs one.
 TEST(UserIds, OfVolumesAreTheFirstGroup) {
   InjectionCase one = on_openshift("1000660000/10000", "5000/100");
-  one.pool->spec.disk = api::DiskSpec{.size_bytes = 1ULL << 30, .size = "1Gi", .volume = api::DiskVolume::kEphemeralClaim};
+  one.pool->spec.disk = disk_of(1, api::DiskVolume::kEphemeralClaim);
   EXPECT_EQ(injected(one)["spec"]["securityContext"]["fsGroup"], 5000);
   one.pod["spec"]["securityContext"]["fsGroup"] = 5000;
   EXPECT_EQ(injected(one)["spec"]["securityContext"]["fsGroup"], 5000);
@@ -85,7 +86,7 @@ TEST(UserIds, AnAnnotationThatIsNoRangeDecidesNothing) {
 
 TEST(UserIds, OfThePlatformAreLeftOut) {
   InjectionCase one = container_case("{image: 'vllm/vllm-openai:v1', command: [vllm, serve, m]}");
-  one.pool->spec.disk = api::DiskSpec{.size_bytes = 1ULL << 30, .size = "1Gi", .volume = api::DiskVolume::kEphemeralClaim};
+  one.pool->spec.disk = disk_of(1, api::DiskVolume::kEphemeralClaim);
   one.pool->spec.injection.user_ids = api::UserIdSource::kPlatform;
   const Object pod = injected(one);
   for (const auto name : {api::kSidecarContainer, api::kPayloadContainer}) {
