@@ -78,35 +78,14 @@ std::string read_pull_policy(SpecReader& reader) {
   return "";
 }
 
-// A pod whose container asks for more than its limit is refused by the API server; one whose limit the arena does not fit into is
-// killed. Neither may come of a pool.
-void check_resources(const PoolSpec& spec, SpecReader& reader) {
-  const Object &limits = child(spec.resources, "limits"), &requests = child(spec.resources, "requests");
-  const std::uint64_t least = least_memory_limit(spec);
-  for (const std::string_view name : {"memory", "cpu"}) {
-    std::string limit = quantity_text(child(limits, name));
-    const std::string request = quantity_text(child(requests, name)), path = "spec.resources.limits." + std::string(name);
-    if (limit.empty() && name == "memory") limit = std::to_string(least);
-    const Result<std::uint64_t> most = limit.empty() ? std::uint64_t{0} : quantity_milli(limit);
-    if (!most.ok()) return reader.refuse(path, most.status().text());
-    if (name == "memory" && *most / 1000 < least)
-      return reader.refuse(path, "'" + limit + "' is below what memory.size needs: leave it out, or set it to at least " +
-                                     std::to_string(least / kMi) + "Mi");
-    if (request.empty() || limit.empty()) continue;
-    const Result<std::uint64_t> asked = quantity_milli(request);
-    const std::string request_path = "spec.resources.requests." + std::string(name);
-    if (!asked.ok()) return reader.refuse(request_path, asked.status().text());
-    if (*asked > *most) return reader.refuse(request_path, "'" + request + "' is above the limit, " + limit);
-  }
-}
-
 // Rules over several fields that the API server checks first; here for objects that were stored under an older schema.
 void check(const PoolSpec& spec, SpecReader& reader) {
   if (spec.placement == Placement::kSidecar && spec.disk && spec.disk->volume == DiskVolume::kHostPath)
     reader.refuse("spec.disk.volume", "hostPath is for placement Node: use emptyDir or ephemeral");
   if (spec.placement == Placement::kNode && spec.disk && spec.disk->volume == DiskVolume::kEphemeralClaim)
     reader.refuse("spec.disk.volume", "ephemeral is for placement Sidecar: use hostPath or emptyDir");
-  check_resources(spec, reader);
+  if (const std::optional<WrongResource> wrong = wrong_resources(spec))
+    reader.refuse("spec.resources." + wrong->path, wrong->why);
 }
 
 PoolSpec read_spec(SpecReader& reader) {
@@ -131,6 +110,7 @@ PoolSpec read_spec(SpecReader& reader) {
   spec.transfer = static_cast<Transfer>(reader.choice("spec.transfer", kTransfers, "shim"));
   spec.runtime_class = reader.text("spec.runtimeClassName");
   spec.node = read_node(reader);
+  spec.injection = read_injection(reader);
   check(spec, reader);
   return spec;
 }
@@ -144,6 +124,10 @@ std::uint64_t own_memory_bytes(const PoolSpec& spec) {
 std::uint64_t least_memory_limit(const PoolSpec& spec) {
   const std::uint64_t bytes = own_memory_bytes(spec) + (spec.memory.hugepages == Hugepages::kNone ? spec.memory.size_bytes : 0);
   return (bytes + kMi - 1) / kMi * kMi;
+}
+
+std::optional<WrongResource> wrong_resources(const PoolSpec& spec) {
+  return wrong_resource(spec.resources, {least_memory_limit(spec), "memory.size", true});
 }
 
 Result<CachePool> parse_pool(const Object& object) {

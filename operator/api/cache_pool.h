@@ -9,7 +9,9 @@
 #include <string>
 #include <vector>
 
+#include "operator/api/injection_spec.h"
 #include "operator/api/object.h"
+#include "operator/api/resource_rules.h"
 #include "operator/api/spec_reader.h"
 #include "shim/protocol/status.h"
 
@@ -73,6 +75,7 @@ struct PoolSpec {
   Transfer transfer = Transfer::kShim;
   std::string runtime_class;  // transfer sidecar
   NodeSpec node;
+  InjectionSpec injection;
 };
 
 struct CachePool {
@@ -91,5 +94,8 @@ std::vector<SpecField> pool_fields();
 std::uint64_t own_memory_bytes(const PoolSpec& spec);
 // The least limit of memory that larderd's container runs with: the above, and the arena unless that stands on huge pages; whole MiB.
 std::uint64_t least_memory_limit(const PoolSpec& spec);
+
+// Which of spec.resources would make a pod that is refused or killed, by its path below that.
+std::optional<WrongResource> wrong_resources(const PoolSpec& spec);
 
 }  // namespace larder::api

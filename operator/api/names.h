@@ -10,8 +10,9 @@ inline constexpr std::string_view kVersion = "v1alpha1";
 inline constexpr std::string_view kFieldManager = "larder-operator";
 
 // Annotations of pods.
-inline constexpr std::string_view kPoolAnnotation = "larder.dev/pool";                 // a user writes it, and nothing else
-inline constexpr std::string_view kInjectedAnnotation = "larder.dev/injected";         // what was injected: VERSION/POOL
+inline constexpr std::string_view kPoolAnnotation = "larder.dev/pool";          // a user writes it, and nothing else
+inline constexpr std::string_view kInjectAnnotation = "larder.dev/inject";      // a user writes "false": no cache for this pod
+inline constexpr std::string_view kInjectedAnnotation = "larder.dev/injected";  // what was injected: VERSION/POOL
 inline constexpr std::string_view kNotInjectedAnnotation = "larder.dev/not-injected";  // why it was left alone, and what to do
 inline constexpr std::string_view kNoticeAnnotation = "larder.dev/notice";  // what its cache does without, and what to write
 inline constexpr std::string_view kConfigAnnotation =
@@ -23,7 +24,7 @@ inline constexpr std::string_view kMemoryFinalizer = "larder.dev/free-memory";
 
 // Labels of what the operator makes.
 inline constexpr std::string_view kManagedByLabel = "app.kubernetes.io/managed-by";  // = kFieldManager
-inline constexpr std::string_view kPoolLabel = "larder.dev/pool";
+inline constexpr std::string_view kPoolLabel = "larder.dev/pool";  // on a Namespace a user writes it: the pool of its engines
 inline constexpr std::string_view kBackendLabel = "larder.dev/backend";
 
 // What is in an injected pod. Everything ours begins with "larder".

@@ -18,7 +18,7 @@ webhook::ReadCertificate certificate_of(const Arguments& arguments, k8s::ApiClie
 }  // namespace
 
 Reviewing::Reviewing(const Arguments& arguments, const Needs& needs)
-    : pools_(needs.watched.pools(), needs.watched.backends(), needs.quick_client),
+    : pools_(needs.watched.pools(), needs.watched.backends(), needs.quick_client, needs.watched.namespaces()),
       loader_(certificate_of(arguments, needs.client), acceptor_),
       metrics_(std::make_unique<webhook::WebhookMetrics>(needs.metrics, kPath, acceptor_)) {
   if (!arguments.certificate_directory.empty()) return;

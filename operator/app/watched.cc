@@ -1,9 +1,24 @@
 #include "operator/app/watched.h"
 
 namespace larder::app {
+namespace {
+
+// Of a namespace and its limits the injector's part; some annotations of strangers are long.
+std::unique_ptr<k8s::Informer> keep(k8s::ApiClient& client, const k8s::Resource& resource, const base::Clock& clock) {
+  k8s::Informing informing;
+  informing.resource = resource;
+  informing.trim = webhook::trim_surroundings;
+  return k8s::Informer::start(client, std::move(informing), clock);
+}
+
+}  // namespace
 
 Watched::Watched(k8s::ApiClient& client, const base::Clock& clock)
-    : pools_(watch(client, k8s::resources::kPools, clock)), backends_(watch(client, k8s::resources::kBackends, clock)) {}
+    : pools_(watch(client, k8s::resources::kPools, clock)),
+      backends_(watch(client, k8s::resources::kBackends, clock)),
+      namespaces_(keep(client, k8s::resources::kNamespaces, clock)),
+      limit_ranges_(keep(client, k8s::resources::kLimitRanges, clock)),
+      quotas_(keep(client, k8s::resources::kQuotas, clock)) {}
 
 std::unique_ptr<k8s::Informer> Watched::watch(k8s::ApiClient& client, const k8s::Resource& resource, const base::Clock& clock) {
   k8s::Informing informing;

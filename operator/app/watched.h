@@ -1,4 +1,5 @@
-// Watched: the pools and backends that every replica keeps, for its webhook and for when it leads. Thread-safe.
+// Watched: the pools and backends that every replica keeps, for its webhook and for when it leads; and, for its webhook, of namespaces what
+// bears on an injection. Thread-safe.
 #pragma once
 
 #include <functional>
@@ -6,6 +7,7 @@
 #include <mutex>
 
 #include "operator/k8s/informer.h"
+#include "operator/webhook/pool_lookup.h"
 
 namespace larder::app {
 
@@ -19,6 +21,8 @@ class Watched {
 
   const k8s::Cache& pools() const { return *pools_; }
   const k8s::Cache& backends() const { return *backends_; }
+  // Empty for an operator whose role is older than these: it then decides without them.
+  webhook::NamespaceCaches namespaces() const { return {namespaces_.get(), limit_ranges_.get(), quotas_.get()}; }
 
   // Who is told from now on; nobody: null. When it returns, the one before is told no more.
   void tell(OnChange on_change);
@@ -29,6 +33,7 @@ class Watched {
   std::mutex mutex_;
   OnChange on_change_;
   std::unique_ptr<k8s::Informer> pools_, backends_;
+  std::unique_ptr<k8s::Informer> namespaces_, limit_ranges_, quotas_;
 };
 
 }  // namespace larder::app

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <string>
+#include <vector>
 
 #include "operator/api/names.h"
 #include "operator/desired/image_name.h"
@@ -19,7 +21,9 @@ constexpr std::string_view kCpuRequest = "100m";  // idle it takes about none; a
 constexpr std::uint64_t kSmallMemory = 64ULL << 20;
 // A start takes 0.1 s; one that reads a large disk's footers takes longer.
 constexpr int kStartTries = 120, kStartEverySeconds = 1;
+// Each probe runs a program for a few milliseconds.
 constexpr int kProbeEverySeconds = 10, kProbeTimeoutSeconds = 5, kProbeTries = 6;
+constexpr int kKeeperEverySeconds = 30, kKeeperTries = 4;  // a keeper has nothing to hang at
 
 bool on_node(const CachePool& pool) {
   return pool.spec.placement == api::Placement::kNode;
@@ -40,44 +44,39 @@ Object security_context(const CachePool& pool, LarderdUser who) {
 
 // What answers a probe: of a node's pod larderd itself, of an engine's pod its keeper (sidecar/keeper), which stays when larderd does
 // not: there a container that is not up or not ready would take the engine with it.
-struct Probed {
-  int port;
-  std::string socket;  // where there is no port, with hostNetwork
-};
-
-Probed probed(const CachePool& pool) {
-  const std::string path = std::string(kRunPath) + "/" + pool.name;
-  if (on_node(pool)) return {api::kMetricsPort, path + ".admin"};
-  return {api::kKeeperPort, path + ".keeper"};
+std::string probed_socket(const CachePool& pool) {
+  return std::string(kRunPath) + "/" + pool.name + (on_node(pool) ? ".admin" : ".keeper");
 }
 
-Object probe(const CachePool& pool, const EnginePod& engine, std::string_view page, std::string_view verb) {
-  const Probed what = probed(pool);
-  if (!engine.host_network) return Object{{"httpGet", {{"path", page}, {"port", what.port}, {"scheme", "HTTP"}}}};
-  return Object{{"exec", {{"command", Object::array({"/usr/bin/larderctl", "--socket", what.socket, verb})}}}};
+// Over a Unix socket. A service mesh redirects the ports of a pod to its proxy, which runs after native sidecars, or wants a certificate.
+Object probe(const CachePool& pool, std::string_view verb, int period_seconds, int tries) {
+  return Object{{"exec", {{"command", Object::array({"/usr/bin/larderctl", "--socket", probed_socket(pool), verb})}}},
+                {"periodSeconds", period_seconds},
+                {"timeoutSeconds", kProbeTimeoutSeconds},
+                {"failureThreshold", tries}};
 }
 
-Object timed(Object probe, int period_seconds, int tries) {
-  probe.update({{"periodSeconds", period_seconds}, {"timeoutSeconds", kProbeTimeoutSeconds}, {"failureThreshold", tries}});
-  return probe;
-}
-
-void add_probes(const CachePool& pool, const EnginePod& engine, Object& container) {
+// An engine's pod has no readiness probe: the container is ready once it has started, and a probe that a busy node answers late would
+// take the engine out of its Service.
+void add_probes(const CachePool& pool, Object& container) {
   const bool node = on_node(pool);
-  const Object lives = probe(pool, engine, "/healthz", "alive"), serves = probe(pool, engine, "/readyz", "ready");
-  const Object started = node ? serves : probe(pool, engine, "/startupz", "started");
-  container["startupProbe"] = timed(started, kStartEverySeconds, kStartTries);
-  container["livenessProbe"] = timed(lives, kProbeEverySeconds, kProbeTries);
-  container["readinessProbe"] = timed(node ? serves : lives, kProbeEverySeconds, kProbeTries);
+  container["startupProbe"] = probe(pool, node ? "ready" : "started", kStartEverySeconds, kStartTries);
+  container["livenessProbe"] =
+      node ? probe(pool, "alive", kProbeEverySeconds, kProbeTries) : probe(pool, "alive", kKeeperEverySeconds, kKeeperTries);
+  if (node) container["readinessProbe"] = probe(pool, "ready", kProbeEverySeconds, kProbeTries);
 }
 
+// The keeper answers probes at a socket, and the operator at a port where there is one.
 Object command_of(const CachePool& pool, const EnginePod& engine) {
   const std::string config = std::string(kConfigPath) + "/" + std::string(kConfigFile);
   Object command = Object::array({"/usr/bin/larderd", "--config", config, "--watch-config"});
   if (on_node(pool)) return command;
-  const Probed what = probed(pool);
-  command.push_back("--keep-up");
-  command.push_back(engine.host_network ? what.socket : ":" + std::to_string(what.port));
+  std::vector<std::string> addresses{probed_socket(pool)};
+  if (!engine.host_network) addresses.push_back(":" + std::to_string(api::kKeeperPort));
+  for (const std::string& address : addresses) {
+    command.push_back("--keep-up");
+    command.push_back(address);
+  }
   return command;
 }
 
@@ -157,6 +156,29 @@ Object small_resources(const CachePool& pool) {
   return resources;
 }
 
+// Where the user wrote a request above our limit, or a limit below our request, ours gives way.
+void keep_requests_within_limits(const Object& wanted, Object& resources) {
+  for (const auto& [name, limit] : resources["limits"].items()) {
+    Object& request = resources["requests"][name];
+    const auto milli = [](const Object& value) {
+      return api::quantity_milli(value.is_string() ? value.get<std::string>() : value.dump());
+    };
+    const Result<std::uint64_t> most = milli(limit), asked = request.is_null() ? milli("0") : milli(request);
+    const bool chosen = !api::child(api::child(wanted, "limits"), name).is_null();
+    if (most.ok() && asked.ok() && *asked > *most) (chosen ? request : resources["limits"][name]) = chosen ? limit : request;
+    if (request.is_null()) request = limit;
+  }
+}
+
+Object payload_resources(const CachePool& pool) {
+  Object resources = small_resources(pool);
+  const Object& wanted = pool.spec.injection.payload_resources;
+  for (const char* section : {"limits", "requests"})
+    if (const Object& amounts = api::child(wanted, section); amounts.is_object()) resources[section].update(amounts);
+  if (!wanted.is_null()) keep_requests_within_limits(wanted, resources);
+  return resources;
+}
+
 std::string image_of(const CachePool& pool, const Defaults& defaults) {
   if (pool.spec.image.empty()) return defaults.image;
   return in_registry(pool.spec.image, defaults.image_registry, Named::kByUser);
@@ -176,7 +198,7 @@ Object larderd_container(const CachePool& pool, const std::optional<CacheBackend
   set_if(container, "imagePullPolicy", pool.spec.image_pull_policy);
   if (Object environment = environment_of(pool); !environment.empty()) container["env"] = std::move(environment);
   if (!engine.host_network) container["ports"] = ports_of(pool);
-  add_probes(pool, engine, container);
+  add_probes(pool, container);
   if (!on_node(pool) && defaults.native_sidecars) container["restartPolicy"] = "Always";
   return container;
 }
@@ -228,7 +250,7 @@ Object payload_container(const CachePool& pool, const Defaults& defaults) {
   Object container{{"name", api::kPayloadContainer},
                    {"image", image_of(pool, defaults)},
                    {"command", Object::array({"/usr/bin/larderctl", "install-payload", kPayloadPath})},
-                   {"resources", small_resources(pool)},
+                   {"resources", payload_resources(pool)},
                    {"securityContext", security_context(pool, {api::kUser, api::kUserGroup})},
                    {"terminationMessagePolicy", "FallbackToLogsOnError"},
                    {"volumeMounts", Object::array({mount(api::kPayloadVolume, kPayloadPath, false)})}};

@@ -33,6 +33,8 @@ std::string engine_hash(const api::CachePool& pool, const Defaults& defaults) {
   const api::PoolSpec& spec = pool.spec;
   api::Object all = api::Object::array({payload_container(pool, defaults), engine_volumes(pool), engine_mounts(pool),
                                         engine_pod_security(pool), spec.chunk_tokens, spec.engine.container, spec.engine.flags});
+  all.push_back(
+      api::Object::array({static_cast<int>(spec.injection.user_ids), spec.injection.labels, spec.injection.annotations}));
   if (spec.placement == api::Placement::kSidecar) all.push_back(spec.runtime_class);
   return short_hash(all.dump());
 }

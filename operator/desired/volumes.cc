@@ -55,7 +55,9 @@ Object claim_template(const api::DiskSpec& disk) {
   Object spec{{"accessModes", Object::array({"ReadWriteOnce"})},
               {"resources", {{"requests", {{"storage", quantity(disk_volume_bytes(disk))}}}}}};
   if (!disk.storage_class.empty()) spec["storageClassName"] = disk.storage_class;
-  return Object{{"volumeClaimTemplate", {{"spec", std::move(spec)}}}};
+  // A cache in no backup: the restored pod makes a claim of its own.
+  const Object labels{{"velero.io/exclude-from-backup", "true"}};
+  return Object{{"volumeClaimTemplate", {{"metadata", {{"labels", labels}}}, {"spec", std::move(spec)}}}};
 }
 
 Object disk_volume(const CachePool& pool, const api::DiskSpec& disk) {

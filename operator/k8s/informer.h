@@ -1,6 +1,7 @@
 // Informer: what a kind of object is now, kept by list and watch; level-based: whoever listens is told a name, never an event.
 //
-// Thread-safe. Objects are handed out as shared, immutable values.
+// Thread-safe. Objects are handed out as shared, immutable values. What it may not list it asks for again, at most every 30 s, and holds
+// nothing of until then.
 #pragma once
 
 #include <functional>

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "operator/api/names.h"
+
 namespace larder::webhook {
 namespace {
 
@@ -17,7 +19,8 @@ bool is_object_name(const std::string& name) {
 
 Result<k8s::ObjectPtr> CachedPools::find(const k8s::Cache& cache, const k8s::Resource& resource, const std::string& ns,
                                          const std::string& name) {
-  if (!is_object_name(name) || !is_object_name(ns)) return Status(Code::kNotFound, "no object can have this name");
+  if (!is_object_name(name) || (resource.namespaced && !is_object_name(ns)))
+    return Status(Code::kNotFound, "no object can have this name");
   if (k8s::ObjectPtr held = cache.find(ns, name); held != nullptr) return held;
   Result<api::Object> live = live_.get(resource, ns, name);
   if (!live.ok()) return live.status();
@@ -32,6 +35,33 @@ Result<api::CachePool> CachedPools::pool(const std::string& ns, const std::strin
 Result<api::CacheBackend> CachedPools::backend(const std::string& ns, const std::string& name) {
   const Result<k8s::ObjectPtr> found = find(backends_, k8s::resources::kBackends, ns, name);
   return found.ok() ? api::parse_backend(**found) : found.status();
+}
+
+void trim_surroundings(api::Object& object) {
+  api::Object metadata = api::Object::object();
+  for (const char* key : {"name", "namespace"})
+    if (const api::Object& value = api::at(object, std::string("metadata.") + key); value.is_string()) metadata[key] = value;
+  for (const std::string_view key : {kUserRangeAnnotation, kGroupRangesAnnotation})
+    if (const auto value = api::annotation(object, key)) metadata["annotations"][std::string(key)] = *value;
+  if (const auto pool = api::label(object, api::kPoolLabel)) metadata["labels"][std::string(api::kPoolLabel)] = *pool;
+  api::Object kept = {{"metadata", std::move(metadata)}};
+  for (const char* key : {"spec", "status"})
+    if (const api::Object& value = api::child(object, key); value.is_object()) kept[key] = value;
+  object = std::move(kept);
+}
+
+Surroundings CachedPools::surroundings(const std::string& ns, bool decides) {
+  Surroundings found;
+  if (!is_object_name(ns)) return found;
+  if (const k8s::Cache* namespaces = namespaces_.namespaces; namespaces != nullptr) {
+    found.ns = namespaces->find("", ns);
+    if (found.ns == nullptr && decides)
+      if (Result<k8s::ObjectPtr> live = find(*namespaces, k8s::resources::kNamespaces, "", ns); live.ok())
+        found.ns = *std::move(live);
+  }
+  if (namespaces_.limit_ranges != nullptr) found.limit_ranges = namespaces_.limit_ranges->all(ns);
+  if (namespaces_.quotas != nullptr) found.quotas = namespaces_.quotas->all(ns);
+  return found;
 }
 
 }  // namespace larder::webhook

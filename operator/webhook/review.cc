@@ -99,9 +99,10 @@ PodReview::Verdict PodReview::judge(const api::Object& request, std::string_view
   const api::Object& pod = api::at(request, "object");
   // A pod under admission may lack its namespace.
   const std::string ns = api::text_at(request, "namespace");
-  const std::optional<std::string> pool = api::annotation(pod, api::kPoolAnnotation);
-  if (!pool) return {};  // a cluster without match conditions asks for every pod
-  Verdict verdict = judge_pod(pod, ns, *pool);
+  Surroundings surroundings = pools_.surroundings(ns, !api::annotation(pod, api::kPoolAnnotation));
+  std::optional<Wish> wish = wish_of(pod, surroundings.ns);
+  if (!wish) return {};  // a cluster without match conditions asks for every pod
+  Verdict verdict = judge_pod(pod, ns, *std::move(wish), std::move(surroundings));
   if (!verdict.why.empty() && !api::truth_at(request, "dryRun"))
     left_alone_({pod, ns, verdict.pool_uid, verdict.why, verdict.kind, from});
   return verdict;
@@ -111,8 +112,10 @@ PodReview::Verdict PodReview::verdict_of(Injection injection, std::string pool_u
   return {std::move(injection.patch), std::move(injection.refused), injection.kind, std::move(pool_uid)};
 }
 
-PodReview::Verdict PodReview::judge_pod(const api::Object& pod, const std::string& ns, const std::string& pool) const {
-  Input input{pod, ns, pool, {}, {}, defaults_};
+PodReview::Verdict PodReview::judge_pod(const api::Object& pod, const std::string& ns, Wish wish,
+                                        Surroundings surroundings) const {
+  const std::string pool = std::move(wish.pool);
+  Input input{pod, ns, pool, {}, {}, defaults_, wish.by_pod, std::move(surroundings)};
   Result<api::CachePool> found = pools_.pool(ns, pool);
   if (!found.ok() && found.status().code() != Code::kNotFound)
     return verdict_of(

@@ -51,7 +51,7 @@ class PodReview {
   };
   static Verdict verdict_of(Injection injection, std::string pool_uid = "");
   Verdict judge(const api::Object& request, std::string_view from) const;
-  Verdict judge_pod(const api::Object& pod, const std::string& ns, const std::string& pool) const;
+  Verdict judge_pod(const api::Object& pod, const std::string& ns, Wish wish, Surroundings surroundings) const;
 
   PoolLookup& pools_;
   const desired::Defaults defaults_;

@@ -31,8 +31,8 @@ Status is_ready(const std::string& admin_socket) {
 
 }  // namespace
 
-Result<int> keep_up(const std::string& address, std::vector<std::string> arguments, const std::optional<std::string>& config_file,
-                    const config::Environment& environment, const Fd& signals) {
+Result<int> keep_up(const std::vector<std::string>& addresses, std::vector<std::string> arguments,
+                    const std::optional<std::string>& config_file, const config::Environment& environment, const Fd& signals) {
   const std::unique_ptr<char, decltype(&std::free)> program(::realpath("/proc/self/exe", nullptr), &std::free);
   if (!program) return Status::from_errno(errno, "/proc/self/exe");
   arguments.insert(arguments.begin(), program.get());
@@ -42,14 +42,20 @@ Result<int> keep_up(const std::string& address, std::vector<std::string> argumen
     if (!config.ok()) return config.status();
     return is_ready(config->http.admin_socket);
   };
-  Result<http::Listener> listener = listen(address);
-  if (!listener.ok()) return listener.status();
+  std::vector<http::Listener> listeners;
+  for (const std::string& address : addresses) {
+    Result<http::Listener> listener = listen(address);
+    if (!listener.ok()) return listener.status();
+    listeners.push_back(*std::move(listener));
+  }
   const base::MonotonicClock clock;
   http::Counters counters;
   keeper::Keeper keeper(std::move(arguments), ask, signals, clock);
-  const http::Endpoint pages(
-      std::move(*listener), http::Limits{}, [&keeper](const std::string& request) { return keeper.state().answer(request); },
-      clock, counters);
+  std::vector<std::unique_ptr<http::Endpoint>> pages;
+  for (http::Listener& listener : listeners)
+    pages.push_back(std::make_unique<http::Endpoint>(
+        std::move(listener), http::Limits{}, [&keeper](const std::string& request) { return keeper.state().answer(request); },
+        clock, counters));
   return keeper.run();
 }
 

@@ -11,9 +11,9 @@
 
 namespace larder {
 
-// Runs larderd with `arguments` until SIGTERM or SIGINT, from `signals`; probes are answered at `address`: HOST:PORT, or the path of a
-// Unix socket. Returns larderd's exit status. An error: it could not begin.
-Result<int> keep_up(const std::string& address, std::vector<std::string> arguments, const std::optional<std::string>& config_file,
-                    const config::Environment& environment, const Fd& signals);
+// Runs larderd with `arguments` until SIGTERM or SIGINT, from `signals`; probes are answered at each of `addresses`: HOST:PORT, or the
+// path of a Unix socket. Returns larderd's exit status. An error: it could not begin.
+Result<int> keep_up(const std::vector<std::string>& addresses, std::vector<std::string> arguments,
+                    const std::optional<std::string>& config_file, const config::Environment& environment, const Fd& signals);
 
 }  // namespace larder

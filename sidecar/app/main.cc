@@ -35,7 +35,7 @@ constexpr int kWatchMs = 2000;
 
 struct Arguments {
   std::optional<std::string> config_file;
-  std::optional<std::string> keep_up;     // where probes are answered
+  std::vector<std::string> keep_up;       // where probes are answered
   std::vector<std::string> all_but_that;  // of the command line
   bool watch_config = false, check_config = false, free_memory = false;
   bool config_reference = false, metrics_reference = false, version = false, help = false;
@@ -46,7 +46,7 @@ Result<Arguments> parse(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
     if (word == "--keep-up" && i + 1 < argc) {
-      arguments.keep_up = argv[++i];
+      arguments.keep_up.emplace_back(argv[++i]);
       continue;
     }
     const int first = i;
@@ -90,7 +90,7 @@ void print_help() {
       "It is read again on SIGHUP, with --watch-config also when FILE changes: what can change while larderd runs does.\n"
       "--keep-up, for pods: a parent runs larderd, runs it again when it ends or hangs, and answers Kubernetes' probes at "
       "ADDRESS\n"
-      "(HOST:PORT, or a Unix socket's path): /startupz, /healthz, /readyz.\n\n%s",
+      "(HOST:PORT, or a Unix socket's path; each that is given): /startupz, /healthz, /readyz.\n\n%s",
       config::reference().c_str());
 }
 
@@ -170,7 +170,7 @@ int keep_up(const Arguments& arguments, const config::Environment& environment) 
   const Result<Fd> signals = take_signals();
   if (!signals.ok()) return fail(signals.status(), kExitFailure);
   const Result<int> kept =
-      larder::keep_up(*arguments.keep_up, arguments.all_but_that, arguments.config_file, environment, *signals);
+      larder::keep_up(arguments.keep_up, arguments.all_but_that, arguments.config_file, environment, *signals);
   return kept.ok() ? *kept : fail(kept.status(), kExitFailure);
 }
 
@@ -194,7 +194,7 @@ int run(int argc, char** argv) {
     return 0;
   }
   const config::Environment environment = config::process_environment();
-  if (arguments->keep_up) return keep_up(*arguments, environment);
+  if (!arguments->keep_up.empty()) return keep_up(*arguments, environment);
   const std::optional<std::string> content = ConfigWatch::content(arguments->config_file, environment);
   const Result<config::Config> config = config::load(arguments->config_file, environment);
   if (!config.ok()) return fail(config.status(), kExitConfig);

@@ -74,6 +74,16 @@ TEST_F(KeepUpTest, OneThatCannotStartIsSaidToBeDownAndComesUpOnceItCan) {
   EXPECT_TRUE(eventually([&] { return answers("ready"); }, 60'000));
 }
 
+// In a pod probes ask at the socket, and the operator at the port.
+TEST_F(KeepUpTest, EveryAddressIsAnswered) {
+  configure("4MiB");
+  const std::string other = folder_ / "other";
+  keeper_ = std::make_unique<ChildProcess>(
+      std::vector<std::string>{LARDERD_PATH, "--config", folder_ / "larder.yaml", "--keep-up", pages(), "--keep-up", other});
+  EXPECT_TRUE(eventually([&] { return answers("started"); }, 30'000));
+  EXPECT_EQ(run(std::string(LARDERCTL_PATH) + " --socket " + other + " alive").status, 0);
+}
+
 TEST_F(KeepUpTest, SigtermStopsBoth) {
   configure("4MiB");
   start();

@@ -1,5 +1,6 @@
 #include "operator/webhook/inject.h"
 
+#include <algorithm>
 #include <string_view>
 
 #include "operator/api/names.h"
@@ -7,9 +8,14 @@
 #include "operator/webhook/inject/engine_container.h"
 #include "operator/webhook/inject/engine_environment.h"
 #include "operator/webhook/inject/json_patch.h"
+#include "operator/webhook/inject/limit_range.h"
 #include "operator/webhook/inject/obstacles.h"
 #include "operator/webhook/inject/pod_form.h"
+#include "operator/webhook/inject/pod_marks.h"
+#include "operator/webhook/inject/pod_overrides.h"
 #include "operator/webhook/inject/pod_parts.h"
+#include "operator/webhook/inject/resource_quota.h"
+#include "operator/webhook/inject/user_ids.h"
 
 namespace larder::webhook {
 namespace {
@@ -45,24 +51,6 @@ std::size_t bytes_of(const Object& annotations) {
   return bytes;
 }
 
-Object& annotations_of(Object& pod) {
-  return map_in(map_in(pod, "metadata"), "annotations");
-}
-
-void annotate(Object& pod, const Input& input) {
-  Object& annotations = annotations_of(pod);
-  annotations[std::string(api::kInjectedAnnotation)] = LARDER_VERSION "/" + input.pool->name;
-  annotations.erase(std::string(api::kNotInjectedAnnotation));
-  map_in(pod["metadata"], "labels")[std::string(api::kPoolLabel)] = input.pool->name;  // for those who select by it
-  if (input.pool->spec.placement == api::Placement::kNode) {
-    annotations[std::string(api::kRestartAnnotation)] = desired::engine_hash(*input.pool, input.defaults);
-    return;
-  }
-  const desired::EnginePod engine{api::truth_at(pod, "spec.hostNetwork")};
-  annotations[std::string(api::kConfigAnnotation)] = desired::larderd_config(*input.pool, input.backend, engine);
-  annotations[std::string(api::kRestartAnnotation)] = desired::restart_hash(*input.pool, input.backend, input.defaults, engine);
-}
-
 Status connect(Object& container, const EngineContainer& engine, const Input& input) {
   const api::PoolSpec& spec = input.pool->spec;
   if (spec.engine.flags)
@@ -72,21 +60,51 @@ Status connect(Object& container, const EngineContainer& engine, const Input& in
   return add_mounts(container, input);
 }
 
-// "" and the pod has its cache; else why not, and the pod is changed in part.
-std::string give_cache(Object& pod, const Input& input) {
+// Whether anything in the pod says that it runs vLLM.
+bool may_be_engine(const Object& pod, const api::EngineSpec& spec) {
+  if (find_engines(pod, spec).ok()) return true;
+  return std::ranges::any_of(api::at(pod, "spec.containers"), looks_like_engine);
+}
+
+// Why the pod is left alone; kNone: it is not.
+struct Verdict {
+  Refusal kind = Refusal::kNone;
+  std::string why = {};
+};
+
+// What the API server would say of the pod for what is in its namespace.
+Verdict admitted(const Object& pod, const Input& input) {
+  std::string why = refused_by_limit_range(input.pod, pod, input.surroundings);
+  if (why.empty()) why = refused_by_quota(input.pod, pod, input.surroundings);
+  if (why.empty()) return {};
+  return {Refusal::kNamespace, "its namespace would refuse it: " + why +
+                                   "; ask for less in memory.size or resources of CachePool " + input.pool->name +
+                                   ", or raise that limit"};
+}
+
+// Gives `pod` its cache. Where it is left alone, the pod is changed in part.
+Verdict give_cache(Object& pod, const Input& input) {
   const auto engines = find_engines(pod, input.pool->spec.engine);
-  if (!engines.ok()) return engines.status().text();
+  if (!engines.ok()) return {Refusal::kEngine, engines.status().text()};
+  Result<api::CachePool> pool = with_overrides(pod, *input.pool);
+  if (!pool.ok()) return {Refusal::kPod, pool.status().text()};
+  Input mine = input;
+  mine.pool = *std::move(pool);
+  const Result<UserIds> ids = user_ids(mine);
+  if (!ids.ok()) return {Refusal::kNamespace, ids.status().text()};
   for (const EngineContainer& engine : *engines) {
     Object& container = pod["spec"]["containers"][engine.index];
-    if (const Status status = connect(container, engine, input); !status.ok())
-      return "its container " + api::text_at(container, "name") + " cannot be connected: " + status.text();
+    if (const Status status = connect(container, engine, mine); !status.ok())
+      return {Refusal::kEngine, "its container " + api::text_at(container, "name") + " cannot be connected: " + status.text()};
   }
-  add_containers(pod, input, *engines);
-  add_pull_secrets(pod, input);
-  add_volumes(pod, input);
-  add_groups(pod, input);
-  annotate(pod, input);
-  return "";
+  add_containers(pod, mine, *engines, *ids);
+  add_pull_secrets(pod, mine);
+  add_volumes(pod, mine);
+  add_groups(pod, mine, *ids);
+  mark_injected(pod, input);
+  add_pool_marks(pod, *input.pool);
+  mark_volumes(pod);
+  return admitted(pod, mine);
 }
 
 // REQUIRES: it has the form of a pod.
@@ -98,21 +116,41 @@ Injection say_why(const Input& input, Refusal kind, std::string why) {
   return {diff(input.pod, after), sentence, kind};
 }
 
+// Why a pod is passed by: it wants no cache, or its namespace alone does and it is no engine. "": it is not. REQUIRES: it has the form of a pod.
+std::string pass_by(const Input& input) {
+  if (api::annotation(input.pod, api::kInjectAnnotation) == "false") return "its annotation larder.dev/inject says so";
+  if (input.by_pod) return "";
+  const api::EngineSpec engine = input.pool ? input.pool->spec.engine : api::EngineSpec();
+  return may_be_engine(input.pod, engine) ? "" : "no container of it starts vLLM, and its namespace alone asks for a cache";
+}
+
+Injection passed_by(std::string why) {
+  Injection injection;
+  injection.passed_by = std::move(why);
+  return injection;
+}
+
 }  // namespace
 
 Injection leave_alone(const Input& input, Refusal kind, std::string why) {
-  if (!wrong_form(input.pod).empty()) return {Object::array(), cut(std::move(why)), kind};
+  if (!wrong_form(input.pod).empty())
+    return input.by_pod ? Injection{Object::array(), cut(std::move(why)), kind} : passed_by(std::move(why));
+  if (std::string passed = pass_by(input); !passed.empty()) return passed_by(std::move(passed));
   return is_injected(input.pod) ? Injection() : say_why(input, kind, std::move(why));
 }
 
 Injection inject(const Input& input) {
-  if (const std::string wrong = wrong_form(input.pod); !wrong.empty())
-    return {Object::array(), "it has not the form of a pod at " + wrong + "; nothing is changed in it", Refusal::kForm};
+  if (const std::string wrong = wrong_form(input.pod); !wrong.empty()) {
+    std::string why = "it has not the form of a pod at " + wrong + "; nothing is changed in it";
+    return input.by_pod ? Injection{Object::array(), std::move(why), Refusal::kForm} : passed_by(std::move(why));
+  }
   if (is_injected(input.pod)) return {};
+  if (std::string why = pass_by(input); !why.empty()) return passed_by(std::move(why));
   if (std::string why = obstacle(input); !why.empty())
     return say_why(input, input.pool ? Refusal::kPod : Refusal::kNoPool, std::move(why));
   Object after = input.pod;
-  if (std::string why = give_cache(after, input); !why.empty()) return say_why(input, Refusal::kEngine, std::move(why));
+  if (Verdict verdict = give_cache(after, input); verdict.kind != Refusal::kNone)
+    return say_why(input, verdict.kind, std::move(verdict.why));
   if (bytes_of(annotations_of(after)) > kMostAnnotations)
     return say_why(input, Refusal::kPod,
                    "its annotations leave no room for larderd's configuration; Kubernetes allows 256 KiB of them together: "

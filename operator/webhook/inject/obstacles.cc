@@ -28,6 +28,13 @@ std::string of_pool(const Input& input) {
          "; create it, then start the pod anew";
 }
 
+std::string of_words(const Input& input) {
+  const std::string said = api::annotation(input.pod, api::kInjectAnnotation).value_or("true");
+  if (said == "true") return "";
+  return "its annotation " + std::string(api::kInjectAnnotation) + " is " + quoted(said) +
+         "; write \"false\" for a pod without a cache, or remove the annotation";
+}
+
 std::string of_system(const Input& input) {
   if (api::text_at(input.pod, "spec.os.name") == "windows") return "it is a Windows pod; larderd runs on Linux alone";
   const Object& selector = api::at(input.pod, "spec.nodeSelector");
@@ -91,7 +98,7 @@ std::string of_restarts(const Input& input) {
 
 std::string obstacle(const Input& input) {
   if (std::string why = of_pool(input); !why.empty()) return why;
-  for (const auto check : {of_system, of_names, of_resources, of_ports, of_restarts})
+  for (const auto check : {of_words, of_system, of_names, of_resources, of_ports, of_restarts})
     if (std::string why = check(input); !why.empty()) return why;
   return "";
 }

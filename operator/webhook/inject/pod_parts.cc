@@ -5,7 +5,9 @@
 
 #include "operator/api/names.h"
 #include "operator/webhook/inject/gpu_access.h"
+#include "operator/webhook/inject/limit_range.h"
 #include "operator/webhook/inject/pod_form.h"
+#include "operator/webhook/inject/resource_quota.h"
 #include "operator/webhook/inject/service_class.h"
 
 namespace larder::webhook {
@@ -37,40 +39,37 @@ std::string normal_path(std::string path) {
   return path;
 }
 
-// Whether a container of the pod says that it runs as `uid`.
-bool is_used(std::int64_t uid, const Object& pod) {
-  if (api::number_at(pod, "spec.securityContext.runAsUser", -1) == uid) return true;
-  for (const char* list : {"spec.containers", "spec.initContainers"})
-    for (const Object& container : api::at(pod, list))
-      if (api::number_at(container, "securityContext.runAsUser", -1) == uid) return true;
-  return false;
+// What the pool's user wrote stays.
+void set_ids(Object& container, std::optional<std::int64_t> user, std::optional<std::int64_t> group, const Input& input) {
+  Object& security = container["securityContext"];
+  for (const auto& [key, id] : {std::pair{"runAsUser", user}, std::pair{"runAsGroup", group}})
+    if (id)
+      security[key] = *id;
+    else if (api::child(input.pool->spec.pod_security, key).is_null())
+      security.erase(key);
 }
 
-// An engine of larderd's own uid could open the index, which it is given to read, once more for writing (/proc/PID/fd). One that the
-// pool's user chose stays.
-void keep_apart(const Object& pod, const Input& input, Object& larderd) {
-  if (!api::at(input.pool->spec.pod_security, "runAsUser").is_null()) return;
-  std::int64_t uid = api::kUser;
-  while (is_used(uid, pod)) --uid;
-  larderd["securityContext"]["runAsUser"] = uid;
+// The resources of one of our containers, as the pod and its namespace want them. `wanted`: what the user wrote of them, or null.
+void fit_resources(Object& container, const Object& wanted, const Object& pod, const Input& input) {
+  if (is_guaranteed(pod)) guarantee(container, wanted);
+  if (has_cpu_limits(pod)) limit_cpu(container);
+  fit_quotas(container, pod, input.surroundings);
+  fit_limit_ranges(container, wanted, input.surroundings);
 }
 
 }  // namespace
 
-void add_containers(Object& pod, const Input& input, const std::vector<EngineContainer>& engines) {
+void add_containers(Object& pod, const Input& input, const std::vector<EngineContainer>& engines, const UserIds& ids) {
   Object& spec = pod["spec"];
-  const api::PoolSpec& wanted = input.pool->spec;
-  const bool guaranteed = is_guaranteed(pod), limited = has_cpu_limits(pod);
   Object payload = desired::payload_container(*input.pool, input.defaults);
-  if (guaranteed) guarantee(payload, Object());
-  if (limited) limit_cpu(payload);
+  set_ids(payload, ids.payload, ids.payload_group, input);
+  fit_resources(payload, input.pool->spec.injection.payload_resources, input.pod, input);
   Object init = Object::array({std::move(payload)});
   if (!on_node(input)) {
     const desired::EnginePod engine_pod{api::truth_at(pod, "spec.hostNetwork")};
     Object larderd = desired::larderd_container(*input.pool, input.backend, input.defaults, engine_pod);
-    keep_apart(pod, input, larderd);
-    if (guaranteed) guarantee(larderd, wanted.resources);
-    if (limited) limit_cpu(larderd);
+    set_ids(larderd, ids.user, ids.group, input);
+    fit_resources(larderd, input.pool->spec.resources, input.pod, input);
     if (std::string notice = give_gpu(pod, larderd, spec["containers"][engines.front().index], *input.pool); !notice.empty())
       map_in(map_in(pod, "metadata"), "annotations")[std::string(api::kNoticeAnnotation)] = std::move(notice);
     if (input.defaults.native_sidecars)
@@ -101,18 +100,17 @@ void add_volumes(Object& pod, const Input& input) {
   for (const Object& volume : volumes) list.push_back(volume);
 }
 
-void add_groups(Object& pod, const Input& input) {
+void add_groups(Object& pod, const Input& input, const UserIds& ids) {
   Object& security = map_in(pod["spec"], "securityContext");
   const Object wanted = desired::engine_pod_security(*input.pool);
-  for (const auto& [key, value] : wanted.items()) {
-    if (key == "supplementalGroups") {
-      Object& groups = list_in(security, "supplementalGroups");
-      for (const Object& group : value)
-        if (std::ranges::find(groups, group) == groups.end()) groups.push_back(group);
-    } else if (!security.contains(key) || security[key].is_null()) {
-      security[key] = value;
-    }
+  if (ids.group) {
+    Object& groups = list_in(security, "supplementalGroups");
+    if (std::ranges::find(groups, Object(*ids.group)) == groups.end()) groups.push_back(*ids.group);
   }
+  if (!wanted.contains("fsGroup") || !ids.volume_group) return;
+  for (const auto& [key, value] :
+       {std::pair{"fsGroup", Object(*ids.volume_group)}, std::pair{"fsGroupChangePolicy", wanted["fsGroupChangePolicy"]}})
+    if (!security.contains(key) || security[key].is_null()) security[key] = value;
 }
 
 Status add_mounts(Object& container, const Input& input) {

@@ -21,7 +21,7 @@ struct ContainerSeen {
 struct PodSeen {
   reconcile::PodView view;                 // larderd in it, if any
   std::string created, node, phase;        // created: RFC 3339
-  std::optional<std::string> wanted_pool;  // annotation larder.dev/pool
+  std::optional<std::string> wanted_pool;  // annotation larder.dev/pool, or the pool of the namespace that was injected
   bool injected = false;                   // it has what the injector adds, or is the DaemonSet's pod
   std::string injected_by;                 // "0.1.0/chat"
   std::string not_injected;                // the injector's reason

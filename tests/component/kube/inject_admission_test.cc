@@ -102,6 +102,11 @@ class AnyPool final : public webhook::PoolLookup {
     return api::CachePool{ns, name, "u", 1, {}};
   }
   Result<api::CacheBackend> backend(const std::string&, const std::string&) override { return Status(Code::kNotFound, "none"); }
+  // Each namespace asks for its pods, so that the injector sees those without an annotation too.
+  webhook::Surroundings surroundings(const std::string&, bool) override {
+    const Object ns = {{"metadata", {{"labels", {{std::string(api::kPoolLabel), "llama"}}}}}};
+    return {std::make_shared<const Object>(ns), {}, {}};
+  }
 };
 
 // The injector as a webhook of the API server's, from its making to the end of the program's API server.

@@ -119,9 +119,8 @@ def test_the_operator_is_told_the_names_of_what_is_there(helm):
     (container,) = programs.the(text, "Deployment")["spec"]["template"]["spec"]["containers"]
     told = dict(argument.removeprefix("--").split("=", 1) for argument in container["args"])
     configuration = programs.the(text, "MutatingWebhookConfiguration")
-    (webhook,) = configuration["webhooks"]
     assert told["webhook-configuration"] == configuration["metadata"]["name"]
-    assert told["webhook-service"] == webhook["clientConfig"]["service"]["name"]
+    assert {told["webhook-service"]} == {webhook["clientConfig"]["service"]["name"] for webhook in configuration["webhooks"]}
     assert told["webhook-service"] in {one["metadata"]["name"] for one in programs.of_kind(text, "Service")}
     assert told["image"] == container["image"]
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
@@ -141,15 +140,23 @@ def test_a_mounted_certificate_is_of_the_secret_that_cert_manager_writes(helm):
     assert annotations["cert-manager.io/inject-ca-from"] == f"larder-system/{leaf[0]['metadata']['name']}"
 
 
-def test_the_webhook_is_harmless(rendered):
-    (webhook,) = programs.the(rendered, "MutatingWebhookConfiguration")["webhooks"]
-    assert webhook["failurePolicy"] == "Ignore" and webhook["reinvocationPolicy"] == "IfNeeded"
-    assert webhook["sideEffects"] == "NoneOnDryRun"
-    assert "caBundle" not in webhook["clientConfig"]
-    (excluded,) = webhook["namespaceSelector"]["matchExpressions"]
-    assert {"kube-system", "larder-system"} <= set(excluded["values"])
+def test_the_webhooks_are_harmless(rendered):
+    for webhook in programs.the(rendered, "MutatingWebhookConfiguration")["webhooks"]:
+        assert webhook["failurePolicy"] == "Ignore" and webhook["reinvocationPolicy"] == "IfNeeded"
+        assert webhook["sideEffects"] == "NoneOnDryRun"
+        assert "caBundle" not in webhook["clientConfig"]
+        excluded = webhook["namespaceSelector"]["matchExpressions"][0]
+        assert {"kube-system", "larder-system"} <= set(excluded["values"])
+
+
+def test_pods_are_asked_about_that_ask_or_whose_namespace_does(rendered):
+    pods, namespaces = programs.the(rendered, "MutatingWebhookConfiguration")["webhooks"]
+    asked = {webhook["name"]: [one["name"] for one in webhook["matchConditions"]] for webhook in (pods, namespaces)}
+    assert asked == {"pods.larder.dev": ["annotated", "not-declined"], "namespaces.larder.dev": ["not-annotated", "not-declined"]}
+    assert {"key": "larder.dev/pool", "operator": "Exists"} in namespaces["namespaceSelector"]["matchExpressions"]
+    assert len(pods["namespaceSelector"]["matchExpressions"]) == 1
 
 
 def test_in_the_namespace_default_annotated_pods_are_looked_at(helm):
-    (webhook,) = programs.the(helm.template(namespace="default"), "MutatingWebhookConfiguration")["webhooks"]
-    assert "default" not in webhook["namespaceSelector"]["matchExpressions"][0]["values"]
+    for webhook in programs.the(helm.template(namespace="default"), "MutatingWebhookConfiguration")["webhooks"]:
+        assert "default" not in webhook["namespaceSelector"]["matchExpressions"][0]["values"]

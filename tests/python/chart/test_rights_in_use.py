@@ -15,6 +15,7 @@ NAMESPACE = "used"
 SELDOM = {  # not seen in this test, and why they are needed
     ("events.k8s.io", "events", "patch"): "the same event again: its count",
     ("larder.dev", "cachebackends", "get"): "the webhook, for a pool whose backend it has not been told of yet",
+    ("", "namespaces", "get"): "the webhook, for a namespace that it has not been told of yet",
     ("coordination.k8s.io", "leases", "create"): "seen only where this cluster has no lease yet",
     # An API server that streams lists is asked for watches alone.
     ("admissionregistration.k8s.io", "mutatingwebhookconfigurations", "list"): "where lists are not streamed",

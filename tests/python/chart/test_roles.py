@@ -12,6 +12,9 @@ CLUSTER = {
     ("larder.dev", "cachepools/status"): "patch",  # applied
     ("larder.dev", "cachebackends/status"): "patch",
     ("", "pods"): "list watch patch",  # who is attached; the annotation larder.dev/config of running pods
+    ("", "namespaces"): "get list watch",  # the webhook: the label larder.dev/pool, ids of OpenShift
+    ("", "limitranges"): "list watch",  # the webhook: would the namespace take the pod
+    ("", "resourcequotas"): "list watch",
     ("", "nodes"): "list",  # huge pages
     ("apps", "daemonsets"): "get list watch create patch delete",  # placement Node: applied, pruned
     ("apps", "statefulsets"): "get list watch create patch delete",  # managed backends: applied, pruned

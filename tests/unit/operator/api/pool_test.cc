@@ -105,6 +105,44 @@ TEST(ParsePool, WhatIsWrongIsNamed) {
   }
 }
 
+TEST(ParsePool, TakesOverWhatPodsAreGiven) {
+  const Result<CachePool> pool = parse_pool(with_spec(
+      "{injection: {userIds: Platform, payloadResources: {limits: {memory: 96Mi}}, labels: {example.com/team: chat, empty: ''}, "
+      "annotations: {a: 'b c'}}}"));
+  ASSERT_TRUE(pool.ok()) << pool.status().text();
+  EXPECT_EQ(pool->spec.injection.user_ids, UserIdSource::kPlatform);
+  EXPECT_EQ(pool->spec.injection.payload_resources["limits"]["memory"], "96Mi");
+  EXPECT_EQ(pool->spec.injection.labels["example.com/team"], "chat");
+  EXPECT_EQ(pool->spec.injection.annotations["a"], "b c");
+  EXPECT_EQ(parse_pool(smallest())->spec.injection.user_ids, UserIdSource::kAuto);
+  EXPECT_TRUE(parse_pool(smallest())->spec.injection.labels.is_null());
+}
+
+// A pod with such a label is refused by the API server.
+TEST(ParsePool, WhatNoPodCanBeGivenIsNamed) {
+  const std::pair<const char*, const char*> bad[] = {
+      {"{userIds: auto}", "spec.injection.userIds: 'auto' is none of: Auto, Platform"},
+      {"{labels: {'a b': c}}", "spec.injection.labels.a b: is no key"},
+      {"{labels: {a/b/c: d}}", "spec.injection.labels.a/b/c: is no key"},
+      {"{labels: {-a: d}}", "spec.injection.labels.-a: is no key"},
+      {"{labels: {A.example/b: d}}", "spec.injection.labels.A.example/b: is no key"},
+      {"{labels: {larder.dev/pool: d}}", "spec.injection.labels.larder.dev/pool: is a key of Larder's own"},
+      {"{labels: {a: 7}}", "spec.injection.labels.a: must be text"},
+      {"{labels: {a: 'b c'}}", "spec.injection.labels.a: has a value that no label can have"},
+      {"{annotations: {larder.dev/config: d}}", "spec.injection.annotations.larder.dev/config: is a key of Larder's own"},
+      {"{annotations: []}", "spec.injection.annotations: is array: must be object"},
+      {"{payloadResources: {limits: {memory: 16Mi}}}",
+       "spec.injection.payloadResources.limits.memory: '16Mi' is below what the copy needs: leave it out, or set it to at least "
+       "32Mi"},
+      {"{payloadResources: {requests: {cpu: 2}, limits: {cpu: 1}}}",
+       "spec.injection.payloadResources.requests.cpu: '2' is above the limit, 1"}};
+  for (const auto& [injection, why] : bad) {
+    const Result<CachePool> pool = parse_pool(with_spec(std::string("{injection: ") + injection + "}"));
+    ASSERT_FALSE(pool.ok()) << injection;
+    EXPECT_THAT(pool.status().text(), StartsWith(why)) << injection;
+  }
+}
+
 TEST(ParsePool, WhateverStandsInItNothingIsThrown) {
   for (const char* text :
        {"null", "[]", "{}", "{\"spec\":[]}", "{\"spec\":{\"memory\":[]}}", "{\"spec\":{\"memory\":{\"size\":{}}}}",

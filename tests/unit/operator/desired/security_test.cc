@@ -102,36 +102,56 @@ TEST(Security, SecretsAreOptionalAndMountedByLarderdAlone) {
   }
 }
 
-// Nothing that the cache does may stop the engine: no probe of an engine's pod asks larderd itself.
-TEST(Probes, OfAnEnginesPodAskTheKeeperByHttpAndWithHostNetworkByExec) {
+// Nothing that the cache does may stop the engine: no probe of an engine's pod asks larderd itself. And none goes over the network, which a
+// service mesh redirects to a proxy that may run later, or that wants a certificate of the kubelet.
+TEST(Probes, OfAnEnginesPodAskTheKeeperAtItsSocket) {
   test::PoolCase one = test::pool_case_of("{memory: {size: 1Gi}}");
-  const auto asked = [&](const char* probe) {
-    const Object get = container(one)[probe]["httpGet"];
-    return std::to_string(get["port"].get<int>()) + get["path"].get<std::string>();
-  };
-  EXPECT_EQ(asked("startupProbe"), "9465/startupz");
-  EXPECT_EQ(asked("livenessProbe"), "9465/healthz");
-  EXPECT_EQ(asked("readinessProbe"), "9465/healthz");
-  EXPECT_EQ(container(one)["command"].back(), ":9465");
-  EXPECT_THAT(larderd_config(*one.pool, {}, one.engine), testing::HasSubstr("listen: \":9464\""));
-  one.engine.host_network = true;
   const auto command = [](const char* verb) {
     return Object::array({"/usr/bin/larderctl", "--socket", "/run/larder/main.keeper", verb});
   };
-  EXPECT_EQ(container(one)["startupProbe"]["exec"]["command"], command("started"));
-  EXPECT_EQ(container(one)["livenessProbe"]["exec"]["command"], command("alive"));
-  EXPECT_EQ(container(one)["readinessProbe"]["exec"]["command"], command("alive"));
-  EXPECT_EQ(container(one)["command"].back(), "/run/larder/main.keeper");
-  EXPECT_FALSE(container(one).contains("ports"));
+  for (const bool host_network : {false, true}) {
+    one.engine.host_network = host_network;
+    const Object larderd = container(one);
+    EXPECT_EQ(larderd["startupProbe"]["exec"]["command"], command("started"));
+    EXPECT_EQ(larderd["livenessProbe"]["exec"]["command"], command("alive"));
+    EXPECT_FALSE(larderd.contains("readinessProbe")) << "a late answer would take the engine out of its Service";
+    EXPECT_EQ(larderd.contains("ports"), !host_network);
+    EXPECT_EQ(larderd["command"][5], "/run/larder/main.keeper");
+    EXPECT_EQ(larderd["command"].back(), host_network ? "/run/larder/main.keeper" : ":9465") << "for the operator";
+  }
   EXPECT_THAT(larderd_config(*one.pool, {}, one.engine), testing::HasSubstr("listen: \"\""));
+  one.engine.host_network = false;
+  EXPECT_THAT(larderd_config(*one.pool, {}, one.engine), testing::HasSubstr("listen: \":9464\""));
 }
 
 // A node's pod is larderd and nothing else: its rollout goes on by what larderd says.
 TEST(Probes, OfANodesPodAskLarderd) {
   const test::PoolCase one = test::pool_case_of("{placement: Node, memory: {size: 1Gi}}");
-  EXPECT_EQ(container(one)["readinessProbe"]["httpGet"]["path"], "/readyz");
-  EXPECT_EQ(container(one)["readinessProbe"]["httpGet"]["port"], 9464);
+  const Object ready = Object::array({"/usr/bin/larderctl", "--socket", "/run/larder/main.admin", "ready"});
+  EXPECT_EQ(container(one)["readinessProbe"]["exec"]["command"], ready);
+  EXPECT_EQ(container(one)["startupProbe"]["exec"]["command"], ready);
   EXPECT_EQ(container(one)["command"].back(), "--watch-config");
+}
+
+TEST(Probes, NoneOfAnythingThatIsMadeForAPodGoesOverTheNetwork) {
+  for (const char* spec : {"{memory: {size: 1Gi}}", "{placement: Node, memory: {size: 1Gi}}"}) {
+    const std::string text = container(test::pool_case_of(spec)).dump();
+    for (const char* kind : {"httpGet", "tcpSocket", "grpc", "lifecycle"}) EXPECT_EQ(text.find(kind), std::string::npos) << kind;
+  }
+}
+
+TEST(Payload, TakesTheResourcesOfThePool) {
+  const auto resources = [](const std::string& wanted, const std::string& more = "") {
+    const test::PoolCase one =
+        test::pool_case_of("{memory: {size: 1Gi}, injection: {payloadResources: " + wanted + "}" + more + "}");
+    return payload_container(*one.pool, one.defaults)["resources"];
+  };
+  EXPECT_EQ(resources("{}"), (Object{{"requests", {{"cpu", "10m"}, {"memory", "64Mi"}}}, {"limits", {{"memory", "64Mi"}}}}));
+  EXPECT_EQ(resources("{requests: {cpu: 1, memory: 128Mi}}"),
+            (Object{{"requests", {{"cpu", 1}, {"memory", "128Mi"}}}, {"limits", {{"memory", "128Mi"}}}}));
+  EXPECT_EQ(resources("{limits: {cpu: 5m, memory: 32Mi}}"),
+            (Object{{"requests", {{"cpu", "5m"}, {"memory", "32Mi"}}}, {"limits", {{"cpu", "5m"}, {"memory", "32Mi"}}}}));
+  EXPECT_EQ(resources("{requests: {cpu: 3}}", ", resources: {limits: {cpu: 2}}")["limits"]["cpu"], 3);
 }
 
 TEST(Sidecar, IsNativeUnlessTheClusterIsTooOld) {

@@ -119,6 +119,22 @@ TEST(InformerTest, NotSyncedBeforeTheServerAnswered) {
   EXPECT_TRUE(informer->all().empty());
 }
 
+// A role without the right, for as long as the operator runs.
+TEST(InformerTest, TheSameFailureIsOneLine) {
+  FakeApi api;
+  const base::MonotonicClock clock;
+  api.set_failures(
+      [](const FakeApi::Call&) { return FakeApi::Failure{Status(Code::kPermissionDenied, "limitranges is forbidden")}; });
+  testing::internal::CaptureStderr();
+  Told told;
+  const auto informer = Informer::start(api, pods(told), clock);
+  EXPECT_TRUE(soon([&] { return api.calls().size() >= 3; }));
+  const std::string log = testing::internal::GetCapturedStderr();
+  const std::size_t first = log.find("is forbidden");
+  ASSERT_NE(first, std::string::npos) << log;
+  EXPECT_EQ(log.find("is forbidden", first + 1), std::string::npos) << log;
+}
+
 std::string event(const std::string& type, const std::string& name, const std::string& version) {
   return R"({"type":")" + type + R"(","object":{"metadata":{"namespace":"ml","name":")" + name + R"(","resourceVersion":")" +
          version + "\"}}}\n";

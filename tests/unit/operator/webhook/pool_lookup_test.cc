@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "operator/api/names.h"
 #include "tests/unit/operator/fake_api.h"
 #include "tests/unit/operator/fake_cache.h"
 
@@ -47,6 +48,54 @@ TEST_F(PoolLookupTest, APoolThatTheInformerHasNotSeenYetIsServed) {
 TEST_F(PoolLookupTest, WhatFailsIsSaid) {
   live_.set_failures([](const auto&) { return operator_test::FakeApi::Failure{Status(Code::kDeadlineExceeded, "1 s"), false}; });
   EXPECT_EQ(lookup_.pool("ml", "chat").status().code(), Code::kDeadlineExceeded);
+}
+
+api::Object namespaced(const std::string& kind, const std::string& name) {
+  return {{"apiVersion", "v1"}, {"kind", kind}, {"metadata", {{"name", name}, {"namespace", "ml"}}}};
+}
+api::Object namespace_object(const std::string& name) {
+  return {{"apiVersion", "v1"},
+          {"kind", "Namespace"},
+          {"metadata",
+           {{"name", name},
+            {"labels", {{"larder.dev/pool", "chat"}, {"other", "x"}}},
+            {"annotations", {{"openshift.io/sa.scc.uid-range", "5/5"}, {"long", std::string(1000, 'x')}}}}}};
+}
+
+class SurroundingsTest : public PoolLookupTest {
+ protected:
+  operator_test::FakeCache namespaces_{seen_, k8s::resources::kNamespaces, "", trim_surroundings};
+  operator_test::FakeCache limit_ranges_{seen_, k8s::resources::kLimitRanges, "", trim_surroundings};
+  operator_test::FakeCache quotas_{seen_, k8s::resources::kQuotas, "", trim_surroundings};
+  CachedPools lookup_{pools_, backends_, live_, {&namespaces_, &limit_ranges_, &quotas_}};
+};
+
+TEST_F(SurroundingsTest, AreOfTheNamespaceAndWhatTheInformersHold) {
+  seen_.as_user(k8s::resources::kNamespaces, namespace_object("ml"));
+  seen_.as_user(k8s::resources::kLimitRanges, namespaced("LimitRange", "l"));
+  seen_.as_user(k8s::resources::kQuotas, namespaced("ResourceQuota", "q"));
+  api::Object strange = namespaced("ResourceQuota", "other");
+  strange["metadata"]["namespace"] = "other";
+  seen_.as_user(k8s::resources::kQuotas, strange);
+  const Surroundings found = lookup_.surroundings("ml", true);
+  ASSERT_TRUE(found.ns);
+  EXPECT_EQ(api::label(*found.ns, api::kPoolLabel), "chat");
+  EXPECT_EQ(api::annotation(*found.ns, kUserRangeAnnotation), "5/5");
+  EXPECT_FALSE(api::annotation(*found.ns, "long")) << "what nobody reads takes no memory";
+  EXPECT_THAT(found.limit_ranges, SizeIs(1));
+  EXPECT_THAT(found.quotas, SizeIs(1));
+  EXPECT_THAT(live_.calls(), IsEmpty());
+}
+
+// Made together with its pods; and where the operator's role is older than this.
+TEST_F(SurroundingsTest, ANamespaceThatDecidesIsAskedForWhereTheInformerHasItNot) {
+  live_.as_user(k8s::resources::kNamespaces, namespace_object("ml"));
+  EXPECT_FALSE(lookup_.surroundings("ml", false).ns);
+  EXPECT_THAT(live_.calls(), IsEmpty());
+  EXPECT_TRUE(lookup_.surroundings("ml", true).ns);
+  live_.set_failures([](const auto&) { return operator_test::FakeApi::Failure{Status(Code::kPermissionDenied, "403"), false}; });
+  EXPECT_FALSE(lookup_.surroundings("ml", true).ns);
+  EXPECT_FALSE(lookup_.surroundings("../x", true).ns);
 }
 
 // An annotation is a stranger's text; a path of the API server's is made of it.

@@ -24,6 +24,13 @@ class FakePools final : public PoolLookup {
   Result<api::CacheBackend> backend(const std::string&, const std::string& name) override {
     return backends.contains(name) ? backends.at(name) : Status(Code::kNotFound, "none");
   }
+  Surroundings surroundings(const std::string& ns, bool decides) override {
+    EXPECT_EQ(ns, "ml");
+    decided = decides;
+    return around;
+  }
+  Surroundings around;
+  bool decided = false;
   std::map<std::string, Result<api::CachePool>> pools;
   std::map<std::string, Result<api::CacheBackend>> backends;
   std::string asked;
@@ -192,6 +199,50 @@ TEST_F(ReviewTest, APodWithoutTheAnnotationPassesInSilence) {
     EXPECT_EQ(warning_of(review_of(pod)), "") << odd;
   }
   EXPECT_EQ(pools_.asked, "");
+}
+
+// The label of its namespace is as good as the pod's annotation; which stays first.
+TEST_F(ReviewTest, ANamespaceMayAskForItsPods) {
+  pools_.around.ns = std::make_shared<const api::Object>(
+      api::Object{{"metadata", {{"name", "ml"}, {"labels", {{std::string(api::kPoolLabel), "chat"}}}}}});
+  bool by_pod = true;
+  looked_ = [&](const Input& input) {
+    by_pod = input.by_pod;
+    EXPECT_EQ(input.pool_name, "chat");
+    EXPECT_EQ(input.surroundings.ns, pools_.around.ns);
+  };
+  api::Object pod = annotated_pod();
+  EXPECT_EQ(respond(review_of(pod))["patch"], injection_.patch);
+  EXPECT_TRUE(by_pod);
+  EXPECT_FALSE(pools_.decided);
+  pod["metadata"].erase("annotations");
+  EXPECT_EQ(respond(review_of(pod))["patch"], injection_.patch);
+  EXPECT_FALSE(by_pod);
+  EXPECT_TRUE(pools_.decided) << "it is asked for even where no informer has it yet";
+  pod["metadata"]["annotations"][std::string(api::kInjectAnnotation)] = "false";
+  EXPECT_FALSE(respond(review_of(pod)).contains("patch"));
+}
+
+// Nothing tells of a pod that is none of ours: no warning, Event or metric.
+TEST_F(ReviewTest, APodThatIsPassedByIsToldOfNowhere) {
+  injection_ = {};
+  injection_.passed_by = "no container of it starts vLLM";
+  const api::Object response = respond(review_of(annotated_pod()));
+  EXPECT_FALSE(response.contains("patch"));
+  EXPECT_FALSE(response.contains("warnings"));
+  EXPECT_THAT(told_, IsEmpty());
+}
+
+// A pool that cannot be read: said to pods of vLLM, and to no other of a namespace that asks.
+TEST_F(ReviewTest, WhatCannotBeReadIsNoBusinessOfOtherPods) {
+  pools_.around.ns =
+      std::make_shared<const api::Object>(api::Object{{"metadata", {{"labels", {{std::string(api::kPoolLabel), "chat"}}}}}});
+  pools_.pools.insert_or_assign("chat", Status(Code::kDeadlineExceeded, "GET took 1 s"));
+  api::Object pod = annotated_pod();
+  pod["metadata"].erase("annotations");
+  EXPECT_THAT(warning_of(review_of(pod)), HasSubstr("could not be read"));
+  pod["spec"]["containers"][0] = {{"name", "main"}, {"image", "nginx"}, {"command", {"nginx"}}};
+  EXPECT_EQ(warning_of(review_of(pod)), "");
 }
 
 TEST_F(ReviewTest, WhatIsNoReviewIsRefusedWithTheReason) {

@@ -33,7 +33,9 @@ TEST_P(InjectGolden, GivesWhatIsWritten) {
   const InjectionCase one = injection_case(text_of(kFolder / (GetParam() + std::string(kIn))));
   const webhook::Injection injection = one.inject();
   const api::Object after = patched(one.pod, injection.patch);
-  const std::string text = (injection.refused.empty() ? "# injected\n" : "# left alone\n") + to_yaml(after);
+  const bool passed_by = !injection.passed_by.empty();
+  const std::string head = passed_by ? "# passed by\n" : injection.refused.empty() ? "# injected\n" : "# left alone\n";
+  const std::string text = head + to_yaml(after);
   ASSERT_EQ(from_yaml(text).front(), after) << "as YAML it reads differently";
   const fs::path out = kFolder / (GetParam() + ".out.yaml");
   if (std::getenv("LARDER_TEST_WRITE_GOLDEN") != nullptr) std::ofstream(out) << text;

@@ -25,6 +25,11 @@ void take(const Object& document, InjectionCase& one) {
   } else if (kind == "Namespace") {
     one.ns = api::name_of(document);
     one.pod_security = api::label(document, "pod-security.kubernetes.io/enforce").value_or(one.pod_security);
+    one.surroundings.ns = std::make_shared<const Object>(document);
+  } else if (kind == "LimitRange") {
+    one.surroundings.limit_ranges.push_back(std::make_shared<const Object>(document));
+  } else if (kind == "ResourceQuota") {
+    one.surroundings.quotas.push_back(std::make_shared<const Object>(document));
   } else if (kind == "Defaults") {
     one.defaults.native_sidecars = api::truth_at(document, "nativeSidecars", true);
     if (document.contains("pullSecrets"))
@@ -39,7 +44,9 @@ void take(const Object& document, InjectionCase& one) {
 InjectionCase injection_case(const std::string& yaml) {
   InjectionCase one;
   for (const Object& document : from_yaml(yaml)) take(document, one);
-  one.pool_name = api::annotation(one.pod, api::kPoolAnnotation).value_or("llama");
+  const std::optional<webhook::Wish> wish = webhook::wish_of(one.pod, one.surroundings.ns);
+  one.pool_name = wish ? wish->pool : "llama";
+  one.by_pod = !wish || wish->by_pod;
   if (!one.pool && one.pool_name != "missing") take(from_yaml(kUsualPool).front(), one);
   if (one.pool) one.pool->name = one.pool_name;
   return one;

@@ -1,5 +1,5 @@
 // One injection as a test writes it: a YAML text of a Pod, and beside it what is not as usual: a CachePool, a CacheBackend, a
-// Namespace (whose label says what Pod Security allows), `kind: Defaults`.
+// Namespace (whose label says what Pod Security allows), LimitRanges, ResourceQuotas, `kind: Defaults`.
 #pragma once
 
 #include <string>
@@ -16,11 +16,13 @@ struct InjectionCase {
   std::optional<api::CachePool> pool;
   std::optional<api::CacheBackend> backend;
   desired::Defaults defaults{"registry.example/larder:0.1.0", true};
+  bool by_pod = true;
+  webhook::Surroundings surroundings;
 
   // The pod as it is, or as a test changed it.
   webhook::Injection inject() const { return inject(pod); }
   webhook::Injection inject(const api::Object& one) const {
-    return webhook::inject({one, ns, pool_name, pool, backend, defaults});
+    return webhook::inject({one, ns, pool_name, pool, backend, defaults, by_pod, surroundings});
   }
 };
 

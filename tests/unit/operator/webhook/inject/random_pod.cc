@@ -114,6 +114,29 @@ constexpr const char* kPools[] = {
     "{memory: {size: 1Gi}, engine: {container: engine}}",
     "{memory: {size: 1Gi}, engine: {container: c1, flags: false}}",
     "{memory: {size: 1Gi}, transfer: sidecar, runtimeClassName: nvidia, disk: {size: 1Gi, volume: ephemeral}}",
+    "{memory: {size: 1Gi}, injection: {userIds: Platform, payloadResources: {limits: {cpu: 1}}, annotations: {a: b}, labels: {a: "
+    "b}}}",
+    "{memory: {size: 1Gi}, podSecurity: {runAsUser: 7}, resources: {limits: {cpu: 2}, requests: {cpu: 1}}}",
+};
+constexpr const char* kNamespaces[] = {
+    "{metadata: {name: models}}",
+    "{metadata: {name: models, labels: {larder.dev/pool: llama}}}",
+    "{metadata: {name: models, annotations: {openshift.io/sa.scc.uid-range: 1000660000/10000}}}",
+    "{metadata: {annotations: {openshift.io/sa.scc.uid-range: 1000-1001, openshift.io/sa.scc.supplemental-groups: '5/2,9/1'}}}",
+};
+constexpr const char* kLimitRanges[] = {
+    "{metadata: {name: l}, spec: {limits: []}}",
+    "{metadata: {name: l}, spec: {limits: [{type: Container, min: {cpu: 200m, memory: 128Mi}, default: {cpu: 50m}}]}}",
+    "{metadata: {name: l}, spec: {limits: [{type: Container, max: {cpu: 50m, memory: 1Gi}, maxLimitRequestRatio: {cpu: 2}}]}}",
+    "{metadata: {name: l}, spec: {limits: [{type: Pod, max: {cpu: 20, memory: 70Gi}}, {type: Container, default: {gpu: 1}}]}}",
+};
+constexpr const char* kQuotas[] = {
+    "{metadata: {name: q}}",
+    "{metadata: {name: q}, spec: {hard: {limits.cpu: 9}}, status: {hard: {limits.cpu: 9}, used: {limits.cpu: 0}}}",
+    "{metadata: {name: q}, spec: {hard: {memory: 2Gi}, scopes: [NotBestEffort]}, status: {hard: {memory: 2Gi}, used: {memory: "
+    "1Gi}}}",
+    "{metadata: {name: q}, spec: {hard: {requests.storage: 1Gi}}, status: {hard: {requests.storage: 1Gi}, used: "
+    "{requests.storage: 0}}}",
 };
 
 // Each text is read once.
@@ -174,6 +197,20 @@ void RandomPods::choose_pool(InjectionCase& one) {
   shape_ += one.defaults.native_sidecars ? 'n' : 'o';
 }
 
+void RandomPods::choose_namespace(InjectionCase& one) {
+  if (!one_in(3)) return;
+  one.by_pod = !one_in(4);
+  const auto kept = [this](std::span<const char* const> texts) { return std::make_shared<const Object>(choose(texts)); };
+  one.surroundings = {kept(kNamespaces), {kept(kLimitRanges)}, {kept(kQuotas)}};
+  if (!one_in(6)) return;
+  Object odd = *one.surroundings.quotas[0];
+  damage(odd);
+  one.surroundings.quotas.push_back(std::make_shared<const Object>(odd));
+  odd = *one.surroundings.limit_ranges[0];
+  damage(odd);
+  one.surroundings.limit_ranges.push_back(std::make_shared<const Object>(odd));
+}
+
 // Something somewhere becomes something else.
 void RandomPods::damage(Object& object) {
   if (object.is_structured() && !object.empty() && !one_in(4)) {
@@ -202,6 +239,7 @@ RandomPod RandomPods::next() {
   fill_metadata(pod.one.pod["metadata"]);
   fill_spec(pod.one.pod["spec"]);
   choose_pool(pod.one);
+  choose_namespace(pod.one);
   pod.damaged = one_in(5);
   if (pod.damaged) damage(pod.one.pod);
   pod.shape = shape_;

@@ -30,6 +30,7 @@ class RandomPods {
   void fill_spec(api::Object& spec);
   void fill_metadata(api::Object& metadata);
   void choose_pool(InjectionCase& one);
+  void choose_namespace(InjectionCase& one);
   void damage(api::Object& object);
 
   std::mt19937_64 random_;

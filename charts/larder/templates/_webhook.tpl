@@ -1,0 +1,36 @@
+{{/* One entry of the webhook's configuration: dict "root" $ "name" NAME "conditions" LIST "expressions" LIST of its namespaceSelector. */}}
+{{- define "larder.podWebhook" -}}
+- name: {{ .name }}
+  # caBundle is not given here: the operator (or cert-manager) writes it, and an upgrade or rollback leaves it as it is.
+  clientConfig:
+    service:
+      name: {{ include "larder.webhook" .root }}
+      namespace: {{ .root.Release.Namespace }}
+      path: /mutate-v1-pod
+      port: 443
+  rules:
+    - apiGroups: [""]
+      apiVersions: [v1]
+      operations: [CREATE]
+      resources: [pods]
+      scope: Namespaced
+  matchConditions:
+    {{- range .conditions }}
+    - name: {{ .name }}
+      expression: {{ quote .expression }}
+    {{- end }}
+  {{- with .expressions }}
+  namespaceSelector:
+    matchExpressions:
+      {{- range . }}
+      - {{ toJson . }}
+      {{- end }}
+  {{- end }}
+  # A missing cache costs speed, a pod that may not start costs service.
+  failurePolicy: Ignore
+  reinvocationPolicy: IfNeeded
+  # Besides the pod it only makes Events, and none for a dry run.
+  sideEffects: NoneOnDryRun
+  timeoutSeconds: {{ .root.Values.webhook.timeoutSeconds }}
+  admissionReviewVersions: [v1]
+{{- end }}

@@ -1,0 +1,76 @@
+#include "operator/api/injection_spec.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "operator/api/names.h"
+#include "operator/api/resource_rules.h"
+
+namespace larder::api {
+namespace {
+
+constexpr std::array<std::string_view, 2> kUserIds{"Auto", "Platform"};
+constexpr std::size_t kMostEntries = 16, kMostName = 63, kMostPrefix = 253, kMostAnnotation = 4096;
+constexpr std::uint64_t kLeastPayload = 32ULL << 20;  // larderctl and the pages of one file
+
+bool is_alphanumeric(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
+bool is_name(std::string_view text) {
+  const auto inner = [](char c) { return is_alphanumeric(c) || c == '-' || c == '_' || c == '.'; };
+  return !text.empty() && text.size() <= kMostName && is_alphanumeric(text.front()) && is_alphanumeric(text.back()) &&
+         std::ranges::all_of(text, inner);
+}
+bool is_prefix(std::string_view text) {
+  const auto allowed = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' || c == '.'; };
+  return !text.empty() && text.size() <= kMostPrefix && is_alphanumeric(text.front()) && is_alphanumeric(text.back()) &&
+         std::ranges::all_of(text, allowed);
+}
+
+// As Kubernetes takes keys of labels and annotations: NAME or PREFIX/NAME.
+bool is_key(std::string_view key) {
+  const std::size_t slash = key.find('/');
+  if (slash == std::string_view::npos) return is_name(key);
+  return is_prefix(key.substr(0, slash)) && is_name(key.substr(slash + 1));
+}
+
+std::string wrong_entry(const std::string& key, const Object& value, bool label) {
+  if (!is_key(key)) return "is no key: write NAME or PREFIX/NAME";
+  if (key.starts_with(std::string(kGroup) + "/")) return "is a key of Larder's own: write another";
+  if (!value.is_string()) return "must be text: write it in quotes";
+  const auto& text = value.get_ref<const std::string&>();
+  if (label) return text.empty() || is_name(text) ? "" : "has a value that no label can have";
+  return text.size() <= kMostAnnotation ? "" : "is longer than " + std::to_string(kMostAnnotation) + " bytes";
+}
+
+Object read_entries(SpecReader& reader, const std::string& path, bool label) {
+  Object entries = reader.map(path);
+  if (entries.size() > kMostEntries) reader.refuse(path, "has more than " + std::to_string(kMostEntries) + " entries");
+  for (const auto& [key, value] : entries.items())
+    if (const std::string why = wrong_entry(key, value, label); !why.empty()) reader.refuse(path + "." + key, why);
+  return entries;
+}
+
+Object read_payload(SpecReader& reader) {
+  const std::string path = "spec.injection.payloadResources";
+  Object resources = reader.map(path);
+  const std::optional<WrongResource> wrong = wrong_resource(resources, {kLeastPayload, "the copy"});
+  if (wrong) reader.refuse(path + "." + wrong->path, wrong->why);
+  return resources;
+}
+
+}  // namespace
+
+InjectionSpec read_injection(SpecReader& reader) {
+  InjectionSpec injection;
+  injection.user_ids = static_cast<UserIdSource>(reader.choice("spec.injection.userIds", kUserIds, "Auto"));
+  injection.payload_resources = read_payload(reader);
+  injection.labels = read_entries(reader, "spec.injection.labels", true);
+  injection.annotations = read_entries(reader, "spec.injection.annotations", false);
+  return injection;
+}
+
+}  // namespace larder::api

@@ -1,0 +1,37 @@
+#include "operator/api/resource_rules.h"
+
+namespace larder::api {
+namespace {
+
+constexpr std::uint64_t kMi = 1ULL << 20, kThousand = 1000;
+
+std::optional<WrongResource> wrong_memory(const std::string& limit, std::uint64_t milli, const MemoryNeed& need) {
+  if (milli / kThousand >= need.bytes) return std::nullopt;
+  return WrongResource{"limits.memory", "'" + limit + "' is below what " + std::string(need.what) +
+                                            " needs: leave it out, or set it to at least " + std::to_string(need.bytes / kMi) +
+                                            "Mi"};
+}
+
+std::optional<WrongResource> wrong(const Object& resources, const std::string& name, const MemoryNeed& need) {
+  std::string limit = quantity_text(child(child(resources, "limits"), name));
+  const std::string request = quantity_text(child(child(resources, "requests"), name));
+  if (limit.empty() && name == "memory" && need.is_limit) limit = std::to_string(need.bytes);
+  const Result<std::uint64_t> most = limit.empty() ? std::uint64_t{0} : quantity_milli(limit);
+  if (!most.ok()) return WrongResource{"limits." + name, most.status().text()};
+  if (name == "memory" && !limit.empty())
+    if (std::optional<WrongResource> low = wrong_memory(limit, *most, need)) return low;
+  const Result<std::uint64_t> asked = request.empty() ? std::uint64_t{0} : quantity_milli(request);
+  if (!asked.ok()) return WrongResource{"requests." + name, asked.status().text()};
+  if (limit.empty() || *asked <= *most) return std::nullopt;
+  return WrongResource{"requests." + name, "'" + request + "' is above the limit, " + limit};
+}
+
+}  // namespace
+
+std::optional<WrongResource> wrong_resource(const Object& resources, const MemoryNeed& need) {
+  for (const char* name : {"memory", "cpu", "ephemeral-storage"})
+    if (std::optional<WrongResource> found = wrong(resources, name, need)) return found;
+  return std::nullopt;
+}
+
+}  // namespace larder::api

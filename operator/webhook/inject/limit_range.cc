@@ -1,0 +1,197 @@
+#include "operator/webhook/inject/limit_range.h"
+
+#include <cmath>
+#include <functional>
+
+#include "operator/api/names.h"
+#include "operator/webhook/inject/pod_form.h"
+#include "operator/webhook/inject/resource_sums.h"
+
+namespace larder::webhook {
+namespace {
+
+using api::Object;
+
+constexpr std::string_view kCpu = "cpu";
+constexpr std::uint64_t kWholeCpu = 1000;  // anything less makes larderd wait in the middle of a copy
+
+// Calls `visit` with each limit of that type, and the LimitRange's name.
+void each_limit(const Surroundings& surroundings, std::string_view type,
+                const std::function<void(const Object& limit, const std::string& name)>& visit) {
+  for (const Surroundings::Kept& range : surroundings.limit_ranges)
+    for (const Object& limit : api::at(*range, "spec.limits"))
+      if (api::text_at(limit, "type") == type) visit(limit, api::name_of(*range));
+}
+
+void each_amount(const Object& limit, const char* rule,
+                 const std::function<void(const std::string& resource, std::uint64_t amount)>& visit) {
+  const Object& amounts = api::child(limit, rule);
+  if (!amounts.is_object()) return;
+  for (const auto& [resource, quantity] : amounts.items())
+    if (const Amount amount = amount_of(quantity)) visit(resource, *amount);
+}
+
+class Fitting {
+ public:
+  Fitting(Object& container, const Object& wanted)
+      : container_(container),
+        wanted_(wanted),
+        requests_(map_in(map_in(container, "resources"), "requests")),
+        limits_(map_in(container["resources"], "limits")) {}
+
+  // LimitRanger gives a container without a limit this one, be it below the request, and be it of GPUs, of which ours take none.
+  void give_default(const std::string& resource, std::uint64_t amount) {
+    if (limits_.contains(resource)) return;
+    if (!is_needed(resource)) amount = 0;
+    if (resource == kCpu) amount = std::max(amount, kWholeCpu);
+    set(limits_, resource, std::max(amount, request(resource).value_or(0)));
+  }
+  void give_default_request(const std::string& resource, std::uint64_t amount) {
+    if (requests_.contains(resource)) return;
+    set(requests_, resource, is_needed(resource) ? std::min(amount, limit(resource).value_or(amount)) : 0);
+  }
+  void raise(const std::string& resource, std::uint64_t least) {
+    if (!is_needed(resource)) return;
+    if (request(resource).value_or(0) < least) set(requests_, resource, least);
+    if (const Amount limit = this->limit(resource); limit && *limit < request(resource).value_or(0))
+      set(limits_, resource, *request(resource));
+  }
+  void lower(const std::string& resource, std::uint64_t most) {
+    if (!is_needed(resource)) return;
+    if (!limits_.contains(resource)) {
+      const std::uint64_t enough = resource == kCpu ? std::max(kWholeCpu, request(resource).value_or(0)) : most;
+      set(limits_, resource, enough);
+    }
+    if (resource != kCpu || limit(resource).value_or(0) <= most || is_wanted("limits")) return;
+    set(limits_, resource, most);
+    if (request(resource).value_or(0) > most && !is_wanted("requests")) set(requests_, resource, most);
+  }
+  void narrow(const std::string& resource, std::uint64_t ratio_milli) {
+    if (ratio_milli == 0 || !request(resource) || !is_needed(resource)) return;
+    if (!limits_.contains(resource)) set(limits_, resource, *request(resource));
+    const auto least = std::ceil(static_cast<double>(limit(resource).value_or(0)) * 1000.0 / static_cast<double>(ratio_milli));
+    raise(resource, static_cast<std::uint64_t>(least));
+  }
+
+ private:
+  // Huge pages follow the pool, and no container of ours takes an extended resource.
+  static bool is_needed(const std::string& resource) {
+    return resource == kCpu || resource == "memory" || resource == "ephemeral-storage";
+  }
+  Amount request(const std::string& resource) const { return container_amount(container_, "requests", resource); }
+  Amount limit(const std::string& resource) const { return container_amount(container_, "limits", resource); }
+  bool is_wanted(const char* section) const { return !api::child(api::child(wanted_, section), kCpu).is_null(); }
+  static void set(Object& section, const std::string& resource, std::uint64_t amount) {
+    section[resource] = amount_text(resource, amount);
+  }
+
+  const Object& container_;
+  const Object& wanted_;
+  Object& requests_;
+  Object& limits_;
+};
+
+std::string at_most(const std::string& name, const std::string& resource, const std::string& what, std::uint64_t most,
+                    std::uint64_t has) {
+  return "LimitRange " + name + " allows " + what + " at most " + amount_text(resource, most) + " of " + resource +
+         ", and with its cache it has " + amount_text(resource, has);
+}
+
+// Of one container or the whole pod; `amount` gives requests or limits of a resource.
+using AmountOf = std::function<Amount(std::string_view section, const std::string& resource)>;
+
+std::string refused(const Object& limit, const std::string& name, const std::string& what, const AmountOf& amount) {
+  std::string why;
+  const auto say = [&why](std::string text) {
+    if (why.empty()) why = std::move(text);
+  };
+  each_amount(limit, "max", [&](const std::string& resource, std::uint64_t most) {
+    const Amount limited = amount("limits", resource), asked = amount("requests", resource);
+    if (!limited) return say("LimitRange " + name + " wants a limit of " + resource + " of " + what);
+    const std::uint64_t has = std::max(*limited, asked.value_or(0));
+    if (has > most) say(at_most(name, resource, what, most, has));
+  });
+  each_amount(limit, "min", [&](const std::string& resource, std::uint64_t least) {
+    const Amount asked = amount("requests", resource);
+    if (asked.value_or(0) < least)
+      say("LimitRange " + name + " wants " + what + " to ask for at least " + amount_text(resource, least) + " of " + resource +
+          ", and it asks for " + amount_text(resource, asked.value_or(0)));
+  });
+  each_amount(limit, "maxLimitRequestRatio", [&](const std::string& resource, std::uint64_t ratio_milli) {
+    const Amount limited = amount("limits", resource), asked = amount("requests", resource);
+    const double most = static_cast<double>(ratio_milli) / 1000;
+    if (limited && asked && static_cast<double>(*limited) <= most * static_cast<double>(*asked)) return;
+    say("LimitRange " + name + " allows " + what + " limits of " + resource + " of at most " +
+        std::to_string(ratio_milli / 1000) + " times its requests, and with its cache it has more");
+  });
+  return why;
+}
+
+bool is_ours(const Object& container) {
+  const std::string name = api::text_at(container, "name");
+  return name == api::kSidecarContainer || name == api::kPayloadContainer;
+}
+
+std::string refused_container(const Object& pod, const Object& limit, const std::string& name) {
+  for (const char* list : {"spec.initContainers", "spec.containers"})
+    for (const Object& container : api::at(pod, list)) {
+      if (!is_ours(container)) continue;
+      const AmountOf amount = [&container](std::string_view section, const std::string& resource) {
+        return container_amount(container, section, resource);
+      };
+      if (std::string why = refused(limit, name, "the container " + api::text_at(container, "name"), amount); !why.empty())
+        return why;
+    }
+  return "";
+}
+
+std::string refused_pod(const Object& pod, const Object& limit, const std::string& name) {
+  return refused(limit, name, "a pod",
+                 [&pod](std::string_view section, const std::string& resource) { return pod_amount(pod, section, resource); });
+}
+
+// A claim that is refused leaves its pod waiting for ever.
+std::string refused_claim(const Object& pod, const Object& limit, const std::string& name) {
+  for (const Object& volume : api::at(pod, "spec.volumes")) {
+    if (api::text_at(volume, "name") != api::kDiskVolume) continue;
+    const Amount size = amount_of(api::at(volume, "ephemeral.volumeClaimTemplate.spec.resources.requests.storage"));
+    if (!size) continue;
+    const Amount most = amount_of(api::at(limit, "max.storage")), least = amount_of(api::at(limit, "min.storage"));
+    if (most && *size > *most) return at_most(name, "storage", "a claim", *most, *size);
+    if (least && *size < *least)
+      return "LimitRange " + name + " wants a claim of at least " + amount_text("storage", *least) + " of storage";
+  }
+  return "";
+}
+
+}  // namespace
+
+void fit_limit_ranges(Object& container, const Object& wanted, const Surroundings& surroundings) {
+  if (surroundings.limit_ranges.empty()) return;
+  Fitting fitting(container, wanted);
+  const auto apply = [&](const char* rule, void (Fitting::*step)(const std::string&, std::uint64_t)) {
+    each_limit(surroundings, "Container", [&](const Object& limit, const std::string&) {
+      each_amount(limit, rule, [&](const std::string& resource, std::uint64_t amount) { (fitting.*step)(resource, amount); });
+    });
+  };
+  apply("default", &Fitting::give_default);
+  apply("defaultRequest", &Fitting::give_default_request);
+  apply("max", &Fitting::lower);
+  apply("min", &Fitting::raise);
+  apply("maxLimitRequestRatio", &Fitting::narrow);
+}
+
+std::string refused_by_limit_range(const Object& before, const Object& after, const Surroundings& surroundings) {
+  std::string why;
+  const auto look = [&](std::string_view type, const auto& refusal) {
+    each_limit(surroundings, type, [&](const Object& limit, const std::string& name) {
+      if (why.empty() && refusal(before, limit, name).empty()) why = refusal(after, limit, name);
+    });
+  };
+  look("Container", refused_container);
+  look("Pod", refused_pod);
+  look("PersistentVolumeClaim", refused_claim);
+  return why;
+}
+
+}  // namespace larder::webhook

@@ -1,0 +1,80 @@
+#include "operator/webhook/inject/pod_marks.h"
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "operator/api/names.h"
+#include "operator/webhook/inject/pod_form.h"
+
+namespace larder::webhook {
+namespace {
+
+using api::Object;
+
+constexpr const char* kMovable = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes";
+constexpr const char* kNotBackedUp = "backup.velero.io/backup-volumes-excludes";
+constexpr std::string_view kOurs = "larder-";
+
+bool is_listed(std::string_view list, std::string_view name) {
+  while (true) {
+    const std::size_t comma = list.find(',');
+    if (list.substr(0, comma) == name) return true;
+    if (comma == std::string_view::npos) return false;
+    list.remove_prefix(comma + 1);
+  }
+}
+
+void add_to_list(Object& annotations, const char* key, const std::vector<std::string>& names) {
+  std::string list = annotations.contains(key) ? annotations[key].get<std::string>() : "";
+  for (const std::string& name : names)
+    if (!is_listed(list, name)) list += (list.empty() ? "" : ",") + name;
+  if (!list.empty()) annotations[key] = list;
+}
+
+void add_missing(Object& entries, const Object& wanted) {
+  if (!wanted.is_object()) return;
+  for (const auto& [key, value] : wanted.items())
+    if (!entries.contains(key)) entries[key] = value;
+}
+
+}  // namespace
+
+Object& annotations_of(Object& pod) {
+  return map_in(map_in(pod, "metadata"), "annotations");
+}
+
+void mark_injected(Object& pod, const Input& input) {
+  Object& annotations = annotations_of(pod);
+  annotations[std::string(api::kInjectedAnnotation)] = LARDER_VERSION "/" + input.pool->name;
+  annotations.erase(std::string(api::kNotInjectedAnnotation));
+  map_in(pod["metadata"], "labels")[std::string(api::kPoolLabel)] = input.pool->name;  // for those who select by it
+  if (input.pool->spec.placement == api::Placement::kNode) {
+    annotations[std::string(api::kRestartAnnotation)] = desired::engine_hash(*input.pool, input.defaults);
+    return;
+  }
+  const desired::EnginePod engine{api::truth_at(pod, "spec.hostNetwork")};
+  annotations[std::string(api::kConfigAnnotation)] = desired::larderd_config(*input.pool, input.backend, engine);
+  annotations[std::string(api::kRestartAnnotation)] = desired::restart_hash(*input.pool, input.backend, input.defaults, engine);
+}
+
+void add_pool_marks(Object& pod, const api::CachePool& pool) {
+  if (pool.spec.injection.labels.is_object()) add_missing(map_in(map_in(pod, "metadata"), "labels"), pool.spec.injection.labels);
+  add_missing(annotations_of(pod), pool.spec.injection.annotations);
+}
+
+void mark_volumes(Object& pod) {
+  std::vector<std::string> local, backed_up;
+  for (const Object& volume : pod["spec"]["volumes"]) {
+    const std::string name = api::text_at(volume, "name");
+    if (!name.starts_with(kOurs)) continue;
+    const bool empty = volume.contains("emptyDir");
+    if (empty || volume.contains("hostPath")) local.push_back(name);
+    if (empty || volume.contains("ephemeral")) backed_up.push_back(name);
+  }
+  add_to_list(annotations_of(pod), kMovable, local);
+  add_to_list(annotations_of(pod), kNotBackedUp, backed_up);
+}
+
+}  // namespace larder::webhook

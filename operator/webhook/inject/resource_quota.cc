@@ -1,0 +1,119 @@
+#include "operator/webhook/inject/resource_quota.h"
+
+#include <algorithm>
+#include <array>
+
+#include "operator/webhook/inject/resource_sums.h"
+#include "operator/webhook/inject/service_class.h"
+
+namespace larder::webhook {
+namespace {
+
+using api::Object;
+
+constexpr std::uint64_t kOne = 1000;  // in thousandths
+constexpr std::string_view kClassSuffix = ".storageclass.storage.k8s.io/";
+
+bool lists(const Object& values, const std::string& value) {
+  return values.is_array() && std::ranges::find(values, Object(value)) != values.end();
+}
+
+bool matches_priority(const Object& requirement, const Object& pod) {
+  const std::string name = api::text_at(pod, "spec.priorityClassName"), how = api::text_at(requirement, "operator");
+  if (how == "Exists") return !name.empty();
+  if (how == "DoesNotExist") return name.empty();
+  const bool listed = lists(api::child(requirement, "values"), name);
+  return how == "In" ? listed : how == "NotIn" && !listed;
+}
+
+// A scope that is not known counts as another's: its quota decides nothing here.
+bool matches_scope(const std::string& scope, const Object& requirement, const Object& pod) {
+  const bool ends = api::number_at(pod, "spec.activeDeadlineSeconds", -1) >= 0;
+  if (scope == "Terminating") return ends;
+  if (scope == "NotTerminating") return !ends;
+  if (scope == "BestEffort") return is_best_effort(pod);
+  if (scope == "NotBestEffort") return !is_best_effort(pod);
+  return scope == "PriorityClass" && matches_priority(requirement, pod);
+}
+
+bool matches(const Object& quota, const Object& pod) {
+  for (const Object& scope : api::at(quota, "spec.scopes"))
+    if (!scope.is_string() || !matches_scope(scope.get<std::string>(), {{"operator", "Exists"}}, pod)) return false;
+  for (const Object& requirement : api::at(quota, "spec.scopeSelector.matchExpressions"))
+    if (!matches_scope(api::text_at(requirement, "scopeName"), requirement, pod)) return false;
+  return true;
+}
+
+// What the pod adds to a quota's name: "limits.cpu", "memory" (of requests), "requests.storage", "CLASS.storageclass.../...".
+Amount usage_of(const Object& pod, std::string name) {
+  std::string storage_class;
+  if (const std::size_t at = name.find(kClassSuffix); at != std::string::npos) {
+    storage_class = name.substr(0, at);
+    name = name.substr(at + kClassSuffix.size());
+  }
+  if (name == "requests.storage") return pod_claims(pod, storage_class).storage;
+  if (name == "persistentvolumeclaims") return pod_claims(pod, storage_class).count * kOne;
+  if (name.starts_with("limits.")) return pod_amount(pod, "limits", name.substr(name.find('.') + 1));
+  if (name.starts_with("requests.")) return pod_amount(pod, "requests", name.substr(name.find('.') + 1));
+  return pod_amount(pod, "requests", name);
+}
+
+std::string resource_of(const std::string& name) {
+  return name.ends_with("cpu") ? "cpu" : name;
+}
+
+// A quota of processors or memory refuses a pod that has a container without them.
+std::string unspecified(const Object& quota, const Object& pod) {
+  constexpr std::array<std::string_view, 6> kWanted{"cpu",        "memory",       "requests.cpu", "requests.memory",
+                                                    "limits.cpu", "limits.memory"};
+  for (const std::string_view name : kWanted) {
+    if (api::child(api::at(quota, "spec.hard"), name).is_null()) continue;
+    const std::string section = name.starts_with("limits.") ? "limits" : "requests";
+    for (const char* list : {"spec.containers", "spec.initContainers"})
+      for (const Object& container : api::at(pod, list))
+        if (!container_amount(container, section, name.substr(name.find('.') + 1)))
+          return std::string(name) + " of its container " + api::text_at(container, "name");
+  }
+  return "";
+}
+
+bool fits(const Amount& used, const Amount& more, std::uint64_t hard) {
+  return used.value_or(0) + more.value_or(0) <= hard;
+}
+
+std::string refused(const Object& quota, const Object& before, const Object& after) {
+  if (!matches(quota, after)) return "";
+  const bool matched = matches(quota, before);
+  if (const std::string lacks = unspecified(quota, after); !lacks.empty() && (!matched || unspecified(quota, before).empty()))
+    return "ResourceQuota " + api::name_of(quota) + " counts the pod once it has a cache, and wants " + lacks;
+  const Object &hard = api::at(quota, "status.hard"), &used = api::at(quota, "status.used");
+  if (!hard.is_object()) return "";
+  for (const auto& [name, quantity] : hard.items()) {
+    const Amount most = amount_of(quantity), taken = amount_of(api::child(used, name));
+    const Amount with = usage_of(after, name), without = matched ? usage_of(before, name) : Amount();
+    if (!most || !taken || with.value_or(0) <= without.value_or(0)) continue;
+    if (fits(taken, with, *most) || !fits(taken, without, *most)) continue;
+    const std::string resource = resource_of(name);
+    return "ResourceQuota " + api::name_of(quota) + " has " + amount_text(resource, *most - *taken) + " of " + name + " left, " +
+           "and with its cache the pod asks for " + amount_text(resource, *with) + " instead of " +
+           amount_text(resource, without.value_or(0));
+  }
+  return "";
+}
+
+}  // namespace
+
+void fit_quotas(Object& container, const Object& pod, const Surroundings& surroundings) {
+  for (const Surroundings::Kept& quota : surroundings.quotas) {
+    const Object& hard = api::at(*quota, "spec.hard");
+    if (hard.is_object() && hard.contains("limits.cpu") && matches(*quota, pod)) limit_cpu(container);
+  }
+}
+
+std::string refused_by_quota(const Object& before, const Object& after, const Surroundings& surroundings) {
+  for (const Surroundings::Kept& quota : surroundings.quotas)
+    if (std::string why = refused(*quota, before, after); !why.empty()) return why;
+  return "";
+}
+
+}  // namespace larder::webhook

@@ -1,0 +1,110 @@
+#include "operator/webhook/inject/user_ids.h"
+
+#include <charconv>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "operator/api/names.h"
+#include "operator/desired/larderd_user.h"
+
+namespace larder::webhook {
+namespace {
+
+using api::Object;
+
+struct Block {
+  std::int64_t first = 0, last = 0;
+  bool has(std::int64_t id) const { return id >= first && id <= last; }
+};
+
+std::optional<std::int64_t> number(std::string_view text) {
+  std::uint32_t value = 0;  // as OpenShift reads it
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// START/SIZE or START-END; of a list with commas the first.
+std::optional<Block> block_of(std::string_view text) {
+  text = text.substr(0, text.find(','));
+  const std::size_t sign = text.find_first_of("/-");
+  if (sign == std::string_view::npos) return std::nullopt;
+  const auto first = number(text.substr(0, sign)), second = number(text.substr(sign + 1));
+  if (!first || !second) return std::nullopt;
+  const Block block{*first, text[sign] == '/' ? *first + *second - 1 : *second};
+  return block.last >= block.first ? std::optional(block) : std::nullopt;
+}
+
+std::optional<Block> block_in(const Surroundings& surroundings, std::string_view key) {
+  if (surroundings.ns == nullptr) return std::nullopt;
+  const std::optional<std::string> text = api::annotation(*surroundings.ns, key);
+  return text ? block_of(*text) : std::nullopt;
+}
+
+// That the pod and its containers say they run as.
+std::set<std::int64_t> users_of(const Object& pod) {
+  std::set<std::int64_t> users;
+  const auto note = [&users](const Object& security) {
+    if (const Object& user = api::child(security, "runAsUser"); user.is_number_integer()) users.insert(user.get<std::int64_t>());
+  };
+  note(api::at(pod, "spec.securityContext"));
+  for (const char* list : {"spec.containers", "spec.initContainers"})
+    for (const Object& container : api::at(pod, list)) note(api::child(container, "securityContext"));
+  return users;
+}
+
+// An engine of larderd's own uid could open the index, which it is given to read, once more for writing (/proc/PID/fd).
+std::int64_t free_below(std::int64_t id, const std::set<std::int64_t>& taken) {
+  while (taken.contains(id)) --id;
+  return id;
+}
+
+std::string range_text(const Block& block) {
+  return std::to_string(block.first) + " to " + std::to_string(block.last);
+}
+
+Result<UserIds> in_range(const Input& input, const Block& users, const std::set<std::int64_t>& taken) {
+  const Object& security = input.pool->spec.pod_security;
+  const Block groups = block_in(input.surroundings, kGroupRangesAnnotation).value_or(users);
+  const bool node = input.pool->spec.placement == api::Placement::kNode;
+  const desired::LarderdUser usual = desired::larderd_user(*input.pool);
+  const bool chosen = !api::child(security, "runAsUser").is_null();
+  const std::int64_t user = chosen ? usual.user : free_below(users.last, taken);
+  if (!users.has(user) || (user == users.first && !chosen)) {
+    const std::string range =
+        ", and its namespace allows " + range_text(users) + " (annotation " + std::string(kUserRangeAnnotation) + ")";
+    if (chosen)
+      return Status(Code::kUnsupported, "larderd would run as user " + std::to_string(user) + range +
+                                            "; remove podSecurity.runAsUser of CachePool " + input.pool->name +
+                                            ", or write a number of that range but the first");
+    return Status(Code::kUnsupported, "no user id is left for larderd" + range + "; give the namespace a larger range");
+  }
+  const bool group_chosen = !api::child(security, "runAsGroup").is_null();
+  const std::int64_t group = node || group_chosen ? usual.group : groups.last;
+  return UserIds{user, group, groups.first, user, group};
+}
+
+}  // namespace
+
+Result<UserIds> user_ids(const Input& input) {
+  const desired::LarderdUser usual = desired::larderd_user(*input.pool);
+  if (input.pool->spec.injection.user_ids == api::UserIdSource::kPlatform) {
+    UserIds ids;  // on a node larderd is in another pod, and its group is its own
+    if (input.pool->spec.placement == api::Placement::kNode) ids.group = usual.group;
+    return ids;
+  }
+  const std::set<std::int64_t> taken = users_of(input.pod);
+  if (const std::optional<Block> users = block_in(input.surroundings, kUserRangeAnnotation)) {
+    bool inside = true;
+    for (const std::int64_t user : taken) inside = inside && users->has(user);
+    if (inside) return in_range(input, *users, taken);
+  }
+  const Object& security = input.pool->spec.pod_security;
+  const bool chosen = !api::child(security, "runAsUser").is_null();
+  const std::int64_t user = chosen ? usual.user : free_below(api::kUser, taken);
+  const std::int64_t payload_group = api::number_at(security, "runAsGroup", api::kUserGroup);
+  return UserIds{user, usual.group, usual.group, chosen ? usual.user : api::kUser, payload_group};
+}
+
+}  // namespace larder::webhook

@@ -1,0 +1,15 @@
+#include "operator/api/names.h"
+#include "operator/webhook/inject.h"
+
+namespace larder::webhook {
+
+std::optional<Wish> wish_of(const api::Object& pod, const Surroundings::Kept& ns) {
+  if (api::annotation(pod, api::kInjectAnnotation) == "false") return std::nullopt;
+  if (std::optional<std::string> pool = api::annotation(pod, api::kPoolAnnotation)) return Wish{*std::move(pool)};
+  if (ns == nullptr) return std::nullopt;
+  std::optional<std::string> pool = api::label(*ns, api::kPoolLabel);
+  if (!pool || pool->empty()) return std::nullopt;
+  return Wish{*std::move(pool), false};
+}
+
+}  // namespace larder::webhook

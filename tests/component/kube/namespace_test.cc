@@ -1,0 +1,238 @@
+// A pod's namespace at a real kube-apiserver: LimitRanger and ResourceQuota as they are there, and a namespace that asks for its pods.
+// What is known of it comes through informers, as in the operator.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <ctime>
+#include <thread>
+
+#include "operator/webhook/admission_server.h"
+#include "operator/webhook/certificate_keeper.h"
+#include "operator/webhook/certificate_loader.h"
+#include "tests/component/kube/control_plane.h"
+#include "tests/component/kube/webhook_configuration.h"
+#include "tests/unit/operator/api/yaml_object.h"
+#include "tests/unit/operator/webhook/reviews.h"
+
+namespace larder::kube_test {
+namespace {
+
+using namespace webhook;
+using api::Object;
+using testing::HasSubstr;
+
+std::unique_ptr<k8s::Informer> informer_of(k8s::ApiClient& client, const k8s::Resource& resource, const base::Clock& clock) {
+  k8s::Informing informing;
+  informing.resource = resource;
+  informing.trim = trim_surroundings;
+  return k8s::Informer::start(client, std::move(informing), clock);
+}
+
+// One pool of any name, beside what is really known of namespaces.
+class PoolInRealNamespaces final : public PoolLookup {
+ public:
+  explicit PoolInRealNamespaces(Connection& connection)
+      : namespaces_(informer_of(*connection.client, k8s::resources::kNamespaces, connection.clock)),
+        limit_ranges_(informer_of(*connection.client, k8s::resources::kLimitRanges, connection.clock)),
+        quotas_(informer_of(*connection.client, k8s::resources::kQuotas, connection.clock)),
+        cached_(*namespaces_, *namespaces_, *connection.client, {namespaces_.get(), limit_ranges_.get(), quotas_.get()}) {}
+
+  Result<api::CachePool> pool(const std::string& ns, const std::string& name) override {
+    return api::parse_pool({{"metadata", {{"name", name}, {"namespace", ns}, {"uid", "6f1c8e6e-0000-4000-8000-000000000001"}}},
+                            {"spec", {{"memory", {{"size", "4Gi"}}}}}});
+  }
+  Result<api::CacheBackend> backend(const std::string&, const std::string&) override { return Status(Code::kNotFound, "none"); }
+  Surroundings surroundings(const std::string& ns, bool decides) override { return cached_.surroundings(ns, decides); }
+
+ private:
+  std::unique_ptr<k8s::Informer> namespaces_, limit_ranges_, quotas_;
+  CachedPools cached_;
+};
+
+class NamespaceTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { plane_ = ControlPlane::start().release(); }
+  static void TearDownTestSuite() { delete plane_; }
+
+  void SetUp() override {
+    if (plane_ == nullptr) GTEST_SKIP() << "no kube-apiserver here: .ci/kubernetes.sh apiserver";
+    connection_ = std::make_unique<Connection>(*plane_);
+    pools_ = std::make_unique<PoolInRealNamespaces>(*connection_);
+    review_ = std::make_unique<PodReview>(*pools_, desired::Defaults{"registry.example/larder:0.1.0", true}, inject,
+                                          [](const PodReview::Left&) {});
+    server_ = AdmissionServer::start(
+                  {.address = "127.0.0.1:0"}, acceptor_,
+                  [this](std::string_view body, std::string_view from) { return (*review_)(body, from); }, nullptr)
+                  .value();
+    configure();
+    ns_ = "team-" + std::to_string(++teams_);
+    make_namespace({});
+  }
+  void TearDown() override {
+    if (plane_ != nullptr) static_cast<void>(connection_->client->remove(k8s::resources::kWebhooks, "", "larder"));
+  }
+
+  // As the chart has them: pods that ask, and all others of a namespace that asks.
+  void configure() {
+    const std::string annotated = "has(object.metadata.annotations) && 'larder.dev/pool' in object.metadata.annotations";
+    Object namespaces = webhook_entry("namespaces.larder.dev", server_->address(), "!(" + annotated + ")");
+    namespaces["namespaceSelector"] = {{"matchExpressions", {{{"key", "larder.dev/pool"}, {"operator", "Exists"}}}}};
+    const Status configured =
+        configure_webhooks(*connection_->client, {webhook_entry("pods.larder.dev", server_->address(), annotated), namespaces});
+    ASSERT_TRUE(configured.ok()) << configured.to_string();
+    CertificateKeeper keeper(*connection_->client, {"default", "larder-tls", "localhost", "larder"}, connection_->clock,
+                             [] { return std::int64_t{std::time(nullptr)}; });
+    ASSERT_TRUE(keeper.keep_once().ok());
+    loader_ =
+        std::make_unique<CertificateLoader>(certificate_in_secret(*connection_->client, "default", "larder-tls"), acceptor_, 50);
+    for (int i = 0;
+         i < 200 && create(pod("first-" + std::to_string(i)), "default").find("larder.dev/injected") == std::string::npos; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  }
+  void make_namespace(const Object& labels) {
+    put(k8s::resources::kNamespaces, {{"metadata", {{"name", ns_}, {"labels", labels}}}});
+  }
+  void put(const k8s::Resource& resource, Object object) {
+    object.update({{"apiVersion", "v1"}, {"kind", resource.kind}});
+    const Result<Object> made = connection_->client->apply(resource, object);
+    ASSERT_TRUE(made.ok()) << made.status().to_string();
+  }
+  void limit(const std::string& limits) {
+    put(k8s::resources::kLimitRanges, {{"metadata", {{"name", "team"}, {"namespace", ns_}}},
+                                       {"spec", {{"limits", test::from_yaml("[" + limits + "]").at(0)}}}});
+    await([this] { return !pools_->surroundings(ns_, false).limit_ranges.empty(); });
+  }
+  // With the status that a controller writes, which is not here.
+  void quota(const std::string& hard, const std::string& used, const Object& spec = Object::object()) {
+    Object object = {{"metadata", {{"name", "share"}, {"namespace", ns_}}}, {"spec", {{"hard", test::from_yaml(hard).at(0)}}}};
+    object["spec"].update(spec);
+    put(k8s::resources::kQuotas, object);
+    object["status"] = {{"hard", object["spec"]["hard"]}, {"used", test::from_yaml(used).at(0)}};
+    object.update({{"apiVersion", "v1"}, {"kind", "ResourceQuota"}});
+    const Result<Object> said = connection_->client->apply(k8s::resources::kQuotas, object, "status");
+    ASSERT_TRUE(said.ok()) << said.status().to_string();
+    await([this] {
+      const auto known = pools_->surroundings(ns_, false).quotas;
+      return !known.empty() && api::at(*known[0], "status.used").is_object();
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));  // the admission plugin has a cache of its own
+  }
+  template <typename Holds>
+  void await(Holds holds) {
+    for (int i = 0; i < 500 && !holds(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    ASSERT_TRUE(holds());
+  }
+
+  static Object pod(const std::string& name,
+                    const std::string& resources = "{requests: {cpu: 8, memory: 64Gi}, limits: {memory: 64Gi}}") {
+    Object made = annotated_pod();
+    made["metadata"] = {{"name", name}, {"annotations", {{"larder.dev/pool", "chat"}}}};
+    made["spec"]["containers"][0]["resources"] = test::from_yaml(resources).at(0);
+    return made;
+  }
+  // The pod as the API server has it; what it says where it refuses it.
+  std::string create(Object object, const std::string& ns) {
+    object["metadata"]["namespace"] = ns;
+    const Result<Object> made = connection_->client->create(k8s::resources::kPods, object);
+    return made.ok() ? made->dump() : made.status().to_string();
+  }
+  // Until the plugins have seen what was just made, which have caches of their own: two answers that are equal.
+  std::string create(const Object& object) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    return create(object, ns_);
+  }
+
+  static ControlPlane* plane_;
+  static int teams_;
+  std::string ns_;
+  std::unique_ptr<Connection> connection_;
+  std::unique_ptr<PoolInRealNamespaces> pools_;
+  std::unique_ptr<PodReview> review_;
+  TlsAcceptor acceptor_;
+  std::unique_ptr<AdmissionServer> server_;
+  std::unique_ptr<CertificateLoader> loader_;
+};
+
+ControlPlane* NamespaceTest::plane_ = nullptr;
+int NamespaceTest::teams_ = 0;
+
+// What LimitRanger wants of each container, ours too.
+TEST_F(NamespaceTest, AMinimumARatioAndDefaultsRefuseNoPodForItsCache) {
+  limit("{type: Container, min: {cpu: 100m, memory: 128Mi}, default: {cpu: 200m}, defaultRequest: {cpu: 200m}}");
+  const std::string made = create(pod("least", "{requests: {cpu: 8, memory: 64Gi}, limits: {cpu: 8, memory: 64Gi}}"));
+  EXPECT_THAT(made, HasSubstr("larder.dev/injected"));
+}
+
+TEST_F(NamespaceTest, ADefaultLimitBelowOurRequestRefusesNoPodForItsCache) {
+  limit("{type: Container, default: {cpu: 50m}, defaultRequest: {cpu: 10m}}");
+  EXPECT_THAT(create(pod("default", "{requests: {cpu: 8}, limits: {cpu: 8}}")), HasSubstr("larder.dev/injected"));
+}
+
+TEST_F(NamespaceTest, AMaximumOfProcessorsRefusesNoPodForItsCache) {
+  limit("{type: Container, max: {cpu: 50m}}");
+  EXPECT_THAT(create(pod("most", "{requests: {cpu: 50m}, limits: {cpu: 50m}}")), HasSubstr("larder.dev/injected"));
+}
+
+TEST_F(NamespaceTest, ARatioRefusesNoPodForItsCache) {
+  limit("{type: Container, maxLimitRequestRatio: {cpu: 2}}");
+  EXPECT_THAT(create(pod("ratio", "{requests: {cpu: 8}, limits: {cpu: 8}}")), HasSubstr("larder.dev/injected"));
+}
+
+TEST_F(NamespaceTest, ADefaultOfGpusGivesOursNone) {
+  limit("{type: Container, default: {nvidia.com/gpu: 1}, defaultRequest: {nvidia.com/gpu: 1}}");
+  const std::string made = create(pod("gpus"));
+  ASSERT_THAT(made, HasSubstr("larder.dev/injected"));
+  for (const Object& container : Object::parse(made)["spec"]["initContainers"])
+    EXPECT_EQ(container["resources"]["limits"]["nvidia.com/gpu"], "0") << container.dump();
+}
+
+TEST_F(NamespaceTest, WhatItsLimitsWouldRefuseStartsWithoutACache) {
+  limit("{type: Pod, max: {memory: 66Gi}}");
+  const std::string made = create(pod("pod"));
+  EXPECT_THAT(made, HasSubstr("LimitRange team allows a pod at most 66Gi of memory"));
+  EXPECT_THAT(made, testing::Not(HasSubstr("larder-payload")));
+}
+
+TEST_F(NamespaceTest, WhatItsQuotaHasNoRoomForStartsWithoutACache) {
+  quota("{requests.memory: 100Gi}", "{requests.memory: 34Gi}");
+  EXPECT_THAT(create(pod("full")), HasSubstr("ResourceQuota share has 66Gi of requests.memory left"));
+}
+
+TEST_F(NamespaceTest, WhatItsQuotaHasRoomForHasACache) {
+  quota("{requests.memory: 100Gi, limits.memory: 100Gi, requests.cpu: 10}",
+        "{requests.memory: 31Gi, limits.memory: 0, requests.cpu: 0}");
+  EXPECT_THAT(create(pod("room")), HasSubstr("larder.dev/injected"));
+}
+
+TEST_F(NamespaceTest, AQuotaOfWhatIsNotBestEffortRefusesNoPodForItsCache) {
+  quota("{requests.memory: 100Gi, pods: 5}", "{requests.memory: 0, pods: 0}", {{"scopes", {"NotBestEffort"}}});
+  EXPECT_THAT(create(pod("effort", "{}")), HasSubstr("counts the pod once it has a cache"));
+}
+
+// The label of a namespace is its pods' annotation; what runs no vLLM is as it was.
+TEST_F(NamespaceTest, ANamespaceAsksForItsEngines) {
+  ns_ += "-asks";
+  make_namespace({{"larder.dev/pool", "chat"}});
+  Object engine = pod("engine"), declines = pod("declines"), other = pod("other");
+  for (Object* one : {&engine, &other}) (*one)["metadata"].erase("annotations");
+  declines["metadata"]["annotations"] = {{"larder.dev/inject", "false"}};
+  other["spec"]["containers"][0].update({{"image", "nginx"}, {"command", {"sleep", "1"}}});
+  EXPECT_THAT(create(engine), HasSubstr("larder.dev/injected\":\"0.1.0/chat"));
+  EXPECT_THAT(create(other), testing::Not(HasSubstr("larder.dev")));
+  EXPECT_THAT(create(declines), testing::Not(HasSubstr("larder-payload")));
+}
+
+// Label and pods in one `kubectl apply`: the informer has not seen it yet, or has.
+TEST_F(NamespaceTest, ANamespaceThatWasJustMadeIsKnown) {
+  for (int i = 0; i < 5; ++i) {
+    ns_ = "new-" + std::to_string(i);
+    make_namespace({{"larder.dev/pool", "chat"}});
+    Object engine = pod("engine");
+    engine["metadata"].erase("annotations");
+    EXPECT_THAT(create(engine, ns_), HasSubstr("larder.dev/injected"));
+  }
+}
+
+}  // namespace
+}  // namespace larder::kube_test

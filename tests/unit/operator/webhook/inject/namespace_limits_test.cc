@@ -1,0 +1,236 @@
+// A pod that its namespace would refuse because of us is left alone; what can be made to fit is made to fit.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "operator/api/names.h"
+#include "tests/unit/operator/api/yaml_object.h"
+#include "tests/unit/operator/webhook/inject/disks.h"
+#include "tests/unit/operator/webhook/inject/injection_case.h"
+
+namespace larder::test {
+namespace {
+
+using api::Object;
+using testing::HasSubstr;
+
+InjectionCase engine(const std::string& resources = "{requests: {cpu: 8, memory: 64Gi}, limits: {memory: 64Gi}}") {
+  return container_case("{image: 'vllm/vllm-openai:v1', command: [vllm, serve, m], resources: " + resources + "}");
+}
+
+void limit(InjectionCase& one, const std::string& limits) {
+  one.surroundings.limit_ranges.push_back(
+      std::make_shared<const Object>(from_yaml("{metadata: {name: team}, spec: {limits: [" + limits + "]}}").at(0)));
+}
+
+void quota(InjectionCase& one, const std::string& hard, const std::string& used, const std::string& spec = "") {
+  one.surroundings.quotas.push_back(std::make_shared<const Object>(
+      from_yaml("{metadata: {name: share}, spec: {hard: " + hard + spec + "}, status: {hard: " + hard + ", used: " + used + "}}")
+          .at(0)));
+}
+
+Object resources_of(const InjectionCase& one, std::string_view name = api::kSidecarContainer) {
+  const webhook::Injection injection = one.inject();
+  EXPECT_EQ(injection.refused, "");
+  const Object pod = patched(one.pod, injection.patch);
+  for (const Object& container : pod["spec"]["initContainers"])
+    if (container["name"] == name) return container["resources"];
+  return {};
+}
+
+TEST(LimitRange, AMinimumRaisesWhatIsAskedFor) {
+  InjectionCase one = engine();
+  limit(one, "{type: Container, min: {cpu: 200m, memory: 128Mi}}");
+  EXPECT_EQ(resources_of(one)["requests"]["cpu"], "200m");
+  EXPECT_EQ(resources_of(one, api::kPayloadContainer),
+            (Object{{"requests", {{"cpu", "200m"}, {"memory", "128Mi"}}}, {"limits", {{"memory", "128Mi"}}}}));
+}
+
+TEST(LimitRange, ADefaultLimitIsNeverBelowTheRequest) {
+  InjectionCase one = engine();
+  limit(one, "{type: Container, default: {cpu: 50m, memory: 32Mi}}");
+  EXPECT_EQ(resources_of(one)["limits"]["cpu"], "1");
+  EXPECT_EQ(resources_of(one)["limits"]["memory"], "4416Mi");
+}
+
+// LimitRanger gives each container without one the default: a GPU for what copies a few files.
+TEST(LimitRange, ADefaultOfGpusIsNotTaken) {
+  InjectionCase one = engine();
+  limit(one, "{type: Container, default: {nvidia.com/gpu: 1}, defaultRequest: {nvidia.com/gpu: 1}}");
+  for (const auto name : {api::kSidecarContainer, api::kPayloadContainer}) {
+    EXPECT_EQ(resources_of(one, name)["limits"]["nvidia.com/gpu"], "0");
+    EXPECT_EQ(resources_of(one, name)["requests"]["nvidia.com/gpu"], "0");
+  }
+}
+
+TEST(LimitRange, AMaximumOfProcessorsLowersOursAndNotTheUsers) {
+  InjectionCase one = engine();
+  limit(one, "{type: Container, max: {cpu: 50m}}");
+  EXPECT_EQ(resources_of(one)["limits"]["cpu"], "50m");
+  EXPECT_EQ(resources_of(one)["requests"]["cpu"], "50m");
+  one.pool->spec.resources = {{"requests", {{"cpu", "200m"}}}};
+  EXPECT_THAT(one.inject().refused, HasSubstr("LimitRange team allows the container larder at most 50m of cpu"));
+  EXPECT_EQ(one.inject().kind, webhook::Refusal::kNamespace);
+}
+
+TEST(LimitRange, ARatioRaisesTheRequest) {
+  InjectionCase one = engine();
+  one.pool->spec.resources = {{"limits", {{"cpu", "4"}}}, {"requests", {{"cpu", "500m"}}}};
+  limit(one, "{type: Container, maxLimitRequestRatio: {cpu: 3, memory: 1}}");
+  EXPECT_EQ(resources_of(one)["requests"]["cpu"], "1334m");
+  EXPECT_EQ(resources_of(one, api::kPayloadContainer)["requests"]["cpu"], "334m") << "of the limit that follows the pool's";
+  InjectionCase without = engine();
+  limit(without, "{type: Container, maxLimitRequestRatio: {cpu: 3}}");
+  EXPECT_EQ(resources_of(without)["limits"]["cpu"], "100m") << "a ratio wants a limit";
+}
+
+TEST(LimitRange, MemoryThatLarderdNeedsIsNotLowered) {
+  InjectionCase one = engine();
+  limit(one, "{type: Container, max: {memory: 4Gi}}");
+  const webhook::Injection injection = one.inject();
+  EXPECT_THAT(injection.refused,
+              HasSubstr("LimitRange team allows the container larder at most 4Gi of memory, and with its cache "
+                        "it has 4416Mi"));
+  EXPECT_EQ(injection.patch.size(), 1U) << "a sentence and nothing else";
+}
+
+TEST(LimitRange, OfAPodCountsWhatRunsTogether) {
+  InjectionCase one = engine();
+  limit(one, "{type: Pod, max: {memory: 66Gi}}");
+  EXPECT_THAT(one.inject().refused, HasSubstr("allows a pod at most 66Gi of memory, and with its cache it has 69952Mi"));
+  one.surroundings.limit_ranges.clear();
+  limit(one, "{type: Pod, max: {memory: 70Gi}}");
+  EXPECT_EQ(one.inject().refused, "") << "the payload has ended when the engine runs";
+}
+
+TEST(LimitRange, WhatRefusesTheEngineAloneIsNotOurs) {
+  InjectionCase one = engine();
+  limit(one, "{type: Pod, max: {memory: 32Gi}}, {type: Pod, min: {cpu: 100}}");
+  EXPECT_EQ(one.inject().refused, "");
+}
+
+TEST(LimitRange, OfAClaimIsThatOfTheDisk) {
+  InjectionCase one = engine();
+  one.pool->spec.disk = disk_of(10, api::DiskVolume::kEphemeralClaim);
+  limit(one, "{type: PersistentVolumeClaim, max: {storage: 5Gi}}");
+  EXPECT_THAT(one.inject().refused, HasSubstr("LimitRange team allows a claim at most 5Gi of storage"));
+}
+
+TEST(ResourceQuota, WithRoomForTheEngineAloneLeavesItAlone) {
+  for (const std::string name : {"requests.memory", "memory", "limits.memory"}) {
+    InjectionCase one = engine();
+    quota(one, "{" + name + ": 100Gi}", "{" + name + ": 34Gi}");
+    EXPECT_THAT(one.inject().refused, HasSubstr("ResourceQuota share has 66Gi of " + name +
+                                                " left, and with its cache the pod asks for 69952Mi instead of 64Gi"));
+    one.surroundings.quotas.clear();
+    quota(one, "{" + name + ": 100Gi}", "{" + name + ": 30Gi}");
+    EXPECT_EQ(one.inject().refused, "") << name;
+    one.surroundings.quotas.clear();
+    quota(one, "{" + name + ": 100Gi}", "{" + name + ": 90Gi}");
+    EXPECT_EQ(one.inject().refused, "") << "the engine alone has no room either";
+  }
+}
+
+TEST(ResourceQuota, OfWhatWeDoNotTakeDecidesNothing) {
+  InjectionCase one = engine();
+  quota(one, "{pods: 1, count/pods: 1, requests.nvidia.com/gpu: 1, requests.storage: 1Gi, services: 1}",
+        "{pods: 1, count/pods: 1, requests.nvidia.com/gpu: 1, requests.storage: 1Gi, services: 1}");
+  EXPECT_EQ(one.inject().refused, "");
+}
+
+TEST(ResourceQuota, OfProcessorsGivesOursALimit) {
+  InjectionCase one = engine("{requests: {cpu: 8, memory: 64Gi}, limits: {cpu: 8, memory: 64Gi}}");
+  one.pod["spec"]["initContainers"] = Object::array({Object{{"name", "download"}, {"image", "x"}}});
+  EXPECT_TRUE(api::at(resources_of(one), "limits.cpu").is_null()) << "an init container has none, so no quota is in force";
+  quota(one, "{limits.cpu: 100}", "{limits.cpu: 0}");
+  EXPECT_EQ(resources_of(one)["limits"]["cpu"], "1");
+  EXPECT_EQ(resources_of(one, api::kPayloadContainer)["limits"]["cpu"], "1");
+}
+
+TEST(ResourceQuota, OfClaimsIsThatOfTheDisk) {
+  for (const auto& [hard, used] : {std::pair{"{requests.storage: 20Gi}", "{requests.storage: 15Gi}"},
+                                   std::pair{"{persistentvolumeclaims: 1}", "{persistentvolumeclaims: 1}"},
+                                   std::pair{"{nvme.storageclass.storage.k8s.io/requests.storage: 5Gi}",
+                                             "{nvme.storageclass.storage.k8s.io/requests.storage: 0}"}}) {
+    InjectionCase one = engine();
+    one.pool->spec.disk = disk_of(10, api::DiskVolume::kEphemeralClaim, "nvme");
+    quota(one, hard, used);
+    EXPECT_THAT(one.inject().refused, HasSubstr("ResourceQuota share has")) << hard;
+    one.pool->spec.disk->volume = api::DiskVolume::kEmptyDir;
+    EXPECT_EQ(one.inject().refused, "") << hard;
+  }
+}
+
+TEST(ResourceQuota, CountsByScope) {
+  const auto refused = [](const std::string& scope, const Object& change) {
+    InjectionCase one = engine();
+    one.pod["spec"].update(change);
+    quota(one, "{requests.memory: 66Gi}", "{requests.memory: 0}", scope);
+    return !one.inject().refused.empty();
+  };
+  const Object none = Object::object(), ends = {{"activeDeadlineSeconds", 60}}, high = {{"priorityClassName", "high"}};
+  EXPECT_TRUE(refused("", none));
+  EXPECT_FALSE(refused(", scopes: [Terminating]", none));
+  EXPECT_TRUE(refused(", scopes: [Terminating]", ends));
+  EXPECT_TRUE(refused(", scopes: [NotTerminating]", none));
+  EXPECT_FALSE(refused(", scopes: [BestEffort]", none));
+  EXPECT_TRUE(refused(", scopes: [NotBestEffort]", none));
+  EXPECT_FALSE(refused(", scopes: [CrossNamespacePodAffinity]", none));
+  const auto selector = [](const std::string& how) {
+    return ", scopeSelector: {matchExpressions: [{scopeName: PriorityClass, " + how + "}]}";
+  };
+  EXPECT_TRUE(refused(selector("operator: In, values: [high]"), high));
+  EXPECT_FALSE(refused(selector("operator: In, values: [high]"), none));
+  EXPECT_FALSE(refused(selector("operator: NotIn, values: [high]"), high));
+  EXPECT_TRUE(refused(selector("operator: Exists"), high));
+  EXPECT_TRUE(refused(selector("operator: DoesNotExist"), none));
+}
+
+// A pod without any request is of no quota of NotBestEffort. With larderd in it, it is, and then each container must ask for something.
+TEST(ResourceQuota, ThatCountsThePodOnlyWithItsCacheWantsRequestsOfTheEngine) {
+  InjectionCase one = engine("{}");
+  quota(one, "{requests.memory: 100Gi}", "{requests.memory: 0}", ", scopes: [NotBestEffort]");
+  EXPECT_THAT(one.inject().refused,
+              HasSubstr("counts the pod once it has a cache, and wants requests.memory of its container engine"));
+}
+
+TEST(Surroundings, WhateverStandsInThemNothingIsThrown) {
+  for (const char* text :
+       {"null", "[]", "{}", R"({"spec":[]})", R"({"spec":{"limits":7}})", R"({"spec":{"limits":[7,{"type":"Pod","max":[]}]}})",
+        R"({"spec":{"limits":[{"type":"Container","max":{"cpu":{}},"min":{"memory":"x"}}]}})",
+        R"({"spec":{"hard":[],"scopes":[7]},"status":{"hard":{"cpu":[]},"used":7}})",
+        R"({"metadata":{"labels":[],"annotations":7},"status":{"hard":{"cpu":"1"}}})"}) {
+    InjectionCase one = engine();
+    const auto odd = std::make_shared<const Object>(Object::parse(text));
+    one.surroundings = {odd, {odd}, {odd}};
+    EXPECT_EQ(one.inject().refused, "") << text;
+  }
+}
+
+TEST(PodOverrides, AreOfLarderdAndNamedWhereTheyAreWrong) {
+  InjectionCase one = engine();
+  Object& annotations = one.pod["metadata"]["annotations"];
+  annotations = {{"larder.dev/requests.cpu", "2"}, {"larder.dev/limits.cpu", "4"}, {"larder.dev/limits.memory", "8Gi"}};
+  EXPECT_EQ(resources_of(one),
+            (Object{{"requests", {{"cpu", "2"}, {"memory", "8Gi"}}}, {"limits", {{"cpu", "4"}, {"memory", "8Gi"}}}}));
+  for (const auto& [key, value] : {std::pair{"larder.dev/limits.memory", "1Gi"}, std::pair{"larder.dev/requests.cpu", "many"},
+                                   std::pair{"larder.dev/requests.cpu", "5"}, std::pair{"larder.dev/limits.cpu", "-1"}}) {
+    InjectionCase wrong = one;
+    wrong.pod["metadata"]["annotations"][key] = value;
+    EXPECT_THAT(wrong.inject().refused, HasSubstr(std::string("its annotation ") + key)) << value;
+    EXPECT_EQ(wrong.inject().kind, webhook::Refusal::kPod);
+  }
+}
+
+// The pool's hash, by which the operator knows what a restart would change, is of the pool alone.
+TEST(PodOverrides, LeaveThePoolsHashAsItIs) {
+  const auto hash = [](const InjectionCase& one) {
+    return *api::annotation(patched(one.pod, one.inject().patch), api::kRestartAnnotation);
+  };
+  InjectionCase one = engine();
+  const std::string before = hash(one);
+  one.pod["metadata"]["annotations"]["larder.dev/requests.cpu"] = "2";
+  EXPECT_EQ(hash(one), before);
+}
+
+}  // namespace
+}  // namespace larder::test
