@@ -8,7 +8,7 @@
 #include <random>
 #include <thread>
 
-#include "sidecar/base/log.h"
+#include "sidecar/base/log_throttle.h"
 #include "sidecar/base/nap.h"
 
 namespace larder::k8s {
@@ -109,7 +109,8 @@ void ListWatch::run(const std::stop_token& stop) {
     if (clock_.now_ms() - began_ms >= kLivedMs) pause_ = kFirstPause;
     if (status.code() == Code::kOutOfRange || status.code() == Code::kInvalidArgument) version_.clear();  // list again
     if (!status.ok())
-      base::log_warning("watch ended, it begins again: " + status.to_string(), {{"resource", informing_.resource.plural}});
+      base::log_refusal("watch of " + informing_.resource.plural, status.to_string(), base::LogLevel::kWarning,
+                        "watch ended, it begins again: " + status.to_string(), {{"resource", informing_.resource.plural}});
     pause(stop, !status.ok());
   }
 }
