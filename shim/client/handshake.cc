@@ -123,7 +123,8 @@ Result<HandshakeOutput> shake_hands(const HandshakeInput& input, const Namespace
   Result<Fd> connected = connect_to(input.socket);
   if (!connected.ok()) return connected.status();
   LARDER_POINT(connected);
-  if (Status sent = send_hello(connected->get(), input); !sent.ok()) return sent;
+  // A larderd that refuses closes the socket at once, and its reason is to be read all the same.
+  if (Status sent = send_hello(connected->get(), input); !sent.ok() && sent.code() != Code::kUnavailable) return sent;
   LARDER_POINT(hello_sent);
   Result<std::shared_ptr<Attachment>> attachment = receive_welcome(*std::move(connected), input, stop);
   if (!attachment.ok()) return attachment.status();

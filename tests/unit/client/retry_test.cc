@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <set>
@@ -100,6 +101,16 @@ TEST_F(RefusalTest, IsTriedSeldomAndTheNextLarderdIsFoundAtOnce) {
   std::filesystem::remove(config_.socket);
   start();
   EXPECT_TRUE(engine.client->wait_attached(1000).ok()) << "in the midst of a pause of seconds";
+}
+
+// Also where larderd has closed the socket before the HELLO came, or before it read it.
+TEST_F(RefusalTest, ItsReasonIsAlwaysRead) {
+  Refusing refusing(config_.socket, Code::kUnavailable);
+  EngineClient engine(config_.socket, kLayout);
+  ASSERT_TRUE(wait([&] { return refusing.tries >= 12; }, 10));
+  const std::string log = log_of(*engine.client);
+  EXPECT_NE(log.find("all seats are taken"), std::string::npos) << log;
+  EXPECT_EQ(std::ranges::count(log, '\n'), 1) << log;
 }
 
 TEST_F(RefusalTest, ALarderdThatStopsIsNone) {
