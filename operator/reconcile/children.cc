@@ -47,8 +47,7 @@ std::string called(const Step& step) {
 // What is done to an object, and whose it is, under keys that a search of the logs can name.
 void log_step(const char* what, const Step& step, const Owner& owner) {
   // Another controller may undo each step, for ever.
-  base::log_from(std::string(what) + " " + called(step) + step.why, base::LogLevel::kInfo,
-                 std::string(what) + " it: " + step.why,
+  base::log_from(std::string(what) + " " + called(step) + step.why, base::LogLevel::kInfo, std::string(what) + " it: " + step.why,
                  {{"kind", step.resource.kind},
                   {"namespace", owner.ns},
                   {"name", api::name_of(step.object)},

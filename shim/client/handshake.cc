@@ -23,15 +23,15 @@ using protocol::MessageType;
 
 // Whom the socket is for, as far as this process may see, and who this process is.
 Status no_permission(const std::string& path) {
-  std::string text = "connect to " + path + ": this engine runs as uid " + std::to_string(::geteuid()) + ", gid " +
-                     std::to_string(::getegid());
+  std::string text =
+      "connect to " + path + ": this engine runs as uid " + std::to_string(::geteuid()) + ", gid " + std::to_string(::getegid());
   struct stat info {};
-  if (::stat(path.c_str(), &info) != 0)
-    return {Code::kPermissionDenied, text + " and may not look into the socket's directory"};
+  if (::stat(path.c_str(), &info) != 0) return {Code::kPermissionDenied, text + " and may not look into the socket's directory"};
   std::array<char, 8> mode{};
   std::snprintf(mode.data(), mode.size(), "%04o", info.st_mode & 07777U);
   text += "; larderd's socket is for uid " + std::to_string(info.st_uid) + " and the group " + std::to_string(info.st_gid) +
-          " (mode " + mode.data() + "). Run the engine as that user or with that group, or set larderd's socket_mode (0666: every user)";
+          " (mode " + mode.data() +
+          "). Run the engine as that user or with that group, or set larderd's socket_mode (0666: every user)";
   return {Code::kPermissionDenied, std::move(text)};
 }
 

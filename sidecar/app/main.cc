@@ -121,8 +121,7 @@ Result<Fd> take_signals() {
 
 // Stops the sidecar on SIGINT and SIGTERM, and has the configuration read again on SIGHUP and, where it is watched, every few seconds.
 // Counts what the keeper drops. Ends as well when `done` becomes readable.
-void obey_signals(const Fd& signals, const Fd& done, int keeper_drops, int watch_ms, ConfigWatch config,
-                  ipc::Sidecar& sidecar) {
+void obey_signals(const Fd& signals, const Fd& done, int keeper_drops, int watch_ms, ConfigWatch config, ipc::Sidecar& sidecar) {
   pollfd polled[] = {{signals.get(), POLLIN, 0}, {done.get(), POLLIN, 0}, {keeper_drops, POLLIN, 0}};
   for (;;) {
     const int ready = ::poll(polled, 3, watch_ms);
@@ -158,8 +157,8 @@ Status serve(const config::Config& config, const std::optional<std::string>& con
 
   const int watch_ms = arguments.watch_config ? kWatchMs : -1;
   std::jthread obeying([&] {
-    obey_signals(*signals, done, arguments.keeper_drops.value_or(-1), watch_ms, ConfigWatch(config, arguments.config_file, environment, content, **sidecar),
-                 **sidecar);
+    obey_signals(*signals, done, arguments.keeper_drops.value_or(-1), watch_ms,
+                 ConfigWatch(config, arguments.config_file, environment, content, **sidecar), **sidecar);
   });
   struct Done {  // also where a thread could not be started: else that one would be waited for for ever
     const Fd& done;

@@ -13,9 +13,10 @@ Status file_failure(int err, const std::string& what) {
   rlimit limit{};
   if (::getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
     return {Code::kResourceExhausted, what + ": the file system takes no file of that size"};
-  return {Code::kResourceExhausted, what + ": larderd may write no file over " + std::to_string(limit.rlim_cur >> 10) +
-                                        " KiB; raise its limit of file size (ulimit -f unlimited, LimitFSIZE=infinity in a unit of "
-                                        "systemd, docker run --ulimit fsize=-1)"};
+  return {Code::kResourceExhausted,
+          what + ": larderd may write no file over " + std::to_string(limit.rlim_cur >> 10) +
+              " KiB; raise its limit of file size (ulimit -f unlimited, LimitFSIZE=infinity in a unit of "
+              "systemd, docker run --ulimit fsize=-1)"};
 }
 
 }  // namespace larder::base

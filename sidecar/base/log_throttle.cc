@@ -117,8 +117,7 @@ void log_from(std::string_view source, LogLevel level, std::string_view text, Lo
   of_this_process().log(source, level, text, fields);
 }
 
-void log_refusal(std::string_view who, std::string_view cause, LogLevel level, std::string_view text,
-                 LogFields fields) {
+void log_refusal(std::string_view who, std::string_view cause, LogLevel level, std::string_view text, LogFields fields) {
   refusals().log(std::string(who) + ": " + without_numbers(cause), level, text, fields);
 }
 

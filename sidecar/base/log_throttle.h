@@ -71,8 +71,7 @@ void tell_left_out();
 
 // A refusal, or another failure that stays until a person mends it and that comes again with each try: told once, then with a count
 // once a minute, for each `who` and `cause`. Numbers in `cause` do not count; a name that strangers choose must not stand in it.
-void log_refusal(std::string_view who, std::string_view cause, LogLevel level, std::string_view text,
-                 LogFields fields = {});
+void log_refusal(std::string_view who, std::string_view cause, LogLevel level, std::string_view text, LogFields fields = {});
 
 // All counts, at the end of the process.
 void tell_all_left_out();

@@ -127,9 +127,9 @@ TransferRefusal Transfers::make_device(const copy::DeviceId& id, const copy::Imp
   try {
     made->ready = made->engine->make_ready(arena_);
   } catch (const std::system_error& error) {
-    base::log_refusal("transfer", "no thread", base::LogLevel::kWarning,
-                      std::string("transfer: sidecar: copies go through staging memory, no thread registers the arena: ") +
-                          error.what());
+    base::log_refusal(
+        "transfer", "no thread", base::LogLevel::kWarning,
+        std::string("transfer: sidecar: copies go through staging memory, no thread registers the arena: ") + error.what());
   }
   const Lock lock(mutex_);
   if (made->ready) made->ready->present(present_);

@@ -38,7 +38,8 @@ class UnreadLogTest : public testing::Test {
     fill();
     std::ofstream(folder_ / "larder.yaml") << "socket: " << (folder_ / "l.sock").string()
                                            << "\nlog_level: debug\nmemory:\n  size: 8MiB\n  directory: " << folder_.string()
-                                           << "\nhttp:\n  listen: \"\"\n  admin_socket: " << (folder_ / "l.admin").string() << "\n";
+                                           << "\nhttp:\n  listen: \"\"\n  admin_socket: " << (folder_ / "l.admin").string()
+                                           << "\n";
   }
   ~UnreadLogTest() override {
     process_.reset();
@@ -55,8 +56,8 @@ class UnreadLogTest : public testing::Test {
   }
   // Standard error is the pipe.
   void start(const std::string& command) {
-    const std::string to_pipe = "exec " + command + " >/dev/null 2>/proc/" + std::to_string(::getpid()) + "/fd/" +
-                                std::to_string(pipe_[1]);
+    const std::string to_pipe =
+        "exec " + command + " >/dev/null 2>/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(pipe_[1]);
     process_ = std::make_unique<ChildProcess>(std::vector<std::string>{"/bin/sh", "-c", to_pipe});
   }
   std::string larderd(const std::string& more = "") const {
@@ -140,7 +141,8 @@ TEST_F(UnreadLogTest, AReaderThatIsBackFindsTheLines) {
 
 // A log file that may grow no more is as a full disk.
 TEST_F(UnreadLogTest, ALogThatTakesNoMoreIsCounted) {
-  process_ = std::make_unique<ChildProcess>(std::vector<std::string>{"/bin/sh", "-c", "exec " + larderd() + " >/dev/null 2>/dev/full"});
+  process_ =
+      std::make_unique<ChildProcess>(std::vector<std::string>{"/bin/sh", "-c", "exec " + larderd() + " >/dev/null 2>/dev/full"});
   ASSERT_TRUE(eventually([&] { return ready(); }, kPatienceMs));
   EXPECT_TRUE(eventually([&] { return dropped() > 0; }, kPatienceMs));
   expect_end();
@@ -165,15 +167,16 @@ TEST_F(UnreadLogTest, TheOperatorEnds) {
   std::ofstream(folder_ / "kubeconfig")
       << "apiVersion: v1\nkind: Config\ncurrent-context: x\ncontexts: [{name: x, context: {cluster: x, user: x}}]\n"
          "clusters: [{name: x, cluster: {server: 'http://127.0.0.1:1'}}]\nusers: [{name: x, user: {token: t}}]\n";
-  start(std::string(OPERATOR_PATH) + " --kubeconfig " + (folder_ / "kubeconfig").string() + " --namespace=larder --image=larder:1");
+  start(std::string(OPERATOR_PATH) + " --kubeconfig " + (folder_ / "kubeconfig").string() +
+        " --namespace=larder --image=larder:1");
   std::this_thread::sleep_for(std::chrono::seconds(1));
   expect_end();
 }
 
 // Started by a supervisor that closes all three: no line goes into a file that took number 2.
 TEST_F(UnreadLogTest, ClosedStreamsAreOpenedFirst) {
-  process_ = std::make_unique<ChildProcess>(
-      std::vector<std::string>{"/bin/sh", "-c", "exec " + larderd(" --keep-up " + (folder_ / "keeper").string()) + " <&- >&- 2>&-"});
+  process_ = std::make_unique<ChildProcess>(std::vector<std::string>{
+      "/bin/sh", "-c", "exec " + larderd(" --keep-up " + (folder_ / "keeper").string()) + " <&- >&- 2>&-"});
   ASSERT_TRUE(eventually([&] { return ready(); }, kPatienceMs));
   for (const char* number : {"0", "1", "2"})
     EXPECT_EQ(fs::read_symlink("/proc/" + std::to_string(process_->pid()) + "/fd/" + number), "/dev/null") << number;
@@ -201,7 +204,8 @@ TEST_F(UnreadLogTest, NamesOfOtherLettersAreShownAsTheyAre) {
   ASSERT_TRUE(one.send_open_namespace("a: 1", 4096, 2, "模型 größe").ok());
   ASSERT_TRUE(one.receive().ok());
   for (const char* verb : {"status", "status --json"})
-    EXPECT_TRUE(eventually([&] { return ctl("l.admin", verb).text.find("模型 größe") != std::string::npos; }, kPatienceMs)) << verb;
+    EXPECT_TRUE(eventually([&] { return ctl("l.admin", verb).text.find("模型 größe") != std::string::npos; }, kPatienceMs))
+        << verb;
   process_->signal(SIGTERM);
   EXPECT_NE(read_all().find("model '模型 größe'"), std::string::npos);
 }

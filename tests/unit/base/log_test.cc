@@ -35,10 +35,14 @@ TEST(LogTest, NamesOfAllLettersPassAndWhatATerminalObeysDoesNot) {
   };
   EXPECT_EQ(text_line("模型-größe"), "t info 模型-größe name=模型-größe");
   EXPECT_EQ(text_line("\x1b[2J"), "t info \\x1b[2J name=\\x1b[2J");
-  EXPECT_EQ(text_line("\xc2\x9b" "2J\x7f"), "t info \\xc2\\x9b2J\\x7f name=\\xc2\\x9b2J\\x7f");  // CSI in one character
+  EXPECT_EQ(text_line("\xc2\x9b"
+                      "2J\x7f"),
+            "t info \\xc2\\x9b2J\\x7f name=\\xc2\\x9b2J\\x7f");  // CSI in one character
   EXPECT_EQ(text_line("a\xff"), "t info a\\xff name=a\\xff");
   EXPECT_EQ(text_line("a\nb"), "t info a b name=a b");
-  EXPECT_EQ(json_text("\xc2\x9b" "a\xe2\x80\xae"), "\"\\u009ba\\u202e\"");
+  EXPECT_EQ(json_text("\xc2\x9b"
+                      "a\xe2\x80\xae"),
+            "\"\\u009ba\\u202e\"");
 }
 
 TEST(LogTest, WhateverTheBytesItIsJson) {

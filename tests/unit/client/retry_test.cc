@@ -29,7 +29,8 @@ const PageLayout kLayout{"plain", 2, 4, 16384, 0, false, 0};
 
 TEST(RetryTest, ALarderdThatIsAwayIsTriedInQuickSuccession) {
   Retry retry(1);
-  for (int i = 0; i < 1000; ++i) EXPECT_LE(retry.next_ms(i % 2 == 0 ? Code::kUnavailable : Code::kDeadlineExceeded), Retry::kLastMs);
+  for (int i = 0; i < 1000; ++i)
+    EXPECT_LE(retry.next_ms(i % 2 == 0 ? Code::kUnavailable : Code::kDeadlineExceeded), Retry::kLastMs);
 }
 
 TEST(RetryTest, ARefusalIsTriedMoreAndMoreSeldomUpToAMinute) {

@@ -18,18 +18,19 @@ bool is_valid(std::string_view text) {
 }
 
 TEST(Utf8Test, ValidTextPasses) {
-  for (const std::string text : {"", "plain", "größe", "日本語", "עברית", "🙂", "tab-less \\ \" ?"}) EXPECT_EQ(clean_text(text), text);
+  for (const std::string text : {"", "plain", "größe", "日本語", "עברית", "🙂", "tab-less \\ \" ?"})
+    EXPECT_EQ(clean_text(text), text);
 }
 
 TEST(Utf8Test, ControlsAndBytesThatAreNoTextAreEscaped) {
   EXPECT_EQ(clean_text("\x1b]0;x\x07"), "\\x1b]0;x\\x07");
-  EXPECT_EQ(clean_text("\xc2\x85"), "\\xc2\\x85");                  // NEL
-  EXPECT_EQ(clean_text("\xe2\x80\xa8"), "\\xe2\\x80\\xa8");        // a line separator
-  EXPECT_EQ(clean_text("\xe2\x80\xae"), "\\xe2\\x80\\xae");        // from right to left from here on
-  EXPECT_EQ(clean_text("\xc0\xaf"), "\\xc0\\xaf");                  // overlong
-  EXPECT_EQ(clean_text("\xed\xa0\x80"), "\\xed\\xa0\\x80");        // a surrogate
+  EXPECT_EQ(clean_text("\xc2\x85"), "\\xc2\\x85");                    // NEL
+  EXPECT_EQ(clean_text("\xe2\x80\xa8"), "\\xe2\\x80\\xa8");           // a line separator
+  EXPECT_EQ(clean_text("\xe2\x80\xae"), "\\xe2\\x80\\xae");           // from right to left from here on
+  EXPECT_EQ(clean_text("\xc0\xaf"), "\\xc0\\xaf");                    // overlong
+  EXPECT_EQ(clean_text("\xed\xa0\x80"), "\\xed\\xa0\\x80");           // a surrogate
   EXPECT_EQ(clean_text("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");  // beyond the last
-  EXPECT_EQ(clean_text("a\xe6\xa8"), "a\\xe6\\xa8");                // torn
+  EXPECT_EQ(clean_text("a\xe6\xa8"), "a\\xe6\\xa8");                  // torn
 }
 
 TEST(Utf8Test, ACutIsBetweenCharacters) {
@@ -47,7 +48,10 @@ TEST(Utf8Test, WhateverTheBytesTheResultIsTextInItsBoundAndStaysAsItIs) {
   std::mt19937 random(11);
   for (int round = 0; round < 20'000; ++round) {
     std::string text(random() % 40, '\0');
-    for (char& c : text) c = static_cast<char>(random() % 3 == 0 ? random() : "\xc2\x9b\xe2\x80\xae\xf0" "ab"[random() % 8]);
+    for (char& c : text)
+      c = static_cast<char>(random() % 3 == 0 ? random()
+                                              : "\xc2\x9b\xe2\x80\xae\xf0"
+                                                "ab"[random() % 8]);
     const std::size_t most = random() % 60;
     const std::string clean = clean_text(text, most);
     ASSERT_LE(clean.size(), most);
