@@ -58,7 +58,7 @@ TEST(Utf8Test, WhateverTheBytesTheResultIsTextInItsBoundAndStaysAsItIs) {
     ASSERT_TRUE(is_valid(clean)) << "round " << round;
     ASSERT_EQ(clean_text(clean), clean) << "round " << round;
     ASSERT_LE(cut_text(text, most).size(), most);
-    if (is_valid(text)) ASSERT_TRUE(is_valid(cut_text(text, most))) << "round " << round;
+    ASSERT_TRUE(!is_valid(text) || is_valid(cut_text(text, most))) << "round " << round;
   }
 }
 
