@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include "sidecar/base/log.h"
+#include "sidecar/base/log_drain.h"
+#include "sidecar/base/log_throttle.h"
 #include "sidecar/base/nap.h"
 
 namespace larder::app {
@@ -15,6 +17,8 @@ Ending::Ending(const Signals& signals, std::stop_source& all, std::chrono::milli
         base::nap(most_to_end, over);
         if (over.stop_requested()) return;
         base::log_warning("stopping took too long: what was under way is left to the next leader");
+        base::tell_all_left_out();
+        base::flush_log(base::LogDrain::kMostToEnd);
         ::_exit(0);
       }) {}
 

@@ -2,6 +2,7 @@
 #include <malloc.h>
 
 #include <condition_variable>
+#include <csignal>
 #include <cstdio>
 #include <ctime>
 #include <mutex>
@@ -14,6 +15,7 @@
 #include "operator/app/cluster_version.h"
 #include "operator/app/ending.h"
 #include "operator/app/leading.h"
+#include "operator/app/log_metrics.h"
 #include "operator/app/metrics_reference.h"
 #include "operator/app/pages.h"
 #include "operator/app/reviewing.h"
@@ -23,6 +25,9 @@
 #include "operator/k8s/http_client.h"
 #include "operator/k8s/leader_election.h"
 #include "operator/webhook/certificate_keeper.h"
+#include "sidecar/base/last_words.h"
+#include "sidecar/base/log_drain.h"
+#include "sidecar/base/standard_streams.h"
 #include "sidecar/config/loader.h"
 
 namespace larder::app {
@@ -48,7 +53,8 @@ class Operator {
         quick_client_(transport_, monotonic_,
                       {.deadline = std::chrono::milliseconds(webhook::CachedPools::kLiveDeadlineMs), .stop = stop_}),
         lease_client_(transport_, monotonic_, {.deadline = kLeaseCall}),
-        events_(client_, arguments.identity, monotonic_, metrics_) {}
+        events_(client_, arguments.identity, monotonic_, metrics_),
+        log_metrics_(watch_log(metrics_)) {}
 
   Status run() {
     const std::optional<bool> native_sidecars = await_native_sidecars(quick_client_, stop_);
@@ -147,6 +153,7 @@ class Operator {
   k8s::CurlTransport transport_;
   k8s::HttpClient client_, quick_client_, lease_client_;
   k8s::EventRecorder events_;  // of the webhook, which every replica is
+  const std::shared_ptr<void> log_metrics_;
 };
 
 int fail(const Status& status, int exit_code) {
@@ -158,7 +165,7 @@ int run(int argc, char** argv) {
   const std::vector<std::string_view> words(argv + 1, argv + argc);
   Result<Arguments> arguments = parse_arguments(words, config::process_environment());
   if (!arguments.ok()) {
-    std::fprintf(stderr, "larder-operator: %s\n", arguments.status().text().c_str());
+    base::write_line("larder-operator: " + arguments.status().text() + "\n");
     return kExitArguments;
   }
   if (arguments->help) return std::fputs(help_text().c_str(), stdout) < 0;
@@ -182,10 +189,15 @@ int run(int argc, char** argv) {
 }  // namespace larder::app
 
 int main(int argc, char** argv) {
+  larder::base::open_standard_streams();
+  larder::base::bound_terminate();
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
+    const larder::base::LogDrain log;
     return larder::app::run(argc, argv);
   } catch (const std::system_error& error) {
-    std::fprintf(stderr, "larder-operator: a thread could not be started: %s\n", error.what());
+    larder::base::write_line(std::string("larder-operator: a thread could not be started: ") + error.what() + "\n");
+    larder::base::flush_log(larder::base::LogDrain::kMostToEnd);
     return larder::app::kExitFailure;
   }
 }

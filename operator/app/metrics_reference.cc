@@ -1,5 +1,6 @@
 #include "operator/app/metrics_reference.h"
 
+#include "operator/app/log_metrics.h"
 #include "operator/k8s/event_recorder.h"
 #include "operator/k8s/http_client.h"
 #include "operator/k8s/leader_election.h"
@@ -33,6 +34,7 @@ std::string exported() {
                                      metrics, [](bool) {});
   const webhook::TlsAcceptor acceptor;
   webhook::WebhookMetrics reviews(metrics, "/mutate-v1-pod", acceptor);
+  const std::shared_ptr<void> log = watch_log(metrics);
   const http::Counters counters;
   reviews.watch(metrics, counters);
   reconcile::PoolMetrics pools(metrics);

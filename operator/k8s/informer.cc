@@ -8,7 +8,7 @@
 #include <random>
 #include <thread>
 
-#include "sidecar/base/log.h"
+#include "sidecar/base/log_throttle.h"
 #include "sidecar/base/nap.h"
 
 namespace larder::k8s {
@@ -55,7 +55,6 @@ class ListWatch final : public Informer {
   void drop(const Name& name);
   void replace_all(Contents contents, const std::string& version);
   void tell(const ObjectPtr& before, const ObjectPtr& after) const;
-  void tell_failure(std::string why);
   void pause(const std::stop_token& stop, bool failed);
 
   ApiClient& client_;
@@ -71,7 +70,6 @@ class ListWatch final : public Informer {
   std::string version_;  // watch from here; empty: fill first
   bool streams_ = true;  // the server may know WatchList
   std::chrono::milliseconds pause_ = kFirstPause;
-  std::string failure_;  // the last that was logged since the contents were known
   std::minstd_rand random_{std::random_device()()};
 
   std::jthread thread_;  // last: it begins when all else is there, and ends first
@@ -110,7 +108,9 @@ void ListWatch::run(const std::stop_token& stop) {
     if (stop.stop_requested()) return;
     if (clock_.now_ms() - began_ms >= kLivedMs) pause_ = kFirstPause;
     if (status.code() == Code::kOutOfRange || status.code() == Code::kInvalidArgument) version_.clear();  // list again
-    if (!status.ok()) tell_failure(status.to_string());
+    if (!status.ok())
+      base::log_refusal("watch of " + informing_.resource.plural, status.to_string(), base::LogLevel::kWarning,
+                        "watch ended, it begins again: " + status.to_string(), {{"resource", informing_.resource.plural}});
     pause(stop, !status.ok());
   }
 }
@@ -223,20 +223,12 @@ void ListWatch::replace_all(Contents contents, const std::string& version) {
     synced_ = true;
   }
   version_ = version;
-  failure_.clear();
   changed_.notify_all();
   for (const auto& [before, after] : changes) tell(before, after);
 }
 
 void ListWatch::tell(const ObjectPtr& before, const ObjectPtr& after) const {
   if (informing_.changed) informing_.changed(before, after);
-}
-
-// A role without the right to watch fails for as long as the operator runs, and is one line.
-void ListWatch::tell_failure(std::string why) {
-  if (why == failure_) return;
-  base::log_warning("watch ended, it begins again: " + why, {{"resource", informing_.resource.plural}});
-  failure_ = std::move(why);
 }
 
 // Half of it by chance, so that the informers of all replicas do not come at once when the server is back.

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "sidecar/base/log.h"
+#include "sidecar/base/log_throttle.h"
 #include "sidecar/base/nap.h"
 
 namespace larder::k8s {
@@ -33,7 +33,10 @@ void LeaderElection::run(const std::stop_token& stop) {
   std::string holder;
   while (!stop.stop_requested()) {
     const LeaderLease::Step step = lease_.step();
-    if (!step.status.ok()) base::log_warning("leader election: " + step.status.to_string(), {{"lease", name_}});
+    if (!step.status.ok())
+      base::log_refusal("leader election", step.status.to_string(), base::LogLevel::kWarning,
+                        "leader election: " + step.status.to_string(), {{"lease", name_}});
+    base::tell_left_out();
     if (lease_.holder() != holder)
       base::log_info("leader election: the lease's holder has changed", {{"lease", name_}, {"holder", holder = lease_.holder()}});
     tell(lease_.held());

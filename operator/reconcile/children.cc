@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "sidecar/base/log.h"
+#include "sidecar/base/log_throttle.h"
 
 namespace larder::reconcile {
 namespace {
@@ -46,11 +46,13 @@ std::string called(const Step& step) {
 
 // What is done to an object, and whose it is, under keys that a search of the logs can name.
 void log_step(const char* what, const Step& step, const Owner& owner) {
-  base::log_info(std::string(what) + " it: " + step.why, {{"kind", step.resource.kind},
-                                                          {"namespace", owner.ns},
-                                                          {"name", api::name_of(step.object)},
-                                                          {"owner_kind", owner.kind},
-                                                          {"owner", owner.name}});
+  // Another controller may undo each step, for ever.
+  base::log_from(std::string(what) + " " + called(step) + step.why, base::LogLevel::kInfo, std::string(what) + " it: " + step.why,
+                 {{"kind", step.resource.kind},
+                  {"namespace", owner.ns},
+                  {"name", api::name_of(step.object)},
+                  {"owner_kind", owner.kind},
+                  {"owner", owner.name}});
 }
 
 }  // namespace

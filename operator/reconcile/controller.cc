@@ -3,7 +3,7 @@
 #include <chrono>
 #include <exception>
 
-#include "sidecar/base/log.h"
+#include "sidecar/base/log_throttle.h"
 
 namespace larder::reconcile {
 namespace {
@@ -57,7 +57,8 @@ void Controller::work(const std::stop_token& stop) {
     if (!done.status.ok()) {
       failed_.add();
       errors_.add();
-      base::log_warning("reconcile failed: " + done.status.to_string(),
+      base::log_refusal(name_ + " " + key->ns + "/" + key->name, done.status.to_string(), base::LogLevel::kWarning,
+                        "reconcile failed: " + done.status.to_string(),
                         {{"controller", name_}, {"namespace", key->ns}, {"name", key->name}});
       queue_.retry(*key);
       continue;

@@ -6,6 +6,7 @@
 #include "operator/api/base64.h"
 #include "operator/api/names.h"
 #include "operator/webhook/object_watch.h"
+#include "sidecar/base/log_throttle.h"
 #include "sidecar/base/nap.h"
 
 namespace larder::webhook {
@@ -65,8 +66,8 @@ void CertificateKeeper::keep(const std::stop_token& stop) {
 }
 
 void CertificateKeeper::log(base::LogLevel level, const std::string& text) const {
-  base::log(level, "webhook certificates: " + text,
-            {{"kind", "Secret"}, {"namespace", kept_.ns}, {"name", kept_.secret}, {"webhook", kept_.configuration}});
+  base::log_from("webhook certificates: " + text, level, "webhook certificates: " + text,
+                 {{"kind", "Secret"}, {"namespace", kept_.ns}, {"name", kept_.secret}, {"webhook", kept_.configuration}});
 }
 
 Status CertificateKeeper::keep_once() {

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -18,8 +19,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using protocol::MessageType;
 
-constexpr std::uint32_t kFirstBackoffMs = 50;
-constexpr std::uint32_t kLastBackoffMs = 250;
+constexpr std::uint32_t kLastedMs = 60'000;  // a session that larderd ends later was worth a quick try
 
 void drain(const Fd& wake) {
   std::uint64_t count = 0;
@@ -41,7 +41,7 @@ Status read_error(protocol::Decoder& decoder) {
   protocol::Error error{};
   std::string text;
   if (decoder.read(error) && decoder.read_text(error.text_bytes, protocol::kMaxPacketBytes, text))
-    return {Code::kFailedPrecondition, "larderd ended the session: " + text};
+    return {error.code == 0 ? Code::kInternal : static_cast<Code>(error.code), "larderd ended the session: " + text};
   return {Code::kInvalidArgument, "ERROR is too short"};
 }
 
@@ -103,15 +103,16 @@ bool Control::wait_attached(std::uint32_t timeout_ms) {
 
 void Control::run() {
   pthread_setname_np(pthread_self(), "larder-control");
-  std::uint32_t backoff_ms = kFirstBackoffMs;
+  Retry retry(static_cast<std::uint32_t>(::getpid()) ^ static_cast<std::uint32_t>(Clock::now().time_since_epoch().count()));
   while (!stop_) {
+    const SocketFile file = SocketFile::at(socket_);
+    Code why = Code::kUnavailable;
     try {
-      attach(backoff_ms);
+      why = attach(retry);
     } catch (const std::exception& error) {  // out of memory: the engine must not die of it
       log_.add("error", std::string("control thread: ") + error.what());
     }
-    if (!stop_) pause(backoff_ms);
-    backoff_ms = std::min(backoff_ms * 2, kLastBackoffMs);
+    pause(retry.next_ms(why), file);
   }
 }
 
@@ -123,16 +124,17 @@ Result<HandshakeOutput> Control::try_handshake() {
   return output;
 }
 
-// One attempt, and the session that it may lead to.
-void Control::attach(std::uint32_t& backoff_ms) {
+// One attempt, and the session that it may lead to. How it ended.
+Code Control::attach(Retry& retry) {
   drain(*wake_);  // what an earlier session left
   let_go_of_the_dead();
   Result<HandshakeOutput> output = try_handshake();
   if (!output.ok()) {
     if (!stop_) log_.add("warning", "no cache for now, trying on: " + output.status().to_string());
-    return;
+    return output.status().code();
   }
   const std::shared_ptr<Attachment> attachment = output->attachment;
+  const auto begin = Clock::now();
   Status ended;
   try {
     publish(attachment, output->difference);
@@ -143,7 +145,8 @@ void Control::attach(std::uint32_t& backoff_ms) {
   attachment->outbox().close();
   listener_.lost(attachment);
   if (!stop_) log_.add("warning", "lost larderd (" + ended.to_string() + "): stores are refused until it is back");
-  backoff_ms = kFirstBackoffMs;
+  if (!Retry::is_refusal(ended.code()) || Clock::now() - begin >= std::chrono::milliseconds(kLastedMs)) retry.attached();
+  return ended.code();
 }
 
 // Nobody serves that arena again, and the next larderd may need the room that it takes while it is mapped.
@@ -272,9 +275,16 @@ Status Control::handle(const std::shared_ptr<Attachment>& attachment, protocol::
   return {};  // a message of a newer minor version
 }
 
-void Control::pause(std::uint32_t ms) {
-  pollfd wait{wake_->get(), POLLIN, 0};
-  if (::poll(&wait, 1, static_cast<int>(ms)) > 0 && !stop_) drain(*wake_);
+// In steps: a refusal may end before its pause does. `file`: before the try.
+void Control::pause(std::uint32_t ms, const SocketFile& file) {
+  const auto end = Clock::now() + std::chrono::milliseconds(ms);
+  for (auto left = std::chrono::milliseconds(ms); left.count() > 0 && !stop_;) {
+    const auto step = std::min<std::int64_t>(left.count(), Retry::kLastMs);
+    pollfd wait{wake_->get(), POLLIN, 0};
+    if (::poll(&wait, 1, static_cast<int>(step)) > 0 && !stop_) drain(*wake_);
+    if (ms > Retry::kLastMs && SocketFile::at(socket_) != file) return;
+    left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
+  }
 }
 
 }  // namespace larder::client

@@ -16,6 +16,7 @@
 #include "shim/client/handshake.h"
 #include "shim/client/layout.h"
 #include "shim/client/log_ring.h"
+#include "shim/client/retry.h"
 #include "shim/protocol/codec.h"
 
 namespace larder::client {
@@ -68,7 +69,7 @@ class Control {
  private:
   void run();
   Result<HandshakeOutput> try_handshake();
-  void attach(std::uint32_t& backoff_ms);
+  Code attach(Retry& retry);
   Status serve(const std::shared_ptr<Attachment>& attachment);
   Status receive_all(const std::shared_ptr<Attachment>& attachment);
   // Takes the packet's descriptors.
@@ -77,7 +78,7 @@ class Control {
   void tell_difference(const std::string& difference);
   void let_go_of_the_dead();
   void unmap_unused();
-  void pause(std::uint32_t ms);
+  void pause(std::uint32_t ms, const SocketFile& file);
   void wake();
 
   const std::string socket_;

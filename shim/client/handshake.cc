@@ -1,10 +1,14 @@
 #include "shim/client/handshake.h"
 
 #include <poll.h>
+#include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstdio>
 
 #include "shim/client/namespaces.h"
 #include "shim/protocol/codec.h"
@@ -17,6 +21,20 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using protocol::MessageType;
 
+// Whom the socket is for, as far as this process may see, and who this process is.
+Status no_permission(const std::string& path) {
+  std::string text =
+      "connect to " + path + ": this engine runs as uid " + std::to_string(::geteuid()) + ", gid " + std::to_string(::getegid());
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) return {Code::kPermissionDenied, text + " and may not look into the socket's directory"};
+  std::array<char, 8> mode{};
+  std::snprintf(mode.data(), mode.size(), "%04o", info.st_mode & 07777U);
+  text += "; larderd's socket is for uid " + std::to_string(info.st_uid) + " and the group " + std::to_string(info.st_gid) +
+          " (mode " + mode.data() +
+          "). Run the engine as that user or with that group, or set larderd's socket_mode (0666: every user)";
+  return {Code::kPermissionDenied, std::move(text)};
+}
+
 Result<Fd> connect_to(const std::string& path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -24,9 +42,12 @@ Result<Fd> connect_to(const std::string& path) {
   path.copy(address.sun_path, path.size());
   Fd fd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd.valid()) return Status::from_errno(errno, "socket");
-  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0)
-    return Status::from_errno(errno, "connect to " + path);
-  return fd;
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) return fd;
+  const int error = errno;
+  if (error == EACCES || error == EPERM) return no_permission(path);
+  // Of a socket: larderd is stopped or busy, and too many wait for it.
+  if (error == EAGAIN) return Status(Code::kUnavailable, "connect to " + path + ": larderd does not accept connections now");
+  return Status::from_errno(error, "connect to " + path);
 }
 
 // The next packet, or why there is none within the deadline.
@@ -102,7 +123,8 @@ Result<HandshakeOutput> shake_hands(const HandshakeInput& input, const Namespace
   Result<Fd> connected = connect_to(input.socket);
   if (!connected.ok()) return connected.status();
   LARDER_POINT(connected);
-  if (Status sent = send_hello(connected->get(), input); !sent.ok()) return sent;
+  // A larderd that refuses closes the socket at once, and its reason is to be read all the same.
+  if (Status sent = send_hello(connected->get(), input); !sent.ok() && sent.code() != Code::kUnavailable) return sent;
   LARDER_POINT(hello_sent);
   Result<std::shared_ptr<Attachment>> attachment = receive_welcome(*std::move(connected), input, stop);
   if (!attachment.ok()) return attachment.status();

@@ -15,6 +15,7 @@
 
 #include "shim/protocol/messages.h"
 #include "shim/protocol/status.h"
+#include "shim/protocol/utf8.h"
 
 namespace larder::protocol {
 
@@ -103,18 +104,18 @@ class Decoder {
   std::span<const std::byte> rest_;
 };
 
-// Cut to kMaxNameBytes; printable ASCII only, so that it can stand in a log line and a metric label.
+// Cleaned (utf8.h) and cut to kMaxNameBytes, so that it can stand in a log line, a metric label and on a terminal.
 inline ShortText make_short_text(std::string_view text) {
+  const std::string clean = clean_text(text, kMaxNameBytes);
   ShortText value{};
-  value.bytes = static_cast<std::uint32_t>(std::min(text.size(), kMaxNameBytes));
-  for (std::uint32_t i = 0; i < value.bytes; ++i) value.text[i] = text[i] >= ' ' && text[i] <= '~' ? text[i] : '?';
+  value.bytes = static_cast<std::uint32_t>(clean.size());
+  clean.copy(value.text, sizeof(value.text));
   return value;
 }
 
 // The same rules for a text that came from the other side. A length over the limit is cut.
 inline std::string short_text(const ShortText& value) {
-  const ShortText clean = make_short_text({value.text, std::min<std::size_t>(value.bytes, kMaxNameBytes)});
-  return {clean.text, clean.bytes};
+  return clean_text({value.text, std::min<std::size_t>(value.bytes, kMaxNameBytes)}, kMaxNameBytes);
 }
 
 }  // namespace larder::protocol

@@ -60,9 +60,11 @@ inline Result<Packet> receive_packet(int socket) {
   message.msg_control = control.data();
   message.msg_controllen = control.size();
   ssize_t received = 0;
+  // The kernel tells once of a peer that closed before it read everything, and hands out what that peer sent (its ERROR) behind that.
+  bool told = false;
   do {
     received = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-  } while (received < 0 && errno == EINTR);
+  } while (received < 0 && (errno == EINTR || (errno == ECONNRESET && !std::exchange(told, true))));
   if (received < 0) return Status::from_errno(errno, "recvmsg");
   for (cmsghdr* head = CMSG_FIRSTHDR(&message); head != nullptr; head = CMSG_NXTHDR(&message, head)) {
     if (head->cmsg_level != SOL_SOCKET || head->cmsg_type != SCM_RIGHTS) continue;

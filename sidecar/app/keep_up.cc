@@ -1,10 +1,13 @@
 #include "sidecar/app/keep_up.h"
 
+#include <sys/eventfd.h>
+
 #include <cerrno>
 #include <cstdlib>
 #include <memory>
 #include <utility>
 
+#include "sidecar/base/log_drain.h"
 #include "sidecar/ctl/admin_client.h"
 #include "sidecar/http/endpoint.h"
 #include "sidecar/http/listener.h"
@@ -35,9 +38,15 @@ Result<int> keep_up(const std::vector<std::string>& addresses, std::vector<std::
                     const std::optional<std::string>& config_file, const config::Environment& environment, const Fd& signals) {
   const std::unique_ptr<char, decltype(&std::free)> program(::realpath("/proc/self/exe", nullptr), &std::free);
   if (!program) return Status::from_errno(errno, "/proc/self/exe");
+  // Inherited: in a pod nobody asks the keeper for metrics, so that larderd counts for it what it drops of the log.
+  const Fd drops(::eventfd(0, EFD_NONBLOCK));
+  if (!drops.valid()) return Status::from_errno(errno, "eventfd");
   arguments.insert(arguments.begin(), program.get());
+  arguments.insert(arguments.end(), {"--keeper-drops", std::to_string(drops.get())});
   // Read at each look: it may change, and while it is wrong larderd does not start.
-  const auto ask = [&]() -> Status {
+  const auto ask = [&, told = std::uint64_t{0}]() mutable -> Status {
+    const std::uint64_t dropped = base::dropped_log_lines();
+    if (dropped > told) ::eventfd_write(drops.get(), dropped - std::exchange(told, dropped));
     const Result<config::Config> config = config::load(config_file, environment);
     if (!config.ok()) return config.status();
     return is_ready(config->http.admin_socket);

@@ -1,4 +1,5 @@
 // larderd: wiring only. Configuration in, sidecar and HTTP server up, signals to stop().
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/signalfd.h>
@@ -7,6 +8,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <new>
 #include <optional>
 #include <string>
@@ -19,7 +21,10 @@
 #include "sidecar/app/config_watch.h"
 #include "sidecar/app/keep_up.h"
 #include "sidecar/base/clock.h"
+#include "sidecar/base/last_words.h"
 #include "sidecar/base/log.h"
+#include "sidecar/base/log_drain.h"
+#include "sidecar/base/standard_streams.h"
 #include "sidecar/config/loader.h"
 #include "sidecar/config/reference.h"
 #include "sidecar/http/metrics.h"
@@ -36,6 +41,7 @@ constexpr int kWatchMs = 2000;
 struct Arguments {
   std::optional<std::string> config_file;
   std::vector<std::string> keep_up;       // where probes are answered
+  std::optional<int> keeper_drops;        // an eventfd that this process' keeper counts dropped log lines in
   std::vector<std::string> all_but_that;  // of the command line
   bool watch_config = false, check_config = false, free_memory = false;
   bool config_reference = false, metrics_reference = false, version = false, help = false;
@@ -50,7 +56,12 @@ Result<Arguments> parse(int argc, char** argv) {
       continue;
     }
     const int first = i;
-    if (word == "--watch-config") {
+    if (word == "--keeper-drops" && i + 1 < argc) {
+      const int fd = std::atoi(argv[++i]);
+      if (fd <= STDERR_FILENO || ::fcntl(fd, F_SETFD, FD_CLOEXEC) != 0)
+        return Status(Code::kInvalidArgument, "'--keeper-drops' is the keeper's own option: it needs a descriptor of its");
+      arguments.keeper_drops = fd;
+    } else if (word == "--watch-config") {
       arguments.watch_config = true;
     } else if (word == "--check-config") {
       arguments.check_config = true;
@@ -109,13 +120,16 @@ Result<Fd> take_signals() {
 }
 
 // Stops the sidecar on SIGINT and SIGTERM, and has the configuration read again on SIGHUP and, where it is watched, every few seconds.
-// Ends as well when `done` becomes readable.
-void obey_signals(const Fd& signals, const Fd& done, int watch_ms, ConfigWatch config, ipc::Sidecar& sidecar) {
-  pollfd polled[] = {{signals.get(), POLLIN, 0}, {done.get(), POLLIN, 0}};
+// Counts what the keeper drops. Ends as well when `done` becomes readable.
+void obey_signals(const Fd& signals, const Fd& done, int keeper_drops, int watch_ms, ConfigWatch config, ipc::Sidecar& sidecar) {
+  pollfd polled[] = {{signals.get(), POLLIN, 0}, {done.get(), POLLIN, 0}, {keeper_drops, POLLIN, 0}};
   for (;;) {
-    const int ready = ::poll(polled, 2, watch_ms);
+    const int ready = ::poll(polled, 3, watch_ms);
     if (ready == 0) config.reload_if_changed();
     if (ready <= 0) continue;
+    eventfd_t dropped = 0;
+    if ((polled[2].revents & POLLIN) != 0 && ::eventfd_read(keeper_drops, &dropped) == 0) base::note_dropped_lines(dropped);
+    if (((polled[0].revents | polled[1].revents) & POLLIN) == 0) continue;
     signalfd_siginfo signal{};
     if ((polled[0].revents & POLLIN) == 0 || ::read(signals.get(), &signal, sizeof(signal)) != sizeof(signal)) return;
     if (signal.ssi_signo == SIGHUP) {
@@ -143,8 +157,8 @@ Status serve(const config::Config& config, const std::optional<std::string>& con
 
   const int watch_ms = arguments.watch_config ? kWatchMs : -1;
   std::jthread obeying([&] {
-    obey_signals(*signals, done, watch_ms, ConfigWatch(config, arguments.config_file, environment, content, **sidecar),
-                 **sidecar);
+    obey_signals(*signals, done, arguments.keeper_drops.value_or(-1), watch_ms,
+                 ConfigWatch(config, arguments.config_file, environment, content, **sidecar), **sidecar);
   });
   struct Done {  // also where a thread could not be started: else that one would be waited for for ever
     const Fd& done;
@@ -156,13 +170,11 @@ Status serve(const config::Config& config, const std::optional<std::string>& con
 // Nothing that is half done can be gone on with or undone without memory. What stands in arena and index holds at every instruction, so
 // that this is no worse than a kill: the next one starts warm.
 [[noreturn]] void end_without_memory() {
-  constexpr std::string_view kText = "larderd: out of memory; the next one starts with what this one kept\n";
-  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kText.data(), kText.size());
-  ::_exit(kExitFailure);
+  base::end_with("larderd: out of memory; the next one starts with what this one kept\n", kExitFailure);
 }
 
 int fail(const Status& status, int exit_status) {
-  std::fprintf(stderr, "larderd: %s\n", status.text().c_str());
+  base::write_line("larderd: " + status.text() + "\n");
   return exit_status;
 }
 
@@ -219,10 +231,15 @@ int run(int argc, char** argv) {
 }  // namespace larder
 
 int main(int argc, char** argv) {
+  larder::base::open_standard_streams();
+  larder::base::bound_terminate();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file over `ulimit -f` is an error with words, and not the end of larderd
   try {
+    const larder::base::LogDrain log;
     return larder::run(argc, argv);
   } catch (const std::system_error& error) {
-    std::fprintf(stderr, "larderd: a thread could not be started: %s\n", error.what());
+    larder::base::write_line(std::string("larderd: a thread could not be started: ") + error.what() + "\n");
+    larder::base::flush_log(larder::base::LogDrain::kMostToEnd);
     return larder::kExitFailure;
   }
 }

@@ -4,39 +4,33 @@
 #include <cstdint>
 #include <cstdio>
 
+#include "shim/protocol/utf8.h"
+
 namespace larder::base {
 namespace {
 
-// Bytes of the valid UTF-8 sequence at the start of `text`; 0 where it is none (overlong forms and surrogates are none).
-std::size_t sequence_bytes(std::string_view text) {
-  const auto byte = [text](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
-  const std::uint8_t first = byte(0);
-  if (first < 0x80) return 1;
-  const std::size_t bytes = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
-  if (first < 0xc2 || first > 0xf4 || text.size() < bytes) return 0;
-  for (std::size_t i = 1; i < bytes; ++i)
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-  const std::uint8_t second = byte(1);
-  const bool overlong = (first == 0xe0 && second < 0xa0) || (first == 0xf0 && second < 0x90);
-  const bool beyond = (first == 0xed && second > 0x9f) || (first == 0xf4 && second > 0x8f);
-  return overlong || beyond ? 0 : bytes;
+std::string hex_escape(unsigned code_point) {
+  std::array<char, 8> hex{};
+  std::snprintf(hex.data(), hex.size(), "\\u%04x", code_point);
+  return hex.data();
 }
 
-std::string escaped(char c) {
-  switch (c) {
+// `character`: valid UTF-8 that must not stand in the text as it is.
+std::string escaped(std::string_view character) {
+  const auto bits = [character](std::size_t i, unsigned mask) { return static_cast<std::uint8_t>(character[i]) & mask; };
+  if (character.size() == 3) return hex_escape(bits(0, 0x0f) << 12 | bits(1, 0x3f) << 6 | bits(2, 0x3f));
+  if (character.size() == 2) return hex_escape(bits(0, 0x1f) << 6 | bits(1, 0x3f));
+  switch (character.front()) {
     case '"': return "\\\"";
     case '\\': return "\\\\";
     case '\n': return "\\n";
     case '\t': return "\\t";
-    default: break;
+    default: return hex_escape(bits(0, 0xff));
   }
-  std::array<char, 8> hex{};
-  std::snprintf(hex.data(), hex.size(), "\\u%04x", static_cast<unsigned>(static_cast<std::uint8_t>(c)));
-  return hex.data();
 }
 
-bool needs_escape(char c) {
-  return c == '"' || c == '\\' || c == 0x7f || static_cast<std::uint8_t>(c) < ' ';
+bool needs_escape(std::string_view character) {
+  return character.front() == '"' || character.front() == '\\' || protocol::is_control(character, character.size());
 }
 
 }  // namespace
@@ -44,13 +38,14 @@ bool needs_escape(char c) {
 std::string json_text(std::string_view text) {
   std::string quoted = "\"";
   while (!text.empty()) {
-    const std::size_t bytes = sequence_bytes(text);
+    const std::size_t bytes = protocol::utf8_bytes(text);
+    const std::string_view character = text.substr(0, bytes);
     if (bytes == 0)
       quoted += "\xef\xbf\xbd";
-    else if (needs_escape(text.front()))
-      quoted += escaped(text.front());
+    else if (needs_escape(character))
+      quoted += escaped(character);
     else
-      quoted += text.substr(0, bytes);
+      quoted += character;
     text.remove_prefix(bytes == 0 ? 1 : bytes);
   }
   return quoted + '"';

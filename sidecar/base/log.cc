@@ -1,7 +1,6 @@
 #include "sidecar/base/log.h"
 
-#include <unistd.h>
-
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <chrono>
@@ -9,7 +8,10 @@
 #include <ctime>
 #include <string>
 
+#include "shim/protocol/utf8.h"
 #include "sidecar/base/json_text.h"
+#include "sidecar/base/log_drain.h"
+#include "sidecar/base/stamped_line.h"
 
 namespace larder::base {
 namespace {
@@ -40,8 +42,12 @@ const char* level_name(LogLevel level) {
   return "?";
 }
 
+// A line end is a space, as people read it; what else is no text is escaped.
 void append_plain(std::string& line, std::string_view text) {
-  for (const char c : text) line += static_cast<unsigned char>(c) < ' ' ? ' ' : c;
+  std::string one_line(text);
+  std::ranges::replace_if(
+      one_line, [](char c) { return c == '\n' || c == '\r' || c == '\t'; }, ' ');
+  line += protocol::clean_text(one_line);
 }
 
 }  // namespace
@@ -76,9 +82,11 @@ bool logs(LogLevel level) {
 
 void log(LogLevel level, std::string_view text, LogFields fields) {
   if (!logs(level)) return;
-  const std::string line = log_line(log_format.load(std::memory_order_relaxed), timestamp(), level, text, fields) + '\n';
-  // A log that cannot be written has no other place to say so.
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+  write_line(stamped_line(level, text, fields));
+}
+
+std::string stamped_line(LogLevel level, std::string_view text, LogFields fields) {
+  return log_line(log_format.load(std::memory_order_relaxed), timestamp(), level, text, fields) + '\n';
 }
 
 }  // namespace larder::base

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "shim/protocol/utf8.h"
+
 namespace larder::base {
 namespace {
 
@@ -9,6 +11,26 @@ LogThrottle& of_this_process() {
   static const MonotonicClock clock;
   static LogThrottle throttle(clock);
   return throttle;
+}
+
+// Apart from the others: a source stays for minutes, and must not take a place from a source that needs it for a second.
+LogThrottle& refusals() {
+  static const MonotonicClock clock;
+  static LogThrottle throttle(clock, LogThrottle::kMostMs);
+  return throttle;
+}
+
+// A digit for each run of digits: session numbers and counts make no new text.
+std::string without_numbers(std::string_view text) {
+  std::string kept;
+  for (const char c : text) {
+    const bool digit = c >= '0' && c <= '9';
+    if (!digit)
+      kept += c;
+    else if (!kept.ends_with('#'))
+      kept += '#';
+  }
+  return kept;
 }
 
 void write_count(std::string_view source, LogLevel level, std::uint64_t left_out) {
@@ -19,8 +41,15 @@ void write_count(std::string_view source, LogLevel level, std::uint64_t left_out
 }  // namespace
 
 LogThrottle::~LogThrottle() {
+  tell_all();
+}
+
+void LogThrottle::tell_all() {
+  const std::lock_guard lock(mutex_);
   for (const auto& [name, source] : sources_)
     if (source.left_out > 0) write_count(name, source.level, source.left_out);
+  sources_.clear();
+  due_ms_ = UINT64_MAX;
 }
 
 void LogThrottle::log(std::string_view source, LogLevel level, std::string_view text, LogFields fields) {
@@ -28,14 +57,15 @@ void LogThrottle::log(std::string_view source, LogLevel level, std::string_view 
   const std::uint64_t now_ms = clock_.now_ms();
   const std::lock_guard lock(mutex_);
   tell_due(now_ms);
-  Source& one = source_of(source.substr(0, kMostSourceBytes));
+  Source& one = source_of(protocol::cut_text(source, kMostSourceBytes));
   if (now_ms < one.next_ms) {
     ++one.left_out;
+    due_ms_ = std::min(due_ms_.load(), one.next_ms);
     one.level = std::max(one.level, level);
     return;
   }
-  one.next_ms = now_ms + kEveryMs;
-  due_ms_ = std::min(due_ms_.load(), one.next_ms);
+  next_period(one, now_ms);
+  due_ms_ = std::min(due_ms_.load(), one.next_ms + one.every_ms);
   base::log(level, text, fields);
 }
 
@@ -51,21 +81,28 @@ std::size_t LogThrottle::sources() const {
   return sources_.size();
 }
 
-// A count is a line of its source: the next one comes a second later.
+void LogThrottle::next_period(Source& source, std::uint64_t now_ms) const {
+  source.every_ms = source.every_ms == 0 ? least_ms_ : std::min(source.every_ms * 2, kMostMs);
+  source.next_ms = now_ms + source.every_ms;
+}
+
+// A count is a line of its source: the next one comes a period later.
 void LogThrottle::tell_due(std::uint64_t now_ms) {
   if (now_ms < due_ms_.load(std::memory_order_relaxed)) return;
   std::uint64_t due_ms = UINT64_MAX;
   for (auto next = sources_.begin(); next != sources_.end();) {
     auto& [name, source] = *next;
-    if (now_ms >= source.next_ms && source.left_out == 0) {
+    if (source.left_out == 0 && now_ms >= source.next_ms + source.every_ms) {
       next = sources_.erase(next);
       continue;
     }
-    if (now_ms >= source.next_ms) {
+    if (source.left_out > 0 && now_ms >= source.next_ms) {
       write_count(name, source.level, source.left_out);
-      source = {now_ms + kEveryMs, 0, LogLevel::kDebug};
+      source.left_out = 0;
+      source.level = LogLevel::kDebug;
+      next_period(source, now_ms);
     }
-    due_ms = std::min(due_ms, source.next_ms);
+    due_ms = std::min(due_ms, source.next_ms + (source.left_out > 0 ? 0 : source.every_ms));
     ++next;
   }
   due_ms_ = due_ms;
@@ -80,8 +117,18 @@ void log_from(std::string_view source, LogLevel level, std::string_view text, Lo
   of_this_process().log(source, level, text, fields);
 }
 
+void log_refusal(std::string_view who, std::string_view cause, LogLevel level, std::string_view text, LogFields fields) {
+  refusals().log(std::string(who) + ": " + without_numbers(cause), level, text, fields);
+}
+
 void tell_left_out() {
   of_this_process().tell();
+  refusals().tell();
+}
+
+void tell_all_left_out() {
+  of_this_process().tell_all();
+  refusals().tell_all();
 }
 
 }  // namespace larder::base

@@ -1,10 +1,10 @@
-// LogThrottle: log lines that a stranger can cause, at most one a second for each source.
+// LogThrottle: log lines that others can cause over and over, bounded for each source.
 //
-// A source is a text: an address ("10.0.0.7"), a user ("uid 1000"), a process and a kind of line. The
-// first line of a source is written at once. Later lines within a second are counted, and one line
-// with the count follows when that second is over. A quiet source leaves the table after a second. The
-// table has kMostSources places; while they are taken, all further sources share one more, kOthers.
-// Memory and lines are therefore bounded.
+// A source is a text: an address ("10.0.0.7"), a user ("uid 1000"), a process and a kind of line. The first line of a source is
+// written at once. Lines that follow within a period are counted, and one line with the count follows when the period is over. The
+// period begins with a second and doubles while the source goes on, up to a minute. A source that is quiet for two periods leaves
+// the table. The table has kMostSources places; while they are taken, all further sources share one more, kOthers. Memory and lines
+// are therefore bounded: a source that never stops writes a line a minute.
 //
 // Thread-safe.
 #pragma once
@@ -24,13 +24,13 @@ namespace larder::base {
 
 class LogThrottle {
  public:
-  static constexpr std::uint64_t kEveryMs = 1000;
+  static constexpr std::uint64_t kLeastMs = 1000, kMostMs = 60'000;
   static constexpr std::size_t kMostSources = 128;
   static constexpr std::size_t kMostSourceBytes = 128;  // of a longer text the beginning counts
   static constexpr std::string_view kOthers = "others";
 
-  // `clock` outlives it.
-  explicit LogThrottle(const Clock& clock) : clock_(clock) {}
+  // `clock` outlives it. `least_ms`: the first period of a source.
+  explicit LogThrottle(const Clock& clock, std::uint64_t least_ms = kLeastMs) : clock_(clock), least_ms_(least_ms) {}
   ~LogThrottle();  // writes all counts
   LogThrottle(const LogThrottle&) = delete;
   LogThrottle& operator=(const LogThrottle&) = delete;
@@ -39,11 +39,14 @@ class LogThrottle {
   // Writes the counts that are due. log() does so too; a caller with a tick calls tell(), so that no
   // count waits for the next line.
   void tell();
+  // Writes all counts, due or not, and forgets all sources.
+  void tell_all();
 
   std::size_t sources() const;
 
  private:
   struct Source {
+    std::uint64_t every_ms = 0;         // the period; 0: it had no line yet
     std::uint64_t next_ms = 0;          // when its next line may come
     std::uint64_t left_out = 0;         // lines since its last one
     LogLevel level = LogLevel::kDebug;  // the highest of these
@@ -51,16 +54,26 @@ class LogThrottle {
   using Sources = std::map<std::string, Source, std::less<>>;
 
   void tell_due(std::uint64_t now_ms);
+  // A line of it is written now.
+  void next_period(Source& source, std::uint64_t now_ms) const;
   Source& source_of(std::string_view name);
 
   const Clock& clock_;
-  std::atomic<std::uint64_t> due_ms_{UINT64_MAX};  // the earliest next_ms of all sources
+  const std::uint64_t least_ms_;
+  std::atomic<std::uint64_t> due_ms_{UINT64_MAX};  // when the first source has a count to tell, or leaves
   mutable std::mutex mutex_;
   Sources sources_;
 };
 
-// log() and tell() of the one throttle of this process.
+// log() and tell() of the throttle of this process.
 void log_from(std::string_view source, LogLevel level, std::string_view text, LogFields fields = {});
 void tell_left_out();
+
+// A refusal, or another failure that stays until a person mends it and that comes again with each try: told once, then with a count
+// once a minute, for each `who` and `cause`. Numbers in `cause` do not count; a name that strangers choose must not stand in it.
+void log_refusal(std::string_view who, std::string_view cause, LogLevel level, std::string_view text, LogFields fields = {});
+
+// All counts, at the end of the process.
+void tell_all_left_out();
 
 }  // namespace larder::base

@@ -16,7 +16,7 @@ constexpr std::size_t kDigits = 2 * protocol::kBlockHashBytes;
 
 Status add(std::string_view text, const std::string& where, std::vector<std::string>& hashes) {
   if (!protocol::BlockHash::from_hex(text))
-    return {Code::kInvalidArgument, where + "'" + printable(text.substr(0, 80)) + "' is no hash: 32 hex digits or more"};
+    return {Code::kInvalidArgument, where + "'" + printable(cut(text, 80)) + "' is no hash: 32 hex digits or more"};
   if (hashes.size() == kMostHashes) return {Code::kOutOfRange, "more than " + grouped(kMostHashes) + " hashes"};
   hashes.emplace_back(text.substr(0, kDigits));
   return {};

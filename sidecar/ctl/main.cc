@@ -2,10 +2,12 @@
 #include <string_view>
 #include <vector>
 
+#include "sidecar/base/standard_streams.h"
 #include "sidecar/ctl/kube/plugin.h"
 #include "sidecar/ctl/larderctl.h"
 
 int main(int argc, char** argv) {
+  larder::base::open_standard_streams();
   const std::vector<std::string_view> words(argv + 1, argv + argc);
   return larder::kube::is_plugin(argv[0]) ? larder::kube::run_plugin(words) : larder::ctl::run(words);
 }

@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "shim/protocol/utf8.h"
+
 namespace larder::ctl {
 namespace {
 
@@ -70,13 +72,22 @@ std::string bar(double part, double whole, int width) {
 }
 
 std::string printable(std::string_view text) {
-  std::string result(text);
-  for (std::size_t i = 0; i < result.size(); ++i) {
-    const auto byte = static_cast<unsigned char>(result[i]);
-    const bool c1 = byte >= 0x80 && byte < 0xa0 && i > 0 && static_cast<unsigned char>(text[i - 1]) == 0xc2;
-    if (byte < ' ' || byte == 0x7f || c1) result[i] = '?';
+  return protocol::clean_text(text);
+}
+
+std::size_t width(std::string_view text) {
+  return static_cast<std::size_t>(
+      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+}
+
+std::string_view cut(std::string_view text, std::size_t most) {
+  std::size_t at = 0;
+  while (at < text.size()) {
+    const std::size_t bytes = std::max<std::size_t>(protocol::utf8_bytes(text.substr(at)), 1);
+    if (most-- == 0) break;
+    at += bytes;
   }
-  return result;
+  return text.substr(0, at);
 }
 
 std::string lower(std::string_view text) {
@@ -85,9 +96,9 @@ std::string lower(std::string_view text) {
   return result;
 }
 
-std::string column(std::string_view text, std::size_t width) {
-  if (text.size() > width && width > 3) return std::string(text.substr(0, width - 3)) + "...";
-  return std::string(text) + std::string(width - std::min(width, text.size()), ' ');
+std::string column(std::string_view text, std::size_t wide) {
+  if (width(text) > wide && wide > 3) return std::string(cut(text, wide - 3)) + "...";
+  return std::string(text) + std::string(wide - std::min(wide, width(text)), ' ');
 }
 
 }  // namespace larder::ctl

@@ -20,13 +20,18 @@ std::string byte_rate_text(double per_second);  // "5.0 MiB/s"
 // A bar of `width` characters.
 std::string bar(double part, double whole, int width);
 
-// Without control characters: engines choose their names, and a terminal obeys escape sequences.
+// With control characters and bytes that are no UTF-8 escaped: engines choose their names, and a terminal obeys escape sequences.
 std::string printable(std::string_view text);
+
+// Characters of a printable text. A wide one of East Asia counts as one.
+std::size_t width(std::string_view text);
+// The first `most` characters of it.
+std::string_view cut(std::string_view text, std::size_t most);
 
 // In lower case (of ASCII).
 std::string lower(std::string_view text);
 
-// Cut or filled with spaces to `width` characters (of ASCII).
-std::string column(std::string_view text, std::size_t width);
+// Cut or filled with spaces to `wide` characters.
+std::string column(std::string_view text, std::size_t wide);
 
 }  // namespace larder::ctl

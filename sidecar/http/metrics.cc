@@ -25,6 +25,14 @@ void add_identity(Families& out, const stats::Stats& stats, bool ready) {
   for (const auto& [kind, in_force] : kinds) out.add(in_force, {{"kind", kind}});
 }
 
+void add_log(Families& out, const stats::Stats& stats) {
+  out.counter(
+      "log_dropped_lines_total",
+      "Lines of the log, of larderd and of its keeper, that standard error did not take in time (nobody reads it) or at all (a "
+      "full disk).",
+      stats.log_lines_dropped);
+}
+
 void add_estimate(Families& out, const stats::Stats& stats) {
   const stats::Estimate& estimate = stats.estimate;
   out.begin(MetricType::kGauge, "estimated_hit_ratio",
@@ -226,6 +234,7 @@ std::string metrics_text(const stats::Stats& stats, bool ready, const Counters& 
   add_operations(out, stats);
   add_models(out, stats);
   add_http(out, http);
+  add_log(out, stats);
   return out.text();
 }
 

@@ -9,6 +9,7 @@
 
 #include <algorithm>
 
+#include "sidecar/base/file_limit.h"
 #include "sidecar/base/log.h"
 #include "sidecar/base/sizes.h"
 #include "sidecar/ipc/await_room.h"
@@ -108,7 +109,7 @@ Result<ArenaFile> make_file(const std::string& path, std::uint64_t size_bytes, s
   if (!arena.fd.valid()) return Status::from_errno(errno, "create arena " + path);
   Status status = ::ftruncate(arena.fd.get(), static_cast<off_t>(size_bytes)) == 0
                       ? take_file(path, size_bytes, arena)
-                      : Status::from_errno(errno, "ftruncate " + path + " to " + base::mib(size_bytes));
+                      : base::file_failure(errno, "ftruncate " + path + " to " + base::mib(size_bytes));
   if (status.ok()) status = bind_arena(plan, arena);
   if (status.ok()) return arena;
   ::unlink(path.c_str());

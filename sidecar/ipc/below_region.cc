@@ -8,6 +8,7 @@
 #include <bit>
 #include <string>
 
+#include "sidecar/base/file_limit.h"
 #include "sidecar/ipc/small_regions.h"
 
 namespace larder::ipc {
@@ -29,7 +30,7 @@ Result<std::shared_ptr<BelowRegion>> BelowRegion::create(std::uint64_t tier_byte
   const Fd fd(::memfd_create("larder-below", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd.valid()) return Status::from_errno(errno, "memfd_create for the below region");
   if (::fchmod(fd.get(), 0400) != 0 || ::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0)
-    return Status::from_errno(errno, "size the below region");
+    return base::file_failure(errno, "size the below region");
   Result<Mapping> mapping = Mapping::map_shared(fd, bytes, PROT_READ | PROT_WRITE, "below region");
   if (!mapping.ok()) return mapping.status();
   // From here on nobody else may write to it, whichever descriptor he has.

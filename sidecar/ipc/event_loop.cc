@@ -253,7 +253,7 @@ void EventLoop::accept_all() {
     }
     if (Status status = admit(socket); !status.ok()) {
       ++stats_.sessions_refused;
-      base::log_from(peer_of(socket).user, base::LogLevel::kWarning, "an engine was refused: " + status.text());
+      base::log_refusal(peer_of(socket).user, status.text(), base::LogLevel::kWarning, "an engine was refused: " + status.text());
       // Best effort: the closed socket says it too.
       [[maybe_unused]] const Status sent = protocol::send_packet(socket.get(), error_packet(status));
     }
@@ -361,8 +361,6 @@ void EventLoop::attached(Connection& connection) {
   shows_now_ = true;
   connection.beat_ms = clock_.now_ms();
   connection.protocol.inquiry().restart(connection.beat_ms);
-  base::log_from(log_source(connection.protocol.facts().peer, "attached"), base::LogLevel::kInfo,
-                 session_name(connection) + " attached");
   if (connection.protocol.previous_session() != 0) take_over(connection.protocol);
 }
 
@@ -382,13 +380,15 @@ void EventLoop::fail_session(std::uint32_t number, const Status& why) {
   const bool malformed = why.code() == Code::kInvalidArgument || why.code() == Code::kFailedPrecondition ||
                          why.code() == Code::kOutOfRange || why.code() == Code::kUnsupported;
   if (malformed) ++stats_.protocol_errors;
-  // By the user and not by the process: whoever connects again and again may do so from new processes.
-  if (malformed)
-    base::log_from(found->second->protocol.facts().peer.user, base::LogLevel::kWarning,
-                   session_name(*found->second) + " is ended: " + why.to_string());
+  // A session that was not told of yet was refused. By the user and not by the process: whoever connects again and again may do so
+  // from new processes.
+  const bool told = malformed || (!found->second->protocol.told() && why.code() == Code::kResourceExhausted);
+  if (told)
+    base::log_refusal(found->second->protocol.facts().peer.user, why.to_string(), base::LogLevel::kWarning,
+                      session_name(*found->second) + " is ended: " + why.to_string());
   // Best effort: an engine that does not read learns from the closed socket.
   [[maybe_unused]] const Status sent = protocol::send_packet(found->second->socket.get(), error_packet(why));
-  end_session(number, malformed ? "" : why.text());
+  end_session(number, told ? "" : why.text());
 }
 
 }  // namespace larder::ipc

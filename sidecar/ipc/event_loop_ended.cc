@@ -25,6 +25,7 @@ void EventLoop::end_session(std::uint32_t number, const std::string& why) {
     base::log_debug(session_name(*connection) + " ended before it was attached: " + why);
     return;
   }
+  if (!connection->protocol.told()) base::log_debug(session_name(*connection) + " ended before it opened a namespace: " + why);
   ++stats_.sessions_ended;
   shows_now_ = true;
   if (below_) below_->end_session(number);
@@ -35,7 +36,7 @@ void EventLoop::end_session(std::uint32_t number, const std::string& why) {
   const std::uint32_t grants = store_.use_of(number).grants;
   const bool quarantined = store_.end_session(number);
   const std::string set_aside = grants == 0 ? "" : ", " + std::to_string(grants) + " grants quarantined";
-  if (!why.empty() || grants != 0)
+  if (connection->protocol.told() && (!why.empty() || grants != 0))
     base::log_from(log_source(connection->protocol.facts().peer, "ended"), base::LogLevel::kInfo,
                    session_name(*connection) + " ended" + (why.empty() ? "" : ": " + why) + set_aside);
   const bool copying = transfers_ && transfers_->busy(number);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "shim/protocol/transfer_messages.h"
+#include "sidecar/base/log_drain.h"
 #include "sidecar/base/log_throttle.h"
 #include "sidecar/base/sizes.h"
 #include "sidecar/ipc/event_loop.h"
@@ -10,6 +11,7 @@
 namespace larder::ipc {
 namespace {
 constexpr std::uint64_t kAsleepMs = 1000;   // a tick that comes so late means that we were stopped, not the engines
+constexpr std::uint64_t kTellMs = 1000;     // a session without a namespace is in the log by then
 constexpr std::uint64_t kHealthyMs = 2000;  // longest silence of a loop that is called healthy
 }  // namespace
 
@@ -18,7 +20,8 @@ void EventLoop::tick() {
   const bool slept = now_ms - ticked_ms_ > kAsleepMs;
   ticked_ms_ = now_ms;
   base::tell_left_out();
-  if (slept) base::log_warning("larderd was stopped for a while: heartbeats and ages count anew");
+  if (slept)
+    base::log_from("stopped", base::LogLevel::kWarning, "larderd was stopped for a while: heartbeats and ages count anew");
   if (slept) grant_ages_.restart();
   grant_ages_.tick(now_ms, store_.last_generation());
   store_.note_time(now_ms);
@@ -46,6 +49,7 @@ void EventLoop::check_session(Connection& connection, std::uint64_t now_ms, bool
                             "the handshake was not finished in " + std::to_string(protocol::kHandshakeTimeoutMs) + " ms"});
     return;
   }
+  if (now_ms - connection.connected_ms > kTellMs) connection.protocol.tell_attached();
   drain_events(connection);
   check_heartbeat(connection, now_ms);
   ask_about_grants(connection, now_ms, slept);
@@ -111,6 +115,7 @@ void EventLoop::publish() {
   stats::Stats view = stats_;
   view.uptime_ms = clock_.now_ms() - started_ms_;
   view.touched_bytes = toucher_.touched_bytes();
+  view.log_lines_dropped = base::dropped_log_lines();
   if (const int problem = toucher_.problem(); problem != 0)
     view.fallbacks.emplace_back("memory", base::mib(view.touched_bytes) + " of " + base::mib(view.arena_bytes) + ": " +
                                               std::generic_category().message(problem));

@@ -4,7 +4,7 @@
 #include <unordered_set>
 
 #include "shim/protocol/codec.h"
-#include "sidecar/base/log.h"
+#include "sidecar/base/log_throttle.h"
 
 namespace larder::ipc {
 
@@ -42,8 +42,9 @@ void GrantInquiry::close(store::SessionNumber session, store::Store& store, stat
   open_ = false;
   stats.grants_unanswered += set_aside;
   if (set_aside != 0)
-    base::log_warning("session " + std::to_string(session) + " was asked about " + std::to_string(set_aside) +
-                      " old grants and did not answer: they are quarantined");
+    base::log_from("grants not answered for", base::LogLevel::kWarning,
+                   "session " + std::to_string(session) + " was asked about " + std::to_string(set_aside) +
+                       " old grants and did not answer: they are quarantined");
 }
 
 }  // namespace larder::ipc

@@ -7,7 +7,8 @@
 #include <cstring>
 #include <memory>
 
-#include "sidecar/base/log.h"
+#include "sidecar/base/file_limit.h"
+#include "sidecar/base/log_throttle.h"
 #include "sidecar/base/sizes.h"
 
 namespace larder::ipc {
@@ -90,7 +91,7 @@ Status NamespaceJournal::add(std::span<const std::byte> packet, std::uint32_t ha
     const int error = written < 0 ? errno : ENOSPC;
     // What was written in part would hide what comes behind it.
     if (::ftruncate(fd_.get(), static_cast<off_t>(bytes_)) != 0) bytes_ = kMaxBytes;
-    return Status::from_errno(error, "write " + path_);
+    return base::file_failure(error, "write " + path_);
   }
   known_[{handle, layout_shard}] = {bytes_, record.size()};
   bytes_ += record.size();
@@ -106,7 +107,9 @@ void NamespaceJournal::keep(const std::function<bool(std::uint32_t)>& is_open) {
   });
   if (bytes_ - known_bytes_ <= std::max(kMostForgotten, known_bytes_)) return;
   // Where there is no room for it the file stays as it is, and is not written on above its bound.
-  if (Status status = write_anew(); !status.ok()) base::log_warning("the namespaces are not written anew: " + status.text());
+  if (Status status = write_anew(); !status.ok())
+    base::log_refusal("namespaces", status.text(), base::LogLevel::kWarning,
+                      "the namespaces are not written anew: " + status.text());
 }
 
 // A death in between leaves the one or the other.
@@ -127,7 +130,7 @@ Status NamespaceJournal::write_anew() {
   if (written != static_cast<ssize_t>(records.size()) || ::rename(path.c_str(), path_.c_str()) != 0) {
     const int error = written < 0 || written == static_cast<ssize_t>(records.size()) ? errno : ENOSPC;
     ::unlink(path.c_str());
-    return Status::from_errno(error, "write " + path);
+    return base::file_failure(error, "write " + path);
   }
   fresh->path_ = path_;
   fresh->bytes_ = fresh->known_bytes_ = records.size();

@@ -7,9 +7,12 @@
 
 namespace larder::ipc {
 
+inline std::string session_name(const SessionProtocol& session) {
+  return "session " + std::to_string(session.facts().number) + (session.engine().empty() ? "" : " (" + session.engine() + ")");
+}
+
 inline std::string session_name(const Connection& connection) {
-  const std::string& engine = connection.protocol.engine();
-  return "session " + std::to_string(connection.protocol.facts().number) + (engine.empty() ? "" : " (" + engine + ")");
+  return session_name(connection.protocol);
 }
 
 }  // namespace larder::ipc

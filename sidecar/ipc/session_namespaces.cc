@@ -4,7 +4,7 @@
 #include "sidecar/base/log_throttle.h"
 #include "sidecar/ipc/listener.h"
 #include "sidecar/ipc/namespace_journal.h"
-#include "sidecar/ipc/session_protocol.h"
+#include "sidecar/ipc/session_name.h"
 
 namespace larder::ipc {
 
@@ -75,11 +75,18 @@ Result<Reply> SessionProtocol::refuse_namespace(std::uint32_t request, const Sta
   return Reply{namespace_packet(request, protocol::kNoNamespace, why.text())};
 }
 
+// A session that is refused a namespace comes and goes in a moment, and its engine tries on: the log has its refusal alone.
+void SessionProtocol::tell_attached() {
+  if (std::exchange(told_, true)) return;
+  base::log_from(log_source(facts_.peer, "attached"), base::LogLevel::kInfo, session_name(*this) + " attached");
+}
+
 Reply SessionProtocol::enter_namespace(std::uint32_t request, std::uint32_t handle, const std::string& difference,
                                        Reply::Opened opened) {
   if (!has_open(handle)) store_.join_namespace(handle);
   namespaces_.push_back(handle);
   opened_by_.push_back(request);
+  tell_attached();
   base::log_from(log_source(facts_.peer, "OPEN_NAMESPACE"), base::LogLevel::kInfo,
                  "session " + std::to_string(facts_.number) + ": namespace " + opened.spec.id.to_hex() + " model '" +
                      opened.spec.model + "'" + (difference.empty() ? "" : ", " + difference));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "shim/protocol/utf8.h"
 #include "shim/protocol/version.h"
 #include "sidecar/base/log_throttle.h"
 #include "sidecar/ipc/chunk_verbs.h"
@@ -69,7 +70,7 @@ Status read_list(Decoder& decoder, std::vector<Record>& records) {
 }  // namespace
 
 std::vector<std::byte> error_packet(const Status& status) {
-  const std::string text = status.text().substr(0, 4096);
+  const std::string text(protocol::cut_text(status.text(), 4096));
   Encoder encoder(MessageType::kError, 0);
   encoder.append(protocol::Error{static_cast<std::uint32_t>(status.code()), static_cast<std::uint32_t>(text.size())})
       .append_text(text);

@@ -86,6 +86,9 @@ class SessionProtocol {
   GrantInquiry& inquiry() { return inquiry_; }
   // Handles that it has open, oldest first; one twice where two requests opened it.
   const std::vector<std::uint32_t>& namespaces() const { return namespaces_; }
+  // Writes that it has attached into the log, once: with its first namespace, or when the loop says so.
+  void tell_attached();
+  bool told() const { return told_; }
   // The session is over.
   void leave_namespaces();
 
@@ -130,6 +133,7 @@ class SessionProtocol {
   Demand* demand_;
   transfer::Transfers* transfers_;
   State state_ = State::kNew;
+  bool told_ = false;
   Work work_;  // that the last message began
   std::string engine_;
   std::uint64_t previous_session_ = 0, previous_epoch_ = 0;

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "shim/protocol/transfer_messages.h"
+#include "shim/protocol/utf8.h"
 #include "sidecar/base/log_throttle.h"
 #include "sidecar/ipc/session_protocol.h"
 
@@ -17,13 +18,6 @@ namespace {
 
 Status malformed(const char* message, const std::string& why) {
   return {Code::kInvalidArgument, std::string(message) + ": " + why};
-}
-
-// A text of an engine's, for people: one line, printable.
-std::string clean(std::string text) {
-  std::ranges::replace_if(
-      text, [](unsigned char c) { return c < ' ' || c > '~'; }, '?');
-  return text;
 }
 
 Result<std::vector<copy::MemoryHandle>> handles_of(const std::vector<protocol::ExportedRange>& ranges, std::vector<Fd>& fds) {
@@ -62,8 +56,8 @@ Result<Reply> SessionProtocol::export_memory(Decoder& decoder, std::vector<Fd> f
     const auto reason = static_cast<TransferReason>(head.reason);
     base::log_from(log_source(facts_.peer, "EXPORT"), base::LogLevel::kInfo,
                    "session " + std::to_string(facts_.number) + " copies by itself (" +
-                       std::string(protocol::transfer_reason_name(reason)) + "): " + clean(text));
-    transfers_->declined(facts_.number, {reason, clean(std::move(text))});
+                       std::string(protocol::transfer_reason_name(reason)) + "): " + protocol::clean_text(text));
+    transfers_->declined(facts_.number, {reason, protocol::clean_text(text)});
     return Reply{};
   }
   if (ranges.empty()) return malformed("EXPORT", "no memory");
@@ -129,7 +123,7 @@ std::vector<std::byte> transfer_packet(const transfer::Answer& answer) {
   if (answer.withdrawn) {
     encoder.append(protocol::Withdraw{});
   } else {
-    const std::string text = answer.refusal.text.substr(0, protocol::kMaxTransferTextBytes);
+    const std::string text(protocol::cut_text(answer.refusal.text, protocol::kMaxTransferTextBytes));
     encoder
         .append(protocol::Exported{static_cast<std::uint32_t>(answer.refusal.reason), static_cast<std::uint32_t>(text.size()),
                                    answer.with_region ? transfer::TransferMemory::size_bytes() : 0})

@@ -8,6 +8,7 @@
 
 #include "shim/protocol/lock_layout.h"
 #include "shim/protocol/version.h"
+#include "sidecar/base/file_limit.h"
 #include "sidecar/base/sizes.h"
 
 namespace larder::ipc {
@@ -22,7 +23,7 @@ Result<IndexFile> IndexFile::create(const std::string& path, std::uint64_t size_
   // Every page now: one that is made later, when the directory is full, is a SIGBUS in us or in an engine that looks something up.
   if (const int error = ::posix_fallocate(fd.get(), 0, static_cast<off_t>(size_bytes)); error != 0) {
     ::unlink(path.c_str());
-    return Status::from_errno(error, "allocate " + base::mib(size_bytes) + " for index " + path);
+    return base::file_failure(error, "allocate " + base::mib(size_bytes) + " for index " + path);
   }
   Result<Mapping> mapping = Mapping::map_shared(fd, size_bytes, PROT_READ | PROT_WRITE, path);
   if (!mapping.ok()) return mapping.status();
@@ -39,7 +40,7 @@ Result<SessionMemory> SessionMemory::create() {
   // A memfd starts with mode 0777: another uid could open it again through /proc.
   if (::fchmod(fd, 0600) != 0 || ::ftruncate(fd, kBytes) != 0 ||
       ::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
-    return Status::from_errno(errno, "size and seal a session region");
+    return base::file_failure(errno, "size and seal a session region");
   Result<Mapping> mapping = Mapping::map_shared(memory.fd, kBytes, PROT_READ | PROT_WRITE, "session region");
   if (!mapping.ok()) return mapping.status();
   memory.mapping = std::move(*mapping);
@@ -64,7 +65,7 @@ Result<LockFile> LockFile::open(const std::string& path) {
 
 Status LockFile::write(const Note& note) const {
   if (::pwrite(fd_.get(), &note, sizeof(note), 0) == sizeof(note)) return {};
-  return Status::from_errno(errno, "write lock file " + path_);
+  return base::file_failure(errno, "write lock file " + path_);
 }
 
 // An older larderd wrote the first two words alone.

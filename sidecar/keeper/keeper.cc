@@ -11,7 +11,7 @@
 #include <cstring>
 #include <utility>
 
-#include "sidecar/base/log.h"
+#include "sidecar/base/log_throttle.h"
 #include "sidecar/keeper/memory_kills.h"
 
 namespace larder::keeper {
@@ -46,7 +46,7 @@ bool Keeper::run_once() {
   Result<std::unique_ptr<KeptProgram>> program = KeptProgram::start(command_);
   if (!program.ok()) {
     state_.down(program.status().text());
-    base::log_error("keeper: " + program.status().text());
+    base::log_refusal("keeper", program.status().text(), base::LogLevel::kError, "keeper: " + program.status().text());
     return true;
   }
   program_ = std::move(*program);
@@ -64,6 +64,7 @@ Keeper::Next Keeper::watch() {
   for (;;) {
     if (const Next next = wait(ready_since_ms_ == 0 ? times_.look_ms : times_.ask_ms); next != Next::kGoOn) return next;
     if (const Next next = look(); next != Next::kGoOn) return next;
+    base::tell_left_out();
   }
 }
 
@@ -106,14 +107,14 @@ void Keeper::note_end(int raw, std::uint64_t memory_kills_before) {
   if (out_of_memory) why += ", by the kernel: its container's limit of memory is too low";
   if (const std::string words = program_->last_words(); !words.empty()) why += ": " + words;
   state_.down(why, out_of_memory);
-  base::log_error("keeper: " + why);
+  base::log_refusal("keeper", why, base::LogLevel::kError, "keeper: " + why);
 }
 
 // False: this process was told to stop.
 bool Keeper::pause() {
   const unsigned ms = pause_ms_;
   pause_ms_ = std::min(pause_ms_ * 2, times_.most_pause_ms);
-  base::log_info("keeper: larderd is run again in " + std::to_string(ms) + " ms");
+  base::log_refusal("keeper", "runs", base::LogLevel::kInfo, "keeper: larderd is run again in " + std::to_string(ms) + " ms");
   return wait(ms) != Next::kStop;
 }
 

@@ -8,9 +8,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <utility>
+
+#include "sidecar/base/log_drain.h"
 
 namespace larder::keeper {
 namespace {
@@ -31,9 +35,30 @@ constexpr int kLookMs = 1000;
   ::_exit(kNotStarted);
 }
 
+// Hands on whole lines, so that those of this process stand between them. A line that is longer than kMostBytes comes in pieces.
+class WholeLines {
+ public:
+  ~WholeLines() {
+    if (!line_.empty()) base::write_line(line_ + '\n');
+  }
+  void take(std::string_view piece) {
+    while (!piece.empty()) {
+      const std::size_t end = std::min(piece.find('\n'), piece.size() - 1) + 1;
+      line_ += piece.substr(0, end);
+      piece.remove_prefix(end);
+      if (line_.back() == '\n' || line_.size() >= kMostBytes) base::write_line(std::exchange(line_, ""));
+    }
+  }
+
+ private:
+  static constexpr std::size_t kMostBytes = 16 * 1024;
+  std::string line_;
+};
+
 // Until all that has it open has closed it; or, once it is asked to stop, until nothing more comes: who inherited it may live on.
 void pass_on(const std::stop_token& stop, const Fd& output, LastLine& last) {
   std::array<char, 4096> buffer{};
+  WholeLines lines;
   for (;;) {
     pollfd polled{output.get(), POLLIN, 0};
     if (::poll(&polled, 1, kLookMs) <= 0) {
@@ -45,7 +70,7 @@ void pass_on(const std::stop_token& stop, const Fd& output, LastLine& last) {
     if (got <= 0) return;
     const std::string_view piece(buffer.data(), static_cast<std::size_t>(got));
     last.take(piece);
-    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, piece.data(), piece.size());
+    lines.take(piece);
   }
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 
+#include "shim/protocol/utf8.h"
+
 namespace larder::store {
 namespace {
 
@@ -35,8 +37,10 @@ std::string shown(const std::string& value, const std::string& other) {
   if (value.size() <= kMaxValueChars) return value;
   std::size_t same = 0;
   while (same < value.size() && same < other.size() && value[same] == other[same]) ++same;
-  const std::size_t start = same > kMaxValueChars / 4 ? same - kMaxValueChars / 4 : 0;
-  return (start == 0 ? "" : "...") + value.substr(start, kMaxValueChars) + (start + kMaxValueChars < value.size() ? "..." : "");
+  const std::size_t wanted = same > kMaxValueChars / 4 ? same - kMaxValueChars / 4 : 0;
+  const std::size_t start = protocol::cut_text(value, wanted).size();  // not inside a character
+  const std::string part(protocol::cut_text(std::string_view(value).substr(start), kMaxValueChars));
+  return (start == 0 ? "" : "...") + part + (start + part.size() < value.size() ? "..." : "");
 }
 
 }  // namespace
@@ -53,9 +57,9 @@ FingerprintDifference diff_fingerprints(std::string_view known, std::string_view
     const std::string& old = before[name];
     if (old == value || (name == kDigest && !by_digest_alone)) continue;
     if (++difference.fields > kMaxNamedFields) continue;
-    difference.names.push_back(name.substr(0, kMaxValueChars));
+    difference.names.emplace_back(protocol::cut_text(name, kMaxValueChars));
     if (!difference.text.empty()) difference.text += "; ";
-    difference.text += name.substr(0, kMaxValueChars) + ": " + shown(old, value) + " -> " + shown(value, old);
+    difference.text += difference.names.back() + ": " + shown(old, value) + " -> " + shown(value, old);
   }
   if (difference.fields > kMaxNamedFields)
     difference.text += "; and " + std::to_string(difference.fields - kMaxNamedFields) + " more fields";

@@ -8,6 +8,7 @@
 #include <climits>
 
 #include "shim/protocol/version.h"
+#include "sidecar/base/file_limit.h"
 
 namespace larder::transfer {
 
@@ -21,7 +22,7 @@ Result<TransferMemory> TransferMemory::create() {
   // As of the session region: another uid must not open it again through /proc.
   if (::fchmod(fd, 0600) != 0 || ::ftruncate(fd, static_cast<off_t>(size_bytes())) != 0 ||
       ::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0)
-    return Status::from_errno(errno, "size and seal a transfer region");
+    return base::file_failure(errno, "size and seal a transfer region");
   struct flock lock {};
   lock.l_type = F_WRLCK;
   lock.l_whence = SEEK_SET;

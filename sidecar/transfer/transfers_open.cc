@@ -4,7 +4,7 @@
 #include <new>
 #include <system_error>
 
-#include "sidecar/base/log.h"
+#include "sidecar/base/log_throttle.h"
 #include "sidecar/transfer/transfers_state.h"
 
 namespace larder::transfer {
@@ -119,7 +119,7 @@ TransferRefusal Transfers::make_device(const copy::DeviceId& id, const copy::Imp
   if (made) return {};
   made = std::make_shared<Device>();
   const auto log = [](std::string_view level, std::string_view text) {
-    if (level != "info") base::log_warning("transfer: sidecar: " + std::string(text));
+    if (level != "info") base::log_refusal("transfer", text, base::LogLevel::kWarning, "transfer: sidecar: " + std::string(text));
   };
   Result<std::unique_ptr<copy::CopyEngine>> engine = importer_->engine(memory, log);
   if (!engine.ok()) return {TransferReason::kFailed, engine.status().text()};
@@ -127,8 +127,9 @@ TransferRefusal Transfers::make_device(const copy::DeviceId& id, const copy::Imp
   try {
     made->ready = made->engine->make_ready(arena_);
   } catch (const std::system_error& error) {
-    base::log_warning(std::string("transfer: sidecar: copies go through staging memory, no thread registers the arena: ") +
-                      error.what());
+    base::log_refusal(
+        "transfer", "no thread", base::LogLevel::kWarning,
+        std::string("transfer: sidecar: copies go through staging memory, no thread registers the arena: ") + error.what());
   }
   const Lock lock(mutex_);
   if (made->ready) made->ready->present(present_);

@@ -15,7 +15,7 @@ using protocol::MessageType;
 void check_text(const protocol::ShortText& text) {
   const std::string shown = protocol::short_text(text);
   must(shown.size() <= protocol::kMaxNameBytes, "a name is bounded");
-  must(std::all_of(shown.begin(), shown.end(), [](char c) { return c >= ' ' && c <= '~'; }), "a name is printable");
+  must(protocol::clean_text(shown) == shown, "a name is printable");
 }
 
 // What was read, written again, is the start of the packet.

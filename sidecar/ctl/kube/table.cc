@@ -2,18 +2,20 @@
 
 #include <algorithm>
 
+#include "sidecar/ctl/words.h"
+
 namespace larder::kube {
 
 std::string table_text(const std::vector<Row>& rows) {
   constexpr std::size_t kBetween = 3;
   std::vector<std::size_t> widths(rows.empty() ? 0 : rows.front().size(), 0);
   for (const Row& row : rows)
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], ctl::width(row[i]));
   std::string text;
   for (const Row& row : rows) {
     for (std::size_t i = 0; i < row.size(); ++i) {
       text += row[i];
-      if (i + 1 < row.size()) text.append(widths[i] + kBetween - row[i].size(), ' ');
+      if (i + 1 < row.size()) text.append(widths[i] + kBetween - ctl::width(row[i]), ' ');
     }
     text += '\n';
   }

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <utility>
 
-#include "sidecar/base/log.h"
+#include "sidecar/base/log_throttle.h"
 #include "sidecar/tiers/disk/disk_engine.h"
 #include "sidecar/tiers/disk/recovery.h"
 
@@ -23,7 +23,8 @@ std::string error_text(int error) {
 }  // namespace
 
 void DiskEngine::say(const std::string& text) {
-  base::log_info("disk tier at " + options_.path + ": " + text);
+  base::log_from("disk tier, " + text.substr(0, text.find(':')), base::LogLevel::kInfo,
+                 "disk tier at " + options_.path + ": " + text);
 }
 
 Status DiskEngine::start() {

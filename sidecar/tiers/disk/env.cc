@@ -8,6 +8,8 @@
 #include <cerrno>
 #include <ctime>
 
+#include "sidecar/base/file_limit.h"
+
 namespace larder::disk {
 
 Result<FileFacts> Env::facts(const std::string& path) const {
@@ -39,7 +41,7 @@ Status Env::reserve(const Fd& file, std::uint64_t bytes) {
   if (::fstat(file.get(), &info) != 0) return Status::from_errno(errno, "fstat");
   const auto size = static_cast<off_t>(bytes);
   if (info.st_size > size && ::ftruncate(file.get(), size) != 0) return Status::from_errno(errno, "ftruncate");
-  if (::fallocate(file.get(), 0, 0, size) != 0) return Status::from_errno(errno, "fallocate");
+  if (::fallocate(file.get(), 0, 0, size) != 0) return base::file_failure(errno, "fallocate");
   return {};
 }
 

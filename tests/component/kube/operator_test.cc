@@ -1,8 +1,11 @@
 // The real larder-operator at a real API server: what it makes, what it says, how it leads and ends.
 #include <arpa/inet.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
@@ -137,6 +140,26 @@ class OperatorTest : public testing::Test {
 };
 
 ControlPlane* OperatorTest::plane_ = nullptr;
+
+// Its log is a pipe that is full and that nobody drains.
+TEST_F(OperatorTest, ALogThatNobodyReadsHoldsNothingUp) {
+  const std::string log = plane_->folder() + "/unread.log";
+  ASSERT_EQ(::mkfifo(log.c_str(), 0600), 0);
+  const Fd pipe(::open(log.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
+  ASSERT_TRUE(pipe.valid());
+  while (::write(pipe.get(), ".", 1) == 1) {
+  }
+  const auto one = replica("unread");
+  for (int i = 0; i < 5; ++i) put(resources::kPools, "unread-" + std::to_string(i), R"({"placement": "Node"})");
+  for (int i = 0; i < 5; ++i) {
+    const std::string name = "unread-" + std::to_string(i);
+    EXPECT_GE(await([&] { return condition(resources::kPools, name, "ObjectsApplied") == "True Applied"; }), 0) << name;
+  }
+  const auto began = steady_clock::now();
+  one->signal(SIGTERM);
+  EXPECT_EQ(one->wait(), 0);
+  EXPECT_LE(steady_clock::now() - began, seconds(20));
+}
 
 // Against the real server's defaults and ways of writing things: nothing is applied twice.
 TEST_F(OperatorTest, WhatItMakesItLeavesAlone) {

@@ -29,6 +29,22 @@ TEST(LogTest, NothingForgesALine) {
   EXPECT_EQ(parsed["ts"], kTime);
 }
 
+TEST(LogTest, NamesOfAllLettersPassAndWhatATerminalObeysDoesNot) {
+  const auto text_line = [](std::string_view text) {
+    return log_line(LogFormat::kText, "t", LogLevel::kInfo, text, {{"name", text}});
+  };
+  EXPECT_EQ(text_line("模型-größe"), "t info 模型-größe name=模型-größe");
+  EXPECT_EQ(text_line("\x1b[2J"), "t info \\x1b[2J name=\\x1b[2J");
+  EXPECT_EQ(text_line("\xc2\x9b"
+                      "2J\x7f"),
+            "t info \\xc2\\x9b2J\\x7f name=\\xc2\\x9b2J\\x7f");  // CSI in one character
+  EXPECT_EQ(text_line("a\xff"), "t info a\\xff name=a\\xff");
+  EXPECT_EQ(text_line("a\nb"), "t info a b name=a b");
+  EXPECT_EQ(json_text("\xc2\x9b"
+                      "a\xe2\x80\xae"),
+            "\"\\u009ba\\u202e\"");
+}
+
 TEST(LogTest, WhateverTheBytesItIsJson) {
   std::mt19937 random(7);
   for (int round = 0; round < 20'000; ++round) {

@@ -39,17 +39,62 @@ TEST_F(LogThrottleTest, OneLineASecondForEachSourceAndACount) {
   EXPECT_THAT(later, HasSubstr("warning left out: 999 more lines of 10.0.0.7\n"));
 }
 
-TEST_F(LogThrottleTest, ACountIsALineOfItsSource) {
+// A second, two, four, up to a minute.
+TEST_F(LogThrottleTest, ASourceThatGoesOnHasALineAMinuteInTheEnd) {
+  const auto lines_in_s = [&](int seconds) {
+    return count(lines_of([&] {
+      for (int ms = 0; ms < seconds * 1000; ms += 10) {
+        throttle_.log("a", LogLevel::kInfo, "again");
+        clock_.advance_ms(10);
+      }
+    }));
+  };
+  EXPECT_LE(lines_in_s(60), 7);
+  lines_in_s(120);
+  EXPECT_LE(lines_in_s(600), 10);
+}
+
+TEST_F(LogThrottleTest, WhatComesNowAndThenIsWrittenEachTime) {
   std::ptrdiff_t lines = 0;
-  for (int ms = 0; ms < 10'000; ++ms) {
+  for (int i = 0; i < 20; ++i) {
     lines += count(lines_of([&] { throttle_.log("a", LogLevel::kInfo, "again"); }));
-    clock_.advance_ms(1);
+    clock_.advance_ms(5000);
   }
-  EXPECT_EQ(lines, 10);
+  EXPECT_EQ(lines, 20);
+}
+
+TEST_F(LogThrottleTest, ARefusalIsToldOnceAndCountedOnceAMinute) {
+  LogThrottle refusals(clock_, LogThrottle::kMostMs);
+  std::string log;
+  for (int s = 0; s < 300; ++s) {
+    log += lines_of([&] {
+      for (int process = 0; process < 9; ++process) refusals.log("uid 1000, no", LogLevel::kWarning, "refused");
+      refusals.tell();
+    });
+    clock_.advance_ms(1000);
+  }
+  EXPECT_EQ(count(log), 5) << log;
+  EXPECT_THAT(log, HasSubstr("left out: 539 more lines of uid 1000, no\n"));
+}
+
+// As the rest of this process: two causes of one user, whose numbers differ each time.
+TEST_F(LogThrottleTest, EachCauseHasItsLineAndNumbersMakeNone) {
+  const std::string log = lines_of([] {
+    for (int i = 0; i < 50; ++i) {
+      log_refusal("uid 7", "all " + std::to_string(i) + " sessions are taken", LogLevel::kWarning, "full " + std::to_string(i));
+      log_refusal("uid 7", "version " + std::to_string(i), LogLevel::kWarning, "other version");
+    }
+  });
+  EXPECT_EQ(count(log), 2) << log;
+  EXPECT_THAT(log, HasSubstr("full 0\n"));
+  EXPECT_THAT(lines_of([] { tell_all_left_out(); }), HasSubstr("left out: 49 more lines of uid 7: all # sessions are taken\n"));
 }
 
 TEST_F(LogThrottleTest, AQuietSourceLeavesTheTable) {
   lines_of([&] { throttle_.log("a", LogLevel::kInfo, "once"); });
+  EXPECT_EQ(throttle_.sources(), 1U);
+  clock_.advance_ms(1000);
+  EXPECT_EQ(lines_of([&] { throttle_.tell(); }), "");
   EXPECT_EQ(throttle_.sources(), 1U);
   clock_.advance_ms(1000);
   EXPECT_EQ(lines_of([&] { throttle_.tell(); }), "");
@@ -66,7 +111,7 @@ TEST_F(LogThrottleTest, MoreSourcesThanPlacesShareOne) {
   clock_.advance_ms(1000);
   EXPECT_THAT(lines_of([&] { throttle_.tell(); }),
               HasSubstr("left out: " + std::to_string(100'000 - kMost - 1) + " more lines of others"));
-  clock_.advance_ms(1000);
+  clock_.advance_ms(4000);
   throttle_.tell();
   EXPECT_EQ(throttle_.sources(), 0U);
 }

@@ -35,16 +35,20 @@ TEST(WordsTest, TimesThatCannotBe) {
 }
 
 TEST(WordsTest, NamesCannotCommandATerminal) {
-  EXPECT_EQ(printable("a\x1b[2Jb\n\x7f"), "a?[2Jb??");
+  EXPECT_EQ(printable("a\x1b[2Jb\n\x7f"), "a\\x1b[2Jb\\x0a\\x7f");
   EXPECT_EQ(printable("\xc2\x9b"
                       "31m"),
-            "\xc2?31m");
+            "\\xc2\\x9b31m");
   EXPECT_EQ(printable("gr\xc3\xbc\xc3\x9f"), "gr\xc3\xbc\xc3\x9f");
 }
 
 TEST(WordsTest, Columns) {
   EXPECT_EQ(column("ab", 4), "ab  ");
   EXPECT_EQ(column("abcdef", 5), "ab...");
+  EXPECT_EQ(column("größe", 6), "größe ");
+  EXPECT_EQ(column("模型模型模型", 5), "模型...");
+  EXPECT_EQ(cut("größe", 3), "grö");
+  EXPECT_EQ(cut("größe", 9), "größe");
 }
 
 }  // namespace

@@ -107,7 +107,7 @@ std::span<const Room> rooms() {
       {"sidecar/config/", {"shim/protocol/"}, {}},
       {"sidecar/http/", {"shim/protocol/", "sidecar/base/", "sidecar/stats/", "sidecar/config/"}, {}},
       {"sidecar/ctl/",
-       {"shim/protocol/", "sidecar/base/clock.h", "sidecar/config/", "sidecar/sizing/",
+       {"shim/protocol/", "sidecar/base/clock.h", "sidecar/base/standard_streams.h", "sidecar/config/", "sidecar/sizing/",
         "sidecar/tiers/remote/installation_check.h", "sidecar/tiers/remote/server_check.h", "sidecar/tiers/remote/options.h"},
        {}},
       // kubectl's plug-in reads the operator's objects as the operator does, and names differences of fingerprints as larderd does.

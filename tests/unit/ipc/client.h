@@ -123,19 +123,22 @@ class Client {
     ASSERT_EQ(::fcntl(lock_.get(), F_SETLK, &lock), 0);
   }
 
-  // Returns the handle; `difference` gets the text.
-  std::uint32_t open_namespace(const std::string& fingerprint, std::uint32_t piece_bytes = 4096,
-                               std::string* difference = nullptr, std::uint32_t request = 2) {
+  Status send_open_namespace(const std::string& fingerprint, std::uint32_t piece_bytes = 4096, std::uint32_t request = 2,
+                             const std::string& model = "test-model") {
     protocol::OpenNamespace open{};
     open.id = protocol::namespace_id(fingerprint);
     open.group_count = 1;
     open.shard_count = 1;
     open.chunk_tokens = 256;
     open.text_bytes = static_cast<std::uint32_t>(fingerprint.size());
-    open.model = protocol::make_short_text("test-model");
+    open.model = protocol::make_short_text(model);
     protocol::Encoder encoder(MessageType::kOpenNamespace, request);
-    encoder.append(open).append(protocol::GroupLayout{piece_bytes, 2, 0}).append_text(fingerprint);
-    EXPECT_TRUE(send(encoder).ok());
+    return send(encoder.append(open).append(protocol::GroupLayout{piece_bytes, 2, 0}).append_text(fingerprint));
+  }
+  // Returns the handle; `difference` gets the text.
+  std::uint32_t open_namespace(const std::string& fingerprint, std::uint32_t piece_bytes = 4096,
+                               std::string* difference = nullptr, std::uint32_t request = 2) {
+    EXPECT_TRUE(send_open_namespace(fingerprint, piece_bytes, request).ok());
     Result<protocol::Packet> packet = receive();
     EXPECT_TRUE(packet.ok()) << packet.status().to_string();
     if (!packet.ok()) return 0;

@@ -69,8 +69,13 @@ TEST(Codec, NamespaceIdsAreReadAsTheyAreWritten) {
 }
 
 TEST(Codec, ShortTextsAreCutAndCleaned) {
-  EXPECT_EQ(short_text(make_short_text("a\nb\x7f")), "a?b?");
+  EXPECT_EQ(short_text(make_short_text("a\nb\x7f")), "a\\x0ab\\x7f");
   EXPECT_EQ(short_text(make_short_text(std::string(500, 'x'))).size(), kMaxNameBytes);
+  EXPECT_EQ(short_text(make_short_text("模型 größe 🙂")), "模型 größe 🙂");
+  EXPECT_EQ(short_text(make_short_text("\x1b[31m\xc2\x9b\xff")), "\\x1b[31m\\xc2\\x9b\\xff");
+  std::string long_name;
+  for (int i = 0; i < 50; ++i) long_name += "模";
+  EXPECT_EQ(short_text(make_short_text(long_name)), long_name.substr(0, kMaxNameBytes / 3 * 3)) << "cut between characters";
   ShortText hostile = make_short_text("x");
   hostile.bytes = 0xffffffff;
   EXPECT_EQ(short_text(hostile).size(), kMaxNameBytes);

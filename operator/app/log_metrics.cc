@@ -1,0 +1,17 @@
+#include "operator/app/log_metrics.h"
+
+#include "sidecar/base/log_drain.h"
+
+namespace larder::app {
+
+std::shared_ptr<void> watch_log(k8s::Metrics& metrics) {
+  k8s::Counter& dropped = metrics.counter(
+      "larder_log_dropped_lines_total",
+      "Lines of this operator's log that standard error did not take in time (nobody reads it) or at all (a full disk).");
+  return metrics.before_text([&dropped] {
+    const auto now = static_cast<double>(base::dropped_log_lines());
+    if (now > dropped.value()) dropped.add(now - dropped.value());
+  });
+}
+
+}  // namespace larder::app

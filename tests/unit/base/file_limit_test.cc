@@ -1,0 +1,31 @@
+#include "sidecar/base/file_limit.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <cerrno>
+
+namespace larder::base {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+
+TEST(FileLimitTest, AFileOverTheLimitNamesFileLimitAndRemedy) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small{1'024'000, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const Status status = file_failure(EFBIG, "ftruncate /dev/shm/x.arena to 64 MiB");
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  EXPECT_EQ(status.code(), Code::kResourceExhausted);
+  EXPECT_THAT(status.text(), AllOf(HasSubstr("/dev/shm/x.arena"), HasSubstr("1000 KiB"), HasSubstr("ulimit -f unlimited")));
+}
+
+TEST(FileLimitTest, OtherFailuresAreAsTheyWere) {
+  EXPECT_EQ(file_failure(ENOSPC, "fallocate").to_string(), Status::from_errno(ENOSPC, "fallocate").to_string());
+}
+
+}  // namespace
+}  // namespace larder::base
