@@ -146,8 +146,8 @@ TEST_F(RemoteHostileTest, ErrorsFailTheirCommandAndSomeSayThatTheServerIsUnwell)
         Case{"MISCONF Redis is", false, true, "persist"}, Case{"LOADING Redis is loading", false, false, "loading"},
         Case{"BUSY Redis is busy", false, false, "script"}, Case{"MASTERDOWN Link", false, false, "master"},
         Case{"CLUSTERDOWN Hash slot", false, false, "down"}, Case{"NOAUTH Authentication required.", false, true, "password"},
-        Case{"NOPERM this user", false, true, "NOPERM"}, Case{"MOVED 1 a:1", false, true, "Cluster"},
-        Case{"ERR out of luck", true, true, ""}, Case{"TRYAGAIN later", true, true, ""}}) {
+        Case{"NOPERM this user", true, true, "NOPERM"}, Case{"MOVED 1 a:1", false, true, "Cluster"},
+        Case{"ERR out of luck", true, true, "takes no chunks of 12 KiB and more"}, Case{"TRYAGAIN later", true, true, ""}}) {
     const std::string bytes = std::string("-") + one.error + "\r\n";
     const HookScope hooked(server_, [bytes](const FakeServer::Words& words) -> std::optional<std::string> {
       return words[0] == "SET" || (words[0] == "GETRANGE" && (bytes.starts_with("-LOADING") || bytes.starts_with("-BUSY")))
