@@ -200,7 +200,8 @@ Status Import::disaggregated(const LmcacheSetting& setting) {
 // Their names in a list. Redis' is told where the server is by a URL of its own; larderd has none of the others.
 Status Import::plugins(const LmcacheSetting& setting) {
   std::string names = setting.text;
-  std::ranges::replace_if(names, [](unsigned char c) { return std::isalnum(c) == 0 && c != '_'; }, ' ');
+  std::ranges::replace_if(
+      names, [](unsigned char c) { return std::isalnum(c) == 0 && c != '_'; }, ' ');
   std::istringstream words(names);
   for (std::string name; words >> name;)
     if (name != "redis") note(Counterpart::kNone, setting, "larderd has no plugin " + name);

@@ -77,7 +77,8 @@ void WriteDown::tick() {
   ++ticks_;
   stored_.tick(store_.last_generation());
   std::erase_if(dropping_, [](const Dropping& one) { return one.going_on.expired(); });
-  refused_.give_back([this](auto slot, auto generation) { return store_.committed_chunk(slot, generation).has_value(); }, clock_.now_ns());
+  refused_.give_back([this](auto slot, auto generation) { return store_.committed_chunk(slot, generation).has_value(); },
+                     clock_.now_ns());
   send_drops();
   notice_failures();
   look_ahead();

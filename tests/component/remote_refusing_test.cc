@@ -142,7 +142,7 @@ TEST(RefusingProxy, ThatTakesNoValueOverOneMibIsSentShortOnes) {
   for (std::uint32_t n = 0; n < 6; ++n) ASSERT_EQ(large.store(n, 1, 30'000).stored, 1U);
   ASSERT_EQ(small.store(100, 1, 30'000).stored, 1U);
   ASSERT_TRUE(eventually([&] { return larderd.stored() == 1 && !larderd.reason().empty(); }, 20'000)) << larderd.log();
-  std::this_thread::sleep_for(std::chrono::seconds(3));
+  std::this_thread::sleep_for(std::chrono::seconds(8));  // and it is tried once more
   expect_quiet(larderd, "answered with an error");
   EXPECT_THAT(larderd.log(), HasSubstr("chunks wait to be written"));
 }
@@ -151,7 +151,9 @@ TEST(RefusingProxy, ThatTakesNoValueOverOneMibIsSentShortOnes) {
 TEST(DiskTooSmallForAChunk, SaysWhichSizeHoldsItAndThatSizeDoes) {
   char pattern[] = "/tmp/larder-small-disk-XXXXXX";
   const std::string disk = ::mkdtemp(pattern);
-  const auto config = [&](const std::string& size) { return "disk:\n  path: " + disk + "\n  size: " + size + "\n  write: through\n"; };
+  const auto config = [&](const std::string& size) {
+    return "disk:\n  path: " + disk + "\n  size: " + size + "\n  write: through\n";
+  };
   const PageLayout layout{"chunk", 8, 32, 128 << 10, 0, false, 0};  // 32 MiB
   std::string reason;
   {

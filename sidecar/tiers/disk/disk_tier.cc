@@ -49,7 +49,7 @@ struct Core {
   tiers::TierCounters counters;
   std::uint64_t refused = 0;
   std::uint64_t most_slot_bytes = 0;  // 0: not known
-  std::uint64_t held_bytes = 0;  // accepted, the slot not yet free
+  std::uint64_t held_bytes = 0;       // accepted, the slot not yet free
   std::uint32_t held_operations = 0;
   bool started = false, closed = false, answered = false, ended = false;
   std::uint64_t close_by_ns = 0;

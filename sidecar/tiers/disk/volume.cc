@@ -16,8 +16,9 @@ namespace {
 
 constexpr std::uint64_t kLeastRegionBytes = 4ULL << 20;
 constexpr std::uint64_t kMostRegionBytes = 256ULL << 20;
-constexpr std::uint64_t kRegionShare = 16;                                              // of the size
-constexpr std::uint64_t kBesideSlotBytes = (1ULL + footer_blocks(1)) * kBlockBytes;  // in a region: the record's head, and the footer
+constexpr std::uint64_t kRegionShare = 16;  // of the size
+constexpr std::uint64_t kBesideSlotBytes =
+    (1ULL + footer_blocks(1)) * kBlockBytes;  // in a region: the record's head, and the footer
 // Left to the file system for its own notes about the file, which count as the file's in `du`; and for the file `owner`.
 constexpr std::uint64_t kNotesShare = 1024;
 constexpr std::uint64_t kLeastNotesBytes = 64 * 1024;
@@ -146,8 +147,8 @@ Result<bool> read_label(Device& device, const DiskOptions& options, std::span<st
   // The size was raised: larger chunks are to have room. Where regions grow with the size, little is lost.
   const bool small = region < chosen_region_bytes(options);
   if (fits && !small) return true;
-  volume.notes.emplace_back("starts empty: its file has regions of " + base::mib(region) + ", too " +
-                            (fits ? "small" : "large") + " for this size");
+  volume.notes.emplace_back("starts empty: its file has regions of " + base::mib(region) + ", too " + (fits ? "small" : "large") +
+                            " for this size");
   return false;
 }
 
@@ -168,7 +169,8 @@ std::uint64_t most_slot_bytes(std::uint64_t region_bytes) {
 
 Status too_large_for_a_region(const DiskOptions& options, std::uint64_t slot_bytes) {
   const std::uint64_t least = least_size(slot_bytes);
-  const std::string what = "disk.size: a disk of " + base::mib(options.size_bytes) + " holds no chunk of " + base::mib(slot_bytes) +
+  const std::string what = "disk.size: a disk of " + base::mib(options.size_bytes) + " holds no chunk of " +
+                           base::mib(slot_bytes) +
                            " (a chunk must fit into a region, a sixteenth of the disk and 256 MiB at most): ";
   if (least == 0) return {Code::kOutOfRange, what + "no size does, set chunk_tokens smaller"};
   return {Code::kOutOfRange, what + "set it to at least " + base::mib(least) + ", or set chunk_tokens smaller"};

@@ -70,7 +70,10 @@ void Backend::chunk_refused(const std::string& key, const WriteGate::Put& put, c
   Node* const node = writer_of(key);
   if (node == nullptr || !refuses_chunk(meaning)) return;
   const bool full = meaning.code == "OOM";
-  node->gate.refused(put, std::string(meaning.text), full, clock_.now_ns());
+  const WriteGate::Why why = full                   ? WriteGate::Why::kFull
+                             : meaning.code.empty() ? WriteGate::Why::kUnknown
+                                                    : WriteGate::Why::kKnown;
+  node->gate.refused(put, std::string(meaning.text), why, clock_.now_ns());
   node->room_due_ns = 0;
   if (full && !node->probing) probe(*node);  // does it take anything at all?
 }

@@ -178,7 +178,7 @@ void Links::fail(Link& link, Status why) {
     breaker_.failed(now);
     // What ails one may ail the others, which it would take long to notice.
     for (Link& other : links_)
-      if (other.state == Link::State::kReady && other.connection->commands() == 0) ping(other);
+      if (!idle && other.state == Link::State::kReady && other.connection->commands() == 0) ping(other);
   }
   gone->close(why);
 }

@@ -36,17 +36,19 @@ void WriteGate::stored(const Put& put) {
   if (put.bytes < closed_from_ || put.begun_ns < closed_ns_) return;
   open();
   wait_ns_ = early_wait_ns_ = early_ns_ = 0;
+  unknown_ = 0;
 }
 
-void WriteGate::refused(const Put& put, const std::string& reason, bool full, std::uint64_t now_ns) {
+void WriteGate::refused(const Put& put, const std::string& reason, Why why, std::uint64_t now_ns) {
   closed_from_ = std::min(closed_from_, put.bytes);
   if (put.begun_ns < closed_ns_) return;  // begun together with one that was refused
   reason_ = reason;
-  full_ = full;
+  full_ = why == Why::kFull;
+  unknown_ = why == Why::kUnknown ? unknown_ + 1 : 0;
   free_when_refused_.reset();
   const std::uint64_t most_ns = pauses_.most_ms * kNsPerMs;
-  const std::uint64_t cost_ns =
-      pauses_.trial_bytes_per_s == 0 ? 0 : put.sent_bytes * kNsPerMs / pauses_.trial_bytes_per_s * 1000;
+  const bool at_once = pauses_.trial_bytes_per_s == 0 || unknown_ == 1;
+  const std::uint64_t cost_ns = at_once ? 0 : put.sent_bytes * kNsPerMs / pauses_.trial_bytes_per_s * 1000;
   wait_ns_ = std::min(std::max({2 * wait_ns_, pauses_.least_ms * kNsPerMs, cost_ns}), most_ns);
   closed_ns_ = now_ns;
   next_ns_ = now_ns + wait_ns_ + random_() % (wait_ns_ / 4 + 1);
@@ -59,7 +61,7 @@ void WriteGate::lost(const Put& put, const std::string& reason, std::uint64_t no
   losses_ = now_ns - lost_ns_ > kLossesNs && !closed() ? 1 : losses_ + 1;
   lost_ns_ = now_ns;
   lost_from_ = std::min(lost_from_, put.bytes);
-  if (losses_ >= kLosses) refused(put, reason, false, now_ns);
+  if (losses_ >= kLosses) refused(put, reason, Why::kKnown, now_ns);
 }
 
 void WriteGate::has_room(std::uint64_t free_bytes, std::uint64_t now_ns) {

@@ -4,8 +4,9 @@
 // A refusal closes the gate for chunks of that size and larger; smaller chunks pass. After a pause one
 // chunk passes as a trial. A trial that is stored opens the gate, a trial that is refused doubles the
 // pause. A pause lasts at least as long as the bytes of one trial take at `trial_bytes_per_s`, so that
-// a server that refuses large chunks costs little traffic. Connections that end under a chunk count as
-// a refusal from the third in a row on: one alone says nothing of the chunk.
+// a server that refuses large chunks costs little traffic. An error that nobody knows is tried once more
+// soon: it may be over. Connections that end under a chunk count as a refusal from the third in a row on:
+// one alone says nothing of the chunk.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +39,8 @@ class WriteGate {
   bool begin(std::uint64_t bytes, std::uint64_t now_ns);
   void end_trial() { trial_until_ns_ = 0; }
   void stored(const Put& put);
-  // `full`: the server has no room.
-  void refused(const Put& put, const std::string& reason, bool full, std::uint64_t now_ns);
+  enum class Why : std::uint8_t { kFull, kKnown, kUnknown };
+  void refused(const Put& put, const std::string& reason, Why why, std::uint64_t now_ns);
   // The connection ended, or a deadline passed, while the chunk was on its way.
   void lost(const Put& put, const std::string& reason, std::uint64_t now_ns);
 
@@ -68,7 +69,8 @@ class WriteGate {
   bool full_ = false;
   std::optional<std::uint64_t> free_when_refused_;
   std::uint64_t early_wait_ns_ = 0, early_ns_ = 0;
-  std::uint32_t losses_ = 0;  // in a row, of chunks of lost_from_ bytes and more
+  std::uint32_t unknown_ = 0;  // refusals in a row whose cause nobody knows
+  std::uint32_t losses_ = 0;   // in a row, of chunks of lost_from_ bytes and more
   std::uint64_t lost_ns_ = 0, lost_from_ = UINT64_MAX;
 };
 

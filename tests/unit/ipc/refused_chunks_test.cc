@@ -85,7 +85,8 @@ TEST_F(RefusedChunksTest, TheTableIsBoundedAndAFullOneHammersNobody) {
 }
 
 TEST_F(RefusedChunksTest, MoreCausesThanPlacesShareTheLast) {
-  for (std::uint32_t i = 0; i < 100; ++i) chunks_.refused(chunk(i), {Code::kUnavailable, "cause " + std::to_string(i)}, 0, kSecond);
+  for (std::uint32_t i = 0; i < 100; ++i)
+    chunks_.refused(chunk(i), {Code::kUnavailable, "cause " + std::to_string(i)}, 0, kSecond);
   EXPECT_EQ(chunks_.reason(), "cause 7");
   for (std::uint32_t i = 0; i < 100; ++i) chunks_.forget(chunk(i));
   EXPECT_EQ(chunks_.reason(), "");

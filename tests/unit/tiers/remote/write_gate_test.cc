@@ -12,9 +12,9 @@ class WriteGateTest : public testing::Test {
  protected:
   WriteGate::Put put(std::uint64_t bytes, std::uint64_t begun_ns) const { return {bytes, std::min(bytes, 2 * kMib), begun_ns}; }
   // Sent and refused at this moment.
-  void refuse(std::uint64_t bytes, std::uint64_t now_ns, bool full = false) {
+  void refuse(std::uint64_t bytes, std::uint64_t now_ns, WriteGate::Why why = WriteGate::Why::kKnown) {
     gate_.begin(bytes, now_ns);
-    gate_.refused(put(bytes, now_ns), "refused", full, now_ns);
+    gate_.refused(put(bytes, now_ns), "refused", why, now_ns);
   }
   // How long no chunk of this size passes.
   std::uint64_t pause_s(std::uint64_t bytes, std::uint64_t now_ns) const {
@@ -51,8 +51,16 @@ TEST_F(WriteGateTest, PausesGrowToMinutesAndALargeTrialIsRarerThanASmallOne) {
   EXPECT_GE(before, 300U);
   EXPECT_LE(before, 375U);
   WriteGate large{{}, 7};
-  large.refused(put(32 * kMib, 0), "refused", false, kSecond);
+  large.refused(put(32 * kMib, 0), "refused", WriteGate::Why::kKnown, kSecond);
   EXPECT_FALSE(large.lets(32 * kMib, 200 * kSecond)) << "2 MiB at 8 KiB/s";
+}
+
+// As of a proxy whose server is just being replaced.
+TEST_F(WriteGateTest, AnErrorThatNobodyKnowsIsTriedOnceMoreSoon) {
+  refuse(32 * kMib, kSecond, WriteGate::Why::kUnknown);
+  EXPECT_LE(pause_s(32 * kMib, kSecond), 2U);
+  refuse(32 * kMib, 10 * kSecond, WriteGate::Why::kUnknown);
+  EXPECT_GE(pause_s(32 * kMib, 10 * kSecond), 250U);
 }
 
 TEST_F(WriteGateTest, OneTrialAtATimeAndItsOutcomeDecides) {
@@ -78,7 +86,7 @@ TEST_F(WriteGateTest, ATrialOfWhichNothingIsHeardBlocksNotForEver) {
 }
 
 TEST_F(WriteGateTest, PutsThatWereUnderWayTogetherAreOneRefusal) {
-  for (int i = 0; i < 20; ++i) gate_.refused(put(8 << 10, kSecond), "refused", false, 2 * kSecond + i);
+  for (int i = 0; i < 20; ++i) gate_.refused(put(8 << 10, kSecond), "refused", WriteGate::Why::kKnown, 2 * kSecond + i);
   EXPECT_LE(pause_s(8 << 10, 2 * kSecond), 3U);
   gate_.stored(put(kMib, kSecond));
   EXPECT_TRUE(gate_.closed()) << "and what was under way before it says nothing";
@@ -111,7 +119,7 @@ TEST_F(WriteGateTest, AStoredOneOfThatSizeEndsTheRow) {
 }
 
 TEST_F(WriteGateTest, RoomForAnotherOneIsTriedAtOnceAndSeldomInVain) {
-  refuse(8 * kMib, kSecond, true);
+  refuse(8 * kMib, kSecond, WriteGate::Why::kFull);
   gate_.has_room(5 * kMib, 2 * kSecond);  // what the refused one leaves
   EXPECT_FALSE(gate_.lets(8 * kMib, 2 * kSecond));
   gate_.has_room(12 * kMib, 3 * kSecond);
@@ -123,20 +131,20 @@ TEST_F(WriteGateTest, RoomForAnotherOneIsTriedAtOnceAndSeldomInVain) {
     gate_.has_room(s % 2 == 0 ? 100 * kMib : 0, s * kSecond);
     if (!gate_.lets(8 * kMib, s * kSecond)) continue;
     ++trials;
-    refuse(8 * kMib, s * kSecond, true);
+    refuse(8 * kMib, s * kSecond, WriteGate::Why::kFull);
   }
   EXPECT_LE(trials, 25U);
 }
 
 TEST_F(WriteGateTest, AServerWithoutALimitHasRoom) {
-  refuse(8 * kMib, kSecond, true);
+  refuse(8 * kMib, kSecond, WriteGate::Why::kFull);
   gate_.has_room(0, 2 * kSecond);
   gate_.has_room(UINT64_MAX / 2, 3 * kSecond);
   EXPECT_TRUE(gate_.lets(8 * kMib, 3 * kSecond));
 }
 
 TEST_F(WriteGateTest, AnotherReasonThanRoomIsNotEndedByRoom) {
-  refuse(8 * kMib, kSecond, false);
+  refuse(8 * kMib, kSecond);
   gate_.has_room(0, 2 * kSecond);
   gate_.has_room(UINT64_MAX / 2, 3 * kSecond);
   EXPECT_FALSE(gate_.lets(8 * kMib, 3 * kSecond));
