@@ -5,6 +5,7 @@
 #include <cctype>
 #include <map>
 #include <optional>
+#include <sstream>
 
 #include "sidecar/config/fields.h"
 #include "sidecar/config/reference.h"
@@ -49,6 +50,7 @@ class Import {
   Status disk();
   Status backend();
   Status disaggregated(const LmcacheSetting& setting);
+  Status plugins(const LmcacheSetting& setting);
   Status log_level(const LmcacheSetting& setting);
 
   // Tries the value as larderd will.
@@ -107,15 +109,15 @@ Status Import::chunk_size(const LmcacheSetting& setting) {
   return {};
 }
 
-// What LMCache means by it: memory is a buffer on the way to disk or remote, and keeps nothing. larderd always keeps KV in memory, so
-// that it is refused rather than turned into its opposite.
+// LMCache's memory is a mere buffer then, on the way to a disk or a remote store. A tier in memory is more than that buffer: the same
+// chunks reach disk and backend, and some hits are faster.
 Status Import::local_cpu(const LmcacheSetting& setting) {
   const Result<bool> kept = read_bool(setting);
   if (!kept.ok()) return kept.status();
-  if (*kept) return {};
-  return refuse(setting,
-                "makes memory a mere buffer for disk and remote storage; larderd always keeps KV in memory, and on a disk "
-                "besides. To let it keep KV in memory: LMCACHE_LOCAL_CPU=true larderctl import-lmcache ...");
+  if (!*kept)
+    note(Counterpart::kAlways, setting,
+         "LMCache's memory is a buffer alone then; larderd's memory of memory.size keeps KV too, beside disk and backend");
+  return {};
 }
 
 Status Import::memory_size(const LmcacheSetting& setting) {
@@ -195,6 +197,17 @@ Status Import::disaggregated(const LmcacheSetting& setting) {
   return refuse(setting, "moves KV from prefill to decode engines and keeps none; Larder keeps KV and is no such transport");
 }
 
+// Their names in a list. Redis' is told where the server is by a URL of its own; larderd has none of the others.
+Status Import::plugins(const LmcacheSetting& setting) {
+  std::string names = setting.text;
+  std::ranges::replace_if(
+      names, [](unsigned char c) { return std::isalnum(c) == 0 && c != '_'; }, ' ');
+  std::istringstream words(names);
+  for (std::string name; words >> name;)
+    if (name != "redis") note(Counterpart::kNone, setting, "larderd has no plugin " + name);
+  return {};
+}
+
 Status Import::log_level(const LmcacheSetting& setting) {
   const std::string level = lower(setting.text);
   if (level == "info") return {};
@@ -213,6 +226,7 @@ Import::Converter Import::converter_of(std::string_view key) {
       {"enable_pd", &Import::disaggregated},
       {"enable_xpyd", &Import::disaggregated},
       {"enable_nixl", &Import::disaggregated},
+      {"remote_storage_plugins", &Import::plugins},
       {"log_level", &Import::log_level},
   };
   const auto found = kConverters.find(key);

@@ -16,8 +16,7 @@ struct ImportedLmcache {
   std::size_t unserved = 0;  // settings that Larder does not serve: the user should read the comments
 };
 
-// An error names the setting, where it stands and what is wrong: a value that is none, or a way of working that the memory tier
-// alone cannot keep (local_cpu: false).
+// An error names the setting, where it stands and what is wrong: a value that is none, or a transport between engines.
 Result<ImportedLmcache> import_lmcache(std::span<const LmcacheSetting> settings);
 
 }  // namespace larder::ctl

@@ -10,7 +10,9 @@
 namespace larder::ctl {
 namespace {
 
-constexpr std::array<std::string_view, 13> kKeys{"remote_url",
+constexpr std::array<std::string_view, 15> kKeys{"remote_url",
+                                                 "extra_config.remote_storage_plugin.redis.redis_url",
+                                                 "extra_config.redis_url",
                                                  "resp_host",
                                                  "resp_port",
                                                  "resp_username",
@@ -64,14 +66,17 @@ bool LmcacheBackend::has(std::string_view key) {
 
 Status LmcacheBackend::take(const LmcacheSetting& setting) {
   const std::string& key = setting.key;
-  if (key == "remote_url") url_.reset();
+  const bool url = key.ends_with("_url"), plugin = url && key != "remote_url";
+  if (url && !plugin && plugin_url_) return {};  // as LMCache has it
+  if (url) url_.reset();
   if (is_nothing(setting.text)) return {};
-  if (key == "remote_url") {
+  if (url) {
     const std::size_t end = setting.text.find("://");
     // Not shown in the error: it may hold a password.
     if (end == std::string::npos || end == 0)
-      return {Code::kInvalidArgument, setting.where + ": remote_url is no URL: PROTOCOL://HOST:PORT is wanted"};
+      return {Code::kInvalidArgument, setting.where + ": " + key + " is no URL: PROTOCOL://HOST:PORT is wanted"};
     url_ = setting;
+    plugin_url_ = plugin;
     return {};
   }
   others_.push_back({key, "", setting.where});

@@ -51,6 +51,7 @@ class LmcacheBackend {
   void all_are(Counterpart counterpart, const std::string& words, Result& result) const;
 
   std::optional<LmcacheSetting> url_;  // its text may hold a password
+  bool plugin_url_ = false;            // it is the one of LMCache's plugin for Redis, before which remote_url does not count
   std::string host_, port_, user_, database_;
   std::optional<LmcacheSetting> password_;
   bool tls_ = false, cluster_ = false;

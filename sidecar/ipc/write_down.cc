@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "sidecar/base/log.h"
 #include "sidecar/ipc/chunk_names.h"
 
 namespace larder::ipc {
@@ -45,7 +46,8 @@ WriteDown::WriteDown(TierLink& link, store::Store& store, const base::Clock& clo
       most_bytes_(std::min(kMostBytes, arena_bytes / kArenaShare)),
       admission_(rules.admit_after, fashion_),
       budget_(rules.bytes_per_s),
-      stored_(rules.ttl_s, clock) {
+      stored_(rules.ttl_s, clock),
+      refused_(link.name()) {
   stored_.tick(store.last_generation());
   store_.set_listener(link_.number(), this);
   link_.answer_to(Operation::kPut, [this](const Message& message) { put_ended(message); });
@@ -75,6 +77,8 @@ void WriteDown::tick() {
   ++ticks_;
   stored_.tick(store_.last_generation());
   std::erase_if(dropping_, [](const Dropping& one) { return one.going_on.expired(); });
+  refused_.give_back([this](auto slot, auto generation) { return store_.committed_chunk(slot, generation).has_value(); },
+                     clock_.now_ns());
   send_drops();
   notice_failures();
   look_ahead();
@@ -90,6 +94,7 @@ void WriteDown::notice_failures() {
   if (times == std::exchange(times_degraded_, times) && !back) return;
   walked_to_ = 0;
   walking_all_ = true;
+  if (!degraded) refused_.tier_is_back();
 }
 
 void WriteDown::look_ahead() {
@@ -127,16 +132,16 @@ void WriteDown::pump() {
 // False: not now.
 bool WriteDown::begin(const protocol::SlotRef& slot) {
   const std::optional<protocol::EntryView> chunk = store_.committed_chunk(slot.slot, slot.generation);
-  if (!chunk || writing_.contains(slot.slot)) return true;
+  if (!chunk || writing_.contains(slot.slot) || refused_.waits(slot, clock_.now_ns())) return true;
   const tiers::ChunkKey key = chunk_of(store_, chunk->key);
   tiers::ChunkFacts facts{chunk->generation, chunk->payload_bytes, chunk->piece_bytes, chunk->root};
   if (facts.slot_bytes() >= too_large_bytes_ || is_dropping(key.namespace_id)) return true;
-  if (is_below(key, facts)) {
-    store_.mark_written(link_.number(), slot.slot, slot.generation);
+  const bool below = is_below(key, facts);
+  store_.mark_written(link_.number(), slot.slot, slot.generation, below);
+  if (below || !wants(*chunk)) {
+    refused_.forget(slot);
     return true;
   }
-  store_.mark_written(link_.number(), slot.slot, slot.generation, false);
-  if (!wants(*chunk)) return true;
   if (rules_.ttl_s != 0) facts.since_s = static_cast<std::uint32_t>(StoredSince::unix_ns() / 1'000'000'000 - age_s(*chunk));
   return start_put(*chunk, key, facts);
 }
@@ -150,7 +155,7 @@ bool WriteDown::start_put(const protocol::EntryView& chunk, const tiers::ChunkKe
   const Status taken = link_.tier().put(ticket, key, facts, store_.slot_memory(chunk), in_ms(kPutMs));
   if (!taken.ok()) {
     store_.let_go(chunk.slot, chunk.generation);
-    if (taken.code() == Code::kOutOfRange) too_large_bytes_ = std::min(too_large_bytes_, bytes);
+    if (taken.code() == Code::kOutOfRange) too_large(bytes, taken);
     return taken.code() != Code::kResourceExhausted && taken.code() != Code::kUnavailable;
   }
   began_ = true;
@@ -184,10 +189,14 @@ void WriteDown::put_ended(const Message& message) {
     ++written_;
     put_time_.record(clock_.now_ns() - put.begun_ns);
     store_.mark_written(link_.number(), put.slot.slot, put.slot.generation);
+    refused_.stored(put.slot, clock_.now_ns());
     if (put.damaged) link_.tier().forget(put.key, put.slot.generation);
+  } else if (message.kind == Message::Kind::kDone && message.status.code() == Code::kOutOfRange) {
+    too_large(put.bytes, message.status);
+  } else if (message.kind == Message::Kind::kDone && message.status.code() != Code::kNotFound) {  // or it is gone, or to go
+    const bool away = !link_.tier().state().takes_puts;
+    refused_.refused(put.slot, away ? Status(message.status.code(), "") : message.status, message.again_ns, clock_.now_ns());
   }
-  // A chunk that the tier takes for too large for ever is not offered again.
-  if (message.status.code() == Code::kOutOfRange) too_large_bytes_ = std::min(too_large_bytes_, put.bytes);
   if (message.slot_busy) return;  // the device still reads it
   puts_.erase(found);
   writing_.erase(put.slot.slot);
@@ -195,8 +204,21 @@ void WriteDown::put_ended(const Message& message) {
   store_.let_go(put.slot.slot, put.slot.generation);
 }
 
+// A chunk that the tier takes for too large for ever is not offered again.
+void WriteDown::too_large(std::uint64_t bytes, const Status& why) {
+  if (bytes >= too_large_bytes_) return;
+  too_large_bytes_ = bytes;
+  too_large_ = why.text();
+  base::log_warning(link_.name() + " tier: " + too_large_);
+}
+
 void WriteDown::committed(const protocol::EntryView& chunk) {
   admission_.see(chunk.key.mixed());
+  const std::uint64_t bytes = protocol::slot_bytes(chunk.payload_bytes, chunk.piece_bytes);
+  if (bytes > taken_bytes_ && bytes < too_large_bytes_) {
+    const Status takes = link_.tier().takes(bytes);
+    takes.ok() ? static_cast<void>(taken_bytes_ = bytes) : too_large(bytes, takes);
+  }
   if (!rules_.through) return;
   if (queued_.size() < kMostQueued)
     queued_.push_back({chunk.slot, 0, chunk.generation});
@@ -245,6 +267,8 @@ void WriteDown::fill(stats::TierStats& stats) const {
   stats.write_queue = ahead_.size() + queued_.size() + puts_.size();
   stats.not_queued = not_queued_;
   stats.put_time = put_time_;
+  if (stats.reason.empty()) stats.reason = refused_.reason();
+  if (stats.reason.empty()) stats.reason = too_large_;
 }
 
 }  // namespace larder::ipc

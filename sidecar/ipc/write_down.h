@@ -1,8 +1,8 @@
 // WriteDown: what goes from the memory to one tier below it: chunks that are soon to be evicted (back) or were just stored (through), and
 // drops. Each tier has one. Owned by the loop's thread.
 //
-// A slot is kept while the tier has it. Whatever the tier refuses or fails stays in memory, not written, and is found again: shortly
-// before eviction, and in mode `through` by a slow walk over all slots. What counts as seen often enough is counted anew in each life.
+// A slot is kept while the tier has it. Whatever the tier refuses or fails stays in memory, not written, and is found again, after a
+// pause (refused_chunks.h): shortly before eviction, and in mode `through` by a slow walk over all slots. What counts as seen often enough is counted anew in each life.
 // With a time to live a chunk's counts from the moment at which it was stored: it keeps that time below, also where it
 // came up and goes down again, and what is older is not written.
 // Nothing here waits, but for finish().
@@ -20,6 +20,7 @@
 #include "sidecar/base/clock.h"
 #include "sidecar/config/config.h"
 #include "sidecar/ipc/byte_budget.h"
+#include "sidecar/ipc/refused_chunks.h"
 #include "sidecar/ipc/stored_since.h"
 #include "sidecar/ipc/tier_link.h"
 #include "sidecar/store/store.h"
@@ -114,6 +115,7 @@ class WriteDown final : public store::ChunkListener {
   std::uint64_t age_s(const protocol::EntryView& chunk) const;
   bool too_old(const protocol::EntryView& chunk) const { return rules_.ttl_s != 0 && age_s(chunk) >= rules_.ttl_s; }
   void put_ended(const tiers::Message& message);
+  void too_large(std::uint64_t bytes, const Status& why);
   void drop_ended(const tiers::Message& message);
   void send_drops();
   bool write_rest(std::uint64_t by_ns);
@@ -142,7 +144,10 @@ class WriteDown final : public store::ChunkListener {
   std::unordered_map<tiers::Ticket, Put> puts_;
   std::unordered_set<std::uint32_t> writing_;  // their slots
   std::uint64_t writing_bytes_ = 0;
+  RefusedChunks refused_;
   std::uint64_t too_large_bytes_ = UINT64_MAX;  // slots from this size on the tier never takes
+  std::uint64_t taken_bytes_ = 0;               // slots up to this size it may take
+  std::string too_large_;                       // why, and what to set
   bool began_ = false;                          // a put since the last look ahead
   std::uint32_t walked_to_ = 0;
   bool walking_all_ = false;  // also what is marked written

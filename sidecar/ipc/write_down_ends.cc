@@ -101,7 +101,7 @@ void WriteDown::finish(std::uint64_t by_ns) {
                  (flushed ? "" : "; not known to survive the machine's failure"));
 }
 
-// Offers every chunk once. False: time is up, or the tier takes none.
+// Offers every chunk once, but for those that were refused and wait. False: some are not written.
 bool WriteDown::write_rest(std::uint64_t by_ns) {
   std::uint32_t next = 0;
   ahead_.clear();
@@ -114,7 +114,7 @@ bool WriteDown::write_rest(std::uint64_t by_ns) {
     }
     pump();
     send_drops();
-    if (puts_.empty() && drops_.empty() && queued_.empty() && next == store::kNoSlot) return true;
+    if (puts_.empty() && drops_.empty() && queued_.empty() && next == store::kNoSlot) return refused_.empty();
     // What a device that does not answer still has is close()'s to wait for.
     if (clock_.now_ns() >= by_ns || !link_.tier().state().takes_puts) return false;
     if (!puts_.empty() || !drops_.empty() || !queued_.empty()) link_.wait(kWaitMs);

@@ -5,8 +5,8 @@
 // slot, the kDone says `slot_busy`, and one message kReleased with the same ticket follows once the device has let go. Until then
 // the slot belongs to the tier. Times are of the base::Clock that the tier was given.
 //
-// put, get, look, forget, evict, drop_namespace, clear, flush, take_messages and close are called by one thread, the loop; probe, state
-// and counters by any. None waits for a device or network, close() apart. A tier checks what it stores about a chunk; the payload's
+// put, get, look, forget, evict, drop_namespace, clear, flush, take_messages and close are called by one thread, the loop; takes, probe,
+// state and counters by any. None waits for a device or network, close() apart. A tier checks what it stores about a chunk; the payload's
 // bytes are verified by the engine that loads them, against the root.
 #pragma once
 
@@ -69,6 +69,8 @@ struct Message {
   ChunkFacts facts;              // kDone of a get that succeeded
   std::uint64_t dropped = 0;     // kDone of a drop or clear: chunks that were there
   std::vector<bool> there = {};  // kDone of a look that succeeded: of each key, in their order, whether a get would find it
+  // kDone of a put that failed: not 0: nothing of it was moved, since the device refuses others of its size; offer it again from then on.
+  std::uint64_t again_ns = 0;
 };
 
 // What the tier takes now. A refusal is no fault of the caller's and ends by itself.
@@ -119,6 +121,8 @@ class Tier {
   // kResourceExhausted (too much in flight), kUnavailable (degraded or closed).
   virtual Status put(Ticket ticket, const ChunkKey& key, const ChunkFacts& facts, std::span<const std::byte> slot,
                      std::uint64_t deadline_ns) = 0;
+  // kOutOfRange, and which setting to change to what: a slot of so many bytes is larger than the tier ever takes. Thread-safe.
+  virtual Status takes(std::uint64_t) const { return {}; }
   // Brings a chunk's slot bytes up. The slot may be larger than what was stored; what it holds after a failure is undefined. Fails
   // with kNotFound (a miss), kDataLoss (what is stored is not that chunk: it is forgotten), kInvalidArgument (the slot is too
   // small).

@@ -270,13 +270,28 @@ TEST_P(RemoteTierTest, AFullServerTakesNoPutsAndStillAnswersGets) {
   for (; stored < 100 && (status = node.loop.put(stored)).ok(); ++stored) {
   }
   EXPECT_EQ(status.code(), Code::kResourceExhausted) << status.to_string();
-  EXPECT_TRUE(!node.tier->state().takes_puts && node.tier->state().takes_gets);
+  EXPECT_TRUE(node.tier->state().takes_gets);
   EXPECT_THAT(node.tier->state().reason, HasSubstr("maxmemory"));
   for (std::uint64_t i = 0; i < stored; ++i) EXPECT_TRUE(node.loop.get(i).ok()) << i;
   EXPECT_EQ(node.loop.get(stored).code(), Code::kNotFound);
   ASSERT_TRUE(node.loop.clear().ok());
   EXPECT_TRUE(node.well());
-  EXPECT_TRUE(node.loop.put(1).ok());
+  EXPECT_TRUE(node.eventually([&] { return node.loop.put(1).ok(); })) << "the server tells of its room";
+}
+
+// Redis closes who is idle for longer than its `timeout`, in seconds.
+TEST_P(RemoteTierTest, AnIdleBackendIsNotDisconnected) {
+  start({"--timeout", "1"});
+  Node node(options_);
+  ASSERT_TRUE(node.loop.put(1).ok());
+  ASSERT_TRUE(node.eventually([&] { return server_->info("clients", "connected_clients") == "4"; })) << "and the asking one";
+  const auto connections = [&] { return std::stoll(server_->info("stats", "total_connections_received")); };
+  const long long before = connections();
+  node.loop.collect(0);
+  std::this_thread::sleep_for(std::chrono::seconds(6));
+  EXPECT_EQ(connections() - before, 1) << "the asking one";
+  EXPECT_EQ(node.loop.get(1).to_string(), "ok");
+  EXPECT_EQ(node.tier->counters().times_degraded, 0U);
 }
 
 TEST_P(RemoteTierTest, AReplicaTakesNoPuts) {

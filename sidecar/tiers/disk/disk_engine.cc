@@ -191,7 +191,7 @@ void DiskEngine::pump_writes() {
     const auto blocks = static_cast<std::uint32_t>(1 + facts.slot_bytes() / kBlockBytes);
     if (blocks + footer_blocks(1) > table_.region_blocks()) {
       writes_.pop_front();
-      finish(op, {Code::kOutOfRange, "a chunk larger than a region of the disk tier"});
+      finish(op, too_large_for_a_region(options_, facts.slot_bytes()));
       continue;
     }
     const std::optional<std::uint32_t> number = place(blocks);
@@ -239,6 +239,7 @@ void DiskEngine::write_done(const OpPtr& op, const Record& record, std::uint32_t
   }
   if (!good) bury(number, record);
   if (op->done) return released(op);
+  if (good) health_.proven();
   if (good) return finish(op, {});
   finish(op, error != 0 ? Status::from_errno(error, "disk write") : Status(Code::kNotFound, "dropped meanwhile"));
 }

@@ -73,6 +73,8 @@ class DiskEngine {
     return state;
   }
   tiers::TierCounters counters() const;  // without `refused` and what is in flight
+  // The longest slot that is written; 0 where that is not known.
+  std::uint64_t most_slot_bytes() const { return disk::most_slot_bytes(std::uint64_t{table_.region_blocks()} * kBlockBytes); }
 
  private:
   struct Op {

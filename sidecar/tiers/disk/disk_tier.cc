@@ -13,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include "sidecar/base/sizes.h"
 #include "sidecar/tiers/disk/disk_engine.h"
 
 namespace larder::disk {
@@ -47,7 +48,8 @@ struct Core {
   tiers::TierState state;
   tiers::TierCounters counters;
   std::uint64_t refused = 0;
-  std::uint64_t held_bytes = 0;  // accepted, the slot not yet free
+  std::uint64_t most_slot_bytes = 0;  // 0: not known
+  std::uint64_t held_bytes = 0;       // accepted, the slot not yet free
   std::uint32_t held_operations = 0;
   bool started = false, closed = false, answered = false, ended = false;
   std::uint64_t close_by_ns = 0;
@@ -71,6 +73,7 @@ bool exchange(Core& core, DiskEngine& engine, std::vector<Command>& commands) {
   }
   core.state = engine.state();
   core.counters = counters;
+  core.most_slot_bytes = engine.most_slot_bytes();
   commands = std::exchange(core.commands, {});
   core.answered = core.closed && commands.empty() && core.held_operations == 0 && engine.closed();
   return core.answered;
@@ -91,6 +94,7 @@ class Life {
       core_->engine = started.ok() ? engine_.get() : nullptr;
       core_->counters = engine_->counters();
       core_->state = engine_->state();
+      core_->most_slot_bytes = engine_->most_slot_bytes();
       core_->changed.notify_all();
     }
     if (started.ok()) return started;
@@ -193,6 +197,11 @@ class DiskTier final : public SteppedTier {
     return push({Command::Kind::kOperation, Operation::kFlush, ticket, {}, {}, {}, deadline_ns});
   }
 
+  Status takes(std::uint64_t slot_bytes) const override {
+    const std::lock_guard lock(core_->mutex);
+    if (core_->most_slot_bytes == 0 || slot_bytes <= core_->most_slot_bytes) return {};
+    return too_large_for_a_region(core_->options, slot_bytes);
+  }
   std::optional<tiers::ChunkFacts> probe(const tiers::ChunkKey& key) const override {
     const std::optional<Located> located = core_->catalog.find(key);
     const TimeToLive ttl{core_->options.ttl_s};
@@ -317,7 +326,8 @@ class DiskTier final : public SteppedTier {
     if (put ? !core_->state.takes_puts : command.operation == Operation::kGet && !core_->state.takes_gets)
       return {Code::kUnavailable, core_->state.reason};
     if (command.slot.size() > core_->options.accepted_bytes)
-      return {Code::kOutOfRange, "more bytes than the disk tier takes at once"};
+      return {Code::kOutOfRange, "a chunk of " + base::mib(command.slot.size()) + " is more than the disk tier takes at once (" +
+                                     base::mib(core_->options.accepted_bytes) + "): set chunk_tokens smaller"};
     if (core_->held_operations >= core_->options.accepted_operations ||
         core_->held_bytes + command.slot.size() > core_->options.accepted_bytes)
       return {Code::kResourceExhausted, "too much on its way to and from the disk"};

@@ -20,10 +20,12 @@ class Health {
     if (reasons_[cause].empty()) ++times_;
     reasons_[cause] = std::move(reason);
   }
+  // That a trailer is written does not prove that a record is: the waits begin anew once one was.
   void clear(Cause cause) {
     reasons_[cause].clear();
-    if (!state().degraded()) wait_ns_ = least_ns_;
+    if (cause != kWrites && !state().degraded()) proven();
   }
+  void proven() { wait_ns_ = least_ns_; }
   bool is(Cause cause) const { return !reasons_[cause].empty(); }
   tiers::TierState state() const {
     for (const std::string& reason : reasons_) {

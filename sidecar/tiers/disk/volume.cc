@@ -16,6 +16,9 @@ namespace {
 
 constexpr std::uint64_t kLeastRegionBytes = 4ULL << 20;
 constexpr std::uint64_t kMostRegionBytes = 256ULL << 20;
+constexpr std::uint64_t kRegionShare = 16;  // of the size
+constexpr std::uint64_t kBesideSlotBytes =
+    (1ULL + footer_blocks(1)) * kBlockBytes;  // in a region: the record's head, and the footer
 // Left to the file system for its own notes about the file, which count as the file's in `du`; and for the file `owner`.
 constexpr std::uint64_t kNotesShare = 1024;
 constexpr std::uint64_t kLeastNotesBytes = 64 * 1024;
@@ -33,7 +36,13 @@ std::uint64_t usable(std::uint64_t size_bytes) {
 
 std::uint64_t chosen_region_bytes(const DiskOptions& options) {
   if (options.region_bytes != 0) return options.region_bytes;
-  return std::bit_floor(std::clamp(options.size_bytes / 16, kLeastRegionBytes, kMostRegionBytes));
+  return std::bit_floor(std::clamp(options.size_bytes / kRegionShare, kLeastRegionBytes, kMostRegionBytes));
+}
+
+// Whose regions hold such a slot. 0: there is none.
+std::uint64_t least_size(std::uint64_t slot_bytes) {
+  const std::uint64_t region = std::bit_ceil(slot_bytes + kBesideSlotBytes);
+  return region > kMostRegionBytes ? 0 : region * kRegionShare;
 }
 
 Status check_size(const DiskOptions& options) {
@@ -133,8 +142,13 @@ Result<bool> read_label(Device& device, const DiskOptions& options, std::span<st
   volume.whole_label = two == LabelFault::kNone && (one != LabelFault::kNone || second.serial > first.serial) ? 1 : 0;
   volume.label = volume.whole_label == 1 ? second : first;
   const std::uint64_t region = volume.label.region_bytes;
-  if (region >= kBlockBytes * 2 && region % kBlockBytes == 0 && usable(options.size_bytes) / region >= kLeastRegions) return true;
-  volume.notes.emplace_back("starts empty: its file has regions of " + base::mib(region) + ", too large for this size");
+  const bool whole = region >= kBlockBytes * 2 && region % kBlockBytes == 0;
+  const bool fits = whole && usable(options.size_bytes) / region >= kLeastRegions;
+  // The size was raised: larger chunks are to have room. Where regions grow with the size, little is lost.
+  const bool small = region < chosen_region_bytes(options);
+  if (fits && !small) return true;
+  volume.notes.emplace_back("starts empty: its file has regions of " + base::mib(region) + ", too " + (fits ? "small" : "large") +
+                            " for this size");
   return false;
 }
 
@@ -148,6 +162,19 @@ Status write_label(Device& device, std::span<std::byte> scratch, Volume& volume)
 }
 
 }  // namespace
+
+std::uint64_t most_slot_bytes(std::uint64_t region_bytes) {
+  return region_bytes - std::min(region_bytes, kBesideSlotBytes);
+}
+
+Status too_large_for_a_region(const DiskOptions& options, std::uint64_t slot_bytes) {
+  const std::uint64_t least = least_size(slot_bytes);
+  const std::string what = "disk.size: a disk of " + base::mib(options.size_bytes) + " holds no chunk of " +
+                           base::mib(slot_bytes) +
+                           " (a chunk must fit into a region, a sixteenth of the disk and 256 MiB at most): ";
+  if (least == 0) return {Code::kOutOfRange, what + "no size does, set chunk_tokens smaller"};
+  return {Code::kOutOfRange, what + "set it to at least " + base::mib(least) + ", or set chunk_tokens smaller"};
+}
 
 Result<Volume> open_volume(Env& env, Device& device, const DiskOptions& options, std::span<std::byte> scratch,
                            std::uint64_t on_device) {

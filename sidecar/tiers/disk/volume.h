@@ -35,6 +35,11 @@ struct Volume {
   std::uint64_t bytes() const { return kHeadBytes + regions * label.region_bytes; }
 };
 
+// The longest slot that a region of so many bytes holds.
+std::uint64_t most_slot_bytes(std::uint64_t region_bytes);
+// kOutOfRange: why no region of a disk of this size holds such a slot, and the size that does.
+Status too_large_for_a_region(const DiskOptions& options, std::uint64_t slot_bytes);
+
 // Errors name the configuration's field. The scratch memory (kScratchBytes) outlives the device. Nothing is left locked after an
 // error.
 // `on_device`: the one that the directory was on when it was first opened (0: any); another is refused before anything is made on it, as

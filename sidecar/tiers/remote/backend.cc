@@ -19,20 +19,25 @@ constexpr std::uint64_t kSettleNs = 3'000'000'000;
 Backend::Backend(const RemoteOptions& options, const base::Clock& clock, Listener listener)
     : options_(options), clock_(clock), listener_(std::move(listener)) {
   map_wait_ns_ = options.retry_ms * kNsPerMs;
+  gate_seed_ = clock.now_ns();
   if (options.mode == Mode::kSentinel) sentinels_.emplace(options_, clock_, poller_);
   if (options.mode == Mode::kStandalone) add_node(Kind::kStandalone, {options.host, options.port, options.unix_path});
 }
 
 Backend::Node& Backend::add_node(Kind kind, const Endpoint& endpoint) {
-  auto node = std::make_unique<Node>(Health(options_.retry_ms, options_.most_retry_ms));
+  const WriteGate::Pauses pauses{options_.refused_ms, options_.most_refused_ms, options_.trial_bytes_per_s};
+  auto node = std::make_unique<Node>(Health(options_.retry_ms, options_.most_retry_ms), WriteGate(pauses, gate_seed_++));
   Node* const one = node.get();
   const auto ready = [this, one] {
     one->denied = false;
     listener_.ready();
   };
-  const auto heard = [this, one](Lane lane, const Reply& reply) { answered(*one, lane, reply); };
+  const auto heard = [this, one](Lane lane, const Reply& reply, bool chunk) { answered(*one, lane, reply, chunk); };
   // A replica's life is nobody else's: what it lost it is told again.
-  const std::function<void()> other_life = kind == Kind::kReplica ? std::function<void()>([] {}) : listener_.other_life;
+  const auto other_life = [this, one, pauses, kind] {
+    one->gate = WriteGate(pauses, gate_seed_++);
+    if (kind != Kind::kReplica) listener_.other_life();
+  };
   node->links = std::make_unique<Links>(options_, clock_, poller_, kind, endpoint, Links::Listener{ready, other_life, heard});
   node->replica = kind == Kind::kReplica;
   node->used_ns = clock_.now_ns();
@@ -70,6 +75,7 @@ std::uint64_t Backend::next_turn_ns() const {
   for (const std::unique_ptr<Node>& node : nodes_) {
     wait = std::min(wait, node->links->next_turn_ns());
     if (awaits_probe(*node)) wait = std::min(wait, std::max(node->health.next_ns(), now) - now);
+    if (awaits_room(*node)) wait = std::min(wait, std::max(node->room_due_ns, now) - now);
   }
   if (sentinels_) wait = std::min(wait, sentinels_->next_turn_ns());
   if (!cluster()) return wait;

@@ -1,8 +1,8 @@
 // Backend: all servers that hold the chunks, as one: a standalone server, the master whom Sentinels name, or the masters of a
 // Cluster, where each key is with the one that serves its slot. Owned by the tier's thread.
 //
-// backend.cc has what the modes share, cluster_ways.cc map and redirections, server_health.cc how each server does. Callbacks come
-// from turn(), flush(), cancel() and restart(), never from within ask().
+// backend.cc has what the modes share, cluster_ways.cc map and redirections, server_health.cc how each server does, chunk_gates.cc
+// which chunks each refuses. Callbacks come from turn(), flush(), cancel() and restart(), never from within ask().
 #pragma once
 
 #include <array>
@@ -22,6 +22,7 @@
 #include "sidecar/tiers/remote/poller.h"
 #include "sidecar/tiers/remote/sentinel_watch.h"
 #include "sidecar/tiers/remote/slots.h"
+#include "sidecar/tiers/remote/write_gate.h"
 
 namespace larder::remote {
 
@@ -61,11 +62,25 @@ class Backend {
   // Why the server of this key answers nothing just now, or takes no writes; ok: it does, or there is one server alone, of which
   // troubles() tells.
   Status refusal(std::string_view key, Lane lane) const;
-  // Why nobody answers, and why nobody takes writes; and where some do, which do not. Empty: all is well.
+  // Why nobody answers, and why nobody takes writes; and where some do, which do not; and which chunks are refused. Empty: all is well.
   struct Troubles {
-    std::string reads, writes, part;
+    std::string reads, writes, part, chunks;
   };
   Troubles troubles() const;
+
+  // chunk_gates.cc: of the chunk whose record and parts stand under these keys. What a server refuses is not sent to it for a while.
+  struct ChunkRefusal {
+    Status why;                  // ok: none
+    std::uint64_t again_ns = 0;  // when it should be offered again
+  };
+  ChunkRefusal chunk_refusal(const std::vector<std::string>& keys, std::uint64_t bytes) const;
+  // It is sent now. The key whose server only tries it: that one's part goes first. Nothing: all may go.
+  std::optional<std::size_t> begin_chunk(const std::vector<std::string>& keys, std::uint64_t bytes);
+  // What became of it.
+  void chunk_stored(const std::vector<std::string>& keys, const WriteGate::Put& put);
+  void chunk_refused(const std::string& key, const WriteGate::Put& put, const ErrorMeaning& meaning);
+  void chunk_lost(const std::string& key, const WriteGate::Put& put, const Status& why);
+  void chunk_given_up(const std::vector<std::string>& keys);
   // Something says that they may not be whom we take them for: who is who is asked anew, soon.
   void doubt();
 
@@ -78,7 +93,7 @@ class Backend {
 
  private:
   struct Node {
-    explicit Node(const Health& fresh) : health(fresh) {}
+    Node(const Health& fresh, const WriteGate& open) : health(fresh), gate(open) {}
     std::unique_ptr<Links> links;
     bool serves = false;        // has slots
     bool replica = false;       // is talked to as one; as a master it would be another of these
@@ -87,6 +102,9 @@ class Backend {
     Health health;              // by its error replies; it is asked again until it answers well
     bool denied = false;        // by an error that may be over after a new greeting
     bool probing = false;       // an answer is to come
+    WriteGate gate;             // which chunks it refuses
+    bool asking_room = false;   // an answer is to come
+    std::uint64_t room_due_ns = 0;
   };
   // A command to a node of a Cluster, kept until it is answered: it may have to be asked again, elsewhere.
   struct Routed {
@@ -111,7 +129,7 @@ class Backend {
   void follow(const Endpoint& master);
 
   // server_health.cc
-  void answered(Node& node, Lane lane, const Reply& reply);
+  void answered(Node& node, Lane lane, const Reply& reply, bool chunk);
   void note_error(Node& node, const ErrorMeaning& meaning, Lane lane);
   void tend_health(std::uint64_t now_ns);
   bool awaits_probe(const Node& node) const;
@@ -119,6 +137,13 @@ class Backend {
   std::optional<std::string> probe_key_of(const Node& node) const;
   bool counts(const Node& node) const { return node.serves || !cluster(); }
   std::string trouble_of(const Node& node, Lane lane) const;
+
+  // chunk_gates.cc
+  Node* writer_of(std::string_view key) const;
+  bool awaits_room(const Node& node) const { return node.gate.full() && !node.asking_room && node.links->ready(); }
+  void tend_gates(std::uint64_t now_ns);
+  void ask_room(Node& node, std::uint64_t now_ns);
+  std::string refused_chunks() const;
 
   // cluster_ways.cc
   Status send(const RoutedPtr& routed, Node& node, bool asking);
@@ -141,6 +166,7 @@ class Backend {
   std::vector<std::unique_ptr<Node>> nodes_;  // standalone, Sentinel: one at most
   std::uint64_t version_ = 1;
   std::uint64_t past_sent_bytes_ = 0, past_received_bytes_ = 0;
+  std::uint64_t gate_seed_ = 0;
 
   std::optional<SentinelWatch> sentinels_;
   std::uint64_t doubt_until_ns_ = 0;  // that the master is one

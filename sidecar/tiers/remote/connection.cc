@@ -161,9 +161,10 @@ Status Connection::take_buffered(std::uint64_t now_ns) {
 // A reply's beginning is in the buffer. False: more of it must come first.
 Result<bool> Connection::begin(std::uint64_t now_ns) {
   if (begin_ == end_) return false;
-  if (sent_ == 0) return violation("a reply that nobody asked for");
-  const Expect& expect = entries_.front().expect;
   const char type = static_cast<char>(buffer_[begin_]);
+  const bool half_sent = sent_ == 0 && part_sent_ + stream_->held() != 0;
+  if (sent_ == 0 && (!half_sent || type != '-')) return violation("a reply that nobody asked for");
+  const Expect& expect = entries_.front().expect;
   if (type != '-' && expect.types.find(type) == std::string_view::npos) return violation("a reply of the wrong type");
   if (type == '$' && expect.payload_bytes != 0) return begin_payload(now_ns);
   scanner_.let_long(expect.long_reply);
@@ -177,8 +178,22 @@ Result<bool> Connection::begin(std::uint64_t now_ns) {
   Result<Reply> reply = parser_.parse(buffered().first(bytes));
   if (!reply.ok()) return violation(reply.status().text());
   begin_ += bytes;
+  if (half_sent) return refuse_half_sent(*std::move(reply));
   answer(*std::move(reply), now_ns);
   return true;
+}
+
+// An error to what is not sent yet: a value's announced length was too much. The server reads no further.
+Status Connection::refuse_half_sent(Reply error) {
+  const Request request = std::move(entries_.front());
+  entries_.pop_front();
+  part_sent_ = 0;
+  outstanding_bytes_ -= request.body.size() + request.expect.payload_bytes;
+  payloads_ -= request.expect.payload_bytes != 0 ? 1 : 0;
+  ++answers;
+  if (request.tells && on_error) on_error(*request.tells, error);
+  if (request.then) request.then({}, std::move(error));
+  return {Code::kUnavailable, "the server refused a command before it was sent"};
 }
 
 Result<bool> Connection::begin_payload(std::uint64_t now_ns) {

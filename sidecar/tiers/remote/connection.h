@@ -99,6 +99,7 @@ class Connection {
   Status take_buffered(std::uint64_t now_ns);
   Result<bool> begin(std::uint64_t now_ns);
   Result<bool> begin_payload(std::uint64_t now_ns);
+  Status refuse_half_sent(Reply error);
   Result<bool> finish_payload(std::uint64_t now_ns);
   void answer(Reply reply, std::uint64_t now_ns);
   std::span<const std::byte> buffered() const { return {buffer_.data() + begin_, end_ - begin_}; }

@@ -15,7 +15,8 @@ enum class Trouble {
   kNone,       // of this command alone
   kReads,      // it answers nothing just now: neither gets nor puts
   kWrites,     // it takes no puts
-  kDenied,     // who we are is not accepted, or may not do this; also for the time after a new greeting
+  kDenied,     // who we are is not accepted; also for the time after a new greeting
+  kForbidden,  // who we are may not do this
   kWrongMode,  // it is not what was configured
 };
 
@@ -41,7 +42,7 @@ inline const ErrorMeaning& meaning_of(std::string_view reply) {
       {"WRONGPASS", Code::kPermissionDenied, Trouble::kDenied, "the server refuses user or password (WRONGPASS)"},
       {"DENIED", Code::kPermissionDenied, Trouble::kDenied,
        "the server is in protected mode and takes local clients alone (DENIED)"},
-      {"NOPERM", Code::kPermissionDenied, Trouble::kDenied,
+      {"NOPERM", Code::kPermissionDenied, Trouble::kForbidden,
        "the user may not run a command that Larder needs, or not on its keys (NOPERM)"},
       {"NOPROTO", Code::kUnsupported, Trouble::kWrongMode, "the server does not speak RESP2 (NOPROTO)"},
       {"MOVED", Code::kFailedPrecondition, Trouble::kWrongMode, "the server is a node of a Cluster (MOVED)"},
@@ -50,11 +51,20 @@ inline const ErrorMeaning& meaning_of(std::string_view reply) {
       {"TRYAGAIN", Code::kUnavailable, Trouble::kNone, "the server says TRYAGAIN"},
       {"WRONGTYPE", Code::kDataLoss, Trouble::kNone, "a value of another type under the key (WRONGTYPE)"},
   }};
+  // A value that is longer than proto-max-bulk-len: Redis says so, and closes the connection.
+  static constexpr ErrorMeaning kTooLong{"ERR", Code::kUnavailable, Trouble::kNone,
+                                         "the server takes no value of this length (proto-max-bulk-len)"};
   static constexpr ErrorMeaning kOther{"", Code::kUnavailable, Trouble::kNone, "the server answered with an error"};
   const std::string_view word = reply.substr(0, reply.find(' '));
   for (const ErrorMeaning& meaning : kMeanings)
     if (meaning.code == word) return meaning;
-  return kOther;
+  return reply.starts_with("ERR Protocol error: invalid bulk length") ? kTooLong : kOther;
+}
+
+// Whether a server that answers a put so refuses this chunk and others of its size, for now. A server that takes no write at all is
+// asked by a short one instead.
+inline bool refuses_chunk(const ErrorMeaning& meaning) {
+  return meaning.code.empty() || meaning.code == "ERR" || meaning.code == "OOM" || meaning.code == "NOPERM";
 }
 
 inline Status status_of(const ErrorMeaning& meaning) {

@@ -70,12 +70,12 @@ void Links::greet(Link& link) {
     note(check_read(kind_, reply));
     if (!greeted->greeted.ok()) return;
     served(*greeted);
-    if (!of_cluster(kind_)) listener_.answered(Lane::kReads, reply);
+    if (!of_cluster(kind_)) listener_.answered(Lane::kReads, reply, false);
   });
   const bool writes = of_lane(static_cast<std::size_t>(greeted - links_.data()), Lane::kWrites);
   if (writes && !sentinel && !of_cluster(kind_))
     ask_greeting(link, {"SET", probe, "1", "PX", "1000"}, "+", [this, greeted](const Status& lost, const Reply& reply) {
-      if (lost.ok() && greeted->state == Link::State::kReady) listener_.answered(Lane::kWrites, reply);
+      if (lost.ok() && greeted->state == Link::State::kReady) listener_.answered(Lane::kWrites, reply, false);
     });
 }
 
@@ -83,6 +83,7 @@ void Links::greet(Link& link) {
 void Links::served(Link& link) {
   const bool away = !ready();
   link.state = Link::State::kReady;
+  link.since_ns = clock_.now_ns();
   next_address_ = 0;
   breaker_.succeeded(clock_.now_ns());
   failure_ = {};

@@ -26,11 +26,13 @@ class Health {
     reasons_[cause] = std::move(reason);
     return news;
   }
+  // That a short write is taken does not prove that what failed is: the waits begin anew once that is stored.
   bool clear(Cause cause) {
     const bool news = !std::exchange(reasons_[cause], {}).empty();
-    if (!state().degraded()) wait_ns_ = least_ns_;
+    if (cause != kWrites && !state().degraded()) proven();
     return news;
   }
+  void proven() { wait_ns_ = least_ns_; }
   bool is(Cause cause) const { return !reasons_[cause].empty(); }
   const std::string& reason(Cause cause) const { return reasons_[cause]; }
   tiers::TierState state() const {

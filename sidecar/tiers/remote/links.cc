@@ -12,6 +12,7 @@ namespace larder::remote {
 namespace {
 
 constexpr std::uint64_t kNsPerMs = 1'000'000;
+constexpr std::uint64_t kSettledNs = 1'000'000'000;  // of a connection that was of use for so long
 
 }  // namespace
 
@@ -111,6 +112,8 @@ std::uint64_t Links::next_turn_ns() const {
   for (const Link& link : links_) {
     if (link.more || (link.state >= Link::State::kGreeting && link.connection->has_unsent())) return 0;
     next = std::min(next, limit_ns(link));
+    if (link.state == Link::State::kReady && link.connection->commands() == 0)
+      next = std::min(next, link.used_ns + options_.ping_ms * kNsPerMs);
     // While one is being made its own limit counts; a name that is being resolved wakes us.
     if (link.state == Link::State::kNone && breaker_.may_try(std::max(now, breaker_.next_ns())) && !resolving_)
       next = std::min(next, breaker_.next_ns());
@@ -136,7 +139,7 @@ void Links::connect(Link& link) {
   if (!stream.ok()) return attempt_failed(stream.status());
   link = Link();
   link.connection = std::make_unique<Connection>(*std::move(stream));
-  link.connection->on_error = listener_.answered;
+  link.connection->on_error = [this](Lane lane, const Reply& error) { listener_.answered(lane, error, true); };
   link.state = Link::State::kConnecting;
   link.since_ns = clock_.now_ns();
   pump(link);
@@ -159,6 +162,9 @@ void Links::attempt_failed(const Status& why) {
 
 void Links::fail(Link& link, Status why) {
   const bool attempt = link.state != Link::State::kReady;
+  // A server that closes an idle connection is there: it is connected to at once, and an operation that comes meanwhile waits for that.
+  const std::uint64_t now = clock_.now_ns();
+  const bool idle = !attempt && link.connection->commands() == 0 && now >= link.since_ns + kSettledNs;
   if (link.events != 0) poller_.forget(link.connection->stream().fd());
   std::unique_ptr<Connection> gone = std::move(link.connection);
   link = Link();
@@ -167,12 +173,12 @@ void Links::fail(Link& link, Status why) {
   if (attempt) {
     attempt_failed(why);
   } else {
-    failure_ = why;
+    failure_ = idle ? Status() : why;
     next_address_ = addresses_.size();  // from the start: it may be elsewhere now
-    breaker_.failed(clock_.now_ns());
+    breaker_.failed(now);
     // What ails one may ail the others, which it would take long to notice.
     for (Link& other : links_)
-      if (other.state == Link::State::kReady && other.connection->commands() == 0) ping(other);
+      if (!idle && other.state == Link::State::kReady && other.connection->commands() == 0) ping(other);
   }
   gone->close(why);
 }

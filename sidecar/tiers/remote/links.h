@@ -36,8 +36,8 @@ class Links {
     // It is not the life of the server that was met before (its `run_id`): what it had may be gone.
     std::function<void()> other_life;
     // How it does with reads, or writes: the reply to what was tried at the greeting (of a Cluster's node: none, no key is known to
-    // be its own), and each error reply to a command that tells something.
-    std::function<void(Lane lane, const Reply& reply)> answered;
+    // be its own), and each error reply to a command that tells something (`chunk`: it was about one chunk).
+    std::function<void(Lane lane, const Reply& reply, bool chunk)> answered;
   };
   // All but `endpoint` and `listener` outlive it.
   Links(const RemoteOptions& options, const base::Clock& clock, Poller& poller, Kind kind, Endpoint endpoint, Listener listener);

@@ -65,10 +65,15 @@ struct RemoteOptions {
   std::uint64_t connect_ms = 500;  // for a connection to be there
   std::uint64_t greet_ms = 1000;   // and for the server to have answered the first words on it, TLS and password included
   std::uint64_t answer_ms =
-      1000;                      // a server that is longer in answering one command, or in moving 16 KiB of it, is taken for dead
-  std::uint64_t ping_ms = 2000;  // a connection on which nothing was asked for so long is asked
-  std::uint64_t retry_ms = 50;   // after a failure; doubles up to
+      1000;  // a server that is longer in answering one command, or in moving 16 KiB of it, is taken for dead
+  std::uint64_t ping_ms =
+      1000;  // a connection on which nothing was asked for so long is asked: servers close idle ones after `timeout`
+  std::uint64_t retry_ms = 50;  // after a failure; doubles up to
   std::uint64_t most_retry_ms = 300;
+  // After a refusal of a chunk: see write_gate.h.
+  std::uint64_t refused_ms = 1000;
+  std::uint64_t most_refused_ms = 300'000;
+  std::uint64_t trial_bytes_per_s = 8 << 10;
 
   // Told of every chunk that becomes known, by a put, a get or a look.
   std::shared_ptr<tiers::Residents> residents;

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::uint64_t kLeastScanRetryNs = 100'000'000, kMostScanRetryNs = 5'000'000'000;
 constexpr std::string_view kKeysAStep = "512";
+constexpr std::uint64_t kLineNs = 60'000'000'000;
 
 bool is_cursor(std::string_view text) {
   std::uint64_t value = 0;
@@ -52,16 +53,22 @@ void RemoteEngine::tend_health() {
   if (troubles.reads.empty()) follow(Health::kWrites, troubles.writes);
   if (troubles.part.empty() != part_.empty()) say(part_.empty() ? troubles.part : "all masters are well again");
   part_ = std::move(troubles.part);
+  refused_chunks_ = std::move(troubles.chunks);
 }
 
 void RemoteEngine::follow(Health::Cause cause, const std::string& reason) {
   const bool reads = cause == Health::kReads;
+  // Writes may be refused and taken in turn: each is said once a minute.
+  const auto due = [this, reads](std::uint64_t& next_ns) {
+    const std::uint64_t now = clock_.now_ns();
+    return reads || (now >= next_ns && (next_ns = now + kLineNs) != 0);
+  };
   if (reason.empty()) {
-    if (health_.clear(cause)) say(reads ? "answers again" : "takes writes again");
+    if (health_.clear(cause) && due(taken_line_ns_)) say(reads ? "answers again" : "takes writes again");
     return;
   }
   if (!health_.set(cause, reason)) return;
-  say(reason);
+  if (due(refused_line_ns_)) say(reason);
   fail_waiting(true, reads);
 }
 

@@ -69,9 +69,10 @@ void RemoteEngine::finish(const OpPtr& op, Status status, const tiers::ChunkFact
   const Command& command = op->command;
   const bool ok = status.ok();
   if (command.operation == Operation::kPut) {
-    ++(ok ? counters_.puts : counters_.puts_failed);
+    ++(ok ? counters_.puts : op->again_ns != 0 ? counters_.refused : counters_.puts_failed);
     if (ok) counters_.put_bytes += command.slot.size();
     if (op->started && !op->looked) --looking_;
+    if (op->record.writing != 0) tell_gates(op, status);
     if (op->record.writing != 0 && !ok) leave_behind(op->record);
   } else if (command.operation == Operation::kGet) {
     ++(ok ? counters_.gets : status.code() == Code::kNotFound ? counters_.gets_missed : counters_.gets_failed);
@@ -83,6 +84,7 @@ void RemoteEngine::finish(const OpPtr& op, Status status, const tiers::ChunkFact
   outcome.message = {Message::Kind::kDone, command.operation, false, command.ticket, std::move(status), facts};
   if (ok && command.operation == Operation::kLook) outcome.message.there = std::move(op->there);
   if (ok) outcome.message.dropped = op->dropped;
+  outcome.message.again_ns = op->again_ns;
   outcome.freed_bytes = command.slot.size();
   outcomes_.push_back(std::move(outcome));
   live_.remove(op);
@@ -192,6 +194,7 @@ void RemoteEngine::abandon(const Status& why) {
 tiers::TierState RemoteEngine::state() const {
   tiers::TierState state = health_.state();
   if (state.reason.empty()) state.reason = part_;
+  if (state.reason.empty()) state.reason = refused_chunks_;
   const char* const mode = options_.mode == Mode::kCluster ? "Cluster, " : options_.mode == Mode::kSentinel ? "Sentinel, " : "";
   state.mode = std::string(mode) + (!options_.unix_path.empty() ? "Unix socket" : options_.tls.enabled ? "TLS" : "TCP");
   return state;

@@ -1,7 +1,7 @@
 // RemoteEngine: the remote tier without its thread: commands in, messages out, one turn at a time. Owned by one thread.
 //
-// remote_engine.cc has what all operations share, chunk_ways.cc the way of a put, a get and a look, remote_care.cc what error
-// replies mean, drops and flushes, unwanted.cc what is forgotten, evicted or left behind.
+// remote_engine.cc has what all operations share, chunk_ways.cc the way of a get and a look, put_ways.cc that of a put, remote_care.cc
+// what error replies mean, drops and flushes, unwanted.cc what is forgotten, evicted or left behind.
 #pragma once
 
 #include <cstdint>
@@ -77,6 +77,12 @@ class RemoteEngine {
     bool done = false;                          // its message is out
     bool cancelled = false;                     // dropped or evicted meanwhile: whatever the server says, it failed
     bool missing = false;                       // a part is not there
+    WriteGate::Put put;                         // a put: as its servers' gates see it
+    std::optional<std::size_t> trial;           // a put: the part that goes first, where a server only tries the chunk
+    std::string failed_key;                     // a put: of the command whose failure is `failed`; empty: none
+    std::optional<ErrorMeaning> refused;        // a put: what the server said of that command
+    bool unsent = false;                        // a put: nothing was sent for want of a connection
+    std::uint64_t again_ns = 0;                 // a put: as the message says
     bool by_replica = false;                    // a get: some of its parts are asked of replicas
     bool masters = false;                       // a get: they did not have them all
     std::size_t waiting = 0;                    // answers to come
@@ -129,7 +135,6 @@ class RemoteEngine {
 
   // chunk_ways.cc
   void pump_reads();
-  void pump_writes();
   void start_get(const OpPtr& op);
   Status read_record(const OpPtr& op, const tiers::ChunkKey& key, Then then);
   void ask_record(const OpPtr& op);
@@ -139,16 +144,24 @@ class RemoteEngine {
   void parts_came(const OpPtr& op);
   void start_look(const OpPtr& op);
   void key_looked_at(const OpPtr& op, std::size_t number, const Status& lost, const Reply& reply);
+  Status refusal_of(const Record& record, Lane lane) const;
+  void know(const Record& record, std::uint64_t left_ms);
+  std::uint64_t left_ms(const Record& record) const;
+
+  // put_ways.cc
+  void pump_writes();
   void start_put(const OpPtr& op);
   void put_looked(const OpPtr& op, const Status& lost, const Reply& reply);
   void send_looked();
   void send_parts(const OpPtr& op);
-  void part_stored(const OpPtr& op, std::size_t bytes, const Status& lost, const Reply& reply);
+  void send_part(const OpPtr& op, std::size_t number);
+  void part_stored(const OpPtr& op, std::size_t number, const Status& lost, const Reply& reply);
   void parts_stored(const OpPtr& op);
   void record_stored(const OpPtr& op, const Status& lost, const Reply& reply);
-  Status refusal_of(const Record& record, Lane lane) const;
-  void know(const Record& record, std::uint64_t left_ms);
-  std::uint64_t left_ms(const Record& record) const;
+  void note_failure(const OpPtr& op, const std::string& key, const Status& lost, const Reply& reply);
+  std::vector<std::string> gate_keys(const Record& record) const;
+  bool refuses(const OpPtr& op, const std::vector<std::string>& keys);
+  void tell_gates(const OpPtr& op, const Status& status);
 
   // remote_care.cc
   void tend_health();
@@ -203,7 +216,9 @@ class RemoteEngine {
   std::uint64_t reading_bytes_ = 0, writing_bytes_ = 0;  // of what was started: not there yet
   std::uint64_t next_deadline_ns_ = UINT64_MAX;          // none is earlier
   std::uint64_t next_scan_ns_ = 0, next_unwanted_ns_ = UINT64_MAX;
-  std::string part_;  // which of several servers are not well
+  std::string part_;            // which of several servers are not well
+  std::string refused_chunks_;  // which chunks are refused, and why
+  std::uint64_t refused_line_ns_ = 0, taken_line_ns_ = 0;
   tiers::TierCounters counters_;
 };
 

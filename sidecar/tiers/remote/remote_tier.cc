@@ -13,6 +13,7 @@
 #include <thread>
 #include <utility>
 
+#include "sidecar/base/sizes.h"
 #include "sidecar/tiers/remote/remote_engine.h"
 
 namespace larder::remote {
@@ -121,6 +122,11 @@ class RemoteTier final : public tiers::Tier {
     return push({Command::Kind::kOperation, Operation::kFlush, ticket, {}, {}, {}, deadline_ns});
   }
 
+  Status takes(std::uint64_t slot_bytes) const override {
+    if (slot_bytes <= options_.accepted_bytes) return {};
+    return {Code::kOutOfRange, "a chunk of " + base::mib(slot_bytes) + " is more than a backend is sent at once (" +
+                                   base::mib(options_.accepted_bytes) + "): set chunk_tokens smaller"};
+  }
   std::optional<tiers::ChunkFacts> probe(const tiers::ChunkKey& key) const override {
     const std::optional<Record> record = known_.find(key, clock_.now_ns());
     return record ? std::optional(record->facts) : std::nullopt;
@@ -168,7 +174,7 @@ class RemoteTier final : public tiers::Tier {
   tiers::TierCounters counters() const override {
     const std::lock_guard lock(mutex_);
     tiers::TierCounters counters = counters_;
-    counters.refused = refused_;
+    counters.refused += refused_;
     counters.in_flight_bytes = held_bytes_;
     return counters;
   }
@@ -278,7 +284,7 @@ class RemoteTier final : public tiers::Tier {
     const bool get = operation == Operation::kGet || operation == Operation::kLook;
     const bool drop = operation == Operation::kDrop || operation == Operation::kClear;
     if (operation == Operation::kPut ? !state_.takes_puts : get && !state_.takes_gets) return {Code::kUnavailable, state_.reason};
-    if (command.slot.size() > options_.accepted_bytes) return {Code::kOutOfRange, "more bytes than the backend takes at once"};
+    if (Status large = takes(command.slot.size()); !large.ok()) return large;
     if (held_operations_ >= options_.accepted_operations || held_bytes_ + command.slot.size() > options_.accepted_bytes ||
         (operation == Operation::kLook && held_looks_ >= kMostLooks) || (drop && held_drops_ >= RemoteEngine::kMostDrops))
       return {Code::kResourceExhausted, "too much on its way to and from the server"};

@@ -17,7 +17,7 @@ constexpr std::uint64_t kPauseNs = 500'000'000, kHurryNs = 50'000'000;
 SentinelWatch::SentinelWatch(const RemoteOptions& options, const base::Clock& clock, Poller& poller)
     : options_(options), clock_(clock), sentinels_(options.endpoints.size()) {
   const auto nothing = [] {};
-  const auto unread = [](Lane, const Reply&) {};
+  const auto unread = [](Lane, const Reply&, bool) {};
   for (std::size_t i = 0; i < sentinels_.size(); ++i)
     sentinels_[i].links = std::make_unique<Links>(options, clock, poller, Kind::kSentinel, options.endpoints[i],
                                                   Links::Listener{nothing, nothing, unread});

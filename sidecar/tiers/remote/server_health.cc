@@ -8,12 +8,15 @@
 
 namespace larder::remote {
 
-// What failed is well again once it is answered well.
-void Backend::answered(Node& node, Lane lane, const Reply& reply) {
-  if (reply.kind == Reply::Kind::kError)
-    note_error(node, meaning_of(reply.text), lane);
-  else
+// What failed is well again once it is answered well. A refusal of one chunk says nothing of shorter ones.
+void Backend::answered(Node& node, Lane lane, const Reply& reply, bool chunk) {
+  if (reply.kind != Reply::Kind::kError) {
     node.health.clear(lane == Lane::kWrites ? Health::kWrites : Health::kReads);
+    return;
+  }
+  const ErrorMeaning& meaning = meaning_of(reply.text);
+  if (chunk && lane == Lane::kWrites && refuses_chunk(meaning)) return;
+  note_error(node, meaning, lane);
 }
 
 void Backend::note_error(Node& node, const ErrorMeaning& meaning, Lane lane) {
@@ -23,12 +26,14 @@ void Backend::note_error(Node& node, const ErrorMeaning& meaning, Lane lane) {
   if (cluster() && redirection) return;
   const bool login = meaning.trouble == Trouble::kDenied || meaning.trouble == Trouble::kWrongMode;
   node.denied = node.denied || login;
-  const bool puts_alone = meaning.trouble == Trouble::kWrites || (login && lane == Lane::kWrites);
+  const bool of_lane = login || meaning.trouble == Trouble::kForbidden;
+  const bool puts_alone = meaning.trouble == Trouble::kWrites || (of_lane && lane == Lane::kWrites);
   if (node.health.set(puts_alone ? Health::kWrites : Health::kReads, std::string(meaning.text)))
     node.health.retry(clock_.now_ns());  // the first time is over
 }
 
 void Backend::tend_health(std::uint64_t now_ns) {
+  tend_gates(now_ns);
   for (std::size_t i = 0; i < nodes_.size(); ++i) {
     Node& node = *nodes_[i];
     if (!awaits_probe(node) || !node.health.retry(now_ns)) continue;
@@ -55,7 +60,7 @@ void Backend::probe(Node& node) {
   request.expect.types = write ? "+" : "$";
   request.then = [this, &node, lane](const Status& lost, const Reply& reply) {
     node.probing = false;
-    if (lost.ok()) answered(node, lane, reply);  // else that says it itself; a redirection says nothing
+    if (lost.ok()) answered(node, lane, reply, false);  // else that says it itself; a redirection says nothing
   };
   node.probing = node.links->ask(lane, std::move(request)).ok();
 }
@@ -105,6 +110,7 @@ Backend::Troubles Backend::troubles() const {
     }
   }
   Troubles troubles;
+  troubles.chunks = refused_chunks();
   if (bad[0] != 0 && bad[0] == all) troubles.reads = why[0];
   if (bad[1] != 0 && bad[1] == all) troubles.writes = why[1];
   for (const Lane lane : {Lane::kReads, Lane::kWrites}) {  // the writes' is said, where both are in part

@@ -104,6 +104,9 @@ Result<std::unique_ptr<Stream>> open_socket_stream(const Address& address) {
   if (address.storage.ss_family != AF_UNIX) {
     set_option(fd, IPPROTO_TCP, TCP_NODELAY, 1);
     set_option(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, 30);  // seconds
+    set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, 10);
+    set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, 3);
   }
   bool connecting = false;
   if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.size) != 0) {

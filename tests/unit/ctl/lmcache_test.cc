@@ -89,14 +89,24 @@ TEST_F(LmcacheTest, TheVariableNamesAFile) {
   EXPECT_EQ(settings->front().where, file_ + ":1");
 }
 
-// LMCache: memory as a mere buffer on the way to other storage. larderd keeps KV in memory always: that must not quietly turn into its
-// opposite.
-TEST_F(LmcacheTest, MemoryAsABufferIsRefused) {
-  for (const char* off : {"false", "False", "0", "no", "off"})
-    EXPECT_THAT(why(std::string("chunk_size: 256\nlocal_cpu: ") + off),
-                AllOf(HasSubstr("F:2: local_cpu"), HasSubstr("always keeps KV in memory"),
-                      HasSubstr("LMCACHE_LOCAL_CPU=true larderctl import-lmcache")));
-  EXPECT_THAT(yaml_of("local_cpu: false\nmax_local_cpu_size: 2\n", {{"LMCACHE_LOCAL_CPU", "true"}}), EndsWith("size: 2GiB\n"));
+// LMCache: memory as a mere buffer on the way to other storage. A tier in memory is more than that, and it is said.
+TEST_F(LmcacheTest, MemoryAsABufferBecomesATierAndIsSaidSo) {
+  for (const char* off : {"false", "False", "0", "no", "off"}) {
+    const Result<ImportedLmcache> imported = import(std::string("max_local_cpu_size: 2\nlocal_cpu: ") + off);
+    ASSERT_TRUE(imported.ok()) << imported.status().text();
+    EXPECT_THAT(imported->yaml,
+                AllOf(HasSubstr("# Nothing to set:\n#   local_cpu (" + file_ + ":2): LMCache's memory is a buffer"),
+                      EndsWith("memory:\n  size: 2GiB\n")));
+    EXPECT_EQ(imported->unserved, 0U);
+  }
+  EXPECT_THAT(yaml_of("local_cpu: true\n"), Not(HasSubstr("buffer")));
+  EXPECT_THAT(yaml_of("local_cpu: false\nremote_url: redis://h:1\n"),
+              EndsWith("backend:\n  url: redis://h:1\nmemory:\n  size: 5GiB\n"));
+  EXPECT_THAT(yaml_of("local_cpu: false\nlocal_disk: /mnt/kv\nmax_local_disk_size: 3\n"),
+              HasSubstr("disk:\n  path: /mnt/kv\n  size: 3GiB\n"));
+  const Result<ImportedLmcache> s3 = import("local_cpu: False\nremote_url: s3://bucket\n");
+  EXPECT_THAT(s3->yaml, AllOf(HasSubstr("Larder has no backend for s3"), EndsWith("memory:\n  size: 5GiB\n")));
+  EXPECT_EQ(s3->unserved, 1U) << "a store that is not served is named";
 }
 
 TEST_F(LmcacheTest, PathAndSizeAreADiskTier) {

@@ -32,6 +32,7 @@ class ScriptedTier final : public tiers::Tier {
   Status outcome;          // of what is taken
   bool hold_back = false;  // answers wait for answer_held()
   bool away = false;       // takes no gets
+  Status never;            // not ok: why it never takes a chunk
   // ---- What came ----
   std::vector<Stored> stored;                               // by puts that were answered well
   std::vector<std::optional<protocol::NamespaceId>> drops;  // none: clear
@@ -76,6 +77,7 @@ class ScriptedTier final : public tiers::Tier {
     return take({Operation::kFlush, ticket, {}, {}, {}}, &ScriptedTier::flushes);
   }
 
+  Status takes(std::uint64_t) const override { return never; }
   std::optional<tiers::ChunkFacts> probe(const tiers::ChunkKey& key) const override {
     for (auto chunk = stored.rbegin(); chunk != stored.rend(); ++chunk)
       if (chunk->key == key) return chunk->facts;

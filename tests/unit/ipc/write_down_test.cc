@@ -119,13 +119,6 @@ TEST_F(WriteDownTest, WhatIsRefusedOrFailsIsTriedAgain) {
   EXPECT_EQ(tier_->puts, 0U);
   EXPECT_EQ(box_->filled().kept_bytes, 0U);
   tier_->refusal = {};
-  tier_->outcome = {Code::kInternal, "no space left on device"};
-  down_->tick();
-  link_->deliver();
-  EXPECT_EQ(tier_->puts, 2U);
-  EXPECT_FALSE(is_below(1));
-  EXPECT_EQ(box_->filled().kept_bytes, 0U);
-  tier_->outcome = {};
   down_->tick();
   settle();
   EXPECT_TRUE(is_below(1) && is_below(2));
@@ -355,6 +348,65 @@ TEST_F(WriteDownTest, WhatIsEvictedByNameIsGoneBelowAlsoWhereMemoryHasItNoMore) 
   EXPECT_EQ(tier_->forgotten.size(), 2U);
   tier_->away = true;
   EXPECT_EQ(box_->store().evict(box_->handle(), absent).refused, 1U) << "it may have it when it is back";
+}
+
+// Chunks that are refused, on a clock that is set.
+class WriteDownRefusedTest : public WriteDownTest {
+ protected:
+  WriteDownRefusedTest() { begin({}); }
+  const base::Clock& clock() const override { return time_; }
+  // As the loop does it: ten ticks a second.
+  void pass_s(std::uint32_t s) {
+    for (std::uint32_t i = 0; i < 10 * s; ++i) {
+      time_.advance_ms(100);
+      down_->tick();
+      for (int j = 0; j < 20; ++j) deliver();
+    }
+  }
+  std::string reason() const {
+    stats::TierStats stats;
+    link_->fill(stats);
+    down_->fill(stats);
+    return stats.reason;
+  }
+
+  base::ManualClock time_;
+};
+
+// It was tried again at once, and at full speed for ever.
+TEST_F(WriteDownRefusedTest, AFailedChunkIsTriedAgainAfterAPauseThatGrows) {
+  fill();
+  tier_->outcome = {Code::kResourceExhausted, "the server is full"};
+  pass_s(60);
+  EXPECT_GE(tier_->puts, 8U);
+  EXPECT_LE(tier_->puts, 8 * 7U) << "of eight chunks, after 1, 2, 4, 8, 16 and 32 s";
+  EXPECT_EQ(reason(), "the server is full");
+  EXPECT_EQ(box_->filled().kept_bytes, 0U);
+  EXPECT_FALSE(is_below(1));
+  tier_->outcome = {};
+  pass_s(90);
+  for (std::uint64_t n = 1; n <= 8; ++n) EXPECT_TRUE(is_below(n)) << n;
+  EXPECT_EQ(reason(), "");
+}
+
+TEST_F(WriteDownRefusedTest, WhatLeftMemoryIsNoReasonAnyMore) {
+  fill();
+  tier_->outcome = {Code::kUnavailable, "the server answered with an error"};
+  pass_s(2);
+  EXPECT_EQ(reason(), "the server answered with an error");
+  tier_->outcome = {};
+  for (std::uint64_t n = 17; n < 60; ++n) box_->put(1, n);
+  pass_s(2);
+  EXPECT_EQ(reason(), "");
+}
+
+TEST_F(WriteDownRefusedTest, WhatTheTierNeverTakesIsSaidWithTheSettingToChange) {
+  tier_->never = {Code::kOutOfRange, "disk.size: set it to at least 1024 MiB"};
+  fill(1, 1);
+  EXPECT_EQ(reason(), "disk.size: set it to at least 1024 MiB") << "at the first chunk, long before it would be written";
+  fill(2, 16);
+  pass_s(5);
+  EXPECT_EQ(tier_->puts, 0U);
 }
 
 // With a time to live, on a clock that is set.

@@ -58,7 +58,7 @@ TEST(ErrorReplyTest, WhatTheyMean) {
   EXPECT_EQ(trouble("LOADING Redis is loading the dataset in memory"), Trouble::kReads);
   EXPECT_EQ(trouble("BUSY Redis is busy running a script."), Trouble::kReads);
   EXPECT_EQ(trouble("NOAUTH Authentication required."), Trouble::kDenied);
-  EXPECT_EQ(trouble("NOPERM this user has no permissions"), Trouble::kDenied);
+  EXPECT_EQ(trouble("NOPERM this user has no permissions"), Trouble::kForbidden);
   EXPECT_EQ(trouble("MOVED 3999 127.0.0.1:6381"), Trouble::kWrongMode);
   EXPECT_EQ(trouble("WRONGTYPE Operation against a key"), Trouble::kNone);
   EXPECT_EQ(trouble("ERR whatever"), Trouble::kNone);

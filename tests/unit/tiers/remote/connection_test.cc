@@ -72,6 +72,24 @@ TEST_F(ConnectionTest, RepliesBelongToCommandsInTheirOrder) {
   }
 }
 
+// Redis reads no value whose announced length is too much: it says so and hangs up. It was taken for a reply to nothing.
+TEST_F(ConnectionTest, AnErrorToWhatIsHalfSentIsItsAnswerAndEndsIt) {
+  const std::string body(1000, 'b');
+  wire_->send_at_most = 1;
+  ask("+", {}, std::as_bytes(std::span(body)));
+  ask("$");
+  const Status ended = hear("-ERR Protocol error: invalid bulk length\r\n");
+  EXPECT_FALSE(ended.ok());
+  EXPECT_EQ(seen_[0].times, 1);
+  EXPECT_EQ(seen_[0].reply.text, "ERR Protocol error: invalid bulk length");
+  EXPECT_EQ(seen_[1].times, 0);
+  connection_.close(ended);
+  EXPECT_EQ(seen_[0].times, 1);
+  EXPECT_EQ(seen_[1].times, 1);
+  EXPECT_EQ(seen_[1].lost, "the server refused a command before it was sent");
+  EXPECT_EQ(connection_.bytes(), 0U);
+}
+
 TEST_F(ConnectionTest, WhatIsNotTheReplyThatWasAskedForEndsIt) {
   const std::string bulk = "$" + std::to_string(kMaxBulkBytes + 1) + "\r\n";
   for (const std::string& reply : {std::string("+OK\r\n"), std::string("*1\r\n+x\r\n"), std::string(":1\r\n"),

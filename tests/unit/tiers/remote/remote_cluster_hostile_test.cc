@@ -300,6 +300,7 @@ TEST(RemoteClusterShiftTest, RandomRedirectionsShiftNoReply) {
       }
     });
   RemoteOptions options;
+  options.refused_ms = options.trial_bytes_per_s = 0;  // errors at random say nothing of a chunk
   options.mode = Mode::kCluster;
   options.endpoints = {{"127.0.0.1", ports.front()}};
   const base::MonotonicClock clock;

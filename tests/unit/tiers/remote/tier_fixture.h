@@ -23,6 +23,8 @@ class TierFixture : public testing::Test {
  protected:
   explicit TierFixture(FakeServer::Kind kind = FakeServer::Kind::kStandalone) : server_({}, kind) {
     options_.answer_ms = options_.greet_ms = 300;
+    options_.refused_ms = 50;
+    options_.trial_bytes_per_s = 0;
     if (kind == FakeServer::Kind::kStandalone) {
       options_.unix_path = server_.socket();
       return;

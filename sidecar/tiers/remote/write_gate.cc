@@ -1,0 +1,84 @@
+#include "sidecar/tiers/remote/write_gate.h"
+
+#include <algorithm>
+
+namespace larder::remote {
+namespace {
+
+constexpr std::uint64_t kSecondNs = 1'000'000'000, kNsPerMs = 1'000'000;
+constexpr std::uint64_t kTrialNs = 40 * kSecondNs;  // a put has ended by then, in whatever way
+constexpr std::uint64_t kOfferNs = 5 * kSecondNs, kLeastOfferNs = kSecondNs / 10;
+constexpr std::uint64_t kLossesNs = 60 * kSecondNs;  // losses that lie further apart are not in a row
+constexpr std::uint32_t kLosses = 3;
+constexpr std::uint64_t kLeastEarlyNs = 2 * kSecondNs;
+
+}  // namespace
+
+bool WriteGate::begin(std::uint64_t bytes, std::uint64_t now_ns) {
+  if (bytes < closed_from_) return false;
+  trial_until_ns_ = now_ns + kTrialNs;
+  return true;
+}
+
+void WriteGate::open() {
+  closed_from_ = UINT64_MAX;
+  reason_.clear();
+  full_ = false;
+  trial_until_ns_ = 0;
+}
+
+// A put that began before the refusal says nothing of the time after it.
+void WriteGate::stored(const Put& put) {
+  if (put.bytes >= lost_from_) {
+    losses_ = 0;
+    lost_from_ = UINT64_MAX;
+  }
+  if (put.bytes < closed_from_ || put.begun_ns < closed_ns_) return;
+  open();
+  wait_ns_ = early_wait_ns_ = early_ns_ = 0;
+  unknown_ = 0;
+}
+
+void WriteGate::refused(const Put& put, const std::string& reason, Why why, std::uint64_t now_ns) {
+  closed_from_ = std::min(closed_from_, put.bytes);
+  if (put.begun_ns < closed_ns_) return;  // begun together with one that was refused
+  reason_ = reason;
+  full_ = why == Why::kFull;
+  unknown_ = why == Why::kUnknown ? unknown_ + 1 : 0;
+  free_when_refused_.reset();
+  const std::uint64_t most_ns = pauses_.most_ms * kNsPerMs;
+  const bool at_once = pauses_.trial_bytes_per_s == 0 || unknown_ == 1;
+  const std::uint64_t cost_ns = at_once ? 0 : put.sent_bytes * kNsPerMs / pauses_.trial_bytes_per_s * 1000;
+  wait_ns_ = std::min(std::max({2 * wait_ns_, pauses_.least_ms * kNsPerMs, cost_ns}), most_ns);
+  closed_ns_ = now_ns;
+  next_ns_ = now_ns + wait_ns_ + random_() % (wait_ns_ / 4 + 1);
+  trial_until_ns_ = 0;
+}
+
+void WriteGate::lost(const Put& put, const std::string& reason, std::uint64_t now_ns) {
+  trial_until_ns_ = 0;
+  if (put.begun_ns < lost_ns_) return;  // the same event
+  losses_ = now_ns - lost_ns_ > kLossesNs && !closed() ? 1 : losses_ + 1;
+  lost_ns_ = now_ns;
+  lost_from_ = std::min(lost_from_, put.bytes);
+  if (losses_ >= kLosses) refused(put, reason, Why::kKnown, now_ns);
+}
+
+void WriteGate::has_room(std::uint64_t free_bytes, std::uint64_t now_ns) {
+  if (!full()) return;
+  if (!free_when_refused_) free_when_refused_ = free_bytes;
+  if (free_bytes < closed_from_ || free_bytes - closed_from_ < *free_when_refused_ || now_ns < early_ns_) return;
+  early_wait_ns_ = std::min(std::max(2 * early_wait_ns_, kLeastEarlyNs), pauses_.most_ms * kNsPerMs);
+  early_ns_ = now_ns + early_wait_ns_;
+  next_ns_ = std::min(next_ns_, now_ns);
+}
+
+void WriteGate::tick(std::uint64_t now_ns) {
+  if (closed() && now_ns >= next_ns_ + pauses_.most_ms * kNsPerMs && now_ns >= trial_until_ns_) open();
+}
+
+std::uint64_t WriteGate::again_ns(std::uint64_t now_ns) const {
+  return std::clamp(std::max(next_ns_, trial_until_ns_), now_ns + kLeastOfferNs, now_ns + kOfferNs);
+}
+
+}  // namespace larder::remote

@@ -1,0 +1,77 @@
+// WriteGate: which chunks a server refuses to store, by size, and when one is tried again. Each server
+// has one. Pure; thread-compatible.
+//
+// A refusal closes the gate for chunks of that size and larger; smaller chunks pass. After a pause one
+// chunk passes as a trial. A trial that is stored opens the gate, a trial that is refused doubles the
+// pause. A pause lasts at least as long as the bytes of one trial take at `trial_bytes_per_s`, so that
+// a server that refuses large chunks costs little traffic. An error that nobody knows is tried once more
+// soon: it may be over. Connections that end under a chunk count as a refusal from the third in a row on:
+// one alone says nothing of the chunk.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <random>
+#include <string>
+
+namespace larder::remote {
+
+class WriteGate {
+ public:
+  struct Pauses {
+    std::uint64_t least_ms = 1000;
+    std::uint64_t most_ms = 300'000;
+    std::uint64_t trial_bytes_per_s = 8 << 10;
+  };
+  // A put to this server. `sent_bytes`: of one trial.
+  struct Put {
+    std::uint64_t bytes = 0;       // of the chunk's slot
+    std::uint64_t sent_bytes = 0;  // by a trial of it
+    std::uint64_t begun_ns = 0;
+  };
+  WriteGate(const Pauses& pauses, std::uint64_t seed)
+      : pauses_(pauses), random_(static_cast<std::minstd_rand::result_type>(seed | 1)) {}
+
+  bool lets(std::uint64_t bytes, std::uint64_t now_ns) const {
+    return !closed() || bytes < closed_from_ || (now_ns >= next_ns_ && now_ns >= trial_until_ns_);
+  }
+  // A chunk that passes is sent now. True: it is the trial; end_trial(), stored(), refused() or lost() follows.
+  bool begin(std::uint64_t bytes, std::uint64_t now_ns);
+  void end_trial() { trial_until_ns_ = 0; }
+  void stored(const Put& put);
+  enum class Why : std::uint8_t { kFull, kKnown, kUnknown };
+  void refused(const Put& put, const std::string& reason, Why why, std::uint64_t now_ns);
+  // The connection ended, or a deadline passed, while the chunk was on its way.
+  void lost(const Put& put, const std::string& reason, std::uint64_t now_ns);
+
+  // Of a server that was full: how much it could store now. Much more than at the refusal lets a trial pass before its time.
+  void has_room(std::uint64_t free_bytes, std::uint64_t now_ns);
+  // Whether has_room() is worth asking for.
+  bool full() const { return closed() && full_; }
+
+  // A pause that ended long ago with nothing to try: the gate opens.
+  void tick(std::uint64_t now_ns);
+  bool closed() const { return closed_from_ != UINT64_MAX; }
+  std::uint64_t closed_from() const { return closed_from_; }  // bytes; UINT64_MAX: open
+  const std::string& reason() const { return reason_; }       // empty: open
+  // When a chunk that does not pass now should be offered again; often, since that costs no traffic.
+  std::uint64_t again_ns(std::uint64_t now_ns) const;
+
+ private:
+  void open();
+
+  Pauses pauses_;
+  std::minstd_rand random_;
+  std::uint64_t closed_from_ = UINT64_MAX;
+  std::uint64_t closed_ns_ = 0;  // by the last refusal
+  std::uint64_t wait_ns_ = 0, next_ns_ = 0, trial_until_ns_ = 0;
+  std::string reason_;
+  bool full_ = false;
+  std::optional<std::uint64_t> free_when_refused_;
+  std::uint64_t early_wait_ns_ = 0, early_ns_ = 0;
+  std::uint32_t unknown_ = 0;  // refusals in a row whose cause nobody knows
+  std::uint32_t losses_ = 0;   // in a row, of chunks of lost_from_ bytes and more
+  std::uint64_t lost_ns_ = 0, lost_from_ = UINT64_MAX;
+};
+
+}  // namespace larder::remote
