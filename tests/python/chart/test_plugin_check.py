@@ -59,7 +59,6 @@ def check(world, plugin, cluster, tmp_path):
     def ask(text, *words):
         (tmp_path / "given.yaml").write_text(text)
         status, out, err = plugin("check", "-f", str(tmp_path / "given.yaml"), "-n", NAMESPACE, *words)
-        assert status in (0, 1) or not out or "-o" in words, err
         return status, out or err
 
     yield ask
