@@ -7,6 +7,7 @@
 #include <cstring>
 #include <memory>
 
+#include "shim/protocol/test_point.h"
 #include "sidecar/base/file_limit.h"
 #include "sidecar/base/log_throttle.h"
 #include "sidecar/base/sizes.h"
@@ -127,11 +128,13 @@ Status NamespaceJournal::write_anew() {
     records.insert(records.end(), first, first + static_cast<std::ptrdiff_t>(place.bytes));
   }
   const ssize_t written = ::write(fresh->fd_.get(), records.data(), records.size());
+  LARDER_POINT(journal_written_anew);
   if (written != static_cast<ssize_t>(records.size()) || ::rename(path.c_str(), path_.c_str()) != 0) {
     const int error = written < 0 || written == static_cast<ssize_t>(records.size()) ? errno : ENOSPC;
     ::unlink(path.c_str());
     return base::file_failure(error, "write " + path);
   }
+  LARDER_POINT(journal_replaced);
   fresh->path_ = path_;
   fresh->bytes_ = fresh->known_bytes_ = records.size();
   *this = *std::move(fresh);

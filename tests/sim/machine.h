@@ -60,7 +60,7 @@ struct Index {
   store::IndexShape shape;
   Pages memory;
   protocol::IndexReader reader;
-  std::uint32_t handles[kSpaces] = {};
+  std::vector<store::EarlierName> journal;  // of what was opened in it
 };
 
 // One session's region.
@@ -94,6 +94,7 @@ struct Machine {
     config.write = one_in(2) ? config::DiskWrite::kThrough : config::DiskWrite::kBack;
     config.admit_after = one_in(4) ? 2 : 1;
     config.size_bytes = volume_options().size_bytes;
+    crowded = one_in(16);
     if (!shared) return;
     server.emplace();
     backend.write = static_cast<config::BackendWrite>(below(3));
@@ -113,6 +114,7 @@ struct Machine {
   SessionNumber next_session = 1;
   std::uint64_t newest_generation = 0;  // of all lives: what the clock stands for
   bool disk_damaged = false, index_damaged = false;
+  bool crowded = false;                     // by namespaces of another engine, until all comes to rest
   bool patient = false;                     // larderd gives the disk all the time in the world
   std::vector<std::uint64_t> arena_damage;  // offsets
 

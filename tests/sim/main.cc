@@ -38,6 +38,9 @@ void add(sim::Tally& sum, const sim::Tally& one) {
   sum.from_backend += one.from_backend;
   sum.looks += one.looks;
   sum.families_found += one.families_found;
+  sum.given_back += one.given_back;
+  sum.places_reused += one.places_reused;
+  sum.namespaces_evicted += one.namespaces_evicted;
 }
 
 }  // namespace
@@ -71,6 +74,9 @@ int main(int argc, char** argv) {
   say("chunks written down", tally.went_down);
   say("chunks brought up", tally.came_up);
   say("families fetched", tally.families_fetched);
+  say("handles of namespaces given back", tally.given_back);
+  say("places used again", tally.places_reused);
+  say("namespaces evicted for their place", tally.namespaces_evicted);
   if (!shared) return 0;
   say("chunks written to the backend", tally.to_backend);
   say("chunks brought up from it", tally.from_backend);

@@ -50,6 +50,10 @@ inline tiers::ChunkKey key_of(std::uint64_t number) {
                                                                protocol::namespace_id(fingerprint_of(2))};
   return {kIds[space_of(number)], hash_of(number), static_cast<std::uint16_t>(number % 2), 0};
 }
+inline protocol::Key key_under(std::uint32_t handle, std::uint64_t number) {
+  const tiers::ChunkKey key = key_of(number);
+  return {key.hash, handle, key.shard, key.group};
+}
 inline store::NamespaceSpec spec_of(std::uint64_t space) {
   const Shape& shape = kShapes[space];
   store::NamespaceSpec spec;

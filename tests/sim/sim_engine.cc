@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "sidecar/store/verify.h"
 
@@ -28,6 +29,35 @@ void SimEngine::attach(SimLarderd& larderd) {
   index_ = larderd.index();
   attached_ = counted_ = true;
   silent_ = false;
+  handles_ = closed_ = {};
+  for (std::uint64_t space = 0; space < kSpaces; ++space)
+    if (wanted_[space]) open(larderd, space);
+}
+
+bool SimEngine::open(SimLarderd& larderd, std::uint64_t space) {
+  wanted_[space] = true;
+  const std::uint32_t handle = larderd.open_namespace(number_, space);
+  if (handle != protocol::kNoNamespace) handles_[space] = handle;
+  return handles_[space].has_value();
+}
+
+std::string SimEngine::close(SimLarderd* larderd, std::uint64_t space, bool drop) {
+  if (!handles_[space]) return "";
+  wanted_[space] = false;
+  closed_[space] = std::exchange(handles_[space], std::nullopt);
+  if (attached_ && larderd != nullptr) larderd->close_namespace(number_, *closed_[space], drop);
+  return "closes namespace " + std::to_string(space) + (drop ? " and what only it has there" : "");
+}
+
+std::string SimEngine::ask_under_closed(SimLarderd& larderd, std::uint64_t number) {
+  const std::uint64_t space = space_of(number);
+  if (!closed_[space] || handles_[space]) return "";
+  must(larderd.reserve(number_, *closed_[space], number).status != 0, "a slot was granted under a handle that is closed");
+  return "asks under a handle that it has closed for" + chunk(number);
+}
+
+std::optional<std::uint32_t> SimEngine::handle_to_look_under(std::uint64_t space) {
+  return handles_[space] || !machine_.one_in(4) ? handles_[space] : closed_[space];
 }
 
 void SimEngine::lose_session(bool holds_count) {
@@ -53,11 +83,6 @@ std::set<SessionNumber> SimEngine::sessions() const {
   return all;
 }
 
-protocol::Key SimEngine::key(std::uint64_t number) const {
-  const tiers::ChunkKey wanted = key_of(number);
-  return {wanted.hash, index_->handles[space_of(number)], wanted.shard, wanted.group};
-}
-
 std::uint32_t SimEngine::take_place() {
   const auto place = static_cast<std::uint32_t>(std::ranges::find(places_, false) - places_.begin());
   places_[place] = true;
@@ -70,7 +95,9 @@ void SimEngine::drop_place(std::uint32_t place) {
 }
 
 std::string SimEngine::begin_store(SimLarderd& larderd, std::uint64_t number) {
-  const protocol::Grant grant = larderd.reserve(number_, number);
+  if (!has_open(space_of(number)) && !open(larderd, space_of(number)))
+    return "finds no place for the namespace of" + chunk(number);
+  const protocol::Grant grant = larderd.reserve(number_, *handles_[space_of(number)], number);
   if (grant.status != 0) return "is refused" + chunk(number) + ", status " + std::to_string(grant.status);
   Store store{number, number_, grant, {}, std::make_shared<Slot>(slot_bytes_of(number))};
   store.facts = fill_chunk(store.bytes->span(), number, grant.generation);
@@ -102,12 +129,15 @@ std::string SimEngine::go_on_storing(SimLarderd* larderd) {
 }
 
 bool SimEngine::present(std::uint64_t number) const {
-  return index_ && !index_->reader.dead() && index_->reader.find(key(number)).has_value();
+  const std::optional<std::uint32_t>& handle = handles_[space_of(number)];
+  return index_ && handle && !index_->reader.dead() && index_->reader.find(key_under(*handle, number)).has_value();
 }
 
 std::string SimEngine::begin_load(std::uint64_t number) {
   if (!index_ || index_->reader.dead() || loads_.size() + held_.size() > 12) return "cannot look up" + chunk(number);
-  const std::optional<protocol::EntryView> view = index_->reader.find(key(number));
+  const std::optional<std::uint32_t> handle = handle_to_look_under(space_of(number));
+  if (!handle) return "has not opened the namespace of" + chunk(number);
+  const std::optional<protocol::EntryView> view = index_->reader.find(key_under(*handle, number));
   if (!view || view->record != protocol::record_checksum(*view)) {
     ++misses;
     return "misses" + chunk(number);
@@ -160,16 +190,21 @@ std::string SimEngine::check(Load& load, SimLarderd* larderd) {
 }
 
 std::string SimEngine::begin_fetch(SimLarderd& larderd, std::uint64_t number, std::uint64_t families, std::uint32_t deadline_ms) {
-  Fetch fetch{++requests_, number, families, machine_.clock.now_ns() + deadline_ms * 1'000'000ULL, {}};
+  if (!has_open(space_of(number)) && !open(larderd, space_of(number)))
+    return "finds no place for the namespace of" + chunk(number);
+  const std::uint32_t handle = *handles_[space_of(number)];
+  Fetch fetch{++requests_, handle, number, families, machine_.clock.now_ns() + deadline_ms * 1'000'000ULL, {}};
   each_chunk(number, families, [&](std::uint64_t one) { fetch.removals[one] = larderd.removals(one); });
   fetches_.push_back(fetch);
-  larderd.fetch(number_, fetch.request, number, families, deadline_ms);
+  larderd.fetch(number_, fetch.request, handle, number, families, deadline_ms);
   return "fetches " + std::to_string(families) + " families from" + chunk(number) + " on";
 }
 
 std::string SimEngine::begin_look(SimLarderd& larderd, std::uint64_t number, std::uint64_t families, std::uint32_t deadline_ms) {
+  if (!has_open(space_of(number)) && !open(larderd, space_of(number)))
+    return "finds no place for the namespace of" + chunk(number);
   looks_.push_back({++requests_, families, machine_.clock.now_ns() + deadline_ms * 1'000'000ULL});
-  larderd.look(number_, requests_, number, families, deadline_ms);
+  larderd.look(number_, requests_, *handles_[space_of(number)], number, families, deadline_ms);
   return "looks for " + std::to_string(families) + " families from" + chunk(number) + " on";
 }
 
@@ -208,7 +243,7 @@ void SimEngine::look_at_fetches(SimLarderd& larderd) const {
     if (!fetch.answered_ns || *fetch.answered_ns + kSurelyKeptNs < now_ns) continue;
     each_chunk(fetch.number, fetch.families, [&](std::uint64_t one) {
       if (larderd.removals(one) != fetch.removals.at(one)) return;
-      must(larderd.index()->reader.find(larderd.key_in_index(one)).has_value(),
+      must(larderd.index()->reader.find(key_under(fetch.handle, one)).has_value(),
            "what a fetch brought is gone before its end:" + chunk(one));
     });
   }

@@ -1,8 +1,9 @@
 // SimEngine: an inference engine in the simulation: it looks up, holds, copies in two halves and verifies, as the shim does, and stores in
-// two halves, and asks for what is below; it can fall silent, lose its session and attach anew. What it verifies it compares with the
-// model. Owned by one thread.
+// two halves, and asks for what is below; it opens and closes namespaces; it can fall silent, lose its session and attach anew. What it
+// verifies it compares with the model. Owned by one thread.
 #pragma once
 
+#include <array>
 #include <deque>
 #include <map>
 #include <memory>
@@ -27,6 +28,14 @@ class SimEngine {
   void lose_session(bool holds_count);
   void set_silent(SimLarderd* larderd, bool silent);
   std::set<SessionNumber> sessions() const;  // of this process, that larderd may still know
+
+  // Opens the namespace, in this session and in those to come. False: it has no place.
+  bool open(SimLarderd& larderd, std::uint64_t space);
+  bool has_open(std::uint64_t space) const { return handles_[space].has_value(); }
+  // From here on the namespace is a miss; only a thread that does not know yet looks up under its last handle.
+  std::string close(SimLarderd* larderd, std::uint64_t space, bool drop);
+  // Such a thread asks larderd.
+  std::string ask_under_closed(SimLarderd& larderd, std::uint64_t number);
 
   // Returns what was done, for people. `larderd` may be null.
   std::string begin_store(SimLarderd& larderd, std::uint64_t number);
@@ -73,14 +82,14 @@ class SimEngine {
   };
 
   struct Fetch {
-    std::uint32_t request;
+    std::uint32_t request, handle;
     std::uint64_t number, families;  // asked for, or, once that is answered, kept
     std::uint64_t deadline_ns;
     std::map<std::uint64_t, std::uint64_t> removals;  // of each of its chunks, when it began
     std::optional<std::uint64_t> answered_ns = {};
   };
 
-  protocol::Key key(std::uint64_t number) const;
+  std::optional<std::uint32_t> handle_to_look_under(std::uint64_t space);
   std::uint32_t take_place();
   void drop_place(std::uint32_t place);
   std::string check(Load& load, SimLarderd* larderd);
@@ -93,6 +102,9 @@ class SimEngine {
   std::set<SessionNumber> earlier_;
   std::shared_ptr<Region> region_;
   std::shared_ptr<Index> index_;
+  using Handles = std::array<std::optional<std::uint32_t>, kSpaces>;
+  Handles handles_, closed_;  // in index_
+  std::array<bool, kSpaces> wanted_{true, true, true};
   std::deque<Store> stores_;
   std::deque<Load> loads_;
   std::deque<Held> held_;  // after a load, for a while

@@ -77,19 +77,16 @@ Status SimLarderd::start(const std::set<SessionNumber>& alive) {
     backend_link_->answer_to(Operation::kLook, [this](const Message& message) { looks_->on_look(message); });
   }
 
-  std::vector<store::EarlierName> names;
-  for (std::uint64_t space = 0; space < kSpaces; ++space) names.push_back({spec_of(space)});
+  namespaces_ = std::make_unique<SimNamespaces>(machine_, *index_, *store_, [this](std::uint64_t space) {
+    for (std::uint64_t number = 0; number < kNumbers; ++number) removals_[number] += space_of(number) == space;
+  });
   if (earlier.ok()) {
     const std::vector<SessionNumber> sessions(alive.begin(), alive.end());
-    store_->restore(*earlier, names, sessions);
+    namespaces_->restored(earlier_->journal, store_->restore(*earlier, earlier_->journal, sessions));
     awaited_ = alive;
     settle_by_ns_ = machine_.clock.now_ns() + kSettlingNs;
   }
-  for (std::uint64_t space = 0; space < kSpaces; ++space) {
-    std::string difference;
-    index_->handles[space] = *store_->open_namespace(names[space].spec, &difference);
-    store_->join_namespace(index_->handles[space]);  // its engines have it open for as long as it lives
-  }
+  if (machine_.crowded) namespaces_->crowd();
   machine_.indexes.push_back(index_);
   ticked_ms_ = machine_.clock.now_ms();
   tick();
@@ -130,6 +127,7 @@ SessionNumber SimLarderd::attach(std::shared_ptr<Region> region, std::set<Sessio
 void SimLarderd::end_session(SessionNumber session) {
   promotions_->end_session(session);
   if (looks_) looks_->end_session(session);
+  namespaces_->leave(session);
   store_->end_session(session);
   regions_.erase(session);
 }
@@ -142,14 +140,19 @@ void SimLarderd::process_ended(const std::set<SessionNumber>& sessions) {
   }
 }
 
-protocol::Key SimLarderd::key_in_index(std::uint64_t number) const {
-  const tiers::ChunkKey key = key_of(number);
-  return {key.hash, handle_of(number), key.shard, key.group};
+std::uint32_t SimLarderd::open_namespace(SessionNumber session, std::uint64_t space) {
+  return namespaces_->open(session, space);
 }
 
-protocol::Grant SimLarderd::reserve(SessionNumber session, std::uint64_t number) {
-  const protocol::Key key = key_in_index(number);
+void SimLarderd::close_namespace(SessionNumber session, std::uint32_t handle, bool drop) {
+  namespaces_->close(session, handle, drop);
+}
+
+protocol::Grant SimLarderd::reserve(SessionNumber session, std::uint32_t handle, std::uint64_t number) {
+  const protocol::Key key = key_under(handle, number);
   protocol::Grant grant{};
+  grant.status = static_cast<std::uint32_t>(Code::kNotFound);
+  if (!namespaces_->has_open(session, handle)) return grant;
   store_->reserve(session, key, std::span(&key.hash, 1), std::span(&grant, 1));
   must(grant.status != 0 || grant.offset_bytes + slot_bytes_of(number) <= Machine::kArenaBytes, "a slot outside the arena");
   return grant;
@@ -161,10 +164,10 @@ void SimLarderd::commit(SessionNumber session, std::uint64_t number, const proto
   store_->commit(session, record);
 }
 
-void SimLarderd::drop(std::uint64_t space) {
+bool SimLarderd::drop(std::uint64_t space) {
   const std::uint64_t newest = store_->last_generation();
   store::Drop drop;
-  if (space < kSpaces) drop.handle = index_->handles[space];
+  if (space < kSpaces && !(drop.handle = namespaces_->handle_of(space))) return false;
   for (std::uint64_t one = 0; one < kSpaces; ++one)
     if (one == space || space == kSpaces) model_.dropped(one, newest);
   if (machine_.server)
@@ -172,6 +175,7 @@ void SimLarderd::drop(std::uint64_t space) {
       if (space == kSpaces || space_of(number) == space) model_.dropped_of_others(number, chunk.facts.generation);
   while (!drop.done) store_->drop(drop);
   for (std::uint64_t number = 0; number < kNumbers; ++number) removals_[number] += space == kSpaces || space_of(number) == space;
+  return true;
 }
 
 std::vector<protocol::BlockHash> SimLarderd::hashes(std::uint64_t number, std::uint64_t families) const {
@@ -180,22 +184,24 @@ std::vector<protocol::BlockHash> SimLarderd::hashes(std::uint64_t number, std::u
   return all;
 }
 
-void SimLarderd::fetch(SessionNumber session, std::uint32_t request, std::uint64_t number, std::uint64_t families,
-                       std::uint32_t deadline_ms) {
+void SimLarderd::fetch(SessionNumber session, std::uint32_t request, std::uint32_t handle, std::uint64_t number,
+                       std::uint64_t families, std::uint32_t deadline_ms) {
   const std::vector<protocol::BlockHash> wanted = hashes(number, families);
-  const protocol::Fetch asked{handle_of(number), deadline_ms, static_cast<std::uint32_t>(wanted.size()), 0};
+  const protocol::Fetch asked{handle, deadline_ms, static_cast<std::uint32_t>(wanted.size()), 0};
   must(promotions_->fetch(session, request, asked, wanted).ok(), "a fetch is refused");
 }
 
-void SimLarderd::look(SessionNumber session, std::uint32_t request, std::uint64_t number, std::uint64_t families,
-                      std::uint32_t deadline_ms) {
+void SimLarderd::look(SessionNumber session, std::uint32_t request, std::uint32_t handle, std::uint64_t number,
+                      std::uint64_t families, std::uint32_t deadline_ms) {
   const std::vector<protocol::BlockHash> wanted = hashes(number, families);
-  const protocol::Look asked{handle_of(number), deadline_ms, static_cast<std::uint32_t>(wanted.size()), 0};
+  const protocol::Look asked{handle, deadline_ms, static_cast<std::uint32_t>(wanted.size()), 0};
   must(looks_->look(session, request, asked, wanted).ok(), "a look is refused");
 }
 
 void SimLarderd::act(protocol::Verb verb, std::uint64_t number, std::uint64_t families) {
-  ipc::ChunkVerb work(verb, handle_of(number), hashes(number, families));
+  const std::optional<std::uint32_t> handle = namespaces_->handle_of(space_of(number));
+  if (!handle) return;
+  ipc::ChunkVerb work(verb, *handle, hashes(number, families));
   while (!work.go_on(*store_, stats_, promotions_.get())) {
   }
   if (verb != protocol::Verb::kEvict) return;
@@ -232,6 +238,7 @@ void SimLarderd::turn() {
   promotions_->miss_deadlines();
   for (const Answer& answer : promotions_->take_answers()) answers_.push_back(answer);
   look_for_condemned();
+  namespaces_->check();
 }
 
 // A chunk that came up is what it was below, under a new generation.
@@ -240,7 +247,9 @@ void SimLarderd::came_up(const Message& message) {
   const bool shared = up.has_value();
   if (!shared) up = tier_->take_up(message.ticket);
   if (!up) return;
-  const std::optional<protocol::EntryView> view = index_->reader.find(key_in_index(up->number));
+  const std::optional<std::uint32_t> handle = namespaces_->handle_of(space_of(up->number));
+  if (!handle) return;
+  const std::optional<protocol::EntryView> view = index_->reader.find(key_under(*handle, up->number));
   if (!view || view->offset_bytes != up->offset || model_.knows(up->number, view->generation)) return;
   if (shared)
     model_.came_up_from_backend(up->number, view->generation, up->generation);

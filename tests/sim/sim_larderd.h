@@ -17,6 +17,7 @@
 #include "sidecar/ipc/promotions.h"
 #include "sidecar/ipc/write_down.h"
 #include "tests/sim/sim_backend.h"
+#include "tests/sim/sim_namespaces.h"
 #include "tests/sim/watched_tier.h"
 
 namespace larder::sim {
@@ -34,17 +35,21 @@ class SimLarderd {
                        std::span<const protocol::SlotRef> still_written);
   void end_session(SessionNumber session);                      // its process lives
   void process_ended(const std::set<SessionNumber>& sessions);  // of one engine
-  protocol::Grant reserve(SessionNumber session, std::uint64_t number);
+  // kNoNamespace: there is no place.
+  std::uint32_t open_namespace(SessionNumber session, std::uint64_t space);
+  void close_namespace(SessionNumber session, std::uint32_t handle, bool drop);
+  // Under a handle that the session has closed nothing is done, here and below: every grant is refused.
+  protocol::Grant reserve(SessionNumber session, std::uint32_t handle, std::uint64_t number);
   void commit(SessionNumber session, std::uint64_t number, const protocol::CommitRecord& record);
   void bad(std::uint64_t number, const protocol::SlotRef& slot);
-  // kSpaces: all of them.
-  void drop(std::uint64_t space);
+  // kSpaces: all of them. False: memory knows no such namespace, and nothing is done.
+  bool drop(std::uint64_t space);
   // Of so many families from that of the chunk on.
-  void fetch(SessionNumber session, std::uint32_t request, std::uint64_t number, std::uint64_t families,
+  void fetch(SessionNumber session, std::uint32_t request, std::uint32_t handle, std::uint64_t number, std::uint64_t families,
              std::uint32_t deadline_ms);
   void end_fetch(SessionNumber session, std::uint32_t request) { promotions_->end(session, request); }
   // REQUIRES: there is a backend.
-  void look(SessionNumber session, std::uint32_t request, std::uint64_t number, std::uint64_t families,
+  void look(SessionNumber session, std::uint32_t request, std::uint32_t handle, std::uint64_t number, std::uint64_t families,
             std::uint32_t deadline_ms);
   void act(protocol::Verb verb, std::uint64_t number, std::uint64_t families);
   void flush() { static_cast<void>(link_->tier().flush(link_->next_ticket(), machine_.clock.now_ns() + 1'000'000'000)); }
@@ -71,7 +76,7 @@ class SimLarderd {
   bool announced_below(std::uint64_t number) const;
   // Of a chunk: how often it was dropped, evicted by name or found bad. What larderd keeps is there while that does not change.
   std::uint64_t removals(std::uint64_t number) const { return removals_[number]; }
-  protocol::Key key_in_index(std::uint64_t number) const;
+  SimNamespaces& namespaces() { return *namespaces_; }
   void fill(stats::Stats& stats) const;
 
  private:
@@ -79,7 +84,6 @@ class SimLarderd {
   void open_backend();
   void came_up(const tiers::Message& message);
   void look_for_condemned();
-  std::uint32_t handle_of(std::uint64_t number) const { return index_->handles[space_of(number)]; }
 
   Machine& machine_;
   Model& model_;
@@ -90,6 +94,7 @@ class SimLarderd {
   std::unique_ptr<ipc::TierLink> link_;
   WatchedTier* tier_ = nullptr;  // the link's
   std::unique_ptr<store::Store> store_;
+  std::unique_ptr<SimNamespaces> namespaces_;
   std::unique_ptr<ipc::WriteDown> write_down_;
   std::unique_ptr<ipc::ReadSource> source_;
   SimBackend* backend_ = nullptr;  // its link's

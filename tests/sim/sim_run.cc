@@ -85,7 +85,7 @@ void SimRun::engine_step() {
   const std::size_t which = machine_.below(kEngines);
   SimEngine& one = engine(which);
   const std::string name = "engine " + std::to_string(which) + " ";
-  const std::uint64_t what = machine_.below(32);
+  const std::uint64_t what = machine_.below(35);
   if (one.silent()) {
     if (machine_.one_in(20)) one.set_silent(larderd_.get(), false);
     return note(one.silent() ? "" : name + "goes on");
@@ -116,10 +116,20 @@ void SimRun::engine_step() {
       done = "drops what it fetches";
       larderd_->drop(space_of(number));
     }
-  } else if (asks) {
+  } else if (asks && what < 32) {
     done = one.end_fetch(*larderd_);
+  } else if (what < 33) {
+    done = one.close(larderd_.get(), machine_.below(kSpaces), machine_.one_in(2));
+  } else if (asks) {
+    done = what < 34 ? open_anew(one) : one.ask_under_closed(*larderd_, any_number());
   }
   note(done.empty() ? "" : name + done);
+}
+
+std::string SimRun::open_anew(SimEngine& one) {
+  const std::uint64_t space = machine_.below(kSpaces);
+  if (one.has_open(space)) return "";
+  return (one.open(*larderd_, space) ? "opens namespace " : "finds no place for namespace ") + std::to_string(space);
 }
 
 void SimRun::larderd_step() {
@@ -132,8 +142,9 @@ void SimRun::larderd_step() {
     case 1: {
       if (!machine_.one_in(10)) return;
       const std::uint64_t space = machine_.below(kSpaces + 1);
-      note(space < kSpaces ? "namespace " + std::to_string(space) + " is dropped" : "all is dropped");
-      return larderd_->drop(space);
+      const bool known = larderd_->drop(space);
+      return note(space == kSpaces ? "all is dropped"
+                                   : "namespace " + std::to_string(space) + (known ? " is dropped" : " is not known"));
     }
     case 2: return ask_for(any_number());
     case 3:
@@ -298,6 +309,9 @@ void SimRun::end_larderd(bool killed) {
   note(killed ? "larderd is killed" : good ? "larderd stops" : "larderd stops, and the disk does not answer");
   tally_.went_down += larderd_->disk().went_down;
   tally_.came_up += larderd_->disk().came_up;
+  tally_.given_back += larderd_->namespaces().given_back;
+  tally_.places_reused += larderd_->namespaces().reused;
+  tally_.namespaces_evicted += larderd_->namespaces().evicted;
   if (const SimBackend* backend = larderd_->backend()) {
     tally_.to_backend += backend->went_down;
     tally_.from_backend += backend->came_up;
@@ -341,6 +355,8 @@ void SimRun::come_to_rest() {
   if (machine_.server) machine_.server->away = machine_.server->flaky = machine_.server->slow = false;
   for (int i = 0; !larderd_ && i < 3; ++i) start_larderd();
   must(larderd_ != nullptr, "larderd does not start any more");
+  machine_.crowded = false;
+  larderd_->namespaces().crowd_leaves();
   engines_come_to_rest();
   turn_until_idle();
   look_at_below();
@@ -357,6 +373,10 @@ void SimRun::come_to_rest() {
     must(!exists(number) || !larderd_->on_disk(number), "a chunk is on the disk after a drop of all");
   must(!machine_.server || machine_.server->chunks.empty(), "a chunk is in the backend after a drop of all");
   look_at_below();
+  for (const auto& engine : engines_)
+    for (std::uint64_t space = 0; space < kSpaces; ++space) note(engine->close(larderd_.get(), space, false));
+  turn_larderd();
+  must(larderd_->memory().namespaces().size() == 0, "a namespace that every session has closed is kept without a chunk");
 }
 
 // Some forget what they have fetched.

@@ -18,6 +18,7 @@ struct Tally {
   std::uint64_t steps = 0, faults = 0, lives = 0, power_losses = 0;
   std::uint64_t stored = 0, loaded = 0, misses = 0, went_down = 0, came_up = 0, families_fetched = 0;
   std::uint64_t to_backend = 0, from_backend = 0, looks = 0, families_found = 0;
+  std::uint64_t given_back = 0, places_reused = 0, namespaces_evicted = 0;
 };
 
 class SimRun {
@@ -35,6 +36,7 @@ class SimRun {
 
   void step();
   void engine_step();
+  std::string open_anew(SimEngine& one);
   void larderd_step();
   void ask_for(std::uint64_t number);
   void turn_larderd();
