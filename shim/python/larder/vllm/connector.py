@@ -6,7 +6,7 @@ from vllm.distributed.kv_transfer.kv_connector.v1 import base
 from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorBase_V1, KVConnectorRole, SupportsHMA
 
 from larder.client import Client
-from larder.vllm import loaded_adapters, sleep_mode, weight_changes
+from larder.vllm import loaded_adapters, sleep_mode, weight_changes, words
 from larder.vllm.engine_metrics import Exported, Observed
 from larder.vllm.guard import LogPump, logger
 from larder.vllm.messages import StepWork
@@ -56,7 +56,7 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
             if not is_scheduler:  # whose half finds the same, or is told of it, and says it once
                 level = logging.DEBUG
         except Exception as error:
-            off = f"{type(error).__name__}: {error}"
+            off = words.of_error(error)
         if is_scheduler:
             events = TierEvents(setup, self._client) if off is None and wanted(vllm_config) else None
             self._half = SchedulerHalf(setup, self._client, self._naming, getattr(vllm_config, "lora_config", None), events)
