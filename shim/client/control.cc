@@ -9,6 +9,7 @@
 #include <chrono>
 #include <utility>
 
+#include "shim/client/no_cache.h"
 #include "shim/protocol/codec.h"
 #include "shim/protocol/test_point.h"
 
@@ -129,7 +130,7 @@ void Control::attach(std::uint32_t& backoff_ms) {
   let_go_of_the_dead();
   Result<HandshakeOutput> output = try_handshake();
   if (!output.ok()) {
-    if (!stop_) log_.add("warning", "no cache for now, trying on: " + output.status().to_string());
+    if (!stop_) log_.add("warning", no_cache_line(output.status()));
     return;
   }
   const std::shared_ptr<Attachment> attachment = output->attachment;

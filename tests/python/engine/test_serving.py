@@ -122,7 +122,7 @@ def ask_all(engine, texts, max_tokens=8):
     return answers
 
 
-@pytest.mark.parametrize("fields", [{"prompt": 12}, {"prompt": 1, "n": 8}])
+@pytest.mark.parametrize("fields", [{"prompt": 12}, {"prompt": 1, "n": 8, "temperature": 1}])
 def test_equal_prompts_at_once_move_their_bytes_once(world, engine, fields):
     text = prompt(f"equal {fields}", 600)
     engine.store(text)
