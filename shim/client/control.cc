@@ -143,7 +143,7 @@ void Control::attach(std::uint32_t& backoff_ms) {
   }
   attachment->outbox().close();
   listener_.lost(attachment);
-  if (!stop_) log_.add("warning", "lost larderd (" + ended.to_string() + "): stores are refused until it is back");
+  if (!stop_) log_.add("warning", "lost larderd (" + ended.text() + "): stores are refused until it is back");
   backoff_ms = kFirstBackoffMs;
 }
 

@@ -389,11 +389,21 @@ def test_more_ranks_than_larder_serves_are_refused():
 
 
 def test_the_limits_are_those_of_the_protocol(root):
-    from larder.vllm import groups
+    from larder.vllm import groups, naming
 
     text = (root / "shim" / "protocol" / "limits.h").read_text()
     names = {"kMaxGroups": groups.MOST_GROUPS, "kMaxShards": groups.MOST_SHARDS}
     names |= {"kMaxPieceBytes": groups.MOST_PAGE_BYTES, "kMaxPayloadBytes": groups.MOST_PART_BYTES}
+    names["kMaxFingerprintBytes"] = naming.MOST_FINGERPRINT_BYTES
     for name, value in names.items():
         (expression,) = re.findall(rf" {name} = ([^;]+);", text)
         assert eval(expression.replace("ULL", "")) == value, name
+
+
+def test_a_fingerprint_that_larderd_does_not_take_is_named():
+    from larder.vllm import naming
+
+    most = "x" * naming.MOST_FINGERPRINT_BYTES
+    assert naming._checked(most) == most
+    with pytest.raises(Unsupported, match="^the engine's fingerprint has 49154 bytes, and larderd takes 49152 at most: please report"):
+        naming._checked(most[:-1] + "€")
