@@ -254,6 +254,11 @@ class TestInVain:
                 assert nothing_left(half) and half.off is None, order
 
 
+def test_the_deadline_is_the_librarys(root):
+    text = (root / "shim" / "capi" / "larder.cc").read_text()
+    assert f"kDefaultStartWithinMs = {shared_loads.LOAD_BEGINS_WITHIN_S * 1000:.0f};" in text
+
+
 class TestBounds:
     def test_so_many_wait_and_the_next_loads(self, half, client, monkeypatch):
         monkeypatch.setattr(shared_loads, "MOST_WAITING", 2)
