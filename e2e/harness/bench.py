@@ -7,7 +7,7 @@ import sys
 from typing import Callable
 
 from harness.process import ProcessError
-from larder.completions import ServerError
+from larder.server import ServerError
 
 
 class Void(RuntimeError):

@@ -10,7 +10,7 @@ import time
 from typing import Any, Callable
 
 from harness.process import ProcessError
-from larder.completions import ServerError
+from larder.server import ServerError
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEFAULT_WAIT_S = 120

@@ -160,7 +160,10 @@ larder_status larder_register_pages(larder_client* client, uint32_t group, const
     for (std::uint32_t i = 0; i < layer_count; ++i)
       pages.push_back(
           {static_cast<std::byte*>(layers[i].base), layers[i].stride_bytes, layers[i].page_bytes, layers[i].page_count});
-    return answered(client, "larder_register_pages", client->impl.register_pages(group, std::move(pages)));
+    const larder::Status registered = client->impl.register_pages(group, std::move(pages));
+    // The engine asks once, and runs without the cache where its memory is not served.
+    if (registered.code() == Code::kUnsupported) client->impl.log("error", "larder_register_pages: " + registered.text());
+    return answered(client, "larder_register_pages", registered);
   });
 }
 

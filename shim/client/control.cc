@@ -10,6 +10,7 @@
 #include <chrono>
 #include <utility>
 
+#include "shim/client/no_cache.h"
 #include "shim/protocol/codec.h"
 #include "shim/protocol/test_point.h"
 
@@ -130,7 +131,7 @@ Code Control::attach(Retry& retry) {
   let_go_of_the_dead();
   Result<HandshakeOutput> output = try_handshake();
   if (!output.ok()) {
-    if (!stop_) log_.add("warning", "no cache for now, trying on: " + output.status().to_string());
+    if (!stop_) log_.add("warning", no_cache_line(output.status()));
     return output.status().code();
   }
   const std::shared_ptr<Attachment> attachment = output->attachment;
@@ -144,7 +145,7 @@ Code Control::attach(Retry& retry) {
   }
   attachment->outbox().close();
   listener_.lost(attachment);
-  if (!stop_) log_.add("warning", "lost larderd (" + ended.to_string() + "): stores are refused until it is back");
+  if (!stop_) log_.add("warning", "lost larderd (" + ended.text() + "): stores are refused until it is back");
   if (!Retry::is_refusal(ended.code()) || Clock::now() - begin >= std::chrono::milliseconds(kLastedMs)) retry.attached();
   return ended.code();
 }

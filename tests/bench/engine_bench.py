@@ -16,7 +16,6 @@ are not all there, or do not give the same answer when they are loaded. Environm
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import pathlib
@@ -35,7 +34,8 @@ from harness.bench import Void
 from harness.bench import run as run_bench
 from harness.larderd import Larderd
 from harness.vllm_server import CONNECTOR, REST_S, VllmServer, engine_env
-from larder.completions import ServerError, hit_tokens, reset_prefix_cache, stream_completion
+from larder.completions import hit_tokens, reset_prefix_cache, stream_completion
+from larder.server import Server
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build" / "bench"
@@ -74,15 +74,8 @@ def complete_all(server: VllmServer, prompts: list[list[int]]) -> list[list[int]
     """Greedy answers to prompts sent in one request, without a stream, so that the client costs nothing meanwhile."""
     body = {"model": NAME, "prompt": prompts, "max_tokens": ANSWER_TOKENS, "temperature": 0, "ignore_eos": True,
             "return_token_ids": True}
-    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=300)
-    try:
-        connection.request("POST", "/v1/completions", json.dumps(body), {"Content-Type": "application/json"})
-        response = connection.getresponse()
+    with Server(server.url).request("POST", "/v1/completions", body, 300) as response:
         text = response.read()
-    finally:
-        connection.close()
-    if response.status != 200:
-        raise ServerError(f"{server.name}: {response.status} {text[:2000]!r}")
     return [choice["token_ids"] for choice in sorted(json.loads(text)["choices"], key=lambda choice: choice["index"])]
 
 

@@ -14,7 +14,8 @@ import time
 from dataclasses import dataclass
 
 from harness.larderd import Larderd
-from larder.completions import ServerError, hit_tokens, reset_prefix_cache, stream_completion
+from larder.completions import hit_tokens, reset_prefix_cache, stream_completion
+from larder.server import ServerError
 from rivals_arms import BUILD, NAME, Arm, LmcacheServer, both, start_larderd
 from rivals_ttft import CONTINUATION, Asked, Void, token_ids
 

@@ -9,12 +9,14 @@ one backend (backend.url, backend.prefix):
   vllm serve MODEL --port 8200 --kv-transfer-config '{..., "kv_role": "kv_consumer"}'     # loads, never stores
 
 Whoever is lost, the prompt is computed: without the prefill engine by the decode engine, without the decode engine the prefill engine
-answers. An example, on the standard library alone: one process, a thread a request, no authentication of its own."""
+answers. An example, on the standard library alone: one process, a thread a request, no authentication of its own. The API key that a
+client sends goes to both engines. For engines behind https://, --cacert FILE names the authority to trust in place of the system's."""
 
 import argparse
 import contextlib
 import http.client
 import json
+import ssl
 import sys
 import urllib.parse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -40,9 +42,13 @@ def decode_body(body):
     return {**body, "kv_transfer_params": parameters}
 
 
-def ask(engine, method, path, body, headers):
-    """(connection, response). OSError or HTTPException where nobody answers."""
-    connection = http.client.HTTPConnection(urllib.parse.urlsplit(engine).netloc, timeout=TIMEOUT_S)
+def ask(engine, method, path, body, headers, trusted=None):
+    """(connection, response). OSError or HTTPException where nobody answers. trusted: an ssl.SSLContext for https."""
+    parts = urllib.parse.urlsplit(engine)
+    if parts.scheme == "https":
+        connection = http.client.HTTPSConnection(parts.netloc, timeout=TIMEOUT_S, context=trusted)
+    else:
+        connection = http.client.HTTPConnection(parts.netloc, timeout=TIMEOUT_S)
     try:
         connection.request(method, path, body, headers)
         return connection, connection.getresponse()
@@ -53,6 +59,7 @@ def ask(engine, method, path, body, headers):
 
 class Proxy(BaseHTTPRequestHandler):
     prefill = decode = ""  # set by serve()
+    trusted = None
 
     def do_GET(self):
         self._answer(None, [self.decode, self.prefill])
@@ -70,7 +77,7 @@ class Proxy(BaseHTTPRequestHandler):
 
     def _prefilled(self, data):
         try:
-            connection, response = ask(self.prefill, "POST", self.path, data, self._headers())
+            connection, response = ask(self.prefill, "POST", self.path, data, self._headers(), self.trusted)
             with contextlib.closing(connection):
                 response.read()
             return response.status == 200
@@ -82,7 +89,7 @@ class Proxy(BaseHTTPRequestHandler):
         """What the first of the engines that answers says, as it comes."""
         for engine in engines:
             try:
-                connection, response = ask(engine, self.command, self.path, data, self._headers())
+                connection, response = ask(engine, self.command, self.path, data, self._headers(), self.trusted)
             except (OSError, http.client.HTTPException) as error:
                 self.log_message("%s does not answer: %s", engine, error)
                 continue
@@ -105,9 +112,10 @@ class Proxy(BaseHTTPRequestHandler):
         return {name: self.headers[name] for name in PASSED_ON if name in self.headers}
 
 
-def serve(prefill, decode, port, host="127.0.0.1"):
+def serve(prefill, decode, port, host="127.0.0.1", cacert=None):
     """A server that is bound and not yet running: serve_forever(), shutdown()."""
-    handler = type("Handler", (Proxy,), {"prefill": prefill, "decode": decode})
+    trusted = ssl.create_default_context(cafile=cacert)
+    handler = type("Handler", (Proxy,), {"prefill": prefill, "decode": decode, "trusted": trusted})
     return ThreadingHTTPServer((host, port), handler)
 
 
@@ -117,8 +125,9 @@ if __name__ == "__main__":
     parser.add_argument("--decode", required=True, metavar="URL")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=8000)
+    parser.add_argument("--cacert", metavar="FILE", help="authority of https:// engines, in PEM; default: those of the system")
     arguments = parser.parse_args()
     try:
-        serve(arguments.prefill, arguments.decode, arguments.port, arguments.host).serve_forever()
+        serve(arguments.prefill, arguments.decode, arguments.port, arguments.host, arguments.cacert).serve_forever()
     except KeyboardInterrupt:
         sys.exit(130)

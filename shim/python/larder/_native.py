@@ -277,7 +277,12 @@ def library():
         except OSError as error:
             raise OSError(f"liblarder.so cannot be loaded from {path} ({error}); LARDER_LIBRARY names another file") from None
         for name, (result, arguments) in PROTOTYPES.items():
-            function = getattr(quick if name in _QUICK else loaded, name)
+            function = getattr(quick if name in _QUICK else loaded, name, None)
+            if function is None:
+                raise OSError(
+                    f"{path} has no function {name}: it is of another release than the Python package larder. Install both from one "
+                    "release; LARDER_LIBRARY names another file"
+                )
             setattr(loaded, name, function)
             function.restype, function.argtypes = result, arguments
         _library = loaded

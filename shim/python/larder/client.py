@@ -26,11 +26,12 @@ _LOG_LINES = 64
 
 
 class LarderError(Exception):
-    """A call was refused; `status` is the library's number for it (larder.h). The text says why, where the library told it."""
+    """A call was refused; `status` is the library's number for it (larder.h). `why` is the library's text, or empty."""
 
     def __init__(self, what, status, why=""):
         super().__init__(f"{what}: {native.library().larder_status_text(status).decode()}{why and f': {why}'}")
         self.status = status
+        self.why = why
 
 
 def version():

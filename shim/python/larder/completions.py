@@ -1,20 +1,14 @@
-"""A streaming client of OpenAI-compatible completions, on the standard library alone: time to first token, tokens, usage."""
+"""Completions of an OpenAI-compatible server, streamed: time to first token, tokens, usage. And what vLLM tells besides.
 
-import http.client
+`server` is a larder.server.Server or a URL throughout. The standard library alone."""
+
 import json
 import time
-import urllib.parse
 from dataclasses import dataclass, field
 
+from larder.server import NoServer, Server, ServerError
+
 TIMEOUT_S = 900
-
-
-class ServerError(Exception):
-    """The server refused or broke off; the text is its own, in one line."""
-
-
-class NoServer(ServerError):
-    """Nothing that speaks HTTP answers at the URL."""
 
 
 @dataclass
@@ -27,7 +21,7 @@ class Completion:
     cached_tokens: int = 0  # as the server tells: its own cache and connectors together
 
 
-def stream_completion(url, model, prompt, max_tokens, timeout_s=TIMEOUT_S, **fields):
+def stream_completion(server, model, prompt, max_tokens, timeout_s=TIMEOUT_S, **fields):
     """One greedy completion of exactly max_tokens tokens. prompt: text or token ids. fields go into the request's body."""
     body = {
         "model": model,
@@ -40,15 +34,15 @@ def stream_completion(url, model, prompt, max_tokens, timeout_s=TIMEOUT_S, **fie
         "stream_options": {"include_usage": True},
         **fields,
     }
-    completion = Completion()
+    server, completion = Server.at(server), Completion()
     begin = time.perf_counter()
-    with _request(url, "POST", "/v1/completions", body, timeout_s) as response:
+    with server.request("POST", "/v1/completions", body, timeout_s) as response:
         for line in response:
             if line.startswith(b"data: {"):
                 _take(completion, json.loads(line[6:]), begin)
     completion.total_s = time.perf_counter() - begin
     if not completion.ttft_s:
-        raise ServerError(f"{url} ended the stream without a token")
+        raise ServerError(f"{server.url} ended the stream without a token")
     return completion
 
 
@@ -66,23 +60,24 @@ def _take(completion, event, begin):
         completion.text += choice.get("text") or ""
 
 
-def first_model(url):
+def first_model(server):
     """The name of the first model that the server serves."""
-    with _request(url, "GET", "/v1/models", None, 30) as response:
+    server = Server.at(server)
+    with server.request("GET", "/v1/models") as response:
         text = response.read()
     try:
         return json.loads(text)["data"][0]["id"]
     except (ValueError, LookupError, TypeError):
-        raise NoServer(f"GET {url}/v1/models: the answer lists no models") from None
+        raise NoServer(f"GET {server.url}/v1/models: the answer lists no models") from None
 
 
-def reset_prefix_cache(url, patience_s=20):
+def reset_prefix_cache(server, patience_s=20):
     """Empties the engine's own prefix cache. False where the server does not offer that (VLLM_SERVER_DEV_MODE=1 does), or blocks of it are
     still in use after so long: a request runs, or the last one's blocks are just being stored."""
     deadline = time.monotonic() + patience_s
     while True:
         try:
-            with _request(url, "POST", "/reset_prefix_cache", None, 60) as response:
+            with Server.at(server).request("POST", "/reset_prefix_cache", timeout_s=60) as response:
                 answer = response.read()
         except ServerError:
             return False
@@ -101,10 +96,10 @@ def _says_no(answer):
         return False
 
 
-def hit_tokens(url):
+def hit_tokens(server):
     """(engine's own, external) prompt tokens hit since the server's start, from its metrics; None where it has none."""
     try:
-        with _request(url, "GET", "/metrics", None, 30) as response:
+        with Server.at(server).request("GET", "/metrics") as response:
             lines = response.read().decode(errors="replace").splitlines()
     except ServerError:
         return None
@@ -116,36 +111,3 @@ def hit_tokens(url):
 
 def _sample(line):
     return float(line.rsplit(" ", 1)[1])
-
-
-class _request:
-    """One request on a connection of its own; ServerError unless the answer is 200."""
-
-    def __init__(self, url, method, path, body, timeout_s):
-        self._what = f"{method} {url}{path}"
-        parts = urllib.parse.urlsplit(url if "//" in url else f"http://{url}")
-        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        try:
-            self._connection = kind(parts.netloc, timeout=timeout_s)
-        except http.client.InvalidURL as error:
-            raise NoServer(f"{self._what}: {error}") from None
-        payload = json.dumps(body) if body is not None else None
-        self._call = (method, parts.path.rstrip("/") + path, payload, {"Content-Type": "application/json"})
-
-    def __enter__(self):
-        try:
-            self._connection.request(*self._call)
-            response = self._connection.getresponse()
-        except (OSError, http.client.HTTPException) as error:
-            self._connection.close()
-            raise NoServer(f"{self._what}: {str(error).strip()}") from None
-        if response.status != 200:
-            text = response.read(2000).decode(errors="replace")
-            self._connection.close()
-            raise ServerError(f"{self._what}: {response.status} {' '.join(text.split())[:500]}")
-        return response
-
-    def __exit__(self, _, error, traceback):
-        self._connection.close()
-        if isinstance(error, http.client.HTTPException):  # IncompleteRead
-            raise ServerError(f"{self._what}: the answer broke off ({error})") from None

@@ -7,16 +7,17 @@ import argparse
 import sys
 
 from larder import larderd_metrics, report
-from larder.completions import NoServer, ServerError, first_model, hit_tokens, reset_prefix_cache, stream_completion
+from larder.completions import first_model, hit_tokens, reset_prefix_cache, stream_completion
+from larder.server import NoServer, Server, ServerError
 
 
-def query_twice(url, model, prompt, larderd_url=larderd_metrics.DEFAULT_URL):
-    cold = stream_completion(url, model, prompt, report.CONTINUATION)
-    was_reset = reset_prefix_cache(url)
+def query_twice(server, model, prompt, larderd_url=larderd_metrics.DEFAULT_URL):
+    cold = stream_completion(server, model, prompt, report.CONTINUATION)
+    was_reset = reset_prefix_cache(server)
     share, no_share = _first_reading(larderd_url)
-    before = hit_tokens(url)
-    warm = stream_completion(url, model, prompt, report.CONTINUATION)
-    after = hit_tokens(url)
+    before = hit_tokens(server)
+    warm = stream_completion(server, model, prompt, report.CONTINUATION)
+    after = hit_tokens(server)
     own, external = (int(b - a) for a, b in zip(before or (0, 0), after or (0, 0)))
     measured = before is not None and after is not None
     hit = external if measured else warm.cached_tokens if was_reset else None
@@ -62,6 +63,8 @@ def _source(was_reset, measured, own, external):
 def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python -m larder.query_twice", description=__doc__.splitlines()[0])
     parser.add_argument("--url", required=True, help="of the server, e.g. http://127.0.0.1:8000")
+    parser.add_argument("--api-key", metavar="KEY", help="that the server asks for; default: VLLM_API_KEY, then OPENAI_API_KEY")
+    parser.add_argument("--cacert", metavar="FILE", help="authority of an https:// server, in PEM; default: those of the system")
     parser.add_argument("--file", required=True, help="text that makes a long prompt")
     parser.add_argument("--model", help="served name; default: the server's first")
     parser.add_argument(
@@ -71,7 +74,8 @@ def main(arguments=None):
     try:
         with open(options.file, encoding="utf-8", errors="replace") as file:
             prompt = file.read()
-        measured = query_twice(options.url, options.model or first_model(options.url), prompt, options.larderd)
+        server = Server(options.url, options.api_key, options.cacert)
+        measured = query_twice(server, options.model or first_model(server), prompt, options.larderd)
     except NoServer as error:
         print(f"query_twice: {error}. Is a server like `vllm serve` up at --url?", file=sys.stderr)
         return 1

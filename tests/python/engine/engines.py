@@ -15,6 +15,7 @@ from harness.larderd import Larderd
 from harness.vllm_server import VllmServer, engine_env
 
 from larder import completions
+from larder.server import Server
 
 OFFLINE = Path(__file__).with_name("offline_run.py")
 # Only the connector's name: it must set by itself what it needs.
@@ -108,7 +109,7 @@ class Engine(VllmServer):
         """The answers to prompts that come in one request: vLLM has all of them within a few steps."""
         body = {"model": "tiny", "prompt": prompts, "max_tokens": max_tokens, "temperature": 0, "ignore_eos": True}
         body["return_token_ids"] = True
-        with completions._request(self.url, "POST", "/v1/completions", body, 300) as response:
+        with Server(self.url).request("POST", "/v1/completions", body, 300) as response:
             choices = json.load(response)["choices"]
         return [choice["token_ids"] for choice in sorted(choices, key=lambda choice: choice["index"])]
 

@@ -12,6 +12,7 @@ from engines import PATIENCE_S, SLACK_S, Engine, committed_chunks, prompt, start
 from harness.throttle import STALLED, Throttle, Unavailable
 
 from larder import completions
+from larder.server import ServerError
 
 CHUNK = 128
 TOKENS = 2000
@@ -184,7 +185,7 @@ def test_an_abort_while_a_fetch_runs_leaves_nothing_behind(world, engine):
     engine.reset()
     os.kill(world.larderd.child.pid, signal.SIGSTOP)
     try:
-        with pytest.raises((OSError, completions.ServerError)):
+        with pytest.raises((OSError, ServerError)):
             completions.stream_completion(engine.url, "tiny", text, 8, timeout_s=0.05)
     finally:
         os.kill(world.larderd.child.pid, signal.SIGCONT)

@@ -16,7 +16,8 @@ import pytest
 from engines import OFF, PATIENCE_S, SLACK_S, Engine, committed_chunks, prompt, start_larderd, wait_for
 from index_words import IndexWords
 
-from larder import completions
+from larder import completions, larderd_metrics
+from larder.server import Server
 
 CHUNK = 128
 WHOLE = os.environ.get("CRASH_SUITE") == "whole"  # make test-crash
@@ -119,6 +120,41 @@ def ask_all(engine, texts, max_tokens=8):
     for thread in threads:
         thread.join()
     return answers
+
+
+@pytest.mark.parametrize("fields", [{"prompt": 12}, {"prompt": 1, "n": 8, "temperature": 1}])
+def test_equal_prompts_at_once_move_their_bytes_once(world, engine, fields):
+    text = prompt(f"equal {fields}", 600)
+    engine.store(text)
+    engine.reset()
+    before, share = engine.hits(), larderd_metrics.Share(world.larderd.metrics)
+    body = {"model": "tiny", "max_tokens": 8, "temperature": 0, "ignore_eos": True, "return_token_ids": True}
+    body |= fields | {"prompt": [text] * fields["prompt"]}
+    with Server(engine.url).request("POST", "/v1/completions", body, 120) as response:
+        choices = json.load(response)["choices"]
+    assert [len(choice["token_ids"]) for choice in choices] == [8] * len(choices) and len(choices) in (8, 12)
+    assert engine.hits() - before == whole(600)
+    assert share.wait(loads=1, hit=whole(600)) and (share.loads(), share.tokens_hit()) == (1, whole(600))
+    assert failures(world.larderd) == (0, 0)
+
+
+def test_equal_prompts_of_which_the_first_are_aborted(world, engine):
+    """Whoever is aborted while it loads, the others are answered."""
+    text = prompt("equal and aborted", 600)
+    alone = engine.store(text)
+    for delay_s in (0, 0.005, 0.02):
+        engine.reset()
+        threads = [threading.Thread(target=abort_after, args=(engine, text, delay_s)) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        answers = ask_all(engine, [text] * 6)
+        for thread in threads:
+            thread.join()
+        assert [len(answer) for answer in answers] == [8] * 6
+    engine.reset()
+    assert engine.ask(text) == alone
+    wait_for(lambda: world.larderd.status()["holds"] == 0, PATIENCE_S, "giving up the holds of aborted requests")
+    assert failures(world.larderd) == (0, 0)
 
 
 def test_requests_aborted_at_any_moment_leave_nothing_behind(world, engine):

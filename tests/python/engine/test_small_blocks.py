@@ -6,7 +6,7 @@ import pytest
 from engines import PATIENCE_S, Engine, prompt, start_larderd, wait_for
 from test_serving import failures
 
-from larder import completions
+from larder.server import Server
 
 BLOCKS = 60  # 1,920 tokens
 OUTPUT = 200  # 400 tokens of a prompt and these are 19 blocks
@@ -74,7 +74,7 @@ def test_preempted_requests_are_answered_as_if_alone(world, engine):
 
 
 def preemptions(engine):
-    with completions._request(engine.url, "GET", "/metrics", None, 30) as response:
+    with Server(engine.url).request("GET", "/metrics") as response:
         lines = response.read().decode().splitlines()
     return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith("vllm:num_preemptions_total"))
 

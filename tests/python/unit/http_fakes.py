@@ -2,23 +2,35 @@
 
 import contextlib
 import http.server
+import ssl
+import subprocess
+import sys
 import threading
 
 
 class _Server(http.server.ThreadingHTTPServer):
     request_queue_size = 64  # with 5, some of eight clients at once wait a second for their connection
 
+    def handle_error(self, request, client_address):
+        """A client that does not trust the certificate hangs up, which is no news on the standard error."""
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handle_error(request, client_address)
+
 
 @contextlib.contextmanager
-def serving(answers):
-    """answers: {"GET /path": function of nothing that returns the body, or None for a 404}. Yields the server's URL."""
+def serving(answers, key=None, certificate=None):
+    """answers: {"GET /path": function of nothing that returns the body, or None for a 404}. key: asked for below /v1, as vLLM does.
+    certificate: of certificate_of(). Yields the server's URL."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def _answer(self):
             self.rfile.read(int(self.headers.get("Content-Length") or 0))
             answer = answers.get(f"{self.command} {self.path}")
-            body = (answer() if answer else "no such path").encode()
-            self.send_response(200 if answer else 404)
+            status, body = (200, answer()) if answer else (404, "no such path")
+            if key and self.path.startswith("/v1") and self.headers.get("Authorization") != f"Bearer {key}":
+                status, body = 401, '{"error":"Unauthorized"}'
+            body = body.encode()
+            self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
             self.wfile.write(body)
@@ -29,14 +41,32 @@ def serving(answers):
             pass
 
     server = _Server(("127.0.0.1", 0), Handler)
+    if certificate:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
+        yield f"{'https' if certificate else 'http'}://127.0.0.1:{server.server_address[1]}"
     finally:
         server.shutdown()
         server.server_close()
         thread.join(5)
+
+
+def certificate_of(folder, names="IP:127.0.0.1", days=1):
+    """(file of a new private authority, file with a server's key and certificate by it)."""
+    made = "-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes"
+    for command in (
+        f"openssl req -x509 {made} -days 2 -subj /CN=authority -keyout ca.key -out ca.pem",
+        f"openssl req -x509 {made} -days {days} -subj /CN=server -addext subjectAltName={names} -addext basicConstraints=CA:FALSE"
+        " -CA ca.pem -CAkey ca.key -keyout server.key -out server.pem",
+    ):
+        subprocess.run(command.split(), cwd=folder, check=True, capture_output=True)
+    both = folder / "both.pem"
+    both.write_text((folder / "server.key").read_text() + (folder / "server.pem").read_text())
+    return folder / "ca.pem", both
 
 
 class FakeLarderd:

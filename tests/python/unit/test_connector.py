@@ -1,6 +1,7 @@
 """The connector where Larder cannot take part: who says why, and how loudly."""
 
 import logging
+import re
 import time
 from types import SimpleNamespace
 
@@ -11,7 +12,9 @@ pytest.importorskip("vllm")
 from fakes import ended, setup  # noqa: E402
 from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorRole  # noqa: E402
 
-from larder.vllm import connector, guard  # noqa: E402
+from larder import _native as native  # noqa: E402
+from larder.client import LarderError  # noqa: E402
+from larder.vllm import connector, guard, words  # noqa: E402
 from larder.vllm.messages import COMPUTES  # noqa: E402
 
 
@@ -59,7 +62,68 @@ def test_what_a_worker_alone_finds_is_said_by_the_scheduler(monkeypatch, told):
 def test_what_nobody_expected_is_said_by_each(monkeypatch, told):
     for role in (KVConnectorRole.SCHEDULER, KVConnectorRole.WORKER):
         make(role, monkeypatch, OSError("liblarder.so cannot be loaded"))
-    assert told == [("WARNING", "Larder is off for this engine: OSError: liblarder.so cannot be loaded")] * 2
+    assert told == [("WARNING", "Larder is off for this engine: liblarder.so cannot be loaded")] * 2
+
+
+# What belongs to the library or to Python, and tells a user nothing.
+INTERNAL = r"larder_[a-z]+|LarderError|OSError|invalid argument|out of range|resource exhausted|failed precondition|\bunsupported\b|unavailable"
+
+
+@pytest.mark.parametrize("status", range(1, 13))
+@pytest.mark.parametrize("role", [KVConnectorRole.SCHEDULER, KVConnectorRole.WORKER])
+def test_what_the_library_refuses_is_told_in_a_users_words(monkeypatch, told, role, status):
+    make(role, monkeypatch, LarderError("larder_open", status))
+    ((_, line),) = told
+    unforeseen = status in (native.NOT_FOUND, native.ALREADY_EXISTS, native.DATA_LOSS, native.INTERNAL)
+    assert ("please report" in line) == unforeseen
+    assert unforeseen or not re.search(INTERNAL, line), line
+
+
+def test_a_text_of_the_library_is_told_as_it_is(monkeypatch, told):
+    make(KVConnectorRole.SCHEDULER, monkeypatch, LarderError("larder_set_namespace", native.OUT_OF_RANGE, "group 0: too large"))
+    assert told == [("WARNING", "Larder is off for this engine: group 0: too large")]
+
+
+def test_a_fault_of_larder_asks_to_be_reported(monkeypatch, told):
+    make(KVConnectorRole.SCHEDULER, monkeypatch, TypeError("5"))
+    assert told[0][1].endswith("TypeError: 5; this is a fault of Larder: please report this line")
+
+
+@pytest.mark.parametrize("status", range(1, 13))
+def test_why_a_load_failed_is_told_in_a_users_words(status):
+    reason = native.library().larder_status_text(status).decode()
+    if reason in words._LOAD_FAILED:
+        assert not re.search(INTERNAL, words.of_load(reason))
+    told_by_the_library = {"data loss", "not found", "deadline exceeded", "unavailable", "resource exhausted"}
+    assert (reason in words._LOAD_FAILED) == (reason in told_by_the_library)
+
+
+def test_a_call_that_the_library_refused_is_told_once():
+    """As an exception, and by the library's own log, which goes to debug."""
+    lines = [("error", "larder_register_pages: no such group: 7"), ("warning", "no cache for now, trying on: x")]
+    client = SimpleNamespace(next_log=lambda: lines.pop(0) if lines else None)
+    written = []
+    handler = logging.Handler()
+    handler.emit = lambda record: written.append(record.levelname)
+    guard.logger.addHandler(handler)
+    level = guard.logger.level
+    guard.logger.setLevel(logging.DEBUG)
+    try:
+        guard.LogPump(client).stop()
+    finally:
+        guard.logger.removeHandler(handler)
+        guard.logger.setLevel(level)
+    assert written == ["DEBUG", "WARNING"]
+
+
+def test_a_library_of_another_release_is_named(monkeypatch, tmp_path):
+    """It loads, and lacks a function."""
+    import ctypes.util
+
+    monkeypatch.setattr(native, "_library", None)
+    monkeypatch.setenv("LARDER_LIBRARY", ctypes.util.find_library("z") or "libz.so.1")
+    with pytest.raises(OSError, match=r"libz.* has no function larder_\w+: it is of another release than the Python package larder\. Install both"):
+        native.library()
 
 
 def test_the_hooks_of_a_layer_are_left_out(monkeypatch):

@@ -1,12 +1,13 @@
 """The worker's half over pages of the fake CUDA driver: no GPU, and nothing is proved about one. What a CUDA error does to the engine is: nothing."""
 
+import ctypes
 import sys
 
 import pytest
 
 pytest.importorskip("vllm")
 
-from device_fakes import PAGE_BYTES, PAGES, Engine, FakeDevice, larderd, run_on_device  # noqa: E402, F401
+from device_fakes import BLOCKS, PAGE_BYTES, PAGES, Engine, FakeDevice, larderd, run_on_device  # noqa: E402, F401
 
 ILLEGAL_ADDRESS = 700  # CUDA_ERROR_ILLEGAL_ADDRESS, after which nothing of the context works
 
@@ -16,11 +17,26 @@ def test_a_cuda_error_turns_the_cache_off_and_leaves_the_engine_alone(larderd):
     assert larderd.metrics()["larder_checksum_failures_total"] == 0, "no chunk is called bad for it"
 
 
+def why_mixed_pages_are_refused(socket, pages):
+    """Of an engine with one layer on the device and one in host memory, in the words of its log."""
+    from larder.client import Client, LarderError
+    from larder.vllm import words
+
+    host = ctypes.create_string_buffer(PAGES * PAGE_BYTES)
+    with Client(socket, "mixed") as client:
+        client.set_namespace("engine: test\n", "m", 128, [(PAGE_BYTES, 2, BLOCKS)])
+        layers = [(address, PAGE_BYTES, PAGE_BYTES, PAGES) for address in (pages, ctypes.addressof(host))]
+        with pytest.raises(LarderError) as refused:
+            client.register_pages(0, layers)
+        return words.of_error(refused.value)
+
+
 def main(driver, socket):
     from larder.vllm.messages import StepWork
 
     device = FakeDevice(driver)
     pages = device.allocate(PAGES * PAGE_BYTES, False)
+    assert why_mixed_pages_are_refused(socket, pages) == "KV pages must lie in host memory or on one CUDA device, all of them"
     content = device.fill(pages)
     engine = Engine(socket, pages)
     half = engine.half

@@ -6,8 +6,10 @@ import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from http_fakes import FakeVllm, certificate_of, serving
 
 from larder import completions
+from larder.server import ServerError
 
 
 class Engine:
@@ -118,5 +120,27 @@ def test_without_the_decode_engine_the_prefill_engine_answers(start, prefill, de
 def test_without_either_it_says_so(start, prefill, decode):
     prefill.stop()
     decode.stop()
-    with pytest.raises(completions.ServerError, match="502"):
+    with pytest.raises(ServerError, match="502"):
         ask(start(prefill, decode))
+
+
+def test_engines_behind_tls_with_a_key_of_the_clients(example, tmp_path, monkeypatch):
+    """The key goes through, and a private authority is trusted where it is named."""
+    monkeypatch.setenv("OPENAI_API_KEY", "secret")
+    authority, certificate = certificate_of(tmp_path)
+    with serving(FakeVllm().answers, key="secret", certificate=certificate) as engine:
+        for cacert, text in ((authority, "ab"), (None, None)):
+            server = example.serve(engine, engine, 0, cacert=cacert)
+            thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+            thread.start()
+            try:
+                url = f"http://127.0.0.1:{server.server_address[1]}"
+                if text:
+                    assert ask(url) == text
+                else:
+                    with pytest.raises(ServerError, match="502"):
+                        ask(url)
+            finally:
+                server.shutdown()
+                server.server_close()
+                thread.join(5)

@@ -85,6 +85,7 @@ class TestLoads:
         store_all(client, request)
         load = self.load(half, request, 64, range(70, 80))
         assert pages(load.pages) == [NO, NO, 72, 73, 74, 75, 76, 77]
+        half.worker_output(ended(["r"]))
         load = self.load(half, Request("q", range(300)), 160, range(70, 80))
         assert pages(load.pages) == [NO, 75, 76, 77]
         assert split(load.hashes, 32) == chunk_keys(request)[1:]
@@ -114,6 +115,7 @@ class TestLoads:
         store_all(client, request)
         external, _ = half.matched_tokens(request, 64)
         half.allocated(request, blocks(range(70, 80)), external)
+        half.worker_output(ended(["r"]))
         client.fail = "hold"
         external, _ = half.matched_tokens(Request("q", range(300)), 160)
         half.allocated(Request("q", range(300)), blocks(range(80, 90)), external)

@@ -1,6 +1,7 @@
 """What the connector refuses, by name, and what it derives; on stand-ins for vLLM's configuration."""
 
 import os
+import re
 from contextlib import nullcontext
 from types import SimpleNamespace as Fake
 
@@ -97,6 +98,10 @@ def test_the_served_name_falls_back_to_the_folder():
         (named(copy_threads=-1), "copy_threads"),
         ({"weights_id": 5}, "weights_id in kv_connector_extra_config must be a text, not 5"),
         ({"weights_id": " "}, "weights_id in kv_connector_extra_config must be a text"),
+        (named(socket=5), "socket in kv_connector_extra_config must be a text, not 5"),
+        (named(socket="/run/" + "x" * 103), "socket in kv_connector_extra_config is no path of a Unix socket, which has 107 bytes at most: '/run/xxx"),
+        (named(socket="/run/" + "ü" * 52), "107 bytes at most"),
+        (named(socket="/run/\0"), "is no path of a Unix socket"),
     ],
 )
 def test_bad_options_are_named(extra, reason):
@@ -331,3 +336,74 @@ def test_an_engine_that_runs_an_encoder_alone_is_refused():
     made.is_mm_encoder_only = True
     with pytest.raises(Unsupported, match="encoder alone"):
         setup_of(made, caches(spec()))
+
+
+def test_a_socket_of_the_environment_that_is_too_long_is_named(monkeypatch):
+    monkeypatch.setenv("LARDER_SOCKET", "/run/" + "x" * 102)
+    assert setup_of(config(named()), caches(spec())).socket is None
+    monkeypatch.setenv("LARDER_SOCKET", "/run/" + "x" * 103)
+    with pytest.raises(Unsupported, match="^LARDER_SOCKET is no path of a Unix socket"):
+        setup_of(config(named()), caches(spec()))
+    monkeypatch.delenv("LARDER_SOCKET")
+    assert setup_of(config(named(socket="")), caches(spec())).socket is None
+
+
+def test_a_model_without_kv_is_refused_as_such():
+    """BERT: vLLM gives no KV group."""
+    encoder = engine(is_prefix_caching_supported=False, runner_type="pooling", attn_type="encoder_only")
+    with pytest.raises(Unsupported, match="^this model keeps no KV cache, as encoders and many embedding models: Larder has nothing to store"):
+        setup_of(encoder, Fake(kv_cache_groups=[], kv_cache_layout=None))
+
+
+def large(page_bytes, block_size=128, kind=FullAttentionSpec, layers=1, count=1):
+    found = caches(*(spec(kind, block_size) for _ in range(count)))
+    for group in found.kv_cache_groups:
+        group.kv_cache_spec.page_size_bytes = page_bytes
+        group.layer_names = [f"layer.{i}" for i in range(layers)]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("found", "extra", "reason"),
+    [
+        (large(64 << 20, layers=17), {}, "a chunk of 128 tokens has 1088 MiB on one rank, and Larder serves 1024 MiB at most: set a smaller --block-size"),
+        (large(1 << 20, 16, layers=80), {}, "a chunk of 256 tokens has 1280 MiB .*: set chunk_tokens in kv_connector_extra_config to 192 or less"),
+        (large(1 << 20, layers=8), {"chunk_tokens": 1 << 40}, "set chunk_tokens in kv_connector_extra_config to 16384 or less"),
+        (large((64 << 20) + 1), {}, "a block of one layer has 65 MiB, and Larder serves 64 MiB at most: set a smaller --block-size"),
+        (large(4096, count=17), {}, "the model has 17 KV groups, and Larder serves 16 at most"),
+    ],
+)
+def test_a_chunk_above_larders_limits_is_refused_with_the_figure_to_set(found, extra, reason):
+    with pytest.raises(Unsupported, match=f"^{reason}|{reason}$"):
+        setup_of(config(named(**extra)), found)
+
+
+@pytest.mark.parametrize(("found", "extra"), [(large(64 << 20, layers=16), {}), (large(1 << 20, 16, layers=80), {"chunk_tokens": 192}), (large(64 << 20), {}), (large(4096, count=16), {})])
+def test_a_chunk_at_larders_limits_is_served(found, extra):
+    setup_of(config(named(**extra)), found)
+
+
+def test_more_ranks_than_larder_serves_are_refused():
+    with pytest.raises(Unsupported, match="^257 ranks hold parts of the KV"):
+        setup_of(config(named(), tensor_parallel_size=257), caches(spec()))
+
+
+def test_the_limits_are_those_of_the_protocol(root):
+    from larder.vllm import groups, naming
+
+    text = (root / "shim" / "protocol" / "limits.h").read_text()
+    names = {"kMaxGroups": groups.MOST_GROUPS, "kMaxShards": groups.MOST_SHARDS}
+    names |= {"kMaxPieceBytes": groups.MOST_PAGE_BYTES, "kMaxPayloadBytes": groups.MOST_PART_BYTES}
+    names["kMaxFingerprintBytes"] = naming.MOST_FINGERPRINT_BYTES
+    for name, value in names.items():
+        (expression,) = re.findall(rf" {name} = ([^;]+);", text)
+        assert eval(expression.replace("ULL", "")) == value, name
+
+
+def test_a_fingerprint_that_larderd_does_not_take_is_named():
+    from larder.vllm import naming
+
+    most = "x" * naming.MOST_FINGERPRINT_BYTES
+    assert naming._checked(most) == most
+    with pytest.raises(Unsupported, match="^the engine's fingerprint has 49154 bytes, and larderd takes 49152 at most: please report"):
+        naming._checked(most[:-1] + "€")

@@ -12,7 +12,7 @@ from vllm.v1.core.kv_cache_utils import maybe_convert_block_hash  # noqa: E402
 
 from larder.vllm import tier_events  # noqa: E402
 from larder.vllm.keys import chunk_hashes  # noqa: E402
-from larder.vllm.scheduler import Space  # noqa: E402
+from larder.vllm.spaces import Space  # noqa: E402
 
 SPACE = Space(0)
 

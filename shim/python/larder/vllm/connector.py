@@ -7,7 +7,7 @@ from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorBase_V1
 
 from larder import vllm_plugin
 from larder.client import Client
-from larder.vllm import loaded_adapters, one_process, sleep_mode, surroundings, weight_changes
+from larder.vllm import loaded_adapters, one_process, sleep_mode, surroundings, weight_changes, words
 from larder.vllm.engine_metrics import Exported, Observed
 from larder.vllm.guard import LogPump, logger
 from larder.vllm.messages import StepWork
@@ -59,7 +59,7 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
             if not is_scheduler:  # whose half finds the same, or is told of it, and says it once
                 level = logging.DEBUG
         except Exception as error:
-            off = f"{type(error).__name__}: {error}"
+            off = words.of_error(error)
         if is_scheduler:
             events = TierEvents(setup, self._client) if off is None and wanted(vllm_config) else None
             self._half = SchedulerHalf(setup, self._client, self._naming, vllm_config, events)

@@ -30,9 +30,11 @@ class Running:
 
 
 class Fetches:
-    def __init__(self, client, worth):
+    def __init__(self, client, worth, shared):
+        """shared: SharedLoads. A request waits there where another one has the same chunks fetched."""
         self._client = client
         self._worth = worth
+        self._shared = shared
         self._looks = Looks(client, worth)
         self._fetches: dict[str, Running] = {}  # until the request's holds stand, or it ends
         self._decided: set[str] = set()
@@ -47,19 +49,24 @@ class Fetches:
             return False
         return not self._see(request_id, fetch, 0)
 
-    def begin(self, request, space, first, hashes, there, lacking_tokens):
-        """Of a request of whose chunks from number `first` on, with these `hashes`, the first `there` are in memory. Whether a look or a
-        fetch was begun, which it waits for."""
+    def begin(self, request, space, first, hashes, there, local_tokens):
+        """Of a request of whose chunks from number `first` on, with these `hashes`, the first `there` are in memory. Whether the request
+        waits: for its look, its fetch, or a load of another request. local_tokens: what vLLM has of its prompt."""
         if request.request_id in self._decided:
             return False
+        lacking_tokens = request.num_tokens - max((first + there) * self._worth.chunk_tokens, local_tokens)
         below = self._client.below()
         stride = stride_of(request)
         reachable = self._client.reachable(hashes, stride, space.number) if below is not None and below.serving else there
-        plan = None
+        found = None
         if below is not None and below.shared and reachable < len(hashes) // stride:
             if self._looks.begin(request, space, first, hashes, lacking_tokens):
                 return True
-            plan = self._shared_plan(request.request_id, first + there, lacking_tokens)
+            found = self._looks.found(request.request_id, first + there)
+        end = there + found[0] if found else reachable
+        if end > there and self._shared.join(request, space, hashes[: end * stride], stride, first + end, local_tokens):
+            return True
+        plan = None if found is None else self._shared_plan(*found, lacking_tokens)
         if plan is None:
             plan = self._worth.plan(below, reachable - there, lacking_tokens, self._waiting_chunks())
         self._decided.add(request.request_id)
@@ -67,12 +74,8 @@ class Fetches:
             self._recomputed.add(request.request_id)
         return plan is not None and self._ask(request, space, hashes[: (there + plan.chunks) * stride], there, plan)
 
-    def _shared_plan(self, request_id, first, lacking_tokens):
-        """The Plan for what the request's look has found from chunk number `first` on, some of it in the backend, or None."""
-        found = self._looks.found(request_id, first)
-        if found is None:
-            return None
-        chunks, answer = found
+    def _shared_plan(self, chunks, answer, lacking_tokens):
+        """The Plan for the chunks that a look has found, some of them in the backend, or None."""
         speed = Below(answer.read_bytes_per_s > 0, answer.read_latency_ns, answer.read_bytes_per_s)
         return self._worth.plan(speed, chunks, lacking_tokens, self._waiting_chunks(), shared=True)
 
@@ -119,6 +122,7 @@ class Fetches:
                 self._decided.discard(request.request_id)
             return False
         self._fetches[request.request_id] = Running(ticket, len(hashes) // stride, there, plan)
+        self._shared.begin(request.request_id, space, hashes, stride, plan.deadline_s)
         late.info(
             "Reqid: %s, Total tokens %d, Larder hit tokens: %d, to fetch: %d within %d ms (estimated %.1f ms, computing them %s)",
             request.request_id,
@@ -139,6 +143,8 @@ class Fetches:
         fetch.ended = True
         brought = max(min(done.chunks, fetch.chunks) - fetch.there, 0)
         self._worth.ended(fetch.plan, brought, done.elapsed_s, done.late)
+        if not brought:
+            self._shared.end(request_id)
         late.info(
             "Fetched %d of %d chunks, %d bytes for request %s in %.1f ms%s",
             brought,

@@ -8,6 +8,8 @@ import re
 from dataclasses import dataclass
 
 DEFAULT_CHUNK_TOKENS = 256
+# As in shim/protocol/limits.h: kMaxGroups, kMaxShards, kMaxPieceBytes, kMaxPayloadBytes.
+MOST_GROUPS, MOST_SHARDS, MOST_PAGE_BYTES, MOST_PART_BYTES = 16, 256, 64 << 20, 1 << 30
 _KINDS = ("FullAttentionSpec", "MLAAttentionSpec", "SlidingWindowSpec")
 
 
@@ -57,6 +59,8 @@ class Shards:
 def groups_of(kv_cache_config, chunk_tokens):
     """The groups in Larder's order, full attention first, and the chunk size. chunk_tokens 0: chosen here."""
     found = kv_cache_config.kv_cache_groups
+    if not found:
+        raise Unsupported("this model keeps no KV cache, as encoders and many embedding models: Larder has nothing to store for it")
     for group in found:
         _check_group(group)
     least = math.lcm(*(group.kv_cache_spec.block_size for group in found))
@@ -65,6 +69,37 @@ def groups_of(kv_cache_config, chunk_tokens):
     chunk = chunk_tokens or (least if least >= 128 else math.ceil(DEFAULT_CHUNK_TOKENS / least) * least)
     groups = [_group(table, group, chunk) for table, group in enumerate(found)]
     return tuple(sorted(groups, key=lambda group: (group.window is not None, group.table))), chunk
+
+
+def check_sizes(groups, shards):
+    """Unsupported: larderd would refuse the engine."""
+    if len(groups) > MOST_GROUPS:
+        raise Unsupported(f"the model has {len(groups)} KV groups, and Larder serves {MOST_GROUPS} at most")
+    if shards.count > MOST_SHARDS:
+        raise Unsupported(f"{shards.count} ranks hold parts of the KV (pipeline times tensor parallel), and Larder serves {MOST_SHARDS} at most")
+    for group in groups:
+        if group.page_bytes > MOST_PAGE_BYTES:
+            raise Unsupported(
+                f"a block of one layer has {_mib(group.page_bytes)} MiB, and Larder serves {_mib(MOST_PAGE_BYTES)} MiB at most: set a smaller "
+                "--block-size"
+            )
+        _check_part(group, math.lcm(*(one.block_size for one in groups)))
+
+
+def _check_part(group, least):
+    """What a group and shard has of a chunk. least: chunks are multiples of so many tokens."""
+    tokens, block = group.span * group.block_size, group.page_bytes * len(group.layers)
+    if block * group.blocks <= MOST_PART_BYTES:
+        return
+    most = MOST_PART_BYTES // block * group.block_size // least * least
+    remedy = f"set chunk_tokens in kv_connector_extra_config to {most} or less" if most else "set a smaller --block-size"
+    raise Unsupported(
+        f"a chunk of {tokens} tokens has {_mib(block * group.blocks)} MiB on one rank, and Larder serves {_mib(MOST_PART_BYTES)} MiB at most: {remedy}"
+    )
+
+
+def _mib(size):
+    return -(-size >> 20)
 
 
 def _check_group(group):

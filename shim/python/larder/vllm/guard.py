@@ -10,6 +10,8 @@ from collections import deque
 
 from vllm.logger import init_logger
 
+from larder.vllm import words
+
 logger = init_logger("vllm.larder")
 
 
@@ -37,7 +39,7 @@ def guarded(default):
                 return method(self, *args, **kwargs)
             except Exception as error:
                 logger.debug("Larder: %s failed", method.__name__, exc_info=True)
-                self.turn_off(f"unexpected {type(error).__name__} in {method.__name__}: {error}")
+                self.turn_off(words.of_fault(error, method.__name__))
                 return default()
 
         return call
@@ -87,7 +89,10 @@ class LogPump:
     def _drain(self):
         late.write()
         while (line := self._client.next_log()) is not None:
-            self._LEVELS.get(line[0], logger.info)("Larder: %s", line[1])
+            level, text = line
+            # Who called has the same as an exception, and tells it in a user's words.
+            write = logger.debug if text.startswith("larder_") else self._LEVELS.get(level, logger.info)
+            write("Larder: %s", text)
 
     def stop(self):
         """Call before the client is closed."""

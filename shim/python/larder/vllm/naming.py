@@ -16,6 +16,7 @@ from larder.weights import UnknownWeights, WeightsReader
 # An engine's start waits for the weights this long. A model of a few hundred MB, or a remembered
 # one, has its name by then.
 START_WAIT_S = 0.2
+MOST_FINGERPRINT_BYTES = 48 * 1024  # kMaxFingerprintBytes of shim/protocol/limits.h
 _DEFAULT_SOCKET = "/run/larder/larder.sock"  # as the library has it
 
 
@@ -42,7 +43,7 @@ class Naming:
                 for line in self._reader.log_lines():
                     logger.info("Larder: %s", line)
             if weights is not None:
-                self._text = f"{self._before_weights}weights: {' '.join(weights.split())}\n"
+                self._text = _checked(f"{self._before_weights}weights: {' '.join(weights.split())}\n")
             elif time.monotonic() >= until:
                 return None
             else:
@@ -51,6 +52,16 @@ class Naming:
 
     def stop(self):
         self._reader.stop()
+
+
+def _checked(text):
+    size = len(text.encode())
+    if size > MOST_FINGERPRINT_BYTES:
+        raise Unsupported(
+            f"the engine's fingerprint has {size} bytes, and larderd takes {MOST_FINGERPRINT_BYTES} at most: please report the longest values of "
+            "the model's config.json"
+        )
+    return text
 
 
 def _process_began():

@@ -4,12 +4,10 @@ the holds between.
 Owned by the scheduler's thread. A lookup reads shared memory only: no message, no side effect, since vLLM repeats it every step."""
 
 import time
-from dataclasses import dataclass, replace
 
 from larder.client import LarderError, namespace_id
-from larder.vllm import weight_changes
+from larder.vllm import weight_changes, words
 from larder.vllm.adapters import Adapters, NotYet, Unserved
-from larder.vllm.block_tables import load_pages
 from larder.vllm.engine_metrics import Observed
 from larder.vllm.fetches import IDLE_WAIT_MS, Fetches
 from larder.vllm.first_tokens import FirstTokens
@@ -18,25 +16,17 @@ from larder.vllm.guard import Guarded, guarded, late, logger
 from larder.vllm.items import Items
 from larder.vllm.kept_blocks import KeptBlocks
 from larder.vllm.keys import chunk_hashes, stride_of
+from larder.vllm.load_plan import LoadPlan, Lookup
 from larder.vllm.local_cache import LocalCache
-from larder.vllm.messages import COMPUTES, RESTS, Move, Part, StepWork
+from larder.vllm.messages import COMPUTES, RESTS, Move, StepWork
 from larder.vllm.neighbours import Neighbours
-from larder.vllm.spaces import NoSpace, Space, Spaces
+from larder.vllm.shared_loads import SharedLoads
+from larder.vllm.spaces import NoSpace, Spaces
 from larder.vllm.store_plan import StorePlan, Tracked
 from larder.vllm.worth import LoadOrRecompute
 
 
 _MOST_TOLD = 1024  # adapters in `_unserved`; then the log may name an adapter again
-
-
-@dataclass
-class Lookup:
-    """The last answer to get_num_new_matched_tokens for a request."""
-
-    space: Space
-    local_tokens: int
-    hit_chunks: int
-    nanoseconds: int
 
 
 class SchedulerHalf(Guarded):
@@ -60,11 +50,11 @@ class SchedulerHalf(Guarded):
         self._kept = KeptBlocks(setup.shards.stages * setup.shards.ranks if setup else 1)
         self._worth = LoadOrRecompute(setup.chunk_bytes * setup.shards.count, setup.chunk_tokens) if setup else None
         self._first_tokens = FirstTokens(self._observed)
-        self._fetches = Fetches(client, self._worth)
+        self._shared = SharedLoads(setup)
+        self._fetches = Fetches(client, self._worth, self._shared)
+        self._loads = LoadPlan(setup, client, self._items)
         self._lookups: dict[str, Lookup] = {}
-        self._holds: dict[str, int] = {}
         self._failed: set[str] = set()  # failed a load once: never looked up again
-        self._loads: list[Move] = []
         self._announced = False
         self._unserved: set[str] = set()  # of which the log has told
 
@@ -93,19 +83,20 @@ class SchedulerHalf(Guarded):
             return None, False
         if space is None:
             return 0, False
-        if may_load is None or self._fetches.runs(request.request_id):
+        if may_load is None or self._fetches.runs(request.request_id) or self._shared.waits(request.request_id, local_tokens):
             return None, False
         begin = time.perf_counter_ns()
         chunk = self.setup.chunk_tokens
         first, last = local_tokens // chunk, request.num_tokens // chunk
         hashes = chunk_hashes(self.setup, request, first, last, self._items.places(request))
-        hits = first + self.client.lookup(hashes, stride_of(request), space.number) if hashes else first
-        if hits < last and self.setup.fetches:
-            lacking = request.num_tokens - max(hits * chunk, local_tokens)
-            if self._fetches.begin(request, space, first, hashes, hits - first, lacking):
-                return None, False
+        stride = stride_of(request) if hashes else 0
+        hits = first + self.client.lookup(hashes, stride, space.number) if hashes else first
+        if hits < last and self.setup.fetches and self._fetches.begin(request, space, first, hashes, hits - first, local_tokens):
+            return None, False
         if hits * chunk == request.num_tokens and any(group.needs_one_more for group in self.setup.groups):
             hits -= 1
+        if hits > first and self._shared.join(request, space, hashes[: (hits - first) * stride], stride, hits, local_tokens):
+            return None, False
         external = max(hits * chunk - local_tokens, 0)
         self._lookups[request.request_id] = Lookup(space, local_tokens, hits, time.perf_counter_ns() - begin)
         return external, external > 0
@@ -125,16 +116,23 @@ class SchedulerHalf(Guarded):
                 if lookup is not None:
                     self._report(request, lookup, external_tokens)
                 if external_tokens:
-                    load = self._load_of(request, blocks, lookup, load)
+                    load = self._fill(load, request, blocks, lookup)
                     if self._events is not None:
                         self._note_hit(request, lookup)
             self._fetches.end(request.request_id)
         except NotYet:  # it waits no longer: vLLM has blocks for it
             pass
         except Exception as error:
-            self.turn_off(f"unexpected {type(error).__name__} in update_state_after_alloc: {error}")
+            self.turn_off(words.of_fault(error, "update_state_after_alloc"))
         if external_tokens:
-            self._loads.append(load)
+            self._loads.add(load)
+        if not load.parts:  # others wait for the load of a request that was to have one
+            self._shared.end(request.request_id)
+
+    def _fill(self, load, request, blocks, lookup):
+        load, hashes = self._loads.fill(load, request, blocks, lookup, self._adapter_of(request))
+        self._shared.begin(request.request_id, lookup.space, hashes, stride_of(request))
+        return load
 
     def _track(self, request, space, lookup):
         if request.request_id in self._tracked:
@@ -209,7 +207,8 @@ class SchedulerHalf(Guarded):
         if len(self._unserved) >= _MOST_TOLD:
             self._unserved.clear()
         self._unserved.add(name)
-        logger.warning("Larder: requests %s run without the cache: %s", name, reason)
+        why = words.of_error(reason) if isinstance(reason, LarderError) else reason
+        logger.warning("Larder: requests %s run without the cache: %s", name, why)
 
     def _report(self, request, lookup, external_tokens):
         chunk = self.setup.chunk_tokens
@@ -237,46 +236,22 @@ class SchedulerHalf(Guarded):
     def take_events(self):
         return self._events.take() if self._events is not None and self.off is None else ()
 
-    def _load_of(self, request, blocks, lookup, failed):
-        """`failed`, with what there is to load."""
-        first, stride = lookup.local_tokens // self.setup.chunk_tokens, stride_of(request)
-        places = self._items.places(request)
-        hashes = chunk_hashes(self.setup, request, first, lookup.hit_chunks, places)
-        move = replace(failed, parts=[], line=lookup.space.line, adapter=self._adapter_of(request))
-        tables = blocks.get_block_ids()
-        for number, group in enumerate(self.setup.groups):
-            part = Part(number, b"", b"")
-            for i, chunk in enumerate(range(first, lookup.hit_chunks)):
-                pages = load_pages(group, tables[group.table], chunk, lookup.local_tokens // group.block_size)
-                if pages is not None:
-                    part.hashes += hashes[i * stride : (i + 1) * stride]
-                    part.pages += pages
-            if part.hashes:
-                move.parts.append(part)
-        hold, _ = self.client.hold(hashes, stride, lookup.space.number)
-        if hold:
-            self._holds[request.request_id] = hold
-        return move
-
     @guarded(tuple)
     def _pages_at_stake(self, blocks, lookup):
-        """What a load may write, where vLLM is told by page that it failed: not what vLLM has hit by itself, which others may share."""
-        if not self.setup.fails_by_page:
-            return ()
-        (table,) = blocks.get_block_ids()
-        size = self.setup.groups[0].block_size
-        return tuple(table[lookup.local_tokens // size : lookup.hit_chunks * self.setup.chunk_tokens // size])
+        return self._loads.pages_at_stake(blocks, lookup)
 
     # ---- the step
 
     def step_work(self, scheduler_output):
-        loads, self._loads = self._loads, []
+        loads = self._loads.take()
         namespace, stores, prefill_tokens = "", [], 0
         if self.off is None:
             namespace, stores, prefill_tokens = self._plan(scheduler_output)
         computes = bool(scheduler_output.num_scheduled_tokens)
         if not computes:
             self._rest()
+        for request_id in scheduler_output.preempted_req_ids or ():
+            self._shared.end(request_id)
         preempted, kept = self._kept.preempted(scheduler_output.preempted_req_ids or ()), self._kept.take_told()
         closed = self._spaces.take_closed()
         if loads or namespace or stores or prefill_tokens or preempted or kept or closed:
@@ -313,7 +288,8 @@ class SchedulerHalf(Guarded):
         if report is not None:
             self._hear(report)
         for request_id in output.finished_recving or ():
-            self._release(request_id)
+            self._loads.release(request_id)
+            self._shared.end(request_id)
         for request_id in getattr(output, "failed_recving", None) or (report.failed if report is not None else ()):
             if request_id in self._tracked:  # else it was aborted meanwhile: nobody asks for it again
                 self._failed.add(request_id)
@@ -353,7 +329,8 @@ class SchedulerHalf(Guarded):
 
     @guarded(lambda: None)
     def _forget(self, request):
-        self._release(request.request_id)
+        self._loads.release(request.request_id)
+        self._shared.forget(request.request_id)
         self._spaces.forget(request.request_id)
         self._first_tokens.end(request.request_id)
         self._fetches.forget(request.request_id)
@@ -389,10 +366,6 @@ class SchedulerHalf(Guarded):
         self._local.weights_change()
         if self.client is not None:
             self._fetches.reset()
+            self._shared.reset()
             self._items.reset()
             self._spaces.leave()
-
-    def _release(self, request_id):
-        hold = self._holds.pop(request_id, None)
-        if hold:
-            self.client.release(hold)

@@ -9,10 +9,11 @@ import os
 from dataclasses import dataclass
 
 from larder.vllm import reusable, sleep_mode
-from larder.vllm.groups import Shards, Unsupported, groups_of, shards_of
+from larder.vllm.groups import Shards, Unsupported, check_sizes, groups_of, shards_of
 from larder.vllm.identity import facts_of
 from larder.vllm.items import items_hidden
 
+MOST_SOCKET_BYTES = 107  # sockaddr_un
 _OPTIONS = ("socket", "chunk_tokens", "min_tokens", "weights_id", "allow_weak_hash", "copy_threads", "fetch")
 
 
@@ -31,6 +32,7 @@ class Setup:
     stores: bool
     loads: bool
     fetches: bool  # brings up what larderd has below its memory
+    own_cache: bool = True  # vLLM's prefix cache is on: requests share blocks
     fails_by_page: bool = False  # vLLM is told of a failed load by its pages, not by its request
     items_hidden: str = ""  # why the scheduler cannot digest multi-modal items
 
@@ -46,10 +48,13 @@ def setup_of(vllm_config, kv_cache_config):
     unknown = set(options) - set(_OPTIONS)
     if unknown:
         raise Unsupported(f"unknown key {sorted(unknown)[0]} in kv_connector_extra_config; known: {', '.join(_OPTIONS)}")
-    _check_engine(vllm_config)
-    _check_pages(vllm_config, kv_cache_config)
-    shards = shards_of(vllm_config.parallel_config, kv_cache_config, vllm_config.model_config)
+    socket = _socket(options)
+    if kv_cache_config.kv_cache_groups:  # else groups_of() has the better reason
+        _check_engine(vllm_config)
+        _check_pages(vllm_config, kv_cache_config)
     groups, chunk_tokens = groups_of(kv_cache_config, _count(options, "chunk_tokens"))
+    shards = shards_of(vllm_config.parallel_config, kv_cache_config, vllm_config.model_config)
+    check_sizes(groups, shards)
     hash_block = getattr(kv_cache_config, "hash_block_size", None) or min(group.block_size for group in groups)
     if chunk_tokens % hash_block:
         raise Unsupported(f"chunk_tokens {chunk_tokens} is no multiple of vLLM's hash block of {hash_block} tokens")
@@ -65,12 +70,13 @@ def setup_of(vllm_config, kv_cache_config):
         facts=facts_of(vllm_config, kv_cache_config, options, groups, shards, chunk_tokens, hash_block),
         weights_id=_text(options, "weights_id"),
         model=_served_name(vllm_config.model_config),
-        socket=options.get("socket"),
+        socket=socket,
         min_tokens=_count(options, "min_tokens"),
         copy_threads=_count(options, "copy_threads"),
         stores=transfer.is_kv_producer,
         loads=transfer.is_kv_consumer,
         fetches=_switch(options, "fetch", True),
+        own_cache=bool(vllm_config.cache_config.enable_prefix_caching),
         fails_by_page=fails_by_page,
         items_hidden=items_hidden(vllm_config),
     )
@@ -126,6 +132,16 @@ def _text(options, name):
     if value is not None and (not isinstance(value, str) or not value.strip()):
         raise Unsupported(f"{name} in kv_connector_extra_config must be a text, not {value!r}")
     return value
+
+
+def _socket(options):
+    """The option, or None: $LARDER_SOCKET or the library's own. A path that no Unix socket can have is refused."""
+    socket = _text(options, "socket") if options.get("socket") != "" else None
+    path = socket or os.environ.get("LARDER_SOCKET") or ""
+    if len(os.fsencode(path)) > MOST_SOCKET_BYTES or "\0" in path:
+        place = "socket in kv_connector_extra_config" if socket else "LARDER_SOCKET"
+        raise Unsupported(f"{place} is no path of a Unix socket, which has {MOST_SOCKET_BYTES} bytes at most: {path!r}")
+    return socket
 
 
 def _switch(options, name, default):

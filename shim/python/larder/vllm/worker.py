@@ -12,7 +12,7 @@ from larder import fingerprint
 from larder._native import DEADLINE_EXCEEDED, FAILED_PRECONDITION
 from larder.client import LarderError
 from larder.kv_pages import pages_of, stream_of
-from larder.vllm import one_process, sleep_mode
+from larder.vllm import one_process, sleep_mode, words
 from larder.vllm.guard import Guarded, guarded, late, logger
 from larder.vllm.loaded_adapters import LoadedAdapters
 from larder.vllm.messages import COMPUTES, OPEN_WAIT_MS, RESTS, WorkerReport
@@ -97,8 +97,12 @@ class WorkerHalf(Guarded):
                 pages = [pages_of(name, kv_caches[name], group.page_bytes) for name in group.layers]
                 self.client.register_pages(number, pages)
             self._stream = stream_of(kv_caches.values())
-        except (KeyError, ValueError, LarderError) as error:
+        except KeyError as error:
+            self.turn_off(f"KV pages cannot be served: vLLM has none for the layer {error}")
+        except ValueError as error:
             self.turn_off(f"KV pages cannot be served: {error}")
+        except LarderError as error:
+            self.turn_off(f"KV pages cannot be served: {words.of_error(error)}")
 
     # ---- sleep
 
@@ -164,8 +168,8 @@ class WorkerHalf(Guarded):
             self.client.after_stream(self._stream())
         except LarderError as error:
             if error.status == FAILED_PRECONDITION:  # it is being captured: the library refuses what is asked in this step, and nothing else
-                return logger.debug("Larder: nothing is copied in this step: %s", error)
-            self.turn_off(f"copies from and to the GPU have ended: {error}")
+                return logger.debug("Larder: nothing is copied in this step: %s", words.of_error(error))
+            self.turn_off("copies from and to the GPU have ended: a CUDA error has stopped them until the engine restarts")
 
     @guarded(lambda: None)
     def _name(self, text):
@@ -199,9 +203,9 @@ class WorkerHalf(Guarded):
                 self._tickets[ticket] = load
                 load.tickets += 1
         except Exception as error:
-            load.failure = str(error)
+            load.failure = str(error) if type(error) is LookupError else words.of_fault(error, "load")
             if not load.tickets:  # else it has failed when what was started has ended
-                logger.warning("Request %s is computed, not loaded: %s", move.request_id, error)
+                logger.warning("Request %s is computed, not loaded: %s", move.request_id, load.failure)
                 self._failed.append(load)
 
     def _space_of(self, move):
@@ -267,7 +271,7 @@ class WorkerHalf(Guarded):
             self._under_way.submit(self._step)
             self._step = None
         except LarderError as error:  # the library has given back what was begun
-            logger.debug("Larder: nothing of a step is stored: %s", error)
+            logger.debug("Larder: nothing of a step is stored: %s", words.of_error(error))
             self._nothing_of_step()
 
     def _measure_prefill(self, tokens, nanoseconds):
@@ -297,7 +301,7 @@ class WorkerHalf(Guarded):
             load.wait_ns = max(load.wait_ns, completion.wait_ns)
             load.copy_ns += completion.copy_ns
             if not completion.ok:
-                load.failure = load.failure or completion.reason
+                load.failure = load.failure or words.of_load(completion.reason)
             if load.tickets:
                 continue
             ended.add(load.request_id)

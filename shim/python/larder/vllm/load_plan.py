@@ -1,0 +1,75 @@
+"""The loads that a step begins, and the holds on their chunks.
+
+vLLM waits for a load as soon as the request has blocks. Each load therefore goes to the worker, also one without parts, which the worker
+reports as failed. Owned by the scheduler's thread."""
+
+from dataclasses import dataclass, replace
+
+from larder.vllm.block_tables import load_pages
+from larder.vllm.keys import chunk_hashes, stride_of
+from larder.vllm.messages import Move, Part
+from larder.vllm.spaces import Space
+
+
+@dataclass
+class Lookup:
+    """The last answer to get_num_new_matched_tokens for a request."""
+
+    space: Space
+    local_tokens: int
+    hit_chunks: int
+    nanoseconds: int
+
+
+class LoadPlan:
+    def __init__(self, setup, client, items):
+        """items: Items."""
+        self._setup = setup
+        self._client = client
+        self._items = items
+        self._holds: dict[str, int] = {}  # by request, until its load ends
+        self._next: list[Move] = []
+
+    def add(self, move):
+        """The next step begins this load."""
+        self._next.append(move)
+
+    def take(self):
+        loads, self._next = self._next, []
+        return loads
+
+    def fill(self, failed, request, blocks, lookup, adapter):
+        """(`failed` with its parts, the keys of its chunks). The chunks are held until release()."""
+        setup, stride = self._setup, stride_of(request)
+        first = lookup.local_tokens // setup.chunk_tokens
+        hashes = chunk_hashes(setup, request, first, lookup.hit_chunks, self._items.places(request))
+        move = replace(failed, parts=[], line=lookup.space.line, adapter=adapter)
+        tables = blocks.get_block_ids()
+        for number, group in enumerate(setup.groups):
+            part = Part(number, b"", b"")
+            for i, chunk in enumerate(range(first, lookup.hit_chunks)):
+                pages = load_pages(group, tables[group.table], chunk, lookup.local_tokens // group.block_size)
+                if pages is not None:
+                    part.hashes += hashes[i * stride : (i + 1) * stride]
+                    part.pages += pages
+            if part.hashes:
+                move.parts.append(part)
+        hold, _ = self._client.hold(hashes, stride, lookup.space.number)
+        if hold:
+            self._holds[request.request_id] = hold
+        return move, hashes
+
+    def pages_at_stake(self, blocks, lookup):
+        """The pages that a load may write, for a vLLM that is told of failures by page. Pages that vLLM has hit by itself are not among
+        them: other requests may share them."""
+        if not self._setup.fails_by_page:
+            return ()
+        (table,) = blocks.get_block_ids()
+        size = self._setup.groups[0].block_size
+        return tuple(table[lookup.local_tokens // size : lookup.hit_chunks * self._setup.chunk_tokens // size])
+
+    def release(self, request_id):
+        """The load has ended, or the request has."""
+        hold = self._holds.pop(request_id, None)
+        if hold:
+            self._client.release(hold)

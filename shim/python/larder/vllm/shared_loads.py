@@ -1,0 +1,114 @@
+"""Requests that wait for another request's load of the same chunks.
+
+vLLM shares the blocks of a load once the load has ended. Equal prompts that arrive meanwhile would each load a copy of their own into
+blocks of their own. Such a request waits instead, and then hits the blocks in vLLM's own prefix cache.
+
+A request waits where a load or a fetch under way brings all chunks that the request would load. Loads run one after the other, so that
+its own load would not end earlier. A request whose prompt goes on behind the shared chunks loads at once: its load would otherwise begin
+a step later. A waiter waits for loads alone, never for another waiter, and not beyond the deadline of the load. A request that waited in
+vain never waits again: the load failed, its request was aborted or preempted, it was late, or vLLM's cache has lost the blocks.
+
+Equal chunks have equal keys and one namespace: salts, adapters and pictures are in these. Owned by the scheduler's thread."""
+
+import math
+import time
+from dataclasses import dataclass
+
+# The library fails a load that has not begun within this time (larder_transfer.start_within_ms). A waiter waits as long.
+LOAD_BEGINS_WITHIN_S = 5.0
+# Further requests load at once. vLLM asks for each waiter again in each step.
+MOST_WAITING = 256
+
+
+@dataclass(eq=False)
+class UnderWay:
+    """The chunks that one request loads, or has fetched and is about to load."""
+
+    keys: tuple  # (number of the namespace, key) of each
+    until: float
+
+
+@dataclass
+class Wait:
+    of: str  # the request that loads
+    load: UnderWay
+    local_tokens: int  # what vLLM had of the waiter's prompt before
+
+
+class SharedLoads:
+    def __init__(self, setup, clock=time.monotonic):
+        self._setup = setup
+        self._clock = clock
+        self._under_way: dict[str, UnderWay] = {}  # by request
+        self._by_key: dict[tuple, tuple] = {}  # (who loads it, its place among the keys of that load)
+        self._waits: dict[str, Wait] = {}  # by request that waits
+        self._in_vain: set[str] = set()  # requests that wait no more
+
+    # ---- who loads
+
+    def begin(self, request_id, space, hashes, stride, within_s=LOAD_BEGINS_WITHIN_S):
+        """The request has these chunks fetched, or loads them."""
+        if not self._setup.own_cache:
+            return
+        keys = tuple((space.number, hashes[i : i + stride]) for i in range(0, len(hashes), stride))
+        load = self._under_way.setdefault(request_id, UnderWay((), 0.0))
+        self._forget_keys(request_id, load)
+        load.keys, load.until = keys, self._clock() + within_s
+        for place, key in enumerate(keys):
+            self._by_key.setdefault(key, (request_id, place))
+
+    def end(self, request_id):
+        """The load has ended, or there is none."""
+        load = self._under_way.pop(request_id, None)
+        if load is not None:
+            self._forget_keys(request_id, load)
+
+    def _forget_keys(self, request_id, load):
+        for key in load.keys:
+            if self._by_key.get(key, (None,))[0] == request_id:
+                del self._by_key[key]
+
+    # ---- who waits
+
+    def join(self, request, space, hashes, stride, end_chunk, local_tokens):
+        """Whether the request waits from now on. hashes: of the chunks that it would load or have fetched; end_chunk: the number of the
+        chunk behind the last of them; local_tokens: what vLLM has of its prompt."""
+        if not self._by_key or request.request_id in self._in_vain or len(self._waits) >= MOST_WAITING:
+            return False
+        other, place = self._by_key.get((space.number, hashes[-stride:]), (request.request_id, 0))
+        if other == request.request_id or other in self._waits:
+            return False
+        # Keys are chained: a load that brings the last chunk brings the chunks before it, as far back as the load goes.
+        if place + 1 < len(hashes) // stride or self._shareable(request, end_chunk) <= local_tokens:
+            return False
+        self._waits[request.request_id] = Wait(other, self._under_way[other], local_tokens)
+        return True
+
+    def _shareable(self, request, end_chunk):
+        """Tokens. vLLM computes the last token of a prompt, and hits whole blocks alone."""
+        block = math.lcm(*(group.block_size for group in self._setup.groups))
+        return min(end_chunk * self._setup.chunk_tokens, (request.num_tokens - 1) // block * block)
+
+    def waits(self, request_id, local_tokens):
+        """Whether the request waits. local_tokens: what vLLM has of its prompt by now."""
+        wait = self._waits.get(request_id)
+        if wait is None:
+            return False
+        if self._under_way.get(wait.of) is wait.load and self._clock() < wait.load.until:
+            return True
+        del self._waits[request_id]
+        if local_tokens <= wait.local_tokens:
+            self._in_vain.add(request_id)
+        return False
+
+    def forget(self, request_id):
+        """The request ended."""
+        self.end(request_id)
+        self._waits.pop(request_id, None)
+        self._in_vain.discard(request_id)
+
+    def reset(self):
+        """The engine moves to another namespace: nobody waits for chunks of the old one."""
+        self._under_way.clear()
+        self._by_key.clear()
+        self._waits.clear()

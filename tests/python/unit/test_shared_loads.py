@@ -1,0 +1,380 @@
+"""Equal prompts that arrive together: one of them loads, the others wait and then hit vLLM's own cache. And each way in which that fails."""
+
+import itertools
+from types import SimpleNamespace
+
+import pytest
+
+pytest.importorskip("vllm")
+
+from fakes import FAST, LATER, NAMED, Client, Request, blocks, chunk_keys, ended, group, measured_half, setup, step  # noqa: E402
+from scheduler_fakes import store_all  # noqa: E402
+
+from larder.vllm import shared_loads  # noqa: E402
+from larder.vllm.scheduler import SchedulerHalf  # noqa: E402
+
+TABLE = range(1, 40)
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def client():
+    return Client()
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+def half_over(client, clock=None, **changes):
+    half = SchedulerHalf(setup(**changes), client, NAMED)
+    if clock is not None:
+        half._shared._clock = clock
+    return half
+
+
+@pytest.fixture
+def half(client, clock):
+    return half_over(client, clock)
+
+
+def equal(count, tokens=400, client=None, **fields):
+    """Requests of one prompt, which is stored where a client is given."""
+    requests = [Request(f"r{i}", range(tokens), **fields) for i in range(count)]
+    if client is not None:
+        store_all(client, requests[0])
+    return requests
+
+
+def admit(half, request, local=0):
+    """vLLM asks for the request and, unless it shall ask again, gives it blocks. Returns the answer."""
+    external, _ = answer = half.matched_tokens(request, local)
+    if external is not None:
+        half.allocated(request, blocks(TABLE), external)
+    return answer
+
+
+def loads(half, preempted=()):
+    return [move.request_id for move in half.step_work(step(preempted=preempted)).loads]
+
+
+def nothing_left(half):
+    shared = half._shared
+    return (shared._under_way, shared._by_key, shared._waits, shared._in_vain) == ({}, {}, {}, set())
+
+
+class TestOneLoadsForAll:
+    def test_the_others_wait_until_it_has_ended_and_load_nothing(self, half, client):
+        first, *others = equal(12, client=client)
+        assert admit(half, first) == (384, True)
+        for _ in range(3):
+            assert [admit(half, other) for other in others] == [LATER] * 11
+        assert loads(half) == ["r0"]
+        half.worker_output(ended(["r0"]))
+        assert [admit(half, other, 384) for other in others] == [(0, False)] * 11
+        assert loads(half) == [] and len(client.holds) == 0
+
+    def test_nothing_is_asked_of_larderd_for_one_that_waits(self, half, client):
+        first, other = equal(2, client=client)
+        admit(half, first)
+        admit(half, other)
+        client.fail = "lookup"
+        assert admit(half, other) == LATER and half.off is None
+
+    def test_all_is_forgotten_with_the_requests(self, half, client):
+        requests = equal(3, client=client)
+        for request in requests:
+            admit(half, request)
+        for request in requests[::-1]:
+            half.finished(request)
+        assert nothing_left(half)
+
+    @pytest.mark.parametrize(("tokens", "waits"), [(128, False), (129, True), (256, True), (300, True)])
+    def test_a_prompt_whose_blocks_vllm_would_not_share_loads(self, client, tokens, waits):
+        """vLLM computes the last token, and shares whole blocks."""
+        half = half_over(client, groups=(group(block_size=128),), block_size=128)
+        first, other = (Request(name, range(tokens), block_size=128) for name in "ab")
+        client.stored.update(first.block_hashes)
+        admit(half, first)
+        assert (admit(half, other) == LATER) is waits
+
+    def test_what_vllm_does_not_share_of_it_is_loaded_after_the_wait(self, half, client):
+        first, *others = equal(3, tokens=384, client=client)
+        admit(half, first)
+        assert [admit(half, other) for other in others] == [LATER] * 2
+        half.worker_output(ended(["r0"]))
+        assert [admit(half, other, 352) for other in others] == [(32, True)] * 2, "waiting once more would bring nothing"
+
+    def test_a_load_that_begins_behind_vllms_own_hit_is_waited_for(self, half, client):
+        first, other = equal(2, client=client)
+        assert admit(half, first, 160) == (224, True)
+        assert admit(half, other, 160) == LATER
+
+    def test_one_that_lacks_more_than_the_load_brings_loads(self, half, client):
+        """vLLM's cache lost blocks in between."""
+        first, other = equal(2, client=client)
+        admit(half, first, 160)
+        assert admit(half, other, 0) == (384, True)
+
+
+class TestWhoHasMore:
+    def ask(self, half, client, first_tokens, other_tokens, stored=1024):
+        store_all(client, Request("s", range(stored)))
+        admit(half, Request("a", range(first_tokens)))
+        return admit(half, Request("b", range(other_tokens)))
+
+    def test_a_prompt_that_goes_on_behind_the_load_loads_at_once(self, half, client):
+        assert self.ask(half, client, 300, 600) == (512, True)
+
+    def test_a_prompt_that_goes_on_with_what_is_not_stored_waits(self, half, client):
+        assert self.ask(half, client, 300, 600, stored=256) == LATER
+
+    def test_a_prompt_that_ends_within_the_load_waits(self, half, client):
+        assert self.ask(half, client, 600, 300) == LATER
+
+    def test_a_prompt_with_another_end_loads_at_once(self, half, client):
+        one, two = Request("a", [*range(256), *range(5000, 5300)]), Request("b", [*range(256), *range(7000, 7300)])
+        store_all(client, one)
+        store_all(client, two)
+        assert [admit(half, one), admit(half, two)] == [(512, True)] * 2
+        assert admit(half, Request("c", two.tokens)) == LATER
+        half.worker_output(ended(["a"]))
+        assert admit(half, Request("c", two.tokens)) == LATER
+        half.worker_output(ended(["b"]))
+        assert admit(half, Request("c", two.tokens), 512) == (0, False)
+
+    def test_it_may_wait_for_one_after_the_other(self, half, client):
+        """The short prompt loads first; what two long ones have behind it is loaded by one of them."""
+        store_all(client, Request("s", range(1024)))
+        admit(half, Request("short", range(300)))
+        long = [Request(name, range(600)) for name in "ab"]
+        assert admit(half, long[0]) == (512, True) and admit(half, long[1]) == LATER
+        half.worker_output(ended(["short", "a"]))
+        assert admit(half, long[1], 512) == (0, False)
+
+
+class TestInVain:
+    """Each goes on as if there had been no load under way, and never waits again."""
+
+    @pytest.fixture
+    def waiting(self, half, client):
+        first, *others = equal(3, client=client)
+        admit(half, first)
+        assert [admit(half, other) for other in others] == [LATER] * 2
+        return first, others
+
+    def all_load(self, half, others):
+        assert [admit(half, other) for other in others] == [(384, True)] * len(others)
+        assert {"r1", "r2"} <= set(loads(half))
+        for other in others:
+            half.finished(other)
+
+    def test_the_load_failed(self, half, waiting):
+        half.worker_output(ended(["r0"], ["r0"]))
+        self.all_load(half, waiting[1])
+        assert half.matched_tokens(waiting[0], 0) == (0, False)
+        half.finished(waiting[0])
+        assert nothing_left(half)
+
+    def test_its_request_was_aborted(self, half, waiting):
+        half.finished(waiting[0])
+        self.all_load(half, waiting[1])
+        half.worker_output(ended(["r0"]))
+        assert nothing_left(half)
+
+    def test_its_request_was_preempted(self, half, waiting):
+        loads(half, preempted=["r0"])
+        self.all_load(half, waiting[1])
+
+    def test_it_was_late(self, half, waiting, clock):
+        clock.now += shared_loads.LOAD_BEGINS_WITHIN_S - 0.1
+        assert admit(half, waiting[1][0]) == LATER
+        clock.now += 0.2
+        self.all_load(half, waiting[1])
+
+    def test_vllm_has_lost_the_blocks(self, half, waiting):
+        half.worker_output(ended(["r0"]))
+        self.all_load(half, waiting[1])
+
+    def test_the_worker_could_not_begin_it(self, half, client):
+        first, other = equal(2, client=client)
+        external, _ = half.matched_tokens(first, 0)
+        client.fail = "hold"
+        half.allocated(first, blocks(TABLE), external)
+        client.fail = None
+        assert half.matched_tokens(other, 0) == (0, False), "the half is off"
+
+    def test_the_engine_is_reset(self, half, waiting, client):
+        half.reset()
+        assert [admit(half, other) for other in waiting[1]] == [(0, False)] * 2
+        for request in (waiting[0], *waiting[1]):
+            half.finished(request)
+        assert nothing_left(half)
+
+    def test_larder_is_off(self, half, waiting):
+        half.turn_off("a test")
+        assert [admit(half, other) for other in waiting[1]] == [(0, False)] * 2
+        half.finished(waiting[0])
+        for other in waiting[1]:
+            half.finished(other)
+        assert nothing_left(half)
+
+    def test_one_that_waits_is_aborted(self, half, waiting):
+        half.finished(waiting[1][0])
+        half.worker_output(ended(["r0"]))
+        assert admit(half, waiting[1][1], 384) == (0, False)
+        half.finished(waiting[0])
+        half.finished(waiting[1][1])
+        assert nothing_left(half)
+
+    def test_every_order_of_ends_leaves_nothing(self, client):
+        """The load ends, and each request: in any order, with or without a question in between."""
+        for order in itertools.permutations(["load", "r0", "r1", "r2"]):
+            for asks in (False, True):
+                half = half_over(client)
+                requests = {request.request_id: request for request in equal(3, client=client)}
+                alive = dict(requests)
+                for request in requests.values():
+                    admit(half, request)
+                for event in order:
+                    if event == "load":
+                        half.worker_output(ended(["r0"]))
+                    else:
+                        half.finished(alive.pop(event))
+                    if asks:
+                        for request in list(alive.values())[1:]:
+                            admit(half, request)
+                assert nothing_left(half) and half.off is None, order
+
+
+def test_the_deadline_is_the_librarys(root):
+    text = (root / "shim" / "capi" / "larder.cc").read_text()
+    assert f"kDefaultStartWithinMs = {shared_loads.LOAD_BEGINS_WITHIN_S * 1000:.0f};" in text
+
+
+class TestBounds:
+    def test_so_many_wait_and_the_next_loads(self, half, client, monkeypatch):
+        monkeypatch.setattr(shared_loads, "MOST_WAITING", 2)
+        first, *others = equal(4, client=client)
+        admit(half, first)
+        assert [admit(half, other) for other in others] == [LATER, LATER, (384, True)]
+        half.finished(others[0])
+        assert admit(half, Request("later", range(400))) == LATER
+
+    def test_none_waits_for_one_that_waits(self, half, client):
+        first, second, third = equal(3, client=client)
+        admit(half, first)
+        admit(half, second)
+        half.finished(first)
+        assert admit(half, third) == (384, True), "the second waits, or will load itself"
+        assert admit(half, second) == (384, True), "it has waited once"
+
+    def test_a_request_does_not_wait_for_itself(self, half, client):
+        """vLLM asks again for one that it had no blocks for, and for one that it has preempted."""
+        (first,) = equal(1, client=client)
+        admit(half, first)
+        assert half.matched_tokens(first, 0) == (384, True)
+
+
+class TestOthersChunks:
+    def test_without_vllms_own_cache_no_block_is_shared(self, client):
+        half = half_over(client, own_cache=False)
+        assert [admit(half, request) for request in equal(3, client=client)] == [(384, True)] * 3
+
+    def test_another_prompt(self, half, client):
+        admit(half, equal(1, client=client)[0])
+        other = Request("o", range(1000, 1400))
+        store_all(client, other)
+        assert admit(half, other) == (384, True)
+
+    def test_a_salt_is_in_the_keys(self, half, client):
+        admit(half, equal(1, client=client)[0])
+        salted = Request("s", [-7, *range(399)])  # as vLLM does: the first block's hash differs, and all behind it
+        store_all(client, salted)
+        assert admit(half, salted) == (384, True)
+
+    def test_one_that_opted_out(self, half, client):
+        first, other = equal(2, client=client)
+        other.kv_transfer_params = {"larder": "off"}
+        admit(half, first)
+        assert admit(half, other) == (0, False)
+
+    def test_an_adapters_namespace_is_another(self, half, client):
+        first, other = equal(2, client=client)
+        admit(half, first)
+        other_space = SimpleNamespace(number=1)
+        hashes = b"".join(chunk_keys(other))
+        assert half._shared.join(other, SimpleNamespace(number=0), hashes, 32, 3, 0)
+        half._shared._waits.clear()
+        assert not half._shared.join(other, other_space, hashes, 32, 3, 0)
+
+
+class TestFetches:
+    """What is below larderd's memory comes up once, and is loaded once."""
+
+    @pytest.fixture
+    def client(self):
+        client = Client()
+        client.tier = FAST
+        return client
+
+    @pytest.fixture
+    def half(self, client):
+        return measured_half(client)
+
+    @pytest.fixture
+    def requests(self, client):
+        requests = equal(12)
+        client.on_disk.update(chunk_keys(requests[0]))
+        return requests
+
+    def test_one_fetches_and_loads_for_all(self, half, client, requests):
+        assert [admit(half, request) for request in requests] == [LATER] * 12
+        assert len(client.fetches) == 1
+        client.arrive(client.the_fetch())
+        assert [admit(half, request) for request in requests] == [(384, True)] + [LATER] * 11
+        assert loads(half) == ["r0"]
+        half.worker_output(ended(["r0"]))
+        assert [admit(half, request, 384) for request in requests[1:]] == [(0, False)] * 11
+        assert client.call_names().count("fetch") == 1
+
+    def test_a_part_of_it_came(self, half, client, requests):
+        for request in requests:
+            admit(half, request)
+        client.arrive(client.the_fetch(), 2)
+        assert [admit(half, request) for request in requests[:3]] == [(256, True), LATER, LATER]
+        half.worker_output(ended(["r0"]))
+        assert [admit(half, request, 256) for request in requests[1:]] == [LATER] * 11
+        assert client.call_names().count("fetch") == 2, "one fetches what is still below"
+
+    def test_nothing_came_in_time(self, half, client, requests):
+        for request in requests:
+            admit(half, request)
+        client.arrive(client.the_fetch(), 0, "late", 0.2)
+        assert [admit(half, request) for request in requests] == [(0, False)] * 12, "after a loss all is computed for a while"
+
+    def test_its_request_was_aborted(self, half, client, requests):
+        for request in requests:
+            admit(half, request)
+        half.finished(requests[0])
+        assert admit(half, requests[1]) == LATER and len(client.fetches) == 1
+        client.arrive(client.the_fetch())
+        assert admit(half, requests[1]) == (384, True)
+
+    def test_it_has_come_and_its_request_finds_no_blocks(self, half, client, requests):
+        clock = half._shared._clock = Clock()
+        for request in requests[:2]:
+            admit(half, request)
+        _, deadline_ms = client.fetches[client.the_fetch()]
+        client.arrive(client.the_fetch())
+        assert half.matched_tokens(requests[0], 0) == (384, True)
+        assert admit(half, requests[1]) == LATER
+        clock.now += deadline_ms / 1e3
+        assert admit(half, requests[1]) == (384, True)
