@@ -26,7 +26,7 @@ def test_one_after_the_other_and_side_by_side(world, models):
     assert len(result["answers"]) == 5 and all(answer == result["answers"][0] for answer in result["answers"])
     assert result["hits"] == 3
     assert "Larder is off" not in log
-    wait_for(lambda: not world.status()["sessions"], PATIENCE_S, "the engines leaving larderd")
+    wait_for(lambda: not world.status()["sessions"]["attached"], PATIENCE_S, "the engines leaving larderd")
 
 
 def test_one_after_the_other_without_processes_of_vllm(world, models):
