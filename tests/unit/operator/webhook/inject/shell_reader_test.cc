@@ -90,7 +90,8 @@ TEST(ShellReader, KnowsWhatIsRunForCertain) {
   EXPECT_EQ(certain_in("while a; do b; done; for c in d; do e; done; f"), "f ");
   EXPECT_EQ(certain_in("case a in b) c;; (d) e;; esac; f"), "f ");
   EXPECT_EQ(certain_in("(a; b); { c; }; d"), "d ");
-  EXPECT_EQ(certain_in("f() { a; }; function g { b; }; function h() { c; }; d"), "f g h d ") << "f, g and h are names of functions";
+  EXPECT_EQ(certain_in("f() { a; }; function g { b; }; function h() { c; }; d"), "f g h d ")
+      << "f, g and h are names of functions";
   EXPECT_EQ(certain_in("a &&\n b\nc"), "a c ");
 }
 
