@@ -56,31 +56,30 @@ def hour():
 NEEDS_NODES = ("rollout status", " exec ")  # no kubelet runs here: the pods of these stay Pending
 
 
-def test_the_first_hour_fits_together(cluster, monkeypatch):
+def test_the_first_hour_fits_together(installed, monkeypatch):
     """Every command of kubectl as it stands, one after the other, in the namespace that the page says."""
     monkeypatch.chdir(programs.ROOT)
     commands = hour()
     assert len([line for line in commands if line.startswith("kubectl")]) >= 10
     pool, deployment = "chat", "chat"
-    with cluster.installed():
-        ran = 0
-        for line in commands:
-            words = shlex.split(line, comments=True)
-            if words[:1] != ["kubectl"] or "larder-system" in words:
-                continue
-            named = words[words.index("-n") + 1] if "-n" in words else ""
-            assert named == "models" or words[1:3] == ["create", "namespace"], line
-            if any(skipped in line for skipped in NEEDS_NODES):
-                continue
-            if words[1:3] == ["create", "namespace"]:  # other tests have one of this name
-                words.append("--dry-run=client" if "models" in cluster.kubectl("get", "namespaces", "-o", "name") else "--dry-run=none")
-            cluster.kubectl(*words[1:])
-            ran += 1
-        assert ran >= 6
-        assert cluster.get("cachepool", pool, "-n", "models")["spec"]["memory"]["size"] == "8Gi"
-        template = cluster.get("deployment", deployment, "-n", "models")["spec"]["template"]
-        assert template["metadata"]["annotations"]["larder.dev/pool"] == pool
-        cluster.kubectl("delete", "deployment/chat", "secret/my-registry", "-n", "models")
+    ran = 0
+    for line in commands:
+        words = shlex.split(line, comments=True)
+        if words[:1] != ["kubectl"] or "larder-system" in words:
+            continue
+        named = words[words.index("-n") + 1] if "-n" in words else ""
+        assert named == "models" or words[1:3] == ["create", "namespace"], line
+        if any(skipped in line for skipped in NEEDS_NODES):
+            continue
+        if words[1:3] == ["create", "namespace"]:  # other tests have one of this name
+            words.append("--dry-run=client" if "models" in installed.kubectl("get", "namespaces", "-o", "name") else "--dry-run=none")
+        installed.kubectl(*words[1:])
+        ran += 1
+    assert ran >= 6
+    assert installed.get("cachepool", pool, "-n", "models")["spec"]["memory"]["size"] == "8Gi"
+    template = installed.get("deployment", deployment, "-n", "models")["spec"]["template"]
+    assert template["metadata"]["annotations"]["larder.dev/pool"] == pool
+    installed.kubectl("delete", "deployment/chat", "secret/my-registry", "-n", "models")
 
 
 def test_without_helm_the_image_is_named_everywhere():
