@@ -196,7 +196,10 @@ FlagSource FlagSources::of_variable(const std::string& name) {
     return unread(named(name), "its script is longer or deeper than can be read");
   if (read_.contains(name) || name == "REPLY" || name == "MAPFILE")
     return unread(named(name), "its script reads it while it runs");
-  if (!inside_.insert(name).second) return circles_.insert(name), FlagSource{};
+  if (!inside_.insert(name).second) {
+    circles_.insert(name);
+    return {};
+  }
   const std::size_t used = place_;
   std::size_t since = 0;  // the command behind the last one that may set any variable
   std::string file;
