@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "operator/webhook/inject/command_head.h"
 #include "operator/webhook/inject/command_shape.h"
@@ -138,7 +139,7 @@ bool FlagSources::is_spent(std::size_t looks) {
 }
 
 FlagSource FlagSources::of_engine(std::size_t engine) {
-  engine_at_ = script_.command(engine);
+  place_ = script_.command(engine);
   const FlagSource found = of_words(script_.words(engine), 0, script_.takes_model(engine));
   return script_.array(engine).empty() ? found : worse(found, of_array(script_.array(engine)));
 }
@@ -195,25 +196,33 @@ FlagSource FlagSources::of_variable(const std::string& name) {
     return unread(named(name), "its script is longer or deeper than can be read");
   if (read_.contains(name) || name == "REPLY" || name == "MAPFILE")
     return unread(named(name), "its script reads it while it runs");
-  if (!inside_.insert(name).second) return {};
+  if (!inside_.insert(name).second) {
+    circles_.insert(name);
+    return {};
+  }
+  const std::size_t used = place_;
   std::size_t since = 0;  // the command behind the last one that may set any variable
   std::string file;
   for (const auto& [place, what] : files_)
-    if (place < engine_at_ || !functions_.empty()) since = place + 1, file = what;
+    if (place < used || !functions_.empty()) since = place + 1, file = what;
   FlagSource found;
   bool replaced = false;
   for (const std::size_t at : assigned_[name]) {
     const Assignment& one = script_.assignments()[at];
     if (is_spent(one.value.size())) break;
-    replaced = replaced || (one.replaces && one.command < engine_at_ && one.command >= since);
+    replaced = replaced || (one.replaces && one.command < used && one.command >= since);
+    place_ = one.command;
     found = worse(found, worse(connector(named(name), set_in(one.value)), of_words(one.words, 0, one.array)));
   }
   for (const std::size_t place : looped_[name]) {
     if (is_spent(script_.commands()[place].words.size())) break;
+    place_ = place;
     for (const ScriptWord& word : script_.commands()[place].words)
       found = worse(found, worse(connector(named(name), set_in(word.known)), of_word(word)));
   }
+  place_ = used;
   if (looks_ > kMostLooks) found = unread(named(name), "its script is longer than can be read");
+  if (circles_.erase(name) > 0) replaced = false;
   if (!replaced && !file.empty()) found = worse(found, unread(named(name), file + " may set it"));
   if (!replaced && file.empty()) found = worse(found, of_container(container_, name, known_));
   inside_.erase(name);
@@ -227,8 +236,10 @@ FlagSource FlagSources::of_positional() {
   for (const std::size_t place : positional_) {
     const Words& words = script_.commands()[place].words;
     if (is_spent(words.size())) found = unread("its script", "it is longer than can be read");
+    const std::size_t used = std::exchange(place_, place);
     for (const ScriptWord& word : words)
       found = worse(found, worse(connector("its script, by `" + words.front().known + "`,", set_in(word.known)), of_word(word)));
+    place_ = used;
   }
   inside_.erase("@");
   return found;

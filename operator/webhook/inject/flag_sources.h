@@ -69,10 +69,11 @@ class FlagSources {
   std::set<std::string> functions_;
   std::vector<std::size_t> positional_;                     // commands() that are `set ...`
   std::vector<std::pair<std::size_t, std::string>> files_;  // commands() that may set any variable: source FILE, eval "$(...)"
-  std::size_t engine_at_ = 0;                               // the engine's in commands()
-  std::set<std::string> inside_;                            // variables that are being looked at, against circles
-  VariableSources known_;                                   // of the container's variables
-  FlagSource arguments_;                                    // what follows the script
+  std::size_t place_ = 0;          // in commands(), of the words that are looked at: what comes later has not set their variables
+  std::set<std::string> inside_;   // variables that are being looked at, against circles
+  std::set<std::string> circles_;  // those that depend on themselves: X=${X:-1}
+  VariableSources known_;          // of the container's variables
+  FlagSource arguments_;           // what follows the script
   std::size_t looks_ = 0;
 };
 
