@@ -71,8 +71,9 @@ Object command_of(const CachePool& pool, const EnginePod& engine) {
   const std::string config = std::string(kConfigPath) + "/" + std::string(kConfigFile);
   Object command = Object::array({"/usr/bin/larderd", "--config", config, "--watch-config"});
   if (on_node(pool)) return command;
-  std::vector<std::string> addresses{probed_socket(pool)};
+  std::vector<std::string> addresses;
   if (!engine.host_network) addresses.push_back(":" + std::to_string(api::kKeeperPort));
+  addresses.push_back(probed_socket(pool));  // last: a larderd that knows one address, of an older spec.image, takes the last
   for (const std::string& address : addresses) {
     command.push_back("--keep-up");
     command.push_back(address);
