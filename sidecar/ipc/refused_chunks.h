@@ -12,7 +12,7 @@
 #include <random>
 #include <string>
 
-#include "shim/protocol/index_layout.h"
+#include "shim/protocol/messages.h"
 #include "sidecar/tiers/tier.h"
 
 namespace larder::ipc {
