@@ -64,6 +64,7 @@ Result<std::uint32_t> Namespaces::add(const std::string& fingerprint, const std:
   drop_pending_[namespace_number_place(free->number)] = dropped_;
   newest = newest_.lock();
   if (newest) send_open(*newest, *free);
+  LARDER_POINT(open_sent);
   return free->number;
 }
 
@@ -80,6 +81,7 @@ Status Namespaces::close(std::uint32_t ns, bool drop) {
       protocol::Encoder message(protocol::MessageType::kCloseNamespace, 0);
       message.append(protocol::CloseNamespace{kOpenRequest | ns, drop ? protocol::kCloseDrop : 0});
       newest->outbox().send(message.packet());
+      LARDER_POINT(close_sent);
     }
   }
   Place& place = places_[namespace_number_place(ns)];

@@ -88,6 +88,7 @@ void EventLoop::settle() {
 
 // Before anything can be stored in it.
 void EventLoop::note_namespace(const Reply::Opened& opened) {
+  LARDER_POINT(namespace_unnoted);
   parts_.names.keep([this](std::uint32_t handle) { return store_.namespaces().is_open(handle); });
   if (Status status = parts_.names.add(opened.packet, opened.handle, opened.spec.layout_shard); !status.ok())
     note_fallback("restart", "namespace " + opened.spec.id.to_hex() + " will be gone after a restart: " + status.text());

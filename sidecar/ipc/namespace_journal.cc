@@ -7,6 +7,7 @@
 #include <cstring>
 #include <memory>
 
+#include "shim/protocol/test_point.h"
 #include "sidecar/base/log.h"
 #include "sidecar/base/sizes.h"
 
@@ -124,11 +125,13 @@ Status NamespaceJournal::write_anew() {
     records.insert(records.end(), first, first + static_cast<std::ptrdiff_t>(place.bytes));
   }
   const ssize_t written = ::write(fresh->fd_.get(), records.data(), records.size());
+  LARDER_POINT(journal_written_anew);
   if (written != static_cast<ssize_t>(records.size()) || ::rename(path.c_str(), path_.c_str()) != 0) {
     const int error = written < 0 || written == static_cast<ssize_t>(records.size()) ? errno : ENOSPC;
     ::unlink(path.c_str());
     return Status::from_errno(error, "write " + path);
   }
+  LARDER_POINT(journal_replaced);
   fresh->path_ = path_;
   fresh->bytes_ = fresh->known_bytes_ = records.size();
   *this = *std::move(fresh);

@@ -1,6 +1,7 @@
 // The namespaces of a session: OPEN_NAMESPACE, CLOSE_NAMESPACE, DROP_NAMESPACE.
 #include <algorithm>
 
+#include "shim/protocol/test_point.h"
 #include "sidecar/base/log_throttle.h"
 #include "sidecar/ipc/listener.h"
 #include "sidecar/ipc/namespace_journal.h"
@@ -106,6 +107,7 @@ Result<Reply> SessionProtocol::close_namespace(Decoder& decoder) {
     store_.leave_namespace(handle);
     if (drop) drops.push_back({handle, true});
   }
+  LARDER_POINT(namespace_left);
   return begin([this, drops = std::move(drops)]() mutable -> std::optional<Result<Reply>> {
     if (drops.empty()) return Reply{};
     store_.drop(drops.back());

@@ -57,9 +57,11 @@ class LarderdProcess {
   // A text in the same way; empty when larderd does not answer, too.
   std::string status_text(const std::vector<std::string>& path) const;
 
+  // Whatever stands there; null where nothing does, or larderd does not answer.
+  nlohmann::json status_at(const std::vector<std::string>& path) const;
+
  private:
   void start();
-  nlohmann::json status_at(const std::vector<std::string>& path) const;
 
   const std::string program_;
   std::string folder_, name_, socket_, admin_socket_;

@@ -40,9 +40,12 @@ class ChunkPages {
     }
     return all;
   }
+  // In which namespace of the client the next chunks are.
+  void work_in(std::uint32_t space) { space_ = space; }
   // Chunks of these keys, on places 0...
   client::Transfer transfer(const std::vector<std::uint64_t>& keys) const {
     client::Transfer transfer;
+    transfer.ns = space_;
     for (const std::uint64_t key : keys) {
       transfer.hashes.push_back(hash_of(key));
       for (std::uint32_t block = 0; block < group_.blocks_per_chunk; ++block)
@@ -89,6 +92,7 @@ class ChunkPages {
   const client::Group group_;
   const std::uint64_t page_words_;
   std::vector<std::uint64_t> words_;
+  std::uint32_t space_ = 0;
 };
 
 }  // namespace larder::crash

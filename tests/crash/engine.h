@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -137,6 +138,18 @@ class Engine {
   }
   void drop() { static_cast<void>(client_.drop_namespace()); }
 
+  // Another namespace beside the engine's own, by its text; nothing: larderd has not opened it in that time.
+  std::optional<std::uint32_t> open_adapter(const std::string& text, std::uint32_t wait_ms) {
+    const Result<std::uint32_t> number = client_.add_namespace(text, "victim");
+    if (!number.ok()) return std::nullopt;
+    if (client_.wait_namespace(*number, wait_ms).ok()) return *number;
+    close_adapter(*number, false);
+    return std::nullopt;
+  }
+  void close_adapter(std::uint32_t number, bool drop) { static_cast<void>(client_.close_namespace(number, drop)); }
+  // From here on all calls above are about this namespace. 0: the engine's own.
+  void work_in(std::uint32_t number) { pages_.work_in(number); }
+
   client::Client& client() { return client_; }
   // 0: not all of them are there, and none is held. release() by the client.
   std::uint64_t hold_all(const std::vector<std::uint64_t>& keys) {
@@ -149,7 +162,8 @@ class Engine {
 
  private:
   static client::Hashes hashes(const client::Transfer& transfer) {
-    return {reinterpret_cast<const std::uint8_t*>(transfer.hashes.data()), sizeof(protocol::BlockHash), transfer.hashes.size()};
+    return {reinterpret_cast<const std::uint8_t*>(transfer.hashes.data()), sizeof(protocol::BlockHash), transfer.hashes.size(),
+            transfer.ns};
   }
   std::size_t lookup(const client::Transfer& transfer) const { return client_.lookup(hashes(transfer)); }
 

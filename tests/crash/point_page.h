@@ -13,13 +13,13 @@
 namespace larder::crash {
 
 // In the order of a life: those of the engine's client, those of one that larderd asks about its grants, then those of the sidecar.
-inline constexpr std::array<std::string_view, 48> kPoints{
+inline constexpr std::array<std::string_view, 54> kPoints{
     "connected", "hello_sent", "welcome_received", "regions_mapped", "locked", "attached_sent", "namespace_sent",
     "namespace_opened", "session_published", "heart_beaten", "reserve_sent", "granted_received", "store_listed",
     "store_submitted", "store_begun", "store_half", "store_digests_written", "store_copied", "commit_ready", "commit_sent",
     "orphan_written", "disown_sent", "word_read", "hold_place_taken", "hold_announced", "chunk_held", "load_found", "load_begun",
-    "load_half", "load_verified", "load_copied", "load_hold_released", "bad_sent", "load_ended", "drop_sent", "closing",
-    "session_closed",
+    "load_half", "load_verified", "load_copied", "load_hold_released", "bad_sent", "load_ended", "drop_sent", "open_sent",
+    "close_sent", "closing", "session_closed",
     // ASK_GRANTS has come; STILL_WRITING has been sent.
     "grants_asked", "still_writing_sent",
     // Of sidecar/store.
@@ -27,8 +27,10 @@ inline constexpr std::array<std::string_view, 48> kPoints{
     // Of the client as well, but passed too seldom to be killed at.
     "attachment_ends",
     // Of a restart: the client has announced its holds again; then those of sidecar/store and sidecar/ipc.
-    "holds_announced_again", "restore_chosen", "index_unpublished", "index_published", "settled", "stopping"};
-inline constexpr std::size_t kClientPoints = 37;
+    "holds_announced_again", "restore_chosen", "index_unpublished", "index_published", "settled", "stopping",
+    // Of sidecar/ipc where namespaces come and go.
+    "namespace_unnoted", "namespace_left", "journal_written_anew", "journal_replaced"};
+inline constexpr std::size_t kClientPoints = 39;
 inline constexpr std::ptrdiff_t kOncePoints = 10;  // the first so many are passed once by a session, or slowly
 inline std::span<const std::string_view> client_points() {
   return std::span(kPoints).first(kClientPoints);

@@ -12,12 +12,30 @@ namespace larder::crash {
 namespace {
 
 constexpr std::uint64_t kMost = 3;  // chunks moved at once
+constexpr std::uint64_t kAdapters = 8;
 
 std::vector<std::uint64_t> some_keys(std::mt19937_64& random) {
   std::vector<std::uint64_t> keys;
   const std::uint64_t first = random() % kKeys;
   for (std::uint64_t i = 0; i < 1 + random() % kMost; ++i) keys.push_back((first + i) % kKeys);
   return keys;
+}
+
+// Opens an adapter, stores and loads in it, and closes it again. All victims have the same few, with contents of their own. False: a wrong byte.
+bool use_an_adapter(Engine& engine, std::mt19937_64& random, Tally& tally) {
+  const std::uint64_t which = random() % kAdapters;
+  const std::optional<std::uint32_t> adapter =
+      engine.open_adapter("engine: victim\nadapter: " + std::to_string(which) + "\n", 50);
+  if (!adapter) return true;
+  engine.work_in(*adapter);
+  const std::vector<std::uint64_t> keys = some_keys(random);
+  tally.stored += engine.store(keys, which + 1, 50);
+  const bool there = engine.load(keys) == Code::kOk;
+  const bool right = !there || engine.holds_bytes_of(keys, which + 1);
+  tally.loaded += there;
+  engine.close_adapter(*adapter, random() % 2 == 0);
+  engine.work_in(0);
+  return right;
 }
 
 // False: a wrong byte.
@@ -38,7 +56,8 @@ bool one_round(Engine& engine, std::mt19937_64& random, const Orders& orders, Ta
   if (now_and_then("bad_sent", 16)) engine.load_in_bad_faith(stored);
   if (now_and_then("orphan_written", 100)) engine.store_cut_off(some_keys(random), random());
   if (now_and_then("drop_sent", 200)) engine.drop();
-  return true;
+  const bool comes_and_goes = now_and_then("open_sent", 20) || orders.point == "close_sent";
+  return !comes_and_goes || use_an_adapter(engine, random, tally);
 }
 
 }  // namespace

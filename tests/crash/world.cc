@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "tests/crash/chunk_pages.h"
@@ -174,6 +175,14 @@ World::Footprint World::as_the_kernel_sees(Footprint now) {
   return now;
 }
 
+// Namespaces that should have been given back.
+std::size_t World::idle_namespaces() const {
+  std::size_t idle = 0;
+  for (const auto& space : larderd_.status_at({"namespaces"}))
+    idle += space.value("sessions", 1) == 0 && space.value("chunks", 1) == 0 ? 1 : 0;
+  return idle;
+}
+
 std::string World::leaks() {
   if (!larderd_.process().running()) return "larderd has ended";
   const auto settled = [this] {
@@ -204,6 +213,8 @@ std::string World::leaks() {
     text += " descriptors " + std::to_string(first_.descriptors) + " -> " + std::to_string(now.descriptors);
   if (now.mappings != first_.mappings)
     text += " mappings " + std::to_string(first_.mappings) + " -> " + std::to_string(now.mappings);
+  if (!eventually([this] { return idle_namespaces() == 0; }))
+    text += " namespaces without session and chunk " + std::to_string(idle_namespaces());
   first_.descriptors = std::min(first_.descriptors, now.descriptors);  // the first count had a larderctl's in it
   return text;
 }

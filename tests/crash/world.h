@@ -67,6 +67,7 @@ class World {
   Footprint footprint();
   Footprint as_the_kernel_sees(Footprint now);  // its descriptors and mappings anew
   std::int64_t slots_to_be_had();
+  std::size_t idle_namespaces() const;
 
   test::LarderdProcess larderd_;
   Mapping index_;
