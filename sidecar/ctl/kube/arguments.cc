@@ -45,6 +45,7 @@ bool set_flag(std::string_view word, Arguments& arguments) {
   if (word == "-A" || word == "--all-namespaces") return arguments.all_namespaces = true;
   if (word == "-h" || word == "--help") return arguments.help = true;
   if (word == "--version") return arguments.version = true;
+  if (word == "-R" || word == "--recursive") return arguments.files.emplace_back("--recursive"), true;
   if (word == "--all") return arguments.every_pod = true;
   if (word == "--once") return (arguments.iterations = 1) == 1;
   if (!word.starts_with(kInsecure)) return false;
@@ -59,8 +60,11 @@ Status set_value(std::string_view name, std::string_view value, Arguments& argum
     if (!is_name(value)) return wrong(name, "needs the name of a namespace");
     arguments.ns = value;
   } else if (name == "-o" || name == "--output") {
-    if (value != "json") return wrong(name, "needs json");
-    arguments.json = true;
+    if (value != "json" && value != "yaml") return wrong(name, "needs json, or yaml of check");
+    arguments.json = value == "json";
+    arguments.yaml = value == "yaml";
+  } else if (name == "-f" || name == "--filename" || name == "-k" || name == "--kustomize") {
+    arguments.files.push_back((name == "-k" || name == "--kustomize" ? "--kustomize=" : "--filename=") + std::string(value));
   } else if (name == "--interval") {
     if (!read_number(value, kShortestInterval, kLongestInterval, arguments.interval_seconds))
       return wrong(name, "needs a number of seconds, 1 to 3600");

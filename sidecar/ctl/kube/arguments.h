@@ -15,10 +15,12 @@ struct Arguments {
   std::vector<std::string> for_kubectl;  // "--context=blue"
   std::string ns;                        // -n; empty: that of the context
   bool all_namespaces = false, json = false, help = false, version = false;
-  bool every_pod = false;        // --all: however many there are
-  double interval_seconds = 5;   // of top
-  std::uint64_t iterations = 0;  // of top; 0: until it is stopped
-  std::uint64_t seconds = 60;    // of trace
+  bool every_pod = false;          // --all: however many there are
+  double interval_seconds = 5;     // of top
+  std::uint64_t iterations = 0;    // of top; 0: until it is stopped
+  std::uint64_t seconds = 60;      // of trace
+  std::vector<std::string> files;  // of check, as kubectl takes them: "--filename=llm.yaml"
+  bool yaml = false;               // of check
   std::vector<std::string> words;
 };
 

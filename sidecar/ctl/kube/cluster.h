@@ -12,6 +12,7 @@
 #include "operator/api/object.h"
 #include "sidecar/ctl/kube/kubectl.h"
 #include "sidecar/ctl/kube/pod_seen.h"
+#include "sidecar/ctl/kube/trial.h"
 #include "sidecar/ctl/snapshot.h"
 
 namespace larder::kube {
@@ -43,6 +44,10 @@ class Cluster {
 
   // Has larderctl run with these words beside the larderd of the pod; what it says goes to the user.
   Status run_larderctl(const PodSeen& larderd, const std::vector<std::string>& words, std::chrono::milliseconds deadline) const;
+
+  // See trial.h.
+  std::vector<Trial> try_pods(const std::vector<api::Object>& pods) const { return kube::try_pods(kubectl_, pods); }
+  Result<GivenObjects> objects_of_files(const Words& options) const { return kube::objects_of_files(kubectl_, options); }
 
   // The first MiBs of a container's log.
   Result<std::string> log(const PodSeen& pod, const std::string& container) const;

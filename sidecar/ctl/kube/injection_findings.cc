@@ -10,7 +10,9 @@ namespace {
 using Weight = Finding::Weight;
 
 // The webhook is asked when a pod is made, and never again.
-std::string anew(const PodSeen& pod) {
+std::string anew(const InjectionFacts& facts) {
+  const PodSeen& pod = facts.pod;
+  if (facts.planned) return "check again";
   return pod.owner_kind.empty() ? "make the pod anew"
                                 : "kubectl delete pod " + pod.view.name + " -n " + pod.view.ns + ": the next one of its " +
                                       pod.owner_kind + " is looked at anew";
@@ -33,7 +35,7 @@ Finding no_annotation(const InjectionFacts& facts) {
   if (workload.template_annotation)
     return {Weight::kProblem, "MadeBeforeAnnotation",
             "the pod has no annotation larder.dev/pool; the template of " + whose + " has it by now: the pod is older",
-            anew(facts.pod)};
+            anew(facts)};
   if (workload.own_annotation)
     return {Weight::kProblem, "AnnotationNotOnTemplate",
             "the annotation larder.dev/pool stands on " + whose + " itself, not on its pod template: pods do not get it",
@@ -54,7 +56,7 @@ Finding no_such_pool(const InjectionFacts& facts) {
   return {Weight::kProblem, "NoSuchPool",
           "there is no CachePool \"" + *facts.pod.wanted_pool + "\" in namespace " + facts.pod.view.ns +
               "; there are: " + list_of(facts.pools),
-          "make it, or correct larder.dev/pool in the pod template; then " + anew(facts.pod)};
+          "make it, or correct larder.dev/pool in the pod template; then " + anew(facts)};
 }
 
 // The injector looked at it and left it alone.
@@ -62,8 +64,8 @@ Finding left_alone(const InjectionFacts& facts, const std::string& why) {
   const bool by_now = facts.pools_known && has_pool(facts) && why.starts_with("there is no CachePool");
   if (by_now)
     return {Weight::kProblem, "PoolMadeLater",
-            "when the pod was made there was no CachePool \"" + *facts.pod.wanted_pool + "\"; by now there is", anew(facts.pod)};
-  return {Weight::kProblem, "LeftAlone", "the injector left it alone: " + why, "do what it says; then " + anew(facts.pod)};
+            "when the pod was made there was no CachePool \"" + *facts.pod.wanted_pool + "\"; by now there is", anew(facts)};
+  return {Weight::kProblem, "LeftAlone", "the injector left it alone: " + why, "do what it says; then " + anew(facts)};
 }
 
 // The API server did not ask the webhook about it, or had no answer.
@@ -83,27 +85,33 @@ Finding not_asked(const InjectionFacts& facts) {
     return problem(
         "NoWebhook",
         "the cluster has no webhook " + std::string(kWebhookName) + ": Larder's chart is not installed, or was removed",
-        "helm install larder charts/larder -n larder-system --create-namespace; then " + anew(pod));
+        "helm install larder charts/larder -n larder-system --create-namespace; then " + anew(facts));
   if (!webhook.takes_namespace)
     return problem("NamespaceExcluded", "namespace " + pod.view.ns + " is excluded by the webhook's namespaceSelector",
-                   "take another namespace, or change webhook.excludedNamespaces of the chart; then " + anew(pod));
+                   "take another namespace, or change webhook.excludedNamespaces of the chart; then " + anew(facts));
   if (!webhook.has_authority)
     return problem(
         "NoAuthority", "the webhook's configuration has no caBundle, so that the API server cannot call it",
         "is the operator running and leading? kubectl logs -n " + webhook.service_namespace + " deployment/larder-operator");
   if (!webhook.created.empty() && pod.created < webhook.created)
     return problem("MadeBeforeInstall", "the pod (" + pod.created + ") is older than Larder's webhook (" + webhook.created + ")",
-                   anew(pod));
+                   anew(facts));
   if (facts.webhook_ready == 0)
     return problem("WebhookDown",
                    "the webhook does not answer now: Service " + webhook.service_namespace + "/" + webhook.service +
-                       " has no ready endpoint. So it was, it seems, when the pod was made",
-                   "kubectl get pods -n " + webhook.service_namespace + "; once the operator is ready, " + anew(pod));
+                       " has no ready endpoint" + (facts.planned ? "" : ". So it was, it seems, when the pod was made"),
+                   "kubectl get pods -n " + webhook.service_namespace + "; once the operator is ready, " + anew(facts));
+  if (facts.planned)
+    return problem(
+        "WebhookNoAnswer",
+        "the API server had no answer of the webhook, and lets a pod through without a cache then (failurePolicy Ignore)",
+        "may the API server reach port 9443 of the operator's pods (firewalls)? kubectl logs -n " + webhook.service_namespace +
+            " deployment/larder-operator; then " + anew(facts));
   return problem(
       "WebhookWasDown",
       "the annotation was added after the pod was made, or the webhook gave no answer then (the operator was down, or the "
       "API server could not reach it); a pod is let through without a cache then (failurePolicy Ignore)",
-      anew(pod) + ". If that one has no cache either: may the API server reach port 9443 of the operator's pods (firewalls)?");
+      anew(facts) + ". If that one has no cache either: may the API server reach port 9443 of the operator's pods (firewalls)?");
 }
 
 }  // namespace

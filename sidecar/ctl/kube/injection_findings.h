@@ -27,6 +27,7 @@ struct InjectionFacts {
   WorkloadSeen workload = {};
   WebhookSeen webhook = {};
   Status webhook_known = {};  // why the webhook's configuration could not be read
+  bool planned = false;       // it is not made yet: the API server was asked in a dry run
   int webhook_ready = -1;     // endpoints of its Service that are ready; -1: not known
 };
 

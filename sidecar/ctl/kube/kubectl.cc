@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -39,13 +40,23 @@ std::optional<Pipe> make_pipe() {
   return Pipe{Fd(ends[0]), Fd(ends[1])};
 }
 
-// The program, found in PATH, with standard output and error at `out` and `err`.
-Result<pid_t> spawn(const Words& words, int out, int err) {
+// To be read from its beginning; none where there is no text.
+Result<Fd> file_of(const std::string& text) {
+  if (text.empty()) return Fd();
+  Fd file(::memfd_create("larder-kubectl", MFD_CLOEXEC));
+  if (!file.valid() || ::pwrite(file.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
+    return Status::from_errno(errno, "a file for kubectl");
+  return file;
+}
+
+// The program, found in PATH, with standard input, output and error at `in`, `out` and `err`. -1: the same as here.
+Result<pid_t> spawn(const Words& words, int in, int out, int err) {
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
+  if (in >= 0) ::posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
   ::posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
   ::posix_spawn_file_actions_adddup2(&actions, err, STDERR_FILENO);
   pid_t pid = 0;
@@ -162,6 +173,21 @@ Status refusal(const std::string& error) {
   return {Code::kFailedPrecondition, text};
 }
 
+// What `work` makes of 0 to count - 1, kAtOnce at once.
+template <typename Answer, typename Work>
+std::vector<Answer> at_once(std::size_t count, const Work& work) {
+  std::vector<Answer> answers(count, Status(Code::kInternal, "not asked"));
+  std::atomic<std::size_t> next{0};
+  const auto go = [&] {
+    for (std::size_t i = next++; i < count; i = next++) answers[i] = work(i);
+  };
+  std::vector<std::jthread> threads;
+  for (std::size_t i = 1; i < std::min(Kubectl::kAtOnce, count); ++i) threads.emplace_back(go);
+  go();
+  threads.clear();  // joins them
+  return answers;
+}
+
 std::string no_answer(const Words& words, milliseconds deadline) {
   return "kubectl " + words.front() + " gave no answer in " + ctl::seconds_text(static_cast<double>(deadline.count()) / 1000);
 }
@@ -175,27 +201,37 @@ Words Kubectl::command(const Words& words) const {
   return all;
 }
 
-Result<std::string> Kubectl::ask(const Words& words, std::size_t most_bytes) const {
+Result<Kubectl::Heard> Kubectl::hear(const Call& call, std::size_t most_bytes) const {
+  const Words& words = call.words;
   std::optional<Pipe> out = make_pipe(), err = make_pipe();
   if (!out || !err) return Status::from_errno(errno, "a pipe to kubectl");
-  const Result<pid_t> pid = spawn(command(words), out->write.get(), err->write.get());
+  Result<Fd> input = file_of(call.input);
+  if (!input.ok()) return input.status();
+  const Result<pid_t> pid = spawn(command(words), input->get(), out->write.get(), err->write.get());
   if (!pid.ok()) return pid.status();
   out->write.reset();
   err->write.reset();
-  const Said said = Listening(out->read.get(), err->read.get(), deadline_).until_end(most_bytes, *pid);
+  Said said = Listening(out->read.get(), err->read.get(), deadline_).until_end(most_bytes, *pid);
   if (said.late || said.too_long) ::kill(*pid, SIGKILL);
   const bool well = reap(*pid);
   if (said.too_long)
     return Status(Code::kOutOfRange, "kubectl " + words.front() + " answers with more than " + ctl::bytes_text(most_bytes));
   if (said.late)
     return Status(Code::kDeadlineExceeded, no_answer(words, deadline_) + (said.err.empty() ? "" : ": " + sentence_of(said.err)));
-  if (!well) return refusal(said.err);
-  return said.out;
+  const Status ended = well ? Status() : refusal(said.err);
+  return Heard{std::move(said.out), std::move(said.err), ended};
+}
+
+Result<std::string> Kubectl::ask(const Words& words, std::size_t most_bytes) const {
+  Result<Heard> heard = hear({words}, most_bytes);
+  if (!heard.ok()) return heard.status();
+  if (!heard->ended.ok()) return heard->ended;
+  return std::move(heard->out);
 }
 
 Status Kubectl::show(const Words& words, milliseconds deadline) const {
   const Clock::time_point end = Clock::now() + deadline;
-  const Result<pid_t> pid = spawn(command(words), STDOUT_FILENO, STDERR_FILENO);
+  const Result<pid_t> pid = spawn(command(words), -1, STDOUT_FILENO, STDERR_FILENO);
   if (!pid.ok()) return pid.status();
   const bool late = !ends(*pid, end);
   if (late) ::kill(*pid, SIGKILL);
@@ -205,17 +241,12 @@ Status Kubectl::show(const Words& words, milliseconds deadline) const {
   return {};
 }
 
+std::vector<Result<Kubectl::Heard>> Kubectl::hear_all(const std::vector<Call>& calls, std::size_t most_bytes) const {
+  return at_once<Result<Heard>>(calls.size(), [&](std::size_t i) { return hear(calls[i], most_bytes); });
+}
+
 std::vector<Result<std::string>> Kubectl::ask_all(const std::vector<Words>& calls, std::size_t most_bytes) const {
-  std::vector<Result<std::string>> answers(calls.size(), Status(Code::kInternal, "not asked"));
-  std::atomic<std::size_t> next{0};
-  const auto work = [&] {
-    for (std::size_t i = next++; i < calls.size(); i = next++) answers[i] = ask(calls[i], most_bytes);
-  };
-  std::vector<std::jthread> threads;
-  for (std::size_t i = 1; i < std::min(kAtOnce, calls.size()); ++i) threads.emplace_back(work);
-  work();
-  threads.clear();  // joins them
-  return answers;
+  return at_once<Result<std::string>>(calls.size(), [&](std::size_t i) { return ask(calls[i], most_bytes); });
 }
 
 }  // namespace larder::kube

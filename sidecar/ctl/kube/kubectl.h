@@ -29,6 +29,20 @@ class Kubectl {
   // not; kUnavailable: no API server answers, or there is no kubectl; kOutOfRange: more than `most_bytes`. The text is kubectl's own.
   Result<std::string> ask(const Words& words, std::size_t most_bytes = kMostBytes) const;
 
+  // What it said, whether or not it ended well.
+  struct Heard {
+    std::string out, err;
+    Status ended;  // as of ask()
+  };
+  struct Call {
+    Words words;
+    std::string input = {};  // its standard input; empty: larderctl's own
+  };
+  // An error: it could not be run, gave no answer in time, or too long a one.
+  Result<Heard> hear(const Call& call, std::size_t most_bytes = kMostBytes) const;
+  // The same of many, kAtOnce at once, in their order.
+  std::vector<Result<Heard>> hear_all(const std::vector<Call>& calls, std::size_t most_bytes = kMostBytes) const;
+
   // Runs it for the user: what it writes goes where larderctl's own goes, also its errors. Fails where it does not end well by
   // `deadline`, in which it is killed.
   Status show(const Words& words, std::chrono::milliseconds deadline) const;

@@ -15,6 +15,7 @@ constexpr int kExitFailed = 2;
 
 // It asks no cluster: larderctl's own runs, with that one's options.
 constexpr std::string_view kSimulate = "simulate";
+constexpr std::string_view kCheck = "check";
 
 struct Command {
   std::string_view name, operands;
@@ -24,7 +25,7 @@ struct Command {
   Result<ctl::Outcome> (*run)(const Arguments&, const Cluster&);
 };
 
-constexpr std::array<Command, 6> kCommands{{
+constexpr std::array<Command, 7> kCommands{{
     {"status", "[POOL]", 0, 1, "", "of each pool: is it helping, what is wrong, what to do", status_of_pools},
     {"pods", "[POOL]", 0, 1, "", "of each pod: is it injected, attached, what it finds, its memory, and why not", pods_of_pools},
     {"why", "POD", 1, 1, "why which pod? kubectl larder pods lists them",
@@ -32,6 +33,8 @@ constexpr std::array<Command, 6> kCommands{{
     {"top", "[POOL]", 0, 1, "", "live: what the larderd of each pod does; Ctrl-C ends it", top_of_pools},
     {"backend", "check NAME", 2, 2, "backend what? kubectl larder backend check NAME (of a CacheBackend)",
      "does this CacheBackend serve? By the operator's check and by every larderd that uses it", check_backend},
+    {kCheck, "-f FILE", 0, 0, "",
+     "would its pods have a cache, what would they look like, and would they be taken? Nothing is created", check_files},
     {"trace", "POD", 1, 1, "trace which pod? kubectl larder pods lists them",
      "record what is asked of its larderd, for simulate: hashes of blocks, never tokens; > FILE", trace_pod},
 }};
@@ -51,6 +54,8 @@ std::string usage() {
   text +=
       "\n  -n, --namespace NS    that of the context if left out; -A: all\n"
       "  -o json               for programs\n"
+      "  -f FILE, -k DIR, -R   of check: files, folders, - and URLs as kubectl apply takes them; -o yaml: the pods as they would "
+      "be\n"
       "  --all                 of pods: ask every larderd, not only 64\n"
       "  --interval SECONDS    of top: between two screens, default 5; --iterations N, --once: then it ends\n"
       "  --seconds N           of trace: for how long, default 60\n"
@@ -107,6 +112,8 @@ int run_plugin(std::span<const std::string_view> words) {
   std::string wrong;
   const Command* command = command_of(*arguments, wrong);
   if (command == nullptr) return usage_error(wrong);
+  if (command->name != kCheck && (arguments->yaml || !arguments->files.empty()))
+    return usage_error("-f, -k, -R and -o yaml are of check");
   if (const std::string name = bad_name(*arguments); !name.empty()) return usage_error("'" + name + "' is no name of an object");
   const Kubectl kubectl(arguments->for_kubectl);
   const Result<ctl::Outcome> outcome = command->run(*arguments, Cluster(kubectl));

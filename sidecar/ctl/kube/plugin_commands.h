@@ -15,6 +15,8 @@ Result<ctl::Outcome> why_pod(const Arguments& arguments, const Cluster& cluster)
 Result<ctl::Outcome> top_of_pools(const Arguments& arguments, const Cluster& cluster);
 // What engines ask the larderd of a pod for, as it comes, for --seconds.
 Result<ctl::Outcome> trace_pod(const Arguments& arguments, const Cluster& cluster);
+// Whether what the files make would have a cache and be taken: tried in dry runs.
+Result<ctl::Outcome> check_files(const Arguments& arguments, const Cluster& cluster);
 Result<ctl::Outcome> check_backend(const Arguments& arguments, const Cluster& cluster);
 
 }  // namespace larder::kube

@@ -32,9 +32,9 @@ class Plugin:
         self.env = {**cluster.env, "PATH": f"{folder}:{programs.Path(cluster.program).parent}:{os.environ['PATH']}"}
         (folder / "kubectl-larder").symlink_to(programs.Path(os.environ["LARDER_TEST_BIN"]) / "larderctl")
 
-    def __call__(self, *words):
+    def __call__(self, *words, stdin=None):
         """(exit status, standard output, standard error)"""
-        done = subprocess.run(["kubectl", "larder", *words], capture_output=True, text=True, timeout=120, env=self.env, check=False)
+        done = subprocess.run(["kubectl", "larder", *words], input=stdin, capture_output=True, text=True, timeout=120, env=self.env, check=False)
         return done.returncode, done.stdout, done.stderr
 
     def reasons(self, pod, namespace=NAMESPACE):

@@ -28,9 +28,21 @@ TEST(KubeArguments, WhatIsWrongIsNamed) {
   EXPECT_NE(parsed({"status", "--contxt=x"}).status().text().find("'--contxt=x'"), std::string::npos);
   EXPECT_FALSE(parsed({"status", "-n", "../x"}).ok());
   EXPECT_FALSE(parsed({"status", "-n"}).ok());
-  EXPECT_FALSE(parsed({"status", "-o", "yaml"}).ok());
+  EXPECT_FALSE(parsed({"status", "-o", "wide"}).ok());
+  EXPECT_FALSE(parsed({"check", "-f"}).ok());
   EXPECT_FALSE(parsed({"top", "--interval", "0"}).ok());
   EXPECT_FALSE(parsed({"trace", "llm", "--seconds", "86401"}).ok());
+}
+
+TEST(KubeArguments, FilesAreForKubectlAndOfCheckAlone) {
+  const auto arguments = parsed({"check", "-f", "-", "-fa.yaml", "--filename=b", "-k", "c", "-R", "-o", "yaml"});
+  ASSERT_TRUE(arguments.ok()) << arguments.status().text();
+  EXPECT_EQ(arguments->files,
+            (std::vector<std::string>{"--filename=-", "--filename=a.yaml", "--filename=b", "--kustomize=c", "--recursive"}));
+  EXPECT_TRUE(arguments->yaml);
+  for (const auto& words : std::vector<std::vector<std::string_view>>{
+           {"status", "-f", "x"}, {"pods", "-o", "yaml"}, {"check"}, {"check", "x", "-f", "y"}})
+    EXPECT_EQ(run_plugin(words), 2);
 }
 
 TEST(KubeArguments, TheProgramsNameDecides) {

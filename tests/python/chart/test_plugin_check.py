@@ -1,0 +1,198 @@
+"""`kubectl larder check`: a real API server with the real operator behind it says what it would make of pods, and makes nothing."""
+
+import json
+
+import operator_process
+import pytest
+import yaml
+from cluster import eventually
+from engine_pod import engine_pod, made_anew
+from test_plugin import POOL, Plugin, apply
+
+NAMESPACE = "checked"
+
+DEPLOYMENT = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: llm}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: llm}}
+  template:
+    metadata: {labels: {app: llm}, annotations: {larder.dev/pool: chat}}
+    spec:
+      containers:
+      - {name: vllm, image: vllm/vllm-openai, args: [--model, m], resources: {requests: {cpu: "1", memory: 1Gi}, limits: {memory: 1Gi}}}
+"""
+LIMITS = """
+apiVersion: v1
+kind: LimitRange
+metadata: {name: limits}
+spec: {limits: [{type: Pod, max: {memory: 1200Mi}}]}
+"""
+QUOTA = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "team"}, "spec": {"hard": {"limits.memory": "1500Mi"}}}
+
+
+@pytest.fixture(scope="module")
+def plugin(cluster, tmp_path_factory):
+    return Plugin(cluster, tmp_path_factory.mktemp("bin"))
+
+
+@pytest.fixture(scope="module")
+def world(cluster, plugin, tmp_path_factory):
+    if operator_process.own_address() is None:
+        pytest.skip("this machine has no address but loopback: the API server could not reach the webhook")
+    cluster.namespace(NAMESPACE)
+    with cluster.installed():
+        apply(cluster, yaml.safe_load(POOL), NAMESPACE)
+        with operator_process.running(cluster, tmp_path_factory.mktemp("operator")) as operator:
+            eventually(lambda: "caBundle" in cluster.get("mutatingwebhookconfiguration", "larder")["webhooks"][0]["clientConfig"])
+            eventually(lambda: made_anew(cluster, NAMESPACE, "llm"), 60)
+            yield operator
+
+
+@pytest.fixture
+def check(world, plugin, cluster, tmp_path):
+    """check(text, *words): (exit status, standard output); at its end nothing may have been made."""
+    before = cluster.kubectl("get", "all", "-A", "-o", "name")
+
+    def ask(text, *words):
+        (tmp_path / "given.yaml").write_text(text)
+        status, out, err = plugin("check", "-f", str(tmp_path / "given.yaml"), "-n", NAMESPACE, *words)
+        return status, out or err
+
+    yield ask
+    assert cluster.kubectl("get", "all", "-A", "-o", "name") == before
+
+
+def manifest(**changes):
+    """The deployment with fields of its pod's spec changed; a field of None is left out."""
+    made = yaml.safe_load(DEPLOYMENT)
+    made["spec"]["template"]["spec"].update(changes)
+    return made
+
+
+def reasons(out):
+    return [finding["reason"] for one in json.loads(out)["checked"] for finding in one["findings"]]
+
+
+def test_what_a_deployment_would_become(check):
+    status, out = check(DEPLOYMENT)
+    assert status == 0, out
+    assert f"Deployment {NAMESPACE}/llm: its pods get a cache of pool chat." in out
+    added = [line[1:] for line in out.splitlines() if line.startswith("+") and not line.startswith("+++")]
+    removed = [line for line in out.splitlines() if line.startswith("-") and not line.startswith("---")]
+    assert "    larder.dev/pool: chat" in added and "    name: larder-payload" in added
+    assert all(line.endswith("{}") for line in removed), "Larder only adds to such a pod"
+    assert "kube-api-access" not in "".join(added) and "uid" not in "".join(added), "what differs from one dry run to the next is not shown"
+
+
+def test_the_pods_as_yaml_and_json(check):
+    status, out = check(DEPLOYMENT, "-o", "yaml")
+    assert status == 0
+    pod = yaml.safe_load(out)
+    assert pod["kind"] == "Pod" and "larder.dev/injected" in pod["metadata"]["annotations"]
+    status, out = check(DEPLOYMENT, "-o", "json")
+    assert status == 0
+    report = json.loads(out)
+    assert report["well"] and report["checked"][0]["verdict"] == "injected"
+    assert report["checked"][0]["pod"] == pod, "YAML says what JSON says"
+
+
+def test_many_documents_of_many_kinds(check):
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "once"}, "spec": {"template": {**manifest()["spec"]["template"]}}}
+    job["spec"]["template"]["spec"]["restartPolicy"] = "Never"
+    claims = [{"metadata": {"name": "models"}, "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}}]
+    stateful = {**manifest(), "kind": "StatefulSet"}
+    stateful["spec"] = {**stateful["spec"], "serviceName": "llm", "volumeClaimTemplates": claims}
+    stateful["spec"]["template"]["spec"]["containers"][0]["volumeMounts"] = [{"name": "models", "mountPath": "/models"}]
+    service = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "llm"}, "spec": {"ports": [{"port": 80}]}}
+    web = {**engine_pod("web"), "metadata": {"name": "web"}}
+    listed = {"apiVersion": "v1", "kind": "List", "items": [engine_pod("other"), web]}
+    status, out = check(yaml.safe_dump_all([job, stateful, service, listed]), "-o", "json")
+    assert status == 0, out
+    assert [(one["kind"], one["verdict"]) for one in json.loads(out)["checked"]] == [
+        ("Job", "injected"),
+        ("StatefulSet", "injected"),
+        ("Pod", "injected"),
+        ("Pod", "not-asked"),
+    ]
+
+
+def test_standard_input_and_folders(world, plugin, tmp_path):
+    (tmp_path / "a.yaml").write_text(DEPLOYMENT)
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below" / "b.json").write_text(json.dumps(engine_pod("b")))
+    status, out, err = plugin("check", "-f", str(tmp_path), "-R", "-n", NAMESPACE, "-o", "json")
+    assert status == 0, err
+    assert [one["name"] for one in json.loads(out)["checked"]] == ["llm", "b"]
+    status, out, err = plugin("check", "-n", NAMESPACE, "-f", "-", stdin=yaml.safe_dump(engine_pod("piped")))
+    assert status == 0, err
+    assert f"Pod {NAMESPACE}/piped gets a cache" in out
+
+
+def test_a_pod_that_the_injector_leaves_alone(check):
+    status, out = check(yaml.safe_dump(manifest(containers=[{"name": "web", "image": "nginx", "command": ["nginx"]}])))
+    assert status == 1
+    assert "! LeftAlone: the injector leaves it alone: " in out
+    missing = manifest()
+    missing["spec"]["template"]["metadata"]["annotations"] = {"larder.dev/pool": "other"}
+    pool = {**yaml.safe_load(POOL), "metadata": {"name": "other"}}
+    status, out = check(yaml.safe_dump_all([pool, missing]))
+    assert status == 1
+    assert "! NoSuchPool: " in out and "the files themselves make CachePool other: apply that first" in out
+
+
+def test_the_annotation_beside_the_template(check):
+    wrong = manifest()
+    wrong["metadata"]["annotations"] = wrong["spec"]["template"]["metadata"].pop("annotations")
+    status, out = check(yaml.safe_dump(wrong), "-o", "json")
+    assert status == 1 and reasons(out) == ["AnnotationNotOnTemplate"]
+
+
+def test_limits_and_quotas_have_their_say(check, cluster):
+    apply(cluster, yaml.safe_load(LIMITS), NAMESPACE)
+    try:
+        status, out = check(DEPLOYMENT)
+        assert status == 1
+        assert "maximum memory usage per Pod is 1200Mi" in out or "LimitRange" in out, out
+    finally:
+        cluster.kubectl("delete", "limitrange", "limits", "-n", NAMESPACE)
+    apply(cluster, QUOTA, NAMESPACE)
+    status_of_quota = json.dumps({"status": {"hard": QUOTA["spec"]["hard"], "used": {"limits.memory": "0"}}})
+    cluster.kubectl("patch", "resourcequota", "team", "-n", NAMESPACE, "--subresource=status", "--type=merge", "-p", status_of_quota)
+    try:
+        status, out = check(DEPLOYMENT)
+        assert status == 1
+        assert "quota" in out.lower() and "team" in out, out
+    finally:
+        cluster.kubectl("delete", "resourcequota", "team", "-n", NAMESPACE)
+
+
+def test_pod_security_refuses_with_its_words(check, cluster):
+    cluster.kubectl("label", "namespace", NAMESPACE, "pod-security.kubernetes.io/enforce=restricted")
+    try:
+        status, out = check(DEPLOYMENT)
+        assert status == 1
+        assert '! PodSecurity: refused, with Larder and without: pods "llm-' in out
+        assert 'violates PodSecurity "restricted:latest"' in out and "runAsNonRoot" in out
+        strict = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}, "runAsNonRoot": True, "runAsUser": 1000}
+        strict["seccompProfile"] = {"type": "RuntimeDefault"}
+        made = manifest()
+        made["spec"]["template"]["spec"]["containers"][0]["securityContext"] = strict
+        status, out = check(yaml.safe_dump(made))
+        assert status == 0, out
+    finally:
+        cluster.kubectl("label", "namespace", NAMESPACE, "pod-security.kubernetes.io/enforce-")
+
+
+def test_what_could_not_be_found_out_ends_with_2(check, plugin, world):
+    odd = {"apiVersion": "example.com/v1", "kind": "Odd", "metadata": {"name": "odd"}}
+    status, out = check(yaml.safe_dump_all([manifest(), odd]))
+    assert status == 2 and 'no matches for kind "Odd"' in out
+    status, _, err = plugin("check", "-f", "/there/is/none.yaml")
+    assert status == 2 and "does not exist" in err
+    status, _, err = plugin("check")
+    assert status == 2 and "check what?" in err
+    status, out = check(DEPLOYMENT, "--as=system:serviceaccount:default:nobody")
+    assert status == 2 and "for which you need the right to create pods" in out
