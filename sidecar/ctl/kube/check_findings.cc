@@ -13,7 +13,6 @@ using api::Object;
 using Weight = Finding::Weight;
 
 constexpr const char* kSccAnnotation = "openshift.io/scc";
-constexpr const char* kInjectAnnotation = "larder.dev/inject";
 constexpr std::string_view kTokenVolume = "kube-api-access-";  // and five letters, others each time
 
 // Whose words a refusal has in it: who refuses, and what to do where the pod is taken without Larder.
@@ -145,8 +144,8 @@ Object form_of(Object pod, const PlannedPod& planned) {
        {"uid", "creationTimestamp", "resourceVersion", "managedFields", "generateName", "generation", "selfLink"})
     metadata.erase(given);
   metadata["name"] = planned.name;
-  if (api::child(metadata, "annotations").is_object() && !api::annotation(planned.pod, kInjectAnnotation)) {
-    metadata["annotations"].erase(kInjectAnnotation);
+  if (api::child(metadata, "annotations").is_object() && !api::annotation(planned.pod, api::kInjectAnnotation)) {
+    metadata["annotations"].erase(api::kInjectAnnotation);
     if (metadata["annotations"].empty()) metadata.erase("annotations");
   }
   for (const char* list : {"containers", "initContainers"})
@@ -165,7 +164,7 @@ Object without_larder(Object pod) {
   Object& metadata = pod["metadata"];
   if (!api::child(metadata, "annotations").is_object()) metadata["annotations"] = Object::object();
   metadata["annotations"].erase(std::string(api::kPoolAnnotation));
-  metadata["annotations"][kInjectAnnotation] = "false";  // where the namespace asks for it
+  metadata["annotations"][api::kInjectAnnotation] = "false";  // where the namespace asks for it
   return pod;
 }
 
