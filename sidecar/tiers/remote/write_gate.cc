@@ -11,6 +11,8 @@ constexpr std::uint64_t kOfferNs = 5 * kSecondNs, kLeastOfferNs = kSecondNs / 10
 constexpr std::uint64_t kLossesNs = 60 * kSecondNs;  // losses that lie further apart are not in a row
 constexpr std::uint32_t kLosses = 3;
 constexpr std::uint64_t kLeastEarlyNs = 2 * kSecondNs;
+constexpr std::uint64_t kBesideBytes = 2 << 20;
+constexpr std::uint64_t kAmpleBytes = 256ULL << 20;  // more than is ever on its way at once
 
 }  // namespace
 
@@ -34,6 +36,13 @@ void WriteGate::stored(const Put& put) {
     lost_from_ = UINT64_MAX;
   }
   if (put.bytes < closed_from_ || put.begun_ns < closed_ns_) return;
+  trial_until_ns_ = 0;
+  if (full_ && free_bytes_ && *free_bytes_ < kAmpleBytes) {
+    const std::uint64_t left = *free_bytes_ - std::min(*free_bytes_, put.bytes);
+    free_when_refused_ = free_bytes_ = left;
+    next_ns_ = fits(left) ? put.begun_ns : std::max(next_ns_, put.begun_ns + pauses_.most_ms * kNsPerMs);
+    return;
+  }
   open();
   wait_ns_ = early_wait_ns_ = early_ns_ = 0;
   unknown_ = 0;
@@ -46,6 +55,7 @@ void WriteGate::refused(const Put& put, const std::string& reason, Why why, std:
   full_ = why == Why::kFull;
   unknown_ = why == Why::kUnknown ? unknown_ + 1 : 0;
   free_when_refused_.reset();
+  free_bytes_.reset();
   const std::uint64_t most_ns = pauses_.most_ms * kNsPerMs;
   const bool at_once = pauses_.trial_bytes_per_s == 0 || unknown_ == 1;
   const std::uint64_t cost_ns = at_once ? 0 : put.sent_bytes * kNsPerMs / pauses_.trial_bytes_per_s * 1000;
@@ -64,10 +74,16 @@ void WriteGate::lost(const Put& put, const std::string& reason, std::uint64_t no
   if (losses_ >= kLosses) refused(put, reason, Why::kKnown, now_ns);
 }
 
+// With what the server keeps beside it, and for the commands on their way.
+bool WriteGate::fits(std::uint64_t free_bytes) const {
+  return free_bytes >= closed_from_ + closed_from_ / 8 + kBesideBytes;
+}
+
 void WriteGate::has_room(std::uint64_t free_bytes, std::uint64_t now_ns) {
   if (!full()) return;
   if (!free_when_refused_) free_when_refused_ = free_bytes;
-  if (free_bytes < closed_from_ || free_bytes - closed_from_ < *free_when_refused_ || now_ns < early_ns_) return;
+  free_bytes_ = free_bytes;
+  if (!fits(free_bytes) || free_bytes - closed_from_ < *free_when_refused_ || now_ns < early_ns_) return;
   early_wait_ns_ = std::min(std::max(2 * early_wait_ns_, kLeastEarlyNs), pauses_.most_ms * kNsPerMs);
   early_ns_ = now_ns + early_wait_ns_;
   next_ns_ = std::min(next_ns_, now_ns);

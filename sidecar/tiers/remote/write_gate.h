@@ -44,7 +44,8 @@ class WriteGate {
   // The connection ended, or a deadline passed, while the chunk was on its way.
   void lost(const Put& put, const std::string& reason, std::uint64_t now_ns);
 
-  // Of a server that was full: how much it could store now. Much more than at the refusal lets a trial pass before its time.
+  // Of a server that was full: how much it could store now. Much more than at the refusal lets a trial pass before its time. While it
+  // has little room, chunks go one after the other, as trials, and as long as the room is known to last.
   void has_room(std::uint64_t free_bytes, std::uint64_t now_ns);
   // Whether has_room() is worth asking for.
   bool full() const { return closed() && full_; }
@@ -59,6 +60,7 @@ class WriteGate {
 
  private:
   void open();
+  bool fits(std::uint64_t free_bytes) const;
 
   Pauses pauses_;
   std::minstd_rand random_;
@@ -67,7 +69,7 @@ class WriteGate {
   std::uint64_t wait_ns_ = 0, next_ns_ = 0, trial_until_ns_ = 0;
   std::string reason_;
   bool full_ = false;
-  std::optional<std::uint64_t> free_when_refused_;
+  std::optional<std::uint64_t> free_when_refused_, free_bytes_;
   std::uint64_t early_wait_ns_ = 0, early_ns_ = 0;
   std::uint32_t unknown_ = 0;  // refusals in a row whose cause nobody knows
   std::uint32_t losses_ = 0;   // in a row, of chunks of lost_from_ bytes and more

@@ -136,6 +136,25 @@ TEST_F(WriteGateTest, RoomForAnotherOneIsTriedAtOnceAndSeldomInVain) {
   EXPECT_LE(trials, 25U);
 }
 
+// Where all of them went at once, most were refused once more.
+TEST_F(WriteGateTest, WithLittleRoomTheyGoOneByOneAsLongAsItLasts) {
+  refuse(8 * kMib, kSecond, WriteGate::Why::kFull);
+  gate_.has_room(0, 2 * kSecond);
+  gate_.has_room(24 * kMib, 3 * kSecond);
+  int stored = 0;
+  for (; stored < 10 && gate_.lets(8 * kMib, (4 + stored) * kSecond); ++stored) {
+    EXPECT_TRUE(gate_.begin(8 * kMib, (4 + stored) * kSecond));
+    EXPECT_FALSE(gate_.lets(8 * kMib, (4 + stored) * kSecond));
+    gate_.stored(put(8 * kMib, (4 + stored) * kSecond));
+  }
+  EXPECT_EQ(stored, 2) << "and a part of the third would be";
+  gate_.has_room(1024 * kMib, 100 * kSecond);
+  ASSERT_TRUE(gate_.lets(8 * kMib, 100 * kSecond));
+  gate_.begin(8 * kMib, 100 * kSecond);
+  gate_.stored(put(8 * kMib, 100 * kSecond));
+  EXPECT_FALSE(gate_.closed());
+}
+
 TEST_F(WriteGateTest, AServerWithoutALimitHasRoom) {
   refuse(8 * kMib, kSecond, WriteGate::Why::kFull);
   gate_.has_room(0, 2 * kSecond);
