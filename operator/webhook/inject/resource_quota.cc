@@ -77,10 +77,6 @@ std::string unspecified(const Object& quota, const Object& pod) {
   return "";
 }
 
-bool fits(const Amount& used, const Amount& more, std::uint64_t hard) {
-  return used.value_or(0) + more.value_or(0) <= hard;
-}
-
 std::string refused(const Object& quota, const Object& before, const Object& after) {
   if (!matches(quota, after)) return "";
   const bool matched = matches(quota, before);
@@ -90,13 +86,14 @@ std::string refused(const Object& quota, const Object& before, const Object& aft
   if (!hard.is_object()) return "";
   for (const auto& [name, quantity] : hard.items()) {
     const Amount most = amount_of(quantity), taken = amount_of(api::child(used, name));
-    const Amount with = usage_of(after, name), without = matched ? usage_of(before, name) : Amount();
-    if (!most || !taken || with.value_or(0) <= without.value_or(0)) continue;
-    if (fits(taken, with, *most) || !fits(taken, without, *most)) continue;
+    if (!most || !taken || *taken > *most) continue;
+    const std::uint64_t left = *most - *taken, with = usage_of(after, name).value_or(0);
+    const std::uint64_t without = matched ? usage_of(before, name).value_or(0) : 0;
+    if (with <= left || without > left || with <= without) continue;
     const std::string resource = resource_of(name);
-    return "ResourceQuota " + api::name_of(quota) + " has " + amount_text(resource, *most - *taken) + " of " + name + " left, " +
-           "and with its cache the pod asks for " + amount_text(resource, *with) + " instead of " +
-           amount_text(resource, without.value_or(0));
+    return "ResourceQuota " + api::name_of(quota) + " has " + amount_text(resource, left) + " of " + name + " left, " +
+           "and with its cache the pod asks for " + amount_text(resource, with) + " instead of " +
+           amount_text(resource, without);
   }
   return "";
 }
