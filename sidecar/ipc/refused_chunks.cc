@@ -100,8 +100,7 @@ std::size_t RefusedChunks::cause_of(const std::string& text) {
   const auto known = std::ranges::find(causes_, text, &Cause::text);
   if (known != causes_.end()) return static_cast<std::size_t>(known - causes_.begin());
   auto free = std::ranges::find(causes_, std::string(), &Cause::text);
-  if (free == causes_.end())
-    free = std::ranges::find_if(causes_, [](const Cause& cause) { return cause.waiting == 0; });
+  if (free == causes_.end()) free = std::ranges::find_if(causes_, [](const Cause& cause) { return cause.waiting == 0; });
   if (free == causes_.end()) return kMostCauses - 1;
   const std::uint64_t next_line_ns = free->next_line_ns;
   *free = {text, 0, 0, next_line_ns};

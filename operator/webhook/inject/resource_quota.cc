@@ -92,8 +92,7 @@ std::string refused(const Object& quota, const Object& before, const Object& aft
     if (with <= left || without > left || with <= without) continue;
     const std::string resource = resource_of(name);
     return "ResourceQuota " + api::name_of(quota) + " has " + amount_text(resource, left) + " of " + name + " left, " +
-           "and with its cache the pod asks for " + amount_text(resource, with) + " instead of " +
-           amount_text(resource, without);
+           "and with its cache the pod asks for " + amount_text(resource, with) + " instead of " + amount_text(resource, without);
   }
   return "";
 }

@@ -124,9 +124,7 @@ TEST_F(RefusalTest, ALarderdThatStopsIsNone) {
 class AsNobody {
  public:
   AsNobody() : changed_(::geteuid() == 0 && ::seteuid(kNobody) == 0) {}
-  ~AsNobody() {
-    EXPECT_TRUE(!changed_ || ::seteuid(0) == 0);
-  }
+  ~AsNobody() { EXPECT_TRUE(!changed_ || ::seteuid(0) == 0); }
   bool changed() const { return changed_; }
 
  private:
