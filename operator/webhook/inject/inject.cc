@@ -60,9 +60,9 @@ Status connect(Object& container, const EngineContainer& engine, const Input& in
   return add_mounts(container, input);
 }
 
-// Whether anything in the pod says that it runs vLLM.
-bool may_be_engine(const Object& pod, const api::EngineSpec& spec) {
-  if (find_engines(pod, spec).ok()) return true;
+// Whether anything in the pod says that it runs vLLM. That the pool names a container so says nothing: others have that name too.
+bool may_be_engine(const Object& pod) {
+  if (find_engines(pod, {}).ok()) return true;
   return std::ranges::any_of(api::at(pod, "spec.containers"), looks_like_engine);
 }
 
@@ -103,7 +103,7 @@ Verdict give_cache(Object& pod, const Input& input) {
   add_groups(pod, mine, *ids);
   mark_injected(pod, input);
   add_pool_marks(pod, *input.pool);
-  mark_volumes(pod);
+  mark_volumes(pod, input.pod);
   return admitted(pod, mine);
 }
 
@@ -120,8 +120,7 @@ Injection say_why(const Input& input, Refusal kind, std::string why) {
 std::string pass_by(const Input& input) {
   if (api::annotation(input.pod, api::kInjectAnnotation) == "false") return "its annotation larder.dev/inject says so";
   if (input.by_pod) return "";
-  const api::EngineSpec engine = input.pool ? input.pool->spec.engine : api::EngineSpec();
-  return may_be_engine(input.pod, engine) ? "" : "no container of it starts vLLM, and its namespace alone asks for a cache";
+  return may_be_engine(input.pod) ? "" : "no container of it starts vLLM, and its namespace alone asks for a cache";
 }
 
 Injection passed_by(std::string why) {

@@ -15,7 +15,6 @@ using api::Object;
 
 constexpr const char* kMovable = "cluster-autoscaler.kubernetes.io/safe-to-evict-local-volumes";
 constexpr const char* kNotBackedUp = "backup.velero.io/backup-volumes-excludes";
-constexpr std::string_view kOurs = "larder-";
 
 bool is_listed(std::string_view list, std::string_view name) {
   while (true) {
@@ -64,11 +63,12 @@ void add_pool_marks(Object& pod, const api::CachePool& pool) {
   add_missing(annotations_of(pod), pool.spec.injection.annotations);
 }
 
-void mark_volumes(Object& pod) {
+void mark_volumes(Object& pod, const Object& before) {
+  const Object& users = api::at(before, "spec.volumes");
   std::vector<std::string> local, backed_up;
   for (const Object& volume : pod["spec"]["volumes"]) {
     const std::string name = api::text_at(volume, "name");
-    if (!name.starts_with(kOurs)) continue;
+    if (std::ranges::any_of(users, [&name](const Object& one) { return api::text_at(one, "name") == name; })) continue;
     const bool empty = volume.contains("emptyDir");
     if (empty || volume.contains("hostPath")) local.push_back(name);
     if (empty || volume.contains("ephemeral")) backed_up.push_back(name);

@@ -18,7 +18,7 @@ void add_pool_marks(api::Object& pod, const api::CachePool& pool);
 
 // Our volumes hold a cache, a payload and sockets, and nothing that must be kept. The cluster-autoscaler moves a pod with a local volume
 // only if an annotation names that volume; Velero's backup of files leaves out what another annotation names. Lists with commas, to
-// which ours are added. REQUIRES: all volumes are there.
-void mark_volumes(api::Object& pod);
+// which ours are added. `before`: the pod without them. REQUIRES: all volumes are there.
+void mark_volumes(api::Object& pod, const api::Object& before);
 
 }  // namespace larder::webhook

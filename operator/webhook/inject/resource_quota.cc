@@ -52,7 +52,8 @@ Amount usage_of(const Object& pod, std::string name) {
     name = name.substr(at + kClassSuffix.size());
   }
   if (name == "requests.storage") return pod_claims(pod, storage_class).storage;
-  if (name == "persistentvolumeclaims") return pod_claims(pod, storage_class).count * kOne;
+  if (name == "persistentvolumeclaims" || name == "count/persistentvolumeclaims")
+    return pod_claims(pod, storage_class).count * kOne;
   if (name.starts_with("limits.")) return pod_amount(pod, "limits", name.substr(name.find('.') + 1));
   if (name.starts_with("requests.")) return pod_amount(pod, "requests", name.substr(name.find('.') + 1));
   return pod_amount(pod, "requests", name);

@@ -87,6 +87,8 @@ InjectionFacts gather_injection(const Cluster& cluster, const PodSeen& pod) {
     for (const Object& pool : *pools) facts.pools.push_back(api::name_of(pool));
   if (!pod.wanted_pool) {
     facts.workload = workload_of(cluster, pod);
+    const Object space = or_null(cluster.object("namespace", "", pod.view.ns));
+    facts.namespace_pool = ctl::printable(api::label(space, api::kPoolLabel).value_or(""));
     return facts;
   }
   if (!pod.not_injected.empty()) return facts;

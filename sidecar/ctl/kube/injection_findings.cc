@@ -19,7 +19,9 @@ std::string anew(const InjectionFacts& facts) {
 }
 
 std::string annotate(const InjectionFacts& facts) {
-  const std::string pool = facts.pools.empty() ? "POOL" : facts.pools.front();
+  const std::string pool = !facts.namespace_pool.empty() ? facts.namespace_pool
+                           : facts.pools.empty()         ? "POOL"
+                                                         : facts.pools.front();
   const std::string patch =
       R"( --type merge -p '{"spec":{"template":{"metadata":{"annotations":{"larder.dev/pool":")" + pool + R"("}}}}}')";
   const WorkloadSeen& workload = facts.workload;
@@ -40,6 +42,12 @@ Finding no_annotation(const InjectionFacts& facts) {
     return {Weight::kProblem, "AnnotationNotOnTemplate",
             "the annotation larder.dev/pool stands on " + whose + " itself, not on its pod template: pods do not get it",
             annotate(facts)};
+  if (!facts.namespace_pool.empty())
+    return {Weight::kProblem, "NotSeenAsEngine",
+            "its namespace asks for caches of pool " + facts.namespace_pool +
+                ", and the injector said nothing of this pod: it found no vLLM in it, or the pod is older than the label, or the "
+                "webhook gave no answer",
+            annotate(facts) + "; the next pod has its cache, or says why not"};
   return {Weight::kProblem, "NoAnnotation",
           "the pod has no annotation larder.dev/pool" +
               (facts.pools_known ? "; pools of namespace " + facts.pod.view.ns + ": " + list_of(facts.pools) : ""),
@@ -61,7 +69,7 @@ Finding no_such_pool(const InjectionFacts& facts) {
 
 // The injector looked at it and left it alone.
 Finding left_alone(const InjectionFacts& facts, const std::string& why) {
-  const bool by_now = facts.pools_known && has_pool(facts) && why.starts_with("there is no CachePool");
+  const bool by_now = facts.pools_known && facts.pod.wanted_pool && has_pool(facts) && why.starts_with("there is no CachePool");
   if (by_now)
     return {Weight::kProblem, "PoolMadeLater",
             "when the pod was made there was no CachePool \"" + *facts.pod.wanted_pool + "\"; by now there is", anew(facts)};
@@ -124,8 +132,11 @@ Findings why_not_injected(const InjectionFacts& facts) {
   if (!facts.installed)
     return {{Weight::kProblem, "NotInstalled", "the cluster knows no CachePools: Larder is not installed",
              "helm install larder charts/larder -n larder-system --create-namespace"}};
+  if (facts.pod.declined)
+    return {{Weight::kProblem, "Declined", "its annotation larder.dev/inject: \"false\" asks for no cache",
+             "remove that from the pod template; then " + anew(facts)}};
+  if (!facts.pod.not_injected.empty()) return {left_alone(facts, facts.pod.not_injected)};  // its namespace may have asked
   if (!facts.pod.wanted_pool) return {no_annotation(facts)};
-  if (!facts.pod.not_injected.empty()) return {left_alone(facts, facts.pod.not_injected)};
   if (!facts.events.empty()) return {left_alone(facts, facts.events.front())};
   Findings findings;
   if (facts.pools_known && !has_pool(facts)) findings.push_back(no_such_pool(facts));

@@ -25,6 +25,7 @@ struct InjectionFacts {
   bool installed = true;                 // the cluster knows CachePools
   std::vector<std::string> events = {};  // what the operator said of it or its owner (NotInjected), the newest first
   WorkloadSeen workload = {};
+  std::string namespace_pool = {};  // label larder.dev/pool of its namespace, where the pod itself asks for none
   WebhookSeen webhook = {};
   Status webhook_known = {};  // why the webhook's configuration could not be read
   bool planned = false;       // it is not made yet: the API server was asked in a dry run

@@ -95,7 +95,7 @@ Result<Outcome> pods_of_pools(const Arguments& arguments, const Cluster& cluster
   Result<std::vector<PodSeen>> all = cluster.pods(*ns);
   if (!all.ok()) return all.status();
   std::erase_if(*all, [&](const PodSeen& pod) {
-    const bool of_larder = pod.wanted_pool || pod.view.has_larderd;
+    const bool of_larder = pod.wanted_pool || pod.view.has_larderd || !pod.not_injected.empty();
     return pod.view.over || !of_larder || (!operand(arguments).empty() && pool_of(pod) != operand(arguments));
   });
   const Fleet fleet(cluster, *std::move(all), most_asked(arguments));

@@ -71,6 +71,8 @@ PodSeen pod_seen(const Object& pod) {
   const auto by = api::annotation(pod, api::kInjectedAnnotation);  // VERSION/POOL: its namespace may have asked
   if (!seen.wanted_pool && by && by->find('/') != std::string::npos)
     seen.wanted_pool = ctl::printable(by->substr(by->find('/') + 1));
+  seen.declined = !by && api::annotation(pod, api::kInjectAnnotation) == "false";
+  if (seen.declined) seen.wanted_pool.reset();
   seen.injected_by = ctl::printable(by.value_or(""));
   seen.injected = by ? has_container(pod, "spec.initContainers", api::kPayloadContainer) : seen.is_node_larderd();
   seen.not_injected = ctl::printable(api::annotation(pod, api::kNotInjectedAnnotation).value_or(""));

@@ -25,6 +25,7 @@ struct PodSeen {
   bool injected = false;                   // it has what the injector adds, or is the DaemonSet's pod
   std::string injected_by;                 // "0.1.0/chat"
   std::string not_injected;                // the injector's reason
+  bool declined = false;                   // annotation larder.dev/inject: "false"; then it wants no pool
   bool is_static = false;                  // run by the kubelet from a file
   std::string owner_kind, owner_name;      // its controller
   std::vector<ContainerSeen> containers;   // but Larder's own

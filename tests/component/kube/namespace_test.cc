@@ -183,7 +183,8 @@ TEST_F(NamespaceTest, ADefaultOfGpusGivesOursNone) {
   limit("{type: Container, default: {nvidia.com/gpu: 1}, defaultRequest: {nvidia.com/gpu: 1}}");
   const std::string made = create(pod("gpus"));
   ASSERT_THAT(made, HasSubstr("larder.dev/injected"));
-  for (const Object& container : Object::parse(made)["spec"]["initContainers"])
+  const Object pod = Object::parse(made);
+  for (const Object& container : pod["spec"]["initContainers"])
     EXPECT_EQ(container["resources"]["limits"]["nvidia.com/gpu"], "0") << container.dump();
 }
 

@@ -150,7 +150,8 @@ TEST_F(OperatorTest, ALogThatNobodyReadsHoldsNothingUp) {
   while (::write(pipe.get(), ".", 1) == 1) {
   }
   const auto one = replica("unread");
-  for (int i = 0; i < 5; ++i) put(resources::kPools, "unread-" + std::to_string(i), R"({"placement": "Node"})");
+  for (int i = 0; i < 5; ++i)
+    put(resources::kPools, "unread-" + std::to_string(i), R"({"placement": "Node", "memory": {"size": "1Gi"}})");
   for (int i = 0; i < 5; ++i) {
     const std::string name = "unread-" + std::to_string(i);
     EXPECT_GE(await([&] { return condition(resources::kPools, name, "ObjectsApplied") == "True Applied"; }), 0) << name;

@@ -168,6 +168,14 @@ TEST(CheckFindings, AnAnnotationBesideTheTemplateIsAMistake) {
   EXPECT_THAT(check_pod(facts).findings[0].cure, HasSubstr("spec.template.metadata.annotations"));
 }
 
+TEST(CheckFindings, APodThatDeclinesAsksForNone) {
+  const PlannedPod planned = planned_of(R"({"larder.dev/pool": "chat", "larder.dev/inject": "false"})");
+  CheckFacts facts = facts_of(taken(stored(planned.pod, "x")));
+  facts.planned = planned;
+  EXPECT_EQ(check_pod(facts).verdict, Verdict::kNotAsked);
+  EXPECT_TRUE(check_pod(facts).findings.empty());
+}
+
 TEST(CheckFindings, ThatTheInjectorWasNotAskedIsJudgedAsOfAPod) {
   CheckFacts facts = facts_of(taken(stored(planned_of().pod, "x")));
   facts.injection.emplace();

@@ -66,6 +66,28 @@ TEST(InjectionFindings, TheInjectorsOwnWordsComeFirst) {
   EXPECT_EQ(first_reason(facts), "LeftAlone");
 }
 
+// Its namespace asked: the pod has no annotation of its own.
+TEST(InjectionFindings, WhatTheNamespaceAskedForIsJudgedToo) {
+  const auto without = [](const Object& more) {
+    PodSeen seen = annotated({{"metadata", {{"annotations", more}}}});
+    return seen;
+  };
+  InjectionFacts facts = facts_of(without({{"larder.dev/pool", nullptr}, {"larder.dev/not-injected", "no room; raise it"}}));
+  EXPECT_EQ(first_reason(facts), "LeftAlone");
+  facts.pod = without({{"larder.dev/pool", nullptr}, {"larder.dev/not-injected", "there is no CachePool \"chat\"; create it"}});
+  EXPECT_EQ(first_reason(facts), "LeftAlone");
+  facts.pod = without({{"larder.dev/pool", nullptr}});
+  facts.namespace_pool = "code";
+  EXPECT_EQ(first_reason(facts), "NotSeenAsEngine");
+  EXPECT_NE(why_not_injected(facts)[0].cure.find("larder.dev/pool: code"), std::string::npos);
+}
+
+TEST(InjectionFindings, WhoDeclinesIsToldSo) {
+  const PodSeen pod = annotated({{"metadata", {{"annotations", {{"larder.dev/inject", "false"}}}}}});
+  EXPECT_FALSE(pod.wanted_pool);
+  EXPECT_EQ(first_reason(facts_of(pod)), "Declined");
+}
+
 TEST(InjectionFindings, AnEventSpeaksWhereNoAnnotationCouldBeWritten) {
   InjectionFacts facts = facts_of(annotated());
   facts.events = {"its annotations leave no room"};

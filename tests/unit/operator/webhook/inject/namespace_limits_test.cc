@@ -149,6 +149,7 @@ TEST(ResourceQuota, OfProcessorsGivesOursALimit) {
 TEST(ResourceQuota, OfClaimsIsThatOfTheDisk) {
   for (const auto& [hard, used] : {std::pair{"{requests.storage: 20Gi}", "{requests.storage: 15Gi}"},
                                    std::pair{"{persistentvolumeclaims: 1}", "{persistentvolumeclaims: 1}"},
+                                   std::pair{"{count/persistentvolumeclaims: 1}", "{count/persistentvolumeclaims: 1}"},
                                    std::pair{"{nvme.storageclass.storage.k8s.io/requests.storage: 5Gi}",
                                              "{nvme.storageclass.storage.k8s.io/requests.storage: 0}"}}) {
     InjectionCase one = engine();

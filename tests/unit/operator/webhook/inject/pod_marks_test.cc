@@ -42,6 +42,13 @@ TEST(PodMarks, OfPlacementNodeToo) {
   EXPECT_EQ(annotations(one)[kNotBackedUp], "larder-payload");
 }
 
+TEST(PodMarks, AUsersVolumeIsNotOursByTheBeginningOfItsName) {
+  InjectionCase one = usual();
+  one.pod["spec"]["volumes"] = Object::array({Object{{"name", "larder-notes"}, {"emptyDir", Object::object()}}});
+  EXPECT_EQ(annotations(one)[kMovable], "larder-run,larder-memory,larder-payload");
+  EXPECT_EQ(annotations(one)[kNotBackedUp], "larder-run,larder-memory,larder-payload");
+}
+
 TEST(PodMarks, ListsKeepWhatIsInThem) {
   InjectionCase one = usual();
   Object& mine = one.pod["metadata"]["annotations"];

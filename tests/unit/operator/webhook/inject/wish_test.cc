@@ -59,6 +59,24 @@ TEST(NamespaceAsks, OnlyPodsOfVllmAreTouched) {
   EXPECT_EQ(vllm.inject().kind, Refusal::kNoPool);
 }
 
+// A flag of vLLM's would end whatever else runs in a container of that name.
+TEST(NamespaceAsks, ANameThatThePoolGivesTheEnginesContainerMakesNoEngine) {
+  for (const char* container : {"{image: prom/prometheus, args: [--config.file=/etc/p.yml]}", "{image: nginx, command: [nginx]}"})
+    for (const bool flags : {true, false}) {
+      test::InjectionCase one = test::container_case(container);
+      one.pool->spec.engine.container = "engine";
+      one.pool->spec.engine.flags = flags;
+      one.by_pod = false;
+      EXPECT_EQ(one.inject().patch, Object::array()) << container;
+      EXPECT_NE(one.inject().passed_by, "") << container;
+    }
+  test::InjectionCase vllm = test::container_case("{image: 'vllm/vllm-openai:v1', args: [--model, m]}");
+  vllm.pool->spec.engine.container = "engine";
+  vllm.by_pod = false;
+  EXPECT_EQ(vllm.inject().refused, "");
+  EXPECT_FALSE(vllm.inject().patch.empty());
+}
+
 TEST(NamespaceAsks, WhatIsNoPodIsPassedBy) {
   test::InjectionCase one = test::container_case("{command: [vllm, serve, m]}");
   one.by_pod = false;
