@@ -23,8 +23,8 @@ using protocol::MessageType;
 
 // Whom the socket is for, as far as this process may see, and who this process is.
 Status no_permission(const std::string& path) {
-  std::string text =
-      "connect to " + path + ": this engine runs as uid " + std::to_string(::geteuid()) + ", gid " + std::to_string(::getegid());
+  std::string text = "connect to " + path + ": permission denied: this engine runs as uid " + std::to_string(::geteuid()) +
+                     ", gid " + std::to_string(::getegid());
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) return {Code::kPermissionDenied, text + " and may not look into the socket's directory"};
   std::array<char, 8> mode{};

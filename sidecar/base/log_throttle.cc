@@ -20,15 +20,19 @@ LogThrottle& refusals() {
   return throttle;
 }
 
-// A digit for each run of digits: session numbers and counts make no new text.
+// '#' for each number and each id in hex digits: session numbers, counts and namespaces that strangers name make no new text.
 std::string without_numbers(std::string_view text) {
+  constexpr std::size_t kLeastId = 16;
   std::string kept;
-  for (const char c : text) {
-    const bool digit = c >= '0' && c <= '9';
-    if (!digit)
-      kept += c;
+  while (!text.empty()) {
+    const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+    const std::size_t id = std::min(text.find_first_not_of("0123456789abcdef"), text.size());
+    const std::size_t taken = id >= kLeastId ? id : digits;
+    if (taken == 0)
+      kept += text.front();
     else if (!kept.ends_with('#'))
       kept += '#';
+    text.remove_prefix(std::max<std::size_t>(taken, 1));
   }
   return kept;
 }

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "sidecar/base/log.h"
+#include "sidecar/base/log_throttle.h"
 #include "sidecar/ipc/chunk_names.h"
 
 namespace larder::ipc {
@@ -209,7 +209,8 @@ void WriteDown::too_large(std::uint64_t bytes, const Status& why) {
   if (bytes >= too_large_bytes_) return;
   too_large_bytes_ = bytes;
   too_large_ = why.text();
-  base::log_warning(link_.name() + " tier: " + too_large_);
+  // Whoever stores chunks that are smaller each time makes no line each time.
+  base::log_refusal(link_.name() + " tier", too_large_, base::LogLevel::kWarning, link_.name() + " tier: " + too_large_);
 }
 
 void WriteDown::committed(const protocol::EntryView& chunk) {

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <string_view>
 
+#include "shim/protocol/utf8.h"
 #include "sidecar/ctl/words.h"
 
 namespace larder::kube {
@@ -46,16 +47,18 @@ bool is_plain(std::string_view text) {
   return text.find(": ") == std::string_view::npos && text.find("  ") == std::string_view::npos;
 }
 
-// A character of ISO 6429's second set of controls, in UTF-8.
-bool is_second_control(std::string_view text, std::size_t i) {
-  return text[i] == '\xc2' && i + 1 < text.size() && static_cast<unsigned char>(text[i + 1]) < 0xa0;
+// Bytes of the character at `i` where it is a control beyond ASCII (utf8.h), of which some end a line of YAML 1.1; else 0.
+std::size_t control_bytes(std::string_view text, std::size_t i) {
+  const std::string_view rest = text.substr(i);
+  const std::size_t bytes = protocol::utf8_bytes(rest);
+  return bytes > 1 && protocol::is_control(rest, bytes) ? bytes : 0;
 }
 
 bool may_stand_in_a_block(std::string_view text) {
   if (text.find('\n') == std::string_view::npos || text.front() == ' ' || text.front() == '\n') return false;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const auto c = static_cast<unsigned char>(text[i]);
-    if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f || is_second_control(text, i)) return false;
+    if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f || control_bytes(text, i) != 0) return false;
   }
   return true;
 }
@@ -65,15 +68,21 @@ std::string in_quotes(std::string_view text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
     const auto code = static_cast<unsigned char>(c);
-    char escape[8];
+    const std::size_t control = control_bytes(text, i);
+    const auto bits = [&](std::size_t at, unsigned mask) { return static_cast<unsigned char>(text[i + at]) & mask; };
+    char escape[16];
     if (c == '"' || c == '\\') {
       out += std::string("\\") + c;
     } else if (c == '\n') {
       out += "\\n";
-    } else if (code < 0x20 || code == 0x7f || is_second_control(text, i)) {
-      const unsigned value = c == '\xc2' ? static_cast<unsigned char>(text[++i]) : code;
-      std::snprintf(escape, sizeof(escape), "\\x%02x", value);
+    } else if (control == 3) {
+      std::snprintf(escape, sizeof(escape), "\\u%04x", bits(0, 0x0f) << 12 | bits(1, 0x3f) << 6 | bits(2, 0x3f));
       out += escape;
+      i += 2;
+    } else if (code < 0x20 || code == 0x7f || control == 2) {
+      std::snprintf(escape, sizeof(escape), "\\x%02x", control == 2 ? bits(1, 0xff) : unsigned{code});
+      out += escape;
+      i += control == 2 ? 1 : 0;
     } else {
       out += c;
     }

@@ -50,10 +50,13 @@ Backend::ChunkRefusal Backend::chunk_refusal(const std::vector<std::string>& key
   return {};
 }
 
+// A part rather than the record, the first key: the record is sent last.
 std::optional<std::size_t> Backend::begin_chunk(const std::vector<std::string>& keys, std::uint64_t bytes) {
   std::optional<std::size_t> tried;
-  for (std::size_t i = 0; i < keys.size(); ++i)
-    if (Node* const node = writer_of(keys[i]); node != nullptr && node->gate.begin(bytes, clock_.now_ns()) && !tried) tried = i;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    Node* const node = writer_of(keys[i]);
+    if (node != nullptr && node->gate.begin(bytes, clock_.now_ns()) && tried.value_or(0) == 0) tried = i;
+  }
   return tried;
 }
 

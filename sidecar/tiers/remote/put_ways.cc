@@ -118,7 +118,11 @@ void RemoteEngine::send_parts(const OpPtr& op) {
   const std::uint64_t bytes = record.facts.slot_bytes();
   op->put = {bytes, std::min<std::uint64_t>(bytes, record.part_size(0)), clock_.now_ns()};
   moves(op, op->command.slot.size());
-  if (const std::optional<std::size_t> tried = backend_.begin_chunk(keys, bytes)) op->trial = *tried == 0 ? 0 : *tried - 1;
+  if (const std::optional<std::size_t> tried = backend_.begin_chunk(keys, bytes)) {
+    op->trial = *tried == 0 ? 0 : *tried - 1;
+    // Of a Cluster: the record alone is with a server that tries it, and all parts go before the record.
+    if (*tried == 0 && keys.size() > 1) op->put.sent_bytes = bytes;
+  }
   op->waiting = op->trial ? 1 : record.parts();
   if (op->trial) return send_part(op, *op->trial);
   for (std::uint32_t number = 0; number < record.parts(); ++number) send_part(op, number);

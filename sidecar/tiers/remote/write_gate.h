@@ -3,12 +3,14 @@
 //
 // A refusal closes the gate for chunks of that size and larger; smaller chunks pass. After a pause one
 // chunk passes as a trial. A trial that is stored opens the gate, a trial that is refused doubles the
-// pause. A pause lasts at least as long as the bytes of one trial take at `trial_bytes_per_s`, so that
+// pause. Room for a small chunk is no room for a large one: the largest that was refused keeps a pause of
+// its own, until one of that size is stored. A pause lasts at least as long as the bytes of one trial take at `trial_bytes_per_s`, so that
 // a server that refuses large chunks costs little traffic. An error that nobody knows is tried once more
 // soon: it may be over. Connections that end under a chunk count as a refusal from the third in a row on:
 // one alone says nothing of the chunk.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <random>
@@ -33,6 +35,7 @@ class WriteGate {
       : pauses_(pauses), random_(static_cast<std::minstd_rand::result_type>(seed | 1)) {}
 
   bool lets(std::uint64_t bytes, std::uint64_t now_ns) const {
+    if (bytes >= largest_refused_ && (now_ns < largest_next_ns_ || now_ns < trial_until_ns_)) return false;
     return !closed() || bytes < closed_from_ || (now_ns >= next_ns_ && now_ns >= trial_until_ns_);
   }
   // A chunk that passes is sent now. True: it is the trial; end_trial(), stored(), refused() or lost() follows.
@@ -53,14 +56,15 @@ class WriteGate {
   // A pause that ended long ago with nothing to try: the gate opens.
   void tick(std::uint64_t now_ns);
   bool closed() const { return closed_from_ != UINT64_MAX; }
-  std::uint64_t closed_from() const { return closed_from_; }  // bytes; UINT64_MAX: open
-  const std::string& reason() const { return reason_; }       // empty: open
+  std::uint64_t closed_from() const { return std::min(closed_from_, largest_refused_); }  // bytes; UINT64_MAX: open
+  const std::string& reason() const { return closed() ? reason_ : largest_reason_; }      // empty: open
   // When a chunk that does not pass now should be offered again; often, since that costs no traffic.
   std::uint64_t again_ns(std::uint64_t now_ns) const;
 
  private:
   void open();
-  bool fits(std::uint64_t free_bytes) const;
+  void forget_largest();
+  static bool fits(std::uint64_t bytes, std::uint64_t free_bytes);
 
   Pauses pauses_;
   std::minstd_rand random_;
@@ -68,6 +72,8 @@ class WriteGate {
   std::uint64_t closed_ns_ = 0;  // by the last refusal
   std::uint64_t wait_ns_ = 0, next_ns_ = 0, trial_until_ns_ = 0;
   std::string reason_;
+  std::uint64_t largest_refused_ = UINT64_MAX, largest_next_ns_ = 0;
+  std::string largest_reason_;
   bool full_ = false;
   std::optional<std::uint64_t> free_when_refused_, free_bytes_;
   std::uint64_t early_wait_ns_ = 0, early_ns_ = 0;

@@ -2,7 +2,14 @@
 
 from types import SimpleNamespace
 
-from larder.vllm.neighbours import Neighbours
+import pytest
+
+pytest.importorskip("vllm")
+
+import fakes  # noqa: E402
+
+from larder.vllm.neighbours import Neighbours  # noqa: E402
+from larder.vllm.scheduler import SchedulerHalf  # noqa: E402
 
 
 def step(new=(), resumed=(), running=(), sync=False):
@@ -46,5 +53,30 @@ def test_a_request_that_is_not_tracked_is_none_of_ours():
 
 def test_blocks_that_failed_are_nobodys():
     tracked = {"a": SimpleNamespace(stale=False)}
-    Neighbours().failed(tracked)
+    assert not Neighbours().failed(tracked), "a load between steps: vLLM has not cached its blocks yet"
     assert tracked["a"].stale
+
+
+@pytest.mark.parametrize("batches", [1, 2, 4])
+def test_vllms_cache_keeps_the_blocks_of_a_load_that_failed_within_its_step(batches):
+    watched = Neighbours(batches)
+    watched.step(step(new=[("a", 512)], sync=True), {})
+    for _ in range(batches - 1):
+        watched.step(step(), {})
+    assert watched.failed({})
+
+
+def test_a_later_request_that_hits_such_blocks_is_not_stored():
+    half = SchedulerHalf(fakes.setup(), fakes.Client(), fakes.NAMED)
+    half._neighbours.step(step(new=[("a", 512)], sync=True), {})
+    half.worker_output(SimpleNamespace(**vars(fakes.ended()), invalid_block_ids={7}))
+    for name, local, is_stale in (("b", 128, True), ("c", 0, False)):
+        request = fakes.Request(name, range(400))
+        external, _ = half.matched_tokens(request, local)
+        half.allocated(request, fakes.blocks(range(1, 40)), external)
+        assert half._tracked[name].stale is is_stale
+    half.prefix_cache_emptied()
+    request = fakes.Request("d", range(400))
+    half.matched_tokens(request, 128)
+    half.allocated(request, fakes.blocks(range(1, 40)), 0)
+    assert not half._tracked["d"].stale

@@ -160,6 +160,33 @@ class TestWhoHasMore:
         assert admit(half, long[1], 512) == (0, False)
 
 
+    def test_a_prompt_that_a_reset_preempted_loads_for_all(self, half, client):
+        """vLLM tells of it in the step that begins the load anew."""
+        first, other = equal(2, client=client)
+        admit(half, first)
+        assert admit(half, other) == LATER
+        assert loads(half, preempted=["r0", "r1"]) == ["r0"]
+        assert admit(half, other) == LATER
+
+
+class TestWindows:
+    """vLLM keeps of a load the window before its end: no hit ends elsewhere."""
+
+    @pytest.mark.parametrize(
+        ("loads", "asks", "waits"),
+        [(400, 400, True), (400, 385, True), (384, 384, False), (400, 384, False), (400, 300, False), (400, 129, False)],
+    )
+    def test_waits_only_for_a_load_that_ends_where_its_own_would(self, client, loads, asks, waits):
+        half = half_over(client, groups=(group(0), group(1, window=64)))
+        store_all(client, Request("s", range(400)))
+        for name, tokens in (("a", loads), ("b", asks)):
+            request = Request(name, range(tokens))
+            external, _ = half.matched_tokens(request, 0)
+            if name == "a":
+                half.allocated(request, blocks(TABLE, TABLE), external)
+        assert (external is None) is waits
+
+
 class TestInVain:
     """Each goes on as if there had been no load under way, and never waits again."""
 
@@ -190,8 +217,9 @@ class TestInVain:
         assert nothing_left(half)
 
     def test_its_request_was_preempted(self, half, waiting):
+        loads(half)
         loads(half, preempted=["r0"])
-        self.all_load(half, waiting[1])
+        assert [admit(half, other) for other in waiting[1]] == [(384, True)] * 2
 
     def test_it_was_late(self, half, waiting, clock):
         clock.now += shared_loads.LOAD_BEGINS_WITHIN_S - 0.1
@@ -367,6 +395,17 @@ class TestFetches:
         assert admit(half, requests[1]) == LATER and len(client.fetches) == 1
         client.arrive(client.the_fetch())
         assert admit(half, requests[1]) == (384, True)
+
+    def test_a_short_prompt_in_memory_is_loaded_at_once(self, half, client, requests):
+        """A common begin, as a system prompt, beside a long prompt that is fetched."""
+        client.stored.add(chunk_keys(requests[0])[0])
+        assert admit(half, requests[0]) == LATER and len(client.fetches) == 1
+        assert admit(half, Request("short", range(200))) == (128, True)
+
+    def test_a_shorter_prompt_is_fetched_by_itself(self, half, client, requests):
+        assert admit(half, requests[0]) == LATER
+        assert admit(half, Request("short", range(300))) == LATER
+        assert client.call_names().count("fetch") == 2
 
     def test_it_has_come_and_its_request_finds_no_blocks(self, half, client, requests):
         clock = half._shared._clock = Clock()

@@ -90,6 +90,19 @@ TEST_F(LogThrottleTest, EachCauseHasItsLineAndNumbersMakeNone) {
   EXPECT_THAT(lines_of([] { tell_all_left_out(); }), HasSubstr("left out: 49 more lines of uid 7: all # sessions are taken\n"));
 }
 
+// A stranger sends namespaces of random ids: they took every place of the table, a line each.
+TEST_F(LogThrottleTest, IdsOfARefusalMakeNoCause) {
+  const std::string log = lines_of([] {
+    for (int i = 0; i < 200; ++i) {
+      const std::string id = std::string(20, "abcdef"[i % 6]) + std::to_string(10'000'000 + i) + "beef";
+      log_refusal("uid 7", "namespace id " + id + " is not the hash", LogLevel::kWarning, "refused");
+    }
+    log_refusal("uid 8", "a bad face", LogLevel::kWarning, "another user");
+  });
+  EXPECT_EQ(count(log), 2) << log;
+  EXPECT_THAT(lines_of([] { tell_all_left_out(); }), HasSubstr("199 more lines of uid 7: namespace id # is not the hash\n"));
+}
+
 TEST_F(LogThrottleTest, AQuietSourceLeavesTheTable) {
   lines_of([&] { throttle_.log("a", LogLevel::kInfo, "once"); });
   EXPECT_EQ(throttle_.sources(), 1U);

@@ -64,7 +64,7 @@ class Fetches:
                 return True
             found = self._looks.found(request.request_id, first + there)
         end = there + found[0] if found else reachable
-        if end > there and self._shared.join(request, space, hashes[: end * stride], stride, first + end, local_tokens):
+        if end > there and self._shared.join(request, space, hashes[: end * stride], stride, first + end, local_tokens, fetches=True):
             return True
         plan = None if found is None else self._shared_plan(*found, lacking_tokens)
         if plan is None:
@@ -122,7 +122,7 @@ class Fetches:
                 self._decided.discard(request.request_id)
             return False
         self._fetches[request.request_id] = Running(ticket, len(hashes) // stride, there, plan)
-        self._shared.begin(request.request_id, space, hashes, stride, plan.deadline_s)
+        self._shared.begin(request.request_id, space, hashes, stride, plan.deadline_s, fetched=True)
         late.info(
             "Reqid: %s, Total tokens %d, Larder hit tokens: %d, to fetch: %d within %d ms (estimated %.1f ms, computing them %s)",
             request.request_id,
@@ -143,7 +143,9 @@ class Fetches:
         fetch.ended = True
         brought = max(min(done.chunks, fetch.chunks) - fetch.there, 0)
         self._worth.ended(fetch.plan, brought, done.elapsed_s, done.late)
-        if not brought:
+        if brought:
+            self._shared.came(request_id)
+        else:
             self._shared.end(request_id)
         late.info(
             "Fetched %d of %d chunks, %d bytes for request %s in %.1f ms%s",

@@ -16,11 +16,15 @@ class LocalCache:
 
     def emptied(self):
         """vLLM has emptied its cache."""
-        self._old_weights = False
+        self._old_weights = False  # or any other reason to distrust every block
         self._number = {}  # by name and path of an adapter: its number at the first request
         self._replaced = set()  # numbers of adapters that were loaded again from other files
 
     def weights_change(self):
+        self._old_weights = True
+
+    def blocks_are_bad(self):
+        """A load of another connector has failed, and the cache keeps its blocks under their names (neighbours)."""
         self._old_weights = True
 
     def seen(self, adapter):

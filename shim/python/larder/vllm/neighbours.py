@@ -31,6 +31,9 @@ class Neighbours:
                 tracked[request_id].stale = True
 
     def failed(self, tracked):
-        """vLLM has learnt that blocks are not as their names say."""
+        """vLLM has learnt that blocks are not as their names say. Whether its own cache may keep such
+        blocks: those of a load within a step are in the cache before they are loaded, and vLLM does
+        not take them out."""
         for one in tracked.values():
             one.stale = True
+        return self._left > 0

@@ -250,8 +250,9 @@ class SchedulerHalf(Guarded):
         computes = bool(scheduler_output.num_scheduled_tokens)
         if not computes:
             self._rest()
-        for request_id in scheduler_output.preempted_req_ids or ():
-            self._shared.end(request_id)
+        if scheduler_output.preempted_req_ids:  # a reset preempts, and the same step may begin the request's load
+            for request_id in set(scheduler_output.preempted_req_ids) - {move.request_id for move in loads}:
+                self._shared.end(request_id)
         preempted, kept = self._kept.preempted(scheduler_output.preempted_req_ids or ()), self._kept.take_told()
         closed = self._spaces.take_closed()
         if loads or namespace or stores or prefill_tokens or preempted or kept or closed:
@@ -283,7 +284,8 @@ class SchedulerHalf(Guarded):
     def worker_output(self, output):
         self._kept.free(getattr(output, "finished_sending", None) or ())
         if getattr(output, "invalid_block_ids", None) and self.setup is not None and not self.setup.fails_by_page:
-            self._neighbours.failed(self._tracked)
+            if self._neighbours.failed(self._tracked):
+                self._local.blocks_are_bad()
         report = getattr(output, "kv_connector_worker_meta", None)
         if report is not None:
             self._hear(report)

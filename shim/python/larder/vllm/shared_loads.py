@@ -3,10 +3,11 @@
 vLLM shares the blocks of a load once the load has ended. Equal prompts that arrive meanwhile would each load a copy of their own into
 blocks of their own. Such a request waits instead, and then hits the blocks in vLLM's own prefix cache.
 
-A request waits where a load or a fetch under way brings all chunks that the request would load. Loads run one after the other, so that
-its own load would not end earlier. A request whose prompt goes on behind the shared chunks loads at once: its load would otherwise begin
-a step later. A waiter waits for loads alone, never for another waiter, and not beyond the deadline of the load. A request that waited in
-vain never waits again: the load failed, its request was aborted or preempted, it was late, or vLLM's cache has lost the blocks.
+A request waits where a load under way brings all chunks that the request would load. Loads run one after the other, so that its own load
+would not end earlier. A fetch is waited for only by a request whose own fetch would end with the same chunk: chunks that are in memory,
+and fewer chunks, would be there earlier. A request whose prompt goes on behind the shared chunks loads at once: its load would otherwise
+begin a step later. A waiter waits for loads alone, never for another waiter, and not beyond the deadline of the load. A request that
+waited in vain never waits again: the load failed, its request was aborted or preempted, it was late, or vLLM's cache has lost the blocks.
 
 Equal chunks have equal keys and one namespace: salts, adapters and pictures are in these. Owned by the scheduler's thread."""
 
@@ -26,6 +27,7 @@ class UnderWay:
 
     keys: tuple  # (number of the namespace, key) of each
     until: float
+    fetched: bool = False  # the chunks are on their way to memory
 
 
 @dataclass
@@ -38,6 +40,7 @@ class Wait:
 class SharedLoads:
     def __init__(self, setup, clock=time.monotonic):
         self._setup = setup
+        self._windows = setup is not None and any(group.window is not None for group in setup.groups)
         self._clock = clock
         self._under_way: dict[str, UnderWay] = {}  # by request
         self._by_key: dict[tuple, tuple] = {}  # (who loads it, its place among the keys of that load)
@@ -46,16 +49,21 @@ class SharedLoads:
 
     # ---- who loads
 
-    def begin(self, request_id, space, hashes, stride, within_s=LOAD_BEGINS_WITHIN_S):
-        """The request has these chunks fetched, or loads them."""
+    def begin(self, request_id, space, hashes, stride, within_s=LOAD_BEGINS_WITHIN_S, fetched=False):
+        """The request loads these chunks, or has them fetched."""
         if not self._setup.own_cache:
             return
         keys = tuple((space.number, hashes[i : i + stride]) for i in range(0, len(hashes), stride))
         load = self._under_way.setdefault(request_id, UnderWay((), 0.0))
         self._forget_keys(request_id, load)
-        load.keys, load.until = keys, self._clock() + within_s
+        load.keys, load.until, load.fetched = keys, self._clock() + within_s, fetched
         for place, key in enumerate(keys):
             self._by_key.setdefault(key, (request_id, place))
+
+    def came(self, request_id):
+        """The fetch has ended with chunks that the request is about to load."""
+        if request_id in self._under_way:
+            self._under_way[request_id].fetched = False
 
     def end(self, request_id):
         """The load has ended, or there is none."""
@@ -70,24 +78,31 @@ class SharedLoads:
 
     # ---- who waits
 
-    def join(self, request, space, hashes, stride, end_chunk, local_tokens):
-        """Whether the request waits from now on. hashes: of the chunks that it would load or have fetched; end_chunk: the number of the
-        chunk behind the last of them; local_tokens: what vLLM has of its prompt."""
+    def join(self, request, space, hashes, stride, end_chunk, local_tokens, fetches=False):
+        """Whether the request waits from now on. hashes: of the chunks that it would load or, where it `fetches`, have fetched; end_chunk:
+        the number of the chunk behind the last of them; local_tokens: what vLLM has of its prompt."""
         if not self._by_key or request.request_id in self._in_vain or len(self._waits) >= MOST_WAITING:
             return False
         other, place = self._by_key.get((space.number, hashes[-stride:]), (request.request_id, 0))
         if other == request.request_id or other in self._waits:
             return False
-        # Keys are chained: a load that brings the last chunk brings the chunks before it, as far back as the load goes.
-        if place + 1 < len(hashes) // stride or self._shareable(request, end_chunk) <= local_tokens:
+        load = self._under_way[other]
+        ends_with_it = place + 1 == len(load.keys)
+        if load.fetched and not (fetches and ends_with_it):
             return False
-        self._waits[request.request_id] = Wait(other, self._under_way[other], local_tokens)
+        # Keys are chained: a load that brings the last chunk brings the chunks before it, as far back as the load goes.
+        if place + 1 < len(hashes) // stride or self._shareable(request, end_chunk, ends_with_it) <= local_tokens:
+            return False
+        self._waits[request.request_id] = Wait(other, load, local_tokens)
         return True
 
-    def _shareable(self, request, end_chunk):
-        """Tokens. vLLM computes the last token of a prompt, and hits whole blocks alone."""
+    def _shareable(self, request, end_chunk, ends_with_it):
+        """Tokens. vLLM computes the last token of a prompt, and hits whole blocks alone. A load brings the window before its own end, and
+        no hit of a model with windows can end anywhere else."""
         block = math.lcm(*(group.block_size for group in self._setup.groups))
-        return min(end_chunk * self._setup.chunk_tokens, (request.num_tokens - 1) // block * block)
+        end = end_chunk * self._setup.chunk_tokens
+        most = (request.num_tokens - 1) // block * block
+        return 0 if self._windows and not (ends_with_it and end <= most) else min(end, most)
 
     def waits(self, request_id, local_tokens):
         """Whether the request waits. local_tokens: what vLLM has of its prompt by now."""

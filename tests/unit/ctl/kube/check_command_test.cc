@@ -116,14 +116,15 @@ TEST(YamlText, IsAsKubectlWritesIt) {
   const Object object = Object::parse(
       R"J({"a": {"list": [1, "x", {"k": true, "l": []}, [2, 3], {}], "none": null}, "args": ["--model", "m", "--port=8000", "", "a # b",
       "no", "1e3", "4Gi", "100m", "8Gb", "12:30", "- x", "two  blanks", "end:", "a: b", "{}", "*x", "1.5", "ünï"], "script": "set -e\nvllm serve\n",
-      "cut": "a\nb", "more": "a\n\n", "indented": " a\nb", "hostile": "\u001b[2J\u009bx\u007f\"\\", "larder.dev/pool": "chat"})J");
+      "cut": "a\nb", "more": "a\n\n", "indented": " a\nb", "hostile": "\u001b[2J\u009bx\u007f\"\\", "larder.dev/pool": "chat",
+      "turned": "a\u202eb\n", "two": "a\u2028b\nc"})J");
   EXPECT_EQ(yaml_text(object),
             "a:\n  list:\n  - 1\n  - x\n  - k: true\n    l: []\n  - - 2\n    - 3\n  - {}\n  none: null\n"
             "args:\n- \"--model\"\n- m\n- \"--port=8000\"\n- \"\"\n- \"a # b\"\n- \"no\"\n- \"1e3\"\n- 4Gi\n- 100m\n- \"8Gb\"\n- "
             "\"12:30\"\n- \"- x\"\n"
             "- \"two  blanks\"\n- \"end:\"\n- \"a: b\"\n- \"{}\"\n- \"*x\"\n- \"1.5\"\n- \"ünï\"\n"
             "cut: |-\n  a\n  b\nhostile: \"\\x1b[2J\\x9bx\\x7f\\\"\\\\\"\nindented: \" a\\nb\"\nlarder.dev/pool: chat\nmore: "
-            "|+\n  a\n\nscript: |\n  set -e\n  vllm serve\n");
+            "|+\n  a\n\nscript: |\n  set -e\n  vllm serve\nturned: \"a\\u202eb\\n\"\ntwo: \"a\\u2028b\\nc\"\n");
 }
 
 TEST(LineDiff, SaysWhatDiffersAndWhere) {

@@ -272,6 +272,36 @@ TEST_F(RemoteClusterHostileTest, ADropBeginsAgainWhereSlotsHaveMovedMeanwhile) {
   EXPECT_TRUE(eventually([&] { return loop_->get(number, 1, kBytes).code() == Code::kNotFound; }));
 }
 
+// Else each trial sends all parts to the others, and the record, which is refused, behind them.
+TEST_F(RemoteClusterHostileTest, AServerThatRefusedAChunkIsTriedByAPart) {
+  FakeServer other({}, FakeServer::Kind::kCluster);
+  const auto hook = [&](const FakeServer::Words& words) -> std::optional<std::string> {
+    return words[0] == "CLUSTER" ? std::optional(FakeServer::slots({server_.port(), other.port()})) : std::nullopt;
+  };
+  const HookScope hooked(server_, hook);
+  const HookScope hooked_other(other, hook);
+  Backend backend(options_, clock_, {[] {}, [] {}});
+  ASSERT_TRUE(backend.open().ok());
+  const auto key_in = [](bool upper) {
+    std::uint64_t number = 0;
+    while ((slot_of("key" + std::to_string(number)) >= kSlots / 2) != upper) ++number;
+    return "key" + std::to_string(number);
+  };
+  const std::string good = key_in(false), bad = key_in(true);
+  ASSERT_TRUE(eventually([&] {
+    backend.turn(1'000'000);
+    backend.flush();
+    return backend.refusal(good, Lane::kWrites).ok() && backend.refusal(bad, Lane::kWrites).ok();
+  }));
+  using Tried = std::optional<std::size_t>;
+  EXPECT_EQ(backend.begin_chunk({bad, good, bad}, kBytes), Tried());
+  backend.chunk_refused(bad, {kBytes, kBytes, clock_.now_ns()}, meaning_of("ERR too long"));
+  EXPECT_EQ(backend.begin_chunk({bad, good, bad}, kBytes), Tried(2));
+  EXPECT_EQ(backend.begin_chunk({good, bad, bad}, kBytes), Tried(1));
+  EXPECT_EQ(backend.begin_chunk({bad, good}, kBytes), Tried(0)) << "no part of it is there";
+  EXPECT_EQ(backend.begin_chunk({good, good}, kBytes), Tried());
+}
+
 // Three nodes that send every third command on, to each other or themselves, or refuse it.
 TEST(RemoteClusterShiftTest, RandomRedirectionsShiftNoReply) {
   std::atomic<std::uint64_t> count = 0;

@@ -55,6 +55,25 @@ TEST_F(WriteGateTest, PausesGrowToMinutesAndALargeTrialIsRarerThanASmallOne) {
   EXPECT_FALSE(large.lets(32 * kMib, 200 * kSecond)) << "2 MiB at 8 KiB/s";
 }
 
+// A server that takes a small one now and then: a large one was sent whole after each of them.
+TEST_F(WriteGateTest, ASmallOneThatIsStoredSaysNothingOfLargeOnes) {
+  constexpr std::uint64_t kSmall = 64 << 10, kLarge = 8 * kMib;
+  refuse(kLarge, kSecond);  // for 256 s and more
+  refuse(kSmall, 2 * kSecond);
+  gate_.begin(kSmall, 200 * kSecond);  // early, say
+  gate_.stored(put(kSmall, 200 * kSecond));
+  EXPECT_TRUE(gate_.lets(kSmall, 200 * kSecond));
+  EXPECT_FALSE(gate_.lets(kLarge, 200 * kSecond)) << "its pause is not over";
+  EXPECT_EQ(gate_.closed_from(), kLarge);
+  EXPECT_EQ(gate_.reason(), "refused");
+  ASSERT_TRUE(gate_.lets(kLarge, 400 * kSecond));
+  EXPECT_TRUE(gate_.begin(kLarge, 400 * kSecond)) << "as a trial";
+  EXPECT_FALSE(gate_.lets(kLarge, 400 * kSecond));
+  gate_.stored(put(kLarge, 400 * kSecond));
+  EXPECT_TRUE(gate_.lets(kLarge, 400 * kSecond));
+  EXPECT_EQ(gate_.reason(), "");
+}
+
 // As of a proxy whose server is just being replaced.
 TEST_F(WriteGateTest, AnErrorThatNobodyKnowsIsTriedOnceMoreSoon) {
   refuse(32 * kMib, kSecond, WriteGate::Why::kUnknown);
