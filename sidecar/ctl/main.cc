@@ -1,4 +1,5 @@
 // larderctl: asks a running larderd, and helps to configure one. Under the name kubectl-larder it is kubectl's plug-in. Wiring only.
+#include <csignal>
 #include <string_view>
 #include <vector>
 
@@ -8,6 +9,7 @@
 
 int main(int argc, char** argv) {
   larder::base::open_standard_streams();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file over `ulimit -f` is an error with words
   const std::vector<std::string_view> words(argv + 1, argv + argc);
   return larder::kube::is_plugin(argv[0]) ? larder::kube::run_plugin(words) : larder::ctl::run(words);
 }

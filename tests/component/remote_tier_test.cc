@@ -281,7 +281,7 @@ TEST_P(RemoteTierTest, AFullServerTakesNoPutsAndStillAnswersGets) {
 
 // Redis closes who is idle for longer than its `timeout`, in seconds.
 TEST_P(RemoteTierTest, AnIdleBackendIsNotDisconnected) {
-  start({"--timeout", "1"});
+  start({"--timeout", "2"});
   Node node(options_);
   ASSERT_TRUE(node.loop.put(1).ok());
   ASSERT_TRUE(node.eventually([&] { return server_->info("clients", "connected_clients") == "4"; })) << "and the asking one";

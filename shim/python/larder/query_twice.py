@@ -63,7 +63,7 @@ def _source(was_reset, measured, own, external):
 def main(arguments=None):
     parser = argparse.ArgumentParser(prog="python -m larder.query_twice", description=__doc__.splitlines()[0])
     parser.add_argument("--url", required=True, help="of the server, e.g. http://127.0.0.1:8000")
-    parser.add_argument("--api-key", metavar="KEY", help="that the server asks for; default: VLLM_API_KEY, then OPENAI_API_KEY")
+    parser.add_argument("--api-key", metavar="KEY", help="that the server asks for, empty: none; default: VLLM_API_KEY, then OPENAI_API_KEY")
     parser.add_argument("--cacert", metavar="FILE", help="authority of an https:// server, in PEM; default: those of the system")
     parser.add_argument("--file", required=True, help="text that makes a long prompt")
     parser.add_argument("--model", help="served name; default: the server's first")

@@ -121,8 +121,8 @@ def _split(url):
 
 
 def _key(given):
-    """(where the key is from, the key)."""
-    places = [("--api-key", given), *((name, os.environ.get(name)) for name in KEY_VARIABLES)]
+    """(where the key is from, the key). An empty `given` is no key, whatever the variables hold."""
+    places = [("--api-key", given)] if given is not None else [(name, os.environ.get(name)) for name in KEY_VARIABLES]
     name, key = next(((name, key.strip()) for name, key in places if key and key.strip()), ("", ""))
     if not key.isascii() or not key.isprintable() or " " in key:
         raise NotUsable(f"the key of {name} has a character that a header cannot carry: letters, digits and signs of ASCII, no blank")

@@ -56,7 +56,6 @@ class TestKeys:
         (["--api-key", "a"], {"VLLM_API_KEY": "b", "OPENAI_API_KEY": "c"}, "a"),
         ([], {"VLLM_API_KEY": "b", "OPENAI_API_KEY": "c"}, "b"),
         ([], {"VLLM_API_KEY": "", "OPENAI_API_KEY": "c\n"}, "c"),
-        (["--api-key", ""], {"OPENAI_API_KEY": "c"}, "c"),
     ])  # fmt: skip
     def test_the_nearest_key_counts(self, file, monkeypatch, arguments, environment, key):
         for name, value in environment.items():
@@ -84,6 +83,10 @@ class TestKeys:
 
     def test_without_any_key_no_header_is_sent(self):
         assert "Authorization" not in Server("http://x")._headers
+
+    def test_an_empty_key_is_none_whatever_the_variables_hold(self, monkeypatch):
+        monkeypatch.setenv("OPENAI_API_KEY", "secret")
+        assert "Authorization" not in Server("http://x", "")._headers
 
     def test_every_tool_takes_the_variables(self, monkeypatch):
         """Those that have a URL alone: the demo, the benchmarks, the tests."""
