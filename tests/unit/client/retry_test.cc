@@ -2,6 +2,7 @@
 #include "shim/client/retry.h"
 
 #include <gmock/gmock.h>
+#include <grp.h>
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include <filesystem>
 #include <set>
 #include <thread>
+#include <vector>
 
 #include "shim/protocol/packet.h"
 #include "sidecar/ipc/listener.h"
@@ -120,15 +122,25 @@ TEST_F(RefusalTest, ALarderdThatStopsIsNone) {
   EXPECT_TRUE(wait([&] { return stopping.tries >= 8; }));
 }
 
-// This process as another user, and back.
+// This process as another user without root's groups, and back.
 class AsNobody {
  public:
-  AsNobody() : changed_(::geteuid() == 0 && ::seteuid(kNobody) == 0) {}
-  ~AsNobody() { EXPECT_TRUE(!changed_ || ::seteuid(0) == 0); }
+  AsNobody()
+      : groups_(groups()),
+        changed_(::geteuid() == 0 && ::setgroups(0, nullptr) == 0 && ::setegid(kNobody) == 0 && ::seteuid(kNobody) == 0) {}
+  ~AsNobody() {
+    if (changed_) EXPECT_TRUE(::seteuid(0) == 0 && ::setegid(0) == 0 && ::setgroups(groups_.size(), groups_.data()) == 0);
+  }
   bool changed() const { return changed_; }
 
  private:
-  static constexpr uid_t kNobody = 65534;
+  static constexpr id_t kNobody = 65534;
+  static std::vector<gid_t> groups() {
+    std::vector<gid_t> all(static_cast<std::size_t>(::getgroups(0, nullptr)));
+    all.resize(static_cast<std::size_t>(::getgroups(static_cast<int>(all.size()), all.data())));
+    return all;
+  }
+  const std::vector<gid_t> groups_;
   const bool changed_;
 };
 

@@ -44,7 +44,7 @@ TEST(HashesTest, WordsComeBeforeTheFile) {
 TEST(HashesTest, WhatIsNoHashIsNamed) {
   EXPECT_THAT(words({"xyz"}).status().text(), HasSubstr("'xyz' is no hash"));
   EXPECT_THAT(words({kOne.substr(1)}).status().text(), HasSubstr("is no hash"));
-  EXPECT_THAT(file(kOne + "\nno\x1bpe\n").status().text(), HasSubstr(":2: 'no?pe' is no hash"));
+  EXPECT_THAT(file(kOne + "\nno\x1bpe\n").status().text(), HasSubstr(":2: 'no\\x1bpe' is no hash"));
   EXPECT_THAT(words({}).status().text(), HasSubstr("which hashes?"));
   EXPECT_THAT(read_hashes({}, "/nonexistent/hashes").status().text(), HasSubstr("/nonexistent/hashes: No such file"));
   EXPECT_EQ(read_hashes({}, "/dev").status().text(), "/dev: Is a directory");

@@ -214,7 +214,7 @@ TEST_F(SessionTransferTest, WhatIsMalformedEndsTheSessionByName) {
 TEST_F(SessionTransferTest, AnEngineMaySayWhyItCopiesByItself) {
   ASSERT_TRUE(send(Encoder(MessageType::kExport, 0).append(protocol::Export{0, 6, 0, 4, {}}).append_text("a\nMI")).ok());
   EXPECT_EQ(transfers_.way(1).refusal.reason, protocol::TransferReason::kMig);
-  EXPECT_EQ(transfers_.way(1).refusal.text, "a?MI");
+  EXPECT_EQ(transfers_.way(1).refusal.text, "a\\x0aMI");
 }
 
 }  // namespace
