@@ -75,12 +75,14 @@ class Backend {
   };
   ChunkRefusal chunk_refusal(const std::vector<std::string>& keys, std::uint64_t bytes) const;
   // It is sent now. The key whose server only tries it: that one's part goes first. Nothing: all may go.
-  std::optional<std::size_t> begin_chunk(const std::vector<std::string>& keys, std::uint64_t bytes);
+  // `of`: names the put.
+  std::optional<std::size_t> begin_chunk(const std::vector<std::string>& keys, std::uint64_t bytes, std::uint64_t of);
   // What became of it.
   void chunk_stored(const std::vector<std::string>& keys, const WriteGate::Put& put);
   void chunk_refused(const std::string& key, const WriteGate::Put& put, const ErrorMeaning& meaning);
   void chunk_lost(const std::string& key, const WriteGate::Put& put, const Status& why);
-  void chunk_given_up(const std::vector<std::string>& keys);
+  // In any case, afterwards: slots may have moved meanwhile, so that the keys do not tell who tried it.
+  void end_trials(std::uint64_t of);
   // Something says that they may not be whom we take them for: who is who is asked anew, soon.
   void doubt();
 

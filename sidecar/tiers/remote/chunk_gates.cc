@@ -51,11 +51,11 @@ Backend::ChunkRefusal Backend::chunk_refusal(const std::vector<std::string>& key
 }
 
 // A part rather than the record, the first key: the record is sent last.
-std::optional<std::size_t> Backend::begin_chunk(const std::vector<std::string>& keys, std::uint64_t bytes) {
+std::optional<std::size_t> Backend::begin_chunk(const std::vector<std::string>& keys, std::uint64_t bytes, std::uint64_t of) {
   std::optional<std::size_t> tried;
   for (std::size_t i = 0; i < keys.size(); ++i) {
     Node* const node = writer_of(keys[i]);
-    if (node != nullptr && node->gate.begin(bytes, clock_.now_ns()) && tried.value_or(0) == 0) tried = i;
+    if (node != nullptr && node->gate.begin(bytes, clock_.now_ns(), of) && tried.value_or(0) == 0) tried = i;
   }
   return tried;
 }
@@ -86,9 +86,8 @@ void Backend::chunk_lost(const std::string& key, const WriteGate::Put& put, cons
     node->gate.lost(put, "chunks of this size do not get through: " + why.text(), clock_.now_ns());
 }
 
-void Backend::chunk_given_up(const std::vector<std::string>& keys) {
-  for (const std::string& key : keys)
-    if (Node* const node = writer_of(key); node != nullptr) node->gate.end_trial();
+void Backend::end_trials(std::uint64_t of) {
+  for (const std::unique_ptr<Node>& node : nodes_) node->gate.end_trial(of);
 }
 
 void Backend::tend_gates(std::uint64_t now_ns) {

@@ -118,7 +118,7 @@ void RemoteEngine::send_parts(const OpPtr& op) {
   const std::uint64_t bytes = record.facts.slot_bytes();
   op->put = {bytes, std::min<std::uint64_t>(bytes, record.part_size(0)), clock_.now_ns()};
   moves(op, op->command.slot.size());
-  if (const std::optional<std::size_t> tried = backend_.begin_chunk(keys, bytes)) {
+  if (const std::optional<std::size_t> tried = backend_.begin_chunk(keys, bytes, op->serial)) {
     op->trial = *tried == 0 ? 0 : *tried - 1;
     // Of a Cluster: the record alone is with a server that tries it, and all parts go before the record.
     if (*tried == 0 && keys.size() > 1) op->put.sent_bytes = bytes;
@@ -205,14 +205,15 @@ bool RemoteEngine::refuses(const OpPtr& op, const std::vector<std::string>& keys
 // What became of a put whose parts were sent. Of several servers the one that failed the put hears of that.
 void RemoteEngine::tell_gates(const OpPtr& op, const Status& status) {
   const std::vector<std::string> keys = gate_keys(op->record);
-  if (status.ok()) return backend_.chunk_stored(keys, op->put);
   // Whose answer is late is known where there is one server.
   const bool late = op->failed_key.empty() && status.code() == Code::kDeadlineExceeded && options_.mode != Mode::kCluster;
-  if (op->refused)
+  if (status.ok())
+    backend_.chunk_stored(keys, op->put);
+  else if (op->refused)
     backend_.chunk_refused(op->failed_key, op->put, *op->refused);
   else if (late || (!op->failed_key.empty() && !op->unsent && !op->cancelled))
     backend_.chunk_lost(late ? keys.front() : op->failed_key, op->put, status);
-  backend_.chunk_given_up(keys);
+  backend_.end_trials(op->serial);
 }
 
 // The first failure counts; but what a server says tells more than a connection that ended.

@@ -16,9 +16,10 @@ constexpr std::uint64_t kAmpleBytes = 256ULL << 20;  // more than is ever on its
 
 }  // namespace
 
-bool WriteGate::begin(std::uint64_t bytes, std::uint64_t now_ns) {
+bool WriteGate::begin(std::uint64_t bytes, std::uint64_t now_ns, std::uint64_t of) {
   if (bytes < closed_from()) return false;
   trial_until_ns_ = now_ns + kTrialNs;
+  trial_of_ = of;
   return true;
 }
 

@@ -39,8 +39,11 @@ class WriteGate {
     return !closed() || bytes < closed_from_ || (now_ns >= next_ns_ && now_ns >= trial_until_ns_);
   }
   // A chunk that passes is sent now. True: it is the trial; end_trial(), stored(), refused() or lost() follows.
-  bool begin(std::uint64_t bytes, std::uint64_t now_ns);
-  void end_trial() { trial_until_ns_ = 0; }
+  // `of`: names the put.
+  bool begin(std::uint64_t bytes, std::uint64_t now_ns, std::uint64_t of = 0);
+  void end_trial(std::uint64_t of = 0) {
+    if (trial_of_ == of) trial_until_ns_ = 0;
+  }
   void stored(const Put& put);
   enum class Why : std::uint8_t { kFull, kKnown, kUnknown };
   void refused(const Put& put, const std::string& reason, Why why, std::uint64_t now_ns);
@@ -75,6 +78,7 @@ class WriteGate {
   std::uint64_t largest_refused_ = UINT64_MAX, largest_next_ns_ = 0;
   std::string largest_reason_;
   bool full_ = false;
+  std::uint64_t trial_of_ = 0;  // whose trial it is, until trial_until_ns_
   std::optional<std::uint64_t> free_when_refused_, free_bytes_;
   std::uint64_t early_wait_ns_ = 0, early_ns_ = 0;
   std::uint32_t unknown_ = 0;  // refusals in a row whose cause nobody knows
