@@ -286,7 +286,7 @@ TEST_P(RemoteMemoryTest, AServerThatIsFullEvictsOrRefusesByItsPolicy) {
       const std::uint64_t chunks = by_form(20, 200);
       for (std::uint64_t i = 0; i < chunks; ++i) stored += node.loop.put(i, 1, 1, 3 << 20).ok() ? 1 : 0;
       const bool evicts = policy.starts_with("allkeys") || (policy.starts_with("volatile") && ttl_ms != 0);
-      EXPECT_EQ(node.tier->state().takes_puts, evicts) << node.tier->state().reason;
+      EXPECT_EQ(node.tier->state().reason.empty(), evicts) << node.tier->state().reason;
       EXPECT_TRUE(node.tier->state().takes_gets);
       EXPECT_EQ(stored == chunks, evicts) << stored;
       for (std::uint64_t i = 0; i < chunks; ++i) {
@@ -300,7 +300,7 @@ TEST_P(RemoteMemoryTest, AServerThatIsFullEvictsOrRefusesByItsPolicy) {
       EXPECT_LT(there, chunks);
       ASSERT_EQ(server.ask({"CONFIG", "SET", "maxmemory", "0"}).text, "OK");
       EXPECT_TRUE(node.well()) << node.tier->state().reason;
-      EXPECT_TRUE(node.loop.put(1, 2, 1, 3 << 20).ok());
+      EXPECT_TRUE(node.eventually([&] { return node.loop.put(1, 2, 1, 3 << 20).ok(); })) << "the room is asked for every 2 s";
       EXPECT_EQ(node.loop.get(1, 1, 3 << 20).to_string(), "ok");
       ASSERT_EQ(node.loop.clear().to_string(), "ok");
     }
