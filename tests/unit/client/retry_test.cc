@@ -129,7 +129,7 @@ class AsNobody {
       : groups_(groups()),
         changed_(::geteuid() == 0 && ::setgroups(0, nullptr) == 0 && ::setegid(kNobody) == 0 && ::seteuid(kNobody) == 0) {}
   ~AsNobody() {
-    if (changed_) EXPECT_TRUE(::seteuid(0) == 0 && ::setegid(0) == 0 && ::setgroups(groups_.size(), groups_.data()) == 0);
+    EXPECT_TRUE(!changed_ || (::seteuid(0) == 0 && ::setegid(0) == 0 && ::setgroups(groups_.size(), groups_.data()) == 0));
   }
   bool changed() const { return changed_; }
 
