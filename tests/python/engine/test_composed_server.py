@@ -7,7 +7,7 @@ import types
 import pytest
 from engines import CONNECTOR, OFF, Engine, prompt, start_larderd
 
-from larder import completions
+from larder.server import Server
 
 WHOLE = prompt("composed server", 600)
 TAIL = WHOLE[:512] + prompt("composed server, tail", 140)  # its whole blocks are more, by which ExampleConnector names it
@@ -45,6 +45,6 @@ def test_it_answers_hits_and_counts(world):
 
 
 def first_tokens(engine, cache):
-    with completions._request(engine.url, "GET", "/metrics", None, 60) as response:
+    with Server(engine.url).request("GET", "/metrics", timeout_s=60) as response:
         lines = response.read().decode().splitlines()
     return sum(float(line.split()[-1]) for line in lines if "larder_engine_first_token_seconds_count" in line and f'cache="{cache}"' in line)
