@@ -3,10 +3,15 @@
 namespace larder::api {
 namespace {
 
-constexpr std::uint64_t kMi = 1ULL << 20, kThousand = 1000;
+constexpr std::uint64_t kMi = 1ULL << 20;
 
-std::optional<WrongResource> wrong_memory(const std::string& limit, std::uint64_t milli, const MemoryNeed& need) {
-  if (milli / kThousand >= need.bytes) return std::nullopt;
+// In thousandths of a processor, or in bytes.
+Result<std::uint64_t> amount(const std::string& name, const std::string& text) {
+  return name == "cpu" ? quantity_milli(text) : quantity_bytes(text);
+}
+
+std::optional<WrongResource> wrong_memory(const std::string& limit, std::uint64_t bytes, const MemoryNeed& need) {
+  if (bytes >= need.bytes) return std::nullopt;
   return WrongResource{"limits.memory", "'" + limit + "' is below what " + std::string(need.what) +
                                             " needs: leave it out, or set it to at least " + std::to_string(need.bytes / kMi) +
                                             "Mi"};
@@ -16,11 +21,11 @@ std::optional<WrongResource> wrong(const Object& resources, const std::string& n
   std::string limit = quantity_text(child(child(resources, "limits"), name));
   const std::string request = quantity_text(child(child(resources, "requests"), name));
   if (limit.empty() && name == "memory" && need.is_limit) limit = std::to_string(need.bytes);
-  const Result<std::uint64_t> most = limit.empty() ? std::uint64_t{0} : quantity_milli(limit);
+  const Result<std::uint64_t> most = limit.empty() ? std::uint64_t{0} : amount(name, limit);
   if (!most.ok()) return WrongResource{"limits." + name, most.status().text()};
   if (name == "memory" && !limit.empty())
     if (std::optional<WrongResource> low = wrong_memory(limit, *most, need)) return low;
-  const Result<std::uint64_t> asked = request.empty() ? std::uint64_t{0} : quantity_milli(request);
+  const Result<std::uint64_t> asked = request.empty() ? std::uint64_t{0} : amount(name, request);
   if (!asked.ok()) return WrongResource{"requests." + name, asked.status().text()};
   if (limit.empty() || *asked <= *most) return std::nullopt;
   return WrongResource{"requests." + name, "'" + request + "' is above the limit, " + limit};

@@ -153,7 +153,7 @@ TEST_F(ResourcesTest, PodsOfEveryGoldenPoolAreAdmitted) {
     const bool host = pod.dump().find("hostPath") != std::string::npos || api::truth_at(pod, "spec.hostNetwork");
     const std::string ns = host ? "privileged" : "restricted";
     pod["metadata"]["namespace"] = ns;
-    pod["spec"].erase("runtimeClassName");  // there is no such class here
+    for (const char* absent : {"runtimeClassName", "priorityClassName"}) pod["spec"].erase(absent);  // no such class is here
     if (pod.dump().find("\"claims\"") != std::string::npos)
       pod["spec"]["resourceClaims"] = Object::array({Object{{"name", "gpu"}, {"resourceClaimName", "gpu"}}});
     const Outcome outcome = api_server().kubectl("create --dry-run=server", pod.dump());
