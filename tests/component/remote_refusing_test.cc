@@ -88,6 +88,14 @@ class RefusingServer : public testing::TestWithParam<const char*> {
     for (std::uint32_t n = 0; n < large; ++n) ASSERT_EQ(large_->store(n, 1, 30'000).stored, 1U);
     for (std::uint32_t n = 0; n < 4; ++n) ASSERT_EQ(small_->store(100 + n, 1, 30'000).stored, 1U);
   }
+  // The server has the small chunks, refuses the large ones for this cause, and is left alone.
+  void expect_short_ones(const ServerProcess& server, const std::string& cause) {
+    LoggedLarderd larderd(server.socket());
+    store(larderd, 6);
+    ASSERT_TRUE(eventually([&] { return larderd.stored() == 4 && !larderd.reason().empty(); }, 20'000)) << larderd.log();
+    std::this_thread::sleep_for(std::chrono::seconds(3));
+    expect_quiet(larderd, cause);
+  }
   std::unique_ptr<EngineClient> large_, small_;
 };
 
@@ -110,21 +118,13 @@ TEST_P(RefusingServer, ThatIsFullIsSentNothingAndFilledOnceThereIsRoom) {
 
 TEST_P(RefusingServer, WhoseValuesMustBeShortIsSentShortOnes) {
   ServerProcess server(GetParam(), {"--proto-max-bulk-len", "1mb"});
-  LoggedLarderd larderd(server.socket());
-  store(larderd, 6);
-  ASSERT_TRUE(eventually([&] { return larderd.stored() == 4 && !larderd.reason().empty(); }, 20'000)) << larderd.log();
-  std::this_thread::sleep_for(std::chrono::seconds(3));
-  expect_quiet(larderd, "proto-max-bulk-len");
+  expect_short_ones(server, "proto-max-bulk-len");
 }
 
 // It ends the connection in the middle of a chunk.
 TEST_P(RefusingServer, WhoseQueriesMustBeShortIsSentShortOnes) {
   ServerProcess server(GetParam(), {"--client-query-buffer-limit", "1mb"});
-  LoggedLarderd larderd(server.socket());
-  store(larderd, 6);
-  ASSERT_TRUE(eventually([&] { return larderd.stored() == 4 && !larderd.reason().empty(); }, 20'000)) << larderd.log();
-  std::this_thread::sleep_for(std::chrono::seconds(3));
-  expect_quiet(larderd, "do not get through");
+  expect_short_ones(server, "do not get through");
 }
 
 INSTANTIATE_TEST_SUITE_P(Servers, RefusingServer, testing::Values("redis-server", "valkey-server"),

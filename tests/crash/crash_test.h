@@ -6,10 +6,15 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 
+#include <filesystem>
 #include <memory>
 #include <numeric>
 #include <vector>
 
+#include "sidecar/base/clock.h"
+#include "sidecar/base/log.h"
+#include "sidecar/config/loader.h"
+#include "sidecar/ipc/sidecar.h"
 #include "tests/crash/engine.h"
 #include "tests/crash/point_page.h"
 #include "tests/crash/victim.h"
@@ -56,6 +61,15 @@ class CrashTest : public testing::Test {
       Engine engine(world_.socket());
       return engine.attached() ? work(engine) : 1;
     });
+  }
+  // A larderd of the world's files whose points are announced, in a process of its own; its exit status.
+  int serve() {
+    announce_in(&page_);
+    base::set_log_level(base::LogLevel::kError);
+    const Result<config::Config> config = config::load(std::filesystem::path(world_.socket()).parent_path() / "larder.yaml", {});
+    const base::MonotonicClock clock;
+    Result<std::unique_ptr<ipc::Sidecar>> sidecar = ipc::Sidecar::start(*config, clock);
+    return sidecar.ok() && (*sidecar)->run().ok() ? 0 : 1;
   }
   // Stores other chunks than the first few, far more than there is room for: whatever may be handed on is handed on.
   void fill_with_others() {

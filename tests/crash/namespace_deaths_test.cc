@@ -3,10 +3,6 @@
 #include <deque>
 #include <filesystem>
 
-#include "sidecar/base/clock.h"
-#include "sidecar/base/log.h"
-#include "sidecar/config/loader.h"
-#include "sidecar/ipc/sidecar.h"
 #include "tests/crash/crash_test.h"
 
 namespace larder::crash {
@@ -84,15 +80,7 @@ class NamespaceDeaths : public CrashTest {
   void die_at(std::string_view point, std::uint32_t nth) {
     world_.larderd().process().kill();
     page_.stop_at(point, nth);
-    const std::string file = std::filesystem::path(world_.socket()).parent_path() / "larder.yaml";
-    ChildProcess larderd([&] {
-      announce_in(&page_);
-      base::set_log_level(base::LogLevel::kError);
-      const Result<config::Config> config = config::load(file, {});
-      const base::MonotonicClock clock;
-      Result<std::unique_ptr<ipc::Sidecar>> sidecar = ipc::Sidecar::start(*config, clock);
-      return sidecar.ok() && (*sidecar)->run().ok() ? 0 : 1;
-    });
+    ChildProcess larderd([this] { return serve(); });
     EXPECT_TRUE(page_.await(point, 30'000)) << point << " was not reached";
     EXPECT_EQ(larderd.kill(), 128 + SIGKILL);
     page_.disarm();

@@ -2,10 +2,6 @@
 // may still read or write.
 #include <filesystem>
 
-#include "sidecar/base/clock.h"
-#include "sidecar/base/log.h"
-#include "sidecar/config/loader.h"
-#include "sidecar/ipc/sidecar.h"
 #include "tests/crash/crash_test.h"
 
 namespace larder::crash {
@@ -26,15 +22,7 @@ class Restart : public CrashTest {
   // A larderd of the same files whose points are announced, until it is killed at one of them.
   void die_starting_at(std::string_view point) {
     page_.stop_at(point);
-    const std::string file = std::filesystem::path(world_.socket()).parent_path() / "larder.yaml";
-    ChildProcess larderd([&] {
-      announce_in(&page_);
-      base::set_log_level(base::LogLevel::kError);
-      const Result<config::Config> config = config::load(file, {});
-      const base::MonotonicClock clock;
-      Result<std::unique_ptr<ipc::Sidecar>> sidecar = ipc::Sidecar::start(*config, clock);
-      return sidecar.ok() && (*sidecar)->run().ok() ? 0 : 1;
-    });
+    ChildProcess larderd([this] { return serve(); });
     EXPECT_TRUE(page_.await(point)) << point;
     EXPECT_EQ(larderd.kill(), 128 + SIGKILL);
     page_.disarm();

@@ -7,7 +7,7 @@ import pytest
 import yaml
 from cluster import eventually
 from engine_pod import engine_pod, made_anew
-from test_plugin import POOL, Plugin, apply
+from test_plugin import POOL, apply, plugin  # noqa: F401: a fixture
 
 NAMESPACE = "checked"
 
@@ -31,11 +31,6 @@ metadata: {name: limits}
 spec: {limits: [{type: Pod, max: {memory: 1200Mi}}]}
 """
 QUOTA = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "team"}, "spec": {"hard": {"limits.memory": "1500Mi"}}}
-
-
-@pytest.fixture(scope="module")
-def plugin(cluster, tmp_path_factory):
-    return Plugin(cluster, tmp_path_factory.mktemp("bin"))
 
 
 @pytest.fixture(scope="module")
