@@ -105,6 +105,16 @@ def test_a_field_that_a_newer_vllm_adds_is_in_the_fingerprint():
     assert "future_config" in engine_config.fields_of(bare(Newer))
 
 
+def test_names_of_a_part_are_not_held_against_the_list_of_the_whole():
+    @dataclasses.dataclass
+    class Part:
+        lora_config: object = 1
+        listed: object = 2
+
+    assert "lora_config" in engine_config.HARMLESS
+    assert engine_config.fields_of(Part(), {"listed": "of this part"}) == {"lora_config": 1}
+
+
 def test_attributes_that_are_no_fields_count_too():
     config = with_leaf("model_config.dtype", "x")
     config.model_config.added_later = 1

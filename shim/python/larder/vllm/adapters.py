@@ -175,8 +175,7 @@ def _named(path, held):
 def _settings(lora_config):
     if lora_config is None:
         return "{}"
-    known = {name: value for name, value in engine_config.fields_of(lora_config).items() if name not in _HARMLESS}
-    return json.dumps(known, sort_keys=True)
+    return json.dumps(engine_config.fields_of(lora_config, _HARMLESS), sort_keys=True)
 
 
 def _more(request):

@@ -195,10 +195,10 @@ _OF_NO_MODEL = {"_name_or_path", "name_or_path", "transformers_version", "_commi
 _MAX_DEPTH = 12
 
 
-def fields_of(vllm_config):
-    """{path: value} of all fields that are not in HARMLESS. JSON has a form for each value."""
+def fields_of(config, harmless=HARMLESS):
+    """{path: value} of all fields of a configuration that are not harmless. JSON has a form for each value. harmless: paths within `config`."""
     found = {}
-    _walk(vllm_config, "", found, 0)
+    _walk(config, "", found, 0, harmless)
     return found
 
 
@@ -209,8 +209,8 @@ def set_by_hand(vllm_config):
     return chosen
 
 
-def _walk(value, path, found, depth):
-    if path in HARMLESS:
+def _walk(value, path, found, depth, harmless):
+    if path in harmless:
         return
     if depth > _MAX_DEPTH:
         raise ValueError(f"the configuration of this engine is nested too deep at {path}")
@@ -218,11 +218,11 @@ def _walk(value, path, found, depth):
         found[path] = value.name
     elif _is_part(value):
         for name, one in _members(value).items():
-            _walk(one, f"{path}.{name}" if path else name, found, depth + 1)
+            _walk(one, f"{path}.{name}" if path else name, found, depth + 1, harmless)
     elif isinstance(value, dict) and value:
         for name in sorted(value, key=str):
             if name not in _OF_NO_MODEL:
-                _walk(value[name], f"{path}.{name}", found, depth + 1)
+                _walk(value[name], f"{path}.{name}", found, depth + 1, harmless)
     else:
         found[path] = plain(value, depth)
 
