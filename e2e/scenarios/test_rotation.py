@@ -1,14 +1,17 @@
-"""The webhook's certificates are replaced under load: no review fails meanwhile."""
+"""The webhook's certificates are replaced under load, and no review fails meanwhile. They are deleted,
+and pods have their caches a second later."""
 
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import pathlib
 import ssl
 import subprocess
 import tempfile
 import threading
+import time
 
 import pytest
 
@@ -20,6 +23,8 @@ REVIEWERS = 3
 REPLICAS, PORT = 2, 9443  # of the operator
 END = "-----END CERTIFICATE-----"
 ROTATED_S = 240  # an authority waits a minute in every caBundle before a certificate of it is served
+AWAY_S = 1  # without a Secret of the certificates: docs/kubernetes/gitops.md
+WATCHED_S = 5
 SERVICE = f"larder-webhook.{product.SYSTEM}"
 NAMES = f"DNS:{SERVICE}.svc,DNS:{SERVICE},DNS:larder-webhook,DNS:{SERVICE}.svc.cluster.local"
 
@@ -114,3 +119,25 @@ def test_certificates_rotate_under_load(aged, namespace):
     print(f"{reviews.asked} reviews, {len(seen)} certificates, {len(reviews.failed)} failed")
     assert not reviews.failed
     assert old["tls.crt"] in seen
+
+
+def test_certificate_deleted(larder, namespace):
+    """As GitOps tools prune what they do not know. Reviews that begin AWAY_S later give a cache."""
+    namespace.apply(product.pool("cache"))
+    product.wait_condition(namespace, "cachepool", "cache", "Ready")
+    wait_until("the webhook answers", lambda: reviewed(namespace, 0), 30)
+    Namespace(product.SYSTEM).kubectl("delete", "secret", SECRET)
+    deleted, without = time.monotonic(), []
+    for number in itertools.count(1):
+        begun = time.monotonic() - deleted
+        if begun > WATCHED_S:
+            break
+        if not reviewed(namespace, number):
+            without.append(round(begun, 2))
+    print(f"{number - 1} reviews; those without a cache began {without} s after the delete")
+    assert [late for late in without if late >= AWAY_S] == []
+
+    Namespace(product.SYSTEM).kubectl("delete", "secret", SECRET)
+    time.sleep(AWAY_S)
+    namespace.apply(engine_pod.bare_pod("engine", "cache"))
+    assert product.injected(namespace, "engine")
