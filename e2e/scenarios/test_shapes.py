@@ -4,6 +4,7 @@ own, behind a mesh."""
 from __future__ import annotations
 
 import json
+import socket
 
 import pytest
 
@@ -69,6 +70,8 @@ def test_composed_engine_among_several_is_warm(images, larder, namespace):
     # A mesh takes the connections to all ports of a pod: larderd's container starts all the same.
     assert handlers(pod) == {"exec"}
     with containers.ports_taken(namespace, name, "vllm", *PORTS):
+        with pytest.raises(TimeoutError):
+            socket.create_connection((pod["status"]["podIP"], PORTS[0]), timeout=2)
         restarts = containers.kill(namespace, name, "larder")
         containers.wait_restarted(namespace, name, "larder", restarts)
 
