@@ -1,9 +1,11 @@
 #!/bin/bash
-# cluster.sh up | down | load [older] | restart PROGRAM: a Kubernetes of this one machine, as root; e2e/README.md says what it consists of.
+# cluster.sh up | down | load [IMAGE] | restart PROGRAM: a Kubernetes of this one machine, as root;
+# e2e/README.md says what it consists of.
 #
 # up: all programs, images and DNS; $state/admin.kubeconfig is the administrator's. What runs already stays. down: ends it all and
-# removes its state, also of one that stopped half way. load: the product's image as it is built now; older: with an
-# older shim, localhost/older:e2e. restart: one of its programs.
+# removes its state, also of one that stopped half way. load: the product's image as it is built now,
+# or another one of images.sh, localhost/IMAGE:e2e: older, vllm-openai, vllm-tools, huggingfaceserver.
+# restart: one of its programs.
 # REQUIRES: .ci/kubernetes.sh cluster has run; for larder's image, make release.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -196,5 +198,5 @@ case ${1:-} in
   up | down) "$1" ;;
   load) load ${2:+"$2"} ;;
   restart) restart "${2:?which of its programs?}" ;;
-  *) fail "usage: cluster.sh up | down | load [older] | restart PROGRAM" ;;
+  *) fail "usage: cluster.sh up | down | load [IMAGE] | restart PROGRAM" ;;
 esac

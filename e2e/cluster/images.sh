@@ -1,15 +1,15 @@
 # Sourced: the images of the cluster, as archives in $images; those that never change are made once. No registry is asked.
 # REQUIRES: $root the checkout, $product its build tree, $kubernetes, $servers, $huggingface, $images.
 
-# NAME ROOTFS: $images/NAME.tar, localhost/NAME:e2e.
+# NAME ROOTFS [--config JSON]: $images/NAME.tar, localhost/NAME:e2e.
 archive() {
-  /usr/bin/python3 "$root/.ci/image/archive.py" "localhost/$1:e2e" "$2" "$images/$1.tar"
+  /usr/bin/python3 "$root/.ci/image/archive.py" "localhost/$1:e2e" "$2" "$images/$1.tar" "${@:3}"
 }
 
 make_pause() {
   mkdir -p "$images/pause"
   gcc -Os -static -s -o "$images/pause/pause" "$root/e2e/cluster/pause.c"
-  /usr/bin/python3 "$root/.ci/image/archive.py" localhost/pause:e2e "$images/pause" "$images/pause.tar" --config '{"Entrypoint": ["/pause"]}'
+  archive pause "$images/pause" --config '{"Entrypoint": ["/pause"]}'
 }
 
 make_coredns() {
@@ -39,22 +39,42 @@ make_images() {
   done
 }
 
+# FOLDER: the files of localhost/debian:e2e, for an image with more.
+unpack_debian() {
+  rm -rf "$1"
+  mkdir -p "$1"
+  tar -xOf "$images/debian.tar" --wildcards '*/layer.tar' | tar -x -C "$1"
+}
+
 # The product's own, as it is built now.
 make_larder_image() {
   "$root/.ci/image/build.sh" "$product" "$images/larder.tar" localhost/larder:e2e
+}
+
+# vLLM by its image alone, as vllm/vllm-openai starts it: args of a pod are flags of `vllm serve`.
+# vLLM itself comes from the host.
+make_vllm-openai_image() {
+  local tree=$images/vllm-openai
+  unpack_debian "$tree"
+  archive vllm-openai "$tree" --config "{\"Entrypoint\": [\"$venv/bin/vllm\", \"serve\"]}"
+  rm -rf "$tree"
+}
+
+# A container beside vLLM whose image has vLLM's name, and which is none: the program of pause.
+make_vllm-tools_image() {
+  archive vllm-tools "$images/pause" --config '{"Entrypoint": ["/pause"]}'
 }
 
 # KServe's Hugging Face server as KServe's own image for GPUs has it: its project, user, folders, variables and entrypoint. Its Python packages
 # stay on the host, as vLLM's do. REQUIRES: .ci/deps.sh kserve.
 make_huggingfaceserver_image() {
   local tree=$images/huggingfaceserver workspace=/kserve-workspace
-  rm -rf "$tree"
+  unpack_debian "$tree"
   mkdir -p "$tree$workspace"
-  tar -xOf "$images/debian.tar" --wildcards '*/layer.tar' | tar -x -C "$tree"
   cp -r "$huggingface/server" "$tree$workspace/huggingfaceserver"
   # PyTorch asks what the user is called.
   echo "kserve:x:1000:1000::/home/kserve:/bin/bash" >>"$tree/etc/passwd"
-  /usr/bin/python3 "$root/.ci/image/archive.py" localhost/huggingfaceserver:e2e "$tree" "$images/huggingfaceserver.tar" --config "{
+  archive huggingfaceserver "$tree" --config "{
     \"User\": \"1000\", \"WorkingDir\": \"$workspace\", \"Entrypoint\": [\"python3\", \"-m\", \"huggingfaceserver\"],
     \"Env\": [\"PATH=$huggingface/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin\", \"HF_HOME=/tmp/huggingface\",
               \"PYTHONPATH=$workspace/huggingfaceserver\", \"VLLM_WORKER_MULTIPROC_METHOD=spawn\"]}"

@@ -3,6 +3,7 @@ charged for."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pathlib
 import signal
@@ -53,11 +54,30 @@ def wait_restarted(ns: Namespace, pod: str, container: str, before: int, timeout
     wait_until(f"{container} of {pod} started anew", back, timeout_s)
 
 
+def _in_network_of(ns: Namespace, pod: str, container: str) -> list[str]:
+    """What stands in front of a command that runs in the pod's network."""
+    return ["nsenter", "-t", str(main_process(ns, pod, container)), "-n"]
+
+
 def cut_connections(ns: Namespace, pod: str, container: str, address: str) -> int:
     """Those of the pod to this address and port end at this moment, as where a router forgets them. Returns how many there were."""
-    enter = ["nsenter", "-t", str(main_process(ns, pod, container)), "-n"]
-    found = subprocess.run([*enter, "ss", "-HKtn", "dst", address], check=True, capture_output=True, text=True).stdout
+    command = [*_in_network_of(ns, pod, container), "ss", "-HKtn", "dst", address]
+    found = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     return len(found.splitlines())
+
+
+@contextlib.contextmanager
+def ports_taken(ns: Namespace, pod: str, container: str, *ports: int):
+    """Until the end of the `with` connections to these ports of the pod get no answer, as where a
+    mesh's proxy has them and refuses whoever has no certificate. `container` runs meanwhile."""
+    enter = _in_network_of(ns, pod, container)
+    listed = ",".join(map(str, ports))
+    rule = ["INPUT", "-p", "tcp", "-m", "multiport", "--dports", listed, "-j", "DROP"]
+    subprocess.run([*enter, "iptables", "-I", *rule], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run([*enter, "iptables", "-D", *rule], check=True)
 
 
 def ended_by(pod: dict, container: str) -> str:

@@ -12,6 +12,8 @@ from harness.cluster import PATHS, Namespace, wait_until
 from larder.completions import Completion, reset_prefix_cache, stream_completion
 
 IMAGE = "localhost/debian:e2e"
+VLLM_IMAGE = "localhost/vllm-openai:e2e"  # with vLLM's entrypoint: cluster.sh load vllm-openai
+TOOLS_IMAGE = "localhost/vllm-tools:e2e"  # waits and does nothing else: cluster.sh load vllm-tools
 PORT = 8000
 CONTINUATION = 8  # tokens
 CHUNK_TOKENS = 128  # of vLLM on a CPU: a block
@@ -75,6 +77,11 @@ def command(form: str = "exec") -> dict:
         return {"command": ["/bin/bash", "-c", "exec " + " ".join(server + flags)]}
     if form == "eval":  # KServe's
         return {"command": ["/bin/bash", "-c", f'eval "exec {" ".join(server)} ${{VLLM_ADDITIONAL_ARGS}} $@"', "--"], "args": flags}
+    if form == "array":  # KV: a connector of the user's own
+        array = f'ARGS=({" ".join(flags)}); ARGS+=(--kv-transfer-config "$KV")'
+        return {"command": ["/bin/bash", "-c", f'{array}; exec {" ".join(server)} "${{ARGS[@]}}"']}
+    if form == "entrypoint":
+        return {"image": VLLM_IMAGE, "args": [MODEL, *flags[2:]]}
     return {"command": server, "args": flags}
 
 
@@ -102,26 +109,30 @@ def pod_spec(container: dict) -> dict:
     }
 
 
+def _annotations(pool: str | None) -> dict[str, str]:
+    """The one annotation that a user of Larder writes; None: without."""
+    return {"larder.dev/pool": pool} if pool else {}
+
+
 def engine(name: str, pool: str | None, form: str = "exec", replicas: int = 1, security: dict | None = None) -> list[dict]:
-    """Deployment and Service, not called vllm: Kubernetes would set VLLM_PORT, which vLLM takes for its own. `pool`: the one
-    annotation that a user of Larder writes; None: without."""
-    annotations = {"larder.dev/pool": pool} if pool else {}
+    """Deployment and Service, not called vllm: Kubernetes would set VLLM_PORT, which vLLM takes for
+    its own. `pool`: as in _annotations()."""
     return [
         {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name},
          "spec": {"replicas": replicas, "selector": {"matchLabels": {"app": name}}, "strategy": {"type": "Recreate"},
-                  "template": {"metadata": {"labels": {"app": name}, "annotations": annotations},
+                  "template": {"metadata": {"labels": {"app": name}, "annotations": _annotations(pool)},
                                "spec": pod_spec(engine_container(form, security))}}},
         {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
          "spec": {"selector": {"app": name}, "ports": [{"port": PORT}]}},
     ]
 
 
-def bare_pod(name: str, pool: str) -> dict:
-    """An annotated pod alone, for who asks what became of it and not whether it serves."""
-    container = engine_container()
+def bare_pod(name: str, pool: str | None, form: str = "exec") -> dict:
+    """A pod alone, for who asks what became of it and not whether it serves."""
+    container = engine_container(form)
     del container["readinessProbe"]
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "annotations": {"larder.dev/pool": pool}},
-            "spec": pod_spec(container)}
+    metadata = {"name": name, "annotations": _annotations(pool)}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod_spec(container)}
 
 
 def answer(ns: Namespace, service: str, prompt: str, **fields) -> Completion:

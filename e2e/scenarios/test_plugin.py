@@ -1,70 +1,33 @@
-"""`kubectl larder` in the user's shell: what it says of pods that serve, of one that was left alone, and how much memory they want."""
+"""`kubectl larder` in the user's shell: what it says of pods that serve, of one that was left alone,
+of pods that are not made yet, and how much memory they want."""
 
 from __future__ import annotations
 
-import contextlib
+import http.client
 import itertools
 import json
-import subprocess
+import ssl
 
 import pytest
-
-from harness import engine_pod, product
-from harness.cluster import ENV, ROOT, wait_until
 from test_serve import ask_twice
 
-TRACED_S = 8
+from harness import engine_pod, product
+from harness.cluster import STATE, container_status, wait_until
+from harness.plugin import API_NAME, TRACED_S, Plugin
 
-
-class Plugin:
-    """kubectl-larder in PATH, as `make install` links it."""
-
-    def __init__(self, namespace, folder):
-        (folder / "kubectl-larder").symlink_to(ROOT / "build" / "release" / "bin" / "larderctl")
-        self.env = {**ENV, "PATH": f"{folder}:{ENV['PATH']}"}
-        self.namespace = namespace.name
-
-    def command(self, *words: str) -> list[str]:
-        where = [] if words[0] == "simulate" else ["-n", self.namespace]
-        return ["kubectl", "larder", *words, *where]
-
-    def __call__(self, *words: str) -> tuple[int, str]:
-        """Exit status and what it says."""
-        done = subprocess.run(self.command(*words), env=self.env, capture_output=True, text=True, timeout=120, check=False)
-        return done.returncode, done.stdout + done.stderr
-
-    def until(self, words: str, *command: str) -> str:
-        """What it says once that has these words; it ends with 1 all the while, since one pod has no cache."""
-
-        def said() -> str:
-            status, text = self(*command)
-            assert status == 1, text
-            return text if words in text else ""
-
-        text = wait_until(f"kubectl larder {command[0]} says: {words}", said, 90, lambda: self(*command)[1])
-        print(text)
-        return text
-
-    def json(self, *words: str):
-        return json.loads(self(*words, "-o", "json")[1])
-
-    @contextlib.contextmanager
-    def tracing(self, pod: str, file):
-        """What is asked of the pod meanwhile is in `file` afterwards."""
-        with open(file, "w", encoding="utf-8") as out:
-            recorder = subprocess.Popen(self.command("trace", pod, "--seconds", str(TRACED_S)), env=self.env, stdout=out,
-                                        stderr=subprocess.PIPE, text=True)
-            try:
-                yield
-                _, said = recorder.communicate(timeout=TRACED_S + 60)
-            finally:
-                recorder.kill()
-        assert recorder.returncode == 0 and "recorded" in said, said
+METRICS_PORT = 9464
+BROWSER = {"Host": "evil.example", "Accept-Encoding": "gzip, deflate, br"}
 
 
 @pytest.fixture
 def plugin(namespace, tmp_path):
     return Plugin(namespace, tmp_path)
+
+
+def written(tmp_path, *objects: dict) -> str:
+    path = tmp_path / "given.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
+    return str(path)
 
 
 def test_plugin(larder, namespace, plugin, tmp_path):
@@ -100,3 +63,64 @@ def test_plugin(larder, namespace, plugin, tmp_path):
     status, said = plugin("simulate", str(trace), "--sizes", "64MiB,512MiB")
     print(said)
     assert status == 0 and "%" in said, said
+
+
+def test_check_before_a_rollout(larder, namespace, plugin, tmp_path):
+    """The API server says what it would make of pods, and makes none."""
+    namespace.apply(product.pool("cache"), product.pool("wide", "4Gi"))
+    namespace.apply({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "team"},
+                     "spec": {"limits": [{"type": "Pod", "max": {"memory": "8Gi"}}]}})
+    product.wait_condition(namespace, "cachepool", "wide", "Ready")
+    deployment, service = engine_pod.engine("llama", "cache")
+    status, said = plugin("check", "-f", written(tmp_path, deployment, service))
+    print(said)
+    assert status == 0, said
+    assert f"Deployment {namespace.name}/llama: its pods get a cache of pool cache." in said
+    assert "+    name: larder-payload" in said
+
+    status, said = plugin("check", "-f", written(tmp_path, *engine_pod.engine("llama", "wide")))
+    assert status == 1 and "LimitRange team" in said, said
+    status, said = plugin("check", "-f", written(tmp_path, *engine_pod.engine("llama", "cahce")))
+    assert status == 1 and "NoSuchPool" in said, said
+    assert not namespace.get("pod") and not namespace.get("deployment")
+
+
+def passed_on(path: str, **headers: str) -> int:
+    """The status of a request that the API server passes on for a client with these headers."""
+    trusted = ssl.create_default_context(cafile=str(STATE / "pki" / "ca.crt"))
+    trusted.load_cert_chain(STATE / "pki" / "admin.crt", STATE / "pki" / "admin.key")
+    api_server = http.client.HTTPSConnection("127.0.0.1", 6443, timeout=10, context=trusted)
+    return status_of(api_server, path, **headers)
+
+
+def status_of(connection: http.client.HTTPConnection, path: str, **headers: str) -> int:
+    connection.putrequest("GET", path, skip_host="Host" in headers, skip_accept_encoding=True)
+    for name, value in headers.items():
+        connection.putheader(name, value)
+    connection.endheaders()
+    status = connection.getresponse().status
+    connection.close()
+    return status
+
+
+def test_larderd_answers_the_api_server_under_any_name(larder, namespace, plugin):
+    """larderd refuses a Host that it does not know; the API server passes its own name on."""
+    namespace.apply(product.pool("cache"), engine_pod.bare_pod("engine", "cache"))
+
+    def ready() -> bool:
+        return container_status(namespace.get("pod", "engine"), "larder")["ready"]
+
+    wait_until("larderd is ready", ready, 60)
+    address = namespace.get("pod", "engine")["status"]["podIP"]
+    proxied = f"/api/v1/namespaces/{namespace.name}/pods/engine:{METRICS_PORT}/proxy/v1/status"
+
+    assert json.loads(plugin.kubectl("get", "--raw", proxied))
+    assert json.loads(plugin.kubectl("get", "--raw", proxied, "--disable-compression"))
+    assert passed_on(proxied, Host=API_NAME) == 200  # curl: no Accept-Encoding
+    assert passed_on(proxied, **{"Host": API_NAME, "Accept-Encoding": "gzip"}) == 200
+
+    # A page in a browser that has made its own name one of the pod, or of `kubectl proxy`.
+    assert passed_on(proxied, **BROWSER) == 421
+    larderd = http.client.HTTPConnection(address, METRICS_PORT, timeout=10)
+    assert status_of(larderd, "/v1/status", **{"X-Forwarded-Uri": proxied, **BROWSER}) == 421
+    assert status_of(larderd, "/v1/status", Host=address) == 200

@@ -1,14 +1,17 @@
-"""The webhook's certificates are replaced under load: no review fails meanwhile."""
+"""The webhook's certificates are replaced under load, and no review fails meanwhile. They are deleted,
+and pods have their caches a second later."""
 
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import pathlib
 import ssl
 import subprocess
 import tempfile
 import threading
+import time
 
 import pytest
 
@@ -20,6 +23,8 @@ REVIEWERS = 3
 REPLICAS, PORT = 2, 9443  # of the operator
 END = "-----END CERTIFICATE-----"
 ROTATED_S = 240  # an authority waits a minute in every caBundle before a certificate of it is served
+AWAY_S = 1  # pods without a cache where the certificates' Secret is deleted: docs/kubernetes/gitops.md
+MADE_ANEW_S, WATCHED_S = 30, 5
 SERVICE = f"larder-webhook.{product.SYSTEM}"
 NAMES = f"DNS:{SERVICE}.svc,DNS:{SERVICE},DNS:larder-webhook,DNS:{SERVICE}.svc.cluster.local"
 
@@ -114,3 +119,29 @@ def test_certificates_rotate_under_load(aged, namespace):
     print(f"{reviews.asked} reviews, {len(seen)} certificates, {len(reviews.failed)} failed")
     assert not reviews.failed
     assert old["tls.crt"] in seen
+
+
+def test_certificate_deleted(larder, namespace):
+    """As GitOps tools prune what they do not know. Reviews that begin AWAY_S later give a cache."""
+    namespace.apply(product.pool("cache"))
+    product.wait_condition(namespace, "cachepool", "cache", "Ready")
+    wait_until("the webhook answers", lambda: reviewed(namespace, 0), 30)
+    system = Namespace(product.SYSTEM)
+    system.kubectl("delete", "secret", SECRET)
+    deleted, back, without = time.monotonic(), None, []
+    for number in itertools.count(1):
+        begun = time.monotonic()
+        if back and begun > back + WATCHED_S:
+            break
+        if not reviewed(namespace, number):
+            without.append(round(begun - deleted, 2))
+        if not back and system.kubectl("get", "secret", SECRET, "--ignore-not-found"):
+            back = time.monotonic()
+        assert begun < deleted + MADE_ANEW_S
+    print(f"made anew in {back - deleted:.1f} s; {number - 1} reviews, without a cache began {without}")
+    assert [late for late in without if late >= AWAY_S] == []
+
+    system.kubectl("delete", "secret", SECRET)
+    time.sleep(AWAY_S)
+    namespace.apply(engine_pod.bare_pod("engine", "cache"))
+    assert product.injected(namespace, "engine")

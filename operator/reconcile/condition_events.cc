@@ -13,7 +13,7 @@ std::optional<k8s::Event> event_of_change(const k8s::Resource& resource, const a
   const bool fails = is == Truth::kFalse && (was != Truth::kFalse || reason_of(object, kReady) != reason);
   if (!recovered && !fails) return {};
   return k8s::Event{k8s::reference_to(resource, object), fails ? "Warning" : "Normal", fails ? reason : kReady, "Reconciling",
-                    (fails ? "" : "ready again: ") + message_of(after, kReady)};
+                    (fails ? "" : reason_of(object, kReady) + " is over: ") + message_of(after, kReady)};
 }
 
 }  // namespace larder::reconcile

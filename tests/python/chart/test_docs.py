@@ -104,7 +104,7 @@ def test_the_smaller_pages_are_found():
 def test_links_to_sections_lead_somewhere():
     folder = programs.ROOT / "docs"
     headings = {}
-    for path in [*folder.glob("*.md"), *(folder / "kubernetes").glob("*.md")]:
+    for path in [*programs.ROOT.glob("*.md"), *folder.glob("*.md"), *(folder / "kubernetes").glob("*.md")]:
         titles = re.findall(r"^#+ (.*)$", path.read_text(), re.MULTILINE)
         headings[path.resolve()] = {re.sub(r"[^a-z0-9 _-]", "", title.lower()).replace(" ", "-") for title in titles}
     for path in headings:

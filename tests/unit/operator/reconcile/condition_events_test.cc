@@ -33,6 +33,16 @@ TEST(ConditionEventsTest, OfWhatBecomesBadChangesAndIsGoodAgain) {
     EXPECT_EQ(told(before, after), "") << before << after;
 }
 
+// Ready is True again while larderd of the pods is still starting: the message is of that, and the Event says which trouble is over.
+TEST(ConditionEventsTest, OfARecoveryNameTheTroubleThatIsOver) {
+  const Object object{{"metadata", {{"name", "chat"}, {"namespace", "ml"}}}, {"status", status_of("False", "NotScheduled")}};
+  Object starting = status_of("True", "Starting");
+  starting["conditions"][0]["message"] = "larderd is not ready yet";
+  const std::optional<k8s::Event> event = event_of_change(resources::kPools, object, starting);
+  ASSERT_TRUE(event);
+  EXPECT_EQ(event->note, "NotScheduled is over: larderd is not ready yet");
+}
+
 TEST(ConditionEventsTest, IsAboutTheObject) {
   const Object object{{"metadata", {{"name", "chat"}, {"namespace", "ml"}, {"uid", "u"}}}};
   const std::optional<k8s::Event> event = event_of_change(resources::kPools, object, status_of("False", "Invalid"));
