@@ -14,10 +14,12 @@ namespace larder::kube {
 
 struct CheckFacts {
   PlannedPod planned;
-  Trial with, without;                      // as it is written; and with nothing that asks for a cache
-  std::optional<InjectionFacts> injection;  // of one that asks for a cache and has no word of the injector
-  std::vector<std::string> quotas;          // ResourceQuotas of its namespace, by name
-  std::vector<std::string> needed;          // see Planned
+  Trial with, without;  // as it is written; and with nothing that asks for a cache
+  std::optional<InjectionFacts>
+      injection;                    // of one that asks for a cache, or whose namespace does, without a word of the injector
+  std::vector<std::string> quotas;  // ResourceQuotas of its namespace, by name
+  std::vector<std::string> needed;  // see Planned
+  Status namespace_known = {};      // why it is not known whether the namespace of a pod that does not ask asks
 };
 
 enum class Verdict {
@@ -41,5 +43,7 @@ Checked check_pod(const CheckFacts& facts);
 
 // The pod as it is written, with nothing that asks for a cache.
 api::Object without_larder(api::Object pod);
+// The pod as it is written, with the annotation that asks for a cache of `pool`.
+api::Object with_pool(api::Object pod, const std::string& pool);
 
 }  // namespace larder::kube

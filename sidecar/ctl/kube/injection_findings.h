@@ -1,6 +1,7 @@
 // Why a pod has no cache: judged from facts alone. Pure; thread-safe.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,10 +27,12 @@ struct InjectionFacts {
   std::vector<std::string> events = {};  // what the operator said of it or its owner (NotInjected), the newest first
   WorkloadSeen workload = {};
   std::string namespace_pool = {};  // label larder.dev/pool of its namespace, where the pod itself asks for none
-  WebhookSeen webhook = {};
-  Status webhook_known = {};  // why the webhook's configuration could not be read
-  bool planned = false;       // it is not made yet: the API server was asked in a dry run
-  int webhook_ready = -1;     // endpoints of its Service that are ready; -1: not known
+  WebhookSeen webhook = {};         // its entry for such a pod
+  Status webhook_known = {};        // why the webhook's configuration could not be read
+  bool planned = false;             // it is not made yet: the API server was asked in a dry run
+  ServingSeen serving = {};         // the webhook's Service
+  // Whether the injector said something of the same pod when its annotation asked, in a dry run; nothing: not tried.
+  std::optional<bool> answers = {};
 };
 
 // Of a pod that is not injected; the heaviest first, at least one.
