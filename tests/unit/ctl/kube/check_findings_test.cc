@@ -124,30 +124,20 @@ TEST(CheckFindings, WhoRefusesIsNamedWithItsWords) {
   }
 }
 
-// The pod itself is well.
-TEST(CheckFindings, WhatThePodNeedsIsToBeMade) {
-  const std::vector<std::pair<std::string, std::string>> cases{
-      {R"(pods "llm-" is forbidden: error looking up service account models/runner: serviceaccount "runner" not found)",
-       "make the service account"},
-      {R"(namespaces "models" not found)", "make the namespace, or name another"},
-      {R"(pods "llm-x" is forbidden: no PriorityClass with name gpu was found)", "make the PriorityClass"}};
-  for (const auto& [words, cure] : cases) {
-    CheckFacts facts = facts_of(refused(words));
-    facts.without = refused(words);
-    EXPECT_THAT(check_pod(facts).findings[0].cure, HasSubstr(cure)) << words;
-  }
-}
-
+// The pod itself is well: what it needs is to be made, by the same files or by others.
 TEST(CheckFindings, WhatTheFilesThemselvesMakeIsToBeAppliedFirst) {
-  const std::vector<std::pair<std::string, std::string>> cases{
+  struct Case {
+    std::string words, made, cure;
+  };
+  const std::vector<Case> cases{
       {R"(pods "llm-" is forbidden: error looking up service account models/runner: serviceaccount "runner" not found)",
-       "ServiceAccount runner"},
-      {R"(namespaces "models" not found)", "Namespace models"},
-      {R"(pods "llm-x" is forbidden: no PriorityClass with name gpu was found)", "PriorityClass gpu"}};
-  for (const auto& [words, made] : cases) {
+       "ServiceAccount runner", "make the service account"},
+      {R"(namespaces "models" not found)", "Namespace models", "make the namespace, or name another"},
+      {R"(pods "llm-x" is forbidden: no PriorityClass with name gpu was found)", "PriorityClass gpu", "make the PriorityClass"}};
+  for (const auto& [words, made, cure] : cases) {
     CheckFacts facts = facts_of(refused(words));
     facts.without = refused(words);
-    EXPECT_THAT(check_pod(facts).findings.at(0).cure, HasSubstr("without Larder as well"));
+    EXPECT_THAT(check_pod(facts).findings.at(0).cure, HasSubstr(cure));
     facts.needed = {made};
     EXPECT_THAT(check_pod(facts).findings.at(0).cure, HasSubstr("the files themselves make " + made));
   }
