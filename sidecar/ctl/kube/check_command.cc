@@ -55,14 +55,11 @@ class Quotas {
   std::map<std::string, std::vector<std::string>> names_;
 };
 
-// Whether the webhook says anything of the pod when an annotation asks: an injector that answers passes by a pod without vLLM in
-// silence where the namespace asks. Nothing: the API server did not judge that pod.
-std::optional<bool> answers_to(const Cluster& cluster, const api::Object& pod, const std::string& pool) {
+// The pod when an annotation asks: an injector that answers passes by a pod without vLLM in silence where the namespace asks. Nothing: it
+// was not taken.
+std::optional<PodSeen> asking_pod(const Cluster& cluster, const api::Object& pod, const std::string& pool) {
   const Trial trial = cluster.try_pods({with_pool(pod, pool)}).at(0);
-  if (!trial.asked.ok()) return std::nullopt;
-  if (!trial.taken()) return true;  // taken without the annotation: refused for what the injector added
-  const PodSeen seen = pod_seen(trial.pod);
-  return seen.injected || !seen.not_injected.empty();
+  return trial.taken() ? std::optional(pod_seen(trial.pod)) : std::nullopt;
 }
 
 // Of a pod that is taken and has no word of the injector.
@@ -74,7 +71,7 @@ void gather_silence(const Cluster& cluster, const PodSeen& seen, Namespaces& nam
   }
   facts.injection = gather_injection(cluster, seen);
   facts.injection->planned = true;
-  if (!seen.wanted_pool) facts.injection->answers = answers_to(cluster, facts.planned.pod, facts.injection->namespace_pool);
+  if (!seen.wanted_pool) facts.injection->asking = asking_pod(cluster, facts.planned.pod, facts.injection->namespace_pool);
 }
 
 CheckFacts facts_of(const Cluster& cluster, const PlannedPod& planned, std::pair<Trial, Trial> trials, const Planned& all,

@@ -139,16 +139,28 @@ Finding no_answer(const InjectionFacts& facts) {
           anew(facts) + ". If that one has no cache either: " + may_it_reach(facts)};
 }
 
+// The injector answers, and passes the pod by where the namespace asks. `facts.asking` says what it makes of the pod.
+Finding passed_by(const InjectionFacts& facts, const std::string& asks) {
+  if (facts.asking->injected)
+    return {Weight::kProblem, "NotSeenAsEngine",
+            asks +
+                "the injector passes the pod by, though it serves the same pod with the annotation: neither command, flags nor "
+                "image say vLLM, or the operator may not read namespaces (its log says so)",
+            annotate(facts)};
+  return {Weight::kNote, "NotSeenAsEngine",
+          asks + "the injector passes the pod by. Of the same pod with the annotation it says: " + facts.asking->not_injected,
+          ""};
+}
+
 // A pod whose namespace asks, and of which the injector said nothing.
 Finding asked_by_namespace(const InjectionFacts& facts) {
   const std::string asks = "its namespace asks for caches of pool " + facts.namespace_pool + " (label larder.dev/pool), and ";
   const bool never_asked = facts.webhook_known.ok() && !(facts.webhook.there && facts.webhook.takes_namespace);
-  if (facts.answers.value_or(false) && !never_asked)
-    return {Weight::kNote, "NotSeenAsEngine", asks + "the injector found no vLLM in the pod: the pod stays as it is",
-            "if it runs vLLM, " + annotate(facts)};
+  const bool silent = facts.asking && !facts.asking->injected && facts.asking->not_injected.empty();
+  if (facts.asking && !silent && !never_asked) return passed_by(facts, asks);
   std::optional<Finding> found = obstacle(facts);
   if (found && found->reason == "NotAsked") found.reset();  // the dry run says more than what may not be read
-  if (!found && facts.answers == false) found = no_answer(facts);
+  if (!found && silent) found = no_answer(facts);
   if (!found)
     return {Weight::kProblem, "NotSeenAsEngine",
             asks +

@@ -200,12 +200,12 @@ TEST(CheckFindings, ANamespaceThatAsksIsNamedWhereNothingElseAsks) {
   facts.injection->pools = {"chat"};
   facts.injection->planned = true;
   facts.injection->namespace_pool = "chat";
-  facts.injection->answers = false;
+  facts.injection->asking = pod_seen(with_pool(facts.with.pod, "chat"));
   facts.injection->webhook = {true, "2026-11-01T00:00:00Z", true, true, "larder-webhook", "larder-system"};
   EXPECT_EQ(check_pod(facts).verdict, Verdict::kNoCache);
   EXPECT_EQ(reason_of(check_pod(facts)), "WebhookNoAnswer");
   EXPECT_THAT(check_text(report_of(facts)), HasSubstr("its namespace asks for caches of pool chat"));
-  facts.injection->answers = true;
+  facts.injection->asking->not_injected = "no container of it starts vLLM";
   EXPECT_EQ(check_pod(facts).verdict, Verdict::kNotAsked);
   EXPECT_EQ(reason_of(check_pod(facts)), "NotSeenAsEngine");
   facts.injection.reset();

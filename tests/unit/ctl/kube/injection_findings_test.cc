@@ -146,7 +146,7 @@ TEST(InjectionFindings, AWebhookThatIsAwayIsNamedWhereTheNamespaceAsks) {
   InjectionFacts facts = facts_of(unannotated());
   facts.namespace_pool = "chat";
   facts.planned = true;
-  facts.answers = false;
+  facts.asking = annotated();  // no word of the injector in it
   EXPECT_EQ(first_reason(facts), "WebhookNoAnswer");
   facts.serving.ready = 0;
   EXPECT_EQ(first_reason(facts), "WebhookDown");
@@ -167,11 +167,14 @@ TEST(InjectionFindings, APodOfSomethingElseIsNoTroubleWhereTheNamespaceAsks) {
   InjectionFacts facts = facts_of(unannotated());
   facts.namespace_pool = "chat";
   facts.planned = true;
-  facts.answers = true;
+  facts.asking = annotated({{"metadata", {{"annotations", {{"larder.dev/not-injected", "no container starts vLLM"}}}}}});
   const Findings findings = why_not_injected(facts);
   ASSERT_EQ(findings.size(), 1U);
   EXPECT_EQ(findings[0].reason, "NotSeenAsEngine");
+  EXPECT_NE(findings[0].what.find("no container starts vLLM"), std::string::npos);
   EXPECT_FALSE(has_problem(findings));
+  facts.asking->injected = true;  // the operator cannot know that the namespace asks
+  EXPECT_EQ(first_reason(facts), "NotSeenAsEngine");
   facts.webhook.takes_namespace = false;  // of the namespaces' entry; that of annotated pods answered
   EXPECT_EQ(first_reason(facts), "NamespaceExcluded");
 }
