@@ -14,12 +14,11 @@ namespace larder::kube {
 
 struct CheckFacts {
   PlannedPod planned;
-  Trial with, without;  // as it is written; and with nothing that asks for a cache
-  std::optional<InjectionFacts>
-      injection;                    // of one that asks for a cache, or whose namespace does, without a word of the injector
-  std::vector<std::string> quotas;  // ResourceQuotas of its namespace, by name
-  std::vector<std::string> needed;  // see Planned
-  Status namespace_known = {};      // why it is not known whether the namespace of a pod that does not ask asks
+  Trial with, without;                      // as it is written; and with nothing that asks for a cache
+  std::optional<InjectionFacts> injection;  // of one that asks, or whose namespace asks, without a word of the injector
+  std::vector<std::string> quotas;          // ResourceQuotas of its namespace, by name
+  std::vector<std::string> needed;          // see Planned
+  Status namespace_known = {};              // why it is not known whether the namespace asks, of one that does not
 };
 
 enum class Verdict {
