@@ -5,7 +5,7 @@
 
 #include "operator/api/names.h"
 #include "operator/reconcile/conditions.h"
-#include "sidecar/base/log.h"
+#include "sidecar/base/log_throttle.h"
 #include "sidecar/base/nap.h"
 
 namespace larder::app {
@@ -81,7 +81,8 @@ void Leading::begin(const std::stop_token& stop, k8s::Metrics& metrics) {
     pool_or_backend_changed(resource, before, after);
   });
   add_everything();
-  base::log_info("reconciling begins");
+  // As often as the lease comes and goes.
+  base::log_refusal("leader", "reconciling begins", base::LogLevel::kInfo, "reconciling begins");
 }
 
 Leading::~Leading() {

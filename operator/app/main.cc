@@ -18,6 +18,7 @@
 #include "operator/app/log_metrics.h"
 #include "operator/app/metrics_reference.h"
 #include "operator/app/pages.h"
+#include "operator/app/readiness.h"
 #include "operator/app/reviewing.h"
 #include "operator/app/signals.h"
 #include "operator/app/switched_fence.h"
@@ -68,7 +69,7 @@ class Operator {
     Result<std::unique_ptr<Reviewing>> reviewing =
         Reviewing::start(arguments_, defaults, {client_, quick_client_, watched, events_, metrics_, monotonic_});
     if (!reviewing.ok()) return reviewing.status();
-    add_checks(watched, **reviewing);
+    add_checks(health_, watched, [&reviewing = **reviewing] { return reviewing.ready(); });
     Result<std::unique_ptr<Pages>> metrics = Pages::metrics_at(arguments_.metrics_address, metrics_, monotonic_);
     if (!metrics.ok()) return metrics.status();
     Result<std::unique_ptr<Pages>> health = Pages::health_at(arguments_.health_address, health_, monotonic_);
@@ -78,15 +79,6 @@ class Operator {
   }
 
  private:
-  void add_checks(const Watched& watched, const Reviewing& reviewing) {
-    const auto unless = [](bool good, const char* why) { return good ? Status() : Status(Code::kUnavailable, why); };
-    using Kind = k8s::HealthChecks::Kind;
-    health_.add(Kind::kLive, "ping", [] { return Status(); });
-    health_.add(Kind::kReady, "cachepools", [&, unless] { return unless(watched.pools().synced(), "not listed yet"); });
-    health_.add(Kind::kReady, "cachebackends", [&, unless] { return unless(watched.backends().synced(), "not listed yet"); });
-    health_.add(Kind::kReady, "certificate", [&, unless] { return unless(reviewing.ready(), "there is none to serve yet"); });
-  }
-
   void lead_and_wait(Watched& watched, const desired::Defaults& defaults) {
     SwitchedFence fence;
     std::unique_ptr<k8s::LeaderElection> election;

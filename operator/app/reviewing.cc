@@ -32,9 +32,8 @@ Result<std::unique_ptr<Reviewing>> Reviewing::start(const Arguments& arguments, 
   std::unique_ptr<Reviewing> reviewing(new Reviewing(arguments, needs));
   const auto left_alone = [&events = needs.events, &metrics = *reviewing->metrics_](const webhook::PodReview::Left& left) {
     metrics.left_alone(left.kind);
-    webhook::log_left_alone(left.pod, left.ns, left.why, left.from);
-    if (std::optional<k8s::Event> event = webhook::left_alone_event(left.pod, left.ns, left.pool_uid, left.why))
-      events.record(std::move(*event));
+    webhook::log_left_alone(left);
+    if (std::optional<k8s::Event> event = webhook::left_alone_event(left)) events.record(std::move(*event));
   };
   Result<std::unique_ptr<webhook::AdmissionServer>> server = webhook::AdmissionServer::start(
       {.address = arguments.webhook_address, .path = kPath}, reviewing->acceptor_,

@@ -3,11 +3,13 @@
 namespace larder::app {
 namespace {
 
-// Of a namespace and its limits the injector's part; some annotations of strangers are long.
-std::unique_ptr<k8s::Informer> keep(k8s::ApiClient& client, const k8s::Resource& resource, const base::Clock& clock) {
+// Of a namespace and its limits the injector's part; some annotations of strangers are long. `without`: see Informing.
+std::unique_ptr<k8s::Informer> keep(k8s::ApiClient& client, const k8s::Resource& resource, const base::Clock& clock,
+                                    const char* without) {
   k8s::Informing informing;
   informing.resource = resource;
   informing.trim = webhook::trim_surroundings;
+  informing.without = without;
   return k8s::Informer::start(client, std::move(informing), clock);
 }
 
@@ -16,9 +18,10 @@ std::unique_ptr<k8s::Informer> keep(k8s::ApiClient& client, const k8s::Resource&
 Watched::Watched(k8s::ApiClient& client, const base::Clock& clock)
     : pools_(watch(client, k8s::resources::kPools, clock)),
       backends_(watch(client, k8s::resources::kBackends, clock)),
-      namespaces_(keep(client, k8s::resources::kNamespaces, clock)),
-      limit_ranges_(keep(client, k8s::resources::kLimitRanges, clock)),
-      quotas_(keep(client, k8s::resources::kQuotas, clock)) {}
+      namespaces_(keep(client, k8s::resources::kNamespaces, clock,
+                       "each namespace is asked for alone, and user ids of OpenShift may be missing")),
+      limit_ranges_(keep(client, k8s::resources::kLimitRanges, clock, "pods are fitted without LimitRanges")),
+      quotas_(keep(client, k8s::resources::kQuotas, clock, "pods are fitted without ResourceQuotas")) {}
 
 std::unique_ptr<k8s::Informer> Watched::watch(k8s::ApiClient& client, const k8s::Resource& resource, const base::Clock& clock) {
   k8s::Informing informing;

@@ -21,7 +21,7 @@ class Watched {
 
   const k8s::Cache& pools() const { return *pools_; }
   const k8s::Cache& backends() const { return *backends_; }
-  // Empty for an operator whose role is older than these: it then decides without them.
+  // Empty where the operator's role is older than these. The operator then decides without them.
   webhook::NamespaceCaches namespaces() const { return {namespaces_.get(), limit_ranges_.get(), quotas_.get()}; }
 
   // Who is told from now on; nobody: null. When it returns, the one before is told no more.

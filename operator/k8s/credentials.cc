@@ -6,7 +6,7 @@
 #include <cstdlib>
 
 #include "operator/k8s/small_file.h"
-#include "sidecar/base/log.h"
+#include "sidecar/base/log_throttle.h"
 
 namespace larder::k8s {
 namespace {
@@ -83,7 +83,8 @@ std::shared_ptr<const Credentials> CredentialSource::current() {
     Result<std::string> text = stamp.ok() ? read_small_file(followed.file) : Result<std::string>(stamp.status());
     const bool failed = !text.ok() || trimmed(*text).empty();
     if (failed && !followed.failed)
-      base::log_warning("credentials: a rotated file cannot be read, the earlier text stays in use", {{"file", followed.file}});
+      base::log_refusal("credentials", followed.file, base::LogLevel::kWarning,
+                        "credentials: a rotated file cannot be read, the earlier text stays in use", {{"file", followed.file}});
     followed.failed = failed;
     if (failed) continue;
     followed.stamp = *stamp;

@@ -31,11 +31,13 @@ class ListWatch final : public Informer {
       : client_(client),
         informing_(std::move(informing)),
         clock_(clock),
+        began_ms_(clock.now_ms()),
         thread_([this](const std::stop_token& stop) { run(stop); }) {}
 
   ObjectPtr find(const std::string& ns, const std::string& name) const override;
   std::vector<ObjectPtr> all(const std::string& ns) const override;
   bool synced() const override;
+  bool await_settled(unsigned timeout_ms) const override;
   bool await_sync(unsigned timeout_ms) override;
 
  private:
@@ -55,16 +57,19 @@ class ListWatch final : public Informer {
   void drop(const Name& name);
   void replace_all(Contents contents, const std::string& version);
   void tell(const ObjectPtr& before, const ObjectPtr& after) const;
+  void note(const Status& status);
   void pause(const std::stop_token& stop, bool failed);
 
   ApiClient& client_;
   const Informing informing_;
   const base::Clock& clock_;
+  const std::uint64_t began_ms_;
 
   mutable std::mutex mutex_;
   mutable std::condition_variable changed_;
   Contents contents_;
   bool synced_ = false;
+  bool refused_ = false;  // the last list or watch
 
   // The thread's own.
   std::string version_;  // watch from here; empty: fill first
@@ -96,6 +101,15 @@ bool ListWatch::synced() const {
   return synced_;
 }
 
+bool ListWatch::await_settled(unsigned timeout_ms) const {
+  std::unique_lock lock(mutex_);
+  const auto known = [this] { return synced_ || refused_; };
+  const std::uint64_t age_ms = clock_.now_ms() - began_ms_;
+  if (known() || age_ms >= kMostWaitMs) return true;
+  const std::uint64_t wait_ms = std::min<std::uint64_t>(timeout_ms, kMostWaitMs - age_ms);
+  return changed_.wait_for(lock, std::chrono::milliseconds(wait_ms), known);
+}
+
 bool ListWatch::await_sync(unsigned timeout_ms) {
   std::unique_lock lock(mutex_);
   return changed_.wait_for(lock, std::chrono::milliseconds(timeout_ms), [this] { return synced_; });
@@ -108,11 +122,24 @@ void ListWatch::run(const std::stop_token& stop) {
     if (stop.stop_requested()) return;
     if (clock_.now_ms() - began_ms >= kLivedMs) pause_ = kFirstPause;
     if (status.code() == Code::kOutOfRange || status.code() == Code::kInvalidArgument) version_.clear();  // list again
-    if (!status.ok())
-      base::log_refusal("watch of " + informing_.resource.plural, status.to_string(), base::LogLevel::kWarning,
-                        "watch ended, it begins again: " + status.to_string(), {{"resource", informing_.resource.plural}});
+    note(status);
     pause(stop, !status.ok());
   }
+}
+
+void ListWatch::note(const Status& status) {
+  bool synced = false;
+  {
+    const std::lock_guard lock(mutex_);
+    refused_ = status.code() == Code::kPermissionDenied;
+    synced = synced_;
+  }
+  changed_.notify_all();
+  if (status.ok()) return;
+  const std::string meanwhile = synced || informing_.without.empty() ? "" : "; until then " + informing_.without;
+  base::log_refusal("watch of " + informing_.resource.plural, status.to_string(), base::LogLevel::kWarning,
+                    "watch ended, it begins again: " + status.to_string() + meanwhile,
+                    {{"resource", informing_.resource.plural}});
 }
 
 // Until the stream ends. Each end leaves version_ where to go on from.
@@ -121,7 +148,9 @@ Status ListWatch::follow(const std::stop_token& stop) {
     Status status = fill_and_follow(stop);
     if (status.code() != Code::kUnsupported) return status;
     streams_ = false;
-    base::log_info("the server does not stream lists, they are asked for in pages", {{"resource", informing_.resource.plural}});
+    base::log_refusal("watch of " + informing_.resource.plural, "no stream", base::LogLevel::kInfo,
+                      "the server does not stream lists, they are asked for in pages",
+                      {{"resource", informing_.resource.plural}});
   }
   if (version_.empty())
     if (Status status = fill_by_list(); !status.ok()) return status;

@@ -4,6 +4,7 @@
 // nothing of until then.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -23,20 +24,27 @@ class Cache {
   virtual ObjectPtr find(const std::string& ns, const std::string& name) const = 0;  // nothing: there is none
   virtual std::vector<ObjectPtr> all(const std::string& ns = "") const = 0;          // of one namespace, or of all
   virtual bool synced() const = 0;                                                   // the first list is in
+  // Waits at most `timeout_ms` until the first list is in, or cannot be waited for: the API server refuses it (403), or
+  // Informer::kMostWaitMs have passed since the start. False: it may still come.
+  virtual bool await_settled(unsigned timeout_ms) const = 0;
 };
 
 struct Informing {
   Resource resource;
-  Selector selector;
+  Selector selector = {};
   // Cuts from each object what nobody reads (managedFields always goes), so that 1,000 pods cost little memory.
-  std::function<void(api::Object&)> trim;
+  std::function<void(api::Object&)> trim = {};
   // Called on the informer's thread with what changed: before and after (one may be nothing). Quick.
-  std::function<void(const ObjectPtr& before, const ObjectPtr& after)> changed;
+  std::function<void(const ObjectPtr& before, const ObjectPtr& after)> changed = {};
+  // The effect of a list that fails, for the log: "pods are fitted without LimitRanges". Empty: the objects are indispensable.
+  std::string without = {};
 };
 
 // Starts a thread. `client` and `clock` outlive it.
 class Informer : public Cache {
  public:
+  static constexpr std::uint64_t kMostWaitMs = 10'000;
+
   static std::unique_ptr<Informer> start(ApiClient& client, Informing informing, const base::Clock& clock);
   // Until the first list is in; false: not within `timeout_ms`.
   virtual bool await_sync(unsigned timeout_ms) = 0;

@@ -6,6 +6,14 @@
 #include "sidecar/base/nap.h"
 
 namespace larder::k8s {
+namespace {
+
+// Who may write the Lease can change its holder, and who leads, over and over: each text comes once, then as a count once a minute.
+void log_once_a_minute(base::LogLevel level, const std::string& text, base::LogFields fields) {
+  base::log_refusal("lease", text, level, text, fields);
+}
+
+}  // namespace
 
 LeaderElection::LeaderElection(ApiClient& client, LeaseOptions options, const base::Clock& monotonic, const base::Clock& boottime,
                                Metrics& metrics, std::function<void(bool leads)> changed)
@@ -25,7 +33,8 @@ void LeaderElection::tell(bool leads) {
   if (leads == told_) return;
   told_ = leads;
   status_.set(leads ? 1 : 0);
-  base::log_info(leads ? "this replica leads" : "this replica leads no longer: it writes nothing", {{"lease", name_}});
+  log_once_a_minute(base::LogLevel::kInfo, leads ? "this replica leads" : "this replica leads no longer: it writes nothing",
+                    {{"lease", name_}});
   changed_(leads);
 }
 
@@ -34,11 +43,13 @@ void LeaderElection::run(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     const LeaderLease::Step step = lease_.step();
     if (!step.status.ok())
-      base::log_refusal("leader election", step.status.to_string(), base::LogLevel::kWarning,
-                        "leader election: " + step.status.to_string(), {{"lease", name_}});
+      log_once_a_minute(base::LogLevel::kWarning, "leader election: " + step.status.to_string(), {{"lease", name_}});
     base::tell_left_out();
-    if (lease_.holder() != holder)
-      base::log_info("leader election: the lease's holder has changed", {{"lease", name_}, {"holder", holder = lease_.holder()}});
+    if (lease_.holder() != holder) {
+      holder = lease_.holder();
+      log_once_a_minute(base::LogLevel::kInfo, "leader election: the lease's holder has changed",
+                        {{"lease", name_}, {"holder", holder}});
+    }
     tell(lease_.held());
     // While errors last, its end is told when it comes and not at the next try.
     std::uint64_t wait_ms = step.again_ms;
@@ -47,7 +58,7 @@ void LeaderElection::run(const std::stop_token& stop) {
     if (told_ && !lease_.held()) tell(false);
   }
   if (Status status = lease_.release(); !status.ok())
-    base::log_warning("leader election: " + status.to_string(), {{"lease", name_}});
+    log_once_a_minute(base::LogLevel::kWarning, "leader election: " + status.to_string(), {{"lease", name_}});
   tell(false);
 }
 

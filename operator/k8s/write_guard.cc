@@ -7,7 +7,7 @@
 #include <csignal>
 #include <ctime>
 
-#include "sidecar/base/log.h"
+#include "sidecar/base/log_throttle.h"
 
 namespace larder::k8s {
 namespace {
@@ -42,7 +42,9 @@ class ThreadTimer {
     event.sigev_signo = end_signal();
     event._sigev_un._tid = ::gettid();
     made_ = installed && ::timer_create(CLOCK_BOOTTIME, &event, &timer_) == 0;
-    if (!made_) base::log_warning("no timer for fenced writes (timer_create): the lease is asked before each send alone");
+    if (!made_)  // as many threads as lead over the time
+      base::log_refusal("fenced writes", "no timer", base::LogLevel::kWarning,
+                        "no timer for fenced writes (timer_create): the lease is asked before each send alone");
   }
   ~ThreadTimer() {
     if (made_) ::timer_delete(timer_);

@@ -8,7 +8,7 @@
 #include "operator/desired/object_head.h"
 #include "operator/desired/pool_objects.h"
 #include "operator/reconcile/conditions.h"
-#include "sidecar/base/log.h"
+#include "sidecar/base/log_throttle.h"
 
 namespace larder::reconcile {
 namespace {
@@ -110,14 +110,15 @@ Done MemoryFreeing::release(const Object& pool, const std::string& left) {
   if (!released.ok() && released.code() != Code::kNotFound) return {released};
   forget(key);
   const base::LogFields fields{{"kind", "CachePool"}, {"namespace", key.ns}, {"name", key.name}};
+  const std::string source = "deleted pools of namespace " + key.ns;
   if (left.empty()) {
-    base::log_info("nothing keeps it any more", fields);
+    base::log_from(source, base::LogLevel::kInfo, "nothing keeps it any more", fields);
     return {};
   }
   const std::string path = "/larder/" + key.ns + "/" + key.name;
   const std::string note = "the pool is deleted and memory of it may be left on nodes: " + left +
                            ". On such a node: rm -r /dev/shm" + path + " /dev/hugepages" + path;
-  base::log_warning(note, fields);
+  base::log_from(source + ", whose memory may be left", base::LogLevel::kWarning, note, fields);
   if (world_.tell) world_.tell({k8s::reference_to(k8s::resources::kPools, pool), "Warning", "MemoryNotFreed", "Deleting", note});
   return {};
 }

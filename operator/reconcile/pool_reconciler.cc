@@ -8,7 +8,7 @@
 #include "operator/desired/pool_objects.h"
 #include "operator/reconcile/node_pages.h"
 #include "operator/reconcile/pool_conditions.h"
-#include "sidecar/base/log.h"
+#include "sidecar/base/log_throttle.h"
 
 namespace larder::reconcile {
 namespace {
@@ -104,7 +104,9 @@ bool PoolReconciler::configure(PoolFacts& facts) {
         {"metadata", {{"uid", pod.uid}, {"annotations", {{std::string(api::kConfigAnnotation), wanted.config}}}}}};
     const Result<Object> patched = world_.client.merge(k8s::resources::kPods, pod.ns, pod.name, patch);
     if (patched.ok()) {
-      base::log_info(
+      // A pool has many pods, and its user changes it as often as he likes.
+      base::log_from(
+          "configurations of CachePool " + pod.ns + "/" + pod.pool, base::LogLevel::kInfo,
           "its larderd gets a changed configuration",
           {{"kind", "Pod"}, {"namespace", pod.ns}, {"name", pod.name}, {"owner_kind", "CachePool"}, {"owner", pod.pool}});
       continue;

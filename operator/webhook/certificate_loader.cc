@@ -9,7 +9,7 @@
 #include <chrono>
 
 #include "operator/api/base64.h"
-#include "sidecar/base/log.h"
+#include "sidecar/base/log_throttle.h"
 
 namespace larder::webhook {
 namespace {
@@ -79,13 +79,14 @@ void CertificateLoader::look() {
   // Between the two files of a rotation they do not fit: the next look finds both.
   const Status status = pair.ok() ? acceptor_.serve(*pair) : pair.status();
   if (status.ok()) {
-    base::log_info(served_.certificate.empty() ? "webhook: a certificate is served" : "webhook: a new certificate is served");
+    const char* const text =
+        served_.certificate.empty() ? "webhook: a certificate is served" : "webhook: a new certificate is served";
+    base::log_refusal("webhook certificate", text, base::LogLevel::kInfo, text);
     served_ = *pair;
-    complaint_.clear();
-  } else if (status.to_string() != complaint_) {
-    complaint_ = status.to_string();
-    base::log_warning("webhook certificate: " + complaint_ + (acceptor_.ready() ? "; the one before is served on" : ""));
+    return;
   }
+  base::log_refusal("webhook certificate", status.to_string(), base::LogLevel::kWarning,
+                    "webhook certificate: " + status.to_string() + (acceptor_.ready() ? "; the one before is served on" : ""));
 }
 
 }  // namespace larder::webhook

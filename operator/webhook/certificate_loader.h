@@ -39,7 +39,6 @@ class CertificateLoader {
   TlsAcceptor& acceptor_;
   KeyPair served_;
   Bell changed_;
-  std::string complaint_;  // the last: one that goes on is logged once
   std::jthread thread_;
 };
 

@@ -1,6 +1,5 @@
 #include "operator/webhook/owner_event.h"
 
-#include "operator/api/names.h"
 #include "sidecar/base/log_throttle.h"
 
 namespace larder::webhook {
@@ -37,31 +36,33 @@ std::string pod_name(const api::Object& pod) {
   return is_text(pod, "metadata.generateName") ? api::text_at(pod, "metadata.generateName") + "*" : "";
 }
 
-std::string pool_name(const api::Object& pod) {
-  const std::string pool = api::annotation(pod, api::kPoolAnnotation).value_or("");
-  return pool.size() <= kMostText ? pool : "";
+// Bounded: a pod may write anything into its annotation.
+std::string pool_name(const PodReview::Left& left) {
+  return left.pool.size() <= kMostText ? left.pool : "";
 }
 
 }  // namespace
 
-std::optional<k8s::Event> left_alone_event(const api::Object& pod, const std::string& ns, const std::string& pool_uid,
-                                           const std::string& why) {
+std::optional<k8s::Event> left_alone_event(const PodReview::Left& left) {
+  const api::Object& pod = left.pod;
+  const std::string& ns = left.ns;
   api::Object regarding = owner_of(pod, ns);
   if (regarding.is_null() && is_text(pod, "metadata.name"))
     regarding = {{"apiVersion", "v1"}, {"kind", "Pod"}, {"namespace", ns}, {"name", api::name_of(pod)}};
-  std::string note = why;
-  if (const std::string pool = pool_name(pod); regarding.is_null() && !pool.empty()) {
-    regarding = k8s::reference_to(k8s::resources::kPools, {{"metadata", {{"namespace", ns}, {"name", pool}, {"uid", pool_uid}}}});
-    note = "pod " + pod_name(pod) + ": " + why;
+  std::string note = left.why;
+  if (const std::string pool = pool_name(left); regarding.is_null() && !pool.empty()) {
+    regarding =
+        k8s::reference_to(k8s::resources::kPools, {{"metadata", {{"namespace", ns}, {"name", pool}, {"uid", left.pool_uid}}}});
+    note = "pod " + pod_name(pod) + ": " + left.why;
   }
   if (regarding.is_null()) return {};
   return k8s::Event{std::move(regarding), "Warning", "NotInjected", "Injecting", std::move(note)};
 }
 
-void log_left_alone(const api::Object& pod, const std::string& ns, const std::string& why, std::string_view from) {
-  const std::string name = pod_name(pod), pool = pool_name(pod);
-  base::log_from("reviews of " + std::string(from), base::LogLevel::kWarning, "not injected: " + why,
-                 {{"namespace", ns}, {"pod", name}, {"cachepool", pool}});
+void log_left_alone(const PodReview::Left& left) {
+  const std::string name = pod_name(left.pod), pool = pool_name(left);
+  base::log_from("reviews of " + std::string(left.from), base::LogLevel::kWarning, "not injected: " + left.why,
+                 {{"namespace", left.ns}, {"pod", name}, {"cachepool", pool}});
 }
 
 }  // namespace larder::webhook

@@ -2,21 +2,19 @@
 #pragma once
 
 #include <optional>
-#include <string>
-#include <string_view>
 
 #include "operator/k8s/event_recorder.h"
+#include "operator/webhook/review.h"
 
 namespace larder::webhook {
 
-// On the pod itself where it has no owner, on the pool where it has no name either. Nothing where no name is one. `pool_uid`: of the
-// pool that it names, empty where there is none: `kubectl describe` lists the Events of an object by its uid. A pod has none before it
-// is there, so that `kubectl get events` alone lists its.
-std::optional<k8s::Event> left_alone_event(const api::Object& pod, const std::string& ns, const std::string& pool_uid,
-                                           const std::string& why);
+// On the pod itself where the pod has no owner, on the pool where the pod has no name either. Nothing where no name is one. `kubectl
+// describe` lists the Events of an object by its uid. A pod under admission has no uid yet, so that `kubectl get events` alone lists
+// the Events of a pod.
+std::optional<k8s::Event> left_alone_event(const PodReview::Left& left);
 
-// The same in the log, under the keys of the pod (NAME, or GENERATENAME*) and of the pool that it names; one line a second of each
-// address `from`, since whoever reaches the webhook may send reviews.
-void log_left_alone(const api::Object& pod, const std::string& ns, const std::string& why, std::string_view from);
+// The same in the log, under the keys of the pod (NAME, or GENERATENAME*) and of the pool; one line a second of each address
+// `left.from`, since whoever reaches the webhook may send reviews.
+void log_left_alone(const PodReview::Left& left);
 
 }  // namespace larder::webhook

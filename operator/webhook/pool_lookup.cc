@@ -50,9 +50,17 @@ void trim_surroundings(api::Object& object) {
   object = std::move(kept);
 }
 
+// A pod of the operator's first moment is fitted to limits that are listed a moment later.
+void CachedPools::await_first_lists() const {
+  constexpr unsigned kAwaitMs = 250;  // of each
+  for (const k8s::Cache* cache : {namespaces_.namespaces, namespaces_.limit_ranges, namespaces_.quotas})
+    if (cache != nullptr) cache->await_settled(kAwaitMs);
+}
+
 Surroundings CachedPools::surroundings(const std::string& ns, bool decides) {
   Surroundings found;
   if (!is_object_name(ns)) return found;
+  await_first_lists();
   if (const k8s::Cache* namespaces = namespaces_.namespaces; namespaces != nullptr) {
     found.ns = namespaces->find("", ns);
     if (found.ns == nullptr && decides)

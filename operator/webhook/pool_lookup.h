@@ -16,7 +16,8 @@ class PoolLookup {
   // kNotFound: there is none. Ends within about a second.
   virtual Result<api::CachePool> pool(const std::string& ns, const std::string& name) = 0;
   virtual Result<api::CacheBackend> backend(const std::string& ns, const std::string& name) = 0;
-  // What is not known is left out. `decides`: whether the namespace's label alone may ask for the pod's cache. Ends within about a second.
+  // What is not known is left out. `decides`: whether the namespace's label alone may ask for the pod's cache. Ends within about
+  // two seconds.
   virtual Surroundings surroundings(const std::string& ns, bool decides) {
     static_cast<void>(ns), static_cast<void>(decides);
     return {};
@@ -43,10 +44,12 @@ class CachedPools final : public PoolLookup {
 
   Result<api::CachePool> pool(const std::string& ns, const std::string& name) override;
   Result<api::CacheBackend> backend(const std::string& ns, const std::string& name) override;
-  // The API server is asked only for a namespace that decides and was made a moment ago.
+  // Waits for first lists, as long as they can be waited for (Cache::await_settled). The API server is asked only for a namespace
+  // that decides and was made a moment ago.
   Surroundings surroundings(const std::string& ns, bool decides) override;
 
  private:
+  void await_first_lists() const;
   Result<k8s::ObjectPtr> find(const k8s::Cache& cache, const k8s::Resource& resource, const std::string& ns,
                               const std::string& name);
 

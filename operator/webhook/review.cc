@@ -102,9 +102,10 @@ PodReview::Verdict PodReview::judge(const api::Object& request, std::string_view
   Surroundings surroundings = pools_.surroundings(ns, !api::annotation(pod, api::kPoolAnnotation));
   std::optional<Wish> wish = wish_of(pod, surroundings.ns);
   if (!wish) return {};  // a cluster without match conditions asks for every pod
+  const std::string pool = wish->pool;
   Verdict verdict = judge_pod(pod, ns, *std::move(wish), std::move(surroundings));
   if (!verdict.why.empty() && !api::truth_at(request, "dryRun"))
-    left_alone_({pod, ns, verdict.pool_uid, verdict.why, verdict.kind, from});
+    left_alone_({pod, ns, pool, verdict.pool_uid, verdict.why, verdict.kind, from});
   return verdict;
 }
 

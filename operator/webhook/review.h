@@ -28,7 +28,8 @@ class PodReview {
   struct Left {
     const api::Object& pod;
     const std::string& ns;
-    const std::string& pool_uid;  // of the pool that it names; empty: there is none, or it could not be read
+    const std::string& pool;      // of its Wish: asked for by the pod or by its namespace
+    const std::string& pool_uid;  // empty: there is no such pool, or it could not be read
     const std::string& why;
     Refusal kind;
     std::string_view from;  // the address that sent the review

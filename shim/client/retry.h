@@ -1,9 +1,9 @@
 // Retry: when to try to attach again after a try that failed.
 //
 // A larderd that is away or starting is tried again and again in quick succession, so that it is found as soon as it is back. A refusal
-// that only a person can end (all sessions taken, another version, no permission) is tried seldom: a second later, then after twice as
-// long each time, up to a minute, spread at random so that the processes of one engine do not come all at once. A change of the
-// socket's file (another larderd, another mode or owner) ends such a pause at once. Belongs to one thread.
+// that lasts until somebody acts or a place is free (all sessions taken, another version, no permission) is tried seldom: a second
+// later, then after twice as long each time, up to a minute, spread at random so that the processes of one engine do not come all at
+// once. A change of the socket's file (another larderd, another mode or owner) ends such a pause at once. Belongs to one thread.
 #pragma once
 
 #include <sys/stat.h>

@@ -138,9 +138,16 @@ void Endpoint::crowd_out() {
                            http::crowd_out(connections_, Standing::kEarned, limits_.earned);
 }
 
-// Of descriptors or memory: every second one of the silent makes room.
+// Of descriptors or memory: every second one of the silent makes room, but as few as came since the last time. Whoever has the last
+// descriptor, with nobody behind him, is no reason to end him before he could begin.
 void Endpoint::ran_out() {
-  counters_.crowded_out += http::crowd_out(connections_, Standing::kSilent, count_of(connections_, Standing::kSilent) / 2);
+  const auto came = [this](const auto& one) {
+    return one->id() > known_id_ && one->standing() == Standing::kSilent && one->state() != Connection::State::kOver;
+  };
+  const auto fresh = static_cast<std::size_t>(std::ranges::count_if(connections_, came));
+  const std::size_t silent = count_of(connections_, Standing::kSilent);
+  counters_.crowded_out += http::crowd_out(connections_, Standing::kSilent, std::max(silent / 2, fresh));
+  known_id_ = last_id_;
   accept_again_ms_ = clock_.now_ms() + kAcceptPauseMs;
 }
 

@@ -65,6 +65,7 @@ class Endpoint {
   std::atomic<bool> stopping_{false};
   std::uint64_t accept_again_ms_ = 0;  // after descriptors ran out
   std::uint64_t last_id_ = 0;
+  std::uint64_t known_id_ = 0;     // the last that was there when descriptors ran out
   std::size_t next_stranger_ = 0;  // whose turn it is
   std::vector<char> buffer_;
   Connections connections_;  // in the order of their accept

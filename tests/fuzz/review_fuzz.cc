@@ -73,7 +73,7 @@ void check_answer(const Object& asked, const std::string& body) {
 void check_told(const webhook::PodReview::Left& left) {
   must(left.kind != webhook::Refusal::kNone && left.kind != webhook::Refusal::kDefect, "the injector has no defect");
   must(!left.why.empty(), "who leaves a pod alone says why");
-  const auto event = webhook::left_alone_event(left.pod, left.ns, left.pool_uid, left.why);
+  const auto event = webhook::left_alone_event(left);
   if (!event) return;
   must(!api::text_at(event->regarding, "name").empty() && !api::text_at(event->regarding, "kind").empty(),
        "an event is of something");

@@ -1,6 +1,7 @@
 // `kubectl larder check -f FILE`: reads, tries, judges, says.
 #include <map>
 
+#include "operator/api/names.h"
 #include "sidecar/ctl/kube/check_report.h"
 #include "sidecar/ctl/kube/gather.h"
 #include "sidecar/ctl/kube/plugin_commands.h"
@@ -23,6 +24,20 @@ std::vector<std::pair<Trial, Trial>> tried(const Cluster& cluster, const std::ve
   return pairs;
 }
 
+// Namespaces, each read once.
+class Namespaces {
+ public:
+  explicit Namespaces(const Cluster& cluster) : cluster_(cluster) {}
+  const Result<api::Object>& of(const std::string& ns) {
+    const auto found = spaces_.find(ns);
+    return found != spaces_.end() ? found->second : spaces_.emplace(ns, cluster_.object("namespace", "", ns)).first->second;
+  }
+
+ private:
+  const Cluster& cluster_;
+  std::map<std::string, Result<api::Object>> spaces_;
+};
+
 // By namespace; none where the user may not read them.
 class Quotas {
  public:
@@ -40,16 +55,33 @@ class Quotas {
   std::map<std::string, std::vector<std::string>> names_;
 };
 
+// The pod when an annotation asks: an injector that answers passes by a pod without vLLM in silence where the namespace asks. Nothing: it
+// was not taken.
+std::optional<PodSeen> asking_pod(const Cluster& cluster, const api::Object& pod, const std::string& pool) {
+  const Trial trial = cluster.try_pods({with_pool(pod, pool)}).at(0);
+  return trial.taken() ? std::optional(pod_seen(trial.pod)) : std::nullopt;
+}
+
+// Of a pod that is taken and has no word of the injector.
+void gather_silence(const Cluster& cluster, const PodSeen& seen, Namespaces& namespaces, CheckFacts& facts) {
+  if (!seen.wanted_pool) {
+    const Result<api::Object>& space = namespaces.of(seen.view.ns);
+    if (!space.ok()) facts.namespace_known = space.status();
+    if (!space.ok() || api::label(*space, api::kPoolLabel).value_or("").empty()) return;
+  }
+  facts.injection = gather_injection(cluster, seen);
+  facts.injection->planned = true;
+  if (!seen.wanted_pool) facts.injection->asking = asking_pod(cluster, facts.planned.pod, facts.injection->namespace_pool);
+}
+
 CheckFacts facts_of(const Cluster& cluster, const PlannedPod& planned, std::pair<Trial, Trial> trials, const Planned& all,
-                    Quotas& quotas) {
+                    Namespaces& namespaces, Quotas& quotas) {
   CheckFacts facts{planned, std::move(trials.first), std::move(trials.second), {}, {}, all.needed};
   if (!facts.with.taken()) return facts;
   if (planned.copies > 1) facts.quotas = quotas.of(planned.ns);
   const PodSeen seen = pod_seen(facts.with.pod);
-  if (!seen.injected && seen.wanted_pool && seen.not_injected.empty() && is_name(seen.view.ns)) {
-    facts.injection = gather_injection(cluster, seen);
-    facts.injection->planned = true;
-  }
+  const bool silence = !seen.injected && !seen.declined && seen.not_injected.empty();
+  if (silence && is_name(seen.view.ns)) gather_silence(cluster, seen, namespaces, facts);
   return facts;
 }
 
@@ -73,10 +105,11 @@ Result<ctl::Outcome> check_files(const Arguments& arguments, const Cluster& clus
     return Status(Code::kOutOfRange, std::to_string(planned.pods.size()) + " pod templates, and " + std::to_string(kMostPods) +
                                          " are checked at once: give fewer files");
   std::vector<std::pair<Trial, Trial>> trials = tried(cluster, planned.pods);
+  Namespaces namespaces(cluster);
   Quotas quotas(cluster);
   CheckReport report{{}, planned.without, given->unread};
   for (std::size_t i = 0; i < planned.pods.size(); ++i)
-    report.pods.push_back(check_pod(facts_of(cluster, planned.pods[i], std::move(trials[i]), planned, quotas)));
+    report.pods.push_back(check_pod(facts_of(cluster, planned.pods[i], std::move(trials[i]), planned, namespaces, quotas)));
   const std::string text = arguments.json ? check_json(report) : arguments.yaml ? check_yaml(report) : check_text(report);
   return ctl::Outcome{text, check_status(report)};
 }

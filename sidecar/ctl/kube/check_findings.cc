@@ -15,9 +15,10 @@ using Weight = Finding::Weight;
 constexpr const char* kSccAnnotation = "openshift.io/scc";
 constexpr std::string_view kTokenVolume = "kube-api-access-";  // and five letters, others each time
 
-// Whose words a refusal has in it: who refuses, and what to do where the pod is taken without Larder.
+// Whose words a refusal has in it: who refuses, and what to do where the pod is taken without Larder, and where it is not.
 struct Refuser {
   std::string_view words, reason, cure;
+  std::string_view cure_of_pod = "mend the pod itself: it is refused without Larder as well";
 };
 constexpr std::array<Refuser, 12> kRefusers{{
     {"exceeded quota", "Quota",
@@ -32,9 +33,9 @@ constexpr std::array<Refuser, 12> kRefusers{{
     {"per Pod is", "LimitRange", "memory.size and resources of the CachePool, or the LimitRange: kubectl describe limitrange"},
     {"ValidatingAdmissionPolicy", "Policy", "let the policy take images and containers of Larder"},
     {"denied the request", "Policy", "let the policy behind that webhook take images and containers of Larder"},
-    {"error looking up service account", "NoServiceAccount", ""},
-    {"namespaces \"", "NoNamespace", ""},
-    {"no PriorityClass", "NoPriorityClass", ""},
+    {"error looking up service account", "NoServiceAccount", "", "make the service account, then check again"},
+    {"namespaces \"", "NoNamespace", "", "make the namespace, or name another: -n NAMESPACE"},
+    {"no PriorityClass", "NoPriorityClass", "", "make the PriorityClass, or name another in the pod template"},
     {"is invalid", "InvalidPod", ""},
 }};
 
@@ -63,7 +64,7 @@ Finding refusal_finding(const CheckFacts& facts) {
   const Refuser refuser = refuser_of(facts.with.refusal);
   const std::string made = made_by_the_files(facts.with.refusal, facts.needed);
   const bool by_larder = facts.without.taken();
-  std::string cure(by_larder ? refuser.cure : std::string_view("mend the pod itself: it is refused without Larder as well"));
+  std::string cure(by_larder ? refuser.cure : refuser.cure_of_pod);
   if (!made.empty() && facts.with.refusal.find("found") != std::string::npos) cure = apply_first(made);
   return {Weight::kProblem, std::string(refuser.reason),
           (by_larder ? "refused because of what Larder adds: " : "refused, with Larder and without: ") + facts.with.refusal,
@@ -82,9 +83,15 @@ Findings no_cache_findings(const CheckFacts& facts, const PodSeen& seen) {
            no_pool && !made.empty() ? apply_first(made) : ""}};
 }
 
-// A pod that asks for no cache; where the annotation stands in the wrong place, it was meant to.
-void judge_not_asked(const PlannedPod& planned, Checked& checked) {
-  checked.verdict = Verdict::kNotAsked;
+// A pod that asks for no cache; its namespace may ask, and where the annotation stands in the wrong place, it was meant to.
+void judge_not_asked(const CheckFacts& facts, Checked& checked) {
+  const PlannedPod& planned = facts.planned;
+  if (facts.injection) checked.findings = why_not_injected(*facts.injection);
+  if (!facts.namespace_known.ok())
+    checked.findings.push_back(
+        {Weight::kNote, "NamespaceNotRead",
+         "whether its namespace asks for caches (label larder.dev/pool) is not known: " + facts.namespace_known.text(), ""});
+  checked.verdict = has_problem(checked.findings) ? Verdict::kNoCache : Verdict::kNotAsked;
   if (!planned.own_annotation) return;
   checked.verdict = Verdict::kNoCache;
   checked.findings.push_back(
@@ -102,7 +109,7 @@ void judge_taken(const CheckFacts& facts, Checked& checked) {
     if (const auto notice = api::annotation(facts.with.pod, api::kNoticeAnnotation))
       checked.findings.push_back({Weight::kNote, "Notice", ctl::printable(*notice), ""});
   } else if (!seen.wanted_pool && seen.not_injected.empty()) {
-    judge_not_asked(facts.planned, checked);
+    judge_not_asked(facts, checked);
   } else {
     checked.verdict = Verdict::kNoCache;
     checked.findings = no_cache_findings(facts, seen);
@@ -158,13 +165,23 @@ Object form_of(Object pod, const PlannedPod& planned) {
   return pod;
 }
 
+Object& annotations_of(Object& pod) {
+  Object& metadata = pod["metadata"];
+  if (!api::child(metadata, "annotations").is_object()) metadata["annotations"] = Object::object();
+  return metadata["annotations"];
+}
+
 }  // namespace
 
 Object without_larder(Object pod) {
-  Object& metadata = pod["metadata"];
-  if (!api::child(metadata, "annotations").is_object()) metadata["annotations"] = Object::object();
-  metadata["annotations"].erase(std::string(api::kPoolAnnotation));
-  metadata["annotations"][api::kInjectAnnotation] = "false";  // where the namespace asks for it
+  Object& annotations = annotations_of(pod);
+  annotations.erase(std::string(api::kPoolAnnotation));
+  annotations[api::kInjectAnnotation] = "false";  // where the namespace asks for it
+  return pod;
+}
+
+Object with_pool(Object pod, const std::string& pool) {
+  annotations_of(pod)[api::kPoolAnnotation] = pool;
   return pod;
 }
 

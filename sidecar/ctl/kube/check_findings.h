@@ -15,9 +15,10 @@ namespace larder::kube {
 struct CheckFacts {
   PlannedPod planned;
   Trial with, without;                      // as it is written; and with nothing that asks for a cache
-  std::optional<InjectionFacts> injection;  // of one that asks for a cache and has no word of the injector
+  std::optional<InjectionFacts> injection;  // of one that asks, or whose namespace asks, without a word of the injector
   std::vector<std::string> quotas;          // ResourceQuotas of its namespace, by name
   std::vector<std::string> needed;          // see Planned
+  Status namespace_known = {};              // why it is not known whether the namespace asks, of one that does not
 };
 
 enum class Verdict {
@@ -41,5 +42,7 @@ Checked check_pod(const CheckFacts& facts);
 
 // The pod as it is written, with nothing that asks for a cache.
 api::Object without_larder(api::Object pod);
+// The pod as it is written, with the annotation that asks for a cache of `pool`.
+api::Object with_pool(api::Object pod, const std::string& pool);
 
 }  // namespace larder::kube

@@ -59,16 +59,14 @@ std::vector<std::string> events_of(const Cluster& cluster, const PodSeen& pod) {
   return texts;
 }
 
-// Of the webhook's Service; -1: not known.
-int ready_endpoints(const Cluster& cluster, const WebhookSeen& webhook) {
-  if (!is_name(webhook.service) || !is_name(webhook.service_namespace)) return -1;
+ServingSeen serving_of(const Cluster& cluster, const WebhookSeen& webhook) {
+  if (!is_name(webhook.service) || !is_name(webhook.service_namespace)) return {};
   const Result<std::vector<Object>> slices =
       cluster.objects("endpointslices", webhook.service_namespace, "--selector=kubernetes.io/service-name=" + webhook.service);
-  if (!slices.ok()) return -1;
-  int ready = 0;
-  for (const Object& slice : *slices)
-    for (const Object& endpoint : api::at(slice, "endpoints")) ready += api::truth_at(endpoint, "conditions.ready") ? 1 : 0;
-  return ready;
+  if (!slices.ok()) return {};
+  const ServingSeen seen = serving_seen(*slices, {});
+  if (seen.port != 0) return seen;
+  return serving_seen(*slices, or_null(cluster.object("service", webhook.service_namespace, webhook.service)));
 }
 
 }  // namespace
@@ -85,11 +83,11 @@ InjectionFacts gather_injection(const Cluster& cluster, const PodSeen& pod) {
   facts.installed = pools.ok() || pools.status().code() != Code::kNotFound;
   if (pools.ok())
     for (const Object& pool : *pools) facts.pools.push_back(api::name_of(pool));
+  const Object space = or_null(cluster.object("namespace", "", pod.view.ns));
   if (!pod.wanted_pool) {
     facts.workload = workload_of(cluster, pod);
-    const Object space = or_null(cluster.object("namespace", "", pod.view.ns));
     facts.namespace_pool = ctl::printable(api::label(space, api::kPoolLabel).value_or(""));
-    return facts;
+    if (facts.namespace_pool.empty() || pod.declined) return facts;
   }
   if (!pod.not_injected.empty()) return facts;
   facts.events = events_of(cluster, pod);
@@ -98,8 +96,8 @@ InjectionFacts gather_injection(const Cluster& cluster, const PodSeen& pod) {
     facts.webhook_known = webhooks.status();
     return facts;
   }
-  facts.webhook = webhook_seen(*webhooks, or_null(cluster.object("namespace", "", pod.view.ns)));
-  if (facts.webhook.there) facts.webhook_ready = ready_endpoints(cluster, facts.webhook);
+  facts.webhook = webhook_seen(*webhooks, space, pod.wanted_pool ? kWebhookName : kNamespaceWebhookName);
+  if (facts.webhook.there) facts.serving = serving_of(cluster, facts.webhook);
   return facts;
 }
 

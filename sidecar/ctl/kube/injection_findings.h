@@ -1,6 +1,7 @@
 // Why a pod has no cache: judged from facts alone. Pure; thread-safe.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,11 +26,12 @@ struct InjectionFacts {
   bool installed = true;                 // the cluster knows CachePools
   std::vector<std::string> events = {};  // what the operator said of it or its owner (NotInjected), the newest first
   WorkloadSeen workload = {};
-  std::string namespace_pool = {};  // label larder.dev/pool of its namespace, where the pod itself asks for none
-  WebhookSeen webhook = {};
-  Status webhook_known = {};  // why the webhook's configuration could not be read
-  bool planned = false;       // it is not made yet: the API server was asked in a dry run
-  int webhook_ready = -1;     // endpoints of its Service that are ready; -1: not known
+  std::string namespace_pool = {};     // label larder.dev/pool of its namespace, where the pod itself asks for none
+  WebhookSeen webhook = {};            // its entry for such a pod
+  Status webhook_known = {};           // why the webhook's configuration could not be read
+  bool planned = false;                // it is not made yet: the API server was asked in a dry run
+  ServingSeen serving = {};            // the webhook's Service
+  std::optional<PodSeen> asking = {};  // the same pod with the annotation, as a dry run makes it; nothing: not tried
 };
 
 // Of a pod that is not injected; the heaviest first, at least one.

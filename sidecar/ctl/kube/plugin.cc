@@ -76,6 +76,7 @@ const Command* command_of(const Arguments& arguments, std::string& wrong) {
     const std::size_t operands = arguments.words.size() - 1;
     if (operands >= command.least && operands <= command.most) return &command;
     wrong = operands < command.least ? std::string(command.missing) : "'" + arguments.words.back() + "' is too much";
+    if (command.name == kCheck) wrong += ": files stand behind -f";
     return nullptr;
   }
   if (!arguments.words.empty() && arguments.words[0] == kSimulate)

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "sidecar/ctl/words.h"
+
 namespace larder::kube {
 namespace {
 
@@ -30,18 +32,33 @@ bool selects(const Object& selector, const Object& object) {
   return !expressions.is_array() || std::ranges::all_of(expressions, [&](const Object& one) { return holds(one, object); });
 }
 
-WebhookSeen webhook_seen(const std::vector<Object>& configurations, const Object& space) {
+WebhookSeen webhook_seen(const std::vector<Object>& configurations, const Object& space, std::string_view name) {
   for (const Object& configuration : configurations)
     for (const Object& webhook : api::at(configuration, "webhooks")) {
-      if (api::text_at(webhook, "name") != kWebhookName) continue;
+      if (api::text_at(webhook, "name") != name) continue;
       return {true,
               api::text_at(configuration, "metadata.creationTimestamp"),
               !api::text_at(webhook, "clientConfig.caBundle").empty(),
               space.is_null() || selects(api::at(webhook, "namespaceSelector"), space),
-              api::text_at(webhook, "clientConfig.service.name"),
-              api::text_at(webhook, "clientConfig.service.namespace")};
+              ctl::printable(api::text_at(webhook, "clientConfig.service.name")),
+              ctl::printable(api::text_at(webhook, "clientConfig.service.namespace")),
+              ctl::printable(api::text_at(webhook, "clientConfig.url"))};
     }
   return {};
+}
+
+ServingSeen serving_seen(const std::vector<Object>& slices, const Object& service) {
+  ServingSeen seen{0, 0};
+  for (const Object& slice : slices) {
+    for (const Object& endpoint : api::at(slice, "endpoints"))
+      if (api::truth_at(endpoint, "conditions.ready")) ++seen.ready;
+    for (const Object& port : api::at(slice, "ports"))
+      if (seen.port == 0) seen.port = static_cast<int>(api::number_at(port, "port"));
+  }
+  // Without pods no slice has a port. A targetPort is a number, or the name of a port of the pods.
+  for (const Object& port : api::at(service, "spec.ports"))
+    if (seen.port == 0) seen.port = static_cast<int>(api::number_at(port, "targetPort"));
+  return seen;
 }
 
 }  // namespace larder::kube

@@ -191,3 +191,43 @@ def test_what_could_not_be_found_out_ends_with_2(check, plugin, world):
     assert status == 2 and "check what?" in err
     status, out = check(DEPLOYMENT, "--as=system:serviceaccount:default:nobody")
     assert status == 2 and "for which you need the right to create pods" in out
+
+
+ASKS = "larder.dev/pool=chat"
+NGINX = {"name": "web", "image": "nginx", "command": ["nginx"]}
+
+
+@pytest.fixture
+def asking(cluster):
+    """The namespace asks for its pods; no template does."""
+    cluster.kubectl("label", "namespace", NAMESPACE, ASKS)
+    yield yaml.safe_dump(unannotated())
+    cluster.kubectl("label", "namespace", NAMESPACE, "larder.dev/pool-")
+
+
+def unannotated(**changes):
+    made = manifest(**changes)
+    del made["spec"]["template"]["metadata"]["annotations"]
+    return made
+
+
+def test_a_namespace_that_asks(check, asking, cluster):
+    eventually(lambda: check(asking)[0] == 0)
+    status, out = check(yaml.safe_dump(unannotated(containers=[NGINX])), "-o", "json")
+    assert [one["verdict"] for one in json.loads(out)["checked"]] == ["not-asked"] and reasons(out) == ["NotSeenAsEngine"]
+    assert json.loads(out)["checked"][0]["findings"][0]["weight"] == "note"
+
+
+def test_a_namespace_that_asks_while_the_webhook_is_away(check, asking, world, cluster):
+    """The last test: the operator is gone then."""
+    world.stop()
+    port = cluster.get("endpointslice", "larder-webhook-1", "-n", "larder-system")["ports"][0]["port"]
+    status, out = check(asking)
+    assert status == 1
+    assert "! WebhookNoAnswer: its namespace asks for caches of pool chat (label larder.dev/pool), and the API server had no answer" in out
+    assert f"port {port} of the operator's pods" in out and "9443" not in out, "the port in force"
+    change = '[{"op": "replace", "path": "/endpoints/0/conditions/ready", "value": false}]'  # as the cluster's controller would
+    cluster.kubectl("patch", "endpointslice", "larder-webhook-1", "-n", "larder-system", "--type=json", "-p", change)
+    status, out = check(asking)
+    assert status == 1 and "! WebhookDown: its namespace asks for caches of pool chat" in out
+    assert "A pod of vLLM that is made now starts without a cache" in out

@@ -16,9 +16,13 @@
 
 namespace larder::http {
 
-// `from`: the last byte of the loopback's address that the client has; whoever is to tell clients apart by address needs several.
-inline Fd connect_tcp(const std::string& address, unsigned char from = 1) {
-  Fd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+inline Fd open_tcp() {
+  return Fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+}
+
+// Connects `socket`, which takes no descriptor. `from`: the last byte of the loopback's address that the client has; whoever is to tell
+// clients apart by address needs several.
+inline Fd connect_tcp(Fd socket, const std::string& address, unsigned char from = 1) {
   if (from != 1) {
     sockaddr_in own{};
     own.sin_family = AF_INET;
@@ -33,6 +37,9 @@ inline Fd connect_tcp(const std::string& address, unsigned char from = 1) {
   peer.sin_port = htons(static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
   if (::connect(socket.get(), reinterpret_cast<sockaddr*>(&peer), sizeof(peer)) != 0) socket.reset();
   return socket;
+}
+inline Fd connect_tcp(const std::string& address, unsigned char from = 1) {
+  return connect_tcp(open_tcp(), address, from);
 }
 
 inline Fd connect_unix(const std::string& path) {

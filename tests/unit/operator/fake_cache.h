@@ -31,6 +31,7 @@ class FakeCache final : public k8s::Cache {
     return found;
   }
   bool synced() const override { return true; }
+  bool await_settled(unsigned) const override { return true; }
 
   void freeze() { frozen_ = now(); }
   void thaw() { frozen_.reset(); }

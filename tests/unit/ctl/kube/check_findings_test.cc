@@ -124,16 +124,20 @@ TEST(CheckFindings, WhoRefusesIsNamedWithItsWords) {
   }
 }
 
+// The pod itself is well: what it needs is to be made, by the same files or by others.
 TEST(CheckFindings, WhatTheFilesThemselvesMakeIsToBeAppliedFirst) {
-  const std::vector<std::pair<std::string, std::string>> cases{
+  struct Case {
+    std::string words, made, cure;
+  };
+  const std::vector<Case> cases{
       {R"(pods "llm-" is forbidden: error looking up service account models/runner: serviceaccount "runner" not found)",
-       "ServiceAccount runner"},
-      {R"(namespaces "models" not found)", "Namespace models"},
-      {R"(pods "llm-x" is forbidden: no PriorityClass with name gpu was found)", "PriorityClass gpu"}};
-  for (const auto& [words, made] : cases) {
+       "ServiceAccount runner", "make the service account"},
+      {R"(namespaces "models" not found)", "Namespace models", "make the namespace, or name another"},
+      {R"(pods "llm-x" is forbidden: no PriorityClass with name gpu was found)", "PriorityClass gpu", "make the PriorityClass"}};
+  for (const auto& [words, made, cure] : cases) {
     CheckFacts facts = facts_of(refused(words));
     facts.without = refused(words);
-    EXPECT_THAT(check_pod(facts).findings.at(0).cure, HasSubstr("without Larder as well"));
+    EXPECT_THAT(check_pod(facts).findings.at(0).cure, HasSubstr(cure));
     facts.needed = {made};
     EXPECT_THAT(check_pod(facts).findings.at(0).cure, HasSubstr("the files themselves make " + made));
   }
@@ -186,6 +190,28 @@ TEST(CheckFindings, ThatTheInjectorWasNotAskedIsJudgedAsOfAPod) {
   facts.injection->webhook = {true, "2026-11-01T00:00:00Z", true, true, "larder-webhook", "larder-system"};
   EXPECT_EQ(reason_of(check_pod(facts)), "WebhookNoAnswer");
   for (const Finding& finding : check_pod(facts).findings) EXPECT_EQ(finding.cure.find("make the pod anew"), std::string::npos);
+}
+
+TEST(CheckFindings, ANamespaceThatAsksIsNamedWhereNothingElseAsks) {
+  CheckFacts facts = facts_of(taken(stored(planned_of("{}").pod, "x")));
+  facts.planned = planned_of("{}");
+  facts.injection.emplace();
+  facts.injection->pod = pod_seen(facts.with.pod);
+  facts.injection->pools = {"chat"};
+  facts.injection->planned = true;
+  facts.injection->namespace_pool = "chat";
+  facts.injection->asking = pod_seen(with_pool(facts.with.pod, "chat"));
+  facts.injection->webhook = {true, "2026-11-01T00:00:00Z", true, true, "larder-webhook", "larder-system"};
+  EXPECT_EQ(check_pod(facts).verdict, Verdict::kNoCache);
+  EXPECT_EQ(reason_of(check_pod(facts)), "WebhookNoAnswer");
+  EXPECT_THAT(check_text(report_of(facts)), HasSubstr("its namespace asks for caches of pool chat"));
+  facts.injection->asking->not_injected = "no container of it starts vLLM";
+  EXPECT_EQ(check_pod(facts).verdict, Verdict::kNotAsked);
+  EXPECT_EQ(reason_of(check_pod(facts)), "NotSeenAsEngine");
+  facts.injection.reset();
+  facts.namespace_known = Status(Code::kPermissionDenied, "namespaces is forbidden");
+  EXPECT_EQ(check_pod(facts).verdict, Verdict::kNotAsked);
+  EXPECT_EQ(reason_of(check_pod(facts)), "NamespaceNotRead");
 }
 
 TEST(CheckFindings, WhatCouldNotBeAskedIsNoAnswer) {

@@ -22,7 +22,7 @@ WebhookSeen working() {
 }
 
 InjectionFacts facts_of(PodSeen pod) {
-  return {.pod = std::move(pod), .pools = {"chat", "code"}, .webhook = working(), .webhook_ready = 1};
+  return {.pod = std::move(pod), .pools = {"chat", "code"}, .webhook = working(), .serving = {1, 9443}};
 }
 
 std::string first_reason(const InjectionFacts& facts) {
@@ -104,7 +104,7 @@ TEST(InjectionFindings, ThePoolThatIsNotThereAndTheWebhookThatDidNotSay) {
 TEST(InjectionFindings, WhyTheWebhookWasNotAsked) {
   InjectionFacts facts = facts_of(annotated());
   EXPECT_EQ(first_reason(facts), "WebhookWasDown");
-  facts.webhook_ready = 0;
+  facts.serving.ready = 0;
   EXPECT_EQ(first_reason(facts), "WebhookDown");
   facts.webhook.created = "2026-11-22T10:00:01Z";
   EXPECT_EQ(first_reason(facts), "MadeBeforeInstall");
@@ -118,6 +118,77 @@ TEST(InjectionFindings, WhyTheWebhookWasNotAsked) {
   EXPECT_EQ(first_reason(facts), "NotAsked");
   facts.pod = annotated({{"metadata", {{"annotations", {{"kubernetes.io/config.mirror", "x"}}}}}});
   EXPECT_EQ(first_reason(facts), "StaticPod");
+}
+
+// A firewall lets through what is in force, and no default of the chart.
+TEST(InjectionFindings, ThePortAndTheOperatorAreThoseOfTheCluster) {
+  InjectionFacts facts = facts_of(annotated());
+  facts.serving.port = 10260;
+  facts.webhook.service = "team-larder-webhook";
+  const auto cure = [&facts] { return why_not_injected(facts)[0].cure; };
+  EXPECT_NE(cure().find("port 10260 of the operator's pods"), std::string::npos) << cure();
+  facts.planned = true;
+  EXPECT_NE(cure().find("port 10260 of the operator's pods"), std::string::npos) << cure();
+  EXPECT_NE(cure().find("kubectl logs -n larder-system deployment/team-larder-operator"), std::string::npos) << cure();
+  facts.serving.port = 0;
+  EXPECT_NE(cure().find("the port ports.webhook of the chart"), std::string::npos) << cure();
+  EXPECT_EQ(cure().find("9443"), std::string::npos) << cure();
+  facts.webhook = {true, "", true, true, "", "", "https://10.0.0.7:8443/mutate-v1-pod"};
+  EXPECT_NE(cure().find("reach https://10.0.0.7:8443/mutate-v1-pod"), std::string::npos) << cure();
+  EXPECT_EQ(cure().find("kubectl logs -n  "), std::string::npos) << cure();
+}
+
+PodSeen unannotated() {
+  return annotated({{"metadata", {{"annotations", nullptr}}}});
+}
+
+TEST(InjectionFindings, AWebhookThatIsAwayIsNamedWhereTheNamespaceAsks) {
+  InjectionFacts facts = facts_of(unannotated());
+  facts.namespace_pool = "chat";
+  facts.planned = true;
+  facts.asking = annotated();  // no word of the injector in it
+  EXPECT_EQ(first_reason(facts), "WebhookNoAnswer");
+  facts.serving.ready = 0;
+  EXPECT_EQ(first_reason(facts), "WebhookDown");
+  const std::string what = why_not_injected(facts)[0].what;
+  EXPECT_NE(what.find("its namespace asks for caches of pool chat"), std::string::npos) << what;
+  EXPECT_NE(what.find("A pod of vLLM that is made now starts without a cache"), std::string::npos) << what;
+  facts.webhook_known = Status(Code::kPermissionDenied, "may not list them");
+  EXPECT_EQ(first_reason(facts), "WebhookNoAnswer") << "the dry run says so";
+  facts.webhook_known = {};
+  facts.webhook.there = false;
+  EXPECT_EQ(first_reason(facts), "NoWebhook");
+  EXPECT_NE(why_not_injected(facts)[0].what.find("namespaces.larder.dev"), std::string::npos);
+  facts.pools = {"code"};
+  EXPECT_EQ(first_reason(facts), "NoSuchPool");
+}
+
+TEST(InjectionFindings, APodOfSomethingElseIsNoTroubleWhereTheNamespaceAsks) {
+  InjectionFacts facts = facts_of(unannotated());
+  facts.namespace_pool = "chat";
+  facts.planned = true;
+  facts.asking = annotated({{"metadata", {{"annotations", {{"larder.dev/not-injected", "no container starts vLLM"}}}}}});
+  const Findings findings = why_not_injected(facts);
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].reason, "NotSeenAsEngine");
+  EXPECT_NE(findings[0].what.find("no container starts vLLM"), std::string::npos);
+  EXPECT_FALSE(has_problem(findings));
+  facts.asking->injected = true;  // the operator cannot know that the namespace asks
+  EXPECT_EQ(first_reason(facts), "NotSeenAsEngine");
+  facts.webhook.takes_namespace = false;  // of the namespaces' entry; that of annotated pods answered
+  EXPECT_EQ(first_reason(facts), "NamespaceExcluded");
+}
+
+TEST(ServingSeenTest, ThePortIsOfTheSlicesElseOfTheService) {
+  const Object slice = Object::parse(R"({"ports": [{"port": 10260}], "endpoints": [{"conditions": {"ready": true}}, {}]})");
+  EXPECT_EQ(serving_seen({slice}, Object()).port, 10260);
+  EXPECT_EQ(serving_seen({slice}, Object()).ready, 1);
+  const auto service = [](const Object& target) {
+    return Object{{"spec", {{"ports", Object::array({{{"port", 443}, {"targetPort", target}}})}}}};
+  };
+  EXPECT_EQ(serving_seen({}, service(8443)).port, 8443);
+  EXPECT_EQ(serving_seen({}, service("webhook")).port, 0) << "of a name nothing is known without pods";
+  EXPECT_EQ(serving_seen({Object::parse(R"({"ports": null, "endpoints": "x"})")}, Object()).port, 0);
 }
 
 TEST(WebhookSeenTest, ReadsTheSelectorAsTheApiServerDoes) {
@@ -138,6 +209,7 @@ TEST(WebhookSeenTest, FindsOursAmongOthers) {
       "webhooks": [{"name": "pods.larder.dev",
                     "clientConfig": {"caBundle": "eA==", "service": {"name": "larder-webhook", "namespace": "ls"}}}]})");
   EXPECT_FALSE(webhook_seen({other}, Object()).there);
+  EXPECT_FALSE(webhook_seen({other, ours}, Object(), kNamespaceWebhookName).there) << "a chart of before namespaces asked";
   const WebhookSeen seen = webhook_seen({other, ours}, Object());
   EXPECT_TRUE(seen.there && seen.has_authority && seen.takes_namespace);
   EXPECT_EQ(seen.service, "larder-webhook");

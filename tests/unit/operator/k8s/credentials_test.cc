@@ -2,10 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
+#include "sidecar/base/log_throttle.h"
 #include "tests/unit/operator/k8s/client_fixture.h"
 
 namespace larder::k8s {
@@ -72,6 +74,22 @@ TEST_F(CredentialsTest, AServiceAccountIsFollowedAsItRotates) {
   EXPECT_EQ((*source)->current()->token, "second") << "nor one that would forge a header field";
   project("6", "third", "CA 2");
   EXPECT_EQ((*source)->current()->token, "third");
+}
+
+TEST_F(CredentialsTest, AFileThatComesAndGoesIsOneLine) {
+  write("token", "first");
+  auto source = CredentialSource::from_kubeconfig(kubeconfig("", "    tokenFile: " + (folder_ / "token").string() + "\n"));
+  ASSERT_TRUE(source.ok()) << source.status().to_string();
+  base::tell_all_left_out();  // of other tests
+  testing::internal::CaptureStderr();
+  for (int i = 0; i < 50; ++i) {
+    fs::remove(folder_ / "token");
+    EXPECT_EQ((*source)->current()->token.empty(), false);
+    write("token", "of round " + std::to_string(i));
+    (*source)->current();
+  }
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::ranges::count(log, '\n'), 1) << log;
 }
 
 TEST_F(CredentialsTest, OutsideOfAPodItSaysSo) {

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <thread>
 
+#include "sidecar/base/log_throttle.h"
 #include "tests/eventually.h"
 #include "tests/unit/operator/fake_api.h"
 #include "tests/unit/operator/k8s/client_fixture.h"
@@ -125,6 +126,7 @@ TEST(InformerTest, TheSameFailureIsOneLine) {
   const base::MonotonicClock clock;
   api.set_failures(
       [](const FakeApi::Call&) { return FakeApi::Failure{Status(Code::kPermissionDenied, "limitranges is forbidden")}; });
+  base::tell_all_left_out();  // of other tests
   testing::internal::CaptureStderr();
   Told told;
   const auto informer = Informer::start(api, pods(told), clock);
@@ -133,6 +135,42 @@ TEST(InformerTest, TheSameFailureIsOneLine) {
   const std::size_t first = log.find("is forbidden");
   ASSERT_NE(first, std::string::npos) << log;
   EXPECT_EQ(log.find("is forbidden", first + 1), std::string::npos) << log;
+}
+
+Informing limits() {
+  return {.resource = resources::kLimitRanges, .without = "pods are fitted without LimitRanges"};
+}
+
+TEST(InformerTest, AListThatMayComeIsWaitedForAndARefusedOneIsNot) {
+  FakeApi api;
+  const base::MonotonicClock clock;
+  std::atomic<bool> refused = false;
+  api.set_failures([&](const FakeApi::Call&) {
+    return FakeApi::Failure{refused ? Status(Code::kPermissionDenied, "403") : Status(Code::kUnavailable, "503")};
+  });
+  base::tell_all_left_out();  // of other tests
+  testing::internal::CaptureStderr();
+  const auto informer = Informer::start(api, limits(), clock);
+  EXPECT_FALSE(informer->await_settled(50));
+  refused = true;
+  EXPECT_TRUE(informer->await_settled(kSoonMs));
+  EXPECT_FALSE(informer->synced());
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("until then pods are fitted without LimitRanges"), std::string::npos);
+  api.set_failures({});
+  EXPECT_TRUE(informer->await_sync(kSoonMs)) << "the role was mended";
+  EXPECT_TRUE(informer->await_settled(0));
+}
+
+TEST(InformerTest, NoListIsWaitedForLongerThanItsBound) {
+  FakeApi api;
+  base::ManualClock clock;
+  api.set_failures([](const FakeApi::Call&) { return FakeApi::Failure{Status(Code::kUnavailable, "503")}; });
+  const auto informer = Informer::start(api, limits(), clock);
+  clock.advance_ms(Informer::kMostWaitMs - 1);
+  EXPECT_FALSE(informer->await_settled(50));
+  clock.advance_ms(1);
+  EXPECT_TRUE(informer->await_settled(0));
+  EXPECT_FALSE(informer->synced());
 }
 
 std::string event(const std::string& type, const std::string& name, const std::string& version) {

@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "operator/desired/larderd.h"
+#include "sidecar/base/log_throttle.h"
 #include "tests/unit/operator/reconcile/operator_world.h"
 
 namespace larder::reconcile {
@@ -198,6 +199,24 @@ TEST(PoolReconcilerTest, RunningPodsGetWhatTheyTakeOver) {
   EXPECT_EQ(run.status(resources::kPools, "chat")["pods"]["needRestart"], 1);
 }
 
+TEST(PoolReconcilerTest, ManyPodsOfAChangedPoolAreNoLineEach) {
+  Reconciling run;
+  run.pool("chat", R"({"memory": {"size": "1Gi"}})");
+  const api::CachePool parsed = *api::parse_pool(*run.api.find(resources::kPools, "ml", "chat"));
+  const std::string hash = desired::restart_hash(parsed, std::nullopt, run.world.defaults);
+  for (int i = 0; i < 100; ++i)
+    run.api.as_user(resources::kPods, pod({.name = "pod-" + std::to_string(i), .restart_hash = hash, .config = "another"}));
+  base::set_log_level(base::LogLevel::kInfo);
+  base::tell_all_left_out();  // of other tests
+  testing::internal::CaptureStderr();
+  ASSERT_EQ(run.settle(), 1);
+  const std::string log = testing::internal::GetCapturedStderr();
+  base::set_log_level(base::LogLevel::kError);
+  std::size_t told = 0;
+  for (std::size_t at = 0; (at = log.find("changed configuration", at)) != std::string::npos; ++at) ++told;
+  EXPECT_EQ(told, 1U) << log;
+}
+
 TEST(PoolReconcilerTest, APodThatIsGoneMeanwhileIsNoFailure) {
   Reconciling run;
   run.pool("chat", R"({"memory": {"size": "1Gi"}})");
@@ -265,6 +284,7 @@ TEST(PoolReconcilerTest, WhatItDoesIsLoggedWithTheObjectsKeys) {
   run.pool("chat", kNode);
   base::set_log_level(base::LogLevel::kInfo);
   base::set_log_format(base::LogFormat::kJson);
+  base::tell_all_left_out();  // of other tests
   testing::internal::CaptureStderr();
   run.settle();
   std::istringstream lines(testing::internal::GetCapturedStderr());

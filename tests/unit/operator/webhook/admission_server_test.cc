@@ -168,23 +168,52 @@ TEST_F(AdmissionServerTest, HalfHellosTakeNobodysPlace) {
   EXPECT_LE(serving_.server->counters().crowded_out, 20U) << "one of the silent at most for each that came";
 }
 
-// Of the descriptors that this process may have, the silent take all; each second of them goes for who comes next.
-TEST_F(AdmissionServerTest, SilentClientsDoNotUseUpTheDescriptors) {
-  serving_.start();
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
-  const Fd newest = http::connect_tcp(serving_.server->address());
-  const rlimit tight{static_cast<rlim_t>(newest.get()) + 200, before.rlim_max};
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &tight), 0);
-  std::vector<Fd> silent;  // a descriptor here and one at the server for each
-  for (int i = 0; i < 400; ++i) {
-    silent.push_back(http::connect_tcp(serving_.server->address()));
-    if (!silent.back().valid()) break;
+// So many descriptors, and no more, can be had in this process while it lives. They are the server's alone where clients open theirs
+// before: in life a flood comes from other processes.
+class FewDescriptors {
+ public:
+  explicit FewDescriptors(unsigned count) {
+    EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
+    std::vector<Fd> taken;  // the lowest numbers that are free
+    for (unsigned i = 0; i < count; ++i) taken.push_back(http::open_tcp());
+    const rlimit tight{static_cast<rlim_t>(taken.back().get()) + 1, before_.rlim_max};
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &tight), 0);
   }
-  ASSERT_LT(silent.size(), 200U) << "descriptors did not run out";
-  silent.erase(silent.end() - 5, silent.end());  // for the honest client, on this side
-  EXPECT_EQ(serving_.connect().review("x"), "reviewed 1");
-  EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  ~FewDescriptors() { EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before_), 0); }
+  FewDescriptors(const FewDescriptors&) = delete;
+  FewDescriptors& operator=(const FewDescriptors&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+// The silent take all descriptors; each second of them goes for who comes next.
+TEST_F(AdmissionServerTest, SilentClientsDoNotUseUpTheDescriptors) {
+  constexpr unsigned kSilent = 400, kDescriptors = 100;
+  serving_.start();
+  std::vector<Fd> silent;
+  for (unsigned i = 0; i < kSilent; ++i) silent.push_back(http::open_tcp());
+  Fd honest = http::open_tcp();
+  const FewDescriptors few(kDescriptors);
+  for (Fd& one : silent) {
+    one = http::connect_tcp(std::move(one), serving_.server->address());
+    ASSERT_TRUE(one.valid());
+  }
+  EXPECT_EQ(serving_.connect(std::move(honest)).review("x"), "reviewed 1");
+  EXPECT_GE(serving_.server->counters().crowded_out, kSilent - kDescriptors) << "descriptors did not run out";
+}
+
+// Nobody waits behind him; and where somebody does, he goes long before his deadline.
+TEST_F(AdmissionServerTest, WhoHasTheLastDescriptorCanBegin) {
+  serving_.start();
+  Fd first = http::open_tcp(), silent = http::open_tcp(), next = http::open_tcp();
+  const FewDescriptors few(1);
+  EXPECT_EQ(serving_.connect(std::move(first)).review("x"), "reviewed 1");
+  silent = http::connect_tcp(std::move(silent), serving_.server->address());
+  ASSERT_TRUE(silent.valid());
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(serving_.connect(std::move(next)).review("x"), "reviewed 1");
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::milliseconds(kAdmissionLimits.deadline_ms));
 }
 
 TEST_F(AdmissionServerTest, AHelloThatComesByteByByteIsTaken) {

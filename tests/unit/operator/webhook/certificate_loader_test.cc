@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 
+#include "sidecar/base/log_throttle.h"
 #include "tests/unit/operator/webhook/serving.h"
 
 namespace larder::webhook {
@@ -91,6 +94,29 @@ TEST_F(CertificateLoaderTest, AnErrorNamesTheFile) {
   EXPECT_NE(read().status().text().find((folder_ / "tls.crt").string()), std::string::npos);
   std::ofstream(folder_ / "tls.crt") << std::string(1 << 20, 'x');
   EXPECT_EQ(read().status().code(), Code::kOutOfRange);
+}
+
+// Whoever may write the Secret changes it over and over.
+TEST_F(CertificateLoaderTest, ACertificateThatChangesFillsNoLog) {
+  std::atomic<int> reads = 0;
+  const KeyPair one = leaf(1000), two = leaf(2000);
+  const ReadCertificate changing = [&]() -> Result<KeyPair> {
+    switch (reads++ % 4) {
+      case 0: return one;
+      case 1: return two;
+      case 2: return Status(Code::kNotFound, "the Secret has no tls.key yet");
+      default: return Status(Code::kUnavailable, "the API server is away");
+    }
+  };
+  base::tell_all_left_out();  // of other tests
+  testing::internal::CaptureStderr();
+  {
+    const CertificateLoader loader(changing, acceptor_, 1);
+    EXPECT_TRUE(within_10_s([&] { return reads >= 40; }));
+  }
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_LE(std::ranges::count(log, '\n'), 4) << log;
+  EXPECT_NE(log.find("no tls.key yet; the one before is served on"), std::string::npos) << log;
 }
 
 TEST_F(CertificateLoaderTest, ItEndsAtOnce) {

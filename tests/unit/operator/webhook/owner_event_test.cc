@@ -4,11 +4,16 @@
 
 #include <algorithm>
 
-#include "operator/api/names.h"
 #include "sidecar/base/log.h"
 
 namespace larder::webhook {
 namespace {
+
+// `why`, "chat" and its uid, of namespace "ml", as review.h tells it.
+std::optional<k8s::Event> event_of(const api::Object& pod, const std::string& why = "why", const std::string& pool = "chat",
+                                   const std::string& pool_uid = "u-chat") {
+  return left_alone_event({pod, "ml", pool, pool_uid, why, Refusal::kPod, "10.0.0.7"});
+}
 
 api::Object owner(const std::string& name, bool controller) {
   return {{"apiVersion", "apps/v1"}, {"kind", "ReplicaSet"}, {"name", name}, {"uid", "u-" + name}, {"controller", controller}};
@@ -16,7 +21,7 @@ api::Object owner(const std::string& name, bool controller) {
 
 TEST(OwnerEventTest, ItIsOnTheController) {
   const api::Object pod = {{"metadata", {{"ownerReferences", {owner("a", false), owner("b", true)}}}}};
-  const std::optional<k8s::Event> event = left_alone_event(pod, "ml", "u-chat", "no engine: name it");
+  const std::optional<k8s::Event> event = event_of(pod, "no engine: name it");
   ASSERT_TRUE(event);
   EXPECT_EQ(event->regarding,
             (api::Object{{"apiVersion", "apps/v1"}, {"kind", "ReplicaSet"}, {"namespace", "ml"}, {"name", "b"}, {"uid", "u-b"}}));
@@ -26,7 +31,7 @@ TEST(OwnerEventTest, ItIsOnTheController) {
 }
 
 TEST(OwnerEventTest, APodOfNobodyIsNamedItself) {
-  const std::optional<k8s::Event> event = left_alone_event({{"metadata", {{"name", "bare"}}}}, "ml", "u-chat", "why");
+  const std::optional<k8s::Event> event = event_of({{"metadata", {{"name", "bare"}}}});
   ASSERT_TRUE(event);
   EXPECT_EQ(event->regarding["kind"], "Pod");
   EXPECT_EQ(event->regarding["name"], "bare");
@@ -38,25 +43,22 @@ TEST(OwnerEventTest, WhatNamesNobodyIsNoEvent) {
   for (const api::Object& owners :
        {api::Object(nullptr), api::Object("x"), api::Object::array({1, "x", nullptr}), api::Object::array({{{"kind", "A"}}}),
         api::Object::array({owner(std::string(5000, 'x'), true)}), api::Object::object()})
-    EXPECT_FALSE(left_alone_event({{"metadata", {{"ownerReferences", owners}, {"generateName", "x-"}}}}, "ml", "u-chat", "why"))
-        << owners;
-  EXPECT_FALSE(left_alone_event({{"metadata", {{"annotations", {{api::kPoolAnnotation, std::string(5000, 'x')}}}}}}, "ml",
-                                "u-chat", "why"));
-  EXPECT_FALSE(left_alone_event({}, "ml", "u-chat", "why"));
+    EXPECT_FALSE(event_of({{"metadata", {{"ownerReferences", owners}, {"generateName", "x-"}}}}, "why", "")) << owners;
+  EXPECT_FALSE(event_of({{"metadata", {{"generateName", "x-"}}}}, "why", std::string(5000, 'x')));
+  EXPECT_FALSE(event_of({}, "why", ""));
 }
 
 // `kubectl create` of a pod with a generateName: neither it nor an owner can be named yet.
 TEST(OwnerEventTest, WithoutOwnerAndNameItIsOnThePool) {
-  const api::Object pod = {
-      {"metadata", {{"generateName", "vllm-"}, {"annotations", {{std::string(api::kPoolAnnotation), "chat"}}}}}};
-  std::optional<k8s::Event> event = left_alone_event(pod, "ml", "u-chat", "why");
+  const api::Object pod = {{"metadata", {{"generateName", "vllm-"}}}};  // its namespace asked: no annotation names the pool
+  std::optional<k8s::Event> event = event_of(pod);
   ASSERT_TRUE(event);
   api::Object pool{{"apiVersion", "larder.dev/v1alpha1"}, {"kind", "CachePool"}, {"namespace", "ml"}, {"name", "chat"}};
   EXPECT_EQ(event->note, "pod vllm-*: why");
   // By its uid `kubectl describe` finds it.
   pool["uid"] = "u-chat";
   EXPECT_EQ(event->regarding, pool);
-  event = left_alone_event(pod, "ml", "", "no such pool");
+  event = event_of(pod, "no such pool", "chat", "");
   ASSERT_TRUE(event);
   pool.erase("uid");
   EXPECT_EQ(event->regarding, pool);
@@ -66,8 +68,7 @@ TEST(OwnerEventTest, WithoutOwnerAndNameItIsOnThePool) {
 TEST(OwnerEventTest, ItIsLoggedWithItsKeys) {
   base::set_log_format(base::LogFormat::kJson);
   testing::internal::CaptureStderr();
-  log_left_alone({{"metadata", {{"generateName", "vllm-"}, {"annotations", {{std::string(api::kPoolAnnotation), "chat"}}}}}},
-                 "ml", "why", "10.0.0.7");
+  log_left_alone({{{"metadata", {{"generateName", "vllm-"}}}}, "ml", "chat", "u-chat", "why", Refusal::kPod, "10.0.0.7"});
   const std::string line = testing::internal::GetCapturedStderr();
   base::set_log_format(base::LogFormat::kText);
   const Result<api::Object> parsed = api::parse_json(line);
@@ -80,8 +81,11 @@ TEST(OwnerEventTest, ItIsLoggedWithItsKeys) {
 // Whoever reaches the webhook may send reviews.
 TEST(OwnerEventTest, AnAddressFillsNoLog) {
   testing::internal::CaptureStderr();
-  for (int i = 0; i < 1000; ++i) log_left_alone({{"metadata", {{"name", "pod-" + std::to_string(i)}}}}, "ml", "why", "10.0.0.8");
-  log_left_alone({{"metadata", {{"name", "honest"}}}}, "ml", "why", "10.0.0.9");
+  const auto log_one = [](const std::string& name, const char* from) {
+    log_left_alone({{{"metadata", {{"name", name}}}}, "ml", "chat", "", "why", Refusal::kPod, from});
+  };
+  for (int i = 0; i < 1000; ++i) log_one("pod-" + std::to_string(i), "10.0.0.8");
+  log_one("honest", "10.0.0.9");
   const std::string log = testing::internal::GetCapturedStderr();
   EXPECT_LE(std::ranges::count(log, '\n'), 4) << log;
   EXPECT_NE(log.find("pod=honest"), std::string::npos) << "another address has its own";

@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <thread>
+
 #include "operator/api/names.h"
 #include "tests/unit/operator/fake_api.h"
 #include "tests/unit/operator/fake_cache.h"
@@ -60,6 +63,26 @@ api::Object namespace_object(const std::string& name) {
            {{"name", name},
             {"labels", {{"larder.dev/pool", "chat"}, {"other", "x"}}},
             {"annotations", {{"openshift.io/sa.scc.uid-range", "5/5"}, {"long", std::string(1000, 'x')}}}}}};
+}
+
+// As the API server answers it to an operator that has just started: late.
+TEST_F(PoolLookupTest, APodOfTheFirstMomentHasTheLimitsThatAreBeingListed) {
+  const base::MonotonicClock clock;
+  live_.as_user(k8s::resources::kLimitRanges, namespaced("LimitRange", "l"));
+  live_.as_user(k8s::resources::kQuotas, namespaced("ResourceQuota", "q"));
+  live_.as_user(k8s::resources::kNamespaces, namespace_object("ml"));
+  live_.set_failures([](const operator_test::FakeApi::Call& call) -> std::optional<operator_test::FakeApi::Failure> {
+    if (call.verb == "list") std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    return std::nullopt;
+  });
+  const auto limits = k8s::Informer::start(live_, {.resource = k8s::resources::kLimitRanges}, clock);
+  const auto quotas = k8s::Informer::start(live_, {.resource = k8s::resources::kQuotas}, clock);
+  const auto namespaces = k8s::Informer::start(live_, {.resource = k8s::resources::kNamespaces}, clock);
+  CachedPools lookup(pools_, backends_, live_, {namespaces.get(), limits.get(), quotas.get()});
+  const Surroundings found = lookup.surroundings("ml", false);
+  EXPECT_TRUE(found.ns);
+  EXPECT_THAT(found.limit_ranges, SizeIs(1));
+  EXPECT_THAT(found.quotas, SizeIs(1));
 }
 
 class SurroundingsTest : public PoolLookupTest {

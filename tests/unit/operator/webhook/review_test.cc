@@ -64,7 +64,7 @@ class ReviewTest : public testing::Test {
   std::function<void(const Input&)> looked_ = [](const Input&) {};
   std::vector<std::string> told_;
   std::vector<Refusal> kinds_;
-  std::vector<std::string> pool_uids_;
+  std::vector<std::string> pool_uids_, told_pools_;
   PodReview review_{pools_,
                     {"larder:1", true},
                     [this](const Input& input) {
@@ -75,6 +75,7 @@ class ReviewTest : public testing::Test {
                       told_.push_back(left.ns + ": " + left.why);
                       kinds_.push_back(left.kind);
                       pool_uids_.push_back(left.pool_uid);
+                      told_pools_.push_back(left.pool);
                     }};
 };
 
@@ -221,6 +222,18 @@ TEST_F(ReviewTest, ANamespaceMayAskForItsPods) {
   EXPECT_TRUE(pools_.decided) << "it is asked for even where no informer has it yet";
   pod["metadata"]["annotations"][std::string(api::kInjectAnnotation)] = "false";
   EXPECT_FALSE(respond(review_of(pod)).contains("patch"));
+}
+
+// Its Event and its line of the log name the pool, which stands in no annotation of the pod.
+TEST_F(ReviewTest, APodWhoseNamespaceAsksIsLeftAloneWithItsPool) {
+  pools_.around.ns =
+      std::make_shared<const api::Object>(api::Object{{"metadata", {{"labels", {{std::string(api::kPoolLabel), "chat"}}}}}});
+  injection_.refused = "it has no room";
+  injection_.kind = Refusal::kPod;
+  api::Object pod = annotated_pod();
+  pod["metadata"].erase("annotations");
+  respond(review_of(pod));
+  EXPECT_THAT(told_pools_, ElementsAre("chat"));
 }
 
 // Nothing tells of a pod that is none of ours: no warning, Event or metric.

@@ -34,7 +34,10 @@ class Serving {
   }
 
   const std::string& bundle() const { return authority_.bundle(); }
-  TlsClient connect() const { return TlsClient(server->address(), {.bundle = bundle(), .name = kServerName}); }
+  TlsClient connect() const { return connect(http::open_tcp()); }
+  TlsClient connect(Fd socket) const {
+    return TlsClient(http::connect_tcp(std::move(socket), server->address()), {.bundle = bundle(), .name = kServerName});
+  }
 
   TlsAcceptor acceptor;
   std::unique_ptr<AdmissionServer> server;

@@ -43,7 +43,9 @@ class TlsClient {
     unsigned char from = 1;  // the last byte of its own address
   };
 
-  TlsClient(const std::string& address, const Wanted& wanted) : socket_(http::connect_tcp(address, wanted.from)) {
+  TlsClient(const std::string& address, const Wanted& wanted) : TlsClient(http::connect_tcp(address, wanted.from), wanted) {}
+  // Of a socket that is connected.
+  TlsClient(Fd socket, const Wanted& wanted) : socket_(std::move(socket)) {
     ::signal(SIGPIPE, SIG_IGN);  // who is cut off is to be told so
     const timeval wait{kWaitMs / 1000, 0};
     ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof(wait));

@@ -1,0 +1,29 @@
+#include "operator/app/readiness.h"
+
+#include <utility>
+
+namespace larder::app {
+namespace {
+
+using Kind = k8s::HealthChecks::Kind;
+
+Status unless(bool good, const char* why) {
+  return good ? Status() : Status(Code::kUnavailable, why);
+}
+
+}  // namespace
+
+void add_checks(k8s::HealthChecks& health, const Watched& watched, std::function<bool()> certificate) {
+  constexpr const char* kNotListed = "not listed yet";
+  health.add(Kind::kLive, "ping", [] { return Status(); });
+  for (const auto& [name, cache] : {std::pair("cachepools", &watched.pools()), std::pair("cachebackends", &watched.backends())})
+    health.add(Kind::kReady, name, [cache = cache] { return unless(cache->synced(), kNotListed); });
+  const webhook::NamespaceCaches caches = watched.namespaces();
+  for (const auto& [name, cache] : {std::pair("namespaces", caches.namespaces), std::pair("limitranges", caches.limit_ranges),
+                                    std::pair("resourcequotas", caches.quotas)})
+    health.add(Kind::kReady, name, [cache = cache] { return unless(cache->await_settled(0), kNotListed); });
+  health.add(Kind::kReady, "certificate",
+             [certificate = std::move(certificate)] { return unless(certificate(), "there is none to serve yet"); });
+}
+
+}  // namespace larder::app
