@@ -192,7 +192,7 @@ TEST_F(UnreadLogTest, ClosedStreamsAreOpenedFirst) {
 TEST_F(UnreadLogTest, ALimitOfFileSizeIsNamed) {
   const Outcome outcome = run("/bin/sh -c 'ulimit -f 1000; exec " + larderd() + "'");
   EXPECT_EQ(outcome.status, 1);
-  for (const char* words : {"larderd may write no file over ", " KiB; raise its limit", "ulimit -f unlimited", ".arena"})
+  for (const char* words : {"this process may write no file over ", " KiB; raise its limit", "ulimit -f unlimited", ".arena"})
     EXPECT_NE(outcome.text.find(words), std::string::npos) << outcome.text;
 }
 
