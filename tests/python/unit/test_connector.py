@@ -191,6 +191,17 @@ def test_at_the_exit_of_the_interpreter_the_last_lines_are_written():
     assert "Storing 512 tokens" in text and "warning of the library" in text
 
 
+def test_a_forked_child_leaves_the_lines_to_its_parent():
+    text = run_to_exit("""
+import os
+if (child := os.fork()) == 0:
+    guard.late.info("of the child")
+    sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0
+""")
+    assert text.count("Storing 512 tokens") == text.count("of the child") == text.count("warning of the library") == 1
+
+
 def test_at_the_exit_of_the_interpreter_a_closed_log_is_left_alone():
     """Whoever ran the engine has closed the stream of vLLM's log by then: a notebook, pytest."""
     text = run_to_exit("""

@@ -4,6 +4,7 @@ import atexit
 import contextlib
 import functools
 import logging
+import os
 import sys
 import threading
 from collections import deque
@@ -90,6 +91,7 @@ class LateLines:
 
 
 late = LateLines()
+os.register_at_fork(after_in_child=late.__init__)  # a child has no pump, and what its parent has still to write is the parent's
 
 
 class LogPump:
@@ -101,6 +103,7 @@ class LogPump:
 
     def __init__(self, client):
         self._client = client
+        self._process = os.getpid()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="larder-log", daemon=True)
         self._thread.start()
@@ -122,8 +125,8 @@ class LogPump:
             write("Larder: %s", text)
 
     def stop(self):
-        """Call before the client is closed. A second call does nothing."""
-        if self._stop.is_set():
+        """Call before the client is closed. A second call does nothing, nor does a forked child's."""
+        if self._stop.is_set() or os.getpid() != self._process:
             return
         self._stop.set()
         atexit.unregister(self.stop)
