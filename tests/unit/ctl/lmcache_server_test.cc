@@ -53,7 +53,7 @@ TEST(LmcacheServerTest, WhatAnAdapterDoesNotSayItsVariablesSay) {
 TEST(LmcacheServerTest, AValkeyOfEachKindIsABackend) {
   EXPECT_THAT(with(R"({"type": "valkey", "startup_nodes": "127.0.0.1:6379"})"), HasSubstr("url: valkey://127.0.0.1:6379\n"));
   EXPECT_THAT(with(R"({"type": "valkey", "startup_nodes": "a:6379,b:6379", "database_id": 2, "ttl_seconds": 3600})"),
-              AllOf(HasSubstr("url: valkey://a:6379/2\n"), HasSubstr("ttl: 1h")));
+              AllOf(HasSubstr("url: valkey://a:6379/2\n"), HasSubstr("ttl: 3600s")));
   EXPECT_THAT(with(R"({
         "type": "valkey",
         "cluster_mode": true,
