@@ -1,5 +1,5 @@
-// Writing a file, in as many calls as the kernel wants. A limit (full file system, quota, `ulimit -f`) first cuts a write short, and is named
-// by the call after it alone: who takes a short write for a failure does not know its cause.
+// Writing a file, in as many calls as the kernel wants. A limit (full file system, quota, `ulimit -f`) first cuts a write short; the call after
+// the short write fails and names the limit.
 //
 // Thread-safe where the callers' files differ.
 #pragma once

@@ -281,7 +281,7 @@ void Promotions::look_at_sizes() {
   const std::uint64_t enough = (family * protocol::kFetchedShare + kMib - 1) / kMib * kMib;
   std::string why = "memory.size: a chunk, with all its shards and KV groups, has " + base::mib(family) +
                     ", and a quarter of memory, all that fetches may use at once, has " + base::mib(kept_cap_) +
-                    ": what is written below memory is never read again. Set it to at least " + base::mib(enough) +
+                    ": such chunks are written below memory and never read again. Set it to at least " + base::mib(enough) +
                     ", or set chunk_tokens smaller";
   if (why == too_large_) return;
   too_large_ = std::move(why);

@@ -150,7 +150,7 @@ TEST_F(UnreadLogTest, AReaderThatIsBackFindsTheLines) {
   EXPECT_EQ(process_->wait(kPatienceMs), 0);
 }
 
-// It stands still, filled by nobody, and nothing is dropped meanwhile.
+// The pipe stays full while larderd is idle: few lines come to the queue, and few are dropped.
 TEST_F(UnreadLogTest, WhileNothingRunsFewLinesComeTogether) {
   start(larderd());
   ASSERT_TRUE(eventually([&] { return ready(); }, kPatienceMs));

@@ -61,7 +61,7 @@ def _log_is_open():
 
 class LateLines:
     """What the engine's thread tells of ordinary requests: a line costs it 0.2 ms, so a pump writes it, up to half a second later but
-    with its own time and place. Where no pump runs the line is written at once: nothing is kept that no thread would write."""
+    with its own time and place. Where no pump runs the line is written at once, so every kept line has a thread that writes it."""
 
     def __init__(self):
         self._records = deque(maxlen=4096)
