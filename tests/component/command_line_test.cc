@@ -48,7 +48,7 @@ TEST(CommandLineTest, CheckConfigPrintsWhatIsInForce) {
 // A page that is cut off must not look whole.
 TEST(CommandLineTest, WhatCannotBePrintedIsAFailure) {
   for (const std::string& command : {kLarderd + " --check-config", kLarderd + " --help", kLarderctl + " --version",
-                                     kLarderctl + " --help", OPERATOR_PATH " --metrics-reference"}) {
+                                     kLarderctl + " --help", std::string(OPERATOR_PATH " --metrics-reference")}) {
     const Outcome full = run("/bin/sh -c '" + command + " > /dev/full'");
     EXPECT_EQ(full.status, 1) << command;
     EXPECT_THAT(full.text, HasSubstr("not all of the output could be written")) << command;
