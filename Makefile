@@ -3,7 +3,7 @@
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 BENCHES = bench-copy bench-curve bench-disk bench-gpu bench-index bench-lookup bench-recovery bench-remote bench-remote-lookup bench-remote-outage bench-restart bench-start bench-ttft bench-ttft-disk bench-ttft-remote bench-engine bench-operator bench-rivals bench-serve bench-webhook bench-weights
-.PHONY: $(BENCHES) carry-gpu help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-cuda deps-cuda-if-possible deps-bench deps-servers deps-vm deps-kubernetes build release image krew e2e e2e-up e2e-down demo soak test test-models test-names test-asan test-crash test-fence test-gpu test-inject test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean pictures test-dashboards deps-kserve e2e-kserve
+.PHONY: $(BENCHES) carry-gpu help deps deps-build deps-tools deps-python deps-wheel deps-rivals deps-cuda deps-cuda-if-possible deps-bench deps-servers deps-vm deps-kubernetes build release image krew e2e e2e-up e2e-down demo soak test test-logs test-models test-names test-asan test-crash test-fence test-gpu test-inject test-remote test-sim test-tsan test-ubuntu test-vm fuzz lint format wheel install clean pictures test-dashboards deps-kserve e2e-kserve
 
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
@@ -75,6 +75,10 @@ test-crash: deps-python build ## engines and larderd killed at every point and 1
 	@.ci/test-crash.sh
 test-remote: deps-python deps-servers deps-tools build build/fuzz/build.ninja ## Redis and Valkey of every kind, killed, stopped, full, far away, resharded at length, minutes; tests/component
 	@cmake --build --preset fuzz -j$(JOBS) --target resp_fuzz && .ci/test-remote.sh
+test-logs: deps-servers build ## 60 s idle beside a backend that refuses, a log that nobody reads, nine refused engines: ten lines at most; `make test` watches for seconds
+	@REMOTE_SUITE=whole build/dev/bin/remote_refusing_test
+	@REMOTE_SUITE=whole build/dev/bin/unread_log_test --gtest_filter='*WhileNothingRuns*'
+	@REMOTE_SUITE=whole build/dev/bin/refused_engines_test
 LOAD_SECONDS ?= 60
 test-fence: deps-kubernetes build ## a leader that is stopped for 60 s writes nothing afterwards, minutes; `make test` stops it for seconds
 	@FENCE_SECONDS=60 build/dev/bin/kube_api_test --gtest_filter='LeaderTest.AStoppedLeader*'

@@ -160,9 +160,14 @@ int run(int argc, char** argv) {
     base::write_line("larder-operator: " + arguments.status().text() + "\n");
     return kExitArguments;
   }
-  if (arguments->help) return std::fputs(help_text().c_str(), stdout) < 0;
-  if (arguments->version) return std::printf("larder-operator %s\n", LARDER_VERSION) < 0;
-  if (arguments->metrics_reference) return std::fputs(metrics_reference().c_str(), stdout) < 0;
+  if (arguments->help || arguments->metrics_reference) {
+    std::fputs(arguments->help ? help_text().c_str() : metrics_reference().c_str(), stdout);
+    return 0;
+  }
+  if (arguments->version) {
+    std::printf("larder-operator %s\n", LARDER_VERSION);
+    return 0;
+  }
   base::set_log_level(arguments->log_level);
   base::set_log_format(base::LogFormat::kJson);
   ::mallopt(M_ARENA_MAX, 2);  // a heap of its own for each thread would cost more than all that is in them
@@ -186,7 +191,7 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);
   try {
     const larder::base::LogDrain log;
-    return larder::app::run(argc, argv);
+    return larder::base::after_output(larder::app::run(argc, argv));
   } catch (const std::system_error& error) {
     larder::base::write_line(std::string("larder-operator: a thread could not be started: ") + error.what() + "\n");
     larder::base::flush_log(larder::base::LogDrain::kMostToEnd);

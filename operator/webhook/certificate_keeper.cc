@@ -66,8 +66,12 @@ void CertificateKeeper::keep(const std::stop_token& stop) {
 }
 
 void CertificateKeeper::log(base::LogLevel level, const std::string& text) const {
-  base::log_from("webhook certificates: " + text, level, "webhook certificates: " + text,
-                 {{"kind", "Secret"}, {"namespace", kept_.ns}, {"name", kept_.secret}, {"webhook", kept_.configuration}});
+  const std::string line = "webhook certificates: " + text;
+  const base::LogFields fields{
+      {"kind", "Secret"}, {"namespace", kept_.ns}, {"name", kept_.secret}, {"webhook", kept_.configuration}};
+  // The reason of a step is a fixed text. The API server's words hold versions and times, which make no source of their own.
+  if (level == base::LogLevel::kInfo) return base::log_from(line, level, line, fields);
+  base::log_refusal("webhook certificates", text, level, line, fields);
 }
 
 Status CertificateKeeper::keep_once() {

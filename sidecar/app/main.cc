@@ -236,7 +236,7 @@ int main(int argc, char** argv) {
   std::signal(SIGXFSZ, SIG_IGN);  // a file over `ulimit -f` is an error with words, and not the end of larderd
   try {
     const larder::base::LogDrain log;
-    return larder::run(argc, argv);
+    return larder::base::after_output(larder::run(argc, argv));
   } catch (const std::system_error& error) {
     larder::base::write_line(std::string("larderd: a thread could not be started: ") + error.what() + "\n");
     larder::base::flush_log(larder::base::LogDrain::kMostToEnd);

@@ -133,6 +133,10 @@ bool set_flag(std::string_view word, Arguments& arguments) {
 // Reads the option at `words[0]`, and its value there or in the next word. How many words it took.
 Result<std::size_t> read_option(std::span<const std::string_view> words, Arguments& arguments) {
   const std::string_view word = words[0];
+  if (word == "--") {
+    arguments.command_line.assign(words.begin() + 1, words.end());
+    return words.size();
+  }
   if (set_flag(word, arguments)) return std::size_t{1};
   const std::size_t equals = word.find('=');
   for (const ValueOption& option : kValueOptions) {

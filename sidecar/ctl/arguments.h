@@ -26,6 +26,7 @@ struct Arguments {
   std::string output;                                // of simulate: table or json; of trace: the file
   double seconds = 60;                               // of trace
   std::vector<std::string> words;
+  std::vector<std::string> command_line;  // of import-lmcache: what stands behind `--`
 };
 
 // Options may stand anywhere. An error is a sentence that begins with the wrong word.

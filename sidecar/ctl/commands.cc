@@ -11,6 +11,7 @@
 #include "sidecar/ctl/folders.h"
 #include "sidecar/ctl/hashes.h"
 #include "sidecar/ctl/lmcache.h"
+#include "sidecar/ctl/lmcache_server.h"
 #include "sidecar/ctl/lmcache_settings.h"
 #include "sidecar/ctl/payload.h"
 #include "sidecar/ctl/report.h"
@@ -114,13 +115,21 @@ Result<std::string> top(const Arguments& arguments) {
   return std::string();
 }
 
+Result<std::vector<LmcacheSetting>> lmcache_settings(const Arguments& arguments) {
+  const std::optional<std::string> file = arguments.words.size() > 1 ? std::optional(arguments.words[1]) : std::nullopt;
+  if (arguments.command_line.empty()) return read_lmcache_settings(file, config::process_environment());
+  if (file) return Status(Code::kInvalidArgument, "import-lmcache takes a file, or the command line of a server, not both");
+  return read_lmcache_server(arguments.command_line, config::process_environment());
+}
+
 // The configuration to standard output, so that it can go into a file; that there is something to read in it to standard error.
 Result<std::string> import_from_lmcache(const Arguments& arguments) {
-  const std::optional<std::string> file = arguments.words.size() > 1 ? std::optional(arguments.words[1]) : std::nullopt;
-  const Result<std::vector<LmcacheSetting>> settings = read_lmcache_settings(file, config::process_environment());
+  const Result<std::vector<LmcacheSetting>> settings = lmcache_settings(arguments);
   if (!settings.ok()) return settings.status();
-  if (settings->empty() && !file)
-    return Status(Code::kNotFound, "import which configuration? Name LMCache's file, or set its LMCACHE_* variables");
+  if (settings->empty() && arguments.words.size() == 1 && arguments.command_line.empty())
+    return Status(Code::kNotFound,
+                  "import which configuration? Name LMCache's file, set its LMCACHE_* variables, or write the "
+                  "command line of its server behind --");
   const Result<ImportedLmcache> imported = import_lmcache(*settings);
   if (!imported.ok()) return imported.status();
   if (imported->unserved != 0)
@@ -158,7 +167,8 @@ constexpr auto kCommands = std::to_array<Command>({
     {"unpin", "NS HASH...", 1, kManyWords, kWhichNamespace, "let them go like any other", plainly<unpin>},
     {"evict", "NS HASH...", 1, kManyWords, kWhichNamespace, "take chunks out of memory, pinned or not", plainly<evict>},
     {"import-lmcache", "[FILE]", 0, 1, "",
-     "print the Larder configuration of an LMCache one: FILE, or $LMCACHE_CONFIG_FILE, and LMCACHE_* variables",
+     "print the Larder configuration of an LMCache one: FILE, or $LMCACHE_CONFIG_FILE, and LMCACHE_* variables; or of its\n"
+     "server: import-lmcache -- lmcache server --l1-size-gb 20 ...",
      plainly<import_from_lmcache>},
     {"install-payload", "DIR", 1, 1, "install the payload in which folder?",
      "copy the shim's files (of --from FOLDER, else /payload, where the container image has them) into DIR",
@@ -205,6 +215,8 @@ Result<const Command*> find_command(const Arguments& arguments) {
   for (const Command& command : kCommands) {
     if (command.name != words[0]) continue;
     if (words.size() - 1 < command.least) return wrong(std::string(command.missing));
+    if (!arguments.command_line.empty() && command.name != "import-lmcache")
+      return wrong("'--' is of import-lmcache: '" + words[0] + "' takes no command line");
     if (words.size() - 1 > command.most) return wrong("'" + words[command.most + 1] + "' is too much for '" + words[0] + "'");
     return &command;
   }

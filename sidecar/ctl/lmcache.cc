@@ -49,6 +49,14 @@ class Import {
   Status disk_size(const LmcacheSetting& setting);
   Status disk();
   Status backend();
+  Status unbounded_disk(const LmcacheSetting& setting);
+  Status adapter(const LmcacheSetting& setting);
+  Status backend_ttl(const LmcacheSetting& setting);
+  Status http_host(const LmcacheSetting& setting);
+  Status http_port(const LmcacheSetting& setting);
+  Status listen(const LmcacheSetting& setting);
+  Status shm_name(const LmcacheSetting& setting);
+  Status instance(const LmcacheSetting& setting);
   Status disaggregated(const LmcacheSetting& setting);
   Status plugins(const LmcacheSetting& setting);
   Status log_level(const LmcacheSetting& setting);
@@ -62,9 +70,10 @@ class Import {
   config::Config config_;
   std::optional<LmcacheSetting> disk_path_, disk_size_;  // of the size: as larderd writes it
   LmcacheBackend backend_;
-  std::vector<std::string> to_do_;                          // by the user
-  std::string chunk_tokens_;                                // empty: the default
-  std::map<std::string, std::string, std::less<>> values_;  // of larderd's keys
+  std::string http_host_ = "127.0.0.1", http_port_ = "8080";  // LMCache's defaults
+  std::vector<std::string> to_do_;                            // by the user
+  std::string chunk_tokens_;                                  // empty: the default
+  std::map<std::string, std::string, std::less<>> values_;    // of larderd's keys
   std::vector<Note> notes_;
   std::map<Counterpart, std::size_t> counted_;  // settings with such a note
   std::vector<std::string> unknown_;
@@ -190,6 +199,53 @@ Status Import::backend() {
   return {};
 }
 
+// Files of an adapter without a capacity grow without end, and larderd reserves its disk at the start.
+Status Import::unbounded_disk(const LmcacheSetting& setting) {
+  note(Counterpart::kNone, setting,
+       "files there have no bound; a disk tier has one: set disk.path to " + setting.text +
+           " and disk.size to what larderd may take there");
+  return {};
+}
+
+Status Import::adapter(const LmcacheSetting& setting) {
+  note(Counterpart::kNone, setting,
+       "larderd has no tier for " + setting.text +
+           ": it has one disk (disk.path, disk.size) and one Redis or Valkey (backend.url)");
+  return {};
+}
+
+Status Import::backend_ttl(const LmcacheSetting& setting) {
+  return put(setting, "backend.ttl", setting.text + "s");
+}
+
+Status Import::http_host(const LmcacheSetting& setting) {
+  http_host_ = setting.text;
+  return listen(setting);
+}
+
+Status Import::http_port(const LmcacheSetting& setting) {
+  http_port_ = setting.text;
+  return listen(setting);
+}
+
+Status Import::listen(const LmcacheSetting& setting) {
+  const bool bare = http_host_.find(':') != std::string::npos && !http_host_.starts_with('[');
+  return put(setting, "http.listen", (bare ? "[" + http_host_ + "]" : http_host_) + ":" + http_port_);
+}
+
+// LMCache takes any text for these names.
+Status Import::shm_name(const LmcacheSetting& setting) {
+  if (!is_nothing(setting.text) && !put(setting, "memory.shm_name", setting.text).ok())
+    note(Counterpart::kNone, setting, "is no name for memory.shm_name, which follows pool where it is not set");
+  return {};
+}
+
+Status Import::instance(const LmcacheSetting& setting) {
+  if (!put(setting, "pool", setting.text).ok())
+    note(Counterpart::kNone, setting, "is no name of a pool: pool names larderd's socket and shared memory");
+  return {};
+}
+
 Status Import::disaggregated(const LmcacheSetting& setting) {
   const Result<bool> on = read_bool(setting);
   if (!on.ok()) return on.status();
@@ -228,6 +284,13 @@ Import::Converter Import::converter_of(std::string_view key) {
       {"enable_nixl", &Import::disaggregated},
       {"remote_storage_plugins", &Import::plugins},
       {"log_level", &Import::log_level},
+      {"--l2-adapter", &Import::adapter},
+      {"--l2-adapter.base_path", &Import::unbounded_disk},
+      {"--l2-adapter.ttl_seconds", &Import::backend_ttl},
+      {"--http-host", &Import::http_host},
+      {"--http-port", &Import::http_port},
+      {"--shm-name", &Import::shm_name},
+      {"--instance-id", &Import::instance},
   };
   const auto found = kConverters.find(key);
   return found == kConverters.end() ? nullptr : found->second;

@@ -31,6 +31,17 @@ constexpr std::string_view kScripts = "larderd runs no scripts";
 constexpr std::string_view kSocket =
     "engines find larderd by its Unix socket: LARDER_SOCKET, or `socket` in kv_connector_extra_config";
 
+constexpr std::string_view kOneLoop = "one event loop serves all engines, which copy by themselves";
+constexpr std::string_view kOwnGroups = "each KV group of a hybrid model has chunks of its own, always";
+constexpr std::string_view kSharedMemory = "engines and larderd share memory over a Unix socket: there is no mode to choose";
+constexpr std::string_view kDeaths = "larderd sees at once that an engine has ended";
+constexpr std::string_view kPlace = "a chunk goes when its place is needed";
+constexpr std::string_view kOneMemory = "memory is one arena in DRAM";
+constexpr std::string_view kPages = "metrics are on /metrics of http.listen";
+constexpr std::string_view kNoTraces = "larderd sends no traces";
+constexpr std::string_view kRecorded = "larderctl trace records what engines ask for";
+constexpr std::string_view kDiskQueue = "larderd chooses how much is read and written at once";
+
 constexpr LmcacheKey kKeys[] = {
     // Memory.
     {"chunk_size", kConverted, ""},
@@ -195,6 +206,94 @@ constexpr LmcacheKey kKeys[] = {
     {"extra_config.valkey_num_workers", kAlways, kOneThread},
     {"extra_config.tls_enable", kConverted, ""},
     {"extra_config.gpu_to_numa_mapping", kNone, "all engines share one memory: memory.numa takes auto or one node's number"},
+    // Options of `lmcache server` that have no key of the file.
+    {"--l2-adapter", kConverted, ""},
+    {"--l2-adapter.base_path", kConverted, ""},
+    {"--l2-adapter.ttl_seconds", kConverted, ""},
+    {"--l2-adapter.use_odirect", kAlways, "the disk tier goes past the page cache where the file system allows it"},
+    {"--l2-adapter.relative_tmp_dir", kAlways, "the disk tier is one file, written in place"},
+    {"--l2-adapter.read_ahead_size", kAlways, kDiskQueue},
+    {"--l2-adapter.read_io_depth", kAlways, kDiskQueue},
+    {"--l2-adapter.read_max_bytes_in_flight", kAlways, kDiskQueue},
+    {"--l2-adapter.num_workers", kAlways, "one thread of larderd moves all of a tier"},
+    {"--l2-adapter.checksum", kAlways, "the engine verifies every chunk that it loads"},
+    {"--l2-adapter.request_timeout", kAlways, kDeadlines},
+    {"--l2-adapter.connection_timeout", kAlways, kDeadlines},
+    {"--l2-adapter.key_prefix", kNone, "Larder's keys have a prefix of their own: backend.prefix"},
+    {"--l2-adapter.max_capacity_gb", kNone, "the server bounds what it keeps: its maxmemory, and a policy that evicts"},
+    {"--l2-adapter.eviction", kAlways, "a tier evicts by itself when its place is needed"},
+    {"--l2-adapter.serde", kNone, "KV is stored as the engine has it, without lossy compression"},
+    {"--l2-adapter.affinity_tag", kNone, kOneMemory},
+    {"--http-host", kConverted, ""},
+    {"--http-port", kConverted, ""},
+    {"--shm-name", kConverted, ""},
+    {"--instance-id", kConverted, ""},
+    {"--host", kAlways, kSocket},
+    {"--port", kAlways, kSocket},
+    {"--transport", kAlways, kSocket},
+    {"--grpc-server-workers", kAlways, kSocket},
+    {"--max-workers", kAlways, kOneLoop},
+    {"--max-gpu-workers", kAlways, kOneLoop},
+    {"--max-cpu-workers", kAlways, kOneLoop},
+    {"--hash-algorithm", kAlways, "the keys are vLLM's own block hashes: see its --prefix-caching-hash-algo"},
+    {"--engine-type", kNone, kText, "default"},
+    {"--enable-segmented-prefix", kNone, kText},
+    {"--enable-dedup-content", kNone, kText},
+    {"--separate-object-groups", kAlways, kOwnGroups},
+    {"--no-separate-object-groups", kAlways, kOwnGroups},
+    {"--null-block-id", kAlways, "the connector knows vLLM's blocks"},
+    {"--supported-transfer-mode", kAlways, kSharedMemory},
+    {"--isolated-ipc", kAlways, kSharedMemory},
+    {"--no-isolated-ipc", kAlways, kSharedMemory},
+    {"--worker-reap-timeout-seconds", kAlways, kDeaths},
+    {"--worker-registration-grace-seconds", kAlways, kDeaths},
+    {"--runtime-plugin-locations", kNone, kPlugin},
+    {"--runtime-plugin-config", kNone, kPlugin},
+    {"--script-allowed-imports", kNone, kScripts},
+    {"--run-script-api-enabled", kNone, kScripts},
+    {"--lookup-hash-log-dir", kNone, kRecorded},
+    {"--lookup-hash-log-rotation-interval", kNone, kRecorded},
+    {"--lookup-hash-log-rotation-max-size", kNone, kRecorded},
+    {"--lookup-hash-log-max-files", kNone, kRecorded},
+    {"--p2p-advertise-url", kNone, kPeers},
+    {"--p2p-listen-url", kNone, kPeers},
+    {"--p2p-lookup-timeout", kNone, kPeers},
+    {"--p2p-load-timeout", kNone, kPeers},
+    {"--p2p-transfer-engine", kNone, kPeers},
+    {"--coordinator-url", kNone, kController},
+    {"--l1-manager", kNone, kOneMemory},
+    {"--l1-devdax-path", kNone, kOneMemory},
+    {"--l1-use-lazy", kAlways, kLazy},
+    {"--no-l1-use-lazy", kAlways, kLazy},
+    {"--l1-init-size-gb", kAlways, kLazy},
+    {"--l1-align-bytes", kAlways, "slots lie on whole pages, as direct I/O wants it"},
+    {"--no-l1-use-hugepages", kAlways, "memory.hugepages is none unless it is set"},
+    {"--l1-write-ttl-seconds", kAlways, "grants end with the engine that has them"},
+    {"--l1-read-ttl-seconds", kAlways, kPins},
+    {"--gds-l1-path", kNone, kGpuDirect},
+    {"--gds-l1-backend", kNone, kGpuDirect},
+    {"--gds-l1-use-direct-io", kNone, kGpuDirect},
+    {"--no-gds-l1-use-direct-io", kNone, kGpuDirect},
+    {"--eviction-policy", kNone, "the least recently used chunk goes first, always", "LRU"},
+    {"--eviction-trigger-watermark", kAlways, kPlace},
+    {"--eviction-ratio", kAlways, kPlace},
+    {"--l2-store-policy", kNone, "chunks written below memory stay in memory as well", "default"},
+    {"--l2-prefetch-policy", kAlways, "chunks that come up stay in memory until their place is needed"},
+    {"--l2-prefetch-max-in-flight", kAlways, kDiskQueue},
+    {"--periodic-notifier-interval-ms", kAlways, "larderd waits for its tiers without polling"},
+    {"--disable-observability", kAlways, kPages},
+    {"--disable-metrics", kAlways, kPages},
+    {"--disable-grpc-metrics", kAlways, kPages},
+    {"--disable-logging", kAlways, kPages},
+    {"--event-bus-queue-size", kAlways, kPages},
+    {"--prometheus-port", kAlways, kPages},
+    {"--metrics-sample-rate", kAlways, kPages},
+    {"--enable-tracing", kNone, kNoTraces},
+    {"--otlp-endpoint", kNone, kNoTraces},
+    {"--trace-level", kNone, kNoTraces},
+    {"--trace-output", kNone, kNoTraces},
+    {"--enable-extra-logging", kAlways, kStatistics},
+    {"--extra-logging-interval", kAlways, kStatistics},
 };
 
 // How many letters have to be changed, added or taken away.

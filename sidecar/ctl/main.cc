@@ -11,5 +11,5 @@ int main(int argc, char** argv) {
   larder::base::open_standard_streams();
   std::signal(SIGXFSZ, SIG_IGN);  // a file over `ulimit -f` is an error with words
   const std::vector<std::string_view> words(argv + 1, argv + argc);
-  return larder::kube::is_plugin(argv[0]) ? larder::kube::run_plugin(words) : larder::ctl::run(words);
+  return larder::base::after_output(larder::kube::is_plugin(argv[0]) ? larder::kube::run_plugin(words) : larder::ctl::run(words));
 }

@@ -9,6 +9,8 @@
 #include <filesystem>
 #include <vector>
 
+#include "sidecar/base/file_limit.h"
+
 namespace larder::ctl {
 namespace {
 
@@ -18,7 +20,7 @@ constexpr std::size_t kMostEntries = 10'000;  // of the payload: it has about 40
 constexpr mode_t kFolderMode = 0755, kFileMode = 0644;
 
 Status failed(const std::error_code& error, const fs::path& path) {
-  return Status::from_errno(error.value(), path.string());
+  return base::file_failure(error.value(), path.string());
 }
 
 // One file, with its permissions whatever the umask is.

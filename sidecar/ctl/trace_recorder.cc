@@ -1,13 +1,17 @@
 #include "sidecar/ctl/trace_recorder.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
-#include <iostream>
+#include <span>
 #include <thread>
 
+#include "shim/protocol/fd.h"
+#include "sidecar/base/file_write.h"
 #include "sidecar/ctl/admin_client.h"
 #include "sidecar/ctl/answer_json.h"
 
@@ -26,13 +30,14 @@ struct Sums {
 };
 
 // Asks until there is no more at the moment.
-Status take_all(const std::string& admin_socket, std::string& from, std::ostream& to, Sums& sums) {
+Status take_all(const std::string& admin_socket, std::string& from, int to, const std::string& name, Sums& sums) {
   for (;;) {
     const Result<std::string> answer = ask_larderd(admin_socket, Verb::kPost, "/v1/trace" + from);
     if (!answer.ok()) return answer.status();
     const Result<TraceLines> lines = trace_lines(*answer, wall_ms());
     if (!lines.ok()) return lines.status();
-    if (!(to << lines->text << std::flush)) return {Code::kUnavailable, "the trace cannot be written any more"};
+    if (Status written = base::write_all(to, std::as_bytes(std::span(lines->text)), "write " + name); !written.ok())
+      return written;
     from = "?from=" + std::to_string(lines->next);
     sums.requests += lines->requests;
     sums.lost += lines->lost;
@@ -66,17 +71,17 @@ Result<TraceLines> trace_lines(const std::string& json, std::uint64_t wall_ms) {
 
 Result<std::string> record_trace(const std::string& admin_socket, const std::string& file, double seconds) {
   const bool printed = file.empty() || file == "-";
-  if (!printed && std::filesystem::exists(file))
+  const Fd out(printed ? -1 : ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (!printed && !out.valid() && errno == EEXIST)
     return Status(Code::kAlreadyExists, file + " is there already: name another file");
-  std::ofstream out;
-  if (!printed) out.open(file);
-  if (!printed && !out) return Status(Code::kPermissionDenied, file + " cannot be written");
+  if (!printed && !out.valid()) return Status::from_errno(errno, "create " + file);
+  const int to = printed ? STDOUT_FILENO : out.get();
   const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
   std::string from;
   Sums sums;
   for (bool more = true; more;) {
     more = std::chrono::steady_clock::now() < end;
-    if (Status taken = take_all(admin_socket, from, printed ? std::cout : out, sums); !taken.ok()) return taken;
+    if (Status taken = take_all(admin_socket, from, to, printed ? "standard output" : file, sums); !taken.ok()) return taken;
     if (more)
       std::this_thread::sleep_for(std::min<std::chrono::duration<double>>(kPause, end - std::chrono::steady_clock::now()));
   }

@@ -8,7 +8,7 @@
 #include <memory>
 
 #include "shim/protocol/test_point.h"
-#include "sidecar/base/file_limit.h"
+#include "sidecar/base/file_write.h"
 #include "sidecar/base/log_throttle.h"
 #include "sidecar/base/sizes.h"
 
@@ -87,12 +87,10 @@ Status NamespaceJournal::add(std::span<const std::byte> packet, std::uint32_t ha
   std::memcpy(record.data() + sizeof(head), packet.data(), packet.size());
   if (bytes_ + record.size() > kMaxBytes)
     return {Code::kResourceExhausted, path_ + " has " + base::mib(bytes_) + ", its greatest size"};
-  const ssize_t written = ::write(fd_.get(), record.data(), record.size());
-  if (written != static_cast<ssize_t>(record.size())) {
-    const int error = written < 0 ? errno : ENOSPC;
+  if (Status written = base::write_all(fd_.get(), record, "write " + path_); !written.ok()) {
     // What was written in part would hide what comes behind it.
     if (::ftruncate(fd_.get(), static_cast<off_t>(bytes_)) != 0) bytes_ = kMaxBytes;
-    return base::file_failure(error, "write " + path_);
+    return written;
   }
   known_[{handle, layout_shard}] = {bytes_, record.size()};
   bytes_ += record.size();
@@ -127,12 +125,12 @@ Status NamespaceJournal::write_anew() {
     const auto first = before.begin() + static_cast<std::ptrdiff_t>(place.offset);
     records.insert(records.end(), first, first + static_cast<std::ptrdiff_t>(place.bytes));
   }
-  const ssize_t written = ::write(fresh->fd_.get(), records.data(), records.size());
+  Status replaced = base::write_all(fresh->fd_.get(), records, "write " + path);
   LARDER_POINT(journal_written_anew);
-  if (written != static_cast<ssize_t>(records.size()) || ::rename(path.c_str(), path_.c_str()) != 0) {
-    const int error = written < 0 || written == static_cast<ssize_t>(records.size()) ? errno : ENOSPC;
+  if (replaced.ok() && ::rename(path.c_str(), path_.c_str()) != 0) replaced = Status::from_errno(errno, "rename " + path);
+  if (!replaced.ok()) {
     ::unlink(path.c_str());
-    return base::file_failure(error, "write " + path);
+    return replaced;
   }
   LARDER_POINT(journal_replaced);
   fresh->path_ = path_;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "sidecar/base/log_throttle.h"
+#include "sidecar/base/sizes.h"
 #include "sidecar/ipc/chunk_names.h"
 
 namespace larder::ipc {
@@ -271,8 +273,24 @@ void Promotions::miss_deadlines() {
   }
 }
 
+// A family that is larger than all that is kept for fetches ends each of them before its first chunk.
+void Promotions::look_at_sizes() {
+  const std::uint64_t family = store_.namespaces().largest_family_bytes();
+  if (family <= kept_cap_) return too_large_.clear();
+  constexpr std::uint64_t kMib = 1ULL << 20;
+  const std::uint64_t enough = (family * protocol::kFetchedShare + kMib - 1) / kMib * kMib;
+  std::string why = "memory.size: a chunk, with all its shards and KV groups, has " + base::mib(family) +
+                    ", and a quarter of memory, all that fetches may use at once, has " + base::mib(kept_cap_) +
+                    ": such chunks are written below memory and never read again. Set it to at least " + base::mib(enough) +
+                    ", or set chunk_tokens smaller";
+  if (why == too_large_) return;
+  too_large_ = std::move(why);
+  base::log_refusal("fetches", too_large_, base::LogLevel::kWarning, "fetches: " + too_large_);
+}
+
 void Promotions::tick(bool slept) {
   miss_deadlines();
+  look_at_sizes();
   const std::uint64_t now_ms = clock_.now_ms();
   for (auto next = fetches_.begin(); next != fetches_.end();) {
     const auto fetch = next++;

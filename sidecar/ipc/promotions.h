@@ -10,6 +10,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -54,6 +55,9 @@ class Promotions {
   // What is to be sent since the last call.
   std::vector<Answer> take_answers() { return std::exchange(answers_, {}); }
 
+  // Why chunks of a namespace are never brought up, and what to set; empty: every fetch may have its first family.
+  const std::string& too_large() const { return too_large_; }
+
   // Where a chunk comes up from; nullptr: it is not on its way.
   const ReadSource* coming(const protocol::Key& key) const { return reads_.coming(key); }
 
@@ -88,6 +92,7 @@ class Promotions {
   };
 
   bool may_keep(store::SessionNumber session, std::uint64_t bytes) const;
+  void look_at_sizes();
   void look_on(const FetchId& id, Fetch& fetch);
   bool look(const FetchId& id, Fetch& fetch);
   Look look_at(std::uint32_t handle, const protocol::BlockHash& hash);
@@ -111,6 +116,7 @@ class Promotions {
   std::unordered_map<tiers::Ticket, std::vector<Waiter>> waiters_;
   std::vector<Answer> answers_;
   std::uint64_t kept_bytes_ = 0;
+  std::string too_large_;
   std::unordered_map<store::SessionNumber, std::uint64_t> kept_of_;  // of that, by session; none: nothing
   // Kept, so that a look allocates nothing.
   std::vector<store::Store::Member> members_;

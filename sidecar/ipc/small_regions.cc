@@ -4,11 +4,13 @@
 #include <sys/stat.h>
 
 #include <cstddef>
+#include <span>
 #include <utility>
 
 #include "shim/protocol/lock_layout.h"
 #include "shim/protocol/version.h"
 #include "sidecar/base/file_limit.h"
+#include "sidecar/base/file_write.h"
 #include "sidecar/base/sizes.h"
 
 namespace larder::ipc {
@@ -64,8 +66,7 @@ Result<LockFile> LockFile::open(const std::string& path) {
 }
 
 Status LockFile::write(const Note& note) const {
-  if (::pwrite(fd_.get(), &note, sizeof(note), 0) == sizeof(note)) return {};
-  return base::file_failure(errno, "write lock file " + path_);
+  return base::write_all_at(fd_.get(), std::as_bytes(std::span(&note, 1)), 0, "write lock file " + path_);
 }
 
 // An older larderd wrote the first two words alone.
@@ -93,9 +94,8 @@ bool LockFile::sidecar_writes() const {
 }
 
 Status LockFile::note_sidecar_writes() const {
-  const std::uint8_t yes = 1;
-  if (::pwrite(fd_.get(), &yes, sizeof(yes), protocol::kSidecarWritesOffset) == sizeof(yes)) return {};
-  return Status::from_errno(errno, "write to " + path_);
+  const auto yes = std::byte{1};
+  return base::write_all_at(fd_.get(), {&yes, 1}, protocol::kSidecarWritesOffset, "write lock file " + path_);
 }
 
 LockFile::LockFile(LockFile&& other) noexcept

@@ -106,6 +106,7 @@ void TiersBelow::fill(stats::Stats& view) const {
     stats.serving = speed.serving;
     stats.read_latency_ns = speed.read_latency_ns;
     stats.read_bytes_per_s = speed.read_bytes_per_s;
+    if (stats.reason.empty()) stats.reason = promotions_->too_large();
     if (!stats.reason.empty()) view.fallbacks.emplace_back(tier->link->name(), stats.reason);
   }
 }

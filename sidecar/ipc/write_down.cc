@@ -77,6 +77,7 @@ void WriteDown::tick() {
   ++ticks_;
   stored_.tick(store_.last_generation());
   std::erase_if(dropping_, [](const Dropping& one) { return one.going_on.expired(); });
+  look_at_sizes();
   refused_.give_back([this](auto slot, auto generation) { return store_.committed_chunk(slot, generation).has_value(); },
                      clock_.now_ns());
   send_drops();
@@ -204,10 +205,20 @@ void WriteDown::put_ended(const Message& message) {
   store_.let_go(put.slot.slot, put.slot.generation);
 }
 
+// Of all namespaces, those that came back at a start as well: what never fits is told before its first chunk is to be written.
+void WriteDown::look_at_sizes() {
+  const std::uint64_t bytes = store_.namespaces().largest_slot_bytes();
+  const Status takes = link_.tier().takes(bytes);
+  if (!takes.ok())
+    too_large(bytes, takes);
+  else if (bytes < too_large_bytes_)
+    too_large_.clear();
+}
+
 // A chunk that the tier takes for too large for ever is not offered again.
 void WriteDown::too_large(std::uint64_t bytes, const Status& why) {
-  if (bytes >= too_large_bytes_) return;
-  too_large_bytes_ = bytes;
+  too_large_bytes_ = std::min(too_large_bytes_, bytes);
+  if (too_large_ == why.text()) return;
   too_large_ = why.text();
   // Whoever stores chunks that are smaller each time makes no line each time.
   base::log_refusal(link_.name() + " tier", too_large_, base::LogLevel::kWarning, link_.name() + " tier: " + too_large_);
@@ -215,11 +226,6 @@ void WriteDown::too_large(std::uint64_t bytes, const Status& why) {
 
 void WriteDown::committed(const protocol::EntryView& chunk) {
   admission_.see(chunk.key.mixed());
-  const std::uint64_t bytes = protocol::slot_bytes(chunk.payload_bytes, chunk.piece_bytes);
-  if (bytes > taken_bytes_ && bytes < too_large_bytes_) {
-    const Status takes = link_.tier().takes(bytes);
-    takes.ok() ? static_cast<void>(taken_bytes_ = bytes) : too_large(bytes, takes);
-  }
   if (!rules_.through) return;
   if (queued_.size() < kMostQueued)
     queued_.push_back({chunk.slot, 0, chunk.generation});

@@ -115,6 +115,7 @@ class WriteDown final : public store::ChunkListener {
   std::uint64_t age_s(const protocol::EntryView& chunk) const;
   bool too_old(const protocol::EntryView& chunk) const { return rules_.ttl_s != 0 && age_s(chunk) >= rules_.ttl_s; }
   void put_ended(const tiers::Message& message);
+  void look_at_sizes();
   void too_large(std::uint64_t bytes, const Status& why);
   void drop_ended(const tiers::Message& message);
   void send_drops();
@@ -146,8 +147,7 @@ class WriteDown final : public store::ChunkListener {
   std::uint64_t writing_bytes_ = 0;
   RefusedChunks refused_;
   std::uint64_t too_large_bytes_ = UINT64_MAX;  // slots from this size on the tier never takes
-  std::uint64_t taken_bytes_ = 0;               // slots up to this size it may take
-  std::string too_large_;                       // why, and what to set
+  std::string too_large_;                       // why, and what to set, while a namespace has such chunks
   bool began_ = false;                          // a put since the last look ahead
   std::uint32_t walked_to_ = 0;
   bool walking_all_ = false;  // also what is marked written

@@ -49,11 +49,24 @@ std::size_t layout_number(const NamespaceSpec& spec) {
   return spec.layout_shard == 0 ? 0 : spec.layout_shard - 1;
 }
 
+// The layout that the opener tells: of every shard, or of one.
+void set_layout(Namespace& space, const NamespaceSpec& spec) {
+  space.layouts[layout_number(spec)] = spec.groups;
+  space.slot_bytes = space.family_bytes = 0;
+  for (const std::vector<protocol::GroupLayout>& groups : space.layouts) {
+    for (const protocol::GroupLayout& group : groups) {
+      const std::uint64_t slot = protocol::slot_bytes(group.piece_bytes * group.pieces_per_chunk, group.piece_bytes);
+      space.slot_bytes = std::max(space.slot_bytes, slot);
+      space.family_bytes += slot * (space.layouts.size() == 1 ? space.spec.shard_count : 1);
+    }
+  }
+}
+
 std::unique_ptr<Namespace> make_namespace(const NamespaceSpec& spec) {
   auto made = std::make_unique<Namespace>();
   made->spec = spec;
   made->layouts.resize(spec.layout_shard == 0 ? 1 : spec.shard_count);
-  made->layouts[layout_number(spec)] = spec.groups;
+  set_layout(*made, spec);
   return made;
 }
 
@@ -81,8 +94,8 @@ std::optional<std::uint32_t> NamespaceTable::find(const NamespaceSpec& spec) con
 Result<std::uint32_t> NamespaceTable::open(const NamespaceSpec& spec, std::uint64_t arena_bytes, std::string* difference) {
   if (Status status = validate(spec, arena_bytes); !status.ok()) return status;
   if (const std::optional<std::uint32_t> known = find(spec)) {
-    std::vector<protocol::GroupLayout>& layout = places_[*known].space->layouts[layout_number(spec)];
-    if (layout.empty()) layout = spec.groups;
+    Namespace& space = *places_[*known].space;
+    if (space.layouts[layout_number(spec)].empty()) set_layout(space, spec);
     touch(handle_at(*known));
     return handle_at(*known);
   }
@@ -100,7 +113,7 @@ Result<std::uint32_t> NamespaceTable::make(const NamespaceSpec& spec, std::uint6
 Status NamespaceTable::add_layout(std::uint32_t handle, const NamespaceSpec& spec, std::uint64_t arena_bytes) {
   if (Status status = validate(spec, arena_bytes); !status.ok()) return status;
   if (!fits(at(handle), spec)) return {Code::kInvalidArgument, "namespace " + spec.id.to_hex() + " has another layout"};
-  at(handle).layouts[layout_number(spec)] = spec.groups;
+  set_layout(at(handle), spec);
   return {};
 }
 
@@ -160,6 +173,20 @@ bool NamespaceTable::give_back(std::uint32_t handle) {
     free_.push_back(protocol::namespace_place(handle));
   }
   return true;
+}
+
+std::uint64_t NamespaceTable::largest_slot_bytes() const {
+  std::uint64_t largest = 0;
+  for (const Place& place : places_)
+    if (place.space) largest = std::max(largest, place.space->slot_bytes);
+  return largest;
+}
+
+std::uint64_t NamespaceTable::largest_family_bytes() const {
+  std::uint64_t largest = 0;
+  for (const Place& place : places_)
+    if (place.space) largest = std::max(largest, place.space->family_bytes);
+  return largest;
 }
 
 std::optional<std::uint32_t> NamespaceTable::least_used() const {

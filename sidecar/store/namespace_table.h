@@ -32,6 +32,8 @@ struct NamespaceSpec {
 struct Namespace {
   NamespaceSpec spec;
   std::vector<std::vector<protocol::GroupLayout>> layouts;  // one for all shards, or one for each: empty where nobody told it yet
+  std::uint64_t slot_bytes = 0;                             // of its largest chunk
+  std::uint64_t family_bytes = 0;  // of all chunks of one block hash: each group of each shard whose layout is known
   std::uint64_t chunks = 0;
   std::uint64_t bytes = 0;     // payloads
   std::uint32_t slots = 0;     // whose key names it: granted, committed, or reported bad and not yet looked at
@@ -78,6 +80,9 @@ class NamespaceTable {
   // Gives the place back, if the sessions have left it and it has no slot.
   bool give_back(std::uint32_t handle);
   std::uint64_t given_back() const { return given_back_; }
+  // The largest chunk of all namespaces, and the largest family: what tiers and fetches must take. 0: there is no namespace.
+  std::uint64_t largest_slot_bytes() const;
+  std::uint64_t largest_family_bytes() const;
   // Of those that the sessions have left, the one used least recently; one without pinned chunks if there is one.
   std::optional<std::uint32_t> least_used() const;
 

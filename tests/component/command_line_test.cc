@@ -45,6 +45,16 @@ TEST(CommandLineTest, CheckConfigPrintsWhatIsInForce) {
   EXPECT_THAT(misspelt.text, HasSubstr("warning environment: LARDER_POOOL is no variable of larderd"));
 }
 
+// A page that is cut off must not look whole.
+TEST(CommandLineTest, WhatCannotBePrintedIsAFailure) {
+  for (const std::string& command : {kLarderd + " --check-config", kLarderd + " --help", kLarderctl + " --version",
+                                     kLarderctl + " --help", std::string(OPERATOR_PATH " --metrics-reference")}) {
+    const Outcome full = run("/bin/sh -c '" + command + " > /dev/full'");
+    EXPECT_EQ(full.status, 1) << command;
+    EXPECT_THAT(full.text, HasSubstr("not all of the output could be written")) << command;
+  }
+}
+
 // After a wanted change: larderd --config-reference > docs/configuration.md
 TEST(CommandLineTest, TheConfigurationPageIsWhatLarderdPrints) {
   const Outcome printed = run(kLarderd + " --config-reference");
@@ -160,6 +170,7 @@ TEST_F(RunningTest, ATraceIsRecordedAndSaysHowMuch) {
   const std::string file = folder_ + "/trace.jsonl";
   EXPECT_EQ(ctl("trace --seconds 1 --output " + file).text, "0 requests recorded in " + file + "\n");
   EXPECT_THAT(ctl("trace --seconds 1 --output " + file).text, HasSubstr("is there already"));
+  EXPECT_THAT(ctl("trace --seconds 1 --output " + folder_ + "/none/trace").text, HasSubstr("No such file or directory"));
 }
 
 TEST_F(RunningTest, ASecondOneIsRefusedAndTheFirstGoesOn) {

@@ -1,16 +1,13 @@
 // larderd over servers that refuse chunks: what is sent and said while nothing runs, what is stored all the same, and how it ends.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 
 #include <chrono>
 #include <filesystem>
-#include <fstream>
 #include <thread>
 
-#include "tests/component/larderd_process.h"
+#include "tests/component/logged_larderd.h"
 #include "tests/component/server_process.h"
-#include "tests/long_form.h"
 #include "tests/unit/client/engine.h"
 #include "tests/unit/tiers/remote/fake_server.h"
 
@@ -25,52 +22,16 @@ using testing::HasSubstr;
 const PageLayout kLarge{"large", 8, 8, 128 << 10, 0, false, 0};  // chunks of 8 MiB
 const PageLayout kSmall{"small", 1, 1, 64 << 10, 0, false, 0};
 
-// A larderd whose log is counted.
-class LoggedLarderd {
- public:
-  explicit LoggedLarderd(const std::string& backend_socket) {
-    char pattern[] = "/tmp/larder-refusing-XXXXXX";
-    folder_ = ::mkdtemp(pattern);
-    const std::string program = folder_ + "/larderd";
-    std::ofstream(program) << "#!/bin/sh\nexec " << LARDERD_PATH << " \"$@\" 2>> " << folder_ << "/log\n";
-    ::chmod(program.c_str(), 0755);
-    larderd_ = std::make_unique<LarderdProcess>("256MiB", "info", program, "backend:\n  url: unix://" + backend_socket + "\n");
-  }
-  ~LoggedLarderd() {
-    larderd_.reset();
-    std::filesystem::remove_all(folder_);
-  }
-  LarderdProcess* operator->() { return larderd_.get(); }
-  std::int64_t sent_bytes() const { return larderd_->status_number({"backend", "device", "written_bytes"}); }
-  std::int64_t stored() const { return larderd_->status_number({"backend", "puts", "ok"}); }
-  std::string reason() const { return larderd_->status_text({"backend", "reason"}); }
-  bool falls_back() const {
-    for (const char* number : {"0", "1", "2", "3"})
-      if (larderd_->status_text({"fallbacks", number, "kind"}) == "backend") return true;
-    return false;
-  }
-  std::size_t lines() const {
-    std::ifstream log(folder_ + "/log");
-    return static_cast<std::size_t>(std::count(std::istreambuf_iterator<char>(log), {}, '\n'));
-  }
-  std::string log() const {
-    std::ifstream file(folder_ + "/log");
-    return {std::istreambuf_iterator<char>(file), {}};
-  }
+std::string backend_at(const std::string& socket) {
+  return "backend:\n  url: unix://" + socket + "\n";
+}
 
- private:
-  std::string folder_;
-  std::unique_ptr<LarderdProcess> larderd_;
-};
-
-// The bound of the whole form: 10 lines and 1 MB in 60 s.
 void expect_quiet(const LoggedLarderd& larderd, const std::string& cause) {
-  const int seconds = by_form(8, 60);
   const std::int64_t before = larderd.sent_bytes();
-  const std::size_t lines = larderd.lines();
-  std::this_thread::sleep_for(std::chrono::seconds(seconds));
-  EXPECT_LE(larderd.sent_bytes() - before, 1'000'000 * seconds / 60);
-  EXPECT_LE(larderd.lines() - lines, static_cast<std::size_t>(by_form(2, 10))) << larderd.log();
+  const std::size_t bytes = larderd.log().size();
+  std::this_thread::sleep_for(std::chrono::seconds(idle_seconds()));
+  const std::string log = larderd.log().substr(bytes);
+  expect_few("a backend that refuses: " + cause, lines_of(log), larderd.sent_bytes() - before, larderd.log());
   EXPECT_THAT(larderd.reason(), HasSubstr(cause)) << larderd.log();
   EXPECT_TRUE(larderd.falls_back()) << "for the metrics, and the pool's conditions";
 }
@@ -90,7 +51,7 @@ class RefusingServer : public testing::TestWithParam<const char*> {
   }
   // The server has the small chunks, refuses the large ones for this cause, and is left alone.
   void expect_short_ones(const ServerProcess& server, const std::string& cause) {
-    LoggedLarderd larderd(server.socket());
+    LoggedLarderd larderd("256MiB", backend_at(server.socket()));
     store(larderd, 6);
     ASSERT_TRUE(eventually([&] { return larderd.stored() == 4 && !larderd.reason().empty(); }, 20'000)) << larderd.log();
     std::this_thread::sleep_for(std::chrono::seconds(3));
@@ -102,7 +63,7 @@ class RefusingServer : public testing::TestWithParam<const char*> {
 // Redis' default: it was sent 85 MB/s, with 21 lines a second, while nothing ran.
 TEST_P(RefusingServer, ThatIsFullIsSentNothingAndFilledOnceThereIsRoom) {
   ServerProcess server(GetParam(), {"--maxmemory", "30mb", "--maxmemory-policy", "noeviction"});
-  LoggedLarderd larderd(server.socket());
+  LoggedLarderd larderd("256MiB", backend_at(server.socket()));
   store(larderd, 10);
   ASSERT_TRUE(eventually([&] { return !larderd.reason().empty(); }, 20'000));
   std::this_thread::sleep_for(std::chrono::seconds(3));
@@ -136,7 +97,7 @@ TEST(RefusingProxy, ThatTakesNoValueOverOneMibIsSentShortOnes) {
     return words[0] == "SET" && words[2].size() > 1 << 20 ? std::optional<std::string>("-ERR max request size exceeded\r\n")
                                                           : std::nullopt;
   });
-  LoggedLarderd larderd(server.socket());
+  LoggedLarderd larderd("256MiB", backend_at(server.socket()));
   EngineClient large(larderd->socket(), kLarge), small(larderd->socket(), kSmall);
   ASSERT_TRUE(large.client->wait_attached(30'000).ok() && small.client->wait_attached(30'000).ok());
   for (std::uint32_t n = 0; n < 6; ++n) ASSERT_EQ(large.store(n, 1, 30'000).stored, 1U);
@@ -155,25 +116,38 @@ TEST(DiskTooSmallForAChunk, SaysWhichSizeHoldsItAndThatSizeDoes) {
     return "disk:\n  path: " + disk + "\n  size: " + size + "\n  write: through\n";
   };
   const PageLayout layout{"chunk", 8, 32, 128 << 10, 0, false, 0};  // 32 MiB
-  std::string reason;
-  {
-    LarderdProcess larderd("128MiB", "error", LARDERD_PATH, config("40MiB"));
-    EngineClient engine(larderd.socket(), layout);
-    ASSERT_TRUE(engine.client->wait_attached(30'000).ok());
-    ASSERT_EQ(engine.store(0, 1, 30'000).stored, 1U);
-    ASSERT_TRUE(eventually([&] { return !larderd.status_text({"disk", "reason"}).empty(); }, 10'000));
-    reason = larderd.status_text({"disk", "reason"});
-    EXPECT_THAT(reason, HasSubstr("disk.size: a disk of 40 MiB holds no chunk of 32.1 MiB"));
-    EXPECT_THAT(reason, HasSubstr("set it to at least 1024 MiB"));
+  const auto reason_of = [](const LarderdProcess& larderd) {
+    EXPECT_TRUE(eventually([&] { return !larderd.status_text({"disk", "reason"}).empty(); }, 10'000));
     EXPECT_EQ(larderd.status_text({"fallbacks", "0", "kind"}), "disk");
+    return larderd.status_text({"disk", "reason"});
+  };
+  {
+    LarderdProcess larderd("256MiB", "error", LARDERD_PATH, config("40MiB"));
+    {
+      EngineClient engine(larderd.socket(), layout);
+      ASSERT_TRUE(engine.client->wait_attached(30'000).ok());
+      ASSERT_EQ(engine.store(0, 1, 30'000).stored, 1U);
+      const std::string reason = reason_of(larderd);
+      EXPECT_THAT(reason, HasSubstr("disk.size: a disk of 40 MiB holds no chunk of 32.1 MiB"));
+      EXPECT_THAT(reason, HasSubstr("set it to at least 1024 MiB"));
+    }
+    larderd.kill_and_restart();
+    EXPECT_THAT(reason_of(larderd), HasSubstr("set it to at least 1024 MiB")) << "of chunks that came back, without an engine";
   }
   {
-    LarderdProcess larderd("128MiB", "error", LARDERD_PATH, config("1024MiB"));
+    LarderdProcess larderd("256MiB", "error", LARDERD_PATH, config("1024MiB"));
     EngineClient engine(larderd.socket(), layout);
     ASSERT_TRUE(engine.client->wait_attached(30'000).ok());
     ASSERT_EQ(engine.store(0, 1, 30'000).stored, 1U);
     EXPECT_TRUE(eventually([&] { return larderd.status_number({"disk", "chunks"}) == 1; }, 20'000));
     EXPECT_EQ(larderd.status_text({"disk", "reason"}), "");
+  }
+  {
+    LarderdProcess larderd("120MiB", "error", LARDERD_PATH, config("1024MiB"));
+    EngineClient engine(larderd.socket(), layout);
+    ASSERT_TRUE(engine.client->wait_attached(30'000).ok());
+    EXPECT_THAT(reason_of(larderd), HasSubstr("memory.size: ")) << "a fetch has a quarter of it, before any chunk is stored";
+    EXPECT_THAT(reason_of(larderd), HasSubstr("Set it to at least 129 MiB"));
   }
   std::filesystem::remove_all(disk);
 }

@@ -7,13 +7,15 @@
 
 #include <array>
 #include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 #include <string>
 #include <thread>
 
 #include "tests/component/command.h"
-#include "tests/component/larderd_process.h"
+#include "tests/component/logged_larderd.h"
 #include "tests/unit/client/engine.h"
 #include "tests/unit/ipc/client.h"
 
@@ -100,6 +102,15 @@ class UnreadLogTest : public testing::Test {
         kPatienceMs);
     return text;
   }
+  // The moment as the log's lines begin.
+  static std::string now_as_logged() {
+    const std::time_t now = std::time(nullptr);
+    std::tm parts{};
+    ::gmtime_r(&now, &parts);
+    std::array<char, 32> text{};
+    std::strftime(text.data(), text.size(), "%FT%TZ", &parts);
+    return text.data();
+  }
   void expect_end() {
     const auto began = std::chrono::steady_clock::now();
     process_->signal(SIGTERM);
@@ -137,6 +148,27 @@ TEST_F(UnreadLogTest, AReaderThatIsBackFindsTheLines) {
   const std::string text = read_all();
   EXPECT_NE(text.find("engines attach at"), std::string::npos) << text;
   EXPECT_EQ(process_->wait(kPatienceMs), 0);
+}
+
+// The pipe stays full while larderd is idle: few lines come to the queue, and few are dropped.
+TEST_F(UnreadLogTest, WhileNothingRunsFewLinesComeTogether) {
+  start(larderd());
+  ASSERT_TRUE(eventually([&] { return ready(); }, kPatienceMs));
+  attach_many();
+  std::this_thread::sleep_for(std::chrono::seconds(3));
+  const std::uint64_t dropped_before = dropped();
+  const std::string from = now_as_logged();
+  std::this_thread::sleep_for(std::chrono::seconds(idle_seconds()));
+  const std::string until = now_as_logged();
+  const std::uint64_t dropped_since = dropped() - dropped_before;
+  process_->signal(SIGTERM);
+  const std::string text = read_all();
+  std::string idle;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    if (line > from && line < until) idle += line + "\n";
+  EXPECT_NE(text.find("engines attach at"), std::string::npos);
+  expect_few("a log that is not read", lines_of(idle) + dropped_since, 0, idle);
 }
 
 // A log file that may grow no more is as a full disk.
@@ -192,7 +224,7 @@ TEST_F(UnreadLogTest, ClosedStreamsAreOpenedFirst) {
 TEST_F(UnreadLogTest, ALimitOfFileSizeIsNamed) {
   const Outcome outcome = run("/bin/sh -c 'ulimit -f 1000; exec " + larderd() + "'");
   EXPECT_EQ(outcome.status, 1);
-  for (const char* words : {"larderd may write no file over ", " KiB; raise its limit", "ulimit -f unlimited", ".arena"})
+  for (const char* words : {"this process may write no file over ", " KiB; raise its limit", "ulimit -f unlimited", ".arena"})
     EXPECT_NE(outcome.text.find(words), std::string::npos) << outcome.text;
 }
 

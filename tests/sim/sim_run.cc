@@ -1,7 +1,6 @@
 #include "tests/sim/sim_run.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <iterator>
 #include <utility>
 
@@ -164,51 +163,6 @@ void SimRun::ask_for(std::uint64_t number) {
   larderd_->act(verb, number, families);
 }
 
-void SimRun::fault() {
-  ++tally_.faults;
-  DeviceFaults& device = machine_.env.faults;
-  const std::size_t which = machine_.below(kEngines);
-  SimEngine& one = engine(which);
-  const std::string name = "engine " + std::to_string(which) + " ";
-  switch (machine_.below(14)) {
-    case 0:
-    case 1:
-      if (larderd_) end_larderd(true);
-      return;
-    case 2:
-      if (larderd_) end_larderd(false);
-      return;
-    case 3: return end_engine(which);
-    case 4:
-      if (!larderd_ || !one.attached() || one.silent()) return;
-      larderd_->end_session(*std::prev(one.sessions().end()));
-      one.lose_session(false);
-      return note(name + "is cut off");
-    case 5:
-      if (one.silent() || !larderd_ || !one.attached()) return;
-      one.set_silent(larderd_.get(), true);
-      return note(name + "is stopped");
-    case 6: device.write_error = EIO; return note("writes fail");
-    case 7: device.write_error = ENOSPC; return note("the disk is full");
-    case 8: device.read_error = EIO; return note("reads fail");
-    case 9:
-      device.stalled = true;
-      note("the disk stalls");
-      return machine_.one_in(4) ? pass_time(machine_.below(30)) : void();
-    case 10:
-      device.away = true;
-      note("the directory is away");
-      return machine_.one_in(2) ? pass_time(machine_.below(20)) : void();
-    case 11: return machine_.one_in(2) ? damage_disk() : larderd_ ? damage_arena() : damage_index();
-    case 12:
-      note("time passes");
-      return machine_.one_in(3) ? pass_time(machine_.below(40)) : machine_.clock.advance_us(1000 * machine_.below(40));
-    default:
-      if (machine_.one_in(3)) lose_power();
-      return;
-  }
-}
-
 // What other larderd do there, and what an engine asks about it.
 void SimRun::server_step() {
   SimServer& server = *machine_.server;
@@ -233,64 +187,6 @@ void SimRun::server_step() {
       note("engine " + std::to_string(which) + " " + engine(which).begin_look(*larderd_, number, families, deadline_ms));
     }
   }
-}
-
-void SimRun::server_fault() {
-  SimServer& server = *machine_.server;
-  switch (machine_.below(5)) {
-    case 0: server.away = true; return note("the server is away");
-    case 1: server.flaky = true; return note("connections to the server break");
-    case 2: server.slow = true; return note("the server is slow");
-    case 3:
-      server.chunks.clear();
-      ++server.life;
-      return note("the server begins anew, with nothing");
-    default:
-      for (auto next = server.chunks.begin(); next != server.chunks.end();)
-        next = machine_.one_in(2) ? server.chunks.erase(next) : std::next(next);
-      return note("the server evicts half of what it has");
-  }
-}
-
-void SimRun::heal() {
-  if (machine_.server) machine_.server->away = machine_.server->flaky = machine_.server->slow = false;
-  if (machine_.env.faults.write_error + machine_.env.faults.read_error != 0 || machine_.env.faults.stalled ||
-      machine_.env.faults.away)
-    note("the disk is well again");
-  // These take longer.
-  const bool stalled = machine_.env.faults.stalled && !machine_.one_in(3), away = machine_.env.faults.away && !machine_.one_in(3);
-  machine_.env.faults = {};
-  machine_.env.faults.stalled = stalled;
-  machine_.env.faults.away = away;
-}
-
-void SimRun::damage_disk() {
-  if (machine_.disk.size() == 0) return;
-  const std::uint64_t at = machine_.below(machine_.disk.size());
-  std::vector<std::byte> noise(1 + machine_.below(std::min<std::uint64_t>(600, machine_.disk.size() - at)));
-  for (std::byte& byte : noise) byte = static_cast<std::byte>(machine_.random());
-  machine_.disk.damage(at, noise);
-  machine_.disk_damaged = true;
-  note("bytes of the disk change at " + std::to_string(at));
-}
-
-// Not under the device, whose reading is watched.
-void SimRun::damage_arena() {
-  if (larderd_->disk().reads_memory()) return;
-  const std::uint64_t at = machine_.below(Machine::kArenaBytes);
-  machine_.arena.data()[at] ^= static_cast<std::byte>(1 << machine_.below(8));
-  machine_.arena_damage.push_back(at);
-  note("a byte of the arena changes at " + std::to_string(at));
-}
-
-// What an engine has mapped and the next larderd reads: everything but the header.
-void SimRun::damage_index() {
-  if (machine_.indexes.empty()) return;
-  Pages& memory = machine_.indexes.back()->memory;
-  const std::uint64_t at = 4096 + machine_.below(memory.size() - 4096);
-  memory.data()[at] ^= static_cast<std::byte>(1 << machine_.below(8));
-  machine_.index_damaged = true;
-  note("a byte of the index changes at " + std::to_string(at));
 }
 
 void SimRun::start_larderd() {
@@ -335,138 +231,6 @@ void SimRun::add_up(const SimEngine& engine) {
   tally_.misses += engine.misses;
   tally_.families_fetched += engine.families_fetched;
   tally_.families_found += engine.families_found;
-}
-
-void SimRun::lose_power() {
-  note("the power goes");
-  ++tally_.power_losses;
-  SimDisk left = machine_.disk.after_power_loss(machine_.random);
-  if (larderd_) end_larderd(true);
-  machine_.disk = std::move(left);
-  machine_.indexes.clear();
-  for (std::size_t which = 0; which < kEngines; ++which) end_engine(which);
-  machine_.arena = Pages(Machine::kArenaBytes);
-}
-
-void SimRun::come_to_rest() {
-  note("from here on nothing fails");
-  machine_.patient = true;
-  machine_.env.faults = {};
-  if (machine_.server) machine_.server->away = machine_.server->flaky = machine_.server->slow = false;
-  for (int i = 0; !larderd_ && i < 3; ++i) start_larderd();
-  must(larderd_ != nullptr, "larderd does not start any more");
-  machine_.crowded = false;
-  larderd_->namespaces().crowd_leaves();
-  engines_come_to_rest();
-  turn_until_idle();
-  look_at_below();
-  larderd_->drop(kSpaces);
-  turn_until_idle();
-  stats::Stats stats;
-  larderd_->fill(stats);
-  must(stats.slots_granted == 0 && stats.slots_quarantined == 0, "slots are granted or quarantined to nobody");
-  must(stats.slots_committed == 0 && stats.used_bytes == 0, "chunks are left after a drop of all");
-  must(stats.kept_bytes == 0, "larderd keeps slots for nobody");
-  for (const stats::SlotSizeStats& size : stats.slot_sizes) must(size.used == 0, "slots are in use by nobody");
-  must(!larderd_->disk().state().degraded(), "the disk is degraded for ever: " + larderd_->disk().state().reason);
-  for (std::uint64_t number = 0; number < kNumbers; ++number)
-    must(!exists(number) || !larderd_->on_disk(number), "a chunk is on the disk after a drop of all");
-  must(!machine_.server || machine_.server->chunks.empty(), "a chunk is in the backend after a drop of all");
-  look_at_below();
-  for (const auto& engine : engines_)
-    for (std::uint64_t space = 0; space < kSpaces; ++space) note(engine->close(larderd_.get(), space, false));
-  turn_larderd();
-  must(larderd_->memory().namespaces().size() == 0, "a namespace that every session has closed is kept without a chunk");
-}
-
-// Some forget what they have fetched.
-void SimRun::engines_come_to_rest() {
-  for (std::size_t which = 0; which < kEngines; ++which) {
-    SimEngine& one = engine(which);
-    if (one.silent()) one.set_silent(larderd_.get(), false);
-    if (!one.attached()) one.attach(*larderd_);
-    const bool forgets = machine_.one_in(4);
-    for (int i = 0; (one.busy() || (one.fetching() && !forgets)) && i < 1000; ++i) {
-      note(one.go_on_storing(larderd_.get()));
-      note(one.go_on_loading(larderd_.get()));
-      one.let_go();
-      if (!forgets) note(one.end_fetch(*larderd_));
-    }
-    must(!one.busy(), "an engine does not come to rest");
-  }
-}
-
-// Engines see there what the disk has. REQUIRES: it has nothing to do.
-void SimRun::look_at_below() {
-  for (std::uint64_t number = 0; number < kNumbers; ++number) {
-    if (!exists(number)) continue;
-    const bool there = larderd_->on_disk(number);
-    must(there == larderd_->announced_below(number),
-         "chunk " + std::to_string(number) + (there ? " is on the disk and not announced" : " is announced and not on the disk"));
-  }
-}
-
-void SimRun::turn_until_idle() {
-  constexpr int kTurns = 20'000, kPatience = 400;
-  for (int i = 0; i < kTurns; ++i) {
-    larderd_->tick();
-    if (larderd_->idle() && !larderd_->disk().state().degraded() && !larderd_->settling()) break;
-    machine_.clock.advance_us(i < kPatience ? 5000 : 50'000);
-    turn_larderd();
-  }
-  must(larderd_->idle(), "what larderd has to do does not come to an end");
-}
-
-// What is stored and written down is there after the machine's death: by a flush, or by a stop in good order.
-void SimRun::round_trip() {
-  const std::uint64_t number = any_number();
-  note("a family is stored, written down, lost with the memory, and fetched again");
-  bool stored = true;
-  each_chunk(number, 1, [&](std::uint64_t one) {
-    note(engine(0).begin_store(*larderd_, one));
-    while (engine(0).busy()) note(engine(0).go_on_storing(larderd_.get()));
-    stored = stored && engine(0).present(one);
-  });
-  if (!stored) return;  // one of it was disowned
-  for (std::uint32_t i = 1; i < machine_.config.admit_after; ++i) larderd_->act(protocol::Verb::kPrefetch, number, 1);
-  turn_until_idle();
-  const auto all_on_disk = [&] {
-    bool there = true;
-    each_chunk(number, 1, [&](std::uint64_t one) { there = there && larderd_->on_disk(one); });
-    return there;
-  };
-  if (machine_.config.write == config::DiskWrite::kThrough && machine_.one_in(2)) {
-    must(all_on_disk(), "a chunk was not written through");
-    const std::uint64_t flushes = larderd_->disk().flushes;
-    larderd_->flush();
-    turn_until_idle();
-    must(larderd_->disk().flushes == flushes + 1, "a flush failed on a disk that is well");
-  } else {
-    end_larderd(false);
-  }
-  lose_power();
-  start_larderd();
-  must(larderd_ != nullptr, "larderd does not start after the loss of power");
-  engine(0).attach(*larderd_);
-  if (machine_.disk_damaged && !all_on_disk()) return;  // the trailer of the region that was open, perhaps
-  must(all_on_disk(), "what was promised is gone");
-  fetch_and_load(number);
-}
-
-void SimRun::fetch_and_load(std::uint64_t number) {
-  note(engine(0).begin_fetch(*larderd_, number, 1, 30'000));
-  for (int i = 0; i < 1000 && engine(0).families_fetched == 0; ++i) {
-    machine_.clock.advance_us(5000);
-    turn_larderd();
-  }
-  const std::uint64_t before = engine(0).loaded;
-  std::uint64_t chunks = 0;
-  each_chunk(number, 1, [&](std::uint64_t one) {
-    ++chunks;
-    note(engine(0).begin_load(one));
-    for (int i = 0; i < 3; ++i) note(engine(0).go_on_loading(larderd_.get()));
-  });
-  must(engine(0).loaded == before + chunks, "what was fetched cannot be loaded");
 }
 
 }  // namespace larder::sim

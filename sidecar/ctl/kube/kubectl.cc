@@ -13,9 +13,11 @@
 #include <array>
 #include <atomic>
 #include <optional>
+#include <span>
 #include <thread>
 
 #include "shim/protocol/fd.h"
+#include "sidecar/base/file_write.h"
 #include "sidecar/ctl/words.h"
 
 extern char** environ;
@@ -44,8 +46,9 @@ std::optional<Pipe> make_pipe() {
 Result<Fd> file_of(const std::string& text) {
   if (text.empty()) return Fd();
   Fd file(::memfd_create("larder-kubectl", MFD_CLOEXEC));
-  if (!file.valid() || ::pwrite(file.get(), text.data(), text.size(), 0) != static_cast<ssize_t>(text.size()))
-    return Status::from_errno(errno, "a file for kubectl");
+  if (!file.valid()) return Status::from_errno(errno, "a file for kubectl");
+  Status written = base::write_all_at(file.get(), std::as_bytes(std::span(text)), 0, "write a file for kubectl");
+  if (!written.ok()) return written;
   return file;
 }
 

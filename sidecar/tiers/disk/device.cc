@@ -4,6 +4,8 @@
 #include <cstring>
 #include <new>
 
+#include "sidecar/base/file_limit.h"
+
 namespace larder::disk {
 namespace {
 
@@ -53,7 +55,7 @@ Status Device::run(const IoRequest& request) {
   const auto outcome = std::make_shared<int>(-1);  // shared: it may come after this was given up
   start(request, [outcome](int error) { *outcome = error; });
   if (Status status = turn_until([&] { return *outcome >= 0; }); !status.ok()) return status;
-  if (*outcome != 0) return Status::from_errno(*outcome, request.kind == IoRequest::Kind::kRead ? "read" : "write");
+  if (*outcome != 0) return base::file_failure(*outcome, request.kind == IoRequest::Kind::kRead ? "read" : "write");
   return {};
 }
 

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <utility>
 
+#include "sidecar/base/file_limit.h"
 #include "sidecar/base/log_throttle.h"
 #include "sidecar/tiers/disk/disk_engine.h"
 #include "sidecar/tiers/disk/recovery.h"
@@ -16,23 +17,18 @@ namespace {
 constexpr std::uint32_t kReadErrorsInRow = 3;  // one place of a device may be bad without all of it being so
 constexpr std::uint32_t kGraveTries = 8;       // for the same reason: each that fails makes the tier degraded
 
-std::string error_text(int error) {
-  return std::generic_category().message(error);
-}
-
 }  // namespace
 
-void DiskEngine::say(const std::string& text) {
-  base::log_from("disk tier, " + text.substr(0, text.find(':')), base::LogLevel::kInfo,
-                 "disk tier at " + options_.path + ": " + text);
+void DiskEngine::say(std::string_view kind, const std::string& text) const {
+  base::log_from("disk tier, " + std::string(kind), base::LogLevel::kInfo, "disk tier at " + options_.path + ": " + text);
 }
 
 Status DiskEngine::start() {
   const Status status = open_and_recover();
   if (!status.ok()) return status;
   first_path_device_ = volume_->path_device;
-  say(std::string("I/O by ") + device_.queue().name() +
-      (queue_fallback_.empty() ? ", slots registered" : "; " + queue_fallback_));
+  say("I/O", std::string("I/O by ") + device_.queue().name() +
+                 (queue_fallback_.empty() ? ", slots registered" : "; " + queue_fallback_));
   return {};
 }
 
@@ -53,10 +49,11 @@ Status DiskEngine::open_and_recover() {
   label_stale_ = !owed_.empty();
   if (!recovered.ok()) return recovered.status();
   take_out_graves();
-  for (const std::string& note : volume_->notes) say(note);
-  say(std::to_string(recovered->chunks) + " chunks found again in " + std::to_string((clock_.now_ns() - start) / 1'000'000) +
-      " ms: " + std::to_string(recovered->by_footer) + " regions by their footers, " + std::to_string(recovered->by_scan) +
-      " read through, " + std::to_string(recovered->damaged) + " damaged and empty, of " + std::to_string(volume_->regions));
+  for (const Volume::Note& note : volume_->notes) say(note.kind, note.text);
+  say("found again", std::to_string(recovered->chunks) + " chunks found again in " +
+                         std::to_string((clock_.now_ns() - start) / 1'000'000) + " ms: " + std::to_string(recovered->by_footer) +
+                         " regions by their footers, " + std::to_string(recovered->by_scan) + " read through, " +
+                         std::to_string(recovered->damaged) + " damaged and empty, of " + std::to_string(volume_->regions));
   next_check_ns_ = clock_.now_ns() + options_.check_ms * 1'000'000;
   return {};
 }
@@ -67,11 +64,11 @@ void DiskEngine::tend_health() {
   const bool stalled = now - oldest > options_.stall_ms * 1'000'000;
   if (stalled && !health_.is(Health::kStalled)) {
     health_.set(Health::kStalled, "the device has not answered for " + std::to_string(options_.stall_ms) + " ms");
-    say(health_.state().reason);
+    say("stalled", health_.state().reason);
     fail_waiting(true, true);
   } else if (!stalled && health_.is(Health::kStalled)) {
     health_.clear(Health::kStalled);
-    say("the device answers again");
+    say("answers again", "the device answers again");
   }
   if (volume_ && !health_.is(Health::kLost) && now >= next_check_ns_) {
     next_check_ns_ = now + options_.check_ms * 1'000'000;
@@ -92,7 +89,7 @@ void DiskEngine::tend_health() {
     }
     read_errors_in_row_ = 0;
     for (const Health::Cause cause : {Health::kLost, Health::kReads, Health::kWrites}) health_.clear(cause);
-    say("is there again");
+    say("is there again", "is there again");
     return;
   }
   if (health_.is(Health::kReads) && !stalled && !probing_ && health_.retry(now)) probe_read();
@@ -101,7 +98,7 @@ void DiskEngine::tend_health() {
 // The directory went away, or another stands in its place. Nothing of it is found any more; it is looked for until it is back.
 void DiskEngine::lose(const std::string& why) {
   health_.set(Health::kLost, "the directory went away: " + why);
-  say(health_.state().reason);
+  say("went away", health_.state().reason);
   catalog_.reset(table_.count());
   const std::vector<OpPtr> live(live_.begin(), live_.end());
   for (const OpPtr& op : live) {
@@ -117,8 +114,8 @@ void DiskEngine::lose(const std::string& why) {
 void DiskEngine::read_failed(int error) {
   ++read_errors_in_row_;
   if (read_errors_in_row_ < kReadErrorsInRow || health_.is(Health::kReads) || health_.is(Health::kLost)) return;
-  health_.set(Health::kReads, "reads fail: " + error_text(error));
-  say(health_.state().reason);
+  health_.set(Health::kReads, "reads fail: " + base::file_error(error));
+  say("reads fail", health_.state().reason);
   fail_waiting(true, true);
 }
 
@@ -130,7 +127,7 @@ void DiskEngine::probe_read() {
     if (error != 0) return;
     read_errors_in_row_ = 0;
     health_.clear(Health::kReads);
-    say("reads work again");
+    say("reads work", "reads work again");
   });
 }
 
@@ -139,8 +136,8 @@ void DiskEngine::write_failed(int error) {
   if (const std::optional<std::uint32_t> ready = table_.in_state(RegionState::kReady)) table_[*ready].state = RegionState::kFree;
   if (const std::optional<std::uint32_t> active = table_.in_state(RegionState::kActive)) table_[*active].broken = true;
   if (health_.is(Health::kWrites) || health_.is(Health::kLost)) return;
-  health_.set(Health::kWrites, "writes fail: " + error_text(error));
-  say(health_.state().reason);
+  health_.set(Health::kWrites, "writes fail: " + base::file_error(error));
+  say("writes fail", health_.state().reason);
   fail_waiting(true, false);
 }
 
@@ -314,7 +311,7 @@ void DiskEngine::write_label_copy(std::size_t copy, bool last) {
 void DiskEngine::label_failed(int error) {
   writing_label_ = false;
   label_stale_ = true;
-  for (const OpPtr& op : std::exchange(label_now_, {})) finish(op, Status::from_errno(error, "writing the disk tier's label"));
+  for (const OpPtr& op : std::exchange(label_now_, {})) finish(op, base::file_failure(error, "writing the disk tier's label"));
   write_failed(error);
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "sidecar/base/file_limit.h"
+
 namespace larder::disk {
 
 using tiers::Message;
@@ -241,7 +243,7 @@ void DiskEngine::write_done(const OpPtr& op, const Record& record, std::uint32_t
   if (op->done) return released(op);
   if (good) health_.proven();
   if (good) return finish(op, {});
-  finish(op, error != 0 ? Status::from_errno(error, "disk write") : Status(Code::kNotFound, "dropped meanwhile"));
+  finish(op, error != 0 ? base::file_failure(error, "disk write") : Status(Code::kNotFound, "dropped meanwhile"));
 }
 
 void DiskEngine::miss_deadlines() {

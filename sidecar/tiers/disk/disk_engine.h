@@ -139,7 +139,8 @@ class DiskEngine {
     return id.region < table_.count() && volume_->label.volume == id.volume && table_[id.region].sequence == id.sequence;
   }
   RegionId id_of(std::uint32_t number) const { return {volume_->label.volume, table_[number].sequence, number}; }
-  void say(const std::string& text);
+  // `kind`: a fixed name, by which lines of one kind are bounded.
+  void say(std::string_view kind, const std::string& text) const;
 
   Env& env_;
   const base::Clock& clock_;

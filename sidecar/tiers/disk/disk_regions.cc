@@ -83,7 +83,7 @@ void DiskEngine::opened(std::uint32_t number, std::uint64_t sequence, int error,
   region.state = stale ? RegionState::kFree : RegionState::kReady;
   if (stale || !health_.is(Health::kWrites)) return;
   health_.clear(Health::kWrites);
-  say("writes work again");
+  say("writes work", "writes work again");
 }
 
 // Records before their footer, also if the machine loses power: the footer would speak of bytes that are not there.

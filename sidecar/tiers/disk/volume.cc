@@ -7,8 +7,10 @@
 #include <bit>
 #include <chrono>
 #include <cstdio>
+#include <span>
 #include <thread>
 
+#include "sidecar/base/file_write.h"
 #include "sidecar/base/sizes.h"
 
 namespace larder::disk {
@@ -22,6 +24,7 @@ constexpr std::uint64_t kBesideSlotBytes =
 // Left to the file system for its own notes about the file, which count as the file's in `du`; and for the file `owner`.
 constexpr std::uint64_t kNotesShare = 1024;
 constexpr std::uint64_t kLeastNotesBytes = 64 * 1024;
+constexpr std::string_view kPageCache = "page cache", kStartsEmpty = "starts empty";  // kinds of notes
 constexpr int kLockAttempts = 100;
 constexpr std::chrono::milliseconds kLockPause{20};
 
@@ -85,8 +88,7 @@ std::string read_owner(Env& env, const std::string& path) {
 void write_owner(Env& env, const std::string& path, const std::string& owner) {
   const Result<Fd> file = env.open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
   const std::string text = owner + ", process " + std::to_string(::getpid());
-  if (file.ok()) [[maybe_unused]]
-    const auto written = ::write(file->get(), text.data(), text.size());
+  if (file.ok()) static_cast<void>(base::write_all(file->get(), std::as_bytes(std::span(text)), "write " + path));
 }
 
 Status lock_file(Env& env, const DiskOptions& options, const std::string& folder, Volume& volume) {
@@ -108,7 +110,8 @@ Status lock_file(Env& env, const DiskOptions& options, const std::string& folder
   if (!facts.ok()) return path_error(facts.status(), volume.file_path, "went away");
   volume.file_facts = *facts;
   volume.direct = options.allow_direct && env.set_direct(volume.file);
-  if (!volume.direct) volume.notes.emplace_back("through the page cache: the file system refuses O_DIRECT, or it is turned off");
+  if (!volume.direct)
+    volume.notes.push_back({kPageCache, "through the page cache: the file system refuses O_DIRECT, or it is turned off"});
   return {};
 }
 
@@ -125,7 +128,7 @@ IoRequest request(IoRequest::Kind kind, const Volume& volume, std::uint64_t offs
 Result<bool> read_label(Device& device, const DiskOptions& options, std::span<std::byte> scratch, Volume& volume) {
   if (volume.file_facts.bytes == 0) return false;
   if (volume.file_facts.bytes < kHeadBytes) {
-    volume.notes.emplace_back("starts empty: its file is cut off");
+    volume.notes.push_back({kStartsEmpty, "starts empty: its file is cut off"});
     return false;
   }
   const std::span<std::byte> head = scratch.first(kHeadBytes);
@@ -135,8 +138,9 @@ Result<bool> read_label(Device& device, const DiskOptions& options, std::span<st
   const LabelFault one = decode_label(head.first(kLabelBytes), first);
   const LabelFault two = decode_label(head.last(kLabelBytes), second);
   if (one != LabelFault::kNone && two != LabelFault::kNone) {
-    volume.notes.emplace_back(one == LabelFault::kOtherVersion ? "starts empty: its file is of another format version"
-                                                               : "starts empty: both labels of its file are damaged");
+    volume.notes.push_back({kStartsEmpty, one == LabelFault::kOtherVersion
+                                              ? "starts empty: its file is of another format version"
+                                              : "starts empty: both labels of its file are damaged"});
     return false;
   }
   volume.whole_label = two == LabelFault::kNone && (one != LabelFault::kNone || second.serial > first.serial) ? 1 : 0;
@@ -147,8 +151,8 @@ Result<bool> read_label(Device& device, const DiskOptions& options, std::span<st
   // The size was raised: larger chunks are to have room. Where regions grow with the size, little is lost.
   const bool small = region < chosen_region_bytes(options);
   if (fits && !small) return true;
-  volume.notes.emplace_back("starts empty: its file has regions of " + base::mib(region) + ", too " + (fits ? "small" : "large") +
-                            " for this size");
+  volume.notes.push_back({kStartsEmpty, "starts empty: its file has regions of " + base::mib(region) + ", too " +
+                                            (fits ? "small" : "large") + " for this size"});
   return false;
 }
 

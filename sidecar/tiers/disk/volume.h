@@ -26,7 +26,12 @@ struct Volume {
   std::size_t whole_label = 1;  // of the two copies in the file, one that is surely whole: the other is written over first
   std::uint32_t regions = 0;
   bool direct = false;
-  std::vector<std::string> notes;  // for the log: what is not as it might be
+  // For the log, where the volume is not as it might be. `kind`: a fixed name.
+  struct Note {
+    std::string_view kind;
+    std::string text;
+  };
+  std::vector<Note> notes;
 
   std::uint64_t offset(std::uint32_t region, std::uint32_t block) const {
     return kHeadBytes + region * label.region_bytes + std::uint64_t{block} * kBlockBytes;

@@ -24,21 +24,21 @@ bool is_cursor(std::string_view text) {
 
 }  // namespace
 
-void RemoteEngine::say(const std::string& text) const {
+void RemoteEngine::say(std::string_view kind, const std::string& text) const {
   const bool alone = options_.mode == Mode::kStandalone;
   const Endpoint& one = alone ? Endpoint{options_.host, options_.port, options_.unix_path} : options_.endpoints.front();
   // A server that comes and goes, or answers nonsense, fills no log: one line a second of each kind.
-  base::log_from("backend, " + text.substr(0, text.find(':')), base::LogLevel::kInfo,
+  base::log_from("backend, " + std::string(kind), base::LogLevel::kInfo,
                  "backend at " + text_of(one) + (alone ? ": " : " and others: ") + text);
 }
 
 // What all servers, or those that are there, say of themselves.
 void RemoteEngine::tend_health() {
   if (backend_.ready()) {
-    if (health_.clear(Health::kConnection)) say("connected again");
+    if (health_.clear(Health::kConnection)) say("connected again", "connected again");
   } else if (!backend_.failure().ok()) {
     const std::string reason = "no connection to the server: " + backend_.failure().to_string();
-    if (health_.set(Health::kConnection, reason)) say(reason);
+    if (health_.set(Health::kConnection, reason)) say("no connection", reason);
     fail_waiting(true, true);
     // Nobody waits for its return: what is dropped is hidden until then, and dropped then.
     const auto awaits_it = [](Operation operation) {
@@ -51,7 +51,8 @@ void RemoteEngine::tend_health() {
   Backend::Troubles troubles = backend_.troubles();
   follow(Health::kReads, troubles.reads);
   if (troubles.reads.empty()) follow(Health::kWrites, troubles.writes);
-  if (troubles.part.empty() != part_.empty()) say(part_.empty() ? troubles.part : "all masters are well again");
+  if (part_.empty() && !troubles.part.empty()) say("some masters", troubles.part);
+  if (!part_.empty() && troubles.part.empty()) say("all masters", "all masters are well again");
   part_ = std::move(troubles.part);
   refused_chunks_ = std::move(troubles.chunks);
 }
@@ -64,11 +65,12 @@ void RemoteEngine::follow(Health::Cause cause, const std::string& reason) {
     return reads || (now >= next_ns && (next_ns = now + kLineNs) != 0);
   };
   if (reason.empty()) {
-    if (health_.clear(cause) && due(taken_line_ns_)) say(reads ? "answers again" : "takes writes again");
+    const std::string_view again = reads ? "answers again" : "takes writes again";
+    if (health_.clear(cause) && due(taken_line_ns_)) say(again, std::string(again));
     return;
   }
   if (!health_.set(cause, reason)) return;
-  if (due(refused_line_ns_)) say(reason);
+  if (due(refused_line_ns_)) say(reads ? "reads fail" : "writes fail", reason);
   fail_waiting(true, reads);
 }
 
@@ -163,7 +165,7 @@ void RemoteEngine::scan_on(const std::string& cursor) {
 void RemoteEngine::drop_refused(const Reply& reply) {
   const ErrorMeaning& meaning = meaning_of(reply.text);
   std::string& refused = drops_.front().refused;
-  if (std::exchange(refused, meaning.text) != meaning.text) say("a drop waits: " + refused);
+  if (std::exchange(refused, meaning.text) != meaning.text) say("a drop waits", "a drop waits: " + refused);
   drop_failed(status_of(meaning));
 }
 

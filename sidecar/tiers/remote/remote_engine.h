@@ -176,7 +176,8 @@ class RemoteEngine {
   void drop_failed(const Status& why);
   void drop_done();
   void tend_flushes();
-  void say(const std::string& text) const;
+  // `kind`: a fixed name, by which lines of one kind are bounded.
+  void say(std::string_view kind, const std::string& text) const;
 
   // unwanted.cc
   void forget(const tiers::ChunkKey& key, std::uint64_t generation);

@@ -1,7 +1,10 @@
 """The connector where Larder cannot take part: who says why, and how loudly."""
 
 import logging
+import os
 import re
+import subprocess
+import sys
 import time
 from types import SimpleNamespace
 
@@ -143,13 +146,71 @@ def test_late_lines_come_from_the_pump_with_their_own_time_and_place(told):
     handler.emit = records.append
     guard.logger.addHandler(handler)
     try:
+        pump = guard.LogPump(Silent())
         before = time.time()
         guard.late.info("Storing %d tokens", 256)
-        assert told == []
-        pump = guard.LogPump(Silent())
         pump.stop()
     finally:
         guard.logger.removeHandler(handler)
     assert told == [("INFO", "Storing 256 tokens")]
     (record,) = records
     assert before <= record.created <= time.time() and record.filename == "test_connector.py" and record.levelname == "INFO"
+
+
+def test_without_a_pump_a_late_line_is_written_at_once(told):
+    """A half without a connector, as in the tests of the halves: its lines had no owner and came at the interpreter's exit."""
+    guard.late.info("Storing %d tokens", 512)
+    assert told == [("INFO", "Storing 512 tokens")]
+
+
+AT_EXIT = """
+import logging, sys
+from larder.vllm import guard
+
+handler = logging.StreamHandler(sys.stdout)  # as vLLM's own, once an engine has set up its log
+logging.getLogger("vllm").addHandler(handler)
+logging.getLogger("vllm").setLevel(logging.INFO)
+
+class Client:
+    lines = ["warning of the library"]
+    def next_log(self):
+        return ("warning", self.lines.pop()) if self.lines else None
+
+pump = guard.LogPump(Client())
+guard.late.info("Storing %d tokens", 512)
+"""
+
+
+def run_to_exit(last_lines):
+    """Of an engine that is not shut down: its standard output and error after the interpreter's exit."""
+    variables = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
+    command = [sys.executable, "-c", AT_EXIT + last_lines]
+    ended_process = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=300, check=False)
+    assert ended_process.returncode == 0, ended_process.stderr
+    return ended_process.stdout + ended_process.stderr
+
+
+def test_at_the_exit_of_the_interpreter_the_last_lines_are_written():
+    text = run_to_exit("")
+    assert "Storing 512 tokens" in text and "warning of the library" in text
+
+
+def test_a_forked_child_leaves_the_lines_to_its_parent():
+    text = run_to_exit("""
+import os
+if (child := os.fork()) == 0:
+    guard.late.info("of the child")
+    sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0
+""")
+    assert text.count("Storing 512 tokens") == text.count("of the child") == text.count("warning of the library") == 1
+
+
+def test_at_the_exit_of_the_interpreter_a_closed_log_is_left_alone():
+    """Whoever ran the engine has closed the stream of vLLM's log by then: a notebook, pytest."""
+    text = run_to_exit("""
+handler.stream = open("/dev/null", "w")
+handler.stream.close()
+""")
+    assert "Logging error" not in text and "Traceback" not in text
+    assert "of the library" not in text

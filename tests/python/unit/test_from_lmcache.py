@@ -80,6 +80,17 @@ def test_the_two_steps_run(page, world, tmp_path):
     assert checked.returncode == 0 and 'size: "2GiB"' in checked.stdout
 
 
+def test_every_command_line_of_the_server_is_imported(page, world, tmp_path):
+    servers = [code(theirs) for theirs, _ in rows(page, "Commands") if " server --" in theirs and "..." not in theirs]
+    assert len(servers) >= 6
+    for command in servers:
+        config = tmp_path / "larder.yaml"
+        imported = world(f"larderctl import-lmcache -- {command} > {config}")
+        assert imported.returncode == 0, (command, imported.stderr)
+        checked = world(f"larderd --check-config --config {config}")
+        assert checked.returncode == 0 and 'size: "20GiB"' in checked.stdout, (command, checked.stderr)
+
+
 def test_every_connector_has_a_counterpart_that_loads(page):
     pytest.importorskip("vllm")
     import importlib

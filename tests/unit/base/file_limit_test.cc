@@ -2,9 +2,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <cerrno>
+
+#include "tests/file_size_limit.h"
 
 namespace larder::base {
 namespace {
@@ -13,12 +14,8 @@ using testing::AllOf;
 using testing::HasSubstr;
 
 TEST(FileLimitTest, AFileOverTheLimitNamesFileLimitAndRemedy) {
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
-  const rlimit small{1'024'000, before.rlim_max};
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const test::FileSizeLimit limit(1'024'000);
   const Status status = file_failure(EFBIG, "ftruncate /dev/shm/x.arena to 64 MiB");
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
   EXPECT_EQ(status.code(), Code::kResourceExhausted);
   EXPECT_THAT(status.text(), AllOf(HasSubstr("/dev/shm/x.arena"), HasSubstr("1000 KiB"), HasSubstr("ulimit -f unlimited")));
 }

@@ -42,6 +42,15 @@ TEST(ArgumentsTest, WrongOptionsAreNamed) {
     EXPECT_EQ(why({"--iterations", number}), "'--iterations' needs a whole number of at least 1") << number;
 }
 
+TEST(ArgumentsTest, ACommandLineBehindTwoDashesIsOfImportLmcacheAlone) {
+  const Result<Arguments> arguments = parse({"import-lmcache", "--", "lmcache", "server", "--json", "--l1-size-gb", "1"});
+  ASSERT_TRUE(arguments.ok()) << arguments.status().text();
+  EXPECT_THAT(arguments->command_line, ElementsAre("lmcache", "server", "--json", "--l1-size-gb", "1"));
+  EXPECT_FALSE(arguments->json);
+  EXPECT_TRUE(find_command(*arguments).ok());
+  EXPECT_EQ(why({"status", "--", "x"}), "'--' is of import-lmcache: 'status' takes no command line");
+}
+
 TEST(ArgumentsTest, EveryCommandIsInTheHelpAndChecksItsOperands) {
   for (const Command& command : commands()) {
     EXPECT_THAT(usage(), HasSubstr("\n  " + std::string(command.name)));

@@ -119,6 +119,25 @@ TEST_F(TiersBelowTest, WhatATierHasStillToDropIsNotAskedAbout) {
   EXPECT_EQ(reason(8), protocol::LookEnd::kAll);
 }
 
+// Of any tier: it is written there, and a fetch of it ends before its first chunk.
+TEST_F(TiersBelowTest, ChunksThatNoFetchBringsUpAreSaidWithTheSettingToChange) {
+  add<HeldTier>(TierKind::kBackend);
+  open();
+  const auto said = [this] {
+    below_->tick(false);
+    stats::Stats view;
+    below_->fill(view);
+    EXPECT_EQ(view.fallbacks.size(), view.backend.reason.empty() ? 0U : 1U);
+    return view.backend.reason;
+  };
+  EXPECT_EQ(said(), "");
+  const std::uint32_t large = box_.open("field: large\n", 16'384);  // 20 KiB for each of two shards; a quarter of memory has 32
+  EXPECT_THAT(said(), testing::AllOf(testing::HasSubstr("memory.size: "), testing::HasSubstr("Set it to at least 1 MiB")));
+  box_.store().join_namespace(large);
+  box_.store().leave_namespace(large);
+  EXPECT_EQ(said(), "") << "it is closed, and no chunk of it is left";
+}
+
 // A put that has ended makes room for the next one: without a tick.
 TEST_F(TiersBelowTest, AMessageOfATierLetsTheNextWritesBegin) {
   ScriptedTier& backend = add<ScriptedTier>(TierKind::kBackend);

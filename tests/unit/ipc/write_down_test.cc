@@ -402,9 +402,9 @@ TEST_F(WriteDownRefusedTest, WhatLeftMemoryIsNoReasonAnyMore) {
 
 TEST_F(WriteDownRefusedTest, WhatTheTierNeverTakesIsSaidWithTheSettingToChange) {
   tier_->never = {Code::kOutOfRange, "disk.size: set it to at least 1024 MiB"};
-  fill(1, 1);
-  EXPECT_EQ(reason(), "disk.size: set it to at least 1024 MiB") << "at the first chunk, long before it would be written";
-  fill(2, 16);
+  down_->tick();
+  EXPECT_EQ(reason(), "disk.size: set it to at least 1024 MiB") << "of a namespace that is open, or came back at a start";
+  fill(1, 16);
   pass_s(5);
   EXPECT_EQ(tier_->puts, 0U);
 }

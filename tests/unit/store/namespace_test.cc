@@ -52,6 +52,30 @@ TEST(Namespaces, TheSameIdIsTheSameHandleAndTheNearestIsNamed) {
   EXPECT_EQ(*table.open(make_spec("a: 1\nb: 1\nc: 1\n"), 1 << 20, &difference), 0U);
 }
 
+// What a tier and a fetch must take: of all shards, each of which may tell a layout of its own.
+TEST(Namespaces, TheLargestChunkAndFamilyAreKnown) {
+  NamespaceTable table;
+  std::string difference;
+  EXPECT_EQ(table.largest_slot_bytes() + table.largest_family_bytes(), 0U);
+  const std::uint32_t small = *table.open(make_spec("a: 1"), 1 << 20, &difference);
+  EXPECT_EQ(table.largest_slot_bytes(), 8192U);
+  EXPECT_EQ(table.largest_family_bytes(), 2 * 8192U) << "two shards";
+  NamespaceSpec shard = make_spec("b: 1", 16'384);
+  shard.layout_shard = 1;
+  const std::uint32_t large = *table.open(shard, 1 << 20, &difference);
+  EXPECT_EQ(table.largest_family_bytes(), 20'480U) << "of the other shard nothing is known yet";
+  shard.layout_shard = 2;
+  shard.groups = {{32'768, 1, 0}};
+  EXPECT_EQ(*table.open(shard, 1 << 20, &difference), large);
+  EXPECT_EQ(table.largest_slot_bytes(), 36'864U);
+  EXPECT_EQ(table.largest_family_bytes(), 20'480U + 36'864U);
+  table.join(large);
+  table.leave(large);
+  EXPECT_TRUE(table.give_back(large));
+  EXPECT_EQ(table.largest_family_bytes(), 2 * 8192U);
+  EXPECT_TRUE(table.is_open(small));
+}
+
 TEST(Namespaces, ContradictionsAreRefusedByName) {
   NamespaceTable table;
   std::string difference;

@@ -3,7 +3,9 @@
 
 #include <new>
 
+#include "sidecar/base/log_throttle.h"
 #include "sidecar/tiers/disk/device.h"
+#include "tests/file_size_limit.h"
 #include "tests/unit/tiers/disk_world.h"
 
 namespace larder::disk::testing_support {
@@ -38,6 +40,37 @@ TEST_F(DiskFaultsTest, AFullDeviceDegradesPutsAloneAndComesBack) {
   ASSERT_TRUE(open().ok());
   EXPECT_TRUE(loop_->get(1).ok() && loop_->get(2).ok());
   EXPECT_EQ(loop_->get(3).code(), Code::kNotFound);
+}
+
+// Set while it runs, or over a file that was made without it: a start over a new file names it at once.
+TEST_F(DiskFaultsTest, ALimitOfFileSizeIsNamed) {
+  ASSERT_TRUE(loop_->put(1).ok());
+  {
+    const test::FileSizeLimit limit(8192);
+    EXPECT_FALSE(loop_->put(2).ok());
+    ASSERT_TRUE(await([&] { return tier_->state().degraded(); }));
+    EXPECT_THAT(tier_->state().reason, testing::AllOf(HasSubstr("writes fail: "), HasSubstr("ulimit -f unlimited")));
+  }
+  ASSERT_TRUE(await([&] { return !tier_->state().degraded(); }));
+  EXPECT_TRUE(loop_->put(2).ok());
+}
+
+// A file system that comes and goes: the line of each life has other numbers in it, and is of one kind.
+TEST_F(DiskFaultsTest, LinesThatDifferInNumbersAreOfOneKind) {
+  base::tell_all_left_out();
+  testing::internal::CaptureStderr();
+  for (std::uint64_t i = 0; i < 6; ++i) {
+    ASSERT_TRUE(open().ok());
+    ASSERT_TRUE(loop_->put(i).ok());
+  }
+  const std::string log = testing::internal::GetCapturedStderr();
+  std::size_t lines = 0;
+  for (std::size_t at = log.find("chunks found again"); at != std::string::npos; at = log.find("chunks found again", at + 1))
+    ++lines;
+  EXPECT_EQ(lines, 1U) << log;
+  testing::internal::CaptureStderr();
+  base::tell_all_left_out();
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("left out: 5 more lines of disk tier, found again"));
 }
 
 TEST_F(DiskFaultsTest, OneBadPlaceCostsItsChunkAndThreeInARowDegradeReads) {

@@ -4,6 +4,7 @@ import atexit
 import contextlib
 import functools
 import logging
+import os
 import sys
 import threading
 from collections import deque
@@ -47,19 +48,41 @@ def guarded(default):
     return wrap
 
 
+def _log_is_open():
+    """Whether vLLM's log has a stream that takes lines. At the interpreter's exit its owner (a notebook, a test runner) may have closed
+    it, and logging would print a traceback for each line."""
+    closed = []
+    node = logger
+    while node is not None:
+        closed += [getattr(getattr(handler, "stream", None), "closed", False) for handler in node.handlers]
+        node = node.parent if node.propagate else None
+    return not closed or not all(closed)
+
+
 class LateLines:
-    """What the engine's thread tells of ordinary requests: a line costs it 0.2 ms, so the pump writes it, up to half a second later
-    but with its own time and place."""
+    """What the engine's thread tells of ordinary requests: a line costs it 0.2 ms, so a pump writes it, up to half a second later but
+    with its own time and place. Where no pump runs the line is written at once, so every kept line has a thread that writes it."""
 
     def __init__(self):
         self._records = deque(maxlen=4096)
+        self._pumps = 0
+        self._lock = threading.Lock()
 
     def info(self, text, *args):
         if logger.isEnabledFor(logging.INFO):
             caller = sys._getframe(1)
             where = caller.f_code
             place = where.co_filename, caller.f_lineno, text, args, None, where.co_name
-            self._records.append(logger.makeRecord(logger.name, logging.INFO, *place))
+            record = logger.makeRecord(logger.name, logging.INFO, *place)
+            if self._pumps:
+                self._records.append(record)
+            else:
+                logger.handle(record)
+
+    def add_pump(self, count):
+        """count: 1 where a pump begins, -1 where it ends. The one that ends calls write() afterwards."""
+        with self._lock:
+            self._pumps += count
 
     def write(self):
         while self._records:
@@ -68,25 +91,32 @@ class LateLines:
 
 
 late = LateLines()
-atexit.register(late.write)
+os.register_at_fork(after_in_child=late.__init__)  # a child has no pump, and what its parent has still to write is the parent's
 
 
 class LogPump:
-    """Carries the native threads' log lines and the late ones to vLLM's logger, twice a second, from a thread of its own."""
+    """Carries the native threads' log lines and the late ones to vLLM's logger, twice a second, from a thread of its own. An engine
+    that is not shut down, as in a notebook, ends it at the interpreter's exit."""
 
     _LEVELS = {"error": logger.error, "warning": logger.warning, "debug": logger.debug}
+    _LAST_S = 2  # for a line that is being written at the end
 
     def __init__(self, client):
         self._client = client
+        self._process = os.getpid()
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="larder-log", daemon=True)
         self._thread.start()
+        late.add_pump(1)
+        atexit.register(self.stop)
 
     def _run(self):
         while not self._stop.wait(0.5):
             self._drain()
 
     def _drain(self):
+        if not _log_is_open():
+            return
         late.write()
         while (line := self._client.next_log()) is not None:
             level, text = line
@@ -95,7 +125,12 @@ class LogPump:
             write("Larder: %s", text)
 
     def stop(self):
-        """Call before the client is closed."""
+        """Call before the client is closed. A second call does nothing, nor does a forked child's."""
+        if self._stop.is_set() or os.getpid() != self._process:
+            return
         self._stop.set()
-        self._thread.join()
-        self._drain()
+        atexit.unregister(self.stop)
+        self._thread.join(self._LAST_S)
+        late.add_pump(-1)
+        if not self._thread.is_alive():
+            self._drain()

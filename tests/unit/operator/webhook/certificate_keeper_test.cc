@@ -86,15 +86,16 @@ TEST_F(CertificateKeeperTest, ItsLogNamesTheSecret) {
     return lines;
   };
   std::stop_source stop;
+  int refused = 0;
   const auto refuse = [&](const operator_test::FakeApi::Call& call) -> std::optional<operator_test::FakeApi::Failure> {
-    if (call.verb == "get") stop.request_stop();  // not a watch's, which may come first
-    return operator_test::FakeApi::Failure{Status(Code::kPermissionDenied, "no right to it")};
+    if (call.verb == "get" && ++refused == 2) stop.request_stop();  // not a watch's, which may come first
+    return operator_test::FakeApi::Failure{Status(Code::kPermissionDenied, "no right to version " + std::to_string(refused))};
   };
   const std::vector<api::Object> made = lines_of([&] { keep(keeper_); });
   api_.set_failures(refuse);
   const std::vector<api::Object> failed = lines_of([&] { keeper_.keep(stop.get_token()); });
   EXPECT_THAT(made, SizeIs(testing::Ge(2)));
-  ASSERT_THAT(failed, SizeIs(1));
+  ASSERT_THAT(failed, SizeIs(1)) << "two refusals, whose words differ in a number";
   EXPECT_EQ(api::text_at(failed[0], "level"), "warning");
   for (const std::vector<api::Object>& lines : {made, failed})
     for (const api::Object& line : lines)

@@ -1,0 +1,36 @@
+#include "sidecar/base/file_write.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "sidecar/base/file_limit.h"
+
+namespace larder::base {
+namespace {
+
+template <typename Write>
+Status write_parts(std::span<const std::byte> bytes, const std::string& what, const Write& write) {
+  for (std::size_t done = 0; done < bytes.size();) {
+    const ssize_t count = write(bytes.subspan(done), done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) return file_failure(count < 0 ? errno : EIO, what);
+    done += static_cast<std::size_t>(count);
+  }
+  return {};
+}
+
+}  // namespace
+
+Status write_all(int fd, std::span<const std::byte> bytes, const std::string& what) {
+  return write_parts(bytes, what,
+                     [fd](std::span<const std::byte> part, std::size_t) { return ::write(fd, part.data(), part.size()); });
+}
+
+Status write_all_at(int fd, std::span<const std::byte> bytes, std::uint64_t offset, const std::string& what) {
+  return write_parts(bytes, what, [fd, offset](std::span<const std::byte> part, std::size_t done) {
+    return ::pwrite(fd, part.data(), part.size(), static_cast<off_t>(offset + done));
+  });
+}
+
+}  // namespace larder::base
