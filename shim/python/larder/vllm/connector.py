@@ -1,6 +1,8 @@
 """LarderConnector: vLLM's KVConnectorBase_V1 over the two halves. Thin: each hook is one call."""
 
+import atexit
 import logging
+import weakref
 
 from vllm.distributed.kv_transfer.kv_connector.v1 import base
 from vllm.distributed.kv_transfer.kv_connector.v1.base import KVConnectorBase_V1, KVConnectorRole, SupportsHMA
@@ -37,14 +39,14 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
         self._looked_around = False
         is_scheduler = role == KVConnectorRole.SCHEDULER
         setup, off, level = None, None, logging.WARNING
-        shard, stores = 0, True
+        shard, replica = 0, 0
         try:
             setup = setup_of(vllm_config, kv_cache_config)
             one_process.check()
             if is_scheduler:
                 surroundings.prepare(self, vllm_config, setup.loads)
             else:
-                shard, stores = setup.shards.of(*_stage_and_rank(setup.shards))
+                shard, replica = setup.shards.of(*_stage_and_rank(setup.shards))
             if getattr(vllm_config, "lora_config", None) is not None:
                 loaded_adapters.watch()
             self._client = _open(setup, shard, "scheduler" if is_scheduler else f"worker of shard {shard}")
@@ -64,11 +66,12 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
             events = TierEvents(setup, self._client) if off is None and wanted(vllm_config) else None
             self._half = SchedulerHalf(setup, self._client, self._naming, vllm_config, events)
         else:
-            self._half = WorkerHalf(setup, self._client, shard, stores, getattr(vllm_config, "lora_config", None))
+            self._half = WorkerHalf(setup, self._client, shard, replica, getattr(vllm_config, "lora_config", None))
         if off is not None:
             self._half.turn_off(off, level)
         elif is_scheduler:
             self._half.begin(START_WAIT_S)
+        _LIVING.add(self)
 
     def __init_subclass__(cls, **kwargs):
         """A MultiConnector names its children's statistics by their classes."""
@@ -106,6 +109,12 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
     def has_pending_block_frees(self):
         return self._half.waits_for_blocks
 
+    def has_pending_push_work(self):
+        return self._half.holds_blocks
+
+    def bind_gpu_block_pool(self, gpu_block_pool):
+        self._half.bind_pool(gpu_block_pool)
+
     def take_events(self):
         return self._half.take_events()
 
@@ -131,7 +140,7 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
 
     def handle_preemptions(self, kv_connector_metadata):
         if isinstance(kv_connector_metadata, StepWork):  # an older vLLM gives the requests, of which bind hears as well
-            self._half.make_way(kv_connector_metadata.preempted)
+            self._half.make_way(kv_connector_metadata.preempted, kv_connector_metadata.rewritten)
 
     def bind_connector_metadata(self, connector_metadata):
         """Keeps nothing: while no metadata is set (has_connector_metadata) vLLM leaves out the empty hooks of the layers."""
@@ -146,6 +155,9 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
 
     def save_kv_layer(self, layer_name, kv_layer, attn_metadata, **kwargs):
         """Nothing: whole chunks are stored from wait_for_save on."""
+
+    def finish_forward(self):
+        self._half.forward_ended()
 
     def wait_for_save(self):
         self._half.wait_for_save()
@@ -180,6 +192,16 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
         except Exception:
             logger.exception("Larder: shutdown failed")
         self._pump = self._client = self._naming = None
+
+
+_LIVING = weakref.WeakSet()
+
+
+@atexit.register
+def _shut_down_all():
+    """An interpreter that ends without vLLM's shutdown: copies end before CUDA and the KV pages go."""
+    for one in tuple(_LIVING):
+        one.shutdown()
 
 
 def _stage_and_rank(shards):
