@@ -86,8 +86,6 @@ SETTINGS = [
     # float32: drafts are computed several at once, as no answer without them is.
     Setting("ngram", "n-gram speculation (float32)", llm={"speculative_config": _NGRAM, "dtype": "float32"}, pattern=100, max_tokens=150,
             own_namespace=False),
-    Setting("pp2_ngram", "pipeline parallel 2, n-gram speculation (float32)", llm={"speculative_config": _NGRAM, "dtype": "float32",
-            "pipeline_parallel_size": 2, **_PIPELINE}, pattern=100, max_tokens=150, own_namespace=False, processes=True),
     Setting("salt", "cache_salt", ask={"salt": "one"}, own_namespace=False),
     Setting("mamba_hybrid", "Mamba-like state (Qwen3-Next shape)", "mamba_hybrid",
             refused=r"KV of the kind MambaSpec is not served yet"),
