@@ -213,6 +213,7 @@ class Request:
         self.cache_salt = None
         self.skip_reading_prefix_cache = False
         self.mm_features = []
+        self.num_computed_tokens = 0
         self.__dict__.update(fields)
 
     @property

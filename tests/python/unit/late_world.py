@@ -51,11 +51,13 @@ def cache_of(specs, blocks):
 
 
 class Worker:
-    """All ranks of an engine as one. zeroes_first: as vLLM's second runner, before it tells of preemptions. ignores: parts of the message
-    that it does not hear, for controls."""
+    """All ranks of an engine as one. zeroes_first: as vLLM's second runner, before it tells of preemptions. reads_later: as under its
+    first runner on a GPU, where a store reads from the next step on, unless that step writes its blocks or preempts its request.
+    ignores: parts of the message that it does not hear, for controls."""
 
-    def __init__(self, half, rng, late, zeroes_first=False, ignores=()):
+    def __init__(self, half, rng, late, zeroes_first=False, reads_later=False, ignores=()):
         self.half, self.rng, self.late, self.zeroes_first, self.ignores = half, rng, late, zeroes_first, ignores
+        self.reads_later, self.begun = reads_later, None  # begun: the work of the last step, where that stores
         self.ranks = half.setup.shards.stages * half.setup.shards.ranks
         self.tables, self.ended, self.kept, self.live, self.loads = {}, {}, set(), {}, {}
         self.step, self.counts = 0, Counter()
@@ -66,6 +68,9 @@ class Worker:
         if self.zeroes_first:
             self._writes(output.new_block_ids_to_zero or ())
         self._make_way(work)
+        if self.begun is not None:
+            self._begin(self.begun, work)
+        self.begun = work if self.reads_later and work.number else None
         self._update_tables(output)
         at = self._positions(output)
         written = {
@@ -79,7 +84,7 @@ class Worker:
             self._writes({page for part in move.parts for page in array("I", part.pages)})
             self.loads[move.request_id] = self.step + self.rng.randint(0, self.late)
         self._end_due()
-        if work.number:
+        if work.number and not self.reads_later:
             self._begin(work)
         self.kept |= set(work.kept)
         return self._output(output, at, lengths, rests=not output.num_scheduled_tokens)
@@ -98,12 +103,21 @@ class Worker:
     def _writes(self, pages):
         self.counts["bad"] += sum(not store.pages.isdisjoint(pages) for store in self.live.values())
 
-    def _begin(self, work):
+    def _begin(self, work, next_work=None):
+        """next_work: of the step that comes, where the store reads from there on."""
+        if next_work is not None and self._is_abandoned(work, next_work):
+            self.ended[work.number] = self.ranks
+            self.counts["abandoned"] += 1
+            return
         pages = {page for move in work.stores for part in move.parts for page in array("I", part.pages)}
         until = self.step + self.rng.randint(0, self.late)
         requests = {move.request_id for move in work.stores}
         self.live[work.number] = SimpleNamespace(requests=requests, pages=pages, until=until, overtaken=False, moves=work.stores)
         self.counts["stores"] += 1
+
+    def _is_abandoned(self, work, next_work):
+        preempted = "preempted" not in self.ignores and {move.request_id for move in work.stores} & set(next_work.preempted)
+        return preempted or ("rewritten" not in self.ignores and work.number in next_work.rewritten)
 
     def _end_due(self):
         for number in [number for number, store in self.live.items() if store.until <= self.step]:
@@ -136,9 +150,11 @@ class Worker:
         return {**new, **dict(zip(cached.req_ids, cached.num_computed_tokens))}
 
     def _output(self, output, at, lengths, rests):
-        if rests and self.live:
+        if rests and self.live and self.begun is None:
             self._end(next(iter(self.live)))
         read = set().union(*(store.requests for store in self.live.values()))
+        if self.begun is not None:
+            read |= {move.request_id for move in self.begun.stores}
         free, self.kept = self.kept - read, self.kept & read
         ended, self.ended = self.ended, {}
         loaded = {name for name, until in self.loads.items() if until <= self.step or rests}

@@ -160,9 +160,21 @@ def test_late_lines_come_from_the_pump_with_their_own_time_and_place(told):
 
 def test_an_interpreter_that_ends_without_a_shutdown_closes_its_clients():
     """Threads of the library must not write to KV pages while CUDA and torch go. Here a client that waits for larderd."""
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run([sys.executable, "-c", ENDS], capture_output=True, text=True, timeout=120, env=env)
+    done = interpreter_ends(copies=0)
     assert done.returncode == 0 and done.stdout == "pump stopped\nclient closed\n", done.stdout + done.stderr[-2000:]
+
+
+def test_an_interpreter_that_ends_waits_so_long_at_most_for_copies():
+    """As where a GPU hangs, or larderd was stopped in mid-copy: closing would wait for them without end."""
+    done = interpreter_ends(copies=2)
+    assert done.returncode == 0 and done.stdout == "pump stopped\n", done.stdout + done.stderr[-2000:]
+    assert "2 copies from and to KV pages have not ended" in done.stdout + done.stderr
+
+
+def interpreter_ends(copies):
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "VLLM_LOGGING_STREAM": "ext://sys.stderr"}
+    code = ENDS.replace("{copies}", str(copies))
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, env=env)
 
 
 ENDS = """
@@ -174,11 +186,12 @@ def refuse(*_):
     raise connector.Unsupported("a test")
 
 connector.setup_of = refuse
+connector.EXIT_WAIT_S = 0.1
 config = SimpleNamespace(kv_transfer_config=SimpleNamespace(kv_load_failure_policy="fail"))
 kept, shut = (connector.LarderConnector(config, KVConnectorRole.WORKER, None) for _ in range(2))
 for one in (kept, shut):
     one._pump = SimpleNamespace(stop=lambda: print("pump stopped", flush=True))
-    one._client = SimpleNamespace(close=lambda: print("client closed", flush=True))
+    one._client = SimpleNamespace(copies=lambda: {copies}, close=lambda: print("client closed", flush=True))
 shut._pump = shut._client = None
 shut.shutdown()
 """

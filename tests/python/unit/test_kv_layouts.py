@@ -12,6 +12,7 @@ pytest.importorskip("vllm.v1.kv_cache_layout")
 
 import torch  # noqa: E402
 from fakes import setup  # noqa: E402
+from vllm.config import VllmConfig, get_current_vllm_config_or_none  # noqa: E402
 from vllm.v1.core.kv_cache_utils import _get_kv_cache_bytes_per_block, get_kv_cache_config_from_groups  # noqa: E402
 from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheGroupSpec, MLAAttentionSpec, SlidingWindowSpec  # noqa: E402
 from vllm.v1.kv_cache_layout import KVCacheLayout  # noqa: E402
@@ -149,7 +150,7 @@ class TestKernelBlocks:
         monkeypatch.setattr(attention_kernels, "_backend", lambda *_: backend)
         config, _ = allocate([spec], layout, [spec.block_size])
         (group,), _ = groups_of(config, 0)
-        return attention_kernels.kernel_block(None, config, group)
+        return attention_kernels.kernel_block(VllmConfig(), config, group)
 
     @pytest.mark.parametrize(
         ("sizes", "block", "kernel"),
@@ -157,6 +158,14 @@ class TestKernelBlocks:
     )
     def test_of_layouts_in_which_a_layer_is_compact(self, monkeypatch, sizes, block, kernel):
         assert self.of(monkeypatch, full(block), "LBNHC", *sizes) == kernel
+
+    def test_of_a_backend_whose_blocks_depend_on_the_configuration(self, monkeypatch):
+        """FlashInfer asks for vLLM's current one, which workers have and schedulers do not."""
+        of_none, of_one = [16, 32, 64], [16, 32, 64, 128]
+        monkeypatch.setattr(
+            Backend, "get_supported_kernel_block_sizes", lambda *_: of_none if get_current_vllm_config_or_none() is None else of_one
+        )
+        assert self.of(monkeypatch, full(128), "LBNHC") == 128
 
     def test_blocks_beside_those_of_other_layers_are_not_divided(self, monkeypatch):
         assert self.of(monkeypatch, full(128), "BLNHC", 64) == 128

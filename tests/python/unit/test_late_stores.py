@@ -117,8 +117,22 @@ def test_the_second_runner_zeroes_no_block_under_a_store(model, monkeypatch, dep
     assert counts["bad"] == 0 and min(counts["stores"], counts["preempted"]) > 5, counts
 
 
+@pytest.mark.parametrize(("specs", "seen"), [([full()], "preempted"), (WINDOWS, "abandoned")], ids=["full attention", "windows"])
+def test_stores_that_read_from_the_next_step_on(model, monkeypatch, specs, seen):
+    """vLLM's first runner on a GPU."""
+    counts = run(model, monkeypatch, specs, 60, 2, seeds=4, reads_later=True)
+    assert counts["bad"] == 0 and min(counts["stores"], counts[seen]) > 0, counts
+
+
+def test_windows_beside_kv_that_the_second_runner_zeroes(model, monkeypatch):
+    counts = run(model, monkeypatch, [full(torch.uint8, heads=8), window(64)], 80, 2, seeds=4, v2=True, zeroes_first=True)
+    assert counts["bad"] == 0 and min(counts["stores"], counts["preempted"]) > 0, counts
+
+
 CONTROLS = {
     "the worker does not hear whom a step preempts": ([full()], 60, dict(ignores=("preempted",)), None),
+    "a store that reads later does not hear of it either": ([full()], 60, dict(reads_later=True, ignores=("preempted",)), None),
+    "nor does it wait for windows": (WINDOWS, 60, dict(reads_later=True, ignores=("rewritten",)), None),
     "requests that end keep no blocks": ([full()], 60, {}, lambda half: setattr(half._stored._kept, "keeps", lambda _: False)),
     "the worker waits for no window": (WINDOWS, 60, dict(ignores=("rewritten",)), None),
     "nothing is held where the runner zeroes": (

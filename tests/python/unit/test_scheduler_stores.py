@@ -124,6 +124,14 @@ class TestHeldBlocks:
         assert not half.holds_blocks and not half.waits_for_blocks
         assert all(block.ref_cnt == 0 for block in pool.blocks)
 
+    def test_a_pool_that_is_another_than_this_vllms_turns_the_cache_off(self, half):
+        pool = Pool()
+        pool.touch = lambda blocks, more: None
+        half.bind_pool(pool)
+        work = self.store(half)
+        assert work.stores == [] and work.number == 0 and "TypeError" in half.off
+        assert not half.holds_blocks and half.step_work(step()) is not None
+
     def test_without_the_pool_nothing_is_stored(self, half):
         work = self.store(half)
         assert work.stores == [] and work.number == 0 and half.off is None
@@ -175,6 +183,19 @@ class TestWindowBlocks:
         store_all(client, request)
         assert half.matched_tokens(request, 128) == (128, True)
         half.allocated(request, blocks([1, 2, 3, 4, 35, 36, 37, 38], [11, 12, 13, 14, 39, 40, 41, 42]), 128)
+        assert half.step_work(step()).rewritten == ()
+
+    def test_nor_where_larder_looks_nothing_up(self, half):
+        half._failed.add("s")
+        assert half.matched_tokens(Request("s", range(300)), 128) == (0, False)
+        half.allocated(Request("s", range(300)), blocks([1, 2, 3, 4, 35], [13, 14, 17, 18, 39]), 0)
+        assert half.step_work(step()).rewritten == ()
+
+    def test_nor_those_of_a_load_that_has_ended(self, half):
+        """vLLM tells of the request's blocks once more when it goes on."""
+        request = Request("s", range(300))
+        request.num_computed_tokens = 128
+        half.allocated(request, blocks([1, 2, 3, 4, 35], [13, 14, 17, 18, 39]), 0)
         assert half.step_work(step()).rewritten == ()
 
     def test_a_look_up_that_was_not_the_last_tells_nothing(self, half, client):

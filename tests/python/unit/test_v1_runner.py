@@ -25,12 +25,13 @@ class Runner:
     def __init__(self, connector, speculates=False, last_stage=True):
         self.connector, self.speculates, self.last_stage = connector, speculates, last_stage
 
-    def step(self, work, passes=lambda: None):
+    def step(self, work, passes=lambda: None, drafts=lambda: None):
         self.connector.handle_preemptions(work)
         mixin = runner.KVConnectorModelRunnerMixin
         with mixin.maybe_get_kv_connector_output(output_of(work), defer_finalize=self.speculates) as output:
             passes()
         if self.speculates and self.last_stage:
+            drafts()
             mixin.finalize_kv_connector()
         return output
 
@@ -57,8 +58,9 @@ class TestSpeculation:
 
     def test_the_last_stage_stores_behind_its_drafts(self, connector, half, client):
         stage = Runner(connector, speculates=True)
-        stage.step(store(1, "a"), passes=lambda: client.begun.append("pass"))
-        assert len(client.submitted) == 1 and half.off is None
+        submitted = []
+        stage.step(store(1, "a"), drafts=lambda: submitted.append(len(client.submitted)))
+        assert submitted == [0] and len(client.submitted) == 1 and half.off is None
 
     @pytest.mark.parametrize("speculates", [False, True])
     def test_a_pass_that_fails_is_not_stored(self, connector, half, client, speculates):
@@ -109,7 +111,7 @@ class TestOnAGpu:
 
     def test_pages_that_leave_take_what_was_not_begun_with_them(self, stage, half, client):
         stage.step(store(1, "a"))
-        client.state = lambda: type("State", (), {"loads_running": 0, "stores_running": 0})
+        client.copies = lambda: 0
         client.pages_leave = client.pages_are_back = lambda *_: None
         half.pages_leave()
         half.pages_are_back()

@@ -36,8 +36,11 @@ def kernel_block(vllm_config, kv_cache_config, group):
     tells = hasattr(backend, "get_supported_kernel_block_sizes")
     if not tells or _blocks_are_packed(kv_cache_config, group):
         return group.block_size
+    from vllm.config import set_current_vllm_config
+
     try:
-        return select_common_block_size(group.block_size, [backend], [group.spec])
+        with set_current_vllm_config(vllm_config):  # which FlashInfer and FlashAttention ask; a scheduler has none
+            return select_common_block_size(group.block_size, [backend], [group.spec])
     except ValueError:  # the backend of the layers is another one
         return group.block_size
 

@@ -2,6 +2,7 @@
 
 import atexit
 import logging
+import time
 import weakref
 
 from vllm.distributed.kv_transfer.kv_connector.v1 import base
@@ -25,6 +26,9 @@ try:
     _HOST = CacheHitSource.HOST
 except ImportError:  # a vLLM whose metrics do not tell sources apart
     _HOST = None
+
+
+EXIT_WAIT_S = 10  # for copies, at the exit of an interpreter that did not shut vLLM down
 
 
 class LarderConnector(KVConnectorBase_V1, SupportsHMA):
@@ -180,7 +184,8 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
 
     # ---- both
 
-    def shutdown(self):
+    def shutdown(self, until=None):
+        """until: of time.monotonic(). Copies that still run then are left to the end of the process; None: their end is waited for."""
         try:
             if self._naming is not None:
                 self._naming.stop()
@@ -188,10 +193,20 @@ class LarderConnector(KVConnectorBase_V1, SupportsHMA):
                 self._pump.stop()
             if self._client is not None:
                 self._half.off = self._half.off or "vLLM shuts down"
-                self._client.close()
+                if until is None or _copies_end(self._client, until):
+                    self._client.close()
         except Exception:
             logger.exception("Larder: shutdown failed")
         self._pump = self._client = self._naming = None
+
+
+def _copies_end(client, until):
+    while running := client.copies():
+        if time.monotonic() > until:
+            logger.warning("Larder: %d copies from and to KV pages have not ended, and the process ends without them", running)
+            return False
+        time.sleep(0.001)
+    return True
 
 
 _LIVING = weakref.WeakSet()
@@ -199,9 +214,11 @@ _LIVING = weakref.WeakSet()
 
 @atexit.register
 def _shut_down_all():
-    """An interpreter that ends without vLLM's shutdown: copies end before CUDA and the KV pages go."""
+    """An interpreter that ends without vLLM's shutdown: copies end before CUDA and the KV pages go. A GPU that hangs, or a larderd
+    that was stopped in mid-copy, holds the process up no longer than EXIT_WAIT_S."""
+    until = time.monotonic() + EXIT_WAIT_S
     for one in tuple(_LIVING):
-        one.shutdown()
+        one.shutdown(until)
 
 
 def _stage_and_rank(shards):

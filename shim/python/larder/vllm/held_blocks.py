@@ -12,6 +12,7 @@ from array import array
 class HeldBlocks:
     def __init__(self):
         self._pool = None
+        self._touched = []  # blocks of a step that has no number yet
         self._held = {}  # number of a step: its blocks
 
     def bind(self, pool):
@@ -22,11 +23,17 @@ class HeldBlocks:
     def can_hold(self):
         return self._pool is not None
 
-    def hold(self, number, moves):
-        """Of the step of that number. REQUIRES: can_hold; requests own the blocks now."""
+    def hold(self, moves):
+        """What a step is to store. REQUIRES: can_hold; requests own the blocks now. Raises what vLLM's pool raises."""
         pages = {page for move in moves for part in move.parts for page in array("I", part.pages)}
-        blocks = self._held[number] = [self._pool.blocks[page] for page in sorted(pages)]
+        blocks = [self._pool.blocks[page] for page in sorted(pages)]
         self._pool.touch(blocks)
+        self._touched = blocks
+
+    def begun(self, number):
+        """What is held since the last call belongs to the step of that number."""
+        if self._touched:
+            self._held[number], self._touched = self._touched, []
 
     def release(self, number):
         """No worker reads blocks of the step any more."""

@@ -54,6 +54,7 @@ class SchedulerHalf(Guarded):
         self._fetches = Fetches(client, self._worth, self._shared)
         self._loads = LoadPlan(setup, client, self._items)
         self._lookups: dict[str, Lookup] = {}
+        self._local_tokens: dict[str, int] = {}  # of vLLM's own hit, until it has blocks for the request
         self._failed: set[str] = set()  # failed a load once: never looked up again
         self._announced = False
 
@@ -73,6 +74,7 @@ class SchedulerHalf(Guarded):
     @guarded(lambda: (0, False))
     def matched_tokens(self, request, local_tokens):
         self._lookups.pop(request.request_id, None)
+        self._local_tokens[request.request_id] = local_tokens
         if request.lora_request is not None:
             self._local.seen(request.lora_request)
         wanted = self._may_load(request)
@@ -104,7 +106,7 @@ class SchedulerHalf(Guarded):
     def allocated(self, request, blocks, external_tokens):
         """vLLM has blocks for the request; where external_tokens is not 0 it now waits for a load."""
         lookup = self._lookups.pop(request.request_id, None)
-        self._hand_out(blocks, lookup)
+        self._hand_out(request, blocks)
         # Empty: the worker reports it as failed.
         load = Move(request.request_id, pages=self._pages_at_stake(blocks, lookup) if external_tokens else ())
         try:
@@ -131,8 +133,10 @@ class SchedulerHalf(Guarded):
             self._shared.end(request.request_id)
 
     @guarded(lambda: None)
-    def _hand_out(self, blocks, lookup):
-        self._stored.allocated(blocks, lookup.local_tokens if lookup else 0)
+    def _hand_out(self, request, blocks):
+        """Blocks of vLLM's own hit are not written, nor are those of a load that has ended."""
+        own = self._local_tokens.pop(request.request_id, 0)
+        self._stored.allocated(blocks, max(own, request.num_computed_tokens))
 
     def _fill(self, load, request, blocks, lookup):
         load, hashes = self._loads.fill(load, request, blocks, lookup, self._names.adapter_of(request))
@@ -236,6 +240,8 @@ class SchedulerHalf(Guarded):
         if scheduler_output.preempted_req_ids:  # a reset preempts, and the same step may begin the request's load
             for request_id in set(scheduler_output.preempted_req_ids) - {move.request_id for move in loads}:
                 self._shared.end(request_id)
+        if stores and not self._hold(stores):
+            stores = []
         rewritten = self._rewritten(scheduler_output)
         if rewritten is None:
             rewritten = self._stored.all_of_windows()
@@ -245,6 +251,11 @@ class SchedulerHalf(Guarded):
             host = this_host() if namespace else ""
             return StepWork(namespace, loads, stores, prefill_tokens, computes, number, preempted, kept, closed, rewritten, host)
         return COMPUTES if computes else RESTS
+
+    @guarded(lambda: False)
+    def _hold(self, stores):
+        self._stored.hold(stores)
+        return True
 
     @guarded(lambda: None)
     def _rewritten(self, scheduler_output):
@@ -342,6 +353,7 @@ class SchedulerHalf(Guarded):
         self._stores.forget(request.request_id)
         self._tracked.pop(request.request_id, None)
         self._lookups.pop(request.request_id, None)
+        self._local_tokens.pop(request.request_id, None)
         self._failed.discard(request.request_id)
 
     @guarded(lambda: False)

@@ -48,14 +48,18 @@ class StoredBlocks:
         """The same where it cannot be told which."""
         return self._windows.all()
 
+    def hold(self, stores):
+        """Before step(), as HeldBlocks has it."""
+        if self._zeroes:
+            self._held.hold(stores)
+
     def step(self, preempted, stores):
-        """(number, preempted, kept) of StepWork, for a step that stores these moves."""
+        """(number, preempted, kept) of StepWork, for a step that stores these moves, which were held."""
         preempted, kept, number = self._kept.preempted(preempted), self._kept.take_told(), 0
         if stores:
             number = self._kept.stores(move.request_id for move in stores)
             self._windows.stores(number, stores)
-            if self._zeroes:
-                self._held.hold(number, stores)
+            self._held.begun(number)
         return number, preempted, kept
 
     def ended(self, steps):

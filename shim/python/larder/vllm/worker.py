@@ -103,7 +103,7 @@ class WorkerHalf(Guarded):
         self._abandon()
         self._under_way.overtake()
         until = time.monotonic() + SLEEP_WAIT_S
-        while running := self._copies():
+        while running := self.client.copies():
             if time.monotonic() > until:
                 raise RuntimeError(
                     f"{running} copies of Larder from and to KV pages have not ended in {SLEEP_WAIT_S} s: this engine cannot fall asleep now"
@@ -115,13 +115,6 @@ class WorkerHalf(Guarded):
         except LarderError as error:
             if error.status == DEADLINE_EXCEEDED:
                 logger.warning("Larder: this engine falls asleep, and larderd may keep its KV memory for a while")
-
-    def _copies(self):
-        try:
-            state = self.client.state()
-        except LarderError:  # it was closed, which waits for all copies
-            return 0
-        return state.loads_running + state.stores_running
 
     def pages_are_back(self):
         self._away = False
